@@ -1,0 +1,45 @@
+/*
+ * Status codes and error reports shared by every module of spex.
+ *
+ * Bad data is a status; a broken contract is an assert. Results come back
+ * through out-parameters, which are untouched unless the status is SPEX_OK.
+ * Nothing here allocates; everything is safe to use from any thread.
+ */
+#ifndef SPEX_BASE_H
+#define SPEX_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum spex_status {
+    SPEX_OK = 0,
+    SPEX_END,         /* nothing more to read; not an error */
+    SPEX_TRUNCATED,   /* the data ends inside an item */
+    SPEX_RESERVED,    /* well formed, but uses an encoding the format reserves */
+    SPEX_INVALID,     /* the data contradicts its format */
+    SPEX_UNSUPPORTED, /* valid, but not in the chosen feature set or this build */
+    SPEX_RANGE,       /* a value that the format or a buffer cannot hold */
+    SPEX_NO_MEMORY,
+    SPEX_IO,          /* the operating system refused; see errno or the error text */
+    SPEX_STATUS_COUNT
+};
+
+/* A short name for messages and JSON, for example "truncated". */
+const char *spex_status_name(enum spex_status status);
+
+/* Why something failed, for people. Always terminated; empty means no error. */
+struct spex_error {
+    enum spex_status status;
+    uint64_t offset; /* byte offset in the input where it makes sense */
+    char text[240];
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,194 @@
+/*
+ * One SPE sample record: packets <-> a struct (Arm ARM D18.1, D17.6).
+ *
+ * A record is a run of packets closed by an End or a Timestamp packet.
+ * struct spex_record holds the raw payloads of every architected packet with a
+ * presence bit each; helpers below take payloads apart. Packets that have no
+ * field (IMPLEMENTATION DEFINED indexes, reserved packets, duplicates) set
+ * SPEX_HAS_OTHER and stay reachable: walk the bytes [offset, offset + size)
+ * with spex_packet_decode. No allocation, no I/O; a reader belongs to one thread.
+ */
+#ifndef SPEX_RECORD_H
+#define SPEX_RECORD_H
+
+#include <spex/wire.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum spex_has {
+    SPEX_HAS_PC = 1u << 0, /* bits 0..4 follow enum spex_address_index */
+    SPEX_HAS_TARGET = 1u << 1,
+    SPEX_HAS_VA = 1u << 2,
+    SPEX_HAS_PA = 1u << 3,
+    SPEX_HAS_PREV_TARGET = 1u << 4,
+    SPEX_HAS_TOTAL = 1u << 5,
+    SPEX_HAS_ISSUE = 1u << 6,
+    SPEX_HAS_TRANSLATION = 1u << 7,
+    SPEX_HAS_ALT_ISSUE = 1u << 8,
+    SPEX_HAS_CONTEXT_EL1 = 1u << 9,
+    SPEX_HAS_CONTEXT_EL2 = 1u << 10,
+    SPEX_HAS_EVENTS = 1u << 11,
+    SPEX_HAS_DATA_SOURCE = 1u << 12,
+    SPEX_HAS_OP = 1u << 13,
+    SPEX_HAS_TIMESTAMP = 1u << 14, /* closed by Timestamp; otherwise by End */
+    SPEX_HAS_OTHER = 1u << 15,     /* packets without a field: walk the bytes */
+};
+
+/* Events packet bits (D18.2.6). */
+enum spex_event_bit {
+    SPEX_EV_EXCEPTION = 0,
+    SPEX_EV_RETIRED = 1,
+    SPEX_EV_L1D_ACCESS = 2,
+    SPEX_EV_L1D_MISS = 3,
+    SPEX_EV_TLB_ACCESS = 4,
+    SPEX_EV_TLB_WALK = 5,
+    SPEX_EV_NOT_TAKEN = 6,
+    SPEX_EV_MISPREDICT = 7,
+    SPEX_EV_LLC_ACCESS = 8,
+    SPEX_EV_LLC_MISS = 9,
+    SPEX_EV_REMOTE = 10,
+    SPEX_EV_MISALIGNED = 11,
+    SPEX_EV_PARTIAL_PRED = 17,
+    SPEX_EV_EMPTY_PRED = 18,
+    SPEX_EV_L2D_ACCESS = 19,
+    SPEX_EV_L2D_MISS = 20,
+    SPEX_EV_MODIFIED = 21,
+    SPEX_EV_RECENT = 22,
+    SPEX_EV_SNOOPED = 23,
+    SPEX_EV_STREAMING = 24,
+    SPEX_EV_SMCU = 25,
+};
+
+struct spex_record {
+    uint64_t address[5]; /* raw payloads by enum spex_address_index */
+    uint64_t events;
+    uint64_t timestamp;
+    uint64_t offset;     /* of the first packet in the stream, padding skipped */
+    uint32_t context[2]; /* CONTEXTIDR_EL1, CONTEXTIDR_EL2 */
+    uint16_t total, issue, translation, alt_issue;
+    uint16_t data_source;
+    uint16_t size;       /* bytes from offset to past the closing packet */
+    uint16_t present;    /* enum spex_has */
+    uint8_t op_class, op_payload; /* Operation Type packet: CLASS and payload */
+    uint8_t events_size, data_source_size; /* payload sizes as seen, 0 if absent */
+};
+
+/* ---- fields of payloads (D18.2.1) ---- */
+
+static inline uint64_t spex_address_bits(uint64_t payload)
+{
+    return payload & 0x00ffffffffffffffull;
+}
+static inline unsigned spex_address_ns(uint64_t payload)
+{
+    return (unsigned)(payload >> 63);
+}
+static inline unsigned spex_address_el(uint64_t payload)
+{
+    return (unsigned)(payload >> 61) & 3;
+}
+static inline unsigned spex_address_nse(uint64_t payload)
+{
+    return (unsigned)(payload >> 60) & 1;
+}
+
+/* What the Operation Type packet says (D18.2.7). */
+enum spex_op_subclass {
+    SPEX_SUB_RESERVED,
+    SPEX_SUB_OTHER,
+    SPEX_SUB_SVE,
+    SPEX_SUB_SME,
+    SPEX_SUB_LDST_GP,
+    SPEX_SUB_LDST_SIMD_FP,
+    SPEX_SUB_LDST_UNSPEC,
+    SPEX_SUB_LDST_TAG,
+    SPEX_SUB_LDST_NV2,
+    SPEX_SUB_LDST_EXTENDED,
+    SPEX_SUB_LDST_SVE_SME,
+    SPEX_SUB_LDST_MEMCPY,
+    SPEX_SUB_LDST_MEMSET,
+    SPEX_SUB_LDST_GCS,
+    SPEX_SUB_BRANCH,
+    SPEX_SUB_COUNT
+};
+
+struct spex_op_type {
+    uint8_t subclass;    /* enum spex_op_subclass */
+    bool store;          /* LDST bit, load/store class only */
+    bool cond, fp, ase, pred, sg, ar, excl, at, gcs, comm, indirect;
+    uint8_t cr;          /* branch: 0 not recorded, 1 link, 2 return, 3 neither */
+    uint8_t length_code; /* EVL or ETS as encoded */
+    uint32_t bits;       /* length in bits; 0 for "more than 2048", whole ZA or none */
+};
+void spex_op_type_decode(unsigned op_class, unsigned payload, struct spex_op_type *type);
+enum spex_status spex_op_type_encode(const struct spex_op_type *type, unsigned *op_class,
+                                     unsigned *payload);
+const char *spex_op_subclass_name(enum spex_op_subclass subclass);
+
+/* ---- reading a stream ---- */
+
+/* Damage the reader met and stepped over; see docs/format.md for the rules. */
+struct spex_damage {
+    enum spex_status status; /* SPEX_TRUNCATED or SPEX_INVALID */
+    uint64_t offset;         /* where the damaged bytes begin */
+    uint64_t size;           /* how many bytes were given up */
+    const char *reason;      /* static text */
+};
+
+struct spex_record_reader {
+    const uint8_t *data;
+    size_t size;
+    size_t position;
+    uint64_t base; /* stream offset of data[0] */
+    /* private: learnt record shapes and the like */
+    uint64_t opaque[64];
+};
+
+void spex_record_reader_init(struct spex_record_reader *reader, const uint8_t *data, size_t size,
+                             uint64_t base);
+
+/*
+ * The next record. SPEX_OK; SPEX_END at the end of the data (trailing padding
+ * included); SPEX_TRUNCATED if the data ends inside a record and SPEX_INVALID
+ * for damage: then *damage says what was given up and the next call goes on
+ * behind it. damage may be NULL.
+ */
+enum spex_status spex_record_next(struct spex_record_reader *reader, struct spex_record *record,
+                                  struct spex_damage *damage);
+
+/*
+ * Up to count records at once, the fast path. Returns how many were decoded and
+ * sets *status to SPEX_OK (call again), or to what ended the batch early, as
+ * spex_record_next.
+ */
+size_t spex_record_batch(struct spex_record_reader *reader, struct spex_record *records,
+                         size_t count, enum spex_status *status, struct spex_damage *damage);
+
+/* spex_record_next over the table-driven packet decoder: the oracle. */
+enum spex_status spex_record_next_table(struct spex_record_reader *reader,
+                                        struct spex_record *record, struct spex_damage *damage);
+
+/* ---- writing ---- */
+
+/* Where an implementation puts packets; see docs/format.md. */
+enum spex_layout {
+    SPEX_LAYOUT_COMPACT, /* manual's example order, no padding inside */
+    SPEX_LAYOUT_N1,      /* 64 bytes, fixed offsets (Neoverse) */
+    SPEX_LAYOUT_HISI,    /* PC ISSUE TOT EV OP ADDR ... TS, variable length */
+};
+
+/*
+ * Encode the architected packets of record (present, payloads, sizes) and pad
+ * with Padding packets to a multiple of 2^align. SPEX_RANGE if out is too small
+ * or the layout has no place for a packet.
+ */
+enum spex_status spex_record_encode(const struct spex_record *record, enum spex_layout layout,
+                                    unsigned align, uint8_t *out, size_t capacity,
+                                    size_t *length);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,77 @@
+/*
+ * The command line: one table of commands, one table of options per command.
+ * Help, man page synopsis and completion are printed from these tables alone.
+ * Only this module prints to the terminal or exits.
+ */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include <spex/base.h>
+
+enum cli_exit { CLI_OK = 0, CLI_DATA = 1, CLI_USAGE = 2 };
+
+enum cli_type {
+    CLI_FLAG,   /* bool */
+    CLI_STRING, /* const char * */
+    CLI_NUMBER, /* uint64_t; 0x, and the suffixes K, M, G (1024) */
+    CLI_REAL,   /* double */
+    CLI_CHOICE, /* int: index into choices */
+    CLI_LIST,   /* struct cli_list: may be given several times */
+};
+
+struct cli_list {
+    const char **items;
+    size_t count;
+};
+
+struct cli_option {
+    const char *name; /* long name without dashes; NULL ends the table */
+    char letter;      /* short name or 0 */
+    enum cli_type type;
+    size_t at;             /* offsetof in the command's options struct */
+    const char *argument;  /* name of the value in help, NULL for a flag */
+    const char *help;      /* one sentence, no full stop */
+    const char *standard;  /* default as text, or NULL for zero */
+    const char *const *choices; /* CLI_CHOICE: NULL-terminated */
+};
+
+struct cli_command {
+    const char *name;
+    const char *group;    /* heading in `spex help` */
+    const char *synopsis; /* what follows the options, for example "[FILE]" */
+    const char *summary;  /* one line, starts lower case */
+    const char *details;  /* further paragraphs for `spex help NAME`, or NULL */
+    const struct cli_option *options;
+    size_t size;          /* of the options struct, zeroed and filled before run */
+    int (*run)(void *options, int argc, char **argv); /* argv: operands only, argv[argc] NULL */
+};
+
+/* NULL-terminated, in the order of help. */
+extern const struct cli_command *const cli_commands[];
+
+/* "spex NAME: text" on stderr. */
+void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same, with a pointer to help; returns CLI_USAGE. */
+int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The candidate nearest to word (edit distance), or NULL if none is near. */
+const char *cli_nearest(const char *word, const char *const *candidates, size_t count);
+
+/* Whole input: a file, or standard input for "-" or NULL. The caller frees with cli_unload. */
+struct cli_input {
+    const char *name; /* for messages */
+    uint8_t *data;
+    size_t size;
+    bool mapped;
+};
+bool cli_load(const char *path, struct cli_input *input); /* prints why and returns false */
+void cli_unload(struct cli_input *input);
+
+/* Columns of the terminal on stdout, $COLUMNS, or 0 when output is not a terminal. */
+unsigned cli_columns(void);
+/* Colour wanted on this stream: a terminal and NO_COLOR unset. */
+bool cli_colour(int fd);
+
+int cli_main(int argc, char **argv);
+
+#endif

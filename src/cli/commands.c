@@ -1,0 +1,16 @@
+/* Every command of spex, in the order of help. One line and one file per command. */
+#include "cli.h"
+
+#define COMMANDS                                                                                   \
+    COMMAND(help)
+
+#define COMMAND(name) extern const struct cli_command cli_##name;
+COMMANDS
+#undef COMMAND
+
+const struct cli_command *const cli_commands[] = {
+#define COMMAND(name) &cli_##name,
+    COMMANDS
+#undef COMMAND
+    NULL,
+};

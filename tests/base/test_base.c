@@ -1,0 +1,56 @@
+#include "support/test.h"
+
+#include "base/bits.h"
+#include "base/out.h"
+#include "base/rng.h"
+
+static void test_bits(void **state)
+{
+    assert_int_equal(BITS(3, 0), 0xf);
+    assert_true(BITS(63, 0) == ~UINT64_C(0));
+    assert_int_equal(bits_get(0xabcd, 15, 8), 0xab);
+    assert_int_equal(bits_set(0xffff, 7, 4, 0), 0xff0f);
+    uint8_t bytes[8];
+    put_le64(bytes, UINT64_C(0x0102030405060708));
+    assert_int_equal(bytes[0], 8);
+    assert_int_equal(le32(bytes + 4), 0x01020304);
+    assert_int_equal(le16(bytes), 0x0708);
+}
+
+static void test_out_numbers(void **state)
+{
+    struct out out;
+    out_init(&out, -1);
+    static const uint64_t values[] = {0, 9, 10, 99, 100, 12345, 18446744073709551615u};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        char want[32];
+        out.size = 0;
+        out_u64(&out, values[i]);
+        out_char(&out, 0);
+        snprintf(want, sizeof want, "%llu", (unsigned long long)values[i]);
+        assert_string_equal(out.data, want);
+        out.size = 0;
+        out_hex(&out, values[i]);
+        out_char(&out, 0);
+        snprintf(want, sizeof want, "%llx", (unsigned long long)values[i]);
+        assert_string_equal(out.data, want);
+    }
+    out.size = 0;
+    out_json_string(&out, "a\"\\\n");
+    out_char(&out, 0);
+    assert_string_equal(out.data, "\"a\\\"\\\\\\u000a\"");
+    for (int i = 0; i < 10000; i++)
+        out_text(&out, "0123456789");
+    assert_int_equal(out.size, 100000 + 14);
+    assert_int_equal(out_fini(&out), 0);
+}
+
+static void test_rng_is_fixed(void **state)
+{
+    struct rng rng = {1};
+    assert_true(rng_next(&rng) == UINT64_C(0x910a2dec89025cc1));
+    for (int i = 0; i < 1000; i++)
+        assert_in_range(rng_below(&rng, 7), 0, 6);
+}
+
+TEST_MAIN(TEST(test_bits), TEST(test_out_numbers), TEST(test_rng_is_fixed))

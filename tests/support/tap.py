@@ -1,0 +1,57 @@
+"""TAP for tests written in Python: check(name, ok, detail), mark requirement ids, skip, done."""
+import os
+import subprocess
+import sys
+
+_count = 0
+_failed = 0
+
+SOURCE = os.environ.get("SPEX_SOURCE", os.path.abspath(os.path.join(os.path.dirname(__file__), "../..")))
+BUILD = os.environ.get("SPEX_BUILD", os.path.join(SOURCE, "build"))
+SPEX = os.path.join(BUILD, "spex")
+
+
+def check(name, ok, detail="", spec=()):
+    """One test. spec: requirement ids that it proves."""
+    global _count, _failed
+    _count += 1
+    name = name.replace("#", "no.").replace("\n", " ")
+    print(f"{'ok' if ok else 'not ok'} {_count} - {name}")
+    for i in [spec] if isinstance(spec, str) else spec:
+        print(f"# SPEC {name} {i}")
+    if not ok:
+        _failed += 1
+        for line in str(detail).splitlines()[:60]:
+            print(f"# {line}")
+    sys.stdout.flush()
+    return ok
+
+
+def equal(name, got, want, spec=()):
+    return check(name, got == want, f"got:  {got!r}\nwant: {want!r}", spec)
+
+
+def skip(name, why):
+    global _count
+    _count += 1
+    print(f"ok {_count} - {name} # SKIP {why}")
+    sys.stdout.flush()
+
+
+def run(*args, stdin=None, env=None, cwd=None, timeout=600):
+    """Runs a command; returns (exit code, stdout bytes, stderr text)."""
+    e = dict(os.environ)
+    e.update(env or {})
+    p = subprocess.run([str(a) for a in args], input=stdin, stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, env=e, cwd=cwd, timeout=timeout,
+                       stdin=subprocess.DEVNULL if stdin is None else None)
+    return p.returncode, p.stdout, p.stderr.decode(errors="replace")
+
+
+def spex(*args, **kw):
+    return run(SPEX, *args, **kw)
+
+
+def done():
+    print(f"1..{_count}")
+    sys.exit(1 if _failed else 0)
