@@ -1,0 +1,53 @@
+# A thin front for meson and ninja. `make demo` and `make check` set everything up themselves.
+BUILD ?= build
+ASAN = $(BUILD)-asan
+PREFIX ?= /usr/local
+
+all:
+	@scripts/setup build
+	@scripts/configure $(BUILD) gcc --prefix $(PREFIX)
+	@ninja -C $(BUILD) --quiet
+
+# What a newcomer runs first: an AArch64 example under the model, and its report.
+demo:
+	@scripts/setup build demo
+	@scripts/configure $(BUILD) gcc --prefix $(PREFIX)
+	@ninja -C $(BUILD) --quiet
+	@scripts/demo $(BUILD)
+
+# Every test: built by gcc, and by clang with ASan and UBSan; warnings are errors in both.
+check:
+	@scripts/setup build demo check
+	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
+	@scripts/configure $(ASAN) clang -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false
+	@ninja -C $(BUILD) --quiet
+	@ninja -C $(ASAN) --quiet
+	@python3 scripts/check.py $(BUILD) $(ASAN)
+
+# The requirement list joined with the marks of tests that passed in the last `make check`.
+conformance:
+	@python3 scripts/conformance.py --write docs/conformance.md $(BUILD) $(ASAN)
+
+bench: all
+	@scripts/setup demo check
+	@python3 bench/run.py --build $(BUILD)
+
+fuzz:
+	@scripts/setup build check
+	@fuzz/run $(FUZZ_SECONDS)
+
+# Flip table rows and rule sites one at a time; report marks whose tests survived. Slow.
+mutate:
+	@scripts/setup build check
+	@python3 scripts/mutate.py
+
+install: all
+	@meson install -C $(BUILD) --quiet
+
+format:
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+clean:
+	@rm -rf $(BUILD) $(ASAN) $(BUILD)-fuzz $(BUILD)-mutate
+
+.PHONY: all demo check conformance bench fuzz mutate install format clean

@@ -1,0 +1,45 @@
+"""Reads what the last `meson test` of a build directory printed: TAP results and SPEC marks."""
+import json
+import os
+import re
+
+
+class Test:
+    """One TAP line: program, name, ok, skipped, and the requirement ids it marks."""
+
+    def __init__(self, program, name, ok, skipped=False):
+        self.program, self.name, self.ok, self.skipped = program, name, ok, skipped
+        self.marks = set()
+
+
+def tests(build):
+    path = os.path.join(build, "meson-logs", "testlog.json")
+    found = []
+    if not os.path.exists(path):
+        return found
+    for line in open(path):
+        entry = json.loads(line)
+        program = entry["name"].split(" / ")[-1]
+        here, marks = {}, []
+        for text in entry.get("stdout", "").splitlines():
+            m = re.match(r"(not )?ok\b\s*\d*\s*-?\s*(.*)", text)
+            if m:
+                name, _, directive = m.group(2).partition(" # ")
+                test = Test(program, name.strip(), not m.group(1), directive.upper().startswith("SKIP"))
+                here[test.name] = test
+                found.append(test)
+                continue
+            m = re.match(r"# SPEC (.+) ([A-Z]{3}-\d+)$", text)
+            if m:
+                marks.append(m.groups())
+        for name, ident in marks:
+            # A mark without a result of its own: the test did not finish.
+            test = here.get(name.strip()) or here.setdefault(name, Test(program, name, False))
+            test.marks.add(ident)
+            if test not in found:
+                found.append(test)
+        if entry["result"] not in ("OK", "SKIP") and all(t.ok for t in here.values()):
+            found.append(Test(program, f"{program}: {entry['result'].lower()}", False))
+        elif not here:
+            found.append(Test(program, program, True, entry["result"] == "SKIP"))
+    return found
