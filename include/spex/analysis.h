@@ -1,0 +1,221 @@
+/*
+ * From records to answers: one pass over a profile that joins every sample
+ * record with its process, thread, CPU, time, mapping, symbol and data source,
+ * drops what the filters do not want, and hands batches to sinks; and grouping,
+ * the sink behind every table (samples, latencies, misses per key).
+ *
+ * Memory is bounded: records are never kept. A group is exact for
+ * SPEX_GROUP_MAX distinct keys; beyond that small ones are merged into one row
+ * and spex_group_error says by how much a row may be short.
+ *
+ * An analysis can be run several times. It belongs to one thread.
+ */
+#ifndef SPEX_ANALYSIS_H
+#define SPEX_ANALYSIS_H
+
+#include <spex/datasource.h>
+#include <spex/perfdata.h>
+#include <spex/record.h>
+#include <spex/symbols.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- opening ---- */
+
+struct spex_analysis;
+
+/* One filter: name without dashes ("comm", "min-latency"), value as typed. */
+struct spex_filter {
+    const char *name, *value;
+};
+/* Names and help of all filters, NULL past the last. */
+const char *spex_filter_name(size_t index, const char **help);
+
+struct spex_analysis_options {
+    bool raw;                /* data is an SPE stream, not a perf.data file */
+    uint32_t midr;           /* CPU for data sources when the file does not say; 0 unknown */
+    struct spex_symbols_options symbols;
+    const struct spex_filter *filters; /* all must hold; commas in a value mean "or" */
+    size_t filter_count;
+    void (*progress)(void *context, uint64_t done, uint64_t size); /* may be NULL */
+    void *context;
+};
+
+/* data stays the caller's and must outlive the analysis. name is for messages. */
+enum spex_status spex_analysis_open(const char *name, const uint8_t *data, size_t size,
+                                    const struct spex_analysis_options *options,
+                                    struct spex_analysis **analysis, struct spex_error *error);
+void spex_analysis_close(struct spex_analysis *analysis);
+
+/* ---- samples ---- */
+
+/* What an operation is, one word; details are in record->op_class and op_payload. */
+enum spex_sample_op {
+    SPEX_SAMPLE_OTHER,
+    SPEX_SAMPLE_LOAD,
+    SPEX_SAMPLE_STORE,
+    SPEX_SAMPLE_ATOMIC, /* load and store in one: LSE atomics, swaps */
+    SPEX_SAMPLE_BRANCH,
+    SPEX_SAMPLE_OP_COUNT
+};
+const char *spex_sample_op_name(enum spex_sample_op op);
+/* The whole operation in words: "branch cond", "load simd-fp", "atomic acq-rel". */
+const char *spex_sample_op_text(unsigned op_class, unsigned op_payload);
+
+enum spex_sample_flag {
+    SPEX_SAMPLE_KERNEL = 1u << 0, /* pc is of EL1 or higher */
+    SPEX_SAMPLE_READS = 1u << 1,
+    SPEX_SAMPLE_WRITES = 1u << 2,
+    SPEX_SAMPLE_TIMED = 1u << 3, /* time is known */
+};
+
+struct spex_sample {
+    const struct spex_record *record; /* raw fields; look at record->present first */
+    uint64_t pc, target, prev_target; /* canonical: sign-extended, tags removed; 0 absent */
+    uint64_t va, pa;
+    uint64_t time;                    /* perf's clock, ns */
+    uint64_t address;                 /* pc as a module address */
+    const struct spex_symbol *symbol; /* NULL if unknown */
+    struct spex_module *module;       /* NULL if no mapping holds pc */
+    const char *comm;                 /* interned: equal names are equal pointers */
+    int32_t pid, tid, cpu;            /* -1 unknown */
+    uint8_t op;                       /* enum spex_sample_op */
+    uint8_t source;                   /* enum spex_source */
+    uint8_t el;                       /* of pc */
+    uint8_t flags;                    /* enum spex_sample_flag */
+};
+
+typedef void spex_sample_sink(void *context, const struct spex_sample *samples, size_t count);
+
+/*
+ * One pass over the file. SPEX_OK also when parts were damaged: see the totals.
+ * Fails only if nothing can be read.
+ */
+enum spex_status spex_analysis_run(struct spex_analysis *analysis, spex_sample_sink *sink,
+                                   void *context, struct spex_error *error);
+
+/* Where an address of a process lies, with caching; used for data addresses. */
+struct spex_place {
+    struct spex_module *module; /* NULL: no mapping */
+    uint64_t address;           /* in the module */
+    const struct spex_symbol *symbol;
+};
+void spex_analysis_locate(struct spex_analysis *analysis, int pid, uint64_t time, uint64_t ip,
+                          struct spex_place *place);
+
+/* ---- what was sampled ---- */
+
+enum { SPEX_FILTER_MAX = 16 };
+
+struct spex_totals {
+    uint64_t records;       /* decoded */
+    uint64_t kept;          /* passed all filters */
+    uint64_t rejected[SPEX_FILTER_MAX]; /* first dropped by options.filters[i] */
+    uint64_t timed, with_context;       /* records with a timestamp, with a context packet */
+    uint64_t with_source, with_va, with_pa;
+    uint64_t first_time, last_time;     /* ns, of kept samples */
+    uint64_t bytes;         /* of SPE data */
+    uint64_t damaged, damaged_bytes; /* places and bytes given up */
+    uint64_t first_damage;  /* file offset of the first */
+    const char *damage_reason;
+    uint64_t lost;          /* PERF_RECORD_LOST events */
+    uint64_t truncated, collided, partial; /* AUX records with these flags */
+    uint64_t unmapped;      /* kept samples whose pc has no mapping */
+};
+const struct spex_totals *spex_analysis_totals(const struct spex_analysis *analysis);
+
+struct spex_sampling {
+    bool known;             /* the file says how it was sampled */
+    uint64_t period;        /* operations between samples; 0 unknown */
+    bool jitter, timestamps, physical;
+    char terms[160];        /* "ts_enable=1,jitter=1" */
+    char filters[160];      /* hardware filters among them, "" if none */
+    const char *cpu_name;   /* of the MIDR, or NULL */
+    uint32_t midr;
+};
+const struct spex_sampling *spex_analysis_sampling(const struct spex_analysis *analysis);
+struct spex_symbols *spex_analysis_symbols(struct spex_analysis *analysis);
+
+/* Why numbers of operations cannot be estimated from samples; NULL if they can. */
+const char *spex_analysis_no_estimate(const struct spex_analysis *analysis);
+
+/* ---- statistics ---- */
+
+/* 95% Wilson score interval of count out of total. */
+struct spex_interval {
+    double low, high;
+};
+struct spex_interval spex_share_interval(uint64_t count, uint64_t total);
+/* 95% interval of count1/total1 - count0/total0 (Newcombe). */
+struct spex_interval spex_difference_interval(uint64_t count0, uint64_t total0, uint64_t count1,
+                                              uint64_t total1);
+
+/* ---- grouping ---- */
+
+enum { SPEX_GROUP_MAX = 1 << 20, SPEX_KEYS_MAX = 4 };
+
+enum spex_key {
+    SPEX_KEY_SYMBOL, SPEX_KEY_DSO, SPEX_KEY_SRCLINE, SPEX_KEY_PC, SPEX_KEY_COMM, SPEX_KEY_PID,
+    SPEX_KEY_TID, SPEX_KEY_CPU, SPEX_KEY_OP, SPEX_KEY_SOURCE, SPEX_KEY_LEVEL,
+    SPEX_KEY_DATA_SYMBOL, SPEX_KEY_DATA_DSO, SPEX_KEY_PAGE, SPEX_KEY_CACHE_LINE,
+    SPEX_KEY_OFFSET, /* in the cache line */
+    SPEX_KEY_VA, SPEX_KEY_TARGET, SPEX_KEY_PREV_TARGET, SPEX_KEY_BRANCH, SPEX_KEY_LATENCY,
+    SPEX_KEY_COUNT
+};
+const char *spex_key_name(enum spex_key key);            /* as --sort spells it */
+const char *spex_key_help(enum spex_key key);
+bool spex_key_parse(const char *name, enum spex_key *key);
+
+enum spex_latency { SPEX_LATENCY_TOTAL, SPEX_LATENCY_ISSUE, SPEX_LATENCY_TRANSLATION,
+                    SPEX_LATENCY_COUNT };
+
+struct spex_stats {
+    uint32_t samples, reads, writes, branches;
+    uint32_t l1_access, l1_miss, l2_access, l2_miss, llc_access, llc_miss, tlb_access, tlb_walk;
+    uint32_t remote, snooped, modified, mispredicted, not_taken, retired;
+    uint32_t source[SPEX_SOURCE_COUNT];
+    uint32_t latency_count[SPEX_LATENCY_COUNT];
+    uint64_t latency_sum[SPEX_LATENCY_COUNT];
+};
+
+struct spex_row {
+    uint64_t key[SPEX_KEYS_MAX]; /* opaque; see spex_row_text and spex_row_value */
+    struct spex_stats stats;
+    uint32_t latency[SPEX_LATENCY_COUNT]; /* private: histograms */
+};
+
+struct spex_group;
+
+enum spex_group_flag {
+    SPEX_GROUP_PERCENTILES = 1u << 0, /* keep exact latency histograms */
+    SPEX_GROUP_MEMORY = 1u << 1,      /* only samples with a data address */
+    SPEX_GROUP_BRANCHES = 1u << 2,    /* only branches */
+};
+struct spex_group *spex_group_new(struct spex_analysis *analysis, const enum spex_key *keys,
+                                  size_t key_count, unsigned flags);
+void spex_group_free(struct spex_group *group);
+/* A spex_sample_sink; context is the group. */
+void spex_group_sink(void *group, const struct spex_sample *samples, size_t count);
+
+/* Orders rows by samples, most first (ties by text of the keys). Call before the rest. */
+void spex_group_sort(struct spex_group *group);
+size_t spex_group_count(const struct spex_group *group);
+const struct spex_row *spex_group_row(const struct spex_group *group, size_t index);
+const struct spex_row *spex_group_total(const struct spex_group *group); /* of all rows */
+/* Rows given up for want of memory, as one row; NULL if none. */
+const struct spex_row *spex_group_rest(const struct spex_group *group);
+/* At most so many samples of a row may be missing; 0: exact. */
+uint64_t spex_group_error(const struct spex_group *group);
+/* The latency below which quantile q (0..1) of the samples lie; negative if not known. */
+int spex_row_latency(const struct spex_group *group, const struct spex_row *row,
+                     enum spex_latency latency, double q);
+/* Text of the n-th key of a row. Returns its length; terminates. */
+size_t spex_row_text(const struct spex_group *group, const struct spex_row *row, size_t n,
+                     char *text, size_t capacity);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

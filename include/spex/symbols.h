@@ -1,0 +1,118 @@
+/*
+ * Symbols, source lines, inlined calls and instructions of the files that a
+ * profile ran.
+ *
+ * A module is one file (or the kernel, or the JIT code of a process). It is
+ * opened on first use and turned into sorted tables once; a look-up is a binary
+ * search. "Address" is always an address in the module's own numbering: the
+ * ELF virtual address, the kernel's link address, or the run-time address of
+ * JIT code; spex_module_address makes it from a run-time address and its
+ * mapping. Strings belong to the module. A spex_symbols belongs to one thread.
+ */
+#ifndef SPEX_SYMBOLS_H
+#define SPEX_SYMBOLS_H
+
+#include <spex/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spex_symbols; /* all modules of one profile */
+struct spex_module;
+
+struct spex_symbols_options {
+    const char *symfs;        /* directory put before every path, or NULL */
+    const char *vmlinux;      /* kernel with symbols, or NULL */
+    const char *kallsyms;     /* text like /proc/kallsyms, or NULL */
+    const char *build_id_dir; /* perf's cache; NULL: $HOME/.debug */
+    const char *debug_dir;    /* separate debug files; NULL: /usr/lib/debug */
+    const char *map_dir;      /* of perf-PID.map files; NULL: /tmp */
+    bool raw_names;           /* leave C++ and Rust names mangled */
+};
+
+struct spex_symbols *spex_symbols_new(const struct spex_symbols_options *options);
+void spex_symbols_free(struct spex_symbols *symbols);
+
+/*
+ * The module for a path as a mapping record names it ("/bin/ls",
+ * "[kernel.kallsyms]_text", "//anon", "[vdso]"); the same one for the same path
+ * and build id. pid is used for JIT maps only. Never fails: a module without a
+ * usable file has no symbols and says so in spex_module_problem.
+ */
+struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char *path,
+                                        const uint8_t *build_id, size_t build_id_size,
+                                        int pid);
+
+/* The n-th module asked for so far, NULL past the last. */
+struct spex_module *spex_symbols_nth(struct spex_symbols *symbols, size_t n);
+
+const char *spex_module_path(const struct spex_module *module); /* as recorded */
+const char *spex_module_name(const struct spex_module *module); /* last part of the path */
+bool spex_module_is_kernel(const struct spex_module *module);   /* kernel or its modules */
+/* What kept symbols or lines from being read and what to do about it; NULL if nothing. */
+const char *spex_module_problem(struct spex_module *module);
+
+/* Module address of run-time address ip in a mapping that starts at start with file offset pgoff. */
+uint64_t spex_module_address(struct spex_module *module, uint64_t ip, uint64_t start,
+                             uint64_t pgoff);
+
+struct spex_symbol {
+    uint64_t start, end; /* module addresses [start, end) */
+    const char *name;    /* demangled; NULL: the file names no function here (stripped) */
+    const char *raw;     /* as in the file */
+    struct spex_module *module;
+    bool data; /* an object, not code */
+};
+
+/* The symbol that contains address, or NULL. */
+const struct spex_symbol *spex_module_symbol(struct spex_module *module, uint64_t address);
+/* The n-th symbol in order of address, NULL past the last. */
+const struct spex_symbol *spex_module_nth(struct spex_module *module, size_t n);
+
+struct spex_line {
+    const char *file; /* as the debug information names it */
+    const char *dir;  /* compilation directory, may be NULL */
+    unsigned line;
+};
+
+/* Source line of a code address; false if the file has none. */
+bool spex_module_line(struct spex_module *module, uint64_t address, struct spex_line *line);
+
+/*
+ * Functions inlined at address, innermost first, without the enclosing symbol;
+ * each with the place that called it. Returns how many there are.
+ */
+struct spex_inline {
+    const char *name;
+    struct spex_line call;
+};
+size_t spex_module_inlines(struct spex_module *module, uint64_t address,
+                           struct spex_inline *frames, size_t capacity);
+
+/* Bytes of the file's image at address; returns how many could be had. */
+size_t spex_module_read(struct spex_module *module, uint64_t address, void *data, size_t size);
+
+/* ---- instructions ---- */
+
+struct spex_disassembler;
+enum { SPEX_INSTRUCTION_TEXT = 96 };
+
+/* The newest libLLVM found, else objdump, else words; never NULL but when out of memory. */
+struct spex_disassembler *spex_disassembler_new(void);
+void spex_disassembler_free(struct spex_disassembler *disassembler);
+const char *spex_disassembler_name(const struct spex_disassembler *disassembler);
+/* Text of count A64 instructions at address; words are little-endian in code. */
+void spex_disassemble(struct spex_disassembler *disassembler, uint64_t address,
+                      const uint8_t *code, size_t count,
+                      char (*text)[SPEX_INSTRUCTION_TEXT]);
+
+/* ---- names ---- */
+
+/* Demangled C++ or Rust name, allocated; NULL if name is not mangled. */
+char *spex_demangle(const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
