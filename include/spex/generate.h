@@ -1,0 +1,72 @@
+/*
+ * Random conforming sample records for a feature set: every packet, subclass,
+ * size and header form that D18 gives it, and seeded damage to such a stream.
+ *
+ * The same options give the same bytes on every machine. No allocation, no I/O;
+ * a generator belongs to one thread.
+ */
+#ifndef SPEX_GENERATE_H
+#define SPEX_GENERATE_H
+
+#include <spex/features.h>
+#include <spex/record.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Kinds of operation to draw from; names for the command line below. */
+enum spex_generate_op {
+    SPEX_GENERATE_LOAD = 1u << 0,
+    SPEX_GENERATE_STORE = 1u << 1,
+    SPEX_GENERATE_BRANCH = 1u << 2,
+    SPEX_GENERATE_OTHER = 1u << 3,
+    SPEX_GENERATE_ALL = 15,
+};
+
+struct spex_generate_options {
+    struct spex_features features; /* features.TS: close with Timestamp, else End */
+    uint64_t seed;
+    enum spex_layout layout; /* N1 and HISI leave out what they have no place for */
+    unsigned align;          /* log2; 0 to features.MaxSize */
+    unsigned ops;            /* enum spex_generate_op; 0 is all */
+};
+
+struct spex_generator {
+    struct spex_generate_options options;
+    uint64_t offset; /* stream offset of the next record */
+    uint64_t opaque[32];
+};
+
+/* SPEX_INVALID with the reason if the options contradict each other. */
+enum spex_status spex_generator_init(struct spex_generator *generator,
+                                     const struct spex_generate_options *options,
+                                     struct spex_error *error);
+
+/*
+ * Write the next record and its padding to out, which has room for
+ * SPEX_RECORD_MAX bytes. Returns the bytes written. *record is what was meant,
+ * with its offset in the stream.
+ */
+size_t spex_generator_next(struct spex_generator *generator, uint8_t *out,
+                           struct spex_record *record);
+
+enum spex_damage_kind {
+    SPEX_DAMAGE_TRUNCATE, /* the stream ends inside a record */
+    SPEX_DAMAGE_FLIP,     /* bits flipped inside some records */
+    SPEX_DAMAGE_LOSE,     /* runs of bytes missing */
+    SPEX_DAMAGE_SPLICE,   /* starts and goes on in the middle of a record, like a ring buffer */
+    SPEX_DAMAGE_KIND_COUNT
+};
+
+/*
+ * Damage a stream of count records in place. *size shrinks; the array keeps
+ * the records that are still intact, with their new offsets. Returns how many.
+ */
+size_t spex_damage_apply(enum spex_damage_kind kind, uint64_t seed, uint8_t *data, size_t *size,
+                         struct spex_record *records, size_t count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

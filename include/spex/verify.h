@@ -1,0 +1,62 @@
+/*
+ * Checks a stream of sample records against D18, and against what D17.6 says a
+ * record must hold, for a feature set.
+ *
+ * A rule is one row of src/record/rules.def: what the manual requires and the
+ * requirement ids it comes from. Only what no conforming implementation may
+ * write is a violation; what the manual leaves IMPLEMENTATION DEFINED passes.
+ * No allocation, no I/O; a verifier belongs to one thread and borrows the data.
+ */
+#ifndef SPEX_VERIFY_H
+#define SPEX_VERIFY_H
+
+#include <spex/features.h>
+#include <spex/record.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spex_rule {
+    const char *id;           /* "counter-range" */
+    const char *requirements; /* "PKT-44 PKT-45", ids of spec/requirements.tsv */
+    const char *title;        /* what the manual says */
+    bool exact;               /* holds only because a feature is present, see init */
+};
+
+struct spex_violation {
+    uint64_t offset; /* of the packet, or of the record's first packet, in the stream */
+    uint64_t record; /* number of the record, from 0 */
+    const struct spex_rule *rule;
+    char what[128];  /* what was found there */
+};
+
+struct spex_verifier {
+    uint64_t records; /* closed records seen so far */
+    uint64_t opaque[1024];
+};
+
+/*
+ * features NULL: nothing is known about the implementation, so every feature is
+ * allowed and rules with `exact` (which need a feature to be present) are off.
+ */
+void spex_verifier_init(struct spex_verifier *verifier, const struct spex_features *features);
+
+/* Leave a rule out, by id. SPEX_INVALID if there is none of that name. */
+enum spex_status spex_verifier_ignore(struct spex_verifier *verifier, const char *rule);
+
+/* Begin a stream; base is the stream offset of data[0]. Record numbers go on. */
+void spex_verifier_start(struct spex_verifier *verifier, const uint8_t *data, size_t size,
+                         uint64_t base);
+
+/* The next violation, in stream order: SPEX_OK, or SPEX_END when the data is done. */
+enum spex_status spex_verifier_next(struct spex_verifier *verifier,
+                                    struct spex_violation *violation);
+
+/* Every rule; NULL past the last. */
+const struct spex_rule *spex_verifier_rule(size_t index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
