@@ -1,0 +1,372 @@
+/*
+ * The microarchitecture model: caches, TLBs, branch prediction, latencies and
+ * data sources of an Arm core, as the SPU would see them (Arm ARM D17.6.4,
+ * D18.2.5, D18.2.6). A model, not a cycle-accurate core: docs/model.md.
+ *
+ * One struct spex_uarch is the part that cores share (last level cache,
+ * directory, numbers); one struct spex_uarch_core is a PE. A core is used by one
+ * thread at a time, different cores by different threads without locks of the
+ * caller. A single core given the same calls always gives the same answers.
+ *
+ * An engine calls spex_uarch_block() at each entry of a straight run of
+ * instructions and spex_uarch_load(), _store() or _atomic() for each access. Both
+ * are a short inline path for what happens nearly always; the rest is behind a
+ * call in tail position. Only when a sample completes does it ask for more:
+ * spex_uarch_access() and spex_uarch_replay() fill in the outcome.
+ *
+ * Addresses are virtual; the model takes physical ones to be equal. An engine that
+ * runs several address spaces on one core puts the space's number into bits 63:56.
+ */
+#ifndef SPEX_UARCH_H
+#define SPEX_UARCH_H
+
+#include <spex/op.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- numbers ---- */
+
+struct spex_uarch_config {
+#define PARAM(field, key, unit, min, max, n1, v1, n2, v2, source, text) uint32_t field;
+#include <spex/uarch.def>
+    bool none; /* preset "none": no caches, TLBs or prediction */
+};
+
+/* neoverse-n1, neoverse-v1, neoverse-n2, neoverse-v2, none. */
+enum { SPEX_UARCH_PRESETS = 5 };
+const char *spex_uarch_preset_name(size_t index); /* NULL past the last */
+enum spex_status spex_uarch_config_preset(const char *name, struct spex_uarch_config *config,
+                                          struct spex_error *error);
+
+/*
+ * One word of `--model`: a preset name (which resets everything) or KEY=VALUE
+ * with K, M, G (1024); several separated by commas. The error names the word and
+ * what is allowed. SPEX_OK only if the whole configuration is consistent;
+ * *config is untouched otherwise.
+ */
+enum spex_status spex_uarch_config_set(struct spex_uarch_config *config, const char *words,
+                                       struct spex_error *error);
+
+/* For help and docs: row index of uarch.def; false past the last. */
+struct spex_uarch_parameter {
+    const char *key, *unit, *source, *text;
+    uint32_t min, max;
+    uint32_t preset[4]; /* in the order of the preset names */
+};
+bool spex_uarch_parameter(size_t index, struct spex_uarch_parameter *parameter);
+uint32_t spex_uarch_config_get(const struct spex_uarch_config *config, size_t index);
+
+/* ---- blocks: straight runs of instructions, described once at translation ---- */
+
+enum spex_uarch_end { /* how a block ends */
+    SPEX_UARCH_END_NONE,   /* runs into the next, or an exception: nothing to predict */
+    SPEX_UARCH_END_COND,
+    SPEX_UARCH_END_DIRECT,
+    SPEX_UARCH_END_CALL,
+    SPEX_UARCH_END_RETURN,
+    SPEX_UARCH_END_INDIRECT,
+    SPEX_UARCH_END_INDIRECT_CALL,
+};
+
+/*
+ * Made by spex_uarch_block_init(); must live as long as any core that entered it
+ * (so do ops). Embed it in the engine's own struct.
+ */
+struct spex_uarch_block {
+    int64_t delta;   /* added to the core's counter at entry */
+    uint64_t pc;
+    uint64_t next;   /* pc of the instruction behind the block */
+    uint32_t count;  /* instructions */
+    uint8_t end;     /* enum spex_uarch_end */
+    const struct spex_op *ops; /* count of them */
+};
+
+/* ---- a core ---- */
+
+struct spex_uarch; /* opaque */
+
+enum {
+    SPEX_UARCH_SETS_MAX = 1024,   /* of the level 1 data cache */
+    SPEX_UARCH_RING = 16,         /* blocks remembered for replay */
+    SPEX_UARCH_STATE = 63,        /* low bits of a tag word: state */
+    SPEX_UARCH_MODIFIED_STATE = 3,
+    SPEX_UARCH_RAS_MAX = 64,
+    SPEX_UARCH_OPS_SHIFT = 40,    /* counter: operations left above, ticks below */
+    SPEX_UARCH_TICK = 16,         /* ticks in a cycle */
+    SPEX_UARCH_OPS_MAX = (1 << 22) - 1, /* largest argument of spex_uarch_arm() */
+};
+
+enum spex_uarch_attention {
+    SPEX_UARCH_ATT_MAIL = 1u << 0,    /* invalidations wait; the model's own bit */
+    SPEX_UARCH_ATT_ENGINE = 1u << 8,  /* bits 31:8 are the engine's */
+};
+
+/* Fields are read and written by the inline functions; treat them as private. */
+struct spex_uarch_core {
+    _Alignas(64) int64_t counter; /* operations left << 40 | ticks since the last arm */
+    const struct spex_uarch_block *last;
+    uint32_t sequence;   /* number of the block being executed */
+    uint32_t history;    /* of conditional branches, newest in bit 0 */
+    uint32_t attention;  /* enum spex_uarch_attention; others set bits atomically */
+    uint32_t set_mask;   /* level 1 sets - 1 */
+    uint32_t bp_mask;
+    uint32_t ras_top;
+    uint32_t ras_mask;
+    uint32_t index;      /* the engine's number of the core */
+    uint64_t clock_base; /* ticks before the last arm */
+    /* Entered blocks; the low bit says that the branch before it was mispredicted. */
+    uintptr_t ring[SPEX_UARCH_RING];
+    uint64_t ras[SPEX_UARCH_RAS_MAX];
+    uint64_t mru[SPEX_UARCH_SETS_MAX]; /* most recent tag word of each level 1 set */
+    uint8_t direction[1 << 14];        /* two-bit counters */
+    struct uarch_core *rest;
+};
+
+enum spex_status spex_uarch_new(const struct spex_uarch_config *config, struct spex_uarch **model);
+void spex_uarch_free(struct spex_uarch *model); /* after all its cores */
+const struct spex_uarch_config *spex_uarch_config_of(const struct spex_uarch *model);
+
+/*
+ * A core; index says where it sits (cluster, socket) and should be unique among
+ * cores alive at a time. Any number of cores; beyond 64 the directory is coarse.
+ */
+enum spex_status spex_uarch_core_new(struct spex_uarch *model, unsigned index,
+                                     struct spex_uarch_core **core);
+void spex_uarch_core_free(struct spex_uarch_core *core);
+/* Empties caches, TLBs and predictors: a new thread on an old index. */
+void spex_uarch_core_reset(struct spex_uarch_core *core);
+
+/* The last of ops decides how the block ends. count is at least 1. */
+void spex_uarch_block_init(const struct spex_uarch *model, struct spex_uarch_block *block,
+                           uint64_t pc, const struct spex_op *ops, size_t count);
+
+/* ---- time and the operation counter ---- */
+
+/*
+ * spex_uarch_block() reports SPEX_UARCH_EXPIRED in the block that contains
+ * operation number `operations` (1 is the next one executed) or a later one;
+ * spex_uarch_left() is then negative or zero: left + count of the block is the
+ * 1-based position of that operation in it.
+ */
+void spex_uarch_arm(struct spex_uarch_core *core, uint32_t operations);
+
+/* Operations until the armed one; at most zero once it has been reached. */
+static inline int64_t spex_uarch_left(const struct spex_uarch_core *core)
+{
+    return (core->counter >> SPEX_UARCH_OPS_SHIFT) + 1;
+}
+
+/* Operations of the entered block that were never executed, after a fault. */
+static inline void spex_uarch_give_back(struct spex_uarch_core *core, uint32_t operations)
+{
+    core->counter += (int64_t)((uint64_t)operations << SPEX_UARCH_OPS_SHIFT);
+}
+
+/* Modelled cycles since the core was made; never goes back. */
+static inline uint64_t spex_uarch_clock(const struct spex_uarch_core *core)
+{
+    uint64_t ticks = (uint64_t)core->counter & ((1ull << SPEX_UARCH_OPS_SHIFT) - 1);
+    return (core->clock_base + ticks) / SPEX_UARCH_TICK;
+}
+/* Moves the clock forward to cycles; does nothing if it is there already. */
+void spex_uarch_clock_reach(struct spex_uarch_core *core, uint64_t cycles);
+
+/*
+ * The thread of this core blocks in a system call (or ended), or runs again. A
+ * core that does not run does not contend for lines.
+ */
+void spex_uarch_core_idle(struct spex_uarch_core *core, bool idle);
+
+/* ---- hot path: blocks ---- */
+
+enum spex_uarch_block_flag {
+    SPEX_UARCH_EXPIRED = 1u << 0,    /* the armed operation is in this block, or was */
+    SPEX_UARCH_ATTENTION = 1u << 1,  /* bits of the engine are set in core->attention */
+    SPEX_UARCH_MISPREDICT = 1u << 2, /* the branch that led here was mispredicted */
+    SPEX_UARCH_MORE = 1u << 3,       /* spex_uarch_block_rest() must be called */
+};
+
+/*
+ * Enters a block. Returns 0 nearly always. Otherwise the engine calls
+ * spex_uarch_block_rest() with the same arguments and the returned flags; its
+ * result says which of EXPIRED, ATTENTION and MISPREDICT hold:
+ *
+ *     unsigned flags = spex_uarch_block(core, block);
+ *     if (__builtin_expect(flags != 0, 0))
+ *         return slow(core, block, flags);   // flags = spex_uarch_block_rest(...)
+ */
+unsigned spex_uarch_block_rest(struct spex_uarch_core *core, const struct spex_uarch_block *block,
+                               unsigned flags);
+
+static inline __attribute__((always_inline)) unsigned
+spex_uarch_block(struct spex_uarch_core *core, const struct spex_uarch_block *block)
+{
+    const struct spex_uarch_block *last = core->last;
+    unsigned flags = 0;
+    core->last = block;
+    core->ring[++core->sequence % SPEX_UARCH_RING] = (uintptr_t)block;
+    core->counter += block->delta;
+    if (last->end == SPEX_UARCH_END_COND) {
+        uint32_t history = core->history;
+        uint8_t *counter = &core->direction[((uint32_t)(last->next >> 2) ^ history) & core->bp_mask];
+        unsigned c = *counter;
+        if (block->pc != last->next) {
+            core->history = history * 2 + 1;
+            if (c < 3)
+                *counter = (uint8_t)(c + 1);
+            if (__builtin_expect(c < 2, 0))
+                flags = SPEX_UARCH_MISPREDICT | SPEX_UARCH_MORE;
+        } else {
+            core->history = history * 2;
+            if (c > 0)
+                *counter = (uint8_t)(c - 1);
+            if (__builtin_expect(c >= 2, 0))
+                flags = SPEX_UARCH_MISPREDICT | SPEX_UARCH_MORE;
+        }
+    } else if (last->end == SPEX_UARCH_END_CALL) {
+        core->ras[++core->ras_top & core->ras_mask] = last->next;
+    } else if (last->end == SPEX_UARCH_END_RETURN) {
+        if (core->ras[core->ras_top-- & core->ras_mask] != block->pc)
+            flags = SPEX_UARCH_MISPREDICT | SPEX_UARCH_MORE;
+    } else if (last->end >= SPEX_UARCH_END_INDIRECT) {
+        flags = SPEX_UARCH_MORE;
+    }
+    if (__builtin_expect(core->counter < 0, 0))
+        flags |= SPEX_UARCH_EXPIRED;
+    if (__builtin_expect(__atomic_load_n(&core->attention, __ATOMIC_RELAXED) != 0, 0))
+        flags |= SPEX_UARCH_MORE;
+    return flags;
+}
+
+/*
+ * Control leaves the last block otherwise than at its end (signal, fault,
+ * exception): its closing branch, if any, was not executed.
+ */
+void spex_uarch_cut(struct spex_uarch_core *core);
+
+/* ---- hot path: data accesses ---- */
+
+/*
+ * What happened: 0 is a level 1 hit, TLB hit, not split; anything else has the
+ * fields below. latency counts from issue to data, without the translation.
+ */
+typedef uint64_t spex_uarch_result;
+
+enum spex_uarch_level {
+    SPEX_UARCH_L1,
+    SPEX_UARCH_L2,
+    SPEX_UARCH_LLC,
+    SPEX_UARCH_PEER,    /* another core of the cluster */
+    SPEX_UARCH_FAR,     /* a core of another cluster */
+    SPEX_UARCH_REMOTE,  /* a cache of another socket */
+    SPEX_UARCH_DRAM,
+    SPEX_UARCH_LEVEL_COUNT
+};
+
+enum spex_uarch_result_flag {
+    SPEX_UARCH_TLB_MISS = 1u << 4,  /* of the level 1 TLB */
+    SPEX_UARCH_WALK = 1u << 5,
+    SPEX_UARCH_MODIFIED = 1u << 6,  /* the line was modified where it was found */
+    SPEX_UARCH_SNOOPED = 1u << 7,   /* it came from another core's cache */
+    SPEX_UARCH_SOCKET = 1u << 8,    /* the access went to another socket */
+    SPEX_UARCH_SPLIT = 1u << 9,     /* crosses a line: the worse of two accesses */
+    SPEX_UARCH_UPGRADE = 1u << 10,  /* a write to a line that others shared */
+    SPEX_UARCH_CONTENDED = 1u << 11,/* decided in virtual time */
+};
+
+static inline enum spex_uarch_level spex_uarch_result_level(spex_uarch_result r)
+{
+    return (enum spex_uarch_level)(r & 15);
+}
+static inline uint32_t spex_uarch_result_latency(spex_uarch_result r)
+{
+    return (uint32_t)(r >> 16) & 0xffff;
+}
+static inline uint32_t spex_uarch_result_translation(spex_uarch_result r)
+{
+    return (uint32_t)(r >> 32) & 0xffff;
+}
+
+/* insn: position of the instruction in the block being executed. */
+spex_uarch_result spex_uarch_load_slow(struct spex_uarch_core *core, uint64_t va, unsigned size,
+                                       unsigned insn);
+spex_uarch_result spex_uarch_store_slow(struct spex_uarch_core *core, uint64_t va, unsigned size,
+                                        unsigned insn);
+spex_uarch_result spex_uarch_atomic_slow(struct spex_uarch_core *core, uint64_t va, unsigned size,
+                                         unsigned insn);
+
+/* size is at most 64. */
+static inline __attribute__((always_inline)) spex_uarch_result
+spex_uarch_load(struct spex_uarch_core *core, uint64_t va, unsigned size, unsigned insn)
+{
+    uint64_t tag = core->mru[(va >> 6) & core->set_mask];
+    if (__builtin_expect((tag ^ va) < 64 && (va & 63) + size <= 64, 1))
+        return 0;
+    return spex_uarch_load_slow(core, va, size, insn);
+}
+
+static inline __attribute__((always_inline)) spex_uarch_result
+spex_uarch_store(struct spex_uarch_core *core, uint64_t va, unsigned size, unsigned insn)
+{
+    uint64_t tag = core->mru[(va >> 6) & core->set_mask];
+    if (__builtin_expect(tag == (va & ~63ull) + SPEX_UARCH_MODIFIED_STATE &&
+                             (va & 63) + size <= 64, 1))
+        return 0;
+    return spex_uarch_store_slow(core, va, size, insn);
+}
+
+/* LSE atomics and Store-Exclusive: one access, though engines see a load and a store. */
+static inline __attribute__((always_inline)) spex_uarch_result
+spex_uarch_atomic(struct spex_uarch_core *core, uint64_t va, unsigned size, unsigned insn)
+{
+    uint64_t tag = core->mru[(va >> 6) & core->set_mask];
+    if (__builtin_expect(tag == (va & ~63ull) + SPEX_UARCH_MODIFIED_STATE &&
+                             (va & 63) + size <= 64, 1))
+        return 0;
+    return spex_uarch_atomic_slow(core, va, size, insn);
+}
+
+/* ---- at a sample ---- */
+
+/*
+ * Fills events (E[2..5], E[8..11], E[19..23]), translation, data_source and the
+ * flag SPEX_ACC_SOURCE of one access; flags and addresses are the caller's. Call it
+ * right after the access, with its result: a level 1 hit on a line that is still
+ * on its way is a "recently fetched" hit. Bits that the CPU or the SPE version does
+ * not have are for the SPU to drop. With preset none nothing is known: all zero.
+ */
+void spex_uarch_access(const struct spex_uarch_core *core, const struct spex_op *op, uint64_t va,
+                       unsigned size, spex_uarch_result result, struct spex_access *access);
+
+/*
+ * Latencies of instruction insn of the block numbered sequence (core->sequence
+ * when it was current, at most 8 blocks ago): the last operations go once more
+ * through a scoreboard. result is that of its access, the worst if there were
+ * several, 0 if none. Fills total and issue, and events E[7] from mispredicted.
+ */
+void spex_uarch_replay(const struct spex_uarch_core *core, uint32_t sequence, unsigned insn,
+                       spex_uarch_result result, struct spex_outcome *outcome);
+
+/* Of the branch that closes the block numbered sequence; the next was entered. */
+bool spex_uarch_mispredicted(const struct spex_uarch_core *core, uint32_t sequence);
+
+/* ---- the whole model's truth, for tests and `spex stat` ---- */
+
+struct spex_uarch_counts {
+    uint64_t l1_miss, l2_miss, llc_access, llc_miss; /* loads, stores and atomics */
+    uint64_t tlb_miss, walk;
+    uint64_t snoop, snoop_modified;  /* lines that came from another core */
+    uint64_t upgrade, invalidated;   /* writes to shared lines; lines lost to others */
+    uint64_t contended;              /* accesses decided in virtual time */
+    uint64_t mispredict;
+};
+void spex_uarch_counts(const struct spex_uarch_core *core, struct spex_uarch_counts *counts);
+
+const char *spex_uarch_level_name(enum spex_uarch_level level);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
