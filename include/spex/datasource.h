@@ -18,17 +18,17 @@ extern "C" {
 enum spex_source {
     SPEX_SOURCE_UNKNOWN,
     SPEX_SOURCE_L1,
-    SPEX_SOURCE_LFB,           /* a fill already under way ("recently fetched") */
+    SPEX_SOURCE_LFB, /* a fill already under way ("recently fetched") */
     SPEX_SOURCE_L2,
     SPEX_SOURCE_PEER_CORE,     /* another core of the cluster, cache to cache */
     SPEX_SOURCE_LOCAL_CLUSTER, /* the cluster's shared cache */
     SPEX_SOURCE_L3,            /* the last-level cache, where the CPU does not say more */
     SPEX_SOURCE_SYSTEM_CACHE,
     SPEX_SOURCE_PEER_CLUSTER,
-    SPEX_SOURCE_REMOTE,        /* another socket or chip: cache */
+    SPEX_SOURCE_REMOTE, /* another socket or chip: cache */
     SPEX_SOURCE_DRAM,
     SPEX_SOURCE_REMOTE_DRAM,
-    SPEX_SOURCE_IO,            /* device or non-cacheable */
+    SPEX_SOURCE_IO, /* device or non-cacheable */
     SPEX_SOURCE_COUNT
 };
 
@@ -36,24 +36,25 @@ struct spex_cpu_model; /* a row of the table of CPUs */
 
 /* The CPU of a MIDR_EL1 value, or NULL if it is not listed (say so once). */
 const struct spex_cpu_model *spex_cpu_find(uint64_t midr);
-const char *spex_cpu_name(const struct spex_cpu_model *cpu); /* "Neoverse N1"; NULL: "unlisted CPU" */
+/* "Neoverse N1"; for NULL "unlisted CPU". */
+const char *spex_cpu_name(const struct spex_cpu_model *cpu);
 /* Does the CPU have a Data Source table? (Listed CPUs may still be without.) */
 bool spex_cpu_has_sources(const struct spex_cpu_model *cpu);
 
 struct spex_source_info {
     enum spex_source source;
-    bool by_packet;  /* from the Data Source packet; else from the events */
-    bool miss;       /* events say: missed in this level, and nothing says where it hit */
-    bool modified;   /* the line was dirty in another cache (HITM) */
-    bool peer;       /* another core's cache supplied it */
-    bool remote;     /* crossed sockets or chips */
-    bool unlisted;   /* a Data Source value the CPU's table does not have */
+    bool by_packet; /* from the Data Source packet; else from the events */
+    bool miss;      /* events say: missed in this level, and nothing says where it hit */
+    bool modified;  /* the line was dirty in another cache (HITM) */
+    bool peer;      /* another core's cache supplied it */
+    bool remote;    /* crossed sockets or chips */
+    bool unlisted;  /* a Data Source value the CPU's table does not have */
 };
 
 /* cpu may be NULL: events only. Meaningful for loads, stores and atomics. */
 void spex_source_of(const struct spex_cpu_model *cpu, const struct spex_record *record,
                     struct spex_source_info *info);
-const char *spex_source_name(enum spex_source source);     /* "peer-cluster" */
+const char *spex_source_name(enum spex_source source); /* "peer-cluster" */
 /* Meaning of one Data Source value on a CPU; SPEX_SOURCE_UNKNOWN if its table has none. */
 enum spex_source spex_source_of_value(const struct spex_cpu_model *cpu, unsigned value);
 
@@ -63,10 +64,10 @@ enum spex_source spex_source_of_value(const struct spex_cpu_model *cpu, unsigned
  * CPU's caps/event_filter (0 unknown). 0 for what is no memory operation.
  */
 enum spex_perf_rules { SPEX_PERF_RULES_6_1, SPEX_PERF_RULES_7 };
-uint64_t spex_source_perf(uint64_t midr, const struct spex_record *record, uint64_t event_filter,
-                          enum spex_perf_rules rules);
+uint64_t spex_source_perf(uint64_t midr, const struct spex_record *record,
+                          uint64_t event_filter, enum spex_perf_rules rules);
 
-/* Name of an event bit that is IMPLEMENTATION DEFINED on this CPU ("late-prefetch"), or NULL. */
+/* Name of an event bit that this CPU defines itself ("late-prefetch"), or NULL. */
 const char *spex_cpu_event_name(const struct spex_cpu_model *cpu, unsigned bit);
 
 #ifdef __cplusplus

@@ -28,56 +28,58 @@ extern "C" {
 /* ---- numbers of the format ---- */
 
 enum spex_perf_type { /* record types; others pass through as raw bytes */
-    SPEX_PERF_MMAP = 1,
-    SPEX_PERF_LOST = 2,
-    SPEX_PERF_COMM = 3,
-    SPEX_PERF_EXIT = 4,
-    SPEX_PERF_THROTTLE = 5,
-    SPEX_PERF_UNTHROTTLE = 6,
-    SPEX_PERF_FORK = 7,
-    SPEX_PERF_READ = 8,
-    SPEX_PERF_SAMPLE = 9,
-    SPEX_PERF_MMAP2 = 10,
-    SPEX_PERF_AUX = 11,
-    SPEX_PERF_ITRACE_START = 12,
-    SPEX_PERF_LOST_SAMPLES = 13,
-    SPEX_PERF_SWITCH = 14,
-    SPEX_PERF_SWITCH_CPU_WIDE = 15,
-    SPEX_PERF_NAMESPACES = 16,
-    SPEX_PERF_KSYMBOL = 17,
-    SPEX_PERF_BPF_EVENT = 18,
-    SPEX_PERF_CGROUP = 19,
-    SPEX_PERF_TEXT_POKE = 20,
-    SPEX_PERF_AUX_OUTPUT_HW_ID = 21,
-    SPEX_PERF_HEADER_ATTR = 64,
-    SPEX_PERF_EVENT_TYPE = 65,
-    SPEX_PERF_TRACING_DATA = 66,
-    SPEX_PERF_BUILD_ID = 67,
-    SPEX_PERF_FINISHED_ROUND = 68,
-    SPEX_PERF_ID_INDEX = 69,
-    SPEX_PERF_AUXTRACE_INFO = 70,
-    SPEX_PERF_AUXTRACE = 71,
-    SPEX_PERF_AUXTRACE_ERROR = 72,
-    SPEX_PERF_THREAD_MAP = 73,
-    SPEX_PERF_CPU_MAP = 74,
-    SPEX_PERF_EVENT_UPDATE = 78,
-    SPEX_PERF_TIME_CONV = 79,
-    SPEX_PERF_FEATURE = 80,
-    SPEX_PERF_COMPRESSED = 81, /* never seen outside: its contents come out instead */
-    SPEX_PERF_FINISHED_INIT = 82,
-    SPEX_PERF_COMPRESSED2 = 83,
+                      SPEX_PERF_MMAP = 1,
+                      SPEX_PERF_LOST = 2,
+                      SPEX_PERF_COMM = 3,
+                      SPEX_PERF_EXIT = 4,
+                      SPEX_PERF_THROTTLE = 5,
+                      SPEX_PERF_UNTHROTTLE = 6,
+                      SPEX_PERF_FORK = 7,
+                      SPEX_PERF_READ = 8,
+                      SPEX_PERF_SAMPLE = 9,
+                      SPEX_PERF_MMAP2 = 10,
+                      SPEX_PERF_AUX = 11,
+                      SPEX_PERF_ITRACE_START = 12,
+                      SPEX_PERF_LOST_SAMPLES = 13,
+                      SPEX_PERF_SWITCH = 14,
+                      SPEX_PERF_SWITCH_CPU_WIDE = 15,
+                      SPEX_PERF_NAMESPACES = 16,
+                      SPEX_PERF_KSYMBOL = 17,
+                      SPEX_PERF_BPF_EVENT = 18,
+                      SPEX_PERF_CGROUP = 19,
+                      SPEX_PERF_TEXT_POKE = 20,
+                      SPEX_PERF_AUX_OUTPUT_HW_ID = 21,
+                      SPEX_PERF_HEADER_ATTR = 64,
+                      SPEX_PERF_EVENT_TYPE = 65,
+                      SPEX_PERF_TRACING_DATA = 66,
+                      SPEX_PERF_BUILD_ID = 67,
+                      SPEX_PERF_FINISHED_ROUND = 68,
+                      SPEX_PERF_ID_INDEX = 69,
+                      SPEX_PERF_AUXTRACE_INFO = 70,
+                      SPEX_PERF_AUXTRACE = 71,
+                      SPEX_PERF_AUXTRACE_ERROR = 72,
+                      SPEX_PERF_THREAD_MAP = 73,
+                      SPEX_PERF_CPU_MAP = 74,
+                      SPEX_PERF_EVENT_UPDATE = 78,
+                      SPEX_PERF_TIME_CONV = 79,
+                      SPEX_PERF_FEATURE = 80,
+                      SPEX_PERF_COMPRESSED =
+                          81, /* never seen outside: its contents come out instead */
+                      SPEX_PERF_FINISHED_INIT = 82,
+                      SPEX_PERF_COMPRESSED2 = 83,
 };
 
 enum spex_perf_misc { /* header.misc */
-    SPEX_PERF_CPUMODE_MASK = 7, /* 1 kernel, 2 user, 3 hypervisor, 4 guest kernel, 5 guest user */
-    SPEX_PERF_CPUMODE_KERNEL = 1,
-    SPEX_PERF_CPUMODE_USER = 2,
-    SPEX_PERF_CPUMODE_GUEST_KERNEL = 4,
-    SPEX_PERF_CPUMODE_GUEST_USER = 5,
-    SPEX_PERF_MISC_MMAP_DATA = 1 << 13,  /* MMAP, MMAP2 */
-    SPEX_PERF_MISC_COMM_EXEC = 1 << 13,  /* COMM */
-    SPEX_PERF_MISC_SWITCH_OUT = 1 << 13, /* SWITCH, SWITCH_CPU_WIDE */
-    SPEX_PERF_MISC_MMAP_BUILD_ID = 1 << 14,
+                      SPEX_PERF_CPUMODE_MASK =
+                          7, /* 1 kernel, 2 user, 3 hypervisor, 4 guest kernel, 5 guest user */
+                      SPEX_PERF_CPUMODE_KERNEL = 1,
+                      SPEX_PERF_CPUMODE_USER = 2,
+                      SPEX_PERF_CPUMODE_GUEST_KERNEL = 4,
+                      SPEX_PERF_CPUMODE_GUEST_USER = 5,
+                      SPEX_PERF_MISC_MMAP_DATA = 1 << 13,  /* MMAP, MMAP2 */
+                      SPEX_PERF_MISC_COMM_EXEC = 1 << 13,  /* COMM */
+                      SPEX_PERF_MISC_SWITCH_OUT = 1 << 13, /* SWITCH, SWITCH_CPU_WIDE */
+                      SPEX_PERF_MISC_MMAP_BUILD_ID = 1 << 14,
 };
 
 enum spex_perf_sample_type {
@@ -108,18 +110,18 @@ enum spex_perf_sample_type {
     SPEX_PERF_SAMPLE_WEIGHT_STRUCT = 1 << 24,
 };
 
-enum spex_perf_aux_flag { /* of PERF_RECORD_AUX */
-    SPEX_PERF_AUX_TRUNCATED = 1, /* data was lost behind it */
-    SPEX_PERF_AUX_OVERWRITE = 2, /* snapshot mode */
-    SPEX_PERF_AUX_PARTIAL = 4,   /* data was lost inside or at its end */
-    SPEX_PERF_AUX_COLLISION = 8, /* SPE: two samples collided */
+enum spex_perf_aux_flag {                              /* of PERF_RECORD_AUX */
+                          SPEX_PERF_AUX_TRUNCATED = 1, /* data was lost behind it */
+                          SPEX_PERF_AUX_OVERWRITE = 2, /* snapshot mode */
+                          SPEX_PERF_AUX_PARTIAL = 4,   /* data was lost inside or at its end */
+                          SPEX_PERF_AUX_COLLISION = 8, /* SPE: two samples collided */
 };
 
 enum spex_perf_auxtrace_type { SPEX_PERF_AUXTRACE_ARM_SPE = 4 }; /* others pass as numbers */
 
 enum { /* pids that stand for no process */
-    SPEX_PERF_PID_KERNEL = -1,
-    SPEX_PERF_PID_GUEST_KERNEL = -2,
+       SPEX_PERF_PID_KERNEL = -1,
+       SPEX_PERF_PID_GUEST_KERNEL = -2,
 };
 
 /* ---- time (linux-perf.md section 7: perf's TIME_CONV) ---- */
@@ -142,9 +144,9 @@ struct spex_perf_attr { /* one event: struct perf_event_attr and what the file s
     uint64_t config[5]; /* config, config1 .. config4 */
     uint64_t period;    /* sample_period or sample_freq */
     uint64_t sample_type, read_format, branch_sample_type, regs_user, regs_intr;
-    uint64_t flags;     /* the attr's bit field, bit 0 disabled, 1 inherit, ... */
+    uint64_t flags; /* the attr's bit field, bit 0 disabled, 1 inherit, ... */
     bool freq, exclude_user, exclude_kernel, exclude_hv, sample_id_all, context_switch;
-    bool spe;           /* this is an Arm SPE event */
+    bool spe; /* this is an Arm SPE event */
     uint32_t wakeup, bp_type, clockid, stack_user, aux_watermark, aux_sample_size;
     const uint64_t *ids;
     size_t id_count;
@@ -162,7 +164,7 @@ struct spex_perf_node { /* NUMA_TOPOLOGY */
 };
 
 struct spex_perf_info {
-    const char *path; /* for messages */
+    const char *path;                /* for messages */
     bool big_endian, pipe, complete; /* complete: header, data and features all there */
     uint64_t file_size, data_offset, data_size;
     uint64_t attr_size;
@@ -176,18 +178,19 @@ struct spex_perf_info {
     uint64_t first_time, last_time; /* SAMPLE_TIME feature, or of the records seen */
     const struct spex_perf_node *nodes;
     size_t node_count;
-    bool has_time;              /* a TIME_CONV record was there */
+    bool has_time; /* a TIME_CONV record was there */
     struct spex_perf_time time;
-    uint32_t auxtrace_type;     /* enum spex_perf_auxtrace_type; 0 without AUXTRACE_INFO */
-    unsigned auxtrace_version;  /* SPE metadata: 1 or 2 */
+    uint32_t auxtrace_type;    /* enum spex_perf_auxtrace_type; 0 without AUXTRACE_INFO */
+    unsigned auxtrace_version; /* SPE metadata: 1 or 2 */
     uint32_t spe_pmu_type;
-    bool per_cpu;               /* queues are per CPU; else per thread */
-    bool timed;                 /* some event has TIME in sample_type ("timeless" otherwise) */
-    bool snapshot;              /* some AUX record was OVERWRITE */
+    bool per_cpu;  /* queues are per CPU; else per thread */
+    bool timed;    /* some event has TIME in sample_type ("timeless" otherwise) */
+    bool snapshot; /* some AUX record was OVERWRITE */
     const struct spex_perf_cpu *cpus; /* AUXTRACE_INFO v2 */
     size_t cpu_count;
     uint64_t records, samples, aux_bytes, aux_chunks;
-    uint64_t lost, throttled, truncated, collisions; /* LOST events; AUX records with that flag */
+    uint64_t lost, throttled, truncated,
+        collisions;            /* LOST events; AUX records with that flag */
     uint64_t compressed_bytes; /* of COMPRESSED records, as stored */
 };
 
@@ -215,7 +218,8 @@ enum spex_status spex_perfdata_open(const char *path, struct spex_perfdata **fil
                                     struct spex_error *error);
 /* The same on memory, which must outlive the handle. */
 enum spex_status spex_perfdata_open_memory(const void *data, size_t size,
-                                           struct spex_perfdata **file, struct spex_error *error);
+                                           struct spex_perfdata **file,
+                                           struct spex_error *error);
 void spex_perfdata_close(struct spex_perfdata *file);
 
 const struct spex_perf_info *spex_perfdata_info(const struct spex_perfdata *file);
@@ -228,7 +232,8 @@ const struct spex_perf_attr *spex_perfdata_attr(const struct spex_perfdata *file
 /* The first SPE event, or NULL. */
 const struct spex_perf_attr *spex_perfdata_spe_attr(const struct spex_perfdata *file);
 
-/* MIDR_EL1 of a CPU (-1: of all, if they agree), metadata v2 or the CPUID feature; 0 unknown. */
+/* MIDR_EL1 of a CPU (-1: of all, if they agree), metadata v2 or the CPUID feature; 0 unknown.
+ */
 uint64_t spex_perfdata_midr(const struct spex_perfdata *file, int32_t cpu);
 /* caps/event_filter of a CPU (metadata v2), 0 unknown. */
 uint64_t spex_perfdata_event_filter(const struct spex_perfdata *file, int32_t cpu);
@@ -249,7 +254,8 @@ struct spex_perf_queue {
     uint64_t bytes, chunks;
 };
 size_t spex_perfdata_queue_count(const struct spex_perfdata *file);
-const struct spex_perf_queue *spex_perfdata_queue(const struct spex_perfdata *file, size_t index);
+const struct spex_perf_queue *spex_perfdata_queue(const struct spex_perfdata *file,
+                                                  size_t index);
 
 /*
  * A cursor walks one queue in file order. A span is a piece of AUX data in
@@ -270,10 +276,10 @@ struct spex_aux_span {
     uint64_t offset;      /* of data[0] in the queue's AUX area, as perf counts it */
     uint64_t file_offset; /* of data[0]; for joined bytes, of the older piece */
     uint64_t reference;   /* of the AUXTRACE record */
-    uint64_t position;    /* of data[0] in the bytes of this queue, without gaps: 0 at its start */
-    bool contiguous;      /* follows the previous span (its kept tail included) without a gap */
-    bool last;            /* nothing contiguous follows: a cut item is lost */
-    uint32_t flags;       /* enum spex_perf_aux_flag at the end of this span, why it is last */
+    uint64_t position; /* of data[0] in the bytes of this queue, without gaps: 0 at its start */
+    bool contiguous;   /* follows the previous span (its kept tail included) without a gap */
+    bool last;         /* nothing contiguous follows: a cut item is lost */
+    uint32_t flags;    /* enum spex_perf_aux_flag at the end of this span, why it is last */
 };
 struct spex_aux_cursor;
 enum { SPEX_AUX_KEEP_MAX = 16384 };
@@ -281,27 +287,28 @@ enum { SPEX_AUX_KEEP_MAX = 16384 };
 enum spex_status spex_aux_open(struct spex_perfdata *file, size_t queue,
                                struct spex_aux_cursor **cursor);
 enum spex_status spex_aux_next(struct spex_aux_cursor *cursor, struct spex_aux_span *span);
-/* rest <= span.size and <= SPEX_AUX_KEEP_MAX; longer tails are cut to the latter's last bytes. */
+/* rest <= span.size and <= SPEX_AUX_KEEP_MAX; longer tails are cut to the latter's last bytes.
+ */
 void spex_aux_keep(struct spex_aux_cursor *cursor, size_t rest);
 void spex_aux_close(struct spex_aux_cursor *cursor);
 
 /* ---- state as of a time (nanoseconds, perf's clock) ----
  *
- * An event is visible to times after its own, as perf orders them; events
+ * An event is visible from its own time on, as perf orders them; events
  * without a time are visible always. UINT64_MAX asks for the end of the file.
  */
 
 struct spex_perf_map {
     uint64_t start, end, pgoff; /* file offset of an address: address - start + pgoff */
     uint64_t time, file_offset;
-    int32_t pid, tid;           /* or SPEX_PERF_PID_KERNEL, SPEX_PERF_PID_GUEST_KERNEL */
-    uint32_t prot, flags;       /* mmap's; 0 for MMAP records, where the format has none */
-    bool data;                  /* MMAP_DATA: not executable */
-    const char *filename;       /* as recorded: "/bin/ls", "[vdso]", "//anon" */
+    int32_t pid, tid;     /* or SPEX_PERF_PID_KERNEL, SPEX_PERF_PID_GUEST_KERNEL */
+    uint32_t prot, flags; /* mmap's; 0 for MMAP records, where the format has none */
+    bool data;            /* MMAP_DATA: not executable */
+    const char *filename; /* as recorded: "/bin/ls", "[vdso]", "//anon" */
     uint32_t maj, min;
     uint64_t ino, ino_generation; /* 0 if the record carried a build-id */
     uint8_t build_id[20];
-    uint8_t build_id_size;      /* 0: ask spex_perfdata_build_id */
+    uint8_t build_id_size; /* 0: ask spex_perfdata_build_id */
 };
 
 /* The mapping of pid that holds address. Kernel addresses (top bit set) ask the kernel's. */
@@ -309,7 +316,8 @@ const struct spex_perf_map *spex_perfdata_map(const struct spex_perfdata *file, 
                                               uint64_t address, uint64_t time);
 /* All mappings in file order (for symbol loaders). */
 size_t spex_perfdata_map_count(const struct spex_perfdata *file);
-const struct spex_perf_map *spex_perfdata_map_at(const struct spex_perfdata *file, size_t index);
+const struct spex_perf_map *spex_perfdata_map_at(const struct spex_perfdata *file,
+                                                 size_t index);
 
 /* Name of a thread; NULL if the file does not say. tid 0 is "swapper". */
 const char *spex_perfdata_comm(const struct spex_perfdata *file, int32_t tid, uint64_t time);
@@ -326,9 +334,9 @@ struct spex_perf_sample { /* fields are valid where the attr's sample_type has t
     uint64_t data_page_size, code_page_size;
     const uint64_t *callchain; /* entries >= -4095 mark a change of context */
     size_t callchain_count;
-    const uint64_t *branches;  /* from, to, flags */
+    const uint64_t *branches; /* from, to, flags */
     size_t branch_count;
-    const uint64_t *read;      /* as read_format says */
+    const uint64_t *read; /* as read_format says */
     size_t read_count;
     const uint8_t *raw, *stack, *aux;
     size_t raw_size, stack_size, aux_size;
@@ -340,12 +348,12 @@ struct spex_perf_sample { /* fields are valid where the attr's sample_type has t
 struct spex_perf_event {
     uint32_t type; /* enum spex_perf_type */
     uint16_t misc;
-    uint32_t size; /* of the record itself, without AUXTRACE payload */
+    uint32_t size;        /* of the record itself, without AUXTRACE payload */
     uint64_t offset;      /* in the file; of the COMPRESSED record for what was inside one */
     const uint8_t *bytes; /* the record, header included, as stored */
     const struct spex_perf_attr *attr; /* event it belongs to; NULL for perf's own records */
     /* sample_id; from the sample itself for SAMPLE. -1 and 0 where absent. */
-    uint64_t present;     /* enum spex_perf_sample_type: which of these are there */
+    uint64_t present; /* enum spex_perf_sample_type: which of these are there */
     int32_t pid, tid, cpu;
     uint64_t time, id, stream_id;
     union {
@@ -410,24 +418,24 @@ size_t spex_perf_terms_text(const uint64_t config[5], char *text, size_t capacit
 
 /* ---- writing ---- */
 
-struct spex_perf_writer_options { /* nothing is taken from the host */
-    unsigned metadata;     /* 1 (default, perf <= 6.12 needs it) or 2 */
-    uint32_t cpus;         /* number of CPUs, at least 1 */
-    bool per_thread;       /* queues are per thread; else per CPU */
-    bool untimed;          /* no PERF_SAMPLE_TIME ("timeless") */
-    bool phys_addr;        /* pa_enable: samples carry physical addresses */
-    uint64_t midr;         /* of all CPUs */
-    const uint64_t *midrs; /* or one per CPU; NULL: midr */
+struct spex_perf_writer_options {        /* nothing is taken from the host */
+    unsigned metadata;                   /* 1 (default, perf <= 6.12 needs it) or 2 */
+    uint32_t cpus;                       /* number of CPUs, at least 1 */
+    bool per_thread;                     /* queues are per thread; else per CPU */
+    bool untimed;                        /* no PERF_SAMPLE_TIME ("timeless") */
+    bool phys_addr;                      /* pa_enable: samples carry physical addresses */
+    uint64_t midr;                       /* of all CPUs */
+    const uint64_t *midrs;               /* or one per CPU; NULL: midr */
     uint64_t min_interval, event_filter; /* caps, metadata 2 */
     uint64_t config[5], period;
     bool exclude_user, exclude_kernel;
-    uint32_t pmu_type;     /* 0: 12 */
-    const char *event;     /* NULL: "arm_spe_0/" + terms + "/" */
+    uint32_t pmu_type; /* 0: 12 */
+    const char *event; /* NULL: "arm_spe_0/" + terms + "/" */
     struct spex_perf_time time;
-    const char *arch;      /* NULL: "aarch64" */
+    const char *arch;                                     /* NULL: "aarch64" */
     const char *hostname, *osrelease, *version, *cpudesc; /* NULL: not written */
-    const char *const *cmdline; /* NULL-terminated, or NULL */
-    uint64_t memory_kb;    /* of NUMA node 0; 0: 4 GiB */
+    const char *const *cmdline;                           /* NULL-terminated, or NULL */
+    uint64_t memory_kb;                                   /* of NUMA node 0; 0: 4 GiB */
 };
 
 struct spex_perf_writer;
@@ -440,20 +448,22 @@ struct spex_perf_writer;
  */
 enum spex_status spex_perf_writer_open(const char *path,
                                        const struct spex_perf_writer_options *options,
-                                       struct spex_perf_writer **writer, struct spex_error *error);
+                                       struct spex_perf_writer **writer,
+                                       struct spex_error *error);
 
 /* Times are nanoseconds of perf's clock; pass 0 for what was there before the start. */
 void spex_perf_writer_comm(struct spex_perf_writer *writer, int32_t pid, int32_t tid,
                            const char *comm, bool exec, uint64_t time);
-void spex_perf_writer_fork(struct spex_perf_writer *writer, int32_t pid, int32_t tid, int32_t ppid,
-                           int32_t ptid, uint64_t time);
-void spex_perf_writer_exit(struct spex_perf_writer *writer, int32_t pid, int32_t tid, int32_t ppid,
-                           int32_t ptid, uint64_t time);
+void spex_perf_writer_fork(struct spex_perf_writer *writer, int32_t pid, int32_t tid,
+                           int32_t ppid, int32_t ptid, uint64_t time);
+void spex_perf_writer_exit(struct spex_perf_writer *writer, int32_t pid, int32_t tid,
+                           int32_t ppid, int32_t ptid, uint64_t time);
 /* Everything in map counts but file_offset. */
 void spex_perf_writer_map(struct spex_perf_writer *writer, const struct spex_perf_map *map);
 /* At time, cpu goes from prev to next (tid 0: idle). */
 void spex_perf_writer_switch(struct spex_perf_writer *writer, int32_t cpu, int32_t prev_pid,
-                             int32_t prev_tid, int32_t next_pid, int32_t next_tid, uint64_t time);
+                             int32_t prev_tid, int32_t next_pid, int32_t next_tid,
+                             uint64_t time);
 /* The thread that a queue starts with: once per queue, before its first AUX data. */
 void spex_perf_writer_itrace_start(struct spex_perf_writer *writer, int32_t cpu, int32_t pid,
                                    int32_t tid, uint64_t time);
@@ -461,14 +471,16 @@ void spex_perf_writer_itrace_start(struct spex_perf_writer *writer, int32_t cpu,
  * AUX bytes that follow the earlier ones of this queue (cpu; or tid when
  * per_thread). A gap in the data is told by SPEX_PERF_AUX_TRUNCATED in flags.
  */
-void spex_perf_writer_aux(struct spex_perf_writer *writer, int32_t cpu, int32_t pid, int32_t tid,
-                          const void *data, size_t size, uint32_t flags, uint64_t time);
+void spex_perf_writer_aux(struct spex_perf_writer *writer, int32_t cpu, int32_t pid,
+                          int32_t tid, const void *data, size_t size, uint32_t flags,
+                          uint64_t time);
 void spex_perf_writer_lost(struct spex_perf_writer *writer, int32_t cpu, uint64_t lost,
                            uint64_t time);
 /* Bytes written so far. */
 uint64_t spex_perf_writer_size(const struct spex_perf_writer *writer);
 /* Writes features and index, closes, frees. */
-enum spex_status spex_perf_writer_finish(struct spex_perf_writer *writer, struct spex_error *error);
+enum spex_status spex_perf_writer_finish(struct spex_perf_writer *writer,
+                                         struct spex_error *error);
 
 #ifdef __cplusplus
 }
