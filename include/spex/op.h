@@ -74,7 +74,10 @@ enum spex_op_flag {
     SPEX_OPF_PREDICATE_ONLY = 1u << 17, /* touches predicate registers only */
     SPEX_OPF_CONTIGUOUS = 1u << 18,     /* accesses form one contiguous run */
     SPEX_OPF_PRED_ZEROING = 1u << 19,   /* predicated zeroing load (E.g. SVE LD1) */
-    SPEX_OPF_WHOLE_ZA = 1u << 20,
+    SPEX_OPF_WHOLE_ZA = 1u << 20,       /* operates on the whole ZA array */
+    SPEX_OPF_TAG_DATA = 1u << 21,       /* LDST_TAG: stores Tags and data (STGP, STZG ...) */
+    SPEX_OPF_ASIMD_EQUIV = 1u << 22,    /* SVE/SME: an Advanced SIMD equivalent exists */
+    SPEX_OPF_STATUS_RESULT = 1u << 23,  /* store with status result: ST64BV, ST64BV0 */
 };
 
 /* Execution class for latency models. */
@@ -117,6 +120,7 @@ enum spex_access_flag {
     SPEX_ACC_TAG_IGNORED = 1u << 6,   /* Tag Check Faults are configured to be ignored */
     SPEX_ACC_TAG_CANONICAL = 1u << 7, /* Canonically Tagged address */
     SPEX_ACC_EXTERNAL_ABORT = 1u << 8,/* took an External abort */
+    SPEX_ACC_INACTIVE = 1u << 9,   /* SVE part: the element is Inactive (va may be known) */
 };
 
 /* One data access of an operation. */
@@ -124,6 +128,8 @@ struct spex_access {
     uint64_t va, pa;
     uint64_t events;        /* E[] bits of this access: cache, TLB, remote, alignment ... */
     uint32_t translation;   /* cycles waiting for the MMU */
+    uint32_t translation_overlap; /* of these, cycles in which another part accessed memory */
+    uint32_t total;         /* parts[] only: cycles of this part, 0 if not known */
     uint16_t data_source;
     uint16_t flags;         /* enum spex_access_flag */
     uint8_t pas;            /* enum spex_security of the physical address space */
@@ -142,6 +148,8 @@ enum spex_outcome_flag {
     SPEX_OUT_STREAMING = 1u << 8, /* PSTATE.SM at completion */
     SPEX_OUT_ALT_CLOCK = 1u << 9, /* alt_issue is valid */
     SPEX_OUT_GCS_ENABLED = 1u << 10, /* the op's GCS access happened */
+    SPEX_OUT_IMPDEF_COUNTER = 1u << 11, /* impdef_counter is valid */
+    SPEX_OUT_IMPDEF_ADDRESS = 1u << 12, /* impdef_address is valid */
 };
 
 struct spex_outcome {
@@ -159,6 +167,8 @@ struct spex_outcome {
     struct spex_access access[2];
     const struct spex_access *parts;
     size_t part_count;
+    uint64_t impdef_address; /* IMPLEMENTATION DEFINED packets, where the unit has them */
+    uint32_t impdef_counter;
 };
 
 const char *spex_op_kind_name(enum spex_op_kind kind);

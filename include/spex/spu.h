@@ -1,0 +1,415 @@
+/*
+ * The Statistical Profiling Unit of one PE (Arm ARM D17).
+ *
+ * A host (an emulator, a simulator, a test) tells the unit what the PE does:
+ * register accesses, changes of state, operations. The unit samples, collects,
+ * filters, and writes records through the host's callbacks. docs/embedding.md
+ * walks through an example.
+ *
+ * Ownership: the host owns the unit and everything it passes in; nothing is
+ * kept but the host struct's contents. Threads: a unit belongs to one thread at
+ * a time; units share nothing. The unit allocates only in spex_spu_new, never
+ * prints, never exits. Callbacks must not call back into the same unit, except
+ * where said.
+ */
+#ifndef SPEX_SPU_H
+#define SPEX_SPU_H
+
+#include <spex/features.h>
+#include <spex/op.h>
+#include <spex/sysreg.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spex_spu; /* opaque; one per PE */
+
+/* ---- choices: one field per row of choices.def ---- */
+
+struct spex_spu_choices {
+#define CHOICE(field, standard, min, max, values, ids, text) uint64_t field;
+#include <spex/choices.def>
+};
+
+void spex_spu_choices_default(struct spex_spu_choices *choices);
+
+/* "in_flight=4" or "isb_branch=yes". The error names what is allowed. */
+enum spex_status spex_spu_choices_set(struct spex_spu_choices *choices, const char *assignment,
+                                      struct spex_error *error);
+
+struct spex_spu_choice {
+    const char *name, *values, *requirements, *text;
+    uint64_t standard, min, max;
+    size_t at; /* offset of the field in struct spex_spu_choices */
+};
+/* The row at index, or NULL past the last. */
+const struct spex_spu_choice *spex_spu_choice_at(size_t index);
+
+/* ---- the host ---- */
+
+enum spex_spu_store_flag {
+    SPEX_STORE_PRIVILEGED = 1u << 0,   /* always set: D17-11 Permission */
+    SPEX_STORE_PAN_IGNORED = 1u << 1,  /* always set: PSTATE.PAN and E0PD do not apply */
+    SPEX_STORE_TAG_UNCHECKED = 1u << 2,/* always set */
+    SPEX_STORE_AF_DIRTY = 1u << 3,     /* manage Access flag and dirty state as the regime does */
+    SPEX_STORE_NVM = 1u << 4,          /* address is an IPA (EL1 with stage 2) or PA: no stage 1 */
+    SPEX_STORE_NO_WATCHPOINT = 1u << 5,/* always set: BUF-153 */
+    SPEX_STORE_TRANSLATE_ONLY = 1u << 6,/* count is 0: translate for writing, write nothing */
+};
+
+/* One run of bytes for the Profiling Buffer, in ascending order. Never at or past LIMIT. */
+struct spex_spu_store {
+    uint64_t address;
+    const uint8_t *bytes;
+    size_t count;
+    uint32_t flags;    /* enum spex_spu_store_flag */
+    uint8_t el;        /* owning Exception level, 1 or 2: its translation regime */
+    uint8_t security;  /* owning Security state, enum spex_security */
+    bool e2h;          /* owner EL2: the EL2&0 regime */
+    uint8_t attr, sh;  /* PMBMAR_EL1, with SPEX_STORE_NVM */
+};
+
+enum spex_spu_stop_kind {
+    SPEX_STOP_NONE,   /* everything was written */
+    SPEX_STOP_FAULT,  /* Alignment or MMU fault at address + written */
+    SPEX_STOP_ABORT,  /* External abort at address + written */
+};
+
+enum spex_spu_stop_flag {
+    SPEX_STOP_STAGE2 = 1u << 0,      /* reported as stage 2; otherwise stage 1 */
+    SPEX_STOP_GPC = 1u << 1,         /* Granule Protection Check fault that is not a GPF */
+    SPEX_STOP_WALK = 1u << 2,        /* abort: on a translation table walk or update */
+    SPEX_STOP_GPT = 1u << 3,         /* abort: on a granule protection table walk */
+    SPEX_STOP_TOP_LEVEL = 1u << 4,   /* stage 2 Permission fault, FEAT_THE */
+    SPEX_STOP_ASSURED_ONLY = 1u << 5,/* stage 2 Permission fault, FEAT_THE */
+    SPEX_STOP_OVERLAY = 1u << 6,     /* Permission fault */
+    SPEX_STOP_DIRTY_BIT = 1u << 7,   /* Permission fault */
+    SPEX_STOP_ASYNC = 1u << 8,       /* abort: asynchronous, all bytes count as written */
+};
+
+/*
+ * What a write met. For a fault fsc is the DFSC encoding of the fault with its
+ * level (0x04..0x07 translation, 0x28 GPF, ...); for an abort on a walk the
+ * synchronous walk encoding (0x13..0x17, 0x1b), otherwise it is ignored.
+ */
+struct spex_spu_stop {
+    uint8_t kind;    /* enum spex_spu_stop_kind */
+    uint8_t fsc;
+    uint16_t flags;  /* enum spex_spu_stop_flag */
+    size_t written;  /* bytes of the run that were written before; ignored for NONE */
+};
+
+/* Source of an SPE Profiling exception: the PMBSR_ELx whose S bit pends it. */
+struct spex_spu_exception {
+    uint8_t source;    /* 1, 2, 3, or 0 if none is pending */
+    uint8_t target;    /* Exception level it is or would be taken to */
+    bool pending;      /* enabled and S set */
+    bool unmasked;     /* the PE takes it now (RYZJQX); clear: it stays pending */
+    uint64_t esr;      /* ESR_ELx when taken: EC 0x3D, FSC 1, asynchronous */
+};
+
+/* PMU events of the unit (D14.3). */
+enum spex_pmu_event {
+    SPEX_PMU_SAMPLE_POP = 0x4000,
+    SPEX_PMU_SAMPLE_FEED = 0x4001,
+    SPEX_PMU_SAMPLE_FILTRATE = 0x4002,
+    SPEX_PMU_SAMPLE_COLLISION = 0x4003,
+    SPEX_PMU_SAMPLE_FEED_DS = 0x8122,
+    SPEX_PMU_SAMPLE_BUFFER_FULL = 0x8123,
+    SPEX_PMU_SAMPLE_FEED_BR = 0x812a,
+    SPEX_PMU_SAMPLE_FEED_LD = 0x812b,
+    SPEX_PMU_SAMPLE_FEED_ST = 0x812c,
+    SPEX_PMU_SAMPLE_FEED_OP = 0x812d,
+    SPEX_PMU_SAMPLE_FEED_EVENT = 0x812e,
+    SPEX_PMU_SAMPLE_FEED_LAT = 0x812f,
+    SPEX_PMU_SAMPLE_FEED_FP = 0x8348,
+    SPEX_PMU_SAMPLE_FEED_SIMD = 0x8349,
+};
+/* "SAMPLE_POP", or NULL; and back (SPEX_INVALID). */
+const char *spex_pmu_event_name(unsigned event);
+enum spex_status spex_pmu_event_find(const char *name, unsigned *event);
+
+/*
+ * All may be NULL. Defaults: writes succeed and go nowhere, the counter is
+ * disabled, events, triggers and levels are dropped, random bytes come from seed.
+ */
+struct spex_spu_host {
+    void *user; /* first argument of each callback */
+    /* Write bytes to the Profiling Buffer; fill *stop (it comes in zeroed) if something stops it. */
+    void (*write)(void *user, const struct spex_spu_store *store, struct spex_spu_stop *stop);
+    /* PhysicalCountInt(); false if the system counter is disabled (CNTCR.EN is 0). */
+    bool (*counter)(void *user, uint64_t *count);
+    /* A PMU event happened count times. SAMPLE_POP arrives in bulk: see spex_spu_flush. */
+    void (*pmu)(void *user, unsigned event, uint64_t count);
+    /* CTI trigger: a record was made (SPESample). */
+    void (*trigger)(void *user);
+    /* An External abort on a buffer write is taken as an SError exception. */
+    void (*serror)(void *user, uint64_t address);
+    /* PMBIRQ changed. */
+    void (*irq)(void *user, bool level);
+    /* The SPE Profiling exception that the PE would take, or that is pending, changed. */
+    void (*exception)(void *user, const struct spex_spu_exception *exception);
+    /* A random byte. */
+    uint8_t (*random)(void *user);
+};
+
+struct spex_spu_config {
+    size_t size; /* sizeof(struct spex_spu_config) */
+    struct spex_features features;
+    struct spex_spu_choices choices;
+    struct spex_spu_host host;
+    uint64_t seed;
+};
+
+/* max features, default choices, no host, seed 1. */
+void spex_spu_config_default(struct spex_spu_config *config);
+
+/* SPEX_OK, or SPEX_INVALID / SPEX_RANGE with what cannot be. */
+enum spex_status spex_spu_config_check(const struct spex_spu_config *config,
+                                       struct spex_error *error);
+
+/* ---- make, free, save ---- */
+
+/* NULL out on failure: a config that spex_spu_config_check refuses, or no memory. */
+enum spex_status spex_spu_new(const struct spex_spu_config *config, struct spex_spu **unit,
+                              struct spex_error *error);
+void spex_spu_free(struct spex_spu *unit);
+
+/* The same in memory of the caller: spex_spu_size() bytes, aligned as for malloc. */
+size_t spex_spu_size(void);
+enum spex_status spex_spu_init(void *memory, const struct spex_spu_config *config,
+                               struct spex_spu **unit, struct spex_error *error);
+void spex_spu_fini(struct spex_spu *unit);
+
+/*
+ * All state that is not configuration, as bytes that any machine restores into a
+ * unit of the same features and choices. Save returns the size needed; it writes
+ * only if capacity is enough. Restore: SPEX_INVALID, SPEX_TRUNCATED or
+ * SPEX_UNSUPPORTED (other version or configuration) leave the unit as it was.
+ * Restore reports PMBIRQ and the exception to the host if they differ.
+ */
+size_t spex_spu_save(struct spex_spu *unit, uint8_t *bytes, size_t capacity);
+enum spex_status spex_spu_restore(struct spex_spu *unit, const uint8_t *bytes, size_t size);
+
+/* Warm reset: registers, samples in flight and held records; the PE state stays. */
+void spex_spu_reset(struct spex_spu *unit);
+
+/*
+ * Controls as TF-A and a Linux boot stub leave them for a Non-secure EL1: SCR_EL3.NS,
+ * buffer owned by Non-secure EL1, no traps, time physical. State: EL1, Non-secure.
+ */
+void spex_spu_boot(struct spex_spu *unit);
+
+/* ---- the PE ---- */
+
+struct spex_spu_state {
+    uint8_t el;       /* current Exception level */
+    uint8_t security; /* enum spex_security; Root (or Secure) at EL3 */
+    uint8_t aarch32;  /* bit n: ELn uses AArch32 */
+    bool halted;      /* Debug state */
+    bool sdd;         /* EDSCR.SDD: EL3 traps in Debug state are UNDEFINED */
+    bool pm;          /* PSTATE.PM */
+};
+
+/* The PE is in this state from the next operation on. Cheap if nothing changes. */
+void spex_spu_set_state(struct spex_spu *unit, const struct spex_spu_state *state);
+void spex_spu_get_state(const struct spex_spu *unit, struct spex_spu_state *state);
+
+/* A context synchronization event: ISB, exception entry, exception return. */
+void spex_spu_context_sync(struct spex_spu *unit);
+
+/* An exception was taken (any): the previous branch target may become stale. Includes the above. */
+void spex_spu_exception_taken(struct spex_spu *unit);
+
+/* ---- registers ---- */
+
+enum spex_access_result {
+    SPEX_ACCESS_OK,        /* done */
+    SPEX_ACCESS_UNDEFINED, /* the instruction is UNDEFINED */
+    SPEX_ACCESS_TRAP_EL2,  /* esr is for ESR_EL2 */
+    SPEX_ACCESS_TRAP_EL3,  /* esr is for ESR_EL3 */
+    SPEX_ACCESS_MEMORY,    /* FEAT_NV2: an access to VNCR_EL2.BADDR + offset instead */
+    SPEX_ACCESS_NOT_OURS,  /* no register that the unit knows */
+};
+
+struct spex_access_syndrome {
+    uint64_t esr;    /* TRAP_*: EC 0x18; UNDEFINED: EC 0 */
+    uint32_t offset; /* MEMORY */
+};
+
+/*
+ * MRS and MSR in the current state of the PE; rt is the register number of the
+ * instruction (for the syndrome). syndrome may be NULL. Nothing changes and
+ * *value is untouched unless the result is SPEX_ACCESS_OK.
+ *
+ * Registers of other blocks (owner PE in sysreg.def) are read and written with
+ * the check of the Exception level alone; their own traps are the host's.
+ */
+enum spex_access_result spex_spu_read(struct spex_spu *unit, unsigned encoding, unsigned rt,
+                                      uint64_t *value, struct spex_access_syndrome *syndrome);
+enum spex_access_result spex_spu_write(struct spex_spu *unit, unsigned encoding, unsigned rt,
+                                       uint64_t value, struct spex_access_syndrome *syndrome);
+
+/*
+ * The register itself, whatever the state: no trap, no redirection. RES0 and
+ * read-only bits still are. For hosts that own a register, for debuggers and
+ * tests. False if the unit does not have the register.
+ */
+bool spex_spu_get(struct spex_spu *unit, unsigned encoding, uint64_t *value);
+bool spex_spu_set(struct spex_spu *unit, unsigned encoding, uint64_t value);
+
+/* PSB CSYNC. OK, or a trap by HFGITR_EL2.PSBCSYNC. A NOP in AArch32 and without effect when
+ * nothing is to be synchronized. The host has completed all operations before it. */
+enum spex_access_result spex_spu_psb(struct spex_spu *unit,
+                                     struct spex_access_syndrome *syndrome);
+
+/* ---- operations ---- */
+
+/*
+ * Two ways that give the same records:
+ *
+ * One at a time: spex_spu_op for every operation.
+ *
+ * In blocks: spex_spu_until says how many members of the sample population may
+ * pass before one that may be sampled (UINT64_MAX: profiling is off here). Pass
+ * at most that many with spex_spu_pass; describe the next one with spex_spu_op,
+ * or with spex_spu_begin and spex_spu_complete.
+ *
+ * Population: operations with SPEX_OUT_SPECULATIVE, SPEX_OUT_NO_INSN or
+ * SPEX_OUT_NONARCH_EXC are members or not by choice: spex_spu_member.
+ */
+struct spex_spu_quiet { /* the first member of every unit; for the inline functions only */
+    uint64_t until;
+    bool wants_branches;
+};
+
+static inline uint64_t spex_spu_until(const struct spex_spu *unit)
+{
+    return ((const struct spex_spu_quiet *)unit)->until;
+}
+
+/* n members passed and none is described; n <= spex_spu_until(unit). */
+static inline void spex_spu_pass(struct spex_spu *unit, uint64_t n)
+{
+    struct spex_spu_quiet *quiet = (struct spex_spu_quiet *)unit;
+    if (quiet->until != UINT64_MAX)
+        quiet->until -= n;
+}
+
+/*
+ * Take back the last n of the members passed since the last other call of the
+ * unit: a block that was counted ahead ended early.
+ */
+static inline void spex_spu_unpass(struct spex_spu *unit, uint64_t n)
+{
+    struct spex_spu_quiet *quiet = (struct spex_spu_quiet *)unit;
+    if (quiet->until != UINT64_MAX)
+        quiet->until += n;
+}
+
+/* Whether the previous branch target matters (FEAT_SPE_PBT): then call spex_spu_note_branch. */
+static inline bool spex_spu_wants_branches(const struct spex_spu *unit)
+{
+    return ((const struct spex_spu_quiet *)unit)->wants_branches;
+}
+
+/*
+ * A taken branch, exception return, or exception-generating instruction among
+ * the operations that were passed, profiling enabled or not. Only the last one
+ * before a call of any function below or above (other than until, pass,
+ * unpass) matters. Described operations note themselves.
+ */
+void spex_spu_note_branch(struct spex_spu *unit, const struct spex_op *op,
+                          const struct spex_outcome *outcome);
+
+/* flags: enum spex_outcome_flag; true if such an operation is in the sample population. */
+bool spex_spu_member(const struct spex_spu *unit, uint32_t flags);
+
+enum { SPEX_SPU_NOT_SAMPLED = -1 };
+
+/*
+ * The next operation of the PE starts at pc. flags: as for spex_spu_member, 0 for
+ * an ordinary one. Returns a slot to be completed later (in any order, several at
+ * a time up to the choice in_flight), or SPEX_SPU_NOT_SAMPLED.
+ */
+int spex_spu_begin(struct spex_spu *unit, uint64_t pc, uint32_t flags);
+
+/* The operation of a slot finished. */
+void spex_spu_complete(struct spex_spu *unit, int slot, const struct spex_op *op,
+                       const struct spex_outcome *outcome);
+
+/* The operation of a slot vanished without finishing (engine reset); no record, no event. */
+void spex_spu_abandon(struct spex_spu *unit, int slot);
+
+/* One whole operation. True if it was sampled. */
+bool spex_spu_op(struct spex_spu *unit, uint64_t pc, const struct spex_op *op,
+                 const struct spex_outcome *outcome);
+
+/* Report what was passed to the PMU now (before it is read). Every other call does it too. */
+void spex_spu_flush(struct spex_spu *unit);
+
+/* ---- events from outside ---- */
+
+/* An External abort for an earlier buffer write arrives now, asynchronously (IXPWQC). */
+void spex_spu_external_abort(struct spex_spu *unit, uint32_t stop_flags);
+
+/* An IMPLEMENTATION DEFINED management event, EC 0x1F; only with choice impdef_event. */
+bool spex_spu_impdef_event(struct spex_spu *unit, uint16_t mss, uint32_t mss2);
+
+/* ---- questions ---- */
+
+struct spex_spu_status {
+    bool enabled;         /* StatisticalProfilingEnabled() here and now */
+    bool buffer_enabled;  /* ProfilingBufferEnabled() */
+    bool stopped;         /* SPEProfilingStopped() */
+    bool discard;         /* Discard mode */
+    uint8_t owner_el;     /* ProfilingBufferOwner() */
+    uint8_t owner_security;
+    bool owner_valid;     /* false: reserved NSPB and the choice reserved_nspb=none */
+    bool irq;             /* PMBIRQ */
+    uint8_t in_flight;    /* samples begun and not completed */
+    uint8_t held;         /* records finished and not written */
+};
+void spex_spu_get_status(struct spex_spu *unit, struct spex_spu_status *status);
+
+/* The exception of one source (1, 2, 3), or with 0 the one that comes first. */
+void spex_spu_get_exception(struct spex_spu *unit, unsigned source,
+                            struct spex_spu_exception *exception);
+
+/* SPEFreezeOnEvent: does a management event freeze these counters now? */
+enum spex_pmu_range { SPEX_PMU_EL1_COUNTERS, SPEX_PMU_EL2_COUNTERS, SPEX_PMU_CYCLES };
+bool spex_spu_pmu_frozen(struct spex_spu *unit, enum spex_pmu_range range);
+
+const struct spex_spu_config *spex_spu_get_config(const struct spex_spu *unit);
+
+/* ---- scripts: docs/spu-script.md ---- */
+
+enum spex_script_report_kind {
+    SPEX_SCRIPT_TRACE,    /* something happened */
+    SPEX_SCRIPT_FAILED,   /* an expectation did not hold */
+    SPEX_SCRIPT_PASSED,   /* an expectation held */
+    SPEX_SCRIPT_SPEC,     /* text is a requirement id */
+    SPEX_SCRIPT_TEST,     /* text names what follows */
+    SPEX_SCRIPT_ERROR,    /* the script cannot be understood; it ends */
+};
+
+struct spex_script_report {
+    enum spex_script_report_kind kind;
+    unsigned line;        /* from 1 */
+    const char *text;
+};
+
+/*
+ * Run a script of size bytes. SPEX_OK if every expectation held, SPEX_INVALID if
+ * one did not or the script has an error; report (not NULL) hears everything.
+ */
+enum spex_status spex_script_run(const char *script, size_t size,
+                                 void (*report)(void *user,
+                                                const struct spex_script_report *report),
+                                 void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
