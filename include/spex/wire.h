@@ -98,6 +98,88 @@ enum spex_status spex_packet_encode(const struct spex_packet *packet, uint8_t *o
 enum spex_status spex_packet_make(enum spex_packet_type type, unsigned index, unsigned size,
                                   uint64_t payload, struct spex_packet *packet);
 
+/* Events packet bits (D18.2.6). */
+enum spex_event_bit {
+    SPEX_EV_EXCEPTION = 0,
+    SPEX_EV_RETIRED = 1,
+    SPEX_EV_L1D_ACCESS = 2,
+    SPEX_EV_L1D_MISS = 3,
+    SPEX_EV_TLB_ACCESS = 4,
+    SPEX_EV_TLB_WALK = 5,
+    SPEX_EV_NOT_TAKEN = 6,
+    SPEX_EV_MISPREDICT = 7,
+    SPEX_EV_LLC_ACCESS = 8,
+    SPEX_EV_LLC_MISS = 9,
+    SPEX_EV_REMOTE = 10,
+    SPEX_EV_MISALIGNED = 11,
+    SPEX_EV_PARTIAL_PRED = 17,
+    SPEX_EV_EMPTY_PRED = 18,
+    SPEX_EV_L2D_ACCESS = 19,
+    SPEX_EV_L2D_MISS = 20,
+    SPEX_EV_MODIFIED = 21,
+    SPEX_EV_RECENT = 22,
+    SPEX_EV_SNOOPED = 23,
+    SPEX_EV_STREAMING = 24,
+    SPEX_EV_SMCU = 25,
+};
+
+/* ---- fields of payloads (D18.2.1) ---- */
+
+static inline uint64_t spex_address_bits(uint64_t payload)
+{
+    return payload & 0x00ffffffffffffffull;
+}
+static inline unsigned spex_address_ns(uint64_t payload)
+{
+    return (unsigned)(payload >> 63);
+}
+static inline unsigned spex_address_el(uint64_t payload)
+{
+    return (unsigned)(payload >> 61) & 3;
+}
+static inline unsigned spex_address_nse(uint64_t payload)
+{
+    return (unsigned)(payload >> 60) & 1;
+}
+
+/* What the Operation Type packet says (D18.2.7). */
+enum spex_op_subclass {
+    SPEX_SUB_RESERVED,
+    SPEX_SUB_OTHER,
+    SPEX_SUB_SVE,
+    SPEX_SUB_SME,
+    SPEX_SUB_LDST_GP,
+    SPEX_SUB_LDST_SIMD_FP,
+    SPEX_SUB_LDST_UNSPEC,
+    SPEX_SUB_LDST_TAG,
+    SPEX_SUB_LDST_NV2,
+    SPEX_SUB_LDST_EXTENDED,
+    SPEX_SUB_LDST_SVE_SME,
+    SPEX_SUB_LDST_MEMCPY,
+    SPEX_SUB_LDST_MEMSET,
+    SPEX_SUB_LDST_GCS,
+    SPEX_SUB_BRANCH,
+    SPEX_SUB_COUNT
+};
+
+struct spex_op_type {
+    uint8_t subclass;    /* enum spex_op_subclass */
+    bool store;          /* LDST bit, load/store class only */
+    bool cond, fp, ase, pred, sg, ar, excl, at, gcs, comm, indirect;
+    uint8_t cr;          /* branch: 0 not recorded, 1 link, 2 return, 3 neither */
+    uint8_t length_code; /* EVL or ETS as encoded */
+    uint32_t bits;       /* length in bits; 0 for "more than 2048", whole ZA or none */
+};
+void spex_op_type_decode(unsigned op_class, unsigned payload, struct spex_op_type *type);
+enum spex_status spex_op_type_encode(const struct spex_op_type *type, unsigned *op_class,
+                                     unsigned *payload);
+const char *spex_op_subclass_name(enum spex_op_subclass subclass);
+
+/* ---- names and text ---- */
+
+/* Name of an Events bit, for example "l1d-miss"; NULL for bits without an architected meaning. */
+const char *spex_event_name(unsigned bit);
+
 /* Names: "operation-type", as in the JSON of `spex dump`. */
 const char *spex_packet_type_name(enum spex_packet_type type);
 
