@@ -27,59 +27,59 @@ extern "C" {
 
 /* ---- numbers of the format ---- */
 
-enum spex_perf_type { /* record types; others pass through as raw bytes */
-                      SPEX_PERF_MMAP = 1,
-                      SPEX_PERF_LOST = 2,
-                      SPEX_PERF_COMM = 3,
-                      SPEX_PERF_EXIT = 4,
-                      SPEX_PERF_THROTTLE = 5,
-                      SPEX_PERF_UNTHROTTLE = 6,
-                      SPEX_PERF_FORK = 7,
-                      SPEX_PERF_READ = 8,
-                      SPEX_PERF_SAMPLE = 9,
-                      SPEX_PERF_MMAP2 = 10,
-                      SPEX_PERF_AUX = 11,
-                      SPEX_PERF_ITRACE_START = 12,
-                      SPEX_PERF_LOST_SAMPLES = 13,
-                      SPEX_PERF_SWITCH = 14,
-                      SPEX_PERF_SWITCH_CPU_WIDE = 15,
-                      SPEX_PERF_NAMESPACES = 16,
-                      SPEX_PERF_KSYMBOL = 17,
-                      SPEX_PERF_BPF_EVENT = 18,
-                      SPEX_PERF_CGROUP = 19,
-                      SPEX_PERF_TEXT_POKE = 20,
-                      SPEX_PERF_AUX_OUTPUT_HW_ID = 21,
-                      SPEX_PERF_HEADER_ATTR = 64,
-                      SPEX_PERF_EVENT_TYPE = 65,
-                      SPEX_PERF_TRACING_DATA = 66,
-                      SPEX_PERF_BUILD_ID = 67,
-                      SPEX_PERF_FINISHED_ROUND = 68,
-                      SPEX_PERF_ID_INDEX = 69,
-                      SPEX_PERF_AUXTRACE_INFO = 70,
-                      SPEX_PERF_AUXTRACE = 71,
-                      SPEX_PERF_AUXTRACE_ERROR = 72,
-                      SPEX_PERF_THREAD_MAP = 73,
-                      SPEX_PERF_CPU_MAP = 74,
-                      SPEX_PERF_EVENT_UPDATE = 78,
-                      SPEX_PERF_TIME_CONV = 79,
-                      SPEX_PERF_FEATURE = 80,
-                      SPEX_PERF_COMPRESSED =
-                          81, /* never seen outside: its contents come out instead */
-                      SPEX_PERF_FINISHED_INIT = 82,
-                      SPEX_PERF_COMPRESSED2 = 83,
+/* Record types; others pass through as raw bytes */
+enum spex_perf_type {
+    SPEX_PERF_MMAP = 1,
+    SPEX_PERF_LOST = 2,
+    SPEX_PERF_COMM = 3,
+    SPEX_PERF_EXIT = 4,
+    SPEX_PERF_THROTTLE = 5,
+    SPEX_PERF_UNTHROTTLE = 6,
+    SPEX_PERF_FORK = 7,
+    SPEX_PERF_READ = 8,
+    SPEX_PERF_SAMPLE = 9,
+    SPEX_PERF_MMAP2 = 10,
+    SPEX_PERF_AUX = 11,
+    SPEX_PERF_ITRACE_START = 12,
+    SPEX_PERF_LOST_SAMPLES = 13,
+    SPEX_PERF_SWITCH = 14,
+    SPEX_PERF_SWITCH_CPU_WIDE = 15,
+    SPEX_PERF_NAMESPACES = 16,
+    SPEX_PERF_KSYMBOL = 17,
+    SPEX_PERF_BPF_EVENT = 18,
+    SPEX_PERF_CGROUP = 19,
+    SPEX_PERF_TEXT_POKE = 20,
+    SPEX_PERF_AUX_OUTPUT_HW_ID = 21,
+    SPEX_PERF_HEADER_ATTR = 64,
+    SPEX_PERF_EVENT_TYPE = 65,
+    SPEX_PERF_TRACING_DATA = 66,
+    SPEX_PERF_BUILD_ID = 67,
+    SPEX_PERF_FINISHED_ROUND = 68,
+    SPEX_PERF_ID_INDEX = 69,
+    SPEX_PERF_AUXTRACE_INFO = 70,
+    SPEX_PERF_AUXTRACE = 71,
+    SPEX_PERF_AUXTRACE_ERROR = 72,
+    SPEX_PERF_THREAD_MAP = 73,
+    SPEX_PERF_CPU_MAP = 74,
+    SPEX_PERF_EVENT_UPDATE = 78,
+    SPEX_PERF_TIME_CONV = 79,
+    SPEX_PERF_FEATURE = 80,
+    SPEX_PERF_COMPRESSED = 81, /* never seen outside: its contents come out instead */
+    SPEX_PERF_FINISHED_INIT = 82,
+    SPEX_PERF_COMPRESSED2 = 83,
 };
 
-enum spex_perf_misc { /* header.misc */
-                      SPEX_PERF_CPUMODE_MASK =
-                          7, /* 1 kernel, 2 user, 3 hypervisor, 4 guest kernel, 5 guest user */
-                      SPEX_PERF_CPUMODE_KERNEL = 1,
-                      SPEX_PERF_CPUMODE_USER = 2,
-                      SPEX_PERF_CPUMODE_GUEST_KERNEL = 4,
-                      SPEX_PERF_CPUMODE_GUEST_USER = 5,
-                      SPEX_PERF_MISC_MMAP_DATA = 1 << 13,  /* MMAP, MMAP2 */
-                      SPEX_PERF_MISC_COMM_EXEC = 1 << 13,  /* COMM */
-                      SPEX_PERF_MISC_SWITCH_OUT = 1 << 13, /* SWITCH, SWITCH_CPU_WIDE */
-                      SPEX_PERF_MISC_MMAP_BUILD_ID = 1 << 14,
+/* Bits of a record's misc. */
+enum spex_perf_misc {
+    SPEX_PERF_CPUMODE_MASK = 7,
+    SPEX_PERF_CPUMODE_KERNEL = 1,
+    SPEX_PERF_CPUMODE_USER = 2,
+    SPEX_PERF_CPUMODE_GUEST_KERNEL = 4,
+    SPEX_PERF_CPUMODE_GUEST_USER = 5,
+    SPEX_PERF_MISC_MMAP_DATA = 1 << 13,  /* MMAP, MMAP2 */
+    SPEX_PERF_MISC_COMM_EXEC = 1 << 13,  /* COMM */
+    SPEX_PERF_MISC_SWITCH_OUT = 1 << 13, /* SWITCH, SWITCH_CPU_WIDE */
+    SPEX_PERF_MISC_MMAP_BUILD_ID = 1 << 14,
 };
 
 enum spex_perf_sample_type {
@@ -110,18 +110,20 @@ enum spex_perf_sample_type {
     SPEX_PERF_SAMPLE_WEIGHT_STRUCT = 1 << 24,
 };
 
-enum spex_perf_aux_flag {                              /* of PERF_RECORD_AUX */
-                          SPEX_PERF_AUX_TRUNCATED = 1, /* data was lost behind it */
-                          SPEX_PERF_AUX_OVERWRITE = 2, /* snapshot mode */
-                          SPEX_PERF_AUX_PARTIAL = 4,   /* data was lost inside or at its end */
-                          SPEX_PERF_AUX_COLLISION = 8, /* SPE: two samples collided */
+/* Flags of AUX records. */
+enum spex_perf_aux_flag {
+    SPEX_PERF_AUX_TRUNCATED = 1, /* data was lost behind it */
+    SPEX_PERF_AUX_OVERWRITE = 2, /* snapshot mode */
+    SPEX_PERF_AUX_PARTIAL = 4,   /* data was lost inside or at its end */
+    SPEX_PERF_AUX_COLLISION = 8, /* SPE: two samples collided */
 };
 
 enum spex_perf_auxtrace_type { SPEX_PERF_AUXTRACE_ARM_SPE = 4 }; /* others pass as numbers */
 
-enum { /* pids that stand for no process */
-       SPEX_PERF_PID_KERNEL = -1,
-       SPEX_PERF_PID_GUEST_KERNEL = -2,
+/* Pids that stand for no process. */
+enum {
+    SPEX_PERF_PID_KERNEL = -1,
+    SPEX_PERF_PID_GUEST_KERNEL = -2,
 };
 
 /* ---- time (linux-perf.md section 7: perf's TIME_CONV) ---- */
@@ -138,8 +140,9 @@ void spex_perf_time_init(struct spex_perf_time *time, uint64_t hz);
 
 /* ---- what was recorded ---- */
 
-struct spex_perf_attr { /* one event: struct perf_event_attr and what the file says about it */
-    const char *name;   /* as recorded ("arm_spe_0/ts_enable=1/"); "" if the file has none */
+/* One event: struct perf_event_attr and what the file says about it. */
+struct spex_perf_attr {
+    const char *name; /* as recorded ("arm_spe_0/ts_enable=1/"); "" if the file has none */
     uint32_t type;
     uint64_t config[5]; /* config, config1 .. config4 */
     uint64_t period;    /* sample_period or sample_freq */
@@ -152,12 +155,14 @@ struct spex_perf_attr { /* one event: struct perf_event_attr and what the file s
     size_t id_count;
 };
 
-struct spex_perf_cpu { /* AUXTRACE_INFO v2: per CPU */
+/* What AUXTRACE_INFO v2 says about a CPU. */
+struct spex_perf_cpu {
     uint32_t cpu;
     uint64_t midr, pmu_type, min_interval, event_filter; /* pmu_type all ones: no SPE there */
 };
 
-struct spex_perf_node { /* NUMA_TOPOLOGY */
+/* A node of NUMA_TOPOLOGY. */
+struct spex_perf_node {
     uint32_t node;
     uint64_t total_kb, free_kb;
     const char *cpus; /* list as recorded, for example "0-3,8" */
@@ -189,9 +194,9 @@ struct spex_perf_info {
     const struct spex_perf_cpu *cpus; /* AUXTRACE_INFO v2 */
     size_t cpu_count;
     uint64_t records, samples, aux_bytes, aux_chunks;
-    uint64_t lost, throttled, truncated,
-        collisions;            /* LOST events; AUX records with that flag */
-    uint64_t compressed_bytes; /* of COMPRESSED records, as stored */
+    uint64_t lost, throttled;       /* events told lost; THROTTLE records */
+    uint64_t truncated, collisions; /* AUX records with that flag */
+    uint64_t compressed_bytes;      /* of COMPRESSED records, as stored */
 };
 
 struct spex_perf_problem {
@@ -216,7 +221,8 @@ bool spex_perfdata_is(const void *data, size_t size);
  */
 enum spex_status spex_perfdata_open(const char *path, struct spex_perfdata **file,
                                     struct spex_error *error);
-/* The same on memory, which must outlive the handle. */
+/* The same on memory, which must outlive the handle. Prefer spex_perfdata_open for files: it
+ * gives pages back once they were read, which keeps resident memory small. */
 enum spex_status spex_perfdata_open_memory(const void *data, size_t size,
                                            struct spex_perfdata **file,
                                            struct spex_error *error);
@@ -232,8 +238,7 @@ const struct spex_perf_attr *spex_perfdata_attr(const struct spex_perfdata *file
 /* The first SPE event, or NULL. */
 const struct spex_perf_attr *spex_perfdata_spe_attr(const struct spex_perfdata *file);
 
-/* MIDR_EL1 of a CPU (-1: of all, if they agree), metadata v2 or the CPUID feature; 0 unknown.
- */
+/* MIDR_EL1 of a CPU (-1: of all, if they agree); 0 unknown. Metadata v2, else CPUID. */
 uint64_t spex_perfdata_midr(const struct spex_perfdata *file, int32_t cpu);
 /* caps/event_filter of a CPU (metadata v2), 0 unknown. */
 uint64_t spex_perfdata_event_filter(const struct spex_perfdata *file, int32_t cpu);
@@ -287,8 +292,7 @@ enum { SPEX_AUX_KEEP_MAX = 16384 };
 enum spex_status spex_aux_open(struct spex_perfdata *file, size_t queue,
                                struct spex_aux_cursor **cursor);
 enum spex_status spex_aux_next(struct spex_aux_cursor *cursor, struct spex_aux_span *span);
-/* rest <= span.size and <= SPEX_AUX_KEEP_MAX; longer tails are cut to the latter's last bytes.
- */
+/* rest <= span.size; of more than SPEX_AUX_KEEP_MAX bytes only the last so many come again. */
 void spex_aux_keep(struct spex_aux_cursor *cursor, size_t rest);
 void spex_aux_close(struct spex_aux_cursor *cursor);
 
@@ -329,9 +333,11 @@ bool spex_perfdata_running(const struct spex_perfdata *file, int32_t cpu, uint64
 
 /* ---- every record, in file order ---- */
 
-struct spex_perf_sample { /* fields are valid where the attr's sample_type has them */
-    uint64_t ip, addr, period, weight, data_src, transaction, phys_addr, cgroup;
+/* Fields are valid where the attr's sample_type has them. */
+struct spex_perf_sample {
+    uint64_t ip, addr, period, data_src, transaction, phys_addr, cgroup;
     uint64_t data_page_size, code_page_size;
+    uint64_t weight;           /* WEIGHT_STRUCT: latency in bits 31:0, then two of 16 bits */
     const uint64_t *callchain; /* entries >= -4095 mark a change of context */
     size_t callchain_count;
     const uint64_t *branches; /* from, to, flags */
@@ -418,7 +424,8 @@ size_t spex_perf_terms_text(const uint64_t config[5], char *text, size_t capacit
 
 /* ---- writing ---- */
 
-struct spex_perf_writer_options {        /* nothing is taken from the host */
+/* Nothing is taken from the host. */
+struct spex_perf_writer_options {
     unsigned metadata;                   /* 1 (default, perf <= 6.12 needs it) or 2 */
     uint32_t cpus;                       /* number of CPUs, at least 1 */
     bool per_thread;                     /* queues are per thread; else per CPU */
