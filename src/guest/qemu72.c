@@ -1,0 +1,398 @@
+#include "qemu72.h"
+
+#include "base/error.h"
+
+#include <string.h>
+
+/* ---- QEMU 7.2 from outside: our own declarations of what its binary exports ---- */
+
+#define WEAK __attribute__((weak, visibility("default")))
+extern WEAK void *qemu_get_cpu(int index);
+extern WEAK void *get_arm_cp_reginfo(void *table, uint32_t key);
+extern WEAK void define_one_arm_cp_reg_with_opaque(void *cpu, const void *info, void *opaque);
+extern WEAK uint64_t arm_hcr_el2_eff(void *env);
+extern WEAK bool get_phys_addr(void *env, uint64_t va, int access, int mmu_index, void *result,
+                               void *fault);
+extern WEAK void cpu_physical_memory_rw(uint64_t pa, void *data, uint64_t size, bool write);
+extern WEAK void *object_resolve_path_type(const char *path, const char *type, bool *ambiguous);
+extern WEAK void *qdev_get_gpio_in(void *device, int n);
+extern WEAK void qemu_set_irq(void *irq, int level);
+extern WEAK bool qemu_mutex_iothread_locked(void);
+extern WEAK void qemu_mutex_lock_iothread_impl(const char *file, int line);
+extern WEAK void qemu_mutex_unlock_iothread(void);
+extern WEAK int64_t qemu_clock_get_ns(int clock);
+extern WEAK unsigned gt_cntfrq_period_ns(void *cpu);
+extern WEAK char vmstate_arm_cpu[];
+
+/* One System register of QEMU. */
+struct reg_info {
+    const char *name;
+    uint8_t cp, crn, crm, op0, op1, op2;
+    int state, type, access, secure;
+    void *opaque;
+    uint64_t reset;
+    ptrdiff_t field, bank[2];
+    int (*check)(void *env, const struct reg_info *info, bool read);
+    uint64_t (*read)(void *env, const struct reg_info *info);
+    void (*write)(void *env, const struct reg_info *info, uint64_t value);
+    void *raw_read, *raw_write, *reset_fn, *orig_read, *orig_write, *orig_check;
+};
+
+enum {
+    STATE_AA64 = 1,
+    TYPE_CONST = 1 << 4,
+    TYPE_IO = 1 << 9,
+    TYPE_NO_RAW = 1 << 10,
+    SECURE_BOTH = 0,
+    ACCESS_PL1_R = 0xa8,
+    ACCESS_PL1_RW = 0xfc,
+};
+
+/* QEMU describes its CPU state for migration: names and offsets that we can look up. */
+struct vm_field {
+    const char *name, *hint;
+    size_t offset, size, start;
+    int num;
+    size_t num_offset, size_offset;
+    const void *info;
+    int flags;
+    const void *vmsd;
+    int version, struct_version;
+    const void *exists;
+};
+
+struct vm_description {
+    const char *name;
+    int unmigratable, version, minimum, priority;
+    void *pre_load, *post_load, *pre_save, *post_save, *needed, *unplug;
+    const struct vm_field *fields;
+};
+
+/* The part of ARMMMUFaultInfo that we read, and QEMU's fault types in its order. */
+struct mmu_fault {
+    int type;
+    uint64_t stage2_address;
+    int level, domain;
+    bool stage2, walk, ns, external;
+};
+
+enum fault_type {
+    FAULT_ACCESS_FLAG = 1,
+    FAULT_ALIGNMENT = 2,
+    FAULT_PERMISSION = 5,
+    FAULT_TRANSLATION = 6,
+    FAULT_ADDRESS_SIZE = 7,
+    FAULT_SYNC_EXTERNAL = 8,
+    FAULT_SYNC_EXTERNAL_WALK = 9,
+    FAULT_TLB_CONFLICT = 15,
+    FAULT_UNSUPPORTED_ATOMIC = 16,
+};
+
+enum { MAX_VCPUS = 64 };
+
+/* Where the pieces lie, found through QEMU's own migration description. */
+struct layout {
+    size_t env, cp_regs;      /* in ARMCPU */
+    size_t xregs, pc, pstate; /* in env */
+};
+
+static struct {
+    struct layout at;
+    struct qemu72_handler handler;
+    struct {
+        void *cpu; /* CPUState, the start of ARMCPU */
+        char *env; /* CPUARMState */
+    } cpu[MAX_VCPUS];
+    unsigned vcpus, period;
+    void *gic;
+} q;
+
+static void *cp_regs(unsigned vcpu)
+{
+    void *table;
+    memcpy(&table, (char *)q.cpu[vcpu].cpu + q.at.cp_regs, sizeof table);
+    return table;
+}
+
+/* QEMU's key of an AArch64 System register: a flag, its pseudo coprocessor 0x13, the encoding. */
+static struct reg_info *find_reg(unsigned vcpu, unsigned enc)
+{
+    return get_arm_cp_reginfo(cp_regs(vcpu), UINT32_C(1) << 28 | 0x13 << 16 | enc);
+}
+
+static unsigned vcpu_of(const void *env)
+{
+    for (unsigned i = 0; i < q.vcpus; i++)
+        if (q.cpu[i].env == env)
+            return i;
+    return 0;
+}
+
+/* Blocks are shared between vCPUs, so info may be another vCPU's copy: only env tells who. */
+static unsigned enc_of(const struct reg_info *info)
+{
+    return SPEX_SYSREG(info->op0, info->op1, info->crn, info->crm, info->op2);
+}
+
+static int on_check(void *env, const struct reg_info *info, bool read)
+{
+    return (int)q.handler.check(vcpu_of(env), enc_of(info), !read);
+}
+
+static uint64_t on_read(void *env, const struct reg_info *info)
+{
+    return q.handler.read(vcpu_of(env), enc_of(info));
+}
+
+static void on_write(void *env, const struct reg_info *info, uint64_t value)
+{
+    q.handler.write(vcpu_of(env), enc_of(info), value);
+}
+
+/* ---- opening: find the layout, then prove it ---- */
+
+static bool find_layout(struct layout *at)
+{
+    const struct vm_description *d = (const struct vm_description *)vmstate_arm_cpu;
+    size_t xregs = 0, pc = 0, sp = 0, indexes = 0;
+    if (!d->name || strcmp(d->name, "cpu") || !d->fields)
+        return false;
+    const struct vm_field *f = d->fields;
+    for (int i = 0; i < 64 && f[i].name; i++) {
+        if (!strcmp(f[i].name, "env.xregs") && f[i].size == 8 && f[i].num == 32)
+            xregs = f[i].offset;
+        else if (!strcmp(f[i].name, "env.pc"))
+            pc = f[i].offset;
+        else if (!strcmp(f[i].name, "env.sp_el"))
+            sp = f[i].offset;
+        else if (!strcmp(f[i].name, "cpreg_vmstate_indexes"))
+            indexes = f[i].offset;
+    }
+    if (!xregs || pc != xregs + 32 * 8 || sp < pc || indexes < sp)
+        return false;
+    at->env = xregs - 64; /* behind sixteen 32-bit registers, the first member */
+    at->xregs = xregs - at->env;
+    at->pc = pc - at->env;
+    at->pstate = at->pc + 8;
+    at->cp_regs = indexes - 4 * 8;
+    return true;
+}
+
+static bool known(unsigned vcpu, unsigned enc, const char *name, int access, int type_bits)
+{
+    const struct reg_info *r = find_reg(vcpu, enc);
+    return r && r->cp == 0x13 && enc_of(r) == enc && r->name && !strcmp(r->name, name) &&
+           r->state == STATE_AA64 && r->access == access && (r->type & type_bits) == type_bits;
+}
+
+static const char *prove(unsigned vcpu)
+{
+    if (!known(vcpu, SPEX_SYSREG(3, 0, 0, 0, 0), "MIDR_EL1", ACCESS_PL1_R, TYPE_NO_RAW))
+        return "MIDR_EL1";
+    if (!known(vcpu, SPEX_SYSREG(3, 0, 0, 5, 0), "ID_AA64DFR0_EL1", ACCESS_PL1_R, TYPE_CONST))
+        return "ID_AA64DFR0_EL1";
+    if (!known(vcpu, SPEX_SYSREG(3, 0, 13, 0, 1), "CONTEXTIDR_EL1", ACCESS_PL1_RW, 0))
+        return "CONTEXTIDR_EL1";
+    const struct reg_info *r = find_reg(vcpu, SPEX_SYSREG(3, 3, 14, 2, 1)); /* CNTP_CTL_EL0 */
+    if (!r || !(r->type & TYPE_IO))
+        return "CNTP_CTL_EL0";
+    r = find_reg(vcpu, SPEX_SYSREG(3, 0, 13, 0, 1));
+    if (r->field < 64 || r->field > 0x4000 || r->check == NULL)
+        return "the fields of CONTEXTIDR_EL1";
+    uint32_t pstate;
+    memcpy(&pstate, q.cpu[vcpu].env + q.at.pstate, sizeof pstate);
+    if ((pstate & 3) > 1 || q.cpu[vcpu].env[q.at.pstate + 4] != 1) /* SP bits; AArch64 */
+        return "PSTATE";
+    return NULL;
+}
+
+enum spex_status qemu72_open(unsigned vcpus, const struct qemu72_handler *handler,
+                             struct spex_error *error)
+{
+    static const char hint[] = "spex vm needs Debian 12's qemu-system-arm 7.2";
+    if (!qemu_get_cpu || !get_arm_cp_reginfo || !define_one_arm_cp_reg_with_opaque ||
+        !arm_hcr_el2_eff || !get_phys_addr || !cpu_physical_memory_rw ||
+        !object_resolve_path_type || !qdev_get_gpio_in || !qemu_set_irq ||
+        !qemu_mutex_iothread_locked || !qemu_mutex_lock_iothread_impl ||
+        !qemu_mutex_unlock_iothread || !qemu_clock_get_ns || !vmstate_arm_cpu[0])
+        return error_set(error, SPEX_UNSUPPORTED, 0,
+                         "this QEMU does not export what the SPE registers need; %s", hint);
+    if (vcpus > MAX_VCPUS)
+        return error_set(error, SPEX_RANGE, 0, "at most %d vCPUs", MAX_VCPUS);
+    if (!find_layout(&q.at))
+        return error_set(error, SPEX_UNSUPPORTED, 0,
+                         "this QEMU describes its CPU state in another way than 7.2; %s", hint);
+    q.handler = *handler;
+    q.vcpus = vcpus;
+    for (unsigned i = 0; i < vcpus; i++) {
+        q.cpu[i].cpu = qemu_get_cpu((int)i);
+        if (!q.cpu[i].cpu)
+            return error_set(error, SPEX_UNSUPPORTED, 0, "QEMU has no vCPU %u", i);
+        q.cpu[i].env = (char *)q.cpu[i].cpu + q.at.env;
+        const char *wrong = prove(i);
+        if (wrong)
+            return error_set(error, SPEX_UNSUPPORTED, 0,
+                             "this QEMU keeps %s in another way than 7.2; %s", wrong, hint);
+    }
+    q.gic = object_resolve_path_type("", "arm-gicv3", NULL);
+    if (!q.gic)
+        return error_set(error, SPEX_UNSUPPORTED, 0,
+                         "the machine has no GICv3; use -M virt,gic-version=3");
+    q.period = gt_cntfrq_period_ns ? gt_cntfrq_period_ns(q.cpu[0].cpu) : 16;
+    return SPEX_OK;
+}
+
+/* ---- registers ---- */
+
+void qemu72_define(const char *name, unsigned enc, unsigned lowest_el, bool writable)
+{
+    static const int rights[4] = {0xff, 0xfc, 0xf0, 0xc0}; /* read and write from EL0..EL3 up */
+    struct reg_info info = {
+        .name = name,
+        .crn = (uint8_t)(enc >> 7 & 15),
+        .crm = (uint8_t)(enc >> 3 & 15),
+        .op0 = (uint8_t)(enc >> 14),
+        .op1 = (uint8_t)(enc >> 11 & 7),
+        .op2 = (uint8_t)(enc & 7),
+        .state = STATE_AA64,
+        .type = TYPE_IO | TYPE_NO_RAW,
+        .access = rights[lowest_el] & (writable ? 0xff : 0xaa),
+        .secure = SECURE_BOTH,
+        .check = on_check,
+        .read = on_read,
+        .write = on_write,
+    };
+    for (unsigned i = 0; i < q.vcpus; i++)
+        if (!find_reg(i, enc))
+            define_one_arm_cp_reg_with_opaque(q.cpu[i].cpu, &info, NULL);
+}
+
+bool qemu72_patch_id(unsigned enc, uint64_t clear, uint64_t set)
+{
+    for (unsigned i = 0; i < q.vcpus; i++) {
+        struct reg_info *r = find_reg(i, enc);
+        if (!r || !(r->type & TYPE_CONST))
+            return false;
+        r->reset = (r->reset & ~clear) | set;
+    }
+    return true;
+}
+
+bool qemu72_sysreg(unsigned vcpu, unsigned enc, uint64_t *value)
+{
+    const struct reg_info *r = find_reg(vcpu, enc);
+    if (!r)
+        return false;
+    if (r->type & TYPE_CONST) {
+        *value = r->reset;
+        return true;
+    }
+    if (!r->field)
+        return false;
+    memcpy(value, q.cpu[vcpu].env + r->field, sizeof *value);
+    return true;
+}
+
+uint64_t qemu72_hcr(unsigned vcpu)
+{
+    return arm_hcr_el2_eff(q.cpu[vcpu].env);
+}
+
+/* ---- CPU state ---- */
+
+unsigned qemu72_el(unsigned vcpu)
+{
+    uint32_t pstate;
+    memcpy(&pstate, q.cpu[vcpu].env + q.at.pstate, sizeof pstate);
+    return pstate >> 2 & 3;
+}
+
+bool qemu72_aarch64(unsigned vcpu)
+{
+    return q.cpu[vcpu].env[q.at.pstate + 4];
+}
+
+uint64_t qemu72_x(unsigned vcpu, unsigned reg)
+{
+    uint64_t value = 0;
+    if (reg < 31)
+        memcpy(&value, q.cpu[vcpu].env + q.at.xregs + 8 * reg, sizeof value);
+    return value;
+}
+
+/* ---- memory ---- */
+
+/* FSC of a fault as PMBSR_ELx.MSS and ESR_ELx hold it (registers.md section 5). */
+static unsigned fault_code(const struct mmu_fault *f)
+{
+    unsigned level = (unsigned)f->level & 3;
+    switch (f->type) {
+    case FAULT_ADDRESS_SIZE:
+        return f->level < 0 ? 0x29 : 0x00 | level;
+    case FAULT_TRANSLATION:
+        return f->level < 0 ? 0x2b : 0x04 | level;
+    case FAULT_ACCESS_FLAG:
+        return 0x08 | level;
+    case FAULT_PERMISSION:
+        return 0x0c | level;
+    case FAULT_SYNC_EXTERNAL:
+        return 0x10;
+    case FAULT_SYNC_EXTERNAL_WALK:
+        return f->level < 0 ? 0x13 : 0x14 | level;
+    case FAULT_ALIGNMENT:
+        return 0x21;
+    case FAULT_TLB_CONFLICT:
+        return 0x30;
+    case FAULT_UNSUPPORTED_ATOMIC:
+        return 0x31;
+    default:
+        return 0x04 | level;
+    }
+}
+
+bool qemu72_translate(unsigned vcpu, uint64_t va, unsigned el, bool host, uint64_t *pa,
+                      unsigned *fsc, bool *stage2)
+{
+    /* QEMU's translation regimes: EL1&0 at EL1, EL2&0 at EL2, EL2. */
+    enum { STORE = 1, E10_1 = 0x12, E20_2 = 0x13, E2 = 0x16 };
+    uint64_t result[32] = {0}; /* larger than GetPhysAddrResult; the address is its second word */
+    struct mmu_fault fault = {0};
+    int index = el == 2 ? (host ? E20_2 : E2) : E10_1;
+    if (get_phys_addr(q.cpu[vcpu].env, va, STORE, index, result, &fault)) {
+        *fsc = fault_code(&fault);
+        *stage2 = fault.stage2;
+        return false;
+    }
+    *pa = result[1];
+    return true;
+}
+
+void qemu72_write(uint64_t pa, const void *data, size_t size)
+{
+    cpu_physical_memory_rw(pa, (void *)(uintptr_t)data, size, true);
+}
+
+void qemu72_read(uint64_t pa, void *data, size_t size)
+{
+    cpu_physical_memory_rw(pa, data, size, false);
+}
+
+/* ---- interrupt and time ---- */
+
+void qemu72_ppi(unsigned vcpu, unsigned intid, bool level)
+{
+    /* The GIC's inputs: 256 shared interrupts of the virt machine, then 32 private ones a CPU. */
+    enum { SHARED = 256 };
+    bool locked = qemu_mutex_iothread_locked();
+    if (!locked)
+        qemu_mutex_lock_iothread_impl(__FILE__, __LINE__);
+    qemu_set_irq(qdev_get_gpio_in(q.gic, (int)(SHARED + 32 * vcpu + intid)), level);
+    if (!locked)
+        qemu_mutex_unlock_iothread();
+}
+
+uint64_t qemu72_counter(void)
+{
+    enum { CLOCK_VIRTUAL = 1 };
+    return (uint64_t)qemu_clock_get_ns(CLOCK_VIRTUAL) / q.period;
+}
