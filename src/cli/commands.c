@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #define COMMANDS                                                                                   \
+    COMMAND(dump)                                                                                  \
     COMMAND(help)
 
 #define COMMAND(name) extern const struct cli_command cli_##name;

@@ -348,9 +348,9 @@ static char *perf_branch(char *p, unsigned payload, unsigned version)
     static const char *const cr[4] = {"", " CR-BL", " CR-RET", " CR-NON-BL-RET"};
     *p++ = 'B';
     p = payload & 1 ? PUT(p, " COND") : p;
+    if (version < 7) /* 6.1 compares all bits above COND */
+        return (payload & 0xfe) == 2 ? PUT(p, " IND") : p;
     p = payload & 2 ? PUT(p, " IND") : p;
-    if (version < 7)
-        return p;
     p = payload & 4 ? PUT(p, " GCS") : p;
     return put(p, cr[payload >> 3 & 3]);
 }
@@ -370,6 +370,14 @@ static char *perf_operation(char *p, const struct spex_packet *packet, unsigned 
     }
 }
 
+/* perf prints 64-bit decimals signed. */
+static char *perf_decimal(char *p, uint64_t value)
+{
+    if (value >> 63)
+        *p++ = '-';
+    return put_u64(p, value >> 63 ? -value : value);
+}
+
 static char *perf_text(char *p, const struct spex_packet *packet, unsigned version)
 {
     uint64_t payload = packet->payload, rest;
@@ -378,11 +386,8 @@ static char *perf_text(char *p, const struct spex_packet *packet, unsigned versi
         return PUT(p, "PAD");
     case SPEX_PACKET_END:
         return PUT(p, "END");
-    case SPEX_PACKET_TIMESTAMP: /* perf prints it signed */
-        p = PUT(p, "TS ");
-        if (payload >> 63)
-            *p++ = '-';
-        return put_u64(p, payload >> 63 ? -payload : payload);
+    case SPEX_PACKET_TIMESTAMP:
+        return perf_decimal(PUT(p, "TS "), payload);
     case SPEX_PACKET_EVENTS:
         p = put_events(PUT(p, "EV"), payload, false, version, &rest);
         return version >= 7 && rest ? put_bit_list(PUT(p, " IMPDEF:"), rest) : p;
@@ -402,6 +407,8 @@ static char *perf_text(char *p, const struct spex_packet *packet, unsigned versi
                : packet->index == SPEX_COUNTER_TRANSLATION ? PUT(p, " XLAT")
                                                            : PUT(p, " ");
     default:
+        if (packet->header[0] == 0x63 || packet->header[0] == 0x73) /* perf takes any SZ */
+            return perf_decimal(PUT(p, "DATA-SOURCE "), payload);
         return PUT(p, "Bad packet!");
     }
 }
