@@ -45,11 +45,20 @@ void spex_verifier_init(struct spex_verifier *verifier, const struct spex_featur
 /* Leave a rule out, by id. SPEX_INVALID if there is none of that name. */
 enum spex_status spex_verifier_ignore(struct spex_verifier *verifier, const char *rule);
 
-/* Begin a stream; base is the stream offset of data[0]. Record numbers go on. */
-void spex_verifier_start(struct spex_verifier *verifier, const uint8_t *data, size_t size,
-                         uint64_t base);
+/*
+ * The next piece of a stream; base is the stream offset of data[0]. A piece that
+ * does not follow the one before begins a stream of its own. Unless it is the last
+ * one, a record that its end cuts is no violation but left over: the caller gives
+ * the last spex_verifier_rest bytes again, in front of the next piece.
+ */
+void spex_verifier_feed(struct spex_verifier *verifier, const uint8_t *data, size_t size,
+                        uint64_t base, bool last);
+size_t spex_verifier_rest(const struct spex_verifier *verifier);
 
-/* The next violation, in stream order: SPEX_OK, or SPEX_END when the data is done. */
+/*
+ * The next violation, record by record: SPEX_OK, or SPEX_END when the piece is done.
+ * A stream that begins or goes on behind damage is read as it stands; nothing is skipped.
+ */
 enum spex_status spex_verifier_next(struct spex_verifier *verifier,
                                     struct spex_violation *violation);
 

@@ -1,0 +1,638 @@
+/*
+ * The generator: draws an operation the feature set has, then what a PE would
+ * record for it (D17.6), then a place for each packet. It does not share code
+ * with the checker, so that each tests the other.
+ */
+#include <spex/generate.h>
+
+#include "base/bits.h"
+#include "base/error.h"
+#include "base/rng.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Which feature sets have an operation type (D18.2.7). */
+enum need { ALWAYS, FPF, V1P1, SVE, SPE_SME, VECTORS, TAGS, NV2, MOPS, GCS };
+
+/* Operation types as the manual prints them: fixed bits, and the bits that vary. */
+static const struct row {
+    uint8_t op_class, value, free, need, ops, weight;
+} table[] = {
+    {0, 0x00, 0x01, ALWAYS, SPEX_GENERATE_OTHER, 30},                        /* Other */
+    {0, 0x00, 0x07, FPF, SPEX_GENERATE_OTHER, 8},                            /* with ASE, FP */
+    {0, 0x08, 0x76, SVE, SPEX_GENERATE_OTHER, 8},                            /* SVE vector */
+    {0, 0x88, 0x76, SPE_SME, SPEX_GENERATE_OTHER, 6},                        /* SME array */
+    {1, 0x00, 0x01, ALWAYS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 40},   /* general-purpose */
+    {1, 0x04, 0x01, ALWAYS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 10},   /* SIMD&FP */
+    {1, 0x10, 0x01, V1P1, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},      /* unspecified */
+    {1, 0x14, 0x01, TAGS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},      /* Allocation Tag */
+    {1, 0x30, 0x01, NV2, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},       /* NV2 */
+    {1, 0x02, 0x1d, ALWAYS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 8},    /* extended */
+    {1, 0x08, 0xf5, VECTORS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 12},  /* SVE or SME */
+    {1, 0x20, 0x01, MOPS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},      /* Memory Copy */
+    {1, 0x25, 0x00, MOPS, SPEX_GENERATE_STORE, 2},                           /* Memory Set */
+    {1, 0x40, 0x05, GCS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 4},       /* GCS */
+    {2, 0x00, 0x1f, ALWAYS, SPEX_GENERATE_BRANCH, 40},                       /* Branch */
+};
+
+enum { ROWS = sizeof table / sizeof table[0], PACKETS = 40 };
+
+struct state {
+    struct rng rng;
+    uint64_t timestamp, pc[3];
+    uint16_t weights[ROWS];
+    uint32_t total;
+};
+
+static_assert(sizeof(struct state) <= sizeof((struct spex_generator){0}.opaque), "state fits");
+
+/* One record while it is being made. */
+struct draft {
+    const struct spex_features *f;
+    struct rng *rng;
+    struct spex_record *record;
+    struct spex_packet packets[PACKETS];
+    unsigned count;
+    size_t room; /* bytes left below MaxSize, closing packet taken off */
+    bool rich;   /* extended headers and IMPLEMENTATION DEFINED packets allowed */
+};
+
+static bool chance(struct rng *rng, uint32_t percent)
+{
+    return rng_chance(rng, percent, 100);
+}
+
+static bool has(const struct spex_features *f, enum need need)
+{
+    switch (need) {
+    case ALWAYS:
+        return true;
+    case FPF:
+        return f->FPF;
+    case V1P1:
+        return f->version >= 2;
+    case SVE:
+        return f->version >= 2 && f->SVE;
+    case SPE_SME:
+        return f->SPE_SME;
+    case VECTORS:
+        return f->version >= 2 && (f->SVE || f->SME);
+    case TAGS:
+        return f->version >= 4 && f->MTE2;
+    case NV2:
+        return f->NV2;
+    case MOPS:
+        return f->version >= 4 && f->MOPS;
+    case GCS:
+        return f->version >= 5 && f->GCS;
+    }
+    return false;
+}
+
+enum spex_status spex_generator_init(struct spex_generator *g,
+                                     const struct spex_generate_options *options,
+                                     struct spex_error *error)
+{
+    struct state *s = (struct state *)g->opaque;
+    const struct spex_features *f = &options->features;
+    enum spex_status status = spex_features_check(f, error);
+    if (status)
+        return status;
+    if (options->align > f->MaxSize)
+        return error_set(error, SPEX_INVALID, 0,
+                         "records of at most %u bytes cannot be aligned to %u", 1u << f->MaxSize,
+                         1u << options->align);
+    memset(g, 0, sizeof *g);
+    g->options = *options;
+    if (!g->options.ops)
+        g->options.ops = SPEX_GENERATE_ALL;
+    s->rng.state = options->seed;
+    s->timestamp = rng_next(&s->rng) >> 20;
+    s->pc[0] = 0x0000aaaab0000000 + (rng_next(&s->rng) & 0xfffffffc);
+    s->pc[1] = s->pc[2] = 0x00ffff8008000000 + (rng_next(&s->rng) & 0x3fffffc);
+    for (size_t i = 0; i < ROWS; i++) {
+        bool use = table[i].ops & g->options.ops && has(f, table[i].need);
+        s->weights[i] = use ? table[i].weight : 0;
+        s->total += s->weights[i];
+    }
+    return SPEX_OK;
+}
+
+/* ---- operation type ---- */
+
+/* Calls, returns and exception returns as programs have them. */
+static unsigned draw_branch(const struct spex_generator *g, struct rng *rng)
+{
+    static const struct {
+        uint8_t form, cr, weight; /* IND:COND, CR with FEAT_SPE_CRR */
+    } forms[] = {{1, 3, 60}, {0, 3, 12}, {0, 1, 10}, {2, 1, 4}, {2, 2, 10}, {2, 3, 4}};
+    const struct spex_features *f = &g->options.features;
+    uint32_t n = rng_below(rng, 100);
+    size_t i = 0;
+    while (n >= forms[i].weight)
+        n -= forms[i++].weight;
+    unsigned payload = forms[i].form;
+    if (f->CRR)
+        payload |= forms[i].cr << 3;
+    if (has(f, GCS) && forms[i].cr != 3 && g->options.layout != SPEX_LAYOUT_N1 && chance(rng, 40))
+        payload |= 4;
+    return payload;
+}
+
+static void draw_op(const struct spex_generator *g, struct state *s, struct spex_record *r)
+{
+    const struct spex_features *f = &g->options.features;
+    uint32_t n = rng_below(&s->rng, s->total);
+    size_t i = 0;
+    while (n >= s->weights[i])
+        n -= s->weights[i++];
+    const struct row *row = &table[i];
+    unsigned payload;
+    bool valid;
+    do {
+        payload = row->value | (rng_next(&s->rng) & row->free);
+        unsigned length = payload >> 4 & 7;
+        valid = true;
+        if (row->op_class == 2)
+            payload = draw_branch(g, &s->rng);
+        else if (row->need == SPE_SME)
+            valid = length < 6 || (length == 7 && payload & 4);
+        else if (row->need == SVE || row->need == VECTORS)
+            valid = (length < 7 || f->SPE_SME) &&
+                    !(row->need == VECTORS && f->version < 3 && (payload & 5) == 4);
+        else if (row->value == 0x02) /* AR, EXCL or AT; an exclusive is no atomic */
+            valid = payload & 0x1c && (payload & 0x0c) != 0x0c;
+        if (row->op_class == 1 && !(payload & 1 ? g->options.ops & SPEX_GENERATE_STORE
+                                                : g->options.ops & SPEX_GENERATE_LOAD))
+            valid = false;
+    } while (!valid);
+    r->op_class = row->op_class;
+    r->op_payload = (uint8_t)payload;
+}
+
+/* ---- values ---- */
+
+/* Short mostly, with a long tail; sometimes saturated. */
+static uint16_t draw_latency(struct draft *d, unsigned typical)
+{
+    unsigned limit = d->f->CountSize == 2 ? 0xfff : 0xffff;
+    unsigned value = rng_below(d->rng, typical * 2);
+    if (chance(d->rng, 8))
+        value += rng_below(d->rng, 400);
+    if (chance(d->rng, 1))
+        value = limit - rng_below(d->rng, 2) * rng_below(d->rng, limit);
+    return (uint16_t)(value < limit ? value : limit);
+}
+
+/* NS, EL, NSE in [63:60] for a Security state and Exception level the PE has. */
+static uint64_t draw_context(struct draft *d, bool el1)
+{
+    const struct spex_features *f = d->f;
+    unsigned space = 1, el = el1 ? 1 : chance(d->rng, 60) ? 0 : 1; /* NSE:NS */
+    if (f->Secure && chance(d->rng, 4))
+        space = 0;
+    else if (f->RME && chance(d->rng, 4))
+        space = 3;
+    if (!el1 && f->EL2 && (space || f->SEL2) && chance(d->rng, 25))
+        el = 2;
+    return (uint64_t)(space & 1) << 63 | (uint64_t)el << 61 | (uint64_t)(space >> 1) << 60;
+}
+
+static uint64_t draw_va(struct draft *d, unsigned el)
+{
+    uint64_t offset = rng_next(d->rng) >> (24 + rng_below(d->rng, 24));
+    uint64_t tag = chance(d->rng, 5) ? rng_next(d->rng) << 56 : 0;
+    switch (el ? 0 : rng_below(d->rng, 4)) {
+    case 0:
+        return el ? 0x00ff000000000000 | (offset & 0xffffffffff) : 0xaaaac0000000 + (offset & ~7ull);
+    case 1:
+        return (0xfffff0000000 + (offset & 0xffff)) | tag;
+    default:
+        return (0xffff80000000 + (offset & 0x3fffffff)) | tag;
+    }
+}
+
+static uint64_t draw_pa(struct draft *d, uint64_t pc, uint64_t va)
+{
+    uint64_t pa = (va & 0xfff) | (rng_next(d->rng) & 0xffffffffff000);
+    pa |= spex_address_ns(pc) && chance(d->rng, 90) ? pc & (BIT(63) | BIT(60))
+          : chance(d->rng, 50)                      ? pc & (BIT(63) | BIT(60))
+                                                    : BIT(63);
+    if (d->f->MTE2 && chance(d->rng, 30))
+        pa |= BIT(62) | rng_next(d->rng) << 60 >> 4;
+    return pa;
+}
+
+/* Events of an access that goes down the hierarchy until something hits. */
+static uint64_t draw_access_events(struct draft *d)
+{
+    const struct spex_features *f = d->f;
+    uint64_t e = BIT(SPEX_EV_L1D_ACCESS) | BIT(SPEX_EV_TLB_ACCESS);
+    if (chance(d->rng, 4))
+        e |= BIT(SPEX_EV_TLB_WALK);
+    if (f->Misaligned && chance(d->rng, 3))
+        e |= BIT(SPEX_EV_MISALIGNED);
+    if (chance(d->rng, 85))
+        return e;
+    e |= BIT(SPEX_EV_L1D_MISS);
+    if (f->L2D)
+        e |= BIT(SPEX_EV_L2D_ACCESS) | (chance(d->rng, 50) ? BIT(SPEX_EV_L2D_MISS) : 0);
+    if (f->LLC && chance(d->rng, 50))
+        e |= BIT(SPEX_EV_LLC_ACCESS) | (chance(d->rng, 50) ? BIT(SPEX_EV_LLC_MISS) : 0);
+    e |= f->Remote && chance(d->rng, 10) ? BIT(SPEX_EV_REMOTE) : 0;
+    e |= f->Modified && chance(d->rng, 20) ? BIT(SPEX_EV_MODIFIED) : 0;
+    e |= f->Recent && chance(d->rng, 20) ? BIT(SPEX_EV_RECENT) : 0;
+    e |= f->Snooped && chance(d->rng, 20) ? BIT(SPEX_EV_SNOOPED) : 0;
+    return e;
+}
+
+/* ---- packets ---- */
+
+/* Add a packet if it fits. Sometimes with an extended header, which any INDEX may have. */
+static bool add(struct draft *d, enum spex_packet_type type, unsigned index, unsigned size,
+                uint64_t payload)
+{
+    struct spex_packet p;
+    enum spex_status status = spex_packet_make(type, index, size, payload, &p);
+    assert(status == SPEX_OK && d->count < PACKETS);
+    (void)status;
+    bool extensible = type == SPEX_PACKET_ADDRESS || type == SPEX_PACKET_COUNTER;
+    if (d->rich && extensible && p.header_size == 1 && spex_packet_length(&p) < d->room &&
+        d->room > 64 && chance(d->rng, 10)) {
+        p.header[1] = p.header[0];
+        p.header[0] = 0x20;
+        p.header_size = 2;
+    }
+    if (spex_packet_length(&p) > d->room)
+        return false;
+    d->room -= spex_packet_length(&p);
+    d->packets[d->count++] = p;
+    return true;
+}
+
+static void add_address(struct draft *d, unsigned index, uint64_t payload)
+{
+    if (add(d, SPEX_PACKET_ADDRESS, index, 0, payload)) {
+        d->record->address[index] = payload;
+        d->record->present |= 1u << index;
+    }
+}
+
+static void add_counter(struct draft *d, unsigned index, uint16_t value)
+{
+    struct spex_record *r = d->record;
+    if (!add(d, SPEX_PACKET_COUNTER, index, 0, value))
+        return;
+    *(index == 0 ? &r->total : index == 1 ? &r->issue : index == 2 ? &r->translation
+                                                                   : &r->alt_issue) = value;
+    r->present |= index == 0   ? SPEX_HAS_TOTAL
+                  : index == 1 ? SPEX_HAS_ISSUE
+                  : index == 2 ? SPEX_HAS_TRANSLATION
+                               : SPEX_HAS_ALT_ISSUE;
+}
+
+/* IMPLEMENTATION DEFINED INDEX: 6, 7 or 16 to 31. */
+static unsigned draw_impdef(struct rng *rng)
+{
+    unsigned n = rng_below(rng, 18);
+    return n < 2 ? 6 + n : 14 + n;
+}
+
+static void add_events(struct draft *d, uint64_t events, enum spex_layout layout)
+{
+    struct spex_record *r = d->record;
+    const struct spex_features *f = d->f;
+    if (chance(d->rng, 3))
+        events |= rng_next(d->rng) & (BITS(15, 12) | BITS(63, 48));
+    if (f->version < 5 && !f->SPE_SME && chance(d->rng, 2))
+        events |= rng_next(d->rng) & BITS(31, 24);
+    unsigned least = events >> 32 ? 8 : events >> 16 ? 4 : events >> 8 ? 2 : 1;
+    unsigned size = layout == SPEX_LAYOUT_COMPACT ? 1u << rng_below(d->rng, 4) : 2;
+    if (layout == SPEX_LAYOUT_N1)
+        events &= 0xffff;
+    else if (size < least)
+        size = least;
+    if (1 + size > d->room) {
+        size = 2;
+        events &= 0xffff;
+    }
+    bool added = add(d, SPEX_PACKET_EVENTS, 0, size, events);
+    assert(added);
+    (void)added;
+    r->events = events;
+    r->events_size = (uint8_t)size;
+    r->present |= SPEX_HAS_EVENTS;
+}
+
+/* What happened to the operation: most are executed, the rest may leave out anything. */
+struct fate {
+    uint64_t events;
+    unsigned keep; /* percent of packets that an executed operation must have */
+};
+
+static struct fate draw_fate(struct rng *rng, bool branch)
+{
+    unsigned n = rng_below(rng, 100);
+    if (n < 3)
+        return (struct fate){n ? 0 : 1, 40}; /* not retired */
+    if (n < 6 && !branch)
+        return (struct fate){3, 50}; /* exception; never a branch, D17.6.3 */
+    return (struct fate){2, 100};
+}
+
+static void draw_data_access(struct draft *d, const struct spex_op_type *t, struct fate fate,
+                             uint64_t pc, bool needs_va)
+{
+    struct rng *rng = d->rng;
+    struct spex_record *r = d->record;
+    bool load = t->subclass != SPEX_SUB_BRANCH ? !t->store : t->cr == 2;
+    bool source = load && t->subclass != SPEX_SUB_OTHER && t->subclass != SPEX_SUB_SVE;
+    if (t->store && (t->subclass == SPEX_SUB_LDST_UNSPEC || t->at))
+        source = chance(rng, 50); /* ST64BV; an atomic that returns nothing */
+    if (!needs_va && chance(rng, 10))
+        return;
+    if (!chance(rng, fate.keep))
+        return;
+    uint64_t va = draw_va(d, spex_address_el(pc));
+    add_address(d, SPEX_ADDRESS_VA, va);
+    if (!(r->present & SPEX_HAS_VA))
+        return;
+    if (chance(rng, fate.keep))
+        add_counter(d, SPEX_COUNTER_TRANSLATION, draw_latency(d, 2));
+    if (source && d->f->LDS && chance(rng, fate.keep)) {
+        unsigned size = d->rich && chance(rng, 20) ? 2 : 1;
+        static const uint8_t sources[] = {0, 0, 0, 0, 8, 8, 9, 10, 11, 12, 13, 14};
+        uint16_t value = size == 2 ? (uint16_t)rng_next(rng)
+                                   : sources[rng_below(rng, sizeof sources)];
+        if (add(d, SPEX_PACKET_DATA_SOURCE, 0, size, value)) {
+            r->data_source = value;
+            r->data_source_size = (uint8_t)size;
+            r->present |= SPEX_HAS_DATA_SOURCE;
+        }
+    }
+}
+
+/* Everything of D17.6 for one operation. Required packets go first: they always fit. */
+static void draw_record(const struct spex_generator *g, struct state *s, struct draft *d)
+{
+    const struct spex_features *f = d->f;
+    struct rng *rng = d->rng;
+    struct spex_record *r = d->record;
+    struct spex_op_type t;
+    draw_op(g, s, r);
+    spex_op_type_decode(r->op_class, r->op_payload, &t);
+    bool branch = r->op_class == SPEX_CLASS_BRANCH, memory = r->op_class == SPEX_CLASS_LDST;
+    struct fate fate = draw_fate(rng, branch);
+    uint64_t context = draw_context(d, t.subclass == SPEX_SUB_LDST_NV2);
+    unsigned el = (unsigned)(context >> 61 & 3);
+    uint64_t *at = &s->pc[el];
+    *at = chance(rng, 90) ? *at + 4 * rng_below(rng, 16)
+                          : (*at & ~0xfffffull) | (rng_next(rng) & 0xffffc);
+    *at &= BITS(55, 0);
+    uint64_t pc = context | *at, events = fate.events;
+    bool vector = t.subclass == SPEX_SUB_SVE || t.subclass == SPEX_SUB_SME ||
+                  t.subclass == SPEX_SUB_LDST_SVE_SME;
+    bool taken = branch && !(t.cond && chance(rng, 40));
+    bool prefetch = t.subclass == SPEX_SUB_OTHER && !t.cond && chance(rng, 8);
+
+    if (branch ? !taken : t.cond && chance(rng, 30))
+        events |= BIT(SPEX_EV_NOT_TAKEN);
+    if (branch && chance(rng, 6))
+        events |= BIT(SPEX_EV_MISPREDICT);
+    if (memory || prefetch || t.gcs)
+        events |= draw_access_events(d);
+    if (vector && f->version >= 2 && (f->SVE || f->SME) && chance(rng, 30))
+        events |= BIT(SPEX_EV_PARTIAL_PRED) | (chance(rng, 30) ? BIT(SPEX_EV_EMPTY_PRED) : 0);
+    if (f->SPE_SME && chance(rng, vector ? 50 : 10))
+        events |= BIT(SPEX_EV_STREAMING);
+    if (f->SMCU && t.subclass == SPEX_SUB_SME)
+        events |= BIT(SPEX_EV_SMCU);
+
+    if (chance(rng, fate.keep))
+        add_address(d, SPEX_ADDRESS_PC, pc);
+    if (chance(rng, fate.keep) &&
+        add(d, SPEX_PACKET_OPERATION_TYPE, r->op_class, 0, r->op_payload))
+        r->present |= SPEX_HAS_OP;
+    else
+        r->op_class = r->op_payload = 0;
+    uint16_t issue = draw_latency(d, 6), total = draw_latency(d, memory ? 12 : 4);
+    uint16_t limit = f->CountSize == 2 ? 0xfff : 0xffff;
+    total = total + issue < limit ? (uint16_t)(total + issue) : limit;
+    if (chance(rng, fate.keep))
+        add_counter(d, SPEX_COUNTER_ISSUE, issue);
+    if (chance(rng, fate.keep))
+        add_counter(d, SPEX_COUNTER_TOTAL, total);
+    if (branch && (taken || chance(rng, 50)) && chance(rng, fate.keep)) {
+        uint64_t target = (context & BITS(63, 60)) |
+                          ((*at + 4 * rng_below(rng, 4096) - 8192) & BITS(55, 0));
+        if (taken && t.indirect && (t.cr == 0 || t.cr == 3) && !(f->CRR && t.cr == 0) && el)
+            target = bits_set(target, 62, 61, rng_below(rng, el + 1)); /* exception return */
+        add_address(d, SPEX_ADDRESS_TARGET, target);
+    }
+    bool needs_va = (memory || t.gcs) && t.subclass != SPEX_SUB_LDST_SVE_SME &&
+                    t.subclass != SPEX_SUB_LDST_NV2 && t.subclass != SPEX_SUB_LDST_MEMCPY &&
+                    t.subclass != SPEX_SUB_LDST_MEMSET;
+    if (memory || prefetch || t.gcs)
+        draw_data_access(d, &t, fate, pc, needs_va);
+    add_events(d, events, g->options.layout);
+
+    /* Optional from here on. */
+    if (r->present & SPEX_HAS_VA && chance(rng, 50))
+        add_address(d, SPEX_ADDRESS_PA, draw_pa(d, pc, r->address[SPEX_ADDRESS_VA]));
+    bool el2_enabled = f->EL2 && (spex_address_ns(pc) || f->SEL2);
+    unsigned contexts = rng_below(rng, 4);
+    if (g->options.layout == SPEX_LAYOUT_N1 && contexts == 3)
+        contexts = 2;
+    if (contexts & 1 && el < 2) {
+        uint32_t value = 1 + rng_below(rng, 32768);
+        if (add(d, SPEX_PACKET_CONTEXT, 0, 0, value)) {
+            r->context[0] = value;
+            r->present |= SPEX_HAS_CONTEXT_EL1;
+        }
+    }
+    if (contexts & 2 && el2_enabled) {
+        uint32_t value = 1 + rng_below(rng, 32768);
+        if (add(d, SPEX_PACKET_CONTEXT, 1, 0, value)) {
+            r->context[1] = value;
+            r->present |= SPEX_HAS_CONTEXT_EL2;
+        }
+    }
+    if (g->options.layout == SPEX_LAYOUT_N1)
+        return;
+    if (f->PBT && fate.events == 2 && chance(rng, branch && taken ? 80 : 20))
+        add_address(d, SPEX_ADDRESS_PREV_TARGET,
+                    (context & BITS(63, 60)) | ((*at - 4 * rng_below(rng, 64)) & BITS(55, 0)));
+    if (f->ALTCLK && chance(rng, t.subclass == SPEX_SUB_SME ? 60 : 3))
+        add_counter(d, SPEX_COUNTER_ALT_ISSUE, draw_latency(d, 8));
+    if (d->rich && chance(rng, 10) &&
+        add(d, SPEX_PACKET_COUNTER, draw_impdef(rng), 0, draw_latency(d, 20)))
+        r->present |= SPEX_HAS_OTHER;
+    if (d->rich && chance(rng, 10) &&
+        add(d, SPEX_PACKET_ADDRESS, draw_impdef(rng), 0, rng_next(rng)))
+        r->present |= SPEX_HAS_OTHER;
+}
+
+/* ---- bytes ---- */
+
+/* The order of the manual's example: contexts, counters, addresses, source, type, events. */
+static unsigned example_order(const struct spex_packet *p)
+{
+    static const uint8_t order[SPEX_PACKET_TYPE_COUNT] = {
+        [SPEX_PACKET_CONTEXT] = 0,        [SPEX_PACKET_COUNTER] = 1, [SPEX_PACKET_ADDRESS] = 2,
+        [SPEX_PACKET_DATA_SOURCE] = 3,    [SPEX_PACKET_OPERATION_TYPE] = 4,
+        [SPEX_PACKET_EVENTS] = 5,
+    };
+    return (unsigned)order[p->type] << 8 | p->index;
+}
+
+static void arrange(struct draft *d)
+{
+    bool shuffle = chance(d->rng, 12); /* any order is allowed before the closing packet */
+    for (unsigned i = 1; i < d->count; i++) {
+        struct spex_packet p = d->packets[i];
+        unsigned j = i;
+        if (shuffle) {
+            j = rng_below(d->rng, i + 1);
+            d->packets[i] = d->packets[j];
+        } else {
+            for (; j && example_order(&d->packets[j - 1]) > example_order(&p); j--)
+                d->packets[j] = d->packets[j - 1];
+        }
+        d->packets[j] = p;
+    }
+}
+
+static size_t write_packets(struct draft *d, uint8_t *out)
+{
+    size_t size = 0, length;
+    arrange(d);
+    struct spex_packet close;
+    bool ts = d->f->TS;
+    spex_packet_make(ts ? SPEX_PACKET_TIMESTAMP : SPEX_PACKET_END, 0, 0,
+                     ts ? d->record->timestamp : 0, &close);
+    d->packets[d->count++] = close;
+    for (unsigned i = 0; i < d->count; i++) {
+        enum spex_status status =
+            spex_packet_encode(&d->packets[i], out + size, SPEX_RECORD_MAX - size, &length);
+        assert(status == SPEX_OK);
+        (void)status;
+        size += length;
+    }
+    return size;
+}
+
+size_t spex_generator_next(struct spex_generator *g, uint8_t *out, struct spex_record *record)
+{
+    struct state *s = (struct state *)g->opaque;
+    const struct spex_features *f = &g->options.features;
+    bool rich = g->options.layout == SPEX_LAYOUT_COMPACT;
+    struct draft d = {.f = f, .rng = &s->rng, .record = record, .rich = rich};
+    d.room = ((size_t)1 << f->MaxSize) - (f->TS ? 9 : 1);
+    if (g->options.layout == SPEX_LAYOUT_HISI)
+        d.room -= 6; /* its own padding */
+    memset(record, 0, sizeof *record);
+    draw_record(g, s, &d);
+    if (f->TS) {
+        s->timestamp += 1 + rng_below(&s->rng, 4000);
+        record->timestamp = s->timestamp;
+        record->present |= SPEX_HAS_TIMESTAMP;
+    }
+    size_t size = 0;
+    if (rich) {
+        size = write_packets(&d, out);
+    } else {
+        enum spex_status status =
+            spex_record_encode(record, g->options.layout, 0, out, SPEX_RECORD_MAX, &size);
+        assert(status == SPEX_OK);
+        (void)status;
+    }
+    record->offset = g->offset;
+    record->size = (uint16_t)size;
+    size_t unit = (size_t)1 << g->options.align, padded = (size + unit - 1) & ~(unit - 1);
+    if (rich && padded + unit <= SPEX_RECORD_MAX && chance(&s->rng, 6))
+        padded += unit == 1 ? 1 + rng_below(&s->rng, 7) : unit;
+    memset(out + size, 0, padded - size);
+    g->offset += padded;
+    return padded;
+}
+
+/* ---- damage ---- */
+
+/* Remove [from, to) and drop or move the records behind it. */
+static size_t cut(uint8_t *data, size_t *size, struct spex_record *records, size_t count,
+                  size_t from, size_t to)
+{
+    size_t kept = 0;
+    memmove(data + from, data + to, *size - to);
+    *size -= to - from;
+    for (size_t i = 0; i < count; i++) {
+        struct spex_record r = records[i];
+        if (r.offset >= to)
+            r.offset -= to - from;
+        else if (r.offset + r.size > from)
+            continue;
+        records[kept++] = r;
+    }
+    return kept;
+}
+
+static void reverse(uint8_t *data, size_t size)
+{
+    for (size_t i = 0; i < size / 2; i++) {
+        uint8_t keep = data[i];
+        data[i] = data[size - 1 - i];
+        data[size - 1 - i] = keep;
+    }
+}
+
+/* data[at] becomes data[0], as when a ring buffer is read from its write position. */
+static size_t rotate(uint8_t *data, size_t size, struct spex_record *records, size_t count,
+                     size_t at)
+{
+    size_t kept = 0;
+    reverse(data, at);
+    reverse(data + at, size - at);
+    reverse(data, size);
+    for (size_t i = 0; i < count; i++) {
+        struct spex_record r = records[i];
+        if (r.offset < at && r.offset + r.size > at)
+            continue;
+        r.offset = r.offset >= at ? r.offset - at : r.offset + size - at;
+        records[kept++] = r;
+    }
+    return kept;
+}
+
+size_t spex_damage_apply(enum spex_damage_kind kind, uint64_t seed, uint8_t *data, size_t *size,
+                         struct spex_record *records, size_t count)
+{
+    struct rng rng = {seed ^ 0x64616d616765};
+    size_t times = 1 + count / 25;
+    if (!count)
+        return 0;
+    if (kind == SPEX_DAMAGE_TRUNCATE) {
+        const struct spex_record *r = &records[count - 1 - rng_below(&rng, count < 8 ? (uint32_t)count : 8)];
+        return cut(data, size, records, count, r->offset + 1 + rng_below(&rng, r->size - 1u), *size);
+    }
+    if (kind == SPEX_DAMAGE_SPLICE) {
+        const struct spex_record *r = &records[rng_below(&rng, (uint32_t)count)];
+        count = rotate(data, *size, records, count, r->offset + rng_below(&rng, r->size));
+    }
+    for (size_t n = 0; n < times && count; n++) {
+        size_t i = rng_below(&rng, (uint32_t)count);
+        const struct spex_record *r = &records[i];
+        size_t at = r->offset + rng_below(&rng, r->size);
+        if (kind == SPEX_DAMAGE_FLIP) {
+            for (unsigned flips = 1 + rng_below(&rng, 3); flips; flips--) /* distinct bytes */
+                data[r->offset + (at - r->offset + flips) % r->size] ^= (uint8_t)(1u << rng_below(&rng, 8));
+            memmove(&records[i], &records[i + 1], (count - i - 1) * sizeof *records);
+            count--;
+        } else {
+            size_t most = kind == SPEX_DAMAGE_LOSE ? 64 : 2048;
+            size_t lost = 1 + rng_below(&rng, (uint32_t)most);
+            count = cut(data, size, records, count, at, lost < *size - at ? at + lost : *size);
+        }
+    }
+    return count;
+}

@@ -1,0 +1,720 @@
+/*
+ * The stream checker. One pass over the packets: each packet is checked by its
+ * header, each record when it closes. What a feature set forbids is turned into
+ * masks and tables once, in init, so that checking is a few ANDs per record.
+ */
+#include <spex/verify.h>
+
+#include "base/bits.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum rule {
+#define RULE(name, id, exact, requirements, title) name,
+#include "record/rules.def"
+    RULES,
+    FINE = RULES
+};
+
+static const struct spex_rule rules[RULES] = {
+#define RULE(name, id, exact, requirements, title) {id, requirements, title, exact},
+#include "record/rules.def"
+};
+
+/* Places of a record's architected packets: the bit numbers of enum spex_has. */
+enum slot {
+    PC, TARGET, VA, PA, PREV, TOTAL, ISSUE, TRANSLATION, ALT, CONTEXT1, CONTEXT2,
+    EVENTS, SOURCE, OP, TIMESTAMP,
+    SLOTS,
+    RECORD = SLOTS, /* "the record itself" in the table of checks */
+    PADDING, END, ODD /* headers that are no slot; ODD: not in the fast table */
+};
+
+static const char *const slot_names[SLOTS] = {
+    "PC", "branch target", "data virtual address", "data physical address",
+    "previous branch target", "total latency", "issue latency", "translation latency",
+    "alternate clock issue latency", "CONTEXTIDR_EL1", "CONTEXTIDR_EL2", "events",
+    "data source", "operation type", "timestamp",
+};
+
+/*
+ * What is known of a record: bits below SLOTS say which packets it has, the rest
+ * is derived from their payloads. The checks below are masks over these bits.
+ */
+#define HAS(slot) BIT(slot)
+#define EXECUTED BIT(16)     /* E[1] and not E[0]: D17.6 says what must be there */
+#define EXCEPTION BIT(17)    /* E[1] and E[0] */
+#define NOT_TAKEN BIT(18)    /* E[6] */
+#define MISPREDICT BIT(19)   /* E[7] */
+#define PARTIAL BIT(20)      /* E[17] */
+#define EMPTY BIT(21)        /* E[18] */
+#define MEMORY_EVENT BIT(22) /* E[5:2], E[11:8], E[23:19] */
+#define PC_EL1 BIT(23)
+#define PC_EL2 BIT(24)
+#define PC_NO_LEVEL BIT(25)  /* EL3 or an Exception level that is not implemented */
+#define PC_SECURE BIT(26)
+#define MOVED BIT(27)        /* target in another Exception level or Security state */
+#define FOREIGN BIT(28)      /* PA in a space that the Security state cannot reach */
+/* Of the operation type; none is set for a reserved one. */
+#define KNOWN BIT(32)
+#define BRANCH BIT(33)
+#define NO_BRANCH BIT(34)
+#define NO_ACCESS BIT(35)    /* a branch without GCS access */
+#define CONDITIONAL BIT(36)
+#define TAKEN_TARGET BIT(37) /* has a target if taken */
+#define SAME_CONTEXT BIT(38) /* cannot be an exception return */
+#define NEEDS_VA BIT(39)
+#define NEEDS_TRANSLATION BIT(40)
+#define NEEDS_SOURCE BIT(41)
+#define NO_SOURCE BIT(42)
+#define USES_VA BIT(43)
+#define NO_PREDICATE BIT(44)
+#define TRANSFORMED BIT(45)  /* NV2 */
+
+#define MEMORY_EVENTS (BITS(5, 2) | BITS(11, 8) | BITS(23, 19))
+
+struct check {
+    uint64_t all, none; /* violated if all of these bits are set and none of those */
+    uint8_t rule, at;
+};
+
+/* Which of these apply is decided in init. */
+static const struct check checks[] = {
+    {0, HAS(EVENTS), EVENTS_MISSING, RECORD},
+    {0, HAS(TIMESTAMP), TIMESTAMP_MISSING, RECORD},
+    {HAS(TIMESTAMP), 0, TIMESTAMP_PRESENT, TIMESTAMP},
+    {HAS(PREV), 0, ADDRESS_PBT, PREV},
+    {PC_NO_LEVEL, 0, PC_LEVEL, PC},
+    {FOREIGN, 0, PA_SPACE, PA},
+    {HAS(CONTEXT1) | PC_EL2, 0, CONTEXT_EL1, CONTEXT1},
+    {HAS(CONTEXT2), 0, CONTEXT_EL2, CONTEXT2},             /* without EL2 */
+    {HAS(CONTEXT2) | PC_SECURE, 0, CONTEXT_EL2, CONTEXT2}, /* without Secure EL2 */
+    {HAS(ALT), 0, COUNTER_ALTCLK, ALT},
+    {HAS(SOURCE), 0, SOURCE_LDS, SOURCE},
+    {HAS(SOURCE) | NO_SOURCE, 0, SOURCE_STORE, SOURCE},
+    {EXECUTED | NEEDS_SOURCE, HAS(SOURCE), SOURCE_MISSING, RECORD},
+    {EMPTY, PARTIAL, EVENT_EMPTY, EVENTS},
+    {MISPREDICT | NO_BRANCH, 0, EVENT_MISPREDICT, EVENTS},
+    {NOT_TAKEN | KNOWN, CONDITIONAL, EVENT_NOT_TAKEN, EVENTS},
+    {PARTIAL | NO_PREDICATE, 0, EVENT_PREDICATE_OP, EVENTS},
+    {MEMORY_EVENT | NO_ACCESS, 0, EVENT_MEMORY_BRANCH, EVENTS},
+    {TRANSFORMED | HAS(PC), PC_EL1, OP_NV2_LEVEL, OP},
+    {EXECUTED, HAS(PC), PC_MISSING, RECORD},
+    {EXECUTED, HAS(OP), OP_MISSING, RECORD},
+    {EXECUTED, HAS(TOTAL), TOTAL_MISSING, RECORD},
+    {EXECUTED, HAS(ISSUE), ISSUE_MISSING, RECORD},
+    {EXECUTED | TAKEN_TARGET, HAS(TARGET) | NOT_TAKEN, TARGET_MISSING, RECORD},
+    {EXECUTED | SAME_CONTEXT | MOVED, NOT_TAKEN, TARGET_CONTEXT, TARGET},
+    {HAS(TARGET) | NO_BRANCH, 0, TARGET_BRANCH, TARGET},
+    {HAS(TARGET) | EXCEPTION, KNOWN, TARGET_EXCEPTION, TARGET},
+    {BRANCH | EXCEPTION, 0, BRANCH_EXCEPTION, OP},
+    {EXECUTED | NEEDS_VA, HAS(VA), VA_MISSING, RECORD},
+    {EXECUTED | NEEDS_TRANSLATION | HAS(VA), HAS(TRANSLATION), TRANSLATION_MISSING, RECORD},
+    {HAS(PA) | USES_VA, HAS(VA), PA_ALONE, PA},
+    {NO_ACCESS | HAS(VA), 0, MEMORY_BRANCH, VA},
+    {NO_ACCESS | HAS(PA), 0, MEMORY_BRANCH, PA},
+    {NO_ACCESS | HAS(TRANSLATION), 0, MEMORY_BRANCH, TRANSLATION},
+    {NO_ACCESS | HAS(SOURCE), 0, MEMORY_BRANCH, SOURCE},
+};
+
+enum { CHECKS = sizeof checks / sizeof checks[0], EVENT_RULES = 7, QUEUE = CHECKS + 32 };
+
+struct state {
+    /* from the features */
+    struct spex_features features;
+    bool known, ignored[RULES];
+    struct check active[CHECKS];
+    unsigned active_count;
+    uint16_t op_facts[3][256]; /* >> 32 */
+    uint8_t op_rules[3][256];
+    uint8_t slots[256]; /* by header byte */
+    struct {
+        uint64_t mask;
+        uint8_t rule;
+    } events[EVENT_RULES];
+    uint64_t events_zero;
+    uint16_t counter_zero;
+    uint8_t reserved_spaces; /* bit NSE:NS set: reserved */
+    uint32_t pc_facts[16];   /* by payload [63:60], >> 16 */
+    /* the stream */
+    const uint8_t *data;
+    size_t size, position;
+    uint64_t base;
+    uint64_t begin, end; /* the record before; where the stream began if there is none */
+    uint64_t seen; /* packets before this were read and told with the piece before */
+    bool last, done;
+    /* the record being read */
+    bool open;
+    size_t start;
+    uint64_t present;
+    uint64_t payload[SLOTS];
+    size_t at[SLOTS];
+    /* found and not yet told */
+    unsigned queued, told;
+    struct {
+        uint64_t offset;
+        uint8_t rule, slot;
+        uint64_t value;
+        uint64_t record;
+        const char *text;
+    } queue[QUEUE];
+};
+
+static_assert(sizeof(struct state) <= sizeof((struct spex_verifier){0}.opaque), "state fits");
+
+static struct state *state_of(struct spex_verifier *verifier)
+{
+    return (struct state *)verifier->opaque;
+}
+
+const struct spex_rule *spex_verifier_rule(size_t index)
+{
+    return index < RULES ? &rules[index] : NULL;
+}
+
+/* ---- features to tables ---- */
+
+/* The rule that this operation type breaks, or FINE. */
+static enum rule op_rule(const struct spex_features *f, bool known, const struct spex_op_type *t)
+{
+    bool v1p1 = f->version >= 2, v1p2 = f->version >= 3, v1p3 = f->version >= 4,
+         v1p4 = f->version >= 5;
+    bool vectors = f->SVE || f->SME;
+    switch (t->subclass) {
+    case SPEX_SUB_OTHER:
+        return (t->ase || t->fp) && !f->FPF ? OP_FPF : FINE;
+    case SPEX_SUB_SVE:
+        return !(v1p1 && f->SVE) ? OP_SVE : t->length_code == 7 && !f->SPE_SME ? OP_SVE_LENGTH : FINE;
+    case SPEX_SUB_SME:
+        return !f->SPE_SME ? OP_SME : t->length_code >= 12 && t->length_code <= 14 ? OP_SME_SIZE : FINE;
+    case SPEX_SUB_LDST_UNSPEC:
+        return v1p1 ? FINE : OP_UNSPECIFIED;
+    case SPEX_SUB_LDST_TAG:
+        return v1p3 && f->MTE2 ? FINE : OP_TAG;
+    case SPEX_SUB_LDST_NV2:
+        return f->NV2 ? FINE : OP_NV2;
+    case SPEX_SUB_LDST_SVE_SME:
+        return !(v1p1 && vectors)                  ? OP_SVE_LDST
+               : t->length_code == 7 && !f->SPE_SME ? OP_SVE_LENGTH
+               : t->pred && !t->store && !v1p2      ? OP_SVE_PRED
+                                                    : FINE;
+    case SPEX_SUB_LDST_MEMCPY:
+    case SPEX_SUB_LDST_MEMSET:
+        return v1p3 && f->MOPS ? FINE : OP_MOPS;
+    case SPEX_SUB_LDST_GCS:
+        return v1p4 && f->GCS ? FINE : OP_GCS;
+    case SPEX_SUB_BRANCH:
+        return t->gcs && !(v1p4 && f->GCS)     ? OP_BRANCH_GCS
+               : t->cr && !f->CRR              ? OP_CR_ZERO
+               : !t->cr && f->CRR && known     ? OP_CR_MISSING
+                                               : FINE;
+    case SPEX_SUB_RESERVED:
+        return OP_SUBCLASS;
+    default:
+        return FINE;
+    }
+}
+
+/*
+ * What the type lets us expect. Accesses that may not happen at all (inactive
+ * elements, empty copies, failed Store-Exclusives) need no address or translation:
+ * D17.6.4, RMYPFF, RNHSYR; an NV2 access may lose its address, D17.6.4.2. An ISB may
+ * be a direct branch that is not taken, so a plain direct branch needs no target.
+ */
+static uint64_t op_facts(const struct spex_features *f, const struct spex_op_type *t)
+{
+    bool call = t->cr == 1 || t->cr == 2;
+    const uint64_t access = NEEDS_VA | NEEDS_TRANSLATION;
+    const uint64_t load = t->store ? NO_SOURCE : NEEDS_SOURCE;
+    const uint64_t memory = KNOWN | NO_BRANCH | USES_VA;
+    switch (t->subclass) {
+    case SPEX_SUB_RESERVED:
+        return 0;
+    case SPEX_SUB_BRANCH:
+        return KNOWN | BRANCH | USES_VA | NO_PREDICATE | (t->gcs ? access : NO_ACCESS) |
+               (t->cond ? CONDITIONAL : 0) | (t->cond || t->indirect || call ? TAKEN_TARGET : 0) |
+               (t->cond || call ? SAME_CONTEXT : 0);
+    case SPEX_SUB_OTHER:
+        return KNOWN | NO_BRANCH | (t->cond ? CONDITIONAL : 0);
+    case SPEX_SUB_LDST_GP:
+    case SPEX_SUB_LDST_SIMD_FP:
+        return memory | NO_PREDICATE | access | load;
+    case SPEX_SUB_LDST_EXTENDED:
+        return memory | NO_PREDICATE | NEEDS_VA |
+               (t->excl && t->store ? 0 : NEEDS_TRANSLATION) | (t->at && t->store ? 0 : load);
+    case SPEX_SUB_LDST_TAG:
+        return memory | NO_PREDICATE | access | (t->store ? NO_SOURCE : 0);
+    case SPEX_SUB_LDST_GCS: /* COMM 0: part of a call or return, which may be mispredicted */
+        return (t->comm ? memory : KNOWN | USES_VA) | NO_PREDICATE | access |
+               (t->store ? NO_SOURCE : 0);
+    case SPEX_SUB_LDST_UNSPEC: /* an SME load/store where there is no better subclass */
+        return memory | (f->SME && !f->SPE_SME ? 0 : access | NO_PREDICATE);
+    case SPEX_SUB_LDST_NV2:
+        return memory | NO_PREDICATE | TRANSFORMED | (t->store ? NO_SOURCE : 0);
+    case SPEX_SUB_LDST_MEMSET:
+        return memory | NO_PREDICATE | NO_SOURCE;
+    case SPEX_SUB_LDST_MEMCPY:
+        return memory | NO_PREDICATE;
+    case SPEX_SUB_LDST_SVE_SME:
+        return memory | (t->store ? NO_SOURCE : 0);
+    default:
+        return KNOWN | NO_BRANCH;
+    }
+}
+
+/* Checks that hold for some feature sets only. */
+static bool applies(const struct state *s, const struct check *check)
+{
+    const struct spex_features *f = &s->features;
+    if (rules[check->rule].exact && !s->known)
+        return false;
+    switch (check->rule) {
+    case TIMESTAMP_MISSING:
+        return f->TS;
+    case TIMESTAMP_PRESENT:
+        return !f->TS;
+    case ADDRESS_PBT:
+        return !f->PBT;
+    case CONTEXT_EL2:
+        return check->all & PC_SECURE ? f->EL2 && !f->SEL2 : !f->EL2;
+    case COUNTER_ALTCLK:
+        return !f->ALTCLK;
+    case SOURCE_LDS:
+        return !f->LDS;
+    case SOURCE_MISSING:
+        return f->LDS;
+    default:
+        return true;
+    }
+}
+
+static void activate(struct state *s)
+{
+    s->active_count = 0;
+    for (size_t i = 0; i < CHECKS; i++)
+        if (!s->ignored[checks[i].rule] && applies(s, &checks[i]))
+            s->active[s->active_count++] = checks[i];
+    s->events_zero = 0;
+    for (size_t i = 0; i < EVENT_RULES; i++)
+        if (!s->ignored[s->events[i].rule])
+            s->events_zero |= s->events[i].mask;
+}
+
+/* The slot that a packet fills; ODD if it has none. */
+static enum slot slot_of(const struct spex_packet *packet)
+{
+    static const uint8_t counters[8] = {TOTAL, ISSUE, TRANSLATION, ODD, ALT, ODD, ODD, ODD};
+    switch (packet->type) {
+    case SPEX_PACKET_PADDING:
+        return PADDING;
+    case SPEX_PACKET_END:
+        return END;
+    case SPEX_PACKET_TIMESTAMP:
+        return TIMESTAMP;
+    case SPEX_PACKET_EVENTS:
+        return EVENTS;
+    case SPEX_PACKET_DATA_SOURCE:
+        return SOURCE;
+    case SPEX_PACKET_CONTEXT:
+        return packet->index < 2 ? (enum slot)(CONTEXT1 + packet->index) : ODD;
+    case SPEX_PACKET_OPERATION_TYPE:
+        return packet->index < 3 ? OP : ODD;
+    case SPEX_PACKET_ADDRESS:
+        return packet->index < 5 ? (enum slot)packet->index : ODD;
+    case SPEX_PACKET_COUNTER:
+        return packet->index < 8 ? (enum slot)counters[packet->index] : ODD;
+    default:
+        return ODD;
+    }
+}
+
+void spex_verifier_init(struct spex_verifier *verifier, const struct spex_features *features)
+{
+    struct state *s = state_of(verifier);
+    memset(verifier, 0, sizeof *verifier);
+    s->known = features != NULL;
+    if (features) {
+        s->features = *features;
+    } else {
+        spex_features_preset("max", &s->features);
+        s->features.MaxSize = 11;
+        s->features.Align = 0;
+    }
+    const struct spex_features *f = &s->features;
+    bool v1p4 = f->version >= 5, vectors = f->version >= 2 && (f->SVE || f->SME);
+    for (unsigned h = 0; h < 256; h++) {
+        uint8_t bytes[SPEX_PACKET_MAX] = {(uint8_t)h};
+        struct spex_packet packet;
+        s->slots[h] = ODD;
+        if (h >> 5 != 1 && spex_packet_decode(bytes, sizeof bytes, &packet) == SPEX_OK)
+            s->slots[h] = (uint8_t)slot_of(&packet);
+    }
+    for (unsigned c = 0; c < 3; c++) {
+        for (unsigned p = 0; p < 256; p++) {
+            struct spex_op_type type;
+            spex_op_type_decode(c, p, &type);
+            s->op_rules[c][p] = (uint8_t)op_rule(f, s->known, &type);
+            s->op_facts[c][p] = (uint16_t)(op_facts(f, &type) >> 32);
+        }
+    }
+    unsigned n = 0;
+#define EVENT_RULE(condition, bits, which)                                                         \
+    (s->events[n].rule = which, s->events[n++].mask = (condition) ? (bits) : 0)
+    EVENT_RULE(true, BIT(16) | BITS(47, 32), EVENT_ZERO);
+    EVENT_RULE(v1p4 && s->known, BITS(31, 26), EVENT_V1P4_ZERO);
+    EVENT_RULE(true,
+               (v1p4 && !f->SPE_SME ? BIT(24) : 0) |
+                   ((v1p4 || f->SPE_SME) && !f->SMCU ? BIT(25) : 0),
+               EVENT_SME);
+    EVENT_RULE(true,
+               v1p4 ? (f->L2D ? 0 : BITS(20, 19)) | (f->Modified ? 0 : BIT(21)) |
+                          (f->Recent ? 0 : BIT(22)) | (f->Snooped ? 0 : BIT(23))
+                    : BITS(23, 19),
+               EVENT_V1P4);
+    EVENT_RULE(!vectors, BITS(18, 17), EVENT_PREDICATE);
+    EVENT_RULE(f->version < 2 || !f->Misaligned, BIT(11), EVENT_ALIGNMENT);
+    EVENT_RULE(true, (f->Remote ? 0 : BIT(10)) | (f->LLC ? 0 : BITS(9, 8)), EVENT_OPTIONAL);
+#undef EVENT_RULE
+    assert(n == EVENT_RULES);
+    s->counter_zero = f->CountSize == 2 ? 0xf000 : 0;
+    s->reserved_spaces = (uint8_t)((f->Secure ? 0 : 1 << 0) | (f->RME ? 1 << 2 : 0));
+    for (unsigned top = 0; top < 16; top++) { /* NS EL EL NSE */
+        unsigned el = top >> 1 & 3;
+        bool secure = !(top & 9);
+        uint64_t facts = el == 1 ? PC_EL1 : el == 2 ? PC_EL2 : 0;
+        if (el == 3 || (el == 2 && (!f->EL2 || (secure && !f->SEL2))))
+            facts |= PC_NO_LEVEL;
+        s->pc_facts[top] = (uint32_t)((facts | (secure ? PC_SECURE : 0)) >> 16);
+    }
+    activate(s);
+}
+
+enum spex_status spex_verifier_ignore(struct spex_verifier *verifier, const char *rule)
+{
+    struct state *s = state_of(verifier);
+    for (size_t i = 0; i < RULES; i++) {
+        if (!strcmp(rules[i].id, rule)) {
+            s->ignored[i] = true;
+            activate(s);
+            return SPEX_OK;
+        }
+    }
+    return SPEX_INVALID;
+}
+
+void spex_verifier_feed(struct spex_verifier *verifier, const uint8_t *data, size_t size,
+                        uint64_t base, bool last)
+{
+    struct state *s = state_of(verifier);
+    if (base != s->base + s->position) {
+        s->end = base;
+        s->seen = 0;
+    }
+    s->data = data;
+    s->size = size;
+    s->base = base;
+    s->last = last;
+    s->position = 0;
+    s->done = s->open = false;
+    s->present = 0;
+}
+
+size_t spex_verifier_rest(const struct spex_verifier *verifier)
+{
+    const struct state *s = (const struct state *)verifier->opaque;
+    return s->size - s->position;
+}
+
+/* ---- checking ---- */
+
+/*
+ * Remember a violation. Its words are text, a format for value, or the payload
+ * of the slot; without both value is the slot that should have been filled. The
+ * queue is emptied before more is read, and one step adds each check once.
+ */
+static void found(struct spex_verifier *v, enum rule rule, size_t position, enum slot slot,
+                  uint64_t value, const char *text)
+{
+    struct state *s = state_of(v);
+    if (rule == FINE || s->ignored[rule] || (rules[rule].exact && !s->known))
+        return;
+    assert(s->queued < QUEUE);
+    unsigned i = s->queued++;
+    s->queue[i].offset = s->base + position;
+    s->queue[i].rule = (uint8_t)rule;
+    s->queue[i].slot = (uint8_t)slot;
+    s->queue[i].value = value;
+    s->queue[i].record = v->records;
+    s->queue[i].text = text;
+}
+
+static void found_in(struct spex_verifier *v, enum rule rule, enum slot slot)
+{
+    struct state *s = state_of(v);
+    found(v, rule, s->at[slot], slot, s->payload[slot], NULL);
+}
+
+static void check_address(struct spex_verifier *v, enum slot slot)
+{
+    struct state *s = state_of(v);
+    const struct spex_features *f = &s->features;
+    uint64_t value = s->payload[slot];
+    unsigned space = (unsigned)(spex_address_nse(value) << 1 | spex_address_ns(value));
+    if (value & (slot == PA ? BIT(61) : BITS(59, 56)))
+        found_in(v, ADDRESS_ZERO, slot);
+    if (slot == PA && !f->MTE2 && value & (BIT(62) | BITS(59, 56)))
+        found_in(v, PA_TAG, slot);
+    if (space & 2 && !f->RME)
+        found_in(v, ADDRESS_NSE, slot);
+    else if (s->reserved_spaces >> space & 1)
+        found_in(v, ADDRESS_SECURITY, slot);
+}
+
+/* Where an operation of this Security state (NSE:NS) may not reach: bit per NSE:NS of the PA. */
+static bool foreign(uint64_t pc, uint64_t pa)
+{
+    static const uint8_t reach[4] = {[0] = 1 << 0 | 1 << 1, [1] = 1 << 1, [2] = 15,
+                                     [3] = 1 << 3 | 1 << 1};
+    unsigned from = spex_address_nse(pc) << 1 | spex_address_ns(pc);
+    unsigned to = spex_address_nse(pa) << 1 | spex_address_ns(pa);
+    return to != 2 && !(reach[from] >> to & 1);
+}
+
+/* The record [start, end) is closed: everything that needs it as a whole. */
+static void check_record(struct spex_verifier *v, size_t end)
+{
+    struct state *s = state_of(v);
+    uint64_t facts = s->present;
+    if (facts & HAS(EVENTS)) {
+        uint64_t e = s->payload[EVENTS];
+        facts |= (e & 3) == 2 ? EXECUTED : (e & 3) == 3 ? EXCEPTION : 0;
+        facts |= bits_get(e, 7, 6) << 18;
+        facts |= bits_get(e, 18, 17) << 20;
+        facts |= e & MEMORY_EVENTS ? MEMORY_EVENT : 0;
+        if (e & s->events_zero) {
+            for (size_t i = 0; i < EVENT_RULES; i++)
+                if (e & s->events[i].mask)
+                    found(v, s->events[i].rule, s->at[EVENTS], RECORD, e & s->events[i].mask,
+                          "events bits 0x%" PRIx64 " set");
+        }
+    }
+    if (facts & HAS(OP)) {
+        unsigned class = (unsigned)(s->payload[OP] >> 8), payload = s->payload[OP] & 0xff;
+        found_in(v, s->op_rules[class][payload], OP);
+        facts |= (uint64_t)s->op_facts[class][payload] << 32;
+    }
+    if (facts & HAS(PC)) {
+        uint64_t pc = s->payload[PC];
+        facts |= (uint64_t)s->pc_facts[pc >> 60] << 16;
+        check_address(v, PC);
+        if (facts & HAS(TARGET) && s->payload[TARGET] >> 60 != pc >> 60)
+            facts |= MOVED;
+        if (facts & HAS(PA) && foreign(pc, s->payload[PA]))
+            facts |= FOREIGN;
+    }
+    /* The target of a branch that was not taken is UNKNOWN (D17.6.3). */
+    if (facts & HAS(TARGET) && !(facts & NOT_TAKEN))
+        check_address(v, TARGET);
+    if (facts & HAS(PA))
+        check_address(v, PA);
+    if (facts & HAS(PREV))
+        check_address(v, PREV);
+    for (unsigned slot = TOTAL; slot <= ALT; slot++)
+        if (facts & HAS(slot) && s->payload[slot] & s->counter_zero)
+            found_in(v, COUNTER_RANGE, slot);
+    for (unsigned i = 0; i < s->active_count; i++) {
+        const struct check *c = &s->active[i];
+        if ((facts & c->all) == c->all && !(facts & c->none)) {
+            if (c->at == RECORD)
+                found(v, c->rule, s->start, RECORD, (unsigned)__builtin_ctzll(c->none), NULL);
+            else
+                found_in(v, c->rule, c->at);
+        }
+    }
+    if (end - s->start > (size_t)1 << s->features.MaxSize)
+        found(v, RECORD_SIZE, s->start, RECORD, end - s->start,
+              "%" PRIu64 " bytes");
+}
+
+static void close_record(struct spex_verifier *v, size_t at, size_t end)
+{
+    struct state *s = state_of(v);
+    if (s->open) {
+        check_record(v, end);
+        s->begin = s->base + s->start;
+    } else {
+        found(v, RECORD_EMPTY, at, RECORD, s->end, "nothing to close since offset 0x%" PRIx64);
+        s->begin = s->base + at;
+    }
+    v->records++;
+    s->end = s->base + end;
+    s->open = false;
+    s->present = 0;
+}
+
+/*
+ * A multiple of the alignment lies between the record before and offset to. Padding
+ * may stand before, inside or after a record's packets, so no more can be asked.
+ */
+static bool boundary(const struct state *s, uint64_t to)
+{
+    return to >> s->features.Align << s->features.Align >= s->end;
+}
+
+static void begin_record(struct spex_verifier *v, size_t at)
+{
+    struct state *s = state_of(v);
+    s->open = true;
+    s->start = at;
+    if (!boundary(s, s->base + at))
+        found(v, RECORD_ALIGN, at, RECORD, s->end,
+              "no unit boundary since the record before, which ends at 0x%" PRIx64);
+}
+
+static void fill(struct spex_verifier *v, enum slot slot, size_t at, uint64_t payload)
+{
+    struct state *s = state_of(v);
+    if (s->present & HAS(slot))
+        found(v, PACKET_TWICE, at, slot, payload, NULL);
+    s->present |= HAS(slot);
+    s->payload[slot] = payload;
+    s->at[slot] = at;
+}
+
+/* A packet outside the fast table: extended, reserved or IMPLEMENTATION DEFINED. */
+static void odd_packet(struct spex_verifier *v, const struct spex_packet *packet, size_t at)
+{
+    struct state *s = state_of(v);
+    enum slot slot = slot_of(packet);
+    unsigned index = packet->index;
+    if (slot < SLOTS) {
+        fill(v, slot, at, packet->payload);
+        return;
+    }
+    switch (packet->type) {
+    case SPEX_PACKET_ADDRESS:
+        if (index == 5 || (index >= 8 && index < 16))
+            found(v, ADDRESS_INDEX, at, RECORD, index, "INDEX %" PRIu64);
+        break;
+    case SPEX_PACKET_COUNTER:
+        if (index == 3 || index == 5 || (index >= 8 && index < 16))
+            found(v, COUNTER_INDEX, at, RECORD, index, "INDEX %" PRIu64);
+        else if (packet->payload & s->counter_zero)
+            found(v, COUNTER_RANGE, at, RECORD, packet->payload,
+                  "counter 0x%" PRIx64);
+        break;
+    case SPEX_PACKET_CONTEXT:
+        found(v, CONTEXT_INDEX, at, RECORD, index, "INDEX %" PRIu64);
+        break;
+    case SPEX_PACKET_OPERATION_TYPE:
+        found(v, OP_CLASS, at, RECORD, packet->payload & 0xff,
+              "CLASS 3 with payload 0x%" PRIx64);
+        s->present |= HAS(OP);
+        s->payload[OP] = 0xff; /* a reserved code of class 0: no facts */
+        s->at[OP] = at;
+        break;
+    default:
+        found(v, HEADER_RESERVED, at, RECORD, 
+              packet->header_size == 2 ? packet->header[0] << 8 | packet->header[1]
+                                       : packet->header[0],
+              "header 0x%02" PRIx64);
+    }
+}
+
+/* The end of the piece: what is cut there. */
+static void finish(struct spex_verifier *v)
+{
+    struct state *s = state_of(v);
+    size_t at = s->position;
+    s->done = true;
+    if (!s->last) {
+        s->seen = s->base + at;
+        s->position = s->open ? s->start : at;
+        return;
+    }
+    s->position = s->size;
+    if (at < s->size)
+        found(v, PACKET_TRUNCATED, at, RECORD, s->size - at, "%" PRIu64 " bytes left");
+    else if (s->open)
+        found(v, RECORD_UNCLOSED, s->start, RECORD, s->size - s->start,
+              "%" PRIu64 " bytes without End or Timestamp");
+    else if (!boundary(s, s->base + s->size))
+        found(v, RECORD_ALIGN, s->begin - s->base, RECORD, s->end,
+              "the stream ends before the padding of the record, which ends at 0x%" PRIx64);
+}
+
+/* Reads packets until something is found or the data ends. */
+static void walk(struct spex_verifier *v)
+{
+    static const uint64_t masks[4] = {0xff, 0xffff, 0xffffffff, ~UINT64_C(0)};
+    struct state *s = state_of(v);
+    const uint8_t *data = s->data;
+    while (!s->queued && s->position < s->size) {
+        size_t at = s->position, left = s->size - at;
+        unsigned header = data[at], sz = header >> 4 & 3;
+        enum slot slot = s->slots[header];
+        if (slot == PADDING) {
+            s->position++;
+            continue;
+        }
+        if (slot == END) {
+            s->position++;
+            close_record(v, at, at + 1);
+            continue;
+        }
+        if (slot < SLOTS && left >= SPEX_PACKET_MAX) {
+            uint64_t payload = le64(data + at + 1) & masks[sz];
+            s->position += 1 + ((size_t)1 << sz);
+            if (!s->open && slot != TIMESTAMP)
+                begin_record(v, at);
+            fill(v, slot, at, slot == OP ? payload | (header & 3) << 8 : payload);
+            if (s->base + at < s->seen)
+                s->queued = 0;
+            if (slot == TIMESTAMP)
+                close_record(v, at, s->position);
+            continue;
+        }
+        struct spex_packet packet;
+        if (spex_packet_decode(data + at, left, &packet) != SPEX_OK)
+            break;
+        s->position += spex_packet_length(&packet);
+        if (!s->open && slot != TIMESTAMP)
+            begin_record(v, at);
+        if (packet.type == SPEX_PACKET_OPERATION_TYPE)
+            packet.payload |= (uint64_t)packet.index << 8;
+        odd_packet(v, &packet, at);
+        if (s->base + at < s->seen)
+            s->queued = 0;
+        if (slot == TIMESTAMP)
+            close_record(v, at, s->position);
+    }
+    if (!s->queued && !s->done)
+        finish(v);
+}
+
+enum spex_status spex_verifier_next(struct spex_verifier *v, struct spex_violation *violation)
+{
+    struct state *s = state_of(v);
+    if (s->told == s->queued) {
+        s->told = s->queued = 0;
+        walk(v);
+        if (!s->queued)
+            return SPEX_END;
+    }
+    unsigned i = s->told++;
+    violation->offset = s->queue[i].offset;
+    violation->record = s->queue[i].record;
+    violation->rule = &rules[s->queue[i].rule];
+    if (s->queue[i].slot < SLOTS)
+        snprintf(violation->what, sizeof violation->what, "%s 0x%" PRIx64,
+                 slot_names[s->queue[i].slot], s->queue[i].value);
+    else if (s->queue[i].text)
+        snprintf(violation->what, sizeof violation->what, s->queue[i].text, s->queue[i].value);
+    else
+        snprintf(violation->what, sizeof violation->what, "no %s packet",
+                 slot_names[s->queue[i].value]);
+    return SPEX_OK;
+}
