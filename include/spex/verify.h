@@ -47,9 +47,9 @@ enum spex_status spex_verifier_ignore(struct spex_verifier *verifier, const char
 
 /*
  * The next piece of a stream; base is the stream offset of data[0]. A piece that
- * does not follow the one before begins a stream of its own. Unless it is the last
- * one, a record that its end cuts is no violation but left over: the caller gives
- * the last spex_verifier_rest bytes again, in front of the next piece.
+ * does not follow the one before begins a stream of its own. Unless it is the last,
+ * a packet that its end cuts is no violation but left over: the caller gives the
+ * last spex_verifier_rest bytes (fewer than SPEX_PACKET_MAX) again, before the next.
  */
 void spex_verifier_feed(struct spex_verifier *verifier, const uint8_t *data, size_t size,
                         uint64_t base, bool last);

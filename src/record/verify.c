@@ -144,14 +144,13 @@ struct state {
     size_t size, position;
     uint64_t base;
     uint64_t begin, end; /* the record before; where the stream began if there is none */
-    uint64_t seen; /* packets before this were read and told with the piece before */
     bool last, done;
     /* the record being read */
     bool open;
-    size_t start;
+    uint64_t start;
     uint64_t present;
     uint64_t payload[SLOTS];
-    size_t at[SLOTS];
+    uint64_t at[SLOTS];
     /* found and not yet told */
     unsigned queued, told;
     struct {
@@ -411,15 +410,15 @@ void spex_verifier_feed(struct spex_verifier *verifier, const uint8_t *data, siz
     struct state *s = state_of(verifier);
     if (base != s->base + s->position) {
         s->end = base;
-        s->seen = 0;
+        s->open = false;
+        s->present = 0;
     }
     s->data = data;
     s->size = size;
     s->base = base;
     s->last = last;
     s->position = 0;
-    s->done = s->open = false;
-    s->present = 0;
+    s->done = false;
 }
 
 size_t spex_verifier_rest(const struct spex_verifier *verifier)
@@ -435,7 +434,7 @@ size_t spex_verifier_rest(const struct spex_verifier *verifier)
  * of the slot; without both value is the slot that should have been filled. The
  * queue is emptied before more is read, and one step adds each check once.
  */
-static void found(struct spex_verifier *v, enum rule rule, size_t position, enum slot slot,
+static void found(struct spex_verifier *v, enum rule rule, uint64_t offset, enum slot slot,
                   uint64_t value, const char *text)
 {
     struct state *s = state_of(v);
@@ -443,7 +442,7 @@ static void found(struct spex_verifier *v, enum rule rule, size_t position, enum
         return;
     assert(s->queued < QUEUE);
     unsigned i = s->queued++;
-    s->queue[i].offset = s->base + position;
+    s->queue[i].offset = offset;
     s->queue[i].rule = (uint8_t)rule;
     s->queue[i].slot = (uint8_t)slot;
     s->queue[i].value = value;
@@ -483,8 +482,8 @@ static bool foreign(uint64_t pc, uint64_t pa)
     return to != 2 && !(reach[from] >> to & 1);
 }
 
-/* The record [start, end) is closed: everything that needs it as a whole. */
-static void check_record(struct spex_verifier *v, size_t end)
+/* The record is closed: everything that needs it as a whole. */
+static void check_record(struct spex_verifier *v, uint64_t end)
 {
     struct state *s = state_of(v);
     uint64_t facts = s->present;
@@ -534,23 +533,23 @@ static void check_record(struct spex_verifier *v, size_t end)
                 found_in(v, c->rule, c->at);
         }
     }
-    if (end - s->start > (size_t)1 << s->features.MaxSize)
+    if (end - s->start > UINT64_C(1) << s->features.MaxSize)
         found(v, RECORD_SIZE, s->start, RECORD, end - s->start,
               "%" PRIu64 " bytes");
 }
 
-static void close_record(struct spex_verifier *v, size_t at, size_t end)
+static void close_record(struct spex_verifier *v, uint64_t at, uint64_t end)
 {
     struct state *s = state_of(v);
     if (s->open) {
         check_record(v, end);
-        s->begin = s->base + s->start;
+        s->begin = s->start;
     } else {
         found(v, RECORD_EMPTY, at, RECORD, s->end, "nothing to close since offset 0x%" PRIx64);
-        s->begin = s->base + at;
+        s->begin = at;
     }
     v->records++;
-    s->end = s->base + end;
+    s->end = end;
     s->open = false;
     s->present = 0;
 }
@@ -564,17 +563,17 @@ static bool boundary(const struct state *s, uint64_t to)
     return to >> s->features.Align << s->features.Align >= s->end;
 }
 
-static void begin_record(struct spex_verifier *v, size_t at)
+static void begin_record(struct spex_verifier *v, uint64_t at)
 {
     struct state *s = state_of(v);
     s->open = true;
     s->start = at;
-    if (!boundary(s, s->base + at))
+    if (!boundary(s, at))
         found(v, RECORD_ALIGN, at, RECORD, s->end,
               "no unit boundary since the record before, which ends at 0x%" PRIx64);
 }
 
-static void fill(struct spex_verifier *v, enum slot slot, size_t at, uint64_t payload)
+static void fill(struct spex_verifier *v, enum slot slot, uint64_t at, uint64_t payload)
 {
     struct state *s = state_of(v);
     if (s->present & HAS(slot))
@@ -585,7 +584,7 @@ static void fill(struct spex_verifier *v, enum slot slot, size_t at, uint64_t pa
 }
 
 /* A packet outside the fast table: extended, reserved or IMPLEMENTATION DEFINED. */
-static void odd_packet(struct spex_verifier *v, const struct spex_packet *packet, size_t at)
+static void odd_packet(struct spex_verifier *v, const struct spex_packet *packet, uint64_t at)
 {
     struct state *s = state_of(v);
     enum slot slot = slot_of(packet);
@@ -624,26 +623,26 @@ static void odd_packet(struct spex_verifier *v, const struct spex_packet *packet
     }
 }
 
-/* The end of the piece: what is cut there. */
+/* The end of the piece: what is cut there, if nothing follows. */
 static void finish(struct spex_verifier *v)
 {
     struct state *s = state_of(v);
-    size_t at = s->position;
+    size_t left = s->size - s->position;
     s->done = true;
-    if (!s->last) {
-        s->seen = s->base + at;
-        s->position = s->open ? s->start : at;
+    if (!s->last)
         return;
-    }
+    uint64_t at = s->base + s->position, end = s->base + s->size;
     s->position = s->size;
-    if (at < s->size)
-        found(v, PACKET_TRUNCATED, at, RECORD, s->size - at, "%" PRIu64 " bytes left");
+    if (left)
+        found(v, PACKET_TRUNCATED, at, RECORD, left, "%" PRIu64 " bytes left");
     else if (s->open)
-        found(v, RECORD_UNCLOSED, s->start, RECORD, s->size - s->start,
+        found(v, RECORD_UNCLOSED, s->start, RECORD, end - s->start,
               "%" PRIu64 " bytes without End or Timestamp");
-    else if (!boundary(s, s->base + s->size))
-        found(v, RECORD_ALIGN, s->begin - s->base, RECORD, s->end,
+    else if (!boundary(s, end))
+        found(v, RECORD_ALIGN, s->begin, RECORD, s->end,
               "the stream ends before the padding of the record, which ends at 0x%" PRIx64);
+    s->open = false;
+    s->present = 0;
 }
 
 /* Reads packets until something is found or the data ends. */
@@ -651,10 +650,11 @@ static void walk(struct spex_verifier *v)
 {
     static const uint64_t masks[4] = {0xff, 0xffff, 0xffffffff, ~UINT64_C(0)};
     struct state *s = state_of(v);
-    const uint8_t *data = s->data;
     while (!s->queued && s->position < s->size) {
-        size_t at = s->position, left = s->size - at;
-        unsigned header = data[at], sz = header >> 4 & 3;
+        const uint8_t *data = s->data + s->position;
+        size_t left = s->size - s->position;
+        uint64_t at = s->base + s->position;
+        unsigned header = *data, sz = header >> 4 & 3;
         enum slot slot = s->slots[header];
         if (slot == PADDING) {
             s->position++;
@@ -666,30 +666,24 @@ static void walk(struct spex_verifier *v)
             continue;
         }
         if (slot < SLOTS && left >= SPEX_PACKET_MAX) {
-            uint64_t payload = le64(data + at + 1) & masks[sz];
+            uint64_t payload = le64(data + 1) & masks[sz];
             s->position += 1 + ((size_t)1 << sz);
             if (!s->open && slot != TIMESTAMP)
                 begin_record(v, at);
             fill(v, slot, at, slot == OP ? payload | (header & 3) << 8 : payload);
-            if (s->base + at < s->seen)
-                s->queued = 0;
-            if (slot == TIMESTAMP)
-                close_record(v, at, s->position);
-            continue;
+        } else {
+            struct spex_packet packet;
+            if (spex_packet_decode(data, left, &packet) != SPEX_OK)
+                break;
+            s->position += spex_packet_length(&packet);
+            if (!s->open && slot != TIMESTAMP)
+                begin_record(v, at);
+            if (packet.type == SPEX_PACKET_OPERATION_TYPE)
+                packet.payload |= (uint64_t)packet.index << 8;
+            odd_packet(v, &packet, at);
         }
-        struct spex_packet packet;
-        if (spex_packet_decode(data + at, left, &packet) != SPEX_OK)
-            break;
-        s->position += spex_packet_length(&packet);
-        if (!s->open && slot != TIMESTAMP)
-            begin_record(v, at);
-        if (packet.type == SPEX_PACKET_OPERATION_TYPE)
-            packet.payload |= (uint64_t)packet.index << 8;
-        odd_packet(v, &packet, at);
-        if (s->base + at < s->seen)
-            s->queued = 0;
         if (slot == TIMESTAMP)
-            close_record(v, at, s->position);
+            close_record(v, at, s->base + s->position);
     }
     if (!s->queued && !s->done)
         finish(v);
