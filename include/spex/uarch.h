@@ -125,8 +125,10 @@ struct spex_uarch_core {
 };
 
 enum spex_status spex_uarch_new(const struct spex_uarch_config *config, struct spex_uarch **model);
-void spex_uarch_free(struct spex_uarch *model); /* after all its cores */
+void spex_uarch_free(struct spex_uarch *model); /* and all its cores */
 const struct spex_uarch_config *spex_uarch_config_of(const struct spex_uarch *model);
+/* In the child of a fork: only the calling thread's core goes on. */
+void spex_uarch_forked(struct spex_uarch *model, struct spex_uarch_core *core);
 
 /*
  * A core; index says where it sits (cluster, socket) and should be unique among
@@ -134,8 +136,9 @@ const struct spex_uarch_config *spex_uarch_config_of(const struct spex_uarch *mo
  */
 enum spex_status spex_uarch_core_new(struct spex_uarch *model, unsigned index,
                                      struct spex_uarch_core **core);
+/* The core leaves the system; a later spex_uarch_core_new() may use its memory. */
 void spex_uarch_core_free(struct spex_uarch_core *core);
-/* Empties caches, TLBs and predictors: a new thread on an old index. */
+/* Empties caches, TLBs and predictors: a new thread on an old index. The clock stays. */
 void spex_uarch_core_reset(struct spex_uarch_core *core);
 
 /* The last of ops decides how the block ends. count is at least 1. */
@@ -274,6 +277,7 @@ enum spex_uarch_result_flag {
     SPEX_UARCH_SPLIT = 1u << 9,     /* crosses a line: the worse of two accesses */
     SPEX_UARCH_UPGRADE = 1u << 10,  /* a write to a line that others shared */
     SPEX_UARCH_CONTENDED = 1u << 11,/* decided in virtual time */
+    SPEX_UARCH_RECENT = 1u << 12,   /* level 1 hit on a line that is still on its way */
 };
 
 static inline enum spex_uarch_level spex_uarch_result_level(spex_uarch_result r)
@@ -334,17 +338,19 @@ spex_uarch_atomic(struct spex_uarch_core *core, uint64_t va, unsigned size, unsi
  * Fills events (E[2..5], E[8..11], E[19..23]), translation, data_source and the
  * flag SPEX_ACC_SOURCE of one access; flags and addresses are the caller's. Call it
  * right after the access, with its result: a level 1 hit on a line that is still
- * on its way is a "recently fetched" hit. Bits that the CPU or the SPE version does
- * not have are for the SPU to drop. With preset none nothing is known: all zero.
+ * on its way is a "recently fetched" hit; the result comes back with that added.
+ * Bits that the CPU or the SPE version does not have are for the SPU to drop. With
+ * preset none nothing is known: all zero.
  */
-void spex_uarch_access(const struct spex_uarch_core *core, const struct spex_op *op, uint64_t va,
-                       unsigned size, spex_uarch_result result, struct spex_access *access);
+spex_uarch_result
+spex_uarch_access(const struct spex_uarch_core *core, const struct spex_op *op, uint64_t va,
+                  unsigned size, spex_uarch_result result, struct spex_access *access);
 
 /*
  * Latencies of instruction insn of the block numbered sequence (core->sequence
  * when it was current, at most 8 blocks ago): the last operations go once more
- * through a scoreboard. result is that of its access, the worst if there were
- * several, 0 if none. Fills total and issue, and events E[7] from mispredicted.
+ * through a scoreboard. result is what spex_uarch_access() returned, the worst if
+ * there were several accesses, 0 if none. Fills total and issue.
  */
 void spex_uarch_replay(const struct spex_uarch_core *core, uint32_t sequence, unsigned insn,
                        spex_uarch_result result, struct spex_outcome *outcome);

@@ -1,0 +1,373 @@
+/* Models, cores, blocks and branch prediction. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "uarch/uarch.h"
+
+static const struct spex_uarch_block no_block = {.end = SPEX_UARCH_END_NONE};
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static unsigned log2_of(uint32_t x)
+{
+    return 31 - (unsigned)__builtin_clz(x);
+}
+
+static void fill_latencies(struct spex_uarch *model)
+{
+    const struct spex_uarch_config *c = &model->config;
+    uint8_t *l = model->latency;
+    l[SPEX_EXEC_NOP] = 1;
+    l[SPEX_EXEC_ALU] = (uint8_t)c->lat_alu;
+    l[SPEX_EXEC_SHIFT] = (uint8_t)c->lat_shift;
+    l[SPEX_EXEC_MUL] = (uint8_t)c->lat_mul;
+    l[SPEX_EXEC_DIV] = (uint8_t)c->lat_div;
+    l[SPEX_EXEC_BRANCH] = (uint8_t)c->lat_branch;
+    l[SPEX_EXEC_LOAD] = (uint8_t)c->l1d_latency;
+    l[SPEX_EXEC_STORE] = (uint8_t)c->lat_store;
+    l[SPEX_EXEC_ATOMIC] = (uint8_t)(c->l1d_latency + c->lat_atomic);
+    l[SPEX_EXEC_FP_MOVE] = (uint8_t)c->lat_fpmove;
+    l[SPEX_EXEC_FP_ADD] = (uint8_t)c->lat_fpadd;
+    l[SPEX_EXEC_FP_MUL] = (uint8_t)c->lat_fpmul;
+    l[SPEX_EXEC_FP_FMA] = (uint8_t)c->lat_fpfma;
+    l[SPEX_EXEC_FP_DIV] = (uint8_t)c->lat_fpdiv;
+    l[SPEX_EXEC_FP_SQRT] = (uint8_t)c->lat_fpsqrt;
+    l[SPEX_EXEC_FP_CVT] = (uint8_t)c->lat_fpcvt;
+    l[SPEX_EXEC_SIMD_ALU] = (uint8_t)c->lat_simd;
+    l[SPEX_EXEC_SIMD_MUL] = (uint8_t)c->lat_simdmul;
+    l[SPEX_EXEC_CRYPTO] = (uint8_t)c->lat_crypto;
+    l[SPEX_EXEC_SVE] = (uint8_t)c->lat_sve;
+    l[SPEX_EXEC_SME] = (uint8_t)smaller(c->lat_system, 255);
+    l[SPEX_EXEC_SYSTEM] = (uint8_t)smaller(c->lat_system, 255);
+    l[SPEX_EXEC_BARRIER] = (uint8_t)smaller(c->lat_barrier, 255);
+}
+
+enum spex_status spex_uarch_new(const struct spex_uarch_config *config, struct spex_uarch **out)
+{
+    struct spex_uarch *model = aligned_alloc(64, (sizeof *model + 63) / 64 * 64);
+    if (!model)
+        return SPEX_NO_MEMORY;
+    memset(model, 0, sizeof *model);
+    model->config = *config;
+    const struct spex_uarch_config *c = &model->config;
+    model->l1_sets = (c->l1d_size >> UARCH_LINE) / c->l1d_ways;
+    model->l1_rest = c->l1d_ways - 1;
+    model->l2_mask = (c->l2_size >> UARCH_LINE) / c->l2_ways - 1;
+    model->llc_mask = (c->llc_size >> UARCH_LINE) / c->llc_ways - 1;
+    model->dir_mask = c->dir_size / UARCH_DIR_WAYS - 1;
+    model->tlb2_mask = c->tlb2_entries / c->tlb2_ways - 1;
+    model->stripe_mask = smaller(smaller(UARCH_STRIPES - 1, model->l2_mask),
+                                 smaller(model->llc_mask, model->dir_mask));
+    model->page_shift = log2_of(c->page_size);
+    /* A table of the last level fills one granule (blocks: the 4K granule) with 8-byte entries. */
+    model->walk_shift = model->page_shift + (c->page_size == 2097152 ? 9 : model->page_shift - 3);
+    model->ind_mask = (1u << c->ind_bits) - 1;
+    model->stall_load = SPEX_UARCH_TICK * 16 * (100 - c->overlap) / 100;
+    model->stall_store = model->stall_load / 4;
+    fill_latencies(model);
+    bool ok = true;
+    if (!c->none) {
+        model->llc = calloc(c->llc_size >> UARCH_LINE, sizeof *model->llc);
+        model->dir_tag = calloc(c->dir_size, sizeof *model->dir_tag);
+        model->dir = calloc(c->dir_size, sizeof *model->dir);
+        model->contended = calloc(UARCH_CONTENDED, sizeof *model->contended);
+        ok = model->llc && model->dir_tag && model->dir && model->contended;
+    }
+    if (!ok) {
+        spex_uarch_free(model);
+        return SPEX_NO_MEMORY;
+    }
+    *out = model;
+    return SPEX_OK;
+}
+
+static void core_release(struct uarch_core *core)
+{
+    free(core->l1);
+    free(core->l2);
+    free(core->tlb2);
+    free(core->walk);
+    free(core->indirect);
+    free(core->mail.box);
+    free(core->hot);
+    free(core);
+}
+
+void spex_uarch_free(struct spex_uarch *model)
+{
+    if (!model)
+        return;
+    for (uint32_t i = 0; i < model->core_count; i++)
+        core_release(model->core[i]);
+    free(model->llc);
+    free(model->dir_tag);
+    free(model->dir);
+    free(model->contended);
+    free(model);
+}
+
+const struct spex_uarch_config *spex_uarch_config_of(const struct spex_uarch *model)
+{
+    return &model->config;
+}
+
+void spex_uarch_forked(struct spex_uarch *model, struct spex_uarch_core *core)
+{
+    for (unsigned i = 0; i < UARCH_STRIPES; i++)
+        model->stripe[i].lock = 0;
+    model->contended_lock = 0;
+    model->cores_lock = 0;
+    for (uint32_t i = 0; i < model->core_count; i++) {
+        model->core[i]->mail.lock = 0;
+        model->core[i]->mail.idle = model->core[i]->hot != core;
+    }
+}
+
+/* Everything but the caches, the clock and the place in the system. */
+static void core_clear(struct uarch_core *core)
+{
+    const struct spex_uarch *model = core->model;
+    const struct spex_uarch_config *c = &model->config;
+    struct spex_uarch_core *hot = core->hot;
+    hot->last = &no_block;
+    hot->sequence = 0;
+    hot->history = 0;
+    hot->ras_top = 0;
+    for (unsigned i = 0; i < SPEX_UARCH_RING; i++)
+        hot->ring[i] = (uintptr_t)&no_block;
+    memset(hot->ras, 0, sizeof hot->ras);
+    memset(hot->direction, 1, sizeof hot->direction);
+    core->path = 0;
+    core->miss_next = 0;
+    memset(core->miss, 0, sizeof core->miss);
+    memset(core->indirect, 0, (model->ind_mask + 1) * sizeof *core->indirect);
+    memset(core->tlb2, 0, c->tlb2_entries * sizeof *core->tlb2);
+    memset(core->walk, 0, c->walk_entries * sizeof *core->walk);
+    uarch_tlb_reset(&core->tlb, c->tlb_entries);
+}
+
+static struct uarch_core *core_make(struct spex_uarch *model)
+{
+    const struct spex_uarch_config *c = &model->config;
+    struct uarch_core *core = aligned_alloc(64, (sizeof *core + 63) / 64 * 64);
+    if (!core)
+        return NULL;
+    memset(core, 0, sizeof *core);
+    size_t hot_size = (sizeof(struct spex_uarch_core) + 63) / 64 * 64;
+    core->model = model;
+    core->hot = aligned_alloc(64, hot_size);
+    core->l1 = malloc(((size_t)model->l1_sets * model->l1_rest + 1) * sizeof *core->l1);
+    core->l2 = calloc(c->l2_size >> UARCH_LINE, sizeof *core->l2);
+    core->tlb2 = calloc(c->tlb2_entries, sizeof *core->tlb2);
+    core->walk = calloc(c->walk_entries, sizeof *core->walk);
+    core->indirect = calloc(model->ind_mask + 1, sizeof *core->indirect);
+    /* Each line held can be taken away once before the mail is read. */
+    core->mail.capacity = (c->l2_size >> UARCH_LINE) + 64;
+    core->mail.box = malloc(core->mail.capacity * sizeof *core->mail.box);
+    if (!core->hot || !core->l1 || !core->l2 || !core->tlb2 || !core->walk || !core->indirect ||
+        !core->mail.box) {
+        core_release(core);
+        return NULL;
+    }
+    struct spex_uarch_core *hot = core->hot;
+    memset(hot, 0, hot_size);
+    hot->rest = core;
+    hot->set_mask = model->l1_sets - 1;
+    hot->bp_mask = (1u << c->bp_bits) - 1;
+    hot->ras_mask = c->ras_depth - 1;
+    for (unsigned i = 0; i < SPEX_UARCH_SETS_MAX; i++)
+        hot->mru[i] = UARCH_INVALID;
+    for (unsigned i = 0; i < model->l1_sets * model->l1_rest; i++)
+        core->l1[i] = UARCH_INVALID;
+    return core;
+}
+
+enum spex_status spex_uarch_core_new(struct spex_uarch *model, unsigned index,
+                                     struct spex_uarch_core **out)
+{
+    struct uarch_core *core = NULL;
+    uarch_lock(&model->cores_lock);
+    for (uint32_t i = 0; i < model->core_count && !core; i++)
+        if (model->core[i]->free)
+            core = model->core[i];
+    bool fresh = !core;
+    if (fresh && model->core_count < UARCH_CORES)
+        core = core_make(model);
+    if (core) {
+        core->free = false;
+        core->cluster = index / model->config.cluster;
+        core->socket = model->config.sockets == 2 ? core->cluster & 1 : 0;
+        core->hot->index = index;
+        core->hot->counter = (int64_t)SPEX_UARCH_OPS_MAX << SPEX_UARCH_OPS_SHIFT;
+        core->hot->clock_base = 0;
+        memset(&core->counts, 0, sizeof core->counts);
+        core_clear(core);
+        __atomic_store_n(&core->mail.idle, 0, __ATOMIC_RELAXED);
+        if (fresh) {
+            core->id = model->core_count;
+            struct uarch_core **list = &model->bit[core->id % UARCH_BITS];
+            while (*list)
+                list = &(*list)->same_bit;
+            model->core[model->core_count++] = core;
+            __atomic_store_n(list, core, __ATOMIC_RELEASE);
+        }
+    }
+    uarch_unlock(&model->cores_lock);
+    if (!core)
+        return SPEX_NO_MEMORY;
+    *out = core->hot;
+    return SPEX_OK;
+}
+
+void spex_uarch_core_reset(struct spex_uarch_core *hot)
+{
+    uarch_flush(hot->rest);
+    core_clear(hot->rest);
+}
+
+void spex_uarch_core_free(struct spex_uarch_core *hot)
+{
+    if (!hot)
+        return;
+    struct uarch_core *core = hot->rest;
+    uarch_flush(core);
+    uarch_lock(&core->model->cores_lock);
+    __atomic_store_n(&core->mail.idle, 1, __ATOMIC_RELAXED);
+    core->free = true;
+    uarch_unlock(&core->model->cores_lock);
+}
+
+/* ---- time ---- */
+
+void spex_uarch_arm(struct spex_uarch_core *core, uint32_t operations)
+{
+    core->clock_base += (uint64_t)core->counter & ((1ull << SPEX_UARCH_OPS_SHIFT) - 1);
+    core->counter = ((int64_t)operations - 1) * (1ll << SPEX_UARCH_OPS_SHIFT);
+}
+
+void spex_uarch_clock_reach(struct spex_uarch_core *core, uint64_t cycles)
+{
+    uint64_t now = spex_uarch_clock(core);
+    if (cycles > now)
+        core->clock_base += (cycles - now) * SPEX_UARCH_TICK;
+    __atomic_store_n(&core->rest->mail.clock, spex_uarch_clock(core), __ATOMIC_RELAXED);
+}
+
+void spex_uarch_core_idle(struct spex_uarch_core *core, bool idle)
+{
+    __atomic_store_n(&core->rest->mail.clock, spex_uarch_clock(core), __ATOMIC_RELAXED);
+    __atomic_store_n(&core->rest->mail.idle, idle, __ATOMIC_RELAXED);
+}
+
+/* ---- blocks ---- */
+
+static enum spex_uarch_end end_of(const struct spex_op *op)
+{
+    if (op->kind != SPEX_OP_BRANCH)
+        return SPEX_UARCH_END_NONE;
+    if (op->flags & SPEX_OPF_COND)
+        return SPEX_UARCH_END_COND;
+    if (op->flags & SPEX_OPF_RETURN)
+        return SPEX_UARCH_END_RETURN;
+    if (op->flags & SPEX_OPF_INDIRECT)
+        return op->flags & SPEX_OPF_LINK ? SPEX_UARCH_END_INDIRECT_CALL : SPEX_UARCH_END_INDIRECT;
+    return op->flags & SPEX_OPF_LINK ? SPEX_UARCH_END_CALL : SPEX_UARCH_END_DIRECT;
+}
+
+/*
+ * Ticks that a block takes when nothing misses: half way between what dispatch
+ * allows (blocks overlap perfectly) and its longest chain of operands (they do not
+ * overlap at all).
+ */
+static uint32_t cost(const struct spex_uarch *model, const struct spex_op *ops, size_t count)
+{
+    uint32_t ready[SPEX_REG_COUNT] = {0}, chain = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t start = 0;
+        for (unsigned s = 0; s < 5; s++)
+            if (ops[i].src[s] < SPEX_REG_COUNT && ready[ops[i].src[s]] > start)
+                start = ready[ops[i].src[s]];
+        uint32_t done = start + model->latency[ops[i].exec];
+        for (unsigned d = 0; d < 4; d++)
+            if (ops[i].dst[d] < SPEX_REG_COUNT)
+                ready[ops[i].dst[d]] = done;
+        if (done > chain)
+            chain = done;
+    }
+    uint32_t throughput = (uint32_t)count * SPEX_UARCH_TICK / model->config.width;
+    uint32_t ticks = (throughput + chain * SPEX_UARCH_TICK) / 2;
+    return ticks > throughput ? ticks : throughput;
+}
+
+void spex_uarch_block_init(const struct spex_uarch *model, struct spex_uarch_block *block,
+                           uint64_t pc, const struct spex_op *ops, size_t count)
+{
+    block->pc = pc;
+    block->next = pc + 4 * count;
+    block->count = (uint32_t)count;
+    block->ops = ops;
+    block->end = (uint8_t)(model->config.none ? SPEX_UARCH_END_NONE : end_of(&ops[count - 1]));
+    block->delta = -(int64_t)count * (1ll << SPEX_UARCH_OPS_SHIFT) + cost(model, ops, count);
+}
+
+unsigned spex_uarch_block_rest(struct spex_uarch_core *hot, const struct spex_uarch_block *block,
+                               unsigned flags)
+{
+    struct uarch_core *core = hot->rest;
+    const struct spex_uarch_block *last =
+        (const void *)(hot->ring[(hot->sequence - 1) % SPEX_UARCH_RING] & ~(uintptr_t)1);
+    if (flags & SPEX_UARCH_MORE) {
+        if (last->end >= SPEX_UARCH_END_INDIRECT && hot->sequence != core->cut) {
+            if (last->end == SPEX_UARCH_END_INDIRECT_CALL)
+                hot->ras[++hot->ras_top & hot->ras_mask] = last->next;
+            uint64_t *target =
+                &core->indirect[((uint32_t)(last->next >> 2) ^ core->path) & core->model->ind_mask];
+            if (*target != block->pc) {
+                *target = block->pc;
+                flags |= SPEX_UARCH_MISPREDICT;
+            }
+            core->path = core->path << 3 ^ (uint32_t)(block->pc >> 2);
+        }
+        if (flags & SPEX_UARCH_MISPREDICT) {
+            core->counts.mispredict++;
+            hot->ring[hot->sequence % SPEX_UARCH_RING] |= 1;
+            hot->counter += core->model->config.mispredict * SPEX_UARCH_TICK;
+        }
+        uarch_drain(core);
+        flags &= ~(unsigned)SPEX_UARCH_MORE;
+    }
+    __atomic_store_n(&core->mail.clock, spex_uarch_clock(hot), __ATOMIC_RELAXED);
+    if (__atomic_load_n(&hot->attention, __ATOMIC_RELAXED) & ~(SPEX_UARCH_ATT_ENGINE - 1))
+        flags |= SPEX_UARCH_ATTENTION;
+    return flags;
+}
+
+void spex_uarch_cut(struct spex_uarch_core *core)
+{
+    core->last = &no_block;
+    core->rest->cut = core->sequence + 1;
+}
+
+bool spex_uarch_mispredicted(const struct spex_uarch_core *core, uint32_t sequence)
+{
+    uint32_t next = sequence + 1;
+    return core->sequence - next < SPEX_UARCH_RING - 1 && (core->ring[next % SPEX_UARCH_RING] & 1);
+}
+
+void spex_uarch_counts(const struct spex_uarch_core *core, struct spex_uarch_counts *counts)
+{
+    *counts = core->rest->counts;
+}
+
+const char *spex_uarch_level_name(enum spex_uarch_level level)
+{
+    static const char *const names[SPEX_UARCH_LEVEL_COUNT] = {
+        [SPEX_UARCH_L1] = "l1",   [SPEX_UARCH_L2] = "l2",   [SPEX_UARCH_LLC] = "llc",
+        [SPEX_UARCH_PEER] = "peer", [SPEX_UARCH_FAR] = "far", [SPEX_UARCH_REMOTE] = "remote",
+        [SPEX_UARCH_DRAM] = "dram",
+    };
+    return (unsigned)level < SPEX_UARCH_LEVEL_COUNT ? names[level] : "unknown";
+}

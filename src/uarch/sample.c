@@ -1,0 +1,238 @@
+/* What is asked only when a sample completes: events, data source, latencies. */
+#include "uarch/uarch.h"
+
+/* E[n], D18.2.6. */
+enum {
+    E_L1D_ACCESS = 1u << 2,
+    E_L1D_MISS = 1u << 3,
+    E_TLB_ACCESS = 1u << 4,
+    E_TLB_WALK = 1u << 5,
+    E_LLC_ACCESS = 1u << 8,
+    E_LLC_MISS = 1u << 9,
+    E_REMOTE = 1u << 10,
+    E_MISALIGNED = 1u << 11,
+    E_L2D_ACCESS = 1u << 19,
+    E_L2D_MISS = 1u << 20,
+    E_MODIFIED = 1u << 21,
+    E_RECENT = 1u << 22,
+    E_SNOOPED = 1u << 23,
+};
+
+/* Data source values of Arm's Neoverse cores, as Linux's perf knows them. */
+static const uint8_t neoverse_source[SPEX_UARCH_LEVEL_COUNT] = {
+    [SPEX_UARCH_L1] = 0x0,  [SPEX_UARCH_L2] = 0x8,  [SPEX_UARCH_LLC] = 0xb,
+    [SPEX_UARCH_PEER] = 0x9, [SPEX_UARCH_FAR] = 0xc, [SPEX_UARCH_REMOTE] = 0xd,
+    [SPEX_UARCH_DRAM] = 0xe,
+};
+
+static uint64_t ticks_of(const struct spex_uarch_core *hot)
+{
+    return hot->clock_base + ((uint64_t)hot->counter & ((1ull << SPEX_UARCH_OPS_SHIFT) - 1));
+}
+
+/* Cycles until a line that was missed lately is here; 0 if it is. */
+static uint32_t still_coming(const struct uarch_core *core, uint64_t line)
+{
+    uint64_t now = ticks_of(core->hot);
+    for (unsigned i = 0; i < UARCH_MISSES; i++) {
+        const struct uarch_miss *m = &core->miss[i];
+        if (m->line == line && m->ready > now)
+            return (uint32_t)((m->ready - now) / SPEX_UARCH_TICK);
+    }
+    return 0;
+}
+
+spex_uarch_result spex_uarch_access(const struct spex_uarch_core *hot, const struct spex_op *op,
+                                    uint64_t va, unsigned size, spex_uarch_result r,
+                                    struct spex_access *access)
+{
+    const struct uarch_core *core = hot->rest;
+    const struct spex_uarch_config *c = &core->model->config;
+    uint64_t events = 0;
+    access->events = 0;
+    access->translation = 0;
+    access->data_source = 0;
+    access->flags &= (uint16_t)~SPEX_ACC_SOURCE;
+    if (c->none)
+        return 0;
+
+    bool load = op->flags & SPEX_OPF_LOAD;
+    enum spex_uarch_level level = spex_uarch_result_level(r);
+    uint32_t remaining;
+    if (load && level == SPEX_UARCH_L1 && !(r & (SPEX_UARCH_SPLIT | SPEX_UARCH_CONTENDED)) &&
+        (remaining = still_coming(core, va & ~63ull)) > c->l1d_latency) {
+        r |= SPEX_UARCH_RECENT;
+        r = (r & ~(0xffffull << 16)) | (uint64_t)(remaining > 0xffff ? 0xffff : remaining) << 16;
+    }
+
+    events |= E_L1D_ACCESS | E_TLB_ACCESS;
+    if (level != SPEX_UARCH_L1)
+        events |= E_L1D_MISS;
+    if (r & SPEX_UARCH_WALK)
+        events |= E_TLB_WALK;
+    if (level > SPEX_UARCH_L2)
+        events |= E_LLC_ACCESS;
+    if (level > SPEX_UARCH_LLC)
+        events |= E_LLC_MISS;
+    if (r & SPEX_UARCH_SOCKET)
+        events |= E_REMOTE;
+    uint32_t boundary = load ? c->align_load : c->align_store;
+    if ((va & (boundary - 1)) + size > boundary)
+        events |= E_MISALIGNED;
+    if (load) { /* these say "was not a load, or" for 0 */
+        if (level != SPEX_UARCH_L1)
+            events |= E_L2D_ACCESS;
+        if (level > SPEX_UARCH_L2)
+            events |= E_L2D_MISS;
+        if (r & SPEX_UARCH_MODIFIED)
+            events |= E_MODIFIED;
+        if (r & SPEX_UARCH_RECENT)
+            events |= E_RECENT;
+        if (r & SPEX_UARCH_SNOOPED)
+            events |= E_SNOOPED;
+        access->flags |= SPEX_ACC_SOURCE;
+        access->data_source = r & SPEX_UARCH_SOCKET ? 0xd : neoverse_source[level];
+    }
+    access->events = events;
+    access->translation = spex_uarch_result_translation(r);
+    return r;
+}
+
+/* ---- replay ---- */
+
+struct step {
+    const struct spex_op *op;
+    uint32_t sequence;
+    uint16_t insn;
+    bool mispredicted; /* the branch before this operation was */
+};
+
+/* The operations up to and with the sampled one, oldest first. */
+static unsigned collect(const struct spex_uarch_core *hot, uint32_t sequence, unsigned insn,
+                        struct step *steps)
+{
+    unsigned count = 0;
+    uint32_t oldest = hot->sequence - (SPEX_UARCH_RING - 1);
+    for (uint32_t s = sequence; count < UARCH_REPLAY; s--) {
+        uintptr_t word = hot->ring[s % SPEX_UARCH_RING];
+        const struct spex_uarch_block *block = (const void *)(word & ~(uintptr_t)1);
+        if (!block->ops)
+            break;
+        unsigned i = s == sequence ? insn : block->count - 1;
+        for (;; i--) {
+            steps[count++] = (struct step){&block->ops[i], s, (uint16_t)i, i == 0 && (word & 1)};
+            if (i == 0 || count == UARCH_REPLAY)
+                break;
+        }
+        if (s == oldest)
+            break;
+    }
+    for (unsigned a = 0, b = count; a + 1 < b--; a++) {
+        struct step t = steps[a];
+        steps[a] = steps[b];
+        steps[b] = t;
+    }
+    return count;
+}
+
+/* Is destination d of a load or store its base register, which is ready at once? */
+static bool writes_base(const struct spex_op *op, unsigned d)
+{
+    if (!(op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE)) || op->flags & SPEX_OPF_EXCL)
+        return false;
+    if (!(op->flags & SPEX_OPF_LOAD))
+        return true;
+    /* A load names its data first; a last destination that is also a source is the base. */
+    if (d == 0 || op->dst[d] == SPEX_REG_NONE || (d < 3 && op->dst[d + 1] != SPEX_REG_NONE))
+        return false;
+    for (unsigned s = 0; s < 5; s++)
+        if (op->src[s] == op->dst[d])
+            return true;
+    return false;
+}
+
+static bool not_pipelined(uint8_t exec)
+{
+    return exec == SPEX_EXEC_DIV || exec == SPEX_EXEC_FP_DIV || exec == SPEX_EXEC_FP_SQRT;
+}
+
+void spex_uarch_replay(const struct spex_uarch_core *hot, uint32_t sequence, unsigned insn,
+                       spex_uarch_result result, struct spex_outcome *outcome)
+{
+    const struct uarch_core *core = hot->rest;
+    const struct spex_uarch *model = core->model;
+    const struct spex_uarch_config *c = &model->config;
+    struct step steps[UARCH_REPLAY];
+    uint32_t issued[UARCH_REPLAY];
+    uint32_t ready[SPEX_REG_COUNT] = {0}, busy[SPEX_EXEC_CLASS_COUNT] = {0};
+    unsigned count = collect(hot, sequence, insn, steps);
+    uint32_t cycle = 0, in_cycle = 0, branch_done = 0;
+    uint32_t first = core->miss_next > UARCH_MISSES ? core->miss_next - UARCH_MISSES : 0;
+    outcome->total = outcome->issue = 1;
+    for (unsigned i = 0; i < count; i++) {
+        const struct spex_op *op = steps[i].op;
+        bool sampled = i + 1 == count;
+        uint32_t start = cycle;
+        if (steps[i].mispredicted && branch_done + c->mispredict > start)
+            start = branch_done + c->mispredict;
+        if (i >= c->queue && issued[i - c->queue] > start)
+            start = issued[i - c->queue];
+        if (start > cycle) {
+            cycle = start;
+            in_cycle = 0;
+        }
+        uint32_t dispatch = cycle, issue = dispatch + 1;
+        for (unsigned s = 0; s < 5; s++)
+            if (op->src[s] < SPEX_REG_COUNT && ready[op->src[s]] > issue)
+                issue = ready[op->src[s]];
+        if (not_pipelined(op->exec) && busy[op->exec] > issue)
+            issue = busy[op->exec];
+        issued[i] = issue;
+
+        uint32_t latency = model->latency[op->exec], translation = 0;
+        if (op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE)) {
+            uint32_t data = 0;
+            if (sampled) {
+                data = spex_uarch_result_latency(result);
+                translation = spex_uarch_result_translation(result);
+            }
+            for (; first != core->miss_next; first++) {
+                const struct uarch_miss *m = &core->miss[first % UARCH_MISSES];
+                int32_t order = (int32_t)(m->sequence - steps[i].sequence);
+                if (order > 0 || (order == 0 && m->insn > steps[i].insn))
+                    break;
+                if (order < 0 || m->insn < steps[i].insn || sampled)
+                    continue;
+                if (m->latency > data)
+                    data = m->latency;
+                if (m->translation > translation)
+                    translation = m->translation;
+            }
+            bool waits = op->flags & SPEX_OPF_LOAD || op->flags & SPEX_OPF_ATOMIC;
+            if (waits && data > c->l1d_latency)
+                latency += data - c->l1d_latency;
+            latency += translation;
+            if (sampled && (result & SPEX_UARCH_SPLIT))
+                latency += c->split_latency;
+        }
+        uint32_t done = issue + latency;
+        for (unsigned d = 0; d < 4; d++)
+            if (op->dst[d] < SPEX_REG_COUNT)
+                ready[op->dst[d]] = writes_base(op, d) ? issue + c->lat_alu : done;
+        if (not_pipelined(op->exec))
+            busy[op->exec] = done;
+        if (op->kind == SPEX_OP_BRANCH)
+            branch_done = done;
+        if (sampled) {
+            outcome->issue = issue - dispatch;
+            outcome->total = done - dispatch;
+        }
+        if (op->exec == SPEX_EXEC_BARRIER && done > cycle) {
+            cycle = done;
+            in_cycle = 0;
+        } else if (++in_cycle >= c->width) {
+            cycle++;
+            in_cycle = 0;
+        }
+    }
+}
