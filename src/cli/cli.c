@@ -245,8 +245,7 @@ static void option_label(const struct cli_option *o, char *label, size_t size)
              o->argument ? o->argument : "");
 }
 
-/* Prints text wrapped to the terminal, continuation lines indented. */
-static void wrap(struct out *out, const char *text, unsigned indent)
+void cli_wrap(struct out *out, const char *text, unsigned indent)
 {
     unsigned width = cli_columns() ? cli_columns() : 80;
     unsigned column = indent;
@@ -280,7 +279,7 @@ static void help_command(struct out *out, const struct cli_command *command)
                command->synopsis);
     if (command->details) {
         out_char(out, '\n');
-        wrap(out, command->details, 0);
+        cli_wrap(out, command->details, 0);
     }
     if (!has_options)
         return;
@@ -294,7 +293,7 @@ static void help_command(struct out *out, const struct cli_command *command)
             out_printf(out, "  %-*s", INDENT - 2, label);
         snprintf(help, sizeof help, "%s%s%s%s", o->help, o->standard ? " (default " : "",
                  o->standard ? o->standard : "", o->standard ? ")" : "");
-        wrap(out, help, INDENT);
+        cli_wrap(out, help, INDENT);
     }
 }
 
@@ -308,9 +307,12 @@ static void help_all(struct out *out)
         if (strcmp(c->group, group))
             out_printf(out, "\n%s:\n", group = c->group);
         out_printf(out, "  %-10s ", c->name);
-        wrap(out, c->summary, 13);
+        cli_wrap(out, c->summary, 13);
     }
-    out_text(out, "\n'spex help COMMAND' explains a command; 'spex --version' prints the version.\n");
+    out_text(out, "\nTopics:\n");
+    for (const struct cli_topic *t = cli_topics; t->name; t++)
+        out_printf(out, "  %-10s %s\n", t->name, t->summary);
+    out_text(out, "\n'spex help NAME' explains a command or topic; 'spex --version' prints the version.\n");
 }
 
 /* roff wants dashes and backslashes escaped. */
@@ -401,6 +403,14 @@ static int unknown_command(const char *name)
 
 /* ---- help as a command ---- */
 
+static const struct cli_topic *find_topic(const char *name)
+{
+    for (const struct cli_topic *t = cli_topics; t->name; t++)
+        if (!strcmp(t->name, name))
+            return t;
+    return NULL;
+}
+
 struct help_options {
     bool man, completion;
 };
@@ -409,8 +419,9 @@ static int run_help(void *options, int argc, char **argv)
 {
     const struct help_options *o = options;
     const struct cli_command *command = argc ? find_command(argv[0]) : NULL;
+    const struct cli_topic *topic = argc ? find_topic(argv[0]) : NULL;
     struct out out;
-    if (argc && !command) {
+    if (argc && !command && !topic) {
         current = NULL;
         return unknown_command(argv[0]);
     }
@@ -421,6 +432,8 @@ static int run_help(void *options, int argc, char **argv)
         completion(&out);
     else if (command)
         help_command(&out, command);
+    else if (topic)
+        topic->print(&out);
     else
         help_all(&out);
     return out_fini(&out) ? CLI_DATA : CLI_OK;
@@ -437,8 +450,8 @@ extern const struct cli_command cli_help;
 const struct cli_command cli_help = {
     .name = "help",
     .group = "General",
-    .synopsis = "[COMMAND]",
-    .summary = "explain a command, or list all",
+    .synopsis = "[COMMAND|TOPIC]",
+    .summary = "explain a command or topic, or list all",
     .options = help_options,
     .size = sizeof(struct help_options),
     .run = run_help,

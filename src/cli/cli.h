@@ -49,6 +49,17 @@ struct cli_command {
 /* NULL-terminated, in the order of help. */
 extern const struct cli_command *const cli_commands[];
 
+/* Help on things that are no command: `spex help features`. NULL-terminated. */
+struct out;
+struct cli_topic {
+    const char *name, *summary;
+    void (*print)(struct out *out);
+};
+extern const struct cli_topic cli_topics[];
+
+/* Prints words wrapped to the terminal, continuation lines indented; ends the line. */
+void cli_wrap(struct out *out, const char *text, unsigned indent);
+
 /* "spex NAME: text" on stderr. */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same, with a pointer to help; returns CLI_USAGE. */

@@ -15,7 +15,7 @@ check("help goes to stdout", code == 0 and b"Usage: spex" in out and err == "", 
 code, man, err = spex("help", "--man")
 code, comp, err = spex("help", "--completion")
 code, names, err = spex("help")
-for line in names.decode().splitlines():
+for line in names.decode().partition("Topics:")[0].splitlines():
     if line.startswith("  ") and line[2] != " ":
         name = line.split()[0]
         check(f"man page and completion know {name}",
@@ -23,6 +23,10 @@ for line in names.decode().splitlines():
         code, out, err = spex(name, "--help")
         check(f"{name} --help", code == 0 and out.startswith(f"spex {name} - ".encode()), out)
         check(f"{name} help fits 80 columns", max(len(l) for l in out.decode().splitlines()) <= 80, out)
+for line in names.decode().partition("Topics:")[2].splitlines():
+    if line.startswith("  "):
+        code, out, err = spex("help", line.split()[0])
+        check(f"help topic {line.split()[0]}", code == 0 and len(out.splitlines()) > 5, err)
 code, out, err = run("bash", "-n", "-c", comp.decode())
 check("completion is valid bash", code == 0, err)
 done()
