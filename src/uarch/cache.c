@@ -225,7 +225,7 @@ static void contended_free(struct spex_uarch *model, struct uarch_entry *entry)
 {
     uint32_t index = entry->contended - 1;
     entry->contended = 0;
-    entry->transfers = 0;
+    entry->transfers = (uint8_t)(model->config.contend_after - 1); /* the next one counts */
     uarch_lock(&model->contended_lock);
     model->contended[index].next_free = model->contended_free;
     model->contended_free = index + 1;
@@ -343,29 +343,6 @@ static const struct uarch_core *nearest(const struct uarch_core *core, uint64_t 
 
 /* ---- contended lines: who has it is decided in virtual time ---- */
 
-static void contended_make(struct uarch_core *core, struct uarch_entry *entry, uint64_t line)
-{
-    struct spex_uarch *model = core->model;
-    uint32_t index = 0;
-    uarch_lock(&model->contended_lock);
-    if (model->contended_free) {
-        index = model->contended_free;
-        model->contended_free = model->contended[index - 1].next_free;
-    } else if (model->contended_used < UARCH_CONTENDED) {
-        index = ++model->contended_used;
-    }
-    uarch_unlock(&model->contended_lock);
-    if (!index)
-        return; /* stays an ordinary line */
-    memset(&model->contended[index - 1], 0, sizeof model->contended[0]);
-    model->contended[index - 1].quiet = spex_uarch_clock(core->hot);
-    entry->contended = index;
-    post_all(core, entry->sharers | bit_of(core), line, UARCH_INVALIDATE);
-    private_change(core, line, 0);
-    entry->sharers = 0;
-    entry->state = 0;
-}
-
 static struct uarch_user *user_of(struct uarch_contended *line, const struct uarch_core *core)
 {
     struct uarch_user *oldest = &line->user[0];
@@ -379,6 +356,39 @@ static struct uarch_user *user_of(struct uarch_contended *line, const struct uar
     memset(oldest, 0, sizeof *oldest);
     oldest->core = (uint16_t)(core->id + 1);
     return oldest;
+}
+
+/* others: who had the line until now. */
+static void contended_make(struct uarch_core *core, struct uarch_entry *entry, uint64_t line,
+                           uint64_t others, bool wrote)
+{
+    struct spex_uarch *model = core->model;
+    uint32_t index = 0;
+    uarch_lock(&model->contended_lock);
+    if (model->contended_free) {
+        index = model->contended_free;
+        model->contended_free = model->contended[index - 1].next_free;
+    } else if (model->contended_used < UARCH_CONTENDED) {
+        index = ++model->contended_used;
+    }
+    uarch_unlock(&model->contended_lock);
+    if (!index)
+        return; /* stays an ordinary line */
+    struct uarch_contended *contended = &model->contended[index - 1];
+    memset(contended, 0, sizeof *contended);
+    contended->quiet = spex_uarch_clock(core->hot);
+    for (; others; others &= others - 1) {
+        const struct uarch_core *other = model->bit[__builtin_ctzll(others)];
+        struct uarch_user *user = user_of(contended, other);
+        user->start = user->end = __atomic_load_n(&other->mail.clock, __ATOMIC_RELAXED);
+        user->period = model->config.contend_lease;
+        user->wrote = wrote;
+    }
+    entry->contended = index;
+    post_all(core, entry->sharers | bit_of(core), line, UARCH_INVALIDATE);
+    private_change(core, line, 0);
+    entry->sharers = 0;
+    entry->state = 0;
 }
 
 /*
@@ -459,12 +469,14 @@ static spex_uarch_result contended_access(struct uarch_core *core, struct uarch_
 
 /* ---- misses and ownership, under the stripe lock ---- */
 
-static void changed_hands(struct uarch_core *core, struct uarch_entry *entry, uint64_t line)
+/* The line came from others; modified: one of them had written it. */
+static void changed_hands(struct uarch_core *core, struct uarch_entry *entry, uint64_t line,
+                          uint64_t others, bool modified)
 {
     if (entry->transfers < 255)
         entry->transfers++;
     if (entry->transfers >= core->model->config.contend_after)
-        contended_make(core, entry, line);
+        contended_make(core, entry, line, others, modified);
 }
 
 /* Level 2 missed. Sets *state to how the line may be kept, 0 for not at all. */
@@ -474,7 +486,7 @@ static spex_uarch_result fetch(struct uarch_core *core, struct uarch_entry *entr
     struct spex_uarch *model = core->model;
     uint64_t others = entry->sharers & ~bit_of(core);
     spex_uarch_result r;
-    bool transfer = false;
+    bool transfer = false, modified = false;
     if (!others) {
         r = llc_touch(model, line, true) ? from_llc(core, line) : from_memory(core, line);
         entry->sharers = bit_of(core);
@@ -483,7 +495,7 @@ static spex_uarch_result fetch(struct uarch_core *core, struct uarch_entry *entr
         if (coarse(core))
             post_all(core, bit_of(core), line, write ? UARCH_INVALIDATE : UARCH_SHARE);
     } else {
-        bool modified = entry->state == UARCH_MODIFIED;
+        modified = entry->state == UARCH_MODIFIED;
         if (entry->state == UARCH_SHARED && llc_touch(model, line, false)) {
             r = from_llc(core, line);
         } else {
@@ -511,7 +523,7 @@ static spex_uarch_result fetch(struct uarch_core *core, struct uarch_entry *entr
     if (entry->state != UARCH_SHARED)
         entry->owner = (uint16_t)core->id;
     if (transfer) {
-        changed_hands(core, entry, line);
+        changed_hands(core, entry, line, others, modified);
         if (entry->contended)
             *state = 0;
     }
@@ -585,7 +597,7 @@ static spex_uarch_result own(struct uarch_core *core, uint64_t line, enum spex_u
         r = make(level, spex_uarch_result_latency(other),
                  SPEX_UARCH_UPGRADE | (other & SPEX_UARCH_SOCKET));
         core->counts.upgrade++;
-        changed_hands(core, entry, line);
+        changed_hands(core, entry, line, others, false);
     }
     uarch_unlock(lock);
     return r;

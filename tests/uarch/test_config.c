@@ -1,0 +1,133 @@
+/* Parameters: presets, settings, messages. */
+#include "uarch/support.h"
+
+static void test_presets(void **state)
+{
+    struct spex_uarch_config config;
+    struct spex_error error = {0};
+    size_t n = 0;
+    for (const char *name; (name = spex_uarch_preset_name(n)); n++) {
+        assert_int_equal(spex_uarch_config_preset(name, &config, &error), SPEX_OK);
+        assert_int_equal(config.none, !strcmp(name, "none"));
+        /* Consistent as it stands, and a model can be made of it. */
+        assert_int_equal(spex_uarch_config_set(&config, name, &error), SPEX_OK);
+        struct spex_uarch *model;
+        assert_int_equal(spex_uarch_new(&config, &model), SPEX_OK);
+        spex_uarch_core_free(core_new(model, 0));
+        spex_uarch_free(model);
+    }
+    assert_int_equal(n, SPEX_UARCH_PRESETS);
+    assert_int_equal(spex_uarch_config_preset("cortex-m0", &config, &error), SPEX_INVALID);
+    assert_non_null(strstr(error.text, "cortex-m0"));
+    assert_non_null(strstr(error.text, "neoverse-v2"));
+}
+
+static void test_every_parameter_can_be_set(void **state)
+{
+    struct spex_uarch_parameter p;
+    size_t i;
+    for (i = 0; spex_uarch_parameter(i, &p); i++) {
+        struct spex_uarch_config config;
+        struct spex_error error = {0};
+        char word[80];
+        spex_uarch_config_preset("neoverse-n1", &config, &error);
+        assert_int_equal(spex_uarch_config_get(&config, i), p.preset[0]);
+        for (unsigned v = 0; v < 4; v++)
+            assert_true(p.preset[v] >= p.min && p.preset[v] <= p.max);
+        snprintf(word, sizeof word, "%s=%u", p.key, p.preset[0]);
+        assert_int_equal(spex_uarch_config_set(&config, word, &error), SPEX_OK);
+        /* One above the maximum: refused, with the key and its bounds. */
+        snprintf(word, sizeof word, "%s=%llu", p.key, p.max + 1ull);
+        assert_int_equal(spex_uarch_config_set(&config, word, &error), SPEX_RANGE);
+        assert_non_null(strstr(error.text, p.key));
+        assert_int_equal(spex_uarch_config_get(&config, i), p.preset[0]);
+    }
+    assert_true(i > 40);
+}
+
+static void test_settings(void **state)
+{
+    struct spex_uarch_config config, before;
+    struct spex_error error = {0};
+    spex_uarch_config_preset("neoverse-n1", &config, &error);
+    assert_int_equal(spex_uarch_config_set(&config, "l1d.size=32K,l2.size=512K", &error), SPEX_OK);
+    assert_int_equal(config.l1d_size, 32768);
+    assert_int_equal(config.l2_size, 524288);
+    before = config;
+    static const struct { const char *words, *why; } bad[] = {
+        {"l1d.size", "neither"},
+        {"l1d.siez=1", "l1d.siez"},
+        {"l1d.size=big", "number of bytes"},
+        {"l1d.size=", "number of bytes"},
+        {"l1d.size=4K4", "number of bytes"},
+        {"l1d.size=99999999999", "number of bytes"},
+        {"l1d.size=48K", "power of two"},
+        {"l2.size=16K", "includes"},
+        {"ras.depth=12", "power of two"},
+        {"page.size=8192", "page.size"},
+        {"tlb2.entries=1281", "tlb2"},
+        {"l1d.size=256K,l1d.ways=1", "sets"},
+        {"", "neither"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_not_equal(spex_uarch_config_set(&config, bad[i].words, &error), SPEX_OK);
+        if (!strstr(error.text, bad[i].why))
+            fail_msg("'%s' gave '%s', want '%s'", bad[i].words, error.text, bad[i].why);
+        assert_memory_equal(&config, &before, sizeof config);
+    }
+    /* A preset name starts afresh; later words change it. */
+    assert_int_equal(spex_uarch_config_set(&config, "neoverse-v2,width=6", &error), SPEX_OK);
+    assert_int_equal(config.l2_size, 2 << 20);
+    assert_int_equal(config.width, 6);
+    assert_int_equal(spex_uarch_config_set(&config, "none", &error), SPEX_OK);
+    assert_true(config.none);
+}
+
+static void test_counter_and_clock(void **state)
+{
+    struct spex_uarch *model = model_new(NULL);
+    struct spex_uarch_core *core = core_new(model, 0);
+    struct spex_op ops[10];
+    struct spex_uarch_block block;
+    for (unsigned i = 0; i < 10; i++)
+        ops[i] = op_make(SPEX_EXEC_ALU, -1, -1, -1);
+    spex_uarch_block_init(model, &block, 0x1000, ops, 10);
+    /* Each operation of 1..30 is found in its block and at its place. */
+    for (unsigned n = 1; n <= 30; n++) {
+        spex_uarch_arm(core, n);
+        uint64_t before = spex_uarch_clock(core);
+        unsigned blocks = 0;
+        do {
+            assert_true(spex_uarch_left(core) > 0);
+            blocks++;
+        } while (!(enter(core, &block) & SPEX_UARCH_EXPIRED));
+        assert_int_equal(blocks, (n + 9) / 10);
+        assert_int_equal(spex_uarch_left(core) + 10, n - 10 * (blocks - 1));
+        assert_true(spex_uarch_clock(core) > before);
+    }
+    /* A fault gives operations back: the armed one comes later. */
+    spex_uarch_arm(core, 15);
+    assert_int_equal(enter(core, &block), 0);
+    spex_uarch_give_back(core, 7);
+    assert_int_equal(spex_uarch_left(core), 12);
+    assert_int_equal(enter(core, &block), 0);
+    assert_int_equal(enter(core, &block), SPEX_UARCH_EXPIRED);
+    /* The clock only goes forward. */
+    uint64_t now = spex_uarch_clock(core);
+    spex_uarch_clock_reach(core, now - 1);
+    assert_int_equal(spex_uarch_clock(core), now);
+    spex_uarch_clock_reach(core, now + 1000);
+    assert_int_equal(spex_uarch_clock(core), now + 1000);
+    spex_uarch_arm(core, SPEX_UARCH_OPS_MAX);
+    assert_int_equal(spex_uarch_clock(core), now + 1000);
+    assert_int_equal(spex_uarch_left(core), SPEX_UARCH_OPS_MAX);
+    /* Bits of the engine are reported until it clears them. */
+    core->attention = SPEX_UARCH_ATT_ENGINE;
+    assert_int_equal(enter(core, &block), SPEX_UARCH_ATTENTION);
+    core->attention = 0;
+    assert_int_equal(enter(core, &block), 0);
+    spex_uarch_free(model);
+}
+
+TEST_MAIN(TEST(test_presets), TEST(test_every_parameter_can_be_set), TEST(test_settings),
+          TEST(test_counter_and_clock))
