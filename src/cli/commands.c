@@ -3,6 +3,8 @@
 
 #define COMMANDS                                                                                   \
     COMMAND(dump)                                                                                  \
+    COMMAND(verify)                                                                                \
+    COMMAND(generate)                                                                              \
     COMMAND(help)
 
 #define COMMAND(name) extern const struct cli_command cli_##name;

@@ -113,7 +113,7 @@ static const struct check checks[] = {
     {BRANCH | EXCEPTION, 0, BRANCH_EXCEPTION, OP},
     {EXECUTED | NEEDS_VA, HAS(VA), VA_MISSING, RECORD},
     {EXECUTED | NEEDS_TRANSLATION | HAS(VA), HAS(TRANSLATION), TRANSLATION_MISSING, RECORD},
-    {HAS(PA) | USES_VA, HAS(VA), PA_ALONE, PA},
+    {HAS(PA) | USES_VA, HAS(VA) | NO_ACCESS, PA_ALONE, PA},
     {NO_ACCESS | HAS(VA), 0, MEMORY_BRANCH, VA},
     {NO_ACCESS | HAS(PA), 0, MEMORY_BRANCH, PA},
     {NO_ACCESS | HAS(TRANSLATION), 0, MEMORY_BRANCH, TRANSLATION},
@@ -128,8 +128,8 @@ struct state {
     bool known, ignored[RULES];
     struct check active[CHECKS];
     unsigned active_count;
-    uint16_t op_facts[3][256]; /* >> 32 */
-    uint8_t op_rules[3][256];
+    uint16_t op_facts[4][256]; /* by CLASS and payload; >> 32 */
+    uint8_t op_rules[4][256];
     uint8_t slots[256]; /* by header byte */
     struct {
         uint64_t mask;
@@ -223,7 +223,7 @@ static enum rule op_rule(const struct spex_features *f, bool known, const struct
  * D17.6.4, RMYPFF, RNHSYR; an NV2 access may lose its address, D17.6.4.2. An ISB may
  * be a direct branch that is not taken, so a plain direct branch needs no target.
  */
-static uint64_t op_facts(const struct spex_features *f, const struct spex_op_type *t)
+static uint64_t op_facts(const struct spex_features *f, bool known, const struct spex_op_type *t)
 {
     bool call = t->cr == 1 || t->cr == 2;
     const uint64_t access = NEEDS_VA | NEEDS_TRANSLATION;
@@ -238,8 +238,11 @@ static uint64_t op_facts(const struct spex_features *f, const struct spex_op_typ
                (t->cond || call ? SAME_CONTEXT : 0);
     case SPEX_SUB_OTHER:
         return KNOWN | NO_BRANCH | (t->cond ? CONDITIONAL : 0);
+    case SPEX_SUB_LDST_SIMD_FP: /* before FEAT_SPEv1p1 also SVE, whose elements may be inactive */
+        if (!known || (f->version < 2 && f->SVE))
+            return memory | (t->store ? NO_SOURCE : 0);
+        return memory | NO_PREDICATE | access | load;
     case SPEX_SUB_LDST_GP:
-    case SPEX_SUB_LDST_SIMD_FP:
         return memory | NO_PREDICATE | access | load;
     case SPEX_SUB_LDST_EXTENDED:
         return memory | NO_PREDICATE | NEEDS_VA |
@@ -250,7 +253,7 @@ static uint64_t op_facts(const struct spex_features *f, const struct spex_op_typ
         return (t->comm ? memory : KNOWN | USES_VA) | NO_PREDICATE | access |
                (t->store ? NO_SOURCE : 0);
     case SPEX_SUB_LDST_UNSPEC: /* an SME load/store where there is no better subclass */
-        return memory | (f->SME && !f->SPE_SME ? 0 : access | NO_PREDICATE);
+        return memory | (!known || (f->SME && !f->SPE_SME) ? 0 : access | NO_PREDICATE);
     case SPEX_SUB_LDST_NV2:
         return memory | NO_PREDICATE | TRANSFORMED | (t->store ? NO_SOURCE : 0);
     case SPEX_SUB_LDST_MEMSET:
@@ -320,7 +323,7 @@ static enum slot slot_of(const struct spex_packet *packet)
     case SPEX_PACKET_CONTEXT:
         return packet->index < 2 ? (enum slot)(CONTEXT1 + packet->index) : ODD;
     case SPEX_PACKET_OPERATION_TYPE:
-        return packet->index < 3 ? OP : ODD;
+        return OP;
     case SPEX_PACKET_ADDRESS:
         return packet->index < 5 ? (enum slot)packet->index : ODD;
     case SPEX_PACKET_COUNTER:
@@ -351,12 +354,12 @@ void spex_verifier_init(struct spex_verifier *verifier, const struct spex_featur
         if (h >> 5 != 1 && spex_packet_decode(bytes, sizeof bytes, &packet) == SPEX_OK)
             s->slots[h] = (uint8_t)slot_of(&packet);
     }
-    for (unsigned c = 0; c < 3; c++) {
+    for (unsigned c = 0; c < 4; c++) {
         for (unsigned p = 0; p < 256; p++) {
             struct spex_op_type type;
             spex_op_type_decode(c, p, &type);
-            s->op_rules[c][p] = (uint8_t)op_rule(f, s->known, &type);
-            s->op_facts[c][p] = (uint16_t)(op_facts(f, &type) >> 32);
+            s->op_rules[c][p] = (uint8_t)(c == 3 ? OP_CLASS : op_rule(f, s->known, &type));
+            s->op_facts[c][p] = (uint16_t)(op_facts(f, s->known, &type) >> 32);
         }
     }
     unsigned n = 0;
@@ -408,7 +411,7 @@ void spex_verifier_feed(struct spex_verifier *verifier, const uint8_t *data, siz
                         uint64_t base, bool last)
 {
     struct state *s = state_of(verifier);
-    if (base != s->base + s->position) {
+    if (s->last || base != s->base + s->position) {
         s->end = base;
         s->open = false;
         s->present = 0;
@@ -607,13 +610,6 @@ static void odd_packet(struct spex_verifier *v, const struct spex_packet *packet
         break;
     case SPEX_PACKET_CONTEXT:
         found(v, CONTEXT_INDEX, at, RECORD, index, "INDEX %" PRIu64);
-        break;
-    case SPEX_PACKET_OPERATION_TYPE:
-        found(v, OP_CLASS, at, RECORD, packet->payload & 0xff,
-              "CLASS 3 with payload 0x%" PRIx64);
-        s->present |= HAS(OP);
-        s->payload[OP] = 0xff; /* a reserved code of class 0: no facts */
-        s->at[OP] = at;
         break;
     default:
         found(v, HEADER_RESERVED, at, RECORD, 
