@@ -122,58 +122,77 @@ run_packets(bool table, const uint8_t *data, size_t size, size_t start, struct s
     return UNCLOSED;
 }
 
+enum {
+    WINDOW = SPEX_RECORD_MAX + 32,
+    CHAIN_VALID = 1 << 31, /* packets lead from here to a closing one, no repeat, none reserved */
+    CHAIN_START = 1 << 30, /* and it is a whole record */
+};
+
+struct chain {
+    uint32_t slots;  /* of the packets from here on, and the flags above */
+    uint16_t end;    /* of the closing packet */
+    uint8_t length;  /* of the packet here */
+};
+
 /*
- * Rule 5: the latest place in [low, high) from which a whole record, free of
- * repeats and reserved packets, is closed at or after close_low, ending exactly
- * at high or (before trailing padding) anywhere up to it. A place that begins
- * like the record before (first) wins. Works backwards, one step per byte.
+ * For every byte of data, what a record that began there would be. Worked out
+ * from the back, one step per byte. Records must end at end_low or behind it.
  */
-static bool find_whole(bool table, const uint8_t *data, size_t low, size_t high, size_t end_low,
-                       size_t not_here, int first, size_t *found)
+static void follow_chains(bool table, const uint8_t *data, size_t size, size_t end_low,
+                          struct chain *chain)
 {
-    enum { WINDOW = SPEX_RECORD_MAX + 32, VALID = 1 << 31 };
-    uint32_t chain[WINDOW + SPEX_PACKET_MAX + 1];
-    uint16_t chain_end[WINDOW + SPEX_PACKET_MAX + 1]; /* end of the record, from low */
-    if (high - low > WINDOW)
-        low = high - WINDOW;
-    size_t n = high - low;
-    bool any = false;
-    memset(chain + n, 0, sizeof *chain * (SPEX_PACKET_MAX + 1));
-    for (size_t i = n; i-- > 0;) {
+    memset(chain + size, 0, sizeof *chain * (SPEX_PACKET_MAX + 1));
+    for (size_t i = size; i-- > 0;) {
         struct spex_packet packet;
-        chain[i] = 0;
-        if (!fetch(table, data + low + i, n - i, &packet))
+        chain[i] = (struct chain){0};
+        if (!fetch(table, data + i, size - i, &packet))
             continue;
         uint32_t slot = slot_of(packet.type, packet.index);
         size_t next = i + spex_packet_length(&packet);
         if (slot & (SPEX_HAS_TIMESTAMP | SLOT_END)) {
-            if (low + next >= end_low) {
-                chain[i] = VALID | slot;
-                chain_end[i] = (uint16_t)next;
-            }
+            if (next >= end_low)
+                chain[i] = (struct chain){CHAIN_VALID | slot, (uint16_t)next, 0};
             continue;
         }
-        uint32_t rest = chain[next];
-        if (!(rest & VALID) || slot == SLOT_RESERVED ||
-            (rest & slot & ~(uint32_t)SPEX_HAS_OTHER) || chain_end[next] - i > SPEX_RECORD_MAX)
+        struct chain rest = chain[next];
+        if (!(rest.slots & CHAIN_VALID) || slot == SLOT_RESERVED ||
+            (rest.slots & slot & ~(uint32_t)SPEX_HAS_OTHER) || rest.end - i > SPEX_RECORD_MAX)
             continue;
-        chain[i] = rest | slot;
-        chain_end[i] = chain_end[next];
-        if (slot == SLOT_PADDING || low + i == not_here ||
-            (chain[i] & SLOTS_WHOLE) != SLOTS_WHOLE)
-            continue;
-        if (!any) {
-            *found = low + i;
-            any = true;
-        }
-        if (first < 0)
-            return true;
-        if (data[low + i] == first) {
-            *found = low + i;
+        rest.slots = (rest.slots & ~(uint32_t)CHAIN_START) | slot;
+        rest.length = (uint8_t)(next - i);
+        if (slot != SLOT_PADDING && (rest.slots & SLOTS_WHOLE) == SLOTS_WHOLE)
+            rest.slots |= CHAIN_START;
+        chain[i] = rest;
+    }
+}
+
+/*
+ * The latest whole record in [low, high) that begins before limit: one that
+ * begins with the header byte `first` if there is any. A place inside the first
+ * packet of another such record is no place of its own.
+ */
+static bool find_whole(bool table, const uint8_t *data, size_t low, size_t high, size_t end_low,
+                       size_t limit, int first, size_t *found)
+{
+    struct chain chain[WINDOW + SPEX_PACKET_MAX + 1];
+    if (high - low > WINDOW)
+        low = high - WINDOW;
+    data += low;
+    follow_chains(table, data, high - low, end_low - low, chain);
+    for (int any = first < 0; any < 2; any++) {
+        for (size_t i = limit - low; i-- > 0;) {
+            if (!(chain[i].slots & CHAIN_START) || (!any && data[i] != first))
+                continue;
+            size_t best = i;
+            for (size_t j = i; j-- > 0 && i - j < SPEX_PACKET_MAX;)
+                if ((chain[j].slots & CHAIN_START) && (any || data[j] == first) &&
+                    j + chain[j].length > i)
+                    best = j;
+            *found = low + best;
             return true;
         }
     }
-    return any;
+    return false;
 }
 
 static enum spex_status give_up(struct spex_record_reader *reader, enum spex_status status,
@@ -189,26 +208,46 @@ static enum spex_status give_up(struct spex_record_reader *reader, enum spex_sta
     return status;
 }
 
-/* A record ended in some suspicious way: is there a better reading of its bytes? */
+/* Whole, nothing twice, nothing reserved: no reason to doubt it. */
+static inline bool is_clean(const struct run *run)
+{
+    return !run->repeated && (run->seen & SLOTS_WHOLE) == SLOTS_WHOLE &&
+           (run->seen & SLOT_RESERVED) != SLOT_RESERVED;
+}
+
+/*
+ * A record that is not whole, repeats a packet, has a reserved one or no end:
+ * is there a better reading of its bytes? SPEX_OK if not and it stands as it is.
+ */
 static enum spex_status resynchronize(bool table, struct spex_record_reader *reader, size_t start,
                                       const struct run *run, enum outcome outcome,
                                       struct spex_damage *damage)
 {
-    struct reader_state *state = reader_state(reader);
-    size_t found, high = run->next, end_low = run->next;
+    const struct reader_state *state = reader_state(reader);
+    const uint8_t *data = reader->data;
+    size_t found, high = run->next, end_low = run->next, limit = run->next;
     if (outcome == UNCLOSED) {
-        /* The record may end before trailing padding, or a Timestamp's own zero bytes. */
-        for (end_low = reader->size; end_low > start && !reader->data[end_low - 1]; end_low--)
+        /* A record may end before trailing padding, or in a Timestamp's own zero bytes. */
+        for (end_low = reader->size; end_low > start && !data[end_low - 1]; end_low--)
             ;
-        high = reader->size - end_low > 8 ? end_low + 8 : reader->size;
+        limit = high = reader->size - end_low > 8 ? end_low + 8 : reader->size;
     }
-    if (find_whole(table, reader->data, state->floor, high, end_low, start, state->first, &found)) {
-        if (found > start)
-            return give_up(reader, SPEX_INVALID, start, found, found,
-                           "no closing packet before the next record", damage);
+    bool better = find_whole(table, data, state->floor, high, end_low, limit, state->first, &found);
+    if (!better && outcome == CLOSED) {
+        /* The closing packet may be bytes of a record that ends later. */
+        struct spex_record ignored;
+        struct run after;
+        if (run_packets(table, data, reader->size, run->next, &ignored, &after) == CLOSED &&
+            !is_clean(&after))
+            better = find_whole(table, data, state->floor, after.next, after.next, limit,
+                                state->first, &found);
+    }
+    if (better && found > start)
+        return give_up(reader, SPEX_INVALID, start, found, found,
+                       "damaged record: a whole one begins behind it", damage);
+    if (better)
         return give_up(reader, SPEX_INVALID, state->close, found, found,
-                       "the next record begins inside this closing packet", damage);
-    }
+                       "damaged closing packet: a whole record begins inside it", damage);
     if (outcome == UNCLOSED)
         return give_up(reader, SPEX_TRUNCATED, start, run->cut ? reader->size : run->end,
                        reader->size,
@@ -242,8 +281,7 @@ next_record(bool table, struct spex_record_reader *reader, struct spex_record *r
     if (outcome == CLOSED && run.close == start)
         return give_up(reader, SPEX_INVALID, start, run.end, run.end,
                        "a closing packet without a record", damage);
-    bool clean = outcome == CLOSED && !run.repeated && (run.seen & SPEX_HAS_PC) &&
-                 (run.seen & SLOT_RESERVED) != SLOT_RESERVED;
+    bool clean = outcome == CLOSED && is_clean(&run);
     if (!clean) {
         enum spex_status status = resynchronize(table, reader, start, &run, outcome, damage);
         if (status != SPEX_OK)
@@ -253,9 +291,11 @@ next_record(bool table, struct spex_record_reader *reader, struct spex_record *r
     r.present = (uint16_t)run.seen;
     *record = r;
     reader->position = run.end;
-    state->first = reader->data[start];
-    state->close = run.close;
-    state->floor = run.seen & SLOT_END ? run.end : run.close + 1;
+    if (clean) {
+        state->first = reader->data[start];
+        state->close = run.close;
+        state->floor = run.seen & SLOT_END ? run.end : run.close + 1;
+    }
     return SPEX_OK;
 }
 

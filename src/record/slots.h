@@ -47,6 +47,6 @@ static inline uint32_t slot_of(unsigned type, unsigned index)
 }
 
 /* In every record (D17.6): what a record found by resynchronization must have. */
-enum { SLOTS_WHOLE = SPEX_HAS_PC | SPEX_HAS_OP | SPEX_HAS_EVENTS };
+enum { SLOTS_WHOLE = SPEX_HAS_PC | SPEX_HAS_OP | SPEX_HAS_EVENTS | SPEX_HAS_TOTAL };
 
 #endif
