@@ -413,11 +413,17 @@ const char *spex_perf_type_name(uint32_t type);
 
 /* ---- the arm_spe PMU's event terms (linux-perf.md section 4) ---- */
 
+/* What an event string asks for. */
+struct spex_perf_terms {
+    uint64_t config[5];
+    uint64_t period;                   /* period=N; 0: not said */
+    bool exclude_user, exclude_kernel; /* modifiers k and u behind the last slash */
+};
 /*
- * "arm_spe_0/ts_enable=1,event_filter=0x2/" or the terms alone to config words. Unknown
- * terms and values that do not fit fail with a text that names them.
+ * "arm_spe_0/ts_enable=1,event_filter=0x2/u", "arm_spe//", or the terms alone. A term without
+ * a value means 1. Unknown terms and values that do not fit fail with a text that names them.
  */
-enum spex_status spex_perf_terms_parse(const char *text, uint64_t config[5],
+enum spex_status spex_perf_terms_parse(const char *text, struct spex_perf_terms *terms,
                                        struct spex_error *error);
 /* Terms that are not zero, "ts_enable=1,jitter=1". Returns the length, like snprintf. */
 size_t spex_perf_terms_text(const uint64_t config[5], char *text, size_t capacity);

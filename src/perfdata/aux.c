@@ -1,0 +1,444 @@
+/*
+ * AUX data: which AUXTRACE chunks make up a queue, and walking one.
+ *
+ * Two chunks are contiguous if the second's AUX offset is where the first
+ * ends, and no AUX record tells of lost data there. perf fills chunks up to
+ * whole words with zeros and counts these in the size but not in the offset of
+ * the next chunk, so up to seven bytes of overlap are that filling.
+ */
+#include "file.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/* ---- collecting ---- */
+
+static size_t hash_queue(const struct spex_perf_queue *queue)
+{
+    uint64_t hash = (uint64_t)(uint32_t)queue->cpu * UINT64_C(0x9e3779b97f4a7c15) ^
+                    (uint64_t)(uint32_t)queue->tid * UINT64_C(0xc2b2ae3d27d4eb4f) ^
+                    queue->idx * UINT64_C(0x165667b19e3779f9);
+    return (size_t)(hash ^ hash >> 32);
+}
+
+/* Open addressing; slots hold the queue's number plus one. */
+static bool grow_slots(struct spex_perfdata *file)
+{
+    size_t count = file->queue_slot_count ? 2 * file->queue_slot_count : 64;
+    uint32_t *slots = calloc(count, sizeof *slots);
+    if (!slots)
+        return false;
+    for (size_t i = 0; i < file->queues.count; i++) {
+        size_t slot = hash_queue(&file->queues.items[i].queue) & (count - 1);
+        while (slots[slot])
+            slot = (slot + 1) & (count - 1);
+        slots[slot] = (uint32_t)i + 1;
+    }
+    free(file->queue_slots);
+    file->queue_slots = slots;
+    file->queue_slot_count = count;
+    return true;
+}
+
+static struct queue *find_queue(struct spex_perfdata *file, const struct spex_perf_queue *key)
+{
+    if (2 * file->queues.count >= file->queue_slot_count && !grow_slots(file))
+        return NULL;
+    size_t mask = file->queue_slot_count - 1, slot = hash_queue(key) & mask;
+    for (; file->queue_slots[slot]; slot = (slot + 1) & mask) {
+        struct queue *queue = &file->queues.items[file->queue_slots[slot] - 1];
+        if (queue->queue.cpu == key->cpu && queue->queue.tid == key->tid &&
+            queue->queue.idx == key->idx)
+            return queue;
+    }
+    struct queue *queue = vec_push(&file->queues);
+    if (!queue)
+        return NULL;
+    memset(queue, 0, sizeof *queue);
+    queue->queue = *key;
+    file->queue_slots[slot] = (uint32_t)file->queues.count;
+    return queue;
+}
+
+void aux_chunk(struct spex_perfdata *file, const struct raw *raw,
+               const struct spex_perf_event *event)
+{
+    if (!raw->payload_size)
+        return;
+    struct spex_perf_queue key = {
+        .cpu = event->u.auxtrace.cpu,
+        .tid = event->u.auxtrace.tid,
+        .idx = event->u.auxtrace.idx,
+    };
+    struct queue *queue = find_queue(file, &key);
+    struct chunk *chunk = queue ? vec_push(&queue->chunks) : NULL;
+    if (!chunk) {
+        file->failed = true;
+        return;
+    }
+    *chunk = (struct chunk){
+        .file_offset = (uint64_t)(raw->payload - file->data),
+        .offset = event->u.auxtrace.offset,
+        .size = raw->payload_size,
+        .reference = event->u.auxtrace.reference,
+    };
+    queue->queue.bytes += chunk->size;
+    queue->queue.chunks++;
+    file->info.aux_bytes += chunk->size;
+    file->info.aux_chunks++;
+}
+
+static const struct id_entry *placed_id(const struct spex_perfdata *file, uint64_t id)
+{
+    for (size_t low = 0, high = file->ids_sorted ? file->ids.count : 0; low < high;) {
+        size_t middle = low + (high - low) / 2;
+        const struct id_entry *entry = &file->ids.items[middle];
+        if (entry->id == id)
+            return entry->placed ? entry : NULL;
+        if (entry->id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+void aux_record(struct spex_perfdata *file, const struct spex_perf_event *event)
+{
+    uint32_t flags = event->u.aux.flags;
+    if (flags & SPEX_PERF_AUX_TRUNCATED)
+        file->info.truncated++;
+    if (flags & SPEX_PERF_AUX_COLLISION)
+        file->info.collisions++;
+    if (flags & SPEX_PERF_AUX_OVERWRITE)
+        file->info.snapshot = true;
+    if (!(flags & (SPEX_PERF_AUX_TRUNCATED | SPEX_PERF_AUX_PARTIAL)))
+        return;
+    struct gap *gap = vec_push(&file->gaps);
+    if (!gap) {
+        file->failed = true;
+        return;
+    }
+    *gap = (struct gap){
+        .offset = event->u.aux.offset + event->u.aux.size,
+        .cpu = event->cpu,
+        .tid = event->tid,
+        .flags = flags,
+    };
+    const struct id_entry *id = event->id ? placed_id(file, event->id) : NULL;
+    if (id) {
+        gap->cpu = id->cpu;
+        gap->tid = id->tid;
+    }
+}
+
+static int compare_gap(const void *a, const void *b)
+{
+    const struct gap *x = a, *y = b;
+    if (x->owner != y->owner)
+        return x->owner < y->owner ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* Gaps are told by CPU if the queues are per CPU, else by thread. */
+static void sort_gaps(struct spex_perfdata *file)
+{
+    for (size_t i = 0; i < file->gaps.count; i++) {
+        struct gap *gap = &file->gaps.items[i];
+        gap->owner = file->info.per_cpu ? gap->cpu : gap->tid;
+    }
+    if (file->gaps.count)
+        qsort(file->gaps.items, file->gaps.count, sizeof *file->gaps.items, compare_gap);
+}
+
+/* The owner's first gap at or behind an AUX offset, or NULL. */
+static const struct gap *search_gap(const struct spex_perfdata *file, int32_t owner,
+                                    uint64_t offset)
+{
+    struct gap key = {.owner = owner, .offset = offset};
+    size_t low = 0, high = file->gaps.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare_gap(&file->gaps.items[middle], &key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < file->gaps.count && file->gaps.items[low].owner == owner
+               ? &file->gaps.items[low]
+               : NULL;
+}
+
+/*
+ * The same for a queue. An AUX record that names neither CPU nor thread may be
+ * about any queue; taking it for all costs at most an item that straddles there.
+ */
+static const struct gap *next_gap(const struct spex_perfdata *file, const struct queue *queue,
+                                  uint64_t offset)
+{
+    int32_t owner = file->info.per_cpu ? queue->queue.cpu : queue->queue.tid;
+    const struct gap *own = owner >= 0 ? search_gap(file, owner, offset) : NULL;
+    const struct gap *any = search_gap(file, -1, offset);
+    return !own || (any && any->offset < own->offset) ? any : own;
+}
+
+/* How many bytes at the end of a chunk are perf's filling, going by the next one. */
+static uint64_t filling(const struct spex_perfdata *file, const struct chunk *chunk,
+                        const struct chunk *next)
+{
+    uint64_t over = chunk->offset + chunk->size - next->offset;
+    if (over == 0 || over > 7 || over > chunk->size)
+        return 0;
+    const uint8_t *end = file->data + chunk->file_offset + chunk->size;
+    for (uint64_t i = 1; i <= over; i++)
+        if (end[-(ptrdiff_t)i])
+            return 0;
+    return over;
+}
+
+void aux_build(struct spex_perfdata *file)
+{
+    for (size_t i = 0; i < file->queues.count; i++) {
+        struct queue *queue = &file->queues.items[i];
+        for (size_t j = 0; j + 1 < queue->chunks.count; j++) {
+            struct chunk *chunk = &queue->chunks.items[j];
+            const struct chunk *next = chunk + 1;
+            uint64_t over = filling(file, chunk, next);
+            chunk->size -= over;
+            queue->queue.bytes -= over;
+            file->info.aux_bytes -= over;
+            if (next->offset < chunk->offset + chunk->size && !file->info.snapshot)
+                problem(file, SPEX_INVALID, next->file_offset,
+                        "AUXTRACE data at offset 0x%llx of CPU %d, thread %d overlaps earlier "
+                        "data; read as it is",
+                        (unsigned long long)next->offset, queue->queue.cpu, queue->queue.tid);
+        }
+        if (queue->queue.cpu >= 0)
+            file->info.per_cpu = true;
+    }
+    sort_gaps(file);
+}
+
+void aux_fini(struct spex_perfdata *file)
+{
+    for (size_t i = 0; i < file->queues.count; i++)
+        vec_free(&file->queues.items[i].chunks);
+    vec_free(&file->queues);
+    vec_free(&file->gaps);
+    free(file->queue_slots);
+}
+
+size_t spex_perfdata_queue_count(const struct spex_perfdata *file)
+{
+    return file->queues.count;
+}
+
+const struct spex_perf_queue *spex_perfdata_queue(const struct spex_perfdata *file,
+                                                  size_t index)
+{
+    return index < file->queues.count ? &file->queues.items[index].queue : NULL;
+}
+
+/* ---- walking ---- */
+
+enum {
+    SPAN_MAX = 1 << 20, /* a larger piece is cut, so that pages can be given back */
+    BRIDGE_MIN = 4096,  /* bytes put behind a kept tail at first */
+};
+
+struct spex_aux_cursor {
+    const struct spex_perfdata *file;
+    const struct queue *queue;
+    size_t chunk;      /* the current one */
+    uint64_t position; /* in it: where the next direct span begins */
+    uint64_t before;   /* bytes of this queue in earlier chunks */
+    uint64_t dropped;  /* pages of the chunk below this were given back */
+    size_t kept;       /* asked for by spex_aux_keep after the last span */
+    size_t tail;       /* bytes of earlier chunks at the start of joined */
+    uint64_t tail_file_offset;
+    size_t bridge;     /* bytes of this chunk put behind the tail in the last span; 0: direct */
+    size_t bridge_try; /* how many to put there next */
+    size_t span;       /* size of the last span */
+    uint64_t stop;     /* where the last span ended, in the chunk */
+    bool last;         /* the last span was the end of a contiguous run */
+    bool started, broken; /* broken: the next span does not follow the previous one */
+    uint8_t joined[2 * SPEX_AUX_KEEP_MAX];
+};
+
+enum spex_status spex_aux_open(struct spex_perfdata *file, size_t queue,
+                               struct spex_aux_cursor **result)
+{
+    if (queue >= file->queues.count)
+        return SPEX_RANGE;
+    struct spex_aux_cursor *cursor = malloc(sizeof *cursor);
+    if (!cursor)
+        return SPEX_NO_MEMORY;
+    memset(cursor, 0, offsetof(struct spex_aux_cursor, joined));
+    cursor->file = file;
+    cursor->queue = &file->queues.items[queue];
+    cursor->broken = true;
+    *result = cursor;
+    return SPEX_OK;
+}
+
+void spex_aux_close(struct spex_aux_cursor *cursor)
+{
+    free(cursor);
+}
+
+void spex_aux_keep(struct spex_aux_cursor *cursor, size_t rest)
+{
+    if (rest > cursor->span)
+        rest = cursor->span;
+    cursor->kept = rest;
+}
+
+/* Gives back pages of the current chunk that lie before position. */
+static void give_back(struct spex_aux_cursor *cursor, uint64_t position)
+{
+    enum { STEP = 4 << 20 };
+    const struct spex_perfdata *file = cursor->file;
+    const struct chunk *chunk = &cursor->queue->chunks.items[cursor->chunk];
+    bool whole = position == chunk->size;
+    if (!file->mapped || (!whole && position - cursor->dropped < STEP))
+        return;
+    uint64_t from = (chunk->file_offset + cursor->dropped) & ~UINT64_C(4095);
+    uint64_t to = (chunk->file_offset + position) & ~UINT64_C(4095);
+    if (to > from)
+        madvise((void *)(uintptr_t)(file->data + from), to - from, MADV_DONTNEED);
+    cursor->dropped = position;
+}
+
+/*
+ * Where the contiguous run that holds position (of the current chunk) ends in
+ * this chunk, and whether it goes on in the next. flags: of the gap, if any.
+ */
+static uint64_t run_end(const struct spex_aux_cursor *cursor, bool *goes_on, uint32_t *flags)
+{
+    const struct queue *queue = cursor->queue;
+    const struct chunk *chunk = &queue->chunks.items[cursor->chunk];
+    const struct gap *gap = next_gap(cursor->file, queue, chunk->offset + cursor->position + 1);
+    *flags = 0;
+    *goes_on = false;
+    if (gap && gap->offset - chunk->offset <= chunk->size) {
+        *flags = gap->flags;
+        return gap->offset - chunk->offset;
+    }
+    if (cursor->chunk + 1 < queue->chunks.count)
+        *goes_on = chunk[1].offset == chunk->offset + chunk->size;
+    return chunk->size;
+}
+
+/* Puts the kept bytes where the next span will begin. */
+static void apply_keep(struct spex_aux_cursor *cursor)
+{
+    const struct chunk *chunk = &cursor->queue->chunks.items[cursor->chunk];
+    size_t kept = cursor->kept;
+    cursor->kept = 0;
+    if (cursor->bridge) {
+        size_t fresh = cursor->bridge;
+        cursor->bridge = 0;
+        if (kept <= fresh) {
+            cursor->tail = 0; /* from here on the chunk itself will do */
+            cursor->position = cursor->stop - kept;
+            return;
+        }
+        bool exhausted = cursor->stop == chunk->size;
+        size_t old = kept - fresh; /* still needed of the tail */
+        if (exhausted || fresh >= SPEX_AUX_KEEP_MAX) {
+            /* Tiny chunks, or an item without end: what can be kept moves on. */
+            size_t most = kept < SPEX_AUX_KEEP_MAX ? kept : SPEX_AUX_KEEP_MAX;
+            cursor->tail_file_offset += cursor->tail + fresh - most;
+            memmove(cursor->joined, cursor->joined + cursor->tail + fresh - most, most);
+            cursor->tail = most;
+            cursor->position = cursor->stop;
+            cursor->bridge_try = BRIDGE_MIN;
+        } else {
+            cursor->tail_file_offset += cursor->tail - old;
+            memmove(cursor->joined, cursor->joined + cursor->tail - old, old);
+            cursor->tail = old;
+            cursor->bridge_try = 2 * fresh;
+            if (cursor->bridge_try < BRIDGE_MIN)
+                cursor->bridge_try = BRIDGE_MIN;
+            if (cursor->bridge_try > SPEX_AUX_KEEP_MAX)
+                cursor->bridge_try = SPEX_AUX_KEEP_MAX;
+        }
+        return;
+    }
+    cursor->position = cursor->stop;
+    if (!kept)
+        return;
+    if (kept > SPEX_AUX_KEEP_MAX)
+        kept = SPEX_AUX_KEEP_MAX;
+    if (cursor->stop < chunk->size) {
+        cursor->position -= kept; /* the same chunk goes on: nothing to copy */
+        return;
+    }
+    memcpy(cursor->joined, cursor->file->data + chunk->file_offset + cursor->stop - kept, kept);
+    cursor->tail = kept;
+    cursor->tail_file_offset = chunk->file_offset + cursor->stop - kept;
+    cursor->bridge_try = BRIDGE_MIN;
+}
+
+enum spex_status spex_aux_next(struct spex_aux_cursor *cursor, struct spex_aux_span *span)
+{
+    const struct queue *queue = cursor->queue;
+    bool goes_on;
+    uint32_t flags;
+
+    if (cursor->started) {
+        if (cursor->last) {
+            /* Nothing may be kept across the end of a run. */
+            cursor->kept = 0;
+            cursor->tail = cursor->bridge = 0;
+            cursor->position = cursor->stop;
+            cursor->broken = true;
+        } else {
+            apply_keep(cursor);
+            cursor->broken = false;
+        }
+    }
+    cursor->started = true;
+    while (cursor->chunk < queue->chunks.count &&
+           cursor->position == queue->chunks.items[cursor->chunk].size) {
+        give_back(cursor, cursor->position);
+        cursor->before += cursor->position;
+        cursor->position = cursor->dropped = 0;
+        cursor->chunk++;
+    }
+    if (cursor->chunk >= queue->chunks.count)
+        return SPEX_END;
+    const struct chunk *chunk = &queue->chunks.items[cursor->chunk];
+    uint64_t end = run_end(cursor, &goes_on, &flags);
+    const uint8_t *data = cursor->file->data + chunk->file_offset;
+
+    *span = (struct spex_aux_span){.reference = chunk->reference};
+    if (cursor->tail) {
+        size_t fresh = cursor->bridge_try;
+        if (fresh > end - cursor->position)
+            fresh = (size_t)(end - cursor->position);
+        memcpy(cursor->joined + cursor->tail, data + cursor->position, fresh);
+        cursor->bridge = fresh;
+        cursor->stop = cursor->position + fresh;
+        span->data = cursor->joined;
+        span->size = cursor->tail + fresh;
+        span->file_offset = cursor->tail_file_offset;
+    } else {
+        uint64_t size = end - cursor->position;
+        give_back(cursor, cursor->position);
+        if (size > SPAN_MAX)
+            size = SPAN_MAX;
+        cursor->bridge = 0;
+        cursor->stop = cursor->position + size;
+        span->data = data + cursor->position;
+        span->size = (size_t)size;
+        span->file_offset = chunk->file_offset + cursor->position;
+    }
+    span->offset = chunk->offset + cursor->position - cursor->tail;
+    span->position = cursor->before + cursor->position - cursor->tail;
+    span->contiguous = !cursor->broken;
+    cursor->last = span->last = cursor->stop == end && !goes_on;
+    span->flags = span->last ? flags : 0;
+    cursor->span = span->size;
+    return SPEX_OK;
+}

@@ -1,0 +1,285 @@
+/* What the parts of the reader share. See include/spex/perfdata.h for the shape of it. */
+#ifndef PERFDATA_FILE_H
+#define PERFDATA_FILE_H
+
+#include <spex/perfdata.h>
+
+#include "base/bits.h"
+
+enum {
+    HEADER_SIZE = 8, /* type u32, misc u16, size u16 */
+    RECORD_MAX = 65535,
+    FILE_HEADER_SIZE = 104,
+    PIPE_HEADER_SIZE = 16,
+    FEATURE_BITS = 256,
+};
+
+enum feature {
+    FEATURE_TRACING_DATA = 1,
+    FEATURE_BUILD_ID = 2,
+    FEATURE_HOSTNAME = 3,
+    FEATURE_OSRELEASE = 4,
+    FEATURE_VERSION = 5,
+    FEATURE_ARCH = 6,
+    FEATURE_NRCPUS = 7,
+    FEATURE_CPUDESC = 8,
+    FEATURE_CPUID = 9,
+    FEATURE_TOTAL_MEM = 10,
+    FEATURE_CMDLINE = 11,
+    FEATURE_EVENT_DESC = 12,
+    FEATURE_NUMA_TOPOLOGY = 14,
+    FEATURE_AUXTRACE = 18,
+    FEATURE_SAMPLE_TIME = 21,
+    FEATURE_COMPRESSED = 27,
+};
+
+/* ---- growing arrays: VEC(type) name; vec_push returns NULL when out of memory ---- */
+
+#define VEC(type)                                                                              \
+    struct {                                                                                   \
+        type *items;                                                                           \
+        size_t count, capacity;                                                                \
+    }
+bool vec_grow(void **items, size_t *capacity, size_t need, size_t size);
+#define vec_push(vec)                                                                          \
+    (vec_grow((void **)&(vec)->items, &(vec)->capacity, (vec)->count + 1,                      \
+              sizeof *(vec)->items)                                                            \
+         ? &(vec)->items[(vec)->count++]                                                       \
+         : NULL)
+#define vec_free(vec) free((vec)->items)
+
+/* ---- strings live in blocks until the handle is closed; equal ones once ---- */
+
+struct strings {
+    VEC(char *) blocks;
+    size_t room; /* left in the newest block */
+    const char **table;
+    size_t slots, used;
+};
+/* NULL when out of memory. */
+const char *strings_add(struct strings *strings, const char *text, size_t length);
+void strings_fini(struct strings *strings);
+
+/* ---- walking the records of the data section ---- */
+
+struct raw { /* one record */
+    uint32_t type;
+    uint16_t misc;
+    uint32_t size;
+    uint64_t offset;        /* in the file */
+    const uint8_t *bytes;   /* header included */
+    const uint8_t *payload; /* AUXTRACE: what follows the record */
+    uint64_t payload_size;
+    bool inflated; /* came out of a COMPRESSED record */
+};
+
+struct inflater;
+
+struct walk {
+    struct spex_perfdata *file;
+    uint64_t position, end;
+    uint64_t last;    /* offset of the last good record: searches keep its alignment */
+    uint64_t dropped; /* pages below this were given back */
+    bool report;      /* tell problems: in the first pass only */
+    bool inflating;   /* records come out of the inflater's buffer */
+    size_t index;     /* next entry of the AUXTRACE index */
+    struct inflater *inflater;
+};
+void walk_init(struct walk *walk, struct spex_perfdata *file, bool report);
+void walk_fini(struct walk *walk);
+bool walk_next(struct walk *walk, struct raw *raw);
+
+/* Output of COMPRESSED records; keeps a cut record for the next one. */
+struct inflater *inflater_new(void);
+void inflater_free(struct inflater *inflater);
+/* Starts on the bytes of one COMPRESSED record, which stay in place until it is used up. */
+void inflater_feed(struct inflater *inflater, const uint8_t *data, size_t size, uint64_t limit);
+/*
+ * SPEX_OK: the next record's bytes; SPEX_END: feed more; SPEX_INVALID: the compressed data is
+ * damaged; SPEX_RANGE: it grows beyond the limit.
+ */
+enum spex_status inflater_next(struct inflater *inflater, bool big_endian,
+                               const uint8_t **bytes);
+/* Bytes of a cut record that wait for more. */
+size_t inflater_rest(const struct inflater *inflater);
+
+/* ---- state tables ---- */
+
+enum task_kind { TASK_COMM, TASK_EXEC, TASK_FORK, TASK_MAP };
+
+struct task_event { /* what happened, in file order */
+    uint64_t time;
+    const char *comm; /* COMM, EXEC */
+    uint32_t seq;
+    int32_t tid, pid, ptid, ppid;
+    uint32_t map; /* MAP: index into maps */
+    uint8_t kind; /* enum task_kind */
+};
+
+struct switch_event {
+    uint64_t time;
+    uint32_t seq;
+    int32_t cpu, pid, tid; /* tid -1: unknown from here on */
+};
+
+struct thread_entry {
+    uint64_t time;
+    uint32_t seq;
+    int32_t tid, pid;
+    const char *comm; /* NULL unknown */
+};
+
+/* The mappings of a process between two execs. */
+struct epoch {
+    uint64_t time;
+    uint32_t seq;
+    int32_t pid;
+    uint32_t parent; /* epoch it was forked from, or NO_EPOCH */
+    uint64_t parent_time;
+    uint32_t *maps; /* indexes into maps, in order of time */
+    uint32_t count;
+    size_t capacity;
+    uint64_t *bounds; /* sorted addresses; NULL: few maps, searched one by one */
+    uint32_t bound_count;
+    uint32_t *starts;  /* tree: where each node's entries end */
+    uint32_t *entries; /* positions in maps */
+};
+#define NO_EPOCH UINT32_MAX
+
+struct state {
+    VEC(struct task_event) tasks;
+    VEC(struct switch_event) switches; /* sorted by cpu, time once built */
+    VEC(struct thread_entry) threads;  /* sorted by tid, time */
+    VEC(struct epoch) epochs;          /* sorted by pid, time */
+};
+
+/* ---- AUX ---- */
+
+struct chunk { /* the data of one AUXTRACE record */
+    uint64_t file_offset, offset, size;
+    uint64_t reference;
+};
+
+struct gap { /* data was lost behind this offset of a queue */
+    uint64_t offset;
+    int32_t cpu, tid; /* -1: unknown */
+    int32_t owner;    /* of these, what the queues go by */
+    uint32_t flags;
+};
+
+struct id_entry { /* sample id -> event, and where it ran */
+    uint64_t id;
+    uint32_t attr;
+    int32_t cpu, tid;
+    bool placed; /* cpu and tid are known from ID_INDEX */
+};
+
+struct queue {
+    struct spex_perf_queue queue;
+    VEC(struct chunk) chunks; /* in file order */
+};
+
+/* ---- the handle ---- */
+
+struct build_id {
+    const char *filename;
+    uint8_t bytes[20];
+    uint8_t size;
+};
+
+struct index_entry {
+    uint64_t offset, size;
+};
+
+struct spex_perfdata {
+    const uint8_t *data;
+    uint64_t size;
+    bool mapped; /* data is our mapping: pages may be given back */
+    bool swap;   /* byte order differs from the host's */
+    bool failed; /* out of memory once: tables are incomplete */
+    struct spex_perf_info info;
+    char *path;
+    struct strings strings;
+    VEC(struct spex_perf_attr) attrs;
+    VEC(struct id_entry) ids; /* sorted by id once scanned */
+    bool ids_sorted;
+    bool header_attrs; /* events stand in the header; HEADER_ATTR records repeat them */
+    VEC(struct spex_perf_problem) problems;
+    VEC(const char *) problem_kinds; /* format strings, parallel to problems */
+    VEC(struct spex_perf_node) nodes;
+    VEC(struct spex_perf_cpu) cpus;
+    VEC(const char *) cmdline;
+    VEC(struct build_id) build_ids; /* sorted by name once scanned */
+    VEC(struct index_entry) index;  /* AUXTRACE index, sorted by offset */
+    struct {
+        uint64_t offset, size; /* in the file; offset 0: absent */
+    } features[FEATURE_BITS];
+    uint64_t inflate_limit;
+    uint64_t midr;
+    VEC(struct spex_perf_map) maps;
+    struct state state;
+    VEC(struct gap) gaps; /* sorted by owner and offset once scanned */
+    VEC(struct queue) queues;
+    uint32_t *queue_slots;
+    size_t queue_slot_count;
+    struct walk walk;                     /* of spex_perfdata_next */
+    uint64_t scratch[RECORD_MAX / 8 + 2]; /* a record that had to be copied */
+};
+
+static inline uint16_t get16(const struct spex_perfdata *file, const void *p)
+{
+    uint16_t v;
+    memcpy(&v, p, sizeof v);
+    return file->swap ? __builtin_bswap16(v) : v;
+}
+
+static inline uint32_t get32(const struct spex_perfdata *file, const void *p)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return file->swap ? __builtin_bswap32(v) : v;
+}
+
+static inline uint64_t get64(const struct spex_perfdata *file, const void *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return file->swap ? __builtin_bswap64(v) : v;
+}
+
+/* Adds to the problem of this kind (told apart by format), or makes a new one. */
+void problem(struct spex_perfdata *file, enum spex_status status, uint64_t offset,
+             const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* ---- event.c ---- */
+
+/* Room must hold what has to be swapped: RECORD_MAX + 8 bytes, aligned. */
+bool event_parse(struct spex_perfdata *file, const struct raw *raw, uint64_t *room,
+                 struct spex_perf_event *event);
+/* The struct perf_event_attr at bytes (size available); its event's ids are not touched. */
+bool attr_parse(struct spex_perfdata *file, const uint8_t *bytes, size_t size,
+                struct spex_perf_attr *attr);
+
+/* ---- features.c ---- */
+
+void features_read(struct spex_perfdata *file); /* sections behind the data */
+void feature_record(struct spex_perfdata *file, const struct raw *raw); /* FEATURE */
+void features_finish(struct spex_perfdata *file);
+void build_id_record(struct spex_perfdata *file, const uint8_t *bytes, size_t size,
+                     uint16_t misc);
+
+/* ---- aux.c ---- */
+
+void aux_chunk(struct spex_perfdata *file, const struct raw *raw,
+               const struct spex_perf_event *event);
+void aux_record(struct spex_perfdata *file, const struct spex_perf_event *event);
+void aux_build(struct spex_perfdata *file);
+void aux_fini(struct spex_perfdata *file);
+
+/* ---- state.c ---- */
+
+void state_event(struct spex_perfdata *file, const struct spex_perf_event *event);
+bool state_build(struct spex_perfdata *file);
+void state_fini(struct spex_perfdata *file);
+
+#endif

@@ -1,0 +1,750 @@
+/* Opening a file: header, attributes, features, and one scan over its records. */
+#include "file.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ATTRS_MAX = 4096 };
+
+bool spex_perfdata_is(const void *data, size_t size)
+{
+    static const char *const magics[] = {"PERFILE2", "2ELIFREP", "PERFFILE", "ELIFFREP"};
+    for (size_t i = 0; size >= SPEX_PERFDATA_MAGIC_SIZE && i < 4; i++)
+        if (!memcmp(data, magics[i], SPEX_PERFDATA_MAGIC_SIZE))
+            return true;
+    return false;
+}
+
+/* ---- events ---- */
+
+static void add_id(struct spex_perfdata *file, uint64_t id, size_t attr)
+{
+    struct id_entry *entry = vec_push(&file->ids);
+    if (!entry) {
+        file->failed = true;
+        return;
+    }
+    *entry = (struct id_entry){.id = id, .attr = (uint32_t)attr, .cpu = -1, .tid = -1};
+    file->ids_sorted = false;
+}
+
+/* Adds an event with the ids stored (in file order) at ids. */
+static void add_attr(struct spex_perfdata *file, const struct spex_perf_attr *parsed,
+                     const uint8_t *ids, size_t count, uint64_t offset)
+{
+    if (file->attrs.count >= ATTRS_MAX) {
+        problem(file, SPEX_INVALID, offset, "more than %u events; the rest is ignored",
+                ATTRS_MAX);
+        return;
+    }
+    struct spex_perf_attr *attr = vec_push(&file->attrs);
+    if (!attr) {
+        file->failed = true;
+        return;
+    }
+    *attr = *parsed;
+    uint64_t *copy = count ? malloc(count * sizeof *copy) : NULL;
+    if (count && !copy) {
+        file->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        copy[i] = get64(file, ids + 8 * i);
+        add_id(file, copy[i], file->attrs.count - 1);
+    }
+    attr->ids = copy;
+    attr->id_count = count;
+}
+
+/* The attrs section: attributes of attr_size bytes, each with the place of its ids at its end.
+ */
+static void read_attrs(struct spex_perfdata *file, uint64_t offset, uint64_t size)
+{
+    uint64_t each = file->info.attr_size;
+    if (offset > file->size || size > file->size - offset) {
+        problem(file, SPEX_TRUNCATED, 24,
+                "the attributes (offset 0x%llx, size 0x%llx) lie outside the file",
+                (unsigned long long)offset, (unsigned long long)size);
+        if (offset > file->size)
+            return;
+        size = file->size - offset;
+    }
+    if (each < 64 + 16 || each > 4096) {
+        problem(file, SPEX_INVALID, 16,
+                "attributes of %llu bytes; taken for 128 and the place of their ids",
+                (unsigned long long)each);
+        each = 128 + 16;
+    }
+    for (; size >= each; size -= each, offset += each) {
+        struct spex_perf_attr attr;
+        const uint8_t *bytes = file->data + offset;
+        uint64_t ids = get64(file, bytes + each - 16), ids_size = get64(file, bytes + each - 8);
+        attr_parse(file, bytes, each - 16, &attr);
+        if (ids > file->size || ids_size > file->size - ids) {
+            problem(file, SPEX_INVALID, offset + each - 16,
+                    "the ids of an event (offset 0x%llx, size 0x%llx) lie outside the file",
+                    (unsigned long long)ids, (unsigned long long)ids_size);
+            ids = ids_size = 0;
+        }
+        add_attr(file, &attr, file->data + ids, ids_size / 8, offset);
+    }
+}
+
+/* HEADER_ATTR: the attribute, then its ids. */
+static void attr_record(struct spex_perfdata *file, const struct raw *raw)
+{
+    struct spex_perf_attr attr;
+    size_t size = raw->size - HEADER_SIZE;
+    const uint8_t *bytes = raw->bytes + HEADER_SIZE;
+    if (!attr_parse(file, bytes, size, &attr)) {
+        problem(file, SPEX_TRUNCATED, raw->offset, "HEADER_ATTR record is too short");
+        return;
+    }
+    size_t own = get32(file, bytes + 4);
+    if (!own)
+        own = 64;
+    if (own > size)
+        own = size;
+    add_attr(file, &attr, bytes + own, (size - own) / 8, raw->offset);
+}
+
+/* EVENT_UPDATE: pipe mode tells names here. */
+static void update_record(struct spex_perfdata *file, const struct raw *raw)
+{
+    enum { TYPE = 8, ID = 16, DATA = 24, NAME = 2 };
+    if (raw->size <= DATA || get64(file, raw->bytes + TYPE) != NAME)
+        return;
+    uint64_t id = get64(file, raw->bytes + ID);
+    for (size_t i = 0; i < file->attrs.count; i++) {
+        struct spex_perf_attr *attr = &file->attrs.items[i];
+        if (attr->id_count && attr->ids[0] == id) {
+            const char *name =
+                strings_add(&file->strings, (const char *)raw->bytes + DATA, raw->size - DATA);
+            attr->name = name ? name : "";
+        }
+    }
+}
+
+static int compare_id(const void *a, const void *b)
+{
+    const struct id_entry *x = a, *y = b;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* ID_INDEX: where the event with an id ran. */
+static void id_index_record(struct spex_perfdata *file, const struct raw *raw)
+{
+    enum { ENTRIES = 16, ENTRY = 32 };
+    if (raw->size < ENTRIES)
+        return;
+    uint64_t count = get64(file, raw->bytes + 8);
+    if (count > (raw->size - ENTRIES) / ENTRY) {
+        problem(file, SPEX_INVALID, raw->offset, "ID_INDEX record says more than it holds");
+        count = (raw->size - ENTRIES) / ENTRY;
+    }
+    if (!file->ids_sorted && file->ids.count)
+        qsort(file->ids.items, file->ids.count, sizeof *file->ids.items, compare_id);
+    file->ids_sorted = true;
+    for (uint64_t i = 0; i < count && file->ids.count; i++) {
+        const uint8_t *p = raw->bytes + ENTRIES + ENTRY * i;
+        struct id_entry key = {.id = get64(file, p)};
+        struct id_entry *entry =
+            bsearch(&key, file->ids.items, file->ids.count, sizeof key, compare_id);
+        if (entry) {
+            entry->cpu = (int32_t)get64(file, p + 16);
+            entry->tid = (int32_t)get64(file, p + 24);
+            entry->placed = true;
+        }
+    }
+}
+
+/* ---- AUXTRACE_INFO: SPE metadata, version 1 or 2 ---- */
+
+static void auxtrace_info(struct spex_perfdata *file, const struct raw *raw)
+{
+    enum { PRIV = 16, HEAD_WORDS = 4, CPU_WORDS = 7 };
+    static const uint64_t magic = UINT64_C(0x1010101010101010);
+    struct spex_perf_info *info = &file->info;
+    if (raw->size < PRIV) {
+        problem(file, SPEX_TRUNCATED, raw->offset, "AUXTRACE_INFO record is too short");
+        return;
+    }
+    info->auxtrace_type = get32(file, raw->bytes + 8);
+    if (info->auxtrace_type != SPEX_PERF_AUXTRACE_ARM_SPE) {
+        problem(file, SPEX_UNSUPPORTED, raw->offset, "the trace is of type %u, not Arm SPE (4)",
+                info->auxtrace_type);
+        return;
+    }
+    const uint8_t *priv = raw->bytes + PRIV;
+    size_t words = (raw->size - PRIV) / 8;
+    if (words < 2) {
+        problem(file, SPEX_TRUNCATED, raw->offset, "AUXTRACE_INFO record is too short");
+        return;
+    }
+    /* Version 1 is exactly two words: PMU type and per-CPU flag. No PMU has type 2 and four
+     * words more than that, so this tells it from version 2. */
+    if (words == 2) {
+        info->auxtrace_version = 1;
+        info->spe_pmu_type = (uint32_t)get64(file, priv);
+        info->per_cpu = get64(file, priv + 8);
+        return;
+    }
+    uint64_t version = get64(file, priv), head = get64(file, priv + 8);
+    info->auxtrace_version = (unsigned)version;
+    if (version != 2)
+        problem(file, SPEX_UNSUPPORTED, raw->offset,
+                "SPE metadata of version %llu; read as version 2", (unsigned long long)version);
+    if (words < HEAD_WORDS || head < HEAD_WORDS || head > words) {
+        problem(file, SPEX_INVALID, raw->offset, "SPE metadata header of %llu words in %zu",
+                (unsigned long long)head, words);
+        return;
+    }
+    info->spe_pmu_type = (uint32_t)get64(file, priv + 16);
+    uint64_t count = get64(file, priv + 24), each;
+    if (!count || (each = (words - head) / count) < 3) {
+        problem(file, SPEX_INVALID, raw->offset, "SPE metadata for %llu CPUs in %zu words",
+                (unsigned long long)count, words);
+        return;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        const uint8_t *p = priv + 8 * (head + each * i);
+        uint64_t params = get64(file, p + 16);
+        if (get64(file, p) != magic) {
+            problem(file, SPEX_INVALID, (uint64_t)(p - raw->bytes) + raw->offset,
+                    "SPE metadata of CPU entry %llu lacks its magic number",
+                    (unsigned long long)i);
+            return;
+        }
+        if (params > each - 3)
+            params = each - 3;
+        struct spex_perf_cpu cpu = {.cpu = (uint32_t)get64(file, p + 8)};
+        cpu.midr = params > 0 ? get64(file, p + 24) : 0;
+        cpu.pmu_type = params > 1 ? get64(file, p + 32) : 0;
+        cpu.min_interval = params > 2 ? get64(file, p + 40) : 0;
+        cpu.event_filter = params > 3 ? get64(file, p + 48) : 0;
+        struct spex_perf_cpu *place = vec_push(&file->cpus);
+        if (!place) {
+            file->failed = true;
+            return;
+        }
+        *place = cpu;
+    }
+}
+
+/* ---- the scan ---- */
+
+static void scan_record(struct spex_perfdata *file, const struct raw *raw)
+{
+    struct spex_perf_info *info = &file->info;
+    struct spex_perf_event event;
+    bool whole;
+
+    info->records++;
+    switch (raw->type) { /* perf's own records, which have no struct of ours */
+    case SPEX_PERF_HEADER_ATTR:
+        if (!file->header_attrs)
+            attr_record(file, raw);
+        return;
+    case SPEX_PERF_EVENT_UPDATE:
+        update_record(file, raw);
+        return;
+    case SPEX_PERF_ID_INDEX:
+        id_index_record(file, raw);
+        return;
+    case SPEX_PERF_AUXTRACE_INFO:
+        auxtrace_info(file, raw);
+        return;
+    case SPEX_PERF_FEATURE:
+        feature_record(file, raw);
+        return;
+    case SPEX_PERF_BUILD_ID:
+        build_id_record(file, raw->bytes, raw->size, raw->misc);
+        return;
+    default:
+        break;
+    }
+    whole = event_parse(file, raw, file->scratch, &event);
+    if (!whole)
+        problem(file, SPEX_TRUNCATED, raw->offset,
+                "record of type %u is too short for it (%u bytes)", raw->type, raw->size);
+    if (raw->type < SPEX_PERF_HEADER_ATTR && !event.attr && file->attrs.count)
+        problem(file, SPEX_INVALID, raw->offset,
+                "record of type %u has an id that no event has", raw->type);
+    if (event.present & SPEX_PERF_SAMPLE_TIME && event.time && event.time != UINT64_MAX &&
+        !(info->features[0] >> FEATURE_SAMPLE_TIME & 1)) {
+        if (!info->first_time || event.time < info->first_time)
+            info->first_time = event.time;
+        if (event.time > info->last_time)
+            info->last_time = event.time;
+    }
+    switch (raw->type) {
+    case SPEX_PERF_SAMPLE:
+        info->samples++;
+        break;
+    case SPEX_PERF_LOST:
+    case SPEX_PERF_LOST_SAMPLES:
+        info->lost += event.u.lost.lost;
+        break;
+    case SPEX_PERF_THROTTLE:
+        info->throttled++;
+        break;
+    case SPEX_PERF_TIME_CONV:
+        if (whole) {
+            info->time = event.u.time_conv;
+            info->has_time = true;
+        }
+        break;
+    case SPEX_PERF_AUX:
+        if (whole)
+            aux_record(file, &event);
+        break;
+    case SPEX_PERF_AUXTRACE:
+        if (whole)
+            aux_chunk(file, raw, &event);
+        break;
+    case SPEX_PERF_AUXTRACE_ERROR:
+        problem(file, SPEX_INVALID, raw->offset, "perf recorded a trace error: %s",
+                event.u.auxtrace_error.message);
+        break;
+    default:
+        if (!spex_perf_type_name(raw->type))
+            problem(file, SPEX_UNSUPPORTED, raw->offset, "record of unknown type %u, skipped",
+                    raw->type);
+        else if (whole)
+            state_event(file, &event);
+        break;
+    }
+}
+
+static void find_spe_attrs(struct spex_perfdata *file)
+{
+    for (size_t i = 0; i < file->attrs.count; i++) {
+        struct spex_perf_attr *attr = &file->attrs.items[i];
+        attr->spe = (file->info.auxtrace_version && attr->type == file->info.spe_pmu_type) ||
+                    !strncmp(attr->name, "arm_spe", 7);
+        for (size_t j = 0; j < file->cpus.count; j++)
+            attr->spe |= file->cpus.items[j].pmu_type == attr->type;
+        file->info.timed |= !!(attr->sample_type & SPEX_PERF_SAMPLE_TIME);
+    }
+}
+
+static void scan(struct spex_perfdata *file)
+{
+    struct walk walk;
+    struct raw raw;
+    walk_init(&walk, file, true);
+    while (walk_next(&walk, &raw))
+        scan_record(file, &raw);
+    walk_fini(&walk);
+    features_finish(file);
+    find_spe_attrs(file);
+    file->info.cpus = file->cpus.items;
+    file->info.cpu_count = file->cpus.count;
+}
+
+/* ---- the file header ---- */
+
+/*
+ * Feature bits are an array of longs; a big-endian 32-bit machine swaps them in
+ * halves. perf tells by HOSTNAME, which every recording has.
+ */
+static void read_feature_bits(struct spex_perfdata *file, const uint8_t *p)
+{
+    uint64_t *bits = file->info.features;
+    for (unsigned i = 0; i < 4; i++)
+        bits[i] = get64(file, p + 8 * i);
+    if (file->info.big_endian && !(bits[0] >> FEATURE_HOSTNAME & 1) &&
+        bits[0] >> (32 + FEATURE_HOSTNAME) & 1)
+        for (unsigned i = 0; i < 4; i++)
+            bits[i] = bits[i] >> 32 | bits[i] << 32;
+}
+
+static enum spex_status read_header(struct spex_perfdata *file, struct spex_error *error)
+{
+    struct spex_perf_info *info = &file->info;
+    const uint8_t *p = file->data;
+    if (file->size < PIPE_HEADER_SIZE || !spex_perfdata_is(p, file->size))
+        return error_set(error, SPEX_INVALID, 0,
+                         "%s is not a perf.data file (it does not begin with PERFILE2)",
+                         info->path);
+    bool reversed = p[0] == '2' || p[0] == 'E';
+    /* The magic is a 64-bit number; version 1 spelled it in one byte order only. */
+    info->big_endian = reversed;
+    if (!memcmp(p, "PERFFILE", 8))
+        info->big_endian = p[8] == 0 && p[15] != 0; /* by the header's own size */
+    file->swap = info->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+
+    uint64_t size = get64(file, p + 8);
+    info->complete = true;
+    if (size == PIPE_HEADER_SIZE) {
+        info->pipe = true;
+        info->data_offset = PIPE_HEADER_SIZE;
+        info->data_size = file->size - PIPE_HEADER_SIZE;
+        return SPEX_OK;
+    }
+    if (file->size < FILE_HEADER_SIZE - 32)
+        return error_set(error, SPEX_TRUNCATED, file->size, "%s ends inside its header",
+                         info->path);
+    info->attr_size = get64(file, p + 16);
+    uint64_t attrs = get64(file, p + 24), attrs_size = get64(file, p + 32);
+    info->data_offset = get64(file, p + 40);
+    info->data_size = get64(file, p + 48);
+    if (size >= FILE_HEADER_SIZE && file->size >= FILE_HEADER_SIZE)
+        read_feature_bits(file, p + 72);
+    read_attrs(file, attrs, attrs_size);
+    file->header_attrs = file->attrs.count > 0;
+
+    if (info->data_offset > file->size || info->data_offset < FILE_HEADER_SIZE - 32) {
+        uint64_t after = attrs + attrs_size;
+        problem(file, SPEX_INVALID, 40, "the data begins at 0x%llx, outside the file",
+                (unsigned long long)info->data_offset);
+        if (after < attrs || after > file->size)
+            after = file->size;
+        info->data_offset = after;
+        info->data_size = file->size - after;
+        info->complete = false;
+        memset(info->features, 0, sizeof info->features);
+    } else if (!info->data_size) {
+        if (file->size > info->data_offset)
+            problem(file, SPEX_TRUNCATED, 48,
+                    "the header says no data: the recording was not ended properly; reading "
+                    "all that follows");
+        info->data_size = file->size - info->data_offset;
+        info->complete = false;
+        memset(info->features, 0, sizeof info->features);
+    } else if (info->data_size > file->size - info->data_offset) {
+        problem(file, SPEX_TRUNCATED, file->size,
+                "the file is cut: 0x%llx of 0x%llx bytes of data are there",
+                (unsigned long long)(file->size - info->data_offset),
+                (unsigned long long)info->data_size);
+        info->data_size = file->size - info->data_offset;
+        info->complete = false;
+        memset(info->features, 0, sizeof info->features);
+    } else if (!(info->features[0] | info->features[1] | info->features[2] |
+                 info->features[3]) &&
+               info->data_size < file->size - info->data_offset) {
+        /* A recorder that died after its last update of the header: more may follow. */
+        problem(file, SPEX_TRUNCATED, info->data_offset + info->data_size,
+                "the recording was not ended properly; reading what follows, too");
+        info->data_size = file->size - info->data_offset;
+        info->complete = false;
+    }
+    features_read(file);
+    return SPEX_OK;
+}
+
+/* ---- getting at the bytes ---- */
+
+/* Copies what cannot be mapped to an unlinked temporary file; returns its descriptor. */
+static int spool(int fd)
+{
+    enum { PIECE = 1 << 20 };
+    const char *directory = getenv("TMPDIR");
+    char path[4096];
+    char *buffer = malloc(PIECE);
+    int out, error = 0;
+
+    snprintf(path, sizeof path, "%s/spex-XXXXXX", directory && *directory ? directory : "/tmp");
+    out = buffer ? mkstemp(path) : -1;
+    if (out >= 0)
+        unlink(path);
+    while (out >= 0 && !error) {
+        ssize_t n = read(fd, buffer, PIECE), done = 0;
+        if (n == 0)
+            break;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            error = errno;
+        while (done < n && !error) {
+            ssize_t m = write(out, buffer + done, (size_t)(n - done));
+            if (m >= 0)
+                done += m;
+            else if (errno != EINTR)
+                error = errno;
+        }
+    }
+    if (error) {
+        close(out);
+        out = -1;
+        errno = error;
+    }
+    free(buffer);
+    return out;
+}
+
+static enum spex_status map_file(struct spex_perfdata *file, const char *path,
+                                 struct spex_error *error)
+{
+    struct stat st;
+    enum spex_status status = SPEX_OK;
+    bool standard = !path || !strcmp(path, "-");
+    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st)) {
+        status = error_set(error, SPEX_IO, 0, "cannot read %s: %s", path, strerror(errno));
+    } else if (S_ISDIR(st.st_mode)) {
+        /* perf record --kcore and --threads make a directory with the file inside. */
+        int inner = openat(fd, "data", O_RDONLY | O_CLOEXEC);
+        int threads = openat(fd, "data.0", O_RDONLY | O_CLOEXEC);
+        if (threads >= 0) {
+            close(threads);
+            problem(file, SPEX_UNSUPPORTED, 0,
+                    "a recording with --threads: only the records of its main file are read");
+        }
+        if (inner < 0 || fstat(inner, &st))
+            status = error_set(error, SPEX_IO, 0,
+                               "%s is a directory without perf's file `data`", path);
+        close(fd);
+        fd = inner;
+    }
+    if (status == SPEX_OK && !S_ISREG(st.st_mode)) {
+        int copy = spool(fd);
+        if (!standard)
+            close(fd);
+        fd = copy;
+        standard = false;
+        if (fd < 0 || fstat(fd, &st))
+            status = error_set(error, SPEX_IO, 0,
+                               "cannot copy %s to a temporary file: %s (set TMPDIR to a place "
+                               "with room)",
+                               file->path, strerror(errno));
+    }
+    if (status == SPEX_OK && st.st_size == 0)
+        status = error_set(error, SPEX_TRUNCATED, 0, "%s is empty", file->path);
+    if (status == SPEX_OK) {
+        void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data == MAP_FAILED) {
+            status =
+                error_set(error, SPEX_IO, 0, "cannot map %s: %s", file->path, strerror(errno));
+        } else {
+            file->data = data;
+            file->size = (uint64_t)st.st_size;
+            file->mapped = true;
+        }
+    }
+    if (fd >= 0 && !standard)
+        close(fd);
+    return status;
+}
+
+static struct spex_perfdata *new_file(const char *path)
+{
+    static const char *const nothing[1] = {NULL};
+    struct spex_perfdata *file = calloc(1, sizeof *file);
+    if (!file)
+        return NULL;
+    file->path = strdup(path && strcmp(path, "-") ? path : "standard input");
+    if (!file->path) {
+        free(file);
+        return NULL;
+    }
+    file->inflate_limit = 64 << 20;
+    file->info.path = file->path;
+    file->info.hostname = file->info.osrelease = file->info.version = file->info.arch = "";
+    file->info.cpudesc = file->info.cpuid = "";
+    file->info.cmdline = nothing;
+    return file;
+}
+
+static enum spex_status start(struct spex_perfdata *file, struct spex_perfdata **result,
+                              struct spex_error *error)
+{
+    file->info.file_size = file->size;
+    enum spex_status status = read_header(file, error);
+    if (status == SPEX_OK) {
+        scan(file);
+        aux_build(file);
+        if (file->failed || !state_build(file))
+            status = error_set(error, SPEX_NO_MEMORY, 0, "out of memory for the tables of %s",
+                               file->path);
+    }
+    if (status != SPEX_OK) {
+        spex_perfdata_close(file);
+        return status;
+    }
+    spex_perfdata_rewind(file);
+    *result = file;
+    return SPEX_OK;
+}
+
+enum spex_status spex_perfdata_open(const char *path, struct spex_perfdata **result,
+                                    struct spex_error *error)
+{
+    struct spex_perfdata *file = new_file(path);
+    if (!file)
+        return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
+    enum spex_status status = map_file(file, path, error);
+    if (status != SPEX_OK) {
+        spex_perfdata_close(file);
+        return status;
+    }
+    return start(file, result, error);
+}
+
+enum spex_status spex_perfdata_open_memory(const void *data, size_t size,
+                                           struct spex_perfdata **result,
+                                           struct spex_error *error)
+{
+    struct spex_perfdata *file = new_file("input");
+    if (!file)
+        return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
+    file->data = data;
+    file->size = size;
+    return start(file, result, error);
+}
+
+void spex_perfdata_close(struct spex_perfdata *file)
+{
+    if (!file)
+        return;
+    walk_fini(&file->walk);
+    aux_fini(file);
+    state_fini(file);
+    for (size_t i = 0; i < file->attrs.count; i++)
+        free((void *)(uintptr_t)file->attrs.items[i].ids);
+    vec_free(&file->attrs);
+    vec_free(&file->ids);
+    vec_free(&file->problems);
+    vec_free(&file->problem_kinds);
+    vec_free(&file->nodes);
+    vec_free(&file->cpus);
+    vec_free(&file->cmdline);
+    vec_free(&file->build_ids);
+    vec_free(&file->index);
+    strings_fini(&file->strings);
+    if (file->mapped)
+        munmap((void *)(uintptr_t)file->data, file->size);
+    free(file->path);
+    free(file);
+}
+
+/* ---- asking ---- */
+
+const struct spex_perf_info *spex_perfdata_info(const struct spex_perfdata *file)
+{
+    return &file->info;
+}
+
+size_t spex_perfdata_problem_count(const struct spex_perfdata *file)
+{
+    return file->problems.count;
+}
+
+const struct spex_perf_problem *spex_perfdata_problem(const struct spex_perfdata *file,
+                                                      size_t index)
+{
+    return index < file->problems.count ? &file->problems.items[index] : NULL;
+}
+
+size_t spex_perfdata_attr_count(const struct spex_perfdata *file)
+{
+    return file->attrs.count;
+}
+
+const struct spex_perf_attr *spex_perfdata_attr(const struct spex_perfdata *file, size_t index)
+{
+    return index < file->attrs.count ? &file->attrs.items[index] : NULL;
+}
+
+const struct spex_perf_attr *spex_perfdata_spe_attr(const struct spex_perfdata *file)
+{
+    for (size_t i = 0; i < file->attrs.count; i++)
+        if (file->attrs.items[i].spe)
+            return &file->attrs.items[i];
+    return NULL;
+}
+
+static const struct spex_perf_cpu *find_cpu(const struct spex_perfdata *file, int32_t cpu)
+{
+    for (size_t i = 0; i < file->cpus.count; i++)
+        if (cpu < 0 || file->cpus.items[i].cpu == (uint32_t)cpu)
+            return &file->cpus.items[i];
+    return NULL;
+}
+
+uint64_t spex_perfdata_midr(const struct spex_perfdata *file, int32_t cpu)
+{
+    const struct spex_perf_cpu *entry = find_cpu(file, cpu);
+    if (!entry)
+        return file->midr;
+    for (size_t i = 0; cpu < 0 && i < file->cpus.count; i++)
+        if (file->cpus.items[i].midr != entry->midr)
+            return 0;
+    return entry->midr;
+}
+
+uint64_t spex_perfdata_event_filter(const struct spex_perfdata *file, int32_t cpu)
+{
+    const struct spex_perf_cpu *entry = find_cpu(file, cpu);
+    return entry ? entry->event_filter : 0;
+}
+
+void spex_perfdata_rewind(struct spex_perfdata *file)
+{
+    walk_fini(&file->walk);
+    walk_init(&file->walk, file, false);
+}
+
+enum spex_status spex_perfdata_next(struct spex_perfdata *file, struct spex_perf_event *event)
+{
+    struct raw raw;
+    if (!walk_next(&file->walk, &raw))
+        return SPEX_END;
+    event_parse(file, &raw, file->scratch, event);
+    return SPEX_OK;
+}
+
+const char *spex_perf_type_name(uint32_t type)
+{
+    static const char *const names[] = {
+        [1] = "MMAP",
+        [2] = "LOST",
+        [3] = "COMM",
+        [4] = "EXIT",
+        [5] = "THROTTLE",
+        [6] = "UNTHROTTLE",
+        [7] = "FORK",
+        [8] = "READ",
+        [9] = "SAMPLE",
+        [10] = "MMAP2",
+        [11] = "AUX",
+        [12] = "ITRACE_START",
+        [13] = "LOST_SAMPLES",
+        [14] = "SWITCH",
+        [15] = "SWITCH_CPU_WIDE",
+        [16] = "NAMESPACES",
+        [17] = "KSYMBOL",
+        [18] = "BPF_EVENT",
+        [19] = "CGROUP",
+        [20] = "TEXT_POKE",
+        [21] = "AUX_OUTPUT_HW_ID",
+        [64] = "ATTR",
+        [65] = "EVENT_TYPE",
+        [66] = "TRACING_DATA",
+        [67] = "BUILD_ID",
+        [68] = "FINISHED_ROUND",
+        [69] = "ID_INDEX",
+        [70] = "AUXTRACE_INFO",
+        [71] = "AUXTRACE",
+        [72] = "AUXTRACE_ERROR",
+        [73] = "THREAD_MAP",
+        [74] = "CPU_MAP",
+        [75] = "STAT_CONFIG",
+        [76] = "STAT",
+        [77] = "STAT_ROUND",
+        [78] = "EVENT_UPDATE",
+        [79] = "TIME_CONV",
+        [80] = "FEATURE",
+        [81] = "COMPRESSED",
+        [82] = "FINISHED_INIT",
+        [83] = "COMPRESSED2",
+    };
+    return type < sizeof names / sizeof *names ? names[type] : NULL;
+}

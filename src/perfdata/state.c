@@ -1,0 +1,570 @@
+/*
+ * Processes, threads, mappings and CPUs as of a time.
+ *
+ * The scan collects what happened; building sorts it by time (records of
+ * several CPUs stand in the file in no order of time) and plays it once, which
+ * leaves: threads, a history of (process, name) per tid; epochs, the mappings
+ * of a process from one exec or fork to the next; switches, who ran on each CPU.
+ */
+#include "file.h"
+
+#include <stdlib.h>
+
+/* ---- collecting ---- */
+
+static void add_task(struct spex_perfdata *file, const struct task_event *event)
+{
+    struct task_event *place = vec_push(&file->state.tasks);
+    if (!place) {
+        file->failed = true;
+        return;
+    }
+    *place = *event;
+    place->seq = (uint32_t)file->state.tasks.count;
+}
+
+static void add_switch(struct spex_perfdata *file, const struct spex_perf_event *event,
+                       int32_t pid, int32_t tid)
+{
+    if (event->cpu < 0)
+        return;
+    struct switch_event *place = vec_push(&file->state.switches);
+    if (!place) {
+        file->failed = true;
+        return;
+    }
+    *place = (struct switch_event){
+        .time = event->time,
+        .seq = (uint32_t)file->state.switches.count,
+        .cpu = event->cpu,
+        .pid = pid,
+        .tid = tid,
+    };
+}
+
+void state_event(struct spex_perfdata *file, const struct spex_perf_event *event)
+{
+    bool out = event->misc & SPEX_PERF_MISC_SWITCH_OUT;
+    switch (event->type) {
+    case SPEX_PERF_MMAP:
+    case SPEX_PERF_MMAP2: {
+        const char *name = event->u.map.filename;
+        struct spex_perf_map *map = vec_push(&file->maps);
+        name = map ? strings_add(&file->strings, name, strlen(name)) : NULL;
+        if (!name) {
+            file->failed = true;
+            if (map)
+                file->maps.count--;
+            return;
+        }
+        *map = event->u.map;
+        map->filename = name;
+        add_task(file, &(struct task_event){.time = event->time,
+                                            .pid = map->pid,
+                                            .map = (uint32_t)file->maps.count - 1,
+                                            .kind = TASK_MAP});
+        break;
+    }
+    case SPEX_PERF_COMM: {
+        const char *comm = event->u.comm.comm;
+        comm = strings_add(&file->strings, comm, strlen(comm));
+        if (!comm)
+            file->failed = true;
+        bool exec = event->misc & SPEX_PERF_MISC_COMM_EXEC;
+        add_task(file, &(struct task_event){.time = event->time,
+                                            .pid = event->u.comm.pid,
+                                            .tid = event->u.comm.tid,
+                                            .comm = comm,
+                                            .kind = exec ? TASK_EXEC : TASK_COMM});
+        break;
+    }
+    case SPEX_PERF_FORK:
+        add_task(file, &(struct task_event){.time = event->present & SPEX_PERF_SAMPLE_TIME
+                                                        ? event->time
+                                                        : event->u.task.time,
+                                            .pid = event->u.task.pid,
+                                            .tid = event->u.task.tid,
+                                            .ppid = event->u.task.ppid,
+                                            .ptid = event->u.task.ptid,
+                                            .kind = TASK_FORK});
+        break;
+    case SPEX_PERF_SWITCH_CPU_WIDE:
+        if (out)
+            add_switch(file, event, event->u.thread.pid, event->u.thread.tid);
+        else if (event->present & SPEX_PERF_SAMPLE_TID)
+            add_switch(file, event, event->pid, event->tid);
+        break;
+    case SPEX_PERF_SWITCH:
+        if (event->present & SPEX_PERF_SAMPLE_TID)
+            add_switch(file, event, out ? -1 : event->pid, out ? -1 : event->tid);
+        break;
+    case SPEX_PERF_ITRACE_START:
+        add_switch(file, event, event->u.thread.pid, event->u.thread.tid);
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- building ---- */
+
+static int compare_task(const void *a, const void *b)
+{
+    const struct task_event *x = a, *y = b;
+    if (x->time != y->time)
+        return x->time < y->time ? -1 : 1;
+    return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+static int compare_switch(const void *a, const void *b)
+{
+    const struct switch_event *x = a, *y = b;
+    if (x->cpu != y->cpu)
+        return x->cpu < y->cpu ? -1 : 1;
+    if (x->time != y->time)
+        return x->time < y->time ? -1 : 1;
+    return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+/* By tid; the order of time within one tid is that of seq. */
+static int compare_thread(const void *a, const void *b)
+{
+    const struct thread_entry *x = a, *y = b;
+    if (x->tid != y->tid)
+        return x->tid < y->tid ? -1 : 1;
+    return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+static int compare_epoch(const void *a, const void *b)
+{
+    const struct epoch *x = a, *y = b;
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+/* pid or tid -> the newest entry about it, while playing. */
+struct newest {
+    struct {
+        int32_t key;
+        uint32_t value; /* plus one; 0: free */
+    } * slots;
+    size_t count, capacity;
+};
+
+static uint32_t *newest_find(struct newest *newest, int32_t key)
+{
+    if (2 * newest->count >= newest->capacity) {
+        struct newest bigger = {.capacity = newest->capacity ? 2 * newest->capacity : 256};
+        bigger.slots = calloc(bigger.capacity, sizeof *bigger.slots);
+        if (!bigger.slots)
+            return NULL;
+        for (size_t i = 0; i < newest->capacity; i++)
+            if (newest->slots[i].value)
+                *newest_find(&bigger, newest->slots[i].key) = newest->slots[i].value;
+        free(newest->slots);
+        *newest = bigger;
+    }
+    size_t mask = newest->capacity - 1;
+    size_t slot = (uint32_t)key * UINT32_C(0x9e3779b1) >> 7 & mask;
+    while (newest->slots[slot].value && newest->slots[slot].key != key)
+        slot = (slot + 1) & mask;
+    if (!newest->slots[slot].value) {
+        newest->slots[slot].key = key;
+        newest->count++; /* the caller stores a value now */
+    }
+    return &newest->slots[slot].value;
+}
+
+static uint32_t newest_get(const struct newest *newest, int32_t key)
+{
+    size_t mask = newest->capacity - 1;
+    if (!newest->capacity)
+        return 0;
+    size_t slot = (uint32_t)key * UINT32_C(0x9e3779b1) >> 7 & mask;
+    while (newest->slots[slot].value && newest->slots[slot].key != key)
+        slot = (slot + 1) & mask;
+    return newest->slots[slot].value;
+}
+
+struct play {
+    struct spex_perfdata *file;
+    struct newest threads, epochs;
+};
+
+static bool add_thread(struct play *play, const struct task_event *task, const char *comm)
+{
+    struct state *state = &play->file->state;
+    struct thread_entry *entry = vec_push(&state->threads);
+    uint32_t *newest = entry ? newest_find(&play->threads, task->tid) : NULL;
+    if (!newest)
+        return false;
+    *newest = (uint32_t)state->threads.count;
+    *entry = (struct thread_entry){
+        .time = task->time,
+        .seq = (uint32_t)state->threads.count,
+        .tid = task->tid,
+        .pid = task->pid,
+        .comm = comm,
+    };
+    return true;
+}
+
+static struct epoch *add_epoch(struct play *play, uint64_t time, int32_t pid)
+{
+    struct state *state = &play->file->state;
+    struct epoch *epoch = vec_push(&state->epochs);
+    uint32_t *newest = epoch ? newest_find(&play->epochs, pid) : NULL;
+    if (!newest)
+        return NULL;
+    *newest = (uint32_t)state->epochs.count;
+    *epoch = (struct epoch){
+        .time = time,
+        .seq = (uint32_t)state->epochs.count,
+        .pid = pid,
+        .parent = NO_EPOCH,
+    };
+    return epoch;
+}
+
+/*
+ * A child has its parent's mappings until it execs. A parent without any of its
+ * own is passed over, so that chains are no longer than there are mappings.
+ */
+static bool play_fork(struct play *play, const struct task_event *task)
+{
+    struct state *state = &play->file->state;
+    uint32_t parent_thread = newest_get(&play->threads, task->ptid);
+    const char *comm = parent_thread ? state->threads.items[parent_thread - 1].comm : NULL;
+    if (!add_thread(play, task, comm))
+        return false;
+    if (task->pid == task->ppid)
+        return true;
+    uint32_t parent = newest_get(&play->epochs, task->ppid);
+    uint64_t parent_time = task->time;
+    if (parent) {
+        const struct epoch *p = &state->epochs.items[parent - 1];
+        if (!p->count) {
+            parent = p->parent == NO_EPOCH ? 0 : p->parent + 1;
+            parent_time = p->parent_time;
+        }
+    }
+    struct epoch *epoch = add_epoch(play, task->time, task->pid);
+    if (epoch && parent) {
+        epoch->parent = parent - 1;
+        epoch->parent_time = parent_time;
+    }
+    return epoch;
+}
+
+static bool play_map(struct play *play, const struct task_event *task)
+{
+    struct state *state = &play->file->state;
+    uint32_t index = newest_get(&play->epochs, task->pid);
+    struct epoch *epoch = index ? &state->epochs.items[index - 1] : NULL;
+    if (!epoch) /* of a process that was there before: its mappings count from the start */
+        epoch = add_epoch(play, 0, task->pid);
+    if (!epoch || !vec_grow((void **)&epoch->maps, &epoch->capacity, epoch->count + 1,
+                            sizeof *epoch->maps))
+        return false;
+    epoch->maps[epoch->count++] = task->map;
+    return true;
+}
+
+static bool play_task(struct play *play, const struct task_event *task)
+{
+    switch (task->kind) {
+    case TASK_MAP:
+        return play_map(play, task);
+    case TASK_FORK:
+        return play_fork(play, task);
+    case TASK_EXEC:
+        if (!add_epoch(play, task->time, task->pid))
+            return false;
+        /* fall through */
+    default:
+        return add_thread(play, task, task->comm);
+    }
+}
+
+/* ---- mappings of an epoch, searchable by address ---- */
+
+/*
+ * The newest mapping that covers an address counts. The addresses where
+ * mappings begin and end cut the space into pieces, the leaves of a binary
+ * tree; a mapping is entered at the few nodes that together are its pieces. An
+ * address is in the mappings on the way from its leaf to the root, which are
+ * in order of time at each node.
+ */
+enum { FEW = 12 }; /* mappings that are searched one by one */
+
+static int compare_u64(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The number of bounds <= address. */
+static uint32_t bound_above(const struct epoch *epoch, uint64_t address)
+{
+    uint32_t low = 0, high = epoch->bound_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (epoch->bounds[middle] <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Calls for each node that makes up [from, to); leaves are n .. 2n-1. */
+#define FOR_NODES(node, n, from, to)                                                           \
+    for (uint32_t l_ = (from) + (n), r_ = (to) + (n), node; l_ < r_; l_ >>= 1, r_ >>= 1)       \
+        for (int side_ = 0; side_ < 2; side_++)                                                \
+            if (side_ ? (r_ & 1 && (node = --r_, 1)) : (l_ & 1 && (node = l_++, 1)))
+
+static bool build_tree(const struct spex_perfdata *file, struct epoch *epoch)
+{
+    uint32_t count = epoch->count;
+    if (count <= FEW)
+        return true;
+    uint64_t *bounds = malloc(2 * (size_t)count * sizeof *bounds);
+    epoch->bounds = bounds;
+    if (!bounds)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        bounds[2 * i] = file->maps.items[epoch->maps[i]].start;
+        bounds[2 * i + 1] = file->maps.items[epoch->maps[i]].end;
+    }
+    qsort(bounds, 2 * (size_t)count, sizeof *bounds, compare_u64);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < 2 * count; i++)
+        if (!n || bounds[n - 1] != bounds[i])
+            bounds[n++] = bounds[i];
+    epoch->bound_count = n;
+    epoch->starts = calloc(2 * (size_t)n + 1, sizeof *epoch->starts);
+    if (!epoch->starts)
+        return false;
+    /* Piece i is [bounds[i], bounds[i + 1]). Count, then place. */
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < count; i++) {
+            const struct spex_perf_map *map = &file->maps.items[epoch->maps[i]];
+            uint32_t from = bound_above(epoch, map->start) - 1;
+            uint32_t to = bound_above(epoch, map->end) - 1;
+            FOR_NODES(node, n, from, to)
+            {
+                if (pass == 0)
+                    epoch->starts[node + 1]++;
+                else
+                    epoch->entries[epoch->starts[node]++] = i;
+            }
+        }
+        if (pass == 0) {
+            for (uint32_t i = 1; i <= 2 * n; i++)
+                epoch->starts[i] += epoch->starts[i - 1];
+            size_t entries = epoch->starts[2 * n];
+            epoch->entries = malloc((entries ? entries : 1) * sizeof *epoch->entries);
+            if (!epoch->entries)
+                return false;
+        }
+    }
+    /* Placing moved each start to the next one's: starts[i] is now where node i ends. */
+    return true;
+}
+
+/* The newest of the entries at a node that is not younger than time; -1 if none. */
+static int64_t newest_entry(const struct spex_perfdata *file, const struct epoch *epoch,
+                            uint32_t node, uint64_t time)
+{
+    uint32_t first = node ? epoch->starts[node - 1] : 0, low = first,
+             high = epoch->starts[node];
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (file->maps.items[epoch->maps[epoch->entries[middle]]].time <= time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > first ? (int64_t)epoch->entries[low - 1] : -1;
+}
+
+static const struct spex_perf_map *find_in_epoch(const struct spex_perfdata *file,
+                                                 const struct epoch *epoch, uint64_t address,
+                                                 uint64_t time)
+{
+    int64_t best = -1;
+    if (!epoch->bounds) {
+        for (uint32_t i = epoch->count; i-- > 0;) {
+            const struct spex_perf_map *map = &file->maps.items[epoch->maps[i]];
+            if (map->time <= time && address >= map->start && address < map->end)
+                return map;
+        }
+        return NULL;
+    }
+    uint32_t piece = bound_above(epoch, address);
+    if (!piece || piece == epoch->bound_count)
+        return NULL;
+    for (uint32_t node = piece - 1 + epoch->bound_count; node > 0; node >>= 1) {
+        int64_t entry = newest_entry(file, epoch, node, time);
+        if (entry > best)
+            best = entry;
+    }
+    return best >= 0 ? &file->maps.items[epoch->maps[best]] : NULL;
+}
+
+/* ---- all together ---- */
+
+static bool link_parents(struct state *state)
+{
+    /* Sorting by pid moves epochs: parents are numbers of the old order, which seq keeps. */
+    size_t count = state->epochs.count;
+    uint32_t *place = malloc((count ? count : 1) * sizeof *place);
+    if (!place)
+        return false;
+    if (count)
+        qsort(state->epochs.items, count, sizeof *state->epochs.items, compare_epoch);
+    for (size_t i = 0; i < count; i++)
+        place[state->epochs.items[i].seq - 1] = (uint32_t)i;
+    for (size_t i = 0; i < count; i++)
+        if (state->epochs.items[i].parent != NO_EPOCH)
+            state->epochs.items[i].parent = place[state->epochs.items[i].parent];
+    free(place);
+    return true;
+}
+
+/* Switch-out of one thread and switch-in of the next say the same twice. */
+static void merge_switches(struct state *state)
+{
+    size_t kept = 0;
+    if (state->switches.count)
+        qsort(state->switches.items, state->switches.count, sizeof *state->switches.items,
+              compare_switch);
+    for (size_t i = 0; i < state->switches.count; i++) {
+        const struct switch_event *event = &state->switches.items[i];
+        const struct switch_event *last = kept ? &state->switches.items[kept - 1] : NULL;
+        if (!last || last->cpu != event->cpu || last->tid != event->tid ||
+            last->pid != event->pid)
+            state->switches.items[kept++] = *event;
+    }
+    state->switches.count = kept;
+}
+
+bool state_build(struct spex_perfdata *file)
+{
+    struct state *state = &file->state;
+    struct play play = {.file = file};
+    bool good = true;
+    if (state->tasks.count)
+        qsort(state->tasks.items, state->tasks.count, sizeof *state->tasks.items, compare_task);
+    for (size_t i = 0; i < state->tasks.count && good; i++)
+        good = play_task(&play, &state->tasks.items[i]);
+    free(play.threads.slots);
+    free(play.epochs.slots);
+    vec_free(&state->tasks);
+    state->tasks.items = NULL;
+    state->tasks.count = state->tasks.capacity = 0;
+    if (!good || !link_parents(state))
+        return false;
+    if (state->threads.count)
+        qsort(state->threads.items, state->threads.count, sizeof *state->threads.items,
+              compare_thread);
+    for (size_t i = 0; i < state->epochs.count; i++)
+        if (!build_tree(file, &state->epochs.items[i]))
+            return false;
+    merge_switches(state);
+    return true;
+}
+
+void state_fini(struct spex_perfdata *file)
+{
+    struct state *state = &file->state;
+    for (size_t i = 0; i < state->epochs.count; i++) {
+        struct epoch *epoch = &state->epochs.items[i];
+        free(epoch->maps);
+        free(epoch->bounds);
+        free(epoch->starts);
+        free(epoch->entries);
+    }
+    vec_free(&state->tasks);
+    vec_free(&state->switches);
+    vec_free(&state->threads);
+    vec_free(&state->epochs);
+    vec_free(&file->maps);
+}
+
+/* ---- asking ---- */
+
+/* The last of the sorted items with this key that is not younger than time. */
+#define LAST_BEFORE(result, vec, member, wanted, when)                                         \
+    do {                                                                                       \
+        size_t low_ = 0, high_ = (vec)->count;                                                 \
+        while (low_ < high_) {                                                                 \
+            size_t middle_ = low_ + (high_ - low_) / 2;                                        \
+            if ((vec)->items[middle_].member < (wanted) ||                                     \
+                ((vec)->items[middle_].member == (wanted) &&                                   \
+                 (vec)->items[middle_].time <= (when)))                                        \
+                low_ = middle_ + 1;                                                            \
+            else                                                                               \
+                high_ = middle_;                                                               \
+        }                                                                                      \
+        (result) = low_ && (vec)->items[low_ - 1].member == (wanted) ? &(vec)->items[low_ - 1] \
+                                                                     : NULL;                   \
+    } while (0)
+
+const struct spex_perf_map *spex_perfdata_map(const struct spex_perfdata *file, int32_t pid,
+                                              uint64_t address, uint64_t time)
+{
+    enum { CHAIN_MAX = 10000 };
+    const struct epoch *epoch;
+    if (address >> 63 && pid != SPEX_PERF_PID_GUEST_KERNEL)
+        pid = SPEX_PERF_PID_KERNEL;
+    LAST_BEFORE(epoch, &file->state.epochs, pid, pid, time);
+    for (unsigned i = 0; epoch && i < CHAIN_MAX; i++) {
+        const struct spex_perf_map *map = find_in_epoch(file, epoch, address, time);
+        if (map || epoch->parent == NO_EPOCH)
+            return map;
+        if (epoch->parent_time < time)
+            time = epoch->parent_time;
+        epoch = &file->state.epochs.items[epoch->parent];
+    }
+    return NULL;
+}
+
+size_t spex_perfdata_map_count(const struct spex_perfdata *file)
+{
+    return file->maps.count;
+}
+
+const struct spex_perf_map *spex_perfdata_map_at(const struct spex_perfdata *file, size_t index)
+{
+    return index < file->maps.count ? &file->maps.items[index] : NULL;
+}
+
+const char *spex_perfdata_comm(const struct spex_perfdata *file, int32_t tid, uint64_t time)
+{
+    const struct thread_entry *entry;
+    LAST_BEFORE(entry, &file->state.threads, tid, tid, time);
+    if (entry && entry->comm)
+        return entry->comm;
+    return tid == 0 ? "swapper" : NULL;
+}
+
+int32_t spex_perfdata_pid(const struct spex_perfdata *file, int32_t tid, uint64_t time)
+{
+    const struct thread_entry *entry;
+    LAST_BEFORE(entry, &file->state.threads, tid, tid, time);
+    return entry ? entry->pid : tid == 0 ? 0 : -1;
+}
+
+bool spex_perfdata_running(const struct spex_perfdata *file, int32_t cpu, uint64_t time,
+                           int32_t *pid, int32_t *tid)
+{
+    const struct switch_event *entry;
+    LAST_BEFORE(entry, &file->state.switches, cpu, cpu, time);
+    if (!entry || entry->tid < 0)
+        return false;
+    *pid = entry->pid;
+    *tid = entry->tid;
+    return true;
+}

@@ -1,0 +1,42 @@
+/* perf's clock: TIME_CONV, the arithmetic of the perf_event mmap page. */
+#include <spex/perfdata.h>
+
+uint64_t spex_perf_time_to_ns(const struct spex_perf_time *time, uint64_t ticks)
+{
+    unsigned shift = (unsigned)time->shift & 63;
+    if (time->cap_short)
+        ticks = time->cycles + ((ticks - time->cycles) & time->mask);
+    uint64_t quotient = ticks >> shift;
+    uint64_t rest = ticks & ((UINT64_C(1) << shift) - 1);
+    return time->zero + quotient * time->mult + ((rest * time->mult) >> shift);
+}
+
+uint64_t spex_perf_time_from_ns(const struct spex_perf_time *time, uint64_t ns)
+{
+    unsigned shift = (unsigned)time->shift & 63;
+    uint64_t t = ns - time->zero;
+    if (!time->mult)
+        return 0; /* perf divides by it and dies */
+    uint64_t quotient = t / time->mult;
+    uint64_t rest = t % time->mult;
+    return (quotient << shift) + (rest << shift) / time->mult;
+}
+
+void spex_perf_time_init(struct spex_perf_time *time, uint64_t hz)
+{
+    /* The largest shift whose multiplier fits 32 bits, as the kernel's clocks choose it. */
+    unsigned shift = 32;
+    uint64_t mult = 0;
+    for (; shift > 0; shift--) {
+        mult = (uint64_t)((((unsigned __int128)1000000000 << shift) + hz / 2) / hz);
+        if (mult >> 32 == 0)
+            break;
+    }
+    *time = (struct spex_perf_time){
+        .shift = shift,
+        .mult = mult,
+        .mask = (UINT64_C(1) << 56) - 1,
+        .cap_zero = true,
+        .cap_short = true,
+    };
+}

@@ -1,0 +1,296 @@
+/*
+ * The records of the data section, one after the other, damage stepped over.
+ *
+ * A record's size is all that links it to the next. Where a size cannot be
+ * true, the next run of records that hangs together is searched for.
+ */
+#include "file.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum {
+    DROP_BEHIND = 8 << 20, /* give pages back in steps of this */
+    CHAIN = 4,             /* records in a row that make a place credible */
+    TYPE_LAST = 255,       /* no perf numbers its records higher than this */
+    AUXTRACE_SIZE = 48,
+};
+
+void walk_init(struct walk *walk, struct spex_perfdata *file, bool report)
+{
+    *walk = (struct walk){.file = file, .report = report};
+    walk->position = file->info.data_offset;
+    walk->end = file->info.data_offset + file->info.data_size;
+    walk->last = walk->position;
+    walk->dropped = walk->position;
+}
+
+void walk_fini(struct walk *walk)
+{
+    inflater_free(walk->inflater);
+    walk->inflater = NULL;
+}
+
+/* What was read is not needed again soon: keep resident memory small whatever the file. */
+static void drop_behind(struct walk *walk)
+{
+    if (!walk->file->mapped || walk->position - walk->dropped < DROP_BEHIND)
+        return;
+    uint64_t from = walk->dropped & ~UINT64_C(4095), to = walk->position & ~UINT64_C(4095);
+    madvise((void *)(uintptr_t)(walk->file->data + from), to - from, MADV_DONTNEED);
+    walk->dropped = walk->position;
+}
+
+/* Bytes that follow a record outside its size; 0 for nearly all types. */
+static uint64_t trailing(const struct spex_perfdata *file, const uint8_t *bytes, uint32_t type,
+                         uint32_t size)
+{
+    if (type == SPEX_PERF_AUXTRACE && size >= AUXTRACE_SIZE)
+        return get64(file, bytes + 8);
+    if (type == SPEX_PERF_TRACING_DATA && size >= HEADER_SIZE + 4)
+        return (get32(file, bytes + 8) + UINT64_C(7)) & ~UINT64_C(7);
+    return 0;
+}
+
+/* Smallest size of the types whose size is known; guesses need a firm footing. */
+static uint32_t least_size(uint32_t type)
+{
+    switch (type) {
+    case SPEX_PERF_MMAP:
+        return 40;
+    case SPEX_PERF_LOST:
+        return 24;
+    case SPEX_PERF_COMM:
+        return 24;
+    case SPEX_PERF_EXIT:
+    case SPEX_PERF_FORK:
+        return 32;
+    case SPEX_PERF_THROTTLE:
+    case SPEX_PERF_UNTHROTTLE:
+        return 32;
+    case SPEX_PERF_MMAP2:
+        return 72;
+    case SPEX_PERF_AUX:
+        return 32;
+    case SPEX_PERF_ITRACE_START:
+        return 16;
+    case SPEX_PERF_AUXTRACE_INFO:
+        return 16;
+    case SPEX_PERF_AUXTRACE:
+        return AUXTRACE_SIZE;
+    case SPEX_PERF_TIME_CONV:
+        return 32;
+    default:
+        return HEADER_SIZE;
+    }
+}
+
+/* Could a record stand here? *next is where it would end. Only for searching. */
+static bool credible(const struct walk *walk, uint64_t position, uint64_t *next)
+{
+    const struct spex_perfdata *file = walk->file;
+    if (walk->end - position < HEADER_SIZE)
+        return false;
+    const uint8_t *bytes = file->data + position;
+    uint32_t type = get32(file, bytes);
+    uint16_t size = get16(file, bytes + 6);
+    bool known = (type >= SPEX_PERF_MMAP && type <= SPEX_PERF_AUX_OUTPUT_HW_ID) ||
+                 (type >= SPEX_PERF_HEADER_ATTR && type <= SPEX_PERF_COMPRESSED2);
+    if (!known || size < least_size(type) || size > walk->end - position)
+        return false;
+    if (size & 7 && type != SPEX_PERF_COMPRESSED)
+        return false;
+    uint64_t more = trailing(file, bytes, type, size);
+    if (more > walk->end - position - size)
+        return false;
+    *next = position + size + more;
+    return true;
+}
+
+static bool credible_chain(const struct walk *walk, uint64_t position)
+{
+    for (unsigned i = 0; i < CHAIN; i++) {
+        if (i > 0 && position == walk->end)
+            return true;
+        if (!credible(walk, position, &position))
+            return false;
+    }
+    return true;
+}
+
+/* The first place at or behind from, and before limit, where records go on; limit if none. */
+static uint64_t resynchronize(const struct walk *walk, uint64_t from, uint64_t limit)
+{
+    uint64_t position = from + ((walk->last - from) & 7);
+    for (; position < limit; position += 8)
+        if (credible_chain(walk, position))
+            return position;
+    return limit;
+}
+
+/* The next place where the AUXTRACE index says a record is, behind position; end if none. */
+static uint64_t next_indexed(struct walk *walk, uint64_t position)
+{
+    const struct spex_perfdata *file = walk->file;
+    while (walk->index < file->index.count && file->index.items[walk->index].offset <= position)
+        walk->index++;
+    for (size_t i = walk->index; i < file->index.count; i++) {
+        uint64_t offset = file->index.items[i].offset, next;
+        if (offset >= walk->end)
+            break;
+        if (get32(file, file->data + offset) == SPEX_PERF_AUXTRACE &&
+            credible(walk, offset, &next))
+            return offset;
+    }
+    return walk->end;
+}
+
+/* How much of an AUXTRACE's data is there. Sets the position behind it. */
+static void take_payload(struct walk *walk, struct raw *raw, uint64_t size)
+{
+    uint64_t start = walk->position, room = walk->end - start, stop;
+    raw->payload = walk->file->data + start;
+    if (size <= room && (stop = next_indexed(walk, raw->offset)) >= start + size) {
+        raw->payload_size = size;
+    } else if (size <= room) {
+        raw->payload_size = stop - start;
+        if (walk->report)
+            problem(walk->file, SPEX_INVALID, raw->offset,
+                    "AUXTRACE record of 0x%llx bytes reaches over the next one in the index; "
+                    "cut there",
+                    (unsigned long long)size);
+    } else {
+        /* Cut off, or a size that lies: then records go on somewhere inside. */
+        uint64_t limit = next_indexed(walk, raw->offset);
+        raw->payload_size = resynchronize(walk, start, limit) - start;
+        if (walk->report)
+            problem(walk->file, raw->payload_size == room ? SPEX_TRUNCATED : SPEX_INVALID,
+                    raw->offset,
+                    "AUXTRACE record of 0x%llx bytes, but only 0x%llx follow; these are read",
+                    (unsigned long long)size, (unsigned long long)raw->payload_size);
+    }
+    walk->position += raw->payload_size;
+}
+
+static bool from_inflater(struct walk *walk, struct raw *raw)
+{
+    const uint8_t *bytes;
+    enum spex_status status = inflater_next(walk->inflater, walk->file->swap, &bytes);
+    if (status != SPEX_OK) {
+        walk->inflating = false;
+        if (walk->report && status == SPEX_INVALID)
+            problem(walk->file, SPEX_INVALID, raw->offset,
+                    "COMPRESSED record does not decompress; its contents are lost");
+        else if (walk->report && status == SPEX_RANGE)
+            problem(walk->file, SPEX_INVALID, raw->offset,
+                    "COMPRESSED record grows beyond all bounds; the rest of it is lost");
+        return false;
+    }
+    raw->bytes = bytes;
+    raw->inflated = true;
+    raw->payload = NULL;
+    raw->payload_size = 0;
+    return true;
+}
+
+static void start_inflating(struct walk *walk, const struct raw *raw)
+{
+    size_t skip = HEADER_SIZE;
+    size_t size = raw->size - skip;
+    if (raw->type == SPEX_PERF_COMPRESSED2) {
+        if (size < 8)
+            return;
+        uint64_t inner = get64(walk->file, raw->bytes + skip);
+        skip += 8;
+        size -= 8;
+        if (inner < size)
+            size = inner;
+        else if (inner > size && walk->report)
+            problem(walk->file, SPEX_INVALID, raw->offset,
+                    "COMPRESSED2 record says more bytes than it has");
+    }
+    if (!walk->inflater)
+        walk->inflater = inflater_new();
+    if (!walk->inflater) {
+        walk->file->failed = true;
+        return;
+    }
+    inflater_feed(walk->inflater, raw->bytes + skip, size, walk->file->inflate_limit);
+    walk->inflating = true;
+    if (walk->report)
+        walk->file->info.compressed_bytes += raw->size;
+}
+
+static void read_header(const struct spex_perfdata *file, struct raw *raw)
+{
+    raw->type = get32(file, raw->bytes);
+    raw->misc = get16(file, raw->bytes + 4);
+    raw->size = get16(file, raw->bytes + 6);
+}
+
+bool walk_next(struct walk *walk, struct raw *raw)
+{
+    struct spex_perfdata *file = walk->file;
+    for (;;) {
+        if (walk->inflating) {
+            raw->offset = walk->last; /* the COMPRESSED record */
+            if (from_inflater(walk, raw)) {
+                read_header(file, raw);
+                if (raw->type != SPEX_PERF_AUXTRACE && raw->type != SPEX_PERF_COMPRESSED &&
+                    raw->type != SPEX_PERF_COMPRESSED2)
+                    return true;
+                if (walk->report)
+                    problem(file, SPEX_INVALID, raw->offset,
+                            "record type %u inside a COMPRESSED record, skipped", raw->type);
+            }
+            continue;
+        }
+        drop_behind(walk);
+        uint64_t left = walk->end - walk->position;
+        if (left < HEADER_SIZE) {
+            if (left && walk->report)
+                problem(file, SPEX_TRUNCATED, walk->position,
+                        "the data ends inside a record header");
+            if (walk->inflater && inflater_rest(walk->inflater) && walk->report)
+                problem(file, SPEX_TRUNCATED, walk->position,
+                        "the data ends inside a compressed record");
+            walk->position = walk->end;
+            return false;
+        }
+        raw->offset = walk->position;
+        raw->bytes = file->data + walk->position;
+        raw->payload = NULL;
+        raw->payload_size = 0;
+        raw->inflated = false;
+        read_header(file, raw);
+        if (raw->size < HEADER_SIZE || raw->size > left || raw->type > TYPE_LAST ||
+            raw->type == 0) {
+            uint64_t next = resynchronize(walk, walk->position + 1, walk->end);
+            if (walk->report) {
+                if (raw->size > left && next == walk->end)
+                    problem(file, SPEX_TRUNCATED, raw->offset,
+                            "the data ends inside a record of %u bytes (type %u)", raw->size,
+                            raw->type);
+                else
+                    problem(file, SPEX_INVALID, raw->offset,
+                            "no record here (type %u, size %u); skipped 0x%llx bytes",
+                            raw->type, raw->size, (unsigned long long)(next - raw->offset));
+            }
+            walk->position = next;
+            continue;
+        }
+        walk->last = raw->offset;
+        walk->position += raw->size;
+        if (raw->type == SPEX_PERF_COMPRESSED || raw->type == SPEX_PERF_COMPRESSED2) {
+            start_inflating(walk, raw);
+            continue;
+        }
+        uint64_t more = trailing(file, raw->bytes, raw->type, raw->size);
+        if (raw->type == SPEX_PERF_AUXTRACE && more)
+            take_payload(walk, raw, more);
+        else
+            walk->position +=
+                more < walk->end - walk->position ? more : walk->end - walk->position;
+        return true;
+    }
+}

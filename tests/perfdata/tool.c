@@ -1,0 +1,289 @@
+/*
+ * What the reader makes of a file, as text for the tests in Python.
+ *
+ *   tool info FILE      metadata, events, queues, problems
+ *   tool events FILE    one line per record, in file order
+ *   tool runs FILE [N]  each contiguous run of AUX data in hexadecimal; the consumer
+ *                       uses whole items of N bytes only and keeps the rest
+ *   tool records FILE   one line per SPE record, with thread, name, mapping, time
+ *   tool rewrite IN OUT [1|2]  reads IN and writes it again
+ *
+ * FILE - is standard input.
+ */
+#include <spex/datasource.h>
+#include <spex/perfdata.h>
+#include <spex/record.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void hex(const uint8_t *data, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        printf("%02x", data[i]);
+}
+
+static void problems(const struct spex_perfdata *file)
+{
+    for (size_t i = 0; i < spex_perfdata_problem_count(file); i++) {
+        const struct spex_perf_problem *p = spex_perfdata_problem(file, i);
+        printf("problem %s offset=%#" PRIx64 " count=%" PRIu64 " %s\n",
+               spex_status_name(p->status), p->offset, p->count, p->text);
+    }
+}
+
+static void info(struct spex_perfdata *file)
+{
+    const struct spex_perf_info *i = spex_perfdata_info(file);
+    printf("big_endian=%d pipe=%d complete=%d attr_size=%" PRIu64 "\n", i->big_endian, i->pipe,
+           i->complete, i->attr_size);
+    printf("hostname=%s\nosrelease=%s\nversion=%s\narch=%s\ncpudesc=%s\ncpuid=%s\n",
+           i->hostname, i->osrelease, i->version, i->arch, i->cpudesc, i->cpuid);
+    printf("cpus_online=%u\ncpus_available=%u\ntotal_mem_kb=%" PRIu64 "\n", i->cpus_online,
+           i->cpus_available, i->total_mem_kb);
+    printf("cmdline=");
+    for (size_t n = 0; n < i->cmdline_count; n++)
+        printf("%s%s", n ? " " : "", i->cmdline[n]);
+    printf("\nfirst_time=%" PRIu64 "\nlast_time=%" PRIu64 "\n", i->first_time, i->last_time);
+    for (size_t n = 0; n < i->node_count; n++)
+        printf("node %u total=%" PRIu64 " cpus=%s\n", i->nodes[n].node, i->nodes[n].total_kb,
+               i->nodes[n].cpus);
+    printf("time=%d shift=%" PRIu64 " mult=%" PRIu64 " zero=%" PRIu64 " cycles=%" PRIu64
+           " mask=%#" PRIx64 " caps=%d%d\n",
+           i->has_time, i->time.shift, i->time.mult, i->time.zero, i->time.cycles, i->time.mask,
+           i->time.cap_zero, i->time.cap_short);
+    printf("auxtrace type=%u version=%u pmu=%u per_cpu=%d timed=%d snapshot=%d\n",
+           i->auxtrace_type, i->auxtrace_version, i->spe_pmu_type, i->per_cpu, i->timed,
+           i->snapshot);
+    for (size_t n = 0; n < i->cpu_count; n++)
+        printf("cpu %u midr=%#" PRIx64 " pmu=%" PRIu64 " min_interval=%" PRIu64
+               " event_filter=%#" PRIx64 "\n",
+               i->cpus[n].cpu, i->cpus[n].midr, i->cpus[n].pmu_type, i->cpus[n].min_interval,
+               i->cpus[n].event_filter);
+    printf("midr=%#" PRIx64 "\n", spex_perfdata_midr(file, -1));
+    printf("lost=%" PRIu64 " throttled=%" PRIu64 " truncated=%" PRIu64 " collisions=%" PRIu64
+           " samples=%" PRIu64 " records=%" PRIu64 " aux_bytes=%" PRIu64 " compressed=%" PRIu64
+           "\n",
+           i->lost, i->throttled, i->truncated, i->collisions, i->samples, i->records,
+           i->aux_bytes, i->compressed_bytes);
+    for (size_t n = 0; n < spex_perfdata_attr_count(file); n++) {
+        const struct spex_perf_attr *a = spex_perfdata_attr(file, n);
+        char terms[512];
+        spex_perf_terms_text(a->config, terms, sizeof terms);
+        printf("event %s type=%u config=%#" PRIx64 ",%#" PRIx64 ",%#" PRIx64 " period=%" PRIu64
+               " sample_type=%#" PRIx64 " flags=%#" PRIx64 " spe=%d ids=",
+               a->name, a->type, a->config[0], a->config[1], a->config[2], a->period,
+               a->sample_type, a->flags, a->spe);
+        for (size_t k = 0; k < a->id_count; k++)
+            printf("%s%" PRIu64, k ? "," : "", a->ids[k]);
+        printf(a->spe ? " terms=%s\n" : "\n", terms);
+    }
+    for (size_t n = 0; n < spex_perfdata_queue_count(file); n++) {
+        const struct spex_perf_queue *q = spex_perfdata_queue(file, n);
+        printf("queue cpu=%d tid=%d idx=%u bytes=%" PRIu64 " chunks=%" PRIu64 "\n", q->cpu,
+               q->tid, q->idx, q->bytes, q->chunks);
+    }
+}
+
+static void print_sample(const struct spex_perf_event *e)
+{
+    const struct spex_perf_sample *s = &e->u.sample;
+    printf(" ip=%#" PRIx64 " addr=%#" PRIx64 " period=%" PRIu64 " weight=%" PRIu64
+           " data_src=%#" PRIx64 " phys=%#" PRIx64,
+           s->ip, s->addr, s->period, s->weight, s->data_src, s->phys_addr);
+    printf(" chain=");
+    for (size_t i = 0; i < s->callchain_count; i++)
+        printf("%s%" PRIx64, i ? "," : "", s->callchain[i]);
+    printf(" branches=");
+    for (size_t i = 0; i < s->branch_count; i++)
+        printf("%s%" PRIx64 "/%" PRIx64 "/%" PRIx64, i ? "," : "", s->branches[3 * i],
+               s->branches[3 * i + 1], s->branches[3 * i + 2]);
+    printf(" read=");
+    for (size_t i = 0; i < s->read_count; i++)
+        printf("%s%" PRIu64, i ? "," : "", s->read[i]);
+    printf(" regs=");
+    for (size_t i = 0; i < s->regs_user_count; i++)
+        printf("%s%" PRIx64, i ? "," : "", s->regs_user[i]);
+    printf(" iregs=");
+    for (size_t i = 0; i < s->regs_intr_count; i++)
+        printf("%s%" PRIx64, i ? "," : "", s->regs_intr[i]);
+    printf(" raw=");
+    hex(s->raw, s->raw_size);
+    printf(" stack=%zu aux=%zu", s->stack_size, s->aux_size);
+    printf(" page=%" PRIu64 "/%" PRIu64 " cgroup=%" PRIu64 " transaction=%" PRIu64,
+           s->data_page_size, s->code_page_size, s->cgroup, s->transaction);
+}
+
+static void events(struct spex_perfdata *file)
+{
+    struct spex_perf_event e;
+    while (spex_perfdata_next(file, &e) == SPEX_OK) {
+        const char *name = spex_perf_type_name(e.type);
+        printf("%#" PRIx64 " %s misc=%#x size=%u", e.offset, name ? name : "?", e.misc, e.size);
+        if (e.type < SPEX_PERF_HEADER_ATTR)
+            printf(" pid=%d tid=%d time=%" PRIu64 " cpu=%d id=%" PRIu64 " stream=%" PRIu64
+                   " event=%s",
+                   e.pid, e.tid, e.time, e.cpu, e.id, e.stream_id, e.attr ? e.attr->name : "-");
+        switch (e.type) {
+        case SPEX_PERF_SAMPLE:
+            print_sample(&e);
+            break;
+        case SPEX_PERF_MMAP:
+        case SPEX_PERF_MMAP2:
+            printf(" map=%d/%d %#" PRIx64 "-%#" PRIx64 " @%#" PRIx64 " prot=%u flags=%u"
+                   " dev=%x:%x ino=%" PRIu64 " gen=%" PRIu64 " build_id=",
+                   e.u.map.pid, e.u.map.tid, e.u.map.start, e.u.map.end, e.u.map.pgoff,
+                   e.u.map.prot, e.u.map.flags, e.u.map.maj, e.u.map.min, e.u.map.ino,
+                   e.u.map.ino_generation);
+            hex(e.u.map.build_id, e.u.map.build_id_size);
+            printf(" name=%s", e.u.map.filename);
+            break;
+        case SPEX_PERF_COMM:
+            printf(" comm=%d/%d name=%s", e.u.comm.pid, e.u.comm.tid, e.u.comm.comm);
+            break;
+        case SPEX_PERF_FORK:
+        case SPEX_PERF_EXIT:
+            printf(" task=%d/%d parent=%d/%d at=%" PRIu64, e.u.task.pid, e.u.task.tid,
+                   e.u.task.ppid, e.u.task.ptid, e.u.task.time);
+            break;
+        case SPEX_PERF_AUX:
+            printf(" offset=%#" PRIx64 " size=%#" PRIx64 " flags=%#x", e.u.aux.offset,
+                   e.u.aux.size, e.u.aux.flags);
+            break;
+        case SPEX_PERF_ITRACE_START:
+        case SPEX_PERF_SWITCH_CPU_WIDE:
+            printf(" thread=%d/%d", e.u.thread.pid, e.u.thread.tid);
+            break;
+        case SPEX_PERF_LOST:
+        case SPEX_PERF_LOST_SAMPLES:
+            printf(" lost=%" PRIu64, e.u.lost.lost);
+            break;
+        case SPEX_PERF_AUXTRACE:
+            printf(" size=%#" PRIx64 " offset=%#" PRIx64 " ref=%#" PRIx64
+                   " idx=%u tid=%d cpu=%d there=%#" PRIx64,
+                   e.u.auxtrace.size, e.u.auxtrace.offset, e.u.auxtrace.reference,
+                   e.u.auxtrace.idx, e.u.auxtrace.tid, e.u.auxtrace.cpu,
+                   e.u.auxtrace.available);
+            break;
+        default:
+            break;
+        }
+        putchar('\n');
+    }
+}
+
+static void runs(struct spex_perfdata *file, size_t item)
+{
+    for (size_t q = 0; q < spex_perfdata_queue_count(file); q++) {
+        const struct spex_perf_queue *queue = spex_perfdata_queue(file, q);
+        struct spex_aux_cursor *cursor;
+        struct spex_aux_span span;
+        bool open = false;
+        if (spex_aux_open(file, q, &cursor) != SPEX_OK)
+            abort();
+        while (spex_aux_next(cursor, &span) == SPEX_OK) {
+            size_t use = span.last ? span.size : span.size / item * item;
+            if (!span.contiguous) {
+                printf("%scpu=%d tid=%d idx=%u offset=%#" PRIx64 " ", open ? "\n" : "",
+                       queue->cpu, queue->tid, queue->idx, span.offset);
+                open = true;
+            }
+            hex(span.data, use);
+            if (span.last)
+                printf(" flags=%#x", span.flags);
+            spex_aux_keep(cursor, span.size - use);
+        }
+        if (open)
+            putchar('\n');
+        spex_aux_close(cursor);
+    }
+}
+
+static uint64_t canonical(uint64_t payload)
+{
+    uint64_t address = spex_address_bits(payload);
+    return spex_address_el(payload) ? address | UINT64_C(0xff) << 56 : address;
+}
+
+static void print_record(struct spex_perfdata *file, const struct spex_perf_queue *queue,
+                         const struct spex_record *r)
+{
+    const struct spex_perf_info *i = spex_perfdata_info(file);
+    uint64_t time = UINT64_MAX, pc = canonical(r->address[0]);
+    int32_t tid = queue->tid, pid = -1;
+    if (i->timed)
+        time = r->present & SPEX_HAS_TIMESTAMP ? spex_perf_time_to_ns(&i->time, r->timestamp)
+                                               : spex_perf_time_to_ns(&i->time, 0);
+    if (r->present & SPEX_HAS_CONTEXT_EL1)
+        tid = (int32_t)r->context[0];
+    else if (r->present & SPEX_HAS_CONTEXT_EL2)
+        tid = (int32_t)r->context[1];
+    else
+        spex_perfdata_running(file, queue->cpu, time, &pid, &tid);
+    pid = spex_perfdata_pid(file, tid, time);
+    const char *comm = spex_perfdata_comm(file, tid, time);
+    const struct spex_perf_map *map = spex_perfdata_map(file, pid, pc, time);
+    printf("cpu=%d pid=%d tid=%d time=%" PRIu64 " comm=%s pc=%#" PRIx64, queue->cpu, pid, tid,
+           time, comm ? comm : "?", pc);
+    printf(" target=%#" PRIx64 " va=%#" PRIx64 " pa=%#" PRIx64, canonical(r->address[1]),
+           r->address[2], spex_address_bits(r->address[3]));
+    printf(" events=%#" PRIx64 " latency=%u source=%u data_src=%#" PRIx64, r->events, r->total,
+           r->data_source,
+           spex_source_perf(spex_perfdata_midr(file, queue->cpu), r, 0, SPEX_PERF_RULES_6_1));
+    if (map)
+        printf(" map=%s+%#" PRIx64, map->filename, pc - map->start + map->pgoff);
+    putchar('\n');
+}
+
+static void records(struct spex_perfdata *file)
+{
+    for (size_t q = 0; q < spex_perfdata_queue_count(file); q++) {
+        struct spex_aux_cursor *cursor;
+        struct spex_aux_span span;
+        if (spex_aux_open(file, q, &cursor) != SPEX_OK)
+            abort();
+        while (spex_aux_next(cursor, &span) == SPEX_OK) {
+            struct spex_record_reader reader;
+            struct spex_record record;
+            struct spex_damage damage;
+            enum spex_status status;
+            spex_record_reader_init(&reader, span.data, span.size, span.offset);
+            while ((status = spex_record_next(&reader, &record, &damage)) != SPEX_END) {
+                if (status == SPEX_OK)
+                    print_record(file, spex_perfdata_queue(file, q), &record);
+                else if (status == SPEX_TRUNCATED && !span.last)
+                    spex_aux_keep(cursor, damage.size);
+                else
+                    printf("damage offset=%#" PRIx64 " size=%" PRIu64 " %s\n", damage.offset,
+                           damage.size, damage.reason);
+            }
+        }
+        spex_aux_close(cursor);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct spex_perfdata *file;
+    struct spex_error error;
+    if (argc < 3)
+        return 2;
+    if (spex_perfdata_open(argv[2], &file, &error) != SPEX_OK) {
+        printf("error %s offset=%#" PRIx64 " %s\n", spex_status_name(error.status),
+               error.offset, error.text);
+        return 1;
+    }
+    if (!strcmp(argv[1], "info"))
+        info(file);
+    else if (!strcmp(argv[1], "events"))
+        events(file);
+    else if (!strcmp(argv[1], "runs"))
+        runs(file, argc > 3 ? strtoul(argv[3], NULL, 0) : 1);
+    else if (!strcmp(argv[1], "records"))
+        records(file);
+    problems(file);
+    spex_perfdata_close(file);
+    return 0;
+}
