@@ -34,8 +34,10 @@ struct spex_filter {
 const char *spex_filter_name(size_t index, const char **help);
 
 struct spex_analysis_options {
-    bool raw;                /* data is an SPE stream, not a perf.data file */
-    uint32_t midr;           /* CPU for data sources when the file does not say; 0 unknown */
+    bool raw;                /* the input is an SPE stream, not a perf.data file */
+    bool ordered;            /* hand out samples of all CPUs in order of time */
+    bool no_symbols;         /* leave module, symbol and address out: quicker */
+    uint64_t midr;           /* CPU for data sources when the file does not say; 0 unknown */
     struct spex_symbols_options symbols;
     const struct spex_filter *filters; /* all must hold; commas in a value mean "or" */
     size_t filter_count;
@@ -43,8 +45,8 @@ struct spex_analysis_options {
     void *context;
 };
 
-/* data stays the caller's and must outlive the analysis. name is for messages. */
-enum spex_status spex_analysis_open(const char *name, const uint8_t *data, size_t size,
+/* path NULL or "-" is standard input. Option strings must outlive the analysis. */
+enum spex_status spex_analysis_open(const char *path,
                                     const struct spex_analysis_options *options,
                                     struct spex_analysis **analysis, struct spex_error *error);
 void spex_analysis_close(struct spex_analysis *analysis);
@@ -85,6 +87,7 @@ struct spex_sample {
     uint8_t source;                   /* enum spex_source */
     uint8_t el;                       /* of pc */
     uint8_t flags;                    /* enum spex_sample_flag */
+    uint32_t queue;                   /* of the file: spex_perfdata_queue */
 };
 
 typedef void spex_sample_sink(void *context, const struct spex_sample *samples, size_t count);
@@ -137,6 +140,8 @@ struct spex_sampling {
 };
 const struct spex_sampling *spex_analysis_sampling(const struct spex_analysis *analysis);
 struct spex_symbols *spex_analysis_symbols(struct spex_analysis *analysis);
+/* The file, NULL for a raw stream. */
+const struct spex_perfdata *spex_analysis_file(const struct spex_analysis *analysis);
 
 /* Why numbers of operations cannot be estimated from samples; NULL if they can. */
 const char *spex_analysis_no_estimate(const struct spex_analysis *analysis);
@@ -157,16 +162,29 @@ struct spex_interval spex_difference_interval(uint64_t count0, uint64_t total0, 
 enum { SPEX_GROUP_MAX = 1 << 20, SPEX_KEYS_MAX = 4 };
 
 enum spex_key {
-    SPEX_KEY_SYMBOL, SPEX_KEY_DSO, SPEX_KEY_SRCLINE, SPEX_KEY_PC, SPEX_KEY_COMM, SPEX_KEY_PID,
-    SPEX_KEY_TID, SPEX_KEY_CPU, SPEX_KEY_OP, SPEX_KEY_SOURCE, SPEX_KEY_LEVEL,
-    SPEX_KEY_DATA_SYMBOL, SPEX_KEY_DATA_DSO, SPEX_KEY_PAGE, SPEX_KEY_CACHE_LINE,
+    SPEX_KEY_SYMBOL,
+    SPEX_KEY_DSO,
+    SPEX_KEY_SRCLINE,
+    SPEX_KEY_PC,
+    SPEX_KEY_COMM,
+    SPEX_KEY_PID,
+    SPEX_KEY_TID,
+    SPEX_KEY_CPU,
+    SPEX_KEY_OP,
+    SPEX_KEY_SOURCE,
+    SPEX_KEY_DATA_SYMBOL,
+    SPEX_KEY_DATA_DSO,
+    SPEX_KEY_PAGE,
+    SPEX_KEY_CACHE_LINE,
     SPEX_KEY_OFFSET, /* in the cache line */
-    SPEX_KEY_VA, SPEX_KEY_TARGET, SPEX_KEY_PREV_TARGET, SPEX_KEY_BRANCH, SPEX_KEY_LATENCY,
+    SPEX_KEY_TARGET,
+    SPEX_KEY_PREV_TARGET,
+    SPEX_KEY_LATENCY, /* total latency, by powers of two */
     SPEX_KEY_COUNT
 };
-const char *spex_key_name(enum spex_key key);            /* as --sort spells it */
+const char *spex_key_name(enum spex_key key); /* as --sort spells it */
 const char *spex_key_help(enum spex_key key);
-bool spex_key_parse(const char *name, enum spex_key *key);
+bool spex_key_parse(const char *name, size_t length, enum spex_key *key);
 
 enum spex_latency { SPEX_LATENCY_TOTAL, SPEX_LATENCY_ISSUE, SPEX_LATENCY_TRANSLATION,
                     SPEX_LATENCY_COUNT };
@@ -181,9 +199,10 @@ struct spex_stats {
 };
 
 struct spex_row {
-    uint64_t key[SPEX_KEYS_MAX]; /* opaque; see spex_row_text and spex_row_value */
     struct spex_stats stats;
     uint32_t latency[SPEX_LATENCY_COUNT]; /* private: histograms */
+    uint32_t pad;
+    uint64_t key[]; /* see spex_row_text, spex_row_value */
 };
 
 struct spex_group;
@@ -211,6 +230,8 @@ uint64_t spex_group_error(const struct spex_group *group);
 /* The latency below which quantile q (0..1) of the samples lie; negative if not known. */
 int spex_row_latency(const struct spex_group *group, const struct spex_row *row,
                      enum spex_latency latency, double q);
+/* The n-th key as a value: pid, cpu, enum, pointer to a symbol or module, address. */
+uint64_t spex_row_value(const struct spex_group *group, const struct spex_row *row, size_t n);
 /* Text of the n-th key of a row. Returns its length; terminates. */
 size_t spex_row_text(const struct spex_group *group, const struct spex_row *row, size_t n,
                      char *text, size_t capacity);

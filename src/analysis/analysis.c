@@ -1,0 +1,925 @@
+/*
+ * The pass over a profile: AUX spans -> records -> samples -> filters -> sink.
+ *
+ * What a file says about threads and mappings changes with time. Asking the
+ * file for every record would cost more than decoding it, so the times of all
+ * changes are gathered once, per thread, process and CPU; between two changes
+ * an answer stays true and is reused. Code addresses go through a cache keyed
+ * by address and by the process's state ("version").
+ */
+#include "internal.h"
+#include "module.h"
+
+#include "base/error.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    BATCH = 256,
+    PLACES = 1 << 14,   /* cache of code and data addresses */
+    LINES = 1 << 12,    /* cache of source lines */
+    RAW_CHUNK = 1 << 20,
+};
+
+/* ---- changes of state, sorted by (id, time) ---- */
+
+struct change {
+    int32_t id;
+    uint64_t time;
+};
+struct changes {
+    struct change *items;
+    size_t count, capacity;
+};
+
+static void add_change(struct changes *changes, int32_t id, uint64_t time)
+{
+    changes->items = module_grow(changes->items, changes->count, &changes->capacity,
+                                 sizeof *changes->items);
+    changes->items[changes->count++] = (struct change){id, time};
+}
+
+static int compare_changes(const void *a, const void *b)
+{
+    const struct change *x = a, *y = b;
+    if (x->id != y->id)
+        return x->id < y->id ? -1 : 1;
+    return x->time < y->time ? -1 : x->time > y->time;
+}
+
+static void sort_changes(struct changes *changes)
+{
+    if (changes->count)
+        qsort(changes->items, changes->count, sizeof *changes->items, compare_changes);
+}
+
+/* An event at t is visible to times after t, so a state holds for from <= time <= until. */
+struct span {
+    uint64_t from, until;
+};
+
+static struct span span_of(const struct changes *changes, int32_t id, uint64_t time)
+{
+    size_t low = 0, high = changes->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        const struct change *c = &changes->items[middle];
+        if (c->id < id || (c->id == id && c->time < time))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    struct span span = {0, UINT64_MAX};
+    if (low > 0 && changes->items[low - 1].id == id)
+        span.from = changes->items[low - 1].time + 1;
+    if (low < changes->count && changes->items[low].id == id)
+        span.until = changes->items[low].time;
+    return span;
+}
+
+/* ---- state ---- */
+
+struct process {
+    int32_t pid;
+    struct span span;
+    uint32_t version; /* unique for (process, span) */
+};
+
+struct thread {
+    int32_t tid;
+    struct span span;
+    int32_t pid;
+    const char *comm;
+    struct process *process;
+};
+
+struct place_slot {
+    uint64_t ip;
+    uint32_t version;
+    struct spex_place place;
+};
+
+struct line_slot {
+    const struct spex_module *module;
+    uint64_t address;
+    struct spex_line line;
+};
+
+/* Pointer tables by a 64-bit key, open addressing. */
+struct table {
+    struct {
+        uint64_t key;
+        void *value;
+    } *slots;
+    size_t count, mask;
+};
+
+struct queue {
+    uint32_t index;
+    int32_t cpu, tid;
+    const struct spex_cpu_model *model;
+    struct spex_aux_cursor *cursor;
+    struct spex_aux_span span;
+    struct spex_record_reader reader;
+    bool open, reading;
+    /* thread on this CPU while nothing changes */
+    struct span running;
+    int32_t running_tid, running_pid;
+    struct thread *thread; /* last used */
+    struct spex_record *records;
+    size_t at, count;
+    uint64_t time;  /* of records[at], for merging */
+    uint64_t clock; /* last time seen */
+    int fd;         /* raw stream */
+    uint8_t *buffer;
+    size_t kept;
+    uint64_t position;
+    /* meaning of Data Source values, filled on demand; -1 not yet */
+    int16_t sources[256];
+};
+
+struct spex_analysis {
+    struct spex_analysis_options options;
+    char *name;
+    struct spex_perfdata *file;
+    const struct spex_perf_info *info;
+    struct spex_symbols *symbols;
+    const struct op_info *ops;
+    int raw_fd;
+    uint64_t raw_size;
+
+    struct changes thread_changes, process_changes, cpu_changes;
+    struct table threads, processes, modules, strings;
+    uint32_t versions;
+    struct place_slot *places;
+    struct line_slot *lines;
+
+    struct filter *filters[SPEX_FILTER_MAX];
+    struct queue *queues;
+    size_t queue_count;
+    struct spex_sample samples[BATCH];
+    size_t sample_count;
+    spex_sample_sink *sink;
+    void *context;
+    struct spex_totals totals;
+    struct spex_sampling sampling;
+    uint64_t done; /* bytes, for progress */
+};
+
+static void *get_memory(size_t size)
+{
+    void *memory = calloc(1, size);
+    if (!memory) {
+        fputs("spex: out of memory\n", stderr);
+        abort();
+    }
+    return memory;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x *= UINT64_C(0x9e3779b97f4a7c15);
+    return x ^ x >> 29;
+}
+
+static void **table_slot(struct table *table, uint64_t key)
+{
+    if (table->count * 2 >= table->mask + !table->mask) {
+        struct table old = *table;
+        table->mask = old.mask ? old.mask * 2 + 1 : 63;
+        table->slots = get_memory((table->mask + 1) * sizeof *table->slots);
+        table->count = 0;
+        for (size_t i = 0; old.slots && i <= old.mask; i++)
+            if (old.slots[i].value)
+                *table_slot(table, old.slots[i].key) = old.slots[i].value;
+        free(old.slots);
+    }
+    size_t i = mix(key) & table->mask;
+    while (table->slots[i].value && table->slots[i].key != key)
+        i = (i + 1) & table->mask;
+    if (!table->slots[i].value) {
+        table->slots[i].key = key;
+        table->count++;
+    }
+    return &table->slots[i].value;
+}
+
+const char *analysis_intern(struct spex_analysis *a, const char *text)
+{
+    uint64_t hash = 1469598103934665603u;
+    for (const char *p = text; *p; p++)
+        hash = (hash ^ (uint8_t)*p) * 1099511628211u;
+    for (;; hash++) { /* equal hashes of different texts: take the next key */
+        void **slot = table_slot(&a->strings, hash);
+        if (!*slot && !(*slot = strdup(text)))
+            abort();
+        if (!strcmp(*slot, text))
+            return *slot;
+    }
+}
+
+static struct process *get_process(struct spex_analysis *a, int32_t pid, uint64_t time)
+{
+    void **slot = table_slot(&a->processes, (uint32_t)pid);
+    struct process *p = *slot;
+    if (!p) {
+        *slot = p = get_memory(sizeof *p);
+        p->pid = pid;
+        p->span.from = 1; /* empty */
+    }
+    if (time < p->span.from || time > p->span.until) {
+        p->span = span_of(&a->process_changes, pid, time);
+        p->version = ++a->versions;
+    }
+    return p;
+}
+
+static struct thread *get_thread(struct spex_analysis *a, int32_t tid, int32_t pid, uint64_t time)
+{
+    void **slot = table_slot(&a->threads, (uint32_t)tid);
+    struct thread *t = *slot;
+    if (!t) {
+        *slot = t = get_memory(sizeof *t);
+        t->tid = tid;
+        t->span.from = 1;
+    }
+    if (time < t->span.from || time > t->span.until) {
+        char unknown[16];
+        const char *comm = NULL;
+        t->span = span_of(&a->thread_changes, tid, time);
+        t->pid = pid;
+        if (a->file) {
+            int32_t known = spex_perfdata_pid(a->file, tid, time);
+            if (known >= 0)
+                t->pid = known;
+            comm = spex_perfdata_comm(a->file, tid, time);
+        }
+        snprintf(unknown, sizeof unknown, ":%d", tid);
+        t->comm = analysis_intern(a, comm ? comm : tid < 0 ? "[unknown]" : unknown);
+    }
+    if (!t->process || t->process->pid != t->pid || time < t->process->span.from ||
+        time > t->process->span.until)
+        t->process = get_process(a, t->pid, time);
+    return t;
+}
+
+/* ---- places ---- */
+
+static struct spex_module *map_module(struct spex_analysis *a, const struct spex_perf_map *map)
+{
+    void **slot = table_slot(&a->modules, (uintptr_t)map);
+    if (!*slot) {
+        size_t size = map->build_id_size;
+        const uint8_t *id = map->build_id;
+        if (!size)
+            id = spex_perfdata_build_id(a->file, map->filename, &size);
+        *slot = spex_symbols_module(a->symbols, map->filename, id, id ? size : 0, map->pid);
+    }
+    return *slot;
+}
+
+/* .bss has no file behind it: find the file mapped near whose image reaches this far. */
+static void locate_image(struct spex_analysis *a, int32_t pid, uint64_t time, uint64_t ip,
+                         struct spex_place *place)
+{
+    size_t count = spex_perfdata_map_count(a->file);
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_perf_map *map = spex_perfdata_map_at(a->file, i);
+        if (map->pid != pid || map->time > time || map->start > ip)
+            continue;
+        struct spex_module *module = map_module(a, map);
+        if (!module_is_file(module) ||
+            spex_perfdata_map(a->file, pid, map->start, time) != map)
+            continue;
+        uint64_t address =
+            ip - (map->start - spex_module_address(module, map->start, map->start, map->pgoff));
+        if (!module_covers(module, address))
+            continue;
+        place->module = module;
+        place->address = address;
+        place->symbol = spex_module_symbol(module, address);
+        return;
+    }
+}
+
+static void find_place(struct spex_analysis *a, int32_t pid, uint64_t time, uint64_t ip,
+                       bool data, struct spex_place *place)
+{
+    *place = (struct spex_place){.address = ip};
+    if (!a->file)
+        return;
+    const struct spex_perf_map *map = spex_perfdata_map(a->file, pid, ip, time);
+    if (map) {
+        place->module = map_module(a, map);
+        place->address = spex_module_address(place->module, ip, map->start, map->pgoff);
+        place->symbol = spex_module_symbol(place->module, place->address);
+    }
+    if (data && !place->symbol && !(ip >> 63) && (!map || !module_is_file(place->module)))
+        locate_image(a, pid, time, ip, place);
+}
+
+static inline const struct spex_place *get_place(struct spex_analysis *a, struct process *process,
+                                                 uint64_t time, uint64_t ip, bool data)
+{
+    if (ip >> 63)
+        process = get_process(a, SPEX_PERF_PID_KERNEL, time);
+    size_t slot = (size_t)(mix(ip ^ (uint64_t)process->version << 48 ^ data) & (PLACES - 1));
+    struct place_slot *s = &a->places[slot];
+    uint32_t version = process->version << 1 | data;
+    if (__builtin_expect(s->ip != ip || s->version != version, 0)) {
+        find_place(a, process->pid, time, ip, data, &s->place);
+        s->ip = ip;
+        s->version = version;
+    }
+    return &s->place;
+}
+
+void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t time, uint64_t ip,
+                          struct spex_place *place)
+{
+    *place = *get_place(a, get_process(a, pid, time), time, ip, true);
+}
+
+void analysis_line(struct spex_analysis *a, struct spex_module *module, uint64_t address,
+                   struct spex_line *line)
+{
+    if (!a->lines)
+        a->lines = get_memory(LINES * sizeof *a->lines);
+    size_t slot = (size_t)(mix(address ^ (uintptr_t)module) & (LINES - 1));
+    struct line_slot *s = &a->lines[slot];
+    if (s->module != module || s->address != address) {
+        s->module = module;
+        s->address = address;
+        if (spex_module_line(module, address, &s->line))
+            s->line.file = analysis_intern(a, s->line.file);
+        else
+            s->line = (struct spex_line){0};
+    }
+    *line = s->line;
+}
+
+/* ---- joining ---- */
+
+/*
+ * Bits 63:56 of an address are a tag or, for instruction addresses, the
+ * security state and Exception level. Bit 55 selects the upper or lower half
+ * of the address space (D8.1), so it is the sign; perf guesses from EL and
+ * from bits 55:52 and agrees wherever a kernel really runs.
+ */
+static inline uint64_t canonical(uint64_t payload)
+{
+    return (uint64_t)((int64_t)(payload << 8) >> 8);
+}
+
+static inline uint64_t record_time(const struct spex_analysis *a, const struct spex_record *r)
+{
+    return a->info && a->info->has_time ? spex_perf_time_to_ns(&a->info->time, r->timestamp)
+                                        : r->timestamp;
+}
+
+/* A context packet names the thread (CONFIG_PID_IN_CONTEXTIDR), else switch events do. */
+static struct thread *find_thread(struct spex_analysis *a, struct queue *q,
+                                  const struct spex_record *r, uint64_t time)
+{
+    int32_t tid = q->tid, pid = -1;
+    if (r->present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2)) {
+        tid = (int32_t)r->context[!(r->present & SPEX_HAS_CONTEXT_EL1)];
+    } else if (a->file && q->cpu >= 0) {
+        if (time < q->running.from || time > q->running.until) {
+            q->running = span_of(&a->cpu_changes, q->cpu, time);
+            if (!spex_perfdata_running(a->file, q->cpu, time, &q->running_pid, &q->running_tid)) {
+                q->running_tid = q->tid;
+                q->running_pid = -1;
+            }
+        }
+        tid = q->running_tid;
+        pid = q->running_pid;
+    }
+    struct thread *t = q->thread;
+    if (t && t->tid == tid && time >= t->span.from && time <= t->span.until &&
+        time >= t->process->span.from && time <= t->process->span.until)
+        return t;
+    return q->thread = get_thread(a, tid, pid, time);
+}
+
+enum { SOURCE_MASK = 0xff, SOURCE_KNOWN = 0x100 };
+
+static uint8_t find_source(struct queue *q, const struct spex_record *r)
+{
+    struct spex_source_info info;
+    bool packet = r->present & SPEX_HAS_DATA_SOURCE && r->data_source < 256;
+    if (packet && q->sources[r->data_source] >= 0)
+        return (uint8_t)q->sources[r->data_source];
+    spex_source_of(q->model, r, &info);
+    if (packet && info.by_packet)
+        q->sources[r->data_source] = (int16_t)info.source;
+    if (info.miss) /* past the last cache is memory; past another, unknown */
+        info.source = info.source != SPEX_SOURCE_L3 ? SPEX_SOURCE_UNKNOWN
+                      : info.remote                 ? SPEX_SOURCE_REMOTE
+                                                    : SPEX_SOURCE_DRAM;
+    return (uint8_t)info.source;
+}
+
+static void flush(struct spex_analysis *a)
+{
+    if (a->sample_count && a->sink)
+        a->sink(a->context, a->samples, a->sample_count);
+    a->sample_count = 0;
+}
+
+/* Samples of count records; times[] are known when merging. */
+static void join(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
+                 size_t count)
+{
+    struct spex_totals *totals = &a->totals;
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_record *r = &records[i];
+        struct spex_sample *s = &a->samples[a->sample_count];
+        unsigned present = r->present;
+        totals->records++;
+        totals->with_context += (present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2)) != 0;
+        totals->with_source += (present & SPEX_HAS_DATA_SOURCE) != 0;
+        totals->with_va += (present & SPEX_HAS_VA) != 0;
+        totals->with_pa += (present & SPEX_HAS_PA) != 0;
+        s->record = r;
+        s->pc = present & SPEX_HAS_PC ? canonical(r->address[SPEX_ADDRESS_PC]) : 0;
+        s->target = present & SPEX_HAS_TARGET ? canonical(r->address[SPEX_ADDRESS_TARGET]) : 0;
+        s->prev_target =
+            present & SPEX_HAS_PREV_TARGET ? canonical(r->address[SPEX_ADDRESS_PREV_TARGET]) : 0;
+        s->va = present & SPEX_HAS_VA ? canonical(r->address[SPEX_ADDRESS_VA]) : 0;
+        s->pa = present & SPEX_HAS_PA ? spex_address_bits(r->address[SPEX_ADDRESS_PA]) : 0;
+        s->el = (uint8_t)spex_address_el(r->address[SPEX_ADDRESS_PC]) &
+                (uint8_t)-(present & SPEX_HAS_PC);
+        const struct op_info *op =
+            &a->ops[present & SPEX_HAS_OP ? OP_INDEX(r->op_class, r->op_payload) : 0];
+        s->op = op->op;
+        s->flags = op->flags | (s->el ? SPEX_SAMPLE_KERNEL : 0);
+        /* Without a timestamp, what the end of the file says is the best guess. */
+        uint64_t time = UINT64_MAX;
+        s->time = 0;
+        if (present & SPEX_HAS_TIMESTAMP) {
+            totals->timed++;
+            s->flags |= SPEX_SAMPLE_TIMED;
+            s->time = time = record_time(a, r);
+        }
+        struct thread *thread = find_thread(a, q, r, time);
+        s->tid = thread->tid;
+        s->pid = thread->pid;
+        s->comm = thread->comm;
+        s->cpu = q->cpu;
+        s->queue = q->index;
+        if (present & SPEX_HAS_PC && !a->options.no_symbols) {
+            const struct spex_place *place = get_place(a, thread->process, time, s->pc, false);
+            s->module = place->module;
+            s->address = place->address;
+            s->symbol = place->symbol;
+        } else {
+            s->module = NULL;
+            s->address = s->pc;
+            s->symbol = NULL;
+        }
+        s->source = s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES) ? find_source(q, r)
+                                                                        : SPEX_SOURCE_UNKNOWN;
+        bool keep = true;
+        for (size_t f = 0; keep && f < a->options.filter_count; f++)
+            if (!(keep = filter_keeps(a->filters[f], s)))
+                totals->rejected[f]++;
+        if (!keep)
+            continue;
+        totals->kept++;
+        if (s->module)
+            s->module->samples++;
+        else
+            totals->unmapped++;
+        if (s->flags & SPEX_SAMPLE_TIMED) {
+            if (s->time < totals->first_time)
+                totals->first_time = s->time;
+            if (s->time > totals->last_time)
+                totals->last_time = s->time;
+        }
+        if (++a->sample_count == BATCH)
+            flush(a);
+    }
+}
+
+/* ---- reading ---- */
+
+static void note_damage(struct spex_analysis *a, const struct spex_damage *damage)
+{
+    if (!a->totals.damaged++) {
+        a->totals.first_damage = damage->offset;
+        a->totals.damage_reason = damage->reason;
+    }
+    a->totals.damaged_bytes += damage->size;
+}
+
+/* A raw stream in chunks; the cut record at the end of one is read again with the next. */
+static bool next_raw(struct spex_analysis *a, struct queue *q)
+{
+    ssize_t n;
+    do
+        n = pread(a->raw_fd, q->buffer + q->kept, RAW_CHUNK, (off_t)(q->position + q->kept));
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        n = 0;
+    q->span = (struct spex_aux_span){.data = q->buffer, .size = q->kept + (size_t)n,
+                                     .file_offset = q->position, .last = n == 0};
+    return n > 0;
+}
+
+static bool next_span(struct spex_analysis *a, struct queue *q)
+{
+    bool more = a->file ? spex_aux_next(q->cursor, &q->span) == SPEX_OK : next_raw(a, q);
+    if (!more)
+        return false;
+    a->done += q->span.size;
+    if (a->options.progress)
+        a->options.progress(a->options.context, a->done,
+                            a->file ? a->info->aux_bytes : a->raw_size);
+    spex_record_reader_init(&q->reader, q->span.data, q->span.size, q->span.file_offset);
+    return true;
+}
+
+/* The bytes of a record that the span cuts come again with the next one. */
+static bool keep_tail(struct spex_analysis *a, struct queue *q, const struct spex_damage *damage)
+{
+    size_t rest = (size_t)damage->size;
+    if (a->file) {
+        if (q->span.last)
+            return false;
+        spex_aux_keep(q->cursor, rest);
+        return true;
+    }
+    if (rest > SPEX_RECORD_MAX || q->position + q->span.size >= a->raw_size)
+        return false;
+    memmove(q->buffer, q->buffer + q->span.size - rest, rest);
+    q->kept = rest;
+    q->position += q->span.size - rest;
+    return true;
+}
+
+/* Fills q->records; false at the end of the queue. */
+static bool refill(struct spex_analysis *a, struct queue *q)
+{
+    q->at = q->count = 0;
+    while (q->count == 0) {
+        struct spex_damage damage;
+        enum spex_status status;
+        if (!q->reading) {
+            if (!next_span(a, q))
+                return false;
+            q->reading = true;
+        }
+        q->count = spex_record_batch(&q->reader, q->records, BATCH, &status, &damage);
+        if (status == SPEX_OK)
+            continue;
+        if (status == SPEX_TRUNCATED && damage.offset - q->span.file_offset + damage.size ==
+                                            q->span.size) {
+            bool kept = keep_tail(a, q, &damage);
+            if (!kept)
+                note_damage(a, &damage);
+            else if (!a->file)
+                a->done -= q->kept;
+            q->reading = false;
+            if (!kept && !a->file) {
+                q->position += q->span.size;
+                q->kept = 0;
+            }
+        } else if (status == SPEX_END) {
+            if (!a->file) {
+                q->position += q->span.size;
+                q->kept = 0;
+            }
+            q->reading = false;
+        } else {
+            note_damage(a, &damage);
+        }
+    }
+    a->totals.bytes = a->done;
+    return true;
+}
+
+static void queue_time(struct spex_analysis *a, struct queue *q)
+{
+    const struct spex_record *r = &q->records[q->at];
+    if (r->present & SPEX_HAS_TIMESTAMP)
+        q->clock = record_time(a, r);
+    q->time = q->clock;
+}
+
+/* Runs of the earliest queue, each as long as it stays the earliest. */
+static void run_ordered(struct spex_analysis *a)
+{
+    size_t count = a->queue_count;
+    struct queue **heap = get_memory((count + 1) * sizeof *heap);
+    size_t live = 0;
+    for (size_t i = 0; i < count; i++)
+        if (refill(a, &a->queues[i])) {
+            queue_time(a, &a->queues[i]);
+            heap[live++] = &a->queues[i];
+        }
+    while (live) {
+        size_t first = 0;
+        uint64_t limit = UINT64_MAX;
+        for (size_t i = 1; i < live; i++)
+            if (heap[i]->time < heap[first]->time)
+                first = i;
+        for (size_t i = 0; i < live; i++)
+            if (i != first && heap[i]->time < limit)
+                limit = heap[i]->time;
+        struct queue *q = heap[first];
+        size_t from = q->at;
+        bool more = true;
+        do {
+            if (++q->at == q->count) {
+                join(a, q, q->records + from, q->count - from);
+                flush(a); /* the samples point at the records */
+                more = refill(a, q);
+                from = 0;
+            }
+            if (more)
+                queue_time(a, q);
+        } while (more && q->time <= limit);
+        if (more)
+            join(a, q, q->records + from, q->at - from);
+        else
+            heap[first] = heap[--live];
+    }
+    flush(a);
+    free(heap);
+}
+
+enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *sink, void *context,
+                                   struct spex_error *error)
+{
+    memset(&a->totals, 0, sizeof a->totals);
+    a->totals.first_time = UINT64_MAX;
+    struct spex_module *module;
+    for (size_t i = 0; (module = spex_symbols_nth(a->symbols, i)); i++)
+        module->samples = 0;
+    a->sink = sink;
+    a->context = context;
+    a->done = 0;
+    a->sample_count = 0;
+    if (a->info) {
+        a->totals.lost = a->info->lost;
+        a->totals.truncated = a->info->truncated;
+        a->totals.collided = a->info->collisions;
+    }
+    for (size_t i = 0; i < a->queue_count; i++) {
+        struct queue *q = &a->queues[i];
+        q->reading = false;
+        q->at = q->count = q->kept = 0;
+        q->position = q->clock = 0;
+        q->thread = NULL;
+        q->running = (struct span){1, 0};
+        if (a->file) {
+            enum spex_status status = spex_aux_open(a->file, i, &q->cursor);
+            if (status)
+                return error_set(error, status, 0, "%s: cannot read AUX queue %zu", a->name, i);
+        }
+    }
+    if (a->options.ordered && a->queue_count > 1) {
+        run_ordered(a);
+    } else {
+        for (size_t i = 0; i < a->queue_count; i++)
+            while (refill(a, &a->queues[i])) {
+                join(a, &a->queues[i], a->queues[i].records, a->queues[i].count);
+                flush(a);
+            }
+    }
+    for (size_t i = 0; i < a->queue_count; i++) {
+        if (a->queues[i].cursor)
+            spex_aux_close(a->queues[i].cursor);
+        a->queues[i].cursor = NULL;
+    }
+    if (a->totals.first_time > a->totals.last_time)
+        a->totals.first_time = a->totals.last_time = 0;
+    return SPEX_OK;
+}
+
+/* ---- opening ---- */
+
+/* The times at which what the file says about threads, processes and CPUs changes. */
+static void gather_changes(struct spex_analysis *a)
+{
+    struct spex_perf_event e;
+    spex_perfdata_rewind(a->file);
+    while (spex_perfdata_next(a->file, &e) == SPEX_OK) {
+        switch (e.type) {
+        case SPEX_PERF_COMM:
+            add_change(&a->thread_changes, e.u.comm.tid, e.time);
+            if (e.misc & SPEX_PERF_MISC_COMM_EXEC)
+                add_change(&a->process_changes, e.u.comm.pid, e.time);
+            break;
+        case SPEX_PERF_FORK:
+        case SPEX_PERF_EXIT:
+            add_change(&a->thread_changes, e.u.task.tid, e.time);
+            if (e.u.task.pid == e.u.task.tid)
+                add_change(&a->process_changes, e.u.task.pid, e.time);
+            break;
+        case SPEX_PERF_SWITCH:
+        case SPEX_PERF_SWITCH_CPU_WIDE:
+        case SPEX_PERF_ITRACE_START:
+            add_change(&a->cpu_changes, e.cpu, e.time);
+            break;
+        default:
+            break;
+        }
+    }
+    size_t count = spex_perfdata_map_count(a->file);
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_perf_map *map = spex_perfdata_map_at(a->file, i);
+        add_change(&a->process_changes, map->pid, map->time);
+    }
+    sort_changes(&a->thread_changes);
+    sort_changes(&a->process_changes);
+    sort_changes(&a->cpu_changes);
+}
+
+static void describe_sampling(struct spex_analysis *a)
+{
+    struct spex_sampling *s = &a->sampling;
+    const struct spex_perf_attr *attr = a->file ? spex_perfdata_spe_attr(a->file) : NULL;
+    s->midr = a->options.midr;
+    if (a->file && !s->midr)
+        s->midr = spex_perfdata_midr(a->file, -1);
+    const struct spex_cpu_model *cpu = spex_cpu_find(s->midr);
+    s->cpu_name = cpu ? spex_cpu_name(cpu) : NULL;
+    if (!attr)
+        return;
+    /* ts_enable 0, pa_enable 1, jitter 16; filters from 32 on (the PMU's format) */
+    enum { TS = 0, PA = 1, JITTER = 16, DISCARD = 35 };
+    uint64_t filters[5] = {attr->config[0] >> 32 << 32, attr->config[1], attr->config[2],
+                           attr->config[3], attr->config[4]};
+    filters[0] &= ~(UINT64_C(1) << DISCARD);
+    s->known = true;
+    s->period = attr->freq ? 0 : attr->period;
+    s->timestamps = attr->config[0] >> TS & 1;
+    s->physical = attr->config[0] >> PA & 1;
+    s->jitter = attr->config[0] >> JITTER & 1;
+    spex_perf_terms_text(attr->config, s->terms, sizeof s->terms);
+    spex_perf_terms_text(filters, s->filters, sizeof s->filters);
+}
+
+static enum spex_status open_raw(struct spex_analysis *a, const char *path,
+                                 struct spex_error *error)
+{
+    bool standard = !path || !strcmp(path, "-");
+    a->raw_fd = standard ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    off_t size = a->raw_fd < 0 ? -1 : lseek(a->raw_fd, 0, SEEK_END);
+    if (a->raw_fd >= 0 && size < 0) {
+        /* a pipe: to a temporary file, since a pass may be repeated */
+        FILE *spool = tmpfile();
+        char block[65536];
+        ssize_t n;
+        size = 0;
+        while (spool && ((n = read(a->raw_fd, block, sizeof block)) > 0 ||
+                         (n < 0 && errno == EINTR))) {
+            if (n > 0 && write(fileno(spool), block, (size_t)n) != n) {
+                n = -1;
+                break;
+            }
+            size += n > 0 ? n : 0;
+        }
+        close(a->raw_fd);
+        a->raw_fd = spool ? dup(fileno(spool)) : -1;
+        if (spool)
+            fclose(spool);
+    }
+    if (a->raw_fd < 0)
+        return error_set(error, SPEX_IO, 0, "%s: %s", a->name, strerror(errno));
+    a->raw_size = (uint64_t)size;
+    a->queue_count = 1;
+    return SPEX_OK;
+}
+
+enum spex_status spex_analysis_open(const char *path, const struct spex_analysis_options *options,
+                                    struct spex_analysis **analysis, struct spex_error *error)
+{
+    struct spex_analysis *a = get_memory(sizeof *a);
+    bool standard = !path || !strcmp(path, "-");
+    enum spex_status status;
+    a->options = *options;
+    a->raw_fd = -1;
+    a->name = strdup(standard ? "standard input" : path);
+    a->ops = op_table();
+    a->symbols = spex_symbols_new(&options->symbols);
+    a->places = get_memory(PLACES * sizeof *a->places);
+    assert(options->filter_count <= SPEX_FILTER_MAX);
+    if (options->raw) {
+        status = open_raw(a, path, error);
+    } else {
+        status = spex_perfdata_open(standard ? "-" : path, &a->file, error);
+        if (!status) {
+            a->info = spex_perfdata_info(a->file);
+            a->queue_count = spex_perfdata_queue_count(a->file);
+            gather_changes(a);
+        }
+    }
+    uint64_t first = a->info ? a->info->first_time : 0, last = a->info ? a->info->last_time : 0;
+    for (size_t i = 0; i < options->filter_count && !status; i++)
+        status = filter_new(&options->filters[i], first, last, &a->filters[i], error);
+    if (status) {
+        spex_analysis_close(a);
+        return status;
+    }
+    describe_sampling(a);
+    a->queues = get_memory((a->queue_count + 1) * sizeof *a->queues);
+    for (size_t i = 0; i < a->queue_count; i++) {
+        struct queue *q = &a->queues[i];
+        q->index = (uint32_t)i;
+        q->cpu = q->tid = -1;
+        q->records = get_memory(BATCH * sizeof *q->records);
+        if (a->file) {
+            const struct spex_perf_queue *from = spex_perfdata_queue(a->file, i);
+            q->cpu = from->cpu;
+            q->tid = from->tid;
+            uint64_t midr = options->midr ? options->midr : spex_perfdata_midr(a->file, q->cpu);
+            q->model = spex_cpu_find(midr);
+        } else {
+            q->model = spex_cpu_find(options->midr);
+            q->buffer = get_memory(RAW_CHUNK + SPEX_RECORD_MAX);
+        }
+        memset(q->sources, 0xff, sizeof q->sources);
+    }
+    *analysis = a;
+    return SPEX_OK;
+}
+
+static void free_table(struct table *table, bool values)
+{
+    for (size_t i = 0; values && table->slots && i <= table->mask; i++)
+        free(table->slots[i].value);
+    free(table->slots);
+}
+
+void spex_analysis_close(struct spex_analysis *a)
+{
+    if (!a)
+        return;
+    for (size_t i = 0; a->queues && i < a->queue_count; i++) {
+        free(a->queues[i].records);
+        free(a->queues[i].buffer);
+    }
+    free(a->queues);
+    for (size_t i = 0; i < SPEX_FILTER_MAX; i++)
+        filter_free(a->filters[i]);
+    free_table(&a->threads, true);
+    free_table(&a->processes, true);
+    free_table(&a->strings, true);
+    free_table(&a->modules, false);
+    free(a->thread_changes.items);
+    free(a->process_changes.items);
+    free(a->cpu_changes.items);
+    free(a->places);
+    free(a->lines);
+    spex_symbols_free(a->symbols);
+    if (a->file)
+        spex_perfdata_close(a->file);
+    if (a->raw_fd >= 0)
+        close(a->raw_fd);
+    free(a->name);
+    free(a);
+}
+
+/* ---- asking ---- */
+
+const struct spex_totals *spex_analysis_totals(const struct spex_analysis *a)
+{
+    return &a->totals;
+}
+
+const struct spex_sampling *spex_analysis_sampling(const struct spex_analysis *a)
+{
+    return &a->sampling;
+}
+
+struct spex_symbols *spex_analysis_symbols(struct spex_analysis *a)
+{
+    return a->symbols;
+}
+
+const struct spex_perfdata *spex_analysis_file(const struct spex_analysis *a)
+{
+    return a->file;
+}
+
+const char *spex_analysis_no_estimate(const struct spex_analysis *a)
+{
+    if (!a->sampling.period)
+        return "the sampling period is not known";
+    if (a->totals.truncated || a->totals.lost)
+        return "samples were lost: buffers were truncated";
+    if (a->totals.collided)
+        return "samples collided: an unknown number is missing";
+    if (a->totals.damaged)
+        return "parts of the data are damaged";
+    return NULL;
+}

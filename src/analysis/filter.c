@@ -1,0 +1,374 @@
+/* Filters by name and value: one table row each, decisions remembered where they cost. */
+#include "internal.h"
+
+#include "base/error.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum filter_kind { COMM, PID, TID, CPU, DSO, SYMBOL, OP, EVENT, SOURCE, MIN_LATENCY, TIME };
+
+static const struct {
+    const char *name;
+    enum filter_kind kind;
+    const char *help;
+} table[] = {
+    {"comm", COMM, "only threads with these names (a,b; * and ? match)"},
+    {"pid", PID, "only these processes (1,2,10-20)"},
+    {"tid", TID, "only these threads"},
+    {"cpu", CPU, "only these CPUs (0-3,8)"},
+    {"dso", DSO, "only code in these files (name or path; * and ? match)"},
+    {"symbol", SYMBOL, "only these functions (* and ? match)"},
+    {"op", OP, "only operations with these words (load, store, atomic, branch, cond, ...)"},
+    {"event", EVENT, "only records with one of these events (l1d-miss,mispredict,...; ! for none)"},
+    {"source", SOURCE, "only data from these sources (l1, dram, peer-core, ...)"},
+    {"min-latency", MIN_LATENCY, "only operations that took at least so many cycles"},
+    {"time", TIME, "only this time: START,STOP in seconds, or 10%-20% of the profile"},
+};
+enum { FILTERS = sizeof table / sizeof *table };
+
+static const struct {
+    uint8_t bit;
+    const char *name, *alias;
+} events[] = {
+    {SPEX_EV_EXCEPTION, "exception", "exception-gen"},
+    {SPEX_EV_RETIRED, "retired", NULL},
+    {SPEX_EV_L1D_ACCESS, "l1d-access", NULL},
+    {SPEX_EV_L1D_MISS, "l1d-miss", "l1d-refill"},
+    {SPEX_EV_TLB_ACCESS, "tlb-access", NULL},
+    {SPEX_EV_TLB_WALK, "tlb-walk", "tlb-miss"},
+    {SPEX_EV_NOT_TAKEN, "not-taken", NULL},
+    {SPEX_EV_MISPREDICT, "mispredict", "branch-miss"},
+    {SPEX_EV_LLC_ACCESS, "llc-access", NULL},
+    {SPEX_EV_LLC_MISS, "llc-miss", "llc-refill"},
+    {SPEX_EV_REMOTE, "remote-access", "remote"},
+    {SPEX_EV_MISALIGNED, "misaligned", "alignment"},
+    {SPEX_EV_PARTIAL_PRED, "partial-predicate", NULL},
+    {SPEX_EV_EMPTY_PRED, "empty-predicate", NULL},
+    {SPEX_EV_L2D_ACCESS, "l2d-access", NULL},
+    {SPEX_EV_L2D_MISS, "l2d-miss", NULL},
+    {SPEX_EV_MODIFIED, "modified", "hitm"},
+    {SPEX_EV_RECENT, "recent", "lfb"},
+    {SPEX_EV_SNOOPED, "snooped", NULL},
+    {SPEX_EV_STREAMING, "streaming", NULL},
+    {SPEX_EV_SMCU, "smcu", NULL},
+};
+enum { EVENTS = sizeof events / sizeof *events };
+
+static bool is(const char *name, const char *text, size_t size)
+{
+    return name && strlen(name) == size && !strncmp(name, text, size);
+}
+
+int event_bit(const char *name, size_t size)
+{
+    for (size_t i = 0; i < EVENTS; i++)
+        if (is(events[i].name, name, size) || is(events[i].alias, name, size))
+            return events[i].bit;
+    return -1;
+}
+
+const char *event_name(unsigned bit)
+{
+    for (size_t i = 0; i < EVENTS; i++)
+        if (events[i].bit == bit)
+            return events[i].name;
+    return NULL;
+}
+
+const char *spex_filter_name(size_t index, const char **help)
+{
+    if (index >= FILTERS)
+        return NULL;
+    *help = table[index].help;
+    return table[index].name;
+}
+
+struct range {
+    uint64_t low, high;
+};
+
+enum { MEMO = 256 };
+
+struct filter {
+    enum filter_kind kind;
+    char **words;
+    struct range *ranges;
+    size_t count;
+    uint64_t any, none; /* events */
+    uint64_t number;
+    bool op[4][256], source[SPEX_SOURCE_COUNT];
+    struct {
+        const void *of;
+        bool keep;
+    } memo[MEMO]; /* decisions on comm, module, symbol by their pointer */
+};
+
+void filter_free(struct filter *filter)
+{
+    if (!filter)
+        return;
+    for (size_t i = 0; filter->words && i < filter->count; i++)
+        free(filter->words[i]);
+    free(filter->words);
+    free(filter->ranges);
+    free(filter);
+}
+
+/* ---- parsing ---- */
+
+static enum spex_status bad(const struct spex_filter *spec, const char *word, size_t size,
+                            const char *expected, struct spex_error *error)
+{
+    return error_set(error, SPEX_INVALID, 0, "--%s: '%.*s' is not %s", spec->name, (int)size, word,
+                     expected);
+}
+
+static bool parse_range(const char *word, size_t size, struct range *range)
+{
+    char text[48], *end;
+    if (size == 0 || size >= sizeof text)
+        return false;
+    memcpy(text, word, size);
+    text[size] = 0;
+    range->low = range->high = (uint64_t)strtoll(text, &end, 0);
+    if (end != text && *end == '-' && end[1]) {
+        char *high = end + 1;
+        range->high = (uint64_t)strtoll(high, &end, 0);
+        if (end == high)
+            return false;
+    }
+    return end != text && !*end && range->low <= range->high;
+}
+
+/* "1.5,2.5", ",2.5", "1.5," in seconds; "10%-20%" or "10%,20%" of the profile. */
+static bool parse_time(const char *value, uint64_t first, uint64_t last, struct range *range)
+{
+    range->low = 0;
+    range->high = UINT64_MAX;
+    bool percent = strchr(value, '%') != NULL;
+    const char *p = value;
+    for (int side = 0; side < 2; side++) {
+        char *end = (char *)p;
+        double n = strtod(p, &end);
+        if (end != p) {
+            if (n < 0 || (percent && *end != '%'))
+                return false;
+            uint64_t t = percent ? first + (uint64_t)((double)(last - first) * n / 100)
+                                 : (uint64_t)(n * 1e9 + 0.5);
+            if (side == 0)
+                range->low = t;
+            else
+                range->high = t;
+            end += percent;
+        }
+        if (side == 0) {
+            if (*end != ',' && !(percent && *end == '-'))
+                return false;
+            p = end + 1;
+        } else if (*end) {
+            return false;
+        }
+    }
+    return range->low <= range->high;
+}
+
+static enum spex_status parse_word(struct filter *filter, const struct spex_filter *spec,
+                                   const char *word, size_t size, struct spex_error *error)
+{
+    switch (filter->kind) {
+    case COMM:
+    case DSO:
+    case SYMBOL:
+        filter->words[filter->count++] = strndup(word, size);
+        return SPEX_OK;
+    case PID:
+    case TID:
+    case CPU:
+        if (!parse_range(word, size, &filter->ranges[filter->count]))
+            return bad(spec, word, size, "a number or range such as 3 or 0-7", error);
+        filter->count++;
+        return SPEX_OK;
+    case OP: {
+        bool any = false;
+        for (unsigned c = 0; c < 3; c++)
+            for (unsigned p = 0; p < 256; p++)
+                if (op_has_word(op_table()[OP_INDEX(c, p)].text, word, size))
+                    any = filter->op[c][p] = true;
+        return any ? SPEX_OK
+                   : bad(spec, word, size, "one of load, store, atomic, branch, other, cond, "
+                                           "indirect, call, return, exclusive, acq-rel, simd-fp, "
+                                           "sve, fp, simd", error);
+    }
+    case EVENT: {
+        bool negative = *word == '!';
+        char *end;
+        int bit = event_bit(word + negative, size - negative);
+        if (bit < 0 && size - negative > 0 && word[negative] >= '0' && word[negative] <= '9') {
+            bit = (int)strtol(word + negative, &end, 10);
+            if (end != word + size || bit > 63)
+                bit = -1;
+        }
+        if (bit < 0) {
+            char list[200] = "a bit number or one of ";
+            for (size_t i = 0; i < EVENTS; i++) {
+                size_t n = strlen(list);
+                snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", events[i].name);
+            }
+            return bad(spec, word, size, list, error);
+        }
+        *(negative ? &filter->none : &filter->any) |= UINT64_C(1) << bit;
+        return SPEX_OK;
+    }
+    case SOURCE:
+        for (unsigned s = 0; s < SPEX_SOURCE_COUNT; s++)
+            if (is(spex_source_name(s), word, size)) {
+                filter->source[s] = true;
+                return SPEX_OK;
+            }
+        char list[200] = "one of ";
+        for (unsigned s = 0; s < SPEX_SOURCE_COUNT; s++) {
+            size_t n = strlen(list);
+            snprintf(list + n, sizeof list - n, "%s%s", s ? ", " : "", spex_source_name(s));
+        }
+        return bad(spec, word, size, list, error);
+    default:
+        return SPEX_OK;
+    }
+}
+
+enum spex_status filter_new(const struct spex_filter *spec, uint64_t first_time,
+                            uint64_t last_time, struct filter **result, struct spex_error *error)
+{
+    size_t row = 0, commas = 1;
+    while (row < FILTERS && strcmp(table[row].name, spec->name))
+        row++;
+    if (row == FILTERS)
+        return error_set(error, SPEX_INVALID, 0, "no filter '%s'", spec->name);
+    for (const char *p = spec->value; *p; p++)
+        commas += *p == ',';
+    struct filter *filter = calloc(1, sizeof *filter);
+    if (!filter || !(filter->words = calloc(commas, sizeof *filter->words)) ||
+        !(filter->ranges = calloc(commas, sizeof *filter->ranges))) {
+        filter_free(filter);
+        return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
+    }
+    enum spex_status status = SPEX_OK;
+    filter->kind = table[row].kind;
+    if (filter->kind == MIN_LATENCY) {
+        char *end;
+        filter->number = strtoull(spec->value, &end, 0);
+        if (end == spec->value || *end)
+            status = bad(spec, spec->value, strlen(spec->value), "a number of cycles", error);
+    } else if (filter->kind == TIME) {
+        if (!parse_time(spec->value, first_time, last_time, filter->ranges))
+            status = bad(spec, spec->value, strlen(spec->value),
+                         "START,STOP in seconds or A%-B%", error);
+    } else {
+        for (const char *p = spec->value; !status; p++) {
+            size_t n = strcspn(p, ",");
+            status = parse_word(filter, spec, p, n, error);
+            p += n;
+            if (!*p)
+                break;
+        }
+    }
+    if (status)
+        filter_free(filter);
+    else
+        *result = filter;
+    return status;
+}
+
+/* ---- deciding ---- */
+
+static bool matches(const struct filter *filter, const char *text)
+{
+    for (size_t i = 0; text && i < filter->count; i++)
+        if (!strcmp(filter->words[i], text) || !fnmatch(filter->words[i], text, 0))
+            return true;
+    return false;
+}
+
+static bool matches_symbol(const struct filter *filter, const struct spex_symbol *symbol)
+{
+    if (matches(filter, symbol->name) || matches(filter, symbol->raw))
+        return true;
+    /* "ns::f" also names ns::f(int) */
+    const char *open = symbol->name ? strchr(symbol->name, '(') : NULL;
+    if (!open || open == symbol->name)
+        return false;
+    char *bare = strndup(symbol->name, (size_t)(open - symbol->name));
+    bool found = bare && matches(filter, bare);
+    free(bare);
+    return found;
+}
+
+static bool decide(const struct filter *filter, const struct spex_sample *sample)
+{
+    switch (filter->kind) {
+    case COMM:
+        return matches(filter, sample->comm);
+    case DSO:
+        return sample->module && (matches(filter, spex_module_path(sample->module)) ||
+                                  matches(filter, spex_module_name(sample->module)));
+    case SYMBOL:
+        return sample->symbol && matches_symbol(filter, sample->symbol);
+    default:
+        return true;
+    }
+}
+
+static bool in_ranges(const struct filter *filter, uint64_t value)
+{
+    for (size_t i = 0; i < filter->count; i++)
+        if (value >= filter->ranges[i].low && value <= filter->ranges[i].high)
+            return true;
+    return false;
+}
+
+bool filter_keeps(struct filter *filter, const struct spex_sample *sample)
+{
+    const struct spex_record *r = sample->record;
+    const void *of = NULL;
+    switch (filter->kind) {
+    case COMM:
+        of = sample->comm;
+        break;
+    case DSO:
+        of = sample->module;
+        break;
+    case SYMBOL:
+        of = sample->symbol;
+        break;
+    case PID:
+        return in_ranges(filter, (uint64_t)(int64_t)sample->pid);
+    case TID:
+        return in_ranges(filter, (uint64_t)(int64_t)sample->tid);
+    case CPU:
+        return in_ranges(filter, (uint64_t)(int64_t)sample->cpu);
+    case OP:
+        return r->present & SPEX_HAS_OP && filter->op[r->op_class & 3][r->op_payload];
+    case EVENT:
+        return r->present & SPEX_HAS_EVENTS && (!filter->any || r->events & filter->any) &&
+               !(r->events & filter->none);
+    case SOURCE:
+        return sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES) &&
+               filter->source[sample->source];
+    case MIN_LATENCY:
+        return r->present & SPEX_HAS_TOTAL && r->total >= filter->number;
+    case TIME:
+        return sample->flags & SPEX_SAMPLE_TIMED && sample->time >= filter->ranges[0].low &&
+               sample->time <= filter->ranges[0].high;
+    }
+    if (!of)
+        return false;
+    size_t slot = (size_t)((uintptr_t)of * UINT64_C(0x9e3779b97f4a7c15) >> 56) % MEMO;
+    if (filter->memo[slot].of != of) {
+        filter->memo[slot].of = of;
+        filter->memo[slot].keep = decide(filter, sample);
+    }
+    return filter->memo[slot].keep;
+}

@@ -1,0 +1,576 @@
+/*
+ * Grouping samples by up to four keys.
+ *
+ * Rows live in chunks and are found through an open-addressed index of
+ * (hash tag, row number). When the limit of rows is reached, the rows with the
+ * fewest samples are merged into one "rest" row and their places reused, so the
+ * large rows stay and each may be short by at most the samples it had when it
+ * was merged: the sum of those thresholds is the error bound.
+ */
+#include "histogram.h"
+#include "internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CHUNK_BITS = 12,
+    CHUNK = 1 << CHUNK_BITS,
+    SLOTS_MAX = 2 * SPEX_KEYS_MAX,
+    HISTOGRAM_LIMIT = 48 << 20,
+};
+
+/* slots: 64-bit words that identify the key. */
+static const struct {
+    const char *name, *help;
+    uint8_t slots;
+} keys[SPEX_KEY_COUNT] = {
+    [SPEX_KEY_SYMBOL] = {"symbol", "function", 2},
+    [SPEX_KEY_DSO] = {"dso", "file or kernel that holds the code", 1},
+    [SPEX_KEY_SRCLINE] = {"srcline", "source file and line", 2},
+    [SPEX_KEY_PC] = {"pc", "instruction address", 2},
+    [SPEX_KEY_COMM] = {"comm", "thread name", 1},
+    [SPEX_KEY_PID] = {"pid", "process", 1},
+    [SPEX_KEY_TID] = {"tid", "thread", 1},
+    [SPEX_KEY_CPU] = {"cpu", "CPU", 1},
+    [SPEX_KEY_OP] = {"op", "kind of operation", 1},
+    [SPEX_KEY_SOURCE] = {"source", "where data came from", 1},
+    [SPEX_KEY_DATA_SYMBOL] = {"data-symbol", "variable or mapping of the data address", 2},
+    [SPEX_KEY_DATA_DSO] = {"data-dso", "mapping of the data address", 1},
+    [SPEX_KEY_PAGE] = {"page", "4 KiB page of the data address", 2},
+    [SPEX_KEY_CACHE_LINE] = {"line", "64-byte cache line of the data address", 2},
+    [SPEX_KEY_OFFSET] = {"offset", "offset in the cache line", 1},
+    [SPEX_KEY_TARGET] = {"target", "branch target", 2},
+    [SPEX_KEY_PREV_TARGET] = {"prev-target", "target of the previous taken branch", 2},
+    [SPEX_KEY_LATENCY] = {"latency", "total latency, by powers of two", 1},
+};
+
+const char *spex_key_name(enum spex_key key)
+{
+    return keys[key].name;
+}
+
+const char *spex_key_help(enum spex_key key)
+{
+    return keys[key].help;
+}
+
+bool spex_key_parse(const char *name, size_t length, enum spex_key *key)
+{
+    static const struct {
+        const char *name;
+        enum spex_key key;
+    } aliases[] = {{"sym", SPEX_KEY_SYMBOL},       {"ip", SPEX_KEY_PC},
+                   {"symbol_daddr", SPEX_KEY_DATA_SYMBOL}, {"dso_daddr", SPEX_KEY_DATA_DSO},
+                   {"dcacheline", SPEX_KEY_CACHE_LINE}, {"mem", SPEX_KEY_SOURCE}};
+    for (unsigned k = 0; k < SPEX_KEY_COUNT; k++)
+        if (strlen(keys[k].name) == length && !strncmp(keys[k].name, name, length)) {
+            *key = k;
+            return true;
+        }
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (strlen(aliases[i].name) == length && !strncmp(aliases[i].name, name, length)) {
+            *key = aliases[i].key;
+            return true;
+        }
+    return false;
+}
+
+struct index_entry {
+    uint32_t tag, row; /* row + 1; 0 free */
+};
+
+struct spex_group {
+    struct spex_analysis *analysis;
+    enum spex_key keys[SPEX_KEYS_MAX];
+    uint8_t first_slot[SPEX_KEYS_MAX + 1];
+    size_t key_count, slots, stride;
+    unsigned flags;
+    char **chunks;
+    size_t count, chunk_count;
+    struct index_entry *index;
+    size_t mask;
+    struct histograms histograms;
+    struct spex_row *rest, *total;
+    uint64_t error;
+    size_t limit;
+    struct spex_row **order;
+};
+
+static void *get_memory(size_t size)
+{
+    void *memory = calloc(1, size);
+    if (!memory) {
+        fputs("spex: out of memory\n", stderr);
+        abort();
+    }
+    return memory;
+}
+
+struct spex_group *spex_group_new(struct spex_analysis *analysis, const enum spex_key *by,
+                                  size_t key_count, unsigned flags)
+{
+    struct spex_group *g = get_memory(sizeof *g);
+    g->analysis = analysis;
+    g->key_count = key_count;
+    for (size_t i = 0; i < key_count; i++) {
+        g->keys[i] = by[i];
+        g->first_slot[i] = (uint8_t)g->slots;
+        g->slots += keys[by[i]].slots;
+    }
+    g->flags = flags;
+    g->stride = sizeof(struct spex_row) + g->slots * sizeof(uint64_t);
+    g->mask = 1023;
+    g->index = get_memory((g->mask + 1) * sizeof *g->index);
+    g->limit = SPEX_GROUP_MAX;
+    g->total = get_memory(g->stride);
+    histograms_init(&g->histograms, HISTOGRAM_LIMIT);
+    return g;
+}
+
+void group_set_limit(struct spex_group *g, size_t limit)
+{
+    g->limit = limit;
+}
+
+void spex_group_free(struct spex_group *g)
+{
+    if (!g)
+        return;
+    for (size_t i = 0; i < g->chunk_count; i++)
+        free(g->chunks[i]);
+    free(g->chunks);
+    free(g->index);
+    free(g->order);
+    free(g->rest);
+    free(g->total);
+    histograms_free(&g->histograms);
+    free(g);
+}
+
+static inline struct spex_row *row_at(const struct spex_group *g, size_t index)
+{
+    return (struct spex_row *)(g->chunks[index >> CHUNK_BITS] + (index & (CHUNK - 1)) * g->stride);
+}
+
+static uint64_t hash_key(const uint64_t *key, size_t slots)
+{
+    uint64_t h = 0;
+    for (size_t i = 0; i < slots; i++) {
+        h = (h ^ key[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 32;
+    }
+    return h;
+}
+
+static void index_row(struct spex_group *g, uint64_t hash, size_t row)
+{
+    size_t i = hash & g->mask;
+    while (g->index[i].row)
+        i = (i + 1) & g->mask;
+    g->index[i] = (struct index_entry){(uint32_t)(hash >> 32), (uint32_t)row + 1};
+}
+
+static void reindex(struct spex_group *g, size_t mask)
+{
+    if (mask != g->mask) {
+        free(g->index);
+        g->index = get_memory((mask + 1) * sizeof *g->index);
+        g->mask = mask;
+    } else {
+        memset(g->index, 0, (mask + 1) * sizeof *g->index);
+    }
+    for (size_t i = 0; i < g->count; i++)
+        index_row(g, hash_key(row_at(g, i)->key, g->slots), i);
+}
+
+static void add_stats(struct spex_group *g, struct spex_row *to, const struct spex_row *from)
+{
+    /* everything before the sums is an array of 32-bit counts */
+    const uint32_t *n = (const uint32_t *)&from->stats;
+    uint32_t *m = (uint32_t *)&to->stats;
+    for (size_t i = 0; i < offsetof(struct spex_stats, latency_sum) / sizeof *m; i++)
+        m[i] += n[i];
+    for (unsigned l = 0; l < SPEX_LATENCY_COUNT; l++) {
+        to->stats.latency_sum[l] += from->stats.latency_sum[l];
+        if (g->flags & SPEX_GROUP_PERCENTILES)
+            histogram_merge(&g->histograms, &to->latency[l], from->latency[l]);
+    }
+}
+
+static int compare_counts(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Merges at least half of the rows, the smallest, into the rest row. */
+static void shrink(struct spex_group *g)
+{
+    uint32_t *counts = malloc(g->count * sizeof *counts);
+    if (!g->rest)
+        g->rest = get_memory(g->stride);
+    if (!counts)
+        abort();
+    for (size_t i = 0; i < g->count; i++)
+        counts[i] = row_at(g, i)->stats.samples;
+    qsort(counts, g->count, sizeof *counts, compare_counts);
+    uint32_t threshold = counts[g->count / 2];
+    free(counts);
+    size_t kept = 0;
+    for (size_t i = 0; i < g->count; i++) {
+        struct spex_row *row = row_at(g, i);
+        if (row->stats.samples <= threshold) {
+            add_stats(g, g->rest, row);
+            /* the histogram's words are not reused: the arena has its own limit */
+        } else {
+            if (kept != i)
+                memcpy(row_at(g, kept), row, g->stride);
+            kept++;
+        }
+    }
+    g->count = kept;
+    g->error += threshold;
+    reindex(g, g->mask);
+}
+
+static struct spex_row *find_row(struct spex_group *g, const uint64_t *key)
+{
+    uint64_t hash = hash_key(key, g->slots);
+    uint32_t tag = (uint32_t)(hash >> 32);
+    for (size_t i = hash & g->mask; g->index[i].row; i = (i + 1) & g->mask) {
+        if (g->index[i].tag != tag)
+            continue;
+        struct spex_row *row = row_at(g, g->index[i].row - 1);
+        bool same = true;
+        for (size_t k = 0; k < g->slots; k++)
+            same &= row->key[k] == key[k];
+        if (same)
+            return row;
+    }
+    if (g->count == g->limit)
+        shrink(g);
+    if (g->count * 3 > g->mask * 2)
+        reindex(g, g->mask * 2 + 1);
+    if (g->count >> CHUNK_BITS == g->chunk_count) {
+        g->chunks = realloc(g->chunks, (g->chunk_count + 1) * sizeof *g->chunks);
+        if (!g->chunks)
+            abort();
+        g->chunks[g->chunk_count] = get_memory(CHUNK * g->stride);
+        g->chunk_count++;
+    }
+    struct spex_row *row = row_at(g, g->count);
+    memset(row, 0, g->stride);
+    memcpy(row->key, key, g->slots * sizeof *key);
+    index_row(g, hash, g->count);
+    g->count++;
+    return row;
+}
+
+/* A key of an address without symbol: the module's pointer, marked, and the address. */
+#define MARK 1u
+
+static void place_key(const struct spex_symbol *symbol, const struct spex_module *module,
+                      uint64_t address, uint64_t *key)
+{
+    key[0] = symbol ? (uintptr_t)symbol : (uintptr_t)module | MARK;
+    key[1] = symbol ? 0 : address;
+}
+
+static void make_key(struct spex_group *g, enum spex_key kind, const struct spex_sample *s,
+                     uint64_t *key)
+{
+    struct spex_place place;
+    struct spex_line line;
+    switch (kind) {
+    case SPEX_KEY_SYMBOL:
+        place_key(s->symbol, s->module, s->address, key);
+        break;
+    case SPEX_KEY_DSO:
+        key[0] = (uintptr_t)s->module;
+        break;
+    case SPEX_KEY_SRCLINE:
+        line.file = NULL;
+        if (s->module)
+            analysis_line(g->analysis, s->module, s->address, &line);
+        key[0] = line.file ? (uintptr_t)line.file : (uintptr_t)s->module | MARK;
+        key[1] = line.file ? line.line : s->address;
+        if (line.file)
+            key[1] |= (uint64_t)1 << 63;
+        break;
+    case SPEX_KEY_PC:
+        key[0] = (uintptr_t)s->module;
+        key[1] = s->address;
+        break;
+    case SPEX_KEY_COMM:
+        key[0] = (uintptr_t)s->comm;
+        break;
+    case SPEX_KEY_PID:
+        key[0] = (uint64_t)(int64_t)s->pid;
+        break;
+    case SPEX_KEY_TID:
+        key[0] = (uint64_t)(int64_t)s->tid;
+        break;
+    case SPEX_KEY_CPU:
+        key[0] = (uint64_t)(int64_t)s->cpu;
+        break;
+    case SPEX_KEY_OP:
+        key[0] = s->record->present & SPEX_HAS_OP
+                     ? OP_INDEX(s->record->op_class, s->record->op_payload) : UINT32_MAX;
+        break;
+    case SPEX_KEY_SOURCE:
+        key[0] = s->source;
+        break;
+    case SPEX_KEY_DATA_SYMBOL:
+    case SPEX_KEY_DATA_DSO:
+        place = (struct spex_place){0};
+        if (s->record->present & SPEX_HAS_VA)
+            spex_analysis_locate(g->analysis, s->pid,
+                                 s->flags & SPEX_SAMPLE_TIMED ? s->time : UINT64_MAX, s->va, &place);
+        if (kind == SPEX_KEY_DATA_DSO)
+            key[0] = (uintptr_t)place.module;
+        else
+            place_key(place.symbol, place.module, 0, key);
+        break;
+    case SPEX_KEY_PAGE:
+        key[0] = s->va & ~UINT64_C(0xfff);
+        key[1] = s->va >> 63 ? UINT64_MAX : (uint64_t)(int64_t)s->pid;
+        break;
+    case SPEX_KEY_CACHE_LINE:
+        key[0] = s->va & ~UINT64_C(63);
+        key[1] = s->va >> 63 ? UINT64_MAX : (uint64_t)(int64_t)s->pid;
+        break;
+    case SPEX_KEY_OFFSET:
+        key[0] = s->va & 63;
+        break;
+    case SPEX_KEY_TARGET:
+        key[0] = s->target;
+        key[1] = (uint64_t)(int64_t)s->pid;
+        break;
+    case SPEX_KEY_PREV_TARGET:
+        key[0] = s->prev_target;
+        key[1] = (uint64_t)(int64_t)s->pid;
+        break;
+    case SPEX_KEY_LATENCY:
+        key[0] = s->record->total ? 32 - (unsigned)__builtin_clz(s->record->total) : 0;
+        break;
+    case SPEX_KEY_COUNT:
+        break;
+    }
+}
+
+static inline void count_sample(struct spex_group *g, struct spex_row *row,
+                                const struct spex_sample *s)
+{
+    const struct spex_record *r = s->record;
+    struct spex_stats *t = &row->stats;
+    uint64_t e = r->events;
+    t->samples++;
+    t->reads += (s->flags & SPEX_SAMPLE_READS) != 0;
+    t->writes += (s->flags & SPEX_SAMPLE_WRITES) != 0;
+    t->branches += s->op == SPEX_SAMPLE_BRANCH;
+    t->l1_access += e >> SPEX_EV_L1D_ACCESS & 1;
+    t->l1_miss += e >> SPEX_EV_L1D_MISS & 1;
+    t->l2_access += e >> SPEX_EV_L2D_ACCESS & 1;
+    t->l2_miss += e >> SPEX_EV_L2D_MISS & 1;
+    t->llc_access += e >> SPEX_EV_LLC_ACCESS & 1;
+    t->llc_miss += e >> SPEX_EV_LLC_MISS & 1;
+    t->tlb_access += e >> SPEX_EV_TLB_ACCESS & 1;
+    t->tlb_walk += e >> SPEX_EV_TLB_WALK & 1;
+    t->remote += e >> SPEX_EV_REMOTE & 1;
+    t->snooped += e >> SPEX_EV_SNOOPED & 1;
+    t->modified += e >> SPEX_EV_MODIFIED & 1;
+    t->mispredicted += e >> SPEX_EV_MISPREDICT & 1;
+    t->not_taken += e >> SPEX_EV_NOT_TAKEN & 1;
+    t->retired += e >> SPEX_EV_RETIRED & 1;
+    if (s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES))
+        t->source[s->source]++;
+    static const uint16_t has[] = {SPEX_HAS_TOTAL, SPEX_HAS_ISSUE, SPEX_HAS_TRANSLATION};
+    const uint16_t values[] = {r->total, r->issue, r->translation};
+    for (unsigned l = 0; l < SPEX_LATENCY_COUNT; l++) {
+        if (!(r->present & has[l]))
+            continue;
+        t->latency_count[l]++;
+        t->latency_sum[l] += values[l];
+        if (g->flags & SPEX_GROUP_PERCENTILES)
+            histogram_add(&g->histograms, &row->latency[l], values[l], 1);
+    }
+}
+
+void spex_group_sink(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct spex_group *g = context;
+    uint64_t key[SLOTS_MAX];
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_sample *s = &samples[i];
+        if ((g->flags & SPEX_GROUP_MEMORY &&
+             (!(s->record->present & SPEX_HAS_VA) ||
+              !(s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)))) ||
+            (g->flags & SPEX_GROUP_BRANCHES && s->op != SPEX_SAMPLE_BRANCH))
+            continue;
+        for (size_t k = 0; k < g->key_count; k++)
+            make_key(g, g->keys[k], s, key + g->first_slot[k]);
+        count_sample(g, find_row(g, key), s);
+    }
+}
+
+/* ---- results ---- */
+
+static int compare_rows(const void *a, const void *b, void *context)
+{
+    const struct spex_row *x = *(struct spex_row *const *)a, *y = *(struct spex_row *const *)b;
+    const struct spex_group *g = context;
+    if (x->stats.samples != y->stats.samples)
+        return x->stats.samples > y->stats.samples ? -1 : 1;
+    for (size_t k = 0; k < g->key_count; k++) {
+        char s[256], t[256];
+        spex_row_text(g, x, k, s, sizeof s);
+        spex_row_text(g, y, k, t, sizeof t);
+        int order = strcmp(s, t);
+        if (order)
+            return order;
+    }
+    return memcmp(x->key, y->key, g->slots * sizeof *x->key);
+}
+
+void spex_group_sort(struct spex_group *g)
+{
+    free(g->order);
+    g->order = get_memory((g->count + 1) * sizeof *g->order);
+    for (size_t i = 0; i < g->count; i++)
+        g->order[i] = row_at(g, i);
+    qsort_r(g->order, g->count, sizeof *g->order, compare_rows, g);
+    memset(g->total, 0, g->stride);
+    for (size_t i = 0; i < g->count; i++)
+        add_stats(g, g->total, g->order[i]);
+    if (g->rest)
+        add_stats(g, g->total, g->rest);
+}
+
+size_t spex_group_count(const struct spex_group *g)
+{
+    return g->count;
+}
+
+const struct spex_row *spex_group_row(const struct spex_group *g, size_t index)
+{
+    return index < g->count ? g->order[index] : NULL;
+}
+
+const struct spex_row *spex_group_total(const struct spex_group *g)
+{
+    return g->total;
+}
+
+const struct spex_row *spex_group_rest(const struct spex_group *g)
+{
+    return g->rest;
+}
+
+uint64_t spex_group_error(const struct spex_group *g)
+{
+    return g->error;
+}
+
+int spex_row_latency(const struct spex_group *g, const struct spex_row *row,
+                     enum spex_latency latency, double q)
+{
+    return histogram_quantile(&g->histograms, row->latency[latency], q);
+}
+
+uint64_t spex_row_value(const struct spex_group *g, const struct spex_row *row, size_t n)
+{
+    return row->key[g->first_slot[n]];
+}
+
+/* "libc.so.6+0x1234", "0x1234" */
+static size_t place_text(const struct spex_module *module, uint64_t address, char *text,
+                         size_t capacity)
+{
+    int n = module ? snprintf(text, capacity, "%s+0x%lx", spex_module_name(module),
+                              (unsigned long)address)
+                   : snprintf(text, capacity, "0x%lx", (unsigned long)address);
+    return (size_t)n;
+}
+
+static size_t symbol_text(const struct spex_symbol *symbol, char *text, size_t capacity)
+{
+    if (!symbol->name)
+        return place_text(symbol->module, symbol->start, text, capacity);
+    return (size_t)snprintf(text, capacity, "%s", symbol->name);
+}
+
+static size_t located_text(const struct spex_group *g, uint64_t address, uint64_t pid, char *text,
+                           size_t capacity)
+{
+    struct spex_place place;
+    if (!address)
+        return (size_t)snprintf(text, capacity, "-");
+    spex_analysis_locate(g->analysis, (int)pid, UINT64_MAX, address, &place);
+    if (!place.symbol)
+        return place_text(place.module, place.address, text, capacity);
+    size_t n = symbol_text(place.symbol, text, capacity);
+    uint64_t offset = place.address - place.symbol->start;
+    if (offset && n < capacity)
+        n += (size_t)snprintf(text + n, capacity - n, "+0x%lx", (unsigned long)offset);
+    return n;
+}
+
+size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, size_t n, char *text,
+                     size_t capacity)
+{
+    const uint64_t *key = row->key + g->first_slot[n];
+    const struct spex_module *module;
+    switch (g->keys[n]) {
+    case SPEX_KEY_SYMBOL:
+    case SPEX_KEY_DATA_SYMBOL:
+        if (!(key[0] & MARK))
+            return symbol_text((const struct spex_symbol *)(uintptr_t)key[0], text, capacity);
+        module = (const struct spex_module *)(uintptr_t)(key[0] & ~(uint64_t)MARK);
+        if (g->keys[n] == SPEX_KEY_SYMBOL)
+            return place_text(module, key[1], text, capacity);
+        return (size_t)snprintf(text, capacity, "%s", module ? spex_module_name(module) : "[unmapped]");
+    case SPEX_KEY_DSO:
+    case SPEX_KEY_DATA_DSO:
+        module = (const struct spex_module *)(uintptr_t)key[0];
+        return (size_t)snprintf(text, capacity, "%s", module ? spex_module_name(module) : "[unknown]");
+    case SPEX_KEY_SRCLINE:
+        if (key[1] >> 63 && !(key[0] & MARK)) {
+            const char *file = (const char *)(uintptr_t)key[0], *slash = strrchr(file, '/');
+            return (size_t)snprintf(text, capacity, "%s:%u", slash ? slash + 1 : file,
+                                    (unsigned)key[1]);
+        }
+        return place_text((const struct spex_module *)(uintptr_t)(key[0] & ~(uint64_t)MARK), key[1],
+                          text, capacity);
+    case SPEX_KEY_PC:
+        return place_text((const struct spex_module *)(uintptr_t)key[0], key[1], text, capacity);
+    case SPEX_KEY_COMM:
+        return (size_t)snprintf(text, capacity, "%s", (const char *)(uintptr_t)key[0]);
+    case SPEX_KEY_PID:
+    case SPEX_KEY_TID:
+    case SPEX_KEY_CPU:
+        return (size_t)snprintf(text, capacity, "%d", (int)key[0]);
+    case SPEX_KEY_OP:
+        return (size_t)snprintf(text, capacity, "%s",
+                                key[0] == UINT32_MAX ? "no operation type"
+                                                     : op_table()[key[0] & 1023].text);
+    case SPEX_KEY_SOURCE:
+        return (size_t)snprintf(text, capacity, "%s", spex_source_name((enum spex_source)key[0]));
+    case SPEX_KEY_PAGE:
+    case SPEX_KEY_CACHE_LINE:
+        return (size_t)snprintf(text, capacity, "0x%lx", (unsigned long)key[0]);
+    case SPEX_KEY_OFFSET:
+        return (size_t)snprintf(text, capacity, "+0x%02x", (unsigned)key[0]);
+    case SPEX_KEY_TARGET:
+    case SPEX_KEY_PREV_TARGET:
+        return located_text(g, key[0], key[1], text, capacity);
+    case SPEX_KEY_LATENCY:
+        if (!key[0])
+            return (size_t)snprintf(text, capacity, "0");
+        return (size_t)snprintf(text, capacity, "%u-%u", 1u << (key[0] - 1), (1u << key[0]) - 1);
+    case SPEX_KEY_COUNT:
+        break;
+    }
+    return 0;
+}

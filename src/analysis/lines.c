@@ -1,0 +1,195 @@
+/* Source lines and inlined calls from DWARF, one compilation unit at a time. */
+#include "module.h"
+
+#include <dwarf.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare_units(const void *a, const void *b)
+{
+    const struct module_unit *x = a, *y = b;
+    return x->low < y->low ? -1 : x->low > y->low;
+}
+
+/* The ranges of every unit: .debug_aranges would be shorter but clang leaves it out. */
+void lines_load(struct spex_module *module)
+{
+    if (module->tried_lines)
+        return;
+    module->tried_lines = true;
+    module_load(module);
+    Elf *elf = module->debug.elf ? module->debug.elf : module->image.elf;
+    if (!elf)
+        return;
+    module->dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+    if (!module->dwarf && elf == module->debug.elf && module->image.elf)
+        module->dwarf = dwarf_begin_elf(module->image.elf, DWARF_C_READ, NULL);
+    if (!module->dwarf)
+        return;
+    size_t capacity = 0;
+    Dwarf_Off offset = 0, next;
+    size_t header;
+    while (!dwarf_nextcu(module->dwarf, offset, &next, &header, NULL, NULL, NULL)) {
+        Dwarf_Die die;
+        if (dwarf_offdie(module->dwarf, offset + header, &die)) {
+            Dwarf_Addr base, low, high;
+            ptrdiff_t at = 0;
+            while ((at = dwarf_ranges(&die, at, &base, &low, &high)) > 0) {
+                if (low >= high)
+                    continue;
+                module->units = module_grow(module->units, module->unit_count, &capacity,
+                                            sizeof *module->units);
+                module->units[module->unit_count++] =
+                    (struct module_unit){low, high, dwarf_dieoffset(&die)};
+            }
+        }
+        offset = next;
+    }
+    if (module->unit_count)
+        qsort(module->units, module->unit_count, sizeof *module->units, compare_units);
+}
+
+static bool find_unit(struct spex_module *module, uint64_t address, Dwarf_Die *die)
+{
+    lines_load(module);
+    size_t low = 0, high = module->unit_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (module->units[middle].low <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && address < module->units[low - 1].high &&
+           dwarf_offdie(module->dwarf, module->units[low - 1].die, die);
+}
+
+static const char *unit_directory(Dwarf_Die *unit)
+{
+    Dwarf_Attribute attribute;
+    return dwarf_formstring(dwarf_attr(unit, DW_AT_comp_dir, &attribute));
+}
+
+bool spex_module_line(struct spex_module *module, uint64_t address, struct spex_line *line)
+{
+    Dwarf_Die unit;
+    int number = 0;
+    if (!find_unit(module, address, &unit))
+        return false;
+    Dwarf_Line *found = dwarf_getsrc_die(&unit, address);
+    const char *file = found ? dwarf_linesrc(found, NULL, NULL) : NULL;
+    if (!file || dwarf_lineno(found, &number) || number <= 0)
+        return false;
+    *line = (struct spex_line){file, unit_directory(&unit), (unsigned)number};
+    return true;
+}
+
+/* ---- inlined calls ---- */
+
+struct walk {
+    struct module_inlines *unit;
+    size_t capacity;
+    Dwarf_Files *files;
+    size_t file_count;
+    const char *directory;
+};
+
+static unsigned attribute_number(Dwarf_Die *die, unsigned name)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Word value;
+    return dwarf_attr(die, name, &attribute) && !dwarf_formudata(&attribute, &value)
+               ? (unsigned)value : 0;
+}
+
+static const char *function_name(Dwarf_Die *die)
+{
+    Dwarf_Attribute attribute;
+    const char *name = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_name, &attribute));
+    return name ? name : "?";
+}
+
+/* level bounds the recursion: damaged DWARF may nest without end. */
+static void walk_inlines(struct walk *walk, Dwarf_Die *parent, unsigned level)
+{
+    Dwarf_Die die;
+    if (level > 200 || dwarf_child(parent, &die))
+        return;
+    do {
+        int tag = dwarf_tag(&die);
+        if (tag == DW_TAG_inlined_subroutine) {
+            unsigned file = attribute_number(&die, DW_AT_call_file);
+            const char *source = walk->files && file < walk->file_count
+                                     ? dwarf_filesrc(walk->files, file, NULL, NULL) : NULL;
+            Dwarf_Addr base, low, high;
+            ptrdiff_t at = 0;
+            while ((at = dwarf_ranges(&die, at, &base, &low, &high)) > 0) {
+                if (low >= high)
+                    continue;
+                walk->unit->entries = module_grow(walk->unit->entries, walk->unit->count,
+                                                  &walk->capacity, sizeof *walk->unit->entries);
+                walk->unit->entries[walk->unit->count++] = (struct module_inline){
+                    low, high, function_name(&die),
+                    {source, walk->directory, attribute_number(&die, DW_AT_call_line)}};
+            }
+        }
+        if (tag == DW_TAG_inlined_subroutine || tag == DW_TAG_subprogram ||
+            tag == DW_TAG_lexical_block || tag == DW_TAG_namespace)
+            walk_inlines(walk, &die, level + 1);
+    } while (!dwarf_siblingof(&die, &die));
+}
+
+static const struct module_inlines *unit_inlines(struct spex_module *module, Dwarf_Die *unit)
+{
+    Dwarf_Off offset = dwarf_dieoffset(unit);
+    for (size_t i = 0; i < module->inline_count; i++)
+        if (module->inlines[i].die == offset)
+            return &module->inlines[i];
+    struct module_inlines *items =
+        realloc(module->inlines, (module->inline_count + 1) * sizeof *items);
+    if (!items)
+        return NULL;
+    module->inlines = items;
+    struct module_inlines *entry = &items[module->inline_count++];
+    *entry = (struct module_inlines){.die = offset};
+    struct walk walk = {.unit = entry, .directory = unit_directory(unit)};
+    dwarf_getsrcfiles(unit, &walk.files, &walk.file_count);
+    walk_inlines(&walk, unit, 0);
+    return entry;
+}
+
+size_t spex_module_inlines(struct spex_module *module, uint64_t address,
+                           struct spex_inline *frames, size_t capacity)
+{
+    Dwarf_Die unit;
+    if (!find_unit(module, address, &unit))
+        return 0;
+    const struct module_inlines *list = unit_inlines(module, &unit);
+    size_t count = 0;
+    /* DIEs come outermost first; a deeper one that holds the address is further in. */
+    for (size_t i = 0; list && i < list->count; i++) {
+        const struct module_inline *e = &list->entries[i];
+        if (address < e->low || address >= e->high)
+            continue;
+        if (count < capacity)
+            frames[count] = (struct spex_inline){e->name, e->call};
+        count++;
+    }
+    size_t kept = count < capacity ? count : capacity;
+    for (size_t i = 0; i < kept / 2; i++) {
+        struct spex_inline swap = frames[i];
+        frames[i] = frames[kept - 1 - i];
+        frames[kept - 1 - i] = swap;
+    }
+    return count;
+}
+
+void lines_free(struct spex_module *module)
+{
+    for (size_t i = 0; i < module->inline_count; i++)
+        free(module->inlines[i].entries);
+    free(module->inlines);
+    free(module->units);
+    if (module->dwarf)
+        dwarf_end(module->dwarf);
+}

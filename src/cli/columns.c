@@ -1,0 +1,231 @@
+#include "columns.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* rank: what goes first when the terminal is narrow (table.h). */
+static const struct table_column stats_columns[] = {
+    {"share", "share", TABLE_PERCENT, 0, "share of the samples"},
+    {"error", "+-95%", TABLE_PERCENT, 40, "half of the 95% interval of the share"},
+    {"samples", "samples", TABLE_COUNT, 20, "number of samples"},
+    {"ops", "ops", TABLE_SCALED, 45, "estimated operations: samples x period"},
+    {"ops_low", "ops low", TABLE_SCALED, 255, "lower end of its 95% interval"},
+    {"ops_high", "ops high", TABLE_SCALED, 255, "upper end of its 95% interval"},
+    {"weight", "cycles", TABLE_PERCENT, 70, "share of the summed latencies"},
+    {"latency_mean", "lat", TABLE_NUMBER, 55, "total latency, mean, cycles"},
+    {"latency_p50", "p50", TABLE_NUMBER, 25, "total latency, median"},
+    {"latency_p95", "p95", TABLE_NUMBER, 22, "total latency, 95th percentile"},
+    {"latency_p99", "p99", TABLE_NUMBER, 50, "total latency, 99th percentile"},
+    {"issue_mean", "issue", TABLE_NUMBER, 75, "issue latency, mean"},
+    {"issue_p50", "iss p50", TABLE_NUMBER, 255, "issue latency, median"},
+    {"issue_p95", "iss p95", TABLE_NUMBER, 255, "issue latency, 95th percentile"},
+    {"issue_p99", "iss p99", TABLE_NUMBER, 255, "issue latency, 99th percentile"},
+    {"translation_mean", "xlat", TABLE_NUMBER, 80, "translation latency, mean"},
+    {"translation_p50", "xlat p50", TABLE_NUMBER, 255, "translation latency, median"},
+    {"translation_p95", "xlat p95", TABLE_NUMBER, 255, "translation latency, 95th percentile"},
+    {"translation_p99", "xlat p99", TABLE_NUMBER, 255, "translation latency, 99th percentile"},
+    {"loads", "loads", TABLE_COUNT, 255, "samples that read memory"},
+    {"stores", "stores", TABLE_COUNT, 255, "samples that write memory"},
+    {"branches", "branches", TABLE_COUNT, 255, "samples of branches"},
+    {"l1_miss", "L1 miss", TABLE_PERCENT, 15, "L1D misses of L1D accesses"},
+    {"l2_miss", "L2 miss", TABLE_PERCENT, 60, "L2 misses of L2 accesses"},
+    {"llc_miss", "LLC miss", TABLE_PERCENT, 30, "last-level misses of last-level accesses"},
+    {"tlb_walk", "TLB walk", TABLE_PERCENT, 35, "accesses that walked the tables"},
+    {"mispredict", "mispred", TABLE_PERCENT, 28, "branches mispredicted"},
+    {"remote", "remote", TABLE_PERCENT, 65, "accesses to another socket or chip"},
+    {"source", "from", TABLE_TEXT, 18, "where data came from"},
+    {0},
+};
+
+struct table_column *columns_for_keys(const enum spex_key *keys, size_t count)
+{
+    size_t n = 0;
+    while (stats_columns[n].name)
+        n++;
+    struct table_column *columns = calloc(n + count + 1, sizeof *columns);
+    if (!columns)
+        abort();
+    memcpy(columns, stats_columns, n * sizeof *columns);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = spex_key_name(keys[i]);
+        columns[n + i] = (struct table_column){name, name, TABLE_TEXT, 0, spex_key_help(keys[i])};
+    }
+    return columns;
+}
+
+void columns_sources(const struct spex_stats *stats, char *text, size_t capacity)
+{
+    uint64_t total = 0;
+    bool used[SPEX_SOURCE_COUNT] = {false};
+    size_t size = 0;
+    text[0] = 0;
+    for (unsigned s = 0; s < SPEX_SOURCE_COUNT; s++)
+        total += stats->source[s];
+    for (unsigned n = 0; n < 3; n++) {
+        unsigned best = 0;
+        uint64_t most = 0;
+        for (unsigned s = 0; s < SPEX_SOURCE_COUNT; s++)
+            if (!used[s] && stats->source[s] > most) {
+                most = stats->source[s];
+                best = s;
+            }
+        /* the first always; further ones while they matter */
+        if (!most || (n && most * 20 < total))
+            break;
+        used[best] = true;
+        int wrote = snprintf(text + size, capacity - size, "%s%s %.0f%%", n ? " " : "",
+                             spex_source_name(best), 100.0 * (double)most / (double)total);
+        if (wrote < 0 || (size += (size_t)wrote) >= capacity)
+            break;
+    }
+}
+
+static void fill_latency(struct table *table, const struct spex_group *group,
+                         const struct spex_row *row, enum spex_latency l, const char *prefix)
+{
+    static const struct {
+        const char *suffix;
+        double q;
+    } quantiles[] = {{"p50", 0.5}, {"p95", 0.95}, {"p99", 0.99}};
+    char name[40];
+    if (!row->stats.latency_count[l])
+        return;
+    snprintf(name, sizeof name, "%s_mean", prefix);
+    table_set(table, name,
+              (double)row->stats.latency_sum[l] / (double)row->stats.latency_count[l]);
+    for (size_t i = 0; i < 3; i++) {
+        int value = spex_row_latency(group, row, l, quantiles[i].q);
+        snprintf(name, sizeof name, "%s_%s", prefix, quantiles[i].suffix);
+        if (value >= 0)
+            table_set_u64(table, name, (uint64_t)value);
+    }
+}
+
+/* CPUs need not report accesses, only misses: then all that could access count. */
+static double miss_ratio(uint64_t misses, uint64_t accesses, uint64_t all)
+{
+    return ratio_of(misses, accesses >= misses && accesses ? accesses : misses ? all : accesses);
+}
+
+static void set_ratio(struct table *table, const char *column, double value, double warm,
+                      double hot)
+{
+    table_set(table, column, value);
+    if (value >= hot)
+        table_style(table, column, TABLE_HOT);
+    else if (value >= warm)
+        table_style(table, column, TABLE_WARM);
+}
+
+void columns_fill(struct profile *profile, struct table *table, const struct spex_group *group,
+                  const struct spex_row *row)
+{
+    const struct spex_stats *s = &row->stats, *t = &spex_group_total(group)->stats;
+    const struct spex_sampling *sampling = spex_analysis_sampling(profile->analysis);
+    struct spex_interval interval = spex_share_interval(s->samples, t->samples);
+    char sources[120];
+    set_ratio(table, "share", ratio_of(s->samples, t->samples), 0.005, 0.05);
+    table_set(table, "error", (interval.high - interval.low) / 2);
+    table_set_u64(table, "samples", s->samples);
+    if (!spex_analysis_no_estimate(profile->analysis)) {
+        double period = (double)sampling->period, all = (double)t->samples * period;
+        table_set(table, "ops", (double)s->samples * period);
+        table_set(table, "ops_low", interval.low * all);
+        table_set(table, "ops_high", interval.high * all);
+    }
+    table_set(table, "weight", ratio_of(s->latency_sum[SPEX_LATENCY_TOTAL],
+                                        t->latency_sum[SPEX_LATENCY_TOTAL]));
+    fill_latency(table, group, row, SPEX_LATENCY_TOTAL, "latency");
+    fill_latency(table, group, row, SPEX_LATENCY_ISSUE, "issue");
+    fill_latency(table, group, row, SPEX_LATENCY_TRANSLATION, "translation");
+    table_set_u64(table, "loads", s->reads);
+    table_set_u64(table, "stores", s->writes);
+    table_set_u64(table, "branches", s->branches);
+    uint64_t memory = 0;
+    for (unsigned i = 0; i < SPEX_SOURCE_COUNT; i++)
+        memory += s->source[i];
+    set_ratio(table, "l1_miss", miss_ratio(s->l1_miss, s->l1_access, memory), 0.05, 0.2);
+    set_ratio(table, "l2_miss", miss_ratio(s->l2_miss, s->l2_access, memory), 0.2, 0.5);
+    set_ratio(table, "llc_miss", miss_ratio(s->llc_miss, s->llc_access, memory), 0.2, 0.5);
+    set_ratio(table, "tlb_walk", miss_ratio(s->tlb_walk, s->tlb_access, memory), 0.01, 0.1);
+    set_ratio(table, "mispredict", ratio_of(s->mispredicted, s->branches), 0.02, 0.1);
+    set_ratio(table, "remote", ratio_of(s->remote, memory), 0.05, 0.2);
+    columns_sources(s, sources, sizeof sources);
+    if (sources[0])
+        table_set_text(table, "source", sources);
+}
+
+void columns_fill_keys(struct table *table, const struct spex_group *group,
+                       const struct spex_row *row, const enum spex_key *keys, size_t count)
+{
+    for (size_t k = 0; k < count; k++) {
+        char text[1024];
+        spex_row_text(group, row, k, text, sizeof text);
+        /* "source" is also a column of the statistics: the key comes last and wins */
+        table_set_text(table, spex_key_name(keys[k]), text);
+    }
+}
+
+static void note_rest(struct table *table, const char *last_key, uint64_t samples, uint64_t total,
+                      const char *format, size_t rows)
+{
+    char count[32];
+    table_row(table);
+    table_note(table);
+    table_set(table, "share", ratio_of(samples, total));
+    table_set_u64(table, "samples", samples);
+    table_printf(table, last_key, format, text_count(count, rows), rows == 1 ? "" : "s");
+    table_style(table, last_key, TABLE_DIM);
+}
+
+struct table *columns_table(struct profile *profile, struct spex_group *group,
+                            const enum spex_key *keys, size_t count, size_t most,
+                            struct table_column **columns)
+{
+    *columns = columns_for_keys(keys, count);
+    struct table *table = table_new(*columns);
+    const struct spex_stats *total = &spex_group_total(group)->stats;
+    const char *last = spex_key_name(keys[count - 1]), *wrong;
+    if (profile->options->fields && (wrong = table_select(table, profile->options->fields))) {
+        cli_usage("--fields: '%.*s' is no column here; see 'spex help fields'",
+                  (int)strcspn(wrong, ","), wrong);
+        table_free(table);
+        free(*columns);
+        *columns = NULL;
+        return NULL;
+    }
+    if (spex_analysis_no_estimate(profile->analysis)) {
+        table_hide(table, "ops");
+        table_hide(table, "ops_low");
+        table_hide(table, "ops_high");
+    }
+    double limit = profile_limit(profile);
+    size_t rows = spex_group_count(group), shown = 0;
+    uint64_t samples = 0;
+    for (; shown < rows && (!most || shown < most); shown++) {
+        const struct spex_row *row = spex_group_row(group, shown);
+        if ((double)row->stats.samples < limit * (double)total->samples)
+            break;
+        samples += row->stats.samples;
+        table_row(table);
+        columns_fill(profile, table, group, row);
+        columns_fill_keys(table, group, row, keys, count);
+    }
+    const struct spex_row *rest = spex_group_rest(group);
+    uint64_t dropped = rest ? rest->stats.samples : 0;
+    if (shown < rows)
+        note_rest(table, last, total->samples - samples - dropped, total->samples, "(%s more row%s)",
+                  rows - shown);
+    if (rest)
+        note_rest(table, last, dropped, total->samples,
+                  "(rows merged: more than %s distinct keys)", SPEX_GROUP_MAX);
+    if (shown + (shown < rows) + !!rest > 1) {
+        table_row(table);
+        table_note(table);
+        columns_fill(profile, table, group, spex_group_total(group));
+        table_set_text(table, last, "total");
+        table_style(table, last, TABLE_DIM);
+    }
+    return table;
+}

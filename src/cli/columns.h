@@ -1,0 +1,25 @@
+/* The columns that every table of grouped samples has. */
+#ifndef CLI_COLUMNS_H
+#define CLI_COLUMNS_H
+
+#include "cli/profile.h"
+
+/* Columns of a group's statistics followed by its keys; the caller frees the array. */
+struct table_column *columns_for_keys(const enum spex_key *keys, size_t count);
+/* Fills the row that was begun. */
+void columns_fill(struct profile *profile, struct table *table, const struct spex_group *group,
+                  const struct spex_row *row);
+void columns_fill_keys(struct table *table, const struct spex_group *group,
+                       const struct spex_row *row, const enum spex_key *keys, size_t count);
+/* "dram 93% l1 5%": the sources that matter, most first. */
+void columns_sources(const struct spex_stats *stats, char *text, size_t capacity);
+
+/*
+ * The table of a group: rows down to the percent limit, then how many more
+ * there are, then the total. NULL after a usage error (already told).
+ */
+struct table *columns_table(struct profile *profile, struct spex_group *group,
+                            const enum spex_key *keys, size_t count, size_t most,
+                            struct table_column **columns);
+
+#endif

@@ -1,0 +1,317 @@
+#include "profile.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static void show_progress(void *context, uint64_t done, uint64_t size)
+{
+    static time_t last;
+    struct profile *p = context;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    time_t tenth = now.tv_sec * 10 + now.tv_nsec / 100000000;
+    if (!last)
+        last = tenth + 5; /* nothing for what takes less than half a second */
+    if (tenth <= last)
+        return;
+    last = tenth;
+    p->progress = true;
+    fprintf(stderr, "\r%3d%% of %s", size ? (int)(100 * done / size) : 0, p->name);
+}
+
+int profile_open(struct profile *p, const struct profile_options *options, const char *operand,
+                 const struct spex_analysis_options *more)
+{
+    memset(p, 0, sizeof *p);
+    if (operand && options->input)
+        return cli_usage("two inputs: '%s' and '%s'", options->input, operand);
+    const char *path = operand ? operand : options->input ? options->input : "perf.data";
+    p->options = options;
+    p->name = strcmp(path, "-") ? path : "standard input";
+    const struct {
+        const char *name, *value;
+    } filters[] = {
+        {"comm", options->comm},       {"pid", options->pid},       {"tid", options->tid},
+        {"cpu", options->cpu},         {"dso", options->dso},       {"symbol", options->symbol},
+        {"op", options->op},           {"event", options->event},   {"source", options->source},
+        {"min-latency", options->min_latency}, {"time", options->time},
+    };
+    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
+        if (filters[i].value)
+            p->filters[p->filter_count++] =
+                (struct spex_filter){filters[i].name, filters[i].value};
+    struct spex_analysis_options o = more ? *more : (struct spex_analysis_options){0};
+    struct spex_error error;
+    o.raw = options->raw;
+    o.midr = options->midr;
+    o.symbols.symfs = options->symfs;
+    o.symbols.vmlinux = options->vmlinux;
+    o.symbols.kallsyms = options->kallsyms;
+    o.symbols.raw_names = options->no_demangle;
+    o.filters = p->filters;
+    o.filter_count = p->filter_count;
+    if (isatty(STDERR_FILENO)) {
+        o.progress = show_progress;
+        o.context = p;
+    }
+    enum spex_status status = spex_analysis_open(path, &o, &p->analysis, &error);
+    if (status) {
+        if (!strncmp(error.text, "--", 2))
+            return cli_usage("%s", error.text);
+        cli_error("%s", error.text);
+        return CLI_DATA;
+    }
+    p->width = cli_columns();
+    p->colour = options->format == TABLE_AS_TEXT && cli_colour(STDOUT_FILENO);
+    out_init(&p->out, STDOUT_FILENO);
+    return CLI_OK;
+}
+
+int profile_run(struct profile *p, spex_sample_sink *sink, void *context)
+{
+    struct spex_error error;
+    enum spex_status status = spex_analysis_run(p->analysis, sink, context, &error);
+    if (p->progress)
+        fputs("\r\033[K", stderr);
+    p->progress = false;
+    if (status)
+        cli_error("%s", error.text);
+    return status ? CLI_DATA : CLI_OK;
+}
+
+/* Modules without symbols, once each, most samples first; only those that matter. */
+static void report_modules(struct profile *p)
+{
+    const struct spex_totals *totals = spex_analysis_totals(p->analysis);
+    struct spex_symbols *symbols = spex_analysis_symbols(p->analysis);
+    struct spex_module *m;
+    size_t quiet = 0;
+    for (size_t i = 0; (m = spex_symbols_nth(symbols, i)); i++) {
+        uint64_t samples = spex_module_samples(m);
+        const char *problem = samples ? spex_module_problem(m) : NULL;
+        if (!problem)
+            continue;
+        if (samples * 200 >= totals->kept)
+            fprintf(stderr, "spex: %.1f%% of samples: %s\n",
+                    100.0 * (double)samples / (double)totals->kept, problem);
+        else
+            quiet++;
+    }
+    if (quiet)
+        fprintf(stderr, "spex: %zu more file%s without full symbols, each below 0.5%% of samples\n",
+                quiet, quiet == 1 ? "" : "s");
+}
+
+int profile_close(struct profile *p)
+{
+    int status = p->status;
+    if (p->analysis) {
+        const struct spex_totals *t = spex_analysis_totals(p->analysis);
+        const struct spex_perfdata *file = spex_analysis_file(p->analysis);
+        int error = out_fini(&p->out);
+        if (error) {
+            cli_error("cannot write: %s", strerror(error));
+            status = CLI_DATA;
+        }
+        for (size_t i = 0; file && i < spex_perfdata_problem_count(file); i++) {
+            const struct spex_perf_problem *problem = spex_perfdata_problem(file, i);
+            cli_error("%s: byte %llu: %s", p->name, (unsigned long long)problem->offset,
+                      problem->text);
+            status = CLI_DATA;
+        }
+        if (t->damaged) {
+            cli_error("%s: byte %llu: %s; %llu place%s damaged, %llu bytes skipped, the rest was "
+                      "read", p->name, (unsigned long long)t->first_damage,
+                      t->damage_reason ? t->damage_reason : "damaged record",
+                      (unsigned long long)t->damaged, t->damaged == 1 ? "" : "s",
+                      (unsigned long long)t->damaged_bytes);
+            status = CLI_DATA;
+        }
+        report_modules(p);
+    }
+    spex_analysis_close(p->analysis);
+    p->analysis = NULL;
+    return status;
+}
+
+/* ---- what was sampled ---- */
+
+static void json_member(struct out *out, const char *name)
+{
+    out_text(out, ",\n \"");
+    out_text(out, name);
+    out_text(out, "\":");
+}
+
+static void header_json(struct profile *p, struct out *out)
+{
+    const struct spex_totals *t = spex_analysis_totals(p->analysis);
+    const struct spex_sampling *s = spex_analysis_sampling(p->analysis);
+    const char *reason = spex_analysis_no_estimate(p->analysis);
+    json_member(out, "input");
+    out_json_string(out, p->name);
+    json_member(out, "sampling");
+    out_text(out, "{\"event\":");
+    if (s->known)
+        out_json_string(out, s->terms);
+    else
+        out_text(out, "null");
+    out_text(out, ",\"period\":");
+    if (s->period)
+        out_u64(out, s->period);
+    else
+        out_text(out, "null");
+    out_printf(out, ",\"jitter\":%s,\"filters\":", s->jitter ? "true" : "false");
+    out_json_string(out, s->filters);
+    out_text(out, ",\"cpu\":");
+    if (s->cpu_name)
+        out_json_string(out, s->cpu_name);
+    else
+        out_text(out, "null");
+    out_text(out, ",\"no_estimate\":");
+    if (reason)
+        out_json_string(out, reason);
+    else
+        out_text(out, "null");
+    out_text(out, "}");
+    json_member(out, "totals");
+    const struct {
+        const char *name;
+        uint64_t value;
+    } numbers[] = {
+        {"records", t->records}, {"samples", t->kept}, {"bytes", t->bytes},
+        {"lost", t->lost}, {"truncated", t->truncated}, {"collided", t->collided},
+        {"damaged", t->damaged}, {"timed", t->timed}, {"with_context", t->with_context},
+        {"with_source", t->with_source}, {"with_address", t->with_va},
+        {"first_time", t->first_time}, {"last_time", t->last_time},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        out_printf(out, "%s\"%s\":", i ? "," : "{", numbers[i].name);
+        out_u64(out, numbers[i].value);
+    }
+    out_text(out, "}");
+}
+
+void profile_header(struct profile *p, struct out *out)
+{
+    const struct spex_totals *t = spex_analysis_totals(p->analysis);
+    const struct spex_sampling *s = spex_analysis_sampling(p->analysis);
+    char a[32], b[32], c[32], d[32];
+    if (p->options->format == TABLE_AS_JSON) {
+        header_json(p, out);
+        return;
+    }
+    if (p->options->format == TABLE_AS_CSV)
+        return;
+    if (p->colour)
+        out_text(out, "\033[2m");
+    out_printf(out, "# %s: %s samples", p->name, text_count(a, t->kept));
+    if (t->kept != t->records)
+        out_printf(out, " of %s", text_count(b, t->records));
+    if (s->known)
+        out_printf(out, ", arm_spe/%s/", s->terms);
+    if (s->period)
+        out_printf(out, ", period %s%s", text_count(c, s->period), s->jitter ? "" : " (no jitter)");
+    if (s->cpu_name)
+        out_printf(out, ", %s", s->cpu_name);
+    if (t->last_time > t->first_time)
+        out_printf(out, ", %.3f s", (double)(t->last_time - t->first_time) / 1e9);
+    out_char(out, '\n');
+    if (t->lost || t->truncated || t->collided || t->damaged)
+        out_printf(out, "# not all was recorded: %s events lost, %s buffers truncated, %s with "
+                        "collisions%s\n", text_count(a, t->lost), text_count(b, t->truncated),
+                   text_count(c, t->collided), t->damaged ? ", damaged data" : "");
+    if (s->filters[0])
+        out_printf(out, "# the PMU kept only operations with %s: shares are of those\n", s->filters);
+    for (size_t i = 0; i < p->filter_count; i++)
+        out_printf(out, "# --%s %s: leaves out %s\n", p->filters[i].name, p->filters[i].value,
+                   text_count(d, t->rejected[i]));
+    if (p->colour)
+        out_text(out, "\033[0m");
+}
+
+void profile_no_estimate(struct profile *p, struct out *out)
+{
+    const char *reason = spex_analysis_no_estimate(p->analysis);
+    if (reason && p->options->format == TABLE_AS_TEXT)
+        out_printf(out, "# numbers of operations are not estimated: %s\n", reason);
+}
+
+bool profile_empty(struct profile *p, uint64_t samples, const char *what)
+{
+    const struct spex_totals *t = spex_analysis_totals(p->analysis);
+    char a[32], b[32];
+    if (samples)
+        return false;
+    struct out *out = &p->out;
+    if (p->options->format != TABLE_AS_TEXT)
+        return false; /* an empty table says it */
+    if (!t->records) {
+        const struct spex_perfdata *file = spex_analysis_file(p->analysis);
+        if (file && !spex_perfdata_info(file)->aux_bytes)
+            out_printf(out, "%s holds no SPE data: record with -e arm_spe// (perf record or spex "
+                            "record)\n", p->name);
+        else
+            out_printf(out, "%s holds no sample records\n", p->name);
+        return true;
+    }
+    if (!t->kept) {
+        for (size_t i = 0; i < p->filter_count; i++)
+            if (t->rejected[i]) {
+                uint64_t before = t->records;
+                for (size_t j = 0; j < i; j++)
+                    before -= t->rejected[j];
+                if (t->rejected[i] == before)
+                    out_printf(out, "nothing matches --%s %s: all %s records%s were left out\n",
+                               p->filters[i].name, p->filters[i].value, text_count(a, before),
+                               i ? " that the filters before it kept" : "");
+            }
+        return true;
+    }
+    out_printf(out, "none of the %s samples%s %s\n", text_count(b, t->kept),
+               p->filter_count ? " that match the filters" : "", what);
+    return true;
+}
+
+double profile_limit(const struct profile *p)
+{
+    if (p->options->percent_limit >= 0)
+        return p->options->percent_limit / 100;
+    return p->options->format == TABLE_AS_TEXT ? 0.005 : 0;
+}
+
+struct table_options profile_table(const struct profile *p)
+{
+    return (struct table_options){.format = (enum table_format)p->options->format,
+                                  .width = p->width, .colour = p->colour};
+}
+
+int profile_keys(const char *list, enum spex_key *keys, size_t *count)
+{
+    *count = 0;
+    for (const char *p = list;; p++) {
+        size_t n = strcspn(p, ",");
+        if (*count == SPEX_KEYS_MAX)
+            return cli_usage("--sort: at most %d keys", SPEX_KEYS_MAX);
+        if (!spex_key_parse(p, n, &keys[*count])) {
+            char names[400] = "";
+            for (unsigned k = 0; k < SPEX_KEY_COUNT; k++)
+                snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", k ? ", " : "",
+                         spex_key_name(k));
+            return cli_usage("--sort: '%.*s' is not one of %s", (int)n, p, names);
+        }
+        ++*count;
+        p += n;
+        if (!*p)
+            return CLI_OK;
+    }
+}
+
+double ratio_of(uint64_t count, uint64_t total)
+{
+    return total ? (double)count / (double)total : NAN;
+}

@@ -1,0 +1,107 @@
+/*
+ * What report, annotate, mem, c2c, branch, diff and script share: their common
+ * options, opening the profile, the lines that say what was sampled, and what is
+ * told about an empty or damaged input.
+ */
+#ifndef CLI_PROFILE_H
+#define CLI_PROFILE_H
+
+#include <spex/analysis.h>
+
+#include "cli/cli.h"
+#include "cli/table.h"
+
+struct profile_options {
+    const char *input, *symfs, *vmlinux, *kallsyms, *fields;
+    const char *comm, *pid, *tid, *cpu, *dso, *symbol, *op, *event, *source, *min_latency, *time;
+    bool raw, no_demangle;
+    uint64_t midr;
+    int format;
+    double percent_limit;
+    const char *sort;
+};
+
+#define PROFILE_AT(type, field) offsetof(type, profile.field)
+#define PROFILE_FILTER(type, option, field, text)                                              \
+    {option, 0, CLI_STRING, PROFILE_AT(type, field), "LIST", text, NULL, NULL}
+
+/* First in a command's option table; its options struct has a member "profile". */
+#define PROFILE_INPUT_OPTIONS(type)                                                            \
+    {"input", 'i', CLI_STRING, PROFILE_AT(type, input), "FILE",                                \
+     "perf.data file to read, - for standard input (default perf.data)", NULL, NULL},          \
+    {"raw", 0, CLI_FLAG, PROFILE_AT(type, raw), NULL,                                          \
+     "the input is a bare SPE stream, not a perf.data file", NULL, NULL},                      \
+    {"midr", 0, CLI_NUMBER, PROFILE_AT(type, midr), "MIDR",                                    \
+     "the CPU's MIDR_EL1, for data sources, where the input does not tell", NULL, NULL},       \
+    {"format", 0, CLI_CHOICE, PROFILE_AT(type, format), "FORMAT", "text, json or csv", "text", \
+     table_formats}
+#define PROFILE_FILTER_OPTIONS(type)                                                           \
+    PROFILE_FILTER(type, "comm", comm, "only threads with these names (* and ? match)"),       \
+    PROFILE_FILTER(type, "pid", pid, "only these processes (1,2,10-20)"),                      \
+    PROFILE_FILTER(type, "tid", tid, "only these threads"),                                    \
+    PROFILE_FILTER(type, "cpu", cpu, "only these CPUs (0-3,8)"),                               \
+    PROFILE_FILTER(type, "dso", dso, "only code in these files (* and ? match)"),              \
+    PROFILE_FILTER(type, "symbol", symbol, "only these functions (* and ? match)"),            \
+    PROFILE_FILTER(type, "op", op,                                                             \
+        "only operations with one of these words: load, store, atomic, branch, cond, ..."),    \
+    PROFILE_FILTER(type, "event", event,                                                       \
+        "only records with one of these events (l1d-miss, mispredict, ...); !x without x"),    \
+    PROFILE_FILTER(type, "source", source, "only data from these sources (l1, dram, ...)"),    \
+    {"min-latency", 0, CLI_STRING, PROFILE_AT(type, min_latency), "CYCLES",                    \
+     "only operations that took at least so long", NULL, NULL},                                \
+    {"time", 0, CLI_STRING, PROFILE_AT(type, time), "RANGE",                                   \
+     "only this time: START,STOP in seconds, or 10%-20% of the profile", NULL, NULL}
+#define PROFILE_SYMBOL_OPTIONS(type)                                                           \
+    {"symfs", 0, CLI_STRING, PROFILE_AT(type, symfs), "DIR",                                   \
+     "look for the files that ran below this directory", NULL, NULL},                          \
+    {"vmlinux", 0, CLI_STRING, PROFILE_AT(type, vmlinux), "FILE", "kernel with symbols", NULL, \
+     NULL},                                                                                    \
+    {"kallsyms", 0, CLI_STRING, PROFILE_AT(type, kallsyms), "FILE",                            \
+     "copy of /proc/kallsyms of the machine that was profiled", NULL, NULL},                   \
+    {"no-demangle", 0, CLI_FLAG, PROFILE_AT(type, no_demangle), NULL,                          \
+     "leave C++ and Rust names as they are", NULL, NULL}
+#define PROFILE_TABLE_OPTIONS(type)                                                            \
+    {"fields", 'F', CLI_STRING, PROFILE_AT(type, fields), "LIST",                              \
+     "columns to show, in order; +LIST adds to the usual ones", NULL, NULL},                   \
+    {"percent-limit", 0, CLI_REAL, PROFILE_AT(type, percent_limit), "PERCENT",                 \
+     "leave out rows below this share; text leaves out what is below 0.5", "-1", NULL}
+
+struct profile {
+    const struct profile_options *options;
+    struct spex_analysis *analysis;
+    const char *name;
+    struct spex_filter filters[SPEX_FILTER_MAX];
+    size_t filter_count;
+    struct out out; /* stdout */
+    unsigned width; /* 0: no limit */
+    bool colour, progress;
+    int status;
+};
+
+/*
+ * Opens the input for a command; more may be NULL or set further options. Returns
+ * CLI_OK or the exit status, the reason already printed.
+ */
+int profile_open(struct profile *profile, const struct profile_options *options,
+                 const char *operand, const struct spex_analysis_options *more);
+/* One pass; CLI_OK or the exit status. */
+int profile_run(struct profile *profile, spex_sample_sink *sink, void *context);
+/* After the output: what was damaged or missing, on stderr. Closes all; the exit status. */
+int profile_close(struct profile *profile);
+
+/* "# perf.data: ..." lines, or the members of a JSON object that say the same (with commas). */
+void profile_header(struct profile *profile, struct out *out);
+/* "estimates" says why operations are not estimated, in text. */
+void profile_no_estimate(struct profile *profile, struct out *out);
+/* Nothing to show: says why, on stdout for text; true if there was nothing. */
+bool profile_empty(struct profile *profile, uint64_t samples, const char *what);
+double profile_limit(const struct profile *profile); /* percent limit as a fraction */
+struct table_options profile_table(const struct profile *profile);
+
+/* Parses "a,b" into keys; the exit status. */
+int profile_keys(const char *list, enum spex_key *keys, size_t *count);
+
+/* NAN when total is 0. */
+double ratio_of(uint64_t count, uint64_t total);
+
+#endif

@@ -1,0 +1,486 @@
+#include "table.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+const char *const table_formats[] = {"text", "json", "csv", NULL};
+
+struct cell {
+    bool present, integer;
+    unsigned char style;
+    double number;
+    uint64_t whole;
+    char *text;
+};
+
+struct row {
+    bool note;
+    struct cell cells[];
+};
+
+struct table {
+    const struct table_column *columns;
+    size_t count;
+    bool hidden[TABLE_COLUMNS], wanted[TABLE_COLUMNS];
+    bool selected; /* -F: wanted is complete, in order[] */
+    unsigned char order[TABLE_COLUMNS];
+    size_t order_count;
+    struct row **rows;
+    size_t row_count, capacity;
+};
+
+static void *get(void *memory)
+{
+    if (!memory) {
+        fputs("spex: out of memory\n", stderr);
+        abort();
+    }
+    return memory;
+}
+
+struct table *table_new(const struct table_column *columns)
+{
+    struct table *t = get(calloc(1, sizeof *t));
+    t->columns = columns;
+    while (columns[t->count].name)
+        t->count++;
+    for (size_t i = 0; i < t->count; i++) {
+        t->order[i] = (unsigned char)i;
+        t->wanted[i] = columns[i].rank != 255;
+    }
+    t->order_count = t->count;
+    return t;
+}
+
+void table_free(struct table *t)
+{
+    if (!t)
+        return;
+    for (size_t i = 0; i < t->row_count; i++) {
+        for (size_t c = 0; c < t->count; c++)
+            free(t->rows[i]->cells[c].text);
+        free(t->rows[i]);
+    }
+    free(t->rows);
+    free(t);
+}
+
+static size_t find(const struct table *t, const char *name, size_t size)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (strlen(t->columns[i].name) == size && !strncmp(t->columns[i].name, name, size))
+            return i;
+    return t->count;
+}
+
+const char *table_select(struct table *t, const char *fields)
+{
+    bool add = *fields == '+';
+    size_t count = 0;
+    for (const char *p = fields + add;; p++) {
+        size_t n = strcspn(p, ","), i = find(t, p, n);
+        if (i == t->count || count == TABLE_COLUMNS)
+            return p;
+        if (add)
+            t->wanted[i] = true;
+        else
+            t->order[count++] = (unsigned char)i;
+        p += n;
+        if (!*p)
+            break;
+    }
+    if (!add) {
+        memset(t->wanted, 0, sizeof t->wanted);
+        for (size_t i = 0; i < count; i++)
+            t->wanted[t->order[i]] = true;
+        t->order_count = count;
+        t->selected = true;
+    }
+    return NULL;
+}
+
+void table_hide(struct table *t, const char *name)
+{
+    size_t i = find(t, name, strlen(name));
+    if (i < t->count)
+        t->hidden[i] = true;
+}
+
+void table_row(struct table *t)
+{
+    if (t->row_count == t->capacity) {
+        t->capacity = t->capacity ? t->capacity * 2 : 32;
+        t->rows = get(realloc(t->rows, t->capacity * sizeof *t->rows));
+    }
+    t->rows[t->row_count++] = get(calloc(1, sizeof(struct row) + t->count * sizeof(struct cell)));
+}
+
+/* Names are literals in the callers: a wrong one is a mistake, not data. */
+static struct cell *cell(struct table *t, const char *column)
+{
+    size_t i = find(t, column, strlen(column));
+    if (i == t->count) {
+        fprintf(stderr, "spex: no column '%s'\n", column);
+        abort();
+    }
+    return &t->rows[t->row_count - 1]->cells[i];
+}
+
+void table_set_text(struct table *t, const char *column, const char *text)
+{
+    struct cell *c = cell(t, column);
+    free(c->text);
+    c->text = get(strdup(text));
+    c->present = true;
+}
+
+void table_printf(struct table *t, const char *column, const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0)
+        text = NULL;
+    va_end(args);
+    table_set_text(t, column, get(text));
+    free(text);
+}
+
+void table_set(struct table *t, const char *column, double value)
+{
+    struct cell *c = cell(t, column);
+    c->number = value;
+    c->present = !isnan(value);
+}
+
+void table_set_u64(struct table *t, const char *column, uint64_t value)
+{
+    struct cell *c = cell(t, column);
+    c->whole = value;
+    c->number = (double)value;
+    c->present = c->integer = true;
+}
+
+void table_style(struct table *t, const char *column, enum table_style style)
+{
+    cell(t, column)->style = (unsigned char)style;
+}
+
+void table_note(struct table *t)
+{
+    t->rows[t->row_count - 1]->note = true;
+}
+
+size_t table_rows(const struct table *t)
+{
+    return t->row_count;
+}
+
+/* ---- numbers ---- */
+
+const char *text_count(char buffer[32], uint64_t n)
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)n);
+    char *p = buffer;
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0)
+            *p++ = ',';
+        *p++ = digits[i];
+    }
+    *p = 0;
+    return buffer;
+}
+
+const char *text_scaled(char buffer[32], double n)
+{
+    static const char units[] = " kMGTPE";
+    size_t unit = 0;
+    double size = fabs(n);
+    while (size >= 999.95 && unit < 6) {
+        size /= 1000;
+        n /= 1000;
+        unit++;
+    }
+    if (unit == 0)
+        snprintf(buffer, 32, "%.0f", n);
+    else
+        snprintf(buffer, 32, "%.*f%c", size < 99.95 ? 1 : 0, n, units[unit]);
+    return buffer;
+}
+
+const char *text_bytes(char buffer[32], double n)
+{
+    static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
+    size_t unit = 0;
+    while (n >= 999.5 && unit < 4) {
+        n /= 1000;
+        unit++;
+    }
+    snprintf(buffer, 32, "%.*f %s", unit && n < 99.95, n, units[unit]);
+    return buffer;
+}
+
+static const char *cell_text(const struct table_column *column, const struct cell *c,
+                             char buffer[64])
+{
+    if (!c->present)
+        return column->type == TABLE_TEXT ? "" : "-";
+    if (c->text)
+        return c->text;
+    switch (column->type) {
+    case TABLE_COUNT:
+        return text_count(buffer, c->integer ? c->whole : (uint64_t)llround(c->number));
+    case TABLE_NUMBER:
+        if (c->integer || c->number == floor(c->number))
+            snprintf(buffer, 64, "%.0f", c->number);
+        else
+            snprintf(buffer, 64, "%.1f", c->number);
+        return buffer;
+    case TABLE_SCALED:
+        return text_scaled(buffer, c->number);
+    case TABLE_PERCENT:
+        snprintf(buffer, 64, "%.1f%%", c->number * 100);
+        return buffer;
+    case TABLE_HEX:
+        snprintf(buffer, 64, "0x%llx", (unsigned long long)c->whole);
+        return buffer;
+    default:
+        return "";
+    }
+}
+
+/* ---- text ---- */
+
+/* Columns on a terminal: bytes that do not continue a UTF-8 sequence. */
+static unsigned display_width(const char *text)
+{
+    unsigned n = 0;
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+static void pad(struct out *out, unsigned n)
+{
+    while (n--)
+        out_char(out, ' ');
+}
+
+static void put_cut(struct out *out, const char *text, unsigned width)
+{
+    unsigned n = display_width(text), shown = 0;
+    bool cut = n > width;
+    unsigned room = cut ? (width > 2 ? width - 2 : width) : n;
+    const char *p = text;
+    while (*p && (shown < room || ((unsigned char)*p & 0xc0) == 0x80)) {
+        shown += ((unsigned char)*p & 0xc0) != 0x80;
+        /* never let names from a file drive the terminal */
+        out_char(out, (unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p);
+        p++;
+    }
+    if (cut && width > 2) {
+        out_text(out, "..");
+        shown += 2;
+    }
+    if (!cut)
+        pad(out, width - shown);
+}
+
+static const char *const styles[] = {"", "\033[31m", "\033[33m", "\033[2m", "\033[1m"};
+
+static void print_text(const struct table *t, struct out *out, const struct table_options *o)
+{
+    unsigned widths[TABLE_COLUMNS] = {0};
+    bool shown[TABLE_COLUMNS] = {false};
+    const char *indent = o->indent ? o->indent : "";
+    char buffer[64];
+    for (size_t c = 0; c < t->count; c++) {
+        shown[c] = t->wanted[c] && !t->hidden[c];
+        bool any = false;
+        widths[c] = display_width(t->columns[c].heading);
+        for (size_t r = 0; r < t->row_count; r++) {
+            const struct cell *cl = &t->rows[r]->cells[c];
+            any |= cl->present;
+            unsigned n = cl->present ? display_width(cell_text(&t->columns[c], cl, buffer)) : 1;
+            if (n > widths[c])
+                widths[c] = n;
+        }
+        if (!any && !t->selected && t->columns[c].rank)
+            shown[c] = false; /* nothing to say */
+    }
+    /* the last column shown takes what is left and may be cut */
+    unsigned limit = o->width ? o->width - (unsigned)strlen(indent) : 0;
+    size_t last = t->count;
+    for (;;) {
+        unsigned total = 0, worst_rank = 0;
+        size_t worst = t->count;
+        last = t->count;
+        for (size_t i = 0; i < t->order_count; i++) {
+            size_t c = t->order[i];
+            if (!shown[c])
+                continue;
+            total += widths[c] + (last < t->count ? 2 : 0);
+            last = c;
+            if (t->columns[c].rank >= worst_rank && t->columns[c].rank) {
+                worst_rank = t->columns[c].rank;
+                worst = c;
+            }
+        }
+        if (!limit || total <= limit || last == t->count)
+            break;
+        unsigned others = total - widths[last];
+        unsigned least = t->columns[last].type == TABLE_TEXT ? 24 : widths[last];
+        if (least > widths[last])
+            least = widths[last];
+        if (others + least <= limit || t->selected || worst == t->count) {
+            if (others < limit && t->columns[last].type == TABLE_TEXT)
+                widths[last] = limit - others;
+            break;
+        }
+        shown[worst] = false;
+    }
+    for (size_t r = 0; r <= t->row_count; r++) {
+        const struct row *row = r ? t->rows[r - 1] : NULL;
+        bool first = true;
+        out_text(out, indent);
+        if (!row && o->colour)
+            out_text(out, styles[TABLE_BOLD]);
+        for (size_t i = 0; i < t->order_count; i++) {
+            size_t c = t->order[i];
+            if (!shown[c])
+                continue;
+            const char *text = row ? cell_text(&t->columns[c], &row->cells[c], buffer)
+                                   : t->columns[c].heading;
+            if (row && row->note && !row->cells[c].present)
+                text = "";
+            bool left = t->columns[c].type == TABLE_TEXT;
+            unsigned n = display_width(text);
+            unsigned style = row && o->colour ? row->cells[c].style : 0;
+            if (!first)
+                out_text(out, "  ");
+            first = false;
+            if (style)
+                out_text(out, styles[style]);
+            if (!left && n < widths[c])
+                pad(out, widths[c] - n);
+            if (c == last && left)
+                put_cut(out, text, n < widths[c] ? n : widths[c]);
+            else if (left)
+                put_cut(out, text, widths[c]);
+            else
+                out_text(out, text);
+            if (style)
+                out_text(out, "\033[0m");
+        }
+        if (!row && o->colour)
+            out_text(out, "\033[0m");
+        while (out->size && out->data[out->size - 1] == ' ')
+            out->size--;
+        out_char(out, '\n');
+    }
+}
+
+/* ---- JSON, CSV ---- */
+
+void text_json_number(struct out *out, double value)
+{
+    if (isnan(value) || isinf(value))
+        out_text(out, "null");
+    else if (value == floor(value) && fabs(value) < 1e15)
+        out_printf(out, "%.0f", value);
+    else
+        out_printf(out, "%.10g", value);
+}
+
+static void machine_cell(struct out *out, const struct table_column *column, const struct cell *c,
+                         bool json)
+{
+    if (!c->present) {
+        if (json)
+            out_text(out, "null");
+    } else if (c->text) {
+        if (json) {
+            out_json_string(out, c->text);
+        } else if (strpbrk(c->text, ",\"\n\r")) {
+            out_char(out, '"');
+            for (const char *p = c->text; *p; p++) {
+                if (*p == '"')
+                    out_char(out, '"');
+                out_char(out, *p);
+            }
+            out_char(out, '"');
+        } else {
+            out_text(out, c->text);
+        }
+    } else if (column->type == TABLE_HEX) {
+        out_text(out, json ? "\"0x" : "0x");
+        out_hex(out, c->whole);
+        if (json)
+            out_char(out, '"');
+    } else if (c->integer) {
+        out_u64(out, c->whole);
+    } else {
+        text_json_number(out, c->number);
+    }
+}
+
+static void print_json(const struct table *t, struct out *out)
+{
+    out_char(out, '[');
+    bool first = true;
+    for (size_t r = 0; r < t->row_count; r++) {
+        if (t->rows[r]->note)
+            continue;
+        out_text(out, first ? "\n  {" : ",\n  {");
+        first = false;
+        bool inner = false;
+        for (size_t i = 0; i < t->order_count; i++) {
+            size_t c = t->order[i];
+            if (t->hidden[c] || (t->selected && !t->wanted[c]))
+                continue;
+            if (inner)
+                out_char(out, ',');
+            inner = true;
+            out_json_string(out, t->columns[c].name);
+            out_char(out, ':');
+            machine_cell(out, &t->columns[c], &t->rows[r]->cells[c], true);
+        }
+        out_char(out, '}');
+    }
+    out_text(out, first ? "]" : "\n]");
+}
+
+static void print_csv(const struct table *t, struct out *out)
+{
+    for (size_t r = 0; r <= t->row_count; r++) {
+        bool inner = false;
+        if (r && t->rows[r - 1]->note)
+            continue;
+        for (size_t i = 0; i < t->order_count; i++) {
+            size_t c = t->order[i];
+            if (t->hidden[c] || (t->selected && !t->wanted[c]))
+                continue;
+            if (inner)
+                out_char(out, ',');
+            inner = true;
+            if (r)
+                machine_cell(out, &t->columns[c], &t->rows[r - 1]->cells[c], false);
+            else
+                out_text(out, t->columns[c].name);
+        }
+        out_char(out, '\n');
+    }
+}
+
+void table_print(const struct table *t, struct out *out, const struct table_options *options)
+{
+    if (options->format == TABLE_AS_JSON)
+        print_json(t, out);
+    else if (options->format == TABLE_AS_CSV)
+        print_csv(t, out);
+    else
+        print_text(t, out, options);
+}

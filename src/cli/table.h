@@ -1,0 +1,74 @@
+/*
+ * Tables of answers: columns are rows of a table in the code, cells are typed,
+ * and one writer each makes aligned text, JSON and CSV of them.
+ */
+#ifndef CLI_TABLE_H
+#define CLI_TABLE_H
+
+#include "base/out.h"
+
+enum table_format { TABLE_AS_TEXT, TABLE_AS_JSON, TABLE_AS_CSV };
+extern const char *const table_formats[]; /* for CLI_CHOICE */
+
+enum table_type {
+    TABLE_TEXT,    /* left aligned */
+    TABLE_COUNT,   /* 26,412 */
+    TABLE_NUMBER,  /* 142, 3.5: as it is, at most one decimal */
+    TABLE_SCALED,  /* 66.2M */
+    TABLE_PERCENT, /* fraction; 61.2% */
+    TABLE_HEX,     /* 0x4a20c0 */
+};
+
+enum { TABLE_COLUMNS = 40 };
+
+struct table_column {
+    const char *name;    /* in JSON, CSV and -F; NULL ends the array */
+    const char *heading; /* in text */
+    enum table_type type;
+    unsigned char rank;  /* text: 0 always shown; the higher, the sooner left out when narrow;
+                            255 only on request */
+    const char *help;
+};
+
+enum table_style { TABLE_PLAIN, TABLE_HOT, TABLE_WARM, TABLE_DIM, TABLE_BOLD };
+
+struct table;
+
+struct table *table_new(const struct table_column *columns);
+void table_free(struct table *table);
+/*
+ * Show these fields only (comma-separated names; "+x" adds x to the standard
+ * ones). Returns NULL, or the word that names no field.
+ */
+const char *table_select(struct table *table, const char *fields);
+/* Leave a column out of every format. */
+void table_hide(struct table *table, const char *name);
+
+void table_row(struct table *table); /* starts a row; cells not set are absent */
+void table_set_text(struct table *table, const char *column, const char *text);
+void table_printf(struct table *table, const char *column, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void table_set(struct table *table, const char *column, double value);
+void table_set_u64(struct table *table, const char *column, uint64_t value);
+void table_style(struct table *table, const char *column, enum table_style style);
+/* The row is a note on the table (a total, "12 more"): text only. */
+void table_note(struct table *table);
+size_t table_rows(const struct table *table);
+
+struct table_options {
+    enum table_format format;
+    unsigned width; /* text; 0: as wide as needed */
+    bool colour;
+    const char *indent; /* text, before every line */
+};
+/* Text: heading and rows. JSON: an array of objects, without newline. CSV: header and rows. */
+void table_print(const struct table *table, struct out *out, const struct table_options *options);
+
+/* ---- pieces for lines that are no table ---- */
+
+const char *text_count(char buffer[32], uint64_t n);  /* 26,412 */
+const char *text_scaled(char buffer[32], double n);   /* 66.2M */
+const char *text_bytes(char buffer[32], double n);    /* 1.7 MB */
+void text_json_number(struct out *out, double value);
+
+#endif

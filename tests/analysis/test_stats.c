@@ -1,0 +1,111 @@
+/* Histograms, intervals and operation words against brute force. */
+#include <spex/analysis.h>
+
+#include "analysis/histogram.h"
+#include "base/rng.h"
+#include "support/test.h"
+
+#include <math.h>
+
+static int compare(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+static int brute(int *values, int n, double q)
+{
+    qsort(values, (size_t)n, sizeof *values, compare);
+    int rank = (int)ceil(q * n - 1e-9);
+    return values[rank < 1 ? 0 : rank - 1];
+}
+
+static void quantiles_are_exact(void **state)
+{
+    static const double qs[] = {0, 0.01, 0.5, 0.9, 0.95, 0.99, 1};
+    struct rng rng = {7};
+    struct histograms h;
+    histograms_init(&h, 256 << 20);
+    for (int round = 0; round < 300; round++) {
+        int values[2000], n = 1 + (int)rng_below(&rng, round < 100 ? 12 : 2000);
+        uint32_t handle = 0, merged = 0, part = 0;
+        unsigned spread = 1u << (1 + rng_below(&rng, 16));
+        for (int i = 0; i < n; i++) {
+            values[i] = (int)rng_below(&rng, spread > 65536 ? 65536 : spread);
+            histogram_add(&h, &handle, (uint16_t)values[i], 1);
+            histogram_add(&h, i % 3 ? &part : &merged, (uint16_t)values[i], 1);
+        }
+        histogram_merge(&h, &merged, part);
+        for (size_t i = 0; i < sizeof qs / sizeof *qs; i++) {
+            int want = brute(values, n, qs[i]);
+            assert_int_equal(histogram_quantile(&h, handle, qs[i]), want);
+            assert_int_equal(histogram_quantile(&h, merged, qs[i]), want);
+        }
+    }
+    histograms_free(&h);
+}
+
+static void no_memory_withholds(void **state)
+{
+    struct histograms h;
+    uint32_t early = 0, late = 0;
+    histograms_init(&h, 4096);
+    for (int i = 0; i < 100; i++)
+        histogram_add(&h, &early, (uint16_t)(i % 7), 1);
+    for (int i = 0; i < 60000; i += 64)
+        histogram_add(&h, &late, (uint16_t)i, 1);
+    assert_int_equal(histogram_quantile(&h, late, 0.5), -1);
+    assert_int_equal(histogram_quantile(&h, early, 0.5), 3);
+    histograms_free(&h);
+}
+
+/* Wilson's interval covers the truth 95 times in 100, near enough at every share. */
+static void share_interval_covers(void **state)
+{
+    static const struct {
+        double p;
+        int n;
+    } cases[] = {{0.5, 100}, {0.1, 200}, {0.02, 1000}, {0.9, 50}, {0.3, 5000}};
+    struct rng rng = {42};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        int covered = 0, rounds = 2000;
+        for (int r = 0; r < rounds; r++) {
+            uint64_t count = 0;
+            for (int i = 0; i < cases[c].n; i++)
+                count += rng_below(&rng, 1u << 30) < cases[c].p * (1u << 30);
+            struct spex_interval w = spex_share_interval(count, (uint64_t)cases[c].n);
+            covered += w.low <= cases[c].p && cases[c].p <= w.high;
+        }
+        if (covered < rounds * 93 / 100 || covered > rounds * 975 / 1000)
+            fail_msg("p %g n %d: covered %d of %d", cases[c].p, cases[c].n, covered, rounds);
+    }
+}
+
+static void share_interval_values(void **state)
+{
+    /* 5 of 50: a value every statistics package gives */
+    struct spex_interval w = spex_share_interval(5, 50);
+    assert_true(fabs(w.low - 0.043475) < 1e-5 && fabs(w.high - 0.213602) < 1e-5);
+    w = spex_share_interval(0, 10);
+    assert_true(w.low == 0 && fabs(w.high - 0.277533) < 1e-5);
+    w = spex_share_interval(10, 10);
+    assert_true(w.high == 1);
+    w = spex_share_interval(0, 0);
+    assert_true(w.low == 0 && w.high == 1);
+    /* Newcombe's example: 56/70 against 48/80 */
+    w = spex_difference_interval(48, 80, 56, 70);
+    assert_true(fabs(w.low - 0.0524) < 1e-4 && fabs(w.high - 0.3339) < 1e-4);
+}
+
+static void operation_words(void **state)
+{
+    assert_string_equal(spex_sample_op_text(1, 0x00), "load");
+    assert_string_equal(spex_sample_op_text(1, 0x01), "store");
+    assert_string_equal(spex_sample_op_text(1, 0x04), "load simd-fp");
+    assert_string_equal(spex_sample_op_text(2, 0x01), "branch cond");
+    assert_string_equal(spex_sample_op_text(2, 0x02), "branch indirect");
+    assert_non_null(strstr(spex_sample_op_text(1, 0x06), "atomic"));
+    assert_string_equal(spex_sample_op_text(0, 0x00), "other");
+}
+
+TEST_MAIN(TEST(quantiles_are_exact), TEST(no_memory_withholds), TEST(share_interval_covers),
+          TEST(share_interval_values), TEST(operation_words))
