@@ -342,7 +342,7 @@ static struct fate draw_fate(struct rng *rng, bool branch)
 }
 
 static void draw_data_access(struct draft *d, const struct spex_op_type *t, struct fate fate,
-                             uint64_t pc, bool needs_va)
+                             uint64_t pc, uint16_t translation, bool needs_va)
 {
     struct rng *rng = d->rng;
     struct spex_record *r = d->record;
@@ -359,7 +359,7 @@ static void draw_data_access(struct draft *d, const struct spex_op_type *t, stru
     if (!(r->present & SPEX_HAS_VA))
         return;
     if (chance(rng, fate.keep))
-        add_counter(d, SPEX_COUNTER_TRANSLATION, draw_latency(d, 2));
+        add_counter(d, SPEX_COUNTER_TRANSLATION, translation);
     if (source && d->f->LDS && chance(rng, fate.keep)) {
         unsigned size = d->rich && chance(rng, 20) ? 2 : 1;
         static const uint8_t sources[] = {0, 0, 0, 0, 8, 8, 9, 10, 11, 12, 13, 14};
@@ -395,12 +395,13 @@ static void draw_record(const struct spex_generator *g, struct state *s, struct 
                   t.subclass == SPEX_SUB_LDST_SVE_SME;
     bool taken = branch && !(t.cond && chance(rng, 40));
     bool prefetch = t.subclass == SPEX_SUB_OTHER && !t.cond && chance(rng, 8);
+    bool access = memory || prefetch || t.gcs;
 
     if (branch ? !taken : t.cond && chance(rng, 30))
         events |= BIT(SPEX_EV_NOT_TAKEN);
     if (branch && chance(rng, 6))
         events |= BIT(SPEX_EV_MISPREDICT);
-    if (memory || prefetch || t.gcs)
+    if (access)
         events |= draw_access_events(d);
     if (vector && f->version >= 2 && (f->SVE || f->SME) && chance(rng, 30))
         events |= BIT(SPEX_EV_PARTIAL_PRED) | (chance(rng, 30) ? BIT(SPEX_EV_EMPTY_PRED) : 0);
@@ -416,13 +417,13 @@ static void draw_record(const struct spex_generator *g, struct state *s, struct 
         r->present |= SPEX_HAS_OP;
     else
         r->op_class = r->op_payload = 0;
-    uint16_t issue = draw_latency(d, 6), total = draw_latency(d, memory ? 12 : 4);
-    uint16_t limit = f->CountSize == 2 ? 0xfff : 0xffff;
-    total = total + issue < limit ? (uint16_t)(total + issue) : limit;
+    uint16_t issue = draw_latency(d, 6), translation = access ? draw_latency(d, 2) : 0;
+    unsigned total = draw_latency(d, access ? 12 : 4) + 1u + issue + translation;
+    unsigned limit = f->CountSize == 2 ? 0xfff : 0xffff;
     if (chance(rng, fate.keep))
         add_counter(d, SPEX_COUNTER_ISSUE, issue);
     if (chance(rng, fate.keep))
-        add_counter(d, SPEX_COUNTER_TOTAL, total);
+        add_counter(d, SPEX_COUNTER_TOTAL, (uint16_t)(total < limit ? total : limit));
     if (branch && (taken || chance(rng, 50)) && chance(rng, fate.keep)) {
         uint64_t target = (context & BITS(63, 60)) |
                           ((*at + 4 * rng_below(rng, 4096) - 8192) & BITS(55, 0));
@@ -433,8 +434,8 @@ static void draw_record(const struct spex_generator *g, struct state *s, struct 
     bool needs_va = (memory || t.gcs) && t.subclass != SPEX_SUB_LDST_SVE_SME &&
                     t.subclass != SPEX_SUB_LDST_NV2 && t.subclass != SPEX_SUB_LDST_MEMCPY &&
                     t.subclass != SPEX_SUB_LDST_MEMSET;
-    if (memory || prefetch || t.gcs)
-        draw_data_access(d, &t, fate, pc, needs_va);
+    if (access)
+        draw_data_access(d, &t, fate, pc, translation, needs_va);
     add_events(d, events, g->options.layout);
 
     /* Optional from here on. */
@@ -547,8 +548,11 @@ size_t spex_generator_next(struct spex_generator *g, uint8_t *out, struct spex_r
         assert(status == SPEX_OK);
         (void)status;
     }
-    record->offset = g->offset;
-    record->size = (uint16_t)size;
+    size_t lead = 0; /* a fixed layout leaves the place of the PC empty, too */
+    while (!out[lead])
+        lead++;
+    record->offset = g->offset + lead;
+    record->size = (uint16_t)(size - lead);
     size_t unit = (size_t)1 << g->options.align, padded = (size + unit - 1) & ~(unit - 1);
     if (rich && padded + unit <= SPEX_RECORD_MAX && chance(&s->rng, 6))
         padded += unit == 1 ? 1 + rng_below(&s->rng, 7) : unit;
@@ -577,23 +581,33 @@ static size_t cut(uint8_t *data, size_t *size, struct spex_record *records, size
     return kept;
 }
 
-static void reverse(uint8_t *data, size_t size)
+static void reverse(void *items, size_t count, size_t size)
 {
-    for (size_t i = 0; i < size / 2; i++) {
-        uint8_t keep = data[i];
-        data[i] = data[size - 1 - i];
-        data[size - 1 - i] = keep;
+    uint8_t keep[sizeof(struct spex_record)], *low = items, *high = low + count * size;
+    while (low + size < high) {
+        high -= size;
+        memcpy(keep, low, size);
+        memcpy(low, high, size);
+        memcpy(high, keep, size);
+        low += size;
     }
 }
 
-/* data[at] becomes data[0], as when a ring buffer is read from its write position. */
-static size_t rotate(uint8_t *data, size_t size, struct spex_record *records, size_t count,
-                     size_t at)
+/* items[at] becomes items[0]. */
+static void turn(void *items, size_t count, size_t size, size_t at)
 {
+    reverse(items, at, size);
+    reverse((uint8_t *)items + at * size, count - at, size);
+    reverse(items, count, size);
+}
+
+/* As when a ring buffer is read from its write position, in the middle of records[first]. */
+static size_t rotate(uint8_t *data, size_t size, struct spex_record *records, size_t count,
+                     size_t first, size_t at)
+{
+    turn(data, size, 1, at);
+    turn(records, count, sizeof *records, first);
     size_t kept = 0;
-    reverse(data, at);
-    reverse(data + at, size - at);
-    reverse(data, size);
     for (size_t i = 0; i < count; i++) {
         struct spex_record r = records[i];
         if (r.offset < at && r.offset + r.size > at)
@@ -608,7 +622,7 @@ size_t spex_damage_apply(enum spex_damage_kind kind, uint64_t seed, uint8_t *dat
                          struct spex_record *records, size_t count)
 {
     struct rng rng = {seed ^ 0x64616d616765};
-    size_t times = 1 + count / 25;
+    size_t times = 1 + count / (kind == SPEX_DAMAGE_SPLICE ? 400 : 25);
     if (!count)
         return 0;
     if (kind == SPEX_DAMAGE_TRUNCATE) {
@@ -616,8 +630,9 @@ size_t spex_damage_apply(enum spex_damage_kind kind, uint64_t seed, uint8_t *dat
         return cut(data, size, records, count, r->offset + 1 + rng_below(&rng, r->size - 1u), *size);
     }
     if (kind == SPEX_DAMAGE_SPLICE) {
-        const struct spex_record *r = &records[rng_below(&rng, (uint32_t)count)];
-        count = rotate(data, *size, records, count, r->offset + rng_below(&rng, r->size));
+        size_t i = rng_below(&rng, (uint32_t)count);
+        size_t at = records[i].offset + 1 + rng_below(&rng, records[i].size - 1u);
+        count = rotate(data, *size, records, count, i, at);
     }
     for (size_t n = 0; n < times && count; n++) {
         size_t i = rng_below(&rng, (uint32_t)count);
