@@ -282,7 +282,11 @@ next_record(bool table, struct spex_record_reader *reader, struct spex_record *r
         return give_up(reader, SPEX_INVALID, start, run.end, run.end,
                        "a closing packet without a record", damage);
     bool clean = outcome == CLOSED && is_clean(&run);
-    if (!clean) {
+    /* An operation that was not retired or took an exception may lack anything else (D17.6). */
+    bool partial = outcome == CLOSED && !run.repeated &&
+                   (run.seen & SLOT_RESERVED) != SLOT_RESERVED && run.seen & SPEX_HAS_EVENTS &&
+                   (r.events & 3) != 2;
+    if (!clean && !partial) {
         enum spex_status status = resynchronize(table, reader, start, &run, outcome, damage);
         if (status != SPEX_OK)
             return status;
