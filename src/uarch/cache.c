@@ -536,6 +536,15 @@ static spex_uarch_result miss(struct uarch_core *core, uint64_t line, bool write
     uint32_t *lock = &model->stripe[(line >> UARCH_LINE) & model->stripe_mask].lock;
     unsigned state = 0;
     spex_uarch_result r = 0;
+    /* These tables are far larger than the host's caches: ask for all of it at once. */
+    size_t first = ((line >> UARCH_LINE) & model->dir_mask) * UARCH_DIR_WAYS;
+    const uint64_t *way =
+        &model->llc[((line >> UARCH_LINE) & model->llc_mask) * model->config.llc_ways];
+    __builtin_prefetch(&model->dir_tag[first]);
+    __builtin_prefetch(&model->dir[first]);
+    __builtin_prefetch(&model->dir[first + 4]);
+    __builtin_prefetch(way);
+    __builtin_prefetch(way + 8);
     uarch_lock(lock);
     uarch_drain(core);
     __atomic_store_n(&core->mail.clock, spex_uarch_clock(core->hot), __ATOMIC_RELAXED);
