@@ -20,7 +20,8 @@ enum stream_kind {
     STREAM_KINDS
 };
 
-static const char *const stream_names[STREAM_KINDS] = {"compact", "n1", "hisi", "varied"};
+__attribute__((unused)) static const char *const stream_names[STREAM_KINDS] = {"compact", "n1",
+                                                                              "hisi", "varied"};
 
 struct stream {
     uint8_t *data;
@@ -182,7 +183,7 @@ static void stream_free(struct stream *s)
 }
 
 /* Removes bytes [from, to); records that had any of them are dropped from the list. */
-static void stream_remove(struct stream *s, size_t from, size_t to)
+static inline void stream_remove(struct stream *s, size_t from, size_t to)
 {
     size_t kept = 0;
     memmove(s->data + from, s->data + to, s->size - to);
@@ -199,7 +200,7 @@ static void stream_remove(struct stream *s, size_t from, size_t to)
 }
 
 /* Flips a bit; the record that holds it is dropped from the list. */
-static void stream_flip(struct stream *s, size_t at, unsigned bit)
+static inline void stream_flip(struct stream *s, size_t at, unsigned bit)
 {
     size_t kept = 0;
     s->data[at] ^= (uint8_t)(1u << bit);

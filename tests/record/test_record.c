@@ -1,31 +1,348 @@
-/* Records: vectors, encode and decode. */
+/* Records: fields, layouts, framing, and every truncation. */
 #include "support/test.h"
 
 #include <spex/record.h>
 
-static const uint8_t n1[] = {
-    0xb0, 0xd0, 0xc2, 0xa1, 0xed, 0x66, 0xba, 0xff, 0xc0, 0, 0, 0, 0, 0, 0x65, 0x80, 0x5f, 0, 0,
-    0x49, 0, 0x52, 0x16, 0, 0x99, 4, 0, 0x98, 0x0c, 0, 0xb2, 0x28, 0x6b, 9, 3, 0x37, 0x0e, 0xff, 0,
-    0x9a, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x43, 0, 0, 0, 0x71, 0x2e, 0x65, 0x2f, 0x6a, 0x0a, 0, 0, 0,
-};
+#include "record/readers.h"
+#include "record/stream.h"
 
-static void test_one(void **state)
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+/* ---- the format ---- */
+
+static void test_figure_d18_1(void **state)
 {
-    struct spex_record_reader reader;
-    struct spex_record r;
-    struct spex_damage damage;
-    spex_record_reader_init(&reader, n1, sizeof n1, 100);
-    assert_int_equal(spex_record_next(&reader, &r, &damage), SPEX_OK);
-    assert_int_equal(r.offset, 100);
-    assert_int_equal(r.size, 64);
-    assert_int_equal(r.total, 12);
-    assert_int_equal(r.timestamp, 44731163950);
-    uint8_t out[64];
-    size_t length;
-    assert_int_equal(spex_record_encode(&r, SPEX_LAYOUT_N1, 6, out, sizeof out, &length), SPEX_OK);
-    assert_int_equal(length, 64);
-    assert_memory_equal(out, n1, 64);
-    assert_int_equal(spex_record_next(&reader, &r, &damage), SPEX_END);
+    SPEC(FMT-10);
+    SPEC(FMT-11);
+    SPEC(FMT-13);
+    SPEC(FMT-14);
+    uint8_t data[64];
+    struct readers r;
+    struct spex_record record;
+    /* 16-bit packet, 8-bit packet, End; then the same with a Timestamp. */
+    size_t n = bytes_of("52 16 01  49 00  01   52 17 02  49 01  71 01 02 03 04 05 06 07 08", data);
+    assert_int_equal(n, 6 + 14);
+    readers_init(&r, data, n, 0);
+    assert_int_equal(step(&r, &record, NULL), SPEX_OK);
+    assert_int_equal(record.offset, 0);
+    assert_int_equal(record.size, 6);
+    assert_int_equal(record.present, SPEX_HAS_EVENTS | SPEX_HAS_OP);
+    assert_int_equal(record.events, 0x116);
+    assert_int_equal(step(&r, &record, NULL), SPEX_OK);
+    assert_int_equal(record.offset, 6);
+    assert_int_equal(record.size, 14);
+    assert_int_equal(record.present, SPEX_HAS_EVENTS | SPEX_HAS_OP | SPEX_HAS_TIMESTAMP);
+    assert_true(record.timestamp == UINT64_C(0x0807060504030201));
+    assert_int_equal(step(&r, &record, NULL), SPEX_END);
+    assert_int_equal(step(&r, &record, NULL), SPEX_END);
 }
 
-TEST_MAIN(TEST(test_one))
+/* Every packet with a field of its own, short and extended header; nothing else set. */
+static void test_fields(void **state)
+{
+    static const struct {
+        const char *hex;
+        unsigned has;
+        struct spex_record record;
+        const char *spec;
+    } rows[] = {
+#define PAYLOAD8 "08 07 06 05 04 03 02 81"
+#define VALUE8 UINT64_C(0x8102030405060708)
+        {"b0 " PAYLOAD8, SPEX_HAS_PC, {.address = {VALUE8}}, "PKT-04"},
+        {"b1 " PAYLOAD8, SPEX_HAS_TARGET, {.address = {[1] = VALUE8}}, "PKT-05"},
+        {"b2 " PAYLOAD8, SPEX_HAS_VA, {.address = {[2] = VALUE8}}, "PKT-06"},
+        {"b3 " PAYLOAD8, SPEX_HAS_PA, {.address = {[3] = VALUE8}}, "PKT-07"},
+        {"b4 " PAYLOAD8, SPEX_HAS_PREV_TARGET, {.address = {[4] = VALUE8}}, "PKT-30"},
+        {"20 b0 " PAYLOAD8, SPEX_HAS_PC, {.address = {VALUE8}}, "FMT-33"},
+        {"20 b4 " PAYLOAD8, SPEX_HAS_PREV_TARGET, {.address = {[4] = VALUE8}}, "FMT-33"},
+        {"98 fe ff", SPEX_HAS_TOTAL, {.total = 0xfffe}, "PKT-37"},
+        {"99 00 10", SPEX_HAS_ISSUE, {.issue = 0x1000}, "PKT-38"},
+        {"9a 34 12", SPEX_HAS_TRANSLATION, {.translation = 0x1234}, "PKT-39"},
+        {"9c 34 12", SPEX_HAS_ALT_ISSUE, {.alt_issue = 0x1234}, "PKT-41"},
+        {"20 9c ff ff", SPEX_HAS_ALT_ISSUE, {.alt_issue = 0xffff}, "PKT-46"},
+        {"20 99 34 12", SPEX_HAS_ISSUE, {.issue = 0x1234}, "PKT-46"},
+        {"64 01 02 03 84", SPEX_HAS_CONTEXT_EL1, {.context = {[0] = 0x84030201}}, "PKT-32"},
+        {"65 01 02 03 84", SPEX_HAS_CONTEXT_EL2, {.context = {[1] = 0x84030201}}, "PKT-33"},
+        {"42 81", SPEX_HAS_EVENTS, {.events = 0x81, .events_size = 1}, "PKT-62"},
+        {"52 01 82", SPEX_HAS_EVENTS, {.events = 0x8201, .events_size = 2}, "PKT-62"},
+        {"62 01 02 03 84", SPEX_HAS_EVENTS, {.events = 0x84030201, .events_size = 4}, "PKT-62"},
+        {"72 " PAYLOAD8, SPEX_HAS_EVENTS, {.events = VALUE8, .events_size = 8}, "PKT-62"},
+        {"43 8c", SPEX_HAS_DATA_SOURCE, {.data_source = 0x8c, .data_source_size = 1}, "PKT-55"},
+        {"53 0c 80", SPEX_HAS_DATA_SOURCE, {.data_source = 0x800c, .data_source_size = 2}, "PKT-55"},
+        {"48 81", SPEX_HAS_OP, {.op_class = 0, .op_payload = 0x81}, "PKT-97"},
+        {"49 25", SPEX_HAS_OP, {.op_class = 1, .op_payload = 0x25}, "PKT-97"},
+        {"4a ff", SPEX_HAS_OP, {.op_class = 2, .op_payload = 0xff}, "PKT-97"},
+        /* no field of their own: skipped, but told */
+        {"4b 01", SPEX_HAS_OTHER, {.size = 0}, "FMT-21"},
+        {"66 01 02 03 04", SPEX_HAS_OTHER, {.size = 0}, "PKT-34"},
+        {"67 01 02 03 04", SPEX_HAS_OTHER, {.size = 0}, "PKT-34"},
+        {"b5 " PAYLOAD8, SPEX_HAS_OTHER, {.size = 0}, "PKT-09"},
+        {"b6 " PAYLOAD8, SPEX_HAS_OTHER, {.size = 0}, "PKT-10"},
+        {"b7 " PAYLOAD8, SPEX_HAS_OTHER, {.size = 0}, "PKT-10"},
+        {"21 b0 " PAYLOAD8, SPEX_HAS_OTHER, {.size = 0}, "PKT-11"},
+        {"21 b7 " PAYLOAD8, SPEX_HAS_OTHER, {.size = 0}, "PKT-11"},
+        {"22 b0 " PAYLOAD8, SPEX_HAS_OTHER, {.size = 0}, "PKT-12"},
+        {"23 b7 " PAYLOAD8, SPEX_HAS_OTHER, {.size = 0}, "PKT-12"},
+        {"9b 01 02", SPEX_HAS_OTHER, {.size = 0}, "PKT-40"},
+        {"9d 01 02", SPEX_HAS_OTHER, {.size = 0}, "PKT-42"},
+        {"9e 01 02", SPEX_HAS_OTHER, {.size = 0}, "PKT-43"},
+        {"21 98 01 02", SPEX_HAS_OTHER, {.size = 0}, "PKT-42"},
+        {"22 98 01 02", SPEX_HAS_OTHER, {.size = 0}, "PKT-43"},
+        {"23 9f 01 02", SPEX_HAS_OTHER, {.size = 0}, "PKT-43"},
+        {"1f", SPEX_HAS_OTHER, {.size = 0}, "FMT-20"},
+        {"20 13", SPEX_HAS_OTHER, {.size = 0}, "FMT-20"},
+        {"63 01 71 01 71", SPEX_HAS_OTHER, {.size = 0}, "FMT-20"},
+        {"3f 70 01 71 01 71 01 71 01 71", SPEX_HAS_OTHER, {.size = 0}, "FMT-20"},
+        {"c0 01", SPEX_HAS_OTHER, {.size = 0}, "FMT-20"},
+    };
+    for (unsigned i = 0; i < COUNT(rows); i++) {
+        uint8_t data[64];
+        struct readers r;
+        struct spex_record record, expected = rows[i].record;
+        SPEC_ID(rows[i].spec);
+        size_t n = bytes_of(rows[i].hex, data);
+        data[n++] = 0x01;
+        expected.offset = 1000;
+        expected.size = (uint16_t)n;
+        expected.present = (uint16_t)rows[i].has;
+        readers_init(&r, data, n, 1000);
+        assert_int_equal(step(&r, &record, NULL), SPEX_OK);
+        assert_same_record(&record, &expected);
+        assert_int_equal(step(&r, &record, NULL), SPEX_END);
+    }
+}
+
+/* Padding goes between records and inside them, never counts, and needs no alignment. */
+static void test_padding(void **state)
+{
+    SPEC(FMT-16);
+    SPEC(FMT-17);
+    SPEC(FMT-18);
+    for (size_t before = 0; before < 70; before++) {
+        uint8_t data[300] = {0};
+        struct readers r;
+        struct spex_record record;
+        size_t n = before;
+        n += bytes_of("b0 01 02 03 04 05 06 07 80 00 00 48 00 00 52 02 00 98 01 00 01", data + n);
+        size_t second = n += 3;
+        n += bytes_of("49 00 52 02 00 98 02 00 b0 01 02 03 04 05 06 07 80 71 1 0 0 0 0 0 0 0",
+                      data + n);
+        n += 11;
+        readers_init(&r, data, n, 0);
+        assert_int_equal(step(&r, &record, NULL), SPEX_OK);
+        assert_int_equal(record.offset, before);
+        assert_int_equal(record.size, 21);
+        assert_int_equal(record.total, 1);
+        assert_int_equal(step(&r, &record, NULL), SPEX_OK);
+        assert_int_equal(record.offset, second);
+        assert_int_equal(record.total, 2);
+        assert_int_equal(step(&r, &record, NULL), SPEX_END);
+    }
+}
+
+/* ---- layouts ---- */
+
+static void test_layout_bytes(void **state)
+{
+    static const struct spex_record load = {
+        .address = {0xc0ffba66eda1c2d0, 0, 0xff0e3703096b28, 0x80000123456789ab},
+        .events = 0x16, .timestamp = 44731163950, .context = {7, 0x5f80},
+        .total = 12, .issue = 4, .translation = 1, .data_source = 0xc,
+        .present = SPEX_HAS_PC | SPEX_HAS_VA | SPEX_HAS_PA | SPEX_HAS_TOTAL | SPEX_HAS_ISSUE |
+                   SPEX_HAS_TRANSLATION | SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2 |
+                   SPEX_HAS_EVENTS | SPEX_HAS_DATA_SOURCE | SPEX_HAS_OP | SPEX_HAS_TIMESTAMP,
+        .op_class = 1, .op_payload = 0,
+    };
+    static const char n1[] = "b0 d0 c2 a1 ed 66 ba ff c0 64 07 00 00 00 65 80 5f 00 00 49 00 "
+                             "52 16 00 99 04 00 98 0c 00 b2 28 6b 09 03 37 0e ff 00 9a 01 00 "
+                             "b3 ab 89 67 45 23 01 00 80 43 0c 00 00 71 2e 65 2f 6a 0a 00 00 00";
+    static const char compact[] = "64 07 00 00 00 65 80 5f 00 00 98 0c 00 99 04 00 9a 01 00 "
+                                  "b0 d0 c2 a1 ed 66 ba ff c0 b2 28 6b 09 03 37 0e ff 00 "
+                                  "b3 ab 89 67 45 23 01 00 80 43 0c 49 00 42 16 "
+                                  "71 2e 65 2f 6a 0a 00 00 00";
+    static const char hisi[] = "b0 d0 c2 a1 ed 66 ba ff c0 99 04 00 98 0c 00 42 16 49 00 "
+                               "b2 28 6b 09 03 37 0e ff 00 9a 01 00 b3 ab 89 67 45 23 01 00 80 "
+                               "43 0c 64 07 00 00 00 65 80 5f 00 00 00 00 00 "
+                               "71 2e 65 2f 6a 0a 00 00 00";
+    static const struct {
+        enum spex_layout layout;
+        const char *hex;
+    } rows[] = {{SPEX_LAYOUT_N1, n1}, {SPEX_LAYOUT_COMPACT, compact}, {SPEX_LAYOUT_HISI, hisi}};
+    for (unsigned i = 0; i < COUNT(rows); i++) {
+        uint8_t want[128], out[2048];
+        size_t n = bytes_of(rows[i].hex, want), length = 0;
+        assert_int_equal(spex_record_encode(&load, rows[i].layout, 0, out, n, &length), SPEX_OK);
+        assert_int_equal(length, n);
+        assert_memory_equal(out, want, n);
+        length = 99;
+        assert_int_equal(spex_record_encode(&load, rows[i].layout, 0, out, n - 1, &length),
+                         SPEX_RANGE);
+        assert_int_equal(length, 99);
+        /* Padding to every alignment. */
+        SPEC(FMT-19);
+        for (unsigned align = 0; align <= 11; align++) {
+            memset(out, 0xff, sizeof out);
+            assert_int_equal(
+                spex_record_encode(&load, rows[i].layout, align, out, sizeof out, &length),
+                SPEX_OK);
+            assert_int_equal(length % (1u << align), 0);
+            assert_in_range(length, n, n + (1u << align) - 1);
+            assert_memory_equal(out, want, n);
+            for (size_t j = n; j < length; j++)
+                assert_int_equal(out[j], 0);
+        }
+        assert_int_equal(spex_record_encode(&load, rows[i].layout, 12, out, sizeof out, &length),
+                         SPEX_INVALID);
+    }
+}
+
+/* The lengths seen on hardware: 44 bytes for branches and loads, 32 for the rest. */
+static void test_hisi_lengths(void **state)
+{
+    struct spex_record r = {.present = SPEX_HAS_PC | SPEX_HAS_TOTAL | SPEX_HAS_ISSUE |
+                                       SPEX_HAS_EVENTS | SPEX_HAS_OP | SPEX_HAS_TIMESTAMP,
+                            .events_size = 2};
+    uint8_t out[128];
+    size_t n;
+    assert_int_equal(spex_record_encode(&r, SPEX_LAYOUT_HISI, 0, out, sizeof out, &n), SPEX_OK);
+    assert_int_equal(n, 32);
+    r.present |= SPEX_HAS_TARGET;
+    assert_int_equal(spex_record_encode(&r, SPEX_LAYOUT_HISI, 0, out, sizeof out, &n), SPEX_OK);
+    assert_int_equal(n, 44);
+    r.present ^= SPEX_HAS_TARGET | SPEX_HAS_VA | SPEX_HAS_TRANSLATION;
+    assert_int_equal(spex_record_encode(&r, SPEX_LAYOUT_HISI, 0, out, sizeof out, &n), SPEX_OK);
+    assert_int_equal(n, 44);
+}
+
+static void test_encode_refuses(void **state)
+{
+    static const struct spex_record good = {.present = SPEX_HAS_PC | SPEX_HAS_EVENTS | SPEX_HAS_OP |
+                                                       SPEX_HAS_DATA_SOURCE};
+    uint8_t out[128];
+    size_t n = 77;
+    struct spex_record r = good;
+    assert_int_equal(spex_record_encode(&r, SPEX_LAYOUT_N1, 0, out, sizeof out, &n), SPEX_OK);
+#define REFUSES(layout, status, change)                                                            \
+    r = good, (change), n = 77;                                                                    \
+    assert_int_equal(spex_record_encode(&r, layout, 0, out, sizeof out, &n), status);              \
+    assert_int_equal(n, 77)
+    REFUSES(SPEX_LAYOUT_COMPACT, SPEX_INVALID, r.events_size = 3);
+    REFUSES(SPEX_LAYOUT_COMPACT, SPEX_INVALID, (r.events_size = 1, r.events = 256));
+    REFUSES(SPEX_LAYOUT_COMPACT, SPEX_INVALID, (r.data_source_size = 1, r.data_source = 256));
+    REFUSES(SPEX_LAYOUT_COMPACT, SPEX_INVALID, r.data_source_size = 4);
+    REFUSES(SPEX_LAYOUT_COMPACT, SPEX_INVALID, r.op_class = 3);
+    REFUSES((enum spex_layout)7, SPEX_INVALID, r.total = 1);
+    REFUSES(SPEX_LAYOUT_N1, SPEX_RANGE, r.present |= SPEX_HAS_PREV_TARGET);
+    REFUSES(SPEX_LAYOUT_N1, SPEX_RANGE, r.present |= SPEX_HAS_ALT_ISSUE);
+    REFUSES(SPEX_LAYOUT_N1, SPEX_RANGE, r.present |= SPEX_HAS_TARGET | SPEX_HAS_VA);
+    REFUSES(SPEX_LAYOUT_N1, SPEX_RANGE, r.events_size = 4);
+    REFUSES(SPEX_LAYOUT_N1, SPEX_RANGE, r.events = 0x10000);
+    REFUSES(SPEX_LAYOUT_N1, SPEX_RANGE, r.data_source = 256);
+}
+
+/* decode(encode(r)) == r for random records in every layout; sizes are chosen when not given. */
+static void test_round_trip(void **state)
+{
+    for (unsigned kind = 0; kind < STREAM_VARIED; kind++) {
+        struct stream s = stream_make(5 + kind, kind, 3000);
+        struct readers r;
+        struct spex_record record;
+        readers_init(&r, s.data, s.size, 0);
+        for (size_t i = 0; i < s.count; i++) {
+            assert_int_equal(step(&r, &record, NULL), SPEX_OK);
+            assert_same_record(&record, &s.records[i]);
+        }
+        assert_int_equal(step(&r, &record, NULL), SPEX_END);
+        stream_free(&s);
+    }
+    struct spex_record r = {.present = SPEX_HAS_EVENTS | SPEX_HAS_DATA_SOURCE};
+    static const uint64_t events[] = {0xff, 0x100, 0x10000, UINT64_C(0x100000000)};
+    for (unsigned i = 0; i < 4; i++) {
+        uint8_t out[64];
+        size_t n;
+        r.events = events[i];
+        r.data_source = i ? 0x100 : 0xff;
+        assert_int_equal(spex_record_encode(&r, SPEX_LAYOUT_COMPACT, 0, out, 64, &n), SPEX_OK);
+        assert_int_equal(n, (i ? 3 : 2) + 1 + (1 << i) + 1);
+    }
+}
+
+/* Orders of the manual's freedom: extended headers, IMPLEMENTATION DEFINED packets, padding. */
+static void test_any_order(void **state)
+{
+    SPEC(FMT-10);
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct stream s = stream_make(seed, STREAM_VARIED, 300);
+        struct readers r;
+        struct spex_record record;
+        readers_init(&r, s.data, s.size, 0);
+        for (size_t i = 0; i < s.count; i++) {
+            assert_int_equal(step(&r, &record, NULL), SPEX_OK);
+            assert_same_record(&record, &s.records[i]);
+        }
+        assert_int_equal(step(&r, &record, NULL), SPEX_END);
+        stream_free(&s);
+    }
+}
+
+/* Whatever the number that one batch may hold, the records and the end are the same. */
+static void test_batches(void **state)
+{
+    static const size_t counts[] = {1, 2, 3, 7, 64, 1000};
+    for (unsigned kind = 0; kind < STREAM_KINDS; kind++) {
+        struct stream s = stream_make(50 + kind, kind, 500);
+        struct spex_record *out = calloc(1000, sizeof *out);
+        for (unsigned i = 0; i < COUNT(counts); i++) {
+            struct spex_record_reader reader;
+            enum spex_status status = SPEX_OK;
+            size_t done = 0;
+            spex_record_reader_init(&reader, s.data, s.size, 0);
+            while (status == SPEX_OK) {
+                size_t n = spex_record_batch(&reader, out, counts[i], &status, NULL);
+                assert_true(n == counts[i] || status != SPEX_OK);
+                for (size_t j = 0; j < n; j++)
+                    assert_same_record(&out[j], &s.records[done + j]);
+                done += n;
+            }
+            assert_int_equal(status, SPEX_END);
+            assert_int_equal(done, s.count);
+        }
+        free(out);
+        stream_free(&s);
+    }
+}
+
+/* Cut a stream at every byte: all records before the cut, then TRUNCATED at the right place. */
+static void test_every_truncation(void **state)
+{
+    for (unsigned kind = 0; kind < STREAM_KINDS; kind++) {
+        struct stream s = stream_make(90 + kind, kind, 12);
+        for (size_t size = 0; size <= s.size; size++) {
+            uint8_t *copy = malloc(size ? size : 1);
+            memcpy(copy, s.data, size);
+            struct readers r;
+            struct spex_record record;
+            struct spex_damage damage;
+            readers_init(&r, copy, size, 0);
+            size_t i = 0;
+            for (; i < s.count && s.records[i].offset + s.records[i].size <= size; i++) {
+                assert_int_equal(step(&r, &record, &damage), SPEX_OK);
+                assert_same_record(&record, &s.records[i]);
+            }
+            enum spex_status status = step(&r, &record, &damage);
+            if (i < s.count && s.records[i].offset < size) {
+                assert_int_equal(status, SPEX_TRUNCATED);
+                assert_true(damage.offset == s.records[i].offset);
+                assert_true(damage.offset + damage.size <= size);
+                status = step(&r, &record, &damage);
+            }
+            assert_int_equal(status, SPEX_END);
+            free(copy);
+        }
+        stream_free(&s);
+    }
+}
+
+TEST_MAIN(TEST(test_figure_d18_1), TEST(test_fields), TEST(test_padding), TEST(test_layout_bytes),
+          TEST(test_hisi_lengths), TEST(test_encode_refuses), TEST(test_round_trip),
+          TEST(test_any_order), TEST(test_batches), TEST(test_every_truncation))

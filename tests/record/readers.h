@@ -1,0 +1,85 @@
+/* Reading in three ways at once, which must agree at every step; bytes from hex. */
+#ifndef TESTS_RECORD_READERS_H
+#define TESTS_RECORD_READERS_H
+
+#include "support/test.h"
+
+#include <spex/record.h>
+
+static inline size_t bytes_of(const char *hex, uint8_t *out)
+{
+    size_t n = 0;
+    unsigned byte;
+    int used;
+    for (; sscanf(hex, " %2x%n", &byte, &used) == 1; hex += used)
+        out[n++] = (uint8_t)byte;
+    return n;
+}
+
+static inline void assert_same_record(const struct spex_record *a, const struct spex_record *b)
+{
+    for (unsigned i = 0; i < 5; i++)
+        assert_true(a->address[i] == b->address[i]);
+    assert_true(a->events == b->events);
+    assert_true(a->timestamp == b->timestamp);
+    assert_true(a->offset == b->offset);
+    assert_int_equal(a->context[0], b->context[0]);
+    assert_int_equal(a->context[1], b->context[1]);
+    assert_int_equal(a->total, b->total);
+    assert_int_equal(a->issue, b->issue);
+    assert_int_equal(a->translation, b->translation);
+    assert_int_equal(a->alt_issue, b->alt_issue);
+    assert_int_equal(a->data_source, b->data_source);
+    assert_int_equal(a->size, b->size);
+    assert_int_equal(a->present, b->present);
+    assert_int_equal(a->op_class, b->op_class);
+    assert_int_equal(a->op_payload, b->op_payload);
+    assert_int_equal(a->events_size, b->events_size);
+    assert_int_equal(a->data_source_size, b->data_source_size);
+}
+
+/* One step of the three ways to read, which must agree. */
+struct readers {
+    struct spex_record_reader next, table, batch;
+};
+
+static inline void readers_init(struct readers *r, const uint8_t *data, size_t size, uint64_t base)
+{
+    spex_record_reader_init(&r->next, data, size, base);
+    spex_record_reader_init(&r->table, data, size, base);
+    spex_record_reader_init(&r->batch, data, size, base);
+}
+
+static inline enum spex_status step(struct readers *r, struct spex_record *record,
+                             struct spex_damage *damage)
+{
+    struct spex_record a, b;
+    struct spex_damage da = {0}, db = {0}, dc = {0};
+    enum spex_status status;
+    memset(&a, 0xa5, sizeof a);
+    memset(&b, 0x5a, sizeof b);
+    enum spex_status sa = spex_record_next(&r->next, &a, &da);
+    enum spex_status sb = spex_record_next_table(&r->table, &b, &db);
+    struct spex_record c;
+    size_t n = spex_record_batch(&r->batch, &c, 1, &status, &dc);
+    assert_int_equal(sa, sb);
+    assert_int_equal(sa, status);
+    assert_int_equal(n, sa == SPEX_OK);
+    assert_int_equal(r->next.position, r->table.position);
+    assert_int_equal(r->next.position, r->batch.position);
+    if (sa == SPEX_OK) {
+        assert_same_record(&a, &b);
+        assert_same_record(&a, &c);
+        *record = a;
+    } else if (sa != SPEX_END) {
+        assert_int_equal(da.status, sa);
+        assert_true(da.offset == db.offset && da.size == db.size && da.status == db.status);
+        assert_true(da.offset == dc.offset && da.size == dc.size && da.status == dc.status);
+        assert_true(da.reason == db.reason && da.reason == dc.reason && da.reason);
+        if (damage)
+            *damage = da;
+    }
+    return sa;
+}
+
+#endif
