@@ -1,0 +1,367 @@
+/*
+ * The Profiling Buffer: where records go, and what stops them (D17.7, D17.8).
+ */
+#include "unit.h"
+
+#include <string.h>
+
+#define EFF(reg_field, reg) FIELD_OF(u->w.eff[R_##reg], reg##_##reg_field)
+
+static uint64_t limit_of(const struct spex_spu *u)
+{
+    return u->w.eff[R_PMBLIMITR_EL1] & SPEX_FIELD_MASK(SPEX_PMBLIMITR_EL1_LIMIT);
+}
+
+/* Room for the largest record: not SPEBufferIsFull. */
+static bool has_room(const struct spex_spu *u)
+{
+    uint64_t limit = limit_of(u), largest = UINT64_C(1) << u->config.features.MaxSize;
+    return limit >= largest && u->w.eff[R_PMBPTR_EL1] <= limit - largest;
+}
+
+/* Restrictions on the current write pointer. */
+bool pointer_ok(const struct spex_spu *u)
+{
+    return has_room(u) && u->w.eff[R_PMBPTR_EL1] >> 56 == limit_of(u) >> 56;
+}
+
+static void buffer_full(struct spex_spu *u, int data_lost)
+{
+    if (OtherSPEManagementEvent(u, BSC_FULL, data_lost))
+        spu_pmu(u, SPEX_PMU_SAMPLE_BUFFER_FULL, 1);
+}
+
+/* CONSTRAINED UNPREDICTABLE: one from the menu of RPGGHS. */
+void pointer_violation(struct spex_spu *u)
+{
+    const struct spex_spu_choices *c = &u->config.choices;
+    int dl = c->pointer_rule_dl ? DL_ONE : DL_UNCHANGED;
+    enum { FULL, NOT_ALLOWED, FAULT, IMPDEF, DISCARD, DISABLED };
+    switch (c->pointer_rule) {
+    case FULL:
+        buffer_full(u, dl);
+        break;
+    case NOT_ALLOWED:
+        OtherSPEManagementEvent(u, BSC_NOT_ALLOWED, DL_ONE);
+        break;
+    case FAULT:
+        report_fault(u, EC_STAGE1, FSC_TRANSLATION, 0, false, dl);
+        break;
+    case IMPDEF:
+        report_impdef(u, 0, 0, dl);
+        break;
+    case DISCARD:
+        u->w.drop = true;
+        break;
+    case DISABLED: /* spu_update does not enable */
+        break;
+    }
+}
+
+/* ---- faults and aborts ---- */
+
+static uint32_t permission_syndrome(const struct spex_spu *u, const struct spex_spu_stop *stop)
+{
+    bool permission = (stop->fsc & 0x3c) == 0x0c, stage2 = stop->flags & SPEX_STOP_STAGE2;
+    bool the = u->config.features.THE && permission && stage2;
+    return (the && (stop->flags & SPEX_STOP_TOP_LEVEL) ? 1u << 8 : 0) |
+           (the && (stop->flags & SPEX_STOP_ASSURED_ONLY) ? 1u << 7 : 0) |
+           (permission && (stop->flags & SPEX_STOP_OVERLAY) ? 1u << 6 : 0) |
+           (permission && (stop->flags & SPEX_STOP_DIRTY_BIT) ? 1u << 5 : 0);
+}
+
+static unsigned event_class(uint32_t flags)
+{
+    if (flags & (SPEX_STOP_GPC | SPEX_STOP_GPT))
+        return EC_GPC;
+    return flags & SPEX_STOP_STAGE2 ? EC_STAGE2 : EC_STAGE1;
+}
+
+/* DebugWriteFault, at address; the record began at start. */
+static void write_fault(struct spex_spu *u, const struct spex_spu_stop *stop, bool walk_abort,
+                        uint64_t start, uint64_t address)
+{
+    const struct spex_spu_choices *c = &u->config.choices;
+    int dl = address != start ? DL_ONE : c->fault_dl ? (int)c->fault_dl - 1 : DL_UNCHANGED;
+    struct late_fault fault = {
+        .pending = 1,
+        .ec = event_class(stop->flags),
+        .fsc = stop->fsc,
+        .mss2 = permission_syndrome(u, stop),
+        .ea = walk_abort && c->walk_abort_ea,
+        .data_lost = (uint64_t)(dl + 1),
+        .address = address,
+        .samples = u->config.features.version >= 6 ? c->fault_lag : 0,
+    };
+    u->w.late = fault;
+    if (!fault.samples)
+        late_fault_report(u);
+}
+
+void late_fault_report(struct spex_spu *u)
+{
+    struct late_fault fault = u->w.late;
+    if (!fault.pending)
+        return;
+    u->w.late.pending = 0;
+    spu_put(u, R_PMBPTR_EL1, fault.address);
+    report_fault(u, (unsigned)fault.ec, (unsigned)fault.fsc, (uint32_t)fault.mss2, fault.ea,
+                 (int)fault.data_lost - 1);
+}
+
+enum abort_manner { ABORT_IGNORED, ABORT_SERROR, ABORT_REPORTED };
+
+/* RJFYNW; PMBIDR_EL1.EA tells software (IKDMQG). */
+static enum abort_manner abort_manner(const struct spex_spu *u)
+{
+    const struct spex_features *f = &u->config.features;
+    if (f->EA == 1)
+        return ABORT_IGNORED;
+    if (f->EA == 2 || u->config.choices.abort_unspecified == 2)
+        return ABORT_SERROR;
+    if (u->config.choices.abort_unspecified == 1 || f->version >= 4)
+        return ABORT_IGNORED;
+    return ABORT_REPORTED;
+}
+
+void spex_spu_external_abort(struct spex_spu *u, uint32_t stop_flags)
+{
+    spex_spu_flush(u);
+    switch (abort_manner(u)) {
+    case ABORT_IGNORED:
+        return;
+    case ABORT_SERROR:
+        if (u->config.host.serror)
+            u->config.host.serror(u->config.host.user, u->w.eff[R_PMBPTR_EL1]);
+        return;
+    case ABORT_REPORTED:
+        report_abort(u, event_class(stop_flags), FSC_ABORT_ASYNC, true);
+        spu_update(u);
+    }
+}
+
+/* ---- writing ---- */
+
+/* FEAT_SPE_nVM: addresses beyond what is implemented fault in the unit itself. */
+static bool address_size_fault(const struct spex_spu *u, uint64_t address)
+{
+    const struct spex_spu_choices *c = &u->config.choices;
+    if (c->pa_bits < c->oa_bits && (address & BITS(c->oa_bits - 1, c->pa_bits)))
+        return true;
+    return !c->above_oa && c->oa_bits < 64 && (address & BITS(63, c->oa_bits));
+}
+
+static void store_init(const struct spex_spu *u, struct spex_spu_store *store)
+{
+    struct owner owner = ProfilingBufferOwner(u);
+    *store = (struct spex_spu_store){
+        .flags = SPEX_STORE_PRIVILEGED | SPEX_STORE_PAN_IGNORED | SPEX_STORE_TAG_UNCHECKED |
+                 SPEX_STORE_NO_WATCHPOINT,
+        .el = owner.el,
+        .security = owner.security,
+        .e2h = owner.el == 2 && u->config.features.VHE && EFF(E2H, HCR_EL2),
+    };
+    if (u->config.features.F || u->config.features.version >= 4)
+        store->flags |= SPEX_STORE_AF_DIRTY;
+    if (EffectivePMBLIMITR_EL1_nVM(u)) {
+        store->flags |= SPEX_STORE_NVM;
+        store->attr = (uint8_t)EFF(Attr, PMBMAR_EL1);
+        store->sh = (uint8_t)EFF(SH, PMBMAR_EL1);
+    }
+}
+
+static void host_write(struct spex_spu *u, const struct spex_spu_store *store,
+                       struct spex_spu_stop *stop)
+{
+    *stop = (struct spex_spu_stop){0};
+    if (u->config.host.write)
+        u->config.host.write(u->config.host.user, store, stop);
+    if (stop->kind == SPEX_STOP_NONE || stop->written > store->count)
+        stop->written = store->count;
+}
+
+/*
+ * DebugWriteExternalAbort. True if writing goes on: *done bytes of the run count
+ * as written. Otherwise the event is recorded and PMBPTR_EL1 set.
+ */
+static bool write_abort(struct spex_spu *u, const struct spex_spu_store *store,
+                        const struct spex_spu_stop *stop, uint64_t start, size_t *done)
+{
+    bool async = stop->flags & SPEX_STOP_ASYNC;
+    *done = async || stop->written == store->count ? store->count : stop->written + 1;
+    switch (abort_manner(u)) {
+    case ABORT_IGNORED:
+        return true;
+    case ABORT_SERROR:
+        if (u->config.host.serror)
+            u->config.host.serror(u->config.host.user, store->address + stop->written);
+        return true;
+    default:
+        break;
+    }
+    async |= u->config.choices.abort_async;
+    uint64_t address = async ? store->address + store->count : store->address + stop->written;
+    bool walk = stop->flags & (SPEX_STOP_WALK | SPEX_STOP_GPT);
+    unsigned fsc = async ? FSC_ABORT_ASYNC : walk ? stop->fsc : FSC_ABORT;
+    spu_put(u, R_PMBPTR_EL1, address);
+    report_abort(u, event_class(stop->flags), fsc, async || address != start);
+    return false;
+}
+
+/* BUF-181: the page behind may be translated, and marked dirty, before it is written. */
+static void translate_ahead(struct spex_spu *u, struct spex_spu_store *store)
+{
+    uint64_t page = UINT64_C(1) << u->config.choices.granule;
+    uint64_t next = (store->address | (page - 1)) + 1;
+    struct spex_spu_stop unused;
+    if (next >= limit_of(u) || !u->config.choices.dirty_ahead ||
+        !(store->flags & SPEX_STORE_AF_DIRTY))
+        return;
+    struct spex_spu_store ahead = *store;
+    ahead.address = next;
+    ahead.bytes = NULL;
+    ahead.count = 0;
+    ahead.flags |= SPEX_STORE_TRANSLATE_ONLY;
+    host_write(u, &ahead, &unused);
+}
+
+/* SPEWriteToBuffer: true if the whole record is in memory. */
+static bool write_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
+{
+    uint64_t start = u->w.eff[R_PMBPTR_EL1];
+    struct spex_spu_store store;
+    struct spex_spu_stop stop;
+    store_init(u, &store);
+    store.address = start;
+    if (u->config.choices.misaligned_pointer && start & (BIT(u->config.features.Align) - 1)) {
+        stop = (struct spex_spu_stop){.kind = SPEX_STOP_FAULT, .fsc = FSC_ALIGNMENT};
+        write_fault(u, &stop, false, start, start);
+        return false;
+    }
+    if ((store.flags & SPEX_STORE_NVM) && address_size_fault(u, start)) {
+        stop = (struct spex_spu_stop){.kind = SPEX_STOP_FAULT, .fsc = FSC_ADDRESS_SIZE};
+        write_fault(u, &stop, false, start, start);
+        return false;
+    }
+    for (size_t at = 0; at < size;) {
+        store.address = start + at;
+        store.bytes = bytes + at;
+        store.count = size - at;
+        host_write(u, &store, &stop);
+        size_t done = stop.written;
+        bool walk = stop.flags & (SPEX_STOP_WALK | SPEX_STOP_GPT);
+        if (stop.kind == SPEX_STOP_FAULT ||
+            (stop.kind == SPEX_STOP_ABORT && walk && !u->config.choices.walk_abort)) {
+            write_fault(u, &stop, stop.kind == SPEX_STOP_ABORT, start, start + at + done);
+            return false;
+        }
+        if (stop.kind == SPEX_STOP_ABORT && !write_abort(u, &store, &stop, start, &done))
+            return false;
+        at += done;
+    }
+    translate_ahead(u, &store);
+    spu_put(u, R_PMBPTR_EL1, start + size);
+    return true;
+}
+
+/* IVJVKZ: what lies between PMBPTR_EL1 and LIMIT may change. */
+static void scribble(struct spex_spu *u)
+{
+    static const uint8_t noise[16] = {0xa5, 0x5a, 0xa5, 0x5a, 0xa5, 0x5a, 0xa5, 0x5a,
+                                      0xa5, 0x5a, 0xa5, 0x5a, 0xa5, 0x5a, 0xa5, 0x5a};
+    struct spex_spu_store store;
+    struct spex_spu_stop unused;
+    uint64_t room = limit_of(u) - u->w.eff[R_PMBPTR_EL1], left = u->config.choices.scribble;
+    store_init(u, &store);
+    store.address = u->w.eff[R_PMBPTR_EL1];
+    store.bytes = noise;
+    for (left = left < room ? left : room; left; left -= store.count) {
+        store.count = left < sizeof noise ? (size_t)left : sizeof noise;
+        host_write(u, &store, &unused);
+        store.address += store.count;
+    }
+}
+
+/* One finished record meets the buffer. */
+static void write_or_drop(struct spex_spu *u, const uint8_t *bytes, size_t size)
+{
+    enum { DROP, WRITE, NOT_ALLOWED };
+    if (SPEProfilingStopped(u) || u->w.drop)
+        return;
+    if (u->w.late.pending) { /* samples after a fault that is not reported yet */
+        if (--u->w.late.samples == 0) {
+            late_fault_report(u);
+            spu_update(u);
+        }
+        return;
+    }
+    if (!ProfilingBufferEnabled(u)) {
+        if (u->config.choices.late_write == NOT_ALLOWED) {
+            OtherSPEManagementEvent(u, BSC_NOT_ALLOWED, DL_ONE);
+            spu_update(u);
+        }
+        if (u->config.choices.late_write != WRITE)
+            return;
+    }
+    uint64_t limit = limit_of(u), pointer = u->w.eff[R_PMBPTR_EL1];
+    if (pointer > limit || limit - pointer < size || pointer >> 56 != limit >> 56) {
+        pointer_violation(u); /* moved by software while enabled */
+        spu_update(u);
+        return;
+    }
+    if (write_record(u, bytes, size) && !has_room(u)) {
+        buffer_full(u, DL_UNCHANGED);
+        if (u->config.choices.scribble)
+            scribble(u);
+    }
+    if (SPEProfilingStopped(u))
+        spu_update(u);
+}
+
+void buffer_drain(struct spex_spu *u, size_t keep)
+{
+    while (u->w.held_count > keep) {
+        uint8_t bytes[SPEX_RECORD_MAX];
+        size_t size = (size_t)u->w.held_size[0];
+        memcpy(bytes, u->held[0], size);
+        u->w.held_count--;
+        for (size_t i = 0; i < u->w.held_count; i++) {
+            u->w.held_size[i] = u->w.held_size[i + 1];
+            memcpy(u->held[i], u->held[i + 1], (size_t)u->w.held_size[i]);
+        }
+        write_or_drop(u, bytes, size);
+    }
+}
+
+void buffer_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
+{
+    size_t keep = (size_t)u->config.choices.hold;
+    if (!keep) {
+        write_or_drop(u, bytes, size);
+        return;
+    }
+    buffer_drain(u, keep - 1);
+    u->w.held_size[u->w.held_count] = size;
+    memcpy(u->held[u->w.held_count++], bytes, size);
+}
+
+/* D17.4: collected but unwritten records are discarded. */
+void buffer_closed(struct spex_spu *u)
+{
+    if (SPEProfilingStopped(u)) {
+        u->w.held_count = 0;
+        u->w.late.pending = 0;
+        return;
+    }
+    late_fault_report(u);
+    buffer_drain(u, 0);
+}
+
+bool spex_spu_impdef_event(struct spex_spu *u, uint16_t mss, uint32_t mss2)
+{
+    spex_spu_flush(u);
+    if (!u->config.choices.impdef_event || !report_impdef(u, mss, mss2, DL_UNCHANGED))
+        return false;
+    spu_update(u);
+    return true;
+}

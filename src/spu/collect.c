@@ -1,0 +1,681 @@
+/*
+ * What a sample record holds (D17.6): from an operation and its outcome to the
+ * fields of a record and the flags of the type filter.
+ */
+#include "unit.h"
+
+#include <string.h>
+
+struct collector {
+    struct spex_spu *u;
+    const struct slot *slot;
+    const struct spex_op *op;
+    const struct spex_outcome *o;
+    struct sample *s;
+    bool branch;      /* is a branch for SPE */
+    bool taken;
+    bool load, store; /* the sampled side, for record and filter */
+    bool hidden;      /* misspeculated: nothing the operation may not use (D17.6.7) */
+    uint32_t total;
+};
+
+#define FEATURES (&k->u->config.features)
+#define CHOICES (&k->u->config.choices)
+#define EFF(reg_field, reg) FIELD_OF(k->u->w.eff[R_##reg], reg##_##reg_field)
+
+/* Saturating counters of 12 or 16 bits (PMSIDR_EL1.CountSize). */
+static uint16_t saturate(const struct collector *k, uint64_t cycles)
+{
+    uint64_t most = FEATURES->CountSize == 3 ? 0xffff : 0xfff;
+    return (uint16_t)(cycles < most ? cycles : most);
+}
+
+/* ---- Operation Type packet ---- */
+
+/* SPEEncodeEVL: the power of two, at least 32, that holds the length; 7 is more than 2048. */
+static unsigned encode_evl(uint64_t bits)
+{
+    unsigned code = 0;
+    while (code < 7 && bits > (UINT64_C(32) << code))
+        code++;
+    return code;
+}
+
+/* SPEEncodeETS: at least 128; 15 is the whole array. */
+static unsigned encode_ets(uint64_t bits)
+{
+    unsigned code = 0;
+    while (code < 12 && bits > (UINT64_C(128) << code))
+        code++;
+    return code < 12 ? code : 15;
+}
+
+/* With FEAT_SPE_SME the length counts all vectors, without it one. */
+static unsigned vector_code(const struct collector *k)
+{
+    uint64_t vectors = FEATURES->SPE_SME && k->op->vectors ? k->op->vectors : 1;
+    unsigned code = encode_evl((uint64_t)k->op->vector_bits * vectors);
+    return code == 7 && !FEATURES->SPE_SME ? 6 : code;
+}
+
+static bool has_vectors(const struct collector *k)
+{
+    return FEATURES->version >= 2 && (FEATURES->SVE || FEATURES->SME);
+}
+
+static bool flag(const struct collector *k, uint32_t flags)
+{
+    return (k->op->flags & flags) != 0;
+}
+
+/* D17.6.5: conditional by PSTATE.{N,Z,C,V}. */
+static bool conditional(const struct collector *k)
+{
+    switch (k->op->kind) {
+    case SPEX_OP_CSEL:
+        return CHOICES->csel_conditional;
+    case SPEX_OP_CSINC:
+        return CHOICES->csinc_conditional;
+    case SPEX_OP_CSINV:
+        return CHOICES->csinv_conditional;
+    case SPEX_OP_CSNEG:
+        return CHOICES->csneg_conditional;
+    case SPEX_OP_CCMP:
+        return CHOICES->ccmp_conditional;
+    case SPEX_OP_CCMN:
+        return CHOICES->ccmn_conditional;
+    case SPEX_OP_BRANCH:
+        return k->branch && flag(k, SPEX_OPF_COND);
+    default:
+        return false;
+    }
+}
+
+static void set_op(struct collector *k, unsigned op_class, unsigned payload)
+{
+    k->s->record.present |= SPEX_HAS_OP;
+    k->s->record.op_class = (uint8_t)op_class;
+    k->s->record.op_payload = (uint8_t)payload;
+}
+
+static void op_other(struct collector *k)
+{
+    unsigned ase = FEATURES->FPF && k->s->types & TYPE_SIMD;
+    unsigned fp = FEATURES->FPF && flag(k, SPEX_OPF_FP);
+    set_op(k, SPEX_CLASS_OTHER, ase << 2 | fp << 1 | conditional(k));
+}
+
+static void op_sve(struct collector *k)
+{
+    set_op(k, SPEX_CLASS_OTHER,
+           vector_code(k) << 4 | 1 << 3 | flag(k, SPEX_OPF_PRED) << 2 | flag(k, SPEX_OPF_FP) << 1);
+}
+
+static void op_sme(struct collector *k)
+{
+    uint64_t vectors = k->op->kind == SPEX_OP_SME_VECTOR && k->op->vectors ? k->op->vectors : 1;
+    unsigned ets = flag(k, SPEX_OPF_WHOLE_ZA)
+                       ? 15
+                       : encode_ets((uint64_t)k->op->vector_bits * vectors);
+    set_op(k, SPEX_CLASS_OTHER,
+           1 << 7 | (ets >> 1) << 4 | 1 << 3 | (ets & 1) << 2 | flag(k, SPEX_OPF_FP) << 1);
+}
+
+static bool touches(const struct collector *k, uint8_t reg)
+{
+    return memchr(k->op->src, reg, sizeof k->op->src) || memchr(k->op->dst, reg, sizeof k->op->dst);
+}
+
+/* RDDCQB: counts as its Advanced SIMD equivalent. */
+static bool as_asimd(const struct collector *k)
+{
+    return CHOICES->sve128 && !FEATURES->ArchInst && k->op->vector_bits == 128 &&
+           k->op->vectors <= 1 && flag(k, SPEX_OPF_ASIMD_EQUIV) &&
+           !flag(k, SPEX_OPF_PRED | SPEX_OPF_PREDICATE_ONLY);
+}
+
+static bool sve_format(const struct collector *k)
+{
+    if (!has_vectors(k) || as_asimd(k))
+        return false;
+    if (FEATURES->SPE_SME)
+        return true;
+    if (touches(k, SPEX_REG_ZT0) && !CHOICES->zt_sve)
+        return false;
+    return k->op->vectors <= 1 || CHOICES->multi_vector_sve;
+}
+
+static void op_ldst(struct collector *k, unsigned code)
+{
+    set_op(k, SPEX_CLASS_LDST, code | !k->load);
+}
+
+static void op_unspecified(struct collector *k)
+{
+    op_ldst(k, FEATURES->version >= 2 ? 0x10 : 0x00);
+}
+
+static void op_ldst_vector(struct collector *k)
+{
+    bool predicated = flag(k, SPEX_OPF_PRED) && k->store;
+    if (!k->store && FEATURES->version >= 3)
+        predicated = flag(k, SPEX_OPF_PRED_ZEROING) || flag(k, SPEX_OPF_PRED);
+    op_ldst(k, flag(k, SPEX_OPF_GATHER) << 7 | vector_code(k) << 4 | 1 << 3 | predicated << 2);
+}
+
+static void op_branch(struct collector *k)
+{
+    unsigned cr = 0, gcs = FEATURES->GCS && FEATURES->version >= 5 && flag(k, SPEX_OPF_GCS) &&
+                           k->o->flags & SPEX_OUT_GCS_ENABLED;
+    if (FEATURES->CRR)
+        cr = flag(k, SPEX_OPF_LINK) ? 1 : flag(k, SPEX_OPF_RETURN) ? 2 : 3;
+    bool indirect = flag(k, SPEX_OPF_INDIRECT) || k->op->kind == SPEX_OP_ERET;
+    set_op(k, SPEX_CLASS_BRANCH, cr << 3 | gcs << 2 | indirect << 1 | conditional(k));
+}
+
+/* SPEConstructClass. */
+static void collect_op(struct collector *k)
+{
+    const struct spex_features *f = FEATURES;
+    if (k->branch) {
+        op_branch(k);
+        return;
+    }
+    switch (k->op->kind) {
+    case SPEX_OP_SVE:
+        sve_format(k) ? op_sve(k) : op_other(k);
+        break;
+    case SPEX_OP_SVE_PREFETCH:
+        CHOICES->sve_prefetch && has_vectors(k) ? op_sve(k) : op_other(k);
+        break;
+    case SPEX_OP_SME_VECTOR:
+        f->SPE_SME && !as_asimd(k) ? op_sme(k) : op_other(k);
+        break;
+    case SPEX_OP_SME_TILE:
+        f->SPE_SME ? op_sme(k) : op_other(k);
+        break;
+    case SPEX_OP_LDST:
+        if (flag(k, SPEX_OPF_ATOMIC | SPEX_OPF_EXCL | SPEX_OPF_ACQREL))
+            op_ldst(k, flag(k, SPEX_OPF_ACQREL) << 4 | flag(k, SPEX_OPF_EXCL) << 3 |
+                           flag(k, SPEX_OPF_ATOMIC) << 2 | 1 << 1);
+        else
+            op_ldst(k, flag(k, SPEX_OPF_SIMDFP_REG) ? 0x04 : 0x00);
+        break;
+    case SPEX_OP_LDST_SVE:
+        if (!has_vectors(k) || as_asimd(k)) /* without SPEv1p1 as SIMD&FP */
+            op_ldst(k, 0x04);
+        else
+            op_ldst_vector(k);
+        break;
+    case SPEX_OP_LDST_SME:
+        if (as_asimd(k))
+            op_ldst(k, 0x04);
+        else if (has_vectors(k) && (f->SPE_SME || !CHOICES->sme_ldst))
+            op_ldst_vector(k);
+        else
+            op_unspecified(k);
+        break;
+    case SPEX_OP_LDST_TAG:
+        if (flag(k, SPEX_OPF_TAG_DATA))
+            CHOICES->tag_data ? op_unspecified(k) : op_ldst(k, 0x00);
+        else
+            f->version >= 4 && f->MTE2 ? op_ldst(k, 0x14) : op_unspecified(k);
+        break;
+    case SPEX_OP_LDST_NV2:
+        f->NV2 ? op_ldst(k, 0x30) : op_unspecified(k);
+        break;
+    case SPEX_OP_MEMCPY:
+        f->version >= 4 && f->MOPS ? op_ldst(k, 0x20) : op_unspecified(k);
+        break;
+    case SPEX_OP_MEMSET:
+        f->version >= 4 && f->MOPS ? op_ldst(k, 0x24) : op_unspecified(k);
+        break;
+    case SPEX_OP_GCS: /* not a branch, so COMM is 1 */
+        f->version >= 5 && f->GCS ? op_ldst(k, 0x44) : op_unspecified(k);
+        break;
+    case SPEX_OP_LDST_UNSPEC:
+        op_unspecified(k);
+        break;
+    case SPEX_OP_DC_ZVA:
+        k->store ? op_unspecified(k) : op_other(k);
+        break;
+    default:
+        op_other(k);
+    }
+}
+
+/* ---- classes of operation ---- */
+
+static bool is_memory(unsigned kind)
+{
+    switch (kind) {
+    case SPEX_OP_LDST:
+    case SPEX_OP_LDST_UNSPEC:
+    case SPEX_OP_LDST_SVE:
+    case SPEX_OP_LDST_SME:
+    case SPEX_OP_LDST_TAG:
+    case SPEX_OP_LDST_NV2:
+    case SPEX_OP_MEMCPY:
+    case SPEX_OP_MEMSET:
+    case SPEX_OP_GCS:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool gcs_access(const struct collector *k)
+{
+    return FEATURES->GCS && flag(k, SPEX_OPF_GCS) && k->o->flags & SPEX_OUT_GCS_ENABLED;
+}
+
+/*
+ * SPEMultiAccessSample: an operation that loads and stores (Memory Copy, GCSSS2)
+ * is sampled as one of them: what the type filter selects, else at random.
+ */
+static unsigned choose_side(struct collector *k)
+{
+    bool loads = k->o->access[0].flags & SPEX_ACC_VA, stores = k->o->access[1].flags & SPEX_ACC_VA;
+    if (loads != stores)
+        return stores;
+    if (EFF(FT, PMSFCR_EL1) && EFF(LD, PMSFCR_EL1) != EFF(ST, PMSFCR_EL1))
+        return EFF(ST, PMSFCR_EL1) != 0;
+    return spu_random(k->u) >> 7;
+}
+
+/* Load, store, branch: what the operation is for record and filter. Returns the side. */
+static unsigned classify(struct collector *k)
+{
+    const struct spex_op *op = k->op;
+    uint32_t types = 0;
+    unsigned side = 0;
+    bool exception = k->o->flags & SPEX_OUT_EXCEPTION;
+    k->branch = !exception && (op->kind == SPEX_OP_BRANCH || op->kind == SPEX_OP_ERET ||
+                               (op->kind == SPEX_OP_ISB && CHOICES->isb_branch));
+    k->taken = k->branch && (!flag(k, SPEX_OPF_COND) || k->o->flags & SPEX_OUT_PASSED);
+    if (is_memory(op->kind)) {
+        k->load = flag(k, SPEX_OPF_LOAD);
+        k->store = flag(k, SPEX_OPF_STORE);
+        if (k->load && k->store && !flag(k, SPEX_OPF_ATOMIC) &&
+            (op->kind == SPEX_OP_MEMCPY || op->kind == SPEX_OP_GCS)) {
+            side = choose_side(k);
+            k->load = !side;
+            k->store = side;
+        }
+    } else if (op->kind == SPEX_OP_DC_ZVA && CHOICES->dc_zva == 0) {
+        k->store = true;
+    } else if (k->branch && gcs_access(k)) {
+        k->load = flag(k, SPEX_OPF_RETURN);
+        k->store = !k->load;
+    }
+    types |= (k->branch ? TYPE_B : 0) | (k->load ? TYPE_LD : 0) | (k->store ? TYPE_ST : 0);
+    if (flag(k, SPEX_OPF_FP))
+        types |= TYPE_FP;
+    if (flag(k, SPEX_OPF_SIMD) || op->kind == SPEX_OP_SVE || op->kind == SPEX_OP_SME_VECTOR ||
+        op->kind == SPEX_OP_SME_TILE || op->kind == SPEX_OP_LDST_SVE ||
+        op->kind == SPEX_OP_LDST_SME)
+        types |= TYPE_SIMD;
+    k->s->types = types;
+    return side;
+}
+
+/* ---- data accesses ---- */
+
+/* Merges what the packet set of one access needs. */
+struct access_view {
+    struct spex_access a;
+    bool output; /* the data virtual address is output */
+};
+
+/* An element without address or Inactive gives no address. */
+static bool has_va(const struct spex_access *a)
+{
+    return a->flags & SPEX_ACC_VA && !(a->flags & SPEX_ACC_INACTIVE);
+}
+
+static size_t choose_part(struct collector *k, size_t count)
+{
+    if (CHOICES->part_choice)
+        return (size_t)(k->u->w.part++ % count);
+    return spu_random_below(k->u, count < 65536 ? (unsigned)count : 65535);
+}
+
+static size_t lowest_part(const struct spex_access *parts, size_t count)
+{
+    size_t lowest = count;
+    for (size_t i = 0; i < count; i++)
+        if (has_va(&parts[i]) && (lowest == count || parts[i].va < parts[lowest].va))
+            lowest = i;
+    return lowest < count ? lowest : 0;
+}
+
+/* RMYPFF, RNHSYR and the general rule: which part the data address is of. */
+static size_t address_part(const struct collector *k, const struct spex_access *parts,
+                           size_t count, size_t chosen)
+{
+    bool vector = k->op->kind == SPEX_OP_LDST_SVE || k->op->kind == SPEX_OP_LDST_SME;
+    bool contiguous = flag(k, SPEX_OPF_CONTIGUOUS);
+    if (!contiguous || flag(k, SPEX_OPF_GATHER))
+        return chosen;
+    if (vector) {
+        if (CHOICES->sve_va)
+            for (size_t i = 0; i < count; i++)
+                if (!(parts[i].flags & SPEX_ACC_INACTIVE))
+                    return i;
+        return 0;
+    }
+    if (CHOICES->multi_access && CHOICES->part_address == 0)
+        return chosen;
+    return lowest_part(parts, count);
+}
+
+static uint32_t waiting(const struct collector *k, const struct spex_access *a)
+{
+    if (!CHOICES->translation_count)
+        return a->translation;
+    return a->translation > a->translation_overlap ? a->translation - a->translation_overlap : 0;
+}
+
+/* One access from several parts (D17.6.4). */
+static void merge_parts(struct collector *k, struct access_view *view)
+{
+    const struct spex_access *parts = k->o->parts;
+    size_t count = k->o->part_count, chosen = choose_part(k, count);
+    size_t addressed = address_part(k, parts, count, chosen);
+    bool part = CHOICES->multi_access;
+    struct spex_access a = parts[addressed];
+    if (part) {
+        a.translation = waiting(k, &parts[chosen]);
+        a.events = parts[chosen].flags & SPEX_ACC_DONE ? parts[chosen].events : 0;
+        if (CHOICES->part_events == 0 && parts[chosen].total)
+            k->total = parts[chosen].total;
+    }
+    if (!part || CHOICES->part_events) {
+        uint64_t cycles = 0;
+        a.events = 0;
+        for (size_t i = 0; i < count; i++) {
+            cycles += waiting(k, &parts[i]);
+            if (parts[i].flags & SPEX_ACC_DONE)
+                a.events |= parts[i].events;
+        }
+        if (!part)
+            a.translation = cycles < UINT32_MAX ? (uint32_t)cycles : UINT32_MAX;
+    }
+    for (size_t i = 0; i < count; i++)
+        a.flags |= parts[i].flags & (SPEX_ACC_DONE | SPEX_ACC_EXTERNAL_ABORT);
+    const struct spex_access *source = &parts[chosen];
+    if (CHOICES->source_parts)
+        for (size_t i = 0; i < count; i++)
+            if (parts[i].flags & SPEX_ACC_SOURCE &&
+                (!(source->flags & SPEX_ACC_SOURCE) || parts[i].data_source > source->data_source))
+                source = &parts[i];
+    a.flags = (uint16_t)((a.flags & ~SPEX_ACC_SOURCE) | (source->flags & SPEX_ACC_SOURCE));
+    a.data_source = source->data_source;
+    view->a = a;
+    view->output = a.flags & SPEX_ACC_VA;
+    if (a.flags & SPEX_ACC_INACTIVE) /* a contiguous access may say where it would have begun */
+        view->output &= flag(k, SPEX_OPF_CONTIGUOUS) && !flag(k, SPEX_OPF_GATHER) &&
+                        CHOICES->inactive_va;
+}
+
+static void set_address(struct collector *k, enum spex_address_index index, uint64_t payload)
+{
+    k->s->record.present |= (uint16_t)(SPEX_HAS_PC << index);
+    k->s->record.address[index] = payload;
+}
+
+static uint64_t security_bits(unsigned security)
+{
+    uint64_t ns = security == SPEX_NONSECURE || security == SPEX_REALM;
+    uint64_t nse = security == SPEX_REALM || security == SPEX_ROOT;
+    return ns << 63 | nse << 60;
+}
+
+/* SPESetDataVirtualAddress. */
+static void collect_va(struct collector *k, const struct spex_access *a)
+{
+    uint64_t va = a->va;
+    bool tagged = FEATURES->MTE2 && a->flags & (SPEX_ACC_TAG_CHECKED | SPEX_ACC_TAG_CANONICAL);
+    if (k->op->kind == SPEX_OP_LDST_TAG && CHOICES->tag_va)
+        va &= ~UINT64_C(15);
+    if (!(a->flags & SPEX_ACC_TBI) && !tagged && !CHOICES->va_top_byte)
+        va &= BITS(55, 0);
+    set_address(k, SPEX_ADDRESS_VA, va);
+}
+
+/* SPESetDataPhysicalAddress. */
+static void collect_pa(struct collector *k, const struct spex_access *a)
+{
+    uint64_t pa = a->pa & BITS(55, 0), checked = 0, tag = 0;
+    if (k->op->kind == SPEX_OP_LDST_TAG && (CHOICES->tag_pa || CHOICES->tag_va))
+        pa &= ~UINT64_C(15);
+    if (FEATURES->MTE2) {
+        checked = a->flags & SPEX_ACC_TAG_CHECKED && !(a->flags & SPEX_ACC_TAG_CANONICAL);
+        if (a->flags & SPEX_ACC_TAG_IGNORED)
+            checked = CHOICES->ch_ignored && checked;
+        tag = checked || CHOICES->pat_unchecked ? a->tag & 15u : 0;
+    }
+    set_address(k, SPEX_ADDRESS_PA, security_bits(a->pas) | checked << 62 | tag << 56 | pa);
+}
+
+/* Data Source packet: loads and atomics, with the exceptions of D18.2.4. */
+static bool wants_source(const struct collector *k, const struct spex_access *a)
+{
+    if (!FEATURES->LDS || !(a->flags & SPEX_ACC_SOURCE))
+        return false;
+    if (a->flags & SPEX_ACC_EXTERNAL_ABORT && !CHOICES->source_on_abort)
+        return false;
+    if (k->load)
+        return true;
+    if (!k->store) /* cache maintenance and prefetch, captured as a load would be */
+        return true;
+    if (flag(k, SPEX_OPF_ATOMIC))
+        return CHOICES->source_store_atomic;
+    return flag(k, SPEX_OPF_STATUS_RESULT) && CHOICES->st64bv_source;
+}
+
+static void collect_source(struct collector *k, const struct spex_access *a)
+{
+    struct spex_record *r = &k->s->record;
+    unsigned size = (unsigned)CHOICES->data_source_size;
+    if (!size)
+        size = a->data_source > 255 && FEATURES->MaxSize > 6 && k->u->layout != SPEX_LAYOUT_N1
+                   ? 2 : 1;
+    r->present |= SPEX_HAS_DATA_SOURCE;
+    r->data_source = size == 1 ? a->data_source & 255 : a->data_source;
+    r->data_source_size = (uint8_t)size;
+}
+
+/* level: 0 nothing, 1 addresses, 2 all that a load has. */
+static uint64_t collect_access(struct collector *k, struct access_view *view, unsigned level)
+{
+    const struct spex_access *a = &view->a;
+    struct spex_record *r = &k->s->record;
+    bool done = a->flags & SPEX_ACC_DONE, translated = a->flags & SPEX_ACC_PA;
+    bool output = view->output && !k->hidden;
+    uint64_t events = 0;
+    if (level == 0)
+        return 0;
+    if (k->op->kind == SPEX_OP_LDST_NV2 && !k->slot->el2_enabled)
+        output = false;
+    if (output)
+        collect_va(k, a);
+    if (output && translated && k->slot->physical &&
+        !(k->o->flags & SPEX_OUT_MONITOR_FAIL && !CHOICES->monitor_fail_pa))
+        collect_pa(k, a);
+    if (level == 1)
+        return 0;
+    if (output && done)
+        events = a->events;
+    else if (done && CHOICES->no_access_events)
+        events = a->events;
+    if (output && done) {
+        r->present |= SPEX_HAS_TRANSLATION;
+        r->translation = saturate(k, a->translation);
+    } else if ((done || translated) && CHOICES->no_access_translation) {
+        r->present |= SPEX_HAS_TRANSLATION;
+        r->translation = 0;
+    }
+    if (done && wants_source(k, a))
+        collect_source(k, a);
+    if (k->store && !k->load)
+        events &= CHOICES->store_events;
+    return events;
+}
+
+/* Events of the access; everything else goes into the record. */
+static uint64_t collect_memory(struct collector *k, unsigned side)
+{
+    struct access_view view = {.a = k->o->access[side]};
+    unsigned level = 2;
+    switch (k->op->kind) {
+    case SPEX_OP_CACHE:
+    case SPEX_OP_AT:
+    case SPEX_OP_PREFETCH:
+        level = (unsigned)CHOICES->cache_op_info;
+        break;
+    case SPEX_OP_DC_ZVA:
+        level = k->store ? 2 : (unsigned)CHOICES->cache_op_info;
+        break;
+    case SPEX_OP_SVE_PREFETCH:
+        level = (unsigned)CHOICES->sve_prefetch_info;
+        break;
+    default:
+        if (!k->load && !k->store)
+            return 0;
+    }
+    if (k->o->part_count && side == 0) {
+        merge_parts(k, &view);
+    } else {
+        view.a.translation = waiting(k, &view.a);
+        view.output = has_va(&view.a);
+    }
+    return collect_access(k, &view, level);
+}
+
+/* ---- branches ---- */
+
+static void collect_branch(struct collector *k)
+{
+    const struct spex_outcome *o = k->o;
+    uint64_t target = o->target;
+    unsigned el = o->target_el, security = o->target_security;
+    if (k->hidden)
+        return;
+    if (k->op->kind == SPEX_OP_ISB) {
+        target = (k->slot->pc & BITS(55, 0)) + 4;
+        el = (unsigned)k->slot->el;
+        security = (unsigned)k->slot->security;
+    } else if (o->flags & SPEX_OUT_ILLEGAL_ERET && CHOICES->illegal_eret) {
+        el = o->spsr_el;
+        security = o->spsr_security;
+    }
+    if (k->taken || CHOICES->not_taken_target)
+        set_address(k, SPEX_ADDRESS_TARGET,
+                    security_bits(security) | (uint64_t)el << 61 | (target & BITS(55, 0)));
+}
+
+/* ---- the record ---- */
+
+static void set_counter(struct collector *k, unsigned has, uint16_t *counter, uint32_t cycles)
+{
+    k->s->record.present |= (uint16_t)has;
+    *counter = saturate(k, cycles);
+}
+
+static void collect_impdef(struct collector *k)
+{
+    const struct spex_outcome *o = k->o;
+    struct sample *s = k->s;
+    if (o->flags & SPEX_OUT_ALT_CLOCK) {
+        if (CHOICES->alt_clock == 1 && FEATURES->ALTCLK)
+            set_counter(k, SPEX_HAS_ALT_ISSUE, &s->record.alt_issue, o->alt_issue);
+        if (CHOICES->alt_clock == 2) {
+            s->has_impdef_counter = true;
+            s->impdef_counter = saturate(k, o->alt_issue);
+        }
+    }
+    if (o->flags & SPEX_OUT_IMPDEF_COUNTER && CHOICES->impdef_counter && CHOICES->alt_clock != 2) {
+        s->has_impdef_counter = true;
+        s->impdef_counter = saturate(k, o->impdef_counter);
+    }
+    if (o->flags & SPEX_OUT_IMPDEF_ADDRESS && CHOICES->impdef_address && !k->hidden) {
+        s->has_impdef_address = true;
+        s->impdef_address = o->impdef_address;
+    }
+}
+
+/* Events packet: what the access and the operation did, as far as this unit has the bits. */
+static uint64_t collect_events(struct collector *k, uint64_t access_events)
+{
+    const struct spex_outcome *o = k->o;
+    uint64_t own = BIT(SPEX_EV_EXCEPTION) | BIT(SPEX_EV_RETIRED) | BIT(SPEX_EV_NOT_TAKEN) |
+                   BIT(SPEX_EV_STREAMING);
+    uint64_t events = (o->events | access_events) & ~own;
+    bool nowhere = o->flags & (SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN);
+    bool nonarch = o->flags & SPEX_OUT_NONARCH_EXC && !CHOICES->nonarch_handled;
+    if (nowhere) {
+        events &= ~(BIT(SPEX_EV_MISPREDICT) | BIT(SPEX_EV_PARTIAL_PRED) | BIT(SPEX_EV_EMPTY_PRED));
+    } else if (nonarch) {
+        events |= CHOICES->nonarch_e0 ? BIT(SPEX_EV_EXCEPTION) : 0;
+    } else {
+        bool exception = o->flags & SPEX_OUT_EXCEPTION;
+        events |= exception ? BIT(SPEX_EV_EXCEPTION) : 0;
+        events |= exception || o->flags & SPEX_OUT_EXECUTED ? BIT(SPEX_EV_RETIRED) : 0;
+    }
+    if (conditional(k) && !(o->flags & SPEX_OUT_PASSED) && !k->hidden)
+        events |= BIT(SPEX_EV_NOT_TAKEN);
+    if (o->flags & SPEX_OUT_STREAMING && FEATURES->SPE_SME)
+        events |= BIT(SPEX_EV_STREAMING);
+    else if (!FEATURES->SPE_SME)
+        events |= o->events & BIT(SPEX_EV_STREAMING); /* IMPLEMENTATION DEFINED before SPEv1p4 */
+    return events & k->u->events;
+}
+
+static bool captured(const struct collector *k)
+{
+    uint32_t flags = k->o->flags;
+    return !((flags & SPEX_OUT_SPECULATIVE && !CHOICES->capture_speculative) ||
+             (flags & SPEX_OUT_NO_INSN && !CHOICES->capture_no_insn) ||
+             (flags & SPEX_OUT_NONARCH_EXC && !CHOICES->capture_nonarch));
+}
+
+void SPECollect(struct spex_spu *u, const struct slot *slot, const struct spex_op *op,
+                const struct spex_outcome *outcome, struct sample *s)
+{
+    struct collector collector = {.u = u, .slot = slot, .op = op, .o = outcome, .s = s,
+                                  .total = outcome->total},
+                     *k = &collector;
+    struct spex_record *r = &s->record;
+    memset(s, 0, sizeof *s);
+    s->captured = captured(k);
+    if (!s->captured)
+        return;
+    k->hidden = outcome->flags & (SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN);
+    unsigned side = classify(k);
+    uint64_t access_events = collect_memory(k, side);
+    if (k->branch)
+        collect_branch(k);
+    set_address(k, SPEX_ADDRESS_PC, slot->pc);
+    collect_op(k);
+    set_counter(k, SPEX_HAS_TOTAL, &r->total, k->total);
+    if (!CHOICES->omit_issue)
+        set_counter(k, SPEX_HAS_ISSUE, &r->issue, outcome->issue);
+    collect_impdef(k);
+    r->events = collect_events(k, access_events);
+    r->events_size = (uint8_t)u->events_size;
+    r->context[0] = (uint32_t)slot->context[0];
+    r->context[1] = (uint32_t)slot->context[1];
+    r->timestamp = slot->time;
+    r->present |= (uint16_t)(slot->present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2));
+
+    bool retired = outcome->flags & SPEX_OUT_EXECUTED && !(outcome->flags & SPEX_OUT_EXCEPTION) &&
+                   !k->hidden;
+    if (slot->present & SPEX_HAS_PREV_TARGET && retired && (k->taken || CHOICES->pbt_any_op))
+        set_address(k, SPEX_ADDRESS_PREV_TARGET, slot->previous);
+    if (!retired && CHOICES->exception_info) {
+        r->present &= CHOICES->exception_info == 1 ? SPEX_HAS_PC : 0;
+        s->has_impdef_counter = s->has_impdef_address = false;
+    }
+    r->present |= SPEX_HAS_EVENTS | (uint16_t)(slot->present & SPEX_HAS_TIMESTAMP);
+}

@@ -1,0 +1,326 @@
+/*
+ * Which operations are sampled, and their lives (D17.3).
+ *
+ * Between calls the unit only counts down quiet.until. What passed is accounted
+ * for by sample_settle; sample_plan works out how far the next operation is
+ * that may be selected. The arithmetic is that of SPEToCollectSample: the
+ * counter stays at zero for the operation that is selected, and the next member
+ * reloads it without decrementing, so that the distance is INTERVAL*256 + 1.
+ */
+#include "unit.h"
+
+#include <assert.h>
+
+#define EFF(reg_field, reg) FIELD_OF(u->w.eff[R_##reg], reg##_##reg_field)
+
+enum { NEVER_SHIFT = 62 }; /* enabled, but the counters never select: INTERVAL is zero */
+
+struct counters {
+    uint32_t count;
+    uint8_t ecount;
+};
+
+static struct counters counters_get(const struct spex_spu *u)
+{
+    uint64_t value = u->w.eff[R_PMSICR_EL1];
+    return (struct counters){(uint32_t)value, (uint8_t)(value >> 56)};
+}
+
+static void counters_put(struct spex_spu *u, struct counters c)
+{
+    uint64_t value = c.count | (uint64_t)c.ecount << 56;
+    if (value != u->w.eff[R_PMSICR_EL1])
+        spu_put(u, R_PMSICR_EL1, value);
+}
+
+/* ECOUNT takes part. */
+static bool two_counters(const struct spex_spu *u)
+{
+    return u->config.features.ERnd && EFF(RND, PMSIRR_EL1);
+}
+
+/* SPEResetSampleCounter. */
+static uint32_t reload_value(struct spex_spu *u)
+{
+    uint32_t value = (uint32_t)u->w.eff[R_PMSIRR_EL1] & 0xffffff00;
+    if (EFF(RND, PMSIRR_EL1) && !u->config.features.ERnd)
+        value |= spu_random(u);
+    return value;
+}
+
+/* D17.3.3: profiling becomes enabled. */
+void sample_initial_load(struct spex_spu *u)
+{
+    if (u->w.eff[R_PMSICR_EL1] == 0 && u->config.choices.initial_load == 0)
+        counters_put(u, (struct counters){reload_value(u), 0});
+}
+
+/* n members passed; sample_plan has seen to it that none could be selected. */
+static void count_down(struct spex_spu *u, uint64_t n)
+{
+    struct counters c = counters_get(u);
+    uint64_t primary = n;
+    bool interval = u->w.eff[R_PMSIRR_EL1] & 0xffffff00, two = two_counters(u);
+    if (!n)
+        return;
+    if (two && c.ecount)
+        c.ecount = (uint8_t)(c.ecount - n);
+    if (u->w.after)
+        u->w.after -= n;
+    if (c.count == 0) { /* the first one reloads; to zero again if INTERVAL is zero */
+        c.count = reload_value(u);
+        primary = interval ? primary - 1 : 0;
+    }
+    c.count -= (uint32_t)primary;
+    counters_put(u, c);
+}
+
+void sample_settle(struct spex_spu *u)
+{
+    uint64_t until = u->quiet.until;
+    if (u->mark == UINT64_MAX || until == u->mark)
+        return;
+    assert(until < u->mark && "more members passed than spex_spu_until allowed, or given back");
+    count_down(u, u->mark - until);
+    u->pop += u->mark - until;
+    u->mark = until;
+}
+
+void sample_plan(struct spex_spu *u)
+{
+    if (!u->w.enabled) {
+        u->quiet.until = u->mark = UINT64_MAX;
+        return;
+    }
+    struct counters c = counters_get(u);
+    uint64_t interval = u->w.eff[R_PMSIRR_EL1] & 0xffffff00;
+    bool rnd = EFF(RND, PMSIRR_EL1), two = two_counters(u);
+    uint64_t until;
+    if (c.count)
+        until = c.count - 1;
+    else if (interval) /* one member reloads; at least interval - 1 more only decrement */
+        until = interval;
+    else
+        until = rnd && !two ? 1 : UINT64_C(1) << NEVER_SHIFT;
+    if (two && c.ecount && c.ecount - 1u < until)
+        until = c.ecount - 1u;
+    if (u->w.after && u->w.after - 1 < until)
+        until = u->w.after - 1;
+    u->quiet.until = u->mark = until;
+}
+
+/* SPEToCollectSample: one member of the population. */
+static bool to_collect(struct spex_spu *u)
+{
+    struct counters c = counters_get(u);
+    bool two = two_counters(u), selected = false, loaded = false;
+    if (c.count == 0) {
+        c.count = reload_value(u);
+    } else if (--c.count == 0) {
+        if (two) {
+            c.ecount = spu_random(u);
+            loaded = true;
+            selected = c.ecount == 0;
+        } else {
+            selected = true;
+        }
+    }
+    if (two && !loaded && c.ecount && --c.ecount == 0)
+        selected = true;
+    counters_put(u, c);
+
+    /* SMP-06: the chosen operation may lie a fixed distance behind. */
+    uint64_t distance = u->config.choices.select_after;
+    if (!distance)
+        return selected;
+    bool chosen = u->w.after && --u->w.after == 0;
+    if (selected && !u->w.after)
+        u->w.after = distance;
+    return chosen;
+}
+
+void spex_spu_flush(struct spex_spu *u)
+{
+    sample_settle(u);
+    if (u->pop) {
+        uint64_t n = u->pop;
+        u->pop = 0;
+        spu_pmu(u, SPEX_PMU_SAMPLE_POP, n);
+    }
+}
+
+bool spex_spu_member(const struct spex_spu *u, uint32_t flags)
+{
+    const struct spex_spu_choices *c = &u->config.choices;
+    return !((flags & SPEX_OUT_SPECULATIVE && !c->population_speculative) ||
+             (flags & SPEX_OUT_NO_INSN && !c->population_no_insn) ||
+             (flags & SPEX_OUT_NONARCH_EXC && !c->population_nonarch));
+}
+
+/* ---- the previous branch target (D17.6.3.1) ---- */
+
+static uint64_t code_address(uint64_t address, unsigned el, unsigned security)
+{
+    uint64_t ns = security == SPEX_NONSECURE || security == SPEX_REALM;
+    uint64_t nse = security == SPEX_REALM || security == SPEX_ROOT;
+    return ns << 63 | (uint64_t)el << 61 | nse << 60 | (address & BITS(55, 0));
+}
+
+/* Taken and retired: a branch in program order that later samples may name. */
+static void note_branch(struct spex_spu *u, const struct spex_op *op, const struct spex_outcome *o,
+                        uint64_t pc, uint64_t order, bool enabled)
+{
+    const struct spex_spu_choices *c = &u->config.choices;
+    uint64_t target = code_address(o->target, o->target_el, o->target_security);
+    bool counts = true;
+    if (o->flags & SPEX_OUT_SPECULATIVE || order < u->w.previous_order)
+        return;
+    switch (op->kind) {
+    case SPEX_OP_BRANCH:
+        if ((op->flags & SPEX_OPF_COND && !(o->flags & SPEX_OUT_PASSED)) ||
+            o->flags & SPEX_OUT_EXCEPTION)
+            return;
+        break;
+    case SPEX_OP_ERET:
+        if (o->flags & SPEX_OUT_EXCEPTION)
+            return;
+        counts = c->pbt_eret;
+        break;
+    case SPEX_OP_EXCEPTION:
+        counts = c->pbt_exception;
+        break;
+    case SPEX_OP_ISB:
+        if (!c->isb_branch)
+            return;
+        counts = c->pbt_csync;
+        target = code_address(pc + 4, (unsigned)u->w.el, (unsigned)u->w.security);
+        break;
+    default:
+        return;
+    }
+    u->w.previous_valid = counts && enabled;
+    u->w.previous = target;
+    u->w.previous_order = order;
+}
+
+void spex_spu_note_branch(struct spex_spu *u, const struct spex_op *op,
+                          const struct spex_outcome *outcome)
+{
+    if (u->quiet.wants_branches)
+        note_branch(u, op, outcome, outcome->target - 4, ++u->w.order, u->w.enabled);
+}
+
+/* ---- a sampled operation ---- */
+
+static void take_time(struct spex_spu *u, struct slot *slot)
+{
+    uint64_t count = 0;
+    bool running = u->config.host.counter && u->config.host.counter(u->config.host.user, &count);
+    slot->present |= SPEX_HAS_TIMESTAMP;
+    slot->time = count - slot->time_offset;
+    if (running)
+        return;
+    if (u->config.choices.counter_disabled)
+        slot->time = u->config.choices.unknown_timestamp;
+    else
+        slot->present &= ~(uint64_t)SPEX_HAS_TIMESTAMP;
+}
+
+/* What is fixed when the operation is selected (DAT-189). */
+static void slot_start(struct spex_spu *u, struct slot *slot, uint64_t pc)
+{
+    struct words *w = &u->w;
+    *slot = (struct slot){.busy = 1};
+    slot->pc = code_address(pc, (unsigned)w->el, (unsigned)w->security);
+    slot->el = w->el;
+    slot->security = w->security;
+    if (CollectContextIDR1(u)) {
+        slot->present |= SPEX_HAS_CONTEXT_EL1;
+        slot->context[0] = w->eff[R_CONTEXTIDR_EL1];
+    }
+    if (CollectContextIDR2(u)) {
+        slot->present |= SPEX_HAS_CONTEXT_EL2;
+        slot->context[1] = w->eff[R_CONTEXTIDR_EL2];
+    }
+    slot->time_kind = CollectTimeStamp(u);
+    slot->time_offset = time_offset(u, slot->time_kind);
+    if (slot->time_kind != TIME_NONE && u->config.choices.timestamp_at == 0)
+        take_time(u, slot);
+    slot->physical = CollectPhysicalAddress(u);
+    slot->el2_enabled = StatisticalProfilingEnabled(u, 2);
+    if (u->config.features.PBT && w->previous_valid) {
+        slot->present |= SPEX_HAS_PREV_TARGET;
+        slot->previous = w->previous;
+    }
+    slot->order = ++w->order;
+}
+
+int spex_spu_begin(struct spex_spu *u, uint64_t pc, uint32_t flags)
+{
+    sample_settle(u);
+    if (!u->w.enabled || !spex_spu_member(u, flags))
+        return SPEX_SPU_NOT_SAMPLED;
+    u->pop++;
+    bool selected = to_collect(u);
+    sample_plan(u);
+    if (!selected)
+        return SPEX_SPU_NOT_SAMPLED;
+    spex_spu_flush(u);
+    for (unsigned i = 0; i < u->config.choices.in_flight; i++) {
+        if (!u->w.slot[i].busy) {
+            slot_start(u, &u->w.slot[i], pc);
+            return (int)i;
+        }
+    }
+    SPESampleCollision(u);
+    return SPEX_SPU_NOT_SAMPLED;
+}
+
+void spex_spu_abandon(struct spex_spu *u, int slot)
+{
+    assert(slot >= 0 && slot < SLOTS && u->w.slot[slot].busy);
+    u->w.slot[slot].busy = 0;
+}
+
+/* SPECompleteSample. */
+static void complete(struct spex_spu *u, struct slot *slot, const struct spex_op *op,
+                     const struct spex_outcome *outcome)
+{
+    struct sample sample;
+    uint8_t bytes[SPEX_RECORD_MAX];
+    slot->busy = 0;
+    if (slot->time_kind != TIME_NONE && u->config.choices.timestamp_at == 1)
+        take_time(u, slot);
+    spu_pmu(u, SPEX_PMU_SAMPLE_FEED, 1);
+    SPECollect(u, slot, op, outcome, &sample);
+    if (!sample.captured || !SPECollectRecord(u, &sample) || discard_mode(u))
+        return;
+    size_t size = SPEConstructRecord(u, &sample, bytes);
+    buffer_record(u, bytes, size);
+    if (u->config.host.trigger)
+        u->config.host.trigger(u->config.host.user);
+}
+
+void spex_spu_complete(struct spex_spu *u, int slot, const struct spex_op *op,
+                       const struct spex_outcome *outcome)
+{
+    assert(slot >= 0 && slot < SLOTS && u->w.slot[slot].busy);
+    struct slot *s = &u->w.slot[slot];
+    spex_spu_flush(u);
+    if (u->quiet.wants_branches)
+        note_branch(u, op, outcome, s->pc & BITS(55, 0), s->order, true);
+    complete(u, s, op, outcome);
+}
+
+bool spex_spu_op(struct spex_spu *u, uint64_t pc, const struct spex_op *op,
+                 const struct spex_outcome *outcome)
+{
+    int slot = spex_spu_begin(u, pc, outcome->flags);
+    if (slot == SPEX_SPU_NOT_SAMPLED) {
+        if (u->quiet.wants_branches)
+            note_branch(u, op, outcome, pc, ++u->w.order, u->w.enabled);
+        return false;
+    }
+    spex_spu_complete(u, slot, op, outcome);
+    return true;
+}

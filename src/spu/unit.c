@@ -1,0 +1,485 @@
+/* A unit: configuration, life, PE state, what follows from a change, save and restore. */
+#include "unit.h"
+
+#include "base/error.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- configuration ---- */
+
+void spex_spu_config_default(struct spex_spu_config *config)
+{
+    memset(config, 0, sizeof *config);
+    config->size = sizeof *config;
+    spex_features_preset("max", &config->features);
+    spex_spu_choices_default(&config->choices);
+    config->seed = 1;
+}
+
+/* Arm cores with 64-byte records use fixed places (N1 and its successors). */
+static unsigned layout_of(const struct spex_spu_config *config)
+{
+    const struct spex_features *f = &config->features;
+    const struct spex_spu_choices *c = &config->choices;
+    if (c->layout)
+        return (unsigned)c->layout - 1;
+    bool arm64 = f->midr >> 24 == 0x41 && f->MaxSize == 6 && f->Align == 6;
+    bool plain = !f->PBT && !f->GCS && !f->ALTCLK && !c->impdef_counter && !c->impdef_address;
+    return arm64 && plain ? SPEX_LAYOUT_N1 : SPEX_LAYOUT_COMPACT;
+}
+
+static unsigned events_size_of(const struct spex_spu *u)
+{
+    if (u->config.choices.events_size)
+        return (unsigned)u->config.choices.events_size;
+    return u->events >> 32 ? 8 : u->events >> 16 ? 4 : u->events >> 8 ? 2 : 1;
+}
+
+static bool impdef_index(uint64_t index)
+{
+    return index == 0 || index == 6 || index == 7 || index >= 16;
+}
+
+enum spex_status spex_spu_config_check(const struct spex_spu_config *config,
+                                       struct spex_error *error)
+{
+    const struct spex_spu_choices *c = &config->choices;
+    if (config->size != sizeof *config)
+        return error_set(error, SPEX_INVALID, 0, "config.size is %zu, expected %zu: headers of "
+                         "another version?", config->size, sizeof *config);
+    enum spex_status status = spex_features_check(&config->features, error);
+    if (status)
+        return status;
+    const struct spex_spu_choice *row;
+    for (size_t i = 0; (row = spex_spu_choice_at(i)); i++) {
+        uint64_t value;
+        memcpy(&value, (const char *)c + row->at, sizeof value);
+        if (value < row->min || value > row->max)
+            return error_set(error, SPEX_RANGE, 0, "choice '%s' takes %llu to %llu, not %llu",
+                             row->name, (unsigned long long)row->min,
+                             (unsigned long long)row->max, (unsigned long long)value);
+    }
+    if (!impdef_index(c->impdef_counter) || !impdef_index(c->impdef_address))
+        return error_set(error, SPEX_RANGE, 0,
+                         "impdef_counter and impdef_address are 6, 7, 16 to 31, or 0 for none");
+    if (c->alt_clock == 2 && !c->impdef_counter)
+        return error_set(error, SPEX_INVALID, 0, "alt_clock=impdef needs impdef_counter");
+    if (c->events_size & (c->events_size - 1))
+        return error_set(error, SPEX_RANGE, 0, "events_size is 0, 1, 2, 4 or 8");
+    if (c->granule & 1)
+        return error_set(error, SPEX_RANGE, 0, "granule is 12, 14 or 16");
+    if (c->pa_bits > c->oa_bits)
+        return error_set(error, SPEX_INVALID, 0, "pa_bits may not exceed oa_bits");
+
+    struct spex_spu probe = {.config = *config};
+    registers_init(&probe);
+    unsigned size = events_size_of(&probe), layout = layout_of(config);
+    if (size < 8 && probe.events >> (8 * size))
+        return error_set(error, SPEX_INVALID, 0, "events_size=%u cannot hold the events of this "
+                         "feature set", size);
+    size_t bound = record_bound(config, size, layout);
+    if (!bound)
+        return error_set(error, SPEX_INVALID, 0, "the layout has no place for all packets of this "
+                         "feature set; use layout=compact");
+    if (bound > (size_t)1 << config->features.MaxSize)
+        return error_set(error, SPEX_INVALID, 0, "records of up to %zu bytes do not fit into "
+                         "maxsize=%u (%u bytes)", bound, config->features.MaxSize,
+                         1u << config->features.MaxSize);
+    return SPEX_OK;
+}
+
+/* ---- life ---- */
+
+size_t spex_spu_size(void)
+{
+    return sizeof(struct spex_spu);
+}
+
+enum spex_status spex_spu_init(void *memory, const struct spex_spu_config *config,
+                               struct spex_spu **unit, struct spex_error *error)
+{
+    enum spex_status status = spex_spu_config_check(config, error);
+    if (status)
+        return status;
+    struct spex_spu *u = memory;
+    memset(u, 0, sizeof *u);
+    u->config = *config;
+    registers_init(u);
+    u->layout = layout_of(config);
+    u->events_size = events_size_of(u);
+    u->w.random = config->seed;
+    u->w.el = config->features.EL3 ? 3 : config->features.EL2 ? 2 : 1;
+    u->w.security = config->features.RME && config->features.EL3 ? SPEX_ROOT
+                    : config->features.Secure                    ? SPEX_SECURE
+                                                                 : SPEX_NONSECURE;
+    u->quiet.wants_branches = config->features.PBT;
+    u->quiet.until = u->mark = UINT64_MAX;
+    registers_reset(u);
+    spu_update(u);
+    *unit = u;
+    return SPEX_OK;
+}
+
+void spex_spu_fini(struct spex_spu *u)
+{
+    if (u)
+        spex_spu_flush(u);
+}
+
+enum spex_status spex_spu_new(const struct spex_spu_config *config, struct spex_spu **unit,
+                              struct spex_error *error)
+{
+    *unit = NULL;
+    void *memory = malloc(sizeof(struct spex_spu));
+    if (!memory)
+        return error_set(error, SPEX_NO_MEMORY, 0, "no memory for a unit");
+    enum spex_status status = spex_spu_init(memory, config, unit, error);
+    if (status)
+        free(memory);
+    return status;
+}
+
+void spex_spu_free(struct spex_spu *u)
+{
+    spex_spu_fini(u);
+    free(u);
+}
+
+const struct spex_spu_config *spex_spu_get_config(const struct spex_spu *u)
+{
+    return &u->config;
+}
+
+void spex_spu_reset(struct spex_spu *u)
+{
+    spex_spu_flush(u);
+    struct words *w = &u->w;
+    w->after = w->part = w->previous_valid = w->drop = w->held_count = 0;
+    w->late.pending = 0;
+    memset(w->slot, 0, sizeof w->slot);
+    registers_reset(u);
+    w->enabled = false;
+    spu_update(u);
+}
+
+void spex_spu_boot(struct spex_spu *u)
+{
+    static const struct spex_spu_state el1 = {.el = 1, .security = SPEX_NONSECURE};
+    static const struct {
+        unsigned encoding;
+        uint64_t value;
+    } settings[] = {
+        {SPEX_SCR_EL3, BIT(0) | BIT(10) | BIT(27) | BIT(28) | BIT(59)},
+        /* owner Non-secure, no traps from it; PMSEE delegated */
+        {SPEX_MDCR_EL3, BIT(55) | BIT(51) | BIT(42) | BIT(36) | UINT64_C(3) << 12},
+        {SPEX_MDCR_EL2, UINT64_C(3) << 12},
+        {SPEX_HCR_EL2, BIT(31)},
+        {SPEX_PMSCR_EL2, BIT(6) | BIT(4)},
+        {SPEX_HDFGRTR_EL2, BIT(62)},
+        {SPEX_HDFGWTR_EL2, BIT(62)},
+        {SPEX_HDFGRTR2_EL2, BIT(19) | BIT(24)},
+        {SPEX_HDFGWTR2_EL2, BIT(19) | BIT(24)},
+        {SPEX_HFGITR_EL2, 0},
+        {SPEX_PMSCR_EL1, 0},
+        {SPEX_PMBLIMITR_EL1, 0},
+        {SPEX_PMBSR_EL1, 0},
+        {SPEX_PMBSR_EL2, 0},
+        {SPEX_PMBSR_EL3, 0},
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+        spex_spu_set(u, settings[i].encoding, settings[i].value);
+    spex_spu_context_sync(u);
+    spex_spu_set_state(u, &el1);
+}
+
+/* ---- the PE ---- */
+
+void spex_spu_set_state(struct spex_spu *u, const struct spex_spu_state *s)
+{
+    struct words *w = &u->w;
+    assert(s->el < 4 && s->security <= SPEX_ROOT);
+    if (w->el == s->el && w->security == s->security && w->aarch32 == s->aarch32 &&
+        w->halted == s->halted && w->sdd == s->sdd && w->pm == s->pm)
+        return;
+    spex_spu_flush(u);
+    w->el = s->el;
+    w->security = s->security;
+    w->aarch32 = s->aarch32;
+    w->halted = s->halted;
+    w->sdd = s->sdd;
+    w->pm = s->pm;
+    spu_update(u);
+}
+
+void spex_spu_get_state(const struct spex_spu *u, struct spex_spu_state *s)
+{
+    const struct words *w = &u->w;
+    *s = (struct spex_spu_state){.el = (uint8_t)w->el,
+                                 .security = (uint8_t)w->security,
+                                 .aarch32 = (uint8_t)w->aarch32,
+                                 .halted = w->halted,
+                                 .sdd = w->sdd,
+                                 .pm = w->pm};
+}
+
+void spex_spu_context_sync(struct spex_spu *u)
+{
+    struct words *w = &u->w;
+    spex_spu_flush(u);
+    if (!u->config.choices.pbt_stale)
+        w->previous_valid = false;
+    for (unsigned r = 0; w->unsynced; r++) {
+        if (w->unsynced >> r & 1)
+            w->eff[r] = w->reg[r];
+        w->unsynced &= ~BIT(r);
+    }
+    spu_update(u);
+}
+
+void spex_spu_exception_taken(struct spex_spu *u)
+{
+    spex_spu_context_sync(u);
+}
+
+void spex_spu_get_status(struct spex_spu *u, struct spex_spu_status *s)
+{
+    struct owner owner = ProfilingBufferOwner(u);
+    *s = (struct spex_spu_status){
+        .enabled = u->w.enabled,
+        .buffer_enabled = ProfilingBufferEnabled(u),
+        .stopped = SPEProfilingStopped(u),
+        .discard = discard_mode(u),
+        .owner_el = owner.el,
+        .owner_security = owner.security,
+        .owner_valid = owner.valid,
+        .irq = u->irq,
+        .held = (uint8_t)u->w.held_count,
+    };
+    for (unsigned i = 0; i < SLOTS; i++)
+        s->in_flight += u->w.slot[i].busy != 0;
+}
+
+/* ---- what follows from a change ---- */
+
+void spu_pmu(struct spex_spu *u, unsigned event, uint64_t count)
+{
+    const struct spex_features *f = &u->config.features;
+    bool exists = true;
+    switch (event) {
+    case SPEX_PMU_SAMPLE_FEED_DS:
+        exists = f->FDS;
+        break;
+    case SPEX_PMU_SAMPLE_BUFFER_FULL:
+        exists = f->version >= 5;
+        break;
+    case SPEX_PMU_SAMPLE_FEED_FP:
+    case SPEX_PMU_SAMPLE_FEED_SIMD:
+        exists = f->EFT;
+        break;
+    default:
+        exists = event < 0x8000 || f->version >= 3;
+    }
+    if (exists && u->config.host.pmu)
+        u->config.host.pmu(u->config.host.user, event, count);
+}
+
+static void tell_host(struct spex_spu *u)
+{
+    bool irq = SPEInterruptEnabled(u) && FIELD_OF(u->w.eff[R_PMBSR_EL1], PMBSR_EL1_S);
+    struct spex_spu_exception e = {0};
+    if (irq != u->irq) {
+        u->irq = irq;
+        if (u->config.host.irq)
+            u->config.host.irq(u->config.host.user, irq);
+    }
+    if (u->config.features.EXC)
+        spex_spu_get_exception(u, 0, &e);
+    if (e.source != u->exception.source || e.target != u->exception.target ||
+        e.unmasked != u->exception.unmasked) {
+        u->exception = e;
+        if (u->config.host.exception)
+            u->config.host.exception(u->config.host.user, &e);
+    }
+}
+
+void spu_update(struct spex_spu *u)
+{
+    if (u->w.held_count || u->w.late.pending) {
+        if (!ProfilingBufferEnabled(u))
+            buffer_closed(u);
+    }
+    bool enabled = StatisticalProfilingEnabled(u, (unsigned)u->w.el);
+    if (enabled && !u->w.enabled) {
+        u->w.drop = false;
+        if (!discard_mode(u) && !pointer_ok(u)) {
+            pointer_violation(u);
+            enabled = u->w.drop; /* else stopped by the event, or not enabled by choice */
+        }
+        if (enabled)
+            sample_initial_load(u);
+    }
+    u->w.enabled = enabled;
+    sample_plan(u);
+    tell_host(u);
+}
+
+/* ---- random numbers ---- */
+
+uint8_t spu_random(struct spex_spu *u)
+{
+    if (u->config.host.random)
+        return u->config.host.random(u->config.host.user);
+    struct rng rng = {u->w.random};
+    uint8_t byte = (uint8_t)(rng_next(&rng) >> 56);
+    u->w.random = rng.state;
+    return byte;
+}
+
+unsigned spu_random_below(struct spex_spu *u, unsigned n)
+{
+    if (n <= 1)
+        return 0;
+    unsigned high = spu_random(u), low = spu_random(u);
+    return ((high << 8 | low) * n) >> 16;
+}
+
+/* ---- PMU event names ---- */
+
+static const struct {
+    unsigned event;
+    const char *name;
+} pmu_names[] = {
+    {SPEX_PMU_SAMPLE_POP, "SAMPLE_POP"},
+    {SPEX_PMU_SAMPLE_FEED, "SAMPLE_FEED"},
+    {SPEX_PMU_SAMPLE_FILTRATE, "SAMPLE_FILTRATE"},
+    {SPEX_PMU_SAMPLE_COLLISION, "SAMPLE_COLLISION"},
+    {SPEX_PMU_SAMPLE_FEED_DS, "SAMPLE_FEED_DS"},
+    {SPEX_PMU_SAMPLE_BUFFER_FULL, "SAMPLE_BUFFER_FULL"},
+    {SPEX_PMU_SAMPLE_FEED_BR, "SAMPLE_FEED_BR"},
+    {SPEX_PMU_SAMPLE_FEED_LD, "SAMPLE_FEED_LD"},
+    {SPEX_PMU_SAMPLE_FEED_ST, "SAMPLE_FEED_ST"},
+    {SPEX_PMU_SAMPLE_FEED_OP, "SAMPLE_FEED_OP"},
+    {SPEX_PMU_SAMPLE_FEED_EVENT, "SAMPLE_FEED_EVENT"},
+    {SPEX_PMU_SAMPLE_FEED_LAT, "SAMPLE_FEED_LAT"},
+    {SPEX_PMU_SAMPLE_FEED_FP, "SAMPLE_FEED_FP"},
+    {SPEX_PMU_SAMPLE_FEED_SIMD, "SAMPLE_FEED_SIMD"},
+};
+
+const char *spex_pmu_event_name(unsigned event)
+{
+    for (size_t i = 0; i < sizeof pmu_names / sizeof pmu_names[0]; i++)
+        if (pmu_names[i].event == event)
+            return pmu_names[i].name;
+    return NULL;
+}
+
+enum spex_status spex_pmu_event_find(const char *name, unsigned *event)
+{
+    for (size_t i = 0; i < sizeof pmu_names / sizeof pmu_names[0]; i++) {
+        if (!strcmp(pmu_names[i].name, name)) {
+            *event = pmu_names[i].event;
+            return SPEX_OK;
+        }
+    }
+    return SPEX_INVALID;
+}
+
+/* ---- save and restore ---- */
+
+/* Header: magic, version, configuration hash, then words, then held records. */
+enum { SAVE_VERSION = 1, SAVE_HEADER = 24, WORDS = sizeof(struct words) / 8 };
+#define SAVE_MAGIC UINT64_C(0x3155505358455053) /* "SPEXSPU1" */
+static_assert(sizeof(struct words) % 8 == 0, "words only");
+
+static uint64_t hash(uint64_t h, uint64_t value)
+{
+    for (unsigned i = 0; i < 8; i++, value >>= 8)
+        h = (h ^ (value & 255)) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+static uint64_t config_hash(const struct spex_spu_config *config)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+#define FLAG(field, name, text) h = hash(h, config->features.field);
+#define NUMBER(field, name, min, max, text) h = hash(h, config->features.field);
+#include <spex/features.def>
+#define CHOICE(field, standard, min, max, values, ids, text) h = hash(h, config->choices.field);
+#include <spex/choices.def>
+    return hash(h, R_COUNT);
+}
+
+size_t spex_spu_save(struct spex_spu *u, uint8_t *bytes, size_t capacity)
+{
+    spex_spu_flush(u);
+    size_t size = SAVE_HEADER + sizeof u->w;
+    for (size_t i = 0; i < u->w.held_count; i++)
+        size += (size_t)u->w.held_size[i];
+    if (capacity < size)
+        return size;
+    put_le64(bytes, SAVE_MAGIC);
+    put_le64(bytes + 8, SAVE_VERSION);
+    put_le64(bytes + 16, config_hash(&u->config));
+    uint64_t words[WORDS];
+    memcpy(words, &u->w, sizeof words);
+    for (size_t i = 0; i < WORDS; i++)
+        put_le64(bytes + SAVE_HEADER + 8 * i, words[i]);
+    uint8_t *p = bytes + SAVE_HEADER + sizeof u->w;
+    for (size_t i = 0; i < u->w.held_count; i++) {
+        memcpy(p, u->held[i], (size_t)u->w.held_size[i]);
+        p += u->w.held_size[i];
+    }
+    return size;
+}
+
+/* Values that index or bound something; the rest may be anything. */
+static bool words_ok(const struct words *w)
+{
+    if (w->el > 3 || w->security > SPEX_ROOT || w->held_count > HELD || w->halted > 1 ||
+        w->late.data_lost > 2 || (w->late.pending && !w->late.samples) || w->after > 15)
+        return false;
+    for (size_t i = 0; i < w->held_count; i++)
+        if (!w->held_size[i] || w->held_size[i] > SPEX_RECORD_MAX)
+            return false;
+    for (size_t i = 0; i < SLOTS; i++)
+        if (w->slot[i].time_kind > TIME_PHYSICAL)
+            return false;
+    return true;
+}
+
+enum spex_status spex_spu_restore(struct spex_spu *u, const uint8_t *bytes, size_t size)
+{
+    if (size < SAVE_HEADER)
+        return SPEX_TRUNCATED;
+    if (le64(bytes) != SAVE_MAGIC)
+        return SPEX_INVALID;
+    if (le64(bytes + 8) != SAVE_VERSION || le64(bytes + 16) != config_hash(&u->config))
+        return SPEX_UNSUPPORTED;
+    if (size < SAVE_HEADER + sizeof u->w)
+        return SPEX_TRUNCATED;
+    uint64_t values[WORDS];
+    struct words w;
+    for (size_t i = 0; i < WORDS; i++)
+        values[i] = le64(bytes + SAVE_HEADER + 8 * i);
+    memcpy(&w, values, sizeof w);
+    if (!words_ok(&w))
+        return SPEX_INVALID;
+    size_t rest = size - SAVE_HEADER - sizeof w, need = 0;
+    for (size_t i = 0; i < w.held_count; i++)
+        need += (size_t)w.held_size[i];
+    if (rest < need)
+        return SPEX_TRUNCATED;
+    const uint8_t *p = bytes + SAVE_HEADER + sizeof w;
+    u->w = w;
+    for (size_t i = 0; i < w.held_count; i++) {
+        memcpy(u->held[i], p, (size_t)w.held_size[i]);
+        p += w.held_size[i];
+    }
+    u->quiet.until = u->mark = UINT64_MAX; /* what the old state passed is gone */
+    u->pop = 0;
+    sample_plan(u);
+    tell_host(u);
+    return SPEX_OK;
+}

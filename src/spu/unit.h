@@ -1,0 +1,203 @@
+/*
+ * The inside of a unit, shared by the files of this module.
+ *
+ * Registers exist twice. `reg` is what direct accesses see; `eff` is what
+ * profiling operations see. With the choice register_sync=at-once both are the
+ * same; with context, a direct write reaches `eff` at the next context
+ * synchronization event (D17.9, REG-29).
+ *
+ * Functions named as in the pseudocode keep its spelling.
+ */
+#ifndef SPU_UNIT_H
+#define SPU_UNIT_H
+
+#include <spex/record.h>
+#include <spex/spu.h>
+
+#include "base/bits.h"
+#include "base/rng.h"
+
+enum reg_index {
+#define REG(name, op0, op1, crn, crm, op2, owner, text) R_##name,
+#include <spex/sysreg.def>
+    R_COUNT
+};
+
+#define FIELD_OF(value, name) spex_field_get(value, SPEX_##name)
+
+enum { SLOTS = 8, HELD = 4, FAULT_NONE = 0 };
+
+/* CollectTimeStamp's answer. */
+enum time_kind { TIME_NONE, TIME_VIRTUAL, TIME_OFFSET_PHYSICAL, TIME_PHYSICAL };
+
+/* A sampled operation in flight: what was fixed when it was selected. All words: saved flat. */
+struct slot {
+    uint64_t busy;
+    uint64_t pc;         /* payload of the PC Address packet */
+    uint64_t context[2];
+    uint64_t present;    /* SPEX_HAS_CONTEXT_*, SPEX_HAS_TIMESTAMP, SPEX_HAS_PREV_TARGET */
+    uint64_t time_kind;  /* enum time_kind */
+    uint64_t time_offset;
+    uint64_t time;
+    uint64_t physical;   /* CollectPhysicalAddress */
+    uint64_t el2_enabled;/* StatisticalProfilingEnabled(EL2), for FEAT_NV2 */
+    uint64_t previous;   /* payload of the previous branch target */
+    uint64_t order;      /* place in program order among branches and samples */
+    uint64_t el, security; /* of the operation */
+};
+
+/* A fault that is not reported yet (choice fault_lag). */
+struct late_fault {
+    uint64_t pending, ec, fsc, mss2, ea, data_lost, address, samples;
+};
+
+/* Everything that save and restore carry; 64-bit words only. */
+struct words {
+    uint64_t reg[R_COUNT];
+    uint64_t eff[R_COUNT];
+    uint64_t unsynced;     /* bit per register: a direct write that eff has not seen */
+    uint64_t after;        /* choice select_after: members until the chosen one, or 0 */
+    uint64_t random;       /* state of the generator */
+    uint64_t part;         /* choice part_choice=rotate */
+    uint64_t previous;     /* last taken branch: payload, whether it may be recorded, place */
+    uint64_t previous_valid;
+    uint64_t previous_order;
+    uint64_t order;        /* counts noted branches and samples, in program order */
+    uint64_t el, security, aarch32, halted, sdd, pm;
+    uint64_t enabled;      /* profiling was enabled after the last update */
+    uint64_t drop;         /* choice pointer_rule=discard: records go nowhere */
+    uint64_t held_count;
+    uint64_t held_size[HELD];
+    struct late_fault late;
+    struct slot slot[SLOTS];
+};
+
+struct owner {
+    uint8_t el, security;
+    bool valid;
+};
+
+struct spex_spu {
+    struct spex_spu_quiet quiet; /* first: the inline functions of spu.h use it */
+    uint64_t mark;               /* quiet.until when what passed was last accounted for */
+    uint64_t pop;                /* SAMPLE_POP not told to the host yet */
+    struct spex_spu_config config;
+    struct words w;
+    uint64_t writable[R_COUNT];  /* bits that exist for software */
+    uint64_t events;             /* Events packet bits that this unit can record */
+    uint64_t filter_events;      /* bits that the event filters act on */
+    unsigned events_size;        /* Events payload bytes */
+    unsigned layout;             /* enum spex_layout */
+    bool irq;                    /* as last told to the host */
+    struct spex_spu_exception exception;
+    uint8_t held[HELD][SPEX_RECORD_MAX];
+};
+
+/* One sample on its way to bytes. */
+struct sample {
+    struct spex_record record;
+    uint32_t types;         /* TYPE_*: the filter's flags, in the order of PMSFCR_EL1 */
+    uint32_t impdef_counter;
+    uint64_t impdef_address;
+    bool has_impdef_counter, has_impdef_address;
+    bool captured;          /* D17.6.7: false leaves no trace but SAMPLE_FEED */
+};
+
+enum { TYPE_B = 1, TYPE_LD = 2, TYPE_ST = 4, TYPE_FP = 8, TYPE_SIMD = 16 };
+
+/* ---- unit.c ---- */
+
+/* What changed may change everything: enables, interval, interrupt, exception. */
+void spu_update(struct spex_spu *u);
+void spu_pmu(struct spex_spu *u, unsigned event, uint64_t count);
+uint8_t spu_random(struct spex_spu *u);
+/* Uniform in [0, n); draws only for n > 1. */
+unsigned spu_random_below(struct spex_spu *u, unsigned n);
+
+static inline uint64_t spu_eff(const struct spex_spu *u, enum reg_index r)
+{
+    return u->w.eff[r];
+}
+
+/* Indirect write: never overwrites a later direct write (D17.9). */
+static inline void spu_put(struct spex_spu *u, enum reg_index r, uint64_t value)
+{
+    u->w.eff[r] = value;
+    if (!(u->w.unsynced >> r & 1))
+        u->w.reg[r] = value;
+}
+
+/* ---- control.c: who may do what (D17.4, D17.6.9, D17.8) ---- */
+
+bool el2_enabled(const struct spex_spu *u);
+bool el2_enabled_for(const struct spex_spu *u, unsigned security);
+unsigned lower_security(const struct spex_spu *u);
+bool effective_tge(const struct spex_spu *u);
+bool effective_e2h(const struct spex_spu *u);
+struct owner ProfilingBufferOwner(const struct spex_spu *u);
+bool SPEProfilingStopped(const struct spex_spu *u);
+bool ProfilingBufferEnabled(const struct spex_spu *u);
+bool StatisticalProfilingEnabled(const struct spex_spu *u, unsigned el);
+bool discard_mode(const struct spex_spu *u);
+bool CollectContextIDR1(const struct spex_spu *u);
+bool CollectContextIDR2(const struct spex_spu *u);
+bool CollectPhysicalAddress(const struct spex_spu *u);
+enum time_kind CollectTimeStamp(const struct spex_spu *u);
+uint64_t time_offset(const struct spex_spu *u, enum time_kind kind);
+bool EffectivePMBLIMITR_EL1_nVM(const struct spex_spu *u);
+bool effective_EnVM(const struct spex_spu *u);
+unsigned EffectivePMSCR_EL2_EE(const struct spex_spu *u);
+unsigned EffectivePMSCR_EL1_EE(const struct spex_spu *u);
+bool SPEInterruptEnabled(const struct spex_spu *u);
+unsigned ReportSPEEvent(const struct spex_spu *u, unsigned ec, unsigned fsc);
+void check_exception(const struct spex_spu *u, unsigned source, struct spex_spu_exception *e);
+bool CheckMDCR_EL3_NSPBTrap(const struct spex_spu *u);
+bool pmu_frozen(const struct spex_spu *u, enum spex_pmu_range range);
+
+/* ---- registers.c ---- */
+
+void registers_init(struct spex_spu *u);
+void registers_reset(struct spex_spu *u);
+
+/* ---- sample.c ---- */
+
+void sample_settle(struct spex_spu *u);
+void sample_plan(struct spex_spu *u);
+void sample_initial_load(struct spex_spu *u);
+
+/* ---- collect.c, filter.c, encode.c ---- */
+
+void SPECollect(struct spex_spu *u, const struct slot *slot, const struct spex_op *op,
+                const struct spex_outcome *outcome, struct sample *sample);
+bool SPECollectRecord(struct spex_spu *u, const struct sample *sample);
+size_t SPEConstructRecord(const struct spex_spu *u, const struct sample *sample, uint8_t *out);
+/* The most bytes a record can take. */
+size_t record_bound(const struct spex_spu_config *config, unsigned events_size, unsigned layout);
+
+/* ---- buffer.c ---- */
+
+bool pointer_ok(const struct spex_spu *u);
+void pointer_violation(struct spex_spu *u);
+/* A finished record: held back or written. */
+void buffer_record(struct spex_spu *u, const uint8_t *bytes, size_t size);
+void buffer_drain(struct spex_spu *u, size_t keep);
+/* The buffer stopped or is disabled: what happens to records held back. */
+void buffer_closed(struct spex_spu *u);
+void late_fault_report(struct spex_spu *u);
+
+/* ---- report.c ---- */
+
+enum { EC_OTHER = 0x00, EC_GPC = 0x1e, EC_IMPDEF = 0x1f, EC_STAGE1 = 0x24, EC_STAGE2 = 0x25 };
+enum { BSC_NOT_ALLOWED = 0, BSC_FULL = 1 };
+enum { DL_UNCHANGED = -1, DL_ZERO = 0, DL_ONE = 1 };
+enum { FSC_ADDRESS_SIZE = 0x00, FSC_TRANSLATION = 0x04, FSC_ABORT = 0x10, FSC_ABORT_ASYNC = 0x11,
+       FSC_ALIGNMENT = 0x21 };
+
+/* True if it was recorded: S of the register was 0. */
+bool OtherSPEManagementEvent(struct spex_spu *u, unsigned bsc, int data_lost);
+bool report_fault(struct spex_spu *u, unsigned ec, unsigned fsc, uint32_t mss2, bool ea, int data_lost);
+void report_abort(struct spex_spu *u, unsigned ec, unsigned fsc, bool data_lost);
+bool report_impdef(struct spex_spu *u, uint16_t mss, uint32_t mss2, int data_lost);
+void SPESampleCollision(struct spex_spu *u);
+
+#endif
