@@ -274,7 +274,7 @@ enum spex_uarch_result_flag {
     SPEX_UARCH_MODIFIED = 1u << 6,  /* the line was modified where it was found */
     SPEX_UARCH_SNOOPED = 1u << 7,   /* it came from another core's cache */
     SPEX_UARCH_SOCKET = 1u << 8,    /* the access went to another socket */
-    SPEX_UARCH_SPLIT = 1u << 9,     /* crosses a line: the worse of two accesses */
+    SPEX_UARCH_SPLIT = 1u << 9,     /* crosses a line (the worse of two accesses) or boundary */
     SPEX_UARCH_UPGRADE = 1u << 10,  /* a write to a line that others shared */
     SPEX_UARCH_CONTENDED = 1u << 11,/* decided in virtual time */
     SPEX_UARCH_RECENT = 1u << 12,   /* level 1 hit on a line that is still on its way */
@@ -338,7 +338,8 @@ spex_uarch_atomic(struct spex_uarch_core *core, uint64_t va, unsigned size, unsi
  * Fills events (E[2..5], E[8..11], E[19..23]), translation, data_source and the
  * flag SPEX_ACC_SOURCE of one access; flags and addresses are the caller's. Call it
  * right after the access, with its result: a level 1 hit on a line that is still
- * on its way is a "recently fetched" hit; the result comes back with that added.
+ * on its way is a "recently fetched" hit. The result comes back with that and with
+ * misalignment added, for spex_uarch_replay().
  * Bits that the CPU or the SPE version does not have are for the SPU to drop. With
  * preset none nothing is known: all zero.
  */

@@ -19,30 +19,30 @@ static unsigned log2_of(uint32_t x)
 static void fill_latencies(struct spex_uarch *model)
 {
     const struct spex_uarch_config *c = &model->config;
-    uint8_t *l = model->latency;
+    uint16_t *l = model->latency;
     l[SPEX_EXEC_NOP] = 1;
-    l[SPEX_EXEC_ALU] = (uint8_t)c->lat_alu;
-    l[SPEX_EXEC_SHIFT] = (uint8_t)c->lat_shift;
-    l[SPEX_EXEC_MUL] = (uint8_t)c->lat_mul;
-    l[SPEX_EXEC_DIV] = (uint8_t)c->lat_div;
-    l[SPEX_EXEC_BRANCH] = (uint8_t)c->lat_branch;
-    l[SPEX_EXEC_LOAD] = (uint8_t)c->l1d_latency;
-    l[SPEX_EXEC_STORE] = (uint8_t)c->lat_store;
-    l[SPEX_EXEC_ATOMIC] = (uint8_t)(c->l1d_latency + c->lat_atomic);
-    l[SPEX_EXEC_FP_MOVE] = (uint8_t)c->lat_fpmove;
-    l[SPEX_EXEC_FP_ADD] = (uint8_t)c->lat_fpadd;
-    l[SPEX_EXEC_FP_MUL] = (uint8_t)c->lat_fpmul;
-    l[SPEX_EXEC_FP_FMA] = (uint8_t)c->lat_fpfma;
-    l[SPEX_EXEC_FP_DIV] = (uint8_t)c->lat_fpdiv;
-    l[SPEX_EXEC_FP_SQRT] = (uint8_t)c->lat_fpsqrt;
-    l[SPEX_EXEC_FP_CVT] = (uint8_t)c->lat_fpcvt;
-    l[SPEX_EXEC_SIMD_ALU] = (uint8_t)c->lat_simd;
-    l[SPEX_EXEC_SIMD_MUL] = (uint8_t)c->lat_simdmul;
-    l[SPEX_EXEC_CRYPTO] = (uint8_t)c->lat_crypto;
-    l[SPEX_EXEC_SVE] = (uint8_t)c->lat_sve;
-    l[SPEX_EXEC_SME] = (uint8_t)smaller(c->lat_system, 255);
-    l[SPEX_EXEC_SYSTEM] = (uint8_t)smaller(c->lat_system, 255);
-    l[SPEX_EXEC_BARRIER] = (uint8_t)smaller(c->lat_barrier, 255);
+    l[SPEX_EXEC_ALU] = (uint16_t)c->lat_alu;
+    l[SPEX_EXEC_SHIFT] = (uint16_t)c->lat_shift;
+    l[SPEX_EXEC_MUL] = (uint16_t)c->lat_mul;
+    l[SPEX_EXEC_DIV] = (uint16_t)c->lat_div;
+    l[SPEX_EXEC_BRANCH] = (uint16_t)c->lat_branch;
+    l[SPEX_EXEC_LOAD] = (uint16_t)c->l1d_latency;
+    l[SPEX_EXEC_STORE] = (uint16_t)c->lat_store;
+    l[SPEX_EXEC_ATOMIC] = (uint16_t)(c->l1d_latency + c->lat_atomic);
+    l[SPEX_EXEC_FP_MOVE] = (uint16_t)c->lat_fpmove;
+    l[SPEX_EXEC_FP_ADD] = (uint16_t)c->lat_fpadd;
+    l[SPEX_EXEC_FP_MUL] = (uint16_t)c->lat_fpmul;
+    l[SPEX_EXEC_FP_FMA] = (uint16_t)c->lat_fpfma;
+    l[SPEX_EXEC_FP_DIV] = (uint16_t)c->lat_fpdiv;
+    l[SPEX_EXEC_FP_SQRT] = (uint16_t)c->lat_fpsqrt;
+    l[SPEX_EXEC_FP_CVT] = (uint16_t)c->lat_fpcvt;
+    l[SPEX_EXEC_SIMD_ALU] = (uint16_t)c->lat_simd;
+    l[SPEX_EXEC_SIMD_MUL] = (uint16_t)c->lat_simdmul;
+    l[SPEX_EXEC_CRYPTO] = (uint16_t)c->lat_crypto;
+    l[SPEX_EXEC_SVE] = (uint16_t)c->lat_sve;
+    l[SPEX_EXEC_SME] = (uint16_t)c->lat_system;
+    l[SPEX_EXEC_SYSTEM] = (uint16_t)c->lat_system;
+    l[SPEX_EXEC_BARRIER] = (uint16_t)c->lat_barrier;
 }
 
 enum spex_status spex_uarch_new(const struct spex_uarch_config *config, struct spex_uarch **out)

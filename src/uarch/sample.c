@@ -77,8 +77,12 @@ spex_uarch_result spex_uarch_access(const struct spex_uarch_core *hot, const str
     if (r & SPEX_UARCH_SOCKET)
         events |= E_REMOTE;
     uint32_t boundary = load ? c->align_load : c->align_store;
-    if ((va & (boundary - 1)) + size > boundary)
+    if ((va & (boundary - 1)) + size > boundary) { /* D17.6.4.6: flag and penalty go together */
         events |= E_MISALIGNED;
+        r |= SPEX_UARCH_SPLIT;
+        if (!spex_uarch_result_latency(r))
+            r |= (uint64_t)c->l1d_latency << 16;
+    }
     if (load) { /* these say "was not a load, or" for 0 */
         if (level != SPEX_UARCH_L1)
             events |= E_L2D_ACCESS;

@@ -120,7 +120,7 @@ struct spex_uarch {
     uint32_t l1_sets, l1_rest, l2_mask, llc_mask, dir_mask, tlb2_mask;
     uint32_t stripe_mask, page_shift, walk_shift, ind_mask;
     uint32_t stall_load, stall_store; /* ticks a cycle of latency, in 1/16 */
-    uint8_t latency[SPEX_EXEC_CLASS_COUNT];
+    uint16_t latency[SPEX_EXEC_CLASS_COUNT];
     uint64_t *llc;
     uint64_t *dir_tag;
     struct uarch_entry *dir;
