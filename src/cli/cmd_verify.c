@@ -1,6 +1,7 @@
 /* spex verify: every violation of D18 and D17.6 in a stream, with its place and rule. */
 #include "cli.h"
 
+#include <spex/perfdata.h>
 #include <spex/verify.h>
 
 #include "base/out.h"
@@ -21,9 +22,11 @@ struct options {
 
 struct run {
     const struct options *options;
+    struct spex_features features; /* of --features */
     struct spex_verifier verifier;
     struct out out;
     uint64_t violations;
+    const struct spex_perf_queue *queue; /* of a perf.data file */
 };
 
 /* ---- output ---- */
@@ -38,9 +41,38 @@ static void print_rules(struct out *out)
                    rule->requirements, rule->title);
 }
 
-static void print_json(struct out *out, const struct spex_violation *v)
+/* Which stream of a perf.data file: the CPU, or the thread if it has none. */
+static const char *queue_name(const struct spex_perf_queue *queue, int32_t *number)
 {
-    out_text(out, "{\"offset\":");
+    *number = queue->cpu >= 0 ? queue->cpu : queue->tid;
+    return queue->cpu >= 0 ? "cpu" : "tid";
+}
+
+static void print_text(struct out *out, const struct spex_violation *v,
+                       const struct spex_perf_queue *queue)
+{
+    if (queue) {
+        int32_t number;
+        const char *name = queue_name(queue, &number);
+        out_printf(out, "%s %d: ", name, number);
+    }
+    out_text(out, "0x");
+    out_hex_fixed(out, v->offset, v->offset >> 32 ? 16 : 8);
+    out_text(out, ": record ");
+    out_u64(out, v->record);
+    out_printf(out, ": %s: %s (%s)\n", v->rule->id, v->what, v->rule->title);
+}
+
+static void print_json(struct out *out, const struct spex_violation *v,
+                       const struct spex_perf_queue *queue)
+{
+    out_char(out, '{');
+    if (queue) {
+        int32_t number;
+        const char *name = queue_name(queue, &number);
+        out_printf(out, "\"%s\":%d,", name, number);
+    }
+    out_text(out, "\"offset\":");
     out_u64(out, v->offset);
     out_text(out, ",\"record\":");
     out_u64(out, v->record);
@@ -64,17 +96,56 @@ static size_t check(struct run *run, const uint8_t *data, size_t size, uint64_t 
     spex_verifier_feed(&run->verifier, data, size, base, last);
     while (spex_verifier_next(&run->verifier, &v) == SPEX_OK) {
         run->violations++;
-        if (run->options->format == JSON) {
-            print_json(&run->out, &v);
-            continue;
-        }
-        out_text(&run->out, "0x");
-        out_hex_fixed(&run->out, v.offset, v.offset >> 32 ? 16 : 8);
-        out_text(&run->out, ": record ");
-        out_u64(&run->out, v.record);
-        out_printf(&run->out, ": %s: %s (%s)\n", v.rule->id, v.what, v.rule->title);
+        if (run->options->format == JSON)
+            print_json(&run->out, &v, run->queue);
+        else
+            print_text(&run->out, &v, run->queue);
     }
     return spex_verifier_rest(&run->verifier);
+}
+
+/* ---- the implementation ---- */
+
+/* Starts over for an implementation; the count of records goes on. */
+static int start(struct run *run, const struct spex_features *features)
+{
+    uint64_t records = run->verifier.records;
+    spex_verifier_init(&run->verifier, features);
+    run->verifier.records = records;
+    for (const char *list = run->options->ignore; list && *list;) {
+        char id[64];
+        size_t n = strcspn(list, ",");
+        snprintf(id, sizeof id, "%.*s", (int)n, list);
+        if (n && spex_verifier_ignore(&run->verifier, id) != SPEX_OK) {
+            const char *names[200];
+            size_t count = 0;
+            for (; count < 200 && spex_verifier_rule(count); count++)
+                names[count] = spex_verifier_rule(count)->id;
+            const char *near = cli_nearest(id, names, count);
+            return near ? cli_usage("--ignore: no rule '%s'; did you mean '%s'?", id, near)
+                        : cli_usage("--ignore: no rule '%s'; --rules lists them", id);
+        }
+        list += n + (list[n] == ',');
+    }
+    return CLI_OK;
+}
+
+/* The preset of the core that recorded, whatever its variant and revision; with its event's ts. */
+static bool recorded_on(const struct spex_perfdata *file, int32_t cpu,
+                        struct spex_features *features)
+{
+    const uint64_t core = 0xff00fff0; /* implementer and part */
+    uint64_t midr = spex_perfdata_midr(file, cpu);
+    const struct spex_perf_attr *attr = spex_perfdata_spe_attr(file);
+    const char *name;
+    for (size_t i = 0; attr && midr && (name = spex_features_preset_name(i)); i++) {
+        spex_features_preset(name, features);
+        if ((features->midr & core) == (midr & core) && features->midr >> 24) {
+            features->TS = attr->config[0] & 1;
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- inputs ---- */
@@ -111,60 +182,78 @@ static bool check_raw(struct run *run, const char *path)
     return ok;
 }
 
-/* ---- command ---- */
-
-static int ignore_rules(struct run *run, const char *list)
+static bool check_perfdata(struct run *run, const char *path)
 {
-    while (list && *list) {
-        char id[64];
-        size_t n = strcspn(list, ",");
-        snprintf(id, sizeof id, "%.*s", (int)n, list);
-        if (n && spex_verifier_ignore(&run->verifier, id) != SPEX_OK) {
-            const char *names[200];
-            size_t count = 0;
-            for (; count < 200 && spex_verifier_rule(count); count++)
-                names[count] = spex_verifier_rule(count)->id;
-            const char *near = cli_nearest(id, names, count);
-            return near ? cli_usage("--ignore: no rule '%s'; did you mean '%s'?", id, near)
-                        : cli_usage("--ignore: no rule '%s'; --rules lists them", id);
-        }
-        list += n + (list[n] == ',');
+    struct spex_perfdata *file;
+    struct spex_error error;
+    if (spex_perfdata_open(path, &file, &error)) {
+        cli_error("%s%s", error.text,
+                  error.status == SPEX_INVALID ? "; --raw reads a bare SPE stream" : "");
+        return false;
     }
-    return CLI_OK;
+    bool ok = true;
+    for (size_t i = 0; i < spex_perfdata_problem_count(file); i++) {
+        const struct spex_perf_problem *p = spex_perfdata_problem(file, i);
+        cli_error("%s: byte %llu: %s", path, (unsigned long long)p->offset, p->text);
+        ok = false;
+    }
+    if (!spex_perfdata_queue_count(file)) {
+        cli_error("%s: no SPE data in this file", path);
+        ok = false;
+    }
+    for (size_t i = 0; i < spex_perfdata_queue_count(file); i++) {
+        struct spex_features features;
+        struct spex_aux_cursor *cursor;
+        struct spex_aux_span span;
+        run->queue = spex_perfdata_queue(file, i);
+        if (!run->options->features && recorded_on(file, run->queue->cpu, &features))
+            start(run, &features);
+        if (spex_aux_open(file, i, &cursor)) {
+            cli_error("%s: out of memory", path);
+            ok = false;
+            break;
+        }
+        while (spex_aux_next(cursor, &span) == SPEX_OK) {
+            size_t rest = check(run, span.data, span.size, span.offset, span.last);
+            if (!span.last)
+                spex_aux_keep(cursor, rest);
+        }
+        spex_aux_close(cursor);
+    }
+    spex_perfdata_close(file);
+    return ok;
 }
+
+/* ---- command ---- */
 
 static int run_verify(void *data, int argc, char **argv)
 {
     const struct options *options = data;
     struct run run = {.options = options};
-    struct spex_features features;
     struct spex_error error = {0};
     if (argc + (options->input != NULL) > 1)
         return cli_usage("one input only");
     const char *path = argc ? argv[0] : options->input ? options->input : "perf.data";
-    if (options->features && spex_features_parse(options->features, &features, &error))
+    if (options->features && spex_features_parse(options->features, &run.features, &error))
         return cli_usage("--features: %s", error.text);
-    spex_verifier_init(&run.verifier, options->features ? &features : NULL);
-    int status = ignore_rules(&run, options->ignore);
+    int status = start(&run, options->features ? &run.features : NULL);
     if (status)
         return status;
     out_init(&run.out, STDOUT_FILENO);
     bool ok = true;
     if (options->rules)
         print_rules(&run.out);
-    else if (options->raw)
-        ok = check_raw(&run, path);
     else
-        status = cli_usage("%s: reading perf.data is not there yet; use --raw", path);
+        ok = options->raw ? check_raw(&run, path) : check_perfdata(&run, path);
     int failed = out_fini(&run.out);
     if (failed)
         cli_error("standard output: %s", strerror(failed));
-    if (!status && ok && !options->rules)
+    if (!options->rules && (ok || run.verifier.records))
         fprintf(stderr, "spex: %llu %s, %llu %s\n", (unsigned long long)run.verifier.records,
                 run.verifier.records == 1 ? "record" : "records",
                 (unsigned long long)run.violations,
                 run.violations == 1 ? "violation" : "violations");
-    return status ? status : ok && !failed && !run.violations ? CLI_OK : CLI_DATA;
+    return ok && !failed && !run.violations ? CLI_OK : CLI_DATA;
 }
 
 static const char *const formats[] = {"text", "json", NULL};
@@ -178,8 +267,9 @@ const struct cli_command cli_verify = {
                "manual says. Only what no conforming implementation may write is a violation. "
                "Exit status 1 if there is any.\n\n"
                "FILE is a perf.data file (default perf.data), or with --raw the bytes of an SPE "
-               "buffer; - is standard input. Without --features anything that some implementation "
-               "may write passes; see 'spex generate --help' for the form of LIST.\n\n"
+               "buffer; - is standard input. Without --features the core that a perf.data file "
+               "names is taken if there is a preset for it; else anything that some implementation "
+               "may write passes. 'spex help features' explains LIST.\n\n"
                "An implementation may leave out a counter whose value is fixed (D17.6): tell with "
                "--ignore issue-missing and the like.",
     .options =
