@@ -331,6 +331,14 @@ static void find_spe_attrs(struct spex_perfdata *file)
                     !strncmp(attr->name, "arm_spe", 7);
         for (size_t j = 0; j < file->cpus.count; j++)
             attr->spe |= file->cpus.items[j].pmu_type == attr->type;
+        if (attr->spe && !attr->config[3] && !attr->config[4]) {
+            /* Attributes of old size have no room for these; the name tells them. */
+            struct spex_perf_terms terms;
+            if (spex_perf_terms_parse(attr->name, &terms, NULL) == SPEX_OK) {
+                attr->config[3] = terms.config[3];
+                attr->config[4] = terms.config[4];
+            }
+        }
         file->info.timed |= !!(attr->sample_type & SPEX_PERF_SAMPLE_TIME);
     }
 }

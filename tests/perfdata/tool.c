@@ -6,7 +6,7 @@
  *   tool runs FILE [N]  each contiguous run of AUX data in hexadecimal; the consumer
  *                       uses whole items of N bytes only and keeps the rest
  *   tool records FILE   one line per SPE record, with thread, name, mapping, time
- *   tool rewrite IN OUT [1|2]  reads IN and writes it again
+ *   tool write OUT      writes a file from lines on standard input, see write_line
  *
  * FILE - is standard input.
  */
@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void hex(const uint8_t *data, size_t size)
 {
@@ -264,12 +265,158 @@ static void records(struct spex_perfdata *file)
     }
 }
 
+/* ---- writing ---- */
+
+static size_t unhex(const char *text, uint8_t *bytes)
+{
+    size_t n = 0;
+    unsigned byte;
+    for (; sscanf(text, "%2x", &byte) == 1; text += 2)
+        bytes[n++] = (uint8_t)byte;
+    return n;
+}
+
+static bool set_option(struct spex_perf_writer_options *o, const char *name, const char *value)
+{
+    uint64_t n = strtoull(value, NULL, 0);
+    static const char *cmdline[3];
+    if (!strcmp(name, "metadata"))
+        o->metadata = (unsigned)n;
+    else if (!strcmp(name, "cpus"))
+        o->cpus = (uint32_t)n;
+    else if (!strcmp(name, "per_thread"))
+        o->per_thread = n;
+    else if (!strcmp(name, "untimed"))
+        o->untimed = n;
+    else if (!strcmp(name, "phys_addr"))
+        o->phys_addr = n;
+    else if (!strcmp(name, "midr"))
+        o->midr = n;
+    else if (!strcmp(name, "period"))
+        o->period = n;
+    else if (!strcmp(name, "hz"))
+        spex_perf_time_init(&o->time, n);
+    else if (!strcmp(name, "zero"))
+        o->time.zero = n;
+    else if (!strcmp(name, "min_interval"))
+        o->min_interval = n;
+    else if (!strcmp(name, "event_filter"))
+        o->event_filter = n;
+    else if (!strcmp(name, "hostname"))
+        o->hostname = strdup(value);
+    else if (!strcmp(name, "command")) {
+        cmdline[0] = "spex";
+        cmdline[1] = strdup(value);
+        o->cmdline = cmdline;
+    } else if (!strcmp(name, "terms")) {
+        struct spex_perf_terms terms;
+        if (spex_perf_terms_parse(value, &terms, NULL) != SPEX_OK)
+            return false;
+        memcpy(o->config, terms.config, sizeof o->config);
+        o->exclude_user = terms.exclude_user;
+        o->exclude_kernel = terms.exclude_kernel;
+    } else
+        return false;
+    return true;
+}
+
+/*
+ * option NAME VALUE | open | comm PID TID NAME EXEC TIME | fork PID TID PPID PTID TIME |
+ * exit ... | map PID TID START END PGOFF PROT DATA BUILDID|- TIME NAME |
+ * switch CPU PPID PTID NPID NTID TIME | start CPU PID TID TIME | lost CPU N TIME |
+ * aux CPU PID TID FLAGS TIME HEX | die
+ */
+static bool write_line(char *line, const char *path, struct spex_perf_writer_options *options,
+                       struct spex_perf_writer **writer)
+{
+    char verb[16], name[4096], value[4096], *bytes;
+    long a[6];
+    int used = 0;
+    uint64_t time;
+    struct spex_error error;
+    if (sscanf(line, "%15s%n", verb, &used) != 1)
+        return true;
+    line += used;
+    if (!strcmp(verb, "option"))
+        return sscanf(line, "%4095s %4095s", name, value) == 2 &&
+               set_option(options, name, value);
+    if (!strcmp(verb, "open"))
+        return spex_perf_writer_open(path, options, writer, &error) == SPEX_OK;
+    if (!strcmp(verb, "comm") &&
+        sscanf(line, "%ld %ld %4095s %ld %" SCNu64, &a[0], &a[1], name, &a[2], &time) == 5)
+        spex_perf_writer_comm(*writer, (int32_t)a[0], (int32_t)a[1], name, a[2], time);
+    else if ((!strcmp(verb, "fork") || !strcmp(verb, "exit")) &&
+             sscanf(line, "%ld %ld %ld %ld %" SCNu64, &a[0], &a[1], &a[2], &a[3], &time) == 5)
+        (*verb == 'f' ? spex_perf_writer_fork : spex_perf_writer_exit)(
+            *writer, (int32_t)a[0], (int32_t)a[1], (int32_t)a[2], (int32_t)a[3], time);
+    else if (!strcmp(verb, "map")) {
+        struct spex_perf_map map = {.flags = 2};
+        int data;
+        if (sscanf(line,
+                   "%" SCNd32 " %" SCNd32 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNu32
+                   " %d %4095s %" SCNu64 " %4095s",
+                   &map.pid, &map.tid, &map.start, &map.end, &map.pgoff, &map.prot, &data,
+                   value, &map.time, name) != 10)
+            return false;
+        map.data = data;
+        map.filename = name;
+        if (value[0] != '-')
+            map.build_id_size = (uint8_t)unhex(value, map.build_id);
+        spex_perf_writer_map(*writer, &map);
+    } else if (!strcmp(verb, "switch") && sscanf(line, "%ld %ld %ld %ld %ld %" SCNu64, &a[0],
+                                                 &a[1], &a[2], &a[3], &a[4], &time) == 6)
+        spex_perf_writer_switch(*writer, (int32_t)a[0], (int32_t)a[1], (int32_t)a[2],
+                                (int32_t)a[3], (int32_t)a[4], time);
+    else if (!strcmp(verb, "start") &&
+             sscanf(line, "%ld %ld %ld %" SCNu64, &a[0], &a[1], &a[2], &time) == 4)
+        spex_perf_writer_itrace_start(*writer, (int32_t)a[0], (int32_t)a[1], (int32_t)a[2],
+                                      time);
+    else if (!strcmp(verb, "lost") &&
+             sscanf(line, "%ld %ld %" SCNu64, &a[0], &a[1], &time) == 3)
+        spex_perf_writer_lost(*writer, (int32_t)a[0], (uint64_t)a[1], time);
+    else if (!strcmp(verb, "aux") && sscanf(line, "%ld %ld %ld %ld %" SCNu64 " %n", &a[0],
+                                            &a[1], &a[2], &a[3], &time, &used) == 5) {
+        bytes = malloc(strlen(line + used) / 2 + 1);
+        size_t size = unhex(line + used, (uint8_t *)bytes);
+        spex_perf_writer_aux(*writer, (int32_t)a[0], (int32_t)a[1], (int32_t)a[2], bytes, size,
+                             (uint32_t)a[3], time);
+        free(bytes);
+    } else if (!strcmp(verb, "die"))
+        _exit(0);
+    else
+        return false;
+    return true;
+}
+
+static int write_file(const char *path)
+{
+    struct spex_perf_writer_options options = {.cpus = 1, .period = 4096};
+    struct spex_perf_writer *writer = NULL;
+    struct spex_error error;
+    char *line = NULL;
+    size_t capacity = 0;
+    spex_perf_time_init(&options.time, 1000000000);
+    while (getline(&line, &capacity, stdin) > 0)
+        if (!write_line(line, path, &options, &writer)) {
+            fprintf(stderr, "bad line: %s", line);
+            return 2;
+        }
+    free(line);
+    if (spex_perf_writer_finish(writer, &error) != SPEX_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        return 1;
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct spex_perfdata *file;
     struct spex_error error;
     if (argc < 3)
         return 2;
+    if (!strcmp(argv[1], "write"))
+        return write_file(argv[2]);
     if (spex_perfdata_open(argv[2], &file, &error) != SPEX_OK) {
         printf("error %s offset=%#" PRIx64 " %s\n", spex_status_name(error.status),
                error.offset, error.text);
