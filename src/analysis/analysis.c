@@ -190,7 +190,7 @@ static uint64_t mix(uint64_t x)
 
 static void **table_slot(struct table *table, uint64_t key)
 {
-    if (table->count * 2 >= table->mask + !table->mask) {
+    if (!table->slots || table->count * 2 >= table->mask) {
         struct table old = *table;
         table->mask = old.mask ? old.mask * 2 + 1 : 63;
         table->slots = get_memory((table->mask + 1) * sizeof *table->slots);

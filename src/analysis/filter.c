@@ -29,33 +29,18 @@ static const struct {
 };
 enum { FILTERS = sizeof table / sizeof *table };
 
+/* What else people and perf call the events of events.def. */
 static const struct {
     uint8_t bit;
-    const char *name, *alias;
-} events[] = {
-    {SPEX_EV_EXCEPTION, "exception", "exception-gen"},
-    {SPEX_EV_RETIRED, "retired", NULL},
-    {SPEX_EV_L1D_ACCESS, "l1d-access", NULL},
-    {SPEX_EV_L1D_MISS, "l1d-miss", "l1d-refill"},
-    {SPEX_EV_TLB_ACCESS, "tlb-access", NULL},
-    {SPEX_EV_TLB_WALK, "tlb-walk", "tlb-miss"},
-    {SPEX_EV_NOT_TAKEN, "not-taken", NULL},
-    {SPEX_EV_MISPREDICT, "mispredict", "branch-miss"},
-    {SPEX_EV_LLC_ACCESS, "llc-access", NULL},
-    {SPEX_EV_LLC_MISS, "llc-miss", "llc-refill"},
-    {SPEX_EV_REMOTE, "remote-access", "remote"},
-    {SPEX_EV_MISALIGNED, "misaligned", "alignment"},
-    {SPEX_EV_PARTIAL_PRED, "partial-predicate", NULL},
-    {SPEX_EV_EMPTY_PRED, "empty-predicate", NULL},
-    {SPEX_EV_L2D_ACCESS, "l2d-access", NULL},
-    {SPEX_EV_L2D_MISS, "l2d-miss", NULL},
-    {SPEX_EV_MODIFIED, "modified", "hitm"},
-    {SPEX_EV_RECENT, "recent", "lfb"},
-    {SPEX_EV_SNOOPED, "snooped", NULL},
-    {SPEX_EV_STREAMING, "streaming", NULL},
-    {SPEX_EV_SMCU, "smcu", NULL},
+    const char *name;
+} aliases[] = {
+    {SPEX_EV_EXCEPTION, "exception-gen"}, {SPEX_EV_L1D_MISS, "l1d-refill"},
+    {SPEX_EV_TLB_WALK, "tlb-miss"},       {SPEX_EV_TLB_WALK, "tlb-refill"},
+    {SPEX_EV_MISPREDICT, "mispredict"},   {SPEX_EV_MISPREDICT, "branch-miss"},
+    {SPEX_EV_LLC_MISS, "llc-refill"},     {SPEX_EV_REMOTE, "remote"},
+    {SPEX_EV_MISALIGNED, "alignment"},    {SPEX_EV_MODIFIED, "hitm"},
+    {SPEX_EV_RECENT, "lfb"},              {SPEX_EV_STREAMING, "streaming"},
 };
-enum { EVENTS = sizeof events / sizeof *events };
 
 static bool is(const char *name, const char *text, size_t size)
 {
@@ -64,18 +49,13 @@ static bool is(const char *name, const char *text, size_t size)
 
 int event_bit(const char *name, size_t size)
 {
-    for (size_t i = 0; i < EVENTS; i++)
-        if (is(events[i].name, name, size) || is(events[i].alias, name, size))
-            return events[i].bit;
+    for (unsigned bit = 0; bit < 64; bit++)
+        if (is(spex_event_name(bit), name, size))
+            return (int)bit;
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (is(aliases[i].name, name, size))
+            return aliases[i].bit;
     return -1;
-}
-
-const char *event_name(unsigned bit)
-{
-    for (size_t i = 0; i < EVENTS; i++)
-        if (events[i].bit == bit)
-            return events[i].name;
-    return NULL;
 }
 
 const char *spex_filter_name(size_t index, const char **help)
@@ -212,10 +192,11 @@ static enum spex_status parse_word(struct filter *filter, const struct spex_filt
                 bit = -1;
         }
         if (bit < 0) {
-            char list[200] = "a bit number or one of ";
-            for (size_t i = 0; i < EVENTS; i++) {
+            char list[400] = "a bit number";
+            for (unsigned i = 0; i < 64; i++) {
                 size_t n = strlen(list);
-                snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", events[i].name);
+                if (spex_event_name(i))
+                    snprintf(list + n, sizeof list - n, ", %s", spex_event_name(i));
             }
             return bad(spec, word, size, list, error);
         }

@@ -21,9 +21,9 @@ enum spex_status filter_new(const struct spex_filter *spec, uint64_t first_time,
 void filter_free(struct filter *filter);
 bool filter_keeps(struct filter *filter, const struct spex_sample *sample);
 
-/* Event bit of a name ("l1d-miss"), or -1; and back, NULL if it has none. */
+/* Event bit of a name ("l1d-miss"), or -1. */
 int event_bit(const char *name, size_t size);
-const char *event_name(unsigned bit);
+
 
 /* For tests: a group that is exact for fewer keys. */
 void group_set_limit(struct spex_group *group, size_t limit);

@@ -2,6 +2,8 @@
 #include "cli.h"
 
 #define COMMANDS                                                                                   \
+    COMMAND(report)                                                                                \
+    COMMAND(script)                                                                                \
     COMMAND(dump)                                                                                  \
     COMMAND(verify)                                                                                \
     COMMAND(generate)                                                                              \

@@ -1,0 +1,704 @@
+/*
+ * spex script: one record a line, as text, JSON lines or CSV; or, with --itrace,
+ * the samples that perf would make of the records, in perf script's format.
+ *
+ * Lines are built in place with the base output functions: this command is
+ * judged by its speed. Texts that repeat (symbols, event lists) are cached.
+ */
+#include "profile.h"
+
+#include "base/bits.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct script_options {
+    struct profile_options profile;
+    const char *itrace;
+    int style;
+    uint64_t limit;
+    bool full_path;
+};
+
+enum field {
+    COMM, PID, TID, CPU, TIME, OP, EL, SECURITY, PC, SYMBOL, OFFSET, DSO, SRCLINE, TARGET,
+    TARGET_SYMBOL, PREV_TARGET, VA, TAG, DATA_SYMBOL, PA, TOTAL, ISSUE, TRANSLATION, ALT_ISSUE,
+    SOURCE, EVENTS, EVENT_BITS, DATA_SOURCE, CONTEXT1, CONTEXT2, OP_CLASS, OP_PAYLOAD, POSITION,
+    SIZE, FIELD_COUNT
+};
+
+enum kind { TEXT, NUMBER, HEX, LIST };
+
+/* label: what stands before the value in text; standard: shown unless -F says otherwise. */
+static const struct {
+    const char *name, *label;
+    enum kind kind;
+    bool text, machine; /* among the standard fields of text; of JSON and CSV */
+} fields[FIELD_COUNT] = {
+    [COMM] = {"comm", "", TEXT, true, true},
+    [PID] = {"pid", "", NUMBER, false, true},
+    [TID] = {"tid", "", NUMBER, true, true},
+    [CPU] = {"cpu", "", NUMBER, true, true},
+    [TIME] = {"time", "", NUMBER, true, true},
+    [OP] = {"op", "", TEXT, true, true},
+    [EL] = {"el", "el", NUMBER, false, true},
+    [SECURITY] = {"security", "", TEXT, false, true},
+    [PC] = {"pc", "", HEX, true, true},
+    [SYMBOL] = {"symbol", "", TEXT, true, true},
+    [OFFSET] = {"symbol_offset", "+", HEX, false, true},
+    [DSO] = {"dso", "", TEXT, true, true},
+    [SRCLINE] = {"srcline", "", TEXT, false, false},
+    [TARGET] = {"target", "target ", HEX, true, true},
+    [TARGET_SYMBOL] = {"target_symbol", "", TEXT, false, false},
+    [PREV_TARGET] = {"prev_target", "prev ", HEX, true, true},
+    [VA] = {"va", "va ", HEX, true, true},
+    [TAG] = {"va_tag", "tag ", HEX, false, true},
+    [DATA_SYMBOL] = {"data_symbol", "", TEXT, false, false},
+    [PA] = {"pa", "pa ", HEX, true, true},
+    [TOTAL] = {"latency", "lat ", NUMBER, true, true},
+    [ISSUE] = {"issue", "issue ", NUMBER, true, true},
+    [TRANSLATION] = {"translation", "xlat ", NUMBER, true, true},
+    [ALT_ISSUE] = {"alt_issue", "alt ", NUMBER, false, true},
+    [SOURCE] = {"source", "from ", TEXT, true, true},
+    [EVENTS] = {"events", "", LIST, true, true},
+    [EVENT_BITS] = {"event_bits", "ev ", HEX, false, true},
+    [DATA_SOURCE] = {"data_source", "ds ", NUMBER, false, true},
+    [CONTEXT1] = {"context_el1", "ctx1 ", NUMBER, false, true},
+    [CONTEXT2] = {"context_el2", "ctx2 ", NUMBER, false, true},
+    [OP_CLASS] = {"op_class", "class ", NUMBER, false, true},
+    [OP_PAYLOAD] = {"op_payload", "payload ", NUMBER, false, true},
+    [POSITION] = {"offset", "at ", NUMBER, false, true},
+    [SIZE] = {"size", "bytes ", NUMBER, false, true},
+};
+
+enum { SYMBOLS = 4096, EVENTS_CACHE = 1024, TEXT_MAX = 240 };
+
+struct script {
+    struct profile *p;
+    const struct script_options *options;
+    unsigned char list[FIELD_COUNT];
+    size_t count;
+    uint64_t lines;
+    /* " walk+0x4 (prog)" by (module, address) */
+    struct symbol_slot {
+        const struct spex_module *module;
+        uint64_t address;
+        unsigned size;
+        char text[TEXT_MAX];
+    } *symbols;
+    struct events_slot {
+        uint64_t bits;
+        unsigned size;
+        char text[TEXT_MAX];
+    } *events;
+    /* itrace */
+    bool letters[128];
+    uint64_t period, seen;
+    uint64_t event_filter;
+};
+
+/* ---- cached pieces ---- */
+
+static size_t clip(int n)
+{
+    return n < 0 ? 0 : n < TEXT_MAX ? (size_t)n : TEXT_MAX - 1;
+}
+
+/* Quotes, backslashes and control characters of names, for JSON. */
+static size_t append_escaped(char *to, size_t at, const char *text, bool json)
+{
+    for (; *text && at < TEXT_MAX - 8; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (json && (c == '"' || c == '\\'))
+            to[at++] = '\\';
+        if (c < 0x20 || c == 0x7f)
+            at += (size_t)sprintf(to + at, json ? "\\u%04x" : "?", c);
+        else
+            to[at++] = (char)c;
+    }
+    to[at] = 0;
+    return at;
+}
+
+static const struct symbol_slot *symbol_text(struct script *s, const struct spex_sample *sample)
+{
+    uint64_t hash = (sample->address ^ (uintptr_t)sample->module) * UINT64_C(0x9e3779b97f4a7c15);
+    struct symbol_slot *slot = &s->symbols[hash >> 52];
+    if (slot->size && slot->address == sample->address && slot->module == sample->module)
+        return slot;
+    const struct spex_symbol *symbol = sample->symbol;
+    slot->module = sample->module;
+    slot->address = sample->address;
+    const char *dso = !sample->module          ? "[unknown]"
+                      : s->options->itrace || s->options->full_path ? spex_module_path(sample->module)
+                                               : spex_module_name(sample->module);
+    if (symbol && symbol->name)
+        slot->size = (unsigned)clip(snprintf(slot->text, TEXT_MAX, " %s+0x%llx (%s)", symbol->name,
+                                             (unsigned long long)(sample->address - symbol->start),
+                                             dso));
+    else
+        slot->size = (unsigned)clip(snprintf(slot->text, TEXT_MAX, " [unknown] (%s)", dso));
+    for (unsigned i = 0; i < slot->size; i++)
+        if ((unsigned char)slot->text[i] < 0x20)
+            slot->text[i] = '?';
+    return slot;
+}
+
+/* "l1d-access|tlb-access", or in JSON ["l1d-access","tlb-access"] */
+static const struct events_slot *events_text(struct script *s, uint64_t bits)
+{
+    struct events_slot *slot = &s->events[(bits * UINT64_C(0x9e3779b97f4a7c15)) >> 54];
+    if (slot->size && slot->bits == bits)
+        return slot;
+    bool json = s->p->options->format == TABLE_AS_JSON;
+    size_t n = 0;
+    slot->bits = bits;
+    if (json)
+        slot->text[n++] = '[';
+    bool first = true;
+    for (unsigned bit = 0; bit < 64; bit++) {
+        char number[16];
+        if (!(bits >> bit & 1) || n > TEXT_MAX - 40)
+            continue;
+        const char *name = spex_event_name(bit);
+        snprintf(number, sizeof number, "event%u", bit);
+        n += clip(snprintf(slot->text + n, TEXT_MAX - n, json ? "%s\"%s\"" : "%s%s",
+                           first ? "" : json ? "," : "|", name ? name : number));
+        first = false;
+    }
+    if (json)
+        slot->text[n++] = ']';
+    else if (!n)
+        slot->text[n++] = '-';
+    slot->size = (unsigned)n;
+    return slot;
+}
+
+/* ---- values ---- */
+
+static uint64_t time_of(const struct spex_sample *sample)
+{
+    return sample->time;
+}
+
+static bool number_of(const struct spex_sample *sample, enum field field, uint64_t *value)
+{
+    const struct spex_record *r = sample->record;
+    unsigned has = r->present;
+    switch (field) {
+    case EL: *value = sample->el; return has & SPEX_HAS_PC;
+    case PC: *value = sample->pc; return has & SPEX_HAS_PC;
+    case OFFSET:
+        if (!sample->symbol)
+            return false;
+        *value = sample->address - sample->symbol->start;
+        return true;
+    case TIME: *value = time_of(sample); return has & SPEX_HAS_TIMESTAMP;
+    case TARGET: *value = sample->target; return has & SPEX_HAS_TARGET;
+    case PREV_TARGET: *value = sample->prev_target; return has & SPEX_HAS_PREV_TARGET;
+    case VA: *value = sample->va; return has & SPEX_HAS_VA;
+    case TAG: *value = r->address[SPEX_ADDRESS_VA] >> 56; return has & SPEX_HAS_VA;
+    case PA: *value = sample->pa; return has & SPEX_HAS_PA;
+    case TOTAL: *value = r->total; return has & SPEX_HAS_TOTAL;
+    case ISSUE: *value = r->issue; return has & SPEX_HAS_ISSUE;
+    case TRANSLATION: *value = r->translation; return has & SPEX_HAS_TRANSLATION;
+    case ALT_ISSUE: *value = r->alt_issue; return has & SPEX_HAS_ALT_ISSUE;
+    case EVENT_BITS: *value = r->events; return has & SPEX_HAS_EVENTS;
+    case DATA_SOURCE: *value = r->data_source; return has & SPEX_HAS_DATA_SOURCE;
+    case CONTEXT1: *value = r->context[0]; return has & SPEX_HAS_CONTEXT_EL1;
+    case CONTEXT2: *value = r->context[1]; return has & SPEX_HAS_CONTEXT_EL2;
+    case OP_CLASS: *value = r->op_class; return has & SPEX_HAS_OP;
+    case OP_PAYLOAD: *value = r->op_payload; return has & SPEX_HAS_OP;
+    case POSITION: *value = r->offset; return true;
+    case SIZE: *value = r->size; return true;
+    default: return false;
+    }
+}
+
+static const char *security_of(const struct spex_sample *sample)
+{
+    /* {NSE, NS}: 0 Secure, 1 Non-secure, 2 Root, 3 Realm (D18.2.1) */
+    static const char *const names[] = {"secure", "non-secure", "root", "realm"};
+    uint64_t pc = sample->record->address[SPEX_ADDRESS_PC];
+    return names[spex_address_nse(pc) << 1 | spex_address_ns(pc)];
+}
+
+/* Text of a field into buffer or a longer-lived string; NULL if absent. */
+static const char *text_of(struct script *s, const struct spex_sample *sample, enum field field,
+                           char buffer[512])
+{
+    const struct spex_record *r = sample->record;
+    struct spex_analysis *a = s->p->analysis;
+    uint64_t time = sample->flags & SPEX_SAMPLE_TIMED ? sample->time : UINT64_MAX;
+    struct spex_place place;
+    struct spex_line line;
+    switch (field) {
+    case COMM:
+        return sample->comm;
+    case OP:
+        return r->present & SPEX_HAS_OP ? spex_sample_op_text(r->op_class, r->op_payload) : NULL;
+    case SECURITY:
+        return r->present & SPEX_HAS_PC ? security_of(sample) : NULL;
+    case SYMBOL:
+        return sample->symbol ? sample->symbol->name : NULL;
+    case DSO:
+        return !sample->module ? NULL
+               : s->options->full_path ? spex_module_path(sample->module)
+                                       : spex_module_name(sample->module);
+    case SRCLINE:
+        if (!sample->module || !spex_module_line(sample->module, sample->address, &line))
+            return NULL;
+        snprintf(buffer, 512, "%s:%u", line.file, line.line);
+        return buffer;
+    case TARGET_SYMBOL:
+    case DATA_SYMBOL:
+        if (!(r->present & (field == DATA_SYMBOL ? SPEX_HAS_VA : SPEX_HAS_TARGET)))
+            return NULL;
+        spex_analysis_locate(a, sample->pid, time,
+                             field == DATA_SYMBOL ? sample->va : sample->target, &place);
+        if (!place.symbol || !place.symbol->name)
+            return NULL;
+        snprintf(buffer, 512, "%s+0x%llx", place.symbol->name,
+                 (unsigned long long)(place.address - place.symbol->start));
+        return buffer;
+    case SOURCE:
+        return sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)
+                   ? spex_source_name(sample->source) : NULL;
+    default:
+        return NULL;
+    }
+}
+
+static bool integer_of(const struct spex_sample *sample, enum field field, int64_t *value)
+{
+    *value = field == PID ? sample->pid : field == TID ? sample->tid : sample->cpu;
+    return (field == PID || field == TID || field == CPU) && *value >= 0;
+}
+
+/* ---- text ---- */
+
+static void put_padded(struct out *out, uint64_t value, unsigned width)
+{
+    char *p = out_room(out, 24);
+    char digits[20];
+    unsigned n = 0;
+    do
+        digits[n++] = (char)('0' + value % 10);
+    while (value /= 10);
+    size_t at = 0;
+    for (; n + at < width;)
+        p[at++] = ' ';
+    while (n)
+        p[at++] = digits[--n];
+    out->size += at;
+}
+
+/* fraction with exactly digits places */
+static void put_fraction(struct out *out, uint64_t value, unsigned digits)
+{
+    char *p = out_room(out, 24);
+    for (unsigned i = digits; i--;) {
+        p[i] = (char)('0' + value % 10);
+        value /= 10;
+    }
+    out->size += digits;
+}
+
+static void put_cpu(struct out *out, int32_t cpu)
+{
+    out_char(out, '[');
+    if (cpu >= 0 && cpu < 1000)
+        put_fraction(out, (uint64_t)cpu, 3);
+    else
+        out_i64(out, cpu);
+    out_char(out, ']');
+}
+
+static void text_field(struct script *s, const struct spex_sample *sample, enum field f)
+{
+    struct out *out = &s->p->out;
+    char buffer[512];
+    uint64_t value;
+    const char *text;
+    switch (f) {
+    case COMM: {
+        size_t n = strlen(sample->comm);
+        char *p = out_room(out, 16);
+        if (n < 16) {
+            memset(p, ' ', 16 - n);
+            memcpy(p + 16 - n, sample->comm, n);
+            out->size += 16;
+        } else {
+            out_bytes(out, sample->comm, n);
+        }
+        return;
+    }
+    case PID:
+    case TID: {
+        int32_t id = f == PID ? sample->pid : sample->tid;
+        if (id < 0)
+            out_text(out, "     -1");
+        else
+            put_padded(out, (uint64_t)id, 7);
+        return;
+    }
+    case CPU:
+        put_cpu(out, sample->cpu);
+        return;
+    case TIME:
+        if (!(sample->flags & SPEX_SAMPLE_TIMED)) {
+            out_text(out, "             -:");
+            return;
+        }
+        value = time_of(sample);
+        put_padded(out, value / 1000000000, 5);
+        out_char(out, '.');
+        put_fraction(out, value % 1000000000, 9);
+        out_char(out, ':');
+        return;
+    case SYMBOL: {
+        /* symbol, offset and file in one, as perf prints them */
+        const struct symbol_slot *slot = symbol_text(s, sample);
+        out_bytes(out, slot->text + 1, slot->size - 1);
+        return;
+    }
+    case DSO: /* with the symbol */
+        return;
+    case EVENTS: {
+        const struct events_slot *slot = events_text(s, sample->record->events);
+        out_bytes(out, slot->text, slot->size);
+        return;
+    }
+    default:
+        break;
+    }
+    if (number_of(sample, f, &value)) {
+        out_text(out, fields[f].label);
+        if (fields[f].kind == HEX) {
+            if (f != PC)
+                out_text(out, "0x");
+            out_hex(out, value);
+        } else {
+            out_u64(out, value);
+        }
+    } else if ((text = text_of(s, sample, f, buffer))) {
+        out_text(out, fields[f].label);
+        for (; *text; text++)
+            out_char(out, (unsigned char)*text < 0x20 ? '?' : *text);
+        if (f == OP)
+            out_char(out, ':');
+    }
+}
+
+static void text_line(struct script *s, const struct spex_sample *sample)
+{
+    struct out *out = &s->p->out;
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->list[i] == DSO)
+            continue;
+        size_t before = out->size;
+        const char *start = out->data;
+        text_field(s, sample, s->list[i]);
+        if (out->size != before || out->data != start)
+            out_char(out, ' ');
+    }
+    if (out->size && out->data[out->size - 1] == ' ')
+        out->size--;
+    out_char(out, '\n');
+}
+
+/* ---- JSON lines, CSV ---- */
+
+static void json_text(struct out *out, const char *text)
+{
+    char escaped[TEXT_MAX];
+    if (strlen(text) >= TEXT_MAX / 2) {
+        out_json_string(out, text);
+        return;
+    }
+    size_t n = append_escaped(escaped, 0, text, true);
+    out_char(out, '"');
+    out_bytes(out, escaped, n);
+    out_char(out, '"');
+}
+
+static void csv_text(struct out *out, const char *text)
+{
+    if (!strpbrk(text, ",\"\n\r")) {
+        out_text(out, text);
+        return;
+    }
+    out_char(out, '"');
+    for (; *text; text++) {
+        if (*text == '"')
+            out_char(out, '"');
+        out_char(out, *text);
+    }
+    out_char(out, '"');
+}
+
+static void machine_line(struct script *s, const struct spex_sample *sample, bool json)
+{
+    struct out *out = &s->p->out;
+    bool first = true;
+    if (json)
+        out_char(out, '{');
+    for (size_t i = 0; i < s->count; i++) {
+        enum field f = s->list[i];
+        char buffer[512];
+        uint64_t value = 0;
+        int64_t integer = 0;
+        const char *text = NULL;
+        bool list = fields[f].kind == LIST && sample->record->present & SPEX_HAS_EVENTS;
+        bool number = !list && (number_of(sample, f, &value) || integer_of(sample, f, &integer));
+        if (!list && !number)
+            text = text_of(s, sample, f, buffer);
+        if (!json && i)
+            out_char(out, ',');
+        if (!list && !number && !text)
+            continue;
+        if (json) {
+            if (!first)
+                out_char(out, ',');
+            first = false;
+            out_char(out, '"');
+            out_text(out, fields[f].name);
+            out_bytes(out, "\":", 2);
+        }
+        if (list) {
+            const struct events_slot *slot = events_text(s, sample->record->events);
+            out_bytes(out, slot->text, slot->size);
+        } else if (text) {
+            if (json)
+                json_text(out, text);
+            else
+                csv_text(out, text);
+        } else if (fields[f].kind == HEX) {
+            out_text(out, json ? "\"0x" : "0x");
+            out_hex(out, value);
+            if (json)
+                out_char(out, '"');
+        } else if (f == PID || f == TID || f == CPU) {
+            out_i64(out, integer);
+        } else {
+            out_u64(out, value);
+        }
+    }
+    if (json)
+        out_char(out, '}');
+    out_char(out, '\n');
+}
+
+static void feed(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct script *s = context;
+    int format = s->p->options->format;
+    for (size_t i = 0; i < count; i++) {
+        if (s->options->limit && s->lines == s->options->limit)
+            return;
+        s->lines++;
+        if (format == TABLE_AS_TEXT)
+            text_line(s, &samples[i]);
+        else
+            machine_line(s, &samples[i], format == TABLE_AS_JSON);
+    }
+}
+
+/* ---- perf's synthesized samples (docs/schema.md names the letters) ---- */
+
+static void perf_line(struct script *s, const struct spex_sample *sample, const char *event)
+{
+    struct out *out = &s->p->out;
+    char *p;
+    s->lines++;
+    text_field(s, sample, COMM);
+    out_char(out, ' ');
+    if (sample->tid < 0)
+        out_text(out, "   -1");
+    else
+        put_padded(out, (uint64_t)sample->tid, 5);
+    out_char(out, ' ');
+    put_cpu(out, sample->cpu);
+    out_char(out, ' ');
+    put_padded(out, sample->time / 1000000000, 5);
+    out_char(out, '.');
+    put_fraction(out, sample->time % 1000000000 / 1000, 6);
+    out_text(out, ": ");
+    put_padded(out, s->period, 10);
+    out_char(out, ' ');
+    size_t n = strlen(event);
+    p = out_room(out, 64);
+    memset(p, ' ', 34);
+    memcpy(p + 34 - n, event, n);
+    memcpy(p + 34, ":  ", 3);
+    out->size += 37;
+    p = out_room(out, 16);
+    memset(p, ' ', 16);
+    unsigned digits = sample->pc ? (64 - (unsigned)__builtin_clzll(sample->pc) + 3) / 4 : 1;
+    out->size += 16 - digits;
+    out_hex(out, sample->pc);
+    const struct symbol_slot *slot = symbol_text(s, sample);
+    out_bytes(out, slot->text, slot->size);
+    out_char(out, '\n');
+}
+
+/* In the order in which perf emits them for one record. */
+static void itrace_feed(void *context, const struct spex_sample *samples, size_t count)
+{
+    static const struct {
+        char letter;
+        uint8_t bit;
+        const char *name;
+    } events[] = {
+        {'f', SPEX_EV_L1D_MISS, "l1d-miss"},   {'f', SPEX_EV_L1D_ACCESS, "l1d-access"},
+        {'M', SPEX_EV_LLC_MISS, "llc-miss"},   {'M', SPEX_EV_LLC_ACCESS, "llc-access"},
+        {'t', SPEX_EV_TLB_WALK, "tlb-miss"},   {'t', SPEX_EV_TLB_ACCESS, "tlb-access"},
+    };
+    struct script *s = context;
+    bool old = s->options->style == 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_sample *sample = &samples[i];
+        uint64_t e = sample->record->events;
+        if (s->options->limit && s->lines >= s->options->limit)
+            return;
+        for (size_t j = 0; j < sizeof events / sizeof *events; j++)
+            if (s->letters[(unsigned)events[j].letter] && e >> events[j].bit & 1)
+                perf_line(s, sample, events[j].name);
+        if (s->letters['b']) {
+            /* 6.1 makes an event of mispredicted branches only; later ones of every branch */
+            if (old ? e >> SPEX_EV_MISPREDICT & 1 : sample->op == SPEX_SAMPLE_BRANCH)
+                perf_line(s, sample, old ? "branch-miss" : "branch");
+        }
+        if (s->letters['a'] && e >> SPEX_EV_REMOTE & 1)
+            perf_line(s, sample, "remote-access");
+        if (s->letters['m'] && sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES))
+            perf_line(s, sample, "memory");
+        if (s->letters['i'] && ++s->seen >= s->period) {
+            s->seen = 0;
+            perf_line(s, sample, "instructions");
+        }
+    }
+}
+
+static int parse_itrace(struct script *s, const char *text)
+{
+    s->period = 1;
+    for (const char *p = text; *p; p++) {
+        if (!strchr("fMtbami", *p))
+            return cli_usage("--itrace: '%c' is none of f (L1D), M (LLC), t (TLB), b (branch), "
+                             "a (remote), m (memory), i (instructions, i100i every 100th)", *p);
+        s->letters[(unsigned)*p] = true;
+        if (*p == 'i' && p[1] >= '0' && p[1] <= '9') {
+            char *end;
+            s->period = strtoull(p + 1, &end, 10);
+            if (!s->period || *end != 'i')
+                return cli_usage("--itrace: '%s' has no period such as i100i", p);
+            p = end;
+        }
+    }
+    return CLI_OK;
+}
+
+static int choose_fields(struct script *s)
+{
+    const char *list = s->p->options->fields;
+    bool text = s->p->options->format == TABLE_AS_TEXT, add = list && *list == '+';
+    if (!list || add)
+        for (unsigned f = 0; f < FIELD_COUNT; f++)
+            if (text ? fields[f].text : fields[f].machine)
+                s->list[s->count++] = (unsigned char)f;
+    for (const char *p = list ? list + add : ""; *p;) {
+        static const struct {
+            const char *alias;
+            enum field field;
+        } aliases[] = {{"ip", PC}, {"sym", SYMBOL}, {"addr", VA}, {"phys_addr", PA},
+                       {"weight", TOTAL}, {"event", EVENTS}};
+        size_t n = strcspn(p, ",");
+        unsigned f = 0;
+        while (f < FIELD_COUNT && (strlen(fields[f].name) != n || strncmp(fields[f].name, p, n)))
+            f++;
+        for (size_t i = 0; f == FIELD_COUNT && i < sizeof aliases / sizeof *aliases; i++)
+            if (strlen(aliases[i].alias) == n && !strncmp(aliases[i].alias, p, n)) {
+                f = aliases[i].field;
+                break;
+            }
+        if (f == FIELD_COUNT) {
+            char names[600] = "";
+            for (unsigned i = 0; i < FIELD_COUNT; i++)
+                snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
+                         fields[i].name);
+            return cli_usage("--fields: '%.*s' is not one of %s", (int)n, p, names);
+        }
+        if (s->count < FIELD_COUNT)
+            s->list[s->count++] = (unsigned char)f;
+        p += n + (p[n] == ',');
+    }
+    return CLI_OK;
+}
+
+static int run_script(void *options, int argc, char **argv)
+{
+    const struct script_options *o = options;
+    struct profile p;
+    struct script s = {.p = &p, .options = o};
+    if (argc > 1)
+        return cli_usage("too many operands");
+    if (o->itrace && o->profile.format != TABLE_AS_TEXT)
+        return cli_usage("--itrace prints text only");
+    int status = o->itrace ? parse_itrace(&s, o->itrace) : CLI_OK;
+    if (status)
+        return status;
+    struct spex_analysis_options more = {.ordered = true};
+    if ((status = profile_open(&p, &o->profile, argv[0], &more)))
+        return status;
+    s.symbols = calloc(SYMBOLS, sizeof *s.symbols);
+    s.events = calloc(EVENTS_CACHE, sizeof *s.events);
+    if (!s.symbols || !s.events)
+        abort();
+    p.status = choose_fields(&s);
+    if (!p.status) {
+        if (o->profile.format == TABLE_AS_CSV) {
+            for (size_t i = 0; i < s.count; i++)
+                out_printf(&p.out, "%s%s", i ? "," : "", fields[s.list[i]].name);
+            out_char(&p.out, '\n');
+        }
+        p.status = profile_run(&p, o->itrace ? itrace_feed : feed, &s);
+        if (!p.status && !s.lines)
+            profile_empty(&p, 0, "make an event that --itrace asks for");
+    }
+    free(s.symbols);
+    free(s.events);
+    return profile_close(&p);
+}
+
+static const char *const styles[] = {"perf", "perf-7", NULL};
+
+static const struct cli_option script_options[] = {
+    PROFILE_INPUT_OPTIONS(struct script_options),
+    {"fields", 'F', CLI_STRING, PROFILE_AT(struct script_options, fields), "LIST",
+     "fields to print, in order; +LIST adds to the usual ones (docs/schema.md)", NULL, NULL},
+    {"limit", 'n', CLI_NUMBER, offsetof(struct script_options, limit), "N",
+     "stop after N lines", NULL, NULL},
+    {"full-path", 0, CLI_FLAG, offsetof(struct script_options, full_path), NULL,
+     "print whole paths of files", NULL, NULL},
+    {"itrace", 0, CLI_STRING, offsetof(struct script_options, itrace), "LETTERS",
+     "print the samples perf makes of the records, as perf script prints them: f L1D, M LLC, t "
+     "TLB, b branch, a remote, m memory, i instructions", NULL, NULL},
+    {"style", 0, CLI_CHOICE, offsetof(struct script_options, style), "STYLE",
+     "with --itrace: perf (6.1) or perf-7", "perf", styles},
+    PROFILE_FILTER_OPTIONS(struct script_options),
+    PROFILE_SYMBOL_OPTIONS(struct script_options),
+    {0},
+};
+
+extern const struct cli_command cli_script;
+const struct cli_command cli_script = {
+    .name = "script",
+    .group = "Reading profiles",
+    .synopsis = "[FILE]",
+    .summary = "one record a line: text, JSON lines or CSV",
+    .details = "Records of all CPUs in order of time. Fields are described in docs/schema.md.",
+    .options = script_options,
+    .size = sizeof(struct script_options),
+    .run = run_script,
+};
