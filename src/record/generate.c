@@ -1,7 +1,8 @@
 /*
  * The generator: draws an operation the feature set has, then what a PE would
  * record for it (D17.6), then a place for each packet. It does not share code
- * with the checker, so that each tests the other.
+ * with the checker, so that each tests the other. No expression draws twice: the
+ * order of evaluation, and with it the bytes, would be the compiler's choice.
  */
 #include <spex/generate.h>
 
@@ -181,7 +182,7 @@ static uint16_t draw_latency(struct draft *d, unsigned typical)
     if (chance(d->rng, 8))
         value += rng_below(d->rng, 400);
     if (chance(d->rng, 1))
-        value = limit - rng_below(d->rng, 2) * rng_below(d->rng, limit);
+        value = chance(d->rng, 50) ? limit : rng_below(d->rng, limit);
     return (uint16_t)(value < limit ? value : limit);
 }
 
@@ -201,7 +202,8 @@ static uint64_t draw_context(struct draft *d, bool el1)
 
 static uint64_t draw_va(struct draft *d, unsigned el)
 {
-    uint64_t offset = rng_next(d->rng) >> (24 + rng_below(d->rng, 24));
+    unsigned shift = 24 + rng_below(d->rng, 24);
+    uint64_t offset = rng_next(d->rng) >> shift;
     uint64_t tag = chance(d->rng, 5) ? rng_next(d->rng) << 56 : 0;
     switch (el ? 0 : rng_below(d->rng, 4)) {
     case 0:
@@ -466,12 +468,13 @@ static void draw_record(const struct spex_generator *g, struct state *s, struct 
                     (context & BITS(63, 60)) | ((*at - 4 * rng_below(rng, 64)) & BITS(55, 0)));
     if (f->ALTCLK && chance(rng, t.subclass == SPEX_SUB_SME ? 60 : 3))
         add_counter(d, SPEX_COUNTER_ALT_ISSUE, draw_latency(d, 8));
-    if (d->rich && chance(rng, 10) &&
-        add(d, SPEX_PACKET_COUNTER, draw_impdef(rng), 0, draw_latency(d, 20)))
-        r->present |= SPEX_HAS_OTHER;
-    if (d->rich && chance(rng, 10) &&
-        add(d, SPEX_PACKET_ADDRESS, draw_impdef(rng), 0, rng_next(rng)))
-        r->present |= SPEX_HAS_OTHER;
+    for (unsigned i = 0; d->rich && i < 2; i++) {
+        enum spex_packet_type type = i ? SPEX_PACKET_ADDRESS : SPEX_PACKET_COUNTER;
+        unsigned index = draw_impdef(rng);
+        uint64_t payload = i ? rng_next(rng) : draw_latency(d, 20);
+        if (chance(rng, 10) && add(d, type, index, 0, payload))
+            r->present |= SPEX_HAS_OTHER;
+    }
 }
 
 /* ---- bytes ---- */
