@@ -7,6 +7,7 @@
     COMMAND(dump)                                                                                  \
     COMMAND(verify)                                                                                \
     COMMAND(generate)                                                                              \
+    COMMAND(spu)                                                                                   \
     COMMAND(help)
 
 #define COMMAND(name) extern const struct cli_command cli_##name;

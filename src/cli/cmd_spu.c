@@ -1,0 +1,146 @@
+/* spex spu: plays scripts on the unit, lists what a configuration can say. */
+#include "cli.h"
+
+#include <spex/spu.h>
+
+#include "base/out.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct options {
+    bool trace, tap;
+};
+
+struct run {
+    const struct options *options;
+    struct out out;
+    const char *name;
+    char test[200];
+    unsigned tests, checks, failures; /* failures of the test at hand */
+    unsigned failed;
+};
+
+static void tap_line(struct run *run)
+{
+    if (run->options->tap && run->tests)
+        out_printf(&run->out, "%sok %u %s\n", run->failures ? "not " : "", run->tests, run->test);
+}
+
+static void hear(void *user, const struct spex_script_report *report)
+{
+    struct run *run = user;
+    switch (report->kind) {
+    case SPEX_SCRIPT_TRACE:
+        if (run->options->trace)
+            out_printf(&run->out, "%s%s:%u: %s\n", run->options->tap ? "# " : "", run->name,
+                       report->line, report->text);
+        return;
+    case SPEX_SCRIPT_TEST:
+        tap_line(run);
+        run->tests++;
+        run->failures = 0;
+        snprintf(run->test, sizeof run->test, "%s", report->text);
+        return;
+    case SPEX_SCRIPT_SPEC: /* scripts/conformance.py joins these with the test's name */
+        if (run->options->tap)
+            out_printf(&run->out, "# SPEC %s %s\n", run->test, report->text);
+        return;
+    case SPEX_SCRIPT_PASSED:
+        run->checks++;
+        if (run->options->trace)
+            out_printf(&run->out, "%s%s:%u: ok: %s\n", run->options->tap ? "# " : "", run->name,
+                       report->line, report->text);
+        return;
+    default:
+        run->checks++;
+        run->failures++;
+        run->failed++;
+        out_flush(&run->out);
+        if (run->options->tap)
+            out_printf(&run->out, "# %s:%u: %s\n", run->name, report->line, report->text);
+        else
+            cli_error("%s:%u: %s", run->name, report->line, report->text);
+    }
+}
+
+static int run_script(const struct options *options, const char *path)
+{
+    struct cli_input input;
+    struct run run = {.options = options};
+    if (!cli_load(path, &input))
+        return CLI_DATA;
+    run.name = input.name;
+    out_init(&run.out, STDOUT_FILENO);
+    enum spex_status status = spex_script_run((const char *)input.data, input.size, hear, &run);
+    tap_line(&run);
+    if (options->tap)
+        out_printf(&run.out, "1..%u\n", run.tests);
+    else if (!run.failed)
+        out_printf(&run.out, "%s: %u checks hold\n", run.name, run.checks);
+    int error = out_fini(&run.out);
+    cli_unload(&input);
+    return status || error ? CLI_DATA : CLI_OK;
+}
+
+static int list_choices(void)
+{
+    struct out out;
+    const struct spex_spu_choice *row;
+    out_init(&out, STDOUT_FILENO);
+    for (size_t i = 0; (row = spex_spu_choice_at(i)); i++) {
+        out_printf(&out, "%s=", row->name);
+        const char *word = row->values;
+        for (uint64_t k = row->min; *word && k < row->standard; k++) {
+            word += strcspn(word, " ");
+            word += *word == ' ';
+        }
+        if (*word)
+            out_bytes(&out, word, strcspn(word, " "));
+        else if (row->standard == UINT64_MAX)
+            out_text(&out, "all");
+        else
+            out_u64(&out, row->standard);
+        if (*row->values)
+            out_printf(&out, "\n    one of: %s", row->values);
+        out_printf(&out, "\n    %s (%s)\n", row->text, row->requirements);
+    }
+    return out_fini(&out) ? CLI_DATA : CLI_OK;
+}
+
+static int run(void *options, int argc, char **argv)
+{
+    if (argc == 1 && !strcmp(argv[0], "choices"))
+        return list_choices();
+    if (argc < 1 || strcmp(argv[0], "run"))
+        return cli_usage("say 'run FILE...' or 'choices'");
+    int worst = CLI_OK;
+    for (int i = 1; i < argc || i == 1; i++) {
+        int status = run_script(options, argv[i]);
+        worst = status > worst ? status : worst;
+    }
+    return worst;
+}
+
+static const struct cli_option table[] = {
+    {"trace", 't', CLI_FLAG, offsetof(struct options, trace), NULL, "print everything that happens",
+     NULL, NULL},
+    {"tap", 0, CLI_FLAG, offsetof(struct options, tap), NULL,
+     "print one TAP line for each test of the script", NULL, NULL},
+    {0},
+};
+
+extern const struct cli_command cli_spu;
+const struct cli_command cli_spu = {
+    .name = "spu",
+    .group = "Model",
+    .synopsis = "run FILE... | choices",
+    .summary = "play a script of register accesses, operations and faults on the SPU",
+    .details = "A script is text: docs/spu-script.md has the language. Every expectation that does "
+               "not hold is printed with its line; the exit status is then 1.\n\n'spex spu choices' "
+               "lists every IMPLEMENTATION DEFINED choice with its default.",
+    .options = table,
+    .size = sizeof(struct options),
+    .run = run,
+};
