@@ -179,8 +179,7 @@ const struct spex_rule *spex_verifier_rule(size_t index)
 /* The rule that this operation type breaks, or FINE. */
 static enum rule op_rule(const struct spex_features *f, bool known, const struct spex_op_type *t)
 {
-    bool v1p1 = f->version >= 2, v1p2 = f->version >= 3, v1p3 = f->version >= 4,
-         v1p4 = f->version >= 5;
+    bool v1p1 = f->version >= 2, v1p2 = f->version >= 3, v1p3 = f->version >= 4;
     bool vectors = f->SVE || f->SME;
     switch (t->subclass) {
     case SPEX_SUB_OTHER:
@@ -204,9 +203,9 @@ static enum rule op_rule(const struct spex_features *f, bool known, const struct
     case SPEX_SUB_LDST_MEMSET:
         return v1p3 && f->MOPS ? FINE : OP_MOPS;
     case SPEX_SUB_LDST_GCS:
-        return v1p4 && f->GCS ? FINE : OP_GCS;
+        return f->GCS ? FINE : OP_GCS; /* FEAT_GCS implies FEAT_SPEv1p4 here */
     case SPEX_SUB_BRANCH:
-        return t->gcs && !(v1p4 && f->GCS)     ? OP_BRANCH_GCS
+        return t->gcs && !f->GCS               ? OP_BRANCH_GCS
                : t->cr && !f->CRR              ? OP_CR_ZERO
                : !t->cr && f->CRR && known     ? OP_CR_MISSING
                                                : FINE;
@@ -245,8 +244,8 @@ static uint64_t op_facts(const struct spex_features *f, bool known, const struct
     case SPEX_SUB_LDST_GP:
         return memory | NO_PREDICATE | access | load;
     case SPEX_SUB_LDST_EXTENDED:
-        return memory | NO_PREDICATE | NEEDS_VA |
-               (t->excl && t->store ? 0 : NEEDS_TRANSLATION) | (t->at && t->store ? 0 : load);
+        return memory | NO_PREDICATE | (t->excl && t->store ? 0 : access) |
+               (t->at && t->store ? 0 : load);
     case SPEX_SUB_LDST_TAG:
         return memory | NO_PREDICATE | access | (t->store ? NO_SOURCE : 0);
     case SPEX_SUB_LDST_GCS: /* COMM 0: part of a call or return, which may be mispredicted */

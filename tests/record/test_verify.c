@@ -181,7 +181,7 @@ static const struct {
     {"", "max", EXE "49 08 43 00 42 02 " TS EXE "49 8d 42 02 " TS},         /* inactive element */
     {"", "max", "b0 " NS1 LAT "49 30 42 02 " TS},                           /* NV2 without address */
     {"", "max", EXE "49 20 42 02 " TS EXE "49 25 42 02 " TS},               /* zero-length copy */
-    {"", "max", EXE VAD "49 0b 42 02 " TS},                                 /* failed exclusive */
+    {"", "max", EXE VAD "49 0b 42 02 " TS EXE "49 0b 42 02 " TS},           /* failed exclusive */
     {"", "max", EXE VAD "9a 0000 49 07 42 02 " TS EXE VAD "9a 0000 49 07 43 00 42 02 " TS},
     {"", "max", EXE VAD "9a 0000 49 11 43 00 42 02 " TS},                   /* ST64BV */
     {"", "max", EXE VAD "b3 " NS "9a 0000 48 00 43 00 52 3e0f " TS},        /* prefetch */
