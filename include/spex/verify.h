@@ -28,7 +28,7 @@ struct spex_violation {
     uint64_t offset; /* of the packet, or of the record's first packet, in the stream */
     uint64_t record; /* number of the record, from 0 */
     const struct spex_rule *rule;
-    char what[128];  /* what was found there */
+    char what[128]; /* what was found there */
 };
 
 struct spex_verifier {

@@ -72,8 +72,8 @@ static bool close_output(const char *path, struct out *out)
 }
 
 /* One line per record that a perfect decoder finds: where, how long, and its bytes. */
-static bool write_truth(const char *path, const uint8_t *data, const struct spex_record *records,
-                        size_t count)
+static bool write_truth(const char *path, const uint8_t *data,
+                        const struct spex_record *records, size_t count)
 {
     struct out out;
     if (!open_output(path, &out))
@@ -150,13 +150,15 @@ static int run(void *data, int argc, char **argv)
         return cli_usage("--ops: '%s' is not a list of load, store, branch, other", o->ops);
     options.align = options.features.Align;
     if (o->align && !parse_align(o->align, &options.align))
-        return cli_usage("--align: '%s' is neither a log2 (0 to 11) nor a power of two up to 2048",
-                         o->align);
+        return cli_usage(
+            "--align: '%s' is neither a log2 (0 to 11) nor a power of two up to 2048",
+            o->align);
     if (spex_generator_init(&generator, &options, &error))
         return cli_usage("%s", error.text);
     if ((!o->output || !strcmp(o->output, "-")) && isatty(STDOUT_FILENO))
         return cli_usage("will not write packets to a terminal; use -o FILE or a pipe");
-    bool ok = o->damage || o->truth ? generate_whole(&generator, o) : generate_stream(&generator, o);
+    bool ok =
+        o->damage || o->truth ? generate_whole(&generator, o) : generate_stream(&generator, o);
     return ok ? CLI_OK : CLI_DATA;
 }
 
@@ -166,18 +168,21 @@ const struct cli_command cli_generate = {
     .synopsis = "",
     .summary = "write random conforming records",
     .details =
-        "Writes an SPE stream (spex reads it with --raw) that uses every packet, subclass, size "
+        "Writes an SPE stream (spex reads it with --raw) that uses every packet, subclass, "
+        "size "
         "and header form of the feature set. The same options give the same bytes on every "
         "machine.\n\n"
         "'spex help features' explains LIST.\n\n"
-        "--damage ends the stream inside a record (truncate), flips bits in some records (flip), "
-        "drops runs of bytes (lose), or starts in the middle of a record and jumps, like a ring "
+        "--damage ends the stream inside a record (truncate), flips bits in some records "
+        "(flip), "
+        "drops runs of bytes (lose), or starts in the middle of a record and jumps, like a "
+        "ring "
         "buffer that was overwritten (splice). --truth then lists what a perfect decoder still "
         "finds: one JSON object per intact record with its offset, size and bytes.",
     .options =
         (const struct cli_option[]){
-            {"seed", 's', CLI_NUMBER, offsetof(struct options, seed), "N", "seed of the numbers",
-             "1", NULL},
+            {"seed", 's', CLI_NUMBER, offsetof(struct options, seed), "N",
+             "seed of the numbers", "1", NULL},
             {"records", 'n', CLI_NUMBER, offsetof(struct options, records), "N",
              "how many records", "1000", NULL},
             {"features", 'F', CLI_STRING, offsetof(struct options, features), "LIST",
@@ -185,7 +190,8 @@ const struct cli_command cli_generate = {
             {"layout", 'l', CLI_CHOICE, offsetof(struct options, layout), "LAYOUT",
              "compact, n1 (64 bytes, fixed places) or hisi", "compact", layouts},
             {"align", 'a', CLI_STRING, offsetof(struct options, align), "N",
-             "pad records to 2^N bytes, or to N bytes from 16 on (default: as the features say)",
+             "pad records to 2^N bytes, or to N bytes from 16 on (default: as the features "
+             "say)",
              NULL, NULL},
             {"ops", 0, CLI_STRING, offsetof(struct options, ops), "LIST",
              "only these: load, store, branch, other", NULL, NULL},

@@ -130,7 +130,8 @@ static int start(struct run *run, const struct spex_features *features)
     return CLI_OK;
 }
 
-/* The preset of the core that recorded, whatever its variant and revision; with its event's ts. */
+/* The preset of the core that recorded, whatever its variant and revision; with its event's ts.
+ */
 static bool recorded_on(const struct spex_perfdata *file, int32_t cpu,
                         struct spex_features *features)
 {
@@ -263,15 +264,16 @@ const struct cli_command cli_verify = {
     .group = "Records",
     .synopsis = "[FILE|-]",
     .summary = "check a stream against the manual for a feature set",
-    .details = "Prints one line per violation: offset, record, rule, what was found, and what the "
-               "manual says. Only what no conforming implementation may write is a violation. "
-               "Exit status 1 if there is any.\n\n"
-               "FILE is a perf.data file (default perf.data), or with --raw the bytes of an SPE "
-               "buffer; - is standard input. Without --features the core that a perf.data file "
-               "names is taken if there is a preset for it; else anything that some implementation "
-               "may write passes. 'spex help features' explains LIST.\n\n"
-               "An implementation may leave out a counter whose value is fixed (D17.6): tell with "
-               "--ignore issue-missing and the like.",
+    .details =
+        "Prints one line per violation: offset, record, rule, what was found, and what the "
+        "manual says. Only what no conforming implementation may write is a violation. "
+        "Exit status 1 if there is any.\n\n"
+        "FILE is a perf.data file (default perf.data), or with --raw the bytes of an SPE "
+        "buffer; - is standard input. Without --features the core that a perf.data file "
+        "names is taken if there is a preset for it; else anything that some implementation "
+        "may write passes. 'spex help features' explains LIST.\n\n"
+        "An implementation may leave out a counter whose value is fixed (D17.6): tell with "
+        "--ignore issue-missing and the like.",
     .options =
         (const struct cli_option[]){
             {"raw", 'r', CLI_FLAG, offsetof(struct options, raw), NULL,

@@ -20,21 +20,21 @@ enum need { ALWAYS, FPF, V1P1, SVE, SPE_SME, VECTORS, TAGS, NV2, MOPS, GCS };
 static const struct row {
     uint8_t op_class, value, free, need, ops, weight;
 } table[] = {
-    {0, 0x00, 0x01, ALWAYS, SPEX_GENERATE_OTHER, 30},                        /* Other */
-    {0, 0x00, 0x07, FPF, SPEX_GENERATE_OTHER, 8},                            /* with ASE, FP */
-    {0, 0x08, 0x76, SVE, SPEX_GENERATE_OTHER, 8},                            /* SVE vector */
-    {0, 0x88, 0x76, SPE_SME, SPEX_GENERATE_OTHER, 6},                        /* SME array */
-    {1, 0x00, 0x01, ALWAYS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 40},   /* general-purpose */
-    {1, 0x04, 0x01, ALWAYS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 10},   /* SIMD&FP */
-    {1, 0x10, 0x01, V1P1, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},      /* unspecified */
-    {1, 0x14, 0x01, TAGS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},      /* Allocation Tag */
-    {1, 0x30, 0x01, NV2, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},       /* NV2 */
-    {1, 0x02, 0x1d, ALWAYS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 8},    /* extended */
-    {1, 0x08, 0xf5, VECTORS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 12},  /* SVE or SME */
-    {1, 0x20, 0x01, MOPS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},      /* Memory Copy */
-    {1, 0x25, 0x00, MOPS, SPEX_GENERATE_STORE, 2},                           /* Memory Set */
-    {1, 0x40, 0x05, GCS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 4},       /* GCS */
-    {2, 0x00, 0x1f, ALWAYS, SPEX_GENERATE_BRANCH, 40},                       /* Branch */
+    {0, 0x00, 0x01, ALWAYS, SPEX_GENERATE_OTHER, 30},                      /* Other */
+    {0, 0x00, 0x07, FPF, SPEX_GENERATE_OTHER, 8},                          /* with ASE, FP */
+    {0, 0x08, 0x76, SVE, SPEX_GENERATE_OTHER, 8},                          /* SVE vector */
+    {0, 0x88, 0x76, SPE_SME, SPEX_GENERATE_OTHER, 6},                      /* SME array */
+    {1, 0x00, 0x01, ALWAYS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 40}, /* general-purpose */
+    {1, 0x04, 0x01, ALWAYS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 10}, /* SIMD&FP */
+    {1, 0x10, 0x01, V1P1, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},    /* unspecified */
+    {1, 0x14, 0x01, TAGS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},    /* Allocation Tag */
+    {1, 0x30, 0x01, NV2, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},     /* NV2 */
+    {1, 0x02, 0x1d, ALWAYS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 8},  /* extended */
+    {1, 0x08, 0xf5, VECTORS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 12}, /* SVE or SME */
+    {1, 0x20, 0x01, MOPS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},     /* Memory Copy */
+    {1, 0x25, 0x00, MOPS, SPEX_GENERATE_STORE, 2},                          /* Memory Set */
+    {1, 0x40, 0x05, GCS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 4},      /* GCS */
+    {2, 0x00, 0x1f, ALWAYS, SPEX_GENERATE_BRANCH, 40},                      /* Branch */
 };
 
 enum { ROWS = sizeof table / sizeof table[0], PACKETS = 40 };
@@ -102,8 +102,8 @@ enum spex_status spex_generator_init(struct spex_generator *g,
         return status;
     if (options->align > f->MaxSize)
         return error_set(error, SPEX_INVALID, 0,
-                         "records of at most %u bytes cannot be aligned to %u", 1u << f->MaxSize,
-                         1u << options->align);
+                         "records of at most %u bytes cannot be aligned to %u",
+                         1u << f->MaxSize, 1u << options->align);
     memset(g, 0, sizeof *g);
     g->options = *options;
     if (!g->options.ops)
@@ -136,7 +136,8 @@ static unsigned draw_branch(const struct spex_generator *g, struct rng *rng)
     unsigned payload = forms[i].form;
     if (f->CRR)
         payload |= forms[i].cr << 3;
-    if (has(f, GCS) && forms[i].cr != 3 && g->options.layout != SPEX_LAYOUT_N1 && chance(rng, 40))
+    if (has(f, GCS) && forms[i].cr != 3 && g->options.layout != SPEX_LAYOUT_N1 &&
+        chance(rng, 40))
         payload |= 4;
     return payload;
 }
@@ -207,7 +208,8 @@ static uint64_t draw_va(struct draft *d, unsigned el)
     uint64_t tag = chance(d->rng, 5) ? rng_next(d->rng) << 56 : 0;
     switch (el ? 0 : rng_below(d->rng, 4)) {
     case 0:
-        return el ? 0x00ff000000000000 | (offset & 0xffffffffff) : 0xaaaac0000000 + (offset & ~7ull);
+        return el ? 0x00ff000000000000 | (offset & 0xffffffffff)
+                  : 0xaaaac0000000 + (offset & ~7ull);
     case 1:
         return (0xfffff0000000 + (offset & 0xffff)) | tag;
     default:
@@ -286,8 +288,10 @@ static void add_counter(struct draft *d, unsigned index, uint16_t value)
     struct spex_record *r = d->record;
     if (!add(d, SPEX_PACKET_COUNTER, index, 0, value))
         return;
-    *(index == 0 ? &r->total : index == 1 ? &r->issue : index == 2 ? &r->translation
-                                                                   : &r->alt_issue) = value;
+    *(index == 0   ? &r->total
+      : index == 1 ? &r->issue
+      : index == 2 ? &r->translation
+                   : &r->alt_issue) = value;
     r->present |= index == 0   ? SPEX_HAS_TOTAL
                   : index == 1 ? SPEX_HAS_ISSUE
                   : index == 2 ? SPEX_HAS_TRANSLATION
@@ -365,8 +369,8 @@ static void draw_data_access(struct draft *d, const struct spex_op_type *t, stru
     if (source && d->f->LDS && chance(rng, fate.keep)) {
         unsigned size = d->rich && chance(rng, 20) ? 2 : 1;
         static const uint8_t sources[] = {0, 0, 0, 0, 8, 8, 9, 10, 11, 12, 13, 14};
-        uint16_t value = size == 2 ? (uint16_t)rng_next(rng)
-                                   : sources[rng_below(rng, sizeof sources)];
+        uint16_t value =
+            size == 2 ? (uint16_t)rng_next(rng) : sources[rng_below(rng, sizeof sources)];
         if (add(d, SPEX_PACKET_DATA_SOURCE, 0, size, value)) {
             r->data_source = value;
             r->data_source_size = (uint8_t)size;
@@ -427,8 +431,8 @@ static void draw_record(const struct spex_generator *g, struct state *s, struct 
     if (chance(rng, fate.keep))
         add_counter(d, SPEX_COUNTER_TOTAL, (uint16_t)(total < limit ? total : limit));
     if (branch && (taken || chance(rng, 50)) && chance(rng, fate.keep)) {
-        uint64_t target = (context & BITS(63, 60)) |
-                          ((*at + 4 * rng_below(rng, 4096) - 8192) & BITS(55, 0));
+        uint64_t target =
+            (context & BITS(63, 60)) | ((*at + 4 * rng_below(rng, 4096) - 8192) & BITS(55, 0));
         if (taken && t.indirect && (t.cr == 0 || t.cr == 3) && !(f->CRR && t.cr == 0) && el)
             target = bits_set(target, 62, 61, rng_below(rng, el + 1)); /* exception return */
         add_address(d, SPEX_ADDRESS_TARGET, target);
@@ -483,9 +487,9 @@ static void draw_record(const struct spex_generator *g, struct state *s, struct 
 static unsigned example_order(const struct spex_packet *p)
 {
     static const uint8_t order[SPEX_PACKET_TYPE_COUNT] = {
-        [SPEX_PACKET_CONTEXT] = 0,        [SPEX_PACKET_COUNTER] = 1, [SPEX_PACKET_ADDRESS] = 2,
-        [SPEX_PACKET_DATA_SOURCE] = 3,    [SPEX_PACKET_OPERATION_TYPE] = 4,
-        [SPEX_PACKET_EVENTS] = 5,
+        [SPEX_PACKET_CONTEXT] = 0,        [SPEX_PACKET_COUNTER] = 1,
+        [SPEX_PACKET_ADDRESS] = 2,        [SPEX_PACKET_DATA_SOURCE] = 3,
+        [SPEX_PACKET_OPERATION_TYPE] = 4, [SPEX_PACKET_EVENTS] = 5,
     };
     return (unsigned)order[p->type] << 8 | p->index;
 }
@@ -629,8 +633,10 @@ size_t spex_damage_apply(enum spex_damage_kind kind, uint64_t seed, uint8_t *dat
     if (!count)
         return 0;
     if (kind == SPEX_DAMAGE_TRUNCATE) {
-        const struct spex_record *r = &records[count - 1 - rng_below(&rng, count < 8 ? (uint32_t)count : 8)];
-        return cut(data, size, records, count, r->offset + 1 + rng_below(&rng, r->size - 1u), *size);
+        const struct spex_record *r =
+            &records[count - 1 - rng_below(&rng, count < 8 ? (uint32_t)count : 8)];
+        return cut(data, size, records, count, r->offset + 1 + rng_below(&rng, r->size - 1u),
+                   *size);
     }
     if (kind == SPEX_DAMAGE_SPLICE) {
         size_t i = rng_below(&rng, (uint32_t)count);
@@ -643,7 +649,8 @@ size_t spex_damage_apply(enum spex_damage_kind kind, uint64_t seed, uint8_t *dat
         size_t at = r->offset + rng_below(&rng, r->size);
         if (kind == SPEX_DAMAGE_FLIP) {
             for (unsigned flips = 1 + rng_below(&rng, 3); flips; flips--) /* distinct bytes */
-                data[r->offset + (at - r->offset + flips) % r->size] ^= (uint8_t)(1u << rng_below(&rng, 8));
+                data[r->offset + (at - r->offset + flips) % r->size] ^=
+                    (uint8_t)(1u << rng_below(&rng, 8));
             memmove(&records[i], &records[i + 1], (count - i - 1) * sizeof *records);
             count--;
         } else {

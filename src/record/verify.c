@@ -26,53 +26,79 @@ static const struct spex_rule rules[RULES] = {
 
 /* Places of a record's architected packets: the bit numbers of enum spex_has. */
 enum slot {
-    PC, TARGET, VA, PA, PREV, TOTAL, ISSUE, TRANSLATION, ALT, CONTEXT1, CONTEXT2,
-    EVENTS, SOURCE, OP, TIMESTAMP,
+    PC,
+    TARGET,
+    VA,
+    PA,
+    PREV,
+    TOTAL,
+    ISSUE,
+    TRANSLATION,
+    ALT,
+    CONTEXT1,
+    CONTEXT2,
+    EVENTS,
+    SOURCE,
+    OP,
+    TIMESTAMP,
     SLOTS,
     RECORD = SLOTS, /* "the record itself" in the table of checks */
-    PADDING, END, ODD /* headers that are no slot; ODD: not in the fast table */
+    PADDING,
+    END,
+    ODD /* headers that are no slot; ODD: not in the fast table */
 };
 
 static const char *const slot_names[SLOTS] = {
-    "PC", "branch target", "data virtual address", "data physical address",
-    "previous branch target", "total latency", "issue latency", "translation latency",
-    "alternate clock issue latency", "CONTEXTIDR_EL1", "CONTEXTIDR_EL2", "events",
-    "data source", "operation type", "timestamp",
+    "PC",
+    "branch target",
+    "data virtual address",
+    "data physical address",
+    "previous branch target",
+    "total latency",
+    "issue latency",
+    "translation latency",
+    "alternate clock issue latency",
+    "CONTEXTIDR_EL1",
+    "CONTEXTIDR_EL2",
+    "events",
+    "data source",
+    "operation type",
+    "timestamp",
 };
 
 /*
  * What is known of a record: bits below SLOTS say which packets it has, the rest
  * is derived from their payloads. The checks below are masks over these bits.
  */
-#define HAS(slot) BIT(slot)
-#define EXECUTED BIT(16)     /* E[1] and not E[0]: D17.6 says what must be there */
-#define EXCEPTION BIT(17)    /* E[1] and E[0] */
-#define NOT_TAKEN BIT(18)    /* E[6] */
-#define MISPREDICT BIT(19)   /* E[7] */
-#define PARTIAL BIT(20)      /* E[17] */
-#define EMPTY BIT(21)        /* E[18] */
+#define HAS(slot)    BIT(slot)
+#define EXECUTED     BIT(16) /* E[1] and not E[0]: D17.6 says what must be there */
+#define EXCEPTION    BIT(17) /* E[1] and E[0] */
+#define NOT_TAKEN    BIT(18) /* E[6] */
+#define MISPREDICT   BIT(19) /* E[7] */
+#define PARTIAL      BIT(20) /* E[17] */
+#define EMPTY        BIT(21) /* E[18] */
 #define MEMORY_EVENT BIT(22) /* E[5:2], E[11:8], E[23:19] */
-#define PC_EL1 BIT(23)
-#define PC_EL2 BIT(24)
-#define PC_NO_LEVEL BIT(25)  /* EL3 or an Exception level that is not implemented */
-#define PC_SECURE BIT(26)
-#define MOVED BIT(27)        /* target in another Exception level or Security state */
-#define FOREIGN BIT(28)      /* PA in a space that the Security state cannot reach */
+#define PC_EL1       BIT(23)
+#define PC_EL2       BIT(24)
+#define PC_NO_LEVEL  BIT(25) /* EL3 or an Exception level that is not implemented */
+#define PC_SECURE    BIT(26)
+#define MOVED        BIT(27) /* target in another Exception level or Security state */
+#define FOREIGN      BIT(28) /* PA in a space that the Security state cannot reach */
 /* Of the operation type; none is set for a reserved one. */
-#define KNOWN BIT(32)
-#define BRANCH BIT(33)
-#define NO_BRANCH BIT(34)
-#define NO_ACCESS BIT(35)    /* a branch without GCS access */
-#define CONDITIONAL BIT(36)
-#define TAKEN_TARGET BIT(37) /* has a target if taken */
-#define SAME_CONTEXT BIT(38) /* cannot be an exception return */
-#define NEEDS_VA BIT(39)
+#define KNOWN             BIT(32)
+#define BRANCH            BIT(33)
+#define NO_BRANCH         BIT(34)
+#define NO_ACCESS         BIT(35) /* a branch without GCS access */
+#define CONDITIONAL       BIT(36)
+#define TAKEN_TARGET      BIT(37) /* has a target if taken */
+#define SAME_CONTEXT      BIT(38) /* cannot be an exception return */
+#define NEEDS_VA          BIT(39)
 #define NEEDS_TRANSLATION BIT(40)
-#define NEEDS_SOURCE BIT(41)
-#define NO_SOURCE BIT(42)
-#define USES_VA BIT(43)
-#define NO_PREDICATE BIT(44)
-#define TRANSFORMED BIT(45)  /* NV2 */
+#define NEEDS_SOURCE      BIT(41)
+#define NO_SOURCE         BIT(42)
+#define USES_VA           BIT(43)
+#define NO_PREDICATE      BIT(44)
+#define TRANSFORMED       BIT(45) /* NV2 */
 
 #define MEMORY_EVENTS (BITS(5, 2) | BITS(11, 8) | BITS(23, 19))
 
@@ -177,7 +203,8 @@ const struct spex_rule *spex_verifier_rule(size_t index)
 /* ---- features to tables ---- */
 
 /* The rule that this operation type breaks, or FINE. */
-static enum rule op_rule(const struct spex_features *f, bool known, const struct spex_op_type *t)
+static enum rule op_rule(const struct spex_features *f, bool known,
+                         const struct spex_op_type *t)
 {
     bool v1p1 = f->version >= 2, v1p2 = f->version >= 3, v1p3 = f->version >= 4;
     bool vectors = f->SVE || f->SME;
@@ -185,9 +212,13 @@ static enum rule op_rule(const struct spex_features *f, bool known, const struct
     case SPEX_SUB_OTHER:
         return (t->ase || t->fp) && !f->FPF ? OP_FPF : FINE;
     case SPEX_SUB_SVE:
-        return !(v1p1 && f->SVE) ? OP_SVE : t->length_code == 7 && !f->SPE_SME ? OP_SVE_LENGTH : FINE;
+        return !(v1p1 && f->SVE)                    ? OP_SVE
+               : t->length_code == 7 && !f->SPE_SME ? OP_SVE_LENGTH
+                                                    : FINE;
     case SPEX_SUB_SME:
-        return !f->SPE_SME ? OP_SME : t->length_code >= 12 && t->length_code <= 14 ? OP_SME_SIZE : FINE;
+        return !f->SPE_SME                                    ? OP_SME
+               : t->length_code >= 12 && t->length_code <= 14 ? OP_SME_SIZE
+                                                              : FINE;
     case SPEX_SUB_LDST_UNSPEC:
         return v1p1 ? FINE : OP_UNSPECIFIED;
     case SPEX_SUB_LDST_TAG:
@@ -195,7 +226,7 @@ static enum rule op_rule(const struct spex_features *f, bool known, const struct
     case SPEX_SUB_LDST_NV2:
         return f->NV2 ? FINE : OP_NV2;
     case SPEX_SUB_LDST_SVE_SME:
-        return !(v1p1 && vectors)                  ? OP_SVE_LDST
+        return !(v1p1 && vectors)                   ? OP_SVE_LDST
                : t->length_code == 7 && !f->SPE_SME ? OP_SVE_LENGTH
                : t->pred && !t->store && !v1p2      ? OP_SVE_PRED
                                                     : FINE;
@@ -205,10 +236,10 @@ static enum rule op_rule(const struct spex_features *f, bool known, const struct
     case SPEX_SUB_LDST_GCS:
         return f->GCS ? FINE : OP_GCS; /* FEAT_GCS implies FEAT_SPEv1p4 here */
     case SPEX_SUB_BRANCH:
-        return t->gcs && !f->GCS               ? OP_BRANCH_GCS
-               : t->cr && !f->CRR              ? OP_CR_ZERO
-               : !t->cr && f->CRR && known     ? OP_CR_MISSING
-                                               : FINE;
+        return t->gcs && !f->GCS           ? OP_BRANCH_GCS
+               : t->cr && !f->CRR          ? OP_CR_ZERO
+               : !t->cr && f->CRR && known ? OP_CR_MISSING
+                                           : FINE;
     case SPEX_SUB_RESERVED:
         return OP_SUBCLASS;
     default:
@@ -222,7 +253,8 @@ static enum rule op_rule(const struct spex_features *f, bool known, const struct
  * D17.6.4, RMYPFF, RNHSYR; an NV2 access may lose its address, D17.6.4.2. An ISB may
  * be a direct branch that is not taken, so a plain direct branch needs no target.
  */
-static uint64_t op_facts(const struct spex_features *f, bool known, const struct spex_op_type *t)
+static uint64_t op_facts(const struct spex_features *f, bool known,
+                         const struct spex_op_type *t)
 {
     bool call = t->cr == 1 || t->cr == 2;
     const uint64_t access = NEEDS_VA | NEEDS_TRANSLATION;
@@ -233,11 +265,13 @@ static uint64_t op_facts(const struct spex_features *f, bool known, const struct
         return 0;
     case SPEX_SUB_BRANCH:
         return KNOWN | BRANCH | USES_VA | NO_PREDICATE | (t->gcs ? access : NO_ACCESS) |
-               (t->cond ? CONDITIONAL : 0) | (t->cond || t->indirect || call ? TAKEN_TARGET : 0) |
+               (t->cond ? CONDITIONAL : 0) |
+               (t->cond || t->indirect || call ? TAKEN_TARGET : 0) |
                (t->cond || call ? SAME_CONTEXT : 0);
     case SPEX_SUB_OTHER:
         return KNOWN | NO_BRANCH | (t->cond ? CONDITIONAL : 0);
-    case SPEX_SUB_LDST_SIMD_FP: /* before FEAT_SPEv1p1 also SVE, whose elements may be inactive */
+    case SPEX_SUB_LDST_SIMD_FP: /* before FEAT_SPEv1p1 also SVE, whose elements may be inactive
+                                 */
         if (!known || (f->version < 2 && f->SVE))
             return memory | (t->store ? NO_SOURCE : 0);
         return memory | NO_PREDICATE | access | load;
@@ -362,7 +396,7 @@ void spex_verifier_init(struct spex_verifier *verifier, const struct spex_featur
         }
     }
     unsigned n = 0;
-#define EVENT_RULE(condition, bits, which)                                                         \
+#define EVENT_RULE(condition, bits, which)                                                     \
     (s->events[n].rule = which, s->events[n++].mask = (condition) ? (bits) : 0)
     EVENT_RULE(true, BIT(16) | BITS(47, 32), EVENT_ZERO);
     EVENT_RULE(v1p4 && s->known, BITS(31, 26), EVENT_V1P4_ZERO);
@@ -474,11 +508,12 @@ static void check_address(struct spex_verifier *v, enum slot slot)
         found_in(v, ADDRESS_SECURITY, slot);
 }
 
-/* Where an operation of this Security state (NSE:NS) may not reach: bit per NSE:NS of the PA. */
+/* Where an operation of this Security state (NSE:NS) may not reach: bit per NSE:NS of the PA.
+ */
 static bool foreign(uint64_t pc, uint64_t pa)
 {
-    static const uint8_t reach[4] = {[0] = 1 << 0 | 1 << 1, [1] = 1 << 1, [2] = 15,
-                                     [3] = 1 << 3 | 1 << 1};
+    static const uint8_t reach[4] = {
+        [0] = 1 << 0 | 1 << 1, [1] = 1 << 1, [2] = 15, [3] = 1 << 3 | 1 << 1};
     unsigned from = spex_address_nse(pc) << 1 | spex_address_ns(pc);
     unsigned to = spex_address_nse(pa) << 1 | spex_address_ns(pa);
     return to != 2 && !(reach[from] >> to & 1);
@@ -536,8 +571,7 @@ static void check_record(struct spex_verifier *v, uint64_t end)
         }
     }
     if (end - s->start > UINT64_C(1) << s->features.MaxSize)
-        found(v, RECORD_SIZE, s->start, RECORD, end - s->start,
-              "%" PRIu64 " bytes");
+        found(v, RECORD_SIZE, s->start, RECORD, end - s->start, "%" PRIu64 " bytes");
 }
 
 static void close_record(struct spex_verifier *v, uint64_t at, uint64_t end)
@@ -604,14 +638,13 @@ static void odd_packet(struct spex_verifier *v, const struct spex_packet *packet
         if (index == 3 || index == 5 || (index >= 8 && index < 16))
             found(v, COUNTER_INDEX, at, RECORD, index, "INDEX %" PRIu64);
         else if (packet->payload & s->counter_zero)
-            found(v, COUNTER_RANGE, at, RECORD, packet->payload,
-                  "counter 0x%" PRIx64);
+            found(v, COUNTER_RANGE, at, RECORD, packet->payload, "counter 0x%" PRIx64);
         break;
     case SPEX_PACKET_CONTEXT:
         found(v, CONTEXT_INDEX, at, RECORD, index, "INDEX %" PRIu64);
         break;
     default:
-        found(v, HEADER_RESERVED, at, RECORD, 
+        found(v, HEADER_RESERVED, at, RECORD,
               packet->header_size == 2 ? packet->header[0] << 8 | packet->header[1]
                                        : packet->header[0],
               "header 0x%02" PRIx64);
@@ -629,7 +662,7 @@ static void finish(struct spex_verifier *v)
     uint64_t at = s->base + s->position, end = s->base + s->size;
     s->position = s->size;
     if (left)
-        found(v, PACKET_TRUNCATED, at, RECORD, left, "%" PRIu64 " bytes left");
+        found(v, PACKET_TRUNCATED, at, RECORD, left, "bytes left: %" PRIu64);
     else if (s->open)
         found(v, RECORD_UNCLOSED, s->start, RECORD, end - s->start,
               "%" PRIu64 " bytes without End or Timestamp");
@@ -697,7 +730,11 @@ enum spex_status spex_verifier_next(struct spex_verifier *v, struct spex_violati
     violation->offset = s->queue[i].offset;
     violation->record = s->queue[i].record;
     violation->rule = &rules[s->queue[i].rule];
-    if (s->queue[i].slot < SLOTS)
+    if (s->queue[i].slot == OP)
+        snprintf(violation->what, sizeof violation->what,
+                 "operation type CLASS %u with payload 0x%02x",
+                 (unsigned)(s->queue[i].value >> 8), (unsigned)s->queue[i].value & 0xff);
+    else if (s->queue[i].slot < SLOTS)
         snprintf(violation->what, sizeof violation->what, "%s 0x%" PRIx64,
                  slot_names[s->queue[i].slot], s->queue[i].value);
     else if (s->queue[i].text)

@@ -5,12 +5,31 @@
 #include <spex/verify.h>
 
 static const char *const feature_lists[] = {
-    "neoverse-n1", "neoverse-v1", "neoverse-n2", "neoverse-v2", "max", "min", "v1p0", "v1p1",
-    "v1p2", "v1p3", "v1p4", "v1p5", "max,no-ts", "max,maxsize=6", "max,countsize=2,align=3",
-    "max,no-lds,no-fds,no-pbt", "max,no-gcs,no-mops,no-nv2,no-rme,no-mte2", "max,no-secure,no-sel2",
-    "max,no-sve,no-sme,no-spe-sme", "v1p4,no-crr,no-gcs,no-spe-sme,no-ev-smcu", "max,no-sel2",
-    "v1p1,no-spe-sme,no-ev-smcu", "max,no-ev-llc,no-ev-remote,no-ev-misaligned,no-ev-l2d",
-    "max,no-fpf,no-eft,altclk=0", "max,maxsize=11,align=11",
+    "neoverse-n1",
+    "neoverse-v1",
+    "neoverse-n2",
+    "neoverse-v2",
+    "max",
+    "min",
+    "v1p0",
+    "v1p1",
+    "v1p2",
+    "v1p3",
+    "v1p4",
+    "v1p5",
+    "max,no-ts",
+    "max,maxsize=6",
+    "max,countsize=2,align=3",
+    "max,no-lds,no-fds,no-pbt",
+    "max,no-gcs,no-mops,no-nv2,no-rme,no-mte2",
+    "max,no-secure,no-sel2",
+    "max,no-sve,no-sme,no-spe-sme",
+    "v1p4,no-crr,no-gcs,no-spe-sme,no-ev-smcu",
+    "max,no-sel2",
+    "v1p1,no-spe-sme,no-ev-smcu",
+    "max,no-ev-llc,no-ev-remote,no-ev-misaligned,no-ev-l2d",
+    "max,no-fpf,no-eft,altclk=0",
+    "max,maxsize=11,align=11",
 };
 static const char *const layout_names[] = {"compact", "n1", "hisi"};
 
@@ -51,14 +70,15 @@ static void drop(struct stream *s)
     free(s->records);
 }
 
-#define EACH_STREAM(features, layout, seed, seeds)                                                 \
-    for (unsigned features = 0; features < LISTS; features++)                                      \
-        for (unsigned layout = 0; layout < LAYOUTS; layout++)                                      \
+#define EACH_STREAM(features, layout, seed, seeds)                                             \
+    for (unsigned features = 0; features < LISTS; features++)                                  \
+        for (unsigned layout = 0; layout < LAYOUTS; layout++)                                  \
             for (uint64_t seed = 0; seed < (seeds); seed++)
 
 static void test_generated_streams_conform(void **state)
 {
-    EACH_STREAM(f, layout, seed, 20) {
+    EACH_STREAM(f, layout, seed, 20)
+    {
         struct stream s;
         struct spex_verifier verifier;
         struct spex_violation v;
@@ -77,11 +97,11 @@ static void test_generated_streams_conform(void **state)
     }
 }
 
-#define SAME(field)                                                                                \
-    if (got->field != want->field)                                                                 \
-        fail_msg("%s: record at %llu: " #field " is %llx, meant %llx", where,                      \
-                 (unsigned long long)want->offset, (unsigned long long)got->field,                 \
-                 (unsigned long long)want->field)
+#define SAME(field)                                                                            \
+    if (got->field != want->field)                                                             \
+    fail_msg("%s: record at %llu: " #field " is %llx, meant %llx", where,                      \
+             (unsigned long long)want->offset, (unsigned long long)got->field,                 \
+             (unsigned long long)want->field)
 
 static void compare(const char *where, const struct spex_record *got,
                     const struct spex_record *want)
@@ -109,7 +129,8 @@ static void compare(const char *where, const struct spex_record *got,
 /* Both decoders read back what the generator meant, and nothing else. */
 static void test_records_come_back(void **state)
 {
-    EACH_STREAM(f, layout, seed, 10) {
+    EACH_STREAM(f, layout, seed, 10)
+    {
         struct stream s;
         char where[120];
         make(&s, feature_lists[f], layout, seed, 300, 0);
@@ -121,8 +142,9 @@ static void test_records_come_back(void **state)
             struct spex_damage damage;
             spex_record_reader_init(&reader, s.data, s.size, 0);
             for (size_t i = 0; i < s.count; i++) {
-                enum spex_status status = table ? spex_record_next_table(&reader, &record, &damage)
-                                                : spex_record_next(&reader, &record, &damage);
+                enum spex_status status =
+                    table ? spex_record_next_table(&reader, &record, &damage)
+                          : spex_record_next(&reader, &record, &damage);
                 if (status)
                     fail_msg("%s: %s at %llu: %s", where, spex_status_name(status),
                              (unsigned long long)damage.offset, damage.reason);
@@ -210,11 +232,12 @@ static void count_uses(const struct stream *s, struct use *use)
     }
 }
 
-#define USED(what)                                                                                 \
-    if (!(what))                                                                                   \
+#define USED(what)                                                                             \
+    if (!(what))                                                                               \
     fail_msg("never used: " #what " (i = %u)", i)
 
-/* With the feature set max: each packet, INDEX, size, header form, subclass, field and event. */
+/* With the feature set max: each packet, INDEX, size, header form, subclass, field and event.
+ */
 static void test_everything_is_used(void **state)
 {
     struct use *use = calloc(1, sizeof *use);
@@ -228,7 +251,8 @@ static void test_everything_is_used(void **state)
     drop(&s);
     for (i = 0; i < SPEX_PACKET_RESERVED; i++)
         USED(use->packets[i][0][0]);
-    USED(!use->packets[SPEX_PACKET_RESERVED][0][0] && !use->packets[SPEX_PACKET_RESERVED][0][1]);
+    USED(!use->packets[SPEX_PACKET_RESERVED][0][0] &&
+         !use->packets[SPEX_PACKET_RESERVED][0][1]);
     for (i = 0; i < 3; i++)
         USED(use->packets[SPEX_PACKET_OPERATION_TYPE][i][0]);
     for (i = 0; i < 2; i++)
@@ -345,7 +369,8 @@ static void test_damage_truth_is_true(void **state)
             size_t size = s.size;
             size_t left = spex_damage_apply(kind, seed, s.data, &size, s.records, s.count);
             assert_true(left < s.count && size <= s.size);
-            assert_true(kind == SPEX_DAMAGE_FLIP ? size == s.size : size < s.size || s.count < 8);
+            assert_true(kind == SPEX_DAMAGE_FLIP ? size == s.size
+                                                 : size < s.size || s.count < 8);
             assert_true(s.count < 50 || left > s.count / 3);
             size_t j = 0, wrapped = 0;
             for (size_t i = 0; i < left; i++) {
@@ -404,8 +429,10 @@ static void test_reader_finds_what_is_intact(void **state)
             size_t missed = 0, total = 0;
             for (uint64_t seed = 0; seed < 100; seed++) {
                 struct stream s;
-                make(&s, layout == SPEX_LAYOUT_N1 ? "neoverse-n1" : "max", layout, seed, 500, 0);
-                size_t left = spex_damage_apply(kind, seed, s.data, &s.size, s.records, s.count);
+                make(&s, layout == SPEX_LAYOUT_N1 ? "neoverse-n1" : "max", layout, seed, 500,
+                     0);
+                size_t left =
+                    spex_damage_apply(kind, seed, s.data, &s.size, s.records, s.count);
                 missed += missed_by_reader(&s, left);
                 total += left;
                 drop(&s);

@@ -40,8 +40,8 @@ static void test_each_row_breaks_its_rule_only(void **state)
         size_t count = run(row->features, data, size, &v);
         if (count != 1 || strcmp(v.rule->id, row->rule) || v.offset != mark)
             fail_msg("%s with %s: %zu violations, first %s at %zu, want %s at %zu", row->bytes,
-                     row->features, count, count ? v.rule->id : "", count ? (size_t)v.offset : 0,
-                     row->rule, mark);
+                     row->features, count, count ? v.rule->id : "",
+                     count ? (size_t)v.offset : 0, row->rule, mark);
         if (!v.what[0])
             fail_msg("%s: no words for it", row->rule);
         size = violation_bytes(row->repaired, data, &mark);
@@ -153,12 +153,13 @@ static const struct {
     /* framing */
     {"", "max", ""},
     {"", "max", "000000000000"},
-    {"", "max", "00 42 00 00 00 b0 " NS "00 " TS "00" MIN}, /* padding before, inside and between */
+    {"", "max",
+     "00 42 00 00 00 b0 " NS "00 " TS "00" MIN}, /* padding before, inside and between */
     {"", "max,align=4", "00000000" MIN "00 0000" MIN "000000"},
     {"FMT-33", "max", "20b0 " NS "20b4 " NS "2098 0000 209c 0000 " MIN},
-    {"PKT-62", "max", "42 02 b0 " NS LAT "48 00 " TS "52 0200 b0 " NS LAT "48 00 " TS
-                      "62 02000000 b0 " NS LAT "48 00 " TS "72 0200000000000000 b0 " NS LAT
-                      "48 00 " TS},
+    {"PKT-62", "max",
+     "42 02 b0 " NS LAT "48 00 " TS "52 0200 b0 " NS LAT "48 00 " TS "62 02000000 b0 " NS LAT
+     "48 00 " TS "72 0200000000000000 b0 " NS LAT "48 00 " TS},
     /* IMPLEMENTATION DEFINED packets, sizes and events */
     {"PKT-10", "max", "b6 " NS "b7 ffffffffffffffff " MIN},
     {"PKT-12", "max", "22b0 " NS "23b7 ffffffffffffffff " MIN},
@@ -170,30 +171,31 @@ static const struct {
     {"PKT-96", "max", "42 01 " TS},
     {"PKT-46", "max", "98 ffff 99 0010 " MIN},
     {"", "max,countsize=2", "98 ff0f 99 ff0f " MIN},
-    /* presence: UNPREDICTABLE after exceptions and for speculative operations (D17.6.7, D17.6.10) */
+    /* presence: UNPREDICTABLE after exceptions and for speculative operations (D17.6.7,
+       D17.6.10) */
     {"", "max", "42 03 " TS "48 00 42 03 " TS "49 00 42 17 " TS LAT "42 01 " TS},
-    {"", "max", EXE "4a 19 42 42 " TS},                                     /* not taken, no target */
-    {"", "max", EXE "4a 19 b1 ffffffffffffffff 42 42 " TS},                 /* its target is UNKNOWN */
-    {"", "max", EXE "4a 18 42 02 " TS},                                     /* an ISB */
-    {"", "max", "b0 " NS2 LAT "4a 1a b1 " NS "42 02 " TS},                  /* exception return */
-    {"", "max", "b0 " NS2 LAT "4a 1a b1 " EL3 "42 02 " TS},                 /* an illegal one */
+    {"", "max", EXE "4a 19 42 42 " TS},                     /* not taken, no target */
+    {"", "max", EXE "4a 19 b1 ffffffffffffffff 42 42 " TS}, /* its target is UNKNOWN */
+    {"", "max", EXE "4a 18 42 02 " TS},                     /* an ISB */
+    {"", "max", "b0 " NS2 LAT "4a 1a b1 " NS "42 02 " TS},  /* exception return */
+    {"", "max", "b0 " NS2 LAT "4a 1a b1 " EL3 "42 02 " TS}, /* an illegal one */
     {"", "max", EXE "4a 19 b1 " NS "42 02 " TS EXE "48 00 b4 " NS "42 02 " TS}, /* D17.6.3.1 */
-    {"", "max", EXE "49 08 43 00 42 02 " TS EXE "49 8d 42 02 " TS},         /* inactive element */
-    {"", "max", "b0 " NS1 LAT "49 30 42 02 " TS},                           /* NV2 without address */
-    {"", "max", EXE "49 20 42 02 " TS EXE "49 25 42 02 " TS},               /* zero-length copy */
-    {"", "max", EXE VAD "49 0b 42 02 " TS EXE "49 0b 42 02 " TS},           /* failed exclusive */
+    {"", "max", EXE "49 08 43 00 42 02 " TS EXE "49 8d 42 02 " TS}, /* inactive element */
+    {"", "max", "b0 " NS1 LAT "49 30 42 02 " TS},                   /* NV2 without address */
+    {"", "max", EXE "49 20 42 02 " TS EXE "49 25 42 02 " TS},       /* zero-length copy */
+    {"", "max", EXE VAD "49 0b 42 02 " TS EXE "49 0b 42 02 " TS},   /* failed exclusive */
     {"", "max", EXE VAD "9a 0000 49 07 42 02 " TS EXE VAD "9a 0000 49 07 43 00 42 02 " TS},
-    {"", "max", EXE VAD "9a 0000 49 11 43 00 42 02 " TS},                   /* ST64BV */
-    {"", "max", EXE VAD "b3 " NS "9a 0000 48 00 43 00 52 3e0f " TS},        /* prefetch */
-    {"", "max", EXE VAD "48 0c 62 16000600 " TS},                           /* SVE prefetch */
-    {"", "max", EXE "48 00 62 02000600 " TS},                               /* SVE prefetch as Other */
-    {"", "max", "b2 ffffffffffffffff 49 00 " MIN},                          /* tag byte */
+    {"", "max", EXE VAD "9a 0000 49 11 43 00 42 02 " TS},            /* ST64BV */
+    {"", "max", EXE VAD "b3 " NS "9a 0000 48 00 43 00 52 3e0f " TS}, /* prefetch */
+    {"", "max", EXE VAD "48 0c 62 16000600 " TS},                    /* SVE prefetch */
+    {"", "max", EXE "48 00 62 02000600 " TS},                        /* SVE prefetch as Other */
+    {"", "max", "b2 ffffffffffffffff 49 00 " MIN},                   /* tag byte */
     {"", "max", VAD "b3 00004000000000cf 49 00 " MIN VAD "b3 000040000000008f 49 00 " MIN},
     {"", "max", "b0 " SEC "b3 " NS MIN "b0 " RLM "b3 " NS MIN "b0 " RLM "b3 " RLM MIN},
-    {"", "max", "49 40 42 80 " TS},                                         /* part of a return */
+    {"", "max", "49 40 42 80 " TS}, /* part of a return */
     {"", "max", "b0 " NS "64 00000000 65 00000000 " MIN "b0 " SEC2 "65 00000000 " MIN},
-    {"", "v1p0", EXE "49 04 43 00 42 02 " TS},                               /* SVE before v1p1 */
-    {"", "v1p1,no-spe-sme,no-ev-smcu", EXE "49 10 62 02000200 " TS},        /* SME, unspecified */
+    {"", "v1p0", EXE "49 04 43 00 42 02 " TS},                       /* SVE before v1p1 */
+    {"", "v1p1,no-spe-sme,no-ev-smcu", EXE "49 10 62 02000200 " TS}, /* SME, unspecified */
 };
 
 static void test_permissions(void **state)
@@ -286,6 +288,7 @@ static void test_any_bytes(void **state)
     free(data);
 }
 
-TEST_MAIN(TEST(test_each_row_breaks_its_rule_only), TEST(test_every_rule_and_requirement_has_a_row),
-          TEST(test_ignore), TEST(test_unknown_features), TEST(test_permissions),
-          TEST(test_pieces), TEST(test_base_and_restart), TEST(test_any_bytes))
+TEST_MAIN(TEST(test_each_row_breaks_its_rule_only),
+          TEST(test_every_rule_and_requirement_has_a_row), TEST(test_ignore),
+          TEST(test_unknown_features), TEST(test_permissions), TEST(test_pieces),
+          TEST(test_base_and_restart), TEST(test_any_bytes))

@@ -103,7 +103,7 @@ code, out, err = spex("verify", "--raw", "-", stdin=bytes.fromhex("4202980010016
 check("text: offset, record, rule, what and why; summary on stderr", code == 1 and
       out.decode().splitlines()[0] ==
       "0x00000000: record 0: pc-missing: no PC packet (the record of an executed operation holds its PC)" and
-      "0x00000006: record 1: packet-truncated: 1 bytes left" in out.decode() and
+      "0x00000006: record 1: packet-truncated: bytes left: 1" in out.decode() and
       err == "spex: 1 record, 4 violations\n", (out, err))
 code, out, err = spex("verify", "--raw", "--ignore", "pc-missing,op-missing,issue-missing", "-",
                       stdin=bytes.fromhex("420298001001"))

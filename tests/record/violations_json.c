@@ -1,4 +1,5 @@
-/* Prints violations.def as JSON: tests/vectors/violations.json, for authors of other checkers. */
+/* Prints violations.def as JSON: tests/vectors/violations.json, for authors of other checkers.
+ */
 #include <stdio.h>
 
 #include "violations.h"
