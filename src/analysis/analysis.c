@@ -547,9 +547,8 @@ static bool next_span(struct spex_analysis *a, struct queue *q)
 }
 
 /* The bytes of a record that the span cuts come again with the next one. */
-static bool keep_tail(struct spex_analysis *a, struct queue *q, const struct spex_damage *damage)
+static bool keep_tail(struct spex_analysis *a, struct queue *q, size_t rest)
 {
-    size_t rest = (size_t)damage->size;
     if (a->file) {
         if (q->span.last)
             return false;
@@ -569,7 +568,7 @@ static bool refill(struct spex_analysis *a, struct queue *q)
 {
     q->at = q->count = 0;
     while (q->count == 0) {
-        struct spex_damage damage;
+        struct spex_damage damage = {0};
         enum spex_status status;
         if (!q->reading) {
             if (!next_span(a, q))
@@ -579,19 +578,18 @@ static bool refill(struct spex_analysis *a, struct queue *q)
         q->count = spex_record_batch(&q->reader, q->records, BATCH, &status, &damage);
         if (status == SPEX_OK)
             continue;
-        if (status == SPEX_TRUNCATED && damage.offset - q->span.file_offset + damage.size ==
-                                            q->span.size) {
-            bool kept = keep_tail(a, q, &damage);
-            if (!kept)
-                note_damage(a, &damage);
-            else if (!a->file)
+        /*
+         * A cut record loses its closing packet and perhaps its last padding, and may look
+         * damaged in other ways: near the end of a span judge only with what follows it.
+         */
+        size_t rest = (size_t)(q->span.file_offset + q->span.size - damage.offset);
+        if (status != SPEX_END && rest <= SPEX_RECORD_MAX && keep_tail(a, q, rest)) {
+            if (!a->file)
                 a->done -= q->kept;
             q->reading = false;
-            if (!kept && !a->file) {
-                q->position += q->span.size;
-                q->kept = 0;
-            }
-        } else if (status == SPEX_END) {
+        } else if (status == SPEX_END || status == SPEX_TRUNCATED) {
+            if (status == SPEX_TRUNCATED)
+                note_damage(a, &damage);
             if (!a->file) {
                 q->position += q->span.size;
                 q->kept = 0;

@@ -243,13 +243,8 @@ static void word_6_1(struct word *word, const struct spex_cpu_model *cpu,
         }
         /* A missing packet reads as value 0, which is L1. */
         const struct source_row *row = find_source(TABLE_COMMON, record->data_source);
-        if (row) {
+        if (row)
             word_of_row(word, row);
-            if (row->source == SPEX_SOURCE_REMOTE) {
-                word->level = LEVEL_REM_CCE1;
-                word->number = NUMBER_ANY;
-            }
-        }
         return;
     }
     if (has_event(record, SPEX_EV_LLC_ACCESS) || has_event(record, SPEX_EV_LLC_MISS))

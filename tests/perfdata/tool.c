@@ -223,7 +223,8 @@ static void print_record(struct spex_perfdata *file, const struct spex_perf_queu
         tid = (int32_t)r->context[1];
     else
         spex_perfdata_running(file, queue->cpu, time, &pid, &tid);
-    pid = spex_perfdata_pid(file, tid, time);
+    if (spex_perfdata_pid(file, tid, time) >= 0)
+        pid = spex_perfdata_pid(file, tid, time);
     const char *comm = spex_perfdata_comm(file, tid, time);
     const struct spex_perf_map *map = spex_perfdata_map(file, pid, pc, time);
     printf("cpu=%d pid=%d tid=%d time=%" PRIu64 " comm=%s pc=%#" PRIx64, queue->cpu, pid, tid,
@@ -252,11 +253,14 @@ static void records(struct spex_perfdata *file)
             enum spex_status status;
             spex_record_reader_init(&reader, span.data, span.size, span.offset);
             while ((status = spex_record_next(&reader, &record, &damage)) != SPEX_END) {
+                /* Near the end of a span only what follows can tell damage from a cut. */
+                uint64_t rest = span.offset + span.size - damage.offset;
                 if (status == SPEX_OK)
                     print_record(file, spex_perfdata_queue(file, q), &record);
-                else if (status == SPEX_TRUNCATED && !span.last)
-                    spex_aux_keep(cursor, damage.size);
-                else
+                else if (!span.last && rest <= SPEX_RECORD_MAX) {
+                    spex_aux_keep(cursor, rest);
+                    break;
+                } else
                     printf("damage offset=%#" PRIx64 " size=%" PRIu64 " %s\n", damage.offset,
                            damage.size, damage.reason);
             }
