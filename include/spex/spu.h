@@ -251,6 +251,10 @@ enum spex_access_result spex_spu_read(struct spex_spu *unit, unsigned encoding, 
 enum spex_access_result spex_spu_write(struct spex_spu *unit, unsigned encoding, unsigned rt,
                                        uint64_t value, struct spex_access_syndrome *syndrome);
 
+/* What the access would answer, without doing it: for engines that ask before they act. */
+enum spex_access_result spex_spu_check(struct spex_spu *unit, unsigned encoding, unsigned rt,
+                                       bool read, struct spex_access_syndrome *syndrome);
+
 /*
  * The register itself, whatever the state: no trap, no redirection. RES0 and
  * read-only bits still are. For hosts that own a register, for debuggers and

@@ -8,6 +8,7 @@
     COMMAND(verify)                                                                                \
     COMMAND(generate)                                                                              \
     COMMAND(spu)                                                                                   \
+    COMMAND(vm)                                                                                    \
     COMMAND(help)
 
 #define COMMAND(name) extern const struct cli_command cli_##name;

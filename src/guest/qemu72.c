@@ -214,7 +214,7 @@ enum spex_status qemu72_open(unsigned vcpus, const struct qemu72_handler *handle
         !arm_hcr_el2_eff || !get_phys_addr || !cpu_physical_memory_rw ||
         !object_resolve_path_type || !qdev_get_gpio_in || !qemu_set_irq ||
         !qemu_mutex_iothread_locked || !qemu_mutex_lock_iothread_impl ||
-        !qemu_mutex_unlock_iothread || !qemu_clock_get_ns || !vmstate_arm_cpu[0])
+        !qemu_mutex_unlock_iothread || !qemu_clock_get_ns)
         return error_set(error, SPEX_UNSUPPORTED, 0,
                          "this QEMU does not export what the SPE registers need; %s", hint);
     if (vcpus > MAX_VCPUS)

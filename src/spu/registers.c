@@ -500,6 +500,14 @@ enum spex_access_result spex_spu_write(struct spex_spu *u, unsigned encoding, un
     return result;
 }
 
+enum spex_access_result spex_spu_check(struct spex_spu *u, unsigned encoding, unsigned rt,
+                                       bool read, struct spex_access_syndrome *syndrome)
+{
+    struct spex_access_syndrome unused;
+    struct access a = {u, encoding, rt, read, syndrome ? syndrome : &unused, 0};
+    return resolve(&a);
+}
+
 static bool direct(const struct spex_spu *u, unsigned encoding, enum reg_index *index)
 {
     if (!find(encoding, index) || !present(u, *index))

@@ -1,0 +1,15 @@
+/* Files that belong to spex: beside the program in a build tree, or installed. */
+#ifndef CLI_LOCATE_H
+#define CLI_LOCATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * The path of a file by name (libspex-qemu.so, vm-setup): beside the running
+ * program, in ../lib/spex of it, or in scripts/ of the source tree it was built
+ * from. Prints what was looked for and returns false if there is none.
+ */
+bool cli_locate(const char *name, char *path, size_t size);
+
+#endif
