@@ -54,6 +54,7 @@ struct vcpu {
     uint64_t space;          /* address space number for the model */
     unsigned index;
     uint8_t el;
+    bool active;             /* profiling is switched on at some Exception level */
     /* the wanted operation so far */
     struct spex_access access;
     spex_uarch_result result;
@@ -302,7 +303,7 @@ static void on_block(unsigned index, void *data)
 {
     struct block *block = data;
     struct vcpu *v = sys.vcpu[index];
-    if (!v)
+    if (!v || !v->active)
         return;
     if (v->block && (v->want || block->vector))
         leave(v, block);
@@ -320,7 +321,7 @@ static void on_memory(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, v
 {
     const struct insn *insn = data;
     struct vcpu *v = sys.vcpu[index];
-    if (!v)
+    if (!v || !v->active)
         return;
     unsigned size = 1u << qemu_plugin_mem_size_shift(info);
     const struct spex_op *op = op_of(insn);
@@ -420,8 +421,16 @@ static void on_write(unsigned index, unsigned encoding, uint64_t value)
     /* The access ends its block: what came before it in the block is complete. */
     if (v->want)
         settle(v, &v->block->insns[v->block->model.count - 1]);
+    v->want = NULL;
     note(v, "write %s 0x%llx", spex_sysreg_name(encoding), (unsigned long long)value);
     spex_spu_write(v->unit, encoding, 0, value, NULL);
+    /* Without profiling at any level nothing is counted, so nothing needs to be followed. */
+    uint64_t limit = 0, el1 = 0, el2 = 0;
+    spex_spu_get(v->unit, SPEX_PMBLIMITR_EL1, &limit);
+    spex_spu_get(v->unit, SPEX_PMSCR_EL1, &el1);
+    spex_spu_get(v->unit, SPEX_PMSCR_EL2, &el2);
+    v->active = (limit & 1) && ((el1 | el2) & 3);
+    v->block = v->active ? v->block : NULL;
 }
 
 /* ---- opening, at the first translation ---- */
