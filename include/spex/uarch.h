@@ -115,6 +115,7 @@ struct spex_uarch_core {
     uint32_t ras_top;
     uint32_t ras_mask;
     uint32_t index;      /* the engine's number of the core */
+    uint32_t mispredict; /* ticks */
     uint64_t clock_base; /* ticks before the last arm */
     /* Entered blocks; the low bit says that the branch before it was mispredicted. */
     uintptr_t ring[SPEX_UARCH_RING];
@@ -187,14 +188,14 @@ void spex_uarch_core_idle(struct spex_uarch_core *core, bool idle);
 enum spex_uarch_block_flag {
     SPEX_UARCH_EXPIRED = 1u << 0,    /* the armed operation is in this block, or was */
     SPEX_UARCH_ATTENTION = 1u << 1,  /* bits of the engine are set in core->attention */
-    SPEX_UARCH_MISPREDICT = 1u << 2, /* the branch that led here was mispredicted */
-    SPEX_UARCH_MORE = 1u << 3,       /* spex_uarch_block_rest() must be called */
+    SPEX_UARCH_INDIRECT = 1u << 2,   /* internal */
 };
 
 /*
  * Enters a block. Returns 0 nearly always. Otherwise the engine calls
  * spex_uarch_block_rest() with the same arguments and the returned flags; its
- * result says which of EXPIRED, ATTENTION and MISPREDICT hold:
+ * result says which of EXPIRED and ATTENTION hold. Whether the branch that led
+ * here was mispredicted is asked with spex_uarch_mispredicted().
  *
  *     unsigned flags = spex_uarch_block(core, block);
  *     if (__builtin_expect(flags != 0, 0))
@@ -207,39 +208,37 @@ static inline __attribute__((always_inline)) unsigned
 spex_uarch_block(struct spex_uarch_core *core, const struct spex_uarch_block *block)
 {
     const struct spex_uarch_block *last = core->last;
+    uintptr_t *ring = &core->ring[++core->sequence % SPEX_UARCH_RING];
+    int64_t counter = core->counter + block->delta;
     unsigned flags = 0;
     core->last = block;
-    core->ring[++core->sequence % SPEX_UARCH_RING] = (uintptr_t)block;
-    core->counter += block->delta;
+    *ring = (uintptr_t)block;
     if (last->end == SPEX_UARCH_END_COND) {
         uint32_t history = core->history;
-        uint8_t *counter = &core->direction[((uint32_t)(last->next >> 2) ^ history) & core->bp_mask];
-        unsigned c = *counter;
-        if (block->pc != last->next) {
-            core->history = history * 2 + 1;
-            if (c < 3)
-                *counter = (uint8_t)(c + 1);
-            if (__builtin_expect(c < 2, 0))
-                flags = SPEX_UARCH_MISPREDICT | SPEX_UARCH_MORE;
-        } else {
-            core->history = history * 2;
-            if (c > 0)
-                *counter = (uint8_t)(c - 1);
-            if (__builtin_expect(c >= 2, 0))
-                flags = SPEX_UARCH_MISPREDICT | SPEX_UARCH_MORE;
-        }
+        uint8_t *direction =
+            &core->direction[((uint32_t)(last->next >> 2) ^ history) & core->bp_mask];
+        /* Next state of the two-bit counter, and 8 if it was wrong, by counter * 2 + taken. */
+        unsigned taken = block->pc != last->next;
+        unsigned d = (unsigned)(0x3a39a090u >> ((*direction * 2 + taken) * 4)) & 15;
+        *direction = d & 3;
+        core->history = history * 2 + taken;
+        *ring = (uintptr_t)block | d >> 3;
+        counter += (int32_t)core->mispredict & -(int32_t)(d >> 3);
     } else if (last->end == SPEX_UARCH_END_CALL) {
         core->ras[++core->ras_top & core->ras_mask] = last->next;
     } else if (last->end == SPEX_UARCH_END_RETURN) {
-        if (core->ras[core->ras_top-- & core->ras_mask] != block->pc)
-            flags = SPEX_UARCH_MISPREDICT | SPEX_UARCH_MORE;
+        if (core->ras[core->ras_top-- & core->ras_mask] != block->pc) {
+            *ring = (uintptr_t)block | 1;
+            counter += core->mispredict;
+        }
     } else if (last->end >= SPEX_UARCH_END_INDIRECT) {
-        flags = SPEX_UARCH_MORE;
+        flags = SPEX_UARCH_INDIRECT;
     }
-    if (__builtin_expect(core->counter < 0, 0))
+    core->counter = counter;
+    if (__builtin_expect(counter < 0, 0))
         flags |= SPEX_UARCH_EXPIRED;
     if (__builtin_expect(__atomic_load_n(&core->attention, __ATOMIC_RELAXED) != 0, 0))
-        flags |= SPEX_UARCH_MORE;
+        flags |= SPEX_UARCH_ATTENTION;
     return flags;
 }
 
@@ -306,7 +305,8 @@ static inline __attribute__((always_inline)) spex_uarch_result
 spex_uarch_load(struct spex_uarch_core *core, uint64_t va, unsigned size, unsigned insn)
 {
     uint64_t tag = core->mru[(va >> 6) & core->set_mask];
-    if (__builtin_expect((tag ^ va) < 64 && (va & 63) + size <= 64, 1))
+    /* First and last byte are in the line of the tag, whatever its state. */
+    if (__builtin_expect(((tag ^ va) | (tag ^ (va + size - 1))) < 64, 1))
         return 0;
     return spex_uarch_load_slow(core, va, size, insn);
 }
@@ -315,8 +315,8 @@ static inline __attribute__((always_inline)) spex_uarch_result
 spex_uarch_store(struct spex_uarch_core *core, uint64_t va, unsigned size, unsigned insn)
 {
     uint64_t tag = core->mru[(va >> 6) & core->set_mask];
-    if (__builtin_expect(tag == (va & ~63ull) + SPEX_UARCH_MODIFIED_STATE &&
-                             (va & 63) + size <= 64, 1))
+    uint64_t want = (va & ~63ull) + SPEX_UARCH_MODIFIED_STATE;
+    if (__builtin_expect(((tag ^ want) | ((want ^ (va + size - 1)) & ~63ull)) == 0, 1))
         return 0;
     return spex_uarch_store_slow(core, va, size, insn);
 }
@@ -326,8 +326,8 @@ static inline __attribute__((always_inline)) spex_uarch_result
 spex_uarch_atomic(struct spex_uarch_core *core, uint64_t va, unsigned size, unsigned insn)
 {
     uint64_t tag = core->mru[(va >> 6) & core->set_mask];
-    if (__builtin_expect(tag == (va & ~63ull) + SPEX_UARCH_MODIFIED_STATE &&
-                             (va & 63) + size <= 64, 1))
+    uint64_t want = (va & ~63ull) + SPEX_UARCH_MODIFIED_STATE;
+    if (__builtin_expect(((tag ^ want) | ((want ^ (va + size - 1)) & ~63ull)) == 0, 1))
         return 0;
     return spex_uarch_atomic_slow(core, va, size, insn);
 }
@@ -356,8 +356,14 @@ spex_uarch_access(const struct spex_uarch_core *core, const struct spex_op *op, 
 void spex_uarch_replay(const struct spex_uarch_core *core, uint32_t sequence, unsigned insn,
                        spex_uarch_result result, struct spex_outcome *outcome);
 
-/* Of the branch that closes the block numbered sequence; the next was entered. */
-bool spex_uarch_mispredicted(const struct spex_uarch_core *core, uint32_t sequence);
+/*
+ * Of the branch that closes the block numbered sequence, once the next was entered;
+ * right after spex_uarch_block() that is core->sequence - 1.
+ */
+static inline bool spex_uarch_mispredicted(const struct spex_uarch_core *core, uint32_t sequence)
+{
+    return core->ring[(sequence + 1) % SPEX_UARCH_RING] & 1;
+}
 
 /* ---- the whole model's truth, for tests and `spex stat` ---- */
 
@@ -367,7 +373,6 @@ struct spex_uarch_counts {
     uint64_t snoop, snoop_modified;  /* lines that came from another core */
     uint64_t upgrade, invalidated;   /* writes to shared lines; lines lost to others */
     uint64_t contended;              /* accesses decided in virtual time */
-    uint64_t mispredict;
 };
 void spex_uarch_counts(const struct spex_uarch_core *core, struct spex_uarch_counts *counts);
 

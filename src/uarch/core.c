@@ -178,6 +178,7 @@ static struct uarch_core *core_make(struct spex_uarch *model)
     hot->set_mask = model->l1_sets - 1;
     hot->bp_mask = (1u << c->bp_bits) - 1;
     hot->ras_mask = c->ras_depth - 1;
+    hot->mispredict = c->mispredict * SPEX_UARCH_TICK;
     for (unsigned i = 0; i < SPEX_UARCH_SETS_MAX; i++)
         hot->mru[i] = UARCH_INVALID;
     for (unsigned i = 0; i < model->l1_sets * model->l1_rest; i++)
@@ -317,44 +318,35 @@ unsigned spex_uarch_block_rest(struct spex_uarch_core *hot, const struct spex_ua
                                unsigned flags)
 {
     struct uarch_core *core = hot->rest;
-    const struct spex_uarch_block *last =
-        (const void *)(hot->ring[(hot->sequence - 1) % SPEX_UARCH_RING] & ~(uintptr_t)1);
-    if (flags & SPEX_UARCH_MORE) {
-        if (last->end >= SPEX_UARCH_END_INDIRECT && hot->sequence != core->cut) {
-            if (last->end == SPEX_UARCH_END_INDIRECT_CALL)
-                hot->ras[++hot->ras_top & hot->ras_mask] = last->next;
-            uint64_t *target =
-                &core->indirect[((uint32_t)(last->next >> 2) ^ core->path) & core->model->ind_mask];
-            if (*target != block->pc) {
-                *target = block->pc;
-                flags |= SPEX_UARCH_MISPREDICT;
-            }
-            core->path = core->path << 3 ^ (uint32_t)(block->pc >> 2);
-        }
-        if (flags & SPEX_UARCH_MISPREDICT) {
-            core->counts.mispredict++;
+    if (flags & SPEX_UARCH_INDIRECT) {
+        uintptr_t word = hot->ring[(hot->sequence - 1) % SPEX_UARCH_RING];
+        const struct spex_uarch_block *last = (const void *)(word & ~(uintptr_t)1);
+        if (last->end == SPEX_UARCH_END_INDIRECT_CALL)
+            hot->ras[++hot->ras_top & hot->ras_mask] = last->next;
+        uint64_t *target =
+            &core->indirect[((uint32_t)(last->next >> 2) ^ core->path) & core->model->ind_mask];
+        if (*target != block->pc) {
+            *target = block->pc;
             hot->ring[hot->sequence % SPEX_UARCH_RING] |= 1;
-            hot->counter += core->model->config.mispredict * SPEX_UARCH_TICK;
+            hot->counter += hot->mispredict;
         }
-        uarch_drain(core);
-        flags &= ~(unsigned)SPEX_UARCH_MORE;
+        core->path = core->path << 3 ^ (uint32_t)(block->pc >> 2);
     }
-    __atomic_store_n(&core->mail.clock, spex_uarch_clock(hot), __ATOMIC_RELAXED);
-    if (__atomic_load_n(&hot->attention, __ATOMIC_RELAXED) & ~(SPEX_UARCH_ATT_ENGINE - 1))
-        flags |= SPEX_UARCH_ATTENTION;
-    return flags;
+    if (flags & (SPEX_UARCH_ATTENTION | SPEX_UARCH_EXPIRED)) {
+        uarch_drain(core);
+        __atomic_store_n(&core->mail.clock, spex_uarch_clock(hot), __ATOMIC_RELAXED);
+        flags = hot->counter < 0 ? SPEX_UARCH_EXPIRED : 0;
+        if (__atomic_load_n(&hot->attention, __ATOMIC_RELAXED) &
+            ~(uint32_t)(SPEX_UARCH_ATT_ENGINE - 1))
+            flags |= SPEX_UARCH_ATTENTION;
+        return flags;
+    }
+    return 0;
 }
 
 void spex_uarch_cut(struct spex_uarch_core *core)
 {
     core->last = &no_block;
-    core->rest->cut = core->sequence + 1;
-}
-
-bool spex_uarch_mispredicted(const struct spex_uarch_core *core, uint32_t sequence)
-{
-    uint32_t next = sequence + 1;
-    return core->sequence - next < SPEX_UARCH_RING - 1 && (core->ring[next % SPEX_UARCH_RING] & 1);
 }
 
 void spex_uarch_counts(const struct spex_uarch_core *core, struct spex_uarch_counts *counts)

@@ -74,7 +74,6 @@ struct uarch_core {
     uint64_t *walk;
     uint64_t *indirect;
     uint32_t path;    /* of indirect branches */
-    uint32_t cut;     /* number of the block that does not follow from the one before */
     uint32_t id;      /* in the model; id % 64 is the bit in sharer masks */
     uint32_t cluster, socket;
     uint32_t miss_next;
