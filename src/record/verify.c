@@ -270,12 +270,14 @@ static uint64_t op_facts(const struct spex_features *f, bool known,
                (t->cond || call ? SAME_CONTEXT : 0);
     case SPEX_SUB_OTHER:
         return KNOWN | NO_BRANCH | (t->cond ? CONDITIONAL : 0);
-    case SPEX_SUB_LDST_SIMD_FP: /* before FEAT_SPEv1p1 also SVE, whose elements may be inactive
-                                 */
-        if (!known || (f->version < 2 && f->SVE))
+    /* Before they had a subclass: SVE as SIMD&FP, SME and copies as either. */
+    case SPEX_SUB_LDST_SIMD_FP:
+        if (!known || (f->version < 2 && (f->SVE || f->SME)))
             return memory | (t->store ? NO_SOURCE : 0);
         return memory | NO_PREDICATE | access | load;
     case SPEX_SUB_LDST_GP:
+        if ((f->version < 2 && f->SME) || (f->version < 4 && f->MOPS))
+            return memory | (t->store && !f->MOPS ? NO_SOURCE : 0);
         return memory | NO_PREDICATE | access | load;
     case SPEX_SUB_LDST_EXTENDED:
         return memory | NO_PREDICATE | (t->excl && t->store ? 0 : access) |
