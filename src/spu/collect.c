@@ -98,13 +98,6 @@ static void set_op(struct collector *k, unsigned op_class, unsigned payload)
     k->s->record.op_payload = (uint8_t)payload;
 }
 
-static void op_other(struct collector *k)
-{
-    unsigned ase = FEATURES->FPF && k->s->types & TYPE_SIMD;
-    unsigned fp = FEATURES->FPF && flag(k, SPEX_OPF_FP);
-    set_op(k, SPEX_CLASS_OTHER, ase << 2 | fp << 1 | conditional(k));
-}
-
 static void op_sve(struct collector *k)
 {
     set_op(k, SPEX_CLASS_OTHER,
@@ -134,9 +127,24 @@ static bool as_asimd(const struct collector *k)
            !flag(k, SPEX_OPF_PRED | SPEX_OPF_PREDICATE_ONLY);
 }
 
+/* ASE says Advanced SIMD: not SVE or SME that has no format of its own. */
+static void op_other(struct collector *k)
+{
+    bool vector = k->op->kind == SPEX_OP_SVE || k->op->kind == SPEX_OP_SVE_PREFETCH ||
+                  k->op->kind == SPEX_OP_SME_VECTOR || k->op->kind == SPEX_OP_SME_TILE;
+    unsigned ase = FEATURES->FPF && (vector ? as_asimd(k) : flag(k, SPEX_OPF_SIMD));
+    unsigned fp = FEATURES->FPF && flag(k, SPEX_OPF_FP);
+    set_op(k, SPEX_CLASS_OTHER, ase << 2 | fp << 1 | conditional(k));
+}
+
+static bool has_sve(const struct collector *k)
+{
+    return FEATURES->version >= 2 && FEATURES->SVE;
+}
+
 static bool sve_format(const struct collector *k)
 {
-    if (!has_vectors(k) || as_asimd(k))
+    if (!has_sve(k) || as_asimd(k))
         return false;
     if (FEATURES->SPE_SME)
         return true;
@@ -186,7 +194,7 @@ static void collect_op(struct collector *k)
         sve_format(k) ? op_sve(k) : op_other(k);
         break;
     case SPEX_OP_SVE_PREFETCH:
-        CHOICES->sve_prefetch && has_vectors(k) ? op_sve(k) : op_other(k);
+        CHOICES->sve_prefetch && has_sve(k) ? op_sve(k) : op_other(k);
         break;
     case SPEX_OP_SME_VECTOR:
         f->SPE_SME && !as_asimd(k) ? op_sme(k) : op_other(k);

@@ -815,6 +815,13 @@ static bool do_op(struct script *s, char **words, size_t count)
     return true;
 }
 
+/* sample KIND ...: the same, made the next one to be sampled. */
+static bool do_sample(struct script *s, char **words, size_t count)
+{
+    spex_spu_set(s->unit, SPEX_PMSICR_EL1, 1);
+    return do_op(s, words, count);
+}
+
 /* ops N [KIND ...]: N operations in blocks; those that may be sampled are described. */
 static bool do_ops(struct script *s, char **words, size_t count)
 {
@@ -1331,6 +1338,7 @@ static const struct {
     {"isb", true, do_isb},
     {"exception-taken", true, do_exception_taken},
     {"op", true, do_op},
+    {"sample", true, do_sample},
     {"ops", true, do_ops},
     {"begin", true, do_begin},
     {"complete", true, do_complete},
@@ -1393,22 +1401,52 @@ static bool next_line(struct script *s, size_t *at, char *line, char **words, si
     return true;
 }
 
-/* Lines before the first test are played at the start of each. */
-static bool play_prelude(struct script *s)
+/* Lines that set up the unit before it is made. */
+static bool is_setup(const char *word)
+{
+    static const char *const names[] = {"features", "choice", "seed", "random", "spec"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!strcmp(word, names[i]))
+            return true;
+    return false;
+}
+
+/*
+ * Lines before the first test are played for each: those that set up at its
+ * start, so that the test's own can override them, the others before its first
+ * line that does something.
+ */
+static bool play_prelude(struct script *s, bool setup)
 {
     char line[LINE], *words[WORDS];
-    size_t at = 0, count, kept = s->line;
+    size_t at = 0, count;
+    unsigned kept = s->line;
     bool ok = true;
     s->line = 0;
     while (ok && !s->broken && next_line(s, &at, line, words, &count)) {
         if (count && !strcmp(words[0], "test"))
             break;
-        if (count && strcmp(words[0], "spec"))
+        if (count && strcmp(words[0], "spec") && is_setup(words[0]) == setup)
             ok = run_line(s, words, count);
     }
     if (ok)
-        s->line = (unsigned)kept;
+        s->line = kept;
     return ok && !s->broken;
+}
+
+static void start_test(struct script *s, char **words, size_t count)
+{
+    char name[256] = "";
+    for (size_t i = 1, n = 0; i < count && n < sizeof name; i++)
+        n += (size_t)snprintf(name + n, sizeof name - n, "%s%s", i > 1 ? " " : "", words[i]);
+    fresh(s);
+    tell(s, SPEX_SCRIPT_TEST, "%s", name);
+}
+
+/* A script with tests begins with a prelude, which may be empty. */
+static bool has_tests(const char *text, size_t size)
+{
+    return (size > 5 && !memcmp(text, "test ", 5)) || memmem(text, size, "\ntest ", 6);
 }
 
 enum spex_status spex_script_run(const char *text, size_t size,
@@ -1419,30 +1457,29 @@ enum spex_status spex_script_run(const char *text, size_t size,
     struct script *s = calloc(1, sizeof *s);
     char line[LINE], *words[WORDS];
     size_t at = 0, count;
-    bool in_test = false, failed = false;
+    bool prelude = has_tests(text, size), pending = false, failed = false;
     if (!s)
         return SPEX_NO_MEMORY;
     *s = (struct script){.report = report, .user = user, .text = text, .size = size};
     fresh(s);
     while (!s->broken && next_line(s, &at, line, words, &count)) {
+        bool ok = true;
         if (!count)
             continue;
         if (!strcmp(words[0], "test")) {
-            char name[256] = "";
-            for (size_t i = 1, n = 0; i < count && n < sizeof name; i++)
-                n += (size_t)snprintf(name + n, sizeof name - n, "%s%s", i > 1 ? " " : "",
-                                      words[i]);
             failed |= s->failed;
-            fresh(s);
-            tell(s, SPEX_SCRIPT_TEST, "%s", name);
-            in_test = true;
-            if (!play_prelude(s))
-                break;
-            continue;
+            start_test(s, words, count);
+            prelude = false;
+            pending = true;
+            ok = play_prelude(s, true);
+        } else if (!prelude) {
+            if (pending && !is_setup(words[0])) {
+                pending = false;
+                ok = play_prelude(s, false);
+            }
+            ok = ok && run_line(s, words, count);
         }
-        if (!in_test && memmem(text, size, "\ntest ", 6))
-            continue; /* the prelude of tests to come */
-        if (!run_line(s, words, count))
+        if (!ok)
             break;
     }
     failed |= s->failed || s->broken;
