@@ -214,6 +214,18 @@ static void test_permissions(void **state)
     }
 }
 
+/* Before SPEv1p3 a copy looks like a plain store; it may have loaded, or accessed nothing. */
+static void test_copy_before_its_subclass(void **state)
+{
+    uint8_t data[512];
+    size_t mark, size = violation_bytes(EXE "49 01 43 00 42 02 " TS, data, &mark);
+    struct spex_violation v;
+    assert_int_equal(run("v1p2", data, size, &v), 0);
+    assert_int_equal(run("v1p2,no-mops", data, size, &v), 2); /* address, and the source */
+    assert_int_equal(run("v1p0,no-mops", data, size, &v), 1); /* SME: the source only */
+    assert_int_equal(run("v1p0,no-mops,no-sme,no-spe-sme", data, size, &v), 2);
+}
+
 /* Every way to give a stream in two pieces, with the rest again, finds the same. */
 static void test_pieces(void **state)
 {
@@ -290,5 +302,6 @@ static void test_any_bytes(void **state)
 
 TEST_MAIN(TEST(test_each_row_breaks_its_rule_only),
           TEST(test_every_rule_and_requirement_has_a_row), TEST(test_ignore),
-          TEST(test_unknown_features), TEST(test_permissions), TEST(test_pieces),
-          TEST(test_base_and_restart), TEST(test_any_bytes))
+          TEST(test_unknown_features), TEST(test_permissions),
+          TEST(test_copy_before_its_subclass), TEST(test_pieces), TEST(test_base_and_restart),
+          TEST(test_any_bytes))
