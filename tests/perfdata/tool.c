@@ -88,9 +88,13 @@ static void info(struct spex_perfdata *file)
     }
 }
 
-static void print_sample(const struct spex_perf_event *e)
+static void print_sample(const struct spex_perfdata *file, const struct spex_perf_event *e)
 {
     const struct spex_perf_sample *s = &e->u.sample;
+    uint64_t time = e->present & SPEX_PERF_SAMPLE_TIME ? e->time : UINT64_MAX;
+    const struct spex_perf_map *map = spex_perfdata_map(file, e->pid, s->ip, time);
+    const char *comm = spex_perfdata_comm(file, e->tid, time);
+    printf(" comm=%s dso=%s", comm ? comm : "?", map ? map->filename : "?");
     printf(" ip=%#" PRIx64 " addr=%#" PRIx64 " period=%" PRIu64 " weight=%" PRIu64
            " data_src=%#" PRIx64 " phys=%#" PRIx64,
            s->ip, s->addr, s->period, s->weight, s->data_src, s->phys_addr);
@@ -129,7 +133,7 @@ static void events(struct spex_perfdata *file)
                    e.pid, e.tid, e.time, e.cpu, e.id, e.stream_id, e.attr ? e.attr->name : "-");
         switch (e.type) {
         case SPEX_PERF_SAMPLE:
-            print_sample(&e);
+            print_sample(file, &e);
             break;
         case SPEX_PERF_MMAP:
         case SPEX_PERF_MMAP2:
