@@ -473,7 +473,7 @@ void spex_perf_writer_exit(struct spex_perf_writer *writer, int32_t pid, int32_t
                            int32_t ppid, int32_t ptid, uint64_t time);
 /* Everything in map counts but file_offset. */
 void spex_perf_writer_map(struct spex_perf_writer *writer, const struct spex_perf_map *map);
-/* At time, cpu goes from prev to next (tid 0: idle). */
+/* At time, cpu goes from prev to next (tid 0: idle). Nothing when per_thread. */
 void spex_perf_writer_switch(struct spex_perf_writer *writer, int32_t cpu, int32_t prev_pid,
                              int32_t prev_tid, int32_t next_pid, int32_t next_tid,
                              uint64_t time);

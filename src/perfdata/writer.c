@@ -317,7 +317,10 @@ void spex_perf_writer_switch(struct spex_perf_writer *w, int32_t cpu, int32_t pr
                              int32_t prev_tid, int32_t next_pid, int32_t next_tid,
                              uint64_t time)
 {
-    struct bytes *b = start_record(w, SPEX_PERF_SWITCH_CPU_WIDE, SPEX_PERF_MISC_SWITCH_OUT);
+    struct bytes *b;
+    if (w->per_thread) /* no record says its CPU there: perf would refuse the file */
+        return;
+    b = start_record(w, SPEX_PERF_SWITCH_CPU_WIDE, SPEX_PERF_MISC_SWITCH_OUT);
     put32(b, (uint32_t)next_pid);
     put32(b, (uint32_t)next_tid);
     end_event(w, prev_pid, prev_tid, time, cpu, ID_DUMMY);

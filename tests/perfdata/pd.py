@@ -278,6 +278,8 @@ QUIET = [  # what a correct file still provokes in perf 6.1
     "Only instruction-based sampling period is currently supported by Arm SPE.",
     "Arm SPE CONTEXT packets not found in the traces.",
     "Matching of TIDs to SPE events could be inaccurate.",
+    "Arm SPE has a hardware-based sample period.",  # --itrace=iNi with N > 1
+    "Additional instruction events will be discarded by --itrace",
 ]
 
 
