@@ -234,6 +234,10 @@ static bool register_value(struct script *s, unsigned encoding, const char *word
                            uint64_t *mask)
 {
     *mask = ~UINT64_C(0);
+    if (encoding == SPEX_PMSCR_EL12)
+        encoding = SPEX_PMSCR_EL1;
+    if (encoding == SPEX_PMBSR_EL12)
+        encoding = SPEX_PMBSR_EL1;
     if (number(word, value))
         return true;
     *value = *mask = 0;
