@@ -36,7 +36,7 @@ static uint64_t filterable(const struct spex_spu *u)
         mask |= BIT(25);
     mask |= impdef & (BITS(63, 48) | BITS(15, 12));
     if (!v1p4)
-        mask |= impdef & BITS(31, 24);
+        mask |= impdef & BITS(31, f->SPE_SME ? 26 : 24);
     if (c->population_speculative)
         mask |= BIT(1);
     return mask;
@@ -54,8 +54,10 @@ static uint64_t recordable(const struct spex_spu *u)
     mask |= f->version >= 2 && (f->SVE || f->SME) ? BIT(17) | BIT(18) : 0;
     mask |= f->L2D ? BIT(19) | BIT(20) : 0;
     mask |= (f->Modified ? BIT(21) : 0) | (f->Recent ? BIT(22) : 0) | (f->Snooped ? BIT(23) : 0);
-    mask |= (f->SPE_SME ? BIT(24) : 0) | (f->SMCU ? BIT(25) : 0);
-    mask |= impdef & (BITS(63, 48) | BITS(15, 12) | (f->version < 5 ? BITS(31, 24) : 0));
+    mask |= f->SPE_SME ? BIT(24) | (f->SMCU ? BIT(25) : 0) : 0;
+    mask |= impdef & (BITS(63, 48) | BITS(15, 12));
+    if (f->version < 5)
+        mask |= impdef & BITS(31, f->SPE_SME ? 26 : 24);
     return mask;
 }
 
@@ -364,7 +366,7 @@ static bool fine_grained(const struct access *a)
 /* The EL3 controls that apply to EL1 and EL2 alike. */
 static bool el3_trap(const struct spex_spu *u, enum reg_index index)
 {
-    if (!u->config.features.EL3)
+    if (!u->config.features.EL3 || index == R_PMBIDR_EL1) /* P tells who would be trapped */
         return false;
     return CheckMDCR_EL3_NSPBTrap(u) || (index == R_PMSNEVFR_EL1 && !EFF(EnPMSN, MDCR_EL3)) ||
            (index == R_PMSDSFR_EL1 && !EFF(EnPMS3, MDCR_EL3)) ||
@@ -542,6 +544,8 @@ enum spex_access_result spex_spu_psb(struct spex_spu *u, struct spex_access_synd
 {
     const struct spex_features *f = &u->config.features;
     bool host = effective_e2h(u) && effective_tge(u);
+    if (u->w.aarch32 >> u->w.el & 1)
+        return SPEX_ACCESS_OK;
     if (u->w.el < 2 && f->version >= 6 && f->FGT && el2_enabled(u) && !(u->w.el == 0 && host) &&
         (!f->EL3 || EFF(FGTEn, SCR_EL3)) && EFF(PSBCSYNC, HFGITR_EL2)) {
         if (syndrome)
