@@ -82,6 +82,7 @@ static void write_fault(struct spex_spu *u, const struct spex_spu_stop *stop, bo
                         uint64_t start, uint64_t address)
 {
     const struct spex_spu_choices *c = &u->config.choices;
+    address &= u->writable[R_PMBPTR_EL1]; /* bits that are RES0 hold nothing */
     int dl = address != start ? DL_ONE : c->fault_dl ? (int)c->fault_dl - 1 : DL_UNCHANGED;
     struct late_fault fault = {
         .pending = 1,
@@ -201,6 +202,7 @@ static bool write_abort(struct spex_spu *u, const struct spex_spu_store *store,
     }
     async |= u->config.choices.abort_async;
     uint64_t address = async ? store->address + store->count : store->address + stop->written;
+    address &= u->writable[R_PMBPTR_EL1];
     bool walk = stop->flags & (SPEX_STOP_WALK | SPEX_STOP_GPT);
     unsigned fsc = async ? FSC_ABORT_ASYNC : walk ? stop->fsc : FSC_ABORT;
     spu_put(u, R_PMBPTR_EL1, address);
@@ -238,15 +240,21 @@ static bool write_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
         write_fault(u, &stop, false, start, start);
         return false;
     }
-    if ((store.flags & SPEX_STORE_NVM) && address_size_fault(u, start)) {
-        stop = (struct spex_spu_stop){.kind = SPEX_STOP_FAULT, .fsc = FSC_ADDRESS_SIZE};
-        write_fault(u, &stop, false, start, start);
-        return false;
-    }
     for (size_t at = 0; at < size;) {
         store.address = start + at;
         store.bytes = bytes + at;
         store.count = size - at;
+        if (store.flags & SPEX_STORE_NVM) { /* up to the first byte that faults */
+            size_t good = 0;
+            while (good < store.count && !address_size_fault(u, store.address + good))
+                good++;
+            store.count = good;
+        }
+        if (!store.count) {
+            stop = (struct spex_spu_stop){.kind = SPEX_STOP_FAULT, .fsc = FSC_ADDRESS_SIZE};
+            write_fault(u, &stop, false, start, start + at);
+            return false;
+        }
         host_write(u, &store, &stop);
         size_t done = stop.written;
         bool walk = stop.flags & (SPEX_STOP_WALK | SPEX_STOP_GPT);
@@ -343,6 +351,8 @@ void buffer_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
     buffer_drain(u, keep - 1);
     u->w.held_size[u->w.held_count] = size;
     memcpy(u->held[u->w.held_count++], bytes, size);
+    if (!ProfilingBufferEnabled(u)) /* an older one stopped it, or it was closed before */
+        buffer_closed(u);
 }
 
 /* D17.4: collected but unwritten records are discarded. */

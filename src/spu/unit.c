@@ -315,6 +315,8 @@ void spu_update(struct spex_spu *u)
         u->w.drop = false;
         if (!discard_mode(u) && !pointer_ok(u)) {
             pointer_violation(u);
+            if (SPEProfilingStopped(u))
+                buffer_closed(u);
             enabled = u->w.drop; /* else stopped by the event, or not enabled by choice */
         }
         if (enabled)
