@@ -119,9 +119,12 @@ static bool touches(const struct collector *k, uint8_t reg)
     return memchr(k->op->src, reg, sizeof k->op->src) || memchr(k->op->dst, reg, sizeof k->op->dst);
 }
 
-/* RDDCQB: counts as its Advanced SIMD equivalent. */
+/* RDDCQB: counts as its Advanced SIMD equivalent; that has no predicate operand. */
 static bool as_asimd(const struct collector *k)
 {
+    for (unsigned p = SPEX_REG_P0; p < SPEX_REG_P0 + 16; p++)
+        if (touches(k, (uint8_t)p))
+            return false;
     return CHOICES->sve128 && !FEATURES->ArchInst && k->op->vector_bits == 128 &&
            k->op->vectors <= 1 && flag(k, SPEX_OPF_ASIMD_EQUIV) &&
            !flag(k, SPEX_OPF_PRED | SPEX_OPF_PREDICATE_ONLY);
@@ -409,8 +412,12 @@ static void merge_parts(struct collector *k, struct access_view *view)
         if (!part)
             a.translation = cycles < UINT32_MAX ? (uint32_t)cycles : UINT32_MAX;
     }
+    /* Performed, aborted: all parts, or the chosen one as if it were the operation. */
+    uint16_t happened = SPEX_ACC_DONE | SPEX_ACC_EXTERNAL_ABORT;
+    a.flags &= (uint16_t)~happened;
     for (size_t i = 0; i < count; i++)
-        a.flags |= parts[i].flags & (SPEX_ACC_DONE | SPEX_ACC_EXTERNAL_ABORT);
+        if (!part || i == chosen)
+            a.flags |= parts[i].flags & happened;
     const struct spex_access *source = &parts[chosen];
     if (CHOICES->source_parts)
         for (size_t i = 0; i < count; i++)
@@ -622,8 +629,10 @@ static uint64_t collect_events(struct collector *k, uint64_t access_events)
     uint64_t events = (o->events | access_events) & ~own;
     bool nowhere = o->flags & (SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN);
     bool nonarch = o->flags & SPEX_OUT_NONARCH_EXC && !CHOICES->nonarch_handled;
+    if (nowhere || !k->branch)
+        events &= ~BIT(SPEX_EV_MISPREDICT);
     if (nowhere) {
-        events &= ~(BIT(SPEX_EV_MISPREDICT) | BIT(SPEX_EV_PARTIAL_PRED) | BIT(SPEX_EV_EMPTY_PRED));
+        events &= ~(BIT(SPEX_EV_PARTIAL_PRED) | BIT(SPEX_EV_EMPTY_PRED));
     } else if (nonarch) {
         events |= CHOICES->nonarch_e0 ? BIT(SPEX_EV_EXCEPTION) : 0;
     } else {
@@ -638,6 +647,18 @@ static uint64_t collect_events(struct collector *k, uint64_t access_events)
     else if (!FEATURES->SPE_SME)
         events |= o->events & BIT(SPEX_EV_STREAMING); /* IMPLEMENTATION DEFINED before SPEv1p4 */
     return events & k->u->events;
+}
+
+/*
+ * Architecturally executed, and no exception. A non-architectural exception whose
+ * handling the record does not cover means: not executed (D17.6.10.1).
+ */
+bool executed(const struct spex_spu *u, uint32_t flags)
+{
+    uint32_t not = SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN | SPEX_OUT_EXCEPTION;
+    if (!u->config.choices.nonarch_handled)
+        not |= SPEX_OUT_NONARCH_EXC;
+    return flags & SPEX_OUT_EXECUTED && !(flags & not);
 }
 
 static bool captured(const struct collector *k)
@@ -677,8 +698,7 @@ void SPECollect(struct spex_spu *u, const struct slot *slot, const struct spex_o
     r->timestamp = slot->time;
     r->present |= (uint16_t)(slot->present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2));
 
-    bool retired = outcome->flags & SPEX_OUT_EXECUTED && !(outcome->flags & SPEX_OUT_EXCEPTION) &&
-                   !k->hidden;
+    bool retired = executed(u, outcome->flags);
     if (slot->present & SPEX_HAS_PREV_TARGET && retired && (k->taken || CHOICES->pbt_any_op))
         set_address(k, SPEX_ADDRESS_PREV_TARGET, slot->previous);
     if (!retired && CHOICES->exception_info) {

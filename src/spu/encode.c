@@ -80,14 +80,16 @@ static uint8_t *put_extended(uint8_t *p, unsigned header, unsigned index, uint64
     return put(p, header | (index & 7), payload, size);
 }
 
-static uint8_t *put_impdef(const struct spex_spu *u, uint8_t *p, const struct sample *s)
+static uint8_t *put_impdef_counter(const struct spex_spu *u, uint8_t *p, const struct sample *s)
 {
-    const struct spex_spu_choices *c = &u->config.choices;
-    if (s->has_impdef_counter)
-        p = put_extended(p, COUNTER, (unsigned)c->impdef_counter, s->impdef_counter, 2);
-    if (s->has_impdef_address)
-        p = put_extended(p, ADDRESS, (unsigned)c->impdef_address, s->impdef_address, 8);
-    return p;
+    unsigned index = (unsigned)u->config.choices.impdef_counter;
+    return s->has_impdef_counter ? put_extended(p, COUNTER, index, s->impdef_counter, 2) : p;
+}
+
+static uint8_t *put_impdef_address(const struct spex_spu *u, uint8_t *p, const struct sample *s)
+{
+    unsigned index = (unsigned)u->config.choices.impdef_address;
+    return s->has_impdef_address ? put_extended(p, ADDRESS, index, s->impdef_address, 8) : p;
 }
 
 /* The order of the pseudocode's SPEConstructRecord. */
@@ -100,9 +102,10 @@ static uint8_t *compact(const struct spex_spu *u, uint8_t *p, const struct sampl
     p = put_counter(p, r, SPEX_HAS_ISSUE, SPEX_COUNTER_ISSUE, r->issue);
     p = put_counter(p, r, SPEX_HAS_TRANSLATION, SPEX_COUNTER_TRANSLATION, r->translation);
     p = put_counter(p, r, SPEX_HAS_ALT_ISSUE, SPEX_COUNTER_ALT_ISSUE, r->alt_issue);
+    p = put_impdef_counter(u, p, s);
     for (unsigned i = 0; i < 5; i++)
         p = put_address(p, r, i);
-    p = put_impdef(u, p, s);
+    p = put_impdef_address(u, p, s);
     p = put_source(p, r);
     p = put_operation(p, r);
     p = put_events(p, r);
@@ -155,7 +158,8 @@ static uint8_t *hisi(const struct spex_spu *u, uint8_t *start, const struct samp
     p = put_counter(p, r, SPEX_HAS_ALT_ISSUE, SPEX_COUNTER_ALT_ISSUE, r->alt_issue);
     p = put_address(p, r, SPEX_ADDRESS_PA);
     p = put_address(p, r, SPEX_ADDRESS_PREV_TARGET);
-    p = put_impdef(u, p, s);
+    p = put_impdef_counter(u, p, s);
+    p = put_impdef_address(u, p, s);
     p = put_source(p, r);
     p = put_context(p, r, 0);
     p = put_context(p, r, 1);

@@ -173,17 +173,16 @@ static void note_branch(struct spex_spu *u, const struct spex_op *op, const stru
     const struct spex_spu_choices *c = &u->config.choices;
     uint64_t target = code_address(o->target, o->target_el, o->target_security);
     bool counts = true;
-    if (o->flags & SPEX_OUT_SPECULATIVE || order < u->w.previous_order)
+    if (o->flags & (SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN) || order < u->w.previous_order)
+        return;
+    if (op->kind != SPEX_OP_EXCEPTION && !executed(u, o->flags))
         return;
     switch (op->kind) {
     case SPEX_OP_BRANCH:
-        if ((op->flags & SPEX_OPF_COND && !(o->flags & SPEX_OUT_PASSED)) ||
-            o->flags & SPEX_OUT_EXCEPTION)
+        if (op->flags & SPEX_OPF_COND && !(o->flags & SPEX_OUT_PASSED))
             return;
         break;
     case SPEX_OP_ERET:
-        if (o->flags & SPEX_OUT_EXCEPTION)
-            return;
         counts = c->pbt_eret;
         break;
     case SPEX_OP_EXCEPTION:

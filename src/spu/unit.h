@@ -167,6 +167,8 @@ void sample_initial_load(struct spex_spu *u);
 
 /* ---- collect.c, filter.c, encode.c ---- */
 
+/* flags: enum spex_outcome_flag. */
+bool executed(const struct spex_spu *u, uint32_t flags);
 void SPECollect(struct spex_spu *u, const struct slot *slot, const struct spex_op *op,
                 const struct spex_outcome *outcome, struct sample *sample);
 bool SPECollectRecord(struct spex_spu *u, const struct sample *sample);
