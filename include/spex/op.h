@@ -161,8 +161,9 @@ struct spex_outcome {
     uint8_t spsr_el, spsr_security; /* illegal exception return: what SPSR describes */
     /*
      * access[0] is the only access, or the load side; access[1] the store side of
-     * operations that do both (MEMCPY, GCSSS2). parts[] hold further parts of a
-     * multi-access operation, when the engine has them.
+     * operations that do both (MEMCPY, GCSSS2). If part_count is not zero, parts[]
+     * hold every access of a multi-access operation, vector elements in order, and
+     * access[0] is not looked at.
      */
     struct spex_access access[2];
     const struct spex_access *parts;

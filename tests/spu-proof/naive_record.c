@@ -1,0 +1,667 @@
+/*
+ * The naive unit: what the record of a finished operation holds (D17.6) and its
+ * packets as plain bytes (D18). See naive.h.
+ */
+#include "naive.h"
+
+#include <string.h>
+
+#define ONES(hi, lo) ((((uint64_t)2 << ((hi) - (lo))) - 1) << (lo))
+
+enum { TYPE_B = 1, TYPE_LD = 2, TYPE_ST = 4, TYPE_FP = 8, TYPE_SIMD = 16 };
+
+/* ================ which access stands for the operation ================ */
+
+/* The data access that the record describes. */
+struct data {
+    bool va, pa, source;        /* packets */
+    bool done, translated, aborted;
+    uint64_t virtual_address, physical_address, events;
+    uint32_t translation, total;
+    bool has_total;             /* the total latency is that of a part */
+    uint16_t data_source;
+    const struct spex_access *chosen;
+};
+
+/* Two random bytes, as a fraction of count. */
+static size_t choose(struct naive *n, size_t count)
+{
+    if (n->c.part_choice == 1)
+        return n->rotate++ % count;
+    if (count <= 1)
+        return 0;
+    unsigned high = n->world.random(n->world.user), low = n->world.random(n->world.user);
+    return ((high << 8 | low) * count) >> 16;
+}
+
+static uint32_t waited(const struct naive *n, const struct spex_access *a)
+{
+    return a->translation - (n->c.translation_count == 1 ? a->translation_overlap : 0);
+}
+
+/* One access, or the parts of one: DAT-75 to DAT-84, DAT-167 to DAT-170. */
+static void describe_access(struct naive *n, const struct spex_op *op,
+                            const struct spex_outcome *out, const struct spex_access *only,
+                            struct data *d)
+{
+    bool contiguous = op->flags & SPEX_OPF_CONTIGUOUS;
+    bool vector = op->kind == SPEX_OP_LDST_SVE || op->kind == SPEX_OP_LDST_SME;
+    bool inactive_va = false;
+    const struct spex_access *a = only;
+    memset(d, 0, sizeof *d);
+    if (!only) {
+        size_t count = out->part_count, chosen = choose(n, count), at = chosen, source;
+        const struct spex_access *parts = out->parts;
+        bool one = n->c.multi_access == 1;
+        if (contiguous && vector) { /* RNHSYR: elements come in order */
+            at = 0;
+            if (n->c.sve_va == 1)
+                while (at < count && (parts[at].flags & SPEX_ACC_INACTIVE))
+                    at++;
+            if (at == count)
+                at = 0;
+        } else if (contiguous && (!one || n->c.part_address == 1)) { /* DAT-77, DAT-81 */
+            bool found = false;
+            for (size_t i = 0; i < count; i++) {
+                bool has = (parts[i].flags & SPEX_ACC_VA) && !(parts[i].flags & SPEX_ACC_INACTIVE);
+                if (has && (!found || parts[i].va < parts[at].va)) {
+                    at = i;
+                    found = true;
+                }
+            }
+            if (!found)
+                at = 0;
+        }
+        source = chosen;
+        uint64_t cycles = 0;
+        for (size_t i = 0; i < count; i++) {
+            bool counted = !one || i == chosen;
+            bool events = counted || n->c.part_events == 1; /* DAT-79, DAT-83 */
+            if (events && (parts[i].flags & SPEX_ACC_DONE))
+                d->events |= parts[i].events;
+            if (counted) { /* DAT-80, DAT-84 */
+                cycles += waited(n, &parts[i]);
+                d->done = d->done || (parts[i].flags & SPEX_ACC_DONE);
+                d->aborted = d->aborted || (parts[i].flags & SPEX_ACC_EXTERNAL_ABORT);
+            }
+            if (n->c.source_parts == 1 && (parts[i].flags & SPEX_ACC_SOURCE) &&
+                (!(parts[source].flags & SPEX_ACC_SOURCE) ||
+                 parts[i].data_source > parts[source].data_source))
+                source = i;
+        }
+        d->translation = cycles > UINT32_MAX ? UINT32_MAX : (uint32_t)cycles;
+        if (one && n->c.part_events == 0 && parts[chosen].total) {
+            d->has_total = true;
+            d->total = parts[chosen].total;
+        }
+        d->source = parts[source].flags & SPEX_ACC_SOURCE;
+        d->data_source = parts[source].data_source;
+        a = &parts[at];
+        inactive_va = contiguous && n->c.inactive_va;
+    } else {
+        d->events = a->flags & SPEX_ACC_DONE ? a->events : 0;
+        d->translation = waited(n, a);
+        d->done = a->flags & SPEX_ACC_DONE;
+        d->aborted = a->flags & SPEX_ACC_EXTERNAL_ABORT;
+        d->source = a->flags & SPEX_ACC_SOURCE;
+        d->data_source = a->data_source;
+    }
+    d->chosen = a;
+    d->va = a->flags & SPEX_ACC_VA;
+    if (a->flags & SPEX_ACC_INACTIVE)
+        d->va = d->va && inactive_va; /* DAT-168, DAT-170 */
+    d->pa = d->translated = a->flags & SPEX_ACC_PA;
+    d->virtual_address = a->va;
+    d->physical_address = a->pa;
+}
+
+/* ================ operation types (D18.2.7) ================ */
+
+/* Rounded up to a power of two and at least 32 bits: PKT-104, PKT-105. */
+static unsigned EVL(uint64_t bits)
+{
+    unsigned evl = 0;
+    while (evl < 7 && ((uint64_t)32 << evl) < bits)
+        evl++;
+    return evl;
+}
+
+/* Rounded up to a power of two and at least 128 bits: PKT-108, PKT-109. */
+static unsigned ETS(uint64_t bits)
+{
+    unsigned ets = 0;
+    while (ets < 15 && ((uint64_t)128 << ets) < bits)
+        ets++;
+    return ets > 11 ? 15 : ets;
+}
+
+static bool uses(const struct spex_op *op, unsigned reg)
+{
+    for (size_t i = 0; i < sizeof op->src; i++)
+        if (op->src[i] == reg)
+            return true;
+    for (size_t i = 0; i < sizeof op->dst; i++)
+        if (op->dst[i] == reg)
+            return true;
+    return false;
+}
+
+/* DAT-146: a micro-op that might as well be Advanced SIMD. */
+static bool as_asimd(const struct naive *n, const struct spex_op *op)
+{
+    for (unsigned p = SPEX_REG_P0; p < SPEX_REG_P0 + 16; p++)
+        if (uses(op, p))
+            return false;
+    return n->c.sve128 && !n->f.ArchInst && op->vector_bits == 128 && op->vectors <= 1 &&
+           (op->flags & SPEX_OPF_ASIMD_EQUIV) && !(op->flags & SPEX_OPF_PRED) &&
+           !(op->flags & SPEX_OPF_PREDICATE_ONLY);
+}
+
+/* DAT-123 to DAT-130. */
+static bool conditional(const struct naive *n, const struct spex_op *op)
+{
+    switch (op->kind) {
+    case SPEX_OP_CSEL: return n->c.csel_conditional;
+    case SPEX_OP_CSINC: return n->c.csinc_conditional;
+    case SPEX_OP_CSINV: return n->c.csinv_conditional;
+    case SPEX_OP_CSNEG: return n->c.csneg_conditional;
+    case SPEX_OP_CCMP: return n->c.ccmp_conditional;
+    case SPEX_OP_CCMN: return n->c.ccmn_conditional;
+    case SPEX_OP_BRANCH: return op->flags & SPEX_OPF_COND;
+    default: return false;
+    }
+}
+
+bool naive_executed(const struct naive *n, uint32_t flags)
+{
+    if (flags & (SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN | SPEX_OUT_EXCEPTION))
+        return false;
+    if ((flags & SPEX_OUT_NONARCH_EXC) && !n->c.nonarch_handled)
+        return false; /* DAT-228 */
+    return flags & SPEX_OUT_EXECUTED;
+}
+
+bool naive_is_branch(const struct naive *n, const struct spex_op *op,
+                     const struct spex_outcome *out)
+{
+    if (out->flags & SPEX_OUT_EXCEPTION)
+        return false; /* DAT-43 */
+    return op->kind == SPEX_OP_BRANCH || op->kind == SPEX_OP_ERET ||
+           (op->kind == SPEX_OP_ISB && n->c.isb_branch);
+}
+
+/* A load, store or atomic for the purposes of record and filter. */
+static bool is_memory(const struct naive *n, const struct spex_op *op)
+{
+    switch (op->kind) {
+    case SPEX_OP_LDST:
+    case SPEX_OP_LDST_UNSPEC:
+    case SPEX_OP_LDST_SVE:
+    case SPEX_OP_LDST_SME:
+    case SPEX_OP_LDST_TAG:
+    case SPEX_OP_LDST_NV2:
+    case SPEX_OP_MEMCPY:
+    case SPEX_OP_MEMSET:
+    case SPEX_OP_GCS: return true;
+    case SPEX_OP_DC_ZVA: return n->c.dc_zva == 0;
+    default: return false;
+    }
+}
+
+/* A copy: loads and stores, and is sampled as one of them. */
+static bool two_sided(const struct spex_op *op)
+{
+    return (op->kind == SPEX_OP_MEMCPY || op->kind == SPEX_OP_GCS) &&
+           (op->flags & SPEX_OPF_LOAD) && (op->flags & SPEX_OPF_STORE);
+}
+
+static bool is_branch_gcs(const struct naive *n, const struct spex_op *op,
+                          const struct spex_outcome *out)
+{
+    return op->kind == SPEX_OP_BRANCH && n->f.GCS && (op->flags & SPEX_OPF_GCS) &&
+           (op->flags & (SPEX_OPF_LINK | SPEX_OPF_RETURN)) && (out->flags & SPEX_OUT_GCS_ENABLED);
+}
+
+/* CLASS << 8 | payload, and the types for filtering (D17.5). */
+static unsigned operation_type(const struct naive *n, const struct spex_op *op,
+                               const struct spex_outcome *out, bool store, unsigned *type)
+{
+    const struct spex_features *f = &n->f;
+    uint32_t o = op->flags;
+    bool fp = o & SPEX_OPF_FP, simd = o & SPEX_OPF_SIMD, v1p1 = f->version >= 2;
+    bool branch = naive_is_branch(n, op, out);
+    unsigned cond = conditional(n, op) && (op->kind != SPEX_OP_BRANCH || branch), ldst = 0x100 | store;
+    unsigned other = (f->FPF ? (unsigned)simd << 2 | (unsigned)fp << 1 : 0) | cond;
+    unsigned asimd = other | (f->FPF ? 1u << 2 : 0); /* an SVE operation that passes for one */
+    unsigned unspecified = v1p1 ? 0x10u | ldst : ldst;
+    uint64_t length = op->vector_bits, all = length * (op->vectors ? op->vectors : 1);
+    unsigned evl = EVL(f->SPE_SME ? all : length);
+    unsigned sve = evl << 4 | 1u << 3 | (unsigned)!!(o & SPEX_OPF_PRED) << 2 | (unsigned)fp << 1;
+    bool pred = store ? o & SPEX_OPF_PRED : f->version >= 3 && (o & SPEX_OPF_PRED_ZEROING);
+    unsigned sve_ldst = 0x100u | (unsigned)!!(o & SPEX_OPF_GATHER) << 7 | evl << 4 | 1u << 3 |
+                        (unsigned)pred << 2 | store;
+    unsigned simdfp_ldst = ldst | 1u << 2;
+
+    *type = (fp ? TYPE_FP : 0) | (simd ? TYPE_SIMD : 0);
+    if (branch) {
+        unsigned cr = !f->CRR ? 0 : o & SPEX_OPF_LINK ? 1 : o & SPEX_OPF_RETURN ? 2 : 3;
+        *type = TYPE_B;
+        if (is_branch_gcs(n, op, out)) /* FIL-14 */
+            *type |= o & SPEX_OPF_LINK ? TYPE_ST : TYPE_LD;
+        return 0x200u | cr << 3 | (unsigned)is_branch_gcs(n, op, out) << 2 |
+               (unsigned)(o & SPEX_OPF_INDIRECT || op->kind == SPEX_OP_ERET) << 1 | cond;
+    }
+    if (two_sided(op)) {
+        *type |= store ? TYPE_ST : TYPE_LD; /* the pseudocode samples one of them */
+    } else if (is_memory(n, op)) {
+        if (o & SPEX_OPF_LOAD)
+            *type |= TYPE_LD; /* FIL-09 */
+        if (o & (SPEX_OPF_STORE | SPEX_OPF_ATOMIC))
+            *type |= TYPE_ST; /* FIL-08 */
+    }
+    switch (op->kind) {
+    case SPEX_OP_SVE:
+        *type |= TYPE_SIMD;
+        if (!v1p1 || !f->SVE)
+            return other;
+        if (as_asimd(n, op))
+            return asimd;
+        if (!f->SPE_SME && uses(op, SPEX_REG_ZT0) && !n->c.zt_sve)
+            return other;
+        if (!f->SPE_SME && op->vectors > 1 && !n->c.multi_vector_sve)
+            return other;
+        return sve;
+    case SPEX_OP_SME_VECTOR:
+    case SPEX_OP_SME_TILE: {
+        *type |= TYPE_SIMD;
+        if (!f->SPE_SME)
+            return other; /* DAT-156, DAT-158 */
+        if (op->kind == SPEX_OP_SME_VECTOR && as_asimd(n, op))
+            return asimd;
+        unsigned ets = o & SPEX_OPF_WHOLE_ZA ? 15
+                       : ETS(op->kind == SPEX_OP_SME_TILE ? length : all);
+        return 1u << 7 | (ets >> 1) << 4 | 1u << 3 | (ets & 1) << 2 | (unsigned)fp << 1;
+    }
+    case SPEX_OP_LDST:
+        if (o & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL | SPEX_OPF_ACQREL))
+            return ldst | (unsigned)!!(o & SPEX_OPF_ACQREL) << 4 |
+                   (unsigned)!!(o & SPEX_OPF_EXCL) << 3 | (unsigned)!!(o & SPEX_OPF_ATOMIC) << 2 |
+                   1u << 1;
+        return o & SPEX_OPF_SIMDFP_REG ? simdfp_ldst : ldst;
+    case SPEX_OP_LDST_UNSPEC: return unspecified;
+    case SPEX_OP_LDST_SVE:
+        *type |= TYPE_SIMD;
+        if (!v1p1 || !(f->SVE || f->SME) || as_asimd(n, op))
+            return simdfp_ldst; /* PKT-112 */
+        return sve_ldst;
+    case SPEX_OP_LDST_SME:
+        *type |= TYPE_SIMD;
+        if (as_asimd(n, op))
+            return simdfp_ldst;
+        return v1p1 && (f->SPE_SME || n->c.sme_ldst == 0) ? sve_ldst : unspecified; /* DAT-161 */
+    case SPEX_OP_LDST_TAG:
+        if (o & SPEX_OPF_TAG_DATA) /* DAT-99 */
+            return n->c.tag_data == 0 ? ldst : unspecified;
+        return f->version >= 4 && f->MTE2 ? ldst | 0x14 : unspecified; /* DAT-98 */
+    case SPEX_OP_LDST_NV2: return f->NV2 ? ldst | 0x30 : ldst;
+    case SPEX_OP_MEMCPY: return f->version >= 4 && f->MOPS ? ldst | 0x20 : unspecified;
+    case SPEX_OP_MEMSET: return f->version >= 4 && f->MOPS ? 0x125 : unspecified;
+    case SPEX_OP_GCS: return f->version >= 5 && f->GCS ? ldst | 0x44 : unspecified;
+    case SPEX_OP_DC_ZVA: return n->c.dc_zva == 0 ? unspecified : other;
+    case SPEX_OP_SVE_PREFETCH:
+        *type = 0; /* DAT-165: Other */
+        return n->c.sve_prefetch == 1 && v1p1 && f->SVE ? sve : other;
+    case SPEX_OP_CACHE:
+    case SPEX_OP_AT:
+    case SPEX_OP_PREFETCH: return other;
+    default: return other;
+    }
+}
+
+/* ================ bytes ================ */
+
+static void put(struct naive_record *r, uint64_t value, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        r->bytes[r->size++] = (uint8_t)(value >> 8 * i);
+}
+
+/* Address: 0b10110xxx; INDEX above 7 in a second header byte. */
+static void put_address(struct naive_record *r, unsigned index, uint64_t payload)
+{
+    if (index >= 8)
+        put(r, 0x20 | index >> 3, 1);
+    put(r, 0xb0 | (index & 7), 1);
+    put(r, payload, 8);
+}
+
+static void put_counter(struct naive_record *r, const struct naive *n, unsigned index,
+                        uint32_t cycles)
+{
+    uint32_t most = n->f.CountSize == 2 ? 0xfff : 0xffff; /* PKT-45, PKT-46 */
+    if (index >= 8)
+        put(r, 0x20 | index >> 3, 1);
+    put(r, 0x98 | (index & 7), 1);
+    put(r, cycles > most ? most : cycles, 2);
+}
+
+static uint64_t context_bits(unsigned el, unsigned security)
+{
+    uint64_t ns = security == SPEX_NONSECURE || security == SPEX_REALM;
+    uint64_t nse = security == SPEX_REALM || security == SPEX_ROOT;
+    return ns << 63 | (uint64_t)el << 61 | nse << 60;
+}
+
+/* ================ order of packets ================ */
+
+/*
+ * The manual leaves the order open. What was put is the order of the pseudocode's
+ * example (compact); the other two are those of docs/format.md.
+ */
+struct packet {
+    size_t at, size;
+};
+
+/* The packet whose (last) header byte is header under mask, in the compact record. */
+static struct packet look_for(const struct naive_record *r, uint8_t mask, uint8_t header)
+{
+    static const size_t sizes[] = {1, 2, 4, 8};
+    for (size_t at = 0; at < r->size;) {
+        size_t head = (r->bytes[at] & 0xe0) == 0x20 ? 2 : 1;
+        uint8_t h = r->bytes[at + head - 1];
+        size_t size = head + (h < 0x40 ? 0 : sizes[h >> 4 & 3]);
+        if (head == 1 && (h & mask) == header)
+            return (struct packet){at, size};
+        at += size;
+    }
+    return (struct packet){0, 0};
+}
+
+static void arrange(const struct naive *n, struct naive_record *r)
+{
+    struct naive_record from = *r;
+    enum { PC = 0xb0, TARGET, VA, PA, PREVIOUS, TOTAL = 0x98, ISSUE, TRANSLATION, ALT = 0x9c };
+    struct packet p, end = look_for(&from, 0xff, 0x71);
+    if (!end.size)
+        end = look_for(&from, 0xff, 0x01);
+    if (n->n1) {
+        struct packet events = look_for(&from, 0xcf, 0x42);
+        size_t more = events.size - 3;
+        const struct {
+            size_t at;
+            uint8_t mask, header;
+        } places[] = {
+            {0, 0xff, PC},          {9, 0xff, 0x64},         {14, 0xff, 0x65},
+            {19, 0xfc, 0x48},       {21, 0xcf, 0x42},        {more + 24, 0xff, ISSUE},
+            {more + 27, 0xff, TOTAL}, {more + 30, 0xff, TARGET}, {more + 30, 0xff, VA},
+            {more + 39, 0xff, TRANSLATION}, {more + 42, 0xff, PA}, {more + 51, 0xcf, 0x43},
+        };
+        memset(r->bytes, 0, 64);
+        r->size = 64;
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+            p = look_for(&from, places[i].mask, places[i].header);
+            memcpy(r->bytes + places[i].at, from.bytes + p.at, p.size);
+        }
+        memcpy(r->bytes + 64 - end.size, from.bytes + end.at, end.size);
+        return;
+    }
+    if (!n->hisi)
+        return;
+    const uint8_t order[][2] = {
+        {0xff, PC}, {0xff, ISSUE}, {0xff, TOTAL}, {0xcf, 0x42}, {0xfc, 0x48}, {0xff, TARGET},
+        {0xff, VA}, {0xff, TRANSLATION}, {0xff, ALT}, {0xff, PA}, {0xff, PREVIOUS},
+    };
+    r->size = 0;
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        p = look_for(&from, order[i][0], order[i][1]);
+        memcpy(r->bytes + r->size, from.bytes + p.at, p.size);
+        r->size += p.size;
+        bool addressed = look_for(&from, 0xff, TARGET).size || look_for(&from, 0xff, VA).size;
+        if (order[i][1] == TRANSLATION && !p.size && addressed) /* leaves its place */
+            put(r, 0, 3);
+    }
+    for (size_t at = 0; at < from.size;) { /* IMPLEMENTATION DEFINED packets, in their order */
+        static const size_t sizes[] = {1, 2, 4, 8};
+        size_t head = (from.bytes[at] & 0xe0) == 0x20 ? 2 : 1;
+        uint8_t h = from.bytes[at + head - 1];
+        size_t size = head + (h < 0x40 ? 0 : sizes[h >> 4 & 3]);
+        bool impdef = head == 2 || (h & 0xfe) == 0x9e || (h & 0xfe) == 0xb6;
+        if (impdef) {
+            memcpy(r->bytes + r->size, from.bytes + at, size);
+            r->size += size;
+        }
+        at += size;
+    }
+    const uint8_t rest[][2] = {{0xcf, 0x43}, {0xff, 0x64}, {0xff, 0x65}};
+    for (size_t i = 0; i < 3; i++) {
+        p = look_for(&from, rest[i][0], rest[i][1]);
+        memcpy(r->bytes + r->size, from.bytes + p.at, p.size);
+        r->size += p.size;
+    }
+    while ((r->size + end.size) % 4)
+        put(r, 0, 1);
+    memcpy(r->bytes + r->size, from.bytes + end.at, end.size);
+    r->size += end.size;
+}
+
+/* ================ events (D18.2.6) ================ */
+
+static uint64_t implemented_events(const struct naive *n)
+{
+    const struct spex_features *f = &n->f;
+    bool v1p4 = f->version >= 5;
+    uint64_t mask = 0xff;
+    if (f->LLC)
+        mask |= 3u << 8;
+    if (f->Remote)
+        mask |= 1u << 10;
+    if (f->Misaligned && f->version >= 2)
+        mask |= 1u << 11;
+    if (f->version >= 2 && (f->SVE || f->SME))
+        mask |= 3u << 17;
+    if (v1p4)
+        mask |= (uint64_t)(f->L2D ? 3u << 19 : 0) | (f->Modified ? 1u << 21 : 0) |
+                (f->Recent ? 1u << 22 : 0) | (f->Snooped ? 1u << 23 : 0);
+    if (f->SPE_SME)
+        mask |= 1u << 24 | (f->SMCU ? 1u << 25 : 0);
+    uint64_t impdef = ONES(63, 48) | ONES(15, 12);
+    if (!v1p4)
+        impdef |= f->SPE_SME ? ONES(31, 26) : ONES(31, 24);
+    return mask | (impdef & n->c.impdef_events);
+}
+
+/* What the feature set needs, or as chosen. */
+static unsigned events_bytes(const struct naive *n)
+{
+    uint64_t mask = implemented_events(n);
+    if (n->c.events_size)
+        return (unsigned)n->c.events_size;
+    return mask >> 32 ? 8 : mask >> 16 ? 4 : mask >> 8 ? 2 : 1;
+}
+
+/* ================ the record ================ */
+
+void naive_finish(struct naive *n, const struct naive_sample *s, const struct spex_op *op,
+                  const struct spex_outcome *out, struct naive_finished *done)
+{
+    uint32_t flags = s->flags | out->flags, o = op->flags;
+    bool phantom = flags & (SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN);
+    bool unhandled = (flags & SPEX_OUT_NONARCH_EXC) && !n->c.nonarch_handled;
+    bool excepted = !phantom && (flags & SPEX_OUT_EXCEPTION);
+    bool retired = !phantom && !unhandled && (flags & (SPEX_OUT_EXECUTED | SPEX_OUT_EXCEPTION));
+    bool complete = naive_executed(n, flags);
+    bool branch = naive_is_branch(n, op, out), branch_gcs = is_branch_gcs(n, op, out) && branch;
+    bool memory = is_memory(n, op) || branch_gcs;
+    memset(done, 0, sizeof *done);
+
+    /* Captured for operations that are like loads: DAT-164, DAT-184. */
+    unsigned info = memory ? 2 : 0;
+    if (op->kind == SPEX_OP_SVE_PREFETCH)
+        info = (unsigned)n->c.sve_prefetch_info;
+    if (op->kind == SPEX_OP_CACHE || op->kind == SPEX_OP_AT || op->kind == SPEX_OP_PREFETCH ||
+        (op->kind == SPEX_OP_DC_ZVA && n->c.dc_zva == 1))
+        info = (unsigned)n->c.cache_op_info;
+
+    /* Which access: a copy has two sides, DAT-105 to DAT-107, DAT-112 to DAT-114. */
+    bool store = !(o & SPEX_OPF_LOAD) && memory;
+    const struct spex_access *only = out->part_count && !branch ? NULL : &out->access[0];
+    if (two_sided(op)) {
+        bool loads = out->access[0].flags & SPEX_ACC_VA, stores = out->access[1].flags & SPEX_ACC_VA;
+        bool ft = n->PMSFCR_EL1 >> 1 & 1, ld = n->PMSFCR_EL1 >> 17 & 1, st = n->PMSFCR_EL1 >> 18 & 1;
+        store = loads != stores ? stores : ft && ld != st ? st : n->world.random(n->world.user) >> 7;
+        only = &out->access[store];
+    }
+    struct data d;
+    describe_access(n, op, out, only, &d);
+    if (info == 0 || phantom) /* DAT-176 */
+        d.va = false;
+    if (op->kind == SPEX_OP_LDST_NV2 && !s->nv2_va) /* DAT-101 */
+        d.va = false;
+    d.pa = d.pa && s->pa && d.va; /* DAT-85 to DAT-87 */
+    if ((flags & SPEX_OUT_MONITOR_FAIL) && !n->c.monitor_fail_pa)
+        d.pa = false; /* DAT-88 */
+
+    /* Data Source: PKT-56 to PKT-58, DAT-110. */
+    d.source = d.source && n->f.LDS && info == 2 && d.done;
+    if (store)
+        d.source = d.source && (o & SPEX_OPF_ATOMIC          ? n->c.source_store_atomic
+                                : o & SPEX_OPF_STATUS_RESULT ? n->c.st64bv_source : 0);
+    if (d.aborted && !n->c.source_on_abort)
+        d.source = false;
+    unsigned source_size = (unsigned)n->c.data_source_size;
+    if (!source_size) /* a second byte has room in records above 64 bytes only */
+        source_size = d.data_source > 0xff && n->f.MaxSize > 6 && !n->n1 ? 2 : 1;
+    if (source_size == 1)
+        d.data_source &= 0xff;
+
+    /* Events. */
+    uint64_t of_access = d.done && info == 2 ? d.events : 0; /* DAT-92 */
+    if (!d.va && !n->c.no_access_events)
+        of_access = 0; /* DAT-91 */
+    if (store)
+        of_access &= n->c.store_events; /* DAT-73 */
+    uint64_t e = (out->events | (of_access & ~((uint64_t)1 << 24))) &
+                 ~(uint64_t)(1 << 0 | 1 << 1 | 1 << 6);
+    if (n->f.SPE_SME)
+        e = (e & ~((uint64_t)1 << 24)) | (flags & SPEX_OUT_STREAMING ? 1 << 24 : 0);
+    if (!branch || phantom)
+        e &= ~(uint64_t)(1 << 7); /* PKT-83, DAT-178 */
+    if (phantom)
+        e &= ~(uint64_t)(3 << 17); /* DAT-177 */
+    if (retired)
+        e |= 1 << 1;
+    if (excepted && !unhandled)
+        e |= 1 << 0;
+    if (unhandled && !phantom && n->c.nonarch_e0)
+        e |= 1 << 0; /* DAT-228 */
+    if (conditional(n, op) && (op->kind != SPEX_OP_BRANCH || branch) &&
+        !(flags & SPEX_OUT_PASSED) && !phantom)
+        e |= 1 << 6;
+    e &= implemented_events(n);
+    done->events = e;
+    done->total = d.has_total && info ? d.total : out->total;
+    unsigned type = operation_type(n, op, out, store, &done->type);
+    done->load = done->type & TYPE_LD;
+
+    /* What is put into it: DAT-17. */
+    unsigned much = complete ? 0 : (unsigned)n->c.exception_info;
+    struct naive_record *r = &done->record;
+    done->source = d.source && much == 0;
+    done->data_source = d.data_source;
+    if (much == 0) {
+        if (s->context1) {
+            put(r, 0x64, 1);
+            put(r, s->contextidr1, 4);
+        }
+        if (s->context2) {
+            put(r, 0x65, 1);
+            put(r, s->contextidr2, 4);
+        }
+    }
+    if (much == 0) {
+        put_counter(r, n, 0, done->total);
+        if (!n->c.omit_issue)
+            put_counter(r, n, 1, out->issue);
+        if (info == 2) { /* DAT-61, DAT-89, DAT-90 */
+            if (d.va && d.done)
+                put_counter(r, n, 2, d.translation);
+            else if ((d.done || d.translated) && n->c.no_access_translation)
+                put_counter(r, n, 2, 0);
+        }
+        if (n->c.alt_clock == 1 && n->f.ALTCLK && (flags & SPEX_OUT_ALT_CLOCK))
+            put_counter(r, n, 4, out->alt_issue);
+        if (n->c.impdef_counter) {
+            bool other_clock = n->c.alt_clock == 2; /* DAT-25: then the index is for that */
+            if (other_clock && (flags & SPEX_OUT_ALT_CLOCK))
+                put_counter(r, n, (unsigned)n->c.impdef_counter, out->alt_issue);
+            if (!other_clock && (flags & SPEX_OUT_IMPDEF_COUNTER))
+                put_counter(r, n, (unsigned)n->c.impdef_counter, out->impdef_counter);
+        }
+    }
+    if (much < 2)
+        put_address(r, 0, context_bits(s->el, s->security) | (s->pc & ONES(55, 0)));
+    if (much == 0) {
+        bool taken = branch && (!(o & SPEX_OPF_COND) || (flags & SPEX_OUT_PASSED));
+        if (branch && !phantom && (taken || n->c.not_taken_target)) { /* DAT-32, DAT-37 */
+            unsigned el = out->target_el, security = out->target_security;
+            uint64_t target = out->target;
+            if (op->kind == SPEX_OP_ISB) { /* DAT-44: to the next instruction */
+                target = s->pc + 4;
+                el = s->el;
+                security = s->security;
+            } else if ((flags & SPEX_OUT_ILLEGAL_ERET) && n->c.illegal_eret == 1) {
+                el = out->spsr_el;
+                security = out->spsr_security;
+            }
+            put_address(r, 1, context_bits(el, security) | (target & ONES(55, 0)));
+        }
+        if (d.va) {
+            uint64_t va = d.virtual_address;
+            if (op->kind == SPEX_OP_LDST_TAG && n->c.tag_va == 1)
+                va &= ~(uint64_t)15; /* DAT-93 */
+            bool tagged = n->f.MTE2 &&
+                          (d.chosen->flags & (SPEX_ACC_TAG_CHECKED | SPEX_ACC_TAG_CANONICAL));
+            if (!(d.chosen->flags & SPEX_ACC_TBI) && !tagged && !n->c.va_top_byte)
+                va &= ONES(55, 0); /* DAT-53, DAT-95, PKT-22 */
+            put_address(r, 2, va);
+        }
+        if (d.pa) {
+            uint64_t pa = d.physical_address & ONES(55, 0), ns, nse, ch = 0, pat = 0;
+            if (op->kind == SPEX_OP_LDST_TAG && (n->c.tag_pa == 1 || n->c.tag_va == 1))
+                pa &= ~(uint64_t)15; /* DAT-96 */
+            ns = d.chosen->pas == SPEX_NONSECURE || d.chosen->pas == SPEX_REALM;
+            nse = d.chosen->pas == SPEX_REALM || d.chosen->pas == SPEX_ROOT;
+            if (n->f.MTE2) { /* PKT-25 to PKT-29 */
+                ch = d.chosen->flags & SPEX_ACC_TAG_CHECKED ? 1 : 0;
+                if (ch && (d.chosen->flags & SPEX_ACC_TAG_IGNORED))
+                    ch = n->c.ch_ignored;
+                if (d.chosen->flags & SPEX_ACC_TAG_CANONICAL)
+                    ch = 0;
+                pat = ch || n->c.pat_unchecked ? d.chosen->tag & 15 : 0;
+            }
+            put_address(r, 3, ns << 63 | ch << 62 | nse << 60 | pat << 56 | pa);
+        }
+        if (s->previous && complete && (taken || n->c.pbt_any_op))
+            put_address(r, 4, s->previous_target);
+        if (n->c.impdef_address && (flags & SPEX_OUT_IMPDEF_ADDRESS) && !phantom)
+            put_address(r, (unsigned)n->c.impdef_address, out->impdef_address);
+        if (d.source) {
+            put(r, source_size == 2 ? 0x53 : 0x43, 1);
+            put(r, d.data_source, source_size);
+        }
+        put(r, 0x48 | type >> 8, 1);
+        put(r, type & 0xff, 1);
+    }
+    unsigned size = events_bytes(n);
+    put(r, size == 8 ? 0x72 : size == 4 ? 0x62 : size == 2 ? 0x52 : 0x42, 1);
+    put(r, e, size);
+    if (s->timestamp) {
+        put(r, 0x71, 1);
+        put(r, s->time, 8);
+    } else {
+        put(r, 0x01, 1);
+    }
+    arrange(n, r);
+    while (r->size % ((size_t)1 << n->f.Align))
+        put(r, 0x00, 1); /* REG-04, PKT-135 */
+}

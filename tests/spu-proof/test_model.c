@@ -1,0 +1,80 @@
+/*
+ * Long random runs on the unit and on the naive unit of naive.c, equal after each step.
+ *
+ * Usage: test-model [FIRST-SEED RUNS STEPS]. A failure is shrunk and printed;
+ * `test-model SEED 1 STEPS` plays it again.
+ */
+#include "steps.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const marks[] = {
+    "SMP-04", "SMP-08", "SMP-15", "SMP-23", "SMP-24", "SMP-27", "SMP-32", "SMP-36", "SMP-39",
+    "SMP-40", "SMP-41", "SMP-44", "SMP-45", "SMP-47", "SMP-48", "SMP-49", "BUF-09", "BUF-16",
+    "BUF-138", "BUF-177", "FIL-01", "FIL-29", "FIL-30", "FIL-31", "REG-16", "REG-17", "REG-19",
+};
+
+static bool report(const char *name, unsigned number, bool ok)
+{
+    printf("%s %u - %s\n", ok ? "ok" : "not ok", number, name);
+    return ok;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
+    unsigned long runs = argc > 2 ? strtoul(argv[2], NULL, 0) : 100;
+    size_t steps = argc > 3 ? strtoul(argv[3], NULL, 0) : 1000;
+    bool survey = argc > 4; /* go on after a failure: one line each, nothing shrunk */
+    struct run_result result, total = {.equal = true};
+    uint64_t count = 0;
+    bool equal = true, identical = true;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (unsigned long i = 0; i < runs && (equal || survey); i++) {
+        struct run run;
+        enum path path = i & 1 ? IN_BLOCKS : ONE_AT_A_TIME;
+        run_make(&run, seed + i, steps);
+        run_play(&run, path, &result);
+        count += steps;
+        total.records += result.records;
+        total.bytes += result.bytes;
+        total.events += result.events;
+        if (!result.equal) {
+            equal = false;
+            printf("# seed %" PRIu64 " step %zu: %s\n", seed + i, result.step, result.what);
+            if (!survey) {
+                run_shrink(&run, path);
+                run_play(&run, path, &result);
+                printf("# shrunk to %zu steps: %s\n", run.count, result.what);
+                run_print(&run);
+            }
+        }
+        run_free(&run);
+    }
+    report("the unit equals the naive unit", 1, equal);
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        printf("# SPEC the unit equals the naive unit %s\n", marks[i]);
+    printf("# %" PRIu64 " steps, %" PRIu64 " samples, %" PRIu64 " checked records, %" PRIu64
+           " bytes\n", count, total.events, total.records, total.bytes);
+    for (unsigned long i = 0; i < (runs + 7) / 8 && identical; i++) {
+        struct run run;
+        run_make(&run, seed + 1000000 + i, steps);
+        run_identity(&run, &result);
+        if (!result.equal) {
+            identical = false;
+            printf("# seed %" PRIu64 " step %zu: %s\n", seed + 1000000 + i, result.step,
+                   result.what);
+            run.count = result.step + 1;
+            if (!survey)
+                run_print(&run);
+        }
+        run_free(&run);
+    }
+    report("one operation at a time and in blocks give the same", 2, identical);
+    report("the runs sampled and wrote", 3, total.events > count / 100 && total.bytes > count / 10);
+    printf("1..3\n");
+    return equal && identical ? 0 : 1;
+}
