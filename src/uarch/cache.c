@@ -434,12 +434,14 @@ static spex_uarch_result contended_access(struct uarch_core *core, struct uarch_
         return make(SPEX_UARCH_L1, c->l1d_latency, SPEX_UARCH_CONTENDED);
 
     const struct uarch_core *from = NULL;
-    bool modified = false;
+    bool modified = false, quiet = now > line->quiet + 4ull * c->contend_gap;
     uint32_t period = UINT32_MAX;
     for (unsigned i = 0; i < UARCH_USERS; i++) {
         const struct uarch_user *user = &line->user[i];
-        if (!user->core || user == me || !(write || user->wrote) ||
-            !uses_between(model, user, last ? last : now, now))
+        if (!user->core || user == me)
+            continue;
+        quiet &= now > user->end + 4ull * c->contend_gap; /* not if it is ahead of us */
+        if (!(write || user->wrote) || !uses_between(model, user, last ? last : now, now))
             continue;
         if (!from || (user->wrote && !modified))
             from = model->core[user->core - 1];
@@ -462,7 +464,7 @@ static spex_uarch_result contended_access(struct uarch_core *core, struct uarch_
         core->counts.snoop_modified += modified;
         return r;
     }
-    if (now > line->quiet + 4ull * c->contend_gap)
+    if (quiet)
         contended_free(model, entry);
     return make(SPEX_UARCH_L1, c->l1d_latency, SPEX_UARCH_CONTENDED);
 }
@@ -677,7 +679,11 @@ static spex_uarch_result access_slow(struct spex_uarch_core *hot, uint64_t va, u
         m->translation = (uint16_t)translation;
         uint32_t l1 = model->config.l1d_latency;
         uint32_t wait = translation + (latency > l1 ? latency - l1 : 0);
-        hot->counter += wait * (kind == STORE ? model->stall_store : model->stall_load) / 16;
+        /* A line that is fought for hides behind nothing: the next use needs this one. */
+        uint32_t stall = r & SPEX_UARCH_CONTENDED ? 16 * SPEX_UARCH_TICK
+                         : kind == STORE          ? model->stall_store
+                                                  : model->stall_load;
+        hot->counter += wait * stall / 16;
     }
     return r;
 }
