@@ -68,9 +68,10 @@ const char *spex_sample_op_text(unsigned op_class, unsigned op_payload);
 
 enum spex_sample_flag {
     SPEX_SAMPLE_KERNEL = 1u << 0, /* pc is of EL1 or higher */
-    SPEX_SAMPLE_READS = 1u << 1,
-    SPEX_SAMPLE_WRITES = 1u << 2,
-    SPEX_SAMPLE_TIMED = 1u << 3, /* time is known */
+    SPEX_SAMPLE_PEER = 1u << 1,   /* another core's cache answered (data source or event) */
+    SPEX_SAMPLE_READS = 1u << 2,
+    SPEX_SAMPLE_WRITES = 1u << 3,
+    SPEX_SAMPLE_TIMED = 1u << 4, /* time is known */
 };
 
 struct spex_sample {
@@ -109,6 +110,20 @@ void spex_analysis_locate(struct spex_analysis *analysis, int pid, uint64_t time
                           struct spex_place *place);
 
 /* ---- what was sampled ---- */
+
+/* Kept samples by thread and by CPU, most first; false past the last. */
+struct spex_thread_total {
+    const char *comm; /* last seen */
+    int32_t pid, tid;
+    uint64_t samples;
+};
+bool spex_analysis_thread(struct spex_analysis *analysis, size_t index,
+                          struct spex_thread_total *total);
+struct spex_cpu_total {
+    int32_t cpu; /* -1: queues are per thread */
+    uint64_t samples;
+};
+bool spex_analysis_cpu(struct spex_analysis *analysis, size_t index, struct spex_cpu_total *total);
 
 enum { SPEX_FILTER_MAX = 16 };
 
@@ -159,7 +174,7 @@ struct spex_interval spex_difference_interval(uint64_t count0, uint64_t total0, 
 
 /* ---- grouping ---- */
 
-enum { SPEX_GROUP_MAX = 1 << 20, SPEX_KEYS_MAX = 4 };
+enum { SPEX_GROUP_MAX = 1 << 20, SPEX_KEYS_MAX = 5 };
 
 enum spex_key {
     SPEX_KEY_SYMBOL,
@@ -189,10 +204,11 @@ bool spex_key_parse(const char *name, size_t length, enum spex_key *key);
 enum spex_latency { SPEX_LATENCY_TOTAL, SPEX_LATENCY_ISSUE, SPEX_LATENCY_TRANSLATION,
                     SPEX_LATENCY_COUNT };
 
+/* The first 16 are counted together: their order is that of group.c's masks. */
 struct spex_stats {
-    uint32_t samples, reads, writes, branches;
-    uint32_t l1_access, l1_miss, l2_access, l2_miss, llc_access, llc_miss, tlb_access, tlb_walk;
-    uint32_t remote, snooped, modified, mispredicted, not_taken, retired;
+    uint32_t retired, l1_access, l1_miss, tlb_access, tlb_walk, not_taken, mispredicted;
+    uint32_t llc_access, llc_miss, remote, l2_access, l2_miss, modified, peer, reads, writes;
+    uint32_t samples, branches;
     uint32_t source[SPEX_SOURCE_COUNT];
     uint32_t latency_count[SPEX_LATENCY_COUNT];
     uint64_t latency_sum[SPEX_LATENCY_COUNT];
@@ -218,8 +234,14 @@ void spex_group_free(struct spex_group *group);
 /* A spex_sample_sink; context is the group. */
 void spex_group_sink(void *group, const struct spex_sample *samples, size_t count);
 
-/* Orders rows by samples, most first (ties by text of the keys). Call before the rest. */
-void spex_group_sort(struct spex_group *group);
+enum spex_order {
+    SPEX_BY_SAMPLES,
+    SPEX_BY_LATENCY,     /* sum of total latencies */
+    SPEX_BY_MISPREDICTS,
+    SPEX_BY_WALKS,
+};
+/* Orders rows, most first (ties by text of the keys). Call before the rest. */
+void spex_group_sort(struct spex_group *group, enum spex_order order);
 size_t spex_group_count(const struct spex_group *group);
 const struct spex_row *spex_group_row(const struct spex_group *group, size_t index);
 const struct spex_row *spex_group_total(const struct spex_group *group); /* of all rows */
@@ -235,6 +257,60 @@ uint64_t spex_row_value(const struct spex_group *group, const struct spex_row *r
 /* Text of the n-th key of a row. Returns its length; terminates. */
 size_t spex_row_text(const struct spex_group *group, const struct spex_row *row, size_t n,
                      char *text, size_t capacity);
+
+/* ---- cache lines that threads share ----
+ *
+ * Two passes: the first finds lines that several threads use and at least one
+ * writes, the second looks at those closely. Lines are told apart by physical
+ * address where records have one, else by process and virtual address.
+ *
+ *   contention  how likely two neighbouring accesses conflict: different threads
+ *               at the same time, one of them writing; from counts and times
+ *   peer        loads that another core's cache answered, where the CPU tells
+ *   score       contention, lowered where the CPU tells that data hardly moved
+ */
+struct spex_sharing;
+struct spex_sharing *spex_sharing_new(struct spex_analysis *analysis);
+void spex_sharing_free(struct spex_sharing *sharing);
+void spex_sharing_find(void *sharing, const struct spex_sample *samples, size_t count);
+/* Between the passes: keeps the candidates; returns how many. */
+size_t spex_sharing_choose(struct spex_sharing *sharing);
+void spex_sharing_look(void *sharing, const struct spex_sample *samples, size_t count);
+void spex_sharing_finish(struct spex_sharing *sharing);
+
+enum spex_sharing_kind { SPEX_SHARING_FALSE, SPEX_SHARING_TRUE, SPEX_SHARING_MIXED };
+
+struct spex_shared_line {
+    uint64_t address; /* virtual, of one user of the line */
+    int32_t pid;
+    enum spex_sharing_kind kind;
+    double score, contention, apart; /* apart: share of the conflicts on different words */
+    double overlap;                  /* of the threads in time; NAN without timestamps */
+    uint64_t samples, loads, stores;
+    uint64_t peer, with_source;      /* loads that a peer answered; whose source is known */
+    unsigned threads, writers;
+    size_t first_use, uses; /* spex_sharing_use */
+};
+struct spex_shared_use { /* one word of a line used by one thread at one line of code */
+    unsigned offset;
+    int32_t tid;
+    const char *comm;
+    const struct spex_row *row; /* statistics; latencies are of loads only */
+};
+enum { SPEX_USE_SYMBOL = 3, SPEX_USE_SRCLINE = 4 }; /* keys of the row, for spex_row_text */
+struct spex_sharing_totals {
+    uint64_t memory;     /* samples with a data address */
+    uint64_t lines;      /* distinct lines seen */
+    uint64_t shared;     /* of several threads, with writes */
+    uint64_t merged;     /* lines given up for want of memory */
+    bool sources;        /* the CPU tells where data came from */
+    bool timed;
+};
+/* Highest score times samples first; NULL past the last. */
+const struct spex_shared_line *spex_sharing_line(const struct spex_sharing *sharing, size_t index);
+const struct spex_shared_use *spex_sharing_use(const struct spex_sharing *sharing, size_t index);
+const struct spex_group *spex_sharing_group(const struct spex_sharing *sharing);
+const struct spex_sharing_totals *spex_sharing_totals(const struct spex_sharing *sharing);
 
 #ifdef __cplusplus
 }

@@ -95,6 +95,7 @@ struct thread {
     int32_t tid;
     struct span span;
     int32_t pid;
+    uint64_t samples;
     const char *comm;
     struct process *process;
 };
@@ -127,7 +128,8 @@ struct queue {
     struct spex_aux_cursor *cursor;
     struct spex_aux_span span;
     struct spex_record_reader reader;
-    bool open, reading;
+    uint64_t samples;
+    bool reading;
     /* thread on this CPU while nothing changes */
     struct span running;
     int32_t running_tid, running_pid;
@@ -408,22 +410,31 @@ static struct thread *find_thread(struct spex_analysis *a, struct queue *q,
     return q->thread = get_thread(a, tid, pid, time);
 }
 
-enum { SOURCE_MASK = 0xff, SOURCE_KNOWN = 0x100 };
+enum { SOURCE_PEER = 0x100 };
 
-static uint8_t find_source(struct queue *q, const struct spex_record *r)
+/* The source, with SOURCE_PEER if another core's cache answered. */
+static unsigned find_source(struct queue *q, const struct spex_record *r)
 {
     struct spex_source_info info;
     bool packet = r->present & SPEX_HAS_DATA_SOURCE && r->data_source < 256;
+    unsigned snooped = r->events >> SPEX_EV_SNOOPED & 1 ? SOURCE_PEER : 0;
     if (packet && q->sources[r->data_source] >= 0)
-        return (uint8_t)q->sources[r->data_source];
+        return (unsigned)q->sources[r->data_source] | snooped;
     spex_source_of(q->model, r, &info);
-    if (packet && info.by_packet)
-        q->sources[r->data_source] = (int16_t)info.source;
+    if (packet && info.by_packet) {
+        const struct spex_record bare = {.present = SPEX_HAS_DATA_SOURCE | SPEX_HAS_OP,
+                                         .op_class = SPEX_CLASS_LDST,
+                                         .data_source = r->data_source};
+        spex_source_of(q->model, &bare, &info); /* without this record's events */
+        unsigned peer = info.peer || info.modified ? SOURCE_PEER : 0;
+        q->sources[r->data_source] = (int16_t)(info.source | peer);
+        return info.source | peer | snooped;
+    }
     if (info.miss) /* past the last cache is memory; past another, unknown */
         info.source = info.source != SPEX_SOURCE_L3 ? SPEX_SOURCE_UNKNOWN
                       : info.remote                 ? SPEX_SOURCE_REMOTE
                                                     : SPEX_SOURCE_DRAM;
-    return (uint8_t)info.source;
+    return info.source | snooped;
 }
 
 static void flush(struct spex_analysis *a)
@@ -484,8 +495,12 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
             s->address = s->pc;
             s->symbol = NULL;
         }
-        s->source = s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES) ? find_source(q, r)
-                                                                        : SPEX_SOURCE_UNKNOWN;
+        s->source = SPEX_SOURCE_UNKNOWN;
+        if (s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)) {
+            unsigned source = find_source(q, r);
+            s->source = (uint8_t)source;
+            s->flags |= source & SOURCE_PEER ? SPEX_SAMPLE_PEER : 0;
+        }
         bool keep = true;
         for (size_t f = 0; keep && f < a->options.filter_count; f++)
             if (!(keep = filter_keeps(a->filters[f], s)))
@@ -493,6 +508,8 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
         if (!keep)
             continue;
         totals->kept++;
+        thread->samples++;
+        q->samples++;
         if (s->module)
             s->module->samples++;
         else
@@ -670,8 +687,12 @@ enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *si
         a->totals.truncated = a->info->truncated;
         a->totals.collided = a->info->collisions;
     }
+    for (size_t i = 0; a->threads.slots && i <= a->threads.mask; i++)
+        if (a->threads.slots[i].value)
+            ((struct thread *)a->threads.slots[i].value)->samples = 0;
     for (size_t i = 0; i < a->queue_count; i++) {
         struct queue *q = &a->queues[i];
+        q->samples = 0;
         q->reading = false;
         q->at = q->count = q->kept = 0;
         q->position = q->clock = 0;
@@ -888,6 +909,51 @@ void spex_analysis_close(struct spex_analysis *a)
 }
 
 /* ---- asking ---- */
+
+/* The index-th largest by selection: a few are asked for, of few. */
+bool spex_analysis_thread(struct spex_analysis *a, size_t index, struct spex_thread_total *total)
+{
+    const struct thread *last = NULL;
+    for (size_t n = 0; n <= index; n++) {
+        const struct thread *best = NULL;
+        for (size_t i = 0; a->threads.slots && i <= a->threads.mask; i++) {
+            const struct thread *t = a->threads.slots[i].value;
+            if (!t || !t->samples ||
+                (last && (t->samples > last->samples ||
+                          (t->samples == last->samples && t->tid <= last->tid))))
+                continue;
+            if (!best || t->samples > best->samples ||
+                (t->samples == best->samples && t->tid < best->tid))
+                best = t;
+        }
+        if (!best)
+            return false;
+        last = best;
+    }
+    *total = (struct spex_thread_total){last->comm, last->pid, last->tid, last->samples};
+    return true;
+}
+
+bool spex_analysis_cpu(struct spex_analysis *a, size_t index, struct spex_cpu_total *total)
+{
+    const struct queue *last = NULL;
+    for (size_t n = 0; n <= index; n++) {
+        const struct queue *best = NULL;
+        for (size_t i = 0; i < a->queue_count; i++) {
+            const struct queue *q = &a->queues[i];
+            if (!q->samples || (last && (q->samples > last->samples ||
+                                         (q->samples == last->samples && q <= last))))
+                continue;
+            if (!best || q->samples > best->samples)
+                best = q;
+        }
+        if (!best)
+            return false;
+        last = best;
+    }
+    *total = (struct spex_cpu_total){last->cpu, last->samples};
+    return true;
+}
 
 const struct spex_totals *spex_analysis_totals(const struct spex_analysis *a)
 {

@@ -9,6 +9,7 @@
  */
 #include "histogram.h"
 #include "internal.h"
+#include "module.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +97,7 @@ struct spex_group {
     uint64_t error;
     size_t limit;
     struct spex_row **order;
+    enum spex_order ordering;
 };
 
 static void *get_memory(size_t size)
@@ -331,7 +333,7 @@ static void make_key(struct spex_group *g, enum spex_key kind, const struct spex
         if (kind == SPEX_KEY_DATA_DSO)
             key[0] = (uintptr_t)place.module;
         else
-            place_key(place.symbol, place.module, 0, key);
+            place_key(place.symbol, place.module, s->va >> 63, key);
         break;
     case SPEX_KEY_PAGE:
         key[0] = s->va & ~UINT64_C(0xfff);
@@ -360,30 +362,40 @@ static void make_key(struct spex_group *g, enum spex_key kind, const struct spex
     }
 }
 
+/*
+ * Sixteen yes/no facts as bits in the order of struct spex_stats: events 1 to
+ * 10 and 19 to 21, then answered by a peer, reads and writes; counted four at a time.
+ */
+typedef uint32_t four __attribute__((vector_size(16), aligned(8)));
+
+static inline void count_facts(struct spex_stats *t, const struct spex_sample *s)
+{
+    static const four masks[4] = {{1u << 0, 1u << 1, 1u << 2, 1u << 3},
+                                  {1u << 4, 1u << 5, 1u << 6, 1u << 7},
+                                  {1u << 8, 1u << 9, 1u << 10, 1u << 11},
+                                  {1u << 12, 1u << 13, 1u << 14, 1u << 15}};
+    uint64_t e = s->record->events;
+    uint32_t facts = (uint32_t)((e >> 1 & 0x3ff) | (e >> 19 & 7) << 10 |
+                                (uint64_t)(s->flags >> 1 & 7) << 13);
+    four all = {facts, facts, facts, facts};
+    four *counts = (four *)t;
+    for (unsigned i = 0; i < 4; i++)
+        counts[i] -= (four)((all & masks[i]) == masks[i]); /* true is all ones: minus one */
+}
+
+_Static_assert(SPEX_EV_RETIRED == 1 && SPEX_EV_REMOTE == 10 && SPEX_EV_L2D_ACCESS == 19 &&
+                   SPEX_EV_MODIFIED == 21 && SPEX_SAMPLE_PEER == 2 && SPEX_SAMPLE_READS == 4 &&
+                   SPEX_SAMPLE_WRITES == 8 && offsetof(struct spex_stats, samples) == 64,
+               "the order of struct spex_stats");
+
 static inline void count_sample(struct spex_group *g, struct spex_row *row,
                                 const struct spex_sample *s)
 {
     const struct spex_record *r = s->record;
     struct spex_stats *t = &row->stats;
-    uint64_t e = r->events;
+    count_facts(t, s);
     t->samples++;
-    t->reads += (s->flags & SPEX_SAMPLE_READS) != 0;
-    t->writes += (s->flags & SPEX_SAMPLE_WRITES) != 0;
     t->branches += s->op == SPEX_SAMPLE_BRANCH;
-    t->l1_access += e >> SPEX_EV_L1D_ACCESS & 1;
-    t->l1_miss += e >> SPEX_EV_L1D_MISS & 1;
-    t->l2_access += e >> SPEX_EV_L2D_ACCESS & 1;
-    t->l2_miss += e >> SPEX_EV_L2D_MISS & 1;
-    t->llc_access += e >> SPEX_EV_LLC_ACCESS & 1;
-    t->llc_miss += e >> SPEX_EV_LLC_MISS & 1;
-    t->tlb_access += e >> SPEX_EV_TLB_ACCESS & 1;
-    t->tlb_walk += e >> SPEX_EV_TLB_WALK & 1;
-    t->remote += e >> SPEX_EV_REMOTE & 1;
-    t->snooped += e >> SPEX_EV_SNOOPED & 1;
-    t->modified += e >> SPEX_EV_MODIFIED & 1;
-    t->mispredicted += e >> SPEX_EV_MISPREDICT & 1;
-    t->not_taken += e >> SPEX_EV_NOT_TAKEN & 1;
-    t->retired += e >> SPEX_EV_RETIRED & 1;
     if (s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES))
         t->source[s->source]++;
     static const uint16_t has[] = {SPEX_HAS_TOTAL, SPEX_HAS_ISSUE, SPEX_HAS_TRANSLATION};
@@ -394,7 +406,7 @@ static inline void count_sample(struct spex_group *g, struct spex_row *row,
         t->latency_count[l]++;
         t->latency_sum[l] += values[l];
         if (g->flags & SPEX_GROUP_PERCENTILES)
-            histogram_add(&g->histograms, &row->latency[l], values[l], 1);
+            histogram_count(&g->histograms, &row->latency[l], values[l]);
     }
 }
 
@@ -417,12 +429,27 @@ void spex_group_sink(void *context, const struct spex_sample *samples, size_t co
 
 /* ---- results ---- */
 
+static uint64_t rank_of(const struct spex_row *row, enum spex_order order)
+{
+    switch (order) {
+    case SPEX_BY_LATENCY:
+        return row->stats.latency_sum[SPEX_LATENCY_TOTAL];
+    case SPEX_BY_MISPREDICTS:
+        return (uint64_t)row->stats.mispredicted << 32 | row->stats.samples;
+    case SPEX_BY_WALKS:
+        return (uint64_t)row->stats.tlb_walk << 32 | row->stats.samples;
+    default:
+        return row->stats.samples;
+    }
+}
+
 static int compare_rows(const void *a, const void *b, void *context)
 {
     const struct spex_row *x = *(struct spex_row *const *)a, *y = *(struct spex_row *const *)b;
     const struct spex_group *g = context;
-    if (x->stats.samples != y->stats.samples)
-        return x->stats.samples > y->stats.samples ? -1 : 1;
+    uint64_t rank_x = rank_of(x, g->ordering), rank_y = rank_of(y, g->ordering);
+    if (rank_x != rank_y)
+        return rank_x > rank_y ? -1 : 1;
     for (size_t k = 0; k < g->key_count; k++) {
         char s[256], t[256];
         spex_row_text(g, x, k, s, sizeof s);
@@ -434,8 +461,9 @@ static int compare_rows(const void *a, const void *b, void *context)
     return memcmp(x->key, y->key, g->slots * sizeof *x->key);
 }
 
-void spex_group_sort(struct spex_group *g)
+void spex_group_sort(struct spex_group *g, enum spex_order order)
 {
+    g->ordering = order;
     free(g->order);
     g->order = get_memory((g->count + 1) * sizeof *g->order);
     for (size_t i = 0; i < g->count; i++)
@@ -479,18 +507,25 @@ int spex_row_latency(const struct spex_group *g, const struct spex_row *row,
     return histogram_quantile(&g->histograms, row->latency[latency], q);
 }
 
+const uint64_t *group_key(const struct spex_group *g, const struct spex_row *row, size_t n)
+{
+    return row->key + g->first_slot[n];
+}
+
 uint64_t spex_row_value(const struct spex_group *g, const struct spex_row *row, size_t n)
 {
     return row->key[g->first_slot[n]];
 }
 
-/* "libc.so.6+0x1234", "0x1234" */
+/* "libc.so.6+0x1234"; "0x1234" in the kernel, in JIT code and where nothing is mapped. */
 static size_t place_text(const struct spex_module *module, uint64_t address, char *text,
                          size_t capacity)
 {
-    int n = module ? snprintf(text, capacity, "%s+0x%lx", spex_module_name(module),
-                              (unsigned long)address)
-                   : snprintf(text, capacity, "0x%lx", (unsigned long)address);
+    int n = !module && !address ? snprintf(text, capacity, "[no address]")
+            : module && module_is_file(module)
+                ? snprintf(text, capacity, "%s+0x%lx", spex_module_name(module),
+                           (unsigned long)address)
+                : snprintf(text, capacity, "0x%lx", (unsigned long)address);
     return (size_t)n;
 }
 
@@ -530,7 +565,9 @@ size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, siz
         module = (const struct spex_module *)(uintptr_t)(key[0] & ~(uint64_t)MARK);
         if (g->keys[n] == SPEX_KEY_SYMBOL)
             return place_text(module, key[1], text, capacity);
-        return (size_t)snprintf(text, capacity, "%s", module ? spex_module_name(module) : "[unmapped]");
+        return (size_t)snprintf(text, capacity, "%s",
+                                module   ? spex_module_name(module)
+                                : key[1] ? "[kernel]" : "[unmapped]");
     case SPEX_KEY_DSO:
     case SPEX_KEY_DATA_DSO:
         module = (const struct spex_module *)(uintptr_t)key[0];

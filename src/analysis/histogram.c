@@ -5,15 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Layout in words, at handle:
- *   LIST: kind << 16 | length, then LIST_VALUES values, two to a word
- *   DIRECTORY: kind << 16 | bits, then 2^bits page positions (0: none)
- * A page is PAGE counts. Position 0 of the arena is never used.
- */
-enum { LIST = 1, DIRECTORY = 2 };
+enum { LIST = HISTOGRAM_LIST, DIRECTORY = HISTOGRAM_DIRECTORY };
 enum { LIST_VALUES = 6, LIST_WORDS = 1 + LIST_VALUES / 2 };
-enum { PAGE_BITS = 6, PAGE = 1 << PAGE_BITS };
+enum { PAGE_BITS = HISTOGRAM_PAGE_BITS, PAGE = HISTOGRAM_PAGE };
 enum { SMALL_BITS = 4, LARGE_BITS = 16 - PAGE_BITS }; /* values below 1024; all */
 
 void histograms_init(struct histograms *h, size_t limit_bytes)

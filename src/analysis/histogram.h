@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HISTOGRAM_LOST = UINT32_MAX };
+#define HISTOGRAM_LOST UINT32_MAX
 
 struct histograms {
     uint32_t *words;
@@ -23,6 +23,29 @@ struct histograms {
 void histograms_init(struct histograms *h, size_t limit_bytes);
 void histograms_free(struct histograms *h);
 void histogram_add(struct histograms *h, uint32_t *handle, uint16_t value, uint32_t count);
+
+/*
+ * Layout in words, at handle:
+ *   LIST: kind << 16 | length, then up to LIST_VALUES values, two to a word
+ *   DIRECTORY: kind << 16 | bits, then 2^bits positions of pages (0: none)
+ * A page is PAGE counts. Position 0 of the arena is never used.
+ */
+enum { HISTOGRAM_LIST = 1, HISTOGRAM_DIRECTORY = 2 };
+enum { HISTOGRAM_PAGE_BITS = 6, HISTOGRAM_PAGE = 1 << HISTOGRAM_PAGE_BITS };
+
+/* histogram_add of one, quick where the page is there. */
+static inline void histogram_count(struct histograms *h, uint32_t *handle, uint16_t value)
+{
+    if (*handle && *handle != HISTOGRAM_LOST) {
+        uint32_t *at = h->words + *handle, head = at[0];
+        unsigned page = value >> HISTOGRAM_PAGE_BITS;
+        if (head >> 16 == HISTOGRAM_DIRECTORY && page >> (head & 0xffff) == 0 && at[1 + page]) {
+            h->words[at[1 + page] + (value & (HISTOGRAM_PAGE - 1))]++;
+            return;
+        }
+    }
+    histogram_add(h, handle, value, 1);
+}
 /* Adds all of from (of the same arena) to handle. */
 void histogram_merge(struct histograms *h, uint32_t *handle, uint32_t from);
 /* The smallest value v with at least q of the total at or below it; -1 if empty or lost. */

@@ -28,6 +28,9 @@ int event_bit(const char *name, size_t size);
 /* For tests: a group that is exact for fewer keys. */
 void group_set_limit(struct spex_group *group, size_t limit);
 
+/* The words that make up the n-th key of a row. */
+const uint64_t *group_key(const struct spex_group *group, const struct spex_row *row, size_t n);
+
 /* Strings that are equal are the same pointer. */
 const char *analysis_intern(struct spex_analysis *analysis, const char *text);
 /* Source line of a code address, cached and interned; file NULL if there is none. */

@@ -1,54 +1,44 @@
 /* spex report: samples by function, or by any other key. */
 #include "columns.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct report_options {
     struct profile_options profile;
 };
 
-/* Several groups in one pass. */
-struct sinks {
-    struct spex_group *main, *cpus, *threads;
-};
-
-static void feed(void *context, const struct spex_sample *samples, size_t count)
-{
-    struct sinks *s = context;
-    spex_group_sink(s->main, samples, count);
-    spex_group_sink(s->cpus, samples, count);
-    spex_group_sink(s->threads, samples, count);
-}
+enum { SPLIT = 8 };
 
 /* "# threads: walk 12 61.2%, ..." where there is more than one. */
-static void print_split(struct profile *p, const char *title, struct spex_group *group,
-                        size_t keys)
+static void print_split(struct profile *p)
 {
-    size_t rows = spex_group_count(group);
-    uint64_t total = spex_group_total(group)->stats.samples;
-    if (rows < 2 || p->options->format != TABLE_AS_TEXT)
-        return;
-    out_printf(&p->out, "# %s:", title);
-    for (size_t i = 0; i < rows && i < 8; i++) {
-        const struct spex_row *row = spex_group_row(group, i);
-        out_text(&p->out, i ? ", " : " ");
-        for (size_t k = 0; k < keys; k++) {
-            char text[64];
-            spex_row_text(group, row, k, text, sizeof text);
-            out_printf(&p->out, "%s%s", text, k + 1 < keys ? " " : "");
-        }
-        out_printf(&p->out, " %.1f%%", 100.0 * (double)row->stats.samples / (double)total);
+    uint64_t kept = spex_analysis_totals(p->analysis)->kept;
+    struct spex_cpu_total cpu;
+    struct spex_thread_total thread;
+    char text[800];
+    int n = 0;
+    size_t i;
+    if (spex_analysis_cpu(p->analysis, 1, &cpu) && cpu.cpu >= 0) {
+        for (i = 0; i < SPLIT && spex_analysis_cpu(p->analysis, i, &cpu); i++)
+            n += snprintf(text + n, sizeof text - (size_t)n, "%s %d %.1f%%", i ? "," : "", cpu.cpu,
+                          100.0 * (double)cpu.samples / (double)kept);
+        profile_comment(p, &p->out, "CPUs:%s%s", text,
+                        spex_analysis_cpu(p->analysis, i, &cpu) ? ", ..." : "");
     }
-    if (rows > 8)
-        out_printf(&p->out, ", %zu more", rows - 8);
-    out_char(&p->out, '\n');
+    if (spex_analysis_thread(p->analysis, 1, &thread)) {
+        for (i = n = 0; i < SPLIT && spex_analysis_thread(p->analysis, i, &thread); i++)
+            n += snprintf(text + n, sizeof text - (size_t)n, "%s %.40s %d %.1f%%", i ? "," : "",
+                          thread.comm, thread.tid, 100.0 * (double)thread.samples / (double)kept);
+        profile_comment(p, &p->out, "threads:%s%s", text,
+                        spex_analysis_thread(p->analysis, i, &thread) ? ", ..." : "");
+    }
 }
 
 static int run_report(void *options, int argc, char **argv)
 {
     const struct report_options *o = options;
     enum spex_key keys[SPEX_KEYS_MAX];
-    static const enum spex_key by_cpu[] = {SPEX_KEY_CPU}, by_thread[] = {SPEX_KEY_COMM, SPEX_KEY_TID};
     size_t count;
     struct profile p;
     if (argc > 1)
@@ -58,18 +48,13 @@ static int run_report(void *options, int argc, char **argv)
         status = profile_open(&p, &o->profile, argv[0], NULL);
     if (status)
         return status;
-    struct sinks sinks = {
-        spex_group_new(p.analysis, keys, count, SPEX_GROUP_PERCENTILES),
-        spex_group_new(p.analysis, by_cpu, 1, 0),
-        spex_group_new(p.analysis, by_thread, 2, 0),
-    };
-    p.status = profile_run(&p, feed, &sinks);
-    spex_group_sort(sinks.main);
-    spex_group_sort(sinks.cpus);
-    spex_group_sort(sinks.threads);
-    if (!p.status && !profile_empty(&p, spex_group_total(sinks.main)->stats.samples, "")) {
+    struct spex_group *group =
+        spex_group_new(p.analysis, keys, count, SPEX_GROUP_PERCENTILES);
+    p.status = profile_run(&p, spex_group_sink, group);
+    spex_group_sort(group, SPEX_BY_SAMPLES);
+    if (!p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, "")) {
         struct table_column *columns;
-        struct table *table = columns_table(&p, sinks.main, keys, count, 0, &columns);
+        struct table *table = columns_table(&p, group, keys, count, 0, &columns);
         if (!table) {
             p.status = CLI_USAGE;
         } else {
@@ -78,15 +63,14 @@ static int run_report(void *options, int argc, char **argv)
             if (json)
                 out_text(&p.out, "{\"schema\":\"spex.report.1\"");
             profile_header(&p, &p.out);
-            print_split(&p, "CPUs", sinks.cpus, 1);
-            print_split(&p, "threads", sinks.threads, 2);
+            print_split(&p);
             profile_no_estimate(&p, &p.out);
-            if (spex_group_error(sinks.main) && !json)
-                out_printf(&p.out, "# more keys than fit: a row may be short by up to %llu samples\n",
-                           (unsigned long long)spex_group_error(sinks.main));
+            if (spex_group_error(group))
+                profile_comment(&p, &p.out, "more keys than fit: a row may be short by up to %llu "
+                                            "samples", (unsigned long long)spex_group_error(group));
             if (json)
                 out_printf(&p.out, ",\n \"count_error\":%llu,\n \"rows\":",
-                           (unsigned long long)spex_group_error(sinks.main));
+                           (unsigned long long)spex_group_error(group));
             table_print(table, &p.out, &how);
             if (json)
                 out_text(&p.out, "}\n");
@@ -94,9 +78,7 @@ static int run_report(void *options, int argc, char **argv)
         table_free(table);
         free(columns);
     }
-    spex_group_free(sinks.main);
-    spex_group_free(sinks.cpus);
-    spex_group_free(sinks.threads);
+    spex_group_free(group);
     return profile_close(&p);
 }
 

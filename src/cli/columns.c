@@ -34,19 +34,38 @@ static const struct table_column stats_columns[] = {
     {"tlb_walk", "TLB walk", TABLE_PERCENT, 35, "accesses that walked the tables"},
     {"mispredict", "mispred", TABLE_PERCENT, 28, "branches mispredicted"},
     {"remote", "remote", TABLE_PERCENT, 65, "accesses to another socket or chip"},
-    {"source", "from", TABLE_TEXT, 18, "where data came from"},
+    {"from", "from", TABLE_TEXT, 18, "where most data came from"},
+    {"also", "also from", TABLE_TEXT, 72, "where else, from 5% on"},
     {0},
 };
+
+/* In JSON and CSV: samples by source, "from_l1" and so on. */
+static const struct table_column *source_columns(void)
+{
+    static struct table_column columns[SPEX_SOURCE_COUNT + 1];
+    static char names[SPEX_SOURCE_COUNT][32];
+    for (unsigned s = 0; s < SPEX_SOURCE_COUNT; s++) {
+        snprintf(names[s], sizeof names[s], "from_%s", spex_source_name(s));
+        for (char *p = names[s]; *p; p++)
+            if (*p == '-')
+                *p = '_';
+        columns[s] = (struct table_column){names[s], names[s], TABLE_COUNT, 255,
+                                           "samples whose data came from there"};
+    }
+    return columns;
+}
 
 struct table_column *columns_for_keys(const enum spex_key *keys, size_t count)
 {
     size_t n = 0;
     while (stats_columns[n].name)
         n++;
-    struct table_column *columns = calloc(n + count + 1, sizeof *columns);
+    struct table_column *columns = calloc(n + SPEX_SOURCE_COUNT + count + 1, sizeof *columns);
     if (!columns)
         abort();
     memcpy(columns, stats_columns, n * sizeof *columns);
+    memcpy(columns + n, source_columns(), SPEX_SOURCE_COUNT * sizeof *columns);
+    n += SPEX_SOURCE_COUNT;
     for (size_t i = 0; i < count; i++) {
         const char *name = spex_key_name(keys[i]);
         columns[n + i] = (struct table_column){name, name, TABLE_TEXT, 0, spex_key_help(keys[i])};
@@ -54,7 +73,8 @@ struct table_column *columns_for_keys(const enum spex_key *keys, size_t count)
     return columns;
 }
 
-void columns_sources(const struct spex_stats *stats, char *text, size_t capacity)
+void columns_sources(const struct spex_stats *stats, unsigned skip, unsigned most, char *text,
+                     size_t capacity)
 {
     uint64_t total = 0;
     bool used[SPEX_SOURCE_COUNT] = {false};
@@ -62,20 +82,22 @@ void columns_sources(const struct spex_stats *stats, char *text, size_t capacity
     text[0] = 0;
     for (unsigned s = 0; s < SPEX_SOURCE_COUNT; s++)
         total += stats->source[s];
-    for (unsigned n = 0; n < 3; n++) {
+    for (unsigned n = 0; n < skip + most; n++) {
         unsigned best = 0;
-        uint64_t most = 0;
+        uint64_t count = 0;
         for (unsigned s = 0; s < SPEX_SOURCE_COUNT; s++)
-            if (!used[s] && stats->source[s] > most) {
-                most = stats->source[s];
+            if (!used[s] && stats->source[s] > count) {
+                count = stats->source[s];
                 best = s;
             }
         /* the first always; further ones while they matter */
-        if (!most || (n && most * 20 < total))
+        if (!count || (n && count * 20 < total))
             break;
         used[best] = true;
-        int wrote = snprintf(text + size, capacity - size, "%s%s %.0f%%", n ? " " : "",
-                             spex_source_name(best), 100.0 * (double)most / (double)total);
+        if (n < skip)
+            continue;
+        int wrote = snprintf(text + size, capacity - size, "%s%s %.0f%%", n > skip ? " " : "",
+                             spex_source_name(best), 100.0 * (double)count / (double)total);
         if (wrote < 0 || (size += (size_t)wrote) >= capacity)
             break;
     }
@@ -126,7 +148,8 @@ void columns_fill(struct profile *profile, struct table *table, const struct spe
     struct spex_interval interval = spex_share_interval(s->samples, t->samples);
     char sources[120];
     set_ratio(table, "share", ratio_of(s->samples, t->samples), 0.005, 0.05);
-    table_set(table, "error", (interval.high - interval.low) / 2);
+    if (s != t)
+        table_set(table, "error", (interval.high - interval.low) / 2);
     table_set_u64(table, "samples", s->samples);
     if (!spex_analysis_no_estimate(profile->analysis)) {
         double period = (double)sampling->period, all = (double)t->samples * period;
@@ -151,9 +174,14 @@ void columns_fill(struct profile *profile, struct table *table, const struct spe
     set_ratio(table, "tlb_walk", miss_ratio(s->tlb_walk, s->tlb_access, memory), 0.01, 0.1);
     set_ratio(table, "mispredict", ratio_of(s->mispredicted, s->branches), 0.02, 0.1);
     set_ratio(table, "remote", ratio_of(s->remote, memory), 0.05, 0.2);
-    columns_sources(s, sources, sizeof sources);
+    columns_sources(s, 0, 1, sources, sizeof sources);
     if (sources[0])
-        table_set_text(table, "source", sources);
+        table_set_text(table, "from", sources);
+    columns_sources(s, 1, 2, sources, sizeof sources);
+    if (sources[0])
+        table_set_text(table, "also", sources);
+    for (unsigned i = 0; i < SPEX_SOURCE_COUNT; i++)
+        table_set_u64(table, source_columns()[i].name, s->source[i]);
 }
 
 void columns_fill_keys(struct table *table, const struct spex_group *group,
@@ -162,7 +190,6 @@ void columns_fill_keys(struct table *table, const struct spex_group *group,
     for (size_t k = 0; k < count; k++) {
         char text[1024];
         spex_row_text(group, row, k, text, sizeof text);
-        /* "source" is also a column of the statistics: the key comes last and wins */
         table_set_text(table, spex_key_name(keys[k]), text);
     }
 }

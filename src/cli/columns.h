@@ -11,8 +11,9 @@ void columns_fill(struct profile *profile, struct table *table, const struct spe
                   const struct spex_row *row);
 void columns_fill_keys(struct table *table, const struct spex_group *group,
                        const struct spex_row *row, const enum spex_key *keys, size_t count);
-/* "dram 93% l1 5%": the sources that matter, most first. */
-void columns_sources(const struct spex_stats *stats, char *text, size_t capacity);
+/* "dram 93% l1 5%": the sources that matter, most first, without the first skip. */
+void columns_sources(const struct spex_stats *stats, unsigned skip, unsigned most, char *text,
+                     size_t capacity);
 
 /*
  * The table of a group: rows down to the percent limit, then how many more

@@ -3,6 +3,9 @@
 
 #define COMMANDS                                                                                   \
     COMMAND(report)                                                                                \
+    COMMAND(mem)                                                                                   \
+    COMMAND(c2c)                                                                                   \
+    COMMAND(branch)                                                                                \
     COMMAND(script)                                                                                \
     COMMAND(dump)                                                                                  \
     COMMAND(verify)                                                                                \

@@ -1,6 +1,7 @@
 #include "profile.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,49 +197,75 @@ static void header_json(struct profile *p, struct out *out)
     out_text(out, "}");
 }
 
+/* "# text", broken at blanks where the terminal ends. */
+void profile_comment(struct profile *p, struct out *out, const char *format, ...)
+{
+    char text[1200], *at = text;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (p->options->format != TABLE_AS_TEXT)
+        return;
+    size_t width = p->width > 20 ? p->width - 2 : sizeof text;
+    bool first = true;
+    while (*at) {
+        size_t n = strlen(at);
+        size_t room = first ? width : width - 2;
+        if (n > room) {
+            n = room;
+            while (n > 0 && at[n] != ' ')
+                n--;
+            if (!n) /* a word longer than the line */
+                n = strcspn(at, " ");
+        }
+        out_printf(out, "%s#%s ", p->colour ? "\033[2m" : "", first ? "" : "  ");
+        out_bytes(out, at, n);
+        out_text(out, p->colour ? "\033[0m\n" : "\n");
+        at += n;
+        at += strspn(at, " ");
+        first = false;
+    }
+}
+
 void profile_header(struct profile *p, struct out *out)
 {
     const struct spex_totals *t = spex_analysis_totals(p->analysis);
     const struct spex_sampling *s = spex_analysis_sampling(p->analysis);
-    char a[32], b[32], c[32], d[32];
+    char a[32], b[32], c[32], d[32], period[64] = "", time[32] = "", terms[200] = "";
     if (p->options->format == TABLE_AS_JSON) {
         header_json(p, out);
         return;
     }
-    if (p->options->format == TABLE_AS_CSV)
-        return;
-    if (p->colour)
-        out_text(out, "\033[2m");
-    out_printf(out, "# %s: %s samples", p->name, text_count(a, t->kept));
-    if (t->kept != t->records)
-        out_printf(out, " of %s", text_count(b, t->records));
     if (s->known)
-        out_printf(out, ", arm_spe/%s/", s->terms);
+        snprintf(terms, sizeof terms, ", arm_spe/%s/", s->terms);
     if (s->period)
-        out_printf(out, ", period %s%s", text_count(c, s->period), s->jitter ? "" : " (no jitter)");
-    if (s->cpu_name)
-        out_printf(out, ", %s", s->cpu_name);
+        snprintf(period, sizeof period, ", period %s%s", text_count(c, s->period),
+                 s->jitter ? "" : " (no jitter)");
     if (t->last_time > t->first_time)
-        out_printf(out, ", %.3f s", (double)(t->last_time - t->first_time) / 1e9);
-    out_char(out, '\n');
+        snprintf(time, sizeof time, ", %.3f s", (double)(t->last_time - t->first_time) / 1e9);
+    profile_comment(p, out, "%s: %s samples%s%s%s%s%s%s%s", p->name, text_count(a, t->kept),
+                    t->kept != t->records ? " of " : "",
+                    t->kept != t->records ? text_count(b, t->records) : "", terms, period,
+                    s->cpu_name ? ", " : "", s->cpu_name ? s->cpu_name : "", time);
     if (t->lost || t->truncated || t->collided || t->damaged)
-        out_printf(out, "# not all was recorded: %s events lost, %s buffers truncated, %s with "
-                        "collisions%s\n", text_count(a, t->lost), text_count(b, t->truncated),
-                   text_count(c, t->collided), t->damaged ? ", damaged data" : "");
+        profile_comment(p, out, "not all was recorded: %s events lost, %s buffers truncated, %s "
+                                "with collisions%s", text_count(a, t->lost),
+                        text_count(b, t->truncated), text_count(c, t->collided),
+                        t->damaged ? ", damaged data" : "");
     if (s->filters[0])
-        out_printf(out, "# the PMU kept only operations with %s: shares are of those\n", s->filters);
+        profile_comment(p, out, "the PMU kept only operations with %s: shares are of those",
+                        s->filters);
     for (size_t i = 0; i < p->filter_count; i++)
-        out_printf(out, "# --%s %s: leaves out %s\n", p->filters[i].name, p->filters[i].value,
-                   text_count(d, t->rejected[i]));
-    if (p->colour)
-        out_text(out, "\033[0m");
+        profile_comment(p, out, "--%s %s leaves out %s", p->filters[i].name, p->filters[i].value,
+                        text_count(d, t->rejected[i]));
 }
 
 void profile_no_estimate(struct profile *p, struct out *out)
 {
     const char *reason = spex_analysis_no_estimate(p->analysis);
-    if (reason && p->options->format == TABLE_AS_TEXT)
-        out_printf(out, "# numbers of operations are not estimated: %s\n", reason);
+    if (reason)
+        profile_comment(p, out, "numbers of operations are not estimated: %s", reason);
 }
 
 bool profile_empty(struct profile *p, uint64_t samples, const char *what)

@@ -91,7 +91,10 @@ int profile_close(struct profile *profile);
 
 /* "# perf.data: ..." lines, or the members of a JSON object that say the same (with commas). */
 void profile_header(struct profile *profile, struct out *out);
-/* "estimates" says why operations are not estimated, in text. */
+/* A "# ..." line of text output, broken where the terminal ends. */
+void profile_comment(struct profile *profile, struct out *out, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Why numbers of operations are not estimated, if they are not. */
 void profile_no_estimate(struct profile *profile, struct out *out);
 /* Nothing to show: says why, on stdout for text; true if there was nothing. */
 bool profile_empty(struct profile *profile, uint64_t samples, const char *what);

@@ -19,7 +19,7 @@ enum table_type {
     TABLE_HEX,     /* 0x4a20c0 */
 };
 
-enum { TABLE_COLUMNS = 40 };
+enum { TABLE_COLUMNS = 64 };
 
 struct table_column {
     const char *name;    /* in JSON, CSV and -F; NULL ends the array */

@@ -1,0 +1,508 @@
+/*
+ * Cache lines that threads share and write.
+ *
+ * Contention is a model of two neighbouring accesses to the line. Thread i makes
+ * a fraction f of the line's accesses at word o, u of them writes. Two accesses,
+ * of threads i and j, words o and p, conflict if the threads are active at the same
+ * time (c) and one of the two writes:
+ *
+ *     conflict = sum over i != j, o, p of  c_ij f_i(o) f_j(p) (1 - (1-u_i(o)) (1-u_j(p)))
+ *
+ * It is divided by its largest value for so many threads, 1 - 1/n. The part with
+ * o != p is sharing that padding would remove ("apart"). Where a CPU tells the
+ * source of data, a line whose loads are answered by other cores half of the
+ * time or more keeps its score; fewer lower it in proportion.
+ */
+#include "internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LINES_MAX = SPEX_GROUP_MAX,
+    CANDIDATES = 4096,
+    BUCKETS = 64,       /* of time, for overlap */
+    CELLS = 192,        /* (thread, word) pairs of a line that are compared */
+    LEAST = 10,         /* samples below which a line says nothing */
+    LEAST_EACH = 3,     /* of a second thread */
+};
+
+struct line {
+    uint64_t key;       /* physical or virtual line number */
+    int32_t pid;        /* -1: the key is physical, or of the kernel */
+    int32_t tid;        /* first user */
+    uint32_t samples, writes;
+    bool several, physical;
+    uint64_t va;
+};
+
+struct activity { /* of a thread on a candidate */
+    uint32_t line, samples;
+    int32_t tid;
+    const char *comm;
+    uint64_t buckets;
+};
+
+struct spex_sharing {
+    struct spex_analysis *analysis;
+    struct line *lines;
+    uint32_t *index; /* line + 1 */
+    size_t count, capacity, mask;
+    struct spex_sharing_totals totals;
+    uint64_t with_source;
+    /* second pass */
+    uint64_t first_time, time_span;
+    size_t candidates;
+    struct activity *activities;
+    size_t activity_count, activity_capacity;
+    uint32_t *activity_index;
+    size_t activity_mask;
+    struct spex_group *group;
+    struct spex_shared_line *results;
+    struct spex_shared_use *uses;
+    size_t result_count;
+};
+
+static void *get_memory(void *memory)
+{
+    if (!memory) {
+        fputs("spex: out of memory\n", stderr);
+        abort();
+    }
+    return memory;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x *= UINT64_C(0x9e3779b97f4a7c15);
+    return x ^ x >> 32;
+}
+
+struct spex_sharing *spex_sharing_new(struct spex_analysis *analysis)
+{
+    struct spex_sharing *s = get_memory(calloc(1, sizeof *s));
+    s->analysis = analysis;
+    s->mask = 4095;
+    s->index = get_memory(calloc(s->mask + 1, sizeof *s->index));
+    return s;
+}
+
+void spex_sharing_free(struct spex_sharing *s)
+{
+    if (!s)
+        return;
+    free(s->lines);
+    free(s->index);
+    free(s->activities);
+    free(s->activity_index);
+    spex_group_free(s->group);
+    free(s->results);
+    free(s->uses);
+    free(s);
+}
+
+/* ---- first pass ---- */
+
+static void identify(const struct spex_sample *sample, uint64_t *key, int32_t *pid, bool *physical)
+{
+    *physical = sample->record->present & SPEX_HAS_PA;
+    *key = (*physical ? sample->pa : sample->va) >> 6;
+    *pid = *physical || sample->va >> 63 ? -1 : sample->pid;
+}
+
+static uint64_t line_hash(uint64_t key, int32_t pid, bool physical)
+{
+    return mix(key ^ (uint64_t)(uint32_t)pid << 40 ^ (uint64_t)physical << 63);
+}
+
+static void reindex(struct spex_sharing *s, size_t mask)
+{
+    free(s->index);
+    s->index = get_memory(calloc(mask + 1, sizeof *s->index));
+    s->mask = mask;
+    for (size_t n = 0; n < s->count; n++) {
+        const struct line *l = &s->lines[n];
+        size_t i = line_hash(l->key, l->pid, l->physical) & mask;
+        while (s->index[i])
+            i = (i + 1) & mask;
+        s->index[i] = (uint32_t)n + 1;
+    }
+}
+
+/* Full: lines of one thread that were seen rarely go first. */
+static void shrink(struct spex_sharing *s)
+{
+    for (uint32_t least = 2; s->count > LINES_MAX / 2; least = least * 2) {
+        size_t kept = 0;
+        bool all = least > 1u << 20; /* every line is shared: give up the tail */
+        for (size_t i = 0; i < s->count; i++)
+            if (all ? i < LINES_MAX / 2 : s->lines[i].several || s->lines[i].samples >= least)
+                s->lines[kept++] = s->lines[i];
+        s->totals.merged += s->count - kept;
+        s->count = kept;
+    }
+    reindex(s, s->mask);
+}
+
+static struct line *find_line(struct spex_sharing *s, uint64_t key, int32_t pid, bool physical)
+{
+    size_t i = line_hash(key, pid, physical) & s->mask;
+    for (; s->index[i]; i = (i + 1) & s->mask) {
+        struct line *l = &s->lines[s->index[i] - 1];
+        if (l->key == key && l->pid == pid && l->physical == physical)
+            return l;
+    }
+    return NULL;
+}
+
+void spex_sharing_find(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct spex_sharing *s = context;
+    for (size_t n = 0; n < count; n++) {
+        const struct spex_sample *sample = &samples[n];
+        uint64_t key;
+        int32_t pid, user = sample->tid >= 0 ? sample->tid : sample->cpu;
+        bool physical;
+        if (!(sample->record->present & SPEX_HAS_VA) ||
+            !(sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)))
+            continue;
+        s->totals.memory++;
+        s->with_source += (sample->record->present & SPEX_HAS_DATA_SOURCE) != 0 ||
+                          sample->record->events >> SPEX_EV_SNOOPED & 1;
+        identify(sample, &key, &pid, &physical);
+        struct line *l = find_line(s, key, pid, physical);
+        if (!l) {
+            if (s->count == LINES_MAX)
+                shrink(s);
+            if (s->count * 3 > s->mask * 2)
+                reindex(s, s->mask * 2 + 1);
+            if (s->count == s->capacity) {
+                s->capacity = s->capacity ? s->capacity * 2 : 1024;
+                s->lines = get_memory(realloc(s->lines, s->capacity * sizeof *s->lines));
+            }
+            size_t i = line_hash(key, pid, physical) & s->mask;
+            while (s->index[i])
+                i = (i + 1) & s->mask;
+            s->index[i] = (uint32_t)s->count + 1;
+            l = &s->lines[s->count++];
+            *l = (struct line){.key = key, .pid = pid, .tid = user, .physical = physical,
+                               .va = sample->va & ~UINT64_C(63)};
+            s->totals.lines++;
+        }
+        l->samples++;
+        l->writes += (sample->flags & SPEX_SAMPLE_WRITES) != 0;
+        l->several |= l->tid != user;
+    }
+}
+
+static int by_samples(const void *a, const void *b)
+{
+    const struct line *x = a, *y = b;
+    if (x->samples != y->samples)
+        return x->samples > y->samples ? -1 : 1;
+    return x->va < y->va ? -1 : x->va > y->va;
+}
+
+size_t spex_sharing_choose(struct spex_sharing *s)
+{
+    size_t kept = 0;
+    const struct spex_totals *totals = spex_analysis_totals(s->analysis);
+    s->totals.sources = s->with_source > 0;
+    s->totals.timed = totals->timed > 0 && totals->last_time > totals->first_time;
+    s->first_time = totals->first_time;
+    s->time_span = totals->last_time - totals->first_time + 1;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->lines[i].several && s->lines[i].writes)
+            s->lines[kept++] = s->lines[i];
+    s->totals.shared = kept;
+    if (kept)
+        qsort(s->lines, kept, sizeof *s->lines, by_samples);
+    s->count = s->candidates = kept < CANDIDATES ? kept : CANDIDATES;
+    reindex(s, 4 * CANDIDATES - 1);
+    static const enum spex_key keys[] = {SPEX_KEY_CACHE_LINE, SPEX_KEY_OFFSET, SPEX_KEY_TID,
+                                         SPEX_KEY_SYMBOL, SPEX_KEY_SRCLINE};
+    s->group = spex_group_new(s->analysis, keys, 5, SPEX_GROUP_PERCENTILES);
+    s->activity_mask = 1023;
+    s->activity_index = get_memory(calloc(s->activity_mask + 1, sizeof *s->activity_index));
+    return s->candidates;
+}
+
+/* ---- second pass ---- */
+
+static struct activity *find_activity(struct spex_sharing *s, uint32_t line, int32_t tid, bool add)
+{
+    uint64_t hash = mix((uint64_t)line << 32 | (uint32_t)tid);
+    size_t i = hash & s->activity_mask;
+    for (; s->activity_index[i]; i = (i + 1) & s->activity_mask) {
+        struct activity *a = &s->activities[s->activity_index[i] - 1];
+        if (a->line == line && a->tid == tid)
+            return a;
+    }
+    if (!add)
+        return NULL;
+    if (s->activity_count * 2 > s->activity_mask) {
+        size_t mask = s->activity_mask * 2 + 1;
+        free(s->activity_index);
+        s->activity_index = get_memory(calloc(mask + 1, sizeof *s->activity_index));
+        s->activity_mask = mask;
+        for (size_t n = 0; n < s->activity_count; n++) {
+            i = mix((uint64_t)s->activities[n].line << 32 | (uint32_t)s->activities[n].tid) & mask;
+            while (s->activity_index[i])
+                i = (i + 1) & mask;
+            s->activity_index[i] = (uint32_t)n + 1;
+        }
+        i = hash & mask;
+        while (s->activity_index[i])
+            i = (i + 1) & mask;
+    }
+    if (s->activity_count == s->activity_capacity) {
+        s->activity_capacity = s->activity_capacity ? s->activity_capacity * 2 : 256;
+        s->activities =
+            get_memory(realloc(s->activities, s->activity_capacity * sizeof *s->activities));
+    }
+    s->activity_index[i] = (uint32_t)s->activity_count + 1;
+    struct activity *a = &s->activities[s->activity_count++];
+    *a = (struct activity){.line = line, .tid = tid};
+    return a;
+}
+
+void spex_sharing_look(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct spex_sharing *s = context;
+    for (size_t n = 0; n < count; n++) {
+        const struct spex_sample *sample = &samples[n];
+        uint64_t key;
+        int32_t pid;
+        bool physical;
+        if (!(sample->record->present & SPEX_HAS_VA) ||
+            !(sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)))
+            continue;
+        identify(sample, &key, &pid, &physical);
+        const struct line *l = find_line(s, key, pid, physical);
+        if (!l)
+            continue;
+        /* the group's line is our number of it: processes may map it at several places */
+        uint32_t line = (uint32_t)(l - s->lines);
+        struct spex_sample use = *sample;
+        use.va = (uint64_t)line << 6 | (sample->va & 63);
+        use.pid = 0;
+        if (use.tid < 0)
+            use.tid = use.cpu;
+        struct spex_record store;
+        if (!(sample->flags & SPEX_SAMPLE_READS)) {
+            /* a store waits for nothing: its latency would hide that of the loads */
+            store = *sample->record;
+            store.present &= (uint16_t)~(SPEX_HAS_TOTAL | SPEX_HAS_ISSUE | SPEX_HAS_TRANSLATION);
+            use.record = &store;
+        }
+        spex_group_sink(s->group, &use, 1);
+        struct activity *a = find_activity(s, line, use.tid, true);
+        a->samples++;
+        a->comm = sample->comm;
+        if (s->totals.timed && sample->flags & SPEX_SAMPLE_TIMED)
+            a->buckets |= UINT64_C(1)
+                          << (sample->time - s->first_time) * BUCKETS / s->time_span % BUCKETS;
+    }
+}
+
+/* ---- judging ---- */
+
+/* Bits folded so that an active thread has about two samples in each. */
+static uint64_t fold(uint64_t buckets, uint32_t samples)
+{
+    for (unsigned width = 1; width < BUCKETS && (uint64_t)samples * width < 2 * BUCKETS; width *= 2) {
+        uint64_t out = 0;
+        for (unsigned i = 0; i < BUCKETS; i += 2 * width)
+            if (buckets >> i & ((UINT64_C(2) << (2 * width - 1)) - 1))
+                out |= UINT64_C(1) << i;
+        buckets = out;
+    }
+    return buckets;
+}
+
+static double overlap(const struct spex_sharing *s, const struct activity *a,
+                      const struct activity *b)
+{
+    if (!s->totals.timed || !a || !b)
+        return 1;
+    uint32_t fewer = a->samples < b->samples ? a->samples : b->samples;
+    uint64_t x = fold(a->buckets, fewer), y = fold(b->buckets, fewer);
+    int least = __builtin_popcountll(x) < __builtin_popcountll(y) ? __builtin_popcountll(x)
+                                                                  : __builtin_popcountll(y);
+    return least ? (double)__builtin_popcountll(x & y) / least : 0;
+}
+
+struct cell { /* one thread's use of one word */
+    int32_t tid;
+    unsigned offset;
+    double accesses, writes;
+    const struct activity *activity;
+};
+
+static void judge(struct spex_sharing *s, uint32_t line, struct spex_shared_line *result)
+{
+    struct cell cells[CELLS];
+    size_t count = 0;
+    int32_t tids[CELLS];
+    bool writes[CELLS];
+    for (size_t i = 0; i < result->uses; i++) {
+        const struct spex_shared_use *use = &s->uses[result->first_use + i];
+        const struct spex_stats *t = &use->row->stats;
+        result->samples += t->samples;
+        result->loads += t->reads;
+        result->stores += t->writes;
+        if (t->reads) {
+            result->peer += t->peer;
+            result->with_source += t->reads - (t->reads < t->source[0] ? t->reads : t->source[0]);
+        }
+        size_t c = 0;
+        while (c < count && (cells[c].tid != use->tid || cells[c].offset != use->offset))
+            c++;
+        if (c == CELLS)
+            continue; /* rows come largest first: what is left out is small */
+        if (c == count)
+            cells[count++] = (struct cell){.tid = use->tid, .offset = use->offset,
+                                           .activity = find_activity(s, line, use->tid, false)};
+        cells[c].accesses += t->samples;
+        cells[c].writes += t->writes;
+        unsigned n = 0;
+        while (n < result->threads && tids[n] != use->tid)
+            n++;
+        if (n == result->threads && n < CELLS) {
+            tids[n] = use->tid;
+            writes[n] = false;
+            result->threads++;
+        }
+        if (t->writes && !writes[n]) {
+            writes[n] = true;
+            result->writers++;
+        }
+    }
+    double all = 0, conflict = 0, together = 0, weight = 0, time = 0;
+    for (size_t i = 0; i < count; i++)
+        all += cells[i].accesses;
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < count; j++) {
+            const struct cell *a = &cells[i], *b = &cells[j];
+            if (a->tid == b->tid)
+                continue;
+            double c = overlap(s, a->activity, b->activity);
+            double both = a->accesses / all * (b->accesses / all);
+            double reads = (1 - a->writes / a->accesses) * (1 - b->writes / b->accesses);
+            conflict += c * both * (1 - reads);
+            together += a->offset == b->offset ? c * both * (1 - reads) : 0;
+            weight += both;
+            time += both * c;
+        }
+    result->overlap = s->totals.timed && weight > 0 ? time / weight : NAN;
+    result->contention =
+        result->threads > 1 ? conflict / (1 - 1.0 / (double)result->threads) : 0;
+    result->apart = conflict > 0 ? 1 - together / conflict : 0;
+    result->kind = result->apart >= 0.9  ? SPEX_SHARING_FALSE
+                   : result->apart < 0.5 ? SPEX_SHARING_TRUE
+                                         : SPEX_SHARING_MIXED;
+    result->score = result->contention;
+    if (s->totals.sources && result->with_source >= LEAST) {
+        double peer = 2 * (double)result->peer / (double)result->with_source;
+        result->score *= peer < 1 ? peer : 1;
+    }
+    if (result->score > 1)
+        result->score = 1;
+}
+
+static int by_cost(const void *a, const void *b)
+{
+    const struct spex_shared_line *x = a, *y = b;
+    double cost_x = x->score * (double)x->samples, cost_y = y->score * (double)y->samples;
+    if (cost_x != cost_y)
+        return cost_x > cost_y ? -1 : 1;
+    return x->address < y->address ? -1 : x->address > y->address;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct spex_shared_use *x = a, *y = b;
+    if (x->offset != y->offset)
+        return x->offset < y->offset ? -1 : 1;
+    if (x->tid != y->tid)
+        return x->tid < y->tid ? -1 : 1;
+    if (x->row->stats.samples != y->row->stats.samples)
+        return x->row->stats.samples > y->row->stats.samples ? -1 : 1;
+    return x->row < y->row ? -1 : 1;
+}
+
+/* Does a second thread use the line often enough to speak of sharing? */
+static bool enough(struct spex_sharing *s, uint32_t number, const struct spex_shared_line *line)
+{
+    int32_t busy = -1;
+    for (size_t i = 0; i < line->uses && line->samples >= LEAST; i++) {
+        int32_t tid = s->uses[line->first_use + i].tid;
+        const struct activity *a = find_activity(s, number, tid, false);
+        if (!a || a->samples < LEAST_EACH || tid == busy)
+            continue;
+        if (busy >= 0)
+            return true;
+        busy = tid;
+    }
+    return false;
+}
+
+void spex_sharing_finish(struct spex_sharing *s)
+{
+    size_t rows = spex_group_count(s->group);
+    spex_group_sort(s->group, SPEX_BY_SAMPLES);
+    size_t *start = get_memory(calloc(s->candidates + 2, sizeof *start));
+    s->uses = get_memory(calloc(rows + 1, sizeof *s->uses));
+    s->results = get_memory(calloc(s->candidates + 1, sizeof *s->results));
+    for (size_t i = 0; i < rows; i++)
+        start[(group_key(s->group, spex_group_row(s->group, i), 0)[0] >> 6) + 1]++;
+    for (size_t i = 0; i < s->candidates; i++)
+        start[i + 1] += start[i];
+    size_t *fill = get_memory(malloc((s->candidates + 1) * sizeof *fill));
+    memcpy(fill, start, (s->candidates + 1) * sizeof *fill);
+    for (size_t i = 0; i < rows; i++) {
+        const struct spex_row *row = spex_group_row(s->group, i);
+        uint32_t line = (uint32_t)(group_key(s->group, row, 0)[0] >> 6);
+        struct spex_shared_use *use = &s->uses[fill[line]++];
+        use->row = row;
+        use->offset = (unsigned)group_key(s->group, row, 1)[0];
+        use->tid = (int32_t)group_key(s->group, row, 2)[0];
+        const struct activity *a = find_activity(s, line, use->tid, false);
+        use->comm = a ? a->comm : "";
+    }
+    for (size_t i = 0; i < s->candidates; i++) {
+        struct spex_shared_line *r = &s->results[s->result_count];
+        *r = (struct spex_shared_line){.address = s->lines[i].va, .pid = s->lines[i].pid,
+                                       .first_use = start[i], .uses = start[i + 1] - start[i]};
+        judge(s, (uint32_t)i, r);
+        if (enough(s, (uint32_t)i, r)) {
+            qsort(s->uses + r->first_use, r->uses, sizeof *s->uses, by_place);
+            s->result_count++;
+        }
+    }
+    qsort(s->results, s->result_count, sizeof *s->results, by_cost);
+    free(start);
+    free(fill);
+}
+
+const struct spex_shared_line *spex_sharing_line(const struct spex_sharing *s, size_t index)
+{
+    return index < s->result_count ? &s->results[index] : NULL;
+}
+
+const struct spex_shared_use *spex_sharing_use(const struct spex_sharing *s, size_t index)
+{
+    return &s->uses[index];
+}
+
+const struct spex_group *spex_sharing_group(const struct spex_sharing *s)
+{
+    return s->group;
+}
+
+const struct spex_sharing_totals *spex_sharing_totals(const struct spex_sharing *s)
+{
+    return &s->totals;
+}

@@ -1,0 +1,210 @@
+/* spex branch: which branches are mispredicted, where they go, what kinds there are. */
+#include "columns.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct branch_options {
+    struct profile_options profile;
+    uint64_t most;
+};
+
+enum section { KINDS, BRANCHES, TARGETS, EDGES, SECTIONS };
+
+static const struct {
+    const char *name, *title;
+    size_t key_count;
+    enum spex_key keys[3];
+    enum spex_order order;
+} sections[SECTIONS] = {
+    [KINDS] = {"kinds", "Kinds of branches", 1, {SPEX_KEY_OP}, SPEX_BY_SAMPLES},
+    [BRANCHES] = {"branches", "Branches, most mispredicted first", 3,
+                  {SPEX_KEY_PC, SPEX_KEY_SYMBOL, SPEX_KEY_SRCLINE}, SPEX_BY_MISPREDICTS},
+    [TARGETS] = {"targets", "Targets of indirect branches", 3,
+                 {SPEX_KEY_PC, SPEX_KEY_SYMBOL, SPEX_KEY_TARGET}, SPEX_BY_SAMPLES},
+    [EDGES] = {"edges", "From the target of the previous taken branch to this one", 3,
+               {SPEX_KEY_PREV_TARGET, SPEX_KEY_PC, SPEX_KEY_SYMBOL}, SPEX_BY_SAMPLES},
+};
+
+static const struct table_column columns[] = {
+    {"mispredicts", "mispredicts", TABLE_COUNT, 0, "samples that were mispredicted"},
+    {"of_all", "of all", TABLE_PERCENT, 0, "share of all mispredicts"},
+    {"ratio", "ratio", TABLE_PERCENT, 0, "mispredicts of this row's samples"},
+    {"error", "+-95%", TABLE_PERCENT, 30, "half of the 95% interval of the ratio"},
+    {"samples", "samples", TABLE_COUNT, 0, "samples of this row"},
+    {"share", "share", TABLE_PERCENT, 40, "share of all branch samples"},
+    {"taken", "taken", TABLE_PERCENT, 10, "share that was taken"},
+    {"latency_p50", "p50", TABLE_NUMBER, 50, "total latency, median"},
+    {"latency_p95", "p95", TABLE_NUMBER, 20, "total latency, 95th percentile"},
+    {"op", "kind", TABLE_TEXT, 0, "kind of branch"},
+    {"prev-target", "previous target", TABLE_TEXT, 0, "target of the taken branch before it"},
+    {"pc", "branch", TABLE_TEXT, 15, "address of the branch"},
+    {"symbol", "in", TABLE_TEXT, 0, "its function"},
+    {"srcline", "line", TABLE_TEXT, 0, "its source line"},
+    {"target", "target", TABLE_TEXT, 0, "where it went"},
+    {0},
+};
+
+struct branch {
+    struct spex_group *groups[SECTIONS];
+};
+
+static void feed(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct branch *b = context;
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_sample *s = &samples[i];
+        if (s->op != SPEX_SAMPLE_BRANCH)
+            continue;
+        spex_group_sink(b->groups[KINDS], s, 1);
+        spex_group_sink(b->groups[BRANCHES], s, 1);
+        struct spex_op_type type;
+        spex_op_type_decode(s->record->op_class, s->record->op_payload, &type);
+        if (s->record->present & SPEX_HAS_TARGET && type.indirect)
+            spex_group_sink(b->groups[TARGETS], s, 1);
+        if (s->record->present & SPEX_HAS_PREV_TARGET)
+            spex_group_sink(b->groups[EDGES], s, 1);
+    }
+}
+
+static struct table *section_table(struct profile *p, const struct spex_group *group,
+                                   enum section s, uint64_t mispredicts, size_t most)
+{
+    struct table *table = table_new(columns);
+    bool text = p->options->format == TABLE_AS_TEXT;
+    const struct spex_stats *all = &spex_group_total(group)->stats;
+    size_t rows = spex_group_count(group);
+    for (unsigned k = 0; columns[k].name; k++) {
+        bool key = columns[k].type == TABLE_TEXT, ours = !key;
+        for (size_t n = 0; n < sections[s].key_count; n++)
+            ours |= !strcmp(columns[k].name, spex_key_name(sections[s].keys[n]));
+        if (!ours)
+            table_hide(table, columns[k].name);
+    }
+    for (size_t i = 0; i < rows && (!text || i < most); i++) {
+        const struct spex_row *row = spex_group_row(group, i);
+        const struct spex_stats *t = &row->stats;
+        if (text && s == BRANCHES && i && !t->mispredicted)
+            break;
+        struct spex_interval interval = spex_share_interval(t->mispredicted, t->samples);
+        double ratio = ratio_of(t->mispredicted, t->samples);
+        table_row(table);
+        table_set_u64(table, "mispredicts", t->mispredicted);
+        table_set(table, "of_all", ratio_of(t->mispredicted, mispredicts));
+        table_set(table, "ratio", ratio);
+        if (ratio >= 0.1)
+            table_style(table, "ratio", TABLE_HOT);
+        else if (ratio >= 0.02)
+            table_style(table, "ratio", TABLE_WARM);
+        table_set(table, "error", (interval.high - interval.low) / 2);
+        table_set_u64(table, "samples", t->samples);
+        table_set(table, "share", ratio_of(t->samples, all->samples));
+        table_set(table, "taken", ratio_of(t->samples - t->not_taken, t->samples));
+        int p50 = spex_row_latency(group, row, SPEX_LATENCY_TOTAL, 0.5);
+        int p95 = spex_row_latency(group, row, SPEX_LATENCY_TOTAL, 0.95);
+        if (p50 >= 0)
+            table_set_u64(table, "latency_p50", (uint64_t)p50);
+        if (p95 >= 0)
+            table_set_u64(table, "latency_p95", (uint64_t)p95);
+        columns_fill_keys(table, group, row, sections[s].keys, sections[s].key_count);
+    }
+    return table;
+}
+
+static int run_branch(void *options, int argc, char **argv)
+{
+    const struct branch_options *o = options;
+    struct profile p;
+    struct branch b = {0};
+    if (argc > 1)
+        return cli_usage("too many operands");
+    int status = profile_open(&p, &o->profile, argv[0], NULL);
+    if (status)
+        return status;
+    for (unsigned s = 0; s < SECTIONS; s++)
+        b.groups[s] = spex_group_new(p.analysis, sections[s].keys, sections[s].key_count,
+                                     SPEX_GROUP_PERCENTILES);
+    p.status = profile_run(&p, feed, &b);
+    for (unsigned s = 0; s < SECTIONS; s++)
+        spex_group_sort(b.groups[s], sections[s].order);
+    const struct spex_stats *t = &spex_group_total(b.groups[KINDS])->stats;
+    struct table_options how = profile_table(&p);
+    bool json = how.format == TABLE_AS_JSON, text = how.format == TABLE_AS_TEXT;
+    if (!p.status && !profile_empty(&p, t->samples, "is of a branch: sample them "
+                                                    "(branch_filter=1, or no filter)")) {
+        char a[32];
+        if (json)
+            out_text(&p.out, "{\"schema\":\"spex.branch.1\"");
+        profile_header(&p, &p.out);
+        profile_comment(&p, &p.out, "%s branches sampled: %.1f%% mispredicted, %.1f%% taken",
+                        text_count(a, t->samples), 100 * ratio_of(t->mispredicted, t->samples),
+                        100 * ratio_of(t->samples - t->not_taken, t->samples));
+        for (unsigned s = 0; s < SECTIONS; s++) {
+            if (!spex_group_count(b.groups[s]) && text)
+                continue;
+            struct table *table = section_table(&p, b.groups[s], s, t->mispredicted, o->most);
+            const char *wrong = o->profile.fields ? table_select(table, o->profile.fields) : NULL;
+            if (wrong) {
+                p.status = cli_usage("--fields: '%.*s' is no column here", (int)strcspn(wrong, ","),
+                                     wrong);
+                table_free(table);
+                break;
+            }
+            if (json)
+                out_printf(&p.out, ",\n \"%s\":", sections[s].name);
+            else
+                out_printf(&p.out, text ? "\n%s\n" : s ? "\n" : "", sections[s].title);
+            table_print(table, &p.out, &how);
+            size_t rows = spex_group_count(b.groups[s]);
+            if (text && rows > table_rows(table))
+                out_printf(&p.out, "(%zu more)\n", rows - table_rows(table));
+            table_free(table);
+        }
+        if (json)
+            out_text(&p.out, "}\n");
+        const struct spex_row *worst = spex_group_row(b.groups[BRANCHES], 0);
+        if (text && !p.status && worst && worst->stats.mispredicted * 10 >= t->mispredicted &&
+            ratio_of(worst->stats.mispredicted, worst->stats.samples) >= 0.1) {
+            char pc[200], line[200], advice[700];
+            spex_row_text(b.groups[BRANCHES], worst, 0, pc, sizeof pc);
+            spex_row_text(b.groups[BRANCHES], worst, 2, line, sizeof line);
+            snprintf(advice, sizeof advice,
+                     "do: %s is mispredicted %.0f%% of the time and makes %.0f%% of all mispredicts: "
+                     "compute without the branch (a conditional select), or order the data so that "
+                     "it goes one way for long", strcmp(pc, line) ? line : pc,
+                     100 * ratio_of(worst->stats.mispredicted, worst->stats.samples),
+                     100 * ratio_of(worst->stats.mispredicted, t->mispredicted));
+            out_char(&p.out, '\n');
+            cli_wrap(&p.out, advice, 4);
+        }
+    }
+    for (unsigned s = 0; s < SECTIONS; s++)
+        spex_group_free(b.groups[s]);
+    return profile_close(&p);
+}
+
+static const struct cli_option branch_options[] = {
+    PROFILE_INPUT_OPTIONS(struct branch_options),
+    {"rows", 'n', CLI_NUMBER, offsetof(struct branch_options, most), "N", "rows of each table", "12",
+     NULL},
+    {"fields", 'F', CLI_STRING, PROFILE_AT(struct branch_options, fields), "LIST",
+     "columns to show, in order; +LIST adds to the usual ones", NULL, NULL},
+    PROFILE_FILTER_OPTIONS(struct branch_options),
+    PROFILE_SYMBOL_OPTIONS(struct branch_options),
+    {0},
+};
+
+extern const struct cli_command cli_branch;
+const struct cli_command cli_branch = {
+    .name = "branch",
+    .group = "Reading profiles",
+    .synopsis = "[FILE]",
+    .summary = "mispredicted branches, their targets and kinds",
+    .details = "Branches by how often they are mispredicted, with the share that is taken, the "
+               "targets of indirect ones and, where the CPU records it, the target of the "
+               "previous taken branch.",
+    .options = branch_options,
+    .size = sizeof(struct branch_options),
+    .run = run_branch,
+};

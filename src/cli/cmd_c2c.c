@@ -1,0 +1,368 @@
+/* spex c2c: cache lines that threads share and write, whether they need to, and what to do. */
+#include "columns.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct c2c_options {
+    struct profile_options profile;
+    uint64_t most;
+    bool all;
+};
+
+enum { NAME = 200, SHOWN_USES = 16 };
+static const double worth = 0.1; /* a score below this is not worth a person's time */
+
+static const char *const kinds[] = {"false", "true", "mixed"};
+
+static const struct table_column line_columns[] = {
+    {"address", "line", TABLE_HEX, 0, "virtual address of the cache line"},
+    {"pid", "pid", TABLE_NUMBER, 255, "process"},
+    {"data", "data", TABLE_TEXT, 0, "variable or mapping"},
+    {"kind", "sharing", TABLE_TEXT, 0, "false, true or mixed"},
+    {"score", "score", TABLE_NUMBER, 0, "0 harmless to 1 every access conflicts"},
+    {"contention", "contention", TABLE_NUMBER, 255, "score without the CPU's evidence"},
+    {"apart", "apart", TABLE_PERCENT, 255, "share of the conflicts on different words"},
+    {"overlap", "overlap", TABLE_PERCENT, 255, "how much the threads run at the same time"},
+    {"samples", "samples", TABLE_COUNT, 0, "samples on the line"},
+    {"loads", "loads", TABLE_COUNT, 20, "that read it"},
+    {"stores", "stores", TABLE_COUNT, 20, "that write it"},
+    {"peer", "peer", TABLE_PERCENT, 30, "loads that another core's cache answered"},
+    {"threads", "threads", TABLE_NUMBER, 20, "threads that use it"},
+    {"writers", "writers", TABLE_NUMBER, 40, "threads that write it"},
+    {0},
+};
+
+static const struct table_column use_columns[] = {
+    {"offset", "offset", TABLE_TEXT, 0, "in the line"},
+    {"comm", "thread", TABLE_TEXT, 40, "name of the thread"},
+    {"tid", "tid", TABLE_NUMBER, 0, "thread"},
+    {"loads", "loads", TABLE_COUNT, 0, "samples that read"},
+    {"stores", "stores", TABLE_COUNT, 0, "samples that write"},
+    {"latency_p50", "p50", TABLE_NUMBER, 35, "total latency of loads, median"},
+    {"latency_p95", "p95", TABLE_NUMBER, 20, "total latency of loads, 95th percentile"},
+    {"peer", "peer", TABLE_PERCENT, 10, "loads that another core's cache answered"},
+    {"srcline", "line", TABLE_TEXT, 15, "source line"},
+    {"symbol", "code", TABLE_TEXT, 0, "function"},
+    {0},
+};
+
+static void data_name(struct profile *p, const struct spex_shared_line *line, unsigned offset,
+                      char name[NAME])
+{
+    struct spex_place place;
+    spex_analysis_locate(p->analysis, line->pid, UINT64_MAX, line->address + offset, &place);
+    if (place.symbol && place.symbol->name) {
+        uint64_t at = place.address - place.symbol->start;
+        if (at)
+            snprintf(name, NAME, "%s+0x%llx", place.symbol->name, (unsigned long long)at);
+        else
+            snprintf(name, NAME, "%s", place.symbol->name);
+    } else if (place.module) {
+        snprintf(name, NAME, "%s 0x%llx", spex_module_name(place.module),
+                 (unsigned long long)(line->address + offset));
+    } else {
+        snprintf(name, NAME, "0x%llx", (unsigned long long)(line->address + offset));
+    }
+}
+
+static struct table *uses_table(struct profile *p, const struct spex_sharing *s,
+                                const struct spex_shared_line *line)
+{
+    struct table *table = table_new(use_columns);
+    const struct spex_group *group = spex_sharing_group(s);
+    bool text = p->options->format == TABLE_AS_TEXT;
+    for (size_t i = 0; i < line->uses; i++) {
+        const struct spex_shared_use *use = spex_sharing_use(s, line->first_use + i);
+        const struct spex_stats *t = &use->row->stats;
+        char name[NAME];
+        /* the uses that make up a hundredth of the line, and no more than a screenful */
+        if (text && (table_rows(table) == SHOWN_USES || (uint64_t)t->samples * 100 < line->samples))
+            continue;
+        table_row(table);
+        table_printf(table, "offset", "+0x%02x", use->offset);
+        table_set_text(table, "comm", use->comm);
+        if (use->tid >= 0)
+            table_set_u64(table, "tid", (uint64_t)use->tid);
+        table_set_u64(table, "loads", t->reads);
+        table_set_u64(table, "stores", t->writes);
+        int p50 = spex_row_latency(group, use->row, SPEX_LATENCY_TOTAL, 0.5);
+        int p95 = spex_row_latency(group, use->row, SPEX_LATENCY_TOTAL, 0.95);
+        if (p50 >= 0)
+            table_set_u64(table, "latency_p50", (uint64_t)p50);
+        if (p95 >= 0)
+            table_set_u64(table, "latency_p95", (uint64_t)p95);
+        if (spex_sharing_totals(s)->sources && t->reads)
+            table_set(table, "peer", ratio_of(t->peer, t->reads));
+        spex_row_text(group, use->row, SPEX_USE_SRCLINE, name, sizeof name);
+        table_set_text(table, "srcline", name);
+        spex_row_text(group, use->row, SPEX_USE_SYMBOL, name, sizeof name);
+        table_set_text(table, "symbol", name);
+    }
+    if (text && table_rows(table) < line->uses) {
+        table_row(table);
+        table_note(table);
+        table_printf(table, "symbol", "(%zu more)", line->uses - table_rows(table) + 1);
+    }
+    return table;
+}
+
+static void line_row(struct profile *p, struct table *table, const struct spex_sharing *s,
+                     const struct spex_shared_line *line)
+{
+    char name[NAME];
+    table_row(table);
+    table_set_u64(table, "address", line->address);
+    if (line->pid >= 0)
+        table_set_u64(table, "pid", (uint64_t)line->pid);
+    data_name(p, line, 0, name);
+    table_set_text(table, "data", name);
+    table_set_text(table, "kind", kinds[line->kind]);
+    table_set(table, "score", round(line->score * 100) / 100);
+    table_set(table, "contention", round(line->contention * 100) / 100);
+    table_set(table, "apart", line->apart);
+    table_set(table, "overlap", line->overlap);
+    table_set_u64(table, "samples", line->samples);
+    table_set_u64(table, "loads", line->loads);
+    table_set_u64(table, "stores", line->stores);
+    if (spex_sharing_totals(s)->sources)
+        table_set(table, "peer", ratio_of(line->peer, line->with_source));
+    table_set_u64(table, "threads", line->threads);
+    table_set_u64(table, "writers", line->writers);
+}
+
+/* "threads 100 and 101", "6 threads" */
+static void thread_names(const struct spex_sharing *s, const struct spex_shared_line *line,
+                         char text[NAME])
+{
+    int32_t tids[2] = {-1, -1};
+    unsigned found = 0;
+    for (size_t i = 0; i < line->uses; i++) {
+        int32_t tid = spex_sharing_use(s, line->first_use + i)->tid;
+        if (found < 2 && (!found || tids[0] != tid))
+            tids[found++] = tid;
+    }
+    if (line->threads == 2)
+        snprintf(text, NAME, "threads %d and %d", tids[0], tids[1]);
+    else
+        snprintf(text, NAME, "%u threads", line->threads);
+}
+
+/* The words that matter, by the variables they belong to: "a and a+0x8". */
+static unsigned word_names(struct profile *p, const struct spex_sharing *s,
+                           const struct spex_shared_line *line, char text[3 * NAME])
+{
+    unsigned words = 0, offsets[64] = {0};
+    text[0] = 0;
+    for (size_t i = 0; i < line->uses; i++) {
+        const struct spex_shared_use *use = spex_sharing_use(s, line->first_use + i);
+        offsets[use->offset] += use->row->stats.samples;
+    }
+    for (unsigned o = 0; o < 64; o++)
+        words += (uint64_t)offsets[o] * 20 >= line->samples;
+    for (unsigned o = 0, n = 0; o < 64 && n < 3; o++) {
+        char name[NAME];
+        if ((uint64_t)offsets[o] * 20 < line->samples)
+            continue;
+        data_name(p, line, o, name);
+        size_t size = strlen(text);
+        snprintf(text + size, 3 * NAME - size, "%s%s", !n ? "" : n + 1 == words ? " and " : ", ",
+                 name);
+        n++;
+    }
+    if (words > 3)
+        snprintf(text + strlen(text), 3 * NAME - strlen(text), " and %u more", words - 3);
+    return words;
+}
+
+static void print_line(struct profile *p, const struct spex_sharing *s,
+                       const struct spex_shared_line *line, unsigned rank)
+{
+    static const char *const titles[] = {"FALSE SHARING", "true sharing", "true and false sharing"};
+    const struct spex_sharing_totals *totals = spex_sharing_totals(s);
+    struct out *out = &p->out;
+    char name[NAME], threads[NAME], words[3 * NAME], count[32];
+    data_name(p, line, 0, name);
+    out_printf(out, "\n%u. %s0x%llx %s: %s, score %.2f%s\n", rank, p->colour ? "\033[1m" : "",
+               (unsigned long long)line->address, name, titles[line->kind], line->score,
+               p->colour ? "\033[0m" : "");
+    thread_names(s, line, threads);
+    unsigned distinct = word_names(p, s, line, words);
+    char why[600];
+    snprintf(why, sizeof why, "%s %s%s; ", threads,
+             line->kind == SPEX_SHARING_FALSE  ? "use different words of this line"
+             : line->kind == SPEX_SHARING_TRUE ? "use the same word"
+                                               : "use this line, partly the same words",
+             line->writers < 2 ? ", one of them writes" : ", and write");
+    if (totals->timed)
+        snprintf(why + strlen(why), sizeof why - strlen(why), "at the same time for %.0f%%; ",
+                 100 * line->overlap);
+    if (totals->sources && line->with_source)
+        snprintf(why + strlen(why), sizeof why - strlen(why),
+                 "%.0f%% of loads came from another core's cache; ",
+                 100 * ratio_of(line->peer, line->with_source));
+    snprintf(why + strlen(why), sizeof why - strlen(why), "%s samples, %.1f%% of memory samples",
+             text_count(count, line->samples), 100 * ratio_of(line->samples, totals->memory));
+    out_text(out, "   ");
+    cli_wrap(out, why, 3);
+    struct table *table = uses_table(p, s, line);
+    struct table_options how = profile_table(p);
+    how.indent = "   ";
+    table_print(table, out, &how);
+    table_free(table);
+    switch (line->kind) {
+    case SPEX_SHARING_FALSE:
+        snprintf(why, sizeof why, "do: give %s cache lines of their own (align each to 64 bytes)",
+                 distinct > 1 ? words : "what different threads use");
+        break;
+    case SPEX_SHARING_TRUE:
+        snprintf(why, sizeof why, "do: share %s less: a copy per thread, combined at the end, or "
+                                  "fewer, larger steps", words);
+        break;
+    case SPEX_SHARING_MIXED:
+        snprintf(why, sizeof why, "do: move apart what not every thread needs (%s); share the rest "
+                                  "less", words);
+        break;
+    }
+    out_text(out, "   ");
+    cli_wrap(out, why, 3);
+}
+
+static void print_json(struct profile *p, const struct spex_sharing *s)
+{
+    const struct spex_sharing_totals *t = spex_sharing_totals(s);
+    const struct spex_shared_line *line;
+    struct out *out = &p->out;
+    struct table_options how = profile_table(p);
+    out_text(out, "{\"schema\":\"spex.c2c.1\"");
+    profile_header(p, out);
+    out_printf(out, ",\n \"memory_samples\":%llu,\"lines_seen\":%llu,\"lines_shared\":%llu,"
+                    "\"lines_merged\":%llu,\"by_source\":%s,\"by_time\":%s",
+               (unsigned long long)t->memory, (unsigned long long)t->lines,
+               (unsigned long long)t->shared, (unsigned long long)t->merged,
+               t->sources ? "true" : "false", t->timed ? "true" : "false");
+    struct table *table = table_new(line_columns);
+    for (size_t i = 0; (line = spex_sharing_line(s, i)); i++)
+        line_row(p, table, s, line);
+    out_text(out, ",\n \"lines\":");
+    table_print(table, out, &how);
+    table_free(table);
+    out_text(out, ",\n \"uses\":[");
+    for (size_t i = 0; (line = spex_sharing_line(s, i)); i++) {
+        struct table *uses = uses_table(p, s, line);
+        out_text(out, i ? "," : "");
+        table_print(uses, out, &how);
+        table_free(uses);
+    }
+    out_text(out, "]}\n");
+}
+
+static void print_text(struct profile *p, const struct c2c_options *o, const struct spex_sharing *s)
+{
+    const struct spex_sharing_totals *t = spex_sharing_totals(s);
+    const struct spex_shared_line *line;
+    struct out *out = &p->out;
+    size_t counts[3] = {0}, quiet = 0;
+    char a[32], b[32];
+    for (size_t i = 0; (line = spex_sharing_line(s, i)); i++)
+        if (line->score >= worth)
+            counts[line->kind]++;
+        else
+            quiet++;
+    size_t bad = counts[0] + counts[1] + counts[2];
+    char answer[300];
+    int n = snprintf(answer, sizeof answer, "%zu line%s falsely shared", counts[0],
+                     counts[0] == 1 ? " is" : "s are");
+    if (counts[1])
+        n += snprintf(answer + n, sizeof answer - (size_t)n, ", %zu truly shared", counts[1]);
+    if (counts[2])
+        n += snprintf(answer + n, sizeof answer - (size_t)n, ", %zu both", counts[2]);
+    snprintf(answer + n, sizeof answer - (size_t)n,
+             " (of %s lines, %s used by several threads and written)", text_count(a, t->lines),
+             text_count(b, t->shared));
+    cli_wrap(out, answer, 0);
+    if (!t->sources)
+        profile_comment(p, out, "this CPU does not tell where data came from: judged by addresses, "
+                                "threads and times");
+    if (!t->timed)
+        profile_comment(p, out, "no timestamps: threads are taken to run at the same time");
+    if (t->merged)
+        profile_comment(p, out, "more lines than fit: %s rarely used ones were left out",
+                        text_count(a, t->merged));
+    unsigned rank = 0;
+    for (size_t i = 0; (line = spex_sharing_line(s, i)); i++) {
+        if ((line->score < worth && !o->all) || rank == o->most)
+            continue;
+        print_line(p, s, line, ++rank);
+    }
+    if (bad > o->most)
+        out_printf(out, "\n%zu more; --lines shows them\n", bad - o->most);
+    if (quiet && !o->all)
+        out_printf(out, "%s%zu shared line%s harmless: score below %.1f (--all shows %s)\n",
+                   rank ? "\n" : "", quiet, quiet == 1 ? " is" : "s are", worth,
+                   quiet == 1 ? "it" : "them");
+}
+
+static int run_c2c(void *options, int argc, char **argv)
+{
+    const struct c2c_options *o = options;
+    struct profile p;
+    if (argc > 1)
+        return cli_usage("too many operands");
+    int status = profile_open(&p, &o->profile, argv[0], NULL);
+    if (status)
+        return status;
+    struct spex_sharing *s = spex_sharing_new(p.analysis);
+    p.status = profile_run(&p, spex_sharing_find, s);
+    if (!p.status) {
+        size_t found = spex_sharing_choose(s);
+        if (found)
+            p.status = profile_run(&p, spex_sharing_look, s);
+        spex_sharing_finish(s);
+    }
+    if (!p.status && o->profile.format == TABLE_AS_JSON) {
+        print_json(&p, s);
+    } else if (!p.status && o->profile.format == TABLE_AS_CSV) {
+        const struct spex_shared_line *line;
+        struct table *table = table_new(line_columns);
+        struct table_options how = profile_table(&p);
+        for (size_t i = 0; (line = spex_sharing_line(s, i)); i++)
+            line_row(&p, table, s, line);
+        table_print(table, &p.out, &how);
+        table_free(table);
+    } else if (!p.status &&
+               !profile_empty(&p, spex_sharing_totals(s)->memory, "has a data address: sample "
+                              "loads and stores (load_filter=1,store_filter=1, or no filter)")) {
+        profile_header(&p, &p.out);
+        print_text(&p, o, s);
+    }
+    spex_sharing_free(s);
+    return profile_close(&p);
+}
+
+static const struct cli_option c2c_options[] = {
+    PROFILE_INPUT_OPTIONS(struct c2c_options),
+    {"lines", 'n', CLI_NUMBER, offsetof(struct c2c_options, most), "N", "cache lines to show", "10",
+     NULL},
+    {"all", 0, CLI_FLAG, offsetof(struct c2c_options, all), NULL,
+     "show shared lines that are harmless too", NULL, NULL},
+    PROFILE_FILTER_OPTIONS(struct c2c_options),
+    PROFILE_SYMBOL_OPTIONS(struct c2c_options),
+    {0},
+};
+
+extern const struct cli_command cli_c2c;
+const struct cli_command cli_c2c = {
+    .name = "c2c",
+    .group = "Reading profiles",
+    .synopsis = "[FILE]",
+    .summary = "cache lines that threads fight over; false and true sharing",
+    .details = "Finds lines that several threads use and at least one writes. The score says how "
+               "likely neighbouring accesses conflict (0 to 1), from threads, words, writes and "
+               "times, and from where loads were answered if the CPU tells. Different words: false "
+               "sharing, padding helps. The same word: true sharing.",
+    .options = c2c_options,
+    .size = sizeof(struct c2c_options),
+    .run = run_c2c,
+};

@@ -1,0 +1,320 @@
+/* spex mem: where data comes from, how long it takes, and which data. */
+#include "columns.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct mem_options {
+    struct profile_options profile;
+    uint64_t most;
+};
+
+enum section { SOURCES, LATENCIES, DATA, PAGES, LINES, SECTIONS };
+
+static const struct {
+    const char *name, *title;
+    enum spex_key key;
+    enum spex_order order;
+    bool percentiles;
+    const char *fields; /* of the text */
+} sections[SECTIONS] = {
+    [SOURCES] = {"sources", "Where data came from", SPEX_KEY_SOURCE, SPEX_BY_SAMPLES, true,
+                 "share,samples,weight,loads,stores,latency_mean,latency_p50,latency_p95,"
+                 "latency_p99,tlb_walk,source"},
+    [LATENCIES] = {"latencies", NULL, SPEX_KEY_LATENCY, SPEX_BY_SAMPLES, false, NULL},
+    [DATA] = {"data", "Variables and mappings, by time waited", SPEX_KEY_DATA_SYMBOL,
+              SPEX_BY_LATENCY, true,
+              "weight,share,samples,loads,stores,latency_p50,latency_p95,l1_miss,tlb_walk,from,"
+              "data-symbol"},
+    [PAGES] = {"pages", "Pages, by time waited", SPEX_KEY_PAGE, SPEX_BY_LATENCY, false,
+               "weight,share,samples,latency_mean,l1_miss,tlb_walk,translation_mean,from,page"},
+    [LINES] = {"lines", "Cache lines, by time waited", SPEX_KEY_CACHE_LINE, SPEX_BY_LATENCY, false,
+               "weight,share,samples,loads,stores,latency_mean,l1_miss,from,line"},
+};
+
+struct mem {
+    struct spex_group *groups[SECTIONS];
+};
+
+static void feed(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct mem *m = context;
+    for (unsigned s = 0; s < SECTIONS; s++)
+        spex_group_sink(m->groups[s], samples, count);
+}
+
+static const struct table_column level_columns[] = {
+    {"level", "level", TABLE_TEXT, 0, "cache or TLB"},
+    {"accesses", "accesses", TABLE_COUNT, 0, "samples that looked there"},
+    {"misses", "misses", TABLE_COUNT, 0, "and did not find it"},
+    {"ratio", "miss ratio", TABLE_PERCENT, 0, "misses of accesses"},
+    {"of_all", "of all", TABLE_PERCENT, 0, "misses of all memory samples"},
+    {0},
+};
+
+static struct table *levels_table(const struct spex_stats *t)
+{
+    const struct {
+        const char *name;
+        uint64_t accesses, misses;
+    } levels[] = {
+        {"L1 data cache", t->l1_access, t->l1_miss}, {"L2 cache", t->l2_access, t->l2_miss},
+        {"last-level cache", t->llc_access, t->llc_miss}, {"TLB (walks)", t->tlb_access, t->tlb_walk},
+        {"another socket", t->remote, 0},
+    };
+    struct table *table = table_new(level_columns);
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        bool remote = i + 1 == sizeof levels / sizeof *levels;
+        if (!levels[i].accesses && !levels[i].misses)
+            continue;
+        table_row(table);
+        table_set_text(table, "level", levels[i].name);
+        table_set_u64(table, "accesses", levels[i].accesses);
+        if (remote) {
+            table_set(table, "of_all", ratio_of(levels[i].accesses, t->samples));
+            continue;
+        }
+        table_set_u64(table, "misses", levels[i].misses);
+        if (levels[i].accesses >= levels[i].misses)
+            table_set(table, "ratio", ratio_of(levels[i].misses, levels[i].accesses));
+        table_set(table, "of_all", ratio_of(levels[i].misses, t->samples));
+    }
+    return table;
+}
+
+static int by_bucket(const void *a, const void *b)
+{
+    const struct spex_row *const *x = a, *const *y = b;
+    return (int)(*x)->key[0] - (int)(*y)->key[0];
+}
+
+/* The distribution of total latencies, a bar per power of two. */
+static void draw_latencies(struct profile *p, const struct spex_group *group)
+{
+    struct out *out = &p->out;
+    size_t count = spex_group_count(group);
+    uint64_t total = spex_group_total(group)->stats.samples, largest = 0;
+    const struct spex_row **rows = calloc(count + 1, sizeof *rows);
+    if (!rows)
+        abort();
+    for (size_t i = 0; i < count; i++) {
+        rows[i] = spex_group_row(group, i);
+        if (rows[i]->stats.samples > largest)
+            largest = rows[i]->stats.samples;
+    }
+    qsort(rows, count, sizeof *rows, by_bucket);
+    unsigned width = (p->width ? p->width : 80) - 34;
+    if (width > 80)
+        width = 80;
+    out_text(out, "\nLatency of memory operations, cycles\n");
+    for (size_t i = 0; i < count; i++) {
+        char range[40], samples[32];
+        spex_row_text(group, rows[i], 0, range, sizeof range);
+        unsigned bar = (unsigned)((double)rows[i]->stats.samples * width / (double)largest + 0.5);
+        out_printf(out, "%12s %10s %5.1f%% ", range, text_count(samples, rows[i]->stats.samples),
+                   100.0 * (double)rows[i]->stats.samples / (double)total);
+        if (p->colour)
+            out_text(out, "\033[36m");
+        for (unsigned n = 0; n < (bar ? bar : 1); n++)
+            out_char(out, '#');
+        out_text(out, p->colour ? "\033[0m\n" : "\n");
+    }
+    free(rows);
+}
+
+static void print_translation(struct profile *p, const struct spex_group *group)
+{
+    const struct spex_row *total = spex_group_total(group);
+    const struct spex_stats *t = &total->stats;
+    uint64_t n = t->latency_count[SPEX_LATENCY_TRANSLATION];
+    if (!n)
+        return;
+    out_printf(&p->out, "\nTranslation: mean %.1f cycles, p50 %d, p95 %d, p99 %d; %.1f%% of "
+                        "accesses walk the tables\n",
+               (double)t->latency_sum[SPEX_LATENCY_TRANSLATION] / (double)n,
+               spex_row_latency(group, total, SPEX_LATENCY_TRANSLATION, 0.5),
+               spex_row_latency(group, total, SPEX_LATENCY_TRANSLATION, 0.95),
+               spex_row_latency(group, total, SPEX_LATENCY_TRANSLATION, 0.99),
+               100 * (double)t->tlb_walk / (double)(t->tlb_access ? t->tlb_access : t->samples));
+}
+
+/* What the numbers suggest, where they are large enough to matter. */
+static void advise(struct profile *p, const struct spex_group *sources)
+{
+    const struct spex_stats *t = &spex_group_total(sources)->stats;
+    double waited = (double)t->latency_sum[SPEX_LATENCY_TOTAL], memory = 0, peer = 0;
+    for (size_t i = 0; i < spex_group_count(sources); i++) {
+        const struct spex_row *row = spex_group_row(sources, i);
+        uint64_t source = spex_row_value(sources, row, 0);
+        double sum = (double)row->stats.latency_sum[SPEX_LATENCY_TOTAL];
+        if (source == SPEX_SOURCE_DRAM || source == SPEX_SOURCE_REMOTE_DRAM)
+            memory += sum;
+        else if (row->stats.peer)
+            peer += sum;
+    }
+    char text[300];
+    out_char(&p->out, '\n');
+    if (waited > 0 && memory / waited >= 0.3) {
+        snprintf(text, sizeof text, "do: %.0f%% of the time waited is for memory beyond the caches: "
+                 "pack or reorder the data above, or prefetch it; the code is in spex report "
+                 "--source dram --sort symbol,srcline", 100 * memory / waited);
+        cli_wrap(&p->out, text, 4);
+    }
+    if (waited > 0 && peer / waited >= 0.05) {
+        snprintf(text, sizeof text, "do: %.0f%% of the time waited is for other cores' caches: see "
+                 "spex c2c", 100 * peer / waited);
+        cli_wrap(&p->out, text, 4);
+    }
+    if (t->samples && (double)t->tlb_walk / t->samples >= 0.05) {
+        snprintf(text, sizeof text, "do: %.0f%% of accesses walk the page tables: use larger pages "
+                 "(MADV_HUGEPAGE) or touch fewer of them; see spex report --event tlb-walk",
+                 100 * (double)t->tlb_walk / t->samples);
+        cli_wrap(&p->out, text, 4);
+    }
+    if (t->samples && (double)t->remote / t->samples >= 0.05) {
+        snprintf(text, sizeof text, "do: %.0f%% of accesses go to another socket: place threads and "
+                 "memory together (numactl)", 100 * (double)t->remote / t->samples);
+        cli_wrap(&p->out, text, 4);
+    }
+    if (p->out.size && p->out.data[p->out.size - 1] == '\n' && p->out.size > 1 &&
+        p->out.data[p->out.size - 2] == '\n')
+        p->out.size--; /* nothing to advise: no empty line either */
+}
+
+static int print_section(struct profile *p, struct spex_group *group, enum section s, size_t most)
+{
+    struct table_column *columns;
+    struct profile_options options = *p->options;
+    bool text = options.format == TABLE_AS_TEXT;
+    const struct profile_options *saved = p->options;
+    if (text && !options.fields)
+        options.fields = sections[s].fields;
+    if (s != SOURCES && s != DATA && options.percent_limit < 0)
+        options.percent_limit = 0;
+    p->options = &options;
+    struct table *table = columns_table(p, group, &sections[s].key, 1, text ? most : 0, &columns);
+    p->options = saved;
+    if (!table)
+        return CLI_USAGE;
+    struct table_options how = profile_table(p);
+    if (how.format == TABLE_AS_JSON)
+        out_printf(&p->out, ",\n \"%s\":", sections[s].name);
+    else
+        out_printf(&p->out, text ? "\n%s\n" : s ? "\n" : "", sections[s].title);
+    table_print(table, &p->out, &how);
+    table_free(table);
+    free(columns);
+    return CLI_OK;
+}
+
+static int run_mem(void *options, int argc, char **argv)
+{
+    const struct mem_options *o = options;
+    struct profile p;
+    struct mem m = {0};
+    enum spex_key keys[SPEX_KEYS_MAX];
+    size_t count = 0;
+    if (argc > 1)
+        return cli_usage("too many operands");
+    int status = o->profile.sort ? profile_keys(o->profile.sort, keys, &count) : CLI_OK;
+    if (!status)
+        status = profile_open(&p, &o->profile, argv[0], NULL);
+    if (status)
+        return status;
+    bool json = o->profile.format == TABLE_AS_JSON;
+    static const char nothing[] = "has a data address: sample loads and stores (load_filter=1,"
+                                  "store_filter=1, or no filter)";
+    if (count) { /* one table by the keys asked for */
+        struct spex_group *group = spex_group_new(p.analysis, keys, count,
+                                                  SPEX_GROUP_MEMORY | SPEX_GROUP_PERCENTILES);
+        p.status = profile_run(&p, spex_group_sink, group);
+        spex_group_sort(group, SPEX_BY_SAMPLES);
+        if (!p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, nothing)) {
+            struct table_column *columns;
+            struct table *table = columns_table(&p, group, keys, count, 0, &columns);
+            struct table_options how = profile_table(&p);
+            p.status = table ? CLI_OK : CLI_USAGE;
+            if (table) {
+                out_text(&p.out, json ? "{\"schema\":\"spex.report.1\"" : "");
+                profile_header(&p, &p.out);
+                if (json)
+                    out_printf(&p.out, ",\n \"count_error\":%llu,\n \"rows\":",
+                               (unsigned long long)spex_group_error(group));
+                table_print(table, &p.out, &how);
+                out_text(&p.out, json ? "}\n" : "");
+            }
+            table_free(table);
+            free(columns);
+        }
+        spex_group_free(group);
+        return profile_close(&p);
+    }
+    for (unsigned s = 0; s < SECTIONS; s++)
+        m.groups[s] = spex_group_new(p.analysis, &sections[s].key, 1,
+                                     SPEX_GROUP_MEMORY |
+                                         (sections[s].percentiles ? SPEX_GROUP_PERCENTILES : 0));
+    p.status = profile_run(&p, feed, &m);
+    for (unsigned s = 0; s < SECTIONS; s++)
+        spex_group_sort(m.groups[s], sections[s].order);
+    const struct spex_stats *t = &spex_group_total(m.groups[SOURCES])->stats;
+    if (!p.status && !profile_empty(&p, t->samples, nothing)) {
+        struct table_options how = profile_table(&p);
+        char a[32];
+        struct table *levels = levels_table(t);
+        if (json)
+            out_text(&p.out, "{\"schema\":\"spex.mem.1\"");
+        profile_header(&p, &p.out);
+        profile_comment(&p, &p.out, "%s memory samples: %.1f%% read, %.1f%% write",
+                        text_count(a, t->samples), 100 * ratio_of(t->reads, t->samples),
+                        100 * ratio_of(t->writes, t->samples));
+        p.status = print_section(&p, m.groups[SOURCES], SOURCES, 0);
+        if (!p.status && table_rows(levels)) {
+            out_text(&p.out, json ? ",\n \"levels\":" : how.format == TABLE_AS_TEXT
+                                                            ? "\nCaches and TLB\n" : "\n");
+            table_print(levels, &p.out, &how);
+        }
+        if (!p.status && how.format == TABLE_AS_TEXT) {
+            draw_latencies(&p, m.groups[LATENCIES]);
+            print_translation(&p, m.groups[SOURCES]);
+        } else if (!p.status) {
+            p.status = print_section(&p, m.groups[LATENCIES], LATENCIES, 0);
+        }
+        for (unsigned s = DATA; s < SECTIONS && !p.status; s++)
+            p.status = print_section(&p, m.groups[s], s, o->most);
+        if (json)
+            out_text(&p.out, "}\n");
+        else if (how.format == TABLE_AS_TEXT && !p.status)
+            advise(&p, m.groups[SOURCES]);
+        table_free(levels);
+    }
+    for (unsigned s = 0; s < SECTIONS; s++)
+        spex_group_free(m.groups[s]);
+    return profile_close(&p);
+}
+
+static const struct cli_option mem_options[] = {
+    PROFILE_INPUT_OPTIONS(struct mem_options),
+    {"sort", 's', CLI_STRING, PROFILE_AT(struct mem_options, sort), "KEYS",
+     "one table by these keys instead (source, data-symbol, data-dso, page, line, symbol, ...)",
+     NULL, NULL},
+    {"rows", 'n', CLI_NUMBER, offsetof(struct mem_options, most), "N",
+     "rows of each table of data", "8", NULL},
+    PROFILE_TABLE_OPTIONS(struct mem_options),
+    PROFILE_FILTER_OPTIONS(struct mem_options),
+    PROFILE_SYMBOL_OPTIONS(struct mem_options),
+    {0},
+};
+
+extern const struct cli_command cli_mem;
+const struct cli_command cli_mem = {
+    .name = "mem",
+    .group = "Reading profiles",
+    .synopsis = "[FILE]",
+    .summary = "where data comes from, how long it takes, and which data",
+    .details = "Loads, stores and atomics by data source and cache level, their latencies, and "
+               "the variables, pages and cache lines that programs wait for most.",
+    .options = mem_options,
+    .size = sizeof(struct mem_options),
+    .run = run_mem,
+};

@@ -1,0 +1,343 @@
+/*
+ * Makes perf.data files with known contents for tests and benchmarks.
+ *
+ *     make_profile SCENARIO OUT PROG COUNT [SEED]
+ *
+ * Scenarios, all on the program of prog.S with threads 100 and 101 on CPUs 0 and 1:
+ *   mixed      every kind of operation in every function, some in the kernel
+ *   false      threads write different words of one cache line
+ *   true       threads write the same word
+ *   padded     threads write words of different lines
+ *   phased     as false, but one thread after the other
+ *   readonly   threads read different words of one line
+ *   private    each thread has data of its own, many lines
+ *   branches   pick() mispredicts, the rest does not
+ * and with "-nosource" behind the name: a CPU without Data Source packets and
+ * without snoop events; "-untimed": no timestamps; "-nocontext": no context
+ * packets, switch events instead; "-loss": the file says that data was lost.
+ */
+#include <spex/perfdata.h>
+#include <spex/record.h>
+
+#include "base/bits.h"
+#include "base/rng.h"
+
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PID = 100, THREADS = 2, CHUNK = 64 << 10 };
+enum { SHARED = 0x410000, TABLE = 0x410100, COUNTERS = 0x420000 };
+#define HEAP UINT64_C(0x500000)
+#define KERNEL UINT64_C(0xffff800008010000)
+
+struct options {
+    const char *base; /* scenario without suffixes */
+    bool nosource, untimed, nocontext, loss;
+};
+
+struct stream {
+    uint8_t data[CHUNK + SPEX_RECORD_MAX];
+    size_t size;
+};
+
+static struct rng rng;
+
+static void set_pc(struct spex_record *r, uint64_t pc)
+{
+    uint64_t el = pc >> 63 ? 1 : 0;
+    r->address[SPEX_ADDRESS_PC] = spex_address_bits(pc) | UINT64_C(1) << 63 | el << 61;
+    r->present |= SPEX_HAS_PC;
+}
+
+static void set_memory(struct spex_record *r, bool store, uint64_t va)
+{
+    r->op_class = SPEX_CLASS_LDST;
+    r->op_payload = store;
+    r->address[SPEX_ADDRESS_VA] = spex_address_bits(va);
+    r->present |= SPEX_HAS_VA | SPEX_HAS_TRANSLATION;
+    r->translation = 1;
+    r->events |= BIT(SPEX_EV_L1D_ACCESS) | BIT(SPEX_EV_TLB_ACCESS);
+}
+
+/* A load's source: its packet, its events, its latency. */
+static void set_source(struct spex_record *r, unsigned source)
+{
+    r->data_source = (uint16_t)source;
+    r->data_source_size = 1;
+    r->present |= SPEX_HAS_DATA_SOURCE;
+    if (source >= 8)
+        r->events |= BIT(SPEX_EV_L1D_MISS);
+    if (source >= 0xb)
+        r->events |= BIT(SPEX_EV_LLC_ACCESS);
+    if (source >= 0xd)
+        r->events |= BIT(SPEX_EV_LLC_MISS);
+    if (source == 0xd)
+        r->events |= BIT(SPEX_EV_REMOTE);
+    static const uint16_t base[16] = {4, 4, 4, 4, 4, 4, 4, 4, 13, 90, 40, 60, 110, 300, 180, 4};
+    r->total = (uint16_t)(base[source] + rng_below(&rng, base[source]));
+}
+
+static void set_branch(struct spex_record *r, uint64_t target, unsigned payload, bool taken,
+                       bool mispredicted)
+{
+    r->op_class = SPEX_CLASS_BRANCH;
+    r->op_payload = (uint8_t)payload;
+    r->address[SPEX_ADDRESS_TARGET] = spex_address_bits(target) | UINT64_C(1) << 63;
+    r->present |= SPEX_HAS_TARGET;
+    if (!taken)
+        r->events |= BIT(SPEX_EV_NOT_TAKEN);
+    if (mispredicted)
+        r->events |= BIT(SPEX_EV_MISPREDICT);
+    r->total = (uint16_t)(mispredicted ? 12 + rng_below(&rng, 10) : 2 + rng_below(&rng, 3));
+}
+
+static void walk_op(struct spex_record *r)
+{
+    switch (rng_below(&rng, 4)) {
+    case 0:
+        set_pc(r, 0x401108);
+        r->total = 2;
+        break;
+    case 1:
+        set_pc(r, 0x40110c);
+        set_branch(r, 0x401104, 1, true, rng_chance(&rng, 1, 200));
+        break;
+    default:
+        set_pc(r, 0x401104);
+        set_memory(r, false, HEAP + (uint64_t)rng_below(&rng, 1 << 20) * 64);
+        set_source(r, rng_chance(&rng, 9, 10) ? 0xe : rng_chance(&rng, 1, 2) ? 0xb : 8);
+        if (rng_chance(&rng, 1, 3)) {
+            r->events |= BIT(SPEX_EV_TLB_WALK);
+            r->translation = (uint16_t)(20 + rng_below(&rng, 60));
+        }
+    }
+}
+
+static void sum_op(struct spex_record *r)
+{
+    if (rng_chance(&rng, 1, 3)) {
+        set_pc(r, 0x401210);
+        set_branch(r, 0x401204, 1, rng_chance(&rng, 99, 100), rng_chance(&rng, 1, 100));
+        return;
+    }
+    set_pc(r, 0x401204);
+    set_memory(r, false, TABLE + rng_below(&rng, 1024) * 4);
+    set_source(r, rng_chance(&rng, 60, 61) ? 0 : 8);
+}
+
+static void pick_op(struct spex_record *r)
+{
+    switch (rng_below(&rng, 3)) {
+    case 0:
+        set_pc(r, 0x401408);
+        set_branch(r, rng_chance(&rng, 1, 2) ? 0x401410 : 0x40140c, 1, rng_chance(&rng, 1, 2),
+                   rng_chance(&rng, 45, 100));
+        break;
+    case 1: {
+        static const uint32_t targets[] = {0x401100, 0x401200, 0x401300};
+        set_pc(r, 0x401410);
+        set_branch(r, targets[rng_below(&rng, 3)], 0x0a, true, rng_chance(&rng, 1, 4));
+        r->address[SPEX_ADDRESS_PREV_TARGET] = 0x401400 | UINT64_C(1) << 63;
+        r->present |= SPEX_HAS_PREV_TARGET;
+        break;
+    }
+    default:
+        set_pc(r, 0x401400);
+        set_memory(r, false, TABLE + rng_below(&rng, 4096));
+        set_source(r, 0);
+    }
+}
+
+static void kernel_op(struct spex_record *r)
+{
+    if (rng_chance(&rng, 1, 2)) {
+        set_pc(r, KERNEL + 0x1040);
+        set_memory(r, rng_chance(&rng, 1, 3), UINT64_C(0xffff000012340000) + rng_below(&rng, 512) * 8);
+        if (!(r->op_payload & 1))
+            set_source(r, 0);
+        else
+            r->total = 3;
+    } else {
+        set_pc(r, KERNEL + 0x2000 + rng_below(&rng, 64) * 4);
+        r->total = (uint16_t)(1 + rng_below(&rng, 6));
+    }
+}
+
+/* hit(): load, store or atomic on this thread's word. */
+static void hit_op(const struct options *o, struct spex_record *r, unsigned thread)
+{
+    bool apart = !strcmp(o->base, "padded"), same = !strcmp(o->base, "true");
+    uint64_t word = SHARED + (same ? 0 : thread * (apart ? 64u : 8u));
+    bool reads = !strcmp(o->base, "readonly");
+    bool contended = !apart && !reads && strcmp(o->base, "phased");
+    bool store = !reads && rng_chance(&rng, 1, 2);
+    if (!strcmp(o->base, "private"))
+        word = COUNTERS + thread * 4096 + rng_below(&rng, 512) * 8;
+    set_pc(r, store ? 0x401308 : 0x401300);
+    set_memory(r, store, word);
+    if (store)
+        r->total = (uint16_t)(contended ? 3 + rng_below(&rng, 30) : 3);
+    else
+        set_source(r, contended && rng_chance(&rng, 4, 5) ? 9 : 0);
+}
+
+static void make(const struct options *o, struct spex_record *r, unsigned thread)
+{
+    memset(r, 0, sizeof *r);
+    r->present = SPEX_HAS_EVENTS | SPEX_HAS_OP | SPEX_HAS_TOTAL | SPEX_HAS_ISSUE;
+    r->events = BIT(SPEX_EV_RETIRED);
+    r->events_size = 2;
+    unsigned dice = rng_below(&rng, 100);
+    if (!strcmp(o->base, "mixed")) {
+        if (dice < 45)
+            walk_op(r);
+        else if (dice < 70)
+            sum_op(r);
+        else if (dice < 85)
+            pick_op(r);
+        else if (dice < 92)
+            kernel_op(r);
+        else
+            hit_op(o, r, thread);
+    } else if (!strcmp(o->base, "branches")) {
+        if (dice < 60)
+            pick_op(r);
+        else
+            sum_op(r);
+    } else if (dice < 60) {
+        hit_op(o, r, thread);
+    } else if (dice < 90) { /* noise: each thread in its own part of the table */
+        set_pc(r, 0x401204);
+        set_memory(r, false, TABLE + thread * 2048 + rng_below(&rng, 512) * 4);
+        set_source(r, 0);
+    } else {
+        set_pc(r, 0x401310);
+        set_branch(r, 0x401300, 1, true, false);
+    }
+    r->issue = (uint16_t)(r->total > 3 ? r->total / 4 : r->total ? r->total - 1 : 0);
+    if (o->nosource) {
+        r->present &= (uint16_t)~SPEX_HAS_DATA_SOURCE;
+        r->events &= ~(BIT(SPEX_EV_SNOOPED) | BIT(SPEX_EV_MODIFIED));
+    }
+}
+
+static void map(struct spex_perf_writer *w, uint64_t start, uint64_t size, uint64_t pgoff,
+                const char *name, bool data, int32_t pid)
+{
+    spex_perf_writer_map(w, &(struct spex_perf_map){
+        .start = start, .end = start + size, .pgoff = pgoff, .pid = pid, .tid = pid,
+        .prot = data ? 3 : 5, .flags = 2, .data = data, .filename = name,
+        .time = pid < 0 ? 0 : 1500});
+}
+
+/* The program's segments as a kernel maps them: by pages, what is behind the file anonymous. */
+static void map_program(struct spex_perf_writer *w, const char *path)
+{
+    Elf64_Ehdr header;
+    FILE *f = fopen(path, "rb");
+    if (!f || fread(&header, sizeof header, 1, f) != 1) {
+        perror(path);
+        exit(1);
+    }
+    for (unsigned i = 0; i < header.e_phnum; i++) {
+        Elf64_Phdr ph;
+        if (fseek(f, (long)(header.e_phoff + i * sizeof ph), SEEK_SET) ||
+            fread(&ph, sizeof ph, 1, f) != 1 || ph.p_type != PT_LOAD)
+            continue;
+        uint64_t low = ph.p_vaddr & ~UINT64_C(4095);
+        uint64_t end = (ph.p_vaddr + ph.p_filesz + 4095) & ~UINT64_C(4095);
+        map(w, low, end - low, ph.p_offset & ~UINT64_C(4095), path, !(ph.p_flags & PF_X), PID);
+        uint64_t all = (ph.p_vaddr + ph.p_memsz + 4095) & ~UINT64_C(4095);
+        if (all > end)
+            map(w, end, all - end, 0, "//anon", true, PID);
+    }
+    fclose(f);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 5) {
+        fprintf(stderr, "usage: make_profile SCENARIO OUT PROG COUNT [SEED]\n");
+        return 2;
+    }
+    char base[40];
+    struct options o = {.base = base};
+    snprintf(base, sizeof base, "%s", argv[1]);
+    o.nosource = strstr(base, "-nosource");
+    o.untimed = strstr(base, "-untimed");
+    o.nocontext = strstr(base, "-nocontext");
+    o.loss = strstr(base, "-loss");
+    base[strcspn(base, "-")] = 0;
+    uint64_t count = strtoull(argv[4], NULL, 0);
+    rng.state = argc > 5 ? strtoull(argv[5], NULL, 0) : 1;
+
+    struct spex_perf_writer_options wo = {
+        .cpus = THREADS, .midr = o.nosource ? 0x481fd010 : 0x413fd0c1, .period = 1024,
+        .untimed = o.untimed};
+    struct spex_perf_writer *w;
+    struct spex_error error;
+    struct spex_perf_terms terms;
+    spex_perf_terms_parse(o.untimed ? "jitter=1" : "ts_enable=1,jitter=1", &terms, &error);
+    memcpy(wo.config, terms.config, sizeof wo.config);
+    spex_perf_time_init(&wo.time, 100000000);
+    if (spex_perf_writer_open(argv[2], &wo, &w, &error)) {
+        fprintf(stderr, "%s\n", error.text);
+        return 1;
+    }
+    map(w, KERNEL, 0x1000000, KERNEL, "[kernel.kallsyms]_text", false, SPEX_PERF_PID_KERNEL);
+    spex_perf_writer_comm(w, PID, PID, "prog", true, 1000);
+    map_program(w, argv[3]);
+    map(w, HEAP, UINT64_C(64) << 20, 0, "[heap]", true, PID);
+    for (int32_t t = 1; t < THREADS; t++)
+        spex_perf_writer_fork(w, PID, PID + t, PID, PID, 2000);
+    for (int32_t t = 0; t < THREADS; t++) {
+        spex_perf_writer_itrace_start(w, t, PID, PID + t, 3000);
+        if (o.nocontext)
+            spex_perf_writer_switch(w, t, 0, 0, PID, PID + t, 4000);
+    }
+
+    static struct stream streams[THREADS];
+    bool phased = !strcmp(base, "phased");
+    uint64_t ticks = 1000; /* 10 us */
+    for (uint64_t i = 0; i < count; i++) {
+        unsigned thread = phased ? i >= count / 2 : rng_below(&rng, THREADS);
+        struct spex_record r;
+        struct stream *s = &streams[thread];
+        size_t length;
+        make(&o, &r, thread);
+        ticks += 1 + rng_below(&rng, 40);
+        if (!o.untimed) {
+            r.timestamp = ticks;
+            r.present |= SPEX_HAS_TIMESTAMP;
+        }
+        if (!o.nocontext) {
+            r.context[0] = PID + thread;
+            r.present |= SPEX_HAS_CONTEXT_EL1;
+        }
+        enum spex_layout layout = r.present & SPEX_HAS_PREV_TARGET ? SPEX_LAYOUT_COMPACT
+                                                                   : SPEX_LAYOUT_N1;
+        if (spex_record_encode(&r, layout, 6, s->data + s->size, SPEX_RECORD_MAX, &length)) {
+            fprintf(stderr, "record %llu cannot be encoded\n", (unsigned long long)i);
+            return 1;
+        }
+        s->size += length;
+        if (s->size >= CHUNK) {
+            uint32_t flags = o.loss ? SPEX_PERF_AUX_TRUNCATED : 0;
+            spex_perf_writer_aux(w, (int32_t)thread, PID, PID + (int32_t)thread, s->data, s->size,
+                                 flags, ticks * 10);
+            s->size = 0;
+        }
+    }
+    for (int32_t t = 0; t < THREADS; t++)
+        if (streams[t].size)
+            spex_perf_writer_aux(w, t, PID, PID + t, streams[t].data, streams[t].size,
+                                 o.loss ? SPEX_PERF_AUX_TRUNCATED : 0, ticks * 10);
+    spex_perf_writer_exit(w, PID, PID, 1, 1, ticks * 10 + 1000);
+    if (spex_perf_writer_finish(w, &error)) {
+        fprintf(stderr, "%s\n", error.text);
+        return 1;
+    }
+    return 0;
+}
