@@ -152,7 +152,8 @@ void spex_uarch_block_init(const struct spex_uarch *model, struct spex_uarch_blo
  * spex_uarch_block() reports SPEX_UARCH_EXPIRED in the block that contains
  * operation number `operations` (1 is the next one executed) or a later one;
  * spex_uarch_left() is then negative or zero: left + count of the block is the
- * 1-based position of that operation in it.
+ * 1-based position of that operation in it. Arm again then. An engine that counts
+ * by itself never calls this and never sees EXPIRED.
  */
 void spex_uarch_arm(struct spex_uarch_core *core, uint32_t operations);
 

@@ -198,7 +198,7 @@ enum spex_status spex_uarch_core_new(struct spex_uarch *model, unsigned index,
     if (fresh && model->core_count < UARCH_CORES)
         core = core_make(model);
     if (core) {
-        core->free = false;
+        core->free = core->armed = false;
         core->cluster = index / model->config.cluster;
         core->socket = model->config.sockets == 2 ? core->cluster & 1 : 0;
         core->hot->index = index;
@@ -243,10 +243,16 @@ void spex_uarch_core_free(struct spex_uarch_core *hot)
 
 /* ---- time ---- */
 
-void spex_uarch_arm(struct spex_uarch_core *core, uint32_t operations)
+static void rebase(struct spex_uarch_core *core, uint32_t operations)
 {
     core->clock_base += (uint64_t)core->counter & ((1ull << SPEX_UARCH_OPS_SHIFT) - 1);
     core->counter = ((int64_t)operations - 1) * (1ll << SPEX_UARCH_OPS_SHIFT);
+}
+
+void spex_uarch_arm(struct spex_uarch_core *core, uint32_t operations)
+{
+    core->rest->armed = true;
+    rebase(core, operations);
 }
 
 void spex_uarch_clock_reach(struct spex_uarch_core *core, uint64_t cycles)
@@ -335,6 +341,8 @@ unsigned spex_uarch_block_rest(struct spex_uarch_core *hot, const struct spex_ua
     if (flags & (SPEX_UARCH_ATTENTION | SPEX_UARCH_EXPIRED)) {
         uarch_drain(core);
         __atomic_store_n(&core->mail.clock, spex_uarch_clock(hot), __ATOMIC_RELAXED);
+        if (hot->counter < 0 && !core->armed) /* nobody waits for an operation */
+            rebase(hot, SPEX_UARCH_OPS_MAX);
         flags = hot->counter < 0 ? SPEX_UARCH_EXPIRED : 0;
         if (__atomic_load_n(&hot->attention, __ATOMIC_RELAXED) &
             ~(uint32_t)(SPEX_UARCH_ATT_ENGINE - 1))

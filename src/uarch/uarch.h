@@ -81,6 +81,7 @@ struct uarch_core {
     struct uarch_tlb tlb;
     struct spex_uarch_counts counts;
     bool free;
+    bool armed; /* the engine counts operations */
     struct uarch_core *same_bit; /* next core with the same bit */
     struct uarch_mail mail;
 };

@@ -92,6 +92,11 @@ static void test_counter_and_clock(void **state)
     for (unsigned i = 0; i < 10; i++)
         ops[i] = op_make(SPEX_EXEC_ALU, -1, -1, -1);
     spex_uarch_block_init(model, &block, 0x1000, ops, 10);
+    /* Unarmed: never expires, time goes on. */
+    for (unsigned i = 0; i < 2000000; i++)
+        assert_int_equal(enter(core, &block), 0);
+    uint64_t cycles = spex_uarch_clock(core);
+    assert_true(cycles >= 2000000ull * 10 / 4 && cycles < 2000000ull * 10);
     /* Each operation of 1..30 is found in its block and at its place. */
     for (unsigned n = 1; n <= 30; n++) {
         spex_uarch_arm(core, n);
