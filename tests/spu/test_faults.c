@@ -1,0 +1,155 @@
+/*
+ * A fault at every byte of every record of a run: nothing that was complete is
+ * lost, DL exactly when part of a record is, and restart goes on.
+ */
+#include "fixture.h"
+
+enum { RECORDS = 6 };
+
+static void sample(struct fixture *f, unsigned i)
+{
+    static const struct spex_op ops[] = {
+        {.kind = SPEX_OP_OTHER},
+        {.kind = SPEX_OP_LDST, .flags = SPEX_OPF_LOAD},
+        {.kind = SPEX_OP_BRANCH, .flags = SPEX_OPF_COND},
+    };
+    struct spex_outcome o = {.flags = SPEX_OUT_EXECUTED | SPEX_OUT_PASSED, .total = 100 + i,
+                             .target = 0x4444, .target_el = 1, .target_security = SPEX_NONSECURE};
+    o.access[0] = (struct spex_access){.va = 0x1000 * i, .pa = 0x77, .pas = SPEX_NONSECURE,
+                                       .flags = SPEX_ACC_VA | SPEX_ACC_PA | SPEX_ACC_DONE};
+    f->time = 1000 + i;
+    fixture_set(f, SPEX_PMSICR_EL1, 1);
+    spex_spu_op(f->unit, 0x100 * i, &ops[i % 3], &o);
+}
+
+/* Records in memory from BASE to end, each of which must decode. Returns how many. */
+static unsigned decode(struct fixture *f, uint64_t end, struct spex_record *records)
+{
+    struct spex_record_reader reader;
+    unsigned n = 0;
+    spex_record_reader_init(&reader, f->memory, (size_t)(end - BASE), 0);
+    while (n < RECORDS && spex_record_next(&reader, &records[n], NULL) == SPEX_OK)
+        n++;
+    return n;
+}
+
+static void run(const char *features)
+{
+    /* A run without faults says where records begin and what memory looks like. */
+    struct fixture *clean = fixture_new(features, NULL, 1);
+    uint64_t starts[RECORDS + 1];
+    struct spex_record expected[RECORDS];
+    fixture_start(clean, 0x4000, 0x100);
+    for (unsigned i = 0; i < RECORDS; i++) {
+        starts[i] = fixture_get(clean, SPEX_PMBPTR_EL1);
+        sample(clean, i);
+    }
+    starts[RECORDS] = fixture_get(clean, SPEX_PMBPTR_EL1);
+    assert_int_equal(decode(clean, starts[RECORDS], expected), RECORDS);
+
+    for (uint64_t at = BASE; at < starts[RECORDS]; at++) {
+        struct fixture *f = fixture_new(features, NULL, 1);
+        unsigned hit = 0;
+        while (starts[hit + 1] <= at)
+            hit++;
+        fixture_start(f, 0x4000, 0x100);
+        f->fault_at = at;
+        for (unsigned i = 0; i <= hit; i++)
+            sample(f, i);
+        uint64_t sr = fixture_get(f, SPEX_PMBSR_EL1);
+        assert_int_equal(sr >> 26 & 63, 0x24);
+        assert_int_equal(sr & 0x3f, 0x07);
+        assert_int_equal(sr >> 17 & 1, 1);
+        assert_int_equal(sr >> 19 & 1, at != starts[hit]); /* DL iff inside a record */
+        assert_int_equal(fixture_get(f, SPEX_PMBPTR_EL1), at);
+        assert_true(f->irq);
+        assert_int_equal(f->highest, at);
+        assert_memory_equal(f->memory, clean->memory, (size_t)(starts[hit] - BASE));
+        /* the last complete record ends at most 2^MaxSize below */
+        assert_true(at - starts[hit] <= 1ull << spex_spu_get_config(f->unit)->features.MaxSize);
+
+        /* No further byte while stopped; then the mapping is fixed and the run goes on. */
+        sample(f, hit + 1);
+        assert_int_equal(f->highest, at);
+        f->fault_at = UINT64_MAX;
+        fixture_set(f, SPEX_PMBPTR_EL1, starts[hit]); /* DL: software drops the torn record */
+        fixture_set(f, SPEX_PMBSR_EL1, 0);
+        assert_false(f->irq);
+        for (unsigned i = hit + 1; i < RECORDS; i++)
+            sample(f, i);
+        struct spex_record got[RECORDS];
+        unsigned n = decode(f, fixture_get(f, SPEX_PMBPTR_EL1), got);
+        assert_int_equal(n, RECORDS - 1);
+        for (unsigned i = 0; i < n; i++) {
+            const struct spex_record *want = &expected[i < hit ? i : i + 1];
+            assert_int_equal(got[i].address[0], want->address[0]);
+            assert_int_equal(got[i].total, want->total);
+            assert_int_equal(got[i].timestamp, want->timestamp);
+            /* a branch that passed while stopped is no previous branch */
+            assert_int_equal(got[i].present | SPEX_HAS_PREV_TARGET,
+                             want->present | SPEX_HAS_PREV_TARGET);
+        }
+        fixture_free(f);
+    }
+    fixture_free(clean);
+}
+
+static void test_every_byte_compact(void **state)
+{
+    SPEC(BUF-74);
+    SPEC(BUF-75);
+    SPEC(BUF-175);
+    SPEC(BUF-18);
+    run("max");
+}
+
+static void test_every_byte_aligned(void **state)
+{
+    SPEC(BUF-74);
+    run("v1p5,align=4");
+}
+
+static void test_every_byte_n1(void **state)
+{
+    run("neoverse-n1");
+}
+
+/* Never a byte at or past LIMIT, whatever the sizes, and every full buffer is complete. */
+static void test_limit(void **state)
+{
+    SPEC(BUF-16);
+    SPEC(BUF-141);
+    SPEC(BUF-142);
+    SPEC(BUF-147);
+    static const char *const sets[] = {"max", "neoverse-n1", "v1p5,align=5", "maxsize=11",
+                                       "v1p5,maxsize=7,no-gcs,no-pbt"};
+    for (size_t s = 0; s < sizeof sets / sizeof sets[0]; s++) {
+        for (uint64_t start = 0; start < 300; start += 1) {
+            struct fixture *f = fixture_new(sets[s], NULL, 1);
+            const struct spex_features *features = &spex_spu_get_config(f->unit)->features;
+            uint64_t limit = BASE + 0x2000, align = 1ull << features->Align;
+            uint64_t largest = 1ull << features->MaxSize;
+            if (start % align)
+                goto next;
+            fixture_start(f, 0x2000, 0x100);
+            fixture_set(f, SPEX_PMSCR_EL1, 0);
+            fixture_set(f, SPEX_PMBPTR_EL1, BASE + start);
+            fixture_set(f, SPEX_PMSCR_EL1, 0x33);
+            uint64_t before = 0, pointer = BASE + start;
+            for (unsigned i = 0; !(fixture_get(f, SPEX_PMBSR_EL1) >> 17 & 1); i++) {
+                before = pointer;
+                sample(f, i);
+                pointer = fixture_get(f, SPEX_PMBPTR_EL1);
+            }
+            assert_true(f->highest <= limit);
+            assert_int_equal(f->highest, pointer);
+            assert_int_equal(fixture_get(f, SPEX_PMBSR_EL1), 0x20001);
+            assert_true(before <= limit - largest && pointer > limit - largest);
+        next:
+            fixture_free(f);
+        }
+    }
+}
+
+TEST_MAIN(TEST(test_every_byte_compact), TEST(test_every_byte_aligned), TEST(test_every_byte_n1),
+          TEST(test_limit))
