@@ -252,8 +252,12 @@ uint64_t spex_group_error(const struct spex_group *group);
 /* The latency below which quantile q (0..1) of the samples lie; negative if not known. */
 int spex_row_latency(const struct spex_group *group, const struct spex_row *row,
                      enum spex_latency latency, double q);
-/* The n-th key as a value: pid, cpu, enum, pointer to a symbol or module, address. */
+/* The n-th key as a value: pid, tid, cpu, enum, data address. */
 uint64_t spex_row_value(const struct spex_group *group, const struct spex_row *row, size_t n);
+/* Of SPEX_KEY_SYMBOL: the symbol, NULL if there is none. Of SPEX_KEY_PC: the module address. */
+const struct spex_symbol *spex_row_symbol(const struct spex_group *group,
+                                          const struct spex_row *row, size_t n);
+uint64_t spex_row_address(const struct spex_group *group, const struct spex_row *row, size_t n);
 /* Text of the n-th key of a row. Returns its length; terminates. */
 size_t spex_row_text(const struct spex_group *group, const struct spex_row *row, size_t n,
                      char *text, size_t capacity);

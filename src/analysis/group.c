@@ -517,6 +517,18 @@ uint64_t spex_row_value(const struct spex_group *g, const struct spex_row *row, 
     return row->key[g->first_slot[n]];
 }
 
+const struct spex_symbol *spex_row_symbol(const struct spex_group *g, const struct spex_row *row,
+                                          size_t n)
+{
+    uint64_t key = group_key(g, row, n)[0];
+    return key & MARK ? NULL : (const struct spex_symbol *)(uintptr_t)key;
+}
+
+uint64_t spex_row_address(const struct spex_group *g, const struct spex_row *row, size_t n)
+{
+    return group_key(g, row, n)[1];
+}
+
 /* "libc.so.6+0x1234"; "0x1234" in the kernel, in JIT code and where nothing is mapped. */
 static size_t place_text(const struct spex_module *module, uint64_t address, char *text,
                          size_t capacity)

@@ -3,9 +3,11 @@
 
 #define COMMANDS                                                                                   \
     COMMAND(report)                                                                                \
+    COMMAND(annotate)                                                                              \
     COMMAND(mem)                                                                                   \
     COMMAND(c2c)                                                                                   \
     COMMAND(branch)                                                                                \
+    COMMAND(diff)                                                                                  \
     COMMAND(script)                                                                                \
     COMMAND(dump)                                                                                  \
     COMMAND(verify)                                                                                \

@@ -244,7 +244,8 @@ void profile_header(struct profile *p, struct out *out)
                  s->jitter ? "" : " (no jitter)");
     if (t->last_time > t->first_time)
         snprintf(time, sizeof time, ", %.3f s", (double)(t->last_time - t->first_time) / 1e9);
-    profile_comment(p, out, "%s: %s samples%s%s%s%s%s%s%s", p->name, text_count(a, t->kept),
+    profile_comment(p, out, "%s%s: %s samples%s%s%s%s%s%s%s", p->label ? p->label : "", p->name,
+                    text_count(a, t->kept),
                     t->kept != t->records ? " of " : "",
                     t->kept != t->records ? text_count(b, t->records) : "", terms, period,
                     s->cpu_name ? ", " : "", s->cpu_name ? s->cpu_name : "", time);

@@ -70,6 +70,7 @@ struct profile {
     const struct profile_options *options;
     struct spex_analysis *analysis;
     const char *name;
+    const char *label; /* before the name in the header; NULL none */
     struct spex_filter filters[SPEX_FILTER_MAX];
     size_t filter_count;
     struct out out; /* stdout */

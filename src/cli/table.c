@@ -17,6 +17,7 @@ struct cell {
 
 struct row {
     bool note;
+    char *span;
     struct cell cells[];
 };
 
@@ -61,6 +62,7 @@ void table_free(struct table *t)
     for (size_t i = 0; i < t->row_count; i++) {
         for (size_t c = 0; c < t->count; c++)
             free(t->rows[i]->cells[c].text);
+        free(t->rows[i]->span);
         free(t->rows[i]);
     }
     free(t->rows);
@@ -171,6 +173,13 @@ void table_style(struct table *t, const char *column, enum table_style style)
 void table_note(struct table *t)
 {
     t->rows[t->row_count - 1]->note = true;
+}
+
+void table_span(struct table *t, const char *text)
+{
+    table_row(t);
+    table_note(t);
+    t->rows[t->row_count - 1]->span = get(strdup(text));
 }
 
 size_t table_rows(const struct table *t)
@@ -316,7 +325,6 @@ static void print_text(const struct table *t, struct out *out, const struct tabl
     size_t last = t->count;
     for (;;) {
         unsigned total = 0, worst_rank = 0;
-        size_t worst = t->count;
         last = t->count;
         for (size_t i = 0; i < t->order_count; i++) {
             size_t c = t->order[i];
@@ -324,10 +332,8 @@ static void print_text(const struct table *t, struct out *out, const struct tabl
                 continue;
             total += widths[c] + (last < t->count ? 2 : 0);
             last = c;
-            if (t->columns[c].rank >= worst_rank && t->columns[c].rank) {
+            if (t->columns[c].rank > worst_rank)
                 worst_rank = t->columns[c].rank;
-                worst = c;
-            }
         }
         if (!limit || total <= limit || last == t->count)
             break;
@@ -335,17 +341,27 @@ static void print_text(const struct table *t, struct out *out, const struct tabl
         unsigned least = t->columns[last].type == TABLE_TEXT ? 24 : widths[last];
         if (least > widths[last])
             least = widths[last];
-        if (others + least <= limit || t->selected || worst == t->count) {
+        if (others + least <= limit || t->selected || !worst_rank) {
             if (others < limit && t->columns[last].type == TABLE_TEXT)
                 widths[last] = limit - others;
             break;
         }
-        shown[worst] = false;
+        for (size_t c = 0; c < t->count; c++) /* columns of one rank belong together */
+            if (t->columns[c].rank == worst_rank)
+                shown[c] = false;
     }
     for (size_t r = 0; r <= t->row_count; r++) {
         const struct row *row = r ? t->rows[r - 1] : NULL;
         bool first = true;
         out_text(out, indent);
+        if (row && row->span) {
+            unsigned n = display_width(row->span);
+            if (o->colour)
+                out_text(out, styles[TABLE_DIM]);
+            put_cut(out, row->span, limit && n > limit ? limit : n);
+            out_text(out, o->colour ? "\033[0m\n" : "\n");
+            continue;
+        }
         if (!row && o->colour)
             out_text(out, styles[TABLE_BOLD]);
         for (size_t i = 0; i < t->order_count; i++) {

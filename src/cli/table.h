@@ -53,6 +53,8 @@ void table_set_u64(struct table *table, const char *column, uint64_t value);
 void table_style(struct table *table, const char *column, enum table_style style);
 /* The row is a note on the table (a total, "12 more"): text only. */
 void table_note(struct table *table);
+/* A line of text across all columns: text only. */
+void table_span(struct table *table, const char *text);
 size_t table_rows(const struct table *table);
 
 struct table_options {
