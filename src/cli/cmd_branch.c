@@ -153,8 +153,10 @@ static int run_branch(void *options, int argc, char **argv)
             }
             if (json)
                 out_printf(&p.out, ",\n \"%s\":", sections[s].name);
-            else
-                out_printf(&p.out, text ? "\n%s\n" : s ? "\n" : "", sections[s].title);
+            else if (text)
+                out_printf(&p.out, "\n%s\n", sections[s].title);
+            else if (s)
+                out_char(&p.out, '\n');
             table_print(table, &p.out, &how);
             size_t rows = spex_group_count(b.groups[s]);
             if (text && rows > table_rows(table))
