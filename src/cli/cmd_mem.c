@@ -200,8 +200,10 @@ static int print_section(struct profile *p, struct spex_group *group, enum secti
     struct table_options how = profile_table(p);
     if (how.format == TABLE_AS_JSON)
         out_printf(&p->out, ",\n \"%s\":", sections[s].name);
-    else
-        out_printf(&p->out, text ? "\n%s\n" : s ? "\n" : "", sections[s].title);
+    else if (text)
+        out_printf(&p->out, "\n%s\n", sections[s].title);
+    else if (s)
+        out_char(&p->out, '\n');
     table_print(table, &p->out, &how);
     table_free(table);
     free(columns);
