@@ -1,0 +1,243 @@
+/* Configuration: choices by name, what is refused, what every value of every choice runs to. */
+#include "fixture.h"
+
+#include "base/rng.h"
+
+static void test_defaults_are_in_range(void **state)
+{
+    struct spex_spu_choices choices;
+    const struct spex_spu_choice *row;
+    spex_spu_choices_default(&choices);
+    for (size_t i = 0; (row = spex_spu_choice_at(i)); i++) {
+        uint64_t value;
+        memcpy(&value, (char *)&choices + row->at, sizeof value);
+        assert_int_equal(value, row->standard);
+        assert_true(value >= row->min && value <= row->max);
+        assert_true(strlen(row->text) > 10 && strlen(row->requirements) >= 6);
+    }
+}
+
+/* Names of values: as many as there are numbers. */
+static void test_choices_by_name(void **state)
+{
+    struct spex_spu_choices choices;
+    struct spex_error error;
+    const struct spex_spu_choice *row;
+    spex_spu_choices_default(&choices);
+    for (size_t i = 0; (row = spex_spu_choice_at(i)); i++) {
+        uint64_t words = 0, value;
+        for (const char *p = row->values; *p; words++) {
+            char assignment[128];
+            size_t n = strcspn(p, " ");
+            snprintf(assignment, sizeof assignment, "%s=%.*s", row->name, (int)n, p);
+            assert_int_equal(spex_spu_choices_set(&choices, assignment, &error), SPEX_OK);
+            memcpy(&value, (char *)&choices + row->at, sizeof value);
+            if (row->max - row->min < 10) /* numbers that look like words are numbers */
+                assert_int_equal(value, row->min + words);
+            p += n + (p[n] == ' ');
+        }
+        if (words)
+            assert_int_equal(words, row->max - row->min + 1);
+    }
+    assert_int_equal(spex_spu_choices_set(&choices, "in_flight=8", &error), SPEX_OK);
+    assert_int_equal(choices.in_flight, 8);
+    assert_int_equal(spex_spu_choices_set(&choices, "in_flight=0", &error), SPEX_RANGE);
+    assert_non_null(strstr(error.text, "1 to 8"));
+    assert_int_equal(spex_spu_choices_set(&choices, "in_flight=-1", &error), SPEX_RANGE);
+    assert_int_equal(spex_spu_choices_set(&choices, "in_flight=2x", &error), SPEX_RANGE);
+    assert_int_equal(spex_spu_choices_set(&choices, "isb_branch=maybe", &error), SPEX_RANGE);
+    assert_non_null(strstr(error.text, "no yes"));
+    assert_int_equal(spex_spu_choices_set(&choices, "unicorn=1", &error), SPEX_INVALID);
+    assert_non_null(strstr(error.text, "unicorn"));
+    assert_int_equal(spex_spu_choices_set(&choices, "in_flight", &error), SPEX_INVALID);
+}
+
+static void test_refused(void **state)
+{
+    static const struct {
+        const char *features, *choices, *word;
+    } rows[] = {
+        {"maxsize=6", NULL, "maxsize"},
+        {"neoverse-n1", "layout=n1 data_source_size=2", "layout"},
+        {"max", "layout=n1", "layout"},
+        {"max", "events_size=1", "events_size"},
+        {"max", "events_size=3", "events_size"},
+        {"max", "impdef_counter=5", "impdef"},
+        {"max", "impdef_address=9", "impdef"},
+        {"max", "alt_clock=impdef", "impdef_counter"},
+        {"max", "granule=13", "granule"},
+        {"max", "pa_bits=56", "pa_bits"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct spex_spu_config config;
+        struct spex_error error = {0};
+        struct spex_spu *unit = NULL;
+        spex_spu_config_default(&config);
+        assert_int_equal(spex_features_parse(rows[i].features, &config.features, &error), SPEX_OK);
+        char copy[128] = "";
+        if (rows[i].choices)
+            snprintf(copy, sizeof copy, "%s", rows[i].choices);
+        for (char *rest = copy, *word; (word = strtok_r(rest, " ", &rest));)
+            assert_int_equal(spex_spu_choices_set(&config.choices, word, &error), SPEX_OK);
+        if (spex_spu_new(&config, &unit, &error) == SPEX_OK)
+            fail_msg("%s %s was accepted", rows[i].features, copy);
+        assert_null(unit);
+        if (!strstr(error.text, rows[i].word))
+            fail_msg("'%s' does not name %s", error.text, rows[i].word);
+    }
+    struct spex_spu_config config;
+    struct spex_error error;
+    spex_spu_config_default(&config);
+    config.size--;
+    assert_int_equal(spex_spu_config_check(&config, &error), SPEX_INVALID);
+    spex_spu_config_default(&config);
+    config.features.GCS = true;
+    config.features.CRR = false;
+    assert_int_equal(spex_spu_config_check(&config, &error), SPEX_INVALID);
+    assert_non_null(strstr(error.text, "crr"));
+    spex_spu_config_default(&config);
+    config.choices.isb_branch = 2;
+    assert_int_equal(spex_spu_config_check(&config, &error), SPEX_RANGE);
+}
+
+static void random_op(struct rng *rng, struct spex_op *op, struct spex_outcome *o)
+{
+    memset(op, 0, sizeof *op);
+    memset(o, 0, sizeof *o);
+    op->kind = (uint8_t)rng_below(rng, SPEX_OP_KIND_COUNT);
+    op->flags = (uint32_t)rng_next(rng) & 0xffffff;
+    op->vectors = (uint8_t)rng_below(rng, 5);
+    op->vector_bits = 16u << rng_below(rng, 14);
+    o->flags = (uint32_t)rng_next(rng) & 0x1fff;
+    if (rng_chance(rng, 7, 8)) /* most are members of the population */
+        o->flags &= ~(uint32_t)(SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN | SPEX_OUT_NONARCH_EXC);
+    o->events = rng_next(rng);
+    o->total = (uint32_t)rng_next(rng) >> rng_below(rng, 32);
+    o->issue = (uint32_t)rng_next(rng) >> rng_below(rng, 32);
+    o->target = rng_next(rng);
+    o->target_el = (uint8_t)rng_below(rng, 4);
+    o->target_security = (uint8_t)rng_below(rng, 4);
+    for (unsigned i = 0; i < 2; i++) {
+        struct spex_access *a = &o->access[i];
+        a->va = rng_next(rng);
+        a->pa = rng_next(rng);
+        a->events = rng_next(rng);
+        a->translation = (uint32_t)rng_next(rng);
+        a->data_source = (uint16_t)rng_next(rng);
+        a->flags = (uint16_t)(rng_next(rng) & 0x3ff);
+        a->pas = (uint8_t)rng_below(rng, 4);
+        a->tag = (uint8_t)rng_next(rng);
+    }
+    o->impdef_address = rng_next(rng);
+    o->impdef_counter = (uint32_t)rng_next(rng);
+}
+
+/* With each value of each choice, whatever an engine says becomes records that decode and fit. */
+static void test_every_value_of_every_choice(void **state)
+{
+    SPEC(DAT-220);
+    static const char *const sets[] = {"max", "neoverse-n1", "v1p2,no-gcs"};
+    const struct spex_spu_choice *row;
+    for (size_t s = 0; s < sizeof sets / sizeof sets[0]; s++) {
+        for (size_t i = 0; (row = spex_spu_choice_at(i)); i++) {
+            for (unsigned k = 0; k < 6; k++) {
+                uint64_t value = row->max - row->min < 6 ? row->min + k
+                                 : k == 5               ? row->max
+                                                        : row->min + k * (row->max / 7);
+                struct rng rng = {i * 10 + k};
+                char assignment[100];
+                if (value > row->max)
+                    continue;
+                snprintf(assignment, sizeof assignment, "%s=%llu", row->name,
+                         (unsigned long long)value);
+                struct spex_spu_config config;
+                struct spex_error error;
+                spex_spu_config_default(&config);
+                spex_features_parse(sets[s], &config.features, &error);
+                assert_int_equal(spex_spu_choices_set(&config.choices, assignment, &error), SPEX_OK);
+                if (spex_spu_config_check(&config, &error))
+                    continue; /* refused, with a reason: test_refused */
+                struct fixture *f = fixture_new(sets[s], assignment, i);
+                fixture_start(f, 0x10000, 0x100);
+                unsigned kept = 0;
+                for (unsigned n = 0; n < 60; n++) {
+                    struct spex_op op;
+                    struct spex_outcome o;
+                    random_op(&rng, &op, &o);
+                    fixture_set(f, SPEX_PMSICR_EL1, 1);
+                    spex_spu_context_sync(f->unit);
+                    bool sampled = false;
+                    for (unsigned m = 0; m < 17 && !sampled; m++)
+                        sampled = spex_spu_op(f->unit, rng_next(&rng), &op, &o);
+                    kept += sampled;
+                }
+                if (kept <= 40)
+                    fail_msg("%s %s: only %u sampled", sets[s], assignment, kept);
+                spex_spu_psb(f->unit, NULL);
+                uint64_t end = fixture_get(f, SPEX_PMBPTR_EL1);
+                struct spex_record_reader reader;
+                struct spex_record r;
+                struct spex_damage damage = {0};
+                enum spex_status status;
+                size_t largest = (size_t)1 << config.features.MaxSize;
+                spex_record_reader_init(&reader, f->memory, (size_t)(end - BASE), 0);
+                while ((status = spex_record_next(&reader, &r, &damage)) == SPEX_OK) {
+                    assert_true(r.present & SPEX_HAS_EVENTS);
+                    assert_true(r.size <= largest);
+                }
+                if (status != SPEX_END)
+                    fail_msg("%s %s: %s", sets[s], assignment, damage.reason);
+                assert_int_equal((end - BASE) % (1u << config.features.Align), 0);
+                fixture_free(f);
+            }
+        }
+    }
+}
+
+/* The unit's own encoder against the record module's. */
+static void test_encoder(void **state)
+{
+    static const struct {
+        const char *features, *choices;
+        enum spex_layout layout;
+    } rows[] = {
+        {"max", NULL, SPEX_LAYOUT_COMPACT},
+        {"v1p2,align=5", NULL, SPEX_LAYOUT_COMPACT},
+        {"neoverse-n1", NULL, SPEX_LAYOUT_N1},
+        {"max", "layout=hisi", SPEX_LAYOUT_HISI},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct rng rng = {i};
+        struct fixture *f = fixture_new(rows[i].features, rows[i].choices, i);
+        unsigned align = spex_spu_get_config(f->unit)->features.Align;
+        unsigned compared = 0;
+        for (unsigned n = 0; n < 4000; n++) {
+            struct spex_op op;
+            struct spex_outcome o;
+            struct spex_record_reader reader;
+            struct spex_record r;
+            uint8_t bytes[512];
+            size_t length = 0;
+            random_op(&rng, &op, &o);
+            fixture_start(f, 0x4000, 0x100);
+            fixture_set(f, SPEX_PMSCR_EL1, rng_next(&rng) | 3);
+            fixture_set(f, SPEX_PMSICR_EL1, 1);
+            f->time = rng_next(&rng);
+            if (!spex_spu_op(f->unit, rng_next(&rng), &op, &o))
+                continue;
+            size_t size = (size_t)(fixture_get(f, SPEX_PMBPTR_EL1) - BASE);
+            spex_record_reader_init(&reader, f->memory, size, 0);
+            assert_int_equal(spex_record_next(&reader, &r, NULL), SPEX_OK);
+            assert_int_equal(spex_record_encode(&r, rows[i].layout, align, bytes, sizeof bytes,
+                                                &length), SPEX_OK);
+            assert_int_equal(length, size);
+            assert_memory_equal(bytes, f->memory, size);
+            compared++;
+        }
+        assert_true(compared > 3000);
+        fixture_free(f);
+    }
+}
+
+TEST_MAIN(TEST(test_defaults_are_in_range), TEST(test_choices_by_name), TEST(test_refused),
+          TEST(test_every_value_of_every_choice), TEST(test_encoder))
