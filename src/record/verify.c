@@ -275,10 +275,12 @@ static uint64_t op_facts(const struct spex_features *f, bool known,
         if (!known || (f->version < 2 && (f->SVE || f->SME)))
             return memory | (t->store ? NO_SOURCE : 0);
         return memory | NO_PREDICATE | access | load;
-    case SPEX_SUB_LDST_GP:
+    case SPEX_SUB_LDST_GP: {
+        bool status = f->version < 2 && f->LS64; /* ST64BV may say where its result came from */
         if ((f->version < 2 && f->SME) || (f->version < 4 && f->MOPS))
-            return memory | (t->store && !f->MOPS ? NO_SOURCE : 0);
-        return memory | NO_PREDICATE | access | load;
+            return memory | (t->store && !f->MOPS && !status ? NO_SOURCE : 0);
+        return memory | NO_PREDICATE | access | (t->store && status ? 0 : load);
+    }
     case SPEX_SUB_LDST_EXTENDED:
         return memory | NO_PREDICATE | (t->excl && t->store ? 0 : access) |
                (t->at && t->store ? 0 : load);

@@ -436,7 +436,8 @@ static bool nth(const char *list, size_t n, uint64_t *value, bool *mark)
 static bool parse_parts(struct script *s, char **words, size_t count, struct operation *o)
 {
     const char *list = value_of(words, count, "parts");
-    static const char *const names[] = {"pevents", "pxlat", "poverlap", "psource", "ptotal", "ppa"};
+    static const char *const names[] = {"pevents", "pxlat", "poverlap", "psource",
+                                        "ptotal",  "ptag",  "ppas",     "pflags", "ppa"};
     size_t n = 0;
     uint64_t value;
     bool inactive, unused;
@@ -457,6 +458,9 @@ static bool parse_parts(struct script *s, char **words, size_t count, struct ope
             case 2: a->translation_overlap = (uint32_t)value; break;
             case 3: a->data_source = (uint16_t)value; a->flags |= SPEX_ACC_SOURCE; break;
             case 4: a->total = (uint32_t)value; break;
+            case 5: a->tag = (uint8_t)value; break;
+            case 6: a->pas = (uint8_t)value; break;
+            case 7: a->flags = (uint16_t)value; break;
             default: a->pa = value; a->flags |= SPEX_ACC_PA; break;
             }
         }
@@ -474,14 +478,16 @@ static bool parse_key(struct script *s, struct operation *o, const char *key, co
     struct spex_access *a = &out->access[0], *b = &out->access[1];
     uint64_t v = 0;
     uint8_t which = 0;
-    if (!strcmp(key, "target-security") || !strcmp(key, "spsr-security") || !strcmp(key, "pas")) {
+    if (!strcmp(key, "target-security") || !strcmp(key, "spsr-security") || !strcmp(key, "pas") ||
+        !strcmp(key, "pas2")) {
         if (!security(text, &which))
             return BROKEN("'%s' is no Security state; use s, ns, realm or root", text);
-        *(key[0] == 't' ? &out->target_security : key[0] == 's' ? &out->spsr_security : &a->pas) =
-            which;
+        *(key[0] == 't'   ? &out->target_security
+          : key[0] == 's' ? &out->spsr_security
+          : key[3]        ? &b->pas : &a->pas) = which;
         return true;
     }
-    if (!strncmp(key, "p", 1) && strchr("aexost", key[1]) && strcmp(key, "pa") && strcmp(key, "pc"))
+    if (!strncmp(key, "p", 1) && strchr("aefpxost", key[1]) && strcmp(key, "pa") && strcmp(key, "pc"))
         return true; /* parts= and its companions: parse_parts */
     if (!number(text, &v))
         return BROKEN("'%s=%s' needs a number", key, text);
@@ -497,8 +503,26 @@ static bool parse_key(struct script *s, struct operation *o, const char *key, co
         b->pa = v, b->flags |= SPEX_ACC_PA;
     else if (!strcmp(key, "source"))
         a->data_source = (uint16_t)v, a->flags |= SPEX_ACC_SOURCE;
+    else if (!strcmp(key, "source2"))
+        b->data_source = (uint16_t)v, b->flags |= SPEX_ACC_SOURCE;
     else if (!strcmp(key, "events"))
         a->events = v;
+    else if (!strcmp(key, "events2"))
+        b->events = v;
+    else if (!strcmp(key, "xlat2"))
+        b->translation = (uint32_t)v;
+    else if (!strcmp(key, "overlap2"))
+        b->translation_overlap = (uint32_t)v;
+    else if (!strcmp(key, "tag2"))
+        b->tag = (uint8_t)v;
+    else if (!strcmp(key, "op-flags"))
+        o->op.flags = (uint32_t)v;
+    else if (!strcmp(key, "outcome-flags"))
+        out->flags = (uint32_t)v;
+    else if (!strcmp(key, "access-flags"))
+        a->flags = (uint16_t)v;
+    else if (!strcmp(key, "access-flags2"))
+        b->flags = (uint16_t)v;
     else if (!strcmp(key, "op-events"))
         out->events = v;
     else if (!strcmp(key, "xlat"))
@@ -566,6 +590,8 @@ static bool parse_op(struct script *s, char **words, size_t count, struct operat
             o->outcome.access[0].flags &= (uint16_t)~SPEX_ACC_DONE;
         else if (!strcmp(words[i], "zt"))
             o->op.src[0] = SPEX_REG_ZT0;
+        else if (!strcmp(words[i], "pred-operand"))
+            o->op.src[1] = SPEX_REG_P0;
         else {
             size_t k = 0, n = sizeof flag_words / sizeof flag_words[0];
             while (k < n && strcmp(words[i], flag_words[k].name))

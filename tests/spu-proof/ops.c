@@ -104,9 +104,9 @@ void ops_make(uint64_t seed, const struct spex_features *f, struct made_op *made
     case SPEX_OP_CCMP: op->flags = MAYBE(SPEX_OPF_FP | SPEX_OPF_SIMD); break;
     case SPEX_OP_SVE:
     case SPEX_OP_SVE_PREFETCH:
-        op->flags = MAYBE(SPEX_OPF_PRED | SPEX_OPF_ASIMD_EQUIV);
+        op->flags = MAYBE(SPEX_OPF_PRED);
         if (op->kind == SPEX_OP_SVE)
-            op->flags |= MAYBE(SPEX_OPF_FP);
+            op->flags |= MAYBE(SPEX_OPF_FP | SPEX_OPF_ASIMD_EQUIV);
         op->vector_bits = lengths[rng_below(rng, 10)];
         if (!rng_below(rng, 4))
             op->vectors = (uint8_t)(1u << rng_below(rng, 3));

@@ -119,7 +119,8 @@ static uint64_t make_value(struct rng *rng, unsigned encoding)
     uint64_t r = rng_next(rng);
     switch (encoding) {
     case SPEX_PMSICR_EL1:
-        return rng_chance(rng, 1, 4) ? r & (BITS(63, 56) | 0x3ff) : r & 7;
+        return rng_chance(rng, 1, 8) ? r & (BITS(63, 56) | 0x3ff)
+               : rng_chance(rng, 1, 8) ? r & 7 : 1 + r % 2;
     case SPEX_PMSIRR_EL1: return (1 + (r >> 8) % 3) << 8 | (r & 1);
     case SPEX_PMBPTR_EL1: return BASE + (r & 0x1fff & (rng_chance(rng, 3, 4) ? ~(r & 0) << 11 : ~0ull));
     case SPEX_PMBLIMITR_EL1:
@@ -147,11 +148,11 @@ static void make_step(struct rng *rng, struct step *step)
     static const struct {
         uint8_t kind, weight;
     } table[] = {
-        {STEP_OP, 60},       {STEP_PASS, 30},   {STEP_BEGIN, 12}, {STEP_COMPLETE, 12},
-        {STEP_ABANDON, 1},   {STEP_MSR, 26},    {STEP_MRS, 10},   {STEP_SET, 20},
-        {STEP_STATE, 14},    {STEP_PSB, 4},     {STEP_SYNC, 3},   {STEP_EXCEPTION, 2},
+        {STEP_OP, 40}, {STEP_SAMPLE, 110}, {STEP_PASS, 30},   {STEP_BEGIN, 12}, {STEP_COMPLETE, 12},
+        {STEP_ABANDON, 1},   {STEP_MSR, 26},    {STEP_MRS, 10},   {STEP_SET, 40},
+        {STEP_STATE, 8},    {STEP_PSB, 4},     {STEP_SYNC, 3},   {STEP_EXCEPTION, 2},
         {STEP_PLAN, 5},      {STEP_ABORT, 2},   {STEP_IMPDEF, 1}, {STEP_TIME, 3},
-        {STEP_RESTART, 14},  {STEP_SAVE, 1},
+        {STEP_RESTART, 16},  {STEP_SAVE, 1},
     };
     unsigned total = 0, pick;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
@@ -171,8 +172,9 @@ static void make_step(struct rng *rng, struct step *step)
         step->encoding = PICK(rng, ours);
         step->value = make_value(rng, step->encoding);
         break;
-    case STEP_SET:
-        step->encoding = rng_chance(rng, 2, 3) ? PICK(rng, others) : PICK(rng, ours);
+    case STEP_SET: /* half of them bring the next sample near */
+        step->encoding = rng_chance(rng, 1, 2)   ? SPEX_PMSICR_EL1
+                         : rng_chance(rng, 2, 3) ? PICK(rng, others) : PICK(rng, ours);
         step->value = make_value(rng, step->encoding);
         break;
     case STEP_PASS: step->value %= rng_chance(rng, 1, 6) ? 1200 : 12; break;
@@ -221,6 +223,7 @@ struct pair {
     enum path path;
     struct {
         int unit, naive;
+        unsigned name;
         uint64_t seed;
         struct spex_spu_state pe;
     } flight[NAIVE_SLOTS];
@@ -229,8 +232,79 @@ struct pair {
     struct run_result *result;
     uint8_t *stream;
     size_t stream_size, stream_capacity;
-    bool holes; /* ignored aborts leave bytes unwritten: not a stream */
+    bool holes;   /* ignored aborts leave bytes unwritten: not a stream */
+    bool telling; /* print what happens, as lines of a script */
+    unsigned named;
 };
+
+#define SAY(p, ...) ((p)->telling ? (void)printf(__VA_ARGS__) : (void)0)
+
+static const char *const securities[] = {"s", "ns", "realm", "root"};
+
+static void say_access(const struct pair *p, const struct spex_access *a, const char *suffix)
+{
+    SAY(p, " va%s=0x%" PRIx64 " pa%s=0x%" PRIx64 " events%s=0x%" PRIx64, suffix, a->va, suffix,
+        a->pa, suffix, a->events);
+    SAY(p, " xlat%s=%u overlap%s=%u source%s=%u tag%s=%u pas%s=%s", suffix, a->translation, suffix,
+        a->translation_overlap, suffix, a->data_source, suffix, a->tag, suffix,
+        securities[a->pas]);
+}
+
+#define SAY_PARTS(name, format, field)                                                             \
+    for (size_t i = 0; i < out->part_count; i++)                                                   \
+    SAY(p, "%s" format, i ? "," : name, out->parts[i].field)
+
+/* KIND and everything that op.h can say. */
+static void say_op(const struct pair *p, const struct made_op *made)
+{
+    const struct spex_op *op = &made->op;
+    const struct spex_outcome *out = &made->outcome;
+    if (!p->telling)
+        return;
+    SAY(p, "%s pc=0x%" PRIx64, spex_op_kind_name(op->kind), made->pc);
+    for (size_t i = 0; i < sizeof op->src; i++)
+        if (op->src[i] >= SPEX_REG_P0 && op->src[i] < SPEX_REG_P0 + 16)
+            SAY(p, " pred-operand");
+        else if (op->src[i] == SPEX_REG_ZT0)
+            SAY(p, " zt");
+    if (op->vector_bits)
+        SAY(p, " bits=%u vectors=%u", op->vector_bits, op->vectors);
+    SAY(p, " total=%u issue=%u alt=%u op-events=0x%" PRIx64, out->total, out->issue,
+        out->alt_issue, out->events);
+    SAY(p, " target=0x%" PRIx64 " target-el=%u target-security=%s spsr-el=%u spsr-security=%s",
+        out->target, out->target_el, securities[out->target_security], out->spsr_el,
+        securities[out->spsr_security]);
+    SAY(p, " impdef-counter=%u impdef-address=0x%" PRIx64, out->impdef_counter,
+        out->impdef_address);
+    say_access(p, &out->access[0], "");
+    say_access(p, &out->access[1], "2");
+    SAY_PARTS(" parts=", "0x%" PRIx64, va);
+    SAY_PARTS(" ppa=", "0x%" PRIx64, pa);
+    SAY_PARTS(" pevents=", "0x%" PRIx64, events);
+    SAY_PARTS(" pxlat=", "%u", translation);
+    SAY_PARTS(" poverlap=", "%u", translation_overlap);
+    SAY_PARTS(" psource=", "%u", data_source);
+    SAY_PARTS(" ptotal=", "%u", total);
+    SAY_PARTS(" ptag=", "%u", tag);
+    SAY_PARTS(" ppas=", "%u", pas);
+    SAY_PARTS(" pflags=", "0x%x", flags);
+    SAY(p, " op-flags=0x%x outcome-flags=0x%x access-flags=0x%x access-flags2=0x%x\n", op->flags,
+        out->flags, out->access[0].flags, out->access[1].flags);
+}
+
+/* What an access came to. */
+static void say_result(const struct pair *p, enum spex_access_result result,
+                       const struct spex_access_syndrome *syndrome)
+{
+    uint64_t esr = syndrome->esr & ~BITS(9, 5); /* scripts have Rt 0 */
+    switch (result) {
+    case SPEX_ACCESS_UNDEFINED: SAY(p, " expect undefined\n"); break;
+    case SPEX_ACCESS_TRAP_EL2: SAY(p, " expect trap el2 0x%" PRIx64 "\n", esr); break;
+    case SPEX_ACCESS_TRAP_EL3: SAY(p, " expect trap el3 0x%" PRIx64 "\n", esr); break;
+    case SPEX_ACCESS_MEMORY: SAY(p, " expect memory 0x%x\n", syndrome->offset); break;
+    default: SAY(p, "\n");
+    }
+}
 
 static void differ(struct pair *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void differ(struct pair *p, const char *format, ...)
@@ -261,6 +335,8 @@ static void set(struct pair *p, unsigned encoding, uint64_t value)
     if (!looked_at(p, encoding))
         return;
     bool here = spex_spu_set(p->unit, encoding, value);
+    if (here)
+        SAY(p, "set %s 0x%" PRIx64 "\n", spex_sysreg_name(encoding), value);
     if (p->compare && naive_set(&p->naive, encoding, value) != here)
         differ(p, "set %s: unit %s it", spex_sysreg_name(encoding), here ? "has" : "lacks");
 }
@@ -274,6 +350,8 @@ static uint64_t get(struct pair *p, unsigned encoding)
 
 static void to_state(struct pair *p, const struct spex_spu_state *state)
 {
+    SAY(p, "state el=%u security=%s aarch32=%u halted=%d sdd=%d pm=%d\n", state->el,
+        securities[state->security], state->aarch32, state->halted, state->sdd, state->pm);
     spex_spu_set_state(p->unit, state);
     if (p->compare)
         naive_state(&p->naive, state);
@@ -389,7 +467,7 @@ static void plan(struct pair *p, const struct step *step)
     const struct spex_features *f = &p->run->features;
     uint64_t at = get(p, SPEX_PMBPTR_EL1) + rng_below(rng, 100);
     plan.low = at;
-    plan.high = rng_chance(rng, 1, 2) ? at + 1 + rng_below(rng, 3) : UINT64_MAX;
+    plan.high = at + 1 + (rng_chance(rng, 1, 2) ? 0 : rng_below(rng, 3));
     switch (rng_below(rng, 4)) {
     case 0: break; /* all well again */
     case 1:
@@ -421,10 +499,23 @@ static void plan(struct pair *p, const struct step *step)
     if (!f->RME && plan.stop.fsc >= 0x22 && plan.stop.fsc <= 0x28)
         plan.stop.fsc = 0x07;
     p->a.plan = p->b.plan = plan;
+    SAY(p, "fault none\n");
+    for (uint64_t a = plan.low; a < plan.high && plan.stop.kind; a++) {
+        static const char *const flags[] = {"stage2", "gpc", "walk", "gpt", "top-level",
+                                            "assured-only", "overlay", "dirty-bit", "async"};
+        SAY(p, "%s at 0x%" PRIx64 " fsc=%u",
+            plan.stop.kind == SPEX_STOP_FAULT ? "fault" : "abort", a, plan.stop.fsc);
+        for (unsigned i = 0; i < 9; i++)
+            if (plan.stop.flags >> i & 1)
+                SAY(p, " %s", flags[i]);
+        SAY(p, "\n");
+    }
 }
 
 static void one_op(struct pair *p, const struct made_op *op)
 {
+    SAY(p, "op ");
+    say_op(p, op);
     bool sampled = spex_spu_op(p->unit, op->pc, &op->op, &op->outcome);
     if (p->compare && naive_op(&p->naive, op->pc, &op->op, &op->outcome) != sampled)
         differ(p, "op: unit %s it", sampled ? "samples" : "does not sample");
@@ -443,9 +534,13 @@ static void pass(struct pair *p, const struct step *step)
         if (n > left)
             n = left;
         if (n) {
+            SAY(p, "ops %" PRIu64 "\n", n);
             spex_spu_pass(p->unit, n);
-            if (branches && spex_spu_wants_branches(p->unit))
+            if (branches && spex_spu_wants_branches(p->unit)) {
+                SAY(p, "branch ");
+                say_op(p, &op);
                 spex_spu_note_branch(p->unit, &op.op, &op.outcome);
+            }
             for (uint64_t i = 0; i < n && p->compare; i++)
                 if (naive_op(&p->naive, op.pc, &op.op, &op.outcome))
                     differ(p, "the unit let pass an operation that is sampled");
@@ -463,6 +558,7 @@ static void play(struct pair *p, const struct step *step)
     struct spex_access_syndrome unit = {0}, naive = {0};
     enum spex_access_result result;
     switch (step->kind) {
+    case STEP_SAMPLE: set(p, SPEX_PMSICR_EL1, 1); /* fall through */
     case STEP_OP:
         ops_make(step->seed, &p->run->features, &op);
         ops_fit(&op, &p->pe);
@@ -475,7 +571,13 @@ static void play(struct pair *p, const struct step *step)
         int other = p->compare ? naive_begin(&p->naive, op.pc, op.outcome.flags) : slot;
         if ((slot < 0) != (other < 0))
             differ(p, "begin: unit %s it", slot >= 0 ? "samples" : "does not sample");
+        SAY(p, "begin s%u pc=0x%" PRIx64 "%s%s%s %s\n", p->named, op.pc,
+            op.outcome.flags & SPEX_OUT_SPECULATIVE ? " speculative" : "",
+            op.outcome.flags & SPEX_OUT_NO_INSN ? " no-insn" : "",
+            op.outcome.flags & SPEX_OUT_NONARCH_EXC ? " nonarch" : "",
+            other >= 0 ? "expect sampled" : "expect not-sampled");
         if (slot >= 0) {
+            p->flight[p->flights].name = p->named++;
             p->flight[p->flights].unit = slot;
             p->flight[p->flights].naive = other;
             p->flight[p->flights].pe = p->pe;
@@ -491,10 +593,13 @@ static void play(struct pair *p, const struct step *step)
         if (step->kind == STEP_COMPLETE) {
             ops_make(p->flight[i].seed, &p->run->features, &op);
             ops_fit(&op, &p->flight[i].pe);
+            SAY(p, "complete s%u ", p->flight[i].name);
+            say_op(p, &op);
             spex_spu_complete(p->unit, p->flight[i].unit, &op.op, &op.outcome);
             if (p->compare)
                 naive_complete(&p->naive, p->flight[i].naive, &op.op, &op.outcome);
         } else {
+            SAY(p, "abandon s%u\n", p->flight[i].name);
             spex_spu_abandon(p->unit, p->flight[i].unit);
             if (p->compare)
                 naive_abandon(&p->naive, p->flight[i].naive);
@@ -508,6 +613,8 @@ static void play(struct pair *p, const struct step *step)
         if (p->compare) {
             enum spex_access_result r =
                 naive_write(&p->naive, step->encoding, step->seed & 31, step->value, &naive);
+            SAY(p, "write %s 0x%" PRIx64, spex_sysreg_name(step->encoding), step->value);
+            say_result(p, r, &naive);
             if (r != result || unit.esr != naive.esr || unit.offset != naive.offset)
                 differ(p, "msr %s: unit %d esr %" PRIx64 " offset %x, naive %d %" PRIx64 " %x",
                        spex_sysreg_name(step->encoding), result, unit.esr, unit.offset, r,
@@ -520,6 +627,11 @@ static void play(struct pair *p, const struct step *step)
         if (p->compare) {
             enum spex_access_result r =
                 naive_read(&p->naive, step->encoding, step->seed & 31, &y, &naive);
+            SAY(p, "read %s", spex_sysreg_name(step->encoding));
+            if (r == SPEX_ACCESS_OK)
+                SAY(p, " expect 0x%" PRIx64 "\n", y);
+            else
+                say_result(p, r, &naive);
             if (r != result || unit.esr != naive.esr || unit.offset != naive.offset || x != y)
                 differ(p,
                        "mrs %s: unit %d esr %" PRIx64 " offset %x value %" PRIx64
@@ -537,17 +649,21 @@ static void play(struct pair *p, const struct step *step)
         result = spex_spu_psb(p->unit, &unit);
         if (p->compare) {
             enum spex_access_result r = naive_psb(&p->naive, &naive);
+            SAY(p, "psb");
+            say_result(p, r, &naive);
             if (r != result || unit.esr != naive.esr)
                 differ(p, "psb: unit %d esr %" PRIx64 ", naive %d %" PRIx64, result, unit.esr, r,
                        naive.esr);
         }
         break;
     case STEP_SYNC:
+        SAY(p, "isb\n");
         spex_spu_context_sync(p->unit);
         if (p->compare)
             naive_context_sync(&p->naive);
         break;
     case STEP_EXCEPTION:
+        SAY(p, "exception-taken\n");
         spex_spu_exception_taken(p->unit);
         if (p->compare)
             naive_exception_taken(&p->naive);
@@ -555,6 +671,7 @@ static void play(struct pair *p, const struct step *step)
     case STEP_PLAN: plan(p, step); break;
     case STEP_ABORT: {
         uint32_t flags = SPEX_STOP_ASYNC;
+        SAY(p, "late-abort\n");
         spex_spu_external_abort(p->unit, flags);
         if (p->compare)
             naive_external_abort(&p->naive, flags);
@@ -563,6 +680,7 @@ static void play(struct pair *p, const struct step *step)
     case STEP_IMPDEF: {
         uint16_t mss = (uint16_t)step->value;
         uint32_t mss2 = (uint32_t)(step->value >> 40);
+        SAY(p, "impdef-event %u %u\n", mss, mss2);
         bool done = spex_spu_impdef_event(p->unit, mss, mss2);
         if (p->compare && naive_impdef_event(&p->naive, mss, mss2) != done)
             differ(p, "impdef event: unit %s it", done ? "takes" : "refuses");
@@ -572,9 +690,13 @@ static void play(struct pair *p, const struct step *step)
         p->a.time += step->value;
         p->b.time = p->a.time;
         p->a.counter_on = p->b.counter_on = step->seed % 16 != 0;
+        SAY(p, "time %" PRIu64 "\n", p->a.time);
+        if (!p->a.counter_on)
+            SAY(p, "time off\n");
         break;
     case STEP_RESTART: restart(p, step); break;
     case STEP_SAVE: {
+        SAY(p, "save\nrestore\n");
         size_t size = spex_spu_save(p->unit, NULL, 0);
         uint8_t *bytes = malloc(size);
         struct spex_spu *next = NULL;
@@ -725,8 +847,10 @@ static void check_stream(struct pair *p)
     p->result->records = verifier.records;
 }
 
+static void say_configuration(const struct pair *p);
+
 static void open_pair(struct pair *p, const struct run *run, enum path path, bool naive,
-                      struct run_result *result)
+                      bool telling, struct run_result *result)
 {
     struct spex_error error;
     memset(p, 0, sizeof *p);
@@ -750,6 +874,9 @@ static void open_pair(struct pair *p, const struct run *run, enum path path, boo
     }
     struct naive_world world = host_world(&p->b);
     naive_init(&p->naive, &run->features, &run->choices, &world);
+    p->telling = telling;
+    if (telling)
+        say_configuration(p);
     struct step first = {.kind = STEP_STATE, .el = 1, .security = SPEX_NONSECURE};
     move(p, &first);
 }
@@ -779,6 +906,7 @@ static void run_from(struct pair *p)
         if (p->compare)
             compare(p, registers);
         result->bytes += p->a.count;
+        result->enabled += p->naive.was_enabled;
         collect_stream(p);
     }
     if (result->equal && p->compare)
@@ -791,7 +919,7 @@ void run_play(const struct run *run, enum path path, struct run_result *result)
     struct pair *p = malloc(sizeof *p);
     if (!p)
         abort();
-    open_pair(p, run, path, true, result);
+    open_pair(p, run, path, true, false, result);
     if (result->equal)
         run_from(p);
     close_pair(p);
@@ -804,8 +932,8 @@ void run_identity(const struct run *run, struct run_result *result)
     struct pair *p = malloc(2 * sizeof *p), *q = p + 1;
     if (!p)
         abort();
-    open_pair(p, run, ONE_AT_A_TIME, false, result);
-    open_pair(q, run, IN_BLOCKS, false, &other);
+    open_pair(p, run, ONE_AT_A_TIME, false, false, result);
+    open_pair(q, run, IN_BLOCKS, false, false, &other);
     for (size_t i = 0; i < run->count && result->equal && other.equal; i++) {
         result->step = i;
         play(p, &run->steps[i]);
@@ -883,31 +1011,81 @@ void run_shrink(struct run *run, enum path path)
 
 /* ---- printing ---- */
 
-static const char *const kinds[STEP_KINDS] = {
-    "op",    "pass", "begin", "complete", "abandon", "msr",  "mrs",     "set",    "state",
-    "psb",   "isb",  "exception", "plan", "abort",   "impdef", "time",  "restart", "save",
-};
-
-void run_print(const struct run *run)
+static void say_configuration(const struct pair *p)
 {
-    struct spex_features max;
-    spex_features_preset("max", &max);
     const struct spex_spu_choice *row;
-    const char *name, *text;
-    printf("# features");
-    for (size_t i = 0; (name = spex_features_describe(i, &text)); i++)
-        printf(" %s=%u", name, ((const uint8_t *)&run->features)[i]);
-    printf("\n# choices");
+    const char *name, *text, *separator = "features max,";
+    for (size_t i = 0; (name = spex_features_describe(i, &text)); i++) {
+        static const char *const numbers[] = {"version", "altclk", "countsize", "maxsize", "align",
+                                              "interval", "ea"};
+        unsigned value = ((const uint8_t *)&p->run->features)[i];
+        bool number = false;
+        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+            number = number || !strcmp(name, numbers[k]);
+        if (number)
+            printf("%s%s=%u", separator, name, value);
+        else
+            printf("%s%s%s", separator, value ? "" : "no-", name);
+        separator = ",";
+    }
+    printf("\nchoice layout=%s", p->naive.n1 ? "n1" : p->naive.hisi ? "hisi" : "compact");
     for (size_t i = 0; (row = spex_spu_choice_at(i)); i++) {
-        uint64_t value = *(const uint64_t *)((const char *)&run->choices + row->at);
-        if (value != row->standard)
+        uint64_t value = *(const uint64_t *)((const char *)&p->run->choices + row->at);
+        if (value != row->standard && strcmp(row->name, "layout"))
             printf(" %s=%" PRIu64, row->name, value);
     }
-    printf("\n");
-    for (size_t i = 0; i < run->count; i++) {
-        const struct step *s = &run->steps[i];
-        const char *reg = spex_sysreg_name(s->encoding);
-        printf("# %zu %s %s 0x%" PRIx64 " el%u security %u flags %x seed %" PRIx64 "\n", i,
-               kinds[s->kind], reg ? reg : "-", s->value, s->el, s->security, s->flags, s->seed);
+    printf("\nrandom");
+    for (size_t i = 0; i < 4 * sizeof p->run->random; i++)
+        printf(" %u", p->run->random[i % sizeof p->run->random]);
+    printf("\ntime %" PRIu64 "\n", p->a.time);
+}
+
+/* What the naive unit is in now. */
+static void say_expectations(struct pair *p)
+{
+    static const uint16_t registers[] = {SPEX_PMSICR_EL1, SPEX_PMBPTR_EL1, SPEX_PMBSR_EL1,
+                                         SPEX_PMBSR_EL2, SPEX_PMBSR_EL3};
+    struct spex_spu_status status;
+    struct spex_spu_exception e;
+    uint64_t value;
+    for (size_t i = 0; i < sizeof registers / sizeof *registers; i++)
+        if (naive_get(&p->naive, registers[i], &value))
+            printf("get %s expect 0x%" PRIx64 "\n", spex_sysreg_name(registers[i]), value);
+    naive_status(&p->naive, &status);
+    printf("expect irq %d\nexpect enabled %d\nexpect stopped %d\nexpect in-flight %u\n"
+           "expect held %u\n", status.irq, status.enabled, status.stopped, status.in_flight,
+           status.held);
+    naive_exception(&p->naive, 0, &e);
+    if (!e.pending)
+        printf("expect exception none\n");
+    else
+        printf("expect exception el%u %s from %u\n", e.target, e.unmasked ? "taken" : "masked",
+               e.source);
+    static const unsigned events[] = {SPEX_PMU_SAMPLE_POP, SPEX_PMU_SAMPLE_FEED,
+                                      SPEX_PMU_SAMPLE_FILTRATE, SPEX_PMU_SAMPLE_COLLISION};
+    for (size_t i = 0; i < 4; i++)
+        printf("expect pmu %s %" PRIu64 "\n", spex_pmu_event_name(events[i]),
+               p->naive.pmu[naive_pmu_index(events[i])]);
+    if (p->b.count) {
+        printf("expect bytes ");
+        for (size_t i = 0; i < p->b.count; i++)
+            printf("%02x", p->b.log[i].byte);
+        printf("\n");
     }
+    printf("expect nothing\n");
+}
+
+void run_print(const struct run *run, enum path path)
+{
+    struct run_result result;
+    struct pair *p = malloc(sizeof *p);
+    if (!p)
+        abort();
+    open_pair(p, run, path, true, true, &result);
+    for (size_t i = 0; i < run->count; i++)
+        play(p, &run->steps[i]);
+    printf("# where the unit differs: what the naive one says\n");
+    say_expectations(p);
+    close_pair(p);
+    free(p);
 }

@@ -13,6 +13,7 @@
 
 enum step_kind {
     STEP_OP,         /* one operation */
+    STEP_SAMPLE,     /* the same, with PMSICR_EL1 set to select it */
     STEP_PASS,       /* a block of operations */
     STEP_BEGIN,      /* an operation starts */
     STEP_COMPLETE,   /* one in flight ends */
@@ -59,7 +60,7 @@ struct run_result {
     bool equal;
     size_t step;      /* where it differed */
     char what[512];
-    uint64_t records, bytes, events; /* what was seen, to show that the run did something */
+    uint64_t records, bytes, events, enabled; /* what was seen, to show that the run did something */
     uint64_t coverage[STEP_KINDS];
 };
 
@@ -72,7 +73,7 @@ void run_identity(const struct run *run, struct run_result *result);
 /* Leaves out steps as long as the run still fails. */
 void run_shrink(struct run *run, enum path path);
 
-/* As a script for `spex spu run`. */
-void run_print(const struct run *run);
+/* As a script for `spex spu run` that expects what the naive unit says in the end. */
+void run_print(const struct run *run, enum path path);
 
 #endif

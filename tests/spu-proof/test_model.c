@@ -1,8 +1,9 @@
 /*
  * Long random runs on the unit and on the naive unit of naive.c, equal after each step.
  *
- * Usage: test-model [FIRST-SEED RUNS STEPS]. A failure is shrunk and printed;
- * `test-model SEED 1 STEPS` plays it again.
+ * Usage: test-model [FIRST-SEED RUNS STEPS [survey|script]]. A failure is shrunk and
+ * printed; `test-model SEED 1 STEPS` plays it again. survey: one line for each failing
+ * run, nothing shrunk. script: print the first run as a script, compare nothing.
  */
 #include "steps.h"
 
@@ -28,11 +29,18 @@ int main(int argc, char **argv)
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
     unsigned long runs = argc > 2 ? strtoul(argv[2], NULL, 0) : 100;
     size_t steps = argc > 3 ? strtoul(argv[3], NULL, 0) : 1000;
-    bool survey = argc > 4; /* go on after a failure: one line each, nothing shrunk */
+    bool survey = argc > 4 && !strcmp(argv[4], "survey");
     struct run_result result, total = {.equal = true};
     uint64_t count = 0;
     bool equal = true, identical = true;
     setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc > 4 && !strcmp(argv[4], "script")) {
+        struct run run;
+        run_make(&run, seed, steps);
+        run_print(&run, IN_BLOCKS);
+        run_free(&run);
+        return 0;
+    }
     for (unsigned long i = 0; i < runs && (equal || survey); i++) {
         struct run run;
         enum path path = i & 1 ? IN_BLOCKS : ONE_AT_A_TIME;
@@ -42,14 +50,15 @@ int main(int argc, char **argv)
         total.records += result.records;
         total.bytes += result.bytes;
         total.events += result.events;
+        total.enabled += result.enabled;
         if (!result.equal) {
             equal = false;
             printf("# seed %" PRIu64 " step %zu: %s\n", seed + i, result.step, result.what);
             if (!survey) {
                 run_shrink(&run, path);
                 run_play(&run, path, &result);
-                printf("# shrunk to %zu steps: %s\n", run.count, result.what);
-                run_print(&run);
+                printf("# shrunk to %zu steps: %s; as a script for spex spu run:\n", run.count, result.what);
+                run_print(&run, path);
             }
         }
         run_free(&run);
@@ -57,8 +66,9 @@ int main(int argc, char **argv)
     report("the unit equals the naive unit", 1, equal);
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         printf("# SPEC the unit equals the naive unit %s\n", marks[i]);
-    printf("# %" PRIu64 " steps, %" PRIu64 " samples, %" PRIu64 " checked records, %" PRIu64
-           " bytes\n", count, total.events, total.records, total.bytes);
+    printf("# %" PRIu64 " steps, %" PRIu64 " with profiling enabled, %" PRIu64 " samples, %" PRIu64
+           " records checked, %" PRIu64 " bytes\n", count, total.enabled, total.events,
+           total.records, total.bytes);
     for (unsigned long i = 0; i < (runs + 7) / 8 && identical; i++) {
         struct run run;
         run_make(&run, seed + 1000000 + i, steps);
@@ -69,7 +79,7 @@ int main(int argc, char **argv)
                    result.what);
             run.count = result.step + 1;
             if (!survey)
-                run_print(&run);
+                run_print(&run, IN_BLOCKS);
         }
         run_free(&run);
     }
