@@ -48,6 +48,7 @@ struct spex_record {
     uint16_t present;    /* enum spex_has */
     uint8_t op_class, op_payload; /* Operation Type packet: CLASS and payload */
     uint8_t events_size, data_source_size; /* payload sizes as seen, 0 if absent */
+    uint8_t zero[6];     /* so that memcmp compares records */
 };
 
 /* ---- reading a stream ---- */
@@ -66,7 +67,7 @@ struct spex_record_reader {
     size_t position;
     uint64_t base; /* stream offset of data[0] */
     /* private: learnt record shapes and the like */
-    uint64_t opaque[64];
+    uint64_t opaque[1800];
 };
 
 void spex_record_reader_init(struct spex_record_reader *reader, const uint8_t *data, size_t size,

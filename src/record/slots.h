@@ -12,6 +12,7 @@ enum {
     SLOT_OTHER = SPEX_HAS_OTHER,              /* IMPLEMENTATION DEFINED */
     SLOT_RESERVED = SPEX_HAS_OTHER | 1 << 16, /* reserved header or value: ignored, but told */
     SLOT_END = 1 << 17,
+    SLOTS_CLOSING = SPEX_HAS_TIMESTAMP | SLOT_END,
 };
 
 /* The slot of a packet by type and index: one bit of enum spex_has or one of the above. */

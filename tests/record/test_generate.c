@@ -413,10 +413,14 @@ static size_t missed_by_reader(const struct stream *s, size_t left)
     size_t i = 0, found = 0;
     spex_record_reader_init(&reader, s->data, s->size, 0);
     while ((status = spex_record_next(&reader, &record, &damage)) != SPEX_END) {
-        while (!status && i < left && s->records[i].offset < record.offset)
+        if (status)
+            continue;
+        /* Remains in front of it may have been taken for unknown packets of the record. */
+        uint64_t end = record.offset + record.size;
+        while (i < left && s->records[i].offset + s->records[i].size < end)
             i++;
-        if (!status && i < left && s->records[i].offset == record.offset &&
-            s->records[i].size == record.size)
+        if (i < left && s->records[i].offset + s->records[i].size == end &&
+            s->records[i].offset >= record.offset && s->records[i].address[0] == record.address[0])
             found++;
     }
     return left - found;

@@ -1,0 +1,167 @@
+/*
+ * Going on behind damage. A record that is whole and has nothing odd is never
+ * questioned. For any other one this looks for a whole record that begins
+ * somewhere else in the same bytes and ends where this one does.
+ */
+#include "record/resync.h"
+
+#include "record/reader.h"
+
+#include <string.h>
+
+enum {
+    WINDOW = SPEX_RECORD_MAX + 32,
+    CHAIN_VALID = 1 << 31, /* packets lead from here to a closing one, no repeat, none reserved */
+    CHAIN_START = 1 << 30, /* and they are a whole record */
+    PC_HEADER = 0xb0,
+};
+
+struct chain {
+    uint32_t slots; /* of the packets from here on, and the flags above */
+    uint16_t end;   /* of the closing packet */
+    uint16_t pc;    /* of the PC packet's last header byte */
+    uint8_t length; /* of the packet here */
+};
+
+/*
+ * For every byte of data, what a record that began there would be. Worked out
+ * from the back, one step per byte. Records must end at end_low or behind it.
+ */
+static void follow_chains(const uint8_t *data, size_t size, size_t end_low, struct chain *chain)
+{
+    memset(chain + size, 0, sizeof *chain * (SPEX_PACKET_MAX + 1));
+    for (size_t i = size; i-- > 0;) {
+        struct spex_packet packet;
+        chain[i] = (struct chain){0};
+        if (spex_packet_decode(data + i, size - i, &packet) != SPEX_OK)
+            continue;
+        uint32_t slot = slot_of(packet.type, packet.index);
+        size_t next = i + spex_packet_length(&packet);
+        if (slot & SLOTS_CLOSING) {
+            if (next >= end_low)
+                chain[i] = (struct chain){.slots = CHAIN_VALID | slot, .end = (uint16_t)next};
+            continue;
+        }
+        struct chain here = chain[next];
+        if (!(here.slots & CHAIN_VALID) || slot == SLOT_RESERVED ||
+            (here.slots & slot & ~(uint32_t)SPEX_HAS_OTHER) || here.end - i > SPEX_RECORD_MAX)
+            continue;
+        here.slots = (here.slots & ~(uint32_t)CHAIN_START) | slot;
+        here.length = (uint8_t)(next - i);
+        if (slot == SPEX_HAS_PC)
+            here.pc = (uint16_t)(i + packet.header_size - 1);
+        if (slot != SLOT_PADDING && (here.slots & SLOTS_WHOLE) == SLOTS_WHOLE)
+            here.slots |= CHAIN_START;
+        chain[i] = here;
+    }
+}
+
+/* Where to look for a whole record. */
+struct search {
+    size_t low, high; /* bytes to look at */
+    size_t end_low;   /* it must end here or behind */
+    size_t limit;     /* it must begin before this */
+    size_t other_pc;  /* its PC packet's last header byte must not be here */
+    int first;        /* it should begin with this header byte; -1: any */
+};
+
+/*
+ * The latest such record. One that begins with the byte `first` wins; a place
+ * inside the first packet of another such record is no place of its own.
+ */
+static bool find_whole(const uint8_t *data, struct search s, size_t *found)
+{
+    struct chain chain[WINDOW + SPEX_PACKET_MAX + 1];
+    if (s.high - s.low > WINDOW)
+        s.low = s.high - WINDOW;
+    /* Every whole record has a PC packet: without the byte there is nothing to find. */
+    bool pc = false;
+    for (size_t i = s.low; i < s.high && !pc; i++)
+        pc = data[i] == PC_HEADER && i != s.other_pc;
+    if (!pc || s.limit <= s.low)
+        return false;
+    data += s.low;
+    follow_chains(data, s.high - s.low, s.end_low - s.low, chain);
+    for (int any = s.first < 0; any < 2; any++) {
+        for (size_t i = s.limit - s.low; i-- > 0;) {
+#define FITS(i)                                                                                    \
+    ((chain[i].slots & CHAIN_START) && s.low + chain[i].pc != s.other_pc &&                        \
+     (any || data[i] == s.first))
+            if (!FITS(i))
+                continue;
+            size_t best = i;
+            for (size_t j = i; j-- > 0 && i - j < SPEX_PACKET_MAX;)
+                if (FITS(j) && j + chain[j].length > i)
+                    best = j;
+            *found = s.low + best;
+            return true;
+        }
+    }
+    return false;
+}
+
+enum spex_status resync_give_up(struct spex_record_reader *reader, enum spex_status status,
+                                size_t from, size_t to, size_t next, const char *reason,
+                                struct spex_damage *damage)
+{
+    if (damage)
+        *damage = (struct spex_damage){.status = status,
+                                       .offset = reader->base + from,
+                                       .size = to - from,
+                                       .reason = reason};
+    reader->position = next;
+    return status;
+}
+
+enum spex_status resync(struct spex_record_reader *reader, size_t start, const struct run *run,
+                        enum outcome outcome, run_function *run_again,
+                        struct spex_damage *damage)
+{
+    const struct reader_state *state = reader_state(reader);
+    const uint8_t *data = reader->data;
+    struct search search = {
+        .low = state->floor,
+        .high = run->next,
+        .end_low = run->next,
+        .limit = run->next,
+        /* Unknown packets are no reason to take a whole record apart: another needs its own PC. */
+        .other_pc = outcome == RUN_CLOSED && !run->repeated && run_is_whole(run) ? run->pc : SIZE_MAX,
+        .first = state->first,
+    };
+    if (outcome == RUN_UNCLOSED) {
+        /* A record may end before trailing padding, or in a Timestamp's own zero bytes. */
+        size_t end = reader->size;
+        while (end > start && !data[end - 1])
+            end--;
+        search.end_low = end;
+        search.limit = search.high = reader->size - end > 8 ? end + 8 : reader->size;
+    }
+    size_t found;
+    bool better = find_whole(data, search, &found);
+    if (!better && outcome == RUN_CLOSED) {
+        /* The closing packet may be bytes of a record that ends later. */
+        struct spex_record ignored = {0};
+        struct run after;
+        if (run_again(data, reader->size, run->next, &ignored, &after) == RUN_CLOSED &&
+            (!run_is_whole(&after) || run_is_odd(&after, &ignored))) {
+            search.high = search.end_low = after.next;
+            better = find_whole(data, search, &found);
+        }
+    }
+    if (better && found > start)
+        return resync_give_up(reader, SPEX_INVALID, start, found, found,
+                              "damaged record: a whole one begins behind it", damage);
+    if (better)
+        return resync_give_up(reader, SPEX_INVALID, state->close, found, found,
+                              "damaged closing packet: a whole record begins inside it", damage);
+    if (outcome == RUN_UNCLOSED)
+        return resync_give_up(reader, SPEX_TRUNCATED, start, run->cut ? reader->size : run->end,
+                              reader->size,
+                              run->cut ? "the data ends inside a packet"
+                                       : "the data ends before the closing packet",
+                              damage);
+    if (run->repeated)
+        return resync_give_up(reader, SPEX_INVALID, start, run->end, run->next,
+                              "a packet comes twice in one record", damage);
+    return SPEX_OK;
+}

@@ -1,0 +1,215 @@
+/* Running through the packets of one record: by the tables, and fast. */
+#include "record/run.h"
+
+#include "base/bits.h"
+#include "wire/fast.h"
+
+#include <string.h>
+
+/* ---- by the tables ---- */
+
+static void store(struct spex_record *record, const struct spex_packet *packet)
+{
+    switch (packet->type) {
+    case SPEX_PACKET_ADDRESS:
+        if (packet->index < 5)
+            record->address[packet->index] = packet->payload;
+        break;
+    case SPEX_PACKET_COUNTER:
+        if (packet->index == SPEX_COUNTER_TOTAL)
+            record->total = (uint16_t)packet->payload;
+        else if (packet->index == SPEX_COUNTER_ISSUE)
+            record->issue = (uint16_t)packet->payload;
+        else if (packet->index == SPEX_COUNTER_TRANSLATION)
+            record->translation = (uint16_t)packet->payload;
+        else if (packet->index == SPEX_COUNTER_ALT_ISSUE)
+            record->alt_issue = (uint16_t)packet->payload;
+        break;
+    case SPEX_PACKET_CONTEXT:
+        if (packet->index < 2)
+            record->context[packet->index] = (uint32_t)packet->payload;
+        break;
+    case SPEX_PACKET_EVENTS:
+        record->events = packet->payload;
+        record->events_size = packet->size;
+        break;
+    case SPEX_PACKET_DATA_SOURCE:
+        record->data_source = (uint16_t)packet->payload;
+        record->data_source_size = packet->size;
+        break;
+    case SPEX_PACKET_OPERATION_TYPE:
+        if (packet->index <= SPEX_CLASS_BRANCH) {
+            record->op_class = packet->index;
+            record->op_payload = (uint8_t)packet->payload;
+        }
+        break;
+    case SPEX_PACKET_TIMESTAMP:
+        record->timestamp = packet->payload;
+        break;
+    default:
+        break;
+    }
+}
+
+enum outcome run_packets_table(const uint8_t *data, size_t size, size_t start,
+                               struct spex_record *record, struct run *run)
+{
+    size_t position = start;
+    *run = (struct run){.end = start};
+    while (position < size) {
+        struct spex_packet packet;
+        if (spex_packet_decode_table(data + position, size - position, &packet) != SPEX_OK) {
+            run->cut = true;
+            break;
+        }
+        size_t end = position + spex_packet_length(&packet);
+        uint32_t slot = slot_of(packet.type, packet.index);
+        run->next = position;
+        if (slot == SLOT_PADDING) {
+            position = end;
+            continue;
+        }
+        if (end - start > SPEX_RECORD_MAX)
+            return RUN_OVERLONG;
+        run->end = end;
+        if (slot == SPEX_HAS_PC)
+            run->pc = position + packet.header_size - 1;
+        if (run->seen & slot & ~(uint32_t)SLOT_RESERVED)
+            run->repeated = true;
+        else
+            store(record, &packet);
+        run->seen |= slot;
+        if (slot & SLOTS_CLOSING) {
+            run->close = position;
+            run->next = end;
+            return RUN_CLOSED;
+        }
+        position = end;
+    }
+    run->next = size;
+    return RUN_UNCLOSED;
+}
+
+/* ---- fast ---- */
+
+/* Places of payloads while a record is read; the first eight are struct spex_record's own. */
+enum {
+    AT_ADDRESS, /* five */
+    AT_EVENTS = 5,
+    AT_TIMESTAMP,
+    AT_OFFSET, /* not a packet's */
+    AT_CONTEXT, /* two */
+    AT_COUNTER = AT_CONTEXT + 2, /* total, issue, translation, alternate issue */
+    AT_DATA_SOURCE = AT_COUNTER + 4,
+    AT_OPERATION,
+    AT_NOWHERE,
+    AT_COUNT
+};
+
+#define HEADER(h, place, slots) [h] = {slots, place, 1 << ((h) >> 4 & 3), 64 - (8 << ((h) >> 4 & 3))}
+#define HEADERS(h, place, slots) HEADER(h, place, slots), HEADER((h) + 1, (place) + 1, (slots) << 1)
+#define NAMELESS(h, slots) [h] = {slots, AT_NOWHERE, 1 << ((h) >> 4 & 3), 0}
+
+/* What a header byte of Table D18-1 means; all others are reserved (slots 0). */
+static const struct header {
+    uint32_t slots;
+    uint8_t place, size, shift; /* the payload is the 8 bytes up to its end, shifted right */
+} headers[256] = {
+    [0x01] = {SLOT_END, AT_NOWHERE, 0, 0},
+    HEADER(0x71, AT_TIMESTAMP, SPEX_HAS_TIMESTAMP),
+    HEADER(0x42, AT_EVENTS, SPEX_HAS_EVENTS),
+    HEADER(0x52, AT_EVENTS, SPEX_HAS_EVENTS),
+    HEADER(0x62, AT_EVENTS, SPEX_HAS_EVENTS),
+    HEADER(0x72, AT_EVENTS, SPEX_HAS_EVENTS),
+    HEADER(0x43, AT_DATA_SOURCE, SPEX_HAS_DATA_SOURCE),
+    HEADER(0x53, AT_DATA_SOURCE, SPEX_HAS_DATA_SOURCE),
+    HEADERS(0x64, AT_CONTEXT, SPEX_HAS_CONTEXT_EL1),
+    HEADER(0x48, AT_OPERATION, SPEX_HAS_OP),
+    HEADER(0x49, AT_OPERATION, SPEX_HAS_OP),
+    HEADER(0x4a, AT_OPERATION, SPEX_HAS_OP),
+    HEADERS(0xb0, AT_ADDRESS, SPEX_HAS_PC),
+    HEADERS(0xb2, AT_ADDRESS + 2, SPEX_HAS_VA),
+    HEADER(0xb4, AT_ADDRESS + 4, SPEX_HAS_PREV_TARGET),
+    NAMELESS(0xb6, SLOT_OTHER),
+    NAMELESS(0xb7, SLOT_OTHER),
+    HEADERS(0x98, AT_COUNTER, SPEX_HAS_TOTAL),
+    HEADER(0x9a, AT_COUNTER + 2, SPEX_HAS_TRANSLATION),
+    HEADER(0x9c, AT_COUNTER + 3, SPEX_HAS_ALT_ISSUE),
+    NAMELESS(0x9e, SLOT_OTHER),
+    NAMELESS(0x9f, SLOT_OTHER),
+};
+
+/*
+ * The header byte that stands for an extended header: its second byte for INDEX
+ * below 8, an IMPLEMENTATION DEFINED one from 16 on, else a reserved one of the
+ * same size.
+ */
+static unsigned extended(unsigned first, unsigned second)
+{
+    unsigned kind = second & 0xf8;
+    if (first <= 0x23 && (kind == 0xb0 || kind == 0x98) && first != 0x21)
+        return first == 0x20 ? second : kind | 6;
+    return second < 0x40 ? 0x1f : (second & 0x30) | 0xc0;
+}
+
+enum outcome run_packets(const uint8_t *data, size_t size, size_t start,
+                         struct spex_record *record, struct run *run)
+{
+    /* Away from both ends of the data and of the longest record no packet can be cut. */
+    enum { NEAR = 16 };
+    size_t last = size - start > SPEX_RECORD_MAX ? start + SPEX_RECORD_MAX : size;
+    if (start < NEAR || last - start < 2 * NEAR)
+        return run_packets_table(data, size, start, record, run);
+    last -= NEAR;
+    uint64_t place[AT_COUNT] = {0};
+    uint8_t kind[AT_COUNT] = {0}; /* header bytes */
+    uint32_t seen = 0, repeated = 0;
+    size_t position = start, pc = 0;
+    while (position < last) {
+        unsigned first = data[position], header_size = 1;
+        if (first == 0) {
+            position++;
+            continue;
+        }
+        if (__builtin_expect((first & 0xe0) == 0x20, 0)) {
+            first = extended(first, data[position + 1]);
+            header_size = 2;
+        }
+        struct header h = headers[first];
+        if (__builtin_expect(h.slots == 0, 0)) { /* reserved */
+            h.slots = SLOT_RESERVED;
+            h.place = AT_NOWHERE;
+            h.size = (uint8_t)wire_extended_size(first);
+        }
+        size_t end = position + header_size + h.size;
+        place[h.place] = le64(data + end - 8) >> h.shift;
+        kind[h.place] = (uint8_t)first;
+        repeated |= seen & h.slots;
+        seen |= h.slots;
+        pc = h.slots == SPEX_HAS_PC ? position + header_size - 1 : pc;
+        if (h.slots & SLOTS_CLOSING) {
+            *run = (struct run){.seen = seen,
+                                .repeated = repeated & ~(uint32_t)SLOT_RESERVED,
+                                .pc = pc,
+                                .close = position,
+                                .end = end,
+                                .next = end};
+            memcpy(record, place, AT_OFFSET * sizeof *place);
+            record->context[0] = (uint32_t)place[AT_CONTEXT];
+            record->context[1] = (uint32_t)place[AT_CONTEXT + 1];
+            record->total = (uint16_t)place[AT_COUNTER];
+            record->issue = (uint16_t)place[AT_COUNTER + 1];
+            record->translation = (uint16_t)place[AT_COUNTER + 2];
+            record->alt_issue = (uint16_t)place[AT_COUNTER + 3];
+            record->data_source = (uint16_t)place[AT_DATA_SOURCE];
+            record->op_payload = (uint8_t)place[AT_OPERATION];
+            record->op_class = kind[AT_OPERATION] & 3;
+            record->events_size = headers[kind[AT_EVENTS]].size;
+            record->data_source_size = headers[kind[AT_DATA_SOURCE]].size;
+            return RUN_CLOSED;
+        }
+        position = end;
+    }
+    *record = (struct spex_record){.offset = record->offset};
+    return run_packets_table(data, size, start, record, run);
+}

@@ -1,0 +1,53 @@
+/* One run of packets: from a record's first packet to its closing one, or to where it goes wrong. */
+#ifndef RECORD_RUN_H
+#define RECORD_RUN_H
+
+#include "base/bits.h"
+#include "record/slots.h"
+
+enum outcome {
+    RUN_CLOSED,
+    RUN_UNCLOSED, /* the data ends */
+    RUN_OVERLONG, /* more than SPEX_RECORD_MAX bytes */
+};
+
+struct run {
+    uint32_t seen; /* slots */
+    bool repeated; /* an architected packet came twice */
+    bool cut;      /* unclosed: inside a packet */
+    size_t pc;     /* where the PC packet's last header byte is, if there is one */
+    size_t close;  /* closed: where the closing packet begins */
+    size_t end;    /* end of the last packet that is not padding */
+    size_t next;   /* where the run stopped */
+};
+
+/* Fills the fields of *record but offset, size and present, which must be zero before. */
+enum outcome run_packets(const uint8_t *data, size_t size, size_t start,
+                         struct spex_record *record, struct run *run);
+/* The same over the table-driven packet decoder. */
+enum outcome run_packets_table(const uint8_t *data, size_t size, size_t start,
+                               struct spex_record *record, struct run *run);
+
+static inline bool run_is_whole(const struct run *run)
+{
+    return (run->seen & SLOTS_WHOLE) == SLOTS_WHOLE;
+}
+
+/*
+ * Events of an operation that was not executed, or took an exception: such a
+ * record may lack anything else (D17.6).
+ */
+static inline bool events_excuse(uint64_t events)
+{
+    return (events & (BIT(SPEX_EV_RETIRED) | BIT(SPEX_EV_EXCEPTION))) != BIT(SPEX_EV_RETIRED);
+}
+
+/* Something that damage leaves behind, or a packet that we do not know. */
+static inline bool run_is_odd(const struct run *run, const struct spex_record *record)
+{
+    return run->repeated || (run->seen & SLOT_RESERVED) == SLOT_RESERVED ||
+           (!run_is_whole(run) &&
+            !((run->seen & SPEX_HAS_EVENTS) && events_excuse(record->events)));
+}
+
+#endif
