@@ -139,6 +139,13 @@ struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char
                                         const uint8_t *build_id, size_t build_id_size, int pid)
 {
     enum module_kind kind = kind_of(path);
+    char kernel[64];
+    const char *bracket = strchr(path, ']');
+    if (kind == MODULE_KERNEL && bracket && bracket - path < 60) {
+        /* "[kernel.kallsyms]_text": the suffix names the symbol that pgoff is of */
+        snprintf(kernel, sizeof kernel, "%.*s", (int)(bracket - path + 1), path);
+        path = kernel;
+    }
     if (build_id_size > sizeof ((struct spex_module *)0)->build_id)
         build_id_size = 0;
     for (size_t i = 0; i < symbols->count; i++) {

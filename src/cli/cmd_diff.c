@@ -189,9 +189,9 @@ static int run_diff(void *options, int argc, char **argv)
             p[0].status = cli_usage("--fields: '%.*s' is no column here", (int)strcspn(wrong, ","),
                                     wrong);
         } else if (json) {
-            out_text(&p[0].out, "{\"schema\":\"spex.diff.1\",\n \"a\":{\"schema\":\"spex.diff.1\"");
+            out_text(&p[0].out, "{\"schema\":\"spex.diff.1\",\n \"a\":{\"role\":\"before\"");
             profile_header(&p[0], &p[0].out);
-            out_text(&p[0].out, "},\n \"b\":{\"schema\":\"spex.diff.1\"");
+            out_text(&p[0].out, "},\n \"b\":{\"role\":\"after\"");
             profile_header(&p[1], &p[0].out);
             out_printf(&p[0].out, "},\n \"beyond_noise\":%zu,\n \"rows\":", beyond);
             table_print(table, &p[0].out, &how);

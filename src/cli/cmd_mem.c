@@ -130,13 +130,16 @@ static void print_translation(struct profile *p, const struct spex_group *group)
     uint64_t n = t->latency_count[SPEX_LATENCY_TRANSLATION];
     if (!n)
         return;
-    out_printf(&p->out, "\nTranslation: mean %.1f cycles, p50 %d, p95 %d, p99 %d; %.1f%% of "
-                        "accesses walk the tables\n",
-               (double)t->latency_sum[SPEX_LATENCY_TRANSLATION] / (double)n,
-               spex_row_latency(group, total, SPEX_LATENCY_TRANSLATION, 0.5),
-               spex_row_latency(group, total, SPEX_LATENCY_TRANSLATION, 0.95),
-               spex_row_latency(group, total, SPEX_LATENCY_TRANSLATION, 0.99),
-               100 * (double)t->tlb_walk / (double)(t->tlb_access ? t->tlb_access : t->samples));
+    char text[200];
+    snprintf(text, sizeof text, "Translation: mean %.1f cycles, p50 %d, p95 %d, p99 %d; %.1f%% of "
+                                "accesses walk the tables",
+             (double)t->latency_sum[SPEX_LATENCY_TRANSLATION] / (double)n,
+             spex_row_latency(group, total, SPEX_LATENCY_TRANSLATION, 0.5),
+             spex_row_latency(group, total, SPEX_LATENCY_TRANSLATION, 0.95),
+             spex_row_latency(group, total, SPEX_LATENCY_TRANSLATION, 0.99),
+             100 * (double)t->tlb_walk / (double)(t->tlb_access ? t->tlb_access : t->samples));
+    out_char(&p->out, '\n');
+    cli_wrap(&p->out, text, 2);
 }
 
 /* What the numbers suggest, where they are large enough to matter. */
@@ -188,12 +191,11 @@ static int print_section(struct profile *p, struct spex_group *group, enum secti
     struct profile_options options = *p->options;
     bool text = options.format == TABLE_AS_TEXT;
     const struct profile_options *saved = p->options;
-    if (text && !options.fields)
-        options.fields = sections[s].fields;
     if (s != SOURCES && s != DATA && options.percent_limit < 0)
         options.percent_limit = 0;
     p->options = &options;
-    struct table *table = columns_table(p, group, &sections[s].key, 1, text ? most : 0, &columns);
+    struct table *table = columns_table(p, group, &sections[s].key, 1, text ? most : 0,
+                                        sections[s].fields, &columns);
     p->options = saved;
     if (!table)
         return CLI_USAGE;
@@ -234,7 +236,7 @@ static int run_mem(void *options, int argc, char **argv)
         spex_group_sort(group, SPEX_BY_SAMPLES);
         if (!p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, nothing)) {
             struct table_column *columns;
-            struct table *table = columns_table(&p, group, keys, count, 0, &columns);
+            struct table *table = columns_table(&p, group, keys, count, 0, NULL, &columns);
             struct table_options how = profile_table(&p);
             p.status = table ? CLI_OK : CLI_USAGE;
             if (table) {
@@ -271,7 +273,7 @@ static int run_mem(void *options, int argc, char **argv)
                         text_count(a, t->samples), 100 * ratio_of(t->reads, t->samples),
                         100 * ratio_of(t->writes, t->samples));
         p.status = print_section(&p, m.groups[SOURCES], SOURCES, 0);
-        if (!p.status && table_rows(levels)) {
+        if (!p.status && (table_rows(levels) || json)) {
             out_text(&p.out, json ? ",\n \"levels\":" : how.format == TABLE_AS_TEXT
                                                             ? "\nCaches and TLB\n" : "\n");
             table_print(levels, &p.out, &how);

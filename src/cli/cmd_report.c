@@ -54,7 +54,7 @@ static int run_report(void *options, int argc, char **argv)
     spex_group_sort(group, SPEX_BY_SAMPLES);
     if (!p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, "")) {
         struct table_column *columns;
-        struct table *table = columns_table(&p, group, keys, count, 0, &columns);
+        struct table *table = columns_table(&p, group, keys, count, 0, NULL, &columns);
         if (!table) {
             p.status = CLI_USAGE;
         } else {

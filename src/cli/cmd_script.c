@@ -94,7 +94,7 @@ struct script {
     /* itrace */
     bool letters[128];
     uint64_t period, seen;
-    uint64_t event_filter;
+    unsigned event_width; /* of the longest event name, as perf aligns them */
 };
 
 /* ---- cached pieces ---- */
@@ -527,11 +527,12 @@ static void perf_line(struct script *s, const struct spex_sample *sample, const 
     put_padded(out, s->period, 10);
     out_char(out, ' ');
     size_t n = strlen(event);
-    p = out_room(out, 64);
-    memset(p, ' ', 34);
-    memcpy(p + 34 - n, event, n);
-    memcpy(p + 34, ":  ", 3);
-    out->size += 37;
+    p = out_room(out, sizeof s->symbols->text);
+    unsigned width = s->event_width > n ? s->event_width : (unsigned)n;
+    memset(p, ' ', width);
+    memcpy(p + width - n, event, n);
+    memcpy(p + width, ":  ", 3);
+    out->size += width + 3;
     p = out_room(out, 16);
     memset(p, ' ', 16);
     unsigned digits = sample->pc ? (64 - (unsigned)__builtin_clzll(sample->pc) + 3) / 4 : 1;
@@ -551,7 +552,7 @@ static void itrace_feed(void *context, const struct spex_sample *samples, size_t
         const char *name;
     } events[] = {
         {'f', SPEX_EV_L1D_MISS, "l1d-miss"},   {'f', SPEX_EV_L1D_ACCESS, "l1d-access"},
-        {'M', SPEX_EV_LLC_MISS, "llc-miss"},   {'M', SPEX_EV_LLC_ACCESS, "llc-access"},
+        {'m', SPEX_EV_LLC_MISS, "llc-miss"},   {'m', SPEX_EV_LLC_ACCESS, "llc-access"},
         {'t', SPEX_EV_TLB_WALK, "tlb-miss"},   {'t', SPEX_EV_TLB_ACCESS, "tlb-access"},
     };
     struct script *s = context;
@@ -571,7 +572,7 @@ static void itrace_feed(void *context, const struct spex_sample *samples, size_t
         }
         if (s->letters['a'] && e >> SPEX_EV_REMOTE & 1)
             perf_line(s, sample, "remote-access");
-        if (s->letters['m'] && sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES))
+        if (s->letters['M'] && sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES))
             perf_line(s, sample, "memory");
         if (s->letters['i'] && ++s->seen >= s->period) {
             s->seen = 0;
@@ -585,8 +586,8 @@ static int parse_itrace(struct script *s, const char *text)
     s->period = 1;
     for (const char *p = text; *p; p++) {
         if (!strchr("fMtbami", *p))
-            return cli_usage("--itrace: '%c' is none of f (L1D), M (LLC), t (TLB), b (branch), "
-                             "a (remote), m (memory), i (instructions, i100i every 100th)", *p);
+            return cli_usage("--itrace: '%c' is none of f (L1D), m (LLC), t (TLB), b (branch), "
+                             "a (remote), M (memory), i (instructions, i100i every 100th)", *p);
         s->letters[(unsigned)*p] = true;
         if (*p == 'i' && p[1] >= '0' && p[1] <= '9') {
             char *end;
@@ -651,6 +652,12 @@ static int run_script(void *options, int argc, char **argv)
     struct spex_analysis_options more = {.ordered = true};
     if ((status = profile_open(&p, &o->profile, argv[0], &more)))
         return status;
+    const struct spex_perfdata *file = spex_analysis_file(p.analysis);
+    for (size_t i = 0; file && i < spex_perfdata_attr_count(file); i++) {
+        size_t n = strlen(spex_perfdata_attr(file, i)->name);
+        if (n > s.event_width && n < TEXT_MAX - 20)
+            s.event_width = (unsigned)n;
+    }
     s.symbols = calloc(SYMBOLS, sizeof *s.symbols);
     s.events = calloc(EVENTS_CACHE, sizeof *s.events);
     if (!s.symbols || !s.events)
@@ -682,8 +689,8 @@ static const struct cli_option script_options[] = {
     {"full-path", 0, CLI_FLAG, offsetof(struct script_options, full_path), NULL,
      "print whole paths of files", NULL, NULL},
     {"itrace", 0, CLI_STRING, offsetof(struct script_options, itrace), "LETTERS",
-     "print the samples perf makes of the records, as perf script prints them: f L1D, M LLC, t "
-     "TLB, b branch, a remote, m memory, i instructions", NULL, NULL},
+     "print the samples perf makes of the records, as perf script prints them: f L1D, m LLC, t "
+     "TLB, b branch, a remote, M memory, i instructions", NULL, NULL},
     {"style", 0, CLI_CHOICE, offsetof(struct script_options, style), "STYLE",
      "with --itrace: perf (6.1) or perf-7", "perf", styles},
     PROFILE_FILTER_OPTIONS(struct script_options),

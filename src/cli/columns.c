@@ -208,12 +208,14 @@ static void note_rest(struct table *table, const char *last_key, uint64_t sample
 
 struct table *columns_table(struct profile *profile, struct spex_group *group,
                             const enum spex_key *keys, size_t count, size_t most,
-                            struct table_column **columns)
+                            const char *usual, struct table_column **columns)
 {
     *columns = columns_for_keys(keys, count);
     struct table *table = table_new(*columns);
     const struct spex_stats *total = &spex_group_total(group)->stats;
     const char *last = spex_key_name(keys[count - 1]), *wrong;
+    if (usual && profile->options->format == TABLE_AS_TEXT)
+        table_prefer(table, usual);
     if (profile->options->fields && (wrong = table_select(table, profile->options->fields))) {
         cli_usage("--fields: '%.*s' is no column here; see 'spex help fields'",
                   (int)strcspn(wrong, ","), wrong);

@@ -17,10 +17,11 @@ void columns_sources(const struct spex_stats *stats, unsigned skip, unsigned mos
 
 /*
  * The table of a group: rows down to the percent limit, then how many more
- * there are, then the total. NULL after a usage error (already told).
+ * there are, then the total. usual names the columns of text, NULL the standard
+ * ones. NULL after a usage error (already told).
  */
 struct table *columns_table(struct profile *profile, struct spex_group *group,
                             const enum spex_key *keys, size_t count, size_t most,
-                            struct table_column **columns);
+                            const char *usual, struct table_column **columns);
 
 #endif

@@ -69,11 +69,17 @@ void table_free(struct table *t)
     free(t);
 }
 
+/* Names are written with dashes or underscores. */
 static size_t find(const struct table *t, const char *name, size_t size)
 {
-    for (size_t i = 0; i < t->count; i++)
-        if (strlen(t->columns[i].name) == size && !strncmp(t->columns[i].name, name, size))
+    for (size_t i = 0; i < t->count; i++) {
+        const char *own = t->columns[i].name;
+        size_t n = 0;
+        while (n < size && own[n] && (own[n] == name[n] || (own[n] == '-' && name[n] == '_')))
+            n++;
+        if (n == size && !own[n])
             return i;
+    }
     return t->count;
 }
 
@@ -101,6 +107,12 @@ const char *table_select(struct table *t, const char *fields)
         t->selected = true;
     }
     return NULL;
+}
+
+void table_prefer(struct table *t, const char *fields)
+{
+    table_select(t, fields);
+    t->selected = false;
 }
 
 void table_hide(struct table *t, const char *name)
@@ -443,6 +455,12 @@ static void machine_cell(struct out *out, const struct table_column *column, con
     }
 }
 
+static void machine_name(struct out *out, const char *name)
+{
+    for (; *name; name++)
+        out_char(out, *name == '-' ? '_' : *name);
+}
+
 static void print_json(const struct table *t, struct out *out)
 {
     out_char(out, '[');
@@ -460,8 +478,9 @@ static void print_json(const struct table *t, struct out *out)
             if (inner)
                 out_char(out, ',');
             inner = true;
-            out_json_string(out, t->columns[c].name);
-            out_char(out, ':');
+            out_char(out, '"');
+            machine_name(out, t->columns[c].name);
+            out_text(out, "\":");
             machine_cell(out, &t->columns[c], &t->rows[r]->cells[c], true);
         }
         out_char(out, '}');
@@ -485,7 +504,7 @@ static void print_csv(const struct table *t, struct out *out)
             if (r)
                 machine_cell(out, &t->columns[c], &t->rows[r - 1]->cells[c], false);
             else
-                out_text(out, t->columns[c].name);
+                machine_name(out, t->columns[c].name);
         }
         out_char(out, '\n');
     }

@@ -41,6 +41,8 @@ void table_free(struct table *table);
  * ones). Returns NULL, or the word that names no field.
  */
 const char *table_select(struct table *table, const char *fields);
+/* The same, but these columns may still be left out when the terminal is narrow. */
+void table_prefer(struct table *table, const char *fields);
 /* Leave a column out of every format. */
 void table_hide(struct table *table, const char *name);
 

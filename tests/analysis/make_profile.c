@@ -3,7 +3,7 @@
  *
  *     make_profile SCENARIO OUT PROG COUNT [SEED]
  *
- * Scenarios, all on the program of prog.S with threads 100 and 101 on CPUs 0 and 1:
+ * PROG is recorded as /usr/bin/prog. Scenarios, all with threads 100 and 101 on CPUs 0 and 1:
  *   mixed      every kind of operation in every function, some in the kernel
  *   false      threads write different words of one cache line
  *   true       threads write the same word
@@ -248,7 +248,7 @@ static void map_program(struct spex_perf_writer *w, const char *path)
             continue;
         uint64_t low = ph.p_vaddr & ~UINT64_C(4095);
         uint64_t end = (ph.p_vaddr + ph.p_filesz + 4095) & ~UINT64_C(4095);
-        map(w, low, end - low, ph.p_offset & ~UINT64_C(4095), path, !(ph.p_flags & PF_X), PID);
+        map(w, low, end - low, ph.p_offset & ~UINT64_C(4095), "/usr/bin/prog", !(ph.p_flags & PF_X), PID);
         uint64_t all = (ph.p_vaddr + ph.p_memsz + 4095) & ~UINT64_C(4095);
         if (all > end)
             map(w, end, all - end, 0, "//anon", true, PID);
