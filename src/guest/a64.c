@@ -64,10 +64,10 @@ static unsigned base(uint32_t insn, const struct number *n)
 
 static uint8_t reg(uint32_t insn, const struct reg_field *f)
 {
+    if (f->class == REG_FIXED)
+        return f->at;
     unsigned n = ((insn >> f->at & f->mask) << f->scale) + f->add;
     switch ((enum reg_class)f->class) {
-    case REG_FIXED:
-        return f->at;
     case REG_X:
         return n == 31 ? SPEX_REG_NONE : (uint8_t)(n & 31);
     case REG_XSP:
@@ -80,6 +80,7 @@ static uint8_t reg(uint32_t insn, const struct reg_field *f)
         return (uint8_t)(SPEX_REG_P0 + 8 + n);
     case REG_W12:
         return (uint8_t)(12 + n);
+    case REG_FIXED:
     case REG_END:
         break;
     }
