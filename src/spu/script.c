@@ -1173,9 +1173,12 @@ static bool expect_record(struct script *s, char **words, size_t count)
     struct spex_record_reader reader;
     struct spex_record r;
     struct spex_damage damage;
-    spex_record_reader_init(&reader, s->log + s->log_read, s->log_size - s->log_read, s->log_read);
-    enum spex_status status =
-        s->log_size > s->log_read ? spex_record_next(&reader, &r, &damage) : SPEX_END;
+    enum spex_status status = SPEX_END;
+    if (s->log_size > s->log_read) {
+        spex_record_reader_init(&reader, s->log + s->log_read, s->log_size - s->log_read,
+                                s->log_read);
+        status = spex_record_next(&reader, &r, &damage);
+    }
     if (status) {
         tell(s, SPEX_SCRIPT_FAILED, "a record: got %s",
              status == SPEX_END ? "nothing" : damage.reason);
