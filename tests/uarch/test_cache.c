@@ -196,6 +196,10 @@ static void test_split(void **state)
     spex_uarch_replay(core, core->sequence, 0, 0, &plain);
     spex_uarch_replay(core, core->sequence, 0, r, &split);
     assert_int_equal(split.total, plain.total + 1); /* split.latency: only because of alignment */
+    /* A store that crosses into the next line, with both lines written before. */
+    assert_true(spex_uarch_store(core, 0x1000 + 60, 8, 0) & SPEX_UARCH_SPLIT);
+    assert_true(spex_uarch_store(core, 0x1000 + 60, 8, 0) & SPEX_UARCH_SPLIT);
+    assert_true(spex_uarch_atomic(core, 0x1000 + 60, 8, 0) & SPEX_UARCH_SPLIT);
     /* Two pages: both are translated. */
     r = spex_uarch_load(core, 0x9000 - 4, 8, 0);
     assert_int_equal(spex_uarch_result_translation(r), 30 + 30);

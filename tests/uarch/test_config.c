@@ -134,5 +134,31 @@ static void test_counter_and_clock(void **state)
     spex_uarch_free(model);
 }
 
-TEST_MAIN(TEST(test_presets), TEST(test_every_parameter_can_be_set), TEST(test_settings),
+static uint64_t block_cycles(struct spex_uarch *model, const struct spex_op *ops, size_t count)
+{
+    struct spex_uarch_core *core = core_new(model, 0);
+    struct spex_uarch_block block;
+    spex_uarch_block_init(model, &block, 0x1000, ops, count);
+    enter(core, &block);
+    uint64_t cycles = spex_uarch_clock(core);
+    spex_uarch_core_free(core);
+    return cycles;
+}
+
+static void test_cost_of_blocks(void **state)
+{
+    struct spex_uarch *model = model_new("width=4");
+    struct spex_op chain[8], apart[8];
+    for (unsigned i = 0; i < 8; i++) {
+        chain[i] = op_make(SPEX_EXEC_ALU, 1, 1, -1);
+        apart[i] = op_make(SPEX_EXEC_ALU, (int)i, 20, -1);
+    }
+    assert_int_equal(block_cycles(model, apart, 8), 2); /* eight, four a cycle */
+    assert_int_equal(block_cycles(model, chain, 8), 5); /* half way from 2 to 8 */
+    chain[3] = op_make(SPEX_EXEC_DIV, 1, 1, -1);
+    assert_int_equal(block_cycles(model, chain, 8), 10); /* 2 and 19 */
+    spex_uarch_free(model);
+}
+
+TEST_MAIN(TEST(test_cost_of_blocks), TEST(test_presets), TEST(test_every_parameter_can_be_set), TEST(test_settings),
           TEST(test_counter_and_clock))

@@ -196,6 +196,23 @@ static void test_misses_delay_their_users(void **state)
     spex_uarch_free(r.model);
 }
 
+static void test_pair_waits_for_the_later_half(void **state)
+{
+    /* An LDP that engines show as two accesses: a miss to memory, then one to level 2. */
+    struct run r = run_new(WIDE ",dram.latency=200,l2.latency=11,page.size=2M");
+    struct spex_op pair = op_make(SPEX_EXEC_LOAD, 1, 0, -1);
+    pair.dst[1] = 2;
+    run_op(&r, pair);
+    run_op(&r, op_make(SPEX_EXEC_ALU, 3, 2, -1));
+    for (unsigned i = 0; i < 5; i++) /* 0x5040 to level 2 */
+        spex_uarch_load(r.core, 0x5040 + i * 0x4000, 8, 0);
+    run_enter(&r);
+    assert_int_equal(spex_uarch_result_level(spex_uarch_load(r.core, 0x7000, 8, 0)), SPEX_UARCH_DRAM);
+    assert_int_equal(spex_uarch_result_level(spex_uarch_load(r.core, 0x5040, 8, 0)), SPEX_UARCH_L2);
+    expect(&r, 1, 0, 201, 202);
+    spex_uarch_free(r.model);
+}
+
 static void test_atomic_and_split(void **state)
 {
     struct run r = run_new(WIDE ",lat.atomic=6,peer.latency=60,split.latency=2");
@@ -296,6 +313,7 @@ static void test_barrier_stops_dispatch(void **state)
 }
 
 TEST_MAIN(TEST(test_events), TEST(test_recently_fetched), TEST(test_chain), TEST(test_width),
-          TEST(test_queue), TEST(test_misses_delay_their_users), TEST(test_atomic_and_split),
+          TEST(test_queue), TEST(test_misses_delay_their_users), TEST(test_pair_waits_for_the_later_half),
+          TEST(test_atomic_and_split),
           TEST(test_writeback_base), TEST(test_across_blocks), TEST(test_window_is_bounded),
           TEST(test_barrier_stops_dispatch))

@@ -54,6 +54,42 @@ static void test_protocol(void **state)
     spex_uarch_free(model);
 }
 
+static void test_write_back_and_forget(void **state)
+{
+    /* The last level: 1024 sets of one way; lines 64K apart push each other out of it. */
+    struct spex_uarch *model = model_new("contend.after=255,llc.size=64K,llc.ways=1");
+    struct spex_uarch_core *a = core_new(model, 0), *b = core_new(model, 1), *c = core_new(model, 2);
+    uint64_t x = 0x100000, step = 0x10000;
+    expect(spex_uarch_store(a, x, 8, 0), SPEX_UARCH_DRAM, 0);
+    expect(spex_uarch_load(b, x + step, 8, 0), SPEX_UARCH_DRAM, 0); /* x is in a alone now */
+    expect(spex_uarch_load(b, x, 8, 0), SPEX_UARCH_PEER, SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
+    expect(spex_uarch_load(c, x, 8, 0), SPEX_UARCH_LLC, 0); /* b's read had it written back */
+    expect(spex_uarch_load(c, x + step, 8, 0), SPEX_UARCH_PEER, SPEX_UARCH_SNOOPED);
+    /* Out of a's level 2 (eight ways): nobody is asked for it any more. */
+    uint64_t y = x + 64;
+    spex_uarch_load(a, y, 8, 0);
+    for (unsigned i = 1; i <= 8; i++)
+        spex_uarch_load(a, y + i * 0x20000, 8, 0);
+    expect(spex_uarch_load(b, y, 8, 0), SPEX_UARCH_DRAM, 0);
+    spex_uarch_free(model);
+}
+
+static void test_becomes_contended(void **state)
+{
+    /* Stores alone, one for each core in turn: after four changes of hands. */
+    struct spex_uarch *model = model_new(NULL);
+    struct spex_uarch_core *a = core_new(model, 0), *b = core_new(model, 1);
+    unsigned i;
+    for (i = 0; i < 10; i++) {
+        drain(a);
+        drain(b);
+        if (spex_uarch_store(i & 1 ? b : a, 0x10000, 8, 0) & SPEX_UARCH_CONTENDED)
+            break;
+    }
+    assert_int_equal(i, 5); /* first has it, four transfers, the next is decided in time */
+    spex_uarch_free(model);
+}
+
 static void test_sockets(void **state)
 {
     struct spex_uarch *model = model_new("contend.after=255,cluster=1,sockets=2");
@@ -238,6 +274,7 @@ static void test_false_sharing(void **state)
                       (unsigned long long)turns[i], (unsigned long long)least);
         /* Both cores see it, however the host orders them. */
         assert_true(least > N / 100);
+        assert_true(turns[i] < N / 2); /* a lease is more than one access */
         assert_true(turns[i] < turns[0] * 2 && turns[i] * 2 > turns[0]);
     }
     /* Ten times as long, so that threads meet on a host with one CPU too. */
@@ -252,34 +289,60 @@ static void test_false_sharing(void **state)
     assert_true(share(64, N, THREADS, NULL) <= 4);
 }
 
+static spex_uarch_result store_at(struct spex_uarch_core *core, uint64_t cycles)
+{
+    drain(core);
+    spex_uarch_clock_reach(core, cycles);
+    return spex_uarch_store(core, 0x10000, 8, 0);
+}
+
 static void test_idle_core_does_not_contend(void **state)
+{
+    for (unsigned idle = 0; idle < 2; idle++) {
+        struct spex_uarch *model = model_new(NULL);
+        struct spex_uarch_core *a = core_new(model, 0), *b = core_new(model, 1);
+        unsigned counts[2] = {0};
+        for (unsigned i = 0; i < 1000; i++) /* contended */
+            store_at(i & 1 ? a : b, i * 10);
+        spex_uarch_core_idle(b, idle);
+        /* a goes on alone. b may only be late, or it may sleep. */
+        uint64_t start = spex_uarch_clock(a);
+        for (unsigned i = 0; i < 20000; i++)
+            counts[i >= 10000] += !!(store_at(a, start + i * 10) & SPEX_UARCH_SNOOPED);
+        if (!idle) {
+            assert_true(counts[0] > 500 && counts[1] > 500);
+        } else {
+            assert_true(counts[0] < 100); /* what b did before on its own clock */
+            assert_int_equal(counts[1], 0);
+            assert_int_equal(spex_uarch_store(a, 0x10000, 8, 0), 0); /* an ordinary line again */
+            /* b comes back long after: one transfer, as of any line. */
+            spex_uarch_core_idle(b, false);
+            spex_uarch_clock_reach(b, spex_uarch_clock(a));
+            drain(b);
+            expect(spex_uarch_load(b, 0x10000, 8, 0), SPEX_UARCH_PEER,
+                   SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
+        }
+        spex_uarch_free(model);
+    }
+}
+
+static void test_use_at_a_later_time_is_not_forgotten(void **state)
 {
     struct spex_uarch *model = model_new(NULL);
     struct spex_uarch_core *a = core_new(model, 0), *b = core_new(model, 1);
-    unsigned counts[2] = {0};
-    /* Contended first. */
-    for (unsigned i = 0; i < 1000; i++) {
-        spex_uarch_store(i & 1 ? a : b, 0x10000, 8, 0);
-        spex_uarch_clock_reach(a, i * 10);
-        spex_uarch_clock_reach(b, i * 10);
-    }
-    /* b blocks; a goes on alone, first on what b might have done, then with its own line. */
-    spex_uarch_core_idle(b, true);
-    uint64_t start = spex_uarch_clock(a);
-    for (unsigned i = 0; i < 20000; i++) {
-        spex_uarch_result r = spex_uarch_store(a, 0x10000, 8, 0);
-        counts[i >= 10000] += !!(r & SPEX_UARCH_SNOOPED);
-        spex_uarch_clock_reach(a, start + i * 10);
-    }
-    assert_int_equal(counts[1], 0);
-    assert_true(counts[0] <= 2);
-    assert_int_equal(spex_uarch_store(a, 0x10000, 8, 0), 0); /* an ordinary line again */
-    /* b comes back long after: one transfer, as of any line. */
-    spex_uarch_core_idle(b, false);
-    spex_uarch_clock_reach(b, spex_uarch_clock(a));
-    drain(b);
-    spex_uarch_result r = spex_uarch_load(b, 0x10000, 8, 0);
-    expect(r, SPEX_UARCH_PEER, SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
+    unsigned early = 0, late = 0;
+    for (unsigned i = 0; i < 100; i++)
+        store_at(i & 1 ? a : b, i * 10);
+    /* b, the host's favourite, goes ahead: away from the line, and back to it at 300000. */
+    for (unsigned i = 0; i < 1000; i++)
+        store_at(b, 300000 + i * 100);
+    /* a comes after. It is alone until 300000, and then it is not. */
+    for (unsigned i = 0; i < 2800; i++)
+        early += !!(store_at(a, 20000 + i * 100) & SPEX_UARCH_SNOOPED);
+    for (unsigned i = 0; i < 900; i++)
+        late += !!(store_at(a, 300000 + i * 100) & SPEX_UARCH_SNOOPED);
+    assert_true(early < 50);
+    assert_true(late > 400);
     spex_uarch_free(model);
 }
 
@@ -343,5 +406,7 @@ static void test_threads(void **state)
     spex_uarch_free(model);
 }
 
-TEST_MAIN(TEST(test_protocol), TEST(test_sockets), TEST(test_invariants), TEST(test_false_sharing),
-          TEST(test_idle_core_does_not_contend), TEST(test_read_sharing_is_free), TEST(test_threads))
+TEST_MAIN(TEST(test_protocol), TEST(test_write_back_and_forget), TEST(test_becomes_contended),
+          TEST(test_sockets), TEST(test_invariants), TEST(test_false_sharing),
+          TEST(test_idle_core_does_not_contend),
+          TEST(test_use_at_a_later_time_is_not_forgotten), TEST(test_read_sharing_is_free), TEST(test_threads))
