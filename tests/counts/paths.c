@@ -1,0 +1,130 @@
+/*
+ * The hot paths, once each, for instruction counts: paths NAME RECORDS. Only what happens inside
+ * path_run is counted (callgrind --toggle-collect=path_run).
+ */
+#include <spex/generate.h>
+#include <spex/record.h>
+#include <spex/spu.h>
+#include <spex/verify.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct stream {
+    uint8_t *data;
+    size_t size, records;
+    struct spex_features features;
+};
+
+static void make(struct stream *s, const char *features, enum spex_layout layout, unsigned align,
+                 unsigned ops, size_t records)
+{
+    struct spex_generate_options options = {.seed = 1, .layout = layout, .align = align, .ops = ops};
+    struct spex_generator generator;
+    struct spex_error error;
+    struct spex_record record;
+    if (spex_features_parse(features, &options.features, &error) ||
+        spex_generator_init(&generator, &options, &error)) {
+        fprintf(stderr, "paths: %s\n", error.text);
+        exit(1);
+    }
+    s->features = options.features;
+    s->data = malloc(records * 256 + SPEX_RECORD_MAX);
+    s->size = 0;
+    for (s->records = 0; s->records < records; s->records++)
+        s->size += spex_generator_next(&generator, s->data + s->size, &record);
+}
+
+static uint64_t decode(const struct stream *s)
+{
+    static struct spex_record batch[64];
+    struct spex_record_reader reader;
+    enum spex_status status = SPEX_OK;
+    uint64_t sum = 0;
+    spex_record_reader_init(&reader, s->data, s->size, 0);
+    while (status == SPEX_OK) {
+        size_t n = spex_record_batch(&reader, batch, 64, &status, NULL);
+        for (size_t i = 0; i < n; i++)
+            sum += batch[i].present;
+    }
+    return sum;
+}
+
+/* A load in a loop, sampled at the smallest interval; the buffer never fills. */
+static void forget(void *user, const struct spex_spu_store *store, struct spex_spu_stop *stop)
+{
+    *(uint64_t *)user += store->count;
+}
+
+static uint64_t count_bytes;
+static struct spex_spu *unit;
+
+static void prepare_unit(void)
+{
+    static const struct {
+        unsigned encoding;
+        uint64_t value;
+    } writes[] = {
+        {SPEX_PMBPTR_EL1, UINT64_C(0x10000000)},
+        {SPEX_PMBLIMITR_EL1, UINT64_C(0x7fff00000000) | 1},
+        {SPEX_PMSIRR_EL1, 256},
+        {SPEX_PMSICR_EL1, 0},
+        {SPEX_PMSCR_EL1, 3},
+    };
+    struct spex_spu_config config;
+    struct spex_error error;
+    spex_spu_config_default(&config);
+    spex_features_preset("neoverse-n1", &config.features);
+    config.host = (struct spex_spu_host){.user = &count_bytes, .write = forget};
+    if (spex_spu_new(&config, &unit, &error)) {
+        fprintf(stderr, "paths: %s\n", error.text);
+        exit(1);
+    }
+    spex_spu_boot(unit);
+    for (size_t i = 0; i < sizeof writes / sizeof writes[0]; i++)
+        spex_spu_write(unit, writes[i].encoding, 0, writes[i].value, NULL);
+}
+
+static uint64_t sample(size_t records)
+{
+    const struct spex_op op = {.kind = SPEX_OP_LDST, .flags = SPEX_OPF_LOAD, .access_size = 8};
+    struct spex_outcome outcome = {.flags = SPEX_OUT_EXECUTED | SPEX_OUT_PASSED, .total = 9, .issue = 2};
+    outcome.access[0] = (struct spex_access){.va = 0x1000, .flags = SPEX_ACC_VA | SPEX_ACC_DONE | SPEX_ACC_SOURCE};
+    while (records--) {
+        spex_spu_pass(unit, spex_spu_until(unit));
+        spex_spu_op(unit, 0x400000, &op, &outcome);
+    }
+    return count_bytes;
+}
+
+__attribute__((noinline)) uint64_t path_run(const char *path, const struct stream *s);
+__attribute__((noinline)) uint64_t path_run(const char *path, const struct stream *s)
+{
+    if (!strncmp(path, "decode", 6))
+        return decode(s);
+    return sample(s->records);
+}
+
+int main(int argc, char **argv)
+{
+    const char *path = argc > 1 ? argv[1] : "";
+    size_t records = argc > 2 ? strtoul(argv[2], NULL, 0) : 10000;
+    struct stream s = {.records = records};
+    if (!strcmp(path, "decode-n1-loads"))
+        make(&s, "neoverse-n1", SPEX_LAYOUT_N1, 6, SPEX_GENERATE_LOAD, records);
+    else if (!strcmp(path, "decode-n1-mixed"))
+        make(&s, "neoverse-n1", SPEX_LAYOUT_N1, 6, 0, records);
+    else if (!strcmp(path, "decode-variable"))
+        make(&s, "max", SPEX_LAYOUT_HISI, 0, 0, records);
+    else if (!strcmp(path, "spu-sample"))
+        prepare_unit();
+    else
+        return 2;
+    uint64_t sum = path_run(path, &s);
+    printf("%s %zu records, %llu\n", path, s.records, (unsigned long long)sum);
+    free(s.data);
+    if (unit)
+        spex_spu_free(unit);
+    return sum == 0;
+}
