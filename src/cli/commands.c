@@ -13,6 +13,8 @@
     COMMAND(verify)                                                                                \
     COMMAND(generate)                                                                              \
     COMMAND(spu)                                                                                   \
+    COMMAND(record)                                                                                \
+    COMMAND(stat)                                                                                  \
     COMMAND(vm)                                                                                    \
     COMMAND(help)
 

@@ -1,6 +1,7 @@
 /* libspex-qemu.so: where QEMU enters. The work is in user.c and system.c. */
 #include "qemu_plugin.h"
 #include "system.h"
+#include "user.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,5 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
     }
     if (info->system_emulation)
         return system_install(id, (unsigned)info->system.smp_vcpus, argc, argv);
-    fprintf(stderr, "spex: programs run under 'spex record'\n");
-    return 1;
+    return user_install(id, argc, argv);
 }

@@ -1,0 +1,117 @@
+/*
+ * Runs an AArch64 program under QEMU in user mode with an SPU per thread, and
+ * reads what it left behind (docs/record.md).
+ *
+ * spex_engine_start checks everything that can be checked before, so that most
+ * failures are one clear sentence and nothing was run. After spex_engine_wait the
+ * run is read: threads, their Profiling Buffers, and events in order of time.
+ * One handle, one thread. The handle owns what it hands out.
+ */
+#ifndef SPEX_ENGINE_H
+#define SPEX_ENGINE_H
+
+#include <spex/features.h>
+#include <spex/spu.h>
+#include <spex/uarch.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spex_engine_options {
+    const char *qemu;      /* program, looked for in PATH; NULL: qemu-aarch64 */
+    const char *plugin;    /* path of libspex-qemu.so */
+    const char *sysroot;   /* for dynamic programs; NULL: /usr/aarch64-linux-gnu if it exists */
+    const char *qemu_cpu;  /* QEMU's -cpu; NULL: neoverse-n1, which has no SVE */
+    const char *prefix;    /* the run's files are kept in PREFIX.run-XXXXXX meanwhile */
+    const char *const *environment; /* "NAME=VALUE" to add for the guest, NULL-terminated, or NULL */
+    char *const *argv;     /* the program and its arguments */
+    struct spex_features features;
+    struct spex_uarch_config model;
+    uint64_t config[5], period; /* perf_event_attr of the SPE event */
+    uint64_t aux_size;     /* of the AUX area: an interrupt comes for each half of it */
+    uint64_t seed;
+    bool keep;             /* keep the records; otherwise only count */
+    bool truth;            /* count the whole population by instruction */
+};
+
+struct spex_engine;
+
+/*
+ * SPEX_INVALID, SPEX_UNSUPPORTED, SPEX_IO with one sentence for the user. The
+ * period in options is clamped as Linux does it.
+ */
+enum spex_status spex_engine_start(struct spex_engine_options *options,
+                                   struct spex_engine **engine, struct spex_error *error);
+/* Host process of the guest, for passing on signals. */
+int spex_engine_process(const struct spex_engine *engine);
+/* Waits for the first process of the guest; *status is that of waitpid. */
+enum spex_status spex_engine_wait(struct spex_engine *engine, int *status,
+                                  struct spex_error *error);
+/* Removes the run's files. */
+void spex_engine_free(struct spex_engine *engine);
+
+/* ---- what it left ---- */
+
+/* Of the arm_spe PMU: caps/min_interval and caps/event_filter. */
+uint64_t spex_engine_min_interval(const struct spex_engine *engine);
+uint64_t spex_engine_event_filter(const struct spex_engine *engine);
+
+struct spex_engine_totals {
+    uint64_t pmu[14];        /* in the order of spex_engine_pmu_event() */
+    uint64_t unseen_zva, unseen_prefetch, unseen_sve, unseen_other; /* samples without address */
+    uint64_t lost;           /* AUX records marked TRUNCATED */
+    uint64_t cut;            /* blocks that a fault cut short */
+    uint64_t execs;          /* execve calls that left our sight */
+    uint32_t tasks, processes, cpus;
+    int failed;              /* errno: files could not grow; data is missing */
+    bool uncorrected;        /* this QEMU shows no registers: cut blocks were counted whole */
+    struct spex_uarch_counts counts;
+    uint64_t clock;          /* model time at the end */
+};
+void spex_engine_totals(struct spex_engine *engine, struct spex_engine_totals *totals);
+/* Number of the PMU event at index, 0 past the last; and whether the CPU counts it. */
+unsigned spex_engine_pmu_event(const struct spex_engine *engine, size_t index, bool *present);
+
+enum spex_engine_event_kind {
+    SPEX_ENGINE_FORK, /* a thread begins: pid, tid, ppid, ptid */
+    SPEX_ENGINE_EXIT,
+    SPEX_ENGINE_COMM,
+    SPEX_ENGINE_MAP,  /* address, length, offset, prot, flags, path ("" for anonymous memory) */
+    SPEX_ENGINE_AUX,  /* data, size, aux_flags */
+};
+
+struct spex_engine_event {
+    enum spex_engine_event_kind kind;
+    uint64_t time; /* ns, model clock at 1 GHz */
+    int32_t pid, tid, ppid, ptid, cpu;
+    bool first;         /* COMM, MAP: of the program itself, by its exec */
+    const char *text;   /* COMM: name; MAP: path */
+    uint64_t address, length, offset;
+    uint32_t prot, flags;
+    const uint8_t *build_id; /* MAP of a file */
+    size_t build_id_size;
+    const uint8_t *data; /* AUX */
+    size_t size;
+    uint32_t aux_flags;  /* PERF_RECORD_AUX */
+};
+/* In order of time. SPEX_OK, SPEX_END, or SPEX_IO. */
+enum spex_status spex_engine_next(struct spex_engine *engine, struct spex_engine_event *event,
+                                  struct spex_error *error);
+
+/* --truth: one instruction of one process, in order of pid and pc. */
+struct spex_engine_truth {
+    int32_t pid;
+    uint64_t pc;
+    uint64_t count; /* times executed */
+    uint64_t l1_miss, llc_miss, walk, mispredict, taken;
+};
+/* Rows; the array belongs to the engine. */
+enum spex_status spex_engine_truth(struct spex_engine *engine,
+                                   const struct spex_engine_truth **rows, size_t *count,
+                                   struct spex_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

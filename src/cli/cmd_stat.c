@@ -1,0 +1,107 @@
+/* spex stat: the SAMPLE_* events of a run, without keeping records. */
+#include "cli.h"
+#include "run.h"
+
+#include <spex/spu.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static const struct cli_option stat_options[] = {RUN_OPTIONS, {0}};
+
+static const char *meaning(unsigned event)
+{
+    switch (event) {
+    case SPEX_PMU_SAMPLE_POP:
+        return "operations of the sample population";
+    case SPEX_PMU_SAMPLE_FEED:
+        return "sampled operations";
+    case SPEX_PMU_SAMPLE_FILTRATE:
+        return "of those not filtered: records";
+    case SPEX_PMU_SAMPLE_COLLISION:
+        return "not sampled: another sample was in flight";
+    case SPEX_PMU_SAMPLE_FEED_DS:
+        return "loads from a selected data source";
+    case SPEX_PMU_SAMPLE_BUFFER_FULL:
+        return "buffer full events";
+    case SPEX_PMU_SAMPLE_FEED_BR:
+        return "branches";
+    case SPEX_PMU_SAMPLE_FEED_LD:
+        return "loads";
+    case SPEX_PMU_SAMPLE_FEED_ST:
+        return "stores";
+    case SPEX_PMU_SAMPLE_FEED_OP:
+        return "match the type filter";
+    case SPEX_PMU_SAMPLE_FEED_EVENT:
+        return "match the event filters";
+    case SPEX_PMU_SAMPLE_FEED_LAT:
+        return "match the latency filter";
+    case SPEX_PMU_SAMPLE_FEED_FP:
+        return "floating-point operations";
+    case SPEX_PMU_SAMPLE_FEED_SIMD:
+        return "SIMD operations";
+    }
+    return "";
+}
+
+static void row(uint64_t value, const char *name, const char *text)
+{
+    char number[32];
+    fprintf(stderr, "%20s  %-22s%s%s\n", run_number(value, number), name, *text ? "  " : "", text);
+}
+
+/* The whole population of the model: no sampling in these. */
+static void model_rows(const struct spex_engine_totals *t, bool none)
+{
+    const struct spex_uarch_counts *c = &t->counts;
+    fprintf(stderr, "\n the model's own counts:\n");
+    row(t->clock, "cycles", "of the thread that ended last");
+    if (none)
+        return;
+    row(c->l1_miss, "l1d-misses", "");
+    row(c->l2_miss, "l2-misses", "");
+    row(c->llc_miss, "llc-misses", "");
+    row(c->walk, "tlb-walks", "");
+    if (c->snoop)
+        row(c->snoop, "snoops", "lines that came from another core");
+}
+
+/* Like perf stat, the table goes to stderr: stdout is the program's. */
+static int run_stat(void *options, int argc, char **argv)
+{
+    struct run_options *o = options;
+    struct run run = {.options = {.keep = false, .prefix = "/tmp/spex-stat"}};
+    char period[32];
+    (void)argc;
+    int status = run_guest(o, argv, &run);
+    if (status)
+        return status;
+    fprintf(stderr, "\n Statistical Profiling of '%s' on %s, one sample in %s operations:\n\n",
+            argv[0], o->cpu, run_number(run.options.period, period));
+    for (size_t i = 0;; i++) {
+        bool present;
+        unsigned event = spex_engine_pmu_event(run.engine, i, &present);
+        if (!event)
+            break;
+        if (present)
+            row(run.totals.pmu[i], spex_pmu_event_name(event), meaning(event));
+        else
+            fprintf(stderr, "%20s  %s\n", "<not on this CPU>", spex_pmu_event_name(event));
+    }
+    model_rows(&run.totals, run.options.model.none);
+    fputc('\n', stderr);
+    run_notes(&run);
+    return run_end(&run);
+}
+
+const struct cli_command cli_stat = {
+    .name = "stat",
+    .group = "Profile without Arm hardware",
+    .synopsis = "[--] PROGRAM [ARGUMENTS]",
+    .summary = "count the SPU's PMU events while a program runs, without records",
+    .details = "The same run as spex record. The table goes to standard error; the exit status is "
+               "the program's.",
+    .options = stat_options,
+    .size = sizeof(struct run_options),
+    .run = run_stat,
+};

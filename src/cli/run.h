@@ -1,0 +1,66 @@
+/* What `spex record` and `spex stat` have in common: options, the run, its end. */
+#ifndef CLI_RUN_H
+#define CLI_RUN_H
+
+#include "cli.h"
+
+#include <spex/engine.h>
+
+struct run_options {
+    const char *event, *cpu, *sysroot, *qemu_cpu, *qemu, *aux;
+    struct cli_list model, environment;
+    uint64_t period, seed;
+};
+
+/* Rows of an option table, for a struct that begins with struct run_options. */
+#define RUN_OPTIONS                                                                                \
+    {"event", 'e', CLI_STRING, offsetof(struct run_options, event), "EVENT",                       \
+     "SPE event with the terms of Linux's arm_spe PMU, as for perf record",                        \
+     "arm_spe/ts_enable=1,jitter=1/", NULL},                                                       \
+    {"count", 'c', CLI_NUMBER, offsetof(struct run_options, period), "PERIOD",                     \
+     "sampling interval in operations, a multiple of 256", "4096", NULL},                          \
+    {"mmap-pages", 'm', CLI_STRING, offsetof(struct run_options, aux), ",SIZE",                    \
+     "size of the AUX area, after a comma as in perf; an interrupt comes for each half",           \
+     ",1M", NULL},                                                                                 \
+    {"cpu", 0, CLI_STRING, offsetof(struct run_options, cpu), "MODEL",                             \
+     "CPU to model: neoverse-n1, neoverse-v1, neoverse-n2, neoverse-v2, or a feature list "        \
+     "(spex help features)",                                                                       \
+     "neoverse-n1", NULL},                                                                         \
+    {"model", 0, CLI_LIST, offsetof(struct run_options, model), "KEY=VALUE",                       \
+     "parameter of the microarchitecture model, or a preset; none: no caches (spex help model)",   \
+     NULL, NULL},                                                                                  \
+    {"seed", 0, CLI_NUMBER, offsetof(struct run_options, seed), "N",                               \
+     "seed of the sampling jitter and of the guest's AT_RANDOM", "1", NULL},                       \
+    {"sysroot", 'L', CLI_STRING, offsetof(struct run_options, sysroot), "DIR",                     \
+     "where dynamic programs find their libraries (default /usr/aarch64-linux-gnu)", NULL, NULL},  \
+    {"env", 0, CLI_LIST, offsetof(struct run_options, environment), "NAME=VALUE",                  \
+     "environment variable for the program", NULL, NULL},                                          \
+    {"qemu", 0, CLI_STRING, offsetof(struct run_options, qemu), "PROGRAM",                         \
+     "QEMU to use, with plugin support", "qemu-aarch64", NULL},                                    \
+    {"qemu-cpu", 0, CLI_STRING, offsetof(struct run_options, qemu_cpu), "NAME",                    \
+     "what QEMU executes; the default has no SVE, whose accesses it does not show", "neoverse-n1", \
+     NULL}
+
+/* A run that has ended: the engine, and how the guest ended. */
+struct run {
+    struct spex_engine *engine;
+    struct spex_engine_options options; /* as used: the period is clamped */
+    struct spex_engine_totals totals;
+    int status;                         /* of waitpid */
+};
+
+/*
+ * Runs argv. Fills in the rest of run->options from options; the caller has set
+ * prefix, keep and truth. CLI_OK, or the exit code after a message.
+ */
+int run_guest(const struct run_options *options, char **argv, struct run *run);
+
+/* Frees, and returns the guest's exit status; dies by the signal that the guest died by. */
+int run_end(struct run *run);
+
+/* 12,345 */
+const char *run_number(uint64_t value, char text[32]);
+/* What the engine could not see, on stderr. */
+void run_notes(const struct run *run);
+
+#endif

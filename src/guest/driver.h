@@ -1,0 +1,66 @@
+/*
+ * What Linux's arm_spe_pmu driver does with the unit's registers, in its order:
+ * probe, start, interrupt, stop. The user-mode engine has no kernel, so this
+ * plays its part; nothing here knows QEMU.
+ */
+#ifndef GUEST_DRIVER_H
+#define GUEST_DRIVER_H
+
+#include <spex/spu.h>
+
+/* perf_event_attr as far as the driver looks at it. */
+struct driver_event {
+    uint64_t config[5];
+    uint64_t period;
+};
+
+struct driver_caps {
+    unsigned version;        /* PMSVer */
+    unsigned min_interval;   /* recommended, operations */
+    unsigned max_record;     /* bytes */
+    unsigned align;          /* bytes */
+    uint64_t event_filter;   /* PMSEVFR_EL1 bits that can be written */
+    uint64_t id;             /* PMSIDR_EL1 */
+};
+
+/* The unit must have been booted. SPEX_UNSUPPORTED with the reason the driver has. */
+enum spex_status driver_probe(struct spex_spu *unit, struct driver_caps *caps,
+                              struct spex_error *error);
+
+/*
+ * Event initialisation: SPEX_UNSUPPORTED or SPEX_RANGE with the term and what is
+ * allowed; the period is clamped as the driver does.
+ */
+enum spex_status driver_init_event(const struct driver_caps *caps, struct driver_event *event,
+                                   struct spex_error *error);
+
+/* The Profiling Buffer: addresses as the unit sees them, multiples of 4096. */
+struct driver_buffer {
+    uint64_t base, limit;
+};
+
+/* From here on the PE is at EL0 and profiled. context: CONTEXTIDR_EL1. */
+void driver_start(struct spex_spu *unit, const struct driver_event *event,
+                  const struct driver_buffer *buffer, uint32_t context);
+
+enum driver_irq {
+    DRIVER_SPURIOUS,
+    DRIVER_FULL,  /* all is well: give the next buffer with driver_resume */
+    DRIVER_FATAL, /* a fault, or nothing the driver knows: profiling ends */
+};
+
+/* PMBIRQ is high. Fills the PERF_RECORD_AUX flags and where the data ends. */
+enum driver_irq driver_interrupt(struct spex_spu *unit, uint32_t *aux_flags, uint64_t *end);
+void driver_resume(struct spex_spu *unit, const struct driver_event *event,
+                   const struct driver_buffer *buffer);
+
+/* Drains and switches off. Fills the flags of the last AUX record and where the data ends. */
+void driver_stop(struct spex_spu *unit, uint32_t *aux_flags, uint64_t *end);
+
+enum { /* PERF_RECORD_AUX */
+    DRIVER_AUX_TRUNCATED = 1,
+    DRIVER_AUX_PARTIAL = 4,
+    DRIVER_AUX_COLLISION = 8,
+};
+
+#endif

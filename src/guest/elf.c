@@ -1,0 +1,113 @@
+#include "elf.h"
+
+#include "base/bits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PT_LOAD = 1, PT_INTERP = 3, PT_NOTE = 4, NT_GNU_BUILD_ID = 3 };
+
+static void find_build_id(int fd, uint64_t offset, uint64_t size, struct elf *elf)
+{
+    uint8_t notes[4096];
+    if (size > sizeof notes)
+        size = sizeof notes;
+    ssize_t n = pread(fd, notes, size, (off_t)offset);
+    for (size_t at = 0; n > 0 && at + 12 <= (size_t)n;) {
+        uint32_t name = le32(notes + at), desc = le32(notes + at + 4), type = le32(notes + at + 8);
+        uint64_t data = at + 12 + (((uint64_t)name + 3) & ~3ull);
+        if (data + desc > (size_t)n)
+            return;
+        if (type == NT_GNU_BUILD_ID && name == 4 && !memcmp(notes + at + 12, "GNU", 4) &&
+            desc <= sizeof elf->build_id) {
+            memcpy(elf->build_id, notes + data, desc);
+            elf->build_id_size = desc;
+            return;
+        }
+        at = data + (((uint64_t)desc + 3) & ~3ull);
+    }
+}
+
+static void read_segments(int fd, const uint8_t *header, struct elf *elf)
+{
+    uint64_t table = le64(header + 32);
+    unsigned size = le16(header + 54), count = le16(header + 56);
+    for (unsigned i = 0; i < count && size >= 56; i++) {
+        uint8_t p[56];
+        if (pread(fd, p, sizeof p, (off_t)(table + (uint64_t)i * size)) != sizeof p)
+            return;
+        uint32_t type = le32(p), flags = le32(p + 4);
+        uint64_t offset = le64(p + 8), file_size = le64(p + 32);
+        if (type == PT_LOAD && elf->segments < ELF_SEGMENTS) {
+            elf->segment[elf->segments++] = (struct elf_segment){
+                .vaddr = le64(p + 16), .offset = offset, .file_size = file_size,
+                .memory_size = le64(p + 40),
+                .prot = (flags & 4 ? 1u : 0) | (flags & 2 ? 2u : 0) | (flags & 1 ? 4u : 0)};
+        } else if (type == PT_INTERP && file_size < sizeof elf->interpreter) {
+            ssize_t n = pread(fd, elf->interpreter, file_size, (off_t)offset);
+            elf->interpreter[n > 0 ? n : 0] = '\0';
+        } else if (type == PT_NOTE && !elf->build_id_size) {
+            find_build_id(fd, offset, file_size, elf);
+        }
+    }
+}
+
+enum spex_status elf_read(const char *path, struct elf *elf)
+{
+    uint8_t header[64];
+    struct stat st;
+    *elf = (struct elf){0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
+    if (fd < 0)
+        return SPEX_IO;
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+        close(fd);
+        errno = S_ISDIR(st.st_mode) ? EISDIR : EACCES;
+        return SPEX_IO;
+    }
+    ssize_t n = pread(fd, header, sizeof header, 0);
+    if (n < 20 || memcmp(header, "\177ELF", 4)) {
+        close(fd);
+        return SPEX_INVALID;
+    }
+    elf->is64 = header[4] == 2;
+    elf->little = header[5] == 1;
+    elf->machine = elf->little ? le16(header + 18) : (unsigned)(header[18] << 8 | header[19]);
+    unsigned type = elf->little ? le16(header + 16) : (unsigned)(header[16] << 8 | header[17]);
+    elf->executable = type == 2 || type == 3;
+    if (elf->is64 && elf->little && n == sizeof header) {
+        elf->entry = le64(header + 24);
+        read_segments(fd, header, elf);
+    }
+    close(fd);
+    return SPEX_OK;
+}
+
+const char *elf_machine_name(const struct elf *elf)
+{
+    switch (elf->machine) {
+    case 3:
+        return "32-bit x86";
+    case 8:
+        return "MIPS";
+    case 20:
+    case 21:
+        return "PowerPC";
+    case 22:
+        return "s390";
+    case 40:
+        return "32-bit Arm";
+    case 62:
+        return "x86-64";
+    case 183:
+        return elf->little ? "AArch64" : "big-endian AArch64";
+    case 243:
+        return "RISC-V";
+    case 258:
+        return "LoongArch";
+    }
+    return "another";
+}

@@ -1,0 +1,31 @@
+/* As much of an ELF file as it takes to start a program and to name its mappings. */
+#ifndef GUEST_ELF_H
+#define GUEST_ELF_H
+
+#include <spex/base.h>
+
+struct elf_segment { /* PT_LOAD */
+    uint64_t vaddr, offset, file_size, memory_size;
+    uint32_t prot; /* PROT_READ 1, PROT_WRITE 2, PROT_EXEC 4 */
+};
+
+enum { ELF_SEGMENTS = 16 };
+
+struct elf {
+    unsigned machine; /* e_machine: 183 is AArch64 */
+    bool is64, little, executable; /* ET_EXEC or ET_DYN */
+    uint64_t entry;
+    struct elf_segment segment[ELF_SEGMENTS];
+    unsigned segments;
+    char interpreter[256]; /* PT_INTERP or empty */
+    uint8_t build_id[20];
+    unsigned build_id_size;
+};
+
+/* SPEX_IO (errno), SPEX_INVALID if it is no ELF file; only the header if it is not 64-bit LE. */
+enum spex_status elf_read(const char *path, struct elf *elf);
+
+/* "x86-64", "32-bit Arm" ... for messages. */
+const char *elf_machine_name(const struct elf *elf);
+
+#endif

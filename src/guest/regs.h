@@ -1,0 +1,18 @@
+/*
+ * Guest registers at the entry of a block, in user mode. The plugin API shows them
+ * from version 2 on; QEMU 6.2 to 8.2 as Debian builds it exports the function that
+ * its debugger interface uses. Nothing depends on structures of QEMU.
+ */
+#ifndef GUEST_REGS_H
+#define GUEST_REGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+bool regs_open(void); /* false: this QEMU does not show them */
+/* 0..30 X, 31 SP, 32 PC. Exact at the entry of a block only. */
+uint64_t regs_read(unsigned vcpu, unsigned reg);
+/* Copies guest memory; false if it is not mapped. */
+bool regs_memory(uint64_t address, void *to, unsigned size);
+
+#endif

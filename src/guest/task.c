@@ -1,0 +1,319 @@
+/* A guest thread's unit and files. */
+#include "task.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct run_control *task_run;
+static char directory[RUN_PATH];
+
+/* Where the unit believes the Profiling Buffer to be: kernel memory. */
+#define BUFFER_BASE UINT64_C(0xffff800010000000)
+
+static void failed(int error)
+{
+    uint32_t none = 0;
+    __atomic_compare_exchange_n(&task_run->failed, &none, (uint32_t)error, false, __ATOMIC_RELAXED,
+                                __ATOMIC_RELAXED);
+}
+
+/* ---- files ---- */
+
+bool task_open_run(const char *path, struct spex_error *error)
+{
+    char name[RUN_PATH + 16];
+    snprintf(directory, sizeof directory, "%s", path);
+    snprintf(name, sizeof name, "%s/control", path);
+    int fd = open(name, O_RDWR | O_CLOEXEC);
+    struct run_control head = {0};
+    if (fd < 0 || pread(fd, &head, sizeof head, 0) != sizeof head) {
+        error_set(error, SPEX_IO, 0, "%s: %s", name, strerror(errno));
+        return false;
+    }
+    if (head.version != RUN_VERSION || head.size != sizeof head) {
+        error_set(error, SPEX_UNSUPPORTED, 0, "plugin and spex are of different builds");
+        close(fd);
+        return false;
+    }
+    void *map = mmap(NULL, sizeof head, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (map == MAP_FAILED) {
+        error_set(error, SPEX_IO, 0, "%s: %s", name, strerror(errno));
+        return false;
+    }
+    task_run = map;
+    return true;
+}
+
+/*
+ * Opened for each use: the guest shares our file descriptors, and programs exist
+ * that close all they did not open.
+ */
+static int open_file(uint32_t id, const char *suffix)
+{
+    char name[RUN_PATH + 32];
+    snprintf(name, sizeof name, "%s/%u%s", directory, id, suffix);
+    int fd = open(name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0)
+        failed(errno);
+    return fd;
+}
+
+void *task_map(uint32_t id, const char *suffix, uint64_t offset, size_t size, void *at)
+{
+    int fd = open_file(id, suffix);
+    if (fd < 0)
+        return NULL;
+    int error = posix_fallocate(fd, (off_t)offset, (off_t)size);
+    void *map = error ? MAP_FAILED
+                      : mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0),
+                             fd, (off_t)offset);
+    if (map == MAP_FAILED) {
+        failed(error ? error : errno);
+        map = NULL;
+    }
+    close(fd);
+    return map;
+}
+
+void task_log(struct task *task, const struct run_event *event, const char *text)
+{
+    char bytes[sizeof *event + RUN_PATH];
+    struct run_event e = *event;
+    size_t n = text ? strnlen(text, RUN_PATH - 1) + 1 : 0;
+    int fd = task->quiet ? -1 : open_file(task->id, ".log");
+    if (fd < 0)
+        return;
+    e.text = (uint32_t)n;
+    memcpy(bytes, &e, sizeof e);
+    if (n) {
+        memcpy(bytes + sizeof e, text, n - 1);
+        bytes[sizeof e + n - 1] = '\0';
+    }
+    if (write(fd, bytes, sizeof e + n) != (ssize_t)(sizeof e + n)) {
+        failed(errno);
+        task->quiet = true; /* half a record is the end of the log */
+    }
+    close(fd);
+}
+
+/* ---- the unit's host ---- */
+
+static void on_write(void *user, const struct spex_spu_store *store, struct spex_spu_stop *stop)
+{
+    struct task *task = user;
+    uint64_t at = store->address - BUFFER_BASE;
+    if (!task->buffer || at + store->count > task_run->buffer) {
+        *stop = (struct spex_spu_stop){.kind = SPEX_STOP_FAULT, .fsc = 0x07};
+        return;
+    }
+    memcpy(task->buffer + at, store->bytes, store->count);
+    task->written = at + store->count;
+}
+
+static bool on_counter(void *user, uint64_t *count)
+{
+    *count = ((struct task *)user)->now;
+    return true;
+}
+
+static void on_pmu(void *user, unsigned event, uint64_t count)
+{
+    struct task *task = user;
+    for (unsigned i = 0; i < RUN_EVENTS; i++)
+        if (run_events[i] == event)
+            task->shared->pmu[i] += count;
+}
+
+static void on_irq(void *user, bool level)
+{
+    ((struct task *)user)->irq = level;
+}
+
+/* ---- buffers ---- */
+
+static struct driver_buffer window(void)
+{
+    return (struct driver_buffer){BUFFER_BASE, BUFFER_BASE + task_run->buffer};
+}
+
+/* The next Profiling Buffer: of the file, or the same again if records are not kept. */
+static bool next_buffer(struct task *task)
+{
+    task->written = 0;
+    if (!task_run->keep) {
+        if (!task->buffer) {
+            void *map = mmap(NULL, task_run->buffer, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            task->buffer = map == MAP_FAILED ? NULL : map;
+        }
+        return task->buffer != NULL;
+    }
+    if (task->buffer)
+        munmap(task->buffer, task_run->buffer);
+    task->buffer = task_map(task->id, ".aux", task->shared->buffers * task_run->buffer,
+                            task_run->buffer, NULL);
+    if (!task->buffer)
+        return false;
+    task->shared->head = 0;
+    task->shared->buffers++;
+    return true;
+}
+
+static void close_buffer(struct task *task, uint64_t bytes, uint32_t flags)
+{
+    if (!task_run->keep || !task->shared->buffers || (!bytes && !flags))
+        return;
+    struct run_event event = {.type = RUN_AUX, .time = task->now, .a = task->shared->buffers - 1,
+                              .b = bytes, .flags = flags};
+    task_log(task, &event, NULL);
+}
+
+static void serve_interrupt(struct task *task)
+{
+    uint32_t flags;
+    uint64_t end;
+    task->irq = false;
+    switch (driver_interrupt(task->unit, &flags, &end)) {
+    case DRIVER_SPURIOUS:
+        return;
+    case DRIVER_FATAL:
+        close_buffer(task, end - BUFFER_BASE, flags);
+        return;
+    case DRIVER_FULL:
+        break;
+    }
+    /* As with a full ring buffer in Linux: what comes next is lost, and the record says so. */
+    uint64_t last = task->shared->buffers;
+    struct driver_buffer buffer = window();
+    uint64_t bytes = end - BUFFER_BASE;
+    if (!next_buffer(task)) {
+        task->shared->buffers = last;
+        close_buffer(task, bytes, flags | DRIVER_AUX_TRUNCATED);
+        uint32_t unused;
+        driver_stop(task->unit, &unused, &end);
+        return;
+    }
+    if (task_run->keep) {
+        struct run_event event = {.type = RUN_AUX, .time = task->now, .a = last - 1, .b = bytes,
+                                  .flags = flags};
+        task_log(task, &event, NULL);
+    }
+    driver_resume(task->unit, &task_run->event, &buffer);
+}
+
+void task_complete(struct task *task, int slot, const struct spex_op *op,
+                   const struct spex_outcome *outcome)
+{
+    spex_spu_complete(task->unit, slot, op, outcome);
+    if (__builtin_expect(task->irq, 0))
+        serve_interrupt(task);
+    else
+        __atomic_store_n(&task->shared->head, task->written, __ATOMIC_RELEASE);
+    task->shared->clock = task->now;
+}
+
+/* ---- life ---- */
+
+uint32_t task_reserve(int32_t *cpu)
+{
+    uint32_t id = __atomic_fetch_add(&task_run->tasks, 1, __ATOMIC_RELAXED);
+    *cpu = (int32_t)(id % RUN_CPUS); /* if all are taken */
+    for (unsigned i = 0; i < RUN_CPUS; i++) {
+        uint64_t bit = UINT64_C(1) << i % 64;
+        if (!(__atomic_fetch_or(&task_run->busy[i / 64], bit, __ATOMIC_RELAXED) & bit)) {
+            *cpu = (int32_t)i;
+            break;
+        }
+    }
+    uint32_t seen = __atomic_load_n(&task_run->cpus, __ATOMIC_RELAXED);
+    while (seen < (uint32_t)*cpu + 1 &&
+           !__atomic_compare_exchange_n(&task_run->cpus, &seen, (uint32_t)*cpu + 1, false,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    return id;
+}
+
+static struct run_task nowhere; /* when even a page cannot be had */
+
+void task_begin(struct task *task, uint32_t id, int32_t cpu, const struct run_task *creator,
+                bool new_process, uint64_t start)
+{
+    *task = (struct task){.id = id, .now = start};
+    task->shared = task_map(id, "", 0, RUN_PAGE, NULL);
+    if (!task->shared)
+        task->shared = &nowhere;
+    struct run_task *s = task->shared;
+    s->tid = RUN_FIRST_PID + (int32_t)id;
+    s->pid = new_process ? s->tid : creator->pid;
+    s->ppid = creator ? creator->pid : 1;
+    s->ptid = creator ? creator->tid : 1;
+    s->cpu = cpu;
+    s->host_pid = getpid();
+    s->start = s->clock = start;
+    struct run_event fork = {.type = RUN_FORK, .time = start};
+    task_log(task, &fork, NULL);
+
+    struct spex_spu_config config;
+    struct spex_error error;
+    spex_spu_config_default(&config);
+    config.features = task_run->features;
+    config.choices = task_run->choices;
+    config.seed = task_run->seed + id * UINT64_C(0x9e3779b97f4a7c15);
+    config.host = (struct spex_spu_host){.user = task, .write = on_write, .counter = on_counter,
+                                         .pmu = on_pmu, .irq = on_irq};
+    if (spex_spu_new(&config, &task->unit, &error)) {
+        failed(ENOMEM);
+        return;
+    }
+    spex_spu_boot(task->unit);
+    struct driver_buffer buffer = window();
+    if (next_buffer(task))
+        driver_start(task->unit, &task_run->event, &buffer, (uint32_t)s->tid);
+}
+
+void task_forget(struct task *task)
+{
+    if (task->buffer)
+        munmap(task->buffer, task_run->buffer);
+    if (task->shared && task->shared != &nowhere)
+        munmap(task->shared, RUN_PAGE);
+    spex_spu_free(task->unit);
+    *task = (struct task){0};
+}
+
+void task_end(struct task *task, uint64_t clock)
+{
+    uint32_t flags;
+    uint64_t end;
+    struct run_task *s = task->shared;
+    if (!s || s->ended)
+        return;
+    task->now = clock;
+    if (task->unit) {
+        spex_spu_flush(task->unit);
+        driver_stop(task->unit, &flags, &end);
+        if (task->buffer)
+            close_buffer(task, task->written, flags);
+    }
+    struct run_event event = {.type = RUN_EXIT, .time = clock};
+    task_log(task, &event, NULL);
+    s->clock = clock;
+    s->head = 0;
+    s->ended = true;
+    __atomic_store_n(&task_run->clock[s->cpu], clock, __ATOMIC_RELEASE);
+    __atomic_fetch_and(&task_run->busy[s->cpu / 64], ~(UINT64_C(1) << s->cpu % 64),
+                       __ATOMIC_RELEASE);
+    if (s->pid == s->tid) {
+        unsigned slot = (unsigned)s->host_pid % RUN_ENDED;
+        task_run->ended[slot].clock = clock;
+        __atomic_store_n(&task_run->ended[slot].host_pid, s->host_pid, __ATOMIC_RELEASE);
+    }
+    task_forget(task);
+}

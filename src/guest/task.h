@@ -1,0 +1,47 @@
+/*
+ * One guest thread in the plugin: its unit, its Profiling Buffers and its files
+ * (run.h). Belongs to the thread, except while it is being made or ended.
+ */
+#ifndef GUEST_TASK_H
+#define GUEST_TASK_H
+
+#include "run.h"
+
+struct task {
+    struct run_task *shared;
+    struct spex_spu *unit;
+    uint64_t now;      /* what the unit reads as the system counter */
+    uint8_t *buffer;   /* mapping of the current Profiling Buffer */
+    uint64_t written;  /* bytes in it */
+    uint32_t id;
+    bool irq;          /* PMBIRQ */
+    bool quiet;        /* the log could not be written */
+};
+
+/* Maps DIRECTORY/control. False with a message in error if it is not of this build. */
+bool task_open_run(const char *directory, struct spex_error *error);
+extern struct run_control *task_run;
+
+/* A number for a thread that is about to be made, and a free CPU for it. */
+uint32_t task_reserve(int32_t *cpu);
+
+/* Makes the files and starts profiling; on failure profiling stays off and the run is marked. */
+void task_begin(struct task *task, uint32_t id, int32_t cpu, const struct run_task *creator,
+                bool new_process, uint64_t start);
+/* Files and unit of the parent, seen from the child of a fork. */
+void task_forget(struct task *task);
+void task_end(struct task *task, uint64_t clock);
+
+/* Completes a sampled operation and serves the interrupt it may raise. */
+void task_complete(struct task *task, int slot, const struct spex_op *op,
+                   const struct spex_outcome *outcome);
+
+void task_log(struct task *task, const struct run_event *event, const char *text);
+
+/*
+ * Maps size bytes of file ID.SUFFIX of the run, grown as needed; over what is at
+ * `at` if that is not NULL. NULL if the disk is full: the run is marked.
+ */
+void *task_map(uint32_t id, const char *suffix, uint64_t offset, size_t size, void *at);
+
+#endif
