@@ -33,7 +33,19 @@ static inline char *out_room(struct out *out, size_t n)
     return out->data + out->size;
 }
 
-void out_bytes(struct out *out, const void *data, size_t size);
+void out_bytes_slow(struct out *out, const void *data, size_t size);
+
+/* Inline: with a constant text it is a few moves. */
+static inline __attribute__((always_inline)) void out_bytes(struct out *out, const void *data,
+                                                            size_t size)
+{
+    if (__builtin_expect(out->capacity - out->size >= size, 1)) {
+        memcpy(out->data + out->size, data, size);
+        out->size += size;
+    } else {
+        out_bytes_slow(out, data, size);
+    }
+}
 
 static inline void out_char(struct out *out, char c)
 {
@@ -41,9 +53,9 @@ static inline void out_char(struct out *out, char c)
     out->size++;
 }
 
-static inline void out_text(struct out *out, const char *text)
+static inline __attribute__((always_inline)) void out_text(struct out *out, const char *text)
 {
-    out_bytes(out, text, strlen(text));
+    out_bytes(out, text, __builtin_strlen(text));
 }
 
 void out_u64(struct out *out, uint64_t value);
