@@ -16,6 +16,13 @@ void rig_open(struct rig *rig, const char *features, const char *choices)
         if (spex_spu_choices_set(&rig->config.choices, word, &error))
             fail_msg("%s: %s", word, error.text);
     rig->config.host = host_callbacks(&rig->host);
+    rig_reopen(rig);
+}
+
+void rig_reopen(struct rig *rig)
+{
+    struct spex_error error = {0};
+    spex_spu_free(rig->unit);
     if (spex_spu_new(&rig->config, &rig->unit, &error))
         fail_msg("%s", error.text);
     spex_spu_boot(rig->unit);

@@ -21,6 +21,8 @@ struct rig {
 /* features: a list as for spex_features_parse; choices: "name=value ...". Booted: NS EL1. */
 void rig_open(struct rig *rig, const char *features, const char *choices);
 void rig_close(struct rig *rig);
+/* The unit made anew and booted, after a change of rig->config. */
+void rig_reopen(struct rig *rig);
 
 void rig_set(struct rig *rig, unsigned encoding, uint64_t value);
 uint64_t rig_get(struct rig *rig, unsigned encoding);
