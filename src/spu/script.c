@@ -437,7 +437,7 @@ static bool parse_parts(struct script *s, char **words, size_t count, struct ope
 {
     const char *list = value_of(words, count, "parts");
     static const char *const names[] = {"pevents", "pxlat", "poverlap", "psource",
-                                        "ptotal",  "ptag",  "ppas",     "pflags", "ppa"};
+                                        "ptotal",  "ptag",  "ppas",     "ppa", "pflags"};
     size_t n = 0;
     uint64_t value;
     bool inactive, unused;
@@ -460,8 +460,8 @@ static bool parse_parts(struct script *s, char **words, size_t count, struct ope
             case 4: a->total = (uint32_t)value; break;
             case 5: a->tag = (uint8_t)value; break;
             case 6: a->pas = (uint8_t)value; break;
-            case 7: a->flags = (uint16_t)value; break;
-            default: a->pa = value; a->flags |= SPEX_ACC_PA; break;
+            case 7: a->pa = value; a->flags |= SPEX_ACC_PA; break;
+            default: a->flags = (uint16_t)value; break; /* last: the flags themselves */
             }
         }
     }

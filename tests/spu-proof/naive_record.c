@@ -262,10 +262,10 @@ static unsigned operation_type(const struct naive *n, const struct spex_op *op,
     switch (op->kind) {
     case SPEX_OP_SVE:
         *type |= TYPE_SIMD;
-        if (!v1p1 || !f->SVE)
-            return other;
         if (as_asimd(n, op))
             return asimd;
+        if (!v1p1 || !f->SVE)
+            return other;
         if (!f->SPE_SME && uses(op, SPEX_REG_ZT0) && !n->c.zt_sve)
             return other;
         if (!f->SPE_SME && op->vectors > 1 && !n->c.multi_vector_sve)
@@ -274,10 +274,10 @@ static unsigned operation_type(const struct naive *n, const struct spex_op *op,
     case SPEX_OP_SME_VECTOR:
     case SPEX_OP_SME_TILE: {
         *type |= TYPE_SIMD;
-        if (!f->SPE_SME)
-            return other; /* DAT-156, DAT-158 */
         if (op->kind == SPEX_OP_SME_VECTOR && as_asimd(n, op))
             return asimd;
+        if (!f->SPE_SME)
+            return other; /* DAT-156, DAT-158 */
         unsigned ets = o & SPEX_OPF_WHOLE_ZA ? 15
                        : ETS(op->kind == SPEX_OP_SME_TILE ? length : all);
         return 1u << 7 | (ets >> 1) << 4 | 1u << 3 | (ets & 1) << 2 | (unsigned)fp << 1;

@@ -1034,9 +1034,8 @@ static void say_configuration(const struct pair *p)
         if (value != row->standard && strcmp(row->name, "layout"))
             printf(" %s=%" PRIu64, row->name, value);
     }
-    printf("\nrandom");
     for (size_t i = 0; i < 4 * sizeof p->run->random; i++)
-        printf(" %u", p->run->random[i % sizeof p->run->random]);
+        printf("%s%u", i % 64 ? " " : "\nrandom ", p->run->random[i % sizeof p->run->random]);
     printf("\ntime %" PRIu64 "\n", p->a.time);
 }
 
@@ -1066,12 +1065,9 @@ static void say_expectations(struct pair *p)
     for (size_t i = 0; i < 4; i++)
         printf("expect pmu %s %" PRIu64 "\n", spex_pmu_event_name(events[i]),
                p->naive.pmu[naive_pmu_index(events[i])]);
-    if (p->b.count) {
-        printf("expect bytes ");
-        for (size_t i = 0; i < p->b.count; i++)
-            printf("%02x", p->b.log[i].byte);
-        printf("\n");
-    }
+    for (size_t i = 0; i < p->b.count; i++)
+        printf("%s%02x%s", i % 64 ? "" : "expect bytes ", p->b.log[i].byte,
+               i % 64 == 63 || i + 1 == p->b.count ? "\n" : "");
     printf("expect nothing\n");
 }
 
