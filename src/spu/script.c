@@ -432,12 +432,23 @@ static bool nth(const char *list, size_t n, uint64_t *value, bool *mark)
     return number(word, value);
 }
 
+/* Lists that go with parts=, in the order they are applied. */
+static const char *const part_keys[] = {"pevents", "pxlat", "poverlap", "psource", "ptotal",
+                                        "ptag",    "ppas",  "ppa",      "pflags"};
+enum { PART_KEYS = sizeof part_keys / sizeof part_keys[0] };
+
+static bool part_key(const char *key)
+{
+    for (size_t i = 0; i < PART_KEYS; i++)
+        if (!strcmp(key, part_keys[i]))
+            return true;
+    return !strcmp(key, "parts");
+}
+
 /* "parts=0x1000,0x1010!": addresses, "!" for an inactive element; pevents=, pxlat= ... go with it. */
 static bool parse_parts(struct script *s, char **words, size_t count, struct operation *o)
 {
     const char *list = value_of(words, count, "parts");
-    static const char *const names[] = {"pevents", "pxlat", "poverlap", "psource",
-                                        "ptotal",  "ptag",  "ppas",     "ppa", "pflags"};
     size_t n = 0;
     uint64_t value;
     bool inactive, unused;
@@ -448,8 +459,8 @@ static bool parse_parts(struct script *s, char **words, size_t count, struct ope
         a->va = value;
         a->pas = SPEX_NONSECURE;
         a->flags = (uint16_t)(SPEX_ACC_VA | (inactive ? SPEX_ACC_INACTIVE : SPEX_ACC_DONE));
-        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
-            const char *own = value_of(words, count, names[k]);
+        for (size_t k = 0; k < PART_KEYS; k++) {
+            const char *own = value_of(words, count, part_keys[k]);
             if (!own || !nth(own, n, &value, &unused))
                 continue;
             switch (k) {
@@ -487,8 +498,8 @@ static bool parse_key(struct script *s, struct operation *o, const char *key, co
           : key[3]        ? &b->pas : &a->pas) = which;
         return true;
     }
-    if (!strncmp(key, "p", 1) && strchr("aefpxost", key[1]) && strcmp(key, "pa") && strcmp(key, "pc"))
-        return true; /* parts= and its companions: parse_parts */
+    if (part_key(key))
+        return true; /* parse_parts */
     if (!number(text, &v))
         return BROKEN("'%s=%s' needs a number", key, text);
     if (!strcmp(key, "pc"))
