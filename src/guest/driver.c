@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BIT(n) (UINT64_C(1) << (n))
 
 /* Bits of the config words; perfdata's terms.def has the names. */
 enum {

@@ -148,15 +148,14 @@ static enum spex_status check_program(struct spex_engine *e, const char *name,
 
 /*
  * What user mode cannot know is switched off where the manual lets an
- * implementation choose: conditions of selects and compares (DAT-125 to DAT-130),
- * addresses of DC ZVA (DAT-74) and of prefetches (DAT-184).
+ * implementation choose: conditions of selects and compares (DAT-125 to DAT-130)
+ * and addresses of prefetches (DAT-184).
  */
 static void user_mode_choices(struct spex_spu_choices *choices)
 {
     spex_spu_choices_default(choices);
     choices->csel_conditional = choices->csinc_conditional = choices->csneg_conditional = 0;
     choices->csinv_conditional = choices->ccmp_conditional = choices->ccmn_conditional = 0;
-    choices->dc_zva = 1;
     choices->cache_op_info = 0;
     choices->sve_prefetch_info = 0;
 }
@@ -284,6 +283,7 @@ enum spex_status spex_engine_start(struct spex_engine_options *o, struct spex_en
     settings->features.ArchInst = true; /* each instruction is one operation here */
     settings->model = o->model;
     settings->seed = o->seed;
+    settings->zva_bytes = o->qemu_cpu && !strncmp(o->qemu_cpu, "max", 3) ? 512 : 64; /* DCZID_EL0 */
     settings->keep = o->keep;
     settings->truth = o->truth;
     user_mode_choices(&settings->choices);

@@ -37,6 +37,7 @@ struct run_control {
     struct driver_event event;
     uint64_t seed;
     uint64_t buffer;     /* bytes of one Profiling Buffer */
+    uint32_t zva_bytes;  /* what DC ZVA writes on QEMU's CPU */
     bool keep;           /* keep records; otherwise only count */
     bool truth;
     /* shared, atomic */

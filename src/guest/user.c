@@ -12,6 +12,7 @@
  */
 #include "user.h"
 
+#include "base/bits.h"
 #include "qemu_plugin.h"
 #include "regs.h"
 #include "task.h"
@@ -44,10 +45,19 @@ struct insn {
     struct run_truth *truth; /* row of this instruction, or NULL */
 };
 
+/* A DC ZVA whose address is that of a register at the entry of its block, plus a constant. */
+struct zva {
+    const struct insn *insn;
+    unsigned reg;
+    uint64_t offset;
+};
+
 struct block {
     struct spex_uarch_block model; /* pc, count, ops; first: the model's pointer is ours */
     struct insn *insns;
     const uint32_t *words;
+    struct zva *zva;
+    unsigned zva_count;
     struct run_truth *truth; /* row of this block, or NULL */
     struct block *next;      /* of the same hash slot */
 };
@@ -239,6 +249,7 @@ static void finish(struct vcpu *v, uint64_t next, bool exception)
     const struct insn *want = v->hot->want;
     const struct spex_op *op = op_of(want);
     struct spex_outcome *out = &v->pending.outcome;
+    static const struct spex_op unseen_zva = {.kind = SPEX_OP_CACHE, .exec = SPEX_EXEC_STORE};
     v->hot->want = NULL;
     attention(v, false);
     *out = (struct spex_outcome){.flags = SPEX_OUT_EXECUTED | SPEX_OUT_PASSED};
@@ -270,7 +281,7 @@ static void finish(struct vcpu *v, uint64_t next, bool exception)
     }
     spex_uarch_replay(v->hot->core, v->sequence, want->index, v->worst, out);
     v->pending.slot = v->slot;
-    v->pending.op = op;
+    v->pending.op = op->kind == SPEX_OP_DC_ZVA && !v->part_count ? &unseen_zva : op;
     v->pending.done = v->selected + out->total;
     if (v->pending.done <= clock_of(v))
         complete_pending(v);
@@ -524,6 +535,46 @@ static void on_handler_truth(unsigned vcpu, void *data)
     on_block_truth(vcpu, data);
 }
 
+/*
+ * QEMU makes no callback for DC ZVA. glibc's memset lives on it, so its addresses
+ * are worked out from the registers at the entry of the block.
+ */
+static void zero_lines(unsigned vcpu, const struct block *block)
+{
+    struct hot *h = &hot[vcpu];
+    for (unsigned i = 0; i < block->zva_count; i++) {
+        const struct zva *z = &block->zva[i];
+        uint64_t va = regs_read(vcpu, z->reg) + z->offset;
+        va &= BITS(55, 0) & -(uint64_t)task_run->zva_bytes;
+        for (unsigned at = 0; at < task_run->zva_bytes; at += 64) {
+            spex_uarch_result result =
+                h->want == z->insn ? follow(h, z->insn, va + at, 64, STORE)
+                : user.none        ? 0
+                                   : model_access(h->core, STORE, va + at, 64, z->insn->index);
+            if (z->insn->truth && result)
+                count_access(z->insn, result);
+        }
+    }
+}
+
+static void on_zva(unsigned vcpu, void *data)
+{
+    on_block(vcpu, data);
+    zero_lines(vcpu, data);
+}
+
+static void on_zva_none(unsigned vcpu, void *data)
+{
+    on_block_none(vcpu, data);
+    zero_lines(vcpu, data);
+}
+
+static void on_zva_truth(unsigned vcpu, void *data)
+{
+    on_block_truth(vcpu, data);
+    zero_lines(vcpu, data);
+}
+
 static void on_handler_none(unsigned vcpu, void *data)
 {
     signalled(hot[vcpu].vcpu, vcpu);
@@ -558,6 +609,54 @@ static struct run_truth *new_rows(size_t count)
     return rows;
 }
 
+static bool writes(const struct spex_op *op, unsigned reg)
+{
+    for (unsigned i = 0; i < sizeof op->dst; i++)
+        if (op->dst[i] == reg)
+            return true;
+    return false;
+}
+
+/* Follows register *reg of instruction `at` back to the entry of the block. */
+static bool trace_back(const struct block *block, size_t at, unsigned *reg, uint64_t *offset)
+{
+    *offset = 0;
+    while (at-- > 0) {
+        uint32_t w = block->words[at];
+        if (!writes(&block->model.ops[at], *reg))
+            continue;
+        uint64_t immediate = (uint64_t)(w >> 10 & 0xfff) << (w >> 22 & 1 ? 12 : 0);
+        if ((w & 0xff800000) == 0x91000000 || (w & 0xff800000) == 0xb1000000) { /* ADD(S) #imm */
+            *offset += immediate;
+            *reg = w >> 5 & 31;
+        } else if ((w & 0xff800000) == 0xd1000000 || (w & 0xff800000) == 0xf1000000) { /* SUB(S) */
+            *offset -= immediate;
+            *reg = w >> 5 & 31;
+        } else if ((w & 0xffe0ffe0) == 0xaa0003e0) { /* MOV Xd, Xm */
+            *reg = w >> 16 & 31;
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void find_zva(struct block *block)
+{
+    for (size_t i = 0; i < block->model.count; i++) {
+        unsigned reg = block->words[i] & 31;
+        uint64_t offset;
+        if (block->model.ops[i].kind != SPEX_OP_DC_ZVA || !user.registers ||
+            !trace_back(block, i, &reg, &offset))
+            continue;
+        struct zva *more = realloc(block->zva, (block->zva_count + 1) * sizeof *more);
+        if (!more)
+            abort();
+        block->zva = more;
+        block->zva[block->zva_count++] = (struct zva){&block->insns[i], reg, offset};
+    }
+}
+
 /* Blocks are never freed: a core may remember them, and the same code comes back. */
 static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count)
 {
@@ -587,6 +686,7 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
         }
     }
     spex_uarch_block_init(user.model, &block->model, pc, ops, count);
+    find_zva(block);
     return block;
 }
 
@@ -609,6 +709,8 @@ static void watch_memory(struct qemu_plugin_insn *insn, struct insn *at)
     if (!accesses_memory(op))
         return;
     /* Atomics and Store-Exclusive show as a load and a store: the store alone is the access. */
+    if (op->kind == SPEX_OP_DC_ZVA)
+        return;
     bool stores = op->flags & SPEX_OPF_STORE;
     enum access kind = !stores                                          ? LOAD
                        : op->flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL) ? ATOMIC
@@ -655,10 +757,13 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     bool handler = user.registers && is_handler(pc);
     pthread_mutex_unlock(&user.lock);
     bool truth = user.truth && block->truth;
+    static const qemu_plugin_vcpu_udata_cb_t callbacks[3][3] = {
+        {on_block, on_zva, on_handler},
+        {on_block_none, on_zva_none, on_handler_none},
+        {on_block_truth, on_zva_truth, on_handler_truth},
+    };
     qemu_plugin_vcpu_udata_cb_t callback =
-        user.none ? (handler ? on_handler_none : on_block_none)
-        : truth   ? (handler ? on_handler_truth : on_block_truth)
-                  : (handler ? on_handler : on_block);
+        callbacks[user.none ? 1 : truth ? 2 : 0][handler ? 2 : block->zva_count ? 1 : 0];
     qemu_plugin_register_vcpu_tb_exec_cb(tb, callback, QEMU_PLUGIN_CB_NO_REGS, block);
     for (size_t i = 0; i < count; i++)
         watch_memory(qemu_plugin_tb_get_insn(tb, i), &block->insns[i]);
