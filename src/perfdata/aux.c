@@ -189,11 +189,11 @@ static uint64_t filling(const struct spex_perfdata *file, const struct chunk *ch
     uint64_t over = chunk->offset + chunk->size - next->offset;
     if (over == 0 || over > 7 || over > chunk->size)
         return 0;
-    const uint8_t *end = file->data + chunk->file_offset + chunk->size;
+    uint64_t end = chunk->file_offset + chunk->size, set = 0;
     for (uint64_t i = 1; i <= over; i++)
-        if (end[-(ptrdiff_t)i])
-            return 0;
-    return over;
+        set |= file->data[end - i];
+    drop_pages(file, end - over, end);
+    return set ? 0 : over;
 }
 
 void aux_build(struct spex_perfdata *file)
@@ -302,10 +302,7 @@ static void give_back(struct spex_aux_cursor *cursor, uint64_t position)
     bool whole = position == chunk->size;
     if (!file->mapped || (!whole && position - cursor->dropped < STEP))
         return;
-    uint64_t from = (chunk->file_offset + cursor->dropped) & ~UINT64_C(4095);
-    uint64_t to = (chunk->file_offset + position) & ~UINT64_C(4095);
-    if (to > from)
-        madvise((void *)(uintptr_t)(file->data + from), to - from, MADV_DONTNEED);
+    drop_pages(file, chunk->file_offset + cursor->dropped, chunk->file_offset + position);
     cursor->dropped = position;
 }
 

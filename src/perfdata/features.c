@@ -117,32 +117,20 @@ static int compare_index(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* Only entries that point at an AUXTRACE record are kept: they help across damage. */
+/* The index helps across damage. Whether it is true is seen while walking the records. */
 static void read_auxtrace_index(struct section *s)
 {
     struct spex_perfdata *file = s->file;
-    uint64_t count = take64(s), end = file->info.data_offset + file->info.data_size;
+    uint64_t count = take64(s);
     file->index.count = 0;
     for (uint64_t i = 0; i < count && !s->cut; i++) {
         struct index_entry entry = {.offset = take64(s)};
         entry.size = take64(s);
-        if (s->cut)
-            break;
-        if (entry.offset < file->info.data_offset || entry.offset > end ||
-            end - entry.offset < 48 ||
-            get32(file, file->data + entry.offset) != SPEX_PERF_AUXTRACE ||
-            get16(file, file->data + entry.offset + 6) < 48) {
-            problem(file, SPEX_INVALID, s->offset + 16 * i,
-                    "the AUXTRACE index points to 0x%llx, where no AUXTRACE record is",
-                    (unsigned long long)entry.offset);
-            continue;
-        }
-        struct index_entry *place = vec_push(&file->index);
-        if (!place) {
-            file->failed = true;
-            return;
-        }
-        *place = entry;
+        struct index_entry *place = s->cut ? NULL : vec_push(&file->index);
+        if (place)
+            *place = entry;
+        else if (!s->cut)
+            file->failed = s->cut = true;
     }
     if (file->index.count)
         qsort(file->index.items, file->index.count, sizeof *file->index.items, compare_index);

@@ -90,6 +90,9 @@ void walk_init(struct walk *walk, struct spex_perfdata *file, bool report);
 void walk_fini(struct walk *walk);
 bool walk_next(struct walk *walk, struct raw *raw);
 
+/* Gives resident pages of the file back; they come again when touched. */
+void drop_pages(const struct spex_perfdata *file, uint64_t from, uint64_t to);
+
 /* Output of COMPRESSED records; keeps a cut record for the next one. */
 struct inflater *inflater_new(void);
 void inflater_free(struct inflater *inflater);

@@ -351,6 +351,10 @@ static void scan(struct spex_perfdata *file)
     while (walk_next(&walk, &raw))
         scan_record(file, &raw);
     walk_fini(&walk);
+    if (file->index.count && file->index.count != file->info.aux_chunks)
+        problem(file, SPEX_INVALID, file->features[FEATURE_AUXTRACE].offset,
+                "the AUXTRACE index lists %zu records, the data has %llu", file->index.count,
+                (unsigned long long)file->info.aux_chunks);
     features_finish(file);
     find_spe_attrs(file);
     file->info.cpus = file->cpus.items;

@@ -31,13 +31,26 @@ void walk_fini(struct walk *walk)
     walk->inflater = NULL;
 }
 
+void drop_pages(const struct spex_perfdata *file, uint64_t from, uint64_t to)
+{
+    /* Touching one page maps those around it, too: whole neighbourhoods go. */
+    enum { AROUND = 64 << 10 };
+    if (!file->mapped)
+        return;
+    from &= ~(uint64_t)(AROUND - 1);
+    to = (to + AROUND - 1) & ~(uint64_t)(AROUND - 1);
+    if (to > file->size)
+        to = file->size;
+    if (from < to)
+        madvise((void *)(uintptr_t)(file->data + from), to - from, MADV_DONTNEED);
+}
+
 /* What was read is not needed again soon: keep resident memory small whatever the file. */
 static void drop_behind(struct walk *walk)
 {
     if (!walk->file->mapped || walk->position - walk->dropped < DROP_BEHIND)
         return;
-    uint64_t from = walk->dropped & ~UINT64_C(4095), to = walk->position & ~UINT64_C(4095);
-    madvise((void *)(uintptr_t)(walk->file->data + from), to - from, MADV_DONTNEED);
+    drop_pages(walk->file, walk->dropped, walk->position);
     walk->dropped = walk->position;
 }
 
@@ -128,19 +141,23 @@ static uint64_t resynchronize(const struct walk *walk, uint64_t from, uint64_t l
     return limit;
 }
 
-/* The next place where the AUXTRACE index says a record is, behind position; end if none. */
+/*
+ * The next place where the AUXTRACE index says a record is, behind position; end
+ * if none. Entries that point at no such record are told and passed over.
+ */
 static uint64_t next_indexed(struct walk *walk, uint64_t position)
 {
-    const struct spex_perfdata *file = walk->file;
-    while (walk->index < file->index.count && file->index.items[walk->index].offset <= position)
-        walk->index++;
-    for (size_t i = walk->index; i < file->index.count; i++) {
-        uint64_t offset = file->index.items[i].offset, next;
-        if (offset >= walk->end)
-            break;
-        if (get32(file, file->data + offset) == SPEX_PERF_AUXTRACE &&
-            credible(walk, offset, &next))
+    struct spex_perfdata *file = walk->file;
+    for (; walk->index < file->index.count; walk->index++) {
+        uint64_t offset = file->index.items[walk->index].offset, next;
+        if (offset <= position)
+            continue;
+        if (offset < walk->end && credible(walk, offset, &next) &&
+            get32(file, file->data + offset) == SPEX_PERF_AUXTRACE)
             return offset;
+        if (walk->report)
+            problem(file, SPEX_INVALID, offset,
+                    "the AUXTRACE index points here, where no AUXTRACE record is");
     }
     return walk->end;
 }
