@@ -167,7 +167,7 @@ static void take_payload(struct walk *walk, struct raw *raw, uint64_t size)
 {
     uint64_t start = walk->position, room = walk->end - start, stop;
     raw->payload = walk->file->data + start;
-    if (size <= room && (stop = next_indexed(walk, raw->offset)) >= start + size) {
+    if (size <= room && (stop = next_indexed(walk, start - 1)) >= start + size) {
         raw->payload_size = size;
     } else if (size <= room) {
         raw->payload_size = stop - start;
@@ -178,7 +178,7 @@ static void take_payload(struct walk *walk, struct raw *raw, uint64_t size)
                     (unsigned long long)size);
     } else {
         /* Cut off, or a size that lies: then records go on somewhere inside. */
-        uint64_t limit = next_indexed(walk, raw->offset);
+        uint64_t limit = next_indexed(walk, start - 1);
         raw->payload_size = resynchronize(walk, start, limit) - start;
         if (walk->report)
             problem(walk->file, raw->payload_size == room ? SPEX_TRUNCATED : SPEX_INVALID,

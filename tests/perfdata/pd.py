@@ -7,7 +7,7 @@ import struct
 import subprocess
 
 SPE_TYPE = 12
-SPE_ID, DUMMY_ID, CLOCK_ID = 100, 200, 300
+SPE_ID, DUMMY_ID, CLOCK_ID, RICH_ID = 100, 200, 300, 400
 N1 = 0x413fd0c1
 ALL = 0xffffffff
 
@@ -67,7 +67,7 @@ class File:
 
     def __init__(self, big=False, pipe=False, metadata=1, per_thread=False, timed=True, cpus=1, midr=N1,
                  clock=False, attr_size=128, sample_id_all=True, time_conv=(24, 10 << 24, 0), phys=False,
-                 compress=False, piece=60000, index=True, idents=True):
+                 compress=False, piece=60000, index=True, idents=True, rich=False):
         self.e = ">" if big else "<"
         self.big, self.pipe, self.metadata, self.per_thread = big, pipe, metadata, per_thread
         self.timed, self.cpus, self.midr, self.attr_size = timed, cpus, midr, attr_size
@@ -86,6 +86,11 @@ class File:
         if clock:
             self.attrs.append(dict(type=1, config=0, period=100000, sample=self.type | IP | PERIOD | CHAIN,
                                    flags=0x3 | (1 << 18 if sample_id_all else 0), id=CLOCK_ID, name="cpu-clock"))
+        if rich:  # an event whose samples carry everything there is
+            self.attrs.append(dict(type=1, config=3, period=7, name="rich", id=RICH_ID, flags=0x3 | 1 << 18, read=0x1f,
+                                   sample=self.type | IP | ADDR | READ | CHAIN | ID | PERIOD | STREAM | RAW | BRANCH | UREGS | STACK |
+                                   WSTRUCT | SRC | TRANS | IREGS | PHYS | AUXS | CGROUP | DPAGE | CPAGE | 1 << 40,
+                                   branch=1 << 17, uregs=0b1011, iregs=0b1, stack=64))
         self.features = {
             3: self.string("host"), 4: self.string("6.1.0"), 6: self.string("aarch64"), 7: self.p("II", cpus, cpus),
             9: self.string("0x%016x" % midr),
@@ -211,6 +216,25 @@ class File:
             self.plain += b
         else:
             self.data += b
+        return self
+
+    def rich(self):
+        """A sample with every part, and one more than is known at its end."""
+        b = self.p("QQiiQQQQIIQ", RICH_ID, 0x401000, 10, 11, 77, 0xabcd, RICH_ID, 5, 1, 0, 9)
+        b += self.p("QQQ", 1, 1000, 900) + self.p("QQQ", 55, RICH_ID, 2)  # group of one: value, id, lost
+        b += self.p("QQQ", 2, 0xfffffffffffffe00, 0x401000)
+        b += self.p("I", 12) + b"raw bytes!!!"
+        flags = 1 | 5 << 4 | 3 << 20  # mispredicted, cycles 5, type 3
+        if self.big:  # a bit field from the top
+            flags = 1 << 63 | 5 << 44 | 3 << 40
+        b += self.p("QQQQQ", 1, 0, 0x401000, 0x402000, flags)
+        b += self.p("QQQQ", 2, 0x11, 0x22, 0x33)
+        b += self.p("Q", 16) + b"stack of the use" + self.p("Q", 8)
+        b += self.p("QQQ", 321 | 4 << 32, 0x1234, 0x99)
+        b += self.p("QQ", 2, 0x44)
+        b += self.p("QQQQ", 0x80000000, 6, 4096, 65536)
+        b += self.p("Q", 8) + b"auxbytes" + self.p("Q", 0xdead)
+        self.data += self.header(9, 8 + len(b), 2) + b
         return self
 
     def aux(self, offset, size, flags=0, pid=-1, tid=-1, time=0, cpu=0):

@@ -290,7 +290,61 @@ def straddling():
     check("tails of any size are joined without loss", not bad, bad)
 
 
+def samples():
+    """Every PERF_SAMPLE_* beside SPE, in both byte orders."""
+    want = ("pid=10 tid=11 time=77 cpu=1 id=400 stream=5 event=rich comm=? dso=? ip=0x401000 addr=0xabcd period=9 "
+            "weight=17179869505 data_src=0x1234 phys=0x80000000 chain=fffffffffffffe00,401000 "
+            "branches=401000/402000/300051 read=1,1000,900,55,400,2 regs=11,22,33 iregs=44 "
+            "raw=" + b"raw bytes!!!".hex() + " stack=8 aux=8 page=4096/65536 cgroup=6 transaction=153")
+    for big in (False, True):
+        f = pd.File(big=big, rich=True).rich()
+        f.trace(pd.record(0x400000, ts=5), 0, cpu=0)
+        open(PATH, "wb").write(f.bytes())
+        got = [x for x in tool("events") if " SAMPLE " in x]
+        check(f"a sample of all parts, {'big' if big else 'little'}-endian", len(got) == 1 and want in got[0] and
+              not any("problem" in x for x in tool("events")), "\n".join(got))
+        # Cut anywhere: no nonsense, the record behind it is read
+        data = f.bytes()
+        size = int(re.search(r"size=(\d+)", got[0])[1])
+        at = data.index(f.p("IHH", 9, 2, size))
+        bad = []
+        for short in range(8, size, 8):
+            cut = data[:at] + f.p("IHH", 9, 2, short) + data[at + 8:at + short] + data[at + size:]
+            cut = bytearray(cut)
+            cut[48:56] = f.p("Q", len(f.data) - size + short)
+            open(PATH, "wb").write(cut)
+            records, other = ours()
+            if len(records) != 1 or (short < size - 8 and not any("too short" in o for o in other)):
+                bad.append((short, len(records), other))
+        check(f"and cut at every word, {'big' if big else 'little'}-endian", not bad, bad[:3])
+    # Old attributes: no sample_id_all, every size that there ever was
+    for size in (64, 72, 80, 96, 104, 112, 120, 128, 136, 144):
+        f = pd.File(attr_size=size)
+        f.comm(100, 100, "prog").mmap2(100, 100, 0x400000, 0x1000, "/bin/prog").trace(pd.record(0x400000, ctx=100, ts=5))
+        open(PATH, "wb").write(f.bytes())
+        records, other = ours()
+        check(f"attributes of {size} bytes", len(records) == 1 and records[0]["comm"] == "prog" and
+              records[0]["dso"] == "/bin/prog" and not other, f"{records} {other}")
+    for big in (False, True):
+        f = pd.File(sample_id_all=False, big=big)
+        f.comm(100, 100, "prog").mmap(100, 100, 0x400000, 0x1000, "/bin/prog").fork(100, 101, 100, 100, 0)
+        f.trace(pd.record(0x400000, ctx=101, ts=5), flags=1)
+        open(PATH, "wb").write(f.bytes())
+        records, other = ours()
+        # perf refuses SPE without it ("requires ordered events")
+        check(f"no sample_id_all, {'big' if big else 'little'}-endian", not other and len(records) == 1 and
+              (records[0]["comm"], records[0]["dso"], records[0]["pid"]) == ("prog", "/bin/prog", 100), f"{records} {other}")
+    f = pd.File(idents=False, clock=True)
+    fill(f)
+    open(PATH, "wb").write(f.bytes())
+    records, other = ours()
+    _, perf_rows, errors = pd.script(PATH)
+    check("ID instead of IDENTIFIER: as perf", not differences(records, perf_rows, [k for k in KEYS if k != "phys"]) and
+          not other and not errors, f"{other} {errors}")
+
+
 matrix()
+samples()
 vectors()
 straddling()
 done()

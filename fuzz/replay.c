@@ -1,0 +1,83 @@
+/*
+ * Runs a fuzz target on files, as a test: each argument is a file or a directory of
+ * files. Every input is also tried cut at some lengths and with some bytes changed.
+ */
+#include <dirent.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* In a block of its own size, so that a sanitizer sees reads behind the end. */
+static void try(const uint8_t *data, size_t size)
+{
+    uint8_t *copy = malloc(size ? size : 1);
+    if (!copy)
+        abort();
+    memcpy(copy, data, size);
+    LLVMFuzzerTestOneInput(copy, size);
+    free(copy);
+}
+
+static void variants(uint8_t *data, size_t size)
+{
+    uint64_t random = 88172645463325252u;
+    try(data, size);
+    for (size_t i = 0; i < 24 && size; i++) {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        size_t at = (size_t)(random % size);
+        uint8_t old = data[at];
+        try(data, at);
+        data[at] = (uint8_t)(random >> 40);
+        try(data, size);
+        data[at] = old;
+    }
+}
+
+static size_t replay(const char *path)
+{
+    struct stat st;
+    size_t count = 0;
+    if (stat(path, &st)) {
+        printf("not ok - cannot read %s\n", path);
+        exit(1);
+    }
+    if (S_ISDIR(st.st_mode)) {
+        struct dirent **names;
+        int n = scandir(path, &names, NULL, alphasort);
+        for (int i = 0; i < n; i++) {
+            char inner[4096];
+            if (names[i]->d_name[0] != '.') {
+                snprintf(inner, sizeof inner, "%s/%s", path, names[i]->d_name);
+                count += replay(inner);
+            }
+            free(names[i]);
+        }
+        if (n >= 0)
+            free(names);
+        return count;
+    }
+    uint8_t *data = malloc((size_t)st.st_size + 1);
+    FILE *file = fopen(path, "rb");
+    if (!data || !file)
+        abort();
+    size_t size = fread(data, 1, (size_t)st.st_size, file);
+    fclose(file);
+    variants(data, size);
+    free(data);
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    size_t count = 0;
+    for (int i = 1; i < argc; i++)
+        count += replay(argv[i]);
+    printf("%s 1 - %zu inputs and their variants\n1..1\n", count ? "ok" : "not ok", count);
+    return !count;
+}
