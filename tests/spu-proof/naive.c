@@ -277,8 +277,8 @@ static uint64_t pointer_mask(const struct naive *n)
  * fsc as in ESR_ELx.DFSC; flags as the world gave them. external: an External
  * abort on a walk that is an MMU fault. written: on a write, not for a broken pointer rule.
  */
-static void fault(struct naive *n, unsigned fsc, uint32_t flags, uint64_t start, bool external,
-                  bool written)
+static void record_fault(struct naive *n, unsigned fsc, uint32_t flags, uint64_t start,
+                         bool external, bool written)
 {
     struct event e = {.what = STAGE1};
     if (written)
@@ -312,6 +312,33 @@ static void fault(struct naive *n, unsigned fsc, uint32_t flags, uint64_t start,
         set_field(sr, 19, 19, n->c.fault_dl == 2);
     if (external && n->c.walk_abort_ea) /* BUF-176 */
         set_field(sr, 18, 18, 1);
+}
+
+/* At once, or after some more samples: BUF-11, BUF-15. */
+static void fault(struct naive *n, unsigned fsc, uint32_t flags, uint64_t start, bool external,
+                  bool written)
+{
+    if (!written || n->f.version < 6 || !n->c.fault_lag) {
+        record_fault(n, fsc, flags, start, external, written);
+        return;
+    }
+    n->late.pending = true;
+    n->late.external = external;
+    n->late.fsc = fsc;
+    n->late.flags = flags;
+    n->late.samples = (unsigned)n->c.fault_lag;
+    n->late.start = start;
+    n->late.at = n->PMBPTR_EL1;
+    n->PMBPTR_EL1 = start;
+}
+
+static void report_late_fault(struct naive *n)
+{
+    if (!n->late.pending)
+        return;
+    n->late.pending = false;
+    n->PMBPTR_EL1 = n->late.at;
+    record_fault(n, n->late.fsc, n->late.flags, n->late.start, n->late.external, true);
 }
 
 /* What becomes of an External abort that is no MMU fault: RJFYNW, BUF-183, BUF-184. */
@@ -461,8 +488,17 @@ static void write_record(struct naive *n, const struct naive_record *record)
     n->whole += record->size;
     if (late)
         external_abort(n, 0, late_flags, true, false);
-    if (!stopped(n) && no_room(n))
+    if (!stopped(n) && no_room(n)) {
         buffer_full(n);
+        /* BUF-17: noise up to LIMIT, 16 bytes at a time; what faults is let be. */
+        uint64_t room = LIMIT(n) - n->PMBPTR_EL1;
+        for (uint64_t i = 0; i < n->c.scribble && i < room; i++) {
+            struct spex_spu_stop stop = {0};
+            n->world.write(n->world.user, n->PMBPTR_EL1 + i, i % 2 ? 0x5a : 0xa5, &stop);
+            if (stop.kind && !(stop.flags & SPEX_STOP_ASYNC))
+                i |= 15;
+        }
+    }
 }
 
 /* A record is ready; REG-19, REG-30. */
@@ -470,6 +506,11 @@ static void emit(struct naive *n, const struct naive_record *record)
 {
     if (stopped(n) || n->waived)
         return;
+    if (n->late.pending) { /* discarded because of the fault */
+        if (--n->late.samples == 0)
+            report_late_fault(n);
+        return;
+    }
     if (!buffer_allowed(n)) {
         if (n->c.late_write == 2)
             access_not_allowed(n);
@@ -497,8 +538,12 @@ static void drain(struct naive *n, unsigned keep)
 /* Collected but unwritten records are discarded, or meet late_write. */
 static void close_buffer(struct naive *n)
 {
-    if (stopped(n))
+    if (stopped(n)) {
         n->held_count = 0;
+        n->late.pending = false;
+        return;
+    }
+    report_late_fault(n);
     drain(n, 0);
 }
 
@@ -871,9 +916,6 @@ void naive_state(struct naive *n, const struct spex_spu_state *state)
     look_again(n);
 }
 
-void naive_context_sync(struct naive *n) { n->branch_fresh = false; }
-void naive_exception_taken(struct naive *n) { n->branch_fresh = false; }
-
 /* ================ registers ================ */
 
 static uint64_t event_mask(const struct naive *n, bool inverse)
@@ -1073,12 +1115,22 @@ static bool find(struct naive *n, unsigned encoding, struct place *p)
     return false;
 }
 
+/* The latest direct write of a register that no context synchronization followed, or NULL. */
+static uint64_t *direct_write(struct naive *n, unsigned encoding)
+{
+    for (unsigned i = 0; i < n->unseen_count; i++)
+        if (n->unseen[i].encoding == encoding)
+            return &n->unseen[i].value;
+    return NULL;
+}
+
 bool naive_get(struct naive *n, unsigned encoding, uint64_t *value)
 {
     struct place p;
     if (!find(n, encoding, &p))
         return false;
-    *value = p.read_only ? p.id : (*p.value & p.mask) | p.fixed;
+    uint64_t *unseen = direct_write(n, encoding);
+    *value = p.read_only ? p.id : ((unseen ? *unseen : *p.value) & p.mask) | p.fixed;
     return true;
 }
 
@@ -1087,12 +1139,35 @@ bool naive_set(struct naive *n, unsigned encoding, uint64_t value)
     struct place p;
     if (!find(n, encoding, &p))
         return false;
-    if (!p.read_only) {
-        *p.value = (*p.value & ~p.mask) | (value & p.mask);
-        look_again(n);
+    if (p.read_only)
+        return true;
+    uint64_t *to = p.value;
+    if (n->c.register_sync) { /* REG-29 */
+        to = direct_write(n, encoding);
+        if (!to) {
+            n->unseen[n->unseen_count].encoding = encoding;
+            to = &n->unseen[n->unseen_count++].value;
+            *to = *p.value;
+        }
     }
+    *to = (*to & ~p.mask) | (value & p.mask);
+    look_again(n);
     return true;
 }
+
+void naive_context_sync(struct naive *n)
+{
+    struct place p;
+    for (unsigned i = 0; i < n->unseen_count; i++)
+        if (find(n, n->unseen[i].encoding, &p))
+            *p.value = n->unseen[i].value;
+    n->unseen_count = 0;
+    n->branch_fresh = false;
+    look_again(n);
+}
+
+/* Taking an exception is a context synchronization event. */
+void naive_exception_taken(struct naive *n) { naive_context_sync(n); }
 
 /* ================ access: registers.md section 7 ================ */
 
@@ -1312,8 +1387,11 @@ enum spex_access_result naive_psb(struct naive *n, struct spex_access_syndrome *
         syndrome->esr = (uint64_t)0x0a << 26 | (uint64_t)1 << 25 | 3;
         return SPEX_ACCESS_TRAP_EL2;
     }
-    if (!(n->pe.aarch32 >> n->pe.el & 1)) /* AArch32 has no PSB */
+    if (!(n->pe.aarch32 >> n->pe.el & 1)) { /* AArch32 has no PSB */
+        report_late_fault(n);
         drain(n, 0);
+        report_late_fault(n);
+    }
     look_again(n);
     return SPEX_ACCESS_OK;
 }

@@ -14,7 +14,7 @@
 
 #include <spex/spu.h>
 
-enum { NAIVE_SLOTS = 8, NAIVE_HELD = 8, NAIVE_PMU = 16 };
+enum { NAIVE_SLOTS = 8, NAIVE_HELD = 8, NAIVE_PMU = 16, NAIVE_UNSEEN = 64 };
 
 /* What the world answers for one byte, and what happens to the world. */
 struct naive_world {
@@ -56,6 +56,12 @@ struct naive {
         PMBMAR_EL1, MDCR_EL2, MDCR_EL3, HCR_EL2, SCR_EL3, CNTHCTL_EL2, CNTVOFF_EL2, CNTPOFF_EL2,
         CONTEXTIDR_EL1, CONTEXTIDR_EL2, PMCR_EL0, HDFGRTR_EL2, HDFGWTR_EL2, HDFGRTR2_EL2,
         HDFGWTR2_EL2, HFGITR_EL2;
+    /* register_sync=context: direct writes that profiling operations do not see yet. */
+    struct {
+        unsigned encoding;
+        uint64_t value;
+    } unseen[NAIVE_UNSEEN];
+    unsigned unseen_count;
     struct spex_spu_state pe;
     bool was_enabled;      /* for the move from disabled to enabled, D17.3.3 */
     bool waived;           /* pointer_rule: writes are silently discarded until disabled */
@@ -63,6 +69,13 @@ struct naive {
     struct naive_sample slot[NAIVE_SLOTS];
     struct naive_record held[NAIVE_HELD];
     unsigned held_count;
+    /* fault_lag: a fault that is reported after some more samples, BUF-15. */
+    struct {
+        bool pending, external;
+        unsigned fsc, samples;
+        uint32_t flags;
+        uint64_t start, at;
+    } late;
     /* The most recently taken branch, D17.6.3.1. */
     bool branch_valid, branch_fresh;
     uint64_t branch_target, branch_order, order;
