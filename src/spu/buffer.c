@@ -152,7 +152,7 @@ static bool address_size_fault(const struct spex_spu *u, uint64_t address)
     return !c->above_oa && c->oa_bits < 64 && (address & BITS(63, c->oa_bits));
 }
 
-static void store_init(const struct spex_spu *u, struct spex_spu_store *store)
+void store_init(const struct spex_spu *u, struct spex_spu_store *store)
 {
     struct owner owner = ProfilingBufferOwner(u);
     *store = (struct spex_spu_store){
@@ -231,9 +231,9 @@ static void translate_ahead(struct spex_spu *u, struct spex_spu_store *store)
 static bool write_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
 {
     uint64_t start = u->w.eff[R_PMBPTR_EL1];
-    struct spex_spu_store store;
     struct spex_spu_stop stop;
-    store_init(u, &store);
+    sample_now(u);
+    struct spex_spu_store store = u->now.store;
     store.address = start;
     if (u->config.choices.misaligned_pointer && start & (BIT(u->config.features.Align) - 1)) {
         stop = (struct spex_spu_stop){.kind = SPEX_STOP_FAULT, .fsc = FSC_ALIGNMENT};
@@ -294,7 +294,9 @@ static void scribble(struct spex_spu *u)
 static void write_or_drop(struct spex_spu *u, const uint8_t *bytes, size_t size)
 {
     enum { DROP, WRITE, NOT_ALLOWED };
-    if (SPEProfilingStopped(u) || u->w.drop)
+    sample_now(u);
+    bool enabled = u->now.buffer_enabled;
+    if ((!enabled && SPEProfilingStopped(u)) || u->w.drop)
         return;
     if (u->w.late.pending) { /* samples after a fault that is not reported yet */
         if (--u->w.late.samples == 0) {
@@ -303,7 +305,7 @@ static void write_or_drop(struct spex_spu *u, const uint8_t *bytes, size_t size)
         }
         return;
     }
-    if (!ProfilingBufferEnabled(u)) {
+    if (!enabled) {
         if (u->config.choices.late_write == NOT_ALLOWED) {
             OtherSPEManagementEvent(u, BSC_NOT_ALLOWED, DL_ONE);
             spu_update(u);
@@ -317,7 +319,10 @@ static void write_or_drop(struct spex_spu *u, const uint8_t *bytes, size_t size)
         spu_update(u);
         return;
     }
-    if (write_record(u, bytes, size) && !has_room(u)) {
+    bool whole = write_record(u, bytes, size);
+    if (whole && has_room(u))
+        return;
+    if (whole) {
         buffer_full(u, DL_UNCHANGED);
         if (u->config.choices.scribble)
             scribble(u);

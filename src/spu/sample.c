@@ -225,28 +225,38 @@ static void take_time(struct spex_spu *u, struct slot *slot)
         slot->present &= ~(uint64_t)SPEX_HAS_TIMESTAMP;
 }
 
+void sample_now(struct spex_spu *u)
+{
+    struct slot *slot = &u->now.slot;
+    if (u->now.known)
+        return;
+    *slot = (struct slot){.busy = 1,
+                          .pc = code_address(0, (unsigned)u->w.el, (unsigned)u->w.security),
+                          .el = u->w.el,
+                          .security = u->w.security,
+                          .time_kind = CollectTimeStamp(u),
+                          .physical = CollectPhysicalAddress(u),
+                          .el2_enabled = StatisticalProfilingEnabled(u, 2)};
+    slot->present = (CollectContextIDR1(u) ? SPEX_HAS_CONTEXT_EL1 : 0u) |
+                    (CollectContextIDR2(u) ? SPEX_HAS_CONTEXT_EL2 : 0u);
+    slot->time_offset = time_offset(u, slot->time_kind);
+    store_init(u, &u->now.store);
+    u->now.discard = discard_mode(u);
+    u->now.buffer_enabled = ProfilingBufferEnabled(u);
+    u->now.known = true;
+}
+
 /* What is fixed when the operation is selected (DAT-189). */
 static void slot_start(struct spex_spu *u, struct slot *slot, uint64_t pc)
 {
     struct words *w = &u->w;
-    *slot = (struct slot){.busy = 1};
-    slot->pc = code_address(pc, (unsigned)w->el, (unsigned)w->security);
-    slot->el = w->el;
-    slot->security = w->security;
-    if (CollectContextIDR1(u)) {
-        slot->present |= SPEX_HAS_CONTEXT_EL1;
-        slot->context[0] = w->eff[R_CONTEXTIDR_EL1];
-    }
-    if (CollectContextIDR2(u)) {
-        slot->present |= SPEX_HAS_CONTEXT_EL2;
-        slot->context[1] = w->eff[R_CONTEXTIDR_EL2];
-    }
-    slot->time_kind = CollectTimeStamp(u);
-    slot->time_offset = time_offset(u, slot->time_kind);
+    sample_now(u);
+    *slot = u->now.slot;
+    slot->pc |= pc & BITS(55, 0);
+    slot->context[0] = w->eff[R_CONTEXTIDR_EL1];
+    slot->context[1] = w->eff[R_CONTEXTIDR_EL2];
     if (slot->time_kind != TIME_NONE && u->config.choices.timestamp_at == 0)
         take_time(u, slot);
-    slot->physical = CollectPhysicalAddress(u);
-    slot->el2_enabled = StatisticalProfilingEnabled(u, 2);
     if (u->config.features.PBT && w->previous_valid) {
         slot->present |= SPEX_HAS_PREV_TARGET;
         slot->previous = w->previous;
@@ -292,7 +302,8 @@ static void complete(struct spex_spu *u, struct slot *slot, const struct spex_op
         take_time(u, slot);
     spu_pmu(u, SPEX_PMU_SAMPLE_FEED, 1);
     SPECollect(u, slot, op, outcome, &sample);
-    if (!sample.captured || !SPECollectRecord(u, &sample) || discard_mode(u))
+    sample_now(u);
+    if (!sample.captured || !SPECollectRecord(u, &sample) || u->now.discard)
         return;
     size_t size = SPEConstructRecord(u, &sample, bytes);
     buffer_record(u, bytes, size);

@@ -267,6 +267,8 @@ void spu_pmu(struct spex_spu *u, unsigned event, uint64_t count)
 {
     const struct spex_features *f = &u->config.features;
     bool exists = true;
+    if (!u->config.host.pmu)
+        return;
     switch (event) {
     case SPEX_PMU_SAMPLE_FEED_DS:
         exists = f->FDS;
@@ -281,7 +283,7 @@ void spu_pmu(struct spex_spu *u, unsigned event, uint64_t count)
     default:
         exists = event < 0x8000 || f->version >= 3;
     }
-    if (exists && u->config.host.pmu)
+    if (exists)
         u->config.host.pmu(u->config.host.user, event, count);
 }
 
@@ -306,6 +308,7 @@ static void tell_host(struct spex_spu *u)
 
 void spu_update(struct spex_spu *u)
 {
+    u->now.known = false;
     if (u->w.held_count || u->w.late.pending) {
         if (!ProfilingBufferEnabled(u))
             buffer_closed(u);
@@ -323,6 +326,7 @@ void spu_update(struct spex_spu *u)
             sample_initial_load(u);
     }
     u->w.enabled = enabled;
+    u->now.known = false;
     sample_plan(u);
     tell_host(u);
 }
@@ -479,6 +483,7 @@ enum spex_status spex_spu_restore(struct spex_spu *u, const uint8_t *bytes, size
         memcpy(u->held[i], p, (size_t)w.held_size[i]);
         p += w.held_size[i];
     }
+    u->now.known = false;
     u->quiet.until = u->mark = UINT64_MAX; /* what the old state passed is gone */
     u->pop = 0;
     sample_plan(u);

@@ -88,6 +88,17 @@ struct spex_spu {
     uint64_t filter_events;      /* bits that the event filters act on */
     unsigned events_size;        /* Events payload bytes */
     unsigned layout;             /* enum spex_layout */
+    /*
+     * What follows from registers and state alone, worked out when a sample first
+     * needs it: all zero until known. spu_update forgets it.
+     */
+    struct {
+        bool known;
+        bool discard;
+        bool buffer_enabled;
+        struct slot slot;            /* a new sample, but for pc, contexts and time */
+        struct spex_spu_store store; /* a write to the buffer, but for address and bytes */
+    } now;
     bool irq;                    /* as last told to the host */
     struct spex_spu_exception exception;
     uint8_t held[HELD][SPEX_RECORD_MAX];
@@ -161,6 +172,9 @@ void registers_reset(struct spex_spu *u);
 
 /* ---- sample.c ---- */
 
+/* Fills u->now if it is not known. */
+void sample_now(struct spex_spu *u);
+
 void sample_settle(struct spex_spu *u);
 void sample_plan(struct spex_spu *u);
 void sample_initial_load(struct spex_spu *u);
@@ -179,6 +193,7 @@ size_t record_bound(const struct spex_spu_config *config, unsigned events_size, 
 /* ---- buffer.c ---- */
 
 bool pointer_ok(const struct spex_spu *u);
+void store_init(const struct spex_spu *u, struct spex_spu_store *store);
 void pointer_violation(struct spex_spu *u);
 /* A finished record: held back or written. */
 void buffer_record(struct spex_spu *u, const uint8_t *bytes, size_t size);
