@@ -22,29 +22,30 @@ enum {
     HISTOGRAM_LIMIT = 48 << 20,
 };
 
-/* slots: 64-bit words that identify the key. */
+/* slots: 64-bit words that identify the key; numeric: the first word is its order. */
 static const struct {
     const char *name, *help;
     uint8_t slots;
+    bool numeric;
 } keys[SPEX_KEY_COUNT] = {
     [SPEX_KEY_SYMBOL] = {"symbol", "function", 2},
     [SPEX_KEY_DSO] = {"dso", "file or kernel that holds the code", 1},
     [SPEX_KEY_SRCLINE] = {"srcline", "source file and line", 2},
     [SPEX_KEY_PC] = {"pc", "instruction address", 2},
     [SPEX_KEY_COMM] = {"comm", "thread name", 1},
-    [SPEX_KEY_PID] = {"pid", "process", 1},
-    [SPEX_KEY_TID] = {"tid", "thread", 1},
-    [SPEX_KEY_CPU] = {"cpu", "CPU", 1},
-    [SPEX_KEY_OP] = {"op", "kind of operation", 1},
-    [SPEX_KEY_SOURCE] = {"source", "where data came from", 1},
+    [SPEX_KEY_PID] = {"pid", "process", 1, true},
+    [SPEX_KEY_TID] = {"tid", "thread", 1, true},
+    [SPEX_KEY_CPU] = {"cpu", "CPU", 1, true},
+    [SPEX_KEY_OP] = {"op", "kind of operation", 1, true},
+    [SPEX_KEY_SOURCE] = {"source", "where data came from", 1, true},
     [SPEX_KEY_DATA_SYMBOL] = {"data-symbol", "variable or mapping of the data address", 2},
     [SPEX_KEY_DATA_DSO] = {"data-dso", "mapping of the data address", 1},
-    [SPEX_KEY_PAGE] = {"page", "4 KiB page of the data address", 2},
-    [SPEX_KEY_CACHE_LINE] = {"line", "64-byte cache line of the data address", 2},
-    [SPEX_KEY_OFFSET] = {"offset", "offset in the cache line", 1},
-    [SPEX_KEY_TARGET] = {"target", "branch target", 2},
-    [SPEX_KEY_PREV_TARGET] = {"prev-target", "target of the previous taken branch", 2},
-    [SPEX_KEY_LATENCY] = {"latency", "total latency, by powers of two", 1},
+    [SPEX_KEY_PAGE] = {"page", "4 KiB page of the data address", 2, true},
+    [SPEX_KEY_CACHE_LINE] = {"line", "64-byte cache line of the data address", 2, true},
+    [SPEX_KEY_OFFSET] = {"offset", "offset in the cache line", 1, true},
+    [SPEX_KEY_TARGET] = {"target", "branch target", 2, true},
+    [SPEX_KEY_PREV_TARGET] = {"prev-target", "target of the previous taken branch", 2, true},
+    [SPEX_KEY_LATENCY] = {"latency", "total latency, by powers of two", 1, true},
 };
 
 const char *spex_key_name(enum spex_key key)
@@ -429,6 +430,11 @@ void spex_group_sink(void *context, const struct spex_sample *samples, size_t co
 
 /* ---- results ---- */
 
+const uint64_t *group_key(const struct spex_group *g, const struct spex_row *row, size_t n)
+{
+    return row->key + g->first_slot[n];
+}
+
 static uint64_t rank_of(const struct spex_row *row, enum spex_order order)
 {
     switch (order) {
@@ -451,7 +457,15 @@ static int compare_rows(const void *a, const void *b, void *context)
     if (rank_x != rank_y)
         return rank_x > rank_y ? -1 : 1;
     for (size_t k = 0; k < g->key_count; k++) {
+        const uint64_t *a_key = group_key(g, x, k), *b_key = group_key(g, y, k);
         char s[256], t[256];
+        if (keys[g->keys[k]].numeric) {
+            if (a_key[0] != b_key[0])
+                return a_key[0] < b_key[0] ? -1 : 1;
+            continue;
+        }
+        if (a_key[0] == b_key[0] && keys[g->keys[k]].slots == 2 && a_key[1] != b_key[1])
+            return a_key[1] < b_key[1] ? -1 : 1; /* places in one module */
         spex_row_text(g, x, k, s, sizeof s);
         spex_row_text(g, y, k, t, sizeof t);
         int order = strcmp(s, t);
@@ -505,11 +519,6 @@ int spex_row_latency(const struct spex_group *g, const struct spex_row *row,
                      enum spex_latency latency, double q)
 {
     return histogram_quantile(&g->histograms, row->latency[latency], q);
-}
-
-const uint64_t *group_key(const struct spex_group *g, const struct spex_row *row, size_t n)
-{
-    return row->key + g->first_slot[n];
 }
 
 uint64_t spex_row_value(const struct spex_group *g, const struct spex_row *row, size_t n)
