@@ -252,7 +252,7 @@ struct spex_aux_cursor {
     size_t chunk;      /* the current one */
     uint64_t position; /* in it: where the next direct span begins */
     uint64_t before;   /* bytes of this queue in earlier chunks */
-    uint64_t dropped;  /* pages of the chunk below this were given back */
+    uint64_t dropped;  /* file offset: pages before this were given back */
     size_t kept;       /* asked for by spex_aux_keep after the last span */
     size_t tail;       /* bytes of earlier chunks at the start of joined */
     uint64_t tail_file_offset;
@@ -293,17 +293,24 @@ void spex_aux_keep(struct spex_aux_cursor *cursor, size_t rest)
     cursor->kept = rest;
 }
 
-/* Gives back pages of the current chunk that lie before position. */
+/*
+ * Gives back the pages of the file up to position of the current chunk. Those of
+ * other queues in between go too: the kernel maps around what is touched, so a
+ * pass over one queue would else end up holding the whole file.
+ */
 static void give_back(struct spex_aux_cursor *cursor, uint64_t position)
 {
     enum { STEP = 4 << 20 };
     const struct spex_perfdata *file = cursor->file;
-    const struct chunk *chunk = &cursor->queue->chunks.items[cursor->chunk];
-    bool whole = position == chunk->size;
-    if (!file->mapped || (!whole && position - cursor->dropped < STEP))
+    uint64_t here = cursor->queue->chunks.items[cursor->chunk].file_offset + position;
+    if (!file->mapped)
         return;
-    drop_pages(file, chunk->file_offset + cursor->dropped, chunk->file_offset + position);
-    cursor->dropped = position;
+    if (here < cursor->dropped)
+        cursor->dropped = here;
+    if (here - cursor->dropped < STEP)
+        return;
+    drop_pages(file, cursor->dropped, here);
+    cursor->dropped = here;
 }
 
 /*
@@ -400,7 +407,7 @@ enum spex_status spex_aux_next(struct spex_aux_cursor *cursor, struct spex_aux_s
            cursor->position == queue->chunks.items[cursor->chunk].size) {
         give_back(cursor, cursor->position);
         cursor->before += cursor->position;
-        cursor->position = cursor->dropped = 0;
+        cursor->position = 0;
         cursor->chunk++;
     }
     if (cursor->chunk >= queue->chunks.count)
