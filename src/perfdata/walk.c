@@ -170,7 +170,7 @@ static void take_payload(struct walk *walk, struct raw *raw, uint64_t size)
     if (size <= room && (stop = next_indexed(walk, start - 1)) >= start + size) {
         raw->payload_size = size;
     } else if (size <= room) {
-        raw->payload_size = stop - start;
+        raw->payload_size = resynchronize(walk, start, stop) - start;
         if (walk->report)
             problem(walk->file, SPEX_INVALID, raw->offset,
                     "AUXTRACE record of 0x%llx bytes reaches over the next one in the index; "
