@@ -15,13 +15,13 @@ static struct {
 } own[2];
 static pthread_barrier_t start;
 
-static __attribute__((noinline)) void add_shared(void)
+static __attribute__((noipa)) void add_shared(void)
 {
     for (int i = 0; i < STEPS; i++)
         __atomic_fetch_add(&shared, 1, __ATOMIC_RELAXED);
 }
 
-static __attribute__((noinline)) void add_own(long *counter)
+static __attribute__((noipa)) void add_own(long *counter)
 {
     for (int i = 0; i < STEPS; i++)
         __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);

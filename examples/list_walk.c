@@ -17,14 +17,14 @@ struct node {
     char pad[56]; /* one node a cache line */
 };
 
-static __attribute__((noinline)) struct node *walk(struct node *node, long steps)
+static __attribute__((noipa)) struct node *walk(struct node *node, long steps)
 {
     while (steps--)
         node = node->next;
     return node;
 }
 
-static __attribute__((noinline)) uint64_t sum(const volatile uint64_t *values, long steps)
+static __attribute__((noipa)) uint64_t sum(const volatile uint64_t *values, long steps)
 {
     uint64_t total = 0;
     for (long i = 0; i < steps; i++)
@@ -33,7 +33,7 @@ static __attribute__((noinline)) uint64_t sum(const volatile uint64_t *values, l
 }
 
 /* One cycle through all nodes (Sattolo). */
-static __attribute__((noinline)) void link_nodes(struct node *nodes, uint32_t *order)
+static __attribute__((noipa)) void link_nodes(struct node *nodes, uint32_t *order)
 {
     uint64_t seed = 1;
     for (uint32_t i = 0; i < NODES; i++)

@@ -12,7 +12,7 @@ enum { N = 192 };
 
 static double a[N][N], b[N][N], bad[N][N], good[N][N];
 
-static __attribute__((noinline)) void multiply_bad(void)
+static __attribute__((noipa)) void multiply_bad(void)
 {
     for (int i = 0; i < N; i++)
         for (int j = 0; j < N; j++) {
@@ -23,7 +23,7 @@ static __attribute__((noinline)) void multiply_bad(void)
         }
 }
 
-static __attribute__((noinline)) void multiply_good(void)
+static __attribute__((noipa)) void multiply_good(void)
 {
     for (int i = 0; i < N; i++)
         for (int k = 0; k < N; k++) {

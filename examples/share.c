@@ -23,7 +23,7 @@ static _Alignas(64) struct {
 
 static pthread_barrier_t start;
 
-static __attribute__((noinline)) void count(volatile long *counter)
+static __attribute__((noipa)) void count(volatile long *counter)
 {
     for (int i = 0; i < STEPS; i++)
         ++*counter;

@@ -23,18 +23,17 @@ static uint8_t values[COUNT];
             }                                                                                      \
     return sum
 
-static __attribute__((noinline)) uint64_t sum_unsorted(void)
+static __attribute__((noipa)) uint64_t sum_unsorted(void)
 {
     SUM;
 }
 
-static __attribute__((noinline, noclone)) uint64_t sum_sorted(void)
+static __attribute__((noipa)) uint64_t sum_sorted(void)
 {
-    __asm__ volatile(""); /* not the same function to the compiler */
     SUM;
 }
 
-static __attribute__((noinline)) void sort(uint8_t *v, int n)
+static __attribute__((noipa)) void sort(uint8_t *v, int n)
 {
     while (n > 1) {
         uint8_t pivot = v[n / 2];

@@ -11,14 +11,14 @@
 
 enum { LARGE = 5 << 20, PASSES = 2, SMALL = 2048 };
 
-static __attribute__((noinline)) void fill_large(volatile uint64_t *to)
+static __attribute__((noipa)) void fill_large(volatile uint64_t *to)
 {
     for (int pass = 0; pass < PASSES; pass++)
         for (size_t i = 0; i < LARGE; i++)
             to[i] = i;
 }
 
-static __attribute__((noinline)) void fill_small(volatile uint64_t *to)
+static __attribute__((noipa)) void fill_small(volatile uint64_t *to)
 {
     for (int pass = 0; pass < PASSES * (LARGE / SMALL); pass++)
         for (size_t i = 0; i < SMALL; i++)

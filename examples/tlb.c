@@ -12,7 +12,7 @@
 
 enum { PAGE = 4096, LINE = 64, COUNT = 8192, PASSES = 150 };
 
-static __attribute__((noinline)) uint64_t touch_pages(volatile char *memory)
+static __attribute__((noipa)) uint64_t touch_pages(volatile char *memory)
 {
     uint64_t sum = 0;
     for (int pass = 0; pass < PASSES; pass++)
@@ -21,7 +21,7 @@ static __attribute__((noinline)) uint64_t touch_pages(volatile char *memory)
     return sum;
 }
 
-static __attribute__((noinline)) uint64_t touch_packed(volatile char *memory)
+static __attribute__((noipa)) uint64_t touch_packed(volatile char *memory)
 {
     uint64_t sum = 0;
     for (int pass = 0; pass < PASSES; pass++)

@@ -206,6 +206,7 @@ enum spex_status spex_uarch_core_new(struct spex_uarch *model, unsigned index,
         core->hot->clock_base = 0;
         memset(&core->counts, 0, sizeof core->counts);
         core_clear(core);
+        __atomic_store_n(&core->mail.clock, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&core->mail.idle, 0, __ATOMIC_RELAXED);
         if (fresh) {
             core->id = model->core_count;
