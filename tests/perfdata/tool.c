@@ -288,6 +288,7 @@ static bool set_option(struct spex_perf_writer_options *o, const char *name, con
 {
     uint64_t n = strtoull(value, NULL, 0);
     static const char *cmdline[3];
+    static char hostname[64], command[64];
     if (!strcmp(name, "metadata"))
         o->metadata = (unsigned)n;
     else if (!strcmp(name, "cpus"))
@@ -310,11 +311,13 @@ static bool set_option(struct spex_perf_writer_options *o, const char *name, con
         o->min_interval = n;
     else if (!strcmp(name, "event_filter"))
         o->event_filter = n;
-    else if (!strcmp(name, "hostname"))
-        o->hostname = strdup(value);
-    else if (!strcmp(name, "command")) {
+    else if (!strcmp(name, "hostname")) {
+        snprintf(hostname, sizeof hostname, "%.63s", value);
+        o->hostname = hostname;
+    } else if (!strcmp(name, "command")) {
         cmdline[0] = "spex";
-        cmdline[1] = strdup(value);
+        snprintf(command, sizeof command, "%.63s", value);
+        cmdline[1] = command;
         o->cmdline = cmdline;
     } else if (!strcmp(name, "terms")) {
         struct spex_perf_terms terms;
