@@ -1285,6 +1285,13 @@ static bool is_pms(unsigned enc)
            enc == SPEX_PMSIDR_EL1 || enc == SPEX_PMSNEVFR_EL1 || enc == SPEX_PMSDSFR_EL1;
 }
 
+static bool is_ours(unsigned enc)
+{
+    return is_pms(enc) || is_pmb(enc) || enc == SPEX_PMBIDR_EL1 || enc == SPEX_PMSCR_EL2 ||
+           enc == SPEX_PMBSR_EL2 || enc == SPEX_PMBSR_EL3 || enc == SPEX_PMSCR_EL12 ||
+           enc == SPEX_PMBSR_EL12;
+}
+
 /* Which register an MRS or MSR reaches, or why it does not. */
 static enum spex_access_result access(struct naive *n, unsigned enc, unsigned rt, bool read,
                                       unsigned *reached, struct spex_access_syndrome *syndrome)
@@ -1292,6 +1299,12 @@ static enum spex_access_result access(struct naive *n, unsigned enc, unsigned rt
     const struct spex_features *f = &n->f;
     unsigned el = n->pe.el;
     struct place p;
+    if (!is_ours(enc)) { /* held for other blocks: the Exception level of the name alone */
+        unsigned op1 = F(enc, 13, 11), lowest = op1 == 6 ? 3 : op1 == 4 ? 2 : op1 == 3 ? 0 : 1;
+        *reached = enc == SPEX_CONTEXTIDR_EL1 && el == 2 && E2H(n) ? SPEX_CONTEXTIDR_EL2 : enc;
+        *syndrome = (struct spex_access_syndrome){.esr = (uint64_t)1 << 25};
+        return el < lowest ? SPEX_ACCESS_UNDEFINED : SPEX_ACCESS_OK;
+    }
     bool el12 = enc == SPEX_PMSCR_EL12 || enc == SPEX_PMBSR_EL12;
     bool el2_name = enc == SPEX_PMSCR_EL2 || enc == SPEX_PMBSR_EL2;
     uint64_t esr = system_trap(enc, rt, read);

@@ -172,7 +172,7 @@ static void make_step(struct rng *rng, struct step *step)
     switch (step->kind) {
     case STEP_MSR:
     case STEP_MRS:
-        step->encoding = PICK(rng, ours);
+        step->encoding = rng_chance(rng, 1, 8) ? PICK(rng, others) : PICK(rng, ours);
         step->value = make_value(rng, step->encoding);
         break;
     case STEP_SET: /* half of them bring the next sample near */
@@ -331,6 +331,12 @@ static bool looked_at(struct pair *p, unsigned encoding)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         other = other || others[i] == encoding;
     return !other || naive_get(&p->naive, encoding, &value);
+}
+
+/* By an instruction: EL12 names too, but no registers that other blocks do not have. */
+static bool reachable(struct pair *p, unsigned encoding)
+{
+    return encoding == SPEX_PMSCR_EL12 || encoding == SPEX_PMBSR_EL12 || looked_at(p, encoding);
 }
 
 static void set(struct pair *p, unsigned encoding, uint64_t value)
@@ -572,6 +578,7 @@ static void play(struct pair *p, const struct step *step)
     struct made_op op;
     struct spex_access_syndrome unit = {0}, naive = {0};
     enum spex_access_result result;
+    uint64_t value;
     switch (step->kind) {
     case STEP_SAMPLE:
         set(p, SPEX_PMSICR_EL1, 1);
@@ -628,11 +635,14 @@ static void play(struct pair *p, const struct step *step)
         break;
     }
     case STEP_MSR:
-        result = spex_spu_write(p->unit, step->encoding, step->seed & 31, step->value, &unit);
+        if (!reachable(p, step->encoding))
+            break;
+        value = legal(p, step->encoding, step->value);
+        result = spex_spu_write(p->unit, step->encoding, step->seed & 31, value, &unit);
         if (p->compare) {
             enum spex_access_result r =
-                naive_write(&p->naive, step->encoding, step->seed & 31, step->value, &naive);
-            SAY(p, "write %s 0x%" PRIx64, spex_sysreg_name(step->encoding), step->value);
+                naive_write(&p->naive, step->encoding, step->seed & 31, value, &naive);
+            SAY(p, "write %s 0x%" PRIx64, spex_sysreg_name(step->encoding), value);
             say_result(p, r, &naive);
             if (r != result || unit.esr != naive.esr || unit.offset != naive.offset)
                 differ(p, "msr %s: unit %d esr %" PRIx64 " offset %x, naive %d %" PRIx64 " %x",
@@ -642,6 +652,8 @@ static void play(struct pair *p, const struct step *step)
         break;
     case STEP_MRS: {
         uint64_t x = 0, y = 0;
+        if (!reachable(p, step->encoding))
+            break;
         result = spex_spu_read(p->unit, step->encoding, step->seed & 31, &x, &unit);
         if (p->compare) {
             enum spex_access_result r =

@@ -145,7 +145,6 @@ static void test_d17_5(void **state)
     SPEC(BUF-22);
     SPEC(BUF-23);
     SPEC(BUF-24);
-    SPEC(BUF-26);
     SPEC(BUF-27);
     SPEC(BUF-29);
     SPEC(BUF-30);
@@ -805,8 +804,6 @@ static void each1(void *context, const unsigned *v)
 static void test_d17_1(void **state)
 {
     SPEC(REG-18);
-    SPEC(REG-17);
-    SPEC(REG-20);
     SPEC(REG-09);
     SPEC(FIL-29);
     SPEC(SMP-39);
