@@ -136,6 +136,8 @@ static inline void spu_put(struct spex_spu *u, enum reg_index r, uint64_t value)
     u->w.eff[r] = value;
     if (!(u->w.unsynced >> r & 1))
         u->w.reg[r] = value;
+    if (r != R_PMSICR_EL1 && r != R_PMBPTR_EL1) /* an event stops profiling */
+        u->now.known = false;
 }
 
 /* ---- control.c: who may do what (D17.4, D17.6.9, D17.8) ---- */
