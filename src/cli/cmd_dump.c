@@ -6,6 +6,7 @@
  */
 #include "cli.h"
 
+#include <spex/perfdata.h>
 #include <spex/wire.h>
 
 #include "base/out.h"
@@ -27,7 +28,8 @@ struct options {
 struct dump {
     struct out out;
     const struct options *options;
-    const char *name; /* of the input, for messages */
+    const char *name;                    /* of the input, for messages */
+    const struct spex_perf_queue *queue; /* that packets come from; NULL for a raw stream */
     bool damaged;
 };
 
@@ -130,6 +132,11 @@ static void json_line(struct dump *dump, uint64_t offset, const char *name, bool
     struct out *out = &dump->out;
     out_text(out, "{\"offset\":");
     out_u64(out, offset);
+    if (dump->queue) {
+        bool thread = dump->queue->cpu < 0;
+        out_text(out, thread ? ",\"tid\":" : ",\"cpu\":");
+        out_i64(out, thread ? dump->queue->tid : dump->queue->cpu);
+    }
     out_text(out, ",\"packet\":\"");
     out_text(out, name);
     if (index) {
@@ -262,6 +269,98 @@ static int dump_raw(struct dump *dump, const char *path)
     return status;
 }
 
+/* perf's way: each AUXTRACE record by itself, in the order of the file, offsets from 0. */
+static void dump_chunks(struct dump *dump, struct spex_perfdata *file)
+{
+    struct spex_perf_event event;
+    uint64_t type = 0;
+    for (size_t i = 0; i < spex_perfdata_attr_count(file); i++)
+        type |= spex_perfdata_attr(file, i)->sample_type;
+    while (!dump->out.error && spex_perfdata_next(file, &event) == SPEX_OK) {
+        if (event.type != SPEX_PERF_AUXTRACE)
+            continue;
+        /* CPU and time of the record, which it does not have. */
+        out_printf(&dump->out,
+                   "\n%s%s%#llx [%#x]: PERF_RECORD_AUXTRACE size: %#llx  offset: %#llx  "
+                   "ref: %#llx  idx: %u  tid: %d  cpu: %d\n.\n. ... ARM SPE data: size %#llx "
+                   "bytes\n",
+                   type & SPEX_PERF_SAMPLE_CPU ? "0 " : "",
+                   type & SPEX_PERF_SAMPLE_TIME ? "0 " : "", (unsigned long long)event.offset,
+                   event.size, (unsigned long long)event.u.auxtrace.size,
+                   (unsigned long long)event.u.auxtrace.offset,
+                   (unsigned long long)event.u.auxtrace.reference, event.u.auxtrace.idx,
+                   event.u.auxtrace.tid, event.u.auxtrace.cpu,
+                   (unsigned long long)event.u.auxtrace.available);
+        dump_packets(dump, event.u.auxtrace.data, (size_t)event.u.auxtrace.available, 0, true);
+    }
+}
+
+static void heading(struct dump *dump, const struct spex_aux_span *span)
+{
+    if (dump->options->format == JSON || span->contiguous)
+        return;
+    if (dump->queue->cpu >= 0)
+        out_printf(&dump->out, "# cpu %d", dump->queue->cpu);
+    else
+        out_printf(&dump->out, "# thread %d", dump->queue->tid);
+    out_text(&dump->out, span->position ? ": data was lost before this\n" : "\n");
+}
+
+/* One queue after the other; packets cut by chunks are whole. Offsets are those of the queue.
+ */
+static int dump_queues(struct dump *dump, struct spex_perfdata *file)
+{
+    for (size_t i = 0; i < spex_perfdata_queue_count(file) && !dump->out.error; i++) {
+        struct spex_aux_cursor *cursor;
+        struct spex_aux_span span;
+        dump->queue = spex_perfdata_queue(file, i);
+        if (spex_aux_open(file, i, &cursor) != SPEX_OK) {
+            cli_error("out of memory");
+            return CLI_DATA;
+        }
+        while (!dump->out.error && spex_aux_next(cursor, &span) == SPEX_OK) {
+            size_t used = 0;
+            heading(dump, &span);
+            /* What is left over is a cut packet, or a run of padding that may be long. */
+            do
+                used += dump_packets(dump, span.data + used, span.size - used,
+                                     span.offset + used, span.last);
+            while (span.size - used > SPEX_AUX_KEEP_MAX);
+            spex_aux_keep(cursor, span.size - used);
+        }
+        spex_aux_close(cursor);
+    }
+    return CLI_OK;
+}
+
+static int dump_perfdata(struct dump *dump, const char *path)
+{
+    struct spex_perfdata *file;
+    struct spex_error error;
+    int status = CLI_OK;
+    if (spex_perfdata_open(path, &file, &error) != SPEX_OK) {
+        cli_error("%s%s", error.text,
+                  error.status == SPEX_INVALID ? "; for an SPE stream use --raw" : "");
+        return CLI_DATA;
+    }
+    dump->name = spex_perfdata_info(file)->path;
+    for (size_t i = 0; i < spex_perfdata_problem_count(file); i++) {
+        const struct spex_perf_problem *p = spex_perfdata_problem(file, i);
+        cli_error("%s: byte %llu: %s", dump->name, (unsigned long long)p->offset, p->text);
+        dump->damaged = true;
+    }
+    if (!spex_perfdata_queue_count(file)) {
+        cli_error("%s: no SPE data in this file", dump->name);
+        status = CLI_DATA;
+    } else if (dump->options->format == TEXT && dump->options->style != SPEX_TEXT_SPEX) {
+        dump_chunks(dump, file);
+    } else {
+        status = dump_queues(dump, file);
+    }
+    spex_perfdata_close(file);
+    return status;
+}
+
 static int run(void *data, int argc, char **argv)
 {
     const struct options *options = data;
@@ -274,7 +373,7 @@ static int run(void *data, int argc, char **argv)
     if (options->raw)
         status = dump_raw(&dump, path);
     else
-        status = cli_usage("%s: reading perf.data is not there yet; use --raw", path);
+        status = dump_perfdata(&dump, path);
     int error = out_fini(&dump.out);
     if (error) {
         cli_error("standard output: %s", strerror(error));
@@ -291,11 +390,16 @@ const struct cli_command cli_dump = {
     .group = "Records",
     .synopsis = "[FILE|-]",
     .summary = "print every packet of an SPE stream",
-    .details = "Prints one packet per line: offset, bytes, meaning. Reserved packets are skipped by the "
-               "size in their header and shown. FILE is a perf.data file (default perf.data), or with "
-               "--raw the bytes of an SPE buffer; - is standard input.\n\n"
-               "JSON has one object per packet: offset, packet, index (where the packet has one), "
-               "header, size and payload.",
+    .details =
+        "Prints one packet per line: offset, bytes, meaning. Reserved packets are skipped by "
+        "the "
+        "size in their header and shown. FILE is a perf.data file (default perf.data), or with "
+        "--raw the bytes of an SPE buffer; - is standard input.\n\n"
+        "Offsets in a perf.data file are those of each CPU's (or thread's) data; a comment "
+        "line "
+        "begins each. The perf styles print AUXTRACE records one by one, as perf does.\n\n"
+        "JSON has one object per packet: offset, packet, index (where the packet has one), "
+        "header, size and payload; from a perf.data file also cpu, or tid.",
     .options =
         (const struct cli_option[]){
             {"raw", 'r', CLI_FLAG, offsetof(struct options, raw), NULL,

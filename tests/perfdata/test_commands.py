@@ -1,0 +1,104 @@
+"""Commands on perf.data files: spex dump as perf prints it, and chunks cut anywhere read as if they were not."""
+import os
+import sys
+import tempfile
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from support.tap import *
+import pd
+
+tmp = tempfile.TemporaryDirectory()
+PATH = os.path.join(tmp.name, "c.data")
+
+
+def put(f):
+    with open(PATH, "wb") as out:
+        out.write(f.bytes() if isinstance(f, pd.File) else f)
+
+
+def perf_packets(stdin=None):
+    """What perf report -D prints from each AUXTRACE line to the next empty line."""
+    _, out, _ = pd.perf("report", "-D", "-i", "-" if stdin else PATH, stdin=stdin)
+    lines, inside = [], False
+    for line in out.splitlines():
+        if "PERF_RECORD_AUXTRACE size" in line:
+            inside = True
+        elif not line:
+            inside = False
+        if inside:
+            lines.append(line)
+    return lines
+
+
+RECORDS = [pd.record(0x400000 + 4 * i, ctx=100, va=0x7fff0000 + 8 * i, pa=64 * i, source=8, ts=1000 + i) for i in range(6)]
+WHOLE = b"".join(RECORDS)
+
+
+def some(**kw):
+    f = pd.File(**kw)
+    f.comm(100, 100, "prog").mmap2(100, 100, 0x400000, 0x1000, "/bin/prog")
+    for i in range(3):
+        f.trace(WHOLE[:128], 128 * i, cpu=i % f.cpus, pid=100, tid=100, time=1)
+    f.trace(bytes(40) + RECORDS[0][:24], 4096, cpu=0, pid=100, tid=100, time=1)  # padding, a packet cut at the end
+    return f
+
+
+for title, kw in (("little-endian", {}), ("big-endian", dict(big=True)), ("two CPUs", dict(cpus=2)), ("per thread", dict(per_thread=True)),
+                  ("metadata 2", dict(metadata=2)), ("without times", dict(timed=False)), ("compressed", dict(compress=1))):
+    put(some(**kw))
+    code, out, err = spex("dump", "--style", "perf", PATH)
+    got = [x for x in out.decode().splitlines() if x]
+    want = perf_packets()
+    check(f"dump --style perf: {title}", got == want and len(want) > 40 and code == 1,
+          "\n".join(f"{a}\n{b}" for a, b in zip(got, want) if a != b) + f"\n{len(got)} {len(want)} {err}")
+f = some(pipe=True)
+code, out, err = spex("dump", "--style", "perf", "-", stdin=f.bytes())
+# perf counts the offset of a pipe's record without the file header
+strip = lambda lines: [x.split("]: ", 1)[-1] for x in lines]
+equal("dump --style perf: pipe", strip([x for x in out.decode().splitlines() if x]), strip(perf_packets(f.bytes())))
+
+
+def split(size, **kw):
+    f = pd.File(cpus=2, **kw)
+    f.comm(100, 100, "prog").mmap2(100, 100, 0x400000, 0x1000, "/bin/prog")
+    for cpu in (0, 1):
+        for i in range(0, len(WHOLE), size):
+            last = i + size >= len(WHOLE)  # its filling would be padding like any other
+            f.trace(WHOLE[i:i + size], i, cpu=cpu, pid=100, tid=100, time=1, fill=not last)
+    return f
+
+
+put(split(len(WHOLE)))
+commands = (("dump",), ("dump", "--format", "json"), ("script", "-i"), ("verify",))
+want = {c: spex(*c, PATH) for c in commands}
+for c in commands:
+    check(f"{' '.join(c)}: whole", want[c][0] == 0 and want[c][1 if c[0] != "verify" else 2], want[c])
+bad = []
+for size in (1, 2, 3, 5, 7, 8, 9, 13, 31, 50, 55, 56, 63, 64, 65, 100):
+    put(split(size))
+    for c in commands:
+        if spex(*c, PATH) != want[c]:
+            bad.append((size, c, spex(*c, PATH)[2][-200:]))
+check("dump, script, verify: chunks of any size are as one", not bad, bad[:3])
+
+# Lost data is not bridged: packets before and behind it stay
+f = pd.File()
+f.trace(WHOLE[:70], 0, flags=1).trace(RECORDS[1], 70)
+put(f)
+code, out, err = spex("dump", PATH)
+text = out.decode()
+check("dump: a gap is shown and not bridged", code == 1 and "# cpu 0\n" in text and "# cpu 0: data was lost before this" in text and
+      text.count("timestamp") == 2 and "truncated" in text and "byte 64" in err, text + err)
+# A long run of padding, longer than is ever kept
+f = pd.File()
+f.trace(RECORDS[0] + bytes(100000) + RECORDS[1], 0).trace(bytes(60000) + RECORDS[2] + bytes(3), 100128).trace(RECORDS[3], 160195)
+put(f)
+code, out, err = spex("dump", PATH)
+lines = out.decode().splitlines()
+padding = sum(int(x.rsplit(" x ", 1)[1]) if " x " in x else 1 for x in lines if "padding" in x)
+check("dump: long padding", code == 0 and sum("timestamp" in x for x in lines) == 4 and
+      padding == 160003 + 4 * sum(1 for b in RECORDS[0][48:55] if not b) and not err, f"{padding} {err}")
+# Messages of damage carry the file's name and the byte
+put(split(64).bytes()[:-700])
+code, out, err = spex("dump", PATH)
+check("dump: damage is told with its place", code == 1 and PATH in err and "byte " in err and b"pc 0x400000" in out, err)
+done()
