@@ -35,13 +35,15 @@ static void keep(struct host *host, uint64_t address, uint8_t byte)
     host->log[host->count++] = (struct written){address, byte};
 }
 
-/* True if the byte reached memory. */
+/* True if all went well; an asynchronous abort lets the byte pass and speaks later. */
 static bool store_byte(struct host *host, uint64_t address, uint8_t byte,
                        struct spex_spu_stop *stop)
 {
     const struct plan *plan = &host->plan;
     if (plan->stop.kind && address >= plan->low && address < plan->high) {
         *stop = plan->stop;
+        if (stop->flags & SPEX_STOP_ASYNC) /* nobody knows yet */
+            keep(host, address, byte);
         return false;
     }
     keep(host, address, byte);

@@ -244,13 +244,24 @@ struct pair {
 
 static const char *const securities[] = {"s", "ns", "realm", "root"};
 
+/* key=value, where the value is not the one that scripts assume. */
+static void say_key(const struct pair *p, const char *key, const char *suffix, uint64_t value)
+{
+    if (value)
+        SAY(p, value < 10 ? " %s%s=%" PRIu64 : " %s%s=0x%" PRIx64, key, suffix, value);
+}
+
 static void say_access(const struct pair *p, const struct spex_access *a, const char *suffix)
 {
-    SAY(p, " va%s=0x%" PRIx64 " pa%s=0x%" PRIx64 " events%s=0x%" PRIx64, suffix, a->va, suffix,
-        a->pa, suffix, a->events);
-    SAY(p, " xlat%s=%u overlap%s=%u source%s=%u tag%s=%u pas%s=%s", suffix, a->translation, suffix,
-        a->translation_overlap, suffix, a->data_source, suffix, a->tag, suffix,
-        securities[a->pas]);
+    say_key(p, "va", suffix, a->va);
+    say_key(p, "pa", suffix, a->pa);
+    say_key(p, "events", suffix, a->events);
+    say_key(p, "xlat", suffix, a->translation);
+    say_key(p, "overlap", suffix, a->translation_overlap);
+    say_key(p, "source", suffix, a->data_source);
+    say_key(p, "tag", suffix, a->tag);
+    if (a->va || a->pa)
+        SAY(p, " pas%s=%s", suffix, securities[a->pas]);
 }
 
 #define SAY_PARTS(name, format, field)                                                             \
@@ -264,23 +275,33 @@ static void say_op(const struct pair *p, const struct made_op *made)
     const struct spex_outcome *out = &made->outcome;
     if (!p->telling)
         return;
-    SAY(p, "%s pc=0x%" PRIx64, spex_op_kind_name(op->kind), made->pc);
+    SAY(p, "%s", spex_op_kind_name(op->kind));
     for (size_t i = 0; i < sizeof op->src; i++)
         if (op->src[i] >= SPEX_REG_P0 && op->src[i] < SPEX_REG_P0 + 16)
             SAY(p, " pred-operand");
         else if (op->src[i] == SPEX_REG_ZT0)
             SAY(p, " zt");
-    if (op->vector_bits)
-        SAY(p, " bits=%u vectors=%u", op->vector_bits, op->vectors);
-    SAY(p, " total=%u issue=%u alt=%u op-events=0x%" PRIx64, out->total, out->issue,
-        out->alt_issue, out->events);
-    SAY(p, " target=0x%" PRIx64 " target-el=%u target-security=%s spsr-el=%u spsr-security=%s",
-        out->target, out->target_el, securities[out->target_security], out->spsr_el,
-        securities[out->spsr_security]);
-    SAY(p, " impdef-counter=%u impdef-address=0x%" PRIx64, out->impdef_counter,
-        out->impdef_address);
-    say_access(p, &out->access[0], "");
-    say_access(p, &out->access[1], "2");
+    say_key(p, "pc", "", made->pc);
+    say_key(p, "bits", "", op->vector_bits);
+    if (op->vectors != 1)
+        SAY(p, " vectors=%u", op->vectors);
+    say_key(p, "total", "", out->total);
+    say_key(p, "issue", "", out->issue);
+    say_key(p, "alt", "", out->alt_issue);
+    say_key(p, "op-events", "", out->events);
+    if (op->kind == SPEX_OP_BRANCH || op->kind == SPEX_OP_ERET || op->kind == SPEX_OP_EXCEPTION) {
+        say_key(p, "target", "", out->target);
+        SAY(p, " target-el=%u target-security=%s", out->target_el,
+            securities[out->target_security]);
+        if (out->flags & SPEX_OUT_ILLEGAL_ERET)
+            SAY(p, " spsr-el=%u spsr-security=%s", out->spsr_el, securities[out->spsr_security]);
+    }
+    say_key(p, "impdef-counter", "", out->impdef_counter);
+    say_key(p, "impdef-address", "", out->impdef_address);
+    if (!out->part_count)
+        say_access(p, &out->access[0], "");
+    if (op->kind == SPEX_OP_MEMCPY || op->kind == SPEX_OP_GCS)
+        say_access(p, &out->access[1], "2");
     SAY_PARTS(" parts=", "0x%" PRIx64, va);
     SAY_PARTS(" ppa=", "0x%" PRIx64, pa);
     SAY_PARTS(" pevents=", "0x%" PRIx64, events);
@@ -291,8 +312,12 @@ static void say_op(const struct pair *p, const struct made_op *made)
     SAY_PARTS(" ptag=", "%u", tag);
     SAY_PARTS(" ppas=", "%u", pas);
     SAY_PARTS(" pflags=", "0x%x", flags);
-    SAY(p, " op-flags=0x%x outcome-flags=0x%x access-flags=0x%x access-flags2=0x%x\n", op->flags,
-        out->flags, out->access[0].flags, out->access[1].flags);
+    SAY(p, " op-flags=0x%x outcome-flags=0x%x", op->flags, out->flags);
+    if (!out->part_count && out->access[0].flags)
+        SAY(p, " access-flags=0x%x", out->access[0].flags);
+    if (op->kind == SPEX_OP_MEMCPY || op->kind == SPEX_OP_GCS)
+        SAY(p, " access-flags2=0x%x", out->access[1].flags);
+    SAY(p, "\n");
 }
 
 /* What an access came to. */
@@ -1035,6 +1060,21 @@ void run_shrink(struct run *run, enum path path)
             chunk /= 2;
     }
     free(all);
+    for (size_t i = 0; i < run->count; i++) { /* blocks as short as they may be */
+        struct step *step = &run->steps[i];
+        uint64_t before = step->value;
+        if (step->kind != STEP_PASS)
+            continue;
+        for (uint64_t less = before / 2; less; less /= 2) {
+            while (step->value > less) {
+                step->value -= less;
+                if (!fails(run, path)) {
+                    step->value += less;
+                    break;
+                }
+            }
+        }
+    }
 }
 
 /* ---- printing ---- */
