@@ -165,6 +165,9 @@ static bool has_index(unsigned type)
 static void truncated(struct dump *dump, uint64_t offset, const uint8_t *data, size_t size)
 {
     dump->damaged = true;
+    out_flush(&dump->out); /* keeps messages and text in order on a terminal */
+    cli_error("%s: byte %llu: the data ends inside a packet (header 0x%02x)", dump->name,
+              (unsigned long long)offset, data[0]);
     if (dump->options->format == JSON) {
         struct spex_packet part = {.header = {data[0]}, .header_size = 1};
         if ((data[0] & 0xe0) == 0x20 && size > 1) {
@@ -175,13 +178,11 @@ static void truncated(struct dump *dump, uint64_t offset, const uint8_t *data, s
         for (unsigned i = 0; i < part.size; i++)
             part.payload |= (uint64_t)data[part.header_size + i] << (8 * i);
         json_line(dump, offset, "truncated", false, &part);
+    } else if (dump->options->style == SPEX_TEXT_SPEX) {
+        text_line(dump, offset, data, size, NULL, "truncated");
     } else {
-        text_line(dump, offset, data, size, NULL,
-                  dump->options->style == SPEX_TEXT_SPEX ? "truncated" : "Bad packet!");
+        text_line(dump, offset, data, 1, NULL, "Bad packet!");
     }
-    out_flush(&dump->out); /* keeps messages and text in order on a terminal */
-    cli_error("%s: byte %llu: the data ends inside a packet (header 0x%02x)", dump->name,
-              (unsigned long long)offset, data[0]);
 }
 
 /*
@@ -208,8 +209,9 @@ static size_t dump_packets(struct dump *dump, const uint8_t *data, size_t size, 
         }
         if (spex_packet_decode(at, size - position, &packet) != SPEX_OK) {
             truncated(dump, offset + position, at, size - position);
-            position = size;
-            break;
+            /* perf goes on at the next byte. */
+            position = json || dump->options->style == SPEX_TEXT_SPEX ? size : position + 1;
+            continue;
         }
         size_t length = spex_packet_length(&packet);
         if (json)
