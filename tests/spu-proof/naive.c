@@ -444,8 +444,7 @@ static void write_record(struct naive *n, const struct naive_record *record)
     bool late = false; /* an asynchronous abort is on its way */
     uint32_t late_flags = 0;
     for (size_t i = 0; i < record->size; i++) {
-        if (n->c.misaligned_pointer && i == 0 && (start & (ONES(63, 0) >> (64 - n->f.Align))) &&
-            n->f.Align) {
+        if (n->c.misaligned_pointer && i == 0 && n->f.Align && (start & ONES(n->f.Align - 1u, 0))) {
             fault(n, 0x21, 0, start, false, true); /* BUF-156 */
             return;
         }
