@@ -107,6 +107,33 @@ static void report_modules(struct profile *p)
                 quiet, quiet == 1 ? "" : "s");
 }
 
+/* Data Source packets that no table explains: said once, since levels are guessed then. */
+static void report_sources(struct profile *p)
+{
+    const struct spex_perfdata *file = spex_analysis_file(p->analysis);
+    uint64_t midr = spex_analysis_sampling(p->analysis)->midr;
+    if (!spex_analysis_totals(p->analysis)->with_source)
+        return;
+    if (!midr && file) { /* of several kinds of core, the first without a table */
+        const struct spex_perf_info *info = spex_perfdata_info(file);
+        for (size_t i = 0; i < info->cpu_count; i++) {
+            midr = info->cpus[i].midr;
+            if (!spex_cpu_has_sources(spex_cpu_find(midr)))
+                break;
+        }
+    }
+    const struct spex_cpu_model *cpu = spex_cpu_find(midr);
+    if (spex_cpu_has_sources(cpu))
+        return;
+    if (midr)
+        fprintf(stderr, "spex: no table of data sources for %s (MIDR 0x%08llx): cache levels are "
+                        "taken from the events\n",
+                spex_cpu_name(cpu), (unsigned long long)midr);
+    else
+        fprintf(stderr, "spex: the CPU is not known, so cache levels are taken from the events; "
+                        "--midr VALUE names it\n");
+}
+
 int profile_close(struct profile *p)
 {
     int status = p->status;
@@ -133,6 +160,7 @@ int profile_close(struct profile *p)
             status = CLI_DATA;
         }
         report_modules(p);
+        report_sources(p);
     }
     spex_analysis_close(p->analysis);
     p->analysis = NULL;

@@ -97,6 +97,11 @@ lines = out.decode().splitlines()
 padding = sum(int(x.rsplit(" x ", 1)[1]) if " x " in x else 1 for x in lines if "padding" in x)
 check("dump: long padding", code == 0 and sum("timestamp" in x for x in lines) == 4 and
       padding == 160003 + 4 * sum(1 for b in RECORDS[0][48:55] if not b) and not err, f"{padding} {err}")
+# A CPU without a table of data sources is named once; its levels come from the events
+for midr, text in ((0x481fd010, "Kunpeng 920 (MIDR 0x481fd010)"), (0x99000010, "unlisted CPU (MIDR 0x99000010)"), (pd.N1, "")):
+    put(some(midr=midr, cpus=2))
+    code, out, err = spex("report", "-i", PATH)
+    check(f"report: {text or 'a listed CPU'}", err.count("no table of data sources") == bool(text) and text in err, err)
 # Messages of damage carry the file's name and the byte
 put(split(64).bytes()[:-700])
 code, out, err = spex("dump", PATH)
