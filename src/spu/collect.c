@@ -676,7 +676,9 @@ void SPECollect(struct spex_spu *u, const struct slot *slot, const struct spex_o
                                   .total = outcome->total},
                      *k = &collector;
     struct spex_record *r = &s->record;
-    memset(s, 0, sizeof *s);
+    r->present = 0; /* says which of the other fields mean something */
+    s->types = 0;
+    s->has_impdef_counter = s->has_impdef_address = false;
     s->captured = captured(k);
     if (!s->captured)
         return;

@@ -71,6 +71,8 @@ static bool SPEFilterByDataSource(struct spex_spu *u, const struct sample *s)
 
 bool SPECollectRecord(struct spex_spu *u, const struct sample *s)
 {
+    if (!u->w.eff[R_PMSFCR_EL1] && !u->config.host.pmu)
+        return true; /* no filter, and nobody counts */
     bool type = SPEFilterByType(u, s), events = SPEFilterByEvents(u, s);
     bool latency = SPEFilterByLatency(u, s), source = SPEFilterByDataSource(u, s);
     bool keep = type && events && latency && source;

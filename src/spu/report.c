@@ -31,6 +31,7 @@ static bool record(struct spex_spu *u, unsigned ec, uint64_t mss, const uint32_t
     if (mss2)
         value = spex_field_set(value, SPEX_PMBSR_EL1_MSS2, *mss2);
     spu_put(u, r, with_data_lost(value, data_lost));
+    u->now.known = false; /* it may have stopped */
     return true;
 }
 

@@ -263,12 +263,10 @@ void spex_spu_get_status(struct spex_spu *u, struct spex_spu_status *s)
 
 /* ---- what follows from a change ---- */
 
-void spu_pmu(struct spex_spu *u, unsigned event, uint64_t count)
+void spu_pmu_tell(struct spex_spu *u, unsigned event, uint64_t count)
 {
     const struct spex_features *f = &u->config.features;
     bool exists = true;
-    if (!u->config.host.pmu)
-        return;
     switch (event) {
     case SPEX_PMU_SAMPLE_FEED_DS:
         exists = f->FDS;

@@ -120,7 +120,12 @@ enum { TYPE_B = 1, TYPE_LD = 2, TYPE_ST = 4, TYPE_FP = 8, TYPE_SIMD = 16 };
 
 /* What changed may change everything: enables, interval, interrupt, exception. */
 void spu_update(struct spex_spu *u);
-void spu_pmu(struct spex_spu *u, unsigned event, uint64_t count);
+void spu_pmu_tell(struct spex_spu *u, unsigned event, uint64_t count);
+static inline void spu_pmu(struct spex_spu *u, unsigned event, uint64_t count)
+{
+    if (u->config.host.pmu)
+        spu_pmu_tell(u, event, count);
+}
 uint8_t spu_random(struct spex_spu *u);
 /* Uniform in [0, n); draws only for n > 1. */
 unsigned spu_random_below(struct spex_spu *u, unsigned n);
