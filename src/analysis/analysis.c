@@ -106,6 +106,14 @@ struct place_slot {
     struct spex_place place;
 };
 
+/* Data: the mapping of a page; what has no symbols needs no more than that. */
+struct page_slot {
+    uint64_t page;
+    uint32_t version;
+    bool plain; /* no symbols there */
+    struct spex_module *module;
+};
+
 struct line_slot {
     const struct spex_module *module;
     uint64_t address;
@@ -160,6 +168,7 @@ struct spex_analysis {
     struct table threads, processes, modules, strings;
     uint32_t versions;
     struct place_slot *places;
+    struct page_slot *pages;
     struct line_slot *lines;
 
     struct filter *filters[SPEX_FILTER_MAX];
@@ -345,7 +354,19 @@ static inline const struct spex_place *get_place(struct spex_analysis *a, struct
 void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t time, uint64_t ip,
                           struct spex_place *place)
 {
-    *place = *get_place(a, get_process(a, pid, time), time, ip, true);
+    struct process *process = get_process(a, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, time);
+    uint64_t page = ip >> 12;
+    if (!a->pages)
+        a->pages = get_memory(PLACES * sizeof *a->pages);
+    struct page_slot *s = &a->pages[mix(page ^ (uint64_t)process->version << 48) & (PLACES - 1)];
+    if (s->page != page || s->version != process->version || !s->plain) {
+        *place = *get_place(a, process, time, ip, true);
+        *s = (struct page_slot){page, process->version,
+                                !place->symbol && place->module && !module_has_symbols(place->module),
+                                place->module};
+        return;
+    }
+    *place = (struct spex_place){.module = s->module, .address = ip};
 }
 
 void analysis_line(struct spex_analysis *a, struct spex_module *module, uint64_t address,
@@ -898,6 +919,7 @@ void spex_analysis_close(struct spex_analysis *a)
     free(a->process_changes.items);
     free(a->cpu_changes.items);
     free(a->places);
+    free(a->pages);
     free(a->lines);
     spex_symbols_free(a->symbols);
     if (a->file)

@@ -98,7 +98,6 @@ struct spex_group {
     uint64_t error;
     size_t limit;
     struct spex_row **order;
-    enum spex_order ordering;
 };
 
 static void *get_memory(size_t size)
@@ -238,9 +237,24 @@ static void shrink(struct spex_group *g)
     reindex(g, g->mask);
 }
 
-static struct spex_row *find_row(struct spex_group *g, const uint64_t *key)
+/* Room for more rows, so that pointers to rows stay good while that many are added. */
+static void make_room(struct spex_group *g, size_t more)
 {
-    uint64_t hash = hash_key(key, g->slots);
+    if (g->count + more > g->limit)
+        shrink(g);
+    while ((g->count + more) * 3 > g->mask * 2)
+        reindex(g, g->mask * 2 + 1);
+    while (g->count + more > g->chunk_count << CHUNK_BITS) {
+        g->chunks = realloc(g->chunks, (g->chunk_count + 1) * sizeof *g->chunks);
+        if (!g->chunks)
+            abort();
+        g->chunks[g->chunk_count++] = get_memory(CHUNK * g->stride);
+    }
+}
+
+/* After make_room. */
+static inline struct spex_row *find_row(struct spex_group *g, const uint64_t *key, uint64_t hash)
+{
     uint32_t tag = (uint32_t)(hash >> 32);
     for (size_t i = hash & g->mask; g->index[i].row; i = (i + 1) & g->mask) {
         if (g->index[i].tag != tag)
@@ -251,17 +265,6 @@ static struct spex_row *find_row(struct spex_group *g, const uint64_t *key)
             same &= row->key[k] == key[k];
         if (same)
             return row;
-    }
-    if (g->count == g->limit)
-        shrink(g);
-    if (g->count * 3 > g->mask * 2)
-        reindex(g, g->mask * 2 + 1);
-    if (g->count >> CHUNK_BITS == g->chunk_count) {
-        g->chunks = realloc(g->chunks, (g->chunk_count + 1) * sizeof *g->chunks);
-        if (!g->chunks)
-            abort();
-        g->chunks[g->chunk_count] = get_memory(CHUNK * g->stride);
-        g->chunk_count++;
     }
     struct spex_row *row = row_at(g, g->count);
     memset(row, 0, g->stride);
@@ -411,20 +414,47 @@ static inline void count_sample(struct spex_group *g, struct spex_row *row,
     }
 }
 
+/*
+ * In steps over a few samples at a time: keys, then rows, then counts. Each step
+ * asks for the memory that the next one needs, since with many keys nearly every
+ * access to the index and to the rows would wait for DRAM.
+ */
 void spex_group_sink(void *context, const struct spex_sample *samples, size_t count)
 {
+    enum { STEP = 32 };
     struct spex_group *g = context;
-    uint64_t key[SLOTS_MAX];
-    for (size_t i = 0; i < count; i++) {
-        const struct spex_sample *s = &samples[i];
-        if ((g->flags & SPEX_GROUP_MEMORY &&
-             (!(s->record->present & SPEX_HAS_VA) ||
-              !(s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)))) ||
-            (g->flags & SPEX_GROUP_BRANCHES && s->op != SPEX_SAMPLE_BRANCH))
-            continue;
-        for (size_t k = 0; k < g->key_count; k++)
-            make_key(g, g->keys[k], s, key + g->first_slot[k]);
-        count_sample(g, find_row(g, key), s);
+    uint64_t key[STEP][SLOTS_MAX], hash[STEP];
+    const struct spex_sample *chosen[STEP];
+    struct spex_row *rows[STEP];
+    for (size_t at = 0; at < count;) {
+        size_t n = 0;
+        for (; at < count && n < STEP; at++) {
+            const struct spex_sample *s = &samples[at];
+            if (g->flags & (SPEX_GROUP_MEMORY | SPEX_GROUP_BRANCHES) &&
+                ((g->flags & SPEX_GROUP_MEMORY &&
+                  (!(s->record->present & SPEX_HAS_VA) ||
+                   !(s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)))) ||
+                 (g->flags & SPEX_GROUP_BRANCHES && s->op != SPEX_SAMPLE_BRANCH)))
+                continue;
+            for (size_t k = 0; k < g->key_count; k++)
+                make_key(g, g->keys[k], s, key[n] + g->first_slot[k]);
+            hash[n] = hash_key(key[n], g->slots);
+            __builtin_prefetch(&g->index[hash[n] & g->mask]);
+            chosen[n++] = s;
+        }
+        make_room(g, n);
+        bool large = g->count > 4096; /* small groups stay in the cache by themselves */
+        if (large)
+            for (size_t i = 0; i < n; i++) {
+                const struct index_entry *e = &g->index[hash[i] & g->mask];
+                const char *row = e->row ? (const char *)row_at(g, e->row - 1) : NULL;
+                for (size_t line = 0; row && line < g->stride; line += 64)
+                    __builtin_prefetch(row + line, 1);
+            }
+        for (size_t i = 0; i < n; i++)
+            rows[i] = find_row(g, key[i], hash[i]);
+        for (size_t i = 0; i < n; i++)
+            count_sample(g, rows[i], chosen[i]);
     }
 }
 
@@ -449,13 +479,21 @@ static uint64_t rank_of(const struct spex_row *row, enum spex_order order)
     }
 }
 
+/* What decides most comparisons, at hand without looking at the rows. */
+struct sorted {
+    uint64_t rank, number;
+    struct spex_row *row;
+};
+
 static int compare_rows(const void *a, const void *b, void *context)
 {
-    const struct spex_row *x = *(struct spex_row *const *)a, *y = *(struct spex_row *const *)b;
+    const struct sorted *left = a, *right = b;
     const struct spex_group *g = context;
-    uint64_t rank_x = rank_of(x, g->ordering), rank_y = rank_of(y, g->ordering);
-    if (rank_x != rank_y)
-        return rank_x > rank_y ? -1 : 1;
+    if (left->rank != right->rank)
+        return left->rank > right->rank ? -1 : 1;
+    if (left->number != right->number)
+        return left->number < right->number ? -1 : 1;
+    const struct spex_row *x = left->row, *y = right->row;
     for (size_t k = 0; k < g->key_count; k++) {
         const uint64_t *a_key = group_key(g, x, k), *b_key = group_key(g, y, k);
         char s[256], t[256];
@@ -477,12 +515,19 @@ static int compare_rows(const void *a, const void *b, void *context)
 
 void spex_group_sort(struct spex_group *g, enum spex_order order)
 {
-    g->ordering = order;
     free(g->order);
     g->order = get_memory((g->count + 1) * sizeof *g->order);
+    struct sorted *sorted = get_memory((g->count + 1) * sizeof *sorted);
+    for (size_t i = 0; i < g->count; i++) {
+        struct spex_row *row = row_at(g, i);
+        sorted[i].row = row;
+        sorted[i].rank = rank_of(row, order);
+        sorted[i].number = g->key_count && keys[g->keys[0]].numeric ? row->key[0] : 0;
+    }
+    qsort_r(sorted, g->count, sizeof *sorted, compare_rows, g);
     for (size_t i = 0; i < g->count; i++)
-        g->order[i] = row_at(g, i);
-    qsort_r(g->order, g->count, sizeof *g->order, compare_rows, g);
+        g->order[i] = sorted[i].row;
+    free(sorted);
     memset(g->total, 0, g->stride);
     for (size_t i = 0; i < g->count; i++)
         add_stats(g, g->total, g->order[i]);

@@ -70,6 +70,8 @@ struct spex_module {
 
 void module_load(struct spex_module *module);
 bool module_is_file(const struct spex_module *module);
+/* False for the heap, the stack and the like: an address there is just itself. */
+bool module_has_symbols(struct spex_module *module);
 /* Is address in the image as loaded, .bss included? */
 bool module_covers(struct spex_module *module, uint64_t address);
 void lines_load(struct spex_module *module);

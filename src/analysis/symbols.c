@@ -822,6 +822,12 @@ bool module_is_file(const struct spex_module *module)
     return module->kind == MODULE_FILE;
 }
 
+bool module_has_symbols(struct spex_module *module)
+{
+    module_load(module);
+    return module->count || module->kind == MODULE_FILE || module->kind == MODULE_KERNEL;
+}
+
 bool module_covers(struct spex_module *module, uint64_t address)
 {
     module_load(module);
