@@ -3,7 +3,7 @@
  *
  * A record is a run of packets closed by an End or a Timestamp packet.
  * struct spex_record holds the raw payloads of every architected packet with a
- * presence bit each; wire.h takes payloads apart. Packets that have no field
+ * presence bit each, 0 where the packet is absent; wire.h takes payloads apart. Packets that have no field
  * (IMPLEMENTATION DEFINED indexes, reserved packets and values) set
  * SPEX_HAS_OTHER and stay reachable: walk the bytes [offset, offset + size)
  * with spex_packet_decode. No allocation, no I/O; a reader belongs to one thread.

@@ -142,6 +142,7 @@ struct queue {
     struct span running;
     int32_t running_tid, running_pid;
     struct thread *thread; /* last used */
+    struct span valid;     /* times for which it and its process stay as they are */
     struct spex_record *records;
     size_t at, count;
     uint64_t time;  /* of records[at], for merging */
@@ -167,6 +168,7 @@ struct spex_analysis {
     struct changes thread_changes, process_changes, cpu_changes;
     struct table threads, processes, modules, strings;
     uint32_t versions;
+    struct process *kernel;
     struct place_slot *places;
     struct page_slot *pages;
     struct line_slot *lines;
@@ -338,8 +340,11 @@ static void find_place(struct spex_analysis *a, int32_t pid, uint64_t time, uint
 static inline const struct spex_place *get_place(struct spex_analysis *a, struct process *process,
                                                  uint64_t time, uint64_t ip, bool data)
 {
-    if (ip >> 63)
-        process = get_process(a, SPEX_PERF_PID_KERNEL, time);
+    if (ip >> 63) {
+        process = a->kernel;
+        if (!process || time < process->span.from || time > process->span.until)
+            a->kernel = process = get_process(a, SPEX_PERF_PID_KERNEL, time);
+    }
     size_t slot = (size_t)(mix(ip ^ (uint64_t)process->version << 48 ^ data) & (PLACES - 1));
     struct place_slot *s = &a->places[slot];
     uint32_t version = process->version << 1 | data;
@@ -400,15 +405,26 @@ static inline uint64_t canonical(uint64_t payload)
     return (uint64_t)((int64_t)(payload << 8) >> 8);
 }
 
-static inline uint64_t record_time(const struct spex_analysis *a, const struct spex_record *r)
+static uint64_t record_time(const struct spex_analysis *a, const struct spex_record *r)
 {
     return a->info && a->info->has_time ? spex_perf_time_to_ns(&a->info->time, r->timestamp)
                                         : r->timestamp;
 }
 
+/* The thread of a record that is not the last one's or may have changed since. */
+static struct thread *change_thread(struct spex_analysis *a, struct queue *q, int32_t tid,
+                                    int32_t pid, uint64_t time)
+{
+    struct thread *t = q->thread = get_thread(a, tid, pid, time);
+    q->valid.from = t->span.from > t->process->span.from ? t->span.from : t->process->span.from;
+    q->valid.until =
+        t->span.until < t->process->span.until ? t->span.until : t->process->span.until;
+    return t;
+}
+
 /* A context packet names the thread (CONFIG_PID_IN_CONTEXTIDR), else switch events do. */
-static struct thread *find_thread(struct spex_analysis *a, struct queue *q,
-                                  const struct spex_record *r, uint64_t time)
+static inline struct thread *find_thread(struct spex_analysis *a, struct queue *q,
+                                         const struct spex_record *r, uint64_t time)
 {
     int32_t tid = q->tid, pid = -1;
     if (r->present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2)) {
@@ -425,10 +441,9 @@ static struct thread *find_thread(struct spex_analysis *a, struct queue *q,
         pid = q->running_pid;
     }
     struct thread *t = q->thread;
-    if (t && t->tid == tid && time >= t->span.from && time <= t->span.until &&
-        time >= t->process->span.from && time <= t->process->span.until)
+    if (__builtin_expect(t && t->tid == tid && time >= q->valid.from && time <= q->valid.until, 1))
         return t;
-    return q->thread = get_thread(a, tid, pid, time);
+    return change_thread(a, q, tid, pid, time);
 }
 
 enum { SOURCE_PEER = 0x100 };
@@ -465,40 +480,51 @@ static void flush(struct spex_analysis *a)
     a->sample_count = 0;
 }
 
-/* Samples of count records; times[] are known when merging. */
+static bool filters_keep(struct spex_analysis *a, const struct spex_sample *s)
+{
+    for (size_t f = 0; f < a->options.filter_count; f++)
+        if (!filter_keeps(a->filters[f], s)) {
+            a->totals.rejected[f]++;
+            return false;
+        }
+    return true;
+}
+
+/* Samples of count records. Fields of absent packets are 0 in a record. */
 static void join(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
                  size_t count)
 {
-    struct spex_totals *totals = &a->totals;
+    const struct op_info *ops = a->ops;
+    const struct spex_perf_time *clock = a->info && a->info->has_time ? &a->info->time : NULL;
+    bool filtered = a->options.filter_count > 0, symbols = !a->options.no_symbols;
+    uint64_t first = a->totals.first_time, last = a->totals.last_time;
+    uint64_t timed = 0, context = 0, source = 0, va = 0, pa = 0, kept = 0, unmapped = 0;
     for (size_t i = 0; i < count; i++) {
         const struct spex_record *r = &records[i];
         struct spex_sample *s = &a->samples[a->sample_count];
         unsigned present = r->present;
-        totals->records++;
-        totals->with_context += (present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2)) != 0;
-        totals->with_source += (present & SPEX_HAS_DATA_SOURCE) != 0;
-        totals->with_va += (present & SPEX_HAS_VA) != 0;
-        totals->with_pa += (present & SPEX_HAS_PA) != 0;
+        uint64_t pc = canonical(r->address[SPEX_ADDRESS_PC]);
+        context += (present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2)) != 0;
+        source += present / SPEX_HAS_DATA_SOURCE & 1;
+        va += present / SPEX_HAS_VA & 1;
+        pa += present / SPEX_HAS_PA & 1;
         s->record = r;
-        s->pc = present & SPEX_HAS_PC ? canonical(r->address[SPEX_ADDRESS_PC]) : 0;
-        s->target = present & SPEX_HAS_TARGET ? canonical(r->address[SPEX_ADDRESS_TARGET]) : 0;
-        s->prev_target =
-            present & SPEX_HAS_PREV_TARGET ? canonical(r->address[SPEX_ADDRESS_PREV_TARGET]) : 0;
-        s->va = present & SPEX_HAS_VA ? canonical(r->address[SPEX_ADDRESS_VA]) : 0;
-        s->pa = present & SPEX_HAS_PA ? spex_address_bits(r->address[SPEX_ADDRESS_PA]) : 0;
-        s->el = (uint8_t)spex_address_el(r->address[SPEX_ADDRESS_PC]) &
-                (uint8_t)-(present & SPEX_HAS_PC);
-        const struct op_info *op =
-            &a->ops[present & SPEX_HAS_OP ? OP_INDEX(r->op_class, r->op_payload) : 0];
+        s->pc = pc;
+        s->target = canonical(r->address[SPEX_ADDRESS_TARGET]);
+        s->prev_target = canonical(r->address[SPEX_ADDRESS_PREV_TARGET]);
+        s->va = canonical(r->address[SPEX_ADDRESS_VA]);
+        s->pa = spex_address_bits(r->address[SPEX_ADDRESS_PA]);
+        s->el = (uint8_t)spex_address_el(r->address[SPEX_ADDRESS_PC]);
+        const struct op_info *op = &ops[OP_INDEX(r->op_class, r->op_payload)];
+        unsigned flags = op->flags | (s->el ? SPEX_SAMPLE_KERNEL : 0);
         s->op = op->op;
-        s->flags = op->flags | (s->el ? SPEX_SAMPLE_KERNEL : 0);
         /* Without a timestamp, what the end of the file says is the best guess. */
         uint64_t time = UINT64_MAX;
         s->time = 0;
         if (present & SPEX_HAS_TIMESTAMP) {
-            totals->timed++;
-            s->flags |= SPEX_SAMPLE_TIMED;
-            s->time = time = record_time(a, r);
+            timed++;
+            flags |= SPEX_SAMPLE_TIMED;
+            s->time = time = clock ? spex_perf_time_to_ns(clock, r->timestamp) : r->timestamp;
         }
         struct thread *thread = find_thread(a, q, r, time);
         s->tid = thread->tid;
@@ -506,44 +532,49 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
         s->comm = thread->comm;
         s->cpu = q->cpu;
         s->queue = q->index;
-        if (present & SPEX_HAS_PC && !a->options.no_symbols) {
-            const struct spex_place *place = get_place(a, thread->process, time, s->pc, false);
+        s->module = NULL;
+        s->address = pc;
+        s->symbol = NULL;
+        if (symbols && present & SPEX_HAS_PC) {
+            const struct spex_place *place = get_place(a, thread->process, time, pc, false);
             s->module = place->module;
             s->address = place->address;
             s->symbol = place->symbol;
-        } else {
-            s->module = NULL;
-            s->address = s->pc;
-            s->symbol = NULL;
         }
         s->source = SPEX_SOURCE_UNKNOWN;
-        if (s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)) {
-            unsigned source = find_source(q, r);
-            s->source = (uint8_t)source;
-            s->flags |= source & SOURCE_PEER ? SPEX_SAMPLE_PEER : 0;
+        if (flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)) {
+            unsigned from = find_source(q, r);
+            s->source = (uint8_t)from;
+            flags |= from & SOURCE_PEER ? SPEX_SAMPLE_PEER : 0;
         }
-        bool keep = true;
-        for (size_t f = 0; keep && f < a->options.filter_count; f++)
-            if (!(keep = filter_keeps(a->filters[f], s)))
-                totals->rejected[f]++;
-        if (!keep)
+        s->flags = (uint8_t)flags;
+        if (filtered && !filters_keep(a, s))
             continue;
-        totals->kept++;
+        kept++;
         thread->samples++;
-        q->samples++;
         if (s->module)
             s->module->samples++;
         else
-            totals->unmapped++;
-        if (s->flags & SPEX_SAMPLE_TIMED) {
-            if (s->time < totals->first_time)
-                totals->first_time = s->time;
-            if (s->time > totals->last_time)
-                totals->last_time = s->time;
+            unmapped++;
+        if (flags & SPEX_SAMPLE_TIMED) {
+            first = s->time < first ? s->time : first;
+            last = s->time > last ? s->time : last;
         }
         if (++a->sample_count == BATCH)
             flush(a);
     }
+    struct spex_totals *t = &a->totals;
+    t->records += count;
+    t->kept += kept;
+    q->samples += kept;
+    t->timed += timed;
+    t->with_context += context;
+    t->with_source += source;
+    t->with_va += va;
+    t->with_pa += pa;
+    t->unmapped += unmapped;
+    t->first_time = first;
+    t->last_time = last;
 }
 
 /* ---- reading ---- */

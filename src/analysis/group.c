@@ -156,7 +156,7 @@ static inline struct spex_row *row_at(const struct spex_group *g, size_t index)
     return (struct spex_row *)(g->chunks[index >> CHUNK_BITS] + (index & (CHUNK - 1)) * g->stride);
 }
 
-static uint64_t hash_key(const uint64_t *key, size_t slots)
+static inline uint64_t hash_key(const uint64_t *key, size_t slots)
 {
     uint64_t h = 0;
     for (size_t i = 0; i < slots; i++) {
@@ -253,7 +253,8 @@ static void make_room(struct spex_group *g, size_t more)
 }
 
 /* After make_room. */
-static inline struct spex_row *find_row(struct spex_group *g, const uint64_t *key, uint64_t hash)
+static inline struct spex_row *find_row(struct spex_group *g, size_t slots, const uint64_t *key,
+                                        uint64_t hash)
 {
     uint32_t tag = (uint32_t)(hash >> 32);
     for (size_t i = hash & g->mask; g->index[i].row; i = (i + 1) & g->mask) {
@@ -261,7 +262,7 @@ static inline struct spex_row *find_row(struct spex_group *g, const uint64_t *ke
             continue;
         struct spex_row *row = row_at(g, g->index[i].row - 1);
         bool same = true;
-        for (size_t k = 0; k < g->slots; k++)
+        for (size_t k = 0; k < slots; k++)
             same &= row->key[k] == key[k];
         if (same)
             return row;
@@ -392,37 +393,53 @@ _Static_assert(SPEX_EV_RETIRED == 1 && SPEX_EV_REMOTE == 10 && SPEX_EV_L2D_ACCES
                    SPEX_SAMPLE_WRITES == 8 && offsetof(struct spex_stats, samples) == 64,
                "the order of struct spex_stats");
 
+static inline void count_latency(struct spex_group *g, struct spex_row *row, unsigned latency,
+                                 uint16_t value, bool percentiles)
+{
+    row->stats.latency_count[latency]++;
+    row->stats.latency_sum[latency] += value;
+    if (percentiles)
+        histogram_count(&g->histograms, &row->latency[latency], value);
+}
+
 static inline void count_sample(struct spex_group *g, struct spex_row *row,
-                                const struct spex_sample *s)
+                                const struct spex_sample *s, bool percentiles)
 {
     const struct spex_record *r = s->record;
     struct spex_stats *t = &row->stats;
+    unsigned present = r->present;
     count_facts(t, s);
     t->samples++;
     t->branches += s->op == SPEX_SAMPLE_BRANCH;
     if (s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES))
         t->source[s->source]++;
-    static const uint16_t has[] = {SPEX_HAS_TOTAL, SPEX_HAS_ISSUE, SPEX_HAS_TRANSLATION};
-    const uint16_t values[] = {r->total, r->issue, r->translation};
-    for (unsigned l = 0; l < SPEX_LATENCY_COUNT; l++) {
-        if (!(r->present & has[l]))
-            continue;
-        t->latency_count[l]++;
-        t->latency_sum[l] += values[l];
-        if (g->flags & SPEX_GROUP_PERCENTILES)
-            histogram_count(&g->histograms, &row->latency[l], values[l]);
-    }
+    if (present & SPEX_HAS_TOTAL)
+        count_latency(g, row, SPEX_LATENCY_TOTAL, r->total, percentiles);
+    if (present & SPEX_HAS_ISSUE)
+        count_latency(g, row, SPEX_LATENCY_ISSUE, r->issue, percentiles);
+    if (present & SPEX_HAS_TRANSLATION)
+        count_latency(g, row, SPEX_LATENCY_TRANSLATION, r->translation, percentiles);
+}
+
+static inline bool wanted(const struct spex_group *g, const struct spex_sample *s)
+{
+    if (g->flags & SPEX_GROUP_MEMORY && (!(s->record->present & SPEX_HAS_VA) ||
+                                         !(s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES))))
+        return false;
+    return !(g->flags & SPEX_GROUP_BRANCHES) || s->op == SPEX_SAMPLE_BRANCH;
 }
 
 /*
  * In steps over a few samples at a time: keys, then rows, then counts. Each step
  * asks for the memory that the next one needs, since with many keys nearly every
- * access to the index and to the rows would wait for DRAM.
+ * access to the index and to the rows would wait for DRAM. Inlined once for each
+ * number of slots, so that the loops over them disappear.
  */
-void spex_group_sink(void *context, const struct spex_sample *samples, size_t count)
+static inline __attribute__((always_inline)) void sink(struct spex_group *g, size_t slots,
+                                                       const struct spex_sample *samples,
+                                                       size_t count)
 {
     enum { STEP = 32 };
-    struct spex_group *g = context;
     uint64_t key[STEP][SLOTS_MAX], hash[STEP];
     const struct spex_sample *chosen[STEP];
     struct spex_row *rows[STEP];
@@ -430,21 +447,19 @@ void spex_group_sink(void *context, const struct spex_sample *samples, size_t co
         size_t n = 0;
         for (; at < count && n < STEP; at++) {
             const struct spex_sample *s = &samples[at];
-            if (g->flags & (SPEX_GROUP_MEMORY | SPEX_GROUP_BRANCHES) &&
-                ((g->flags & SPEX_GROUP_MEMORY &&
-                  (!(s->record->present & SPEX_HAS_VA) ||
-                   !(s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)))) ||
-                 (g->flags & SPEX_GROUP_BRANCHES && s->op != SPEX_SAMPLE_BRANCH)))
+            if (!wanted(g, s))
                 continue;
-            for (size_t k = 0; k < g->key_count; k++)
-                make_key(g, g->keys[k], s, key[n] + g->first_slot[k]);
-            hash[n] = hash_key(key[n], g->slots);
+            if (g->key_count == 1 && g->keys[0] == SPEX_KEY_SYMBOL)
+                place_key(s->symbol, s->module, s->address, key[n]);
+            else
+                for (size_t k = 0; k < g->key_count; k++)
+                    make_key(g, g->keys[k], s, key[n] + g->first_slot[k]);
+            hash[n] = hash_key(key[n], slots);
             __builtin_prefetch(&g->index[hash[n] & g->mask]);
             chosen[n++] = s;
         }
         make_room(g, n);
-        bool large = g->count > 4096; /* small groups stay in the cache by themselves */
-        if (large)
+        if (g->count > 4096) /* small groups stay in the cache by themselves */
             for (size_t i = 0; i < n; i++) {
                 const struct index_entry *e = &g->index[hash[i] & g->mask];
                 const char *row = e->row ? (const char *)row_at(g, e->row - 1) : NULL;
@@ -452,9 +467,28 @@ void spex_group_sink(void *context, const struct spex_sample *samples, size_t co
                     __builtin_prefetch(row + line, 1);
             }
         for (size_t i = 0; i < n; i++)
-            rows[i] = find_row(g, key[i], hash[i]);
-        for (size_t i = 0; i < n; i++)
-            count_sample(g, rows[i], chosen[i]);
+            rows[i] = find_row(g, slots, key[i], hash[i]);
+        if (g->flags & SPEX_GROUP_PERCENTILES)
+            for (size_t i = 0; i < n; i++)
+                count_sample(g, rows[i], chosen[i], true);
+        else
+            for (size_t i = 0; i < n; i++)
+                count_sample(g, rows[i], chosen[i], false);
+    }
+}
+
+void spex_group_sink(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct spex_group *g = context;
+    switch (g->slots) {
+    case 1:
+        sink(g, 1, samples, count);
+        break;
+    case 2:
+        sink(g, 2, samples, count);
+        break;
+    default:
+        sink(g, g->slots, samples, count);
     }
 }
 
