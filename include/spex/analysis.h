@@ -33,7 +33,16 @@ struct spex_filter {
 /* Names and help of all filters, NULL past the last. */
 const char *spex_filter_name(size_t index, const char **help);
 
+/* Parts of a sample that cost something; a sink that does not need them may say so. */
+enum spex_want {
+    SPEX_WANT_LITTLE = 1u << 0, /* none of the following */
+    SPEX_WANT_TIME = 1u << 1,   /* time */
+    SPEX_WANT_DATA = 1u << 2,   /* va, pa */
+    SPEX_WANT_BRANCH = 1u << 3, /* target, prev_target */
+};
+
 struct spex_analysis_options {
+    unsigned want;           /* enum spex_want; 0: everything */
     bool raw;                /* the input is an SPE stream, not a perf.data file */
     bool ordered;            /* hand out samples of all CPUs in order of time */
     bool no_symbols;         /* leave module, symbol and address out: quicker */
@@ -89,7 +98,10 @@ struct spex_sample {
     uint8_t el;                       /* of pc */
     uint8_t flags;                    /* enum spex_sample_flag */
     uint32_t queue;                   /* of the file: spex_perfdata_queue */
+    uint32_t place; /* small number that mostly stands for the same pc; for caches, below
+                       SPEX_PLACES */
 };
+enum { SPEX_PLACES = 1 << 14 };
 
 typedef void spex_sample_sink(void *context, const struct spex_sample *samples, size_t count);
 
@@ -199,6 +211,7 @@ enum spex_key {
 };
 const char *spex_key_name(enum spex_key key); /* as --sort spells it */
 const char *spex_key_help(enum spex_key key);
+unsigned spex_key_wants(enum spex_key key); /* enum spex_want */
 bool spex_key_parse(const char *name, size_t length, enum spex_key *key);
 
 enum spex_latency { SPEX_LATENCY_TOTAL, SPEX_LATENCY_ISSUE, SPEX_LATENCY_TRANSLATION,

@@ -22,7 +22,7 @@
 
 enum {
     BATCH = 256,
-    PLACES = 1 << 14,   /* cache of code and data addresses */
+    PLACES = SPEX_PLACES, /* cache of code and data addresses */
     LINES = 1 << 12,    /* cache of source lines */
     RAW_CHUNK = 1 << 20,
 };
@@ -138,15 +138,19 @@ struct queue {
     struct spex_record_reader reader;
     uint64_t samples;
     bool reading;
-    /* thread on this CPU while nothing changes */
-    struct span running;
-    int32_t running_tid, running_pid;
-    struct thread *thread; /* last used */
-    struct span valid;     /* times for which it and its process stay as they are */
+    /*
+     * What the last record's thread and maps are, and for which timestamps (raw,
+     * not converted: that is the point) of which records that stays so.
+     */
+    struct thread *thread;
+    uint32_t version, kernel_version;
+    uint64_t who; /* CONTEXTIDR, or WHO_NONE; WHO_UNTIMED */
+    uint64_t tick_from, tick_span;
     struct spex_record *records;
     size_t at, count;
     uint64_t time;  /* of records[at], for merging */
     uint64_t clock; /* last time seen */
+    uint64_t first_tick, last_tick; /* of kept samples */
     int fd;         /* raw stream */
     uint8_t *buffer;
     size_t kept;
@@ -168,7 +172,6 @@ struct spex_analysis {
     struct changes thread_changes, process_changes, cpu_changes;
     struct table threads, processes, modules, strings;
     uint32_t versions;
-    struct process *kernel;
     struct place_slot *places;
     struct page_slot *pages;
     struct line_slot *lines;
@@ -337,23 +340,19 @@ static void find_place(struct spex_analysis *a, int32_t pid, uint64_t time, uint
         locate_image(a, pid, time, ip, place);
 }
 
-static inline const struct spex_place *get_place(struct spex_analysis *a, struct process *process,
-                                                 uint64_t time, uint64_t ip, bool data)
+static inline size_t place_index(uint64_t ip, uint32_t version)
 {
-    if (ip >> 63) {
-        process = a->kernel;
-        if (!process || time < process->span.from || time > process->span.until)
-            a->kernel = process = get_process(a, SPEX_PERF_PID_KERNEL, time);
-    }
-    size_t slot = (size_t)(mix(ip ^ (uint64_t)process->version << 48 ^ data) & (PLACES - 1));
-    struct place_slot *s = &a->places[slot];
-    uint32_t version = process->version << 1 | data;
-    if (__builtin_expect(s->ip != ip || s->version != version, 0)) {
-        find_place(a, process->pid, time, ip, data, &s->place);
-        s->ip = ip;
-        s->version = version;
-    }
-    return &s->place;
+    return (size_t)(mix(ip ^ (uint64_t)version << 48) & (PLACES - 1));
+}
+
+/* version is of the process that holds ip, times two; odd for data. */
+static const struct place_slot *fill_place(struct spex_analysis *a, struct place_slot *s,
+                                           uint32_t version, int32_t pid, uint64_t time, uint64_t ip)
+{
+    find_place(a, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, time, ip, version & 1, &s->place);
+    s->ip = ip;
+    s->version = version;
+    return s;
 }
 
 void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t time, uint64_t ip,
@@ -365,7 +364,11 @@ void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t time, uint6
         a->pages = get_memory(PLACES * sizeof *a->pages);
     struct page_slot *s = &a->pages[mix(page ^ (uint64_t)process->version << 48) & (PLACES - 1)];
     if (s->page != page || s->version != process->version || !s->plain) {
-        *place = *get_place(a, process, time, ip, true);
+        uint32_t version = process->version << 1 | 1;
+        struct place_slot *slot = &a->places[place_index(ip, version)];
+        if (slot->ip != ip || slot->version != version)
+            fill_place(a, slot, version, process->pid, time, ip);
+        *place = slot->place;
         *s = (struct page_slot){page, process->version,
                                 !place->symbol && place->module && !module_has_symbols(place->module),
                                 place->module};
@@ -405,45 +408,77 @@ static inline uint64_t canonical(uint64_t payload)
     return (uint64_t)((int64_t)(payload << 8) >> 8);
 }
 
-static uint64_t record_time(const struct spex_analysis *a, const struct spex_record *r)
+static uint64_t tick_time(const struct spex_analysis *a, uint64_t tick)
 {
-    return a->info && a->info->has_time ? spex_perf_time_to_ns(&a->info->time, r->timestamp)
-                                        : r->timestamp;
+    return a->info && a->info->has_time ? spex_perf_time_to_ns(&a->info->time, tick) : tick;
 }
 
-/* The thread of a record that is not the last one's or may have changed since. */
-static struct thread *change_thread(struct spex_analysis *a, struct queue *q, int32_t tid,
-                                    int32_t pid, uint64_t time)
+static const uint64_t WHO_NONE = UINT64_C(1) << 32, WHO_UNTIMED = UINT64_C(1) << 33;
+
+static void intersect(struct span *span, const struct span *with)
 {
-    struct thread *t = q->thread = get_thread(a, tid, pid, time);
-    q->valid.from = t->span.from > t->process->span.from ? t->span.from : t->process->span.from;
-    q->valid.until =
-        t->span.until < t->process->span.until ? t->span.until : t->process->span.until;
-    return t;
+    span->from = span->from > with->from ? span->from : with->from;
+    span->until = span->until < with->until ? span->until : with->until;
 }
 
-/* A context packet names the thread (CONFIG_PID_IN_CONTEXTIDR), else switch events do. */
-static inline struct thread *find_thread(struct spex_analysis *a, struct queue *q,
-                                         const struct spex_record *r, uint64_t time)
+/*
+ * Timestamps that surely convert to times in span. Conversion rounds, so a
+ * little is left off at both ends; a timestamp there stands for itself alone.
+ */
+static void tick_range(struct spex_analysis *a, struct queue *q, const struct span *span,
+                       uint64_t tick)
 {
-    int32_t tid = q->tid, pid = -1;
-    if (r->present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2)) {
-        tid = (int32_t)r->context[!(r->present & SPEX_HAS_CONTEXT_EL1)];
-    } else if (a->file && q->cpu >= 0) {
-        if (time < q->running.from || time > q->running.until) {
-            q->running = span_of(&a->cpu_changes, q->cpu, time);
-            if (!spex_perfdata_running(a->file, q->cpu, time, &q->running_pid, &q->running_tid)) {
-                q->running_tid = q->tid;
-                q->running_pid = -1;
-            }
+    uint64_t low = span->from, high = span->until;
+    const struct spex_perf_time *t = a->info && a->info->has_time ? &a->info->time : NULL;
+    if (t) {
+        low = low ? spex_perf_time_from_ns(t, low) + 2 : 0;
+        high = high == UINT64_MAX ? high : spex_perf_time_from_ns(t, high) - 2;
+        if (t->cap_short) { /* the counter wraps at mask: order holds between wraps only */
+            low = low > t->cycles ? low : t->cycles;
+            high = high - t->cycles < t->mask ? high : t->cycles + t->mask;
         }
-        tid = q->running_tid;
-        pid = q->running_pid;
     }
-    struct thread *t = q->thread;
-    if (__builtin_expect(t && t->tid == tid && time >= q->valid.from && time <= q->valid.until, 1))
-        return t;
-    return change_thread(a, q, tid, pid, time);
+    if (low > high || tick < low || tick > high)
+        low = high = tick;
+    q->tick_from = low;
+    q->tick_span = high - low;
+}
+
+/*
+ * The thread of a record that may not be the last one's. A context packet names
+ * it (CONFIG_PID_IN_CONTEXTIDR), else switch events do.
+ */
+static void change_thread(struct spex_analysis *a, struct queue *q, uint64_t who, uint64_t tick)
+{
+    bool timed = !(who & WHO_UNTIMED);
+    /* Without a timestamp, what the end of the file says is the best guess. */
+    uint64_t time = timed ? tick_time(a, tick) : UINT64_MAX;
+    int32_t tid = q->tid, pid = -1;
+    struct span valid = {0, UINT64_MAX};
+    if (!(who & WHO_NONE)) {
+        tid = (int32_t)who;
+    } else if (a->file && q->cpu >= 0) {
+        valid = span_of(&a->cpu_changes, q->cpu, time);
+        if (!spex_perfdata_running(a->file, q->cpu, time, &pid, &tid)) {
+            tid = q->tid;
+            pid = -1;
+        }
+    }
+    struct thread *t = get_thread(a, tid, pid, time);
+    struct process *kernel = get_process(a, SPEX_PERF_PID_KERNEL, time);
+    intersect(&valid, &t->span);
+    intersect(&valid, &t->process->span);
+    intersect(&valid, &kernel->span);
+    q->thread = t;
+    q->version = t->process->version << 1;
+    q->kernel_version = kernel->version << 1;
+    q->who = who;
+    if (timed) {
+        tick_range(a, q, &valid, tick);
+    } else {
+        q->tick_from = 0;
+        q->tick_span = UINT64_MAX;
+    }
 }
 
 enum { SOURCE_PEER = 0x100 };
@@ -497,36 +532,49 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
     const struct op_info *ops = a->ops;
     const struct spex_perf_time *clock = a->info && a->info->has_time ? &a->info->time : NULL;
     bool filtered = a->options.filter_count > 0, symbols = !a->options.no_symbols;
-    uint64_t first = a->totals.first_time, last = a->totals.last_time;
+    unsigned want = a->options.want;
+    uint64_t first = q->first_tick, last = q->last_tick;
     uint64_t timed = 0, context = 0, source = 0, va = 0, pa = 0, kept = 0, unmapped = 0;
+    struct spex_sample *s = &a->samples[a->sample_count];
     for (size_t i = 0; i < count; i++) {
         const struct spex_record *r = &records[i];
-        struct spex_sample *s = &a->samples[a->sample_count];
         unsigned present = r->present;
-        uint64_t pc = canonical(r->address[SPEX_ADDRESS_PC]);
-        context += (present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2)) != 0;
+        uint64_t pc = canonical(r->address[SPEX_ADDRESS_PC]), tick = r->timestamp;
+        uint64_t who = WHO_NONE;
         source += present / SPEX_HAS_DATA_SOURCE & 1;
         va += present / SPEX_HAS_VA & 1;
         pa += present / SPEX_HAS_PA & 1;
+        const struct op_info *op = &ops[OP_INDEX(r->op_class, r->op_payload)];
+        unsigned flags = op->flags;
+        s->op = op->op;
         s->record = r;
         s->pc = pc;
-        s->target = canonical(r->address[SPEX_ADDRESS_TARGET]);
-        s->prev_target = canonical(r->address[SPEX_ADDRESS_PREV_TARGET]);
-        s->va = canonical(r->address[SPEX_ADDRESS_VA]);
-        s->pa = spex_address_bits(r->address[SPEX_ADDRESS_PA]);
         s->el = (uint8_t)spex_address_el(r->address[SPEX_ADDRESS_PC]);
-        const struct op_info *op = &ops[OP_INDEX(r->op_class, r->op_payload)];
-        unsigned flags = op->flags | (s->el ? SPEX_SAMPLE_KERNEL : 0);
-        s->op = op->op;
-        /* Without a timestamp, what the end of the file says is the best guess. */
-        uint64_t time = UINT64_MAX;
-        s->time = 0;
-        if (present & SPEX_HAS_TIMESTAMP) {
-            timed++;
-            flags |= SPEX_SAMPLE_TIMED;
-            s->time = time = clock ? spex_perf_time_to_ns(clock, r->timestamp) : r->timestamp;
+        flags |= s->el ? SPEX_SAMPLE_KERNEL : 0;
+        if (want & SPEX_WANT_BRANCH) {
+            s->target = canonical(r->address[SPEX_ADDRESS_TARGET]);
+            s->prev_target = canonical(r->address[SPEX_ADDRESS_PREV_TARGET]);
         }
-        struct thread *thread = find_thread(a, q, r, time);
+        if (want & SPEX_WANT_DATA) {
+            s->va = canonical(r->address[SPEX_ADDRESS_VA]);
+            s->pa = spex_address_bits(r->address[SPEX_ADDRESS_PA]);
+        }
+        if (present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2)) {
+            who = r->context[!(present & SPEX_HAS_CONTEXT_EL1)];
+            context++;
+        }
+        s->time = 0;
+        if (__builtin_expect(present & SPEX_HAS_TIMESTAMP, 1)) {
+            flags |= SPEX_SAMPLE_TIMED;
+            timed++;
+            if (want & SPEX_WANT_TIME)
+                s->time = clock ? spex_perf_time_to_ns(clock, tick) : tick;
+        } else {
+            who |= WHO_UNTIMED;
+        }
+        if (__builtin_expect(who != q->who || tick - q->tick_from > q->tick_span, 0))
+            change_thread(a, q, who, tick);
+        struct thread *thread = q->thread;
         s->tid = thread->tid;
         s->pid = thread->pid;
         s->comm = thread->comm;
@@ -535,11 +583,18 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
         s->module = NULL;
         s->address = pc;
         s->symbol = NULL;
+        s->place = 0;
         if (symbols && present & SPEX_HAS_PC) {
-            const struct spex_place *place = get_place(a, thread->process, time, pc, false);
-            s->module = place->module;
-            s->address = place->address;
-            s->symbol = place->symbol;
+            uint32_t version = pc >> 63 ? q->kernel_version : q->version;
+            size_t index = place_index(pc, version);
+            struct place_slot *slot = &a->places[index];
+            if (__builtin_expect(slot->ip != pc || slot->version != version, 0))
+                fill_place(a, slot, version, thread->pid,
+                           present & SPEX_HAS_TIMESTAMP ? tick_time(a, tick) : UINT64_MAX, pc);
+            s->place = (uint32_t)index;
+            s->module = slot->place.module;
+            s->address = slot->place.address;
+            s->symbol = slot->place.symbol;
         }
         s->source = SPEX_SOURCE_UNKNOWN;
         if (flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)) {
@@ -557,11 +612,14 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
         else
             unmapped++;
         if (flags & SPEX_SAMPLE_TIMED) {
-            first = s->time < first ? s->time : first;
-            last = s->time > last ? s->time : last;
+            first = tick < first ? tick : first;
+            last = tick > last ? tick : last;
         }
-        if (++a->sample_count == BATCH)
+        s++;
+        if (++a->sample_count == BATCH) {
             flush(a);
+            s = a->samples;
+        }
     }
     struct spex_totals *t = &a->totals;
     t->records += count;
@@ -573,8 +631,8 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
     t->with_va += va;
     t->with_pa += pa;
     t->unmapped += unmapped;
-    t->first_time = first;
-    t->last_time = last;
+    q->first_tick = first;
+    q->last_tick = last;
 }
 
 /* ---- reading ---- */
@@ -676,7 +734,7 @@ static void queue_time(struct spex_analysis *a, struct queue *q)
 {
     const struct spex_record *r = &q->records[q->at];
     if (r->present & SPEX_HAS_TIMESTAMP)
-        q->clock = record_time(a, r);
+        q->clock = tick_time(a, r->timestamp);
     q->time = q->clock;
 }
 
@@ -749,7 +807,9 @@ enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *si
         q->at = q->count = q->kept = 0;
         q->position = q->clock = 0;
         q->thread = NULL;
-        q->running = (struct span){1, 0};
+        q->who = UINT64_MAX; /* nobody */
+        q->first_tick = UINT64_MAX;
+        q->last_tick = 0;
         if (a->file) {
             enum spex_status status = spex_aux_open(a->file, i, &q->cursor);
             if (status)
@@ -766,9 +826,15 @@ enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *si
             }
     }
     for (size_t i = 0; i < a->queue_count; i++) {
-        if (a->queues[i].cursor)
-            spex_aux_close(a->queues[i].cursor);
-        a->queues[i].cursor = NULL;
+        struct queue *q = &a->queues[i];
+        if (q->cursor)
+            spex_aux_close(q->cursor);
+        q->cursor = NULL;
+        if (q->first_tick > q->last_tick)
+            continue;
+        uint64_t first = tick_time(a, q->first_tick), last = tick_time(a, q->last_tick);
+        a->totals.first_time = first < a->totals.first_time ? first : a->totals.first_time;
+        a->totals.last_time = last > a->totals.last_time ? last : a->totals.last_time;
     }
     if (a->totals.first_time > a->totals.last_time)
         a->totals.first_time = a->totals.last_time = 0;
@@ -878,6 +944,11 @@ enum spex_status spex_analysis_open(const char *path, const struct spex_analysis
     bool standard = !path || !strcmp(path, "-");
     enum spex_status status;
     a->options = *options;
+    if (!a->options.want)
+        a->options.want = ~0u;
+    for (size_t i = 0; i < options->filter_count; i++)
+        if (!strcmp(options->filters[i].name, "time"))
+            a->options.want |= SPEX_WANT_TIME;
     a->raw_fd = -1;
     a->name = strdup(standard ? "standard input" : path);
     a->ops = op_table();

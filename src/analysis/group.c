@@ -58,6 +58,24 @@ const char *spex_key_help(enum spex_key key)
     return keys[key].help;
 }
 
+unsigned spex_key_wants(enum spex_key key)
+{
+    switch (key) {
+    case SPEX_KEY_DATA_SYMBOL:
+    case SPEX_KEY_DATA_DSO: /* mappings change with time */
+        return SPEX_WANT_LITTLE | SPEX_WANT_DATA | SPEX_WANT_TIME;
+    case SPEX_KEY_PAGE:
+    case SPEX_KEY_CACHE_LINE:
+    case SPEX_KEY_OFFSET:
+        return SPEX_WANT_LITTLE | SPEX_WANT_DATA;
+    case SPEX_KEY_TARGET:
+    case SPEX_KEY_PREV_TARGET:
+        return SPEX_WANT_LITTLE | SPEX_WANT_BRANCH;
+    default:
+        return SPEX_WANT_LITTLE;
+    }
+}
+
 bool spex_key_parse(const char *name, size_t length, enum spex_key *key)
 {
     static const struct {
@@ -83,8 +101,17 @@ struct index_entry {
     uint32_t tag, row; /* row + 1; 0 free */
 };
 
+struct memo { /* the row of a pc; NULL not known */
+    const struct spex_module *module;
+    const struct spex_symbol *symbol;
+    uint64_t address;
+    struct spex_row *row;
+};
+
 struct spex_group {
     struct spex_analysis *analysis;
+    struct memo *memo; /* by place */
+    bool by_place;
     enum spex_key keys[SPEX_KEYS_MAX];
     uint8_t first_slot[SPEX_KEYS_MAX + 1];
     size_t key_count, slots, stride;
@@ -121,6 +148,8 @@ struct spex_group *spex_group_new(struct spex_analysis *analysis, const enum spe
         g->first_slot[i] = (uint8_t)g->slots;
         g->slots += keys[by[i]].slots;
     }
+    g->by_place = key_count == 1 && (by[0] == SPEX_KEY_SYMBOL || by[0] == SPEX_KEY_PC ||
+                                     by[0] == SPEX_KEY_DSO || by[0] == SPEX_KEY_SRCLINE);
     g->flags = flags;
     g->stride = sizeof(struct spex_row) + g->slots * sizeof(uint64_t);
     g->mask = 1023;
@@ -144,6 +173,7 @@ void spex_group_free(struct spex_group *g)
         free(g->chunks[i]);
     free(g->chunks);
     free(g->index);
+    free(g->memo);
     free(g->order);
     free(g->rest);
     free(g->total);
@@ -235,6 +265,8 @@ static void shrink(struct spex_group *g)
     g->count = kept;
     g->error += threshold;
     reindex(g, g->mask);
+    if (g->memo) /* rows have moved */
+        memset(g->memo, 0, SPEX_PLACES * sizeof *g->memo);
 }
 
 /* Room for more rows, so that pointers to rows stay good while that many are added. */
@@ -384,8 +416,10 @@ static inline void count_facts(struct spex_stats *t, const struct spex_sample *s
                                 (uint64_t)(s->flags >> 1 & 7) << 13);
     four all = {facts, facts, facts, facts};
     four *counts = (four *)t;
-    for (unsigned i = 0; i < 4; i++)
-        counts[i] -= (four)((all & masks[i]) == masks[i]); /* true is all ones: minus one */
+    counts[0] -= (four)((all & masks[0]) == masks[0]); /* true is all ones: minus one */
+    counts[1] -= (four)((all & masks[1]) == masks[1]);
+    counts[2] -= (four)((all & masks[2]) == masks[2]);
+    counts[3] -= (four)((all & masks[3]) == masks[3]);
 }
 
 _Static_assert(SPEX_EV_RETIRED == 1 && SPEX_EV_REMOTE == 10 && SPEX_EV_L2D_ACCESS == 19 &&
@@ -449,11 +483,8 @@ static inline __attribute__((always_inline)) void sink(struct spex_group *g, siz
             const struct spex_sample *s = &samples[at];
             if (!wanted(g, s))
                 continue;
-            if (g->key_count == 1 && g->keys[0] == SPEX_KEY_SYMBOL)
-                place_key(s->symbol, s->module, s->address, key[n]);
-            else
-                for (size_t k = 0; k < g->key_count; k++)
-                    make_key(g, g->keys[k], s, key[n] + g->first_slot[k]);
+            for (size_t k = 0; k < g->key_count; k++)
+                make_key(g, g->keys[k], s, key[n] + g->first_slot[k]);
             hash[n] = hash_key(key[n], slots);
             __builtin_prefetch(&g->index[hash[n] & g->mask]);
             chosen[n++] = s;
@@ -477,9 +508,36 @@ static inline __attribute__((always_inline)) void sink(struct spex_group *g, siz
     }
 }
 
+/* A single key that follows from the pc: the row is remembered with the pc's place. */
+static void sink_places(struct spex_group *g, const struct spex_sample *samples, size_t count)
+{
+    bool percentiles = g->flags & SPEX_GROUP_PERCENTILES;
+    if (!g->memo)
+        g->memo = get_memory(SPEX_PLACES * sizeof *g->memo);
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_sample *s = &samples[i];
+        if (!wanted(g, s))
+            continue;
+        struct memo *m = &g->memo[s->place];
+        if (__builtin_expect(!m->row || m->module != s->module || m->address != s->address ||
+                             m->symbol != s->symbol, 0)) {
+            uint64_t key[SLOTS_MAX];
+            make_room(g, 1);
+            make_key(g, g->keys[0], s, key);
+            *m = (struct memo){s->module, s->symbol, s->address,
+                               find_row(g, g->slots, key, hash_key(key, g->slots))};
+        }
+        count_sample(g, m->row, s, percentiles);
+    }
+}
+
 void spex_group_sink(void *context, const struct spex_sample *samples, size_t count)
 {
     struct spex_group *g = context;
+    if (g->by_place) {
+        sink_places(g, samples, count);
+        return;
+    }
     switch (g->slots) {
     case 1:
         sink(g, 1, samples, count);

@@ -356,7 +356,8 @@ static int run_annotate(void *options, int argc, char **argv)
     struct profile p;
     if (argc > 1)
         return cli_usage("one function at a time");
-    int status = profile_open(&p, &o->profile, NULL, NULL);
+    struct spex_analysis_options more = {.want = SPEX_WANT_LITTLE};
+    int status = profile_open(&p, &o->profile, NULL, &more);
     if (status)
         return status;
     struct spex_group *symbols = spex_group_new(p.analysis, by_symbol, 1, 0);

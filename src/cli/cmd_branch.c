@@ -119,7 +119,8 @@ static int run_branch(void *options, int argc, char **argv)
     struct branch b = {0};
     if (argc > 1)
         return cli_usage("too many operands");
-    int status = profile_open(&p, &o->profile, argv[0], NULL);
+    struct spex_analysis_options more = {.want = SPEX_WANT_LITTLE | SPEX_WANT_BRANCH};
+    int status = profile_open(&p, &o->profile, argv[0], &more);
     if (status)
         return status;
     for (unsigned s = 0; s < SECTIONS; s++)

@@ -139,9 +139,12 @@ static int run_diff(void *options, int argc, char **argv)
     int status = profile_keys(o->profile.sort, keys, &key_count);
     if (status)
         return status;
-    if ((status = profile_open(&p[0], &o->profile, argv[0], NULL)))
+    struct spex_analysis_options more = {.want = SPEX_WANT_LITTLE};
+    for (size_t i = 0; i < key_count; i++)
+        more.want |= spex_key_wants(keys[i]);
+    if ((status = profile_open(&p[0], &o->profile, argv[0], &more)))
         return status;
-    if ((status = profile_open(&p[1], &o->profile, argv[1], NULL))) {
+    if ((status = profile_open(&p[1], &o->profile, argv[1], &more))) {
         profile_close(&p[0]);
         return status;
     }

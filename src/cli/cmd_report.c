@@ -44,8 +44,11 @@ static int run_report(void *options, int argc, char **argv)
     if (argc > 1)
         return cli_usage("too many operands");
     int status = profile_keys(o->profile.sort, keys, &count);
+    struct spex_analysis_options more = {.want = SPEX_WANT_LITTLE};
+    for (size_t i = 0; !status && i < count; i++)
+        more.want |= spex_key_wants(keys[i]);
     if (!status)
-        status = profile_open(&p, &o->profile, argv[0], NULL);
+        status = profile_open(&p, &o->profile, argv[0], &more);
     if (status)
         return status;
     struct spex_group *group =
