@@ -71,115 +71,191 @@ static const struct {
     [SIZE] = {"size", "bytes ", NUMBER, false, true},
 };
 
-enum { SYMBOLS = 4096, EVENTS_CACHE = 1024, TEXT_MAX = 240 };
+enum { SYMBOLS = 4096, EVENTS_CACHE = 1024, LINE_ROOM = 2048 };
+
+/* Text that a record's field shares with many others. */
+struct piece {
+    uint64_t key[2];
+    unsigned size; /* 0: not there */
+    char *text;
+};
 
 struct script {
     struct profile *p;
     const struct script_options *options;
     unsigned char list[FIELD_COUNT];
+    struct {
+        char text[24]; /* "name": */
+        unsigned size;
+    } names[FIELD_COUNT];
     size_t count;
     uint64_t lines;
-    /* " walk+0x4 (prog)" by (module, address) */
-    struct symbol_slot {
-        const struct spex_module *module;
-        uint64_t address;
-        unsigned size;
-        char text[TEXT_MAX];
-    } *symbols;
-    struct events_slot {
-        uint64_t bits;
-        unsigned size;
-        char text[TEXT_MAX];
-    } *events;
+    bool one_piece; /* text: pc and symbol stand together */
+    struct piece *symbols; /* "401104 walk+0x4 (prog)" by module and address, pc in front */
+    struct piece *events;
     /* itrace */
     bool letters[128];
     uint64_t period, seen;
     unsigned event_width; /* of the longest event name, as perf aligns them */
 };
 
+/* ---- writing ---- */
+
+static inline char *put_bytes(char *p, const char *text, size_t n)
+{
+    memcpy(p, text, n);
+    return p + n;
+}
+
+static inline char *put_text(char *p, const char *text)
+{
+    return put_bytes(p, text, strlen(text));
+}
+
+static const char pairs[] = "0001020304050607080910111213141516171819"
+                            "2021222324252627282930313233343536373839"
+                            "4041424344454647484950515253545556575859"
+                            "6061626364656667686970717273747576777879"
+                            "8081828384858687888990919293949596979899";
+
+static inline char *put_u64(char *p, uint64_t value)
+{
+    char digits[20];
+    unsigned at = sizeof digits;
+    while (value >= 100) {
+        at -= 2;
+        memcpy(digits + at, pairs + 2 * (value % 100), 2);
+        value /= 100;
+    }
+    if (value >= 10) {
+        at -= 2;
+        memcpy(digits + at, pairs + 2 * value, 2);
+    } else {
+        digits[--at] = (char)('0' + value);
+    }
+    return put_bytes(p, digits + at, sizeof digits - at);
+}
+
+static inline char *put_i64(char *p, int64_t value)
+{
+    if (value < 0)
+        *p++ = '-';
+    return put_u64(p, value < 0 ? -(uint64_t)value : (uint64_t)value);
+}
+
+static inline char *put_hex(char *p, uint64_t value)
+{
+    unsigned digits = value ? (67 - (unsigned)__builtin_clzll(value)) / 4 : 1;
+    for (unsigned i = digits; i--; value >>= 4)
+        p[i] = "0123456789abcdef"[value & 15];
+    return p + digits;
+}
+
+/* Right-aligned in width. */
+static inline char *put_padded(char *p, uint64_t value, unsigned width)
+{
+    char digits[24];
+    size_t n = (size_t)(put_u64(digits, value) - digits);
+    for (; n < width; width--)
+        *p++ = ' ';
+    return put_bytes(p, digits, n);
+}
+
+/* Exactly digits places. */
+static inline char *put_fixed(char *p, uint32_t value, unsigned digits)
+{
+    unsigned at = digits;
+    for (; at >= 2; value /= 100) {
+        at -= 2;
+        memcpy(p + at, pairs + 2 * (value % 100), 2);
+    }
+    if (at)
+        p[0] = (char)('0' + value % 10);
+    return p + digits;
+}
+
+static inline char *put_cpu(char *p, int32_t cpu)
+{
+    *p++ = '[';
+    p = cpu >= 0 && cpu < 1000 ? put_fixed(p, (uint32_t)cpu, 3) : put_i64(p, cpu);
+    *p++ = ']';
+    return p;
+}
+
+static char *put_comm(char *p, const char *comm)
+{
+    size_t n = strlen(comm);
+    for (size_t pad = n; pad < 16; pad++)
+        *p++ = ' ';
+    for (size_t i = 0; i < n && i < 64; i++)
+        *p++ = (unsigned char)comm[i] < 0x20 ? '?' : comm[i];
+    return p;
+}
+
 /* ---- cached pieces ---- */
 
-static size_t clip(int n)
+static void set_piece(struct piece *piece, uint64_t key0, uint64_t key1, const char *text, int size)
 {
-    return n < 0 ? 0 : n < TEXT_MAX ? (size_t)n : TEXT_MAX - 1;
+    free(piece->text);
+    piece->text = malloc((size_t)size + 1);
+    if (!piece->text)
+        abort();
+    for (int i = 0; i < size; i++) /* names from a file must not drive a terminal */
+        piece->text[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
+    piece->size = (unsigned)size;
+    piece->key[0] = key0;
+    piece->key[1] = key1;
 }
 
-/* Quotes, backslashes and control characters of names, for JSON. */
-static size_t append_escaped(char *to, size_t at, const char *text, bool json)
+static const struct piece *symbol_piece(struct script *s, const struct spex_sample *sample)
 {
-    for (; *text && at < TEXT_MAX - 8; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (json && (c == '"' || c == '\\'))
-            to[at++] = '\\';
-        if (c < 0x20 || c == 0x7f)
-            at += (size_t)sprintf(to + at, json ? "\\u%04x" : "?", c);
-        else
-            to[at++] = (char)c;
-    }
-    to[at] = 0;
-    return at;
-}
-
-static const struct symbol_slot *symbol_text(struct script *s, const struct spex_sample *sample)
-{
-    uint64_t hash = (sample->address ^ (uintptr_t)sample->module) * UINT64_C(0x9e3779b97f4a7c15);
-    struct symbol_slot *slot = &s->symbols[hash >> 52];
-    if (slot->size && slot->address == sample->address && slot->module == sample->module)
-        return slot;
+    uint64_t module = (uintptr_t)sample->module;
+    uint64_t hash = (sample->address ^ module ^ sample->pc << 20) * UINT64_C(0x9e3779b97f4a7c15);
+    struct piece *piece = &s->symbols[hash >> 52];
+    if (piece->size && piece->key[0] == sample->pc && piece->key[1] == module)
+        return piece;
     const struct spex_symbol *symbol = sample->symbol;
-    slot->module = sample->module;
-    slot->address = sample->address;
-    const char *dso = !sample->module          ? "[unknown]"
-                      : s->options->itrace || s->options->full_path ? spex_module_path(sample->module)
-                                               : spex_module_name(sample->module);
-    if (symbol && symbol->name)
-        slot->size = (unsigned)clip(snprintf(slot->text, TEXT_MAX, " %s+0x%llx (%s)", symbol->name,
-                                             (unsigned long long)(sample->address - symbol->start),
-                                             dso));
-    else
-        slot->size = (unsigned)clip(snprintf(slot->text, TEXT_MAX, " [unknown] (%s)", dso));
-    for (unsigned i = 0; i < slot->size; i++)
-        if ((unsigned char)slot->text[i] < 0x20)
-            slot->text[i] = '?';
-    return slot;
+    const char *dso = !sample->module ? "[unknown]"
+                      : s->options->itrace || s->options->full_path
+                          ? spex_module_path(sample->module) : spex_module_name(sample->module);
+    char *text;
+    int n = symbol && symbol->name
+                ? asprintf(&text, s->options->itrace ? "%16llx %s+0x%llx (%s)" : "%llx %s+0x%llx (%s)",
+                           (unsigned long long)sample->pc, symbol->name,
+                           (unsigned long long)(sample->address - symbol->start), dso)
+                : asprintf(&text, s->options->itrace ? "%16llx [unknown] (%s)" : "%llx [unknown] (%s)",
+                           (unsigned long long)sample->pc, dso);
+    if (n < 0)
+        abort();
+    set_piece(piece, sample->pc, module, text, n);
+    free(text);
+    return piece;
 }
 
 /* "l1d-access|tlb-access", or in JSON ["l1d-access","tlb-access"] */
-static const struct events_slot *events_text(struct script *s, uint64_t bits)
+static const struct piece *events_piece(struct script *s, uint64_t bits)
 {
-    struct events_slot *slot = &s->events[(bits * UINT64_C(0x9e3779b97f4a7c15)) >> 54];
-    if (slot->size && slot->bits == bits)
-        return slot;
+    struct piece *piece = &s->events[(bits * UINT64_C(0x9e3779b97f4a7c15)) >> 54];
+    if (piece->size && piece->key[0] == bits)
+        return piece;
     bool json = s->p->options->format == TABLE_AS_JSON;
-    size_t n = 0;
-    slot->bits = bits;
-    if (json)
-        slot->text[n++] = '[';
-    bool first = true;
+    char text[1200] = "";
+    int n = 0;
     for (unsigned bit = 0; bit < 64; bit++) {
         char number[16];
-        if (!(bits >> bit & 1) || n > TEXT_MAX - 40)
+        if (!(bits >> bit & 1))
             continue;
         const char *name = spex_event_name(bit);
         snprintf(number, sizeof number, "event%u", bit);
-        n += clip(snprintf(slot->text + n, TEXT_MAX - n, json ? "%s\"%s\"" : "%s%s",
-                           first ? "" : json ? "," : "|", name ? name : number));
-        first = false;
+        n += snprintf(text + n, sizeof text - (size_t)n, json ? "%s\"%s\"" : "%s%s",
+                      n == 0 ? json ? "[" : "" : json ? "," : "|", name ? name : number);
     }
-    if (json)
-        slot->text[n++] = ']';
-    else if (!n)
-        slot->text[n++] = '-';
-    slot->size = (unsigned)n;
-    return slot;
+    n += snprintf(text + n, sizeof text - (size_t)n, "%s", !json ? n ? "" : "-" : n ? "]" : "[]");
+    set_piece(piece, bits, 0, text, n);
+    return piece;
 }
 
 /* ---- values ---- */
-
-static uint64_t time_of(const struct spex_sample *sample)
-{
-    return sample->time;
-}
 
 static bool number_of(const struct spex_sample *sample, enum field field, uint64_t *value)
 {
@@ -193,7 +269,7 @@ static bool number_of(const struct spex_sample *sample, enum field field, uint64
             return false;
         *value = sample->address - sample->symbol->start;
         return true;
-    case TIME: *value = time_of(sample); return has & SPEX_HAS_TIMESTAMP;
+    case TIME: *value = sample->time; return has & SPEX_HAS_TIMESTAMP;
     case TARGET: *value = sample->target; return has & SPEX_HAS_TARGET;
     case PREV_TARGET: *value = sample->prev_target; return has & SPEX_HAS_PREV_TARGET;
     case VA: *value = sample->va; return has & SPEX_HAS_VA;
@@ -277,150 +353,103 @@ static bool integer_of(const struct spex_sample *sample, enum field field, int64
 
 /* ---- text ---- */
 
-static void put_padded(struct out *out, uint64_t value, unsigned width)
+/* A field of at most a few hundred bytes at p; what is longer goes through out. */
+static char *text_field(struct script *s, const struct spex_sample *sample, enum field f, char *p)
 {
-    char *p = out_room(out, 24);
-    char digits[20];
-    unsigned n = 0;
-    do
-        digits[n++] = (char)('0' + value % 10);
-    while (value /= 10);
-    size_t at = 0;
-    for (; n + at < width;)
-        p[at++] = ' ';
-    while (n)
-        p[at++] = digits[--n];
-    out->size += at;
-}
-
-/* fraction with exactly digits places */
-static void put_fraction(struct out *out, uint64_t value, unsigned digits)
-{
-    char *p = out_room(out, 24);
-    for (unsigned i = digits; i--;) {
-        p[i] = (char)('0' + value % 10);
-        value /= 10;
-    }
-    out->size += digits;
-}
-
-static void put_cpu(struct out *out, int32_t cpu)
-{
-    out_char(out, '[');
-    if (cpu >= 0 && cpu < 1000)
-        put_fraction(out, (uint64_t)cpu, 3);
-    else
-        out_i64(out, cpu);
-    out_char(out, ']');
-}
-
-static void text_field(struct script *s, const struct spex_sample *sample, enum field f)
-{
-    struct out *out = &s->p->out;
     char buffer[512];
     uint64_t value;
     const char *text;
     switch (f) {
-    case COMM: {
-        size_t n = strlen(sample->comm);
-        char *p = out_room(out, 16);
-        if (n < 16) {
-            memset(p, ' ', 16 - n);
-            memcpy(p + 16 - n, sample->comm, n);
-            out->size += 16;
-        } else {
-            out_bytes(out, sample->comm, n);
-        }
-        return;
-    }
+    case COMM:
+        return put_comm(p, sample->comm);
     case PID:
     case TID: {
         int32_t id = f == PID ? sample->pid : sample->tid;
-        if (id < 0)
-            out_text(out, "     -1");
-        else
-            put_padded(out, (uint64_t)id, 7);
-        return;
+        return id < 0 ? put_text(p, "     -1") : put_padded(p, (uint64_t)id, 7);
     }
     case CPU:
-        put_cpu(out, sample->cpu);
-        return;
+        return put_cpu(p, sample->cpu);
     case TIME:
-        if (!(sample->flags & SPEX_SAMPLE_TIMED)) {
-            out_text(out, "             -:");
-            return;
-        }
-        value = time_of(sample);
-        put_padded(out, value / 1000000000, 5);
-        out_char(out, '.');
-        put_fraction(out, value % 1000000000, 9);
-        out_char(out, ':');
-        return;
-    case SYMBOL: {
-        /* symbol, offset and file in one, as perf prints them */
-        const struct symbol_slot *slot = symbol_text(s, sample);
-        out_bytes(out, slot->text + 1, slot->size - 1);
-        return;
-    }
-    case DSO: /* with the symbol */
-        return;
-    case EVENTS: {
-        const struct events_slot *slot = events_text(s, sample->record->events);
-        out_bytes(out, slot->text, slot->size);
-        return;
-    }
+        if (!(sample->flags & SPEX_SAMPLE_TIMED))
+            return put_text(p, "             -:");
+        p = put_padded(p, sample->time / 1000000000, 5);
+        *p++ = '.';
+        p = put_fixed(p, (uint32_t)(sample->time % 1000000000), 9);
+        *p++ = ':';
+        return p;
     default:
         break;
     }
     if (number_of(sample, f, &value)) {
-        out_text(out, fields[f].label);
-        if (fields[f].kind == HEX) {
-            if (f != PC)
-                out_text(out, "0x");
-            out_hex(out, value);
-        } else {
-            out_u64(out, value);
-        }
-    } else if ((text = text_of(s, sample, f, buffer))) {
-        out_text(out, fields[f].label);
-        for (; *text; text++)
-            out_char(out, (unsigned char)*text < 0x20 ? '?' : *text);
-        if (f == OP)
-            out_char(out, ':');
+        p = put_text(p, fields[f].label);
+        if (fields[f].kind != HEX)
+            return put_u64(p, value);
+        if (f != PC)
+            p = put_bytes(p, "0x", 2);
+        return put_hex(p, value);
     }
+    if ((text = text_of(s, sample, f, buffer))) {
+        p = put_text(p, fields[f].label);
+        for (unsigned i = 0; text[i] && i < 500; i++)
+            *p++ = (unsigned char)text[i] < 0x20 ? '?' : text[i];
+        if (f == OP)
+            *p++ = ':';
+    }
+    return p;
 }
 
 static void text_line(struct script *s, const struct spex_sample *sample)
 {
     struct out *out = &s->p->out;
+    char *p = out_room(out, LINE_ROOM), *end = p + LINE_ROOM - 700;
     for (size_t i = 0; i < s->count; i++) {
-        if (s->list[i] == DSO)
-            continue;
-        size_t before = out->size;
-        const char *start = out->data;
-        text_field(s, sample, s->list[i]);
-        if (out->size != before || out->data != start)
-            out_char(out, ' ');
+        enum field f = s->list[i];
+        const struct piece *piece = NULL;
+        if (f == SYMBOL || f == DSO) {
+            /* pc, symbol, offset and file are one piece, printed in place of the pc */
+            if (!s->one_piece)
+                piece = symbol_piece(s, sample);
+            if (f == DSO || !piece)
+                continue;
+        } else if (f == PC && s->one_piece) {
+            piece = symbol_piece(s, sample);
+        } else if (f == EVENTS) {
+            piece = events_piece(s, sample->record->events);
+        }
+        char *before = p;
+        if (p > end || (piece && piece->size > 1000)) { /* a long name: no room in the line's buffer */
+            out->size = (size_t)(p - out->data);
+            if (piece)
+                out_bytes(out, piece->text, piece->size);
+            before = p = out_room(out, LINE_ROOM);
+            end = p + LINE_ROOM - 700;
+            if (piece) {
+                *p++ = ' ';
+                continue;
+            }
+        }
+        if (piece) {
+            const char *text = piece->text;
+            size_t n = piece->size;
+            if (f == SYMBOL) { /* without the pc */
+                const char *blank = memchr(text, ' ', n);
+                n -= (size_t)(blank + 1 - text);
+                text = blank + 1;
+            }
+            p = put_bytes(p, text, n);
+        } else {
+            p = text_field(s, sample, f, p);
+        }
+        if (p != before)
+            *p++ = ' ';
     }
-    if (out->size && out->data[out->size - 1] == ' ')
-        out->size--;
-    out_char(out, '\n');
+    if (p > out->data && p[-1] == ' ')
+        p--;
+    *p++ = '\n';
+    out->size = (size_t)(p - out->data);
 }
 
 /* ---- JSON lines, CSV ---- */
-
-static void json_text(struct out *out, const char *text)
-{
-    char escaped[TEXT_MAX];
-    if (strlen(text) >= TEXT_MAX / 2) {
-        out_json_string(out, text);
-        return;
-    }
-    size_t n = append_escaped(escaped, 0, text, true);
-    out_char(out, '"');
-    out_bytes(out, escaped, n);
-    out_char(out, '"');
-}
 
 static void csv_text(struct out *out, const char *text)
 {
@@ -441,8 +470,9 @@ static void machine_line(struct script *s, const struct spex_sample *sample, boo
 {
     struct out *out = &s->p->out;
     bool first = true;
+    char *p = out_room(out, LINE_ROOM);
     if (json)
-        out_char(out, '{');
+        *p++ = '{';
     for (size_t i = 0; i < s->count; i++) {
         enum field f = s->list[i];
         char buffer[512];
@@ -454,39 +484,41 @@ static void machine_line(struct script *s, const struct spex_sample *sample, boo
         if (!list && !number)
             text = text_of(s, sample, f, buffer);
         if (!json && i)
-            out_char(out, ',');
+            *p++ = ',';
         if (!list && !number && !text)
             continue;
         if (json) {
             if (!first)
-                out_char(out, ',');
+                *p++ = ',';
             first = false;
-            out_char(out, '"');
-            out_text(out, fields[f].name);
-            out_bytes(out, "\":", 2);
+            p = put_bytes(p, s->names[f].text, s->names[f].size);
         }
-        if (list) {
-            const struct events_slot *slot = events_text(s, sample->record->events);
-            out_bytes(out, slot->text, slot->size);
-        } else if (text) {
-            if (json)
-                json_text(out, text);
-            else
+        if (list || text) { /* of any length: not in the line's room */
+            out->size = (size_t)(p - out->data);
+            if (list) {
+                const struct piece *piece = events_piece(s, sample->record->events);
+                out_bytes(out, piece->text, piece->size);
+            } else if (json) {
+                out_json_string(out, text);
+            } else {
                 csv_text(out, text);
+            }
+            p = out_room(out, LINE_ROOM);
         } else if (fields[f].kind == HEX) {
-            out_text(out, json ? "\"0x" : "0x");
-            out_hex(out, value);
+            p = put_text(p, json ? "\"0x" : "0x");
+            p = put_hex(p, value);
             if (json)
-                out_char(out, '"');
+                *p++ = '"';
         } else if (f == PID || f == TID || f == CPU) {
-            out_i64(out, integer);
+            p = put_i64(p, integer);
         } else {
-            out_u64(out, value);
+            p = put_u64(p, value);
         }
     }
     if (json)
-        out_char(out, '}');
-    out_char(out, '\n');
+        *p++ = '}';
+    *p++ = '\n';
+    out->size = (size_t)(p - out->data);
 }
 
 static void feed(void *context, const struct spex_sample *samples, size_t count)
@@ -509,37 +541,28 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
 static void perf_line(struct script *s, const struct spex_sample *sample, const char *event)
 {
     struct out *out = &s->p->out;
-    char *p;
+    char *p = out_room(out, LINE_ROOM);
     s->lines++;
-    text_field(s, sample, COMM);
-    out_char(out, ' ');
-    if (sample->tid < 0)
-        out_text(out, "   -1");
-    else
-        put_padded(out, (uint64_t)sample->tid, 5);
-    out_char(out, ' ');
-    put_cpu(out, sample->cpu);
-    out_char(out, ' ');
-    put_padded(out, sample->time / 1000000000, 5);
-    out_char(out, '.');
-    put_fraction(out, sample->time % 1000000000 / 1000, 6);
-    out_text(out, ": ");
-    put_padded(out, s->period, 10);
-    out_char(out, ' ');
+    p = put_comm(p, sample->comm);
+    *p++ = ' ';
+    p = sample->tid < 0 ? put_text(p, "   -1") : put_padded(p, (uint64_t)sample->tid, 5);
+    *p++ = ' ';
+    p = put_cpu(p, sample->cpu);
+    *p++ = ' ';
+    p = put_padded(p, sample->time / 1000000000, 5);
+    *p++ = '.';
+    p = put_fixed(p, (uint32_t)(sample->time % 1000000000) / 1000, 6);
+    p = put_bytes(p, ": ", 2);
+    p = put_padded(p, s->period, 10);
+    *p++ = ' ';
     size_t n = strlen(event);
-    p = out_room(out, sizeof s->symbols->text);
-    unsigned width = s->event_width > n ? s->event_width : (unsigned)n;
-    memset(p, ' ', width);
-    memcpy(p + width - n, event, n);
-    memcpy(p + width, ":  ", 3);
-    out->size += width + 3;
-    p = out_room(out, 16);
-    memset(p, ' ', 16);
-    unsigned digits = sample->pc ? (64 - (unsigned)__builtin_clzll(sample->pc) + 3) / 4 : 1;
-    out->size += 16 - digits;
-    out_hex(out, sample->pc);
-    const struct symbol_slot *slot = symbol_text(s, sample);
-    out_bytes(out, slot->text, slot->size);
+    for (size_t pad = n; pad < s->event_width; pad++)
+        *p++ = ' ';
+    p = put_bytes(p, event, n);
+    p = put_bytes(p, ":  ", 3);
+    out->size = (size_t)(p - out->data);
+    const struct piece *piece = symbol_piece(s, sample);
+    out_bytes(out, piece->text, piece->size);
     out_char(out, '\n');
 }
 
@@ -655,7 +678,7 @@ static int run_script(void *options, int argc, char **argv)
     const struct spex_perfdata *file = spex_analysis_file(p.analysis);
     for (size_t i = 0; file && i < spex_perfdata_attr_count(file); i++) {
         size_t n = strlen(spex_perfdata_attr(file, i)->name);
-        if (n > s.event_width && n < TEXT_MAX - 20)
+        if (n > s.event_width && n < 500)
             s.event_width = (unsigned)n;
     }
     s.symbols = calloc(SYMBOLS, sizeof *s.symbols);
@@ -663,6 +686,11 @@ static int run_script(void *options, int argc, char **argv)
     if (!s.symbols || !s.events)
         abort();
     p.status = choose_fields(&s);
+    for (size_t i = 0; i < FIELD_COUNT; i++)
+        s.names[i].size = (unsigned)snprintf(s.names[i].text, sizeof s.names[i].text, "\"%s\":",
+                                             fields[i].name);
+    for (size_t i = 0; i + 1 < s.count; i++)
+        s.one_piece |= s.list[i] == PC && s.list[i + 1] == SYMBOL;
     if (!p.status) {
         if (o->profile.format == TABLE_AS_CSV) {
             for (size_t i = 0; i < s.count; i++)
@@ -673,6 +701,10 @@ static int run_script(void *options, int argc, char **argv)
         if (!p.status && !s.lines)
             profile_empty(&p, 0, "make an event that --itrace asks for");
     }
+    for (size_t i = 0; i < SYMBOLS; i++)
+        free(s.symbols[i].text);
+    for (size_t i = 0; i < EVENTS_CACHE; i++)
+        free(s.events[i].text);
     free(s.symbols);
     free(s.events);
     return profile_close(&p);

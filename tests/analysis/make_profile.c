@@ -27,7 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PID = 100, THREADS = 2, CHUNK = 64 << 10 };
+enum { PID = 100, THREADS = 2, CHUNK = 1 << 20 };
 enum { SHARED = 0x410000, TABLE = 0x410100, COUNTERS = 0x420000 };
 #define HEAP UINT64_C(0x500000)
 #define KERNEL UINT64_C(0xffff800008010000)
@@ -301,6 +301,8 @@ int main(int argc, char **argv)
     static struct stream streams[THREADS];
     bool phased = !strcmp(base, "phased");
     uint64_t ticks = 1000; /* 10 us */
+    /* many chunks in a small file; in a large one as perf makes them */
+    size_t chunk = count > 1000000 ? CHUNK : CHUNK / 16;
     for (uint64_t i = 0; i < count; i++) {
         unsigned thread = phased ? i >= count / 2 : rng_below(&rng, THREADS);
         struct spex_record r;
@@ -323,7 +325,7 @@ int main(int argc, char **argv)
             return 1;
         }
         s->size += length;
-        if (s->size >= CHUNK) {
+        if (s->size >= chunk) {
             uint32_t flags = o.loss ? SPEX_PERF_AUX_TRUNCATED : 0;
             spex_perf_writer_aux(w, (int32_t)thread, PID, PID + (int32_t)thread, s->data, s->size,
                                  flags, ticks * 10);
