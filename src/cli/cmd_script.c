@@ -88,6 +88,11 @@ struct script {
         char text[24]; /* "name": */
         unsigned size;
     } names[FIELD_COUNT];
+    struct {
+        char text[120]; /* "branch cond:" */
+        unsigned size;
+    } ops[4 * 256], sources[SPEX_SOURCE_COUNT];
+    unsigned label[FIELD_COUNT]; /* length of the label */
     size_t count;
     uint64_t lines;
     bool one_piece; /* text: pc and symbol stand together */
@@ -257,7 +262,7 @@ static const struct piece *events_piece(struct script *s, uint64_t bits)
 
 /* ---- values ---- */
 
-static bool number_of(const struct spex_sample *sample, enum field field, uint64_t *value)
+static inline bool number_of(const struct spex_sample *sample, enum field field, uint64_t *value)
 {
     const struct spex_record *r = sample->record;
     unsigned has = r->present;
@@ -377,11 +382,25 @@ static char *text_field(struct script *s, const struct spex_sample *sample, enum
         p = put_fixed(p, (uint32_t)(sample->time % 1000000000), 9);
         *p++ = ':';
         return p;
+    case OP: {
+        const struct spex_record *r = sample->record;
+        unsigned op = (r->op_class & 3u) << 8 | r->op_payload;
+        if (!(r->present & SPEX_HAS_OP))
+            return p;
+        if (!s->ops[op].size)
+            s->ops[op].size = (unsigned)snprintf(s->ops[op].text, sizeof s->ops[op].text, "%s:",
+                                                 spex_sample_op_text(r->op_class, r->op_payload));
+        return put_bytes(p, s->ops[op].text, s->ops[op].size);
+    }
+    case SOURCE:
+        if (!(sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)))
+            return p;
+        return put_bytes(p, s->sources[sample->source].text, s->sources[sample->source].size);
     default:
         break;
     }
     if (number_of(sample, f, &value)) {
-        p = put_text(p, fields[f].label);
+        p = put_bytes(p, fields[f].label, s->label[f]);
         if (fields[f].kind != HEX)
             return put_u64(p, value);
         if (f != PC)
@@ -389,11 +408,9 @@ static char *text_field(struct script *s, const struct spex_sample *sample, enum
         return put_hex(p, value);
     }
     if ((text = text_of(s, sample, f, buffer))) {
-        p = put_text(p, fields[f].label);
+        p = put_bytes(p, fields[f].label, s->label[f]);
         for (unsigned i = 0; text[i] && i < 500; i++)
             *p++ = (unsigned char)text[i] < 0x20 ? '?' : text[i];
-        if (f == OP)
-            *p++ = ':';
     }
     return p;
 }
@@ -664,7 +681,8 @@ static int run_script(void *options, int argc, char **argv)
 {
     const struct script_options *o = options;
     struct profile p;
-    struct script s = {.p = &p, .options = o};
+    static struct script s; /* large; the process runs one command */
+    s = (struct script){.p = &p, .options = o};
     if (argc > 1)
         return cli_usage("too many operands");
     if (o->itrace && o->profile.format != TABLE_AS_TEXT)
@@ -686,6 +704,11 @@ static int run_script(void *options, int argc, char **argv)
     if (!s.symbols || !s.events)
         abort();
     p.status = choose_fields(&s);
+    for (unsigned i = 0; i < SPEX_SOURCE_COUNT; i++)
+        s.sources[i].size = (unsigned)snprintf(s.sources[i].text, sizeof s.sources[i].text,
+                                               "from %s", spex_source_name(i));
+    for (size_t i = 0; i < FIELD_COUNT; i++)
+        s.label[i] = (unsigned)strlen(fields[i].label);
     for (size_t i = 0; i < FIELD_COUNT; i++)
         s.names[i].size = (unsigned)snprintf(s.names[i].text, sizeof s.names[i].text, "\"%s\":",
                                              fields[i].name);
