@@ -39,13 +39,13 @@ enum spex_want {
     SPEX_WANT_TIME = 1u << 1,   /* time */
     SPEX_WANT_DATA = 1u << 2,   /* va, pa */
     SPEX_WANT_BRANCH = 1u << 3, /* target, prev_target */
+    SPEX_WANT_SYMBOL = 1u << 4, /* module, symbol, address */
 };
 
 struct spex_analysis_options {
     unsigned want;           /* enum spex_want; 0: everything */
     bool raw;                /* the input is an SPE stream, not a perf.data file */
     bool ordered;            /* hand out samples of all CPUs in order of time */
-    bool no_symbols;         /* leave module, symbol and address out: quicker */
     uint64_t midr;           /* CPU for data sources when the file does not say; 0 unknown */
     struct spex_symbols_options symbols;
     const struct spex_filter *filters; /* all must hold; commas in a value mean "or" */
@@ -111,6 +111,11 @@ typedef void spex_sample_sink(void *context, const struct spex_sample *samples, 
  */
 enum spex_status spex_analysis_run(struct spex_analysis *analysis, spex_sample_sink *sink,
                                    void *context, struct spex_error *error);
+
+/* For the next passes: what sinks need, and a test (or NULL) that leaves records out early. */
+typedef bool spex_record_test(void *context, const struct spex_record *record);
+void spex_analysis_narrow(struct spex_analysis *analysis, unsigned want, spex_record_test *test,
+                          void *context);
 
 /* Where an address of a process lies, with caching; used for data addresses. */
 struct spex_place {
@@ -285,6 +290,8 @@ size_t spex_row_text(const struct spex_group *group, const struct spex_row *row,
  *               at the same time, one of them writing; from counts and times
  *   peer        loads that another core's cache answered, where the CPU tells
  *   score       contention, lowered where the CPU tells that data hardly moved
+ *
+ * choose also narrows the analysis to the records of the lines it kept.
  */
 struct spex_sharing;
 struct spex_sharing *spex_sharing_new(struct spex_analysis *analysis);

@@ -177,6 +177,9 @@ struct spex_analysis {
     struct line_slot *lines;
 
     struct filter *filters[SPEX_FILTER_MAX];
+    unsigned filter_want;
+    spex_record_test *test;
+    void *test_context;
     struct queue *queues;
     size_t queue_count;
     struct spex_sample samples[BATCH];
@@ -531,14 +534,16 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
 {
     const struct op_info *ops = a->ops;
     const struct spex_perf_time *clock = a->info && a->info->has_time ? &a->info->time : NULL;
-    bool filtered = a->options.filter_count > 0, symbols = !a->options.no_symbols;
-    unsigned want = a->options.want;
+    bool filtered = a->options.filter_count > 0;
+    unsigned want = a->options.want | a->filter_want;
     uint64_t first = q->first_tick, last = q->last_tick;
     uint64_t timed = 0, context = 0, source = 0, va = 0, pa = 0, kept = 0, unmapped = 0;
     struct spex_sample *s = &a->samples[a->sample_count];
     for (size_t i = 0; i < count; i++) {
         const struct spex_record *r = &records[i];
         unsigned present = r->present;
+        if (a->test && !a->test(a->test_context, r))
+            continue;
         uint64_t pc = canonical(r->address[SPEX_ADDRESS_PC]), tick = r->timestamp;
         uint64_t who = WHO_NONE;
         source += present / SPEX_HAS_DATA_SOURCE & 1;
@@ -584,7 +589,7 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
         s->address = pc;
         s->symbol = NULL;
         s->place = 0;
-        if (symbols && present & SPEX_HAS_PC) {
+        if (want & SPEX_WANT_SYMBOL && present & SPEX_HAS_PC) {
             uint32_t version = pc >> 63 ? q->kernel_version : q->version;
             size_t index = place_index(pc, version);
             struct place_slot *slot = &a->places[index];
@@ -783,6 +788,7 @@ static void run_ordered(struct spex_analysis *a)
 enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *sink, void *context,
                                    struct spex_error *error)
 {
+    const struct spex_totals whole = a->totals;
     memset(&a->totals, 0, sizeof a->totals);
     a->totals.first_time = UINT64_MAX;
     struct spex_module *module;
@@ -838,7 +844,17 @@ enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *si
     }
     if (a->totals.first_time > a->totals.last_time)
         a->totals.first_time = a->totals.last_time = 0;
+    if (a->test) /* a closer look at a part: the totals are those of the whole */
+        a->totals = whole;
     return SPEX_OK;
+}
+
+void spex_analysis_narrow(struct spex_analysis *a, unsigned want, spex_record_test *test,
+                          void *context)
+{
+    a->options.want = want ? want : ~0u;
+    a->test = test;
+    a->test_context = context;
 }
 
 /* ---- opening ---- */
@@ -946,9 +962,13 @@ enum spex_status spex_analysis_open(const char *path, const struct spex_analysis
     a->options = *options;
     if (!a->options.want)
         a->options.want = ~0u;
-    for (size_t i = 0; i < options->filter_count; i++)
-        if (!strcmp(options->filters[i].name, "time"))
-            a->options.want |= SPEX_WANT_TIME;
+    for (size_t i = 0; i < options->filter_count; i++) {
+        const char *name = options->filters[i].name;
+        if (!strcmp(name, "time"))
+            a->filter_want |= SPEX_WANT_TIME;
+        if (!strcmp(name, "dso") || !strcmp(name, "symbol"))
+            a->filter_want |= SPEX_WANT_SYMBOL;
+    }
     a->raw_fd = -1;
     a->name = strdup(standard ? "standard input" : path);
     a->ops = op_table();

@@ -71,6 +71,11 @@ unsigned spex_key_wants(enum spex_key key)
     case SPEX_KEY_TARGET:
     case SPEX_KEY_PREV_TARGET:
         return SPEX_WANT_LITTLE | SPEX_WANT_BRANCH;
+    case SPEX_KEY_SYMBOL:
+    case SPEX_KEY_DSO:
+    case SPEX_KEY_SRCLINE:
+    case SPEX_KEY_PC:
+        return SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL;
     default:
         return SPEX_WANT_LITTLE;
     }

@@ -27,7 +27,11 @@ enum {
     CELLS = 192,        /* (thread, word) pairs of a line that are compared */
     LEAST = 10,         /* samples below which a line says nothing */
     LEAST_EACH = 3,     /* of a second thread */
+    SEEN = 1 << 16,     /* bits that stand for candidates by address */
 };
+
+/* Line number of bits 55:0 of an address, whatever its top byte. */
+static const uint64_t ADDRESS_LINE = UINT64_C(0x00ffffffffffffff) >> 6;
 
 struct line {
     uint64_t key;       /* physical or virtual line number */
@@ -54,6 +58,7 @@ struct spex_sharing {
     uint64_t with_source;
     /* second pass */
     uint64_t first_time, time_span;
+    uint64_t seen[SEEN / 64];
     size_t candidates;
     struct activity *activities;
     size_t activity_count, activity_capacity;
@@ -157,44 +162,83 @@ static struct line *find_line(struct spex_sharing *s, uint64_t key, int32_t pid,
     return NULL;
 }
 
+static struct line *add_line(struct spex_sharing *s, uint64_t key, int32_t pid, bool physical)
+{
+    if (s->count == LINES_MAX)
+        shrink(s);
+    if (s->count * 3 > s->mask * 2)
+        reindex(s, s->mask * 2 + 1);
+    if (s->count == s->capacity) {
+        s->capacity = s->capacity ? s->capacity * 2 : 1024;
+        s->lines = get_memory(realloc(s->lines, s->capacity * sizeof *s->lines));
+    }
+    size_t i = line_hash(key, pid, physical) & s->mask;
+    while (s->index[i])
+        i = (i + 1) & s->mask;
+    s->index[i] = (uint32_t)s->count + 1;
+    struct line *l = &s->lines[s->count++];
+    *l = (struct line){.key = key, .pid = pid, .physical = physical};
+    s->totals.lines++;
+    return l;
+}
+
+/* In two steps over a few samples, so that the index is on its way when it is needed. */
 void spex_sharing_find(void *context, const struct spex_sample *samples, size_t count)
 {
+    enum { STEP = 32 };
     struct spex_sharing *s = context;
-    for (size_t n = 0; n < count; n++) {
-        const struct spex_sample *sample = &samples[n];
+    struct {
+        const struct spex_sample *sample;
         uint64_t key;
-        int32_t pid, user = sample->tid >= 0 ? sample->tid : sample->cpu;
+        int32_t pid;
         bool physical;
-        if (!(sample->record->present & SPEX_HAS_VA) ||
-            !(sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)))
-            continue;
-        s->totals.memory++;
-        s->with_source += (sample->record->present & SPEX_HAS_DATA_SOURCE) != 0 ||
-                          sample->record->events >> SPEX_EV_SNOOPED & 1;
-        identify(sample, &key, &pid, &physical);
-        struct line *l = find_line(s, key, pid, physical);
-        if (!l) {
-            if (s->count == LINES_MAX)
-                shrink(s);
-            if (s->count * 3 > s->mask * 2)
-                reindex(s, s->mask * 2 + 1);
-            if (s->count == s->capacity) {
-                s->capacity = s->capacity ? s->capacity * 2 : 1024;
-                s->lines = get_memory(realloc(s->lines, s->capacity * sizeof *s->lines));
-            }
-            size_t i = line_hash(key, pid, physical) & s->mask;
-            while (s->index[i])
-                i = (i + 1) & s->mask;
-            s->index[i] = (uint32_t)s->count + 1;
-            l = &s->lines[s->count++];
-            *l = (struct line){.key = key, .pid = pid, .tid = user, .physical = physical,
-                               .va = sample->va & ~UINT64_C(63)};
-            s->totals.lines++;
+    } uses[STEP];
+    for (size_t at = 0; at < count;) {
+        size_t n = 0;
+        for (; at < count && n < STEP; at++) {
+            const struct spex_sample *sample = &samples[at];
+            if (!(sample->record->present & SPEX_HAS_VA) ||
+                !(sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)))
+                continue;
+            s->with_source += (sample->record->present & SPEX_HAS_DATA_SOURCE) != 0 ||
+                              sample->record->events >> SPEX_EV_SNOOPED & 1;
+            uses[n].sample = sample;
+            identify(sample, &uses[n].key, &uses[n].pid, &uses[n].physical);
+            __builtin_prefetch(&s->index[line_hash(uses[n].key, uses[n].pid, uses[n].physical) &
+                                         s->mask]);
+            n++;
         }
-        l->samples++;
-        l->writes += (sample->flags & SPEX_SAMPLE_WRITES) != 0;
-        l->several |= l->tid != user;
+        s->totals.memory += n;
+        for (size_t i = 0; i < n; i++) {
+            uint32_t line =
+                s->index[line_hash(uses[i].key, uses[i].pid, uses[i].physical) & s->mask];
+            if (line)
+                __builtin_prefetch(&s->lines[line - 1], 1);
+        }
+        for (size_t i = 0; i < n; i++) {
+            const struct spex_sample *sample = uses[i].sample;
+            int32_t user = sample->tid >= 0 ? sample->tid : sample->cpu;
+            struct line *l = find_line(s, uses[i].key, uses[i].pid, uses[i].physical);
+            if (!l) {
+                l = add_line(s, uses[i].key, uses[i].pid, uses[i].physical);
+                l->tid = user;
+                l->va = sample->va & ~UINT64_C(63);
+            }
+            l->samples++;
+            l->writes += (sample->flags & SPEX_SAMPLE_WRITES) != 0;
+            l->several |= l->tid != user;
+        }
     }
+}
+
+/* Could this record be of a candidate? By its address alone; pids are looked at later. */
+static bool may_be_candidate(void *context, const struct spex_record *record)
+{
+    const struct spex_sharing *s = context;
+    uint64_t line = (record->present & SPEX_HAS_PA ? record->address[SPEX_ADDRESS_PA]
+                                                   : record->address[SPEX_ADDRESS_VA]) >> 6;
+    uint64_t hash = mix(line & ADDRESS_LINE);
+    return record->present & SPEX_HAS_VA && s->seen[hash % SEEN / 64] >> hash % 64 & 1;
 }
 
 static int by_samples(const void *a, const void *b)
@@ -221,6 +265,12 @@ size_t spex_sharing_choose(struct spex_sharing *s)
         qsort(s->lines, kept, sizeof *s->lines, by_samples);
     s->count = s->candidates = kept < CANDIDATES ? kept : CANDIDATES;
     reindex(s, 4 * CANDIDATES - 1);
+    for (size_t i = 0; i < s->count; i++) {
+        uint64_t hash = mix(s->lines[i].key & ADDRESS_LINE);
+        s->seen[hash % SEEN / 64] |= UINT64_C(1) << hash % 64;
+    }
+    spex_analysis_narrow(s->analysis, SPEX_WANT_DATA | SPEX_WANT_TIME | SPEX_WANT_SYMBOL,
+                         may_be_candidate, s);
     static const enum spex_key keys[] = {SPEX_KEY_CACHE_LINE, SPEX_KEY_OFFSET, SPEX_KEY_TID,
                                          SPEX_KEY_SYMBOL, SPEX_KEY_SRCLINE};
     s->group = spex_group_new(s->analysis, keys, 5, SPEX_GROUP_PERCENTILES);

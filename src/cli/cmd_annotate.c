@@ -356,7 +356,7 @@ static int run_annotate(void *options, int argc, char **argv)
     struct profile p;
     if (argc > 1)
         return cli_usage("one function at a time");
-    struct spex_analysis_options more = {.want = SPEX_WANT_LITTLE};
+    struct spex_analysis_options more = {.want = SPEX_WANT_SYMBOL};
     int status = profile_open(&p, &o->profile, NULL, &more);
     if (status)
         return status;

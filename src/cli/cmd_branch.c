@@ -119,7 +119,7 @@ static int run_branch(void *options, int argc, char **argv)
     struct branch b = {0};
     if (argc > 1)
         return cli_usage("too many operands");
-    struct spex_analysis_options more = {.want = SPEX_WANT_LITTLE | SPEX_WANT_BRANCH};
+    struct spex_analysis_options more = {.want = SPEX_WANT_SYMBOL | SPEX_WANT_BRANCH};
     int status = profile_open(&p, &o->profile, argv[0], &more);
     if (status)
         return status;

@@ -310,7 +310,8 @@ static int run_c2c(void *options, int argc, char **argv)
     struct profile p;
     if (argc > 1)
         return cli_usage("too many operands");
-    int status = profile_open(&p, &o->profile, argv[0], NULL);
+    struct spex_analysis_options more = {.want = SPEX_WANT_DATA};
+    int status = profile_open(&p, &o->profile, argv[0], &more);
     if (status)
         return status;
     struct spex_sharing *s = spex_sharing_new(p.analysis);
