@@ -1,0 +1,85 @@
+/* What the files of the script player share. */
+#ifndef SPU_SCRIPT_H
+#define SPU_SCRIPT_H
+
+#include <spex/record.h>
+#include <spex/spu.h>
+
+enum { LINE = 8192, WORDS = 256, FAULTS = 64, SLOTS = 8, PARTS = 64, EVENTS = 32, RANDOM = 256,
+       LOG_MAX = 1 << 20, NAME = 32 };
+
+struct fault {
+    uint64_t address;
+    struct spex_spu_stop stop;
+    bool used, once;
+};
+
+struct script {
+    void (*report)(void *user, const struct spex_script_report *report);
+    void *user;
+    const char *text;
+    size_t size;
+    unsigned line;
+    bool failed, broken; /* an expectation; the script itself */
+
+    struct spex_spu_config config;
+    struct spex_spu *unit; /* made by the first line that needs it */
+
+    /* the host */
+    uint8_t *log;          /* bytes written to the buffer, in order */
+    size_t log_size, log_read;
+    uint64_t last_address; /* one past the last byte written */
+    struct spex_spu_store last_store;
+    struct fault faults[FAULTS];
+    uint64_t time;
+    bool time_on;
+    uint64_t pmu[EVENTS];
+    unsigned pmu_event[EVENTS];
+    uint64_t triggers, serrors, writes, irqs, exceptions;
+    uint8_t random[RANDOM];
+    size_t random_count, random_used;
+    struct {
+        char name[NAME];
+        int slot;
+    } slots[SLOTS];
+    uint8_t *saved;
+    size_t saved_size;
+};
+
+struct operation {
+    uint64_t pc;
+    struct spex_op op;
+    struct spex_outcome outcome;
+    struct spex_access parts[PARTS];
+};
+
+/* ---- script.c ---- */
+
+void script_tell(struct script *s, enum spex_script_report_kind kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* For functions that return false when the script cannot be understood. */
+#define BROKEN(...) (script_tell(s, SPEX_SCRIPT_ERROR, __VA_ARGS__), false)
+#define ULL(x) ((unsigned long long)(x))
+
+/* One comparison of an expectation. */
+void script_compare(struct script *s, const char *what, uint64_t expected, uint64_t got);
+
+/* Decimal, 0x or 0b; the whole word. */
+bool script_number(const char *word, uint64_t *value);
+/* The value of "key=" in the words, or NULL. */
+const char *script_value_of(char **words, size_t count, const char *key);
+bool script_has_word(char **words, size_t count, const char *word);
+bool script_security(const char *word, uint8_t *value);
+
+/* ---- script_op.c ---- */
+
+/* KIND and what follows: flags and key=value. */
+bool script_parse_op(struct script *s, char **words, size_t count, struct operation *o);
+
+/* ---- script_expect.c ---- */
+
+/* What follows "expect". */
+bool script_expect(struct script *s, char **words, size_t count);
+
+#endif
