@@ -44,6 +44,8 @@ static bool store_byte(struct host *host, uint64_t address, uint8_t byte,
         *stop = plan->stop;
         if (stop->flags & SPEX_STOP_ASYNC) /* nobody knows yet */
             keep(host, address, byte);
+        else
+            host->lost += stop->kind == SPEX_STOP_ABORT;
         return false;
     }
     keep(host, address, byte);

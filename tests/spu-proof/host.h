@@ -26,6 +26,7 @@ struct host {
     struct spex_spu_store store; /* the last write; bytes is NULL */
     uint64_t pmu[NAIVE_PMU];
     uint64_t triggers, serrors, irq_edges;
+    uint64_t lost; /* bytes that met an External abort and did not reach memory */
     bool irq;
     struct spex_spu_exception exception;
     bool counter_on;

@@ -230,7 +230,8 @@ static unsigned operation_type(const struct naive *n, const struct spex_op *op,
     uint32_t o = op->flags;
     bool fp = o & SPEX_OPF_FP, simd = o & SPEX_OPF_SIMD, v1p1 = f->version >= 2;
     bool branch = naive_is_branch(n, op, out);
-    unsigned cond = conditional(n, op) && (op->kind != SPEX_OP_BRANCH || branch), ldst = 0x100 | store;
+    unsigned cond = conditional(n, op) && (op->kind != SPEX_OP_BRANCH || branch);
+    unsigned ldst = 0x100 | store;
     unsigned other = (f->FPF ? (unsigned)simd << 2 | (unsigned)fp << 1 : 0) | cond;
     unsigned asimd = other | (f->FPF ? 1u << 2 : 0); /* an SVE operation that passes for one */
     unsigned unspecified = v1p1 ? 0x10u | ldst : ldst;
@@ -506,9 +507,13 @@ void naive_finish(struct naive *n, const struct naive_sample *s, const struct sp
     bool store = !(o & SPEX_OPF_LOAD) && memory;
     const struct spex_access *only = out->part_count && !branch ? NULL : &out->access[0];
     if (two_sided(op)) {
-        bool loads = out->access[0].flags & SPEX_ACC_VA, stores = out->access[1].flags & SPEX_ACC_VA;
-        bool ft = n->PMSFCR_EL1 >> 1 & 1, ld = n->PMSFCR_EL1 >> 17 & 1, st = n->PMSFCR_EL1 >> 18 & 1;
-        store = loads != stores ? stores : ft && ld != st ? st : n->world.random(n->world.user) >> 7;
+        bool loads = out->access[0].flags & SPEX_ACC_VA;
+        bool stores = out->access[1].flags & SPEX_ACC_VA;
+        uint64_t fcr = n->PMSFCR_EL1;
+        bool ft = fcr >> 1 & 1, ld = fcr >> 17 & 1, st = fcr >> 18 & 1;
+        store = loads != stores    ? stores
+                : ft && ld != st   ? st
+                                   : n->world.random(n->world.user) >> 7;
         only = &out->access[store];
     }
     struct data d;

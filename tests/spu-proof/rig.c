@@ -130,7 +130,8 @@ struct spex_record rig_record(struct rig *rig)
     if (!size)
         fail_msg("no record was written");
     spex_record_reader_init(&reader, bytes, size, 0);
-    if (spex_record_next(&reader, &record, NULL) || spex_record_next(&reader, &more, NULL) != SPEX_END)
+    if (spex_record_next(&reader, &record, NULL) ||
+        spex_record_next(&reader, &more, NULL) != SPEX_END)
         fail_msg("not exactly one record in %zu bytes", size);
     host_clear(&rig->host);
     return record;

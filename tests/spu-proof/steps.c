@@ -125,7 +125,7 @@ static uint64_t make_value(struct rng *rng, unsigned encoding)
         return rng_chance(rng, 1, 8) ? r & (BITS(63, 56) | 0x3ff)
                : rng_chance(rng, 1, 8) ? r & 7 : 1 + r % 2;
     case SPEX_PMSIRR_EL1: return (1 + (r >> 8) % 3) << 8 | (r & 1);
-    case SPEX_PMBPTR_EL1: return BASE + (r & 0x1fff & (rng_chance(rng, 3, 4) ? ~(r & 0) << 11 : ~0ull));
+    case SPEX_PMBPTR_EL1: return BASE + (r & (rng_chance(rng, 3, 4) ? 0x1800 : 0x1fff));
     case SPEX_PMBLIMITR_EL1:
         return (rng_chance(rng, 1, 10) ? r & BITS(63, 12) : BASE + ((r >> 20) % 4 << 12)) |
                (rng_chance(rng, 3, 4) ? 1 : r & 0xff);
@@ -134,14 +134,16 @@ static uint64_t make_value(struct rng *rng, unsigned encoding)
     case SPEX_PMBSR_EL3:
     case SPEX_PMBSR_EL12: return rng_chance(rng, 2, 3) ? r & ~BIT(17) : r;
     case SPEX_PMSEVFR_EL1:
-    case SPEX_PMSNEVFR_EL1: return rng_chance(rng, 1, 3) ? r : r & rng_next(rng) & rng_next(rng) & rng_next(rng);
+    case SPEX_PMSNEVFR_EL1:
+        return rng_chance(rng, 1, 3) ? r : r & rng_next(rng) & rng_next(rng) & rng_next(rng);
     case SPEX_PMSFCR_EL1: return rng_chance(rng, 1, 2) ? 0 : r;
     case SPEX_PMSLATFR_EL1: return rng_chance(rng, 1, 2) ? r & 15 : r & 0xffff;
     case SPEX_HDFGRTR_EL2:
     case SPEX_HDFGWTR_EL2: return rng_chance(rng, 1, 2) ? BIT(62) : r & rng_next(rng);
     case SPEX_HDFGRTR2_EL2:
     case SPEX_HDFGWTR2_EL2: return r | rng_next(rng);
-    case SPEX_HCR_EL2: return r & (rng_chance(rng, 1, 2) ? BIT(27) | BIT(34) | BIT(37) | BIT(48) : ~0ull);
+    case SPEX_HCR_EL2: /* TGE, E2H, TEA, GPF; or NV too */
+        return rng_chance(rng, 1, 2) ? r & (BIT(27) | BIT(34) | BIT(37) | BIT(48)) : r;
     }
     return r;
 }
@@ -235,7 +237,6 @@ struct pair {
     struct run_result *result;
     uint8_t *stream;
     size_t stream_size, stream_capacity;
-    bool holes;   /* ignored aborts leave bytes unwritten: not a stream */
     bool telling; /* print what happens, as lines of a script */
     unsigned named;
 };
@@ -447,10 +448,17 @@ static void move(struct pair *p, const struct step *step)
     if (next.el == 3)
         next.security = highest_security(f);
     next.pm = step->flags & 1;
-    next.halted = (step->flags & 0x86) == 0x86;
+    next.halted = (step->flags & 0x82) == 0x82;
     next.sdd = (step->flags & 0x08) != 0;
     if ((step->flags & 0x70) == 0x50 && next.el == 0)
         next.aarch32 = 1;
+    if (step->seed & 1) { /* only what may change without an exception */
+        next.el = p->pe.el;
+        next.security = p->pe.security;
+        next.aarch32 = p->pe.aarch32;
+        to_state(p, &next);
+        return;
+    }
     /* By way of the highest Exception level, where the controls change. */
     struct spex_spu_state top = {.el = f->EL3 ? 3 : f->EL2 ? 2 : 1,
                                  .security = highest_security(f)};
@@ -491,7 +499,8 @@ static void restart(struct pair *p, const struct step *step)
         set(p, SPEX_PMBSR_EL2, 0);
     if (f->EXC && f->EL3)
         set(p, SPEX_PMBSR_EL3, 0);
-    uint64_t pages = 1 + rng_below(rng, 3), from = rng_chance(rng, 1, 2) ? 0 : rng_below(rng, 0x1000);
+    uint64_t pages = 1 + rng_below(rng, 3);
+    uint64_t from = rng_chance(rng, 1, 2) ? 0 : rng_below(rng, 0x1000);
     set(p, SPEX_PMBPTR_EL1, BASE + (from & (~UINT64_C(0) << f->Align)));
     set(p, SPEX_PMBLIMITR_EL1, (BASE + (pages << 12)) | 1);
     set(p, SPEX_PMSFCR_EL1, rng_chance(rng, 2, 3) ? 0 : make_value(rng, SPEX_PMSFCR_EL1));
@@ -508,6 +517,7 @@ static void plan(struct pair *p, const struct step *step)
 {
     static const uint8_t faults[] = {0x00, 0x04, 0x05, 0x07, 0x09, 0x0c, 0x0d, 0x0f,
                                      0x21, 0x22, 0x24, 0x28, 0x29, 0x30, 0x31};
+    static const uint8_t walks[] = {0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x1b};
     struct rng r = {step->seed}, *rng = &r;
     struct plan plan = {0};
     const struct spex_features *f = &p->run->features;
@@ -527,8 +537,7 @@ static void plan(struct pair *p, const struct step *step)
             plan.stop.flags &= (uint16_t)~SPEX_STOP_STAGE2;
         if (plan.stop.flags & (SPEX_STOP_WALK | SPEX_STOP_GPT))
             plan.stop.flags &= (uint16_t)~SPEX_STOP_ASYNC;
-        plan.stop.fsc = (uint8_t)(0x14 + rng_below(rng, 4));
-        p->holes = true;
+        plan.stop.fsc = PICK(rng, walks);
         break;
     default:
         plan.stop.kind = SPEX_STOP_FAULT;
@@ -868,7 +877,7 @@ static void compare(struct pair *p, bool everything)
 static void collect_stream(struct pair *p)
 {
     size_t whole = p->naive.whole;
-    if (p->holes || whole > p->a.count)
+    if (p->b.lost || whole > p->a.count) /* ignored aborts leave holes: no stream */
         return;
     if (p->stream_size + whole > p->stream_capacity) {
         p->stream_capacity = 2 * (p->stream_size + whole) + 65536;
@@ -953,6 +962,7 @@ static void run_from(struct pair *p)
         host_clear(&p->b);
         p->a.serrors = p->naive.serrors = 0;
         p->naive.whole = 0;
+        p->b.lost = 0;
         play(p, step);
         bool registers = step->kind == STEP_MSR || step->kind == STEP_SET ||
                          step->kind == STEP_SAVE || i + 1 == p->run->count;

@@ -60,7 +60,8 @@ struct run_result {
     bool equal;
     size_t step;      /* where it differed */
     char what[512];
-    uint64_t records, bytes, events, enabled; /* what was seen, to show that the run did something */
+    /* What was seen, to show that the run did something. */
+    uint64_t records, bytes, events, enabled;
     uint64_t coverage[STEP_KINDS];
 };
 

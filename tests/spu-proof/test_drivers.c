@@ -437,7 +437,7 @@ static void test_kvm_switch(void **state)
     SPEC(REG-27);
     SPEC(REG-21);
     struct linux_pmu pmu = {.size = 0x10000};
-    rig_open(&rig, "neoverse-n1", "hold=4"); /* records are still in the SPU when the switch comes */
+    rig_open(&rig, "neoverse-n1", "hold=4"); /* some are still in the SPU at the switch */
     linux_boot(false);
     linux_probe(&pmu);
     linux_reset();
@@ -468,8 +468,10 @@ static void test_kvm_switch(void **state)
     run(10000);
     assert_int_equal(rig.host.count, 3 * 64);
     uint64_t value;
-    assert_int_equal(spex_spu_read(rig.unit, SPEX_PMSCR_EL1, 0, &value, NULL), SPEX_ACCESS_TRAP_EL2);
-    assert_int_equal(spex_spu_read(rig.unit, SPEX_PMBPTR_EL1, 0, &value, NULL), SPEX_ACCESS_TRAP_EL2);
+    assert_int_equal(spex_spu_read(rig.unit, SPEX_PMSCR_EL1, 0, &value, NULL),
+                     SPEX_ACCESS_TRAP_EL2);
+    assert_int_equal(spex_spu_read(rig.unit, SPEX_PMBPTR_EL1, 0, &value, NULL),
+                     SPEX_ACCESS_TRAP_EL2);
 
     /* Back to the host. */
     rig_state(&rig, 2, SPEX_NONSECURE);
@@ -646,7 +648,7 @@ static void test_sbsa(void **state)
             continue;
         rig_open(&rig, name, "");
         const struct spex_features *f = &rig.config.features;
-        unsigned version = (unsigned)spex_field_get(R(ID_AA64DFR0_EL1), SPEX_ID_AA64DFR0_EL1_PMSVer);
+        uint64_t version = RIG_GET(&rig, ID_AA64DFR0_EL1, PMSVer);
         assert_int_equal(version, f->version);
         assert_true(!f->SVE || version >= 2);
         assert_int_equal(RIG_GET(&rig, PMBIDR_EL1, F), 1);

@@ -95,7 +95,12 @@ static uint64_t pa_of(uint64_t va)
     return *walker_stage1(&walker, va, 3) & UINT64_C(0xfffffffff000);
 }
 
-/* Break it; what has to be put back is in *at, or in the whole of `saved`. */
+static uint8_t *granule_of(uint64_t pa)
+{
+    return &walker.memory[walker.gpt + pa / WALKER_PAGE];
+}
+
+/* Break it; a copy of the walker puts it right again. */
 static void break_page(const struct row *row, uint64_t va)
 {
     uint64_t ipa = pa_of(va);
@@ -114,7 +119,7 @@ static void break_page(const struct row *row, uint64_t va)
         walker.abort_page = (int64_t)(walker_table1(&walker, va, row->level) / WALKER_PAGE);
         break;
     case GPF_WALK:
-        walker.memory[walker.gpt + walker_table1(&walker, va, row->level) / WALKER_PAGE] = GPT_NONE;
+        *granule_of(walker_table1(&walker, va, row->level)) = GPT_NONE;
         break;
     case S2_TRANSLATION: *walker_stage2(&walker, ipa, row->level) &= ~UINT64_C(1); break;
     case S2_ADDRESS_SIZE: *walker_stage2(&walker, ipa, 3) |= UINT64_C(1) << 45; break;
@@ -131,10 +136,10 @@ static void break_page(const struct row *row, uint64_t va)
         walker.abort_page = (int64_t)(walker_table2(&walker, ipa, row->level) / WALKER_PAGE);
         break;
     case S2_GPF_WALK:
-        walker.memory[walker.gpt + walker_table2(&walker, ipa, row->level) / WALKER_PAGE] = GPT_NONE;
+        *granule_of(walker_table2(&walker, ipa, row->level)) = GPT_NONE;
         break;
-    case GPF: walker.memory[walker.gpt + ipa / WALKER_PAGE] = GPT_SECURE; break;
-    case GPT_WALK: walker.memory[walker.gpt + ipa / WALKER_PAGE] = GPT_INVALID; break;
+    case GPF: *granule_of(ipa) = GPT_SECURE; break;
+    case GPT_WALK: *granule_of(ipa) = GPT_INVALID; break;
     case GPT_ADDRESS_SIZE: walker.gpt_limit = ipa; break;
     case GPT_ABORT: walker.abort_page = (int64_t)(walker.gpt / WALKER_PAGE); break;
     }
@@ -167,8 +172,8 @@ static void meet(const struct row *row, uint64_t pointer, uint64_t page, bool in
     break_page(row, page);
     rig_sample_plain(&rig);
     uint64_t status = rig_get(&rig, SPEX_PMBSR_EL1), at = rig_get(&rig, SPEX_PMBPTR_EL1);
-    uint64_t want = (uint64_t)row->mss2 << 32 | (uint64_t)row->ec << 26 | (uint64_t)in_middle << 19 |
-                    BIT(17) | row->fsc;
+    uint64_t want = (uint64_t)row->mss2 << 32 | (uint64_t)row->ec << 26 |
+                    (uint64_t)in_middle << 19 | BIT(17) | row->fsc;
     uint64_t want_at = in_middle ? page : pointer;
     if (status != want || at != want_at)
         fail_msg("%s cause %d level %u: PMBSR_EL1 0x%llx not 0x%llx, PMBPTR_EL1 0x%llx not 0x%llx",
@@ -340,8 +345,8 @@ static void test_nvm(void **state)
     for (unsigned above = 0; above < 2; above++) {
         rig_close(&rig);
         open_walker("v1p5,align=6,maxsize=8",
-                    above ? "layout=compact pa_bits=40 above_oa=ignored" : "layout=compact pa_bits=40",
-                    true, false);
+                    above ? "layout=compact pa_bits=40 above_oa=ignored"
+                          : "layout=compact pa_bits=40", true, false);
         RIG_FIELD(&rig, PMSCR_EL2, EnVM, 1);
         for (unsigned bit = 40; bit < 56; bit += 5) {
             uint64_t at = BIT(bit) | 0x10000;

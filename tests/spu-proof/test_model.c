@@ -57,7 +57,8 @@ int main(int argc, char **argv)
             if (!survey) {
                 run_shrink(&run, path);
                 run_play(&run, path, &result);
-                printf("# shrunk to %zu steps: %s; as a script for spex spu run:\n", run.count, result.what);
+                printf("# shrunk to %zu steps: %s; as a script for spex spu run:\n", run.count,
+                       result.what);
                 run_print(&run, path);
             }
         }

@@ -213,7 +213,8 @@ static void test_never_past_limit(void **unused)
     for (unsigned maxsize = 6; maxsize <= 11; maxsize++) {
         for (unsigned back = 0; back < 3000; back += 1 + back / 8) {
             char features[64];
-            snprintf(features, sizeof features, "v1p1,no-sme,no-spe-sme,no-mte2,no-gcs,maxsize=%u,altclk=0", maxsize);
+            snprintf(features, sizeof features, "v1p1,no-sme,no-spe-sme,altclk=0,maxsize=%u",
+                     maxsize);
             rig_open(&rig, features, "pointer_rule=full scribble=255");
             const uint64_t limit = RIG_BASE + 0x1000;
             rig_start(&rig, 0x1000);

@@ -335,8 +335,8 @@ static void test_parts(void **state)
     SPEC(DAT-76);
     SPEC(DAT-82);
     SPEC(DAT-167);
-    static const char *const choices[] = {"multi_access=part", "multi_access=part part_choice=rotate",
-                                          "multi_access=all"};
+    static const char *const choices[] = {
+        "multi_access=part", "multi_access=part part_choice=rotate", "multi_access=all"};
     for (size_t c = 0; c < 3; c++) {
         struct made_op op;
         uint64_t bins[4] = {0};

@@ -131,7 +131,8 @@ static const struct row5 d17_5[] = {
 static void each5(void *context, const unsigned *v)
 {
     const struct row5 *row = context;
-    struct controls c = {.pmsee = v[0], .scr_gpf = v[1], .ee2 = v[2], .e2pb = v[3], .hcr_gpf = v[4]};
+    struct controls c = {
+        .pmsee = v[0], .scr_gpf = v[1], .ee2 = v[2], .e2pb = v[3], .hcr_gpf = v[4]};
     if (c.e2pb == 1) /* reserved */
         return;
     combinations++;
@@ -546,7 +547,8 @@ struct row3 {
 };
 
 /*                    EL2 enabled  owner  PCT2  TS2  PCT1  TS1 */
-#define ROW(id, el2, owner, pct2, ts2, pct1, ts1, stamp) {id, el2, owner, {pct2, ts2, pct1, ts1}, stamp}
+#define ROW(id, el2, owner, pct2, ts2, pct1, ts1, stamp)                                           \
+    {id, el2, owner, {pct2, ts2, pct1, ts1}, stamp}
 static const struct row3 d17_3[] = {
     ROW("DAT-200",    -1,          1,     "xx", "x", "xx", "0",  NO_STAMP),
     ROW("DAT-201",    -1,          1,     "xx", "x", "00", "1",  VIRTUAL),
@@ -731,27 +733,27 @@ struct row1 {
     enum enable at[4];    /* EL0 EL1 EL2 EL3 */
 };
 
-/*                                    NSPBE NSPB   EEL2  E2PB  TGE     EL0     EL1     EL2     EL3 */
+/*                      NSPBE NSPB   EEL2  E2PB  TGE     EL0     EL1     EL2     EL3 */
 #define ROW(s, nspbe, nspb, eel2, e2pb, tge, ...) {s, {nspbe, nspb, eel2, e2pb, tge}, {__VA_ARGS__}}
 static const struct row1 d17_1[] = {
-    ROW(SPEX_SECURE,                  "0",  "0x",  "0",  "xx", "x",    E0SPE,  E1SPE,  ABSENT, OFF),
-    ROW(SPEX_SECURE,                  "0",  "0x",  "1",  "00", "0",    E0SPE,  E1SPE,  E2SPE,  OFF),
-    ROW(SPEX_SECURE,                  "0",  "0x",  "1",  "00", "1",    E0HSPE, ABSENT, E2SPE,  OFF),
-    ROW(SPEX_SECURE,                  "0",  "0x",  "1",  "1x", "0",    E0SPE,  E1SPE,  OFF,    OFF),
-    ROW(SPEX_SECURE,                  "0",  "0x",  "1",  "1x", "1",    OFF,    ABSENT, OFF,    OFF),
-    ROW(SPEX_SECURE,                  "0",  "1x",  "x",  "xx", "0",    OFF,    OFF,    OFF,    OFF),
-    ROW(SPEX_SECURE,                  "1",  "1x",  "x",  "xx", "0",    OFF,    OFF,    OFF,    OFF),
-    ROW(SPEX_NONSECURE,               "0",  "0x",  "x",  "xx", "0",    OFF,    OFF,    OFF,    OFF),
-    ROW(SPEX_NONSECURE,               "0",  "1x",  "x",  "00", "0",    E0SPE,  E1SPE,  E2SPE,  OFF),
-    ROW(SPEX_NONSECURE,               "0",  "1x",  "x",  "00", "1",    E0HSPE, ABSENT, E2SPE,  OFF),
-    ROW(SPEX_NONSECURE,               "0",  "1x",  "x",  "1x", "0",    E0SPE,  E1SPE,  OFF,    OFF),
-    ROW(SPEX_NONSECURE,               "0",  "1x",  "x",  "1x", "1",    OFF,    ABSENT, OFF,    OFF),
-    ROW(SPEX_NONSECURE,               "1",  "1x",  "x",  "xx", "0",    OFF,    OFF,    OFF,    OFF),
-    ROW(SPEX_REALM,                   "0",  "xx",  "x",  "xx", "0",    OFF,    OFF,    OFF,    OFF),
-    ROW(SPEX_REALM,                   "1",  "1x",  "x",  "00", "0",    E0SPE,  E1SPE,  E2SPE,  OFF),
-    ROW(SPEX_REALM,                   "1",  "1x",  "x",  "00", "1",    E0HSPE, ABSENT, E2SPE,  OFF),
-    ROW(SPEX_REALM,                   "1",  "1x",  "x",  "1x", "0",    E0SPE,  E1SPE,  OFF,    OFF),
-    ROW(SPEX_REALM,                   "1",  "1x",  "x",  "1x", "1",    OFF,    ABSENT, OFF,    OFF),
+    ROW(SPEX_SECURE,    "0",  "0x",  "0",  "xx", "x",    E0SPE,  E1SPE,  ABSENT, OFF),
+    ROW(SPEX_SECURE,    "0",  "0x",  "1",  "00", "0",    E0SPE,  E1SPE,  E2SPE,  OFF),
+    ROW(SPEX_SECURE,    "0",  "0x",  "1",  "00", "1",    E0HSPE, ABSENT, E2SPE,  OFF),
+    ROW(SPEX_SECURE,    "0",  "0x",  "1",  "1x", "0",    E0SPE,  E1SPE,  OFF,    OFF),
+    ROW(SPEX_SECURE,    "0",  "0x",  "1",  "1x", "1",    OFF,    ABSENT, OFF,    OFF),
+    ROW(SPEX_SECURE,    "0",  "1x",  "x",  "xx", "0",    OFF,    OFF,    OFF,    OFF),
+    ROW(SPEX_SECURE,    "1",  "1x",  "x",  "xx", "0",    OFF,    OFF,    OFF,    OFF),
+    ROW(SPEX_NONSECURE, "0",  "0x",  "x",  "xx", "0",    OFF,    OFF,    OFF,    OFF),
+    ROW(SPEX_NONSECURE, "0",  "1x",  "x",  "00", "0",    E0SPE,  E1SPE,  E2SPE,  OFF),
+    ROW(SPEX_NONSECURE, "0",  "1x",  "x",  "00", "1",    E0HSPE, ABSENT, E2SPE,  OFF),
+    ROW(SPEX_NONSECURE, "0",  "1x",  "x",  "1x", "0",    E0SPE,  E1SPE,  OFF,    OFF),
+    ROW(SPEX_NONSECURE, "0",  "1x",  "x",  "1x", "1",    OFF,    ABSENT, OFF,    OFF),
+    ROW(SPEX_NONSECURE, "1",  "1x",  "x",  "xx", "0",    OFF,    OFF,    OFF,    OFF),
+    ROW(SPEX_REALM,     "0",  "xx",  "x",  "xx", "0",    OFF,    OFF,    OFF,    OFF),
+    ROW(SPEX_REALM,     "1",  "1x",  "x",  "00", "0",    E0SPE,  E1SPE,  E2SPE,  OFF),
+    ROW(SPEX_REALM,     "1",  "1x",  "x",  "00", "1",    E0HSPE, ABSENT, E2SPE,  OFF),
+    ROW(SPEX_REALM,     "1",  "1x",  "x",  "1x", "0",    E0SPE,  E1SPE,  OFF,    OFF),
+    ROW(SPEX_REALM,     "1",  "1x",  "x",  "1x", "1",    OFF,    ABSENT, OFF,    OFF),
 };
 #undef ROW
 
@@ -927,9 +929,7 @@ static void each4(void *context, const unsigned *v)
         assert_int_equal(r->host.store.security, row->security);
         assert_int_equal(r->host.store.el, row->el);
         assert_int_equal(r->host.store.e2h, row->el == 2 && e2h);
-        assert_int_equal(r->host.store.flags & (SPEX_STORE_PRIVILEGED | SPEX_STORE_PAN_IGNORED |
-                                                SPEX_STORE_TAG_UNCHECKED | SPEX_STORE_NO_WATCHPOINT |
-                                                SPEX_STORE_AF_DIRTY | SPEX_STORE_NVM),
+        assert_int_equal(r->host.store.flags,
                          SPEX_STORE_PRIVILEGED | SPEX_STORE_PAN_IGNORED | SPEX_STORE_TAG_UNCHECKED |
                              SPEX_STORE_NO_WATCHPOINT | SPEX_STORE_AF_DIRTY);
         /* PMBIDR_EL1.P, at each level. */
