@@ -166,7 +166,8 @@ static void report(const struct machine *m)
     }
     printf("%llu samples, %u full buffers\n", (unsigned long long)all, m->interrupts);
     for (unsigned n = 0; n < LOOP && all; n++)
-        printf("%5.1f%%  %6.1f cycles  %4.1f%% miss  %s\n", 100.0 * (double)samples[n] / (double)all,
+        printf("%5.1f%%  %6.1f cycles  %4.1f%% miss  %s\n",
+               100.0 * (double)samples[n] / (double)all,
                samples[n] ? (double)cycles[n] / (double)samples[n] : 0,
                samples[n] ? 100.0 * (double)misses[n] / (double)samples[n] : 0, code[n]);
 }

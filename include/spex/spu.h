@@ -136,7 +136,7 @@ enum spex_status spex_pmu_event_find(const char *name, unsigned *event);
  */
 struct spex_spu_host {
     void *user; /* first argument of each callback */
-    /* Write bytes to the Profiling Buffer; fill *stop (it comes in zeroed) if something stops it. */
+    /* Write bytes to the Profiling Buffer; fill *stop (zero on entry) if something stops it. */
     void (*write)(void *user, const struct spex_spu_store *store, struct spex_spu_stop *stop);
     /* PhysicalCountInt(); false if the system counter is disabled (CNTCR.EN is 0). */
     bool (*counter)(void *user, uint64_t *count);

@@ -137,9 +137,9 @@ const struct cli_command cli_spu = {
     .group = "Model",
     .synopsis = "run FILE... | choices",
     .summary = "play a script of register accesses, operations and faults on the SPU",
-    .details = "A script is text: docs/spu-script.md has the language. Every expectation that does "
-               "not hold is printed with its line; the exit status is then 1.\n\n'spex spu choices' "
-               "lists every IMPLEMENTATION DEFINED choice with its default.",
+    .details = "A script is text: docs/spu-script.md has the language. Every expectation that "
+               "does not hold is printed with its line; the exit status is then 1.\n\n'spex spu "
+               "choices' lists every IMPLEMENTATION DEFINED choice with its default.",
     .options = table,
     .size = sizeof(struct options),
     .run = run,

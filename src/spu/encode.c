@@ -190,8 +190,8 @@ size_t record_bound(const struct spex_spu_config *config, unsigned events_size, 
         return f->PBT || f->GCS || alt || c->impdef_counter || c->impdef_address ||
                        c->data_source_size == 2 || events_size < 2 || events_size > 4
                    ? 0 : 64;
-    size_t source = 1 + (c->data_source_size ? (size_t)c->data_source_size : f->MaxSize > 6 ? 2 : 1);
-    size_t memory = 9 + 9 + 3 + (f->LDS ? source : 0);
+    size_t source = c->data_source_size ? (size_t)c->data_source_size : f->MaxSize > 6 ? 2 : 1;
+    size_t memory = 9 + 9 + 3 + (f->LDS ? 1 + source : 0);
     size_t branch = 9 + (f->PBT ? 9 : 0);
     size_t most = f->GCS ? memory + branch : memory > branch ? memory : branch;
     if (f->PBT && c->pbt_any_op && !f->GCS)

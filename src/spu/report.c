@@ -13,8 +13,9 @@ static enum reg_index syndrome_of(unsigned el)
 
 static uint64_t with_data_lost(uint64_t value, int data_lost)
 {
-    return data_lost == DL_UNCHANGED ? value
-                                     : spex_field_set(value, SPEX_PMBSR_EL1_DL, (uint64_t)data_lost);
+    if (data_lost == DL_UNCHANGED)
+        return value;
+    return spex_field_set(value, SPEX_PMBSR_EL1_DL, (uint64_t)data_lost);
 }
 
 /* S, EC and MSS; mss2 is NULL to leave MSS2 as it is. */

@@ -33,8 +33,8 @@ void script_compare(struct script *s, const char *what, uint64_t expected, uint6
     if (expected == got)
         script_tell(s, SPEX_SCRIPT_PASSED, "%s is 0x%llx", what, ULL(got));
     else
-        script_tell(s, SPEX_SCRIPT_FAILED, "%s: expected 0x%llx (%llu), got 0x%llx (%llu)", what,
-             ULL(expected), ULL(expected), ULL(got), ULL(got));
+        script_tell(s, SPEX_SCRIPT_FAILED, "%s: expected 0x%llx (%llu), got 0x%llx (%llu)",
+                    what, ULL(expected), ULL(expected), ULL(got), ULL(got));
 }
 
 /* ---- the host ---- */
@@ -49,7 +49,8 @@ static void host_log(struct script *s, const uint8_t *bytes, size_t count)
     s->log_size += count;
 }
 
-static void host_write(void *user, const struct spex_spu_store *store, struct spex_spu_stop *stop)
+static void host_write(void *user, const struct spex_spu_store *store,
+                       struct spex_spu_stop *stop)
 {
     struct script *s = user;
     struct fault *first = NULL;
@@ -69,12 +70,13 @@ static void host_write(void *user, const struct spex_spu_store *store, struct sp
         if (first->once)
             first->used = false;
         script_tell(s, SPEX_SCRIPT_TRACE, "%s at 0x%llx, fsc 0x%x",
-             stop->kind == SPEX_STOP_FAULT ? "fault" : "external abort", ULL(first->address),
-             stop->fsc);
+                    stop->kind == SPEX_STOP_FAULT ? "fault" : "external abort",
+                    ULL(first->address), stop->fsc);
     }
     if (store->count)
-        script_tell(s, SPEX_SCRIPT_TRACE, "writes %zu bytes at 0x%llx (el%u security %u flags 0x%x)",
-             count, ULL(store->address), store->el, store->security, (unsigned)store->flags);
+        script_tell(s, SPEX_SCRIPT_TRACE,
+                    "writes %zu bytes at 0x%llx (el%u security %u flags 0x%x)", count,
+                    ULL(store->address), store->el, store->security, (unsigned)store->flags);
     else
         script_tell(s, SPEX_SCRIPT_TRACE, "translates 0x%llx", ULL(store->address));
     host_log(s, store->bytes, count);
@@ -130,8 +132,8 @@ static void host_exception(void *user, const struct spex_spu_exception *e)
     struct script *s = user;
     s->exceptions++;
     if (e->pending)
-        script_tell(s, SPEX_SCRIPT_TRACE, "exception from PMBSR_EL%u to el%u %s", e->source, e->target,
-             e->unmasked ? "taken" : "masked");
+        script_tell(s, SPEX_SCRIPT_TRACE, "exception from PMBSR_EL%u to el%u %s", e->source,
+                    e->target, e->unmasked ? "taken" : "masked");
     else
         script_tell(s, SPEX_SCRIPT_TRACE, "exception none");
 }
@@ -177,8 +179,8 @@ bool script_has_word(char **words, size_t count, const char *word)
 }
 
 /* A number, or fields: "TS|PCT=1|E1SPE". mask gets the bits that were named. */
-static bool register_value(struct script *s, unsigned encoding, const char *word, uint64_t *value,
-                           uint64_t *mask)
+static bool register_value(struct script *s, unsigned encoding, const char *word,
+                           uint64_t *value, uint64_t *mask)
 {
     *mask = ~UINT64_C(0);
     if (encoding == SPEX_PMSCR_EL12)
@@ -197,7 +199,8 @@ static bool register_value(struct script *s, unsigned encoding, const char *word
                (strlen(known) != name || strncmp(known, word, name)))
             i++;
         if (!known)
-            return BROKEN("%s has no field '%.*s'", spex_sysreg_name(encoding), (int)name, word);
+            return BROKEN("%s has no field '%.*s'", spex_sysreg_name(encoding), (int)name,
+                          word);
         uint64_t to = SPEX_FIELD_MASK(field) >> SPEX_FIELD_LO(field);
         if (word[name] == '=') {
             char digits[40] = "";
@@ -358,8 +361,8 @@ static bool expect_access(struct script *s, char **words, size_t count, const ch
                           enum spex_access_result result,
                           const struct spex_access_syndrome *syndrome)
 {
-    static const char *const names[] = {"ok",     "undefined", "trap el2", "trap el3",
-                                        "memory", "not ours"};
+    static const char *const names[] = {"ok",       "undefined", "trap el2",
+                                        "trap el3", "memory",    "not ours"};
     char wanted[64] = "ok";
     uint64_t detail = 0;
     bool has_detail = false;
@@ -370,12 +373,13 @@ static bool expect_access(struct script *s, char **words, size_t count, const ch
         has_detail = script_number(words[count - 1], &detail);
     }
     if (strcmp(names[result], wanted)) {
-        script_tell(s, SPEX_SCRIPT_FAILED, "%s: expected %s, got %s", what, wanted, names[result]);
+        script_tell(s, SPEX_SCRIPT_FAILED, "%s: expected %s, got %s", what, wanted,
+                    names[result]);
         return true;
     }
     if (has_detail)
         script_compare(s, result == SPEX_ACCESS_MEMORY ? "memory offset" : "ESR", detail,
-                result == SPEX_ACCESS_MEMORY ? syndrome->offset : syndrome->esr);
+                       result == SPEX_ACCESS_MEMORY ? syndrome->offset : syndrome->esr);
     else
         script_tell(s, SPEX_SCRIPT_PASSED, "%s: %s", what, wanted);
     return true;
@@ -399,7 +403,8 @@ static bool do_write(struct script *s, char **words, size_t count, bool direct)
     if (!find_register(s, words[0], &encoding) ||
         !register_value(s, encoding, words[1], &value, &mask))
         return false;
-    script_tell(s, SPEX_SCRIPT_TRACE, "%s %s 0x%llx", direct ? "set" : "write", words[0], ULL(value));
+    script_tell(s, SPEX_SCRIPT_TRACE, "%s %s 0x%llx", direct ? "set" : "write", words[0],
+                ULL(value));
     if (direct) {
         if (!spex_spu_set(s->unit, encoding, value))
             script_tell(s, SPEX_SCRIPT_FAILED, "%s is not there", words[0]);
@@ -426,7 +431,8 @@ static bool do_read(struct script *s, char **words, size_t count, bool direct)
     script_tell(s, SPEX_SCRIPT_TRACE, "read %s: 0x%llx", words[0], ULL(got));
     if (count < 3 || !strcmp(words[2], "ok") || !strcmp(words[2], "undefined") ||
         !strcmp(words[2], "trap") || !strcmp(words[2], "memory"))
-        return expect_access(s, words + 2, count > 2 ? count - 2 : 0, words[0], result, &syndrome);
+        return expect_access(s, words + 2, count > 2 ? count - 2 : 0, words[0], result,
+                             &syndrome);
     if (result != SPEX_ACCESS_OK) {
         script_tell(s, SPEX_SCRIPT_FAILED, "%s cannot be read here", words[0]);
         return true;
@@ -435,7 +441,8 @@ static bool do_read(struct script *s, char **words, size_t count, bool direct)
         char what[80];
         if (!register_value(s, encoding, words[i], &value, &mask))
             return false;
-        snprintf(what, sizeof what, mask == ~UINT64_C(0) ? "%s" : "%s (%s)", words[0], words[i]);
+        snprintf(what, sizeof what, mask == ~UINT64_C(0) ? "%s" : "%s (%s)", words[0],
+                 words[i]);
         script_compare(s, what, value, got & mask);
     }
     return true;
@@ -611,10 +618,16 @@ static bool inject(struct script *s, char **words, size_t count, enum spex_spu_s
         const char *name;
         unsigned flag;
     } names[] = {
-        {"stage1", 0}, {"stage2", SPEX_STOP_STAGE2}, {"gpc", SPEX_STOP_GPC},
-        {"walk", SPEX_STOP_WALK}, {"gpt", SPEX_STOP_GPT}, {"top-level", SPEX_STOP_TOP_LEVEL},
-        {"assured-only", SPEX_STOP_ASSURED_ONLY}, {"overlay", SPEX_STOP_OVERLAY},
-        {"dirty-bit", SPEX_STOP_DIRTY_BIT}, {"async", SPEX_STOP_ASYNC},
+        {"stage1", 0},
+        {"stage2", SPEX_STOP_STAGE2},
+        {"gpc", SPEX_STOP_GPC},
+        {"walk", SPEX_STOP_WALK},
+        {"gpt", SPEX_STOP_GPT},
+        {"top-level", SPEX_STOP_TOP_LEVEL},
+        {"assured-only", SPEX_STOP_ASSURED_ONLY},
+        {"overlay", SPEX_STOP_OVERLAY},
+        {"dirty-bit", SPEX_STOP_DIRTY_BIT},
+        {"async", SPEX_STOP_ASYNC},
     };
     struct fault fault = {.used = true, .stop = {.kind = (uint8_t)kind}};
     if (kind == SPEX_STOP_FAULT)
@@ -661,15 +674,17 @@ static bool do_abort(struct script *s, char **words, size_t count)
 
 static bool do_late_abort(struct script *s, char **words, size_t count)
 {
-    spex_spu_external_abort(s->unit, (script_has_word(words, count, "stage2") ? SPEX_STOP_STAGE2 : 0) |
-                                         (script_has_word(words, count, "gpt") ? SPEX_STOP_GPT : 0));
+    spex_spu_external_abort(s->unit,
+                            (script_has_word(words, count, "stage2") ? SPEX_STOP_STAGE2 : 0) |
+                                (script_has_word(words, count, "gpt") ? SPEX_STOP_GPT : 0));
     return true;
 }
 
 static bool do_impdef_event(struct script *s, char **words, size_t count)
 {
     uint64_t mss = 0, mss2 = 0;
-    if (count > 2 || (count && !script_number(words[0], &mss)) || (count > 1 && !script_number(words[1], &mss2)))
+    if (count > 2 || (count && !script_number(words[0], &mss)) ||
+        (count > 1 && !script_number(words[1], &mss2)))
         return BROKEN("impdef-event [MSS [MSS2]]");
     spex_spu_impdef_event(s->unit, (uint16_t)mss, (uint32_t)mss2);
     return true;
@@ -841,10 +856,9 @@ static bool has_tests(const char *text, size_t size)
     return (size > 5 && !memcmp(text, "test ", 5)) || memmem(text, size, "\ntest ", 6);
 }
 
-enum spex_status spex_script_run(const char *text, size_t size,
-                                 void (*report)(void *user,
-                                                const struct spex_script_report *report),
-                                 void *user)
+enum spex_status
+spex_script_run(const char *text, size_t size,
+                void (*report)(void *user, const struct spex_script_report *report), void *user)
 {
     struct script *s = calloc(1, sizeof *s);
     char line[LINE], *words[WORDS];
@@ -881,4 +895,3 @@ enum spex_status spex_script_run(const char *text, size_t size,
     free(s);
     return failed ? SPEX_INVALID : SPEX_OK;
 }
-

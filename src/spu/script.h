@@ -5,8 +5,17 @@
 #include <spex/record.h>
 #include <spex/spu.h>
 
-enum { LINE = 8192, WORDS = 256, FAULTS = 64, SLOTS = 8, PARTS = 64, EVENTS = 32, RANDOM = 256,
-       LOG_MAX = 1 << 20, NAME = 32 };
+enum {
+    LINE = 8192,
+    WORDS = 256,
+    FAULTS = 64,
+    SLOTS = 8,
+    PARTS = 64,
+    EVENTS = 32,
+    RANDOM = 256,
+    LOG_MAX = 1 << 20,
+    NAME = 32
+};
 
 struct fault {
     uint64_t address;
@@ -26,7 +35,7 @@ struct script {
     struct spex_spu *unit; /* made by the first line that needs it */
 
     /* the host */
-    uint8_t *log;          /* bytes written to the buffer, in order */
+    uint8_t *log; /* bytes written to the buffer, in order */
     size_t log_size, log_read;
     uint64_t last_address; /* one past the last byte written */
     struct spex_spu_store last_store;
@@ -60,7 +69,7 @@ void script_tell(struct script *s, enum spex_script_report_kind kind, const char
 
 /* For functions that return false when the script cannot be understood. */
 #define BROKEN(...) (script_tell(s, SPEX_SCRIPT_ERROR, __VA_ARGS__), false)
-#define ULL(x) ((unsigned long long)(x))
+#define ULL(x)      ((unsigned long long)(x))
 
 /* One comparison of an expectation. */
 void script_compare(struct script *s, const char *what, uint64_t expected, uint64_t got);

@@ -9,7 +9,8 @@ static bool expect_pmu(struct script *s, char **words, size_t count)
 {
     unsigned event;
     uint64_t wanted, got = 0;
-    if (count != 2 || spex_pmu_event_find(words[0], &event) || !script_number(words[1], &wanted))
+    if (count != 2 || spex_pmu_event_find(words[0], &event) ||
+        !script_number(words[1], &wanted))
         return BROKEN("expect pmu EVENT NUMBER, for example SAMPLE_POP 10");
     spex_spu_flush(s->unit);
     for (size_t i = 0; i < EVENTS; i++)
@@ -38,10 +39,10 @@ static bool expect_exception(struct script *s, char **words, size_t count)
         snprintf(wanted, sizeof wanted, "%s %s", words[0], words[1]);
     else if (count != 1 || strcmp(words[0], "none"))
         return BROKEN("expect exception none, or elN pending, masked or taken");
-    bool same = !strcmp(got, wanted) ||
-                (count == 2 && !strcmp(words[1], "pending") && e.pending && got[2] == wanted[2]);
-    script_tell(s, same ? SPEX_SCRIPT_PASSED : SPEX_SCRIPT_FAILED, "exception: expected %s, got %s",
-         wanted, got);
+    bool same = !strcmp(got, wanted) || (count == 2 && !strcmp(words[1], "pending") &&
+                                         e.pending && got[2] == wanted[2]);
+    script_tell(s, same ? SPEX_SCRIPT_PASSED : SPEX_SCRIPT_FAILED,
+                "exception: expected %s, got %s", wanted, got);
     return true;
 }
 
@@ -56,13 +57,13 @@ static bool expect_bytes(struct script *s, char **words, size_t count)
             if (end != pair + 2)
                 return BROKEN("expect bytes takes pairs of hex digits");
             if (at >= s->log_size) {
-                script_tell(s, SPEX_SCRIPT_FAILED, "byte %zu: expected %02lx, nothing was written there",
-                     at, byte);
+                script_tell(s, SPEX_SCRIPT_FAILED,
+                            "byte %zu: expected %02lx, nothing was written there", at, byte);
                 return true;
             }
             if (s->log[at] != byte) {
-                script_tell(s, SPEX_SCRIPT_FAILED, "byte %zu: expected %02lx, got %02x", at, byte,
-                     s->log[at]);
+                script_tell(s, SPEX_SCRIPT_FAILED, "byte %zu: expected %02lx, got %02x", at,
+                            byte, s->log[at]);
                 s->log_read = at + 1;
                 return true;
             }
@@ -78,14 +79,22 @@ static const struct {
     const char *name;
     unsigned has;
 } fields[] = {
-    {"pc", SPEX_HAS_PC},           {"target", SPEX_HAS_TARGET},
-    {"va", SPEX_HAS_VA},           {"pa", SPEX_HAS_PA},
-    {"prev", SPEX_HAS_PREV_TARGET},{"total", SPEX_HAS_TOTAL},
-    {"issue", SPEX_HAS_ISSUE},     {"xlat", SPEX_HAS_TRANSLATION},
-    {"alt", SPEX_HAS_ALT_ISSUE},   {"ctx1", SPEX_HAS_CONTEXT_EL1},
-    {"ctx2", SPEX_HAS_CONTEXT_EL2},{"events", SPEX_HAS_EVENTS},
-    {"source", SPEX_HAS_DATA_SOURCE}, {"op", SPEX_HAS_OP},
-    {"ts", SPEX_HAS_TIMESTAMP},    {"other", SPEX_HAS_OTHER},
+    {"pc", SPEX_HAS_PC},
+    {"target", SPEX_HAS_TARGET},
+    {"va", SPEX_HAS_VA},
+    {"pa", SPEX_HAS_PA},
+    {"prev", SPEX_HAS_PREV_TARGET},
+    {"total", SPEX_HAS_TOTAL},
+    {"issue", SPEX_HAS_ISSUE},
+    {"xlat", SPEX_HAS_TRANSLATION},
+    {"alt", SPEX_HAS_ALT_ISSUE},
+    {"ctx1", SPEX_HAS_CONTEXT_EL1},
+    {"ctx2", SPEX_HAS_CONTEXT_EL2},
+    {"events", SPEX_HAS_EVENTS},
+    {"source", SPEX_HAS_DATA_SOURCE},
+    {"op", SPEX_HAS_OP},
+    {"ts", SPEX_HAS_TIMESTAMP},
+    {"other", SPEX_HAS_OTHER},
 };
 
 enum { FIELDS = sizeof fields / sizeof fields[0] };
@@ -93,17 +102,32 @@ enum { FIELDS = sizeof fields / sizeof fields[0] };
 static uint64_t field_value(const struct spex_record *r, unsigned index)
 {
     switch (index) {
-    case 0: case 1: case 2: case 3: case 4: return r->address[index];
-    case 5: return r->total;
-    case 6: return r->issue;
-    case 7: return r->translation;
-    case 8: return r->alt_issue;
-    case 9: return r->context[0];
-    case 10: return r->context[1];
-    case 11: return r->events;
-    case 12: return r->data_source;
-    case 13: return (uint64_t)r->op_class << 8 | r->op_payload;
-    default: return r->timestamp;
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+    case 4:
+        return r->address[index];
+    case 5:
+        return r->total;
+    case 6:
+        return r->issue;
+    case 7:
+        return r->translation;
+    case 8:
+        return r->alt_issue;
+    case 9:
+        return r->context[0];
+    case 10:
+        return r->context[1];
+    case 11:
+        return r->events;
+    case 12:
+        return r->data_source;
+    case 13:
+        return (uint64_t)r->op_class << 8 | r->op_payload;
+    default:
+        return r->timestamp;
     }
 }
 
@@ -146,7 +170,7 @@ static bool expect_record(struct script *s, char **words, size_t count)
     }
     if (status) {
         script_tell(s, SPEX_SCRIPT_FAILED, "a record: got %s",
-             status == SPEX_END ? "nothing" : damage.reason);
+                    status == SPEX_END ? "nothing" : damage.reason);
         return true;
     }
     s->log_read += reader.position;
@@ -158,7 +182,8 @@ static bool expect_record(struct script *s, char **words, size_t count)
         size_t n = equals ? (size_t)(equals - words[i]) : strlen(words[i]), k = 0;
         const char *name = words[i] + (words[i][0] == '!');
         n -= words[i][0] == '!';
-        if (equals && n == 4 && !strncmp(name, "size", 4) && script_number(equals + 1, &wanted)) {
+        if (equals && n == 4 && !strncmp(name, "size", 4) &&
+            script_number(equals + 1, &wanted)) {
             script_compare(s, "record size", wanted, r.size);
             continue;
         }
@@ -170,7 +195,7 @@ static bool expect_record(struct script *s, char **words, size_t count)
             has_text(r.present, got, sizeof got);
             has_text(present, want, sizeof want);
             script_tell(s, present == r.present ? SPEX_SCRIPT_PASSED : SPEX_SCRIPT_FAILED,
-                 "record: expected %s, got %s", want, got);
+                        "record: expected %s, got %s", want, got);
             continue;
         }
         while (k < FIELDS && (strlen(fields[k].name) != n || strncmp(fields[k].name, name, n)))
@@ -179,8 +204,8 @@ static bool expect_record(struct script *s, char **words, size_t count)
             return BROKEN("a record has no '%s'", words[i]);
         bool has = r.present & fields[k].has;
         if (words[i][0] == '!')
-            script_tell(s, has ? SPEX_SCRIPT_FAILED : SPEX_SCRIPT_PASSED, "record: no %s expected",
-                 fields[k].name);
+            script_tell(s, has ? SPEX_SCRIPT_FAILED : SPEX_SCRIPT_PASSED,
+                        "record: no %s expected", fields[k].name);
         else if (!has)
             script_tell(s, SPEX_SCRIPT_FAILED, "record: no %s", fields[k].name);
         else if (equals)
@@ -196,9 +221,12 @@ static bool expect_store(struct script *s, char **words, size_t count)
             const char *name;
             unsigned flag;
         } names[] = {
-            {"privileged", SPEX_STORE_PRIVILEGED}, {"pan-ignored", SPEX_STORE_PAN_IGNORED},
-            {"tag-unchecked", SPEX_STORE_TAG_UNCHECKED}, {"af-dirty", SPEX_STORE_AF_DIRTY},
-            {"nvm", SPEX_STORE_NVM}, {"no-watchpoint", SPEX_STORE_NO_WATCHPOINT},
+            {"privileged", SPEX_STORE_PRIVILEGED},
+            {"pan-ignored", SPEX_STORE_PAN_IGNORED},
+            {"tag-unchecked", SPEX_STORE_TAG_UNCHECKED},
+            {"af-dirty", SPEX_STORE_AF_DIRTY},
+            {"nvm", SPEX_STORE_NVM},
+            {"no-watchpoint", SPEX_STORE_NO_WATCHPOINT},
             {"translate-only", SPEX_STORE_TRANSLATE_ONLY},
         };
         uint64_t v;

@@ -117,7 +117,8 @@ static bool part_key(const char *key)
     return !strcmp(key, "parts");
 }
 
-/* "parts=0x1000,0x1010!": addresses, "!" for an inactive element; pevents=, pxlat= ... go with it. */
+/* "parts=0x1000,0x1010!": addresses, "!" for an inactive element; pevents=, pxlat= ... go with
+ * it. */
 static bool parse_parts(struct script *s, char **words, size_t count, struct operation *o)
 {
     const char *list = script_value_of(words, count, "parts");
@@ -136,15 +137,35 @@ static bool parse_parts(struct script *s, char **words, size_t count, struct ope
             if (!own || !nth(own, n, &value, &unused))
                 continue;
             switch (k) {
-            case 0: a->events = value; break;
-            case 1: a->translation = (uint32_t)value; break;
-            case 2: a->translation_overlap = (uint32_t)value; break;
-            case 3: a->data_source = (uint16_t)value; a->flags |= SPEX_ACC_SOURCE; break;
-            case 4: a->total = (uint32_t)value; break;
-            case 5: a->tag = (uint8_t)value; break;
-            case 6: a->pas = (uint8_t)value; break;
-            case 7: a->pa = value; a->flags |= SPEX_ACC_PA; break;
-            default: a->flags = (uint16_t)value; break; /* last: the flags themselves */
+            case 0:
+                a->events = value;
+                break;
+            case 1:
+                a->translation = (uint32_t)value;
+                break;
+            case 2:
+                a->translation_overlap = (uint32_t)value;
+                break;
+            case 3:
+                a->data_source = (uint16_t)value;
+                a->flags |= SPEX_ACC_SOURCE;
+                break;
+            case 4:
+                a->total = (uint32_t)value;
+                break;
+            case 5:
+                a->tag = (uint8_t)value;
+                break;
+            case 6:
+                a->pas = (uint8_t)value;
+                break;
+            case 7:
+                a->pa = value;
+                a->flags |= SPEX_ACC_PA;
+                break;
+            default:
+                a->flags = (uint16_t)value;
+                break; /* last: the flags themselves */
             }
         }
     }
@@ -161,13 +182,14 @@ static bool parse_key(struct script *s, struct operation *o, const char *key, co
     struct spex_access *a = &out->access[0], *b = &out->access[1];
     uint64_t v = 0;
     uint8_t which = 0;
-    if (!strcmp(key, "target-security") || !strcmp(key, "spsr-security") || !strcmp(key, "pas") ||
-        !strcmp(key, "pas2")) {
+    if (!strcmp(key, "target-security") || !strcmp(key, "spsr-security") ||
+        !strcmp(key, "pas") || !strcmp(key, "pas2")) {
         if (!script_security(text, &which))
             return BROKEN("'%s' is no Security state; use s, ns, realm or root", text);
         *(key[0] == 't'   ? &out->target_security
           : key[0] == 's' ? &out->spsr_security
-          : key[3]        ? &b->pas : &a->pas) = which;
+          : key[3]        ? &b->pas
+                          : &a->pas) = which;
         return true;
     }
     if (part_key(key))

@@ -219,7 +219,8 @@ enum { FSC_ADDRESS_SIZE = 0x00, FSC_TRANSLATION = 0x04, FSC_ABORT = 0x10, FSC_AB
 
 /* True if it was recorded: S of the register was 0. */
 bool OtherSPEManagementEvent(struct spex_spu *u, unsigned bsc, int data_lost);
-bool report_fault(struct spex_spu *u, unsigned ec, unsigned fsc, uint32_t mss2, bool ea, int data_lost);
+bool report_fault(struct spex_spu *u, unsigned ec, unsigned fsc, uint32_t mss2, bool ea,
+                  int data_lost);
 void report_abort(struct spex_spu *u, unsigned ec, unsigned fsc, bool data_lost);
 bool report_impdef(struct spex_spu *u, uint16_t mss, uint32_t mss2, int data_lost);
 void SPESampleCollision(struct spex_spu *u);

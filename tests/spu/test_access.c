@@ -261,7 +261,7 @@ static void test_mdcr_el3_traps(void **state)
     fixture_free(f);
 }
 
-/* EL2 traps come before EL3 traps; in Debug state with EDSCR.SDD an EL3 trap is UNDEFINED, first. */
+/* EL2 traps come before EL3 traps; with EDSCR.SDD in Debug state EL3 traps are UNDEFINED, first. */
 static void test_order(void **state)
 {
     SPEC(REG-14);
@@ -270,7 +270,8 @@ static void test_order(void **state)
     EXPECT(f, SPEX_PMSICR_EL1, true, SPEX_ACCESS_TRAP_EL3);
     fixture_set(f, SPEX_MDCR_EL2, 1 << 14);
     EXPECT(f, SPEX_PMSICR_EL1, true, SPEX_ACCESS_TRAP_EL2);
-    struct spex_spu_state debug = {.el = 1, .security = SPEX_NONSECURE, .halted = true, .sdd = true};
+    struct spex_spu_state debug = {
+        .el = 1, .security = SPEX_NONSECURE, .halted = true, .sdd = true};
     spex_spu_set_state(f->unit, &debug);
     EXPECT(f, SPEX_PMSICR_EL1, true, SPEX_ACCESS_UNDEFINED);
     debug.el = 2;

@@ -154,7 +154,8 @@ static void test_every_value_of_every_choice(void **state)
                 struct spex_error error;
                 spex_spu_config_default(&config);
                 spex_features_parse(sets[s], &config.features, &error);
-                assert_int_equal(spex_spu_choices_set(&config.choices, assignment, &error), SPEX_OK);
+                assert_int_equal(spex_spu_choices_set(&config.choices, assignment, &error),
+                                 SPEX_OK);
                 if (spex_spu_config_check(&config, &error))
                     continue; /* refused, with a reason: test_refused */
                 struct fixture *f = fixture_new(sets[s], assignment, i);
