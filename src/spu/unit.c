@@ -97,6 +97,24 @@ size_t spex_spu_size(void)
     return sizeof(struct spex_spu);
 }
 
+static uint64_t hash(uint64_t h, uint64_t value)
+{
+    for (unsigned i = 0; i < 8; i++, value >>= 8)
+        h = (h ^ (value & 255)) * UINT64_C(0x100000001b3);
+    return h;
+}
+
+static uint64_t config_hash(const struct spex_spu_config *config)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+#define FLAG(field, name, text) h = hash(h, config->features.field);
+#define NUMBER(field, name, min, max, text) h = hash(h, config->features.field);
+#include <spex/features.def>
+#define CHOICE(field, standard, min, max, values, ids, text) h = hash(h, config->choices.field);
+#include <spex/choices.def>
+    return hash(h, R_COUNT);
+}
+
 enum spex_status spex_spu_init(void *memory, const struct spex_spu_config *config,
                                struct spex_spu **unit, struct spex_error *error)
 {
@@ -109,6 +127,7 @@ enum spex_status spex_spu_init(void *memory, const struct spex_spu_config *confi
     registers_init(u);
     u->layout = layout_of(config);
     u->events_size = events_size_of(u);
+    u->config_hash = config_hash(config);
     u->w.random = config->seed;
     u->w.el = config->features.EL3 ? 3 : config->features.EL2 ? 2 : 1;
     u->w.security = config->features.RME && config->features.EL3 ? SPEX_ROOT
@@ -397,24 +416,6 @@ enum { SAVE_VERSION = 1, SAVE_HEADER = 24, WORDS = sizeof(struct words) / 8 };
 #define SAVE_MAGIC UINT64_C(0x3155505358455053) /* "SPEXSPU1" */
 static_assert(sizeof(struct words) % 8 == 0, "words only");
 
-static uint64_t hash(uint64_t h, uint64_t value)
-{
-    for (unsigned i = 0; i < 8; i++, value >>= 8)
-        h = (h ^ (value & 255)) * UINT64_C(0x100000001b3);
-    return h;
-}
-
-static uint64_t config_hash(const struct spex_spu_config *config)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-#define FLAG(field, name, text) h = hash(h, config->features.field);
-#define NUMBER(field, name, min, max, text) h = hash(h, config->features.field);
-#include <spex/features.def>
-#define CHOICE(field, standard, min, max, values, ids, text) h = hash(h, config->choices.field);
-#include <spex/choices.def>
-    return hash(h, R_COUNT);
-}
-
 size_t spex_spu_save(struct spex_spu *u, uint8_t *bytes, size_t capacity)
 {
     spex_spu_flush(u);
@@ -425,7 +426,7 @@ size_t spex_spu_save(struct spex_spu *u, uint8_t *bytes, size_t capacity)
         return size;
     put_le64(bytes, SAVE_MAGIC);
     put_le64(bytes + 8, SAVE_VERSION);
-    put_le64(bytes + 16, config_hash(&u->config));
+    put_le64(bytes + 16, u->config_hash);
     uint64_t words[WORDS];
     memcpy(words, &u->w, sizeof words);
     for (size_t i = 0; i < WORDS; i++)
@@ -459,7 +460,7 @@ enum spex_status spex_spu_restore(struct spex_spu *u, const uint8_t *bytes, size
         return SPEX_TRUNCATED;
     if (le64(bytes) != SAVE_MAGIC)
         return SPEX_INVALID;
-    if (le64(bytes + 8) != SAVE_VERSION || le64(bytes + 16) != config_hash(&u->config))
+    if (le64(bytes + 8) != SAVE_VERSION || le64(bytes + 16) != u->config_hash)
         return SPEX_UNSUPPORTED;
     if (size < SAVE_HEADER + sizeof u->w)
         return SPEX_TRUNCATED;

@@ -87,6 +87,7 @@ struct spex_spu {
     uint64_t events;             /* Events packet bits that this unit can record */
     uint64_t filter_events;      /* bits that the event filters act on */
     unsigned events_size;        /* Events payload bytes */
+    uint64_t config_hash;        /* of features and choices: what a saved state fits */
     unsigned layout;             /* enum spex_layout */
     /*
      * What follows from registers and state alone, worked out when a sample first
