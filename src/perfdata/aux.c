@@ -60,8 +60,8 @@ static struct queue *find_queue(struct spex_perfdata *file, const struct spex_pe
     return queue;
 }
 
-void aux_chunk(struct spex_perfdata *file, const struct raw *raw,
-               const struct spex_perf_event *event)
+void perfdata_aux_chunk(struct spex_perfdata *file, const struct raw *raw,
+                        const struct spex_perf_event *event)
 {
     if (!raw->payload_size)
         return;
@@ -88,22 +88,7 @@ void aux_chunk(struct spex_perfdata *file, const struct raw *raw,
     file->info.aux_chunks++;
 }
 
-static const struct id_entry *placed_id(const struct spex_perfdata *file, uint64_t id)
-{
-    for (size_t low = 0, high = file->ids_sorted ? file->ids.count : 0; low < high;) {
-        size_t middle = low + (high - low) / 2;
-        const struct id_entry *entry = &file->ids.items[middle];
-        if (entry->id == id)
-            return entry->placed ? entry : NULL;
-        if (entry->id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
-}
-
-void aux_record(struct spex_perfdata *file, const struct spex_perf_event *event)
+void perfdata_aux_record(struct spex_perfdata *file, const struct spex_perf_event *event)
 {
     uint32_t flags = event->u.aux.flags;
     if (flags & SPEX_PERF_AUX_TRUNCATED)
@@ -125,8 +110,8 @@ void aux_record(struct spex_perfdata *file, const struct spex_perf_event *event)
         .tid = event->tid,
         .flags = flags,
     };
-    const struct id_entry *id = event->id ? placed_id(file, event->id) : NULL;
-    if (id) {
+    const struct id_entry *id = event->id ? perfdata_id_find(file, event->id) : NULL;
+    if (id && id->placed) {
         gap->cpu = id->cpu;
         gap->tid = id->tid;
     }
@@ -192,11 +177,11 @@ static uint64_t filling(const struct spex_perfdata *file, const struct chunk *ch
     uint64_t end = chunk->file_offset + chunk->size, set = 0;
     for (uint64_t i = 1; i <= over; i++)
         set |= file->data[end - i];
-    drop_pages(file, end - over, end);
+    perfdata_drop_pages(file, end - over, end);
     return set ? 0 : over;
 }
 
-void aux_build(struct spex_perfdata *file)
+void perfdata_aux_build(struct spex_perfdata *file)
 {
     for (size_t i = 0; i < file->queues.count; i++) {
         struct queue *queue = &file->queues.items[i];
@@ -208,10 +193,11 @@ void aux_build(struct spex_perfdata *file)
             queue->queue.bytes -= over;
             file->info.aux_bytes -= over;
             if (next->offset < chunk->offset + chunk->size && !file->info.snapshot)
-                problem(file, SPEX_INVALID, next->file_offset,
-                        "AUXTRACE data at offset 0x%llx of CPU %d, thread %d overlaps earlier "
-                        "data; read as it is",
-                        (unsigned long long)next->offset, queue->queue.cpu, queue->queue.tid);
+                perfdata_problem(
+                    file, SPEX_INVALID, next->file_offset,
+                    "AUXTRACE data at offset 0x%llx of CPU %d, thread %d overlaps earlier "
+                    "data; read as it is",
+                    (unsigned long long)next->offset, queue->queue.cpu, queue->queue.tid);
         }
         if (queue->queue.cpu >= 0)
             file->info.per_cpu = true;
@@ -219,7 +205,7 @@ void aux_build(struct spex_perfdata *file)
     sort_gaps(file);
 }
 
-void aux_fini(struct spex_perfdata *file)
+void perfdata_aux_fini(struct spex_perfdata *file)
 {
     for (size_t i = 0; i < file->queues.count; i++)
         vec_free(&file->queues.items[i].chunks);
@@ -309,7 +295,7 @@ static void give_back(struct spex_aux_cursor *cursor, uint64_t position)
         cursor->dropped = here;
     if (here - cursor->dropped < STEP)
         return;
-    drop_pages(file, cursor->dropped, here);
+    perfdata_drop_pages(file, cursor->dropped, here);
     cursor->dropped = here;
 }
 

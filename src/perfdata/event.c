@@ -90,7 +90,7 @@ static int compare_id(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static const struct id_entry *find_id(struct spex_perfdata *file, uint64_t id)
+struct id_entry *perfdata_id_find(struct spex_perfdata *file, uint64_t id)
 {
     if (!file->ids.count)
         return NULL;
@@ -141,7 +141,7 @@ static struct spex_perf_attr *find_attr(struct spex_perfdata *file, const struct
     id = get64(file, raw->bytes + HEADER_SIZE + 8 * at);
     if (!id) /* records that perf makes up at the start have none */
         return first;
-    const struct id_entry *entry = find_id(file, id);
+    const struct id_entry *entry = perfdata_id_find(file, id);
     return entry ? &file->attrs.items[entry->attr] : NULL;
 }
 
@@ -451,8 +451,8 @@ static void take_body(struct cursor *c, struct spex_perf_event *event)
     }
 }
 
-bool event_parse(struct spex_perfdata *file, const struct raw *raw, uint64_t *room,
-                 struct spex_perf_event *event)
+bool perfdata_event_parse(struct spex_perfdata *file, const struct raw *raw, uint64_t *room,
+                          struct spex_perf_event *event)
 {
     struct cursor c = {
         .file = file,
@@ -497,8 +497,8 @@ static uint64_t reverse_each_byte(uint64_t value)
     return value;
 }
 
-bool attr_parse(struct spex_perfdata *file, const uint8_t *bytes, size_t size,
-                struct spex_perf_attr *attr)
+bool perfdata_attr_parse(struct spex_perfdata *file, const uint8_t *bytes, size_t size,
+                         struct spex_perf_attr *attr)
 {
     enum { OLDEST = 64, NEWEST = 144 };
     uint8_t b[NEWEST] = {0};

@@ -40,7 +40,7 @@ static const char *take_string(struct section *s)
     const uint8_t *p = take(s, length);
     if (!p)
         return "";
-    const char *text = strings_add(&s->file->strings, (const char *)p, length);
+    const char *text = perfdata_strings_add(&s->file->strings, (const char *)p, length);
     if (!text) {
         s->file->failed = true;
         return "";
@@ -75,7 +75,7 @@ static void read_event_desc(struct section *s)
     for (uint32_t i = 0; i < count && !s->cut; i++) {
         struct spex_perf_attr attr;
         const uint8_t *bytes = take(s, attr_size);
-        bool good = bytes && attr_parse(file, bytes, attr_size, &attr);
+        bool good = bytes && perfdata_attr_parse(file, bytes, attr_size, &attr);
         uint32_t id_count = take32(s);
         const char *name = take_string(s);
         if (id_count > (s->size - s->position) / 8) {
@@ -145,17 +145,18 @@ static void read_build_ids(struct section *s)
             s->cut = true;
             return;
         }
-        build_id_record(s->file, bytes, size, misc);
+        perfdata_build_id_record(s->file, bytes, size, misc);
     }
 }
 
-void build_id_record(struct spex_perfdata *file, const uint8_t *bytes, size_t size,
-                     uint16_t misc)
+void perfdata_build_id_record(struct spex_perfdata *file, const uint8_t *bytes, size_t size,
+                              uint16_t misc)
 {
     enum { PID = 8, ID = 12, SIZE = 32, NAME = 36, MISC_SIZE = 1 << 15 };
     if (size <= NAME)
         return;
-    const char *name = strings_add(&file->strings, (const char *)bytes + NAME, size - NAME);
+    const char *name =
+        perfdata_strings_add(&file->strings, (const char *)bytes + NAME, size - NAME);
     struct build_id *id = name ? vec_push(&file->build_ids) : NULL;
     if (!id) {
         file->failed = true;
@@ -234,10 +235,11 @@ static void read_feature(struct spex_perfdata *file, unsigned feature, const uin
         break;
     }
     if (s.cut)
-        problem(file, SPEX_TRUNCATED, offset, "feature section %u is cut short", feature);
+        perfdata_problem(file, SPEX_TRUNCATED, offset, "feature section %u is cut short",
+                         feature);
 }
 
-void feature_record(struct spex_perfdata *file, const struct raw *raw)
+void perfdata_feature_record(struct spex_perfdata *file, const struct raw *raw)
 {
     if (raw->size < HEADER_SIZE + 8)
         return;
@@ -256,7 +258,7 @@ void feature_record(struct spex_perfdata *file, const struct raw *raw)
     read_feature(file, (unsigned)feature, raw->bytes + HEADER_SIZE + 8, size, raw->offset);
 }
 
-void features_read(struct spex_perfdata *file)
+void perfdata_features_read(struct spex_perfdata *file)
 {
     struct spex_perf_info *info = &file->info;
     uint64_t table = info->data_offset + info->data_size;
@@ -264,8 +266,8 @@ void features_read(struct spex_perfdata *file)
         if (!(info->features[i / 64] >> (i % 64) & 1))
             continue;
         if (table > file->size || file->size - table < 16) {
-            problem(file, SPEX_TRUNCATED, table,
-                    "the table of feature sections is missing or cut (feature %u)", i);
+            perfdata_problem(file, SPEX_TRUNCATED, table,
+                             "the table of feature sections is missing or cut (feature %u)", i);
             info->complete = false;
             for (; i < FEATURE_BITS; i++)
                 info->features[i / 64] &= ~BIT(i % 64);
@@ -275,9 +277,10 @@ void features_read(struct spex_perfdata *file)
         uint64_t size = get64(file, file->data + table + 8);
         table += 16;
         if (offset > file->size || size > file->size - offset) {
-            problem(file, SPEX_INVALID, table - 16,
-                    "feature section %u lies outside the file (offset 0x%llx, size 0x%llx)", i,
-                    (unsigned long long)offset, (unsigned long long)size);
+            perfdata_problem(
+                file, SPEX_INVALID, table - 16,
+                "feature section %u lies outside the file (offset 0x%llx, size 0x%llx)", i,
+                (unsigned long long)offset, (unsigned long long)size);
             info->complete = false;
             info->features[i / 64] &= ~BIT(i % 64);
             continue;
@@ -322,7 +325,7 @@ const uint8_t *spex_perfdata_build_id(const struct spex_perfdata *file, const ch
     return id->bytes;
 }
 
-void features_finish(struct spex_perfdata *file)
+void perfdata_features_finish(struct spex_perfdata *file)
 {
     if (file->build_ids.count)
         qsort(file->build_ids.items, file->build_ids.count, sizeof *file->build_ids.items,

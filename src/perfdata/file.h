@@ -41,10 +41,10 @@ enum feature {
         type *items;                                                                           \
         size_t count, capacity;                                                                \
     }
-bool vec_grow(void **items, size_t *capacity, size_t need, size_t size);
+bool perfdata_vec_grow(void **items, size_t *capacity, size_t need, size_t size);
 #define vec_push(vec)                                                                          \
-    (vec_grow((void **)&(vec)->items, &(vec)->capacity, (vec)->count + 1,                      \
-              sizeof *(vec)->items)                                                            \
+    (perfdata_vec_grow((void **)&(vec)->items, &(vec)->capacity, (vec)->count + 1,             \
+                       sizeof *(vec)->items)                                                   \
          ? &(vec)->items[(vec)->count++]                                                       \
          : NULL)
 #define vec_free(vec) free((vec)->items)
@@ -58,8 +58,8 @@ struct strings {
     size_t slots, used;
 };
 /* NULL when out of memory. */
-const char *strings_add(struct strings *strings, const char *text, size_t length);
-void strings_fini(struct strings *strings);
+const char *perfdata_strings_add(struct strings *strings, const char *text, size_t length);
+void perfdata_strings_fini(struct strings *strings);
 
 /* ---- walking the records of the data section ---- */
 
@@ -86,26 +86,27 @@ struct walk {
     size_t index;     /* next entry of the AUXTRACE index */
     struct inflater *inflater;
 };
-void walk_init(struct walk *walk, struct spex_perfdata *file, bool report);
-void walk_fini(struct walk *walk);
-bool walk_next(struct walk *walk, struct raw *raw);
+void perfdata_walk_init(struct walk *walk, struct spex_perfdata *file, bool report);
+void perfdata_walk_fini(struct walk *walk);
+bool perfdata_walk_next(struct walk *walk, struct raw *raw);
 
 /* Gives resident pages of the file back; they come again when touched. */
-void drop_pages(const struct spex_perfdata *file, uint64_t from, uint64_t to);
+void perfdata_drop_pages(const struct spex_perfdata *file, uint64_t from, uint64_t to);
 
 /* Output of COMPRESSED records; keeps a cut record for the next one. */
-struct inflater *inflater_new(void);
-void inflater_free(struct inflater *inflater);
+struct inflater *perfdata_inflater_new(void);
+void perfdata_inflater_free(struct inflater *inflater);
 /* Starts on the bytes of one COMPRESSED record, which stay in place until it is used up. */
-void inflater_feed(struct inflater *inflater, const uint8_t *data, size_t size, uint64_t limit);
+void perfdata_inflater_feed(struct inflater *inflater, const uint8_t *data, size_t size,
+                            uint64_t limit);
 /*
  * SPEX_OK: the next record's bytes; SPEX_END: feed more; SPEX_INVALID: the compressed data is
  * damaged; SPEX_RANGE: it grows beyond the limit.
  */
-enum spex_status inflater_next(struct inflater *inflater, bool big_endian,
-                               const uint8_t **bytes);
+enum spex_status perfdata_inflater_next(struct inflater *inflater, bool big_endian,
+                                        const uint8_t **bytes);
 /* Bytes of a cut record that wait for more. */
-size_t inflater_rest(const struct inflater *inflater);
+size_t perfdata_inflater_rest(const struct inflater *inflater);
 
 /* ---- state tables ---- */
 
@@ -252,38 +253,40 @@ static inline uint64_t get64(const struct spex_perfdata *file, const void *p)
 }
 
 /* Adds to the problem of this kind (told apart by format), or makes a new one. */
-void problem(struct spex_perfdata *file, enum spex_status status, uint64_t offset,
-             const char *format, ...) __attribute__((format(printf, 4, 5)));
+void perfdata_problem(struct spex_perfdata *file, enum spex_status status, uint64_t offset,
+                      const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* ---- event.c ---- */
 
 /* Room must hold what has to be swapped: RECORD_MAX + 8 bytes, aligned. */
-bool event_parse(struct spex_perfdata *file, const struct raw *raw, uint64_t *room,
-                 struct spex_perf_event *event);
+bool perfdata_event_parse(struct spex_perfdata *file, const struct raw *raw, uint64_t *room,
+                          struct spex_perf_event *event);
+/* The entry of a sample id, or NULL. */
+struct id_entry *perfdata_id_find(struct spex_perfdata *file, uint64_t id);
 /* The struct perf_event_attr at bytes (size available); its event's ids are not touched. */
-bool attr_parse(struct spex_perfdata *file, const uint8_t *bytes, size_t size,
-                struct spex_perf_attr *attr);
+bool perfdata_attr_parse(struct spex_perfdata *file, const uint8_t *bytes, size_t size,
+                         struct spex_perf_attr *attr);
 
 /* ---- features.c ---- */
 
-void features_read(struct spex_perfdata *file); /* sections behind the data */
-void feature_record(struct spex_perfdata *file, const struct raw *raw); /* FEATURE */
-void features_finish(struct spex_perfdata *file);
-void build_id_record(struct spex_perfdata *file, const uint8_t *bytes, size_t size,
-                     uint16_t misc);
+void perfdata_features_read(struct spex_perfdata *file); /* sections behind the data */
+void perfdata_feature_record(struct spex_perfdata *file, const struct raw *raw); /* FEATURE */
+void perfdata_features_finish(struct spex_perfdata *file);
+void perfdata_build_id_record(struct spex_perfdata *file, const uint8_t *bytes, size_t size,
+                              uint16_t misc);
 
 /* ---- aux.c ---- */
 
-void aux_chunk(struct spex_perfdata *file, const struct raw *raw,
-               const struct spex_perf_event *event);
-void aux_record(struct spex_perfdata *file, const struct spex_perf_event *event);
-void aux_build(struct spex_perfdata *file);
-void aux_fini(struct spex_perfdata *file);
+void perfdata_aux_chunk(struct spex_perfdata *file, const struct raw *raw,
+                        const struct spex_perf_event *event);
+void perfdata_aux_record(struct spex_perfdata *file, const struct spex_perf_event *event);
+void perfdata_aux_build(struct spex_perfdata *file);
+void perfdata_aux_fini(struct spex_perfdata *file);
 
 /* ---- state.c ---- */
 
-void state_event(struct spex_perfdata *file, const struct spex_perf_event *event);
-bool state_build(struct spex_perfdata *file);
-void state_fini(struct spex_perfdata *file);
+void perfdata_state_event(struct spex_perfdata *file, const struct spex_perf_event *event);
+bool perfdata_state_build(struct spex_perfdata *file);
+void perfdata_state_fini(struct spex_perfdata *file);
 
 #endif

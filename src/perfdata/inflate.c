@@ -14,7 +14,7 @@ struct inflater {
     uint8_t buffer[RECORD_MAX + 1 + (128 << 10)];
 };
 
-struct inflater *inflater_new(void)
+struct inflater *perfdata_inflater_new(void)
 {
     struct inflater *inflater = malloc(sizeof *inflater);
     if (!inflater)
@@ -30,7 +30,7 @@ struct inflater *inflater_new(void)
     return inflater;
 }
 
-void inflater_free(struct inflater *inflater)
+void perfdata_inflater_free(struct inflater *inflater)
 {
     if (inflater) {
         ZSTD_freeDStream(inflater->stream);
@@ -38,7 +38,8 @@ void inflater_free(struct inflater *inflater)
     }
 }
 
-void inflater_feed(struct inflater *inflater, const uint8_t *data, size_t size, uint64_t limit)
+void perfdata_inflater_feed(struct inflater *inflater, const uint8_t *data, size_t size,
+                            uint64_t limit)
 {
     inflater->input = data;
     inflater->input_size = size;
@@ -53,7 +54,7 @@ void inflater_feed(struct inflater *inflater, const uint8_t *data, size_t size, 
     }
 }
 
-size_t inflater_rest(const struct inflater *inflater)
+size_t perfdata_inflater_rest(const struct inflater *inflater)
 {
     return inflater->end - inflater->start;
 }
@@ -61,7 +62,8 @@ size_t inflater_rest(const struct inflater *inflater)
 static enum spex_status inflate_some(struct inflater *inflater)
 {
     if (inflater->start) {
-        memmove(inflater->buffer, inflater->buffer + inflater->start, inflater_rest(inflater));
+        memmove(inflater->buffer, inflater->buffer + inflater->start,
+                perfdata_inflater_rest(inflater));
         inflater->end -= inflater->start;
         inflater->start = 0;
     }
@@ -86,10 +88,11 @@ static enum spex_status inflate_some(struct inflater *inflater)
     return moved && (made || in.pos < in.size) ? SPEX_OK : SPEX_END;
 }
 
-enum spex_status inflater_next(struct inflater *inflater, bool swap, const uint8_t **bytes)
+enum spex_status perfdata_inflater_next(struct inflater *inflater, bool swap,
+                                        const uint8_t **bytes)
 {
     for (;;) {
-        size_t have = inflater_rest(inflater);
+        size_t have = perfdata_inflater_rest(inflater);
         const uint8_t *p = inflater->buffer + inflater->start;
         if (have >= HEADER_SIZE) {
             uint16_t size;

@@ -40,8 +40,8 @@ static void add_attr(struct spex_perfdata *file, const struct spex_perf_attr *pa
                      const uint8_t *ids, size_t count, uint64_t offset)
 {
     if (file->attrs.count >= ATTRS_MAX) {
-        problem(file, SPEX_INVALID, offset, "more than %u events; the rest is ignored",
-                ATTRS_MAX);
+        perfdata_problem(file, SPEX_INVALID, offset, "more than %u events; the rest is ignored",
+                         ATTRS_MAX);
         return;
     }
     struct spex_perf_attr *attr = vec_push(&file->attrs);
@@ -69,28 +69,29 @@ static void read_attrs(struct spex_perfdata *file, uint64_t offset, uint64_t siz
 {
     uint64_t each = file->info.attr_size;
     if (offset > file->size || size > file->size - offset) {
-        problem(file, SPEX_TRUNCATED, 24,
-                "the attributes (offset 0x%llx, size 0x%llx) lie outside the file",
-                (unsigned long long)offset, (unsigned long long)size);
+        perfdata_problem(file, SPEX_TRUNCATED, 24,
+                         "the attributes (offset 0x%llx, size 0x%llx) lie outside the file",
+                         (unsigned long long)offset, (unsigned long long)size);
         if (offset > file->size)
             return;
         size = file->size - offset;
     }
     if (each < 64 + 16 || each > 4096) {
-        problem(file, SPEX_INVALID, 16,
-                "attributes of %llu bytes; taken for 128 and the place of their ids",
-                (unsigned long long)each);
+        perfdata_problem(file, SPEX_INVALID, 16,
+                         "attributes of %llu bytes; taken for 128 and the place of their ids",
+                         (unsigned long long)each);
         each = 128 + 16;
     }
     for (; size >= each; size -= each, offset += each) {
         struct spex_perf_attr attr;
         const uint8_t *bytes = file->data + offset;
         uint64_t ids = get64(file, bytes + each - 16), ids_size = get64(file, bytes + each - 8);
-        attr_parse(file, bytes, each - 16, &attr);
+        perfdata_attr_parse(file, bytes, each - 16, &attr);
         if (ids > file->size || ids_size > file->size - ids) {
-            problem(file, SPEX_INVALID, offset + each - 16,
-                    "the ids of an event (offset 0x%llx, size 0x%llx) lie outside the file",
-                    (unsigned long long)ids, (unsigned long long)ids_size);
+            perfdata_problem(
+                file, SPEX_INVALID, offset + each - 16,
+                "the ids of an event (offset 0x%llx, size 0x%llx) lie outside the file",
+                (unsigned long long)ids, (unsigned long long)ids_size);
             ids = ids_size = 0;
         }
         add_attr(file, &attr, file->data + ids, ids_size / 8, offset);
@@ -103,8 +104,8 @@ static void attr_record(struct spex_perfdata *file, const struct raw *raw)
     struct spex_perf_attr attr;
     size_t size = raw->size - HEADER_SIZE;
     const uint8_t *bytes = raw->bytes + HEADER_SIZE;
-    if (!attr_parse(file, bytes, size, &attr)) {
-        problem(file, SPEX_TRUNCATED, raw->offset, "HEADER_ATTR record is too short");
+    if (!perfdata_attr_parse(file, bytes, size, &attr)) {
+        perfdata_problem(file, SPEX_TRUNCATED, raw->offset, "HEADER_ATTR record is too short");
         return;
     }
     size_t own = get32(file, bytes + 4);
@@ -125,17 +126,11 @@ static void update_record(struct spex_perfdata *file, const struct raw *raw)
     for (size_t i = 0; i < file->attrs.count; i++) {
         struct spex_perf_attr *attr = &file->attrs.items[i];
         if (attr->id_count && attr->ids[0] == id) {
-            const char *name =
-                strings_add(&file->strings, (const char *)raw->bytes + DATA, raw->size - DATA);
+            const char *name = perfdata_strings_add(
+                &file->strings, (const char *)raw->bytes + DATA, raw->size - DATA);
             attr->name = name ? name : "";
         }
     }
-}
-
-static int compare_id(const void *a, const void *b)
-{
-    const struct id_entry *x = a, *y = b;
-    return x->id < y->id ? -1 : x->id > y->id;
 }
 
 /* ID_INDEX: where the event with an id ran. */
@@ -146,17 +141,13 @@ static void id_index_record(struct spex_perfdata *file, const struct raw *raw)
         return;
     uint64_t count = get64(file, raw->bytes + 8);
     if (count > (raw->size - ENTRIES) / ENTRY) {
-        problem(file, SPEX_INVALID, raw->offset, "ID_INDEX record says more than it holds");
+        perfdata_problem(file, SPEX_INVALID, raw->offset,
+                         "ID_INDEX record says more than it holds");
         count = (raw->size - ENTRIES) / ENTRY;
     }
-    if (!file->ids_sorted && file->ids.count)
-        qsort(file->ids.items, file->ids.count, sizeof *file->ids.items, compare_id);
-    file->ids_sorted = true;
-    for (uint64_t i = 0; i < count && file->ids.count; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         const uint8_t *p = raw->bytes + ENTRIES + ENTRY * i;
-        struct id_entry key = {.id = get64(file, p)};
-        struct id_entry *entry =
-            bsearch(&key, file->ids.items, file->ids.count, sizeof key, compare_id);
+        struct id_entry *entry = perfdata_id_find(file, get64(file, p));
         if (entry) {
             entry->cpu = (int32_t)get64(file, p + 16);
             entry->tid = (int32_t)get64(file, p + 24);
@@ -173,19 +164,21 @@ static void auxtrace_info(struct spex_perfdata *file, const struct raw *raw)
     static const uint64_t magic = UINT64_C(0x1010101010101010);
     struct spex_perf_info *info = &file->info;
     if (raw->size < PRIV) {
-        problem(file, SPEX_TRUNCATED, raw->offset, "AUXTRACE_INFO record is too short");
+        perfdata_problem(file, SPEX_TRUNCATED, raw->offset,
+                         "AUXTRACE_INFO record is too short");
         return;
     }
     info->auxtrace_type = get32(file, raw->bytes + 8);
     if (info->auxtrace_type != SPEX_PERF_AUXTRACE_ARM_SPE) {
-        problem(file, SPEX_UNSUPPORTED, raw->offset, "the trace is of type %u, not Arm SPE (4)",
-                info->auxtrace_type);
+        perfdata_problem(file, SPEX_UNSUPPORTED, raw->offset,
+                         "the trace is of type %u, not Arm SPE (4)", info->auxtrace_type);
         return;
     }
     const uint8_t *priv = raw->bytes + PRIV;
     size_t words = (raw->size - PRIV) / 8;
     if (words < 2) {
-        problem(file, SPEX_TRUNCATED, raw->offset, "AUXTRACE_INFO record is too short");
+        perfdata_problem(file, SPEX_TRUNCATED, raw->offset,
+                         "AUXTRACE_INFO record is too short");
         return;
     }
     /* Version 1 is exactly two words: PMU type and per-CPU flag. No PMU has type 2 and four
@@ -199,27 +192,30 @@ static void auxtrace_info(struct spex_perfdata *file, const struct raw *raw)
     uint64_t version = get64(file, priv), head = get64(file, priv + 8);
     info->auxtrace_version = (unsigned)version;
     if (version != 2)
-        problem(file, SPEX_UNSUPPORTED, raw->offset,
-                "SPE metadata of version %llu; read as version 2", (unsigned long long)version);
+        perfdata_problem(file, SPEX_UNSUPPORTED, raw->offset,
+                         "SPE metadata of version %llu; read as version 2",
+                         (unsigned long long)version);
     if (words < HEAD_WORDS || head < HEAD_WORDS || head > words) {
-        problem(file, SPEX_INVALID, raw->offset, "SPE metadata header of %llu words in %zu",
-                (unsigned long long)head, words);
+        perfdata_problem(file, SPEX_INVALID, raw->offset,
+                         "SPE metadata header of %llu words in %zu", (unsigned long long)head,
+                         words);
         return;
     }
     info->spe_pmu_type = (uint32_t)get64(file, priv + 16);
     uint64_t count = get64(file, priv + 24), each;
     if (!count || (each = (words - head) / count) < 3) {
-        problem(file, SPEX_INVALID, raw->offset, "SPE metadata for %llu CPUs in %zu words",
-                (unsigned long long)count, words);
+        perfdata_problem(file, SPEX_INVALID, raw->offset,
+                         "SPE metadata for %llu CPUs in %zu words", (unsigned long long)count,
+                         words);
         return;
     }
     for (uint64_t i = 0; i < count; i++) {
         const uint8_t *p = priv + 8 * (head + each * i);
         uint64_t params = get64(file, p + 16);
         if (get64(file, p) != magic) {
-            problem(file, SPEX_INVALID, (uint64_t)(p - raw->bytes) + raw->offset,
-                    "SPE metadata of CPU entry %llu lacks its magic number",
-                    (unsigned long long)i);
+            perfdata_problem(file, SPEX_INVALID, (uint64_t)(p - raw->bytes) + raw->offset,
+                             "SPE metadata of CPU entry %llu lacks its magic number",
+                             (unsigned long long)i);
             return;
         }
         if (params > each - 3)
@@ -262,21 +258,22 @@ static void scan_record(struct spex_perfdata *file, const struct raw *raw)
         auxtrace_info(file, raw);
         return;
     case SPEX_PERF_FEATURE:
-        feature_record(file, raw);
+        perfdata_feature_record(file, raw);
         return;
     case SPEX_PERF_BUILD_ID:
-        build_id_record(file, raw->bytes, raw->size, raw->misc);
+        perfdata_build_id_record(file, raw->bytes, raw->size, raw->misc);
         return;
     default:
         break;
     }
-    whole = event_parse(file, raw, file->scratch, &event);
+    whole = perfdata_event_parse(file, raw, file->scratch, &event);
     if (!whole)
-        problem(file, SPEX_TRUNCATED, raw->offset,
-                "record of type %u is too short for it (%u bytes)", raw->type, raw->size);
+        perfdata_problem(file, SPEX_TRUNCATED, raw->offset,
+                         "record of type %u is too short for it (%u bytes)", raw->type,
+                         raw->size);
     if (raw->type < SPEX_PERF_HEADER_ATTR && !event.attr && file->attrs.count)
-        problem(file, SPEX_INVALID, raw->offset,
-                "record of type %u has an id that no event has", raw->type);
+        perfdata_problem(file, SPEX_INVALID, raw->offset,
+                         "record of type %u has an id that no event has", raw->type);
     if (event.present & SPEX_PERF_SAMPLE_TIME && event.time && event.time != UINT64_MAX &&
         !(info->features[0] >> FEATURE_SAMPLE_TIME & 1)) {
         if (!info->first_time || event.time < info->first_time)
@@ -303,22 +300,22 @@ static void scan_record(struct spex_perfdata *file, const struct raw *raw)
         break;
     case SPEX_PERF_AUX:
         if (whole)
-            aux_record(file, &event);
+            perfdata_aux_record(file, &event);
         break;
     case SPEX_PERF_AUXTRACE:
         if (whole)
-            aux_chunk(file, raw, &event);
+            perfdata_aux_chunk(file, raw, &event);
         break;
     case SPEX_PERF_AUXTRACE_ERROR:
-        problem(file, SPEX_INVALID, raw->offset, "perf recorded a trace error: %s",
-                event.u.auxtrace_error.message);
+        perfdata_problem(file, SPEX_INVALID, raw->offset, "perf recorded a trace error: %s",
+                         event.u.auxtrace_error.message);
         break;
     default:
         if (!spex_perf_type_name(raw->type))
-            problem(file, SPEX_UNSUPPORTED, raw->offset, "record of unknown type %u, skipped",
-                    raw->type);
+            perfdata_problem(file, SPEX_UNSUPPORTED, raw->offset,
+                             "record of unknown type %u, skipped", raw->type);
         else if (whole)
-            state_event(file, &event);
+            perfdata_state_event(file, &event);
         break;
     }
 }
@@ -347,15 +344,15 @@ static void scan(struct spex_perfdata *file)
 {
     struct walk walk;
     struct raw raw;
-    walk_init(&walk, file, true);
-    while (walk_next(&walk, &raw))
+    perfdata_walk_init(&walk, file, true);
+    while (perfdata_walk_next(&walk, &raw))
         scan_record(file, &raw);
-    walk_fini(&walk);
+    perfdata_walk_fini(&walk);
     if (file->index.count && file->index.count != file->info.aux_chunks)
-        problem(file, SPEX_INVALID, file->features[FEATURE_AUXTRACE].offset,
-                "the AUXTRACE index lists %zu records, the data has %llu", file->index.count,
-                (unsigned long long)file->info.aux_chunks);
-    features_finish(file);
+        perfdata_problem(file, SPEX_INVALID, file->features[FEATURE_AUXTRACE].offset,
+                         "the AUXTRACE index lists %zu records, the data has %llu",
+                         file->index.count, (unsigned long long)file->info.aux_chunks);
+    perfdata_features_finish(file);
     find_spe_attrs(file);
     file->info.cpus = file->cpus.items;
     file->info.cpu_count = file->cpus.count;
@@ -415,8 +412,8 @@ static enum spex_status read_header(struct spex_perfdata *file, struct spex_erro
 
     if (info->data_offset > file->size || info->data_offset < FILE_HEADER_SIZE - 32) {
         uint64_t after = attrs + attrs_size;
-        problem(file, SPEX_INVALID, 40, "the data begins at 0x%llx, outside the file",
-                (unsigned long long)info->data_offset);
+        perfdata_problem(file, SPEX_INVALID, 40, "the data begins at 0x%llx, outside the file",
+                         (unsigned long long)info->data_offset);
         if (after < attrs || after > file->size)
             after = file->size;
         info->data_offset = after;
@@ -425,17 +422,18 @@ static enum spex_status read_header(struct spex_perfdata *file, struct spex_erro
         memset(info->features, 0, sizeof info->features);
     } else if (!info->data_size) {
         if (file->size > info->data_offset)
-            problem(file, SPEX_TRUNCATED, 48,
-                    "the header says no data: the recording was not ended properly; reading "
-                    "all that follows");
+            perfdata_problem(
+                file, SPEX_TRUNCATED, 48,
+                "the header says no data: the recording was not ended properly; reading "
+                "all that follows");
         info->data_size = file->size - info->data_offset;
         info->complete = false;
         memset(info->features, 0, sizeof info->features);
     } else if (info->data_size > file->size - info->data_offset) {
-        problem(file, SPEX_TRUNCATED, file->size,
-                "the file is cut: 0x%llx of 0x%llx bytes of data are there",
-                (unsigned long long)(file->size - info->data_offset),
-                (unsigned long long)info->data_size);
+        perfdata_problem(file, SPEX_TRUNCATED, file->size,
+                         "the file is cut: 0x%llx of 0x%llx bytes of data are there",
+                         (unsigned long long)(file->size - info->data_offset),
+                         (unsigned long long)info->data_size);
         info->data_size = file->size - info->data_offset;
         info->complete = false;
         memset(info->features, 0, sizeof info->features);
@@ -443,12 +441,12 @@ static enum spex_status read_header(struct spex_perfdata *file, struct spex_erro
                  info->features[3]) &&
                info->data_size < file->size - info->data_offset) {
         /* A recorder that died after its last update of the header: more may follow. */
-        problem(file, SPEX_TRUNCATED, info->data_offset + info->data_size,
-                "the recording was not ended properly; reading what follows, too");
+        perfdata_problem(file, SPEX_TRUNCATED, info->data_offset + info->data_size,
+                         "the recording was not ended properly; reading what follows, too");
         info->data_size = file->size - info->data_offset;
         info->complete = false;
     }
-    features_read(file);
+    perfdata_features_read(file);
     return SPEX_OK;
 }
 
@@ -500,15 +498,17 @@ static enum spex_status map_file(struct spex_perfdata *file, const char *path,
     bool standard = !path || !strcmp(path, "-");
     int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st)) {
-        status = error_set(error, SPEX_IO, 0, "cannot read %s: %s", path, strerror(errno));
+        status =
+            error_set(error, SPEX_IO, 0, "cannot read %s: %s", file->path, strerror(errno));
     } else if (S_ISDIR(st.st_mode)) {
         /* perf record --kcore and --threads make a directory with the file inside. */
         int inner = openat(fd, "data", O_RDONLY | O_CLOEXEC);
         int threads = openat(fd, "data.0", O_RDONLY | O_CLOEXEC);
         if (threads >= 0) {
             close(threads);
-            problem(file, SPEX_UNSUPPORTED, 0,
-                    "a recording with --threads: only the records of its main file are read");
+            perfdata_problem(
+                file, SPEX_UNSUPPORTED, 0,
+                "a recording with --threads: only the records of its main file are read");
         }
         if (inner < 0 || fstat(inner, &st))
             status = error_set(error, SPEX_IO, 0,
@@ -572,8 +572,8 @@ static enum spex_status start(struct spex_perfdata *file, struct spex_perfdata *
     enum spex_status status = read_header(file, error);
     if (status == SPEX_OK) {
         scan(file);
-        aux_build(file);
-        if (file->failed || !state_build(file))
+        perfdata_aux_build(file);
+        if (file->failed || !perfdata_state_build(file))
             status = error_set(error, SPEX_NO_MEMORY, 0, "out of memory for the tables of %s",
                                file->path);
     }
@@ -616,9 +616,9 @@ void spex_perfdata_close(struct spex_perfdata *file)
 {
     if (!file)
         return;
-    walk_fini(&file->walk);
-    aux_fini(file);
-    state_fini(file);
+    perfdata_walk_fini(&file->walk);
+    perfdata_aux_fini(file);
+    perfdata_state_fini(file);
     for (size_t i = 0; i < file->attrs.count; i++)
         free((void *)(uintptr_t)file->attrs.items[i].ids);
     vec_free(&file->attrs);
@@ -630,7 +630,7 @@ void spex_perfdata_close(struct spex_perfdata *file)
     vec_free(&file->cmdline);
     vec_free(&file->build_ids);
     vec_free(&file->index);
-    strings_fini(&file->strings);
+    perfdata_strings_fini(&file->strings);
     if (file->mapped)
         munmap((void *)(uintptr_t)file->data, file->size);
     free(file->path);
@@ -700,16 +700,16 @@ uint64_t spex_perfdata_event_filter(const struct spex_perfdata *file, int32_t cp
 
 void spex_perfdata_rewind(struct spex_perfdata *file)
 {
-    walk_fini(&file->walk);
-    walk_init(&file->walk, file, false);
+    perfdata_walk_fini(&file->walk);
+    perfdata_walk_init(&file->walk, file, false);
 }
 
 enum spex_status spex_perfdata_next(struct spex_perfdata *file, struct spex_perf_event *event)
 {
     struct raw raw;
-    if (!walk_next(&file->walk, &raw))
+    if (!perfdata_walk_next(&file->walk, &raw))
         return SPEX_END;
-    event_parse(file, &raw, file->scratch, event);
+    perfdata_event_parse(file, &raw, file->scratch, event);
     return SPEX_OK;
 }
 

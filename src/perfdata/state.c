@@ -42,15 +42,17 @@ static void add_switch(struct spex_perfdata *file, const struct spex_perf_event 
     };
 }
 
-void state_event(struct spex_perfdata *file, const struct spex_perf_event *event)
+void perfdata_state_event(struct spex_perfdata *file, const struct spex_perf_event *event)
 {
     bool out = event->misc & SPEX_PERF_MISC_SWITCH_OUT;
     switch (event->type) {
     case SPEX_PERF_MMAP:
     case SPEX_PERF_MMAP2: {
+        if ((event->misc & SPEX_PERF_CPUMODE_MASK) == SPEX_PERF_CPUMODE_GUEST_USER)
+            return; /* of a process that is not among the host's */
         const char *name = event->u.map.filename;
         struct spex_perf_map *map = vec_push(&file->maps);
-        name = map ? strings_add(&file->strings, name, strlen(name)) : NULL;
+        name = map ? perfdata_strings_add(&file->strings, name, strlen(name)) : NULL;
         if (!name) {
             file->failed = true;
             if (map)
@@ -67,7 +69,7 @@ void state_event(struct spex_perfdata *file, const struct spex_perf_event *event
     }
     case SPEX_PERF_COMM: {
         const char *comm = event->u.comm.comm;
-        comm = strings_add(&file->strings, comm, strlen(comm));
+        comm = perfdata_strings_add(&file->strings, comm, strlen(comm));
         if (!comm)
             file->failed = true;
         bool exec = event->misc & SPEX_PERF_MISC_COMM_EXEC;
@@ -79,9 +81,8 @@ void state_event(struct spex_perfdata *file, const struct spex_perf_event *event
         break;
     }
     case SPEX_PERF_FORK:
-        add_task(file, &(struct task_event){.time = event->present & SPEX_PERF_SAMPLE_TIME
-                                                        ? event->time
-                                                        : event->u.task.time,
+        /* Its own time would not compare with records that have none. */
+        add_task(file, &(struct task_event){.time = event->time,
                                             .pid = event->u.task.pid,
                                             .tid = event->u.task.tid,
                                             .ppid = event->u.task.ppid,
@@ -264,8 +265,8 @@ static bool play_map(struct play *play, const struct task_event *task)
     struct epoch *epoch = index ? &state->epochs.items[index - 1] : NULL;
     if (!epoch) /* of a process that was there before: its mappings count from the start */
         epoch = add_epoch(play, 0, task->pid);
-    if (!epoch || !vec_grow((void **)&epoch->maps, &epoch->capacity, epoch->count + 1,
-                            sizeof *epoch->maps))
+    if (!epoch || !perfdata_vec_grow((void **)&epoch->maps, &epoch->capacity, epoch->count + 1,
+                                     sizeof *epoch->maps))
         return false;
     epoch->maps[epoch->count++] = task->map;
     return true;
@@ -450,7 +451,7 @@ static void merge_switches(struct state *state)
     state->switches.count = kept;
 }
 
-bool state_build(struct spex_perfdata *file)
+bool perfdata_state_build(struct spex_perfdata *file)
 {
     struct state *state = &file->state;
     struct play play = {.file = file};
@@ -476,7 +477,7 @@ bool state_build(struct spex_perfdata *file)
     return true;
 }
 
-void state_fini(struct spex_perfdata *file)
+void perfdata_state_fini(struct spex_perfdata *file)
 {
     struct state *state = &file->state;
     for (size_t i = 0; i < state->epochs.count; i++) {

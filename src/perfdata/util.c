@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-bool vec_grow(void **items, size_t *capacity, size_t need, size_t size)
+bool perfdata_vec_grow(void **items, size_t *capacity, size_t need, size_t size)
 {
     if (need <= *capacity)
         return true;
@@ -49,7 +49,7 @@ static bool strings_grow(struct strings *strings)
     return true;
 }
 
-const char *strings_add(struct strings *strings, const char *text, size_t length)
+const char *perfdata_strings_add(struct strings *strings, const char *text, size_t length)
 {
     enum { BLOCK = 16384 };
     length = strnlen(text, length);
@@ -80,7 +80,7 @@ const char *strings_add(struct strings *strings, const char *text, size_t length
     return copy;
 }
 
-void strings_fini(struct strings *strings)
+void perfdata_strings_fini(struct strings *strings)
 {
     for (size_t i = 0; i < strings->blocks.count; i++)
         free(strings->blocks.items[i]);
@@ -88,8 +88,8 @@ void strings_fini(struct strings *strings)
     free(strings->table);
 }
 
-void problem(struct spex_perfdata *file, enum spex_status status, uint64_t offset,
-             const char *format, ...)
+void perfdata_problem(struct spex_perfdata *file, enum spex_status status, uint64_t offset,
+                      const char *format, ...)
 {
     char text[240];
     va_list args;
@@ -102,7 +102,7 @@ void problem(struct spex_perfdata *file, enum spex_status status, uint64_t offse
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    const char *copy = strings_add(&file->strings, text, sizeof text);
+    const char *copy = perfdata_strings_add(&file->strings, text, sizeof text);
     const char **kind = vec_push(&file->problem_kinds);
     struct spex_perf_problem *p = kind && copy ? vec_push(&file->problems) : NULL;
     if (!p) {

@@ -16,7 +16,7 @@ enum {
     AUXTRACE_SIZE = 48,
 };
 
-void walk_init(struct walk *walk, struct spex_perfdata *file, bool report)
+void perfdata_walk_init(struct walk *walk, struct spex_perfdata *file, bool report)
 {
     *walk = (struct walk){.file = file, .report = report};
     walk->position = file->info.data_offset;
@@ -25,13 +25,13 @@ void walk_init(struct walk *walk, struct spex_perfdata *file, bool report)
     walk->dropped = walk->position;
 }
 
-void walk_fini(struct walk *walk)
+void perfdata_walk_fini(struct walk *walk)
 {
-    inflater_free(walk->inflater);
+    perfdata_inflater_free(walk->inflater);
     walk->inflater = NULL;
 }
 
-void drop_pages(const struct spex_perfdata *file, uint64_t from, uint64_t to)
+void perfdata_drop_pages(const struct spex_perfdata *file, uint64_t from, uint64_t to)
 {
     /* Touching one page maps those around it, too: whole neighbourhoods go. */
     enum { AROUND = 64 << 10 };
@@ -50,7 +50,7 @@ static void drop_behind(struct walk *walk)
 {
     if (!walk->file->mapped || walk->position - walk->dropped < DROP_BEHIND)
         return;
-    drop_pages(walk->file, walk->dropped, walk->position);
+    perfdata_drop_pages(walk->file, walk->dropped, walk->position);
     walk->dropped = walk->position;
 }
 
@@ -156,8 +156,8 @@ static uint64_t next_indexed(struct walk *walk, uint64_t position)
             get32(file, file->data + offset) == SPEX_PERF_AUXTRACE)
             return offset;
         if (walk->report)
-            problem(file, SPEX_INVALID, offset,
-                    "the AUXTRACE index points here, where no AUXTRACE record is");
+            perfdata_problem(file, SPEX_INVALID, offset,
+                             "the AUXTRACE index points here, where no AUXTRACE record is");
     }
     return walk->end;
 }
@@ -172,19 +172,21 @@ static void take_payload(struct walk *walk, struct raw *raw, uint64_t size)
     } else if (size <= room) {
         raw->payload_size = resynchronize(walk, start, stop) - start;
         if (walk->report)
-            problem(walk->file, SPEX_INVALID, raw->offset,
-                    "AUXTRACE record of 0x%llx bytes reaches over the next one in the index; "
-                    "cut there",
-                    (unsigned long long)size);
+            perfdata_problem(
+                walk->file, SPEX_INVALID, raw->offset,
+                "AUXTRACE record of 0x%llx bytes reaches over the next one in the index; "
+                "cut there",
+                (unsigned long long)size);
     } else {
         /* Cut off, or a size that lies: then records go on somewhere inside. */
         uint64_t limit = next_indexed(walk, start - 1);
         raw->payload_size = resynchronize(walk, start, limit) - start;
         if (walk->report)
-            problem(walk->file, raw->payload_size == room ? SPEX_TRUNCATED : SPEX_INVALID,
-                    raw->offset,
-                    "AUXTRACE record of 0x%llx bytes, but only 0x%llx follow; these are read",
-                    (unsigned long long)size, (unsigned long long)raw->payload_size);
+            perfdata_problem(
+                walk->file, raw->payload_size == room ? SPEX_TRUNCATED : SPEX_INVALID,
+                raw->offset,
+                "AUXTRACE record of 0x%llx bytes, but only 0x%llx follow; these are read",
+                (unsigned long long)size, (unsigned long long)raw->payload_size);
     }
     walk->position += raw->payload_size;
 }
@@ -192,15 +194,16 @@ static void take_payload(struct walk *walk, struct raw *raw, uint64_t size)
 static bool from_inflater(struct walk *walk, struct raw *raw)
 {
     const uint8_t *bytes;
-    enum spex_status status = inflater_next(walk->inflater, walk->file->swap, &bytes);
+    enum spex_status status = perfdata_inflater_next(walk->inflater, walk->file->swap, &bytes);
     if (status != SPEX_OK) {
         walk->inflating = false;
         if (walk->report && status == SPEX_INVALID)
-            problem(walk->file, SPEX_INVALID, raw->offset,
-                    "COMPRESSED record does not decompress; its contents are lost");
+            perfdata_problem(walk->file, SPEX_INVALID, raw->offset,
+                             "COMPRESSED record does not decompress; its contents are lost");
         else if (walk->report && status == SPEX_RANGE)
-            problem(walk->file, SPEX_INVALID, raw->offset,
-                    "COMPRESSED record grows beyond all bounds; the rest of it is lost");
+            perfdata_problem(
+                walk->file, SPEX_INVALID, raw->offset,
+                "COMPRESSED record grows beyond all bounds; the rest of it is lost");
         return false;
     }
     raw->bytes = bytes;
@@ -223,16 +226,16 @@ static void start_inflating(struct walk *walk, const struct raw *raw)
         if (inner < size)
             size = inner;
         else if (inner > size && walk->report)
-            problem(walk->file, SPEX_INVALID, raw->offset,
-                    "COMPRESSED2 record says more bytes than it has");
+            perfdata_problem(walk->file, SPEX_INVALID, raw->offset,
+                             "COMPRESSED2 record says more bytes than it has");
     }
     if (!walk->inflater)
-        walk->inflater = inflater_new();
+        walk->inflater = perfdata_inflater_new();
     if (!walk->inflater) {
         walk->file->failed = true;
         return;
     }
-    inflater_feed(walk->inflater, raw->bytes + skip, size, walk->file->inflate_limit);
+    perfdata_inflater_feed(walk->inflater, raw->bytes + skip, size, walk->file->inflate_limit);
     walk->inflating = true;
     if (walk->report)
         walk->file->info.compressed_bytes += raw->size;
@@ -245,7 +248,7 @@ static void read_header(const struct spex_perfdata *file, struct raw *raw)
     raw->size = get16(file, raw->bytes + 6);
 }
 
-bool walk_next(struct walk *walk, struct raw *raw)
+bool perfdata_walk_next(struct walk *walk, struct raw *raw)
 {
     struct spex_perfdata *file = walk->file;
     for (;;) {
@@ -257,8 +260,9 @@ bool walk_next(struct walk *walk, struct raw *raw)
                     raw->type != SPEX_PERF_COMPRESSED2)
                     return true;
                 if (walk->report)
-                    problem(file, SPEX_INVALID, raw->offset,
-                            "record type %u inside a COMPRESSED record, skipped", raw->type);
+                    perfdata_problem(file, SPEX_INVALID, raw->offset,
+                                     "record type %u inside a COMPRESSED record, skipped",
+                                     raw->type);
             }
             continue;
         }
@@ -266,11 +270,11 @@ bool walk_next(struct walk *walk, struct raw *raw)
         uint64_t left = walk->end - walk->position;
         if (left < HEADER_SIZE) {
             if (left && walk->report)
-                problem(file, SPEX_TRUNCATED, walk->position,
-                        "the data ends inside a record header");
-            if (walk->inflater && inflater_rest(walk->inflater) && walk->report)
-                problem(file, SPEX_TRUNCATED, walk->position,
-                        "the data ends inside a compressed record");
+                perfdata_problem(file, SPEX_TRUNCATED, walk->position,
+                                 "the data ends inside a record header");
+            if (walk->inflater && perfdata_inflater_rest(walk->inflater) && walk->report)
+                perfdata_problem(file, SPEX_TRUNCATED, walk->position,
+                                 "the data ends inside a compressed record");
             walk->position = walk->end;
             return false;
         }
@@ -285,13 +289,14 @@ bool walk_next(struct walk *walk, struct raw *raw)
             uint64_t next = resynchronize(walk, walk->position + 1, walk->end);
             if (walk->report) {
                 if (raw->size > left && next == walk->end)
-                    problem(file, SPEX_TRUNCATED, raw->offset,
-                            "the data ends inside a record of %u bytes (type %u)", raw->size,
-                            raw->type);
+                    perfdata_problem(file, SPEX_TRUNCATED, raw->offset,
+                                     "the data ends inside a record of %u bytes (type %u)",
+                                     raw->size, raw->type);
                 else
-                    problem(file, SPEX_INVALID, raw->offset,
-                            "no record here (type %u, size %u); skipped 0x%llx bytes",
-                            raw->type, raw->size, (unsigned long long)(next - raw->offset));
+                    perfdata_problem(file, SPEX_INVALID, raw->offset,
+                                     "no record here (type %u, size %u); skipped 0x%llx bytes",
+                                     raw->type, raw->size,
+                                     (unsigned long long)(next - raw->offset));
             }
             walk->position = next;
             continue;

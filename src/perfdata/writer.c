@@ -37,7 +37,7 @@ struct bytes {
 
 static uint8_t *put_room(struct bytes *b, size_t size)
 {
-    if (!vec_grow((void **)&b->vec.items, &b->vec.capacity, b->vec.count + size, 1)) {
+    if (!perfdata_vec_grow((void **)&b->vec.items, &b->vec.capacity, b->vec.count + size, 1)) {
         b->failed = true;
         return NULL;
     }
@@ -267,7 +267,7 @@ static void remember_build_id(struct spex_perf_writer *w, const struct spex_perf
     for (size_t i = 0; i < w->build_ids.count; i++)
         if (!strcmp(w->build_ids.items[i].filename, map->filename))
             return;
-    const char *name = strings_add(&w->strings, map->filename, strlen(map->filename));
+    const char *name = perfdata_strings_add(&w->strings, map->filename, strlen(map->filename));
     struct build_id *id = name ? vec_push(&w->build_ids) : NULL;
     if (!id) {
         w->error = ENOMEM;
@@ -641,7 +641,7 @@ static void free_writer(struct spex_perf_writer *w)
     vec_free(&w->queues);
     vec_free(&w->index);
     vec_free(&w->build_ids);
-    strings_fini(&w->strings);
+    perfdata_strings_fini(&w->strings);
     free(w->buffer);
     free(w->path);
     free(w);
