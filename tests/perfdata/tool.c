@@ -63,7 +63,10 @@ static void info(struct spex_perfdata *file)
                " event_filter=%#" PRIx64 "\n",
                i->cpus[n].cpu, i->cpus[n].midr, i->cpus[n].pmu_type, i->cpus[n].min_interval,
                i->cpus[n].event_filter);
-    printf("midr=%#" PRIx64 "\n", spex_perfdata_midr(file, -1));
+    printf("midr=%#" PRIx64 "\nnodes of CPUs 0 to 5:", spex_perfdata_midr(file, -1));
+    for (int32_t cpu = 0; cpu < 6; cpu++)
+        printf(" %d", spex_perfdata_node(file, cpu));
+    putchar('\n');
     printf("lost=%" PRIu64 " throttled=%" PRIu64 " truncated=%" PRIu64 " collisions=%" PRIu64
            " samples=%" PRIu64 " records=%" PRIu64 " aux_bytes=%" PRIu64 " compressed=%" PRIu64
            "\n",
