@@ -27,6 +27,10 @@ static struct spex_op classify(const struct word *w)
 static void test_sve_examples(void **state)
 {
     (void)state;
+    SPEC(DAT-139);
+    SPEC(DAT-140);
+    SPEC(DAT-141);
+    SPEC(DAT-142);
     static const struct word words[] = {
         {"add z0.s, p7/m, z0.s, z1.s", 0x04801c20, SPEX_OP_SVE, SPEX_OPF_PRED},
         {"fmlalb z2.s, z3.h, z4.h", 0x64a48062, SPEX_OP_SVE, SPEX_OPF_FP},
@@ -50,6 +54,19 @@ static void test_sve_examples(void **state)
     op = classify(&words[10]);
     assert_int_equal(op.access_size, 4);
     assert_int_equal(op.access_bytes, 32);
+}
+
+/* Aliases are the machine instruction: CSET is CSINC, with its (inverted) condition. */
+static void test_conditional_aliases(void **state)
+{
+    (void)state;
+    SPEC(DAT-131);
+    static const struct word words[] = {
+        {"cset w0, eq (csinc w0, wzr, wzr, ne)", 0x1a9f17e0, SPEX_OP_CSINC, 0},
+        {"csetm w0, eq (csinv w0, wzr, wzr, ne)", 0x5a9f13e0, SPEX_OP_CSINV, 0},
+        {"cneg w0, w1, eq (csneg w0, w1, w1, ne)", 0x5a811420, SPEX_OP_CSNEG, 0},
+    };
+    CHECK(words);
 }
 
 static void test_sme_examples(void **state)
@@ -166,5 +183,6 @@ static void test_reserved(void **state)
     assert_string_equal(spex_a64_name(0xf8200041), "LDADD");
 }
 
-TEST_MAIN(TEST(test_sve_examples), TEST(test_sme_examples), TEST(test_memory), TEST(test_branches),
+TEST_MAIN(TEST(test_sve_examples), TEST(test_conditional_aliases),
+          TEST(test_sme_examples), TEST(test_memory), TEST(test_branches),
           TEST(test_reserved))

@@ -147,6 +147,28 @@ static void test_chain(void **state)
     spex_uarch_free(r.model);
 }
 
+/* A branch is complete when it is resolved, a barrier when it is done. */
+static void test_branches_and_barriers_complete(void **state)
+{
+    SPEC(PKT-49);
+    struct run r = run_new(WIDE ",lat.barrier=20");
+    run_op(&r, op_make(SPEX_EXEC_DIV, 1, 0, 0));      /* issued 1, done 13 */
+    run_op(&r, op_make(SPEX_EXEC_BARRIER, -1, -1, -1)); /* issued 1, done 21 */
+    run_op(&r, op_make(SPEX_EXEC_BRANCH, -1, 1, -1)); /* on the quotient */
+    run_enter(&r);
+    expect(&r, 1, 0, 1, 21);
+    struct spex_outcome outcome = {0};
+    spex_uarch_replay(r.core, r.core->sequence, 2, 0, &outcome);
+    assert_true(outcome.total > outcome.issue);
+    spex_uarch_free(r.model);
+    r = run_new(WIDE);
+    run_op(&r, op_make(SPEX_EXEC_DIV, 1, 0, 0));
+    run_op(&r, op_make(SPEX_EXEC_BRANCH, -1, 1, -1)); /* waits for the quotient: issued 13, done 14 */
+    run_enter(&r);
+    expect(&r, 1, 0, 13, 14);
+    spex_uarch_free(r.model);
+}
+
 static void test_width(void **state)
 {
     /* Four a cycle: instruction 9 is dispatched in cycle 2; its operand comes in cycle 5. */
@@ -175,6 +197,8 @@ static void test_queue(void **state)
 
 static void test_misses_delay_their_users(void **state)
 {
+    SPEC(PKT-47);
+    SPEC(PKT-48);
     struct run r = run_new(WIDE ",dram.latency=200,walk.latency=30,walk.upper=0,tlb2.latency=1");
     run_op(&r, op_make(SPEX_EXEC_LOAD, 1, 0, -1)); /* misses: 200 and 31 of translation */
     run_op(&r, op_make(SPEX_EXEC_ALU, 2, 1, -1));
@@ -312,7 +336,7 @@ static void test_barrier_stops_dispatch(void **state)
     spex_uarch_free(r.model);
 }
 
-TEST_MAIN(TEST(test_events), TEST(test_recently_fetched), TEST(test_chain), TEST(test_width),
+TEST_MAIN(TEST(test_events), TEST(test_recently_fetched), TEST(test_chain), TEST(test_branches_and_barriers_complete), TEST(test_width),
           TEST(test_queue), TEST(test_misses_delay_their_users), TEST(test_pair_waits_for_the_later_half),
           TEST(test_atomic_and_split),
           TEST(test_writeback_base), TEST(test_across_blocks), TEST(test_window_is_bounded),
