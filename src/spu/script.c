@@ -41,10 +41,18 @@ void script_compare(struct script *s, const char *what, uint64_t expected, uint6
 
 static void host_log(struct script *s, const uint8_t *bytes, size_t count)
 {
-    if (!s->log)
-        s->log = malloc(LOG_MAX);
-    if (!s->log || s->log_size + count > LOG_MAX)
+    if (!count || s->broken)
         return;
+    if (s->log_size + count > s->log_capacity) {
+        size_t capacity = s->log_capacity ? 2 * s->log_capacity : 1 << 16;
+        uint8_t *log = capacity <= LOG_MAX ? realloc(s->log, capacity) : NULL;
+        if (!log) {
+            script_tell(s, SPEX_SCRIPT_ERROR, "more was written than can be kept; use 'forget'");
+            return;
+        }
+        s->log = log;
+        s->log_capacity = capacity;
+    }
     memcpy(s->log + s->log_size, bytes, count);
     s->log_size += count;
 }
@@ -81,7 +89,6 @@ static void host_write(void *user, const struct spex_spu_store *store,
         script_tell(s, SPEX_SCRIPT_TRACE, "translates 0x%llx", ULL(store->address));
     host_log(s, store->bytes, count);
     s->last_store = *store;
-    s->last_address = store->address + count;
     s->writes++;
 }
 
@@ -525,8 +532,8 @@ static bool do_ops(struct script *s, char **words, size_t count)
 {
     struct operation o;
     uint64_t left;
-    if (!count || !script_number(words[0], &left))
-        return BROKEN("ops NUMBER [KIND key=value...]");
+    if (!count || !script_number(words[0], &left) || left > OPS_MAX)
+        return BROKEN("ops NUMBER [KIND key=value...]; at most %d", OPS_MAX);
     if (!script_parse_op(s, words + 1, count - 1, &o))
         return false;
     while (left) {

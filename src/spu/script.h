@@ -13,8 +13,9 @@ enum {
     PARTS = 64,
     EVENTS = 32,
     RANDOM = 256,
-    LOG_MAX = 1 << 20,
-    NAME = 32
+    LOG_MAX = 1 << 26,
+    NAME = 32,
+    OPS_MAX = 100000000
 };
 
 struct fault {
@@ -36,8 +37,7 @@ struct script {
 
     /* the host */
     uint8_t *log; /* bytes written to the buffer, in order */
-    size_t log_size, log_read;
-    uint64_t last_address; /* one past the last byte written */
+    size_t log_size, log_read, log_capacity;
     struct spex_spu_store last_store;
     struct fault faults[FAULTS];
     uint64_t time;
