@@ -10,8 +10,9 @@
  *
  * It is divided by its largest value for so many threads, 1 - 1/n. The part with
  * o != p is sharing that padding would remove ("apart"). Where a CPU tells the
- * source of data, a line whose loads are answered by other cores half of the
- * time or more keeps its score; fewer lower it in proportion.
+ * source of data, a line keeps its score if other cores answer a tenth of its
+ * loads or more (between two transfers a core uses a line several times); fewer
+ * lower it in proportion.
  */
 #include "internal.h"
 
@@ -455,7 +456,7 @@ static void judge(struct spex_sharing *s, uint32_t line, struct spex_shared_line
                                          : SPEX_SHARING_MIXED;
     result->score = result->contention;
     if (s->totals.sources && result->with_source >= LEAST) {
-        double peer = 2 * (double)result->peer / (double)result->with_source;
+        double peer = 10 * (double)result->peer / (double)result->with_source;
         result->score *= peer < 1 ? peer : 1;
     }
     if (result->score > 1)

@@ -85,8 +85,9 @@ static struct table *section_table(struct profile *p, const struct spex_group *g
     for (size_t i = 0; i < rows && (!text || i < most); i++) {
         const struct spex_row *row = spex_group_row(group, i);
         const struct spex_stats *t = &row->stats;
-        if (text && s == BRANCHES && i && !t->mispredicted)
-            break;
+        if (text && s == BRANCHES && i &&
+            (!t->mispredicted || (uint64_t)t->mispredicted * 200 < mispredicts))
+            break; /* below 0.5% of all mispredicts */
         struct spex_interval interval = spex_share_interval(t->mispredicted, t->samples);
         double ratio = ratio_of(t->mispredicted, t->samples);
         table_row(table);

@@ -185,12 +185,28 @@ static void advise(struct profile *p, const struct spex_group *sources)
         p->out.size--; /* nothing to advise: no empty line either */
 }
 
+/* Thousands of rows that wait equally long say nothing but that. */
+static bool nothing_stands_out(struct profile *p, const struct spex_group *group, enum section s)
+{
+    const struct spex_row *first = spex_group_row(group, 0);
+    double top = ratio_of(first->stats.latency_sum[SPEX_LATENCY_TOTAL],
+                          spex_group_total(group)->stats.latency_sum[SPEX_LATENCY_TOTAL]);
+    char count[32];
+    if ((s != PAGES && s != LINES) || top >= 0.01 || p->options->fields)
+        return false;
+    out_printf(&p->out, "\n%s: none of %s stands out, the largest has %.1f%%\n", sections[s].title,
+               text_count(count, spex_group_count(group)), 100 * top);
+    return true;
+}
+
 static int print_section(struct profile *p, struct spex_group *group, enum section s, size_t most)
 {
     struct table_column *columns;
     struct profile_options options = *p->options;
     bool text = options.format == TABLE_AS_TEXT;
     const struct profile_options *saved = p->options;
+    if (text && spex_group_count(group) && nothing_stands_out(p, group, s))
+        return CLI_OK;
     if (s != SOURCES && s != DATA && options.percent_limit < 0)
         options.percent_limit = 0;
     p->options = &options;

@@ -241,9 +241,12 @@ void profile_comment(struct profile *p, struct out *out, const char *format, ...
         size_t n = strlen(at);
         size_t room = first ? width : width - 2;
         if (n > room) {
-            n = room;
-            while (n > 0 && at[n] != ' ')
-                n--;
+            /* behind a comma where one is near, else between words */
+            for (n = room; n > room / 2 && !(at[n] == ' ' && at[n - 1] == ','); n--)
+                ;
+            if (n == room / 2)
+                for (n = room; n > 0 && at[n] != ' '; n--)
+                    ;
             if (!n) /* a word longer than the line */
                 n = strcspn(at, " ");
         }
