@@ -191,7 +191,7 @@ struct spex_interval spex_difference_interval(uint64_t count0, uint64_t total0, 
 
 /* ---- grouping ---- */
 
-enum { SPEX_GROUP_MAX = 1 << 20, SPEX_KEYS_MAX = 5 };
+enum { SPEX_GROUP_MAX = 1000000, SPEX_KEYS_MAX = 5 };
 
 enum spex_key {
     SPEX_KEY_SYMBOL,
@@ -258,7 +258,7 @@ enum spex_order {
     SPEX_BY_MISPREDICTS,
     SPEX_BY_WALKS,
 };
-/* Orders rows, most first (ties by text of the keys). Call before the rest. */
+/* Orders rows, most first (ties by the keys). Call after the last sample, before the rest. */
 void spex_group_sort(struct spex_group *group, enum spex_order order);
 size_t spex_group_count(const struct spex_group *group);
 const struct spex_row *spex_group_row(const struct spex_group *group, size_t index);

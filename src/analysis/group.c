@@ -19,7 +19,9 @@ enum {
     CHUNK_BITS = 12,
     CHUNK = 1 << CHUNK_BITS,
     SLOTS_MAX = 2 * SPEX_KEYS_MAX,
-    HISTOGRAM_LIMIT = 48 << 20,
+    /* bytes for histograms: the more rows, the less is left for them */
+    HISTOGRAMS_MOST = 64 << 20,
+    HISTOGRAMS_LEAST = 16 << 20,
 };
 
 /* slots: 64-bit words that identify the key; numeric: the first word is its order. */
@@ -129,7 +131,7 @@ struct spex_group {
     struct spex_row *rest, *total;
     uint64_t error;
     size_t limit;
-    struct spex_row **order;
+    struct sorted *order;
 };
 
 static void *get_memory(size_t size)
@@ -159,9 +161,9 @@ struct spex_group *spex_group_new(struct spex_analysis *analysis, const enum spe
     g->stride = sizeof(struct spex_row) + g->slots * sizeof(uint64_t);
     g->mask = 1023;
     g->index = get_memory((g->mask + 1) * sizeof *g->index);
-    g->limit = SPEX_GROUP_MAX;
+    g->limit = SPEX_GROUP_MAX + CHUNK; /* room is made for several at a time */
     g->total = get_memory(g->stride);
-    histograms_init(&g->histograms, HISTOGRAM_LIMIT);
+    histograms_init(&g->histograms, HISTOGRAMS_MOST);
     return g;
 }
 
@@ -286,6 +288,9 @@ static void make_room(struct spex_group *g, size_t more)
         if (!g->chunks)
             abort();
         g->chunks[g->chunk_count++] = get_memory(CHUNK * g->stride);
+        size_t rows = g->chunk_count * CHUNK * g->stride / 4;
+        histograms_limit(&g->histograms, rows < HISTOGRAMS_MOST - HISTOGRAMS_LEAST
+                                             ? HISTOGRAMS_MOST - rows : HISTOGRAMS_LEAST);
     }
 }
 
@@ -578,8 +583,9 @@ static uint64_t rank_of(const struct spex_row *row, enum spex_order order)
 
 /* What decides most comparisons, at hand without looking at the rows. */
 struct sorted {
-    uint64_t rank, number;
-    struct spex_row *row;
+    uint64_t rank;
+    uint32_t number; /* leading bits of a first key that is a number */
+    uint32_t row;
 };
 
 static int compare_rows(const void *a, const void *b, void *context)
@@ -590,7 +596,7 @@ static int compare_rows(const void *a, const void *b, void *context)
         return left->rank > right->rank ? -1 : 1;
     if (left->number != right->number)
         return left->number < right->number ? -1 : 1;
-    const struct spex_row *x = left->row, *y = right->row;
+    const struct spex_row *x = row_at(g, left->row), *y = row_at(g, right->row);
     for (size_t k = 0; k < g->key_count; k++) {
         const uint64_t *a_key = group_key(g, x, k), *b_key = group_key(g, y, k);
         char s[256], t[256];
@@ -612,24 +618,21 @@ static int compare_rows(const void *a, const void *b, void *context)
 
 void spex_group_sort(struct spex_group *g, enum spex_order order)
 {
+    free(g->index); /* no more samples come: its memory is better used here */
+    g->index = NULL;
     free(g->order);
     g->order = get_memory((g->count + 1) * sizeof *g->order);
-    struct sorted *sorted = get_memory((g->count + 1) * sizeof *sorted);
-    for (size_t i = 0; i < g->count; i++) {
-        struct spex_row *row = row_at(g, i);
-        sorted[i].row = row;
-        sorted[i].rank = rank_of(row, order);
-        sorted[i].number = g->key_count && keys[g->keys[0]].numeric ? row->key[0] : 0;
-    }
-    qsort_r(sorted, g->count, sizeof *sorted, compare_rows, g);
-    for (size_t i = 0; i < g->count; i++)
-        g->order[i] = sorted[i].row;
-    free(sorted);
+    bool numeric = g->key_count && keys[g->keys[0]].numeric;
     memset(g->total, 0, g->stride);
-    for (size_t i = 0; i < g->count; i++)
-        add_stats(g, g->total, g->order[i]);
+    for (size_t i = 0; i < g->count; i++) {
+        const struct spex_row *row = row_at(g, i);
+        g->order[i] = (struct sorted){rank_of(row, order),
+                                      numeric ? (uint32_t)(row->key[0] >> 32) : 0, (uint32_t)i};
+        add_stats(g, g->total, row);
+    }
     if (g->rest)
         add_stats(g, g->total, g->rest);
+    qsort_r(g->order, g->count, sizeof *g->order, compare_rows, g);
 }
 
 size_t spex_group_count(const struct spex_group *g)
@@ -639,7 +642,7 @@ size_t spex_group_count(const struct spex_group *g)
 
 const struct spex_row *spex_group_row(const struct spex_group *g, size_t index)
 {
-    return index < g->count ? g->order[index] : NULL;
+    return index < g->count ? row_at(g, g->order[index].row) : NULL;
 }
 
 const struct spex_row *spex_group_total(const struct spex_group *g)

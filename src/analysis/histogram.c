@@ -15,6 +15,11 @@ void histograms_init(struct histograms *h, size_t limit_bytes)
     *h = (struct histograms){.limit = limit_bytes / sizeof *h->words, .count = 1};
 }
 
+void histograms_limit(struct histograms *h, size_t limit_bytes)
+{
+    h->limit = limit_bytes / sizeof *h->words;
+}
+
 void histograms_free(struct histograms *h)
 {
     free(h->words);
@@ -25,7 +30,7 @@ static uint32_t allocate(struct histograms *h, size_t words)
     if (h->count + words > h->limit)
         return 0;
     if (h->count + words > h->capacity) {
-        size_t capacity = h->capacity ? h->capacity * 2 : 4096;
+        size_t capacity = h->capacity ? h->capacity + h->capacity / 2 : 4096;
         if (capacity > h->limit)
             capacity = h->limit;
         uint32_t *more = realloc(h->words, capacity * sizeof *more);

@@ -21,6 +21,8 @@ struct histograms {
 };
 
 void histograms_init(struct histograms *h, size_t limit_bytes);
+/* A smaller limit takes nothing away from what is there. */
+void histograms_limit(struct histograms *h, size_t limit_bytes);
 void histograms_free(struct histograms *h);
 void histogram_add(struct histograms *h, uint32_t *handle, uint16_t value, uint32_t count);
 

@@ -2,6 +2,7 @@
 #include <spex/analysis.h>
 
 #include "analysis/histogram.h"
+#include "analysis/internal.h"
 #include "base/rng.h"
 #include "support/test.h"
 
@@ -107,5 +108,45 @@ static void operation_words(void **state)
     assert_string_equal(spex_sample_op_text(0, 0x00), "other");
 }
 
+/* More keys than rows: large ones stay, each short by at most the bound, and nothing is lost. */
+static void group_beyond_its_limit(void **state)
+{
+    enum { KEYS = 60000, SAMPLES = 400000, BATCH = 64 };
+    static uint32_t truth[KEYS];
+    static const enum spex_key by[] = {SPEX_KEY_PID, SPEX_KEY_TID};
+    struct spex_group *g = spex_group_new(NULL, by, 2, SPEX_GROUP_PERCENTILES);
+    struct spex_record record = {.present = SPEX_HAS_TOTAL, .total = 7};
+    struct rng rng = {3};
+    group_set_limit(g, 8192);
+    for (int i = 0; i < SAMPLES; i += BATCH) {
+        struct spex_sample batch[BATCH] = {0};
+        for (int j = 0; j < BATCH; j++) {
+            /* the smaller the number, the more often */
+            uint32_t key = rng_below(&rng, 1 + rng_below(&rng, KEYS));
+            truth[key]++;
+            batch[j].record = &record;
+            batch[j].pid = (int32_t)(key / 100);
+            batch[j].tid = (int32_t)key;
+        }
+        spex_group_sink(g, batch, BATCH);
+    }
+    spex_group_sort(g, SPEX_BY_SAMPLES);
+    assert_true(spex_group_error(g) > 0 && spex_group_count(g) <= 8192);
+    assert_int_equal(spex_group_total(g)->stats.samples, SAMPLES);
+    assert_int_equal(spex_group_total(g)->stats.latency_sum[0], 7ull * SAMPLES);
+    uint64_t seen = 0, last = UINT64_MAX;
+    for (size_t i = 0; i < spex_group_count(g); i++) {
+        const struct spex_row *row = spex_group_row(g, i);
+        uint32_t key = (uint32_t)spex_row_value(g, row, 1), n = row->stats.samples;
+        assert_int_equal(spex_row_value(g, row, 0), key / 100);
+        assert_true(n <= truth[key] && n + spex_group_error(g) >= truth[key]);
+        assert_true(n <= last);
+        last = n;
+        seen += n;
+    }
+    assert_int_equal(seen + spex_group_rest(g)->stats.samples, SAMPLES);
+    spex_group_free(g);
+}
+
 TEST_MAIN(TEST(quantiles_are_exact), TEST(no_memory_withholds), TEST(share_interval_covers),
-          TEST(share_interval_values), TEST(operation_words))
+          TEST(share_interval_values), TEST(operation_words), TEST(group_beyond_its_limit))

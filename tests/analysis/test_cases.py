@@ -1,0 +1,172 @@
+"""c2c's verdicts, filters, empty results, damaged and odd input, bounded memory."""
+import random, resource
+from common import *
+
+# ---- sharing: what it is called, with and without data sources ----
+for suffix in ("", "-nosource", "-untimed", "-nocontext"):
+    for scenario, kinds in (("false", ["false"]), ("true", ["true"]), ("padded", []), ("readonly", []),
+                            ("private", []), ("phased", [])):
+        if scenario == "phased" and suffix == "-untimed":
+            continue  # without times the phases cannot be seen
+        d = data("c2c", profile(scenario + suffix, 6000))
+        bad = [l for l in d["lines"] if l["score"] >= 0.1]
+        check(f"{scenario}{suffix}: {kinds or 'nothing'}", [l["kind"] for l in bad] == kinds, d["lines"])
+        if kinds:
+            line = bad[0]
+            check(f"{scenario}{suffix}: the line, its variable, its threads",
+                  line["address"] == "0x410000" and line["data"] == "shared" and line["threads"] == 2
+                  and line["writers"] == 2 and line["score"] >= 0.5, line)
+            uses = d["uses"][d["lines"].index(line)]
+            want = {("+0x00", 100), ("+0x08" if scenario == "false" else "+0x00", 101)}
+            equal(f"{scenario}{suffix}: words and threads", {(u["offset"], u["tid"]) for u in uses}, want)
+            rs = [r for r in records(profile(scenario + suffix, 6000), "-F", "va,tid,op,latency,op_payload")
+                  if int(r.get("va", "0"), 16) & ~63 == 0x410000]
+            for u in uses:
+                own = [r for r in rs if r["tid"] == u["tid"] and f"+0x{int(r['va'], 16) & 63:02x}" == u["offset"]]
+                loads = sorted(r["latency"] for r in own if r["op"] == "load")
+                check(f"{scenario}{suffix}: counts of {u['offset']} {u['tid']}",
+                      u["loads"] == len(loads) and u["stores"] == len(own) - len(loads)
+                      and u["latency_p50"] == loads[-(-len(loads) // 2) - 1], (u, len(own), len(loads)))
+check("by data source where the CPU has them", data("c2c", profile("false", 6000))["by_source"])
+check("by addresses, threads and times where it has not", not data("c2c", profile("false-nosource", 6000))["by_source"])
+code, out, err = on("c2c", profile("false", 6000))
+check("what to do is said", "do: give shared and shared+0x8 cache lines of their own" in out, out)
+
+# ---- filters: each against the records ----
+file = profile("mixed", 6000)
+rs = records(file, "-F", "+data_symbol")
+t0, t1 = min(r["time"] for r in rs), max(r["time"] for r in rs)
+half = (t0 + t1) // 2
+for args, keep in (
+    (["--tid", "100"], lambda r: r["tid"] == 100),
+    (["--pid", "0-99"], lambda r: False),
+    (["--cpu", "1"], lambda r: r["cpu"] == 1),
+    (["--comm", "pr*"], lambda r: True),
+    (["--dso", "prog"], lambda r: r.get("dso") == "prog"),
+    (["--dso", "[[]kernel*"], lambda r: r.get("dso", "").startswith("[kernel")),
+    (["--symbol", "walk,sum"], lambda r: r.get("symbol") in ("walk", "sum")),
+    (["--symbol", "w?lk"], lambda r: r.get("symbol") == "walk"),
+    (["--op", "load"], lambda r: r["op"].split()[0] == "load"),
+    (["--op", "cond,call"], lambda r: {"cond", "call"} & set(r["op"].split())),
+    (["--event", "l1d-miss"], lambda r: "l1d-miss" in r["events"]),
+    (["--event", "tlb-walk,mispredict"], lambda r: {"tlb-walk", "mispredicted"} & set(r["events"])),
+    (["--event", "!retired"], lambda r: "retired" not in r["events"]),
+    (["--event", "3"], lambda r: "l1d-miss" in r["events"]),
+    (["--source", "dram,peer-core"], lambda r: r.get("source") in ("dram", "peer-core")),
+    (["--min-latency", "100"], lambda r: r["latency"] >= 100),
+    (["--time", f",{half / 1e9:.9f}"], lambda r: r["time"] <= half),
+    (["--op", "load", "--tid", "101", "--min-latency", "200"],
+     lambda r: r["op"].startswith("load") and r["tid"] == 101 and r["latency"] >= 200),
+):
+    want = [r["offset"] for r in rs if keep(r)]
+    got = [r["offset"] for r in records(file, *args)]
+    check(f"{' '.join(args)} keeps {len(want)}", got == want, (len(got), len(want)))
+    equal(f"{' '.join(args)}: report counts the same", data("report", file, *args)["totals"]["samples"], len(want))
+code, out, err = on("report", file, "--time", "25%-50%")
+check("--time in percent", code == 0 and "--time 25%-50% leaves out" in out, out)
+
+# ---- mistakes are named, with what is allowed ----
+for args, text in ((["--op", "lod"], "one of load, store"), (["--event", "nonsense"], "l1d-access"),
+                   (["--source", "moon"], "dram"), (["--tid", "x"], "a number or range"),
+                   (["--sort", "colour"], "symbol, dso"), (["-F", "shine"], "no column"),
+                   (["--time", "soon"], "START,STOP"), (["--min-latency", "x"], "cycles")):
+    code, out, err = on("report", file, *args)
+    check(f"{' '.join(args)} is a usage error", code == 2 and text in err and not out, err)
+code, out, err = on("annotate", file, "wlak")
+check("a function that is not there: the nearest", code == 1 and "did you mean 'walk'" in err, err)
+
+# ---- nothing to show: why ----
+for args, text in ((["--comm", "nobody"], "nothing matches --comm nobody: all 6,000 records"),
+                   (["--op", "load", "--event", "mispredict"], "nothing matches --event mispredict")):
+    for command in ("report", "mem", "c2c", "branch", "annotate"):
+        code, out, err = on(command, file, *args)
+        check(f"{command} {' '.join(args)} says why it is empty", code == 0 and text in out, out + err)
+code, out, err = on("mem", profile("mixed", 6000), "--op", "branch")
+check("mem of branches says what is missing", "has a data address" in out, out)
+code, out, err = on("branch", profile("mixed", 6000), "--op", "load")
+check("branch of loads says what is missing", "is of a branch" in out, out)
+code, out, err = on("report", "nowhere.data")
+check("a file that is not there", code == 1 and "nowhere.data" in err and not out, err)
+open(f"{DIR}/empty.spe", "w").close()
+code, out, err = on("report", "empty.spe", "--raw")
+check("an empty stream", code == 0 and "no sample records" in out, out + err)
+
+# ---- columns ----
+code, out, err = on("report", file, "-F", "samples,symbol", "--percent-limit", "10", columns=80)
+equal("-F chooses and orders columns", [l for l in out.splitlines() if l[0] != "#"][0].split(), ["samples", "symbol"])
+check("--percent-limit folds the rest into one row", "more rows)" in out and "hit" not in out, out)
+total = [l for l in out.splitlines() if l.endswith("total")][0]
+check("totals add up to all samples", total.split()[0] == "6,000", total)
+code, out, err = on("report", file, "-F", "+issue_p99,stores", columns=200)
+check("-F + adds columns", "iss p99" in out and "stores" in out and "L1 miss" in out, out)
+
+# ---- what is missing is told once per file ----
+code, out, err = on("report", file, symbols=False)
+check("missing files are told once with what to do",
+      err.count("/usr/bin/prog: no such file") == 1 and "--symfs" in err and err.count("--kallsyms") == 1, err)
+
+# ---- standard input, raw streams ----
+whole = open(f"{DIR}/{file}", "rb").read()
+code, out, err = spex("report", "-i", "-", *SYMBOLS, stdin=whole, cwd=DIR, env={"COLUMNS": ""})
+equal("standard input", out.decode().splitlines()[1:], on("report", file)[1].splitlines()[1:])
+bare = b"".join(whole[r["offset"]:r["offset"] + r["size"]] for r in rs)
+open(f"{DIR}/bare.spe", "wb").write(bare)
+raw = records("bare.spe", "--raw", "--midr", "0x413fd0c1")
+same = [{k: v for k, v in r.items() if k in ("pc", "latency", "events", "va", "source", "op")} for r in rs]
+check("a raw stream has the same records",
+      [{k: v for k, v in r.items() if k in ("pc", "latency", "events", "va", "source", "op")} for r in raw] == same)
+code, out, err = spex("report", "--raw", "-i", "-", "--format", "json", stdin=bare, cwd=DIR)
+equal("a raw stream from a pipe", json.loads(out)["totals"]["records"], len(rs))
+
+# ---- damage: no crash, the rest is kept, exit 1 with an offset ----
+rng = random.Random(5)
+for n in range(60):
+    data_ = bytearray(whole if n % 2 else bare)
+    for _ in range(rng.choice((1, 5, 50))):
+        data_[rng.randrange(len(data_))] = rng.randrange(256)
+    if n % 3 == 0:
+        del data_[rng.randrange(len(data_)):]
+    path = f"{DIR}/broken"
+    open(path, "wb").write(data_)
+    codes = []
+    for command in ("report", "mem", "c2c", "branch", "script"):
+        code, out, err = on(command, "broken", *([] if n % 2 else ["--raw"]), "--format", "json")
+        codes.append(code)
+        if code == 0 and command != "script" and out:
+            json.loads(out)
+    if not check(f"damaged input {n} ends with 0, 1 or a message", all(c in (0, 1, 2) for c in codes), codes):
+        break
+cut = bare[:64 * 10 + 30]
+open(f"{DIR}/cut.spe", "wb").write(cut)
+code, out, err = on("report", "cut.spe", "--raw", "--format", "json")
+check("a cut stream: exit 1, the byte, and all whole records",
+      code == 1 and "byte 640" in err and json.loads(out)["totals"]["records"] == 10, err)
+
+# ---- memory: far more keys than fit in memory otherwise ----
+def limit():
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+big = f"{DIR}/many.spe"
+one = bytearray(64)
+with open(big, "wb") as f:
+    # 1.5 million loads, each with a pc and a cache line of its own, and one hot instruction
+    import struct
+    block = bytearray()
+    for i in range(1499998):
+        pc = 0x400000 + (4 * i if i % 3 else 0)
+        block += struct.pack("<BQBHBHBQBBB", 0xB0, pc | 1 << 63, 0x52, 0x16, 0x98, 10 + i % 50, 0xB2,
+                             0x10000000 + 64 * i, 0x49, 0, 1)
+        if len(block) > 1 << 20:
+            f.write(block)
+            block.clear()
+    f.write(block)
+p = subprocess.run([SPEX, "report", "--raw", "--sort", "pc", "--format", "json", "--percent-limit", "1", "-i", big],
+                   capture_output=True, preexec_fn=limit)
+d = json.loads(p.stdout)
+check("a million keys are exact", d["count_error"] == 0 and d["rows"][0]["samples"] == 500000, p.stderr)
+p = subprocess.run(["/usr/bin/time", "-f", "%M", SPEX, "mem", "--raw", "--sort", "line", "--format", "json", "--percent-limit", "1",
+                    "-i", big], capture_output=True, preexec_fn=limit)
+d = json.loads(p.stdout)
+check("more than a million: said, and nothing is lost from the total",
+      d["count_error"] > 0 and d["totals"]["samples"] == 1499998, p.stderr)
+check("within 256 MB", int(p.stderr.split()[-1]) < 256 << 10, p.stderr)
+done()

@@ -1,0 +1,81 @@
+"""Programs recorded with spex record: what the commands say against what is known to be true."""
+from common import *
+
+EXAMPLES = f"{BUILD}/examples"
+if not os.path.exists(f"{EXAMPLES}/share") or not shutil.which("qemu-aarch64"):
+    skip("examples", "no cross compiler or no qemu-aarch64")
+    done()
+
+
+def record(name, *args, out=None):
+    out = out or f"{name}.data"
+    code, text, err = spex("record", "-q", "-o", f"{DIR}/{out}", *args, "--", f"{EXAMPLES}/{name}", cwd=DIR)
+    if code:
+        check(f"record {name}", False, err)
+    return out
+
+
+def ask(command, file, *args):
+    return data(command, file, *args, symbols=False)
+
+
+# ---- false sharing, with and without data sources; not in the padded twin ----
+for cpu in ("neoverse-n1", "neoverse-n1,no-lds", "neoverse-v2"):
+    d = ask("c2c", record("share", "-c", "1024", "--cpu", cpu))
+    bad = [l for l in d["lines"] if l["score"] >= 0.1]
+    check(f"share on {cpu}: one line, falsely shared, two writers",
+          [(l["kind"], l["data"], l["writers"]) for l in bad] == [("false", "shared", 2)], d["lines"])
+    equal(f"share on {cpu}: source packets", d["by_source"], "no-lds" not in cpu)
+    if bad:
+        equal(f"share on {cpu}: offsets", {u["offset"] for u in d["uses"][0]}, {"+0x00", "+0x08"})
+        check(f"share on {cpu}: code", all(u["symbol"] == "count" and u["srcline"].startswith("share.c:")
+                                           for u in d["uses"][0]), d["uses"][0])
+    d = ask("c2c", record("share_padded", "-c", "1024", "--cpu", cpu))
+    check(f"share_padded on {cpu}: nothing", not [l for l in d["lines"] if l["score"] >= 0.1], d["lines"])
+
+# ---- a cache-hostile loop ----
+file = record("list_walk", "-c", "4096")
+rows = {r["symbol"]: r for r in ask("report", file)["rows"]}
+check("list_walk: walk waits for memory, sum does not",
+      rows["walk"]["llc_miss"] > 0.9 and rows["walk"]["from"].startswith("dram")
+      and rows["walk"]["latency_p95"] > 10 * rows["sum"]["latency_p95"] and rows["sum"]["l1_miss"] < 0.02, rows)
+d = ask("annotate", file, "walk")
+loads = [i for i in d["instructions"] if i["samples"] and i["from"]]
+check("list_walk: it is the one load of the loop",
+      len(loads) == 1 and loads[0]["instruction"].startswith("ldr") and loads[0]["l1_miss"] > 0.9, loads)
+
+# ---- mispredicted branches ----
+file = record("sort", "-c", "1024")
+d = ask("branch", file)
+check("sort: the branch of sum_unsorted is the worst, about every second time",
+      d["branches"][0]["symbol"] == "sum_unsorted" and 0.4 < d["branches"][0]["ratio"] < 0.6, d["branches"][:2])
+sorted_ = [b for b in d["branches"] if b["symbol"] == "sum_sorted"]
+check("sort: that of sum_sorted is not", sum(b["mispredicts"] for b in sorted_) < 10, sorted_)
+
+# ---- estimates against the truth: 95% intervals hold it at least nine times in ten ----
+code, out, err = run("aarch64-linux-gnu-nm", "-S", f"{EXAMPLES}/sort")
+functions = {}
+for line in out.decode().splitlines():
+    f = line.split()
+    if len(f) == 4 and f[2] in "tT":
+        functions[f[3]] = (int(f[0], 16), int(f[0], 16) + int(f[1], 16))
+names = ("sum_unsorted", "sum_sorted", "sort")
+inside = total = 0
+for seed in range(1, 31):
+    file = record("sort", "--truth", "-c", "2048", "--seed", str(seed), out="truth.data")
+    truth = dict.fromkeys(names, 0)
+    everything = 0
+    for line in open(f"{DIR}/{file}.truth"):
+        if not line.startswith("#"):
+            f = line.split("\t")
+            pc, n = int(f[1], 16), int(f[2])
+            everything += n
+            for name in names:
+                if functions[name][0] <= pc < functions[name][1]:
+                    truth[name] += n
+    rows = {r["symbol"]: r for r in ask("report", file)["rows"]}
+    for name in names:
+        total += 1
+        inside += rows[name]["ops_low"] <= truth[name] <= rows[name]["ops_high"]
+check("estimated operations: the truth is in the interval", inside >= 0.9 * total, f"{inside} of {total}")
+done()
