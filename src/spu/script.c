@@ -331,6 +331,7 @@ static bool do_boot(struct script *s, char **words, size_t count)
 static bool do_reset(struct script *s, char **words, size_t count)
 {
     spex_spu_reset(s->unit);
+    memset(s->slots, 0, sizeof s->slots); /* nothing is in flight */
     return true;
 }
 
@@ -705,6 +706,7 @@ static bool do_save(struct script *s, char **words, size_t count)
     if (!s->saved)
         return BROKEN("no memory");
     spex_spu_save(s->unit, s->saved, s->saved_size);
+    memcpy(s->saved_slots, s->slots, sizeof s->slots);
     return true;
 }
 
@@ -712,6 +714,7 @@ static bool do_restore(struct script *s, char **words, size_t count)
 {
     if (!s->saved || spex_spu_restore(s->unit, s->saved, s->saved_size))
         return BROKEN("nothing saved that this unit can restore");
+    memcpy(s->slots, s->saved_slots, sizeof s->slots);
     return true;
 }
 

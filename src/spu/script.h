@@ -47,10 +47,10 @@ struct script {
     uint64_t triggers, serrors, writes, irqs, exceptions;
     uint8_t random[RANDOM];
     size_t random_count, random_used;
-    struct {
+    struct script_slot {
         char name[NAME];
         int slot;
-    } slots[SLOTS];
+    } slots[SLOTS], saved_slots[SLOTS];
     uint8_t *saved;
     size_t saved_size;
 };
