@@ -9,8 +9,8 @@ from profile import *
 need("list_walk", "matmul", "share", "share_padded", "sort", "tlb", "stream", "atomics")
 
 
-def between(name, value, low, high):
-    check(f"{name}: {low:.3g} to {high:.3g}", value is not None and low <= value <= high, f"{value}")
+def between(name, value, low, high, spec=()):
+    check(f"{name}: {low:.3g} to {high:.3g}", value is not None and low <= value <= high, f"{value}", spec)
 
 
 def share_from(row, *sources):
@@ -25,7 +25,7 @@ check("list_walk: most of the latency is in walk", max(f, key=lambda s: f[s]["we
       {k: v["weight"] for k, v in f.items()})
 f = p.functions("--op", "load")
 walk, total = f["walk"], f["sum"]
-between("list_walk: walk misses level 1", walk["l1_miss"], 0.97, 1)
+between("list_walk: walk misses level 1", walk["l1_miss"], 0.97, 1, "DAT-63")
 between("list_walk: walk misses the last level", walk["llc_miss"], 0.90, 1)
 between("list_walk: walk misses the TLB", walk["tlb_walk"], 0.88, 0.97)  # 1280 of 16384 pages are in it
 between("list_walk: walk's data comes from DRAM", share_from(walk, "dram"), 0.90, 1)
@@ -79,16 +79,17 @@ for r in p.records():
         b[1] += "mispredict" in r["events"] or "mispredicted" in r["events"]
 ratio = lambda symbol: [(m / n, n) for (s, _), (n, m) in branches.items() if s == symbol and n > 100]
 check("sort: one branch of sum_unsorted is a coin toss",
-      len([r for r, _ in ratio("sum_unsorted") if 0.4 < r < 0.6]) == 1, ratio("sum_unsorted"))
+      len([r for r, _ in ratio("sum_unsorted") if 0.4 < r < 0.6]) == 1, ratio("sum_unsorted"),
+      "DAT-34")
 check("sort: no branch of sum_sorted is mispredicted", ratio("sum_sorted") and
       all(r < 0.01 for r, _ in ratio("sum_sorted")), ratio("sum_sorted"))
 
 # ---- tlb: pages and lines ----
 f = Profile("tlb", period=1024).functions("--op", "load")
 pages, packed = f["touch_pages"], f["touch_packed"]
-between("tlb: touch_pages walks", pages["tlb_walk"], 0.97, 1)
+between("tlb: touch_pages walks", pages["tlb_walk"], 0.97, 1, "DAT-64")
 between("tlb: touch_pages has its data in level 2", share_from(pages, "l2"), 0.95, 1)
-between("tlb: touch_pages spends its time in translation", pages["translation_p50"], 30, 70)
+between("tlb: touch_pages spends its time in translation", pages["translation_p50"], 30, 70, "DAT-61")
 between("tlb: touch_packed does not walk", packed["tlb_walk"], 0, 0.01)
 between("tlb: touch_packed has its data in level 2 too", share_from(packed, "l2"), 0.95, 1)
 
