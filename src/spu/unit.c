@@ -92,24 +92,6 @@ enum spex_status spex_spu_config_check(const struct spex_spu_config *config,
 
 /* ---- life ---- */
 
-static uint64_t hash(uint64_t h, uint64_t value)
-{
-    for (unsigned i = 0; i < 8; i++, value >>= 8)
-        h = (h ^ (value & 255)) * UINT64_C(0x100000001b3);
-    return h;
-}
-
-static uint64_t config_hash(const struct spex_spu_config *config)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-#define FLAG(field, name, text) h = hash(h, config->features.field);
-#define NUMBER(field, name, min, max, text) h = hash(h, config->features.field);
-#include <spex/features.def>
-#define CHOICE(field, standard, min, max, values, ids, text) h = hash(h, config->choices.field);
-#include <spex/choices.def>
-    return hash(h, R_COUNT);
-}
-
 size_t spex_spu_size(void)
 {
     return sizeof(struct spex_spu);
@@ -142,7 +124,6 @@ enum spex_status spex_spu_init(void *memory, const struct spex_spu_config *confi
     struct spex_spu *u = memory;
     memset(u, 0, sizeof *u);
     u->config = *config;
-    u->config_hash = config_hash(config);
     registers_init(u);
     u->layout = layout_of(config);
     u->events_size = events_size_of(u);

@@ -82,7 +82,6 @@ struct spex_spu {
     uint64_t mark;               /* quiet.until when what passed was last accounted for */
     uint64_t pop;                /* SAMPLE_POP not told to the host yet */
     struct spex_spu_config config;
-    uint64_t config_hash;        /* of features and choices, for saved states */
     struct words w;
     uint64_t writable[R_COUNT];  /* bits that exist for software */
     uint64_t events;             /* Events packet bits that this unit can record */
