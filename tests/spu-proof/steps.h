@@ -65,7 +65,7 @@ struct run_result {
     uint64_t coverage[STEP_KINDS];
 };
 
-/* Plays the run on both; stops at the first difference. check_stream: verify what was written. */
+/* Plays the run on both, up to the first difference; then checks the stream of whole records. */
 void run_play(const struct run *run, enum path path, struct run_result *result);
 
 /* The unit alone, in both ways of feeding it: the identity test. */
