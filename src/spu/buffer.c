@@ -20,7 +20,7 @@ static bool has_room(const struct spex_spu *u)
 }
 
 /* Restrictions on the current write pointer. */
-bool pointer_ok(const struct spex_spu *u)
+bool spu_pointer_ok(const struct spex_spu *u)
 {
     return has_room(u) && u->w.eff[R_PMBPTR_EL1] >> 56 == limit_of(u) >> 56;
 }
@@ -32,7 +32,7 @@ static void buffer_full(struct spex_spu *u, int data_lost)
 }
 
 /* CONSTRAINED UNPREDICTABLE: one from the menu of RPGGHS. */
-void pointer_violation(struct spex_spu *u)
+void spu_pointer_violation(struct spex_spu *u)
 {
     const struct spex_spu_choices *c = &u->config.choices;
     int dl = c->pointer_rule_dl ? DL_ONE : DL_UNCHANGED;
@@ -45,10 +45,10 @@ void pointer_violation(struct spex_spu *u)
         OtherSPEManagementEvent(u, BSC_NOT_ALLOWED, DL_ONE);
         break;
     case FAULT:
-        report_fault(u, EC_STAGE1, FSC_TRANSLATION, 0, false, dl);
+        spu_report_fault(u, EC_STAGE1, FSC_TRANSLATION, 0, false, dl);
         break;
     case IMPDEF:
-        report_impdef(u, 0, 0, dl);
+        spu_report_impdef(u, 0, 0, dl);
         break;
     case DISCARD:
         u->w.drop = true;
@@ -96,17 +96,17 @@ static void write_fault(struct spex_spu *u, const struct spex_spu_stop *stop, bo
     };
     u->w.late = fault;
     if (!fault.samples)
-        late_fault_report(u);
+        spu_late_fault_report(u);
 }
 
-void late_fault_report(struct spex_spu *u)
+void spu_late_fault_report(struct spex_spu *u)
 {
     struct late_fault fault = u->w.late;
     if (!fault.pending)
         return;
     u->w.late.pending = 0;
     spu_put(u, R_PMBPTR_EL1, fault.address);
-    report_fault(u, (unsigned)fault.ec, (unsigned)fault.fsc, (uint32_t)fault.mss2, fault.ea,
+    spu_report_fault(u, (unsigned)fault.ec, (unsigned)fault.fsc, (uint32_t)fault.mss2, fault.ea,
                  (int)fault.data_lost - 1);
 }
 
@@ -136,7 +136,7 @@ void spex_spu_external_abort(struct spex_spu *u, uint32_t stop_flags)
             u->config.host.serror(u->config.host.user, u->w.eff[R_PMBPTR_EL1]);
         return;
     case ABORT_REPORTED:
-        report_abort(u, event_class(stop_flags), FSC_ABORT_ASYNC, true);
+        spu_report_abort(u, event_class(stop_flags), FSC_ABORT_ASYNC, true);
         spu_update(u);
     }
 }
@@ -152,7 +152,7 @@ static bool address_size_fault(const struct spex_spu *u, uint64_t address)
     return !c->above_oa && c->oa_bits < 64 && (address & BITS(63, c->oa_bits));
 }
 
-void store_init(const struct spex_spu *u, struct spex_spu_store *store)
+void spu_store_init(const struct spex_spu *u, struct spex_spu_store *store)
 {
     struct owner owner = ProfilingBufferOwner(u);
     *store = (struct spex_spu_store){
@@ -206,7 +206,7 @@ static bool write_abort(struct spex_spu *u, const struct spex_spu_store *store,
     bool walk = stop->flags & (SPEX_STOP_WALK | SPEX_STOP_GPT);
     unsigned fsc = async ? FSC_ABORT_ASYNC : walk ? stop->fsc : FSC_ABORT;
     spu_put(u, R_PMBPTR_EL1, address);
-    report_abort(u, event_class(stop->flags), fsc, async || address != start);
+    spu_report_abort(u, event_class(stop->flags), fsc, async || address != start);
     return false;
 }
 
@@ -232,7 +232,7 @@ static bool write_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
 {
     uint64_t start = u->w.eff[R_PMBPTR_EL1];
     struct spex_spu_stop stop;
-    sample_now(u);
+    spu_sample_now(u);
     struct spex_spu_store store = u->now.store;
     store.address = start;
     if (u->config.choices.misaligned_pointer && start & (BIT(u->config.features.Align) - 1)) {
@@ -280,7 +280,7 @@ static void scribble(struct spex_spu *u)
     struct spex_spu_store store;
     struct spex_spu_stop unused;
     uint64_t room = limit_of(u) - u->w.eff[R_PMBPTR_EL1], left = u->config.choices.scribble;
-    store_init(u, &store);
+    spu_store_init(u, &store);
     store.address = u->w.eff[R_PMBPTR_EL1];
     store.bytes = noise;
     for (left = left < room ? left : room; left; left -= store.count) {
@@ -294,13 +294,13 @@ static void scribble(struct spex_spu *u)
 static void write_or_drop(struct spex_spu *u, const uint8_t *bytes, size_t size)
 {
     enum { DROP, WRITE, NOT_ALLOWED };
-    sample_now(u);
+    spu_sample_now(u);
     bool enabled = u->now.buffer_enabled;
     if ((!enabled && SPEProfilingStopped(u)) || u->w.drop)
         return;
     if (u->w.late.pending) { /* samples after a fault that is not reported yet */
         if (--u->w.late.samples == 0) {
-            late_fault_report(u);
+            spu_late_fault_report(u);
             spu_update(u);
         }
         return;
@@ -315,7 +315,7 @@ static void write_or_drop(struct spex_spu *u, const uint8_t *bytes, size_t size)
     }
     uint64_t limit = limit_of(u), pointer = u->w.eff[R_PMBPTR_EL1];
     if (pointer > limit || limit - pointer < size || pointer >> 56 != limit >> 56) {
-        pointer_violation(u); /* moved by software while enabled */
+        spu_pointer_violation(u); /* moved by software while enabled */
         spu_update(u);
         return;
     }
@@ -331,7 +331,7 @@ static void write_or_drop(struct spex_spu *u, const uint8_t *bytes, size_t size)
         spu_update(u);
 }
 
-void buffer_drain(struct spex_spu *u, size_t keep)
+void spu_buffer_drain(struct spex_spu *u, size_t keep)
 {
     while (u->w.held_count > keep) {
         uint8_t bytes[SPEX_RECORD_MAX];
@@ -346,36 +346,36 @@ void buffer_drain(struct spex_spu *u, size_t keep)
     }
 }
 
-void buffer_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
+void spu_buffer_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
 {
     size_t keep = (size_t)u->config.choices.hold;
     if (!keep) {
         write_or_drop(u, bytes, size);
         return;
     }
-    buffer_drain(u, keep - 1);
+    spu_buffer_drain(u, keep - 1);
     u->w.held_size[u->w.held_count] = size;
     memcpy(u->held[u->w.held_count++], bytes, size);
     if (!ProfilingBufferEnabled(u)) /* an older one stopped it, or it was closed before */
-        buffer_closed(u);
+        spu_buffer_closed(u);
 }
 
 /* D17.4: collected but unwritten records are discarded. */
-void buffer_closed(struct spex_spu *u)
+void spu_buffer_closed(struct spex_spu *u)
 {
     if (SPEProfilingStopped(u)) {
         u->w.held_count = 0;
         u->w.late.pending = 0;
         return;
     }
-    late_fault_report(u);
-    buffer_drain(u, 0);
+    spu_late_fault_report(u);
+    spu_buffer_drain(u, 0);
 }
 
 bool spex_spu_impdef_event(struct spex_spu *u, uint16_t mss, uint32_t mss2)
 {
     spex_spu_flush(u);
-    if (!u->config.choices.impdef_event || !report_impdef(u, mss, mss2, DL_UNCHANGED))
+    if (!u->config.choices.impdef_event || !spu_report_impdef(u, mss, mss2, DL_UNCHANGED))
         return false;
     spu_update(u);
     return true;

@@ -653,7 +653,7 @@ static uint64_t collect_events(struct collector *k, uint64_t access_events)
  * Architecturally executed, and no exception. A non-architectural exception whose
  * handling the record does not cover means: not executed (D17.6.10.1).
  */
-bool executed(const struct spex_spu *u, uint32_t flags)
+bool spu_executed(const struct spex_spu *u, uint32_t flags)
 {
     uint32_t not = SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN | SPEX_OUT_EXCEPTION;
     if (!u->config.choices.nonarch_handled)
@@ -700,7 +700,7 @@ void SPECollect(struct spex_spu *u, const struct slot *slot, const struct spex_o
     r->timestamp = slot->time;
     r->present |= (uint16_t)(slot->present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2));
 
-    bool retired = executed(u, outcome->flags);
+    bool retired = spu_executed(u, outcome->flags);
     if (slot->present & SPEX_HAS_PREV_TARGET && retired && (k->taken || CHOICES->pbt_any_op))
         set_address(k, SPEX_ADDRESS_PREV_TARGET, slot->previous);
     if (!retired && CHOICES->exception_info) {

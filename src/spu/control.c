@@ -12,7 +12,7 @@
 /* ---- Exception levels and Security states ---- */
 
 /* The Security state of the levels below EL3: SCR_EL3.{NSE,NS} as it takes effect. */
-unsigned lower_security(const struct spex_spu *u)
+unsigned spu_lower_security(const struct spex_spu *u)
 {
     const struct spex_features *f = &u->config.features;
     if (u->w.el < 3 || !f->EL3)
@@ -22,7 +22,7 @@ unsigned lower_security(const struct spex_spu *u)
     return EFF(NS, SCR_EL3) ? SPEX_NONSECURE : SPEX_SECURE;
 }
 
-bool el2_enabled_for(const struct spex_spu *u, unsigned security)
+bool spu_el2_enabled_for(const struct spex_spu *u, unsigned security)
 {
     const struct spex_features *f = &u->config.features;
     if (!f->EL2)
@@ -32,25 +32,25 @@ bool el2_enabled_for(const struct spex_spu *u, unsigned security)
     return f->SEL2 && (!f->EL3 || EFF(EEL2, SCR_EL3));
 }
 
-bool el2_enabled(const struct spex_spu *u)
+bool spu_el2_enabled(const struct spex_spu *u)
 {
-    return el2_enabled_for(u, lower_security(u));
+    return spu_el2_enabled_for(u, spu_lower_security(u));
 }
 
-bool effective_tge(const struct spex_spu *u)
+bool spu_effective_tge(const struct spex_spu *u)
 {
-    return el2_enabled(u) && EFF(TGE, HCR_EL2);
+    return spu_el2_enabled(u) && EFF(TGE, HCR_EL2);
 }
 
-bool effective_e2h(const struct spex_spu *u)
+bool spu_effective_e2h(const struct spex_spu *u)
 {
-    return el2_enabled(u) && u->config.features.VHE && EFF(E2H, HCR_EL2);
+    return spu_el2_enabled(u) && u->config.features.VHE && EFF(E2H, HCR_EL2);
 }
 
 /* ELIsInHost for the current Exception level. */
 static bool in_host(const struct spex_spu *u)
 {
-    return effective_e2h(u) && (u->w.el == 2 || (u->w.el == 0 && effective_tge(u)));
+    return spu_effective_e2h(u) && (u->w.el == 2 || (u->w.el == 0 && spu_effective_tge(u)));
 }
 
 /* ---- the owner (D17.7) ---- */
@@ -90,7 +90,7 @@ struct owner ProfilingBufferOwner(const struct spex_spu *u)
     unsigned security = SPEX_NONSECURE;
     owner.valid = owning_security(u, &security);
     owner.security = (uint8_t)security;
-    if (el2_enabled_for(u, security) && effective_e2pb(u) == 0)
+    if (spu_el2_enabled_for(u, security) && effective_e2pb(u) == 0)
         owner.el = 2;
     return owner;
 }
@@ -108,7 +108,7 @@ unsigned EffectivePMSCR_EL2_EE(const struct spex_spu *u)
 {
     if (effective_pmsee(u) == 0)
         return 0;
-    return el2_enabled(u) ? (unsigned)EFF(EE, PMSCR_EL2) : 1;
+    return spu_el2_enabled(u) ? (unsigned)EFF(EE, PMSCR_EL2) : 1;
 }
 
 /* 0 or 3: with FEAT_NV 01 acts as 00 and 10 as 11, otherwise they are reserved. */
@@ -135,7 +135,8 @@ bool ProfilingBufferEnabled(const struct spex_spu *u)
 {
     struct owner owner = ProfilingBufferOwner(u);
     return !u->w.halted && owner.valid && !(u->w.aarch32 >> owner.el & 1) &&
-           owner.security == lower_security(u) && EFF(E, PMBLIMITR_EL1) && !SPEProfilingStopped(u);
+           owner.security == spu_lower_security(u) && EFF(E, PMBLIMITR_EL1) &&
+           !SPEProfilingStopped(u);
 }
 
 /* Table D17-1. */
@@ -144,7 +145,7 @@ bool StatisticalProfilingEnabled(const struct spex_spu *u, unsigned el)
     if (!ProfilingBufferEnabled(u) || (u->w.aarch32 >> el & 1))
         return false;
     unsigned owner = ProfilingBufferOwner(u).el;
-    bool tge = effective_tge(u);
+    bool tge = spu_effective_tge(u);
     if (el > owner || (owner == 1 && tge))
         return false;
     switch (el) {
@@ -157,7 +158,7 @@ bool StatisticalProfilingEnabled(const struct spex_spu *u, unsigned el)
     }
 }
 
-bool discard_mode(const struct spex_spu *u)
+bool spu_discard_mode(const struct spex_spu *u)
 {
     unsigned fm = (unsigned)EFF(FM, PMBLIMITR_EL1);
     if (fm == 0)
@@ -171,19 +172,19 @@ bool discard_mode(const struct spex_spu *u)
 
 bool CollectContextIDR1(const struct spex_spu *u)
 {
-    return u->w.el < 2 && !effective_tge(u) && EFF(CX, PMSCR_EL1);
+    return u->w.el < 2 && !spu_effective_tge(u) && EFF(CX, PMSCR_EL1);
 }
 
 bool CollectContextIDR2(const struct spex_spu *u)
 {
-    return el2_enabled(u) && EFF(CX, PMSCR_EL2);
+    return spu_el2_enabled(u) && EFF(CX, PMSCR_EL2);
 }
 
 bool CollectPhysicalAddress(const struct spex_spu *u)
 {
     struct owner owner = ProfilingBufferOwner(u);
     bool pa1 = EFF(PA, PMSCR_EL1);
-    if (!el2_enabled_for(u, owner.security))
+    if (!spu_el2_enabled_for(u, owner.security))
         return pa1;
     return EFF(PA, PMSCR_EL2) && (owner.el == 2 || pa1);
 }
@@ -207,7 +208,7 @@ enum time_kind CollectTimeStamp(const struct spex_spu *u)
     unsigned pct1 = pct(u, EFF(PCT, PMSCR_EL1)), pct2 = pct(u, EFF(PCT, PMSCR_EL2));
     if (!u->config.features.EL2)
         pct1 = 1;
-    if (el2_enabled(u)) {
+    if (spu_el2_enabled(u)) {
         if (pct2 == 0)
             return TIME_VIRTUAL;
         if (pct2 == 3)
@@ -219,7 +220,7 @@ enum time_kind CollectTimeStamp(const struct spex_spu *u)
 }
 
 /* What is subtracted from PhysicalCountInt(). */
-uint64_t time_offset(const struct spex_spu *u, enum time_kind kind)
+uint64_t spu_time_offset(const struct spex_spu *u, enum time_kind kind)
 {
     const struct spex_features *f = &u->config.features;
     if (!f->EL2)
@@ -234,15 +235,15 @@ uint64_t time_offset(const struct spex_spu *u, enum time_kind kind)
 
 /* ---- physical buffers (FEAT_SPE_nVM) ---- */
 
-bool effective_EnVM(const struct spex_spu *u)
+bool spu_effective_EnVM(const struct spex_spu *u)
 {
     struct owner owner = ProfilingBufferOwner(u);
-    return !el2_enabled_for(u, owner.security) || owner.el == 2 || EFF(EnVM, PMSCR_EL2);
+    return !spu_el2_enabled_for(u, owner.security) || owner.el == 2 || EFF(EnVM, PMSCR_EL2);
 }
 
 bool EffectivePMBLIMITR_EL1_nVM(const struct spex_spu *u)
 {
-    return u->config.features.nVM && effective_EnVM(u) && EFF(nVM, PMBLIMITR_EL1);
+    return u->config.features.nVM && spu_effective_EnVM(u) && EFF(nVM, PMBLIMITR_EL1);
 }
 
 /* ---- where an event is recorded (RHJXHT) ---- */
@@ -260,8 +261,8 @@ unsigned ReportSPEEvent(const struct spex_spu *u, unsigned ec, unsigned fsc)
     if (pmsee == 3 || (pmsee == 2 && (gpc || (gpf && EFF(GPF, SCR_EL3)) ||
                                       (abort && EFF(EA, SCR_EL3)))))
         return 3;
-    bool tea = f->RAS && el2_enabled(u) && EFF(TEA, HCR_EL2);
-    bool hgpf = f->RME && el2_enabled(u) && EFF(GPF, HCR_EL2);
+    bool tea = f->RAS && spu_el2_enabled(u) && EFF(TEA, HCR_EL2);
+    bool hgpf = f->RME && spu_el2_enabled(u) && EFF(GPF, HCR_EL2);
     if (ee == 3 || (ee == 2 && (gpc || stage2 || (gpf && hgpf) || (abort && tea) ||
                                 (stage1 && ProfilingBufferOwner(u).el == 2))))
         return 2;
@@ -276,7 +277,7 @@ bool SPEInterruptEnabled(const struct spex_spu *u)
 }
 
 /* CheckForSPEException, one route at a time: the PMBSR_ELx named by source. */
-void check_exception(const struct spex_spu *u, unsigned source, struct spex_spu_exception *e)
+void spu_check_exception(const struct spex_spu *u, unsigned source, struct spex_spu_exception *e)
 {
     const struct words *w = &u->w;
     bool owning = ProfilingBufferOwner(u).security == w->security;
@@ -300,7 +301,7 @@ void check_exception(const struct spex_spu *u, unsigned source, struct spex_spu_
     case 1:
         pending = EffectivePMSCR_EL1_EE(u) == 3 && EFF(S, PMBSR_EL1);
         masked = !owning || w->el >= 2 || (w->el == 1 && (!EFF(KE, PMSCR_EL1) || w->pm));
-        target = effective_tge(u) ? 2 : 1;
+        target = spu_effective_tge(u) ? 2 : 1;
         break;
     }
     if (!pending)
@@ -315,13 +316,13 @@ void check_exception(const struct spex_spu *u, unsigned source, struct spex_spu_
 void spex_spu_get_exception(struct spex_spu *u, unsigned source, struct spex_spu_exception *e)
 {
     if (source) {
-        check_exception(u, source, e);
+        spu_check_exception(u, source, e);
         return;
     }
     /* The one the PE takes; if none, one that is pending. */
     struct spex_spu_exception first = {0};
     for (unsigned i = 0; i < 3; i++) {
-        check_exception(u, u->config.choices.exception_priority ? 1 + i : 3 - i, e);
+        spu_check_exception(u, u->config.choices.exception_priority ? 1 + i : 3 - i, e);
         if (e->unmasked)
             return;
         if (e->pending && !first.pending)
@@ -339,13 +340,13 @@ bool CheckMDCR_EL3_NSPBTrap(const struct spex_spu *u)
         return false;
     if (!(EFF(NSPB, MDCR_EL3) & 1) || !owning_security(u, &security))
         return true;
-    return security != lower_security(u);
+    return security != spu_lower_security(u);
 }
 
 /* ---- freezing PMU counters ---- */
 
 /* SPEFreezeOnEvent. */
-bool pmu_frozen(const struct spex_spu *u, enum spex_pmu_range range)
+bool spex_spu_pmu_frozen(struct spex_spu *u, enum spex_pmu_range range)
 {
     const struct spex_features *f = &u->config.features;
     if (f->version < 3 || !f->PMUv3p7 || !EFF(E, PMBLIMITR_EL1) || !EFF(PMFZ, PMBLIMITR_EL1) ||
@@ -359,9 +360,4 @@ bool pmu_frozen(const struct spex_spu *u, enum spex_pmu_range range)
     default:
         return f->DPFZS && EFF(DP, PMCR_EL0) && EFF(FZS, PMCR_EL0);
     }
-}
-
-bool spex_spu_pmu_frozen(struct spex_spu *u, enum spex_pmu_range range)
-{
-    return pmu_frozen(u, range);
 }

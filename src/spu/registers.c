@@ -70,7 +70,7 @@ static bool ea_exists(const struct spex_spu *u)
            (c->walk_abort == 0 && c->walk_abort_ea);
 }
 
-void registers_init(struct spex_spu *u)
+void spu_registers_init(struct spex_spu *u)
 {
     const struct spex_features *f = &u->config.features;
     const struct spex_spu_choices *c = &u->config.choices;
@@ -130,7 +130,7 @@ void registers_init(struct spex_spu *u)
 }
 
 /* Warm reset: UNKNOWN is the choice reset_unknown; the exceptions are named below. */
-void registers_reset(struct spex_spu *u)
+void spu_registers_reset(struct spex_spu *u)
 {
     const struct spex_features *f = &u->config.features;
     struct words *w = &u->w;
@@ -177,7 +177,7 @@ static uint64_t pmbidr(const struct spex_spu *u)
     struct owner owner = ProfilingBufferOwner(u);
     bool p = u->w.el != 3 &&
              (!owner.valid || owner.el > u->w.el || owner.security != u->w.security);
-    unsigned mode = f->nVM && !p && effective_EnVM(u) ? 1 : 0;
+    unsigned mode = f->nVM && !p && spu_effective_EnVM(u) ? 1 : 0;
     return (uint64_t)f->EA << 8 | (uint64_t)mode << 6 | (uint64_t)f->F << 5 | (uint64_t)p << 4 |
            f->Align;
 }
@@ -307,7 +307,7 @@ static bool present(const struct spex_spu *u, unsigned index)
 static unsigned effective_nv(const struct spex_spu *u)
 {
     const struct spex_features *f = &u->config.features;
-    if (!f->NV || !el2_enabled(u) || !EFF(NV, HCR_EL2))
+    if (!f->NV || !spu_el2_enabled(u) || !EFF(NV, HCR_EL2))
         return 0;
     return (unsigned)((f->NV2 && EFF(NV2, HCR_EL2)) << 2 | EFF(NV1, HCR_EL2) << 1 | 1);
 }
@@ -354,7 +354,7 @@ static bool fine_grained(const struct access *a)
     const struct control *c = &controls[a->index];
     uint64_t bits = u->w.eff[a->read ? R_HDFGRTR_EL2 : R_HDFGWTR_EL2];
     uint64_t bits2 = u->w.eff[a->read ? R_HDFGRTR2_EL2 : R_HDFGWTR2_EL2];
-    if (!el2_enabled(u))
+    if (!spu_el2_enabled(u))
         return false;
     if (f->FGT && (!f->EL3 || EFF(FGTEn, SCR_EL3)) &&
         ((c->fgt && (bits >> c->fgt & 1)) || (c->nfgt && !(bits >> c->nfgt & 1))))
@@ -399,7 +399,7 @@ static enum spex_access_result at_el1(struct access *a)
         return undefined(a);
     if (fine_grained(a))
         return trap(a, 2);
-    if (el2_enabled(u) && ((c->group == SAMPLING && EFF(TPMS, MDCR_EL2)) ||
+    if (spu_el2_enabled(u) && ((c->group == SAMPLING && EFF(TPMS, MDCR_EL2)) ||
                            (c->group == BUFFER && !(EFF(E2PB, MDCR_EL2) & 1))))
         return trap(a, 2);
     if (el3)
@@ -419,7 +419,7 @@ static enum spex_access_result at_el1(struct access *a)
 static enum spex_access_result at_el2(struct access *a)
 {
     const struct spex_spu *u = a->u;
-    bool host = effective_e2h(u);
+    bool host = spu_effective_e2h(u);
     if (a->index == R_IMP_RNDSTATE_EL1)
         return SPEX_ACCESS_OK;
     if (a->index == R_PMBSR_EL3 ||
@@ -438,7 +438,7 @@ static enum spex_access_result at_el2(struct access *a)
 
 static enum spex_access_result at_el3(struct access *a)
 {
-    if ((a->index == R_PMSCR_EL12 || a->index == R_PMBSR_EL12) && !effective_e2h(a->u))
+    if ((a->index == R_PMSCR_EL12 || a->index == R_PMBSR_EL12) && !spu_effective_e2h(a->u))
         return undefined(a);
     a->index = other_name(a->index);
     return SPEX_ACCESS_OK;
@@ -454,7 +454,7 @@ static enum spex_access_result held(struct access *a)
               a->index == R_ID_AA64DFR2_EL1;
     if (u->w.el < lowest || (id && !a->read))
         return undefined(a);
-    if (a->index == R_CONTEXTIDR_EL1 && u->w.el == 2 && effective_e2h(u))
+    if (a->index == R_CONTEXTIDR_EL1 && u->w.el == 2 && spu_effective_e2h(u))
         a->index = R_CONTEXTIDR_EL2;
     return SPEX_ACCESS_OK;
 }
@@ -543,19 +543,19 @@ bool spex_spu_set(struct spex_spu *u, unsigned encoding, uint64_t value)
 enum spex_access_result spex_spu_psb(struct spex_spu *u, struct spex_access_syndrome *syndrome)
 {
     const struct spex_features *f = &u->config.features;
-    bool host = effective_e2h(u) && effective_tge(u);
+    bool host = spu_effective_e2h(u) && spu_effective_tge(u);
     if (u->w.aarch32 >> u->w.el & 1)
         return SPEX_ACCESS_OK;
-    if (u->w.el < 2 && f->version >= 6 && f->FGT && el2_enabled(u) && !(u->w.el == 0 && host) &&
+    if (u->w.el < 2 && f->version >= 6 && f->FGT && spu_el2_enabled(u) && !(u->w.el == 0 && host) &&
         (!f->EL3 || EFF(FGTEn, SCR_EL3)) && EFF(PSBCSYNC, HFGITR_EL2)) {
         if (syndrome)
             syndrome->esr = UINT64_C(0x0a) << 26 | BIT(25) | 3;
         return SPEX_ACCESS_TRAP_EL2;
     }
     spex_spu_flush(u);
-    late_fault_report(u);
-    buffer_drain(u, 0);
-    late_fault_report(u);
+    spu_late_fault_report(u);
+    spu_buffer_drain(u, 0);
+    spu_late_fault_report(u);
     spu_update(u);
     return SPEX_ACCESS_OK;
 }

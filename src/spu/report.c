@@ -43,7 +43,7 @@ bool OtherSPEManagementEvent(struct spex_spu *u, unsigned bsc, int data_lost)
 }
 
 /* For EC 0x1E the whole of MSS and MSS2 is RES0. */
-bool report_fault(struct spex_spu *u, unsigned ec, unsigned fsc, uint32_t mss2, bool ea,
+bool spu_report_fault(struct spex_spu *u, unsigned ec, unsigned fsc, uint32_t mss2, bool ea,
                   int data_lost)
 {
     if (ec == EC_GPC)
@@ -51,13 +51,13 @@ bool report_fault(struct spex_spu *u, unsigned ec, unsigned fsc, uint32_t mss2, 
     return record(u, ec, fsc, &mss2, ea, data_lost);
 }
 
-bool report_impdef(struct spex_spu *u, uint16_t mss, uint32_t mss2, int data_lost)
+bool spu_report_impdef(struct spex_spu *u, uint16_t mss, uint32_t mss2, int data_lost)
 {
     return record(u, EC_IMPDEF, mss, &mss2, false, data_lost);
 }
 
 /* RBPFPN: EA and DL are set even if S already is. */
-void report_abort(struct spex_spu *u, unsigned ec, unsigned fsc, bool data_lost)
+void spu_report_abort(struct spex_spu *u, unsigned ec, unsigned fsc, bool data_lost)
 {
     static const uint32_t zero;
     int dl = data_lost ? DL_ONE : DL_UNCHANGED;

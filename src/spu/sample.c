@@ -2,7 +2,7 @@
  * Which operations are sampled, and their lives (D17.3).
  *
  * Between calls the unit only counts down quiet.until. What passed is accounted
- * for by sample_settle; sample_plan works out how far the next operation is
+ * for by spu_sample_settle; spu_sample_plan works out how far the next operation is
  * that may be selected. The arithmetic is that of SPEToCollectSample: the
  * counter stays at zero for the operation that is selected, and the next member
  * reloads it without decrementing, so that the distance is INTERVAL*256 + 1.
@@ -49,13 +49,13 @@ static uint32_t reload_value(struct spex_spu *u)
 }
 
 /* D17.3.3: profiling becomes enabled. */
-void sample_initial_load(struct spex_spu *u)
+void spu_sample_initial_load(struct spex_spu *u)
 {
     if (u->w.eff[R_PMSICR_EL1] == 0 && u->config.choices.initial_load == 0)
         counters_put(u, (struct counters){reload_value(u), 0});
 }
 
-/* n members passed; sample_plan has seen to it that none could be selected. */
+/* n members passed; spu_sample_plan has seen to it that none could be selected. */
 static void count_down(struct spex_spu *u, uint64_t n)
 {
     struct counters c = counters_get(u);
@@ -75,7 +75,7 @@ static void count_down(struct spex_spu *u, uint64_t n)
     counters_put(u, c);
 }
 
-void sample_settle(struct spex_spu *u)
+void spu_sample_settle(struct spex_spu *u)
 {
     uint64_t until = u->quiet.until;
     if (u->mark == UINT64_MAX || until == u->mark)
@@ -86,7 +86,7 @@ void sample_settle(struct spex_spu *u)
     u->mark = until;
 }
 
-void sample_plan(struct spex_spu *u)
+void spu_sample_plan(struct spex_spu *u)
 {
     if (!u->w.enabled) {
         u->quiet.until = u->mark = UINT64_MAX;
@@ -141,7 +141,7 @@ static bool to_collect(struct spex_spu *u)
 
 void spex_spu_flush(struct spex_spu *u)
 {
-    sample_settle(u);
+    spu_sample_settle(u);
     if (u->pop) {
         uint64_t n = u->pop;
         u->pop = 0;
@@ -175,7 +175,7 @@ static void note_branch(struct spex_spu *u, const struct spex_op *op, const stru
     bool counts = true;
     if (o->flags & (SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN) || order < u->w.previous_order)
         return;
-    if (op->kind != SPEX_OP_EXCEPTION && !executed(u, o->flags))
+    if (op->kind != SPEX_OP_EXCEPTION && !spu_executed(u, o->flags))
         return;
     switch (op->kind) {
     case SPEX_OP_BRANCH:
@@ -225,7 +225,7 @@ static void take_time(struct spex_spu *u, struct slot *slot)
         slot->present &= ~(uint64_t)SPEX_HAS_TIMESTAMP;
 }
 
-void sample_now(struct spex_spu *u)
+void spu_sample_now(struct spex_spu *u)
 {
     struct slot *slot = &u->now.slot;
     if (u->now.known)
@@ -239,9 +239,9 @@ void sample_now(struct spex_spu *u)
                           .el2_enabled = StatisticalProfilingEnabled(u, 2)};
     slot->present = (CollectContextIDR1(u) ? SPEX_HAS_CONTEXT_EL1 : 0u) |
                     (CollectContextIDR2(u) ? SPEX_HAS_CONTEXT_EL2 : 0u);
-    slot->time_offset = time_offset(u, slot->time_kind);
-    store_init(u, &u->now.store);
-    u->now.discard = discard_mode(u);
+    slot->time_offset = spu_time_offset(u, slot->time_kind);
+    spu_store_init(u, &u->now.store);
+    u->now.discard = spu_discard_mode(u);
     u->now.buffer_enabled = ProfilingBufferEnabled(u);
     u->now.known = true;
 }
@@ -250,7 +250,7 @@ void sample_now(struct spex_spu *u)
 static void slot_start(struct spex_spu *u, struct slot *slot, uint64_t pc)
 {
     struct words *w = &u->w;
-    sample_now(u);
+    spu_sample_now(u);
     *slot = u->now.slot;
     slot->pc |= pc & BITS(55, 0);
     slot->context[0] = w->eff[R_CONTEXTIDR_EL1];
@@ -266,12 +266,12 @@ static void slot_start(struct spex_spu *u, struct slot *slot, uint64_t pc)
 
 int spex_spu_begin(struct spex_spu *u, uint64_t pc, uint32_t flags)
 {
-    sample_settle(u);
+    spu_sample_settle(u);
     if (!u->w.enabled || !spex_spu_member(u, flags))
         return SPEX_SPU_NOT_SAMPLED;
     u->pop++;
     bool selected = to_collect(u);
-    sample_plan(u);
+    spu_sample_plan(u);
     if (!selected)
         return SPEX_SPU_NOT_SAMPLED;
     spex_spu_flush(u);
@@ -302,11 +302,11 @@ static void complete(struct spex_spu *u, struct slot *slot, const struct spex_op
         take_time(u, slot);
     spu_pmu(u, SPEX_PMU_SAMPLE_FEED, 1);
     SPECollect(u, slot, op, outcome, &sample);
-    sample_now(u);
+    spu_sample_now(u);
     if (!sample.captured || !SPECollectRecord(u, &sample) || u->now.discard)
         return;
     size_t size = SPEConstructRecord(u, &sample, bytes);
-    buffer_record(u, bytes, size);
+    spu_buffer_record(u, bytes, size);
     if (u->config.host.trigger)
         u->config.host.trigger(u->config.host.user);
 }

@@ -74,12 +74,12 @@ enum spex_status spex_spu_config_check(const struct spex_spu_config *config,
         return error_set(error, SPEX_INVALID, 0, "pa_bits may not exceed oa_bits");
 
     struct spex_spu probe = {.config = *config};
-    registers_init(&probe);
+    spu_registers_init(&probe);
     unsigned size = events_size_of(&probe), layout = layout_of(config);
     if (size < 8 && probe.events >> (8 * size))
         return error_set(error, SPEX_INVALID, 0, "events_size=%u cannot hold the events of this "
                          "feature set", size);
-    size_t bound = record_bound(config, size, layout);
+    size_t bound = spu_record_bound(config, size, layout);
     if (!bound)
         return error_set(error, SPEX_INVALID, 0, "the layout has no place for all packets of this "
                          "feature set; use layout=compact");
@@ -124,7 +124,7 @@ enum spex_status spex_spu_init(void *memory, const struct spex_spu_config *confi
     struct spex_spu *u = memory;
     memset(u, 0, sizeof *u);
     u->config = *config;
-    registers_init(u);
+    spu_registers_init(u);
     u->layout = layout_of(config);
     u->events_size = events_size_of(u);
     u->config_hash = config_hash(config);
@@ -135,7 +135,7 @@ enum spex_status spex_spu_init(void *memory, const struct spex_spu_config *confi
                                                                  : SPEX_NONSECURE;
     u->quiet.wants_branches = config->features.PBT;
     u->quiet.until = u->mark = UINT64_MAX;
-    registers_reset(u);
+    spu_registers_reset(u);
     spu_update(u);
     *unit = u;
     return SPEX_OK;
@@ -178,7 +178,7 @@ void spex_spu_reset(struct spex_spu *u)
     w->after = w->part = w->previous_valid = w->drop = w->held_count = 0;
     w->late.pending = 0;
     memset(w->slot, 0, sizeof w->slot);
-    registers_reset(u);
+    spu_registers_reset(u);
     w->enabled = false;
     spu_update(u);
 }
@@ -269,7 +269,7 @@ void spex_spu_get_status(struct spex_spu *u, struct spex_spu_status *s)
         .enabled = u->w.enabled,
         .buffer_enabled = ProfilingBufferEnabled(u),
         .stopped = SPEProfilingStopped(u),
-        .discard = discard_mode(u),
+        .discard = spu_discard_mode(u),
         .owner_el = owner.el,
         .owner_security = owner.security,
         .owner_valid = owner.valid,
@@ -328,23 +328,23 @@ void spu_update(struct spex_spu *u)
     u->now.known = false;
     if (u->w.held_count || u->w.late.pending) {
         if (!ProfilingBufferEnabled(u))
-            buffer_closed(u);
+            spu_buffer_closed(u);
     }
     bool enabled = StatisticalProfilingEnabled(u, (unsigned)u->w.el);
     if (enabled && !u->w.enabled) {
         u->w.drop = false;
-        if (!discard_mode(u) && !pointer_ok(u)) {
-            pointer_violation(u);
+        if (!spu_discard_mode(u) && !spu_pointer_ok(u)) {
+            spu_pointer_violation(u);
             if (SPEProfilingStopped(u))
-                buffer_closed(u);
+                spu_buffer_closed(u);
             enabled = u->w.drop; /* else stopped by the event, or not enabled by choice */
         }
         if (enabled)
-            sample_initial_load(u);
+            spu_sample_initial_load(u);
     }
     u->w.enabled = enabled;
     u->now.known = false;
-    sample_plan(u);
+    spu_sample_plan(u);
     tell_host(u);
 }
 
@@ -485,7 +485,7 @@ enum spex_status spex_spu_restore(struct spex_spu *u, const uint8_t *bytes, size
     u->now.known = false;
     u->quiet.until = u->mark = UINT64_MAX; /* what the old state passed is gone */
     u->pop = 0;
-    sample_plan(u);
+    spu_sample_plan(u);
     tell_host(u);
     return SPEX_OK;
 }

@@ -25,7 +25,7 @@ enum reg_index {
 
 #define FIELD_OF(value, name) spex_field_get(value, SPEX_##name)
 
-enum { SLOTS = 8, HELD = 4, FAULT_NONE = 0 };
+enum { SLOTS = 8, HELD = 4 };
 
 /* CollectTimeStamp's answer. */
 enum time_kind { TIME_NONE, TIME_VIRTUAL, TIME_OFFSET_PHYSICAL, TIME_PHYSICAL };
@@ -148,67 +148,67 @@ static inline void spu_put(struct spex_spu *u, enum reg_index r, uint64_t value)
 
 /* ---- control.c: who may do what (D17.4, D17.6.9, D17.8) ---- */
 
-bool el2_enabled(const struct spex_spu *u);
-bool el2_enabled_for(const struct spex_spu *u, unsigned security);
-unsigned lower_security(const struct spex_spu *u);
-bool effective_tge(const struct spex_spu *u);
-bool effective_e2h(const struct spex_spu *u);
+bool spu_el2_enabled(const struct spex_spu *u);
+bool spu_el2_enabled_for(const struct spex_spu *u, unsigned security);
+unsigned spu_lower_security(const struct spex_spu *u);
+bool spu_effective_tge(const struct spex_spu *u);
+bool spu_effective_e2h(const struct spex_spu *u);
 struct owner ProfilingBufferOwner(const struct spex_spu *u);
 bool SPEProfilingStopped(const struct spex_spu *u);
 bool ProfilingBufferEnabled(const struct spex_spu *u);
 bool StatisticalProfilingEnabled(const struct spex_spu *u, unsigned el);
-bool discard_mode(const struct spex_spu *u);
+bool spu_discard_mode(const struct spex_spu *u);
 bool CollectContextIDR1(const struct spex_spu *u);
 bool CollectContextIDR2(const struct spex_spu *u);
 bool CollectPhysicalAddress(const struct spex_spu *u);
 enum time_kind CollectTimeStamp(const struct spex_spu *u);
-uint64_t time_offset(const struct spex_spu *u, enum time_kind kind);
+uint64_t spu_time_offset(const struct spex_spu *u, enum time_kind kind);
 bool EffectivePMBLIMITR_EL1_nVM(const struct spex_spu *u);
-bool effective_EnVM(const struct spex_spu *u);
+bool spu_effective_EnVM(const struct spex_spu *u);
 unsigned EffectivePMSCR_EL2_EE(const struct spex_spu *u);
 unsigned EffectivePMSCR_EL1_EE(const struct spex_spu *u);
 bool SPEInterruptEnabled(const struct spex_spu *u);
 unsigned ReportSPEEvent(const struct spex_spu *u, unsigned ec, unsigned fsc);
-void check_exception(const struct spex_spu *u, unsigned source, struct spex_spu_exception *e);
+void spu_check_exception(const struct spex_spu *u, unsigned source, struct spex_spu_exception *e);
 bool CheckMDCR_EL3_NSPBTrap(const struct spex_spu *u);
-bool pmu_frozen(const struct spex_spu *u, enum spex_pmu_range range);
 
 /* ---- registers.c ---- */
 
-void registers_init(struct spex_spu *u);
-void registers_reset(struct spex_spu *u);
+void spu_registers_init(struct spex_spu *u);
+void spu_registers_reset(struct spex_spu *u);
 
 /* ---- sample.c ---- */
 
 /* Fills u->now if it is not known. */
-void sample_now(struct spex_spu *u);
+void spu_sample_now(struct spex_spu *u);
 
-void sample_settle(struct spex_spu *u);
-void sample_plan(struct spex_spu *u);
-void sample_initial_load(struct spex_spu *u);
+void spu_sample_settle(struct spex_spu *u);
+void spu_sample_plan(struct spex_spu *u);
+void spu_sample_initial_load(struct spex_spu *u);
 
 /* ---- collect.c, filter.c, encode.c ---- */
 
 /* flags: enum spex_outcome_flag. */
-bool executed(const struct spex_spu *u, uint32_t flags);
+bool spu_executed(const struct spex_spu *u, uint32_t flags);
 void SPECollect(struct spex_spu *u, const struct slot *slot, const struct spex_op *op,
                 const struct spex_outcome *outcome, struct sample *sample);
 bool SPECollectRecord(struct spex_spu *u, const struct sample *sample);
 size_t SPEConstructRecord(const struct spex_spu *u, const struct sample *sample, uint8_t *out);
 /* The most bytes a record can take. */
-size_t record_bound(const struct spex_spu_config *config, unsigned events_size, unsigned layout);
+size_t spu_record_bound(const struct spex_spu_config *config, unsigned events_size,
+                        unsigned layout);
 
 /* ---- buffer.c ---- */
 
-bool pointer_ok(const struct spex_spu *u);
-void store_init(const struct spex_spu *u, struct spex_spu_store *store);
-void pointer_violation(struct spex_spu *u);
+bool spu_pointer_ok(const struct spex_spu *u);
+void spu_store_init(const struct spex_spu *u, struct spex_spu_store *store);
+void spu_pointer_violation(struct spex_spu *u);
 /* A finished record: held back or written. */
-void buffer_record(struct spex_spu *u, const uint8_t *bytes, size_t size);
-void buffer_drain(struct spex_spu *u, size_t keep);
+void spu_buffer_record(struct spex_spu *u, const uint8_t *bytes, size_t size);
+void spu_buffer_drain(struct spex_spu *u, size_t keep);
 /* The buffer stopped or is disabled: what happens to records held back. */
-void buffer_closed(struct spex_spu *u);
-void late_fault_report(struct spex_spu *u);
+void spu_buffer_closed(struct spex_spu *u);
+void spu_late_fault_report(struct spex_spu *u);
 
 /* ---- report.c ---- */
 
@@ -220,10 +220,10 @@ enum { FSC_ADDRESS_SIZE = 0x00, FSC_TRANSLATION = 0x04, FSC_ABORT = 0x10, FSC_AB
 
 /* True if it was recorded: S of the register was 0. */
 bool OtherSPEManagementEvent(struct spex_spu *u, unsigned bsc, int data_lost);
-bool report_fault(struct spex_spu *u, unsigned ec, unsigned fsc, uint32_t mss2, bool ea,
+bool spu_report_fault(struct spex_spu *u, unsigned ec, unsigned fsc, uint32_t mss2, bool ea,
                   int data_lost);
-void report_abort(struct spex_spu *u, unsigned ec, unsigned fsc, bool data_lost);
-bool report_impdef(struct spex_spu *u, uint16_t mss, uint32_t mss2, int data_lost);
+void spu_report_abort(struct spex_spu *u, unsigned ec, unsigned fsc, bool data_lost);
+bool spu_report_impdef(struct spex_spu *u, uint16_t mss, uint32_t mss2, int data_lost);
 void SPESampleCollision(struct spex_spu *u);
 
 #endif
