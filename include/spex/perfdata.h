@@ -432,13 +432,13 @@ size_t spex_perf_terms_text(const uint64_t config[5], char *text, size_t capacit
 
 /* Nothing is taken from the host. */
 struct spex_perf_writer_options {
-    unsigned metadata;                   /* 1 (default, perf <= 6.12 needs it) or 2 */
-    uint32_t cpus;                       /* number of CPUs, at least 1 */
-    bool per_thread;                     /* queues are per thread; else per CPU */
-    bool untimed;                        /* no PERF_SAMPLE_TIME ("timeless") */
-    bool phys_addr;                      /* pa_enable: samples carry physical addresses */
-    uint64_t midr;                       /* of all CPUs */
-    const uint64_t *midrs;               /* or one per CPU; NULL: midr */
+    unsigned metadata;     /* 1 (default, perf <= 6.12 needs it) or 2 */
+    uint32_t cpus;         /* number of CPUs, at least 1 */
+    bool per_thread;       /* queues are per thread; else per CPU */
+    bool untimed;          /* no PERF_SAMPLE_TIME ("timeless") */
+    bool phys_addr;        /* samples carry physical addresses; pa_enable implies it */
+    uint64_t midr;         /* of all CPUs */
+    const uint64_t *midrs; /* or one per CPU; NULL: midr */
     uint64_t min_interval, event_filter; /* caps, metadata 2 */
     uint64_t config[5], period;
     bool exclude_user, exclude_kernel;

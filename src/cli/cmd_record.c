@@ -84,6 +84,7 @@ static enum spex_status write_perf_data(const char *path, struct run *run, char 
         .min_interval = spex_engine_min_interval(run->engine),
         .event_filter = spex_engine_event_filter(run->engine),
         .period = o->period,
+        .exclude_kernel = true, /* user mode: perf need not look for a kernel's symbols */
         .time = {.mult = 1, .cap_zero = true}, /* the counter runs at 1 GHz from 0 */
         .version = SPEX_VERSION,
         .cpudesc = "spex model under QEMU",

@@ -435,6 +435,7 @@ static void make_attrs(struct spex_perf_writer *w, const struct spex_perf_writer
         CONTEXT_SWITCH = 1 << 26,
         SOFTWARE = 1,
         DUMMY = 9,
+        PA_ENABLE = 2, /* of config */
     };
     uint64_t type = SPEX_PERF_SAMPLE_IP | SPEX_PERF_SAMPLE_TID | SPEX_PERF_SAMPLE_IDENTIFIER;
     if (!o->untimed)
@@ -446,8 +447,9 @@ static void make_attrs(struct spex_perf_writer *w, const struct spex_perf_writer
     put_le32(a + 4, ATTR_SIZE);
     put_le64(a + 8, o->config[0]);
     put_le64(a + 16, o->period);
-    put_le64(a + 24, type | SPEX_PERF_SAMPLE_DATA_SRC |
-                         (o->phys_addr ? SPEX_PERF_SAMPLE_PHYS_ADDR : 0));
+    put_le64(a + 24,
+             type | SPEX_PERF_SAMPLE_DATA_SRC |
+                 (o->phys_addr || o->config[0] & PA_ENABLE ? SPEX_PERF_SAMPLE_PHYS_ADDR : 0));
     put_le64(a + 40, DISABLED | INHERIT | SAMPLE_ID_ALL | (o->exclude_user ? EXCLUDE_USER : 0) |
                          (o->exclude_kernel ? EXCLUDE_KERNEL : 0));
     put_le64(a + 56, o->config[1]);
