@@ -332,12 +332,6 @@ static unsigned classify(struct collector *k)
 
 /* ---- data accesses ---- */
 
-/* Merges what the packet set of one access needs. */
-struct access_view {
-    struct spex_access a;
-    bool output; /* the data virtual address is output */
-};
-
 /* An element without address or Inactive gives no address. */
 static bool has_va(const struct spex_access *a)
 {
@@ -387,8 +381,8 @@ static uint32_t waiting(const struct collector *k, const struct spex_access *a)
     return a->translation > a->translation_overlap ? a->translation - a->translation_overlap : 0;
 }
 
-/* One access from several parts (D17.6.4). */
-static void merge_parts(struct collector *k, struct access_view *view)
+/* One access from several parts (D17.6.4); true if its data address is output. */
+static bool merge_parts(struct collector *k, struct spex_access *merged)
 {
     const struct spex_access *parts = k->o->parts;
     size_t count = k->o->part_count, chosen = choose_part(k, count);
@@ -426,11 +420,12 @@ static void merge_parts(struct collector *k, struct access_view *view)
                 source = &parts[i];
     a.flags = (uint16_t)((a.flags & ~SPEX_ACC_SOURCE) | (source->flags & SPEX_ACC_SOURCE));
     a.data_source = source->data_source;
-    view->a = a;
-    view->output = a.flags & SPEX_ACC_VA;
-    if (a.flags & SPEX_ACC_INACTIVE) /* a contiguous access may say where it would have begun */
-        view->output &= flag(k, SPEX_OPF_CONTIGUOUS) && !flag(k, SPEX_OPF_GATHER) &&
-                        CHOICES->inactive_va;
+    *merged = a;
+    if (!(a.flags & SPEX_ACC_VA))
+        return false;
+    if (!(a.flags & SPEX_ACC_INACTIVE)) /* a contiguous access may say where it would have begun */
+        return true;
+    return flag(k, SPEX_OPF_CONTIGUOUS) && !flag(k, SPEX_OPF_GATHER) && CHOICES->inactive_va;
 }
 
 static void set_address(struct collector *k, enum spex_address_index index, uint64_t payload)
@@ -502,12 +497,12 @@ static void collect_source(struct collector *k, const struct spex_access *a)
 }
 
 /* level: 0 nothing, 1 addresses, 2 all that a load has. */
-static uint64_t collect_access(struct collector *k, struct access_view *view, unsigned level)
+static uint64_t collect_access(struct collector *k, const struct spex_access *a,
+                               uint32_t translation, bool output, unsigned level)
 {
-    const struct spex_access *a = &view->a;
     struct spex_record *r = &k->s->record;
     bool done = a->flags & SPEX_ACC_DONE, translated = a->flags & SPEX_ACC_PA;
-    bool output = view->output && !k->hidden;
+    output &= !k->hidden;
     uint64_t events = 0;
     if (level == 0)
         return 0;
@@ -526,7 +521,7 @@ static uint64_t collect_access(struct collector *k, struct access_view *view, un
         events = a->events;
     if (output && done) {
         r->present |= SPEX_HAS_TRANSLATION;
-        r->translation = saturate(k, a->translation);
+        r->translation = saturate(k, translation);
     } else if ((done || translated) && CHOICES->no_access_translation) {
         r->present |= SPEX_HAS_TRANSLATION;
         r->translation = 0;
@@ -541,7 +536,7 @@ static uint64_t collect_access(struct collector *k, struct access_view *view, un
 /* Events of the access; everything else goes into the record. */
 static uint64_t collect_memory(struct collector *k, unsigned side)
 {
-    struct access_view view = {.a = k->o->access[side]};
+    const struct spex_access *a = &k->o->access[side];
     unsigned level = 2;
     switch (k->op->kind) {
     case SPEX_OP_CACHE:
@@ -560,12 +555,11 @@ static uint64_t collect_memory(struct collector *k, unsigned side)
             return 0;
     }
     if (k->o->part_count && side == 0) {
-        merge_parts(k, &view);
-    } else {
-        view.a.translation = waiting(k, &view.a);
-        view.output = has_va(&view.a);
+        struct spex_access merged;
+        bool output = merge_parts(k, &merged);
+        return collect_access(k, &merged, merged.translation, output, level);
     }
-    return collect_access(k, &view, level);
+    return collect_access(k, a, waiting(k, a), has_va(a), level);
 }
 
 /* ---- branches ---- */

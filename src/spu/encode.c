@@ -176,7 +176,8 @@ size_t SPEConstructRecord(const struct spex_spu *u, const struct sample *s, uint
                                                    : compact(u, out, s);
     size_t size = (size_t)(end - out), align = (size_t)1 << u->config.features.Align;
     size_t padded = (size + align - 1) & ~(align - 1);
-    memset(end, 0, padded - size);
+    if (padded != size)
+        memset(end, 0, padded - size);
     return padded;
 }
 

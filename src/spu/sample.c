@@ -139,14 +139,19 @@ static bool to_collect(struct spex_spu *u)
     return chosen;
 }
 
-void spex_spu_flush(struct spex_spu *u)
+static inline void tell_population(struct spex_spu *u)
 {
-    spu_sample_settle(u);
     if (u->pop) {
         uint64_t n = u->pop;
         u->pop = 0;
         spu_pmu(u, SPEX_PMU_SAMPLE_POP, n);
     }
+}
+
+void spex_spu_flush(struct spex_spu *u)
+{
+    spu_sample_settle(u);
+    tell_population(u);
 }
 
 bool spex_spu_member(const struct spex_spu *u, uint32_t flags)
@@ -225,11 +230,9 @@ static void take_time(struct spex_spu *u, struct slot *slot)
         slot->present &= ~(uint64_t)SPEX_HAS_TIMESTAMP;
 }
 
-void spu_sample_now(struct spex_spu *u)
+void spu_now_work_out(struct spex_spu *u)
 {
     struct slot *slot = &u->now.slot;
-    if (u->now.known)
-        return;
     *slot = (struct slot){.busy = 1,
                           .pc = code_address(0, (unsigned)u->w.el, (unsigned)u->w.security),
                           .el = u->w.el,
@@ -274,7 +277,7 @@ int spex_spu_begin(struct spex_spu *u, uint64_t pc, uint32_t flags)
     spu_sample_plan(u);
     if (!selected)
         return SPEX_SPU_NOT_SAMPLED;
-    spex_spu_flush(u);
+    tell_population(u);
     for (unsigned i = 0; i < u->config.choices.in_flight; i++) {
         if (!u->w.slot[i].busy) {
             slot_start(u, &u->w.slot[i], pc);
@@ -298,6 +301,8 @@ static void complete(struct spex_spu *u, struct slot *slot, const struct spex_op
     struct sample sample;
     uint8_t bytes[SPEX_RECORD_MAX];
     slot->busy = 0;
+    if (u->quiet.wants_branches)
+        note_branch(u, op, outcome, slot->pc & BITS(55, 0), slot->order, true);
     if (slot->time_kind != TIME_NONE && u->config.choices.timestamp_at == 1)
         take_time(u, slot);
     spu_pmu(u, SPEX_PMU_SAMPLE_FEED, 1);
@@ -315,11 +320,8 @@ void spex_spu_complete(struct spex_spu *u, int slot, const struct spex_op *op,
                        const struct spex_outcome *outcome)
 {
     assert(slot >= 0 && slot < SLOTS && u->w.slot[slot].busy);
-    struct slot *s = &u->w.slot[slot];
     spex_spu_flush(u);
-    if (u->quiet.wants_branches)
-        note_branch(u, op, outcome, s->pc & BITS(55, 0), s->order, true);
-    complete(u, s, op, outcome);
+    complete(u, &u->w.slot[slot], op, outcome);
 }
 
 bool spex_spu_op(struct spex_spu *u, uint64_t pc, const struct spex_op *op,
@@ -331,6 +333,6 @@ bool spex_spu_op(struct spex_spu *u, uint64_t pc, const struct spex_op *op,
             note_branch(u, op, outcome, pc, ++u->w.order, u->w.enabled);
         return false;
     }
-    spex_spu_complete(u, slot, op, outcome);
+    complete(u, &u->w.slot[slot], op, outcome);
     return true;
 }

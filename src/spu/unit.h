@@ -180,7 +180,12 @@ void spu_registers_reset(struct spex_spu *u);
 /* ---- sample.c ---- */
 
 /* Fills u->now if it is not known. */
-void spu_sample_now(struct spex_spu *u);
+void spu_now_work_out(struct spex_spu *u);
+static inline void spu_sample_now(struct spex_spu *u)
+{
+    if (!u->now.known)
+        spu_now_work_out(u);
+}
 
 void spu_sample_settle(struct spex_spu *u);
 void spu_sample_plan(struct spex_spu *u);
