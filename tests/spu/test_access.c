@@ -52,6 +52,7 @@ static void expect(struct fixture *f, unsigned e, bool is_read, enum spex_access
 {
     struct spex_access_syndrome s = {0};
     uint64_t value = 0x5555;
+    assert_int_equal(spex_spu_check(f->unit, e, 7, is_read, NULL), wanted); /* asking is free */
     enum spex_access_result got = is_read ? spex_spu_read(f->unit, e, 7, &value, &s)
                                           : spex_spu_write(f->unit, e, 7, 0, &s);
     if (got != wanted)
