@@ -18,6 +18,9 @@ static const struct table_column columns[] = {
     {"delta_high", "high", TABLE_NUMBER, 255, "upper end of its 95% interval"},
     {"interval", "95% interval", TABLE_TEXT, 20, "of the change"},
     {"verdict", "", TABLE_TEXT, 0, "more, less, or empty: within noise"},
+    {"latency", "p95 latency", TABLE_TEXT, 10, "95th percentile of total latency in A, then in B"},
+    {"latency_verdict", "", TABLE_TEXT, 10,
+     "slower, faster, or empty: the 95% intervals of the median and of the 95th percentile overlap"},
     {"samples_a", "samples A", TABLE_COUNT, 50, "samples in A"},
     {"samples_b", "samples B", TABLE_COUNT, 50, "samples in B"},
     {"ops_a", "ops A", TABLE_SCALED, 30, "estimated operations in A"},
@@ -93,12 +96,45 @@ static struct pair *match(struct spex_group *const groups[2], size_t keys, size_
     return pairs;
 }
 
+/*
+ * The 95% interval of a quantile by ranks: the order statistics around it that the binomial
+ * distribution allows. Exact for any distribution of latencies.
+ */
+static bool quantile_interval(const struct spex_group *group, const struct spex_row *row, double q,
+                              int *low, int *high)
+{
+    enum { FEW = 20 };
+    double n = row->stats.latency_count[SPEX_LATENCY_TOTAL];
+    double half = n > 0 ? 1.96 * sqrt(q * (1 - q) / n) : 1;
+    *low = spex_row_latency(group, row, SPEX_LATENCY_TOTAL, fmax(q - half, 0));
+    *high = spex_row_latency(group, row, SPEX_LATENCY_TOTAL, fmin(q + half, 1));
+    return n >= FEW && *low >= 0 && *high >= 0;
+}
+
+/* 1 slower, -1 faster, 0 within noise; the 95th percentile speaks first. */
+static int latency_change(struct spex_group *const groups[2], const struct pair *pair)
+{
+    static const double quantiles[] = {0.95, 0.5};
+    for (unsigned i = 0; i < 2 && pair->rows[0] && pair->rows[1]; i++) {
+        int low[2], high[2];
+        if (!quantile_interval(groups[0], pair->rows[0], quantiles[i], &low[0], &high[0]) ||
+            !quantile_interval(groups[1], pair->rows[1], quantiles[i], &low[1], &high[1]))
+            return 0;
+        if (low[1] > high[0])
+            return 1;
+        if (high[1] < low[0])
+            return -1;
+    }
+    return 0;
+}
+
 static void fill(struct table *table, struct profile *p, struct spex_group *const groups[2],
-                 const struct pair *pair, bool *beyond)
+                 const struct pair *pair, bool *beyond, int *latency)
 {
     static const char *const sides[2][5] = {{"share_a", "samples_a", "ops_a", "p50_a", "p95_a"},
                                             {"share_b", "samples_b", "ops_b", "p50_b", "p95_b"}};
     uint64_t n[2], total[2];
+    int p95[2] = {-1, -1};
     for (unsigned s = 0; s < 2; s++) {
         const struct spex_row *row = pair->rows[s];
         n[s] = row ? row->stats.samples : 0;
@@ -112,8 +148,16 @@ static void fill(struct table *table, struct profile *p, struct spex_group *cons
             int value = spex_row_latency(groups[s], row, SPEX_LATENCY_TOTAL, q ? 0.95 : 0.5);
             if (value >= 0)
                 table_set_u64(table, sides[s][3 + q], (uint64_t)value);
+            if (q)
+                p95[s] = value;
         }
     }
+    *latency = latency_change(groups, pair);
+    if (p95[0] >= 0 && p95[1] >= 0)
+        table_printf(table, "latency", "%d -> %d", p95[0], p95[1]);
+    table_set_text(table, "latency_verdict", *latency > 0 ? "slower" : *latency ? "faster" : "");
+    if (*latency)
+        table_style(table, "latency_verdict", *latency > 0 ? TABLE_HOT : TABLE_BOLD);
     struct spex_interval w = spex_difference_interval(n[0], total[0], n[1], total[1]);
     *beyond = w.low > 0 || w.high < 0;
     table_printf(table, "change", "%+.1f", 100 * pair->delta);
@@ -162,7 +206,7 @@ static int run_diff(void *options, int argc, char **argv)
         struct table *table = table_new(columns);
         struct table_options how = profile_table(&p[0]);
         double limit = profile_limit(&p[0]);
-        size_t beyond = 0, left = 0;
+        size_t beyond = 0, left = 0, slower = 0, faster = 0;
         for (size_t i = 0; i < count; i++) {
             double a = pairs[i].rows[0] ? ratio_of(pairs[i].rows[0]->stats.samples, totals[0]) : 0;
             double b = pairs[i].rows[1] ? ratio_of(pairs[i].rows[1]->stats.samples, totals[1]) : 0;
@@ -171,14 +215,17 @@ static int run_diff(void *options, int argc, char **argv)
         qsort(pairs, count, sizeof *pairs, by_change);
         for (size_t i = 0; i < count; i++) {
             bool real = false;
+            int latency = 0;
             double a = pairs[i].rows[0] ? ratio_of(pairs[i].rows[0]->stats.samples, totals[0]) : 0;
             if (a < limit && a + pairs[i].delta < limit) {
                 left++;
             } else {
                 table_row(table);
-                fill(table, p, groups, &pairs[i], &real);
+                fill(table, p, groups, &pairs[i], &real, &latency);
             }
             beyond += real;
+            slower += latency > 0;
+            faster += latency < 0;
         }
         if (left && how.format == TABLE_AS_TEXT) {
             table_row(table);
@@ -196,14 +243,17 @@ static int run_diff(void *options, int argc, char **argv)
             profile_header(&p[0], &p[0].out);
             out_text(&p[0].out, "},\n \"b\":{\"role\":\"after\"");
             profile_header(&p[1], &p[0].out);
-            out_printf(&p[0].out, "},\n \"beyond_noise\":%zu,\n \"rows\":", beyond);
+            out_printf(&p[0].out,
+                       "},\n \"beyond_noise\":%zu,\n \"slower\":%zu,\n \"faster\":%zu,\n "
+                       "\"rows\":", beyond, slower, faster);
             table_print(table, &p[0].out, &how);
             out_text(&p[0].out, "}\n");
         } else {
             if (how.format == TABLE_AS_TEXT) {
                 char text[300];
-                snprintf(text, sizeof text, "%zu of %zu shares changed beyond noise", beyond,
-                         table_rows(table) - (left > 0));
+                snprintf(text, sizeof text,
+                         "%zu of %zu shares changed beyond noise; %zu slower, %zu faster", beyond,
+                         table_rows(table) - (left > 0), slower, faster);
                 const char *none_a = spex_analysis_no_estimate(p[0].analysis);
                 const char *none_b = spex_analysis_no_estimate(p[1].analysis);
                 if (!none_a && !none_b) {
@@ -254,7 +304,9 @@ const struct cli_command cli_diff = {
     .synopsis = "BEFORE AFTER",
     .summary = "compare two profiles; which changes are beyond noise",
     .details = "Shares of the samples side by side with the 95% interval of their difference "
-               "(Newcombe). 'more' and 'less' mark changes whose interval does not hold zero.",
+               "(Newcombe): 'more' and 'less' mark changes whose interval does not hold zero. "
+               "'slower' and 'faster' mark operations whose median or 95th percentile of latency "
+               "changed beyond the 95% intervals of both.",
     .options = diff_options,
     .size = sizeof(struct diff_options),
     .run = run_diff,

@@ -12,7 +12,7 @@ static const struct table_column stats_columns[] = {
     {"ops", "ops", TABLE_SCALED, 45, "estimated operations: samples x period"},
     {"ops_low", "ops low", TABLE_SCALED, 255, "lower end of its 95% interval"},
     {"ops_high", "ops high", TABLE_SCALED, 255, "upper end of its 95% interval"},
-    {"weight", "cycles", TABLE_PERCENT, 70, "share of the summed latencies"},
+    {"weight", "cycles", TABLE_PERCENT, 17, "share of the summed latencies"},
     {"latency_mean", "lat", TABLE_NUMBER, 55, "total latency, mean, cycles"},
     {"latency_p50", "p50", TABLE_NUMBER, 25, "total latency, median"},
     {"latency_p95", "p95", TABLE_NUMBER, 22, "total latency, 95th percentile"},

@@ -138,8 +138,13 @@ for row in d["rows"]:
         bad.append((row, low, high))
 check("diff against a computation", not bad, bad[:3])
 check("two runs of the same differ by noise", d["beyond_noise"] <= 2, d["beyond_noise"])
+same = d
 d = data("diff", (a, profile("false", 6000)))
 check("two programs differ beyond it", d["beyond_noise"] >= 4, d["beyond_noise"])
+check("latencies of two runs of the same differ by noise", same["slower"] + same["faster"] <= 1, same)
+d = data("diff", (profile("false", 6000), profile("padded", 6000)))
+check("padding makes the shared counters faster", d["faster"] >= 1 and d["slower"] == 0,
+      [(r["key"], r["latency"], r["latency_verdict"]) for r in d["rows"]])
 
 # coverage of the intervals: the truth of each function's share is known
 truth = {"walk": 0.45, "sum": 0.25, "pick": 0.15, "hit": 0.08}
