@@ -266,7 +266,7 @@ static const struct cli_option vm_options[] = {
     {"inject", 0, CLI_LIST, AT(inject), "FAULT",
      "fault@N, abort@N, collide@N+COUNT, event@N or id=VALUE: see docs/vm.md", NULL, NULL},
     {"choice", 0, CLI_LIST, AT(choices), "NAME=VALUE",
-     "an IMPLEMENTATION DEFINED choice of the unit: see docs/choices.md", NULL, NULL},
+     "an IMPLEMENTATION DEFINED choice of the unit: see spex spu choices", NULL, NULL},
     {"seed", 0, CLI_STRING, AT(seed), "N", "seed of the unit's random numbers", "1", NULL},
     {"log", 0, CLI_STRING, AT(log), "FILE", "write the unit's own log of accesses and events", NULL, NULL},
     {"qemu", 0, CLI_STRING, AT(qemu), "PROGRAM", "the QEMU to run", "qemu-system-aarch64", NULL},
