@@ -31,6 +31,8 @@ static const struct cli_option record_options[] = {
 
 /* ---- perf.data ---- */
 
+enum { GENERIC_MIDR = 0x000f0000 }; /* of no real CPU; as of the presets min and max */
+
 static void write_map(struct spex_perf_writer *writer, const struct spex_engine_event *e)
 {
     struct spex_perf_map map = {
@@ -80,7 +82,8 @@ static enum spex_status write_perf_data(const char *path, struct run *run, char 
     struct spex_perf_writer *writer;
     struct spex_perf_writer_options options = {
         .cpus = run->totals.cpus ? run->totals.cpus : 1,
-        .midr = o->features.midr,
+        /* Readers take a load without Data Source packet on a known CPU for a level 1 hit. */
+        .midr = o->model.none ? GENERIC_MIDR : o->features.midr,
         .min_interval = spex_engine_min_interval(run->engine),
         .event_filter = spex_engine_event_filter(run->engine),
         .period = o->period,

@@ -160,6 +160,9 @@ enum spex_status spex_a64_classify(uint32_t insn, const struct spex_a64_lengths 
     *op = (struct spex_op){.kind = row->kind, .exec = row->exec, .flags = row->flags};
     if (insn & row->order)
         op->flags |= SPEX_OPF_ACQREL;
+    /* General loads and stores: whatever they access is one run (DAT-81). */
+    if (row->kind == SPEX_OP_LDST || row->kind == SPEX_OP_LDST_UNSPEC || row->kind == SPEX_OP_LDST_TAG)
+        op->flags |= SPEX_OPF_CONTIGUOUS;
     op->vectors = found ? (uint8_t)base(insn, &row->vectors) : 1;
     registers(insn, row->dst, sizeof row->dst / sizeof row->dst[0], op->dst);
     registers(insn, row->src, sizeof row->src / sizeof row->src[0], op->src);

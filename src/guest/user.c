@@ -12,6 +12,7 @@
  */
 #include "user.h"
 
+#include "address.h"
 #include "base/bits.h"
 #include "qemu_plugin.h"
 #include "regs.h"
@@ -38,26 +39,29 @@ static const uint64_t NEVER = UINT64_C(1) << NEVER_SHIFT; /* operations: more th
 
 /* ---- blocks ---- */
 
+/*
+ * An address that follows from registers at the entry of the block: the base
+ * register plus a constant, plus the index register plus a constant, extended.
+ */
+struct traced {
+    bool known;
+    struct address from; /* registers at the entry of the block */
+    uint64_t index_offset;
+};
+
 struct insn {
     const struct block *block;
     uint32_t index;
     uint32_t size;           /* of one access, as QEMU makes them */
+    struct traced address;
     struct run_truth *truth; /* row of this instruction, or NULL */
-};
-
-/* A DC ZVA whose address is that of a register at the entry of its block, plus a constant. */
-struct zva {
-    const struct insn *insn;
-    unsigned reg;
-    uint64_t offset;
 };
 
 struct block {
     struct spex_uarch_block model; /* pc, count, ops; first: the model's pointer is ours */
     struct insn *insns;
     const uint32_t *words;
-    struct zva *zva;
-    unsigned zva_count;
+    bool zva; /* has DC ZVA whose address is traced */
     struct run_truth *truth; /* row of this block, or NULL */
     struct block *next;      /* of the same hash slot */
 };
@@ -266,6 +270,8 @@ static void finish(struct vcpu *v, uint64_t next, bool exception)
         if (spex_uarch_mispredicted(v->hot->core, v->sequence))
             out->events |= UINT64_C(1) << 7;
     }
+    if (exception)
+        v->part_count = 0;
     if (v->part_count) {
         memcpy(v->pending.parts, v->parts, v->part_count * sizeof v->parts[0]);
         out->access[0] = v->parts[0];
@@ -376,23 +382,6 @@ static void on_handler(unsigned vcpu, void *data)
     on_block(vcpu, data);
 }
 
-/* Without a model only the counter matters; last and sequence serve finish() and faults. */
-static void on_block_none(unsigned vcpu, void *data)
-{
-    struct hot *h = &hot[vcpu];
-    struct spex_uarch_core *core = h->core;
-    const struct block *block = data;
-    core->last = &block->model;
-    core->counter += block->model.delta;
-    if (__builtin_expect(core->counter < 0 || h->want, 0)) {
-        core->ring[++core->sequence % SPEX_UARCH_RING] = (uintptr_t)block;
-        if (h->want)
-            finish(h->vcpu, block->model.pc, false);
-        if (core->counter < 0)
-            expired(h->vcpu, block);
-    }
-}
-
 enum access { LOAD, STORE, ATOMIC };
 
 static inline __attribute__((always_inline)) spex_uarch_result
@@ -422,6 +411,58 @@ static __attribute__((noinline)) spex_uarch_result follow(struct hot *h, const s
             v->worst = result;
     }
     return result;
+}
+
+static uint64_t traced_address(unsigned vcpu, const struct insn *insn)
+{
+    const struct address *a = &insn->address.from;
+    uint64_t va = (uint64_t)a->offset;
+    va += a->base == ADDRESS_NO_REG ? pc_of(insn) : regs_read(vcpu, a->base);
+    if (a->index != ADDRESS_NO_REG)
+        va += address_index(a, regs_read(vcpu, a->index) + insn->address.index_offset);
+    return va & BITS(55, 0);
+}
+
+/* Without a model: known at block entry. A Store-Exclusive must be seen: it may fail. */
+static bool by_registers(const struct insn *insn)
+{
+    return insn->address.known && !(op_of(insn)->flags & SPEX_OPF_EXCL);
+}
+
+/*
+ * Without a model only the counter matters. The address of the operation being
+ * followed comes from registers where it can, so that most accesses need no
+ * callback. A negative counter says that there is something to do.
+ */
+enum { NONE_FORCE = 62 };
+
+static __attribute__((noinline)) void block_none_slow(struct hot *h, const struct block *block,
+                                                      unsigned vcpu)
+{
+    struct spex_uarch_core *core = h->core;
+    core->ring[++core->sequence % SPEX_UARCH_RING] = (uintptr_t)block;
+    if (h->want) {
+        core->counter += INT64_C(1) << NONE_FORCE;
+        finish(h->vcpu, block->model.pc, false);
+    }
+    if (core->counter < 0)
+        expired(h->vcpu, block);
+    if (h->want) {
+        if (by_registers(h->want))
+            follow(h, h->want, traced_address(vcpu, h->want), h->want->size, LOAD);
+        core->counter -= INT64_C(1) << NONE_FORCE;
+    }
+}
+
+static void on_block_none(unsigned vcpu, void *data)
+{
+    struct hot *h = &hot[vcpu];
+    struct spex_uarch_core *core = h->core;
+    const struct block *block = data;
+    core->last = &block->model;
+    core->counter += block->model.delta;
+    if (__builtin_expect(core->counter < 0, 0))
+        block_none_slow(h, block, vcpu);
 }
 
 /* One callback per kind and size: the size is then a constant in the model's fast path. */
@@ -542,17 +583,17 @@ static void on_handler_truth(unsigned vcpu, void *data)
 static void zero_lines(unsigned vcpu, const struct block *block)
 {
     struct hot *h = &hot[vcpu];
-    for (unsigned i = 0; i < block->zva_count; i++) {
-        const struct zva *z = &block->zva[i];
-        uint64_t va = regs_read(vcpu, z->reg) + z->offset;
-        va &= BITS(55, 0) & -(uint64_t)task_run->zva_bytes;
+    for (uint32_t i = 0; i < block->model.count; i++) {
+        const struct insn *z = &block->insns[i];
+        if (op_of(z)->kind != SPEX_OP_DC_ZVA || !z->address.known)
+            continue;
+        uint64_t va = traced_address(vcpu, z) & -(uint64_t)task_run->zva_bytes;
         for (unsigned at = 0; at < task_run->zva_bytes; at += 64) {
-            spex_uarch_result result =
-                h->want == z->insn ? follow(h, z->insn, va + at, 64, STORE)
-                : user.none        ? 0
-                                   : model_access(h->core, STORE, va + at, 64, z->insn->index);
-            if (z->insn->truth && result)
-                count_access(z->insn, result);
+            spex_uarch_result result = h->want == z
+                                           ? follow(h, z, va + at, 64, STORE)
+                                           : model_access(h->core, STORE, va + at, 64, i);
+            if (z->truth && result)
+                count_access(z, result);
         }
     }
 }
@@ -560,12 +601,6 @@ static void zero_lines(unsigned vcpu, const struct block *block)
 static void on_zva(unsigned vcpu, void *data)
 {
     on_block(vcpu, data);
-    zero_lines(vcpu, data);
-}
-
-static void on_zva_none(unsigned vcpu, void *data)
-{
-    on_block_none(vcpu, data);
     zero_lines(vcpu, data);
 }
 
@@ -632,7 +667,7 @@ static bool trace_back(const struct block *block, size_t at, unsigned *reg, uint
         } else if ((w & 0xff800000) == 0xd1000000 || (w & 0xff800000) == 0xf1000000) { /* SUB(S) */
             *offset -= immediate;
             *reg = w >> 5 & 31;
-        } else if ((w & 0xffe0ffe0) == 0xaa0003e0) { /* MOV Xd, Xm */
+        } else if ((w & 0xffe0ffe0) == 0xaa0003e0 && (w >> 16 & 31) != 31) { /* MOV Xd, Xm */
             *reg = w >> 16 & 31;
         } else {
             return false;
@@ -641,20 +676,33 @@ static bool trace_back(const struct block *block, size_t at, unsigned *reg, uint
     return true;
 }
 
-static void find_zva(struct block *block)
+static struct traced trace_address(const struct block *block, size_t i)
 {
-    for (size_t i = 0; i < block->model.count; i++) {
-        unsigned reg = block->words[i] & 31;
-        uint64_t offset;
-        if (block->model.ops[i].kind != SPEX_OP_DC_ZVA || !user.registers ||
-            !trace_back(block, i, &reg, &offset))
-            continue;
-        struct zva *more = realloc(block->zva, (block->zva_count + 1) * sizeof *more);
-        if (!more)
-            abort();
-        block->zva = more;
-        block->zva[block->zva_count++] = (struct zva){&block->insns[i], reg, offset};
+    struct traced t = {0};
+    const struct spex_op *op = &block->model.ops[i];
+    uint64_t more;
+    unsigned reg;
+    if (!user.registers)
+        return t;
+    if (op->kind == SPEX_OP_DC_ZVA)
+        t.from = (struct address){.base = block->words[i] & 31, .index = ADDRESS_NO_REG};
+    else if (op->kind != SPEX_OP_LDST || !address_decode(block->words[i], &t.from))
+        return t;
+    if (t.from.base != ADDRESS_NO_REG) {
+        reg = t.from.base;
+        if (!trace_back(block, i, &reg, &more))
+            return t;
+        t.from.base = (uint8_t)reg;
+        t.from.offset += (int64_t)more;
     }
+    if (t.from.index != ADDRESS_NO_REG) {
+        reg = t.from.index;
+        if (!trace_back(block, i, &reg, &t.index_offset))
+            return t;
+        t.from.index = (uint8_t)reg;
+    }
+    t.known = true;
+    return t;
 }
 
 /* Blocks are never freed: a core may remember them, and the same code comes back. */
@@ -686,7 +734,12 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
         }
     }
     spex_uarch_block_init(user.model, &block->model, pc, ops, count);
-    find_zva(block);
+    for (size_t i = 0; i < count; i++) {
+        if (!accesses_memory(&ops[i]))
+            continue;
+        block->insns[i].address = trace_address(block, i);
+        block->zva |= ops[i].kind == SPEX_OP_DC_ZVA && block->insns[i].address.known;
+    }
     return block;
 }
 
@@ -709,7 +762,7 @@ static void watch_memory(struct qemu_plugin_insn *insn, struct insn *at)
     if (!accesses_memory(op))
         return;
     /* Atomics and Store-Exclusive show as a load and a store: the store alone is the access. */
-    if (op->kind == SPEX_OP_DC_ZVA)
+    if (op->kind == SPEX_OP_DC_ZVA || (user.none && by_registers(at)))
         return;
     bool stores = op->flags & SPEX_OPF_STORE;
     enum access kind = !stores                                          ? LOAD
@@ -759,11 +812,11 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     bool truth = user.truth && block->truth;
     static const qemu_plugin_vcpu_udata_cb_t callbacks[3][3] = {
         {on_block, on_zva, on_handler},
-        {on_block_none, on_zva_none, on_handler_none},
+        {on_block_none, on_block_none, on_handler_none},
         {on_block_truth, on_zva_truth, on_handler_truth},
     };
     qemu_plugin_vcpu_udata_cb_t callback =
-        callbacks[user.none ? 1 : truth ? 2 : 0][handler ? 2 : block->zva_count ? 1 : 0];
+        callbacks[user.none ? 1 : truth ? 2 : 0][handler ? 2 : block->zva ? 1 : 0];
     qemu_plugin_register_vcpu_tb_exec_cb(tb, callback, QEMU_PLUGIN_CB_NO_REGS, block);
     for (size_t i = 0; i < count; i++)
         watch_memory(qemu_plugin_tb_get_insn(tb, i), &block->insns[i]);

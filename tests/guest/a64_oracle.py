@@ -107,6 +107,13 @@ def address(part):
 
 
 def judge(mnemonic, operand_text):
+    w = read(mnemonic, operand_text)
+    if w.flags is not None and w.kind in ("ldst", "ldst-unspec", "ldst-tag"):
+        w.flags |= CONTIG
+    return w
+
+
+def read(mnemonic, operand_text):
     m = mnemonic.lower()
     text = expand(operand_text.lower())
     ops = split(text)

@@ -14,7 +14,10 @@ static struct spex_op classify(const struct word *w)
 {
     struct spex_a64_lengths lengths = {256, 512};
     struct spex_op op;
-    if (spex_a64_classify(w->insn, &lengths, &op) || op.kind != w->kind || op.flags != w->flags)
+    bool general = w->kind == SPEX_OP_LDST || w->kind == SPEX_OP_LDST_UNSPEC ||
+                   w->kind == SPEX_OP_LDST_TAG;
+    uint32_t flags = w->flags | (general ? SPEX_OPF_CONTIGUOUS : 0);
+    if (spex_a64_classify(w->insn, &lengths, &op) || op.kind != w->kind || op.flags != flags)
         fail_msg("%s: kind %s flags %x", w->text, spex_op_kind_name(op.kind), op.flags);
     return op;
 }

@@ -1,0 +1,65 @@
+#include "address.h"
+
+static int64_t sign_extend(uint32_t value, unsigned bits)
+{
+    uint32_t sign = 1u << (bits - 1);
+    return (int64_t)((value & ((sign << 1) - 1)) ^ sign) - (int64_t)sign;
+}
+
+bool address_decode(uint32_t w, struct address *a)
+{
+    bool vector = w >> 26 & 1;
+    unsigned size = w >> 30;
+    *a = (struct address){.base = w >> 5 & 31, .index = ADDRESS_NO_REG};
+    if ((w & 0x3b000000) == 0x18000000) { /* literal */
+        a->base = ADDRESS_NO_REG;
+        a->offset = sign_extend(w >> 5, 19) * 4;
+        return true;
+    }
+    if ((w & 0x3a000000) == 0x28000000) { /* pairs */
+        unsigned mode = w >> 23 & 3;      /* no-allocate, post, offset, pre */
+        unsigned scale = vector ? 2 + size : size == 1 && !(w >> 22 & 1) ? 4 : 2 + (size >> 1);
+        if (mode != 1)
+            a->offset = sign_extend(w >> 15, 7) * (1 << scale);
+        return true;
+    }
+    if (vector && size == 0 && w >> 23 & 1)
+        size = 4; /* 128 bits */
+    if ((w & 0x3b000000) == 0x39000000) { /* unsigned immediate */
+        a->offset = (int64_t)(w >> 10 & 0xfff) << size;
+        return true;
+    }
+    if ((w & 0x3b200000) == 0x38000000) { /* unscaled, post, unprivileged, pre */
+        if ((w >> 10 & 3) != 1)
+            a->offset = sign_extend(w >> 12, 9);
+        return true;
+    }
+    if ((w & 0x3b200c00) == 0x38200800) { /* register offset */
+        a->index = w >> 16 & 31;
+        a->extend = w >> 13 & 7;
+        a->shift = (uint8_t)(w >> 12 & 1 ? size : 0);
+        if (a->index == 31)
+            a->index = ADDRESS_NO_REG;
+        return true;
+    }
+    if ((w & 0x3b200c00) == 0x38200000 && !vector) /* atomics, LDAPR */
+        return true;
+    if ((w & 0x3f000000) == 0x08000000) /* exclusive, ordered, compare and swap */
+        return true;
+    if ((w & 0xbe000000) == 0x0c000000) /* Advanced SIMD structures, post-index or not */
+        return true;
+    if ((w & 0x3f200c00) == 0x19000000) { /* LDAPUR, STLUR */
+        a->offset = sign_extend(w >> 12, 9);
+        return true;
+    }
+    return false;
+}
+
+uint64_t address_index(const struct address *a, uint64_t value)
+{
+    if (a->extend == 2)
+        value = (uint32_t)value;
+    else if (a->extend == 6)
+        value = (uint64_t)(int64_t)(int32_t)value;
+    return value << a->shift;
+}
