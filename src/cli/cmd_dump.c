@@ -9,6 +9,7 @@
 #include <spex/perfdata.h>
 #include <spex/wire.h>
 
+#include "base/bits.h"
 #include "base/out.h"
 
 #include <errno.h>
@@ -25,54 +26,65 @@ struct options {
     const char *input;
 };
 
+/* A line that was printed, but for its offset. */
+struct known {
+    uint64_t payload;
+    uint8_t header, size; /* 0: none */
+    char text[182];
+};
+
+enum { KNOWN = 2048 };
+
 struct dump {
     struct out out;
+    struct known *known; /* KNOWN of them, by hash */
+    size_t rest;         /* where the line goes on after its offset */
     const struct options *options;
     const char *name;                    /* of the input, for messages */
     const struct spex_perf_queue *queue; /* that packets come from; NULL for a raw stream */
     bool damaged;
 };
 
-/* ---- lines ---- */
+/* ---- lines: where, then what, which is the same for the same bytes ---- */
 
-enum { LINE_ROOM = SPEX_PACKET_TEXT_MAX + 128 };
+enum { LINE_ROOM = SPEX_PACKET_TEXT_MAX + 192 };
 
-static const char digits[] = "0123456789abcdef";
+#define HEX16(h)                                                                               \
+    h "0 " h "1 " h "2 " h "3 " h "4 " h "5 " h "6 " h "7 " h "8 " h "9 " h "a " h "b " h      \
+      "c " h "d " h "e " h "f "
+static const char hex_bytes[] = HEX16("0") HEX16("1") HEX16("2") HEX16("3") HEX16("4")
+    HEX16("5") HEX16("6") HEX16("7") HEX16("8") HEX16("9") HEX16("a") HEX16("b") HEX16("c")
+        HEX16("d") HEX16("e") HEX16("f") " ";
 
-static inline char *put_byte(char *p, unsigned byte)
+static inline char *put_hex32(char *p, uint32_t value)
 {
-    p[0] = digits[byte >> 4];
-    p[1] = digits[byte & 15];
-    return p + 2;
+    uint64_t digits = value; /* a nibble per byte, the highest first in memory */
+    digits = (digits << 16 | digits) & UINT64_C(0x0000ffff0000ffff);
+    digits = (digits << 8 | digits) & UINT64_C(0x00ff00ff00ff00ff);
+    digits = (digits << 4 | digits) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    uint64_t letters =
+        (digits + UINT64_C(0x0606060606060606)) >> 4 & UINT64_C(0x0101010101010101);
+    digits += UINT64_C(0x3030303030303030) + letters * ('a' - '0' - 10);
+    put_le64(p, __builtin_bswap64(digits));
+    return p + 8;
 }
 
 static inline char *put_offset(char *p, uint64_t offset)
 {
-    for (int shift = offset >> 32 ? 56 : 24; shift >= 0; shift -= 8)
-        p = put_byte(p, (unsigned)(offset >> shift) & 255);
-    return p;
+    if (offset >> 32)
+        p = put_hex32(p, (uint32_t)(offset >> 32));
+    return put_hex32(p, (uint32_t)offset);
 }
 
-/* perf: ".  00000000:  b0 d0 ... " with room for 16 bytes. */
-static inline char *start_perf(char *p, uint64_t offset, const uint8_t *bytes, size_t count)
+/* "b0 d0 ... " in width columns, which is more than 3 * count. */
+static inline char *put_bytes(char *p, const uint8_t *bytes, size_t count, size_t width)
 {
-    memcpy(p, ".  ", 3);
-    p = put_offset(p + 3, offset);
-    memset(p, ' ', 2 + 3 * 16 + 1);
-    p[0] = ':';
+    memset(p, ' ', width);
     for (size_t i = 0; i < count; i++)
-        put_byte(p + 3 + 3 * i, bytes[i]);
-    return p + 2 + 3 * 16 + 1;
-}
-
-/* Ours: "00000000  b0 d0 ...  " with room for the ten bytes of the longest packet. */
-static inline char *start_own(char *p, uint64_t offset, const uint8_t *bytes, size_t count)
-{
-    p = put_offset(p, offset);
-    memset(p, ' ', 2 + 3 * SPEX_PACKET_MAX + 1);
-    for (size_t i = 0; i < count; i++)
-        put_byte(p + 2 + 3 * i, bytes[i]);
-    return p + 2 + 3 * SPEX_PACKET_MAX + 1;
+        memcpy(p + 3 * i, hex_bytes + 3 * bytes[i],
+               4); /* the fourth is overwritten, or a space */
+    p[3 * count] = ' ';
+    return p + width;
 }
 
 static size_t zeros(const uint8_t *data, size_t size)
@@ -83,12 +95,32 @@ static size_t zeros(const uint8_t *data, size_t size)
     return n;
 }
 
-static void text_line(struct dump *dump, uint64_t offset, const uint8_t *bytes, size_t count,
+static inline void start_line(struct dump *dump, uint64_t offset)
+{
+    struct out *out = &dump->out;
+    char *start = out_room(out, LINE_ROOM), *p = start; /* for the whole line */
+    if (dump->options->format == JSON) {
+        out_text(out, "{\"offset\":");
+        out_u64(out, offset);
+    } else {
+        if (dump->options->style != SPEX_TEXT_SPEX)
+            p = (char *)memcpy(p, ".  ", 3) + 3;
+        out->size += (size_t)(put_offset(p, offset) - start);
+    }
+    dump->rest = out->size;
+}
+
+/* perf: room for 16 bytes. Ours: for the ten of the longest packet. */
+static void text_rest(struct dump *dump, const uint8_t *bytes, size_t count,
                       const struct spex_packet *packet, const char *text)
 {
-    char *start = out_room(&dump->out, LINE_ROOM);
-    char *p = dump->options->style == SPEX_TEXT_SPEX ? start_own(start, offset, bytes, count)
-                                                     : start_perf(start, offset, bytes, count);
+    char *start = out_room(&dump->out, LINE_ROOM), *p;
+    if (dump->options->style == SPEX_TEXT_SPEX) {
+        p = put_bytes((char *)memcpy(start, "  ", 2) + 2, bytes, count,
+                      3 * SPEX_PACKET_MAX + 1);
+    } else {
+        p = put_bytes((char *)memcpy(start, ":  ", 3) + 3, bytes, count, 3 * 16);
+    }
     if (text) {
         size_t n = strlen(text);
         memcpy(p, text, n);
@@ -101,6 +133,13 @@ static void text_line(struct dump *dump, uint64_t offset, const uint8_t *bytes, 
     dump->out.size += (size_t)(p - start);
 }
 
+static void text_line(struct dump *dump, uint64_t offset, const uint8_t *bytes, size_t count,
+                      const char *text)
+{
+    start_line(dump, offset);
+    text_rest(dump, bytes, count, NULL, text);
+}
+
 /*
  * A run of padding: perf shows up to 16 bytes a line, we say how many there are.
  * Returns its length, or 0 if more might follow (the run reaches the end of a block).
@@ -110,13 +149,13 @@ static size_t padding_line(struct dump *dump, uint64_t offset, const uint8_t *da
 {
     if (dump->options->style != SPEX_TEXT_SPEX) {
         size_t n = zeros(data, size < 16 ? size : 16);
-        text_line(dump, offset, data, n, NULL, "PAD");
+        text_line(dump, offset, data, n, "PAD");
         return n;
     }
     size_t n = zeros(data, size);
     if (n == size && more)
         return 0;
-    text_line(dump, offset, data, n < SPEX_PACKET_MAX ? n : SPEX_PACKET_MAX, NULL, "padding");
+    text_line(dump, offset, data, n < SPEX_PACKET_MAX ? n : SPEX_PACKET_MAX, "padding");
     if (n > 1) {
         dump->out.size--; /* the newline */
         out_text(&dump->out, " x ");
@@ -126,12 +165,10 @@ static size_t padding_line(struct dump *dump, uint64_t offset, const uint8_t *da
     return n;
 }
 
-static void json_line(struct dump *dump, uint64_t offset, const char *name, bool index,
+static void json_rest(struct dump *dump, const char *name, bool index,
                       const struct spex_packet *packet)
 {
     struct out *out = &dump->out;
-    out_text(out, "{\"offset\":");
-    out_u64(out, offset);
     if (dump->queue) {
         bool thread = dump->queue->cpu < 0;
         out_text(out, thread ? ",\"tid\":" : ",\"cpu\":");
@@ -161,6 +198,84 @@ static bool has_index(unsigned type)
            type == SPEX_PACKET_CONTEXT || type == SPEX_PACKET_OPERATION_TYPE;
 }
 
+static void packet_rest(struct dump *dump, const uint8_t *bytes,
+                        const struct spex_packet *packet)
+{
+    if (dump->options->format == JSON)
+        json_rest(dump, spex_packet_type_name((enum spex_packet_type)packet->type),
+                  has_index(packet->type), packet);
+    else
+        text_rest(dump, bytes, spex_packet_length(packet), packet, NULL);
+}
+
+/* ---- lines seen before ---- */
+
+/*
+ * Most packets of a stream are few: operations, events, latencies, contexts, program counters.
+ * Addresses of data and timestamps hardly come again and are not kept.
+ */
+static bool recurs(uint8_t header)
+{
+    return header != 0x71 && (header & 0xfe) != 0xb2 && (header & 0xe0) != 0x20;
+}
+
+static struct known *known_slot(struct dump *dump, uint8_t header, uint64_t payload)
+{
+    uint64_t hash = (payload ^ (uint64_t)header << 52) * UINT64_C(0x9e3779b97f4a7c15);
+    return &dump->known[hash >> 53 & (KNOWN - 1)];
+}
+
+/* The line just printed. */
+static void known_learn(struct dump *dump, uint8_t header, uint64_t payload)
+{
+    struct known *known = known_slot(dump, header, payload);
+    size_t size = dump->out.size - dump->rest;
+    if (!recurs(header) || size > sizeof known->text)
+        return;
+    known->payload = payload;
+    known->header = header;
+    known->size = (uint8_t)size;
+    memcpy(known->text, dump->out.data + dump->rest, size);
+}
+
+/* The line of the packet at data, which has 16 bytes; its length, or 0 if it is not known. */
+static inline size_t known_line(struct dump *dump, uint64_t offset, const uint8_t *data)
+{
+    uint8_t header = data[0];
+    uint64_t payload = le64(data + 1);
+    size_t length = 1;
+    if (header == 0 && dump->options->format == TEXT) {
+        if (payload)
+            length += (size_t)__builtin_ctzll(payload) / 8;
+        else
+            length = 9 + zeros(data + 9, 7);
+        if (length == 16 && dump->options->style == SPEX_TEXT_SPEX)
+            return 0; /* a run may be longer */
+        payload = length;
+    } else if (header < 0x40) {
+        payload = 0;
+    } else {
+        unsigned size = 1u << (header >> 4 & 3); /* D18.1.1 */
+        payload &= ~UINT64_C(0) >> (64 - 8 * size);
+        length += size;
+    }
+    const struct known *known = known_slot(dump, header, payload);
+    if (known->payload != payload || known->header != header || !known->size)
+        return 0;
+    start_line(dump, offset);
+    char *p = out_room(&dump->out, LINE_ROOM);
+    memcpy(p, known->text, 96); /* of a fixed size: a few moves */
+    if (known->size > 96)
+        memcpy(p + 96, known->text + 96, sizeof known->text - 96);
+    dump->out.size += known->size;
+    return length;
+}
+
+static void known_forget(struct dump *dump)
+{
+    memset(dump->known, 0, KNOWN * sizeof *dump->known);
+}
+
 /* The data ends inside a packet: what there is of it. */
 static void truncated(struct dump *dump, uint64_t offset, const uint8_t *data, size_t size)
 {
@@ -177,11 +292,12 @@ static void truncated(struct dump *dump, uint64_t offset, const uint8_t *data, s
         part.size = (uint8_t)(size - part.header_size);
         for (unsigned i = 0; i < part.size; i++)
             part.payload |= (uint64_t)data[part.header_size + i] << (8 * i);
-        json_line(dump, offset, "truncated", false, &part);
+        start_line(dump, offset);
+        json_rest(dump, "truncated", false, &part);
     } else if (dump->options->style == SPEX_TEXT_SPEX) {
-        text_line(dump, offset, data, size, NULL, "truncated");
+        text_line(dump, offset, data, size, "truncated");
     } else {
-        text_line(dump, offset, data, 1, NULL, "Bad packet!");
+        text_line(dump, offset, data, 1, "Bad packet!");
     }
 }
 
@@ -199,11 +315,17 @@ static size_t dump_packets(struct dump *dump, const uint8_t *data, size_t size, 
     while (position < size && (final || size - position >= TAIL)) {
         const uint8_t *at = data + position;
         struct spex_packet packet;
+        size_t n = size - position >= 16 ? known_line(dump, offset + position, at) : 0;
+        if (n) {
+            position += n;
+            continue;
+        }
         if (*at == 0 && !json) {
-            size_t n = padding_line(dump, offset + position, at, size - position,
-                                    !final && position > 0);
+            n = padding_line(dump, offset + position, at, size - position,
+                             !final && position > 0);
             if (n == 0)
                 break;
+            known_learn(dump, 0, n);
             position += n;
             continue;
         }
@@ -213,14 +335,10 @@ static size_t dump_packets(struct dump *dump, const uint8_t *data, size_t size, 
             position = json || dump->options->style == SPEX_TEXT_SPEX ? size : position + 1;
             continue;
         }
-        size_t length = spex_packet_length(&packet);
-        if (json)
-            json_line(dump, offset + position,
-                      spex_packet_type_name((enum spex_packet_type)packet.type),
-                      has_index(packet.type), &packet);
-        else
-            text_line(dump, offset + position, at, length, &packet, NULL);
-        position += length;
+        start_line(dump, offset + position);
+        packet_rest(dump, at, &packet);
+        known_learn(dump, *at, packet.payload);
+        position += spex_packet_length(&packet);
     }
     return position;
 }
@@ -316,6 +434,7 @@ static int dump_queues(struct dump *dump, struct spex_perfdata *file)
         struct spex_aux_cursor *cursor;
         struct spex_aux_span span;
         dump->queue = spex_perfdata_queue(file, i);
+        known_forget(dump); /* lines name the queue */
         if (spex_aux_open(file, i, &cursor) != SPEX_OK) {
             cli_error("out of memory");
             return CLI_DATA;
@@ -370,6 +489,11 @@ static int run(void *data, int argc, char **argv)
         return cli_usage("one input only");
     const char *path = argc ? argv[0] : options->input ? options->input : "perf.data";
     struct dump dump = {.options = options, .name = "standard input"};
+    dump.known = calloc(KNOWN, sizeof *dump.known);
+    if (!dump.known) {
+        cli_error("out of memory");
+        return CLI_DATA;
+    }
     out_init(&dump.out, STDOUT_FILENO);
     int status = CLI_OK;
     if (options->raw)
@@ -377,6 +501,7 @@ static int run(void *data, int argc, char **argv)
     else
         status = dump_perfdata(&dump, path);
     int error = out_fini(&dump.out);
+    free(dump.known);
     if (error) {
         cli_error("standard output: %s", strerror(error));
         return CLI_DATA;
