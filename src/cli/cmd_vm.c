@@ -7,7 +7,7 @@
 #include "cli.h"
 #include "locate.h"
 
-#include <spex/features.h>
+#include <spex/vm.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 
 struct vm_options {
     const char *features, *cpu, *kernel, *initrd, *append, *setup, *suite, *guest, *share, *memory;
-    const char *qemu, *log, *seed;
+    const char *qemu, *log, *seed, *model;
     struct cli_list inject, choices;
     uint64_t smp;
     bool el2, verbose;
@@ -33,8 +33,9 @@ enum { ARGS = 96, TEXT = 4096 };
 struct command {
     const char *argv[ARGS];
     int argc;
-    char text[4 * TEXT];
+    char text[8 * TEXT];
     size_t used;
+    bool full;
 };
 
 __attribute__((format(printf, 2, 3))) static void add(struct command *c, const char *format, ...)
@@ -43,15 +44,34 @@ __attribute__((format(printf, 2, 3))) static void add(struct command *c, const c
     va_start(args, format);
     int n = vsnprintf(c->text + c->used, sizeof c->text - c->used, format, args);
     va_end(args);
-    if (n < 0 || c->used + (size_t)n >= sizeof c->text || c->argc >= ARGS - 1)
-        return; /* run() notices that argv is not what was asked: the last argument is missing */
+    if (n < 0 || c->used + (size_t)n >= sizeof c->text || c->argc >= ARGS - 1) {
+        c->full = true;
+        return;
+    }
     c->argv[c->argc++] = c->text + c->used;
     c->used += (size_t)n + 1;
+}
+
+/* QEMU cuts some arguments at commas; two of them stand for one. */
+static const char *escaped(const char *path, char *out)
+{
+    size_t n = 0;
+    for (; *path && n + 2 < 2 * TEXT; path++) {
+        if (*path == ',')
+            out[n++] = ',';
+        out[n++] = *path;
+    }
+    out[n] = '\0';
+    return out;
 }
 
 /* Runs to the end; the exit status, or -1 with a message. quiet drops its output. */
 static int run(const struct command *c, bool quiet)
 {
+    if (c->full) {
+        cli_error("the command line for %s is too long", c->argv[0]);
+        return -1;
+    }
     fflush(NULL);
     pid_t pid = fork();
     if (pid < 0) {
@@ -108,7 +128,7 @@ static bool make_device_tree(const struct vm_options *o, const char *dtb)
     struct command c = {0};
     add_machine(&c, o, dtb);
     if (run(&c, true) || access(dtb, R_OK)) {
-        cli_error("%s could not describe its machine; is it QEMU 7.2 from Debian 12?", o->qemu);
+        cli_error("%s could not describe its machine; is it a qemu-system-aarch64?", o->qemu);
         return false;
     }
     for (size_t i = 0; i < sizeof node / sizeof node[0]; i++) {
@@ -157,39 +177,72 @@ static bool readable(const char *what, const char *path)
     return false;
 }
 
-/* Commas separate plugin arguments, so lists of features use colons there. */
-static void add_plugin(struct command *c, const struct vm_options *o, const char *plugin)
+/*
+ * Each setting is checked here and goes to the plugin as a word: before anything is
+ * started, what is wrong is one sentence.
+ */
+struct settings {
+    struct spex_vm_config config;
+    char text[TEXT];
+    size_t used;
+};
+
+static bool set(struct settings *s, const char *name, const char *value, struct spex_error *error)
 {
-    char features[TEXT];
-    snprintf(features, sizeof features, "%s", o->features ? o->features : o->cpu);
-    for (char *p = features; *p; p++)
-        if (*p == ',')
-            *p = ':';
-    char argument[TEXT];
-    int n = snprintf(argument, sizeof argument, "%s,features=%s,seed=%s", plugin, features, o->seed);
-    if (o->log)
-        n += snprintf(argument + n, sizeof argument - (size_t)n, ",log=%s", o->log);
-    for (size_t i = 0; i < o->inject.count; i++)
-        n += snprintf(argument + n, sizeof argument - (size_t)n, ",inject=%s", o->inject.items[i]);
+    if (spex_vm_config_set(&s->config, name, value, error))
+        return false;
+    int n = snprintf(s->text + s->used, sizeof s->text - s->used, ",%s=", name);
+    s->used += (size_t)n;
+    for (; *value && s->used + 1 < sizeof s->text; value++)
+        s->text[s->used++] = *value == ',' ? ':' : *value; /* commas separate the words */
+    s->text[s->used] = '\0';
+    if (s->used + 64 > sizeof s->text) {
+        snprintf(error->text, sizeof error->text, "too many settings");
+        return false;
+    }
+    return true;
+}
+
+static bool is_model(const char *cpu)
+{
+    const char *name;
+    for (size_t i = 0; (name = spex_uarch_preset_name(i)); i++)
+        if (!strcmp(name, cpu))
+            return true;
+    return false;
+}
+
+static bool settle(const struct vm_options *o, struct settings *s, struct spex_error *error)
+{
+    spex_vm_config_default(&s->config);
+    if (!set(s, "features", o->features ? o->features : o->cpu, error) ||
+        (is_model(o->cpu) && !set(s, "model", o->cpu, error)) ||
+        (o->model && !set(s, "model", o->model, error)) || !set(s, "seed", o->seed, error))
+        return false;
     for (size_t i = 0; i < o->choices.count; i++)
-        n += snprintf(argument + n, sizeof argument - (size_t)n, ",choice=%s", o->choices.items[i]);
-    add(c, "-plugin");
-    add(c, "%s", argument);
+        if (!set(s, "choice", o->choices.items[i], error))
+            return false;
+    for (size_t i = 0; i < o->inject.count; i++)
+        if (!set(s, "inject", o->inject.items[i], error))
+            return false;
+    return !spex_spu_config_check(&s->config.unit, error);
 }
 
 static int run_vm(void *options, int argc, char **argv)
 {
     struct vm_options *o = options;
-    struct spex_features features;
+    struct settings settings = {.used = 0};
     struct spex_error error;
     char kernel[TEXT], initrd[TEXT], plugin[TEXT], directory[] = "/tmp/spex-vm-XXXXXX";
-    char dtb[sizeof directory + 16];
+    char dtb[sizeof directory + 16], path[2 * TEXT], log[2 * TEXT];
     if (argc)
         return cli_usage("unexpected operand '%s'", argv[0]);
     if (o->setup)
         return set_up(o);
-    if (spex_features_parse(o->features ? o->features : o->cpu, &features, &error))
+    if (!settle(o, &settings, &error))
         return cli_usage("%s", error.text);
+    if (!o->smp || o->smp > 64)
+        return cli_usage("--smp takes 1 to 64");
     if (o->guest) {
         snprintf(kernel, sizeof kernel, "%s/Image", o->guest);
         snprintf(initrd, sizeof initrd, "%s/initrd", o->guest);
@@ -230,12 +283,14 @@ static int run_vm(void *options, int argc, char **argv)
             o->append ? o->append : "");
         if (o->share) {
             add(&c, "-fsdev");
-            add(&c, "local,id=share,path=%s,security_model=none", o->share);
+            add(&c, "local,id=share,path=%s,security_model=none", escaped(o->share, path));
             add(&c, "-device");
             add(&c, "virtio-9p-device,fsdev=share,mount_tag=host");
         }
         add(&c, "-no-reboot");
-        add_plugin(&c, o, plugin);
+        add(&c, "-plugin");
+        add(&c, "%s%s%s%s", escaped(plugin, path), settings.text, o->log ? ",log=" : "",
+            o->log ? escaped(o->log, log) : "");
         status = run(&c, false);
         status = status < 0 ? CLI_DATA : status;
     }
@@ -254,6 +309,8 @@ static const struct cli_option vm_options[] = {
     {"cpu", 0, CLI_STRING, AT(cpu), "MODEL", "the SPU of this core", "max", NULL},
     {"features", 0, CLI_STRING, AT(features), "LIST",
      "or an SPU with these features, for example v1p2,pbt,align=6", NULL, NULL},
+    {"model", 0, CLI_STRING, AT(model), "WORDS",
+     "the microarchitecture: see docs/model.md; default: that of --cpu, or neoverse-n1", NULL, NULL},
     {"smp", 0, CLI_NUMBER, AT(smp), "N", "number of CPUs", "1", NULL},
     {"el2", 0, CLI_FLAG, AT(el2), NULL, "boot at EL2: the kernel runs with VHE", NULL, NULL},
     {"kernel", 0, CLI_STRING, AT(kernel), "IMAGE", "kernel to boot", NULL, NULL},
@@ -264,7 +321,7 @@ static const struct cli_option vm_options[] = {
      "exit status to /host/status and powers off", NULL, NULL},
     {"memory", 'm', CLI_STRING, AT(memory), "SIZE", "guest memory", "1G", NULL},
     {"inject", 0, CLI_LIST, AT(inject), "FAULT",
-     "fault@N, abort@N, collide@N+COUNT, event@N or id=VALUE: see docs/vm.md", NULL, NULL},
+     "fault@N, abort@N, collide@N+COUNT, event@N or id:REGISTER:VALUE: see docs/vm.md", NULL, NULL},
     {"choice", 0, CLI_LIST, AT(choices), "NAME=VALUE",
      "an IMPLEMENTATION DEFINED choice of the unit: see spex spu choices", NULL, NULL},
     {"seed", 0, CLI_STRING, AT(seed), "N", "seed of the unit's random numbers", "1", NULL},

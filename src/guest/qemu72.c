@@ -1,4 +1,13 @@
-#include "qemu72.h"
+/*
+ * QEMU 7.2 as Debian 12 builds it. Its binary exports the functions used here, but
+ * their structures are private to QEMU 7.2: they are found through its own migration
+ * description and proven on registers whose contents are known. Anything else is
+ * refused. Read-only once opened.
+ */
+#include "machine.h"
+
+#include "qemu_plugin.h"
+#include "system.h"
 
 #include "base/error.h"
 
@@ -10,7 +19,6 @@
 extern WEAK void *qemu_get_cpu(int index);
 extern WEAK void *get_arm_cp_reginfo(void *table, uint32_t key);
 extern WEAK void define_one_arm_cp_reg_with_opaque(void *cpu, const void *info, void *opaque);
-extern WEAK uint64_t arm_hcr_el2_eff(void *env);
 extern WEAK bool get_phys_addr(void *env, uint64_t va, int access, int mmu_index, void *result,
                                void *fault);
 extern WEAK void cpu_physical_memory_rw(uint64_t pa, void *data, uint64_t size, bool write);
@@ -23,6 +31,8 @@ extern WEAK void qemu_mutex_unlock_iothread(void);
 extern WEAK int64_t qemu_clock_get_ns(int clock);
 extern WEAK unsigned gt_cntfrq_period_ns(void *cpu);
 extern WEAK char vmstate_arm_cpu[];
+extern WEAK char hw_compat_7_1[], hw_compat_7_2[]; /* machines of 7.1 in 7.2, of 7.2 in 8.0 */
+extern WEAK __thread void *current_cpu;
 
 /* One System register of QEMU. */
 struct reg_info {
@@ -98,7 +108,7 @@ struct layout {
 
 static struct {
     struct layout at;
-    struct qemu72_handler handler;
+    struct machine_handler handler;
     struct {
         void *cpu; /* CPUState, the start of ARMCPU */
         char *env; /* CPUARMState */
@@ -136,7 +146,18 @@ static unsigned enc_of(const struct reg_info *info)
 
 static int on_check(void *env, const struct reg_info *info, bool read)
 {
-    return (int)q.handler.check(vcpu_of(env), enc_of(info), !read);
+    enum { OK = 0, TRAP = 4, UNDEFINED = 8 }; /* as QEMU counts; the level is added to a trap */
+    switch (q.handler.check(vcpu_of(env), enc_of(info), read)) {
+    case SPEX_ACCESS_OK:
+    case SPEX_ACCESS_MEMORY:
+        return OK;
+    case SPEX_ACCESS_TRAP_EL2:
+        return TRAP | 2;
+    case SPEX_ACCESS_TRAP_EL3:
+        return TRAP | 3;
+    default:
+        return UNDEFINED;
+    }
 }
 
 static uint64_t on_read(void *env, const struct reg_info *info)
@@ -149,7 +170,7 @@ static void on_write(void *env, const struct reg_info *info, uint64_t value)
     q.handler.write(vcpu_of(env), enc_of(info), value);
 }
 
-/* ---- opening: find the layout, then prove it ---- */
+/* ---- the layout: found, then proven ---- */
 
 static bool find_layout(struct layout *at)
 {
@@ -206,12 +227,60 @@ static const char *prove(unsigned vcpu)
     return NULL;
 }
 
-enum spex_status qemu72_open(unsigned vcpus, const struct qemu72_handler *handler,
-                             struct spex_error *error)
+/* ---- registers of ours ---- */
+
+/* On every vCPU; lowest_el is the least Exception level that may name it at all. */
+static void define(const char *name, unsigned enc, unsigned lowest_el, bool writable)
 {
-    static const char hint[] = "spex vm needs Debian 12's qemu-system-arm 7.2";
+    static const int rights[4] = {0xff, 0xfc, 0xf0, 0xc0}; /* read and write from EL0..EL3 up */
+    struct reg_info info = {
+        .name = name,
+        .crn = (uint8_t)(enc >> 7 & 15),
+        .crm = (uint8_t)(enc >> 3 & 15),
+        .op0 = (uint8_t)(enc >> 14),
+        .op1 = (uint8_t)(enc >> 11 & 7),
+        .op2 = (uint8_t)(enc & 7),
+        .state = STATE_AA64,
+        .type = TYPE_IO | TYPE_NO_RAW,
+        .access = rights[lowest_el] & (writable ? 0xff : 0xaa),
+        .secure = SECURE_BOTH,
+        .check = on_check,
+        .read = on_read,
+        .write = on_write,
+    };
+    for (unsigned i = 0; i < q.vcpus; i++)
+        if (!find_reg(i, enc))
+            define_one_arm_cp_reg_with_opaque(q.cpu[i].cpu, &info, NULL);
+}
+
+static void define_all(unsigned version)
+{
+    unsigned enc;
+    for (size_t i = 0; (enc = spex_sysreg_at(i)); i++) {
+        const char *name = spex_sysreg_name(enc);
+        unsigned op1 = enc >> 11 & 7;
+        if (!strncmp(name, "PMS", 3) || !strncmp(name, "PMB", 3))
+            define(name, enc, op1 == 6 ? 3 : op1 >= 4 ? 2 : 1,
+                   enc != SPEX_PMSIDR_EL1 && enc != SPEX_PMBIDR_EL1);
+    }
+    for (unsigned i = 0; i < q.vcpus; i++) {
+        struct reg_info *r = find_reg(i, SPEX_ID_AA64DFR0_EL1); /* a constant: prove() has seen it */
+        r->reset = spex_field_set(r->reset, SPEX_ID_AA64DFR0_EL1_PMSVer, version);
+    }
+}
+
+/* ---- opening ---- */
+
+static enum spex_status open_machine(unsigned vcpus, unsigned version,
+                                     const struct machine_handler *handler,
+                                     struct spex_error *error)
+{
+    static const char hint[] = "spex vm needs Debian 12's qemu-system-arm 7.2, or QEMU 11.1";
+    if (!hw_compat_7_1 || hw_compat_7_2)
+        return error_set(error, SPEX_UNSUPPORTED, 0, "this QEMU is %s than 7.2; %s",
+                         hw_compat_7_2 ? "newer" : "older", hint);
     if (!qemu_get_cpu || !get_arm_cp_reginfo || !define_one_arm_cp_reg_with_opaque ||
-        !arm_hcr_el2_eff || !get_phys_addr || !cpu_physical_memory_rw ||
+        !get_phys_addr || !cpu_physical_memory_rw ||
         !object_resolve_path_type || !qdev_get_gpio_in || !qemu_set_irq ||
         !qemu_mutex_iothread_locked || !qemu_mutex_lock_iothread_impl ||
         !qemu_mutex_unlock_iothread || !qemu_clock_get_ns)
@@ -239,46 +308,43 @@ enum spex_status qemu72_open(unsigned vcpus, const struct qemu72_handler *handle
         return error_set(error, SPEX_UNSUPPORTED, 0,
                          "the machine has no GICv3; use -M virt,gic-version=3");
     q.period = gt_cntfrq_period_ns ? gt_cntfrq_period_ns(q.cpu[0].cpu) : 16;
+    define_all(version);
     return SPEX_OK;
 }
 
-/* ---- registers ---- */
+/* ---- translation ---- */
 
-void qemu72_define(const char *name, unsigned enc, unsigned lowest_el, bool writable)
+static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
-    static const int rights[4] = {0xff, 0xfc, 0xf0, 0xc0}; /* read and write from EL0..EL3 up */
-    struct reg_info info = {
-        .name = name,
-        .crn = (uint8_t)(enc >> 7 & 15),
-        .crm = (uint8_t)(enc >> 3 & 15),
-        .op0 = (uint8_t)(enc >> 14),
-        .op1 = (uint8_t)(enc >> 11 & 7),
-        .op2 = (uint8_t)(enc & 7),
-        .state = STATE_AA64,
-        .type = TYPE_IO | TYPE_NO_RAW,
-        .access = rights[lowest_el] & (writable ? 0xff : 0xaa),
-        .secure = SECURE_BOTH,
-        .check = on_check,
-        .read = on_read,
-        .write = on_write,
-    };
-    for (unsigned i = 0; i < q.vcpus; i++)
-        if (!find_reg(i, enc))
-            define_one_arm_cp_reg_with_opaque(q.cpu[i].cpu, &info, NULL);
-}
-
-bool qemu72_patch_id(unsigned enc, uint64_t clear, uint64_t set)
-{
-    for (unsigned i = 0; i < q.vcpus; i++) {
-        struct reg_info *r = find_reg(i, enc);
-        if (!r || !(r->type & TYPE_CONST))
-            return false;
-        r->reset = (r->reset & ~clear) | set;
+    uint32_t words[1024];
+    size_t count = qemu_plugin_tb_n_insns(tb);
+    (void)id;
+    if (!count || count > sizeof words / sizeof words[0])
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+        words[i] = 0;
+        memcpy(&words[i], qemu_plugin_insn_data(insn), qemu_plugin_insn_size(insn));
     }
-    return true;
+    system_translate(tb, words, count);
 }
 
-bool qemu72_sysreg(unsigned vcpu, unsigned enc, uint64_t *value)
+static void install(uint64_t id)
+{
+    qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
+}
+
+/* ---- CPU state ---- */
+
+static unsigned current(void)
+{
+    for (unsigned i = 0; i < q.vcpus; i++)
+        if (q.cpu[i].cpu == current_cpu)
+            return i;
+    return 0;
+}
+
+static bool read_sysreg(unsigned vcpu, unsigned enc, uint64_t *value)
 {
     const struct reg_info *r = find_reg(vcpu, enc);
     if (!r)
@@ -293,29 +359,27 @@ bool qemu72_sysreg(unsigned vcpu, unsigned enc, uint64_t *value)
     return true;
 }
 
-uint64_t qemu72_hcr(unsigned vcpu)
-{
-    return arm_hcr_el2_eff(q.cpu[vcpu].env);
-}
-
-/* ---- CPU state ---- */
-
-unsigned qemu72_el(unsigned vcpu)
+static unsigned read_el(unsigned vcpu)
 {
     uint32_t pstate;
     memcpy(&pstate, q.cpu[vcpu].env + q.at.pstate, sizeof pstate);
     return pstate >> 2 & 3;
 }
 
-bool qemu72_aarch64(unsigned vcpu)
+static const uint32_t *where_pstate(unsigned vcpu)
+{
+    return (const uint32_t *)(const void *)(q.cpu[vcpu].env + q.at.pstate);
+}
+
+static bool read_aarch64(unsigned vcpu)
 {
     return q.cpu[vcpu].env[q.at.pstate + 4];
 }
 
-uint64_t qemu72_x(unsigned vcpu, unsigned reg)
+static uint64_t read_x(unsigned vcpu, unsigned reg)
 {
     uint64_t value = 0;
-    if (reg < 31)
+    if (reg < 32)
         memcpy(&value, q.cpu[vcpu].env + q.at.xregs + 8 * reg, sizeof value);
     return value;
 }
@@ -350,7 +414,7 @@ static unsigned fault_code(const struct mmu_fault *f)
     }
 }
 
-bool qemu72_translate(unsigned vcpu, uint64_t va, unsigned el, bool host, uint64_t *pa,
+static bool translate(unsigned vcpu, uint64_t va, unsigned el, bool host, uint64_t *pa,
                       unsigned *fsc, bool *stage2)
 {
     /* QEMU's translation regimes: EL1&0 at EL1, EL2&0 at EL2, EL2. */
@@ -367,19 +431,14 @@ bool qemu72_translate(unsigned vcpu, uint64_t va, unsigned el, bool host, uint64
     return true;
 }
 
-void qemu72_write(uint64_t pa, const void *data, size_t size)
+static void write_memory(uint64_t pa, const void *data, size_t size)
 {
     cpu_physical_memory_rw(pa, (void *)(uintptr_t)data, size, true);
 }
 
-void qemu72_read(uint64_t pa, void *data, size_t size)
-{
-    cpu_physical_memory_rw(pa, data, size, false);
-}
-
 /* ---- interrupt and time ---- */
 
-void qemu72_ppi(unsigned vcpu, unsigned intid, bool level)
+static void set_ppi(unsigned vcpu, unsigned intid, bool level)
 {
     /* The GIC's inputs: 256 shared interrupts of the virt machine, then 32 private ones a CPU. */
     enum { SHARED = 256 };
@@ -391,8 +450,24 @@ void qemu72_ppi(unsigned vcpu, unsigned intid, bool level)
         qemu_mutex_unlock_iothread();
 }
 
-uint64_t qemu72_counter(void)
+static bool read_counter(uint64_t *count)
 {
     enum { CLOCK_VIRTUAL = 1 };
-    return (uint64_t)qemu_clock_get_ns(CLOCK_VIRTUAL) / q.period;
+    *count = (uint64_t)qemu_clock_get_ns(CLOCK_VIRTUAL) / q.period;
+    return true;
 }
+
+const struct machine machine_qemu72 = {
+    .install = install,
+    .open = open_machine,
+    .sysreg = read_sysreg,
+    .x = read_x,
+    .el = read_el,
+    .aarch64 = read_aarch64,
+    .current = current,
+    .pstate = where_pstate,
+    .translate = translate,
+    .write = write_memory,
+    .ppi = set_ppi,
+    .counter = read_counter,
+};

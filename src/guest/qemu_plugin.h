@@ -1,7 +1,8 @@
 /*
  * QEMU's TCG plugin interface, API version 1 (QEMU 6.2 to 8.2), as far as spex
  * uses it. Debian does not package QEMU's header; these are our own declarations
- * of the exported functions. A newer API level gets a header of its own beside it.
+ * of the exported functions. What version 7 (QEMU 11.1) declares in another way or
+ * adds is in qemu_plugin7.h; the rest is the same there.
  */
 #ifndef GUEST_QEMU_PLUGIN_H
 #define GUEST_QEMU_PLUGIN_H
@@ -33,7 +34,12 @@ struct qemu_plugin_tb;
 struct qemu_plugin_insn;
 struct qemu_plugin_hwaddr;
 
-enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_CB_R_REGS, QEMU_PLUGIN_CB_RW_REGS };
+enum qemu_plugin_cb_flags {
+    QEMU_PLUGIN_CB_NO_REGS,
+    QEMU_PLUGIN_CB_R_REGS,
+    QEMU_PLUGIN_CB_RW_REGS,
+    QEMU_PLUGIN_CB_RW_REGS_PC, /* from version 6 on */
+};
 enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_R = 1, QEMU_PLUGIN_MEM_W, QEMU_PLUGIN_MEM_RW };
 
 typedef void (*qemu_plugin_simple_cb_t)(qemu_plugin_id_t id);

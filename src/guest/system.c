@@ -1,30 +1,41 @@
 /*
  * The plugin in system mode. At the entry of each block its operations are
- * counted; the one that the unit wants is followed to the next entry, where it
- * is known whether it was executed, and completed. See docs/vm.md.
+ * counted; those that the unit wants are known at the block's end, when it is
+ * certain that they were executed, and told to it then. See docs/vm.md.
  *
- * A vCPU's state belongs to its thread. Only qemu72.c knows QEMU's insides.
+ * A vCPU's state belongs to its thread. What differs between versions of QEMU is
+ * behind struct machine.
  */
 #include "system.h"
 
-#include "qemu72.h"
+#include "machine.h"
 #include "qemu_plugin.h"
+#include "unit_log.h"
+#include "zva.h"
 
 #include <spex/a64.h>
-#include <spex/spu.h>
-#include <spex/uarch.h>
+#include <spex/vm.h>
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_VCPUS = 64, PMBIRQ = 21 /* PPI of BSA */, NONE = -1 };
+enum {
+    MAX_VCPUS = 64,
+    MAX_INSNS = 1024,  /* of a block; QEMU makes at most 512 */
+    MAX_SEEN = 1024,   /* accesses of one block that are kept */
+    MAX_PARTS = 64,    /* of one operation */
+    IN_FLIGHT = 8,     /* the most that the choice in_flight allows */
+    PMBIRQ = 21,       /* PPI of BSA */
+    ANY_EL = 0xff,
+    NONE = -1,
+};
 
-/* One translated block; insn[i].op is ops[i]. */
+/* ---- blocks ---- */
+
 struct insn {
     struct block *block;
     uint32_t index;
@@ -33,65 +44,80 @@ struct insn {
 struct block {
     struct spex_uarch_block model; /* pc, count, ops */
     struct insn *insns;
-    struct block *next; /* of the same hash slot */
     uint32_t *words;
-    bool vector; /* may be an exception vector: aligned to 128 bytes */
+    struct block *next; /* of the same hash slot */
+    struct zva *zva;
+    unsigned zva_count;
+    uint8_t el;         /* or ANY_EL */
+    bool vector;        /* may be an exception vector: aligned to 128 bytes */
+    bool again;         /* one atomic: QEMU may be doing one over that it could not do in place */
+    bool eret;          /* ends with an exception return */
 };
 
-/* Faults on request, for driver authors. Numbers count records of one vCPU from 1. */
-struct injection {
-    uint64_t fault, abort, event;  /* at this record; 0 never */
-    uint64_t collide, collisions;  /* from this sample on, so many */
-    unsigned id_register;          /* an ID register that reads as id_value */
-    uint64_t id_value;
+/* ---- a vCPU ---- */
+
+/* Accesses of one instruction of the current block. */
+struct seen {
+    uint32_t stamp; /* of the block's execution */
+    uint16_t first, count;
+    spex_uarch_result worst;
+};
+
+/* An operation that finished in the guest and is still in flight in the model. */
+struct flight {
+    int slot;
+    const struct spex_op *op;
+    struct spex_outcome outcome;
+    struct spex_access parts[MAX_PARTS];
+    uint64_t done;
 };
 
 struct vcpu {
-    _Alignas(64) struct spex_spu *unit;
-    struct spex_uarch_core *core;
-    struct block *block;     /* the one that is being executed */
-    const struct insn *want; /* the operation that the unit wants, in block; or NULL */
-    uint64_t space;          /* address space number for the model */
-    unsigned index;
+    _Alignas(64) struct spex_uarch_core *core;
+    struct block *block;     /* the one that is being executed, or NULL */
+    const struct insn *want; /* the next operation of it that the unit wants, or NULL */
+    const uint32_t *pstate;
+    uint64_t space;          /* address space, for the model */
+    uint32_t counted;        /* operations of block that the unit was told of */
+    uint32_t flying;         /* entries of flight */
     uint8_t el;
     bool active;             /* profiling is switched on at some Exception level */
-    /* the wanted operation so far */
-    struct spex_access access;
-    spex_uarch_result result;
-    uint32_t sequence;
-    bool accessed;
-    int phantom;             /* slot of an injected operation that never ends, or NONE */
-    uint64_t records, samples;
-    uint64_t pass_from;      /* operations of block that were not counted at its entry */
+    bool capturing;          /* accesses of block are kept */
+    bool written;            /* a register was, since the last context synchronization */
+    unsigned index;
+    /* the current block, while capturing */
+    uint32_t stamp, sequence;
+    uint64_t entered;        /* model clock */
+    uint64_t context[2];     /* CONTEXTIDR_EL1 and _EL2 */
+    unsigned access_count;
+    struct seen seen[MAX_INSNS];
+    struct spex_access access[MAX_SEEN];
+    struct flight flight[IN_FLIGHT];
+    /* the last taken branch, for the previous branch target (FEAT_SPE_PBT) */
+    const struct insn *branch;
+    uint64_t branch_target;
+    /* injection */
+    uint64_t records, samples, collisions;
+    int stuck;               /* slot of a sample that does not end, or NONE */
+    struct unit_log unit;
 };
 
 static struct {
-    struct spex_spu_config config;
-    struct injection inject;
+    const struct machine *machine;
+    struct spex_vm_config config;
     struct spex_uarch *model;
     struct vcpu *vcpu[MAX_VCPUS];
-    unsigned vcpus;
+    unsigned vcpus, zva_bytes;
     struct block *blocks[1 << 16];
     pthread_mutex_t lock; /* translation: blocks, opening */
     bool opened;
     int log;
 } sys = {.lock = PTHREAD_MUTEX_INITIALIZER, .log = -1};
 
-/* ---- the unit's own log: lines of a `spex spu run` script ---- */
-
-__attribute__((format(printf, 2, 3))) static void note(const struct vcpu *v, const char *format, ...)
+static void refuse(const struct spex_error *error)
 {
-    char line[256];
-    if (sys.log < 0)
-        return;
-    int n = snprintf(line, sizeof line, "cpu%u ", v->index);
-    va_list args;
-    va_start(args, format);
-    n += vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
-    va_end(args);
-    line[n++] = '\n';
-    if (write(sys.log, line, (size_t)n) < 0)
-        sys.log = -1;
+    fprintf(stderr, "spex vm: %s\n", error->text);
+    _exit(1);
 }
 
 /* ---- the unit's host ---- */
@@ -99,72 +125,96 @@ __attribute__((format(printf, 2, 3))) static void note(const struct vcpu *v, con
 static void on_store(void *user, const struct spex_spu_store *store, struct spex_spu_stop *stop)
 {
     struct vcpu *v = user;
+    const struct spex_vm_injection *in = &sys.config.inject;
     size_t done = 0;
-    v->records++;
-    if (sys.inject.fault && v->records == sys.inject.fault) {
-        note(v, "# injected fault at 0x%llx", (unsigned long long)store->address);
+    v->records += store->count != 0;
+    if (store->count && v->records == in->fault) {
         *stop = (struct spex_spu_stop){.kind = SPEX_STOP_FAULT, .fsc = 0x07};
         return;
     }
-    if (sys.inject.abort && v->records == sys.inject.abort) {
-        note(v, "# injected External abort at 0x%llx", (unsigned long long)store->address);
+    if (store->count && v->records == in->abort) {
         *stop = (struct spex_spu_stop){.kind = SPEX_STOP_ABORT};
         return;
     }
-    while (done < store->count || (!store->count && !done)) {
+    do {
         uint64_t va = store->address + done, pa = va;
         unsigned fsc = 0;
         bool stage2 = false;
         size_t n = 4096 - (va & 4095);
         if (!(store->flags & SPEX_STORE_NVM) &&
-            !qemu72_translate(v->index, va, store->el, store->e2h, &pa, &fsc, &stage2)) {
-            note(v, "# fault at 0x%llx fsc 0x%x", (unsigned long long)va, fsc);
-            *stop = (struct spex_spu_stop){.kind = SPEX_STOP_FAULT,
+            !sys.machine->translate(v->index, va, store->el, store->e2h, &pa, &fsc, &stage2)) {
+            bool walk = fsc >= 0x13 && fsc <= 0x17; /* External abort on a table walk */
+            *stop = (struct spex_spu_stop){.kind = walk ? SPEX_STOP_ABORT : SPEX_STOP_FAULT,
                                            .fsc = (uint8_t)fsc,
-                                           .flags = stage2 ? SPEX_STOP_STAGE2 : 0,
+                                           .flags = (uint16_t)((stage2 ? SPEX_STOP_STAGE2 : 0) |
+                                                               (walk ? SPEX_STOP_WALK : 0)),
                                            .written = done};
             return;
         }
-        if (!store->count)
-            return;
         if (n > store->count - done)
             n = store->count - done;
-        qemu72_write(pa, store->bytes + done, n);
+        if (n)
+            sys.machine->write(pa, store->bytes + done, n);
         done += n;
-    }
+    } while (done < store->count);
 }
 
 static bool on_counter(void *user, uint64_t *count)
 {
     (void)user;
-    *count = qemu72_counter();
-    return true;
+    return sys.machine->counter(count);
 }
 
 static void on_irq(void *user, bool level)
 {
+    const struct vcpu *v = user;
+    sys.machine->ppi(v->index, PMBIRQ, level);
+}
+
+static void on_pmu(void *user, unsigned event, uint64_t count)
+{
     struct vcpu *v = user;
-    note(v, "expect irq %d", level);
-    qemu72_ppi(v->index, PMBIRQ, level);
+    if (event == SPEX_PMU_SAMPLE_COLLISION)
+        v->collisions += count;
 }
 
 /* ---- state of the PE, as far as QEMU shows it ---- */
 
-static void refresh(struct vcpu *v, unsigned encoding)
+static void refresh(struct vcpu *v, unsigned enc)
 {
     uint64_t value;
-    if (qemu72_sysreg(v->index, encoding, &value))
-        spex_spu_set(v->unit, encoding, value);
+    if (sys.machine->sysreg(v->index, enc, &value))
+        unit_log_set(&v->unit, enc, value);
+}
+
+/* A number for the address space: its ASID, which is in TTBR0 or TTBR1 of EL1 or of a VHE host. */
+static uint64_t address_space(const struct vcpu *v)
+{
+    static const unsigned tables[] = {SPEX_SYSREG(3, 0, 2, 0, 0), SPEX_SYSREG(3, 0, 2, 0, 1),
+                                      SPEX_SYSREG(3, 4, 2, 0, 0), SPEX_SYSREG(3, 4, 2, 0, 1)};
+    uint64_t asid = 0, value;
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
+        if (sys.machine->sysreg(v->index, tables[i], &value))
+            asid ^= value >> 48;
+    return (asid ^ asid >> 8) & 0xff;
 }
 
 static void set_state(struct vcpu *v, unsigned el)
 {
     struct spex_spu_state state = {.el = (uint8_t)el, .security = SPEX_NONSECURE};
-    if (!qemu72_aarch64(v->index))
+    if (!sys.machine->aarch64(v->index))
         state.aarch32 = (uint8_t)(1u << el);
     v->el = (uint8_t)el;
-    spex_spu_set(v->unit, SPEX_HCR_EL2, qemu72_hcr(v->index));
-    spex_spu_set_state(v->unit, &state);
+    refresh(v, SPEX_HCR_EL2);
+    refresh(v, SPEX_MDCR_EL2);
+    unit_log_set_state(&v->unit, &state);
+    if (!el)
+        v->space = address_space(v);
+}
+
+static unsigned current_el(const struct vcpu *v, const struct block *block)
+{
+    return v->pstate ? *v->pstate >> 2 & 3 : block->el;
 }
 
 /* ---- one sample ---- */
@@ -179,122 +229,328 @@ static uint64_t pc_of(const struct insn *insn)
     return insn->block->model.pc + 4 * (uint64_t)insn->index;
 }
 
-/* The next operation of block is at index from: count to its end, or stop at one that is wanted. */
-static void count_from(struct vcpu *v, struct block *block, uint32_t from)
+/* Context synchronization: it matters after register writes and for previous branch targets. */
+static void synchronize(struct vcpu *v, bool exception)
 {
-    uint64_t left = block->model.count - from;
-    uint64_t until = spex_spu_until(v->unit);
-    v->want = NULL;
-    if (left <= until) {
-        spex_spu_pass(v->unit, left);
+    if (!v->written && !spex_spu_wants_branches(v->unit.unit))
+        return;
+    v->written = false;
+    if (exception)
+        unit_log_exception_taken(&v->unit);
+    else
+        unit_log_context_sync(&v->unit);
+}
+
+/* Samples whose time is over. */
+static void land(struct vcpu *v, uint64_t now)
+{
+    for (uint32_t i = 0; i < v->flying;) {
+        struct flight *f = &v->flight[i];
+        if (f->done > now) {
+            i++;
+            continue;
+        }
+        unit_log_complete(&v->unit, f->slot, f->op, &f->outcome);
+        if (i != --v->flying) {
+            *f = v->flight[v->flying];
+            if (f->outcome.part_count)
+                f->outcome.parts = f->parts;
+        }
+    }
+}
+
+/*
+ * The unit was told of v->counted operations of the block. Tell it of the rest, or
+ * stop at the one that it wants.
+ */
+static void plan(struct vcpu *v)
+{
+    const struct block *block = v->block;
+    uint64_t left = block->model.count - v->counted;
+    uint64_t until = spex_spu_until(v->unit.unit);
+    if (__builtin_expect(left <= until, 1)) {
+        unit_log_pass(&v->unit, left);
+        v->counted = block->model.count;
+        v->want = NULL;
         return;
     }
-    v->want = &block->insns[from + until];
-    v->pass_from = from;
-    v->accessed = false;
-    v->access = (struct spex_access){0};
-    v->result = 0;
-    v->sequence = v->core ? v->core->sequence : 0;
-    refresh(v, SPEX_CONTEXTIDR_EL1);
-    refresh(v, SPEX_CONTEXTIDR_EL2);
-    refresh(v, SPEX_CNTVOFF_EL2);
+    v->want = &block->insns[v->counted + until];
+    if (v->capturing)
+        return;
+    v->capturing = true;
+    v->stamp++;
+    v->access_count = 0;
+    v->sequence = v->core->sequence;
+    v->entered = spex_uarch_clock(v->core);
+    sys.machine->sysreg(v->index, SPEX_CONTEXTIDR_EL1, &v->context[0]);
+    sys.machine->sysreg(v->index, SPEX_CONTEXTIDR_EL2, &v->context[1]);
 }
 
-static void inject_around(struct vcpu *v, uint64_t pc)
+/* The unit is told of exactly n operations of the block, none of which it still wants. */
+static void count_to(struct vcpu *v, uint32_t n)
 {
-    const struct injection *in = &sys.inject;
-    v->samples++;
-    if (in->collide && v->samples == in->collide)
-        v->phantom = spex_spu_begin(v->unit, pc, 0);
-    if (v->phantom != NONE && v->samples > in->collide + in->collisions) {
-        spex_spu_abandon(v->unit, v->phantom);
-        v->phantom = NONE;
-    }
-    if (in->event && v->samples == in->event)
-        spex_spu_impdef_event(v->unit, 0, 0);
+    if (v->counted > n)
+        unit_log_unpass(&v->unit, v->counted - n);
+    else
+        unit_log_pass(&v->unit, n - v->counted);
+    v->counted = n;
+    v->want = NULL;
 }
 
-/*
- * The wanted operation finished, and executed of its block were: exception says
- * that it ended with a synchronous exception, target where control went when it
- * is the last of the block.
- */
-static void finish(struct vcpu *v, uint32_t executed, bool exception, bool last, uint64_t target)
+/* How an operation that the unit wants ended. */
+struct ending {
+    bool exception;  /* synchronous, of its own */
+    bool entered;    /* the next block was: the predictor has judged the branch to it */
+    uint64_t target; /* where control went, if it is the last of its block */
+    unsigned el;     /* Exception level there */
+};
+
+static void take_off(struct vcpu *v, int slot, const struct insn *want, const struct ending *end)
+{
+    static const struct spex_op unseen = {.kind = SPEX_OP_OTHER, .exec = SPEX_EXEC_STORE};
+    const struct spex_op *op = op_of(want);
+    const struct seen *seen = &v->seen[want->index];
+    struct flight *f = &v->flight[v->flying++];
+    struct spex_outcome *out = &f->outcome;
+    bool seen_any = seen->stamp == v->stamp && seen->count;
+    f->slot = slot;
+    f->op = op;
+    *out = (struct spex_outcome){.flags = SPEX_OUT_EXECUTED | SPEX_OUT_PASSED};
+    if (op->kind == SPEX_OP_EXCEPTION)
+        out->flags |= SPEX_OUT_EXCEPTION;
+    else if (end->exception)
+        out->flags = SPEX_OUT_EXCEPTION;
+    if ((op->kind == SPEX_OP_BRANCH || op->kind == SPEX_OP_ERET) && !end->exception) {
+        if (op->flags & SPEX_OPF_COND && end->target == want->block->model.next)
+            out->flags &= ~(uint32_t)SPEX_OUT_PASSED;
+        out->target = end->target;
+        out->target_el = (uint8_t)end->el;
+        out->target_security = SPEX_NONSECURE;
+        if (end->entered && spex_uarch_mispredicted(v->core, v->sequence))
+            out->events |= UINT64_C(1) << 7;
+    }
+    if (seen_any) {
+        memcpy(f->parts, &v->access[seen->first], seen->count * sizeof f->parts[0]);
+        out->access[0] = f->parts[0];
+        if (seen->count > 1) {
+            out->parts = f->parts;
+            out->part_count = seen->count;
+        }
+    } else if (op->flags & SPEX_OPF_EXCL && op->flags & SPEX_OPF_STORE) {
+        out->flags |= SPEX_OUT_MONITOR_FAIL; /* QEMU stores only when the monitor passes */
+    } else if (op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE) && op->kind != SPEX_OP_BRANCH &&
+               !end->exception) {
+        unit_log_note(&v->unit, "access not shown by QEMU: pc 0x%llx insn 0x%08x",
+                      (unsigned long long)pc_of(want), want->block->words[want->index]);
+        f->op = &unseen;
+    }
+    spex_uarch_replay(v->core, v->sequence, want->index, seen_any ? seen->worst : 0, out);
+    f->done = v->entered + out->total;
+}
+
+/* The wanted operation was executed. Wants the next one of the block. */
+static void finish(struct vcpu *v, const struct ending *end)
 {
     const struct insn *want = v->want;
-    const struct spex_op *op = op_of(want);
-    struct spex_outcome outcome = {.flags = SPEX_OUT_EXECUTED};
-    v->want = NULL;
-    spex_spu_pass(v->unit, want->index - v->pass_from);
-    if (exception)
-        outcome.flags |= SPEX_OUT_EXCEPTION;
-    if (v->accessed) {
-        outcome.access[0] = v->access;
-        if (!(op->flags & SPEX_OPF_LOAD))
-            outcome.access[0].flags &= (uint16_t)~SPEX_ACC_SOURCE;
-    }
-    if ((op->kind == SPEX_OP_BRANCH || op->kind == SPEX_OP_ERET) && last && !exception) {
-        if (target != want->block->model.next || !(op->flags & SPEX_OPF_COND)) {
-            outcome.flags |= SPEX_OUT_PASSED;
-            outcome.target = target;
-            outcome.target_el = (uint8_t)qemu72_el(v->index);
-            outcome.target_security = SPEX_NONSECURE;
+    const struct spex_vm_injection *in = &sys.config.inject;
+    unit_log_pass(&v->unit, want->index - v->counted);
+    v->counted = want->index + 1;
+    unit_log_set(&v->unit, SPEX_CONTEXTIDR_EL1, v->context[0]);
+    unit_log_set(&v->unit, SPEX_CONTEXTIDR_EL2, v->context[1]);
+    refresh(v, SPEX_CNTVOFF_EL2);
+    land(v, v->entered);
+    if (v->branch)
+        unit_log_note_branch(&v->unit, op_of(v->branch), v->branch_target, v->el);
+    v->branch = NULL;
+    uint64_t collisions = v->collisions;
+    int slot = unit_log_begin(&v->unit, pc_of(want));
+    if (slot != SPEX_SPU_NOT_SAMPLED || v->collisions != collisions) {
+        v->samples++;
+        if (slot != SPEX_SPU_NOT_SAMPLED && v->samples == in->collide)
+            v->stuck = slot;
+        else if (slot != SPEX_SPU_NOT_SAMPLED)
+            take_off(v, slot, want, end);
+        if (v->stuck != NONE && v->samples == in->collide + in->collisions) {
+            unit_log_abandon(&v->unit, v->stuck);
+            v->stuck = NONE;
         }
-    } else {
-        outcome.flags |= SPEX_OUT_PASSED;
+        if (v->samples == in->event)
+            unit_log_impdef_event(&v->unit);
     }
-    spex_uarch_replay(v->core, v->sequence, want->index, v->result, &outcome);
-    uint64_t pc = pc_of(want);
-    inject_around(v, pc);
-    int slot = spex_spu_begin(v->unit, pc, 0);
-    if (slot != SPEX_SPU_NOT_SAMPLED)
-        spex_spu_complete(v->unit, slot, op, &outcome);
-    if (executed > want->index + 1)
-        count_from(v, want->block, want->index + 1);
+    plan(v);
+}
+
+/* Everything before operation n of the block has been executed, and no branch of it. */
+static void settle(struct vcpu *v, uint32_t n)
+{
+    static const struct ending end;
+    while (v->want && v->want->index < n)
+        finish(v, &end);
+    count_to(v, n);
+}
+
+/* The whole block was executed and control went to target, where a block was entered or not. */
+static void leave(struct vcpu *v, uint64_t target, unsigned el, bool entered)
+{
+    const struct ending end = {.target = target, .el = el, .entered = entered};
+    const struct block *from = v->block;
+    while (v->want)
+        finish(v, &end);
+    if (from->eret)
+        synchronize(v, false);
 }
 
 /*
- * Control has left the current block for pc. Find out how much of it was
- * executed: an exception may have cut it short. Only a block that could be a
- * vector needs a look.
+ * An exception was taken: a synchronous one of the instruction at pc, or pc is
+ * where the guest will go on. Less than the whole block may have been executed;
+ * the rest is given back.
  */
-static void leave(struct vcpu *v, const struct block *to)
+static void interrupted(struct vcpu *v, bool synchronous, uint64_t pc, unsigned el)
 {
-    struct block *from = v->block;
-    uint32_t executed = from->model.count;
-    uint64_t target = to->model.pc;
-    bool exception = false;
-    if (to->vector) {
-        unsigned el = qemu72_el(v->index);
-        uint64_t base = 0, elr = 0;
-        bool known = qemu72_sysreg(v->index, el == 2 ? SPEX_SYSREG(3, 4, 12, 0, 0)
-                                                     : SPEX_SYSREG(3, 0, 12, 0, 0), &base) &&
-                     qemu72_sysreg(v->index, el == 2 ? SPEX_SYSREG(3, 4, 4, 0, 1)
-                                                     : SPEX_SYSREG(3, 0, 4, 0, 1), &elr);
-        uint64_t offset = target - base;
-        if (known && offset < 0x800 && !(offset & 0x7f)) {
-            bool synchronous = !(offset & 0x180);
-            target = elr;
-            if (synchronous && elr - from->model.pc < 4ull * from->model.count) {
-                executed = (uint32_t)((elr - from->model.pc) / 4) + 1;
-                exception = true;
-            } else if (synchronous) {
-                exception = true; /* SVC and friends: the return address is behind them */
-            }
-            if (v->want && v->want->index >= executed)
-                v->want = NULL; /* it never ran; what was not counted stays so */
-            else if (!v->want)
-                spex_spu_unpass(v->unit, from->model.count - executed);
-            spex_uarch_cut(v->core);
-            if (v->want)
-                finish(v, executed, exception && v->want->index + 1 == executed,
-                       v->want->index + 1 == from->model.count, target);
-            spex_spu_exception_taken(v->unit);
-            return;
+    const struct block *block = v->block;
+    if (block && synchronous && pc - block->model.pc < 4ull * block->model.count) {
+        uint32_t at = (uint32_t)((pc - block->model.pc) / 4);
+        static const struct ending plain, raised = {.exception = true};
+        while (v->want && v->want->index <= at)
+            finish(v, v->want->index == at ? &raised : &plain);
+        count_to(v, at + 1);
+    } else if (block) {
+        leave(v, pc, el, false); /* fetching the next instruction failed, SVC, or an interrupt */
+    }
+    spex_uarch_cut(v->core);
+    v->block = NULL;
+    v->branch = NULL;
+    synchronize(v, true);
+}
+
+/* ---- blocks that need a look ---- */
+
+static uint64_t banked(const struct vcpu *v, unsigned el1)
+{
+    uint64_t value = 0;
+    unsigned el2 = el1 | 4u << 11; /* op1 of the register of EL2 */
+    sys.machine->sysreg(v->index, sys.machine->el(v->index) == 2 ? el2 : el1, &value);
+    return value;
+}
+
+static uint64_t elr(const struct vcpu *v)
+{
+    return banked(v, SPEX_SYSREG(3, 0, 4, 0, 1));
+}
+
+/* The Exception level that the exception was taken from. */
+static unsigned spsr_el(const struct vcpu *v)
+{
+    return banked(v, SPEX_SYSREG(3, 0, 4, 0, 0)) >> 2 & 3;
+}
+
+/* QEMU 7.2 does not tell of exceptions: a block at VBAR_ELx + offset was entered by one. */
+static bool at_vector(const struct vcpu *v, const struct block *block, bool *synchronous)
+{
+    uint64_t offset = block->model.pc - banked(v, SPEX_SYSREG(3, 0, 12, 0, 0));
+    *synchronous = !(offset & 0x180);
+    return offset < 0x800;
+}
+
+/* An atomic that could not be done in its block is executed alone: the block ended before it. */
+static bool done_again(struct vcpu *v, const struct block *block)
+{
+    const struct block *from = v->block;
+    uint64_t at = (block->model.pc - from->model.pc) / 4;
+    if (block == from || block->model.pc < from->model.pc || at >= from->model.count ||
+        from->words[at] != block->words[0])
+        return false;
+    settle(v, (uint32_t)at);
+    spex_uarch_cut(v->core);
+    v->block = NULL;
+    return true;
+}
+
+/* FEAT_SPE_PBT: which branch led here. */
+static void follow_branch(struct vcpu *v, const struct block *to)
+{
+    const struct block *from = v->block;
+    const struct insn *last = &from->insns[from->model.count - 1];
+    const struct spex_op *op = op_of(last);
+    if ((op->kind != SPEX_OP_BRANCH && op->kind != SPEX_OP_ERET) ||
+        (op->flags & SPEX_OPF_COND && to->model.pc == from->model.next))
+        return;
+    v->branch = last;
+    v->branch_target = to->model.pc;
+}
+
+/* ---- accesses ---- */
+
+static const uint64_t NO_ADDRESS = UINT64_C(1) << 56;
+
+static uint64_t physical(qemu_plugin_meminfo_t info, uint64_t va)
+{
+    struct qemu_plugin_hwaddr *where = qemu_plugin_get_hwaddr(info, va);
+    if (!where || (qemu_plugin_hwaddr_is_io(where) && !sys.machine->io_addresses))
+        return NO_ADDRESS;
+    return qemu_plugin_hwaddr_phys_addr(where);
+}
+
+/* Of an access that QEMU does not show. */
+static uint64_t translated(struct vcpu *v, uint64_t va)
+{
+    enum { E2H = 34, TGE = 27 };
+    uint64_t hcr = 0, pa;
+    unsigned fsc;
+    bool stage2, host;
+    sys.machine->sysreg(v->index, SPEX_HCR_EL2, &hcr);
+    host = hcr >> E2H & 1 && (v->el == 2 || hcr >> TGE & 1);
+    return sys.machine->translate(v->index, va, host || v->el == 2 ? 2 : 1, host, &pa, &fsc, &stage2)
+               ? pa
+               : NO_ADDRESS;
+}
+
+/* An access of the current block while one of its operations is wanted. */
+static __attribute__((noinline)) void keep(struct vcpu *v, const struct insn *insn, uint64_t va,
+                                           uint64_t model, unsigned size, spex_uarch_result result,
+                                           uint64_t pa)
+{
+    struct seen *seen = &v->seen[insn->index];
+    if (seen->stamp != v->stamp)
+        *seen = (struct seen){.stamp = v->stamp, .first = (uint16_t)v->access_count};
+    if (v->access_count == MAX_SEEN || seen->count == MAX_PARTS)
+        return;
+    struct spex_access *access = &v->access[v->access_count++];
+    seen->count++;
+    *access = (struct spex_access){.va = va, .pas = SPEX_NONSECURE,
+                                   .flags = SPEX_ACC_VA | SPEX_ACC_DONE};
+    if (pa < NO_ADDRESS) {
+        access->pa = pa;
+        access->flags |= SPEX_ACC_PA;
+    }
+    result = spex_uarch_access(v->core, op_of(insn), model, size, result, access);
+    if (!(op_of(insn)->flags & SPEX_OPF_LOAD))
+        access->flags &= (uint16_t)~SPEX_ACC_SOURCE;
+    if (spex_uarch_result_latency(result) + spex_uarch_result_translation(result) >=
+        spex_uarch_result_latency(seen->worst) + spex_uarch_result_translation(seen->worst))
+        seen->worst = result;
+}
+
+static uint64_t model_address(const struct vcpu *v, uint64_t va)
+{
+    return va >> 56 ? va : va | v->space << 56;
+}
+
+/* DC ZVA has no memory callback; its address follows from the registers at the block's entry. */
+static void zero_lines(struct vcpu *v, const struct block *block)
+{
+    for (unsigned i = 0; i < block->zva_count; i++) {
+        const struct zva *z = &block->zva[i];
+        uint64_t va = sys.machine->x(v->index, z->reg) + z->offset;
+        va &= -(uint64_t)sys.zva_bytes;
+        uint64_t pa = v->capturing ? translated(v, va) : NO_ADDRESS;
+        for (unsigned at = 0; at < sys.zva_bytes; at += 64) {
+            uint64_t model = model_address(v, va + at);
+            spex_uarch_result result = spex_uarch_store(v->core, model, 64, z->index);
+            if (v->capturing)
+                keep(v, &block->insns[z->index], va + at, model, 64, result, pa + at);
         }
     }
-    while (v->want)
-        finish(v, executed, false, v->want->index + 1 == executed, target);
 }
 
 /* ---- callbacks of QEMU ---- */
@@ -305,64 +561,91 @@ static void on_block(unsigned index, void *data)
     struct vcpu *v = sys.vcpu[index];
     if (!v || !v->active)
         return;
-    if (v->block && (v->want || block->vector))
-        leave(v, block);
+    struct block *from = v->block;
+    if (__builtin_expect(block->vector && from && v->pstate, 0)) {
+        bool synchronous;
+        if (at_vector(v, block, &synchronous)) {
+            interrupted(v, synchronous, elr(v), spsr_el(v));
+            from = NULL;
+        }
+    } else if (__builtin_expect(block->again && from, 0) && done_again(v, block)) {
+        from = NULL;
+    }
     unsigned flags = spex_uarch_block(v->core, &block->model);
     if (__builtin_expect(flags != 0, 0))
         spex_uarch_block_rest(v->core, &block->model, flags);
-    unsigned el = qemu72_el(index);
+    unsigned el = current_el(v, block);
+    if (from) {
+        if (__builtin_expect(v->want != NULL || from->eret, 0))
+            leave(v, block->model.pc, el, true);
+        if (spex_spu_wants_branches(v->unit.unit))
+            follow_branch(v, block);
+    }
+    if (__builtin_expect(v->flying, 0))
+        land(v, spex_uarch_clock(v->core));
     if (__builtin_expect(el != v->el, 0))
         set_state(v, el);
     v->block = block;
-    count_from(v, block, 0);
+    v->counted = 0;
+    v->capturing = false;
+    plan(v);
+    if (__builtin_expect(block->zva_count, 0))
+        zero_lines(v, block);
 }
 
-static void on_memory(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, void *data)
+static void on_load(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
     const struct insn *insn = data;
     struct vcpu *v = sys.vcpu[index];
     if (!v || !v->active)
         return;
     unsigned size = 1u << qemu_plugin_mem_size_shift(info);
-    const struct spex_op *op = op_of(insn);
-    uint64_t model = va >> 56 ? va : va | v->space << 56;
-    spex_uarch_result result;
-    if (op->flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL) && op->flags & SPEX_OPF_STORE)
-        result = spex_uarch_atomic(v->core, model, size, insn->index);
-    else if (qemu_plugin_mem_is_store(info))
-        result = spex_uarch_store(v->core, model, size, insn->index);
-    else
-        result = spex_uarch_load(v->core, model, size, insn->index);
-    if (__builtin_expect(insn != v->want || v->accessed, 1))
-        return;
-    v->accessed = true;
-    v->result = result;
-    v->access.va = va;
-    v->access.flags = SPEX_ACC_VA | SPEX_ACC_DONE;
-    v->access.pas = SPEX_NONSECURE;
-    struct qemu_plugin_hwaddr *where = qemu_plugin_get_hwaddr(info, va);
-    if (where && !qemu_plugin_hwaddr_is_io(where)) {
-        v->access.pa = qemu_plugin_hwaddr_phys_addr(where);
-        v->access.flags |= SPEX_ACC_PA;
-    }
-    spex_uarch_access(v->core, op, model, size, result, &v->access);
+    uint64_t model = model_address(v, va);
+    spex_uarch_result result = spex_uarch_load(v->core, model, size, insn->index);
+    if (__builtin_expect(v->capturing, 0))
+        keep(v, insn, va, model, size, result, physical(info, va));
 }
 
-/* PSB CSYNC: everything before it is complete, so the sample in flight is completed first. */
-static void settle(struct vcpu *v, const struct insn *at)
+static void on_store_access(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
-    if (v->want && v->want->index < at->index)
-        finish(v, at->index, false, false, 0);
+    const struct insn *insn = data;
+    struct vcpu *v = sys.vcpu[index];
+    if (!v || !v->active)
+        return;
+    unsigned size = 1u << qemu_plugin_mem_size_shift(info);
+    uint64_t model = model_address(v, va);
+    spex_uarch_result result = spex_uarch_store(v->core, model, size, insn->index);
+    if (__builtin_expect(v->capturing, 0))
+        keep(v, insn, va, model, size, result, physical(info, va));
 }
 
+/* Atomics and Store-Exclusive show as a load and a store: the store alone is the access. */
+static void on_atomic(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, void *data)
+{
+    const struct insn *insn = data;
+    struct vcpu *v = sys.vcpu[index];
+    if (!v || !v->active || !qemu_plugin_mem_is_store(info))
+        return;
+    unsigned size = 1u << qemu_plugin_mem_size_shift(info);
+    uint64_t model = model_address(v, va);
+    spex_uarch_result result = spex_uarch_atomic(v->core, model, size, insn->index);
+    if (__builtin_expect(v->capturing, 0))
+        keep(v, insn, va, model, size, result, physical(info, va));
+}
+
+/* PSB CSYNC: everything before it is complete, so samples in flight are completed first. */
 static void on_psb(unsigned index, void *data)
 {
+    const struct insn *insn = data;
     struct vcpu *v = sys.vcpu[index];
     if (!v)
         return;
-    settle(v, data);
-    note(v, "psb");
-    spex_spu_psb(v->unit, NULL);
+    if (v->block)
+        settle(v, insn->index);
+    land(v, UINT64_MAX);
+    unit_log_psb(&v->unit);
+    if (v->block)
+        plan(v);
 }
 
 static void on_isb(unsigned index, void *data)
@@ -370,127 +653,152 @@ static void on_isb(unsigned index, void *data)
     struct vcpu *v = sys.vcpu[index];
     (void)data;
     if (v)
-        spex_spu_context_sync(v->unit);
+        synchronize(v, false);
 }
 
 /* ---- System registers ---- */
 
-static void prepare_access(struct vcpu *v)
+static enum spex_access_result on_check(unsigned index, unsigned enc, bool read)
 {
-    static const unsigned shared[] = {SPEX_MDCR_EL2, SPEX_CNTHCTL_EL2, SPEX_CNTVOFF_EL2,
-                                      SPEX_HDFGRTR_EL2, SPEX_HDFGWTR_EL2, SPEX_HFGITR_EL2};
+    static const unsigned shared[] = {SPEX_CNTHCTL_EL2, SPEX_CNTVOFF_EL2, SPEX_HDFGRTR_EL2,
+                                      SPEX_HDFGWTR_EL2, SPEX_HFGITR_EL2};
+    struct vcpu *v = sys.vcpu[index];
     for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++)
         refresh(v, shared[i]);
-    set_state(v, qemu72_el(v->index));
+    set_state(v, sys.machine->el(index));
+    enum spex_access_result result = spex_spu_check(v->unit.unit, enc, 0, read, NULL);
+    if (result != SPEX_ACCESS_OK)
+        unit_log_note(&v->unit, "%s %s: not here", read ? "read" : "write", spex_sysreg_name(enc));
+    return result;
 }
 
-static enum qemu72_access on_check(unsigned index, unsigned encoding, bool write)
+static uint64_t on_read(unsigned index, unsigned enc)
 {
     struct vcpu *v = sys.vcpu[index];
-    prepare_access(v);
-    switch (spex_spu_check(v->unit, encoding, 0, !write, NULL)) {
-    case SPEX_ACCESS_OK:
-    case SPEX_ACCESS_MEMORY:
-        return QEMU72_OK;
-    case SPEX_ACCESS_TRAP_EL2:
-        return QEMU72_TRAP_EL2;
-    case SPEX_ACCESS_TRAP_EL3:
-        return QEMU72_TRAP_EL3;
-    default:
-        note(v, "# undefined: %s", spex_sysreg_name(encoding));
-        return QEMU72_UNDEFINED;
+    uint64_t value = unit_log_read(&v->unit, enc);
+    if (enc == sys.config.inject.id_register) {
+        value = sys.config.inject.id_value;
+        unit_log_note(&v->unit, "injected: 0x%llx", (unsigned long long)value);
     }
-}
-
-static uint64_t on_read(unsigned index, unsigned encoding)
-{
-    struct vcpu *v = sys.vcpu[index];
-    uint64_t value = 0;
-    if (v->want)
-        settle(v, &v->block->insns[v->block->model.count - 1]);
-    spex_spu_read(v->unit, encoding, 0, &value, NULL);
-    if (encoding == sys.inject.id_register)
-        value = sys.inject.id_value;
-    note(v, "read %s expect 0x%llx", spex_sysreg_name(encoding), (unsigned long long)value);
     return value;
 }
 
-static void on_write(unsigned index, unsigned encoding, uint64_t value)
+static void on_write(unsigned index, unsigned enc, uint64_t value)
 {
     struct vcpu *v = sys.vcpu[index];
-    /* The access ends its block: what came before it in the block is complete. */
-    if (v->want)
-        settle(v, &v->block->insns[v->block->model.count - 1]);
-    v->want = NULL;
-    note(v, "write %s 0x%llx", spex_sysreg_name(encoding), (unsigned long long)value);
-    spex_spu_write(v->unit, encoding, 0, value, NULL);
+    unit_log_write(&v->unit, enc, value);
+    v->written = true;
     /* Without profiling at any level nothing is counted, so nothing needs to be followed. */
     uint64_t limit = 0, el1 = 0, el2 = 0;
-    spex_spu_get(v->unit, SPEX_PMBLIMITR_EL1, &limit);
-    spex_spu_get(v->unit, SPEX_PMSCR_EL1, &el1);
-    spex_spu_get(v->unit, SPEX_PMSCR_EL2, &el2);
+    spex_spu_get(v->unit.unit, SPEX_PMBLIMITR_EL1, &limit);
+    spex_spu_get(v->unit.unit, SPEX_PMSCR_EL1, &el1);
+    spex_spu_get(v->unit.unit, SPEX_PMSCR_EL2, &el2);
     v->active = (limit & 1) && ((el1 | el2) & 3);
-    v->block = v->active ? v->block : NULL;
+    v->block = NULL; /* the access ended its block */
+    v->branch = NULL;
+}
+
+static bool ours(unsigned enc)
+{
+    const char *name = spex_sysreg_name(enc);
+    return name && (!strncmp(name, "PMS", 3) || !strncmp(name, "PMB", 3));
+}
+
+/* The encoding of an MRS or MSR (register), or 0. */
+static unsigned accessed(uint32_t word)
+{
+    return (word & 0xffd00000) == 0xd5100000 ? word >> 5 & 0xffff : 0;
+}
+
+/*
+ * MRS or MSR of one of our registers, or MRS of ID_AA64DFR0_EL1, is about to be
+ * executed. Samples before it are completed first; a write ends its block, so that
+ * it is counted as well.
+ */
+static void on_sysreg(unsigned index, void *data)
+{
+    const struct insn *insn = data;
+    struct vcpu *v = sys.vcpu[index];
+    uint32_t word = insn->block->words[insn->index];
+    unsigned enc = accessed(word), rt = word & 31;
+    bool read = word >> 21 & 1;
+    if (!v)
+        return;
+    if (v->block)
+        settle(v, insn->index + !read);
+    land(v, UINT64_MAX);
+    if (!sys.machine->skip) {
+        if (v->block)
+            plan(v);
+        return;
+    }
+    uint64_t value = 0;
+    if (enc == SPEX_ID_AA64DFR0_EL1) {
+        sys.machine->sysreg(index, enc, &value);
+        value = spex_field_set(value, SPEX_ID_AA64DFR0_EL1_PMSVer, sys.config.unit.features.version);
+    } else if (on_check(index, enc, read) != SPEX_ACCESS_OK) {
+        return; /* QEMU makes it UNDEFINED */
+    } else if (read) {
+        value = on_read(index, enc);
+    } else {
+        on_write(index, enc, rt == 31 ? 0 : sys.machine->x(index, rt));
+    }
+    if (v->block)
+        settle(v, insn->index + 1);
+    v->block = NULL;
+    sys.machine->skip(index, pc_of(insn), read, rt, value);
+}
+
+void system_exception(unsigned index, bool synchronous, uint64_t from)
+{
+    struct vcpu *v = sys.vcpu[index];
+    if (v && v->active)
+        interrupted(v, synchronous, from, spsr_el(v));
 }
 
 /* ---- opening, at the first translation ---- */
 
-static void refuse(const struct spex_error *error)
-{
-    fprintf(stderr, "spex vm: %s\n", error->text);
-    _exit(1);
-}
-
 static void make_vcpu(unsigned index)
 {
     struct spex_error error;
-    struct spex_spu_config config = sys.config;
-    struct vcpu *v = aligned_alloc(64, sizeof *v);
+    struct spex_spu_config config = sys.config.unit;
+    struct vcpu *v = aligned_alloc(64, (sizeof *v + 63) & ~(size_t)63);
     if (!v)
         abort();
-    *v = (struct vcpu){.index = index, .phantom = NONE, .el = 1};
+    memset(v, 0, sizeof *v);
+    v->index = index;
+    v->stuck = NONE;
     config.seed += index;
     config.host = (struct spex_spu_host){
-        .user = v, .write = on_store, .counter = on_counter, .irq = on_irq};
-    if (spex_spu_new(&config, &v->unit, &error))
+        .user = v, .write = on_store, .counter = on_counter, .irq = on_irq, .pmu = on_pmu};
+    if (unit_log_new(&v->unit, &config, sys.config.features, sys.log, index, &error))
         refuse(&error);
     if (spex_uarch_core_new(sys.model, index, &v->core))
         abort();
-    spex_spu_boot(v->unit);
-    set_state(v, qemu72_el(index));
+    unit_log_boot(&v->unit);
+    v->el = 1; /* as boot has left it */
+    v->pstate = sys.machine->pstate(index);
     sys.vcpu[index] = v;
 }
 
 static void open_system(void)
 {
-    static const struct qemu72_handler handler = {on_check, on_read, on_write};
+    static const struct machine_handler handler = {on_check, on_read, on_write};
     struct spex_error error;
-    if (qemu72_open(sys.vcpus, &handler, &error))
+    uint64_t dczid;
+    if (sys.machine->open(sys.vcpus, sys.config.unit.features.version, &handler, &error))
         refuse(&error);
-    const struct spex_features *f = &sys.config.features;
+    sys.zva_bytes = 64;
+    if (sys.machine->sysreg(0, SPEX_SYSREG(3, 3, 0, 0, 7), &dczid))
+        sys.zva_bytes = 4u << (dczid & 15);
     for (unsigned i = 0; i < sys.vcpus; i++)
         make_vcpu(i);
-    unsigned encoding;
-    for (size_t i = 0; (encoding = spex_sysreg_at(i)); i++) {
-        const char *name = spex_sysreg_name(encoding);
-        if (strncmp(name, "PMS", 3) && strncmp(name, "PMB", 3))
-            continue;
-        unsigned op1 = encoding >> 11 & 7;
-        unsigned lowest = op1 == 6 ? 3 : op1 >= 4 ? 2 : 1;
-        qemu72_define(name, encoding, lowest,
-                      encoding != SPEX_PMSIDR_EL1 && encoding != SPEX_PMBIDR_EL1);
-    }
-    qemu72_patch_id(SPEX_ID_AA64DFR0_EL1, UINT64_C(15) << 32, (uint64_t)f->version << 32);
 }
 
 /* ---- translation ---- */
 
-static struct block *find_block(uint64_t pc, const uint32_t *words, size_t count)
+static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count, unsigned el)
 {
-    struct block **slot = &sys.blocks[(pc >> 2) * 0x9e3779b97f4a7c15ull >> 48];
-    for (struct block *b = *slot; b; b = b->next)
-        if (b->model.pc == pc && b->model.count == count && !memcmp(b->words, words, 4 * count))
-            return b;
     struct block *b = calloc(1, sizeof *b);
     struct spex_op *ops = calloc(count, sizeof *ops);
     struct insn *insns = calloc(count, sizeof *insns);
@@ -502,123 +810,123 @@ static struct block *find_block(uint64_t pc, const uint32_t *words, size_t count
         spex_a64_classify(words[i], NULL, &ops[i]);
         insns[i] = (struct insn){b, (uint32_t)i};
     }
-    *b = (struct block){.insns = insns, .words = copy, .next = *slot, .vector = !(pc & 0x7f)};
+    *b = (struct block){.insns = insns, .words = copy, .el = (uint8_t)el, .vector = !(pc & 0x7f)};
+    b->again = count == 1 && ops[0].flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL);
+    b->eret = ops[count - 1].kind == SPEX_OP_ERET;
     spex_uarch_block_init(sys.model, &b->model, pc, ops, count);
+    b->zva_count = zva_find(words, ops, count, &b->zva);
+    return b;
+}
+
+/* Blocks are never freed: a core may remember them, and the same code comes back. */
+static struct block *find_block(uint64_t pc, const uint32_t *words, size_t count, unsigned el)
+{
+    struct block **slot = &sys.blocks[(pc >> 2) * 0x9e3779b97f4a7c15ull >> 48];
+    for (struct block *b = *slot; b; b = b->next)
+        if (b->model.pc == pc && b->model.count == count && b->el == el &&
+            !memcmp(b->words, words, 4 * count))
+            return b;
+    struct block *b = make_block(pc, words, count, el);
+    b->next = *slot;
     *slot = b;
     return b;
 }
 
-static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+/* AArch32 code: not profiled, but the block before it ends. */
+static void on_foreign(unsigned index, void *data)
 {
-    size_t count = qemu_plugin_tb_n_insns(tb);
-    uint32_t words[1024];
-    if (!count || count > sizeof words / sizeof words[0] ||
-        qemu_plugin_insn_size(qemu_plugin_tb_get_insn(tb, 0)) != 4)
+    struct vcpu *v = sys.vcpu[index];
+    (void)data;
+    if (!v || !v->active)
         return;
-    (void)id;
-    for (size_t i = 0; i < count; i++)
-        memcpy(&words[i], qemu_plugin_insn_data(qemu_plugin_tb_get_insn(tb, i)), 4);
+    if (v->block)
+        leave(v, v->block->model.next, sys.machine->el(index), false);
+    v->block = NULL;
+    set_state(v, sys.machine->el(index));
+}
+
+static enum qemu_plugin_cb_flags reading(void)
+{
+    return sys.machine->pstate(0) ? QEMU_PLUGIN_CB_NO_REGS : QEMU_PLUGIN_CB_R_REGS;
+}
+
+static void watch(struct qemu_plugin_insn *insn, struct insn *at)
+{
+    const struct spex_op *op = op_of(at);
+    unsigned enc = accessed(at->block->words[at->index]);
+    bool read = at->block->words[at->index] >> 21 & 1;
+    if (op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE) && op->kind != SPEX_OP_DC_ZVA)
+        qemu_plugin_register_vcpu_mem_cb(
+            insn,
+            !(op->flags & SPEX_OPF_STORE)                   ? on_load
+            : op->flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL) ? on_atomic
+                                                            : on_store_access,
+            QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, at);
+    if (op->flags & SPEX_OPF_PSB)
+        qemu_plugin_register_vcpu_insn_exec_cb(insn, on_psb, reading(), at);
+    else if (op->kind == SPEX_OP_ISB)
+        qemu_plugin_register_vcpu_insn_exec_cb(insn, on_isb, QEMU_PLUGIN_CB_NO_REGS, NULL);
+    else if (enc && (ours(enc) || (sys.machine->skip && read && enc == SPEX_ID_AA64DFR0_EL1)))
+        qemu_plugin_register_vcpu_insn_exec_cb(
+            insn, on_sysreg,
+            sys.machine->skip ? QEMU_PLUGIN_CB_RW_REGS_PC : QEMU_PLUGIN_CB_NO_REGS, at);
+}
+
+void system_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t count)
+{
     pthread_mutex_lock(&sys.lock);
     if (!sys.opened) {
         sys.opened = true;
         open_system();
     }
-    struct block *b = find_block(qemu_plugin_tb_vaddr(tb), words, count);
+    unsigned here = sys.machine->current();
+    bool foreign = !sys.machine->aarch64(here) || count > MAX_INSNS;
+    unsigned el = sys.machine->pstate(here) ? ANY_EL : sys.machine->el(here);
+    struct block *b =
+        foreign ? NULL : find_block(qemu_plugin_tb_vaddr(tb), words, count, el);
     pthread_mutex_unlock(&sys.lock);
-    qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, b);
-    for (size_t i = 0; i < count; i++) {
-        struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-        const struct spex_op *op = &b->model.ops[i];
-        if (op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE))
-            qemu_plugin_register_vcpu_mem_cb(insn, on_memory, QEMU_PLUGIN_CB_NO_REGS,
-                                             QEMU_PLUGIN_MEM_RW, &b->insns[i]);
-        if (op->flags & SPEX_OPF_PSB)
-            qemu_plugin_register_vcpu_insn_exec_cb(insn, on_psb, QEMU_PLUGIN_CB_NO_REGS,
-                                                   &b->insns[i]);
-        else if (op->kind == SPEX_OP_ISB)
-            qemu_plugin_register_vcpu_insn_exec_cb(insn, on_isb, QEMU_PLUGIN_CB_NO_REGS, NULL);
+    if (!b) {
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, on_foreign, reading(), NULL);
+        return;
     }
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, reading(), b);
+    for (size_t i = 0; i < count; i++)
+        watch(qemu_plugin_tb_get_insn(tb, i), &b->insns[i]);
 }
 
 /* ---- installation ---- */
 
-static bool parse_injection(const char *text, struct injection *in)
-{
-    unsigned long long n, count = 1;
-    char name[32];
-    if (sscanf(text, "fault@%llu", &n) == 1)
-        in->fault = n;
-    else if (sscanf(text, "abort@%llu", &n) == 1)
-        in->abort = n;
-    else if (sscanf(text, "event@%llu", &n) == 1)
-        in->event = n;
-    else if (sscanf(text, "collide@%llu+%llu", &n, &count) >= 1)
-        in->collide = n, in->collisions = count;
-    else if (sscanf(text, "id:%31[A-Z0-9_a-z]:%lli", name, (long long *)&n) == 2 &&
-             !spex_sysreg_find(name, &in->id_register))
-        in->id_value = n;
-    else
-        return false;
-    return true;
-}
-
-/* What QEMU does not show is left out of records by the choice that the manual offers for it. */
-static const char *const unseen[] = {"dc_zva=other",        "csel_conditional=no",
-                                     "csinc_conditional=no", "csneg_conditional=no",
-                                     "csinv_conditional=no", "ccmp_conditional=no",
-                                     "ccmn_conditional=no"};
-
-static void set_unseen(struct spex_spu_choices *choices)
-{
-    struct spex_error error;
-    for (size_t i = 0; i < sizeof unseen / sizeof unseen[0]; i++)
-        if (spex_spu_choices_set(choices, unseen[i], &error))
-            refuse(&error);
-}
-
-int system_install(uint64_t id, unsigned vcpus, int argc, char **argv)
+int system_install(uint64_t id, unsigned api, unsigned vcpus, int argc, char **argv)
 {
     struct spex_error error = {.text = ""};
-    struct spex_uarch_config model;
-    spex_spu_config_default(&sys.config);
-    set_unseen(&sys.config.choices);
-    spex_uarch_config_preset("neoverse-n1", &model, &error);
+    spex_vm_config_default(&sys.config);
+    sys.machine = api >= 7 ? &machine_qemu11 : &machine_qemu72;
     sys.vcpus = vcpus;
+    if (vcpus > MAX_VCPUS)
+        snprintf(error.text, sizeof error.text, "at most %d CPUs", MAX_VCPUS);
     for (int i = 0; i < argc && !error.text[0]; i++) {
         char *value = strchr(argv[i], '=');
         if (!value)
             continue;
         *value++ = '\0';
-        if (!strcmp(argv[i], "features")) {
-            for (char *p = value; *p; p++)
-                if (*p == ':')
-                    *p = ',';
-            spex_features_parse(value, &sys.config.features, &error);
-        } else if (!strcmp(argv[i], "choice")) {
-            spex_spu_choices_set(&sys.config.choices, value, &error);
-        } else if (!strcmp(argv[i], "seed")) {
-            sys.config.seed = strtoull(value, NULL, 0);
-        } else if (!strcmp(argv[i], "inject")) {
-            if (!parse_injection(value, &sys.inject))
-                snprintf(error.text, sizeof error.text, "unknown injection '%s'", value);
-        } else if (!strcmp(argv[i], "log")) {
+        if (!strcmp(argv[i], "log")) {
             sys.log = open(value, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
             if (sys.log < 0)
                 snprintf(error.text, sizeof error.text, "cannot write %s", value);
+            continue;
         }
+        if (!strcmp(argv[i], "features") || !strcmp(argv[i], "model"))
+            for (char *p = value; *p; p++)
+                if (*p == ':') /* commas separate plugin arguments */
+                    *p = ',';
+        spex_vm_config_set(&sys.config, argv[i], value, &error);
     }
-    struct spex_spu_choices asked = sys.config.choices;
-    set_unseen(&asked);
-    if (!error.text[0] && memcmp(&asked, &sys.config.choices, sizeof asked))
-        snprintf(error.text, sizeof error.text,
-                 "QEMU does not show condition outcomes and DC ZVA; leave dc_zva and *_conditional "
-                 "as they are");
-    if (!error.text[0])
-        spex_uarch_new(&model, &sys.model);
+    if (!error.text[0] && !spex_spu_config_check(&sys.config.unit, &error))
+        spex_uarch_new(&sys.config.model, &sys.model);
     if (error.text[0] || !sys.model) {
         fprintf(stderr, "spex vm: %s\n", error.text[0] ? error.text : "out of memory");
         return 1;
     }
-    qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
+    sys.machine->install(id);
     return 0;
 }

@@ -1,13 +1,29 @@
 /*
  * The plugin in system mode: one SPU per vCPU of a whole guest, programmed by the
- * guest's own driver (docs/vm.md). Called from the plugin's installation.
+ * guest's own driver (docs/vm.md).
  */
 #ifndef GUEST_SYSTEM_H
 #define GUEST_SYSTEM_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-/* id: the plugin's; vcpus: how many the machine starts with; arguments as NAME=VALUE. 0 if well. */
-int system_install(uint64_t id, unsigned vcpus, int argc, char **argv);
+struct qemu_plugin_tb;
+
+/*
+ * From the plugin's installation. id: the plugin's; api: QEMU's plugin API; vcpus:
+ * how many the machine starts with; arguments as NAME=VALUE. 0 if well.
+ */
+int system_install(uint64_t id, unsigned api, unsigned vcpus, int argc, char **argv);
+
+/* A block of count instructions is being translated on the current vCPU. */
+void system_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t count);
+
+/*
+ * The vCPU took an exception: a synchronous one of the instruction at from, or from
+ * is where it will go on. For machines that tell.
+ */
+void system_exception(unsigned vcpu, bool synchronous, uint64_t from);
 
 #endif

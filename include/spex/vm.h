@@ -1,0 +1,46 @@
+/*
+ * The settings of a guest's SPUs, as words: `spex vm` checks them before anything
+ * is started, and the plugin reads the same words (docs/vm.md).
+ *
+ * No allocation, no state.
+ */
+#ifndef SPEX_VM_H
+#define SPEX_VM_H
+
+#include <spex/spu.h>
+#include <spex/uarch.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Faults on request. Numbers count records or samples of one CPU from 1; 0 is never. */
+struct spex_vm_injection {
+    uint64_t fault, abort;        /* the write of this record */
+    uint64_t event;               /* after this sample */
+    uint64_t collide, collisions; /* from this sample on, so many */
+    unsigned id_register;         /* an ID register that reads as id_value; 0 for none */
+    uint64_t id_value;
+};
+
+struct spex_vm_config {
+    struct spex_spu_config unit; /* features, choices, seed; no host */
+    struct spex_uarch_config model;
+    struct spex_vm_injection inject;
+    char features[256];          /* the text of unit.features */
+};
+
+/* max features, the neoverse-n1 model, seed 1, nothing injected. */
+void spex_vm_config_default(struct spex_vm_config *config);
+
+/*
+ * name is features, model, choice, seed or inject. SPEX_INVALID or SPEX_RANGE with
+ * the word and what is allowed.
+ */
+enum spex_status spex_vm_config_set(struct spex_vm_config *config, const char *name,
+                                    const char *value, struct spex_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,289 @@
+/*
+ * QEMU 11.1 and later, through its plugin API version 7. It has no way to add a
+ * System register, so the engine does each access itself and skips the instruction;
+ * an access that traps to EL2 is UNDEFINED instead. Translation walks the guest's
+ * tables (walk.h). PMBIRQ is set and cleared in the redistributor's pending
+ * registers: a level that stays high after the interrupt was served does not pend
+ * it again.
+ *
+ * Register handles are the same for all vCPUs; reading is of the current one.
+ */
+#include "machine.h"
+
+#include "base/error.h"
+#include "qemu_plugin7.h"
+#include "system.h"
+#include "walk.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Not of the API, but exported by binaries that load modules; without it, no timestamps. */
+extern QEMU_PLUGIN_WEAK int64_t qemu_clock_get_ns(int clock);
+
+/* A handle of QEMU, which may be NULL, and whether we have it. */
+struct handle {
+    void *of;
+    bool known;
+};
+
+/* Registers that QEMU shows by name. */
+#define EL12(name, op0, crn, crm, op2)                                                             \
+    {SPEX_SYSREG(op0, 0, crn, crm, op2), name "_EL1", {0}},                                       \
+        {SPEX_SYSREG(op0, 4, crn, crm, op2), name "_EL2", {0}}
+static struct {
+    unsigned enc;
+    const char *name;
+    struct handle handle;
+} registers[] = {
+    EL12("SPSR", 3, 4, 0, 0),
+    EL12("ELR", 3, 4, 0, 1),
+    EL12("VBAR", 3, 12, 0, 0),
+    EL12("CONTEXTIDR", 3, 13, 0, 1),
+    EL12("TTBR0", 3, 2, 0, 0),
+    EL12("TTBR1", 3, 2, 0, 1),
+    EL12("TCR", 3, 2, 0, 2),
+    EL12("TCR2", 3, 2, 0, 3),
+    EL12("SCTLR", 3, 1, 0, 0),
+    {SPEX_HCR_EL2, "HCR_EL2", {0}},
+    {SPEX_MDCR_EL2, "MDCR_EL2", {0}},
+    {SPEX_CNTHCTL_EL2, "CNTHCTL_EL2", {0}},
+    {SPEX_CNTVOFF_EL2, "CNTVOFF_EL2", {0}},
+    {SPEX_HDFGRTR_EL2, "HDFGRTR_EL2", {0}},
+    {SPEX_HDFGWTR_EL2, "HDFGWTR_EL2", {0}},
+    {SPEX_HFGITR_EL2, "HFGITR_EL2", {0}},
+    {SPEX_ID_AA64DFR0_EL1, "ID_AA64DFR0_EL1", {0}},
+    {SPEX_SYSREG(3, 3, 14, 0, 0), "CNTFRQ_EL0", {0}},
+};
+enum { REGISTERS = sizeof registers / sizeof registers[0] };
+
+static struct {
+    struct handle x[32], cpsr; /* x[31] is SP */
+    uint64_t period;    /* of the counter, ns */
+} q;
+static __thread struct qemu_plugin7_bytes *bytes;
+
+/* ---- registers ---- */
+
+static bool read_handle(struct handle handle, uint64_t *value)
+{
+    if (!handle.known)
+        return false;
+    if (!bytes)
+        bytes = g_byte_array_new();
+    g_byte_array_set_size(bytes, 0);
+    if (!qemu_plugin_read_register(handle.of, bytes) || !bytes->size || bytes->size > sizeof *value)
+        return false;
+    *value = 0;
+    memcpy(value, bytes->data, bytes->size);
+    return true;
+}
+
+static bool read_sysreg(unsigned vcpu, unsigned enc, uint64_t *value)
+{
+    (void)vcpu;
+    for (size_t i = 0; i < REGISTERS; i++)
+        if (registers[i].enc == enc)
+            return read_handle(registers[i].handle, value);
+    return false;
+}
+
+static uint64_t read_x(unsigned vcpu, unsigned reg)
+{
+    uint64_t value = 0;
+    (void)vcpu;
+    read_handle(q.x[reg], &value);
+    return value;
+}
+
+static uint64_t cpsr(void)
+{
+    uint64_t value = 0;
+    read_handle(q.cpsr, &value);
+    return value;
+}
+
+static unsigned read_el(unsigned vcpu)
+{
+    (void)vcpu;
+    return cpsr() >> 2 & 3;
+}
+
+static bool read_aarch64(unsigned vcpu)
+{
+    (void)vcpu;
+    return !(cpsr() >> 4 & 1);
+}
+
+static unsigned current(void)
+{
+    return 0; /* no function here looks at the number */
+}
+
+static const uint32_t *where_pstate(unsigned vcpu)
+{
+    (void)vcpu;
+    return NULL;
+}
+
+static void skip(unsigned vcpu, uint64_t pc, bool read, unsigned rt, uint64_t value)
+{
+    struct qemu_plugin7_bytes out = {(uint8_t *)&value, sizeof value};
+    (void)vcpu;
+    if (read && rt != 31)
+        qemu_plugin_write_register(q.x[rt].of, &out);
+    qemu_plugin_set_pc(pc + 4);
+}
+
+/* ---- memory ---- */
+
+static bool read_descriptor(void *user, uint64_t pa, uint64_t *descriptor)
+{
+    (void)user;
+    if (!bytes)
+        bytes = g_byte_array_new();
+    if (qemu_plugin_read_memory_hwaddr(pa, bytes, sizeof *descriptor))
+        return false;
+    memcpy(descriptor, bytes->data, sizeof *descriptor);
+    return true;
+}
+
+static bool translate(unsigned vcpu, uint64_t va, unsigned el, bool host, uint64_t *pa,
+                      unsigned *fsc, bool *stage2)
+{
+    struct walk_regime r = {.two_ranges = el == 1 || host};
+    unsigned op1 = el == 2 ? 4 : 0;
+    read_sysreg(vcpu, (unsigned)SPEX_SYSREG(3, 0, 1, 0, 0) | op1 << 11, &r.sctlr);
+    read_sysreg(vcpu, (unsigned)SPEX_SYSREG(3, 0, 2, 0, 2) | op1 << 11, &r.tcr);
+    read_sysreg(vcpu, (unsigned)SPEX_SYSREG(3, 0, 2, 0, 3) | op1 << 11, &r.tcr2);
+    read_sysreg(vcpu, (unsigned)SPEX_SYSREG(3, 0, 2, 0, 0) | op1 << 11, &r.ttbr[0]);
+    read_sysreg(vcpu, (unsigned)SPEX_SYSREG(3, 0, 2, 0, 1) | op1 << 11, &r.ttbr[1]);
+    *stage2 = false;
+    return walk_stage1(&r, va, read_descriptor, NULL, pa, fsc);
+}
+
+static void write_memory(uint64_t pa, const void *data, size_t size)
+{
+    struct qemu_plugin7_bytes out = {(uint8_t *)(uintptr_t)data, (unsigned)size};
+    qemu_plugin_write_memory_hwaddr(pa, &out);
+}
+
+/* ---- interrupt and time ---- */
+
+static void set_ppi(unsigned vcpu, unsigned intid, bool level)
+{
+    /* The virt machine's redistributors: two frames of 64 KB a CPU, private interrupts in the second. */
+    enum { GICR = 0x080a0000, STRIDE = 0x20000, SGI_FRAME = 0x10000, ISPENDR0 = 0x200,
+           ICPENDR0 = 0x280 };
+    uint32_t bit = UINT32_C(1) << intid;
+    write_memory(GICR + (uint64_t)STRIDE * vcpu + SGI_FRAME + (level ? ISPENDR0 : ICPENDR0), &bit,
+                 sizeof bit);
+}
+
+static bool read_counter(uint64_t *count)
+{
+    enum { CLOCK_VIRTUAL = 1 };
+    if (!qemu_clock_get_ns || !q.period)
+        return false;
+    *count = (uint64_t)qemu_clock_get_ns(CLOCK_VIRTUAL) / q.period;
+    return true;
+}
+
+/* ---- translation ---- */
+
+static void on_translate(struct qemu_plugin_tb *tb, void *data)
+{
+    uint32_t words[1024];
+    size_t count = qemu_plugin_tb_n_insns(tb);
+    (void)data;
+    if (!count || count > sizeof words / sizeof words[0])
+        return;
+    for (size_t i = 0; i < count; i++) {
+        words[i] = 0;
+        qemu_plugin7_insn_data(qemu_plugin_tb_get_insn(tb, i), &words[i], sizeof words[i]);
+    }
+    system_translate(tb, words, count);
+}
+
+static void on_discontinuity(unsigned vcpu, enum qemu_plugin7_discon type, uint64_t from,
+                             uint64_t to, void *data)
+{
+    (void)to;
+    (void)data;
+    system_exception(vcpu, type == QEMU_PLUGIN7_DISCON_EXCEPTION, from);
+}
+
+/* ---- opening ---- */
+
+static void on_vcpu(unsigned vcpu, void *data)
+{
+    (void)data;
+    if (vcpu)
+        return;
+    const struct qemu_plugin7_array *all = qemu_plugin_get_registers();
+    for (unsigned i = 0; all && i < all->count; i++) {
+        const struct qemu_plugin7_register *r =
+            (const struct qemu_plugin7_register *)(const void *)all->data + i;
+        unsigned number;
+        char end;
+        if (sscanf(r->name, "x%u%c", &number, &end) == 1 && number < 31)
+            q.x[number] = (struct handle){r->handle, true};
+        else if (!strcmp(r->name, "sp"))
+            q.x[31] = (struct handle){r->handle, true};
+        else if (!strcmp(r->name, "cpsr"))
+            q.cpsr = (struct handle){r->handle, true};
+        for (size_t k = 0; k < REGISTERS; k++)
+            if (!strcmp(r->name, registers[k].name))
+                registers[k].handle = (struct handle){r->handle, true};
+    }
+}
+
+static enum spex_status open_machine(unsigned vcpus, unsigned version,
+                                     const struct machine_handler *handler,
+                                     struct spex_error *error)
+{
+    uint64_t frequency = 0;
+    (void)vcpus;
+    (void)version;
+    (void)handler; /* the engine does the accesses itself */
+    for (unsigned i = 0; i < 32; i++)
+        if (!q.x[i].known)
+            return error_set(error, SPEX_UNSUPPORTED, 0, "this QEMU does not show register %s%u",
+                             i == 31 ? "sp, number " : "x", i);
+    /* Those of EL2 are there if the machine has it, TCR2 if the CPU has FEAT_TCR2. */
+    for (size_t i = 0; i < REGISTERS; i++)
+        if (!registers[i].handle.known && (registers[i].enc >> 11 & 7) != 4 &&
+            strncmp(registers[i].name, "TCR2", 4))
+            return error_set(error, SPEX_UNSUPPORTED, 0, "this QEMU does not show register %s",
+                             registers[i].name);
+    if (!q.cpsr.known)
+        return error_set(error, SPEX_UNSUPPORTED, 0, "this QEMU does not show register cpsr");
+    read_sysreg(0, SPEX_SYSREG(3, 3, 14, 0, 0), &frequency);
+    q.period = frequency && frequency < 1000000000 ? 1000000000 / frequency : 1;
+    return SPEX_OK;
+}
+
+static void install(uint64_t id)
+{
+    qemu_plugin7_register_vcpu_init_cb(id, on_vcpu, NULL);
+    qemu_plugin7_register_vcpu_tb_trans_cb(id, on_translate, NULL);
+    qemu_plugin_register_vcpu_discon_cb(
+        id, QEMU_PLUGIN7_DISCON_INTERRUPT | QEMU_PLUGIN7_DISCON_EXCEPTION, on_discontinuity, NULL);
+}
+
+const struct machine machine_qemu11 = {
+    .install = install,
+    .open = open_machine,
+    .sysreg = read_sysreg,
+    .x = read_x,
+    .el = read_el,
+    .aarch64 = read_aarch64,
+    .current = current,
+    .pstate = where_pstate,
+    .translate = translate,
+    .write = write_memory,
+    .ppi = set_ppi,
+    .counter = read_counter,
+    .skip = skip,
+    .io_addresses = true,
+};

@@ -1,0 +1,20 @@
+/*
+ * DC ZVA in a block: QEMU makes no memory callback for it, but its address is often
+ * that of a register at the entry of the block plus a constant.
+ */
+#ifndef GUEST_ZVA_H
+#define GUEST_ZVA_H
+
+#include <spex/op.h>
+
+struct zva {
+    uint32_t index; /* of the instruction in its block */
+    unsigned reg;   /* X register at the entry; 31 is SP */
+    uint64_t offset;
+};
+
+/* Those of a block whose address can be worked out, in an allocated array; their number. */
+unsigned zva_find(const uint32_t *words, const struct spex_op *ops, size_t count,
+                  struct zva **list);
+
+#endif
