@@ -26,8 +26,7 @@ struct collector {
 /* Saturating counters of 12 or 16 bits (PMSIDR_EL1.CountSize). */
 static uint16_t saturate(const struct collector *k, uint64_t cycles)
 {
-    uint64_t most = FEATURES->CountSize == 3 ? 0xffff : 0xfff;
-    return (uint16_t)(cycles < most ? cycles : most);
+    return (uint16_t)(cycles < k->u->counter_most ? cycles : k->u->counter_most);
 }
 
 /* ---- Operation Type packet ---- */
@@ -554,12 +553,15 @@ static uint64_t collect_memory(struct collector *k, unsigned side)
         if (!k->load && !k->store)
             return 0;
     }
+    struct spex_access merged;
+    uint32_t translation = waiting(k, a);
+    bool output = has_va(a);
     if (k->o->part_count && side == 0) {
-        struct spex_access merged;
-        bool output = merge_parts(k, &merged);
-        return collect_access(k, &merged, merged.translation, output, level);
+        output = merge_parts(k, &merged);
+        translation = merged.translation;
+        a = &merged;
     }
-    return collect_access(k, a, waiting(k, a), has_va(a), level);
+    return collect_access(k, a, translation, output, level);
 }
 
 /* ---- branches ---- */
@@ -596,6 +598,8 @@ static void collect_impdef(struct collector *k)
 {
     const struct spex_outcome *o = k->o;
     struct sample *s = k->s;
+    if (!(o->flags & (SPEX_OUT_ALT_CLOCK | SPEX_OUT_IMPDEF_COUNTER | SPEX_OUT_IMPDEF_ADDRESS)))
+        return;
     if (o->flags & SPEX_OUT_ALT_CLOCK) {
         if (CHOICES->alt_clock == 1 && FEATURES->ALTCLK)
             set_counter(k, SPEX_HAS_ALT_ISSUE, &s->record.alt_issue, o->alt_issue);
@@ -658,6 +662,8 @@ bool spu_executed(const struct spex_spu *u, uint32_t flags)
 static bool captured(const struct collector *k)
 {
     uint32_t flags = k->o->flags;
+    if (!(flags & (SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN | SPEX_OUT_NONARCH_EXC)))
+        return true;
     return !((flags & SPEX_OUT_SPECULATIVE && !CHOICES->capture_speculative) ||
              (flags & SPEX_OUT_NO_INSN && !CHOICES->capture_no_insn) ||
              (flags & SPEX_OUT_NONARCH_EXC && !CHOICES->capture_nonarch));

@@ -69,10 +69,8 @@ static bool SPEFilterByDataSource(struct spex_spu *u, const struct sample *s)
     return match || !EFF(FDS, PMSFCR_EL1);
 }
 
-bool SPECollectRecord(struct spex_spu *u, const struct sample *s)
+bool spu_filters_keep(struct spex_spu *u, const struct sample *s)
 {
-    if (!u->w.eff[R_PMSFCR_EL1] && !u->config.host.pmu)
-        return true; /* no filter, and nobody counts */
     bool type = SPEFilterByType(u, s), events = SPEFilterByEvents(u, s);
     bool latency = SPEFilterByLatency(u, s), source = SPEFilterByDataSource(u, s);
     bool keep = type && events && latency && source;

@@ -157,6 +157,8 @@ void spex_spu_flush(struct spex_spu *u)
 bool spex_spu_member(const struct spex_spu *u, uint32_t flags)
 {
     const struct spex_spu_choices *c = &u->config.choices;
+    if (!(flags & (SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN | SPEX_OUT_NONARCH_EXC)))
+        return true;
     return !((flags & SPEX_OUT_SPECULATIVE && !c->population_speculative) ||
              (flags & SPEX_OUT_NO_INSN && !c->population_no_insn) ||
              (flags & SPEX_OUT_NONARCH_EXC && !c->population_nonarch));

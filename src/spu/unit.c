@@ -127,6 +127,7 @@ enum spex_status spex_spu_init(void *memory, const struct spex_spu_config *confi
     spu_registers_init(u);
     u->layout = layout_of(config);
     u->events_size = events_size_of(u);
+    u->counter_most = u->config.features.CountSize == 3 ? 0xffff : 0xfff;
     u->config_hash = config_hash(config);
     u->w.random = config->seed;
     u->w.el = config->features.EL3 ? 3 : config->features.EL2 ? 2 : 1;

@@ -87,6 +87,7 @@ struct spex_spu {
     uint64_t events;             /* Events packet bits that this unit can record */
     uint64_t filter_events;      /* bits that the event filters act on */
     unsigned events_size;        /* Events payload bytes */
+    uint64_t counter_most;       /* what counters saturate to */
     uint64_t config_hash;        /* of features and choices: what a saved state fits */
     unsigned layout;             /* enum spex_layout */
     /*
@@ -197,7 +198,13 @@ void spu_sample_initial_load(struct spex_spu *u);
 bool spu_executed(const struct spex_spu *u, uint32_t flags);
 void SPECollect(struct spex_spu *u, const struct slot *slot, const struct spex_op *op,
                 const struct spex_outcome *outcome, struct sample *sample);
-bool SPECollectRecord(struct spex_spu *u, const struct sample *sample);
+bool spu_filters_keep(struct spex_spu *u, const struct sample *sample);
+static inline bool SPECollectRecord(struct spex_spu *u, const struct sample *sample)
+{
+    if (!u->w.eff[R_PMSFCR_EL1] && !u->config.host.pmu)
+        return true; /* no filter, and nobody counts */
+    return spu_filters_keep(u, sample);
+}
 size_t SPEConstructRecord(const struct spex_spu *u, const struct sample *sample, uint8_t *out);
 /* The most bytes a record can take. */
 size_t spu_record_bound(const struct spex_spu_config *config, unsigned events_size,
