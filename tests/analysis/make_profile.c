@@ -118,8 +118,9 @@ static void walk_op(struct spex_record *r)
 static void sum_op(struct spex_record *r)
 {
     if (rng_chance(&rng, 1, 3)) {
+        bool taken = rng_chance(&rng, 99, 100), mispredicted = rng_chance(&rng, 1, 100);
         set_pc(r, 0x401210);
-        set_branch(r, 0x401204, 1, rng_chance(&rng, 99, 100), rng_chance(&rng, 1, 100));
+        set_branch(r, 0x401204, 1, taken, mispredicted);
         return;
     }
     set_pc(r, 0x401204);
@@ -130,15 +131,18 @@ static void sum_op(struct spex_record *r)
 static void pick_op(struct spex_record *r)
 {
     switch (rng_below(&rng, 3)) {
-    case 0:
+    case 0: {
+        bool taken = rng_chance(&rng, 1, 2), mispredicted = rng_chance(&rng, 45, 100);
         set_pc(r, 0x401408);
-        set_branch(r, rng_chance(&rng, 1, 2) ? 0x401410 : 0x40140c, 1, rng_chance(&rng, 1, 2),
-                   rng_chance(&rng, 45, 100));
+        set_branch(r, taken ? 0x401410 : 0x40140c, 1, taken, mispredicted);
         break;
+    }
     case 1: {
         static const uint32_t targets[] = {0x401100, 0x401200, 0x401300};
+        uint32_t target = targets[rng_below(&rng, 3)];
+        bool mispredicted = rng_chance(&rng, 1, 4);
         set_pc(r, 0x401410);
-        set_branch(r, targets[rng_below(&rng, 3)], 0x0a, true, rng_chance(&rng, 1, 4));
+        set_branch(r, target, 0x0a, true, mispredicted);
         r->address[SPEX_ADDRESS_PREV_TARGET] = 0x401400 | UINT64_C(1) << 63;
         r->present |= SPEX_HAS_PREV_TARGET;
         break;
@@ -153,8 +157,9 @@ static void pick_op(struct spex_record *r)
 static void kernel_op(struct spex_record *r)
 {
     if (rng_chance(&rng, 1, 2)) {
+        bool store = rng_chance(&rng, 1, 3);
         set_pc(r, KERNEL + 0x1040);
-        set_memory(r, rng_chance(&rng, 1, 3), UINT64_C(0xffff000012340000) + rng_below(&rng, 512) * 8);
+        set_memory(r, store, UINT64_C(0xffff000012340000) + rng_below(&rng, 512) * 8);
         if (!(r->op_payload & 1))
             set_source(r, 0);
         else

@@ -7,6 +7,11 @@ if not os.path.exists(f"{EXAMPLES}/share") or not shutil.which("qemu-aarch64"):
     done()
 
 
+if b"__asan_init" in open(SPEX, "rb").read():
+    skip("examples", "QEMU cannot load a plugin that was built with a sanitizer")
+    done()
+
+
 def record(name, *args, out=None):
     out = out or f"{name}.data"
     code, text, err = spex("record", "-q", "-o", f"{DIR}/{out}", *args, "--", f"{EXAMPLES}/{name}", cwd=DIR)
