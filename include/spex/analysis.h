@@ -242,7 +242,8 @@ struct spex_row {
 struct spex_group;
 
 enum spex_group_flag {
-    SPEX_GROUP_PERCENTILES = 1u << 0, /* keep exact latency histograms */
+    SPEX_GROUP_PERCENTILES = 1u << 0, /* keep exact histograms of total latency */
+    SPEX_GROUP_ALL_PERCENTILES = 1u << 3, /* and of issue and translation latency */
     SPEX_GROUP_MEMORY = 1u << 1,      /* only samples with a data address */
     SPEX_GROUP_BRANCHES = 1u << 2,    /* only branches */
 };

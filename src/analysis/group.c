@@ -233,7 +233,7 @@ static void add_stats(struct spex_group *g, struct spex_row *to, const struct sp
         m[i] += n[i];
     for (unsigned l = 0; l < SPEX_LATENCY_COUNT; l++) {
         to->stats.latency_sum[l] += from->stats.latency_sum[l];
-        if (g->flags & SPEX_GROUP_PERCENTILES)
+        if (g->flags & (SPEX_GROUP_PERCENTILES | SPEX_GROUP_ALL_PERCENTILES))
             histogram_merge(&g->histograms, &to->latency[l], from->latency[l]);
     }
 }
@@ -446,8 +446,9 @@ static inline void count_latency(struct spex_group *g, struct spex_row *row, uns
         histogram_count(&g->histograms, &row->latency[latency], value);
 }
 
+/* histograms: how many of the latencies have one. */
 static inline void count_sample(struct spex_group *g, struct spex_row *row,
-                                const struct spex_sample *s, bool percentiles)
+                                const struct spex_sample *s, unsigned histograms)
 {
     const struct spex_record *r = s->record;
     struct spex_stats *t = &row->stats;
@@ -458,11 +459,26 @@ static inline void count_sample(struct spex_group *g, struct spex_row *row,
     if (s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES))
         t->source[s->source]++;
     if (present & SPEX_HAS_TOTAL)
-        count_latency(g, row, SPEX_LATENCY_TOTAL, r->total, percentiles);
+        count_latency(g, row, SPEX_LATENCY_TOTAL, r->total, histograms > 0);
     if (present & SPEX_HAS_ISSUE)
-        count_latency(g, row, SPEX_LATENCY_ISSUE, r->issue, percentiles);
+        count_latency(g, row, SPEX_LATENCY_ISSUE, r->issue, histograms > 1);
     if (present & SPEX_HAS_TRANSLATION)
-        count_latency(g, row, SPEX_LATENCY_TRANSLATION, r->translation, percentiles);
+        count_latency(g, row, SPEX_LATENCY_TRANSLATION, r->translation, histograms > 1);
+}
+
+/* The choice is made outside the loops. */
+static void count_samples(struct spex_group *g, struct spex_row *const *rows,
+                          const struct spex_sample *const *samples, size_t count)
+{
+    if (g->flags & SPEX_GROUP_ALL_PERCENTILES)
+        for (size_t i = 0; i < count; i++)
+            count_sample(g, rows[i], samples[i], SPEX_LATENCY_COUNT);
+    else if (g->flags & SPEX_GROUP_PERCENTILES)
+        for (size_t i = 0; i < count; i++)
+            count_sample(g, rows[i], samples[i], 1);
+    else
+        for (size_t i = 0; i < count; i++)
+            count_sample(g, rows[i], samples[i], 0);
 }
 
 static inline bool wanted(const struct spex_group *g, const struct spex_sample *s)
@@ -509,35 +525,37 @@ static inline __attribute__((always_inline)) void sink(struct spex_group *g, siz
             }
         for (size_t i = 0; i < n; i++)
             rows[i] = find_row(g, slots, key[i], hash[i]);
-        if (g->flags & SPEX_GROUP_PERCENTILES)
-            for (size_t i = 0; i < n; i++)
-                count_sample(g, rows[i], chosen[i], true);
-        else
-            for (size_t i = 0; i < n; i++)
-                count_sample(g, rows[i], chosen[i], false);
+        count_samples(g, rows, chosen, n);
     }
 }
 
 /* A single key that follows from the pc: the row is remembered with the pc's place. */
 static void sink_places(struct spex_group *g, const struct spex_sample *samples, size_t count)
 {
-    bool percentiles = g->flags & SPEX_GROUP_PERCENTILES;
+    enum { STEP = 32 };
+    struct spex_row *rows[STEP];
+    const struct spex_sample *chosen[STEP];
     if (!g->memo)
         g->memo = get_memory(SPEX_PLACES * sizeof *g->memo);
-    for (size_t i = 0; i < count; i++) {
-        const struct spex_sample *s = &samples[i];
-        if (!wanted(g, s))
-            continue;
-        struct memo *m = &g->memo[s->place];
-        if (__builtin_expect(!m->row || m->module != s->module || m->address != s->address ||
-                             m->symbol != s->symbol, 0)) {
-            uint64_t key[SLOTS_MAX];
-            make_room(g, 1);
-            make_key(g, g->keys[0], s, key);
-            *m = (struct memo){s->module, s->symbol, s->address,
-                               find_row(g, g->slots, key, hash_key(key, g->slots))};
+    for (size_t at = 0; at < count;) {
+        size_t n = 0;
+        make_room(g, STEP);
+        for (; at < count && n < STEP; at++) {
+            const struct spex_sample *s = &samples[at];
+            if (!wanted(g, s))
+                continue;
+            struct memo *m = &g->memo[s->place];
+            if (__builtin_expect(!m->row || m->module != s->module ||
+                                 m->address != s->address || m->symbol != s->symbol, 0)) {
+                uint64_t key[SLOTS_MAX];
+                make_key(g, g->keys[0], s, key);
+                *m = (struct memo){s->module, s->symbol, s->address,
+                                   find_row(g, g->slots, key, hash_key(key, g->slots))};
+            }
+            rows[n] = m->row;
+            chosen[n++] = s;
         }
-        count_sample(g, m->row, s, percentiles);
+        count_samples(g, rows, chosen, n);
     }
 }
 

@@ -247,7 +247,7 @@ static int run_mem(void *options, int argc, char **argv)
                                   "store_filter=1, or no filter)";
     if (count) { /* one table by the keys asked for */
         struct spex_group *group = spex_group_new(p.analysis, keys, count,
-                                                  SPEX_GROUP_MEMORY | SPEX_GROUP_PERCENTILES);
+                                                  SPEX_GROUP_MEMORY | columns_percentiles(&o->profile));
         p.status = profile_run(&p, spex_group_sink, group);
         spex_group_sort(group, SPEX_BY_SAMPLES);
         if (!p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, nothing)) {
@@ -273,7 +273,9 @@ static int run_mem(void *options, int argc, char **argv)
     for (unsigned s = 0; s < SECTIONS; s++)
         m.groups[s] = spex_group_new(p.analysis, &sections[s].key, 1,
                                      SPEX_GROUP_MEMORY |
-                                         (sections[s].percentiles ? SPEX_GROUP_PERCENTILES : 0));
+                                         (s == SOURCES ? SPEX_GROUP_ALL_PERCENTILES
+                                          : sections[s].percentiles
+                                              ? columns_percentiles(&o->profile) : 0));
     p.status = profile_run(&p, feed, &m);
     for (unsigned s = 0; s < SECTIONS; s++)
         spex_group_sort(m.groups[s], sections[s].order);

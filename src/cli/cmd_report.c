@@ -52,7 +52,7 @@ static int run_report(void *options, int argc, char **argv)
     if (status)
         return status;
     struct spex_group *group =
-        spex_group_new(p.analysis, keys, count, SPEX_GROUP_PERCENTILES);
+        spex_group_new(p.analysis, keys, count, columns_percentiles(&o->profile));
     p.status = profile_run(&p, spex_group_sink, group);
     spex_group_sort(group, SPEX_BY_SAMPLES);
     if (!p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, "")) {

@@ -55,6 +55,14 @@ static const struct table_column *source_columns(void)
     return columns;
 }
 
+unsigned columns_percentiles(const struct profile_options *options)
+{
+    const char *f = options->fields;
+    bool all = options->format != TABLE_AS_TEXT ||
+               (f && (strstr(f, "issue_p") || strstr(f, "translation_p")));
+    return all ? SPEX_GROUP_ALL_PERCENTILES : SPEX_GROUP_PERCENTILES;
+}
+
 struct table_column *columns_for_keys(const enum spex_key *keys, size_t count)
 {
     size_t n = 0;

@@ -4,6 +4,8 @@
 
 #include "cli/profile.h"
 
+/* Which percentiles a table will show: all in JSON and CSV, in text those of total latency. */
+unsigned columns_percentiles(const struct profile_options *options);
 /* Columns of a group's statistics followed by its keys; the caller frees the array. */
 struct table_column *columns_for_keys(const enum spex_key *keys, size_t count);
 /* Fills the row that was begun. */
