@@ -148,16 +148,16 @@ struct queue {
     uint64_t tick_from, tick_span;
     struct spex_record *records;
     size_t at, count;
-    uint64_t time;  /* of records[at], for merging */
-    uint64_t clock; /* last time seen */
+    uint64_t time;  /* timestamp of records[at], for merging */
     uint64_t first_tick, last_tick; /* of kept samples */
     int fd;         /* raw stream */
     uint8_t *buffer;
     size_t kept;
     uint64_t position;
-    /* meaning of Data Source values, filled on demand; -1 not yet */
-    int16_t sources[256];
+    /* meaning of Data Source values, filled on demand; -1 not yet; NO_PACKET; LARGE: always -1 */
+    int16_t sources[256 + 2];
 };
+enum { NO_PACKET = 256, LARGE = 257 };
 
 struct spex_analysis {
     struct spex_analysis_options options;
@@ -486,14 +486,12 @@ static void change_thread(struct spex_analysis *a, struct queue *q, uint64_t who
 
 enum { SOURCE_PEER = 0x100 };
 
-/* The source, with SOURCE_PEER if another core's cache answered. */
+/* The source of a value not met before, or of a memory operation without the packet. */
 static unsigned find_source(struct queue *q, const struct spex_record *r)
 {
     struct spex_source_info info;
     bool packet = r->present & SPEX_HAS_DATA_SOURCE && r->data_source < 256;
     unsigned snooped = r->events >> SPEX_EV_SNOOPED & 1 ? SOURCE_PEER : 0;
-    if (packet && q->sources[r->data_source] >= 0)
-        return (unsigned)q->sources[r->data_source] | snooped;
     spex_source_of(q->model, r, &info);
     if (packet && info.by_packet) {
         const struct spex_record bare = {.present = SPEX_HAS_DATA_SOURCE | SPEX_HAS_OP,
@@ -601,12 +599,15 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
             s->address = slot->place.address;
             s->symbol = slot->place.symbol;
         }
-        s->source = SPEX_SOURCE_UNKNOWN;
-        if (flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)) {
-            unsigned from = find_source(q, r);
-            s->source = (uint8_t)from;
-            flags |= from & SOURCE_PEER ? SPEX_SAMPLE_PEER : 0;
-        }
+        /* mostly a table look-up; what is no memory operation has no packet */
+        bool packet = present & SPEX_HAS_DATA_SOURCE;
+        int from = q->sources[!packet ? NO_PACKET : r->data_source < 256 ? r->data_source : LARGE];
+        if (__builtin_expect(from < 0, 0) ||
+            (!packet && flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)))
+            from = (int)find_source(q, r);
+        s->source = (uint8_t)from;
+        flags |= ((unsigned)from / SOURCE_PEER | (unsigned)(r->events >> SPEX_EV_SNOOPED)) & 1
+                     ? SPEX_SAMPLE_PEER : 0;
         s->flags = (uint8_t)flags;
         if (filtered && !filters_keep(a, s))
             continue;
@@ -735,12 +736,12 @@ static bool refill(struct spex_analysis *a, struct queue *q)
     return true;
 }
 
-static void queue_time(struct spex_analysis *a, struct queue *q)
+/* A record without a timestamp comes right after the one before it. */
+static inline void queue_time(struct queue *q)
 {
     const struct spex_record *r = &q->records[q->at];
     if (r->present & SPEX_HAS_TIMESTAMP)
-        q->clock = tick_time(a, r->timestamp);
-    q->time = q->clock;
+        q->time = r->timestamp;
 }
 
 /* Runs of the earliest queue, each as long as it stays the earliest. */
@@ -751,7 +752,7 @@ static void run_ordered(struct spex_analysis *a)
     size_t live = 0;
     for (size_t i = 0; i < count; i++)
         if (refill(a, &a->queues[i])) {
-            queue_time(a, &a->queues[i]);
+            queue_time(&a->queues[i]);
             heap[live++] = &a->queues[i];
         }
     while (live) {
@@ -774,7 +775,7 @@ static void run_ordered(struct spex_analysis *a)
                 from = 0;
             }
             if (more)
-                queue_time(a, q);
+                queue_time(q);
         } while (more && q->time <= limit);
         if (more)
             join(a, q, q->records + from, q->at - from);
@@ -811,7 +812,7 @@ enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *si
         q->samples = 0;
         q->reading = false;
         q->at = q->count = q->kept = 0;
-        q->position = q->clock = 0;
+        q->position = q->time = 0;
         q->thread = NULL;
         q->who = UINT64_MAX; /* nobody */
         q->first_tick = UINT64_MAX;
@@ -1010,6 +1011,7 @@ enum spex_status spex_analysis_open(const char *path, const struct spex_analysis
             q->buffer = get_memory(RAW_CHUNK + SPEX_RECORD_MAX);
         }
         memset(q->sources, 0xff, sizeof q->sources);
+        q->sources[NO_PACKET] = SPEX_SOURCE_UNKNOWN;
     }
     *analysis = a;
     return SPEX_OK;

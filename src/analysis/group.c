@@ -437,16 +437,10 @@ _Static_assert(SPEX_EV_RETIRED == 1 && SPEX_EV_REMOTE == 10 && SPEX_EV_L2D_ACCES
                    SPEX_SAMPLE_WRITES == 8 && offsetof(struct spex_stats, samples) == 64,
                "the order of struct spex_stats");
 
-static inline void count_latency(struct spex_group *g, struct spex_row *row, unsigned latency,
-                                 uint16_t value, bool percentiles)
-{
-    row->stats.latency_count[latency]++;
-    row->stats.latency_sum[latency] += value;
-    if (percentiles)
-        histogram_count(&g->histograms, &row->latency[latency], value);
-}
-
-/* histograms: how many of the latencies have one. */
+/*
+ * Counts without branches on what varies from record to record: absent fields
+ * are 0 and add nothing. histograms: how many of the latencies have one.
+ */
 static inline void count_sample(struct spex_group *g, struct spex_row *row,
                                 const struct spex_sample *s, unsigned histograms)
 {
@@ -456,14 +450,19 @@ static inline void count_sample(struct spex_group *g, struct spex_row *row,
     count_facts(t, s);
     t->samples++;
     t->branches += s->op == SPEX_SAMPLE_BRANCH;
-    if (s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES))
-        t->source[s->source]++;
-    if (present & SPEX_HAS_TOTAL)
-        count_latency(g, row, SPEX_LATENCY_TOTAL, r->total, histograms > 0);
-    if (present & SPEX_HAS_ISSUE)
-        count_latency(g, row, SPEX_LATENCY_ISSUE, r->issue, histograms > 1);
-    if (present & SPEX_HAS_TRANSLATION)
-        count_latency(g, row, SPEX_LATENCY_TRANSLATION, r->translation, histograms > 1);
+    t->source[s->source] += (s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)) != 0;
+    t->latency_count[SPEX_LATENCY_TOTAL] += present / SPEX_HAS_TOTAL & 1;
+    t->latency_count[SPEX_LATENCY_ISSUE] += present / SPEX_HAS_ISSUE & 1;
+    t->latency_count[SPEX_LATENCY_TRANSLATION] += present / SPEX_HAS_TRANSLATION & 1;
+    t->latency_sum[SPEX_LATENCY_TOTAL] += r->total;
+    t->latency_sum[SPEX_LATENCY_ISSUE] += r->issue;
+    t->latency_sum[SPEX_LATENCY_TRANSLATION] += r->translation;
+    if (histograms > 0 && present & SPEX_HAS_TOTAL)
+        histogram_count(&g->histograms, &row->latency[SPEX_LATENCY_TOTAL], r->total);
+    if (histograms > 1 && present & SPEX_HAS_ISSUE)
+        histogram_count(&g->histograms, &row->latency[SPEX_LATENCY_ISSUE], r->issue);
+    if (histograms > 1 && present & SPEX_HAS_TRANSLATION)
+        histogram_count(&g->histograms, &row->latency[SPEX_LATENCY_TRANSLATION], r->translation);
 }
 
 /* The choice is made outside the loops. */

@@ -71,7 +71,7 @@ static const struct {
     [SIZE] = {"size", "bytes ", NUMBER, false, true},
 };
 
-enum { SYMBOLS = 4096, EVENTS_CACHE = 1024, LINE_ROOM = 2048 };
+enum { SYMBOLS = 4096, EVENTS_CACHE = 1024, LINE_ROOM = 2048, PERF_EVENTS = 10 };
 
 /* Text that a record's field shares with many others. */
 struct piece {
@@ -102,6 +102,13 @@ struct script {
     bool letters[128];
     uint64_t period, seen;
     unsigned event_width; /* of the longest event name, as perf aligns them */
+    struct piece perf_events[PERF_EVENTS];
+    struct {
+        const char *comm;
+        int32_t tid, cpu;
+        unsigned size;
+        char text[128];
+    } thread;
 };
 
 /* ---- writing ---- */
@@ -555,46 +562,86 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
 
 /* ---- perf's synthesized samples (docs/schema.md names the letters) ---- */
 
-static void perf_line(struct script *s, const struct spex_sample *sample, const char *event)
+/* "            prog   100 [000] ": mostly the same as in the line before. */
+static char *put_thread(struct script *s, const struct spex_sample *sample, char *p)
+{
+    if (s->thread.comm != sample->comm || s->thread.tid != sample->tid ||
+        s->thread.cpu != sample->cpu) {
+        char *q = put_comm(s->thread.text, sample->comm);
+        *q++ = ' ';
+        q = sample->tid < 0 ? put_text(q, "   -1") : put_padded(q, (uint64_t)sample->tid, 5);
+        *q++ = ' ';
+        q = put_cpu(q, sample->cpu);
+        *q++ = ' ';
+        s->thread.size = (unsigned)(q - s->thread.text);
+        s->thread.comm = sample->comm;
+        s->thread.tid = sample->tid;
+        s->thread.cpu = sample->cpu;
+    }
+    return put_bytes(p, s->thread.text, s->thread.size);
+}
+
+static void perf_line(struct script *s, const struct spex_sample *sample, unsigned event)
 {
     struct out *out = &s->p->out;
+    const struct piece *name = &s->perf_events[event], *piece = symbol_piece(s, sample);
     char *p = out_room(out, LINE_ROOM);
     s->lines++;
-    p = put_comm(p, sample->comm);
-    *p++ = ' ';
-    p = sample->tid < 0 ? put_text(p, "   -1") : put_padded(p, (uint64_t)sample->tid, 5);
-    *p++ = ' ';
-    p = put_cpu(p, sample->cpu);
-    *p++ = ' ';
+    p = put_thread(s, sample, p);
     p = put_padded(p, sample->time / 1000000000, 5);
     *p++ = '.';
     p = put_fixed(p, (uint32_t)(sample->time % 1000000000) / 1000, 6);
-    p = put_bytes(p, ": ", 2);
-    p = put_padded(p, s->period, 10);
-    *p++ = ' ';
-    size_t n = strlen(event);
-    for (size_t pad = n; pad < s->event_width; pad++)
-        *p++ = ' ';
-    p = put_bytes(p, event, n);
-    p = put_bytes(p, ":  ", 3);
+    p = put_bytes(p, name->text, name->size);
+    if (piece->size < LINE_ROOM - 1000) {
+        p = put_bytes(p, piece->text, piece->size);
+    } else {
+        out->size = (size_t)(p - out->data);
+        out_bytes(out, piece->text, piece->size);
+        p = out_room(out, LINE_ROOM);
+    }
+    *p++ = '\n';
     out->size = (size_t)(p - out->data);
-    const struct piece *piece = symbol_piece(s, sample);
-    out_bytes(out, piece->text, piece->size);
-    out_char(out, '\n');
 }
 
 /* In the order in which perf emits them for one record. */
+enum {
+    L1D_MISS, L1D_ACCESS, LLC_MISS, LLC_ACCESS, TLB_MISS, TLB_ACCESS, BRANCH, REMOTE, MEMORY,
+    INSTRUCTIONS, PERF_EVENTS_END
+};
+_Static_assert((int)PERF_EVENTS_END == (int)PERF_EVENTS, "one text per event");
+static const struct {
+    char letter;
+    uint8_t bit; /* of the Events packet, for those that are one */
+    const char *name;
+} perf_events[PERF_EVENTS] = {
+    [L1D_MISS] = {'f', SPEX_EV_L1D_MISS, "l1d-miss"},
+    [L1D_ACCESS] = {'f', SPEX_EV_L1D_ACCESS, "l1d-access"},
+    [LLC_MISS] = {'m', SPEX_EV_LLC_MISS, "llc-miss"},
+    [LLC_ACCESS] = {'m', SPEX_EV_LLC_ACCESS, "llc-access"},
+    [TLB_MISS] = {'t', SPEX_EV_TLB_WALK, "tlb-miss"},
+    [TLB_ACCESS] = {'t', SPEX_EV_TLB_ACCESS, "tlb-access"},
+    [BRANCH] = {'b', 0, "branch"},
+    [REMOTE] = {'a', SPEX_EV_REMOTE, "remote-access"},
+    [MEMORY] = {'M', 0, "memory"},
+    [INSTRUCTIONS] = {'i', 0, "instructions"},
+};
+
+/* ": period event:" as perf pads it. */
+static void name_events(struct script *s)
+{
+    for (unsigned i = 0; i < PERF_EVENTS; i++) {
+        char text[700];
+        /* 6.1 makes an event of mispredicted branches only; later ones of every branch */
+        const char *name = i == BRANCH && s->options->style == 0 ? "branch-miss"
+                                                                 : perf_events[i].name;
+        int n = snprintf(text, sizeof text, ": %10llu %*s:  ", (unsigned long long)s->period,
+                         (int)s->event_width, name);
+        set_piece(&s->perf_events[i], 0, 0, text, n);
+    }
+}
+
 static void itrace_feed(void *context, const struct spex_sample *samples, size_t count)
 {
-    static const struct {
-        char letter;
-        uint8_t bit;
-        const char *name;
-    } events[] = {
-        {'f', SPEX_EV_L1D_MISS, "l1d-miss"},   {'f', SPEX_EV_L1D_ACCESS, "l1d-access"},
-        {'m', SPEX_EV_LLC_MISS, "llc-miss"},   {'m', SPEX_EV_LLC_ACCESS, "llc-access"},
-        {'t', SPEX_EV_TLB_WALK, "tlb-miss"},   {'t', SPEX_EV_TLB_ACCESS, "tlb-access"},
-    };
     struct script *s = context;
     bool old = s->options->style == 0;
     for (size_t i = 0; i < count; i++) {
@@ -602,21 +649,19 @@ static void itrace_feed(void *context, const struct spex_sample *samples, size_t
         uint64_t e = sample->record->events;
         if (s->options->limit && s->lines >= s->options->limit)
             return;
-        for (size_t j = 0; j < sizeof events / sizeof *events; j++)
-            if (s->letters[(unsigned)events[j].letter] && e >> events[j].bit & 1)
-                perf_line(s, sample, events[j].name);
-        if (s->letters['b']) {
-            /* 6.1 makes an event of mispredicted branches only; later ones of every branch */
-            if (old ? e >> SPEX_EV_MISPREDICT & 1 : sample->op == SPEX_SAMPLE_BRANCH)
-                perf_line(s, sample, old ? "branch-miss" : "branch");
-        }
+        for (unsigned event = L1D_MISS; event <= TLB_ACCESS; event++)
+            if (s->letters[(unsigned)perf_events[event].letter] && e >> perf_events[event].bit & 1)
+                perf_line(s, sample, event);
+        if (s->letters['b'] &&
+            (old ? e >> SPEX_EV_MISPREDICT & 1 : sample->op == SPEX_SAMPLE_BRANCH))
+            perf_line(s, sample, BRANCH);
         if (s->letters['a'] && e >> SPEX_EV_REMOTE & 1)
-            perf_line(s, sample, "remote-access");
+            perf_line(s, sample, REMOTE);
         if (s->letters['M'] && sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES))
-            perf_line(s, sample, "memory");
+            perf_line(s, sample, MEMORY);
         if (s->letters['i'] && ++s->seen >= s->period) {
             s->seen = 0;
-            perf_line(s, sample, "instructions");
+            perf_line(s, sample, INSTRUCTIONS);
         }
     }
 }
@@ -690,7 +735,9 @@ static int run_script(void *options, int argc, char **argv)
     int status = o->itrace ? parse_itrace(&s, o->itrace) : CLI_OK;
     if (status)
         return status;
-    struct spex_analysis_options more = {.ordered = true};
+    /* perf's lines have no addresses of data and targets */
+    struct spex_analysis_options more = {
+        .ordered = true, .want = o->itrace ? SPEX_WANT_TIME | SPEX_WANT_SYMBOL : 0};
     if ((status = profile_open(&p, &o->profile, argv[0], &more)))
         return status;
     const struct spex_perfdata *file = spex_analysis_file(p.analysis);
@@ -704,6 +751,7 @@ static int run_script(void *options, int argc, char **argv)
     if (!s.symbols || !s.events)
         abort();
     p.status = choose_fields(&s);
+    name_events(&s);
     for (unsigned i = 0; i < SPEX_SOURCE_COUNT; i++)
         s.sources[i].size = (unsigned)snprintf(s.sources[i].text, sizeof s.sources[i].text,
                                                "from %s", spex_source_name(i));
@@ -728,6 +776,8 @@ static int run_script(void *options, int argc, char **argv)
         free(s.symbols[i].text);
     for (size_t i = 0; i < EVENTS_CACHE; i++)
         free(s.events[i].text);
+    for (size_t i = 0; i < PERF_EVENTS; i++)
+        free(s.perf_events[i].text);
     free(s.symbols);
     free(s.events);
     return profile_close(&p);

@@ -14,7 +14,8 @@
  *   branches   pick() mispredicts, the rest does not
  * and with "-nosource" behind the name: a CPU without Data Source packets and
  * without snoop events; "-untimed": no timestamps; "-nocontext": no context
- * packets, switch events instead; "-loss": the file says that data was lost.
+ * packets, switch events instead; "-loss": the file says that data was lost;
+ * "-n1": no previous branch targets, which an N1 does not have.
  */
 #include <spex/perfdata.h>
 #include <spex/record.h>
@@ -34,7 +35,7 @@ enum { SHARED = 0x410000, TABLE = 0x410100, COUNTERS = 0x420000 };
 
 struct options {
     const char *base; /* scenario without suffixes */
-    bool nosource, untimed, nocontext, loss;
+    bool nosource, untimed, nocontext, loss, n1;
 };
 
 struct stream {
@@ -222,6 +223,8 @@ static void make(const struct options *o, struct spex_record *r, unsigned thread
         set_branch(r, 0x401300, 1, true, false);
     }
     r->issue = (uint16_t)(r->total > 3 ? r->total / 4 : r->total ? r->total - 1 : 0);
+    if (o->n1)
+        r->present &= (uint16_t)~SPEX_HAS_PREV_TARGET;
     if (o->nosource) {
         r->present &= (uint16_t)~SPEX_HAS_DATA_SOURCE;
         r->events &= ~(BIT(SPEX_EV_SNOOPED) | BIT(SPEX_EV_MODIFIED));
@@ -274,6 +277,7 @@ int main(int argc, char **argv)
     o.untimed = strstr(base, "-untimed");
     o.nocontext = strstr(base, "-nocontext");
     o.loss = strstr(base, "-loss");
+    o.n1 = strstr(base, "-n1");
     base[strcspn(base, "-")] = 0;
     uint64_t count = strtoull(argv[4], NULL, 0);
     rng.state = argc > 5 ? strtoull(argv[5], NULL, 0) : 1;
