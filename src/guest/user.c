@@ -80,6 +80,7 @@ struct vcpu {
     struct task task;
     unsigned index;
     bool live;
+    bool forced;   /* see force() */
     uint64_t more; /* operations beyond the armed one until the wanted one */
     /* the operation being followed: hot->want */
     int slot;
@@ -164,6 +165,14 @@ static void attention(struct vcpu *v, bool on)
     else
         __atomic_fetch_and(&v->hot->core->attention, ~(uint32_t)SPEX_UARCH_ATT_ENGINE,
                            __ATOMIC_RELAXED);
+}
+
+/* Without a model: make the counter negative, so that the entry of the next block stops. */
+static void force(struct vcpu *v, bool on)
+{
+    if (on != v->forced)
+        v->hot->core->counter += on ? -(INT64_C(1) << 62) : INT64_C(1) << 62;
+    v->forced = on;
 }
 
 /* The wanted operation is number `operations` (from 1) behind the current block. */
@@ -340,6 +349,7 @@ static void signalled(struct vcpu *v, unsigned vcpu)
         !regs_memory(sp + FRAME_PC, &pc, 8) || !block->model.count)
         return;
     bool fault = false;
+    force(v, false);
     if (synchronous(signo, code) && pc - block->model.pc < 4ull * block->model.count) {
         uint32_t executed = (uint32_t)(pc - block->model.pc) / 4 + 1;
         const struct insn *at = &block->insns[executed - 1];
@@ -434,24 +444,20 @@ static bool by_registers(const struct insn *insn)
  * followed comes from registers where it can, so that most accesses need no
  * callback. A negative counter says that there is something to do.
  */
-enum { NONE_FORCE = 62 };
-
 static __attribute__((noinline)) void block_none_slow(struct hot *h, const struct block *block,
                                                       unsigned vcpu)
 {
     struct spex_uarch_core *core = h->core;
     core->ring[++core->sequence % SPEX_UARCH_RING] = (uintptr_t)block;
-    if (h->want) {
-        core->counter += INT64_C(1) << NONE_FORCE;
+    force(h->vcpu, false);
+    if (h->want)
         finish(h->vcpu, block->model.pc, false);
-    }
     if (core->counter < 0)
         expired(h->vcpu, block);
-    if (h->want) {
-        if (by_registers(h->want))
-            follow(h, h->want, traced_address(vcpu, h->want), h->want->size, LOAD);
-        core->counter -= INT64_C(1) << NONE_FORCE;
-    }
+    if (h->want && by_registers(h->want))
+        follow(h, h->want, traced_address(vcpu, h->want), h->want->size, LOAD);
+    /* Blocks in between are not numbered: stop at the next one if the unit was asked about this. */
+    force(h->vcpu, h->vcpu->before.sequence == core->sequence);
 }
 
 static void on_block_none(unsigned vcpu, void *data)
@@ -827,6 +833,7 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 /* Everything of the current block was executed: a system call ends it. */
 static void settle(struct vcpu *v)
 {
+    force(v, false);
     if (v->hot->want)
         finish(v, v->hot->core->last->next, false);
     v->task.now = clock_of(v);

@@ -1,0 +1,72 @@
+"""Programs whose every instruction is known: which operation is sampled is exact."""
+from guest import *
+
+need_engine("exact intervals")
+
+
+def expected(trace, period):
+    """Linux starts with PMSICR_EL1 = period; from then on one in period + 1 (SMP-26)."""
+    return trace[period - 1::1][::period + 1]
+
+
+def trace_exact(program):
+    at = symbols(program)["_start"]
+    loop = [at + 4, at + 8, at + 12, at + 16]
+    return [at] + loop * 10000 + [at + 20, at + 24, at + 28]
+
+
+def trace_faults(program):
+    s = symbols(program)
+    start, loop, handler, restorer = s["_start"], s["loop"], s["handler"], s["restorer"]
+    out = [start + 4 * i for i in range(8)]
+    for _ in range(1000):
+        out += [loop + 4 * i for i in range(4)]          # the fourth raises a fault
+        out += [handler + 4 * i for i in range(4)] + [restorer, restorer + 4]
+        out += [loop + 4 * i for i in range(4, 9)]
+    return out + [loop + 36 + 4 * i for i in range(3)]
+
+
+PROGRAMS = {"exact": trace_exact, "faults": trace_faults}
+for name, trace in PROGRAMS.items():
+    program = build(name, "-nostdlib", "-static")
+    ops = trace(program)
+    for model in ("neoverse-n1", "none"):
+        for period in (256, 1024):
+            want = expected(ops, period)
+            code, _, err, path = record("-e", "arm_spe//", "-c", period, "--model", model, program)
+            got = [r["pc"] for r in packets(path)]
+            equal(f"{name}: sampled operations, period {period}, {model}", got, want,
+                  spec="SMP-26" if name == "exact" else ())
+            check(f"{name}: verify, period {period}, {model}", *verified(path))
+        for event in ("arm_spe//", "arm_spe/jitter=1/"):
+            code, _, err = spex("stat", "-e", event, "-c", 256, "--model", model, program)
+            equal(f"{name}: SAMPLE_POP, {event}, {model}", counts(err).get("SAMPLE_POP"), len(ops))
+    # the whole population, by instruction
+    code, _, err, path = record("--truth", program)
+    truth = {}
+    for line in open(path + ".truth"):
+        if not line.startswith("#"):
+            f = line.split()
+            truth[int(f[1], 16)] = int(f[2])
+    want = {}
+    for pc in ops:
+        want[pc] = want.get(pc, 0) + 1
+    equal(f"{name}: truth counts every instruction", truth, want)
+
+# jitter: the distances are spread over 256 operations around the period
+program = build("exact", "-nostdlib", "-static")
+ops = trace_exact(program)
+code, _, err, path = record("-e", "arm_spe/jitter=1/", "-c", 512, program)
+got = [r["pc"] for r in packets(path)]
+check("jitter: about one sample in 512 operations", abs(len(got) - len(ops) / 513) < 3, len(got))
+code, _, _, other = record("-e", "arm_spe/jitter=1/", "-c", 512, "--seed", "2", program, name="other")
+check("jitter: another seed samples other operations", got != [r["pc"] for r in packets(other)])
+check("jitter: all four instructions of the loop are sampled", len(set(got)) >= 4, set(got))
+# faulting operations are recorded as such
+program = build("faults", "-nostdlib", "-static")
+code, _, _, path = record("-e", "arm_spe//", "-c", 256, program)
+fault = symbols(program)["loop"] + 12
+rows = [r for r in packets(path) if r["pc"] == fault]
+check("a load that faults: exception, no address, no cache events (PKT-94: retired)",
+      rows and all(r["ev"] == ["EXCEPTION-GEN", "RETIRED"] and "va" not in r for r in rows), rows[:3])
+done()

@@ -1,0 +1,46 @@
+"""Programs nobody here wrote: Debian's arm64 busybox, bzip2, sqlite3, python3."""
+from guest import *
+
+need_engine("programs of Debian")
+ARM64 = os.path.join(BUILD, "arm64")
+code, _, err = run("sh", os.path.join(SOURCE, "scripts/fetch-arm64"), ARM64, "busybox", "bzip2", "sqlite3",
+                   "python3-minimal", timeout=500)
+if code:
+    skip("Debian's arm64 programs", "cannot be fetched: " + err.strip().splitlines()[-1])
+    done()
+ROOT = os.path.join(ARM64, "root")
+ENV = {"PYTHONHASHSEED": "0", "LC_ALL": "C", "PYTHONDONTWRITEBYTECODE": "1"}
+text = bytes((i * i >> 5) & 255 for i in range(60000))
+PYTHON = """
+import hashlib, json, re
+def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)
+words = {str(i): [i, i * i] for i in range(3000)}
+print(fib(15), len(json.dumps(words)), hashlib.sha256(b'x' * 20000).hexdigest(), len(re.findall('1.', str(words))))
+"""
+SQL = ("create table t(a integer primary key, b text);"
+       "with recursive c(x) as (select 1 union all select x + 1 from c where x < 3000) "
+       "insert into t select x, 'row ' || x * 7919 % 1000 from c;"
+       "create index i on t(b); select b, count(*) from t group by b order by b limit 5;")
+PROGRAMS = [
+    ("busybox sha256sum", ["bin/busybox", "sha256sum"], text),
+    ("busybox awk", ["bin/busybox", "awk", "BEGIN { for (i = 0; i < 20000; i++) s += i % 7; print s }"], b""),
+    ("bzip2", ["bin/bzip2", "-c"], text),
+    ("sqlite3", ["usr/bin/sqlite3", ":memory:", SQL], b""),
+    ("python3", ["usr/bin/python3", "-S", "-c", PYTHON], b""),
+]
+for name, (program, *args), data in PROGRAMS:
+    program = os.path.join(ROOT, program)
+    plain = run("qemu-aarch64", "-cpu", "neoverse-n1", "-L", ROOT, program, *args, stdin=data, env=ENV)
+    code, out, err, path = record("-L", ROOT, "-c", "2048", "--", program, *args, stdin=data, env=ENV)
+    equal(f"{name}: the same output and status as without us", (code, out), plain[:2])
+    samples = int(re.search(r"([\d,]+) samples", err).group(1).replace(",", "")) if "samples" in err else 0
+    check(f"{name}: profiled", samples > 100 and " 0 lost" in err and "no address" not in err, err)
+    check(f"{name}: verify finds nothing", *verified(path))
+    pcode, pout, perr = run("perf", "script", "-i", path, "--itrace=i1i", "-F", "ip,sym,dso")
+    rows = [l for l in pout.decode(errors="replace").splitlines() if l.strip()]
+    check(f"{name}: perf reads every sample", pcode == 0 and len(rows) == samples, (len(rows), samples, perr[-300:]))
+    known = sum("[unknown])" not in l for l in rows)
+    check(f"{name}: every sample lies in a file", known > 0.999 * len(rows), f"{known} of {len(rows)}")
+    again = record("-L", ROOT, "-c", "2048", "--", program, *args, stdin=data, env=ENV, name="again")[3]
+    check(f"{name}: the same bytes again", open(path, "rb").read() == open(again, "rb").read())
+done()
