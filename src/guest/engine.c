@@ -282,8 +282,8 @@ enum spex_status spex_engine_start(struct spex_engine_options *o, struct spex_en
     settings->features = o->features;
     settings->features.ArchInst = true; /* each instruction is one operation here */
     settings->model = o->model;
-    if (o->model.none) /* no caches: no data sources */
-        settings->features.LDS = settings->features.FDS = false;
+    if (o->model.none) /* no caches, no memory of branches */
+        settings->features.LDS = settings->features.FDS = settings->features.PBT = false;
     settings->seed = o->seed;
     settings->zva_bytes = o->qemu_cpu && !strncmp(o->qemu_cpu, "max", 3) ? 512 : 64; /* DCZID_EL0 */
     settings->keep = o->keep;

@@ -214,6 +214,28 @@ static void complete_pending(struct vcpu *v)
     task_complete(&v->task, slot, v->pending.op, &v->pending.outcome);
 }
 
+/*
+ * FEAT_SPE_PBT: the last taken branch before the current block, as far as the
+ * model's ring of blocks reaches.
+ */
+static void note_last_branch(struct vcpu *v)
+{
+    const struct spex_uarch_core *core = v->hot->core;
+    for (uint32_t n = core->sequence; n + SPEX_UARCH_RING > core->sequence + 1; n--) {
+        const struct spex_uarch_block *to =
+            (const void *)(core->ring[n % SPEX_UARCH_RING] & ~(uintptr_t)1);
+        const struct spex_uarch_block *from =
+            (const void *)(core->ring[(n - 1) % SPEX_UARCH_RING] & ~(uintptr_t)1);
+        if (from->end == SPEX_UARCH_END_NONE ||
+            (from->end == SPEX_UARCH_END_COND && to->pc == from->next))
+            continue;
+        struct spex_outcome taken = {.flags = SPEX_OUT_EXECUTED | SPEX_OUT_PASSED,
+                                     .target = to->pc, .target_security = SPEX_NONSECURE};
+        spex_spu_note_branch(v->task.unit, &from->ops[from->count - 1], &taken);
+        return;
+    }
+}
+
 /* The armed operation is in the block that was entered just now. */
 static void expired(struct vcpu *v, const struct block *block)
 {
@@ -231,6 +253,8 @@ static void expired(struct vcpu *v, const struct block *block)
         v->part_count = 0;
         v->worst = 0;
         v->before.at = at;
+        if (spex_spu_wants_branches(v->task.unit))
+            note_last_branch(v);
         v->before.size = spex_spu_save(v->task.unit, v->before.unit, SNAPSHOT);
         memcpy(v->before.pmu, v->task.shared->pmu, sizeof v->before.pmu);
     }
