@@ -69,6 +69,19 @@ for name, cpus in (("share", None), ("share on one host CPU", "0"), ("share_padd
         check(f"{name}: two threads, two words", len({t for _, t in used}) == 2 and
               {o for o, _ in used} == {"+0x00", "+0x08"}, used)
 
+# Events of SPEv1p4 say the same, where the CPU has them.
+late = ("l2d-access", "l2d-miss", "modified", "snooped", "recently-fetched")
+seen = {cpu: Profile("share", "--cpu", cpu, period=1024).records("symbol,op,events")
+        for cpu in ("neoverse-n1", "max")}
+loads = [r["events"] for r in seen["max"] if r.get("symbol") == "count" and r["op"].startswith("load")]
+moved = [e for e in loads if "l1d-miss" in e]
+between("share, all events: loads that miss level 1", len(moved) / len(loads), 0.02, 0.5)
+check("share, all events: their lines were modified in the other core", len([e for e in moved if {
+    "l2d-access", "l2d-miss", "llc-miss", "modified", "snooped"} <= set(e)]) > 0.99 * len(moved), moved[:3])
+check("share, all events: the others hit", not [e for e in loads if "l1d-miss" not in e and {
+    "l2d-access", "modified", "snooped"} & set(e)])
+check("share: an N1 does not have these events", not [r for r in seen["neoverse-n1"] if set(late) & set(r["events"])])
+
 # ---- sort: mispredicted branches ----
 p = Profile("sort", period=1024)
 branches = collections.defaultdict(lambda: [0, 0])
