@@ -130,10 +130,10 @@ int main(int argc, char **argv)
             best_pass = b - a < best_pass ? b - a : best_pass;
             best_decode = c - b < best_decode ? c - b : best_decode;
         }
-        printf("decode/%s\t%.0f\tMB/s\t%.3f memory-pass\n", names[i],
+        printf("decode/%s\t%.0f\tMB/s\t%.3f\tmemory-pass\n", names[i],
                (double)used / best_decode / 1e6, best_pass / best_decode);
-        printf("decode/%s/records\t%.1f\tM/s\t\n", names[i], (double)records / best_decode / 1e6);
-        printf("memory-pass/%s\t%.0f\tMB/s\t\n", names[i], (double)used / best_pass / 1e6);
+        printf("decode/%s/records\t%.1f\tM/s\t\t\n", names[i], (double)records / best_decode / 1e6);
+        printf("memory-pass/%s\t%.0f\tMB/s\t\t\n", names[i], (double)used / best_pass / 1e6);
         fflush(stdout);
     }
     free(data);

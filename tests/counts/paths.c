@@ -106,11 +106,33 @@ __attribute__((noinline)) uint64_t path_run(const char *path, const struct strea
     return sample(s->records);
 }
 
+/* Counts are of one compiler, its options and one kind of machine. */
+static int print_toolchain(void)
+{
+#if defined(__clang__)
+    const char *compiler = "clang", *simd = "?";
+#else
+    const char *compiler = "gcc", *simd = "portable";
+#endif
+#if defined(__x86_64__) && !defined(__clang__)
+    simd = __builtin_cpu_supports("avx2") ? "x86-64 avx2" : "x86-64";
+#elif defined(__aarch64__)
+    simd = "aarch64";
+#endif
+#if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__)
+    compiler = "debugging build of";
+#endif
+    printf("%s %s %s\n", compiler, __VERSION__, simd);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *path = argc > 1 ? argv[1] : "";
     size_t records = argc > 2 ? strtoul(argv[2], NULL, 0) : 10000;
     struct stream s = {.records = records};
+    if (!strcmp(path, "toolchain"))
+        return print_toolchain();
     if (!strcmp(path, "decode-n1-loads"))
         make(&s, "neoverse-n1", SPEX_LAYOUT_N1, 6, SPEX_GENERATE_LOAD, records);
     else if (!strcmp(path, "decode-n1-mixed"))
