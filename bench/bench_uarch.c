@@ -77,8 +77,8 @@ int main(void)
     struct spex_uarch_config config;
     uint64_t seed = 1;
     address = malloc(N * sizeof *address);
-    if (spex_uarch_config_preset("neoverse-n1", &config, NULL) || spex_uarch_new(&config, &model) ||
-        !address)
+    if (spex_uarch_config_preset("neoverse-n1", &config, NULL) ||
+        spex_uarch_new(&config, &model) || !address)
         return 1;
     for (unsigned i = 0; i < N; i++)
         address[i] = 0x100000 + i * 8ull % 32768;
@@ -128,7 +128,8 @@ int main(void)
         double start = seconds();
         for (unsigned i = 0; i < N; i++) {
             unsigned flags = spex_uarch_block(core, &blocks[path[i]]);
-            if (flags && spex_uarch_block_rest(core, &blocks[path[i]], flags) & SPEX_UARCH_EXPIRED)
+            if (flags &&
+                spex_uarch_block_rest(core, &blocks[path[i]], flags) & SPEX_UARCH_EXPIRED)
                 spex_uarch_arm(core, 4096);
         }
         double time = (seconds() - start) / N * 1e9;

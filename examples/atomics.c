@@ -1,8 +1,8 @@
 /*
  * Two threads that add to one counter with atomic instructions, then each to its own.
  *
- * A profile shows: the atomic of add_shared() takes its line from the other core again and again
- * (true sharing: one address, two threads), that of add_own() always hits level 1.
+ * A profile shows: the atomic of add_shared() takes its line from the other core again and
+ * again (true sharing: one address, two threads), that of add_own() always hits level 1.
  */
 #include <pthread.h>
 #include <stdio.h>

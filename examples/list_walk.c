@@ -2,9 +2,9 @@
  * A linked list in random order, larger than the last level cache, and an array that fits into
  * level 1.
  *
- * A profile shows: nearly all latency in walk(), on its one load; it misses level 1 and the last
- * level, its pages miss the TLB, its data source is DRAM, and its issue latency is long too,
- * since each address waits for the load before. sum() loads as much and waits for nothing.
+ * A profile shows: nearly all latency in walk(), on its one load; it misses level 1 and the
+ * last level, its pages miss the TLB, its data source is DRAM, and its issue latency is long
+ * too, since each address waits for the load before. sum() loads as much and waits for nothing.
  */
 #include <stdint.h>
 #include <stdio.h>

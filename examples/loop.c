@@ -1,8 +1,8 @@
 /*
  * A loop of 41 instructions.
  *
- * An SPU without jitter and with INTERVAL 4 takes every 1025th operation, and 1025 = 25 * 41: all
- * samples fall on one instruction. With jitter each of the 41 gets its share.
+ * An SPU without jitter and with INTERVAL 4 takes every 1025th operation, and 1025 = 25 * 41:
+ * all samples fall on one instruction. With jitter each of the 41 gets its share.
  */
 #include <stdio.h>
 

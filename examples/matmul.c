@@ -2,8 +2,9 @@
  * One matrix product in two loop orders.
  *
  * A profile shows: multiply_bad() walks b down its columns; a column's lines fall into few sets
- * of level 1, so that nearly every second load misses it and comes from level 2. multiply_good()
- * does the same arithmetic row by row and misses once in eight elements at most.
+ * of level 1, so that nearly every second load misses it and comes from level 2.
+ * multiply_good() does the same arithmetic row by row and misses once in eight elements at
+ * most.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /*
  * Stores to fresh memory, and stores to memory that is at hand.
  *
- * A profile shows: in fill_large() one store in eight misses level 1 and the last level (one miss
- * a cache line), yet the latencies of the stores stay short: the store buffer takes them.
+ * A profile shows: in fill_large() one store in eight misses level 1 and the last level (one
+ * miss a cache line), yet the latencies of the stores stay short: the store buffer takes them.
  * fill_small() has no misses.
  */
 #include <stdint.h>

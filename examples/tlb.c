@@ -1,10 +1,10 @@
 /*
  * The same number of cache lines, spread over pages and packed.
  *
- * A profile shows: touch_pages() uses one line of each of 8192 pages: the lines fit into level 2
- * (data source L2), but the pages do not fit into the TLB: nearly every load walks the page
- * table and spends more time in translation than in the cache. touch_packed() has the same lines
- * side by side: level 2 again, no walks.
+ * A profile shows: touch_pages() uses one line of each of 8192 pages: the lines fit into level
+ * 2 (data source L2), but the pages do not fit into the TLB: nearly every load walks the page
+ * table and spends more time in translation than in the cache. touch_packed() has the same
+ * lines side by side: level 2 again, no walks.
  */
 #include <stdint.h>
 #include <stdio.h>

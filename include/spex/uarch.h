@@ -60,14 +60,15 @@ uint32_t spex_uarch_config_get(const struct spex_uarch_config *config, size_t in
 
 /* ---- blocks: straight runs of instructions, described once at translation ---- */
 
-enum spex_uarch_end { /* how a block ends */
-    SPEX_UARCH_END_NONE,   /* runs into the next, or an exception: nothing to predict */
-    SPEX_UARCH_END_COND,
-    SPEX_UARCH_END_DIRECT,
-    SPEX_UARCH_END_CALL,
-    SPEX_UARCH_END_RETURN,
-    SPEX_UARCH_END_INDIRECT,
-    SPEX_UARCH_END_INDIRECT_CALL,
+enum spex_uarch_end {                      /* how a block ends */
+                      SPEX_UARCH_END_NONE, /* runs into the next, or an exception: nothing to
+                                              predict */
+                      SPEX_UARCH_END_COND,
+                      SPEX_UARCH_END_DIRECT,
+                      SPEX_UARCH_END_CALL,
+                      SPEX_UARCH_END_RETURN,
+                      SPEX_UARCH_END_INDIRECT,
+                      SPEX_UARCH_END_INDIRECT_CALL,
 };
 
 /*
@@ -75,11 +76,11 @@ enum spex_uarch_end { /* how a block ends */
  * (so do ops). Embed it in the engine's own struct.
  */
 struct spex_uarch_block {
-    int64_t delta;   /* added to the core's counter at entry */
+    int64_t delta; /* added to the core's counter at entry */
     uint64_t pc;
-    uint64_t next;   /* pc of the instruction behind the block */
-    uint32_t count;  /* instructions */
-    uint8_t end;     /* enum spex_uarch_end */
+    uint64_t next;             /* pc of the instruction behind the block */
+    uint32_t count;            /* instructions */
+    uint8_t end;               /* enum spex_uarch_end */
     const struct spex_op *ops; /* count of them */
 };
 
@@ -88,29 +89,30 @@ struct spex_uarch_block {
 struct spex_uarch; /* opaque */
 
 enum {
-    SPEX_UARCH_SETS_MAX = 1024,   /* of the level 1 data cache */
-    SPEX_UARCH_RING = 16,         /* blocks remembered for replay */
-    SPEX_UARCH_STATE = 63,        /* low bits of a tag word: state */
+    SPEX_UARCH_SETS_MAX = 1024, /* of the level 1 data cache */
+    SPEX_UARCH_RING = 16,       /* blocks remembered for replay */
+    SPEX_UARCH_STATE = 63,      /* low bits of a tag word: state */
     SPEX_UARCH_MODIFIED_STATE = 3,
     SPEX_UARCH_RAS_MAX = 64,
-    SPEX_UARCH_OPS_SHIFT = 40,    /* counter: operations left above, ticks below */
-    SPEX_UARCH_TICK = 16,         /* ticks in a cycle */
+    SPEX_UARCH_OPS_SHIFT = 40,          /* counter: operations left above, ticks below */
+    SPEX_UARCH_TICK = 16,               /* ticks in a cycle */
     SPEX_UARCH_OPS_MAX = (1 << 22) - 1, /* largest argument of spex_uarch_arm() */
 };
 
 enum spex_uarch_attention {
-    SPEX_UARCH_ATT_MAIL = 1u << 0,    /* invalidations wait; the model's own bit */
-    SPEX_UARCH_ATT_ENGINE = 1u << 8,  /* bits 31:8 are the engine's */
+    SPEX_UARCH_ATT_MAIL = 1u << 0,   /* invalidations wait; the model's own bit */
+    SPEX_UARCH_ATT_ENGINE = 1u << 8, /* bits 31:8 are the engine's */
 };
 
 /* Fields are read and written by the inline functions; treat them as private. */
 struct spex_uarch_core {
-    _Alignas(64) int64_t counter; /* operations left << 40 | ticks since the last arm */
+    /* operations left << 40 | ticks since the last arm */
+    int64_t counter __attribute__((aligned(64)));
     const struct spex_uarch_block *last;
-    uint32_t sequence;   /* number of the block being executed */
-    uint32_t history;    /* of conditional branches, newest in bit 0 */
-    uint32_t attention;  /* enum spex_uarch_attention; others set bits atomically */
-    uint32_t set_mask;   /* level 1 sets - 1 */
+    uint32_t sequence;  /* number of the block being executed */
+    uint32_t history;   /* of conditional branches, newest in bit 0 */
+    uint32_t attention; /* enum spex_uarch_attention; others set bits atomically */
+    uint32_t set_mask;  /* level 1 sets - 1 */
     uint32_t bp_mask;
     uint32_t ras_top;
     uint32_t ras_mask;
@@ -125,7 +127,8 @@ struct spex_uarch_core {
     struct uarch_core *rest;
 };
 
-enum spex_status spex_uarch_new(const struct spex_uarch_config *config, struct spex_uarch **model);
+enum spex_status spex_uarch_new(const struct spex_uarch_config *config,
+                                struct spex_uarch **model);
 void spex_uarch_free(struct spex_uarch *model); /* and all its cores */
 const struct spex_uarch_config *spex_uarch_config_of(const struct spex_uarch *model);
 /* In the child of a fork: only the calling thread's core goes on. */
@@ -187,9 +190,9 @@ void spex_uarch_core_idle(struct spex_uarch_core *core, bool idle);
 /* ---- hot path: blocks ---- */
 
 enum spex_uarch_block_flag {
-    SPEX_UARCH_EXPIRED = 1u << 0,    /* the armed operation is in this block, or was */
-    SPEX_UARCH_ATTENTION = 1u << 1,  /* bits of the engine are set in core->attention */
-    SPEX_UARCH_INDIRECT = 1u << 2,   /* internal */
+    SPEX_UARCH_EXPIRED = 1u << 0,   /* the armed operation is in this block, or was */
+    SPEX_UARCH_ATTENTION = 1u << 1, /* bits of the engine are set in core->attention */
+    SPEX_UARCH_INDIRECT = 1u << 2,  /* internal */
 };
 
 /*
@@ -202,8 +205,8 @@ enum spex_uarch_block_flag {
  *     if (__builtin_expect(flags != 0, 0))
  *         return slow(core, block, flags);   // flags = spex_uarch_block_rest(...)
  */
-unsigned spex_uarch_block_rest(struct spex_uarch_core *core, const struct spex_uarch_block *block,
-                               unsigned flags);
+unsigned spex_uarch_block_rest(struct spex_uarch_core *core,
+                               const struct spex_uarch_block *block, unsigned flags);
 
 static inline __attribute__((always_inline)) unsigned
 spex_uarch_block(struct spex_uarch_core *core, const struct spex_uarch_block *block)
@@ -261,23 +264,23 @@ enum spex_uarch_level {
     SPEX_UARCH_L1,
     SPEX_UARCH_L2,
     SPEX_UARCH_LLC,
-    SPEX_UARCH_PEER,    /* another core of the cluster */
-    SPEX_UARCH_FAR,     /* a core of another cluster */
-    SPEX_UARCH_REMOTE,  /* a cache of another socket */
+    SPEX_UARCH_PEER,   /* another core of the cluster */
+    SPEX_UARCH_FAR,    /* a core of another cluster */
+    SPEX_UARCH_REMOTE, /* a cache of another socket */
     SPEX_UARCH_DRAM,
     SPEX_UARCH_LEVEL_COUNT
 };
 
 enum spex_uarch_result_flag {
-    SPEX_UARCH_TLB_MISS = 1u << 4,  /* of the level 1 TLB */
+    SPEX_UARCH_TLB_MISS = 1u << 4, /* of the level 1 TLB */
     SPEX_UARCH_WALK = 1u << 5,
-    SPEX_UARCH_MODIFIED = 1u << 6,  /* the line was modified where it was found */
-    SPEX_UARCH_SNOOPED = 1u << 7,   /* it came from another core's cache */
-    SPEX_UARCH_SOCKET = 1u << 8,    /* the access went to another socket */
-    SPEX_UARCH_SPLIT = 1u << 9,     /* crosses a line (the worse of two accesses) or boundary */
-    SPEX_UARCH_UPGRADE = 1u << 10,  /* a write to a line that others shared */
-    SPEX_UARCH_CONTENDED = 1u << 11,/* decided in virtual time */
-    SPEX_UARCH_RECENT = 1u << 12,   /* level 1 hit on a line that is still on its way */
+    SPEX_UARCH_MODIFIED = 1u << 6, /* the line was modified where it was found */
+    SPEX_UARCH_SNOOPED = 1u << 7,  /* it came from another core's cache */
+    SPEX_UARCH_SOCKET = 1u << 8,   /* the access went to another socket */
+    SPEX_UARCH_SPLIT = 1u << 9,    /* crosses a line (the worse of two accesses) or boundary */
+    SPEX_UARCH_UPGRADE = 1u << 10, /* a write to a line that others shared */
+    SPEX_UARCH_CONTENDED = 1u << 11, /* decided in virtual time */
+    SPEX_UARCH_RECENT = 1u << 12,    /* level 1 hit on a line that is still on its way */
 };
 
 static inline enum spex_uarch_level spex_uarch_result_level(spex_uarch_result r)
@@ -296,10 +299,10 @@ static inline uint32_t spex_uarch_result_translation(spex_uarch_result r)
 /* insn: position of the instruction in the block being executed. */
 spex_uarch_result spex_uarch_load_slow(struct spex_uarch_core *core, uint64_t va, unsigned size,
                                        unsigned insn);
-spex_uarch_result spex_uarch_store_slow(struct spex_uarch_core *core, uint64_t va, unsigned size,
-                                        unsigned insn);
-spex_uarch_result spex_uarch_atomic_slow(struct spex_uarch_core *core, uint64_t va, unsigned size,
-                                         unsigned insn);
+spex_uarch_result spex_uarch_store_slow(struct spex_uarch_core *core, uint64_t va,
+                                        unsigned size, unsigned insn);
+spex_uarch_result spex_uarch_atomic_slow(struct spex_uarch_core *core, uint64_t va,
+                                         unsigned size, unsigned insn);
 
 /* size is at most 64. */
 static inline __attribute__((always_inline)) spex_uarch_result
@@ -344,9 +347,9 @@ spex_uarch_atomic(struct spex_uarch_core *core, uint64_t va, unsigned size, unsi
  * Bits that the CPU or the SPE version does not have are for the SPU to drop. With
  * preset none nothing is known: all zero.
  */
-spex_uarch_result
-spex_uarch_access(const struct spex_uarch_core *core, const struct spex_op *op, uint64_t va,
-                  unsigned size, spex_uarch_result result, struct spex_access *access);
+spex_uarch_result spex_uarch_access(const struct spex_uarch_core *core,
+                                    const struct spex_op *op, uint64_t va, unsigned size,
+                                    spex_uarch_result result, struct spex_access *access);
 
 /*
  * Latencies of instruction insn of the block numbered sequence (core->sequence
@@ -361,7 +364,8 @@ void spex_uarch_replay(const struct spex_uarch_core *core, uint32_t sequence, un
  * Of the branch that closes the block numbered sequence, once the next was entered;
  * right after spex_uarch_block() that is core->sequence - 1.
  */
-static inline bool spex_uarch_mispredicted(const struct spex_uarch_core *core, uint32_t sequence)
+static inline bool spex_uarch_mispredicted(const struct spex_uarch_core *core,
+                                           uint32_t sequence)
 {
     return core->ring[(sequence + 1) % SPEX_UARCH_RING] & 1;
 }
@@ -371,9 +375,9 @@ static inline bool spex_uarch_mispredicted(const struct spex_uarch_core *core, u
 struct spex_uarch_counts {
     uint64_t l1_miss, l2_miss, llc_access, llc_miss; /* loads, stores and atomics */
     uint64_t tlb_miss, walk;
-    uint64_t snoop, snoop_modified;  /* lines that came from another core */
-    uint64_t upgrade, invalidated;   /* writes to shared lines; lines lost to others */
-    uint64_t contended;              /* accesses decided in virtual time */
+    uint64_t snoop, snoop_modified; /* lines that came from another core */
+    uint64_t upgrade, invalidated;  /* writes to shared lines; lines lost to others */
+    uint64_t contended;             /* accesses decided in virtual time */
 };
 void spex_uarch_counts(const struct spex_uarch_core *core, struct spex_uarch_counts *counts);
 

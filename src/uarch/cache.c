@@ -84,7 +84,8 @@ static void l1_change(struct uarch_core *core, uint64_t line, unsigned state)
 
 static inline uint64_t *l2_set(const struct uarch_core *core, uint64_t line)
 {
-    return &core->l2[((line >> UARCH_LINE) & core->model->l2_mask) * core->model->config.l2_ways];
+    return &core->l2[((line >> UARCH_LINE) & core->model->l2_mask) *
+                     core->model->config.l2_ways];
 }
 
 /* The line's word, made the most recent of its set, or 0. */
@@ -246,8 +247,7 @@ static struct uarch_entry *dir_make(struct uarch_core *core, uint64_t line)
 {
     struct spex_uarch *model = core->model;
     size_t first = ((line >> UARCH_LINE) & model->dir_mask) * UARCH_DIR_WAYS;
-    struct uarch_stripe *stripe =
-        &model->stripe[(line >> UARCH_LINE) & model->stripe_mask];
+    struct uarch_stripe *stripe = &model->stripe[(line >> UARCH_LINE) & model->stripe_mask];
     size_t victim = first + stripe->rotor++ % UARCH_DIR_WAYS;
     for (size_t i = first; i < first + UARCH_DIR_WAYS; i++)
         if (!model->dir_tag[i] || (!model->dir[i].sharers && !model->dir[i].contended)) {
@@ -291,8 +291,8 @@ static spex_uarch_result make(enum spex_uarch_level level, uint32_t latency, uin
     return (uint64_t)level | flags | (uint64_t)latency << 16;
 }
 
-static spex_uarch_result from_core(const struct uarch_core *core, const struct uarch_core *other,
-                                   uint32_t flags)
+static spex_uarch_result from_core(const struct uarch_core *core,
+                                   const struct uarch_core *other, uint32_t flags)
 {
     const struct spex_uarch_config *c = &core->model->config;
     flags |= SPEX_UARCH_SNOOPED;
@@ -300,7 +300,8 @@ static spex_uarch_result from_core(const struct uarch_core *core, const struct u
         return make(SPEX_UARCH_PEER, c->peer_latency, flags);
     if (core->socket == other->socket)
         return make(SPEX_UARCH_FAR, c->far_latency, flags);
-    return make(SPEX_UARCH_REMOTE, c->far_latency + c->remote_latency, flags | SPEX_UARCH_SOCKET);
+    return make(SPEX_UARCH_REMOTE, c->far_latency + c->remote_latency,
+                flags | SPEX_UARCH_SOCKET);
 }
 
 static bool home_is_remote(const struct uarch_core *core, uint64_t line)
@@ -331,8 +332,9 @@ static const struct uarch_core *nearest(const struct uarch_core *core, uint64_t 
     unsigned best_distance = 3;
     for (; mask; mask &= mask - 1) {
         const struct uarch_core *other = core->model->bit[__builtin_ctzll(mask)];
-        unsigned distance =
-            other->cluster == core->cluster ? 0 : other->socket == core->socket ? 1 : 2;
+        unsigned distance = other->cluster == core->cluster ? 0
+                            : other->socket == core->socket ? 1
+                                                            : 2;
         if (distance < best_distance) {
             best = other;
             best_distance = distance;
@@ -482,8 +484,8 @@ static void changed_hands(struct uarch_core *core, struct uarch_entry *entry, ui
 }
 
 /* Level 2 missed. Sets *state to how the line may be kept, 0 for not at all. */
-static spex_uarch_result fetch(struct uarch_core *core, struct uarch_entry *entry, uint64_t line,
-                               bool write, unsigned *state)
+static spex_uarch_result fetch(struct uarch_core *core, struct uarch_entry *entry,
+                               uint64_t line, bool write, unsigned *state)
 {
     struct spex_uarch *model = core->model;
     uint64_t others = entry->sharers & ~bit_of(core);
@@ -501,8 +503,9 @@ static spex_uarch_result fetch(struct uarch_core *core, struct uarch_entry *entr
         if (entry->state == UARCH_SHARED && llc_touch(model, line, false)) {
             r = from_llc(core, line);
         } else {
-            r = from_core(core, entry->state == UARCH_SHARED ? nearest(core, others)
-                                                             : model->core[entry->owner],
+            r = from_core(core,
+                          entry->state == UARCH_SHARED ? nearest(core, others)
+                                                       : model->core[entry->owner],
                           modified ? SPEX_UARCH_MODIFIED : 0);
             core->counts.snoop++;
             core->counts.snoop_modified += modified;
@@ -582,7 +585,8 @@ static spex_uarch_result miss(struct uarch_core *core, uint64_t line, bool write
 }
 
 /* A write to a line that this core has, but not modified. */
-static spex_uarch_result own(struct uarch_core *core, uint64_t line, enum spex_uarch_level level)
+static spex_uarch_result own(struct uarch_core *core, uint64_t line,
+                             enum spex_uarch_level level)
 {
     struct spex_uarch *model = core->model;
     const struct spex_uarch_config *c = &model->config;
@@ -668,8 +672,8 @@ static spex_uarch_result access_slow(struct spex_uarch_core *hot, uint64_t va, u
     uint32_t latency = spex_uarch_result_latency(r);
     uint32_t translation = spex_uarch_result_translation(r);
     if (latency > model->config.l1d_latency || translation) {
-        uint64_t now = hot->clock_base + ((uint64_t)hot->counter &
-                                          ((1ull << SPEX_UARCH_OPS_SHIFT) - 1));
+        uint64_t now =
+            hot->clock_base + ((uint64_t)hot->counter & ((1ull << SPEX_UARCH_OPS_SHIFT) - 1));
         struct uarch_miss *m = &core->miss[core->miss_next++ % UARCH_MISSES];
         m->line = va & ~63ull;
         m->ready = now + (uint64_t)(latency + translation) * SPEX_UARCH_TICK;
@@ -694,14 +698,14 @@ spex_uarch_result spex_uarch_load_slow(struct spex_uarch_core *core, uint64_t va
     return access_slow(core, va, size, insn, LOAD);
 }
 
-spex_uarch_result spex_uarch_store_slow(struct spex_uarch_core *core, uint64_t va, unsigned size,
-                                        unsigned insn)
+spex_uarch_result spex_uarch_store_slow(struct spex_uarch_core *core, uint64_t va,
+                                        unsigned size, unsigned insn)
 {
     return access_slow(core, va, size, insn, STORE);
 }
 
-spex_uarch_result spex_uarch_atomic_slow(struct spex_uarch_core *core, uint64_t va, unsigned size,
-                                         unsigned insn)
+spex_uarch_result spex_uarch_atomic_slow(struct spex_uarch_core *core, uint64_t va,
+                                         unsigned size, unsigned insn)
 {
     return access_slow(core, va, size, insn, ATOMIC);
 }

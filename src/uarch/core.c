@@ -62,8 +62,10 @@ enum spex_status spex_uarch_new(const struct spex_uarch_config *config, struct s
     model->stripe_mask = smaller(smaller(UARCH_STRIPES - 1, model->l2_mask),
                                  smaller(model->llc_mask, model->dir_mask));
     model->page_shift = log2_of(c->page_size);
-    /* A table of the last level fills one granule (blocks: the 4K granule) with 8-byte entries. */
-    model->walk_shift = model->page_shift + (c->page_size == 2097152 ? 9 : model->page_shift - 3);
+    /* A table of the last level fills one granule (blocks: the 4K granule) with 8-byte entries.
+     */
+    model->walk_shift =
+        model->page_shift + (c->page_size == 2097152 ? 9 : model->page_shift - 3);
     model->ind_mask = (1u << c->ind_bits) - 1;
     model->stall_load = SPEX_UARCH_TICK * 16 * (100 - c->overlap) / 100;
     model->stall_store = model->stall_load / 4;
@@ -281,7 +283,8 @@ static enum spex_uarch_end end_of(const struct spex_op *op)
     if (op->flags & SPEX_OPF_RETURN)
         return SPEX_UARCH_END_RETURN;
     if (op->flags & SPEX_OPF_INDIRECT)
-        return op->flags & SPEX_OPF_LINK ? SPEX_UARCH_END_INDIRECT_CALL : SPEX_UARCH_END_INDIRECT;
+        return op->flags & SPEX_OPF_LINK ? SPEX_UARCH_END_INDIRECT_CALL
+                                         : SPEX_UARCH_END_INDIRECT;
     return op->flags & SPEX_OPF_LINK ? SPEX_UARCH_END_CALL : SPEX_UARCH_END_DIRECT;
 }
 
@@ -321,8 +324,8 @@ void spex_uarch_block_init(const struct spex_uarch *model, struct spex_uarch_blo
     block->delta = -(int64_t)count * (1ll << SPEX_UARCH_OPS_SHIFT) + cost(model, ops, count);
 }
 
-unsigned spex_uarch_block_rest(struct spex_uarch_core *hot, const struct spex_uarch_block *block,
-                               unsigned flags)
+unsigned spex_uarch_block_rest(struct spex_uarch_core *hot,
+                               const struct spex_uarch_block *block, unsigned flags)
 {
     struct uarch_core *core = hot->rest;
     if (flags & SPEX_UARCH_INDIRECT) {
@@ -366,7 +369,7 @@ void spex_uarch_counts(const struct spex_uarch_core *core, struct spex_uarch_cou
 const char *spex_uarch_level_name(enum spex_uarch_level level)
 {
     static const char *const names[SPEX_UARCH_LEVEL_COUNT] = {
-        [SPEX_UARCH_L1] = "l1",   [SPEX_UARCH_L2] = "l2",   [SPEX_UARCH_LLC] = "llc",
+        [SPEX_UARCH_L1] = "l1",     [SPEX_UARCH_L2] = "l2",   [SPEX_UARCH_LLC] = "llc",
         [SPEX_UARCH_PEER] = "peer", [SPEX_UARCH_FAR] = "far", [SPEX_UARCH_REMOTE] = "remote",
         [SPEX_UARCH_DRAM] = "dram",
     };

@@ -20,7 +20,7 @@ enum {
 
 /* Data source values of Arm's Neoverse cores, as Linux's perf knows them. */
 static const uint8_t neoverse_source[SPEX_UARCH_LEVEL_COUNT] = {
-    [SPEX_UARCH_L1] = 0x0,  [SPEX_UARCH_L2] = 0x8,  [SPEX_UARCH_LLC] = 0xb,
+    [SPEX_UARCH_L1] = 0x0,   [SPEX_UARCH_L2] = 0x8,  [SPEX_UARCH_LLC] = 0xb,
     [SPEX_UARCH_PEER] = 0x9, [SPEX_UARCH_FAR] = 0xc, [SPEX_UARCH_REMOTE] = 0xd,
     [SPEX_UARCH_DRAM] = 0xe,
 };
@@ -62,7 +62,8 @@ spex_uarch_result spex_uarch_access(const struct spex_uarch_core *hot, const str
     if (load && level == SPEX_UARCH_L1 && !(r & (SPEX_UARCH_SPLIT | SPEX_UARCH_CONTENDED)) &&
         (remaining = still_coming(core, va & ~63ull)) > c->l1d_latency) {
         r |= SPEX_UARCH_RECENT;
-        r = (r & ~(0xffffull << 16)) | (uint64_t)(remaining > 0xffff ? 0xffff : remaining) << 16;
+        r = (r & ~(0xffffull << 16)) | (uint64_t)(remaining > 0xffff ? 0xffff : remaining)
+                                           << 16;
     }
 
     events |= E_L1D_ACCESS | E_TLB_ACCESS;
@@ -124,7 +125,8 @@ static unsigned collect(const struct spex_uarch_core *hot, uint32_t sequence, un
             break;
         unsigned i = s == sequence ? insn : block->count - 1;
         for (;; i--) {
-            steps[count++] = (struct step){&block->ops[i], s, (uint16_t)i, i == 0 && (word & 1)};
+            steps[count++] =
+                (struct step){&block->ops[i], s, (uint16_t)i, i == 0 && (word & 1)};
             if (i == 0 || count == UARCH_REPLAY)
                 break;
         }

@@ -24,13 +24,17 @@ enum {
     UARCH_REPLAY = 96, /* operations */
     UARCH_TLB_MAX = 128,
     UARCH_DIR_WAYS = 8,
-    UARCH_USERS = 8, /* cores remembered for a contended line */
-    UARCH_BITS = 64, /* of a sharer mask */
+    UARCH_USERS = 8,        /* cores remembered for a contended line */
+    UARCH_BITS = 64,        /* of a sharer mask */
     UARCH_CONTENDED = 4096, /* contended lines at a time */
     UARCH_CORES = 4096,
 };
 
-enum uarch_state { UARCH_SHARED = 1, UARCH_EXCLUSIVE = 2, UARCH_MODIFIED = SPEX_UARCH_MODIFIED_STATE };
+enum uarch_state {
+    UARCH_SHARED = 1,
+    UARCH_EXCLUSIVE = 2,
+    UARCH_MODIFIED = SPEX_UARCH_MODIFIED_STATE
+};
 
 /* No canonical address: never equal to the line of an access. */
 #define UARCH_INVALID 0x0080000000000000ull
@@ -73,20 +77,20 @@ struct uarch_core {
     uint64_t *tlb2;
     uint64_t *walk;
     uint64_t *indirect;
-    uint32_t path;    /* of indirect branches */
-    uint32_t id;      /* in the model; id % 64 is the bit in sharer masks */
+    uint32_t path; /* of indirect branches */
+    uint32_t id;   /* in the model; id % 64 is the bit in sharer masks */
     uint32_t cluster, socket;
     uint32_t miss_next;
     struct uarch_miss miss[UARCH_MISSES];
     struct uarch_tlb tlb;
     struct spex_uarch_counts counts;
     bool free;
-    bool armed; /* the engine counts operations */
+    bool armed;                  /* the engine counts operations */
     struct uarch_core *same_bit; /* next core with the same bit */
     struct uarch_mail mail;
 };
 
-struct uarch_user { /* of a contended line */
+struct uarch_user {      /* of a contended line */
     uint64_t start, end; /* of its present phase of use, cycles */
     uint64_t held;       /* until when the line is certainly still here */
     uint32_t period;     /* mean distance of its uses */
@@ -96,7 +100,7 @@ struct uarch_user { /* of a contended line */
 
 struct uarch_contended {
     struct uarch_user user[UARCH_USERS];
-    uint64_t quiet; /* cycles of the last conflict */
+    uint64_t quiet;  /* cycles of the last conflict */
     uint16_t holder; /* id + 1 of the last user in host order */
     bool holder_wrote;
     uint32_t next_free;
@@ -143,6 +147,5 @@ void uarch_tlb_reset(struct uarch_tlb *tlb, unsigned size);
 void uarch_drain(struct uarch_core *core);
 /* Gives every line back to the directory and empties the caches. */
 void uarch_flush(struct uarch_core *core);
-
 
 #endif

@@ -29,7 +29,8 @@ static bool missed(struct code *c, const struct spex_uarch_block *block)
     return spex_uarch_mispredicted(c->core, c->core->sequence - 1);
 }
 
-/* A conditional branch whose outcome i is taken(i); the share mispredicted in the second half. */
+/* A conditional branch whose outcome i is taken(i); the share mispredicted in the second half.
+ */
 static double conditional(unsigned n, bool (*taken)(unsigned i, uint64_t x))
 {
     struct code c = code_new(NULL);
@@ -51,18 +52,36 @@ static double conditional(unsigned n, bool (*taken)(unsigned i, uint64_t x))
     return wrong / (n / 2.0);
 }
 
-static bool always(unsigned i, uint64_t x) { return true; }
-static bool never(unsigned i, uint64_t x) { return false; }
-static bool coin(unsigned i, uint64_t x) { return x & 1; }
-static bool one_in_eight(unsigned i, uint64_t x) { return !(x & 7); }
-static bool alternate(unsigned i, uint64_t x) { return i & 1; }
-static bool loop_of_seven(unsigned i, uint64_t x) { return i % 7 != 6; }
+static bool always(unsigned i, uint64_t x)
+{
+    return true;
+}
+static bool never(unsigned i, uint64_t x)
+{
+    return false;
+}
+static bool coin(unsigned i, uint64_t x)
+{
+    return x & 1;
+}
+static bool one_in_eight(unsigned i, uint64_t x)
+{
+    return !(x & 7);
+}
+static bool alternate(unsigned i, uint64_t x)
+{
+    return i & 1;
+}
+static bool loop_of_seven(unsigned i, uint64_t x)
+{
+    return i % 7 != 6;
+}
 
 static void test_conditional(void **state)
 {
     assert_true(conditional(2000, always) == 0);
     assert_true(conditional(2000, never) == 0);
-    assert_true(conditional(2000, alternate) == 0);      /* by history */
+    assert_true(conditional(2000, alternate) == 0); /* by history */
     assert_true(conditional(2000, loop_of_seven) == 0);
     double random = conditional(20000, coin);
     assert_true(random > 0.45 && random < 0.55);

@@ -37,14 +37,16 @@ static struct chase chase(const char *settings, size_t size, size_t step)
         for (size_t i = 0; i < n; i++) {
             spex_uarch_result r = spex_uarch_load(core, base + (uint64_t)order[i] * step, 8, 0);
             if (round)
-                latency += r ? spex_uarch_result_latency(r) + spex_uarch_result_translation(r) : 4;
+                latency +=
+                    r ? spex_uarch_result_latency(r) + spex_uarch_result_translation(r) : 4;
         }
     }
     spex_uarch_counts(core, &b);
     double d = (double)n;
-    struct chase c = {(double)(b.l1_miss - a.l1_miss) / d, (double)(b.l2_miss - a.l2_miss) / d,
-                      (double)(b.llc_miss - a.llc_miss) / d, (double)(b.walk - a.walk) / d,
-                      (double)(b.tlb_miss - a.tlb_miss) / d, (double)latency / d};
+    struct chase c = {
+        (double)(b.l1_miss - a.l1_miss) / d,   (double)(b.l2_miss - a.l2_miss) / d,
+        (double)(b.llc_miss - a.llc_miss) / d, (double)(b.walk - a.walk) / d,
+        (double)(b.tlb_miss - a.tlb_miss) / d, (double)latency / d};
     free(order);
     spex_uarch_free(model);
     return c;
@@ -73,8 +75,8 @@ static void test_chase_steps(void **state)
     steps_at("llc.size=4M", 64 << 10, 1 << 20, 4 << 20);
     steps_at("l1d.size=16K,l1d.ways=2,l2.size=128K,l2.ways=4,llc.size=1M", 16 << 10, 128 << 10,
              1 << 20);
-    steps_at("l1d.size=32K,l1d.ways=8,l2.size=256K,llc.size=2304K,llc.ways=18", 32 << 10, 256 << 10,
-             2304 << 10);
+    steps_at("l1d.size=32K,l1d.ways=8,l2.size=256K,llc.size=2304K,llc.ways=18", 32 << 10,
+             256 << 10, 2304 << 10);
 }
 
 static void test_chase_latency(void **state)
@@ -82,7 +84,8 @@ static void test_chase_latency(void **state)
     /* One page is enough for every access of these, so that only the caches count. */
     const char *s = "page.size=2097152,llc.size=4M";
     assert_true(chase(s, 32 << 10, LINE).latency == 4);
-    assert_true(chase(s, 512 << 10, LINE).latency > 10.5 && chase(s, 512 << 10, LINE).latency <= 11);
+    assert_true(chase(s, 512 << 10, LINE).latency > 10.5 &&
+                chase(s, 512 << 10, LINE).latency <= 11);
     double l = chase(s, 4 << 20, LINE).latency;
     assert_true(l > 72 && l <= 75);
     l = chase(s, 16 << 20, LINE).latency;
@@ -143,7 +146,8 @@ static void test_tlb_steps(void **state)
 
 static void test_translation_latency(void **state)
 {
-    struct spex_uarch *model = model_new("tlb.entries=2,tlb2.latency=5,walk.latency=25,walk.upper=40");
+    struct spex_uarch *model =
+        model_new("tlb.entries=2,tlb2.latency=5,walk.latency=25,walk.upper=40");
     struct spex_uarch_core *core = core_new(model, 0);
     uint64_t va = 0x40000000;
     spex_uarch_result r = spex_uarch_load(core, va, 8, 0);
@@ -180,8 +184,8 @@ static void test_split(void **state)
     assert_true(r & SPEX_UARCH_SPLIT);
     assert_int_equal(spex_uarch_result_level(r), SPEX_UARCH_L1);
     /* Not aligned, but inside a line: no penalty, no flag (DAT-118). */
-    SPEC(DAT-118);
-    SPEC(DAT-117);
+    SPEC(DAT - 118);
+    SPEC(DAT - 117);
     r = spex_uarch_load(core, 0x1000 + 13, 4, 0);
     spex_uarch_access(core, &load, 0x1000 + 13, 4, r, &access);
     assert_false(access.events & 1 << 11);
@@ -195,7 +199,8 @@ static void test_split(void **state)
     enter(core, &block);
     spex_uarch_replay(core, core->sequence, 0, 0, &plain);
     spex_uarch_replay(core, core->sequence, 0, r, &split);
-    assert_int_equal(split.total, plain.total + 1); /* split.latency: only because of alignment */
+    assert_int_equal(split.total,
+                     plain.total + 1); /* split.latency: only because of alignment */
     /* A store that crosses into the next line, with both lines written before. */
     assert_true(spex_uarch_store(core, 0x1000 + 60, 8, 0) & SPEX_UARCH_SPLIT);
     assert_true(spex_uarch_store(core, 0x1000 + 60, 8, 0) & SPEX_UARCH_SPLIT);
@@ -265,19 +270,23 @@ static bool list_use(struct list *l, uint64_t key)
 
 struct slow {
     struct list l1, l2, llc, tlb, tlb2;
-    bool *dirty; /* by line, of private lines */
+    bool *dirty;              /* by line, of private lines */
     uint64_t last_line[1024]; /* most recent line of each level 1 set: no TLB access */
 };
 
-struct slow_result { enum spex_uarch_level level; bool tlb_miss, walk; };
+struct slow_result {
+    enum spex_uarch_level level;
+    bool tlb_miss, walk;
+};
 
-static struct slow_result slow_access(struct slow *s, const struct spex_uarch_config *c, uint64_t va,
-                                      bool write, uint64_t first_line)
+static struct slow_result slow_access(struct slow *s, const struct spex_uarch_config *c,
+                                      uint64_t va, bool write, uint64_t first_line)
 {
     struct slow_result r = {SPEX_UARCH_L1, false, false};
     uint64_t line = va / LINE, page = va / 4096, victim;
     uint64_t set = line % s->l1.sets;
-    /* The one shortcut of the fast model: the TLB is asked unless the line is its set's latest. */
+    /* The one shortcut of the fast model: the TLB is asked unless the line is its set's latest.
+     */
     bool quick = s->last_line[set] == line && (!write || s->dirty[line - first_line]);
     s->last_line[set] = line;
     if (!quick && !list_use(&s->tlb, page)) {
@@ -323,24 +332,33 @@ static void compare(const char *settings, uint64_t bytes, unsigned pattern, unsi
     for (unsigned i = 0; i < accesses; i++) {
         uint64_t x = random64(&seed);
         switch (pattern) {
-        case 0: at = x % (bytes / 8) * 8; break;                       /* uniform */
-        case 1: at = (at + 8 * (x % 16)) % bytes / 8 * 8; break;       /* walk forward */
-        case 2: at = (x & 7 ? x % (bytes / 16) : x % bytes) / 8 * 8; break; /* hot half-kilo */
-        default: at = (at + (x & 3 ? 8 : 4096 + (x >> 8) % 64 * 64)) % bytes / 8 * 8; break;
+        case 0:
+            at = x % (bytes / 8) * 8;
+            break; /* uniform */
+        case 1:
+            at = (at + 8 * (x % 16)) % bytes / 8 * 8;
+            break; /* walk forward */
+        case 2:
+            at = (x & 7 ? x % (bytes / 16) : x % bytes) / 8 * 8;
+            break; /* hot half-kilo */
+        default:
+            at = (at + (x & 3 ? 8 : 4096 + (x >> 8) % 64 * 64)) % bytes / 8 * 8;
+            break;
         }
         bool write = (x >> 60) < 5;
         uint64_t va = base + at;
-        spex_uarch_result r =
-            write ? (x >> 59 & 1 ? spex_uarch_store(core, va, 8, 0) : spex_uarch_atomic(core, va, 8, 0))
-                  : spex_uarch_load(core, va, 8, 0);
+        spex_uarch_result r = write ? (x >> 59 & 1 ? spex_uarch_store(core, va, 8, 0)
+                                                   : spex_uarch_atomic(core, va, 8, 0))
+                                    : spex_uarch_load(core, va, 8, 0);
         struct slow_result want = slow_access(&slow, c, va, write, base / LINE);
-        if (spex_uarch_result_level(r) != want.level || !!(r & SPEX_UARCH_TLB_MISS) != want.tlb_miss ||
+        if (spex_uarch_result_level(r) != want.level ||
+            !!(r & SPEX_UARCH_TLB_MISS) != want.tlb_miss ||
             !!(r & SPEX_UARCH_WALK) != want.walk)
             fail_msg("%s pattern %u access %u va %llx: level %s tlb %d walk %d, want %s %d %d",
                      settings, pattern, i, (unsigned long long)va,
-                     spex_uarch_level_name(spex_uarch_result_level(r)), !!(r & SPEX_UARCH_TLB_MISS),
-                     !!(r & SPEX_UARCH_WALK), spex_uarch_level_name(want.level), want.tlb_miss,
-                     want.walk);
+                     spex_uarch_level_name(spex_uarch_result_level(r)),
+                     !!(r & SPEX_UARCH_TLB_MISS), !!(r & SPEX_UARCH_WALK),
+                     spex_uarch_level_name(want.level), want.tlb_miss, want.walk);
     }
     free(slow.dirty);
     list_free(&slow.l1);
@@ -359,7 +377,8 @@ static void test_equal_to_obvious_model(void **state)
         "tlb2.entries=16,tlb2.ways=4",
         "l1d.size=8K,l1d.ways=2,l2.size=32K,l2.ways=1,llc.size=128K,llc.ways=1,tlb.entries=1,"
         "tlb2.entries=8,tlb2.ways=1",
-        "l1d.size=16K,l1d.ways=16,l2.size=64K,l2.ways=32,llc.size=576K,llc.ways=18,tlb.entries=128",
+        "l1d.size=16K,l1d.ways=16,l2.size=64K,l2.ways=32,llc.size=576K,llc.ways=18,tlb.entries="
+        "128",
     };
     for (size_t s = 0; s < sizeof settings / sizeof settings[0]; s++)
         for (unsigned pattern = 0; pattern < 4; pattern++) {
@@ -379,7 +398,8 @@ static void test_determinism_and_reset(void **state)
         sums[run] = 0;
         for (unsigned i = 0; i < 100000; i++) {
             uint64_t x = random64(&seed), va = 0x100000 + x % (1 << 20);
-            spex_uarch_result r = x >> 63 ? spex_uarch_store(core, va, 1, 0) : spex_uarch_load(core, va, 1, 0);
+            spex_uarch_result r =
+                x >> 63 ? spex_uarch_store(core, va, 1, 0) : spex_uarch_load(core, va, 1, 0);
             sums[run] = sums[run] * 31 + r;
         }
         /* Reset empties the core; a new model also has an empty last level cache. */
@@ -389,7 +409,8 @@ static void test_determinism_and_reset(void **state)
             core = core_new(model, 0);
         } else {
             spex_uarch_core_reset(core);
-            assert_true(spex_uarch_result_level(spex_uarch_load(core, 0x100000, 1, 0)) > SPEX_UARCH_L2);
+            assert_true(spex_uarch_result_level(spex_uarch_load(core, 0x100000, 1, 0)) >
+                        SPEX_UARCH_L2);
         }
     }
     assert_int_equal(sums[0], sums[1]);
@@ -401,7 +422,8 @@ static void test_none(void **state)
     struct spex_uarch *model = model_new("none");
     struct spex_uarch_core *core = core_new(model, 0);
     struct spex_op load = op_make(SPEX_EXEC_LOAD, 0, 1, -1);
-    struct spex_access access = {.flags = SPEX_ACC_VA | SPEX_ACC_SOURCE, .events = 1, .translation = 3};
+    struct spex_access access = {
+        .flags = SPEX_ACC_VA | SPEX_ACC_SOURCE, .events = 1, .translation = 3};
     assert_int_equal(spex_uarch_load(core, 0x1234, 8, 0), 0);
     spex_uarch_access(core, &load, 0x1234, 8, 0, &access);
     assert_int_equal(access.events, 0);

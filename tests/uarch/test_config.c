@@ -50,11 +50,14 @@ static void test_settings(void **state)
     struct spex_uarch_config config, before;
     struct spex_error error = {0};
     spex_uarch_config_preset("neoverse-n1", &config, &error);
-    assert_int_equal(spex_uarch_config_set(&config, "l1d.size=32K,l2.size=512K", &error), SPEX_OK);
+    assert_int_equal(spex_uarch_config_set(&config, "l1d.size=32K,l2.size=512K", &error),
+                     SPEX_OK);
     assert_int_equal(config.l1d_size, 32768);
     assert_int_equal(config.l2_size, 524288);
     before = config;
-    static const struct { const char *words, *why; } bad[] = {
+    static const struct {
+        const char *words, *why;
+    } bad[] = {
         {"l1d.size", "neither"},
         {"l1d.siez=1", "l1d.siez"},
         {"l1d.size=big", "number of bytes"},
@@ -160,5 +163,5 @@ static void test_cost_of_blocks(void **state)
     spex_uarch_free(model);
 }
 
-TEST_MAIN(TEST(test_cost_of_blocks), TEST(test_presets), TEST(test_every_parameter_can_be_set), TEST(test_settings),
-          TEST(test_counter_and_clock))
+TEST_MAIN(TEST(test_cost_of_blocks), TEST(test_presets), TEST(test_every_parameter_can_be_set),
+          TEST(test_settings), TEST(test_counter_and_clock))

@@ -2,20 +2,31 @@
 #include "uarch/support.h"
 
 enum {
-    L1 = 1 << 2, L1_MISS = 1 << 3, TLB = 1 << 4, WALK = 1 << 5, LLC = 1 << 8, LLC_MISS = 1 << 9,
-    REMOTE = 1 << 10, MISALIGNED = 1 << 11, L2 = 1 << 19, L2_MISS = 1 << 20, MODIFIED = 1 << 21,
-    RECENT = 1 << 22, SNOOPED = 1 << 23,
+    L1 = 1 << 2,
+    L1_MISS = 1 << 3,
+    TLB = 1 << 4,
+    WALK = 1 << 5,
+    LLC = 1 << 8,
+    LLC_MISS = 1 << 9,
+    REMOTE = 1 << 10,
+    MISALIGNED = 1 << 11,
+    L2 = 1 << 19,
+    L2_MISS = 1 << 20,
+    MODIFIED = 1 << 21,
+    RECENT = 1 << 22,
+    SNOOPED = 1 << 23,
 };
 
 /* ---- events and data sources, one row for each way an access can go ---- */
 
 static void test_events(void **state)
 {
-    SPEC(DAT-63);
-    SPEC(DAT-64);
+    SPEC(DAT - 63);
+    SPEC(DAT - 64);
     struct spex_uarch *model = model_new("sockets=2,cluster=2");
     struct spex_uarch_core *core = core_new(model, 0);
-    struct spex_op load = op_make(SPEX_EXEC_LOAD, 0, 1, -1), store = op_make(SPEX_EXEC_STORE, -1, 0, 1),
+    struct spex_op load = op_make(SPEX_EXEC_LOAD, 0, 1, -1),
+                   store = op_make(SPEX_EXEC_STORE, -1, 0, 1),
                    atomic = op_make(SPEX_EXEC_ATOMIC, 0, 1, 2);
     struct row {
         const struct spex_op *op;
@@ -26,7 +37,8 @@ static void test_events(void **state)
         {&load, 0, L1 | TLB, 0x0},
         {&load, SPEX_UARCH_L2 | 11 << 16, L1 | L1_MISS | TLB | L2, 0x8},
         {&load, SPEX_UARCH_LLC | 75 << 16, L1 | L1_MISS | TLB | L2 | L2_MISS | LLC, 0xb},
-        {&load, SPEX_UARCH_DRAM | 280 << 16, L1 | L1_MISS | TLB | L2 | L2_MISS | LLC | LLC_MISS, 0xe},
+        {&load, SPEX_UARCH_DRAM | 280 << 16, L1 | L1_MISS | TLB | L2 | L2_MISS | LLC | LLC_MISS,
+         0xe},
         {&load, SPEX_UARCH_PEER | SPEX_UARCH_SNOOPED | 60 << 16,
          L1 | L1_MISS | TLB | L2 | L2_MISS | LLC | LLC_MISS | SNOOPED, 0x9},
         {&load, SPEX_UARCH_FAR | SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED | 60 << 16,
@@ -53,7 +65,8 @@ static void test_events(void **state)
         if (access.events != rows[i].events)
             fail_msg("row %zu: events %#llx, want %#x", i, (unsigned long long)access.events,
                      rows[i].events);
-        assert_int_equal(access.flags, SPEX_ACC_VA | (rows[i].source >= 0 ? SPEX_ACC_SOURCE : 0));
+        assert_int_equal(access.flags,
+                         SPEX_ACC_VA | (rows[i].source >= 0 ? SPEX_ACC_SOURCE : 0));
         if (rows[i].source >= 0)
             assert_int_equal(access.data_source, rows[i].source);
         assert_int_equal(access.translation, rows[i].result >> 32);
@@ -118,8 +131,8 @@ static void expect(struct run *r, unsigned insn, spex_uarch_result result, uint3
     struct spex_outcome outcome = {0};
     spex_uarch_replay(r->core, r->core->sequence, insn, result, &outcome);
     if (outcome.issue != issue || outcome.total != total)
-        fail_msg("instruction %u: issue %u total %u, want %u %u", insn, outcome.issue, outcome.total,
-                 issue, total);
+        fail_msg("instruction %u: issue %u total %u, want %u %u", insn, outcome.issue,
+                 outcome.total, issue, total);
 }
 
 #define WIDE "width=16,queue=96"
@@ -127,13 +140,13 @@ static void expect(struct run *r, unsigned insn, spex_uarch_result result, uint3
 static void test_chain(void **state)
 {
     struct run r = run_new(WIDE);
-    run_op(&r, op_make(SPEX_EXEC_MUL, 1, 0, 0));  /* dispatched 0, issued 1, done 3 */
-    run_op(&r, op_make(SPEX_EXEC_ALU, 2, 1, 0));  /* issued 3, done 4 */
+    run_op(&r, op_make(SPEX_EXEC_MUL, 1, 0, 0));       /* dispatched 0, issued 1, done 3 */
+    run_op(&r, op_make(SPEX_EXEC_ALU, 2, 1, 0));       /* issued 3, done 4 */
     run_op(&r, op_make(SPEX_EXEC_FP_FMA, 40, 41, 42)); /* independent: issued 1, done 5 */
-    run_op(&r, op_make(SPEX_EXEC_DIV, 3, 2, 1));  /* issued 4, done 16 */
-    run_op(&r, op_make(SPEX_EXEC_ALU, 4, 3, 2));  /* issued 16, done 17 */
-    run_op(&r, op_make(SPEX_EXEC_DIV, 5, 0, 0));  /* operands ready, divider busy until 16 */
-    run_op(&r, op_make(SPEX_EXEC_LOAD, 6, 4, -1)); /* issued 17, done 21: level 1 */
+    run_op(&r, op_make(SPEX_EXEC_DIV, 3, 2, 1));       /* issued 4, done 16 */
+    run_op(&r, op_make(SPEX_EXEC_ALU, 4, 3, 2));       /* issued 16, done 17 */
+    run_op(&r, op_make(SPEX_EXEC_DIV, 5, 0, 0));    /* operands ready, divider busy until 16 */
+    run_op(&r, op_make(SPEX_EXEC_LOAD, 6, 4, -1));  /* issued 17, done 21: level 1 */
     run_op(&r, op_make(SPEX_EXEC_STORE, -1, 6, 4)); /* issued 21, done 22 */
     run_enter(&r);
     expect(&r, 0, 0, 1, 3);
@@ -150,11 +163,11 @@ static void test_chain(void **state)
 /* A branch is complete when it is resolved, a barrier when it is done. */
 static void test_branches_and_barriers_complete(void **state)
 {
-    SPEC(PKT-49);
+    SPEC(PKT - 49);
     struct run r = run_new(WIDE ",lat.barrier=20");
-    run_op(&r, op_make(SPEX_EXEC_DIV, 1, 0, 0));      /* issued 1, done 13 */
+    run_op(&r, op_make(SPEX_EXEC_DIV, 1, 0, 0));        /* issued 1, done 13 */
     run_op(&r, op_make(SPEX_EXEC_BARRIER, -1, -1, -1)); /* issued 1, done 21 */
-    run_op(&r, op_make(SPEX_EXEC_BRANCH, -1, 1, -1)); /* on the quotient */
+    run_op(&r, op_make(SPEX_EXEC_BRANCH, -1, 1, -1));   /* on the quotient */
     run_enter(&r);
     expect(&r, 1, 0, 1, 21);
     struct spex_outcome outcome = {0};
@@ -163,7 +176,8 @@ static void test_branches_and_barriers_complete(void **state)
     spex_uarch_free(r.model);
     r = run_new(WIDE);
     run_op(&r, op_make(SPEX_EXEC_DIV, 1, 0, 0));
-    run_op(&r, op_make(SPEX_EXEC_BRANCH, -1, 1, -1)); /* waits for the quotient: issued 13, done 14 */
+    run_op(&r, op_make(SPEX_EXEC_BRANCH, -1, 1,
+                       -1)); /* waits for the quotient: issued 13, done 14 */
     run_enter(&r);
     expect(&r, 1, 0, 13, 14);
     spex_uarch_free(r.model);
@@ -174,7 +188,8 @@ static void test_width(void **state)
     /* Four a cycle: instruction 9 is dispatched in cycle 2; its operand comes in cycle 5. */
     struct run r = run_new("width=4,queue=96");
     for (unsigned i = 0; i < 9; i++)
-        run_op(&r, op_make(i == 1 ? SPEX_EXEC_FP_FMA : SPEX_EXEC_ALU, (int)(i == 1 ? 40 : 20), -1, -1));
+        run_op(&r, op_make(i == 1 ? SPEX_EXEC_FP_FMA : SPEX_EXEC_ALU, (int)(i == 1 ? 40 : 20),
+                           -1, -1));
     run_op(&r, op_make(SPEX_EXEC_FP_ADD, 41, 40, -1));
     run_enter(&r);
     expect(&r, 9, 0, 3, 5);
@@ -197,14 +212,15 @@ static void test_queue(void **state)
 
 static void test_misses_delay_their_users(void **state)
 {
-    SPEC(PKT-47);
-    SPEC(PKT-48);
-    struct run r = run_new(WIDE ",dram.latency=200,walk.latency=30,walk.upper=0,tlb2.latency=1");
+    SPEC(PKT - 47);
+    SPEC(PKT - 48);
+    struct run r =
+        run_new(WIDE ",dram.latency=200,walk.latency=30,walk.upper=0,tlb2.latency=1");
     run_op(&r, op_make(SPEX_EXEC_LOAD, 1, 0, -1)); /* misses: 200 and 31 of translation */
     run_op(&r, op_make(SPEX_EXEC_ALU, 2, 1, -1));
     run_op(&r, op_make(SPEX_EXEC_LOAD, 3, 5, -1)); /* hits */
     run_op(&r, op_make(SPEX_EXEC_ALU, 4, 3, -1));
-    run_op(&r, op_make(SPEX_EXEC_LOAD, 6, 2, -1)); /* next of the list: misses in cache only */
+    run_op(&r, op_make(SPEX_EXEC_LOAD, 6, 2, -1));  /* next of the list: misses in cache only */
     run_op(&r, op_make(SPEX_EXEC_STORE, -1, 6, 2)); /* store that misses: the buffer has it */
     run_enter(&r);
     spex_uarch_result first = spex_uarch_load(r.core, 0x5000, 8, 0);
@@ -231,8 +247,10 @@ static void test_pair_waits_for_the_later_half(void **state)
     for (unsigned i = 0; i < 5; i++) /* 0x5040 to level 2 */
         spex_uarch_load(r.core, 0x5040 + i * 0x4000, 8, 0);
     run_enter(&r);
-    assert_int_equal(spex_uarch_result_level(spex_uarch_load(r.core, 0x7000, 8, 0)), SPEX_UARCH_DRAM);
-    assert_int_equal(spex_uarch_result_level(spex_uarch_load(r.core, 0x5040, 8, 0)), SPEX_UARCH_L2);
+    assert_int_equal(spex_uarch_result_level(spex_uarch_load(r.core, 0x7000, 8, 0)),
+                     SPEX_UARCH_DRAM);
+    assert_int_equal(spex_uarch_result_level(spex_uarch_load(r.core, 0x5040, 8, 0)),
+                     SPEX_UARCH_L2);
     expect(&r, 1, 0, 201, 202);
     spex_uarch_free(r.model);
 }
@@ -336,8 +354,8 @@ static void test_barrier_stops_dispatch(void **state)
     spex_uarch_free(r.model);
 }
 
-TEST_MAIN(TEST(test_events), TEST(test_recently_fetched), TEST(test_chain), TEST(test_branches_and_barriers_complete), TEST(test_width),
-          TEST(test_queue), TEST(test_misses_delay_their_users), TEST(test_pair_waits_for_the_later_half),
-          TEST(test_atomic_and_split),
-          TEST(test_writeback_base), TEST(test_across_blocks), TEST(test_window_is_bounded),
-          TEST(test_barrier_stops_dispatch))
+TEST_MAIN(TEST(test_events), TEST(test_recently_fetched), TEST(test_chain),
+          TEST(test_branches_and_barriers_complete), TEST(test_width), TEST(test_queue),
+          TEST(test_misses_delay_their_users), TEST(test_pair_waits_for_the_later_half),
+          TEST(test_atomic_and_split), TEST(test_writeback_base), TEST(test_across_blocks),
+          TEST(test_window_is_bounded), TEST(test_barrier_stops_dispatch))

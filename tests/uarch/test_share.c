@@ -17,40 +17,48 @@ static void expect(spex_uarch_result r, enum spex_uarch_level level, unsigned fl
     unsigned mask = SPEX_UARCH_MODIFIED | SPEX_UARCH_SNOOPED | SPEX_UARCH_UPGRADE |
                     SPEX_UARCH_SOCKET | SPEX_UARCH_CONTENDED;
     if (spex_uarch_result_level(r) != level || (r & mask) != flags)
-        fail_msg("level %s flags %#x, want %s %#x", spex_uarch_level_name(spex_uarch_result_level(r)),
-                 (unsigned)(r & mask), spex_uarch_level_name(level), flags);
+        fail_msg("level %s flags %#x, want %s %#x",
+                 spex_uarch_level_name(spex_uarch_result_level(r)), (unsigned)(r & mask),
+                 spex_uarch_level_name(level), flags);
 }
 
 static void test_protocol(void **state)
 {
     struct spex_uarch *model = model_new("contend.after=255,cluster=2,sockets=1");
-    struct spex_uarch_core *a = core_new(model, 0), *b = core_new(model, 1), *c = core_new(model, 2);
+    struct spex_uarch_core *a = core_new(model, 0), *b = core_new(model, 1),
+                           *c = core_new(model, 2);
     uint64_t x = 0x10000, y = 0x20000, z = 0x30000;
 
     /* Exclusive, then shared: the data comes from the core that has it. */
     expect(spex_uarch_load(a, x, 8, 0), SPEX_UARCH_DRAM, 0);
     expect(spex_uarch_load(b, x, 8, 0), SPEX_UARCH_PEER, SPEX_UARCH_SNOOPED);
-    expect(spex_uarch_load(c, x, 8, 0), SPEX_UARCH_LLC, 0); /* shared: the last level has it too */
+    expect(spex_uarch_load(c, x, 8, 0), SPEX_UARCH_LLC,
+           0); /* shared: the last level has it too */
     /* A write to a shared line takes it from the others. */
     expect(spex_uarch_store(a, x, 8, 0), SPEX_UARCH_L1, SPEX_UARCH_UPGRADE);
     assert_int_equal(spex_uarch_store(a, x, 8, 0), 0);
     drain(b);
     drain(c);
-    expect(spex_uarch_load(b, x, 8, 0), SPEX_UARCH_PEER, SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
-    expect(spex_uarch_load(c, x, 8, 0), SPEX_UARCH_LLC, 0); /* was written back when b read it */
+    expect(spex_uarch_load(b, x, 8, 0), SPEX_UARCH_PEER,
+           SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
+    expect(spex_uarch_load(c, x, 8, 0), SPEX_UARCH_LLC,
+           0); /* was written back when b read it */
     drain(a);
     assert_int_equal(spex_uarch_load(a, x, 8, 0), 0); /* still shared */
 
     /* Modified in one, written by another cluster's. */
     expect(spex_uarch_store(b, y, 8, 0), SPEX_UARCH_DRAM, 0);
-    expect(spex_uarch_store(c, y, 8, 0), SPEX_UARCH_FAR, SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
+    expect(spex_uarch_store(c, y, 8, 0), SPEX_UARCH_FAR,
+           SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
     drain(b);
-    expect(spex_uarch_load(b, y, 8, 0), SPEX_UARCH_FAR, SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
+    expect(spex_uarch_load(b, y, 8, 0), SPEX_UARCH_FAR,
+           SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
 
     /* Exclusive to modified is silent for the others; an atomic is a write. */
     expect(spex_uarch_load(a, z, 8, 0), SPEX_UARCH_DRAM, 0);
     assert_int_equal(spex_uarch_atomic(a, z, 8, 0), 0);
-    expect(spex_uarch_atomic(b, z, 8, 0), SPEX_UARCH_PEER, SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
+    expect(spex_uarch_atomic(b, z, 8, 0), SPEX_UARCH_PEER,
+           SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
     spex_uarch_free(model);
 }
 
@@ -58,11 +66,13 @@ static void test_write_back_and_forget(void **state)
 {
     /* The last level: 1024 sets of one way; lines 64K apart push each other out of it. */
     struct spex_uarch *model = model_new("contend.after=255,llc.size=64K,llc.ways=1");
-    struct spex_uarch_core *a = core_new(model, 0), *b = core_new(model, 1), *c = core_new(model, 2);
+    struct spex_uarch_core *a = core_new(model, 0), *b = core_new(model, 1),
+                           *c = core_new(model, 2);
     uint64_t x = 0x100000, step = 0x10000;
     expect(spex_uarch_store(a, x, 8, 0), SPEX_UARCH_DRAM, 0);
     expect(spex_uarch_load(b, x + step, 8, 0), SPEX_UARCH_DRAM, 0); /* x is in a alone now */
-    expect(spex_uarch_load(b, x, 8, 0), SPEX_UARCH_PEER, SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
+    expect(spex_uarch_load(b, x, 8, 0), SPEX_UARCH_PEER,
+           SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
     expect(spex_uarch_load(c, x, 8, 0), SPEX_UARCH_LLC, 0); /* b's read had it written back */
     expect(spex_uarch_load(c, x + step, 8, 0), SPEX_UARCH_PEER, SPEX_UARCH_SNOOPED);
     /* Out of a's level 2 (eight ways): nobody is asked for it any more. */
@@ -100,15 +110,18 @@ static void test_sockets(void **state)
     expect(r, SPEX_UARCH_DRAM, SPEX_UARCH_SOCKET);
     assert_int_equal(spex_uarch_result_latency(r), 280 + 220);
     expect(spex_uarch_load(b, far + 64, 8, 0), SPEX_UARCH_DRAM, 0);
-    expect(spex_uarch_load(b, near, 8, 0), SPEX_UARCH_REMOTE, SPEX_UARCH_SNOOPED | SPEX_UARCH_SOCKET);
+    expect(spex_uarch_load(b, near, 8, 0), SPEX_UARCH_REMOTE,
+           SPEX_UARCH_SNOOPED | SPEX_UARCH_SOCKET);
     spex_uarch_core_reset(a);
-    expect(spex_uarch_load(a, far, 8, 0), SPEX_UARCH_REMOTE, SPEX_UARCH_SOCKET); /* its last level */
+    expect(spex_uarch_load(a, far, 8, 0), SPEX_UARCH_REMOTE,
+           SPEX_UARCH_SOCKET); /* its last level */
     spex_uarch_free(model);
 }
 
 /* ---- invariants ---- */
 
-/* State of a line in the private caches, checked: level 2 includes level 1 with equal states. */
+/* State of a line in the private caches, checked: level 2 includes level 1 with equal states.
+ */
 static void check_core(struct spex_uarch_core *hot)
 {
     struct uarch_core *core = hot->rest;
@@ -127,7 +140,8 @@ static void check_core(struct spex_uarch_core *hot)
         }
 }
 
-static void check_system(struct spex_uarch *model, struct spex_uarch_core **cores, unsigned count)
+static void check_system(struct spex_uarch *model, struct spex_uarch_core **cores,
+                         unsigned count)
 {
     for (unsigned c = 0; c < count; c++)
         drain(cores[c]);
@@ -156,7 +170,8 @@ static void check_system(struct spex_uarch *model, struct spex_uarch_core **core
     }
 }
 
-static void random_trace(const char *settings, unsigned count, unsigned accesses, uint64_t bytes)
+static void random_trace(const char *settings, unsigned count, unsigned accesses,
+                         uint64_t bytes)
 {
     struct spex_uarch *model = model_new(settings);
     struct spex_uarch_core *cores[80];
@@ -192,7 +207,8 @@ static void test_invariants(void **state)
 {
     random_trace("contend.after=255", 2, 60000, 1 << 20);
     random_trace(NULL, 4, 60000, 1 << 16);
-    random_trace("l1d.size=4K,l1d.ways=2,l2.size=16K,l2.ways=2,llc.size=64K", 4, 100000, 1 << 17);
+    random_trace("l1d.size=4K,l1d.ways=2,l2.size=16K,l2.ways=2,llc.size=64K", 4, 100000,
+                 1 << 17);
     random_trace("dir.size=4096,contend.after=255", 8, 100000, 4 << 20);
     random_trace("l1d.size=4K,l2.size=16K,cluster=2,sockets=2", 80, 60000, 1 << 16);
 }
@@ -236,14 +252,16 @@ enum { THREADS = -1 };
 static uint64_t share(uint64_t distance, unsigned iterations, int turn, uint64_t *least)
 {
     struct spex_uarch *model = model_new(NULL);
-    struct spex_op ops[5] = {op_make(SPEX_EXEC_LOAD, 0, 1, -1), op_make(SPEX_EXEC_ALU, 0, 0, -1),
-                             op_make(SPEX_EXEC_STORE, -1, 0, 1), op_make(SPEX_EXEC_ALU, 2, 2, -1),
-                             branch_make(SPEX_OPF_COND)};
+    struct spex_op ops[5] = {op_make(SPEX_EXEC_LOAD, 0, 1, -1),
+                             op_make(SPEX_EXEC_ALU, 0, 0, -1),
+                             op_make(SPEX_EXEC_STORE, -1, 0, 1),
+                             op_make(SPEX_EXEC_ALU, 2, 2, -1), branch_make(SPEX_OPF_COND)};
     struct spex_uarch_block block;
     spex_uarch_block_init(model, &block, 0x1000, ops, 5);
     struct worker w[2];
     for (unsigned i = 0; i < 2; i++)
-        w[i] = (struct worker){core_new(model, i), &block, 0x10000 + i * distance, iterations, 0};
+        w[i] =
+            (struct worker){core_new(model, i), &block, 0x10000 + i * distance, iterations, 0};
     if (turn == THREADS) {
         pthread_t t[2];
         pthread_barrier_init(&together, NULL, 2);
@@ -314,7 +332,8 @@ static void test_idle_core_does_not_contend(void **state)
         } else {
             assert_true(counts[0] < 100); /* what b did before on its own clock */
             assert_int_equal(counts[1], 0);
-            assert_int_equal(spex_uarch_store(a, 0x10000, 8, 0), 0); /* an ordinary line again */
+            assert_int_equal(spex_uarch_store(a, 0x10000, 8, 0),
+                             0); /* an ordinary line again */
             /* b comes back long after: one transfer, as of any line. */
             spex_uarch_core_idle(b, false);
             spex_uarch_clock_reach(b, spex_uarch_clock(a));
@@ -409,4 +428,5 @@ static void test_threads(void **state)
 TEST_MAIN(TEST(test_protocol), TEST(test_write_back_and_forget), TEST(test_becomes_contended),
           TEST(test_sockets), TEST(test_invariants), TEST(test_false_sharing),
           TEST(test_idle_core_does_not_contend),
-          TEST(test_use_at_a_later_time_is_not_forgotten), TEST(test_read_sharing_is_free), TEST(test_threads))
+          TEST(test_use_at_a_later_time_is_not_forgotten), TEST(test_read_sharing_is_free),
+          TEST(test_threads))
