@@ -44,4 +44,20 @@ for name, closing in (("spe-b1-ts0", (63, "end")), ("spe-b1-ts1", (55, "timestam
     equal(f"{name}: a branch record of 64 bytes", seen,
           [(0, "address"), (19, "operation-type"), (21, "events"), (24, "counter"),
            (27, "counter"), (30, "address"), closing])
+# packets.json: what other decoders test with
+import json
+code, made, err = run(os.path.join(BUILD, "tests/wire/packets-json"))
+stored = open(os.path.join(SOURCE, "tests/vectors/packets.json"), "rb").read()
+check("packets.json is what the tables say", made == stored,
+      "run build/tests/wire/packets-json > tests/vectors/packets.json")
+wrong = []
+rows = json.loads(stored)
+stream = b"".join(bytes.fromhex(r["bytes"]) for r in rows)
+code, out, err = spex("dump", "--raw", "--format", "json", "-", stdin=stream)
+for row, line in zip(rows, out.decode().splitlines()):
+    got = json.loads(line)
+    if (got["packet"], got.get("index", 0), got["size"], got["payload"]) != (
+            row["packet"], row["index"], row["size"], row["payload"]):
+        wrong.append((row, got))
+check("spex dump reads every packet of packets.json", len(rows) == len(out.splitlines()) and not wrong, wrong[:3])
 done()
