@@ -50,7 +50,8 @@ struct spex_module *spex_symbols_nth(struct spex_symbols *symbols, size_t n);
 const char *spex_module_path(const struct spex_module *module); /* as recorded */
 const char *spex_module_name(const struct spex_module *module); /* last part of the path */
 bool spex_module_is_kernel(const struct spex_module *module);   /* kernel or its modules */
-uint64_t spex_module_samples(const struct spex_module *module); /* of the last analysis pass */
+/* Samples in the module in the last analysis pass, before and after the filters. */
+uint64_t spex_module_samples(const struct spex_module *module, bool filtered);
 /* What kept symbols or lines from being read and what to do about it; NULL if nothing. */
 const char *spex_module_problem(struct spex_module *module);
 

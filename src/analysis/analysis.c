@@ -609,8 +609,11 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
         flags |= ((unsigned)from / SOURCE_PEER | (unsigned)(r->events >> SPEX_EV_SNOOPED)) & 1
                      ? SPEX_SAMPLE_PEER : 0;
         s->flags = (uint8_t)flags;
-        if (filtered && !filters_keep(a, s))
+        if (filtered && !filters_keep(a, s)) {
+            if (s->module)
+                s->module->left_out++;
             continue;
+        }
         kept++;
         thread->samples++;
         if (s->module)
@@ -794,7 +797,7 @@ enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *si
     a->totals.first_time = UINT64_MAX;
     struct spex_module *module;
     for (size_t i = 0; (module = spex_symbols_nth(a->symbols, i)); i++)
-        module->samples = 0;
+        module->samples = module->left_out = 0;
     a->sink = sink;
     a->context = context;
     a->done = 0;

@@ -369,7 +369,8 @@ static void make_key(struct spex_group *g, enum spex_key kind, const struct spex
                      ? OP_INDEX(s->record->op_class, s->record->op_payload) : UINT32_MAX;
         break;
     case SPEX_KEY_SOURCE:
-        key[0] = s->source;
+        key[0] = s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES) ? s->source
+                                                                      : SPEX_SOURCE_COUNT;
         break;
     case SPEX_KEY_DATA_SYMBOL:
     case SPEX_KEY_DATA_DSO:
@@ -776,7 +777,9 @@ size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, siz
                                 key[0] == UINT32_MAX ? "no operation type"
                                                      : op_table()[key[0] & 1023].text);
     case SPEX_KEY_SOURCE:
-        return (size_t)snprintf(text, capacity, "%s", spex_source_name((enum spex_source)key[0]));
+        return (size_t)snprintf(text, capacity, "%s",
+                                key[0] < SPEX_SOURCE_COUNT ? spex_source_name(key[0])
+                                                           : "(no memory access)");
     case SPEX_KEY_PAGE:
     case SPEX_KEY_CACHE_LINE:
         return (size_t)snprintf(text, capacity, "0x%lx", (unsigned long)key[0]);

@@ -49,7 +49,7 @@ struct spex_module {
     uint8_t build_id[64];
     size_t build_id_size;
     int pid;
-    uint64_t samples;
+    uint64_t samples, left_out; /* kept by the filters, and not */
     bool loaded, tried_lines;
     char *problem;
 

@@ -187,9 +187,9 @@ const char *spex_module_name(const struct spex_module *module)
     return module->name;
 }
 
-uint64_t spex_module_samples(const struct spex_module *module)
+uint64_t spex_module_samples(const struct spex_module *module, bool filtered)
 {
-    return module->samples;
+    return filtered ? module->samples : module->samples + module->left_out;
 }
 
 bool spex_module_is_kernel(const struct spex_module *module)

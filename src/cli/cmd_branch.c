@@ -168,7 +168,8 @@ static int run_branch(void *options, int argc, char **argv)
         if (json)
             out_text(&p.out, "}\n");
         const struct spex_row *worst = spex_group_row(b.groups[BRANCHES], 0);
-        if (text && !p.status && worst && worst->stats.mispredicted * 10 >= t->mispredicted &&
+        if (text && !p.status && worst && worst->stats.mispredicted >= 10 &&
+            worst->stats.mispredicted * 10 >= t->mispredicted &&
             ratio_of(worst->stats.mispredicted, worst->stats.samples) >= 0.1) {
             char pc[200], line[200], advice[700];
             spex_row_text(b.groups[BRANCHES], worst, 0, pc, sizeof pc);

@@ -151,7 +151,8 @@ static void advise(struct profile *p, const struct spex_group *sources)
         const struct spex_row *row = spex_group_row(sources, i);
         uint64_t source = spex_row_value(sources, row, 0);
         double sum = (double)row->stats.latency_sum[SPEX_LATENCY_TOTAL];
-        if (source == SPEX_SOURCE_DRAM || source == SPEX_SOURCE_REMOTE_DRAM)
+        if (source == SPEX_SOURCE_DRAM || source == SPEX_SOURCE_REMOTE_DRAM ||
+            source == SPEX_SOURCE_L3 || source == SPEX_SOURCE_SYSTEM_CACHE)
             memory += sum;
         else if (row->stats.peer)
             peer += sum;
@@ -159,9 +160,9 @@ static void advise(struct profile *p, const struct spex_group *sources)
     char text[300];
     out_char(&p->out, '\n');
     if (waited > 0 && memory / waited >= 0.3) {
-        snprintf(text, sizeof text, "do: %.0f%% of the time waited is for memory beyond the caches: "
-                 "pack or reorder the data above, or prefetch it; the code is in spex report "
-                 "--source dram --sort symbol,srcline", 100 * memory / waited);
+        snprintf(text, sizeof text, "do: %.0f%% of the time waited is for data beyond the core's own "
+                 "caches: use it in the order it lies in, or pack it; the code is in spex report "
+                 "--source dram,system-cache,l3 --sort symbol,srcline", 100 * memory / waited);
         cli_wrap(&p->out, text, 4);
     }
     if (waited > 0 && peer / waited >= 0.05) {

@@ -91,14 +91,17 @@ static void report_modules(struct profile *p)
     struct spex_symbols *symbols = spex_analysis_symbols(p->analysis);
     struct spex_module *m;
     size_t quiet = 0;
+    /* a filter by name that matched nothing may be due to the names that are missing */
+    bool filtered = totals->kept > 0;
+    uint64_t all = filtered ? totals->kept : totals->records;
     for (size_t i = 0; (m = spex_symbols_nth(symbols, i)); i++) {
-        uint64_t samples = spex_module_samples(m);
+        uint64_t samples = spex_module_samples(m, filtered);
         const char *problem = samples ? spex_module_problem(m) : NULL;
         if (!problem)
             continue;
-        if (samples * 200 >= totals->kept)
+        if (samples * 200 >= all)
             fprintf(stderr, "spex: %.1f%% of samples: %s\n",
-                    100.0 * (double)samples / (double)totals->kept, problem);
+                    100.0 * (double)samples / (double)all, problem);
         else
             quiet++;
     }

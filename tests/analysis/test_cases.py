@@ -105,6 +105,10 @@ code, out, err = on("report", file, symbols=False)
 check("missing files are told once with what to do",
       err.count("/usr/bin/prog: no such file") == 1 and "--symfs" in err and err.count("--kallsyms") == 1, err)
 
+code, out, err = on("report", file, "--symbol", "walk", symbols=False)
+check("a filter by name that finds nothing for want of symbols: told too", "nothing matches --symbol walk" in out
+      and "/usr/bin/prog: no such file" in err, out + err)
+
 # ---- standard input, raw streams ----
 whole = open(f"{DIR}/{file}", "rb").read()
 code, out, err = spex("report", "-i", "-", *SYMBOLS, stdin=whole, cwd=DIR, env={"COLUMNS": ""})

@@ -56,7 +56,7 @@ KEYS = {
     "tid": lambda r: str(r["tid"]),
     "op": lambda r: r["op"],
     "cpu": lambda r: str(r["cpu"]),
-    "source": lambda r: r.get("source", "unknown"),
+    "source": lambda r: r.get("source", "(no memory access)"),
     "pc": lambda r: r["pc"] if r["el"] else f"prog+{r['pc']}",
     "line": lambda r: hex(int(r["va"], 16) & ~63),
     "page": lambda r: hex(int(r["va"], 16) & ~4095),
