@@ -93,6 +93,29 @@ with tempfile.TemporaryDirectory() as d:
           all(o + n == p for o, n, p in zip(offsets, sizes, offsets[1:] + [len(stream)])))
     code, out, err = spex("dump", "--raw", os.path.join(d, "none"))
     check("missing file", code == 1 and "none" in err, err)
+# Lines that come again are remembered: a line says the same however often, and after which others,
+# it was printed. 6000 counters are more than are remembered; the separator keeps padding apart.
+import random
+rng = random.Random(1)
+pool = [bytes.fromhex(h) for h, _ in ROWS if h != "01"] + [bytes([0x98 + i % 3]) + i.to_bytes(2, "little") for i in range(6000)]
+pool += [bytes(n) for n in (2, 5, 9, 15, 16, 17)]
+for options in (["--style", "spex"], ["--style", "perf"], ["--style", "perf-7"], ["--format", "json"]):
+    once = [p + b"\x01" for p in pool]
+    often = [rng.choice(once) for _ in range(30000)]
+    first, again = [], []
+    for lines, parts in ((first, once), (again, often)):
+        out = iter(dump(b"".join(parts), *options)[1].splitlines())
+        for part in parts:
+            said = []
+            for line in out:
+                said.append(line.split(b"," if "json" in options else b" " * 2, 2 if "perf" in options[1] else 1)[-1])
+                if (b'"end"' in line) if "json" in options else line.rstrip().lower().endswith(b"end"):
+                    break
+            lines.append(said)
+    said = dict(zip(once, first))
+    wrong = [(p.hex(), said[p], lines) for p, lines in zip(often, again) if said[p] != lines]
+    check(f"{' '.join(options)}: the same bytes, the same line", not wrong, wrong[:3])
+
 code, out, err = dump(b"")
 check("empty input", code == 0 and out == b"")
 code, out, err = spex("dump", "--style", "prf", "--raw", "-", stdin=b"")

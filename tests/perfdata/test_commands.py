@@ -50,6 +50,11 @@ for title, kw in (("little-endian", {}), ("big-endian", dict(big=True)), ("two C
     want = perf_packets()
     check(f"dump --style perf: {title}", got == want and len(want) > 40 and code == 1,
           "\n".join(f"{a}\n{b}" for a, b in zip(got, want) if a != b) + f"\n{len(got)} {len(want)} {err}")
+import json
+put(some(cpus=2))
+code, out, err = spex("dump", "--format", "json", PATH)
+cpus = [json.loads(x)["cpu"] for x in out.splitlines()]
+check("dump --format json: the same packets on two CPUs", cpus == sorted(cpus) and set(cpus) == {0, 1}, cpus)
 f = some(pipe=True)
 code, out, err = spex("dump", "--style", "perf", "-", stdin=f.bytes())
 # perf counts the offset of a pipe's record without the file header
