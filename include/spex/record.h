@@ -67,7 +67,7 @@ struct spex_record_reader {
     size_t position;
     uint64_t base; /* stream offset of data[0] */
     /* private: learnt record shapes and the like */
-    uint64_t opaque[1800];
+    uint64_t opaque[2144];
 };
 
 void spex_record_reader_init(struct spex_record_reader *reader, const uint8_t *data, size_t size,
@@ -81,6 +81,8 @@ void spex_record_reader_init(struct spex_record_reader *reader, const uint8_t *d
  */
 enum spex_status spex_record_next(struct spex_record_reader *reader, struct spex_record *record,
                                   struct spex_damage *damage);
+
+enum { SPEX_RECORD_BATCH = 64 }; /* a good count for the next: it stays in the nearest cache */
 
 /*
  * Up to count records at once, the fast path. Returns how many were decoded and

@@ -17,8 +17,9 @@ void spex_record_reader_init(struct spex_record_reader *reader, const uint8_t *d
     reader->size = size;
     reader->position = 0;
     reader->base = base;
-    memset(state, 0, offsetof(struct reader_state, shapes));
+    memset(state, 0, offsetof(struct reader_state, by_key));
     state->first = -1;
+    state->last_shape = NO_SHAPE;
     state->variant = (uint8_t)reader_best_variant();
 }
 
@@ -42,24 +43,21 @@ static enum spex_status next_record(struct spex_record_reader *reader, struct sp
         reader->position = start;
         return SPEX_END;
     }
-    struct spex_record r = {.offset = reader->base + start};
+    /* Filled in place; put back if there is no record. */
+    const struct spex_record before = *record;
     struct run run;
-    enum outcome outcome = run_record(reader->data, reader->size, start, &r, &run);
-    if (outcome == RUN_OVERLONG)
-        return resync_give_up(reader, SPEX_INVALID, start, run.end, run.next,
-                              "no closing packet within 2048 bytes", damage);
-    if (outcome == RUN_CLOSED && run.close == start)
-        return resync_give_up(reader, SPEX_INVALID, start, run.end, run.end,
-                              "a closing packet without a record", damage);
-    bool clean = outcome == RUN_CLOSED && !run_is_odd(&run, &r);
+    enum outcome outcome = run_record(reader->data, reader->size, start, record, &run);
+    bool clean = outcome == RUN_CLOSED && run.close > start && !run_is_odd(&run, record);
     if (!clean) {
         enum spex_status status = resync(reader, start, &run, outcome, run_record, damage);
-        if (status != SPEX_OK)
+        if (status != SPEX_OK) {
+            *record = before;
             return status;
+        }
     }
-    r.size = (uint16_t)(run.end - start);
-    r.present = (uint16_t)run.seen;
-    *record = r;
+    record->offset = reader->base + start;
+    record->size = (uint16_t)(run.end - start);
+    record->present = (uint16_t)run.seen;
     reader->position = run.end;
     if (clean)
         remember(reader, start, run.close, run.end);
@@ -78,6 +76,30 @@ enum spex_status spex_record_next_table(struct spex_record_reader *reader,
     return next_record(reader, record, damage, run_packets_table);
 }
 
+/* The shapes fail so many records in a row and are no use. */
+enum { GIVE_UP = 32 };
+
+/* Whatever is fast here: cells of known shapes, or any records; up to the first that is odd. */
+static size_t fast_records(struct spex_record_reader *reader, struct spex_record *records,
+                           size_t count)
+{
+    enum { LONGEST = 1 << 20 };
+    struct reader_state *state = reader_state(reader);
+    if (state->failures < GIVE_UP) {
+        size_t n = shape_records(reader, records, count);
+        state->failures = n ? 0 : state->failures + 1;
+        return n;
+    }
+    /* No use: not records in cells, or too many shapes. Try again later, ever less often. */
+    if (++state->failures - GIVE_UP > state->pause) {
+        state->pause = state->pause < LONGEST ? 2 * state->pause + 256 : LONGEST;
+        state->failures = 0;
+        state->shape_count = 0;
+        state->last_shape = NO_SHAPE;
+    }
+    return state->variant == READER_AVX512 ? stream_records(reader, records, count) : 0;
+}
+
 size_t spex_record_batch(struct spex_record_reader *reader, struct spex_record *records,
                          size_t count, enum spex_status *status, struct spex_damage *damage)
 {
@@ -91,15 +113,14 @@ size_t spex_record_batch(struct spex_record_reader *reader, struct spex_record *
             const struct spex_record *last = &records[n - 1];
             size_t start = (size_t)(last->offset - reader->base), end = start + last->size;
             remember(reader, start, end - (last->present & SPEX_HAS_TIMESTAMP ? 9 : 1), end);
+            continue;
         }
-        if (n == count)
-            break;
         *status = spex_record_next(reader, &records[n], damage);
         if (*status != SPEX_OK)
             break;
-        size_t start = (size_t)(records[n].offset - reader->base);
-        if (state->floor > start) /* it was beyond doubt */
-            fast_learn(state, reader->data + start, records[n].size, reader->size - start);
+        bool odd = state->floor <= records[n].offset - reader->base;
+        if (!odd && state->failures < GIVE_UP)
+            shape_learn(reader, &records[n]);
         n++;
     }
     return n;

@@ -8,36 +8,50 @@
 enum reader_variant {
     READER_PORTABLE,
     READER_AVX2,
-    READER_AVX512, /* with VBMI and VBMI2 */
+    READER_AVX512, /* with VBMI */
+    READER_NEON,
     READER_VARIANTS
 };
 
+/* Fields that a packet fills, by place in a shape. */
+enum shape_field {
+    FIELD_ADDRESS, /* five */
+    FIELD_EVENTS = 5,
+    FIELD_TIMESTAMP,
+    FIELD_CONTEXT, /* two */
+    FIELD_COUNTER = 9, /* total, issue, translation, alternate issue */
+    FIELD_DATA_SOURCE = 13,
+    FIELD_OP,
+    FIELD_COUNT
+};
+
 enum {
-    SHAPE_BYTES = 64, /* longest record that has a shape */
-    SHAPES = 24,
-    SHAPE_KEYS = 8,
+    CELL = 64, /* bytes of a cell: records of many implementations begin every 64 bytes */
+    SHAPES = 128,
+    NO_SHAPE = 255,
+    KEY_BITS = 9,
 };
 
 /*
- * A record shape: where the headers and the padding are. Records whose bytes
- * agree with value under mask have exactly these packets, so their fields are
- * at fixed places.
+ * The shape of a cell: where headers and padding are in its 64 bytes. Cells that
+ * agree with value at the places in compared hold exactly these packets, so
+ * their fields are at fixed places.
  */
 struct shape {
-    uint8_t value[SHAPE_BYTES], mask[SHAPE_BYTES];
-    struct spex_record fixed;          /* what the headers alone say */
-    uint8_t source[sizeof(struct spex_record)]; /* payload byte of each byte of the struct */
-    uint64_t compared;                 /* mask, a bit per byte */
-    uint64_t filled[2];                /* bytes of the struct that source fills */
-    uint64_t address_mask[5], events_mask, timestamp_mask;
-    uint32_t context_mask[2];
-    uint16_t counter_mask[4], data_source_mask;
-    uint8_t address_at[5], events_at, timestamp_at, context_at[2], counter_at[4], data_source_at;
-    uint8_t op_at;
-    uint8_t next; /* another shape to try, or NO_SHAPE */
+    uint8_t value[CELL];
+    uint64_t compared;   /* bit per byte: header or padding */
+    uint64_t filled_low; /* bytes of struct spex_record that payloads fill, the first 64 */
+    uint32_t filled_high;
+    uint8_t at[16];      /* where the payload of each enum shape_field is */
+    /* As in struct spex_record, from data_source on: what the headers alone say. */
+    struct {
+        uint16_t data_source, size, present;
+        uint8_t op_class, op_payload, events_size, data_source_size, zero[6];
+    } fixed;
+    uint8_t lead;        /* padding before the record */
+    bool partial;        /* lacks a packet that every executed operation has */
+    uint8_t unused[10];
 };
-
-enum { NO_SHAPE = 0xff };
 
 struct reader_state {
     /* For resynchronization: the last record that was beyond doubt. */
@@ -45,15 +59,18 @@ struct reader_state {
     size_t floor; /* bytes before this belong to it */
     int first;    /* its first header byte, -1 at the start */
 
-    uint8_t variant; /* enum reader_variant */
+    uint8_t variant;    /* enum reader_variant */
     uint8_t shape_count;
-    uint8_t key_count;           /* positions that tell shapes apart */
-    uint8_t key_at[SHAPE_KEYS];
-    uint64_t key_mask;           /* the same as bits */
-    uint64_t key_multiplier;     /* perfect hash of the keys */
-    uint64_t hits, misses;
-    size_t common_size;          /* of all shapes, or 0 */
-    uint8_t by_key[256];         /* shape by hash of the key bytes, or NO_SHAPE */
+    uint8_t last_shape; /* of the last cell, or NO_SHAPE */
+    uint8_t anchor;     /* cells begin at positions that are this modulo CELL */
+    uint32_t failures;  /* of the shapes to find their record, in a row; then the pause */
+    uint32_t pause;     /* how long they are left alone after that */
+    /*
+     * A shape is looked up by the bytes at a few places that are header or
+     * padding in every shape and tell some of them apart.
+     */
+    uint64_t key_places, key_factor;
+    uint8_t by_key[1 << KEY_BITS]; /* shape, or NO_SHAPE */
     struct shape shapes[SHAPES];
 };
 
@@ -67,12 +84,20 @@ enum reader_variant reader_best_variant(void);
 bool reader_has_variant(enum reader_variant variant);
 
 /*
- * Records from reader->position on that have a known shape, up to count. Stops
- * in front of the first that has not. Returns how many.
+ * Records from reader->position on whose cells have a known shape, up to count.
+ * Stops in front of the first that has not. Returns how many.
  */
-size_t fast_records(struct spex_record_reader *reader, struct spex_record *records, size_t count);
+size_t shape_records(struct spex_record_reader *reader, struct spex_record *records,
+                     size_t count);
 
-/* Remember the shape of the clean record at data[0..size); available bytes can be read. */
-void fast_learn(struct reader_state *state, const uint8_t *data, size_t size, size_t available);
+/* Remember the shape of the cell of this record, which is not odd. */
+void shape_learn(struct spex_record_reader *reader, const struct spex_record *record);
+
+/*
+ * Records of any shape from reader->position on, up to count; stops in front of
+ * the first that is odd, and near the ends of the data. READER_AVX512 only.
+ */
+size_t stream_records(struct spex_record_reader *reader, struct spex_record *records,
+                      size_t count);
 
 #endif

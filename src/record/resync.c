@@ -100,7 +100,7 @@ static bool find_whole(const uint8_t *data, struct search s, size_t *found)
     return false;
 }
 
-enum spex_status resync_give_up(struct spex_record_reader *reader, enum spex_status status,
+static enum spex_status give_up(struct spex_record_reader *reader, enum spex_status status,
                                 size_t from, size_t to, size_t next, const char *reason,
                                 struct spex_damage *damage)
 {
@@ -119,6 +119,12 @@ enum spex_status resync(struct spex_record_reader *reader, size_t start, const s
 {
     const struct reader_state *state = reader_state(reader);
     const uint8_t *data = reader->data;
+    if (outcome == RUN_OVERLONG)
+        return give_up(reader, SPEX_INVALID, start, run->end, run->next,
+                       "no closing packet within 2048 bytes", damage);
+    if (outcome == RUN_CLOSED && run->close == start)
+        return give_up(reader, SPEX_INVALID, start, run->end, run->end,
+                       "a closing packet without a record", damage);
     struct search search = {
         .low = state->floor,
         .high = run->next,
@@ -149,19 +155,19 @@ enum spex_status resync(struct spex_record_reader *reader, size_t start, const s
         }
     }
     if (better && found > start)
-        return resync_give_up(reader, SPEX_INVALID, start, found, found,
+        return give_up(reader, SPEX_INVALID, start, found, found,
                               "damaged record: a whole one begins behind it", damage);
     if (better)
-        return resync_give_up(reader, SPEX_INVALID, state->close, found, found,
+        return give_up(reader, SPEX_INVALID, state->close, found, found,
                               "damaged closing packet: a whole record begins inside it", damage);
     if (outcome == RUN_UNCLOSED)
-        return resync_give_up(reader, SPEX_TRUNCATED, start, run->cut ? reader->size : run->end,
+        return give_up(reader, SPEX_TRUNCATED, start, run->cut ? reader->size : run->end,
                               reader->size,
                               run->cut ? "the data ends inside a packet"
                                        : "the data ends before the closing packet",
                               damage);
     if (run->repeated)
-        return resync_give_up(reader, SPEX_INVALID, start, run->end, run->next,
+        return give_up(reader, SPEX_INVALID, start, run->end, run->next,
                               "a packet comes twice in one record", damage);
     return SPEX_OK;
 }

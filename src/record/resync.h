@@ -7,11 +7,6 @@
 typedef enum outcome run_function(const uint8_t *data, size_t size, size_t start,
                                   struct spex_record *record, struct run *run);
 
-/* Sets *damage and the position behind it; returns status. */
-enum spex_status resync_give_up(struct spex_record_reader *reader, enum spex_status status,
-                                size_t from, size_t to, size_t next, const char *reason,
-                                struct spex_damage *damage);
-
 /*
  * A run that is odd or has no end: is there a better reading of its bytes? SPEX_OK if not and it stands as it is,
  * else as spex_record_next.

@@ -56,6 +56,7 @@ enum outcome run_packets_table(const uint8_t *data, size_t size, size_t start,
 {
     size_t position = start;
     *run = (struct run){.end = start};
+    *record = (struct spex_record){0};
     while (position < size) {
         struct spex_packet packet;
         if (spex_packet_decode_table(data + position, size - position, &packet) != SPEX_OK) {
@@ -106,38 +107,44 @@ enum {
     AT_COUNT
 };
 
-#define HEADER(h, place, slots) [h] = {slots, place, 1 << ((h) >> 4 & 3), 64 - (8 << ((h) >> 4 & 3))}
-#define HEADERS(h, place, slots) HEADER(h, place, slots), HEADER((h) + 1, (place) + 1, (slots) << 1)
-#define NAMELESS(h, slots) [h] = {slots, AT_NOWHERE, 1 << ((h) >> 4 & 3), 0}
-
-/* What a header byte of Table D18-1 means; all others are reserved (slots 0). */
-static const struct header {
+/* What a header byte means (Table D18-1); extended headers borrow the entry of another. */
+struct header {
     uint32_t slots;
     uint8_t place, size, shift; /* the payload is the 8 bytes up to its end, shifted right */
-} headers[256] = {
-    [0x01] = {SLOT_END, AT_NOWHERE, 0, 0},
-    HEADER(0x71, AT_TIMESTAMP, SPEX_HAS_TIMESTAMP),
-    HEADER(0x42, AT_EVENTS, SPEX_HAS_EVENTS),
-    HEADER(0x52, AT_EVENTS, SPEX_HAS_EVENTS),
-    HEADER(0x62, AT_EVENTS, SPEX_HAS_EVENTS),
-    HEADER(0x72, AT_EVENTS, SPEX_HAS_EVENTS),
-    HEADER(0x43, AT_DATA_SOURCE, SPEX_HAS_DATA_SOURCE),
-    HEADER(0x53, AT_DATA_SOURCE, SPEX_HAS_DATA_SOURCE),
-    HEADERS(0x64, AT_CONTEXT, SPEX_HAS_CONTEXT_EL1),
-    HEADER(0x48, AT_OPERATION, SPEX_HAS_OP),
-    HEADER(0x49, AT_OPERATION, SPEX_HAS_OP),
-    HEADER(0x4a, AT_OPERATION, SPEX_HAS_OP),
-    HEADERS(0xb0, AT_ADDRESS, SPEX_HAS_PC),
-    HEADERS(0xb2, AT_ADDRESS + 2, SPEX_HAS_VA),
-    HEADER(0xb4, AT_ADDRESS + 4, SPEX_HAS_PREV_TARGET),
-    NAMELESS(0xb6, SLOT_OTHER),
-    NAMELESS(0xb7, SLOT_OTHER),
-    HEADERS(0x98, AT_COUNTER, SPEX_HAS_TOTAL),
-    HEADER(0x9a, AT_COUNTER + 2, SPEX_HAS_TRANSLATION),
-    HEADER(0x9c, AT_COUNTER + 3, SPEX_HAS_ALT_ISSUE),
-    NAMELESS(0x9e, SLOT_OTHER),
-    NAMELESS(0x9f, SLOT_OTHER),
 };
+
+#define IS(h, low, high) ((h) >= (low) && (h) <= (high))
+#define SLOTS_OF(h)                                                                                \
+    ((h) == 0x00                              ? SLOT_PADDING                                       \
+     : (h) == 0x01                            ? SLOT_END                                           \
+     : (h) == 0x71                            ? SPEX_HAS_TIMESTAMP                                 \
+     : ((h)&0xcf) == 0x42                     ? SPEX_HAS_EVENTS                                    \
+     : ((h)&0xef) == 0x43                     ? SPEX_HAS_DATA_SOURCE                               \
+     : IS(h, 0x64, 0x65)                      ? SPEX_HAS_CONTEXT_EL1 << ((h)&1)                    \
+     : IS(h, 0x48, 0x4a)                      ? SPEX_HAS_OP                                        \
+     : IS(h, 0xb0, 0xb4)                      ? SPEX_HAS_PC << ((h)&7)                             \
+     : IS(h, 0x98, 0x9a)                      ? SPEX_HAS_TOTAL << ((h)&7)                          \
+     : (h) == 0x9c                            ? SPEX_HAS_ALT_ISSUE                                 \
+     : IS(h, 0xb6, 0xb7) || IS(h, 0x9e, 0x9f) ? SLOT_OTHER                                         \
+                                              : SLOT_RESERVED)
+#define PLACE_OF(h)                                                                                \
+    ((h) == 0x71          ? AT_TIMESTAMP                                                           \
+     : ((h)&0xcf) == 0x42 ? AT_EVENTS                                                              \
+     : ((h)&0xef) == 0x43 ? AT_DATA_SOURCE                                                         \
+     : IS(h, 0x64, 0x65)  ? AT_CONTEXT + ((h)&1)                                                   \
+     : IS(h, 0x48, 0x4a)  ? AT_OPERATION                                                           \
+     : IS(h, 0xb0, 0xb4)  ? AT_ADDRESS + ((h)&7)                                                   \
+     : IS(h, 0x98, 0x9a)  ? AT_COUNTER + ((h)&7)                                                   \
+     : (h) == 0x9c        ? AT_COUNTER + 3                                                         \
+                          : AT_NOWHERE)
+#define SIZE_OF(h) ((h) < 0x40 ? 0 : 1 << ((h) >> 4 & 3))
+#define ENTRY(h) {SLOTS_OF(h), PLACE_OF(h), SIZE_OF(h), (64 - 8 * SIZE_OF(h)) & 63}
+#define ENTRIES4(h) ENTRY(h), ENTRY((h) + 1), ENTRY((h) + 2), ENTRY((h) + 3)
+#define ENTRIES16(h) ENTRIES4(h), ENTRIES4((h) + 4), ENTRIES4((h) + 8), ENTRIES4((h) + 12)
+#define ENTRIES64(h) ENTRIES16(h), ENTRIES16((h) + 16), ENTRIES16((h) + 32), ENTRIES16((h) + 48)
+
+static const struct header headers[256] = {ENTRIES64(0), ENTRIES64(64), ENTRIES64(128),
+                                           ENTRIES64(192)};
 
 /*
  * The header byte that stands for an extended header: its second byte for INDEX
@@ -166,27 +173,26 @@ enum outcome run_packets(const uint8_t *data, size_t size, size_t start,
     uint32_t seen = 0, repeated = 0;
     size_t position = start, pc = 0;
     while (position < last) {
-        unsigned first = data[position], header_size = 1;
-        if (first == 0) {
-            position++;
+        uint64_t word = le64(data + position);
+        if (__builtin_expect(word == 0, 0)) {
+            position += 8;
             continue;
         }
+        /* Padding is stepped over whether there is any or not. */
+        unsigned padding = (unsigned)__builtin_ctzll(word) & ~7u;
+        unsigned first = word >> padding & 0xff, header_size = 1;
+        position += padding / 8;
         if (__builtin_expect((first & 0xe0) == 0x20, 0)) {
             first = extended(first, data[position + 1]);
             header_size = 2;
         }
         struct header h = headers[first];
-        if (__builtin_expect(h.slots == 0, 0)) { /* reserved */
-            h.slots = SLOT_RESERVED;
-            h.place = AT_NOWHERE;
-            h.size = (uint8_t)wire_extended_size(first);
-        }
         size_t end = position + header_size + h.size;
         place[h.place] = le64(data + end - 8) >> h.shift;
         kind[h.place] = (uint8_t)first;
         repeated |= seen & h.slots;
         seen |= h.slots;
-        pc = h.slots == SPEX_HAS_PC ? position + header_size - 1 : pc;
+        pc = h.place == AT_ADDRESS ? position + header_size - 1 : pc;
         if (h.slots & SLOTS_CLOSING) {
             *run = (struct run){.seen = seen,
                                 .repeated = repeated & ~(uint32_t)SLOT_RESERVED,
@@ -194,7 +200,12 @@ enum outcome run_packets(const uint8_t *data, size_t size, size_t start,
                                 .close = position,
                                 .end = end,
                                 .next = end};
-            memcpy(record, place, AT_OFFSET * sizeof *place);
+            /* Word by word: a wider load would wait for the stores above to leave the core. */
+            const volatile uint64_t *words = place;
+            for (unsigned i = 0; i < 5; i++)
+                record->address[i] = words[AT_ADDRESS + i];
+            record->events = words[AT_EVENTS];
+            record->timestamp = words[AT_TIMESTAMP];
             record->context[0] = (uint32_t)place[AT_CONTEXT];
             record->context[1] = (uint32_t)place[AT_CONTEXT + 1];
             record->total = (uint16_t)place[AT_COUNTER];
@@ -206,10 +217,10 @@ enum outcome run_packets(const uint8_t *data, size_t size, size_t start,
             record->op_class = kind[AT_OPERATION] & 3;
             record->events_size = headers[kind[AT_EVENTS]].size;
             record->data_source_size = headers[kind[AT_DATA_SOURCE]].size;
+            memset(record->zero, 0, sizeof record->zero);
             return RUN_CLOSED;
         }
         position = end;
     }
-    *record = (struct spex_record){.offset = record->offset};
     return run_packets_table(data, size, start, record, run);
 }

@@ -21,7 +21,7 @@ struct run {
     size_t next;   /* where the run stopped */
 };
 
-/* Fills the fields of *record but offset, size and present, which must be zero before. */
+/* Fills every field of *record but offset, size and present. */
 enum outcome run_packets(const uint8_t *data, size_t size, size_t start,
                          struct spex_record *record, struct run *run);
 /* The same over the table-driven packet decoder. */

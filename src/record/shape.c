@@ -1,0 +1,474 @@
+/*
+ * The fast path for records that begin every 64 bytes, as on Arm's own cores.
+ * Such streams use few shapes: which packets in which places. A shape is learnt
+ * once; a cell of that shape is recognized by one masked compare, and its fields
+ * are taken from fixed places.
+ *
+ * Which shape to compare with: the last one as long as it repeats, else the one
+ * that was learnt for the same bytes at places that tell shapes apart. Whatever
+ * that lookup says, the compare decides, so that the result is what the general
+ * decoder yields: equal headers and padding mean equal packets.
+ */
+#include "record/reader.h"
+#include "record/run.h"
+#include "wire/fast.h"
+
+#include <string.h>
+
+enum {
+    MARGIN = CELL + 8, /* bytes that must be readable behind the start of a cell */
+    REPEATS = 8,       /* so many of one shape, and the next is expected to be so too */
+    GROUP = 16,        /* cells whose shapes are looked up before the first is read */
+    AHEAD = 2048,      /* bytes to fetch ahead */
+};
+
+#define AT(member) offsetof(struct spex_record, member)
+_Static_assert(sizeof(struct spex_record) == 96 && AT(events) == 40 && AT(timestamp) == 48 &&
+                   AT(offset) == 56 && AT(context) == 64 && AT(total) == 72 &&
+                   AT(data_source) == 80 && AT(op_payload) == 87,
+               "records are written in pieces of 64, 16 and 16 bytes");
+_Static_assert(sizeof(((struct shape *)0)->fixed) == sizeof(struct spex_record) - AT(data_source),
+               "the fixed part of a shape is the end of a record");
+
+/* ---- learning ---- */
+
+/* Which byte of which field each byte of struct spex_record is; 15: none. */
+static const struct {
+    uint8_t field[96], byte[96];
+} layout = {
+#define WIDE(f) f, f, f, f, f, f, f, f
+#define BYTES8 0, 1, 2, 3, 4, 5, 6, 7
+#define NONE 15
+    {WIDE(0), WIDE(1), WIDE(2), WIDE(3), WIDE(4), WIDE(FIELD_EVENTS), WIDE(FIELD_TIMESTAMP),
+     WIDE(NONE), 7, 7, 7, 7, 8, 8, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, FIELD_DATA_SOURCE,
+     FIELD_DATA_SOURCE, NONE, NONE, NONE, NONE, NONE, FIELD_OP, WIDE(NONE)},
+    {BYTES8, BYTES8, BYTES8, BYTES8, BYTES8, BYTES8, BYTES8, BYTES8,
+     0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, BYTES8},
+};
+
+/* The field that a packet fills; NONE for those without one. */
+static unsigned field_of(const struct spex_packet *packet)
+{
+    switch (packet->type) {
+    case SPEX_PACKET_ADDRESS:
+        return packet->index < 5 ? FIELD_ADDRESS + packet->index : NONE;
+    case SPEX_PACKET_COUNTER:
+        return packet->index < 3                         ? FIELD_COUNTER + packet->index
+               : packet->index == SPEX_COUNTER_ALT_ISSUE ? FIELD_COUNTER + 3
+                                                         : NONE;
+    case SPEX_PACKET_CONTEXT:
+        return FIELD_CONTEXT + packet->index;
+    case SPEX_PACKET_EVENTS:
+        return FIELD_EVENTS;
+    case SPEX_PACKET_DATA_SOURCE:
+        return FIELD_DATA_SOURCE;
+    case SPEX_PACKET_OPERATION_TYPE:
+        return FIELD_OP;
+    case SPEX_PACKET_TIMESTAMP:
+        return FIELD_TIMESTAMP;
+    default:
+        return NONE;
+    }
+}
+
+static void add_packet(struct shape *shape, const struct spex_packet *packet, size_t at)
+{
+    unsigned field = field_of(packet);
+    shape->fixed.present |= (uint16_t)slot_of(packet->type, packet->index);
+    if (field == NONE)
+        return;
+    shape->at[field] = (uint8_t)at;
+    for (unsigned i = 0; i < 96; i++) {
+        if (layout.field[i] != field || layout.byte[i] >= packet->size)
+            continue;
+        if (i < 64)
+            shape->filled_low |= BIT(i);
+        else
+            shape->filled_high |= 1u << (i - 64);
+    }
+    if (field == FIELD_EVENTS)
+        shape->fixed.events_size = packet->size;
+    else if (field == FIELD_DATA_SOURCE)
+        shape->fixed.data_source_size = packet->size;
+    else if (field == FIELD_OP)
+        shape->fixed.op_class = packet->index;
+}
+
+/* Up to 16 bytes of a cell at these places, as two words. */
+static inline void key_bytes(uint64_t places, const uint8_t *cell, uint64_t key[2])
+{
+    key[0] = key[1] = 0;
+    for (unsigned i = 0; places && i < 16; places &= places - 1, i++)
+        key[i / 8] |= (uint64_t)cell[__builtin_ctzll(places)] << (8 * (i % 8));
+}
+
+static inline unsigned key_hash(uint64_t factor, uint64_t low, uint64_t high)
+{
+    uint64_t mixed = low + high * UINT64_C(0x9e3779b97f4a7c15);
+    return (unsigned)((mixed ^ mixed >> 32) * factor >> (64 - KEY_BITS));
+}
+
+/* Chooses places that tell the shapes apart, and a factor that keeps their keys apart. */
+static void index_shapes(struct reader_state *state)
+{
+    const struct shape *shapes = state->shapes;
+    uint64_t common = ~UINT64_C(0), differ = 0;
+    unsigned fewest = SHAPES;
+    for (unsigned i = 0; i < state->shape_count; i++)
+        common &= shapes[i].compared;
+    for (unsigned at = 0; at < CELL; at++)
+        for (unsigned i = 1; i < state->shape_count; i++)
+            if (shapes[i].value[at] != shapes[0].value[at])
+                differ |= BIT(at);
+    state->key_places = common & differ;
+    uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
+    for (unsigned attempt = 0; attempt < 16 && fewest; attempt++) {
+        uint8_t by_key[1 << KEY_BITS];
+        unsigned taken = 0;
+        memset(by_key, NO_SHAPE, sizeof by_key);
+        for (unsigned i = 0; i < state->shape_count; i++) {
+            uint64_t key[2];
+            key_bytes(state->key_places, shapes[i].value, key);
+            uint8_t *entry = &by_key[key_hash(factor, key[0], key[1])];
+            if (*entry != NO_SHAPE)
+                taken++;
+            else
+                *entry = (uint8_t)i;
+        }
+        if (taken < fewest) {
+            fewest = taken;
+            state->key_factor = factor;
+            memcpy(state->by_key, by_key, sizeof by_key);
+        }
+        factor = factor * UINT64_C(6364136223846793005) | 1;
+    }
+}
+
+void shape_learn(struct spex_record_reader *reader, const struct spex_record *record)
+{
+    struct reader_state *state = reader_state(reader);
+    size_t start = (size_t)(record->offset - reader->base);
+    if (state->shape_count == 0 && record->size <= CELL)
+        state->anchor = (uint8_t)(start % CELL); /* an incomplete one goes wrong and is dropped */
+    size_t lead = (start - state->anchor) % CELL, end = lead + record->size;
+    if (state->shape_count == SHAPES || end > CELL || start < lead ||
+        reader->size - (start - lead) < MARGIN)
+        return;
+    const uint8_t *cell = reader->data + start - lead;
+    struct shape shape = {.fixed.size = record->size, .lead = (uint8_t)lead};
+    for (size_t at = 0; at < CELL;) {
+        struct spex_packet packet = {.header_size = 1};
+        if (at >= lead && at < end)
+            wire_decode(cell + at, end - at, &packet);
+        else if (cell[at])
+            return; /* another record in the same cell */
+        for (unsigned i = 0; i < packet.header_size; i++) {
+            shape.value[at + i] = cell[at + i];
+            shape.compared |= BIT(at + i);
+        }
+        add_packet(&shape, &packet, at + packet.header_size);
+        at += spex_packet_length(&packet);
+    }
+    shape.partial = (shape.fixed.present & SLOTS_WHOLE) != SLOTS_WHOLE;
+    for (unsigned i = 0; i < state->shape_count; i++)
+        if (state->shapes[i].compared == shape.compared &&
+            !memcmp(state->shapes[i].value, shape.value, CELL))
+            return;
+    state->shapes[state->shape_count++] = shape;
+    index_shapes(state);
+}
+
+/* An incomplete record stands if its Events excuse it; all of its shape have Events. */
+static inline bool excused(const struct shape *shape, const uint8_t *data)
+{
+    return !shape->partial || events_excuse(data[shape->at[FIELD_EVENTS]]);
+}
+
+/* ---- portable ---- */
+
+/* Eight bits to eight bytes of ones or zeros. */
+static inline uint64_t spread(unsigned bits)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    uint64_t one_bit = bits * ones & UINT64_C(0x8040201008040201);
+    return ((one_bit + 0x7f * ones) >> 7 & ones) * 0xff;
+}
+
+static inline bool matches_portable(const struct shape *shape, const uint8_t *data)
+{
+    uint64_t difference = 0;
+    for (unsigned i = 0; i < CELL; i += 8)
+        difference |= (le64(data + i) ^ le64(shape->value + i)) & spread(shape->compared >> i & 255);
+    return difference == 0;
+}
+
+/* All ones if the packets of slot are there. */
+static inline uint64_t there(const struct shape *shape, unsigned slot)
+{
+    return shape->fixed.present & slot ? ~UINT64_C(0) : 0;
+}
+
+static inline void take_portable(const struct shape *shape, const uint8_t *data, uint64_t offset,
+                                 struct spex_record *record)
+{
+    const uint8_t *at = shape->at;
+    memcpy(&record->data_source, &shape->fixed, sizeof shape->fixed);
+    for (unsigned i = 0; i < 5; i++)
+        record->address[i] = le64(data + at[FIELD_ADDRESS + i]) & there(shape, SPEX_HAS_PC << i);
+    record->events = le64(data + at[FIELD_EVENTS]) & spread((1u << shape->fixed.events_size) - 1);
+    record->timestamp = le64(data + at[FIELD_TIMESTAMP]) & there(shape, SPEX_HAS_TIMESTAMP);
+    record->offset = offset + shape->lead;
+    record->context[0] =
+        (uint32_t)(le32(data + at[FIELD_CONTEXT]) & there(shape, SPEX_HAS_CONTEXT_EL1));
+    record->context[1] =
+        (uint32_t)(le32(data + at[FIELD_CONTEXT + 1]) & there(shape, SPEX_HAS_CONTEXT_EL2));
+    record->total = (uint16_t)(le16(data + at[FIELD_COUNTER]) & there(shape, SPEX_HAS_TOTAL));
+    record->issue = (uint16_t)(le16(data + at[FIELD_COUNTER + 1]) & there(shape, SPEX_HAS_ISSUE));
+    record->translation =
+        (uint16_t)(le16(data + at[FIELD_COUNTER + 2]) & there(shape, SPEX_HAS_TRANSLATION));
+    record->alt_issue =
+        (uint16_t)(le16(data + at[FIELD_COUNTER + 3]) & there(shape, SPEX_HAS_ALT_ISSUE));
+    record->data_source = (uint16_t)(le16(data + at[FIELD_DATA_SOURCE]) &
+                                     spread((1u << shape->fixed.data_source_size) - 1));
+    record->op_payload = (uint8_t)(data[at[FIELD_OP]] & there(shape, SPEX_HAS_OP));
+}
+
+static inline unsigned key_portable(const struct reader_state *state, const uint8_t *cell)
+{
+    uint64_t key[2];
+    key_bytes(state->key_places, cell, key);
+    return key_hash(state->key_factor, key[0], key[1]);
+}
+
+#define VARIANT(name) name##_portable
+#define TARGET
+#define BYTES const uint8_t *
+#define LOAD(data) (data)
+#define CONSTANTS int
+#define CONSTANTS_MAKE() 0
+#define KEY(state, cell) key_portable(state, cell)
+#define MATCHES(shape, bytes) matches_portable(shape, bytes)
+#define TAKE(constants, shape, bytes, data, offset, record) take_portable(shape, data, offset, record)
+#include "record/shape_loop.inc"
+
+/* ---- x86-64 ---- */
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+
+#define AVX2 __attribute__((target("avx2,bmi,bmi2")))
+#define AVX512                                                                                     \
+    __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi,avx512vbmi2,bmi,bmi2")))
+
+struct bytes_avx2 {
+    __m256i low, high;
+};
+
+AVX2 static inline __attribute__((always_inline)) struct bytes_avx2 load_avx2(const uint8_t *data)
+{
+    return (struct bytes_avx2){_mm256_loadu_si256((const void *)data),
+                               _mm256_loadu_si256((const void *)(data + 32))};
+}
+
+AVX2 static inline __m256i spread_avx2(uint32_t bits)
+{
+    const __m256i bytes = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2,
+                                           2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
+    const __m256i bit = _mm256_set1_epi64x((long long)UINT64_C(0x8040201008040201));
+    __m256i all = _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), bytes), bit);
+    return _mm256_cmpeq_epi8(all, bit);
+}
+
+AVX2 static inline bool matches_avx2(const struct shape *shape, struct bytes_avx2 bytes)
+{
+    struct bytes_avx2 value = load_avx2(shape->value);
+    __m256i low = _mm256_xor_si256(bytes.low, value.low);
+    __m256i high = _mm256_xor_si256(bytes.high, value.high);
+    low = _mm256_and_si256(low, spread_avx2((uint32_t)shape->compared));
+    high = _mm256_and_si256(high, spread_avx2((uint32_t)(shape->compared >> 32)));
+    low = _mm256_or_si256(low, high);
+    return _mm256_testz_si256(low, low);
+}
+
+#define VARIANT(name) name##_avx2
+#define TARGET AVX2
+#define BYTES struct bytes_avx2
+#define LOAD(data) load_avx2(data)
+#define CONSTANTS int
+#define CONSTANTS_MAKE() 0
+#define KEY(state, cell) key_portable(state, cell)
+#define MATCHES(shape, bytes) matches_avx2(shape, bytes)
+#define TAKE(constants, shape, bytes, data, offset, record) take_portable(shape, data, offset, record)
+#include "record/shape_loop.inc"
+
+AVX512 static inline bool matches_avx512(const struct shape *shape, __m512i bytes)
+{
+    return !_mm512_mask_cmpneq_epi8_mask(shape->compared, bytes,
+                                         _mm512_loadu_si512(shape->value));
+}
+
+AVX512 static inline unsigned key_avx512(const struct reader_state *state, const uint8_t *cell)
+{
+    __m128i key = _mm512_castsi512_si128(
+        _mm512_maskz_compress_epi8(state->key_places, _mm512_loadu_si512(cell)));
+    return key_hash(state->key_factor, (uint64_t)_mm_cvtsi128_si64(key),
+                    (uint64_t)_mm_extract_epi64(key, 1));
+}
+
+/* Which byte of which field goes where; kept in registers. */
+struct places_avx512 {
+    __m512i field_low, byte_low;
+    __m256i field_high, byte_high;
+};
+
+AVX512 static inline __attribute__((always_inline)) struct places_avx512 places_avx512(void)
+{
+    return (struct places_avx512){
+        .field_low = _mm512_loadu_si512(layout.field),
+        .byte_low = _mm512_loadu_si512(layout.byte),
+        .field_high = _mm256_loadu_si256((const void *)(layout.field + 64)),
+        .byte_high = _mm256_loadu_si256((const void *)(layout.byte + 64)),
+    };
+}
+
+/* Two permutations put every byte of the struct in place. */
+AVX512 static inline __attribute__((always_inline)) void
+take_avx512(const struct places_avx512 *p, const struct shape *shape, __m512i bytes,
+            uint64_t offset, struct spex_record *record)
+{
+    __m512i at = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)shape->at));
+    __m512i low = _mm512_add_epi8(_mm512_shuffle_epi8(at, p->field_low), p->byte_low);
+    __m256i high = _mm256_add_epi8(
+        _mm256_shuffle_epi8(_mm512_castsi512_si256(at), p->field_high), p->byte_high);
+    low = _mm512_maskz_permutexvar_epi8(shape->filled_low, low, bytes);
+    __m256i fixed = _mm256_inserti128_si256(_mm256_setzero_si256(),
+                                            _mm_loadu_si128((const void *)&shape->fixed), 1);
+    high = _mm256_mask_mov_epi8(
+        fixed, shape->filled_high,
+        _mm512_castsi512_si256(_mm512_permutexvar_epi8(_mm512_castsi256_si512(high), bytes)));
+    _mm512_storeu_si512(record, low);
+    record->offset = offset + shape->lead;
+    _mm256_storeu_si256((void *)((char *)record + 64), high);
+}
+
+#define VARIANT(name) name##_avx512
+#define TARGET AVX512
+#define BYTES __m512i
+#define LOAD(data) _mm512_loadu_si512(data)
+#define CONSTANTS struct places_avx512
+#define CONSTANTS_MAKE() places_avx512()
+#define KEY(state, cell) key_avx512(state, cell)
+#define MATCHES(shape, bytes) matches_avx512(shape, bytes)
+#define TAKE(constants, shape, bytes, data, offset, record)                                        \
+    take_avx512(&(constants), shape, bytes, offset, record)
+#include "record/shape_loop.inc"
+
+#define HAVE_X86 1
+#endif
+
+/* ---- AArch64 ---- */
+
+#if defined(__aarch64__) && defined(__ARM_NEON) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#include <arm_neon.h>
+
+static inline bool matches_neon(const struct shape *shape, const uint8_t *data)
+{
+    static const uint8_t bit[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    const uint8x16_t bits = vld1q_u8(bit);
+    uint8x16_t difference = vdupq_n_u8(0);
+    for (unsigned i = 0; i < CELL; i += 16) {
+        uint64_t places = shape->compared >> i;
+        uint8x16_t spread = vtstq_u8(
+            vcombine_u8(vdup_n_u8((uint8_t)places), vdup_n_u8((uint8_t)(places >> 8))), bits);
+        uint8x16_t other = veorq_u8(vld1q_u8(data + i), vld1q_u8(shape->value + i));
+        difference = vorrq_u8(difference, vandq_u8(other, spread));
+    }
+    return vmaxvq_u8(difference) == 0;
+}
+
+#define VARIANT(name) name##_neon
+#define TARGET
+#define BYTES const uint8_t *
+#define LOAD(data) (data)
+#define CONSTANTS int
+#define CONSTANTS_MAKE() 0
+#define KEY(state, cell) key_portable(state, cell)
+#define MATCHES(shape, bytes) matches_neon(shape, bytes)
+#define TAKE(constants, shape, bytes, data, offset, record) take_portable(shape, data, offset, record)
+#include "record/shape_loop.inc"
+#define HAVE_NEON 1
+#endif
+
+/* ---- choice ---- */
+
+bool reader_has_variant(enum reader_variant variant)
+{
+    switch (variant) {
+    case READER_PORTABLE:
+        return true;
+#ifdef HAVE_X86
+    case READER_AVX512:
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+               __builtin_cpu_supports("bmi2");
+    case READER_AVX2:
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
+#endif
+#ifdef HAVE_NEON
+    case READER_NEON:
+        return true;
+#endif
+    default:
+        return false;
+    }
+}
+
+enum reader_variant reader_best_variant(void)
+{
+    for (int variant = READER_VARIANTS - 1; variant > 0; variant--)
+        if (reader_has_variant((enum reader_variant)variant))
+            return (enum reader_variant)variant;
+    return READER_PORTABLE;
+}
+
+static size_t records_of_variant(struct spex_record_reader *reader, struct spex_record *records,
+                                 size_t count)
+{
+    switch (reader_state(reader)->variant) {
+#ifdef HAVE_X86
+    case READER_AVX512:
+        return records_avx512(reader, records, count);
+    case READER_AVX2:
+        return records_avx2(reader, records, count);
+#endif
+#ifdef HAVE_NEON
+    case READER_NEON:
+        return records_neon(reader, records, count);
+#endif
+    default:
+        return records_portable(reader, records, count);
+    }
+}
+
+size_t shape_records(struct spex_record_reader *reader, struct spex_record *records, size_t count)
+{
+    const struct reader_state *state = reader_state(reader);
+    size_t position = reader->position, into = (position - state->anchor) % CELL;
+    if (!state->shape_count || reader->size < MARGIN)
+        return 0;
+    /* The rest of the last record's cell, if it is padding. */
+    if (into) {
+        size_t next = position + CELL - into;
+        for (size_t at = position; at < next; at++)
+            if (at >= reader->size || reader->data[at])
+                return 0;
+        reader->position = next;
+    }
+    size_t n = records_of_variant(reader, records, count);
+    if (n)
+        reader->position = (size_t)(records[n - 1].offset - reader->base) + records[n - 1].size;
+    else
+        reader->position = position;
+    return n;
+}
