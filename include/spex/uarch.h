@@ -60,15 +60,15 @@ uint32_t spex_uarch_config_get(const struct spex_uarch_config *config, size_t in
 
 /* ---- blocks: straight runs of instructions, described once at translation ---- */
 
-enum spex_uarch_end {                      /* how a block ends */
-                      SPEX_UARCH_END_NONE, /* runs into the next, or an exception: nothing to
-                                              predict */
-                      SPEX_UARCH_END_COND,
-                      SPEX_UARCH_END_DIRECT,
-                      SPEX_UARCH_END_CALL,
-                      SPEX_UARCH_END_RETURN,
-                      SPEX_UARCH_END_INDIRECT,
-                      SPEX_UARCH_END_INDIRECT_CALL,
+/* How a block ends. */
+enum spex_uarch_end {
+    SPEX_UARCH_END_NONE, /* runs into the next, or an exception: nothing to predict */
+    SPEX_UARCH_END_COND,
+    SPEX_UARCH_END_DIRECT,
+    SPEX_UARCH_END_CALL,
+    SPEX_UARCH_END_RETURN,
+    SPEX_UARCH_END_INDIRECT,
+    SPEX_UARCH_END_INDIRECT_CALL,
 };
 
 /*
@@ -91,8 +91,7 @@ struct spex_uarch; /* opaque */
 enum {
     SPEX_UARCH_SETS_MAX = 1024, /* of the level 1 data cache */
     SPEX_UARCH_RING = 16,       /* blocks remembered for replay */
-    SPEX_UARCH_STATE = 63,      /* low bits of a tag word: state */
-    SPEX_UARCH_MODIFIED_STATE = 3,
+    SPEX_UARCH_MODIFIED_STATE = 3, /* in the low six bits of a tag word */
     SPEX_UARCH_RAS_MAX = 64,
     SPEX_UARCH_OPS_SHIFT = 40,          /* counter: operations left above, ticks below */
     SPEX_UARCH_TICK = 16,               /* ticks in a cycle */

@@ -144,7 +144,7 @@ static unsigned collect(const struct spex_uarch_core *hot, uint32_t sequence, un
 /* Is destination d of a load or store its base register, which is ready at once? */
 static bool writes_base(const struct spex_op *op, unsigned d)
 {
-    if (!(op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE)) || op->flags & SPEX_OPF_EXCL)
+    if (op->flags & SPEX_OPF_EXCL)
         return false;
     if (!(op->flags & SPEX_OPF_LOAD))
         return true;
@@ -170,7 +170,8 @@ void spex_uarch_replay(const struct spex_uarch_core *hot, uint32_t sequence, uns
     const struct spex_uarch_config *c = &model->config;
     struct step steps[UARCH_REPLAY];
     uint32_t issued[UARCH_REPLAY];
-    uint32_t ready[SPEX_REG_COUNT] = {0}, busy[SPEX_EXEC_CLASS_COUNT] = {0};
+    uint32_t ready[256] = {0},
+             busy[SPEX_EXEC_CLASS_COUNT] = {0}; /* SPEX_REG_NONE is always ready */
     unsigned count = collect(hot, sequence, insn, steps);
     uint32_t cycle = 0, in_cycle = 0, branch_done = 0;
     uint32_t first = core->miss_next > UARCH_MISSES ? core->miss_next - UARCH_MISSES : 0;
@@ -189,7 +190,7 @@ void spex_uarch_replay(const struct spex_uarch_core *hot, uint32_t sequence, uns
         }
         uint32_t dispatch = cycle, issue = dispatch + 1;
         for (unsigned s = 0; s < 5; s++)
-            if (op->src[s] < SPEX_REG_COUNT && ready[op->src[s]] > issue)
+            if (ready[op->src[s]] > issue)
                 issue = ready[op->src[s]];
         if (not_pipelined(op->exec) && busy[op->exec] > issue)
             issue = busy[op->exec];
@@ -223,8 +224,12 @@ void spex_uarch_replay(const struct spex_uarch_core *hot, uint32_t sequence, uns
         }
         uint32_t done = issue + latency;
         for (unsigned d = 0; d < 4; d++)
-            if (op->dst[d] < SPEX_REG_COUNT)
-                ready[op->dst[d]] = writes_base(op, d) ? issue + c->lat_alu : done;
+            ready[op->dst[d]] = done;
+        if (op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE))
+            for (unsigned d = 0; d < 4; d++)
+                if (writes_base(op, d))
+                    ready[op->dst[d]] = issue + c->lat_alu;
+        ready[SPEX_REG_NONE] = 0;
         if (not_pipelined(op->exec))
             busy[op->exec] = done;
         if (op->kind == SPEX_OP_BRANCH)

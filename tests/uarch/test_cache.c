@@ -184,8 +184,8 @@ static void test_split(void **state)
     assert_true(r & SPEX_UARCH_SPLIT);
     assert_int_equal(spex_uarch_result_level(r), SPEX_UARCH_L1);
     /* Not aligned, but inside a line: no penalty, no flag (DAT-118). */
-    SPEC(DAT - 118);
-    SPEC(DAT - 117);
+    SPEC(DAT-118);
+    SPEC(DAT-117);
     r = spex_uarch_load(core, 0x1000 + 13, 4, 0);
     spex_uarch_access(core, &load, 0x1000 + 13, 4, r, &access);
     assert_false(access.events & 1 << 11);

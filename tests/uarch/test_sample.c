@@ -21,8 +21,8 @@ enum {
 
 static void test_events(void **state)
 {
-    SPEC(DAT - 63);
-    SPEC(DAT - 64);
+    SPEC(DAT-63);
+    SPEC(DAT-64);
     struct spex_uarch *model = model_new("sockets=2,cluster=2");
     struct spex_uarch_core *core = core_new(model, 0);
     struct spex_op load = op_make(SPEX_EXEC_LOAD, 0, 1, -1),
@@ -163,7 +163,7 @@ static void test_chain(void **state)
 /* A branch is complete when it is resolved, a barrier when it is done. */
 static void test_branches_and_barriers_complete(void **state)
 {
-    SPEC(PKT - 49);
+    SPEC(PKT-49);
     struct run r = run_new(WIDE ",lat.barrier=20");
     run_op(&r, op_make(SPEX_EXEC_DIV, 1, 0, 0));        /* issued 1, done 13 */
     run_op(&r, op_make(SPEX_EXEC_BARRIER, -1, -1, -1)); /* issued 1, done 21 */
@@ -212,8 +212,8 @@ static void test_queue(void **state)
 
 static void test_misses_delay_their_users(void **state)
 {
-    SPEC(PKT - 47);
-    SPEC(PKT - 48);
+    SPEC(PKT-47);
+    SPEC(PKT-48);
     struct run r =
         run_new(WIDE ",dram.latency=200,walk.latency=30,walk.upper=0,tlb2.latency=1");
     run_op(&r, op_make(SPEX_EXEC_LOAD, 1, 0, -1)); /* misses: 200 and 31 of translation */
