@@ -112,33 +112,26 @@ struct step {
     bool mispredicted; /* the branch before this operation was */
 };
 
-/* The operations up to and with the sampled one, oldest first. */
+/* The operations up to and with the sampled one: fills steps from its end, returns how many. */
 static unsigned collect(const struct spex_uarch_core *hot, uint32_t sequence, unsigned insn,
-                        struct step *steps)
+                        struct step steps[UARCH_REPLAY])
 {
-    unsigned count = 0;
+    struct step *step = steps + UARCH_REPLAY;
     uint32_t oldest = hot->sequence - (SPEX_UARCH_RING - 1);
-    for (uint32_t s = sequence; count < UARCH_REPLAY; s--) {
+    for (uint32_t s = sequence; step > steps; s--) {
         uintptr_t word = hot->ring[s % SPEX_UARCH_RING];
         const struct spex_uarch_block *block = (const void *)(word & ~(uintptr_t)1);
         if (!block->ops)
             break;
-        unsigned i = s == sequence ? insn : block->count - 1;
-        for (;; i--) {
-            steps[count++] =
-                (struct step){&block->ops[i], s, (uint16_t)i, i == 0 && (word & 1)};
-            if (i == 0 || count == UARCH_REPLAY)
-                break;
+        unsigned i = s == sequence ? insn + 1 : block->count;
+        while (i > 0 && step > steps) {
+            i--;
+            *--step = (struct step){&block->ops[i], s, (uint16_t)i, i == 0 && (word & 1)};
         }
         if (s == oldest)
             break;
     }
-    for (unsigned a = 0, b = count; a + 1 < b--; a++) {
-        struct step t = steps[a];
-        steps[a] = steps[b];
-        steps[b] = t;
-    }
-    return count;
+    return (unsigned)(steps + UARCH_REPLAY - step);
 }
 
 /* Is destination d of a load or store its base register, which is ready at once? */
@@ -162,17 +155,23 @@ static bool not_pipelined(uint8_t exec)
     return exec == SPEX_EXEC_DIV || exec == SPEX_EXEC_FP_DIV || exec == SPEX_EXEC_FP_SQRT;
 }
 
+static inline uint32_t later(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
 void spex_uarch_replay(const struct spex_uarch_core *hot, uint32_t sequence, unsigned insn,
                        spex_uarch_result result, struct spex_outcome *outcome)
 {
     const struct uarch_core *core = hot->rest;
     const struct spex_uarch *model = core->model;
     const struct spex_uarch_config *c = &model->config;
-    struct step steps[UARCH_REPLAY];
+    struct step window[UARCH_REPLAY];
     uint32_t issued[UARCH_REPLAY];
     uint32_t ready[256] = {0},
              busy[SPEX_EXEC_CLASS_COUNT] = {0}; /* SPEX_REG_NONE is always ready */
-    unsigned count = collect(hot, sequence, insn, steps);
+    unsigned count = collect(hot, sequence, insn, window);
+    const struct step *steps = window + UARCH_REPLAY - count;
     uint32_t cycle = 0, in_cycle = 0, branch_done = 0;
     uint32_t first = core->miss_next > UARCH_MISSES ? core->miss_next - UARCH_MISSES : 0;
     outcome->total = outcome->issue = 1;
@@ -189,9 +188,10 @@ void spex_uarch_replay(const struct spex_uarch_core *hot, uint32_t sequence, uns
             in_cycle = 0;
         }
         uint32_t dispatch = cycle, issue = dispatch + 1;
-        for (unsigned s = 0; s < 5; s++)
-            if (ready[op->src[s]] > issue)
-                issue = ready[op->src[s]];
+        issue =
+            later(issue,
+                  later(later(ready[op->src[0]], ready[op->src[1]]),
+                        later(later(ready[op->src[2]], ready[op->src[3]]), ready[op->src[4]])));
         if (not_pipelined(op->exec) && busy[op->exec] > issue)
             issue = busy[op->exec];
         issued[i] = issue;
