@@ -60,6 +60,7 @@ uint64_t spex_engine_event_filter(const struct spex_engine *engine);
 struct spex_engine_totals {
     uint64_t pmu[14];        /* in the order of spex_engine_pmu_event() */
     uint64_t unseen_zva, unseen_prefetch, unseen_sve, unseen_other; /* samples without address */
+    uint64_t interrupts;     /* PMBIRQ served: the Profiling Buffer was full */
     uint64_t lost;           /* AUX records marked TRUNCATED */
     uint64_t cut;            /* blocks that a fault cut short */
     uint64_t execs;          /* execve calls that left our sight */

@@ -1,6 +1,7 @@
 /* spex record: an AArch64 program under QEMU with the SPU attached, to perf.data. */
 #include "cli.h"
 #include "run.h"
+#include "table.h"
 
 #include <spex/perfdata.h>
 
@@ -178,8 +179,8 @@ static void say(const struct record_options *o, const struct run *run, uint64_t 
     const uint64_t *pmu = run->totals.pmu;
     double mega = (double)size / 1e6;
     fprintf(stderr, "spex: %s samples, %s lost, %s collided; %s model; wrote %s (%.1f %s)\n",
-            run_number(pmu[2], samples), run_number(run->totals.lost, lost),
-            run_number(pmu[3], collided), run->options.model.none ? "no" : o->run.cpu, o->output,
+            text_count(samples, pmu[2]), text_count(lost, run->totals.lost),
+            text_count(collided, pmu[3]), run->options.model.none ? "no" : o->run.cpu, o->output,
             mega >= 0.1 ? mega : mega * 1000, mega >= 0.1 ? "MB" : "kB");
 }
 

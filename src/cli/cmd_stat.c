@@ -1,6 +1,7 @@
 /* spex stat: the SAMPLE_* events of a run, without keeping records. */
 #include "cli.h"
 #include "run.h"
+#include "table.h"
 
 #include <spex/spu.h>
 
@@ -47,7 +48,7 @@ static const char *meaning(unsigned event)
 static void row(uint64_t value, const char *name, const char *text)
 {
     char number[32];
-    fprintf(stderr, "%20s  %-22s%s%s\n", run_number(value, number), name, *text ? "  " : "", text);
+    fprintf(stderr, "%20s  %-22s%s%s\n", text_count(number, value), name, *text ? "  " : "", text);
 }
 
 /* The whole population of the model: no sampling in these. */
@@ -77,7 +78,7 @@ static int run_stat(void *options, int argc, char **argv)
     if (status)
         return status;
     fprintf(stderr, "\n Statistical Profiling of '%s' on %s, one sample in %s operations:\n\n",
-            argv[0], o->cpu, run_number(run.options.period, period));
+            argv[0], o->cpu, text_count(period, run.options.period));
     for (size_t i = 0;; i++) {
         bool present;
         unsigned event = spex_engine_pmu_event(run.engine, i, &present);
@@ -88,6 +89,7 @@ static int run_stat(void *options, int argc, char **argv)
         else
             fprintf(stderr, "%20s  %s\n", "<not on this CPU>", spex_pmu_event_name(event));
     }
+    row(run.totals.interrupts, "interrupts", "the Profiling Buffer was full");
     model_rows(&run.totals, run.options.model.none);
     fputc('\n', stderr);
     run_notes(&run);

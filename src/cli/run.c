@@ -1,6 +1,7 @@
 #include "run.h"
 
 #include "locate.h"
+#include "table.h"
 
 #include <spex/perfdata.h>
 
@@ -175,19 +176,6 @@ int run_end(struct run *run)
 
 /* ---- words ---- */
 
-const char *run_number(uint64_t value, char text[32])
-{
-    char digits[24];
-    int n = snprintf(digits, sizeof digits, "%" PRIu64, value), at = 0;
-    for (int i = 0; i < n; i++) {
-        if (i && (n - i) % 3 == 0)
-            text[at++] = ',';
-        text[at++] = digits[i];
-    }
-    text[at] = '\0';
-    return text;
-}
-
 void run_notes(const struct run *run)
 {
     const struct spex_engine_totals *t = &run->totals;
@@ -205,7 +193,7 @@ void run_notes(const struct run *run)
         uint64_t n = *(const uint64_t *)((const char *)t + unseen[i].at);
         if (n)
             fprintf(stderr, "spex: %s samples %s have no address: QEMU does not show them\n",
-                    run_number(n, number), unseen[i].text);
+                    text_count(number, n), unseen[i].text);
     }
     if (t->execs)
         fprintf(stderr, "spex: %s started another program with execve; it was not profiled\n",

@@ -58,8 +58,6 @@ int run_guest(const struct run_options *options, char **argv, struct run *run);
 /* Frees, and returns the guest's exit status; dies by the signal that the guest died by. */
 int run_end(struct run *run);
 
-/* 12,345 */
-const char *run_number(uint64_t value, char text[32]);
 /* What the engine could not see, on stderr. */
 void run_notes(const struct run *run);
 

@@ -656,6 +656,7 @@ void spex_engine_totals(struct spex_engine *e, struct spex_engine_totals *totals
         totals->unseen_prefetch += t->unseen[RUN_UNSEEN_PREFETCH];
         totals->unseen_sve += t->unseen[RUN_UNSEEN_SVE];
         totals->unseen_other += t->unseen[RUN_UNSEEN_OTHER];
+        totals->interrupts += t->interrupts;
         totals->cut += t->cut;
         totals->processes += t->pid == t->tid;
         if (t->clock > totals->clock)

@@ -74,6 +74,7 @@ struct run_task {
     uint64_t clock;      /* last known */
     uint64_t pmu[RUN_EVENTS];
     uint64_t unseen[RUN_UNSEEN_COUNT];
+    uint64_t interrupts; /* PMBIRQ served */
     uint64_t cut;        /* blocks that a fault cut short */
     uint64_t buffers;    /* opened in N.aux */
     uint64_t head;       /* bytes of whole records in the last of them */

@@ -180,6 +180,7 @@ static void serve_interrupt(struct task *task)
     uint32_t flags;
     uint64_t end;
     task->irq = false;
+    task->shared->interrupts++;
     switch (driver_interrupt(task->unit, &flags, &end)) {
     case DRIVER_SPURIOUS:
         return;

@@ -1,5 +1,6 @@
 """spex record and stat on small programs: life, death, threads, files, filters, messages."""
 import hashlib
+import json
 import signal
 import subprocess
 import time
@@ -129,6 +130,34 @@ code, out, err, small = record("-e", "arm_spe//", "-c", "512", "-m", ",8K", work
 equal("full buffers lose nothing", packets(small), packets(big))
 check("each is one AUX record of a whole page", len(events(small, "AUX offset")) > 50 and
       all("flags: 0" in l for l in events(small, "AUX offset")), events(small, "AUX offset")[:3])
+
+code, _, err = spex("stat", "-e", "arm_spe//", "-c", "512", "-m", ",8K", work, "exit", "0")
+equal("stat: as many interrupts as whole buffers", counts(err)["interrupts"],
+      len([l for l in events(small, "AUX offset") if "size: 0x1000 " in l]))
+code, _, err = spex("stat", "--cpu", "max", "-c", "512", "-m", ",8K", work, "exit", "4")
+c = counts(err)
+check("stat: every event of a CPU that has them all", code == 4 and c["SAMPLE_FEED"] ==
+      c["SAMPLE_FILTRATE"] == c["SAMPLE_FEED_EVENT"] and c["SAMPLE_BUFFER_FULL"] == c["interrupts"] > 20 and
+      c["SAMPLE_FEED_BR"] + c["SAMPLE_FEED_LD"] + c["SAMPLE_FEED_ST"] < c["SAMPLE_FEED"], err)
+
+# ---- the truth beside the samples ----
+code, _, err, path = record("--truth", "-c", "512", work, "exit", "0")
+code, out, err = spex("truth", "--format", "json", path)
+rows = {r["symbol"]: r for r in json.loads(out)["rows"]}
+total = json.loads(out)["operations"]
+code, _, err = spex("stat", "-c", "512", work, "exit", "0")
+equal("truth: all operations are there", total, counts(err)["SAMPLE_POP"])
+busy = rows["busy"]
+check("truth: the hot function, its count, its error", abs(busy["operations"] - 7000000) < 1000000 and
+      busy["within"] == "yes" and abs(busy["error"]) < 2 * busy["expected"] < 0.02, busy)
+code, out, err = spex("truth", path)
+check("truth: text", code == 0 and re.search(r"% +yes .* busy$", out.decode(), re.M), out.decode())
+os.unlink(path + ".truth")
+code, out, err = spex("truth", path)
+check("truth: without the counts, how to get them", code == 1 and "record with --truth" in err, err)
+open(path + ".truth", "w").write("1 2 3\n")
+code, out, err = spex("truth", path)
+check("truth: a damaged file is told with its line", code == 1 and ".truth:1:" in err, err)
 
 # ---- collisions ----
 chase = build("chase")

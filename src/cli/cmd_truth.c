@@ -1,0 +1,244 @@
+/*
+ * spex truth: how far the samples are from what really happened. `spex record
+ * --truth` counts the whole population by instruction; no hardware can do that.
+ */
+#include "profile.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct truth_options {
+    struct profile_options profile;
+    const char *truth;
+};
+
+static const struct table_column columns[] = {
+    {"operations", "operations", TABLE_SCALED, 0, "operations executed, counted"},
+    {"true_share", "true", TABLE_PERCENT, 0, "their share of all operations"},
+    {"share", "sampled", TABLE_PERCENT, 0, "share of the samples"},
+    {"error", "error", TABLE_PERCENT, 0, "sampled share minus true share"},
+    {"expected", "+-95%", TABLE_PERCENT, 0, "half of the sampled share's 95% interval"},
+    {"within", "within", TABLE_TEXT, 0, "the true share lies in that interval"},
+    {"l1_miss", "L1 misses", TABLE_SCALED, 10, "level 1 misses, counted"},
+    {"l1_miss_estimate", "estimated", TABLE_SCALED, 11, "from the samples"},
+    {"mispredict", "mispredicts", TABLE_SCALED, 20, "mispredicted branches, counted"},
+    {"mispredict_estimate", "estimated", TABLE_SCALED, 21, "from the samples"},
+    {"symbol", "symbol", TABLE_TEXT, 0, "function, or file where it has no name"},
+    {0},
+};
+
+/* A function, or the nameless rest of a file. */
+struct place {
+    const void *key;
+    const struct spex_symbol *symbol;
+    struct spex_module *module;
+    uint64_t samples, l1, mispredicts;
+    uint64_t true_count, true_l1, true_mispredicts;
+};
+
+struct places {
+    struct place *slot;
+    size_t size, used; /* size is a power of two */
+    uint64_t samples, true_count;
+};
+
+static struct place *find(struct places *p, const void *key)
+{
+    size_t i = ((uintptr_t)key >> 4) * UINT64_C(0x9e3779b97f4a7c15) & (p->size - 1);
+    while (p->slot[i].key && p->slot[i].key != key)
+        i = (i + 1) & (p->size - 1);
+    return &p->slot[i];
+}
+
+static struct place *place(struct places *p, const struct spex_symbol *symbol,
+                           struct spex_module *module)
+{
+    static const char nowhere;
+    const void *key = symbol && symbol->name ? (const void *)symbol
+                      : module               ? (const void *)module
+                                             : &nowhere;
+    if (2 * p->used >= p->size) {
+        struct places more = {.size = p->size ? 2 * p->size : 1024};
+        more.slot = calloc(more.size, sizeof *more.slot);
+        if (!more.slot)
+            abort();
+        for (size_t i = 0; i < p->size; i++)
+            if (p->slot[i].key)
+                *find(&more, p->slot[i].key) = p->slot[i];
+        free(p->slot);
+        p->slot = more.slot;
+        p->size = more.size;
+    }
+    struct place *at = find(p, key);
+    if (!at->key) {
+        *at = (struct place){.key = key, .symbol = symbol && symbol->name ? symbol : NULL,
+                             .module = module};
+        p->used++;
+    }
+    return at;
+}
+
+static void feed(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct places *p = context;
+    for (size_t i = 0; i < count; i++) {
+        struct place *at = place(p, samples[i].symbol, samples[i].module);
+        uint64_t events = samples[i].record->events;
+        at->samples++;
+        at->l1 += events >> SPEX_EV_L1D_MISS & 1;
+        at->mispredicts += events >> SPEX_EV_MISPREDICT & 1;
+    }
+    p->samples += count;
+}
+
+/* Rows of docs/record.md, "The truth file". False with a message. */
+static bool read_truth(struct profile *profile, const char *path, struct places *p)
+{
+    char line[512];
+    unsigned number = 0;
+    FILE *file = fopen(path, "re");
+    if (!file) {
+        cli_error("%s: %s; record with --truth", path, strerror(errno));
+        return false;
+    }
+    bool ok = true;
+    while (ok && fgets(line, sizeof line, file)) {
+        int pid;
+        uint64_t pc, count, l1, llc, walk, mispredict, taken;
+        number++;
+        if (line[0] == '#')
+            continue;
+        ok = sscanf(line,
+                    "%d %" SCNx64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
+                    " %" SCNu64, &pid, &pc, &count, &l1, &llc, &walk, &mispredict, &taken) == 8;
+        if (!ok)
+            break;
+        struct spex_place where;
+        spex_analysis_locate(profile->analysis, pid, UINT64_MAX, pc, &where);
+        struct place *at = place(p, where.symbol, where.module);
+        at->true_count += count;
+        at->true_l1 += l1;
+        at->true_mispredicts += mispredict;
+        p->true_count += count;
+    }
+    if (!ok)
+        cli_error("%s:%u: not a row of a truth file", path, number);
+    fclose(file);
+    return ok;
+}
+
+static int most_first(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    if (x->true_count != y->true_count)
+        return x->true_count > y->true_count ? -1 : 1;
+    return x->samples > y->samples ? -1 : x->samples < y->samples;
+}
+
+static void print(struct profile *profile, struct places *p)
+{
+    struct table *table = table_new(columns);
+    double limit = profile_limit(profile), scale = (double)p->true_count / (double)p->samples;
+    unsigned shown = 0, within = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < p->size; i++)
+        if (p->slot[i].key)
+            p->slot[n++] = p->slot[i];
+    qsort(p->slot, n, sizeof *p->slot, most_first);
+    for (size_t i = 0; i < n; i++) {
+        const struct place *at = &p->slot[i];
+        double true_share = ratio_of(at->true_count, p->true_count);
+        double share = ratio_of(at->samples, p->samples);
+        if (true_share < limit && share < limit)
+            continue;
+        struct spex_interval interval = spex_share_interval(at->samples, p->samples);
+        bool inside = true_share >= interval.low && true_share <= interval.high;
+        shown++;
+        within += inside;
+        table_row(table);
+        table_set(table, "operations", (double)at->true_count);
+        table_set(table, "true_share", true_share);
+        table_set(table, "share", share);
+        table_set(table, "error", share - true_share);
+        table_set(table, "expected", (interval.high - interval.low) / 2);
+        table_set_text(table, "within", inside ? "yes" : "no");
+        table_set(table, "l1_miss", (double)at->true_l1);
+        table_set(table, "l1_miss_estimate", (double)at->l1 * scale);
+        table_set(table, "mispredict", (double)at->true_mispredicts);
+        table_set(table, "mispredict_estimate", (double)at->mispredicts * scale);
+        table_set_text(table, "symbol",
+                       at->symbol   ? at->symbol->name
+                       : at->module ? spex_module_name(at->module)
+                                    : "[unknown]");
+    }
+    struct table_options how = profile_table(profile);
+    bool json = how.format == TABLE_AS_JSON;
+    char samples[32], operations[32];
+    if (json)
+        out_printf(&profile->out,
+                   "{\"schema\":\"spex.truth.1\",\"samples\":%" PRIu64 ",\"operations\":%" PRIu64
+                   ",\n \"rows\":", p->samples, p->true_count);
+    else if (how.format == TABLE_AS_TEXT)
+        profile_comment(profile, &profile->out,
+                        "%s samples of %s operations; %u of %u rows within their 95%% interval",
+                        text_count(samples, p->samples), text_count(operations, p->true_count),
+                        within, shown);
+    table_print(table, &profile->out, &how);
+    if (json)
+        out_text(&profile->out, "}\n");
+    table_free(table);
+}
+
+static int run_truth(void *options, int argc, char **argv)
+{
+    const struct truth_options *o = options;
+    struct profile p;
+    struct places places = {0};
+    char path[4096];
+    if (argc > 1)
+        return cli_usage("too many operands");
+    const char *input = argc ? argv[0] : o->profile.input ? o->profile.input : "perf.data";
+    snprintf(path, sizeof path, "%s.truth", input);
+    struct spex_analysis_options more = {.want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL};
+    int status = profile_open(&p, &o->profile, argv[0], &more);
+    if (status)
+        return status;
+    p.status = profile_run(&p, feed, &places);
+    if (!p.status && !profile_empty(&p, places.samples, "")) {
+        if (spex_analysis_sampling(p.analysis)->filters[0])
+            profile_comment(&p, &p.out, "recorded with filters: the samples stand for a part of "
+                                        "the operations only");
+        if (read_truth(&p, o->truth ? o->truth : path, &places))
+            print(&p, &places);
+        else
+            p.status = CLI_DATA;
+    }
+    free(places.slot);
+    return profile_close(&p);
+}
+
+static const struct cli_option truth_options[] = {
+    PROFILE_INPUT_OPTIONS(struct truth_options),
+    {"truth", 0, CLI_STRING, offsetof(struct truth_options, truth), "FILE",
+     "counts that spex record --truth wrote (default FILE.truth)", NULL, NULL},
+    {"percent-limit", 0, CLI_REAL, PROFILE_AT(struct truth_options, percent_limit), "PERCENT",
+     "leave out rows below this share; text leaves out what is below 0.5", "-1", NULL},
+    PROFILE_SYMBOL_OPTIONS(struct truth_options),
+    {0},
+};
+
+const struct cli_command cli_truth = {
+    .name = "truth",
+    .group = "Reading profiles",
+    .synopsis = "[FILE]",
+    .summary = "how far the samples are from exact counts, by function",
+    .details = "For a profile of spex record --truth. Each row has the exact number of operations, "
+               "level 1 misses and mispredicted branches of a function beside what the samples "
+               "say, and whether the error is what sampling alone explains.",
+    .options = truth_options,
+    .size = sizeof(struct truth_options),
+    .run = run_truth,
+};
