@@ -20,7 +20,7 @@ ALLOWED = {
 # Public headers and the module that owns each.
 OWNER = {"base": "base", "wire": "wire", "record": "record", "features": "arch", "op": "arch",
          "sysreg": "arch", "spu": "spu", "choices": "spu", "uarch": "uarch", "a64": "guest", "engine": "guest", "vm": "guest",
-         "perfdata": "perfdata", "analysis": "analysis", "datasource": "analysis", "symbols": "analysis",
+         "perfdata": "perfdata", "analysis": "analysis", "datasource": "analysis", "symbols": "analysis", "filters": "analysis",
          "verify": "record", "generate": "record", "export": "export", "report": "report"}
 CORE = {"base", "wire", "record", "arch", "spu"}
 LIBC = set("assert ctype errno inttypes limits math stdarg stdbool stddef stdint stdio stdlib string".split())

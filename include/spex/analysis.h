@@ -156,8 +156,7 @@ struct spex_totals {
     uint64_t first_damage;  /* file offset of the first */
     const char *damage_reason;
     uint64_t lost;          /* PERF_RECORD_LOST events */
-    uint64_t truncated, collided, partial; /* AUX records with these flags */
-    uint64_t unmapped;      /* kept samples whose pc has no mapping */
+    uint64_t truncated, collided; /* AUX records with these flags */
 };
 const struct spex_totals *spex_analysis_totals(const struct spex_analysis *analysis);
 
@@ -245,7 +244,6 @@ enum spex_group_flag {
     SPEX_GROUP_PERCENTILES = 1u << 0, /* keep exact histograms of total latency */
     SPEX_GROUP_ALL_PERCENTILES = 1u << 3, /* and of issue and translation latency */
     SPEX_GROUP_MEMORY = 1u << 1,      /* only samples with a data address */
-    SPEX_GROUP_BRANCHES = 1u << 2,    /* only branches */
 };
 struct spex_group *spex_group_new(struct spex_analysis *analysis, const enum spex_key *keys,
                                   size_t key_count, unsigned flags);
@@ -257,7 +255,6 @@ enum spex_order {
     SPEX_BY_SAMPLES,
     SPEX_BY_LATENCY,     /* sum of total latencies */
     SPEX_BY_MISPREDICTS,
-    SPEX_BY_WALKS,
 };
 /* Orders rows, most first (ties by the keys). Call after the last sample, before the rest. */
 void spex_group_sort(struct spex_group *group, enum spex_order order);

@@ -55,7 +55,7 @@ uint64_t spex_module_samples(const struct spex_module *module, bool filtered);
 /* What kept symbols or lines from being read and what to do about it; NULL if nothing. */
 const char *spex_module_problem(struct spex_module *module);
 
-/* Module address of run-time address ip in a mapping that starts at start with file offset pgoff. */
+/* Module address of run-time address ip in a mapping from start on with file offset pgoff. */
 uint64_t spex_module_address(struct spex_module *module, uint64_t ip, uint64_t start,
                              uint64_t pgoff);
 

@@ -23,7 +23,7 @@
 enum {
     BATCH = 256,
     PLACES = SPEX_PLACES, /* cache of code and data addresses */
-    LINES = 1 << 12,    /* cache of source lines */
+    LINES = 1 << 12,      /* cache of source lines */
     RAW_CHUNK = 1 << 20,
 };
 
@@ -40,8 +40,8 @@ struct changes {
 
 static void add_change(struct changes *changes, int32_t id, uint64_t time)
 {
-    changes->items = module_grow(changes->items, changes->count, &changes->capacity,
-                                 sizeof *changes->items);
+    changes->items =
+        module_grow(changes->items, changes->count, &changes->capacity, sizeof *changes->items);
     changes->items[changes->count++] = (struct change){id, time};
 }
 
@@ -125,7 +125,7 @@ struct table {
     struct {
         uint64_t key;
         void *value;
-    } *slots;
+    } * slots;
     size_t count, mask;
 };
 
@@ -148,13 +148,14 @@ struct queue {
     uint64_t tick_from, tick_span;
     struct spex_record *records;
     size_t at, count;
-    uint64_t time;  /* timestamp of records[at], for merging */
+    uint64_t time;                  /* timestamp of records[at], for merging */
     uint64_t first_tick, last_tick; /* of kept samples */
-    int fd;         /* raw stream */
+    int fd;                         /* raw stream */
     uint8_t *buffer;
     size_t kept;
     uint64_t position;
-    /* meaning of Data Source values, filled on demand; -1 not yet; NO_PACKET; LARGE: always -1 */
+    /* meaning of Data Source values, filled on demand; -1 not yet; NO_PACKET; LARGE: always -1
+     */
     int16_t sources[256 + 2];
 };
 enum { NO_PACKET = 256, LARGE = 257 };
@@ -259,7 +260,8 @@ static struct process *get_process(struct spex_analysis *a, int32_t pid, uint64_
     return p;
 }
 
-static struct thread *get_thread(struct spex_analysis *a, int32_t tid, int32_t pid, uint64_t time)
+static struct thread *get_thread(struct spex_analysis *a, int32_t tid, int32_t pid,
+                                 uint64_t time)
 {
     void **slot = table_slot(&a->threads, (uint32_t)tid);
     struct thread *t = *slot;
@@ -313,8 +315,7 @@ static void locate_image(struct spex_analysis *a, int32_t pid, uint64_t time, ui
         if (map->pid != pid || map->time > time || map->start > ip)
             continue;
         struct spex_module *module = map_module(a, map);
-        if (!module_is_file(module) ||
-            spex_perfdata_map(a->file, pid, map->start, time) != map)
+        if (!module_is_file(module) || spex_perfdata_map(a->file, pid, map->start, time) != map)
             continue;
         uint64_t address =
             ip - (map->start - spex_module_address(module, map->start, map->start, map->pgoff));
@@ -350,7 +351,8 @@ static inline size_t place_index(uint64_t ip, uint32_t version)
 
 /* version is of the process that holds ip, times two; odd for data. */
 static const struct place_slot *fill_place(struct spex_analysis *a, struct place_slot *s,
-                                           uint32_t version, int32_t pid, uint64_t time, uint64_t ip)
+                                           uint32_t version, int32_t pid, uint64_t time,
+                                           uint64_t ip)
 {
     find_place(a, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, time, ip, version & 1, &s->place);
     s->ip = ip;
@@ -365,7 +367,8 @@ void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t time, uint6
     uint64_t page = ip >> 12;
     if (!a->pages)
         a->pages = get_memory(PLACES * sizeof *a->pages);
-    struct page_slot *s = &a->pages[mix(page ^ (uint64_t)process->version << 48) & (PLACES - 1)];
+    struct page_slot *s =
+        &a->pages[mix(page ^ (uint64_t)process->version << 48) & (PLACES - 1)];
     if (s->page != page || s->version != process->version || !s->plain) {
         uint32_t version = process->version << 1 | 1;
         struct place_slot *slot = &a->places[place_index(ip, version)];
@@ -373,7 +376,8 @@ void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t time, uint6
             fill_place(a, slot, version, process->pid, time, ip);
         *place = slot->place;
         *s = (struct page_slot){page, process->version,
-                                !place->symbol && place->module && !module_has_symbols(place->module),
+                                !place->symbol && place->module &&
+                                    !module_has_symbols(place->module),
                                 place->module};
         return;
     }
@@ -535,7 +539,7 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
     bool filtered = a->options.filter_count > 0;
     unsigned want = a->options.want | a->filter_want;
     uint64_t first = q->first_tick, last = q->last_tick;
-    uint64_t timed = 0, context = 0, source = 0, va = 0, pa = 0, kept = 0, unmapped = 0;
+    uint64_t timed = 0, context = 0, source = 0, va = 0, pa = 0, kept = 0;
     struct spex_sample *s = &a->samples[a->sample_count];
     for (size_t i = 0; i < count; i++) {
         const struct spex_record *r = &records[i];
@@ -601,13 +605,16 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
         }
         /* mostly a table look-up; what is no memory operation has no packet */
         bool packet = present & SPEX_HAS_DATA_SOURCE;
-        int from = q->sources[!packet ? NO_PACKET : r->data_source < 256 ? r->data_source : LARGE];
+        int from = q->sources[!packet                ? NO_PACKET
+                              : r->data_source < 256 ? r->data_source
+                                                     : LARGE];
         if (__builtin_expect(from < 0, 0) ||
             (!packet && flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)))
             from = (int)find_source(q, r);
         s->source = (uint8_t)from;
         flags |= ((unsigned)from / SOURCE_PEER | (unsigned)(r->events >> SPEX_EV_SNOOPED)) & 1
-                     ? SPEX_SAMPLE_PEER : 0;
+                     ? SPEX_SAMPLE_PEER
+                     : 0;
         s->flags = (uint8_t)flags;
         if (filtered && !filters_keep(a, s)) {
             if (s->module)
@@ -618,8 +625,6 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
         thread->samples++;
         if (s->module)
             s->module->samples++;
-        else
-            unmapped++;
         if (flags & SPEX_SAMPLE_TIMED) {
             first = tick < first ? tick : first;
             last = tick > last ? tick : last;
@@ -639,7 +644,6 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
     t->with_source += source;
     t->with_va += va;
     t->with_pa += pa;
-    t->unmapped += unmapped;
     q->first_tick = first;
     q->last_tick = last;
 }
@@ -664,8 +668,10 @@ static bool next_raw(struct spex_analysis *a, struct queue *q)
     while (n < 0 && errno == EINTR);
     if (n < 0)
         n = 0;
-    q->span = (struct spex_aux_span){.data = q->buffer, .size = q->kept + (size_t)n,
-                                     .file_offset = q->position, .last = n == 0};
+    q->span = (struct spex_aux_span){.data = q->buffer,
+                                     .size = q->kept + (size_t)n,
+                                     .file_offset = q->position,
+                                     .last = n == 0};
     return n > 0;
 }
 
@@ -789,8 +795,8 @@ static void run_ordered(struct spex_analysis *a)
     free(heap);
 }
 
-enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *sink, void *context,
-                                   struct spex_error *error)
+enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *sink,
+                                   void *context, struct spex_error *error)
 {
     const struct spex_totals whole = a->totals;
     memset(&a->totals, 0, sizeof a->totals);
@@ -937,8 +943,8 @@ static enum spex_status open_raw(struct spex_analysis *a, const char *path,
         char block[65536];
         ssize_t n;
         size = 0;
-        while (spool && ((n = read(a->raw_fd, block, sizeof block)) > 0 ||
-                         (n < 0 && errno == EINTR))) {
+        while (spool &&
+               ((n = read(a->raw_fd, block, sizeof block)) > 0 || (n < 0 && errno == EINTR))) {
             if (n > 0 && write(fileno(spool), block, (size_t)n) != n) {
                 n = -1;
                 break;
@@ -957,7 +963,8 @@ static enum spex_status open_raw(struct spex_analysis *a, const char *path,
     return SPEX_OK;
 }
 
-enum spex_status spex_analysis_open(const char *path, const struct spex_analysis_options *options,
+enum spex_status spex_analysis_open(const char *path,
+                                    const struct spex_analysis_options *options,
                                     struct spex_analysis **analysis, struct spex_error *error)
 {
     struct spex_analysis *a = get_memory(sizeof *a);
@@ -1060,7 +1067,8 @@ void spex_analysis_close(struct spex_analysis *a)
 /* ---- asking ---- */
 
 /* The index-th largest by selection: a few are asked for, of few. */
-bool spex_analysis_thread(struct spex_analysis *a, size_t index, struct spex_thread_total *total)
+bool spex_analysis_thread(struct spex_analysis *a, size_t index,
+                          struct spex_thread_total *total)
 {
     const struct thread *last = NULL;
     for (size_t n = 0; n <= index; n++) {

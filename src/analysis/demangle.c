@@ -61,7 +61,8 @@ static uint64_t base62(struct rust *r)
         char c = *r->at;
         unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
                          : c >= 'a' && c <= 'z' ? (unsigned)(c - 'a') + 10
-                         : c >= 'A' && c <= 'Z' ? (unsigned)(c - 'A') + 36 : 62;
+                         : c >= 'A' && c <= 'Z' ? (unsigned)(c - 'A') + 36
+                                                : 62;
         if (digit > 61 || n > UINT64_MAX / 128) {
             r->failed = true;
             return 0;
@@ -188,9 +189,10 @@ static void dyn_trait(struct rust *r)
 
 static void type(struct rust *r)
 {
-    static const char *const basic[26] = {
-        "i8", "bool", "char", "f64", "str", "f32", NULL, "u8", "isize", "usize", NULL, "i32",
-        "u32", "i128", "u128", "_", NULL, NULL, "i16", "u16", "()", "...", NULL, "i64", "u64", "!"};
+    static const char *const basic[26] = {"i8",   "bool",  "char",  "f64", "str", "f32", NULL,
+                                          "u8",   "isize", "usize", NULL,  "i32", "u32", "i128",
+                                          "u128", "_",     NULL,    NULL,  "i16", "u16", "()",
+                                          "...",  NULL,    "i64",   "u64", "!"};
     if (++r->depth > 100)
         r->failed = true;
     if (r->failed)
@@ -361,10 +363,11 @@ static void rust_escapes(char *name)
 {
     static const struct {
         const char *code, *text;
-    } escapes[] = {{"$LT$", "<"}, {"$GT$", ">"}, {"$LP$", "("}, {"$RP$", ")"}, {"$C$", ","},
-                   {"$RF$", "&"}, {"$BP$", "*"}, {"$SP$", "@"}, {"$u20$", " "}, {"$u27$", "'"},
-                   {"$u5b$", "["}, {"$u5d$", "]"}, {"$u7b$", "{"}, {"$u7d$", "}"}, {"$u3b$", ";"},
-                   {"$u2b$", "+"}, {"$u7e$", "~"}, {"$u22$", "\""}};
+    } escapes[] = {{"$LT$", "<"},  {"$GT$", ">"},  {"$LP$", "("},  {"$RP$", ")"},
+                   {"$C$", ","},   {"$RF$", "&"},  {"$BP$", "*"},  {"$SP$", "@"},
+                   {"$u20$", " "}, {"$u27$", "'"}, {"$u5b$", "["}, {"$u5d$", "]"},
+                   {"$u7b$", "{"}, {"$u7d$", "}"}, {"$u3b$", ";"}, {"$u2b$", "+"},
+                   {"$u7e$", "~"}, {"$u22$", "\""}};
     char *to = name;
     for (char *from = name; *from;) {
         size_t i = 0, count = sizeof escapes / sizeof *escapes;

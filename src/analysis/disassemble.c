@@ -13,7 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef void *create_function(const char *, const char *, const char *, void *, int, void *, void *);
+typedef void *create_function(const char *, const char *, const char *, void *, int, void *,
+                              void *);
 typedef size_t decode_function(void *, uint8_t *, uint64_t, uint64_t, char *, size_t);
 
 struct spex_disassembler {
@@ -26,15 +27,18 @@ struct spex_disassembler {
 
 /* Every feature LLVM 14 has for A64; later ones take +all. */
 static const char llvm14_features[] =
-    "+v8.7a,+lse,+rcpc,+rcpc-immo,+fullfp16,+fp16fml,+dotprod,+crypto,+aes,+sha2,+sha3,+sm4,+ras,"
+    "+v8.7a,+lse,+rcpc,+rcpc-immo,+fullfp16,+fp16fml,+dotprod,+crypto,+aes,+sha2,+sha3,+sm4,+"
+    "ras,"
     "+rdm,+crc,+sve,+sve2,+sve2-aes,+sve2-bitperm,+sve2-sha3,+sve2-sm4,+mte,+bf16,+i8mm,+f32mm,"
-    "+f64mm,+ls64,+sme,+sme-f64,+sme-i64,+brbe,+pauth,+flagm,+altnzcv,+ccidx,+predres,+sb,+ssbs,"
+    "+f64mm,+ls64,+sme,+sme-f64,+sme-i64,+brbe,+pauth,+flagm,+altnzcv,+ccidx,+predres,+sb,+"
+    "ssbs,"
     "+specrestrict,+dit,+rand,+bti,+tme,+ete,+trbe,+spe,+hbc,+mops,+wfxt,+xs,+rme";
 
 static bool open_llvm(struct spex_disassembler *d)
 {
     for (int version = 40; version >= 11 && !d->library; version--) {
-        static const char *const forms[] = {"libLLVM.so.%d.1", "libLLVM-%d.so.1", "libLLVM-%d.so"};
+        static const char *const forms[] = {"libLLVM.so.%d.1", "libLLVM-%d.so.1",
+                                            "libLLVM-%d.so"};
         for (size_t i = 0; i < sizeof forms / sizeof *forms && !d->library; i++) {
             char path[64];
             snprintf(path, sizeof path, forms[i], version);
@@ -65,8 +69,8 @@ static bool open_llvm(struct spex_disassembler *d)
         return false;
     int version = atoi(d->name + strlen("LLVM "));
     /* unknown features only provoke warnings on stderr: none must get there */
-    d->context = create("aarch64-linux-gnu", "", version >= 15 ? "+all" : llvm14_features, NULL, 0,
-                        NULL, NULL);
+    d->context = create("aarch64-linux-gnu", "", version >= 15 ? "+all" : llvm14_features, NULL,
+                        0, NULL, NULL);
     if (d->context && options)
         options(d->context, 2); /* immediates in hexadecimal */
     return d->context != NULL;
@@ -95,7 +99,8 @@ struct spex_disassembler *spex_disassembler_new(void)
     if ((!forced || !strcmp(forced, "llvm")) && open_llvm(d))
         return d;
     d->decode = NULL;
-    static const char *const programs[] = {"aarch64-linux-gnu-objdump", "llvm-objdump", "objdump"};
+    static const char *const programs[] = {"aarch64-linux-gnu-objdump", "llvm-objdump",
+                                           "objdump"};
     for (size_t i = 0; (!forced || !strcmp(forced, "objdump")) && i < 3 && !d->objdump; i++)
         if (on_path(programs[i]))
             d->objdump = programs[i];
@@ -132,8 +137,8 @@ static void tidy(char *text)
     *to = 0;
 }
 
-static bool run_objdump(const struct spex_disassembler *d, uint64_t address, const uint8_t *code,
-                        size_t count, char (*text)[SPEX_INSTRUCTION_TEXT])
+static bool run_objdump(const struct spex_disassembler *d, uint64_t address,
+                        const uint8_t *code, size_t count, char (*text)[SPEX_INSTRUCTION_TEXT])
 {
     char file[] = "/tmp/spex-XXXXXX", command[300], line[1024];
     int fd = mkstemp(file);
@@ -174,8 +179,8 @@ void spex_disassemble(struct spex_disassembler *d, uint64_t address, const uint8
         uint8_t bytes[4];
         memcpy(bytes, code + 4 * i, 4);
         text[i][0] = 0;
-        if (d->decode && d->decode(d->context, bytes, 4, address + 4 * i, text[i],
-                                   SPEX_INSTRUCTION_TEXT))
+        if (d->decode &&
+            d->decode(d->context, bytes, 4, address + 4 * i, text[i], SPEX_INSTRUCTION_TEXT))
             tidy(text[i]);
     }
     if (d->objdump)

@@ -8,24 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum filter_kind { COMM, PID, TID, CPU, DSO, SYMBOL, OP, EVENT, SOURCE, MIN_LATENCY, TIME };
+enum filter_kind {
+#define FILTER(option, member, kind, value, help) kind,
+#include <spex/filters.def>
+};
 
 static const struct {
     const char *name;
     enum filter_kind kind;
     const char *help;
 } table[] = {
-    {"comm", COMM, "only threads with these names (a,b; * and ? match)"},
-    {"pid", PID, "only these processes (1,2,10-20)"},
-    {"tid", TID, "only these threads"},
-    {"cpu", CPU, "only these CPUs (0-3,8)"},
-    {"dso", DSO, "only code in these files (name or path; * and ? match)"},
-    {"symbol", SYMBOL, "only these functions (* and ? match)"},
-    {"op", OP, "only operations with these words (load, store, atomic, branch, cond, ...)"},
-    {"event", EVENT, "only records with one of these events (l1d-miss,mispredict,...; ! for none)"},
-    {"source", SOURCE, "only data from these sources (l1, dram, peer-core, ...)"},
-    {"min-latency", MIN_LATENCY, "only operations that took at least so many cycles"},
-    {"time", TIME, "only this time: START,STOP in seconds, or 10%-20% of the profile"},
+#define FILTER(option, member, kind, value, help) {option, kind, help},
+#include <spex/filters.def>
 };
 enum { FILTERS = sizeof table / sizeof *table };
 
@@ -34,12 +28,18 @@ static const struct {
     uint8_t bit;
     const char *name;
 } aliases[] = {
-    {SPEX_EV_EXCEPTION, "exception-gen"}, {SPEX_EV_L1D_MISS, "l1d-refill"},
-    {SPEX_EV_TLB_WALK, "tlb-miss"},       {SPEX_EV_TLB_WALK, "tlb-refill"},
-    {SPEX_EV_MISPREDICT, "mispredict"},   {SPEX_EV_MISPREDICT, "branch-miss"},
-    {SPEX_EV_LLC_MISS, "llc-refill"},     {SPEX_EV_REMOTE, "remote"},
-    {SPEX_EV_MISALIGNED, "alignment"},    {SPEX_EV_MODIFIED, "hitm"},
-    {SPEX_EV_RECENT, "lfb"},              {SPEX_EV_STREAMING, "streaming"},
+    {SPEX_EV_EXCEPTION, "exception-gen"},
+    {SPEX_EV_L1D_MISS, "l1d-refill"},
+    {SPEX_EV_TLB_WALK, "tlb-miss"},
+    {SPEX_EV_TLB_WALK, "tlb-refill"},
+    {SPEX_EV_MISPREDICT, "mispredict"},
+    {SPEX_EV_MISPREDICT, "branch-miss"},
+    {SPEX_EV_LLC_MISS, "llc-refill"},
+    {SPEX_EV_REMOTE, "remote"},
+    {SPEX_EV_MISALIGNED, "alignment"},
+    {SPEX_EV_MODIFIED, "hitm"},
+    {SPEX_EV_RECENT, "lfb"},
+    {SPEX_EV_STREAMING, "streaming"},
 };
 
 static bool is(const char *name, const char *text, size_t size)
@@ -102,8 +102,8 @@ void filter_free(struct filter *filter)
 static enum spex_status bad(const struct spex_filter *spec, const char *word, size_t size,
                             const char *expected, struct spex_error *error)
 {
-    return error_set(error, SPEX_INVALID, 0, "--%s: '%.*s' is not %s", spec->name, (int)size, word,
-                     expected);
+    return error_set(error, SPEX_INVALID, 0, "--%s: '%.*s' is not %s", spec->name, (int)size,
+                     word, expected);
 }
 
 static bool parse_range(const char *word, size_t size, struct range *range)
@@ -178,9 +178,11 @@ static enum spex_status parse_word(struct filter *filter, const struct spex_filt
                 if (op_has_word(op_table()[OP_INDEX(c, p)].text, word, size))
                     any = filter->op[c][p] = true;
         return any ? SPEX_OK
-                   : bad(spec, word, size, "one of load, store, atomic, branch, other, cond, "
-                                           "indirect, call, return, exclusive, acq-rel, simd-fp, "
-                                           "sve, fp, simd", error);
+                   : bad(spec, word, size,
+                         "one of load, store, atomic, branch, other, cond, "
+                         "indirect, call, return, exclusive, acq-rel, simd-fp, "
+                         "sve, fp, simd",
+                         error);
     }
     case EVENT: {
         bool negative = *word == '!';
@@ -221,7 +223,8 @@ static enum spex_status parse_word(struct filter *filter, const struct spex_filt
 }
 
 enum spex_status filter_new(const struct spex_filter *spec, uint64_t first_time,
-                            uint64_t last_time, struct filter **result, struct spex_error *error)
+                            uint64_t last_time, struct filter **result,
+                            struct spex_error *error)
 {
     size_t row = 0, commas = 1;
     while (row < FILTERS && strcmp(table[row].name, spec->name))

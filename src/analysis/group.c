@@ -88,9 +88,12 @@ bool spex_key_parse(const char *name, size_t length, enum spex_key *key)
     static const struct {
         const char *name;
         enum spex_key key;
-    } aliases[] = {{"sym", SPEX_KEY_SYMBOL},       {"ip", SPEX_KEY_PC},
-                   {"symbol_daddr", SPEX_KEY_DATA_SYMBOL}, {"dso_daddr", SPEX_KEY_DATA_DSO},
-                   {"dcacheline", SPEX_KEY_CACHE_LINE}, {"mem", SPEX_KEY_SOURCE}};
+    } aliases[] = {{"sym", SPEX_KEY_SYMBOL},
+                   {"ip", SPEX_KEY_PC},
+                   {"symbol_daddr", SPEX_KEY_DATA_SYMBOL},
+                   {"dso_daddr", SPEX_KEY_DATA_DSO},
+                   {"dcacheline", SPEX_KEY_CACHE_LINE},
+                   {"mem", SPEX_KEY_SOURCE}};
     for (unsigned k = 0; k < SPEX_KEY_COUNT; k++)
         if (strlen(keys[k].name) == length && !strncmp(keys[k].name, name, length)) {
             *key = k;
@@ -190,7 +193,8 @@ void spex_group_free(struct spex_group *g)
 
 static inline struct spex_row *row_at(const struct spex_group *g, size_t index)
 {
-    return (struct spex_row *)(g->chunks[index >> CHUNK_BITS] + (index & (CHUNK - 1)) * g->stride);
+    return (struct spex_row *)(g->chunks[index >> CHUNK_BITS] +
+                               (index & (CHUNK - 1)) * g->stride);
 }
 
 static inline uint64_t hash_key(const uint64_t *key, size_t slots)
@@ -290,7 +294,8 @@ static void make_room(struct spex_group *g, size_t more)
         g->chunks[g->chunk_count++] = get_memory(CHUNK * g->stride);
         size_t rows = g->chunk_count * CHUNK * g->stride / 4;
         histograms_limit(&g->histograms, rows < HISTOGRAMS_MOST - HISTOGRAMS_LEAST
-                                             ? HISTOGRAMS_MOST - rows : HISTOGRAMS_LEAST);
+                                             ? HISTOGRAMS_MOST - rows
+                                             : HISTOGRAMS_LEAST);
     }
 }
 
@@ -366,18 +371,20 @@ static void make_key(struct spex_group *g, enum spex_key kind, const struct spex
         break;
     case SPEX_KEY_OP:
         key[0] = s->record->present & SPEX_HAS_OP
-                     ? OP_INDEX(s->record->op_class, s->record->op_payload) : UINT32_MAX;
+                     ? OP_INDEX(s->record->op_class, s->record->op_payload)
+                     : UINT32_MAX;
         break;
     case SPEX_KEY_SOURCE:
-        key[0] = s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES) ? s->source
-                                                                      : SPEX_SOURCE_COUNT;
+        key[0] =
+            s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES) ? s->source : SPEX_SOURCE_COUNT;
         break;
     case SPEX_KEY_DATA_SYMBOL:
     case SPEX_KEY_DATA_DSO:
         place = (struct spex_place){0};
         if (s->record->present & SPEX_HAS_VA)
             spex_analysis_locate(g->analysis, s->pid,
-                                 s->flags & SPEX_SAMPLE_TIMED ? s->time : UINT64_MAX, s->va, &place);
+                                 s->flags & SPEX_SAMPLE_TIMED ? s->time : UINT64_MAX, s->va,
+                                 &place);
         if (kind == SPEX_KEY_DATA_DSO)
             key[0] = (uintptr_t)place.module;
         else
@@ -463,7 +470,8 @@ static inline void count_sample(struct spex_group *g, struct spex_row *row,
     if (histograms > 1 && present & SPEX_HAS_ISSUE)
         histogram_count(&g->histograms, &row->latency[SPEX_LATENCY_ISSUE], r->issue);
     if (histograms > 1 && present & SPEX_HAS_TRANSLATION)
-        histogram_count(&g->histograms, &row->latency[SPEX_LATENCY_TRANSLATION], r->translation);
+        histogram_count(&g->histograms, &row->latency[SPEX_LATENCY_TRANSLATION],
+                        r->translation);
 }
 
 /* The choice is made outside the loops. */
@@ -483,10 +491,9 @@ static void count_samples(struct spex_group *g, struct spex_row *const *rows,
 
 static inline bool wanted(const struct spex_group *g, const struct spex_sample *s)
 {
-    if (g->flags & SPEX_GROUP_MEMORY && (!(s->record->present & SPEX_HAS_VA) ||
-                                         !(s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES))))
-        return false;
-    return !(g->flags & SPEX_GROUP_BRANCHES) || s->op == SPEX_SAMPLE_BRANCH;
+    return !(g->flags & SPEX_GROUP_MEMORY) ||
+           (s->record->present & SPEX_HAS_VA &&
+            s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES));
 }
 
 /*
@@ -495,9 +502,8 @@ static inline bool wanted(const struct spex_group *g, const struct spex_sample *
  * access to the index and to the rows would wait for DRAM. Inlined once for each
  * number of slots, so that the loops over them disappear.
  */
-static inline __attribute__((always_inline)) void sink(struct spex_group *g, size_t slots,
-                                                       const struct spex_sample *samples,
-                                                       size_t count)
+static inline __attribute__((always_inline)) void
+sink(struct spex_group *g, size_t slots, const struct spex_sample *samples, size_t count)
 {
     enum { STEP = 32 };
     uint64_t key[STEP][SLOTS_MAX], hash[STEP];
@@ -546,7 +552,8 @@ static void sink_places(struct spex_group *g, const struct spex_sample *samples,
                 continue;
             struct memo *m = &g->memo[s->place];
             if (__builtin_expect(!m->row || m->module != s->module ||
-                                 m->address != s->address || m->symbol != s->symbol, 0)) {
+                                     m->address != s->address || m->symbol != s->symbol,
+                                 0)) {
                 uint64_t key[SLOTS_MAX];
                 make_key(g, g->keys[0], s, key);
                 *m = (struct memo){s->module, s->symbol, s->address,
@@ -592,8 +599,6 @@ static uint64_t rank_of(const struct spex_row *row, enum spex_order order)
         return row->stats.latency_sum[SPEX_LATENCY_TOTAL];
     case SPEX_BY_MISPREDICTS:
         return (uint64_t)row->stats.mispredicted << 32 | row->stats.samples;
-    case SPEX_BY_WALKS:
-        return (uint64_t)row->stats.tlb_walk << 32 | row->stats.samples;
     default:
         return row->stats.samples;
     }
@@ -689,8 +694,8 @@ uint64_t spex_row_value(const struct spex_group *g, const struct spex_row *row, 
     return row->key[g->first_slot[n]];
 }
 
-const struct spex_symbol *spex_row_symbol(const struct spex_group *g, const struct spex_row *row,
-                                          size_t n)
+const struct spex_symbol *spex_row_symbol(const struct spex_group *g,
+                                          const struct spex_row *row, size_t n)
 {
     uint64_t key = group_key(g, row, n)[0];
     return key & MARK ? NULL : (const struct spex_symbol *)(uintptr_t)key;
@@ -720,8 +725,8 @@ static size_t symbol_text(const struct spex_symbol *symbol, char *text, size_t c
     return (size_t)snprintf(text, capacity, "%s", symbol->name);
 }
 
-static size_t located_text(const struct spex_group *g, uint64_t address, uint64_t pid, char *text,
-                           size_t capacity)
+static size_t located_text(const struct spex_group *g, uint64_t address, uint64_t pid,
+                           char *text, size_t capacity)
 {
     struct spex_place place;
     if (!address)
@@ -736,8 +741,8 @@ static size_t located_text(const struct spex_group *g, uint64_t address, uint64_
     return n;
 }
 
-size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, size_t n, char *text,
-                     size_t capacity)
+size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, size_t n,
+                     char *text, size_t capacity)
 {
     const uint64_t *key = row->key + g->first_slot[n];
     const struct spex_module *module;
@@ -751,21 +756,24 @@ size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, siz
             return place_text(module, key[1], text, capacity);
         return (size_t)snprintf(text, capacity, "%s",
                                 module   ? spex_module_name(module)
-                                : key[1] ? "[kernel]" : "[unmapped]");
+                                : key[1] ? "[kernel]"
+                                         : "[unmapped]");
     case SPEX_KEY_DSO:
     case SPEX_KEY_DATA_DSO:
         module = (const struct spex_module *)(uintptr_t)key[0];
-        return (size_t)snprintf(text, capacity, "%s", module ? spex_module_name(module) : "[unknown]");
+        return (size_t)snprintf(text, capacity, "%s",
+                                module ? spex_module_name(module) : "[unknown]");
     case SPEX_KEY_SRCLINE:
         if (key[1] >> 63 && !(key[0] & MARK)) {
             const char *file = (const char *)(uintptr_t)key[0], *slash = strrchr(file, '/');
             return (size_t)snprintf(text, capacity, "%s:%u", slash ? slash + 1 : file,
                                     (unsigned)key[1]);
         }
-        return place_text((const struct spex_module *)(uintptr_t)(key[0] & ~(uint64_t)MARK), key[1],
-                          text, capacity);
+        return place_text((const struct spex_module *)(uintptr_t)(key[0] & ~(uint64_t)MARK),
+                          key[1], text, capacity);
     case SPEX_KEY_PC:
-        return place_text((const struct spex_module *)(uintptr_t)key[0], key[1], text, capacity);
+        return place_text((const struct spex_module *)(uintptr_t)key[0], key[1], text,
+                          capacity);
     case SPEX_KEY_COMM:
         return (size_t)snprintf(text, capacity, "%s", (const char *)(uintptr_t)key[0]);
     case SPEX_KEY_PID:
@@ -791,7 +799,8 @@ size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, siz
     case SPEX_KEY_LATENCY:
         if (!key[0])
             return (size_t)snprintf(text, capacity, "0");
-        return (size_t)snprintf(text, capacity, "%u-%u", 1u << (key[0] - 1), (1u << key[0]) - 1);
+        return (size_t)snprintf(text, capacity, "%u-%u", 1u << (key[0] - 1),
+                                (1u << key[0]) - 1);
     case SPEX_KEY_COUNT:
         break;
     }

@@ -8,7 +8,7 @@ struct op_info {
     char text[96];
     uint8_t op, flags; /* enum spex_sample_op; SPEX_SAMPLE_READS and _WRITES */
 };
-#define OP_INDEX(op_class, payload) (((op_class) & 3) << 8 | ((payload) & 255))
+#define OP_INDEX(op_class, payload) (((op_class)&3) << 8 | ((payload)&255))
 const struct op_info *op_table(void); /* 4 classes x 256 payloads, by OP_INDEX */
 bool op_has_word(const char *text, const char *word, size_t size);
 
@@ -23,7 +23,6 @@ bool filter_keeps(struct filter *filter, const struct spex_sample *sample);
 
 /* Event bit of a name ("l1d-miss"), or -1. */
 int event_bit(const char *name, size_t size);
-
 
 /* For tests: a group that is exact for fewer keys. */
 void group_set_limit(struct spex_group *group, size_t limit);

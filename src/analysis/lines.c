@@ -99,7 +99,8 @@ static unsigned attribute_number(Dwarf_Die *die, unsigned name)
     Dwarf_Attribute attribute;
     Dwarf_Word value;
     return dwarf_attr(die, name, &attribute) && !dwarf_formudata(&attribute, &value)
-               ? (unsigned)value : 0;
+               ? (unsigned)value
+               : 0;
 }
 
 static const char *function_name(Dwarf_Die *die)
@@ -120,7 +121,8 @@ static void walk_inlines(struct walk *walk, Dwarf_Die *parent, unsigned level)
         if (tag == DW_TAG_inlined_subroutine) {
             unsigned file = attribute_number(&die, DW_AT_call_file);
             const char *source = walk->files && file < walk->file_count
-                                     ? dwarf_filesrc(walk->files, file, NULL, NULL) : NULL;
+                                     ? dwarf_filesrc(walk->files, file, NULL, NULL)
+                                     : NULL;
             Dwarf_Addr base, low, high;
             ptrdiff_t at = 0;
             while ((at = dwarf_ranges(&die, at, &base, &low, &high)) > 0) {
@@ -129,7 +131,9 @@ static void walk_inlines(struct walk *walk, Dwarf_Die *parent, unsigned level)
                 walk->unit->entries = module_grow(walk->unit->entries, walk->unit->count,
                                                   &walk->capacity, sizeof *walk->unit->entries);
                 walk->unit->entries[walk->unit->count++] = (struct module_inline){
-                    low, high, function_name(&die),
+                    low,
+                    high,
+                    function_name(&die),
                     {source, walk->directory, attribute_number(&die, DW_AT_call_line)}};
             }
         }

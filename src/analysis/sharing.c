@@ -24,20 +24,20 @@
 enum {
     LINES_MAX = SPEX_GROUP_MAX,
     CANDIDATES = 4096,
-    BUCKETS = 64,       /* of time, for overlap */
-    CELLS = 192,        /* (thread, word) pairs of a line that are compared */
-    LEAST = 10,         /* samples below which a line says nothing */
-    LEAST_EACH = 3,     /* of a second thread */
-    SEEN = 1 << 16,     /* bits that stand for candidates by address */
+    BUCKETS = 64,   /* of time, for overlap */
+    CELLS = 192,    /* (thread, word) pairs of a line that are compared */
+    LEAST = 10,     /* samples below which a line says nothing */
+    LEAST_EACH = 3, /* of a second thread */
+    SEEN = 1 << 16, /* bits that stand for candidates by address */
 };
 
 /* Line number of bits 55:0 of an address, whatever its top byte. */
 static const uint64_t ADDRESS_LINE = UINT64_C(0x00ffffffffffffff) >> 6;
 
 struct line {
-    uint64_t key;       /* physical or virtual line number */
-    int32_t pid;        /* -1: the key is physical, or of the kernel */
-    int32_t tid;        /* first user */
+    uint64_t key; /* physical or virtual line number */
+    int32_t pid;  /* -1: the key is physical, or of the kernel */
+    int32_t tid;  /* first user */
     uint32_t samples, writes;
     bool several, physical;
     uint64_t va;
@@ -111,7 +111,8 @@ void spex_sharing_free(struct spex_sharing *s)
 
 /* ---- first pass ---- */
 
-static void identify(const struct spex_sample *sample, uint64_t *key, int32_t *pid, bool *physical)
+static void identify(const struct spex_sample *sample, uint64_t *key, int32_t *pid,
+                     bool *physical)
 {
     *physical = sample->record->present & SPEX_HAS_PA;
     *key = (*physical ? sample->pa : sample->va) >> 6;
@@ -205,8 +206,8 @@ void spex_sharing_find(void *context, const struct spex_sample *samples, size_t 
                               sample->record->events >> SPEX_EV_SNOOPED & 1;
             uses[n].sample = sample;
             identify(sample, &uses[n].key, &uses[n].pid, &uses[n].physical);
-            __builtin_prefetch(&s->index[line_hash(uses[n].key, uses[n].pid, uses[n].physical) &
-                                         s->mask]);
+            __builtin_prefetch(
+                &s->index[line_hash(uses[n].key, uses[n].pid, uses[n].physical) & s->mask]);
             n++;
         }
         s->totals.memory += n;
@@ -237,7 +238,8 @@ static bool may_be_candidate(void *context, const struct spex_record *record)
 {
     const struct spex_sharing *s = context;
     uint64_t line = (record->present & SPEX_HAS_PA ? record->address[SPEX_ADDRESS_PA]
-                                                   : record->address[SPEX_ADDRESS_VA]) >> 6;
+                                                   : record->address[SPEX_ADDRESS_VA]) >>
+                    6;
     uint64_t hash = mix(line & ADDRESS_LINE);
     return record->present & SPEX_HAS_VA && s->seen[hash % SEEN / 64] >> hash % 64 & 1;
 }
@@ -282,7 +284,8 @@ size_t spex_sharing_choose(struct spex_sharing *s)
 
 /* ---- second pass ---- */
 
-static struct activity *find_activity(struct spex_sharing *s, uint32_t line, int32_t tid, bool add)
+static struct activity *find_activity(struct spex_sharing *s, uint32_t line, int32_t tid,
+                                      bool add)
 {
     uint64_t hash = mix((uint64_t)line << 32 | (uint32_t)tid);
     size_t i = hash & s->activity_mask;
@@ -299,7 +302,8 @@ static struct activity *find_activity(struct spex_sharing *s, uint32_t line, int
         s->activity_index = get_memory(calloc(mask + 1, sizeof *s->activity_index));
         s->activity_mask = mask;
         for (size_t n = 0; n < s->activity_count; n++) {
-            i = mix((uint64_t)s->activities[n].line << 32 | (uint32_t)s->activities[n].tid) & mask;
+            i = mix((uint64_t)s->activities[n].line << 32 | (uint32_t)s->activities[n].tid) &
+                mask;
             while (s->activity_index[i])
                 i = (i + 1) & mask;
             s->activity_index[i] = (uint32_t)n + 1;
@@ -345,7 +349,8 @@ void spex_sharing_look(void *context, const struct spex_sample *samples, size_t 
         if (!(sample->flags & SPEX_SAMPLE_READS)) {
             /* a store waits for nothing: its latency would hide that of the loads */
             store = *sample->record;
-            store.present &= (uint16_t)~(SPEX_HAS_TOTAL | SPEX_HAS_ISSUE | SPEX_HAS_TRANSLATION);
+            store.present &=
+                (uint16_t) ~(SPEX_HAS_TOTAL | SPEX_HAS_ISSUE | SPEX_HAS_TRANSLATION);
             use.record = &store;
         }
         spex_group_sink(s->group, &use, 1);
@@ -363,7 +368,8 @@ void spex_sharing_look(void *context, const struct spex_sample *samples, size_t 
 /* Bits folded so that an active thread has about two samples in each. */
 static uint64_t fold(uint64_t buckets, uint32_t samples)
 {
-    for (unsigned width = 1; width < BUCKETS && (uint64_t)samples * width < 2 * BUCKETS; width *= 2) {
+    for (unsigned width = 1; width < BUCKETS && (uint64_t)samples * width < 2 * BUCKETS;
+         width *= 2) {
         uint64_t out = 0;
         for (unsigned i = 0; i < BUCKETS; i += 2 * width)
             if (buckets >> i & ((UINT64_C(2) << (2 * width - 1)) - 1))
@@ -406,7 +412,8 @@ static void judge(struct spex_sharing *s, uint32_t line, struct spex_shared_line
         result->stores += t->writes;
         if (t->reads) {
             result->peer += t->peer;
-            result->with_source += t->reads - (t->reads < t->source[0] ? t->reads : t->source[0]);
+            result->with_source +=
+                t->reads - (t->reads < t->source[0] ? t->reads : t->source[0]);
         }
         size_t c = 0;
         while (c < count && (cells[c].tid != use->tid || cells[c].offset != use->offset))
@@ -414,7 +421,8 @@ static void judge(struct spex_sharing *s, uint32_t line, struct spex_shared_line
         if (c == CELLS)
             continue; /* rows come largest first: what is left out is small */
         if (c == count)
-            cells[count++] = (struct cell){.tid = use->tid, .offset = use->offset,
+            cells[count++] = (struct cell){.tid = use->tid,
+                                           .offset = use->offset,
                                            .activity = find_activity(s, line, use->tid, false)};
         cells[c].accesses += t->samples;
         cells[c].writes += t->writes;
@@ -525,8 +533,10 @@ void spex_sharing_finish(struct spex_sharing *s)
     }
     for (size_t i = 0; i < s->candidates; i++) {
         struct spex_shared_line *r = &s->results[s->result_count];
-        *r = (struct spex_shared_line){.address = s->lines[i].va, .pid = s->lines[i].pid,
-                                       .first_use = start[i], .uses = start[i + 1] - start[i]};
+        *r = (struct spex_shared_line){.address = s->lines[i].va,
+                                       .pid = s->lines[i].pid,
+                                       .first_use = start[i],
+                                       .uses = start[i + 1] - start[i]};
         judge(s, (uint32_t)i, r);
         if (enough(s, (uint32_t)i, r)) {
             qsort(s->uses + r->first_use, r->uses, sizeof *s->uses, by_place);

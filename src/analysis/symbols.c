@@ -59,11 +59,12 @@ struct spex_symbols *spex_symbols_new(const struct spex_symbols_options *options
     if (options)
         symbols->options = *options;
     struct spex_symbols_options *o = &symbols->options;
-    const char **texts[] = {&o->symfs, &o->vmlinux, &o->kallsyms,
+    const char **texts[] = {&o->symfs,        &o->vmlinux,   &o->kallsyms,
                             &o->build_id_dir, &o->debug_dir, &o->map_dir};
     if (!o->build_id_dir) {
         const char *home = getenv("HOME");
-        snprintf(symbols->home_debug, sizeof symbols->home_debug, "%s/.debug", home ? home : "");
+        snprintf(symbols->home_debug, sizeof symbols->home_debug, "%s/.debug",
+                 home ? home : "");
         o->build_id_dir = symbols->home_debug;
     }
     if (!o->debug_dir)
@@ -117,9 +118,9 @@ static bool starts_with(const char *text, const char *prefix)
 
 static enum module_kind kind_of(const char *path)
 {
-    static const char *const anonymous[] = {"//anon", "[anon", "/memfd:", "/dev/zero",
-                                            "/anon_hugepage", "/SYSV", "[heap]", "/dev/shm/"};
-    static const char *const special[] = {"[stack", "[vvar", "[vsyscall]", "[uprobes]",
+    static const char *const anonymous[] = {"//anon",         "[anon", "/memfd:", "/dev/zero",
+                                            "/anon_hugepage", "/SYSV", "[heap]",  "/dev/shm/"};
+    static const char *const special[] = {"[stack",    "[vvar",     "[vsyscall]", "[uprobes]",
                                           "[vectors]", "[sigpage]", "/dev/"};
     if (starts_with(path, "[kernel") || starts_with(path, "[guest.kernel"))
         return MODULE_KERNEL;
@@ -146,7 +147,7 @@ struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char
         snprintf(kernel, sizeof kernel, "%.*s", (int)(bracket - path + 1), path);
         path = kernel;
     }
-    if (build_id_size > sizeof ((struct spex_module *)0)->build_id)
+    if (build_id_size > sizeof((struct spex_module *)0)->build_id)
         build_id_size = 0;
     for (size_t i = 0; i < symbols->count; i++) {
         struct spex_module *m = symbols->modules[i];
@@ -334,7 +335,8 @@ static void open_debuglink(struct spex_module *module, const char *image_path)
         GElf_Shdr sh;
         const char *name;
         Elf_Data *data;
-        if (!gelf_getshdr(scn, &sh) || !(name = elf_strptr(module->image.elf, names, sh.sh_name)) ||
+        if (!gelf_getshdr(scn, &sh) ||
+            !(name = elf_strptr(module->image.elf, names, sh.sh_name)) ||
             strcmp(name, ".gnu_debuglink") || !(data = elf_rawdata(scn, NULL)) || !data->d_buf)
             continue;
         const char *link = data->d_buf;
@@ -353,8 +355,8 @@ static void open_debuglink(struct spex_module *module, const char *image_path)
             else if (i == 1)
                 n = snprintf(path, sizeof path, "%.*s/.debug/%s", dir, image_path, link);
             else
-                n = snprintf(path, sizeof path, "%s%.*s/%s", module->owner->options.debug_dir, dir,
-                             image_path, link);
+                n = snprintf(path, sizeof path, "%s%.*s/%s", module->owner->options.debug_dir,
+                             dir, image_path, link);
             if (n >= (int)sizeof path || open_elf(module, path, &module->debug))
                 continue;
             if (module->build_id_size || file_crc(module->debug.fd) == crc)
@@ -397,11 +399,13 @@ static void open_files(struct spex_module *module)
     }
     /* symbols and DWARF may live elsewhere */
     Elf *elf = module->image.elf;
-    if (!has_section(elf, SHT_SYMTAB, ".symtab") || !has_section(elf, SHT_PROGBITS, ".debug_info")) {
+    if (!has_section(elf, SHT_SYMTAB, ".symtab") ||
+        !has_section(elf, SHT_PROGBITS, ".debug_info")) {
         if (!(build_id_path(module, o->debug_dir, ".debug", path) &&
               !open_elf(module, path, &module->debug)) &&
             !(build_id_path(module, o->build_id_dir, "/debug", path) &&
-              !open_elf(module, path, &module->debug)) && elf)
+              !open_elf(module, path, &module->debug)) &&
+            elf)
             open_debuglink(module, seen);
     }
     if (elf || module->debug.elf || vdso)
@@ -413,17 +417,21 @@ static void open_files(struct spex_module *module)
         module_problem(module, "%s: %s is not an ELF file", module->name, seen);
         break;
     case OPEN_NOT_ARM:
-        module_problem(module, "%s: %s is not for AArch64; copy the file from the machine that "
-                               "was profiled and give its root with --symfs DIR",
+        module_problem(module,
+                       "%s: %s is not for AArch64; copy the file from the machine that "
+                       "was profiled and give its root with --symfs DIR",
                        module->name, seen);
         break;
     case OPEN_OTHER_BUILD:
-        module_problem(module, "%s: %s is another build (the profile ran build id %s); give the "
-                               "matching file with --symfs DIR", module->name, seen, id);
+        module_problem(module,
+                       "%s: %s is another build (the profile ran build id %s); give the "
+                       "matching file with --symfs DIR",
+                       module->name, seen, id);
         break;
     default:
-        module_problem(module, "%s: no such file here%s%s; copy it from the machine that was "
-                               "profiled and give its root with --symfs DIR",
+        module_problem(module,
+                       "%s: no such file here%s%s; copy it from the machine that was "
+                       "profiled and give its root with --symfs DIR",
                        module->path, *id ? ", build id " : "", id);
     }
 }
@@ -443,7 +451,8 @@ struct table {
 static void add_symbol(struct table *table, uint64_t start, uint64_t size, const char *name,
                        bool code, bool weak, bool global)
 {
-    table->items = module_grow(table->items, table->count, &table->capacity, sizeof *table->items);
+    table->items =
+        module_grow(table->items, table->count, &table->capacity, sizeof *table->items);
     uint64_t end = start + size < start ? UINT64_MAX : start + size;
     table->items[table->count++] = (struct candidate_symbol){
         {.start = start, .end = end, .raw = name, .data = !code}, weak, global, code};
@@ -503,7 +512,8 @@ static void finish_table(struct spex_module *module, struct table *table)
     free(table->items);
 }
 
-static void elf_symbols(Elf *elf, unsigned section_type, struct table *table, uint64_t *link_text)
+static void elf_symbols(Elf *elf, unsigned section_type, struct table *table,
+                        uint64_t *link_text)
 {
     for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
         GElf_Shdr sh;
@@ -541,7 +551,8 @@ static void elf_symbols(Elf *elf, unsigned section_type, struct table *table, ui
     }
 }
 
-/* foo@plt from the relocations of .plt: entries stand in their order, 32 bytes from its start. */
+/* foo@plt from the relocations of .plt: entries stand in their order, 32 bytes from its start.
+ */
 static void plt_symbols(struct spex_module *module, struct table *table)
 {
     Elf *elf = module->image.elf;
@@ -609,7 +620,8 @@ static size_t unwind_symbols(Elf *elf, struct table *table)
         GElf_Phdr ph;
         Elf_Data *data;
         if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_GNU_EH_FRAME ||
-            !(data = elf_getdata_rawchunk(elf, (int64_t)ph.p_offset, ph.p_filesz, ELF_T_BYTE)) ||
+            !(data =
+                  elf_getdata_rawchunk(elf, (int64_t)ph.p_offset, ph.p_filesz, ELF_T_BYTE)) ||
             data->d_size < 12)
             continue;
         const uint8_t *p = data->d_buf;
@@ -621,7 +633,8 @@ static size_t unwind_symbols(Elf *elf, struct table *table)
         for (uint32_t n = 0; n < count && 12 + 8 * ((size_t)n + 1) <= data->d_size; n++) {
             int32_t start;
             memcpy(&start, p + 12 + 8 * (size_t)n, 4);
-            add_symbol(table, ph.p_vaddr + (uint64_t)(int64_t)start, 0, NULL, true, false, false);
+            add_symbol(table, ph.p_vaddr + (uint64_t)(int64_t)start, 0, NULL, true, false,
+                       false);
             added++;
         }
     }
@@ -659,9 +672,11 @@ static bool load_elf(struct spex_module *module)
     if (stripped) {
         size_t starts = unwind_symbols(module->image.elf, &table);
         if (module->image.elf)
-            module_problem(module, "%s: stripped; %s; install its debug symbols or give an "
-                                   "unstripped copy with --symfs DIR", module->name,
-                           named ? "only exported names are shown"
+            module_problem(module,
+                           "%s: stripped; %s; install its debug symbols or give an "
+                           "unstripped copy with --symfs DIR",
+                           module->name,
+                           named    ? "only exported names are shown"
                            : starts ? "functions are shown as offsets"
                                     : "addresses are shown as offsets");
     }
@@ -742,15 +757,18 @@ static void load_kernel(struct spex_module *module)
 {
     const struct spex_symbols_options *o = &module->owner->options;
     char path[PATH_MAX];
-    bool main_kernel = starts_with(module->path, "[kernel") || starts_with(module->path, "[guest");
+    bool main_kernel =
+        starts_with(module->path, "[kernel") || starts_with(module->path, "[guest");
     if (o->vmlinux && main_kernel) {
         enum open_result r = open_elf(module, o->vmlinux, &module->image);
         if (r == OPEN_OK && load_elf(module))
             return;
-        module_problem(module, r == OPEN_MISSING ? "%s: no such file"
-                               : r == OPEN_OTHER_BUILD ? "%s: not the kernel that was profiled "
-                                                         "(another build id)"
-                               : "%s: not an AArch64 kernel with symbols", o->vmlinux);
+        module_problem(module,
+                       r == OPEN_MISSING       ? "%s: no such file"
+                       : r == OPEN_OTHER_BUILD ? "%s: not the kernel that was profiled "
+                                                 "(another build id)"
+                                               : "%s: not an AArch64 kernel with symbols",
+                       o->vmlinux);
     }
     if (o->kallsyms && load_kallsyms(module, o->kallsyms))
         return;
@@ -763,8 +781,10 @@ static void load_kernel(struct spex_module *module)
         return;
     if (!module->symbols)
         finish_table(module, &(struct table){0});
-    module_problem(module, "%s: no kernel symbols; give --vmlinux FILE, or --kallsyms FILE (a "
-                           "copy of /proc/kallsyms of that machine, read as root)", module->path);
+    module_problem(module,
+                   "%s: no kernel symbols; give --vmlinux FILE, or --kallsyms FILE (a "
+                   "copy of /proc/kallsyms of that machine, read as root)",
+                   module->path);
 }
 
 /* "START SIZE NAME" a line, hexadecimal. */

@@ -19,12 +19,21 @@ static const struct {
     enum spex_order order;
 } sections[SECTIONS] = {
     [KINDS] = {"kinds", "Kinds of branches", 1, {SPEX_KEY_OP}, SPEX_BY_SAMPLES},
-    [BRANCHES] = {"branches", "Branches, most mispredicted first", 3,
-                  {SPEX_KEY_PC, SPEX_KEY_SYMBOL, SPEX_KEY_SRCLINE}, SPEX_BY_MISPREDICTS},
-    [TARGETS] = {"targets", "Targets of indirect branches", 3,
-                 {SPEX_KEY_PC, SPEX_KEY_SYMBOL, SPEX_KEY_TARGET}, SPEX_BY_SAMPLES},
-    [EDGES] = {"edges", "From the target of the previous taken branch to this one", 3,
-               {SPEX_KEY_PREV_TARGET, SPEX_KEY_PC, SPEX_KEY_SYMBOL}, SPEX_BY_SAMPLES},
+    [BRANCHES] = {"branches",
+                  "Branches, most mispredicted first",
+                  3,
+                  {SPEX_KEY_PC, SPEX_KEY_SYMBOL, SPEX_KEY_SRCLINE},
+                  SPEX_BY_MISPREDICTS},
+    [TARGETS] = {"targets",
+                 "Targets of indirect branches",
+                 3,
+                 {SPEX_KEY_PC, SPEX_KEY_SYMBOL, SPEX_KEY_TARGET},
+                 SPEX_BY_SAMPLES},
+    [EDGES] = {"edges",
+               "From the target of the previous taken branch to this one",
+               3,
+               {SPEX_KEY_PREV_TARGET, SPEX_KEY_PC, SPEX_KEY_SYMBOL},
+               SPEX_BY_SAMPLES},
 };
 
 static const struct table_column columns[] = {
@@ -133,8 +142,9 @@ static int run_branch(void *options, int argc, char **argv)
     const struct spex_stats *t = &spex_group_total(b.groups[KINDS])->stats;
     struct table_options how = profile_table(&p);
     bool json = how.format == TABLE_AS_JSON, text = how.format == TABLE_AS_TEXT;
-    if (!p.status && !profile_empty(&p, t->samples, "is of a branch: sample them "
-                                                    "(branch_filter=1, or no filter)")) {
+    if (!p.status && !profile_empty(&p, t->samples,
+                                    "is of a branch: sample them "
+                                    "(branch_filter=1, or no filter)")) {
         char a[32];
         if (json)
             out_text(&p.out, "{\"schema\":\"spex.branch.1\"");
@@ -146,10 +156,11 @@ static int run_branch(void *options, int argc, char **argv)
             if (!spex_group_count(b.groups[s]) && text)
                 continue;
             struct table *table = section_table(&p, b.groups[s], s, t->mispredicted, o->most);
-            const char *wrong = o->profile.fields ? table_select(table, o->profile.fields) : NULL;
+            const char *wrong =
+                o->profile.fields ? table_select(table, o->profile.fields) : NULL;
             if (wrong) {
-                p.status = cli_usage("--fields: '%.*s' is no column here", (int)strcspn(wrong, ","),
-                                     wrong);
+                p.status = cli_usage("--fields: '%.*s' is no column here",
+                                     (int)strcspn(wrong, ","), wrong);
                 table_free(table);
                 break;
             }
@@ -174,12 +185,15 @@ static int run_branch(void *options, int argc, char **argv)
             char pc[200], line[200], advice[700];
             spex_row_text(b.groups[BRANCHES], worst, 0, pc, sizeof pc);
             spex_row_text(b.groups[BRANCHES], worst, 2, line, sizeof line);
-            snprintf(advice, sizeof advice,
-                     "do: %s is mispredicted %.0f%% of the time and makes %.0f%% of all mispredicts: "
-                     "compute without the branch (a conditional select), or order the data so that "
-                     "it goes one way for long", strcmp(pc, line) ? line : pc,
-                     100 * ratio_of(worst->stats.mispredicted, worst->stats.samples),
-                     100 * ratio_of(worst->stats.mispredicted, t->mispredicted));
+            snprintf(
+                advice, sizeof advice,
+                "do: %s is mispredicted %.0f%% of the time and makes %.0f%% of all "
+                "mispredicts: "
+                "compute without the branch (a conditional select), or order the data so that "
+                "it goes one way for long",
+                strcmp(pc, line) ? line : pc,
+                100 * ratio_of(worst->stats.mispredicted, worst->stats.samples),
+                100 * ratio_of(worst->stats.mispredicted, t->mispredicted));
             out_char(&p.out, '\n');
             cli_wrap(&p.out, advice, 4);
         }
@@ -191,11 +205,13 @@ static int run_branch(void *options, int argc, char **argv)
 
 static const struct cli_option branch_options[] = {
     PROFILE_INPUT_OPTIONS(struct branch_options),
-    {"rows", 'n', CLI_NUMBER, offsetof(struct branch_options, most), "N", "rows of each table", "12",
-     NULL},
+    {"rows", 'n', CLI_NUMBER, offsetof(struct branch_options, most), "N", "rows of each table",
+     "12", NULL},
     {"fields", 'F', CLI_STRING, PROFILE_AT(struct branch_options, fields), "LIST",
      "columns to show, in order; +LIST adds to the usual ones", NULL, NULL},
-    PROFILE_FILTER_OPTIONS(struct branch_options),
+#define FILTER(option, member, kind, value, help)                                              \
+    {option, 0, CLI_STRING, PROFILE_AT(struct branch_options, filter.member), value, help, NULL, NULL},
+#include <spex/filters.def>
     PROFILE_SYMBOL_OPTIONS(struct branch_options),
     {0},
 };

@@ -29,8 +29,8 @@ static const struct {
               "data-symbol"},
     [PAGES] = {"pages", "Pages, by time waited", SPEX_KEY_PAGE, SPEX_BY_LATENCY, false,
                "weight,share,samples,latency_mean,l1_miss,tlb_walk,translation_mean,from,page"},
-    [LINES] = {"lines", "Cache lines, by time waited", SPEX_KEY_CACHE_LINE, SPEX_BY_LATENCY, false,
-               "weight,share,samples,loads,stores,latency_mean,l1_miss,from,line"},
+    [LINES] = {"lines", "Cache lines, by time waited", SPEX_KEY_CACHE_LINE, SPEX_BY_LATENCY,
+               false, "weight,share,samples,loads,stores,latency_mean,l1_miss,from,line"},
 };
 
 struct mem {
@@ -59,8 +59,10 @@ static struct table *levels_table(const struct spex_stats *t)
         const char *name;
         uint64_t accesses, misses;
     } levels[] = {
-        {"L1 data cache", t->l1_access, t->l1_miss}, {"L2 cache", t->l2_access, t->l2_miss},
-        {"last-level cache", t->llc_access, t->llc_miss}, {"TLB (walks)", t->tlb_access, t->tlb_walk},
+        {"L1 data cache", t->l1_access, t->l1_miss},
+        {"L2 cache", t->l2_access, t->l2_miss},
+        {"last-level cache", t->llc_access, t->llc_miss},
+        {"TLB (walks)", t->tlb_access, t->tlb_walk},
         {"another socket", t->remote, 0},
     };
     struct table *table = table_new(level_columns);
@@ -111,8 +113,10 @@ static void draw_latencies(struct profile *p, const struct spex_group *group)
     for (size_t i = 0; i < count; i++) {
         char range[40], samples[32];
         spex_row_text(group, rows[i], 0, range, sizeof range);
-        unsigned bar = (unsigned)((double)rows[i]->stats.samples * width / (double)largest + 0.5);
-        out_printf(out, "%12s %10s %5.1f%% ", range, text_count(samples, rows[i]->stats.samples),
+        unsigned bar =
+            (unsigned)((double)rows[i]->stats.samples * width / (double)largest + 0.5);
+        out_printf(out, "%12s %10s %5.1f%% ", range,
+                   text_count(samples, rows[i]->stats.samples),
                    100.0 * (double)rows[i]->stats.samples / (double)total);
         if (p->colour)
             out_text(out, "\033[36m");
@@ -131,8 +135,9 @@ static void print_translation(struct profile *p, const struct spex_group *group)
     if (!n)
         return;
     char text[200];
-    snprintf(text, sizeof text, "Translation: mean %.1f cycles, p50 %d, p95 %d, p99 %d; %.1f%% of "
-                                "accesses walk the tables",
+    snprintf(text, sizeof text,
+             "Translation: mean %.1f cycles, p50 %d, p95 %d, p99 %d; %.1f%% of "
+             "accesses walk the tables",
              (double)t->latency_sum[SPEX_LATENCY_TRANSLATION] / (double)n,
              spex_row_latency(group, total, SPEX_LATENCY_TRANSLATION, 0.5),
              spex_row_latency(group, total, SPEX_LATENCY_TRANSLATION, 0.95),
@@ -160,25 +165,33 @@ static void advise(struct profile *p, const struct spex_group *sources)
     char text[300];
     out_char(&p->out, '\n');
     if (waited > 0 && memory / waited >= 0.3) {
-        snprintf(text, sizeof text, "do: %.0f%% of the time waited is for data beyond the core's own "
-                 "caches: use it in the order it lies in, or pack it; the code is in spex report "
-                 "--source dram,system-cache,l3 --sort symbol,srcline", 100 * memory / waited);
+        snprintf(
+            text, sizeof text,
+            "do: %.0f%% of the time waited is for data beyond the core's own "
+            "caches: use it in the order it lies in, or pack it; the code is in spex report "
+            "--source dram,system-cache,l3 --sort symbol,srcline",
+            100 * memory / waited);
         cli_wrap(&p->out, text, 4);
     }
     if (waited > 0 && peer / waited >= 0.05) {
-        snprintf(text, sizeof text, "do: %.0f%% of the time waited is for other cores' caches: see "
-                 "spex c2c", 100 * peer / waited);
+        snprintf(text, sizeof text,
+                 "do: %.0f%% of the time waited is for other cores' caches: see "
+                 "spex c2c",
+                 100 * peer / waited);
         cli_wrap(&p->out, text, 4);
     }
     if (t->samples && (double)t->tlb_walk / t->samples >= 0.05) {
-        snprintf(text, sizeof text, "do: %.0f%% of accesses walk the page tables: use larger pages "
+        snprintf(text, sizeof text,
+                 "do: %.0f%% of accesses walk the page tables: use larger pages "
                  "(MADV_HUGEPAGE) or touch fewer of them; see spex report --event tlb-walk",
                  100 * (double)t->tlb_walk / t->samples);
         cli_wrap(&p->out, text, 4);
     }
     if (t->samples && (double)t->remote / t->samples >= 0.05) {
-        snprintf(text, sizeof text, "do: %.0f%% of accesses go to another socket: place threads and "
-                 "memory together (numactl)", 100 * (double)t->remote / t->samples);
+        snprintf(text, sizeof text,
+                 "do: %.0f%% of accesses go to another socket: place threads and "
+                 "memory together (numactl)",
+                 100 * (double)t->remote / t->samples);
         cli_wrap(&p->out, text, 4);
     }
     if (p->out.size && p->out.data[p->out.size - 1] == '\n' && p->out.size > 1 &&
@@ -187,7 +200,8 @@ static void advise(struct profile *p, const struct spex_group *sources)
 }
 
 /* Thousands of rows that wait equally long say nothing but that. */
-static bool nothing_stands_out(struct profile *p, const struct spex_group *group, enum section s)
+static bool nothing_stands_out(struct profile *p, const struct spex_group *group,
+                               enum section s)
 {
     const struct spex_row *first = spex_group_row(group, 0);
     double top = ratio_of(first->stats.latency_sum[SPEX_LATENCY_TOTAL],
@@ -195,25 +209,24 @@ static bool nothing_stands_out(struct profile *p, const struct spex_group *group
     char count[32];
     if ((s != PAGES && s != LINES) || top >= 0.01 || p->options->fields)
         return false;
-    out_printf(&p->out, "\n%s: none of %s stands out, the largest has %.1f%%\n", sections[s].title,
-               text_count(count, spex_group_count(group)), 100 * top);
+    out_printf(&p->out, "\n%s: none of %s stands out, the largest has %.1f%%\n",
+               sections[s].title, text_count(count, spex_group_count(group)), 100 * top);
     return true;
 }
 
-static int print_section(struct profile *p, struct spex_group *group, enum section s, size_t most)
+static int print_section(struct profile *p, struct spex_group *group, enum section s,
+                         size_t most)
 {
     struct table_column *columns;
-    struct profile_options options = *p->options;
-    bool text = options.format == TABLE_AS_TEXT;
-    const struct profile_options *saved = p->options;
+    bool text = p->options->format == TABLE_AS_TEXT;
+    double limit = p->limit;
     if (text && spex_group_count(group) && nothing_stands_out(p, group, s))
         return CLI_OK;
-    if (s != SOURCES && s != DATA && options.percent_limit < 0)
-        options.percent_limit = 0;
-    p->options = &options;
+    if (s != SOURCES && s != DATA && !p->options->percent_limit)
+        p->limit = 0; /* the number of rows is limited */
     struct table *table = columns_table(p, group, &sections[s].key, 1, text ? most : 0,
                                         sections[s].fields, &columns);
-    p->options = saved;
+    p->limit = limit;
     if (!table)
         return CLI_USAGE;
     struct table_options how = profile_table(p);
@@ -247,8 +260,8 @@ static int run_mem(void *options, int argc, char **argv)
     static const char nothing[] = "has a data address: sample loads and stores (load_filter=1,"
                                   "store_filter=1, or no filter)";
     if (count) { /* one table by the keys asked for */
-        struct spex_group *group = spex_group_new(p.analysis, keys, count,
-                                                  SPEX_GROUP_MEMORY | columns_percentiles(&o->profile));
+        struct spex_group *group = spex_group_new(
+            p.analysis, keys, count, SPEX_GROUP_MEMORY | columns_percentiles(&o->profile));
         p.status = profile_run(&p, spex_group_sink, group);
         spex_group_sort(group, SPEX_BY_SAMPLES);
         if (!p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, nothing)) {
@@ -272,11 +285,11 @@ static int run_mem(void *options, int argc, char **argv)
         return profile_close(&p);
     }
     for (unsigned s = 0; s < SECTIONS; s++)
-        m.groups[s] = spex_group_new(p.analysis, &sections[s].key, 1,
-                                     SPEX_GROUP_MEMORY |
-                                         (s == SOURCES ? SPEX_GROUP_ALL_PERCENTILES
-                                          : sections[s].percentiles
-                                              ? columns_percentiles(&o->profile) : 0));
+        m.groups[s] = spex_group_new(
+            p.analysis, &sections[s].key, 1,
+            SPEX_GROUP_MEMORY | (s == SOURCES              ? SPEX_GROUP_ALL_PERCENTILES
+                                 : sections[s].percentiles ? columns_percentiles(&o->profile)
+                                                           : 0));
     p.status = profile_run(&p, feed, &m);
     for (unsigned s = 0; s < SECTIONS; s++)
         spex_group_sort(m.groups[s], sections[s].order);
@@ -293,8 +306,9 @@ static int run_mem(void *options, int argc, char **argv)
                         100 * ratio_of(t->writes, t->samples));
         p.status = print_section(&p, m.groups[SOURCES], SOURCES, 0);
         if (!p.status && (table_rows(levels) || json)) {
-            out_text(&p.out, json ? ",\n \"levels\":" : how.format == TABLE_AS_TEXT
-                                                            ? "\nCaches and TLB\n" : "\n");
+            out_text(&p.out, json                          ? ",\n \"levels\":"
+                             : how.format == TABLE_AS_TEXT ? "\nCaches and TLB\n"
+                                                           : "\n");
             table_print(levels, &p.out, &how);
         }
         if (!p.status && how.format == TABLE_AS_TEXT) {
@@ -324,7 +338,9 @@ static const struct cli_option mem_options[] = {
     {"rows", 'n', CLI_NUMBER, offsetof(struct mem_options, most), "N",
      "rows of each table of data", "8", NULL},
     PROFILE_TABLE_OPTIONS(struct mem_options),
-    PROFILE_FILTER_OPTIONS(struct mem_options),
+#define FILTER(option, member, kind, value, help)                                              \
+    {option, 0, CLI_STRING, PROFILE_AT(struct mem_options, filter.member), value, help, NULL, NULL},
+#include <spex/filters.def>
     PROFILE_SYMBOL_OPTIONS(struct mem_options),
     {0},
 };

@@ -21,15 +21,16 @@ static void print_split(struct profile *p)
     size_t i;
     if (spex_analysis_cpu(p->analysis, 1, &cpu) && cpu.cpu >= 0) {
         for (i = 0; i < SPLIT && spex_analysis_cpu(p->analysis, i, &cpu); i++)
-            n += snprintf(text + n, sizeof text - (size_t)n, "%s %d %.1f%%", i ? "," : "", cpu.cpu,
-                          100.0 * (double)cpu.samples / (double)kept);
+            n += snprintf(text + n, sizeof text - (size_t)n, "%s %d %.1f%%", i ? "," : "",
+                          cpu.cpu, 100.0 * (double)cpu.samples / (double)kept);
         profile_comment(p, &p->out, "CPUs:%s%s", text,
                         spex_analysis_cpu(p->analysis, i, &cpu) ? ", ..." : "");
     }
     if (spex_analysis_thread(p->analysis, 1, &thread)) {
         for (i = n = 0; i < SPLIT && spex_analysis_thread(p->analysis, i, &thread); i++)
             n += snprintf(text + n, sizeof text - (size_t)n, "%s %.40s %d %.1f%%", i ? "," : "",
-                          thread.comm, thread.tid, 100.0 * (double)thread.samples / (double)kept);
+                          thread.comm, thread.tid,
+                          100.0 * (double)thread.samples / (double)kept);
         profile_comment(p, &p->out, "threads:%s%s", text,
                         spex_analysis_thread(p->analysis, i, &thread) ? ", ..." : "");
     }
@@ -69,8 +70,10 @@ static int run_report(void *options, int argc, char **argv)
             print_split(&p);
             profile_no_estimate(&p, &p.out);
             if (spex_group_error(group))
-                profile_comment(&p, &p.out, "more keys than fit: a row may be short by up to %llu "
-                                            "samples", (unsigned long long)spex_group_error(group));
+                profile_comment(&p, &p.out,
+                                "more keys than fit: a row may be short by up to %llu "
+                                "samples",
+                                (unsigned long long)spex_group_error(group));
             if (json)
                 out_printf(&p.out, ",\n \"count_error\":%llu,\n \"rows\":",
                            (unsigned long long)spex_group_error(group));
@@ -88,10 +91,13 @@ static int run_report(void *options, int argc, char **argv)
 static const struct cli_option report_options[] = {
     PROFILE_INPUT_OPTIONS(struct report_options),
     {"sort", 's', CLI_STRING, PROFILE_AT(struct report_options, sort), "KEYS",
-     "group by up to four of: symbol, dso, srcline, pc, comm, pid, tid, cpu, op, source, "
-     "data-symbol, page, line, target", "symbol", NULL},
+     "group by up to five of: symbol, dso, srcline, pc, comm, tid, cpu, op, source, ... (spex "
+     "help keys)",
+     "symbol", NULL},
     PROFILE_TABLE_OPTIONS(struct report_options),
-    PROFILE_FILTER_OPTIONS(struct report_options),
+#define FILTER(option, member, kind, value, help)                                              \
+    {option, 0, CLI_STRING, PROFILE_AT(struct report_options, filter.member), value, help, NULL, NULL},
+#include <spex/filters.def>
     PROFILE_SYMBOL_OPTIONS(struct report_options),
     {0},
 };

@@ -21,10 +21,41 @@ struct script_options {
 };
 
 enum field {
-    COMM, PID, TID, CPU, TIME, OP, EL, SECURITY, PC, SYMBOL, OFFSET, DSO, SRCLINE, TARGET,
-    TARGET_SYMBOL, PREV_TARGET, VA, TAG, DATA_SYMBOL, PA, TOTAL, ISSUE, TRANSLATION, ALT_ISSUE,
-    SOURCE, EVENTS, EVENT_BITS, DATA_SOURCE, CONTEXT1, CONTEXT2, OP_CLASS, OP_PAYLOAD, POSITION,
-    SIZE, FIELD_COUNT
+    COMM,
+    PID,
+    TID,
+    CPU,
+    TIME,
+    OP,
+    EL,
+    SECURITY,
+    PC,
+    SYMBOL,
+    OFFSET,
+    DSO,
+    SRCLINE,
+    TARGET,
+    TARGET_SYMBOL,
+    PREV_TARGET,
+    VA,
+    TAG,
+    DATA_SYMBOL,
+    PA,
+    TOTAL,
+    ISSUE,
+    TRANSLATION,
+    ALT_ISSUE,
+    SOURCE,
+    EVENTS,
+    EVENT_BITS,
+    DATA_SOURCE,
+    CONTEXT1,
+    CONTEXT2,
+    OP_CLASS,
+    OP_PAYLOAD,
+    POSITION,
+    SIZE,
+    FIELD_COUNT
 };
 
 enum kind { TEXT, NUMBER, HEX, LIST };
@@ -95,7 +126,7 @@ struct script {
     unsigned label[FIELD_COUNT]; /* length of the label */
     size_t count;
     uint64_t lines;
-    bool one_piece; /* text: pc and symbol stand together */
+    bool one_piece;        /* text: pc and symbol stand together */
     struct piece *symbols; /* "401104 walk+0x4 (prog)" by module and address, pc in front */
     struct piece *events;
     /* itrace */
@@ -206,7 +237,8 @@ static char *put_comm(char *p, const char *comm)
 
 /* ---- cached pieces ---- */
 
-static void set_piece(struct piece *piece, uint64_t key0, uint64_t key1, const char *text, int size)
+static void set_piece(struct piece *piece, uint64_t key0, uint64_t key1, const char *text,
+                      int size)
 {
     free(piece->text);
     piece->text = malloc((size_t)size + 1);
@@ -222,20 +254,24 @@ static void set_piece(struct piece *piece, uint64_t key0, uint64_t key1, const c
 static const struct piece *symbol_piece(struct script *s, const struct spex_sample *sample)
 {
     uint64_t module = (uintptr_t)sample->module;
-    uint64_t hash = (sample->address ^ module ^ sample->pc << 20) * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t hash =
+        (sample->address ^ module ^ sample->pc << 20) * UINT64_C(0x9e3779b97f4a7c15);
     struct piece *piece = &s->symbols[hash >> 52];
     if (piece->size && piece->key[0] == sample->pc && piece->key[1] == module)
         return piece;
     const struct spex_symbol *symbol = sample->symbol;
     const char *dso = !sample->module ? "[unknown]"
                       : s->options->itrace || s->options->full_path
-                          ? spex_module_path(sample->module) : spex_module_name(sample->module);
+                          ? spex_module_path(sample->module)
+                          : spex_module_name(sample->module);
     char *text;
     int n = symbol && symbol->name
-                ? asprintf(&text, s->options->itrace ? "%16llx %s+0x%llx (%s)" : "%llx %s+0x%llx (%s)",
+                ? asprintf(&text,
+                           s->options->itrace ? "%16llx %s+0x%llx (%s)" : "%llx %s+0x%llx (%s)",
                            (unsigned long long)sample->pc, symbol->name,
                            (unsigned long long)(sample->address - symbol->start), dso)
-                : asprintf(&text, s->options->itrace ? "%16llx [unknown] (%s)" : "%llx [unknown] (%s)",
+                : asprintf(&text,
+                           s->options->itrace ? "%16llx [unknown] (%s)" : "%llx [unknown] (%s)",
                            (unsigned long long)sample->pc, dso);
     if (n < 0)
         abort();
@@ -260,46 +296,94 @@ static const struct piece *events_piece(struct script *s, uint64_t bits)
         const char *name = spex_event_name(bit);
         snprintf(number, sizeof number, "event%u", bit);
         n += snprintf(text + n, sizeof text - (size_t)n, json ? "%s\"%s\"" : "%s%s",
-                      n == 0 ? json ? "[" : "" : json ? "," : "|", name ? name : number);
+                      n == 0 ? json ? "[" : ""
+                      : json ? ","
+                             : "|",
+                      name ? name : number);
     }
-    n += snprintf(text + n, sizeof text - (size_t)n, "%s", !json ? n ? "" : "-" : n ? "]" : "[]");
+    n += snprintf(text + n, sizeof text - (size_t)n, "%s",
+                  !json ? n ? "" : "-"
+                  : n   ? "]"
+                        : "[]");
     set_piece(piece, bits, 0, text, n);
     return piece;
 }
 
 /* ---- values ---- */
 
-static inline bool number_of(const struct spex_sample *sample, enum field field, uint64_t *value)
+static inline bool number_of(const struct spex_sample *sample, enum field field,
+                             uint64_t *value)
 {
     const struct spex_record *r = sample->record;
     unsigned has = r->present;
     switch (field) {
-    case EL: *value = sample->el; return has & SPEX_HAS_PC;
-    case PC: *value = sample->pc; return has & SPEX_HAS_PC;
+    case EL:
+        *value = sample->el;
+        return has & SPEX_HAS_PC;
+    case PC:
+        *value = sample->pc;
+        return has & SPEX_HAS_PC;
     case OFFSET:
         if (!sample->symbol)
             return false;
         *value = sample->address - sample->symbol->start;
         return true;
-    case TIME: *value = sample->time; return has & SPEX_HAS_TIMESTAMP;
-    case TARGET: *value = sample->target; return has & SPEX_HAS_TARGET;
-    case PREV_TARGET: *value = sample->prev_target; return has & SPEX_HAS_PREV_TARGET;
-    case VA: *value = sample->va; return has & SPEX_HAS_VA;
-    case TAG: *value = r->address[SPEX_ADDRESS_VA] >> 56; return has & SPEX_HAS_VA;
-    case PA: *value = sample->pa; return has & SPEX_HAS_PA;
-    case TOTAL: *value = r->total; return has & SPEX_HAS_TOTAL;
-    case ISSUE: *value = r->issue; return has & SPEX_HAS_ISSUE;
-    case TRANSLATION: *value = r->translation; return has & SPEX_HAS_TRANSLATION;
-    case ALT_ISSUE: *value = r->alt_issue; return has & SPEX_HAS_ALT_ISSUE;
-    case EVENT_BITS: *value = r->events; return has & SPEX_HAS_EVENTS;
-    case DATA_SOURCE: *value = r->data_source; return has & SPEX_HAS_DATA_SOURCE;
-    case CONTEXT1: *value = r->context[0]; return has & SPEX_HAS_CONTEXT_EL1;
-    case CONTEXT2: *value = r->context[1]; return has & SPEX_HAS_CONTEXT_EL2;
-    case OP_CLASS: *value = r->op_class; return has & SPEX_HAS_OP;
-    case OP_PAYLOAD: *value = r->op_payload; return has & SPEX_HAS_OP;
-    case POSITION: *value = r->offset; return true;
-    case SIZE: *value = r->size; return true;
-    default: return false;
+    case TIME:
+        *value = sample->time;
+        return has & SPEX_HAS_TIMESTAMP;
+    case TARGET:
+        *value = sample->target;
+        return has & SPEX_HAS_TARGET;
+    case PREV_TARGET:
+        *value = sample->prev_target;
+        return has & SPEX_HAS_PREV_TARGET;
+    case VA:
+        *value = sample->va;
+        return has & SPEX_HAS_VA;
+    case TAG:
+        *value = r->address[SPEX_ADDRESS_VA] >> 56;
+        return has & SPEX_HAS_VA;
+    case PA:
+        *value = sample->pa;
+        return has & SPEX_HAS_PA;
+    case TOTAL:
+        *value = r->total;
+        return has & SPEX_HAS_TOTAL;
+    case ISSUE:
+        *value = r->issue;
+        return has & SPEX_HAS_ISSUE;
+    case TRANSLATION:
+        *value = r->translation;
+        return has & SPEX_HAS_TRANSLATION;
+    case ALT_ISSUE:
+        *value = r->alt_issue;
+        return has & SPEX_HAS_ALT_ISSUE;
+    case EVENT_BITS:
+        *value = r->events;
+        return has & SPEX_HAS_EVENTS;
+    case DATA_SOURCE:
+        *value = r->data_source;
+        return has & SPEX_HAS_DATA_SOURCE;
+    case CONTEXT1:
+        *value = r->context[0];
+        return has & SPEX_HAS_CONTEXT_EL1;
+    case CONTEXT2:
+        *value = r->context[1];
+        return has & SPEX_HAS_CONTEXT_EL2;
+    case OP_CLASS:
+        *value = r->op_class;
+        return has & SPEX_HAS_OP;
+    case OP_PAYLOAD:
+        *value = r->op_payload;
+        return has & SPEX_HAS_OP;
+    case POSITION:
+        *value = r->offset;
+        return true;
+    case SIZE:
+        *value = r->size;
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -324,13 +408,14 @@ static const char *text_of(struct script *s, const struct spex_sample *sample, e
     case COMM:
         return sample->comm;
     case OP:
-        return r->present & SPEX_HAS_OP ? spex_sample_op_text(r->op_class, r->op_payload) : NULL;
+        return r->present & SPEX_HAS_OP ? spex_sample_op_text(r->op_class, r->op_payload)
+                                        : NULL;
     case SECURITY:
         return r->present & SPEX_HAS_PC ? security_of(sample) : NULL;
     case SYMBOL:
         return sample->symbol ? sample->symbol->name : NULL;
     case DSO:
-        return !sample->module ? NULL
+        return !sample->module         ? NULL
                : s->options->full_path ? spex_module_path(sample->module)
                                        : spex_module_name(sample->module);
     case SRCLINE:
@@ -351,7 +436,8 @@ static const char *text_of(struct script *s, const struct spex_sample *sample, e
         return buffer;
     case SOURCE:
         return sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)
-                   ? spex_source_name(sample->source) : NULL;
+                   ? spex_source_name(sample->source)
+                   : NULL;
     default:
         return NULL;
     }
@@ -366,7 +452,8 @@ static bool integer_of(const struct spex_sample *sample, enum field field, int64
 /* ---- text ---- */
 
 /* A field of at most a few hundred bytes at p; what is longer goes through out. */
-static char *text_field(struct script *s, const struct spex_sample *sample, enum field f, char *p)
+static char *text_field(struct script *s, const struct spex_sample *sample, enum field f,
+                        char *p)
 {
     char buffer[512];
     uint64_t value;
@@ -395,8 +482,9 @@ static char *text_field(struct script *s, const struct spex_sample *sample, enum
         if (!(r->present & SPEX_HAS_OP))
             return p;
         if (!s->ops[op].size)
-            s->ops[op].size = (unsigned)snprintf(s->ops[op].text, sizeof s->ops[op].text, "%s:",
-                                                 spex_sample_op_text(r->op_class, r->op_payload));
+            s->ops[op].size =
+                (unsigned)snprintf(s->ops[op].text, sizeof s->ops[op].text,
+                                   "%s:", spex_sample_op_text(r->op_class, r->op_payload));
         return put_bytes(p, s->ops[op].text, s->ops[op].size);
     }
     case SOURCE:
@@ -441,7 +529,8 @@ static void text_line(struct script *s, const struct spex_sample *sample)
             piece = events_piece(s, sample->record->events);
         }
         char *before = p;
-        if (p > end || (piece && piece->size > 1000)) { /* a long name: no room in the line's buffer */
+        if (p > end ||
+            (piece && piece->size > 1000)) { /* a long name: no room in the line's buffer */
             out->size = (size_t)(p - out->data);
             if (piece)
                 out_bytes(out, piece->text, piece->size);
@@ -504,7 +593,8 @@ static void machine_line(struct script *s, const struct spex_sample *sample, boo
         int64_t integer = 0;
         const char *text = NULL;
         bool list = fields[f].kind == LIST && sample->record->present & SPEX_HAS_EVENTS;
-        bool number = !list && (number_of(sample, f, &value) || integer_of(sample, f, &integer));
+        bool number =
+            !list && (number_of(sample, f, &value) || integer_of(sample, f, &integer));
         if (!list && !number)
             text = text_of(s, sample, f, buffer);
         if (!json && i)
@@ -605,8 +695,17 @@ static void perf_line(struct script *s, const struct spex_sample *sample, unsign
 
 /* In the order in which perf emits them for one record. */
 enum {
-    L1D_MISS, L1D_ACCESS, LLC_MISS, LLC_ACCESS, TLB_MISS, TLB_ACCESS, BRANCH, REMOTE, MEMORY,
-    INSTRUCTIONS, PERF_EVENTS_END
+    L1D_MISS,
+    L1D_ACCESS,
+    LLC_MISS,
+    LLC_ACCESS,
+    TLB_MISS,
+    TLB_ACCESS,
+    BRANCH,
+    REMOTE,
+    MEMORY,
+    INSTRUCTIONS,
+    PERF_EVENTS_END
 };
 _Static_assert((int)PERF_EVENTS_END == (int)PERF_EVENTS, "one text per event");
 static const struct {
@@ -632,8 +731,8 @@ static void name_events(struct script *s)
     for (unsigned i = 0; i < PERF_EVENTS; i++) {
         char text[700];
         /* 6.1 makes an event of mispredicted branches only; later ones of every branch */
-        const char *name = i == BRANCH && s->options->style == 0 ? "branch-miss"
-                                                                 : perf_events[i].name;
+        const char *name =
+            i == BRANCH && s->options->style == 0 ? "branch-miss" : perf_events[i].name;
         int n = snprintf(text, sizeof text, ": %10llu %*s:  ", (unsigned long long)s->period,
                          (int)s->event_width, name);
         set_piece(&s->perf_events[i], 0, 0, text, n);
@@ -650,7 +749,8 @@ static void itrace_feed(void *context, const struct spex_sample *samples, size_t
         if (s->options->limit && s->lines >= s->options->limit)
             return;
         for (unsigned event = L1D_MISS; event <= TLB_ACCESS; event++)
-            if (s->letters[(unsigned)perf_events[event].letter] && e >> perf_events[event].bit & 1)
+            if (s->letters[(unsigned)perf_events[event].letter] &&
+                e >> perf_events[event].bit & 1)
                 perf_line(s, sample, event);
         if (s->letters['b'] &&
             (old ? e >> SPEX_EV_MISPREDICT & 1 : sample->op == SPEX_SAMPLE_BRANCH))
@@ -672,7 +772,8 @@ static int parse_itrace(struct script *s, const char *text)
     for (const char *p = text; *p; p++) {
         if (!strchr("fMtbami", *p))
             return cli_usage("--itrace: '%c' is none of f (L1D), m (LLC), t (TLB), b (branch), "
-                             "a (remote), M (memory), i (instructions, i100i every 100th)", *p);
+                             "a (remote), M (memory), i (instructions, i100i every 100th)",
+                             *p);
         s->letters[(unsigned)*p] = true;
         if (*p == 'i' && p[1] >= '0' && p[1] <= '9') {
             char *end;
@@ -697,11 +798,12 @@ static int choose_fields(struct script *s)
         static const struct {
             const char *alias;
             enum field field;
-        } aliases[] = {{"ip", PC}, {"sym", SYMBOL}, {"addr", VA}, {"phys_addr", PA},
-                       {"weight", TOTAL}, {"event", EVENTS}};
+        } aliases[] = {{"ip", PC},        {"sym", SYMBOL},   {"addr", VA},
+                       {"phys_addr", PA}, {"weight", TOTAL}, {"event", EVENTS}};
         size_t n = strcspn(p, ",");
         unsigned f = 0;
-        while (f < FIELD_COUNT && (strlen(fields[f].name) != n || strncmp(fields[f].name, p, n)))
+        while (f < FIELD_COUNT &&
+               (strlen(fields[f].name) != n || strncmp(fields[f].name, p, n)))
             f++;
         for (size_t i = 0; f == FIELD_COUNT && i < sizeof aliases / sizeof *aliases; i++)
             if (strlen(aliases[i].alias) == n && !strncmp(aliases[i].alias, p, n)) {
@@ -711,8 +813,8 @@ static int choose_fields(struct script *s)
         if (f == FIELD_COUNT) {
             char names[600] = "";
             for (unsigned i = 0; i < FIELD_COUNT; i++)
-                snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
-                         fields[i].name);
+                snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
+                         i ? ", " : "", fields[i].name);
             return cli_usage("--fields: '%.*s' is not one of %s", (int)n, p, names);
         }
         if (s->count < FIELD_COUNT)
@@ -758,8 +860,8 @@ static int run_script(void *options, int argc, char **argv)
     for (size_t i = 0; i < FIELD_COUNT; i++)
         s.label[i] = (unsigned)strlen(fields[i].label);
     for (size_t i = 0; i < FIELD_COUNT; i++)
-        s.names[i].size = (unsigned)snprintf(s.names[i].text, sizeof s.names[i].text, "\"%s\":",
-                                             fields[i].name);
+        s.names[i].size = (unsigned)snprintf(s.names[i].text, sizeof s.names[i].text,
+                                             "\"%s\":", fields[i].name);
     for (size_t i = 0; i + 1 < s.count; i++)
         s.one_piece |= s.list[i] == PC && s.list[i + 1] == SYMBOL;
     if (!p.status) {
@@ -795,10 +897,13 @@ static const struct cli_option script_options[] = {
      "print whole paths of files", NULL, NULL},
     {"itrace", 0, CLI_STRING, offsetof(struct script_options, itrace), "LETTERS",
      "print the samples perf makes of the records, as perf script prints them: f L1D, m LLC, t "
-     "TLB, b branch, a remote, M memory, i instructions", NULL, NULL},
+     "TLB, b branch, a remote, M memory, i instructions",
+     NULL, NULL},
     {"style", 0, CLI_CHOICE, offsetof(struct script_options, style), "STYLE",
      "with --itrace: perf (6.1) or perf-7", "perf", styles},
-    PROFILE_FILTER_OPTIONS(struct script_options),
+#define FILTER(option, member, kind, value, help)                                              \
+    {option, 0, CLI_STRING, PROFILE_AT(struct script_options, filter.member), value, help, NULL, NULL},
+#include <spex/filters.def>
     PROFILE_SYMBOL_OPTIONS(struct script_options),
     {0},
 };

@@ -76,7 +76,8 @@ struct table_column *columns_for_keys(const enum spex_key *keys, size_t count)
     n += SPEX_SOURCE_COUNT;
     for (size_t i = 0; i < count; i++) {
         const char *name = spex_key_name(keys[i]);
-        columns[n + i] = (struct table_column){name, name, TABLE_TEXT, 0, spex_key_help(keys[i])};
+        columns[n + i] =
+            (struct table_column){name, name, TABLE_TEXT, 0, spex_key_help(keys[i])};
     }
     return columns;
 }
@@ -135,7 +136,9 @@ static void fill_latency(struct table *table, const struct spex_group *group,
 /* CPUs need not report accesses, only misses: then all that could access count. */
 static double miss_ratio(uint64_t misses, uint64_t accesses, uint64_t all)
 {
-    return ratio_of(misses, accesses >= misses && accesses ? accesses : misses ? all : accesses);
+    return ratio_of(misses, accesses >= misses && accesses ? accesses
+                            : misses                       ? all
+                                                           : accesses);
 }
 
 static void set_ratio(struct table *table, const char *column, double value, double warm,
@@ -165,8 +168,8 @@ void columns_fill(struct profile *profile, struct table *table, const struct spe
         table_set(table, "ops_low", interval.low * all);
         table_set(table, "ops_high", interval.high * all);
     }
-    table_set(table, "weight", ratio_of(s->latency_sum[SPEX_LATENCY_TOTAL],
-                                        t->latency_sum[SPEX_LATENCY_TOTAL]));
+    table_set(table, "weight",
+              ratio_of(s->latency_sum[SPEX_LATENCY_TOTAL], t->latency_sum[SPEX_LATENCY_TOTAL]));
     fill_latency(table, group, row, SPEX_LATENCY_TOTAL, "latency");
     fill_latency(table, group, row, SPEX_LATENCY_ISSUE, "issue");
     fill_latency(table, group, row, SPEX_LATENCY_TRANSLATION, "translation");
@@ -202,8 +205,8 @@ void columns_fill_keys(struct table *table, const struct spex_group *group,
     }
 }
 
-static void note_rest(struct table *table, const char *last_key, uint64_t samples, uint64_t total,
-                      const char *format, size_t rows)
+static void note_rest(struct table *table, const char *last_key, uint64_t samples,
+                      uint64_t total, const char *format, size_t rows)
 {
     char count[32];
     table_row(table);
@@ -237,7 +240,7 @@ struct table *columns_table(struct profile *profile, struct spex_group *group,
         table_hide(table, "ops_low");
         table_hide(table, "ops_high");
     }
-    double limit = profile_limit(profile);
+    double limit = profile->limit;
     size_t rows = spex_group_count(group), shown = 0;
     uint64_t samples = 0;
     for (; shown < rows && (!most || shown < most); shown++) {
@@ -252,8 +255,8 @@ struct table *columns_table(struct profile *profile, struct spex_group *group,
     const struct spex_row *rest = spex_group_rest(group);
     uint64_t dropped = rest ? rest->stats.samples : 0;
     if (shown < rows)
-        note_rest(table, last, total->samples - samples - dropped, total->samples, "(%s more row%s)",
-                  rows - shown);
+        note_rest(table, last, total->samples - samples - dropped, total->samples,
+                  "(%s more row%s)", rows - shown);
     if (rest)
         note_rest(table, last, dropped, total->samples,
                   "(rows merged: more than %s distinct keys)", SPEX_GROUP_MAX);

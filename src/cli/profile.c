@@ -30,21 +30,20 @@ int profile_open(struct profile *p, const struct profile_options *options, const
     memset(p, 0, sizeof *p);
     if (operand && options->input)
         return cli_usage("two inputs: '%s' and '%s'", options->input, operand);
+    p->limit = options->format == TABLE_AS_TEXT ? 0.005 : 0;
+    if (options->percent_limit) {
+        char *end;
+        p->limit = strtod(options->percent_limit, &end) / 100;
+        if (end == options->percent_limit || *end || !(p->limit >= 0 && p->limit <= 1))
+            return cli_usage("--percent-limit: '%s' is no percentage", options->percent_limit);
+    }
     const char *path = operand ? operand : options->input ? options->input : "perf.data";
     p->options = options;
     p->name = strcmp(path, "-") ? path : "standard input";
-    const struct {
-        const char *name, *value;
-    } filters[] = {
-        {"comm", options->comm},       {"pid", options->pid},       {"tid", options->tid},
-        {"cpu", options->cpu},         {"dso", options->dso},       {"symbol", options->symbol},
-        {"op", options->op},           {"event", options->event},   {"source", options->source},
-        {"min-latency", options->min_latency}, {"time", options->time},
-    };
-    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
-        if (filters[i].value)
-            p->filters[p->filter_count++] =
-                (struct spex_filter){filters[i].name, filters[i].value};
+#define FILTER(option, member, kind, argument, help)                                           \
+    if (options->filter.member)                                                                \
+        p->filters[p->filter_count++] = (struct spex_filter){option, options->filter.member};
+#include <spex/filters.def>
     struct spex_analysis_options o = more ? *more : (struct spex_analysis_options){0};
     struct spex_error error;
     o.raw = options->raw;
@@ -106,7 +105,8 @@ static void report_modules(struct profile *p)
             quiet++;
     }
     if (quiet)
-        fprintf(stderr, "spex: %zu more file%s without full symbols, each below 0.5%% of samples\n",
+        fprintf(stderr,
+                "spex: %zu more file%s without full symbols, each below 0.5%% of samples\n",
                 quiet, quiet == 1 ? "" : "s");
 }
 
@@ -129,12 +129,14 @@ static void report_sources(struct profile *p)
     if (spex_cpu_has_sources(cpu))
         return;
     if (midr)
-        fprintf(stderr, "spex: no table of data sources for %s (MIDR 0x%08llx): cache levels are "
-                        "taken from the events\n",
+        fprintf(stderr,
+                "spex: no table of data sources for %s (MIDR 0x%08llx): cache levels are "
+                "taken from the events\n",
                 spex_cpu_name(cpu), (unsigned long long)midr);
     else
-        fprintf(stderr, "spex: the CPU is not known, so cache levels are taken from the events; "
-                        "--midr VALUE names it\n");
+        fprintf(stderr,
+                "spex: the CPU is not known, so cache levels are taken from the events; "
+                "--midr VALUE names it\n");
 }
 
 int profile_close(struct profile *p)
@@ -155,11 +157,13 @@ int profile_close(struct profile *p)
             status = CLI_DATA;
         }
         if (t->damaged) {
-            cli_error("%s: byte %llu: %s; %llu place%s damaged, %llu bytes skipped, the rest was "
-                      "read", p->name, (unsigned long long)t->first_damage,
-                      t->damage_reason ? t->damage_reason : "damaged record",
-                      (unsigned long long)t->damaged, t->damaged == 1 ? "" : "s",
-                      (unsigned long long)t->damaged_bytes);
+            cli_error(
+                "%s: byte %llu: %s; %llu place%s damaged, %llu bytes skipped, the rest was "
+                "read",
+                p->name, (unsigned long long)t->first_damage,
+                t->damage_reason ? t->damage_reason : "damaged record",
+                (unsigned long long)t->damaged, t->damaged == 1 ? "" : "s",
+                (unsigned long long)t->damaged_bytes);
             status = CLI_DATA;
         }
         report_modules(p);
@@ -215,11 +219,19 @@ static void header_json(struct profile *p, struct out *out)
         const char *name;
         uint64_t value;
     } numbers[] = {
-        {"records", t->records}, {"samples", t->kept}, {"bytes", t->bytes},
-        {"lost", t->lost}, {"truncated", t->truncated}, {"collided", t->collided},
-        {"damaged", t->damaged}, {"timed", t->timed}, {"with_context", t->with_context},
-        {"with_source", t->with_source}, {"with_address", t->with_va},
-        {"first_time", t->first_time}, {"last_time", t->last_time},
+        {"records", t->records},
+        {"samples", t->kept},
+        {"bytes", t->bytes},
+        {"lost", t->lost},
+        {"truncated", t->truncated},
+        {"collided", t->collided},
+        {"damaged", t->damaged},
+        {"timed", t->timed},
+        {"with_context", t->with_context},
+        {"with_source", t->with_source},
+        {"with_address", t->with_va},
+        {"first_time", t->first_time},
+        {"last_time", t->last_time},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         out_printf(out, "%s\"%s\":", i ? "," : "{", numbers[i].name);
@@ -279,21 +291,21 @@ void profile_header(struct profile *p, struct out *out)
     if (t->last_time > t->first_time)
         snprintf(time, sizeof time, ", %.3f s", (double)(t->last_time - t->first_time) / 1e9);
     profile_comment(p, out, "%s%s: %s samples%s%s%s%s%s%s%s", p->label ? p->label : "", p->name,
-                    text_count(a, t->kept),
-                    t->kept != t->records ? " of " : "",
+                    text_count(a, t->kept), t->kept != t->records ? " of " : "",
                     t->kept != t->records ? text_count(b, t->records) : "", terms, period,
                     s->cpu_name ? ", " : "", s->cpu_name ? s->cpu_name : "", time);
     if (t->lost || t->truncated || t->collided || t->damaged)
-        profile_comment(p, out, "not all was recorded: %s events lost, %s buffers truncated, %s "
-                                "with collisions%s", text_count(a, t->lost),
-                        text_count(b, t->truncated), text_count(c, t->collided),
-                        t->damaged ? ", damaged data" : "");
+        profile_comment(p, out,
+                        "not all was recorded: %s events lost, %s buffers truncated, %s "
+                        "with collisions%s",
+                        text_count(a, t->lost), text_count(b, t->truncated),
+                        text_count(c, t->collided), t->damaged ? ", damaged data" : "");
     if (s->filters[0])
         profile_comment(p, out, "the PMU kept only operations with %s: shares are of those",
                         s->filters);
     for (size_t i = 0; i < p->filter_count; i++)
-        profile_comment(p, out, "--%s %s leaves out %s", p->filters[i].name, p->filters[i].value,
-                        text_count(d, t->rejected[i]));
+        profile_comment(p, out, "--%s %s leaves out %s", p->filters[i].name,
+                        p->filters[i].value, text_count(d, t->rejected[i]));
 }
 
 void profile_no_estimate(struct profile *p, struct out *out)
@@ -315,8 +327,10 @@ bool profile_empty(struct profile *p, uint64_t samples, const char *what)
     if (!t->records) {
         const struct spex_perfdata *file = spex_analysis_file(p->analysis);
         if (file && !spex_perfdata_info(file)->aux_bytes)
-            out_printf(out, "%s holds no SPE data: record with -e arm_spe// (perf record or spex "
-                            "record)\n", p->name);
+            out_printf(out,
+                       "%s holds no SPE data: record with -e arm_spe// (perf record or spex "
+                       "record)\n",
+                       p->name);
         else
             out_printf(out, "%s holds no sample records\n", p->name);
         return true;
@@ -339,17 +353,11 @@ bool profile_empty(struct profile *p, uint64_t samples, const char *what)
     return true;
 }
 
-double profile_limit(const struct profile *p)
-{
-    if (p->options->percent_limit >= 0)
-        return p->options->percent_limit / 100;
-    return p->options->format == TABLE_AS_TEXT ? 0.005 : 0;
-}
-
 struct table_options profile_table(const struct profile *p)
 {
     return (struct table_options){.format = (enum table_format)p->options->format,
-                                  .width = p->width, .colour = p->colour};
+                                  .width = p->width,
+                                  .colour = p->colour};
 }
 
 int profile_keys(const char *list, enum spex_key *keys, size_t *count)
@@ -362,8 +370,8 @@ int profile_keys(const char *list, enum spex_key *keys, size_t *count)
         if (!spex_key_parse(p, n, &keys[*count])) {
             char names[400] = "";
             for (unsigned k = 0; k < SPEX_KEY_COUNT; k++)
-                snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", k ? ", " : "",
-                         spex_key_name(k));
+                snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
+                         k ? ", " : "", spex_key_name(k));
             return cli_usage("--sort: '%.*s' is not one of %s", (int)n, p, names);
         }
         ++*count;

@@ -13,18 +13,17 @@
 
 struct profile_options {
     const char *input, *symfs, *vmlinux, *kallsyms, *fields;
-    const char *comm, *pid, *tid, *cpu, *dso, *symbol, *op, *event, *source, *min_latency, *time;
+    struct profile_filters {
+#define FILTER(option, member, kind, value, help) const char *member;
+#include <spex/filters.def>
+    } filter;
     bool raw, no_demangle;
     uint64_t midr;
     int format;
-    double percent_limit;
-    const char *sort;
+    const char *percent_limit, *sort;
 };
 
 #define PROFILE_AT(type, field) offsetof(type, profile.field)
-#define PROFILE_FILTER(type, option, field, text)                                              \
-    {option, 0, CLI_STRING, PROFILE_AT(type, field), "LIST", text, NULL, NULL}
-
 /* First in a command's option table; its options struct has a member "profile". */
 #define PROFILE_INPUT_OPTIONS(type)                                                            \
     {"input", 'i', CLI_STRING, PROFILE_AT(type, input), "FILE",                                \
@@ -35,22 +34,6 @@ struct profile_options {
      "the CPU's MIDR_EL1, for data sources, where the input does not tell", NULL, NULL},       \
     {"format", 0, CLI_CHOICE, PROFILE_AT(type, format), "FORMAT", "text, json or csv", "text", \
      table_formats}
-#define PROFILE_FILTER_OPTIONS(type)                                                           \
-    PROFILE_FILTER(type, "comm", comm, "only threads with these names (* and ? match)"),       \
-    PROFILE_FILTER(type, "pid", pid, "only these processes (1,2,10-20)"),                      \
-    PROFILE_FILTER(type, "tid", tid, "only these threads"),                                    \
-    PROFILE_FILTER(type, "cpu", cpu, "only these CPUs (0-3,8)"),                               \
-    PROFILE_FILTER(type, "dso", dso, "only code in these files (* and ? match)"),              \
-    PROFILE_FILTER(type, "symbol", symbol, "only these functions (* and ? match)"),            \
-    PROFILE_FILTER(type, "op", op,                                                             \
-        "only operations with one of these words: load, store, atomic, branch, cond, ..."),    \
-    PROFILE_FILTER(type, "event", event,                                                       \
-        "only records with one of these events (l1d-miss, mispredict, ...); !x without x"),    \
-    PROFILE_FILTER(type, "source", source, "only data from these sources (l1, dram, ...)"),    \
-    {"min-latency", 0, CLI_STRING, PROFILE_AT(type, min_latency), "CYCLES",                    \
-     "only operations that took at least so long", NULL, NULL},                                \
-    {"time", 0, CLI_STRING, PROFILE_AT(type, time), "RANGE",                                   \
-     "only this time: START,STOP in seconds, or 10%-20% of the profile", NULL, NULL}
 #define PROFILE_SYMBOL_OPTIONS(type)                                                           \
     {"symfs", 0, CLI_STRING, PROFILE_AT(type, symfs), "DIR",                                   \
      "look for the files that ran below this directory", NULL, NULL},                          \
@@ -63,8 +46,8 @@ struct profile_options {
 #define PROFILE_TABLE_OPTIONS(type)                                                            \
     {"fields", 'F', CLI_STRING, PROFILE_AT(type, fields), "LIST",                              \
      "columns to show, in order; +LIST adds to the usual ones", NULL, NULL},                   \
-    {"percent-limit", 0, CLI_REAL, PROFILE_AT(type, percent_limit), "PERCENT",                 \
-     "leave out rows below this share; text leaves out what is below 0.5", "-1", NULL}
+    {"percent-limit", 0, CLI_STRING, PROFILE_AT(type, percent_limit), "PERCENT",               \
+     "leave out rows below this share (default 0.5 in text, else 0)", NULL, NULL}
 
 struct profile {
     const struct profile_options *options;
@@ -76,6 +59,7 @@ struct profile {
     struct out out; /* stdout */
     unsigned width; /* 0: no limit */
     bool colour, progress;
+    double limit; /* share below which rows are left out */
     int status;
 };
 
@@ -99,7 +83,6 @@ void profile_comment(struct profile *profile, struct out *out, const char *forma
 void profile_no_estimate(struct profile *profile, struct out *out);
 /* Nothing to show: says why, on stdout for text; true if there was nothing. */
 bool profile_empty(struct profile *profile, uint64_t samples, const char *what);
-double profile_limit(const struct profile *profile); /* percent limit as a fraction */
 struct table_options profile_table(const struct profile *profile);
 
 /* Parses "a,b" into keys; the exit status. */

@@ -128,7 +128,8 @@ void table_row(struct table *t)
         t->capacity = t->capacity ? t->capacity * 2 : 32;
         t->rows = get(realloc(t->rows, t->capacity * sizeof *t->rows));
     }
-    t->rows[t->row_count++] = get(calloc(1, sizeof(struct row) + t->count * sizeof(struct cell)));
+    t->rows[t->row_count++] =
+        get(calloc(1, sizeof(struct row) + t->count * sizeof(struct cell)));
 }
 
 /* Names are literals in the callers: a wrong one is a mistake, not data. */
@@ -229,18 +230,6 @@ const char *text_scaled(char buffer[32], double n)
         snprintf(buffer, 32, "%.0f", n);
     else
         snprintf(buffer, 32, "%.*f%c", size < 99.95 ? 1 : 0, n, units[unit]);
-    return buffer;
-}
-
-const char *text_bytes(char buffer[32], double n)
-{
-    static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
-    size_t unit = 0;
-    while (n >= 999.5 && unit < 4) {
-        n /= 1000;
-        unit++;
-    }
-    snprintf(buffer, 32, "%.*f %s", unit && n < 99.95, n, units[unit]);
     return buffer;
 }
 
@@ -380,8 +369,8 @@ static void print_text(const struct table *t, struct out *out, const struct tabl
             size_t c = t->order[i];
             if (!shown[c])
                 continue;
-            const char *text = row ? cell_text(&t->columns[c], &row->cells[c], buffer)
-                                   : t->columns[c].heading;
+            const char *text =
+                row ? cell_text(&t->columns[c], &row->cells[c], buffer) : t->columns[c].heading;
             if (row && row->note && !row->cells[c].present)
                 text = "";
             bool left = t->columns[c].type == TABLE_TEXT;
@@ -423,8 +412,8 @@ void text_json_number(struct out *out, double value)
         out_printf(out, "%.10g", value);
 }
 
-static void machine_cell(struct out *out, const struct table_column *column, const struct cell *c,
-                         bool json)
+static void machine_cell(struct out *out, const struct table_column *column,
+                         const struct cell *c, bool json)
 {
     if (!c->present) {
         if (json)

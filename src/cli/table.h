@@ -25,8 +25,8 @@ struct table_column {
     const char *name;    /* in JSON, CSV and -F; NULL ends the array */
     const char *heading; /* in text */
     enum table_type type;
-    unsigned char rank;  /* text: 0 always shown; the higher, the sooner left out when narrow;
-                            255 only on request */
+    unsigned char rank; /* text: 0 always shown; the higher, the sooner left out when narrow;
+                           255 only on request */
     const char *help;
 };
 
@@ -66,13 +66,13 @@ struct table_options {
     const char *indent; /* text, before every line */
 };
 /* Text: heading and rows. JSON: an array of objects, without newline. CSV: header and rows. */
-void table_print(const struct table *table, struct out *out, const struct table_options *options);
+void table_print(const struct table *table, struct out *out,
+                 const struct table_options *options);
 
 /* ---- pieces for lines that are no table ---- */
 
-const char *text_count(char buffer[32], uint64_t n);  /* 26,412 */
-const char *text_scaled(char buffer[32], double n);   /* 66.2M */
-const char *text_bytes(char buffer[32], double n);    /* 1.7 MB */
+const char *text_count(char buffer[32], uint64_t n); /* 26,412 */
+const char *text_scaled(char buffer[32], double n);  /* 66.2M */
 void text_json_number(struct out *out, double value);
 
 #endif

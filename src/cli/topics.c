@@ -1,12 +1,16 @@
 /* Help topics: the tables that several commands take names from. */
 #include "cli.h"
 
+#include "cli/columns.h"
+
 #include "base/out.h"
 
+#include <spex/analysis.h>
 #include <spex/features.h>
 #include <spex/uarch.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { INDENT = 18 };
 
@@ -49,7 +53,52 @@ static void print_model(struct out *out)
     }
 }
 
+static void print_fields(struct out *out)
+{
+    static const enum spex_key none[1];
+    struct table_column *columns = columns_for_keys(none, 0);
+    cli_wrap(out, "-F takes columns in order, separated by commas; +LIST adds to the usual ones. "
+                  "JSON and CSV have all of them. In report and mem, next to the keys of --sort:", 0);
+    out_char(out, '\n');
+    for (size_t i = 0; columns[i].name; i++)
+        row(out, columns[i].name, columns[i].help);
+    out_text(out, "\nOther commands have columns of their own: docs/schema.md lists them.\n");
+    free(columns);
+}
+
+static void print_keys(struct out *out)
+{
+    out_printf(out, "--sort takes up to %d keys, separated by commas.\n\n", SPEX_KEYS_MAX);
+    for (unsigned k = 0; k < SPEX_KEY_COUNT; k++)
+        row(out, spex_key_name(k), spex_key_help(k));
+}
+
+static void print_filters(struct out *out)
+{
+    const char *name, *help;
+    cli_wrap(out, "All commands that read profiles take these filters. Several must all hold; "
+                  "commas in a value mean 'or'.", 0);
+    out_char(out, '\n');
+    for (size_t i = 0; (name = spex_filter_name(i, &help)); i++)
+        row(out, name, help);
+    char text[600] = "Events:";
+    for (unsigned bit = 0; bit < 64; bit++)
+        if (spex_event_name(bit))
+            snprintf(text + strlen(text), sizeof text - strlen(text), " %s", spex_event_name(bit));
+    out_char(out, '\n');
+    cli_wrap(out, text, 2);
+    snprintf(text, sizeof text, "Sources:");
+    for (unsigned s = 0; s < SPEX_SOURCE_COUNT; s++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), " %s", spex_source_name(s));
+    cli_wrap(out, text, 2);
+    cli_wrap(out, "Words of operations: load store atomic branch other cond indirect call return "
+                  "exclusive acq-rel simd-fp sve fp simd pred gather tag memcpy memset gcs", 2);
+}
+
 const struct cli_topic cli_topics[] = {
+    {"fields", "columns that -F takes", print_fields},
+    {"keys", "what --sort groups by", print_keys},
+    {"filters", "--comm, --op, --event and the other filters", print_filters},
     {"features", "feature lists: presets and names of SPE features", print_features},
     {"model", "parameters of the microarchitecture model", print_model},
     {NULL, NULL, NULL},

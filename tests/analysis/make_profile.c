@@ -30,7 +30,7 @@
 
 enum { PID = 100, THREADS = 2, CHUNK = 1 << 20 };
 enum { SHARED = 0x410000, TABLE = 0x410100, COUNTERS = 0x420000 };
-#define HEAP UINT64_C(0x500000)
+#define HEAP   UINT64_C(0x500000)
 #define KERNEL UINT64_C(0xffff800008010000)
 
 struct options {
@@ -234,10 +234,16 @@ static void make(const struct options *o, struct spex_record *r, unsigned thread
 static void map(struct spex_perf_writer *w, uint64_t start, uint64_t size, uint64_t pgoff,
                 const char *name, bool data, int32_t pid)
 {
-    spex_perf_writer_map(w, &(struct spex_perf_map){
-        .start = start, .end = start + size, .pgoff = pgoff, .pid = pid, .tid = pid,
-        .prot = data ? 3 : 5, .flags = 2, .data = data, .filename = name,
-        .time = pid < 0 ? 0 : 1500});
+    spex_perf_writer_map(w, &(struct spex_perf_map){.start = start,
+                                                    .end = start + size,
+                                                    .pgoff = pgoff,
+                                                    .pid = pid,
+                                                    .tid = pid,
+                                                    .prot = data ? 3 : 5,
+                                                    .flags = 2,
+                                                    .data = data,
+                                                    .filename = name,
+                                                    .time = pid < 0 ? 0 : 1500});
 }
 
 /* The program's segments as a kernel maps them: by pages, what is behind the file anonymous. */
@@ -256,7 +262,8 @@ static void map_program(struct spex_perf_writer *w, const char *path)
             continue;
         uint64_t low = ph.p_vaddr & ~UINT64_C(4095);
         uint64_t end = (ph.p_vaddr + ph.p_filesz + 4095) & ~UINT64_C(4095);
-        map(w, low, end - low, ph.p_offset & ~UINT64_C(4095), "/usr/bin/prog", !(ph.p_flags & PF_X), PID);
+        map(w, low, end - low, ph.p_offset & ~UINT64_C(4095), "/usr/bin/prog",
+            !(ph.p_flags & PF_X), PID);
         uint64_t all = (ph.p_vaddr + ph.p_memsz + 4095) & ~UINT64_C(4095);
         if (all > end)
             map(w, end, all - end, 0, "//anon", true, PID);
@@ -282,9 +289,10 @@ int main(int argc, char **argv)
     uint64_t count = strtoull(argv[4], NULL, 0);
     rng.state = argc > 5 ? strtoull(argv[5], NULL, 0) : 1;
 
-    struct spex_perf_writer_options wo = {
-        .cpus = THREADS, .midr = o.nosource ? 0x481fd010 : 0x413fd0c1, .period = 1024,
-        .untimed = o.untimed};
+    struct spex_perf_writer_options wo = {.cpus = THREADS,
+                                          .midr = o.nosource ? 0x481fd010 : 0x413fd0c1,
+                                          .period = 1024,
+                                          .untimed = o.untimed};
     struct spex_perf_writer *w;
     struct spex_error error;
     struct spex_perf_terms terms;
@@ -327,8 +335,8 @@ int main(int argc, char **argv)
             r.context[0] = PID + thread;
             r.present |= SPEX_HAS_CONTEXT_EL1;
         }
-        enum spex_layout layout = r.present & SPEX_HAS_PREV_TARGET ? SPEX_LAYOUT_COMPACT
-                                                                   : SPEX_LAYOUT_N1;
+        enum spex_layout layout =
+            r.present & SPEX_HAS_PREV_TARGET ? SPEX_LAYOUT_COMPACT : SPEX_LAYOUT_N1;
         if (spex_record_encode(&r, layout, 6, s->data + s->size, SPEX_RECORD_MAX, &length)) {
             fprintf(stderr, "record %llu cannot be encoded\n", (unsigned long long)i);
             return 1;
@@ -336,8 +344,8 @@ int main(int argc, char **argv)
         s->size += length;
         if (s->size >= chunk) {
             uint32_t flags = o.loss ? SPEX_PERF_AUX_TRUNCATED : 0;
-            spex_perf_writer_aux(w, (int32_t)thread, PID, PID + (int32_t)thread, s->data, s->size,
-                                 flags, ticks * 10);
+            spex_perf_writer_aux(w, (int32_t)thread, PID, PID + (int32_t)thread, s->data,
+                                 s->size, flags, ticks * 10);
             s->size = 0;
         }
     }

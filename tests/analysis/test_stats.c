@@ -108,7 +108,8 @@ static void operation_words(void **state)
     assert_string_equal(spex_sample_op_text(0, 0x00), "other");
 }
 
-/* More keys than rows: large ones stay, each short by at most the bound, and nothing is lost. */
+/* More keys than rows: large ones stay, each short by at most the bound, and nothing is lost.
+ */
 static void group_beyond_its_limit(void **state)
 {
     enum { KEYS = 60000, SAMPLES = 400000, BATCH = 64 };
