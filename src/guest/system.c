@@ -680,6 +680,8 @@ static uint64_t on_read(unsigned index, unsigned enc)
         value = sys.config.inject.id_value;
         unit_log_note(&v->unit, "injected: 0x%llx", (unsigned long long)value);
     }
+    if (v->block)
+        plan(v); /* the rest of the block */
     return value;
 }
 
@@ -712,8 +714,8 @@ static unsigned accessed(uint32_t word)
 
 /*
  * MRS or MSR of one of our registers, or MRS of ID_AA64DFR0_EL1, is about to be
- * executed. Samples before it are completed first; a write ends its block, so that
- * it is counted as well.
+ * executed: the unit is told of what came before it, and samples are completed. A
+ * write ends its block and is counted with it; a read goes on in on_read.
  */
 static void on_sysreg(unsigned index, void *data)
 {
@@ -727,11 +729,8 @@ static void on_sysreg(unsigned index, void *data)
     if (v->block)
         settle(v, insn->index + !read);
     land(v, UINT64_MAX);
-    if (!sys.machine->skip) {
-        if (v->block)
-            plan(v);
+    if (!sys.machine->skip)
         return;
-    }
     uint64_t value = 0;
     if (enc == SPEX_ID_AA64DFR0_EL1) {
         sys.machine->sysreg(index, enc, &value);
@@ -744,7 +743,7 @@ static void on_sysreg(unsigned index, void *data)
         on_write(index, enc, rt == 31 ? 0 : sys.machine->x(index, rt));
     }
     if (v->block)
-        settle(v, insn->index + 1);
+        settle(v, insn->index + 1); /* the rest is translated anew */
     v->block = NULL;
     sys.machine->skip(index, pc_of(insn), read, rt, value);
 }
