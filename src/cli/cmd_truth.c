@@ -141,7 +141,7 @@ static int most_first(const void *a, const void *b)
 static void print(struct profile *profile, struct places *p)
 {
     struct table *table = table_new(columns);
-    double limit = profile_limit(profile), scale = (double)p->true_count / (double)p->samples;
+    double limit = profile->limit, scale = (double)p->true_count / (double)p->samples;
     unsigned shown = 0, within = 0;
     size_t n = 0;
     for (size_t i = 0; i < p->size; i++)
@@ -224,8 +224,8 @@ static const struct cli_option truth_options[] = {
     PROFILE_INPUT_OPTIONS(struct truth_options),
     {"truth", 0, CLI_STRING, offsetof(struct truth_options, truth), "FILE",
      "counts that spex record --truth wrote (default FILE.truth)", NULL, NULL},
-    {"percent-limit", 0, CLI_REAL, PROFILE_AT(struct truth_options, percent_limit), "PERCENT",
-     "leave out rows below this share; text leaves out what is below 0.5", "-1", NULL},
+    {"percent-limit", 0, CLI_STRING, PROFILE_AT(struct truth_options, percent_limit), "PERCENT",
+     "leave out rows below this share; text leaves out what is below 0.5", NULL, NULL},
     PROFILE_SYMBOL_OPTIONS(struct truth_options),
     {0},
 };
