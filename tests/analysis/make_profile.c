@@ -15,7 +15,8 @@
  * and with "-nosource" behind the name: a CPU without Data Source packets and
  * without snoop events; "-untimed": no timestamps; "-nocontext": no context
  * packets, switch events instead; "-loss": the file says that data was lost;
- * "-n1": no previous branch targets, which an N1 does not have.
+ * "-n1": no previous branch targets, which an N1 does not have; "-shm": the second
+ * thread is process 200 and maps the data elsewhere, "-pa": physical addresses.
  */
 #include <spex/perfdata.h>
 #include <spex/record.h>
@@ -29,13 +30,14 @@
 #include <string.h>
 
 enum { PID = 100, THREADS = 2, CHUNK = 1 << 20 };
+enum { OTHER_PID = 200, OTHER_BASE = 0x7000000 };
 enum { SHARED = 0x410000, TABLE = 0x410100, COUNTERS = 0x420000 };
 #define HEAP   UINT64_C(0x500000)
 #define KERNEL UINT64_C(0xffff800008010000)
 
 struct options {
     const char *base; /* scenario without suffixes */
-    bool nosource, untimed, nocontext, loss, n1;
+    bool nosource, untimed, nocontext, loss, n1, shm, pa;
 };
 
 struct stream {
@@ -223,6 +225,12 @@ static void make(const struct options *o, struct spex_record *r, unsigned thread
         set_branch(r, 0x401300, 1, true, false);
     }
     r->issue = (uint16_t)(r->total > 3 ? r->total / 4 : r->total ? r->total - 1 : 0);
+    if (r->present & SPEX_HAS_VA && o->pa) {
+        r->address[SPEX_ADDRESS_PA] = r->address[SPEX_ADDRESS_VA] | UINT64_C(1) << 63;
+        r->present |= SPEX_HAS_PA;
+    }
+    if (r->present & SPEX_HAS_VA && o->shm && thread == 1)
+        r->address[SPEX_ADDRESS_VA] += OTHER_BASE;
     if (o->n1)
         r->present &= (uint16_t)~SPEX_HAS_PREV_TARGET;
     if (o->nosource) {
@@ -247,7 +255,7 @@ static void map(struct spex_perf_writer *w, uint64_t start, uint64_t size, uint6
 }
 
 /* The program's segments as a kernel maps them: by pages, what is behind the file anonymous. */
-static void map_program(struct spex_perf_writer *w, const char *path)
+static void map_program(struct spex_perf_writer *w, const char *path, int32_t pid)
 {
     Elf64_Ehdr header;
     FILE *f = fopen(path, "rb");
@@ -263,10 +271,10 @@ static void map_program(struct spex_perf_writer *w, const char *path)
         uint64_t low = ph.p_vaddr & ~UINT64_C(4095);
         uint64_t end = (ph.p_vaddr + ph.p_filesz + 4095) & ~UINT64_C(4095);
         map(w, low, end - low, ph.p_offset & ~UINT64_C(4095), "/usr/bin/prog",
-            !(ph.p_flags & PF_X), PID);
+            !(ph.p_flags & PF_X), pid);
         uint64_t all = (ph.p_vaddr + ph.p_memsz + 4095) & ~UINT64_C(4095);
         if (all > end)
-            map(w, end, all - end, 0, "//anon", true, PID);
+            map(w, end, all - end, 0, "//anon", true, pid);
     }
     fclose(f);
 }
@@ -285,6 +293,8 @@ int main(int argc, char **argv)
     o.nocontext = strstr(base, "-nocontext");
     o.loss = strstr(base, "-loss");
     o.n1 = strstr(base, "-n1");
+    o.shm = strstr(base, "-shm");
+    o.pa = strstr(base, "-pa");
     base[strcspn(base, "-")] = 0;
     uint64_t count = strtoull(argv[4], NULL, 0);
     rng.state = argc > 5 ? strtoull(argv[5], NULL, 0) : 1;
@@ -305,10 +315,15 @@ int main(int argc, char **argv)
     }
     map(w, KERNEL, 0x1000000, KERNEL, "[kernel.kallsyms]_text", false, SPEX_PERF_PID_KERNEL);
     spex_perf_writer_comm(w, PID, PID, "prog", true, 1000);
-    map_program(w, argv[3]);
+    map_program(w, argv[3], PID);
     map(w, HEAP, UINT64_C(64) << 20, 0, "[heap]", true, PID);
     for (int32_t t = 1; t < THREADS; t++)
         spex_perf_writer_fork(w, PID, PID + t, PID, PID, 2000);
+    if (o.shm) {
+        spex_perf_writer_comm(w, OTHER_PID, OTHER_PID, "other", true, 1000);
+        map_program(w, argv[3], OTHER_PID);
+        map(w, SHARED + OTHER_BASE, 0x2000, 0, "/dev/shm/data", true, OTHER_PID);
+    }
     for (int32_t t = 0; t < THREADS; t++) {
         spex_perf_writer_itrace_start(w, t, PID, PID + t, 3000);
         if (o.nocontext)
@@ -332,7 +347,7 @@ int main(int argc, char **argv)
             r.present |= SPEX_HAS_TIMESTAMP;
         }
         if (!o.nocontext) {
-            r.context[0] = PID + thread;
+            r.context[0] = (uint32_t)(o.shm && thread ? OTHER_PID : PID + (int)thread);
             r.present |= SPEX_HAS_CONTEXT_EL1;
         }
         enum spex_layout layout =

@@ -27,6 +27,13 @@ for suffix in ("", "-nosource", "-untimed", "-nocontext"):
                 check(f"{scenario}{suffix}: counts of {u['offset']} {u['tid']}",
                       u["loads"] == len(loads) and u["stores"] == len(own) - len(loads)
                       and u["latency_p50"] == loads[-(-len(loads) // 2) - 1], (u, len(own), len(loads)))
+d = data("c2c", profile("false-shm-pa", 6000))
+check("two processes share memory: found by physical address",
+      [(l["kind"], l["threads"], l["pid"]) for l in d["lines"]] == [("false", 2, None)], d["lines"])
+equal("two processes: who uses what", {(u["offset"], u["tid"], u["comm"]) for u in d["uses"][0]},
+      {("+0x00", 100, "prog"), ("+0x08", 200, "other")})
+check("without physical addresses they cannot be told to share",
+      not data("c2c", profile("false-shm", 6000))["lines"])
 check("by data source where the CPU has them", data("c2c", profile("false", 6000))["by_source"])
 check("by addresses, threads and times where it has not", not data("c2c", profile("false-nosource", 6000))["by_source"])
 code, out, err = on("c2c", profile("false", 6000))

@@ -1,4 +1,5 @@
 """Programs recorded with spex record: what the commands say against what is known to be true."""
+import re
 from common import *
 
 EXAMPLES = f"{BUILD}/examples"
@@ -83,4 +84,28 @@ for seed in range(1, 31):
         total += 1
         inside += rows[name]["ops_low"] <= truth[name] <= rows[name]["ops_high"]
 check("estimated operations: the truth is in the interval", inside >= 0.9 * total, f"{inside} of {total}")
+
+# ---- what a person sees of them, at two widths; numbers by place, the model may be tuned ----
+def shape(text):
+    text = re.sub(r"LLVM \d+|\S*objdump", "LLVM", text)
+    text = re.sub(r"0x[0-9a-f]+|\d[\d,]*(\.\d+)?[kMG]?", "N", text)
+    return "\n".join(re.sub(r"[ #]+", " ", l).strip() for l in text.splitlines()) + "\n"
+
+
+record("list_walk", "-c", "4096")
+record("sort", "-c", "1024")
+for name, command, args in (("list_walk", "report", []), ("list_walk", "annotate", ["walk", "--no-source"]),
+                            ("list_walk", "mem", []), ("sort", "branch", []),
+                            ("sort", "report", ["--sort", "srcline"])):
+    for columns in (80, 140):
+        code, out, err = on(command, f"{name}.data", *args, columns=columns, symbols=False)
+        check(f"{command} of {name} fits {columns} columns", max(map(len, out.splitlines())) <= columns, out)
+        path = f"{HERE}/golden/example-{name}-{command}.{columns}.txt"
+        if os.environ.get("SPEX_UPDATE_GOLDEN"):
+            open(path, "w").write(shape(out))
+        want = open(path).read() if os.path.exists(path) else ""
+        # rows near the percent limit may come and go
+        a, b = set(shape(out).splitlines()), set(want.splitlines())
+        check(f"{command} of {name} at {columns} columns as recorded", len(a & b) >= 0.8 * max(len(a), len(b), 1),
+              f"{out}\n-- recorded --\n{want}")
 done()
