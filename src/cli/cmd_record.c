@@ -189,7 +189,10 @@ static int run_record(void *options, int argc, char **argv)
     struct record_options *o = options;
     char prefix[4096];
     (void)argc;
-    snprintf(prefix, sizeof prefix, "%s", strcmp(o->output, "-") ? o->output : "/tmp/spex");
+    if (strcmp(o->output, "-"))
+        snprintf(prefix, sizeof prefix, "%s", o->output);
+    else
+        run_temporary(prefix, sizeof prefix);
     struct run run = {.options = {.keep = true, .truth = o->truth, .prefix = prefix}};
     int status = run_guest(&o->run, argv, &run);
     if (status)

@@ -71,9 +71,10 @@ static void model_rows(const struct spex_engine_totals *t, bool none)
 static int run_stat(void *options, int argc, char **argv)
 {
     struct run_options *o = options;
-    struct run run = {.options = {.keep = false, .prefix = "/tmp/spex-stat"}};
-    char period[32];
+    char period[32], prefix[4096];
+    struct run run = {.options = {.keep = false, .prefix = prefix}};
     (void)argc;
+    run_temporary(prefix, sizeof prefix);
     int status = run_guest(o, argv, &run);
     if (status)
         return status;

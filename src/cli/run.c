@@ -119,6 +119,12 @@ static void set_signals(void)
     sigaction(SIGUSR2, &pass, NULL);
 }
 
+void run_temporary(char *path, size_t size)
+{
+    const char *directory = getenv("TMPDIR");
+    snprintf(path, size, "%s/spex", directory && *directory ? directory : "/tmp");
+}
+
 int run_guest(const struct run_options *in, char **argv, struct run *run)
 {
     char plugin[4096];

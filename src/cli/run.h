@@ -55,6 +55,9 @@ struct run {
  */
 int run_guest(const struct run_options *options, char **argv, struct run *run);
 
+/* A prefix for a run's files where there is no output file to stand beside. */
+void run_temporary(char *path, size_t size);
+
 /* Frees, and returns the guest's exit status; dies by the signal that the guest died by. */
 int run_end(struct run *run);
 

@@ -1014,16 +1014,25 @@ enum { /* generic numbers, as AArch64 has them */
     SYS_EXECVEAT = 281,
 };
 
-static uint64_t *wake_slot(uint64_t word)
+static unsigned wake_slot(uint64_t word)
 {
-    unsigned i = (unsigned)(word >> 2 ^ word >> 10) % (sizeof user.wakes / sizeof user.wakes[0]);
-    __atomic_store_n(&user.wakes[i].word, word, __ATOMIC_RELAXED);
-    return &user.wakes[i].clock;
+    return (unsigned)(word >> 2 ^ word >> 10) % (sizeof user.wakes / sizeof user.wakes[0]);
 }
 
 static void wake(uint64_t word, uint64_t clock)
 {
-    __atomic_store_n(wake_slot(word), clock, __ATOMIC_RELEASE);
+    unsigned i = wake_slot(word);
+    __atomic_store_n(&user.wakes[i].clock, clock, __ATOMIC_RELAXED);
+    __atomic_store_n(&user.wakes[i].word, word, __ATOMIC_RELEASE);
+}
+
+/* When somebody was last woken at word, as far as is remembered. */
+static uint64_t wake_clock(uint64_t word)
+{
+    unsigned i = wake_slot(word);
+    return __atomic_load_n(&user.wakes[i].word, __ATOMIC_ACQUIRE) == word
+               ? __atomic_load_n(&user.wakes[i].clock, __ATOMIC_RELAXED)
+               : 0;
 }
 
 /* A wait ended: time is at least where the waker's is. */
@@ -1148,7 +1157,7 @@ static void on_return(qemu_plugin_id_t id, unsigned index, int64_t number, int64
         break;
     case SYS_FUTEX:
         if (!result && ((a[1] & 127) == 0 || (a[1] & 127) == 9))
-            woken(v, *wake_slot(a[0]));
+            woken(v, wake_clock(a[0]));
         break;
     case SYS_WAIT4:
     case SYS_WAITID:

@@ -30,6 +30,11 @@ static struct spex_op classify(const struct word *w)
 static void test_sve_examples(void **state)
 {
     (void)state;
+    SPEC(DAT-132);
+    SPEC(DAT-139);
+    SPEC(DAT-140);
+    SPEC(DAT-141);
+    SPEC(DAT-142);
     SPEC(DAT-139);
     SPEC(DAT-140);
     SPEC(DAT-141);
@@ -75,6 +80,9 @@ static void test_conditional_aliases(void **state)
 static void test_sme_examples(void **state)
 {
     (void)state;
+    SPEC(DAT-133);
+    SPEC(DAT-134);
+    SPEC(DAT-138);
     static const struct word words[] = {
         {"smopa za0.s, p0/m, p1/m, z2.b, z3.b", 0xa0832040, SPEX_OP_SME_TILE, SPEX_OPF_PRED},
         {"fmopa za0.d, p0/m, p0/m, z0.d, z0.d", 0x80c00000, SPEX_OP_SME_TILE,
@@ -98,6 +106,11 @@ static void test_sme_examples(void **state)
 static void test_memory(void **state)
 {
     (void)state;
+    SPEC(DAT-94);
+    SPEC(DAT-103);
+    SPEC(DAT-104);
+    SPEC(DAT-108);
+    SPEC(DAT-109);
     static const struct word words[] = {
         {"ldadd x0, x1, [x2]", 0xf8200041, SPEX_OP_LDST, SPEX_OPF_LOAD | SPEX_OPF_STORE | SPEX_OPF_ATOMIC},
         {"stadd x0, [x2]", 0xf820005f, SPEX_OP_LDST, SPEX_OPF_STORE | SPEX_OPF_ATOMIC},
@@ -143,6 +156,7 @@ static void test_memory(void **state)
 static void test_branches(void **state)
 {
     (void)state;
+    SPEC(DAT-123);
     static const struct word words[] = {
         {"b .", 0x14000000, SPEX_OP_BRANCH, 0},
         {"bl .", 0x94000000, SPEX_OP_BRANCH, SPEX_OPF_LINK | SPEX_OPF_GCS},

@@ -62,6 +62,26 @@ check("jitter: about one sample in 512 operations", abs(len(got) - len(ops) / 51
 code, _, _, other = record("-e", "arm_spe/jitter=1/", "-c", 512, "--seed", "2", program, name="other")
 check("jitter: another seed samples other operations", got != [r["pc"] for r in packets(other)])
 check("jitter: all four instructions of the loop are sampled", len(set(got)) >= 4, set(got))
+# where branches go
+program = build("branches", "-nostdlib", "-static")
+s = symbols(program)
+at = {"tbnz": s["loop"], "bl": s["skip"], "br": s["skip"] + 4, "b": s["there"], "b.eq": s["on"] + 4,
+      "cbnz": s["back"], "ret": s["leaf"]}
+GOES = {"tbnz": (None, "B COND"), "bl": (s["leaf"], "B"), "br": (s["there"], "B IND"), "b": (s["on"], "B"),
+        "b.eq": (None, "B COND"), "cbnz": (s["loop"], "B COND"), "ret": (s["skip"] + 4, "B IND")}
+for model in ("neoverse-n1", "none"):
+    code, _, _, path = record("-e", "arm_spe/jitter=1,branch_filter=1/", "-c", 256, "--model", model, program)
+    rows = packets(path)
+    for name, (target, op) in GOES.items():
+        mine = [r for r in rows if r["pc"] == at[name]]
+        wrong = [r for r in mine if r.get("target") != target or r["op"].split(" CR-")[0] != op or
+                 ("NOT-TAKEN" in r["ev"]) != (target is None)]
+        check(f"branches: {name} goes where it goes, {model}", len(mine) > 20 and not wrong, (len(mine), wrong[:2]))
+code, _, _, path = record("--truth", program)
+truth = {int(l.split()[1], 16): l.split() for l in open(path + ".truth") if l[0] != "#"}
+equal("branches: truth knows how often each was taken", [int(truth[at[n]][7]) for n in at],
+      [0, 20000, 20000, 20000, 1, 19999, 20000])
+
 # faulting operations are recorded as such
 program = build("faults", "-nostdlib", "-static")
 code, _, _, path = record("-e", "arm_spe//", "-c", 256, program)
