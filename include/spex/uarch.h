@@ -118,6 +118,7 @@ struct spex_uarch_core {
     uint32_t index;      /* the engine's number of the core */
     uint32_t mispredict; /* ticks */
     uint64_t clock_base; /* ticks before the last arm */
+    void *engine;        /* the engine's own, for its slow path */
     /* Entered blocks; the low bit says that the branch before it was mispredicted. */
     uintptr_t ring[SPEX_UARCH_RING];
     uint64_t ras[SPEX_UARCH_RAS_MAX];

@@ -390,11 +390,12 @@ static void signalled(struct vcpu *v, unsigned vcpu)
 
 /* ---- callbacks on the hot path ---- */
 
-static __attribute__((noinline)) void block_slow(struct hot *h, const struct block *block,
-                                                 unsigned flags)
+static __attribute__((noinline)) void block_slow(struct spex_uarch_core *core,
+                                                 const struct block *block, unsigned flags)
 {
+    struct hot *h = core->engine;
     struct vcpu *v = h->vcpu;
-    flags = spex_uarch_block_rest(h->core, &block->model, flags);
+    flags = spex_uarch_block_rest(core, &block->model, flags);
     if (flags & SPEX_UARCH_ATTENTION && h->want)
         finish(v, block->model.pc, false);
     if (flags & SPEX_UARCH_EXPIRED)
@@ -403,11 +404,11 @@ static __attribute__((noinline)) void block_slow(struct hot *h, const struct blo
 
 static void on_block(unsigned vcpu, void *data)
 {
-    struct hot *h = &hot[vcpu];
+    struct spex_uarch_core *core = hot[vcpu].core; /* nothing else lives on: no register is saved */
     const struct block *block = data;
-    unsigned flags = spex_uarch_block(h->core, &block->model);
+    unsigned flags = spex_uarch_block(core, &block->model);
     if (__builtin_expect(flags != 0, 0))
-        block_slow(h, block, flags);
+        block_slow(core, block, flags);
 }
 
 static void on_handler(unsigned vcpu, void *data)
@@ -923,6 +924,7 @@ static void on_vcpu(qemu_plugin_id_t id, unsigned index)
         fprintf(stderr, "spex: no memory for the model of one more core\n");
         abort();
     }
+    h->core->engine = h;
     *v = (struct vcpu){.hot = h, .index = index, .live = true};
     uint64_t start = __atomic_load_n(&task_run->clock[cpu], __ATOMIC_ACQUIRE);
     if (creator) {
