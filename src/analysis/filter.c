@@ -136,8 +136,13 @@ static bool parse_time(const char *value, uint64_t first, uint64_t last, struct 
         if (end != p) {
             if (n < 0 || (percent && *end != '%'))
                 return false;
-            uint64_t t = percent ? first + (uint64_t)((double)(last - first) * n / 100)
-                                 : (uint64_t)(n * 1e9 + 0.5);
+            if (percent && last <= first)
+                return false;
+            /* the ends are open: times outside of what the file says are still inside */
+            uint64_t t = !percent   ? (uint64_t)(n * 1e9 + 0.5)
+                         : n <= 0   ? 0
+                         : n >= 100 ? UINT64_MAX
+                                    : first + (uint64_t)((double)(last - first) * n / 100);
             if (side == 0)
                 range->low = t;
             else

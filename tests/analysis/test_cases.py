@@ -69,8 +69,9 @@ for args, keep in (
     got = [r["offset"] for r in records(file, *args)]
     check(f"{' '.join(args)} keeps {len(want)}", got == want, (len(got), len(want)))
     equal(f"{' '.join(args)}: report counts the same", data("report", file, *args)["totals"]["samples"], len(want))
-code, out, err = on("report", file, "--time", "25%-50%")
-check("--time in percent", code == 0 and "--time 25%-50% leaves out" in out, out)
+parts = [data("report", file, "--time", t)["totals"]["samples"] for t in ("0%-30%", "30%-60%", "60%-100%", "0%,100%")]
+check("--time in percent: parts make up the whole", parts[3] == 6000 and abs(sum(parts[:3]) - 6000) <= 2
+      and all(0.2 * 6000 < p < 0.5 * 6000 for p in parts[:3]), parts)
 
 # ---- mistakes are named, with what is allowed ----
 for args, text in ((["--op", "lod"], "one of load, store"), (["--event", "nonsense"], "l1d-access"),
