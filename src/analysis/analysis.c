@@ -150,12 +150,10 @@ struct queue {
     size_t at, count;
     uint64_t time;                  /* timestamp of records[at], for merging */
     uint64_t first_tick, last_tick; /* of kept samples */
-    int fd;                         /* raw stream */
-    uint8_t *buffer;
+    uint8_t *buffer;                /* raw stream */
     size_t kept;
     uint64_t position;
-    /* meaning of Data Source values, filled on demand; -1 not yet; NO_PACKET; LARGE: always -1
-     */
+    /* meaning of Data Source values, -1 not yet known; then NO_PACKET and LARGE, always -1 */
     int16_t sources[256 + 2];
 };
 enum { NO_PACKET = 256, LARGE = 257 };
@@ -173,6 +171,7 @@ struct spex_analysis {
     struct changes thread_changes, process_changes, cpu_changes;
     struct table threads, processes, modules, strings;
     uint32_t versions;
+    uint32_t *maps; /* numbers of all mappings, by process */
     struct place_slot *places;
     struct page_slot *pages;
     struct line_slot *lines;
@@ -305,14 +304,44 @@ static struct spex_module *map_module(struct spex_analysis *a, const struct spex
     return *slot;
 }
 
+static int compare_maps(const void *a, const void *b, void *context)
+{
+    const struct spex_perfdata *file = context;
+    uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+    int32_t x = spex_perfdata_map_at(file, i)->pid, y = spex_perfdata_map_at(file, j)->pid;
+    return x != y ? (x < y ? -1 : 1) : i < j ? -1 : i > j;
+}
+
+/* The first of a process's mappings in a->maps, which is made on first use. */
+static size_t first_map(struct spex_analysis *a, int32_t pid)
+{
+    size_t low = 0, high = spex_perfdata_map_count(a->file);
+    if (!a->maps) {
+        a->maps = get_memory((high + 1) * sizeof *a->maps);
+        for (size_t i = 0; i < high; i++)
+            a->maps[i] = (uint32_t)i;
+        qsort_r(a->maps, high, sizeof *a->maps, compare_maps, a->file);
+    }
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (spex_perfdata_map_at(a->file, a->maps[middle])->pid < pid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* .bss has no file behind it: find the file mapped near whose image reaches this far. */
 static void locate_image(struct spex_analysis *a, int32_t pid, uint64_t time, uint64_t ip,
                          struct spex_place *place)
 {
     size_t count = spex_perfdata_map_count(a->file);
-    for (size_t i = 0; i < count; i++) {
-        const struct spex_perf_map *map = spex_perfdata_map_at(a->file, i);
-        if (map->pid != pid || map->time > time || map->start > ip)
+    for (size_t i = first_map(a, pid); i < count; i++) {
+        const struct spex_perf_map *map = spex_perfdata_map_at(a->file, a->maps[i]);
+        if (map->pid != pid)
+            return;
+        if (map->time > time || map->start > ip)
             continue;
         struct spex_module *module = map_module(a, map);
         if (!module_is_file(module) || spex_perfdata_map(a->file, pid, map->start, time) != map)
@@ -438,11 +467,13 @@ static void tick_range(struct spex_analysis *a, struct queue *q, const struct sp
     uint64_t low = span->from, high = span->until;
     const struct spex_perf_time *t = a->info && a->info->has_time ? &a->info->time : NULL;
     if (t) {
+        uint64_t end = high == UINT64_MAX ? high : spex_perf_time_from_ns(t, high);
         low = low ? spex_perf_time_from_ns(t, low) + 2 : 0;
-        high = high == UINT64_MAX ? high : spex_perf_time_from_ns(t, high) - 2;
+        high = end > 2 && end != UINT64_MAX ? end - 2 : end;
         if (t->cap_short) { /* the counter wraps at mask: order holds between wraps only */
+            uint64_t wrap = t->cycles + t->mask;
             low = low > t->cycles ? low : t->cycles;
-            high = high - t->cycles < t->mask ? high : t->cycles + t->mask;
+            high = high < wrap || wrap < t->cycles ? high : wrap;
         }
     }
     if (low > high || tick < low || tick > high)
@@ -753,27 +784,45 @@ static inline void queue_time(struct queue *q)
         q->time = r->timestamp;
 }
 
+/* Earliest first; of equal times the first queue of the file. */
+static bool earlier(const struct queue *x, const struct queue *y)
+{
+    return x->time != y->time ? x->time < y->time : x->index < y->index;
+}
+
+static void sift_down(struct queue **heap, size_t count, size_t at)
+{
+    for (;;) {
+        size_t least = at;
+        for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < count; child++)
+            if (earlier(heap[child], heap[least]))
+                least = child;
+        if (least == at)
+            return;
+        struct queue *swap = heap[at];
+        heap[at] = heap[least];
+        heap[least] = swap;
+        at = least;
+    }
+}
+
 /* Runs of the earliest queue, each as long as it stays the earliest. */
 static void run_ordered(struct spex_analysis *a)
 {
-    size_t count = a->queue_count;
-    struct queue **heap = get_memory((count + 1) * sizeof *heap);
+    struct queue **heap = get_memory((a->queue_count + 1) * sizeof *heap);
     size_t live = 0;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < a->queue_count; i++)
         if (refill(a, &a->queues[i])) {
             queue_time(&a->queues[i]);
             heap[live++] = &a->queues[i];
         }
+    for (size_t i = live; i-- > 0;)
+        sift_down(heap, live, i);
     while (live) {
-        size_t first = 0;
+        struct queue *q = heap[0];
         uint64_t limit = UINT64_MAX;
-        for (size_t i = 1; i < live; i++)
-            if (heap[i]->time < heap[first]->time)
-                first = i;
-        for (size_t i = 0; i < live; i++)
-            if (i != first && heap[i]->time < limit)
-                limit = heap[i]->time;
-        struct queue *q = heap[first];
+        for (size_t child = 1; child <= 2 && child < live; child++)
+            limit = heap[child]->time < limit ? heap[child]->time : limit;
         size_t from = q->at;
         bool more = true;
         do {
@@ -789,7 +838,8 @@ static void run_ordered(struct spex_analysis *a)
         if (more)
             join(a, q, q->records + from, q->at - from);
         else
-            heap[first] = heap[--live];
+            heap[0] = heap[--live];
+        sift_down(heap, live, 0);
     }
     flush(a);
     free(heap);
@@ -943,16 +993,15 @@ static enum spex_status open_raw(struct spex_analysis *a, const char *path,
         char block[65536];
         ssize_t n;
         size = 0;
-        while (spool &&
-               ((n = read(a->raw_fd, block, sizeof block)) > 0 || (n < 0 && errno == EINTR))) {
-            if (n > 0 && write(fileno(spool), block, (size_t)n) != n) {
-                n = -1;
-                break;
+        bool ok = spool != NULL;
+        while (ok &&
+               ((n = read(a->raw_fd, block, sizeof block)) > 0 || (n < 0 && errno == EINTR)))
+            if (n > 0) {
+                ok = write(fileno(spool), block, (size_t)n) == n;
+                size += n;
             }
-            size += n > 0 ? n : 0;
-        }
         close(a->raw_fd);
-        a->raw_fd = spool ? dup(fileno(spool)) : -1;
+        a->raw_fd = ok ? dup(fileno(spool)) : -1;
         if (spool)
             fclose(spool);
     }
@@ -1052,6 +1101,7 @@ void spex_analysis_close(struct spex_analysis *a)
     free(a->thread_changes.items);
     free(a->process_changes.items);
     free(a->cpu_changes.items);
+    free(a->maps);
     free(a->places);
     free(a->pages);
     free(a->lines);

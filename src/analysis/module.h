@@ -46,6 +46,7 @@ struct spex_module {
     enum module_kind kind;
     char *path;
     const char *name;
+    uint32_t hash; /* of the path */
     uint8_t build_id[64];
     size_t build_id_size;
     int pid;

@@ -149,9 +149,13 @@ struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char
     }
     if (build_id_size > sizeof((struct spex_module *)0)->build_id)
         build_id_size = 0;
+    uint32_t hash = 2166136261u;
+    for (const char *p = path; *p; p++)
+        hash = (hash ^ (uint8_t)*p) * 16777619u;
     for (size_t i = 0; i < symbols->count; i++) {
         struct spex_module *m = symbols->modules[i];
-        if (!strcmp(m->path, path) && (kind != MODULE_JIT || m->pid == pid) &&
+        if (m->hash == hash && !strcmp(m->path, path) &&
+            (kind != MODULE_JIT || m->pid == pid) &&
             (m->build_id_size == build_id_size || !build_id_size) &&
             !memcmp(m->build_id, build_id ? build_id : m->build_id, build_id_size))
             return m;
@@ -163,6 +167,7 @@ struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char
         abort();
     const char *slash = strrchr(m->path, '/');
     m->owner = symbols;
+    m->hash = hash;
     m->kind = kind;
     m->name = slash && slash[1] && kind == MODULE_FILE ? slash + 1 : m->path;
     if (build_id_size)
