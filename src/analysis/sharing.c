@@ -25,6 +25,7 @@ enum {
     LINES_MAX = SPEX_GROUP_MAX,
     CANDIDATES = 4096,
     BUCKETS = 64,   /* of time, for overlap */
+    LEVELS = 7,     /* 64, 32, ... 1 buckets */
     CELLS = 192,    /* (thread, word) pairs of a line that are compared */
     LEAST = 10,     /* samples below which a line says nothing */
     LEAST_EACH = 3, /* of a second thread */
@@ -365,38 +366,39 @@ void spex_sharing_look(void *context, const struct spex_sample *samples, size_t 
 
 /* ---- judging ---- */
 
-/* Bits folded so that an active thread has about two samples in each. */
-static uint64_t fold(uint64_t buckets, uint32_t samples)
-{
-    for (unsigned width = 1; width < BUCKETS && (uint64_t)samples * width < 2 * BUCKETS;
-         width *= 2) {
-        uint64_t out = 0;
-        for (unsigned i = 0; i < BUCKETS; i += 2 * width)
-            if (buckets >> i & ((UINT64_C(2) << (2 * width - 1)) - 1))
-                out |= UINT64_C(1) << i;
-        buckets = out;
-    }
-    return buckets;
-}
-
-static double overlap(const struct spex_sharing *s, const struct activity *a,
-                      const struct activity *b)
-{
-    if (!s->totals.timed || !a || !b)
-        return 1;
-    uint32_t fewer = a->samples < b->samples ? a->samples : b->samples;
-    uint64_t x = fold(a->buckets, fewer), y = fold(b->buckets, fewer);
-    int least = __builtin_popcountll(x) < __builtin_popcountll(y) ? __builtin_popcountll(x)
-                                                                  : __builtin_popcountll(y);
-    return least ? (double)__builtin_popcountll(x & y) / least : 0;
-}
-
 struct cell { /* one thread's use of one word */
     int32_t tid;
     unsigned offset;
     double accesses, writes;
-    const struct activity *activity;
+    uint32_t samples;        /* of the thread on the line */
+    uint64_t active[LEVELS]; /* its buckets of time, each level half as many */
 };
+
+static void fold(uint64_t buckets, uint64_t active[LEVELS])
+{
+    active[0] = buckets;
+    for (unsigned level = 1; level < LEVELS; level++) {
+        active[level] = 0;
+        for (unsigned i = 0; i < (unsigned)BUCKETS >> level; i++)
+            if (active[level - 1] >> 2 * i & 3)
+                active[level] |= UINT64_C(1) << i;
+    }
+}
+
+/* How much two threads run at the same time, in buckets that hold about two samples of each. */
+static double overlap(const struct spex_sharing *s, const struct cell *a, const struct cell *b)
+{
+    if (!s->totals.timed)
+        return 1;
+    uint32_t fewer = a->samples < b->samples ? a->samples : b->samples;
+    unsigned level = 0;
+    while (level + 1 < LEVELS && (uint64_t)fewer << level < 2 * BUCKETS)
+        level++;
+    uint64_t x = a->active[level], y = b->active[level];
+    int in_x = __builtin_popcountll(x), in_y = __builtin_popcountll(y);
+    int least = in_x < in_y ? in_x : in_y;
+    return least ? (double)__builtin_popcountll(x & y) / least : 0;
+}
 
 static void judge(struct spex_sharing *s, uint32_t line, struct spex_shared_line *result)
 {
@@ -420,10 +422,13 @@ static void judge(struct spex_sharing *s, uint32_t line, struct spex_shared_line
             c++;
         if (c == CELLS)
             continue; /* rows come largest first: what is left out is small */
-        if (c == count)
+        if (c == count) {
+            const struct activity *activity = find_activity(s, line, use->tid, false);
             cells[count++] = (struct cell){.tid = use->tid,
                                            .offset = use->offset,
-                                           .activity = find_activity(s, line, use->tid, false)};
+                                           .samples = activity ? activity->samples : 0};
+            fold(activity ? activity->buckets : 0, cells[c].active);
+        }
         cells[c].accesses += t->samples;
         cells[c].writes += t->writes;
         unsigned n = 0;
@@ -447,7 +452,7 @@ static void judge(struct spex_sharing *s, uint32_t line, struct spex_shared_line
             const struct cell *a = &cells[i], *b = &cells[j];
             if (a->tid == b->tid)
                 continue;
-            double c = overlap(s, a->activity, b->activity);
+            double c = overlap(s, a, b);
             double both = a->accesses / all * (b->accesses / all);
             double reads = (1 - a->writes / a->accesses) * (1 - b->writes / b->accesses);
             conflict += c * both * (1 - reads);

@@ -378,28 +378,26 @@ static void open_files(struct spex_module *module)
     const struct spex_symbols_options *o = &module->owner->options;
     char path[PATH_MAX], seen[PATH_MAX] = "";
     enum open_result why = OPEN_MISSING;
-    struct candidate {
-        const char *path;
-    } candidates[4] = {0};
+    const char *candidates[4];
     char symfs[PATH_MAX], cache[PATH_MAX], cache_file[PATH_MAX];
     size_t count = 0;
     if (o->symfs) {
         if (snprintf(symfs, sizeof symfs, "%s%s%s", o->symfs, module->path[0] == '/' ? "" : "/",
                      module->path) < (int)sizeof symfs)
-            candidates[count++].path = symfs;
+            candidates[count++] = symfs;
     }
     bool vdso = starts_with(module->path, "[vdso");
     if (build_id_path(module, o->build_id_dir, vdso ? "/vdso" : "/elf", cache))
-        candidates[count++].path = cache;
+        candidates[count++] = cache;
     if (build_id_path(module, o->build_id_dir, "", cache_file))
-        candidates[count++].path = cache_file;
+        candidates[count++] = cache_file;
     if (!o->symfs && !vdso)
-        candidates[count++].path = module->path;
+        candidates[count++] = module->path;
     for (size_t i = 0; i < count && !module->image.elf; i++) {
-        enum open_result r = open_elf(module, candidates[i].path, &module->image);
+        enum open_result r = open_elf(module, candidates[i], &module->image);
         if (r == OPEN_OK || r > why) {
             why = r;
-            snprintf(seen, sizeof seen, "%s", candidates[i].path);
+            snprintf(seen, sizeof seen, "%s", candidates[i]);
         }
     }
     /* symbols and DWARF may live elsewhere */
