@@ -250,11 +250,10 @@ void spex_spu_context_sync(struct spex_spu *u)
     spex_spu_flush(u);
     if (!u->config.choices.pbt_stale)
         w->previous_valid = false;
-    for (unsigned r = 0; w->unsynced; r++) {
+    for (unsigned r = 0; r < R_COUNT && w->unsynced >> r; r++)
         if (w->unsynced >> r & 1)
             w->eff[r] = w->reg[r];
-        w->unsynced &= ~BIT(r);
-    }
+    w->unsynced = 0;
     spu_update(u);
 }
 
