@@ -2,7 +2,7 @@
 
 Processor time and not wall time: the plugin runs on the guest's own threads, and a shared machine
 leaves the first alone more than the second. The Python row needs Debian's arm64 python3
-(scripts/fetch-arm64); it is left out if that cannot be had.
+(scripts/fetch-debs); it is left out if that cannot be had.
 """
 import os
 import shutil
@@ -37,7 +37,7 @@ def seconds(command):
 def command_of(name, work):
     if name == "python":
         arm64 = os.path.join(BUILD, "arm64")
-        if subprocess.run(["sh", os.path.join(SOURCE, "scripts/fetch-arm64"), arm64, "busybox", "bzip2",
+        if subprocess.run(["sh", os.path.join(SOURCE, "scripts/fetch-debs"), arm64, "busybox", "bzip2",
                            "sqlite3", "python3-minimal"], stderr=subprocess.DEVNULL).returncode:
             return None, None
         root = os.path.join(arm64, "root")

@@ -3,7 +3,7 @@ from guest import *
 
 need_engine("programs of Debian")
 ARM64 = os.path.join(BUILD, "arm64")
-code, _, err = run("sh", os.path.join(SOURCE, "scripts/fetch-arm64"), ARM64, "busybox", "bzip2", "sqlite3",
+code, _, err = run("sh", os.path.join(SOURCE, "scripts/fetch-debs"), ARM64, "busybox", "bzip2", "sqlite3",
                    "python3-minimal", timeout=500)
 if code:
     skip("Debian's arm64 programs", "cannot be fetched: " + err.strip().splitlines()[-1])
