@@ -43,7 +43,7 @@ def main():
             ("report", ["report", "-i", "f.data", *sym],
              ["perf", "report", "--itrace=i1i", "--stdio", "-i", "f.data", *sym], 2),
             ("c2c", ["c2c", "-i", "f.data", *sym],
-             ["perf", "c2c", "report", "--stdio", "-i", "f.data"], 2),
+             ["perf", "c2c", "report", "--no-source", "--stdio", "-i", "f.data"], 2),
             ("script, perf's lines", ["script", "--itrace=i1i", "-i", "f.data", *sym],
              ["perf", "script", "--itrace=i1i", "-i", "f.data", *sym], 2),
             ("script, all fields", ["script", "-i", "f.data", *sym],
