@@ -67,7 +67,7 @@ struct spex_record_reader {
     size_t position;
     uint64_t base; /* stream offset of data[0] */
     /* private: learnt record shapes and the like */
-    uint64_t opaque[2144];
+    uint64_t opaque[6700];
 };
 
 void spex_record_reader_init(struct spex_record_reader *reader, const uint8_t *data, size_t size,

@@ -27,9 +27,9 @@ enum shape_field {
 
 enum {
     CELL = 64, /* bytes of a cell: records of many implementations begin every 64 bytes */
-    SHAPES = 128,
+    SHAPES = 250,
     NO_SHAPE = 255,
-    KEY_BITS = 9,
+    KEY_BITS = 10,
 };
 
 /*
@@ -50,7 +50,11 @@ struct shape {
     } fixed;
     uint8_t lead;        /* padding before the record */
     bool partial;        /* lacks a packet that every executed operation has */
-    uint8_t unused[10];
+    /* All ones where a field is there, for variants without a permutation of 64 bytes. */
+    uint8_t op_mask;
+    uint16_t data_source_mask, counter_mask[4];
+    uint32_t context_mask[2];
+    uint64_t wide_mask[7]; /* addresses, events, timestamp */
 };
 
 struct reader_state {
@@ -69,7 +73,9 @@ struct reader_state {
      * A shape is looked up by the bytes at a few places that are header or
      * padding in every shape and tell some of them apart.
      */
-    uint64_t key_places, key_factor;
+    uint64_t key_places, common, differ;
+    uint64_t key_words[CELL / 8]; /* key_places as bytes */
+    uint8_t seen[64]; /* a bit per hash of what a shape is about, if one came */
     uint8_t by_key[1 << KEY_BITS]; /* shape, or NO_SHAPE */
     struct shape shapes[SHAPES];
 };

@@ -18,7 +18,7 @@
 enum {
     MARGIN = CELL + 8, /* bytes that must be readable behind the start of a cell */
     REPEATS = 8,       /* so many of one shape, and the next is expected to be so too */
-    GROUP = 16,        /* cells whose shapes are looked up before the first is read */
+    GROUP = 8,        /* cells whose shapes are looked up before the first is read */
     AHEAD = 2048,      /* bytes to fetch ahead */
 };
 
@@ -31,6 +31,14 @@ _Static_assert(sizeof(((struct shape *)0)->fixed) == sizeof(struct spex_record) 
                "the fixed part of a shape is the end of a record");
 
 /* ---- learning ---- */
+
+/* Eight bits to eight bytes of ones or zeros. */
+static inline uint64_t spread(unsigned bits)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    uint64_t one_bit = bits * ones & UINT64_C(0x8040201008040201);
+    return ((one_bit + 0x7f * ones) >> 7 & ones) * 0xff;
+}
 
 /* Which byte of which field each byte of struct spex_record is; 15: none. */
 static const struct {
@@ -71,6 +79,11 @@ static unsigned field_of(const struct spex_packet *packet)
     }
 }
 
+/* Where each field is in struct spex_record. */
+static const uint8_t place_of[FIELD_COUNT] = {
+    0, 8, 16, 24, 32, AT(events), AT(timestamp), AT(context), AT(context) + 4, AT(total),
+    AT(issue), AT(translation), AT(alt_issue), AT(data_source), AT(op_payload)};
+
 static void add_packet(struct shape *shape, const struct spex_packet *packet, size_t at)
 {
     unsigned field = field_of(packet);
@@ -78,76 +91,92 @@ static void add_packet(struct shape *shape, const struct spex_packet *packet, si
     if (field == NONE)
         return;
     shape->at[field] = (uint8_t)at;
-    for (unsigned i = 0; i < 96; i++) {
-        if (layout.field[i] != field || layout.byte[i] >= packet->size)
-            continue;
-        if (i < 64)
-            shape->filled_low |= BIT(i);
-        else
-            shape->filled_high |= 1u << (i - 64);
-    }
-    if (field == FIELD_EVENTS)
+    uint64_t bytes = BIT(packet->size) - 1;
+    if (place_of[field] < 64)
+        shape->filled_low |= bytes << place_of[field];
+    else
+        shape->filled_high |= (uint32_t)bytes << (place_of[field] - 64);
+    uint64_t ones = spread((unsigned)bytes);
+    if (field <= FIELD_TIMESTAMP)
+        shape->wide_mask[field] = ones;
+    else if (field < FIELD_COUNTER)
+        shape->context_mask[field - FIELD_CONTEXT] = (uint32_t)ones;
+    else if (field < FIELD_DATA_SOURCE)
+        shape->counter_mask[field - FIELD_COUNTER] = (uint16_t)ones;
+    if (field == FIELD_EVENTS) {
         shape->fixed.events_size = packet->size;
-    else if (field == FIELD_DATA_SOURCE)
+    } else if (field == FIELD_DATA_SOURCE) {
         shape->fixed.data_source_size = packet->size;
-    else if (field == FIELD_OP)
+        shape->data_source_mask = (uint16_t)ones;
+    } else if (field == FIELD_OP) {
         shape->fixed.op_class = packet->index;
-}
-
-/* Up to 16 bytes of a cell at these places, as two words. */
-static inline void key_bytes(uint64_t places, const uint8_t *cell, uint64_t key[2])
-{
-    key[0] = key[1] = 0;
-    for (unsigned i = 0; places && i < 16; places &= places - 1, i++)
-        key[i / 8] |= (uint64_t)cell[__builtin_ctzll(places)] << (8 * (i % 8));
-}
-
-static inline unsigned key_hash(uint64_t factor, uint64_t low, uint64_t high)
-{
-    uint64_t mixed = low + high * UINT64_C(0x9e3779b97f4a7c15);
-    return (unsigned)((mixed ^ mixed >> 32) * factor >> (64 - KEY_BITS));
-}
-
-/* Chooses places that tell the shapes apart, and a factor that keeps their keys apart. */
-static void index_shapes(struct reader_state *state)
-{
-    const struct shape *shapes = state->shapes;
-    uint64_t common = ~UINT64_C(0), differ = 0;
-    unsigned fewest = SHAPES;
-    for (unsigned i = 0; i < state->shape_count; i++)
-        common &= shapes[i].compared;
-    for (unsigned at = 0; at < CELL; at++)
-        for (unsigned i = 1; i < state->shape_count; i++)
-            if (shapes[i].value[at] != shapes[0].value[at])
-                differ |= BIT(at);
-    state->key_places = common & differ;
-    uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
-    for (unsigned attempt = 0; attempt < 16 && fewest; attempt++) {
-        uint8_t by_key[1 << KEY_BITS];
-        unsigned taken = 0;
-        memset(by_key, NO_SHAPE, sizeof by_key);
-        for (unsigned i = 0; i < state->shape_count; i++) {
-            uint64_t key[2];
-            key_bytes(state->key_places, shapes[i].value, key);
-            uint8_t *entry = &by_key[key_hash(factor, key[0], key[1])];
-            if (*entry != NO_SHAPE)
-                taken++;
-            else
-                *entry = (uint8_t)i;
-        }
-        if (taken < fewest) {
-            fewest = taken;
-            state->key_factor = factor;
-            memcpy(state->by_key, by_key, sizeof by_key);
-        }
-        factor = factor * UINT64_C(6364136223846793005) | 1;
+        shape->op_mask = 0xff;
     }
+}
+
+
+/* The key of a cell: a hash of its bytes at the places. */
+static inline unsigned key_portable(const struct reader_state *state, const uint8_t *cell)
+{
+    static const uint64_t factors[CELL / 8] = {
+        UINT64_C(0x9e3779b97f4a7c15), UINT64_C(0xc2b2ae3d27d4eb4f), UINT64_C(0xd6e8feb86659fd93),
+        UINT64_C(0xa0761d6478bd642f), UINT64_C(0xe7037ed1a0b428db), UINT64_C(0x8ebc6af09c88c6e3),
+        UINT64_C(0x589965cc75374cc3), UINT64_C(0x1d8e4e27c47d124f)};
+    uint64_t hash = 0;
+    for (unsigned i = 0; i < CELL / 8; i++)
+        hash += (le64(cell + 8 * i) & state->key_words[i]) * factors[i];
+    return (unsigned)((hash ^ hash >> 29) * factors[0] >> (64 - KEY_BITS));
+}
+
+static unsigned key(const struct reader_state *state, const uint8_t *cell);
+
+/* Enters a shape under its key: in one of two neighbouring places. */
+static void enter_shape(struct reader_state *state, unsigned number)
+{
+    unsigned at = key(state, state->shapes[number].value);
+    if (state->by_key[at] != NO_SHAPE && state->by_key[at ^ 1] == NO_SHAPE)
+        at ^= 1;
+    state->by_key[at] = (uint8_t)number;
+}
+
+/* The newest shape may change which places are common to all and tell some apart. */
+static void index_shape(struct reader_state *state)
+{
+    unsigned number = state->shape_count - 1u;
+    const struct shape *first = &state->shapes[0], *shape = &state->shapes[number];
+    if (number == 0) {
+        state->common = shape->compared;
+        state->differ = 0;
+        state->key_places = ~UINT64_C(0); /* not yet */
+    }
+    for (unsigned i = 0; i < CELL; i++)
+        if (first->value[i] != shape->value[i])
+            state->differ |= BIT(i);
+    state->common &= shape->compared;
+    if (state->key_places == (state->common & state->differ)) {
+        enter_shape(state, number);
+        return;
+    }
+    state->key_places = state->common & state->differ;
+    for (unsigned i = 0; i < CELL; i += 8)
+        state->key_words[i / 8] = spread(state->key_places >> i & 255);
+    memset(state->by_key, NO_SHAPE, sizeof state->by_key);
+    for (unsigned i = 0; i <= number; i++)
+        enter_shape(state, i);
 }
 
 void shape_learn(struct spex_record_reader *reader, const struct spex_record *record)
 {
     struct reader_state *state = reader_state(reader);
     size_t start = (size_t)(record->offset - reader->base);
+    /* Not before the second one of about this shape: many come only once. */
+    unsigned about = (record->present * 0x9e3779b1u + record->size * 0x85ebca6bu +
+                      (record->op_class | record->events_size << 2 |
+                       record->data_source_size << 6) * 0xc2b2ae35u) >> 23;
+    bool again = state->seen[about / 8] >> (about % 8) & 1;
+    state->seen[about / 8] |= (uint8_t)(1u << (about % 8));
+    if (!again)
+        return;
     if (state->shape_count == 0 && record->size <= CELL)
         state->anchor = (uint8_t)(start % CELL); /* an incomplete one goes wrong and is dropped */
     size_t lead = (start - state->anchor) % CELL, end = lead + record->size;
@@ -175,7 +204,7 @@ void shape_learn(struct spex_record_reader *reader, const struct spex_record *re
             !memcmp(state->shapes[i].value, shape.value, CELL))
             return;
     state->shapes[state->shape_count++] = shape;
-    index_shapes(state);
+    index_shape(state);
 }
 
 /* An incomplete record stands if its Events excuse it; all of its shape have Events. */
@@ -186,14 +215,6 @@ static inline bool excused(const struct shape *shape, const uint8_t *data)
 
 /* ---- portable ---- */
 
-/* Eight bits to eight bytes of ones or zeros. */
-static inline uint64_t spread(unsigned bits)
-{
-    const uint64_t ones = UINT64_C(0x0101010101010101);
-    uint64_t one_bit = bits * ones & UINT64_C(0x8040201008040201);
-    return ((one_bit + 0x7f * ones) >> 7 & ones) * 0xff;
-}
-
 static inline bool matches_portable(const struct shape *shape, const uint8_t *data)
 {
     uint64_t difference = 0;
@@ -202,42 +223,26 @@ static inline bool matches_portable(const struct shape *shape, const uint8_t *da
     return difference == 0;
 }
 
-/* All ones if the packets of slot are there. */
-static inline uint64_t there(const struct shape *shape, unsigned slot)
-{
-    return shape->fixed.present & slot ? ~UINT64_C(0) : 0;
-}
-
 static inline void take_portable(const struct shape *shape, const uint8_t *data, uint64_t offset,
                                  struct spex_record *record)
 {
     const uint8_t *at = shape->at;
+    const uint64_t *wide = shape->wide_mask;
+    const uint16_t *counter = shape->counter_mask;
     memcpy(&record->data_source, &shape->fixed, sizeof shape->fixed);
     for (unsigned i = 0; i < 5; i++)
-        record->address[i] = le64(data + at[FIELD_ADDRESS + i]) & there(shape, SPEX_HAS_PC << i);
-    record->events = le64(data + at[FIELD_EVENTS]) & spread((1u << shape->fixed.events_size) - 1);
-    record->timestamp = le64(data + at[FIELD_TIMESTAMP]) & there(shape, SPEX_HAS_TIMESTAMP);
+        record->address[i] = le64(data + at[FIELD_ADDRESS + i]) & wide[i];
+    record->events = le64(data + at[FIELD_EVENTS]) & wide[5];
+    record->timestamp = le64(data + at[FIELD_TIMESTAMP]) & wide[6];
     record->offset = offset + shape->lead;
-    record->context[0] =
-        (uint32_t)(le32(data + at[FIELD_CONTEXT]) & there(shape, SPEX_HAS_CONTEXT_EL1));
-    record->context[1] =
-        (uint32_t)(le32(data + at[FIELD_CONTEXT + 1]) & there(shape, SPEX_HAS_CONTEXT_EL2));
-    record->total = (uint16_t)(le16(data + at[FIELD_COUNTER]) & there(shape, SPEX_HAS_TOTAL));
-    record->issue = (uint16_t)(le16(data + at[FIELD_COUNTER + 1]) & there(shape, SPEX_HAS_ISSUE));
-    record->translation =
-        (uint16_t)(le16(data + at[FIELD_COUNTER + 2]) & there(shape, SPEX_HAS_TRANSLATION));
-    record->alt_issue =
-        (uint16_t)(le16(data + at[FIELD_COUNTER + 3]) & there(shape, SPEX_HAS_ALT_ISSUE));
-    record->data_source = (uint16_t)(le16(data + at[FIELD_DATA_SOURCE]) &
-                                     spread((1u << shape->fixed.data_source_size) - 1));
-    record->op_payload = (uint8_t)(data[at[FIELD_OP]] & there(shape, SPEX_HAS_OP));
-}
-
-static inline unsigned key_portable(const struct reader_state *state, const uint8_t *cell)
-{
-    uint64_t key[2];
-    key_bytes(state->key_places, cell, key);
-    return key_hash(state->key_factor, key[0], key[1]);
+    record->context[0] = le32(data + at[FIELD_CONTEXT]) & shape->context_mask[0];
+    record->context[1] = le32(data + at[FIELD_CONTEXT + 1]) & shape->context_mask[1];
+    record->total = le16(data + at[FIELD_COUNTER]) & counter[0];
+    record->issue = le16(data + at[FIELD_COUNTER + 1]) & counter[1];
+    record->translation = le16(data + at[FIELD_COUNTER + 2]) & counter[2];
+    record->alt_issue = le16(data + at[FIELD_COUNTER + 3]) & counter[3];
+    record->data_source = le16(data + at[FIELD_DATA_SOURCE]) & shape->data_source_mask;
+    record->op_payload = data[at[FIELD_OP]] & shape->op_mask;
 }
 
 #define VARIANT(name) name##_portable
@@ -307,12 +312,14 @@ AVX512 static inline bool matches_avx512(const struct shape *shape, __m512i byte
                                          _mm512_loadu_si512(shape->value));
 }
 
+/* The first 16 of the bytes at the places. */
 AVX512 static inline unsigned key_avx512(const struct reader_state *state, const uint8_t *cell)
 {
-    __m128i key = _mm512_castsi512_si128(
+    __m128i bytes = _mm512_castsi512_si128(
         _mm512_maskz_compress_epi8(state->key_places, _mm512_loadu_si512(cell)));
-    return key_hash(state->key_factor, (uint64_t)_mm_cvtsi128_si64(key),
-                    (uint64_t)_mm_extract_epi64(key, 1));
+    uint64_t hash = (uint64_t)_mm_cvtsi128_si64(bytes) +
+                    (uint64_t)_mm_extract_epi64(bytes, 1) * UINT64_C(0x9e3779b97f4a7c15);
+    return (unsigned)((hash ^ hash >> 32) * UINT64_C(0xd6e8feb86659fd93) >> (64 - KEY_BITS));
 }
 
 /* Which byte of which field goes where; kept in registers. */
@@ -430,6 +437,15 @@ enum reader_variant reader_best_variant(void)
         if (reader_has_variant((enum reader_variant)variant))
             return (enum reader_variant)variant;
     return READER_PORTABLE;
+}
+
+static unsigned key(const struct reader_state *state, const uint8_t *cell)
+{
+#ifdef HAVE_X86
+    if (state->variant == READER_AVX512)
+        return key_avx512(state, cell);
+#endif
+    return key_portable(state, cell);
 }
 
 static size_t records_of_variant(struct spex_record_reader *reader, struct spex_record *records,
