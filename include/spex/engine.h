@@ -19,20 +19,21 @@ extern "C" {
 #endif
 
 struct spex_engine_options {
-    const char *qemu;      /* program, looked for in PATH; NULL: qemu-aarch64 */
-    const char *plugin;    /* path of libspex-qemu.so */
-    const char *sysroot;   /* for dynamic programs; NULL: /usr/aarch64-linux-gnu if it exists */
-    const char *qemu_cpu;  /* QEMU's -cpu; NULL: neoverse-n1, which has no SVE */
-    const char *prefix;    /* the run's files are kept in PREFIX.run-XXXXXX meanwhile */
-    const char *const *environment; /* "NAME=VALUE" to add for the guest, NULL-terminated, or NULL */
-    char *const *argv;     /* the program and its arguments */
+    const char *qemu;     /* program, looked for in PATH; NULL: qemu-aarch64 */
+    const char *plugin;   /* path of libspex-qemu.so */
+    const char *sysroot;  /* for dynamic programs; NULL: /usr/aarch64-linux-gnu if it exists */
+    const char *qemu_cpu; /* QEMU's -cpu; NULL: neoverse-n1, which has no SVE */
+    const char *prefix;   /* the run's files are kept in PREFIX.run-XXXXXX meanwhile */
+    const char *const
+        *environment;  /* "NAME=VALUE" to add for the guest, NULL-terminated, or NULL */
+    char *const *argv; /* the program and its arguments */
     struct spex_features features;
     struct spex_uarch_config model;
     uint64_t config[5], period; /* perf_event_attr of the SPE event */
-    uint64_t aux_size;     /* of the AUX area: an interrupt comes for each half of it */
+    uint64_t aux_size;          /* of the AUX area: an interrupt comes for each half of it */
     uint64_t seed;
-    bool keep;             /* keep the records; otherwise only count */
-    bool truth;            /* count the whole population by instruction */
+    bool keep;  /* keep the records; otherwise only count */
+    bool truth; /* count the whole population by instruction */
 };
 
 struct spex_engine;
@@ -58,17 +59,18 @@ uint64_t spex_engine_min_interval(const struct spex_engine *engine);
 uint64_t spex_engine_event_filter(const struct spex_engine *engine);
 
 struct spex_engine_totals {
-    uint64_t pmu[14];        /* in the order of spex_engine_pmu_event() */
-    uint64_t unseen_zva, unseen_prefetch, unseen_sve, unseen_other; /* samples without address */
-    uint64_t interrupts;     /* PMBIRQ served: the Profiling Buffer was full */
-    uint64_t lost;           /* AUX records marked TRUNCATED */
-    uint64_t cut;            /* blocks that a fault cut short */
-    uint64_t execs;          /* execve calls that left our sight */
+    uint64_t pmu[14]; /* in the order of spex_engine_pmu_event() */
+    uint64_t unseen_zva, unseen_prefetch, unseen_sve,
+        unseen_other;    /* samples without address */
+    uint64_t interrupts; /* PMBIRQ served: the Profiling Buffer was full */
+    uint64_t lost;       /* AUX records marked TRUNCATED */
+    uint64_t cut;        /* blocks that a fault cut short */
+    uint64_t execs;      /* execve calls that left our sight */
     uint32_t tasks, processes, cpus;
-    int failed;              /* errno: files could not grow; data is missing */
-    bool uncorrected;        /* this QEMU shows no registers: cut blocks were counted whole */
+    int failed;       /* errno: files could not grow; data is missing */
+    bool uncorrected; /* this QEMU shows no registers: cut blocks were counted whole */
     struct spex_uarch_counts counts;
-    uint64_t clock;          /* model time at the end */
+    uint64_t clock; /* model time at the end */
 };
 void spex_engine_totals(struct spex_engine *engine, struct spex_engine_totals *totals);
 /* Number of the PMU event at index, 0 past the last; and whether the CPU counts it. */
@@ -78,23 +80,23 @@ enum spex_engine_event_kind {
     SPEX_ENGINE_FORK, /* a thread begins: pid, tid, ppid, ptid */
     SPEX_ENGINE_EXIT,
     SPEX_ENGINE_COMM,
-    SPEX_ENGINE_MAP,  /* address, length, offset, prot, flags, path ("" for anonymous memory) */
-    SPEX_ENGINE_AUX,  /* data, size, aux_flags */
+    SPEX_ENGINE_MAP, /* address, length, offset, prot, flags, path ("" for anonymous memory) */
+    SPEX_ENGINE_AUX, /* data, size, aux_flags */
 };
 
 struct spex_engine_event {
     enum spex_engine_event_kind kind;
     uint64_t time; /* ns, model clock at 1 GHz */
     int32_t pid, tid, ppid, ptid, cpu;
-    bool first;         /* COMM, MAP: of the program itself, by its exec */
-    const char *text;   /* COMM: name; MAP: path */
+    bool first;       /* COMM, MAP: of the program itself, by its exec */
+    const char *text; /* COMM: name; MAP: path */
     uint64_t address, length, offset;
     uint32_t prot, flags;
     const uint8_t *build_id; /* MAP of a file */
     size_t build_id_size;
     const uint8_t *data; /* AUX */
     size_t size;
-    uint32_t aux_flags;  /* PERF_RECORD_AUX */
+    uint32_t aux_flags; /* PERF_RECORD_AUX */
 };
 /* In order of time. SPEX_OK, SPEX_END, or SPEX_IO. */
 enum spex_status spex_engine_next(struct spex_engine *engine, struct spex_engine_event *event,

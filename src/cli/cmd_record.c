@@ -24,7 +24,8 @@ static const struct cli_option record_options[] = {
     {"output", 'o', CLI_STRING, offsetof(struct record_options, output), "FILE",
      "file to write; an older one is kept as FILE.old", "perf.data", NULL},
     {"truth", 0, CLI_FLAG, offsetof(struct record_options, truth), NULL,
-     "also count every operation, miss and mispredict by instruction, into FILE.truth", NULL, NULL},
+     "also count every operation, miss and mispredict by instruction, into FILE.truth", NULL,
+     NULL},
     {"quiet", 'q', CLI_FLAG, offsetof(struct record_options, quiet), NULL,
      "say nothing at the end", NULL, NULL},
     {0},
@@ -36,10 +37,16 @@ enum { GENERIC_MIDR = 0x000f0000 }; /* of no real CPU; as of the presets min and
 
 static void write_map(struct spex_perf_writer *writer, const struct spex_engine_event *e)
 {
-    struct spex_perf_map map = {
-        .start = e->address, .end = e->address + e->length, .pgoff = e->offset, .time = e->time,
-        .pid = e->pid, .tid = e->tid, .prot = e->prot, .flags = e->flags,
-        .data = !(e->prot & 4), .filename = *e->text ? e->text : "//anon"};
+    struct spex_perf_map map = {.start = e->address,
+                                .end = e->address + e->length,
+                                .pgoff = e->offset,
+                                .time = e->time,
+                                .pid = e->pid,
+                                .tid = e->tid,
+                                .prot = e->prot,
+                                .flags = e->flags,
+                                .data = !(e->prot & 4),
+                                .filename = *e->text ? e->text : "//anon"};
     if (e->build_id_size && e->build_id_size <= sizeof map.build_id) {
         memcpy(map.build_id, e->build_id, e->build_id_size);
         map.build_id_size = (uint8_t)e->build_id_size;
@@ -125,13 +132,15 @@ static bool write_truth(const char *path, struct run *run)
             fclose(file);
         return false;
     }
-    fprintf(file, "# spex truth 1\n# pid\tpc\tcount\tl1_miss\tllc_miss\twalk\tmispredict\ttaken\n");
+    fprintf(file,
+            "# spex truth 1\n# pid\tpc\tcount\tl1_miss\tllc_miss\twalk\tmispredict\ttaken\n");
     for (size_t i = 0; i < count; i++) {
         const struct spex_engine_truth *r = &rows[i];
         fprintf(file,
-                "%d\t0x%" PRIx64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
-                "\t%" PRIu64 "\n",
-                r->pid, r->pc, r->count, r->l1_miss, r->llc_miss, r->walk, r->mispredict, r->taken);
+                "%d\t0x%" PRIx64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
+                "\t%" PRIu64 "\t%" PRIu64 "\n",
+                r->pid, r->pc, r->count, r->l1_miss, r->llc_miss, r->walk, r->mispredict,
+                r->taken);
     }
     bool failed = ferror(file);
     if (fclose(file) || failed) {
@@ -180,8 +189,8 @@ static void say(const struct record_options *o, const struct run *run, uint64_t 
     double mega = (double)size / 1e6;
     fprintf(stderr, "spex: %s samples, %s lost, %s collided; %s model; wrote %s (%.1f %s)\n",
             text_count(samples, pmu[2]), text_count(lost, run->totals.lost),
-            text_count(collided, pmu[3]), run->options.model.none ? "no" : o->run.cpu, o->output,
-            mega >= 0.1 ? mega : mega * 1000, mega >= 0.1 ? "MB" : "kB");
+            text_count(collided, pmu[3]), run->options.model.none ? "no" : o->run.cpu,
+            o->output, mega >= 0.1 ? mega : mega * 1000, mega >= 0.1 ? "MB" : "kB");
 }
 
 static int run_record(void *options, int argc, char **argv)
@@ -222,10 +231,13 @@ const struct cli_command cli_record = {
     .synopsis = "[--] PROGRAM [ARGUMENTS]",
     .summary = "profile an AArch64 program under QEMU with the SPU attached",
     .details =
-        "Runs the program and writes a perf.data file that spex and perf read. The exit status is "
-        "the program's. EVENT takes the terms of Linux's driver: ts_enable, jitter, load_filter, "
+        "Runs the program and writes a perf.data file that spex and perf read. The exit status "
+        "is "
+        "the program's. EVENT takes the terms of Linux's driver: ts_enable, jitter, "
+        "load_filter, "
         "store_filter, branch_filter, event_filter=MASK, inv_event_filter=MASK, min_latency=N, "
-        "discard and others; pa_enable is refused, because there are no physical addresses. The "
+        "discard and others; pa_enable is refused, because there are no physical addresses. "
+        "The "
         "same program, seed and environment give the same bytes.",
     .options = record_options,
     .size = sizeof(struct record_options),

@@ -74,8 +74,8 @@ static struct place *place(struct places *p, const struct spex_symbol *symbol,
     }
     struct place *at = find(p, key);
     if (!at->key) {
-        *at = (struct place){.key = key, .symbol = symbol && symbol->name ? symbol : NULL,
-                             .module = module};
+        *at = (struct place){
+            .key = key, .symbol = symbol && symbol->name ? symbol : NULL, .module = module};
         p->used++;
     }
     return at;
@@ -113,7 +113,8 @@ static bool read_truth(struct profile *profile, const char *path, struct places 
             continue;
         ok = sscanf(line,
                     "%d %" SCNx64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
-                    " %" SCNu64, &pid, &pc, &count, &l1, &llc, &walk, &mispredict, &taken) == 8;
+                    " %" SCNu64,
+                    &pid, &pc, &count, &l1, &llc, &walk, &mispredict, &taken) == 8;
         if (!ok)
             break;
         struct spex_place where;
@@ -179,8 +180,9 @@ static void print(struct profile *profile, struct places *p)
     char samples[32], operations[32];
     if (json)
         out_printf(&profile->out,
-                   "{\"schema\":\"spex.truth.1\",\"samples\":%" PRIu64 ",\"operations\":%" PRIu64
-                   ",\n \"rows\":", p->samples, p->true_count);
+                   "{\"schema\":\"spex.truth.1\",\"samples\":%" PRIu64
+                   ",\"operations\":%" PRIu64 ",\n \"rows\":",
+                   p->samples, p->true_count);
     else if (how.format == TABLE_AS_TEXT)
         profile_comment(profile, &profile->out,
                         "%s samples of %s operations; %u of %u rows within their 95%% interval",
@@ -209,8 +211,9 @@ static int run_truth(void *options, int argc, char **argv)
     p.status = profile_run(&p, feed, &places);
     if (!p.status && !profile_empty(&p, places.samples, "")) {
         if (spex_analysis_sampling(p.analysis)->filters[0])
-            profile_comment(&p, &p.out, "recorded with filters: the samples stand for a part of "
-                                        "the operations only");
+            profile_comment(&p, &p.out,
+                            "recorded with filters: the samples stand for a part of "
+                            "the operations only");
         if (read_truth(&p, o->truth ? o->truth : path, &places))
             print(&p, &places);
         else
@@ -235,9 +238,10 @@ const struct cli_command cli_truth = {
     .group = "Reading profiles",
     .synopsis = "[FILE]",
     .summary = "how far the samples are from exact counts, by function",
-    .details = "For a profile of spex record --truth. Each row has the exact number of operations, "
-               "level 1 misses and mispredicted branches of a function beside what the samples "
-               "say, and whether the error is what sampling alone explains.",
+    .details =
+        "For a profile of spex record --truth. Each row has the exact number of operations, "
+        "level 1 misses and mispredicted branches of a function beside what the samples "
+        "say, and whether the error is what sampling alone explains.",
     .options = truth_options,
     .size = sizeof(struct truth_options),
     .run = run_truth,

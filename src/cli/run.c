@@ -57,7 +57,8 @@ static int parse_event(const char *event, struct spex_engine_options *o)
     struct spex_perf_terms terms;
     if (strncmp(event, "arm_spe", 7) || !strchr(event, '/'))
         return cli_usage("-e %s: the event is arm_spe/TERMS/, for example "
-                         "arm_spe/load_filter=1,jitter=1/", event);
+                         "arm_spe/load_filter=1,jitter=1/",
+                         event);
     if (spex_perf_terms_parse(event, &terms, &error))
         return cli_usage("-e: %s", error.text);
     if (terms.exclude_user)

@@ -100,8 +100,9 @@ static void registers(uint32_t insn, const struct reg_field *fields, size_t coun
 }
 
 /* log2 of memory and register element for each dtype of SVE contiguous loads. */
-static const uint8_t dtype[16][2] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}, {2, 3}, {1, 1}, {1, 2}, {1, 3},
-                                     {1, 3}, {1, 2}, {2, 2}, {2, 3}, {0, 3}, {0, 2}, {0, 1}, {3, 3}};
+static const uint8_t dtype[16][2] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}, {2, 3}, {1, 1},
+                                     {1, 2}, {1, 3}, {1, 3}, {1, 2}, {2, 2}, {2, 3},
+                                     {0, 3}, {0, 2}, {0, 1}, {3, 3}};
 
 static void extent(uint32_t insn, const struct row *row, const struct spex_a64_lengths *lengths,
                    struct spex_op *op)
@@ -138,8 +139,8 @@ static void extent(uint32_t insn, const struct row *row, const struct spex_a64_l
         op->vector_bits = (uint32_t)svl * 8 * svl / base(insn, &row->element);
         return;
     case EXTENT_TILE_MASK: /* each mask bit is one of the eight 64-bit element tiles */
-        op->vector_bits = (uint32_t)svl * svl *
-                          (unsigned)__builtin_popcount(field(insn, &row->size));
+        op->vector_bits =
+            (uint32_t)svl * svl * (unsigned)__builtin_popcount(field(insn, &row->size));
         return;
     }
     op->access_size = (uint8_t)size;
@@ -161,7 +162,8 @@ enum spex_status spex_a64_classify(uint32_t insn, const struct spex_a64_lengths 
     if (insn & row->order)
         op->flags |= SPEX_OPF_ACQREL;
     /* General loads and stores: whatever they access is one run (DAT-81). */
-    if (row->kind == SPEX_OP_LDST || row->kind == SPEX_OP_LDST_UNSPEC || row->kind == SPEX_OP_LDST_TAG)
+    if (row->kind == SPEX_OP_LDST || row->kind == SPEX_OP_LDST_UNSPEC ||
+        row->kind == SPEX_OP_LDST_TAG)
         op->flags |= SPEX_OPF_CONTIGUOUS;
     op->vectors = found ? (uint8_t)base(insn, &row->vectors) : 1;
     registers(insn, row->dst, sizeof row->dst / sizeof row->dst[0], op->dst);

@@ -24,7 +24,7 @@ bool address_decode(uint32_t w, struct address *a)
         return true;
     }
     if (vector && size == 0 && w >> 23 & 1)
-        size = 4; /* 128 bits */
+        size = 4;                         /* 128 bits */
     if ((w & 0x3b000000) == 0x39000000) { /* unsigned immediate */
         a->offset = (int64_t)(w >> 10 & 0xfff) << size;
         return true;
@@ -62,4 +62,69 @@ uint64_t address_index(const struct address *a, uint64_t value)
     else if (a->extend == 6)
         value = (uint64_t)(int64_t)(int32_t)value;
     return value << a->shift;
+}
+
+/* ---- back to the entry of the block ---- */
+
+static bool writes(const struct spex_op *op, unsigned reg)
+{
+    for (unsigned i = 0; i < sizeof op->dst; i++)
+        if (op->dst[i] == reg)
+            return true;
+    return false;
+}
+
+/* Follows register *reg of instruction `at` back to the entry of the block. */
+static bool trace_back(const uint32_t *words, const struct spex_op *ops, size_t at,
+                       unsigned *reg, uint64_t *offset)
+{
+    *offset = 0;
+    while (at-- > 0) {
+        uint32_t w = words[at];
+        if (!writes(&ops[at], *reg))
+            continue;
+        uint64_t immediate = (uint64_t)(w >> 10 & 0xfff) << (w >> 22 & 1 ? 12 : 0);
+        if ((w & 0xff800000) == 0x91000000 ||
+            (w & 0xff800000) == 0xb1000000) { /* ADD(S) #imm */
+            *offset += immediate;
+            *reg = w >> 5 & 31;
+        } else if ((w & 0xff800000) == 0xd1000000 ||
+                   (w & 0xff800000) == 0xf1000000) { /* SUB(S) */
+            *offset -= immediate;
+            *reg = w >> 5 & 31;
+        } else if ((w & 0xffe0ffe0) == 0xaa0003e0 && (w >> 16 & 31) != 31) { /* MOV Xd, Xm */
+            *reg = w >> 16 & 31;
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+struct traced address_trace(const uint32_t *words, const struct spex_op *ops, size_t at)
+{
+    struct traced t = {0};
+    uint64_t more;
+    unsigned reg;
+    if (ops[at].kind == SPEX_OP_DC_ZVA)
+        t.from = (struct address){.base = words[at] & 31, .index = ADDRESS_NO_REG};
+    else if (ops[at].kind != SPEX_OP_LDST || !address_decode(words[at], &t.from))
+        return t;
+    if (ops[at].kind == SPEX_OP_DC_ZVA && t.from.base == 31) /* the zero register */
+        return t;
+    if (t.from.base != ADDRESS_NO_REG) {
+        reg = t.from.base;
+        if (!trace_back(words, ops, at, &reg, &more))
+            return t;
+        t.from.base = (uint8_t)reg;
+        t.from.offset += (int64_t)more;
+    }
+    if (t.from.index != ADDRESS_NO_REG) {
+        reg = t.from.index;
+        if (!trace_back(words, ops, at, &reg, &t.index_offset))
+            return t;
+        t.from.index = (uint8_t)reg;
+    }
+    t.known = true;
+    return t;
 }

@@ -5,8 +5,7 @@
 #ifndef GUEST_ADDRESS_H
 #define GUEST_ADDRESS_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include <spex/op.h>
 
 enum { ADDRESS_NO_REG = 0xff };
 
@@ -21,5 +20,21 @@ struct address {
 /* False for what it does not know (SVE, tags, memory copies and the like). */
 bool address_decode(uint32_t insn, struct address *address);
 uint64_t address_index(const struct address *address, uint64_t value);
+
+/*
+ * An address that follows from registers at the entry of a block: the base
+ * register plus a constant, plus the index register plus a constant, extended.
+ */
+struct traced {
+    bool known;
+    struct address from; /* registers at the entry of the block */
+    uint64_t index_offset;
+};
+
+/*
+ * The address of the general load or store, or DC ZVA, at index `at` of a block:
+ * each register is followed back through moves and additions of constants.
+ */
+struct traced address_trace(const uint32_t *words, const struct spex_op *ops, size_t at);
 
 #endif

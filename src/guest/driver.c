@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-
 /* Bits of the config words; perfdata's terms.def has the names. */
 enum {
     TS_ENABLE = 0,
@@ -71,15 +70,18 @@ enum spex_status driver_probe(struct spex_spu *unit, struct driver_caps *caps,
     uint64_t dfr0 = mrs(unit, SPEX_ID_AA64DFR0_EL1);
     caps->version = (unsigned)spex_field_get(dfr0, SPEX_ID_AA64DFR0_EL1_PMSVer);
     if (!caps->version)
-        return error_set(error, SPEX_UNSUPPORTED, 0, "the CPU has no Statistical Profiling Unit");
+        return error_set(error, SPEX_UNSUPPORTED, 0,
+                         "the CPU has no Statistical Profiling Unit");
     /* PMBIDR_EL1.P before any other register: they may trap otherwise. */
     uint64_t buffer = mrs(unit, SPEX_PMBIDR_EL1);
     if (spex_field_get(buffer, SPEX_PMBIDR_EL1_P))
-        return error_set(error, SPEX_UNSUPPORTED, 0, "the Profiling Buffer is owned by a higher "
-                                                     "Exception level");
+        return error_set(error, SPEX_UNSUPPORTED, 0,
+                         "the Profiling Buffer is owned by a higher "
+                         "Exception level");
     caps->align = 1u << spex_field_get(buffer, SPEX_PMBIDR_EL1_Align);
     if (caps->align > 2048)
-        return error_set(error, SPEX_UNSUPPORTED, 0, "PMBIDR_EL1.Align is %u bytes", caps->align);
+        return error_set(error, SPEX_UNSUPPORTED, 0, "PMBIDR_EL1.Align is %u bytes",
+                         caps->align);
     caps->id = mrs(unit, SPEX_PMSIDR_EL1);
     unsigned interval = (unsigned)spex_field_get(caps->id, SPEX_PMSIDR_EL1_Interval);
     caps->min_interval = interval < 9 && intervals[interval] ? intervals[interval] : 4096;
@@ -127,7 +129,8 @@ enum spex_status driver_init_event(const struct driver_caps *caps, struct driver
         }
         if (value & ~allowed)
             return error_set(error, SPEX_UNSUPPORTED, 0,
-                             "%s=0x%" PRIx64 ": bits 0x%" PRIx64 " cannot be filtered on this CPU; "
+                             "%s=0x%" PRIx64 ": bits 0x%" PRIx64
+                             " cannot be filtered on this CPU; "
                              "allowed: bits of 0x%" PRIx64,
                              term, value, value & ~allowed, allowed);
     }
@@ -215,7 +218,8 @@ void driver_start(struct spex_spu *unit, const struct driver_event *event,
     msr(unit, SPEX_PMSLATFR_EL1, event->config[2]);
     msr(unit, SPEX_PMSIRR_EL1, event->period | on(event, JITTER));
     isb(unit);
-    msr(unit, SPEX_PMSICR_EL1, event->period); /* perf's period_left: the first one is not jittered */
+    msr(unit, SPEX_PMSICR_EL1,
+        event->period); /* perf's period_left: the first one is not jittered */
     isb(unit);
     msr(unit, SPEX_PMSCR_EL1, to_pmscr(event));
     spex_spu_set(unit, SPEX_CONTEXTIDR_EL1, context); /* contextidr_thread_switch() */

@@ -15,12 +15,12 @@ struct driver_event {
 };
 
 struct driver_caps {
-    unsigned version;        /* PMSVer */
-    unsigned min_interval;   /* recommended, operations */
-    unsigned max_record;     /* bytes */
-    unsigned align;          /* bytes */
-    uint64_t event_filter;   /* PMSEVFR_EL1 bits that can be written */
-    uint64_t id;             /* PMSIDR_EL1 */
+    unsigned version;      /* PMSVer */
+    unsigned min_interval; /* recommended, operations */
+    unsigned max_record;   /* bytes */
+    unsigned align;        /* bytes */
+    uint64_t event_filter; /* PMSEVFR_EL1 bits that can be written */
+    uint64_t id;           /* PMSIDR_EL1 */
 };
 
 /* The unit must have been booted. SPEX_UNSUPPORTED with the reason the driver has. */
@@ -58,9 +58,9 @@ void driver_resume(struct spex_spu *unit, const struct driver_event *event,
 void driver_stop(struct spex_spu *unit, uint32_t *aux_flags, uint64_t *end);
 
 enum { /* PERF_RECORD_AUX */
-    DRIVER_AUX_TRUNCATED = 1,
-    DRIVER_AUX_PARTIAL = 4,
-    DRIVER_AUX_COLLISION = 8,
+       DRIVER_AUX_TRUNCATED = 1,
+       DRIVER_AUX_PARTIAL = 4,
+       DRIVER_AUX_COLLISION = 8,
 };
 
 #endif

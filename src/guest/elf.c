@@ -17,7 +17,8 @@ static void find_build_id(int fd, uint64_t offset, uint64_t size, struct elf *el
         size = sizeof notes;
     ssize_t n = pread(fd, notes, size, (off_t)offset);
     for (size_t at = 0; n > 0 && at + 12 <= (size_t)n;) {
-        uint32_t name = le32(notes + at), desc = le32(notes + at + 4), type = le32(notes + at + 8);
+        uint32_t name = le32(notes + at), desc = le32(notes + at + 4),
+                 type = le32(notes + at + 8);
         uint64_t data = at + 12 + (((uint64_t)name + 3) & ~3ull);
         if (data + desc > (size_t)n)
             return;
@@ -43,7 +44,9 @@ static void read_segments(int fd, const uint8_t *header, struct elf *elf)
         uint64_t offset = le64(p + 8), file_size = le64(p + 32);
         if (type == PT_LOAD && elf->segments < ELF_SEGMENTS) {
             elf->segment[elf->segments++] = (struct elf_segment){
-                .vaddr = le64(p + 16), .offset = offset, .file_size = file_size,
+                .vaddr = le64(p + 16),
+                .offset = offset,
+                .file_size = file_size,
                 .memory_size = le64(p + 40),
                 .prot = (flags & 4 ? 1u : 0) | (flags & 2 ? 2u : 0) | (flags & 1 ? 4u : 0)};
         } else if (type == PT_INTERP && file_size < sizeof elf->interpreter) {

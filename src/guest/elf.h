@@ -12,7 +12,7 @@ struct elf_segment { /* PT_LOAD */
 enum { ELF_SEGMENTS = 16 };
 
 struct elf {
-    unsigned machine; /* e_machine: 183 is AArch64 */
+    unsigned machine;              /* e_machine: 183 is AArch64 */
     bool is64, little, executable; /* ET_EXEC or ET_DYN */
     uint64_t entry;
     struct elf_segment segment[ELF_SEGMENTS];
@@ -22,7 +22,8 @@ struct elf {
     unsigned build_id_size;
 };
 
-/* SPEX_IO (errno), SPEX_INVALID if it is no ELF file; only the header if it is not 64-bit LE. */
+/* SPEX_IO (errno), SPEX_INVALID if it is no ELF file; only the header if it is not 64-bit LE.
+ */
 enum spex_status elf_read(const char *path, struct elf *elf);
 
 /* "x86-64", "32-bit Arm" ... for messages. */

@@ -103,7 +103,8 @@ static enum spex_status check_qemu(const char *name, char *path, size_t size,
     if (!has_plugins(path))
         return error_set(error, SPEX_UNSUPPORTED, 0,
                          "%s has no plugin support (static builds have none); Debian 12's "
-                         "qemu-user 7.2 does", path);
+                         "qemu-user 7.2 does",
+                         path);
     return SPEX_OK;
 }
 
@@ -122,7 +123,8 @@ static enum spex_status check_program(struct spex_engine *e, const char *name,
         return error_set(error, SPEX_INVALID, 0, "%s: %s", e->program, strerror(errno));
     default:
         return error_set(error, SPEX_INVALID, 0,
-                         "%s is not an ELF program; for a script, run its interpreter", e->program);
+                         "%s is not an ELF program; for a script, run its interpreter",
+                         e->program);
     }
     if (elf.machine != 183 || !elf.little || !elf.is64)
         return error_set(error, SPEX_INVALID, 0,
@@ -140,9 +142,10 @@ static enum spex_status check_program(struct spex_engine *e, const char *name,
         return SPEX_OK;
     snprintf(interpreter, sizeof interpreter, "%s%s", e->sysroot, elf.interpreter);
     if (access(interpreter, R_OK) && access(elf.interpreter, R_OK))
-        return error_set(error, SPEX_INVALID, 0,
-                         "%s needs %s, which is not under %s; install libc6-arm64-cross or give -L",
-                         e->program, elf.interpreter, sysroot ? sysroot : default_sysroot);
+        return error_set(
+            error, SPEX_INVALID, 0,
+            "%s needs %s, which is not under %s; install libc6-arm64-cross or give -L",
+            e->program, elf.interpreter, sysroot ? sysroot : default_sysroot);
     return SPEX_OK;
 }
 
@@ -166,8 +169,9 @@ static enum spex_status check_event(struct spex_engine *e, struct spex_engine_op
     struct spex_spu_config config;
     struct spex_spu *unit;
     if (o->config[0] & 2)
-        return error_set(error, SPEX_UNSUPPORTED, 0,
-                         "pa_enable: a program under QEMU has no physical addresses; allowed: 0");
+        return error_set(
+            error, SPEX_UNSUPPORTED, 0,
+            "pa_enable: a program under QEMU has no physical addresses; allowed: 0");
     spex_spu_config_default(&config);
     config.features = c->features;
     config.choices = c->choices;
@@ -285,7 +289,8 @@ enum spex_status spex_engine_start(struct spex_engine_options *o, struct spex_en
     if (o->model.none) /* no caches, no memory of branches */
         settings->features.LDS = settings->features.FDS = settings->features.PBT = false;
     settings->seed = o->seed;
-    settings->zva_bytes = o->qemu_cpu && !strncmp(o->qemu_cpu, "max", 3) ? 512 : 64; /* DCZID_EL0 */
+    settings->zva_bytes =
+        o->qemu_cpu && !strncmp(o->qemu_cpu, "max", 3) ? 512 : 64; /* DCZID_EL0 */
     settings->keep = o->keep;
     settings->truth = o->truth;
     user_mode_choices(&settings->choices);
@@ -368,9 +373,15 @@ static struct entry *add(struct spex_engine *e, uint32_t task, enum spex_engine_
     }
     const struct run_task *t = e->tasks[task].task;
     struct entry *entry = &e->entries[e->entry_count];
-    *entry = (struct entry){.task = task, .order = (uint32_t)e->entry_count,
-                            .event = {.kind = kind, .time = time, .pid = t->pid, .tid = t->tid,
-                                      .ppid = t->ppid, .ptid = t->ptid, .cpu = t->cpu,
+    *entry = (struct entry){.task = task,
+                            .order = (uint32_t)e->entry_count,
+                            .event = {.kind = kind,
+                                      .time = time,
+                                      .pid = t->pid,
+                                      .tid = t->tid,
+                                      .ppid = t->ppid,
+                                      .ptid = t->ptid,
+                                      .cpu = t->cpu,
                                       .text = ""}};
     e->entry_count++;
     return entry;
@@ -418,15 +429,15 @@ static void add_map(struct spex_engine *e, uint32_t task, uint64_t time, uint64_
 enum { MAP_PRIVATE_FLAG = 2 };
 
 /* QEMU loaded an ELF file so that virtual address v is at v + bias. */
-static void add_image(struct spex_engine *e, uint32_t task, uint64_t time, const struct elf *elf,
-                      uint64_t bias, const char *path)
+static void add_image(struct spex_engine *e, uint32_t task, uint64_t time,
+                      const struct elf *elf, uint64_t bias, const char *path)
 {
     for (unsigned i = 0; i < elf->segments; i++) {
         const struct elf_segment *s = &elf->segment[i];
         uint64_t start = (s->vaddr + bias) & ~4095ull;
         uint64_t end = (s->vaddr + bias + s->memory_size + 4095) & ~4095ull;
-        add_map(e, task, time, start, end - start, s->offset & ~4095ull, s->prot, MAP_PRIVATE_FLAG,
-                path, true);
+        add_map(e, task, time, start, end - start, s->offset & ~4095ull, s->prot,
+                MAP_PRIVATE_FLAG, path, true);
     }
 }
 
@@ -642,8 +653,10 @@ unsigned spex_engine_pmu_event(const struct spex_engine *e, size_t index, bool *
 void spex_engine_totals(struct spex_engine *e, struct spex_engine_totals *totals)
 {
     const struct run_control *c = e->control;
-    *totals = (struct spex_engine_totals){.tasks = e->task_count, .cpus = c->cpus,
-                                          .failed = (int)c->failed, .execs = c->execs,
+    *totals = (struct spex_engine_totals){.tasks = e->task_count,
+                                          .cpus = c->cpus,
+                                          .failed = (int)c->failed,
+                                          .execs = c->execs,
                                           .uncorrected = c->no_registers != 0};
     for (size_t i = 0; i < e->entry_count; i++)
         totals->lost += e->entries[i].event.kind == SPEX_ENGINE_AUX &&
@@ -688,10 +701,14 @@ static size_t read_truth(const struct run_truth *rows, size_t count, int32_t pid
         if (r->block) {
             entered = r->count;
         } else if (r->pc && entered >= r->cut) {
-            out[n++] = (struct spex_engine_truth){
-                .pid = pid, .pc = r->pc, .count = entered - r->cut, .l1_miss = r->l1_miss,
-                .llc_miss = r->llc_miss, .walk = r->walk, .mispredict = r->mispredict,
-                .taken = r->taken};
+            out[n++] = (struct spex_engine_truth){.pid = pid,
+                                                  .pc = r->pc,
+                                                  .count = entered - r->cut,
+                                                  .l1_miss = r->l1_miss,
+                                                  .llc_miss = r->llc_miss,
+                                                  .walk = r->walk,
+                                                  .mispredict = r->mispredict,
+                                                  .taken = r->taken};
         }
     }
     return n;
@@ -714,9 +731,9 @@ enum spex_status spex_engine_truth(struct spex_engine *e, const struct spex_engi
             return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
         }
         e->truth = more;
-        for (size_t chunk = 0; chunk < size; chunk += 1 << 20)
+        for (size_t chunk = 0; chunk < size; chunk += RUN_TRUTH)
             n += read_truth((const void *)((const char *)map + chunk),
-                            (1 << 20) / sizeof(struct run_truth), t->pid, e->truth + n);
+                            RUN_TRUTH / sizeof(struct run_truth), t->pid, e->truth + n);
         munmap((void *)(uintptr_t)map, size);
     }
     if (n) {

@@ -20,12 +20,13 @@
 
 enum {
     RUN_VERSION = 1,
-    RUN_CPUS = 1024,    /* CPU numbers that guest threads can get */
+    RUN_CPUS = 1024, /* CPU numbers that guest threads can get */
     RUN_FIRST_PID = 1000,
-    RUN_EVENTS = 14,    /* PMU events of the unit */
+    RUN_EVENTS = 14, /* PMU events of the unit */
     RUN_PATH = 4096,
     RUN_PAGE = 4096,
     RUN_ENDED = 256,
+    RUN_TRUTH = 1 << 20, /* bytes that N.truth grows by; rows do not cross them */
 };
 
 struct run_control {
@@ -36,21 +37,21 @@ struct run_control {
     struct spex_uarch_config model;
     struct driver_event event;
     uint64_t seed;
-    uint64_t buffer;     /* bytes of one Profiling Buffer */
-    uint32_t zva_bytes;  /* what DC ZVA writes on QEMU's CPU */
-    bool keep;           /* keep records; otherwise only count */
+    uint64_t buffer;    /* bytes of one Profiling Buffer */
+    uint32_t zva_bytes; /* what DC ZVA writes on QEMU's CPU */
+    bool keep;          /* keep records; otherwise only count */
     bool truth;
     /* shared, atomic */
-    uint32_t installed;  /* the plugin runs */
-    uint32_t tasks;      /* threads so far */
-    uint32_t cpus;       /* highest CPU number used, plus one */
-    uint32_t failed;     /* errno of the first file that could not be made or grown */
-    uint32_t execs;      /* successful execve calls: out of sight from there on */
+    uint32_t installed;    /* the plugin runs */
+    uint32_t tasks;        /* threads so far */
+    uint32_t cpus;         /* highest CPU number used, plus one */
+    uint32_t failed;       /* errno of the first file that could not be made or grown */
+    uint32_t execs;        /* successful execve calls: out of sight from there on */
     uint32_t no_registers; /* this QEMU shows no registers: faults are not given back */
     struct {
         int32_t host_pid;
         uint64_t clock;
-    } ended[RUN_ENDED];  /* processes by number: their last clock, for who waits for them */
+    } ended[RUN_ENDED]; /* processes by number: their last clock, for who waits for them */
     uint64_t busy[RUN_CPUS / 64]; /* CPU numbers in use */
     uint64_t clock[RUN_CPUS];     /* when the last thread left that CPU */
 };
@@ -59,19 +60,19 @@ struct run_control {
 extern const uint16_t run_events[RUN_EVENTS];
 
 enum run_unseen { /* sampled operations whose data address the engine does not show */
-    RUN_UNSEEN_ZVA,
-    RUN_UNSEEN_PREFETCH,
-    RUN_UNSEEN_SVE,
-    RUN_UNSEEN_OTHER,
-    RUN_UNSEEN_COUNT
+                  RUN_UNSEEN_ZVA,
+                  RUN_UNSEEN_PREFETCH,
+                  RUN_UNSEEN_SVE,
+                  RUN_UNSEEN_OTHER,
+                  RUN_UNSEEN_COUNT
 };
 
 struct run_task {
     int32_t pid, tid, ppid, ptid, cpu;
     int32_t host_pid;
-    bool ended;          /* finished in good order */
-    uint64_t start;      /* model clock */
-    uint64_t clock;      /* last known */
+    bool ended;     /* finished in good order */
+    uint64_t start; /* model clock */
+    uint64_t clock; /* last known */
     uint64_t pmu[RUN_EVENTS];
     uint64_t unseen[RUN_UNSEEN_COUNT];
     uint64_t interrupts; /* PMBIRQ served */
@@ -82,20 +83,20 @@ struct run_task {
 };
 
 enum run_event_type {
-    RUN_COMM,   /* text: name */
-    RUN_IMAGE,  /* the program: start_code, end_code, entry of what runs first */
-    RUN_MAP,    /* address, length, offset, prot, flags; text: path, "[heap]" or empty */
-    RUN_PROTECT,/* address, length, prot */
-    RUN_FORK,   /* this task begins */
+    RUN_COMM,    /* text: name */
+    RUN_IMAGE,   /* the program: start_code, end_code, entry of what runs first */
+    RUN_MAP,     /* address, length, offset, prot, flags; text: path, "[heap]" or empty */
+    RUN_PROTECT, /* address, length, prot */
+    RUN_FORK,    /* this task begins */
     RUN_EXIT,
-    RUN_AUX,    /* a buffer is complete: number, bytes, PERF_RECORD_AUX flags */
-    RUN_EXEC,   /* execve is about to be tried; text: path */
+    RUN_AUX,  /* a buffer is complete: number, bytes, PERF_RECORD_AUX flags */
+    RUN_EXEC, /* execve is about to be tried; text: path */
 };
 
 struct run_event {
     uint32_t type;
-    uint32_t text;     /* bytes of text behind this struct, with its zero */
-    uint64_t time;     /* model clock */
+    uint32_t text; /* bytes of text behind this struct, with its zero */
+    uint64_t time; /* model clock */
     uint64_t a, b, c;
     uint32_t prot, flags;
 };
@@ -103,10 +104,10 @@ struct run_event {
 /* One block's worth of truth, or one instruction's, in N.truth. */
 struct run_truth {
     uint64_t pc;
-    uint64_t count;    /* instructions: block != 0: times the block was entered */
-    uint32_t block;    /* instructions of the block; 0: this is a row of one instruction */
+    uint64_t count; /* instructions: block != 0: times the block was entered */
+    uint32_t block; /* instructions of the block; 0: this is a row of one instruction */
     uint32_t pad;
-    uint64_t cut;      /* instruction: counted with its block but never executed */
+    uint64_t cut; /* instruction: counted with its block but never executed */
     uint64_t l1_miss, llc_miss, walk, mispredict, taken;
 };
 

@@ -19,8 +19,8 @@ static char directory[RUN_PATH];
 static void failed(int error)
 {
     uint32_t none = 0;
-    __atomic_compare_exchange_n(&task_run->failed, &none, (uint32_t)error, false, __ATOMIC_RELAXED,
-                                __ATOMIC_RELAXED);
+    __atomic_compare_exchange_n(&task_run->failed, &none, (uint32_t)error, false,
+                                __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 /* ---- files ---- */
@@ -72,8 +72,8 @@ void *task_map(uint32_t id, const char *suffix, uint64_t offset, size_t size, vo
         return NULL;
     int error = posix_fallocate(fd, (off_t)offset, (off_t)size);
     void *map = error ? MAP_FAILED
-                      : mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0),
-                             fd, (off_t)offset);
+                      : mmap(at, size, PROT_READ | PROT_WRITE,
+                             MAP_SHARED | (at ? MAP_FIXED : 0), fd, (off_t)offset);
     if (map == MAP_FAILED) {
         failed(error ? error : errno);
         map = NULL;
@@ -170,8 +170,11 @@ static void close_buffer(struct task *task, uint64_t bytes, uint32_t flags)
 {
     if (!task_run->keep || !task->shared->buffers || (!bytes && !flags))
         return;
-    struct run_event event = {.type = RUN_AUX, .time = task->now, .a = task->shared->buffers - 1,
-                              .b = bytes, .flags = flags};
+    struct run_event event = {.type = RUN_AUX,
+                              .time = task->now,
+                              .a = task->shared->buffers - 1,
+                              .b = bytes,
+                              .flags = flags};
     task_log(task, &event, NULL);
 }
 
@@ -202,8 +205,8 @@ static void serve_interrupt(struct task *task)
         return;
     }
     if (task_run->keep) {
-        struct run_event event = {.type = RUN_AUX, .time = task->now, .a = last - 1, .b = bytes,
-                                  .flags = flags};
+        struct run_event event = {
+            .type = RUN_AUX, .time = task->now, .a = last - 1, .b = bytes, .flags = flags};
         task_log(task, &event, NULL);
     }
     driver_resume(task->unit, &task_run->event, &buffer);
@@ -267,8 +270,8 @@ void task_begin(struct task *task, uint32_t id, int32_t cpu, const struct run_ta
     config.features = task_run->features;
     config.choices = task_run->choices;
     config.seed = task_run->seed + id * UINT64_C(0x9e3779b97f4a7c15);
-    config.host = (struct spex_spu_host){.user = task, .write = on_write, .counter = on_counter,
-                                         .pmu = on_pmu, .irq = on_irq};
+    config.host = (struct spex_spu_host){
+        .user = task, .write = on_write, .counter = on_counter, .pmu = on_pmu, .irq = on_irq};
     if (spex_spu_new(&config, &task->unit, &error)) {
         failed(ENOMEM);
         return;

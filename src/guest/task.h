@@ -10,12 +10,12 @@
 struct task {
     struct run_task *shared;
     struct spex_spu *unit;
-    uint64_t now;      /* what the unit reads as the system counter */
-    uint8_t *buffer;   /* mapping of the current Profiling Buffer */
-    uint64_t written;  /* bytes in it */
+    uint64_t now;     /* what the unit reads as the system counter */
+    uint8_t *buffer;  /* mapping of the current Profiling Buffer */
+    uint64_t written; /* bytes in it */
     uint32_t id;
-    bool irq;          /* PMBIRQ */
-    bool quiet;        /* the log could not be written */
+    bool irq;   /* PMBIRQ */
+    bool quiet; /* the log could not be written */
 };
 
 /* Maps DIRECTORY/control. False with a message in error if it is not of this build. */
@@ -25,7 +25,8 @@ extern struct run_control *task_run;
 /* A number for a thread that is about to be made, and a free CPU for it. */
 uint32_t task_reserve(int32_t *cpu);
 
-/* Makes the files and starts profiling; on failure profiling stays off and the run is marked. */
+/* Makes the files and starts profiling; on failure profiling stays off and the run is marked.
+ */
 void task_begin(struct task *task, uint32_t id, int32_t cpu, const struct run_task *creator,
                 bool new_process, uint64_t start);
 /* Files and unit of the parent, seen from the child of a fork. */

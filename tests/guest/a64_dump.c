@@ -14,7 +14,10 @@ static void reg(unsigned r)
     else if (r < SPEX_REG_NZCV)
         printf("p%u", r - SPEX_REG_P0);
     else
-        printf("%s", r == SPEX_REG_NZCV ? "nzcv" : r == SPEX_REG_FFR ? "ffr" : r == SPEX_REG_ZA ? "za" : "zt0");
+        printf("%s", r == SPEX_REG_NZCV  ? "nzcv"
+                     : r == SPEX_REG_FFR ? "ffr"
+                     : r == SPEX_REG_ZA  ? "za"
+                                         : "zt0");
 }
 
 static void list(const uint8_t *regs, size_t count)
@@ -43,7 +46,8 @@ int main(int argc, char **argv)
         }
         uint64_t target = 0;
         bool direct = spex_a64_target(insn, 0, &target);
-        printf("%s %s %u %x ", spex_a64_name(insn), spex_op_kind_name(op.kind), op.exec, op.flags);
+        printf("%s %s %u %x ", spex_a64_name(insn), spex_op_kind_name(op.kind), op.exec,
+               op.flags);
         list(op.dst, sizeof op.dst);
         list(op.src, sizeof op.src);
         printf("%u %u %u %u ", op.access_size, op.access_bytes, op.vectors, op.vector_bits);

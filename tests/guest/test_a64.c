@@ -22,8 +22,8 @@ static struct spex_op classify(const struct word *w)
     return op;
 }
 
-#define CHECK(words)                                                                               \
-    for (size_t i = 0; i < sizeof(words) / sizeof((words)[0]); i++)                                \
+#define CHECK(words)                                                                           \
+    for (size_t i = 0; i < sizeof(words) / sizeof((words)[0]); i++)                            \
     classify(&(words)[i])
 
 /* D17.6.6 and its Note name these. */
@@ -92,7 +92,8 @@ static void test_sme_examples(void **state)
         {"mova z11.s, p3/m, za0h.s[w12, 1]", 0xc0820c2b, SPEX_OP_SME_VECTOR, SPEX_OPF_PRED},
         {"ld1w { za1v.s[w13, 0] }, p4/z, [x1, x2, lsl #2]", 0xe082b024, SPEX_OP_LDST_SME,
          SPEX_OPF_LOAD | SPEX_OPF_PRED | SPEX_OPF_PRED_ZEROING | SPEX_OPF_CONTIGUOUS},
-        {"add za.s[w8, 3, vgx2], { z0.s, z1.s }, { z2.s, z3.s }", 0xc1a21813, SPEX_OP_SME_VECTOR, 0},
+        {"add za.s[w8, 3, vgx2], { z0.s, z1.s }, { z2.s, z3.s }", 0xc1a21813,
+         SPEX_OP_SME_VECTOR, 0},
     };
     CHECK(words);
     /* A tile of 32-bit elements has SVL/32 rows of SVL bits. */
@@ -112,18 +113,23 @@ static void test_memory(void **state)
     SPEC(DAT-108);
     SPEC(DAT-109);
     static const struct word words[] = {
-        {"ldadd x0, x1, [x2]", 0xf8200041, SPEX_OP_LDST, SPEX_OPF_LOAD | SPEX_OPF_STORE | SPEX_OPF_ATOMIC},
+        {"ldadd x0, x1, [x2]", 0xf8200041, SPEX_OP_LDST,
+         SPEX_OPF_LOAD | SPEX_OPF_STORE | SPEX_OPF_ATOMIC},
         {"stadd x0, [x2]", 0xf820005f, SPEX_OP_LDST, SPEX_OPF_STORE | SPEX_OPF_ATOMIC},
         {"ldadda x0, xzr, [x2]", 0xf8a0005f, SPEX_OP_LDST,
          SPEX_OPF_LOAD | SPEX_OPF_STORE | SPEX_OPF_ATOMIC | SPEX_OPF_ACQREL},
         {"casal x0, x1, [x2]", 0xc8e0fc41, SPEX_OP_LDST,
          SPEX_OPF_LOAD | SPEX_OPF_STORE | SPEX_OPF_ATOMIC | SPEX_OPF_ACQREL},
-        {"ldaxr x0, [x1]", 0xc85ffc20, SPEX_OP_LDST, SPEX_OPF_LOAD | SPEX_OPF_EXCL | SPEX_OPF_ACQREL},
+        {"ldaxr x0, [x1]", 0xc85ffc20, SPEX_OP_LDST,
+         SPEX_OPF_LOAD | SPEX_OPF_EXCL | SPEX_OPF_ACQREL},
         {"stxr w2, x0, [x1]", 0xc8027c20, SPEX_OP_LDST, SPEX_OPF_STORE | SPEX_OPF_EXCL},
         {"ldapr x0, [x1]", 0xf8bfc020, SPEX_OP_LDST, SPEX_OPF_LOAD | SPEX_OPF_ACQREL},
-        {"ldr d0, [x0]", 0xfd400000, SPEX_OP_LDST, SPEX_OPF_LOAD | SPEX_OPF_FP | SPEX_OPF_SIMDFP_REG},
-        {"ldr q0, [x0]", 0x3dc00000, SPEX_OP_LDST, SPEX_OPF_LOAD | SPEX_OPF_SIMD | SPEX_OPF_SIMDFP_REG},
-        {"ld1r { v0.4s }, [x0]", 0x4d40c800, SPEX_OP_LDST, SPEX_OPF_LOAD | SPEX_OPF_SIMD | SPEX_OPF_SIMDFP_REG},
+        {"ldr d0, [x0]", 0xfd400000, SPEX_OP_LDST,
+         SPEX_OPF_LOAD | SPEX_OPF_FP | SPEX_OPF_SIMDFP_REG},
+        {"ldr q0, [x0]", 0x3dc00000, SPEX_OP_LDST,
+         SPEX_OPF_LOAD | SPEX_OPF_SIMD | SPEX_OPF_SIMDFP_REG},
+        {"ld1r { v0.4s }, [x0]", 0x4d40c800, SPEX_OP_LDST,
+         SPEX_OPF_LOAD | SPEX_OPF_SIMD | SPEX_OPF_SIMDFP_REG},
         {"ldg x0, [x1]", 0xd9600020, SPEX_OP_LDST_TAG, SPEX_OPF_LOAD},
         {"stzg x0, [x1]", 0xd9600820, SPEX_OP_LDST_UNSPEC, SPEX_OPF_STORE},
         {"stgp x0, x1, [x2]", 0x69000440, SPEX_OP_LDST, SPEX_OPF_STORE},
@@ -131,7 +137,8 @@ static void test_memory(void **state)
         {"st64bv x1, x2, [x10]", 0xf821b142, SPEX_OP_LDST_UNSPEC, SPEX_OPF_STORE},
         {"cpyfp [x0]!, [x1]!, x2!", 0x19010440, SPEX_OP_MEMCPY,
          SPEX_OPF_LOAD | SPEX_OPF_STORE | SPEX_OPF_CONTIGUOUS},
-        {"setp [x0]!, x1!, x2", 0x19c20420, SPEX_OP_MEMSET, SPEX_OPF_STORE | SPEX_OPF_CONTIGUOUS},
+        {"setp [x0]!, x1!, x2", 0x19c20420, SPEX_OP_MEMSET,
+         SPEX_OPF_STORE | SPEX_OPF_CONTIGUOUS},
         {"dc zva, x0", 0xd50b7420, SPEX_OP_DC_ZVA, SPEX_OPF_STORE},
         {"dc civac, x0", 0xd50b7e20, SPEX_OP_CACHE, 0},
         {"at s1e1r, x0", 0xd5087800, SPEX_OP_AT, 0},
@@ -164,9 +171,11 @@ static void test_branches(void **state)
         {"cbz x0, .", 0xb4000000, SPEX_OP_BRANCH, SPEX_OPF_COND},
         {"tbnz x0, #0, .", 0x37000000, SPEX_OP_BRANCH, SPEX_OPF_COND},
         {"br x0", 0xd61f0000, SPEX_OP_BRANCH, SPEX_OPF_INDIRECT},
-        {"blraa x0, x1", 0xd73f0801, SPEX_OP_BRANCH, SPEX_OPF_INDIRECT | SPEX_OPF_LINK | SPEX_OPF_GCS},
+        {"blraa x0, x1", 0xd73f0801, SPEX_OP_BRANCH,
+         SPEX_OPF_INDIRECT | SPEX_OPF_LINK | SPEX_OPF_GCS},
         {"ret", 0xd65f03c0, SPEX_OP_BRANCH, SPEX_OPF_INDIRECT | SPEX_OPF_RETURN | SPEX_OPF_GCS},
-        {"retaa", 0xd65f0bff, SPEX_OP_BRANCH, SPEX_OPF_INDIRECT | SPEX_OPF_RETURN | SPEX_OPF_GCS},
+        {"retaa", 0xd65f0bff, SPEX_OP_BRANCH,
+         SPEX_OPF_INDIRECT | SPEX_OPF_RETURN | SPEX_OPF_GCS},
         {"eret", 0xd69f03e0, SPEX_OP_ERET, SPEX_OPF_CSYNC},
         {"isb", 0xd5033fdf, SPEX_OP_ISB, SPEX_OPF_CSYNC},
         {"dmb ish", 0xd5033bbf, SPEX_OP_BARRIER, 0},
@@ -200,6 +209,5 @@ static void test_reserved(void **state)
     assert_string_equal(spex_a64_name(0xf8200041), "LDADD");
 }
 
-TEST_MAIN(TEST(test_sve_examples), TEST(test_conditional_aliases),
-          TEST(test_sme_examples), TEST(test_memory), TEST(test_branches),
-          TEST(test_reserved))
+TEST_MAIN(TEST(test_sve_examples), TEST(test_conditional_aliases), TEST(test_sme_examples),
+          TEST(test_memory), TEST(test_branches), TEST(test_reserved))

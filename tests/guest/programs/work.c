@@ -63,11 +63,11 @@ static int jit(void)
     int sum = 0;
     for (int i = 0; i < 200; i++) {
         uint32_t *p = code;
-        *p++ = 0xd2800000 | (uint32_t)(i & 7) << 5;   /* mov x0, #i & 7 */
-        *p++ = 0xd2800001 | 200u << 5;                /* mov x1, #200 */
-        *p++ = 0xd1000421;                            /* sub x1, x1, #1 */
-        *p++ = 0xb5ffffe1;                            /* cbnz x1, .-4 */
-        *p++ = 0xd65f03c0;                            /* ret */
+        *p++ = 0xd2800000 | (uint32_t)(i & 7) << 5; /* mov x0, #i & 7 */
+        *p++ = 0xd2800001 | 200u << 5;              /* mov x1, #200 */
+        *p++ = 0xd1000421;                          /* sub x1, x1, #1 */
+        *p++ = 0xb5ffffe1;                          /* cbnz x1, .-4 */
+        *p++ = 0xd65f03c0;                          /* ret */
         __builtin___clear_cache((char *)code, (char *)p);
         sum += ((int (*)(void))(uintptr_t)code)();
     }

@@ -1,0 +1,103 @@
+/* Blocks of guest code, kept by address and bytes; rows of truth. */
+#include "vcpu.h"
+
+#include <spex/a64.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Without a model: known at block entry. A Store-Exclusive must be seen: it may fail. */
+bool block_by_registers(const struct insn *insn)
+{
+    return insn->address.known && !(op_of(insn)->flags & SPEX_OPF_EXCL);
+}
+
+/* Rows for a block and its instructions; NULL if the disk is full. */
+static struct run_truth *new_rows(size_t count)
+{
+    enum { ROWS = RUN_TRUTH / sizeof(struct run_truth) };
+    if (!user.rows.row || user.rows.used + count > ROWS) {
+        if (user.rows.chunks >= sizeof user.rows.chunk / sizeof user.rows.chunk[0])
+            return NULL;
+        void *map = task_map(user.process, ".truth", user.rows.chunks * (uint64_t)RUN_TRUTH,
+                             RUN_TRUTH, NULL);
+        if (!map)
+            return NULL;
+        user.rows.row = user.rows.chunk[user.rows.chunks++] = map;
+        user.rows.used = 0;
+    }
+    struct run_truth *rows = user.rows.row + user.rows.used;
+    user.rows.used += count;
+    return rows;
+}
+
+/* Blocks are never freed: a core may remember them, and the same code comes back. */
+static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count)
+{
+    struct block *block = calloc(1, sizeof *block);
+    struct spex_op *ops = calloc(count, sizeof *ops);
+    uint32_t *copy = malloc(count * sizeof *copy);
+    if (block)
+        block->insns = calloc(count, sizeof *block->insns);
+    if (!block || !ops || !copy || !block->insns)
+        abort();
+    memcpy(copy, words, count * sizeof *copy);
+    block->words = copy;
+    struct run_truth *rows = user.truth ? new_rows(count + 1) : NULL;
+    if (rows) {
+        block->truth = rows;
+        rows[0].pc = pc;
+        rows[0].block = (uint32_t)count;
+    }
+    for (size_t i = 0; i < count; i++) {
+        spex_a64_classify(words[i], NULL, &ops[i]);
+        unsigned size = ops[i].access_size;
+        block->insns[i] = (struct insn){.block = block,
+                                        .index = (uint32_t)i,
+                                        .size = size == 1 || size == 2 || size == 4 ? size : 8};
+        if (rows) {
+            block->insns[i].truth = &rows[i + 1];
+            rows[i + 1].pc = pc + 4 * i;
+        }
+    }
+    spex_uarch_block_init(user.model, &block->model, pc, ops, count);
+    for (size_t i = 0; i < count; i++) {
+        if (!accesses_memory(&ops[i]))
+            continue;
+        if (user.registers)
+            block->insns[i].address = address_trace(block->words, ops, i);
+        block->zva |= ops[i].kind == SPEX_OP_DC_ZVA && block->insns[i].address.known;
+    }
+    return block;
+}
+
+struct block *block_get(uint64_t pc, const uint32_t *words, size_t count)
+{
+    struct block **slot =
+        &user.blocks[(pc >> 2 ^ pc >> 18) % (sizeof user.blocks / sizeof *slot)];
+    for (struct block *b = *slot; b; b = b->next)
+        if (b->model.pc == pc && b->model.count == count &&
+            !memcmp(b->words, words, count * sizeof *words))
+            return b;
+    struct block *block = make_block(pc, words, count);
+    block->next = *slot;
+    *slot = block;
+    return block;
+}
+
+void block_forked(void)
+{
+    for (size_t i = 0; i < user.rows.chunks; i++) {
+        struct run_truth *rows = user.rows.chunk[i];
+        size_t n = RUN_TRUTH / sizeof *rows;
+        struct run_truth *copy = malloc(n * sizeof *copy);
+        if (!copy)
+            abort();
+        for (size_t r = 0; r < n; r++)
+            copy[r] = (struct run_truth){.pc = rows[r].pc, .block = rows[r].block};
+        uint64_t at = i * (uint64_t)RUN_TRUTH;
+        if (task_map(user.fork_id, ".truth", at, RUN_TRUTH, rows)) /* blocks point there */
+            memcpy(rows, copy, n * sizeof *copy);
+        free(copy);
+    }
+}

@@ -1,0 +1,317 @@
+/* Threads, forks, exits and system calls of the guest. */
+#include "regs.h"
+#include "vcpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static __thread struct vcpu *caller; /* makes the system call under way on this thread */
+
+bool life_is_handler(uint64_t pc)
+{
+    for (unsigned i = 0; i < user.handler_count; i++)
+        if (user.handlers[i] == pc)
+            return true;
+    return false;
+}
+
+/* ---- threads and processes ---- */
+
+static void end_vcpu(struct vcpu *v)
+{
+    if (!v->live)
+        return;
+    v->live = false;
+    sample_end(v);
+    spex_uarch_counts(v->hot->core, &v->task.shared->counts);
+    task_end(&v->task, clock_of(v));
+    spex_uarch_core_idle(v->hot->core, true);
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Runs on the thread that creates the new one; for the first vCPU on the main thread. */
+static void on_vcpu(qemu_plugin_id_t id, unsigned index)
+{
+    int32_t cpu;
+    (void)id;
+    if (index >= MAX_VCPUS) {
+        fprintf(stderr, "spex: more than %d threads at a time are not supported\n", MAX_VCPUS);
+        abort();
+    }
+    struct hot *h = &hot[index];
+    if (!h->vcpu)
+        h->vcpu = calloc(1, sizeof *h->vcpu);
+    struct vcpu *v = h->vcpu, *creator = caller;
+    if (!v)
+        abort();
+    end_vcpu(v);
+    if (h->core)
+        spex_uarch_core_free(h->core);
+    uint32_t number = task_reserve(&cpu);
+    if (spex_uarch_core_new(user.model, (unsigned)cpu, &h->core)) {
+        fprintf(stderr, "spex: no memory for the model of one more core\n");
+        abort();
+    }
+    h->core->engine = h;
+    *v = (struct vcpu){.hot = h, .index = index, .live = true};
+    uint64_t start = __atomic_load_n(&task_run->clock[cpu], __ATOMIC_ACQUIRE);
+    if (creator) {
+        start = later(start, clock_of(creator));
+        v->clear_tid =
+            creator->argument[4]; /* clone(flags, stack, parent_tid, tls, child_tid) */
+    }
+    spex_uarch_clock_reach(h->core, start);
+    task_begin(&v->task, number, cpu, creator ? creator->task.shared : NULL, !creator, start);
+    sample_begin(v);
+    if (!creator)
+        user.process = number;
+}
+
+static void on_vcpu_exit(qemu_plugin_id_t id, unsigned index)
+{
+    (void)id;
+    if (hot[index].vcpu)
+        end_vcpu(hot[index].vcpu);
+}
+
+static void before_fork(void)
+{
+    if (caller)
+        user.fork_id = task_reserve(&user.fork_cpu);
+}
+
+/* Only the calling thread goes on, as a new process with an event of its own. */
+static void in_child(void)
+{
+    struct vcpu *v = caller;
+    if (!v)
+        return;
+    pthread_mutex_init(&user.lock, NULL);
+    uint64_t start = later(clock_of(v), task_run->clock[user.fork_cpu]);
+    struct run_task creator = *v->task.shared;
+    for (unsigned i = 0; i < MAX_VCPUS; i++)
+        if (hot[i].vcpu && hot[i].vcpu != v)
+            hot[i].vcpu->live = false;
+    spex_uarch_forked(user.model, v->hot->core);
+    task_forget(&v->task);
+    block_forked();
+    user.process = user.fork_id;
+    spex_uarch_clock_reach(v->hot->core, start);
+    task_begin(&v->task, user.fork_id, user.fork_cpu, &creator, true, start);
+    sample_begin(v);
+}
+
+static void on_exit_process(qemu_plugin_id_t id, void *data)
+{
+    (void)id;
+    (void)data;
+    if (user.over)
+        return;
+    user.over = true;
+    for (unsigned i = 0; i < MAX_VCPUS; i++)
+        if (hot[i].vcpu)
+            end_vcpu(hot[i].vcpu);
+}
+
+/* ---- system calls ---- */
+
+enum { /* generic numbers, as AArch64 has them */
+       SYS_EXIT = 93,
+       SYS_EXIT_GROUP = 94,
+       SYS_WAITID = 95,
+       SYS_SET_TID_ADDRESS = 96,
+       SYS_FUTEX = 98,
+       SYS_RT_SIGACTION = 134,
+       SYS_PRCTL = 167,
+       SYS_BRK = 214,
+       SYS_MREMAP = 216,
+       SYS_CLONE = 220,
+       SYS_EXECVE = 221,
+       SYS_MMAP = 222,
+       SYS_MPROTECT = 226,
+       SYS_WAIT4 = 260,
+       SYS_EXECVEAT = 281,
+};
+
+static unsigned wake_slot(uint64_t word)
+{
+    return (unsigned)(word >> 2 ^ word >> 10) % (sizeof user.wakes / sizeof user.wakes[0]);
+}
+
+static void wake(uint64_t word, uint64_t clock)
+{
+    unsigned i = wake_slot(word);
+    __atomic_store_n(&user.wakes[i].clock, clock, __ATOMIC_RELAXED);
+    __atomic_store_n(&user.wakes[i].word, word, __ATOMIC_RELEASE);
+}
+
+/* When somebody was last woken at word, as far as is remembered. */
+static uint64_t wake_clock(uint64_t word)
+{
+    unsigned i = wake_slot(word);
+    return __atomic_load_n(&user.wakes[i].word, __ATOMIC_ACQUIRE) == word
+               ? __atomic_load_n(&user.wakes[i].clock, __ATOMIC_RELAXED)
+               : 0;
+}
+
+/* A wait ended: time is at least where the waker's is. */
+static void woken(struct vcpu *v, uint64_t clock)
+{
+    spex_uarch_clock_reach(v->hot->core, clock);
+}
+
+static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_t a1,
+                    uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6,
+                    uint64_t a7, uint64_t a8)
+{
+    struct vcpu *v = hot[index].vcpu;
+    (void)id;
+    (void)a7;
+    (void)a8;
+    caller = v;
+    memcpy(v->argument, (uint64_t[]){a1, a2, a3, a4, a5, a6}, sizeof v->argument);
+    switch (number) {
+    case SYS_EXIT:
+        if (v->clear_tid)
+            wake(v->clear_tid, clock_of(v));
+        end_vcpu(v);
+        return;
+    case SYS_EXIT_GROUP:
+    case SYS_CLONE:
+        sample_settle(v);
+        break;
+    case SYS_EXECVE:
+    case SYS_EXECVEAT: {
+        /* If it succeeds, nothing of us is left: what can be finished is finished now. */
+        char path[256] = "";
+        struct run_event event = {.type = RUN_EXEC, .time = clock_of(v)};
+        sample_settle(v);
+        for (unsigned n = 0; n + 1 < sizeof path; n++)
+            if (!regs_memory((number == SYS_EXECVE ? a1 : a2) + n, &path[n], 1) || !path[n])
+                break;
+        __atomic_fetch_add(&task_run->execs, 1, __ATOMIC_RELAXED);
+        task_log(&v->task, &event, path);
+        break;
+    }
+    case SYS_FUTEX:
+        if ((a2 & 127) != 0 && (a2 & 127) != 9) /* not a wait: a wake of some kind */
+            wake(a1, clock_of(v));
+        break;
+    case SYS_SET_TID_ADDRESS:
+        v->clear_tid = a1;
+        break;
+    case SYS_RT_SIGACTION: {
+        uint64_t handler = 0;
+        if (a2 && user.registers && regs_memory(a2, &handler, 8) && handler > 1) {
+            pthread_mutex_lock(&user.lock);
+            if (!life_is_handler(handler) &&
+                user.handler_count < sizeof user.handlers / sizeof user.handlers[0])
+                user.handlers[user.handler_count++] = handler;
+            pthread_mutex_unlock(&user.lock);
+        }
+        break;
+    }
+    case SYS_PRCTL:
+        if (a1 == 15) { /* PR_SET_NAME */
+            char name[16] = "";
+            struct run_event event = {.type = RUN_COMM, .time = clock_of(v)};
+            for (unsigned n = 0; n < 15; n++)
+                if (!regs_memory(a2 + n, &name[n], 1) || !name[n])
+                    break;
+            task_log(&v->task, &event, name);
+        }
+        break;
+    }
+    spex_uarch_core_idle(v->hot->core, true);
+}
+
+static void log_map(struct vcpu *v, uint64_t address)
+{
+    const uint64_t *a = v->argument;
+    char link[64], path[RUN_PATH] = "";
+    struct run_event event = {.type = RUN_MAP,
+                              .time = clock_of(v),
+                              .a = address,
+                              .b = a[1],
+                              .c = a[5],
+                              .prot = (uint32_t)a[2],
+                              .flags = (uint32_t)a[3]};
+    if (!(a[3] & 0x20)) { /* MAP_ANONYMOUS */
+        snprintf(link, sizeof link, "/proc/self/fd/%d", (int)a[4]);
+        ssize_t n = readlink(link, path, sizeof path - 1);
+        path[n > 0 ? n : 0] = '\0';
+    } else {
+        event.c = 0;
+    }
+    task_log(&v->task, &event, path);
+}
+
+static void on_return(qemu_plugin_id_t id, unsigned index, int64_t number, int64_t result)
+{
+    struct vcpu *v = hot[index].vcpu;
+    const uint64_t *a = v->argument;
+    (void)id;
+    if (!v->live)
+        return;
+    spex_uarch_core_idle(v->hot->core, false);
+    switch (number) {
+    case SYS_MMAP:
+        if ((uint64_t)result < UINT64_MAX - 4096)
+            log_map(v, (uint64_t)result);
+        break;
+    case SYS_MPROTECT:
+        if (!result && a[2] & 4) { /* PROT_EXEC */
+            struct run_event event = {.type = RUN_PROTECT,
+                                      .time = clock_of(v),
+                                      .a = a[0],
+                                      .b = a[1],
+                                      .prot = (uint32_t)a[2]};
+            task_log(&v->task, &event, NULL);
+        }
+        break;
+    case SYS_BRK:
+        if (!user.heap)
+            user.heap = (uint64_t)result;
+        if ((uint64_t)result > user.heap && a[0]) {
+            struct run_event event = {.type = RUN_MAP,
+                                      .time = clock_of(v),
+                                      .a = user.heap,
+                                      .b = (uint64_t)result - user.heap,
+                                      .prot = 3,
+                                      .flags = 0x22};
+            task_log(&v->task, &event, "[heap]");
+        }
+        break;
+    case SYS_EXECVE:
+    case SYS_EXECVEAT:
+        __atomic_fetch_sub(&task_run->execs, 1, __ATOMIC_RELAXED); /* it returned: it failed */
+        break;
+    case SYS_FUTEX:
+        if (!result && ((a[1] & 127) == 0 || (a[1] & 127) == 9))
+            woken(v, wake_clock(a[0]));
+        break;
+    case SYS_WAIT4:
+    case SYS_WAITID:
+        for (unsigned i = 0; result > 0 && i < RUN_ENDED; i++)
+            if (__atomic_load_n(&task_run->ended[i].host_pid, __ATOMIC_ACQUIRE) == result)
+                woken(v, task_run->ended[i].clock);
+        break;
+    }
+    caller = NULL;
+}
+
+void life_install(qemu_plugin_id_t id)
+{
+    pthread_atfork(before_fork, NULL, in_child);
+    qemu_plugin_register_vcpu_init_cb(id, on_vcpu);
+    qemu_plugin_register_vcpu_exit_cb(id, on_vcpu_exit);
+    qemu_plugin_register_vcpu_syscall_cb(id, on_call);
+    qemu_plugin_register_vcpu_syscall_ret_cb(id, on_return);
+    qemu_plugin_register_atexit_cb(id, on_exit_process, NULL);
+}

@@ -1,0 +1,175 @@
+/*
+ * The state of the plugin in user mode: blocks of guest code, vCPUs, and what a
+ * process has once. user.c has the callbacks of the hot path, sample.c one sample,
+ * block.c translation, life.c threads, forks and system calls.
+ *
+ * A vCPU's state belongs to its thread; nothing on the hot path is shared.
+ */
+#ifndef GUEST_VCPU_H
+#define GUEST_VCPU_H
+
+#include "address.h"
+#include "qemu_plugin.h"
+#include "task.h"
+
+#include <pthread.h>
+
+#define HIDDEN __attribute__((visibility("hidden"))) /* reached without a table of addresses   \
+                                                      */
+
+enum {
+    MAX_VCPUS = 8192,
+    PARTS = 64,      /* accesses of one operation that are kept */
+    SNAPSHOT = 4096, /* bytes of a unit's state */
+    NO_SLOT = -1,
+};
+#define NEVER (UINT64_C(1) << 60) /* operations: more than will ever run */
+
+/* ---- blocks ---- */
+
+struct insn {
+    const struct block *block;
+    uint32_t index;
+    uint32_t size; /* of one access, as QEMU makes them */
+    struct traced address;
+    struct run_truth *truth; /* row of this instruction, or NULL */
+};
+
+struct block {
+    struct spex_uarch_block model; /* pc, count, ops; first: the model's pointer is ours */
+    struct insn *insns;
+    const uint32_t *words;
+    bool zva;                /* has DC ZVA whose address is traced */
+    struct run_truth *truth; /* row of this block, or NULL */
+    struct block *next;      /* of the same hash slot */
+};
+
+/* ---- a vCPU ---- */
+
+/* What callbacks touch each time: a cache line of its own. */
+struct hot {
+    _Alignas(64) struct spex_uarch_core *core;
+    const struct insn *want; /* the operation being followed, or NULL */
+    struct vcpu *vcpu;
+};
+
+struct vcpu {
+    struct hot *hot;
+    struct task task;
+    unsigned index;
+    bool live;
+    bool forced;   /* see sample_force() */
+    uint64_t more; /* operations beyond the armed one until the wanted one */
+    /* the operation being followed: hot->want */
+    int slot;
+    uint32_t sequence;
+    uint64_t selected; /* model clock */
+    struct spex_access parts[PARTS];
+    unsigned part_count;
+    spex_uarch_result worst;
+    /* an operation that finished in the program and is still in flight in the model */
+    struct {
+        int slot; /* NO_SLOT: there is none */
+        const struct spex_op *op;
+        struct spex_outcome outcome;
+        struct spex_access parts[PARTS];
+        uint64_t done;
+    } pending;
+    /* the unit as it was when the current block was entered, in case a fault cuts the block */
+    struct {
+        uint32_t sequence; /* of that block; other blocks did not ask the unit */
+        uint64_t at;       /* index of the first operation that the unit was asked about */
+        uint64_t last;     /* of the last one, plus one */
+        size_t size;
+        uint8_t unit[SNAPSHOT];
+        uint64_t pmu[RUN_EVENTS];
+    } before;
+    uint64_t argument[6]; /* of the system call under way */
+    uint64_t clear_tid;   /* where the kernel wakes joiners when the thread ends */
+};
+
+extern HIDDEN struct hot hot[MAX_VCPUS];
+
+/* One of a process. */
+struct user {
+    struct spex_uarch *model;
+    bool none; /* no caches, TLBs, prediction */
+    bool truth;
+    bool registers;
+    bool loaded;          /* the program is, and told */
+    bool over;            /* this process has ended its tasks */
+    pthread_mutex_t lock; /* blocks, handlers, truth */
+    struct block *blocks[1 << 16];
+    uint64_t handlers[512]; /* addresses of signal handlers */
+    unsigned handler_count;
+    struct {
+        uint64_t word, clock;
+    } wakes[256];  /* futexes: when somebody was last woken there */
+    uint64_t heap; /* start, once known */
+    struct {       /* truth rows */
+        struct run_truth *row;
+        size_t used, chunks;
+        struct run_truth *chunk[4096];
+    } rows;
+    uint32_t process; /* number of its first task */
+    uint32_t fork_id; /* of the child that is being made */
+    int32_t fork_cpu;
+};
+extern HIDDEN struct user user;
+
+static inline const struct spex_op *op_of(const struct insn *insn)
+{
+    return &insn->block->model.ops[insn->index];
+}
+
+static inline uint64_t pc_of(const struct insn *insn)
+{
+    return insn->block->model.pc + 4 * (uint64_t)insn->index;
+}
+
+static inline uint64_t clock_of(const struct vcpu *v)
+{
+    return spex_uarch_clock(v->hot->core);
+}
+
+static inline bool accesses_memory(const struct spex_op *op)
+{
+    return op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE) &&
+           op->kind != SPEX_OP_BRANCH; /* GCS is off in user mode */
+}
+
+/* ---- sample.c ---- */
+
+/* The armed operation is in the block that was entered just now. */
+HIDDEN void sample_expired(struct vcpu *v, const struct block *block);
+/*
+ * The followed operation is over. next: where control went behind it, if it was
+ * the last of its block; exception: it raised a synchronous exception instead.
+ */
+HIDDEN void sample_finish(struct vcpu *v, uint64_t next, bool exception);
+/* Without a model: make the counter negative, so that the entry of the next block stops. */
+HIDDEN void sample_force(struct vcpu *v, bool on);
+/* A signal handler is about to be entered: by a fault, the block before was cut short. */
+HIDDEN void sample_signalled(struct vcpu *v);
+/* A system call ends the current block: all of it was executed. Nothing stays in flight. */
+HIDDEN void sample_settle(struct vcpu *v);
+/* A new event starts to count; and an old one is told what ran since it was last asked. */
+HIDDEN void sample_begin(struct vcpu *v);
+HIDDEN void sample_end(struct vcpu *v);
+
+/* ---- block.c ---- */
+
+/* The block of these instructions at pc, made or found. */
+HIDDEN struct block *block_get(uint64_t pc, const uint32_t *words, size_t count);
+/* Its address follows from registers, and no callback is needed (without a model). */
+HIDDEN bool block_by_registers(const struct insn *insn);
+/* In the child of a fork: rows of truth in a file of its own. */
+HIDDEN void block_forked(void);
+
+/* ---- life.c ---- */
+
+HIDDEN void life_install(qemu_plugin_id_t id);
+/* A signal handler of the guest starts at pc. Hold user.lock. */
+HIDDEN bool life_is_handler(uint64_t pc);
+
+#endif
