@@ -38,7 +38,7 @@ def command_of(name, work):
     if name == "python":
         arm64 = os.path.join(BUILD, "arm64")
         if subprocess.run(["sh", os.path.join(SOURCE, "scripts/fetch-debs"), arm64, "busybox", "bzip2",
-                           "sqlite3", "python3-minimal"], stderr=subprocess.DEVNULL).returncode:
+                           "sqlite3", "python3"], stderr=subprocess.DEVNULL).returncode:
             return None, None
         root = os.path.join(arm64, "root")
         return root, [os.path.join(root, "usr/bin/python3"), "-S", "-c", FIBONACCI]

@@ -74,38 +74,65 @@ static bool writes(const struct spex_op *op, unsigned reg)
     return false;
 }
 
-/* Follows register *reg of instruction `at` back to the entry of the block. */
-static bool trace_back(const uint32_t *words, const struct spex_op *ops, size_t at,
-                       unsigned *reg, uint64_t *offset)
+/* The mask of AND (immediate), 64 bits: DecodeBitMasks. */
+static bool bit_mask(uint32_t w, uint64_t *mask)
 {
-    *offset = 0;
+    unsigned n = w >> 22 & 1, r = w >> 16 & 63, s = w >> 10 & 63, pattern = n << 6 | (~s & 63);
+    if (pattern < 2)
+        return false;
+    unsigned size = 1u << (31 - (unsigned)__builtin_clz(pattern));
+    s &= size - 1;
+    r &= size - 1;
+    if (s == size - 1)
+        return false;
+    uint64_t ones = (UINT64_C(2) << s) - 1,
+             all = size == 64 ? UINT64_MAX : (UINT64_C(1) << size) - 1;
+    uint64_t element = r ? (ones >> r | ones << (size - r)) & all : ones;
+    for (*mask = element; size < 64; size *= 2)
+        *mask |= *mask << size;
+    return true;
+}
+
+/* What became of a register between the entry of the block and an instruction. */
+struct way {
+    unsigned reg;
+    uint64_t before, mask, after; /* ((reg + before) & mask) + after */
+};
+
+/* Follows way->reg of instruction `at` back to the entry of the block. */
+static bool trace_back(const uint32_t *words, const struct spex_op *ops, size_t at,
+                       struct way *way)
+{
+    way->before = way->after = 0;
+    way->mask = UINT64_MAX;
     while (at-- > 0) {
         uint32_t w = words[at];
-        if (!writes(&ops[at], *reg))
+        if (!writes(&ops[at], way->reg))
             continue;
+        uint64_t *sum = way->mask == UINT64_MAX ? &way->after : &way->before;
         uint64_t immediate = (uint64_t)(w >> 10 & 0xfff) << (w >> 22 & 1 ? 12 : 0);
-        if ((w & 0xff800000) == 0x91000000 ||
-            (w & 0xff800000) == 0xb1000000) { /* ADD(S) #imm */
-            *offset += immediate;
-            *reg = w >> 5 & 31;
-        } else if ((w & 0xff800000) == 0xd1000000 ||
-                   (w & 0xff800000) == 0xf1000000) { /* SUB(S) */
-            *offset -= immediate;
-            *reg = w >> 5 & 31;
+        unsigned from = w >> 5 & 31;
+        if ((w & 0xdf800000) == 0x91000000) { /* ADD, ADDS (immediate) */
+            *sum += immediate;
+        } else if ((w & 0xdf800000) == 0xd1000000) { /* SUB, SUBS */
+            *sum -= immediate;
+        } else if ((w & 0xff800000) == 0x92000000 && way->mask == UINT64_MAX && from != 31) {
+            if (!bit_mask(w, &way->mask)) /* AND */
+                return false;
         } else if ((w & 0xffe0ffe0) == 0xaa0003e0 && (w >> 16 & 31) != 31) { /* MOV Xd, Xm */
-            *reg = w >> 16 & 31;
+            from = w >> 16 & 31;
         } else {
             return false;
         }
+        way->reg = from;
     }
     return true;
 }
 
 struct traced address_trace(const uint32_t *words, const struct spex_op *ops, size_t at)
 {
-    struct traced t = {0};
-    uint64_t more;
-    unsigned reg;
+    struct traced t = {.mask = UINT64_MAX};
+    struct way way;
     if (ops[at].kind == SPEX_OP_DC_ZVA)
         t.from = (struct address){.base = words[at] & 31, .index = ADDRESS_NO_REG};
     else if (ops[at].kind != SPEX_OP_LDST || !address_decode(words[at], &t.from))
@@ -113,18 +140,26 @@ struct traced address_trace(const uint32_t *words, const struct spex_op *ops, si
     if (ops[at].kind == SPEX_OP_DC_ZVA && t.from.base == 31) /* the zero register */
         return t;
     if (t.from.base != ADDRESS_NO_REG) {
-        reg = t.from.base;
-        if (!trace_back(words, ops, at, &reg, &more))
+        way.reg = t.from.base;
+        if (!trace_back(words, ops, at, &way))
             return t;
-        t.from.base = (uint8_t)reg;
-        t.from.offset += (int64_t)more;
+        t.from.base = (uint8_t)way.reg;
+        t.from.offset += (int64_t)way.after;
+        t.before = way.before;
+        t.mask = way.mask;
     }
     if (t.from.index != ADDRESS_NO_REG) {
-        reg = t.from.index;
-        if (!trace_back(words, ops, at, &reg, &t.index_offset))
+        way.reg = t.from.index;
+        if (!trace_back(words, ops, at, &way) || way.mask != UINT64_MAX)
             return t;
-        t.from.index = (uint8_t)reg;
+        t.from.index = (uint8_t)way.reg;
+        t.index_offset = way.after;
     }
     t.known = true;
     return t;
+}
+
+uint64_t address_base(const struct traced *t, uint64_t value)
+{
+    return ((value + t->before) & t->mask) + (uint64_t)t->from.offset;
 }

@@ -22,19 +22,22 @@ bool address_decode(uint32_t insn, struct address *address);
 uint64_t address_index(const struct address *address, uint64_t value);
 
 /*
- * An address that follows from registers at the entry of a block: the base
- * register plus a constant, plus the index register plus a constant, extended.
+ * An address that follows from registers at the entry of a block:
+ * ((base + before) & mask) + from.offset, and (index + index_offset) extended.
  */
 struct traced {
     bool known;
     struct address from; /* registers at the entry of the block */
-    uint64_t index_offset;
+    uint64_t before, mask, index_offset;
 };
 
 /*
  * The address of the general load or store, or DC ZVA, at index `at` of a block:
- * each register is followed back through moves and additions of constants.
+ * each register is followed back through moves, additions of constants and, for the
+ * base, one mask.
  */
 struct traced address_trace(const uint32_t *words, const struct spex_op *ops, size_t at);
+/* From the value of the base register at the entry. */
+uint64_t address_base(const struct traced *traced, uint64_t value);
 
 #endif

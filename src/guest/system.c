@@ -541,7 +541,8 @@ static void zero_lines(struct vcpu *v, const struct block *block)
 {
     for (unsigned i = 0; i < block->zva_count; i++) {
         const struct zva *z = &block->zva[i];
-        uint64_t va = sys.machine->x(v->index, z->reg) + z->offset;
+        uint64_t value = sys.machine->x(v->index, z->address.from.base);
+        uint64_t va = address_base(&z->address, value);
         va &= -(uint64_t)sys.zva_bytes;
         uint64_t pa = v->capturing ? translated(v, va) : NO_ADDRESS;
         for (unsigned at = 0; at < sys.zva_bytes; at += 64) {

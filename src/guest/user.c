@@ -84,8 +84,8 @@ follow(struct hot *h, const struct insn *insn, uint64_t va, unsigned size, enum 
 static uint64_t traced_address(unsigned vcpu, const struct insn *insn)
 {
     const struct address *a = &insn->address.from;
-    uint64_t va = (uint64_t)a->offset;
-    va += a->base == ADDRESS_NO_REG ? pc_of(insn) : regs_read(vcpu, a->base);
+    uint64_t base = a->base == ADDRESS_NO_REG ? pc_of(insn) : regs_read(vcpu, a->base);
+    uint64_t va = address_base(&insn->address, base);
     if (a->index != ADDRESS_NO_REG)
         va += address_index(a, regs_read(vcpu, a->index) + insn->address.index_offset);
     return va & BITS(55, 0);

@@ -1,7 +1,5 @@
 #include "zva.h"
 
-#include "address.h"
-
 #include <stdlib.h>
 
 unsigned zva_find(const uint32_t *words, const struct spex_op *ops, size_t count,
@@ -19,7 +17,7 @@ unsigned zva_find(const uint32_t *words, const struct spex_op *ops, size_t count
         if (!more)
             abort();
         *list = more;
-        more[n++] = (struct zva){(uint32_t)i, t.from.base, (uint64_t)t.from.offset};
+        more[n++] = (struct zva){(uint32_t)i, t};
     }
     return n;
 }

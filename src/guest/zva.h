@@ -1,16 +1,15 @@
 /*
- * DC ZVA in a block: QEMU makes no memory callback for it, but its address is often
- * that of a register at the entry of the block plus a constant.
+ * DC ZVA in a block: QEMU makes no memory callback for it, but its address often
+ * follows from a register at the entry of the block.
  */
 #ifndef GUEST_ZVA_H
 #define GUEST_ZVA_H
 
-#include <spex/op.h>
+#include "address.h"
 
 struct zva {
-    uint32_t index; /* of the instruction in its block */
-    unsigned reg;   /* X register at the entry; 31 is SP */
-    uint64_t offset;
+    uint32_t index;        /* of the instruction in its block */
+    struct traced address; /* its base register, at the entry; 31 is SP */
 };
 
 /* Those of a block whose address can be worked out, in an allocated array; their number. */
