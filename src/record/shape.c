@@ -43,7 +43,7 @@ static inline uint64_t spread(unsigned bits)
 /* Which byte of which field each byte of struct spex_record is; 15: none. */
 static const struct {
     uint8_t field[96], byte[96];
-} layout = {
+} layout __attribute__((unused)) = { /* SIMD variants only */
 #define WIDE(f) f, f, f, f, f, f, f, f
 #define BYTES8 0, 1, 2, 3, 4, 5, 6, 7
 #define NONE 15
