@@ -98,7 +98,8 @@ static int run(const struct command *c, bool quiet)
 }
 
 /* The machine as QEMU must be told in both runs: once for its device tree, once for real. */
-static void add_machine(struct command *c, const struct vm_options *o, const char *dtb)
+static void add_machine(struct command *c, const struct vm_options *o, uint32_t midr,
+                        const char *dtb)
 {
     add(c, "%s", o->qemu);
     add(c, "-M");
@@ -107,7 +108,10 @@ static void add_machine(struct command *c, const struct vm_options *o, const cha
     add(c, "-cpu");
     /* Fast pointer authentication: else a boot takes three times as long. No SVE: QEMU does not
      * show its data accesses. */
-    add(c, "max,pauth-impdef=on,sve=off,sme=off");
+    if (midr >> 24) /* a core that exists: tools in the guest decode its data sources */
+        add(c, "max,pauth-impdef=on,sve=off,sme=off,midr=0x%x", midr);
+    else
+        add(c, "max,pauth-impdef=on,sve=off,sme=off");
     add(c, "-m");
     add(c, "%s", o->memory);
     add(c, "-smp");
@@ -118,7 +122,7 @@ static void add_machine(struct command *c, const struct vm_options *o, const cha
 }
 
 /* PMBIRQ is a PPI of each PE: INTID 21 is PPI 5, level high (BSA; ISMLLS). */
-static bool make_device_tree(const struct vm_options *o, const char *dtb)
+static bool make_device_tree(const struct vm_options *o, uint32_t midr, const char *dtb)
 {
     static const char *const node[][6] = {
         {"-c", NULL, "/spe-pmu"},
@@ -126,7 +130,7 @@ static bool make_device_tree(const struct vm_options *o, const char *dtb)
         {"-tx", NULL, "/spe-pmu", "interrupts", "1 5 4"},
     };
     struct command c = {0};
-    add_machine(&c, o, dtb);
+    add_machine(&c, o, midr, dtb);
     if (run(&c, true) || access(dtb, R_OK)) {
         cli_error("%s could not describe its machine; is it a qemu-system-aarch64?", o->qemu);
         return false;
@@ -266,9 +270,10 @@ static int run_vm(void *options, int argc, char **argv)
     }
     snprintf(dtb, sizeof dtb, "%s/virt.dtb", directory);
     int status = CLI_DATA;
-    if (make_device_tree(o, dtb)) {
+    uint32_t midr = settings.config.unit.features.midr;
+    if (make_device_tree(o, midr, dtb)) {
         struct command c = {0};
-        add_machine(&c, o, NULL);
+        add_machine(&c, o, midr, NULL);
         add(&c, "-dtb");
         add(&c, "%s", dtb);
         add(&c, "-kernel");
