@@ -169,7 +169,7 @@ static int set_up(const struct vm_options *o)
         add(&c, "%s", o->suite);
     if (run(&c, false))
         return CLI_DATA;
-    fprintf(stderr, "spex vm: the guest is ready; start it with: spex vm --guest %s\n", o->setup);
+    fprintf(stderr, "spex vm: start the guest with: spex vm --guest %s\n", o->setup);
     return CLI_OK;
 }
 
