@@ -100,20 +100,32 @@ static size_t fast_records(struct spex_record_reader *reader, struct spex_record
     return state->variant == READER_AVX512 ? stream_records(reader, records, count) : 0;
 }
 
-size_t spex_record_batch(struct spex_record_reader *reader, struct spex_record *records,
-                         size_t count, enum spex_status *status, struct spex_damage *damage)
+size_t reader_batch(struct spex_record_reader *reader, struct spex_record *records, size_t count,
+                    size_t limit, enum spex_status *status, struct spex_damage *damage)
 {
     struct reader_state *state = reader_state(reader);
-    size_t n = 0;
+    size_t n = 0, size = reader->size;
     *status = SPEX_OK;
     while (n < count) {
-        size_t fast = fast_records(reader, records + n, count - n);
+        size_t fast = 0;
+        if (reader->position < limit) {
+            /* What is taken here lies before the limit as a whole. */
+            reader->size = limit < size ? limit : size;
+            fast = fast_records(reader, records + n, count - n);
+            reader->size = size;
+        }
         n += fast;
         if (fast) {
             const struct spex_record *last = &records[n - 1];
             size_t start = (size_t)(last->offset - reader->base), end = start + last->size;
             remember(reader, start, end - (last->present & SPEX_HAS_TIMESTAMP ? 9 : 1), end);
             continue;
+        }
+        if (limit < size) {
+            while (reader->position < size && reader->data[reader->position] == 0)
+                reader->position++;
+            if (reader->position >= limit)
+                break;
         }
         *status = spex_record_next(reader, &records[n], damage);
         if (*status != SPEX_OK)
@@ -124,4 +136,10 @@ size_t spex_record_batch(struct spex_record_reader *reader, struct spex_record *
         n++;
     }
     return n;
+}
+
+size_t spex_record_batch(struct spex_record_reader *reader, struct spex_record *records,
+                         size_t count, enum spex_status *status, struct spex_damage *damage)
+{
+    return reader_batch(reader, records, count, SIZE_MAX, status, damage);
 }

@@ -85,6 +85,13 @@ static inline struct reader_state *reader_state(struct spex_record_reader *reade
     return (struct reader_state *)(void *)reader->opaque;
 }
 
+/*
+ * spex_record_batch, but in front of the first record or damage that would begin
+ * at limit or behind it it stops with SPEX_OK, fewer than count, and position there.
+ */
+size_t reader_batch(struct spex_record_reader *reader, struct spex_record *records, size_t count,
+                    size_t limit, enum spex_status *status, struct spex_damage *damage);
+
 /* The best variant of this machine. */
 enum reader_variant reader_best_variant(void);
 bool reader_has_variant(enum reader_variant variant);

@@ -1,7 +1,7 @@
 /*
  * Every variant of the fast reader against the table-driven one, batch sizes drawn
- * at random: same records, same damage, same positions, on good, damaged and
- * random streams. Plain TAP without libraries, so that it runs for other targets
+ * at random, and teams of threads with chunks of random sizes: same records, same
+ * damage, same positions, on good, damaged, random and hostile streams. Plain TAP without libraries, so that it runs for other targets
  * under an emulator too (test_cross.py).
  */
 #include <spex/record.h>
@@ -57,6 +57,119 @@ static bool same(enum reader_variant variant, const uint8_t *data, size_t size, 
     return true;
 }
 
+/* ---- teams ---- */
+
+/* What a chunk found: records, and damage where a record has size 0. */
+struct found {
+    struct spex_record *records;
+    struct spex_damage *damages;
+    size_t count, capacity;
+};
+
+struct compare {
+    struct spex_record_reader table;
+    bool differs;
+    size_t where, chunks;
+    size_t stop; /* after so many chunks */
+};
+
+static void found_begin(void *user, void *result)
+{
+    (void)user;
+    ((struct found *)result)->count = 0;
+}
+
+static void found_map(void *user, void *result, const struct spex_record *records, size_t count,
+                      const struct spex_damage *damage)
+{
+    struct found *found = result;
+    (void)user;
+    if (found->capacity < found->count + count + 1) {
+        found->capacity = 2 * found->capacity + count + 1;
+        found->records = realloc(found->records, found->capacity * sizeof *found->records);
+        found->damages = realloc(found->damages, found->capacity * sizeof *found->damages);
+    }
+    if (count)
+        memcpy(found->records + found->count, records, count * sizeof *records);
+    found->count += count;
+    if (damage) {
+        found->records[found->count].size = 0;
+        found->damages[found->count++] = *damage;
+    }
+}
+
+static bool found_reduce(void *user, void *result)
+{
+    const struct found *found = result;
+    struct compare *compare = user;
+    for (size_t i = 0; i < found->count && !compare->differs; i++) {
+        struct spex_record record;
+        struct spex_damage damage = {0};
+        compare->where = compare->table.position;
+        enum spex_status status = spex_record_next_table(&compare->table, &record, &damage);
+        const struct spex_damage *other = &found->damages[i];
+        if (found->records[i].size)
+            compare->differs =
+                status != SPEX_OK || memcmp(&record, &found->records[i], sizeof record) != 0;
+        else
+            compare->differs = status != other->status || damage.offset != other->offset ||
+                               damage.size != other->size || damage.reason != other->reason;
+    }
+    return ++compare->chunks != compare->stop && !compare->differs;
+}
+
+static void found_fini(void *result)
+{
+    free(((struct found *)result)->records);
+    free(((struct found *)result)->damages);
+}
+
+enum { TEAMS = 3 };
+static struct spex_record_team *teams[TEAMS]; /* of 1, 2, 3 threads */
+
+static bool same_team(enum reader_variant variant, unsigned team, size_t chunk,
+                      const uint8_t *data, size_t size, const char **what, size_t *where)
+{
+    const struct spex_record_job job = {.chunk = chunk,
+                                        .begin = found_begin,
+                                        .map = found_map,
+                                        .reduce = found_reduce};
+    struct compare compare = {.differs = false};
+    struct spex_record_job mine = job;
+    struct spex_record_reader reader;
+    struct spex_record record;
+    mine.user = &compare;
+    spex_record_reader_init(&compare.table, data, size, 7);
+    spex_record_reader_init(&reader, data, size, 7);
+    reader_state(&reader)->variant = (uint8_t)variant;
+    bool whole = spex_record_team_read(teams[team], &reader, &mine);
+    *what = "a team";
+    *where = compare.where;
+    if (!whole || compare.differs || reader.position != size ||
+        spex_record_next_table(&compare.table, &record, NULL) != SPEX_END)
+        return false;
+    /* Ended early: no more is reduced, and a reader goes on where the team stopped. */
+    size_t chunks = compare.chunks;
+    compare = (struct compare){.stop = chunks / 2 + 1};
+    spex_record_reader_init(&compare.table, data, size, 7);
+    spex_record_reader_init(&reader, data, size, 7);
+    reader_state(&reader)->variant = (uint8_t)variant;
+    if (chunks && (spex_record_team_read(teams[team], &reader, &mine) ||
+                   compare.chunks != compare.stop || compare.differs))
+        return false;
+    for (enum spex_status status = SPEX_OK; chunks && status != SPEX_END;) {
+        struct spex_record other;
+        struct spex_damage a = {0}, b = {0};
+        *where = reader.position;
+        status = spex_record_next(&reader, &record, &a);
+        if (spex_record_next_table(&compare.table, &other, &b) != status ||
+            (status == SPEX_OK && memcmp(&record, &other, sizeof record)) ||
+            a.offset != b.offset || a.size != b.size || a.reason != b.reason)
+            return false;
+    }
+    return true;
+}
+
 /* A copy of the exact size, so that a sanitizer sees an over-read. */
 static bool same_copy(enum reader_variant variant, const struct stream *s, size_t from, size_t to,
                       uint64_t seed, const char **what, size_t *where)
@@ -65,6 +178,9 @@ static bool same_copy(enum reader_variant variant, const struct stream *s, size_
     memcpy(copy, s->data + from, to - from);
     uint8_t *exact = realloc(copy, to - from ? to - from : 1);
     bool ok = same(variant, exact, to - from, seed, what, where);
+    struct rng rng = {seed + to};
+    size_t chunk = rng_chance(&rng, 1, 4) ? 1 + rng_below(&rng, 80) : 80 + rng_below(&rng, 4000);
+    ok = ok && same_team(variant, rng_below(&rng, TEAMS), chunk, exact, to - from, what, where);
     free(exact);
     return ok;
 }
@@ -121,33 +237,101 @@ static struct stream cells(uint64_t seed, size_t count)
     return s;
 }
 
-int main(void)
+/*
+ * Two streams in one: groups of nine bytes are whole records read from byte 0, and
+ * other whole records read from byte 1, without end. Guesses go wrong all the time.
+ */
+static struct stream twins(uint64_t seed, size_t groups)
 {
+    /* B is the other stream's header in a packet of nine bytes, S four short ones. */
+    static const char *const mine = "P6S6T", *const other = "PS66T";
+    struct rng rng = {seed};
+    struct stream s = {.size = 9 * groups + 40};
+    s.data = calloc(1, s.size);
+    for (size_t i = 0; i < groups; i++) {
+        uint8_t *group = s.data + 9 * i;
+        char a = mine[i % 5], b = other[(i + 4) % 5]; /* an S falls on a 6 of the other */
+        for (size_t j = 0; j < 9; j++)
+            group[j] = (uint8_t)rng_next(&rng);
+        const char both[2] = {a, b};
+        for (size_t j = 0; j < 2; j++) {
+            if (both[j] == 'S') { /* total latency, operation, events, data source */
+                static const uint8_t at[] = {0, 3, 5, 7}, header[] = {0x98, 0x49, 0x42, 0x43};
+                for (size_t k = 0; k < 4; k++)
+                    if (j + at[k] < 9)
+                        group[j + at[k]] = header[k];
+            } else {
+                group[j] = both[j] == 'P' ? 0xb0 : both[j] == '6' ? 0xb6 : 0x71;
+            }
+        }
+    }
+    return s;
+}
+
+/* The longest run of whole records without damage from a position on. */
+static size_t whole_records(const struct stream *s, size_t from)
+{
+    struct spex_record_reader reader;
+    struct spex_record record;
+    size_t n = 0;
+    spex_record_reader_init(&reader, s->data, s->size, 0);
+    reader.position = from;
+    while (spex_record_next(&reader, &record, NULL) == SPEX_OK)
+        n++;
+    return n;
+}
+
+static bool try_twins(enum reader_variant variant, unsigned seeds, const char **what,
+                      size_t *where)
+{
+    bool ok = true;
+    for (uint64_t seed = 1; ok && seed < seeds; seed++) {
+        struct stream s = twins(seed, 3000);
+        *what = "the two streams";
+        ok = whole_records(&s, 0) > 590 && whole_records(&s, 10) > 590 &&
+             same_copy(variant, &s, 0, s.size, seed, what, where) &&
+             same_copy(variant, &s, 1, s.size, seed, what, where);
+        stream_free(&s);
+    }
+    return ok;
+}
+
+/* "quick" tries few streams, for slow machines and sanitizers. */
+int main(int argc, char **argv)
+{
+    bool quick = argc > 1 && !strcmp(argv[1], "quick");
     unsigned tests = 0;
     bool passed = true;
+    for (unsigned i = 0; i < TEAMS; i++)
+        if (!(teams[i] = spex_record_team_new(i + 1, sizeof(struct found))))
+            return 1;
     for (int variant = 0; variant < READER_VARIANTS; variant++) {
         if (!reader_has_variant((enum reader_variant)variant))
             continue;
-        for (int kind = 0; kind < STREAM_KINDS + 2; kind++) {
+        for (int kind = 0; kind < STREAM_KINDS + 3; kind++) {
             const char *what = "", *name = kind < STREAM_KINDS ? stream_names[kind] : "";
             size_t where = 0;
             bool ok = true;
             if (kind < STREAM_KINDS) {
-                ok = try_streams((enum reader_variant)variant, (enum stream_kind)kind, 40, 150,
-                                 &what, &where) &&
-                     try_streams((enum reader_variant)variant, (enum stream_kind)kind, 2, 6000,
+                ok = try_streams((enum reader_variant)variant, (enum stream_kind)kind,
+                                 quick ? 4 : 40, 150, &what, &where) &&
+                     try_streams((enum reader_variant)variant, (enum stream_kind)kind,
+                                 quick ? 0 : 2, 6000,
                                  &what, &where);
             } else if (kind == STREAM_KINDS) {
                 name = "cells";
-                for (uint64_t seed = 1; ok && seed < 30; seed++) {
+                for (uint64_t seed = 1; ok && seed < (quick ? 4 : 30); seed++) {
                     struct stream s = cells(seed, 900);
                     ok = same_copy((enum reader_variant)variant, &s, 64 * (seed % 3) + seed % 2,
                                    s.size, seed, &what, &where);
                     stream_free(&s);
                 }
+            } else if (kind == STREAM_KINDS + 1) {
+                name = "two streams in one";
+                ok = try_twins((enum reader_variant)variant, quick ? 3 : 20, &what, &where);
             } else {
                 name = "noise";
-                for (uint64_t seed = 1; ok && seed < 60; seed++) {
+                for (uint64_t seed = 1; ok && seed < (quick ? 6 : 60); seed++) {
                     struct rng rng = {seed};
                     struct stream s = {.size = 5000};
                     s.data = malloc(s.size);
@@ -164,6 +348,8 @@ int main(void)
             passed &= ok;
         }
     }
+    for (unsigned i = 0; i < TEAMS; i++)
+        spex_record_team_free(teams[i], found_fini);
     printf("1..%u\n", tests);
     return !passed;
 }
