@@ -81,6 +81,7 @@ enum spex_sample_flag {
     SPEX_SAMPLE_READS = 1u << 2,
     SPEX_SAMPLE_WRITES = 1u << 3,
     SPEX_SAMPLE_TIMED = 1u << 4, /* time is known */
+    SPEX_SAMPLE_INDIRECT = 1u << 5, /* a branch whose target is not in the instruction */
 };
 
 struct spex_sample {
@@ -100,8 +101,17 @@ struct spex_sample {
     uint32_t queue;                   /* of the file: spex_perfdata_queue */
     uint32_t place; /* small number that mostly stands for the same pc; for caches, below
                        SPEX_PLACES */
+    uint32_t maps[2]; /* private: which mappings hold, of the process and of the kernel */
 };
 enum { SPEX_PLACES = 1 << 14 };
+
+/* Does the sample read or write memory at an address that is known? */
+static inline bool spex_sample_memory(const struct spex_sample *sample)
+{
+    bool known = sample->record->present & SPEX_HAS_VA; /* no branches: often not foreseen */
+    bool used = sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES);
+    return known & used;
+}
 
 typedef void spex_sample_sink(void *context, const struct spex_sample *samples, size_t count);
 
@@ -117,14 +127,16 @@ typedef bool spex_record_test(void *context, const struct spex_record *record);
 void spex_analysis_narrow(struct spex_analysis *analysis, unsigned want, spex_record_test *test,
                           void *context);
 
-/* Where an address of a process lies, with caching; used for data addresses. */
+/* Where a data address lies: of a process at the end of the profile, or of a sample at its time. */
 struct spex_place {
     struct spex_module *module; /* NULL: no mapping */
     uint64_t address;           /* in the module */
     const struct spex_symbol *symbol;
 };
-void spex_analysis_locate(struct spex_analysis *analysis, int pid, uint64_t time, uint64_t ip,
+void spex_analysis_locate(struct spex_analysis *analysis, int pid, uint64_t ip,
                           struct spex_place *place);
+void spex_sample_locate(struct spex_analysis *analysis, const struct spex_sample *sample,
+                        uint64_t ip, struct spex_place *place);
 
 /* ---- what was sampled ---- */
 
@@ -221,13 +233,12 @@ bool spex_key_parse(const char *name, size_t length, enum spex_key *key);
 enum spex_latency { SPEX_LATENCY_TOTAL, SPEX_LATENCY_ISSUE, SPEX_LATENCY_TRANSLATION,
                     SPEX_LATENCY_COUNT };
 
-/* The first 16 are counted together: their order is that of group.c's masks. */
+/* The first 20 are counted together: their order is that of group.c's masks. */
 struct spex_stats {
     uint32_t retired, l1_access, l1_miss, tlb_access, tlb_walk, not_taken, mispredicted;
     uint32_t llc_access, llc_miss, remote, l2_access, l2_miss, modified, peer, reads, writes;
-    uint32_t samples, branches;
-    uint32_t source[SPEX_SOURCE_COUNT];
-    uint32_t latency_count[SPEX_LATENCY_COUNT];
+    uint32_t latency_count[SPEX_LATENCY_COUNT], branches;
+    uint32_t samples, source[SPEX_SOURCE_COUNT];
     uint64_t latency_sum[SPEX_LATENCY_COUNT];
 };
 
@@ -242,14 +253,22 @@ struct spex_group;
 
 enum spex_group_flag {
     SPEX_GROUP_PERCENTILES = 1u << 0, /* keep exact histograms of total latency */
-    SPEX_GROUP_ALL_PERCENTILES = 1u << 3, /* and of issue and translation latency */
-    SPEX_GROUP_MEMORY = 1u << 1,      /* only samples with a data address */
+    SPEX_GROUP_ALL_PERCENTILES = 1u << 1, /* and of issue and translation latency */
 };
 struct spex_group *spex_group_new(struct spex_analysis *analysis, const enum spex_key *keys,
                                   size_t key_count, unsigned flags);
 void spex_group_free(struct spex_group *group);
 /* A spex_sample_sink; context is the group. */
 void spex_group_sink(void *group, const struct spex_sample *samples, size_t count);
+/* Chosen samples. */
+void spex_group_add(struct spex_group *group, const struct spex_sample *const *samples,
+                    size_t count);
+/*
+ * Before the first sample: group takes none itself but sums up the rows of a finer one, from
+ * whose keys its own follow (the same ones; a page from a cache line). It counts all of
+ * them, those given up too. Sort it while finer is there.
+ */
+void spex_group_derive(struct spex_group *group, struct spex_group *finer);
 
 enum spex_order {
     SPEX_BY_SAMPLES,

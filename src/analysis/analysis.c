@@ -23,6 +23,7 @@
 enum {
     BATCH = 256,
     PLACES = SPEX_PLACES, /* cache of code and data addresses */
+    BLOCKS = 1 << 13,     /* caches of where data lies */
     LINES = 1 << 12,      /* cache of source lines */
     RAW_CHUNK = 1 << 20,
 };
@@ -106,12 +107,11 @@ struct place_slot {
     struct spex_place place;
 };
 
-/* Data: the mapping of a page; what has no symbols needs no more than that. */
-struct page_slot {
-    uint64_t page;
-    uint32_t version;
-    bool plain; /* no symbols there */
-    struct spex_module *module;
+/* Data: a cache line or a page all of whose addresses have the same answer. */
+struct block_slot {
+    uint64_t number;  /* of the line or page */
+    uint32_t version; /* 0: none */
+    struct spex_place place; /* of its start */
 };
 
 struct line_slot {
@@ -153,10 +153,10 @@ struct queue {
     uint8_t *buffer;                /* raw stream */
     size_t kept;
     uint64_t position;
-    /* meaning of Data Source values, -1 not yet known; then NO_PACKET and LARGE, always -1 */
+    /* meaning of Data Source values, -1 not yet known; then LARGE, always -1, and NO_PACKET */
     int16_t sources[256 + 2];
 };
-enum { NO_PACKET = 256, LARGE = 257 };
+enum { LARGE = 256, NO_PACKET = 257 };
 
 struct spex_analysis {
     struct spex_analysis_options options;
@@ -173,7 +173,7 @@ struct spex_analysis {
     uint32_t versions;
     uint32_t *maps; /* numbers of all mappings, by process */
     struct place_slot *places;
-    struct page_slot *pages;
+    struct block_slot *near, *far; /* cache lines, pages */
     struct line_slot *lines;
 
     struct filter *filters[SPEX_FILTER_MAX];
@@ -291,6 +291,11 @@ static struct thread *get_thread(struct spex_analysis *a, int32_t tid, int32_t p
 
 /* ---- places ---- */
 
+static uint64_t tick_time(const struct spex_analysis *a, uint64_t tick)
+{
+    return a->info && a->info->has_time ? spex_perf_time_to_ns(&a->info->time, tick) : tick;
+}
+
 static struct spex_module *map_module(struct spex_analysis *a, const struct spex_perf_map *map)
 {
     void **slot = table_slot(&a->modules, (uintptr_t)map);
@@ -389,28 +394,81 @@ static const struct place_slot *fill_place(struct spex_analysis *a, struct place
     return s;
 }
 
-void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t time, uint64_t ip,
-                          struct spex_place *place)
+enum { LINE_BITS = 6, PAGE_BITS = 12 };
+
+static inline struct block_slot *block_of(struct block_slot **slots, uint64_t number,
+                                          uint32_t version)
 {
-    struct process *process = get_process(a, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, time);
-    uint64_t page = ip >> 12;
-    if (!a->pages)
-        a->pages = get_memory(PLACES * sizeof *a->pages);
-    struct page_slot *s =
-        &a->pages[mix(page ^ (uint64_t)process->version << 48) & (PLACES - 1)];
-    if (s->page != page || s->version != process->version || !s->plain) {
-        uint32_t version = process->version << 1 | 1;
-        struct place_slot *slot = &a->places[place_index(ip, version)];
-        if (slot->ip != ip || slot->version != version)
-            fill_place(a, slot, version, process->pid, time, ip);
-        *place = slot->place;
-        *s = (struct page_slot){page, process->version,
-                                !place->symbol && place->module &&
-                                    !module_has_symbols(place->module),
-                                place->module};
+    if (__builtin_expect(!*slots, 0))
+        *slots = get_memory(BLOCKS * sizeof **slots);
+    return &(*slots)[mix(number ^ (uint64_t)version << 48) & (BLOCKS - 1)];
+}
+
+/* place, of ip, is true of the whole block but for the address. */
+static void fill_block(struct block_slot *block, unsigned bits, uint32_t version, uint64_t ip,
+                       const struct spex_place *place)
+{
+    *block = (struct block_slot){ip >> bits, version, *place};
+    block->place.address -= ip & ((UINT64_C(1) << bits) - 1);
+}
+
+/* A file is mapped by pages; in one that has symbols a line may still be of one symbol. */
+static void fill_blocks(struct spex_analysis *a, uint32_t version, uint64_t ip,
+                        const struct spex_place *place)
+{
+    const unsigned line = (1u << LINE_BITS) - 1;
+    uint64_t first, last, at = ip & line;
+    if (place->module ? !module_has_symbols(place->module) : ip >> 63) {
+        fill_block(block_of(&a->far, ip >> PAGE_BITS, version), PAGE_BITS, version, ip, place);
         return;
     }
-    *place = (struct spex_place){.module = s->module, .address = ip};
+    if (!place->symbol) /* the next address may be of the image of another file */
+        return;
+    module_symbol_around(place->module, place->address, &first, &last);
+    if (place->address - first >= at && last - place->address >= line - at)
+        fill_block(block_of(&a->near, ip >> LINE_BITS, version), LINE_BITS, version, ip, place);
+}
+
+/* version is of the mappings that hold ip. time is asked for late: most answers are known. */
+static inline void locate(struct spex_analysis *a, uint32_t version, int32_t pid,
+                          const struct spex_sample *sample, uint64_t ip,
+                          struct spex_place *place)
+{
+    struct block_slot *near = block_of(&a->near, ip >> LINE_BITS, version);
+    if (__builtin_expect(near->number != ip >> LINE_BITS || near->version != version, 0)) {
+        const struct block_slot *far = block_of(&a->far, ip >> PAGE_BITS, version);
+        if (far->number != ip >> PAGE_BITS || far->version != version) {
+            uint32_t key = version << 1 | 1;
+            struct place_slot *slot = &a->places[place_index(ip, key)];
+            if (slot->ip != ip || slot->version != key) {
+                bool timed = sample && sample->flags & SPEX_SAMPLE_TIMED;
+                fill_place(a, slot, key, pid,
+                           timed ? tick_time(a, sample->record->timestamp) : UINT64_MAX, ip);
+                fill_blocks(a, version, ip, &slot->place);
+            }
+            *place = slot->place;
+            return;
+        }
+        *place = far->place;
+        place->address += ip & ((1u << PAGE_BITS) - 1);
+        fill_block(near, LINE_BITS, version, ip, place);
+    }
+    *place = near->place;
+    place->address += ip & ((1u << LINE_BITS) - 1);
+}
+
+void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t ip,
+                          struct spex_place *place)
+{
+    struct process *process =
+        get_process(a, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, UINT64_MAX);
+    locate(a, process->version, pid, NULL, ip, place);
+}
+
+void spex_sample_locate(struct spex_analysis *a, const struct spex_sample *sample, uint64_t ip,
+                        struct spex_place *place)
+{
+    locate(a, sample->maps[ip >> 63], sample->pid, sample, ip, place);
 }
 
 void analysis_line(struct spex_analysis *a, struct spex_module *module, uint64_t address,
@@ -442,11 +500,6 @@ void analysis_line(struct spex_analysis *a, struct spex_module *module, uint64_t
 static inline uint64_t canonical(uint64_t payload)
 {
     return (uint64_t)((int64_t)(payload << 8) >> 8);
-}
-
-static uint64_t tick_time(const struct spex_analysis *a, uint64_t tick)
-{
-    return a->info && a->info->has_time ? spex_perf_time_to_ns(&a->info->time, tick) : tick;
 }
 
 static const uint64_t WHO_NONE = UINT64_C(1) << 32, WHO_UNTIMED = UINT64_C(1) << 33;
@@ -508,8 +561,8 @@ static void change_thread(struct spex_analysis *a, struct queue *q, uint64_t who
     intersect(&valid, &t->process->span);
     intersect(&valid, &kernel->span);
     q->thread = t;
-    q->version = t->process->version << 1;
-    q->kernel_version = kernel->version << 1;
+    q->version = t->process->version;
+    q->kernel_version = kernel->version;
     q->who = who;
     if (timed) {
         tick_range(a, q, &valid, tick);
@@ -567,15 +620,16 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
 {
     const struct op_info *ops = a->ops;
     const struct spex_perf_time *clock = a->info && a->info->has_time ? &a->info->time : NULL;
-    bool filtered = a->options.filter_count > 0;
-    unsigned want = a->options.want | a->filter_want;
+    const bool filtered = a->options.filter_count > 0;
+    const unsigned want = a->options.want | a->filter_want;
+    spex_record_test *const test = a->test;
     uint64_t first = q->first_tick, last = q->last_tick;
     uint64_t timed = 0, context = 0, source = 0, va = 0, pa = 0, kept = 0;
     struct spex_sample *s = &a->samples[a->sample_count];
     for (size_t i = 0; i < count; i++) {
         const struct spex_record *r = &records[i];
         unsigned present = r->present;
-        if (a->test && !a->test(a->test_context, r))
+        if (test && !test(a->test_context, r))
             continue;
         uint64_t pc = canonical(r->address[SPEX_ADDRESS_PC]), tick = r->timestamp;
         uint64_t who = WHO_NONE;
@@ -618,29 +672,30 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
         s->comm = thread->comm;
         s->cpu = q->cpu;
         s->queue = q->index;
+        s->maps[0] = q->version;
+        s->maps[1] = q->kernel_version;
         s->module = NULL;
         s->address = pc;
         s->symbol = NULL;
         s->place = 0;
         if (want & SPEX_WANT_SYMBOL && present & SPEX_HAS_PC) {
-            uint32_t version = pc >> 63 ? q->kernel_version : q->version;
-            size_t index = place_index(pc, version);
+            uint32_t version = s->maps[pc >> 63];
+            size_t index = place_index(pc, version << 1);
             struct place_slot *slot = &a->places[index];
-            if (__builtin_expect(slot->ip != pc || slot->version != version, 0))
-                fill_place(a, slot, version, thread->pid,
+            if (__builtin_expect(slot->ip != pc || slot->version != version << 1, 0))
+                fill_place(a, slot, version << 1, thread->pid,
                            present & SPEX_HAS_TIMESTAMP ? tick_time(a, tick) : UINT64_MAX, pc);
             s->place = (uint32_t)index;
             s->module = slot->place.module;
             s->address = slot->place.address;
             s->symbol = slot->place.symbol;
         }
-        /* mostly a table look-up; what is no memory operation has no packet */
+        /* without branches on the packet, which loads have and stores do not */
         bool packet = present & SPEX_HAS_DATA_SOURCE;
-        int from = q->sources[!packet                ? NO_PACKET
-                              : r->data_source < 256 ? r->data_source
-                                                     : LARGE];
-        if (__builtin_expect(from < 0, 0) ||
-            (!packet && flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)))
+        int from = q->sources[(r->data_source < LARGE ? r->data_source : LARGE) +
+                              !packet * NO_PACKET];
+        bool memory = flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES);
+        if (__builtin_expect((from < 0) | (!packet & memory), 0))
             from = (int)find_source(q, r);
         s->source = (uint8_t)from;
         flags |= ((unsigned)from / SOURCE_PEER | (unsigned)(r->events >> SPEX_EV_SNOOPED)) & 1
@@ -660,12 +715,13 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
             first = tick < first ? tick : first;
             last = tick > last ? tick : last;
         }
-        s++;
-        if (++a->sample_count == BATCH) {
+        if (++s == a->samples + BATCH) {
+            a->sample_count = BATCH;
             flush(a);
             s = a->samples;
         }
     }
+    a->sample_count = (size_t)(s - a->samples);
     struct spex_totals *t = &a->totals;
     t->records += count;
     t->kept += kept;
@@ -1103,7 +1159,8 @@ void spex_analysis_close(struct spex_analysis *a)
     free(a->cpu_changes.items);
     free(a->maps);
     free(a->places);
-    free(a->pages);
+    free(a->near);
+    free(a->far);
     free(a->lines);
     spex_symbols_free(a->symbols);
     if (a->file)

@@ -1,5 +1,5 @@
 /*
- * Grouping samples by up to four keys.
+ * Grouping samples by a few keys.
  *
  * Rows live in chunks and are found through an open-addressed index of
  * (hash tag, row number). When the limit of rows is reached, the rows with the
@@ -11,6 +11,7 @@
 #include "internal.h"
 #include "module.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,9 @@
 enum {
     CHUNK_BITS = 12,
     CHUNK = 1 << CHUNK_BITS,
+    CACHE_LINE = 64, /* of the machine we run on */
+    STEP = 64,       /* samples taken together */
+    COARSER = 2,     /* groups derived from one */
     SLOTS_MAX = 2 * SPEX_KEYS_MAX,
     /* bytes for histograms: the more rows, the less is left for them */
     HISTOGRAMS_MOST = 64 << 20,
@@ -64,8 +68,7 @@ unsigned spex_key_wants(enum spex_key key)
 {
     switch (key) {
     case SPEX_KEY_DATA_SYMBOL:
-    case SPEX_KEY_DATA_DSO: /* mappings change with time */
-        return SPEX_WANT_LITTLE | SPEX_WANT_DATA | SPEX_WANT_TIME;
+    case SPEX_KEY_DATA_DSO:
     case SPEX_KEY_PAGE:
     case SPEX_KEY_CACHE_LINE:
     case SPEX_KEY_OFFSET:
@@ -107,6 +110,8 @@ bool spex_key_parse(const char *name, size_t length, enum spex_key *key)
     return false;
 }
 
+static const uint64_t PAGE_MASK = ~UINT64_C(0xfff);
+
 struct index_entry {
     uint32_t tag, row; /* row + 1; 0 free */
 };
@@ -121,7 +126,8 @@ struct memo { /* the row of a pc; NULL not known */
 struct spex_group {
     struct spex_analysis *analysis;
     struct memo *memo; /* by place */
-    bool by_place;
+    bool by_place;     /* all keys follow from the pc */
+    struct spex_group *finer, *coarser[COARSER];
     enum spex_key keys[SPEX_KEYS_MAX];
     uint8_t first_slot[SPEX_KEYS_MAX + 1];
     size_t key_count, slots, stride;
@@ -153,15 +159,17 @@ struct spex_group *spex_group_new(struct spex_analysis *analysis, const enum spe
     struct spex_group *g = get_memory(sizeof *g);
     g->analysis = analysis;
     g->key_count = key_count;
+    g->by_place = true;
     for (size_t i = 0; i < key_count; i++) {
+        g->by_place &= by[i] == SPEX_KEY_SYMBOL || by[i] == SPEX_KEY_PC ||
+                       by[i] == SPEX_KEY_DSO || by[i] == SPEX_KEY_SRCLINE;
         g->keys[i] = by[i];
         g->first_slot[i] = (uint8_t)g->slots;
         g->slots += keys[by[i]].slots;
     }
-    g->by_place = key_count == 1 && (by[0] == SPEX_KEY_SYMBOL || by[0] == SPEX_KEY_PC ||
-                                     by[0] == SPEX_KEY_DSO || by[0] == SPEX_KEY_SRCLINE);
     g->flags = flags;
-    g->stride = sizeof(struct spex_row) + g->slots * sizeof(uint64_t);
+    g->stride = (sizeof(struct spex_row) + g->slots * sizeof(uint64_t) + CACHE_LINE - 1) &
+                ~(size_t)(CACHE_LINE - 1);
     g->mask = 1023;
     g->index = get_memory((g->mask + 1) * sizeof *g->index);
     g->limit = SPEX_GROUP_MAX + CHUNK; /* room is made for several at a time */
@@ -197,14 +205,11 @@ static inline struct spex_row *row_at(const struct spex_group *g, size_t index)
                                (index & (CHUNK - 1)) * g->stride);
 }
 
-static inline uint64_t hash_key(const uint64_t *key, size_t slots)
+/* The hash of a key is that of its words one after the other, from 0. */
+static inline uint64_t hash_word(uint64_t hash, uint64_t word)
 {
-    uint64_t h = 0;
-    for (size_t i = 0; i < slots; i++) {
-        h = (h ^ key[i]) * UINT64_C(0x9e3779b97f4a7c15);
-        h ^= h >> 32;
-    }
-    return h;
+    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 32;
 }
 
 static void index_row(struct spex_group *g, uint64_t hash, size_t row)
@@ -224,11 +229,16 @@ static void reindex(struct spex_group *g, size_t mask)
     } else {
         memset(g->index, 0, (mask + 1) * sizeof *g->index);
     }
-    for (size_t i = 0; i < g->count; i++)
-        index_row(g, hash_key(row_at(g, i)->key, g->slots), i);
+    for (size_t i = 0; i < g->count; i++) {
+        uint64_t hash = 0;
+        for (size_t k = 0; k < g->slots; k++)
+            hash = hash_word(hash, row_at(g, i)->key[k]);
+        index_row(g, hash, i);
+    }
 }
 
-static void add_stats(struct spex_group *g, struct spex_row *to, const struct spex_row *from)
+static void add_stats(struct spex_group *g, struct spex_row *to, const struct spex_group *of,
+                      const struct spex_row *from)
 {
     /* everything before the sums is an array of 32-bit counts */
     const uint32_t *n = (const uint32_t *)&from->stats;
@@ -238,9 +248,12 @@ static void add_stats(struct spex_group *g, struct spex_row *to, const struct sp
     for (unsigned l = 0; l < SPEX_LATENCY_COUNT; l++) {
         to->stats.latency_sum[l] += from->stats.latency_sum[l];
         if (g->flags & (SPEX_GROUP_PERCENTILES | SPEX_GROUP_ALL_PERCENTILES))
-            histogram_merge(&g->histograms, &to->latency[l], from->latency[l]);
+            histogram_merge(&g->histograms, &to->latency[l], &of->histograms, from->latency[l]);
     }
 }
+
+static void roll_up(struct spex_group *g, const struct spex_group *finer,
+                    const struct spex_row *from);
 
 static int compare_counts(const void *a, const void *b)
 {
@@ -265,7 +278,9 @@ static void shrink(struct spex_group *g)
     for (size_t i = 0; i < g->count; i++) {
         struct spex_row *row = row_at(g, i);
         if (row->stats.samples <= threshold) {
-            add_stats(g, g->rest, row);
+            add_stats(g, g->rest, g, row);
+            for (unsigned c = 0; c < COARSER && g->coarser[c]; c++)
+                roll_up(g->coarser[c], g, row);
             /* the histogram's words are not reused: the arena has its own limit */
         } else {
             if (kept != i)
@@ -285,13 +300,14 @@ static void make_room(struct spex_group *g, size_t more)
 {
     if (g->count + more > g->limit)
         shrink(g);
-    while ((g->count + more) * 3 > g->mask * 2)
+    while ((g->count + more) * 2 > g->mask + 1)
         reindex(g, g->mask * 2 + 1);
     while (g->count + more > g->chunk_count << CHUNK_BITS) {
         g->chunks = realloc(g->chunks, (g->chunk_count + 1) * sizeof *g->chunks);
         if (!g->chunks)
             abort();
-        g->chunks[g->chunk_count++] = get_memory(CHUNK * g->stride);
+        if (!(g->chunks[g->chunk_count++] = aligned_alloc(CACHE_LINE, CHUNK * g->stride)))
+            abort();
         size_t rows = g->chunk_count * CHUNK * g->stride / 4;
         histograms_limit(&g->histograms, rows < HISTOGRAMS_MOST - HISTOGRAMS_LEAST
                                              ? HISTOGRAMS_MOST - rows
@@ -299,169 +315,175 @@ static void make_room(struct spex_group *g, size_t more)
     }
 }
 
-/* After make_room. */
+/*
+ * After make_room. The words of the key are step apart: keys of several samples stand side by
+ * side, the first words of all, then the second ones.
+ */
 static inline struct spex_row *find_row(struct spex_group *g, size_t slots, const uint64_t *key,
-                                        uint64_t hash)
+                                        size_t step, uint64_t hash)
 {
     uint32_t tag = (uint32_t)(hash >> 32);
-    for (size_t i = hash & g->mask; g->index[i].row; i = (i + 1) & g->mask) {
+    size_t i = hash & g->mask;
+    for (; g->index[i].row; i = (i + 1) & g->mask) {
         if (g->index[i].tag != tag)
             continue;
         struct spex_row *row = row_at(g, g->index[i].row - 1);
-        bool same = true;
+        uint64_t differ = 0;
         for (size_t k = 0; k < slots; k++)
-            same &= row->key[k] == key[k];
-        if (same)
+            differ |= row->key[k] ^ key[k * step];
+        if (!differ)
             return row;
     }
-    struct spex_row *row = row_at(g, g->count);
+    g->index[i] = (struct index_entry){tag, (uint32_t)++g->count};
+    struct spex_row *row = row_at(g, g->count - 1);
     memset(row, 0, g->stride);
-    memcpy(row->key, key, g->slots * sizeof *key);
-    index_row(g, hash, g->count);
-    g->count++;
+    for (size_t k = 0; k < slots; k++)
+        row->key[k] = key[k * step];
     return row;
 }
 
 /* A key of an address without symbol: the module's pointer, marked, and the address. */
 #define MARK 1u
 
-static void place_key(const struct spex_symbol *symbol, const struct spex_module *module,
-                      uint64_t address, uint64_t *key)
+static inline void place_key(const struct spex_symbol *symbol, const struct spex_module *module,
+                             uint64_t address, uint64_t *word0, uint64_t *word1)
 {
-    key[0] = symbol ? (uintptr_t)symbol : (uintptr_t)module | MARK;
-    key[1] = symbol ? 0 : address;
+    uint64_t none = -(uint64_t)!symbol; /* a branch would often not be foreseen */
+    *word0 = (uintptr_t)symbol | (((uintptr_t)module | MARK) & none);
+    *word1 = address & none;
 }
 
-static void make_key(struct spex_group *g, enum spex_key kind, const struct spex_sample *s,
-                     uint64_t *key)
+static void srcline_key(struct spex_group *g, const struct spex_sample *s, uint64_t *word0,
+                        uint64_t *word1)
 {
-    struct spex_place place;
-    struct spex_line line;
+    struct spex_line line = {0};
+    if (s->module)
+        analysis_line(g->analysis, s->module, s->address, &line);
+    *word0 = line.file ? (uintptr_t)line.file : (uintptr_t)s->module | MARK;
+    *word1 = line.file ? line.line | (uint64_t)1 << 63 : s->address;
+}
+
+/* Data addresses of the kernel are the same in every process. */
+static inline uint64_t space_of(const struct spex_sample *s)
+{
+    return s->va >> 63 ? UINT64_MAX : (uint64_t)(int64_t)s->pid;
+}
+
+static struct spex_place data_place(struct spex_group *g, const struct spex_sample *s)
+{
+    struct spex_place place = {0};
+    if (s->record->present & SPEX_HAS_VA)
+        spex_sample_locate(g->analysis, s, s->va, &place);
+    return place;
+}
+
+/* The words of one key of count samples. */
+static void make_keys(struct spex_group *g, enum spex_key kind,
+                      const struct spex_sample *const *samples, size_t count,
+                      uint64_t (*word)[STEP])
+{
+#define EACH(statement)                                                                        \
+    for (size_t i = 0; i < count; i++) {                                                       \
+        const struct spex_sample *s = samples[i];                                              \
+        statement;                                                                             \
+    }                                                                                          \
+    break
     switch (kind) {
     case SPEX_KEY_SYMBOL:
-        place_key(s->symbol, s->module, s->address, key);
-        break;
+        EACH(place_key(s->symbol, s->module, s->address, &word[0][i], &word[1][i]));
     case SPEX_KEY_DSO:
-        key[0] = (uintptr_t)s->module;
-        break;
+        EACH(word[0][i] = (uintptr_t)s->module);
     case SPEX_KEY_SRCLINE:
-        line.file = NULL;
-        if (s->module)
-            analysis_line(g->analysis, s->module, s->address, &line);
-        key[0] = line.file ? (uintptr_t)line.file : (uintptr_t)s->module | MARK;
-        key[1] = line.file ? line.line : s->address;
-        if (line.file)
-            key[1] |= (uint64_t)1 << 63;
-        break;
+        EACH(srcline_key(g, s, &word[0][i], &word[1][i]));
     case SPEX_KEY_PC:
-        key[0] = (uintptr_t)s->module;
-        key[1] = s->address;
-        break;
+        EACH(word[0][i] = (uintptr_t)s->module; word[1][i] = s->address);
     case SPEX_KEY_COMM:
-        key[0] = (uintptr_t)s->comm;
-        break;
+        EACH(word[0][i] = (uintptr_t)s->comm);
     case SPEX_KEY_PID:
-        key[0] = (uint64_t)(int64_t)s->pid;
-        break;
+        EACH(word[0][i] = (uint64_t)(int64_t)s->pid);
     case SPEX_KEY_TID:
-        key[0] = (uint64_t)(int64_t)s->tid;
-        break;
+        EACH(word[0][i] = (uint64_t)(int64_t)s->tid);
     case SPEX_KEY_CPU:
-        key[0] = (uint64_t)(int64_t)s->cpu;
-        break;
+        EACH(word[0][i] = (uint64_t)(int64_t)s->cpu);
     case SPEX_KEY_OP:
-        key[0] = s->record->present & SPEX_HAS_OP
-                     ? OP_INDEX(s->record->op_class, s->record->op_payload)
-                     : UINT32_MAX;
-        break;
+        EACH(word[0][i] = s->record->present & SPEX_HAS_OP
+                              ? OP_INDEX(s->record->op_class, s->record->op_payload)
+                              : UINT32_MAX);
     case SPEX_KEY_SOURCE:
-        key[0] =
-            s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES) ? s->source : SPEX_SOURCE_COUNT;
-        break;
+        EACH(word[0][i] = s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)
+                              ? s->source
+                              : SPEX_SOURCE_COUNT);
     case SPEX_KEY_DATA_SYMBOL:
+        EACH(struct spex_place place = data_place(g, s);
+             place_key(place.symbol, place.module, s->va >> 63, &word[0][i], &word[1][i]));
     case SPEX_KEY_DATA_DSO:
-        place = (struct spex_place){0};
-        if (s->record->present & SPEX_HAS_VA)
-            spex_analysis_locate(g->analysis, s->pid,
-                                 s->flags & SPEX_SAMPLE_TIMED ? s->time : UINT64_MAX, s->va,
-                                 &place);
-        if (kind == SPEX_KEY_DATA_DSO)
-            key[0] = (uintptr_t)place.module;
-        else
-            place_key(place.symbol, place.module, s->va >> 63, key);
-        break;
+        EACH(word[0][i] = (uintptr_t)data_place(g, s).module);
     case SPEX_KEY_PAGE:
-        key[0] = s->va & ~UINT64_C(0xfff);
-        key[1] = s->va >> 63 ? UINT64_MAX : (uint64_t)(int64_t)s->pid;
-        break;
+        EACH(word[0][i] = s->va & PAGE_MASK; word[1][i] = space_of(s));
     case SPEX_KEY_CACHE_LINE:
-        key[0] = s->va & ~UINT64_C(63);
-        key[1] = s->va >> 63 ? UINT64_MAX : (uint64_t)(int64_t)s->pid;
-        break;
+        EACH(word[0][i] = s->va & ~UINT64_C(63); word[1][i] = space_of(s));
     case SPEX_KEY_OFFSET:
-        key[0] = s->va & 63;
-        break;
+        EACH(word[0][i] = s->va & 63);
     case SPEX_KEY_TARGET:
-        key[0] = s->target;
-        key[1] = (uint64_t)(int64_t)s->pid;
-        break;
+        EACH(word[0][i] = s->target; word[1][i] = (uint64_t)(int64_t)s->pid);
     case SPEX_KEY_PREV_TARGET:
-        key[0] = s->prev_target;
-        key[1] = (uint64_t)(int64_t)s->pid;
-        break;
+        EACH(word[0][i] = s->prev_target; word[1][i] = (uint64_t)(int64_t)s->pid);
     case SPEX_KEY_LATENCY:
-        key[0] = s->record->total ? 32 - (unsigned)__builtin_clz(s->record->total) : 0;
-        break;
+        EACH(word[0][i] =
+                 s->record->total ? 32 - (unsigned)__builtin_clz(s->record->total) : 0);
     case SPEX_KEY_COUNT:
         break;
     }
+#undef EACH
 }
 
 /*
- * Sixteen yes/no facts as bits in the order of struct spex_stats: events 1 to
- * 10 and 19 to 21, then answered by a peer, reads and writes; counted four at a time.
+ * Twenty yes/no facts as bits in the order of struct spex_stats: events 1 to 10 and 19 to 21,
+ * answered by a peer, reads, writes, the three latencies, branch; counted four at a time.
  */
 typedef uint32_t four __attribute__((vector_size(16), aligned(8)));
 
 static inline void count_facts(struct spex_stats *t, const struct spex_sample *s)
 {
-    static const four masks[4] = {{1u << 0, 1u << 1, 1u << 2, 1u << 3},
-                                  {1u << 4, 1u << 5, 1u << 6, 1u << 7},
-                                  {1u << 8, 1u << 9, 1u << 10, 1u << 11},
-                                  {1u << 12, 1u << 13, 1u << 14, 1u << 15}};
+#define BITS(n) {1u << (n), 2u << (n), 4u << (n), 8u << (n)}
+    static const four masks[5] = {BITS(0), BITS(4), BITS(8), BITS(12), BITS(16)};
+#undef BITS
     uint64_t e = s->record->events;
-    uint32_t facts = (uint32_t)((e >> 1 & 0x3ff) | (e >> 19 & 7) << 10 |
-                                (uint64_t)(s->flags >> 1 & 7) << 13);
+    uint32_t facts = (uint32_t)((e >> 1 & 0x3ff) | (e >> 19 & 7) << 10) |
+                     (s->flags >> 1 & 7u) << 13 | (s->record->present >> 5 & 7u) << 16 |
+                     (uint32_t)(s->op == SPEX_SAMPLE_BRANCH) << 19;
     four all = {facts, facts, facts, facts};
     four *counts = (four *)t;
     counts[0] -= (four)((all & masks[0]) == masks[0]); /* true is all ones: minus one */
     counts[1] -= (four)((all & masks[1]) == masks[1]);
     counts[2] -= (four)((all & masks[2]) == masks[2]);
     counts[3] -= (four)((all & masks[3]) == masks[3]);
+    counts[4] -= (four)((all & masks[4]) == masks[4]);
 }
 
 _Static_assert(SPEX_EV_RETIRED == 1 && SPEX_EV_REMOTE == 10 && SPEX_EV_L2D_ACCESS == 19 &&
                    SPEX_EV_MODIFIED == 21 && SPEX_SAMPLE_PEER == 2 && SPEX_SAMPLE_READS == 4 &&
-                   SPEX_SAMPLE_WRITES == 8 && offsetof(struct spex_stats, samples) == 64,
+                   SPEX_SAMPLE_WRITES == 8 && SPEX_HAS_TOTAL == 1 << 5 &&
+                   SPEX_HAS_ISSUE == 1 << 6 && SPEX_HAS_TRANSLATION == 1 << 7 &&
+                   offsetof(struct spex_stats, latency_count) == 64 &&
+                   offsetof(struct spex_stats, samples) == 80,
                "the order of struct spex_stats");
 
 /*
  * Counts without branches on what varies from record to record: absent fields
  * are 0 and add nothing. histograms: how many of the latencies have one.
  */
-static inline void count_sample(struct spex_group *g, struct spex_row *row,
-                                const struct spex_sample *s, unsigned histograms)
+static inline __attribute__((always_inline)) void count_sample(struct spex_group *g,
+                                                               struct spex_row *row,
+                                                               const struct spex_sample *s,
+                                                               unsigned histograms)
 {
     const struct spex_record *r = s->record;
     struct spex_stats *t = &row->stats;
     unsigned present = r->present;
     count_facts(t, s);
     t->samples++;
-    t->branches += s->op == SPEX_SAMPLE_BRANCH;
     t->source[s->source] += (s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)) != 0;
-    t->latency_count[SPEX_LATENCY_TOTAL] += present / SPEX_HAS_TOTAL & 1;
-    t->latency_count[SPEX_LATENCY_ISSUE] += present / SPEX_HAS_ISSUE & 1;
-    t->latency_count[SPEX_LATENCY_TRANSLATION] += present / SPEX_HAS_TRANSLATION & 1;
     t->latency_sum[SPEX_LATENCY_TOTAL] += r->total;
     t->latency_sum[SPEX_LATENCY_ISSUE] += r->issue;
     t->latency_sum[SPEX_LATENCY_TRANSLATION] += r->translation;
@@ -489,100 +511,123 @@ static void count_samples(struct spex_group *g, struct spex_row *const *rows,
             count_sample(g, rows[i], samples[i], 0);
 }
 
-static inline bool wanted(const struct spex_group *g, const struct spex_sample *s)
+/* The row is remembered with the pc's place. */
+static void rows_by_place(struct spex_group *g, const struct spex_sample *const *samples,
+                          size_t count, struct spex_row **rows)
 {
-    return !(g->flags & SPEX_GROUP_MEMORY) ||
-           (s->record->present & SPEX_HAS_VA &&
-            s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES));
-}
-
-/*
- * In steps over a few samples at a time: keys, then rows, then counts. Each step
- * asks for the memory that the next one needs, since with many keys nearly every
- * access to the index and to the rows would wait for DRAM. Inlined once for each
- * number of slots, so that the loops over them disappear.
- */
-static inline __attribute__((always_inline)) void
-sink(struct spex_group *g, size_t slots, const struct spex_sample *samples, size_t count)
-{
-    enum { STEP = 32 };
-    uint64_t key[STEP][SLOTS_MAX], hash[STEP];
-    const struct spex_sample *chosen[STEP];
-    struct spex_row *rows[STEP];
-    for (size_t at = 0; at < count;) {
-        size_t n = 0;
-        for (; at < count && n < STEP; at++) {
-            const struct spex_sample *s = &samples[at];
-            if (!wanted(g, s))
-                continue;
+    uint64_t key[SLOTS_MAX][STEP];
+    if (!g->memo)
+        g->memo = get_memory(SPEX_PLACES * sizeof *g->memo);
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_sample *s = samples[i];
+        struct memo *m = &g->memo[s->place];
+        if (__builtin_expect(!m->row || m->module != s->module || m->address != s->address ||
+                                 m->symbol != s->symbol,
+                             0)) {
+            uint64_t hash = 0;
             for (size_t k = 0; k < g->key_count; k++)
-                make_key(g, g->keys[k], s, key[n] + g->first_slot[k]);
-            hash[n] = hash_key(key[n], slots);
-            __builtin_prefetch(&g->index[hash[n] & g->mask]);
-            chosen[n++] = s;
+                make_keys(g, g->keys[k], &s, 1, key + g->first_slot[k]);
+            for (size_t k = 0; k < g->slots; k++)
+                hash = hash_word(hash, key[k][0]);
+            *m = (struct memo){s->module, s->symbol, s->address,
+                               find_row(g, g->slots, key[0], STEP, hash)};
         }
-        make_room(g, n);
-        if (g->count > 4096) /* small groups stay in the cache by themselves */
-            for (size_t i = 0; i < n; i++) {
-                const struct index_entry *e = &g->index[hash[i] & g->mask];
-                const char *row = e->row ? (const char *)row_at(g, e->row - 1) : NULL;
-                for (size_t line = 0; row && line < g->stride; line += 64)
-                    __builtin_prefetch(row + line, 1);
-            }
-        for (size_t i = 0; i < n; i++)
-            rows[i] = find_row(g, slots, key[i], hash[i]);
-        count_samples(g, rows, chosen, n);
+        rows[i] = m->row;
     }
 }
 
-/* A single key that follows from the pc: the row is remembered with the pc's place. */
-static void sink_places(struct spex_group *g, const struct spex_sample *samples, size_t count)
+/*
+ * Each step asks for the memory that the next one needs, since with many keys nearly every
+ * access to the index and to the rows would wait for DRAM. Inlined for a number of slots that
+ * is known, so that the loops over them disappear.
+ */
+static inline __attribute__((always_inline)) void
+rows_by_key(struct spex_group *g, size_t slots, const struct spex_sample *const *samples,
+            size_t count, struct spex_row **rows)
 {
-    enum { STEP = 32 };
-    struct spex_row *rows[STEP];
-    const struct spex_sample *chosen[STEP];
-    if (!g->memo)
-        g->memo = get_memory(SPEX_PLACES * sizeof *g->memo);
-    for (size_t at = 0; at < count;) {
-        size_t n = 0;
-        make_room(g, STEP);
-        for (; at < count && n < STEP; at++) {
-            const struct spex_sample *s = &samples[at];
-            if (!wanted(g, s))
-                continue;
-            struct memo *m = &g->memo[s->place];
-            if (__builtin_expect(!m->row || m->module != s->module ||
-                                     m->address != s->address || m->symbol != s->symbol,
-                                 0)) {
-                uint64_t key[SLOTS_MAX];
-                make_key(g, g->keys[0], s, key);
-                *m = (struct memo){s->module, s->symbol, s->address,
-                                   find_row(g, g->slots, key, hash_key(key, g->slots))};
-            }
-            rows[n] = m->row;
-            chosen[n++] = s;
+    uint64_t key[SLOTS_MAX][STEP], hash[STEP];
+    for (size_t k = 0; k < g->key_count; k++)
+        make_keys(g, g->keys[k], samples, count, key + g->first_slot[k]);
+    for (size_t i = 0; i < count; i++) {
+        hash[i] = 0;
+        for (size_t k = 0; k < slots; k++)
+            hash[i] = hash_word(hash[i], key[k][i]);
+    }
+    if (g->count > 4096) { /* small groups stay in the cache by themselves */
+        for (size_t i = 0; i < count; i++)
+            __builtin_prefetch(&g->index[hash[i] & g->mask]);
+        for (size_t i = 0; i < count; i++) {
+            const struct index_entry *e = &g->index[hash[i] & g->mask];
+            const char *row = e->row ? (const char *)row_at(g, e->row - 1) : NULL;
+            for (size_t line = 0; row && line < g->stride; line += CACHE_LINE)
+                __builtin_prefetch(row + line, 1);
         }
-        count_samples(g, rows, chosen, n);
+    }
+    for (size_t i = 0; i < count; i++)
+        rows[i] = find_row(g, slots, &key[0][i], STEP, hash[i]);
+}
+
+void spex_group_add(struct spex_group *g, const struct spex_sample *const *samples,
+                    size_t count)
+{
+    struct spex_row *rows[STEP];
+    for (size_t n; count; samples += n, count -= n) {
+        n = count < STEP ? count : STEP;
+        make_room(g, n);
+        if (g->by_place)
+            rows_by_place(g, samples, n, rows);
+        else if (g->slots == 2)
+            rows_by_key(g, 2, samples, n, rows);
+        else
+            rows_by_key(g, g->slots, samples, n, rows);
+        count_samples(g, rows, samples, n);
     }
 }
 
 void spex_group_sink(void *context, const struct spex_sample *samples, size_t count)
 {
-    struct spex_group *g = context;
-    if (g->by_place) {
-        sink_places(g, samples, count);
-        return;
+    const struct spex_sample *all[STEP];
+    for (size_t n; count; samples += n, count -= n) {
+        n = count < STEP ? count : STEP;
+        for (size_t i = 0; i < n; i++)
+            all[i] = &samples[i];
+        spex_group_add(context, all, n);
     }
-    switch (g->slots) {
-    case 1:
-        sink(g, 1, samples, count);
-        break;
-    case 2:
-        sink(g, 2, samples, count);
-        break;
-    default:
-        sink(g, g->slots, samples, count);
+}
+
+/* ---- coarser groups ---- */
+
+void spex_group_derive(struct spex_group *g, struct spex_group *finer)
+{
+    unsigned n = 0;
+    while (finer->coarser[n])
+        n++;
+    assert(n < COARSER);
+    finer->coarser[n] = g;
+    g->finer = finer;
+}
+
+/* Adds a row of the finer group. */
+static void roll_up(struct spex_group *g, const struct spex_group *finer,
+                    const struct spex_row *from)
+{
+    uint64_t key[SLOTS_MAX], hash = 0;
+    for (size_t k = 0; k < g->key_count; k++) {
+        bool page = g->keys[k] == SPEX_KEY_PAGE;
+        enum spex_key wanted = page ? SPEX_KEY_CACHE_LINE : g->keys[k];
+        size_t n = 0;
+        while (n < finer->key_count && finer->keys[n] != wanted)
+            n++;
+        assert(n < finer->key_count);
+        memcpy(key + g->first_slot[k], group_key(finer, from, n),
+               keys[wanted].slots * sizeof *key);
+        if (page)
+            key[g->first_slot[k]] &= PAGE_MASK;
     }
+    for (size_t k = 0; k < g->slots; k++)
+        hash = hash_word(hash, key[k]);
+    make_room(g, 1);
+    add_stats(g, find_row(g, g->slots, key, 1, hash), finer, from);
 }
 
 /* ---- results ---- */
@@ -606,8 +651,7 @@ static uint64_t rank_of(const struct spex_row *row, enum spex_order order)
 
 /* What decides most comparisons, at hand without looking at the rows. */
 struct sorted {
-    uint64_t rank;
-    uint32_t number; /* leading bits of a first key that is a number */
+    uint64_t rank, number; /* a first key that is a number, else 0 */
     uint32_t row;
 };
 
@@ -641,6 +685,8 @@ static int compare_rows(const void *a, const void *b, void *context)
 
 void spex_group_sort(struct spex_group *g, enum spex_order order)
 {
+    for (size_t i = 0; g->finer && i < g->finer->count; i++)
+        roll_up(g, g->finer, row_at(g->finer, i));
     free(g->index); /* no more samples come: its memory is better used here */
     g->index = NULL;
     free(g->order);
@@ -649,12 +695,12 @@ void spex_group_sort(struct spex_group *g, enum spex_order order)
     memset(g->total, 0, g->stride);
     for (size_t i = 0; i < g->count; i++) {
         const struct spex_row *row = row_at(g, i);
-        g->order[i] = (struct sorted){rank_of(row, order),
-                                      numeric ? (uint32_t)(row->key[0] >> 32) : 0, (uint32_t)i};
-        add_stats(g, g->total, row);
+        g->order[i] =
+            (struct sorted){rank_of(row, order), numeric ? row->key[0] : 0, (uint32_t)i};
+        add_stats(g, g->total, g, row);
     }
     if (g->rest)
-        add_stats(g, g->total, g->rest);
+        add_stats(g, g->total, g, g->rest);
     qsort_r(g->order, g->count, sizeof *g->order, compare_rows, g);
 }
 
@@ -731,7 +777,7 @@ static size_t located_text(const struct spex_group *g, uint64_t address, uint64_
     struct spex_place place;
     if (!address)
         return (size_t)snprintf(text, capacity, "-");
-    spex_analysis_locate(g->analysis, (int)pid, UINT64_MAX, address, &place);
+    spex_analysis_locate(g->analysis, (int)pid, address, &place);
     if (!place.symbol)
         return place_text(place.module, place.address, text, capacity);
     size_t n = symbol_text(place.symbol, text, capacity);

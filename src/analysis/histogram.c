@@ -45,7 +45,7 @@ static uint32_t allocate(struct histograms *h, size_t words)
     return at;
 }
 
-static uint16_t *list_values(struct histograms *h, uint32_t handle)
+static uint16_t *list_values(const struct histograms *h, uint32_t handle)
 {
     return (uint16_t *)(h->words + handle + 1);
 }
@@ -121,7 +121,8 @@ void histogram_add(struct histograms *h, uint32_t *handle, uint16_t value, uint3
     h->words[h->words[entry] + (value & (PAGE - 1))] += count;
 }
 
-void histogram_merge(struct histograms *h, uint32_t *handle, uint32_t from)
+void histogram_merge(struct histograms *h, uint32_t *handle, const struct histograms *other,
+                     uint32_t from)
 {
     if (!from)
         return;
@@ -129,15 +130,16 @@ void histogram_merge(struct histograms *h, uint32_t *handle, uint32_t from)
         *handle = HISTOGRAM_LOST;
         return;
     }
-    unsigned length = h->words[from] & 0xffff;
-    if (h->words[from] >> 16 == LIST) {
+    /* other->words is looked up each time: adding may move an arena that is the same */
+    unsigned length = other->words[from] & 0xffff;
+    if (other->words[from] >> 16 == LIST) {
         for (unsigned i = 0; i < length; i++)
-            histogram_add(h, handle, list_values(h, from)[i], 1);
+            histogram_add(h, handle, list_values(other, from)[i], 1);
         return;
     }
     for (unsigned p = 0; p < 1u << length; p++)
-        for (unsigned i = 0; h->words[from + 1 + p] && i < PAGE; i++) {
-            uint32_t n = h->words[h->words[from + 1 + p] + i];
+        for (unsigned i = 0; other->words[from + 1 + p] && i < PAGE; i++) {
+            uint32_t n = other->words[other->words[from + 1 + p] + i];
             if (n)
                 histogram_add(h, handle, (uint16_t)(p << PAGE_BITS | i), n);
         }

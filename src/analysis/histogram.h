@@ -48,8 +48,9 @@ static inline void histogram_count(struct histograms *h, uint32_t *handle, uint1
     }
     histogram_add(h, handle, value, 1);
 }
-/* Adds all of from (of the same arena) to handle. */
-void histogram_merge(struct histograms *h, uint32_t *handle, uint32_t from);
+/* Adds all of from, which is of the arena other (it may be the same), to handle. */
+void histogram_merge(struct histograms *h, uint32_t *handle, const struct histograms *other,
+                     uint32_t from);
 /* The smallest value v with at least q of the total at or below it; -1 if empty or lost. */
 int histogram_quantile(const struct histograms *h, uint32_t handle, double q);
 

@@ -6,7 +6,7 @@
 
 struct op_info {
     char text[96];
-    uint8_t op, flags; /* enum spex_sample_op; SPEX_SAMPLE_READS and _WRITES */
+    uint8_t op, flags; /* enum spex_sample_op; SPEX_SAMPLE_READS, _WRITES, _INDIRECT */
 };
 #define OP_INDEX(op_class, payload) (((op_class)&3) << 8 | ((payload)&255))
 const struct op_info *op_table(void); /* 4 classes x 256 payloads, by OP_INDEX */

@@ -73,6 +73,9 @@ void module_load(struct spex_module *module);
 bool module_is_file(const struct spex_module *module);
 /* False for the heap, the stack and the like: an address there is just itself. */
 bool module_has_symbols(struct spex_module *module);
+/* spex_module_symbol, and the addresses around this one for which it says the same. */
+const struct spex_symbol *module_symbol_around(struct spex_module *module, uint64_t address,
+                                               uint64_t *first, uint64_t *last);
 /* Is address in the image as loaded, .bss included? */
 bool module_covers(struct spex_module *module, uint64_t address);
 void lines_load(struct spex_module *module);

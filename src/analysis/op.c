@@ -31,6 +31,7 @@ static void describe(unsigned op_class, unsigned payload, struct op_info *info)
     info->op = SPEX_SAMPLE_OTHER;
     if (op_class == SPEX_CLASS_BRANCH) {
         info->op = SPEX_SAMPLE_BRANCH;
+        info->flags = t.indirect ? SPEX_SAMPLE_INDIRECT : 0;
         base = "branch";
     } else if (op_class == SPEX_CLASS_LDST) {
         info->op = t.at ? SPEX_SAMPLE_ATOMIC : t.store ? SPEX_SAMPLE_STORE : SPEX_SAMPLE_LOAD;

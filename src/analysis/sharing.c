@@ -30,17 +30,24 @@ enum {
     LEAST = 10,     /* samples below which a line says nothing */
     LEAST_EACH = 3, /* of a second thread */
     SEEN = 1 << 16, /* bits that stand for candidates by address */
+    STEP = 64,      /* samples taken together */
 };
 
 /* Line number of bits 55:0 of an address, whatever its top byte. */
 static const uint64_t ADDRESS_LINE = UINT64_C(0x00ffffffffffffff) >> 6;
 
-struct line {
+/* What tells lines apart. */
+struct identity {
     uint64_t key; /* physical or virtual line number */
     int32_t pid;  /* -1: the key is physical, or of the kernel */
-    int32_t tid;  /* first user */
+    bool physical;
+};
+
+struct line {
+    struct identity id;
+    int32_t tid; /* first user */
     uint32_t samples, writes;
-    bool several, physical;
+    bool several;
     uint64_t va;
 };
 
@@ -112,17 +119,17 @@ void spex_sharing_free(struct spex_sharing *s)
 
 /* ---- first pass ---- */
 
-static void identify(const struct spex_sample *sample, uint64_t *key, int32_t *pid,
-                     bool *physical)
+static inline struct identity identify(const struct spex_sample *sample)
 {
-    *physical = sample->record->present & SPEX_HAS_PA;
-    *key = (*physical ? sample->pa : sample->va) >> 6;
-    *pid = *physical || sample->va >> 63 ? -1 : sample->pid;
+    bool physical = sample->record->present & SPEX_HAS_PA;
+    bool shared = physical | sample->va >> 63;
+    return (struct identity){(physical ? sample->pa : sample->va) >> 6,
+                             shared ? -1 : sample->pid, physical};
 }
 
-static uint64_t line_hash(uint64_t key, int32_t pid, bool physical)
+static inline uint64_t line_hash(const struct identity *id)
 {
-    return mix(key ^ (uint64_t)(uint32_t)pid << 40 ^ (uint64_t)physical << 63);
+    return mix(id->key ^ (uint64_t)(uint32_t)id->pid << 40 ^ (uint64_t)id->physical << 63);
 }
 
 static void reindex(struct spex_sharing *s, size_t mask)
@@ -131,8 +138,7 @@ static void reindex(struct spex_sharing *s, size_t mask)
     s->index = get_memory(calloc(mask + 1, sizeof *s->index));
     s->mask = mask;
     for (size_t n = 0; n < s->count; n++) {
-        const struct line *l = &s->lines[n];
-        size_t i = line_hash(l->key, l->pid, l->physical) & mask;
+        size_t i = line_hash(&s->lines[n].id) & mask;
         while (s->index[i])
             i = (i + 1) & mask;
         s->index[i] = (uint32_t)n + 1;
@@ -154,81 +160,82 @@ static void shrink(struct spex_sharing *s)
     reindex(s, s->mask);
 }
 
-static struct line *find_line(struct spex_sharing *s, uint64_t key, int32_t pid, bool physical)
+static inline struct line *find_line(const struct spex_sharing *s, const struct identity *id,
+                                     uint64_t hash)
 {
-    size_t i = line_hash(key, pid, physical) & s->mask;
-    for (; s->index[i]; i = (i + 1) & s->mask) {
+    for (size_t i = hash & s->mask; s->index[i]; i = (i + 1) & s->mask) {
         struct line *l = &s->lines[s->index[i] - 1];
-        if (l->key == key && l->pid == pid && l->physical == physical)
+        if (l->id.key == id->key && l->id.pid == id->pid && l->id.physical == id->physical)
             return l;
     }
     return NULL;
 }
 
-static struct line *add_line(struct spex_sharing *s, uint64_t key, int32_t pid, bool physical)
+static struct line *add_line(struct spex_sharing *s, const struct identity *id, uint64_t hash)
 {
     if (s->count == LINES_MAX)
         shrink(s);
-    if (s->count * 3 > s->mask * 2)
+    if (s->count * 2 > s->mask)
         reindex(s, s->mask * 2 + 1);
     if (s->count == s->capacity) {
         s->capacity = s->capacity ? s->capacity * 2 : 1024;
         s->lines = get_memory(realloc(s->lines, s->capacity * sizeof *s->lines));
     }
-    size_t i = line_hash(key, pid, physical) & s->mask;
+    size_t i = hash & s->mask;
     while (s->index[i])
         i = (i + 1) & s->mask;
     s->index[i] = (uint32_t)s->count + 1;
     struct line *l = &s->lines[s->count++];
-    *l = (struct line){.key = key, .pid = pid, .physical = physical};
+    *l = (struct line){.id = *id};
     s->totals.lines++;
     return l;
 }
 
-/* In two steps over a few samples, so that the index is on its way when it is needed. */
+/* Those of samples from *at on that use memory, a few at a time; *at goes on behind them. */
+static size_t choose_memory(const struct spex_sample *samples, size_t *at, size_t count,
+                            const struct spex_sample *chosen[STEP])
+{
+    size_t n = 0, end = count - *at < STEP ? count : *at + STEP;
+    for (; *at < end; ++*at) {
+        chosen[n] = &samples[*at];
+        n += spex_sample_memory(&samples[*at]);
+    }
+    return n;
+}
+
+/* In steps over a few samples, so that index and lines are on their way when they are needed. */
 void spex_sharing_find(void *context, const struct spex_sample *samples, size_t count)
 {
-    enum { STEP = 32 };
     struct spex_sharing *s = context;
-    struct {
-        const struct spex_sample *sample;
-        uint64_t key;
-        int32_t pid;
-        bool physical;
-    } uses[STEP];
+    const struct spex_sample *memory[STEP];
+    struct identity id[STEP];
+    uint64_t hash[STEP];
     for (size_t at = 0; at < count;) {
-        size_t n = 0;
-        for (; at < count && n < STEP; at++) {
-            const struct spex_sample *sample = &samples[at];
-            if (!(sample->record->present & SPEX_HAS_VA) ||
-                !(sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)))
-                continue;
-            s->with_source += (sample->record->present & SPEX_HAS_DATA_SOURCE) != 0 ||
-                              sample->record->events >> SPEX_EV_SNOOPED & 1;
-            uses[n].sample = sample;
-            identify(sample, &uses[n].key, &uses[n].pid, &uses[n].physical);
-            __builtin_prefetch(
-                &s->index[line_hash(uses[n].key, uses[n].pid, uses[n].physical) & s->mask]);
-            n++;
+        size_t n = choose_memory(samples, &at, count, memory);
+        for (size_t i = 0; i < n; i++) {
+            const struct spex_record *r = memory[i]->record;
+            s->with_source += (r->present / SPEX_HAS_DATA_SOURCE | r->events >> SPEX_EV_SNOOPED) & 1;
+            id[i] = identify(memory[i]);
+            hash[i] = line_hash(&id[i]);
+            __builtin_prefetch(&s->index[hash[i] & s->mask]);
         }
         s->totals.memory += n;
-        for (size_t i = 0; i < n; i++) {
-            uint32_t line =
-                s->index[line_hash(uses[i].key, uses[i].pid, uses[i].physical) & s->mask];
+        for (size_t i = 0; s->count > 4096 && i < n; i++) {
+            uint32_t line = s->index[hash[i] & s->mask];
             if (line)
                 __builtin_prefetch(&s->lines[line - 1], 1);
         }
         for (size_t i = 0; i < n; i++) {
-            const struct spex_sample *sample = uses[i].sample;
+            const struct spex_sample *sample = memory[i];
             int32_t user = sample->tid >= 0 ? sample->tid : sample->cpu;
-            struct line *l = find_line(s, uses[i].key, uses[i].pid, uses[i].physical);
-            if (!l) {
-                l = add_line(s, uses[i].key, uses[i].pid, uses[i].physical);
+            struct line *l = find_line(s, &id[i], hash[i]);
+            if (__builtin_expect(!l, 0)) {
+                l = add_line(s, &id[i], hash[i]);
                 l->tid = user;
                 l->va = sample->va & ~UINT64_C(63);
             }
             l->samples++;
-            l->writes += (sample->flags & SPEX_SAMPLE_WRITES) != 0;
+            l->writes += sample->flags / SPEX_SAMPLE_WRITES & 1;
             l->several |= l->tid != user;
         }
     }
@@ -270,7 +277,7 @@ size_t spex_sharing_choose(struct spex_sharing *s)
     s->count = s->candidates = kept < CANDIDATES ? kept : CANDIDATES;
     reindex(s, 4 * CANDIDATES - 1);
     for (size_t i = 0; i < s->count; i++) {
-        uint64_t hash = mix(s->lines[i].key & ADDRESS_LINE);
+        uint64_t hash = mix(s->lines[i].id.key & ADDRESS_LINE);
         s->seen[hash % SEEN / 64] |= UINT64_C(1) << hash % 64;
     }
     spex_analysis_narrow(s->analysis, SPEX_WANT_DATA | SPEX_WANT_TIME | SPEX_WANT_SYMBOL,
@@ -327,40 +334,41 @@ static struct activity *find_activity(struct spex_sharing *s, uint32_t line, int
 void spex_sharing_look(void *context, const struct spex_sample *samples, size_t count)
 {
     struct spex_sharing *s = context;
-    for (size_t n = 0; n < count; n++) {
-        const struct spex_sample *sample = &samples[n];
-        uint64_t key;
-        int32_t pid;
-        bool physical;
-        if (!(sample->record->present & SPEX_HAS_VA) ||
-            !(sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)))
-            continue;
-        identify(sample, &key, &pid, &physical);
-        const struct line *l = find_line(s, key, pid, physical);
-        if (!l)
-            continue;
-        /* the group's line is our number of it: processes may map it at several places */
-        uint32_t line = (uint32_t)(l - s->lines);
-        struct spex_sample use = *sample;
-        use.va = (uint64_t)line << 6 | (sample->va & 63);
-        use.pid = 0;
-        if (use.tid < 0)
-            use.tid = use.cpu;
-        struct spex_record store;
-        if (!(sample->flags & SPEX_SAMPLE_READS)) {
-            /* a store waits for nothing: its latency would hide that of the loads */
-            store = *sample->record;
-            store.present &=
-                (uint16_t) ~(SPEX_HAS_TOTAL | SPEX_HAS_ISSUE | SPEX_HAS_TRANSLATION);
-            use.record = &store;
+    const struct spex_sample *memory[STEP], *chosen[STEP];
+    struct spex_sample uses[STEP];
+    struct spex_record stores[STEP];
+    for (size_t at = 0; at < count;) {
+        size_t n = choose_memory(samples, &at, count, memory), used = 0;
+        for (size_t i = 0; i < n; i++) {
+            const struct spex_sample *sample = memory[i];
+            struct identity id = identify(sample);
+            const struct line *l = find_line(s, &id, line_hash(&id));
+            if (!l)
+                continue;
+            /* the group's line is our number of it: processes may map it at several places */
+            uint32_t line = (uint32_t)(l - s->lines);
+            struct spex_sample *use = &uses[used];
+            *use = *sample;
+            use->va = (uint64_t)line << 6 | (sample->va & 63);
+            use->pid = 0;
+            if (use->tid < 0)
+                use->tid = use->cpu;
+            if (!(sample->flags & SPEX_SAMPLE_READS)) {
+                /* a store waits for nothing: its latency would hide that of the loads */
+                stores[used] = *sample->record;
+                stores[used].present &=
+                    (uint16_t) ~(SPEX_HAS_TOTAL | SPEX_HAS_ISSUE | SPEX_HAS_TRANSLATION);
+                use->record = &stores[used];
+            }
+            chosen[used++] = use;
+            struct activity *a = find_activity(s, line, use->tid, true);
+            a->samples++;
+            a->comm = sample->comm;
+            if (s->totals.timed && sample->flags & SPEX_SAMPLE_TIMED)
+                a->buckets |= UINT64_C(1) << (sample->time - s->first_time) * BUCKETS /
+                                                 s->time_span % BUCKETS;
         }
-        spex_group_sink(s->group, &use, 1);
-        struct activity *a = find_activity(s, line, use.tid, true);
-        a->samples++;
-        a->comm = sample->comm;
-        if (s->totals.timed && sample->flags & SPEX_SAMPLE_TIMED)
-            a->buckets |= UINT64_C(1)
-                          << (sample->time - s->first_time) * BUCKETS / s->time_span % BUCKETS;
+        spex_group_add(s->group, chosen, used);
     }
 }
 
@@ -539,7 +547,7 @@ void spex_sharing_finish(struct spex_sharing *s)
     for (size_t i = 0; i < s->candidates; i++) {
         struct spex_shared_line *r = &s->results[s->result_count];
         *r = (struct spex_shared_line){.address = s->lines[i].va,
-                                       .pid = s->lines[i].pid,
+                                       .pid = s->lines[i].id.pid,
                                        .first_use = start[i],
                                        .uses = start[i + 1] - start[i]};
         judge(s, (uint32_t)i, r);

@@ -894,7 +894,8 @@ const struct spex_symbol *spex_module_nth(struct spex_module *module, size_t n)
     return s;
 }
 
-const struct spex_symbol *spex_module_symbol(struct spex_module *module, uint64_t address)
+const struct spex_symbol *module_symbol_around(struct spex_module *module, uint64_t address,
+                                               uint64_t *first, uint64_t *last)
 {
     module_load(module);
     size_t low = 0, high = module->count;
@@ -905,11 +906,24 @@ const struct spex_symbol *spex_module_symbol(struct spex_module *module, uint64_
         else
             high = middle;
     }
+    *first = low ? module->symbols[low - 1].start : 0;
+    *last = low < module->count ? module->symbols[low].start - 1 : UINT64_MAX;
     /* a short symbol may stand inside a longer one: look a little way back */
-    for (size_t i = low; i > 0 && low - i < 16; i--)
-        if (address < module->symbols[i - 1].end)
+    for (size_t i = low; i > 0 && low - i < 16; i--) {
+        uint64_t end = module->symbols[i - 1].end;
+        if (address < end) {
+            *last = end - 1 < *last ? end - 1 : *last;
             return spex_module_nth(module, i - 1);
+        }
+        *first = end > *first ? end : *first;
+    }
     return NULL;
+}
+
+const struct spex_symbol *spex_module_symbol(struct spex_module *module, uint64_t address)
+{
+    uint64_t first, last;
+    return module_symbol_around(module, address, &first, &last);
 }
 
 size_t spex_module_read(struct spex_module *module, uint64_t address, void *data, size_t size)

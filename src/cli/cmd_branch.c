@@ -59,21 +59,37 @@ struct branch {
     struct spex_group *groups[SECTIONS];
 };
 
+/* Those of samples that have all of these. */
+static size_t choose(const struct spex_sample *const *samples, size_t count, unsigned present,
+                     unsigned flags, const struct spex_sample **chosen)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_sample *s = samples[i];
+        chosen[n] = s;
+        n += (s->record->present & present) == present && (s->flags & flags) == flags;
+    }
+    return n;
+}
+
 static void feed(void *context, const struct spex_sample *samples, size_t count)
 {
     struct branch *b = context;
-    for (size_t i = 0; i < count; i++) {
-        const struct spex_sample *s = &samples[i];
-        if (s->op != SPEX_SAMPLE_BRANCH)
-            continue;
-        spex_group_sink(b->groups[KINDS], s, 1);
-        spex_group_sink(b->groups[BRANCHES], s, 1);
-        struct spex_op_type type;
-        spex_op_type_decode(s->record->op_class, s->record->op_payload, &type);
-        if (s->record->present & SPEX_HAS_TARGET && type.indirect)
-            spex_group_sink(b->groups[TARGETS], s, 1);
-        if (s->record->present & SPEX_HAS_PREV_TARGET)
-            spex_group_sink(b->groups[EDGES], s, 1);
+    const struct spex_sample *branches[SPEX_RECORD_BATCH], *some[SPEX_RECORD_BATCH];
+    while (count) {
+        size_t n = 0, end = count < SPEX_RECORD_BATCH ? count : SPEX_RECORD_BATCH;
+        for (size_t i = 0; i < end; i++) {
+            branches[n] = &samples[i];
+            n += samples[i].op == SPEX_SAMPLE_BRANCH;
+        }
+        spex_group_add(b->groups[KINDS], branches, n);
+        spex_group_add(b->groups[BRANCHES], branches, n);
+        size_t targets = choose(branches, n, SPEX_HAS_TARGET, SPEX_SAMPLE_INDIRECT, some);
+        spex_group_add(b->groups[TARGETS], some, targets);
+        size_t edges = choose(branches, n, SPEX_HAS_PREV_TARGET, 0, some);
+        spex_group_add(b->groups[EDGES], some, edges);
+        samples += end;
+        count -= end;
     }
 }
 

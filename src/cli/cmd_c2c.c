@@ -52,7 +52,7 @@ static void data_name(struct profile *p, const struct spex_shared_line *line, un
                       char name[NAME])
 {
     struct spex_place place;
-    spex_analysis_locate(p->analysis, line->pid, UINT64_MAX, line->address + offset, &place);
+    spex_analysis_locate(p->analysis, line->pid, line->address + offset, &place);
     if (place.symbol && place.symbol->name) {
         uint64_t at = place.address - place.symbol->start;
         if (at)

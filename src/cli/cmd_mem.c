@@ -34,14 +34,25 @@ static const struct {
 };
 
 struct mem {
-    struct spex_group *groups[SECTIONS];
+    struct spex_group *fed[3]; /* those that take samples, then NULL; the others derive */
+    struct spex_group *groups[SECTIONS], *levels;
 };
 
 static void feed(void *context, const struct spex_sample *samples, size_t count)
 {
     struct mem *m = context;
-    for (unsigned s = 0; s < SECTIONS; s++)
-        spex_group_sink(m->groups[s], samples, count);
+    const struct spex_sample *memory[SPEX_RECORD_BATCH];
+    while (count) {
+        size_t n = 0, end = count < SPEX_RECORD_BATCH ? count : SPEX_RECORD_BATCH;
+        for (size_t i = 0; i < end; i++) {
+            memory[n] = &samples[i];
+            n += spex_sample_memory(&samples[i]);
+        }
+        for (size_t g = 0; g < 3 && m->fed[g]; g++)
+            spex_group_add(m->fed[g], memory, n);
+        samples += end;
+        count -= end;
+    }
 }
 
 static const struct table_column level_columns[] = {
@@ -252,17 +263,21 @@ static int run_mem(void *options, int argc, char **argv)
     if (argc > 1)
         return cli_usage("too many operands");
     int status = o->profile.sort ? profile_keys(o->profile.sort, keys, &count) : CLI_OK;
+    struct spex_analysis_options more = {.want = SPEX_WANT_DATA | SPEX_WANT_SYMBOL};
+    for (size_t i = 0; i < count; i++)
+        more.want |= spex_key_wants(keys[i]);
     if (!status)
-        status = profile_open(&p, &o->profile, argv[0], NULL);
+        status = profile_open(&p, &o->profile, argv[0], &more);
     if (status)
         return status;
     bool json = o->profile.format == TABLE_AS_JSON;
     static const char nothing[] = "has a data address: sample loads and stores (load_filter=1,"
                                   "store_filter=1, or no filter)";
     if (count) { /* one table by the keys asked for */
-        struct spex_group *group = spex_group_new(
-            p.analysis, keys, count, SPEX_GROUP_MEMORY | columns_percentiles(&o->profile));
-        p.status = profile_run(&p, spex_group_sink, group);
+        struct spex_group *group =
+            spex_group_new(p.analysis, keys, count, columns_percentiles(&o->profile));
+        m.fed[0] = group;
+        p.status = profile_run(&p, feed, &m);
         spex_group_sort(group, SPEX_BY_SAMPLES);
         if (!p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, nothing)) {
             struct table_column *columns;
@@ -285,11 +300,18 @@ static int run_mem(void *options, int argc, char **argv)
         return profile_close(&p);
     }
     for (unsigned s = 0; s < SECTIONS; s++)
-        m.groups[s] = spex_group_new(
-            p.analysis, &sections[s].key, 1,
-            SPEX_GROUP_MEMORY | (s == SOURCES              ? SPEX_GROUP_ALL_PERCENTILES
-                                 : sections[s].percentiles ? columns_percentiles(&o->profile)
-                                                           : 0));
+        m.groups[s] = spex_group_new(p.analysis, &sections[s].key, 1,
+                                     s == SOURCES              ? SPEX_GROUP_ALL_PERCENTILES
+                                     : sections[s].percentiles ? columns_percentiles(&o->profile)
+                                                               : 0);
+    static const enum spex_key level_keys[] = {SPEX_KEY_SOURCE, SPEX_KEY_LATENCY};
+    m.levels = spex_group_new(p.analysis, level_keys, 2, SPEX_GROUP_ALL_PERCENTILES);
+    spex_group_derive(m.groups[SOURCES], m.levels);
+    spex_group_derive(m.groups[LATENCIES], m.levels);
+    spex_group_derive(m.groups[PAGES], m.groups[LINES]);
+    m.fed[0] = m.levels;
+    m.fed[1] = m.groups[DATA];
+    m.fed[2] = m.groups[LINES];
     p.status = profile_run(&p, feed, &m);
     for (unsigned s = 0; s < SECTIONS; s++)
         spex_group_sort(m.groups[s], sections[s].order);
@@ -327,6 +349,7 @@ static int run_mem(void *options, int argc, char **argv)
     }
     for (unsigned s = 0; s < SECTIONS; s++)
         spex_group_free(m.groups[s]);
+    spex_group_free(m.levels);
     return profile_close(&p);
 }
 

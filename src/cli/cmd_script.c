@@ -400,8 +400,6 @@ static const char *text_of(struct script *s, const struct spex_sample *sample, e
                            char buffer[512])
 {
     const struct spex_record *r = sample->record;
-    struct spex_analysis *a = s->p->analysis;
-    uint64_t time = sample->flags & SPEX_SAMPLE_TIMED ? sample->time : UINT64_MAX;
     struct spex_place place;
     struct spex_line line;
     switch (field) {
@@ -427,8 +425,8 @@ static const char *text_of(struct script *s, const struct spex_sample *sample, e
     case DATA_SYMBOL:
         if (!(r->present & (field == DATA_SYMBOL ? SPEX_HAS_VA : SPEX_HAS_TARGET)))
             return NULL;
-        spex_analysis_locate(a, sample->pid, time,
-                             field == DATA_SYMBOL ? sample->va : sample->target, &place);
+        spex_sample_locate(s->p->analysis, sample,
+                           field == DATA_SYMBOL ? sample->va : sample->target, &place);
         if (!place.symbol || !place.symbol->name)
             return NULL;
         snprintf(buffer, 512, "%s+0x%llx", place.symbol->name,

@@ -118,7 +118,7 @@ static bool read_truth(struct profile *profile, const char *path, struct places 
         if (!ok)
             break;
         struct spex_place where;
-        spex_analysis_locate(profile->analysis, pid, UINT64_MAX, pc, &where);
+        spex_analysis_locate(profile->analysis, pid, pc, &where);
         struct place *at = place(p, where.symbol, where.module);
         at->true_count += count;
         at->true_l1 += l1;

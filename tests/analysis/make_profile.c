@@ -16,7 +16,8 @@
  * without snoop events; "-untimed": no timestamps; "-nocontext": no context
  * packets, switch events instead; "-loss": the file says that data was lost;
  * "-n1": no previous branch targets, which an N1 does not have; "-shm": the second
- * thread is process 200 and maps the data elsewhere, "-pa": physical addresses.
+ * thread is process 200 and maps the data elsewhere, "-pa": physical addresses;
+ * "-near": walk() uses 2,048 lines of the heap, whose statistics fit a cache, not a million.
  */
 #include <spex/perfdata.h>
 #include <spex/record.h>
@@ -37,7 +38,7 @@ enum { SHARED = 0x410000, TABLE = 0x410100, COUNTERS = 0x420000 };
 
 struct options {
     const char *base; /* scenario without suffixes */
-    bool nosource, untimed, nocontext, loss, n1, shm, pa;
+    bool nosource, untimed, nocontext, loss, n1, shm, pa, near;
 };
 
 struct stream {
@@ -96,7 +97,7 @@ static void set_branch(struct spex_record *r, uint64_t target, unsigned payload,
     r->total = (uint16_t)(mispredicted ? 12 + rng_below(&rng, 10) : 2 + rng_below(&rng, 3));
 }
 
-static void walk_op(struct spex_record *r)
+static void walk_op(const struct options *o, struct spex_record *r)
 {
     switch (rng_below(&rng, 4)) {
     case 0:
@@ -109,7 +110,7 @@ static void walk_op(struct spex_record *r)
         break;
     default:
         set_pc(r, 0x401104);
-        set_memory(r, false, HEAP + (uint64_t)rng_below(&rng, 1 << 20) * 64);
+        set_memory(r, false, HEAP + (uint64_t)rng_below(&rng, o->near ? 1 << 11 : 1 << 20) * 64);
         set_source(r, rng_chance(&rng, 9, 10) ? 0xe : rng_chance(&rng, 1, 2) ? 0xb : 8);
         if (rng_chance(&rng, 1, 3)) {
             r->events |= BIT(SPEX_EV_TLB_WALK);
@@ -200,7 +201,7 @@ static void make(const struct options *o, struct spex_record *r, unsigned thread
     unsigned dice = rng_below(&rng, 100);
     if (!strcmp(o->base, "mixed")) {
         if (dice < 45)
-            walk_op(r);
+            walk_op(o, r);
         else if (dice < 70)
             sum_op(r);
         else if (dice < 85)
@@ -295,6 +296,7 @@ int main(int argc, char **argv)
     o.n1 = strstr(base, "-n1");
     o.shm = strstr(base, "-shm");
     o.pa = strstr(base, "-pa");
+    o.near = strstr(base, "-near");
     base[strcspn(base, "-")] = 0;
     uint64_t count = strtoull(argv[4], NULL, 0);
     rng.state = argc > 5 ? strtoull(argv[5], NULL, 0) : 1;

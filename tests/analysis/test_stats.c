@@ -35,7 +35,7 @@ static void quantiles_are_exact(void **state)
             histogram_add(&h, &handle, (uint16_t)values[i], 1);
             histogram_add(&h, i % 3 ? &part : &merged, (uint16_t)values[i], 1);
         }
-        histogram_merge(&h, &merged, part);
+        histogram_merge(&h, &merged, &h, part);
         for (size_t i = 0; i < sizeof qs / sizeof *qs; i++) {
             int want = brute(values, n, qs[i]);
             assert_int_equal(histogram_quantile(&h, handle, qs[i]), want);
@@ -149,5 +149,49 @@ static void group_beyond_its_limit(void **state)
     spex_group_free(g);
 }
 
+/* A derived group counts what the finer one gave up, too, and its percentiles are exact. */
+static void derived_group_is_exact(void **state)
+{
+    enum { LINES = 40000, SAMPLES = 200000, BATCH = 50 };
+    static const enum spex_key fine[] = {SPEX_KEY_CACHE_LINE, SPEX_KEY_LATENCY};
+    static const enum spex_key coarse[] = {SPEX_KEY_PAGE};
+    struct spex_group *lines = spex_group_new(NULL, fine, 2, SPEX_GROUP_PERCENTILES);
+    struct spex_group *pages = spex_group_new(NULL, coarse, 1, SPEX_GROUP_PERCENTILES);
+    struct spex_group *direct = spex_group_new(NULL, coarse, 1, SPEX_GROUP_PERCENTILES);
+    struct rng rng = {5};
+    group_set_limit(lines, 8192);
+    spex_group_derive(pages, lines);
+    for (int i = 0; i < SAMPLES; i += BATCH) {
+        struct spex_record records[BATCH] = {0};
+        struct spex_sample batch[BATCH] = {0};
+        for (int j = 0; j < BATCH; j++) {
+            records[j].present = SPEX_HAS_VA | SPEX_HAS_TOTAL;
+            records[j].total = (uint16_t)rng_below(&rng, 1000);
+            batch[j].record = &records[j];
+            batch[j].va = (uint64_t)rng_below(&rng, 1 + rng_below(&rng, LINES)) * 64;
+            batch[j].pid = (int32_t)rng_below(&rng, 2);
+        }
+        spex_group_sink(lines, batch, BATCH);
+        spex_group_sink(direct, batch, BATCH);
+    }
+    spex_group_sort(lines, SPEX_BY_SAMPLES);
+    spex_group_sort(pages, SPEX_BY_SAMPLES);
+    spex_group_sort(direct, SPEX_BY_SAMPLES);
+    assert_true(spex_group_error(lines) > 0 && spex_group_error(pages) == 0);
+    assert_int_equal(spex_group_count(pages), spex_group_count(direct));
+    for (size_t i = 0; i < spex_group_count(pages); i++) {
+        const struct spex_row *x = spex_group_row(pages, i), *y = spex_group_row(direct, i);
+        assert_memory_equal(x->key, y->key, 2 * sizeof *x->key);
+        assert_memory_equal(&x->stats, &y->stats, sizeof x->stats);
+        for (double q = 0.1; q < 1; q += 0.2)
+            assert_int_equal(spex_row_latency(pages, x, SPEX_LATENCY_TOTAL, q),
+                             spex_row_latency(direct, y, SPEX_LATENCY_TOTAL, q));
+    }
+    spex_group_free(lines);
+    spex_group_free(pages);
+    spex_group_free(direct);
+}
+
 TEST_MAIN(TEST(quantiles_are_exact), TEST(no_memory_withholds), TEST(share_interval_covers),
-          TEST(share_interval_values), TEST(operation_words), TEST(group_beyond_its_limit))
+          TEST(share_interval_values), TEST(operation_words), TEST(group_beyond_its_limit),
+          TEST(derived_group_is_exact))

@@ -22,14 +22,20 @@ MAKE = os.path.join(BUILD, "tests/analysis/make_profile")
 PROG = os.path.join(BUILD, "tests/analysis/prog")
 RECORDS = 4000
 PATHS = ["decode-n1-loads", "decode-n1-mixed", "decode-variable", "spu-sample"]
-# FILE.spe has generated records, no two alike; FILE.data a small program, as profiles are.
+# FILE.spe has generated records, no two alike; FILE.data a small program, as profiles are, long
+# enough for every row of every table to be there in the shorter one.
 COMMANDS = [
     ("verify", "verify --raw --features neoverse-n1 FILE.spe"),
     ("dump-perf", "dump --style perf FILE.data"),
+    ("dump-perf-7", "dump --style perf-7 FILE.data"),
+    ("dump-spex", "dump --style spex FILE.data"),
     ("dump-json", "dump --format json FILE.data"),
     ("script", "script -i FILE.data"),
+    ("script-itrace", "script --itrace=i1i -i FILE.data"),
     ("script-json", "script --format json -i FILE.data"),
+    ("script-csv", "script --format csv -i FILE.data"),
     ("report", "report -i FILE.data"),
+    ("report-two-keys", "report --sort pid,symbol -i FILE.data"),
     ("mem", "mem -i FILE.data"),
     ("c2c", "c2c -i FILE.data"),
     ("branch", "branch -i FILE.data"),
@@ -50,12 +56,12 @@ def measure(work):
         n = 5 * RECORDS  # by then the decoder has learnt the shapes of records
         counts = [instructions(work, COUNTED, name, m, toggle="path_run") for m in (n, 2 * n)]
         yield name, None if None in counts else (counts[1] - counts[0]) / n
-    files = [f"{work}/{n}" for n in (RECORDS, 2 * RECORDS)]
+    files = [f"{work}/{n}" for n in (4 * RECORDS, 5 * RECORDS)]
     for f in files:
         n = os.path.basename(f)
         spex("generate", "--seed", 7, "--records", n, "--features", "neoverse-n1", "--layout", "n1",
              "--align", 6, "-o", f + ".spe")
-        subprocess.run([MAKE, "mixed-n1", f + ".data", PROG, n], check=True)
+        subprocess.run([MAKE, "mixed-n1-near", f + ".data", PROG, n], check=True)
     for name, words in COMMANDS:
         counts = [instructions(work, SPEX, *words.replace("FILE", f).split()) for f in files]
         yield name, None if None in counts else (counts[1] - counts[0]) / RECORDS
