@@ -28,7 +28,7 @@ def run(build, options):
     print(f"{build}: {len(found)} tests in {time.time() - start:.0f} s", flush=True)
     for t in found:
         if t.skipped:
-            print(f"   skipped: {t.program}: {t.name}")
+            print(f"   skipped: {t.program}: {t.name}: {t.skipped[4:].strip() or 'no reason given'}")
     for t in bad:
         print(f"   FAILED: {t.program}: {t.name}")
     return found

@@ -5,9 +5,9 @@ import re
 
 
 class Test:
-    """One TAP line: program, name, ok, skipped, and the requirement ids it marks."""
+    """One TAP line: program, name, ok, why it was skipped or "", and the requirement ids it marks."""
 
-    def __init__(self, program, name, ok, skipped=False):
+    def __init__(self, program, name, ok, skipped=""):
         self.program, self.name, self.ok, self.skipped = program, name, ok, skipped
         self.marks = set()
 
@@ -25,7 +25,8 @@ def tests(build):
             m = re.match(r"(not )?ok\b\s*\d*\s*-?\s*(.*)", text)
             if m:
                 name, _, directive = m.group(2).partition(" # ")
-                test = Test(program, name.strip(), not m.group(1), directive.upper().startswith("SKIP"))
+                test = Test(program, name.strip(), not m.group(1),
+                            directive if directive.upper().startswith("SKIP") else "")
                 here[test.name] = test
                 found.append(test)
                 continue
@@ -41,5 +42,5 @@ def tests(build):
         if entry["result"] not in ("OK", "SKIP") and all(t.ok for t in here.values()):
             found.append(Test(program, f"{program}: {entry['result'].lower()}", False))
         elif not here:
-            found.append(Test(program, program, True, entry["result"] == "SKIP"))
+            found.append(Test(program, program, True, "SKIP" if entry["result"] == "SKIP" else ""))
     return found

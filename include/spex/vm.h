@@ -17,10 +17,11 @@ extern "C" {
 /* Faults on request. Numbers count records or samples of one CPU from 1; 0 is never. */
 struct spex_vm_injection {
     uint64_t fault, abort;        /* the write of this record */
-    uint64_t event;               /* after this sample */
+    uint64_t event, irq;          /* after this sample */
     uint64_t collide, collisions; /* from this sample on, so many */
     unsigned id_register;         /* an ID register that reads as id_value; 0 for none */
     uint64_t id_value;
+    unsigned version;             /* ID_AA64DFR0_EL1.PMSVer, if not 0 */
 };
 
 struct spex_vm_config {

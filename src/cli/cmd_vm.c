@@ -6,16 +6,19 @@
  */
 #include "cli.h"
 #include "locate.h"
+#include "run.h"
 
 #include <spex/vm.h>
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,6 +31,8 @@ struct vm_options {
 };
 
 enum { ARGS = 96, TEXT = 4096 };
+
+/* ---- commands ---- */
 
 /* An argument vector whose strings live in one buffer. */
 struct command {
@@ -52,8 +57,19 @@ __attribute__((format(printf, 2, 3))) static void add(struct command *c, const c
     c->used += (size_t)n + 1;
 }
 
+/* Arguments as they are, to NULL. */
+static void add_all(struct command *c, ...)
+{
+    va_list args;
+    const char *word;
+    va_start(args, c);
+    while ((word = va_arg(args, const char *)))
+        add(c, "%s", word);
+    va_end(args);
+}
+
 /* QEMU cuts some arguments at commas; two of them stand for one. */
-static const char *escaped(const char *path, char *out)
+static const char *escaped(const char *path, char out[2 * TEXT])
 {
     size_t n = 0;
     for (; *path && n + 2 < 2 * TEXT; path++) {
@@ -65,46 +81,135 @@ static const char *escaped(const char *path, char *out)
     return out;
 }
 
-/* Runs to the end; the exit status, or -1 with a message. quiet drops its output. */
-static int run(const struct command *c, bool quiet)
+static volatile sig_atomic_t child, stopped;
+
+static void pass_on(int signo)
+{
+    stopped = signo;
+    if (child > 0)
+        kill(child, signo);
+}
+
+/* What ends us ends QEMU first: it gives the terminal back, and we clean up. */
+static void set_signals(void)
+{
+    struct sigaction pass = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+    sigaction(SIGINT, &pass, NULL);
+    sigaction(SIGTERM, &pass, NULL);
+    sigaction(SIGHUP, &pass, NULL);
+}
+
+/* Runs to the end; the exit status, or -1 with a message. What it says goes into `said`, if given. */
+static int run(const struct command *c, const char *said)
 {
     if (c->full) {
         cli_error("the command line for %s is too long", c->argv[0]);
         return -1;
     }
+    if (stopped)
+        return -1;
     fflush(NULL);
-    pid_t pid = fork();
+    pid_t parent = getpid(), pid = fork();
     if (pid < 0) {
         cli_error("fork: %s", strerror(errno));
         return -1;
     }
     if (!pid) {
-        if (quiet) {
-            int null = open("/dev/null", O_WRONLY);
-            dup2(null, STDOUT_FILENO);
-            dup2(null, STDERR_FILENO);
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* if we are killed outright */
+        if (getppid() != parent)
+            _exit(126);
+        if (said) {
+            int fd = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+            dup2(fd, STDOUT_FILENO);
+            dup2(fd, STDERR_FILENO);
         }
         execvp(c->argv[0], (char *const *)(uintptr_t)c->argv);
         _exit(errno == ENOENT ? 127 : 126);
     }
+    child = pid;
     int status;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
+    child = 0;
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (code == 127 || code == 126)
-        cli_error("cannot run %s (Debian packages: qemu-system-arm, device-tree-compiler)",
-                  c->argv[0]);
-    return code;
+    if (code != 127 && code != 126)
+        return code;
+    cli_error("cannot run %s (Debian packages: qemu-system-arm, device-tree-compiler)", c->argv[0]);
+    return -1;
 }
 
-/* The machine as QEMU must be told in both runs: once for its device tree, once for real. */
+/* ---- the machine ---- */
+
+/* Where a run keeps its files until it ends. */
+struct place {
+    char directory[TEXT], dtb[TEXT + 16], said[TEXT + 16];
+};
+
+static bool make_place(struct place *p)
+{
+    char temporary[TEXT - 16];
+    run_temporary(temporary, sizeof temporary);
+    snprintf(p->directory, sizeof p->directory, "%s-vm-XXXXXX", temporary);
+    if (!mkdtemp(p->directory)) {
+        cli_error("%s: %s", p->directory, strerror(errno));
+        return false;
+    }
+    snprintf(p->dtb, sizeof p->dtb, "%s/virt.dtb", p->directory);
+    snprintf(p->said, sizeof p->said, "%s/said", p->directory);
+    return true;
+}
+
+static void remove_place(const struct place *p)
+{
+    unlink(p->dtb);
+    unlink(p->said);
+    rmdir(p->directory);
+}
+
+static const char *said(const struct place *p, char text[TEXT])
+{
+    FILE *f = fopen(p->said, "r");
+    size_t n = f ? fread(text, 1, TEXT - 1, f) : 0;
+    if (f)
+        fclose(f);
+    while (n && text[n - 1] == '\n')
+        n--;
+    text[n] = '\0';
+    return text;
+}
+
+/*
+ * Debian 12's 7.2, whatever its updates, or 11.1 and later. The plugin proves what it
+ * builds on; here the version alone gives a clear answer before anything starts.
+ */
+static bool known_version(const struct vm_options *o, const struct place *p)
+{
+    struct command c = {0};
+    char text[TEXT];
+    unsigned major, minor;
+    add_all(&c, o->qemu, "--version", NULL);
+    if (run(&c, p->said) < 0)
+        return false;
+    const char *found = strstr(said(p, text), "version ");
+    if (!found || sscanf(found, "version %u.%u", &major, &minor) != 2) {
+        cli_error("%s does not say that it is a QEMU", o->qemu);
+        return false;
+    }
+    if ((major == 7 && minor == 2) || major > 11 || (major == 11 && minor >= 1))
+        return true;
+    cli_error("%s is version %u.%u; spex vm needs Debian 12's qemu-system-arm 7.2, or QEMU 11.1 or "
+              "later (--qemu)", o->qemu, major, minor);
+    return false;
+}
+
+/* As QEMU must be told in both runs: once for its device tree, once for real. */
 static void add_machine(struct command *c, const struct vm_options *o, uint32_t midr,
                         const char *dtb)
 {
-    add(c, "%s", o->qemu);
-    add(c, "-M");
+    char path[2 * TEXT];
+    add_all(c, o->qemu, "-M", NULL);
     add(c, "virt,gic-version=3%s%s%s", o->el2 ? ",virtualization=on" : "", dtb ? ",dumpdtb=" : "",
-        dtb ? dtb : "");
+        dtb ? escaped(dtb, path) : "");
     add(c, "-cpu");
     /* Fast pointer authentication: else a boot takes three times as long. No SVE: QEMU does not
      * show its data accesses. */
@@ -112,50 +217,40 @@ static void add_machine(struct command *c, const struct vm_options *o, uint32_t 
         add(c, "max,pauth-impdef=on,sve=off,sme=off,midr=0x%x", midr);
     else
         add(c, "max,pauth-impdef=on,sve=off,sme=off");
-    add(c, "-m");
-    add(c, "%s", o->memory);
-    add(c, "-smp");
+    add_all(c, "-m", o->memory, "-nographic", "-nic", "none", "-smp", NULL);
     add(c, "%llu", (unsigned long long)o->smp);
-    add(c, "-nographic");
-    add(c, "-nic");
-    add(c, "none");
+}
+
+static bool put_in_tree(const struct place *p, const struct command *c)
+{
+    char text[TEXT];
+    int status = run(c, p->said);
+    if (status > 0)
+        cli_error("fdtput could not add the SPE node to the device tree: %s", said(p, text));
+    return !status;
 }
 
 /* PMBIRQ is a PPI of each PE: INTID 21 is PPI 5, level high (BSA; ISMLLS). */
-static bool make_device_tree(const struct vm_options *o, uint32_t midr, const char *dtb)
+static bool make_device_tree(const struct vm_options *o, uint32_t midr, const struct place *p)
 {
-    static const char *const node[][6] = {
-        {"-c", NULL, "/spe-pmu"},
-        {"-ts", NULL, "/spe-pmu", "compatible", "arm,statistical-profiling-extension-v1"},
-        {"-tx", NULL, "/spe-pmu", "interrupts", "1 5 4"},
-    };
-    struct command c = {0};
-    add_machine(&c, o, midr, dtb);
-    if (run(&c, true) || access(dtb, R_OK)) {
-        cli_error("%s could not describe its machine; is it a qemu-system-aarch64?", o->qemu);
+    struct command describe = {0}, node = {0}, compatible = {0}, interrupts = {0};
+    char text[TEXT];
+    add_machine(&describe, o, midr, p->dtb);
+    int status = run(&describe, p->said);
+    if (status < 0)
+        return false;
+    if (status || access(p->dtb, R_OK)) {
+        cli_error("%s cannot make the machine:\n%s", o->qemu, said(p, text));
         return false;
     }
-    for (size_t i = 0; i < sizeof node / sizeof node[0]; i++) {
-        struct command put = {0};
-        add(&put, "fdtput");
-        add(&put, "%s", node[i][0]);
-        add(&put, "%s", dtb);
-        for (size_t j = 2; j < 5 && node[i][j]; j++) {
-            if (i == 2 && j == 4) {
-                add(&put, "1");
-                add(&put, "5");
-                add(&put, "4");
-            } else {
-                add(&put, "%s", node[i][j]);
-            }
-        }
-        if (run(&put, false)) {
-            cli_error("fdtput could not add the SPE node to the device tree");
-            return false;
-        }
-    }
-    return true;
+    add_all(&node, "fdtput", "-c", p->dtb, "/spe-pmu", NULL);
+    add_all(&compatible, "fdtput", "-ts", p->dtb, "/spe-pmu", "compatible",
+            "arm,statistical-profiling-extension-v1", NULL);
+    add_all(&interrupts, "fdtput", "-tx", p->dtb, "/spe-pmu", "interrupts", "1", "5", "4", NULL);
+    return put_in_tree(p, &node) && put_in_tree(p, &compatible) && put_in_tree(p, &interrupts);
 }
+
+/* ---- the guest ---- */
 
 static int set_up(const struct vm_options *o)
 {
@@ -167,7 +262,7 @@ static int set_up(const struct vm_options *o)
     add(&c, "%s", o->setup);
     if (o->suite)
         add(&c, "%s", o->suite);
-    if (run(&c, false))
+    if (run(&c, NULL))
         return CLI_DATA;
     fprintf(stderr, "spex vm: start the guest with: spex vm --guest %s\n", o->setup);
     return CLI_OK;
@@ -232,76 +327,96 @@ static bool settle(const struct vm_options *o, struct settings *s, struct spex_e
     return !spex_spu_config_check(&s->config.unit, error);
 }
 
+/* Which files to boot; false with a message. */
+static bool find_guest(struct vm_options *o, char kernel[TEXT], char initrd[TEXT])
+{
+    if (o->guest) {
+        snprintf(kernel, TEXT, "%s/Image", o->guest);
+        snprintf(initrd, TEXT, "%s/initrd", o->guest);
+        if (access(kernel, R_OK)) {
+            cli_error("%s is no prepared guest; make one with: spex vm --setup %s", o->guest,
+                      o->guest);
+            return false;
+        }
+        o->kernel = o->kernel ? o->kernel : kernel;
+        o->initrd = o->initrd ? o->initrd : initrd;
+    }
+    return readable("kernel", o->kernel) && (!o->initrd || readable("initrd", o->initrd)) &&
+           (!o->share || readable("share", o->share));
+}
+
+/* The kernel's arguments. The driver refuses KPTI: its buffer is in kernel addresses. */
+static void add_arguments(struct command *c, const struct vm_options *o)
+{
+    char size[64] = "";
+    struct winsize window;
+    /* A serial console does not know its size; as environment of the guest's init it may help. */
+    if (isatty(STDIN_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) && window.ws_row)
+        snprintf(size, sizeof size, " LINES=%u COLUMNS=%u", window.ws_row, window.ws_col);
+    add(c, "-append");
+    add(c, "console=ttyAMA0 kpti=off%s%s%s%s", o->verbose ? "" : " quiet", size,
+        o->append ? " " : "", o->append ? o->append : "");
+}
+
+static void add_guest(struct command *c, const struct vm_options *o, const struct place *p,
+                      const char *plugin, const char *settings)
+{
+    char path[2 * TEXT], log[2 * TEXT];
+    add_all(c, "-dtb", p->dtb, "-kernel", o->kernel, "-no-reboot", NULL);
+    if (o->initrd)
+        add_all(c, "-initrd", o->initrd, NULL);
+    add_arguments(c, o);
+    if (o->share) {
+        add(c, "-fsdev");
+        add(c, "local,id=share,path=%s,security_model=none", escaped(o->share, path));
+        add_all(c, "-device", "virtio-9p-device,fsdev=share,mount_tag=host", NULL);
+    }
+    add(c, "-plugin");
+    add(c, "%s%s%s%s", escaped(plugin, path), settings, o->log ? ",log=" : "",
+        o->log ? escaped(o->log, log) : "");
+}
+
+/* What a person waits for. */
+static void announce(const struct vm_options *o)
+{
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "spex vm: booting %s with %llu CPU%s, SPU of %s; Ctrl-A X ends it\n",
+                o->kernel, (unsigned long long)o->smp, o->smp > 1 ? "s" : "",
+                o->features ? o->features : o->cpu);
+}
+
 static int run_vm(void *options, int argc, char **argv)
 {
     struct vm_options *o = options;
     struct settings settings = {.used = 0};
     struct spex_error error;
-    char kernel[TEXT], initrd[TEXT], plugin[TEXT], directory[] = "/tmp/spex-vm-XXXXXX";
-    char dtb[sizeof directory + 16], path[2 * TEXT], log[2 * TEXT];
+    char kernel[TEXT], initrd[TEXT], plugin[TEXT];
+    struct place place;
     if (argc)
         return cli_usage("unexpected operand '%s'", argv[0]);
+    set_signals();
     if (o->setup)
         return set_up(o);
     if (!settle(o, &settings, &error))
         return cli_usage("%s", error.text);
     if (!o->smp || o->smp > 64)
         return cli_usage("--smp takes 1 to 64");
-    if (o->guest) {
-        snprintf(kernel, sizeof kernel, "%s/Image", o->guest);
-        snprintf(initrd, sizeof initrd, "%s/initrd", o->guest);
-        if (access(kernel, R_OK)) {
-            cli_error("%s is no prepared guest; make one with: spex vm --setup %s", o->guest,
-                      o->guest);
-            return CLI_DATA;
-        }
-        o->kernel = o->kernel ? o->kernel : kernel;
-        o->initrd = o->initrd ? o->initrd : initrd;
-    }
-    if (!o->kernel)
+    if (!o->guest && !o->kernel)
         return cli_usage("say which guest to run: --guest DIR, or --kernel IMAGE --initrd FILE");
-    if (!readable("kernel", o->kernel) || (o->initrd && !readable("initrd", o->initrd)) ||
-        (o->share && !readable("share", o->share)) ||
-        !cli_locate("libspex-qemu.so", plugin, sizeof plugin))
+    if (!find_guest(o, kernel, initrd) || !cli_locate("libspex-qemu.so", plugin, sizeof plugin) ||
+        !make_place(&place))
         return CLI_DATA;
-    if (!mkdtemp(directory)) {
-        cli_error("%s: %s", directory, strerror(errno));
-        return CLI_DATA;
-    }
-    snprintf(dtb, sizeof dtb, "%s/virt.dtb", directory);
     int status = CLI_DATA;
     uint32_t midr = settings.config.unit.features.midr;
-    if (make_device_tree(o, midr, dtb)) {
+    if (known_version(o, &place) && make_device_tree(o, midr, &place)) {
         struct command c = {0};
         add_machine(&c, o, midr, NULL);
-        add(&c, "-dtb");
-        add(&c, "%s", dtb);
-        add(&c, "-kernel");
-        add(&c, "%s", o->kernel);
-        if (o->initrd) {
-            add(&c, "-initrd");
-            add(&c, "%s", o->initrd);
-        }
-        add(&c, "-append");
-        /* The driver refuses KPTI: its buffer is in kernel addresses. */
-        add(&c, "console=ttyAMA0 kpti=off%s%s%s", o->verbose ? "" : " quiet", o->append ? " " : "",
-            o->append ? o->append : "");
-        if (o->share) {
-            add(&c, "-fsdev");
-            add(&c, "local,id=share,path=%s,security_model=none", escaped(o->share, path));
-            add(&c, "-device");
-            add(&c, "virtio-9p-device,fsdev=share,mount_tag=host");
-        }
-        add(&c, "-no-reboot");
-        add(&c, "-plugin");
-        add(&c, "%s%s%s%s", escaped(plugin, path), settings.text, o->log ? ",log=" : "",
-            o->log ? escaped(o->log, log) : "");
-        status = run(&c, false);
-        status = status < 0 ? CLI_DATA : status;
+        add_guest(&c, o, &place, plugin, settings.text);
+        announce(o);
+        status = run(&c, NULL);
     }
-    unlink(dtb);
-    rmdir(directory);
-    return status;
+    remove_place(&place);
+    return stopped ? 128 + stopped : status < 0 ? CLI_DATA : status;
 }
 
 #define AT(field) offsetof(struct vm_options, field)
@@ -310,8 +425,9 @@ static const struct cli_option vm_options[] = {
     {"setup", 0, CLI_STRING, AT(setup), "DIR",
      "prepare a guest from Debian's arm64 packages in this directory and exit", NULL, NULL},
     {"suite", 0, CLI_STRING, AT(suite), "NAME",
-     "with --setup: the Debian suite of the kernel, for example bookworm-backports", NULL, NULL},
-    {"cpu", 0, CLI_STRING, AT(cpu), "MODEL", "the SPU of this core", "max", NULL},
+     "with --setup: the Debian suite of the kernel, for example trixie-backports", NULL, NULL},
+    {"cpu", 0, CLI_STRING, AT(cpu), "MODEL", "the SPU of this core: neoverse-n1, -v1, -n2, -v2, or max, which has every feature",
+     "neoverse-n1", NULL},
     {"features", 0, CLI_STRING, AT(features), "LIST",
      "or an SPU with these features, for example v1p2,pbt,align=6", NULL, NULL},
     {"model", 0, CLI_STRING, AT(model), "WORDS",
@@ -326,7 +442,7 @@ static const struct cli_option vm_options[] = {
      "exit status to /host/status and powers off", NULL, NULL},
     {"memory", 'm', CLI_STRING, AT(memory), "SIZE", "guest memory", "1G", NULL},
     {"inject", 0, CLI_LIST, AT(inject), "FAULT",
-     "fault@N, abort@N, collide@N+COUNT, event@N or id:REGISTER:VALUE: see docs/vm.md", NULL, NULL},
+     "fault@N, abort@N, collide@N+COUNT, event@N, irq@N or id:REGISTER:VALUE: see docs/vm.md", NULL, NULL},
     {"choice", 0, CLI_LIST, AT(choices), "NAME=VALUE",
      "an IMPLEMENTATION DEFINED choice of the unit: see spex spu choices", NULL, NULL},
     {"seed", 0, CLI_STRING, AT(seed), "N", "seed of the unit's random numbers", "1", NULL},
@@ -344,7 +460,8 @@ const struct cli_command cli_vm = {
     .summary = "run a Linux guest whose own SPE driver sees the SPU",
     .details = "The guest's unmodified arm_spe_pmu driver and perf program the unit: in the guest, "
                "'perf record -e arm_spe// -- CMD' takes profiles of kernel and user code. QEMU's "
-               "console is passed through; Ctrl-A X ends it.",
+               "console is passed through: Ctrl-C goes to the guest, Ctrl-A X ends it. First: "
+               "spex vm --setup DIR, then spex vm --guest DIR.",
     .options = vm_options,
     .size = sizeof(struct vm_options),
     .run = run_vm,

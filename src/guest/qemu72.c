@@ -170,6 +170,53 @@ static void on_write(void *env, const struct reg_info *info, uint64_t value)
     q.handler.write(vcpu_of(env), enc_of(info), value);
 }
 
+/* ---- address translation ---- */
+
+/* FSC of a fault as PMBSR_ELx.MSS and ESR_ELx hold it (registers.md section 5). */
+static unsigned fault_code(const struct mmu_fault *f)
+{
+    unsigned level = (unsigned)f->level & 3;
+    switch (f->type) {
+    case FAULT_ADDRESS_SIZE:
+        return f->level < 0 ? 0x29 : 0x00 | level;
+    case FAULT_TRANSLATION:
+        return f->level < 0 ? 0x2b : 0x04 | level;
+    case FAULT_ACCESS_FLAG:
+        return 0x08 | level;
+    case FAULT_PERMISSION:
+        return 0x0c | level;
+    case FAULT_SYNC_EXTERNAL:
+        return 0x10;
+    case FAULT_SYNC_EXTERNAL_WALK:
+        return f->level < 0 ? 0x13 : 0x14 | level;
+    case FAULT_ALIGNMENT:
+        return 0x21;
+    case FAULT_TLB_CONFLICT:
+        return 0x30;
+    case FAULT_UNSUPPORTED_ATOMIC:
+        return 0x31;
+    default:
+        return 0x04 | level;
+    }
+}
+
+static bool translate(unsigned vcpu, uint64_t va, unsigned el, bool host, uint64_t *pa,
+                      unsigned *fsc, bool *stage2)
+{
+    /* QEMU's translation regimes: EL1&0 at EL1, EL2&0 at EL2, EL2. */
+    enum { STORE = 1, E10_1 = 0x12, E20_2 = 0x13, E2 = 0x16 };
+    uint64_t result[32] = {0}; /* larger than GetPhysAddrResult; the address is its second word */
+    struct mmu_fault fault = {0};
+    int index = el == 2 ? (host ? E20_2 : E2) : E10_1;
+    if (get_phys_addr(q.cpu[vcpu].env, va, STORE, index, result, &fault)) {
+        *fsc = fault_code(&fault);
+        *stage2 = fault.stage2;
+        return false;
+    }
+    *pa = result[1];
+    return true;
+}
+
 /* ---- the layout: found, then proven ---- */
 
 static bool find_layout(struct layout *at)
@@ -224,6 +271,14 @@ static const char *prove(unsigned vcpu)
     memcpy(&pstate, q.cpu[vcpu].env + q.at.pstate, sizeof pstate);
     if ((pstate & 3) > 1 || q.cpu[vcpu].env[q.at.pstate + 4] != 1) /* SP bits; AArch64 */
         return "PSTATE";
+    /* Out of reset the MMU is off: an address is itself, or one that no PE has. */
+    uint64_t pa = 0;
+    unsigned fsc = 1, el = pstate >> 2 & 3;
+    bool stage2 = true;
+    if (!translate(vcpu, 0x1234567890, el, false, &pa, &fsc, &stage2) || pa != 0x1234567890)
+        return "translated addresses";
+    if (translate(vcpu, UINT64_C(1) << 54, el, false, &pa, &fsc, &stage2) || fsc != 0 || stage2)
+        return "translation faults";
     return NULL;
 }
 
@@ -312,7 +367,7 @@ static enum spex_status open_machine(unsigned vcpus, unsigned version,
     return SPEX_OK;
 }
 
-/* ---- translation ---- */
+/* ---- blocks ---- */
 
 static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
@@ -385,51 +440,6 @@ static uint64_t read_x(unsigned vcpu, unsigned reg)
 }
 
 /* ---- memory ---- */
-
-/* FSC of a fault as PMBSR_ELx.MSS and ESR_ELx hold it (registers.md section 5). */
-static unsigned fault_code(const struct mmu_fault *f)
-{
-    unsigned level = (unsigned)f->level & 3;
-    switch (f->type) {
-    case FAULT_ADDRESS_SIZE:
-        return f->level < 0 ? 0x29 : 0x00 | level;
-    case FAULT_TRANSLATION:
-        return f->level < 0 ? 0x2b : 0x04 | level;
-    case FAULT_ACCESS_FLAG:
-        return 0x08 | level;
-    case FAULT_PERMISSION:
-        return 0x0c | level;
-    case FAULT_SYNC_EXTERNAL:
-        return 0x10;
-    case FAULT_SYNC_EXTERNAL_WALK:
-        return f->level < 0 ? 0x13 : 0x14 | level;
-    case FAULT_ALIGNMENT:
-        return 0x21;
-    case FAULT_TLB_CONFLICT:
-        return 0x30;
-    case FAULT_UNSUPPORTED_ATOMIC:
-        return 0x31;
-    default:
-        return 0x04 | level;
-    }
-}
-
-static bool translate(unsigned vcpu, uint64_t va, unsigned el, bool host, uint64_t *pa,
-                      unsigned *fsc, bool *stage2)
-{
-    /* QEMU's translation regimes: EL1&0 at EL1, EL2&0 at EL2, EL2. */
-    enum { STORE = 1, E10_1 = 0x12, E20_2 = 0x13, E2 = 0x16 };
-    uint64_t result[32] = {0}; /* larger than GetPhysAddrResult; the address is its second word */
-    struct mmu_fault fault = {0};
-    int index = el == 2 ? (host ? E20_2 : E2) : E10_1;
-    if (get_phys_addr(q.cpu[vcpu].env, va, STORE, index, result, &fault)) {
-        *fsc = fault_code(&fault);
-        *stage2 = fault.stage2;
-        return false;
-    }
-    *pa = result[1];
-    return true;
-}
 
 static void write_memory(uint64_t pa, const void *data, size_t size)
 {

@@ -99,6 +99,7 @@ struct vcpu {
     /* injection */
     uint64_t records, samples, collisions;
     int stuck;               /* slot of a sample that does not end, or NONE */
+    bool spurious;           /* PMBIRQ is up without a cause, until the driver has looked */
     struct unit_log unit;
 };
 
@@ -348,6 +349,16 @@ static void take_off(struct vcpu *v, int slot, const struct insn *want, const st
     f->done = v->entered + out->total;
 }
 
+/* An interrupt that the unit did not ask for, up to the read of PMBSR_ELx that finds nothing. */
+static void raise_spurious(struct vcpu *v, bool level)
+{
+    struct spex_spu_status status;
+    spex_spu_get_status(v->unit.unit, &status);
+    v->spurious = level;
+    sys.machine->ppi(v->index, PMBIRQ, level || status.irq);
+    unit_log_note(&v->unit, "injected: PMBIRQ %d", level);
+}
+
 /* The wanted operation was executed. Wants the next one of the block. */
 static void finish(struct vcpu *v, const struct ending *end)
 {
@@ -376,6 +387,8 @@ static void finish(struct vcpu *v, const struct ending *end)
         }
         if (v->samples == in->event)
             unit_log_impdef_event(&v->unit);
+        if (v->samples == in->irq)
+            raise_spurious(v, true);
     }
     plan(v);
 }
@@ -681,6 +694,8 @@ static uint64_t on_read(unsigned index, unsigned enc)
         value = sys.config.inject.id_value;
         unit_log_note(&v->unit, "injected: 0x%llx", (unsigned long long)value);
     }
+    if (v->spurious && (enc == SPEX_PMBSR_EL1 || enc == SPEX_PMBSR_EL2))
+        raise_spurious(v, false);
     if (v->block)
         plan(v); /* the rest of the block */
     return value;
@@ -699,6 +714,13 @@ static void on_write(unsigned index, unsigned enc, uint64_t value)
     v->active = (limit & 1) && ((el1 | el2) & 3);
     v->block = NULL; /* the access ended its block */
     v->branch = NULL;
+}
+
+/* ID_AA64DFR0_EL1.PMSVer. */
+static unsigned version(void)
+{
+    return sys.config.inject.version ? sys.config.inject.version
+                                     : sys.config.unit.features.version;
 }
 
 static bool ours(unsigned enc)
@@ -735,7 +757,7 @@ static void on_sysreg(unsigned index, void *data)
     uint64_t value = 0;
     if (enc == SPEX_ID_AA64DFR0_EL1) {
         sys.machine->sysreg(index, enc, &value);
-        value = spex_field_set(value, SPEX_ID_AA64DFR0_EL1_PMSVer, sys.config.unit.features.version);
+        value = spex_field_set(value, SPEX_ID_AA64DFR0_EL1_PMSVer, version());
     } else if (on_check(index, enc, read) != SPEX_ACCESS_OK) {
         return; /* QEMU makes it UNDEFINED */
     } else if (read) {
@@ -786,7 +808,7 @@ static void open_system(void)
     static const struct machine_handler handler = {on_check, on_read, on_write};
     struct spex_error error;
     uint64_t dczid;
-    if (sys.machine->open(sys.vcpus, sys.config.unit.features.version, &handler, &error))
+    if (sys.machine->open(sys.vcpus, version(), &handler, &error))
         refuse(&error);
     sys.zva_bytes = 64;
     if (sys.machine->sysreg(0, SPEX_SYSREG(3, 3, 0, 0, 7), &dczid))

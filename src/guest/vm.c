@@ -38,52 +38,64 @@ static bool number(const char **text, uint64_t *value)
     return true;
 }
 
-/* "@N" with N from 1, to the end of the text or to `stop`. */
-static bool at(const char *text, char stop, uint64_t *n, const char **rest)
+/* "REGISTER:VALUE" of an ID register, or "PMSVer:VALUE". */
+static bool set_id(struct spex_vm_injection *in, const char *text)
 {
-    if (*text++ != '@' || !number(&text, n) || !*n || (*text && *text != stop))
+    size_t n = strcspn(text, ":");
+    char name[32];
+    uint64_t value;
+    if (n >= sizeof name || !text[n])
         return false;
-    *rest = text;
-    return true;
+    memcpy(name, text, n);
+    name[n] = '\0';
+    text += n + 1;
+    if (!number(&text, &value) || *text)
+        return false;
+    if (!strcmp(name, "PMSVer")) {
+        in->version = (unsigned)value;
+        return value >= 1 && value <= 15;
+    }
+    in->id_value = value;
+    return !spex_sysreg_find(name, &in->id_register) &&
+           (in->id_register == SPEX_PMSIDR_EL1 || in->id_register == SPEX_PMBIDR_EL1);
 }
 
 static enum spex_status set_injection(struct spex_vm_config *config, const char *value,
                                       struct spex_error *error)
 {
     struct spex_vm_injection *in = &config->inject;
+    const struct {
+        const char *name;
+        uint64_t *at, *count;
+    } kinds[] = {{"fault", &in->fault, NULL},
+                 {"abort", &in->abort, NULL},
+                 {"event", &in->event, NULL},
+                 {"irq", &in->irq, NULL},
+                 {"collide", &in->collide, &in->collisions}};
     size_t n = strcspn(value, "@:");
-    const char *rest = "", *behind = value + n;
-    char name[32];
-    bool ok = false;
-    if (n == 5 && !memcmp(value, "fault", n)) {
-        ok = at(behind, '\0', &in->fault, &rest);
-    } else if (n == 5 && !memcmp(value, "abort", n)) {
-        ok = at(behind, '\0', &in->abort, &rest);
-    } else if (n == 5 && !memcmp(value, "event", n)) {
-        ok = at(behind, '\0', &in->event, &rest);
-        config->unit.choices.impdef_event = 1; /* else the unit has no such event */
-    } else if (n == 7 && !memcmp(value, "collide", n)) {
-        in->collisions = 1;
-        ok = at(behind, '+', &in->collide, &rest);
-        if (ok && *rest++ == '+')
-            ok = number(&rest, &in->collisions) && in->collisions && !*rest;
-    } else if (n == 2 && !memcmp(value, "id:", 3)) {
-        behind++;
-        n = strcspn(behind, ":");
-        if (n < sizeof name && behind[n] == ':') {
-            memcpy(name, behind, n);
-            name[n] = '\0';
-            behind += n + 1;
-            ok = !spex_sysreg_find(name, &in->id_register) && number(&behind, &in->id_value) &&
-                 !*behind &&
-                 (in->id_register == SPEX_PMSIDR_EL1 || in->id_register == SPEX_PMBIDR_EL1);
+    bool ok = !strncmp(value, "id:", 3) && set_id(in, value + 3);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const char *rest = value + n;
+        if (n != strlen(kinds[i].name) || memcmp(value, kinds[i].name, n) || *rest++ != '@')
+            continue;
+        ok = number(&rest, kinds[i].at) && *kinds[i].at;
+        if (kinds[i].count) {
+            *kinds[i].count = 1;
+            if (*rest == '+') {
+                rest++;
+                ok = ok && number(&rest, kinds[i].count) && *kinds[i].count;
+            }
         }
+        ok = ok && !*rest;
     }
-    if (ok)
-        return SPEX_OK;
-    return error_set(error, SPEX_INVALID, 0,
-                     "injection '%s': allowed: fault@N, abort@N, event@N, collide@N, "
-                     "collide@N+COUNT, id:PMSIDR_EL1:VALUE, id:PMBIDR_EL1:VALUE; N from 1", value);
+    if (!ok)
+        return error_set(error, SPEX_INVALID, 0,
+                         "injection '%s': allowed: fault@N, abort@N, event@N, irq@N, collide@N, "
+                         "collide@N+COUNT with N from 1; id:PMSIDR_EL1:VALUE, "
+                         "id:PMBIDR_EL1:VALUE, id:PMSVer:1 to 15", value);
+    if (in->event)
+        config->unit.choices.impdef_event = 1; /* else the unit has no such event */
+    return SPEX_OK;
 }
 
 static enum spex_status set_choice(struct spex_vm_config *config, const char *value,

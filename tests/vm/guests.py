@@ -15,6 +15,13 @@ def last_line(text):
     return (text.strip().splitlines() or ["no message"])[-1][:200]
 
 
+def guest(name, suite=None):
+    """A Linux guest in the build directory, prepared once: (directory or None, why)."""
+    path = os.path.join(WORK, name)
+    code, out, err = spex("vm", "--setup", path, *(["--suite", suite] if suite else []), timeout=900)
+    return path if code == 0 else None, last_line(err)
+
+
 def qemu11():
     """QEMU 11.1 from Debian 13's backports, unpacked in the build directory: (program or None, why)."""
     where = os.path.join(WORK, "qemu11")
@@ -23,6 +30,18 @@ def qemu11():
     if code or run(program, "--version")[0]:
         return None, last_line(err)
     return program, ""
+
+
+def build_bare():
+    """The guest without an operating system: (its image or None, why)."""
+    elf = os.path.join(WORK, "bare.elf")
+    here = os.path.join(HERE, "bare")
+    code, out, err = run("aarch64-linux-gnu-gcc", "-O2", "-ffreestanding", "-nostdlib", "-static",
+                         "-mgeneral-regs-only", "-mstrict-align", "-fno-pic", "-fno-stack-protector",
+                         "-march=armv8.5-a", "-Wall", "-Wextra", "-Wl,--build-id=none",
+                         "-Wl,-z,max-page-size=4096", "-T", os.path.join(here, "bare.ld"),
+                         os.path.join(here, "start.S"), os.path.join(here, "bare.c"), "-o", elf)
+    return elf if code == 0 else None, err
 
 
 class Log:
@@ -36,6 +55,10 @@ class Log:
     def accesses(self):
         """Reads and writes of registers and PSB: what a driver does."""
         return [l for l in self.lines if l.startswith(("read ", "write ", "psb"))]
+
+    def interrupts(self):
+        """How often the unit raised PMBIRQ."""
+        return self.lines.count("expect irq 1")
 
     def replay(self, name):
         """Plays the log as a script: everything must come out the same, byte by byte."""

@@ -19,6 +19,7 @@
 #define PMBSR "S3_0_C9_C10_3"
 #define PMBIDR "S3_0_C9_C10_7"
 #define PMSCR_EL2 "S3_4_C9_C9_0"
+#define PMSCR_EL12 "S3_5_C9_C9_0"
 
 typedef uint64_t (*function)(uint64_t turns, uint64_t address);
 extern uint64_t enter_el0(function f, uint64_t argument), enter_el1(function f, uint64_t argument);
@@ -147,7 +148,7 @@ void on_irq(void)
 
 /* ---- profiling ---- */
 
-enum { E0SPE = 1, E1SPE = 2, PA = 1 << 4, TS = 1 << 5 };
+enum { E0SPE = 1, E1SPE = 2, CX = 1 << 3, PA = 1 << 4, TS = 1 << 5 };
 
 static void buffer(uint64_t start, uint64_t limit)
 {
@@ -257,6 +258,57 @@ static void count_loops(void)
     }
 }
 
+/* ---- a sample in flight ---- */
+
+/*
+ * One of eight loads that miss every cache is sampled; is its record in memory when `then` has been
+ * executed? No register of the unit is read in between.
+ */
+#define IN_FLIGHT(name, turn, then)                                                                \
+    do {                                                                                           \
+        uint64_t at_ = BUFFER + 0x100000 + (turn) * 0x10000, found_;                               \
+        buffer(BUFFER, BUFFER + 0x1000);                                                           \
+        *(volatile uint64_t *)BUFFER = 0;                                                          \
+        WRITE(PMSIRR, 0x100000);                                                                   \
+        WRITE(PMSICR, 6);                                                                          \
+        ISB();                                                                                     \
+        __asm__ volatile("msr " PMSCR ", %2\n\tisb\n\t.rept 8\n\tldr x2, [%1], #192\n\t.endr\n\t"     \
+                         then "\n\tldr %0, [%3]"                                                   \
+                         : "=&r"(found_), "+r"(at_)                                                \
+                         : "r"((uint64_t)(E1SPE | TS)), "r"((uint64_t)BUFFER)                      \
+                         : "x2", "memory");                                                        \
+        WRITE(PMSCR, 0);                                                                           \
+        ISB();                                                                                     \
+        print("flight_" name, ".seen", found_ != 0);                                               \
+        print("flight_" name, ".bytes", stop() - BUFFER);                                          \
+    } while (0)
+
+static void in_flight(void)
+{
+    IN_FLIGHT("nothing", 0, "nop");
+    IN_FLIGHT("psb", 1, "hint #17\n\tdsb nsh");
+    IN_FLIGHT("pmscr", 2, "msr " PMSCR ", xzr\n\tisb");
+    IN_FLIGHT("pmblimitr", 3, "msr " PMBLIMITR ", xzr\n\tisb");
+}
+
+/* ---- who may access what ---- */
+
+/* The exception that an instruction takes to this Exception level (its vector skips it), or -1. */
+#define EXCEPTION_OF(esr, instruction)                                                             \
+    ({                                                                                             \
+        WRITE(esr, 0xffffffff);                                                                    \
+        __asm__ volatile(instruction : : : "x0", "x9", "memory");                                  \
+        READ(esr) == 0xffffffff ? UINT64_MAX : READ(esr);                                          \
+    })
+
+static void undefined(void)
+{
+    print("undefined", ".pmscr_el2", EXCEPTION_OF("ESR_EL1", "mrs x0, " PMSCR_EL2));
+    print("undefined", ".pmscr_el12", EXCEPTION_OF("ESR_EL1", "mrs x0, " PMSCR_EL12));
+    print("undefined", ".pmsidr_write", EXCEPTION_OF("ESR_EL1", "msr " PMSIDR ", x0"));
+    print("undefined", ".pmsidr_read", EXCEPTION_OF("ESR_EL1", "mrs x0, " PMSIDR));
+}
+
 static uint64_t read_pmscr(uint64_t unused, uint64_t address)
 {
     (void)unused;
@@ -356,6 +408,11 @@ static void at_el2(void)
     last_esr = 0;
     enter_el1(read_pmbptr, 0);
     print("trap", ".pmbptr", last_esr);
+    WRITE("MDCR_EL2", 2 << 12); /* buffer of EL1, PMB* trapped all the same */
+    last_esr = 0;
+    enter_el1(read_pmbptr, 0);
+    print("trap", ".pmbptr_10", last_esr);
+    print("undefined", ".pmscr_el12", EXCEPTION_OF("ESR_EL2", "mrs x0, " PMSCR_EL12));
     /* Open to EL1: no trap, and the register can be read. */
     WRITE("MDCR_EL2", 3 << 12);
     last_esr = 0;
@@ -395,9 +452,9 @@ static void at_el2(void)
     WRITE(PMSCR, 0x28);
     ISB();
     print("vhe", ".pmscr_el2", READ(PMSCR_EL2));
-    WRITE("S3_5_C9_C9_0", 0x21); /* PMSCR_EL12 */
+    WRITE(PMSCR_EL12, 0x21);
     ISB();
-    print("vhe", ".pmscr_el12", READ("S3_5_C9_C9_0"));
+    print("vhe", ".pmscr_el12", READ(PMSCR_EL12));
     print("vhe", ".pmscr_still", READ(PMSCR));
 }
 
@@ -419,6 +476,10 @@ void main(void)
         gic_on();
         count_loops();
         count_el0();
+        WRITE("CONTEXTIDR_EL1", 0xabcdef);
+        sampled("context", E1SPE | TS | CX, loop_alu, 3000, 256);
+        in_flight();
+        undefined();
         faults();
         interrupt();
     }
