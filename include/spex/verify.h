@@ -62,6 +62,21 @@ size_t spex_verifier_rest(const struct spex_verifier *verifier);
 enum spex_status spex_verifier_next(struct spex_verifier *verifier,
                                     struct spex_violation *violation);
 
+/*
+ * Parts of a stream may be checked apart, by several threads: between two records
+ * all that matters of those before is where the last one began and ended. With
+ * `until` a verifier stops in front of the first record that begins at an offset or
+ * behind it; at_place then says so. feed_at begins at such a place.
+ */
+struct spex_verifier_place {
+    uint64_t begin, end;
+};
+void spex_verifier_until(struct spex_verifier *verifier, uint64_t offset);
+bool spex_verifier_at_place(const struct spex_verifier *verifier,
+                            struct spex_verifier_place *place);
+void spex_verifier_feed_at(struct spex_verifier *verifier, struct spex_verifier_place place,
+                           const uint8_t *data, size_t size, uint64_t base, bool last);
+
 /* Every rule; NULL past the last. */
 const struct spex_rule *spex_verifier_rule(size_t index);
 

@@ -95,11 +95,13 @@ struct chunks *chunks_new(unsigned threads, size_t result_size)
 {
     threads = threads < 1 ? 1 : threads > CHUNKS_THREADS_MAX ? CHUNKS_THREADS_MAX : threads;
     unsigned slot_count = threads == 1 ? 1 : 3 * threads;
-    result_size = (result_size + 63) / 64 * 64;
+    result_size = (result_size + CHUNKS_APART - 1) / CHUNKS_APART * CHUNKS_APART;
     size_t head = sizeof(struct chunks) + slot_count * sizeof(struct slot);
-    struct chunks *c = calloc(1, head + slot_count * result_size);
+    head = (head + CHUNKS_APART - 1) / CHUNKS_APART * CHUNKS_APART;
+    struct chunks *c = aligned_alloc(CHUNKS_APART, head + slot_count * result_size);
     if (!c)
         return NULL;
+    memset(c, 0, head + slot_count * result_size);
     c->slot_count = slot_count;
     for (unsigned i = 0; i < slot_count; i++)
         c->slots[i].result = (char *)c + head + i * result_size;
@@ -139,14 +141,15 @@ void chunks_free(struct chunks *c, void (*fini)(void *result))
 
 /*
  * One chunk whose beginning is proven. If someone is at work on it, this thread
- * takes others meanwhile. False if reduce ended the job. With the lock held.
+ * takes others meanwhile. *ok is false if reduce ended the job. Returns whether there
+ * may be more. With the lock held.
  */
-static bool settle(struct chunks *c, size_t chunk, struct chunks_state *state)
+static bool settle(struct chunks *c, size_t chunk, struct chunks_state *state, bool *ok)
 {
     const struct chunks_job *job = c->job;
     struct slot *slot = slot_of(c, chunk);
     size_t to = chunk_end(job, chunk);
-    bool mine = c->next == chunk, empty = state->position >= to, ok = true;
+    bool mine = c->next == chunk, empty = state->position >= to;
     if (mine)
         c->next++;
     while (!mine && slot->phase != DONE) {
@@ -161,18 +164,18 @@ static bool settle(struct chunks *c, size_t chunk, struct chunks_state *state)
             *state = slot->to;
         else
             job->run(job->user, 0, state, to, slot->result);
-        ok = job->reduce(job->user, slot->result);
+        *ok = job->reduce(job->user, slot->result);
     }
     pthread_mutex_lock(&c->lock);
     slot->phase = FREE;
     c->first_open++;
     pthread_cond_signal(&c->work);
-    return ok;
+    return *ok && state->position >= to;
 }
 
 bool chunks_run(struct chunks *c, const struct chunks_job *job, struct chunks_state *state)
 {
-    bool ok = true;
+    bool ok = true, more = true;
     if (state->position >= job->size)
         return true;
     pthread_mutex_lock(&c->lock);
@@ -183,8 +186,8 @@ bool chunks_run(struct chunks *c, const struct chunks_job *job, struct chunks_st
         c->caller = sched_getcpu();
         pthread_cond_broadcast(&c->work);
     }
-    for (size_t chunk = c->next; ok && chunk < c->end; chunk++)
-        ok = settle(c, chunk, state);
+    for (size_t chunk = c->next; more && chunk < c->end; chunk++)
+        more = settle(c, chunk, state, &ok);
     /* Ended early: nobody begins another, and those at work come to their end. */
     c->end = 0;
     for (unsigned i = 0; i < c->slot_count; i++) {

@@ -17,7 +17,10 @@
 
 #include <spex/base.h>
 
-enum { CHUNKS_THREADS_MAX = 64 };
+enum {
+    CHUNKS_THREADS_MAX = 64,
+    CHUNKS_APART = 128, /* what two threads write must not share so many aligned bytes */
+};
 
 /* All that a reader's further work depends on, besides the bytes; unused words are 0. */
 struct chunks_state {
@@ -32,8 +35,8 @@ struct chunks_job {
     bool (*guess)(void *user, size_t from, size_t to, struct chunks_state *state);
     /*
      * Any thread, whose number is given: work from *state on, stop in front of the
-     * first item that begins at `to` or behind, and say in *state where that is.
-     * result may hold what an earlier chunk left.
+     * first item that begins at `to` or behind, and say in *state where that is; a
+     * place before `to` ends the job. result may hold what an earlier chunk left.
      */
     void (*run)(void *user, unsigned thread, struct chunks_state *state, size_t to, void *result);
     /* The caller's thread, in order; false ends the job. */

@@ -12,20 +12,35 @@ void out_init(struct out *out, int fd)
     out_grow(out, OUT_ROOM);
 }
 
-int out_flush(struct out *out)
+static void write_all(struct out *out, const char *data, size_t size)
 {
     size_t done = 0;
-    if (out->fd < 0)
-        return out->error;
-    while (done < out->size && !out->error) {
-        ssize_t n = write(out->fd, out->data + done, out->size - done);
+    while (done < size && !out->error) {
+        ssize_t n = write(out->fd, data + done, size - done);
         if (n >= 0)
             done += (size_t)n;
         else if (errno != EINTR)
             out->error = errno;
     }
+}
+
+int out_flush(struct out *out)
+{
+    if (out->fd < 0)
+        return out->error;
+    write_all(out, out->data, out->size);
     out->size = 0;
     return out->error;
+}
+
+void out_block(struct out *out, const char *data, size_t size)
+{
+    if (out->fd < 0 || size < 8 * OUT_ROOM) {
+        out_bytes(out, data, size);
+    } else {
+        out_flush(out);
+        write_all(out, data, size);
+    }
 }
 
 int out_fini(struct out *out)

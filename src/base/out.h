@@ -23,6 +23,8 @@ void out_init(struct out *out, int fd);
 /* Flushes; returns 0 or the errno that stuck. Frees the buffer. */
 int out_fini(struct out *out);
 int out_flush(struct out *out);
+/* The same text as out_bytes; much of it goes straight to the file. */
+void out_block(struct out *out, const char *data, size_t size);
 void out_grow(struct out *out, size_t need);
 
 /* Make sure that n bytes can be stored at data + size; n <= OUT_ROOM. */

@@ -1,6 +1,7 @@
 /* Option parsing, help, man page and completion from the command table. */
 #include "cli.h"
 
+#include "base/chunks.h"
 #include "base/out.h"
 
 #include <errno.h>
@@ -521,6 +522,15 @@ void cli_unload(struct cli_input *input)
     else
         free(input->data);
     input->data = NULL;
+}
+
+unsigned cli_threads(uint64_t option)
+{
+    enum { STANDARD = 8 };
+    unsigned cpus = chunks_cpus();
+    if (option)
+        return option < CHUNKS_THREADS_MAX ? (unsigned)option : CHUNKS_THREADS_MAX;
+    return cpus < STANDARD ? cpus : STANDARD;
 }
 
 unsigned cli_columns(void)

@@ -46,6 +46,12 @@ struct cli_command {
     int (*run)(void *options, int argc, char **argv); /* argv: operands only, argv[argc] NULL */
 };
 
+/* --threads N of commands that use several; what it means. */
+#define CLI_THREADS(type, member)                                                              \
+    {"threads", 0, CLI_NUMBER, offsetof(type, member), "N",                                    \
+     "how many threads; the output is the same (default: one per CPU, up to 8)", NULL, NULL}
+unsigned cli_threads(uint64_t option);
+
 /* NULL-terminated, in the order of help. */
 extern const struct cli_command *const cli_commands[];
 

@@ -1,15 +1,16 @@
 /*
  * spex dump: one packet per line.
  *
- * Works on blocks of a few hundred kilobytes whatever the input's size, and
- * writes each line straight into the output buffer.
+ * Works on blocks of some megabytes whatever the input's size, several threads at
+ * once, and writes each line straight into a buffer of text.
  */
 #include "cli.h"
 
 #include <spex/perfdata.h>
-#include <spex/wire.h>
+#include <spex/record.h>
 
 #include "base/bits.h"
+#include "base/chunks.h"
 #include "base/out.h"
 
 #include <errno.h>
@@ -24,6 +25,7 @@ struct options {
     int style;  /* enum spex_text_style */
     int format; /* enum format */
     const char *input;
+    uint64_t threads;
 };
 
 /* A line that was printed, but for its offset. */
@@ -35,14 +37,40 @@ struct known {
 
 enum { KNOWN = 2048 };
 
-struct dump {
+/* The text of a chunk, and where in it the data ended inside a packet. */
+struct text {
     struct out out;
+    size_t cuts;
+    struct {
+        size_t at; /* in the text */
+        uint64_t offset;
+        uint8_t header;
+    } cut[SPEX_PACKET_MAX];
+};
+
+/* What each thread has of its own. */
+struct dump {
+    _Alignas(CHUNKS_APART) struct text *text;
+    struct out out;      /* text->out while it is filled */
     struct known *known; /* KNOWN of them, by hash */
     size_t rest;         /* where the line goes on after its offset */
     const struct options *options;
-    const char *name;                    /* of the input, for messages */
     const struct spex_perf_queue *queue; /* that packets come from; NULL for a raw stream */
+};
+
+/* The command as a whole. */
+struct command {
+    const struct options *options;
+    struct out out;
+    struct chunks *chunks;
+    struct dump *threads;
+    const char *name; /* of the input, for messages */
     bool damaged;
+    /* the block at work */
+    const uint8_t *data;
+    size_t size;
+    uint64_t offset;
+    bool final;
 };
 
 /* ---- lines: where, then what, which is the same for the same bytes ---- */
@@ -279,10 +307,10 @@ static void known_forget(struct dump *dump)
 /* The data ends inside a packet: what there is of it. */
 static void truncated(struct dump *dump, uint64_t offset, const uint8_t *data, size_t size)
 {
-    dump->damaged = true;
-    out_flush(&dump->out); /* keeps messages and text in order on a terminal */
-    cli_error("%s: byte %llu: the data ends inside a packet (header 0x%02x)", dump->name,
-              (unsigned long long)offset, data[0]);
+    struct text *text = dump->text;
+    text->cut[text->cuts].at = dump->out.size;
+    text->cut[text->cuts].offset = offset;
+    text->cut[text->cuts++].header = data[0];
     if (dump->options->format == JSON) {
         struct spex_packet part = {.header = {data[0]}, .header_size = 1};
         if ((data[0] & 0xe0) == 0x20 && size > 1) {
@@ -302,17 +330,16 @@ static void truncated(struct dump *dump, uint64_t offset, const uint8_t *data, s
 }
 
 /*
- * Prints packets from data, which is at offset in the stream. Unless final, it
- * stops where the rest could be cut or padding could go on. Returns how many
- * bytes it used.
+ * Prints packets from position on to the first that begins at `to` or behind it; data
+ * is at offset in the stream. Unless final, it stops where the rest could be cut or
+ * padding could go on. Returns where it stopped.
  */
 static size_t dump_packets(struct dump *dump, const uint8_t *data, size_t size, uint64_t offset,
-                           bool final)
+                           bool final, size_t position, size_t to)
 {
     enum { TAIL = 32 };
     bool json = dump->options->format == JSON;
-    size_t position = 0;
-    while (position < size && (final || size - position >= TAIL)) {
+    while (position < to && (final || size - position >= TAIL)) {
         const uint8_t *at = data + position;
         struct spex_packet packet;
         size_t n = size - position >= 16 ? known_line(dump, offset + position, at) : 0;
@@ -343,14 +370,99 @@ static size_t dump_packets(struct dump *dump, const uint8_t *data, size_t size, 
     return position;
 }
 
+/* ---- blocks, by several threads ---- */
+
+/* The bytes of the line at data. */
+static size_t line_bytes(const struct options *options, const uint8_t *data, size_t size)
+{
+    struct spex_packet packet;
+    if (*data == 0 && options->format == TEXT)
+        return zeros(data, options->style != SPEX_TEXT_SPEX && size > 16 ? 16 : size);
+    return spex_packet_decode(data, size, &packet) == SPEX_OK ? spex_packet_length(&packet) : size;
+}
+
+/* The first line behind from, counted from the record before. */
+static bool guess(void *user, size_t from, size_t to, struct chunks_state *state)
+{
+    const struct command *command = user;
+    struct spex_record before;
+    size_t start;
+    if (!spex_record_find(command->data, command->size, from, to, &before, &start))
+        return false;
+    for (start = (size_t)before.offset; start < from;)
+        start += line_bytes(command->options, command->data + start, command->size - start);
+    *state = (struct chunks_state){.position = start};
+    return start < to;
+}
+
+static void print_chunk(void *user, unsigned thread, struct chunks_state *state, size_t to,
+                        void *result)
+{
+    const struct command *command = user;
+    struct dump *dump = &command->threads[thread];
+    struct text *text = result;
+    if (!text->out.data)
+        out_init(&text->out, -1);
+    dump->text = text;
+    dump->out = text->out;
+    dump->out.size = 0;
+    text->cuts = 0;
+    state->position = dump_packets(dump, command->data, command->size, command->offset,
+                                   command->final, (size_t)state->position, to);
+    text->out = dump->out;
+}
+
+static bool write_chunk(void *user, void *result)
+{
+    struct command *command = user;
+    const struct text *text = result;
+    size_t done = 0;
+    for (size_t i = 0; i < text->cuts; i++) {
+        out_block(&command->out, text->out.data + done, text->cut[i].at - done);
+        done = text->cut[i].at;
+        out_flush(&command->out); /* keeps messages and text in order on a terminal */
+        cli_error("%s: byte %llu: the data ends inside a packet (header 0x%02x)", command->name,
+                  (unsigned long long)text->cut[i].offset, text->cut[i].header);
+        command->damaged = true;
+    }
+    out_block(&command->out, text->out.data + done, text->out.size - done);
+    return !command->out.error;
+}
+
+static void free_text(void *result)
+{
+    free(((struct text *)result)->out.data);
+}
+
+/* Prints packets of data, which is at offset in the stream. Returns how many bytes it used. */
+static size_t dump_block(struct command *command, const uint8_t *data, size_t size,
+                         uint64_t offset, bool final)
+{
+    struct chunks_job job = {
+        .user = command,
+        .size = size,
+        .chunk = 32 * 1024, /* its text stays in the second cache */
+        .guess = guess,
+        .run = print_chunk,
+        .reduce = write_chunk,
+    };
+    struct chunks_state state = {.position = 0};
+    command->data = data;
+    command->size = size;
+    command->offset = offset;
+    command->final = final;
+    chunks_run(command->chunks, &job, &state);
+    return (size_t)state.position;
+}
+
 /* ---- inputs ---- */
 
-static int dump_raw(struct dump *dump, const char *path)
+static int dump_raw(struct command *command, const char *path)
 {
-    enum { BLOCK = 512 * 1024 };
+    enum { BLOCK = 4 << 20 };
     int fd = STDIN_FILENO, status = CLI_OK;
     if (strcmp(path, "-")) {
-        dump->name = path;
+        command->name = path;
         fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0) {
             cli_error("%s: %s", path, strerror(errno));
@@ -360,19 +472,19 @@ static int dump_raw(struct dump *dump, const char *path)
     uint8_t *block = malloc(BLOCK);
     size_t size = 0;
     uint64_t offset = 0;
-    while (block && !dump->out.error) {
+    while (block && !command->out.error) {
         ssize_t n = read(fd, block + size, BLOCK - size);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
-            cli_error("%s: %s", dump->name, strerror(errno));
+            cli_error("%s: %s", command->name, strerror(errno));
             status = CLI_DATA;
             break;
         }
         size += (size_t)n;
         if (n > 0 && size < BLOCK)
             continue;
-        size_t used = dump_packets(dump, block, size, offset, n == 0);
+        size_t used = dump_block(command, block, size, offset, n == 0);
         if (n == 0)
             break;
         memmove(block, block + used, size - used);
@@ -390,17 +502,17 @@ static int dump_raw(struct dump *dump, const char *path)
 }
 
 /* perf's way: each AUXTRACE record by itself, in the order of the file, offsets from 0. */
-static void dump_chunks(struct dump *dump, struct spex_perfdata *file)
+static void dump_auxtrace(struct command *command, struct spex_perfdata *file)
 {
     struct spex_perf_event event;
     uint64_t type = 0;
     for (size_t i = 0; i < spex_perfdata_attr_count(file); i++)
         type |= spex_perfdata_attr(file, i)->sample_type;
-    while (!dump->out.error && spex_perfdata_next(file, &event) == SPEX_OK) {
+    while (!command->out.error && spex_perfdata_next(file, &event) == SPEX_OK) {
         if (event.type != SPEX_PERF_AUXTRACE)
             continue;
         /* CPU and time of the record, which it does not have. */
-        out_printf(&dump->out,
+        out_printf(&command->out,
                    "\n%s%s%#llx [%#x]: PERF_RECORD_AUXTRACE size: %#llx  offset: %#llx  "
                    "ref: %#llx  idx: %u  tid: %d  cpu: %d\n.\n. ... ARM SPE data: size %#llx "
                    "bytes\n",
@@ -411,42 +523,46 @@ static void dump_chunks(struct dump *dump, struct spex_perfdata *file)
                    (unsigned long long)event.u.auxtrace.reference, event.u.auxtrace.idx,
                    event.u.auxtrace.tid, event.u.auxtrace.cpu,
                    (unsigned long long)event.u.auxtrace.available);
-        dump_packets(dump, event.u.auxtrace.data, (size_t)event.u.auxtrace.available, 0, true);
+        dump_block(command, event.u.auxtrace.data, (size_t)event.u.auxtrace.available, 0, true);
     }
 }
 
-static void heading(struct dump *dump, const struct spex_aux_span *span)
+static void heading(struct command *command, const struct spex_perf_queue *queue,
+                    const struct spex_aux_span *span)
 {
-    if (dump->options->format == JSON || span->contiguous)
+    if (command->options->format == JSON || span->contiguous)
         return;
-    if (dump->queue->cpu >= 0)
-        out_printf(&dump->out, "# cpu %d", dump->queue->cpu);
+    if (queue->cpu >= 0)
+        out_printf(&command->out, "# cpu %d", queue->cpu);
     else
-        out_printf(&dump->out, "# thread %d", dump->queue->tid);
-    out_text(&dump->out, span->position ? ": data was lost before this\n" : "\n");
+        out_printf(&command->out, "# thread %d", queue->tid);
+    out_text(&command->out, span->position ? ": data was lost before this\n" : "\n");
 }
 
 /* One queue after the other; packets cut by chunks are whole. Offsets are those of the queue.
  */
-static int dump_queues(struct dump *dump, struct spex_perfdata *file)
+static int dump_queues(struct command *command, struct spex_perfdata *file)
 {
-    for (size_t i = 0; i < spex_perfdata_queue_count(file) && !dump->out.error; i++) {
+    for (size_t i = 0; i < spex_perfdata_queue_count(file) && !command->out.error; i++) {
         struct spex_aux_cursor *cursor;
         struct spex_aux_span span;
-        dump->queue = spex_perfdata_queue(file, i);
-        known_forget(dump); /* lines name the queue */
+        const struct spex_perf_queue *queue = spex_perfdata_queue(file, i);
+        for (unsigned t = 0; t < chunks_threads(command->chunks); t++) {
+            command->threads[t].queue = queue;
+            known_forget(&command->threads[t]); /* lines name the queue */
+        }
         if (spex_aux_open(file, i, &cursor) != SPEX_OK) {
             cli_error("out of memory");
             return CLI_DATA;
         }
-        while (!dump->out.error && spex_aux_next(cursor, &span) == SPEX_OK) {
+        while (!command->out.error && spex_aux_next(cursor, &span) == SPEX_OK) {
             size_t used = 0;
-            heading(dump, &span);
+            heading(command, queue, &span);
             /* What is left over is a cut packet, or a run of padding that may be long. */
             do
-                used += dump_packets(dump, span.data + used, span.size - used,
-                                     span.offset + used, span.last);
-            while (span.size - used > SPEX_AUX_KEEP_MAX);
+                used += dump_block(command, span.data + used, span.size - used,
+                                   span.offset + used, span.last);
+            while (span.size - used > SPEX_AUX_KEEP_MAX && !command->out.error);
             spex_aux_keep(cursor, span.size - used);
         }
         spex_aux_close(cursor);
@@ -454,7 +570,7 @@ static int dump_queues(struct dump *dump, struct spex_perfdata *file)
     return CLI_OK;
 }
 
-static int dump_perfdata(struct dump *dump, const char *path)
+static int dump_perfdata(struct command *command, const char *path)
 {
     struct spex_perfdata *file;
     struct spex_error error;
@@ -464,22 +580,47 @@ static int dump_perfdata(struct dump *dump, const char *path)
                   error.status == SPEX_INVALID ? "; for an SPE stream use --raw" : "");
         return CLI_DATA;
     }
-    dump->name = spex_perfdata_info(file)->path;
+    command->name = spex_perfdata_info(file)->path;
     for (size_t i = 0; i < spex_perfdata_problem_count(file); i++) {
         const struct spex_perf_problem *p = spex_perfdata_problem(file, i);
-        cli_error("%s: byte %llu: %s", dump->name, (unsigned long long)p->offset, p->text);
-        dump->damaged = true;
+        cli_error("%s: byte %llu: %s", command->name, (unsigned long long)p->offset, p->text);
+        command->damaged = true;
     }
     if (!spex_perfdata_queue_count(file)) {
-        cli_error("%s: no SPE data in this file", dump->name);
+        cli_error("%s: no SPE data in this file", command->name);
         status = CLI_DATA;
-    } else if (dump->options->format == TEXT && dump->options->style != SPEX_TEXT_SPEX) {
-        dump_chunks(dump, file);
+    } else if (command->options->format == TEXT && command->options->style != SPEX_TEXT_SPEX) {
+        dump_auxtrace(command, file);
     } else {
-        status = dump_queues(dump, file);
+        status = dump_queues(command, file);
     }
     spex_perfdata_close(file);
     return status;
+}
+
+static bool start_threads(struct command *command)
+{
+    command->chunks = chunks_new(cli_threads(command->options->threads), sizeof(struct text));
+    unsigned threads = command->chunks ? chunks_threads(command->chunks) : 0;
+    command->threads = threads ? aligned_alloc(CHUNKS_APART, threads * sizeof *command->threads) : NULL;
+    bool ok = command->threads != NULL;
+    for (unsigned i = 0; ok && i < threads; i++)
+        command->threads[i] = (struct dump){.options = command->options};
+    for (unsigned i = 0; ok && i < threads; i++) {
+        command->threads[i].known = calloc(KNOWN, sizeof *command->threads[i].known);
+        ok = command->threads[i].known != NULL;
+    }
+    if (!ok)
+        cli_error("out of memory");
+    return ok;
+}
+
+static void end_threads(struct command *command)
+{
+    for (unsigned i = 0; command->threads && i < chunks_threads(command->chunks); i++)
+        free(command->threads[i].known);
+    free(command->threads);
+    chunks_free(command->chunks, free_text);
 }
 
 static int run(void *data, int argc, char **argv)
@@ -488,25 +629,19 @@ static int run(void *data, int argc, char **argv)
     if (argc + (options->input != NULL) > 1)
         return cli_usage("one input only");
     const char *path = argc ? argv[0] : options->input ? options->input : "perf.data";
-    struct dump dump = {.options = options, .name = "standard input"};
-    dump.known = calloc(KNOWN, sizeof *dump.known);
-    if (!dump.known) {
-        cli_error("out of memory");
-        return CLI_DATA;
+    struct command command = {.options = options, .name = "standard input"};
+    int status = CLI_DATA, error = 0;
+    if (start_threads(&command)) {
+        out_init(&command.out, STDOUT_FILENO);
+        status = options->raw ? dump_raw(&command, path) : dump_perfdata(&command, path);
+        error = out_fini(&command.out);
     }
-    out_init(&dump.out, STDOUT_FILENO);
-    int status = CLI_OK;
-    if (options->raw)
-        status = dump_raw(&dump, path);
-    else
-        status = dump_perfdata(&dump, path);
-    int error = out_fini(&dump.out);
-    free(dump.known);
+    end_threads(&command);
     if (error) {
         cli_error("standard output: %s", strerror(error));
         return CLI_DATA;
     }
-    return dump.damaged && !status ? CLI_DATA : status;
+    return command.damaged && !status ? CLI_DATA : status;
 }
 
 static const char *const styles[] = {"spex", "perf", "perf-7", NULL};
@@ -537,6 +672,7 @@ const struct cli_command cli_dump = {
              "text or json", "text", formats},
             {"input", 'i', CLI_STRING, offsetof(struct options, input), "FILE", "the input",
              NULL, NULL},
+            CLI_THREADS(struct options, threads),
             {NULL},
         },
     .size = sizeof(struct options),

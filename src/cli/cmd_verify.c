@@ -4,6 +4,7 @@
 #include <spex/perfdata.h>
 #include <spex/verify.h>
 
+#include "base/chunks.h"
 #include "base/out.h"
 
 #include <errno.h>
@@ -18,15 +19,30 @@ struct options {
     bool raw, rules;
     int format;
     const char *features, *ignore, *input;
+    uint64_t threads;
 };
 
 struct run {
     const struct options *options;
     struct spex_features features; /* of --features */
-    struct spex_verifier verifier;
+    struct spex_verifier verifier, after; /* before the piece at work, and behind it */
+    struct chunks *chunks;
     struct out out;
     uint64_t violations;
     const struct spex_perf_queue *queue; /* of a perf.data file */
+    /* the piece at work */
+    const uint8_t *data;
+    size_t size;
+    uint64_t base;
+    bool last;
+};
+
+/* What was found in a chunk of it. */
+struct part {
+    struct spex_verifier verifier;
+    bool ends; /* the piece */
+    struct spex_violation *violations; /* numbers of records are of the chunk */
+    size_t count, capacity;
 };
 
 /* ---- output ---- */
@@ -89,19 +105,109 @@ static void print_json(struct out *out, const struct spex_violation *v,
     out_text(out, "}\n");
 }
 
-/* Checks one piece. Returns how many of its bytes must come again. */
-static size_t check(struct run *run, const uint8_t *data, size_t size, uint64_t base, bool last)
+/* ---- pieces, by several threads ---- */
+
+static bool guess(void *user, size_t from, size_t to, struct chunks_state *state)
 {
-    struct spex_violation v;
-    spex_verifier_feed(&run->verifier, data, size, base, last);
-    while (spex_verifier_next(&run->verifier, &v) == SPEX_OK) {
+    const struct run *run = user;
+    struct spex_record before;
+    size_t start;
+    if (!spex_record_find(run->data, run->size, from, to, &before, &start))
+        return false;
+    uint64_t begin = run->base + before.offset;
+    *state = (struct chunks_state){start, {begin, begin + before.size}};
+    return true;
+}
+
+static void check_chunk(void *user, unsigned thread, struct chunks_state *state, size_t to,
+                        void *result)
+{
+    const struct run *run = user;
+    struct part *part = result;
+    struct spex_verifier *verifier = &part->verifier;
+    struct spex_verifier_place place = {state->more[0], state->more[1]};
+    size_t from = (size_t)state->position;
+    (void)thread;
+    *verifier = run->verifier;
+    verifier->records = 0;
+    if (from)
+        spex_verifier_feed_at(verifier, place, run->data + from, run->size - from, run->base + from,
+                              run->last);
+    else /* goes on with what the piece before left open */
+        spex_verifier_feed(verifier, run->data, run->size, run->base, run->last);
+    if (to < run->size)
+        spex_verifier_until(verifier, run->base + to);
+    for (part->count = 0;; part->count++) {
+        if (part->count == part->capacity) {
+            size_t capacity = part->capacity ? 2 * part->capacity : 64;
+            void *more = realloc(part->violations, capacity * sizeof *part->violations);
+            if (!more) {
+                fputs("spex: out of memory\n", stderr);
+                abort();
+            }
+            part->violations = more;
+            part->capacity = capacity;
+        }
+        if (spex_verifier_next(verifier, &part->violations[part->count]) != SPEX_OK)
+            break;
+    }
+    part->ends = !spex_verifier_at_place(verifier, &place);
+    size_t stop = part->ends ? run->size : run->size - spex_verifier_rest(verifier);
+    *state = (struct chunks_state){stop, {place.begin, place.end}};
+}
+
+static bool print_chunk(void *user, void *result)
+{
+    struct run *run = user;
+    const struct part *part = result;
+    uint64_t records = run->after.records;
+    for (size_t i = 0; i < part->count; i++) {
+        struct spex_violation v = part->violations[i];
+        v.record += records;
         run->violations++;
         if (run->options->format == JSON)
             print_json(&run->out, &v, run->queue);
         else
             print_text(&run->out, &v, run->queue);
     }
-    return spex_verifier_rest(&run->verifier);
+    if (part->ends)
+        run->after = part->verifier;
+    run->after.records = records + part->verifier.records;
+    return !run->out.error;
+}
+
+static void free_part(void *result)
+{
+    free(((struct part *)result)->violations);
+}
+
+/* Checks one piece. Returns how many of its bytes must come again. */
+static size_t check(struct run *run, const uint8_t *data, size_t size, uint64_t base, bool last)
+{
+    const struct chunks_job job = {
+        .user = run,
+        .size = size,
+        .chunk = 64 * 1024,
+        .guess = guess,
+        .run = check_chunk,
+        .reduce = print_chunk,
+    };
+    struct chunks_state state = {.position = 0};
+    run->data = data;
+    run->size = size;
+    run->base = base;
+    run->last = last;
+    run->after = run->verifier;
+    if (size) {
+        chunks_run(run->chunks, &job, &state);
+    } else { /* the end, and what was left open before it */
+        struct part part = {.count = 0};
+        check_chunk(run, 0, &state, 0, &part);
+        print_chunk(run, &part);
+        free_part(&part);
+    }
+    run->verifier = run->after;
+    return run->out.error ? 0 : spex_verifier_rest(&run->verifier);
 }
 
 /* ---- the implementation ---- */
@@ -153,26 +259,29 @@ static bool recorded_on(const struct spex_perfdata *file, int32_t cpu,
 
 static bool check_raw(struct run *run, const char *path)
 {
-    enum { BLOCK = 1 << 20 };
+    enum { BLOCK = 4 << 20 };
     bool standard = !strcmp(path, "-"), ok = true;
     int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     uint8_t *block = malloc(BLOCK);
-    size_t kept = 0;
+    size_t size = 0;
     uint64_t base = 0;
     while (fd >= 0 && block && !run->out.error) {
-        ssize_t n = read(fd, block + kept, BLOCK - kept);
+        ssize_t n = read(fd, block + size, BLOCK - size);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
             ok = false;
             break;
         }
-        size_t size = kept + (size_t)n;
-        kept = check(run, block, size, base, n == 0);
+        size += (size_t)n;
+        if (n > 0 && size < BLOCK)
+            continue;
+        size_t kept = check(run, block, size, base, n == 0);
         if (n == 0)
             break;
         memmove(block, block + size - kept, kept);
         base += size - kept;
+        size = kept;
     }
     if (fd < 0 || !block || !ok)
         cli_error("%s: %s", standard ? "standard input" : path, strerror(errno));
@@ -202,7 +311,7 @@ static bool check_perfdata(struct run *run, const char *path)
         cli_error("%s: no SPE data in this file", path);
         ok = false;
     }
-    for (size_t i = 0; i < spex_perfdata_queue_count(file); i++) {
+    for (size_t i = 0; i < spex_perfdata_queue_count(file) && !run->out.error; i++) {
         struct spex_features features;
         struct spex_aux_cursor *cursor;
         struct spex_aux_span span;
@@ -214,7 +323,7 @@ static bool check_perfdata(struct run *run, const char *path)
             ok = false;
             break;
         }
-        while (spex_aux_next(cursor, &span) == SPEX_OK) {
+        while (!run->out.error && spex_aux_next(cursor, &span) == SPEX_OK) {
             size_t rest = check(run, span.data, span.size, span.offset, span.last);
             if (!span.last)
                 spex_aux_keep(cursor, rest);
@@ -240,12 +349,18 @@ static int run_verify(void *data, int argc, char **argv)
     int status = start(&run, options->features ? &run.features : NULL);
     if (status)
         return status;
+    run.chunks = chunks_new(cli_threads(options->threads), sizeof(struct part));
+    if (!run.chunks) {
+        cli_error("out of memory");
+        return CLI_DATA;
+    }
     out_init(&run.out, STDOUT_FILENO);
     bool ok = true;
     if (options->rules)
         print_rules(&run.out);
     else
         ok = options->raw ? check_raw(&run, path) : check_perfdata(&run, path);
+    chunks_free(run.chunks, free_part);
     int failed = out_fini(&run.out);
     if (failed)
         cli_error("standard output: %s", strerror(failed));
@@ -288,6 +403,7 @@ const struct cli_command cli_verify = {
              "print the table of rules instead", NULL, NULL},
             {"input", 'i', CLI_STRING, offsetof(struct options, input), "FILE", "the input",
              NULL, NULL},
+            CLI_THREADS(struct options, threads),
             {NULL},
         },
     .size = sizeof(struct options),

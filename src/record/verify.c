@@ -171,6 +171,8 @@ struct state {
     uint64_t base;
     uint64_t begin, end; /* the record before; where the stream began if there is none */
     bool last, done;
+    uint64_t until; /* no record that begins here or behind is read */
+    bool stopped;   /* because of that */
     /* the record being read */
     bool open;
     uint64_t start;
@@ -449,7 +451,7 @@ void spex_verifier_feed(struct spex_verifier *verifier, const uint8_t *data, siz
 {
     struct state *s = state_of(verifier);
     if (s->last || base != s->base + s->position) {
-        s->end = base;
+        s->begin = s->end = base;
         s->open = false;
         s->present = 0;
     }
@@ -458,7 +460,31 @@ void spex_verifier_feed(struct spex_verifier *verifier, const uint8_t *data, siz
     s->base = base;
     s->last = last;
     s->position = 0;
-    s->done = false;
+    s->done = s->stopped = false;
+    s->until = UINT64_MAX;
+}
+
+void spex_verifier_until(struct spex_verifier *verifier, uint64_t offset)
+{
+    state_of(verifier)->until = offset;
+}
+
+bool spex_verifier_at_place(const struct spex_verifier *verifier,
+                            struct spex_verifier_place *place)
+{
+    const struct state *s = (const struct state *)verifier->opaque;
+    *place = (struct spex_verifier_place){s->begin, s->end};
+    return s->stopped;
+}
+
+void spex_verifier_feed_at(struct spex_verifier *verifier, struct spex_verifier_place place,
+                           const uint8_t *data, size_t size, uint64_t base, bool last)
+{
+    struct state *s = state_of(verifier);
+    s->last = true; /* whatever was before: begin anew */
+    spex_verifier_feed(verifier, data, size, base, last);
+    s->begin = place.begin;
+    s->end = place.end;
 }
 
 size_t spex_verifier_rest(const struct spex_verifier *verifier)
@@ -691,6 +717,10 @@ static void walk(struct spex_verifier *v)
         if (slot == PADDING) {
             s->position++;
             continue;
+        }
+        if (!s->open && at >= s->until) {
+            s->done = s->stopped = true;
+            break;
         }
         if (slot == END) {
             s->position++;

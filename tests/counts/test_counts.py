@@ -25,11 +25,11 @@ PATHS = ["decode-n1-loads", "decode-n1-mixed", "decode-variable", "spu-sample"]
 # FILE.spe has generated records, no two alike; FILE.data a small program, as profiles are, long
 # enough for every row of every table to be there in the shorter one.
 COMMANDS = [
-    ("verify", "verify --raw --features neoverse-n1 FILE.spe"),
-    ("dump-perf", "dump --style perf FILE.data"),
-    ("dump-perf-7", "dump --style perf-7 FILE.data"),
-    ("dump-spex", "dump --style spex FILE.data"),
-    ("dump-json", "dump --format json FILE.data"),
+    ("verify", "verify --threads 1 --raw --features neoverse-n1 FILE.spe"),
+    ("dump-perf", "dump --threads 1 --style perf FILE.data"),
+    ("dump-perf-7", "dump --threads 1 --style perf-7 FILE.data"),
+    ("dump-spex", "dump --threads 1 --style spex FILE.data"),
+    ("dump-json", "dump --threads 1 --format json FILE.data"),
     ("script", "script -i FILE.data"),
     ("script-itrace", "script --itrace=i1i -i FILE.data"),
     ("script-json", "script --format json -i FILE.data"),

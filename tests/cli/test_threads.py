@@ -1,0 +1,95 @@
+"""dump and verify with several threads: the same text, messages and exit status as with one."""
+import os, random, subprocess, sys, tempfile, time
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from support.tap import *
+
+MAKE, PROG = (os.path.join(BUILD, "tests/analysis", n) for n in ("make_profile", "prog"))
+rng = random.Random(8)
+
+
+def generate(*options):
+    return spex("generate", *options)[1]
+
+
+def twins(groups):
+    """Whole records from byte 0 on, and other whole records from byte 1 on: guesses go wrong."""
+    data = bytearray()
+    for i in range(groups):
+        group = bytearray(rng.randbytes(9))
+        for j, kind in enumerate(("P6S6T"[i % 5], "PS66T"[(i + 4) % 5])):
+            if kind == "S":
+                for at, header in ((0, 0x98), (3, 0x49), (5, 0x42), (7, 0x43)):
+                    if j + at < 9:
+                        group[j + at] = header
+            else:
+                group[j] = {"P": 0xb0, "6": 0xb6, "T": 0x71}[kind]
+        data += group
+    return bytes(data)
+
+
+N1 = ("--features", "neoverse-n1", "--layout", "n1", "--align", 6)
+good = generate("-n", 6000, *N1)
+streams = {
+    "n1": good,
+    "hisi": generate("-n", 8000, "--layout", "hisi"),
+    "compact": generate("-n", 8000),
+    "two streams in one": twins(40000),
+    "random bytes": rng.randbytes(300000),
+    "never closed": b"\xb6" * 400000,
+    "padding": good[:100000] + bytes(5000000) + good[:70000] + bytes(200000),
+    "empty": b"",
+    "short": good[:150],
+    "cut": good[:-3],
+}
+for damage in ("truncate", "flip", "lose", "splice"):
+    streams[damage] = generate("-n", 6000, *N1, "--damage", damage, "-s", 3)
+    streams[damage + " hisi"] = generate("-n", 6000, "--layout", "hisi", "--damage", damage, "-s", 4)
+COMMANDS = [["dump", "--style", "spex"], ["dump", "--style", "perf"], ["dump", "--style", "perf-7"],
+            ["dump", "--format", "json"], ["verify", "--features", "neoverse-n1"],
+            ["verify", "--format", "json"]]
+
+
+def same(name, file, *options):
+    for command in COMMANDS:
+        if name in ("padding", "never closed", "random bytes") and command[-1] == "json":
+            continue  # a line per byte: much of the same
+        want = spex(*command, *options, "--threads", 1, file)
+        wrong = [n for n in (2, 3, 7) if spex(*command, *options, "--threads", n, file) != want]
+        check(f"{name}: {' '.join(command)}: any number of threads", not wrong and want[0] in (0, 1), wrong)
+
+
+with tempfile.TemporaryDirectory() as d:
+    file = os.path.join(d, "s")
+    for name, data in streams.items():
+        with open(file, "wb") as f:
+            f.write(data)
+        same(name, file, "--raw")
+    if os.path.exists(PROG):
+        subprocess.run([MAKE, "mixed-n1", file, PROG, "30000"], check=True)
+        same("perf.data", file)
+        data = bytearray(open(file, "rb").read())
+        for _ in range(300):  # in AUX data mostly
+            data[rng.randrange(4096, len(data) - 4096)] ^= 1 << rng.randrange(8)
+        with open(file, "wb") as f:
+            f.write(data)
+        same("damaged perf.data", file)
+    # Errors of the output end the work, soon.
+    with open(file, "wb") as f:
+        f.write(good * 40)
+    for n in (1, 2, 5):
+        p = subprocess.Popen([SPEX, "dump", "--raw", "--threads", str(n), file], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE)
+        start = time.monotonic()
+        p.stdout.read(1000)
+        p.stdout.close()
+        err = p.stderr.read().decode()
+        code = p.wait()
+        check(f"{n} threads: a closed pipe ends it", code in (1, -13) and time.monotonic() - start < 5,
+              (code, err))
+        with open("/dev/full", "wb") as full:
+            code = subprocess.run([SPEX, "dump", "--raw", "--threads", str(n), file], stdout=full,
+                                  stderr=subprocess.PIPE).returncode
+        check(f"{n} threads: a full disk is an error", code == 1, code)
+code, out, err = spex("dump", "--threads", "x", "--raw", "-", stdin=b"")
+check("--threads wants a number", code == 2, err)
+done()
