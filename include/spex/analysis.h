@@ -94,14 +94,14 @@ struct spex_sample {
     struct spex_module *module;       /* NULL if no mapping holds pc */
     const char *comm;                 /* interned: equal names are equal pointers */
     int32_t pid, tid, cpu;            /* -1 unknown */
-    uint8_t op;                       /* enum spex_sample_op */
-    uint8_t source;                   /* enum spex_source */
-    uint8_t el;                       /* of pc */
-    uint8_t flags;                    /* enum spex_sample_flag */
     uint32_t queue;                   /* of the file: spex_perfdata_queue */
+    uint32_t maps[2]; /* private: which mappings hold, of the process and of the kernel */
+    uint8_t op;     /* enum spex_sample_op */
+    uint8_t source; /* enum spex_source */
+    uint8_t el;     /* of pc */
+    uint8_t flags;  /* enum spex_sample_flag */
     uint32_t place; /* small number that mostly stands for the same pc; for caches, below
                        SPEX_PLACES */
-    uint32_t maps[2]; /* private: which mappings hold, of the process and of the kernel */
 };
 enum { SPEX_PLACES = 1 << 14 };
 
@@ -121,11 +121,6 @@ typedef void spex_sample_sink(void *context, const struct spex_sample *samples, 
  */
 enum spex_status spex_analysis_run(struct spex_analysis *analysis, spex_sample_sink *sink,
                                    void *context, struct spex_error *error);
-
-/* For the next passes: what sinks need, and a test (or NULL) that leaves records out early. */
-typedef bool spex_record_test(void *context, const struct spex_record *record);
-void spex_analysis_narrow(struct spex_analysis *analysis, unsigned want, spex_record_test *test,
-                          void *context);
 
 /* Where a data address lies: of a process at the end of the profile, or of a sample at its time. */
 struct spex_place {

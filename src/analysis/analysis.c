@@ -143,8 +143,8 @@ struct queue {
      * not converted: that is the point) of which records that stays so.
      */
     struct thread *thread;
-    uint32_t version, kernel_version;
-    uint64_t who; /* CONTEXTIDR, or WHO_NONE; WHO_UNTIMED */
+    struct spex_sample same; /* fields from comm to maps, which its samples have in common */
+    uint64_t who;            /* CONTEXTIDR, or WHO_NONE; WHO_UNTIMED */
     uint64_t tick_from, tick_span;
     struct spex_record *records;
     size_t at, count;
@@ -153,10 +153,10 @@ struct queue {
     uint8_t *buffer;                /* raw stream */
     size_t kept;
     uint64_t position;
-    /* meaning of Data Source values, -1 not yet known; then LARGE, always -1, and NO_PACKET */
-    int16_t sources[256 + 2];
+    /* meaning of Data Source values, -1 not yet known; the last: no packet, or no memory */
+    int16_t sources[256 + 1];
 };
-enum { LARGE = 256, NO_PACKET = 257 };
+enum { NO_PACKET = 256 };
 
 struct spex_analysis {
     struct spex_analysis_options options;
@@ -164,7 +164,7 @@ struct spex_analysis {
     struct spex_perfdata *file;
     const struct spex_perf_info *info;
     struct spex_symbols *symbols;
-    const struct op_info *ops;
+    const struct op_table *ops;
     int raw_fd;
     uint64_t raw_size;
 
@@ -178,8 +178,7 @@ struct spex_analysis {
 
     struct filter *filters[SPEX_FILTER_MAX];
     unsigned filter_want;
-    spex_record_test *test;
-    void *test_context;
+    const struct line_set *only; /* lines to look at closer; NULL: all records */
     struct queue *queues;
     size_t queue_count;
     struct spex_sample samples[BATCH];
@@ -429,32 +428,35 @@ static void fill_blocks(struct spex_analysis *a, uint32_t version, uint64_t ip,
         fill_block(block_of(&a->near, ip >> LINE_BITS, version), LINE_BITS, version, ip, place);
 }
 
-/* version is of the mappings that hold ip. time is asked for late: most answers are known. */
-static inline void locate(struct spex_analysis *a, uint32_t version, int32_t pid,
-                          const struct spex_sample *sample, uint64_t ip,
-                          struct spex_place *place)
+/*
+ * Where ip lies, in a cache; bits says of how large a block the address is that of the start (0:
+ * of ip itself). version is of the mappings that hold ip.
+ */
+static inline const struct spex_place *locate(struct spex_analysis *a, uint32_t version,
+                                              int32_t pid, const struct spex_sample *sample,
+                                              uint64_t ip, unsigned *bits)
 {
     struct block_slot *near = block_of(&a->near, ip >> LINE_BITS, version);
-    if (__builtin_expect(near->number != ip >> LINE_BITS || near->version != version, 0)) {
-        const struct block_slot *far = block_of(&a->far, ip >> PAGE_BITS, version);
-        if (far->number != ip >> PAGE_BITS || far->version != version) {
-            uint32_t key = version << 1 | 1;
-            struct place_slot *slot = &a->places[place_index(ip, key)];
-            if (slot->ip != ip || slot->version != key) {
-                bool timed = sample && sample->flags & SPEX_SAMPLE_TIMED;
-                fill_place(a, slot, key, pid,
-                           timed ? tick_time(a, sample->record->timestamp) : UINT64_MAX, ip);
-                fill_blocks(a, version, ip, &slot->place);
-            }
-            *place = slot->place;
-            return;
-        }
-        *place = far->place;
-        place->address += ip & ((1u << PAGE_BITS) - 1);
-        fill_block(near, LINE_BITS, version, ip, place);
+    *bits = LINE_BITS;
+    if (near->number == ip >> LINE_BITS && near->version == version)
+        return &near->place;
+    const struct block_slot *far = block_of(&a->far, ip >> PAGE_BITS, version);
+    if (far->number == ip >> PAGE_BITS && far->version == version) {
+        struct spex_place place = far->place;
+        place.address += ip & ((1u << PAGE_BITS) - 1);
+        fill_block(near, LINE_BITS, version, ip, &place);
+        return &near->place;
     }
-    *place = near->place;
-    place->address += ip & ((1u << LINE_BITS) - 1);
+    uint32_t key = version << 1 | 1;
+    struct place_slot *slot = &a->places[place_index(ip, key)];
+    *bits = 0;
+    if (slot->ip != ip || slot->version != key) {
+        bool timed = sample && sample->flags & SPEX_SAMPLE_TIMED;
+        fill_place(a, slot, key, pid,
+                   timed ? tick_time(a, sample->record->timestamp) : UINT64_MAX, ip);
+        fill_blocks(a, version, ip, &slot->place);
+    }
+    return &slot->place;
 }
 
 void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t ip,
@@ -462,13 +464,28 @@ void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t ip,
 {
     struct process *process =
         get_process(a, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, UINT64_MAX);
-    locate(a, process->version, pid, NULL, ip, place);
+    unsigned bits;
+    *place = *locate(a, process->version, pid, NULL, ip, &bits);
+    place->address += ip & ((UINT64_C(1) << bits) - 1);
 }
 
 void spex_sample_locate(struct spex_analysis *a, const struct spex_sample *sample, uint64_t ip,
                         struct spex_place *place)
 {
-    locate(a, sample->maps[ip >> 63], sample->pid, sample, ip, place);
+    unsigned bits;
+    *place = *locate(a, sample->maps[ip >> 63], sample->pid, sample, ip, &bits);
+    place->address += ip & ((UINT64_C(1) << bits) - 1);
+}
+
+const struct spex_place *analysis_data_place(struct spex_analysis *a,
+                                             const struct spex_sample *sample)
+{
+    static const struct spex_place none;
+    unsigned bits;
+    uint64_t va = sample->va;
+    if (!(sample->record->present & SPEX_HAS_VA))
+        return &none;
+    return locate(a, sample->maps[va >> 63], sample->pid, sample, va, &bits);
 }
 
 void analysis_line(struct spex_analysis *a, struct spex_module *module, uint64_t address,
@@ -561,8 +578,12 @@ static void change_thread(struct spex_analysis *a, struct queue *q, uint64_t who
     intersect(&valid, &t->process->span);
     intersect(&valid, &kernel->span);
     q->thread = t;
-    q->version = t->process->version;
-    q->kernel_version = kernel->version;
+    q->same = (struct spex_sample){.comm = t->comm,
+                                   .pid = t->pid,
+                                   .tid = t->tid,
+                                   .cpu = q->cpu,
+                                   .queue = q->index,
+                                   .maps = {t->process->version, kernel->version}};
     q->who = who;
     if (timed) {
         tick_range(a, q, &valid, tick);
@@ -614,31 +635,50 @@ static bool filters_keep(struct spex_analysis *a, const struct spex_sample *s)
     return true;
 }
 
-/* Samples of count records. Fields of absent packets are 0 in a record. */
+/* How often packets are absent: timestamp, context, data source, VA, PA. */
+typedef uint16_t eight __attribute__((vector_size(16)));
+
+static inline void count_absent(eight *absent, unsigned present)
+{
+    static const eight kinds = {SPEX_HAS_TIMESTAMP, SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2,
+                                SPEX_HAS_DATA_SOURCE, SPEX_HAS_VA, SPEX_HAS_PA};
+    *absent -= (eight)((kinds & (uint16_t)present) == 0); /* true is all ones: minus one */
+}
+
+static inline void copy_same(struct spex_sample *to, const struct spex_sample *from)
+{
+    enum { AT = offsetof(struct spex_sample, comm), END = offsetof(struct spex_sample, op) };
+    memcpy((char *)to + AT, (const char *)from + AT, END - AT);
+}
+
+static inline bool uses_line(const struct line_set *lines, const struct spex_record *r)
+{
+    unsigned bit = line_bit(r->address[r->present & SPEX_HAS_PA ? SPEX_ADDRESS_PA : SPEX_ADDRESS_VA]);
+    return (lines->bits[bit / 64] >> bit % 64 & r->present / SPEX_HAS_VA & 1) != 0;
+}
+
+/* Samples of count records, at most BATCH. Fields of absent packets are 0 in a record. */
 static void join(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
                  size_t count)
 {
-    const struct op_info *ops = a->ops;
+    const struct op_table *ops = a->ops;
     const struct spex_perf_time *clock = a->info && a->info->has_time ? &a->info->time : NULL;
     const bool filtered = a->options.filter_count > 0;
     const unsigned want = a->options.want | a->filter_want;
-    spex_record_test *const test = a->test;
-    uint64_t first = q->first_tick, last = q->last_tick;
-    uint64_t timed = 0, context = 0, source = 0, va = 0, pa = 0, kept = 0;
+    const struct line_set *const only = a->only;
+    uint64_t first = q->first_tick, last = q->last_tick, kept = 0;
+    eight absent = {0};
     struct spex_sample *s = &a->samples[a->sample_count];
     for (size_t i = 0; i < count; i++) {
         const struct spex_record *r = &records[i];
         unsigned present = r->present;
-        if (test && !test(a->test_context, r))
+        if (only && !uses_line(only, r))
             continue;
         uint64_t pc = canonical(r->address[SPEX_ADDRESS_PC]), tick = r->timestamp;
         uint64_t who = WHO_NONE;
-        source += present / SPEX_HAS_DATA_SOURCE & 1;
-        va += present / SPEX_HAS_VA & 1;
-        pa += present / SPEX_HAS_PA & 1;
-        const struct op_info *op = &ops[OP_INDEX(r->op_class, r->op_payload)];
-        unsigned flags = op->flags;
-        s->op = op->op;
+        count_absent(&absent, present);
+        unsigned op = OP_INDEX(r->op_class, r->op_payload), flags = ops->info[op].flags;
+        s->op = ops->info[op].op;
         s->record = r;
         s->pc = pc;
         s->el = (uint8_t)spex_address_el(r->address[SPEX_ADDRESS_PC]);
@@ -651,14 +691,11 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
             s->va = canonical(r->address[SPEX_ADDRESS_VA]);
             s->pa = spex_address_bits(r->address[SPEX_ADDRESS_PA]);
         }
-        if (present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2)) {
+        if (present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2))
             who = r->context[!(present & SPEX_HAS_CONTEXT_EL1)];
-            context++;
-        }
         s->time = 0;
         if (__builtin_expect(present & SPEX_HAS_TIMESTAMP, 1)) {
             flags |= SPEX_SAMPLE_TIMED;
-            timed++;
             if (want & SPEX_WANT_TIME)
                 s->time = clock ? spex_perf_time_to_ns(clock, tick) : tick;
         } else {
@@ -666,41 +703,36 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
         }
         if (__builtin_expect(who != q->who || tick - q->tick_from > q->tick_span, 0))
             change_thread(a, q, who, tick);
-        struct thread *thread = q->thread;
-        s->tid = thread->tid;
-        s->pid = thread->pid;
-        s->comm = thread->comm;
-        s->cpu = q->cpu;
-        s->queue = q->index;
-        s->maps[0] = q->version;
-        s->maps[1] = q->kernel_version;
-        s->module = NULL;
-        s->address = pc;
-        s->symbol = NULL;
-        s->place = 0;
-        if (want & SPEX_WANT_SYMBOL && present & SPEX_HAS_PC) {
-            uint32_t version = s->maps[pc >> 63];
-            size_t index = place_index(pc, version << 1);
+        copy_same(s, &q->same);
+        if (__builtin_expect(want & SPEX_WANT_SYMBOL && present & SPEX_HAS_PC, 1)) {
+            uint32_t version = q->same.maps[pc >> 63] << 1;
+            size_t index = place_index(pc, version);
             struct place_slot *slot = &a->places[index];
-            if (__builtin_expect(slot->ip != pc || slot->version != version << 1, 0))
-                fill_place(a, slot, version << 1, thread->pid,
+            if (__builtin_expect(slot->ip != pc || slot->version != version, 0))
+                fill_place(a, slot, version, s->pid,
                            present & SPEX_HAS_TIMESTAMP ? tick_time(a, tick) : UINT64_MAX, pc);
             s->place = (uint32_t)index;
             s->module = slot->place.module;
             s->address = slot->place.address;
             s->symbol = slot->place.symbol;
+        } else {
+            s->place = 0;
+            s->module = NULL;
+            s->address = pc;
+            s->symbol = NULL;
         }
-        /* without branches on the packet, which loads have and stores do not */
+        /*
+         * Mostly a table look-up, without branches on whether there is a packet: loads have
+         * one, stores do not. An absent one is 0.
+         */
         bool packet = present & SPEX_HAS_DATA_SOURCE;
-        int from = q->sources[(r->data_source < LARGE ? r->data_source : LARGE) +
-                              !packet * NO_PACKET];
         bool memory = flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES);
-        if (__builtin_expect((from < 0) | (!packet & memory), 0))
+        int from = q->sources[(uint8_t)r->data_source | (unsigned)!packet << 8];
+        if (__builtin_expect((from < 0) | (!packet & memory) | (r->data_source > 255), 0))
             from = (int)find_source(q, r);
         s->source = (uint8_t)from;
-        flags |= ((unsigned)from / SOURCE_PEER | (unsigned)(r->events >> SPEX_EV_SNOOPED)) & 1
-                     ? SPEX_SAMPLE_PEER
-                     : 0;
+        flags |= ((unsigned)from / SOURCE_PEER | (unsigned)(r->events >> SPEX_EV_SNOOPED)) % 2 *
+                 SPEX_SAMPLE_PEER;
         s->flags = (uint8_t)flags;
         if (filtered && !filters_keep(a, s)) {
             if (s->module)
@@ -708,7 +740,7 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
             continue;
         }
         kept++;
-        thread->samples++;
+        q->thread->samples++;
         if (s->module)
             s->module->samples++;
         if (flags & SPEX_SAMPLE_TIMED) {
@@ -726,11 +758,12 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
     t->records += count;
     t->kept += kept;
     q->samples += kept;
-    t->timed += timed;
-    t->with_context += context;
-    t->with_source += source;
-    t->with_va += va;
-    t->with_pa += pa;
+    /* of a closer look at a part these say nothing and are not kept */
+    t->timed += count - absent[0];
+    t->with_context += count - absent[1];
+    t->with_source += count - absent[2];
+    t->with_va += count - absent[3];
+    t->with_pa += count - absent[4];
     q->first_tick = first;
     q->last_tick = last;
 }
@@ -960,17 +993,15 @@ enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *si
     }
     if (a->totals.first_time > a->totals.last_time)
         a->totals.first_time = a->totals.last_time = 0;
-    if (a->test) /* a closer look at a part: the totals are those of the whole */
+    if (a->only) /* a closer look at a part: the totals are those of the whole */
         a->totals = whole;
     return SPEX_OK;
 }
 
-void spex_analysis_narrow(struct spex_analysis *a, unsigned want, spex_record_test *test,
-                          void *context)
+void analysis_narrow(struct spex_analysis *a, unsigned want, const struct line_set *lines)
 {
-    a->options.want = want ? want : ~0u;
-    a->test = test;
-    a->test_context = context;
+    a->options.want = want;
+    a->only = lines;
 }
 
 /* ---- opening ---- */

@@ -180,7 +180,7 @@ static enum spex_status parse_word(struct filter *filter, const struct spex_filt
         bool any = false;
         for (unsigned c = 0; c < 3; c++)
             for (unsigned p = 0; p < 256; p++)
-                if (op_has_word(op_table()[OP_INDEX(c, p)].text, word, size))
+                if (op_has_word(op_table()->text[OP_INDEX(c, p)], word, size))
                     any = filter->op[c][p] = true;
         return any ? SPEX_OK
                    : bad(spec, word, size,

@@ -369,14 +369,6 @@ static inline uint64_t space_of(const struct spex_sample *s)
     return s->va >> 63 ? UINT64_MAX : (uint64_t)(int64_t)s->pid;
 }
 
-static struct spex_place data_place(struct spex_group *g, const struct spex_sample *s)
-{
-    struct spex_place place = {0};
-    if (s->record->present & SPEX_HAS_VA)
-        spex_sample_locate(g->analysis, s, s->va, &place);
-    return place;
-}
-
 /* The words of one key of count samples. */
 static void make_keys(struct spex_group *g, enum spex_key kind,
                       const struct spex_sample *const *samples, size_t count,
@@ -414,10 +406,10 @@ static void make_keys(struct spex_group *g, enum spex_key kind,
                               ? s->source
                               : SPEX_SOURCE_COUNT);
     case SPEX_KEY_DATA_SYMBOL:
-        EACH(struct spex_place place = data_place(g, s);
-             place_key(place.symbol, place.module, s->va >> 63, &word[0][i], &word[1][i]));
+        EACH(const struct spex_place *place = analysis_data_place(g->analysis, s);
+             place_key(place->symbol, place->module, s->va >> 63, &word[0][i], &word[1][i]));
     case SPEX_KEY_DATA_DSO:
-        EACH(word[0][i] = (uintptr_t)data_place(g, s).module);
+        EACH(word[0][i] = (uintptr_t)analysis_data_place(g->analysis, s)->module);
     case SPEX_KEY_PAGE:
         EACH(word[0][i] = s->va & PAGE_MASK; word[1][i] = space_of(s));
     case SPEX_KEY_CACHE_LINE:
@@ -829,7 +821,7 @@ size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, siz
     case SPEX_KEY_OP:
         return (size_t)snprintf(text, capacity, "%s",
                                 key[0] == UINT32_MAX ? "no operation type"
-                                                     : op_table()[key[0] & 1023].text);
+                                                     : op_table()->text[key[0] & 1023]);
     case SPEX_KEY_SOURCE:
         return (size_t)snprintf(text, capacity, "%s",
                                 key[0] < SPEX_SOURCE_COUNT ? spex_source_name(key[0])

@@ -5,14 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST = HISTOGRAM_LIST, DIRECTORY = HISTOGRAM_DIRECTORY };
 enum { LIST_VALUES = 6, LIST_WORDS = 1 + LIST_VALUES / 2 };
 enum { PAGE_BITS = HISTOGRAM_PAGE_BITS, PAGE = HISTOGRAM_PAGE };
-enum { SMALL_BITS = 4, LARGE_BITS = 16 - PAGE_BITS }; /* values below 1024; all */
+enum { SMALL = 1024 >> PAGE_BITS, LARGE = 65536 >> PAGE_BITS }; /* values below 1024; all */
 
 void histograms_init(struct histograms *h, size_t limit_bytes)
 {
-    *h = (struct histograms){.limit = limit_bytes / sizeof *h->words, .count = 1};
+    *h = (struct histograms){.count = HISTOGRAM_LOST + 1, .capacity = 4096};
+    histograms_limit(h, limit_bytes);
+    h->words = malloc(h->capacity * sizeof *h->words);
+    if (!h->words)
+        abort();
+    h->words[0] = h->words[HISTOGRAM_LOST] = 0;
 }
 
 void histograms_limit(struct histograms *h, size_t limit_bytes)
@@ -30,7 +34,7 @@ static uint32_t allocate(struct histograms *h, size_t words)
     if (h->count + words > h->limit)
         return 0;
     if (h->count + words > h->capacity) {
-        size_t capacity = h->capacity ? h->capacity + h->capacity / 2 : 4096;
+        size_t capacity = h->capacity + h->capacity / 2;
         if (capacity > h->limit)
             capacity = h->limit;
         uint32_t *more = realloc(h->words, capacity * sizeof *more);
@@ -45,36 +49,36 @@ static uint32_t allocate(struct histograms *h, size_t words)
     return at;
 }
 
+static bool is_list(const struct histograms *h, uint32_t handle)
+{
+    return h->words[handle] & HISTOGRAM_LIST;
+}
+
+/* Values of a list, pages of a directory. */
+static unsigned length_of(const struct histograms *h, uint32_t handle)
+{
+    return h->words[handle] & ~HISTOGRAM_LIST;
+}
+
 static uint16_t *list_values(const struct histograms *h, uint32_t handle)
 {
     return (uint16_t *)(h->words + handle + 1);
 }
 
-static uint32_t new_directory(struct histograms *h, unsigned bits)
+/* The list or small directory at *handle in a directory with that many pages. */
+static bool widen(struct histograms *h, uint32_t *handle, unsigned pages)
 {
-    uint32_t at = allocate(h, 1 + ((size_t)1 << bits));
-    if (at)
-        h->words[at] = DIRECTORY << 16 | bits;
-    return at;
-}
-
-/* The list or small directory at *handle in a directory with that many bits. */
-static bool widen(struct histograms *h, uint32_t *handle, unsigned bits)
-{
-    uint32_t old = *handle, at = new_directory(h, bits);
-    if (!at) {
-        *handle = HISTOGRAM_LOST;
+    uint32_t old = *handle, at = allocate(h, 1 + (size_t)pages);
+    *handle = at ? at : HISTOGRAM_LOST;
+    if (!at)
         return false;
-    }
-    *handle = at;
-    if (h->words[old] >> 16 == LIST) {
-        unsigned n = h->words[old] & 0xffff;
-        for (unsigned i = 0; i < n; i++)
+    h->words[at] = pages;
+    unsigned length = length_of(h, old);
+    if (is_list(h, old))
+        for (unsigned i = 0; i < length; i++)
             histogram_add(h, handle, list_values(h, old)[i], 1);
-    } else {
-        memcpy(h->words + at + 1, h->words + old + 1,
-               ((size_t)1 << (h->words[old] & 0xffff)) * sizeof *h->words);
-    }
+    else
+        memcpy(h->words + at + 1, h->words + old + 1, length * sizeof *h->words);
     return *handle != HISTOGRAM_LOST;
 }
 
@@ -84,39 +88,30 @@ void histogram_add(struct histograms *h, uint32_t *handle, uint16_t value, uint3
         return;
     if (!*handle) {
         uint32_t at = allocate(h, LIST_WORDS);
+        *handle = at ? at : HISTOGRAM_LOST;
+        if (!at)
+            return;
+        h->words[at] = HISTOGRAM_LIST;
+    }
+    unsigned page = value >> PAGE_BITS, length = length_of(h, *handle);
+    if (is_list(h, *handle) && length + count <= LIST_VALUES) {
+        for (uint32_t i = 0; i < count; i++)
+            list_values(h, *handle)[length + i] = value;
+        h->words[*handle] += count;
+        return;
+    }
+    /* twice, since widening a list may itself have come to a wider directory, or not yet */
+    while (is_list(h, *handle) || page >= length_of(h, *handle))
+        if (!widen(h, handle, page < SMALL ? SMALL : LARGE))
+            return;
+    size_t entry = *handle + 1 + page;
+    if (!h->words[entry]) {
+        uint32_t at = allocate(h, PAGE);
         if (!at) {
             *handle = HISTOGRAM_LOST;
             return;
         }
-        h->words[at] = LIST << 16;
-        *handle = at;
-    }
-    uint32_t head = h->words[*handle];
-    unsigned wanted = value >> (PAGE_BITS + SMALL_BITS) ? LARGE_BITS : SMALL_BITS;
-    if (head >> 16 == LIST) {
-        unsigned n = head & 0xffff;
-        if (n + count <= LIST_VALUES) {
-            for (uint32_t i = 0; i < count; i++)
-                list_values(h, *handle)[n + i] = value;
-            h->words[*handle] = head + count;
-            return;
-        }
-        if (!widen(h, handle, wanted))
-            return;
-    } else if ((head & 0xffff) < wanted && !widen(h, handle, wanted)) {
-        return;
-    }
-    /* widening a list may itself have widened further */
-    if ((h->words[*handle] & 0xffff) < wanted && !widen(h, handle, wanted))
-        return;
-    size_t entry = *handle + 1 + (value >> PAGE_BITS);
-    if (!h->words[entry]) {
-        uint32_t page = allocate(h, PAGE);
-        if (!page) {
-            *handle = HISTOGRAM_LOST;
-            return;
-        }
-        h->words[entry] = page;
+        h->words[entry] = at;
     }
     h->words[h->words[entry] + (value & (PAGE - 1))] += count;
 }
@@ -131,13 +126,13 @@ void histogram_merge(struct histograms *h, uint32_t *handle, const struct histog
         return;
     }
     /* other->words is looked up each time: adding may move an arena that is the same */
-    unsigned length = other->words[from] & 0xffff;
-    if (other->words[from] >> 16 == LIST) {
+    unsigned length = length_of(other, from);
+    if (is_list(other, from)) {
         for (unsigned i = 0; i < length; i++)
             histogram_add(h, handle, list_values(other, from)[i], 1);
         return;
     }
-    for (unsigned p = 0; p < 1u << length; p++)
+    for (unsigned p = 0; p < length; p++)
         for (unsigned i = 0; other->words[from + 1 + p] && i < PAGE; i++) {
             uint32_t n = other->words[other->words[from + 1 + p] + i];
             if (n)
@@ -161,22 +156,22 @@ int histogram_quantile(const struct histograms *h, uint32_t handle, double q)
 {
     if (!handle || handle == HISTOGRAM_LOST)
         return -1;
-    const uint32_t *words = h->words + handle;
-    unsigned length = words[0] & 0xffff;
-    if (words[0] >> 16 == LIST) {
+    const uint32_t *pages = h->words + handle + 1;
+    unsigned length = length_of(h, handle);
+    if (is_list(h, handle)) {
         uint16_t values[LIST_VALUES];
-        memcpy(values, words + 1, sizeof values);
+        memcpy(values, pages, sizeof values);
         qsort(values, length, sizeof *values, compare_values);
         return values[rank_of(q, length) - 1];
     }
     uint64_t total = 0, seen = 0;
-    for (unsigned p = 0; p < 1u << length; p++)
-        for (unsigned i = 0; words[1 + p] && i < PAGE; i++)
-            total += h->words[words[1 + p] + i];
+    for (unsigned p = 0; p < length; p++)
+        for (unsigned i = 0; pages[p] && i < PAGE; i++)
+            total += h->words[pages[p] + i];
     uint64_t rank = rank_of(q, total);
-    for (unsigned p = 0; p < 1u << length; p++)
-        for (unsigned i = 0; words[1 + p] && i < PAGE; i++) {
-            seen += h->words[words[1 + p] + i];
+    for (unsigned p = 0; p < length; p++)
+        for (unsigned i = 0; pages[p] && i < PAGE; i++) {
+            seen += h->words[pages[p] + i];
             if (seen >= rank)
                 return (int)(p << PAGE_BITS | i);
         }

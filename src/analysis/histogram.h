@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HISTOGRAM_LOST UINT32_MAX
+enum { HISTOGRAM_LOST = 1 };
 
 struct histograms {
     uint32_t *words;
@@ -28,25 +28,22 @@ void histogram_add(struct histograms *h, uint32_t *handle, uint16_t value, uint3
 
 /*
  * Layout in words, at handle:
- *   LIST: kind << 16 | length, then up to LIST_VALUES values, two to a word
- *   DIRECTORY: kind << 16 | bits, then 2^bits positions of pages (0: none)
- * A page is PAGE counts. Position 0 of the arena is never used.
+ *   directory: how many pages there are room for, then their positions (0: none)
+ *   list: HISTOGRAM_LIST + length, then the values, two to a word
+ * A page is PAGE counts. At 0 and at HISTOGRAM_LOST stand directories without room.
  */
-enum { HISTOGRAM_LIST = 1, HISTOGRAM_DIRECTORY = 2 };
+#define HISTOGRAM_LIST UINT32_C(0x80000000)
 enum { HISTOGRAM_PAGE_BITS = 6, HISTOGRAM_PAGE = 1 << HISTOGRAM_PAGE_BITS };
 
 /* histogram_add of one, quick where the page is there. */
 static inline void histogram_count(struct histograms *h, uint32_t *handle, uint16_t value)
 {
-    if (*handle && *handle != HISTOGRAM_LOST) {
-        uint32_t *at = h->words + *handle, head = at[0];
-        unsigned page = value >> HISTOGRAM_PAGE_BITS;
-        if (head >> 16 == HISTOGRAM_DIRECTORY && page >> (head & 0xffff) == 0 && at[1 + page]) {
-            h->words[at[1 + page] + (value & (HISTOGRAM_PAGE - 1))]++;
-            return;
-        }
-    }
-    histogram_add(h, handle, value, 1);
+    const uint32_t *at = h->words + *handle;
+    int page = value >> HISTOGRAM_PAGE_BITS;
+    if (page < (int32_t)at[0] && at[1 + page])
+        h->words[at[1 + page] + (value & (HISTOGRAM_PAGE - 1))]++;
+    else
+        histogram_add(h, handle, value, 1);
 }
 /* Adds all of from, which is of the arena other (it may be the same), to handle. */
 void histogram_merge(struct histograms *h, uint32_t *handle, const struct histograms *other,

@@ -4,12 +4,15 @@
 
 #include <spex/analysis.h>
 
-struct op_info {
-    char text[96];
-    uint8_t op, flags; /* enum spex_sample_op; SPEX_SAMPLE_READS, _WRITES, _INDIRECT */
-};
+/* 4 classes x 256 payloads, by OP_INDEX. */
 #define OP_INDEX(op_class, payload) (((op_class)&3) << 8 | ((payload)&255))
-const struct op_info *op_table(void); /* 4 classes x 256 payloads, by OP_INDEX */
+struct op_table {
+    struct {
+        uint8_t op, flags; /* enum spex_sample_op; SPEX_SAMPLE_READS, _WRITES, _INDIRECT */
+    } info[4 * 256];
+    char text[4 * 256][96];
+};
+const struct op_table *op_table(void);
 bool op_has_word(const char *text, const char *word, size_t size);
 
 /* ---- filters (filter.c) ---- */
@@ -20,6 +23,24 @@ enum spex_status filter_new(const struct spex_filter *spec, uint64_t first_time,
                             struct spex_error *error);
 void filter_free(struct filter *filter);
 bool filter_keeps(struct filter *filter, const struct spex_sample *sample);
+
+/* Cache lines, by a hash of bits 55:6 of their address: others may be among them. */
+enum { LINE_SET_BITS = 16 };
+struct line_set {
+    uint64_t bits[(1 << LINE_SET_BITS) / 64];
+};
+static inline unsigned line_bit(uint64_t address)
+{
+    return (unsigned)((address >> 6 << 14) * UINT64_C(0x9e3779b97f4a7c15) >>
+                      (64 - LINE_SET_BITS));
+}
+/* For the next passes: what sinks need, and only records that use one of these lines. */
+void analysis_narrow(struct spex_analysis *analysis, unsigned want,
+                     const struct line_set *lines);
+
+/* As spex_sample_locate of its data address; module and symbol are right, not the address. */
+const struct spex_place *analysis_data_place(struct spex_analysis *analysis,
+                                             const struct spex_sample *sample);
 
 /* Event bit of a name ("l1d-miss"), or -1. */
 int event_bit(const char *name, size_t size);

@@ -15,7 +15,9 @@ const char *spex_sample_op_name(enum spex_sample_op op)
     return (unsigned)op < SPEX_SAMPLE_OP_COUNT ? names[op] : "?";
 }
 
-static void describe(unsigned op_class, unsigned payload, struct op_info *info)
+static struct op_table table;
+
+static void describe(unsigned index)
 {
     static const char *const kinds[SPEX_SUB_COUNT] = {
         [SPEX_SUB_SVE] = "sve",           [SPEX_SUB_SME] = "sme",
@@ -26,46 +28,43 @@ static void describe(unsigned op_class, unsigned payload, struct op_info *info)
     };
     static const char *const procedure[] = {"", " call", " return", ""};
     struct spex_op_type t;
-    spex_op_type_decode(op_class, payload, &t);
-    const char *base = "other";
-    info->op = SPEX_SAMPLE_OTHER;
+    unsigned op_class = index >> 8, op = SPEX_SAMPLE_OTHER, flags = 0;
+    spex_op_type_decode(op_class, index & 255, &t);
     if (op_class == SPEX_CLASS_BRANCH) {
-        info->op = SPEX_SAMPLE_BRANCH;
-        info->flags = t.indirect ? SPEX_SAMPLE_INDIRECT : 0;
-        base = "branch";
+        op = SPEX_SAMPLE_BRANCH;
+        flags = t.indirect ? SPEX_SAMPLE_INDIRECT : 0;
     } else if (op_class == SPEX_CLASS_LDST) {
-        info->op = t.at ? SPEX_SAMPLE_ATOMIC : t.store ? SPEX_SAMPLE_STORE : SPEX_SAMPLE_LOAD;
-        base = spex_sample_op_name(info->op);
+        op = t.at ? SPEX_SAMPLE_ATOMIC : t.store ? SPEX_SAMPLE_STORE : SPEX_SAMPLE_LOAD;
         /* an atomic that returns nothing is recorded as a store; both forms write */
-        info->flags = (t.store ? 0 : SPEX_SAMPLE_READS) |
-                      (t.store || t.at ? SPEX_SAMPLE_WRITES : 0);
+        flags = (t.store ? 0 : SPEX_SAMPLE_READS) |
+                (t.store || t.at ? SPEX_SAMPLE_WRITES : 0);
     }
+    table.info[index].op = (uint8_t)op;
+    table.info[index].flags = (uint8_t)flags;
     const char *kind = kinds[t.subclass];
-    snprintf(info->text, sizeof info->text, "%s%s%s%s%s%s%s%s%s%s%s%s%s", base, kind ? " " : "",
-             kind ? kind : "", t.cond ? " cond" : "", t.indirect ? " indirect" : "",
+    snprintf(table.text[index], sizeof table.text[index], "%s%s%s%s%s%s%s%s%s%s%s%s%s",
+             spex_sample_op_name(op), kind ? " " : "", kind ? kind : "", t.cond ? " cond" : "", t.indirect ? " indirect" : "",
              procedure[t.cr & 3], t.excl ? " exclusive" : "", t.ar ? " acq-rel" : "",
              t.fp ? " fp" : "", t.ase ? " simd" : "", t.pred ? " pred" : "",
              t.sg ? " gather" : "", t.subclass == SPEX_SUB_RESERVED ? " reserved" : "");
 }
 
-static struct op_info table[4 * 256];
-
 static void fill(void)
 {
-    for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
-        describe(i >> 8, i & 255, &table[i]);
+    for (unsigned i = 0; i < 4 * 256; i++)
+        describe(i);
 }
 
-const struct op_info *op_table(void)
+const struct op_table *op_table(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, fill);
-    return table;
+    return &table;
 }
 
 const char *spex_sample_op_text(unsigned op_class, unsigned payload)
 {
-    return op_table()[OP_INDEX(op_class, payload)].text;
+    return op_table()->text[OP_INDEX(op_class, payload)];
 }
 
 /* Is word one of the words of text? */

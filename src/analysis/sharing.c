@@ -29,19 +29,15 @@ enum {
     CELLS = 192,    /* (thread, word) pairs of a line that are compared */
     LEAST = 10,     /* samples below which a line says nothing */
     LEAST_EACH = 3, /* of a second thread */
-    SEEN = 1 << 16, /* bits that stand for candidates by address */
     STEP = 64,      /* samples taken together */
 };
 
-/* Line number of bits 55:0 of an address, whatever its top byte. */
-static const uint64_t ADDRESS_LINE = UINT64_C(0x00ffffffffffffff) >> 6;
-
 /* What tells lines apart. */
 struct identity {
-    uint64_t key; /* physical or virtual line number */
-    int32_t pid;  /* -1: the key is physical, or of the kernel */
-    bool physical;
+    uint64_t key; /* line number */
+    int32_t space; /* of virtual lines the process; KERNEL, PHYSICAL */
 };
+enum { KERNEL = -1, PHYSICAL = -2 };
 
 struct line {
     struct identity id;
@@ -67,7 +63,7 @@ struct spex_sharing {
     uint64_t with_source;
     /* second pass */
     uint64_t first_time, time_span;
-    uint64_t seen[SEEN / 64];
+    struct line_set seen; /* candidates */
     size_t candidates;
     struct activity *activities;
     size_t activity_count, activity_capacity;
@@ -122,14 +118,14 @@ void spex_sharing_free(struct spex_sharing *s)
 static inline struct identity identify(const struct spex_sample *sample)
 {
     bool physical = sample->record->present & SPEX_HAS_PA;
-    bool shared = physical | sample->va >> 63;
+    int32_t space = sample->va >> 63 ? KERNEL : sample->pid;
     return (struct identity){(physical ? sample->pa : sample->va) >> 6,
-                             shared ? -1 : sample->pid, physical};
+                             physical ? PHYSICAL : space};
 }
 
 static inline uint64_t line_hash(const struct identity *id)
 {
-    return mix(id->key ^ (uint64_t)(uint32_t)id->pid << 40 ^ (uint64_t)id->physical << 63);
+    return mix(id->key ^ (uint64_t)(uint32_t)id->space << 40);
 }
 
 static void reindex(struct spex_sharing *s, size_t mask)
@@ -165,7 +161,7 @@ static inline struct line *find_line(const struct spex_sharing *s, const struct 
 {
     for (size_t i = hash & s->mask; s->index[i]; i = (i + 1) & s->mask) {
         struct line *l = &s->lines[s->index[i] - 1];
-        if (l->id.key == id->key && l->id.pid == id->pid && l->id.physical == id->physical)
+        if (l->id.key == id->key && l->id.space == id->space)
             return l;
     }
     return NULL;
@@ -241,17 +237,6 @@ void spex_sharing_find(void *context, const struct spex_sample *samples, size_t 
     }
 }
 
-/* Could this record be of a candidate? By its address alone; pids are looked at later. */
-static bool may_be_candidate(void *context, const struct spex_record *record)
-{
-    const struct spex_sharing *s = context;
-    uint64_t line = (record->present & SPEX_HAS_PA ? record->address[SPEX_ADDRESS_PA]
-                                                   : record->address[SPEX_ADDRESS_VA]) >>
-                    6;
-    uint64_t hash = mix(line & ADDRESS_LINE);
-    return record->present & SPEX_HAS_VA && s->seen[hash % SEEN / 64] >> hash % 64 & 1;
-}
-
 static int by_samples(const void *a, const void *b)
 {
     const struct line *x = a, *y = b;
@@ -277,11 +262,10 @@ size_t spex_sharing_choose(struct spex_sharing *s)
     s->count = s->candidates = kept < CANDIDATES ? kept : CANDIDATES;
     reindex(s, 4 * CANDIDATES - 1);
     for (size_t i = 0; i < s->count; i++) {
-        uint64_t hash = mix(s->lines[i].id.key & ADDRESS_LINE);
-        s->seen[hash % SEEN / 64] |= UINT64_C(1) << hash % 64;
+        unsigned bit = line_bit(s->lines[i].id.key << 6);
+        s->seen.bits[bit / 64] |= UINT64_C(1) << bit % 64;
     }
-    spex_analysis_narrow(s->analysis, SPEX_WANT_DATA | SPEX_WANT_TIME | SPEX_WANT_SYMBOL,
-                         may_be_candidate, s);
+    analysis_narrow(s->analysis, SPEX_WANT_DATA | SPEX_WANT_TIME | SPEX_WANT_SYMBOL, &s->seen);
     static const enum spex_key keys[] = {SPEX_KEY_CACHE_LINE, SPEX_KEY_OFFSET, SPEX_KEY_TID,
                                          SPEX_KEY_SYMBOL, SPEX_KEY_SRCLINE};
     s->group = spex_group_new(s->analysis, keys, 5, SPEX_GROUP_PERCENTILES);
@@ -547,7 +531,7 @@ void spex_sharing_finish(struct spex_sharing *s)
     for (size_t i = 0; i < s->candidates; i++) {
         struct spex_shared_line *r = &s->results[s->result_count];
         *r = (struct spex_shared_line){.address = s->lines[i].va,
-                                       .pid = s->lines[i].id.pid,
+                                       .pid = s->lines[i].id.space >= 0 ? s->lines[i].id.space : -1,
                                        .first_use = start[i],
                                        .uses = start[i + 1] - start[i]};
         judge(s, (uint32_t)i, r);
