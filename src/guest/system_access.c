@@ -1,0 +1,125 @@
+/*
+ * Memory accesses of the guest: each goes through the model of the caches; those of
+ * a block with a wanted operation are kept for its sample.
+ */
+#include "system_vcpu.h"
+
+/* ---- accesses ---- */
+
+static const uint64_t NO_ADDRESS = UINT64_C(1) << 56;
+
+static uint64_t physical(qemu_plugin_meminfo_t info, uint64_t va)
+{
+    struct qemu_plugin_hwaddr *where = qemu_plugin_get_hwaddr(info, va);
+    if (!where || (qemu_plugin_hwaddr_is_io(where) && !sys.machine->io_addresses))
+        return NO_ADDRESS;
+    return qemu_plugin_hwaddr_phys_addr(where);
+}
+
+/* Of an access that QEMU does not show. */
+static uint64_t translated(struct vcpu *v, uint64_t va)
+{
+    enum { E2H = 34, TGE = 27 };
+    uint64_t hcr = 0, pa;
+    unsigned fsc;
+    bool stage2, host;
+    sys.machine->sysreg(v->index, SPEX_HCR_EL2, &hcr);
+    host = hcr >> E2H & 1 && (v->el == 2 || hcr >> TGE & 1);
+    return sys.machine->translate(v->index, va, host || v->el == 2 ? 2 : 1, host, &pa, &fsc, &stage2)
+               ? pa
+               : NO_ADDRESS;
+}
+
+/* An access of the current block while one of its operations is wanted. */
+static __attribute__((noinline)) void keep(struct vcpu *v, const struct insn *insn, uint64_t va,
+                                           uint64_t model, unsigned size, spex_uarch_result result,
+                                           uint64_t pa)
+{
+    struct seen *seen = &v->seen[insn->index];
+    if (seen->stamp != v->stamp)
+        *seen = (struct seen){.stamp = v->stamp, .first = (uint16_t)v->access_count};
+    if (v->access_count == MAX_SEEN || seen->count == MAX_PARTS)
+        return;
+    struct spex_access *access = &v->access[v->access_count++];
+    seen->count++;
+    *access = (struct spex_access){.va = va, .pas = SPEX_NONSECURE,
+                                   .flags = SPEX_ACC_VA | SPEX_ACC_DONE};
+    if (pa < NO_ADDRESS) {
+        access->pa = pa;
+        access->flags |= SPEX_ACC_PA;
+    }
+    result = spex_uarch_access(v->core, op_of(insn), model, size, result, access);
+    if (!(op_of(insn)->flags & SPEX_OPF_LOAD))
+        access->flags &= (uint16_t)~SPEX_ACC_SOURCE;
+    if (spex_uarch_result_latency(result) + spex_uarch_result_translation(result) >=
+        spex_uarch_result_latency(seen->worst) + spex_uarch_result_translation(seen->worst))
+        seen->worst = result;
+}
+
+static uint64_t model_address(const struct vcpu *v, uint64_t va)
+{
+    return va >> 56 ? va : va | v->space << 56;
+}
+
+/* DC ZVA has no memory callback; its address follows from the registers at the block's entry. */
+void system_zero_lines(struct vcpu *v, const struct block *block)
+{
+    for (unsigned i = 0; i < block->zva_count; i++) {
+        const struct zva *z = &block->zva[i];
+        uint64_t value = sys.machine->x(v->index, z->address.from.base);
+        uint64_t va = address_base(&z->address, value);
+        va &= -(uint64_t)sys.zva_bytes;
+        uint64_t pa = v->capturing ? translated(v, va) : NO_ADDRESS;
+        for (unsigned at = 0; at < sys.zva_bytes; at += 64) {
+            uint64_t model = model_address(v, va + at);
+            spex_uarch_result result = spex_uarch_store(v->core, model, 64, z->index);
+            if (v->capturing)
+                keep(v, &block->insns[z->index], va + at, model, 64, result, pa + at);
+        }
+    }
+}
+
+/* ---- callbacks of QEMU ---- */
+
+static inline __attribute__((always_inline)) void
+follow(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, const struct insn *insn,
+       spex_uarch_result (*access)(struct spex_uarch_core *, uint64_t, unsigned, unsigned))
+{
+    struct vcpu *v = sys.vcpu[index];
+    if (!v || !v->active)
+        return;
+    unsigned size = 1u << qemu_plugin_mem_size_shift(info);
+    uint64_t model = model_address(v, va);
+    spex_uarch_result result = access(v->core, model, size, insn->index);
+    if (__builtin_expect(v->capturing, 0))
+        keep(v, insn, va, model, size, result, physical(info, va));
+}
+
+static void on_load(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, void *data)
+{
+    follow(index, info, va, data, spex_uarch_load);
+}
+
+static void on_store(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, void *data)
+{
+    follow(index, info, va, data, spex_uarch_store);
+}
+
+/* Atomics and Store-Exclusive show as a load and a store: the store alone is the access. */
+static void on_atomic(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, void *data)
+{
+    if (qemu_plugin_mem_is_store(info))
+        follow(index, info, va, data, spex_uarch_atomic);
+}
+
+void system_watch_access(struct qemu_plugin_insn *insn, struct insn *at)
+{
+    const struct spex_op *op = op_of(at);
+    if (!(op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE)) || op->kind == SPEX_OP_DC_ZVA)
+        return;
+    qemu_plugin_register_vcpu_mem_cb(insn,
+                                     !(op->flags & SPEX_OPF_STORE)                   ? on_load
+                                     : op->flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL) ? on_atomic
+                                                                                     : on_store,
+                                     QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, at);
+}

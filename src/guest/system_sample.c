@@ -1,0 +1,334 @@
+/*
+ * Operations of the guest as the unit is told of them. At the entry of each block its
+ * operations are counted; those that the unit wants are known at the block's end,
+ * when it is certain that they were executed, and told to it then.
+ */
+#include "system_vcpu.h"
+
+#include "system.h"
+
+#include <string.h>
+
+/* ---- one sample ---- */
+
+/* Context synchronization: it matters after register writes and for previous branch targets. */
+void system_synchronize(struct vcpu *v, bool exception)
+{
+    if (!v->written && !spex_spu_wants_branches(v->unit.unit))
+        return;
+    v->written = false;
+    if (exception)
+        unit_log_exception_taken(&v->unit);
+    else
+        unit_log_context_sync(&v->unit);
+}
+
+/* Samples whose time is over. */
+void system_land(struct vcpu *v, uint64_t now)
+{
+    for (uint32_t i = 0; i < v->flying;) {
+        struct flight *f = &v->flight[i];
+        if (f->done > now) {
+            i++;
+            continue;
+        }
+        unit_log_complete(&v->unit, f->slot, f->op, &f->outcome);
+        if (i != --v->flying) {
+            *f = v->flight[v->flying];
+            if (f->outcome.part_count)
+                f->outcome.parts = f->parts;
+        }
+    }
+}
+
+/*
+ * The unit was told of v->counted operations of the block. Tell it of the rest, or
+ * stop at the one that it wants.
+ */
+void system_plan(struct vcpu *v)
+{
+    const struct block *block = v->block;
+    uint64_t left = block->model.count - v->counted;
+    uint64_t until = spex_spu_until(v->unit.unit);
+    if (__builtin_expect(left <= until, 1)) {
+        unit_log_pass(&v->unit, left);
+        v->counted = block->model.count;
+        v->want = NULL;
+        return;
+    }
+    v->want = &block->insns[v->counted + until];
+    if (v->capturing)
+        return;
+    v->capturing = true;
+    v->stamp++;
+    v->access_count = 0;
+    v->sequence = v->core->sequence;
+    v->entered = spex_uarch_clock(v->core);
+    sys.machine->sysreg(v->index, SPEX_CONTEXTIDR_EL1, &v->context[0]);
+    sys.machine->sysreg(v->index, SPEX_CONTEXTIDR_EL2, &v->context[1]);
+}
+
+/* The unit is told of exactly n operations of the block, none of which it still wants. */
+static void count_to(struct vcpu *v, uint32_t n)
+{
+    if (v->counted > n)
+        unit_log_unpass(&v->unit, v->counted - n);
+    else
+        unit_log_pass(&v->unit, n - v->counted);
+    v->counted = n;
+    v->want = NULL;
+}
+
+/* How an operation that the unit wants ended. */
+struct ending {
+    bool exception;  /* synchronous, of its own */
+    bool entered;    /* the next block was: the predictor has judged the branch to it */
+    uint64_t target; /* where control went, if it is the last of its block */
+    unsigned el;     /* Exception level there */
+};
+
+static void take_off(struct vcpu *v, int slot, const struct insn *want, const struct ending *end)
+{
+    static const struct spex_op unseen = {.kind = SPEX_OP_OTHER, .exec = SPEX_EXEC_STORE};
+    const struct spex_op *op = op_of(want);
+    const struct seen *seen = &v->seen[want->index];
+    struct flight *f = &v->flight[v->flying++];
+    struct spex_outcome *out = &f->outcome;
+    bool seen_any = seen->stamp == v->stamp && seen->count;
+    f->slot = slot;
+    f->op = op;
+    *out = (struct spex_outcome){.flags = SPEX_OUT_EXECUTED | SPEX_OUT_PASSED};
+    if (op->kind == SPEX_OP_EXCEPTION)
+        out->flags |= SPEX_OUT_EXCEPTION;
+    else if (end->exception)
+        out->flags = SPEX_OUT_EXCEPTION;
+    if ((op->kind == SPEX_OP_BRANCH || op->kind == SPEX_OP_ERET) && !end->exception) {
+        if (op->flags & SPEX_OPF_COND && end->target == want->block->model.next)
+            out->flags &= ~(uint32_t)SPEX_OUT_PASSED;
+        out->target = end->target;
+        out->target_el = (uint8_t)end->el;
+        out->target_security = SPEX_NONSECURE;
+        if (end->entered && spex_uarch_mispredicted(v->core, v->sequence))
+            out->events |= UINT64_C(1) << 7;
+    }
+    if (seen_any) {
+        memcpy(f->parts, &v->access[seen->first], seen->count * sizeof f->parts[0]);
+        out->access[0] = f->parts[0];
+        if (seen->count > 1) {
+            out->parts = f->parts;
+            out->part_count = seen->count;
+        }
+    } else if (op->flags & SPEX_OPF_EXCL && op->flags & SPEX_OPF_STORE) {
+        out->flags |= SPEX_OUT_MONITOR_FAIL; /* QEMU stores only when the monitor passes */
+    } else if (op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE) && op->kind != SPEX_OP_BRANCH &&
+               !end->exception) {
+        unit_log_note(&v->unit, "access not shown by QEMU: pc 0x%llx insn 0x%08x",
+                      (unsigned long long)pc_of(want), want->block->words[want->index]);
+        f->op = &unseen;
+    }
+    spex_uarch_replay(v->core, v->sequence, want->index, seen_any ? seen->worst : 0, out);
+    f->done = v->entered + out->total;
+}
+
+/* An interrupt that the unit did not ask for, up to the read of PMBSR_ELx that finds nothing. */
+void system_spurious(struct vcpu *v, bool level)
+{
+    struct spex_spu_status status;
+    spex_spu_get_status(v->unit.unit, &status);
+    v->spurious = level;
+    sys.machine->ppi(v->index, PMBIRQ, level || status.irq);
+    unit_log_note(&v->unit, "injected: PMBIRQ %d", level);
+}
+
+/* The wanted operation was executed. Wants the next one of the block. */
+static void finish(struct vcpu *v, const struct ending *end)
+{
+    const struct insn *want = v->want;
+    const struct spex_vm_injection *in = &sys.config.inject;
+    unit_log_pass(&v->unit, want->index - v->counted);
+    v->counted = want->index + 1;
+    unit_log_set(&v->unit, SPEX_CONTEXTIDR_EL1, v->context[0]);
+    unit_log_set(&v->unit, SPEX_CONTEXTIDR_EL2, v->context[1]);
+    system_refresh(v, SPEX_CNTVOFF_EL2);
+    system_land(v, v->entered);
+    if (v->branch)
+        unit_log_note_branch(&v->unit, op_of(v->branch), v->branch_target, v->el);
+    v->branch = NULL;
+    uint64_t collisions = v->collisions;
+    int slot = unit_log_begin(&v->unit, pc_of(want));
+    if (slot != SPEX_SPU_NOT_SAMPLED || v->collisions != collisions) {
+        v->samples++;
+        if (slot != SPEX_SPU_NOT_SAMPLED && v->samples == in->collide)
+            v->stuck = slot;
+        else if (slot != SPEX_SPU_NOT_SAMPLED)
+            take_off(v, slot, want, end);
+        if (v->stuck != NONE && v->samples == in->collide + in->collisions) {
+            unit_log_abandon(&v->unit, v->stuck);
+            v->stuck = NONE;
+        }
+        if (v->samples == in->event)
+            unit_log_impdef_event(&v->unit);
+        if (v->samples == in->irq)
+            system_spurious(v, true);
+    }
+    system_plan(v);
+}
+
+/* Everything before operation n of the block has been executed, and no branch of it. */
+void system_settle(struct vcpu *v, uint32_t n)
+{
+    static const struct ending end;
+    while (v->want && v->want->index < n)
+        finish(v, &end);
+    count_to(v, n);
+}
+
+/* The whole block was executed and control went to target, where a block was entered or not. */
+static void leave(struct vcpu *v, uint64_t target, unsigned el, bool entered)
+{
+    const struct ending end = {.target = target, .el = el, .entered = entered};
+    const struct block *from = v->block;
+    while (v->want)
+        finish(v, &end);
+    if (from->eret)
+        system_synchronize(v, false);
+}
+
+/*
+ * An exception was taken: a synchronous one of the instruction at pc, or pc is
+ * where the guest will go on. Less than the whole block may have been executed;
+ * the rest is given back.
+ */
+static void interrupted(struct vcpu *v, bool synchronous, uint64_t pc, unsigned el)
+{
+    const struct block *block = v->block;
+    if (block && synchronous && pc - block->model.pc < 4ull * block->model.count) {
+        uint32_t at = (uint32_t)((pc - block->model.pc) / 4);
+        static const struct ending plain, raised = {.exception = true};
+        while (v->want && v->want->index <= at)
+            finish(v, v->want->index == at ? &raised : &plain);
+        count_to(v, at + 1);
+    } else if (block) {
+        leave(v, pc, el, false); /* fetching the next instruction failed, SVC, or an interrupt */
+    }
+    spex_uarch_cut(v->core);
+    v->block = NULL;
+    v->branch = NULL;
+    system_synchronize(v, true);
+}
+
+/* ---- blocks that need a look ---- */
+
+static uint64_t banked(const struct vcpu *v, unsigned el1)
+{
+    uint64_t value = 0;
+    unsigned el2 = el1 | 4u << 11; /* op1 of the register of EL2 */
+    sys.machine->sysreg(v->index, sys.machine->el(v->index) == 2 ? el2 : el1, &value);
+    return value;
+}
+
+static uint64_t elr(const struct vcpu *v)
+{
+    return banked(v, SPEX_SYSREG(3, 0, 4, 0, 1));
+}
+
+/* The Exception level that the exception was taken from. */
+static unsigned spsr_el(const struct vcpu *v)
+{
+    return banked(v, SPEX_SYSREG(3, 0, 4, 0, 0)) >> 2 & 3;
+}
+
+/* QEMU 7.2 does not tell of exceptions: a block at VBAR_ELx + offset was entered by one. */
+static bool at_vector(const struct vcpu *v, const struct block *block, bool *synchronous)
+{
+    uint64_t offset = block->model.pc - banked(v, SPEX_SYSREG(3, 0, 12, 0, 0));
+    *synchronous = !(offset & 0x180);
+    return offset < 0x800;
+}
+
+/* An atomic that could not be done in its block is executed alone: the block ended before it. */
+static bool done_again(struct vcpu *v, const struct block *block)
+{
+    const struct block *from = v->block;
+    uint64_t at = (block->model.pc - from->model.pc) / 4;
+    if (block == from || block->model.pc < from->model.pc || at >= from->model.count ||
+        from->words[at] != block->words[0])
+        return false;
+    system_settle(v, (uint32_t)at);
+    spex_uarch_cut(v->core);
+    v->block = NULL;
+    return true;
+}
+
+/* FEAT_SPE_PBT: which branch led here. */
+static void follow_branch(struct vcpu *v, const struct block *to)
+{
+    const struct block *from = v->block;
+    const struct insn *last = &from->insns[from->model.count - 1];
+    const struct spex_op *op = op_of(last);
+    if ((op->kind != SPEX_OP_BRANCH && op->kind != SPEX_OP_ERET) ||
+        (op->flags & SPEX_OPF_COND && to->model.pc == from->model.next))
+        return;
+    v->branch = last;
+    v->branch_target = to->model.pc;
+}
+
+/* ---- callbacks of QEMU ---- */
+
+void system_on_block(unsigned index, void *data)
+{
+    struct block *block = data;
+    struct vcpu *v = sys.vcpu[index];
+    if (!v || !v->active)
+        return;
+    struct block *from = v->block;
+    if (__builtin_expect(block->vector && from && v->pstate, 0)) {
+        bool synchronous;
+        if (at_vector(v, block, &synchronous)) {
+            interrupted(v, synchronous, elr(v), spsr_el(v));
+            from = NULL;
+        }
+    } else if (__builtin_expect(block->again && from, 0) && done_again(v, block)) {
+        from = NULL;
+    }
+    unsigned flags = spex_uarch_block(v->core, &block->model);
+    if (__builtin_expect(flags != 0, 0))
+        spex_uarch_block_rest(v->core, &block->model, flags);
+    unsigned el = current_el(v, block);
+    if (from) {
+        if (__builtin_expect(v->want != NULL || from->eret, 0))
+            leave(v, block->model.pc, el, true);
+        if (spex_spu_wants_branches(v->unit.unit))
+            follow_branch(v, block);
+    }
+    if (__builtin_expect(v->flying, 0))
+        system_land(v, spex_uarch_clock(v->core));
+    if (__builtin_expect(el != v->el, 0))
+        system_set_state(v, el);
+    v->block = block;
+    v->counted = 0;
+    v->capturing = false;
+    system_plan(v);
+    if (__builtin_expect(block->zva_count, 0))
+        system_zero_lines(v, block);
+}
+
+/* AArch32 code: not profiled, but the block before it ends. */
+void system_on_foreign(unsigned index, void *data)
+{
+    struct vcpu *v = sys.vcpu[index];
+    (void)data;
+    if (!v || !v->active)
+        return;
+    if (v->block)
+        leave(v, v->block->model.next, sys.machine->el(index), false);
+    v->block = NULL;
+    system_set_state(v, sys.machine->el(index));
+}
+
+void system_exception(unsigned index, bool synchronous, uint64_t from)
+{
+    struct vcpu *v = sys.vcpu[index];
+    if (v && v->active)
+        interrupted(v, synchronous, from, spsr_el(v));
+}

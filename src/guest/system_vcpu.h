@@ -1,0 +1,171 @@
+/*
+ * What the files of the system-mode engine share: a vCPU with its unit, the blocks
+ * that it executes, and who does what (system.c opens, system_sample.c follows the
+ * operations, system_access.c the memory, system_regs.c the registers).
+ *
+ * A vCPU's state belongs to its thread. Blocks do not change once made.
+ */
+#ifndef GUEST_SYSTEM_VCPU_H
+#define GUEST_SYSTEM_VCPU_H
+
+#include "machine.h"
+#include "qemu_plugin.h"
+#include "unit_log.h"
+#include "zva.h"
+
+#include <spex/vm.h>
+
+#include <pthread.h>
+
+#pragma GCC visibility push(hidden)
+
+enum {
+    MAX_VCPUS = 64,
+    MAX_INSNS = 1024,  /* of a block; QEMU makes at most 512 */
+    MAX_SEEN = 1024,   /* accesses of one block that are kept */
+    MAX_PARTS = 64,    /* of one operation */
+    IN_FLIGHT = 8,     /* the most that the choice in_flight allows */
+    PMBIRQ = 21,       /* PPI of BSA */
+    ANY_EL = 0xff,
+    NONE = -1,
+};
+
+/* ---- blocks ---- */
+
+struct insn {
+    struct block *block;
+    uint32_t index;
+};
+
+struct block {
+    struct spex_uarch_block model; /* pc, count, ops */
+    struct insn *insns;
+    uint32_t *words;
+    struct block *next; /* of the same hash slot */
+    struct zva *zva;
+    unsigned zva_count;
+    uint8_t el;         /* or ANY_EL */
+    bool vector;        /* may be an exception vector: aligned to 128 bytes */
+    bool again;         /* one atomic: QEMU may be doing one over that it could not do in place */
+    bool eret;          /* ends with an exception return */
+};
+
+/* ---- a vCPU ---- */
+
+/* Accesses of one instruction of the current block. */
+struct seen {
+    uint32_t stamp; /* of the block's execution */
+    uint16_t first, count;
+    spex_uarch_result worst;
+};
+
+/* An operation that finished in the guest and is still in flight in the model. */
+struct flight {
+    int slot;
+    const struct spex_op *op;
+    struct spex_outcome outcome;
+    struct spex_access parts[MAX_PARTS];
+    uint64_t done;
+};
+
+struct vcpu {
+    _Alignas(64) struct spex_uarch_core *core;
+    struct block *block;     /* the one that is being executed, or NULL */
+    const struct insn *want; /* the next operation of it that the unit wants, or NULL */
+    const uint32_t *pstate;
+    uint64_t space;          /* address space, for the model */
+    uint32_t counted;        /* operations of block that the unit was told of */
+    uint32_t flying;         /* entries of flight */
+    uint8_t el;
+    bool active;             /* profiling is switched on at some Exception level */
+    bool capturing;          /* accesses of block are kept */
+    bool written;            /* a register was, since the last context synchronization */
+    unsigned index;
+    /* the current block, while capturing */
+    uint32_t stamp, sequence;
+    uint64_t entered;        /* model clock */
+    uint64_t context[2];     /* CONTEXTIDR_EL1 and _EL2 */
+    unsigned access_count;
+    struct seen seen[MAX_INSNS];
+    struct spex_access access[MAX_SEEN];
+    struct flight flight[IN_FLIGHT];
+    /* the last taken branch, for the previous branch target (FEAT_SPE_PBT) */
+    const struct insn *branch;
+    uint64_t branch_target;
+    /* injection */
+    uint64_t records, samples, collisions;
+    int stuck;               /* slot of a sample that does not end, or NONE */
+    bool spurious;           /* PMBIRQ is up without a cause, until the driver has looked */
+    struct unit_log unit;
+};
+
+struct sys {
+    const struct machine *machine;
+    struct spex_vm_config config;
+    struct spex_uarch *model;
+    struct vcpu *vcpu[MAX_VCPUS];
+    unsigned vcpus, zva_bytes;
+    struct block *blocks[1 << 16];
+    pthread_mutex_t lock; /* translation: blocks, opening */
+    bool opened;
+    int log;
+};
+extern struct sys sys;
+
+static inline const struct spex_op *op_of(const struct insn *insn)
+{
+    return &insn->block->model.ops[insn->index];
+}
+
+static inline uint64_t pc_of(const struct insn *insn)
+{
+    return insn->block->model.pc + 4 * (uint64_t)insn->index;
+}
+
+static inline unsigned current_el(const struct vcpu *v, const struct block *block)
+{
+    return v->pstate ? *v->pstate >> 2 & 3 : block->el;
+}
+
+/* ---- system.c ---- */
+
+/* The unit learns a register of QEMU's own; the Exception level, and what goes with it. */
+void system_refresh(struct vcpu *v, unsigned enc);
+void system_set_state(struct vcpu *v, unsigned el);
+/* ID_AA64DFR0_EL1.PMSVer. */
+unsigned system_version(void);
+
+/* ---- system_sample.c ---- */
+
+/* A block is entered. data: struct block. */
+void system_on_block(unsigned vcpu, void *data);
+/* Code that is not followed is entered: AArch32. */
+void system_on_foreign(unsigned vcpu, void *data);
+/* Everything before operation n of the current block has been executed, and no branch of it. */
+void system_settle(struct vcpu *v, uint32_t n);
+/* The rest of the current block is about to be executed. */
+void system_plan(struct vcpu *v);
+/* Samples in flight whose time is over by `now` of the model's clock are complete. */
+void system_land(struct vcpu *v, uint64_t now);
+/* A context synchronization event. */
+void system_synchronize(struct vcpu *v, bool exception);
+/* PMBIRQ without a cause, or its end: injected. */
+void system_spurious(struct vcpu *v, bool level);
+
+/* ---- system_access.c ---- */
+
+/* Have the accesses of an instruction followed. */
+void system_watch_access(struct qemu_plugin_insn *insn, struct insn *at);
+/* DC ZVAs of the block that is entered. */
+void system_zero_lines(struct vcpu *v, const struct block *block);
+
+/* ---- system_regs.c ---- */
+
+extern const struct machine_handler system_handler;
+/* Have an instruction that concerns the unit seen: PSB CSYNC, ISB, MRS, MSR. */
+void system_watch_register(struct qemu_plugin_insn *insn, struct insn *at);
+/* How callbacks must be registered that look at registers. */
+enum qemu_plugin_cb_flags system_reading(void);
+
+#pragma GCC visibility pop
+#endif
