@@ -1,10 +1,13 @@
-"""The reading commands against perf 6.1 on the same files in the same run, text to /dev/null.
+"""The reading commands against perf on the same file in the same run, text to /dev/null; then memory.
 
-Prints name, seconds of CPU time, unit, ratio to perf, what perf ran; and resident memory. The
-file has 1,638,400 records of 64 bytes (100 MiB) as a Neoverse N1 writes them, of two CPUs. CPU time (user and system) of the
-best of a few runs counts: the machine may be shared, and both sides use one thread.
+The file has 1,638,400 records of 64 bytes (100 MiB) as a Neoverse N1 writes them, of two CPUs. In
+the first one the data is 2,048 cache lines of a heap and a few variables, so that the rows of every
+table fit a second-level cache (2,200 lines, 40 pages, 12 symbols, 90 instructions); in the
+second, "wide", the heap has a million lines, of which some 300,000 are seen. CPU time (user and system) of
+the best of a few runs counts: the machine may be shared, and both sides use one thread.
 """
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,6 +18,8 @@ SPEX = os.path.join(BUILD, "spex")
 MAKE = os.path.join(BUILD, "tests/analysis/make_profile")
 PROG = os.path.join(BUILD, "tests/analysis/prog")
 RECORDS = 1638400
+LARGE = 16 * 1000 * 1000  # 1 GB
+SYMBOLS = ["--symfs", "root"]
 
 
 def cost(command, cwd, runs):
@@ -32,48 +37,66 @@ def cost(command, cwd, runs):
     return best, memory
 
 
+def spex(words, file):
+    command, *rest = words.split()
+    return [SPEX, command, *rest, "-i", file, *([] if command in ("dump", "verify") else SYMBOLS)]
+
+
+def perf(words, file, symbols=True):
+    command, *rest = words.split()
+    return ["perf", command, *rest, "-i", file, *(SYMBOLS if symbols else [])]
+
+
+# row, our command, perf's, how often perf's is run
+AGAINST = [
+    ("report", "report", perf("report --itrace=i1i --stdio", "f.data"), 2),
+    ("mem", "mem", perf("mem report --stdio", "f.data"), 1),
+    ("c2c", "c2c", perf("c2c report --no-source --stdio", "f.data", False), 2),
+    ("branch", "branch", None, 0),
+    ("report --sort symbol,srcline", "report --sort symbol,srcline", None, 0),
+    ("report --sort pid,symbol", "report --sort pid,symbol", None, 0),
+    ("report --symbol walk", "report --symbol walk", None, 0),
+    ("report --event l1d-miss", "report --event l1d-miss", None, 0),
+    ("annotate", "annotate walk", None, 0),
+    ("script, perf's lines", "script --itrace=i1i", perf("script --itrace=i1i", "f.data"), 2),
+    ("script, all fields", "script",
+     perf("script --itrace=M -F comm,tid,cpu,time,ip,sym,symoff,dso,addr,weight,data_src", "f.data"), 2),
+    ("script --format json", "script --format json", None, 0),
+    ("script --format csv", "script --format csv", None, 0),
+    ("dump --style perf", "dump --style perf", perf("report -D", "f.data", False), 1),
+    ("dump --style perf-7", "dump --style perf-7", None, 0),
+    ("dump --style spex", "dump --style spex", None, 0),
+    ("dump --format json", "dump --format json", None, 0),
+]
+MEMORY = ["report", "mem", "c2c", "branch", "annotate walk", "script", "script --format json", "dump --style perf",
+          "dump --format json", "verify"]
+
+
+def make(scenario, path, records):
+    subprocess.run([MAKE, scenario, path, PROG, str(records)], check=True)
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="spex-bench-") as d:
         os.makedirs(f"{d}/root/usr/bin")
         os.symlink(PROG, f"{d}/root/usr/bin/prog")
-        subprocess.run([MAKE, "mixed-n1", f"{d}/f.data", PROG, str(RECORDS)], check=True)
-        sym = ["--symfs", "root"]
-        rows = [
-            # name, ours, perf's, perf's runs
-            ("report", ["report", "-i", "f.data", *sym],
-             ["perf", "report", "--itrace=i1i", "--stdio", "-i", "f.data", *sym], 2),
-            ("c2c", ["c2c", "-i", "f.data", *sym],
-             ["perf", "c2c", "report", "--no-source", "--stdio", "-i", "f.data"], 2),
-            ("script, perf's lines", ["script", "--itrace=i1i", "-i", "f.data", *sym],
-             ["perf", "script", "--itrace=i1i", "-i", "f.data", *sym], 2),
-            ("script, all fields", ["script", "-i", "f.data", *sym],
-             ["perf", "script", "--itrace=M", "-F", "comm,tid,cpu,time,ip,sym,symoff,dso,addr,weight,data_src",
-              "-i", "f.data", *sym], 2),
-            ("dump", ["dump", "--style", "perf", "-i", "f.data"], ["perf", "report", "-D", "-i", "f.data"], 1),
-            ("mem", ["mem", "-i", "f.data", *sym],
-             ["perf", "mem", "report", "--stdio", "-i", "f.data", *sym], 1),
-            ("branch", ["branch", "-i", "f.data", *sym], None, 0),
-            ("annotate", ["annotate", "walk", "-i", "f.data", *sym], None, 0),
-            ("script --format json", ["script", "--format", "json", "-i", "f.data", *sym], None, 0),
-        ]
-        for name, ours, theirs, runs in rows:
-            seconds, memory = cost([SPEX, *ours], d, 5)
-            if theirs:
-                perf_seconds, perf_memory = cost(theirs, d, runs)
-                ratio, against = f"{perf_seconds / seconds:.1f}", f"perf {theirs[1]} {perf_seconds:.2f} s"
-            else:
-                ratio, against = "", ""
-            print(f"{name}\t{seconds:.3f}\ts\t{ratio}\t{against}")
-            print(f"{name} rate\t{RECORDS / seconds / 1e6:.1f}\tM records/s\t\t")
-            print(f"{name} memory\t{memory / 1024:.0f}\tMB\t"
-                  f"{f'{perf_memory / memory:.1f}' if theirs else ''}\t"
-                  f"{f'perf {perf_memory / 1024:.0f} MB' if theirs else ''}", flush=True)
-        os.unlink(f"{d}/f.data")
-        # memory on a file of 1 GB
-        subprocess.run([MAKE, "mixed-n1", f"{d}/g.data", PROG, str(16 * 1000 * 1000)], check=True)
-        for name in ("report", "mem", "c2c", "branch"):
-            seconds, memory = cost([SPEX, name, "-i", "g.data", *sym], d, 1)
-            print(f"{name} memory, 1 GB\t{memory / 1024:.0f}\tMB\t{256 * 1024 / memory:.1f}\tlimit 256 MB", flush=True)
+        make("mixed-n1-near", f"{d}/f.data", RECORDS)
+        for row, ours, theirs, runs in AGAINST:
+            seconds, memory = cost(spex(ours, "f.data"), d, 7)
+            ratio = against = ""
+            if theirs and shutil.which("perf"):
+                slow, large = cost(theirs, d, runs)
+                ratio = f"{slow / seconds:.1f}"
+                against = f"perf {theirs[1]}, {slow:.2f} s, {large // 1024} MB (ours {memory // 1024} MB)"
+            print(f"{row}\t{RECORDS / seconds / 1e6:.1f}\tM records/s\t{ratio}\t{against}", flush=True)
+        make("mixed-n1", f"{d}/f.data", RECORDS)
+        for row in ("report", "mem", "c2c", "branch"):
+            seconds, _ = cost(spex(row, "f.data"), d, 5)
+            print(f"{row}, wide keys\t{RECORDS / seconds / 1e6:.1f}\tM records/s", flush=True)
+        make("mixed-n1", f"{d}/f.data", LARGE)
+        for row in MEMORY:
+            _, memory = cost(spex(row, "f.data"), d, 1)
+            print(f"memory on 1 GB, {row}\t{memory / 1024:.0f}\tMB", flush=True)
 
 
 main()

@@ -132,9 +132,9 @@ int main(void)
     unlink(path);
     double gb = (double)bytes / 1e9;
     printf("perfdata.read-once\t%.2f\tGB/s\t1.00\tread(2), every byte looked at\n", gb / once);
-    printf("perfdata.split\t%.2f\tGB/s\t%.2f\ttime of reading the file once (mark: <= 1.5)\n",
+    printf("perfdata.split\t%.2f\tGB/s\t%.2f\ttime of reading the file once\n",
            gb / ours, ours / once);
-    printf("perfdata.split-resident\t%.1f\tMB\t\tpeak, file of %.1f GB (mark: < 64)\n",
+    printf("perfdata.split-resident\t%.1f\tMB\t\tpeak, file of %.1f GB\n",
            resident(), gb);
     printf("perfdata.write\t%.2f\tGB/s\t%.2f\ttime of reading the file once\n", gb / write,
            write / once);
