@@ -127,10 +127,14 @@ static int run(const struct command *c, const char *said)
         _exit(errno == ENOENT ? 127 : 126);
     }
     child = pid;
+    if (stopped) /* in between */
+        kill(pid, stopped);
     int status;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     child = 0;
+    if (stopped && said)
+        return -1;
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (code != 127 && code != 126)
         return code;
