@@ -2,8 +2,11 @@
  * spex script: one record a line, as text, JSON lines or CSV; or, with --itrace,
  * the samples that perf would make of the records, in perf script's format.
  *
- * Lines are built in place with the base output functions: this command is
- * judged by its speed. Texts that repeat (symbols, event lists) are cached.
+ * This command is judged by its speed. Most fields of a record follow from little: its thread,
+ * its pc, its operation, its events. Fields next to each other that follow from the same are
+ * one piece of text, made once and then copied; only addresses, times and latencies are
+ * written for every record. Each field is followed by a separator, the last one becomes the
+ * end of the line.
  */
 #include "profile.h"
 
@@ -59,81 +62,91 @@ enum field {
 };
 
 enum kind { TEXT, NUMBER, HEX, LIST };
+enum origin { ITSELF, THREAD, CODE, OPERATION, MEMORY_LEVEL, EVENT_SET }; /* what it follows from */
 
 /* label: what stands before the value in text; standard: shown unless -F says otherwise. */
 static const struct {
     const char *name, *label;
     enum kind kind;
     bool text, machine; /* among the standard fields of text; of JSON and CSV */
+    enum origin origin;
 } fields[FIELD_COUNT] = {
-    [COMM] = {"comm", "", TEXT, true, true},
-    [PID] = {"pid", "", NUMBER, false, true},
-    [TID] = {"tid", "", NUMBER, true, true},
-    [CPU] = {"cpu", "", NUMBER, true, true},
-    [TIME] = {"time", "", NUMBER, true, true},
-    [OP] = {"op", "", TEXT, true, true},
-    [EL] = {"el", "el", NUMBER, false, true},
-    [SECURITY] = {"security", "", TEXT, false, true},
-    [PC] = {"pc", "", HEX, true, true},
-    [SYMBOL] = {"symbol", "", TEXT, true, true},
-    [OFFSET] = {"symbol_offset", "+", HEX, false, true},
-    [DSO] = {"dso", "", TEXT, true, true},
-    [SRCLINE] = {"srcline", "", TEXT, false, false},
-    [TARGET] = {"target", "target ", HEX, true, true},
-    [TARGET_SYMBOL] = {"target_symbol", "", TEXT, false, false},
-    [PREV_TARGET] = {"prev_target", "prev ", HEX, true, true},
-    [VA] = {"va", "va ", HEX, true, true},
-    [TAG] = {"va_tag", "tag ", HEX, false, true},
-    [DATA_SYMBOL] = {"data_symbol", "", TEXT, false, false},
-    [PA] = {"pa", "pa ", HEX, true, true},
-    [TOTAL] = {"latency", "lat ", NUMBER, true, true},
-    [ISSUE] = {"issue", "issue ", NUMBER, true, true},
-    [TRANSLATION] = {"translation", "xlat ", NUMBER, true, true},
-    [ALT_ISSUE] = {"alt_issue", "alt ", NUMBER, false, true},
-    [SOURCE] = {"source", "from ", TEXT, true, true},
-    [EVENTS] = {"events", "", LIST, true, true},
-    [EVENT_BITS] = {"event_bits", "ev ", HEX, false, true},
-    [DATA_SOURCE] = {"data_source", "ds ", NUMBER, false, true},
-    [CONTEXT1] = {"context_el1", "ctx1 ", NUMBER, false, true},
-    [CONTEXT2] = {"context_el2", "ctx2 ", NUMBER, false, true},
-    [OP_CLASS] = {"op_class", "class ", NUMBER, false, true},
-    [OP_PAYLOAD] = {"op_payload", "payload ", NUMBER, false, true},
-    [POSITION] = {"offset", "at ", NUMBER, false, true},
-    [SIZE] = {"size", "bytes ", NUMBER, false, true},
+    [COMM] = {"comm", "", TEXT, true, true, THREAD},
+    [PID] = {"pid", "", NUMBER, false, true, THREAD},
+    [TID] = {"tid", "", NUMBER, true, true, THREAD},
+    [CPU] = {"cpu", "", NUMBER, true, true, THREAD},
+    [TIME] = {"time", "", NUMBER, true, true, ITSELF},
+    [OP] = {"op", "", TEXT, true, true, OPERATION},
+    [EL] = {"el", "el", NUMBER, false, true, CODE},
+    [SECURITY] = {"security", "", TEXT, false, true, CODE},
+    [PC] = {"pc", "", HEX, true, true, CODE},
+    [SYMBOL] = {"symbol", "", TEXT, true, true, CODE},
+    [OFFSET] = {"symbol_offset", "+", HEX, false, true, CODE},
+    [DSO] = {"dso", "", TEXT, true, true, CODE},
+    [SRCLINE] = {"srcline", "", TEXT, false, false, CODE},
+    [TARGET] = {"target", "target ", HEX, true, true, ITSELF},
+    [TARGET_SYMBOL] = {"target_symbol", "", TEXT, false, false, ITSELF},
+    [PREV_TARGET] = {"prev_target", "prev ", HEX, true, true, ITSELF},
+    [VA] = {"va", "va ", HEX, true, true, ITSELF},
+    [TAG] = {"va_tag", "tag ", HEX, false, true, ITSELF},
+    [DATA_SYMBOL] = {"data_symbol", "", TEXT, false, false, ITSELF},
+    [PA] = {"pa", "pa ", HEX, true, true, ITSELF},
+    [TOTAL] = {"latency", "lat ", NUMBER, true, true, ITSELF},
+    [ISSUE] = {"issue", "issue ", NUMBER, true, true, ITSELF},
+    [TRANSLATION] = {"translation", "xlat ", NUMBER, true, true, ITSELF},
+    [ALT_ISSUE] = {"alt_issue", "alt ", NUMBER, false, true, ITSELF},
+    [SOURCE] = {"source", "from ", TEXT, true, true, MEMORY_LEVEL},
+    [EVENTS] = {"events", "", LIST, true, true, EVENT_SET},
+    [EVENT_BITS] = {"event_bits", "ev ", HEX, false, true, EVENT_SET},
+    [DATA_SOURCE] = {"data_source", "ds ", NUMBER, false, true, ITSELF},
+    [CONTEXT1] = {"context_el1", "ctx1 ", NUMBER, false, true, ITSELF},
+    [CONTEXT2] = {"context_el2", "ctx2 ", NUMBER, false, true, ITSELF},
+    [OP_CLASS] = {"op_class", "class ", NUMBER, false, true, OPERATION},
+    [OP_PAYLOAD] = {"op_payload", "payload ", NUMBER, false, true, OPERATION},
+    [POSITION] = {"offset", "at ", NUMBER, false, true, ITSELF},
+    [SIZE] = {"size", "bytes ", NUMBER, false, true, ITSELF},
 };
 
-enum { SYMBOLS = 4096, EVENTS_CACHE = 1024, LINE_ROOM = 2048, PERF_EVENTS = 10 };
+enum { PIECE_BITS = 12, LINE_ROOM = 2048, NUMBER_ROOM = 128, PERF_EVENTS = 10, BLOCK = 64 };
 
-/* Text that a record's field shares with many others. */
+/* Text of a run of fields, with a separator behind each; copied in blocks, so there are more bytes. */
 struct piece {
-    uint64_t key[2];
-    unsigned size; /* 0: not there */
-    char *text;
+    uint64_t key[3];
+    size_t size;
+    char *text; /* NULL: not there */
+};
+
+/* Fields next to each other with one origin. */
+struct run {
+    const unsigned char *list;
+    size_t count;
+    enum origin origin;
+    struct piece *pieces; /* 2^PIECE_BITS by hash; NULL: of ITSELF */
 };
 
 struct script {
     struct profile *p;
     const struct script_options *options;
     unsigned char list[FIELD_COUNT];
-    struct {
-        char text[24]; /* "name": */
-        unsigned size;
-    } names[FIELD_COUNT];
-    struct {
-        char text[120]; /* "branch cond:" */
-        unsigned size;
-    } ops[4 * 256], sources[SPEX_SOURCE_COUNT];
-    unsigned label[FIELD_COUNT]; /* length of the label */
     size_t count;
+    struct run runs[FIELD_COUNT];
+    size_t run_count;
+    struct {
+        char text[24];
+        unsigned size;
+    } before[FIELD_COUNT]; /* what stands before a number */
+    char separator;
+    bool one_piece;     /* text: pc and symbol stand together */
+    struct out scratch; /* a piece in the making */
     uint64_t lines;
-    bool one_piece;        /* text: pc and symbol stand together */
-    struct piece *symbols; /* "401104 walk+0x4 (prog)" by module and address, pc in front */
-    struct piece *events;
     /* itrace */
     bool letters[128];
     uint64_t period, seen;
     unsigned event_width; /* of the longest event name, as perf aligns them */
-    struct piece perf_events[PERF_EVENTS];
+    struct {
+        char text[700];
+        unsigned size;
+    } perf_events[PERF_EVENTS];
     struct {
         const char *comm;
         int32_t tid, cpu;
@@ -161,22 +174,44 @@ static const char pairs[] = "0001020304050607080910111213141516171819"
                             "6061626364656667686970717273747576777879"
                             "8081828384858687888990919293949596979899";
 
+/* How many digits value has: about 0.301 for each bit, then looked at closely. */
+static inline unsigned decimal_digits(uint64_t value)
+{
+    static const uint64_t powers[20] = {0,
+                                        UINT64_C(10),
+                                        UINT64_C(100),
+                                        UINT64_C(1000),
+                                        UINT64_C(10000),
+                                        UINT64_C(100000),
+                                        UINT64_C(1000000),
+                                        UINT64_C(10000000),
+                                        UINT64_C(100000000),
+                                        UINT64_C(1000000000),
+                                        UINT64_C(10000000000),
+                                        UINT64_C(100000000000),
+                                        UINT64_C(1000000000000),
+                                        UINT64_C(10000000000000),
+                                        UINT64_C(100000000000000),
+                                        UINT64_C(1000000000000000),
+                                        UINT64_C(10000000000000000),
+                                        UINT64_C(100000000000000000),
+                                        UINT64_C(1000000000000000000),
+                                        UINT64_C(10000000000000000000)};
+    unsigned bits = 64 - (unsigned)__builtin_clzll(value | 1), guess = bits * 1233 >> 12;
+    return guess + (value >= powers[guess]);
+}
+
+/* In place: what is written in small pieces must not be read in large ones soon. */
 static inline char *put_u64(char *p, uint64_t value)
 {
-    char digits[20];
-    unsigned at = sizeof digits;
-    while (value >= 100) {
-        at -= 2;
-        memcpy(digits + at, pairs + 2 * (value % 100), 2);
-        value /= 100;
-    }
-    if (value >= 10) {
-        at -= 2;
-        memcpy(digits + at, pairs + 2 * value, 2);
-    } else {
-        digits[--at] = (char)('0' + value);
-    }
-    return put_bytes(p, digits + at, sizeof digits - at);
+    char *end = p + decimal_digits(value);
+    for (p = end; value >= 100; value /= 100)
+        memcpy(p -= 2, pairs + 2 * (value % 100), 2);
+    if (value >= 10)
+        memcpy(p - 2, pairs + 2 * value, 2);
+    else
+        p[-1] = (char)('0' + value);
+    return end;
 }
 
 static inline char *put_i64(char *p, int64_t value)
@@ -186,22 +221,33 @@ static inline char *put_i64(char *p, int64_t value)
     return put_u64(p, value < 0 ? -(uint64_t)value : (uint64_t)value);
 }
 
+/* Eight digits, a nibble per byte, the highest first in memory. */
+static inline void put_hex32(char *p, uint64_t digits)
+{
+    digits = (digits << 16 | digits) & UINT64_C(0x0000ffff0000ffff);
+    digits = (digits << 8 | digits) & UINT64_C(0x00ff00ff00ff00ff);
+    digits = (digits << 4 | digits) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    uint64_t letters =
+        (digits + UINT64_C(0x0606060606060606)) >> 4 & UINT64_C(0x0101010101010101);
+    digits += UINT64_C(0x3030303030303030) + letters * ('a' - '0' - 10);
+    put_le64(p, __builtin_bswap64(digits));
+}
+
 static inline char *put_hex(char *p, uint64_t value)
 {
-    unsigned digits = value ? (67 - (unsigned)__builtin_clzll(value)) / 4 : 1;
-    for (unsigned i = digits; i--; value >>= 4)
-        p[i] = "0123456789abcdef"[value & 15];
+    unsigned digits = (67 - (unsigned)__builtin_clzll(value | 1)) / 4;
+    value <<= 64 - 4 * digits; /* the first digit first; what follows the last is overwritten */
+    put_hex32(p, value >> 32);
+    put_hex32(p + 8, (uint32_t)value);
     return p + digits;
 }
 
-/* Right-aligned in width. */
+/* Right-aligned in width, at most 16. */
 static inline char *put_padded(char *p, uint64_t value, unsigned width)
 {
-    char digits[24];
-    size_t n = (size_t)(put_u64(digits, value) - digits);
-    for (; n < width; width--)
-        *p++ = ' ';
-    return put_bytes(p, digits, n);
+    unsigned digits = decimal_digits(value);
+    memset(p, ' ', 16);
+    return put_u64(digits < width ? p + width - digits : p, value);
 }
 
 /* Exactly digits places. */
@@ -233,80 +279,6 @@ static char *put_comm(char *p, const char *comm)
     for (size_t i = 0; i < n && i < 64; i++)
         *p++ = (unsigned char)comm[i] < 0x20 ? '?' : comm[i];
     return p;
-}
-
-/* ---- cached pieces ---- */
-
-static void set_piece(struct piece *piece, uint64_t key0, uint64_t key1, const char *text,
-                      int size)
-{
-    free(piece->text);
-    piece->text = malloc((size_t)size + 1);
-    if (!piece->text)
-        abort();
-    for (int i = 0; i < size; i++) /* names from a file must not drive a terminal */
-        piece->text[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
-    piece->size = (unsigned)size;
-    piece->key[0] = key0;
-    piece->key[1] = key1;
-}
-
-static const struct piece *symbol_piece(struct script *s, const struct spex_sample *sample)
-{
-    uint64_t module = (uintptr_t)sample->module;
-    uint64_t hash =
-        (sample->address ^ module ^ sample->pc << 20) * UINT64_C(0x9e3779b97f4a7c15);
-    struct piece *piece = &s->symbols[hash >> 52];
-    if (piece->size && piece->key[0] == sample->pc && piece->key[1] == module)
-        return piece;
-    const struct spex_symbol *symbol = sample->symbol;
-    const char *dso = !sample->module ? "[unknown]"
-                      : s->options->itrace || s->options->full_path
-                          ? spex_module_path(sample->module)
-                          : spex_module_name(sample->module);
-    char *text;
-    int n = symbol && symbol->name
-                ? asprintf(&text,
-                           s->options->itrace ? "%16llx %s+0x%llx (%s)" : "%llx %s+0x%llx (%s)",
-                           (unsigned long long)sample->pc, symbol->name,
-                           (unsigned long long)(sample->address - symbol->start), dso)
-                : asprintf(&text,
-                           s->options->itrace ? "%16llx [unknown] (%s)" : "%llx [unknown] (%s)",
-                           (unsigned long long)sample->pc, dso);
-    if (n < 0)
-        abort();
-    set_piece(piece, sample->pc, module, text, n);
-    free(text);
-    return piece;
-}
-
-/* "l1d-access|tlb-access", or in JSON ["l1d-access","tlb-access"] */
-static const struct piece *events_piece(struct script *s, uint64_t bits)
-{
-    struct piece *piece = &s->events[(bits * UINT64_C(0x9e3779b97f4a7c15)) >> 54];
-    if (piece->size && piece->key[0] == bits)
-        return piece;
-    bool json = s->p->options->format == TABLE_AS_JSON;
-    char text[1200] = "";
-    int n = 0;
-    for (unsigned bit = 0; bit < 64; bit++) {
-        char number[16];
-        if (!(bits >> bit & 1))
-            continue;
-        const char *name = spex_event_name(bit);
-        snprintf(number, sizeof number, "event%u", bit);
-        n += snprintf(text + n, sizeof text - (size_t)n, json ? "%s\"%s\"" : "%s%s",
-                      n == 0 ? json ? "[" : ""
-                      : json ? ","
-                             : "|",
-                      name ? name : number);
-    }
-    n += snprintf(text + n, sizeof text - (size_t)n, "%s",
-                  !json ? n ? "" : "-"
-                  : n   ? "]"
-                        : "[]");
-    set_piece(piece, bits, 0, text, n);
-    return piece;
 }
 
 /* ---- values ---- */
@@ -447,120 +419,14 @@ static bool integer_of(const struct spex_sample *sample, enum field field, int64
     return (field == PID || field == TID || field == CPU) && *value >= 0;
 }
 
-/* ---- text ---- */
+/* ---- one field, whatever its kind: for pieces and for what is rare ---- */
 
-/* A field of at most a few hundred bytes at p; what is longer goes through out. */
-static char *text_field(struct script *s, const struct spex_sample *sample, enum field f,
-                        char *p)
+/* Names from a file must not drive a terminal. */
+static void plain_text(struct out *out, const char *text)
 {
-    char buffer[512];
-    uint64_t value;
-    const char *text;
-    switch (f) {
-    case COMM:
-        return put_comm(p, sample->comm);
-    case PID:
-    case TID: {
-        int32_t id = f == PID ? sample->pid : sample->tid;
-        return id < 0 ? put_text(p, "     -1") : put_padded(p, (uint64_t)id, 7);
-    }
-    case CPU:
-        return put_cpu(p, sample->cpu);
-    case TIME:
-        if (!(sample->flags & SPEX_SAMPLE_TIMED))
-            return put_text(p, "             -:");
-        p = put_padded(p, sample->time / 1000000000, 5);
-        *p++ = '.';
-        p = put_fixed(p, (uint32_t)(sample->time % 1000000000), 9);
-        *p++ = ':';
-        return p;
-    case OP: {
-        const struct spex_record *r = sample->record;
-        unsigned op = (r->op_class & 3u) << 8 | r->op_payload;
-        if (!(r->present & SPEX_HAS_OP))
-            return p;
-        if (!s->ops[op].size)
-            s->ops[op].size =
-                (unsigned)snprintf(s->ops[op].text, sizeof s->ops[op].text,
-                                   "%s:", spex_sample_op_text(r->op_class, r->op_payload));
-        return put_bytes(p, s->ops[op].text, s->ops[op].size);
-    }
-    case SOURCE:
-        if (!(sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)))
-            return p;
-        return put_bytes(p, s->sources[sample->source].text, s->sources[sample->source].size);
-    default:
-        break;
-    }
-    if (number_of(sample, f, &value)) {
-        p = put_bytes(p, fields[f].label, s->label[f]);
-        if (fields[f].kind != HEX)
-            return put_u64(p, value);
-        if (f != PC)
-            p = put_bytes(p, "0x", 2);
-        return put_hex(p, value);
-    }
-    if ((text = text_of(s, sample, f, buffer))) {
-        p = put_bytes(p, fields[f].label, s->label[f]);
-        for (unsigned i = 0; text[i] && i < 500; i++)
-            *p++ = (unsigned char)text[i] < 0x20 ? '?' : text[i];
-    }
-    return p;
+    for (; *text; text++)
+        out_char(out, (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
 }
-
-static void text_line(struct script *s, const struct spex_sample *sample)
-{
-    struct out *out = &s->p->out;
-    char *p = out_room(out, LINE_ROOM), *end = p + LINE_ROOM - 700;
-    for (size_t i = 0; i < s->count; i++) {
-        enum field f = s->list[i];
-        const struct piece *piece = NULL;
-        if (f == SYMBOL || f == DSO) {
-            /* pc, symbol, offset and file are one piece, printed in place of the pc */
-            if (!s->one_piece)
-                piece = symbol_piece(s, sample);
-            if (f == DSO || !piece)
-                continue;
-        } else if (f == PC && s->one_piece) {
-            piece = symbol_piece(s, sample);
-        } else if (f == EVENTS) {
-            piece = events_piece(s, sample->record->events);
-        }
-        char *before = p;
-        if (p > end ||
-            (piece && piece->size > 1000)) { /* a long name: no room in the line's buffer */
-            out->size = (size_t)(p - out->data);
-            if (piece)
-                out_bytes(out, piece->text, piece->size);
-            before = p = out_room(out, LINE_ROOM);
-            end = p + LINE_ROOM - 700;
-            if (piece) {
-                *p++ = ' ';
-                continue;
-            }
-        }
-        if (piece) {
-            const char *text = piece->text;
-            size_t n = piece->size;
-            if (f == SYMBOL) { /* without the pc */
-                const char *blank = memchr(text, ' ', n);
-                n -= (size_t)(blank + 1 - text);
-                text = blank + 1;
-            }
-            p = put_bytes(p, text, n);
-        } else {
-            p = text_field(s, sample, f, p);
-        }
-        if (p != before)
-            *p++ = ' ';
-    }
-    if (p > out->data && p[-1] == ' ')
-        p--;
-    *p++ = '\n';
-    out->size = (size_t)(p - out->data);
-}
-
-/* ---- JSON lines, CSV ---- */
 
 static void csv_text(struct out *out, const char *text)
 {
@@ -577,57 +443,276 @@ static void csv_text(struct out *out, const char *text)
     out_char(out, '"');
 }
 
-static void machine_line(struct script *s, const struct spex_sample *sample, bool json)
+/* "401104 walk+0x4 (prog)" */
+static void code_text(struct script *s, struct out *out, const struct spex_sample *sample,
+                      bool pc)
 {
-    struct out *out = &s->p->out;
+    const struct spex_symbol *symbol = sample->symbol;
+    if (pc)
+        out_printf(out, s->options->itrace ? "%16llx " : "%llx ",
+                   (unsigned long long)sample->pc);
+    if (symbol && symbol->name) {
+        plain_text(out, symbol->name);
+        out_text(out, "+0x");
+        out_hex(out, sample->address - symbol->start);
+    } else {
+        out_text(out, "[unknown]");
+    }
+    out_text(out, " (");
+    plain_text(out, !sample->module ? "[unknown]"
+                    : s->options->itrace || s->options->full_path
+                        ? spex_module_path(sample->module)
+                        : spex_module_name(sample->module));
+    out_char(out, ')');
+}
+
+/* "l1d-access|tlb-access", or in JSON ["l1d-access","tlb-access"] */
+static void events_text(struct out *out, uint64_t bits, bool json)
+{
     bool first = true;
-    char *p = out_room(out, LINE_ROOM);
-    if (json)
-        *p++ = '{';
-    for (size_t i = 0; i < s->count; i++) {
-        enum field f = s->list[i];
-        char buffer[512];
-        uint64_t value = 0;
-        int64_t integer = 0;
-        const char *text = NULL;
-        bool list = fields[f].kind == LIST && sample->record->present & SPEX_HAS_EVENTS;
-        bool number =
-            !list && (number_of(sample, f, &value) || integer_of(sample, f, &integer));
-        if (!list && !number)
-            text = text_of(s, sample, f, buffer);
-        if (!json && i)
-            *p++ = ',';
-        if (!list && !number && !text)
+    out_text(out, json ? "[" : "");
+    for (unsigned bit = 0; bit < 64; bit++) {
+        if (!(bits >> bit & 1))
             continue;
-        if (json) {
-            if (!first)
-                *p++ = ',';
-            first = false;
-            p = put_bytes(p, s->names[f].text, s->names[f].size);
-        }
-        if (list || text) { /* of any length: not in the line's room */
-            out->size = (size_t)(p - out->data);
-            if (list) {
-                const struct piece *piece = events_piece(s, sample->record->events);
-                out_bytes(out, piece->text, piece->size);
-            } else if (json) {
-                out_json_string(out, text);
-            } else {
-                csv_text(out, text);
-            }
-            p = out_room(out, LINE_ROOM);
-        } else if (fields[f].kind == HEX) {
-            p = put_text(p, json ? "\"0x" : "0x");
-            p = put_hex(p, value);
-            if (json)
-                *p++ = '"';
-        } else if (f == PID || f == TID || f == CPU) {
-            p = put_i64(p, integer);
-        } else {
-            p = put_u64(p, value);
+        const char *name = spex_event_name(bit);
+        out_text(out, first ? "" : json ? "," : "|");
+        out_text(out, json ? "\"" : "");
+        if (name)
+            out_text(out, name);
+        else
+            out_printf(out, "event%u", bit);
+        out_text(out, json ? "\"" : "");
+        first = false;
+    }
+    out_text(out, json ? "]" : first ? "-" : "");
+}
+
+static void text_field(struct script *s, struct out *out, const struct spex_sample *sample,
+                       enum field f)
+{
+    char buffer[512], *p = buffer;
+    uint64_t value;
+    const char *text;
+    switch (f) {
+    case COMM:
+        p = put_comm(p, sample->comm);
+        break;
+    case PID:
+    case TID: {
+        int32_t id = f == PID ? sample->pid : sample->tid;
+        p = id < 0 ? put_text(p, "     -1") : put_padded(p, (uint64_t)id, 7);
+        break;
+    }
+    case CPU:
+        p = put_cpu(p, sample->cpu);
+        break;
+    case TIME:
+        p = put_text(p, "             -:"); /* those that have one are written elsewhere */
+        break;
+    case PC:
+        if (s->one_piece)
+            code_text(s, out, sample, true);
+        else if (sample->record->present & SPEX_HAS_PC)
+            p = put_hex(p, sample->pc);
+        break;
+    case SYMBOL: /* with the file; where the pc stands before, it is all there */
+        if (!s->one_piece)
+            code_text(s, out, sample, false);
+        break;
+    case DSO:
+        break;
+    case EVENTS:
+        events_text(out, sample->record->events, false);
+        break;
+    default:
+        if (number_of(sample, f, &value)) {
+            p = put_text(p, fields[f].label);
+            p = fields[f].kind == HEX ? put_hex(put_text(p, "0x"), value) : put_u64(p, value);
+        } else if ((text = text_of(s, sample, f, buffer))) {
+            out_text(out, fields[f].label);
+            plain_text(out, text);
+            out_text(out, f == OP ? ":" : "");
         }
     }
-    if (json)
+    out_bytes(out, buffer, (size_t)(p - buffer));
+}
+
+static void machine_field(struct script *s, struct out *out, const struct spex_sample *sample,
+                          enum field f)
+{
+    bool json = s->p->options->format == TABLE_AS_JSON, hex = fields[f].kind == HEX;
+    bool list = f == EVENTS && sample->record->present & SPEX_HAS_EVENTS;
+    char buffer[512];
+    uint64_t value = 0;
+    int64_t integer = 0;
+    const char *text = NULL;
+    bool number = number_of(sample, f, &value), signed_number = integer_of(sample, f, &integer);
+    if (!list && !number && !signed_number && !(text = text_of(s, sample, f, buffer)))
+        return;
+    out_bytes(out, s->before[f].text, s->before[f].size);
+    if (list)
+        events_text(out, sample->record->events, json);
+    else if (number && hex)
+        out_hex(out, value);
+    else if (number)
+        out_u64(out, value);
+    else if (signed_number)
+        out_i64(out, integer);
+    else if (json)
+        out_json_string(out, text);
+    else
+        csv_text(out, text);
+    out_text(out, json && hex ? "\"" : "");
+}
+
+/* A run of fields, each with a separator behind it; an absent one has it in CSV only. */
+static void render(struct script *s, const struct spex_sample *sample, const struct run *run)
+{
+    struct out *out = &s->scratch;
+    out->size = 0;
+    for (size_t i = 0; i < run->count; i++) {
+        size_t before = out->size;
+        if (s->p->options->format == TABLE_AS_TEXT)
+            text_field(s, out, sample, run->list[i]);
+        else
+            machine_field(s, out, sample, run->list[i]);
+        if (out->size > before || s->p->options->format == TABLE_AS_CSV)
+            out_char(out, s->separator);
+    }
+    memset(out_room(out, BLOCK), 0, BLOCK);
+}
+
+/* ---- pieces ---- */
+
+static const struct piece *find_piece(struct script *s, const struct run *run,
+                                      const struct spex_sample *sample)
+{
+    const struct spex_record *r = sample->record;
+    uint64_t key[3] = {0};
+    switch (run->origin) {
+    case THREAD:
+        key[0] = (uintptr_t)sample->comm;
+        key[1] = (uint64_t)(uint32_t)sample->pid << 32 | (uint32_t)sample->tid;
+        key[2] = (uint32_t)sample->cpu;
+        break;
+    case CODE:
+        key[0] = r->address[SPEX_ADDRESS_PC];
+        key[1] = (uintptr_t)sample->module | (r->present & SPEX_HAS_PC);
+        key[2] = sample->address;
+        break;
+    case OPERATION:
+        key[0] = (uint64_t)(r->present & SPEX_HAS_OP) << 16 | (unsigned)r->op_class << 8 |
+                 r->op_payload;
+        break;
+    case MEMORY_LEVEL:
+        key[0] = sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES) ? sample->source + 1u
+                                                                          : 0;
+        break;
+    case EVENT_SET:
+        key[0] = r->events;
+        key[1] = r->present & SPEX_HAS_EVENTS;
+        break;
+    case ITSELF:
+        break;
+    }
+    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t hash = ((key[0] * odd ^ key[1]) * odd ^ key[2]) * odd;
+    struct piece *piece = &run->pieces[hash >> (64 - PIECE_BITS)];
+    if (__builtin_expect(piece->text && piece->key[0] == key[0] && piece->key[1] == key[1] &&
+                             piece->key[2] == key[2],
+                         1))
+        return piece;
+    render(s, sample, run);
+    free(piece->text);
+    piece->text = malloc(s->scratch.size + BLOCK);
+    if (!piece->text)
+        abort();
+    memcpy(piece->text, s->scratch.data, s->scratch.size + BLOCK);
+    piece->size = s->scratch.size;
+    memcpy(piece->key, key, sizeof key);
+    return piece;
+}
+
+/* ---- lines ---- */
+
+/* Room for the rest of a line, which stands before p; its last byte, a separator, goes along. */
+static char *more_room(struct out *out, char *p, char **end)
+{
+    char last = p[-1];
+    out->size = (size_t)(p - 1 - out->data);
+    p = out_room(out, LINE_ROOM);
+    *end = p + LINE_ROOM;
+    *p++ = last;
+    return p;
+}
+
+static inline char *put_piece(struct out *out, char *p, char **end, const char *text,
+                              size_t size)
+{
+    if (__builtin_expect((size_t)(*end - p) < size + NUMBER_ROOM, 0)) {
+        out->size = (size_t)(p - out->data);
+        out_bytes(out, text, size);
+        return more_room(out, out->data + out->size, end);
+    }
+    for (size_t i = 0; i < size; i += BLOCK)
+        memcpy(p + i, text + i, BLOCK);
+    return p + size;
+}
+
+static inline char *put_number(const struct script *s, char *p, enum field f, uint64_t value,
+                               int format)
+{
+    if (format == TABLE_AS_TEXT && f == TIME) {
+        p = put_padded(p, value / 1000000000, 5);
+        *p++ = '.';
+        p = put_fixed(p, (uint32_t)(value % 1000000000), 9);
+        *p++ = ':';
+    } else {
+        memcpy(p, s->before[f].text, sizeof s->before[f].text);
+        p += s->before[f].size;
+        p = fields[f].kind == HEX ? put_hex(p, value) : put_u64(p, value);
+        if (format == TABLE_AS_JSON && fields[f].kind == HEX)
+            *p++ = '"';
+    }
+    *p++ = s->separator;
+    return p;
+}
+
+static inline __attribute__((always_inline)) void
+put_line(struct script *s, const struct spex_sample *sample, int format)
+{
+    struct out *out = &s->p->out;
+    char *start = out_room(out, LINE_ROOM), *end = start + LINE_ROOM, *p = start;
+    bool any = false;
+    if (format == TABLE_AS_JSON)
+        *p++ = '{';
+    for (size_t i = 0; i < s->run_count; i++) {
+        const struct run *run = &s->runs[i];
+        enum field f = run->list[0];
+        uint64_t value;
+        if (run->pieces) {
+            const struct piece *piece = find_piece(s, run, sample);
+            any |= piece->size > 0;
+            if (piece->size)
+                p = put_piece(out, p, &end, piece->text, piece->size);
+        } else if (number_of(sample, f, &value)) {
+            any = true;
+            if (__builtin_expect(end - p < NUMBER_ROOM, 0))
+                p = more_room(out, p, &end);
+            p = put_number(s, p, f, value, format);
+        } else if (fields[f].kind == TEXT || (format == TABLE_AS_TEXT && f == TIME)) {
+            render(s, sample, run);
+            any |= s->scratch.size > 0;
+            if (s->scratch.size)
+                p = put_piece(out, p, &end, s->scratch.data, s->scratch.size);
+        } else if (format == TABLE_AS_CSV) {
+            any = true;
+            *p++ = ',';
+        }
+    }
+    if (any)
+        p--; /* the separator */
+    if (format == TABLE_AS_JSON)
         *p++ = '}';
     *p++ = '\n';
     out->size = (size_t)(p - out->data);
@@ -637,15 +722,18 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
 {
     struct script *s = context;
     int format = s->p->options->format;
-    for (size_t i = 0; i < count; i++) {
-        if (s->options->limit && s->lines == s->options->limit)
-            return;
-        s->lines++;
-        if (format == TABLE_AS_TEXT)
-            text_line(s, &samples[i]);
-        else
-            machine_line(s, &samples[i], format == TABLE_AS_JSON);
-    }
+    if (s->options->limit && count > s->options->limit - s->lines)
+        count = s->options->limit - s->lines;
+    s->lines += count;
+    if (format == TABLE_AS_TEXT)
+        for (size_t i = 0; i < count; i++)
+            put_line(s, &samples[i], TABLE_AS_TEXT);
+    else if (format == TABLE_AS_JSON)
+        for (size_t i = 0; i < count; i++)
+            put_line(s, &samples[i], TABLE_AS_JSON);
+    else
+        for (size_t i = 0; i < count; i++)
+            put_line(s, &samples[i], TABLE_AS_CSV);
 }
 
 /* ---- perf's synthesized samples (docs/schema.md names the letters) ---- */
@@ -672,22 +760,16 @@ static char *put_thread(struct script *s, const struct spex_sample *sample, char
 static void perf_line(struct script *s, const struct spex_sample *sample, unsigned event)
 {
     struct out *out = &s->p->out;
-    const struct piece *name = &s->perf_events[event], *piece = symbol_piece(s, sample);
-    char *p = out_room(out, LINE_ROOM);
+    const struct piece *piece = find_piece(s, &s->runs[0], sample);
+    char *p = out_room(out, LINE_ROOM), *end = p + LINE_ROOM;
     s->lines++;
     p = put_thread(s, sample, p);
     p = put_padded(p, sample->time / 1000000000, 5);
     *p++ = '.';
     p = put_fixed(p, (uint32_t)(sample->time % 1000000000) / 1000, 6);
-    p = put_bytes(p, name->text, name->size);
-    if (piece->size < LINE_ROOM - 1000) {
-        p = put_bytes(p, piece->text, piece->size);
-    } else {
-        out->size = (size_t)(p - out->data);
-        out_bytes(out, piece->text, piece->size);
-        p = out_room(out, LINE_ROOM);
-    }
-    *p++ = '\n';
+    p = put_bytes(p, s->perf_events[event].text, s->perf_events[event].size);
+    p = put_piece(out, p, &end, piece->text, piece->size);
+    p[-1] = '\n';
     out->size = (size_t)(p - out->data);
 }
 
@@ -727,13 +809,12 @@ static const struct {
 static void name_events(struct script *s)
 {
     for (unsigned i = 0; i < PERF_EVENTS; i++) {
-        char text[700];
         /* 6.1 makes an event of mispredicted branches only; later ones of every branch */
         const char *name =
             i == BRANCH && s->options->style == 0 ? "branch-miss" : perf_events[i].name;
-        int n = snprintf(text, sizeof text, ": %10llu %*s:  ", (unsigned long long)s->period,
-                         (int)s->event_width, name);
-        set_piece(&s->perf_events[i], 0, 0, text, n);
+        s->perf_events[i].size = (unsigned)snprintf(
+            s->perf_events[i].text, sizeof s->perf_events[i].text, ": %10llu %*s:  ",
+            (unsigned long long)s->period, (int)s->event_width, name);
     }
 }
 
@@ -822,6 +903,43 @@ static int choose_fields(struct script *s)
     return CLI_OK;
 }
 
+/* Fields with one origin that stand next to each other are one piece. */
+static void prepare_runs(struct script *s)
+{
+    int format = s->p->options->format;
+    s->separator = format == TABLE_AS_TEXT ? ' ' : ',';
+    out_init(&s->scratch, -1);
+    if (s->options->itrace) { /* only the pc, the rest of a line is perf's */
+        s->list[0] = PC;
+        s->list[1] = SYMBOL;
+        s->count = 2;
+    }
+    for (size_t i = 0; i + 1 < s->count; i++)
+        s->one_piece |= s->list[i] == PC && s->list[i + 1] == SYMBOL;
+    for (size_t i = 0; i < s->count; i++) {
+        enum field f = s->list[i];
+        enum origin origin = fields[f].origin;
+        bool hex = fields[f].kind == HEX;
+        bool json = format == TABLE_AS_JSON;
+        s->before[f].size = (unsigned)snprintf(
+            s->before[f].text, sizeof s->before[f].text, "%s%s%s%s", json ? "\"" : "",
+            json                      ? fields[f].name
+            : format == TABLE_AS_TEXT ? fields[f].label
+                                      : "",
+            json ? "\":" : "", !hex ? "" : json ? "\"0x" : "0x");
+        struct run *last = s->run_count ? &s->runs[s->run_count - 1] : NULL;
+        if (last && last->origin == origin && origin != ITSELF) {
+            last->count++;
+            continue;
+        }
+        struct run *run = &s->runs[s->run_count++];
+        *run = (struct run){.list = &s->list[i], .count = 1, .origin = origin};
+        if (origin != ITSELF && !(run->pieces = calloc((size_t)1 << PIECE_BITS,
+                                                       sizeof *run->pieces)))
+            abort();
+    }
+}
+
 static int run_script(void *options, int argc, char **argv)
 {
     const struct script_options *o = options;
@@ -846,22 +964,9 @@ static int run_script(void *options, int argc, char **argv)
         if (n > s.event_width && n < 500)
             s.event_width = (unsigned)n;
     }
-    s.symbols = calloc(SYMBOLS, sizeof *s.symbols);
-    s.events = calloc(EVENTS_CACHE, sizeof *s.events);
-    if (!s.symbols || !s.events)
-        abort();
     p.status = choose_fields(&s);
     name_events(&s);
-    for (unsigned i = 0; i < SPEX_SOURCE_COUNT; i++)
-        s.sources[i].size = (unsigned)snprintf(s.sources[i].text, sizeof s.sources[i].text,
-                                               "from %s", spex_source_name(i));
-    for (size_t i = 0; i < FIELD_COUNT; i++)
-        s.label[i] = (unsigned)strlen(fields[i].label);
-    for (size_t i = 0; i < FIELD_COUNT; i++)
-        s.names[i].size = (unsigned)snprintf(s.names[i].text, sizeof s.names[i].text,
-                                             "\"%s\":", fields[i].name);
-    for (size_t i = 0; i + 1 < s.count; i++)
-        s.one_piece |= s.list[i] == PC && s.list[i + 1] == SYMBOL;
+    prepare_runs(&s);
     if (!p.status) {
         if (o->profile.format == TABLE_AS_CSV) {
             for (size_t i = 0; i < s.count; i++)
@@ -872,14 +977,12 @@ static int run_script(void *options, int argc, char **argv)
         if (!p.status && !s.lines)
             profile_empty(&p, 0, "make an event that --itrace asks for");
     }
-    for (size_t i = 0; i < SYMBOLS; i++)
-        free(s.symbols[i].text);
-    for (size_t i = 0; i < EVENTS_CACHE; i++)
-        free(s.events[i].text);
-    for (size_t i = 0; i < PERF_EVENTS; i++)
-        free(s.perf_events[i].text);
-    free(s.symbols);
-    free(s.events);
+    for (size_t i = 0; i < s.run_count; i++) {
+        for (size_t n = 0; s.runs[i].pieces && n < (size_t)1 << PIECE_BITS; n++)
+            free(s.runs[i].pieces[n].text);
+        free(s.runs[i].pieces);
+    }
+    out_fini(&s.scratch);
     return profile_close(&p);
 }
 
