@@ -68,7 +68,7 @@ struct spex_record_reader {
     size_t position;
     uint64_t base; /* stream offset of data[0] */
     /* private: learnt record shapes and the like */
-    uint64_t opaque[6700];
+    uint64_t opaque[34000];
 };
 
 void spex_record_reader_init(struct spex_record_reader *reader, const uint8_t *data, size_t size,

@@ -17,10 +17,11 @@ void spex_record_reader_init(struct spex_record_reader *reader, const uint8_t *d
     reader->size = size;
     reader->position = 0;
     reader->base = base;
-    memset(state, 0, offsetof(struct reader_state, by_key));
+    memset(state, 0, offsetof(struct reader_state, key_places));
     state->first = -1;
     state->last_shape = NO_SHAPE;
     state->variant = (uint8_t)reader_best_variant();
+    state->pause = 256;
 }
 
 /* The last record that was beyond doubt is [start, end), closed from close on. */
@@ -76,7 +77,7 @@ enum spex_status spex_record_next_table(struct spex_record_reader *reader,
     return next_record(reader, record, damage, run_packets_table);
 }
 
-/* The shapes fail so many records in a row and are no use. */
+/* Cells of known shapes fail to come so many times in a row, and are no use. */
 enum { GIVE_UP = 32 };
 
 /* Whatever is fast here: cells of known shapes, or any records; up to the first that is odd. */
@@ -85,19 +86,20 @@ static size_t fast_records(struct spex_record_reader *reader, struct spex_record
 {
     enum { LONGEST = 1 << 20 };
     struct reader_state *state = reader_state(reader);
-    if (state->failures < GIVE_UP) {
+    if (!state->streaming) {
         size_t n = shape_records(reader, records, count);
         state->failures = n ? 0 : state->failures + 1;
+        if (state->failures == GIVE_UP)
+            stream_start(reader);
         return n;
     }
-    /* No use: not records in cells, or too many shapes. Try again later, ever less often. */
-    if (++state->failures - GIVE_UP > state->pause) {
-        state->pause = state->pause < LONGEST ? 2 * state->pause + 256 : LONGEST;
-        state->failures = 0;
-        state->shape_count = 0;
-        state->last_shape = NO_SHAPE;
+    /* Neither is the tree of any use: try cells again later, ever less often. */
+    if (state->idle && ++state->failures > state->pause) {
+        state->pause = state->pause < LONGEST ? 2 * state->pause : LONGEST;
+        shape_start(reader);
+        return 0;
     }
-    return state->variant == READER_AVX512 ? stream_records(reader, records, count) : 0;
+    return stream_records(reader, records, count);
 }
 
 size_t reader_batch(struct spex_record_reader *reader, struct spex_record *records, size_t count,
@@ -131,7 +133,9 @@ size_t reader_batch(struct spex_record_reader *reader, struct spex_record *recor
         if (*status != SPEX_OK)
             break;
         bool odd = state->floor <= records[n].offset - reader->base;
-        if (!odd && state->failures < GIVE_UP)
+        if (!odd && state->streaming)
+            stream_learn(reader, &records[n]);
+        else if (!odd)
             shape_learn(reader, &records[n]);
         n++;
     }

@@ -27,15 +27,21 @@ enum shape_field {
 
 enum {
     CELL = 64, /* bytes of a cell: records of many implementations begin every 64 bytes */
-    SHAPES = 250,
-    NO_SHAPE = 255,
+    SHAPES = 1000,
+    CELL_SHAPES = 250, /* of these, for cells */
+    NO_SHAPE = 1023,
     KEY_BITS = 10,
+    /* stream.c */
+    EDGES = 7168,  /* of the tree */
+    LANES = 8,     /* read at once */
+    LANE = 4096,   /* bytes of each, at most */
+    LANE_ROOM = 256 /* records of each */
 };
 
 /*
- * The shape of a cell: where headers and padding are in its 64 bytes. Cells that
- * agree with value at the places in compared hold exactly these packets, so
- * their fields are at fixed places.
+ * The shape of a cell, or of a record of at most 64 bytes: where headers and padding
+ * are. Cells (records) that agree with value at the places in compared hold exactly
+ * these packets, so their fields are at fixed places.
  */
 struct shape {
     uint8_t value[CELL];
@@ -63,20 +69,40 @@ struct reader_state {
     size_t floor; /* bytes before this belong to it */
     int first;    /* its first header byte, -1 at the start */
 
-    uint8_t variant;    /* enum reader_variant */
-    uint8_t shape_count;
-    uint8_t last_shape; /* of the last cell, or NO_SHAPE */
-    uint8_t anchor;     /* cells begin at positions that are this modulo CELL */
-    uint32_t failures;  /* of the shapes to find their record, in a row; then the pause */
-    uint32_t pause;     /* how long they are left alone after that */
-    /*
-     * A shape is looked up by the bytes at a few places that are header or
-     * padding in every shape and tell some of them apart.
-     */
-    uint64_t key_places, common, differ;
-    uint64_t key_words[CELL / 8]; /* key_places as bytes */
-    uint8_t seen[64]; /* a bit per hash of what a shape is about, if one came */
-    uint8_t by_key[1 << KEY_BITS]; /* shape, or NO_SHAPE */
+    uint8_t variant;     /* enum reader_variant */
+    uint8_t anchor;      /* cells begin at positions that are this modulo CELL */
+    uint16_t shape_count;
+    uint16_t last_shape; /* of the last cell, or NO_SHAPE */
+    bool streaming;      /* shapes are of records in a stream, not of cells */
+    uint32_t failures;   /* in a row, of cells or of the tree */
+    uint32_t pause;      /* how many of the tree until cells are tried again */
+    uint8_t seen[64];    /* a bit per hash of what a shape is about, if one came */
+
+    /* Records of a stream that were found and not yet read: see stream.c. */
+    uint32_t found, taken;
+    size_t origin;            /* position that they count from */
+    uint32_t idle, idle_left; /* records until the tree is tried again, which was no use */
+    uint32_t root, nodes, free_edge;
+
+    union {
+        /*
+         * Cells: a shape is looked up by the bytes at a few places that are header or
+         * padding in every shape and tell some of them apart.
+         */
+        struct {
+            uint64_t key_places, common, differ;
+            uint64_t key_words[CELL / 8];   /* key_places as bytes */
+            uint16_t by_key[1 << KEY_BITS]; /* shape, or NO_SHAPE */
+        };
+        /* Streams: a tree over the headers. */
+        struct {
+            uint32_t edges[EDGES + 256];
+            uint16_t owner[EDGES + 256]; /* node of each edge, from 1; 0: free */
+            struct queued {
+                uint16_t at, shape; /* shape may be NO_SHAPE */
+            } queue[LANES * LANE_ROOM];
+        };
+    };
     struct shape shapes[SHAPES];
 };
 
@@ -103,14 +129,19 @@ bool reader_has_variant(enum reader_variant variant);
 size_t shape_records(struct spex_record_reader *reader, struct spex_record *records,
                      size_t count);
 
-/* Remember the shape of the cell of this record, which is not odd. */
+/* Begin anew with cells. Remember the shape of the cell of this record, which is not odd. */
+void shape_start(struct spex_record_reader *reader);
 void shape_learn(struct spex_record_reader *reader, const struct spex_record *record);
 
-/*
- * Records of any shape from reader->position on, up to count; stops in front of
- * the first that is odd, and near the ends of the data. READER_AVX512 only.
- */
+/* The same for records of a stream that have a known shape; one that has not is left out. */
 size_t stream_records(struct spex_record_reader *reader, struct spex_record *records,
                       size_t count);
+
+/* Begin anew with records of a stream; remember the shape of this one, which is not odd. */
+void stream_start(struct spex_record_reader *reader);
+void stream_learn(struct spex_record_reader *reader, const struct spex_record *record);
+
+/* Enters the newest shape into the tree; false if there is no room. */
+bool tree_insert(struct reader_state *state);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * The fast path for records that begin every 64 bytes, as on Arm's own cores.
+ * Shapes: the fast path for records that begin every 64 bytes, as on Arm's own cores;
+ * and what stream.c needs of them for records of any length.
  * Such streams use few shapes: which packets in which places. A shape is learnt
  * once; a cell of that shape is recognized by one masked compare, and its fields
  * are taken from fixed places.
@@ -11,6 +12,7 @@
  */
 #include "record/reader.h"
 #include "record/run.h"
+#include "record/tree.h"
 #include "wire/fast.h"
 
 #include <string.h>
@@ -136,7 +138,7 @@ static void enter_shape(struct reader_state *state, unsigned number)
     unsigned at = key(state, state->shapes[number].value);
     if (state->by_key[at] != NO_SHAPE && state->by_key[at ^ 1] == NO_SHAPE)
         at ^= 1;
-    state->by_key[at] = (uint8_t)number;
+    state->by_key[at] = (uint16_t)number;
 }
 
 /* The newest shape may change which places are common to all and tell some apart. */
@@ -160,37 +162,40 @@ static void index_shape(struct reader_state *state)
     state->key_places = state->common & state->differ;
     for (unsigned i = 0; i < CELL; i += 8)
         state->key_words[i / 8] = spread(state->key_places >> i & 255);
-    memset(state->by_key, NO_SHAPE, sizeof state->by_key);
+    for (unsigned i = 0; i < 1 << KEY_BITS; i++)
+        state->by_key[i] = NO_SHAPE;
     for (unsigned i = 0; i <= number; i++)
         enter_shape(state, i);
 }
 
-void shape_learn(struct spex_record_reader *reader, const struct spex_record *record)
+/* Not before the second one of about this shape: many come only once. */
+static bool comes_again(struct reader_state *state, const struct spex_record *record)
 {
-    struct reader_state *state = reader_state(reader);
-    size_t start = (size_t)(record->offset - reader->base);
-    /* Not before the second one of about this shape: many come only once. */
     unsigned about = (record->present * 0x9e3779b1u + record->size * 0x85ebca6bu +
                       (record->op_class | record->events_size << 2 |
                        record->data_source_size << 6) * 0xc2b2ae35u) >> 23;
     bool again = state->seen[about / 8] >> (about % 8) & 1;
     state->seen[about / 8] |= (uint8_t)(1u << (about % 8));
-    if (!again)
-        return;
-    if (state->shape_count == 0 && record->size <= CELL)
-        state->anchor = (uint8_t)(start % CELL); /* an incomplete one goes wrong and is dropped */
-    size_t lead = (start - state->anchor) % CELL, end = lead + record->size;
-    if (state->shape_count == SHAPES || end > CELL || start < lead ||
-        reader->size - (start - lead) < MARGIN)
-        return;
-    const uint8_t *cell = reader->data + start - lead;
+    return again;
+}
+
+/*
+ * Adds the shape of a record that is lead bytes into the size bytes at cell, padding
+ * around it. False if there is more in the cell, or no room.
+ */
+static bool add_shape(struct reader_state *state, const uint8_t *cell, size_t size, size_t lead,
+                      const struct spex_record *record)
+{
+    size_t end = lead + record->size;
     struct shape shape = {.fixed.size = record->size, .lead = (uint8_t)lead};
-    for (size_t at = 0; at < CELL;) {
+    if (state->shape_count == SHAPES)
+        return false;
+    for (size_t at = 0; at < size;) {
         struct spex_packet packet = {.header_size = 1};
         if (at >= lead && at < end)
             wire_decode(cell + at, end - at, &packet);
         else if (cell[at])
-            return; /* another record in the same cell */
+            return false; /* another record in the same cell */
         for (unsigned i = 0; i < packet.header_size; i++) {
             shape.value[at + i] = cell[at + i];
             shape.compared |= BIT(at + i);
@@ -199,18 +204,81 @@ void shape_learn(struct spex_record_reader *reader, const struct spex_record *re
         at += spex_packet_length(&packet);
     }
     shape.partial = (shape.fixed.present & SLOTS_WHOLE) != SLOTS_WHOLE;
-    for (unsigned i = 0; i < state->shape_count; i++)
-        if (state->shapes[i].compared == shape.compared &&
-            !memcmp(state->shapes[i].value, shape.value, CELL))
-            return;
     state->shapes[state->shape_count++] = shape;
+    return true;
+}
+
+void shape_start(struct spex_record_reader *reader)
+{
+    struct reader_state *state = reader_state(reader);
+    state->streaming = false;
+    state->failures = 0;
+    state->shape_count = 0;
+    state->last_shape = NO_SHAPE;
+}
+
+void shape_learn(struct spex_record_reader *reader, const struct spex_record *record)
+{
+    struct reader_state *state = reader_state(reader);
+    size_t start = (size_t)(record->offset - reader->base);
+    if (!comes_again(state, record))
+        return;
+    if (state->shape_count == 0 && record->size <= CELL)
+        state->anchor = (uint8_t)(start % CELL); /* an incomplete one goes wrong and is dropped */
+    size_t lead = (start - state->anchor) % CELL;
+    if (lead + record->size > CELL || start < lead || reader->size - (start - lead) < MARGIN)
+        return;
+    if (state->shape_count == CELL_SHAPES ||
+        !add_shape(state, reader->data + start - lead, CELL, lead, record))
+        return;
+    const struct shape *shape = &state->shapes[state->shape_count - 1];
+    for (const struct shape *other = state->shapes; other < shape; other++) {
+        if (other->compared == shape->compared && !memcmp(other->value, shape->value, CELL)) {
+            state->shape_count--; /* known, but lost its place */
+            return;
+        }
+    }
     index_shape(state);
+}
+
+void stream_learn(struct spex_record_reader *reader, const struct spex_record *record)
+{
+    struct reader_state *state = reader_state(reader);
+    const uint8_t *data = reader->data + (record->offset - reader->base);
+    if (record->size <= CELL && comes_again(state, record) &&
+        add_shape(state, data, record->size, 0, record) && !tree_insert(state))
+        state->shape_count--;
 }
 
 /* An incomplete record stands if its Events excuse it; all of its shape have Events. */
 static inline bool excused(const struct shape *shape, const uint8_t *data)
 {
     return !shape->partial || events_excuse(data[shape->at[FIELD_EVENTS]]);
+}
+
+/* ---- records of a stream ---- */
+
+enum {
+    LANE_MARGIN = 256, /* bytes that must be readable behind the last lane */
+    LANE_LEAST = 64,   /* bytes of a lane near the end of the data */
+    LANE_SEARCH = 128, /* bytes in which its first record must begin */
+    DEPTH = 11,        /* steps down the tree that are made in any case */
+};
+
+/* Where the packets from p on close a record; 0 if not soon. */
+static size_t closing_end(const uint8_t *p)
+{
+    for (size_t at = 0; at < LANE_MARGIN - 16;) {
+        unsigned header = p[at];
+        if (header == 0x01)
+            return at + 1;
+        if (header == 0x71)
+            return at + 9;
+        if ((header & 0xe0) == 0x20)
+            header = p[++at];
+        at += 1 + (header < 0x40 ? 0 : 1u << (header >> 4 & 3));
+    }
+    return 0;
 }
 
 /* ---- portable ---- */
@@ -465,6 +533,91 @@ static size_t records_of_variant(struct spex_record_reader *reader, struct spex_
     default:
         return records_portable(reader, records, count);
     }
+}
+
+static size_t take_of_variant(struct spex_record_reader *reader, struct spex_record *records,
+                              size_t count)
+{
+    switch (reader_state(reader)->variant) {
+#ifdef HAVE_X86
+    case READER_AVX512:
+        return found_avx512(reader, records, count);
+    case READER_AVX2:
+        return found_avx2(reader, records, count);
+#endif
+#ifdef HAVE_NEON
+    case READER_NEON:
+        return found_neon(reader, records, count);
+#endif
+    default:
+        return found_portable(reader, records, count);
+    }
+}
+
+static void find_of_variant(struct spex_record_reader *reader)
+{
+    switch (reader_state(reader)->variant) {
+#ifdef HAVE_X86
+    case READER_AVX512:
+        find_avx512(reader);
+        return;
+    case READER_AVX2:
+        find_avx2(reader);
+        return;
+#endif
+#ifdef HAVE_NEON
+    case READER_NEON:
+        find_neon(reader);
+        return;
+#endif
+    default:
+        find_portable(reader);
+    }
+}
+
+size_t stream_records(struct spex_record_reader *reader, struct spex_record *records, size_t count)
+{
+    enum { IDLE_LEAST = 16, IDLE_MOST = 4096 };
+    struct reader_state *state = reader_state(reader);
+    size_t n = 0;
+    while (n < count) {
+        if (state->taken == state->found) {
+            if (state->idle_left) {
+                state->idle_left--;
+                break;
+            }
+            state->found = state->taken = 0;
+            if (reader->position >= reader->size ||
+                reader->size - reader->position <= LANE_MARGIN + CELL)
+                break;
+            if (state->shape_count)
+                find_of_variant(reader);
+            unsigned unknown = 0, apart = CELL;
+            for (unsigned i = 0; i < state->found; i++)
+                unknown += state->queue[i].shape == NO_SHAPE;
+            for (unsigned i = 1; i < state->found; i++)
+                apart |= (unsigned)state->queue[i].at - state->queue[i - 1].at;
+            if (2 * unknown >= state->found) { /* the tree knows little of this */
+                state->idle = state->idle < IDLE_MOST ? 2 * state->idle + IDLE_LEAST : IDLE_MOST;
+                state->idle_left = state->idle;
+                state->found = 0;
+                break;
+            }
+            state->idle = 0;
+            if (apart == CELL && state->found > LANES) { /* these are cells */
+                shape_start(reader);
+                break;
+            }
+        }
+        size_t taken = take_of_variant(reader, records + n, count - n);
+        n += taken;
+        if (n < count && state->taken < state->found) {
+            /* One that is not known, or odd: the general reader is next, which comes after 0. */
+            state->taken += n == 0;
+            break;
+        }
+    }
+    return n;
 }
 
 size_t shape_records(struct spex_record_reader *reader, struct spex_record *records, size_t count)

@@ -137,6 +137,8 @@ int main(int argc, char **argv)
         make(&s, "neoverse-n1", SPEX_LAYOUT_N1, 6, SPEX_GENERATE_LOAD, records);
     else if (!strcmp(path, "decode-n1-mixed"))
         make(&s, "neoverse-n1", SPEX_LAYOUT_N1, 6, 0, records);
+    else if (!strcmp(path, "decode-hisi"))
+        make(&s, "v1p0", SPEX_LAYOUT_HISI, 0, 0, records);
     else if (!strcmp(path, "decode-variable"))
         make(&s, "max", SPEX_LAYOUT_HISI, 0, 0, records);
     else if (!strcmp(path, "spu-sample"))
