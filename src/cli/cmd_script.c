@@ -121,7 +121,7 @@ struct run {
     const unsigned char *list;
     size_t count;
     enum origin origin;
-    struct piece *pieces; /* 2^PIECE_BITS by hash; NULL: of ITSELF */
+    struct piece *pieces; /* 2^PIECE_BITS, two of each hash; NULL: of ITSELF */
 };
 
 struct script {
@@ -617,20 +617,22 @@ static const struct piece *find_piece(struct script *s, const struct run *run,
     }
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
     uint64_t hash = ((key[0] * odd ^ key[1]) * odd ^ key[2]) * odd;
-    struct piece *piece = &run->pieces[hash >> (64 - PIECE_BITS)];
-    if (__builtin_expect(piece->text && piece->key[0] == key[0] && piece->key[1] == key[1] &&
-                             piece->key[2] == key[2],
-                         1))
-        return piece;
+    struct piece *pair = &run->pieces[hash >> (64 - PIECE_BITS) & ~UINT64_C(1)];
+    for (unsigned i = 0; i < 2; i++)
+        if (__builtin_expect(pair[i].text && pair[i].key[0] == key[0] &&
+                                 pair[i].key[1] == key[1] && pair[i].key[2] == key[2],
+                             1))
+            return &pair[i];
     render(s, sample, run);
-    free(piece->text);
-    piece->text = malloc(s->scratch.size + BLOCK);
-    if (!piece->text)
+    free(pair[1].text);
+    pair[1] = pair[0];
+    *pair = (struct piece){.key = {key[0], key[1], key[2]},
+                           .size = s->scratch.size,
+                           .text = malloc(s->scratch.size + BLOCK)};
+    if (!pair->text)
         abort();
-    memcpy(piece->text, s->scratch.data, s->scratch.size + BLOCK);
-    piece->size = s->scratch.size;
-    memcpy(piece->key, key, sizeof key);
-    return piece;
+    memcpy(pair->text, s->scratch.data, s->scratch.size + BLOCK);
+    return pair;
 }
 
 /* ---- lines ---- */
