@@ -28,9 +28,9 @@ enum shape_field {
 enum {
     CELL = 64, /* bytes of a cell: records of many implementations begin every 64 bytes */
     SHAPES = 1000,
-    CELL_SHAPES = 250, /* of these, for cells */
+    CELL_SHAPES = 400, /* of these, for cells */
     NO_SHAPE = 1023,
-    KEY_BITS = 10,
+    KEY_BITS = 12,
     /* stream.c */
     EDGES = 7168,  /* of the tree */
     LANES = 8,     /* read at once */

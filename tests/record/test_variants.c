@@ -299,6 +299,24 @@ static bool try_twins(enum reader_variant variant, unsigned seeds, const char **
     return ok;
 }
 
+/* Every size of chunks, so that a chunk ends at every offset of a record; by one thread. */
+static bool try_splits(enum reader_variant variant, const char **what, size_t *where)
+{
+    bool ok = true;
+    for (int kind = 0; ok && kind < STREAM_KINDS; kind++) {
+        struct stream s = stream_make(7, (enum stream_kind)kind, 60);
+        for (int damaged = 0; ok && damaged < 2; damaged++) {
+            for (size_t chunk = 1; ok && chunk < 140; chunk++)
+                ok = same_team(variant, 0, chunk, s.data, s.size, what, where);
+            struct rng rng = {11};
+            for (int i = 0; i < 6; i++)
+                stream_flip(&s, rng_below(&rng, (uint32_t)s.size), rng_below(&rng, 8));
+        }
+        stream_free(&s);
+    }
+    return ok;
+}
+
 /* "quick" tries few streams, for slow machines and sanitizers. */
 int main(int argc, char **argv)
 {
@@ -311,7 +329,7 @@ int main(int argc, char **argv)
     for (int variant = 0; variant < READER_VARIANTS; variant++) {
         if (!reader_has_variant((enum reader_variant)variant))
             continue;
-        for (int kind = 0; kind < STREAM_KINDS + 3; kind++) {
+        for (int kind = 0; kind < STREAM_KINDS + 4; kind++) {
             const char *what = "", *name = kind < STREAM_KINDS ? stream_names[kind] : "";
             size_t where = 0;
             bool ok = true;
@@ -332,6 +350,9 @@ int main(int argc, char **argv)
             } else if (kind == STREAM_KINDS + 1) {
                 name = "two streams in one";
                 ok = try_twins((enum reader_variant)variant, quick ? 3 : 20, &what, &where);
+            } else if (kind == STREAM_KINDS + 2) {
+                name = "chunks of every size";
+                ok = try_splits((enum reader_variant)variant, &what, &where);
             } else {
                 name = "noise";
                 for (uint64_t seed = 1; ok && seed < (quick ? 6 : 60); seed++) {
