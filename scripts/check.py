@@ -40,7 +40,7 @@ def main():
     print("conformance:")
     ok = conformance.score([build, asan])
     failed = sum(not t.ok for t in found) + (not ok)
-    skipped = sum(t.ok and t.skipped for t in found)
+    skipped = sum(bool(t.ok and t.skipped) for t in found)
     print(f"{len(found) - failed - skipped + (not ok)} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
 
