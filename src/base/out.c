@@ -1,14 +1,21 @@
 #include "out.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+enum { FILE_BUFFER = 256 * 1024 };
+
 void out_init(struct out *out, int fd)
 {
     *out = (struct out){.fd = fd};
+#ifdef F_SETPIPE_SZ
+    if (fd >= 0) /* into a pipe: room for several buffers, so that the reader is not waited for */
+        fcntl(fd, F_SETPIPE_SZ, 4 * FILE_BUFFER);
+#endif
     out_grow(out, OUT_ROOM);
 }
 
@@ -54,7 +61,6 @@ int out_fini(struct out *out)
 
 void out_grow(struct out *out, size_t need)
 {
-    enum { FILE_BUFFER = 256 * 1024 };
     size_t capacity = out->capacity;
     if (out->fd >= 0 && capacity) {
         out_flush(out);
