@@ -122,7 +122,7 @@ typedef void spex_sample_sink(void *context, const struct spex_sample *samples, 
 enum spex_status spex_analysis_run(struct spex_analysis *analysis, spex_sample_sink *sink,
                                    void *context, struct spex_error *error);
 
-/* Where a data address lies: of a process at the end of the profile, or of a sample at its time. */
+/* Where a data address lies: of a process at the end, or of a sample at its time. */
 struct spex_place {
     struct spex_module *module; /* NULL: no mapping */
     uint64_t address;           /* in the module */

@@ -109,8 +109,8 @@ struct place_slot {
 
 /* Data: a cache line or a page all of whose addresses have the same answer. */
 struct block_slot {
-    uint64_t number;  /* of the line or page */
-    uint32_t version; /* 0: none */
+    uint64_t number;         /* of the line or page */
+    uint32_t version;        /* 0: none */
     struct spex_place place; /* of its start */
 };
 
@@ -429,8 +429,8 @@ static void fill_blocks(struct spex_analysis *a, uint32_t version, uint64_t ip,
 }
 
 /*
- * Where ip lies, in a cache; bits says of how large a block the address is that of the start (0:
- * of ip itself). version is of the mappings that hold ip.
+ * Where ip lies, in a cache; bits says of how large a block the address is that of the start
+ * (0: of ip itself). version is of the mappings that hold ip.
  */
 static inline const struct spex_place *locate(struct spex_analysis *a, uint32_t version,
                                               int32_t pid, const struct spex_sample *sample,
@@ -462,8 +462,7 @@ static inline const struct spex_place *locate(struct spex_analysis *a, uint32_t 
 void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t ip,
                           struct spex_place *place)
 {
-    struct process *process =
-        get_process(a, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, UINT64_MAX);
+    struct process *process = get_process(a, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, UINT64_MAX);
     unsigned bits;
     *place = *locate(a, process->version, pid, NULL, ip, &bits);
     place->address += ip & ((UINT64_C(1) << bits) - 1);
@@ -653,7 +652,8 @@ static inline void copy_same(struct spex_sample *to, const struct spex_sample *f
 
 static inline bool uses_line(const struct line_set *lines, const struct spex_record *r)
 {
-    unsigned bit = line_bit(r->address[r->present & SPEX_HAS_PA ? SPEX_ADDRESS_PA : SPEX_ADDRESS_VA]);
+    unsigned bit =
+        line_bit(r->address[r->present & SPEX_HAS_PA ? SPEX_ADDRESS_PA : SPEX_ADDRESS_VA]);
     return (lines->bits[bit / 64] >> bit % 64 & r->present / SPEX_HAS_VA & 1) != 0;
 }
 

@@ -437,7 +437,10 @@ typedef uint32_t four __attribute__((vector_size(16), aligned(8)));
 
 static inline void count_facts(struct spex_stats *t, const struct spex_sample *s)
 {
-#define BITS(n) {1u << (n), 2u << (n), 4u << (n), 8u << (n)}
+#define BITS(n)                                                                                \
+    {                                                                                          \
+        1u << (n), 2u << (n), 4u << (n), 8u << (n)                                             \
+    }
     static const four masks[5] = {BITS(0), BITS(4), BITS(8), BITS(12), BITS(16)};
 #undef BITS
     uint64_t e = s->record->events;

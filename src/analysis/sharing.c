@@ -34,7 +34,7 @@ enum {
 
 /* What tells lines apart. */
 struct identity {
-    uint64_t key; /* line number */
+    uint64_t key;  /* line number */
     int32_t space; /* of virtual lines the process; KERNEL, PHYSICAL */
 };
 enum { KERNEL = -1, PHYSICAL = -2 };
@@ -199,7 +199,7 @@ static size_t choose_memory(const struct spex_sample *samples, size_t *at, size_
     return n;
 }
 
-/* In steps over a few samples, so that index and lines are on their way when they are needed. */
+/* In steps over a few samples, so that index and lines are on their way when needed. */
 void spex_sharing_find(void *context, const struct spex_sample *samples, size_t count)
 {
     struct spex_sharing *s = context;
@@ -210,7 +210,8 @@ void spex_sharing_find(void *context, const struct spex_sample *samples, size_t 
         size_t n = choose_memory(samples, &at, count, memory);
         for (size_t i = 0; i < n; i++) {
             const struct spex_record *r = memory[i]->record;
-            s->with_source += (r->present / SPEX_HAS_DATA_SOURCE | r->events >> SPEX_EV_SNOOPED) & 1;
+            s->with_source +=
+                (r->present / SPEX_HAS_DATA_SOURCE | r->events >> SPEX_EV_SNOOPED) & 1;
             id[i] = identify(memory[i]);
             hash[i] = line_hash(&id[i]);
             __builtin_prefetch(&s->index[hash[i] & s->mask]);
@@ -531,7 +532,8 @@ void spex_sharing_finish(struct spex_sharing *s)
     for (size_t i = 0; i < s->candidates; i++) {
         struct spex_shared_line *r = &s->results[s->result_count];
         *r = (struct spex_shared_line){.address = s->lines[i].va,
-                                       .pid = s->lines[i].id.space >= 0 ? s->lines[i].id.space : -1,
+                                       .pid = s->lines[i].id.space >= 0 ? s->lines[i].id.space
+                                                                        : -1,
                                        .first_use = start[i],
                                        .uses = start[i + 1] - start[i]};
         judge(s, (uint32_t)i, r);

@@ -13,7 +13,7 @@ void out_init(struct out *out, int fd)
 {
     *out = (struct out){.fd = fd};
 #ifdef F_SETPIPE_SZ
-    if (fd >= 0) /* into a pipe: room for several buffers, so that the reader is not waited for */
+    if (fd >= 0) /* room for several buffers, so that the reader is not waited for */
         fcntl(fd, F_SETPIPE_SZ, 4 * FILE_BUFFER);
 #endif
     out_grow(out, OUT_ROOM);

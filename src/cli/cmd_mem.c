@@ -300,10 +300,11 @@ static int run_mem(void *options, int argc, char **argv)
         return profile_close(&p);
     }
     for (unsigned s = 0; s < SECTIONS; s++)
-        m.groups[s] = spex_group_new(p.analysis, &sections[s].key, 1,
-                                     s == SOURCES              ? SPEX_GROUP_ALL_PERCENTILES
-                                     : sections[s].percentiles ? columns_percentiles(&o->profile)
-                                                               : 0);
+        m.groups[s] =
+            spex_group_new(p.analysis, &sections[s].key, 1,
+                           s == SOURCES              ? SPEX_GROUP_ALL_PERCENTILES
+                           : sections[s].percentiles ? columns_percentiles(&o->profile)
+                                                     : 0);
     static const enum spex_key level_keys[] = {SPEX_KEY_SOURCE, SPEX_KEY_LATENCY};
     m.levels = spex_group_new(p.analysis, level_keys, 2, SPEX_GROUP_ALL_PERCENTILES);
     spex_group_derive(m.groups[SOURCES], m.levels);

@@ -62,7 +62,8 @@ enum field {
 };
 
 enum kind { TEXT, NUMBER, HEX, LIST };
-enum origin { ITSELF, THREAD, CODE, OPERATION, MEMORY_LEVEL, EVENT_SET }; /* what it follows from */
+/* What a field follows from. */
+enum origin { ITSELF, THREAD, CODE, OPERATION, MEMORY_LEVEL, EVENT_SET };
 
 /* label: what stands before the value in text; standard: shown unless -F says otherwise. */
 static const struct {
@@ -109,7 +110,7 @@ static const struct {
 
 enum { PIECE_BITS = 12, LINE_ROOM = 2048, NUMBER_ROOM = 128, PERF_EVENTS = 10, BLOCK = 64 };
 
-/* Text of a run of fields, with a separator behind each; copied in blocks, so there are more bytes. */
+/* Text of a run of fields, with a separator behind each; BLOCK bytes more, to copy in blocks. */
 struct piece {
     uint64_t key[3];
     size_t size;
@@ -605,8 +606,8 @@ static const struct piece *find_piece(struct script *s, const struct run *run,
                  r->op_payload;
         break;
     case MEMORY_LEVEL:
-        key[0] = sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES) ? sample->source + 1u
-                                                                          : 0;
+        key[0] =
+            sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES) ? sample->source + 1u : 0;
         break;
     case EVENT_SET:
         key[0] = r->events;
@@ -637,7 +638,7 @@ static const struct piece *find_piece(struct script *s, const struct run *run,
 
 /* ---- lines ---- */
 
-/* Room for the rest of a line, which stands before p; its last byte, a separator, goes along. */
+/* Room for the rest of the line that ends at p; its last byte, a separator, goes along. */
 static char *more_room(struct out *out, char *p, char **end)
 {
     char last = p[-1];
@@ -815,8 +816,8 @@ static void name_events(struct script *s)
         const char *name =
             i == BRANCH && s->options->style == 0 ? "branch-miss" : perf_events[i].name;
         s->perf_events[i].size = (unsigned)snprintf(
-            s->perf_events[i].text, sizeof s->perf_events[i].text, ": %10llu %*s:  ",
-            (unsigned long long)s->period, (int)s->event_width, name);
+            s->perf_events[i].text, sizeof s->perf_events[i].text,
+            ": %10llu %*s:  ", (unsigned long long)s->period, (int)s->event_width, name);
     }
 }
 
@@ -923,12 +924,15 @@ static void prepare_runs(struct script *s)
         enum origin origin = fields[f].origin;
         bool hex = fields[f].kind == HEX;
         bool json = format == TABLE_AS_JSON;
-        s->before[f].size = (unsigned)snprintf(
-            s->before[f].text, sizeof s->before[f].text, "%s%s%s%s", json ? "\"" : "",
-            json                      ? fields[f].name
-            : format == TABLE_AS_TEXT ? fields[f].label
-                                      : "",
-            json ? "\":" : "", !hex ? "" : json ? "\"0x" : "0x");
+        s->before[f].size = (unsigned)snprintf(s->before[f].text, sizeof s->before[f].text,
+                                               "%s%s%s%s", json ? "\"" : "",
+                                               json                      ? fields[f].name
+                                               : format == TABLE_AS_TEXT ? fields[f].label
+                                                                         : "",
+                                               json ? "\":" : "",
+                                               !hex   ? ""
+                                               : json ? "\"0x"
+                                                      : "0x");
         struct run *last = s->run_count ? &s->runs[s->run_count - 1] : NULL;
         if (last && last->origin == origin && origin != ITSELF) {
             last->count++;
@@ -936,8 +940,8 @@ static void prepare_runs(struct script *s)
         }
         struct run *run = &s->runs[s->run_count++];
         *run = (struct run){.list = &s->list[i], .count = 1, .origin = origin};
-        if (origin != ITSELF && !(run->pieces = calloc((size_t)1 << PIECE_BITS,
-                                                       sizeof *run->pieces)))
+        if (origin != ITSELF &&
+            !(run->pieces = calloc((size_t)1 << PIECE_BITS, sizeof *run->pieces)))
             abort();
     }
 }
