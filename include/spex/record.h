@@ -67,7 +67,7 @@ struct spex_record_reader {
     size_t size;
     size_t position;
     uint64_t base; /* stream offset of data[0] */
-    /* private: learnt record shapes and the like */
+    /* private: learnt record shapes and the like. Some 270 KB: too large for a small stack. */
     uint64_t opaque[34000];
 };
 

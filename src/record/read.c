@@ -22,6 +22,7 @@ void spex_record_reader_init(struct spex_record_reader *reader, const uint8_t *d
     state->last_shape = NO_SHAPE;
     state->variant = (uint8_t)reader_best_variant();
     state->pause = 256;
+    state->shapes_at = -(uintptr_t)state->shapes % CELL;
 }
 
 /* The last record that was beyond doubt is [start, end), closed from close on. */

@@ -48,20 +48,20 @@ struct shape {
     uint64_t compared;   /* bit per byte: header or padding */
     uint64_t filled_low; /* bytes of struct spex_record that payloads fill, the first 64 */
     uint32_t filled_high;
+    uint8_t lead;        /* padding before the record */
+    bool partial;        /* lacks a packet that every executed operation has */
     uint8_t at[16];      /* where the payload of each enum shape_field is */
     /* As in struct spex_record, from data_source on: what the headers alone say. */
     struct {
         uint16_t data_source, size, present;
         uint8_t op_class, op_payload, events_size, data_source_size, zero[6];
     } fixed;
-    uint8_t lead;        /* padding before the record */
-    bool partial;        /* lacks a packet that every executed operation has */
     /* All ones where a field is there, for variants without a permutation of 64 bytes. */
-    uint8_t op_mask;
-    uint16_t data_source_mask, counter_mask[4];
+    uint16_t counter_mask[4];
     uint32_t context_mask[2];
     uint64_t wide_mask[7]; /* addresses, events, timestamp */
 };
+_Static_assert(sizeof(struct shape) == 3 * CELL, "what every variant needs is in two cache lines");
 
 struct reader_state {
     /* For resynchronization: the last record that was beyond doubt. */
@@ -103,12 +103,18 @@ struct reader_state {
             } queue[LANES * LANE_ROOM];
         };
     };
-    struct shape shapes[SHAPES];
+    uint32_t shapes_at; /* so that shapes begin with a cache line; a copied reader keeps it */
+    uint8_t shapes[SHAPES * sizeof(struct shape) + CELL];
 };
 
 static inline struct reader_state *reader_state(struct spex_record_reader *reader)
 {
     return (struct reader_state *)(void *)reader->opaque;
+}
+
+static inline struct shape *shapes_of(const struct reader_state *state)
+{
+    return (struct shape *)(uintptr_t)(state->shapes + state->shapes_at);
 }
 
 /*

@@ -9,12 +9,9 @@
 
 #include <string.h>
 
-enum {
-    WINDOW = SPEX_RECORD_MAX + 32,
-    CHAIN_VALID = 1 << 31, /* packets lead from here to a closing one, no repeat, none reserved */
-    CHAIN_START = 1 << 30, /* and they are a whole record */
-    PC_HEADER = 0xb0,
-};
+enum { WINDOW = SPEX_RECORD_MAX + 32, PC_HEADER = 0xb0 };
+#define CHAIN_VALID BIT(31) /* packets lead from here to a closing one, no repeat, none reserved */
+#define CHAIN_START BIT(30) /* and they are a whole record */
 
 struct chain {
     uint32_t slots; /* of the packets from here on, and the flags above */

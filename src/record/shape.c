@@ -20,7 +20,7 @@
 enum {
     MARGIN = CELL + 8, /* bytes that must be readable behind the start of a cell */
     REPEATS = 8,       /* so many of one shape, and the next is expected to be so too */
-    GROUP = 8,        /* cells whose shapes are looked up before the first is read */
+    GROUP = 8,         /* cells whose shapes are looked up before the first is read */
     AHEAD = 2048,      /* bytes to fetch ahead */
 };
 
@@ -109,13 +109,10 @@ static void add_packet(struct shape *shape, const struct spex_packet *packet, si
         shape->fixed.events_size = packet->size;
     } else if (field == FIELD_DATA_SOURCE) {
         shape->fixed.data_source_size = packet->size;
-        shape->data_source_mask = (uint16_t)ones;
     } else if (field == FIELD_OP) {
         shape->fixed.op_class = packet->index;
-        shape->op_mask = 0xff;
     }
 }
-
 
 /* The key of a cell: a hash of its bytes at the places. */
 static inline unsigned key_portable(const struct reader_state *state, const uint8_t *cell)
@@ -135,7 +132,7 @@ static unsigned key(const struct reader_state *state, const uint8_t *cell);
 /* Enters a shape under its key: in one of two neighbouring places. */
 static void enter_shape(struct reader_state *state, unsigned number)
 {
-    unsigned at = key(state, state->shapes[number].value);
+    unsigned at = key(state, shapes_of(state)[number].value);
     if (state->by_key[at] != NO_SHAPE && state->by_key[at ^ 1] == NO_SHAPE)
         at ^= 1;
     state->by_key[at] = (uint16_t)number;
@@ -145,7 +142,7 @@ static void enter_shape(struct reader_state *state, unsigned number)
 static void index_shape(struct reader_state *state)
 {
     unsigned number = state->shape_count - 1u;
-    const struct shape *first = &state->shapes[0], *shape = &state->shapes[number];
+    const struct shape *first = &shapes_of(state)[0], *shape = &shapes_of(state)[number];
     if (number == 0) {
         state->common = shape->compared;
         state->differ = 0;
@@ -204,7 +201,7 @@ static bool add_shape(struct reader_state *state, const uint8_t *cell, size_t si
         at += spex_packet_length(&packet);
     }
     shape.partial = (shape.fixed.present & SLOTS_WHOLE) != SLOTS_WHOLE;
-    state->shapes[state->shape_count++] = shape;
+    shapes_of(state)[state->shape_count++] = shape;
     return true;
 }
 
@@ -231,8 +228,8 @@ void shape_learn(struct spex_record_reader *reader, const struct spex_record *re
     if (state->shape_count == CELL_SHAPES ||
         !add_shape(state, reader->data + start - lead, CELL, lead, record))
         return;
-    const struct shape *shape = &state->shapes[state->shape_count - 1];
-    for (const struct shape *other = state->shapes; other < shape; other++) {
+    const struct shape *shape = &shapes_of(state)[state->shape_count - 1];
+    for (const struct shape *other = shapes_of(state); other < shape; other++) {
         if (other->compared == shape->compared && !memcmp(other->value, shape->value, CELL)) {
             state->shape_count--; /* known, but lost its place */
             return;
@@ -309,8 +306,9 @@ static inline void take_portable(const struct shape *shape, const uint8_t *data,
     record->issue = le16(data + at[FIELD_COUNTER + 1]) & counter[1];
     record->translation = le16(data + at[FIELD_COUNTER + 2]) & counter[2];
     record->alt_issue = le16(data + at[FIELD_COUNTER + 3]) & counter[3];
-    record->data_source = le16(data + at[FIELD_DATA_SOURCE]) & shape->data_source_mask;
-    record->op_payload = data[at[FIELD_OP]] & shape->op_mask;
+    record->data_source = (uint16_t)(le16(data + at[FIELD_DATA_SOURCE]) &
+                                     ((1u << 8 * shape->fixed.data_source_size) - 1));
+    record->op_payload = shape->fixed.present & SPEX_HAS_OP ? data[at[FIELD_OP]] : 0;
 }
 
 #define VARIANT(name) name##_portable

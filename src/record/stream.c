@@ -98,7 +98,7 @@ static const struct shape *any_shape(const struct reader_state *state, uint32_t 
             byte++;
         word = state->edges[base + byte];
     }
-    return &state->shapes[TREE_SHAPE(word)];
+    return &shapes_of(state)[TREE_SHAPE(word)];
 }
 
 /* Enters a leaf for a shape that is not the first. */
@@ -137,7 +137,7 @@ static bool add_leaf(struct reader_state *state, const struct shape *shape, uint
 bool tree_insert(struct reader_state *state)
 {
     unsigned number = state->shape_count - 1u;
-    const struct shape *shape = &state->shapes[number];
+    const struct shape *shape = &shapes_of(state)[number];
     unsigned base = find_base(state, shape->value, 1);
     uint32_t leaf = TREE_LEAF_OF(number, base);
     if (base == EDGES)
