@@ -2,6 +2,8 @@
  * Cost of the microarchitecture model to an engine: nanoseconds per access, block and
  * sample. The ratio is against the cheapest thing an engine can do per access: a call
  * that adds its argument to a counter.
+ *
+ *     bench-uarch [ROW [N]]    only rows whose name contains ROW, N accesses (for callgrind)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +35,8 @@ static __attribute__((noinline)) void store_callback(struct spex_uarch_core *cor
 
 typedef void callback(struct spex_uarch_core *core, uint64_t va);
 
-enum { N = 1 << 22 };
+static unsigned N = 1 << 22;
+static const char *only = "";
 static uint64_t *address;
 static struct spex_uarch *model;
 static double base;
@@ -59,10 +62,32 @@ static double measure(callback *function)
     return best;
 }
 
+static bool wanted(const char *name)
+{
+    return strstr(name, only) != NULL;
+}
+
 static void line(const char *name, double value)
 {
     printf("%s\t%.2f\tns\t%.2f\tcounting call\n", name, value, value / base);
     fflush(stdout);
+}
+
+static void row(const char *name, callback *function)
+{
+    if (wanted(name))
+        line(name, measure(function));
+}
+
+static __attribute__((noinline)) void enter_blocks(struct spex_uarch_core *core,
+                                                   const struct spex_uarch_block *blocks,
+                                                   const uint8_t *path)
+{
+    for (unsigned i = 0; i < N; i++) {
+        unsigned flags = spex_uarch_block(core, &blocks[path[i]]);
+        if (flags && spex_uarch_block_rest(core, &blocks[path[i]], flags) & SPEX_UARCH_EXPIRED)
+            spex_uarch_arm(core, 4096);
+    }
 }
 
 static uint64_t next(uint64_t *state)
@@ -72,8 +97,10 @@ static uint64_t next(uint64_t *state)
     return x ^ x >> 27;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    only = argc > 1 ? argv[1] : only;
+    N = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 0) : N;
     struct spex_uarch_config config;
     uint64_t seed = 1;
     address = malloc(N * sizeof *address);
@@ -83,22 +110,23 @@ int main(void)
     for (unsigned i = 0; i < N; i++)
         address[i] = 0x100000 + i * 8ull % 32768;
     base = measure(count_callback);
-    line("uarch counting call", base);
-    line("uarch load, sequential in 32K", measure(load_callback));
-    line("uarch store, sequential in 32K", measure(store_callback));
+    if (wanted("uarch counting call"))
+        line("uarch counting call", base);
+    row("uarch load, sequential in 32K", load_callback);
+    row("uarch store, sequential in 32K", store_callback);
     for (unsigned i = 0; i < N; i++)
         address[i] = 0x100000 + next(&seed) % 4096 * 8;
-    line("uarch load, random in 32K", measure(load_callback));
+    row("uarch load, random in 32K", load_callback);
     for (unsigned i = 0; i < N; i++)
         address[i] = 0x100000 + next(&seed) % (1 << 16) * 8;
-    line("uarch load, random in 512K", measure(load_callback));
+    row("uarch load, random in 512K", load_callback);
     for (unsigned i = 0; i < N; i++)
         address[i] = 0x100000 + next(&seed) % (1 << 21) * 8;
-    line("uarch load, random in 16M", measure(load_callback));
+    row("uarch load, random in 16M", load_callback);
     for (unsigned i = 0; i < N; i++)
         address[i] = 0x100000 + i * 8ull % (64 << 20);
-    line("uarch load, sequential in 32M", measure(load_callback));
-    line("uarch store, sequential in 32M", measure(store_callback));
+    row("uarch load, sequential in 32M", load_callback);
+    row("uarch store, sequential in 32M", store_callback);
 
     /* Blocks: a loop of three, one conditional branch not quite predictable. */
     struct spex_op ops[8];
@@ -126,26 +154,25 @@ int main(void)
     double best = 1e9;
     for (unsigned round = 0; round < 4; round++) {
         double start = seconds();
-        for (unsigned i = 0; i < N; i++) {
-            unsigned flags = spex_uarch_block(core, &blocks[path[i]]);
-            if (flags &&
-                spex_uarch_block_rest(core, &blocks[path[i]], flags) & SPEX_UARCH_EXPIRED)
-                spex_uarch_arm(core, 4096);
-        }
+        enter_blocks(core, blocks, path);
         double time = (seconds() - start) / N * 1e9;
         if (time < best)
             best = time;
     }
-    line("uarch block", best);
+    if (wanted("uarch block"))
+        line("uarch block", best);
 
     struct spex_outcome outcome = {0};
     uint64_t sum = 0;
+    unsigned samples = wanted("uarch replay of a sample") ? 100000 : 0;
     double start = seconds();
-    for (unsigned i = 0; i < 100000; i++) {
+    for (unsigned i = 0; i < samples; i++) {
         spex_uarch_replay(core, core->sequence, 7, 0, &outcome);
         sum += outcome.total;
     }
-    line("uarch replay of a sample", (seconds() - start) / 100000 * 1e9 + (double)(sum & 0));
+    if (samples)
+        line("uarch replay of a sample",
+             (seconds() - start) / samples * 1e9 + (double)(sum & 0));
     spex_uarch_free(model);
     free(path);
     free(address);

@@ -89,10 +89,11 @@ struct spex_uarch_block {
 struct spex_uarch; /* opaque */
 
 enum {
-    SPEX_UARCH_SETS_MAX = 1024, /* of the level 1 data cache */
-    SPEX_UARCH_RING = 16,       /* blocks remembered for replay */
+    SPEX_UARCH_SETS_MAX = 1024,    /* of the level 1 data cache */
+    SPEX_UARCH_RING = 16,          /* blocks remembered for replay */
     SPEX_UARCH_MODIFIED_STATE = 3, /* in the low six bits of a tag word */
     SPEX_UARCH_RAS_MAX = 64,
+    SPEX_UARCH_DIRECTION_SHIFT = 4,     /* where a two-bit counter sits in its byte */
     SPEX_UARCH_OPS_SHIFT = 40,          /* counter: operations left above, ticks below */
     SPEX_UARCH_TICK = 16,               /* ticks in a cycle */
     SPEX_UARCH_OPS_MAX = (1 << 22) - 1, /* largest argument of spex_uarch_arm() */
@@ -103,7 +104,10 @@ enum spex_uarch_attention {
     SPEX_UARCH_ATT_ENGINE = 1u << 8, /* bits 31:8 are the engine's */
 };
 
-/* Fields are read and written by the inline functions; treat them as private. */
+/*
+ * Fields are read and written by the inline functions; treat them as private. The
+ * first cache line and the ring are what every block touches.
+ */
 struct spex_uarch_core {
     /* operations left << 40 | ticks since the last arm */
     int64_t counter __attribute__((aligned(64)));
@@ -115,16 +119,17 @@ struct spex_uarch_core {
     uint32_t bp_mask;
     uint32_t ras_top;
     uint32_t ras_mask;
-    uint32_t index;      /* the engine's number of the core */
-    uint32_t mispredict; /* ticks */
-    uint64_t clock_base; /* ticks before the last arm */
-    void *engine;        /* the engine's own, for its slow path */
+    uint32_t index;     /* the engine's number of the core */
+    int64_t penalty[2]; /* ticks after a branch predicted right (none), and wrong */
     /* Entered blocks; the low bit says that the branch before it was mispredicted. */
     uintptr_t ring[SPEX_UARCH_RING];
-    uint64_t ras[SPEX_UARCH_RAS_MAX];
-    uint64_t mru[SPEX_UARCH_SETS_MAX]; /* most recent tag word of each level 1 set */
-    uint8_t direction[1 << 14];        /* two-bit counters */
+    uint64_t clock_base; /* ticks before the last arm */
+    void *engine;        /* the engine's own, for its slow path */
     struct uarch_core *rest;
+    uint64_t ras[SPEX_UARCH_RAS_MAX];
+    /* most recent tag word of each level 1 set */
+    uint64_t mru[SPEX_UARCH_SETS_MAX] __attribute__((aligned(64)));
+    uint8_t direction[1 << 14]; /* two-bit counters, see spex_uarch_block() */
 };
 
 enum spex_status spex_uarch_new(const struct spex_uarch_config *config,
@@ -212,32 +217,36 @@ static inline __attribute__((always_inline)) unsigned
 spex_uarch_block(struct spex_uarch_core *core, const struct spex_uarch_block *block)
 {
     const struct spex_uarch_block *last = core->last;
-    uintptr_t *ring = &core->ring[++core->sequence % SPEX_UARCH_RING];
+    uintptr_t entered = (uintptr_t)block;
+    uint32_t sequence = ++core->sequence;
     int64_t counter = core->counter + block->delta;
     unsigned flags = 0;
     core->last = block;
-    *ring = (uintptr_t)block;
-    if (last->end == SPEX_UARCH_END_COND) {
+    if (__builtin_expect(last->end == SPEX_UARCH_END_COND, 1)) {
         uint32_t history = core->history;
         uint8_t *direction =
             &core->direction[((uint32_t)(last->next >> 2) ^ history) & core->bp_mask];
-        /* Next state of the two-bit counter, and 8 if it was wrong, by counter * 2 + taken. */
+        /*
+         * A table of bytes by counter * 2 + taken: next counter << 4, and bit 7 if it was
+         * wrong. The counter is kept as it comes out: shifted, it is the place of the
+         * next byte, and bit 7 is beyond what shifts count.
+         */
         unsigned taken = block->pc != last->next;
-        unsigned d = (unsigned)(0x3a39a090u >> ((*direction * 2 + taken) * 4)) & 15;
-        *direction = d & 3;
+        uint8_t next = (uint8_t)(0x30a03090a0009000u >> ((*direction + taken * 8) & 63));
+        *direction = next;
         core->history = history * 2 + taken;
-        *ring = (uintptr_t)block | d >> 3;
-        counter += (int32_t)core->mispredict & -(int32_t)(d >> 3);
+        entered += next >> 7;
+        counter += core->penalty[next >> 7];
     } else if (last->end == SPEX_UARCH_END_CALL) {
         core->ras[++core->ras_top & core->ras_mask] = last->next;
     } else if (last->end == SPEX_UARCH_END_RETURN) {
-        if (core->ras[core->ras_top-- & core->ras_mask] != block->pc) {
-            *ring = (uintptr_t)block | 1;
-            counter += core->mispredict;
-        }
+        unsigned wrong = core->ras[core->ras_top-- & core->ras_mask] != block->pc;
+        entered += wrong;
+        counter += core->penalty[wrong];
     } else if (last->end >= SPEX_UARCH_END_INDIRECT) {
         flags = SPEX_UARCH_INDIRECT;
     }
+    core->ring[sequence % SPEX_UARCH_RING] = entered;
     core->counter = counter;
     if (__builtin_expect(counter < 0, 0))
         flags |= SPEX_UARCH_EXPIRED;

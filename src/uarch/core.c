@@ -141,7 +141,7 @@ static void core_clear(struct uarch_core *core)
     for (unsigned i = 0; i < SPEX_UARCH_RING; i++)
         hot->ring[i] = (uintptr_t)&no_block;
     memset(hot->ras, 0, sizeof hot->ras);
-    memset(hot->direction, 1, sizeof hot->direction);
+    memset(hot->direction, 1 << SPEX_UARCH_DIRECTION_SHIFT, sizeof hot->direction);
     core->path = 0;
     core->miss_next = 0;
     memset(core->miss, 0, sizeof core->miss);
@@ -180,7 +180,7 @@ static struct uarch_core *core_make(struct spex_uarch *model)
     hot->set_mask = model->l1_sets - 1;
     hot->bp_mask = (1u << c->bp_bits) - 1;
     hot->ras_mask = c->ras_depth - 1;
-    hot->mispredict = c->mispredict * SPEX_UARCH_TICK;
+    hot->penalty[1] = c->mispredict * SPEX_UARCH_TICK;
     for (unsigned i = 0; i < SPEX_UARCH_SETS_MAX; i++)
         hot->mru[i] = UARCH_INVALID;
     for (unsigned i = 0; i < model->l1_sets * model->l1_rest; i++)
@@ -338,7 +338,7 @@ unsigned spex_uarch_block_rest(struct spex_uarch_core *hot,
         if (*target != block->pc) {
             *target = block->pc;
             hot->ring[hot->sequence % SPEX_UARCH_RING] |= 1;
-            hot->counter += hot->mispredict;
+            hot->counter += hot->penalty[1];
         }
         core->path = core->path << 3 ^ (uint32_t)(block->pc >> 2);
     }

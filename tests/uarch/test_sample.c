@@ -313,7 +313,7 @@ static void test_across_blocks(void **state)
     assert_int_equal(outcome.total, 13);
     /* Predicted this time: only the operand counts. */
     spex_uarch_core_reset(r.core);
-    memset(r.core->direction, 3, sizeof r.core->direction);
+    memset(r.core->direction, 3 << SPEX_UARCH_DIRECTION_SHIFT, sizeof r.core->direction);
     enter(r.core, &a);
     enter(r.core, &b);
     assert_false(spex_uarch_mispredicted(r.core, r.core->sequence - 1));
