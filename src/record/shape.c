@@ -514,64 +514,21 @@ static unsigned key(const struct reader_state *state, const uint8_t *cell)
     return key_portable(state, cell);
 }
 
-static size_t records_of_variant(struct spex_record_reader *reader, struct spex_record *records,
-                                 size_t count)
-{
-    switch (reader_state(reader)->variant) {
+/* What differs between variants; by enum reader_variant. */
+static const struct {
+    size_t (*cells)(struct spex_record_reader *, struct spex_record *, size_t);
+    size_t (*found)(struct spex_record_reader *, struct spex_record *, size_t);
+    void (*find)(struct spex_record_reader *);
+} variants[READER_VARIANTS] = {
+    [READER_PORTABLE] = {records_portable, found_portable, find_portable},
 #ifdef HAVE_X86
-    case READER_AVX512:
-        return records_avx512(reader, records, count);
-    case READER_AVX2:
-        return records_avx2(reader, records, count);
+    [READER_AVX2] = {records_avx2, found_avx2, find_avx2},
+    [READER_AVX512] = {records_avx512, found_avx512, find_avx512},
 #endif
 #ifdef HAVE_NEON
-    case READER_NEON:
-        return records_neon(reader, records, count);
+    [READER_NEON] = {records_neon, found_neon, find_neon},
 #endif
-    default:
-        return records_portable(reader, records, count);
-    }
-}
-
-static size_t take_of_variant(struct spex_record_reader *reader, struct spex_record *records,
-                              size_t count)
-{
-    switch (reader_state(reader)->variant) {
-#ifdef HAVE_X86
-    case READER_AVX512:
-        return found_avx512(reader, records, count);
-    case READER_AVX2:
-        return found_avx2(reader, records, count);
-#endif
-#ifdef HAVE_NEON
-    case READER_NEON:
-        return found_neon(reader, records, count);
-#endif
-    default:
-        return found_portable(reader, records, count);
-    }
-}
-
-static void find_of_variant(struct spex_record_reader *reader)
-{
-    switch (reader_state(reader)->variant) {
-#ifdef HAVE_X86
-    case READER_AVX512:
-        find_avx512(reader);
-        return;
-    case READER_AVX2:
-        find_avx2(reader);
-        return;
-#endif
-#ifdef HAVE_NEON
-    case READER_NEON:
-        find_neon(reader);
-        return;
-#endif
-    default:
-        find_portable(reader);
-    }
-}
+};
 
 size_t stream_records(struct spex_record_reader *reader, struct spex_record *records, size_t count)
 {
@@ -589,7 +546,7 @@ size_t stream_records(struct spex_record_reader *reader, struct spex_record *rec
                 reader->size - reader->position <= LANE_MARGIN + CELL)
                 break;
             if (state->shape_count)
-                find_of_variant(reader);
+                variants[state->variant].find(reader);
             unsigned unknown = 0, apart = CELL;
             for (unsigned i = 0; i < state->found; i++)
                 unknown += state->queue[i].shape == NO_SHAPE;
@@ -607,7 +564,7 @@ size_t stream_records(struct spex_record_reader *reader, struct spex_record *rec
                 break;
             }
         }
-        size_t taken = take_of_variant(reader, records + n, count - n);
+        size_t taken = variants[state->variant].found(reader, records + n, count - n);
         n += taken;
         if (n < count && state->taken < state->found) {
             /* One that is not known, or odd: the general reader is next, which comes after 0. */
@@ -632,7 +589,7 @@ size_t shape_records(struct spex_record_reader *reader, struct spex_record *reco
                 return 0;
         reader->position = next;
     }
-    size_t n = records_of_variant(reader, records, count);
+    size_t n = variants[state->variant].cells(reader, records, count);
     if (n)
         reader->position = (size_t)(records[n - 1].offset - reader->base) + records[n - 1].size;
     else
