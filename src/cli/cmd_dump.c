@@ -86,14 +86,7 @@ static const char hex_bytes[] = HEX16("0") HEX16("1") HEX16("2") HEX16("3") HEX1
 
 static inline char *put_hex32(char *p, uint32_t value)
 {
-    uint64_t digits = value; /* a nibble per byte, the highest first in memory */
-    digits = (digits << 16 | digits) & UINT64_C(0x0000ffff0000ffff);
-    digits = (digits << 8 | digits) & UINT64_C(0x00ff00ff00ff00ff);
-    digits = (digits << 4 | digits) & UINT64_C(0x0f0f0f0f0f0f0f0f);
-    uint64_t letters =
-        (digits + UINT64_C(0x0606060606060606)) >> 4 & UINT64_C(0x0101010101010101);
-    digits += UINT64_C(0x3030303030303030) + letters * ('a' - '0' - 10);
-    put_le64(p, __builtin_bswap64(digits));
+    put_le64(p, hex_digits(value));
     return p + 8;
 }
 

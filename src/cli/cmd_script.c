@@ -222,24 +222,12 @@ static inline char *put_i64(char *p, int64_t value)
     return put_u64(p, value < 0 ? -(uint64_t)value : (uint64_t)value);
 }
 
-/* Eight digits, a nibble per byte, the highest first in memory. */
-static inline void put_hex32(char *p, uint64_t digits)
-{
-    digits = (digits << 16 | digits) & UINT64_C(0x0000ffff0000ffff);
-    digits = (digits << 8 | digits) & UINT64_C(0x00ff00ff00ff00ff);
-    digits = (digits << 4 | digits) & UINT64_C(0x0f0f0f0f0f0f0f0f);
-    uint64_t letters =
-        (digits + UINT64_C(0x0606060606060606)) >> 4 & UINT64_C(0x0101010101010101);
-    digits += UINT64_C(0x3030303030303030) + letters * ('a' - '0' - 10);
-    put_le64(p, __builtin_bswap64(digits));
-}
-
 static inline char *put_hex(char *p, uint64_t value)
 {
     unsigned digits = (67 - (unsigned)__builtin_clzll(value | 1)) / 4;
     value <<= 64 - 4 * digits; /* the first digit first; what follows the last is overwritten */
-    put_hex32(p, value >> 32);
-    put_hex32(p + 8, (uint32_t)value);
+    put_le64(p, hex_digits((uint32_t)(value >> 32)));
+    put_le64(p + 8, hex_digits((uint32_t)value));
     return p + digits;
 }
 
