@@ -114,15 +114,20 @@ irq_entry:
     ldp x0, x1, [sp], #176
     eret
 
-/* uint64_t enter_el0(uint64_t (*function)(uint64_t), uint64_t argument) */
-    .globl enter_el0
-enter_el0:
+/* What a callee must keep. */
+    .macro keep
     stp x29, x30, [sp, #-96]!
     stp x19, x20, [sp, #16]
     stp x21, x22, [sp, #32]
     stp x23, x24, [sp, #48]
     stp x25, x26, [sp, #64]
     stp x27, x28, [sp, #80]
+    .endm
+
+/* uint64_t enter_el0(uint64_t (*function)(uint64_t), uint64_t argument) */
+    .globl enter_el0
+enter_el0:
+    keep
     msr ELR_EL1, x0
     mov x9, #0x3c0
     msr SPSR_EL1, x9
@@ -159,12 +164,7 @@ from_el0:
 /* uint64_t enter_el1(uint64_t (*function)(uint64_t), uint64_t argument), from EL2 */
     .globl enter_el1
 enter_el1:
-    stp x29, x30, [sp, #-96]!
-    stp x19, x20, [sp, #16]
-    stp x21, x22, [sp, #32]
-    stp x23, x24, [sp, #48]
-    stp x25, x26, [sp, #64]
-    stp x27, x28, [sp, #80]
+    keep
     msr ELR_EL2, x0
     mov x9, #0x3c5
     msr SPSR_EL2, x9
