@@ -43,7 +43,7 @@ fuzz:
 	@scripts/setup build check
 	@fuzz/run $(FUZZ_SECONDS)
 
-# Flip table rows and rule sites one at a time; report marks whose tests survived. Slow.
+# Flip table rows and rule sites one at a time; report those that no test, or no marked test, notices.
 mutate:
 	@scripts/setup build check
 	@python3 scripts/mutate.py

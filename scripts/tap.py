@@ -1,4 +1,4 @@
-"""Reads what the last `meson test` of a build directory printed: TAP results and SPEC marks."""
+"""Reads TAP results and SPEC marks: of one program, or of the last `meson test` of a build directory."""
 import json
 import os
 import re
@@ -12,35 +12,38 @@ class Test:
         self.marks = set()
 
 
+def parse(program, stdout, result):
+    """The tests in what a program printed; result is meson's word for how it ended (OK, SKIP, ...)."""
+    found, here, marks = [], {}, []
+    for text in stdout.splitlines():
+        m = re.match(r"(not )?ok\b\s*\d*\s*-?\s*(.*)", text)
+        if m:
+            name, _, directive = m.group(2).partition(" # ")
+            test = Test(program, name.strip(), not m.group(1),
+                        directive if directive.upper().startswith("SKIP") else "")
+            here[test.name] = test
+            found.append(test)
+            continue
+        m = re.match(r"# SPEC (.+) ([A-Z]{3}-\d+)$", text)
+        if m:
+            marks.append(m.groups())
+    for name, ident in marks:
+        # A mark without a result of its own: the test did not finish.
+        test = here.get(name.strip()) or here.setdefault(name, Test(program, name, False))
+        test.marks.add(ident)
+        if test not in found:
+            found.append(test)
+    if result not in ("OK", "SKIP") and all(t.ok for t in here.values()):
+        found.append(Test(program, f"{program}: {result.lower()}", False))
+    elif not here:
+        found.append(Test(program, program, True, "SKIP" if result == "SKIP" else ""))
+    return found
+
+
 def tests(build):
     path = os.path.join(build, "meson-logs", "testlog.json")
     found = []
-    if not os.path.exists(path):
-        return found
-    for line in open(path):
+    for line in open(path) if os.path.exists(path) else ():
         entry = json.loads(line)
-        program = entry["name"].split(" / ")[-1]
-        here, marks = {}, []
-        for text in entry.get("stdout", "").splitlines():
-            m = re.match(r"(not )?ok\b\s*\d*\s*-?\s*(.*)", text)
-            if m:
-                name, _, directive = m.group(2).partition(" # ")
-                test = Test(program, name.strip(), not m.group(1),
-                            directive if directive.upper().startswith("SKIP") else "")
-                here[test.name] = test
-                found.append(test)
-                continue
-            m = re.match(r"# SPEC (.+) ([A-Z]{3}-\d+)$", text)
-            if m:
-                marks.append(m.groups())
-        for name, ident in marks:
-            # A mark without a result of its own: the test did not finish.
-            test = here.get(name.strip()) or here.setdefault(name, Test(program, name, False))
-            test.marks.add(ident)
-            if test not in found:
-                found.append(test)
-        if entry["result"] not in ("OK", "SKIP") and all(t.ok for t in here.values()):
-            found.append(Test(program, f"{program}: {entry['result'].lower()}", False))
-        elif not here:
-            found.append(Test(program, program, True, "SKIP" if entry["result"] == "SKIP" else ""))
+        found += parse(entry["name"].split(" / ")[-1], entry.get("stdout", ""), entry["result"])
     return found
