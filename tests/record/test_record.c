@@ -196,6 +196,53 @@ static void test_layout_bytes(void **state)
     }
 }
 
+/* Every set of packets: each is there iff the record has it, with its payload; N1's places are fixed. */
+static void test_every_set_of_packets(void **state)
+{
+    static const struct {
+        uint8_t header, payload, n1;
+    } slots[] = {/* by bit of present */
+                 {0xb0, 1, 0},  {0xb1, 2, 30},  {0xb2, 3, 30},  {0xb3, 4, 42},  {0xb4, 5, 0},
+                 {0x98, 6, 27}, {0x99, 7, 24},  {0x9a, 8, 39},  {0x9c, 9, 0},   {0x64, 10, 9},
+                 {0x65, 11, 14}, {0x52, 12, 21}, {0x43, 13, 51}, {0x49, 14, 19}, {0x71, 15, 55}};
+    static const enum spex_layout layouts[] = {SPEX_LAYOUT_N1, SPEX_LAYOUT_COMPACT,
+                                               SPEX_LAYOUT_HISI};
+    const unsigned memory = SPEX_HAS_VA | SPEX_HAS_PA | SPEX_HAS_TRANSLATION | SPEX_HAS_DATA_SOURCE;
+    const unsigned not_n1 = SPEX_HAS_PREV_TARGET | SPEX_HAS_ALT_ISSUE;
+    struct spex_record r = {.address = {1, 2, 3, 4, 5}, .total = 6, .issue = 7, .translation = 8,
+                            .alt_issue = 9, .context = {10, 11}, .events = 12, .events_size = 2,
+                            .data_source = 13, .op_class = 1, .op_payload = 14, .timestamp = 15};
+    for (unsigned i = 0; i < COUNT(layouts) << COUNT(slots); i++) {
+        enum spex_layout layout = layouts[i >> COUNT(slots)];
+        uint8_t out[128];
+        size_t n, at = 0;
+        r.present = (uint16_t)(i & ((1 << COUNT(slots)) - 1));
+        bool fits = layout != SPEX_LAYOUT_N1 ||
+                    !(r.present & not_n1 || (r.present & SPEX_HAS_TARGET && r.present & memory));
+        assert_int_equal(spex_record_encode(&r, layout, 0, out, sizeof out, &n),
+                         fits ? SPEX_OK : SPEX_RANGE);
+        if (!fits)
+            continue;
+        unsigned seen = 0, slot;
+        struct spex_packet packet = {0};
+        for (; at < n; at += spex_packet_length(&packet)) {
+            assert_int_equal(spex_packet_decode(out + at, n - at, &packet), SPEX_OK);
+            if (packet.type == SPEX_PACKET_PADDING || packet.type == SPEX_PACKET_END)
+                continue;
+            for (slot = 0; slot < COUNT(slots) && slots[slot].header != packet.header[0]; slot++)
+                ;
+            assert_in_range(slot, 0, COUNT(slots) - 1);
+            assert_true(packet.payload == slots[slot].payload);
+            assert_true(layout != SPEX_LAYOUT_N1 || at == slots[slot].n1);
+            seen |= 1u << slot;
+        }
+        assert_int_equal(seen, r.present);
+        assert_int_equal(packet.type, r.present & SPEX_HAS_TIMESTAMP ? SPEX_PACKET_TIMESTAMP
+                                                                     : SPEX_PACKET_END);
+        assert_true(layout != SPEX_LAYOUT_N1 || n == 64);
+    }
+}
+
 /* The lengths seen on hardware: 44 bytes for branches and loads, 32 for the rest. */
 static void test_hisi_lengths(void **state)
 {
@@ -344,5 +391,5 @@ static void test_every_truncation(void **state)
 }
 
 TEST_MAIN(TEST(test_figure_d18_1), TEST(test_fields), TEST(test_padding), TEST(test_layout_bytes),
-          TEST(test_hisi_lengths), TEST(test_encode_refuses), TEST(test_round_trip),
+          TEST(test_every_set_of_packets), TEST(test_hisi_lengths), TEST(test_encode_refuses), TEST(test_round_trip),
           TEST(test_any_order), TEST(test_batches), TEST(test_every_truncation))

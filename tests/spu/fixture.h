@@ -14,6 +14,8 @@ struct fixture {
     uint8_t *memory;         /* from BASE on */
     uint64_t highest;        /* one past the highest byte written */
     uint64_t fault_at;       /* a write to this address faults, UINT64_MAX for none */
+    bool abort;              /* an External abort instead of the fault */
+    uint64_t serror;         /* address of the last SError */
     bool anywhere;           /* writes elsewhere are no mistake of the test */
     uint64_t time;
     uint64_t pmu[65536 / 8]; /* by event, hashed: the numbers in use do not collide */
@@ -34,7 +36,9 @@ static inline void fixture_write(void *user, const struct spex_spu_store *s,
     size_t count = s->count;
     if (f->fault_at >= s->address && f->fault_at - s->address < s->count) {
         count = (size_t)(f->fault_at - s->address);
-        *stop = (struct spex_spu_stop){.kind = SPEX_STOP_FAULT, .fsc = 0x07, .written = count};
+        *stop = (struct spex_spu_stop){.kind = f->abort ? SPEX_STOP_ABORT : SPEX_STOP_FAULT,
+                                       .fsc = 0x07,
+                                       .written = count};
     }
     bool inside = s->address >= BASE && s->address + s->count <= BASE + MEMORY;
     assert_true(inside || f->anywhere);
@@ -60,6 +64,11 @@ static inline void fixture_pmu(void *user, unsigned event, uint64_t count)
 static inline void fixture_trigger(void *user)
 {
     ((struct fixture *)user)->triggers++;
+}
+
+static inline void fixture_serror(void *user, uint64_t address)
+{
+    ((struct fixture *)user)->serror = address;
 }
 
 static inline void fixture_irq(void *user, bool level)
@@ -100,6 +109,7 @@ static inline struct fixture *fixture_new(const char *features, const char *choi
                                          .counter = fixture_counter,
                                          .pmu = fixture_pmu,
                                          .trigger = fixture_trigger,
+                                         .serror = fixture_serror,
                                          .irq = fixture_irq,
                                          .exception = fixture_exception};
     if (spex_spu_new(&config, &f->unit, &error))

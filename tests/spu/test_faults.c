@@ -114,6 +114,35 @@ static void test_every_byte_n1(void **state)
     run("neoverse-n1");
 }
 
+/* An SError names the byte that aborted, and the record goes on behind it. */
+static void test_serror_address(void **state)
+{
+    struct fixture *f = fixture_new("max,ea=2", NULL, 1);
+    f->abort = true;
+    f->fault_at = BASE + 5;
+    fixture_start(f, 0x4000, 0x100);
+    sample(f, 0);
+    assert_int_equal(f->serror, BASE + 5);
+    assert_int_equal(fixture_get(f, SPEX_PMBSR_EL1), 0);
+    assert_true(f->highest > BASE + 5);
+    assert_int_equal(fixture_get(f, SPEX_PMBPTR_EL1), f->highest);
+    fixture_free(f);
+}
+
+/* The caller of an IMPLEMENTATION DEFINED event is told whether it was recorded. */
+static void test_impdef_event_is_told(void **state)
+{
+    SPEC(BUF-208);
+    for (int enabled = 0; enabled < 2; enabled++) {
+        struct fixture *f = fixture_new(NULL, enabled ? "impdef_event=enabled" : NULL, 1);
+        fixture_start(f, 0x4000, 0x100);
+        assert_int_equal(spex_spu_impdef_event(f->unit, 1, 2), enabled);
+        assert_int_equal(spex_spu_impdef_event(f->unit, 3, 4), 0); /* the first is not serviced */
+        assert_int_equal(fixture_get(f, SPEX_PMBSR_EL1) & 0xffff, enabled);
+        fixture_free(f);
+    }
+}
+
 /* Never a byte at or past LIMIT, whatever the sizes, and every full buffer is complete. */
 static void test_limit(void **state)
 {
@@ -152,4 +181,4 @@ static void test_limit(void **state)
 }
 
 TEST_MAIN(TEST(test_every_byte_compact), TEST(test_every_byte_aligned), TEST(test_every_byte_n1),
-          TEST(test_limit))
+          TEST(test_serror_address), TEST(test_impdef_event_is_told), TEST(test_limit))
