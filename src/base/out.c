@@ -1,5 +1,7 @@
 #include "out.h"
 
+#include "base/digits.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -93,40 +95,9 @@ void out_bytes_slow(struct out *out, const void *data, size_t size)
     }
 }
 
-/* "00" to "99", and "00" to "ff". */
-static const char decimal[] = "00010203040506070809101112131415161718192021222324252627282930313233"
-                              "34353637383940414243444546474849505152535455565758596061626364656667"
-                              "6869707172737475767778798081828384858687888990919293949596979899";
-#define HEX16(h)                                                                                   \
-    h "0" h "1" h "2" h "3" h "4" h "5" h "6" h "7" h "8" h "9" h "a" h "b" h "c" h "d" h "e" h "f"
-static const char hexadecimal[] = HEX16("0") HEX16("1") HEX16("2") HEX16("3") HEX16("4") HEX16("5")
-    HEX16("6") HEX16("7") HEX16("8") HEX16("9") HEX16("a") HEX16("b") HEX16("c") HEX16("d")
-    HEX16("e") HEX16("f");
-
-static unsigned decimal_digits(uint64_t value)
-{
-    unsigned digits = 1;
-    for (; value >= 10000; value /= 10000)
-        digits += 4;
-    return digits + (value >= 10) + (value >= 100) + (value >= 1000);
-}
-
 void out_u64(struct out *out, uint64_t value)
 {
-    char *p = out_room(out, 20);
-    if (value < 10) {
-        *p = (char)('0' + value);
-        out->size++;
-        return;
-    }
-    unsigned digits = decimal_digits(value);
-    out->size += digits;
-    for (p += digits; value >= 100; value /= 100)
-        memcpy(p -= 2, decimal + 2 * (value % 100), 2);
-    if (value >= 10)
-        memcpy(p - 2, decimal + 2 * value, 2);
-    else
-        p[-1] = (char)('0' + value);
+    out->size = (size_t)(put_u64(out_room(out, DIGITS_ROOM), value) - out->data);
 }
 
 void out_i64(struct out *out, int64_t value)
@@ -138,18 +109,17 @@ void out_i64(struct out *out, int64_t value)
 
 void out_hex_fixed(struct out *out, uint64_t value, unsigned digits)
 {
-    char *p = out_room(out, 16);
+    char *p = out_room(out, DIGITS_ROOM);
+    value <<= 64 - 4 * digits;
+    put_le64(p, hex_digits((uint32_t)(value >> 32)));
+    if (digits > 8)
+        put_le64(p + 8, hex_digits((uint32_t)value));
     out->size += digits;
-    for (p += digits; digits >= 2; digits -= 2, value >>= 8)
-        memcpy(p -= 2, hexadecimal + 2 * (value & 255), 2);
-    if (digits)
-        p[-1] = hexadecimal[2 * (value & 15) + 1];
 }
 
 void out_hex(struct out *out, uint64_t value)
 {
-    unsigned bits = value ? 64 - (unsigned)__builtin_clzll(value) : 1;
-    out_hex_fixed(out, value, (bits + 3) / 4);
+    out->size = (size_t)(put_hex(out_room(out, DIGITS_ROOM), value) - out->data);
 }
 
 void out_json_string(struct out *out, const char *text)

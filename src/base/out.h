@@ -67,16 +67,4 @@ void out_hex_fixed(struct out *out, uint64_t value, unsigned digits);
 void out_json_string(struct out *out, const char *text);    /* with quotes */
 void out_printf(struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The eight hexadecimal digits of value: a character per byte, the first in the lowest. */
-static inline uint64_t hex_digits(uint32_t value)
-{
-    const uint64_t ones = UINT64_C(0x0101010101010101);
-    uint64_t digits = value; /* becomes a nibble per byte, the highest in the highest byte */
-    digits = (digits << 16 | digits) & UINT64_C(0x0000ffff0000ffff);
-    digits = (digits << 8 | digits) & UINT64_C(0x00ff00ff00ff00ff);
-    digits = (digits << 4 | digits) & 0x0f * ones;
-    uint64_t letters = (digits + 6 * ones) >> 4 & ones;
-    return __builtin_bswap64(digits + '0' * ones + letters * ('a' - '0' - 10));
-}
-
 #endif

@@ -11,6 +11,7 @@
 
 #include "base/bits.h"
 #include "base/chunks.h"
+#include "base/digits.h"
 #include "base/out.h"
 
 #include <errno.h>

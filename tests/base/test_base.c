@@ -1,6 +1,7 @@
 #include "support/test.h"
 
 #include "base/bits.h"
+#include "base/digits.h"
 #include "base/out.h"
 #include "base/rng.h"
 
@@ -45,6 +46,45 @@ static void test_out_numbers(void **state)
     assert_int_equal(out_fini(&out), 0);
 }
 
+/* One number in every form, against printf. */
+static void check_digits(uint64_t value)
+{
+    unsigned long long v = value;
+    char text[DIGITS_ROOM], want[32];
+#define SAME(made, ...)                                                                        \
+    snprintf(want, sizeof want, __VA_ARGS__);                                                  \
+    *(made) = 0;                                                                               \
+    assert_string_equal(text, want)
+    SAME(put_u64(text, v), "%llu", v);
+    SAME(put_hex(text, v), "%llx", v);
+    SAME(put_padded(text, v, 1), "%llu", v);
+    SAME(put_padded(text, v, 5), "%5llu", v);
+    SAME(put_padded(text, v, 8), "%8llu", v);
+    SAME(put_fixed(text, (uint32_t)(v % 1000), 3), "%03llu", v % 1000);
+    SAME(put_fixed(text, (uint32_t)(v % 1000000), 6), "%06llu", v % 1000000);
+    SAME(put_eight(text, (uint32_t)(v % DIGITS_E8)), "%08llu", v % DIGITS_E8);
+#undef SAME
+}
+
+static void test_digits(void **state)
+{
+    struct rng rng = {3};
+    for (uint64_t i = 0; i < 20000; i++) { /* both halves of eight digits, all values */
+        check_digits(i);
+        check_digits(i % 10000 * 10000);
+    }
+    for (uint64_t power = 1; power; power = power <= UINT64_MAX / 10 ? power * 10 : 0) {
+        check_digits(power - 1);
+        check_digits(power);
+        check_digits(power + 1);
+    }
+    for (unsigned shift = 0; shift < 64; shift++) {
+        check_digits(UINT64_MAX >> shift);
+        for (int i = 0; i < 100; i++)
+            check_digits(rng_next(&rng) >> shift);
+    }
+}
+
 static void test_rng_is_fixed(void **state)
 {
     struct rng rng = {1};
@@ -53,4 +93,5 @@ static void test_rng_is_fixed(void **state)
         assert_in_range(rng_below(&rng, 7), 0, 6);
 }
 
-TEST_MAIN(TEST(test_bits), TEST(test_out_numbers), TEST(test_rng_is_fixed))
+TEST_MAIN(TEST(test_bits), TEST(test_out_numbers), TEST(test_digits),
+          TEST(test_rng_is_fixed))
