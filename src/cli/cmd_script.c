@@ -5,24 +5,28 @@
 #include "script_lines.h"
 
 #include "base/digits.h"
+#include "base/relay.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 struct script_options {
     struct profile_options profile;
     const char *itrace;
     int style;
-    uint64_t limit;
+    uint64_t limit, threads;
     bool full_path;
 };
 
-enum { LINE_ROOM = 2048, PERF_EVENTS = 10 };
+enum { LINE_ROOM = 2048, PERF_EVENTS = 10, BATCH = 512 };
 
 struct script {
     struct profile *p;
     const struct script_options *options;
     struct script_lines *lines;
+    spex_sample_sink *put; /* makes the lines of samples */
+    struct relay *relay;   /* for batches: a thread makes the lines */
     uint64_t line_count;
     /* itrace */
     bool letters[128];
@@ -138,6 +142,63 @@ static void itrace_feed(void *context, const struct spex_sample *samples, size_t
     }
 }
 
+/* ---- a thread for the lines ---- */
+
+struct batch {
+    size_t count;
+    struct spex_sample samples[BATCH];
+    struct spex_record records[BATCH];
+};
+
+static void use_batch(void *user, void *item)
+{
+    struct script *s = user;
+    struct batch *batch = item;
+    s->put(s, batch->samples, batch->count);
+    batch->count = 0;
+}
+
+static void pass_samples(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct script *s = context;
+    for (size_t i = 0; i < count; i++) {
+        struct batch *batch = relay_item(s->relay);
+        struct spex_sample *sample = &batch->samples[batch->count];
+        struct spex_record *record = &batch->records[batch->count];
+        *sample = samples[i];
+        *record = *samples[i].record;
+        sample->record = record;
+        if (++batch->count == BATCH)
+            relay_pass(s->relay);
+    }
+}
+
+/*
+ * Copying samples for another thread takes as long as a fifth of its work: worth it where text
+ * is also written, not merely shown or thrown away.
+ */
+static bool wants_thread(const struct script *s)
+{
+    struct stat file;
+    if (!s->options->threads && !fstat(s->p->out.fd, &file) && S_ISCHR(file.st_mode))
+        return false;
+    return cli_threads(s->options->threads) > 1 && script_lines_alone(s->lines);
+}
+
+/* One pass over the profile; the exit status. */
+static int put_samples(struct script *s)
+{
+    s->put = s->options->itrace ? itrace_feed : feed;
+    if (wants_thread(s))
+        s->relay = relay_new(sizeof(struct batch), use_batch, s);
+    if (!s->relay)
+        return profile_run(s->p, s->put, s);
+    int status = profile_run(s->p, pass_samples, s);
+    relay_pass(s->relay);
+    relay_free(s->relay);
+    return status;
+}
+
 static int parse_itrace(struct script *s, const char *text)
 {
     s->period = 1;
@@ -188,7 +249,7 @@ static int run_script(void *options, int argc, char **argv)
     if (!p.status) {
         if (o->profile.format == TABLE_AS_CSV)
             script_lines_header(s.lines);
-        p.status = profile_run(&p, o->itrace ? itrace_feed : feed, &s);
+        p.status = put_samples(&s);
         if (!p.status && !s.line_count)
             profile_empty(&p, 0, "make an event that --itrace asks for");
     }
@@ -212,6 +273,7 @@ static const struct cli_option script_options[] = {
      NULL, NULL},
     {"style", 0, CLI_CHOICE, offsetof(struct script_options, style), "STYLE",
      "with --itrace: perf (6.1) or perf-7", "perf", styles},
+    CLI_THREADS(struct script_options, threads),
 #define FILTER(option, member, kind, value, help)                                              \
     {option, 0,    CLI_STRING, PROFILE_AT(struct script_options, filter.member),               \
      value,  help, NULL,       NULL},

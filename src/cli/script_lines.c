@@ -753,6 +753,15 @@ void script_lines_perf(struct script_lines *l, const struct spex_sample *sample,
     *code = (struct script_text){piece->text, piece->size};
 }
 
+/* Names of symbols and files are there with a sample, other places are looked up here. */
+bool script_lines_alone(const struct script_lines *l)
+{
+    for (size_t i = 0; i < l->count; i++)
+        if (l->list[i] == SRCLINE || l->list[i] == TARGET_SYMBOL || l->list[i] == DATA_SYMBOL)
+            return false;
+    return true;
+}
+
 void script_lines_header(struct script_lines *l)
 {
     for (size_t i = 0; i < l->count; i++)

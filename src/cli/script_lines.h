@@ -20,6 +20,8 @@ enum {
 int script_lines_new(struct script_lines **lines, struct profile *profile, unsigned flags);
 void script_lines_free(struct script_lines *lines);
 
+/* Can lines be made by another thread than the one that runs the analysis? */
+bool script_lines_alone(const struct script_lines *lines);
 /* The names of the fields, as CSV. */
 void script_lines_header(struct script_lines *lines);
 void script_lines_put(struct script_lines *lines, const struct spex_sample *samples,

@@ -3,7 +3,10 @@
 #include "base/bits.h"
 #include "base/digits.h"
 #include "base/out.h"
+#include "base/relay.h"
 #include "base/rng.h"
+
+#include <unistd.h>
 
 static void test_bits(void **state)
 {
@@ -85,6 +88,42 @@ static void test_digits(void **state)
     }
 }
 
+struct counted {
+    uint64_t next, wrong;
+};
+
+static void use_number(void *user, void *item)
+{
+    struct counted *counted = user;
+    uint64_t *number = item;
+    counted->wrong += *number != ++counted->next;
+    if (counted->next % 1000 == 0)
+        usleep(100); /* the owner has to wait now and then */
+    *number = 0;
+}
+
+/* Whatever the count, all items are used in order, and an item comes back as it was left. */
+static void test_relay(void **state)
+{
+    static const uint64_t counts[] = {0, 1, 2, 7, 8, 9, 15, 16, 17, 33, 20000};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        struct counted counted = {0};
+        struct relay *relay = relay_new(sizeof(uint64_t), use_number, &counted);
+        assert_non_null(relay);
+        for (uint64_t n = 1; n <= counts[i]; n++) {
+            uint64_t *number = relay_item(relay);
+            assert_int_equal(*number, 0);
+            *number = n;
+            relay_pass(relay);
+            if (n % 3000 == 0)
+                usleep(100); /* and the thread */
+        }
+        relay_free(relay);
+        assert_int_equal(counted.next, counts[i]);
+        assert_int_equal(counted.wrong, 0);
+    }
+}
+
 static void test_rng_is_fixed(void **state)
 {
     struct rng rng = {1};
@@ -93,5 +132,5 @@ static void test_rng_is_fixed(void **state)
         assert_in_range(rng_below(&rng, 7), 0, 6);
 }
 
-TEST_MAIN(TEST(test_bits), TEST(test_out_numbers), TEST(test_digits),
+TEST_MAIN(TEST(test_bits), TEST(test_out_numbers), TEST(test_digits), TEST(test_relay),
           TEST(test_rng_is_fixed))

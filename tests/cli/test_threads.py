@@ -1,4 +1,4 @@
-"""dump and verify with several threads: the same text, messages and exit status as with one."""
+"""dump, verify and script with several threads: the same text, messages and exit status as with one."""
 import os, random, subprocess, sys, tempfile, time
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from support.tap import *
@@ -58,38 +58,57 @@ def same(name, file, *options):
         check(f"{name}: {' '.join(command)}: any number of threads", not wrong and want[0] in (0, 1), wrong)
 
 
+SCRIPTS = [[], ["--format", "json"], ["--format", "csv"], ["--itrace=fmtbaMi3i"], ["-n", 700],
+           ["--format", "csv", "-F", "+srcline,data_symbol"], ["--min-latency", 65535]]
+
+
+def same_script(name, file, *options):
+    for words in SCRIPTS:
+        want = spex("script", "-i", file, *options, *words, "--threads", 1)
+        wrong = [n for n in (0, 2, 5) if spex("script", "-i", file, *options, *words, "--threads", n) != want]
+        check(f"{name}: script {' '.join(map(str, words))}: any number of threads", not wrong and want[0] in (0, 1), wrong)
+
+
 with tempfile.TemporaryDirectory() as d:
     file = os.path.join(d, "s")
     for name, data in streams.items():
         with open(file, "wb") as f:
             f.write(data)
         same(name, file, "--raw")
+    for name in ("n1", "hisi", "random bytes", "splice", "empty", "cut"):
+        with open(file, "wb") as f:
+            f.write(streams[name])
+        same_script(name, file, "--raw")
     if os.path.exists(PROG):
+        root = os.path.join(d, "root")
+        os.makedirs(os.path.join(root, "usr/bin"))
+        os.symlink(PROG, os.path.join(root, "usr/bin/prog"))
         subprocess.run([MAKE, "mixed-n1", file, PROG, "30000"], check=True)
         same("perf.data", file)
+        same_script("perf.data", file, "--symfs", root)
         data = bytearray(open(file, "rb").read())
         for _ in range(300):  # in AUX data mostly
             data[rng.randrange(4096, len(data) - 4096)] ^= 1 << rng.randrange(8)
         with open(file, "wb") as f:
             f.write(data)
         same("damaged perf.data", file)
+        same_script("damaged perf.data", file, "--symfs", root)
     # Errors of the output end the work, soon.
     with open(file, "wb") as f:
         f.write(good * 40)
-    for n in (1, 2, 5):
-        p = subprocess.Popen([SPEX, "dump", "--raw", "--threads", str(n), file], stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE)
+    for command, n in ((c, n) for c in ("dump", "script") for n in (1, 2, 5)):
+        words = [SPEX, command, "--raw", "--threads", str(n), file]
+        p = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         start = time.monotonic()
         p.stdout.read(1000)
         p.stdout.close()
         err = p.stderr.read().decode()
         code = p.wait()
-        check(f"{n} threads: a closed pipe ends it", code in (1, -13) and time.monotonic() - start < 5,
+        check(f"{command}, {n} threads: a closed pipe ends it", code in (1, -13) and time.monotonic() - start < 5,
               (code, err))
         with open("/dev/full", "wb") as full:
-            code = subprocess.run([SPEX, "dump", "--raw", "--threads", str(n), file], stdout=full,
-                                  stderr=subprocess.PIPE).returncode
-        check(f"{n} threads: a full disk is an error", code == 1, code)
+            code = subprocess.run(words, stdout=full, stderr=subprocess.PIPE).returncode
+        check(f"{command}, {n} threads: a full disk is an error", code == 1, code)
 code, out, err = spex("dump", "--threads", "x", "--raw", "-", stdin=b"")
 check("--threads wants a number", code == 2, err)
 done()
