@@ -179,7 +179,7 @@ def meet(tree, base, m):
                 continue  # it is noticed; only tests that mark what is left can say more
             if not tree.make(tree.programs[name].files):
                 return m.row, "refused by the compiler"
-            tests, _ = tree.run(name, 20 + 10 * base.seconds[name])
+            tests, _ = tree.run(name, 20 + 5 * base.seconds[name])
             failed |= {(t.program, t.name) for t in tests if not t.ok}
             alive = {i for i in alive if not base.marked.get(i, set()) & failed}
     finally:

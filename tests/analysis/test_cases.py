@@ -75,6 +75,7 @@ check("--time in percent: parts make up the whole", parts[3] == 6000 and abs(sum
 
 # ---- mistakes are named, with what is allowed ----
 for args, text in ((["--op", "lod"], "one of load, store"), (["--event", "nonsense"], "l1d-access"),
+                   (["--event", "64"], "a bit number"), (["--event", "3x"], "a bit number"),
                    (["--source", "moon"], "dram"), (["--tid", "x"], "a number or range"),
                    (["--sort", "colour"], "symbol, dso"), (["-F", "shine"], "no column"),
                    (["--time", "soon"], "START,STOP"), (["--min-latency", "x"], "cycles")):

@@ -149,6 +149,35 @@ static void group_beyond_its_limit(void **state)
     spex_group_free(g);
 }
 
+/* Rows remembered by place: addresses share places, and rows move. */
+static void group_by_place_beyond_its_limit(void **state)
+{
+    enum { KEYS = 60000, SAMPLES = 400000 };
+    static uint32_t truth[KEYS];
+    static const enum spex_key by[] = {SPEX_KEY_PC};
+    struct spex_group *g = spex_group_new(NULL, by, 1, 0);
+    struct spex_record record = {0};
+    struct rng rng = {4};
+    group_set_limit(g, 8192);
+    for (int i = 0; i < SAMPLES; i++) {
+        uint32_t key = rng_below(&rng, 1 + rng_below(&rng, KEYS));
+        truth[key]++;
+        spex_group_sink(g, &(struct spex_sample){.record = &record, .address = key,
+                                                 .place = key % SPEX_PLACES}, 1);
+    }
+    spex_group_sort(g, SPEX_BY_SAMPLES);
+    uint64_t seen = 0;
+    for (size_t i = 0; i < spex_group_count(g); i++) {
+        const struct spex_row *row = spex_group_row(g, i);
+        uint64_t key = row->key[1];
+        assert_true(row->stats.samples <= truth[key]);
+        assert_true(row->stats.samples + spex_group_error(g) >= truth[key]);
+        seen += row->stats.samples;
+    }
+    assert_int_equal(seen + spex_group_rest(g)->stats.samples, SAMPLES);
+    spex_group_free(g);
+}
+
 /* A derived group counts what the finer one gave up, too, and its percentiles are exact. */
 static void derived_group_is_exact(void **state)
 {
@@ -192,6 +221,28 @@ static void derived_group_is_exact(void **state)
     spex_group_free(direct);
 }
 
+/* A record without a packet is no sample of its latency. */
+static void latencies_of_their_packets(void **state)
+{
+    static const enum spex_key by[] = {SPEX_KEY_TID};
+    struct spex_group *g = spex_group_new(NULL, by, 1, SPEX_GROUP_ALL_PERCENTILES);
+    struct spex_record with = {.present = SPEX_HAS_TOTAL | SPEX_HAS_ISSUE | SPEX_HAS_TRANSLATION,
+                               .total = 90, .issue = 60, .translation = 30};
+    struct spex_record without = {0};
+    for (int i = 0; i < 10; i++)
+        spex_group_sink(g, &(struct spex_sample){.record = i ? &without : &with}, 1);
+    spex_group_sort(g, SPEX_BY_SAMPLES);
+    const struct spex_row *row = spex_group_row(g, 0);
+    assert_int_equal(row->stats.samples, 10);
+    for (double q = 0.1; q < 1; q += 0.2) {
+        assert_int_equal(spex_row_latency(g, row, SPEX_LATENCY_TOTAL, q), 90);
+        assert_int_equal(spex_row_latency(g, row, SPEX_LATENCY_ISSUE, q), 60);
+        assert_int_equal(spex_row_latency(g, row, SPEX_LATENCY_TRANSLATION, q), 30);
+    }
+    spex_group_free(g);
+}
+
 TEST_MAIN(TEST(quantiles_are_exact), TEST(no_memory_withholds), TEST(share_interval_covers),
           TEST(share_interval_values), TEST(operation_words), TEST(group_beyond_its_limit),
-          TEST(derived_group_is_exact))
+          TEST(derived_group_is_exact), TEST(latencies_of_their_packets),
+          TEST(group_by_place_beyond_its_limit))

@@ -67,11 +67,18 @@ static inline enum spex_status step(struct readers *r, struct spex_record *recor
     assert_int_equal(n, sa == SPEX_OK);
     assert_int_equal(r->next.position, r->table.position);
     assert_int_equal(r->next.position, r->batch.position);
+    struct spex_record untouched[2]; /* what there is no record for */
+    memset(&untouched[0], 0xa5, sizeof a);
+    memset(&untouched[1], 0x5a, sizeof b);
     if (sa == SPEX_OK) {
         assert_same_record(&a, &b);
         assert_same_record(&a, &c);
         *record = a;
-    } else if (sa != SPEX_END) {
+    } else {
+        assert_memory_equal(&a, &untouched[0], sizeof a);
+        assert_memory_equal(&b, &untouched[1], sizeof b);
+    }
+    if (sa != SPEX_OK && sa != SPEX_END) {
         assert_int_equal(da.status, sa);
         assert_true(da.offset == db.offset && da.size == db.size && da.status == db.status);
         assert_true(da.offset == dc.offset && da.size == dc.size && da.status == dc.status);

@@ -51,6 +51,11 @@ static void test_no_damage(void **state)
     READS_AS(PC BODY "63 01 71 01 71 " TS PC2 BODY TS, {SPEX_OK, 0, 31}, {SPEX_OK, 31, 26});
     READS_AS(PC BODY "4b 05 66 1 2 3 4 b5 1 2 3 4 5 6 7 8 9b 1 2 " TS PC BODY TS,
              {SPEX_OK, 0, 45}, {SPEX_OK, 45, 26});
+    READS_AS("63 1 2 3 4 " PC BODY TS "63 1 2 3 4 20 " PC2 BODY END, {SPEX_OK, 0, 31},
+             {SPEX_OK, 31, 24});
+    /* In unknown bytes a whole record that ends before this one does is not one. */
+    READS_AS("f0 b0 1 2 3 4 5 6 7  f0 98 1 0 49 0 42 2 9f  f0 1 01 0 0 0 0 0 0 " END,
+             {SPEX_OK, 0, 28});
     /* An operation that was not executed may have no PC (D17.6). */
     READS_AS("52 01 00 98 07 00 " TS PC BODY TS, {SPEX_OK, 0, 15}, {SPEX_OK, 15, 26});
 }
@@ -182,6 +187,13 @@ static void test_repeated(void **state)
 /* Rule 8: the data ends; a whole record that was hidden by damage is still found. */
 static void test_end_of_data(void **state)
 {
+    /* A cut record takes in the closing packet of the next; padding behind does not hide that one. */
+#define INSIDE "49 b0 42 02 98 07 05 b0 10 12 13 14 aa aa 60 80 01 "
+#define ZEROS "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 "
+    READS_AS(PC BODY END "99 1 " INSIDE "0 0 0", {SPEX_OK, 0, 18}, {SPEX_INVALID, 18, 2},
+             {SPEX_OK, 20, 17});
+    READS_AS(PC BODY END "99 1 " INSIDE ZEROS, {SPEX_OK, 0, 18}, {SPEX_INVALID, 18, 2},
+             {SPEX_OK, 20, 17});
     READS_AS(PC BODY TS PC "48 00 52", {SPEX_OK, 0, 26}, {SPEX_TRUNCATED, 26, 12});
     READS_AS(PC BODY TS PC "48 00 00 00", {SPEX_OK, 0, 26}, {SPEX_TRUNCATED, 26, 11});
     READS_AS("b0 10 20 30 " PC2 BODY "72 71 51 7b 66 f5 50 00 00 00 00", {SPEX_TRUNCATED, 0, 30});
