@@ -21,6 +21,8 @@ for suffix in ("", "-nosource", "-untimed", "-nocontext"):
             equal(f"{scenario}{suffix}: words and threads", {(u["offset"], u["tid"]) for u in uses}, want)
             rs = [r for r in records(profile(scenario + suffix, 6000), "-F", "va,tid,op,latency,op_payload")
                   if int(r.get("va", "0"), 16) & ~63 == 0x410000]
+            equal(f"{scenario}{suffix}: the line's loads and stores", (line["loads"], line["stores"]),
+                  (sum(r["op"] == "load" for r in rs), sum(r["op"] != "load" for r in rs)))
             for u in uses:
                 own = [r for r in rs if r["tid"] == u["tid"] and f"+0x{int(r['va'], 16) & 63:02x}" == u["offset"]]
                 loads = sorted(r["latency"] for r in own if r["op"] == "load")

@@ -111,4 +111,16 @@ for midr, text in ((0x481fd010, "Kunpeng 920 (MIDR 0x481fd010)"), (0x99000010, "
 put(split(64).bytes()[:-700])
 code, out, err = spex("dump", PATH)
 check("dump: damage is told with its place", code == 1 and PATH in err and "byte " in err and b"pc 0x400000" in out, err)
+# ... the byte in the file where the damaged record begins, also if a chunk ends inside it
+BAD = RECORDS[2][:25] + b"\xb2" + bytes(range(1, 9)) + RECORDS[2][25:]  # the data virtual address twice
+wrong = []
+for cut in range(1, len(BAD)):
+    f = pd.File()
+    head = WHOLE[:128] + BAD[:cut]
+    f.trace(head, 0, fill=False).trace(BAD[cut:] + RECORDS[3], len(head), fill=False)
+    put(f)
+    code, out, err = spex("report", PATH)
+    if code != 1 or f"byte {f.bytes().index(head) + 128}: a packet comes twice" not in err:
+        wrong.append((cut, err))
+check("report: the byte of a damaged record that two chunks share", not wrong, wrong[:3])
 done()

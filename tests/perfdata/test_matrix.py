@@ -271,11 +271,14 @@ def straddling():
     filling = b"\0" * (-len(first + parts[2]) % 8)
     equal("a gap inside a chunk; none from a collision or another CPU", runs,
           [first.hex(), (parts[2] + filling).hex(), whole.hex()])
+    check("what AUX records say is counted", "truncated=1 collisions=1 " in " ".join(tool("info")) and
+          "snapshot=0" in " ".join(tool("info")), tool("info"))
     # A jump of the offset, and snapshots that overlap
     f = pd.File()
     f.trace(whole[:50], 0).trace(whole[50:100], 4096).trace(whole[:60], 4000, flags=2)
     open(PATH, "wb").write(f.bytes())
     runs = [line.split()[:-1][-1][:2 * n] for line, n in zip([x for x in tool("runs") if x.startswith("cpu=")], (50, 50, 60))]
+    check("a snapshot is known as one", "snapshot=1" in " ".join(tool("info")), tool("info"))
     equal("offsets that do not follow are not joined", runs, [whole[:50].hex(), whole[50:100].hex(), whole[:60].hex()])
     # Items of all sizes, kept from span to span, lose nothing
     big = bytes(i * 7 & 255 for i in range(5000)) * 8
