@@ -105,7 +105,7 @@ static void restore(struct spex_record_reader *reader, const struct chunks_state
     private->close = (size_t)state->more[0];
     private->floor = (size_t)state->more[1];
     private->first = (int)state->more[2];
-    private->found = private->taken = 0;
+    private->queued = private->taken = private->missed = 0;
 }
 
 static bool guess(void *user, size_t from, size_t to, struct chunks_state *state)

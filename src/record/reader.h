@@ -27,29 +27,38 @@ enum shape_field {
 
 enum {
     CELL = 64, /* bytes of a cell: records of many implementations begin every 64 bytes */
-    SHAPES = 1000,
+    SHAPES = 1200,
     CELL_SHAPES = 400, /* of these, for cells */
-    NO_SHAPE = 1023,
-    KEY_BITS = 12,
+    TAILS = 96,        /* of records longer than a cell, and one that is not used */
+    NO_SHAPE = 0xffff,
+    KEY_BITS = 13,
+    NO_KEY = 0xffff,
     /* stream.c */
-    EDGES = 7168,  /* of the tree */
-    LANES = 8,     /* read at once */
-    LANE = 4096,   /* bytes of each, at most */
-    LANE_ROOM = 256 /* records of each */
+    LANES = 8,         /* parts of the data in which records are found side by side */
+    LANE = 8128,       /* bytes of each, at most: all begin within 16 bits */
+    LANE_ROOM = 512,   /* records of each */
+    LANE_MARGIN = 384, /* bytes that must be readable behind the last lane */
+    FOUND_MOST = 64    /* records read at once */
+};
+
+/* Bytes, and a bit for each that counts: headers and padding. */
+struct pattern {
+    uint8_t value[CELL];
+    uint64_t compared;
 };
 
 /*
- * The shape of a cell, or of a record of at most 64 bytes: where headers and padding
- * are. Cells (records) that agree with value at the places in compared hold exactly
- * these packets, so their fields are at fixed places.
+ * The shape of a cell, or of a record of at most 128 bytes: where headers and padding
+ * are. Cells (records) that agree with the pattern hold exactly these packets, so their
+ * fields are at fixed places.
  */
 struct shape {
-    uint8_t value[CELL];
-    uint64_t compared;   /* bit per byte: header or padding */
+    struct pattern head;
     uint64_t filled_low; /* bytes of struct spex_record that payloads fill, the first 64 */
     uint32_t filled_high;
     uint8_t lead;        /* padding before the record */
     bool partial;        /* lacks a packet that every executed operation has */
+    uint8_t tail;        /* of tails, for the second 64 bytes; 0: none */
     uint8_t at[16];      /* where the payload of each enum shape_field is */
     /* As in struct spex_record, from data_source on: what the headers alone say. */
     struct {
@@ -71,38 +80,31 @@ struct reader_state {
 
     uint8_t variant;     /* enum reader_variant */
     uint8_t anchor;      /* cells begin at positions that are this modulo CELL */
+    uint8_t tail_count;
     uint16_t shape_count;
     uint16_t last_shape; /* of the last cell, or NO_SHAPE */
     bool streaming;      /* shapes are of records in a stream, not of cells */
-    uint32_t failures;   /* in a row, of cells or of the tree */
-    uint32_t pause;      /* how many of the tree until cells are tried again */
-    uint8_t seen[64];    /* a bit per hash of what a shape is about, if one came */
+    uint32_t failures;   /* in a row, of cells or of streams */
+    uint32_t pause;      /* how many of streams until cells are tried again */
+    uint8_t seen[512];   /* a bit per hash of what a shape is about, if one came */
 
     /* Records of a stream that were found and not yet read: see stream.c. */
-    uint32_t found, taken;
-    size_t origin;            /* position that they count from */
-    uint32_t idle, idle_left; /* records until the tree is tried again, which was no use */
-    uint32_t root, nodes, free_edge;
+    uint32_t queued, taken, missed; /* missed: of those taken, not of a known shape */
+    size_t origin;                  /* position that they count from */
+    uint32_t idle, idle_left;       /* records until the next try, as the last was no use */
 
-    union {
-        /*
-         * Cells: a shape is looked up by the bytes at a few places that are header or
-         * padding in every shape and tell some of them apart.
-         */
-        struct {
-            uint64_t key_places, common, differ;
-            uint64_t key_words[CELL / 8];   /* key_places as bytes */
-            uint16_t by_key[1 << KEY_BITS]; /* shape, or NO_SHAPE */
-        };
-        /* Streams: a tree over the headers. */
-        struct {
-            uint32_t edges[EDGES + 256];
-            uint16_t owner[EDGES + 256]; /* node of each edge, from 1; 0: free */
-            struct queued {
-                uint16_t at, shape; /* shape may be NO_SHAPE */
-            } queue[LANES * LANE_ROOM];
-        };
-    };
+    /*
+     * Cells: a shape is looked up by the bytes at a few places that are header or
+     * padding in every shape and tell some of them apart.
+     */
+    uint64_t key_places, common, differ;
+    uint64_t key_words[CELL / 8]; /* key_places as bytes */
+
+    struct queued {
+        uint16_t at, key;
+    } queue[LANES * LANE_ROOM];
+    uint16_t by_key[1 << KEY_BITS]; /* shape, or NO_SHAPE */
+    struct pattern tails[TAILS];
     uint32_t shapes_at; /* so that shapes begin with a cache line; a copied reader keeps it */
     uint8_t shapes[SHAPES * sizeof(struct shape) + CELL];
 };
@@ -147,7 +149,11 @@ size_t stream_records(struct spex_record_reader *reader, struct spex_record *rec
 void stream_start(struct spex_record_reader *reader);
 void stream_learn(struct spex_record_reader *reader, const struct spex_record *record);
 
-/* Enters the newest shape into the tree; false if there is no room. */
-bool tree_insert(struct reader_state *state);
+/*
+ * For stream.c, by variant. Find: fills the queue with where records begin. Found: reads
+ * those in front, up to one that is not known. Drops the queue if the position was changed.
+ */
+void shape_find(struct spex_record_reader *reader);
+size_t shape_found(struct spex_record_reader *reader, struct spex_record *records, size_t count);
 
 #endif

@@ -110,7 +110,8 @@ enum {
 /* What a header byte means (Table D18-1); extended headers borrow the entry of another. */
 struct header {
     uint32_t slots;
-    uint8_t place, size, shift; /* the payload is the 8 bytes up to its end, shifted right */
+    uint8_t place, length; /* length: of header and payload */
+    uint8_t shift;         /* the payload is the 8 bytes up to its end, shifted right */
 };
 
 #define IS(h, low, high) ((h) >= (low) && (h) <= (high))
@@ -138,7 +139,7 @@ struct header {
      : (h) == 0x9c        ? AT_COUNTER + 3                                                         \
                           : AT_NOWHERE)
 #define SIZE_OF(h) ((h) < 0x40 ? 0 : 1 << ((h) >> 4 & 3))
-#define ENTRY(h) {SLOTS_OF(h), PLACE_OF(h), SIZE_OF(h), (64 - 8 * SIZE_OF(h)) & 63}
+#define ENTRY(h) {SLOTS_OF(h), PLACE_OF(h), 1 + SIZE_OF(h), (64 - 8 * SIZE_OF(h)) & 63}
 #define ENTRIES4(h) ENTRY(h), ENTRY((h) + 1), ENTRY((h) + 2), ENTRY((h) + 3)
 #define ENTRIES16(h) ENTRIES4(h), ENTRIES4((h) + 4), ENTRIES4((h) + 8), ENTRIES4((h) + 12)
 #define ENTRIES64(h) ENTRIES16(h), ENTRIES16((h) + 16), ENTRIES16((h) + 32), ENTRIES16((h) + 48)
@@ -173,26 +174,19 @@ enum outcome run_packets(const uint8_t *data, size_t size, size_t start,
     uint32_t seen = 0, repeated = 0;
     size_t position = start, pc = 0;
     while (position < last) {
-        uint64_t word = le64(data + position);
-        if (__builtin_expect(word == 0, 0)) {
-            position += 8;
-            continue;
-        }
-        /* Padding is stepped over whether there is any or not. */
-        unsigned padding = (unsigned)__builtin_ctzll(word) & ~7u;
-        unsigned first = word >> padding & 0xff, header_size = 1;
-        position += padding / 8;
+        /* Nothing but the length stands between one header and the next: loads are slow. */
+        unsigned first = data[position], more = 0;
         if (__builtin_expect((first & 0xe0) == 0x20, 0)) {
             first = extended(first, data[position + 1]);
-            header_size = 2;
+            more = 1;
         }
         struct header h = headers[first];
-        size_t end = position + header_size + h.size;
+        size_t end = position + more + h.length;
         place[h.place] = le64(data + end - 8) >> h.shift;
         kind[h.place] = (uint8_t)first;
         repeated |= seen & h.slots;
         seen |= h.slots;
-        pc = h.place == AT_ADDRESS ? position + header_size - 1 : pc;
+        pc = h.place == AT_ADDRESS ? position + more : pc;
         if (h.slots & SLOTS_CLOSING) {
             *run = (struct run){.seen = seen,
                                 .repeated = repeated & ~(uint32_t)SLOT_RESERVED,
@@ -215,8 +209,8 @@ enum outcome run_packets(const uint8_t *data, size_t size, size_t start,
             record->data_source = (uint16_t)place[AT_DATA_SOURCE];
             record->op_payload = (uint8_t)place[AT_OPERATION];
             record->op_class = kind[AT_OPERATION] & 3;
-            record->events_size = headers[kind[AT_EVENTS]].size;
-            record->data_source_size = headers[kind[AT_DATA_SOURCE]].size;
+            record->events_size = (uint8_t)(headers[kind[AT_EVENTS]].length - 1);
+            record->data_source_size = (uint8_t)(headers[kind[AT_DATA_SOURCE]].length - 1);
             memset(record->zero, 0, sizeof record->zero);
             return RUN_CLOSED;
         }

@@ -12,7 +12,6 @@
  */
 #include "record/reader.h"
 #include "record/run.h"
-#include "record/tree.h"
 #include "wire/fast.h"
 
 #include <string.h>
@@ -127,16 +126,15 @@ static inline unsigned key_portable(const struct reader_state *state, const uint
     return (unsigned)((hash ^ hash >> 29) * factors[0] >> (64 - KEY_BITS));
 }
 
-static unsigned key(const struct reader_state *state, const uint8_t *cell);
-
-/* Enters a shape under its key: in one of two neighbouring places. */
-static void enter_shape(struct reader_state *state, unsigned number)
+/* Enters a shape under a key: in one of two neighbouring places, the second if both are taken. */
+static void enter_shape(struct reader_state *state, unsigned number, unsigned key)
 {
-    unsigned at = key(state, shapes_of(state)[number].value);
-    if (state->by_key[at] != NO_SHAPE && state->by_key[at ^ 1] == NO_SHAPE)
-        at ^= 1;
+    unsigned at = state->by_key[key] == NO_SHAPE ? key : key ^ 1;
     state->by_key[at] = (uint16_t)number;
 }
+
+static unsigned cell_key(const struct reader_state *state, const struct shape *shape);
+static unsigned stream_key(const struct reader_state *state, const struct shape *shape);
 
 /* The newest shape may change which places are common to all and tell some apart. */
 static void index_shape(struct reader_state *state)
@@ -144,16 +142,16 @@ static void index_shape(struct reader_state *state)
     unsigned number = state->shape_count - 1u;
     const struct shape *first = &shapes_of(state)[0], *shape = &shapes_of(state)[number];
     if (number == 0) {
-        state->common = shape->compared;
+        state->common = shape->head.compared;
         state->differ = 0;
         state->key_places = ~UINT64_C(0); /* not yet */
     }
     for (unsigned i = 0; i < CELL; i++)
-        if (first->value[i] != shape->value[i])
+        if (first->head.value[i] != shape->head.value[i])
             state->differ |= BIT(i);
-    state->common &= shape->compared;
+    state->common &= shape->head.compared;
     if (state->key_places == (state->common & state->differ)) {
-        enter_shape(state, number);
+        enter_shape(state, number, cell_key(state, shape));
         return;
     }
     state->key_places = state->common & state->differ;
@@ -162,7 +160,7 @@ static void index_shape(struct reader_state *state)
     for (unsigned i = 0; i < 1 << KEY_BITS; i++)
         state->by_key[i] = NO_SHAPE;
     for (unsigned i = 0; i <= number; i++)
-        enter_shape(state, i);
+        enter_shape(state, i, cell_key(state, &shapes_of(state)[i]));
 }
 
 /* Not before the second one of about this shape: many come only once. */
@@ -170,7 +168,7 @@ static bool comes_again(struct reader_state *state, const struct spex_record *re
 {
     unsigned about = (record->present * 0x9e3779b1u + record->size * 0x85ebca6bu +
                       (record->op_class | record->events_size << 2 |
-                       record->data_source_size << 6) * 0xc2b2ae35u) >> 23;
+                       record->data_source_size << 6) * 0xc2b2ae35u) >> 20;
     bool again = state->seen[about / 8] >> (about % 8) & 1;
     state->seen[about / 8] |= (uint8_t)(1u << (about % 8));
     return again;
@@ -183,24 +181,30 @@ static bool comes_again(struct reader_state *state, const struct spex_record *re
 static bool add_shape(struct reader_state *state, const uint8_t *cell, size_t size, size_t lead,
                       const struct spex_record *record)
 {
+    if (state->shape_count == SHAPES || (size > CELL && state->tail_count == TAILS - 1))
+        return false;
     size_t end = lead + record->size;
     struct shape shape = {.fixed.size = record->size, .lead = (uint8_t)lead};
-    if (state->shape_count == SHAPES)
-        return false;
+    struct pattern tail = {.compared = 0};
     for (size_t at = 0; at < size;) {
         struct spex_packet packet = {.header_size = 1};
         if (at >= lead && at < end)
             wire_decode(cell + at, end - at, &packet);
         else if (cell[at])
             return false; /* another record in the same cell */
-        for (unsigned i = 0; i < packet.header_size; i++) {
-            shape.value[at + i] = cell[at + i];
-            shape.compared |= BIT(at + i);
+        for (size_t i = at; i < at + packet.header_size; i++) {
+            struct pattern *pattern = i < CELL ? &shape.head : &tail;
+            pattern->value[i % CELL] = cell[i];
+            pattern->compared |= BIT(i % CELL);
         }
         add_packet(&shape, &packet, at + packet.header_size);
         at += spex_packet_length(&packet);
     }
     shape.partial = (shape.fixed.present & SLOTS_WHOLE) != SLOTS_WHOLE;
+    if (size > CELL) {
+        shape.tail = ++state->tail_count;
+        state->tails[shape.tail] = tail;
+    }
     shapes_of(state)[state->shape_count++] = shape;
     return true;
 }
@@ -230,7 +234,8 @@ void shape_learn(struct spex_record_reader *reader, const struct spex_record *re
         return;
     const struct shape *shape = &shapes_of(state)[state->shape_count - 1];
     for (const struct shape *other = shapes_of(state); other < shape; other++) {
-        if (other->compared == shape->compared && !memcmp(other->value, shape->value, CELL)) {
+        if (other->head.compared == shape->head.compared &&
+            !memcmp(other->head.value, shape->head.value, CELL)) {
             state->shape_count--; /* known, but lost its place */
             return;
         }
@@ -242,9 +247,16 @@ void stream_learn(struct spex_record_reader *reader, const struct spex_record *r
 {
     struct reader_state *state = reader_state(reader);
     const uint8_t *data = reader->data + (record->offset - reader->base);
-    if (record->size <= CELL && comes_again(state, record) &&
-        add_shape(state, data, record->size, 0, record) && !tree_insert(state))
+    if (record->size > 2 * CELL || !comes_again(state, record) ||
+        !add_shape(state, data, record->size, 0, record))
+        return;
+    unsigned number = state->shape_count - 1u, key = stream_key(state, &shapes_of(state)[number]);
+    if (key != NO_KEY && (state->by_key[key] == NO_SHAPE || state->by_key[key ^ 1] == NO_SHAPE)) {
+        enter_shape(state, number, key);
+    } else {
         state->shape_count--;
+        state->tail_count -= record->size > CELL;
+    }
 }
 
 /* An incomplete record stands if its Events excuse it; all of its shape have Events. */
@@ -256,35 +268,48 @@ static inline bool excused(const struct shape *shape, const uint8_t *data)
 /* ---- records of a stream ---- */
 
 enum {
-    LANE_MARGIN = 256, /* bytes that must be readable behind the last lane */
     LANE_LEAST = 64,   /* bytes of a lane near the end of the data */
-    LANE_SEARCH = 128, /* bytes in which its first record must begin */
-    DEPTH = 11,        /* steps down the tree that are made in any case */
+    LANE_SEARCH = 512, /* bytes in which its first record must begin */
+    STEPS = 16,        /* of a walk: packets, and first bytes of extended headers */
 };
 
-/* Where the packets from p on close a record; 0 if not soon. */
-static size_t closing_end(const uint8_t *p)
+/* From a header byte to the next: the first byte of an extended header counts as one. Closing: 0. */
+#define LENGTH(h) ((h) == 0x01 || (h) == 0x71 ? 0 : (h) < 0x40 ? 1 : 1 + (1 << ((h) >> 4 & 3)))
+/* The same, and a hash of the header in the other 24 bits: sixteen lengths do not reach there. */
+#define STEP(h) ((uint32_t)LENGTH(h) | ((h) * UINT32_C(0x9e3779b1) & 0xffffff00))
+#define STEPS4(h) STEP(h), STEP((h) + 1), STEP((h) + 2), STEP((h) + 3)
+#define STEPS16(h) STEPS4(h), STEPS4((h) + 4), STEPS4((h) + 8), STEPS4((h) + 12)
+#define STEPS64(h) STEPS16(h), STEPS16((h) + 16), STEPS16((h) + 32), STEPS16((h) + 48)
+
+static const uint32_t steps[256] = {STEPS64(0), STEPS64(64), STEPS64(128), STEPS64(192)};
+
+/* Where STEPS packets lead: behind the closing one, if that is soon enough. */
+struct walked {
+    uint16_t end, key; /* key: of the headers */
+    bool closed;
+};
+
+/* The key of a record that takes more than one walk. */
+static inline unsigned keys_together(unsigned first, unsigned second)
 {
-    for (size_t at = 0; at < LANE_MARGIN - 16;) {
-        unsigned header = p[at];
-        if (header == 0x01)
-            return at + 1;
-        if (header == 0x71)
-            return at + 9;
-        if ((header & 0xe0) == 0x20)
-            header = p[++at];
-        at += 1 + (header < 0x40 ? 0 : 1u << (header >> 4 & 3));
-    }
-    return 0;
+    return (first * 5 + second) & ((1 << KEY_BITS) - 1);
 }
+
+/* A part of the data in which records are found, side by side with others. */
+struct lane {
+    const uint8_t *at, *end;
+    struct queued *next; /* where its next record goes */
+    bool open;           /* inside a record that takes more than one walk */
+};
 
 /* ---- portable ---- */
 
-static inline bool matches_portable(const struct shape *shape, const uint8_t *data)
+static inline bool matches_portable(const struct pattern *pattern, const uint8_t *data)
 {
     uint64_t difference = 0;
     for (unsigned i = 0; i < CELL; i += 8)
-        difference |= (le64(data + i) ^ le64(shape->value + i)) & spread(shape->compared >> i & 255);
+        difference |= (le64(data + i) ^ le64(pattern->value + i)) &
+                      spread(pattern->compared >> i & 255);
     return difference == 0;
 }
 
@@ -311,6 +336,27 @@ static inline void take_portable(const struct shape *shape, const uint8_t *data,
     record->op_payload = shape->fixed.present & SPEX_HAS_OP ? data[at[FIELD_OP]] : 0;
 }
 
+/* Side by side for several records: each step waits for the one before. */
+static inline __attribute__((always_inline)) void
+walk_portable(const uint8_t *const *p, unsigned lanes, struct walked *walked)
+{
+    uint32_t sum[LANES] = {0};
+    for (unsigned step = 0; step < STEPS; step++) {
+#pragma GCC unroll 8
+        for (unsigned i = 0; i < lanes; i++) {
+            sum[i] += steps[p[i][(uint8_t)sum[i]]];
+            __asm__("" : "+r"(sum[i])); /* not as a vector, which would be taken apart again */
+        }
+    }
+    for (unsigned i = 0; i < lanes; i++) {
+        unsigned at = (uint8_t)sum[i], header = p[i][at], closed = !(uint8_t)steps[header];
+        walked[i] = (struct walked){
+            .end = (uint16_t)(at + closed + (header >> 3 & 8 * closed)), /* end, or timestamp */
+            .key = (uint16_t)(sum[i] * UINT32_C(0x9e3779b1) >> (32 - KEY_BITS)),
+            .closed = closed};
+    }
+}
+
 #define VARIANT(name) name##_portable
 #define TARGET
 #define BYTES const uint8_t *
@@ -318,8 +364,11 @@ static inline void take_portable(const struct shape *shape, const uint8_t *data,
 #define CONSTANTS int
 #define CONSTANTS_MAKE() 0
 #define KEY(state, cell) key_portable(state, cell)
-#define MATCHES(shape, bytes) matches_portable(shape, bytes)
-#define TAKE(constants, shape, bytes, data, offset, record) take_portable(shape, data, offset, record)
+#define MATCHES(pattern, bytes) matches_portable(pattern, bytes)
+#define TAKE(constants, shape, bytes, more, data, offset, record)                                  \
+    take_portable(shape, data, offset, record)
+#define WALK walk_portable
+#define WALK_WIDTH LANES
 #include "record/shape_loop.inc"
 
 /* ---- x86-64 ---- */
@@ -350,13 +399,13 @@ AVX2 static inline __m256i spread_avx2(uint32_t bits)
     return _mm256_cmpeq_epi8(all, bit);
 }
 
-AVX2 static inline bool matches_avx2(const struct shape *shape, struct bytes_avx2 bytes)
+AVX2 static inline bool matches_avx2(const struct pattern *pattern, struct bytes_avx2 bytes)
 {
-    struct bytes_avx2 value = load_avx2(shape->value);
+    struct bytes_avx2 value = load_avx2(pattern->value);
     __m256i low = _mm256_xor_si256(bytes.low, value.low);
     __m256i high = _mm256_xor_si256(bytes.high, value.high);
-    low = _mm256_and_si256(low, spread_avx2((uint32_t)shape->compared));
-    high = _mm256_and_si256(high, spread_avx2((uint32_t)(shape->compared >> 32)));
+    low = _mm256_and_si256(low, spread_avx2((uint32_t)pattern->compared));
+    high = _mm256_and_si256(high, spread_avx2((uint32_t)(pattern->compared >> 32)));
     low = _mm256_or_si256(low, high);
     return _mm256_testz_si256(low, low);
 }
@@ -368,14 +417,17 @@ AVX2 static inline bool matches_avx2(const struct shape *shape, struct bytes_avx
 #define CONSTANTS int
 #define CONSTANTS_MAKE() 0
 #define KEY(state, cell) key_portable(state, cell)
-#define MATCHES(shape, bytes) matches_avx2(shape, bytes)
-#define TAKE(constants, shape, bytes, data, offset, record) take_portable(shape, data, offset, record)
+#define MATCHES(pattern, bytes) matches_avx2(pattern, bytes)
+#define TAKE(constants, shape, bytes, more, data, offset, record)                                  \
+    take_portable(shape, data, offset, record)
+#define WALK walk_portable
+#define WALK_WIDTH LANES
 #include "record/shape_loop.inc"
 
-AVX512 static inline bool matches_avx512(const struct shape *shape, __m512i bytes)
+AVX512 static inline bool matches_avx512(const struct pattern *pattern, __m512i bytes)
 {
-    return !_mm512_mask_cmpneq_epi8_mask(shape->compared, bytes,
-                                         _mm512_loadu_si512(shape->value));
+    return !_mm512_mask_cmpneq_epi8_mask(pattern->compared, bytes,
+                                         _mm512_loadu_si512(pattern->value));
 }
 
 /* The first 16 of the bytes at the places. */
@@ -404,24 +456,95 @@ AVX512 static inline __attribute__((always_inline)) struct places_avx512 places_
     };
 }
 
-/* Two permutations put every byte of the struct in place. */
+/* Two permutations put every byte of the struct in place. More: the second 64 bytes. */
 AVX512 static inline __attribute__((always_inline)) void
 take_avx512(const struct places_avx512 *p, const struct shape *shape, __m512i bytes,
-            uint64_t offset, struct spex_record *record)
+            const __m512i *more, uint64_t offset, struct spex_record *record)
 {
     __m512i at = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)shape->at));
     __m512i low = _mm512_add_epi8(_mm512_shuffle_epi8(at, p->field_low), p->byte_low);
     __m256i high = _mm256_add_epi8(
         _mm256_shuffle_epi8(_mm512_castsi512_si256(at), p->field_high), p->byte_high);
-    low = _mm512_maskz_permutexvar_epi8(shape->filled_low, low, bytes);
+    __m512i wide = _mm512_castsi256_si512(high);
+    low = more ? _mm512_maskz_permutex2var_epi8(shape->filled_low, bytes, low, *more)
+               : _mm512_maskz_permutexvar_epi8(shape->filled_low, low, bytes);
+    wide = more ? _mm512_permutex2var_epi8(bytes, wide, *more)
+                : _mm512_permutexvar_epi8(wide, bytes);
     __m256i fixed = _mm256_inserti128_si256(_mm256_setzero_si256(),
                                             _mm_loadu_si128((const void *)&shape->fixed), 1);
-    high = _mm256_mask_mov_epi8(
-        fixed, shape->filled_high,
-        _mm512_castsi512_si256(_mm512_permutexvar_epi8(_mm512_castsi256_si512(high), bytes)));
+    high = _mm256_mask_mov_epi8(fixed, shape->filled_high, _mm512_castsi512_si256(wide));
     _mm512_storeu_si512(record, low);
     record->offset = offset + shape->lead;
     _mm256_storeu_si256((void *)((char *)record + 64), high);
+}
+
+/* How far a header at each of 64 places leads, and what else depends on the place alone. */
+static const struct {
+    uint8_t place[CELL], room[CELL], scramble[CELL];
+} walks = {
+#define EIGHT(f, i) f(i), f(i + 1), f(i + 2), f(i + 3), f(i + 4), f(i + 5), f(i + 6), f(i + 7)
+#define ALL(f)                                                                                     \
+    EIGHT(f, 0), EIGHT(f, 8), EIGHT(f, 16), EIGHT(f, 24), EIGHT(f, 32), EIGHT(f, 40),              \
+        EIGHT(f, 48), EIGHT(f, 56)
+#define PLACE(i) (i)
+#define ROOM(i) (CELL - 1 - (i))
+#define SCRAMBLE(i) ((i) * 0x9e3779b1u >> 13 & 0xff)
+    {ALL(PLACE)}, {ALL(ROOM)}, {ALL(SCRAMBLE)}};
+
+/*
+ * All places of 64 bytes at once: where each leads as a header, then by doubling
+ * where two, four, eight and sixteen steps lead, and a sum of what is on the way.
+ * Every operation waits for the one before, so that of few records at a time is
+ * done what can be done, in this order: KEEP stops the compiler from changing it.
+ */
+#define KEEP(vector) __asm__ volatile("" : "+v"(vector))
+#define EACH _Pragma("GCC unroll 8") for (unsigned i = 0; i < lanes; i++)
+AVX512 static inline __attribute__((always_inline)) void
+walk_avx512(const uint8_t *const *p, unsigned lanes, struct walked *walked)
+{
+    enum { CLOSED = 0x80 };
+    const __m512i place = _mm512_loadu_si512(walks.place);
+    const __m512i place_closed = _mm512_or_si512(place, _mm512_set1_epi8((char)CLOSED));
+    const __m512i room = _mm512_loadu_si512(walks.room);
+    const __m512i scramble = _mm512_loadu_si512(walks.scramble);
+    const __m512i by_nibble =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(1, 1, 1, 1, 2, 3, 5, 9, 2, 3, 5, 9, 2, 3, 5, 9));
+    __m512i bytes[LANES], length[LANES], end[LANES], next[LANES], sum[LANES], behind[LANES];
+    __mmask64 on[LANES];
+    EACH bytes[i] = _mm512_loadu_si512(p[i]);
+    EACH KEEP(bytes[i]);
+    EACH length[i] = _mm512_and_si512(_mm512_srli_epi16(bytes[i], 4), _mm512_set1_epi8(15));
+    EACH on[i] = _mm512_cmpneq_epi8_mask(bytes[i], _mm512_set1_epi8(0x71));
+    EACH length[i] = _mm512_shuffle_epi8(by_nibble, length[i]);
+    EACH on[i] = _mm512_mask_cmpneq_epi8_mask(on[i], bytes[i], _mm512_set1_epi8(0x01));
+    EACH end[i] = _mm512_mask_add_epi8(place, ~on[i], place_closed, length[i]);
+    EACH on[i] = _mm512_mask_cmple_epu8_mask(on[i], length[i], room);
+    EACH sum[i] = _mm512_xor_si512(bytes[i], scramble);
+    EACH next[i] = _mm512_mask_add_epi8(place, on[i], place, length[i]);
+    EACH KEEP(next[i]);
+#pragma GCC unroll 4
+    for (unsigned done = 1; done < STEPS / 2; done *= 2) {
+        EACH behind[i] = _mm512_permutexvar_epi8(next[i], sum[i]);
+        EACH next[i] = _mm512_permutexvar_epi8(next[i], next[i]);
+        EACH KEEP(next[i]);
+        EACH sum[i] = _mm512_add_epi8(sum[i], behind[i]);
+        EACH KEEP(sum[i]);
+    }
+    EACH end[i] = _mm512_permutexvar_epi8(next[i], end[i]);
+    EACH behind[i] = _mm512_permutexvar_epi8(next[i], sum[i]);
+    EACH KEEP(end[i]);
+    EACH end[i] = _mm512_permutexvar_epi8(next[i], end[i]);
+    EACH sum[i] = _mm512_add_epi8(sum[i], behind[i]);
+    EACH
+    {
+        unsigned first = (unsigned)_mm_cvtsi128_si32(_mm512_castsi512_si128(end[i])) & 0xff;
+        unsigned hash = (unsigned)_mm_cvtsi128_si32(_mm_unpacklo_epi8(
+            _mm512_castsi512_si128(sum[i]), _mm512_castsi512_si128(next[i]))) & 0xffff;
+        walked[i] = (struct walked){
+            .end = first & ~(unsigned)CLOSED,
+            .closed = first & CLOSED,
+            .key = (uint16_t)((hash << 8 | first) * UINT32_C(0x9e3779b1) >> (32 - KEY_BITS))};
+    }
 }
 
 #define VARIANT(name) name##_avx512
@@ -431,9 +554,11 @@ take_avx512(const struct places_avx512 *p, const struct shape *shape, __m512i by
 #define CONSTANTS struct places_avx512
 #define CONSTANTS_MAKE() places_avx512()
 #define KEY(state, cell) key_avx512(state, cell)
-#define MATCHES(shape, bytes) matches_avx512(shape, bytes)
-#define TAKE(constants, shape, bytes, data, offset, record)                                        \
-    take_avx512(&(constants), shape, bytes, offset, record)
+#define MATCHES(pattern, bytes) matches_avx512(pattern, bytes)
+#define TAKE(constants, shape, bytes, more, data, offset, record)                                  \
+    take_avx512(&(constants), shape, bytes, more, offset, record)
+#define WALK walk_avx512
+#define WALK_WIDTH 2
 #include "record/shape_loop.inc"
 
 #define HAVE_X86 1
@@ -444,16 +569,16 @@ take_avx512(const struct places_avx512 *p, const struct shape *shape, __m512i by
 #if defined(__aarch64__) && defined(__ARM_NEON) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #include <arm_neon.h>
 
-static inline bool matches_neon(const struct shape *shape, const uint8_t *data)
+static inline bool matches_neon(const struct pattern *pattern, const uint8_t *data)
 {
     static const uint8_t bit[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
     const uint8x16_t bits = vld1q_u8(bit);
     uint8x16_t difference = vdupq_n_u8(0);
     for (unsigned i = 0; i < CELL; i += 16) {
-        uint64_t places = shape->compared >> i;
+        uint64_t places = pattern->compared >> i;
         uint8x16_t spread = vtstq_u8(
             vcombine_u8(vdup_n_u8((uint8_t)places), vdup_n_u8((uint8_t)(places >> 8))), bits);
-        uint8x16_t other = veorq_u8(vld1q_u8(data + i), vld1q_u8(shape->value + i));
+        uint8x16_t other = veorq_u8(vld1q_u8(data + i), vld1q_u8(pattern->value + i));
         difference = vorrq_u8(difference, vandq_u8(other, spread));
     }
     return vmaxvq_u8(difference) == 0;
@@ -466,8 +591,11 @@ static inline bool matches_neon(const struct shape *shape, const uint8_t *data)
 #define CONSTANTS int
 #define CONSTANTS_MAKE() 0
 #define KEY(state, cell) key_portable(state, cell)
-#define MATCHES(shape, bytes) matches_neon(shape, bytes)
-#define TAKE(constants, shape, bytes, data, offset, record) take_portable(shape, data, offset, record)
+#define MATCHES(pattern, bytes) matches_neon(pattern, bytes)
+#define TAKE(constants, shape, bytes, more, data, offset, record)                                  \
+    take_portable(shape, data, offset, record)
+#define WALK walk_portable
+#define WALK_WIDTH LANES
 #include "record/shape_loop.inc"
 #define HAVE_NEON 1
 #endif
@@ -505,74 +633,56 @@ enum reader_variant reader_best_variant(void)
     return READER_PORTABLE;
 }
 
-static unsigned key(const struct reader_state *state, const uint8_t *cell)
-{
-#ifdef HAVE_X86
-    if (state->variant == READER_AVX512)
-        return key_avx512(state, cell);
-#endif
-    return key_portable(state, cell);
-}
-
 /* What differs between variants; by enum reader_variant. */
 static const struct {
     size_t (*cells)(struct spex_record_reader *, struct spex_record *, size_t);
     size_t (*found)(struct spex_record_reader *, struct spex_record *, size_t);
     void (*find)(struct spex_record_reader *);
+    unsigned (*cell_key)(const struct reader_state *, const uint8_t *);
+    void (*walk)(const uint8_t *, struct walked *);
 } variants[READER_VARIANTS] = {
-    [READER_PORTABLE] = {records_portable, found_portable, find_portable},
+#define FUNCTIONS(v) {records_##v, found_##v, find_##v, cell_key_##v, walk_one_##v}
+    [READER_PORTABLE] = FUNCTIONS(portable),
 #ifdef HAVE_X86
-    [READER_AVX2] = {records_avx2, found_avx2, find_avx2},
-    [READER_AVX512] = {records_avx512, found_avx512, find_avx512},
+    [READER_AVX2] = FUNCTIONS(avx2),
+    [READER_AVX512] = FUNCTIONS(avx512),
 #endif
 #ifdef HAVE_NEON
-    [READER_NEON] = {records_neon, found_neon, find_neon},
+    [READER_NEON] = FUNCTIONS(neon),
 #endif
 };
 
-size_t stream_records(struct spex_record_reader *reader, struct spex_record *records, size_t count)
+static unsigned cell_key(const struct reader_state *state, const struct shape *shape)
 {
-    enum { IDLE_LEAST = 16, IDLE_MOST = 4096 };
-    struct reader_state *state = reader_state(reader);
-    size_t n = 0;
-    while (n < count) {
-        if (state->taken == state->found) {
-            if (state->idle_left) {
-                state->idle_left--;
-                break;
-            }
-            state->found = state->taken = 0;
-            if (reader->position >= reader->size ||
-                reader->size - reader->position <= LANE_MARGIN + CELL)
-                break;
-            if (state->shape_count)
-                variants[state->variant].find(reader);
-            unsigned unknown = 0, apart = CELL;
-            for (unsigned i = 0; i < state->found; i++)
-                unknown += state->queue[i].shape == NO_SHAPE;
-            for (unsigned i = 1; i < state->found; i++)
-                apart |= (unsigned)state->queue[i].at - state->queue[i - 1].at;
-            if (2 * unknown >= state->found) { /* the tree knows little of this */
-                state->idle = state->idle < IDLE_MOST ? 2 * state->idle + IDLE_LEAST : IDLE_MOST;
-                state->idle_left = state->idle;
-                state->found = 0;
-                break;
-            }
-            state->idle = 0;
-            if (apart == CELL && state->found > LANES) { /* these are cells */
-                shape_start(reader);
-                break;
-            }
-        }
-        size_t taken = variants[state->variant].found(reader, records + n, count - n);
-        n += taken;
-        if (n < count && state->taken < state->found) {
-            /* One that is not known, or odd: the general reader is next, which comes after 0. */
-            state->taken += n == 0;
-            break;
-        }
-    }
-    return n;
+    return variants[state->variant].cell_key(state, shape->head.value);
+}
+
+/* As records of this shape are walked; NO_KEY if that does not come to their end. */
+static unsigned stream_key(const struct reader_state *state, const struct shape *shape)
+{
+    uint8_t headers[4 * CELL] = {0};
+    struct walked walked;
+    unsigned key = 0;
+    size_t at = 0;
+    memcpy(headers, shape->head.value, CELL);
+    if (shape->tail)
+        memcpy(headers + CELL, state->tails[shape->tail].value, CELL);
+    do {
+        variants[state->variant].walk(headers + at, &walked);
+        key = at ? keys_together(key, walked.key) : walked.key;
+        at += walked.end;
+    } while (!walked.closed && at < shape->fixed.size);
+    return walked.closed && at == shape->fixed.size ? key : NO_KEY;
+}
+
+void shape_find(struct spex_record_reader *reader)
+{
+    variants[reader_state(reader)->variant].find(reader);
+}
+
+size_t shape_found(struct spex_record_reader *reader, struct spex_record *records, size_t count)
+{
+    return variants[reader_state(reader)->variant].found(reader, records, count);
 }
 
 size_t shape_records(struct spex_record_reader *reader, struct spex_record *records, size_t count)
