@@ -67,8 +67,8 @@ struct spex_record_reader {
     size_t size;
     size_t position;
     uint64_t base; /* stream offset of data[0] */
-    /* private: learnt record shapes and the like. Some 270 KB: too large for a small stack. */
-    uint64_t opaque[34000];
+    /* private: learnt record shapes and the like. Some 420 KB: too large for a small stack. */
+    uint64_t opaque[53100];
 };
 
 void spex_record_reader_init(struct spex_record_reader *reader, const uint8_t *data, size_t size,

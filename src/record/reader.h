@@ -27,18 +27,18 @@ enum shape_field {
 
 enum {
     CELL = 64, /* bytes of a cell: records of many implementations begin every 64 bytes */
-    SHAPES = 1200,
+    SHAPES = 2000,
     CELL_SHAPES = 400, /* of these, for cells */
     TAILS = 96,        /* of records longer than a cell, and one that is not used */
     NO_SHAPE = 0xffff,
     KEY_BITS = 13,
     NO_KEY = 0xffff,
+    AT_ONCE = 64, /* records that the fast path reads at most */
     /* stream.c */
     LANES = 8,         /* parts of the data in which records are found side by side */
     LANE = 8128,       /* bytes of each, at most: all begin within 16 bits */
     LANE_ROOM = 512,   /* records of each */
-    LANE_MARGIN = 384, /* bytes that must be readable behind the last lane */
-    FOUND_MOST = 64    /* records read at once */
+    LANE_MARGIN = 384  /* bytes that must be readable behind the last lane */
 };
 
 /* Bytes, and a bit for each that counts: headers and padding. */
@@ -131,7 +131,7 @@ enum reader_variant reader_best_variant(void);
 bool reader_has_variant(enum reader_variant variant);
 
 /*
- * Records from reader->position on whose cells have a known shape, up to count.
+ * Records from reader->position on whose cells have a known shape, up to count or AT_ONCE.
  * Stops in front of the first that has not. Returns how many.
  */
 size_t shape_records(struct spex_record_reader *reader, struct spex_record *records,

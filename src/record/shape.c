@@ -265,6 +265,19 @@ static inline bool excused(const struct shape *shape, const uint8_t *data)
     return !shape->partial || events_excuse(data[shape->at[FIELD_EVENTS]]);
 }
 
+/*
+ * How many of these records stand, up to the first incomplete one that does not. Looked at
+ * when all have been read: in between nobody could foresee which are incomplete.
+ */
+static size_t excused_until(const struct spex_record *records, size_t count,
+                            const uint8_t *partial, size_t partials)
+{
+    for (size_t i = 0; i < partials; i++)
+        if (!events_excuse(records[partial[i]].events))
+            return partial[i];
+    return count;
+}
+
 /* ---- records of a stream ---- */
 
 enum {

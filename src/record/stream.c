@@ -74,7 +74,7 @@ size_t stream_records(struct spex_record_reader *reader, struct spex_record *rec
         }
         size_t found = shape_found(reader, records + n, count - n);
         n += found;
-        if (n < count && found < FOUND_MOST && state->taken < state->queued) {
+        if (n < count && found < AT_ONCE && state->taken < state->queued) {
             /* One that is not known, or odd: the general reader is next, which comes after 0. */
             state->taken += n == 0;
             state->missed += n == 0;
