@@ -122,6 +122,9 @@ typedef void spex_sample_sink(void *context, const struct spex_sample *samples, 
 enum spex_status spex_analysis_run(struct spex_analysis *analysis, spex_sample_sink *sink,
                                    void *context, struct spex_error *error);
 
+/* For a sink that has enough: no more of the file is read. Some samples may still come. */
+void spex_analysis_stop(struct spex_analysis *analysis);
+
 /* Where a data address lies: of a process at the end, or of a sample at its time. */
 struct spex_place {
     struct spex_module *module; /* NULL: no mapping */

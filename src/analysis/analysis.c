@@ -188,6 +188,7 @@ struct spex_analysis {
     struct spex_totals totals;
     struct spex_sampling sampling;
     uint64_t done; /* bytes, for progress */
+    bool stopped;
 };
 
 static void *get_memory(size_t size)
@@ -825,11 +826,11 @@ static bool keep_tail(struct spex_analysis *a, struct queue *q, size_t rest)
     return true;
 }
 
-/* Fills q->records; false at the end of the queue. */
+/* Fills q->records; false at the end of the queue, or if no more is wanted. */
 static bool refill(struct spex_analysis *a, struct queue *q)
 {
     q->at = q->count = 0;
-    while (q->count == 0) {
+    while (q->count == 0 && !a->stopped) {
         struct spex_damage damage = {0};
         enum spex_status status;
         if (!q->reading) {
@@ -862,7 +863,7 @@ static bool refill(struct spex_analysis *a, struct queue *q)
         }
     }
     a->totals.bytes = a->done;
-    return true;
+    return q->count > 0;
 }
 
 /* A record without a timestamp comes right after the one before it. */
@@ -946,6 +947,7 @@ enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *si
     a->sink = sink;
     a->context = context;
     a->done = 0;
+    a->stopped = false;
     a->sample_count = 0;
     if (a->info) {
         a->totals.lost = a->info->lost;
@@ -996,6 +998,11 @@ enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *si
     if (a->only) /* a closer look at a part: the totals are those of the whole */
         a->totals = whole;
     return SPEX_OK;
+}
+
+void spex_analysis_stop(struct spex_analysis *analysis)
+{
+    analysis->stopped = true;
 }
 
 void analysis_narrow(struct spex_analysis *a, unsigned want, const struct line_set *lines)

@@ -41,8 +41,10 @@ struct script {
 static void feed(void *context, const struct spex_sample *samples, size_t count)
 {
     struct script *s = context;
-    if (s->options->limit && count > s->options->limit - s->line_count)
+    if (s->options->limit && count >= s->options->limit - s->line_count) {
         count = s->options->limit - s->line_count;
+        spex_analysis_stop(s->p->analysis);
+    }
     s->line_count += count;
     script_lines_put(s->lines, samples, count);
 }
@@ -122,8 +124,10 @@ static void itrace_feed(void *context, const struct spex_sample *samples, size_t
     for (size_t i = 0; i < count; i++) {
         const struct spex_sample *sample = &samples[i];
         uint64_t e = sample->record->events;
-        if (s->options->limit && s->line_count >= s->options->limit)
+        if (s->options->limit && s->line_count >= s->options->limit) {
+            spex_analysis_stop(s->p->analysis);
             return;
+        }
         for (unsigned event = L1D_MISS; event <= TLB_ACCESS; event++)
             if (s->letters[(unsigned)perf_events[event].letter] &&
                 e >> perf_events[event].bit & 1)
@@ -180,6 +184,8 @@ static void pass_samples(void *context, const struct spex_sample *samples, size_
 static bool wants_thread(const struct script *s)
 {
     struct stat file;
+    if (s->options->limit) /* the pass stops at the line */
+        return false;
     if (!s->options->threads && !fstat(s->p->out.fd, &file) && S_ISCHR(file.st_mode))
         return false;
     return cli_threads(s->options->threads) > 1 && script_lines_alone(s->lines);

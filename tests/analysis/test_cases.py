@@ -132,6 +132,14 @@ check("a raw stream has the same records",
       [{k: v for k, v in r.items() if k in ("pc", "latency", "events", "va", "source", "op")} for r in raw] == same)
 code, out, err = spex("report", "--raw", "-i", "-", "--format", "json", stdin=bare, cwd=DIR)
 equal("a raw stream from a pipe", json.loads(out)["totals"]["records"], len(rs))
+with open(os.path.join(DIR, "then-damage.spe"), "wb") as f:
+    f.write(bare + b"\xff" * 4000)
+code, out, err = on("script", "then-damage.spe", "--raw", "--format", "json")
+check("damage behind the records", code == 1 and len(out.splitlines()) == len(rs), (code, err))
+for more in ([], ["--itrace=i1i", "--threads", "2"]):
+    code, out, err = on("script", "then-damage.spe", "--raw", "-n", "5", *more)
+    check(f"-n {' '.join(more)}: what comes after the line is not read",
+          code == 0 and len(out.splitlines()) == 5 and "damage" not in err, (code, out, err))
 
 # ---- damage: no crash, the rest is kept, exit 1 with an offset ----
 rng = random.Random(5)
