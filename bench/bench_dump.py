@@ -1,6 +1,6 @@
 """Text into a pipe: dump and script against cat moving the same text to the same reader.
 
-25 MiB of 64-byte records as a Neoverse N1 writes them; the text lies in memory for cat. Wall time,
+100 MiB of 64-byte records as a Neoverse N1 writes them; the text lies in memory for cat. Wall time,
 best of some runs, ours and cat's in turn. bench_analysis.py has what goes to /dev/null.
 """
 import os
@@ -13,7 +13,7 @@ BUILD = os.environ.get("SPEX_BUILD", os.path.join(SOURCE, "build"))
 SPEX = os.path.join(BUILD, "spex")
 MAKE = os.path.join(BUILD, "tests/analysis/make_profile")
 PROG = os.path.join(BUILD, "tests/analysis/prog")
-RECORDS, RUNS = 409600, 9
+RECORDS, RUNS = 1638400, 5
 FORMS = ["dump --style perf", "dump --style perf-7", "dump --style spex", "dump --format json",
          "script --itrace=i1i", "script", "script --format json", "script --format csv"]
 
