@@ -59,6 +59,7 @@ struct shape {
     uint8_t lead;        /* padding before the record */
     bool partial;        /* lacks a packet that every executed operation has */
     uint8_t tail;        /* of tails, for the second 64 bytes; 0: none */
+    bool special;        /* partial, or with a tail */
     uint8_t at[16];      /* where the payload of each enum shape_field is */
     /* As in struct spex_record, from data_source on: what the headers alone say. */
     struct {

@@ -205,6 +205,7 @@ static bool add_shape(struct reader_state *state, const uint8_t *cell, size_t si
         shape.tail = ++state->tail_count;
         state->tails[shape.tail] = tail;
     }
+    shape.special = shape.partial || shape.tail;
     shapes_of(state)[state->shape_count++] = shape;
     return true;
 }
