@@ -135,6 +135,7 @@ struct queue {
     const struct spex_cpu_model *model;
     struct spex_aux_cursor *cursor;
     struct spex_aux_span span;
+    uint64_t spans; /* so far */
     struct spex_record_reader reader;
     uint64_t samples;
     bool reading;
@@ -805,7 +806,10 @@ static bool next_span(struct spex_analysis *a, struct queue *q)
     if (a->options.progress)
         a->options.progress(a->options.context, a->done,
                             a->file ? a->info->aux_bytes : a->raw_size);
-    spex_record_reader_init(&q->reader, q->span.data, q->span.size, q->span.file_offset);
+    if (q->spans++)
+        spex_record_reader_next(&q->reader, q->span.data, q->span.size, q->span.file_offset);
+    else
+        spex_record_reader_init(&q->reader, q->span.data, q->span.size, q->span.file_offset);
     return true;
 }
 

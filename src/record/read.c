@@ -13,16 +13,25 @@ void spex_record_reader_init(struct spex_record_reader *reader, const uint8_t *d
                              uint64_t base)
 {
     struct reader_state *state = reader_state(reader);
-    reader->data = data;
-    reader->size = size;
-    reader->position = 0;
-    reader->base = base;
     memset(state, 0, offsetof(struct reader_state, key_places));
-    state->first = -1;
     state->last_shape = NO_SHAPE;
     state->variant = (uint8_t)reader_best_variant();
     state->pause = 256;
     state->shapes_at = -(uintptr_t)state->shapes % CELL;
+    spex_record_reader_next(reader, data, size, base);
+}
+
+void spex_record_reader_next(struct spex_record_reader *reader, const uint8_t *data, size_t size,
+                             uint64_t base)
+{
+    struct reader_state *state = reader_state(reader);
+    reader->data = data;
+    reader->size = size;
+    reader->position = 0;
+    reader->base = base;
+    state->close = state->floor = 0;
+    state->first = -1;
+    state->queued = state->taken = state->missed = 0;
 }
 
 /* The last record that was beyond doubt is [start, end), closed from close on. */

@@ -30,7 +30,7 @@ enum {
     SHAPES = 2000,
     CELL_SHAPES = 400, /* of these, for cells */
     TAILS = 96,        /* of records longer than a cell, and one that is not used */
-    NO_SHAPE = 0xffff,
+    NO_SHAPE = 0xffff, /* all ones */
     KEY_BITS = 13,
     NO_KEY = 0xffff,
     AT_ONCE = 64, /* records that the fast path reads at most */

@@ -157,8 +157,7 @@ static void index_shape(struct reader_state *state)
     state->key_places = state->common & state->differ;
     for (unsigned i = 0; i < CELL; i += 8)
         state->key_words[i / 8] = spread(state->key_places >> i & 255);
-    for (unsigned i = 0; i < 1 << KEY_BITS; i++)
-        state->by_key[i] = NO_SHAPE;
+    memset(state->by_key, 0xff, sizeof state->by_key); /* NO_SHAPE */
     for (unsigned i = 0; i <= number; i++)
         enter_shape(state, i, cell_key(state, &shapes_of(state)[i]));
 }

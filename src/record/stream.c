@@ -12,6 +12,8 @@
  */
 #include "record/reader.h"
 
+#include <string.h>
+
 void stream_start(struct spex_record_reader *reader)
 {
     struct reader_state *state = reader_state(reader);
@@ -22,8 +24,7 @@ void stream_start(struct spex_record_reader *reader)
     state->last_shape = NO_SHAPE;
     state->queued = state->taken = state->missed = 0;
     state->idle = state->idle_left = 0;
-    for (unsigned i = 0; i < 1 << KEY_BITS; i++)
-        state->by_key[i] = NO_SHAPE;
+    memset(state->by_key, 0xff, sizeof state->by_key); /* NO_SHAPE */
 }
 
 /* Whether the records of the queue are cells, all of them as it seems. */

@@ -59,6 +59,38 @@ static bool same(enum reader_variant variant, const uint8_t *data, size_t size, 
     return true;
 }
 
+/* The data in pieces, by one reader that goes on learning: each as by a new one. */
+static bool same_pieces(enum reader_variant variant, const uint8_t *data, size_t size, uint64_t seed,
+                        const char **what, size_t *where)
+{
+    struct spex_record_reader fast, table;
+    struct rng rng = {seed};
+    spex_record_reader_init(&fast, data, 0, 0);
+    reader_state(&fast)->variant = (uint8_t)variant;
+    *what = "a piece";
+    for (size_t at = 0, length; at < size; at += length) {
+        length = 1 + rng_below(&rng, rng_chance(&rng, 1, 2) ? 300 : 6000);
+        length = length < size - at ? length : size - at;
+        *where = at;
+        spex_record_reader_next(&fast, data + at, length, at);
+        spex_record_reader_init(&table, data + at, length, at);
+        for (enum spex_status status = SPEX_OK; status != SPEX_END;) {
+            struct spex_record batch[100], record;
+            struct spex_damage a = {0}, b = {0};
+            size_t n = spex_record_batch(&fast, batch, 100, &status, &a);
+            for (size_t i = 0; i < n; i++)
+                if (spex_record_next_table(&table, &record, &b) != SPEX_OK ||
+                    memcmp(&record, &batch[i], sizeof record))
+                    return false;
+            if (status != SPEX_OK &&
+                (spex_record_next_table(&table, &record, &b) != status || a.offset != b.offset ||
+                 a.size != b.size || a.reason != b.reason))
+                return false;
+        }
+    }
+    return true;
+}
+
 /* ---- teams ---- */
 
 /* What a chunk found: records, and damage where a record has size 0. */
@@ -179,7 +211,8 @@ static bool same_copy(enum reader_variant variant, const struct stream *s, size_
     uint8_t *copy = malloc(to - from + 1);
     memcpy(copy, s->data + from, to - from);
     uint8_t *exact = realloc(copy, to - from ? to - from : 1);
-    bool ok = same(variant, exact, to - from, seed, what, where);
+    bool ok = same(variant, exact, to - from, seed, what, where) &&
+              same_pieces(variant, exact, to - from, seed, what, where);
     struct rng rng = {seed + to};
     size_t chunk = rng_chance(&rng, 1, 4) ? 1 + rng_below(&rng, 80) : 80 + rng_below(&rng, 4000);
     chunk += (to - from) / 200; /* threads wait for each other at every chunk */
