@@ -78,7 +78,7 @@ void spex_record_reader_init(struct spex_record_reader *reader, const uint8_t *d
  * Begins with other data, as init does, but keeps what was learnt about the shapes of records:
  * faster for many short pieces from one source, with the same records.
  */
-void spex_record_reader_next(struct spex_record_reader *reader, const uint8_t *data, size_t size,
+void spex_record_reader_continue(struct spex_record_reader *reader, const uint8_t *data, size_t size,
                              uint64_t base);
 
 /*

@@ -807,7 +807,7 @@ static bool next_span(struct spex_analysis *a, struct queue *q)
         a->options.progress(a->options.context, a->done,
                             a->file ? a->info->aux_bytes : a->raw_size);
     if (q->spans++)
-        spex_record_reader_next(&q->reader, q->span.data, q->span.size, q->span.file_offset);
+        spex_record_reader_continue(&q->reader, q->span.data, q->span.size, q->span.file_offset);
     else
         spex_record_reader_init(&q->reader, q->span.data, q->span.size, q->span.file_offset);
     return true;

@@ -18,10 +18,10 @@ void spex_record_reader_init(struct spex_record_reader *reader, const uint8_t *d
     state->variant = (uint8_t)reader_best_variant();
     state->pause = 256;
     state->shapes_at = -(uintptr_t)state->shapes % CELL;
-    spex_record_reader_next(reader, data, size, base);
+    spex_record_reader_continue(reader, data, size, base);
 }
 
-void spex_record_reader_next(struct spex_record_reader *reader, const uint8_t *data, size_t size,
+void spex_record_reader_continue(struct spex_record_reader *reader, const uint8_t *data, size_t size,
                              uint64_t base)
 {
     struct reader_state *state = reader_state(reader);

@@ -72,7 +72,7 @@ static bool same_pieces(enum reader_variant variant, const uint8_t *data, size_t
         length = 1 + rng_below(&rng, rng_chance(&rng, 1, 2) ? 300 : 6000);
         length = length < size - at ? length : size - at;
         *where = at;
-        spex_record_reader_next(&fast, data + at, length, at);
+        spex_record_reader_continue(&fast, data + at, length, at);
         spex_record_reader_init(&table, data + at, length, at);
         for (enum spex_status status = SPEX_OK; status != SPEX_END;) {
             struct spex_record batch[100], record;
