@@ -28,12 +28,12 @@ enum shape_field {
 enum {
     CELL = 64, /* bytes of a cell: records of many implementations begin every 64 bytes */
     SHAPES = 2000,
-    CELL_SHAPES = 400, /* of these, for cells */
-    TAILS = 96,        /* of records longer than a cell, and one that is not used */
-    NO_SHAPE = 0xffff, /* all ones */
+    CELL_SHAPES = 1000, /* of these, for cells */
+    TAILS = 96,         /* of records longer than a cell, and one that is not used */
+    NO_SHAPE = 0xffff,  /* all ones */
     KEY_BITS = 13,
     NO_KEY = 0xffff,
-    AT_ONCE = 64, /* records that the fast path reads at most */
+    AT_ONCE = 64,       /* records that the fast path reads at most */
     /* stream.c */
     LANES = 8,         /* parts of the data in which records are found side by side */
     LANE = 8128,       /* bytes of each, at most: all begin within 16 bits */

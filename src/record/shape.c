@@ -19,7 +19,7 @@
 enum {
     MARGIN = CELL + 8, /* bytes that must be readable behind the start of a cell */
     REPEATS = 8,       /* so many of one shape, and the next is expected to be so too */
-    GROUP = 8,         /* cells whose shapes are looked up before the first is read */
+    GROUP = 16,        /* cells whose shapes are looked up before the first is read */
     AHEAD = 2048,      /* bytes to fetch ahead */
 };
 
@@ -378,8 +378,10 @@ walk_portable(const uint8_t *const *p, unsigned lanes, struct walked *walked)
 #define CONSTANTS_MAKE() 0
 #define KEY(state, cell) key_portable(state, cell)
 #define MATCHES(pattern, bytes) matches_portable(pattern, bytes)
-#define TAKE(constants, shape, bytes, more, data, offset, record)                                  \
-    take_portable(shape, data, offset, record)
+#define PREPARED const struct shape *
+#define PREPARE(constants, shape) (shape)
+#define TAKE(prepared, bytes, more, data, offset, record)                                          \
+    take_portable(prepared, data, offset, record)
 #define WALK walk_portable
 #define WALK_WIDTH LANES
 #include "record/shape_loop.inc"
@@ -431,8 +433,10 @@ AVX2 static inline bool matches_avx2(const struct pattern *pattern, struct bytes
 #define CONSTANTS_MAKE() 0
 #define KEY(state, cell) key_portable(state, cell)
 #define MATCHES(pattern, bytes) matches_avx2(pattern, bytes)
-#define TAKE(constants, shape, bytes, more, data, offset, record)                                  \
-    take_portable(shape, data, offset, record)
+#define PREPARED const struct shape *
+#define PREPARE(constants, shape) (shape)
+#define TAKE(prepared, bytes, more, data, offset, record)                                          \
+    take_portable(prepared, data, offset, record)
 #define WALK walk_portable
 #define WALK_WIDTH LANES
 #include "record/shape_loop.inc"
@@ -469,26 +473,49 @@ AVX512 static inline __attribute__((always_inline)) struct places_avx512 places_
     };
 }
 
-/* Two permutations put every byte of the struct in place. More: the second 64 bytes. */
-AVX512 static inline __attribute__((always_inline)) void
-take_avx512(const struct places_avx512 *p, const struct shape *shape, __m512i bytes,
-            const __m512i *more, uint64_t offset, struct spex_record *record)
+/* What take_avx512 needs of a shape: which byte goes where, and the rest of the record. */
+struct prepared_avx512 {
+    __m512i low;
+    __m256i high, fixed;
+    __mmask64 filled_low;
+    __mmask32 filled_high;
+    uint8_t lead;
+};
+
+AVX512 static inline __attribute__((always_inline)) struct prepared_avx512
+prepare_avx512(const struct places_avx512 *p, const struct shape *shape)
 {
     __m512i at = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)shape->at));
-    __m512i low = _mm512_add_epi8(_mm512_shuffle_epi8(at, p->field_low), p->byte_low);
-    __m256i high = _mm256_add_epi8(
-        _mm256_shuffle_epi8(_mm512_castsi512_si256(at), p->field_high), p->byte_high);
-    __m512i wide = _mm512_castsi256_si512(high);
-    low = more ? _mm512_maskz_permutex2var_epi8(shape->filled_low, bytes, low, *more)
-               : _mm512_maskz_permutexvar_epi8(shape->filled_low, low, bytes);
-    wide = more ? _mm512_permutex2var_epi8(bytes, wide, *more)
-                : _mm512_permutexvar_epi8(wide, bytes);
-    __m256i fixed = _mm256_inserti128_si256(_mm256_setzero_si256(),
-                                            _mm_loadu_si128((const void *)&shape->fixed), 1);
-    high = _mm256_mask_mov_epi8(fixed, shape->filled_high, _mm512_castsi512_si256(wide));
+    return (struct prepared_avx512){
+        .low = _mm512_add_epi8(_mm512_shuffle_epi8(at, p->field_low), p->byte_low),
+        .high = _mm256_add_epi8(
+            _mm256_shuffle_epi8(_mm512_castsi512_si256(at), p->field_high), p->byte_high),
+        .fixed = _mm256_inserti128_si256(_mm256_setzero_si256(),
+                                         _mm_loadu_si128((const void *)&shape->fixed), 1),
+        .filled_low = shape->filled_low,
+        .filled_high = shape->filled_high,
+        .lead = shape->lead,
+    };
+}
+
+/* Two permutations put every byte of the struct in place. More: the second 64 bytes. */
+AVX512 static inline __attribute__((always_inline)) void
+take_avx512(const struct prepared_avx512 *shape, __m512i bytes, const __m512i *more,
+            uint64_t offset, struct spex_record *record)
+{
+    __m512i low, high = _mm512_castsi256_si512(shape->high);
+    if (more) {
+        low = _mm512_maskz_permutex2var_epi8(shape->filled_low, bytes, shape->low, *more);
+        high = _mm512_permutex2var_epi8(bytes, high, *more);
+    } else {
+        low = _mm512_maskz_permutexvar_epi8(shape->filled_low, shape->low, bytes);
+        high = _mm512_permutexvar_epi8(high, bytes);
+    }
     _mm512_storeu_si512(record, low);
     record->offset = offset + shape->lead;
-    _mm256_storeu_si256((void *)((char *)record + 64), high);
+    _mm256_storeu_si256((void *)((char *)record + 64),
+                        _mm256_mask_mov_epi8(shape->fixed, shape->filled_high,
+                                             _mm512_castsi512_si256(high)));
 }
 
 /* How far a header at each of 64 places leads, and what else depends on the place alone. */
@@ -568,8 +595,10 @@ walk_avx512(const uint8_t *const *p, unsigned lanes, struct walked *walked)
 #define CONSTANTS_MAKE() places_avx512()
 #define KEY(state, cell) key_avx512(state, cell)
 #define MATCHES(pattern, bytes) matches_avx512(pattern, bytes)
-#define TAKE(constants, shape, bytes, more, data, offset, record)                                  \
-    take_avx512(&(constants), shape, bytes, more, offset, record)
+#define PREPARED struct prepared_avx512
+#define PREPARE(constants, shape) prepare_avx512(&(constants), shape)
+#define TAKE(prepared, bytes, more, data, offset, record)                                          \
+    take_avx512(&(prepared), bytes, more, offset, record)
 #define WALK walk_avx512
 #define WALK_WIDTH 2
 #include "record/shape_loop.inc"
@@ -605,8 +634,10 @@ static inline bool matches_neon(const struct pattern *pattern, const uint8_t *da
 #define CONSTANTS_MAKE() 0
 #define KEY(state, cell) key_portable(state, cell)
 #define MATCHES(pattern, bytes) matches_neon(pattern, bytes)
-#define TAKE(constants, shape, bytes, more, data, offset, record)                                  \
-    take_portable(shape, data, offset, record)
+#define PREPARED const struct shape *
+#define PREPARE(constants, shape) (shape)
+#define TAKE(prepared, bytes, more, data, offset, record)                                          \
+    take_portable(prepared, data, offset, record)
 #define WALK walk_portable
 #define WALK_WIDTH LANES
 #include "record/shape_loop.inc"
