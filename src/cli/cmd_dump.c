@@ -298,6 +298,14 @@ static void known_forget(struct dump *dump)
     memset(dump->known, 0, KNOWN * sizeof *dump->known);
 }
 
+/* perf knows no reserved packets: it goes on at the next byte. (It takes 0x63 and 0x73.) */
+static bool lost_to_perf(const struct options *options, const struct spex_packet *packet)
+{
+    return options->format == TEXT && options->style != SPEX_TEXT_SPEX &&
+           packet->type == SPEX_PACKET_RESERVED && packet->header[0] != 0x63 &&
+           packet->header[0] != 0x73;
+}
+
 /* The data ends inside a packet: what there is of it. */
 static void truncated(struct dump *dump, uint64_t offset, const uint8_t *data, size_t size)
 {
@@ -356,6 +364,10 @@ static size_t dump_packets(struct dump *dump, const uint8_t *data, size_t size, 
             position = json || dump->options->style == SPEX_TEXT_SPEX ? size : position + 1;
             continue;
         }
+        if (lost_to_perf(dump->options, &packet)) {
+            text_line(dump, offset + position++, at, 1, "Bad packet!");
+            continue;
+        }
         start_line(dump, offset + position);
         packet_rest(dump, at, &packet);
         known_learn(dump, *at, packet.payload);
@@ -372,7 +384,9 @@ static size_t line_bytes(const struct options *options, const uint8_t *data, siz
     struct spex_packet packet;
     if (*data == 0 && options->format == TEXT)
         return zeros(data, options->style != SPEX_TEXT_SPEX && size > 16 ? 16 : size);
-    return spex_packet_decode(data, size, &packet) == SPEX_OK ? spex_packet_length(&packet) : size;
+    if (spex_packet_decode(data, size, &packet) != SPEX_OK)
+        return size;
+    return lost_to_perf(options, &packet) ? 1 : spex_packet_length(&packet);
 }
 
 /* The first line behind from, counted from the record before. */

@@ -75,4 +75,12 @@ with tempfile.TemporaryDirectory() as d:
         header, size = rng.choice(KNOWN)
         stream += header + rng.randbytes(size) + bytes(rng.choice((0, 0, 0, 1, 5, 16, 40)))
     compare("random packets", stream, d)
+    known = {h[0] for h, _ in KNOWN if len(h) == 1}
+    reserved = [bytes([h]) for h in range(256) if h not in known and not 0x20 <= h < 0x24]
+    # 0x20 0x00 was a packet once: how far perf then goes depends on where the bytes lie in its memory
+    reserved += [bytes([a, b]) for a in range(0x20, 0x24) for b in range(1, 256)
+                 if b & 0x3f and (bytes([a, b]), size_of(b)) not in KNOWN]
+    compare("reserved packets", b"".join(h + b"\x42\x02" for h in reserved) + bytes(16), d)
+    noise = bytes(b for b in rng.randbytes(60000) if not 0x20 <= b < 0x24)
+    compare("noise", noise + bytes(16), d)
 done()
