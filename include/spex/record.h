@@ -78,8 +78,8 @@ void spex_record_reader_init(struct spex_record_reader *reader, const uint8_t *d
  * Begins with other data, as init does, but keeps what was learnt about the shapes of records:
  * faster for many short pieces from one source, with the same records.
  */
-void spex_record_reader_continue(struct spex_record_reader *reader, const uint8_t *data, size_t size,
-                             uint64_t base);
+void spex_record_reader_continue(struct spex_record_reader *reader, const uint8_t *data,
+                                 size_t size, uint64_t base);
 
 /*
  * The next record. SPEX_OK; SPEX_END at the end of the data (trailing padding

@@ -21,8 +21,8 @@ void spex_record_reader_init(struct spex_record_reader *reader, const uint8_t *d
     spex_record_reader_continue(reader, data, size, base);
 }
 
-void spex_record_reader_continue(struct spex_record_reader *reader, const uint8_t *data, size_t size,
-                             uint64_t base)
+void spex_record_reader_continue(struct spex_record_reader *reader, const uint8_t *data,
+                                 size_t size, uint64_t base)
 {
     struct reader_state *state = reader_state(reader);
     reader->data = data;

@@ -374,16 +374,7 @@ walk_portable(const uint8_t *const *p, unsigned lanes, struct walked *walked)
 #define TARGET
 #define BYTES const uint8_t *
 #define LOAD(data) (data)
-#define CONSTANTS int
-#define CONSTANTS_MAKE() 0
-#define KEY(state, cell) key_portable(state, cell)
 #define MATCHES(pattern, bytes) matches_portable(pattern, bytes)
-#define PREPARED const struct shape *
-#define PREPARE(constants, shape) (shape)
-#define TAKE(prepared, bytes, more, data, offset, record)                                          \
-    take_portable(prepared, data, offset, record)
-#define WALK walk_portable
-#define WALK_WIDTH LANES
 #include "record/shape_loop.inc"
 
 /* ---- x86-64 ---- */
@@ -429,16 +420,7 @@ AVX2 static inline bool matches_avx2(const struct pattern *pattern, struct bytes
 #define TARGET AVX2
 #define BYTES struct bytes_avx2
 #define LOAD(data) load_avx2(data)
-#define CONSTANTS int
-#define CONSTANTS_MAKE() 0
-#define KEY(state, cell) key_portable(state, cell)
 #define MATCHES(pattern, bytes) matches_avx2(pattern, bytes)
-#define PREPARED const struct shape *
-#define PREPARE(constants, shape) (shape)
-#define TAKE(prepared, bytes, more, data, offset, record)                                          \
-    take_portable(prepared, data, offset, record)
-#define WALK walk_portable
-#define WALK_WIDTH LANES
 #include "record/shape_loop.inc"
 
 AVX512 static inline bool matches_avx512(const struct pattern *pattern, __m512i bytes)
@@ -518,7 +500,7 @@ take_avx512(const struct prepared_avx512 *shape, __m512i bytes, const __m512i *m
                                              _mm512_castsi512_si256(high)));
 }
 
-/* How far a header at each of 64 places leads, and what else depends on the place alone. */
+/* What depends on the place alone, for a walk: itself, how far a header may lead, a random byte. */
 static const struct {
     uint8_t place[CELL], room[CELL], scramble[CELL];
 } walks = {
@@ -630,16 +612,7 @@ static inline bool matches_neon(const struct pattern *pattern, const uint8_t *da
 #define TARGET
 #define BYTES const uint8_t *
 #define LOAD(data) (data)
-#define CONSTANTS int
-#define CONSTANTS_MAKE() 0
-#define KEY(state, cell) key_portable(state, cell)
 #define MATCHES(pattern, bytes) matches_neon(pattern, bytes)
-#define PREPARED const struct shape *
-#define PREPARE(constants, shape) (shape)
-#define TAKE(prepared, bytes, more, data, offset, record)                                          \
-    take_portable(prepared, data, offset, record)
-#define WALK walk_portable
-#define WALK_WIDTH LANES
 #include "record/shape_loop.inc"
 #define HAVE_NEON 1
 #endif
