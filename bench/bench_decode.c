@@ -44,7 +44,8 @@ memory_pass(const uint64_t *words, size_t count)
 static size_t make_stream(const char *features, enum spex_layout layout, unsigned align,
                           unsigned ops, uint8_t *data, size_t size, size_t *records)
 {
-    struct spex_generate_options options = {.seed = 1, .layout = layout, .align = align, .ops = ops};
+    struct spex_generate_options options = {
+        .seed = 1, .layout = layout, .align = align, .ops = ops};
     struct spex_generator generator;
     struct spex_error error;
     struct spex_record record;

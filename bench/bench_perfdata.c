@@ -37,8 +37,7 @@ static uint64_t look(const uint8_t *data, size_t size)
 
 static void make(const char *path, uint64_t size)
 {
-    struct spex_perf_writer_options options = {
-        .cpus = CPUS, .midr = 0x413fd0c1, .period = 4096};
+    struct spex_perf_writer_options options = {.cpus = CPUS, .midr = 0x413fd0c1, .period = 4096};
     struct spex_perf_writer *writer;
     struct spex_error error;
     uint8_t *chunk = malloc(CHUNK);
@@ -132,10 +131,9 @@ int main(void)
     unlink(path);
     double gb = (double)bytes / 1e9;
     printf("perfdata.read-once\t%.2f\tGB/s\t1.00\tread(2), every byte looked at\n", gb / once);
-    printf("perfdata.split\t%.2f\tGB/s\t%.2f\ttime of reading the file once\n",
-           gb / ours, ours / once);
-    printf("perfdata.split-resident\t%.1f\tMB\t\tpeak, file of %.1f GB\n",
-           resident(), gb);
+    printf("perfdata.split\t%.2f\tGB/s\t%.2f\ttime of reading the file once\n", gb / ours,
+           ours / once);
+    printf("perfdata.split-resident\t%.1f\tMB\t\tpeak, file of %.1f GB\n", resident(), gb);
     printf("perfdata.write\t%.2f\tGB/s\t%.2f\ttime of reading the file once\n", gb / write,
            write / once);
     return 0;

@@ -65,11 +65,13 @@ static void service(struct spex_spu *unit)
 }
 
 static const struct spex_op load = {.kind = SPEX_OP_LDST, .flags = SPEX_OPF_LOAD};
+/* clang-format off */
 static const struct spex_outcome outcome = {
     .flags = SPEX_OUT_EXECUTED, .total = 12, .issue = 3,
     .access[0] = {.va = 0x1234, .pa = 0x5678, .pas = SPEX_NONSECURE, .events = 0x14,
                   .flags = SPEX_ACC_VA | SPEX_ACC_PA | SPEX_ACC_DONE | SPEX_ACC_SOURCE},
 };
+/* clang-format on */
 
 /* count operations in blocks; unit NULL: the engine alone. */
 static double blocks(struct spex_spu *unit, uint64_t count)

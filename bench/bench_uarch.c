@@ -104,8 +104,8 @@ int main(int argc, char **argv)
     struct spex_uarch_config config;
     uint64_t seed = 1;
     address = malloc(N * sizeof *address);
-    if (spex_uarch_config_preset("neoverse-n1", &config, NULL) ||
-        spex_uarch_new(&config, &model) || !address)
+    if (spex_uarch_config_preset("neoverse-n1", &config, NULL) || spex_uarch_new(&config, &model) ||
+        !address)
         return 1;
     for (unsigned i = 0; i < N; i++)
         address[i] = 0x100000 + i * 8ull % 32768;
@@ -171,8 +171,7 @@ int main(int argc, char **argv)
         sum += outcome.total;
     }
     if (samples)
-        line("uarch replay of a sample",
-             (seconds() - start) / samples * 1e9 + (double)(sum & 0));
+        line("uarch replay of a sample", (seconds() - start) / samples * 1e9 + (double)(sum & 0));
     spex_uarch_free(model);
     free(path);
     free(address);

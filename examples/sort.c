@@ -13,14 +13,14 @@ enum { COUNT = 16384, PASSES = 60 };
 static uint8_t values[COUNT];
 
 /* The asm statement keeps the compiler from making the branch a conditional select. */
-#define SUM                                                                                    \
-    uint64_t sum = 0;                                                                          \
-    for (int pass = 0; pass < PASSES; pass++)                                                  \
-        for (int i = 0; i < COUNT; i++)                                                        \
-            if (values[i] >= 128) {                                                            \
-                sum += values[i];                                                              \
-                __asm__ volatile("" : "+r"(sum));                                              \
-            }                                                                                  \
+#define SUM                                                                                        \
+    uint64_t sum = 0;                                                                              \
+    for (int pass = 0; pass < PASSES; pass++)                                                      \
+        for (int i = 0; i < COUNT; i++)                                                            \
+            if (values[i] >= 128) {                                                                \
+                sum += values[i];                                                                  \
+                __asm__ volatile("" : "+r"(sum));                                                  \
+            }                                                                                      \
     return sum
 
 static __attribute__((noipa)) uint64_t sum_unsorted(void)

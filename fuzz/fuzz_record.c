@@ -109,8 +109,10 @@ static void compare_team(unsigned threads, size_t chunk, const uint8_t *data, si
     static struct spex_record_team *teams[4]; /* kept: starting threads takes longer than reading */
     struct spex_record_reader reader, table;
     struct spex_record record;
+    /* clang-format off */
     const struct spex_record_job job = {
         .user = &table, .chunk = chunk, .begin = found_begin, .map = found_map, .reduce = found_reduce};
+    /* clang-format on */
     if (!teams[threads])
         teams[threads] = spex_record_team_new(threads, sizeof(struct found));
     require(teams[threads] != NULL);

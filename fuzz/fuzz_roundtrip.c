@@ -9,7 +9,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const features[] = {"neoverse-n1", "neoverse-v1", "v1p2", "v1p4", "max", "min"};
+    static const char *const features[] = {"neoverse-n1", "neoverse-v1", "v1p2",
+                                           "v1p4",        "max",         "min"};
     struct spex_generate_options options = {0};
     struct spex_generator generator;
     struct spex_error error;

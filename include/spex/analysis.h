@@ -43,10 +43,10 @@ enum spex_want {
 };
 
 struct spex_analysis_options {
-    unsigned want;           /* enum spex_want; 0: everything */
-    bool raw;                /* the input is an SPE stream, not a perf.data file */
-    bool ordered;            /* hand out samples of all CPUs in order of time */
-    uint64_t midr;           /* CPU for data sources when the file does not say; 0 unknown */
+    unsigned want; /* enum spex_want; 0: everything */
+    bool raw;      /* the input is an SPE stream, not a perf.data file */
+    bool ordered;  /* hand out samples of all CPUs in order of time */
+    uint64_t midr; /* CPU for data sources when the file does not say; 0 unknown */
     struct spex_symbols_options symbols;
     const struct spex_filter *filters; /* all must hold; commas in a value mean "or" */
     size_t filter_count;
@@ -55,8 +55,7 @@ struct spex_analysis_options {
 };
 
 /* path NULL or "-" is standard input. Option strings must outlive the analysis. */
-enum spex_status spex_analysis_open(const char *path,
-                                    const struct spex_analysis_options *options,
+enum spex_status spex_analysis_open(const char *path, const struct spex_analysis_options *options,
                                     struct spex_analysis **analysis, struct spex_error *error);
 void spex_analysis_close(struct spex_analysis *analysis);
 
@@ -80,7 +79,7 @@ enum spex_sample_flag {
     SPEX_SAMPLE_PEER = 1u << 1,   /* another core's cache answered (data source or event) */
     SPEX_SAMPLE_READS = 1u << 2,
     SPEX_SAMPLE_WRITES = 1u << 3,
-    SPEX_SAMPLE_TIMED = 1u << 4, /* time is known */
+    SPEX_SAMPLE_TIMED = 1u << 4,    /* time is known */
     SPEX_SAMPLE_INDIRECT = 1u << 5, /* a branch whose target is not in the instruction */
 };
 
@@ -96,12 +95,12 @@ struct spex_sample {
     int32_t pid, tid, cpu;            /* -1 unknown */
     uint32_t queue;                   /* of the file: spex_perfdata_queue */
     uint32_t maps[2]; /* private: which mappings hold, of the process and of the kernel */
-    uint8_t op;     /* enum spex_sample_op */
-    uint8_t source; /* enum spex_source */
-    uint8_t el;     /* of pc */
-    uint8_t flags;  /* enum spex_sample_flag */
-    uint32_t place; /* small number that mostly stands for the same pc; for caches, below
-                       SPEX_PLACES */
+    uint8_t op;       /* enum spex_sample_op */
+    uint8_t source;   /* enum spex_source */
+    uint8_t el;       /* of pc */
+    uint8_t flags;    /* enum spex_sample_flag */
+    uint32_t place;   /* small number that mostly stands for the same pc; for caches, below
+                         SPEX_PLACES */
 };
 enum { SPEX_PLACES = 1 << 14 };
 
@@ -155,28 +154,28 @@ bool spex_analysis_cpu(struct spex_analysis *analysis, size_t index, struct spex
 enum { SPEX_FILTER_MAX = 16 };
 
 struct spex_totals {
-    uint64_t records;       /* decoded */
-    uint64_t kept;          /* passed all filters */
+    uint64_t records;                   /* decoded */
+    uint64_t kept;                      /* passed all filters */
     uint64_t rejected[SPEX_FILTER_MAX]; /* first dropped by options.filters[i] */
     uint64_t timed, with_context;       /* records with a timestamp, with a context packet */
     uint64_t with_source, with_va, with_pa;
-    uint64_t first_time, last_time;     /* ns, of kept samples */
-    uint64_t bytes;         /* of SPE data */
+    uint64_t first_time, last_time;  /* ns, of kept samples */
+    uint64_t bytes;                  /* of SPE data */
     uint64_t damaged, damaged_bytes; /* places and bytes given up */
-    uint64_t first_damage;  /* file offset of the first */
+    uint64_t first_damage;           /* file offset of the first */
     const char *damage_reason;
-    uint64_t lost;          /* PERF_RECORD_LOST events */
+    uint64_t lost;                /* PERF_RECORD_LOST events */
     uint64_t truncated, collided; /* AUX records with these flags */
 };
 const struct spex_totals *spex_analysis_totals(const struct spex_analysis *analysis);
 
 struct spex_sampling {
-    bool known;             /* the file says how it was sampled */
-    uint64_t period;        /* operations between samples; 0 unknown */
+    bool known;      /* the file says how it was sampled */
+    uint64_t period; /* operations between samples; 0 unknown */
     bool jitter, timestamps, physical;
-    char terms[160];        /* "ts_enable=1,jitter=1" */
-    char filters[160];      /* hardware filters among them, "" if none */
-    const char *cpu_name;   /* of the MIDR, or NULL */
+    char terms[160];      /* "ts_enable=1,jitter=1" */
+    char filters[160];    /* hardware filters among them, "" if none */
+    const char *cpu_name; /* of the MIDR, or NULL */
     uint32_t midr;
 };
 const struct spex_sampling *spex_analysis_sampling(const struct spex_analysis *analysis);
@@ -228,8 +227,10 @@ const char *spex_key_help(enum spex_key key);
 unsigned spex_key_wants(enum spex_key key); /* enum spex_want */
 bool spex_key_parse(const char *name, size_t length, enum spex_key *key);
 
+/* clang-format off */
 enum spex_latency { SPEX_LATENCY_TOTAL, SPEX_LATENCY_ISSUE, SPEX_LATENCY_TRANSLATION,
                     SPEX_LATENCY_COUNT };
+/* clang-format on */
 
 /* The first 20 are counted together: their order is that of group.c's masks. */
 struct spex_stats {
@@ -250,7 +251,7 @@ struct spex_row {
 struct spex_group;
 
 enum spex_group_flag {
-    SPEX_GROUP_PERCENTILES = 1u << 0, /* keep exact histograms of total latency */
+    SPEX_GROUP_PERCENTILES = 1u << 0,     /* keep exact histograms of total latency */
     SPEX_GROUP_ALL_PERCENTILES = 1u << 1, /* and of issue and translation latency */
 };
 struct spex_group *spex_group_new(struct spex_analysis *analysis, const enum spex_key *keys,
@@ -270,7 +271,7 @@ void spex_group_derive(struct spex_group *group, struct spex_group *finer);
 
 enum spex_order {
     SPEX_BY_SAMPLES,
-    SPEX_BY_LATENCY,     /* sum of total latencies */
+    SPEX_BY_LATENCY, /* sum of total latencies */
     SPEX_BY_MISPREDICTS,
 };
 /* Orders rows, most first (ties by the keys). Call after the last sample, before the rest. */
@@ -326,7 +327,7 @@ struct spex_shared_line {
     double score, contention, apart; /* apart: share of the conflicts on different words */
     double overlap;                  /* of the threads in time; NAN without timestamps */
     uint64_t samples, loads, stores;
-    uint64_t peer, with_source;      /* loads that a peer answered; whose source is known */
+    uint64_t peer, with_source; /* loads that a peer answered; whose source is known */
     unsigned threads, writers;
     size_t first_use, uses; /* spex_sharing_use */
 };
@@ -338,11 +339,11 @@ struct spex_shared_use { /* one word of a line used by one thread at one line of
 };
 enum { SPEX_USE_SYMBOL = 3, SPEX_USE_SRCLINE = 4 }; /* keys of the row, for spex_row_text */
 struct spex_sharing_totals {
-    uint64_t memory;     /* samples with a data address */
-    uint64_t lines;      /* distinct lines seen */
-    uint64_t shared;     /* of several threads, with writes */
-    uint64_t merged;     /* lines given up for want of memory */
-    bool sources;        /* the CPU tells where data came from */
+    uint64_t memory; /* samples with a data address */
+    uint64_t lines;  /* distinct lines seen */
+    uint64_t shared; /* of several threads, with writes */
+    uint64_t merged; /* lines given up for want of memory */
+    bool sources;    /* the CPU tells where data came from */
     bool timed;
 };
 /* Highest score times samples first; NULL past the last. */

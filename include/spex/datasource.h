@@ -64,8 +64,8 @@ enum spex_source spex_source_of_value(const struct spex_cpu_model *cpu, unsigned
  * CPU's caps/event_filter (0 unknown). 0 for what is no memory operation.
  */
 enum spex_perf_rules { SPEX_PERF_RULES_6_1, SPEX_PERF_RULES_7 };
-uint64_t spex_source_perf(uint64_t midr, const struct spex_record *record,
-                          uint64_t event_filter, enum spex_perf_rules rules);
+uint64_t spex_source_perf(uint64_t midr, const struct spex_record *record, uint64_t event_filter,
+                          enum spex_perf_rules rules);
 
 /* Name of an event bit that this CPU defines itself ("late-prefetch"), or NULL. */
 const char *spex_cpu_event_name(const struct spex_cpu_model *cpu, unsigned bit);

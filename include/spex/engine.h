@@ -42,8 +42,8 @@ struct spex_engine;
  * SPEX_INVALID, SPEX_UNSUPPORTED, SPEX_IO with one sentence for the user. The
  * period in options is clamped as Linux does it.
  */
-enum spex_status spex_engine_start(struct spex_engine_options *options,
-                                   struct spex_engine **engine, struct spex_error *error);
+enum spex_status spex_engine_start(struct spex_engine_options *options, struct spex_engine **engine,
+                                   struct spex_error *error);
 /* Host process of the guest, for passing on signals. */
 int spex_engine_process(const struct spex_engine *engine);
 /* Waits for the first process of the guest; *status is that of waitpid. */
@@ -60,8 +60,7 @@ uint64_t spex_engine_event_filter(const struct spex_engine *engine);
 
 struct spex_engine_totals {
     uint64_t pmu[14]; /* in the order of spex_engine_pmu_event() */
-    uint64_t unseen_zva, unseen_prefetch, unseen_sve,
-        unseen_other;    /* samples without address */
+    uint64_t unseen_zva, unseen_prefetch, unseen_sve, unseen_other; /* samples without address */
     uint64_t interrupts; /* PMBIRQ served: the Profiling Buffer was full */
     uint64_t lost;       /* AUX records marked TRUNCATED */
     uint64_t cut;        /* blocks that a fault cut short */

@@ -39,38 +39,38 @@ enum spex_op_kind {
     SPEX_OP_LDST,        /* flags: SIMD, FP, EXCL, ACQREL, ATOMIC */
     SPEX_OP_LDST_UNSPEC, /* unspecified registers, for example LD64B */
     SPEX_OP_LDST_SVE,
-    SPEX_OP_LDST_SME,    /* ZA array vectors or slices, ZT0 */
-    SPEX_OP_LDST_TAG,    /* Allocation Tags alone */
-    SPEX_OP_LDST_NV2,    /* MRS or MSR turned into memory access */
-    SPEX_OP_MEMCPY,      /* CPY*, CPYF*: a load and a store */
-    SPEX_OP_MEMSET,      /* SET*, SETG* */
-    SPEX_OP_GCS,         /* Guarded Control Stack data access that is no branch */
-    SPEX_OP_DC_ZVA,      /* DC ZVA, GVA, GZVA (a store or Other: a choice) */
-    SPEX_OP_CACHE,       /* cache maintenance by VA */
-    SPEX_OP_AT,          /* address translation */
-    SPEX_OP_PREFETCH,    /* PRFM and friends */
+    SPEX_OP_LDST_SME, /* ZA array vectors or slices, ZT0 */
+    SPEX_OP_LDST_TAG, /* Allocation Tags alone */
+    SPEX_OP_LDST_NV2, /* MRS or MSR turned into memory access */
+    SPEX_OP_MEMCPY,   /* CPY*, CPYF*: a load and a store */
+    SPEX_OP_MEMSET,   /* SET*, SETG* */
+    SPEX_OP_GCS,      /* Guarded Control Stack data access that is no branch */
+    SPEX_OP_DC_ZVA,   /* DC ZVA, GVA, GZVA (a store or Other: a choice) */
+    SPEX_OP_CACHE,    /* cache maintenance by VA */
+    SPEX_OP_AT,       /* address translation */
+    SPEX_OP_PREFETCH, /* PRFM and friends */
     SPEX_OP_SVE_PREFETCH,
     SPEX_OP_KIND_COUNT
 };
 
 enum spex_op_flag {
-    SPEX_OPF_LOAD = 1u << 0,      /* reads memory: loads, swaps, returning atomics */
-    SPEX_OPF_STORE = 1u << 1,     /* writes memory: stores, all atomics */
-    SPEX_OPF_ATOMIC = 1u << 2,    /* LSE atomic or swap or compare and swap */
-    SPEX_OPF_EXCL = 1u << 3,      /* Load-Exclusive, Store-Exclusive */
-    SPEX_OPF_ACQREL = 1u << 4,    /* acquire or release */
-    SPEX_OPF_FP = 1u << 5,        /* FP_SPEC data processing; scalar SIMD&FP load/store */
-    SPEX_OPF_SIMD = 1u << 6,      /* Advanced SIMD; Q, structure, replicate load/store */
-    SPEX_OPF_SIMDFP_REG = 1u << 7,/* load/store of SIMD&FP registers */
-    SPEX_OPF_PRED = 1u << 8,      /* predicated in the sense of D17.6.6 */
-    SPEX_OPF_GATHER = 1u << 9,    /* gather or scatter */
-    SPEX_OPF_COND = 1u << 10,     /* branch: conditional (B.cond, CBZ, TBZ ...) */
+    SPEX_OPF_LOAD = 1u << 0,       /* reads memory: loads, swaps, returning atomics */
+    SPEX_OPF_STORE = 1u << 1,      /* writes memory: stores, all atomics */
+    SPEX_OPF_ATOMIC = 1u << 2,     /* LSE atomic or swap or compare and swap */
+    SPEX_OPF_EXCL = 1u << 3,       /* Load-Exclusive, Store-Exclusive */
+    SPEX_OPF_ACQREL = 1u << 4,     /* acquire or release */
+    SPEX_OPF_FP = 1u << 5,         /* FP_SPEC data processing; scalar SIMD&FP load/store */
+    SPEX_OPF_SIMD = 1u << 6,       /* Advanced SIMD; Q, structure, replicate load/store */
+    SPEX_OPF_SIMDFP_REG = 1u << 7, /* load/store of SIMD&FP registers */
+    SPEX_OPF_PRED = 1u << 8,       /* predicated in the sense of D17.6.6 */
+    SPEX_OPF_GATHER = 1u << 9,     /* gather or scatter */
+    SPEX_OPF_COND = 1u << 10,      /* branch: conditional (B.cond, CBZ, TBZ ...) */
     SPEX_OPF_INDIRECT = 1u << 11,
-    SPEX_OPF_LINK = 1u << 12,     /* branch with link */
-    SPEX_OPF_RETURN = 1u << 13,   /* procedure return */
-    SPEX_OPF_GCS = 1u << 14,      /* includes a GCS data access when GCS is enabled */
-    SPEX_OPF_CSYNC = 1u << 15,    /* context synchronization */
-    SPEX_OPF_PSB = 1u << 16,      /* PSB CSYNC */
+    SPEX_OPF_LINK = 1u << 12,           /* branch with link */
+    SPEX_OPF_RETURN = 1u << 13,         /* procedure return */
+    SPEX_OPF_GCS = 1u << 14,            /* includes a GCS data access when GCS is enabled */
+    SPEX_OPF_CSYNC = 1u << 15,          /* context synchronization */
+    SPEX_OPF_PSB = 1u << 16,            /* PSB CSYNC */
     SPEX_OPF_PREDICATE_ONLY = 1u << 17, /* touches predicate registers only */
     SPEX_OPF_CONTIGUOUS = 1u << 18,     /* accesses form one contiguous run */
     SPEX_OPF_PRED_ZEROING = 1u << 19,   /* predicated zeroing load (E.g. SVE LD1) */
@@ -81,6 +81,7 @@ enum spex_op_flag {
 };
 
 /* Execution class for latency models. */
+/* clang-format off */
 enum spex_exec_class {
     SPEX_EXEC_NOP, SPEX_EXEC_ALU, SPEX_EXEC_SHIFT, SPEX_EXEC_MUL, SPEX_EXEC_DIV,
     SPEX_EXEC_BRANCH, SPEX_EXEC_LOAD, SPEX_EXEC_STORE, SPEX_EXEC_ATOMIC,
@@ -90,73 +91,76 @@ enum spex_exec_class {
     SPEX_EXEC_SME, SPEX_EXEC_SYSTEM, SPEX_EXEC_BARRIER,
     SPEX_EXEC_CLASS_COUNT
 };
+/* clang-format on */
 
 /* Register names for operand tracking: X0..X30, SP, V/Z0..31, P0..15, flags. */
+/* clang-format off */
 enum spex_reg {
     SPEX_REG_X0 = 0, SPEX_REG_SP = 31, SPEX_REG_V0 = 32, SPEX_REG_P0 = 64,
     SPEX_REG_NZCV = 80, SPEX_REG_FFR = 81, SPEX_REG_ZA = 82, SPEX_REG_ZT0 = 83,
     SPEX_REG_COUNT = 84, SPEX_REG_NONE = 0xff
 };
+/* clang-format on */
 
 struct spex_op {
-    uint8_t kind;        /* enum spex_op_kind */
-    uint8_t exec;        /* enum spex_exec_class */
-    uint8_t src[5];      /* enum spex_reg, SPEX_REG_NONE when unused */
+    uint8_t kind;   /* enum spex_op_kind */
+    uint8_t exec;   /* enum spex_exec_class */
+    uint8_t src[5]; /* enum spex_reg, SPEX_REG_NONE when unused */
     uint8_t dst[4];
-    uint8_t access_size; /* bytes of one register or element access */
+    uint8_t access_size;   /* bytes of one register or element access */
     uint16_t access_bytes; /* bytes of the whole operation, when fixed */
-    uint32_t flags;      /* enum spex_op_flag */
-    uint32_t vector_bits;/* SVE/SME: vector length of one vector; SME tile: tile bits */
-    uint8_t vectors;     /* SVE/SME multi-vector count, else 1 */
+    uint32_t flags;        /* enum spex_op_flag */
+    uint32_t vector_bits;  /* SVE/SME: vector length of one vector; SME tile: tile bits */
+    uint8_t vectors;       /* SVE/SME multi-vector count, else 1 */
 };
 
 enum spex_access_flag {
-    SPEX_ACC_VA = 1u << 0,         /* an access was made or attempted and va is known */
-    SPEX_ACC_PA = 1u << 1,         /* the PE translated it and pa is known */
-    SPEX_ACC_SOURCE = 1u << 2,     /* data_source is known */
-    SPEX_ACC_TBI = 1u << 3,        /* Top Byte Ignore applies to va */
-    SPEX_ACC_TAG_CHECKED = 1u << 4,/* checked against an Allocation Tag (MTE) */
-    SPEX_ACC_DONE = 1u << 5,       /* the access was performed */
-    SPEX_ACC_TAG_IGNORED = 1u << 6,   /* Tag Check Faults are configured to be ignored */
-    SPEX_ACC_TAG_CANONICAL = 1u << 7, /* Canonically Tagged address */
-    SPEX_ACC_EXTERNAL_ABORT = 1u << 8,/* took an External abort */
-    SPEX_ACC_INACTIVE = 1u << 9,   /* SVE part: the element is Inactive (va may be known) */
+    SPEX_ACC_VA = 1u << 0,             /* an access was made or attempted and va is known */
+    SPEX_ACC_PA = 1u << 1,             /* the PE translated it and pa is known */
+    SPEX_ACC_SOURCE = 1u << 2,         /* data_source is known */
+    SPEX_ACC_TBI = 1u << 3,            /* Top Byte Ignore applies to va */
+    SPEX_ACC_TAG_CHECKED = 1u << 4,    /* checked against an Allocation Tag (MTE) */
+    SPEX_ACC_DONE = 1u << 5,           /* the access was performed */
+    SPEX_ACC_TAG_IGNORED = 1u << 6,    /* Tag Check Faults are configured to be ignored */
+    SPEX_ACC_TAG_CANONICAL = 1u << 7,  /* Canonically Tagged address */
+    SPEX_ACC_EXTERNAL_ABORT = 1u << 8, /* took an External abort */
+    SPEX_ACC_INACTIVE = 1u << 9,       /* SVE part: the element is Inactive (va may be known) */
 };
 
 /* One data access of an operation. */
 struct spex_access {
     uint64_t va, pa;
-    uint64_t events;        /* E[] bits of this access: cache, TLB, remote, alignment ... */
-    uint32_t translation;   /* cycles waiting for the MMU */
+    uint64_t events;              /* E[] bits of this access: cache, TLB, remote, alignment ... */
+    uint32_t translation;         /* cycles waiting for the MMU */
     uint32_t translation_overlap; /* of these, cycles in which another part accessed memory */
-    uint32_t total;         /* parts[] only: cycles of this part, 0 if not known */
+    uint32_t total;               /* parts[] only: cycles of this part, 0 if not known */
     uint16_t data_source;
-    uint16_t flags;         /* enum spex_access_flag */
-    uint8_t pas;            /* enum spex_security of the physical address space */
-    uint8_t tag;            /* physical address tag (MTE) */
+    uint16_t flags; /* enum spex_access_flag */
+    uint8_t pas;    /* enum spex_security of the physical address space */
+    uint8_t tag;    /* physical address tag (MTE) */
 };
 
 enum spex_outcome_flag {
-    SPEX_OUT_EXECUTED = 1u << 0,  /* Architecturally executed */
-    SPEX_OUT_EXCEPTION = 1u << 1, /* completed with a synchronous exception */
-    SPEX_OUT_PASSED = 1u << 2,    /* condition passed; branch: taken */
+    SPEX_OUT_EXECUTED = 1u << 0,     /* Architecturally executed */
+    SPEX_OUT_EXCEPTION = 1u << 1,    /* completed with a synchronous exception */
+    SPEX_OUT_PASSED = 1u << 2,       /* condition passed; branch: taken */
     SPEX_OUT_SPECULATIVE = 1u << 3,  /* on a mis-speculated path; never executed */
     SPEX_OUT_NO_INSN = 1u << 4,      /* not related to an instruction */
     SPEX_OUT_NONARCH_EXC = 1u << 5,  /* a non-architectural exception */
     SPEX_OUT_MONITOR_FAIL = 1u << 6, /* Store-Exclusive whose monitor check failed */
     SPEX_OUT_ILLEGAL_ERET = 1u << 7,
-    SPEX_OUT_STREAMING = 1u << 8, /* PSTATE.SM at completion */
-    SPEX_OUT_ALT_CLOCK = 1u << 9, /* alt_issue is valid */
-    SPEX_OUT_GCS_ENABLED = 1u << 10, /* the op's GCS access happened */
+    SPEX_OUT_STREAMING = 1u << 8,       /* PSTATE.SM at completion */
+    SPEX_OUT_ALT_CLOCK = 1u << 9,       /* alt_issue is valid */
+    SPEX_OUT_GCS_ENABLED = 1u << 10,    /* the op's GCS access happened */
     SPEX_OUT_IMPDEF_COUNTER = 1u << 11, /* impdef_counter is valid */
     SPEX_OUT_IMPDEF_ADDRESS = 1u << 12, /* impdef_address is valid */
 };
 
 struct spex_outcome {
-    uint32_t flags;          /* enum spex_outcome_flag */
-    uint64_t events;         /* E[] bits that are not of an access: mispredict, predicate, IMPDEF */
+    uint32_t flags;  /* enum spex_outcome_flag */
+    uint64_t events; /* E[] bits that are not of an access: mispredict, predicate, IMPDEF */
     uint32_t total, issue, alt_issue; /* cycles, unsaturated */
-    uint64_t target;         /* branch target or ERET target */
+    uint64_t target;                  /* branch target or ERET target */
     uint8_t target_el, target_security;
     uint8_t spsr_el, spsr_security; /* illegal exception return: what SPSR describes */
     /*

@@ -224,8 +224,7 @@ enum spex_status spex_perfdata_open(const char *path, struct spex_perfdata **fil
 /* The same on memory, which must outlive the handle. Prefer spex_perfdata_open for files: it
  * gives pages back once they were read, which keeps resident memory small. */
 enum spex_status spex_perfdata_open_memory(const void *data, size_t size,
-                                           struct spex_perfdata **file,
-                                           struct spex_error *error);
+                                           struct spex_perfdata **file, struct spex_error *error);
 void spex_perfdata_close(struct spex_perfdata *file);
 
 const struct spex_perf_info *spex_perfdata_info(const struct spex_perfdata *file);
@@ -248,8 +247,8 @@ int spex_perfdata_node(const struct spex_perfdata *file, int32_t cpu);
 const uint8_t *spex_perfdata_build_id(const struct spex_perfdata *file, const char *filename,
                                       size_t *size);
 /* Raw bytes of a feature section (bit number), as stored; false if absent. */
-bool spex_perfdata_feature(const struct spex_perfdata *file, unsigned feature,
-                           const uint8_t **data, size_t *size);
+bool spex_perfdata_feature(const struct spex_perfdata *file, unsigned feature, const uint8_t **data,
+                           size_t *size);
 
 /* ---- AUX data: one queue per (cpu, tid, idx), each a sequence of chunks ---- */
 
@@ -259,8 +258,7 @@ struct spex_perf_queue {
     uint64_t bytes, chunks;
 };
 size_t spex_perfdata_queue_count(const struct spex_perfdata *file);
-const struct spex_perf_queue *spex_perfdata_queue(const struct spex_perfdata *file,
-                                                  size_t index);
+const struct spex_perf_queue *spex_perfdata_queue(const struct spex_perfdata *file, size_t index);
 
 /*
  * A cursor walks one queue in file order. A span is a piece of AUX data in
@@ -281,10 +279,10 @@ struct spex_aux_span {
     uint64_t offset;      /* of data[0] in the queue's AUX area, as perf counts it */
     uint64_t file_offset; /* of data[0]; for joined bytes, of the older piece */
     uint64_t reference;   /* of the AUXTRACE record */
-    uint64_t position; /* of data[0] in the bytes of this queue, without gaps: 0 at its start */
-    bool contiguous;   /* follows the previous span (its kept tail included) without a gap */
-    bool last;         /* nothing contiguous follows: a cut item is lost */
-    uint32_t flags;    /* enum spex_perf_aux_flag at the end of this span, why it is last */
+    uint64_t position;    /* of data[0] in the bytes of this queue, without gaps: 0 at its start */
+    bool contiguous;      /* follows the previous span (its kept tail included) without a gap */
+    bool last;            /* nothing contiguous follows: a cut item is lost */
+    uint32_t flags;       /* enum spex_perf_aux_flag at the end of this span, why it is last */
 };
 struct spex_aux_cursor;
 enum { SPEX_AUX_KEEP_MAX = 16384 };
@@ -320,8 +318,7 @@ const struct spex_perf_map *spex_perfdata_map(const struct spex_perfdata *file, 
                                               uint64_t address, uint64_t time);
 /* All mappings in file order (for symbol loaders). */
 size_t spex_perfdata_map_count(const struct spex_perfdata *file);
-const struct spex_perf_map *spex_perfdata_map_at(const struct spex_perfdata *file,
-                                                 size_t index);
+const struct spex_perf_map *spex_perfdata_map_at(const struct spex_perfdata *file, size_t index);
 
 /* Name of a thread; NULL if the file does not say. tid 0 is "swapper". */
 const char *spex_perfdata_comm(const struct spex_perfdata *file, int32_t tid, uint64_t time);
@@ -461,22 +458,20 @@ struct spex_perf_writer;
  */
 enum spex_status spex_perf_writer_open(const char *path,
                                        const struct spex_perf_writer_options *options,
-                                       struct spex_perf_writer **writer,
-                                       struct spex_error *error);
+                                       struct spex_perf_writer **writer, struct spex_error *error);
 
 /* Times are nanoseconds of perf's clock; pass 0 for what was there before the start. */
 void spex_perf_writer_comm(struct spex_perf_writer *writer, int32_t pid, int32_t tid,
                            const char *comm, bool exec, uint64_t time);
-void spex_perf_writer_fork(struct spex_perf_writer *writer, int32_t pid, int32_t tid,
-                           int32_t ppid, int32_t ptid, uint64_t time);
-void spex_perf_writer_exit(struct spex_perf_writer *writer, int32_t pid, int32_t tid,
-                           int32_t ppid, int32_t ptid, uint64_t time);
+void spex_perf_writer_fork(struct spex_perf_writer *writer, int32_t pid, int32_t tid, int32_t ppid,
+                           int32_t ptid, uint64_t time);
+void spex_perf_writer_exit(struct spex_perf_writer *writer, int32_t pid, int32_t tid, int32_t ppid,
+                           int32_t ptid, uint64_t time);
 /* Everything in map counts but file_offset. */
 void spex_perf_writer_map(struct spex_perf_writer *writer, const struct spex_perf_map *map);
 /* At time, cpu goes from prev to next (tid 0: idle). Nothing when per_thread. */
 void spex_perf_writer_switch(struct spex_perf_writer *writer, int32_t cpu, int32_t prev_pid,
-                             int32_t prev_tid, int32_t next_pid, int32_t next_tid,
-                             uint64_t time);
+                             int32_t prev_tid, int32_t next_pid, int32_t next_tid, uint64_t time);
 /* The thread that a queue starts with: once per queue, before its first AUX data. */
 void spex_perf_writer_itrace_start(struct spex_perf_writer *writer, int32_t cpu, int32_t pid,
                                    int32_t tid, uint64_t time);
@@ -484,16 +479,14 @@ void spex_perf_writer_itrace_start(struct spex_perf_writer *writer, int32_t cpu,
  * AUX bytes that follow the earlier ones of this queue (cpu; or tid when
  * per_thread). A gap in the data is told by SPEX_PERF_AUX_TRUNCATED in flags.
  */
-void spex_perf_writer_aux(struct spex_perf_writer *writer, int32_t cpu, int32_t pid,
-                          int32_t tid, const void *data, size_t size, uint32_t flags,
-                          uint64_t time);
+void spex_perf_writer_aux(struct spex_perf_writer *writer, int32_t cpu, int32_t pid, int32_t tid,
+                          const void *data, size_t size, uint32_t flags, uint64_t time);
 void spex_perf_writer_lost(struct spex_perf_writer *writer, int32_t cpu, uint64_t lost,
                            uint64_t time);
 /* Bytes written so far. */
 uint64_t spex_perf_writer_size(const struct spex_perf_writer *writer);
 /* Writes features and index, closes, frees. */
-enum spex_status spex_perf_writer_finish(struct spex_perf_writer *writer,
-                                         struct spex_error *error);
+enum spex_status spex_perf_writer_finish(struct spex_perf_writer *writer, struct spex_error *error);
 
 #ifdef __cplusplus
 }

@@ -3,11 +3,10 @@
  *
  * A record is a run of packets closed by an End or a Timestamp packet.
  * struct spex_record holds the raw payloads of every architected packet with a
- * presence bit each, 0 where the packet is absent; wire.h takes payloads apart. Packets that have no field
- * (IMPLEMENTATION DEFINED indexes, reserved packets and values) set
- * SPEX_HAS_OTHER and stay reachable: walk the bytes [offset, offset + size)
- * with spex_packet_decode. No allocation, no I/O; a reader belongs to one thread.
- * Only a team (below) allocates, and starts threads.
+ * presence bit each, 0 where the packet is absent; wire.h takes payloads apart. Packets that have
+ * no field (IMPLEMENTATION DEFINED indexes, reserved packets and values) set SPEX_HAS_OTHER and
+ * stay reachable: walk the bytes [offset, offset + size) with spex_packet_decode. No allocation, no
+ * I/O; a reader belongs to one thread. Only a team (below) allocates, and starts threads.
  */
 #ifndef SPEX_RECORD_H
 #define SPEX_RECORD_H
@@ -45,11 +44,11 @@ struct spex_record {
     uint32_t context[2]; /* CONTEXTIDR_EL1, CONTEXTIDR_EL2 */
     uint16_t total, issue, translation, alt_issue;
     uint16_t data_source;
-    uint16_t size;       /* bytes from offset to past the closing packet */
-    uint16_t present;    /* enum spex_has */
-    uint8_t op_class, op_payload; /* Operation Type packet: CLASS and payload */
+    uint16_t size;                         /* bytes from offset to past the closing packet */
+    uint16_t present;                      /* enum spex_has */
+    uint8_t op_class, op_payload;          /* Operation Type packet: CLASS and payload */
     uint8_t events_size, data_source_size; /* payload sizes as seen, 0 if absent */
-    uint8_t zero[6];     /* so that memcmp compares records */
+    uint8_t zero[6];                       /* so that memcmp compares records */
 };
 
 /* ---- reading a stream ---- */
@@ -159,8 +158,7 @@ enum spex_layout {
  * or the layout has no place for a packet.
  */
 enum spex_status spex_record_encode(const struct spex_record *record, enum spex_layout layout,
-                                    unsigned align, uint8_t *out, size_t capacity,
-                                    size_t *length);
+                                    unsigned align, uint8_t *out, size_t capacity, size_t *length);
 
 #ifdef __cplusplus
 }

@@ -49,13 +49,13 @@ const struct spex_spu_choice *spex_spu_choice_at(size_t index);
 /* ---- the host ---- */
 
 enum spex_spu_store_flag {
-    SPEX_STORE_PRIVILEGED = 1u << 0,   /* always set: D17-11 Permission */
-    SPEX_STORE_PAN_IGNORED = 1u << 1,  /* always set: PSTATE.PAN and E0PD do not apply */
-    SPEX_STORE_TAG_UNCHECKED = 1u << 2,/* always set */
-    SPEX_STORE_AF_DIRTY = 1u << 3,     /* manage Access flag and dirty state as the regime does */
-    SPEX_STORE_NVM = 1u << 4,          /* address is an IPA (EL1 with stage 2) or PA: no stage 1 */
-    SPEX_STORE_NO_WATCHPOINT = 1u << 5,/* always set: BUF-153 */
-    SPEX_STORE_TRANSLATE_ONLY = 1u << 6,/* count is 0: translate for writing, write nothing */
+    SPEX_STORE_PRIVILEGED = 1u << 0,    /* always set: D17-11 Permission */
+    SPEX_STORE_PAN_IGNORED = 1u << 1,   /* always set: PSTATE.PAN and E0PD do not apply */
+    SPEX_STORE_TAG_UNCHECKED = 1u << 2, /* always set */
+    SPEX_STORE_AF_DIRTY = 1u << 3,      /* manage Access flag and dirty state as the regime does */
+    SPEX_STORE_NVM = 1u << 4,           /* address is an IPA (EL1 with stage 2) or PA: no stage 1 */
+    SPEX_STORE_NO_WATCHPOINT = 1u << 5, /* always set: BUF-153 */
+    SPEX_STORE_TRANSLATE_ONLY = 1u << 6, /* count is 0: translate for writing, write nothing */
 };
 
 /* One run of bytes for the Profiling Buffer, in ascending order. Never at or past LIMIT. */
@@ -63,29 +63,29 @@ struct spex_spu_store {
     uint64_t address;
     const uint8_t *bytes;
     size_t count;
-    uint32_t flags;    /* enum spex_spu_store_flag */
-    uint8_t el;        /* owning Exception level, 1 or 2: its translation regime */
-    uint8_t security;  /* owning Security state, enum spex_security */
-    bool e2h;          /* owner EL2: the EL2&0 regime */
-    uint8_t attr, sh;  /* PMBMAR_EL1, with SPEX_STORE_NVM */
+    uint32_t flags;   /* enum spex_spu_store_flag */
+    uint8_t el;       /* owning Exception level, 1 or 2: its translation regime */
+    uint8_t security; /* owning Security state, enum spex_security */
+    bool e2h;         /* owner EL2: the EL2&0 regime */
+    uint8_t attr, sh; /* PMBMAR_EL1, with SPEX_STORE_NVM */
 };
 
 enum spex_spu_stop_kind {
-    SPEX_STOP_NONE,   /* everything was written */
-    SPEX_STOP_FAULT,  /* Alignment or MMU fault at address + written */
-    SPEX_STOP_ABORT,  /* External abort at address + written */
+    SPEX_STOP_NONE,  /* everything was written */
+    SPEX_STOP_FAULT, /* Alignment or MMU fault at address + written */
+    SPEX_STOP_ABORT, /* External abort at address + written */
 };
 
 enum spex_spu_stop_flag {
-    SPEX_STOP_STAGE2 = 1u << 0,      /* reported as stage 2; otherwise stage 1 */
-    SPEX_STOP_GPC = 1u << 1,         /* Granule Protection Check fault that is not a GPF */
-    SPEX_STOP_WALK = 1u << 2,        /* abort: on a translation table walk or update */
-    SPEX_STOP_GPT = 1u << 3,         /* abort: on a granule protection table walk */
-    SPEX_STOP_TOP_LEVEL = 1u << 4,   /* stage 2 Permission fault, FEAT_THE */
-    SPEX_STOP_ASSURED_ONLY = 1u << 5,/* stage 2 Permission fault, FEAT_THE */
-    SPEX_STOP_OVERLAY = 1u << 6,     /* Permission fault */
-    SPEX_STOP_DIRTY_BIT = 1u << 7,   /* Permission fault */
-    SPEX_STOP_ASYNC = 1u << 8,       /* abort: asynchronous, all bytes count as written */
+    SPEX_STOP_STAGE2 = 1u << 0,       /* reported as stage 2; otherwise stage 1 */
+    SPEX_STOP_GPC = 1u << 1,          /* Granule Protection Check fault that is not a GPF */
+    SPEX_STOP_WALK = 1u << 2,         /* abort: on a translation table walk or update */
+    SPEX_STOP_GPT = 1u << 3,          /* abort: on a granule protection table walk */
+    SPEX_STOP_TOP_LEVEL = 1u << 4,    /* stage 2 Permission fault, FEAT_THE */
+    SPEX_STOP_ASSURED_ONLY = 1u << 5, /* stage 2 Permission fault, FEAT_THE */
+    SPEX_STOP_OVERLAY = 1u << 6,      /* Permission fault */
+    SPEX_STOP_DIRTY_BIT = 1u << 7,    /* Permission fault */
+    SPEX_STOP_ASYNC = 1u << 8,        /* abort: asynchronous, all bytes count as written */
 };
 
 /*
@@ -94,19 +94,19 @@ enum spex_spu_stop_flag {
  * synchronous walk encoding (0x13..0x17, 0x1b), otherwise it is ignored.
  */
 struct spex_spu_stop {
-    uint8_t kind;    /* enum spex_spu_stop_kind */
+    uint8_t kind; /* enum spex_spu_stop_kind */
     uint8_t fsc;
-    uint16_t flags;  /* enum spex_spu_stop_flag */
-    size_t written;  /* bytes of the run that were written before; ignored for NONE */
+    uint16_t flags; /* enum spex_spu_stop_flag */
+    size_t written; /* bytes of the run that were written before; ignored for NONE */
 };
 
 /* Source of an SPE Profiling exception: the PMBSR_ELx whose S bit pends it. */
 struct spex_spu_exception {
-    uint8_t source;    /* 1, 2, 3, or 0 if none is pending */
-    uint8_t target;    /* Exception level it is or would be taken to */
-    bool pending;      /* enabled and S set */
-    bool unmasked;     /* the PE takes it now (RYZJQX); clear: it stays pending */
-    uint64_t esr;      /* ESR_ELx when taken: EC 0x3D, FSC 1, asynchronous */
+    uint8_t source; /* 1, 2, 3, or 0 if none is pending */
+    uint8_t target; /* Exception level it is or would be taken to */
+    bool pending;   /* enabled and S set */
+    bool unmasked;  /* the PE takes it now (RYZJQX); clear: it stays pending */
+    uint64_t esr;   /* ESR_ELx when taken: EC 0x3D, FSC 1, asynchronous */
 };
 
 /* PMU events of the unit (D14.3). */
@@ -265,8 +265,7 @@ bool spex_spu_set(struct spex_spu *unit, unsigned encoding, uint64_t value);
 
 /* PSB CSYNC. OK, or a trap by HFGITR_EL2.PSBCSYNC. A NOP in AArch32 and without effect when
  * nothing is to be synchronized. The host has completed all operations before it. */
-enum spex_access_result spex_spu_psb(struct spex_spu *unit,
-                                     struct spex_access_syndrome *syndrome);
+enum spex_access_result spex_spu_psb(struct spex_spu *unit, struct spex_access_syndrome *syndrome);
 
 /* ---- operations ---- */
 
@@ -364,16 +363,16 @@ bool spex_spu_impdef_event(struct spex_spu *unit, uint16_t mss, uint32_t mss2);
 /* ---- questions ---- */
 
 struct spex_spu_status {
-    bool enabled;         /* StatisticalProfilingEnabled() here and now */
-    bool buffer_enabled;  /* ProfilingBufferEnabled() */
-    bool stopped;         /* SPEProfilingStopped() */
-    bool discard;         /* Discard mode */
-    uint8_t owner_el;     /* ProfilingBufferOwner() */
+    bool enabled;        /* StatisticalProfilingEnabled() here and now */
+    bool buffer_enabled; /* ProfilingBufferEnabled() */
+    bool stopped;        /* SPEProfilingStopped() */
+    bool discard;        /* Discard mode */
+    uint8_t owner_el;    /* ProfilingBufferOwner() */
     uint8_t owner_security;
-    bool owner_valid;     /* false: reserved NSPB and the choice reserved_nspb=none */
-    bool irq;             /* PMBIRQ */
-    uint8_t in_flight;    /* samples begun and not completed */
-    uint8_t held;         /* records finished and not written */
+    bool owner_valid;  /* false: reserved NSPB and the choice reserved_nspb=none */
+    bool irq;          /* PMBIRQ */
+    uint8_t in_flight; /* samples begun and not completed */
+    uint8_t held;      /* records finished and not written */
 };
 void spex_spu_get_status(struct spex_spu *unit, struct spex_spu_status *status);
 
@@ -390,17 +389,17 @@ const struct spex_spu_config *spex_spu_get_config(const struct spex_spu *unit);
 /* ---- scripts: docs/spu-script.md ---- */
 
 enum spex_script_report_kind {
-    SPEX_SCRIPT_TRACE,    /* something happened */
-    SPEX_SCRIPT_FAILED,   /* an expectation did not hold */
-    SPEX_SCRIPT_PASSED,   /* an expectation held */
-    SPEX_SCRIPT_SPEC,     /* text is a requirement id */
-    SPEX_SCRIPT_TEST,     /* text names what follows */
-    SPEX_SCRIPT_ERROR,    /* the script cannot be understood; it ends */
+    SPEX_SCRIPT_TRACE,  /* something happened */
+    SPEX_SCRIPT_FAILED, /* an expectation did not hold */
+    SPEX_SCRIPT_PASSED, /* an expectation held */
+    SPEX_SCRIPT_SPEC,   /* text is a requirement id */
+    SPEX_SCRIPT_TEST,   /* text names what follows */
+    SPEX_SCRIPT_ERROR,  /* the script cannot be understood; it ends */
 };
 
 struct spex_script_report {
     enum spex_script_report_kind kind;
-    unsigned line;        /* from 1 */
+    unsigned line; /* from 1 */
     const char *text;
 };
 
@@ -408,10 +407,9 @@ struct spex_script_report {
  * Run a script of size bytes. SPEX_OK if every expectation held, SPEX_INVALID if
  * one did not or the script has an error; report (not NULL) hears everything.
  */
-enum spex_status spex_script_run(const char *script, size_t size,
-                                 void (*report)(void *user,
-                                                const struct spex_script_report *report),
-                                 void *user);
+enum spex_status
+spex_script_run(const char *script, size_t size,
+                void (*report)(void *user, const struct spex_script_report *report), void *user);
 
 #ifdef __cplusplus
 }

@@ -41,8 +41,7 @@ void spex_symbols_free(struct spex_symbols *symbols);
  * usable file has no symbols and says so in spex_module_problem.
  */
 struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char *path,
-                                        const uint8_t *build_id, size_t build_id_size,
-                                        int pid);
+                                        const uint8_t *build_id, size_t build_id_size, int pid);
 
 /* The n-th module asked for so far, NULL past the last. */
 struct spex_module *spex_symbols_nth(struct spex_symbols *symbols, size_t n);
@@ -89,8 +88,8 @@ struct spex_inline {
     const char *name;
     struct spex_line call;
 };
-size_t spex_module_inlines(struct spex_module *module, uint64_t address,
-                           struct spex_inline *frames, size_t capacity);
+size_t spex_module_inlines(struct spex_module *module, uint64_t address, struct spex_inline *frames,
+                           size_t capacity);
 
 /* Bytes of the file's image at address; returns how many could be had. */
 size_t spex_module_read(struct spex_module *module, uint64_t address, void *data, size_t size);
@@ -105,9 +104,8 @@ struct spex_disassembler *spex_disassembler_new(void);
 void spex_disassembler_free(struct spex_disassembler *disassembler);
 const char *spex_disassembler_name(const struct spex_disassembler *disassembler);
 /* Text of count A64 instructions at address; words are little-endian in code. */
-void spex_disassemble(struct spex_disassembler *disassembler, uint64_t address,
-                      const uint8_t *code, size_t count,
-                      char (*text)[SPEX_INSTRUCTION_TEXT]);
+void spex_disassemble(struct spex_disassembler *disassembler, uint64_t address, const uint8_t *code,
+                      size_t count, char (*text)[SPEX_INSTRUCTION_TEXT]);
 
 /* ---- names ---- */
 

@@ -30,7 +30,7 @@ enum spex_sysreg_field {
 #include <spex/sysreg.def>
 };
 
-#define SPEX_FIELD_LO(field) ((unsigned)(field) & 63)
+#define SPEX_FIELD_LO(field) ((unsigned)(field)&63)
 #define SPEX_FIELD_HI(field) ((unsigned)(field) >> 8)
 #define SPEX_FIELD_MASK(field)                                                                     \
     ((~UINT64_C(0) >> (63 - SPEX_FIELD_HI(field))) & (~UINT64_C(0) << SPEX_FIELD_LO(field)))

@@ -132,8 +132,7 @@ struct spex_uarch_core {
     uint8_t direction[1 << 14]; /* two-bit counters, see spex_uarch_block() */
 };
 
-enum spex_status spex_uarch_new(const struct spex_uarch_config *config,
-                                struct spex_uarch **model);
+enum spex_status spex_uarch_new(const struct spex_uarch_config *config, struct spex_uarch **model);
 void spex_uarch_free(struct spex_uarch *model); /* and all its cores */
 const struct spex_uarch_config *spex_uarch_config_of(const struct spex_uarch *model);
 /* In the child of a fork: only the calling thread's core goes on. */
@@ -210,8 +209,8 @@ enum spex_uarch_block_flag {
  *     if (__builtin_expect(flags != 0, 0))
  *         return slow(core, block, flags);   // flags = spex_uarch_block_rest(...)
  */
-unsigned spex_uarch_block_rest(struct spex_uarch_core *core,
-                               const struct spex_uarch_block *block, unsigned flags);
+unsigned spex_uarch_block_rest(struct spex_uarch_core *core, const struct spex_uarch_block *block,
+                               unsigned flags);
 
 static inline __attribute__((always_inline)) unsigned
 spex_uarch_block(struct spex_uarch_core *core, const struct spex_uarch_block *block)
@@ -283,11 +282,11 @@ enum spex_uarch_level {
 enum spex_uarch_result_flag {
     SPEX_UARCH_TLB_MISS = 1u << 4, /* of the level 1 TLB */
     SPEX_UARCH_WALK = 1u << 5,
-    SPEX_UARCH_MODIFIED = 1u << 6, /* the line was modified where it was found */
-    SPEX_UARCH_SNOOPED = 1u << 7,  /* it came from another core's cache */
-    SPEX_UARCH_SOCKET = 1u << 8,   /* the access went to another socket */
-    SPEX_UARCH_SPLIT = 1u << 9,    /* crosses a line (the worse of two accesses) or boundary */
-    SPEX_UARCH_UPGRADE = 1u << 10, /* a write to a line that others shared */
+    SPEX_UARCH_MODIFIED = 1u << 6,   /* the line was modified where it was found */
+    SPEX_UARCH_SNOOPED = 1u << 7,    /* it came from another core's cache */
+    SPEX_UARCH_SOCKET = 1u << 8,     /* the access went to another socket */
+    SPEX_UARCH_SPLIT = 1u << 9,      /* crosses a line (the worse of two accesses) or boundary */
+    SPEX_UARCH_UPGRADE = 1u << 10,   /* a write to a line that others shared */
     SPEX_UARCH_CONTENDED = 1u << 11, /* decided in virtual time */
     SPEX_UARCH_RECENT = 1u << 12,    /* level 1 hit on a line that is still on its way */
 };
@@ -308,10 +307,10 @@ static inline uint32_t spex_uarch_result_translation(spex_uarch_result r)
 /* insn: position of the instruction in the block being executed. */
 spex_uarch_result spex_uarch_load_slow(struct spex_uarch_core *core, uint64_t va, unsigned size,
                                        unsigned insn);
-spex_uarch_result spex_uarch_store_slow(struct spex_uarch_core *core, uint64_t va,
-                                        unsigned size, unsigned insn);
-spex_uarch_result spex_uarch_atomic_slow(struct spex_uarch_core *core, uint64_t va,
-                                         unsigned size, unsigned insn);
+spex_uarch_result spex_uarch_store_slow(struct spex_uarch_core *core, uint64_t va, unsigned size,
+                                        unsigned insn);
+spex_uarch_result spex_uarch_atomic_slow(struct spex_uarch_core *core, uint64_t va, unsigned size,
+                                         unsigned insn);
 
 /* size is at most 64. */
 static inline __attribute__((always_inline)) spex_uarch_result
@@ -356,9 +355,9 @@ spex_uarch_atomic(struct spex_uarch_core *core, uint64_t va, unsigned size, unsi
  * Bits that the CPU or the SPE version does not have are for the SPU to drop. With
  * preset none nothing is known: all zero.
  */
-spex_uarch_result spex_uarch_access(const struct spex_uarch_core *core,
-                                    const struct spex_op *op, uint64_t va, unsigned size,
-                                    spex_uarch_result result, struct spex_access *access);
+spex_uarch_result spex_uarch_access(const struct spex_uarch_core *core, const struct spex_op *op,
+                                    uint64_t va, unsigned size, spex_uarch_result result,
+                                    struct spex_access *access);
 
 /*
  * Latencies of instruction insn of the block numbered sequence (core->sequence
@@ -373,8 +372,7 @@ void spex_uarch_replay(const struct spex_uarch_core *core, uint32_t sequence, un
  * Of the branch that closes the block numbered sequence, once the next was entered;
  * right after spex_uarch_block() that is core->sequence - 1.
  */
-static inline bool spex_uarch_mispredicted(const struct spex_uarch_core *core,
-                                           uint32_t sequence)
+static inline bool spex_uarch_mispredicted(const struct spex_uarch_core *core, uint32_t sequence)
 {
     return core->ring[(sequence + 1) % SPEX_UARCH_RING] & 1;
 }

@@ -21,14 +21,14 @@ struct spex_vm_injection {
     uint64_t collide, collisions; /* from this sample on, so many */
     unsigned id_register;         /* an ID register that reads as id_value; 0 for none */
     uint64_t id_value;
-    unsigned version;             /* ID_AA64DFR0_EL1.PMSVer, if not 0 */
+    unsigned version; /* ID_AA64DFR0_EL1.PMSVer, if not 0 */
 };
 
 struct spex_vm_config {
     struct spex_spu_config unit; /* features, choices, seed; no host */
     struct spex_uarch_config model;
     struct spex_vm_injection inject;
-    char features[256];          /* the text of unit.features */
+    char features[256]; /* the text of unit.features */
 };
 
 /* max features, the neoverse-n1 model, seed 1, nothing injected. */

@@ -51,8 +51,8 @@ enum spex_op_class_code {
 };
 
 enum {
-    SPEX_PACKET_MAX = 10,       /* two header bytes and eight payload bytes */
-    SPEX_RECORD_MAX = 2048,     /* PMSIDR_EL1.MaxSize at its largest */
+    SPEX_PACKET_MAX = 10,   /* two header bytes and eight payload bytes */
+    SPEX_RECORD_MAX = 2048, /* PMSIDR_EL1.MaxSize at its largest */
 };
 
 struct spex_packet {
@@ -86,8 +86,8 @@ static inline size_t spex_packet_length(const struct spex_packet *packet)
  * packet comes back byte for byte); SPEX_INVALID if they contradict type,
  * index or size, SPEX_RANGE if the payload does not fit or capacity is short.
  */
-enum spex_status spex_packet_encode(const struct spex_packet *packet, uint8_t *out,
-                                    size_t capacity, size_t *length);
+enum spex_status spex_packet_encode(const struct spex_packet *packet, uint8_t *out, size_t capacity,
+                                    size_t *length);
 
 /*
  * Make a packet of a type, choosing the shortest header (extended only for
@@ -163,8 +163,8 @@ enum spex_op_subclass {
 };
 
 struct spex_op_type {
-    uint8_t subclass;    /* enum spex_op_subclass */
-    bool store;          /* LDST bit, load/store class only */
+    uint8_t subclass; /* enum spex_op_subclass */
+    bool store;       /* LDST bit, load/store class only */
     bool cond, fp, ase, pred, sg, ar, excl, at, gcs, comm, indirect;
     uint8_t cr;          /* branch: 0 not recorded, 1 link, 2 return, 3 neither */
     uint8_t length_code; /* EVL or ETS as encoded */

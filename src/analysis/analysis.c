@@ -260,8 +260,7 @@ static struct process *get_process(struct spex_analysis *a, int32_t pid, uint64_
     return p;
 }
 
-static struct thread *get_thread(struct spex_analysis *a, int32_t tid, int32_t pid,
-                                 uint64_t time)
+static struct thread *get_thread(struct spex_analysis *a, int32_t tid, int32_t pid, uint64_t time)
 {
     void **slot = table_slot(&a->threads, (uint32_t)tid);
     struct thread *t = *slot;
@@ -363,8 +362,8 @@ static void locate_image(struct spex_analysis *a, int32_t pid, uint64_t time, ui
     }
 }
 
-static void find_place(struct spex_analysis *a, int32_t pid, uint64_t time, uint64_t ip,
-                       bool data, struct spex_place *place)
+static void find_place(struct spex_analysis *a, int32_t pid, uint64_t time, uint64_t ip, bool data,
+                       struct spex_place *place)
 {
     *place = (struct spex_place){.address = ip};
     if (!a->file)
@@ -454,15 +453,14 @@ static inline const struct spex_place *locate(struct spex_analysis *a, uint32_t 
     *bits = 0;
     if (slot->ip != ip || slot->version != key) {
         bool timed = sample && sample->flags & SPEX_SAMPLE_TIMED;
-        fill_place(a, slot, key, pid,
-                   timed ? tick_time(a, sample->record->timestamp) : UINT64_MAX, ip);
+        fill_place(a, slot, key, pid, timed ? tick_time(a, sample->record->timestamp) : UINT64_MAX,
+                   ip);
         fill_blocks(a, version, ip, &slot->place);
     }
     return &slot->place;
 }
 
-void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t ip,
-                          struct spex_place *place)
+void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t ip, struct spex_place *place)
 {
     struct process *process = get_process(a, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, UINT64_MAX);
     unsigned bits;
@@ -790,10 +788,8 @@ static bool next_raw(struct spex_analysis *a, struct queue *q)
     while (n < 0 && errno == EINTR);
     if (n < 0)
         n = 0;
-    q->span = (struct spex_aux_span){.data = q->buffer,
-                                     .size = q->kept + (size_t)n,
-                                     .file_offset = q->position,
-                                     .last = n == 0};
+    q->span = (struct spex_aux_span){
+        .data = q->buffer, .size = q->kept + (size_t)n, .file_offset = q->position, .last = n == 0};
     return n > 0;
 }
 
@@ -939,8 +935,8 @@ static void run_ordered(struct spex_analysis *a)
     free(heap);
 }
 
-enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *sink,
-                                   void *context, struct spex_error *error)
+enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *sink, void *context,
+                                   struct spex_error *error)
 {
     const struct spex_totals whole = a->totals;
     memset(&a->totals, 0, sizeof a->totals);
@@ -1092,8 +1088,7 @@ static enum spex_status open_raw(struct spex_analysis *a, const char *path,
         ssize_t n;
         size = 0;
         bool ok = spool != NULL;
-        while (ok &&
-               ((n = read(a->raw_fd, block, sizeof block)) > 0 || (n < 0 && errno == EINTR)))
+        while (ok && ((n = read(a->raw_fd, block, sizeof block)) > 0 || (n < 0 && errno == EINTR)))
             if (n > 0) {
                 ok = write(fileno(spool), block, (size_t)n) == n;
                 size += n;
@@ -1110,8 +1105,7 @@ static enum spex_status open_raw(struct spex_analysis *a, const char *path,
     return SPEX_OK;
 }
 
-enum spex_status spex_analysis_open(const char *path,
-                                    const struct spex_analysis_options *options,
+enum spex_status spex_analysis_open(const char *path, const struct spex_analysis_options *options,
                                     struct spex_analysis **analysis, struct spex_error *error)
 {
     struct spex_analysis *a = get_memory(sizeof *a);
@@ -1216,8 +1210,7 @@ void spex_analysis_close(struct spex_analysis *a)
 /* ---- asking ---- */
 
 /* The index-th largest by selection: a few are asked for, of few. */
-bool spex_analysis_thread(struct spex_analysis *a, size_t index,
-                          struct spex_thread_total *total)
+bool spex_analysis_thread(struct spex_analysis *a, size_t index, struct spex_thread_total *total)
 {
     const struct thread *last = NULL;
     for (size_t n = 0; n <= index; n++) {

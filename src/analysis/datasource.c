@@ -15,7 +15,7 @@ struct spex_cpu_model {
 #define MIDR_KEY(implementer, part) ((uint32_t)(implementer) << 24 | (uint32_t)(part) << 4)
 
 static const struct spex_cpu_model cpus[] = {
-#define CPU(implementer, part, name, table, old)                                               \
+#define CPU(implementer, part, name, table, old)                                                   \
     {MIDR_KEY(implementer, part), name, TABLE_##table, old},
 #include "datasource.def"
 };
@@ -81,8 +81,8 @@ enum {
 };
 
 static const struct source_row sources[] = {
-#define SOURCE(table, value, source, modified, level, number, snoop, snoopx, remote)           \
-    {TABLE_##table,   value,         SPEX_SOURCE_##source, modified, level,                    \
+#define SOURCE(table, value, source, modified, level, number, snoop, snoopx, remote)               \
+    {TABLE_##table,   value,         SPEX_SOURCE_##source, modified, level,                        \
      NUMBER_##number, SNOOP_##snoop, SNOOPX_##snoopx,      remote},
 #include "datasource.def"
 };
@@ -299,8 +299,8 @@ static void word_7(struct word *word, const struct spex_cpu_model *cpu,
         word->remote = 1;
 }
 
-uint64_t spex_source_perf(uint64_t midr, const struct spex_record *record,
-                          uint64_t event_filter, enum spex_perf_rules rules)
+uint64_t spex_source_perf(uint64_t midr, const struct spex_record *record, uint64_t event_filter,
+                          enum spex_perf_rules rules)
 {
     const struct spex_cpu_model *cpu = spex_cpu_find(midr);
     struct word word = {0};

@@ -363,11 +363,13 @@ static void rust_escapes(char *name)
 {
     static const struct {
         const char *code, *text;
+        /* clang-format off */
     } escapes[] = {{"$LT$", "<"},  {"$GT$", ">"},  {"$LP$", "("},  {"$RP$", ")"},
                    {"$C$", ","},   {"$RF$", "&"},  {"$BP$", "*"},  {"$SP$", "@"},
                    {"$u20$", " "}, {"$u27$", "'"}, {"$u5b$", "["}, {"$u5d$", "]"},
                    {"$u7b$", "{"}, {"$u7d$", "}"}, {"$u3b$", ";"}, {"$u2b$", "+"},
                    {"$u7e$", "~"}, {"$u22$", "\""}};
+    /* clang-format on */
     char *to = name;
     for (char *from = name; *from;) {
         size_t i = 0, count = sizeof escapes / sizeof *escapes;

@@ -37,8 +37,7 @@ static const char llvm14_features[] =
 static bool open_llvm(struct spex_disassembler *d)
 {
     for (int version = 40; version >= 11 && !d->library; version--) {
-        static const char *const forms[] = {"libLLVM.so.%d.1", "libLLVM-%d.so.1",
-                                            "libLLVM-%d.so"};
+        static const char *const forms[] = {"libLLVM.so.%d.1", "libLLVM-%d.so.1", "libLLVM-%d.so"};
         for (size_t i = 0; i < sizeof forms / sizeof *forms && !d->library; i++) {
             char path[64];
             snprintf(path, sizeof path, forms[i], version);
@@ -69,8 +68,8 @@ static bool open_llvm(struct spex_disassembler *d)
         return false;
     int version = atoi(d->name + strlen("LLVM "));
     /* unknown features only provoke warnings on stderr: none must get there */
-    d->context = create("aarch64-linux-gnu", "", version >= 15 ? "+all" : llvm14_features, NULL,
-                        0, NULL, NULL);
+    d->context = create("aarch64-linux-gnu", "", version >= 15 ? "+all" : llvm14_features, NULL, 0,
+                        NULL, NULL);
     if (d->context && options)
         options(d->context, 2); /* immediates in hexadecimal */
     return d->context != NULL;
@@ -99,8 +98,7 @@ struct spex_disassembler *spex_disassembler_new(void)
     if ((!forced || !strcmp(forced, "llvm")) && open_llvm(d))
         return d;
     d->decode = NULL;
-    static const char *const programs[] = {"aarch64-linux-gnu-objdump", "llvm-objdump",
-                                           "objdump"};
+    static const char *const programs[] = {"aarch64-linux-gnu-objdump", "llvm-objdump", "objdump"};
     for (size_t i = 0; (!forced || !strcmp(forced, "objdump")) && i < 3 && !d->objdump; i++)
         if (on_path(programs[i]))
             d->objdump = programs[i];
@@ -137,8 +135,8 @@ static void tidy(char *text)
     *to = 0;
 }
 
-static bool run_objdump(const struct spex_disassembler *d, uint64_t address,
-                        const uint8_t *code, size_t count, char (*text)[SPEX_INSTRUCTION_TEXT])
+static bool run_objdump(const struct spex_disassembler *d, uint64_t address, const uint8_t *code,
+                        size_t count, char (*text)[SPEX_INSTRUCTION_TEXT])
 {
     char file[] = "/tmp/spex-XXXXXX", command[300], line[1024];
     int fd = mkstemp(file);

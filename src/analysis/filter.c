@@ -102,8 +102,8 @@ void filter_free(struct filter *filter)
 static enum spex_status bad(const struct spex_filter *spec, const char *word, size_t size,
                             const char *expected, struct spex_error *error)
 {
-    return error_set(error, SPEX_INVALID, 0, "--%s: '%.*s' is not %s", spec->name, (int)size,
-                     word, expected);
+    return error_set(error, SPEX_INVALID, 0, "--%s: '%.*s' is not %s", spec->name, (int)size, word,
+                     expected);
 }
 
 static bool parse_range(const char *word, size_t size, struct range *range)
@@ -227,9 +227,8 @@ static enum spex_status parse_word(struct filter *filter, const struct spex_filt
     }
 }
 
-enum spex_status filter_new(const struct spex_filter *spec, uint64_t first_time,
-                            uint64_t last_time, struct filter **result,
-                            struct spex_error *error)
+enum spex_status filter_new(const struct spex_filter *spec, uint64_t first_time, uint64_t last_time,
+                            struct filter **result, struct spex_error *error)
 {
     size_t row = 0, commas = 1;
     while (row < FILTERS && strcmp(table[row].name, spec->name))
@@ -253,8 +252,8 @@ enum spex_status filter_new(const struct spex_filter *spec, uint64_t first_time,
             status = bad(spec, spec->value, strlen(spec->value), "a number of cycles", error);
     } else if (filter->kind == TIME) {
         if (!parse_time(spec->value, first_time, last_time, filter->ranges))
-            status = bad(spec, spec->value, strlen(spec->value),
-                         "START,STOP in seconds or A%-B%", error);
+            status = bad(spec, spec->value, strlen(spec->value), "START,STOP in seconds or A%-B%",
+                         error);
     } else {
         for (const char *p = spec->value; !status; p++) {
             size_t n = strcspn(p, ",");

@@ -161,8 +161,8 @@ struct spex_group *spex_group_new(struct spex_analysis *analysis, const enum spe
     g->key_count = key_count;
     g->by_place = true;
     for (size_t i = 0; i < key_count; i++) {
-        g->by_place &= by[i] == SPEX_KEY_SYMBOL || by[i] == SPEX_KEY_PC ||
-                       by[i] == SPEX_KEY_DSO || by[i] == SPEX_KEY_SRCLINE;
+        g->by_place &= by[i] == SPEX_KEY_SYMBOL || by[i] == SPEX_KEY_PC || by[i] == SPEX_KEY_DSO ||
+                       by[i] == SPEX_KEY_SRCLINE;
         g->keys[i] = by[i];
         g->first_slot[i] = (uint8_t)g->slots;
         g->slots += keys[by[i]].slots;
@@ -201,8 +201,7 @@ void spex_group_free(struct spex_group *g)
 
 static inline struct spex_row *row_at(const struct spex_group *g, size_t index)
 {
-    return (struct spex_row *)(g->chunks[index >> CHUNK_BITS] +
-                               (index & (CHUNK - 1)) * g->stride);
+    return (struct spex_row *)(g->chunks[index >> CHUNK_BITS] + (index & (CHUNK - 1)) * g->stride);
 }
 
 /* The hash of a key is that of its words one after the other, from 0. */
@@ -374,11 +373,11 @@ static void make_keys(struct spex_group *g, enum spex_key kind,
                       const struct spex_sample *const *samples, size_t count,
                       uint64_t (*word)[STEP])
 {
-#define EACH(statement)                                                                        \
-    for (size_t i = 0; i < count; i++) {                                                       \
-        const struct spex_sample *s = samples[i];                                              \
-        statement;                                                                             \
-    }                                                                                          \
+#define EACH(statement)                                                                            \
+    for (size_t i = 0; i < count; i++) {                                                           \
+        const struct spex_sample *s = samples[i];                                                  \
+        statement;                                                                                 \
+    }                                                                                              \
     break
     switch (kind) {
     case SPEX_KEY_SYMBOL:
@@ -402,9 +401,8 @@ static void make_keys(struct spex_group *g, enum spex_key kind,
                               ? OP_INDEX(s->record->op_class, s->record->op_payload)
                               : UINT32_MAX);
     case SPEX_KEY_SOURCE:
-        EACH(word[0][i] = s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)
-                              ? s->source
-                              : SPEX_SOURCE_COUNT);
+        EACH(word[0][i] = s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES) ? s->source
+                                                                              : SPEX_SOURCE_COUNT);
     case SPEX_KEY_DATA_SYMBOL:
         EACH(const struct spex_place *place = analysis_data_place(g->analysis, s);
              place_key(place->symbol, place->module, s->va >> 63, &word[0][i], &word[1][i]));
@@ -421,8 +419,7 @@ static void make_keys(struct spex_group *g, enum spex_key kind,
     case SPEX_KEY_PREV_TARGET:
         EACH(word[0][i] = s->prev_target; word[1][i] = (uint64_t)(int64_t)s->pid);
     case SPEX_KEY_LATENCY:
-        EACH(word[0][i] =
-                 s->record->total ? 32 - (unsigned)__builtin_clz(s->record->total) : 0);
+        EACH(word[0][i] = s->record->total ? 32 - (unsigned)__builtin_clz(s->record->total) : 0);
     case SPEX_KEY_COUNT:
         break;
     }
@@ -437,9 +434,9 @@ typedef uint32_t four __attribute__((vector_size(16), aligned(8)));
 
 static inline void count_facts(struct spex_stats *t, const struct spex_sample *s)
 {
-#define BITS(n)                                                                                \
-    {                                                                                          \
-        1u << (n), 2u << (n), 4u << (n), 8u << (n)                                             \
+#define BITS(n)                                                                                    \
+    {                                                                                              \
+        1u << (n), 2u << (n), 4u << (n), 8u << (n)                                                 \
     }
     static const four masks[5] = {BITS(0), BITS(4), BITS(8), BITS(12), BITS(16)};
 #undef BITS
@@ -487,8 +484,7 @@ static inline __attribute__((always_inline)) void count_sample(struct spex_group
     if (histograms > 1 && present & SPEX_HAS_ISSUE)
         histogram_count(&g->histograms, &row->latency[SPEX_LATENCY_ISSUE], r->issue);
     if (histograms > 1 && present & SPEX_HAS_TRANSLATION)
-        histogram_count(&g->histograms, &row->latency[SPEX_LATENCY_TRANSLATION],
-                        r->translation);
+        histogram_count(&g->histograms, &row->latency[SPEX_LATENCY_TRANSLATION], r->translation);
 }
 
 /* The choice is made outside the loops. */
@@ -562,8 +558,7 @@ rows_by_key(struct spex_group *g, size_t slots, const struct spex_sample *const 
         rows[i] = find_row(g, slots, &key[0][i], STEP, hash[i]);
 }
 
-void spex_group_add(struct spex_group *g, const struct spex_sample *const *samples,
-                    size_t count)
+void spex_group_add(struct spex_group *g, const struct spex_sample *const *samples, size_t count)
 {
     struct spex_row *rows[STEP];
     for (size_t n; count; samples += n, count -= n) {
@@ -614,8 +609,7 @@ static void roll_up(struct spex_group *g, const struct spex_group *finer,
         while (n < finer->key_count && finer->keys[n] != wanted)
             n++;
         assert(n < finer->key_count);
-        memcpy(key + g->first_slot[k], group_key(finer, from, n),
-               keys[wanted].slots * sizeof *key);
+        memcpy(key + g->first_slot[k], group_key(finer, from, n), keys[wanted].slots * sizeof *key);
         if (page)
             key[g->first_slot[k]] &= PAGE_MASK;
     }
@@ -690,8 +684,7 @@ void spex_group_sort(struct spex_group *g, enum spex_order order)
     memset(g->total, 0, g->stride);
     for (size_t i = 0; i < g->count; i++) {
         const struct spex_row *row = row_at(g, i);
-        g->order[i] =
-            (struct sorted){rank_of(row, order), numeric ? row->key[0] : 0, (uint32_t)i};
+        g->order[i] = (struct sorted){rank_of(row, order), numeric ? row->key[0] : 0, (uint32_t)i};
         add_stats(g, g->total, g, row);
     }
     if (g->rest)
@@ -735,8 +728,8 @@ uint64_t spex_row_value(const struct spex_group *g, const struct spex_row *row, 
     return row->key[g->first_slot[n]];
 }
 
-const struct spex_symbol *spex_row_symbol(const struct spex_group *g,
-                                          const struct spex_row *row, size_t n)
+const struct spex_symbol *spex_row_symbol(const struct spex_group *g, const struct spex_row *row,
+                                          size_t n)
 {
     uint64_t key = group_key(g, row, n)[0];
     return key & MARK ? NULL : (const struct spex_symbol *)(uintptr_t)key;
@@ -751,11 +744,11 @@ uint64_t spex_row_address(const struct spex_group *g, const struct spex_row *row
 static size_t place_text(const struct spex_module *module, uint64_t address, char *text,
                          size_t capacity)
 {
-    int n = !module && !address ? snprintf(text, capacity, "[no address]")
-            : module && module_is_file(module)
-                ? snprintf(text, capacity, "%s+0x%lx", spex_module_name(module),
-                           (unsigned long)address)
-                : snprintf(text, capacity, "0x%lx", (unsigned long)address);
+    int n =
+        !module && !address ? snprintf(text, capacity, "[no address]")
+        : module && module_is_file(module)
+            ? snprintf(text, capacity, "%s+0x%lx", spex_module_name(module), (unsigned long)address)
+            : snprintf(text, capacity, "0x%lx", (unsigned long)address);
     return (size_t)n;
 }
 
@@ -766,8 +759,8 @@ static size_t symbol_text(const struct spex_symbol *symbol, char *text, size_t c
     return (size_t)snprintf(text, capacity, "%s", symbol->name);
 }
 
-static size_t located_text(const struct spex_group *g, uint64_t address, uint64_t pid,
-                           char *text, size_t capacity)
+static size_t located_text(const struct spex_group *g, uint64_t address, uint64_t pid, char *text,
+                           size_t capacity)
 {
     struct spex_place place;
     if (!address)
@@ -782,8 +775,8 @@ static size_t located_text(const struct spex_group *g, uint64_t address, uint64_
     return n;
 }
 
-size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, size_t n,
-                     char *text, size_t capacity)
+size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, size_t n, char *text,
+                     size_t capacity)
 {
     const uint64_t *key = row->key + g->first_slot[n];
     const struct spex_module *module;
@@ -810,11 +803,10 @@ size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, siz
             return (size_t)snprintf(text, capacity, "%s:%u", slash ? slash + 1 : file,
                                     (unsigned)key[1]);
         }
-        return place_text((const struct spex_module *)(uintptr_t)(key[0] & ~(uint64_t)MARK),
-                          key[1], text, capacity);
+        return place_text((const struct spex_module *)(uintptr_t)(key[0] & ~(uint64_t)MARK), key[1],
+                          text, capacity);
     case SPEX_KEY_PC:
-        return place_text((const struct spex_module *)(uintptr_t)key[0], key[1], text,
-                          capacity);
+        return place_text((const struct spex_module *)(uintptr_t)key[0], key[1], text, capacity);
     case SPEX_KEY_COMM:
         return (size_t)snprintf(text, capacity, "%s", (const char *)(uintptr_t)key[0]);
     case SPEX_KEY_PID:
@@ -840,8 +832,7 @@ size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, siz
     case SPEX_KEY_LATENCY:
         if (!key[0])
             return (size_t)snprintf(text, capacity, "0");
-        return (size_t)snprintf(text, capacity, "%u-%u", 1u << (key[0] - 1),
-                                (1u << key[0]) - 1);
+        return (size_t)snprintf(text, capacity, "%u-%u", 1u << (key[0] - 1), (1u << key[0]) - 1);
     case SPEX_KEY_COUNT:
         break;
     }

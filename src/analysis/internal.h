@@ -18,9 +18,8 @@ bool op_has_word(const char *text, const char *word, size_t size);
 /* ---- filters (filter.c) ---- */
 
 struct filter;
-enum spex_status filter_new(const struct spex_filter *spec, uint64_t first_time,
-                            uint64_t last_time, struct filter **filter,
-                            struct spex_error *error);
+enum spex_status filter_new(const struct spex_filter *spec, uint64_t first_time, uint64_t last_time,
+                            struct filter **filter, struct spex_error *error);
 void filter_free(struct filter *filter);
 bool filter_keeps(struct filter *filter, const struct spex_sample *sample);
 
@@ -31,12 +30,10 @@ struct line_set {
 };
 static inline unsigned line_bit(uint64_t address)
 {
-    return (unsigned)((address >> 6 << 14) * UINT64_C(0x9e3779b97f4a7c15) >>
-                      (64 - LINE_SET_BITS));
+    return (unsigned)((address >> 6 << 14) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - LINE_SET_BITS));
 }
 /* For the next passes: what sinks need, and only records that use one of these lines. */
-void analysis_narrow(struct spex_analysis *analysis, unsigned want,
-                     const struct line_set *lines);
+void analysis_narrow(struct spex_analysis *analysis, unsigned want, const struct line_set *lines);
 
 /* As spex_sample_locate of its data address; module and symbol are right, not the address. */
 const struct spex_place *analysis_data_place(struct spex_analysis *analysis,

@@ -162,8 +162,8 @@ static const struct module_inlines *unit_inlines(struct spex_module *module, Dwa
     return entry;
 }
 
-size_t spex_module_inlines(struct spex_module *module, uint64_t address,
-                           struct spex_inline *frames, size_t capacity)
+size_t spex_module_inlines(struct spex_module *module, uint64_t address, struct spex_inline *frames,
+                           size_t capacity)
 {
     Dwarf_Die unit;
     if (!find_unit(module, address, &unit))

@@ -20,12 +20,14 @@ static struct op_table table;
 static void describe(unsigned index)
 {
     static const char *const kinds[SPEX_SUB_COUNT] = {
+        /* clang-format off */
         [SPEX_SUB_SVE] = "sve",           [SPEX_SUB_SME] = "sme",
         [SPEX_SUB_LDST_SIMD_FP] = "simd-fp", [SPEX_SUB_LDST_UNSPEC] = "unspecified",
         [SPEX_SUB_LDST_TAG] = "tag",      [SPEX_SUB_LDST_NV2] = "nv2",
         [SPEX_SUB_LDST_SVE_SME] = "sve",  [SPEX_SUB_LDST_MEMCPY] = "memcpy",
         [SPEX_SUB_LDST_MEMSET] = "memset", [SPEX_SUB_LDST_GCS] = "gcs",
     };
+    /* clang-format on */
     static const char *const procedure[] = {"", " call", " return", ""};
     struct spex_op_type t;
     unsigned op_class = index >> 8, op = SPEX_SAMPLE_OTHER, flags = 0;
@@ -36,16 +38,15 @@ static void describe(unsigned index)
     } else if (op_class == SPEX_CLASS_LDST) {
         op = t.at ? SPEX_SAMPLE_ATOMIC : t.store ? SPEX_SAMPLE_STORE : SPEX_SAMPLE_LOAD;
         /* an atomic that returns nothing is recorded as a store; both forms write */
-        flags = (t.store ? 0 : SPEX_SAMPLE_READS) |
-                (t.store || t.at ? SPEX_SAMPLE_WRITES : 0);
+        flags = (t.store ? 0 : SPEX_SAMPLE_READS) | (t.store || t.at ? SPEX_SAMPLE_WRITES : 0);
     }
     table.info[index].op = (uint8_t)op;
     table.info[index].flags = (uint8_t)flags;
     const char *kind = kinds[t.subclass];
     snprintf(table.text[index], sizeof table.text[index], "%s%s%s%s%s%s%s%s%s%s%s%s%s",
-             spex_sample_op_name(op), kind ? " " : "", kind ? kind : "", t.cond ? " cond" : "", t.indirect ? " indirect" : "",
-             procedure[t.cr & 3], t.excl ? " exclusive" : "", t.ar ? " acq-rel" : "",
-             t.fp ? " fp" : "", t.ase ? " simd" : "", t.pred ? " pred" : "",
+             spex_sample_op_name(op), kind ? " " : "", kind ? kind : "", t.cond ? " cond" : "",
+             t.indirect ? " indirect" : "", procedure[t.cr & 3], t.excl ? " exclusive" : "",
+             t.ar ? " acq-rel" : "", t.fp ? " fp" : "", t.ase ? " simd" : "", t.pred ? " pred" : "",
              t.sg ? " gather" : "", t.subclass == SPEX_SUB_RESERVED ? " reserved" : "");
 }
 

@@ -277,8 +277,7 @@ size_t spex_sharing_choose(struct spex_sharing *s)
 
 /* ---- second pass ---- */
 
-static struct activity *find_activity(struct spex_sharing *s, uint32_t line, int32_t tid,
-                                      bool add)
+static struct activity *find_activity(struct spex_sharing *s, uint32_t line, int32_t tid, bool add)
 {
     uint64_t hash = mix((uint64_t)line << 32 | (uint32_t)tid);
     size_t i = hash & s->activity_mask;
@@ -295,8 +294,7 @@ static struct activity *find_activity(struct spex_sharing *s, uint32_t line, int
         s->activity_index = get_memory(calloc(mask + 1, sizeof *s->activity_index));
         s->activity_mask = mask;
         for (size_t n = 0; n < s->activity_count; n++) {
-            i = mix((uint64_t)s->activities[n].line << 32 | (uint32_t)s->activities[n].tid) &
-                mask;
+            i = mix((uint64_t)s->activities[n].line << 32 | (uint32_t)s->activities[n].tid) & mask;
             while (s->activity_index[i])
                 i = (i + 1) & mask;
             s->activity_index[i] = (uint32_t)n + 1;
@@ -350,8 +348,8 @@ void spex_sharing_look(void *context, const struct spex_sample *samples, size_t 
             a->samples++;
             a->comm = sample->comm;
             if (s->totals.timed && sample->flags & SPEX_SAMPLE_TIMED)
-                a->buckets |= UINT64_C(1) << (sample->time - s->first_time) * BUCKETS /
-                                                 s->time_span % BUCKETS;
+                a->buckets |= UINT64_C(1)
+                              << (sample->time - s->first_time) * BUCKETS / s->time_span % BUCKETS;
         }
         spex_group_add(s->group, chosen, used);
     }
@@ -407,8 +405,7 @@ static void judge(struct spex_sharing *s, uint32_t line, struct spex_shared_line
         result->stores += t->writes;
         if (t->reads) {
             result->peer += t->peer;
-            result->with_source +=
-                t->reads - (t->reads < t->source[0] ? t->reads : t->source[0]);
+            result->with_source += t->reads - (t->reads < t->source[0] ? t->reads : t->source[0]);
         }
         size_t c = 0;
         while (c < count && (cells[c].tid != use->tid || cells[c].offset != use->offset))
@@ -454,8 +451,7 @@ static void judge(struct spex_sharing *s, uint32_t line, struct spex_shared_line
             time += both * c;
         }
     result->overlap = s->totals.timed && weight > 0 ? time / weight : NAN;
-    result->contention =
-        result->threads > 1 ? conflict / (1 - 1.0 / (double)result->threads) : 0;
+    result->contention = result->threads > 1 ? conflict / (1 - 1.0 / (double)result->threads) : 0;
     result->apart = conflict > 0 ? 1 - together / conflict : 0;
     result->kind = result->apart >= 0.9  ? SPEX_SHARING_FALSE
                    : result->apart < 0.5 ? SPEX_SHARING_TRUE
@@ -532,8 +528,7 @@ void spex_sharing_finish(struct spex_sharing *s)
     for (size_t i = 0; i < s->candidates; i++) {
         struct spex_shared_line *r = &s->results[s->result_count];
         *r = (struct spex_shared_line){.address = s->lines[i].va,
-                                       .pid = s->lines[i].id.space >= 0 ? s->lines[i].id.space
-                                                                        : -1,
+                                       .pid = s->lines[i].id.space >= 0 ? s->lines[i].id.space : -1,
                                        .first_use = start[i],
                                        .uses = start[i + 1] - start[i]};
         judge(s, (uint32_t)i, r);

@@ -63,8 +63,7 @@ struct spex_symbols *spex_symbols_new(const struct spex_symbols_options *options
                             &o->build_id_dir, &o->debug_dir, &o->map_dir};
     if (!o->build_id_dir) {
         const char *home = getenv("HOME");
-        snprintf(symbols->home_debug, sizeof symbols->home_debug, "%s/.debug",
-                 home ? home : "");
+        snprintf(symbols->home_debug, sizeof symbols->home_debug, "%s/.debug", home ? home : "");
         o->build_id_dir = symbols->home_debug;
     }
     if (!o->debug_dir)
@@ -154,15 +153,14 @@ struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char
         hash = (hash ^ (uint8_t)*p) * 16777619u;
     for (size_t i = 0; i < symbols->count; i++) {
         struct spex_module *m = symbols->modules[i];
-        if (m->hash == hash && !strcmp(m->path, path) &&
-            (kind != MODULE_JIT || m->pid == pid) &&
+        if (m->hash == hash && !strcmp(m->path, path) && (kind != MODULE_JIT || m->pid == pid) &&
             (m->build_id_size == build_id_size || !build_id_size) &&
             !memcmp(m->build_id, build_id ? build_id : m->build_id, build_id_size))
             return m;
     }
     struct spex_module *m = calloc(1, sizeof *m);
-    symbols->modules = module_grow(symbols->modules, symbols->count, &symbols->capacity,
-                                   sizeof *symbols->modules);
+    symbols->modules =
+        module_grow(symbols->modules, symbols->count, &symbols->capacity, sizeof *symbols->modules);
     if (!m || !(m->path = strdup(path)))
         abort();
     const char *slash = strrchr(m->path, '/');
@@ -260,8 +258,7 @@ static enum open_result open_elf(const struct spex_module *module, const char *p
     enum open_result result = OPEN_OK;
     if (f.fd < 0 || fstat(f.fd, &st) || !S_ISREG(st.st_mode)) {
         result = OPEN_MISSING;
-    } else if (!(f.elf = elf_begin(f.fd, ELF_C_READ_MMAP, NULL)) ||
-               elf_kind(f.elf) != ELF_K_ELF) {
+    } else if (!(f.elf = elf_begin(f.fd, ELF_C_READ_MMAP, NULL)) || elf_kind(f.elf) != ELF_K_ELF) {
         result = OPEN_NOT_ELF;
     } else {
         GElf_Ehdr header;
@@ -340,8 +337,7 @@ static void open_debuglink(struct spex_module *module, const char *image_path)
         GElf_Shdr sh;
         const char *name;
         Elf_Data *data;
-        if (!gelf_getshdr(scn, &sh) ||
-            !(name = elf_strptr(module->image.elf, names, sh.sh_name)) ||
+        if (!gelf_getshdr(scn, &sh) || !(name = elf_strptr(module->image.elf, names, sh.sh_name)) ||
             strcmp(name, ".gnu_debuglink") || !(data = elf_rawdata(scn, NULL)) || !data->d_buf)
             continue;
         const char *link = data->d_buf;
@@ -360,8 +356,8 @@ static void open_debuglink(struct spex_module *module, const char *image_path)
             else if (i == 1)
                 n = snprintf(path, sizeof path, "%.*s/.debug/%s", dir, image_path, link);
             else
-                n = snprintf(path, sizeof path, "%s%.*s/%s", module->owner->options.debug_dir,
-                             dir, image_path, link);
+                n = snprintf(path, sizeof path, "%s%.*s/%s", module->owner->options.debug_dir, dir,
+                             image_path, link);
             if (n >= (int)sizeof path || open_elf(module, path, &module->debug))
                 continue;
             if (module->build_id_size || file_crc(module->debug.fd) == crc)
@@ -454,8 +450,7 @@ struct table {
 static void add_symbol(struct table *table, uint64_t start, uint64_t size, const char *name,
                        bool code, bool weak, bool global)
 {
-    table->items =
-        module_grow(table->items, table->count, &table->capacity, sizeof *table->items);
+    table->items = module_grow(table->items, table->count, &table->capacity, sizeof *table->items);
     uint64_t end = start + size < start ? UINT64_MAX : start + size;
     table->items[table->count++] = (struct candidate_symbol){
         {.start = start, .end = end, .raw = name, .data = !code}, weak, global, code};
@@ -515,8 +510,7 @@ static void finish_table(struct spex_module *module, struct table *table)
     free(table->items);
 }
 
-static void elf_symbols(Elf *elf, unsigned section_type, struct table *table,
-                        uint64_t *link_text)
+static void elf_symbols(Elf *elf, unsigned section_type, struct table *table, uint64_t *link_text)
 {
     for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
         GElf_Shdr sh;
@@ -623,8 +617,7 @@ static size_t unwind_symbols(Elf *elf, struct table *table)
         GElf_Phdr ph;
         Elf_Data *data;
         if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_GNU_EH_FRAME ||
-            !(data =
-                  elf_getdata_rawchunk(elf, (int64_t)ph.p_offset, ph.p_filesz, ELF_T_BYTE)) ||
+            !(data = elf_getdata_rawchunk(elf, (int64_t)ph.p_offset, ph.p_filesz, ELF_T_BYTE)) ||
             data->d_size < 12)
             continue;
         const uint8_t *p = data->d_buf;
@@ -636,8 +629,7 @@ static size_t unwind_symbols(Elf *elf, struct table *table)
         for (uint32_t n = 0; n < count && 12 + 8 * ((size_t)n + 1) <= data->d_size; n++) {
             int32_t start;
             memcpy(&start, p + 12 + 8 * (size_t)n, 4);
-            add_symbol(table, ph.p_vaddr + (uint64_t)(int64_t)start, 0, NULL, true, false,
-                       false);
+            add_symbol(table, ph.p_vaddr + (uint64_t)(int64_t)start, 0, NULL, true, false, false);
             added++;
         }
     }
@@ -760,8 +752,7 @@ static void load_kernel(struct spex_module *module)
 {
     const struct spex_symbols_options *o = &module->owner->options;
     char path[PATH_MAX];
-    bool main_kernel =
-        starts_with(module->path, "[kernel") || starts_with(module->path, "[guest");
+    bool main_kernel = starts_with(module->path, "[kernel") || starts_with(module->path, "[guest");
     if (o->vmlinux && main_kernel) {
         enum open_result r = open_elf(module, o->vmlinux, &module->image);
         if (r == OPEN_OK && load_elf(module))

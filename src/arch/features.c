@@ -30,6 +30,7 @@ enum { ROWS = sizeof rows / sizeof rows[0] };
 #define COMMON SYSTEM, .CountSize = 2, .MaxSize = 6, .Align = 6
 #define V8_4 .SEL2 = true, .NV = true, .NV2 = true, .FGT = true, .ECV = true
 
+/* clang-format off */
 static const struct preset {
     const char *name;
     struct spex_features features;
@@ -51,6 +52,7 @@ static const struct preset {
     {"min", {.version = 1, .CountSize = 2, .MaxSize = 6, .ArchInst = true, .Interval = 4,
              .TS = true, .midr = 0x000f0000}},
 };
+/* clang-format on */
 
 enum { PRESETS = sizeof presets / sizeof presets[0] };
 
@@ -135,8 +137,8 @@ static enum spex_status parse_word(char *word, bool first, struct spex_features 
         char *end = NULL;
         unsigned long n = value ? strtoul(value, &end, 0) : 0;
         if (!value || end == value || *end || n < row->min || n > row->max)
-            return error_set(error, SPEX_RANGE, 0, "feature '%s' takes a value from %u to %u",
-                             name, row->min, row->max);
+            return error_set(error, SPEX_RANGE, 0, "feature '%s' takes a value from %u to %u", name,
+                             row->min, row->max);
         *field(f, row) = (uint8_t)n;
         return SPEX_OK;
     }
@@ -187,7 +189,8 @@ enum spex_status spex_features_check(const struct spex_features *f, struct spex_
         {f->EFT != f->FPF, "eft and fpf come together"},
         {f->SPE_SME && !(f->SME && f->version >= 2), "spe-sme needs sme and SPEv1p1"},
         {f->EXC && f->version < 6, "exc needs SPEv1p5"},
-        {f->version >= 6 && !(f->CRR && f->EXC && f->nVM), "SPEv1p5 makes crr, exc and nvm mandatory"},
+        {f->version >= 6 && !(f->CRR && f->EXC && f->nVM),
+         "SPEv1p5 makes crr, exc and nvm mandatory"},
         {f->DPFZS && !(f->version >= 3 && f->PMUv3p7), "dpfzs needs SPEv1p2 and pmuv3p7"},
         {f->ALTCLK != 0 && f->ALTCLK != 1 && f->ALTCLK != 15, "altclk is 0, 1 or 15"},
         {f->CountSize != 2 && f->CountSize != 3, "countsize is 2 or 3"},

@@ -15,9 +15,9 @@
 #include <spex/sysreg.def>
 
 #define REG(name, op0, op1, crn, crm, op2, owner, text) static_assert((0
-#define FIELD(reg, hi, lo, name) + (hi) - (lo) + 1
-#define RES0(hi, lo) + (hi) - (lo) + 1
-#define OTHER(hi, lo) + (hi) - (lo) + 1
+#define FIELD(reg, hi, lo, name) +(hi) - (lo) + 1
+#define RES0(hi, lo) +(hi) - (lo) + 1
+#define OTHER(hi, lo) +(hi) - (lo) + 1
 #define END(reg) ) == 64, #reg ": a bit has two rows");
 #include <spex/sysreg.def>
 

@@ -20,8 +20,8 @@ struct chunks {
     pthread_t others[CHUNKS_THREADS_MAX];
     unsigned threads, slot_count, started;
     bool quit;
-    cpu_set_t cpus; /* that may be used */
-    int caller;     /* the CPU it was on when the job began */
+    cpu_set_t cpus;               /* that may be used */
+    int caller;                   /* the CPU it was on when the job began */
     const struct chunks_job *job; /* NULL: none */
     size_t next, first_open, end; /* chunks: to be taken; not yet reduced; past the last */
     struct slot slots[];

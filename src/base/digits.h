@@ -97,8 +97,8 @@ static inline digits_sixteen hex_sixteen(uint64_t value)
     digits_sixteen low = (digits_sixteen)(digits_pair){LE64(__builtin_bswap64(value))};
     digits_sixteen high = low >> 4, digits;
     low &= 0x0f;
-    digits = __builtin_shufflevector(high, low, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22,
-                                     7, 23);
+    digits =
+        __builtin_shufflevector(high, low, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     return digits + '0' + ((digits_sixteen)(digits > 9) & ('a' - '0' - 10));
 }
 

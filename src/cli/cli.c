@@ -313,7 +313,9 @@ static void help_all(struct out *out)
     out_text(out, "\nTopics:\n");
     for (const struct cli_topic *t = cli_topics; t->name; t++)
         out_printf(out, "  %-10s %s\n", t->name, t->summary);
-    out_text(out, "\n'spex help NAME' explains a command or topic; 'spex --version' prints the version.\n");
+    out_text(
+        out,
+        "\n'spex help NAME' explains a command or topic; 'spex --version' prints the version.\n");
 }
 
 /* roff wants dashes and backslashes escaped. */
@@ -441,7 +443,8 @@ static int run_help(void *options, int argc, char **argv)
 }
 
 static const struct cli_option help_options[] = {
-    {"man", 0, CLI_FLAG, offsetof(struct help_options, man), NULL, "print the man page", NULL, NULL},
+    {"man", 0, CLI_FLAG, offsetof(struct help_options, man), NULL, "print the man page", NULL,
+     NULL},
     {"completion", 0, CLI_FLAG, offsetof(struct help_options, completion), NULL,
      "print a completion script for bash", NULL, NULL},
     {0},

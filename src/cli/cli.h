@@ -28,10 +28,10 @@ struct cli_option {
     const char *name; /* long name without dashes; NULL ends the table */
     char letter;      /* short name or 0 */
     enum cli_type type;
-    size_t at;             /* offsetof in the command's options struct */
-    const char *argument;  /* name of the value in help, NULL for a flag */
-    const char *help;      /* one sentence, no full stop */
-    const char *standard;  /* default as text, or NULL for zero */
+    size_t at;                  /* offsetof in the command's options struct */
+    const char *argument;       /* name of the value in help, NULL for a flag */
+    const char *help;           /* one sentence, no full stop */
+    const char *standard;       /* default as text, or NULL for zero */
     const char *const *choices; /* CLI_CHOICE: NULL-terminated */
 };
 
@@ -42,14 +42,16 @@ struct cli_command {
     const char *summary;  /* one line, starts lower case */
     const char *details;  /* further paragraphs for `spex help NAME`, or NULL */
     const struct cli_option *options;
-    size_t size;          /* of the options struct, zeroed and filled before run */
+    size_t size; /* of the options struct, zeroed and filled before run */
     int (*run)(void *options, int argc, char **argv); /* argv: operands only, argv[argc] NULL */
 };
 
 /* --threads N of commands that use several; what it means. */
-#define CLI_THREADS(type, member)                                                              \
-    {"threads", 0, CLI_NUMBER, offsetof(type, member), "N",                                    \
-     "how many threads; the output is the same (default: one per CPU, up to 8)", NULL, NULL}
+#define CLI_THREADS(type, member)                                                                  \
+    {                                                                                              \
+        "threads", 0, CLI_NUMBER, offsetof(type, member), "N",                                     \
+            "how many threads; the output is the same (default: one per CPU, up to 8)", NULL, NULL \
+    }
 unsigned cli_threads(uint64_t option);
 
 /* NULL-terminated, in the order of help. */

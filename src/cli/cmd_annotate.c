@@ -136,8 +136,7 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
             spex_group_sink(a->group, &samples[i], 1);
 }
 
-static bool symbol_matches(const struct spex_symbol *symbol, const char *text,
-                           const char *wanted)
+static bool symbol_matches(const struct spex_symbol *symbol, const char *text, const char *wanted)
 {
     if (!strcmp(text, wanted) || !fnmatch(wanted, text, 0) ||
         (symbol->raw && !strcmp(symbol->raw, wanted)))
@@ -208,9 +207,8 @@ static void fill(struct table *table, const struct spex_group *group, const stru
         table_style(table, "share", share >= 0.2 ? TABLE_HOT : TABLE_WARM);
     table_set_u64(table, "samples", s->samples);
     for (size_t i = 0; i < 3; i++)
-        table_set(
-            table, means[i].column,
-            ratio_of(s->latency_sum[means[i].latency], s->latency_count[means[i].latency]));
+        table_set(table, means[i].column,
+                  ratio_of(s->latency_sum[means[i].latency], s->latency_count[means[i].latency]));
     int p50 = spex_row_latency(group, row, SPEX_LATENCY_TOTAL, 0.5);
     int p95 = spex_row_latency(group, row, SPEX_LATENCY_TOTAL, 0.95);
     if (p50 >= 0)
@@ -218,8 +216,7 @@ static void fill(struct table *table, const struct spex_group *group, const stru
     if (p95 >= 0)
         table_set_u64(table, "latency_p95", (uint64_t)p95);
     if (s->reads || s->writes) {
-        table_set(table, "l1_miss",
-                  ratio_of(s->l1_miss, s->l1_access ? s->l1_access : s->samples));
+        table_set(table, "l1_miss", ratio_of(s->l1_miss, s->l1_access ? s->l1_access : s->samples));
         table_set(table, "llc_miss", ratio_of(s->llc_miss, s->llc_access));
         table_set(table, "tlb_walk", ratio_of(s->tlb_walk, s->tlb_access));
         columns_sources(s, 0, 1, from, sizeof from);
@@ -269,9 +266,9 @@ static struct table *function_table(struct profile *p, const struct annotate *a,
             const char *slash = strrchr(line.file, '/');
             const char *words = s->text && line.line <= s->count ? s->lines[line.line - 1] : "";
             char span[600];
-            snprintf(span, sizeof span, "%s:%u%s%s%s%s%s", slash ? slash + 1 : line.file,
-                     line.line, depth ? " (inlined " : "", inlined, depth ? ")" : "",
-                     *words ? "  " : "", words + strspn(words, " \t"));
+            snprintf(span, sizeof span, "%s:%u%s%s%s%s%s", slash ? slash + 1 : line.file, line.line,
+                     depth ? " (inlined " : "", inlined, depth ? ")" : "", *words ? "  " : "",
+                     words + strspn(words, " \t"));
             table_span(table, span);
             last = line;
         }
@@ -321,9 +318,8 @@ static const struct spex_symbol *choose(struct profile *p, struct spex_group *sy
             break;
     }
     if (found && wanted && others)
-        cli_error(
-            "%zu more function%s match '%s' and have fewer samples; --dso tells them apart",
-            others, others == 1 ? "" : "s", wanted);
+        cli_error("%zu more function%s match '%s' and have fewer samples; --dso tells them apart",
+                  others, others == 1 ? "" : "s", wanted);
     if (!found && wanted) {
         char text[256];
         const char *names[64];
@@ -384,8 +380,8 @@ static int run_annotate(void *options, int argc, char **argv)
             snprintf(name, sizeof name, "%s+0x%llx", spex_module_name(a.symbol->module),
                      (unsigned long long)a.symbol->start);
         if (wrong) {
-            p.status = cli_usage("--fields: '%.*s' is no column here", (int)strcspn(wrong, ","),
-                                 wrong);
+            p.status =
+                cli_usage("--fields: '%.*s' is no column here", (int)strcspn(wrong, ","), wrong);
         } else if (how.format == TABLE_AS_JSON) {
             out_text(&p.out, "{\"schema\":\"spex.annotate.1\"");
             profile_header(&p, &p.out);
@@ -393,14 +389,12 @@ static int run_annotate(void *options, int argc, char **argv)
             out_json_string(&p.out, name);
             out_text(&p.out, ",\"dso\":");
             out_json_string(&p.out, spex_module_path(a.symbol->module));
-            out_printf(&p.out,
-                       ",\"samples\":%llu,\n \"instructions\":", (unsigned long long)own);
+            out_printf(&p.out, ",\"samples\":%llu,\n \"instructions\":", (unsigned long long)own);
             table_print(table, &p.out, &how);
             out_text(&p.out, "}\n");
         } else {
-            profile_comment(&p, &p.out,
-                            "%s in %s: %s samples, %.1f%% of all; instructions by %s", name,
-                            spex_module_name(a.symbol->module), text_count(count, own),
+            profile_comment(&p, &p.out, "%s in %s: %s samples, %.1f%% of all; instructions by %s",
+                            name, spex_module_name(a.symbol->module), text_count(count, own),
                             100 * ratio_of(own, all), spex_disassembler_name(d));
             table_print(table, &p.out, &how);
             if (a.symbol->end - a.symbol->start && !table_rows(table))
@@ -420,8 +414,9 @@ static const struct cli_option annotate_options[] = {
      "instructions only, without source lines", NULL, NULL},
     {"fields", 'F', CLI_STRING, PROFILE_AT(struct annotate_options, fields), "LIST",
      "columns to show, in order; +LIST adds to the usual ones", NULL, NULL},
-#define FILTER(option, member, kind, value, help)                                              \
-    {option, 0, CLI_STRING, PROFILE_AT(struct annotate_options, filter.member), value, help, NULL, NULL},
+#define FILTER(option, member, kind, value, help)                                                  \
+    {option, 0,    CLI_STRING, PROFILE_AT(struct annotate_options, filter.member),                 \
+     value,  help, NULL,       NULL},
 #include <spex/filters.def>
     PROFILE_SYMBOL_OPTIONS(struct annotate_options),
     {0},
@@ -433,10 +428,9 @@ const struct cli_command cli_annotate = {
     .group = "Reading profiles",
     .synopsis = "[FUNCTION]",
     .summary = "a function's instructions with source lines and samples",
-    .details =
-        "Without FUNCTION, the one with the most samples. Instructions come from the newest "
-        "libLLVM that is installed, else from objdump. Sources are looked for where the "
-        "debug information says, below --symfs, and in the current directory.",
+    .details = "Without FUNCTION, the one with the most samples. Instructions come from the newest "
+               "libLLVM that is installed, else from objdump. Sources are looked for where the "
+               "debug information says, below --symfs, and in the current directory.",
     .options = annotate_options,
     .size = sizeof(struct annotate_options),
     .run = run_annotate,

@@ -172,11 +172,10 @@ static int run_branch(void *options, int argc, char **argv)
             if (!spex_group_count(b.groups[s]) && text)
                 continue;
             struct table *table = section_table(&p, b.groups[s], s, t->mispredicted, o->most);
-            const char *wrong =
-                o->profile.fields ? table_select(table, o->profile.fields) : NULL;
+            const char *wrong = o->profile.fields ? table_select(table, o->profile.fields) : NULL;
             if (wrong) {
-                p.status = cli_usage("--fields: '%.*s' is no column here",
-                                     (int)strcspn(wrong, ","), wrong);
+                p.status = cli_usage("--fields: '%.*s' is no column here", (int)strcspn(wrong, ","),
+                                     wrong);
                 table_free(table);
                 break;
             }
@@ -201,15 +200,14 @@ static int run_branch(void *options, int argc, char **argv)
             char pc[200], line[200], advice[700];
             spex_row_text(b.groups[BRANCHES], worst, 0, pc, sizeof pc);
             spex_row_text(b.groups[BRANCHES], worst, 2, line, sizeof line);
-            snprintf(
-                advice, sizeof advice,
-                "do: %s is mispredicted %.0f%% of the time and makes %.0f%% of all "
-                "mispredicts: "
-                "compute without the branch (a conditional select), or order the data so that "
-                "it goes one way for long",
-                strcmp(pc, line) ? line : pc,
-                100 * ratio_of(worst->stats.mispredicted, worst->stats.samples),
-                100 * ratio_of(worst->stats.mispredicted, t->mispredicted));
+            snprintf(advice, sizeof advice,
+                     "do: %s is mispredicted %.0f%% of the time and makes %.0f%% of all "
+                     "mispredicts: "
+                     "compute without the branch (a conditional select), or order the data so that "
+                     "it goes one way for long",
+                     strcmp(pc, line) ? line : pc,
+                     100 * ratio_of(worst->stats.mispredicted, worst->stats.samples),
+                     100 * ratio_of(worst->stats.mispredicted, t->mispredicted));
             out_char(&p.out, '\n');
             cli_wrap(&p.out, advice, 4);
         }
@@ -225,8 +223,9 @@ static const struct cli_option branch_options[] = {
      "12", NULL},
     {"fields", 'F', CLI_STRING, PROFILE_AT(struct branch_options, fields), "LIST",
      "columns to show, in order; +LIST adds to the usual ones", NULL, NULL},
-#define FILTER(option, member, kind, value, help)                                              \
-    {option, 0, CLI_STRING, PROFILE_AT(struct branch_options, filter.member), value, help, NULL, NULL},
+#define FILTER(option, member, kind, value, help)                                                  \
+    {option, 0,    CLI_STRING, PROFILE_AT(struct branch_options, filter.member),                   \
+     value,  help, NULL,       NULL},
 #include <spex/filters.def>
     PROFILE_SYMBOL_OPTIONS(struct branch_options),
     {0},

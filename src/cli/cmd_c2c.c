@@ -78,8 +78,7 @@ static struct table *uses_table(struct profile *p, const struct spex_sharing *s,
         const struct spex_stats *t = &use->row->stats;
         char name[NAME];
         /* the uses that make up a hundredth of the line, and no more than a screenful */
-        if (text &&
-            (table_rows(table) == SHOWN_USES || (uint64_t)t->samples * 100 < line->samples))
+        if (text && (table_rows(table) == SHOWN_USES || (uint64_t)t->samples * 100 < line->samples))
             continue;
         table_row(table);
         table_printf(table, "offset", "+0x%02x", use->offset);
@@ -183,8 +182,7 @@ static unsigned word_names(struct profile *p, const struct spex_sharing *s,
 static void print_line(struct profile *p, const struct spex_sharing *s,
                        const struct spex_shared_line *line, unsigned rank)
 {
-    static const char *const titles[] = {"FALSE SHARING", "true sharing",
-                                         "true and false sharing"};
+    static const char *const titles[] = {"FALSE SHARING", "true sharing", "true and false sharing"};
     const struct spex_sharing_totals *totals = spex_sharing_totals(s);
     struct out *out = &p->out;
     char name[NAME], threads[NAME], words[3 * NAME], count[32];
@@ -207,9 +205,8 @@ static void print_line(struct profile *p, const struct spex_sharing *s,
         snprintf(why + strlen(why), sizeof why - strlen(why),
                  "%.0f%% of loads came from another core's cache; ",
                  100 * ratio_of(line->peer, line->with_source));
-    snprintf(why + strlen(why), sizeof why - strlen(why),
-             "%s samples, %.1f%% of memory samples", text_count(count, line->samples),
-             100 * ratio_of(line->samples, totals->memory));
+    snprintf(why + strlen(why), sizeof why - strlen(why), "%s samples, %.1f%% of memory samples",
+             text_count(count, line->samples), 100 * ratio_of(line->samples, totals->memory));
     out_text(out, "   ");
     cli_wrap(out, why, 3);
     struct table *table = uses_table(p, s, line);
@@ -219,8 +216,7 @@ static void print_line(struct profile *p, const struct spex_sharing *s,
     table_free(table);
     switch (line->kind) {
     case SPEX_SHARING_FALSE:
-        snprintf(why, sizeof why,
-                 "do: give %s cache lines of their own (align each to 64 bytes)",
+        snprintf(why, sizeof why, "do: give %s cache lines of their own (align each to 64 bytes)",
                  distinct > 1 ? words : "what different threads use");
         break;
     case SPEX_SHARING_TRUE:
@@ -270,8 +266,7 @@ static void print_json(struct profile *p, const struct spex_sharing *s)
     out_text(out, "]}\n");
 }
 
-static void print_text(struct profile *p, const struct c2c_options *o,
-                       const struct spex_sharing *s)
+static void print_text(struct profile *p, const struct c2c_options *o, const struct spex_sharing *s)
 {
     const struct spex_sharing_totals *t = spex_sharing_totals(s);
     const struct spex_shared_line *line;
@@ -347,10 +342,9 @@ static int run_c2c(void *options, int argc, char **argv)
         table_print(table, &p.out, &how);
         table_free(table);
     } else if (!p.status &&
-               !profile_empty(
-                   &p, spex_sharing_totals(s)->memory,
-                   "has a data address: sample "
-                   "loads and stores (load_filter=1,store_filter=1, or no filter)")) {
+               !profile_empty(&p, spex_sharing_totals(s)->memory,
+                              "has a data address: sample "
+                              "loads and stores (load_filter=1,store_filter=1, or no filter)")) {
         profile_header(&p, &p.out);
         print_text(&p, o, s);
     }
@@ -360,11 +354,11 @@ static int run_c2c(void *options, int argc, char **argv)
 
 static const struct cli_option c2c_options[] = {
     PROFILE_INPUT_OPTIONS(struct c2c_options),
-    {"lines", 'n', CLI_NUMBER, offsetof(struct c2c_options, most), "N", "cache lines to show",
-     "10", NULL},
+    {"lines", 'n', CLI_NUMBER, offsetof(struct c2c_options, most), "N", "cache lines to show", "10",
+     NULL},
     {"all", 0, CLI_FLAG, offsetof(struct c2c_options, all), NULL,
      "show shared lines that are harmless too", NULL, NULL},
-#define FILTER(option, member, kind, value, help)                                              \
+#define FILTER(option, member, kind, value, help)                                                  \
     {option, 0, CLI_STRING, PROFILE_AT(struct c2c_options, filter.member), value, help, NULL, NULL},
 #include <spex/filters.def>
     PROFILE_SYMBOL_OPTIONS(struct c2c_options),
@@ -377,11 +371,10 @@ const struct cli_command cli_c2c = {
     .group = "Reading profiles",
     .synopsis = "[FILE]",
     .summary = "cache lines that threads fight over; false and true sharing",
-    .details =
-        "Finds lines that several threads use and at least one writes. The score says how "
-        "likely neighbouring accesses conflict (0 to 1), from threads, words, writes and "
-        "times, and from where loads were answered if the CPU tells. Different words: false "
-        "sharing, padding helps. The same word: true sharing.",
+    .details = "Finds lines that several threads use and at least one writes. The score says how "
+               "likely neighbouring accesses conflict (0 to 1), from threads, words, writes and "
+               "times, and from where loads were answered if the CPU tells. Different words: false "
+               "sharing, padding helps. The same word: true sharing.",
     .options = c2c_options,
     .size = sizeof(struct c2c_options),
     .run = run_c2c,

@@ -18,8 +18,7 @@ static const struct table_column columns[] = {
     {"delta_high", "high", TABLE_NUMBER, 255, "upper end of its 95% interval"},
     {"interval", "95% interval", TABLE_TEXT, 20, "of the change"},
     {"verdict", "", TABLE_TEXT, 0, "more, less, or empty: within noise"},
-    {"latency", "p95 latency", TABLE_TEXT, 10,
-     "95th percentile of total latency in A, then in B"},
+    {"latency", "p95 latency", TABLE_TEXT, 10, "95th percentile of total latency in A, then in B"},
     {"latency_verdict", "", TABLE_TEXT, 10,
      "slower, faster, or empty: the 95% intervals of the median and of the 95th percentile "
      "overlap"},
@@ -102,8 +101,8 @@ static struct pair *match(struct spex_group *const groups[2], size_t keys, size_
  * The 95% interval of a quantile by ranks: the order statistics around it that the binomial
  * distribution allows. Exact for any distribution of latencies.
  */
-static bool quantile_interval(const struct spex_group *group, const struct spex_row *row,
-                              double q, int *low, int *high)
+static bool quantile_interval(const struct spex_group *group, const struct spex_row *row, double q,
+                              int *low, int *high)
 {
     enum { FEW = 20 };
     double n = row->stats.latency_count[SPEX_LATENCY_TOTAL];
@@ -133,9 +132,8 @@ static int latency_change(struct spex_group *const groups[2], const struct pair 
 static void fill(struct table *table, struct profile *p, struct spex_group *const groups[2],
                  const struct pair *pair, bool *beyond, int *latency)
 {
-    static const char *const sides[2][5] = {
-        {"share_a", "samples_a", "ops_a", "p50_a", "p95_a"},
-        {"share_b", "samples_b", "ops_b", "p50_b", "p95_b"}};
+    static const char *const sides[2][5] = {{"share_a", "samples_a", "ops_a", "p50_a", "p95_a"},
+                                            {"share_b", "samples_b", "ops_b", "p50_b", "p95_b"}};
     uint64_t n[2], total[2];
     int p95[2] = {-1, -1};
     for (unsigned s = 0; s < 2; s++) {
@@ -158,10 +156,7 @@ static void fill(struct table *table, struct profile *p, struct spex_group *cons
     *latency = latency_change(groups, pair);
     if (p95[0] >= 0 && p95[1] >= 0)
         table_printf(table, "latency", "%d -> %d", p95[0], p95[1]);
-    table_set_text(table, "latency_verdict",
-                   *latency > 0 ? "slower"
-                   : *latency   ? "faster"
-                                : "");
+    table_set_text(table, "latency_verdict", *latency > 0 ? "slower" : *latency ? "faster" : "");
     if (*latency)
         table_style(table, "latency_verdict", *latency > 0 ? TABLE_HOT : TABLE_BOLD);
     struct spex_interval w = spex_difference_interval(n[0], total[0], n[1], total[1]);
@@ -214,18 +209,15 @@ static int run_diff(void *options, int argc, char **argv)
         double limit = p[0].limit;
         size_t beyond = 0, left = 0, slower = 0, faster = 0;
         for (size_t i = 0; i < count; i++) {
-            double a =
-                pairs[i].rows[0] ? ratio_of(pairs[i].rows[0]->stats.samples, totals[0]) : 0;
-            double b =
-                pairs[i].rows[1] ? ratio_of(pairs[i].rows[1]->stats.samples, totals[1]) : 0;
+            double a = pairs[i].rows[0] ? ratio_of(pairs[i].rows[0]->stats.samples, totals[0]) : 0;
+            double b = pairs[i].rows[1] ? ratio_of(pairs[i].rows[1]->stats.samples, totals[1]) : 0;
             pairs[i].delta = b - a;
         }
         qsort(pairs, count, sizeof *pairs, by_change);
         for (size_t i = 0; i < count; i++) {
             bool real = false;
             int latency = 0;
-            double a =
-                pairs[i].rows[0] ? ratio_of(pairs[i].rows[0]->stats.samples, totals[0]) : 0;
+            double a = pairs[i].rows[0] ? ratio_of(pairs[i].rows[0]->stats.samples, totals[0]) : 0;
             if (a < limit && a + pairs[i].delta < limit) {
                 left++;
             } else {
@@ -239,14 +231,14 @@ static int run_diff(void *options, int argc, char **argv)
         if (left && how.format == TABLE_AS_TEXT) {
             table_row(table);
             table_note(table);
-            table_printf(table, "key", "(%zu more row%s below %.1f%%)", left,
-                         left == 1 ? "" : "s", 100 * limit);
+            table_printf(table, "key", "(%zu more row%s below %.1f%%)", left, left == 1 ? "" : "s",
+                         100 * limit);
             table_style(table, "key", TABLE_DIM);
         }
         const char *wrong = o->profile.fields ? table_select(table, o->profile.fields) : NULL;
         if (wrong) {
-            p[0].status = cli_usage("--fields: '%.*s' is no column here",
-                                    (int)strcspn(wrong, ","), wrong);
+            p[0].status =
+                cli_usage("--fields: '%.*s' is no column here", (int)strcspn(wrong, ","), wrong);
         } else if (json) {
             out_text(&p[0].out, "{\"schema\":\"spex.diff.1\",\n \"a\":{\"role\":\"before\"");
             profile_header(&p[0], &p[0].out);
@@ -262,20 +254,19 @@ static int run_diff(void *options, int argc, char **argv)
             if (how.format == TABLE_AS_TEXT) {
                 char text[300];
                 snprintf(text, sizeof text,
-                         "%zu of %zu shares changed beyond noise; %zu slower, %zu faster",
-                         beyond, table_rows(table) - (left > 0), slower, faster);
+                         "%zu of %zu shares changed beyond noise; %zu slower, %zu faster", beyond,
+                         table_rows(table) - (left > 0), slower, faster);
                 const char *none_a = spex_analysis_no_estimate(p[0].analysis);
                 const char *none_b = spex_analysis_no_estimate(p[1].analysis);
                 if (!none_a && !none_b) {
-                    double a = (double)totals[0] *
-                               (double)spex_analysis_sampling(p[0].analysis)->period;
-                    double b = (double)totals[1] *
-                               (double)spex_analysis_sampling(p[1].analysis)->period;
+                    double a =
+                        (double)totals[0] * (double)spex_analysis_sampling(p[0].analysis)->period;
+                    double b =
+                        (double)totals[1] * (double)spex_analysis_sampling(p[1].analysis)->period;
                     char x[32], y[32];
                     size_t n = strlen(text);
-                    snprintf(text + n, sizeof text - n,
-                             "; operations in all %s, then %s (%+.1f%%)", text_scaled(x, a),
-                             text_scaled(y, b), 100 * (b / a - 1));
+                    snprintf(text + n, sizeof text - n, "; operations in all %s, then %s (%+.1f%%)",
+                             text_scaled(x, a), text_scaled(y, b), 100 * (b / a - 1));
                 }
                 cli_wrap(&p[0].out, text, 0);
             }
@@ -302,8 +293,9 @@ static const struct cli_option diff_options[] = {
     {"sort", 's', CLI_STRING, PROFILE_AT(struct diff_options, sort), "KEYS",
      "compare by: symbol, srcline, dso, comm, op, source, ...", "symbol", NULL},
     PROFILE_TABLE_OPTIONS(struct diff_options),
-#define FILTER(option, member, kind, value, help)                                              \
-    {option, 0, CLI_STRING, PROFILE_AT(struct diff_options, filter.member), value, help, NULL, NULL},
+#define FILTER(option, member, kind, value, help)                                                  \
+    {option, 0,    CLI_STRING, PROFILE_AT(struct diff_options, filter.member),                     \
+     value,  help, NULL,       NULL},
 #include <spex/filters.def>
     PROFILE_SYMBOL_OPTIONS(struct diff_options),
     {0},
@@ -315,11 +307,10 @@ const struct cli_command cli_diff = {
     .group = "Reading profiles",
     .synopsis = "BEFORE AFTER",
     .summary = "compare two profiles; which changes are beyond noise",
-    .details =
-        "Shares of the samples side by side with the 95% interval of their difference "
-        "(Newcombe): 'more' and 'less' mark changes whose interval does not hold zero. "
-        "'slower' and 'faster' mark operations whose median or 95th percentile of latency "
-        "changed beyond the 95% intervals of both.",
+    .details = "Shares of the samples side by side with the 95% interval of their difference "
+               "(Newcombe): 'more' and 'less' mark changes whose interval does not hold zero. "
+               "'slower' and 'faster' mark operations whose median or 95th percentile of latency "
+               "changed beyond the 95% intervals of both.",
     .options = diff_options,
     .size = sizeof(struct diff_options),
     .run = run_diff,

@@ -78,12 +78,12 @@ struct command {
 
 enum { LINE_ROOM = SPEX_PACKET_TEXT_MAX + 192 };
 
-#define HEX16(h)                                                                               \
-    h "0 " h "1 " h "2 " h "3 " h "4 " h "5 " h "6 " h "7 " h "8 " h "9 " h "a " h "b " h      \
-      "c " h "d " h "e " h "f "
-static const char hex_bytes[] = HEX16("0") HEX16("1") HEX16("2") HEX16("3") HEX16("4")
-    HEX16("5") HEX16("6") HEX16("7") HEX16("8") HEX16("9") HEX16("a") HEX16("b") HEX16("c")
-        HEX16("d") HEX16("e") HEX16("f") " ";
+#define HEX16(h)                                                                                   \
+    h "0 " h "1 " h "2 " h "3 " h "4 " h "5 " h "6 " h "7 " h "8 " h "9 " h "a " h "b " h "c " h   \
+      "d " h "e " h "f "
+static const char hex_bytes[] =
+    HEX16("0") HEX16("1") HEX16("2") HEX16("3") HEX16("4") HEX16("5") HEX16("6") HEX16("7")
+        HEX16("8") HEX16("9") HEX16("a") HEX16("b") HEX16("c") HEX16("d") HEX16("e") HEX16("f") " ";
 
 static inline char *put_hex32(char *p, uint32_t value)
 {
@@ -103,8 +103,7 @@ static inline char *put_bytes(char *p, const uint8_t *bytes, size_t count, size_
 {
     memset(p, ' ', width);
     for (size_t i = 0; i < count; i++)
-        memcpy(p + 3 * i, hex_bytes + 3 * bytes[i],
-               4); /* the fourth is overwritten, or a space */
+        memcpy(p + 3 * i, hex_bytes + 3 * bytes[i], 4); /* the fourth is overwritten, or a space */
     p[3 * count] = ' ';
     return p + width;
 }
@@ -138,8 +137,7 @@ static void text_rest(struct dump *dump, const uint8_t *bytes, size_t count,
 {
     char *start = out_room(&dump->out, LINE_ROOM), *p;
     if (dump->options->style == SPEX_TEXT_SPEX) {
-        p = put_bytes((char *)memcpy(start, "  ", 2) + 2, bytes, count,
-                      3 * SPEX_PACKET_MAX + 1);
+        p = put_bytes((char *)memcpy(start, "  ", 2) + 2, bytes, count, 3 * SPEX_PACKET_MAX + 1);
     } else {
         p = put_bytes((char *)memcpy(start, ":  ", 3) + 3, bytes, count, 3 * 16);
     }
@@ -220,8 +218,7 @@ static bool has_index(unsigned type)
            type == SPEX_PACKET_CONTEXT || type == SPEX_PACKET_OPERATION_TYPE;
 }
 
-static void packet_rest(struct dump *dump, const uint8_t *bytes,
-                        const struct spex_packet *packet)
+static void packet_rest(struct dump *dump, const uint8_t *bytes, const struct spex_packet *packet)
 {
     if (dump->options->format == JSON)
         json_rest(dump, spex_packet_type_name((enum spex_packet_type)packet->type),
@@ -350,8 +347,7 @@ static size_t dump_packets(struct dump *dump, const uint8_t *data, size_t size, 
             continue;
         }
         if (*at == 0 && !json) {
-            n = padding_line(dump, offset + position, at, size - position,
-                             !final && position > 0);
+            n = padding_line(dump, offset + position, at, size - position, !final && position > 0);
             if (n == 0)
                 break;
             known_learn(dump, 0, n);
@@ -443,8 +439,8 @@ static void free_text(void *result)
 }
 
 /* Prints packets of data, which is at offset in the stream. Returns how many bytes it used. */
-static size_t dump_block(struct command *command, const uint8_t *data, size_t size,
-                         uint64_t offset, bool final)
+static size_t dump_block(struct command *command, const uint8_t *data, size_t size, uint64_t offset,
+                         bool final)
 {
     struct chunks_job job = {
         .user = command,
@@ -568,8 +564,8 @@ static int dump_queues(struct command *command, struct spex_perfdata *file)
             heading(command, queue, &span);
             /* What is left over is a cut packet, or a run of padding that may be long. */
             do
-                used += dump_block(command, span.data + used, span.size - used,
-                                   span.offset + used, span.last);
+                used += dump_block(command, span.data + used, span.size - used, span.offset + used,
+                                   span.last);
             while (span.size - used > SPEX_AUX_KEEP_MAX && !command->out.error);
             spex_aux_keep(cursor, span.size - used);
         }
@@ -610,7 +606,8 @@ static bool start_threads(struct command *command)
 {
     command->chunks = chunks_new(cli_threads(command->options->threads), sizeof(struct text));
     unsigned threads = command->chunks ? chunks_threads(command->chunks) : 0;
-    command->threads = threads ? aligned_alloc(CHUNKS_APART, threads * sizeof *command->threads) : NULL;
+    command->threads =
+        threads ? aligned_alloc(CHUNKS_APART, threads * sizeof *command->threads) : NULL;
     bool ok = command->threads != NULL;
     for (unsigned i = 0; ok && i < threads; i++)
         command->threads[i] = (struct dump){.options = command->options};
@@ -676,10 +673,10 @@ const struct cli_command cli_dump = {
              "the input is an SPE stream, not a perf.data file", NULL, NULL},
             {"style", 's', CLI_CHOICE, offsetof(struct options, style), "STYLE",
              "spex; perf (as perf 6.1 report -D); perf-7 (as perf 7 does)", "spex", styles},
-            {"format", 'f', CLI_CHOICE, offsetof(struct options, format), "FORMAT",
-             "text or json", "text", formats},
-            {"input", 'i', CLI_STRING, offsetof(struct options, input), "FILE", "the input",
-             NULL, NULL},
+            {"format", 'f', CLI_CHOICE, offsetof(struct options, format), "FORMAT", "text or json",
+             "text", formats},
+            {"input", 'i', CLI_STRING, offsetof(struct options, input), "FILE", "the input", NULL,
+             NULL},
             CLI_THREADS(struct options, threads),
             {NULL},
         },

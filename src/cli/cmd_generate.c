@@ -66,14 +66,13 @@ static bool close_output(const char *path, struct out *out)
     if (fd != STDOUT_FILENO && close(fd) && !failed)
         failed = errno;
     if (failed)
-        cli_error("%s: %s", path && strcmp(path, "-") ? path : "standard output",
-                  strerror(failed));
+        cli_error("%s: %s", path && strcmp(path, "-") ? path : "standard output", strerror(failed));
     return !failed;
 }
 
 /* One line per record that a perfect decoder finds: where, how long, and its bytes. */
-static bool write_truth(const char *path, const uint8_t *data,
-                        const struct spex_record *records, size_t count)
+static bool write_truth(const char *path, const uint8_t *data, const struct spex_record *records,
+                        size_t count)
 {
     struct out out;
     if (!open_output(path, &out))
@@ -138,8 +137,7 @@ static bool generate_stream(struct spex_generator *g, const struct options *o)
 static int run(void *data, int argc, char **argv)
 {
     struct options *o = data;
-    struct spex_generate_options options = {.seed = o->seed,
-                                            .layout = (enum spex_layout)o->layout};
+    struct spex_generate_options options = {.seed = o->seed, .layout = (enum spex_layout)o->layout};
     struct spex_generator generator;
     struct spex_error error = {0};
     if (argc)
@@ -150,9 +148,8 @@ static int run(void *data, int argc, char **argv)
         return cli_usage("--ops: '%s' is not a list of load, store, branch, other", o->ops);
     options.align = options.features.Align;
     if (o->align && !parse_align(o->align, &options.align))
-        return cli_usage(
-            "--align: '%s' is neither a log2 (0 to 11) nor a power of two up to 2048",
-            o->align);
+        return cli_usage("--align: '%s' is neither a log2 (0 to 11) nor a power of two up to 2048",
+                         o->align);
     if (spex_generator_init(&generator, &options, &error))
         return cli_usage("%s", error.text);
     if ((!o->output || !strcmp(o->output, "-")) && isatty(STDOUT_FILENO))
@@ -181,10 +178,10 @@ const struct cli_command cli_generate = {
         "finds: one JSON object per intact record with its offset, size and bytes.",
     .options =
         (const struct cli_option[]){
-            {"seed", 's', CLI_NUMBER, offsetof(struct options, seed), "N",
-             "seed of the numbers", "1", NULL},
-            {"records", 'n', CLI_NUMBER, offsetof(struct options, records), "N",
-             "how many records", "1000", NULL},
+            {"seed", 's', CLI_NUMBER, offsetof(struct options, seed), "N", "seed of the numbers",
+             "1", NULL},
+            {"records", 'n', CLI_NUMBER, offsetof(struct options, records), "N", "how many records",
+             "1000", NULL},
             {"features", 'F', CLI_STRING, offsetof(struct options, features), "LIST",
              "what the implementation has", "max", NULL},
             {"layout", 'l', CLI_CHOICE, offsetof(struct options, layout), "LAYOUT",

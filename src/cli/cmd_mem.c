@@ -29,8 +29,8 @@ static const struct {
               "data-symbol"},
     [PAGES] = {"pages", "Pages, by time waited", SPEX_KEY_PAGE, SPEX_BY_LATENCY, false,
                "weight,share,samples,latency_mean,l1_miss,tlb_walk,translation_mean,from,page"},
-    [LINES] = {"lines", "Cache lines, by time waited", SPEX_KEY_CACHE_LINE, SPEX_BY_LATENCY,
-               false, "weight,share,samples,loads,stores,latency_mean,l1_miss,from,line"},
+    [LINES] = {"lines", "Cache lines, by time waited", SPEX_KEY_CACHE_LINE, SPEX_BY_LATENCY, false,
+               "weight,share,samples,loads,stores,latency_mean,l1_miss,from,line"},
 };
 
 struct mem {
@@ -124,10 +124,8 @@ static void draw_latencies(struct profile *p, const struct spex_group *group)
     for (size_t i = 0; i < count; i++) {
         char range[40], samples[32];
         spex_row_text(group, rows[i], 0, range, sizeof range);
-        unsigned bar =
-            (unsigned)((double)rows[i]->stats.samples * width / (double)largest + 0.5);
-        out_printf(out, "%12s %10s %5.1f%% ", range,
-                   text_count(samples, rows[i]->stats.samples),
+        unsigned bar = (unsigned)((double)rows[i]->stats.samples * width / (double)largest + 0.5);
+        out_printf(out, "%12s %10s %5.1f%% ", range, text_count(samples, rows[i]->stats.samples),
                    100.0 * (double)rows[i]->stats.samples / (double)total);
         if (p->colour)
             out_text(out, "\033[36m");
@@ -176,12 +174,11 @@ static void advise(struct profile *p, const struct spex_group *sources)
     char text[300];
     out_char(&p->out, '\n');
     if (waited > 0 && memory / waited >= 0.3) {
-        snprintf(
-            text, sizeof text,
-            "do: %.0f%% of the time waited is for data beyond the core's own "
-            "caches: use it in the order it lies in, or pack it; the code is in spex report "
-            "--source dram,system-cache,l3 --sort symbol,srcline",
-            100 * memory / waited);
+        snprintf(text, sizeof text,
+                 "do: %.0f%% of the time waited is for data beyond the core's own "
+                 "caches: use it in the order it lies in, or pack it; the code is in spex report "
+                 "--source dram,system-cache,l3 --sort symbol,srcline",
+                 100 * memory / waited);
         cli_wrap(&p->out, text, 4);
     }
     if (waited > 0 && peer / waited >= 0.05) {
@@ -211,8 +208,7 @@ static void advise(struct profile *p, const struct spex_group *sources)
 }
 
 /* Thousands of rows that wait equally long say nothing but that. */
-static bool nothing_stands_out(struct profile *p, const struct spex_group *group,
-                               enum section s)
+static bool nothing_stands_out(struct profile *p, const struct spex_group *group, enum section s)
 {
     const struct spex_row *first = spex_group_row(group, 0);
     double top = ratio_of(first->stats.latency_sum[SPEX_LATENCY_TOTAL],
@@ -220,13 +216,12 @@ static bool nothing_stands_out(struct profile *p, const struct spex_group *group
     char count[32];
     if ((s != PAGES && s != LINES) || top >= 0.01 || p->options->fields)
         return false;
-    out_printf(&p->out, "\n%s: none of %s stands out, the largest has %.1f%%\n",
-               sections[s].title, text_count(count, spex_group_count(group)), 100 * top);
+    out_printf(&p->out, "\n%s: none of %s stands out, the largest has %.1f%%\n", sections[s].title,
+               text_count(count, spex_group_count(group)), 100 * top);
     return true;
 }
 
-static int print_section(struct profile *p, struct spex_group *group, enum section s,
-                         size_t most)
+static int print_section(struct profile *p, struct spex_group *group, enum section s, size_t most)
 {
     struct table_column *columns;
     bool text = p->options->format == TABLE_AS_TEXT;
@@ -235,8 +230,8 @@ static int print_section(struct profile *p, struct spex_group *group, enum secti
         return CLI_OK;
     if (s != SOURCES && s != DATA && !p->options->percent_limit)
         p->limit = 0; /* the number of rows is limited */
-    struct table *table = columns_table(p, group, &sections[s].key, 1, text ? most : 0,
-                                        sections[s].fields, &columns);
+    struct table *table =
+        columns_table(p, group, &sections[s].key, 1, text ? most : 0, sections[s].fields, &columns);
     p->limit = limit;
     if (!table)
         return CLI_USAGE;
@@ -300,11 +295,10 @@ static int run_mem(void *options, int argc, char **argv)
         return profile_close(&p);
     }
     for (unsigned s = 0; s < SECTIONS; s++)
-        m.groups[s] =
-            spex_group_new(p.analysis, &sections[s].key, 1,
-                           s == SOURCES              ? SPEX_GROUP_ALL_PERCENTILES
-                           : sections[s].percentiles ? columns_percentiles(&o->profile)
-                                                     : 0);
+        m.groups[s] = spex_group_new(p.analysis, &sections[s].key, 1,
+                                     s == SOURCES              ? SPEX_GROUP_ALL_PERCENTILES
+                                     : sections[s].percentiles ? columns_percentiles(&o->profile)
+                                                               : 0);
     static const enum spex_key level_keys[] = {SPEX_KEY_SOURCE, SPEX_KEY_LATENCY};
     m.levels = spex_group_new(p.analysis, level_keys, 2, SPEX_GROUP_ALL_PERCENTILES);
     spex_group_derive(m.groups[SOURCES], m.levels);
@@ -359,10 +353,10 @@ static const struct cli_option mem_options[] = {
     {"sort", 's', CLI_STRING, PROFILE_AT(struct mem_options, sort), "KEYS",
      "one table by these keys instead (source, data-symbol, data-dso, page, line, symbol, ...)",
      NULL, NULL},
-    {"rows", 'n', CLI_NUMBER, offsetof(struct mem_options, most), "N",
-     "rows of each table of data", "8", NULL},
+    {"rows", 'n', CLI_NUMBER, offsetof(struct mem_options, most), "N", "rows of each table of data",
+     "8", NULL},
     PROFILE_TABLE_OPTIONS(struct mem_options),
-#define FILTER(option, member, kind, value, help)                                              \
+#define FILTER(option, member, kind, value, help)                                                  \
     {option, 0, CLI_STRING, PROFILE_AT(struct mem_options, filter.member), value, help, NULL, NULL},
 #include <spex/filters.def>
     PROFILE_SYMBOL_OPTIONS(struct mem_options),

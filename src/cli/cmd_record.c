@@ -24,10 +24,9 @@ static const struct cli_option record_options[] = {
     {"output", 'o', CLI_STRING, offsetof(struct record_options, output), "FILE",
      "file to write; an older one is kept as FILE.old", "perf.data", NULL},
     {"truth", 0, CLI_FLAG, offsetof(struct record_options, truth), NULL,
-     "also count every operation, miss and mispredict by instruction, into FILE.truth", NULL,
-     NULL},
-    {"quiet", 'q', CLI_FLAG, offsetof(struct record_options, quiet), NULL,
-     "say nothing at the end", NULL, NULL},
+     "also count every operation, miss and mispredict by instruction, into FILE.truth", NULL, NULL},
+    {"quiet", 'q', CLI_FLAG, offsetof(struct record_options, quiet), NULL, "say nothing at the end",
+     NULL, NULL},
     {0},
 };
 
@@ -132,15 +131,13 @@ static bool write_truth(const char *path, struct run *run)
             fclose(file);
         return false;
     }
-    fprintf(file,
-            "# spex truth 1\n# pid\tpc\tcount\tl1_miss\tllc_miss\twalk\tmispredict\ttaken\n");
+    fprintf(file, "# spex truth 1\n# pid\tpc\tcount\tl1_miss\tllc_miss\twalk\tmispredict\ttaken\n");
     for (size_t i = 0; i < count; i++) {
         const struct spex_engine_truth *r = &rows[i];
         fprintf(file,
-                "%d\t0x%" PRIx64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
-                "\t%" PRIu64 "\t%" PRIu64 "\n",
-                r->pid, r->pc, r->count, r->l1_miss, r->llc_miss, r->walk, r->mispredict,
-                r->taken);
+                "%d\t0x%" PRIx64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
+                "\t%" PRIu64 "\n",
+                r->pid, r->pc, r->count, r->l1_miss, r->llc_miss, r->walk, r->mispredict, r->taken);
     }
     bool failed = ferror(file);
     if (fclose(file) || failed) {
@@ -189,8 +186,8 @@ static void say(const struct record_options *o, const struct run *run, uint64_t 
     double mega = (double)size / 1e6;
     fprintf(stderr, "spex: %s samples, %s lost, %s collided; %s model; wrote %s (%.1f %s)\n",
             text_count(samples, pmu[2]), text_count(lost, run->totals.lost),
-            text_count(collided, pmu[3]), run->options.model.none ? "no" : o->run.cpu,
-            o->output, mega >= 0.1 ? mega : mega * 1000, mega >= 0.1 ? "MB" : "kB");
+            text_count(collided, pmu[3]), run->options.model.none ? "no" : o->run.cpu, o->output,
+            mega >= 0.1 ? mega : mega * 1000, mega >= 0.1 ? "MB" : "kB");
 }
 
 static int run_record(void *options, int argc, char **argv)

@@ -21,16 +21,15 @@ static void print_split(struct profile *p)
     size_t i;
     if (spex_analysis_cpu(p->analysis, 1, &cpu) && cpu.cpu >= 0) {
         for (i = 0; i < SPLIT && spex_analysis_cpu(p->analysis, i, &cpu); i++)
-            n += snprintf(text + n, sizeof text - (size_t)n, "%s %d %.1f%%", i ? "," : "",
-                          cpu.cpu, 100.0 * (double)cpu.samples / (double)kept);
+            n += snprintf(text + n, sizeof text - (size_t)n, "%s %d %.1f%%", i ? "," : "", cpu.cpu,
+                          100.0 * (double)cpu.samples / (double)kept);
         profile_comment(p, &p->out, "CPUs:%s%s", text,
                         spex_analysis_cpu(p->analysis, i, &cpu) ? ", ..." : "");
     }
     if (spex_analysis_thread(p->analysis, 1, &thread)) {
         for (i = n = 0; i < SPLIT && spex_analysis_thread(p->analysis, i, &thread); i++)
             n += snprintf(text + n, sizeof text - (size_t)n, "%s %.40s %d %.1f%%", i ? "," : "",
-                          thread.comm, thread.tid,
-                          100.0 * (double)thread.samples / (double)kept);
+                          thread.comm, thread.tid, 100.0 * (double)thread.samples / (double)kept);
         profile_comment(p, &p->out, "threads:%s%s", text,
                         spex_analysis_thread(p->analysis, i, &thread) ? ", ..." : "");
     }
@@ -95,8 +94,9 @@ static const struct cli_option report_options[] = {
      "help keys)",
      "symbol", NULL},
     PROFILE_TABLE_OPTIONS(struct report_options),
-#define FILTER(option, member, kind, value, help)                                              \
-    {option, 0, CLI_STRING, PROFILE_AT(struct report_options, filter.member), value, help, NULL, NULL},
+#define FILTER(option, member, kind, value, help)                                                  \
+    {option, 0,    CLI_STRING, PROFILE_AT(struct report_options, filter.member),                   \
+     value,  help, NULL,       NULL},
 #include <spex/filters.def>
     PROFILE_SYMBOL_OPTIONS(struct report_options),
     {0},

@@ -129,8 +129,7 @@ static void itrace_feed(void *context, const struct spex_sample *samples, size_t
             return;
         }
         for (unsigned event = L1D_MISS; event <= TLB_ACCESS; event++)
-            if (s->letters[(unsigned)perf_events[event].letter] &&
-                e >> perf_events[event].bit & 1)
+            if (s->letters[(unsigned)perf_events[event].letter] && e >> perf_events[event].bit & 1)
                 perf_line(s, sample, event);
         if (s->letters['b'] &&
             (old ? e >> SPEX_EV_MISPREDICT & 1 : sample->op == SPEX_SAMPLE_BRANCH))
@@ -239,8 +238,8 @@ static int run_script(void *options, int argc, char **argv)
     if (status)
         return status;
     /* perf's lines have no addresses of data and targets */
-    struct spex_analysis_options more = {
-        .ordered = true, .want = o->itrace ? SPEX_WANT_TIME | SPEX_WANT_SYMBOL : 0};
+    struct spex_analysis_options more = {.ordered = true,
+                                         .want = o->itrace ? SPEX_WANT_TIME | SPEX_WANT_SYMBOL : 0};
     if ((status = profile_open(&p, &o->profile, argv[0], &more)))
         return status;
     const struct spex_perfdata *file = spex_analysis_file(p.analysis);
@@ -269,8 +268,8 @@ static const struct cli_option script_options[] = {
     PROFILE_INPUT_OPTIONS(struct script_options),
     {"fields", 'F', CLI_STRING, PROFILE_AT(struct script_options, fields), "LIST",
      "fields to print, in order; +LIST adds to the usual ones (docs/schema.md)", NULL, NULL},
-    {"limit", 'n', CLI_NUMBER, offsetof(struct script_options, limit), "N",
-     "stop after N lines", NULL, NULL},
+    {"limit", 'n', CLI_NUMBER, offsetof(struct script_options, limit), "N", "stop after N lines",
+     NULL, NULL},
     {"full-path", 0, CLI_FLAG, offsetof(struct script_options, full_path), NULL,
      "print whole paths of files", NULL, NULL},
     {"itrace", 0, CLI_STRING, offsetof(struct script_options, itrace), "LETTERS",
@@ -280,8 +279,8 @@ static const struct cli_option script_options[] = {
     {"style", 0, CLI_CHOICE, offsetof(struct script_options, style), "STYLE",
      "with --itrace: perf (6.1) or perf-7", "perf", styles},
     CLI_THREADS(struct script_options, threads),
-#define FILTER(option, member, kind, value, help)                                              \
-    {option, 0,    CLI_STRING, PROFILE_AT(struct script_options, filter.member),               \
+#define FILTER(option, member, kind, value, help)                                                  \
+    {option, 0,    CLI_STRING, PROFILE_AT(struct script_options, filter.member),                   \
      value,  help, NULL,       NULL},
 #include <spex/filters.def>
     PROFILE_SYMBOL_OPTIONS(struct script_options),

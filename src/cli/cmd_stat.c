@@ -48,8 +48,7 @@ static const char *meaning(unsigned event)
 static void row(uint64_t value, const char *name, const char *text)
 {
     char number[32];
-    fprintf(stderr, "%20s  %-22s%s%s\n", text_count(number, value), name, *text ? "  " : "",
-            text);
+    fprintf(stderr, "%20s  %-22s%s%s\n", text_count(number, value), name, *text ? "  " : "", text);
 }
 
 /* The whole population of the model: no sampling in these. */
@@ -103,9 +102,8 @@ const struct cli_command cli_stat = {
     .group = "Profile without Arm hardware",
     .synopsis = "[--] PROGRAM [ARGUMENTS]",
     .summary = "count the SPU's PMU events while a program runs, without records",
-    .details =
-        "The same run as spex record. The table goes to standard error; the exit status is "
-        "the program's.",
+    .details = "The same run as spex record. The table goes to standard error; the exit status is "
+               "the program's.",
     .options = stat_options,
     .size = sizeof(struct run_options),
     .run = run_stat,

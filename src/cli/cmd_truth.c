@@ -180,8 +180,8 @@ static void print(struct profile *profile, struct places *p)
     char samples[32], operations[32];
     if (json)
         out_printf(&profile->out,
-                   "{\"schema\":\"spex.truth.1\",\"samples\":%" PRIu64
-                   ",\"operations\":%" PRIu64 ",\n \"rows\":",
+                   "{\"schema\":\"spex.truth.1\",\"samples\":%" PRIu64 ",\"operations\":%" PRIu64
+                   ",\n \"rows\":",
                    p->samples, p->true_count);
     else if (how.format == TABLE_AS_TEXT)
         profile_comment(profile, &profile->out,
@@ -238,10 +238,9 @@ const struct cli_command cli_truth = {
     .group = "Reading profiles",
     .synopsis = "[FILE]",
     .summary = "how far the samples are from exact counts, by function",
-    .details =
-        "For a profile of spex record --truth. Each row has the exact number of operations, "
-        "level 1 misses and mispredicted branches of a function beside what the samples "
-        "say, and whether the error is what sampling alone explains.",
+    .details = "For a profile of spex record --truth. Each row has the exact number of operations, "
+               "level 1 misses and mispredicted branches of a function beside what the samples "
+               "say, and whether the error is what sampling alone explains.",
     .options = truth_options,
     .size = sizeof(struct truth_options),
     .run = run_truth,

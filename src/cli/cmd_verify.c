@@ -24,7 +24,7 @@ struct options {
 
 struct run {
     const struct options *options;
-    struct spex_features features; /* of --features */
+    struct spex_features features;        /* of --features */
     struct spex_verifier verifier, after; /* before the piece at work, and behind it */
     struct chunks *chunks;
     struct out out;
@@ -40,7 +40,7 @@ struct run {
 /* What was found in a chunk of it. */
 struct part {
     struct spex_verifier verifier;
-    bool ends; /* the piece */
+    bool ends;                         /* the piece */
     struct spex_violation *violations; /* numbers of records are of the chunk */
     size_t count, capacity;
 };
@@ -379,16 +379,15 @@ const struct cli_command cli_verify = {
     .group = "Records",
     .synopsis = "[FILE|-]",
     .summary = "check a stream against the manual for a feature set",
-    .details =
-        "Prints one line per violation: offset, record, rule, what was found, and what the "
-        "manual says. Only what no conforming implementation may write is a violation. "
-        "Exit status 1 if there is any.\n\n"
-        "FILE is a perf.data file (default perf.data), or with --raw the bytes of an SPE "
-        "buffer; - is standard input. Without --features the core that a perf.data file "
-        "names is taken if there is a preset for it; else anything that some implementation "
-        "may write passes. 'spex help features' explains LIST.\n\n"
-        "An implementation may leave out a counter whose value is fixed (D17.6): tell with "
-        "--ignore issue-missing and the like.",
+    .details = "Prints one line per violation: offset, record, rule, what was found, and what the "
+               "manual says. Only what no conforming implementation may write is a violation. "
+               "Exit status 1 if there is any.\n\n"
+               "FILE is a perf.data file (default perf.data), or with --raw the bytes of an SPE "
+               "buffer; - is standard input. Without --features the core that a perf.data file "
+               "names is taken if there is a preset for it; else anything that some implementation "
+               "may write passes. 'spex help features' explains LIST.\n\n"
+               "An implementation may leave out a counter whose value is fixed (D17.6): tell with "
+               "--ignore issue-missing and the like.",
     .options =
         (const struct cli_option[]){
             {"raw", 'r', CLI_FLAG, offsetof(struct options, raw), NULL,
@@ -397,12 +396,12 @@ const struct cli_command cli_verify = {
              "what the implementation has, for example neoverse-n1,no-ts", NULL, NULL},
             {"ignore", 0, CLI_STRING, offsetof(struct options, ignore), "RULES",
              "leave these rules out, separated by commas", NULL, NULL},
-            {"format", 'f', CLI_CHOICE, offsetof(struct options, format), "FORMAT",
-             "text or json", "text", formats},
+            {"format", 'f', CLI_CHOICE, offsetof(struct options, format), "FORMAT", "text or json",
+             "text", formats},
             {"rules", 0, CLI_FLAG, offsetof(struct options, rules), NULL,
              "print the table of rules instead", NULL, NULL},
-            {"input", 'i', CLI_STRING, offsetof(struct options, input), "FILE", "the input",
-             NULL, NULL},
+            {"input", 'i', CLI_STRING, offsetof(struct options, input), "FILE", "the input", NULL,
+             NULL},
             CLI_THREADS(struct options, threads),
             {NULL},
         },

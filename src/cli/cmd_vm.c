@@ -99,7 +99,8 @@ static void set_signals(void)
     sigaction(SIGHUP, &pass, NULL);
 }
 
-/* Runs to the end; the exit status, or -1 with a message. What it says goes into `said`, if given. */
+/* Runs to the end; the exit status, or -1 with a message. What it says goes into `said`, if given.
+ */
 static int run(const struct command *c, const char *said)
 {
     if (c->full) {
@@ -202,7 +203,8 @@ static bool known_version(const struct vm_options *o, const struct place *p)
     if ((major == 7 && minor == 2) || major > 11 || (major == 11 && minor >= 1))
         return true;
     cli_error("%s is version %u.%u; spex vm needs Debian 12's qemu-system-arm 7.2, or QEMU 11.1 or "
-              "later (--qemu)", o->qemu, major, minor);
+              "later (--qemu)",
+              o->qemu, major, minor);
     return false;
 }
 
@@ -425,17 +427,20 @@ static int run_vm(void *options, int argc, char **argv)
 
 #define AT(field) offsetof(struct vm_options, field)
 static const struct cli_option vm_options[] = {
-    {"guest", 'g', CLI_STRING, AT(guest), "DIR", "run the guest prepared there by --setup", NULL, NULL},
+    {"guest", 'g', CLI_STRING, AT(guest), "DIR", "run the guest prepared there by --setup", NULL,
+     NULL},
     {"setup", 0, CLI_STRING, AT(setup), "DIR",
      "prepare a guest from Debian's arm64 packages in this directory and exit", NULL, NULL},
     {"suite", 0, CLI_STRING, AT(suite), "NAME",
      "with --setup: the Debian suite of the kernel, for example trixie-backports", NULL, NULL},
-    {"cpu", 0, CLI_STRING, AT(cpu), "MODEL", "the SPU of this core: neoverse-n1, -v1, -n2, -v2, or max, which has every feature",
+    {"cpu", 0, CLI_STRING, AT(cpu), "MODEL",
+     "the SPU of this core: neoverse-n1, -v1, -n2, -v2, or max, which has every feature",
      "neoverse-n1", NULL},
     {"features", 0, CLI_STRING, AT(features), "LIST",
      "or an SPU with these features, for example v1p2,pbt,align=6", NULL, NULL},
     {"model", 0, CLI_STRING, AT(model), "WORDS",
-     "the microarchitecture: see docs/model.md; default: that of --cpu, or neoverse-n1", NULL, NULL},
+     "the microarchitecture: see docs/model.md; default: that of --cpu, or neoverse-n1", NULL,
+     NULL},
     {"smp", 0, CLI_NUMBER, AT(smp), "N", "number of CPUs", "1", NULL},
     {"el2", 0, CLI_FLAG, AT(el2), NULL, "boot at EL2: the kernel runs with VHE", NULL, NULL},
     {"kernel", 0, CLI_STRING, AT(kernel), "IMAGE", "kernel to boot", NULL, NULL},
@@ -443,14 +448,17 @@ static const struct cli_option vm_options[] = {
     {"append", 0, CLI_STRING, AT(append), "TEXT", "more kernel arguments", NULL, NULL},
     {"share", 0, CLI_STRING, AT(share), "DIR",
      "mount this directory at /host; a prepared guest runs /host/run if there is one, writes its "
-     "exit status to /host/status and powers off", NULL, NULL},
+     "exit status to /host/status and powers off",
+     NULL, NULL},
     {"memory", 'm', CLI_STRING, AT(memory), "SIZE", "guest memory", "1G", NULL},
     {"inject", 0, CLI_LIST, AT(inject), "FAULT",
-     "fault@N, abort@N, collide@N+COUNT, event@N, irq@N or id:REGISTER:VALUE: see docs/vm.md", NULL, NULL},
+     "fault@N, abort@N, collide@N+COUNT, event@N, irq@N or id:REGISTER:VALUE: see docs/vm.md", NULL,
+     NULL},
     {"choice", 0, CLI_LIST, AT(choices), "NAME=VALUE",
      "an IMPLEMENTATION DEFINED choice of the unit: see spex spu choices", NULL, NULL},
     {"seed", 0, CLI_STRING, AT(seed), "N", "seed of the unit's random numbers", "1", NULL},
-    {"log", 0, CLI_STRING, AT(log), "FILE", "write the unit's own log of accesses and events", NULL, NULL},
+    {"log", 0, CLI_STRING, AT(log), "FILE", "write the unit's own log of accesses and events", NULL,
+     NULL},
     {"qemu", 0, CLI_STRING, AT(qemu), "PROGRAM", "the QEMU to run", "qemu-system-aarch64", NULL},
     {"verbose", 'v', CLI_FLAG, AT(verbose), NULL, "show the kernel's messages", NULL, NULL},
     {0},

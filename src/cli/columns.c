@@ -76,8 +76,7 @@ struct table_column *columns_for_keys(const enum spex_key *keys, size_t count)
     n += SPEX_SOURCE_COUNT;
     for (size_t i = 0; i < count; i++) {
         const char *name = spex_key_name(keys[i]);
-        columns[n + i] =
-            (struct table_column){name, name, TABLE_TEXT, 0, spex_key_help(keys[i])};
+        columns[n + i] = (struct table_column){name, name, TABLE_TEXT, 0, spex_key_help(keys[i])};
     }
     return columns;
 }
@@ -123,8 +122,7 @@ static void fill_latency(struct table *table, const struct spex_group *group,
     if (!row->stats.latency_count[l])
         return;
     snprintf(name, sizeof name, "%s_mean", prefix);
-    table_set(table, name,
-              (double)row->stats.latency_sum[l] / (double)row->stats.latency_count[l]);
+    table_set(table, name, (double)row->stats.latency_sum[l] / (double)row->stats.latency_count[l]);
     for (size_t i = 0; i < 3; i++) {
         int value = spex_row_latency(group, row, l, quantiles[i].q);
         snprintf(name, sizeof name, "%s_%s", prefix, quantiles[i].suffix);
@@ -136,9 +134,7 @@ static void fill_latency(struct table *table, const struct spex_group *group,
 /* CPUs need not report accesses, only misses: then all that could access count. */
 static double miss_ratio(uint64_t misses, uint64_t accesses, uint64_t all)
 {
-    return ratio_of(misses, accesses >= misses && accesses ? accesses
-                            : misses                       ? all
-                                                           : accesses);
+    return ratio_of(misses, accesses >= misses && accesses ? accesses : misses ? all : accesses);
 }
 
 static void set_ratio(struct table *table, const char *column, double value, double warm,
@@ -205,8 +201,8 @@ void columns_fill_keys(struct table *table, const struct spex_group *group,
     }
 }
 
-static void note_rest(struct table *table, const char *last_key, uint64_t samples,
-                      uint64_t total, const char *format, size_t rows)
+static void note_rest(struct table *table, const char *last_key, uint64_t samples, uint64_t total,
+                      const char *format, size_t rows)
 {
     char count[32];
     table_row(table);
@@ -218,8 +214,8 @@ static void note_rest(struct table *table, const char *last_key, uint64_t sample
 }
 
 struct table *columns_table(struct profile *profile, struct spex_group *group,
-                            const enum spex_key *keys, size_t count, size_t most,
-                            const char *usual, struct table_column **columns)
+                            const enum spex_key *keys, size_t count, size_t most, const char *usual,
+                            struct table_column **columns)
 {
     *columns = columns_for_keys(keys, count);
     struct table *table = table_new(*columns);
@@ -258,8 +254,8 @@ struct table *columns_table(struct profile *profile, struct spex_group *group,
         note_rest(table, last, total->samples - samples - dropped, total->samples,
                   "(%s more row%s)", rows - shown);
     if (rest)
-        note_rest(table, last, dropped, total->samples,
-                  "(rows merged: more than %s distinct keys)", SPEX_GROUP_MAX);
+        note_rest(table, last, dropped, total->samples, "(rows merged: more than %s distinct keys)",
+                  SPEX_GROUP_MAX);
     if (shown + (shown < rows) + !!rest > 1) {
         table_row(table);
         table_note(table);

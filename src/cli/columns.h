@@ -23,7 +23,7 @@ void columns_sources(const struct spex_stats *stats, unsigned skip, unsigned mos
  * ones. NULL after a usage error (already told).
  */
 struct table *columns_table(struct profile *profile, struct spex_group *group,
-                            const enum spex_key *keys, size_t count, size_t most,
-                            const char *usual, struct table_column **columns);
+                            const enum spex_key *keys, size_t count, size_t most, const char *usual,
+                            struct table_column **columns);
 
 #endif

@@ -27,5 +27,5 @@ const struct cli_command *const cli_commands[] = {
 #define COMMAND(name) &cli_##name,
     COMMANDS
 #undef COMMAND
-    NULL,
+        NULL,
 };

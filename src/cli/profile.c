@@ -40,8 +40,8 @@ int profile_open(struct profile *p, const struct profile_options *options, const
     const char *path = operand ? operand : options->input ? options->input : "perf.data";
     p->options = options;
     p->name = strcmp(path, "-") ? path : "standard input";
-#define FILTER(option, member, kind, argument, help)                                           \
-    if (options->filter.member)                                                                \
+#define FILTER(option, member, kind, argument, help)                                               \
+    if (options->filter.member)                                                                    \
         p->filters[p->filter_count++] = (struct spex_filter){option, options->filter.member};
 #include <spex/filters.def>
     struct spex_analysis_options o = more ? *more : (struct spex_analysis_options){0};
@@ -99,14 +99,13 @@ static void report_modules(struct profile *p)
         if (!problem)
             continue;
         if (samples * 200 >= all)
-            fprintf(stderr, "spex: %.1f%% of samples: %s\n",
-                    100.0 * (double)samples / (double)all, problem);
+            fprintf(stderr, "spex: %.1f%% of samples: %s\n", 100.0 * (double)samples / (double)all,
+                    problem);
         else
             quiet++;
     }
     if (quiet)
-        fprintf(stderr,
-                "spex: %zu more file%s without full symbols, each below 0.5%% of samples\n",
+        fprintf(stderr, "spex: %zu more file%s without full symbols, each below 0.5%% of samples\n",
                 quiet, quiet == 1 ? "" : "s");
 }
 
@@ -134,9 +133,8 @@ static void report_sources(struct profile *p)
                 "taken from the events\n",
                 spex_cpu_name(cpu), (unsigned long long)midr);
     else
-        fprintf(stderr,
-                "spex: the CPU is not known, so cache levels are taken from the events; "
-                "--midr VALUE names it\n");
+        fprintf(stderr, "spex: the CPU is not known, so cache levels are taken from the events; "
+                        "--midr VALUE names it\n");
 }
 
 int profile_close(struct profile *p)
@@ -157,13 +155,12 @@ int profile_close(struct profile *p)
             status = CLI_DATA;
         }
         if (t->damaged) {
-            cli_error(
-                "%s: byte %llu: %s; %llu place%s damaged, %llu bytes skipped, the rest was "
-                "read",
-                p->name, (unsigned long long)t->first_damage,
-                t->damage_reason ? t->damage_reason : "damaged record",
-                (unsigned long long)t->damaged, t->damaged == 1 ? "" : "s",
-                (unsigned long long)t->damaged_bytes);
+            cli_error("%s: byte %llu: %s; %llu place%s damaged, %llu bytes skipped, the rest was "
+                      "read",
+                      p->name, (unsigned long long)t->first_damage,
+                      t->damage_reason ? t->damage_reason : "damaged record",
+                      (unsigned long long)t->damaged, t->damaged == 1 ? "" : "s",
+                      (unsigned long long)t->damaged_bytes);
             status = CLI_DATA;
         }
         report_modules(p);
@@ -304,8 +301,8 @@ void profile_header(struct profile *p, struct out *out)
         profile_comment(p, out, "the PMU kept only operations with %s: shares are of those",
                         s->filters);
     for (size_t i = 0; i < p->filter_count; i++)
-        profile_comment(p, out, "--%s %s leaves out %s", p->filters[i].name,
-                        p->filters[i].value, text_count(d, t->rejected[i]));
+        profile_comment(p, out, "--%s %s leaves out %s", p->filters[i].name, p->filters[i].value,
+                        text_count(d, t->rejected[i]));
 }
 
 void profile_no_estimate(struct profile *p, struct out *out)
@@ -355,9 +352,8 @@ bool profile_empty(struct profile *p, uint64_t samples, const char *what)
 
 struct table_options profile_table(const struct profile *p)
 {
-    return (struct table_options){.format = (enum table_format)p->options->format,
-                                  .width = p->width,
-                                  .colour = p->colour};
+    return (struct table_options){
+        .format = (enum table_format)p->options->format, .width = p->width, .colour = p->colour};
 }
 
 int profile_keys(const char *list, enum spex_key *keys, size_t *count)
@@ -370,8 +366,8 @@ int profile_keys(const char *list, enum spex_key *keys, size_t *count)
         if (!spex_key_parse(p, n, &keys[*count])) {
             char names[400] = "";
             for (unsigned k = 0; k < SPEX_KEY_COUNT; k++)
-                snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
-                         k ? ", " : "", spex_key_name(k));
+                snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", k ? ", " : "",
+                         spex_key_name(k));
             return cli_usage("--sort: '%.*s' is not one of %s", (int)n, p, names);
         }
         ++*count;

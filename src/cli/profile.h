@@ -24,6 +24,7 @@ struct profile_options {
 };
 
 #define PROFILE_AT(type, field) offsetof(type, profile.field)
+/* clang-format off */
 /* First in a command's option table; its options struct has a member "profile". */
 #define PROFILE_INPUT_OPTIONS(type)                                                            \
     {"input", 'i', CLI_STRING, PROFILE_AT(type, input), "FILE",                                \
@@ -48,6 +49,7 @@ struct profile_options {
      "columns to show, in order; +LIST adds to the usual ones", NULL, NULL},                   \
     {"percent-limit", 0, CLI_STRING, PROFILE_AT(type, percent_limit), "PERCENT",               \
      "leave out rows below this share (default 0.5 in text, else 0)", NULL, NULL}
+/* clang-format on */
 
 struct profile {
     const struct profile_options *options;

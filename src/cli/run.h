@@ -12,6 +12,7 @@ struct run_options {
     uint64_t period, seed;
 };
 
+/* clang-format off */
 /* Rows of an option table, for a struct that begins with struct run_options. */
 #define RUN_OPTIONS                                                                                \
     {"event", 'e', CLI_STRING, offsetof(struct run_options, event), "EVENT",                       \
@@ -40,13 +41,14 @@ struct run_options {
     {"qemu-cpu", 0, CLI_STRING, offsetof(struct run_options, qemu_cpu), "NAME",                    \
      "what QEMU executes; the default has no SVE, whose accesses it does not show", "neoverse-n1", \
      NULL}
+/* clang-format on */
 
 /* A run that has ended: the engine, and how the guest ended. */
 struct run {
     struct spex_engine *engine;
     struct spex_engine_options options; /* as used: the period is clamped */
     struct spex_engine_totals totals;
-    int status;                         /* of waitpid */
+    int status; /* of waitpid */
 };
 
 /*

@@ -124,16 +124,16 @@ enum { ALWAYS = 1u << 16 };
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define WORD_AT(at, size) ((at) + (size)-8)
-#define TOP_BYTE          0
+#define TOP_BYTE 0
 #else
 #define WORD_AT(at, size) (at)
-#define TOP_BYTE          7
+#define TOP_BYTE 7
 #endif
 #define BYTES(type, member) sizeof(((type *)0)->member)
-#define NUMBER_AT(has, raw, type, member)                                                      \
-    {                                                                                          \
-        ~UINT64_C(0) >> (64 - 8 * BYTES(type, member)), has,                                   \
-            WORD_AT(offsetof(type, member), BYTES(type, member)), raw                          \
+#define NUMBER_AT(has, raw, type, member)                                                          \
+    {                                                                                              \
+        ~UINT64_C(0) >> (64 - 8 * BYTES(type, member)), has,                                       \
+            WORD_AT(offsetof(type, member), BYTES(type, member)), raw                              \
     }
 #define IN_SAMPLE(has, member) NUMBER_AT(has, false, struct spex_sample, member)
 #define IN_RECORD(has, member) NUMBER_AT(has, true, struct spex_record, member)
@@ -145,8 +145,7 @@ static const struct number numbers[FIELD_COUNT] = {
     [PREV_TARGET] = IN_SAMPLE(SPEX_HAS_PREV_TARGET, prev_target),
     [VA] = IN_SAMPLE(SPEX_HAS_VA, va),
     [TAG] = {0xff, SPEX_HAS_VA,
-             WORD_AT(offsetof(struct spex_record, address[SPEX_ADDRESS_VA]) + TOP_BYTE, 1),
-             true},
+             WORD_AT(offsetof(struct spex_record, address[SPEX_ADDRESS_VA]) + TOP_BYTE, 1), true},
     [PA] = IN_SAMPLE(SPEX_HAS_PA, pa),
     [TOTAL] = IN_RECORD(SPEX_HAS_TOTAL, total),
     [ISSUE] = IN_RECORD(SPEX_HAS_ISSUE, issue),
@@ -272,8 +271,7 @@ static const char *text_of(struct script_lines *l, const struct spex_sample *sam
     case COMM:
         return sample->comm;
     case OP:
-        return r->present & SPEX_HAS_OP ? spex_sample_op_text(r->op_class, r->op_payload)
-                                        : NULL;
+        return r->present & SPEX_HAS_OP ? spex_sample_op_text(r->op_class, r->op_payload) : NULL;
     case SECURITY:
         return r->present & SPEX_HAS_PC ? security_of(sample) : NULL;
     case SYMBOL:
@@ -322,9 +320,7 @@ static void comm_text(struct out *out, const char *comm)
 static unsigned label_of(const struct script_lines *l, enum field f, char text[2 * BEFORE])
 {
     bool json = l->format == TABLE_AS_JSON, hex = fields[f].kind == HEX;
-    const char *name = json                         ? fields[f].name
-                       : l->format == TABLE_AS_TEXT ? fields[f].label
-                                                    : "";
+    const char *name = json ? fields[f].name : l->format == TABLE_AS_TEXT ? fields[f].label : "";
     return (unsigned)snprintf(text, 2 * BEFORE, "%s%s%s%s", json ? "\"" : "", name,
                               json ? "\":" : "",
                               !hex   ? ""
@@ -404,8 +400,8 @@ static void events_text(struct out *out, uint64_t bits, bool json)
     out_text(out, json ? "]" : first ? "-" : "");
 }
 
-static void text_field(struct script_lines *l, struct out *out,
-                       const struct spex_sample *sample, enum field f)
+static void text_field(struct script_lines *l, struct out *out, const struct spex_sample *sample,
+                       enum field f)
 {
     char buffer[512];
     uint64_t value;
@@ -450,8 +446,8 @@ static void text_field(struct script_lines *l, struct out *out,
     }
 }
 
-static void machine_field(struct script_lines *l, struct out *out,
-                          const struct spex_sample *sample, enum field f)
+static void machine_field(struct script_lines *l, struct out *out, const struct spex_sample *sample,
+                          enum field f)
 {
     bool json = l->format == TABLE_AS_JSON;
     bool list = f == EVENTS && sample->record->present & SPEX_HAS_EVENTS;
@@ -474,8 +470,7 @@ static void machine_field(struct script_lines *l, struct out *out,
 }
 
 /* A run of fields, each with a separator behind it; an absent one has it in CSV only. */
-static void render(struct script_lines *l, const struct spex_sample *sample,
-                   const struct run *run)
+static void render(struct script_lines *l, const struct spex_sample *sample, const struct run *run)
 {
     struct out *out = &l->scratch;
     out->size = 0;
@@ -539,8 +534,7 @@ static __attribute__((noinline)) void make_piece(struct script_lines *l, struct 
     render(l, sample, run);
     free(pair[1].text);
     pair[1] = pair[0];
-    *pair =
-        (struct piece){.size = l->scratch.size, .text = malloc(l->scratch.size + SCRIPT_BLOCK)};
+    *pair = (struct piece){.size = l->scratch.size, .text = malloc(l->scratch.size + SCRIPT_BLOCK)};
     if (!pair->text)
         abort();
     memcpy(pair->text, l->scratch.data, l->scratch.size + SCRIPT_BLOCK);
@@ -787,8 +781,7 @@ static int choose_fields(struct script_lines *l)
                        {"phys_addr", PA}, {"weight", TOTAL}, {"event", EVENTS}};
         size_t n = strcspn(p, ",");
         unsigned f = 0;
-        while (f < FIELD_COUNT &&
-               (strlen(fields[f].name) != n || strncmp(fields[f].name, p, n)))
+        while (f < FIELD_COUNT && (strlen(fields[f].name) != n || strncmp(fields[f].name, p, n)))
             f++;
         for (size_t i = 0; f == FIELD_COUNT && i < sizeof aliases / sizeof *aliases; i++)
             if (strlen(aliases[i].alias) == n && !strncmp(aliases[i].alias, p, n)) {
@@ -798,8 +791,8 @@ static int choose_fields(struct script_lines *l)
         if (f == FIELD_COUNT) {
             char names[600] = "";
             for (unsigned i = 0; i < FIELD_COUNT; i++)
-                snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
-                         i ? ", " : "", fields[i].name);
+                snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
+                         fields[i].name);
             return cli_usage("--fields: '%.*s' is not one of %s", (int)n, p, names);
         }
         if (l->count < FIELD_COUNT)
@@ -821,8 +814,7 @@ static void prepare_runs(struct script_lines *l)
         }
         struct run *run = &l->runs[l->run_count++];
         *run = (struct run){.list = &l->list[i], .count = 1, .origin = origin};
-        if (origin != ITSELF &&
-            !(run->pieces = calloc(piece_count(origin), sizeof *run->pieces)))
+        if (origin != ITSELF && !(run->pieces = calloc(piece_count(origin), sizeof *run->pieces)))
             abort();
     }
 }

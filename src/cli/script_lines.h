@@ -24,8 +24,7 @@ void script_lines_free(struct script_lines *lines);
 bool script_lines_alone(const struct script_lines *lines);
 /* The names of the fields, as CSV. */
 void script_lines_header(struct script_lines *lines);
-void script_lines_put(struct script_lines *lines, const struct spex_sample *samples,
-                      size_t count);
+void script_lines_put(struct script_lines *lines, const struct spex_sample *samples, size_t count);
 
 /* SCRIPT_BLOCK bytes more may be read; until the next call. */
 struct script_text {

@@ -128,8 +128,7 @@ void table_row(struct table *t)
         t->capacity = t->capacity ? t->capacity * 2 : 32;
         t->rows = get(realloc(t->rows, t->capacity * sizeof *t->rows));
     }
-    t->rows[t->row_count++] =
-        get(calloc(1, sizeof(struct row) + t->count * sizeof(struct cell)));
+    t->rows[t->row_count++] = get(calloc(1, sizeof(struct row) + t->count * sizeof(struct cell)));
 }
 
 /* Names are literals in the callers: a wrong one is a mistake, not data. */
@@ -412,8 +411,8 @@ void text_json_number(struct out *out, double value)
         out_printf(out, "%.10g", value);
 }
 
-static void machine_cell(struct out *out, const struct table_column *column,
-                         const struct cell *c, bool json)
+static void machine_cell(struct out *out, const struct table_column *column, const struct cell *c,
+                         bool json)
 {
     if (!c->present) {
         if (json)

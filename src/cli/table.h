@@ -66,8 +66,7 @@ struct table_options {
     const char *indent; /* text, before every line */
 };
 /* Text: heading and rows. JSON: an array of objects, without newline. CSV: header and rows. */
-void table_print(const struct table *table, struct out *out,
-                 const struct table_options *options);
+void table_print(const struct table *table, struct out *out, const struct table_options *options);
 
 /* ---- pieces for lines that are no table ---- */
 

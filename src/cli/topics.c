@@ -57,8 +57,10 @@ static void print_fields(struct out *out)
 {
     static const enum spex_key none[1];
     struct table_column *columns = columns_for_keys(none, 0);
-    cli_wrap(out, "-F takes columns in order, separated by commas; +LIST adds to the usual ones. "
-                  "JSON and CSV have all of them. In report and mem, next to the keys of --sort:", 0);
+    cli_wrap(out,
+             "-F takes columns in order, separated by commas; +LIST adds to the usual ones. "
+             "JSON and CSV have all of them. In report and mem, next to the keys of --sort:",
+             0);
     out_char(out, '\n');
     for (size_t i = 0; columns[i].name; i++)
         row(out, columns[i].name, columns[i].help);
@@ -76,8 +78,10 @@ static void print_keys(struct out *out)
 static void print_filters(struct out *out)
 {
     const char *name, *help;
-    cli_wrap(out, "All commands that read profiles take these filters. Several must all hold; "
-                  "commas in a value mean 'or'.", 0);
+    cli_wrap(out,
+             "All commands that read profiles take these filters. Several must all hold; "
+             "commas in a value mean 'or'.",
+             0);
     out_char(out, '\n');
     for (size_t i = 0; (name = spex_filter_name(i, &help)); i++)
         row(out, name, help);
@@ -91,8 +95,10 @@ static void print_filters(struct out *out)
     for (unsigned s = 0; s < SPEX_SOURCE_COUNT; s++)
         snprintf(text + strlen(text), sizeof text - strlen(text), " %s", spex_source_name(s));
     cli_wrap(out, text, 2);
-    cli_wrap(out, "Words of operations: load store atomic branch other cond indirect call return "
-                  "exclusive acq-rel simd-fp sve fp simd pred gather tag memcpy memset gcs", 2);
+    cli_wrap(out,
+             "Words of operations: load store atomic branch other cond indirect call return "
+             "exclusive acq-rel simd-fp sve fp simd pred gather tag memcpy memset gcs",
+             2);
 }
 
 const struct cli_topic cli_topics[] = {

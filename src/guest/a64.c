@@ -112,8 +112,8 @@ static void extent(uint32_t insn, const struct row *row, const struct spex_a64_l
     switch ((enum extent)row->extent) {
     case EXTENT_PLAIN:
         size = base(insn, &row->size);
-        bytes = row->total.base ? base(insn, &row->total) * row->total.times
-                                : size * row->size.times;
+        bytes =
+            row->total.base ? base(insn, &row->total) * row->total.times : size * row->size.times;
         break;
     case EXTENT_ELEMENTS:
         size = base(insn, &row->size);

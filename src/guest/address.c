@@ -100,8 +100,7 @@ struct way {
 };
 
 /* Follows way->reg of instruction `at` back to the entry of the block. */
-static bool trace_back(const uint32_t *words, const struct spex_op *ops, size_t at,
-                       struct way *way)
+static bool trace_back(const uint32_t *words, const struct spex_op *ops, size_t at, struct way *way)
 {
     way->before = way->after = 0;
     way->mask = UINT64_MAX;

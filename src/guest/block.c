@@ -73,8 +73,7 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
 
 struct block *block_get(uint64_t pc, const uint32_t *words, size_t count)
 {
-    struct block **slot =
-        &user.blocks[(pc >> 2 ^ pc >> 18) % (sizeof user.blocks / sizeof *slot)];
+    struct block **slot = &user.blocks[(pc >> 2 ^ pc >> 18) % (sizeof user.blocks / sizeof *slot)];
     for (struct block *b = *slot; b; b = b->next)
         if (b->model.pc == pc && b->model.count == count &&
             !memcmp(b->words, words, count * sizeof *words))

@@ -70,8 +70,7 @@ enum spex_status driver_probe(struct spex_spu *unit, struct driver_caps *caps,
     uint64_t dfr0 = mrs(unit, SPEX_ID_AA64DFR0_EL1);
     caps->version = (unsigned)spex_field_get(dfr0, SPEX_ID_AA64DFR0_EL1_PMSVer);
     if (!caps->version)
-        return error_set(error, SPEX_UNSUPPORTED, 0,
-                         "the CPU has no Statistical Profiling Unit");
+        return error_set(error, SPEX_UNSUPPORTED, 0, "the CPU has no Statistical Profiling Unit");
     /* PMBIDR_EL1.P before any other register: they may trap otherwise. */
     uint64_t buffer = mrs(unit, SPEX_PMBIDR_EL1);
     if (spex_field_get(buffer, SPEX_PMBIDR_EL1_P))
@@ -80,8 +79,7 @@ enum spex_status driver_probe(struct spex_spu *unit, struct driver_caps *caps,
                          "Exception level");
     caps->align = 1u << spex_field_get(buffer, SPEX_PMBIDR_EL1_Align);
     if (caps->align > 2048)
-        return error_set(error, SPEX_UNSUPPORTED, 0, "PMBIDR_EL1.Align is %u bytes",
-                         caps->align);
+        return error_set(error, SPEX_UNSUPPORTED, 0, "PMBIDR_EL1.Align is %u bytes", caps->align);
     caps->id = mrs(unit, SPEX_PMSIDR_EL1);
     unsigned interval = (unsigned)spex_field_get(caps->id, SPEX_PMSIDR_EL1_Interval);
     caps->min_interval = interval < 9 && intervals[interval] ? intervals[interval] : 4096;
@@ -129,8 +127,7 @@ enum spex_status driver_init_event(const struct driver_caps *caps, struct driver
         }
         if (value & ~allowed)
             return error_set(error, SPEX_UNSUPPORTED, 0,
-                             "%s=0x%" PRIx64 ": bits 0x%" PRIx64
-                             " cannot be filtered on this CPU; "
+                             "%s=0x%" PRIx64 ": bits 0x%" PRIx64 " cannot be filtered on this CPU; "
                              "allowed: bits of 0x%" PRIx64,
                              term, value, value & ~allowed, allowed);
     }
@@ -181,8 +178,7 @@ static void open_buffer(struct spex_spu *unit, const struct driver_event *event,
                         const struct driver_buffer *buffer)
 {
     if (on(event, DISCARD)) {
-        msr(unit, SPEX_PMBLIMITR_EL1,
-            put(SPEX_PMBLIMITR_EL1_FM, 2) | put(SPEX_PMBLIMITR_EL1_E, 1));
+        msr(unit, SPEX_PMBLIMITR_EL1, put(SPEX_PMBLIMITR_EL1_FM, 2) | put(SPEX_PMBLIMITR_EL1_E, 1));
         return;
     }
     msr(unit, SPEX_PMBPTR_EL1, buffer->base);

@@ -17,8 +17,7 @@ static void find_build_id(int fd, uint64_t offset, uint64_t size, struct elf *el
         size = sizeof notes;
     ssize_t n = pread(fd, notes, size, (off_t)offset);
     for (size_t at = 0; n > 0 && at + 12 <= (size_t)n;) {
-        uint32_t name = le32(notes + at), desc = le32(notes + at + 4),
-                 type = le32(notes + at + 8);
+        uint32_t name = le32(notes + at), desc = le32(notes + at + 4), type = le32(notes + at + 8);
         uint64_t data = at + 12 + (((uint64_t)name + 3) & ~3ull);
         if (data + desc > (size_t)n)
             return;

@@ -108,8 +108,8 @@ static enum spex_status check_qemu(const char *name, char *path, size_t size,
     return SPEX_OK;
 }
 
-static enum spex_status check_program(struct spex_engine *e, const char *name,
-                                      const char *sysroot, struct spex_error *error)
+static enum spex_status check_program(struct spex_engine *e, const char *name, const char *sysroot,
+                                      struct spex_error *error)
 {
     struct elf elf;
     char interpreter[2 * RUN_PATH];
@@ -123,8 +123,7 @@ static enum spex_status check_program(struct spex_engine *e, const char *name,
         return error_set(error, SPEX_INVALID, 0, "%s: %s", e->program, strerror(errno));
     default:
         return error_set(error, SPEX_INVALID, 0,
-                         "%s is not an ELF program; for a script, run its interpreter",
-                         e->program);
+                         "%s is not an ELF program; for a script, run its interpreter", e->program);
     }
     if (elf.machine != 183 || !elf.little || !elf.is64)
         return error_set(error, SPEX_INVALID, 0,
@@ -142,10 +141,9 @@ static enum spex_status check_program(struct spex_engine *e, const char *name,
         return SPEX_OK;
     snprintf(interpreter, sizeof interpreter, "%s%s", e->sysroot, elf.interpreter);
     if (access(interpreter, R_OK) && access(elf.interpreter, R_OK))
-        return error_set(
-            error, SPEX_INVALID, 0,
-            "%s needs %s, which is not under %s; install libc6-arm64-cross or give -L",
-            e->program, elf.interpreter, sysroot ? sysroot : default_sysroot);
+        return error_set(error, SPEX_INVALID, 0,
+                         "%s needs %s, which is not under %s; install libc6-arm64-cross or give -L",
+                         e->program, elf.interpreter, sysroot ? sysroot : default_sysroot);
     return SPEX_OK;
 }
 
@@ -169,9 +167,8 @@ static enum spex_status check_event(struct spex_engine *e, struct spex_engine_op
     struct spex_spu_config config;
     struct spex_spu *unit;
     if (o->config[0] & 2)
-        return error_set(
-            error, SPEX_UNSUPPORTED, 0,
-            "pa_enable: a program under QEMU has no physical addresses; allowed: 0");
+        return error_set(error, SPEX_UNSUPPORTED, 0,
+                         "pa_enable: a program under QEMU has no physical addresses; allowed: 0");
     spex_spu_config_default(&config);
     config.features = c->features;
     config.choices = c->choices;
@@ -289,8 +286,7 @@ enum spex_status spex_engine_start(struct spex_engine_options *o, struct spex_en
     if (o->model.none) /* no caches, no memory of branches */
         settings->features.LDS = settings->features.FDS = settings->features.PBT = false;
     settings->seed = o->seed;
-    settings->zva_bytes =
-        o->qemu_cpu && !strncmp(o->qemu_cpu, "max", 3) ? 512 : 64; /* DCZID_EL0 */
+    settings->zva_bytes = o->qemu_cpu && !strncmp(o->qemu_cpu, "max", 3) ? 512 : 64; /* DCZID_EL0 */
     settings->keep = o->keep;
     settings->truth = o->truth;
     user_mode_choices(&settings->choices);
@@ -429,15 +425,15 @@ static void add_map(struct spex_engine *e, uint32_t task, uint64_t time, uint64_
 enum { MAP_PRIVATE_FLAG = 2 };
 
 /* QEMU loaded an ELF file so that virtual address v is at v + bias. */
-static void add_image(struct spex_engine *e, uint32_t task, uint64_t time,
-                      const struct elf *elf, uint64_t bias, const char *path)
+static void add_image(struct spex_engine *e, uint32_t task, uint64_t time, const struct elf *elf,
+                      uint64_t bias, const char *path)
 {
     for (unsigned i = 0; i < elf->segments; i++) {
         const struct elf_segment *s = &elf->segment[i];
         uint64_t start = (s->vaddr + bias) & ~4095ull;
         uint64_t end = (s->vaddr + bias + s->memory_size + 4095) & ~4095ull;
-        add_map(e, task, time, start, end - start, s->offset & ~4095ull, s->prot,
-                MAP_PRIVATE_FLAG, path, true);
+        add_map(e, task, time, start, end - start, s->offset & ~4095ull, s->prot, MAP_PRIVATE_FLAG,
+                path, true);
     }
 }
 

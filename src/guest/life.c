@@ -63,8 +63,7 @@ static void on_vcpu(qemu_plugin_id_t id, unsigned index)
     uint64_t start = __atomic_load_n(&task_run->clock[cpu], __ATOMIC_ACQUIRE);
     if (creator) {
         start = later(start, clock_of(creator));
-        v->clear_tid =
-            creator->argument[4]; /* clone(flags, stack, parent_tid, tls, child_tid) */
+        v->clear_tid = creator->argument[4]; /* clone(flags, stack, parent_tid, tls, child_tid) */
     }
     spex_uarch_clock_reach(h->core, start);
     task_begin(&v->task, number, cpu, creator ? creator->task.shared : NULL, !creator, start);
@@ -166,9 +165,8 @@ static void woken(struct vcpu *v, uint64_t clock)
     spex_uarch_clock_reach(v->hot->core, clock);
 }
 
-static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_t a1,
-                    uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6,
-                    uint64_t a7, uint64_t a8)
+static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_t a1, uint64_t a2,
+                    uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
 {
     struct vcpu *v = hot[index].vcpu;
     (void)id;

@@ -33,7 +33,8 @@ struct machine {
     unsigned (*el)(unsigned vcpu);
     bool (*aarch64)(unsigned vcpu);
     unsigned (*current)(void); /* the vCPU of this thread */
-    /* Where QEMU keeps PSTATE, or NULL: then a block's Exception level is that of its translation. */
+    /* Where QEMU keeps PSTATE, or NULL: then a block's Exception level is that of its translation.
+     */
     const uint32_t *(*pstate)(unsigned vcpu);
 
     /*

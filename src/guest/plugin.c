@@ -26,8 +26,8 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
         return 1;
     }
     if (info->system_emulation)
-        return system_install(id, (unsigned)qemu_plugin_version,
-                              (unsigned)info->system.smp_vcpus, argc, argv);
+        return system_install(id, (unsigned)qemu_plugin_version, (unsigned)info->system.smp_vcpus,
+                              argc, argv);
     if (qemu_plugin_version != QEMU_PLUGIN_API) {
         fprintf(stderr, "spex: programs need QEMU 6.2 to 8.2, as Debian 12's qemu-user 7.2\n");
         return 1;

@@ -27,6 +27,7 @@ struct handle {
     bool known;
 };
 
+/* clang-format off */
 /* Registers that QEMU shows by name. */
 #define EL12(name, op0, crn, crm, op2)                                                             \
     {SPEX_SYSREG(op0, 0, crn, crm, op2), name "_EL1", {0}},                                       \
@@ -36,6 +37,7 @@ static struct {
     const char *name;
     struct handle handle;
 } registers[] = {
+    /* clang-format on */
     EL12("SPSR", 3, 4, 0, 0),
     EL12("ELR", 3, 4, 0, 1),
     EL12("VBAR", 3, 12, 0, 0),
@@ -59,7 +61,7 @@ enum { REGISTERS = sizeof registers / sizeof registers[0] };
 
 static struct {
     struct handle x[32], cpsr; /* x[31] is SP */
-    uint64_t period;    /* of the counter, ns */
+    uint64_t period;           /* of the counter, ns */
 } q;
 static __thread struct qemu_plugin7_bytes *bytes;
 
@@ -172,9 +174,11 @@ static void write_memory(uint64_t pa, const void *data, size_t size)
 
 static void set_ppi(unsigned vcpu, unsigned intid, bool level)
 {
+    /* clang-format off */
     /* The virt machine's redistributors: two frames of 64 KB a CPU, private interrupts in the second. */
     enum { GICR = 0x080a0000, STRIDE = 0x20000, SGI_FRAME = 0x10000, ISPENDR0 = 0x200,
            ICPENDR0 = 0x280 };
+    /* clang-format on */
     uint32_t bit = UINT32_C(1) << intid;
     write_memory(GICR + (uint64_t)STRIDE * vcpu + SGI_FRAME + (level ? ISPENDR0 : ICPENDR0), &bit,
                  sizeof bit);

@@ -315,11 +315,15 @@ static void define_all(unsigned version)
         const char *name = spex_sysreg_name(enc);
         unsigned op1 = enc >> 11 & 7;
         if (!strncmp(name, "PMS", 3) || !strncmp(name, "PMB", 3))
-            define(name, enc, op1 == 6 ? 3 : op1 >= 4 ? 2 : 1,
+            define(name, enc,
+                   op1 == 6   ? 3
+                   : op1 >= 4 ? 2
+                              : 1,
                    enc != SPEX_PMSIDR_EL1 && enc != SPEX_PMBIDR_EL1);
     }
     for (unsigned i = 0; i < q.vcpus; i++) {
-        struct reg_info *r = find_reg(i, SPEX_ID_AA64DFR0_EL1); /* a constant: prove() has seen it */
+        struct reg_info *r =
+            find_reg(i, SPEX_ID_AA64DFR0_EL1); /* a constant: prove() has seen it */
         r->reset = spex_field_set(r->reset, SPEX_ID_AA64DFR0_EL1_PMSVer, version);
     }
 }
@@ -335,10 +339,9 @@ static enum spex_status open_machine(unsigned vcpus, unsigned version,
         return error_set(error, SPEX_UNSUPPORTED, 0, "this QEMU is %s than 7.2; %s",
                          hw_compat_7_2 ? "newer" : "older", hint);
     if (!qemu_get_cpu || !get_arm_cp_reginfo || !define_one_arm_cp_reg_with_opaque ||
-        !get_phys_addr || !cpu_physical_memory_rw ||
-        !object_resolve_path_type || !qdev_get_gpio_in || !qemu_set_irq ||
-        !qemu_mutex_iothread_locked || !qemu_mutex_lock_iothread_impl ||
-        !qemu_mutex_unlock_iothread || !qemu_clock_get_ns)
+        !get_phys_addr || !cpu_physical_memory_rw || !object_resolve_path_type ||
+        !qdev_get_gpio_in || !qemu_set_irq || !qemu_mutex_iothread_locked ||
+        !qemu_mutex_lock_iothread_impl || !qemu_mutex_unlock_iothread || !qemu_clock_get_ns)
         return error_set(error, SPEX_UNSUPPORTED, 0,
                          "this QEMU does not export what the SPE registers need; %s", hint);
     if (vcpus > MAX_VCPUS)

@@ -12,11 +12,11 @@
 
 /* changed */
 typedef void (*qemu_plugin7_tb_trans_cb_t)(struct qemu_plugin_tb *tb, void *data);
-void qemu_plugin7_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, qemu_plugin7_tb_trans_cb_t cb,
-                                            void *data)
-    __asm__("qemu_plugin_register_vcpu_tb_trans_cb");
-size_t qemu_plugin7_insn_data(const struct qemu_plugin_insn *insn, void *data, size_t size)
-    __asm__("qemu_plugin_insn_data");
+void qemu_plugin7_register_vcpu_tb_trans_cb(
+    qemu_plugin_id_t id, qemu_plugin7_tb_trans_cb_t cb,
+    void *data) __asm__("qemu_plugin_register_vcpu_tb_trans_cb");
+size_t qemu_plugin7_insn_data(const struct qemu_plugin_insn *insn, void *data,
+                              size_t size) __asm__("qemu_plugin_insn_data");
 void qemu_plugin7_register_vcpu_init_cb(qemu_plugin_id_t id, qemu_plugin_vcpu_udata_cb_t cb,
                                         void *data) __asm__("qemu_plugin_register_vcpu_init_cb");
 
@@ -52,8 +52,7 @@ QEMU_PLUGIN_WEAK bool qemu_plugin_write_register(void *handle, struct qemu_plugi
 QEMU_PLUGIN_WEAK __attribute__((noreturn)) void qemu_plugin_set_pc(uint64_t pc);
 QEMU_PLUGIN_WEAK int qemu_plugin_read_memory_hwaddr(uint64_t pa, struct qemu_plugin7_bytes *bytes,
                                                     size_t size); /* 0: done */
-QEMU_PLUGIN_WEAK int qemu_plugin_write_memory_hwaddr(uint64_t pa,
-                                                     struct qemu_plugin7_bytes *bytes);
+QEMU_PLUGIN_WEAK int qemu_plugin_write_memory_hwaddr(uint64_t pa, struct qemu_plugin7_bytes *bytes);
 QEMU_PLUGIN_WEAK struct qemu_plugin7_bytes *g_byte_array_new(void);
 QEMU_PLUGIN_WEAK struct qemu_plugin7_bytes *g_byte_array_set_size(struct qemu_plugin7_bytes *bytes,
                                                                   unsigned size);

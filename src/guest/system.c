@@ -48,11 +48,11 @@ static void on_store(void *user, const struct spex_spu_store *store, struct spex
         if (!(store->flags & SPEX_STORE_NVM) &&
             !sys.machine->translate(v->index, va, store->el, store->e2h, &pa, &fsc, &stage2)) {
             bool walk = fsc >= 0x13 && fsc <= 0x17; /* External abort on a table walk */
-            *stop = (struct spex_spu_stop){.kind = walk ? SPEX_STOP_ABORT : SPEX_STOP_FAULT,
-                                           .fsc = (uint8_t)fsc,
-                                           .flags = (uint16_t)((stage2 ? SPEX_STOP_STAGE2 : 0) |
-                                                               (walk ? SPEX_STOP_WALK : 0)),
-                                           .written = done};
+            *stop = (struct spex_spu_stop){
+                .kind = walk ? SPEX_STOP_ABORT : SPEX_STOP_FAULT,
+                .fsc = (uint8_t)fsc,
+                .flags = (uint16_t)((stage2 ? SPEX_STOP_STAGE2 : 0) | (walk ? SPEX_STOP_WALK : 0)),
+                .written = done};
             return;
         }
         if (n > store->count - done)
@@ -119,8 +119,7 @@ void system_set_state(struct vcpu *v, unsigned el)
 /* ID_AA64DFR0_EL1.PMSVer. */
 unsigned system_version(void)
 {
-    return sys.config.inject.version ? sys.config.inject.version
-                                     : sys.config.unit.features.version;
+    return sys.config.inject.version ? sys.config.inject.version : sys.config.unit.features.version;
 }
 
 /* ---- opening, at the first translation ---- */
@@ -208,8 +207,7 @@ void system_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t c
     unsigned here = sys.machine->current();
     bool foreign = !sys.machine->aarch64(here) || count > MAX_INSNS;
     unsigned el = sys.machine->pstate(here) ? ANY_EL : sys.machine->el(here);
-    struct block *b =
-        foreign ? NULL : find_block(qemu_plugin_tb_vaddr(tb), words, count, el);
+    struct block *b = foreign ? NULL : find_block(qemu_plugin_tb_vaddr(tb), words, count, el);
     pthread_mutex_unlock(&sys.lock);
     if (!b) {
         qemu_plugin_register_vcpu_tb_exec_cb(tb, system_on_foreign, system_reading(), NULL);

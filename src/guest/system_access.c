@@ -25,7 +25,8 @@ static uint64_t translated(struct vcpu *v, uint64_t va)
     bool stage2, host;
     sys.machine->sysreg(v->index, SPEX_HCR_EL2, &hcr);
     host = hcr >> E2H & 1 && (v->el == 2 || hcr >> TGE & 1);
-    return sys.machine->translate(v->index, va, host || v->el == 2 ? 2 : 1, host, &pa, &fsc, &stage2)
+    return sys.machine->translate(v->index, va, host || v->el == 2 ? 2 : 1, host, &pa, &fsc,
+                                  &stage2)
                ? pa
                : NO_ADDRESS;
 }
@@ -42,8 +43,8 @@ static __attribute__((noinline)) void keep(struct vcpu *v, const struct insn *in
         return;
     struct spex_access *access = &v->access[v->access_count++];
     seen->count++;
-    *access = (struct spex_access){.va = va, .pas = SPEX_NONSECURE,
-                                   .flags = SPEX_ACC_VA | SPEX_ACC_DONE};
+    *access =
+        (struct spex_access){.va = va, .pas = SPEX_NONSECURE, .flags = SPEX_ACC_VA | SPEX_ACC_DONE};
     if (pa < NO_ADDRESS) {
         access->pa = pa;
         access->flags |= SPEX_ACC_PA;

@@ -140,6 +140,6 @@ void system_watch_register(struct qemu_plugin_insn *insn, struct insn *at)
         qemu_plugin_register_vcpu_insn_exec_cb(insn, on_isb, QEMU_PLUGIN_CB_NO_REGS, NULL);
     else if (enc && (ours(enc) || (sys.machine->skip && read && enc == SPEX_ID_AA64DFR0_EL1)))
         qemu_plugin_register_vcpu_insn_exec_cb(
-            insn, on_sysreg,
-            sys.machine->skip ? QEMU_PLUGIN_CB_RW_REGS_PC : QEMU_PLUGIN_CB_NO_REGS, at);
+            insn, on_sysreg, sys.machine->skip ? QEMU_PLUGIN_CB_RW_REGS_PC : QEMU_PLUGIN_CB_NO_REGS,
+            at);
 }

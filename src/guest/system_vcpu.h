@@ -21,11 +21,11 @@
 
 enum {
     MAX_VCPUS = 64,
-    MAX_INSNS = 1024,  /* of a block; QEMU makes at most 512 */
-    MAX_SEEN = 1024,   /* accesses of one block that are kept */
-    MAX_PARTS = 64,    /* of one operation */
-    IN_FLIGHT = 8,     /* the most that the choice in_flight allows */
-    PMBIRQ = 21,       /* PPI of BSA */
+    MAX_INSNS = 1024, /* of a block; QEMU makes at most 512 */
+    MAX_SEEN = 1024,  /* accesses of one block that are kept */
+    MAX_PARTS = 64,   /* of one operation */
+    IN_FLIGHT = 8,    /* the most that the choice in_flight allows */
+    PMBIRQ = 21,      /* PPI of BSA */
     ANY_EL = 0xff,
     NONE = -1,
 };
@@ -44,10 +44,10 @@ struct block {
     struct block *next; /* of the same hash slot */
     struct zva *zva;
     unsigned zva_count;
-    uint8_t el;         /* or ANY_EL */
-    bool vector;        /* may be an exception vector: aligned to 128 bytes */
-    bool again;         /* one atomic: QEMU may be doing one over that it could not do in place */
-    bool eret;          /* ends with an exception return */
+    uint8_t el;  /* or ANY_EL */
+    bool vector; /* may be an exception vector: aligned to 128 bytes */
+    bool again;  /* one atomic: QEMU may be doing one over that it could not do in place */
+    bool eret;   /* ends with an exception return */
 };
 
 /* ---- a vCPU ---- */
@@ -73,18 +73,18 @@ struct vcpu {
     struct block *block;     /* the one that is being executed, or NULL */
     const struct insn *want; /* the next operation of it that the unit wants, or NULL */
     const uint32_t *pstate;
-    uint64_t space;          /* address space, for the model */
-    uint32_t counted;        /* operations of block that the unit was told of */
-    uint32_t flying;         /* entries of flight */
+    uint64_t space;   /* address space, for the model */
+    uint32_t counted; /* operations of block that the unit was told of */
+    uint32_t flying;  /* entries of flight */
     uint8_t el;
-    bool active;             /* profiling is switched on at some Exception level */
-    bool capturing;          /* accesses of block are kept */
-    bool written;            /* a register was, since the last context synchronization */
+    bool active;    /* profiling is switched on at some Exception level */
+    bool capturing; /* accesses of block are kept */
+    bool written;   /* a register was, since the last context synchronization */
     unsigned index;
     /* the current block, while capturing */
     uint32_t stamp, sequence;
-    uint64_t entered;        /* model clock */
-    uint64_t context[2];     /* CONTEXTIDR_EL1 and _EL2 */
+    uint64_t entered;    /* model clock */
+    uint64_t context[2]; /* CONTEXTIDR_EL1 and _EL2 */
     unsigned access_count;
     struct seen seen[MAX_INSNS];
     struct spex_access access[MAX_SEEN];
@@ -94,8 +94,8 @@ struct vcpu {
     uint64_t branch_target;
     /* injection */
     uint64_t records, samples, collisions;
-    int stuck;               /* slot of a sample that does not end, or NONE */
-    bool spurious;           /* PMBIRQ is up without a cause, until the driver has looked */
+    int stuck;     /* slot of a sample that does not end, or NONE */
+    bool spurious; /* PMBIRQ is up without a cause, until the driver has looked */
     struct unit_log unit;
 };
 

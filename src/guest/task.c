@@ -19,8 +19,8 @@ static char directory[RUN_PATH];
 static void failed(int error)
 {
     uint32_t none = 0;
-    __atomic_compare_exchange_n(&task_run->failed, &none, (uint32_t)error, false,
-                                __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    __atomic_compare_exchange_n(&task_run->failed, &none, (uint32_t)error, false, __ATOMIC_RELAXED,
+                                __ATOMIC_RELAXED);
 }
 
 /* ---- files ---- */
@@ -72,8 +72,8 @@ void *task_map(uint32_t id, const char *suffix, uint64_t offset, size_t size, vo
         return NULL;
     int error = posix_fallocate(fd, (off_t)offset, (off_t)size);
     void *map = error ? MAP_FAILED
-                      : mmap(at, size, PROT_READ | PROT_WRITE,
-                             MAP_SHARED | (at ? MAP_FIXED : 0), fd, (off_t)offset);
+                      : mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0),
+                             fd, (off_t)offset);
     if (map == MAP_FAILED) {
         failed(error ? error : errno);
         map = NULL;

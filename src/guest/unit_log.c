@@ -19,7 +19,8 @@ __attribute__((format(printf, 4, 0))) static void append(char *text, size_t room
 }
 
 /* One line of this CPU; lines are written whole, so that those of CPUs do not mix. */
-__attribute__((format(printf, 2, 3))) static void line(struct unit_log *log, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void line(struct unit_log *log, const char *format,
+                                                       ...)
 {
     char text[8192];
     size_t n = 0;

@@ -16,8 +16,8 @@ struct unit_log {
     struct spex_spu_host host; /* the engine's */
     int fd;                    /* -1: no log */
     unsigned cpu;
-    int64_t passed;            /* members since the last line */
-    size_t written;            /* bytes of records since the last "forget" */
+    int64_t passed; /* members since the last line */
+    size_t written; /* bytes of records since the last "forget" */
     size_t before_size, after_size;
     char before[1024], after[16384]; /* lines around that of the call under way */
 };

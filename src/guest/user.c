@@ -67,8 +67,7 @@ static __attribute__((noinline)) spex_uarch_result
 follow(struct hot *h, const struct insn *insn, uint64_t va, unsigned size, enum access kind)
 {
     struct vcpu *v = h->vcpu;
-    spex_uarch_result result =
-        user.none ? 0 : model_access(h->core, kind, va, size, insn->index);
+    spex_uarch_result result = user.none ? 0 : model_access(h->core, kind, va, size, insn->index);
     if (v->part_count < PARTS) {
         struct spex_access *part = &v->parts[v->part_count++];
         *part = (struct spex_access){
@@ -125,18 +124,18 @@ static void on_block_none(unsigned vcpu, void *data)
 }
 
 /* One callback per kind and size: the size is then a constant in the model's fast path. */
-#define ACCESS(name, kind, bytes)                                                              \
-    static void name(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)       \
-    {                                                                                          \
-        struct hot *h = &hot[vcpu];                                                            \
-        const struct insn *insn = data;                                                        \
-        if (kind == ATOMIC && !qemu_plugin_mem_is_store(info))                                 \
-            return;                                                                            \
-        if (__builtin_expect(h->want == insn, 0)) {                                            \
-            follow(h, insn, va, bytes, kind);                                                  \
-            return;                                                                            \
-        }                                                                                      \
-        model_access(h->core, kind, va, bytes, insn->index);                                   \
+#define ACCESS(name, kind, bytes)                                                                  \
+    static void name(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)           \
+    {                                                                                              \
+        struct hot *h = &hot[vcpu];                                                                \
+        const struct insn *insn = data;                                                            \
+        if (kind == ATOMIC && !qemu_plugin_mem_is_store(info))                                     \
+            return;                                                                                \
+        if (__builtin_expect(h->want == insn, 0)) {                                                \
+            follow(h, insn, va, bytes, kind);                                                      \
+            return;                                                                                \
+        }                                                                                          \
+        model_access(h->core, kind, va, bytes, insn->index);                                       \
     }
 ACCESS(on_load_1, LOAD, 1)
 ACCESS(on_load_2, LOAD, 2)
@@ -248,9 +247,8 @@ static void zero_lines(unsigned vcpu, const struct block *block)
             continue;
         uint64_t va = traced_address(vcpu, z) & -(uint64_t)task_run->zva_bytes;
         for (unsigned at = 0; at < task_run->zva_bytes; at += 64) {
-            spex_uarch_result result = h->want == z
-                                           ? follow(h, z, va + at, 64, STORE)
-                                           : model_access(h->core, STORE, va + at, 64, i);
+            spex_uarch_result result = h->want == z ? follow(h, z, va + at, 64, STORE)
+                                                    : model_access(h->core, STORE, va + at, 64, i);
             if (z->truth && result)
                 count_access(z, result);
         }
@@ -290,10 +288,9 @@ static void watch_memory(struct qemu_plugin_insn *insn, struct insn *at)
                                                                        : STORE;
     static const qemu_plugin_vcpu_mem_cb_t truth[3] = {on_load_truth, on_store_truth,
                                                        on_atomic_truth};
-    qemu_plugin_vcpu_mem_cb_t callback = user.none ? on_access_none
-                                         : user.truth
-                                             ? truth[kind]
-                                             : on_access[kind][__builtin_ctz(at->size)];
+    qemu_plugin_vcpu_mem_cb_t callback = user.none    ? on_access_none
+                                         : user.truth ? truth[kind]
+                                                      : on_access[kind][__builtin_ctz(at->size)];
     /* QEMU 7.2 gives loads to callbacks for writes and none to those for reads: ask for both.
      */
     qemu_plugin_register_vcpu_mem_cb(insn, callback, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,

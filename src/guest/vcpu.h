@@ -14,8 +14,9 @@
 
 #include <pthread.h>
 
-#define HIDDEN __attribute__((visibility("hidden"))) /* reached without a table of addresses   \
-                                                      */
+#define HIDDEN                                                                                     \
+    __attribute__((visibility("hidden"))) /* reached without a table of addresses                  \
+                                           */
 
 enum {
     MAX_VCPUS = 8192,

@@ -92,7 +92,8 @@ static enum spex_status set_injection(struct spex_vm_config *config, const char 
         return error_set(error, SPEX_INVALID, 0,
                          "injection '%s': allowed: fault@N, abort@N, event@N, irq@N, collide@N, "
                          "collide@N+COUNT with N from 1; id:PMSIDR_EL1:VALUE, "
-                         "id:PMBIDR_EL1:VALUE, id:PMSVer:1 to 15", value);
+                         "id:PMBIDR_EL1:VALUE, id:PMSVer:1 to 15",
+                         value);
     if (in->event)
         config->unit.choices.impdef_event = 1; /* else the unit has no such event */
     return SPEX_OK;
@@ -111,7 +112,8 @@ static enum spex_status set_choice(struct spex_vm_config *config, const char *va
     if (memcmp(&seen, &choices, sizeof seen))
         return error_set(error, SPEX_INVALID, 0,
                          "choice '%s': QEMU does not show conditions of selects and compares, nor "
-                         "addresses of prefetches; allowed: no, none", value);
+                         "addresses of prefetches; allowed: no, none",
+                         value);
     config->unit.choices = choices;
     return SPEX_OK;
 }

@@ -3,8 +3,10 @@
 #include "base/bits.h"
 
 /* Fault Status Codes; the level is added. Level -1 has codes of its own. */
+/* clang-format off */
 enum { ADDRESS_SIZE = 0x00, TRANSLATION = 0x04, ACCESS_FLAG = 0x08, PERMISSION = 0x0c,
        ABORT_ON_WALK = 0x14 };
+/* clang-format on */
 
 static unsigned code(unsigned kind, int level)
 {
@@ -65,8 +67,8 @@ static bool block_allowed(const struct control *c, int level)
     return level >= highest;
 }
 
-bool walk_stage1(const struct walk_regime *r, uint64_t va, walk_read read, void *user,
-                 uint64_t *pa, unsigned *fsc)
+bool walk_stage1(const struct walk_regime *r, uint64_t va, walk_read read, void *user, uint64_t *pa,
+                 unsigned *fsc)
 {
     bool upper = va >> 55 & 1, read_only = false;
     struct control c = control_of(r, upper);

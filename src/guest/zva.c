@@ -2,8 +2,7 @@
 
 #include <stdlib.h>
 
-unsigned zva_find(const uint32_t *words, const struct spex_op *ops, size_t count,
-                  struct zva **list)
+unsigned zva_find(const uint32_t *words, const struct spex_op *ops, size_t count, struct zva **list)
 {
     unsigned n = 0;
     *list = NULL;

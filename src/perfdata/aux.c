@@ -149,9 +149,8 @@ static const struct gap *search_gap(const struct spex_perfdata *file, int32_t ow
         else
             high = middle;
     }
-    return low < file->gaps.count && file->gaps.items[low].owner == owner
-               ? &file->gaps.items[low]
-               : NULL;
+    return low < file->gaps.count && file->gaps.items[low].owner == owner ? &file->gaps.items[low]
+                                                                          : NULL;
 }
 
 /*
@@ -219,8 +218,7 @@ size_t spex_perfdata_queue_count(const struct spex_perfdata *file)
     return file->queues.count;
 }
 
-const struct spex_perf_queue *spex_perfdata_queue(const struct spex_perfdata *file,
-                                                  size_t index)
+const struct spex_perf_queue *spex_perfdata_queue(const struct spex_perfdata *file, size_t index)
 {
     return index < file->queues.count ? &file->queues.items[index].queue : NULL;
 }
@@ -242,11 +240,11 @@ struct spex_aux_cursor {
     size_t kept;       /* asked for by spex_aux_keep after the last span */
     size_t tail;       /* bytes of earlier chunks at the start of joined */
     uint64_t tail_file_offset;
-    size_t bridge;     /* bytes of this chunk put behind the tail in the last span; 0: direct */
-    size_t bridge_try; /* how many to put there next */
-    size_t span;       /* size of the last span */
-    uint64_t stop;     /* where the last span ended, in the chunk */
-    bool last;         /* the last span was the end of a contiguous run */
+    size_t bridge;        /* bytes of this chunk put behind the tail in the last span; 0: direct */
+    size_t bridge_try;    /* how many to put there next */
+    size_t span;          /* size of the last span */
+    uint64_t stop;        /* where the last span ended, in the chunk */
+    bool last;            /* the last span was the end of a contiguous run */
     bool started, broken; /* broken: the next span does not follow the previous one */
     uint8_t joined[2 * SPEX_AUX_KEEP_MAX];
 };

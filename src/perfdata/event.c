@@ -80,8 +80,7 @@ static unsigned bits_in(uint64_t value)
 
 enum { /* parts of the sample_id at the end of every record but SAMPLE */
        ID_PARTS = SPEX_PERF_SAMPLE_TID | SPEX_PERF_SAMPLE_TIME | SPEX_PERF_SAMPLE_ID |
-                  SPEX_PERF_SAMPLE_STREAM_ID | SPEX_PERF_SAMPLE_CPU |
-                  SPEX_PERF_SAMPLE_IDENTIFIER,
+                  SPEX_PERF_SAMPLE_STREAM_ID | SPEX_PERF_SAMPLE_CPU | SPEX_PERF_SAMPLE_IDENTIFIER,
 };
 
 static int compare_id(const void *a, const void *b)
@@ -488,12 +487,12 @@ bool perfdata_event_parse(struct spex_perfdata *file, const struct raw *raw, uin
 
 static uint64_t reverse_each_byte(uint64_t value)
 {
-    value = (value & UINT64_C(0x5555555555555555)) << 1 |
-            (value >> 1 & UINT64_C(0x5555555555555555));
-    value = (value & UINT64_C(0x3333333333333333)) << 2 |
-            (value >> 2 & UINT64_C(0x3333333333333333));
-    value = (value & UINT64_C(0x0f0f0f0f0f0f0f0f)) << 4 |
-            (value >> 4 & UINT64_C(0x0f0f0f0f0f0f0f0f));
+    value =
+        (value & UINT64_C(0x5555555555555555)) << 1 | (value >> 1 & UINT64_C(0x5555555555555555));
+    value =
+        (value & UINT64_C(0x3333333333333333)) << 2 | (value >> 2 & UINT64_C(0x3333333333333333));
+    value =
+        (value & UINT64_C(0x0f0f0f0f0f0f0f0f)) << 4 | (value >> 4 & UINT64_C(0x0f0f0f0f0f0f0f0f));
     return value;
 }
 

@@ -235,8 +235,7 @@ static void read_feature(struct spex_perfdata *file, unsigned feature, const uin
         break;
     }
     if (s.cut)
-        perfdata_problem(file, SPEX_TRUNCATED, offset, "feature section %u is cut short",
-                         feature);
+        perfdata_problem(file, SPEX_TRUNCATED, offset, "feature section %u is cut short", feature);
 }
 
 void perfdata_feature_record(struct spex_perfdata *file, const struct raw *raw)
@@ -295,8 +294,8 @@ void perfdata_features_read(struct spex_perfdata *file)
                          file->features[i].offset);
 }
 
-bool spex_perfdata_feature(const struct spex_perfdata *file, unsigned feature,
-                           const uint8_t **data, size_t *size)
+bool spex_perfdata_feature(const struct spex_perfdata *file, unsigned feature, const uint8_t **data,
+                           size_t *size)
 {
     if (feature >= FEATURE_BITS || !file->features[feature].offset)
         return false;
@@ -317,8 +316,7 @@ const uint8_t *spex_perfdata_build_id(const struct spex_perfdata *file, const ch
     struct build_id key = {.filename = filename};
     const struct build_id *id = NULL;
     if (file->build_ids.count)
-        id = bsearch(&key, file->build_ids.items, file->build_ids.count, sizeof key,
-                     compare_name);
+        id = bsearch(&key, file->build_ids.items, file->build_ids.count, sizeof key, compare_name);
     if (!id)
         return NULL;
     *size = id->size;

@@ -36,16 +36,16 @@ enum feature {
 
 /* ---- growing arrays: VEC(type) name; vec_push returns NULL when out of memory ---- */
 
-#define VEC(type)                                                                              \
-    struct {                                                                                   \
-        type *items;                                                                           \
-        size_t count, capacity;                                                                \
+#define VEC(type)                                                                                  \
+    struct {                                                                                       \
+        type *items;                                                                               \
+        size_t count, capacity;                                                                    \
     }
 bool perfdata_vec_grow(void **items, size_t *capacity, size_t need, size_t size);
-#define vec_push(vec)                                                                          \
-    (perfdata_vec_grow((void **)&(vec)->items, &(vec)->capacity, (vec)->count + 1,             \
-                       sizeof *(vec)->items)                                                   \
-         ? &(vec)->items[(vec)->count++]                                                       \
+#define vec_push(vec)                                                                              \
+    (perfdata_vec_grow((void **)&(vec)->items, &(vec)->capacity, (vec)->count + 1,                 \
+                       sizeof *(vec)->items)                                                       \
+         ? &(vec)->items[(vec)->count++]                                                           \
          : NULL)
 #define vec_free(vec) free((vec)->items)
 

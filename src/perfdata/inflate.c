@@ -88,8 +88,7 @@ static enum spex_status inflate_some(struct inflater *inflater)
     return moved && (made || in.pos < in.size) ? SPEX_OK : SPEX_END;
 }
 
-enum spex_status perfdata_inflater_next(struct inflater *inflater, bool swap,
-                                        const uint8_t **bytes)
+enum spex_status perfdata_inflater_next(struct inflater *inflater, bool swap, const uint8_t **bytes)
 {
     for (;;) {
         size_t have = perfdata_inflater_rest(inflater);

@@ -126,8 +126,8 @@ static void update_record(struct spex_perfdata *file, const struct raw *raw)
     for (size_t i = 0; i < file->attrs.count; i++) {
         struct spex_perf_attr *attr = &file->attrs.items[i];
         if (attr->id_count && attr->ids[0] == id) {
-            const char *name = perfdata_strings_add(
-                &file->strings, (const char *)raw->bytes + DATA, raw->size - DATA);
+            const char *name = perfdata_strings_add(&file->strings, (const char *)raw->bytes + DATA,
+                                                    raw->size - DATA);
             attr->name = name ? name : "";
         }
     }
@@ -164,8 +164,7 @@ static void auxtrace_info(struct spex_perfdata *file, const struct raw *raw)
     static const uint64_t magic = UINT64_C(0x1010101010101010);
     struct spex_perf_info *info = &file->info;
     if (raw->size < PRIV) {
-        perfdata_problem(file, SPEX_TRUNCATED, raw->offset,
-                         "AUXTRACE_INFO record is too short");
+        perfdata_problem(file, SPEX_TRUNCATED, raw->offset, "AUXTRACE_INFO record is too short");
         return;
     }
     info->auxtrace_type = get32(file, raw->bytes + 8);
@@ -177,8 +176,7 @@ static void auxtrace_info(struct spex_perfdata *file, const struct raw *raw)
     const uint8_t *priv = raw->bytes + PRIV;
     size_t words = (raw->size - PRIV) / 8;
     if (words < 2) {
-        perfdata_problem(file, SPEX_TRUNCATED, raw->offset,
-                         "AUXTRACE_INFO record is too short");
+        perfdata_problem(file, SPEX_TRUNCATED, raw->offset, "AUXTRACE_INFO record is too short");
         return;
     }
     /* Version 1 is exactly two words: PMU type and per-CPU flag. No PMU has type 2 and four
@@ -204,9 +202,8 @@ static void auxtrace_info(struct spex_perfdata *file, const struct raw *raw)
     info->spe_pmu_type = (uint32_t)get64(file, priv + 16);
     uint64_t count = get64(file, priv + 24), each;
     if (!count || (each = (words - head) / count) < 3) {
-        perfdata_problem(file, SPEX_INVALID, raw->offset,
-                         "SPE metadata for %llu CPUs in %zu words", (unsigned long long)count,
-                         words);
+        perfdata_problem(file, SPEX_INVALID, raw->offset, "SPE metadata for %llu CPUs in %zu words",
+                         (unsigned long long)count, words);
         return;
     }
     for (uint64_t i = 0; i < count; i++) {
@@ -269,8 +266,7 @@ static void scan_record(struct spex_perfdata *file, const struct raw *raw)
     whole = perfdata_event_parse(file, raw, file->scratch, &event);
     if (!whole)
         perfdata_problem(file, SPEX_TRUNCATED, raw->offset,
-                         "record of type %u is too short for it (%u bytes)", raw->type,
-                         raw->size);
+                         "record of type %u is too short for it (%u bytes)", raw->type, raw->size);
     if (raw->type < SPEX_PERF_HEADER_ATTR && !event.attr && file->attrs.count)
         perfdata_problem(file, SPEX_INVALID, raw->offset,
                          "record of type %u has an id that no event has", raw->type);
@@ -437,8 +433,7 @@ static enum spex_status read_header(struct spex_perfdata *file, struct spex_erro
         info->data_size = file->size - info->data_offset;
         info->complete = false;
         memset(info->features, 0, sizeof info->features);
-    } else if (!(info->features[0] | info->features[1] | info->features[2] |
-                 info->features[3]) &&
+    } else if (!(info->features[0] | info->features[1] | info->features[2] | info->features[3]) &&
                info->data_size < file->size - info->data_offset) {
         /* A recorder that died after its last update of the header: more may follow. */
         perfdata_problem(file, SPEX_TRUNCATED, info->data_offset + info->data_size,
@@ -498,8 +493,7 @@ static enum spex_status map_file(struct spex_perfdata *file, const char *path,
     bool standard = !path || !strcmp(path, "-");
     int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st)) {
-        status =
-            error_set(error, SPEX_IO, 0, "cannot read %s: %s", file->path, strerror(errno));
+        status = error_set(error, SPEX_IO, 0, "cannot read %s: %s", file->path, strerror(errno));
     } else if (S_ISDIR(st.st_mode)) {
         /* perf record --kcore and --threads make a directory with the file inside. */
         int inner = openat(fd, "data", O_RDONLY | O_CLOEXEC);
@@ -511,8 +505,8 @@ static enum spex_status map_file(struct spex_perfdata *file, const char *path,
                 "a recording with --threads: only the records of its main file are read");
         }
         if (inner < 0 || fstat(inner, &st))
-            status = error_set(error, SPEX_IO, 0,
-                               "%s is a directory without perf's file `data`", path);
+            status =
+                error_set(error, SPEX_IO, 0, "%s is a directory without perf's file `data`", path);
         close(fd);
         fd = inner;
     }
@@ -533,8 +527,7 @@ static enum spex_status map_file(struct spex_perfdata *file, const char *path,
     if (status == SPEX_OK) {
         void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED) {
-            status =
-                error_set(error, SPEX_IO, 0, "cannot map %s: %s", file->path, strerror(errno));
+            status = error_set(error, SPEX_IO, 0, "cannot map %s: %s", file->path, strerror(errno));
         } else {
             file->data = data;
             file->size = (uint64_t)st.st_size;
@@ -601,8 +594,7 @@ enum spex_status spex_perfdata_open(const char *path, struct spex_perfdata **res
 }
 
 enum spex_status spex_perfdata_open_memory(const void *data, size_t size,
-                                           struct spex_perfdata **result,
-                                           struct spex_error *error)
+                                           struct spex_perfdata **result, struct spex_error *error)
 {
     struct spex_perfdata *file = new_file("input");
     if (!file)

@@ -23,8 +23,8 @@ static void add_task(struct spex_perfdata *file, const struct task_event *event)
     place->seq = (uint32_t)file->state.tasks.count;
 }
 
-static void add_switch(struct spex_perfdata *file, const struct spex_perf_event *event,
-                       int32_t pid, int32_t tid)
+static void add_switch(struct spex_perfdata *file, const struct spex_perf_event *event, int32_t pid,
+                       int32_t tid)
 {
     if (event->cpu < 0)
         return;
@@ -320,9 +320,9 @@ static uint32_t bound_above(const struct epoch *epoch, uint64_t address)
 }
 
 /* Calls for each node that makes up [from, to); leaves are n .. 2n-1. */
-#define FOR_NODES(node, n, from, to)                                                           \
-    for (uint32_t l_ = (from) + (n), r_ = (to) + (n), node; l_ < r_; l_ >>= 1, r_ >>= 1)       \
-        for (int side_ = 0; side_ < 2; side_++)                                                \
+#define FOR_NODES(node, n, from, to)                                                               \
+    for (uint32_t l_ = (from) + (n), r_ = (to) + (n), node; l_ < r_; l_ >>= 1, r_ >>= 1)           \
+        for (int side_ = 0; side_ < 2; side_++)                                                    \
             if (side_ ? (r_ & 1 && (node = --r_, 1)) : (l_ & 1 && (node = l_++, 1)))
 
 static bool build_tree(const struct spex_perfdata *file, struct epoch *epoch)
@@ -378,8 +378,7 @@ static bool build_tree(const struct spex_perfdata *file, struct epoch *epoch)
 static int64_t newest_entry(const struct spex_perfdata *file, const struct epoch *epoch,
                             uint32_t node, uint64_t time)
 {
-    uint32_t first = node ? epoch->starts[node - 1] : 0, low = first,
-             high = epoch->starts[node];
+    uint32_t first = node ? epoch->starts[node - 1] : 0, low = first, high = epoch->starts[node];
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (file->maps.items[epoch->maps[epoch->entries[middle]]].time <= time)
@@ -444,8 +443,7 @@ static void merge_switches(struct state *state)
     for (size_t i = 0; i < state->switches.count; i++) {
         const struct switch_event *event = &state->switches.items[i];
         const struct switch_event *last = kept ? &state->switches.items[kept - 1] : NULL;
-        if (!last || last->cpu != event->cpu || last->tid != event->tid ||
-            last->pid != event->pid)
+        if (!last || last->cpu != event->cpu || last->tid != event->tid || last->pid != event->pid)
             state->switches.items[kept++] = *event;
     }
     state->switches.count = kept;
@@ -497,20 +495,20 @@ void perfdata_state_fini(struct spex_perfdata *file)
 /* ---- asking ---- */
 
 /* The last of the sorted items with this key that is not younger than time. */
-#define LAST_BEFORE(result, vec, member, wanted, when)                                         \
-    do {                                                                                       \
-        size_t low_ = 0, high_ = (vec)->count;                                                 \
-        while (low_ < high_) {                                                                 \
-            size_t middle_ = low_ + (high_ - low_) / 2;                                        \
-            if ((vec)->items[middle_].member < (wanted) ||                                     \
-                ((vec)->items[middle_].member == (wanted) &&                                   \
-                 (vec)->items[middle_].time <= (when)))                                        \
-                low_ = middle_ + 1;                                                            \
-            else                                                                               \
-                high_ = middle_;                                                               \
-        }                                                                                      \
-        (result) = low_ && (vec)->items[low_ - 1].member == (wanted) ? &(vec)->items[low_ - 1] \
-                                                                     : NULL;                   \
+#define LAST_BEFORE(result, vec, member, wanted, when)                                             \
+    do {                                                                                           \
+        size_t low_ = 0, high_ = (vec)->count;                                                     \
+        while (low_ < high_) {                                                                     \
+            size_t middle_ = low_ + (high_ - low_) / 2;                                            \
+            if ((vec)->items[middle_].member < (wanted) ||                                         \
+                ((vec)->items[middle_].member == (wanted) &&                                       \
+                 (vec)->items[middle_].time <= (when)))                                            \
+                low_ = middle_ + 1;                                                                \
+            else                                                                                   \
+                high_ = middle_;                                                                   \
+        }                                                                                          \
+        (result) =                                                                                 \
+            low_ && (vec)->items[low_ - 1].member == (wanted) ? &(vec)->items[low_ - 1] : NULL;    \
     } while (0)
 
 const struct spex_perf_map *spex_perfdata_map(const struct spex_perfdata *file, int32_t pid,

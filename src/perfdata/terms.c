@@ -28,15 +28,14 @@ static enum spex_status parse_value(const char *text, int length, uint64_t *valu
     return SPEX_OK;
 }
 
-static enum spex_status parse_term(const char *text, size_t length,
-                                   struct spex_perf_terms *terms, struct spex_error *error)
+static enum spex_status parse_term(const char *text, size_t length, struct spex_perf_terms *terms,
+                                   struct spex_error *error)
 {
     const char *equals = memchr(text, '=', length);
     size_t name = equals ? (size_t)(equals - text) : length;
     uint64_t value = 1;
     if (equals) {
-        enum spex_status status =
-            parse_value(equals + 1, (int)(length - name - 1), &value, error);
+        enum spex_status status = parse_value(equals + 1, (int)(length - name - 1), &value, error);
         if (status != SPEX_OK)
             return status;
     }
@@ -55,8 +54,8 @@ static enum spex_status parse_term(const char *text, size_t length,
         terms->period = value;
         return SPEX_OK;
     }
-    return error_set(error, SPEX_INVALID, 0, "the arm_spe event has no term \"%.*s\"",
-                     (int)name, text);
+    return error_set(error, SPEX_INVALID, 0, "the arm_spe event has no term \"%.*s\"", (int)name,
+                     text);
 }
 
 enum spex_status spex_perf_terms_parse(const char *text, struct spex_perf_terms *result,
@@ -72,8 +71,7 @@ enum spex_status spex_perf_terms_parse(const char *text, struct spex_perf_terms 
         if (name < 7 || memcmp(text, "arm_spe", 7) ||
             (name > 7 && (text[7] != '_' || !digits || 8 + digits != name)))
             return error_set(error, SPEX_INVALID, 0,
-                             "\"%.*s\" is not an SPE event; write arm_spe/TERMS/", (int)name,
-                             text);
+                             "\"%.*s\" is not an SPE event; write arm_spe/TERMS/", (int)name, text);
         text = slash ? slash + 1 : end;
         slash = strchr(text, '/');
         if (slash) {

@@ -56,8 +56,7 @@ const char *perfdata_strings_add(struct strings *strings, const char *text, size
     if (strings->used * 2 >= strings->slots && !strings_grow(strings))
         return NULL;
     size_t slot = hash_text(text, length) & (strings->slots - 1);
-    for (const char *old; (old = strings->table[slot]);
-         slot = (slot + 1) & (strings->slots - 1))
+    for (const char *old; (old = strings->table[slot]); slot = (slot + 1) & (strings->slots - 1))
         if (!strncmp(old, text, length) && !old[length])
             return old;
     if (strings->room < length + 1) {
@@ -112,6 +111,5 @@ void perfdata_problem(struct spex_perfdata *file, enum spex_status status, uint6
         return;
     }
     *kind = format;
-    *p = (struct spex_perf_problem){
-        .status = status, .offset = offset, .count = 1, .text = copy};
+    *p = (struct spex_perf_problem){.status = status, .offset = offset, .count = 1, .text = copy};
 }

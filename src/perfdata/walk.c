@@ -183,8 +183,7 @@ static void take_payload(struct walk *walk, struct raw *raw, uint64_t size)
         raw->payload_size = resynchronize(walk, start, limit) - start;
         if (walk->report)
             perfdata_problem(
-                walk->file, raw->payload_size == room ? SPEX_TRUNCATED : SPEX_INVALID,
-                raw->offset,
+                walk->file, raw->payload_size == room ? SPEX_TRUNCATED : SPEX_INVALID, raw->offset,
                 "AUXTRACE record of 0x%llx bytes, but only 0x%llx follow; these are read",
                 (unsigned long long)size, (unsigned long long)raw->payload_size);
     }
@@ -201,9 +200,8 @@ static bool from_inflater(struct walk *walk, struct raw *raw)
             perfdata_problem(walk->file, SPEX_INVALID, raw->offset,
                              "COMPRESSED record does not decompress; its contents are lost");
         else if (walk->report && status == SPEX_RANGE)
-            perfdata_problem(
-                walk->file, SPEX_INVALID, raw->offset,
-                "COMPRESSED record grows beyond all bounds; the rest of it is lost");
+            perfdata_problem(walk->file, SPEX_INVALID, raw->offset,
+                             "COMPRESSED record grows beyond all bounds; the rest of it is lost");
         return false;
     }
     raw->bytes = bytes;
@@ -311,8 +309,7 @@ bool perfdata_walk_next(struct walk *walk, struct raw *raw)
         if (raw->type == SPEX_PERF_AUXTRACE && more)
             take_payload(walk, raw, more);
         else
-            walk->position +=
-                more < walk->end - walk->position ? more : walk->end - walk->position;
+            walk->position += more < walk->end - walk->position ? more : walk->end - walk->position;
         return true;
     }
 }

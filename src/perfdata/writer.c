@@ -226,8 +226,8 @@ static void end_event(struct spex_perf_writer *w, int32_t pid, int32_t tid, uint
         w->last_time = time;
 }
 
-void spex_perf_writer_comm(struct spex_perf_writer *w, int32_t pid, int32_t tid,
-                           const char *comm, bool exec, uint64_t time)
+void spex_perf_writer_comm(struct spex_perf_writer *w, int32_t pid, int32_t tid, const char *comm,
+                           bool exec, uint64_t time)
 {
     struct bytes *b = start_record(w, SPEX_PERF_COMM, exec ? SPEX_PERF_MISC_COMM_EXEC : 0);
     char name[16]; /* as the kernel cuts it */
@@ -238,8 +238,8 @@ void spex_perf_writer_comm(struct spex_perf_writer *w, int32_t pid, int32_t tid,
     end_event(w, pid, tid, time, -1, ID_DUMMY);
 }
 
-static void task(struct spex_perf_writer *w, uint32_t type, int32_t pid, int32_t tid,
-                 int32_t ppid, int32_t ptid, uint64_t time)
+static void task(struct spex_perf_writer *w, uint32_t type, int32_t pid, int32_t tid, int32_t ppid,
+                 int32_t ptid, uint64_t time)
 {
     struct bytes *b = start_record(w, type, 0);
     put32(b, (uint32_t)pid);
@@ -314,8 +314,7 @@ void spex_perf_writer_map(struct spex_perf_writer *w, const struct spex_perf_map
 }
 
 void spex_perf_writer_switch(struct spex_perf_writer *w, int32_t cpu, int32_t prev_pid,
-                             int32_t prev_tid, int32_t next_pid, int32_t next_tid,
-                             uint64_t time)
+                             int32_t prev_tid, int32_t next_pid, int32_t next_tid, uint64_t time)
 {
     struct bytes *b;
     if (w->per_thread) /* no record says its CPU there: perf would refuse the file */
@@ -330,8 +329,7 @@ void spex_perf_writer_switch(struct spex_perf_writer *w, int32_t cpu, int32_t pr
     end_event(w, next_pid, next_tid, time, cpu, ID_DUMMY);
 }
 
-void spex_perf_writer_lost(struct spex_perf_writer *w, int32_t cpu, uint64_t lost,
-                           uint64_t time)
+void spex_perf_writer_lost(struct spex_perf_writer *w, int32_t cpu, uint64_t lost, uint64_t time)
 {
     struct bytes *b = start_record(w, SPEX_PERF_LOST, 0);
     put64(b, ID_DUMMY);
@@ -341,8 +339,7 @@ void spex_perf_writer_lost(struct spex_perf_writer *w, int32_t cpu, uint64_t los
 
 /* ---- AUX data ---- */
 
-static struct writer_queue *find_writer_queue(struct spex_perf_writer *w, int32_t cpu,
-                                              int32_t tid)
+static struct writer_queue *find_writer_queue(struct spex_perf_writer *w, int32_t cpu, int32_t tid)
 {
     if (w->per_thread)
         cpu = -1;
@@ -649,18 +646,15 @@ static void free_writer(struct spex_perf_writer *w)
     free(w);
 }
 
-enum spex_status spex_perf_writer_open(const char *path,
-                                       const struct spex_perf_writer_options *o,
-                                       struct spex_perf_writer **result,
-                                       struct spex_error *error)
+enum spex_status spex_perf_writer_open(const char *path, const struct spex_perf_writer_options *o,
+                                       struct spex_perf_writer **result, struct spex_error *error)
 {
     struct spex_perf_writer *w = calloc(1, sizeof *w);
     struct stat st;
     if (!w)
         return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
     bool standard = !strcmp(path, "-");
-    w->fd =
-        standard ? STDOUT_FILENO : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    w->fd = standard ? STDOUT_FILENO : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     w->path = strdup(standard ? "standard output" : path);
     w->buffer = malloc(BUFFER);
     enum spex_status status = SPEX_OK;

@@ -6,8 +6,10 @@
 #include <string.h>
 
 /* Short headers; every architected index is below 8. */
+/* clang-format off */
 enum { END = 0x01, TIMESTAMP = 0x71, EVENTS = 0x42, DATA_SOURCE = 0x43, CONTEXT = 0x64,
        OPERATION = 0x48, ADDRESS = 0xb0, COUNTER = 0x98 };
+/* clang-format on */
 
 /* The worst case: every architected packet, and padding before the closing one. */
 enum { SCRATCH = 5 * 9 + 4 * 3 + 2 * 5 + 9 + 3 + 2 + 9 + 24 };
@@ -202,8 +204,7 @@ static bool size_is(uint64_t payload, unsigned size, unsigned allowed)
 }
 
 enum spex_status spex_record_encode(const struct spex_record *record, enum spex_layout layout,
-                                    unsigned align, uint8_t *out, size_t capacity,
-                                    size_t *length)
+                                    unsigned align, uint8_t *out, size_t capacity, size_t *length)
 {
     struct writer w = {.size = 0};
     if ((has(record, SPEX_HAS_EVENTS) &&

@@ -20,16 +20,16 @@ enum need { ALWAYS, FPF, V1P1, SVE, SPE_SME, VECTORS, TAGS, NV2, MOPS, GCS };
 static const struct row {
     uint8_t op_class, value, free, need, ops, weight;
 } table[] = {
-    {0, 0x00, 0x01, ALWAYS, SPEX_GENERATE_OTHER, 30},                      /* Other */
-    {0, 0x00, 0x07, FPF, SPEX_GENERATE_OTHER, 8},                          /* with ASE, FP */
-    {0, 0x08, 0x76, SVE, SPEX_GENERATE_OTHER, 8},                          /* SVE vector */
-    {0, 0x88, 0x76, SPE_SME, SPEX_GENERATE_OTHER, 6},                      /* SME array */
-    {1, 0x00, 0x01, ALWAYS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 40}, /* general-purpose */
-    {1, 0x04, 0x01, ALWAYS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 10}, /* SIMD&FP */
-    {1, 0x10, 0x01, V1P1, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},    /* unspecified */
-    {1, 0x14, 0x01, TAGS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},    /* Allocation Tag */
-    {1, 0x30, 0x01, NV2, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},     /* NV2 */
-    {1, 0x02, 0x1d, ALWAYS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 8},  /* extended */
+    {0, 0x00, 0x01, ALWAYS, SPEX_GENERATE_OTHER, 30},                       /* Other */
+    {0, 0x00, 0x07, FPF, SPEX_GENERATE_OTHER, 8},                           /* with ASE, FP */
+    {0, 0x08, 0x76, SVE, SPEX_GENERATE_OTHER, 8},                           /* SVE vector */
+    {0, 0x88, 0x76, SPE_SME, SPEX_GENERATE_OTHER, 6},                       /* SME array */
+    {1, 0x00, 0x01, ALWAYS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 40},  /* general-purpose */
+    {1, 0x04, 0x01, ALWAYS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 10},  /* SIMD&FP */
+    {1, 0x10, 0x01, V1P1, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},     /* unspecified */
+    {1, 0x14, 0x01, TAGS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},     /* Allocation Tag */
+    {1, 0x30, 0x01, NV2, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},      /* NV2 */
+    {1, 0x02, 0x1d, ALWAYS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 8},   /* extended */
     {1, 0x08, 0xf5, VECTORS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 12}, /* SVE or SME */
     {1, 0x20, 0x01, MOPS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},     /* Memory Copy */
     {1, 0x25, 0x00, MOPS, SPEX_GENERATE_STORE, 2},                          /* Memory Set */
@@ -102,8 +102,8 @@ enum spex_status spex_generator_init(struct spex_generator *g,
         return status;
     if (options->align > f->MaxSize)
         return error_set(error, SPEX_INVALID, 0,
-                         "records of at most %u bytes cannot be aligned to %u",
-                         1u << f->MaxSize, 1u << options->align);
+                         "records of at most %u bytes cannot be aligned to %u", 1u << f->MaxSize,
+                         1u << options->align);
     memset(g, 0, sizeof *g);
     g->options = *options;
     if (!g->options.ops)
@@ -136,8 +136,7 @@ static unsigned draw_branch(const struct spex_generator *g, struct rng *rng)
     unsigned payload = forms[i].form;
     if (f->CRR)
         payload |= forms[i].cr << 3;
-    if (has(f, GCS) && forms[i].cr != 3 && g->options.layout != SPEX_LAYOUT_N1 &&
-        chance(rng, 40))
+    if (has(f, GCS) && forms[i].cr != 3 && g->options.layout != SPEX_LAYOUT_N1 && chance(rng, 40))
         payload |= 4;
     return payload;
 }
@@ -418,8 +417,7 @@ static void draw_record(const struct spex_generator *g, struct state *s, struct 
 
     if (chance(rng, fate.keep))
         add_address(d, SPEX_ADDRESS_PC, pc);
-    if (chance(rng, fate.keep) &&
-        add(d, SPEX_PACKET_OPERATION_TYPE, r->op_class, 0, r->op_payload))
+    if (chance(rng, fate.keep) && add(d, SPEX_PACKET_OPERATION_TYPE, r->op_class, 0, r->op_payload))
         r->present |= SPEX_HAS_OP;
     else
         r->op_class = r->op_payload = 0;
@@ -487,10 +485,12 @@ static void draw_record(const struct spex_generator *g, struct state *s, struct 
 static unsigned example_order(const struct spex_packet *p)
 {
     static const uint8_t order[SPEX_PACKET_TYPE_COUNT] = {
+        /* clang-format off */
         [SPEX_PACKET_CONTEXT] = 0,        [SPEX_PACKET_COUNTER] = 1,
         [SPEX_PACKET_ADDRESS] = 2,        [SPEX_PACKET_DATA_SOURCE] = 3,
         [SPEX_PACKET_OPERATION_TYPE] = 4, [SPEX_PACKET_EVENTS] = 5,
     };
+    /* clang-format on */
     return (unsigned)order[p->type] << 8 | p->index;
 }
 

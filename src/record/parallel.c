@@ -94,8 +94,8 @@ void spex_record_team_free(struct spex_record_team *team, void (*fini)(void *res
 static void save(struct spex_record_reader *reader, struct chunks_state *state)
 {
     const struct reader_state *private = reader_state(reader);
-    *state = (struct chunks_state){
-        reader->position, {private->close, private->floor, (uint64_t)private->first}};
+    *state = (struct chunks_state){reader->position,
+                                   {private->close, private->floor, (uint64_t) private->first}};
 }
 
 static void restore(struct spex_record_reader *reader, const struct chunks_state *state)
@@ -117,8 +117,7 @@ static bool guess(void *user, size_t from, size_t to, struct chunks_state *state
         return false;
     size_t end = (size_t)before.offset + before.size;
     size_t close = end - (before.present & SPEX_HAS_TIMESTAMP ? 9 : 1);
-    *state = (struct chunks_state){
-        start, {close, close + 1, team->of->data[before.offset]}};
+    *state = (struct chunks_state){start, {close, close + 1, team->of->data[before.offset]}};
     return true;
 }
 

@@ -18,7 +18,7 @@ enum shape_field {
     FIELD_ADDRESS, /* five */
     FIELD_EVENTS = 5,
     FIELD_TIMESTAMP,
-    FIELD_CONTEXT, /* two */
+    FIELD_CONTEXT,     /* two */
     FIELD_COUNTER = 9, /* total, issue, translation, alternate issue */
     FIELD_DATA_SOURCE = 13,
     FIELD_OP,
@@ -33,12 +33,12 @@ enum {
     NO_SHAPE = 0xffff,  /* all ones */
     KEY_BITS = 13,
     NO_KEY = 0xffff,
-    AT_ONCE = 64,       /* records that the fast path reads at most */
+    AT_ONCE = 64, /* records that the fast path reads at most */
     /* stream.c */
-    LANES = 8,         /* parts of the data in which records are found side by side */
-    LANE = 8128,       /* bytes of each, at most: all begin within 16 bits */
-    LANE_ROOM = 512,   /* records of each */
-    LANE_MARGIN = 384  /* bytes that must be readable behind the last lane */
+    LANES = 8,        /* parts of the data in which records are found side by side */
+    LANE = 8128,      /* bytes of each, at most: all begin within 16 bits */
+    LANE_ROOM = 512,  /* records of each */
+    LANE_MARGIN = 384 /* bytes that must be readable behind the last lane */
 };
 
 /* Bytes, and a bit for each that counts: headers and padding. */
@@ -56,11 +56,11 @@ struct shape {
     struct pattern head;
     uint64_t filled_low; /* bytes of struct spex_record that payloads fill, the first 64 */
     uint32_t filled_high;
-    uint8_t lead;        /* padding before the record */
-    bool partial;        /* lacks a packet that every executed operation has */
-    uint8_t tail;        /* of tails, for the second 64 bytes; 0: none */
-    bool special;        /* partial, or with a tail */
-    uint8_t at[16];      /* where the payload of each enum shape_field is */
+    uint8_t lead;   /* padding before the record */
+    bool partial;   /* lacks a packet that every executed operation has */
+    uint8_t tail;   /* of tails, for the second 64 bytes; 0: none */
+    bool special;   /* partial, or with a tail */
+    uint8_t at[16]; /* where the payload of each enum shape_field is */
     /* As in struct spex_record, from data_source on: what the headers alone say. */
     struct {
         uint16_t data_source, size, present;
@@ -79,8 +79,8 @@ struct reader_state {
     size_t floor; /* bytes before this belong to it */
     int first;    /* its first header byte, -1 at the start */
 
-    uint8_t variant;     /* enum reader_variant */
-    uint8_t anchor;      /* cells begin at positions that are this modulo CELL */
+    uint8_t variant; /* enum reader_variant */
+    uint8_t anchor;  /* cells begin at positions that are this modulo CELL */
     uint8_t tail_count;
     uint16_t shape_count;
     uint16_t last_shape; /* of the last cell, or NO_SHAPE */
@@ -135,16 +135,14 @@ bool reader_has_variant(enum reader_variant variant);
  * Records from reader->position on whose cells have a known shape, up to count or AT_ONCE.
  * Stops in front of the first that has not. Returns how many.
  */
-size_t shape_records(struct spex_record_reader *reader, struct spex_record *records,
-                     size_t count);
+size_t shape_records(struct spex_record_reader *reader, struct spex_record *records, size_t count);
 
 /* Begin anew with cells. Remember the shape of the cell of this record, which is not odd. */
 void shape_start(struct spex_record_reader *reader);
 void shape_learn(struct spex_record_reader *reader, const struct spex_record *record);
 
 /* The same for records of a stream that have a known shape; one that has not is left out. */
-size_t stream_records(struct spex_record_reader *reader, struct spex_record *records,
-                      size_t count);
+size_t stream_records(struct spex_record_reader *reader, struct spex_record *records, size_t count);
 
 /* Begin anew with records of a stream; remember the shape of this one, which is not odd. */
 void stream_start(struct spex_record_reader *reader);

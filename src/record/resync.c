@@ -10,7 +10,9 @@
 #include <string.h>
 
 enum { WINDOW = SPEX_RECORD_MAX + 32, PC_HEADER = 0xb0 };
-#define CHAIN_VALID BIT(31) /* packets lead from here to a closing one, no repeat, none reserved */
+#define CHAIN_VALID                                                                                \
+    BIT(31)                 /* packets lead from here to a closing one, no repeat, none reserved   \
+                             */
 #define CHAIN_START BIT(30) /* and they are a whole record */
 
 struct chain {
@@ -102,17 +104,14 @@ static enum spex_status give_up(struct spex_record_reader *reader, enum spex_sta
                                 struct spex_damage *damage)
 {
     if (damage)
-        *damage = (struct spex_damage){.status = status,
-                                       .offset = reader->base + from,
-                                       .size = to - from,
-                                       .reason = reason};
+        *damage = (struct spex_damage){
+            .status = status, .offset = reader->base + from, .size = to - from, .reason = reason};
     reader->position = next;
     return status;
 }
 
 enum spex_status resync(struct spex_record_reader *reader, size_t start, const struct run *run,
-                        enum outcome outcome, run_function *run_again,
-                        struct spex_damage *damage)
+                        enum outcome outcome, run_function *run_again, struct spex_damage *damage)
 {
     const struct reader_state *state = reader_state(reader);
     const uint8_t *data = reader->data;
@@ -128,7 +127,8 @@ enum spex_status resync(struct spex_record_reader *reader, size_t start, const s
         .end_low = run->next,
         .limit = run->next,
         /* Unknown packets are no reason to take a whole record apart: another needs its own PC. */
-        .other_pc = outcome == RUN_CLOSED && !run->repeated && run_is_whole(run) ? run->pc : SIZE_MAX,
+        .other_pc =
+            outcome == RUN_CLOSED && !run->repeated && run_is_whole(run) ? run->pc : SIZE_MAX,
         .first = state->first,
     };
     if (outcome == RUN_UNCLOSED) {
@@ -153,18 +153,17 @@ enum spex_status resync(struct spex_record_reader *reader, size_t start, const s
     }
     if (better && found > start)
         return give_up(reader, SPEX_INVALID, start, found, found,
-                              "damaged record: a whole one begins behind it", damage);
+                       "damaged record: a whole one begins behind it", damage);
     if (better)
         return give_up(reader, SPEX_INVALID, state->close, found, found,
-                              "damaged closing packet: a whole record begins inside it", damage);
+                       "damaged closing packet: a whole record begins inside it", damage);
     if (outcome == RUN_UNCLOSED)
-        return give_up(reader, SPEX_TRUNCATED, start, run->cut ? reader->size : run->end,
-                              reader->size,
-                              run->cut ? "the data ends inside a packet"
-                                       : "the data ends before the closing packet",
-                              damage);
+        return give_up(
+            reader, SPEX_TRUNCATED, start, run->cut ? reader->size : run->end, reader->size,
+            run->cut ? "the data ends inside a packet" : "the data ends before the closing packet",
+            damage);
     if (run->repeated)
         return give_up(reader, SPEX_INVALID, start, run->end, run->next,
-                              "a packet comes twice in one record", damage);
+                       "a packet comes twice in one record", damage);
     return SPEX_OK;
 }

@@ -98,8 +98,8 @@ enum {
     AT_ADDRESS, /* five */
     AT_EVENTS = 5,
     AT_TIMESTAMP,
-    AT_OFFSET, /* not a packet's */
-    AT_CONTEXT, /* two */
+    AT_OFFSET,                   /* not a packet's */
+    AT_CONTEXT,                  /* two */
     AT_COUNTER = AT_CONTEXT + 2, /* total, issue, translation, alternate issue */
     AT_DATA_SOURCE = AT_COUNTER + 4,
     AT_OPERATION,
@@ -108,6 +108,7 @@ enum {
 };
 
 /* What a header byte means (Table D18-1); extended headers borrow the entry of another. */
+/* clang-format off */
 struct header {
     uint32_t slots;
     uint8_t place, length; /* length: of header and payload */
@@ -143,6 +144,7 @@ struct header {
 #define ENTRIES4(h) ENTRY(h), ENTRY((h) + 1), ENTRY((h) + 2), ENTRY((h) + 3)
 #define ENTRIES16(h) ENTRIES4(h), ENTRIES4((h) + 4), ENTRIES4((h) + 8), ENTRIES4((h) + 12)
 #define ENTRIES64(h) ENTRIES16(h), ENTRIES16((h) + 16), ENTRIES16((h) + 32), ENTRIES16((h) + 48)
+/* clang-format on */
 
 static const struct header headers[256] = {ENTRIES64(0), ENTRIES64(64), ENTRIES64(128),
                                            ENTRIES64(192)};
@@ -160,8 +162,8 @@ static unsigned extended(unsigned first, unsigned second)
     return second < 0x40 ? 0x1f : (second & 0x30) | 0xc0;
 }
 
-enum outcome run_packets(const uint8_t *data, size_t size, size_t start,
-                         struct spex_record *record, struct run *run)
+enum outcome run_packets(const uint8_t *data, size_t size, size_t start, struct spex_record *record,
+                         struct run *run)
 {
     /* Away from both ends of the data and of the longest record no packet can be cut. */
     enum { NEAR = 16 };

@@ -1,4 +1,5 @@
-/* One run of packets: from a record's first packet to its closing one, or to where it goes wrong. */
+/* One run of packets: from a record's first packet to its closing one, or to where it goes wrong.
+ */
 #ifndef RECORD_RUN_H
 #define RECORD_RUN_H
 
@@ -22,8 +23,8 @@ struct run {
 };
 
 /* Fills every field of *record but offset, size and present. */
-enum outcome run_packets(const uint8_t *data, size_t size, size_t start,
-                         struct spex_record *record, struct run *run);
+enum outcome run_packets(const uint8_t *data, size_t size, size_t start, struct spex_record *record,
+                         struct run *run);
 /* The same over the table-driven packet decoder. */
 enum outcome run_packets_table(const uint8_t *data, size_t size, size_t start,
                                struct spex_record *record, struct run *run);

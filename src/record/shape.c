@@ -42,6 +42,7 @@ static inline uint64_t spread(unsigned bits)
 }
 
 /* Which byte of which field each byte of struct spex_record is; 15: none. */
+/* clang-format off */
 static const struct {
     uint8_t field[96], byte[96];
 } layout __attribute__((unused)) = { /* SIMD variants only */
@@ -54,6 +55,7 @@ static const struct {
     {BYTES8, BYTES8, BYTES8, BYTES8, BYTES8, BYTES8, BYTES8, BYTES8,
      0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, BYTES8},
 };
+/* clang-format on */
 
 /* The field that a packet fills; NONE for those without one. */
 static unsigned field_of(const struct spex_packet *packet)
@@ -81,9 +83,11 @@ static unsigned field_of(const struct spex_packet *packet)
 }
 
 /* Where each field is in struct spex_record. */
+/* clang-format off */
 static const uint8_t place_of[FIELD_COUNT] = {
     0, 8, 16, 24, 32, AT(events), AT(timestamp), AT(context), AT(context) + 4, AT(total),
     AT(issue), AT(translation), AT(alt_issue), AT(data_source), AT(op_payload)};
+/* clang-format on */
 
 static void add_packet(struct shape *shape, const struct spex_packet *packet, size_t at)
 {
@@ -165,9 +169,11 @@ static void index_shape(struct reader_state *state)
 /* Not before the second one of about this shape: many come only once. */
 static bool comes_again(struct reader_state *state, const struct spex_record *record)
 {
-    unsigned about = (record->present * 0x9e3779b1u + record->size * 0x85ebca6bu +
-                      (record->op_class | record->events_size << 2 |
-                       record->data_source_size << 6) * 0xc2b2ae35u) >> 20;
+    unsigned about =
+        (record->present * 0x9e3779b1u + record->size * 0x85ebca6bu +
+         (record->op_class | record->events_size << 2 | record->data_source_size << 6) *
+             0xc2b2ae35u) >>
+        20;
     bool again = state->seen[about / 8] >> (about % 8) & 1;
     state->seen[about / 8] |= (uint8_t)(1u << (about % 8));
     return again;
@@ -269,8 +275,8 @@ static inline bool excused(const struct shape *shape, const uint8_t *data)
  * How many of these records stand, up to the first incomplete one that does not. Looked at
  * when all have been read: in between nobody could foresee which are incomplete.
  */
-static size_t excused_until(const struct spex_record *records, size_t count,
-                            const uint8_t *partial, size_t partials)
+static size_t excused_until(const struct spex_record *records, size_t count, const uint8_t *partial,
+                            size_t partials)
 {
     for (size_t i = 0; i < partials; i++)
         if (!events_excuse(records[partial[i]].events))
@@ -286,10 +292,11 @@ enum {
     STEPS = 16,        /* of a walk: packets, and first bytes of extended headers */
 };
 
-/* From a header byte to the next: the first byte of an extended header counts as one. Closing: 0. */
+/* From a header byte to the next: the first byte of an extended header counts as one. Closing: 0.
+ */
 #define LENGTH(h) ((h) == 0x01 || (h) == 0x71 ? 0 : (h) < 0x40 ? 1 : 1 + (1 << ((h) >> 4 & 3)))
 /* The same, and a hash of the header in the other 24 bits: sixteen lengths do not reach there. */
-#define STEP(h) ((uint32_t)LENGTH(h) | ((h) * UINT32_C(0x9e3779b1) & 0xffffff00))
+#define STEP(h) ((uint32_t)LENGTH(h) | ((h)*UINT32_C(0x9e3779b1) & 0xffffff00))
 #define STEPS4(h) STEP(h), STEP((h) + 1), STEP((h) + 2), STEP((h) + 3)
 #define STEPS16(h) STEPS4(h), STEPS4((h) + 4), STEPS4((h) + 8), STEPS4((h) + 12)
 #define STEPS64(h) STEPS16(h), STEPS16((h) + 16), STEPS16((h) + 32), STEPS16((h) + 48)
@@ -321,8 +328,8 @@ static inline bool matches_portable(const struct pattern *pattern, const uint8_t
 {
     uint64_t difference = 0;
     for (unsigned i = 0; i < CELL; i += 8)
-        difference |= (le64(data + i) ^ le64(pattern->value + i)) &
-                      spread(pattern->compared >> i & 255);
+        difference |=
+            (le64(data + i) ^ le64(pattern->value + i)) & spread(pattern->compared >> i & 255);
     return difference == 0;
 }
 
@@ -470,8 +477,8 @@ prepare_avx512(const struct places_avx512 *p, const struct shape *shape)
     __m512i at = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)shape->at));
     return (struct prepared_avx512){
         .low = _mm512_add_epi8(_mm512_shuffle_epi8(at, p->field_low), p->byte_low),
-        .high = _mm256_add_epi8(
-            _mm256_shuffle_epi8(_mm512_castsi512_si256(at), p->field_high), p->byte_high),
+        .high = _mm256_add_epi8(_mm256_shuffle_epi8(_mm512_castsi512_si256(at), p->field_high),
+                                p->byte_high),
         .fixed = _mm256_inserti128_si256(_mm256_setzero_si256(),
                                          _mm_loadu_si128((const void *)&shape->fixed), 1),
         .filled_low = shape->filled_low,
@@ -495,9 +502,9 @@ take_avx512(const struct prepared_avx512 *shape, __m512i bytes, const __m512i *m
     }
     _mm512_storeu_si512(record, low);
     record->offset = offset + shape->lead;
-    _mm256_storeu_si256((void *)((char *)record + 64),
-                        _mm256_mask_mov_epi8(shape->fixed, shape->filled_high,
-                                             _mm512_castsi512_si256(high)));
+    _mm256_storeu_si256(
+        (void *)((char *)record + 64),
+        _mm256_mask_mov_epi8(shape->fixed, shape->filled_high, _mm512_castsi512_si256(high)));
 }
 
 /* What depends on the place alone, for a walk: itself, how far a header may lead, a random byte. */
@@ -510,7 +517,7 @@ static const struct {
         EIGHT(f, 48), EIGHT(f, 56)
 #define PLACE(i) (i)
 #define ROOM(i) (CELL - 1 - (i))
-#define SCRAMBLE(i) ((i) * 0x9e3779b1u >> 13 & 0xff)
+#define SCRAMBLE(i) ((i)*0x9e3779b1u >> 13 & 0xff)
     {ALL(PLACE)}, {ALL(ROOM)}, {ALL(SCRAMBLE)}};
 
 /*
@@ -561,7 +568,8 @@ walk_avx512(const uint8_t *const *p, unsigned lanes, struct walked *walked)
     {
         unsigned first = (unsigned)_mm_cvtsi128_si32(_mm512_castsi512_si128(end[i])) & 0xff;
         unsigned hash = (unsigned)_mm_cvtsi128_si32(_mm_unpacklo_epi8(
-            _mm512_castsi512_si128(sum[i]), _mm512_castsi512_si128(next[i]))) & 0xffff;
+                            _mm512_castsi512_si128(sum[i]), _mm512_castsi512_si128(next[i]))) &
+                        0xffff;
         walked[i] = (struct walked){
             .end = first & ~(unsigned)CLOSED,
             .closed = first & CLOSED,
@@ -651,6 +659,7 @@ enum reader_variant reader_best_variant(void)
 }
 
 /* What differs between variants; by enum reader_variant. */
+/* clang-format off */
 static const struct {
     size_t (*cells)(struct spex_record_reader *, struct spex_record *, size_t);
     size_t (*found)(struct spex_record_reader *, struct spex_record *, size_t);
@@ -668,6 +677,7 @@ static const struct {
     [READER_NEON] = FUNCTIONS(neon),
 #endif
 };
+/* clang-format on */
 
 static unsigned cell_key(const struct reader_state *state, const struct shape *shape)
 {

@@ -66,6 +66,7 @@ static const char *const slot_names[SLOTS] = {
     "timestamp",
 };
 
+/* clang-format off */
 /*
  * What is known of a record: bits below SLOTS say which packets it has, the rest
  * is derived from their payloads. The checks below are masks over these bits.
@@ -99,6 +100,7 @@ static const char *const slot_names[SLOTS] = {
 #define USES_VA           BIT(43)
 #define NO_PREDICATE      BIT(44)
 #define TRANSFORMED       BIT(45) /* NV2 */
+/* clang-format on */
 
 #define MEMORY_EVENTS (BITS(5, 2) | BITS(11, 8) | BITS(23, 19))
 
@@ -205,8 +207,7 @@ const struct spex_rule *spex_verifier_rule(size_t index)
 /* ---- features to tables ---- */
 
 /* The rule that this operation type breaks, or FINE. */
-static enum rule op_rule(const struct spex_features *f, bool known,
-                         const struct spex_op_type *t)
+static enum rule op_rule(const struct spex_features *f, bool known, const struct spex_op_type *t)
 {
     bool v1p1 = f->version >= 2, v1p2 = f->version >= 3, v1p3 = f->version >= 4;
     bool vectors = f->SVE || f->SME;
@@ -255,8 +256,7 @@ static enum rule op_rule(const struct spex_features *f, bool known,
  * D17.6.4, RMYPFF, RNHSYR; an NV2 access may lose its address, D17.6.4.2. An ISB may
  * be a direct branch that is not taken, so a plain direct branch needs no target.
  */
-static uint64_t op_facts(const struct spex_features *f, bool known,
-                         const struct spex_op_type *t)
+static uint64_t op_facts(const struct spex_features *f, bool known, const struct spex_op_type *t)
 {
     bool call = t->cr == 1 || t->cr == 2;
     const uint64_t access = NEEDS_VA | NEEDS_TRANSLATION;
@@ -267,8 +267,7 @@ static uint64_t op_facts(const struct spex_features *f, bool known,
         return 0;
     case SPEX_SUB_BRANCH:
         return KNOWN | BRANCH | USES_VA | NO_PREDICATE | (t->gcs ? access : NO_ACCESS) |
-               (t->cond ? CONDITIONAL : 0) |
-               (t->cond || t->indirect || call ? TAKEN_TARGET : 0) |
+               (t->cond ? CONDITIONAL : 0) | (t->cond || t->indirect || call ? TAKEN_TARGET : 0) |
                (t->cond || call ? SAME_CONTEXT : 0);
     case SPEX_SUB_OTHER:
         return KNOWN | NO_BRANCH | (t->cond ? CONDITIONAL : 0);
@@ -402,7 +401,7 @@ void spex_verifier_init(struct spex_verifier *verifier, const struct spex_featur
         }
     }
     unsigned n = 0;
-#define EVENT_RULE(condition, bits, which)                                                     \
+#define EVENT_RULE(condition, bits, which)                                                         \
     (s->events[n].rule = which, s->events[n++].mask = (condition) ? (bits) : 0)
     EVENT_RULE(true, BIT(16) | BITS(47, 32), EVENT_ZERO);
     EVENT_RULE(v1p4 && s->known, BITS(31, 26), EVENT_V1P4_ZERO);
@@ -469,8 +468,7 @@ void spex_verifier_until(struct spex_verifier *verifier, uint64_t offset)
     state_of(verifier)->until = offset;
 }
 
-bool spex_verifier_at_place(const struct spex_verifier *verifier,
-                            struct spex_verifier_place *place)
+bool spex_verifier_at_place(const struct spex_verifier *verifier, struct spex_verifier_place *place)
 {
     const struct state *s = (const struct state *)verifier->opaque;
     *place = (struct spex_verifier_place){s->begin, s->end};
@@ -766,8 +764,8 @@ enum spex_status spex_verifier_next(struct spex_verifier *v, struct spex_violati
     violation->rule = &rules[s->queue[i].rule];
     if (s->queue[i].slot == OP)
         snprintf(violation->what, sizeof violation->what,
-                 "operation type CLASS %u with payload 0x%02x",
-                 (unsigned)(s->queue[i].value >> 8), (unsigned)s->queue[i].value & 0xff);
+                 "operation type CLASS %u with payload 0x%02x", (unsigned)(s->queue[i].value >> 8),
+                 (unsigned)s->queue[i].value & 0xff);
     else if (s->queue[i].slot < SLOTS)
         snprintf(violation->what, sizeof violation->what, "%s 0x%" PRIx64,
                  slot_names[s->queue[i].slot], s->queue[i].value);

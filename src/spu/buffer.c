@@ -107,7 +107,7 @@ void spu_late_fault_report(struct spex_spu *u)
     u->w.late.pending = 0;
     spu_put(u, R_PMBPTR_EL1, fault.address);
     spu_report_fault(u, (unsigned)fault.ec, (unsigned)fault.fsc, (uint32_t)fault.mss2, fault.ea,
-                 (int)fault.data_lost - 1);
+                     (int)fault.data_lost - 1);
 }
 
 enum abort_manner { ABORT_IGNORED, ABORT_SERROR, ABORT_REPORTED };

@@ -12,7 +12,7 @@ struct collector {
     const struct spex_op *op;
     const struct spex_outcome *o;
     struct sample *s;
-    bool branch;      /* is a branch for SPE */
+    bool branch; /* is a branch for SPE */
     bool taken;
     bool load, store; /* the sampled side, for record and filter */
     bool hidden;      /* misspeculated: nothing the operation may not use (D17.6.7) */
@@ -106,9 +106,8 @@ static void op_sve(struct collector *k)
 static void op_sme(struct collector *k)
 {
     uint64_t vectors = k->op->kind == SPEX_OP_SME_VECTOR && k->op->vectors ? k->op->vectors : 1;
-    unsigned ets = flag(k, SPEX_OPF_WHOLE_ZA)
-                       ? 15
-                       : encode_ets((uint64_t)k->op->vector_bits * vectors);
+    unsigned ets =
+        flag(k, SPEX_OPF_WHOLE_ZA) ? 15 : encode_ets((uint64_t)k->op->vector_bits * vectors);
     set_op(k, SPEX_CLASS_OTHER,
            1 << 7 | (ets >> 1) << 4 | 1 << 3 | (ets & 1) << 2 | flag(k, SPEX_OPF_FP) << 1);
 }
@@ -196,7 +195,7 @@ static void collect_op(struct collector *k)
         sve_format(k) ? op_sve(k) : op_other(k);
         break;
     case SPEX_OP_SVE_PREFETCH:
-        CHOICES->sve_prefetch && has_sve(k) ? op_sve(k) : op_other(k);
+        CHOICES->sve_prefetch &&has_sve(k) ? op_sve(k) : op_other(k);
         break;
     case SPEX_OP_SME_VECTOR:
         f->SPE_SME && !as_asimd(k) ? op_sme(k) : op_other(k);
@@ -354,8 +353,8 @@ static size_t lowest_part(const struct spex_access *parts, size_t count)
 }
 
 /* RMYPFF, RNHSYR and the general rule: which part the data address is of. */
-static size_t address_part(const struct collector *k, const struct spex_access *parts,
-                           size_t count, size_t chosen)
+static size_t address_part(const struct collector *k, const struct spex_access *parts, size_t count,
+                           size_t chosen)
 {
     bool vector = k->op->kind == SPEX_OP_LDST_SVE || k->op->kind == SPEX_OP_LDST_SME;
     bool contiguous = flag(k, SPEX_OPF_CONTIGUOUS);
@@ -488,8 +487,8 @@ static void collect_source(struct collector *k, const struct spex_access *a)
     struct spex_record *r = &k->s->record;
     unsigned size = (unsigned)CHOICES->data_source_size;
     if (!size)
-        size = a->data_source > 255 && FEATURES->MaxSize > 6 && k->u->layout != SPEX_LAYOUT_N1
-                   ? 2 : 1;
+        size =
+            a->data_source > 255 && FEATURES->MaxSize > 6 && k->u->layout != SPEX_LAYOUT_N1 ? 2 : 1;
     r->present |= SPEX_HAS_DATA_SOURCE;
     r->data_source = size == 1 ? a->data_source & 255 : a->data_source;
     r->data_source_size = (uint8_t)size;
@@ -656,7 +655,7 @@ bool spu_executed(const struct spex_spu *u, uint32_t flags)
     uint32_t not = SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN | SPEX_OUT_EXCEPTION;
     if (!u->config.choices.nonarch_handled)
         not |= SPEX_OUT_NONARCH_EXC;
-    return flags & SPEX_OUT_EXECUTED && !(flags & not);
+    return flags & SPEX_OUT_EXECUTED && !(flags & not );
 }
 
 static bool captured(const struct collector *k)
@@ -672,9 +671,11 @@ static bool captured(const struct collector *k)
 void SPECollect(struct spex_spu *u, const struct slot *slot, const struct spex_op *op,
                 const struct spex_outcome *outcome, struct sample *s)
 {
+    /* clang-format off */
     struct collector collector = {.u = u, .slot = slot, .op = op, .o = outcome, .s = s,
                                   .total = outcome->total},
                      *k = &collector;
+    /* clang-format on */
     struct spex_record *r = &s->record;
     r->present = 0; /* says which of the other fields mean something */
     s->types = 0;

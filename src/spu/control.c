@@ -255,11 +255,10 @@ unsigned ReportSPEEvent(const struct spex_spu *u, unsigned ec, unsigned fsc)
         return 1;
     bool stage1 = ec == EC_STAGE1, stage2 = ec == EC_STAGE2, gpc = ec == EC_GPC;
     bool gpf = (stage1 || stage2) && f->RME && fsc >= 0x22 && fsc <= 0x28;
-    bool abort = (stage1 || stage2) &&
-                 (fsc == 0x10 || (fsc >= 0x12 && fsc <= 0x17) || fsc == 0x1b);
+    bool abort = (stage1 || stage2) && (fsc == 0x10 || (fsc >= 0x12 && fsc <= 0x17) || fsc == 0x1b);
     unsigned pmsee = effective_pmsee(u), ee = EffectivePMSCR_EL2_EE(u);
-    if (pmsee == 3 || (pmsee == 2 && (gpc || (gpf && EFF(GPF, SCR_EL3)) ||
-                                      (abort && EFF(EA, SCR_EL3)))))
+    if (pmsee == 3 ||
+        (pmsee == 2 && (gpc || (gpf && EFF(GPF, SCR_EL3)) || (abort && EFF(EA, SCR_EL3)))))
         return 3;
     bool tea = f->RAS && spu_el2_enabled(u) && EFF(TEA, HCR_EL2);
     bool hgpf = f->RME && spu_el2_enabled(u) && EFF(GPF, HCR_EL2);
@@ -294,8 +293,7 @@ void spu_check_exception(const struct spex_spu *u, unsigned source, struct spex_
     case 2: {
         unsigned ee = EffectivePMSCR_EL2_EE(u);
         pending = ee >= 2 && EFF(S, PMBSR_EL2);
-        masked = !owning || w->el == 3 ||
-                 (w->el == 2 && (ee != 3 || !EFF(KE, PMSCR_EL2) || w->pm));
+        masked = !owning || w->el == 3 || (w->el == 2 && (ee != 3 || !EFF(KE, PMSCR_EL2) || w->pm));
         break;
     }
     case 1:

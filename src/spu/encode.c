@@ -8,8 +8,10 @@
 
 #include <string.h>
 
+/* clang-format off */
 enum { END = 0x01, TIMESTAMP = 0x71, EVENTS = 0x42, DATA_SOURCE = 0x43, CONTEXT = 0x64,
        OPERATION = 0x48, ADDRESS = 0xb0, COUNTER = 0x98, EXTENDED = 0x20 };
+/* clang-format on */
 
 /* The buffer behind p has room for eight bytes more than any record needs. */
 static inline uint8_t *put(uint8_t *p, unsigned header, uint64_t payload, unsigned size)
@@ -33,7 +35,8 @@ static inline uint8_t *put_counter(uint8_t *p, const struct spex_record *r, unsi
 static inline uint8_t *put_context(uint8_t *p, const struct spex_record *r, unsigned index)
 {
     return r->present & SPEX_HAS_CONTEXT_EL1 << index
-               ? put(p, CONTEXT | index, r->context[index], 4) : p;
+               ? put(p, CONTEXT | index, r->context[index], 4)
+               : p;
 }
 
 static inline unsigned size_code(unsigned size)
@@ -171,7 +174,7 @@ static uint8_t *hisi(const struct spex_spu *u, uint8_t *start, const struct samp
 
 size_t SPEConstructRecord(const struct spex_spu *u, const struct sample *s, uint8_t *out)
 {
-    uint8_t *end = u->layout == SPEX_LAYOUT_N1   ? n1(out, s)
+    uint8_t *end = u->layout == SPEX_LAYOUT_N1     ? n1(out, s)
                    : u->layout == SPEX_LAYOUT_HISI ? hisi(u, out, s)
                                                    : compact(u, out, s);
     size_t size = (size_t)(end - out), align = (size_t)1 << u->config.features.Align;
@@ -190,7 +193,8 @@ size_t spu_record_bound(const struct spex_spu_config *config, unsigned events_si
     if (layout == SPEX_LAYOUT_N1)
         return f->PBT || f->GCS || alt || c->impdef_counter || c->impdef_address ||
                        c->data_source_size == 2 || events_size < 2 || events_size > 4
-                   ? 0 : 64;
+                   ? 0
+                   : 64;
     size_t source = c->data_source_size ? (size_t)c->data_source_size : f->MaxSize > 6 ? 2 : 1;
     size_t memory = 9 + 9 + 3 + (f->LDS ? 1 + source : 0);
     size_t branch = 9 + (f->PBT ? 9 : 0);

@@ -9,8 +9,8 @@ static bool SPEFilterByType(struct spex_spu *u, const struct sample *s)
     static const struct {
         unsigned type, event;
     } feeds[] = {
-        {TYPE_B, SPEX_PMU_SAMPLE_FEED_BR},  {TYPE_LD, SPEX_PMU_SAMPLE_FEED_LD},
-        {TYPE_ST, SPEX_PMU_SAMPLE_FEED_ST}, {TYPE_FP, SPEX_PMU_SAMPLE_FEED_FP},
+        {TYPE_B, SPEX_PMU_SAMPLE_FEED_BR},      {TYPE_LD, SPEX_PMU_SAMPLE_FEED_LD},
+        {TYPE_ST, SPEX_PMU_SAMPLE_FEED_ST},     {TYPE_FP, SPEX_PMU_SAMPLE_FEED_FP},
         {TYPE_SIMD, SPEX_PMU_SAMPLE_FEED_SIMD},
     };
     uint64_t fcr = u->w.eff[R_PMSFCR_EL1];

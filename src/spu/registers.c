@@ -175,8 +175,8 @@ static uint64_t pmbidr(const struct spex_spu *u)
 {
     const struct spex_features *f = &u->config.features;
     struct owner owner = ProfilingBufferOwner(u);
-    bool p = u->w.el != 3 &&
-             (!owner.valid || owner.el > u->w.el || owner.security != u->w.security);
+    bool p =
+        u->w.el != 3 && (!owner.valid || owner.el > u->w.el || owner.security != u->w.security);
     unsigned mode = f->nVM && !p && spu_effective_EnVM(u) ? 1 : 0;
     return (uint64_t)f->EA << 8 | (uint64_t)mode << 6 | (uint64_t)f->F << 5 | (uint64_t)p << 4 |
            f->Align;
@@ -359,8 +359,7 @@ static bool fine_grained(const struct access *a)
     if (f->FGT && (!f->EL3 || EFF(FGTEn, SCR_EL3)) &&
         ((c->fgt && (bits >> c->fgt & 1)) || (c->nfgt && !(bits >> c->nfgt & 1))))
         return true;
-    return f->FGT2 && c->nfgt2 &&
-           ((f->EL3 && !EFF(FGTEn2, SCR_EL3)) || !(bits2 >> c->nfgt2 & 1));
+    return f->FGT2 && c->nfgt2 && ((f->EL3 && !EFF(FGTEn2, SCR_EL3)) || !(bits2 >> c->nfgt2 & 1));
 }
 
 /* The EL3 controls that apply to EL1 and EL2 alike. */
@@ -400,7 +399,7 @@ static enum spex_access_result at_el1(struct access *a)
     if (fine_grained(a))
         return trap(a, 2);
     if (spu_el2_enabled(u) && ((c->group == SAMPLING && EFF(TPMS, MDCR_EL2)) ||
-                           (c->group == BUFFER && !(EFF(E2PB, MDCR_EL2) & 1))))
+                               (c->group == BUFFER && !(EFF(E2PB, MDCR_EL2) & 1))))
         return trap(a, 2);
     if (el3)
         return trap(a, 3);
@@ -465,8 +464,7 @@ static enum spex_access_result resolve(struct access *a)
         return SPEX_ACCESS_NOT_OURS;
     if (!names[a->index].ours)
         return held(a);
-    if (!present(a->u, a->index) || a->u->w.el == 0 ||
-        (controls[a->index].read_only && !a->read))
+    if (!present(a->u, a->index) || a->u->w.el == 0 || (controls[a->index].read_only && !a->read))
         return undefined(a);
     switch (a->u->w.el) {
     case 1:

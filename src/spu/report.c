@@ -44,7 +44,7 @@ bool OtherSPEManagementEvent(struct spex_spu *u, unsigned bsc, int data_lost)
 
 /* For EC 0x1E the whole of MSS and MSS2 is RES0. */
 bool spu_report_fault(struct spex_spu *u, unsigned ec, unsigned fsc, uint32_t mss2, bool ea,
-                  int data_lost)
+                      int data_lost)
 {
     if (ec == EC_GPC)
         fsc = mss2 = 0;

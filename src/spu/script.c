@@ -33,8 +33,8 @@ void script_compare(struct script *s, const char *what, uint64_t expected, uint6
     if (expected == got)
         script_tell(s, SPEX_SCRIPT_PASSED, "%s is 0x%llx", what, ULL(got));
     else
-        script_tell(s, SPEX_SCRIPT_FAILED, "%s: expected 0x%llx (%llu), got 0x%llx (%llu)",
-                    what, ULL(expected), ULL(expected), ULL(got), ULL(got));
+        script_tell(s, SPEX_SCRIPT_FAILED, "%s: expected 0x%llx (%llu), got 0x%llx (%llu)", what,
+                    ULL(expected), ULL(expected), ULL(got), ULL(got));
 }
 
 /* ---- the host ---- */
@@ -57,8 +57,7 @@ static void host_log(struct script *s, const uint8_t *bytes, size_t count)
     s->log_size += count;
 }
 
-static void host_write(void *user, const struct spex_spu_store *store,
-                       struct spex_spu_stop *stop)
+static void host_write(void *user, const struct spex_spu_store *store, struct spex_spu_stop *stop)
 {
     struct script *s = user;
     struct fault *first = NULL;
@@ -78,8 +77,8 @@ static void host_write(void *user, const struct spex_spu_store *store,
         if (first->once)
             first->used = false;
         script_tell(s, SPEX_SCRIPT_TRACE, "%s at 0x%llx, fsc 0x%x",
-                    stop->kind == SPEX_STOP_FAULT ? "fault" : "external abort",
-                    ULL(first->address), stop->fsc);
+                    stop->kind == SPEX_STOP_FAULT ? "fault" : "external abort", ULL(first->address),
+                    stop->fsc);
     }
     if (store->count)
         script_tell(s, SPEX_SCRIPT_TRACE,
@@ -186,8 +185,8 @@ bool script_has_word(char **words, size_t count, const char *word)
 }
 
 /* A number, or fields: "TS|PCT=1|E1SPE". mask gets the bits that were named. */
-static bool register_value(struct script *s, unsigned encoding, const char *word,
-                           uint64_t *value, uint64_t *mask)
+static bool register_value(struct script *s, unsigned encoding, const char *word, uint64_t *value,
+                           uint64_t *mask)
 {
     *mask = ~UINT64_C(0);
     if (encoding == SPEX_PMSCR_EL12)
@@ -206,8 +205,7 @@ static bool register_value(struct script *s, unsigned encoding, const char *word
                (strlen(known) != name || strncmp(known, word, name)))
             i++;
         if (!known)
-            return BROKEN("%s has no field '%.*s'", spex_sysreg_name(encoding), (int)name,
-                          word);
+            return BROKEN("%s has no field '%.*s'", spex_sysreg_name(encoding), (int)name, word);
         uint64_t to = SPEX_FIELD_MASK(field) >> SPEX_FIELD_LO(field);
         if (word[name] == '=') {
             char digits[40] = "";
@@ -381,8 +379,7 @@ static bool expect_access(struct script *s, char **words, size_t count, const ch
         has_detail = script_number(words[count - 1], &detail);
     }
     if (strcmp(names[result], wanted)) {
-        script_tell(s, SPEX_SCRIPT_FAILED, "%s: expected %s, got %s", what, wanted,
-                    names[result]);
+        script_tell(s, SPEX_SCRIPT_FAILED, "%s: expected %s, got %s", what, wanted, names[result]);
         return true;
     }
     if (has_detail)
@@ -439,8 +436,7 @@ static bool do_read(struct script *s, char **words, size_t count, bool direct)
     script_tell(s, SPEX_SCRIPT_TRACE, "read %s: 0x%llx", words[0], ULL(got));
     if (count < 3 || !strcmp(words[2], "ok") || !strcmp(words[2], "undefined") ||
         !strcmp(words[2], "trap") || !strcmp(words[2], "memory"))
-        return expect_access(s, words + 2, count > 2 ? count - 2 : 0, words[0], result,
-                             &syndrome);
+        return expect_access(s, words + 2, count > 2 ? count - 2 : 0, words[0], result, &syndrome);
     if (result != SPEX_ACCESS_OK) {
         script_tell(s, SPEX_SCRIPT_FAILED, "%s cannot be read here", words[0]);
         return true;
@@ -449,8 +445,7 @@ static bool do_read(struct script *s, char **words, size_t count, bool direct)
         char what[80];
         if (!register_value(s, encoding, words[i], &value, &mask))
             return false;
-        snprintf(what, sizeof what, mask == ~UINT64_C(0) ? "%s" : "%s (%s)", words[0],
-                 words[i]);
+        snprintf(what, sizeof what, mask == ~UINT64_C(0) ? "%s" : "%s (%s)", words[0], words[i]);
         script_compare(s, what, value, got & mask);
     }
     return true;

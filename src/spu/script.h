@@ -69,7 +69,7 @@ void script_tell(struct script *s, enum spex_script_report_kind kind, const char
 
 /* For functions that return false when the script cannot be understood. */
 #define BROKEN(...) (script_tell(s, SPEX_SCRIPT_ERROR, __VA_ARGS__), false)
-#define ULL(x)      ((unsigned long long)(x))
+#define ULL(x) ((unsigned long long)(x))
 
 /* One comparison of an expectation. */
 void script_compare(struct script *s, const char *what, uint64_t expected, uint64_t got);

@@ -9,8 +9,7 @@ static bool expect_pmu(struct script *s, char **words, size_t count)
 {
     unsigned event;
     uint64_t wanted, got = 0;
-    if (count != 2 || spex_pmu_event_find(words[0], &event) ||
-        !script_number(words[1], &wanted))
+    if (count != 2 || spex_pmu_event_find(words[0], &event) || !script_number(words[1], &wanted))
         return BROKEN("expect pmu EVENT NUMBER, for example SAMPLE_POP 10");
     spex_spu_flush(s->unit);
     for (size_t i = 0; i < EVENTS; i++)
@@ -39,10 +38,10 @@ static bool expect_exception(struct script *s, char **words, size_t count)
         snprintf(wanted, sizeof wanted, "%s %s", words[0], words[1]);
     else if (count != 1 || strcmp(words[0], "none"))
         return BROKEN("expect exception none, or elN pending, masked or taken");
-    bool same = !strcmp(got, wanted) || (count == 2 && !strcmp(words[1], "pending") &&
-                                         e.pending && got[2] == wanted[2]);
-    script_tell(s, same ? SPEX_SCRIPT_PASSED : SPEX_SCRIPT_FAILED,
-                "exception: expected %s, got %s", wanted, got);
+    bool same = !strcmp(got, wanted) ||
+                (count == 2 && !strcmp(words[1], "pending") && e.pending && got[2] == wanted[2]);
+    script_tell(s, same ? SPEX_SCRIPT_PASSED : SPEX_SCRIPT_FAILED, "exception: expected %s, got %s",
+                wanted, got);
     return true;
 }
 
@@ -62,8 +61,8 @@ static bool expect_bytes(struct script *s, char **words, size_t count)
                 return true;
             }
             if (s->log[at] != byte) {
-                script_tell(s, SPEX_SCRIPT_FAILED, "byte %zu: expected %02lx, got %02x", at,
-                            byte, s->log[at]);
+                script_tell(s, SPEX_SCRIPT_FAILED, "byte %zu: expected %02lx, got %02x", at, byte,
+                            s->log[at]);
                 s->log_read = at + 1;
                 return true;
             }
@@ -182,8 +181,7 @@ static bool expect_record(struct script *s, char **words, size_t count)
         size_t n = equals ? (size_t)(equals - words[i]) : strlen(words[i]), k = 0;
         const char *name = words[i] + (words[i][0] == '!');
         n -= words[i][0] == '!';
-        if (equals && n == 4 && !strncmp(name, "size", 4) &&
-            script_number(equals + 1, &wanted)) {
+        if (equals && n == 4 && !strncmp(name, "size", 4) && script_number(equals + 1, &wanted)) {
             script_compare(s, "record size", wanted, r.size);
             continue;
         }
@@ -204,8 +202,8 @@ static bool expect_record(struct script *s, char **words, size_t count)
             return BROKEN("a record has no '%s'", words[i]);
         bool has = r.present & fields[k].has;
         if (words[i][0] == '!')
-            script_tell(s, has ? SPEX_SCRIPT_FAILED : SPEX_SCRIPT_PASSED,
-                        "record: no %s expected", fields[k].name);
+            script_tell(s, has ? SPEX_SCRIPT_FAILED : SPEX_SCRIPT_PASSED, "record: no %s expected",
+                        fields[k].name);
         else if (!has)
             script_tell(s, SPEX_SCRIPT_FAILED, "record: no %s", fields[k].name);
         else if (equals)

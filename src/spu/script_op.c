@@ -182,8 +182,8 @@ static bool parse_key(struct script *s, struct operation *o, const char *key, co
     struct spex_access *a = &out->access[0], *b = &out->access[1];
     uint64_t v = 0;
     uint8_t which = 0;
-    if (!strcmp(key, "target-security") || !strcmp(key, "spsr-security") ||
-        !strcmp(key, "pas") || !strcmp(key, "pas2")) {
+    if (!strcmp(key, "target-security") || !strcmp(key, "spsr-security") || !strcmp(key, "pas") ||
+        !strcmp(key, "pas2")) {
         if (!script_security(text, &which))
             return BROKEN("'%s' is no Security state; use s, ns, realm or root", text);
         *(key[0] == 't'   ? &out->target_security

@@ -47,8 +47,10 @@ enum spex_status spex_spu_config_check(const struct spex_spu_config *config,
 {
     const struct spex_spu_choices *c = &config->choices;
     if (config->size != sizeof *config)
-        return error_set(error, SPEX_INVALID, 0, "config.size is %zu, expected %zu: headers of "
-                         "another version?", config->size, sizeof *config);
+        return error_set(error, SPEX_INVALID, 0,
+                         "config.size is %zu, expected %zu: headers of "
+                         "another version?",
+                         config->size, sizeof *config);
     enum spex_status status = spex_features_check(&config->features, error);
     if (status)
         return status;
@@ -58,8 +60,8 @@ enum spex_status spex_spu_config_check(const struct spex_spu_config *config,
         memcpy(&value, (const char *)c + row->at, sizeof value);
         if (value < row->min || value > row->max)
             return error_set(error, SPEX_RANGE, 0, "choice '%s' takes %llu to %llu, not %llu",
-                             row->name, (unsigned long long)row->min,
-                             (unsigned long long)row->max, (unsigned long long)value);
+                             row->name, (unsigned long long)row->min, (unsigned long long)row->max,
+                             (unsigned long long)value);
     }
     if (!impdef_index(c->impdef_counter) || !impdef_index(c->impdef_address))
         return error_set(error, SPEX_RANGE, 0,
@@ -77,16 +79,20 @@ enum spex_status spex_spu_config_check(const struct spex_spu_config *config,
     spu_registers_init(&probe);
     unsigned size = events_size_of(&probe), layout = layout_of(config);
     if (size < 8 && probe.events >> (8 * size))
-        return error_set(error, SPEX_INVALID, 0, "events_size=%u cannot hold the events of this "
-                         "feature set", size);
+        return error_set(error, SPEX_INVALID, 0,
+                         "events_size=%u cannot hold the events of this "
+                         "feature set",
+                         size);
     size_t bound = spu_record_bound(config, size, layout);
     if (!bound)
-        return error_set(error, SPEX_INVALID, 0, "the layout has no place for all packets of this "
+        return error_set(error, SPEX_INVALID, 0,
+                         "the layout has no place for all packets of this "
                          "feature set; use layout=compact");
     if (bound > (size_t)1 << config->features.MaxSize)
-        return error_set(error, SPEX_INVALID, 0, "records of up to %zu bytes do not fit into "
-                         "maxsize=%u (%u bytes)", bound, config->features.MaxSize,
-                         1u << config->features.MaxSize);
+        return error_set(error, SPEX_INVALID, 0,
+                         "records of up to %zu bytes do not fit into "
+                         "maxsize=%u (%u bytes)",
+                         bound, config->features.MaxSize, 1u << config->features.MaxSize);
     return SPEX_OK;
 }
 

@@ -33,16 +33,16 @@ enum time_kind { TIME_NONE, TIME_VIRTUAL, TIME_OFFSET_PHYSICAL, TIME_PHYSICAL };
 /* A sampled operation in flight: what was fixed when it was selected. All words: saved flat. */
 struct slot {
     uint64_t busy;
-    uint64_t pc;         /* payload of the PC Address packet */
+    uint64_t pc; /* payload of the PC Address packet */
     uint64_t context[2];
-    uint64_t present;    /* SPEX_HAS_CONTEXT_*, SPEX_HAS_TIMESTAMP, SPEX_HAS_PREV_TARGET */
-    uint64_t time_kind;  /* enum time_kind */
+    uint64_t present;   /* SPEX_HAS_CONTEXT_*, SPEX_HAS_TIMESTAMP, SPEX_HAS_PREV_TARGET */
+    uint64_t time_kind; /* enum time_kind */
     uint64_t time_offset;
     uint64_t time;
-    uint64_t physical;   /* CollectPhysicalAddress */
-    uint64_t el2_enabled;/* StatisticalProfilingEnabled(EL2), for FEAT_NV2 */
-    uint64_t previous;   /* payload of the previous branch target */
-    uint64_t order;      /* place in program order among branches and samples */
+    uint64_t physical;     /* CollectPhysicalAddress */
+    uint64_t el2_enabled;  /* StatisticalProfilingEnabled(EL2), for FEAT_NV2 */
+    uint64_t previous;     /* payload of the previous branch target */
+    uint64_t order;        /* place in program order among branches and samples */
     uint64_t el, security; /* of the operation */
 };
 
@@ -55,17 +55,17 @@ struct late_fault {
 struct words {
     uint64_t reg[R_COUNT];
     uint64_t eff[R_COUNT];
-    uint64_t unsynced;     /* bit per register: a direct write that eff has not seen */
-    uint64_t after;        /* choice select_after: members until the chosen one, or 0 */
-    uint64_t random;       /* state of the generator */
-    uint64_t part;         /* choice part_choice=rotate */
-    uint64_t previous;     /* last taken branch: payload, whether it may be recorded, place */
+    uint64_t unsynced; /* bit per register: a direct write that eff has not seen */
+    uint64_t after;    /* choice select_after: members until the chosen one, or 0 */
+    uint64_t random;   /* state of the generator */
+    uint64_t part;     /* choice part_choice=rotate */
+    uint64_t previous; /* last taken branch: payload, whether it may be recorded, place */
     uint64_t previous_valid;
     uint64_t previous_order;
-    uint64_t order;        /* counts noted branches and samples, in program order */
+    uint64_t order; /* counts noted branches and samples, in program order */
     uint64_t el, security, aarch32, halted, sdd, pm;
-    uint64_t enabled;      /* profiling was enabled after the last update */
-    uint64_t drop;         /* choice pointer_rule=discard: records go nowhere */
+    uint64_t enabled; /* profiling was enabled after the last update */
+    uint64_t drop;    /* choice pointer_rule=discard: records go nowhere */
     uint64_t held_count;
     uint64_t held_size[HELD];
     struct late_fault late;
@@ -83,13 +83,13 @@ struct spex_spu {
     uint64_t pop;                /* SAMPLE_POP not told to the host yet */
     struct spex_spu_config config;
     struct words w;
-    uint64_t writable[R_COUNT];  /* bits that exist for software */
-    uint64_t events;             /* Events packet bits that this unit can record */
-    uint64_t filter_events;      /* bits that the event filters act on */
-    unsigned events_size;        /* Events payload bytes */
-    uint64_t counter_most;       /* what counters saturate to */
-    uint64_t config_hash;        /* of features and choices: what a saved state fits */
-    unsigned layout;             /* enum spex_layout */
+    uint64_t writable[R_COUNT]; /* bits that exist for software */
+    uint64_t events;            /* Events packet bits that this unit can record */
+    uint64_t filter_events;     /* bits that the event filters act on */
+    unsigned events_size;       /* Events payload bytes */
+    uint64_t counter_most;      /* what counters saturate to */
+    uint64_t config_hash;       /* of features and choices: what a saved state fits */
+    unsigned layout;            /* enum spex_layout */
     /*
      * What follows from registers and state alone, worked out when a sample first
      * needs it: all zero until known. spu_update forgets it.
@@ -101,7 +101,7 @@ struct spex_spu {
         struct slot slot;            /* a new sample, but for pc, contexts and time */
         struct spex_spu_store store; /* a write to the buffer, but for address and bytes */
     } now;
-    bool irq;                    /* as last told to the host */
+    bool irq; /* as last told to the host */
     struct spex_spu_exception exception;
     uint8_t held[HELD][SPEX_RECORD_MAX];
 };
@@ -109,11 +109,11 @@ struct spex_spu {
 /* One sample on its way to bytes. */
 struct sample {
     struct spex_record record;
-    uint32_t types;         /* TYPE_*: the filter's flags, in the order of PMSFCR_EL1 */
+    uint32_t types; /* TYPE_*: the filter's flags, in the order of PMSFCR_EL1 */
     uint32_t impdef_counter;
     uint64_t impdef_address;
     bool has_impdef_counter, has_impdef_address;
-    bool captured;          /* D17.6.7: false leaves no trace but SAMPLE_FEED */
+    bool captured; /* D17.6.7: false leaves no trace but SAMPLE_FEED */
 };
 
 enum { TYPE_B = 1, TYPE_LD = 2, TYPE_ST = 4, TYPE_FP = 8, TYPE_SIMD = 16 };
@@ -227,13 +227,15 @@ void spu_late_fault_report(struct spex_spu *u);
 enum { EC_OTHER = 0x00, EC_GPC = 0x1e, EC_IMPDEF = 0x1f, EC_STAGE1 = 0x24, EC_STAGE2 = 0x25 };
 enum { BSC_NOT_ALLOWED = 0, BSC_FULL = 1 };
 enum { DL_UNCHANGED = -1, DL_ZERO = 0, DL_ONE = 1 };
+/* clang-format off */
 enum { FSC_ADDRESS_SIZE = 0x00, FSC_TRANSLATION = 0x04, FSC_ABORT = 0x10, FSC_ABORT_ASYNC = 0x11,
        FSC_ALIGNMENT = 0x21 };
+/* clang-format on */
 
 /* True if it was recorded: S of the register was 0. */
 bool OtherSPEManagementEvent(struct spex_spu *u, unsigned bsc, int data_lost);
 bool spu_report_fault(struct spex_spu *u, unsigned ec, unsigned fsc, uint32_t mss2, bool ea,
-                  int data_lost);
+                      int data_lost);
 void spu_report_abort(struct spex_spu *u, unsigned ec, unsigned fsc, bool data_lost);
 bool spu_report_impdef(struct spex_spu *u, uint16_t mss, uint32_t mss2, int data_lost);
 void SPESampleCollision(struct spex_spu *u);

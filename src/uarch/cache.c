@@ -84,8 +84,7 @@ static void l1_change(struct uarch_core *core, uint64_t line, unsigned state)
 
 static inline uint64_t *l2_set(const struct uarch_core *core, uint64_t line)
 {
-    return &core->l2[((line >> UARCH_LINE) & core->model->l2_mask) *
-                     core->model->config.l2_ways];
+    return &core->l2[((line >> UARCH_LINE) & core->model->l2_mask) * core->model->config.l2_ways];
 }
 
 /* The line's word, made the most recent of its set, or 0. */
@@ -291,8 +290,8 @@ static spex_uarch_result make(enum spex_uarch_level level, uint32_t latency, uin
     return (uint64_t)level | flags | (uint64_t)latency << 16;
 }
 
-static spex_uarch_result from_core(const struct uarch_core *core,
-                                   const struct uarch_core *other, uint32_t flags)
+static spex_uarch_result from_core(const struct uarch_core *core, const struct uarch_core *other,
+                                   uint32_t flags)
 {
     const struct spex_uarch_config *c = &core->model->config;
     flags |= SPEX_UARCH_SNOOPED;
@@ -300,8 +299,7 @@ static spex_uarch_result from_core(const struct uarch_core *core,
         return make(SPEX_UARCH_PEER, c->peer_latency, flags);
     if (core->socket == other->socket)
         return make(SPEX_UARCH_FAR, c->far_latency, flags);
-    return make(SPEX_UARCH_REMOTE, c->far_latency + c->remote_latency,
-                flags | SPEX_UARCH_SOCKET);
+    return make(SPEX_UARCH_REMOTE, c->far_latency + c->remote_latency, flags | SPEX_UARCH_SOCKET);
 }
 
 static bool home_is_remote(const struct uarch_core *core, uint64_t line)
@@ -484,8 +482,8 @@ static void changed_hands(struct uarch_core *core, struct uarch_entry *entry, ui
 }
 
 /* Level 2 missed. Sets *state to how the line may be kept, 0 for not at all. */
-static spex_uarch_result fetch(struct uarch_core *core, struct uarch_entry *entry,
-                               uint64_t line, bool write, unsigned *state)
+static spex_uarch_result fetch(struct uarch_core *core, struct uarch_entry *entry, uint64_t line,
+                               bool write, unsigned *state)
 {
     struct spex_uarch *model = core->model;
     uint64_t others = entry->sharers & ~bit_of(core);
@@ -585,8 +583,7 @@ static spex_uarch_result miss(struct uarch_core *core, uint64_t line, bool write
 }
 
 /* A write to a line that this core has, but not modified. */
-static spex_uarch_result own(struct uarch_core *core, uint64_t line,
-                             enum spex_uarch_level level)
+static spex_uarch_result own(struct uarch_core *core, uint64_t line, enum spex_uarch_level level)
 {
     struct spex_uarch *model = core->model;
     const struct spex_uarch_config *c = &model->config;
@@ -698,14 +695,14 @@ spex_uarch_result spex_uarch_load_slow(struct spex_uarch_core *core, uint64_t va
     return access_slow(core, va, size, insn, LOAD);
 }
 
-spex_uarch_result spex_uarch_store_slow(struct spex_uarch_core *core, uint64_t va,
-                                        unsigned size, unsigned insn)
+spex_uarch_result spex_uarch_store_slow(struct spex_uarch_core *core, uint64_t va, unsigned size,
+                                        unsigned insn)
 {
     return access_slow(core, va, size, insn, STORE);
 }
 
-spex_uarch_result spex_uarch_atomic_slow(struct spex_uarch_core *core, uint64_t va,
-                                         unsigned size, unsigned insn)
+spex_uarch_result spex_uarch_atomic_slow(struct spex_uarch_core *core, uint64_t va, unsigned size,
+                                         unsigned insn)
 {
     return access_slow(core, va, size, insn, ATOMIC);
 }
@@ -717,8 +714,7 @@ void uarch_flush(struct uarch_core *core)
     uarch_drain(core);
     for (size_t i = 0; i < lines; i++)
         if (core->l2[i]) {
-            uint32_t *lock =
-                &model->stripe[(core->l2[i] >> UARCH_LINE) & model->stripe_mask].lock;
+            uint32_t *lock = &model->stripe[(core->l2[i] >> UARCH_LINE) & model->stripe_mask].lock;
             uarch_lock(lock);
             uarch_drain(core);
             if (core->l2[i])

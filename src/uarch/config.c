@@ -10,15 +10,15 @@ static const struct row {
     struct spex_uarch_parameter p;
     size_t at;
 } rows[] = {
-#define PARAM(field, key, unit, min, max, n1, v1, n2, v2, source, text)                        \
-    {{key, unit, source, text, min, max, {n1, v1, n2, v2}},                                    \
+#define PARAM(field, key, unit, min, max, n1, v1, n2, v2, source, text)                            \
+    {{key, unit, source, text, min, max, {n1, v1, n2, v2}},                                        \
      offsetof(struct spex_uarch_config, field)},
 #include <spex/uarch.def>
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-static const char *const presets[SPEX_UARCH_PRESETS] = {"neoverse-n1", "neoverse-v1",
-                                                        "neoverse-n2", "neoverse-v2", "none"};
+static const char *const presets[SPEX_UARCH_PRESETS] = {"neoverse-n1", "neoverse-v1", "neoverse-n2",
+                                                        "neoverse-v2", "none"};
 
 const char *spex_uarch_preset_name(size_t index)
 {
@@ -43,10 +43,10 @@ uint32_t spex_uarch_config_get(const struct spex_uarch_config *config, size_t in
     return *(const uint32_t *)((const char *)config + rows[index].at);
 }
 
-static enum spex_status fail(struct spex_error *error, enum spex_status status,
-                             const char *format, ...) __attribute__((format(printf, 3, 4)));
-static enum spex_status fail(struct spex_error *error, enum spex_status status,
-                             const char *format, ...)
+static enum spex_status fail(struct spex_error *error, enum spex_status status, const char *format,
+                             ...) __attribute__((format(printf, 3, 4)));
+static enum spex_status fail(struct spex_error *error, enum spex_status status, const char *format,
+                             ...)
 {
     if (error) {
         va_list list;
@@ -78,10 +78,9 @@ enum spex_status spex_uarch_config_preset(const char *name, struct spex_uarch_co
 {
     if (preset_fill(name, strlen(name), config))
         return SPEX_OK;
-    return fail(
-        error, SPEX_INVALID,
-        "no model '%s'; there are neoverse-n1, neoverse-v1, neoverse-n2, neoverse-v2, none",
-        name);
+    return fail(error, SPEX_INVALID,
+                "no model '%s'; there are neoverse-n1, neoverse-v1, neoverse-n2, neoverse-v2, none",
+                name);
 }
 
 static bool is_power(uint32_t x)
@@ -95,8 +94,8 @@ static enum spex_status check_sets(const char *name, uint64_t lines, uint32_t wa
 {
     if (lines % ways || !is_power((uint32_t)(lines / ways)))
         return fail(error, SPEX_INVALID,
-                    "%s: %llu lines or entries in %u ways do not make a power of two of sets",
-                    name, (unsigned long long)lines, ways);
+                    "%s: %llu lines or entries in %u ways do not make a power of two of sets", name,
+                    (unsigned long long)lines, ways);
     return SPEX_OK;
 }
 
@@ -160,26 +159,23 @@ enum spex_status spex_uarch_config_set(struct spex_uarch_config *config, const c
         const char *equal = memchr(word, '=', length);
         if (!equal) {
             if (!preset_fill(word, length, &work))
-                return fail(
-                    error, SPEX_INVALID,
-                    "model '%.*s': neither KEY=VALUE nor one of neoverse-n1, neoverse-v1, "
-                    "neoverse-n2, neoverse-v2, none",
-                    (int)length, word);
+                return fail(error, SPEX_INVALID,
+                            "model '%.*s': neither KEY=VALUE nor one of neoverse-n1, neoverse-v1, "
+                            "neoverse-n2, neoverse-v2, none",
+                            (int)length, word);
         } else {
             size_t name = (size_t)(equal - word), r = 0;
-            while (r < ROWS &&
-                   (strlen(rows[r].p.key) != name || memcmp(rows[r].p.key, word, name)))
+            while (r < ROWS && (strlen(rows[r].p.key) != name || memcmp(rows[r].p.key, word, name)))
                 r++;
             if (r == ROWS)
-                return fail(error, SPEX_INVALID,
-                            "model: no parameter '%.*s'; see docs/model.md", (int)name, word);
+                return fail(error, SPEX_INVALID, "model: no parameter '%.*s'; see docs/model.md",
+                            (int)name, word);
             const struct spex_uarch_parameter *p = &rows[r].p;
             uint32_t value;
             if (!parse_number(equal + 1, length - name - 1, &value) || value < p->min ||
                 value > p->max)
-                return fail(error, SPEX_RANGE,
-                            "model '%.*s': %s is a number of %s from %u to %u", (int)length,
-                            word, p->key, p->unit, p->min, p->max);
+                return fail(error, SPEX_RANGE, "model '%.*s': %s is a number of %s from %u to %u",
+                            (int)length, word, p->key, p->unit, p->min, p->max);
             *field(&work, r) = value;
         }
         if (!word[length])

@@ -64,8 +64,7 @@ enum spex_status spex_uarch_new(const struct spex_uarch_config *config, struct s
     model->page_shift = log2_of(c->page_size);
     /* A table of the last level fills one granule (blocks: the 4K granule) with 8-byte entries.
      */
-    model->walk_shift =
-        model->page_shift + (c->page_size == 2097152 ? 9 : model->page_shift - 3);
+    model->walk_shift = model->page_shift + (c->page_size == 2097152 ? 9 : model->page_shift - 3);
     model->ind_mask = (1u << c->ind_bits) - 1;
     model->stall_load = SPEX_UARCH_TICK * 16 * (100 - c->overlap) / 100;
     model->stall_store = model->stall_load / 4;
@@ -283,8 +282,7 @@ static enum spex_uarch_end end_of(const struct spex_op *op)
     if (op->flags & SPEX_OPF_RETURN)
         return SPEX_UARCH_END_RETURN;
     if (op->flags & SPEX_OPF_INDIRECT)
-        return op->flags & SPEX_OPF_LINK ? SPEX_UARCH_END_INDIRECT_CALL
-                                         : SPEX_UARCH_END_INDIRECT;
+        return op->flags & SPEX_OPF_LINK ? SPEX_UARCH_END_INDIRECT_CALL : SPEX_UARCH_END_INDIRECT;
     return op->flags & SPEX_OPF_LINK ? SPEX_UARCH_END_CALL : SPEX_UARCH_END_DIRECT;
 }
 
@@ -324,8 +322,8 @@ void spex_uarch_block_init(const struct spex_uarch *model, struct spex_uarch_blo
     block->delta = -(int64_t)count * (1ll << SPEX_UARCH_OPS_SHIFT) + cost(model, ops, count);
 }
 
-unsigned spex_uarch_block_rest(struct spex_uarch_core *hot,
-                               const struct spex_uarch_block *block, unsigned flags)
+unsigned spex_uarch_block_rest(struct spex_uarch_core *hot, const struct spex_uarch_block *block,
+                               unsigned flags)
 {
     struct uarch_core *core = hot->rest;
     if (flags & SPEX_UARCH_INDIRECT) {

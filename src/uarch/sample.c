@@ -62,8 +62,7 @@ spex_uarch_result spex_uarch_access(const struct spex_uarch_core *hot, const str
     if (load && level == SPEX_UARCH_L1 && !(r & (SPEX_UARCH_SPLIT | SPEX_UARCH_CONTENDED)) &&
         (remaining = still_coming(core, va & ~63ull)) > c->l1d_latency) {
         r |= SPEX_UARCH_RECENT;
-        r = (r & ~(0xffffull << 16)) | (uint64_t)(remaining > 0xffff ? 0xffff : remaining)
-                                           << 16;
+        r = (r & ~(0xffffull << 16)) | (uint64_t)(remaining > 0xffff ? 0xffff : remaining) << 16;
     }
 
     events |= E_L1D_ACCESS | E_TLB_ACCESS;
@@ -188,10 +187,9 @@ void spex_uarch_replay(const struct spex_uarch_core *hot, uint32_t sequence, uns
             in_cycle = 0;
         }
         uint32_t dispatch = cycle, issue = dispatch + 1;
-        issue =
-            later(issue,
-                  later(later(ready[op->src[0]], ready[op->src[1]]),
-                        later(later(ready[op->src[2]], ready[op->src[3]]), ready[op->src[4]])));
+        issue = later(issue,
+                      later(later(ready[op->src[0]], ready[op->src[1]]),
+                            later(later(ready[op->src[2]], ready[op->src[3]]), ready[op->src[4]])));
         if (not_pipelined(op->exec) && busy[op->exec] > issue)
             issue = busy[op->exec];
         issued[i] = issue;

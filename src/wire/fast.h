@@ -11,10 +11,10 @@
 #include "base/bits.h"
 
 struct wire_header {
-    uint8_t type;  /* enum spex_packet_type */
-    uint8_t index; /* short format */
-    uint8_t size;  /* payload bytes */
-    uint8_t length;/* header and payload bytes; 0: extended, look at the second byte */
+    uint8_t type;   /* enum spex_packet_type */
+    uint8_t index;  /* short format */
+    uint8_t size;   /* payload bytes */
+    uint8_t length; /* header and payload bytes; 0: extended, look at the second byte */
 };
 
 extern const struct wire_header wire_headers[256];

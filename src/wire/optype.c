@@ -60,8 +60,7 @@ void spex_op_type_decode(unsigned op_class, unsigned payload, struct spex_op_typ
 {
     *type = (struct spex_op_type){.subclass = SPEX_SUB_RESERVED};
     const struct row *row = rows;
-    while (row < rows + ROWS &&
-           (row->op_class != op_class || (payload & row->mask) != row->value))
+    while (row < rows + ROWS && (row->op_class != op_class || (payload & row->mask) != row->value))
         row++;
     if (row == rows + ROWS)
         return;

@@ -5,6 +5,7 @@
 #include "wire/fast.h"
 #include "wire/rows.h"
 
+/* clang-format off */
 /* ---- the fast decoder ---- */
 
 #define TYPE(h)                                                                                    \
@@ -28,6 +29,7 @@
 #define ENTRIES4(h) ENTRY(h), ENTRY((h) + 1), ENTRY((h) + 2), ENTRY((h) + 3)
 #define ENTRIES16(h) ENTRIES4(h), ENTRIES4((h) + 4), ENTRIES4((h) + 8), ENTRIES4((h) + 12)
 #define ENTRIES64(h) ENTRIES16(h), ENTRIES16((h) + 16), ENTRIES16((h) + 32), ENTRIES16((h) + 48)
+/* clang-format on */
 
 const struct wire_header wire_headers[256] = {ENTRIES64(0), ENTRIES64(64), ENTRIES64(128),
                                               ENTRIES64(192)};
@@ -140,8 +142,8 @@ static bool payload_fits(uint64_t payload, unsigned size)
     return size == 8 || payload >> (8 * size) == 0;
 }
 
-enum spex_status spex_packet_encode(const struct spex_packet *packet, uint8_t *out,
-                                    size_t capacity, size_t *length)
+enum spex_status spex_packet_encode(const struct spex_packet *packet, uint8_t *out, size_t capacity,
+                                    size_t *length)
 {
     uint8_t type, index;
     unsigned header_size = packet->header_size;

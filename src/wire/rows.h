@@ -1,4 +1,5 @@
-/* Bit rows of *.def files become mask and value at compile time; a stray letter does not compile. */
+/* Bit rows of *.def files become mask and value at compile time; a stray letter does not compile.
+ */
 #ifndef WIRE_ROWS_H
 #define WIRE_ROWS_H
 

@@ -193,8 +193,7 @@ static char *own_operation(char *p, const struct spex_packet *packet)
 
 static char *own_text(char *p, const struct spex_packet *packet)
 {
-    static const char *const counters[5] = {"total ", "issue ", "translation ", NULL,
-                                            "alt-issue "};
+    static const char *const counters[5] = {"total ", "issue ", "translation ", NULL, "alt-issue "};
     uint64_t payload = packet->payload, rest;
     switch (packet->type) {
     case SPEX_PACKET_PADDING:

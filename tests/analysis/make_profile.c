@@ -33,7 +33,7 @@
 enum { PID = 100, THREADS = 2, CHUNK = 1 << 20 };
 enum { OTHER_PID = 200, OTHER_BASE = 0x7000000 };
 enum { SHARED = 0x410000, TABLE = 0x410100, COUNTERS = 0x420000 };
-#define HEAP   UINT64_C(0x500000)
+#define HEAP UINT64_C(0x500000)
 #define KERNEL UINT64_C(0xffff800008010000)
 
 struct options {
@@ -271,8 +271,8 @@ static void map_program(struct spex_perf_writer *w, const char *path, int32_t pi
             continue;
         uint64_t low = ph.p_vaddr & ~UINT64_C(4095);
         uint64_t end = (ph.p_vaddr + ph.p_filesz + 4095) & ~UINT64_C(4095);
-        map(w, low, end - low, ph.p_offset & ~UINT64_C(4095), "/usr/bin/prog",
-            !(ph.p_flags & PF_X), pid);
+        map(w, low, end - low, ph.p_offset & ~UINT64_C(4095), "/usr/bin/prog", !(ph.p_flags & PF_X),
+            pid);
         uint64_t all = (ph.p_vaddr + ph.p_memsz + 4095) & ~UINT64_C(4095);
         if (all > end)
             map(w, end, all - end, 0, "//anon", true, pid);
@@ -361,8 +361,8 @@ int main(int argc, char **argv)
         s->size += length;
         if (s->size >= chunk) {
             uint32_t flags = o.loss ? SPEX_PERF_AUX_TRUNCATED : 0;
-            spex_perf_writer_aux(w, (int32_t)thread, PID, PID + (int32_t)thread, s->data,
-                                 s->size, flags, ticks * 10);
+            spex_perf_writer_aux(w, (int32_t)thread, PID, PID + (int32_t)thread, s->data, s->size,
+                                 flags, ticks * 10);
             s->size = 0;
         }
     }

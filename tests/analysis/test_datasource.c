@@ -7,9 +7,8 @@ enum { N1 = 0x413fd0c1, AMPERE1A = 0xc00fac40, HIP12 = 0x480fd060, KUNPENG920 = 
 
 static struct spex_record load(uint64_t events, int source)
 {
-    struct spex_record record = {.present = SPEX_HAS_OP | SPEX_HAS_EVENTS,
-                                 .op_class = SPEX_CLASS_LDST,
-                                 .events = events};
+    struct spex_record record = {
+        .present = SPEX_HAS_OP | SPEX_HAS_EVENTS, .op_class = SPEX_CLASS_LDST, .events = events};
     if (source >= 0) {
         record.present |= SPEX_HAS_DATA_SOURCE;
         record.data_source = (uint16_t)source;
@@ -77,13 +76,11 @@ static void tables(void **unused)
     };
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct spex_source_info info = of(rows[i].midr, load(0, rows[i].value));
-        if (info.source != rows[i].source || !info.by_packet ||
-            info.modified != rows[i].modified || info.peer != rows[i].peer ||
-            info.remote != rows[i].remote)
+        if (info.source != rows[i].source || !info.by_packet || info.modified != rows[i].modified ||
+            info.peer != rows[i].peer || info.remote != rows[i].remote)
             fail_msg("row %u: %s", i, spex_source_name(info.source));
-        assert_int_equal(
-            spex_source_of_value(spex_cpu_find(rows[i].midr), (unsigned)rows[i].value),
-            rows[i].source);
+        assert_int_equal(spex_source_of_value(spex_cpu_find(rows[i].midr), (unsigned)rows[i].value),
+                         rows[i].source);
     }
     /* A value that the table does not have: said, and judged by the events. */
     struct spex_source_info info = of(N1, load(1 << SPEX_EV_L1D_ACCESS, 5));

@@ -162,8 +162,9 @@ static void group_by_place_beyond_its_limit(void **state)
     for (int i = 0; i < SAMPLES; i++) {
         uint32_t key = rng_below(&rng, 1 + rng_below(&rng, KEYS));
         truth[key]++;
-        spex_group_sink(g, &(struct spex_sample){.record = &record, .address = key,
-                                                 .place = key % SPEX_PLACES}, 1);
+        spex_group_sink(
+            g, &(struct spex_sample){.record = &record, .address = key, .place = key % SPEX_PLACES},
+            1);
     }
     spex_group_sort(g, SPEX_BY_SAMPLES);
     uint64_t seen = 0;
@@ -227,7 +228,9 @@ static void latencies_of_their_packets(void **state)
     static const enum spex_key by[] = {SPEX_KEY_TID};
     struct spex_group *g = spex_group_new(NULL, by, 1, SPEX_GROUP_ALL_PERCENTILES);
     struct spex_record with = {.present = SPEX_HAS_TOTAL | SPEX_HAS_ISSUE | SPEX_HAS_TRANSLATION,
-                               .total = 90, .issue = 60, .translation = 30};
+                               .total = 90,
+                               .issue = 60,
+                               .translation = 30};
     struct spex_record without = {0};
     for (int i = 0; i < 10; i++)
         spex_group_sink(g, &(struct spex_sample){.record = i ? &without : &with}, 1);

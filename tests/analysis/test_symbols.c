@@ -9,7 +9,7 @@
 static char dir[] = "/tmp/spex-symbols-XXXXXX";
 static const uint8_t id[20] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23,
                                0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x67};
-#define ID_DIR  ".build-id/01"
+#define ID_DIR ".build-id/01"
 #define ID_FILE "23456789abcdef0123456789abcdef01234567"
 
 static void shell(const char *format, ...)
@@ -42,14 +42,13 @@ static void write_file(const char *path, const char *text)
 static int setup(void **state)
 {
     assert_non_null(mkdtemp(dir));
-    shell(
-        "cd %s && cp %s prog && aarch64-linux-gnu-objcopy --only-keep-debug prog prog.debug && "
-        "aarch64-linux-gnu-strip -o bare prog && cp bare linked && "
-        "aarch64-linux-gnu-objcopy --add-gnu-debuglink=prog.debug linked && "
-        "mkdir -p cache/" ID_DIR "/" ID_FILE " debug/" ID_DIR " root/usr/bin && "
-        "cp prog cache/" ID_DIR "/" ID_FILE "/elf && cp prog.debug debug/" ID_DIR "/" ID_FILE
-        ".debug && cp prog root/usr/bin/prog",
-        dir, getenv("SPEX_TEST_PROG"));
+    shell("cd %s && cp %s prog && aarch64-linux-gnu-objcopy --only-keep-debug prog prog.debug && "
+          "aarch64-linux-gnu-strip -o bare prog && cp bare linked && "
+          "aarch64-linux-gnu-objcopy --add-gnu-debuglink=prog.debug linked && "
+          "mkdir -p cache/" ID_DIR "/" ID_FILE " debug/" ID_DIR " root/usr/bin && "
+          "cp prog cache/" ID_DIR "/" ID_FILE "/elf && cp prog.debug debug/" ID_DIR "/" ID_FILE
+          ".debug && cp prog root/usr/bin/prog",
+          dir, getenv("SPEX_TEST_PROG"));
     return 0;
 }
 
@@ -224,8 +223,7 @@ static void kernel(void **state)
     spex_symbols_free(s);
 
     /* a vmlinux linked at 0x401000, running elsewhere (KASLR) */
-    shell("cd %s && aarch64-linux-gnu-objcopy --add-symbol _text=.text:0,global prog vmlinux",
-          dir);
+    shell("cd %s && aarch64-linux-gnu-objcopy --add-symbol _text=.text:0,global prog vmlinux", dir);
     s = symbols_with((struct spex_symbols_options){.vmlinux = at("vmlinux")});
     m = spex_symbols_module(s, "[kernel.kallsyms]_text", NULL, 0, -1);
     ip = spex_module_address(m, 0xffff80000a000104, 0xffff80000a000000, 0xffff80000a000000);

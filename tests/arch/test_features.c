@@ -32,6 +32,7 @@ static void test_dependencies(void **state)
     static const struct {
         const char *list, *word;
     } rows[] = {
+        /* clang-format off */
         {"v1p1,fne", "fne"},          {"v1p2,no-fne", "fne"},      {"v1p1,pbt", "pbt"},
         {"v1p3,crr", "crr"},          {"v1p4,gcs,no-crr", "crr"},  {"v1p4,fds,no-lds", "fds"},
         {"v1p3,fds", "fds"},          {"v1p3,eft,no-fpf", "eft"},  {"v1p4,no-sme,spe-sme", "sme"},
@@ -40,6 +41,7 @@ static void test_dependencies(void **state)
         {"no-el2,no-vhe,no-nv,no-nv2,no-fgt,no-fgt2,no-rme", "sel2"}, {"v1p0,ev-misaligned", "misaligned"},
         {"maxsize=6,align=7", "align"},
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct spex_features f;
         struct spex_error error = {0};

@@ -54,9 +54,9 @@ static void check_digits(uint64_t value)
 {
     unsigned long long v = value;
     char text[DIGITS_ROOM], want[32];
-#define SAME(made, ...)                                                                        \
-    snprintf(want, sizeof want, __VA_ARGS__);                                                  \
-    *(made) = 0;                                                                               \
+#define SAME(made, ...)                                                                            \
+    snprintf(want, sizeof want, __VA_ARGS__);                                                      \
+    *(made) = 0;                                                                                   \
     assert_string_equal(text, want)
     SAME(put_u64(text, v), "%llu", v);
     SAME(put_hex(text, v), "%llx", v);

@@ -20,7 +20,8 @@ struct stream {
 static void make(struct stream *s, const char *features, enum spex_layout layout, unsigned align,
                  unsigned ops, size_t records)
 {
-    struct spex_generate_options options = {.seed = 1, .layout = layout, .align = align, .ops = ops};
+    struct spex_generate_options options = {
+        .seed = 1, .layout = layout, .align = align, .ops = ops};
     struct spex_generator generator;
     struct spex_error error;
     struct spex_record record;
@@ -89,8 +90,10 @@ static void prepare_unit(void)
 static uint64_t sample(size_t records)
 {
     const struct spex_op op = {.kind = SPEX_OP_LDST, .flags = SPEX_OPF_LOAD, .access_size = 8};
-    struct spex_outcome outcome = {.flags = SPEX_OUT_EXECUTED | SPEX_OUT_PASSED, .total = 9, .issue = 2};
-    outcome.access[0] = (struct spex_access){.va = 0x1000, .flags = SPEX_ACC_VA | SPEX_ACC_DONE | SPEX_ACC_SOURCE};
+    struct spex_outcome outcome = {
+        .flags = SPEX_OUT_EXECUTED | SPEX_OUT_PASSED, .total = 9, .issue = 2};
+    outcome.access[0] =
+        (struct spex_access){.va = 0x1000, .flags = SPEX_ACC_VA | SPEX_ACC_DONE | SPEX_ACC_SOURCE};
     while (records--) {
         spex_spu_pass(unit, spex_spu_until(unit));
         spex_spu_op(unit, 0x400000, &op, &outcome);

@@ -46,8 +46,7 @@ int main(int argc, char **argv)
         }
         uint64_t target = 0;
         bool direct = spex_a64_target(insn, 0, &target);
-        printf("%s %s %u %x ", spex_a64_name(insn), spex_op_kind_name(op.kind), op.exec,
-               op.flags);
+        printf("%s %s %u %x ", spex_a64_name(insn), spex_op_kind_name(op.kind), op.exec, op.flags);
         list(op.dst, sizeof op.dst);
         list(op.src, sizeof op.src);
         printf("%u %u %u %u ", op.access_size, op.access_bytes, op.vectors, op.vector_bits);

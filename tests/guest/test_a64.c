@@ -14,16 +14,16 @@ static struct spex_op classify(const struct word *w)
 {
     struct spex_a64_lengths lengths = {256, 512};
     struct spex_op op;
-    bool general = w->kind == SPEX_OP_LDST || w->kind == SPEX_OP_LDST_UNSPEC ||
-                   w->kind == SPEX_OP_LDST_TAG;
+    bool general =
+        w->kind == SPEX_OP_LDST || w->kind == SPEX_OP_LDST_UNSPEC || w->kind == SPEX_OP_LDST_TAG;
     uint32_t flags = w->flags | (general ? SPEX_OPF_CONTIGUOUS : 0);
     if (spex_a64_classify(w->insn, &lengths, &op) || op.kind != w->kind || op.flags != flags)
         fail_msg("%s: kind %s flags %x", w->text, spex_op_kind_name(op.kind), op.flags);
     return op;
 }
 
-#define CHECK(words)                                                                           \
-    for (size_t i = 0; i < sizeof(words) / sizeof((words)[0]); i++)                            \
+#define CHECK(words)                                                                               \
+    for (size_t i = 0; i < sizeof(words) / sizeof((words)[0]); i++)                                \
     classify(&(words)[i])
 
 /* D17.6.6 and its Note name these. */
@@ -92,8 +92,8 @@ static void test_sme_examples(void **state)
         {"mova z11.s, p3/m, za0h.s[w12, 1]", 0xc0820c2b, SPEX_OP_SME_VECTOR, SPEX_OPF_PRED},
         {"ld1w { za1v.s[w13, 0] }, p4/z, [x1, x2, lsl #2]", 0xe082b024, SPEX_OP_LDST_SME,
          SPEX_OPF_LOAD | SPEX_OPF_PRED | SPEX_OPF_PRED_ZEROING | SPEX_OPF_CONTIGUOUS},
-        {"add za.s[w8, 3, vgx2], { z0.s, z1.s }, { z2.s, z3.s }", 0xc1a21813,
-         SPEX_OP_SME_VECTOR, 0},
+        {"add za.s[w8, 3, vgx2], { z0.s, z1.s }, { z2.s, z3.s }", 0xc1a21813, SPEX_OP_SME_VECTOR,
+         0},
     };
     CHECK(words);
     /* A tile of 32-bit elements has SVL/32 rows of SVL bits. */
@@ -137,8 +137,7 @@ static void test_memory(void **state)
         {"st64bv x1, x2, [x10]", 0xf821b142, SPEX_OP_LDST_UNSPEC, SPEX_OPF_STORE},
         {"cpyfp [x0]!, [x1]!, x2!", 0x19010440, SPEX_OP_MEMCPY,
          SPEX_OPF_LOAD | SPEX_OPF_STORE | SPEX_OPF_CONTIGUOUS},
-        {"setp [x0]!, x1!, x2", 0x19c20420, SPEX_OP_MEMSET,
-         SPEX_OPF_STORE | SPEX_OPF_CONTIGUOUS},
+        {"setp [x0]!, x1!, x2", 0x19c20420, SPEX_OP_MEMSET, SPEX_OPF_STORE | SPEX_OPF_CONTIGUOUS},
         {"dc zva, x0", 0xd50b7420, SPEX_OP_DC_ZVA, SPEX_OPF_STORE},
         {"dc civac, x0", 0xd50b7e20, SPEX_OP_CACHE, 0},
         {"at s1e1r, x0", 0xd5087800, SPEX_OP_AT, 0},
@@ -174,8 +173,7 @@ static void test_branches(void **state)
         {"blraa x0, x1", 0xd73f0801, SPEX_OP_BRANCH,
          SPEX_OPF_INDIRECT | SPEX_OPF_LINK | SPEX_OPF_GCS},
         {"ret", 0xd65f03c0, SPEX_OP_BRANCH, SPEX_OPF_INDIRECT | SPEX_OPF_RETURN | SPEX_OPF_GCS},
-        {"retaa", 0xd65f0bff, SPEX_OP_BRANCH,
-         SPEX_OPF_INDIRECT | SPEX_OPF_RETURN | SPEX_OPF_GCS},
+        {"retaa", 0xd65f0bff, SPEX_OP_BRANCH, SPEX_OPF_INDIRECT | SPEX_OPF_RETURN | SPEX_OPF_GCS},
         {"eret", 0xd69f03e0, SPEX_OP_ERET, SPEX_OPF_CSYNC},
         {"isb", 0xd5033fdf, SPEX_OP_ISB, SPEX_OPF_CSYNC},
         {"dmb ish", 0xd5033bbf, SPEX_OP_BARRIER, 0},

@@ -31,9 +31,11 @@ static void time_published(void **unused)
 
 static void time_exact(void **unused)
 {
+    /* clang-format off */
     static const uint64_t hz[] = {1,         1000,      19200000,   24000000,
                                   25000000,  31250000,  50000000,   62500000,
                                   100000000, 125000000, 1000000000, 3000000000};
+    /* clang-format on */
     for (unsigned i = 0; i < sizeof hz / sizeof *hz; i++) {
         struct spex_perf_time time;
         spex_perf_time_init(&time, hz[i]);
@@ -193,7 +195,7 @@ static void state_lives(void **unused)
     put_map(w, -1, UINT64_C(0xffff800000000000), UINT64_C(0xffff900000000000), "[kernel]", 0);
     spex_perf_writer_comm(w, 1, 1, "init", false, 0);
     put_map(w, 1, 0x1000, 0x9000, "/init", 0);
-    spex_perf_writer_fork(w, 2, 2, 1, 1, 100); /* a child has its parent's name and mappings */
+    spex_perf_writer_fork(w, 2, 2, 1, 1, 100);   /* a child has its parent's name and mappings */
     put_map(w, 1, 0x2000, 0x3000, "/late", 150); /* but not what the parent maps later */
     put_map(w, 2, 0x4000, 0x5000, "/child", 160);
     spex_perf_writer_comm(w, 2, 2, "prog", true, 200); /* exec: nothing is left */
@@ -292,8 +294,7 @@ static void state_random(void **unused)
             if (maps[i].pid == pid && maps[i].start <= address && address < maps[i].end &&
                 maps[i].time <= time && (best < 0 || maps[i].time >= maps[best].time))
                 best = i;
-        assert_string_equal(name_at(file, pid, address, time),
-                            best < 0 ? "-" : maps[best].name);
+        assert_string_equal(name_at(file, pid, address, time), best < 0 ? "-" : maps[best].name);
     }
     spex_perfdata_close(file);
 }

@@ -30,8 +30,8 @@ static void problems(const struct spex_perfdata *file)
 {
     for (size_t i = 0; i < spex_perfdata_problem_count(file); i++) {
         const struct spex_perf_problem *p = spex_perfdata_problem(file, i);
-        printf("problem %s offset=%#" PRIx64 " count=%" PRIu64 " %s\n",
-               spex_status_name(p->status), p->offset, p->count, p->text);
+        printf("problem %s offset=%#" PRIx64 " count=%" PRIu64 " %s\n", spex_status_name(p->status),
+               p->offset, p->count, p->text);
     }
 }
 
@@ -40,8 +40,8 @@ static void info(struct spex_perfdata *file)
     const struct spex_perf_info *i = spex_perfdata_info(file);
     printf("big_endian=%d pipe=%d complete=%d attr_size=%" PRIu64 "\n", i->big_endian, i->pipe,
            i->complete, i->attr_size);
-    printf("hostname=%s\nosrelease=%s\nversion=%s\narch=%s\ncpudesc=%s\ncpuid=%s\n",
-           i->hostname, i->osrelease, i->version, i->arch, i->cpudesc, i->cpuid);
+    printf("hostname=%s\nosrelease=%s\nversion=%s\narch=%s\ncpudesc=%s\ncpuid=%s\n", i->hostname,
+           i->osrelease, i->version, i->arch, i->cpudesc, i->cpuid);
     printf("cpus_online=%u\ncpus_available=%u\ntotal_mem_kb=%" PRIu64 "\n", i->cpus_online,
            i->cpus_available, i->total_mem_kb);
     printf("cmdline=");
@@ -55,9 +55,8 @@ static void info(struct spex_perfdata *file)
            " mask=%#" PRIx64 " caps=%d%d\n",
            i->has_time, i->time.shift, i->time.mult, i->time.zero, i->time.cycles, i->time.mask,
            i->time.cap_zero, i->time.cap_short);
-    printf("auxtrace type=%u version=%u pmu=%u per_cpu=%d timed=%d snapshot=%d\n",
-           i->auxtrace_type, i->auxtrace_version, i->spe_pmu_type, i->per_cpu, i->timed,
-           i->snapshot);
+    printf("auxtrace type=%u version=%u pmu=%u per_cpu=%d timed=%d snapshot=%d\n", i->auxtrace_type,
+           i->auxtrace_version, i->spe_pmu_type, i->per_cpu, i->timed, i->snapshot);
     for (size_t n = 0; n < i->cpu_count; n++)
         printf("cpu %u midr=%#" PRIx64 " pmu=%" PRIu64 " min_interval=%" PRIu64
                " event_filter=%#" PRIx64 "\n",
@@ -70,8 +69,8 @@ static void info(struct spex_perfdata *file)
     printf("lost=%" PRIu64 " throttled=%" PRIu64 " truncated=%" PRIu64 " collisions=%" PRIu64
            " samples=%" PRIu64 " records=%" PRIu64 " aux_bytes=%" PRIu64 " compressed=%" PRIu64
            "\n",
-           i->lost, i->throttled, i->truncated, i->collisions, i->samples, i->records,
-           i->aux_bytes, i->compressed_bytes);
+           i->lost, i->throttled, i->truncated, i->collisions, i->samples, i->records, i->aux_bytes,
+           i->compressed_bytes);
     for (size_t n = 0; n < spex_perfdata_attr_count(file); n++) {
         const struct spex_perf_attr *a = spex_perfdata_attr(file, n);
         char terms[512];
@@ -86,8 +85,8 @@ static void info(struct spex_perfdata *file)
     }
     for (size_t n = 0; n < spex_perfdata_queue_count(file); n++) {
         const struct spex_perf_queue *q = spex_perfdata_queue(file, n);
-        printf("queue cpu=%d tid=%d idx=%u bytes=%" PRIu64 " chunks=%" PRIu64 "\n", q->cpu,
-               q->tid, q->idx, q->bytes, q->chunks);
+        printf("queue cpu=%d tid=%d idx=%u bytes=%" PRIu64 " chunks=%" PRIu64 "\n", q->cpu, q->tid,
+               q->idx, q->bytes, q->chunks);
     }
 }
 
@@ -157,8 +156,8 @@ static void events(struct spex_perfdata *file)
                    e.u.task.ppid, e.u.task.ptid, e.u.task.time);
             break;
         case SPEX_PERF_AUX:
-            printf(" offset=%#" PRIx64 " size=%#" PRIx64 " flags=%#x", e.u.aux.offset,
-                   e.u.aux.size, e.u.aux.flags);
+            printf(" offset=%#" PRIx64 " size=%#" PRIx64 " flags=%#x", e.u.aux.offset, e.u.aux.size,
+                   e.u.aux.flags);
             break;
         case SPEX_PERF_ITRACE_START:
         case SPEX_PERF_SWITCH_CPU_WIDE:
@@ -171,9 +170,8 @@ static void events(struct spex_perfdata *file)
         case SPEX_PERF_AUXTRACE:
             printf(" size=%#" PRIx64 " offset=%#" PRIx64 " ref=%#" PRIx64
                    " idx=%u tid=%d cpu=%d there=%#" PRIx64,
-                   e.u.auxtrace.size, e.u.auxtrace.offset, e.u.auxtrace.reference,
-                   e.u.auxtrace.idx, e.u.auxtrace.tid, e.u.auxtrace.cpu,
-                   e.u.auxtrace.available);
+                   e.u.auxtrace.size, e.u.auxtrace.offset, e.u.auxtrace.reference, e.u.auxtrace.idx,
+                   e.u.auxtrace.tid, e.u.auxtrace.cpu, e.u.auxtrace.available);
             break;
         default:
             break;
@@ -194,8 +192,8 @@ static void runs(struct spex_perfdata *file, size_t item)
         while (spex_aux_next(cursor, &span) == SPEX_OK) {
             size_t use = span.last ? span.size : span.size / item * item;
             if (!span.contiguous) {
-                printf("%scpu=%d tid=%d idx=%u offset=%#" PRIx64 " ", open ? "\n" : "",
-                       queue->cpu, queue->tid, queue->idx, span.offset);
+                printf("%scpu=%d tid=%d idx=%u offset=%#" PRIx64 " ", open ? "\n" : "", queue->cpu,
+                       queue->tid, queue->idx, span.offset);
                 open = true;
             }
             hex(span.data, use);
@@ -234,8 +232,8 @@ static void print_record(struct spex_perfdata *file, const struct spex_perf_queu
         pid = spex_perfdata_pid(file, tid, time);
     const char *comm = spex_perfdata_comm(file, tid, time);
     const struct spex_perf_map *map = spex_perfdata_map(file, pid, pc, time);
-    printf("cpu=%d pid=%d tid=%d time=%" PRIu64 " comm=%s pc=%#" PRIx64, queue->cpu, pid, tid,
-           time, comm ? comm : "?", pc);
+    printf("cpu=%d pid=%d tid=%d time=%" PRIu64 " comm=%s pc=%#" PRIx64, queue->cpu, pid, tid, time,
+           comm ? comm : "?", pc);
     printf(" target=%#" PRIx64 " va=%#" PRIx64 " pa=%#" PRIx64, canonical(r->address[1]),
            r->address[2], spex_address_bits(r->address[3]));
     printf(" events=%#" PRIx64 " latency=%u source=%u data_src=%#" PRIx64, r->events, r->total,
@@ -352,8 +350,7 @@ static bool write_line(char *line, const char *path, struct spex_perf_writer_opt
         return true;
     line += used;
     if (!strcmp(verb, "option"))
-        return sscanf(line, "%4095s %4095s", name, value) == 2 &&
-               set_option(options, name, value);
+        return sscanf(line, "%4095s %4095s", name, value) == 2 && set_option(options, name, value);
     if (!strcmp(verb, "open"))
         return spex_perf_writer_open(path, options, writer, &error) == SPEX_OK;
     if (!strcmp(verb, "comm") &&
@@ -369,27 +366,25 @@ static bool write_line(char *line, const char *path, struct spex_perf_writer_opt
         if (sscanf(line,
                    "%" SCNd32 " %" SCNd32 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNu32
                    " %d %4095s %" SCNu64 " %4095s",
-                   &map.pid, &map.tid, &map.start, &map.end, &map.pgoff, &map.prot, &data,
-                   value, &map.time, name) != 10)
+                   &map.pid, &map.tid, &map.start, &map.end, &map.pgoff, &map.prot, &data, value,
+                   &map.time, name) != 10)
             return false;
         map.data = data;
         map.filename = name;
         if (value[0] != '-')
             map.build_id_size = (uint8_t)unhex(value, map.build_id);
         spex_perf_writer_map(*writer, &map);
-    } else if (!strcmp(verb, "switch") && sscanf(line, "%ld %ld %ld %ld %ld %" SCNu64, &a[0],
-                                                 &a[1], &a[2], &a[3], &a[4], &time) == 6)
-        spex_perf_writer_switch(*writer, (int32_t)a[0], (int32_t)a[1], (int32_t)a[2],
-                                (int32_t)a[3], (int32_t)a[4], time);
+    } else if (!strcmp(verb, "switch") && sscanf(line, "%ld %ld %ld %ld %ld %" SCNu64, &a[0], &a[1],
+                                                 &a[2], &a[3], &a[4], &time) == 6)
+        spex_perf_writer_switch(*writer, (int32_t)a[0], (int32_t)a[1], (int32_t)a[2], (int32_t)a[3],
+                                (int32_t)a[4], time);
     else if (!strcmp(verb, "start") &&
              sscanf(line, "%ld %ld %ld %" SCNu64, &a[0], &a[1], &a[2], &time) == 4)
-        spex_perf_writer_itrace_start(*writer, (int32_t)a[0], (int32_t)a[1], (int32_t)a[2],
-                                      time);
-    else if (!strcmp(verb, "lost") &&
-             sscanf(line, "%ld %ld %" SCNu64, &a[0], &a[1], &time) == 3)
+        spex_perf_writer_itrace_start(*writer, (int32_t)a[0], (int32_t)a[1], (int32_t)a[2], time);
+    else if (!strcmp(verb, "lost") && sscanf(line, "%ld %ld %" SCNu64, &a[0], &a[1], &time) == 3)
         spex_perf_writer_lost(*writer, (int32_t)a[0], (uint64_t)a[1], time);
-    else if (!strcmp(verb, "aux") && sscanf(line, "%ld %ld %ld %ld %" SCNu64 " %n", &a[0],
-                                            &a[1], &a[2], &a[3], &time, &used) == 5) {
+    else if (!strcmp(verb, "aux") && sscanf(line, "%ld %ld %ld %ld %" SCNu64 " %n", &a[0], &a[1],
+                                            &a[2], &a[3], &time, &used) == 5) {
         bytes = malloc(strlen(line + used) / 2 + 1);
         size_t size = unhex(line + used, (uint8_t *)bytes);
         spex_perf_writer_aux(*writer, (int32_t)a[0], (int32_t)a[1], (int32_t)a[2], bytes, size,
@@ -432,8 +427,8 @@ int main(int argc, char **argv)
     if (!strcmp(argv[1], "write"))
         return write_file(argv[2]);
     if (spex_perfdata_open(argv[2], &file, &error) != SPEX_OK) {
-        printf("error %s offset=%#" PRIx64 " %s\n", spex_status_name(error.status),
-               error.offset, error.text);
+        printf("error %s offset=%#" PRIx64 " %s\n", spex_status_name(error.status), error.offset,
+               error.text);
         return 1;
     }
     if (!strcmp(argv[1], "info"))

@@ -51,7 +51,7 @@ static inline void readers_init(struct readers *r, const uint8_t *data, size_t s
 }
 
 static inline enum spex_status step(struct readers *r, struct spex_record *record,
-                             struct spex_damage *damage)
+                                    struct spex_damage *damage)
 {
     struct spex_record a, b;
     struct spex_damage da = {0}, db = {0}, dc = {0};

@@ -21,7 +21,7 @@ enum stream_kind {
 };
 
 __attribute__((unused)) static const char *const stream_names[STREAM_KINDS] = {"compact", "n1",
-                                                                              "hisi", "varied"};
+                                                                               "hisi", "varied"};
 
 struct stream {
     uint8_t *data;
@@ -34,8 +34,8 @@ struct stream {
 static struct spex_record stream_record(struct rng *rng, enum stream_kind kind, unsigned always,
                                         uint64_t *clock)
 {
-    static const uint8_t ldst[] = {0x00, 0x01, 0x04, 0x05, 0x06, 0x0a, 0x16, 0x10, 0x14, 0x30,
-                                   0x20, 0x25, 0x38, 0x3d, 0x44, 0xb8};
+    static const uint8_t ldst[] = {0x00, 0x01, 0x04, 0x05, 0x06, 0x0a, 0x16, 0x10,
+                                   0x14, 0x30, 0x20, 0x25, 0x38, 0x3d, 0x44, 0xb8};
     struct spex_record r = {0};
     bool user = rng_chance(rng, 1, 2);
     uint64_t top = user ? UINT64_C(0x8000) << 48 : UINT64_C(0xc0ff) << 48;
@@ -44,7 +44,8 @@ static struct spex_record stream_record(struct rng *rng, enum stream_kind kind, 
     r.issue = (uint16_t)rng_below(rng, 300);
     r.total = (uint16_t)(r.issue + rng_below(rng, 500));
     r.events = 2;
-    r.events_size = kind == STREAM_N1 || rng_chance(rng, 2, 3) ? 2 : (uint8_t)(1 << rng_below(rng, 4));
+    r.events_size =
+        kind == STREAM_N1 || rng_chance(rng, 2, 3) ? 2 : (uint8_t)(1 << rng_below(rng, 4));
     if (always & SPEX_HAS_CONTEXT_EL1)
         r.present |= SPEX_HAS_CONTEXT_EL1, r.context[0] = rng_below(rng, 100000);
     if (always & SPEX_HAS_CONTEXT_EL2)
@@ -88,7 +89,8 @@ static struct spex_record stream_record(struct rng *rng, enum stream_kind kind, 
     return r;
 }
 
-/* Packets in a fixed but unusual order, some with extended headers, IMPLEMENTATION DEFINED ones added. */
+/* Packets in a fixed but unusual order, some with extended headers, IMPLEMENTATION DEFINED ones
+ * added. */
 static size_t stream_varied(struct rng *rng, struct spex_record *r, uint8_t *out)
 {
     uint8_t compact[256];
@@ -111,7 +113,8 @@ static size_t stream_varied(struct rng *rng, struct spex_record *r, uint8_t *out
         if (packet.type == SPEX_PACKET_END || packet.type == SPEX_PACKET_TIMESTAMP)
             spex_packet_encode(&packet, closing.bytes, SPEX_PACKET_MAX, &closing.size);
         else
-            spex_packet_encode(&packet, piece[pieces].bytes, SPEX_PACKET_MAX, &piece[pieces].size), pieces++;
+            spex_packet_encode(&packet, piece[pieces].bytes, SPEX_PACKET_MAX, &piece[pieces].size),
+                pieces++;
     }
     while (rng_chance(rng, 1, 4) && pieces < 20) {
         struct spex_packet packet;
@@ -149,7 +152,8 @@ static struct stream stream_make(uint64_t seed, enum stream_kind kind, size_t co
     struct stream s = {.data = malloc(count * 512), .records = calloc(count, sizeof *s.records)};
     uint64_t clock = rng_next(&rng) >> 24;
     /* What PMSCR_EL1 switches on is in every record of a stream. */
-    unsigned always = (unsigned)rng_next(&rng) & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2 | SPEX_HAS_PA);
+    unsigned always =
+        (unsigned)rng_next(&rng) & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2 | SPEX_HAS_PA);
     always |= rng_chance(&rng, 3, 4) ? SPEX_HAS_TIMESTAMP : 0;
     unsigned align = kind == STREAM_N1 ? 6 : rng_chance(&rng, 1, 2) ? 0 : 3;
     for (; s.count < count; s.count++) {

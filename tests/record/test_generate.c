@@ -70,9 +70,9 @@ static void drop(struct stream *s)
     free(s->records);
 }
 
-#define EACH_STREAM(features, layout, seed, seeds)                                             \
-    for (unsigned features = 0; features < LISTS; features++)                                  \
-        for (unsigned layout = 0; layout < LAYOUTS; layout++)                                  \
+#define EACH_STREAM(features, layout, seed, seeds)                                                 \
+    for (unsigned features = 0; features < LISTS; features++)                                      \
+        for (unsigned layout = 0; layout < LAYOUTS; layout++)                                      \
             for (uint64_t seed = 0; seed < (seeds); seed++)
 
 static void test_generated_streams_conform(void **state)
@@ -97,10 +97,10 @@ static void test_generated_streams_conform(void **state)
     }
 }
 
-#define SAME(field)                                                                            \
-    if (got->field != want->field)                                                             \
-    fail_msg("%s: record at %llu: " #field " is %llx, meant %llx", where,                      \
-             (unsigned long long)want->offset, (unsigned long long)got->field,                 \
+#define SAME(field)                                                                                \
+    if (got->field != want->field)                                                                 \
+    fail_msg("%s: record at %llu: " #field " is %llx, meant %llx", where,                          \
+             (unsigned long long)want->offset, (unsigned long long)got->field,                     \
              (unsigned long long)want->field)
 
 static void compare(const char *where, const struct spex_record *got,
@@ -142,9 +142,8 @@ static void test_records_come_back(void **state)
             struct spex_damage damage;
             spex_record_reader_init(&reader, s.data, s.size, 0);
             for (size_t i = 0; i < s.count; i++) {
-                enum spex_status status =
-                    table ? spex_record_next_table(&reader, &record, &damage)
-                          : spex_record_next(&reader, &record, &damage);
+                enum spex_status status = table ? spex_record_next_table(&reader, &record, &damage)
+                                                : spex_record_next(&reader, &record, &damage);
                 if (status)
                     fail_msg("%s: %s at %llu: %s", where, spex_status_name(status),
                              (unsigned long long)damage.offset, damage.reason);
@@ -232,8 +231,8 @@ static void count_uses(const struct stream *s, struct use *use)
     }
 }
 
-#define USED(what)                                                                             \
-    if (!(what))                                                                               \
+#define USED(what)                                                                                 \
+    if (!(what))                                                                                   \
     fail_msg("never used: " #what " (i = %u)", i)
 
 /* With the feature set max: each packet, INDEX, size, header form, subclass, field and event.
@@ -251,8 +250,7 @@ static void test_everything_is_used(void **state)
     drop(&s);
     for (i = 0; i < SPEX_PACKET_RESERVED; i++)
         USED(use->packets[i][0][0]);
-    USED(!use->packets[SPEX_PACKET_RESERVED][0][0] &&
-         !use->packets[SPEX_PACKET_RESERVED][0][1]);
+    USED(!use->packets[SPEX_PACKET_RESERVED][0][0] && !use->packets[SPEX_PACKET_RESERVED][0][1]);
     for (i = 0; i < 3; i++)
         USED(use->packets[SPEX_PACKET_OPERATION_TYPE][i][0]);
     for (i = 0; i < 2; i++)
@@ -286,8 +284,8 @@ static void test_everything_is_used(void **state)
     }
     for (i = 0; i < 32; i++) { /* CR GCS IND COND */
         unsigned cr = i >> 3, gcs = i >> 2 & 1, form = i & 3;
-        bool real = (cr == 3 && !gcs && form < 3) || (cr == 1 && form % 2 == 0) ||
-                    (cr == 2 && form == 2);
+        bool real =
+            (cr == 3 && !gcs && form < 3) || (cr == 1 && form % 2 == 0) || (cr == 2 && form == 2);
         USED((use->branches[i] > 0) == real);
     }
     for (i = 0; i < 32; i++) /* AR EXCL AT */
@@ -369,8 +367,7 @@ static void test_damage_truth_is_true(void **state)
             size_t size = s.size;
             size_t left = spex_damage_apply(kind, seed, s.data, &size, s.records, s.count);
             assert_true(left < s.count && size <= s.size);
-            assert_true(kind == SPEX_DAMAGE_FLIP ? size == s.size
-                                                 : size < s.size || s.count < 8);
+            assert_true(kind == SPEX_DAMAGE_FLIP ? size == s.size : size < s.size || s.count < 8);
             assert_true(s.count < 50 || left > s.count / 3);
             size_t j = 0, wrapped = 0;
             for (size_t i = 0; i < left; i++) {
@@ -433,10 +430,8 @@ static void test_reader_finds_what_is_intact(void **state)
             size_t missed = 0, total = 0;
             for (uint64_t seed = 0; seed < 100; seed++) {
                 struct stream s;
-                make(&s, layout == SPEX_LAYOUT_N1 ? "neoverse-n1" : "max", layout, seed, 500,
-                     0);
-                size_t left =
-                    spex_damage_apply(kind, seed, s.data, &s.size, s.records, s.count);
+                make(&s, layout == SPEX_LAYOUT_N1 ? "neoverse-n1" : "max", layout, seed, 500, 0);
+                size_t left = spex_damage_apply(kind, seed, s.data, &s.size, s.records, s.count);
                 missed += missed_by_reader(&s, left);
                 total += left;
                 drop(&s);

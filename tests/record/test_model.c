@@ -18,8 +18,7 @@ struct memory {
     uint64_t count;
 };
 
-static void write_buffer(void *user, const struct spex_spu_store *store,
-                         struct spex_spu_stop *stop)
+static void write_buffer(void *user, const struct spex_spu_store *store, struct spex_spu_stop *stop)
 {
     struct memory *m = user;
     memcpy(m->data + (store->address - START), store->bytes, store->count);
@@ -59,8 +58,7 @@ static const struct kind {
     {SPEX_OP_BRANCH, 0, SPEX_OPF_INDIRECT, 0},
     {SPEX_OP_BRANCH, SPEX_OPF_LINK, SPEX_OPF_INDIRECT, 0},
     {SPEX_OP_BRANCH, SPEX_OPF_RETURN | SPEX_OPF_INDIRECT, 0, 0},
-    {SPEX_OP_BRANCH, SPEX_OPF_LINK | SPEX_OPF_GCS | SPEX_OPF_STORE, SPEX_OPF_INDIRECT,
-     NEEDS(GCS)},
+    {SPEX_OP_BRANCH, SPEX_OPF_LINK | SPEX_OPF_GCS | SPEX_OPF_STORE, SPEX_OPF_INDIRECT, NEEDS(GCS)},
     {SPEX_OP_BRANCH, SPEX_OPF_RETURN | SPEX_OPF_INDIRECT | SPEX_OPF_GCS | SPEX_OPF_LOAD, 0,
      NEEDS(GCS)},
     {SPEX_OP_ERET, SPEX_OPF_INDIRECT, 0, 0},
@@ -98,8 +96,7 @@ static const struct kind {
 
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-static void draw_op(struct rng *rng, const struct spex_features *f, unsigned el,
-                    struct spex_op *op)
+static void draw_op(struct rng *rng, const struct spex_features *f, unsigned el, struct spex_op *op)
 {
     const struct kind *k;
     do
@@ -130,8 +127,8 @@ static void draw_access(struct rng *rng, const struct spex_features *f, struct s
     a->translation = rng_below(rng, 100);
     a->data_source = (uint16_t)rng_below(rng, 16);
     a->flags = SPEX_ACC_VA | SPEX_ACC_PA | SPEX_ACC_DONE | SPEX_ACC_SOURCE;
-    a->flags |= (uint16_t)(rng_next(rng) &
-                           (SPEX_ACC_TBI | SPEX_ACC_TAG_IGNORED | SPEX_ACC_TAG_CANONICAL));
+    a->flags |=
+        (uint16_t)(rng_next(rng) & (SPEX_ACC_TBI | SPEX_ACC_TAG_IGNORED | SPEX_ACC_TAG_CANONICAL));
     if (f->MTE2)
         a->flags |= (uint16_t)(rng_next(rng) & SPEX_ACC_TAG_CHECKED);
     a->pas = SPEX_NONSECURE;
@@ -180,8 +177,7 @@ static void draw_outcome(struct rng *rng, const struct spex_features *f, unsigne
     if (op->flags & SPEX_OPF_GCS)
         o->flags |= SPEX_OUT_GCS_ENABLED;
     if (vector && f->version >= 2 && chance(rng, 30))
-        o->events |=
-            BIT(SPEX_EV_PARTIAL_PRED) | (chance(rng, 30) ? BIT(SPEX_EV_EMPTY_PRED) : 0);
+        o->events |= BIT(SPEX_EV_PARTIAL_PRED) | (chance(rng, 30) ? BIT(SPEX_EV_EMPTY_PRED) : 0);
     if (f->SPE_SME && chance(rng, 30))
         o->flags |= SPEX_OUT_STREAMING;
     if (f->ALTCLK && chance(rng, 30))
@@ -216,9 +212,8 @@ static void draw_choices(struct rng *rng, struct spex_spu_choices *choices,
     static const uint8_t impdef[] = {0, 6, 7, 16, 31};
     choices->impdef_counter = impdef[rng_below(rng, 5)];
     choices->impdef_address = impdef[rng_below(rng, 5)];
-    choices->impdef_events =
-        rng_next(rng) &
-        (BITS(63, 48) | BITS(15, 12) | (f->version < 5 && !f->SPE_SME ? BITS(31, 24) : 0));
+    choices->impdef_events = rng_next(rng) & (BITS(63, 48) | BITS(15, 12) |
+                                              (f->version < 5 && !f->SPE_SME ? BITS(31, 24) : 0));
     choices->store_events = rng_next(rng);
     choices->events_size = 0;
     choices->counter_disabled = 0;

@@ -46,6 +46,7 @@ static void test_fields(void **state)
         struct spex_record record;
         const char *spec;
     } rows[] = {
+/* clang-format off */
 #define PAYLOAD8 "08 07 06 05 04 03 02 81"
 #define VALUE8 UINT64_C(0x8102030405060708)
         {"b0 " PAYLOAD8, SPEX_HAS_PC, {.address = {VALUE8}}, "PKT-04"},
@@ -95,6 +96,7 @@ static void test_fields(void **state)
         {"3f 70 01 71 01 71 01 71 01 71", SPEX_HAS_OTHER, {.size = 0}, "FMT-20"},
         {"c0 01", SPEX_HAS_OTHER, {.size = 0}, "FMT-20"},
     };
+    /* clang-format on */
     for (unsigned i = 0; i < COUNT(rows); i++) {
         uint8_t data[64];
         struct readers r;
@@ -145,6 +147,7 @@ static void test_padding(void **state)
 static void test_layout_bytes(void **state)
 {
     static const struct spex_record load = {
+        /* clang-format off */
         .address = {0xc0ffba66eda1c2d0, 0, 0xff0e3703096b28, 0x80000123456789ab},
         .events = 0x16, .timestamp = 44731163950, .context = {7, 0x5f80},
         .total = 12, .issue = 4, .translation = 1, .data_source = 0xc,
@@ -153,6 +156,7 @@ static void test_layout_bytes(void **state)
                    SPEX_HAS_EVENTS | SPEX_HAS_DATA_SOURCE | SPEX_HAS_OP | SPEX_HAS_TIMESTAMP,
         .op_class = 1, .op_payload = 0,
     };
+    /* clang-format on */
     static const char n1[] = "b0 d0 c2 a1 ed 66 ba ff c0 64 07 00 00 00 65 80 5f 00 00 49 00 "
                              "52 16 00 99 04 00 98 0c 00 b2 28 6b 09 03 37 0e ff 00 9a 01 00 "
                              "b3 ab 89 67 45 23 01 00 80 43 0c 00 00 71 2e 65 2f 6a 0a 00 00 00";
@@ -196,22 +200,27 @@ static void test_layout_bytes(void **state)
     }
 }
 
-/* Every set of packets: each is there iff the record has it, with its payload; N1's places are fixed. */
+/* Every set of packets: each is there iff the record has it, with its payload; N1's places are
+ * fixed. */
 static void test_every_set_of_packets(void **state)
 {
     static const struct {
         uint8_t header, payload, n1;
+        /* clang-format off */
     } slots[] = {/* by bit of present */
                  {0xb0, 1, 0},  {0xb1, 2, 30},  {0xb2, 3, 30},  {0xb3, 4, 42},  {0xb4, 5, 0},
                  {0x98, 6, 27}, {0x99, 7, 24},  {0x9a, 8, 39},  {0x9c, 9, 0},   {0x64, 10, 9},
                  {0x65, 11, 14}, {0x52, 12, 21}, {0x43, 13, 51}, {0x49, 14, 19}, {0x71, 15, 55}};
+    /* clang-format on */
     static const enum spex_layout layouts[] = {SPEX_LAYOUT_N1, SPEX_LAYOUT_COMPACT,
                                                SPEX_LAYOUT_HISI};
     const unsigned memory = SPEX_HAS_VA | SPEX_HAS_PA | SPEX_HAS_TRANSLATION | SPEX_HAS_DATA_SOURCE;
     const unsigned not_n1 = SPEX_HAS_PREV_TARGET | SPEX_HAS_ALT_ISSUE;
+    /* clang-format off */
     struct spex_record r = {.address = {1, 2, 3, 4, 5}, .total = 6, .issue = 7, .translation = 8,
                             .alt_issue = 9, .context = {10, 11}, .events = 12, .events_size = 2,
                             .data_source = 13, .op_class = 1, .op_payload = 14, .timestamp = 15};
+    /* clang-format on */
     for (unsigned i = 0; i < COUNT(layouts) << COUNT(slots); i++) {
         enum spex_layout layout = layouts[i >> COUNT(slots)];
         uint8_t out[128];
@@ -237,8 +246,8 @@ static void test_every_set_of_packets(void **state)
             seen |= 1u << slot;
         }
         assert_int_equal(seen, r.present);
-        assert_int_equal(packet.type, r.present & SPEX_HAS_TIMESTAMP ? SPEX_PACKET_TIMESTAMP
-                                                                     : SPEX_PACKET_END);
+        assert_int_equal(packet.type,
+                         r.present & SPEX_HAS_TIMESTAMP ? SPEX_PACKET_TIMESTAMP : SPEX_PACKET_END);
         assert_true(layout != SPEX_LAYOUT_N1 || n == 64);
     }
 }
@@ -391,5 +400,6 @@ static void test_every_truncation(void **state)
 }
 
 TEST_MAIN(TEST(test_figure_d18_1), TEST(test_fields), TEST(test_padding), TEST(test_layout_bytes),
-          TEST(test_every_set_of_packets), TEST(test_hisi_lengths), TEST(test_encode_refuses), TEST(test_round_trip),
-          TEST(test_any_order), TEST(test_batches), TEST(test_every_truncation))
+          TEST(test_every_set_of_packets), TEST(test_hisi_lengths), TEST(test_encode_refuses),
+          TEST(test_round_trip), TEST(test_any_order), TEST(test_batches),
+          TEST(test_every_truncation))

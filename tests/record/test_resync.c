@@ -43,14 +43,15 @@ static void reads_as(const char *hex, const struct expect *rows, size_t count)
     reads_as(hex, (const struct expect[]){__VA_ARGS__},                                            \
              sizeof((const struct expect[]){__VA_ARGS__}) / sizeof(struct expect))
 
-/* Rule 2: what is clean is never questioned; unknown packets and missing ones alone are no damage. */
+/* Rule 2: what is clean is never questioned; unknown packets and missing ones alone are no damage.
+ */
 static void test_no_damage(void **state)
 {
     SPEC(FMT-21);
     READS_AS(PC BODY TS PC2 BODY END, {SPEX_OK, 0, 26}, {SPEX_OK, 26, 18});
     READS_AS(PC BODY "63 01 71 01 71 " TS PC2 BODY TS, {SPEX_OK, 0, 31}, {SPEX_OK, 31, 26});
-    READS_AS(PC BODY "4b 05 66 1 2 3 4 b5 1 2 3 4 5 6 7 8 9b 1 2 " TS PC BODY TS,
-             {SPEX_OK, 0, 45}, {SPEX_OK, 45, 26});
+    READS_AS(PC BODY "4b 05 66 1 2 3 4 b5 1 2 3 4 5 6 7 8 9b 1 2 " TS PC BODY TS, {SPEX_OK, 0, 45},
+             {SPEX_OK, 45, 26});
     READS_AS("63 1 2 3 4 " PC BODY TS "63 1 2 3 4 20 " PC2 BODY END, {SPEX_OK, 0, 31},
              {SPEX_OK, 31, 24});
     /* In unknown bytes a whole record that ends before this one does is not one. */
@@ -187,7 +188,8 @@ static void test_repeated(void **state)
 /* Rule 8: the data ends; a whole record that was hidden by damage is still found. */
 static void test_end_of_data(void **state)
 {
-    /* A cut record takes in the closing packet of the next; padding behind does not hide that one. */
+    /* A cut record takes in the closing packet of the next; padding behind does not hide that one.
+     */
 #define INSIDE "49 b0 42 02 98 07 05 b0 10 12 13 14 aa aa 60 80 01 "
 #define ZEROS "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 "
     READS_AS(PC BODY END "99 1 " INSIDE "0 0 0", {SPEX_OK, 0, 18}, {SPEX_INVALID, 18, 2},

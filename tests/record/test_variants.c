@@ -45,8 +45,9 @@ static bool same(enum reader_variant variant, const uint8_t *data, size_t size, 
         }
         if (status != SPEX_OK) {
             enum spex_status other = spex_record_next_table(&table, &record, &b);
-            if (other != status || (status != SPEX_END && (a.offset != b.offset || a.size != b.size ||
-                                                           a.reason != b.reason))) {
+            if (other != status ||
+                (status != SPEX_END &&
+                 (a.offset != b.offset || a.size != b.size || a.reason != b.reason))) {
                 *what = "the status or damage";
                 return false;
             }
@@ -60,8 +61,8 @@ static bool same(enum reader_variant variant, const uint8_t *data, size_t size, 
 }
 
 /* The data in pieces, by one reader that goes on learning: each as by a new one. */
-static bool same_pieces(enum reader_variant variant, const uint8_t *data, size_t size, uint64_t seed,
-                        const char **what, size_t *where)
+static bool same_pieces(enum reader_variant variant, const uint8_t *data, size_t size,
+                        uint64_t seed, const char **what, size_t *where)
 {
     struct spex_record_reader fast, table;
     struct rng rng = {seed};
@@ -161,13 +162,11 @@ static void found_fini(void *result)
 enum { TEAMS = 3 };
 static struct spex_record_team *teams[TEAMS]; /* of 1, 2, 3 threads */
 
-static bool same_team(enum reader_variant variant, unsigned team, size_t chunk,
-                      const uint8_t *data, size_t size, const char **what, size_t *where)
+static bool same_team(enum reader_variant variant, unsigned team, size_t chunk, const uint8_t *data,
+                      size_t size, const char **what, size_t *where)
 {
-    const struct spex_record_job job = {.chunk = chunk,
-                                        .begin = found_begin,
-                                        .map = found_map,
-                                        .reduce = found_reduce};
+    const struct spex_record_job job = {
+        .chunk = chunk, .begin = found_begin, .map = found_map, .reduce = found_reduce};
     struct compare compare = {.differs = false};
     struct spex_record_job mine = job;
     struct spex_record_reader reader;
@@ -197,8 +196,8 @@ static bool same_team(enum reader_variant variant, unsigned team, size_t chunk,
         *where = reader.position;
         status = spex_record_next(&reader, &record, &a);
         if (spex_record_next_table(&compare.table, &other, &b) != status ||
-            (status == SPEX_OK && memcmp(&record, &other, sizeof record)) ||
-            a.offset != b.offset || a.size != b.size || a.reason != b.reason)
+            (status == SPEX_OK && memcmp(&record, &other, sizeof record)) || a.offset != b.offset ||
+            a.size != b.size || a.reason != b.reason)
             return false;
     }
     return true;
@@ -280,7 +279,8 @@ static struct stream cells(uint64_t seed, size_t count)
  */
 static struct stream wide(uint64_t seed, size_t count)
 {
-    static const uint8_t head[] = {0xb0, 0x99, 0x98, 0x62, 0x49, 0xb2, 0x9a, 0xb3, 0x65, 0x64, 0xb1};
+    static const uint8_t head[] = {0xb0, 0x99, 0x98, 0x62, 0x49, 0xb2,
+                                   0x9a, 0xb3, 0x65, 0x64, 0xb1};
     static const uint8_t tail[] = {0x00, 0x43, 0x64, 0x65, 0x9e, 0x9f, 0xb6, 0xb7};
     static const uint8_t other[] = {0xb0, 0x52, 0x71};
     struct rng rng = {seed};
@@ -298,7 +298,8 @@ static struct stream wide(uint64_t seed, size_t count)
         }
         for (size_t j = 0; j < n; j++) {
             s.data[s.size++] = headers[j];
-            for (size_t size = headers[j] < 0x40 ? 0 : (size_t)1 << (headers[j] >> 4 & 3); size; size--)
+            for (size_t size = headers[j] < 0x40 ? 0 : (size_t)1 << (headers[j] >> 4 & 3); size;
+                 size--)
                 s.data[s.size++] = (uint8_t)rng_next(&rng);
         }
         if (n == sizeof other && rng_chance(&rng, 1, 4))
@@ -351,8 +352,7 @@ static size_t whole_records(const struct stream *s, size_t from)
     return n;
 }
 
-static bool try_twins(enum reader_variant variant, unsigned seeds, const char **what,
-                      size_t *where)
+static bool try_twins(enum reader_variant variant, unsigned seeds, const char **what, size_t *where)
 {
     bool ok = true;
     for (uint64_t seed = 1; ok && seed < seeds; seed++) {
@@ -404,8 +404,7 @@ int main(int argc, char **argv)
                 ok = try_streams((enum reader_variant)variant, (enum stream_kind)kind,
                                  quick ? 4 : 40, 150, &what, &where) &&
                      try_streams((enum reader_variant)variant, (enum stream_kind)kind,
-                                 quick ? 0 : 2, 6000,
-                                 &what, &where);
+                                 quick ? 0 : 2, 6000, &what, &where);
             } else if (kind == STREAM_KINDS) {
                 name = "cells";
                 for (uint64_t seed = 1; ok && seed < (quick ? 4 : 30); seed++) {
@@ -424,7 +423,8 @@ int main(int argc, char **argv)
                 name = "long records";
                 for (uint64_t seed = 1; ok && seed < (quick ? 3 : 10); seed++) {
                     struct stream s = wide(seed, 10000);
-                    ok = same_copy((enum reader_variant)variant, &s, 0, s.size, seed, &what, &where);
+                    ok =
+                        same_copy((enum reader_variant)variant, &s, 0, s.size, seed, &what, &where);
                     stream_free(&s);
                 }
             } else {
@@ -435,7 +435,8 @@ int main(int argc, char **argv)
                     s.data = malloc(s.size);
                     for (size_t i = 0; i < s.size; i++)
                         s.data[i] = rng_chance(&rng, 1, 2) ? 0 : (uint8_t)rng_next(&rng);
-                    ok = same_copy((enum reader_variant)variant, &s, 0, s.size, seed, &what, &where);
+                    ok =
+                        same_copy((enum reader_variant)variant, &s, 0, s.size, seed, &what, &where);
                     free(s.data);
                 }
             }

@@ -40,8 +40,8 @@ static void test_each_row_breaks_its_rule_only(void **state)
         size_t count = run(row->features, data, size, &v);
         if (count != 1 || strcmp(v.rule->id, row->rule) || v.offset != mark)
             fail_msg("%s with %s: %zu violations, first %s at %zu, want %s at %zu", row->bytes,
-                     row->features, count, count ? v.rule->id : "",
-                     count ? (size_t)v.offset : 0, row->rule, mark);
+                     row->features, count, count ? v.rule->id : "", count ? (size_t)v.offset : 0,
+                     row->rule, mark);
         if (!v.what[0])
             fail_msg("%s: no words for it", row->rule);
         size = violation_bytes(row->repaired, data, &mark);
@@ -153,8 +153,7 @@ static const struct {
     /* framing */
     {"", "max", ""},
     {"", "max", "000000000000"},
-    {"", "max",
-     "00 42 00 00 00 b0 " NS "00 " TS "00" MIN}, /* padding before, inside and between */
+    {"", "max", "00 42 00 00 00 b0 " NS "00 " TS "00" MIN}, /* padding before, inside and between */
     {"", "max,align=4", "00000000" MIN "00 0000" MIN "000000"},
     {"FMT-33", "max", "20b0 " NS "20b4 " NS "2098 0000 209c 0000 " MIN},
     {"PKT-62", "max",
@@ -205,8 +204,8 @@ static void test_permissions(void **state)
         size_t mark, size = violation_bytes(allowed[i].bytes, data, &mark);
         struct spex_violation v;
         if (run(allowed[i].features, data, size, &v))
-            fail_msg("%s with %s: %s at %zu: %s", allowed[i].bytes, allowed[i].features,
-                     v.rule->id, (size_t)v.offset, v.what);
+            fail_msg("%s with %s: %s at %zu: %s", allowed[i].bytes, allowed[i].features, v.rule->id,
+                     (size_t)v.offset, v.what);
         if (run(NULL, data, size, &v))
             fail_msg("%s: %s", allowed[i].bytes, v.rule->id);
         if (*allowed[i].requirements)
@@ -221,7 +220,7 @@ static void test_copy_before_its_subclass(void **state)
     size_t mark, size = violation_bytes(EXE "49 01 43 00 42 02 " TS, data, &mark);
     struct spex_violation v;
     assert_int_equal(run("v1p2", data, size, &v), 0);
-    assert_int_equal(run("v1p2,no-mops", data, size, &v), 2); /* address, and the source */
+    assert_int_equal(run("v1p2,no-mops", data, size, &v), 2);         /* address, and the source */
     assert_int_equal(run("v1p0,no-mops,no-ls64", data, size, &v), 1); /* SME: the source only */
     assert_int_equal(run("v1p0,no-mops,no-ls64,no-sme,no-spe-sme", data, size, &v), 2);
     assert_int_equal(run("v1p0,no-mops,no-sme,no-spe-sme", data, size, &v), 1); /* ST64BV */
@@ -301,8 +300,7 @@ static void test_any_bytes(void **state)
     free(data);
 }
 
-TEST_MAIN(TEST(test_each_row_breaks_its_rule_only),
-          TEST(test_every_rule_and_requirement_has_a_row), TEST(test_ignore),
-          TEST(test_unknown_features), TEST(test_permissions),
+TEST_MAIN(TEST(test_each_row_breaks_its_rule_only), TEST(test_every_rule_and_requirement_has_a_row),
+          TEST(test_ignore), TEST(test_unknown_features), TEST(test_permissions),
           TEST(test_copy_before_its_subclass), TEST(test_pieces), TEST(test_base_and_restart),
           TEST(test_any_bytes))

@@ -12,7 +12,7 @@ struct violation_row {
 };
 
 static const struct violation_row violation_rows[] = {
-#define VIOLATION(rule, requirements, features, bytes, repaired)                               \
+#define VIOLATION(rule, requirements, features, bytes, repaired)                                   \
     {rule, requirements, features, bytes, repaired},
 #include "violations.def"
 };

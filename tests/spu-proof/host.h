@@ -22,7 +22,7 @@ struct host {
     struct plan plan;
     struct written *log; /* bytes that reached memory, in order */
     size_t count, capacity;
-    uint32_t store_flags;      /* of the last write */
+    uint32_t store_flags;        /* of the last write */
     struct spex_spu_store store; /* the last write; bytes is NULL */
     uint64_t pmu[NAIVE_PMU];
     uint64_t triggers, serrors, irq_edges;

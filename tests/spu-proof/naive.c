@@ -36,8 +36,14 @@ static enum spex_security lower_state(const struct naive *n)
     return n->f.RME && B(n->SCR_EL3, 62) ? SPEX_REALM : NS(n) ? SPEX_NONSECURE : SPEX_SECURE;
 }
 
-static bool TGE(const struct naive *n) { return el2_enabled(n) && B(n->HCR_EL2, 27); }
-static bool E2H(const struct naive *n) { return el2_enabled(n) && n->f.VHE && B(n->HCR_EL2, 34); }
+static bool TGE(const struct naive *n)
+{
+    return el2_enabled(n) && B(n->HCR_EL2, 27);
+}
+static bool E2H(const struct naive *n)
+{
+    return el2_enabled(n) && n->f.VHE && B(n->HCR_EL2, 34);
+}
 
 /* ================ D17.7: who owns the buffer; Table D17-4, REG-21 ================ */
 
@@ -118,7 +124,10 @@ static unsigned EE1(const struct naive *n)
 
 /* ================ D17.4: stopped, enabled ================ */
 
-static bool S(uint64_t pmbsr) { return B(pmbsr, 17); }
+static bool S(uint64_t pmbsr)
+{
+    return B(pmbsr, 17);
+}
 
 /* SPEProfilingStopped(): Table D17-2 read inverted (OCR-19), REG-16. */
 static bool stopped(const struct naive *n)
@@ -146,7 +155,10 @@ static bool buffer_allowed(const struct naive *n)
            !(n->pe.aarch32 >> el & 1) && B(n->PMBLIMITR_EL1, 0);
 }
 
-static bool buffer_enabled(const struct naive *n) { return buffer_allowed(n) && !stopped(n); }
+static bool buffer_enabled(const struct naive *n)
+{
+    return buffer_allowed(n) && !stopped(n);
+}
 
 /* StatisticalProfilingEnabled(el): Table D17-1, REG-17, REG-18. */
 static bool enabled_at(const struct naive *n, unsigned el)
@@ -162,16 +174,19 @@ static bool enabled_at(const struct naive *n, unsigned el)
     return TGE(n) ? B(n->PMSCR_EL2, 0) : B(n->PMSCR_EL1, 0);
 }
 
-static bool enabled(const struct naive *n) { return enabled_at(n, n->pe.el); }
+static bool enabled(const struct naive *n)
+{
+    return enabled_at(n, n->pe.el);
+}
 
 /* ================ PMU events (D14.3) ================ */
 
 static const unsigned events[] = {
-    SPEX_PMU_SAMPLE_POP,      SPEX_PMU_SAMPLE_FEED,        SPEX_PMU_SAMPLE_FILTRATE,
+    SPEX_PMU_SAMPLE_POP,       SPEX_PMU_SAMPLE_FEED,       SPEX_PMU_SAMPLE_FILTRATE,
     SPEX_PMU_SAMPLE_COLLISION, SPEX_PMU_SAMPLE_FEED_DS,    SPEX_PMU_SAMPLE_BUFFER_FULL,
-    SPEX_PMU_SAMPLE_FEED_BR,  SPEX_PMU_SAMPLE_FEED_LD,     SPEX_PMU_SAMPLE_FEED_ST,
-    SPEX_PMU_SAMPLE_FEED_OP,  SPEX_PMU_SAMPLE_FEED_EVENT,  SPEX_PMU_SAMPLE_FEED_LAT,
-    SPEX_PMU_SAMPLE_FEED_FP,  SPEX_PMU_SAMPLE_FEED_SIMD,
+    SPEX_PMU_SAMPLE_FEED_BR,   SPEX_PMU_SAMPLE_FEED_LD,    SPEX_PMU_SAMPLE_FEED_ST,
+    SPEX_PMU_SAMPLE_FEED_OP,   SPEX_PMU_SAMPLE_FEED_EVENT, SPEX_PMU_SAMPLE_FEED_LAT,
+    SPEX_PMU_SAMPLE_FEED_FP,   SPEX_PMU_SAMPLE_FEED_SIMD,
 };
 
 unsigned naive_pmu_index(unsigned event)
@@ -187,16 +202,24 @@ static void pmu(struct naive *n, unsigned event)
 {
     bool there = true;
     switch (event) {
-    case SPEX_PMU_SAMPLE_FEED_DS: there = n->f.FDS; break;
-    case SPEX_PMU_SAMPLE_BUFFER_FULL: there = n->f.version >= 5; break;
+    case SPEX_PMU_SAMPLE_FEED_DS:
+        there = n->f.FDS;
+        break;
+    case SPEX_PMU_SAMPLE_BUFFER_FULL:
+        there = n->f.version >= 5;
+        break;
     case SPEX_PMU_SAMPLE_FEED_BR:
     case SPEX_PMU_SAMPLE_FEED_LD:
     case SPEX_PMU_SAMPLE_FEED_ST:
     case SPEX_PMU_SAMPLE_FEED_OP:
     case SPEX_PMU_SAMPLE_FEED_EVENT:
-    case SPEX_PMU_SAMPLE_FEED_LAT: there = n->f.version >= 3; break;
+    case SPEX_PMU_SAMPLE_FEED_LAT:
+        there = n->f.version >= 3;
+        break;
     case SPEX_PMU_SAMPLE_FEED_FP:
-    case SPEX_PMU_SAMPLE_FEED_SIMD: there = n->f.EFT; break;
+    case SPEX_PMU_SAMPLE_FEED_SIMD:
+        there = n->f.EFT;
+        break;
     }
     if (there)
         n->pmu[naive_pmu_index(event)]++;
@@ -216,9 +239,9 @@ static uint64_t *report_to(struct naive *n, struct event e)
     bool fault = e.what != OTHER_EVENT;
     if (!n->f.EXC)
         return &n->PMBSR_EL1;
-    if (n->f.EL3 && (PMSEE(n) == 3 ||
-                     (PMSEE(n) == 2 && (e.what == GPC || (e.gpf && B(n->SCR_EL3, 48)) ||
-                                        (e.external && B(n->SCR_EL3, 3))))))
+    if (n->f.EL3 &&
+        (PMSEE(n) == 3 || (PMSEE(n) == 2 && (e.what == GPC || (e.gpf && B(n->SCR_EL3, 48)) ||
+                                             (e.external && B(n->SCR_EL3, 3))))))
         return &n->PMBSR_EL3;
     if (el2_enabled(n) && EE2(n) == 3)
         return &n->PMBSR_EL2;
@@ -298,12 +321,12 @@ static void record_fault(struct naive *n, unsigned fsc, uint32_t flags, uint64_t
     bool permission = e.what != GPC && fsc >= 0x0c && fsc <= 0x0f;
     uint64_t mss2 = 0;
     if (permission && e.what == STAGE2 && n->f.THE) { /* BUF-172, BUF-173 */
-        mss2 |= (uint64_t)!!(flags & SPEX_STOP_TOP_LEVEL) << 8;
-        mss2 |= (uint64_t)!!(flags & SPEX_STOP_ASSURED_ONLY) << 7;
+        mss2 |= (uint64_t) !!(flags & SPEX_STOP_TOP_LEVEL) << 8;
+        mss2 |= (uint64_t) !!(flags & SPEX_STOP_ASSURED_ONLY) << 7;
     }
     if (permission) {
-        mss2 |= (uint64_t)!!(flags & SPEX_STOP_OVERLAY) << 6;
-        mss2 |= (uint64_t)!!(flags & SPEX_STOP_DIRTY_BIT) << 5;
+        mss2 |= (uint64_t) !!(flags & SPEX_STOP_OVERLAY) << 6;
+        mss2 |= (uint64_t) !!(flags & SPEX_STOP_DIRTY_BIT) << 5;
     }
     set_field(sr, 55, 32, mss2);
     if (n->PMBPTR_EL1 != start) /* BUF-175 */
@@ -365,7 +388,7 @@ static void external_abort(struct naive *n, unsigned fsc, uint32_t flags, bool a
         e.what = STAGE2; /* BUF-195: a stage 2 table access */
     uint64_t *sr = report_to(n, e);
     set_field(sr, 18, 18, 1); /* BUF-189 */
-    if (async || midway) /* BUF-192, BUF-198 */
+    if (async || midway)      /* BUF-192, BUF-198 */
         set_field(sr, 19, 19, 1);
     if (S(*sr))
         return;
@@ -378,7 +401,6 @@ static void external_abort(struct naive *n, unsigned fsc, uint32_t flags, bool a
 
 /* ================ D17.7: writing ================ */
 
-
 static bool nVM(const struct naive *n)
 {
     if (!n->f.nVM || !B(n->PMBLIMITR_EL1, 7))
@@ -386,7 +408,10 @@ static bool nVM(const struct naive *n)
     return !(owner_has_el2(n) && owning_el(n) == 1 && !B(n->PMSCR_EL2, 11));
 }
 
-static uint64_t LIMIT(const struct naive *n) { return n->PMBLIMITR_EL1 & ONES(63, 12); }
+static uint64_t LIMIT(const struct naive *n)
+{
+    return n->PMBLIMITR_EL1 & ONES(63, 12);
+}
 
 /* SPEBufferIsFull(): BUF-141, BUF-142; integers, so that a small LIMIT does not wrap. */
 static bool no_room(const struct naive *n)
@@ -406,8 +431,12 @@ static void pointer_violation(struct naive *n)
 {
     uint64_t *sr = report_to(n, (struct event){OTHER_EVENT, false, false});
     switch (n->c.pointer_rule) {
-    case 0: buffer_full(n); break;
-    case 1: access_not_allowed(n); return;
+    case 0:
+        buffer_full(n);
+        break;
+    case 1:
+        access_not_allowed(n);
+        return;
     case 2:
         sr = report_to(n, (struct event){STAGE1, false, false});
         fault(n, 0x04, 0, n->PMBPTR_EL1, false, false);
@@ -418,8 +447,11 @@ static void pointer_violation(struct naive *n)
             set_field(sr, 55, 32, 0);
         }
         break;
-    case 4: n->waived = true; return;
-    default: return;
+    case 4:
+        n->waived = true;
+        return;
+    default:
+        return;
     }
     if (n->c.pointer_rule_dl)
         set_field(sr, 19, 19, 1);
@@ -548,10 +580,22 @@ static void close_buffer(struct naive *n)
 
 /* ================ D17.3: sampling ================ */
 
-static uint64_t COUNT(const struct naive *n) { return F(n->PMSICR_EL1, 31, 0); }
-static uint64_t ECOUNT(const struct naive *n) { return F(n->PMSICR_EL1, 63, 56); }
-static bool RND(const struct naive *n) { return B(n->PMSIRR_EL1, 0); }
-static uint8_t any(struct naive *n) { return n->world.random(n->world.user); }
+static uint64_t COUNT(const struct naive *n)
+{
+    return F(n->PMSICR_EL1, 31, 0);
+}
+static uint64_t ECOUNT(const struct naive *n)
+{
+    return F(n->PMSICR_EL1, 63, 56);
+}
+static bool RND(const struct naive *n)
+{
+    return B(n->PMSIRR_EL1, 0);
+}
+static uint8_t any(struct naive *n)
+{
+    return n->world.random(n->world.user);
+}
 
 /* SPEResetSampleCounter(): SMP-16 to SMP-21, SMP-25, SMP-29, SMP-33. */
 static void reload(struct naive *n)
@@ -731,8 +775,8 @@ static bool keep(struct naive *n, const struct naive_finished *done)
     unsigned ctrl = F(fcr, 20, 16), mask = n->f.EFT ? F(fcr, 52, 48) : 0, type = done->type;
     bool match;
     if (n->f.EFT)
-        match = !((ctrl & ~mask) != 0 && (type & ctrl & ~mask) == 0) &&
-                (type & mask) == (ctrl & mask);
+        match =
+            !((ctrl & ~mask) != 0 && (type & ctrl & ~mask) == 0) && (type & mask) == (ctrl & mask);
     else
         match = (type & ctrl) != 0;
     static const unsigned by_type[] = {SPEX_PMU_SAMPLE_FEED_BR, SPEX_PMU_SAMPLE_FEED_LD,
@@ -828,7 +872,8 @@ static void remember_branch(struct naive *n, uint64_t pc, uint64_t order, const 
             return;
         counts = n->c.pbt_exception;
         break;
-    default: return;
+    default:
+        return;
     }
     n->branch_valid = profiled && counts; /* DAT-47, DAT-49 */
     n->branch_fresh = true;
@@ -849,7 +894,7 @@ static void complete(struct naive *n, struct naive_sample *s, const struct spex_
     if (n->c.timestamp_at == 1)
         take_time(n, s);
     pmu(n, SPEX_PMU_SAMPLE_FEED); /* FIL-30 */
-    if (!captured) /* DAT-173, FIL-32: no further trace */
+    if (!captured)                /* DAT-173, FIL-32: no further trace */
         return;
     naive_finish(n, s, op, out, &done);
     if (!keep(n, &done))
@@ -871,7 +916,10 @@ void naive_complete(struct naive *n, int slot, const struct spex_op *op,
     complete(n, s, op, outcome);
 }
 
-void naive_abandon(struct naive *n, int slot) { n->slot[slot].used = false; }
+void naive_abandon(struct naive *n, int slot)
+{
+    n->slot[slot].used = false;
+}
 
 bool naive_op(struct naive *n, uint64_t pc, const struct spex_op *op,
               const struct spex_outcome *outcome)
@@ -959,9 +1007,9 @@ static uint64_t PMSIDR(const struct naive *n)
     const struct spex_features *f = &n->f;
     return (uint64_t)f->SPE_SME << 32 | (uint64_t)f->ALTCLK << 28 | (uint64_t)f->FPF << 27 |
            (uint64_t)f->EFT << 26 | (uint64_t)f->CRR << 25 | (uint64_t)f->PBT << 24 |
-           (uint64_t)f->CountSize << 16 | (uint64_t)f->MaxSize << 12 |
-           (uint64_t)f->Interval << 8 | (uint64_t)f->FDS << 7 | (uint64_t)f->FnE << 6 |
-           (uint64_t)f->ERnd << 5 | (uint64_t)f->LDS << 4 | (uint64_t)f->ArchInst << 3 | 7;
+           (uint64_t)f->CountSize << 16 | (uint64_t)f->MaxSize << 12 | (uint64_t)f->Interval << 8 |
+           (uint64_t)f->FDS << 7 | (uint64_t)f->FnE << 6 | (uint64_t)f->ERnd << 5 |
+           (uint64_t)f->LDS << 4 | (uint64_t)f->ArchInst << 3 | 7;
 }
 
 /* REG-03: P is worked out at each read. */
@@ -979,13 +1027,16 @@ static uint64_t PMBIDR(const struct naive *n)
 /* One register: where it is kept, which of its bits exist. */
 struct place {
     uint64_t *value;
-    uint64_t mask;   /* bits that exist */
-    uint64_t fixed;  /* bits that read as one */
+    uint64_t mask;  /* bits that exist */
+    uint64_t fixed; /* bits that read as one */
     bool read_only;
-    uint64_t id;     /* value of a read-only register */
+    uint64_t id; /* value of a read-only register */
 };
 
-static uint64_t exc_bits(const struct naive *n) { return n->f.EXC ? ONES(10, 8) : 0; }
+static uint64_t exc_bits(const struct naive *n)
+{
+    return n->f.EXC ? ONES(10, 8) : 0;
+}
 
 static bool find(struct naive *n, unsigned encoding, struct place *p)
 {
@@ -1089,13 +1140,27 @@ static bool find(struct naive *n, unsigned encoding, struct place *p)
         p->read_only = true;
         p->id = PMBIDR(n);
         return true;
-    case SPEX_MDCR_EL2: p->value = &n->MDCR_EL2; return f->EL2;
-    case SPEX_MDCR_EL3: p->value = &n->MDCR_EL3; return f->EL3;
-    case SPEX_HCR_EL2: p->value = &n->HCR_EL2; return f->EL2;
-    case SPEX_SCR_EL3: p->value = &n->SCR_EL3; return f->EL3;
-    case SPEX_CNTHCTL_EL2: p->value = &n->CNTHCTL_EL2; return f->EL2;
-    case SPEX_CNTVOFF_EL2: p->value = &n->CNTVOFF_EL2; return f->EL2;
-    case SPEX_CNTPOFF_EL2: p->value = &n->CNTPOFF_EL2; return f->EL2 && f->ECV;
+    case SPEX_MDCR_EL2:
+        p->value = &n->MDCR_EL2;
+        return f->EL2;
+    case SPEX_MDCR_EL3:
+        p->value = &n->MDCR_EL3;
+        return f->EL3;
+    case SPEX_HCR_EL2:
+        p->value = &n->HCR_EL2;
+        return f->EL2;
+    case SPEX_SCR_EL3:
+        p->value = &n->SCR_EL3;
+        return f->EL3;
+    case SPEX_CNTHCTL_EL2:
+        p->value = &n->CNTHCTL_EL2;
+        return f->EL2;
+    case SPEX_CNTVOFF_EL2:
+        p->value = &n->CNTVOFF_EL2;
+        return f->EL2;
+    case SPEX_CNTPOFF_EL2:
+        p->value = &n->CNTPOFF_EL2;
+        return f->EL2 && f->ECV;
     case SPEX_CONTEXTIDR_EL1:
         p->value = &n->CONTEXTIDR_EL1;
         p->mask = ONES(31, 0);
@@ -1104,12 +1169,24 @@ static bool find(struct naive *n, unsigned encoding, struct place *p)
         p->value = &n->CONTEXTIDR_EL2;
         p->mask = ONES(31, 0);
         return f->EL2;
-    case SPEX_PMCR_EL0: p->value = &n->PMCR_EL0; return true;
-    case SPEX_HDFGRTR_EL2: p->value = &n->HDFGRTR_EL2; return f->FGT;
-    case SPEX_HDFGWTR_EL2: p->value = &n->HDFGWTR_EL2; return f->FGT;
-    case SPEX_HDFGRTR2_EL2: p->value = &n->HDFGRTR2_EL2; return f->FGT2;
-    case SPEX_HDFGWTR2_EL2: p->value = &n->HDFGWTR2_EL2; return f->FGT2;
-    case SPEX_HFGITR_EL2: p->value = &n->HFGITR_EL2; return f->FGT;
+    case SPEX_PMCR_EL0:
+        p->value = &n->PMCR_EL0;
+        return true;
+    case SPEX_HDFGRTR_EL2:
+        p->value = &n->HDFGRTR_EL2;
+        return f->FGT;
+    case SPEX_HDFGWTR_EL2:
+        p->value = &n->HDFGWTR_EL2;
+        return f->FGT;
+    case SPEX_HDFGRTR2_EL2:
+        p->value = &n->HDFGRTR2_EL2;
+        return f->FGT2;
+    case SPEX_HDFGWTR2_EL2:
+        p->value = &n->HDFGWTR2_EL2;
+        return f->FGT2;
+    case SPEX_HFGITR_EL2:
+        p->value = &n->HFGITR_EL2;
+        return f->FGT;
     }
     return false;
 }
@@ -1166,7 +1243,10 @@ void naive_context_sync(struct naive *n)
 }
 
 /* Taking an exception is a context synchronization event. */
-void naive_exception_taken(struct naive *n) { naive_context_sync(n); }
+void naive_exception_taken(struct naive *n)
+{
+    naive_context_sync(n);
+}
 
 /* ================ access: registers.md section 7 ================ */
 
@@ -1174,8 +1254,8 @@ static uint64_t system_trap(unsigned enc, unsigned rt, bool read)
 {
     uint64_t op0 = F(enc, 15, 14), op1 = F(enc, 13, 11), crn = F(enc, 10, 7), crm = F(enc, 6, 3),
              op2 = F(enc, 2, 0);
-    uint64_t iss = op0 << 20 | op2 << 17 | op1 << 14 | crn << 10 | (uint64_t)rt << 5 | crm << 1 |
-                   read;
+    uint64_t iss =
+        op0 << 20 | op2 << 17 | op1 << 14 | crn << 10 | (uint64_t)rt << 5 | crm << 1 | read;
     return (uint64_t)0x18 << 26 | (uint64_t)1 << 25 | iss;
 }
 
@@ -1194,8 +1274,10 @@ static bool nspb_trap(const struct naive *n)
 /* The further enable bit of MDCR_EL3 that a register needs: bit number, or 0. */
 static unsigned enable_bit(unsigned enc)
 {
-    return enc == SPEX_PMSNEVFR_EL1 ? 36 : enc == SPEX_PMSDSFR_EL1 ? 42
-           : enc == SPEX_PMBMAR_EL1 ? 55 : 0;
+    return enc == SPEX_PMSNEVFR_EL1  ? 36
+           : enc == SPEX_PMSDSFR_EL1 ? 42
+           : enc == SPEX_PMBMAR_EL1  ? 55
+                                     : 0;
 }
 
 static bool el3_trap(const struct naive *n, unsigned enc)
@@ -1213,10 +1295,16 @@ static bool fine_grained_trap(const struct naive *n, unsigned enc, bool read)
         unsigned enc, bit;
         bool second, negative, read_only;
     } rows[] = {
-        {SPEX_PMBLIMITR_EL1, 23}, {SPEX_PMBPTR_EL1, 24},   {SPEX_PMBSR_EL1, 25},
-        {SPEX_PMSCR_EL1, 26},     {SPEX_PMSEVFR_EL1, 27},  {SPEX_PMSFCR_EL1, 28},
-        {SPEX_PMSICR_EL1, 29},    {SPEX_PMSIDR_EL1, 30, .read_only = true},
-        {SPEX_PMSIRR_EL1, 31},    {SPEX_PMSLATFR_EL1, 32},
+        {SPEX_PMBLIMITR_EL1, 23},
+        {SPEX_PMBPTR_EL1, 24},
+        {SPEX_PMBSR_EL1, 25},
+        {SPEX_PMSCR_EL1, 26},
+        {SPEX_PMSEVFR_EL1, 27},
+        {SPEX_PMSFCR_EL1, 28},
+        {SPEX_PMSICR_EL1, 29},
+        {SPEX_PMSIDR_EL1, 30, .read_only = true},
+        {SPEX_PMSIRR_EL1, 31},
+        {SPEX_PMSLATFR_EL1, 32},
         {SPEX_PMSNEVFR_EL1, 62, .negative = true},
         {SPEX_PMBIDR_EL1, 63, .read_only = true},
         {SPEX_PMSDSFR_EL1, 19, .second = true, .negative = true},
@@ -1255,18 +1343,30 @@ static unsigned nv2_offset(const struct naive *n, unsigned enc)
         return 0;
     bool ee1_zero = F(n->PMSCR_EL1, 9, 8) == 0;
     switch (enc) {
-    case SPEX_PMSCR_EL1: return nv == 7 ? 0x828 : 0;
-    case SPEX_PMSCR_EL12: return nv == 5 ? 0x828 : 0;
-    case SPEX_PMSNEVFR_EL1: return 0x850;
-    case SPEX_PMSICR_EL1: return 0x838;
-    case SPEX_PMSIRR_EL1: return 0x840;
-    case SPEX_PMSEVFR_EL1: return 0x830;
-    case SPEX_PMSLATFR_EL1: return 0x848;
-    case SPEX_PMBLIMITR_EL1: return 0x800;
-    case SPEX_PMBPTR_EL1: return 0x810;
-    case SPEX_PMSDSFR_EL1: return 0x858;
-    case SPEX_PMBSR_EL1: return nv == 7 || EE2(n) == 0 || ee1_zero ? 0x820 : 0;
-    case SPEX_PMBSR_EL12: return nv == 5 ? 0x820 : 0;
+    case SPEX_PMSCR_EL1:
+        return nv == 7 ? 0x828 : 0;
+    case SPEX_PMSCR_EL12:
+        return nv == 5 ? 0x828 : 0;
+    case SPEX_PMSNEVFR_EL1:
+        return 0x850;
+    case SPEX_PMSICR_EL1:
+        return 0x838;
+    case SPEX_PMSIRR_EL1:
+        return 0x840;
+    case SPEX_PMSEVFR_EL1:
+        return 0x830;
+    case SPEX_PMSLATFR_EL1:
+        return 0x848;
+    case SPEX_PMBLIMITR_EL1:
+        return 0x800;
+    case SPEX_PMBPTR_EL1:
+        return 0x810;
+    case SPEX_PMSDSFR_EL1:
+        return 0x858;
+    case SPEX_PMBSR_EL1:
+        return nv == 7 || EE2(n) == 0 || ee1_zero ? 0x820 : 0;
+    case SPEX_PMBSR_EL12:
+        return nv == 5 ? 0x820 : 0;
     }
     return 0;
 }
@@ -1307,8 +1407,9 @@ static enum spex_access_result access(struct naive *n, unsigned enc, unsigned rt
     bool el12 = enc == SPEX_PMSCR_EL12 || enc == SPEX_PMBSR_EL12;
     bool el2_name = enc == SPEX_PMSCR_EL2 || enc == SPEX_PMBSR_EL2;
     uint64_t esr = system_trap(enc, rt, read);
-    *reached = enc == SPEX_PMSCR_EL12 ? SPEX_PMSCR_EL1 : enc == SPEX_PMBSR_EL12 ? SPEX_PMBSR_EL1
-                                                                               : enc;
+    *reached = enc == SPEX_PMSCR_EL12   ? SPEX_PMSCR_EL1
+               : enc == SPEX_PMBSR_EL12 ? SPEX_PMBSR_EL1
+                                        : enc;
     *syndrome = (struct spex_access_syndrome){.esr = (uint64_t)1 << 25};
     if (el12 ? !f->VHE || (enc == SPEX_PMBSR_EL12 && !f->EXC) : !find(n, enc, &p))
         return SPEX_ACCESS_UNDEFINED; /* REG-11 */
@@ -1365,8 +1466,8 @@ static enum spex_access_result access(struct naive *n, unsigned enc, unsigned rt
     return SPEX_ACCESS_OK;
 }
 
-enum spex_access_result naive_read(struct naive *n, unsigned encoding, unsigned rt,
-                                   uint64_t *value, struct spex_access_syndrome *syndrome)
+enum spex_access_result naive_read(struct naive *n, unsigned encoding, unsigned rt, uint64_t *value,
+                                   struct spex_access_syndrome *syndrome)
 {
     unsigned reached;
     enum spex_access_result result = access(n, encoding, rt, true, &reached, syndrome);
@@ -1377,8 +1478,8 @@ enum spex_access_result naive_read(struct naive *n, unsigned encoding, unsigned 
     return result;
 }
 
-enum spex_access_result naive_write(struct naive *n, unsigned encoding, unsigned rt,
-                                    uint64_t value, struct spex_access_syndrome *syndrome)
+enum spex_access_result naive_write(struct naive *n, unsigned encoding, unsigned rt, uint64_t value,
+                                    struct spex_access_syndrome *syndrome)
 {
     unsigned reached;
     enum spex_access_result result = access(n, encoding, rt, false, &reached, syndrome);
@@ -1392,8 +1493,8 @@ enum spex_access_result naive_write(struct naive *n, unsigned encoding, unsigned
 /* PSB CSYNC: REG-27, REG-31. */
 enum spex_access_result naive_psb(struct naive *n, struct spex_access_syndrome *syndrome)
 {
-    bool on = n->f.version >= 6 && n->f.FGT && el2_enabled(n) &&
-              (!n->f.EL3 || B(n->SCR_EL3, 27)) && B(n->HFGITR_EL2, 63);
+    bool on = n->f.version >= 6 && n->f.FGT && el2_enabled(n) && (!n->f.EL3 || B(n->SCR_EL3, 27)) &&
+              B(n->HFGITR_EL2, 63);
     bool host = E2H(n) && TGE(n);
     if (on && n->pe.el <= 1 && !(n->pe.el == 0 && host) && !(n->pe.aarch32 >> n->pe.el & 1)) {
         syndrome->esr = (uint64_t)0x0a << 26 | (uint64_t)1 << 25 | 3;
@@ -1448,8 +1549,7 @@ static void one_exception(const struct naive *n, unsigned source, struct spex_sp
     } else if (source == 2) { /* BUF-79 to BUF-82 */
         e->pending = el2_enabled(n) && EE2(n) >= 2 && S(n->PMBSR_EL2);
         e->target = 2;
-        e->unmasked =
-            here && (el <= 1 || (el == 2 && EE2(n) == 3 && B(n->PMSCR_EL2, 10) && !pm));
+        e->unmasked = here && (el <= 1 || (el == 2 && EE2(n) == 3 && B(n->PMSCR_EL2, 10) && !pm));
     } else { /* BUF-83 to BUF-87 */
         e->pending = EE1(n) == 3 && S(n->PMBSR_EL1);
         e->target = TGE(n) ? 2 : 1;
@@ -1489,9 +1589,12 @@ bool naive_frozen(const struct naive *n, enum spex_pmu_range range)
         !B(n->PMBLIMITR_EL1, 0) || !stopped(n))
         return false;
     switch (range) {
-    case SPEX_PMU_EL1_COUNTERS: return B(n->PMCR_EL0, 32);
-    case SPEX_PMU_EL2_COUNTERS: return n->f.EL2 && B(n->MDCR_EL2, 36);
-    case SPEX_PMU_CYCLES: return n->f.DPFZS && B(n->PMCR_EL0, 32) && B(n->PMCR_EL0, 5);
+    case SPEX_PMU_EL1_COUNTERS:
+        return B(n->PMCR_EL0, 32);
+    case SPEX_PMU_EL2_COUNTERS:
+        return n->f.EL2 && B(n->MDCR_EL2, 36);
+    case SPEX_PMU_CYCLES:
+        return n->f.DPFZS && B(n->PMCR_EL0, 32) && B(n->PMCR_EL0, 5);
     }
     return false;
 }
@@ -1508,6 +1611,7 @@ void naive_init(struct naive *n, const struct spex_features *features,
     n->n1 = n->c.layout == 2 || (n->c.layout == 0 && arm64);
     n->hisi = n->c.layout == 3;
     n->pe.el = n->f.EL3 ? 3 : n->f.EL2 ? 2 : 1;
-    n->pe.security = n->f.EL3 ? (n->f.RME ? SPEX_ROOT : SPEX_SECURE)
-                     : n->f.Secure ? SPEX_SECURE : SPEX_NONSECURE;
+    n->pe.security = n->f.EL3      ? (n->f.RME ? SPEX_ROOT : SPEX_SECURE)
+                     : n->f.Secure ? SPEX_SECURE
+                                   : SPEX_NONSECURE;
 }

@@ -29,15 +29,15 @@ struct naive_sample {
     bool used;
     uint64_t pc;
     unsigned el, security;
-    uint32_t flags;               /* as begun: speculative and the like */
-    bool context1, context2, pa;  /* allowed when it was sampled: DAT-189 */
+    uint32_t flags;              /* as begun: speculative and the like */
+    bool context1, context2, pa; /* allowed when it was sampled: DAT-189 */
     uint32_t contextidr1, contextidr2;
-    bool timed, timestamp;        /* a time is wanted, and was there */
+    bool timed, timestamp; /* a time is wanted, and was there */
     uint64_t offset, time;
-    uint64_t order;               /* in the program, among samples and branches */
-    bool previous;                /* previous branch target: DAT-38 */
+    uint64_t order; /* in the program, among samples and branches */
+    bool previous;  /* previous branch target: DAT-38 */
     uint64_t previous_target;
-    bool nv2_va;                  /* profiling was enabled at EL2: DAT-101 */
+    bool nv2_va; /* profiling was enabled at EL2: DAT-101 */
 };
 
 struct naive_record {
@@ -63,9 +63,9 @@ struct naive {
     } unseen[NAIVE_UNSEEN];
     unsigned unseen_count;
     struct spex_spu_state pe;
-    bool was_enabled;      /* for the move from disabled to enabled, D17.3.3 */
-    bool waived;           /* pointer_rule: writes are silently discarded until disabled */
-    unsigned after;        /* select_after: members to go */
+    bool was_enabled; /* for the move from disabled to enabled, D17.3.3 */
+    bool waived;      /* pointer_rule: writes are silently discarded until disabled */
+    unsigned after;   /* select_after: members to go */
     struct naive_sample slot[NAIVE_SLOTS];
     struct naive_record held[NAIVE_HELD];
     unsigned held_count;
@@ -79,11 +79,11 @@ struct naive {
     /* The most recently taken branch, D17.6.3.1. */
     bool branch_valid, branch_fresh;
     uint64_t branch_target, branch_order, order;
-    unsigned rotate;       /* part_choice=rotate */
+    unsigned rotate; /* part_choice=rotate */
     /* What came out. */
     uint64_t pmu[NAIVE_PMU]; /* by naive_pmu_index */
     uint64_t triggers, serrors;
-    size_t whole;            /* bytes of whole records written; the caller clears it */
+    size_t whole; /* bytes of whole records written; the caller clears it */
 };
 
 unsigned naive_pmu_index(unsigned event);
@@ -96,10 +96,10 @@ bool naive_get(struct naive *n, unsigned encoding, uint64_t *value);
 bool naive_set(struct naive *n, unsigned encoding, uint64_t value);
 
 /* MRS and MSR. */
-enum spex_access_result naive_read(struct naive *n, unsigned encoding, unsigned rt,
-                                   uint64_t *value, struct spex_access_syndrome *syndrome);
-enum spex_access_result naive_write(struct naive *n, unsigned encoding, unsigned rt,
-                                    uint64_t value, struct spex_access_syndrome *syndrome);
+enum spex_access_result naive_read(struct naive *n, unsigned encoding, unsigned rt, uint64_t *value,
+                                   struct spex_access_syndrome *syndrome);
+enum spex_access_result naive_write(struct naive *n, unsigned encoding, unsigned rt, uint64_t value,
+                                    struct spex_access_syndrome *syndrome);
 enum spex_access_result naive_psb(struct naive *n, struct spex_access_syndrome *syndrome);
 
 void naive_state(struct naive *n, const struct spex_spu_state *state);
@@ -123,10 +123,10 @@ bool naive_frozen(const struct naive *n, enum spex_pmu_range range);
 
 /* Of naive_record.c: what the record of a finished operation holds, and its type. */
 struct naive_finished {
-    unsigned type;        /* B, LD, ST, FP, SIMD flags as bits 0 to 4 of PMSFCR_EL1.TYPE */
+    unsigned type; /* B, LD, ST, FP, SIMD flags as bits 0 to 4 of PMSFCR_EL1.TYPE */
     uint64_t events;
     uint32_t total;
-    bool load, source;    /* a load with a Data Source, for FDS */
+    bool load, source; /* a load with a Data Source, for FDS */
     uint16_t data_source;
     struct naive_record record;
 };

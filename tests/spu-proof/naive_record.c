@@ -14,11 +14,11 @@ enum { TYPE_B = 1, TYPE_LD = 2, TYPE_ST = 4, TYPE_FP = 8, TYPE_SIMD = 16 };
 
 /* The data access that the record describes. */
 struct data {
-    bool va, pa, source;        /* packets */
+    bool va, pa, source; /* packets */
     bool done, translated, aborted;
     uint64_t virtual_address, physical_address, events;
     uint32_t translation, total;
-    bool has_total;             /* the total latency is that of a part */
+    bool has_total; /* the total latency is that of a part */
     uint16_t data_source;
     const struct spex_access *chosen;
 };
@@ -161,6 +161,7 @@ static bool as_asimd(const struct naive *n, const struct spex_op *op)
 static bool conditional(const struct naive *n, const struct spex_op *op)
 {
     switch (op->kind) {
+    /* clang-format off */
     case SPEX_OP_CSEL: return n->c.csel_conditional;
     case SPEX_OP_CSINC: return n->c.csinc_conditional;
     case SPEX_OP_CSINV: return n->c.csinv_conditional;
@@ -169,6 +170,7 @@ static bool conditional(const struct naive *n, const struct spex_op *op)
     case SPEX_OP_CCMN: return n->c.ccmn_conditional;
     case SPEX_OP_BRANCH: return op->flags & SPEX_OPF_COND;
     default: return false;
+        /* clang-format on */
     }
 }
 
@@ -194,6 +196,7 @@ bool naive_is_branch(const struct naive *n, const struct spex_op *op,
 static bool is_memory(const struct naive *n, const struct spex_op *op)
 {
     switch (op->kind) {
+    /* clang-format off */
     case SPEX_OP_LDST:
     case SPEX_OP_LDST_UNSPEC:
     case SPEX_OP_LDST_SVE:
@@ -205,14 +208,15 @@ static bool is_memory(const struct naive *n, const struct spex_op *op)
     case SPEX_OP_GCS: return true;
     case SPEX_OP_DC_ZVA: return n->c.dc_zva == 0;
     default: return false;
+        /* clang-format on */
     }
 }
 
 /* A copy: loads and stores, and is sampled as one of them. */
 static bool two_sided(const struct spex_op *op)
 {
-    return (op->kind == SPEX_OP_MEMCPY || op->kind == SPEX_OP_GCS) &&
-           (op->flags & SPEX_OPF_LOAD) && (op->flags & SPEX_OPF_STORE);
+    return (op->kind == SPEX_OP_MEMCPY || op->kind == SPEX_OP_GCS) && (op->flags & SPEX_OPF_LOAD) &&
+           (op->flags & SPEX_OPF_STORE);
 }
 
 static bool is_branch_gcs(const struct naive *n, const struct spex_op *op,
@@ -279,8 +283,8 @@ static unsigned operation_type(const struct naive *n, const struct spex_op *op,
             return asimd;
         if (!f->SPE_SME)
             return other; /* DAT-156, DAT-158 */
-        unsigned ets = o & SPEX_OPF_WHOLE_ZA ? 15
-                       : ETS(op->kind == SPEX_OP_SME_TILE ? length : all);
+        unsigned ets =
+            o & SPEX_OPF_WHOLE_ZA ? 15 : ETS(op->kind == SPEX_OP_SME_TILE ? length : all);
         return 1u << 7 | (ets >> 1) << 4 | 1u << 3 | (ets & 1) << 2 | (unsigned)fp << 1;
     }
     case SPEX_OP_LDST:
@@ -289,7 +293,8 @@ static unsigned operation_type(const struct naive *n, const struct spex_op *op,
                    (unsigned)!!(o & SPEX_OPF_EXCL) << 3 | (unsigned)!!(o & SPEX_OPF_ATOMIC) << 2 |
                    1u << 1;
         return o & SPEX_OPF_SIMDFP_REG ? simdfp_ldst : ldst;
-    case SPEX_OP_LDST_UNSPEC: return unspecified;
+    case SPEX_OP_LDST_UNSPEC:
+        return unspecified;
     case SPEX_OP_LDST_SVE:
         *type |= TYPE_SIMD;
         if (!v1p1 || !(f->SVE || f->SME) || as_asimd(n, op))
@@ -303,19 +308,23 @@ static unsigned operation_type(const struct naive *n, const struct spex_op *op,
     case SPEX_OP_LDST_TAG:
         if (o & SPEX_OPF_TAG_DATA) /* DAT-99 */
             return n->c.tag_data == 0 ? ldst : unspecified;
+        /* clang-format off */
         return f->version >= 4 && f->MTE2 ? ldst | 0x14 : unspecified; /* DAT-98 */
     case SPEX_OP_LDST_NV2: return f->NV2 ? ldst | 0x30 : ldst;
     case SPEX_OP_MEMCPY: return f->version >= 4 && f->MOPS ? ldst | 0x20 : unspecified;
     case SPEX_OP_MEMSET: return f->version >= 4 && f->MOPS ? 0x125 : unspecified;
     case SPEX_OP_GCS: return f->version >= 5 && f->GCS ? ldst | 0x44 : unspecified;
     case SPEX_OP_DC_ZVA: return n->c.dc_zva == 0 ? unspecified : other;
+        /* clang-format on */
     case SPEX_OP_SVE_PREFETCH:
         *type = 0; /* DAT-165: Other */
         return n->c.sve_prefetch == 1 && v1p1 && f->SVE ? sve : other;
     case SPEX_OP_CACHE:
     case SPEX_OP_AT:
-    case SPEX_OP_PREFETCH: return other;
-    default: return other;
+    case SPEX_OP_PREFETCH:
+        return other;
+    default:
+        return other;
     }
 }
 
@@ -392,11 +401,13 @@ static void arrange(const struct naive *n, struct naive_record *r)
             size_t at;
             uint8_t mask, header;
         } places[] = {
+            /* clang-format off */
             {0, 0xff, PC},          {9, 0xff, 0x64},         {14, 0xff, 0x65},
             {19, 0xfc, 0x48},       {21, 0xcf, 0x42},        {more + 24, 0xff, ISSUE},
             {more + 27, 0xff, TOTAL}, {more + 30, 0xff, TARGET}, {more + 30, 0xff, VA},
             {more + 39, 0xff, TRANSLATION}, {more + 42, 0xff, PA}, {more + 51, 0xcf, 0x43},
         };
+        /* clang-format on */
         memset(r->bytes, 0, 64);
         r->size = 64;
         for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
@@ -409,8 +420,9 @@ static void arrange(const struct naive *n, struct naive_record *r)
     if (!n->hisi)
         return;
     const uint8_t order[][2] = {
-        {0xff, PC}, {0xff, ISSUE}, {0xff, TOTAL}, {0xcf, 0x42}, {0xfc, 0x48}, {0xff, TARGET},
-        {0xff, VA}, {0xff, TRANSLATION}, {0xff, ALT}, {0xff, PA}, {0xff, PREVIOUS},
+        {0xff, PC},   {0xff, ISSUE},  {0xff, TOTAL},    {0xcf, 0x42},
+        {0xfc, 0x48}, {0xff, TARGET}, {0xff, VA},       {0xff, TRANSLATION},
+        {0xff, ALT},  {0xff, PA},     {0xff, PREVIOUS},
     };
     r->size = 0;
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
@@ -511,9 +523,11 @@ void naive_finish(struct naive *n, const struct naive_sample *s, const struct sp
         bool stores = out->access[1].flags & SPEX_ACC_VA;
         uint64_t fcr = n->PMSFCR_EL1;
         bool ft = fcr >> 1 & 1, ld = fcr >> 17 & 1, st = fcr >> 18 & 1;
+        /* clang-format off */
         store = loads != stores    ? stores
                 : ft && ld != st   ? st
                                    : n->world.random(n->world.user) >> 7;
+        /* clang-format on */
         only = &out->access[store];
     }
     struct data d;
@@ -530,7 +544,8 @@ void naive_finish(struct naive *n, const struct naive_sample *s, const struct sp
     d.source = d.source && n->f.LDS && info == 2 && d.done;
     if (store)
         d.source = d.source && (o & SPEX_OPF_ATOMIC          ? n->c.source_store_atomic
-                                : o & SPEX_OPF_STATUS_RESULT ? n->c.st64bv_source : 0);
+                                : o & SPEX_OPF_STATUS_RESULT ? n->c.st64bv_source
+                                                             : 0);
     if (d.aborted && !n->c.source_on_abort)
         d.source = false;
     unsigned source_size = (unsigned)n->c.data_source_size;
@@ -545,8 +560,8 @@ void naive_finish(struct naive *n, const struct naive_sample *s, const struct sp
         of_access = 0; /* DAT-91 */
     if (store)
         of_access &= n->c.store_events; /* DAT-73 */
-    uint64_t e = (out->events | (of_access & ~((uint64_t)1 << 24))) &
-                 ~(uint64_t)(1 << 0 | 1 << 1 | 1 << 6);
+    uint64_t e =
+        (out->events | (of_access & ~((uint64_t)1 << 24))) & ~(uint64_t)(1 << 0 | 1 << 1 | 1 << 6);
     if (n->f.SPE_SME)
         e = (e & ~((uint64_t)1 << 24)) | (flags & SPEX_OUT_STREAMING ? 1 << 24 : 0);
     if (!branch || phantom)
@@ -624,8 +639,8 @@ void naive_finish(struct naive *n, const struct naive_sample *s, const struct sp
             uint64_t va = d.virtual_address;
             if (op->kind == SPEX_OP_LDST_TAG && n->c.tag_va == 1)
                 va &= ~(uint64_t)15; /* DAT-93 */
-            bool tagged = n->f.MTE2 &&
-                          (d.chosen->flags & (SPEX_ACC_TAG_CHECKED | SPEX_ACC_TAG_CANONICAL));
+            bool tagged =
+                n->f.MTE2 && (d.chosen->flags & (SPEX_ACC_TAG_CHECKED | SPEX_ACC_TAG_CANONICAL));
             if (!(d.chosen->flags & SPEX_ACC_TBI) && !tagged && !n->c.va_top_byte)
                 va &= ONES(55, 0); /* DAT-53, DAT-95, PKT-22 */
             put_address(r, 2, va);

@@ -14,10 +14,12 @@ static uint64_t address(struct rng *rng)
 {
     uint64_t a = rng_next(rng);
     switch (rng_below(rng, 3)) {
+    /* clang-format off */
     case 0: return a & 0xffffffffffff;         /* user */
     case 1: return a | 0xffff000000000000;     /* kernel */
     default: return a;                         /* any top byte */
     }
+    /* clang-format on */
 }
 
 static uint32_t cycles(struct rng *rng)
@@ -45,8 +47,8 @@ static void make_access(struct rng *rng, const struct spex_features *f, struct s
     a->tag = (uint8_t)rng_below(rng, 16);
     a->flags = SPEX_ACC_VA | SPEX_ACC_PA | SPEX_ACC_DONE | SPEX_ACC_SOURCE;
     if (!rng_below(rng, 6)) /* not performed: not translated, or translated and then dropped */
-        a->flags &= (uint16_t)~(rng_below(rng, 2) ? SPEX_ACC_DONE
-                                                  : SPEX_ACC_DONE | SPEX_ACC_PA | SPEX_ACC_SOURCE);
+        a->flags &= (uint16_t) ~(rng_below(rng, 2) ? SPEX_ACC_DONE
+                                                   : SPEX_ACC_DONE | SPEX_ACC_PA | SPEX_ACC_SOURCE);
     if (!rng_below(rng, 8))
         a->flags &= (uint16_t)~SPEX_ACC_VA;
     if (!rng_below(rng, 4))
@@ -66,7 +68,9 @@ static bool possible(enum spex_op_kind kind, const struct spex_features *f)
     switch (kind) {
     case SPEX_OP_SVE:
     case SPEX_OP_LDST_SVE:
-    case SPEX_OP_SVE_PREFETCH: return f->SVE;
+    case SPEX_OP_SVE_PREFETCH:
+        return f->SVE;
+    /* clang-format off */
     case SPEX_OP_SME_VECTOR:
     case SPEX_OP_SME_TILE:
     case SPEX_OP_LDST_SME: return f->SME;
@@ -77,6 +81,7 @@ static bool possible(enum spex_op_kind kind, const struct spex_features *f)
     case SPEX_OP_GCS: return f->GCS;
     case SPEX_OP_LDST_UNSPEC: return f->LS64;
     default: return true;
+        /* clang-format on */
     }
 }
 
@@ -101,7 +106,9 @@ void ops_make(uint64_t seed, const struct spex_features *f, struct made_op *made
     switch (op->kind) {
     case SPEX_OP_OTHER:
     case SPEX_OP_CSEL:
-    case SPEX_OP_CCMP: op->flags = MAYBE(SPEX_OPF_FP | SPEX_OPF_SIMD); break;
+    case SPEX_OP_CCMP:
+        op->flags = MAYBE(SPEX_OPF_FP | SPEX_OPF_SIMD);
+        break;
     case SPEX_OP_SVE:
     case SPEX_OP_SVE_PREFETCH:
         op->flags = MAYBE(SPEX_OPF_PRED);
@@ -135,15 +142,19 @@ void ops_make(uint64_t seed, const struct spex_features *f, struct made_op *made
         if (op->flags & SPEX_OPF_GCS)
             op->flags |= op->flags & SPEX_OPF_LINK ? SPEX_OPF_STORE : SPEX_OPF_LOAD;
         break;
+    /* clang-format off */
     case SPEX_OP_ERET: op->flags = SPEX_OPF_INDIRECT | SPEX_OPF_CSYNC; break;
     case SPEX_OP_ISB: op->flags = SPEX_OPF_CSYNC; break;
+    /* clang-format on */
     case SPEX_OP_LDST:
         op->flags = ldst;
         switch (rng_below(rng, 4)) {
         case 0:
             op->flags = SPEX_OPF_ATOMIC | SPEX_OPF_STORE | MAYBE(SPEX_OPF_LOAD | SPEX_OPF_ACQREL);
             break;
-        case 1: op->flags |= SPEX_OPF_EXCL | MAYBE(SPEX_OPF_ACQREL); break;
+        case 1:
+            op->flags |= SPEX_OPF_EXCL | MAYBE(SPEX_OPF_ACQREL);
+            break;
         case 2:
             op->flags |= SPEX_OPF_SIMDFP_REG | (rng_below(rng, 2) ? SPEX_OPF_FP : SPEX_OPF_SIMD);
             break;
@@ -175,25 +186,32 @@ void ops_make(uint64_t seed, const struct spex_features *f, struct made_op *made
         if (ldst & SPEX_OPF_STORE)
             op->flags |= MAYBE(SPEX_OPF_TAG_DATA);
         break;
+    /* clang-format off */
     case SPEX_OP_LDST_NV2: op->flags = ldst; break;
     case SPEX_OP_MEMCPY: op->flags = SPEX_OPF_LOAD | SPEX_OPF_STORE; break;
+    /* clang-format on */
     case SPEX_OP_MEMSET:
-    case SPEX_OP_DC_ZVA: op->flags = SPEX_OPF_STORE; break;
+    case SPEX_OP_DC_ZVA:
+        op->flags = SPEX_OPF_STORE;
+        break;
     case SPEX_OP_GCS:
         op->flags = rng_below(rng, 3) ? ldst : SPEX_OPF_LOAD | SPEX_OPF_STORE;
         break;
-    default: break;
+    default:
+        break;
     }
     out->flags = SPEX_OUT_EXECUTED;
     switch (rng_below(rng, 16)) {
+    /* clang-format off */
     case 0: out->flags = SPEX_OUT_EXCEPTION; break;
     case 1: out->flags = SPEX_OUT_EXECUTED | SPEX_OUT_EXCEPTION; break;
     case 2: out->flags = SPEX_OUT_SPECULATIVE; break;
     case 3: out->flags = SPEX_OUT_NO_INSN; break;
     case 4: out->flags = SPEX_OUT_NONARCH_EXC | (MAYBE(1) ? SPEX_OUT_EXECUTED : 0); break;
+        /* clang-format on */
     }
-    bool always = (op->kind == SPEX_OP_BRANCH && !(op->flags & SPEX_OPF_COND)) ||
-                  op->kind == SPEX_OP_ERET;
+    bool always =
+        (op->kind == SPEX_OP_BRANCH && !(op->flags & SPEX_OPF_COND)) || op->kind == SPEX_OP_ERET;
     if (always || rng_below(rng, 2))
         out->flags |= SPEX_OUT_PASSED;
     out->flags |= (any >> 8) & (SPEX_OUT_STREAMING | SPEX_OUT_ALT_CLOCK | SPEX_OUT_GCS_ENABLED |
@@ -220,7 +238,8 @@ void ops_make(uint64_t seed, const struct spex_features *f, struct made_op *made
     make_access(rng, f, &out->access[0]);
     make_access(rng, f, &out->access[1]);
     if ((op->kind == SPEX_OP_LDST || op->kind == SPEX_OP_LDST_SVE ||
-         op->kind == SPEX_OP_LDST_SME) && rng_below(rng, 2)) {
+         op->kind == SPEX_OP_LDST_SME) &&
+        rng_below(rng, 2)) {
         out->part_count = 1 + rng_below(rng, 4);
         for (size_t i = 0; i < out->part_count; i++) {
             make_access(rng, f, &made->parts[i]);

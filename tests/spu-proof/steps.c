@@ -99,6 +99,7 @@ static void make_choices(struct rng *rng, const struct spex_features *f,
 
 /* ---- steps ---- */
 
+/* clang-format off */
 static const uint16_t ours[] = {
     SPEX_PMSCR_EL1,    SPEX_PMSCR_EL1,   SPEX_PMSICR_EL1,  SPEX_PMSICR_EL1,   SPEX_PMSIRR_EL1,
     SPEX_PMSFCR_EL1,   SPEX_PMSEVFR_EL1, SPEX_PMSNEVFR_EL1, SPEX_PMSLATFR_EL1, SPEX_PMSDSFR_EL1,
@@ -112,6 +113,7 @@ static const uint16_t others[] = {
     SPEX_CNTPOFF_EL2,  SPEX_CONTEXTIDR_EL1, SPEX_CONTEXTIDR_EL2, SPEX_PMCR_EL0, SPEX_HDFGRTR_EL2,
     SPEX_HDFGWTR_EL2,  SPEX_HDFGRTR2_EL2, SPEX_HDFGWTR2_EL2,   SPEX_HFGITR_EL2,
 };
+/* clang-format on */
 #define PICK(rng, array) ((array)[rng_below(rng, sizeof(array) / sizeof *(array))])
 
 static const uint64_t BASE = 0x40000000;
@@ -121,27 +123,34 @@ static uint64_t make_value(struct rng *rng, unsigned encoding)
 {
     uint64_t r = rng_next(rng);
     switch (encoding) {
+    /* clang-format off */
     case SPEX_PMSICR_EL1:
         return rng_chance(rng, 1, 8) ? r & (BITS(63, 56) | 0x3ff)
                : rng_chance(rng, 1, 8) ? r & 7 : 1 + r % 2;
     case SPEX_PMSIRR_EL1: return (1 + (r >> 8) % 3) << 8 | (r & 1);
     case SPEX_PMBPTR_EL1: return BASE + (r & (rng_chance(rng, 3, 4) ? 0x1800 : 0x1fff));
+    /* clang-format on */
     case SPEX_PMBLIMITR_EL1:
         return (rng_chance(rng, 1, 10) ? r & BITS(63, 12) : BASE + ((r >> 20) % 4 << 12)) |
                (rng_chance(rng, 3, 4) ? 1 : r & 0xff);
     case SPEX_PMBSR_EL1:
     case SPEX_PMBSR_EL2:
     case SPEX_PMBSR_EL3:
-    case SPEX_PMBSR_EL12: return rng_chance(rng, 2, 3) ? r & ~BIT(17) : r;
+    case SPEX_PMBSR_EL12:
+        return rng_chance(rng, 2, 3) ? r & ~BIT(17) : r;
     case SPEX_PMSEVFR_EL1:
     case SPEX_PMSNEVFR_EL1:
         return rng_chance(rng, 1, 3) ? r : r & rng_next(rng) & rng_next(rng) & rng_next(rng);
-    case SPEX_PMSFCR_EL1: return rng_chance(rng, 1, 2) ? 0 : r;
-    case SPEX_PMSLATFR_EL1: return rng_chance(rng, 1, 2) ? r & 15 : r & 0xffff;
+    case SPEX_PMSFCR_EL1:
+        return rng_chance(rng, 1, 2) ? 0 : r;
+    case SPEX_PMSLATFR_EL1:
+        return rng_chance(rng, 1, 2) ? r & 15 : r & 0xffff;
     case SPEX_HDFGRTR_EL2:
-    case SPEX_HDFGWTR_EL2: return rng_chance(rng, 1, 2) ? BIT(62) : r & rng_next(rng);
+    case SPEX_HDFGWTR_EL2:
+        return rng_chance(rng, 1, 2) ? BIT(62) : r & rng_next(rng);
     case SPEX_HDFGRTR2_EL2:
-    case SPEX_HDFGWTR2_EL2: return r | rng_next(rng);
+    case SPEX_HDFGWTR2_EL2:
+        return r | rng_next(rng);
     case SPEX_HCR_EL2: /* TGE, E2H, TEA, GPF; or NV too */
         return rng_chance(rng, 1, 2) ? r & (BIT(27) | BIT(34) | BIT(37) | BIT(48)) : r;
     }
@@ -153,12 +162,14 @@ static void make_step(struct rng *rng, struct step *step)
     static const struct {
         uint8_t kind, weight;
     } table[] = {
+        /* clang-format off */
         {STEP_OP, 40}, {STEP_SAMPLE, 110}, {STEP_PASS, 30},   {STEP_BEGIN, 12}, {STEP_COMPLETE, 12},
         {STEP_ABANDON, 1},   {STEP_MSR, 26},    {STEP_MRS, 10},   {STEP_SET, 40},
         {STEP_STATE, 8},    {STEP_PSB, 4},     {STEP_SYNC, 3},   {STEP_EXCEPTION, 2},
         {STEP_PLAN, 5},      {STEP_ABORT, 2},   {STEP_IMPDEF, 1}, {STEP_TIME, 3},
         {STEP_RESTART, 16},  {STEP_SAVE, 1},
     };
+    /* clang-format on */
     unsigned total = 0, pick;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         total += table[i].weight;
@@ -179,11 +190,14 @@ static void make_step(struct rng *rng, struct step *step)
         break;
     case STEP_SET: /* half of them bring the next sample near */
         step->encoding = rng_chance(rng, 1, 2)   ? SPEX_PMSICR_EL1
-                         : rng_chance(rng, 2, 3) ? PICK(rng, others) : PICK(rng, ours);
+                         : rng_chance(rng, 2, 3) ? PICK(rng, others)
+                                                 : PICK(rng, ours);
         step->value = make_value(rng, step->encoding);
         break;
+    /* clang-format off */
     case STEP_PASS: step->value %= rng_chance(rng, 1, 6) ? 1200 : 12; break;
     case STEP_TIME: step->value %= 100000; break;
+        /* clang-format on */
     }
 }
 
@@ -327,11 +341,13 @@ static void say_result(const struct pair *p, enum spex_access_result result,
 {
     uint64_t esr = syndrome->esr & ~BITS(9, 5); /* scripts have Rt 0 */
     switch (result) {
+    /* clang-format off */
     case SPEX_ACCESS_UNDEFINED: SAY(p, " expect undefined\n"); break;
     case SPEX_ACCESS_TRAP_EL2: SAY(p, " expect trap el2 0x%" PRIx64 "\n", esr); break;
     case SPEX_ACCESS_TRAP_EL3: SAY(p, " expect trap el3 0x%" PRIx64 "\n", esr); break;
     case SPEX_ACCESS_MEMORY: SAY(p, " expect memory 0x%x\n", syndrome->offset); break;
     default: SAY(p, "\n");
+        /* clang-format on */
     }
 }
 
@@ -460,7 +476,9 @@ static void move(struct pair *p, const struct step *step)
         return;
     }
     /* By way of the highest Exception level, where the controls change. */
-    struct spex_spu_state top = {.el = f->EL3 ? 3 : f->EL2 ? 2 : 1,
+    struct spex_spu_state top = {.el = f->EL3   ? 3
+                                       : f->EL2 ? 2
+                                                : 1,
                                  .security = highest_security(f)};
     if (top.el == 2 && top.security == SPEX_SECURE && !f->SEL2)
         top.el = 1;
@@ -525,7 +543,8 @@ static void plan(struct pair *p, const struct step *step)
     plan.low = at;
     plan.high = at + 1 + (rng_chance(rng, 1, 2) ? 0 : rng_below(rng, 3));
     switch (rng_below(rng, 4)) {
-    case 0: break; /* all well again */
+    case 0:
+        break; /* all well again */
     case 1:
         plan.stop.kind = SPEX_STOP_ABORT;
         plan.stop.flags = (uint16_t)(rng_next(rng) & (SPEX_STOP_STAGE2 | SPEX_STOP_WALK));
@@ -547,19 +566,20 @@ static void plan(struct pair *p, const struct step *step)
         if (f->RME && rng_chance(rng, 1, 6))
             plan.stop.flags = SPEX_STOP_GPC;
         if (plan.stop.fsc >= 0x0c && plan.stop.fsc <= 0x0f && !(plan.stop.flags & SPEX_STOP_GPC))
-            plan.stop.flags |= (uint16_t)(rng_next(rng) &
-                                          (SPEX_STOP_TOP_LEVEL | SPEX_STOP_ASSURED_ONLY |
-                                           SPEX_STOP_OVERLAY | SPEX_STOP_DIRTY_BIT));
+            plan.stop.flags |=
+                (uint16_t)(rng_next(rng) & (SPEX_STOP_TOP_LEVEL | SPEX_STOP_ASSURED_ONLY |
+                                            SPEX_STOP_OVERLAY | SPEX_STOP_DIRTY_BIT));
     }
     if (!f->RME && plan.stop.fsc >= 0x22 && plan.stop.fsc <= 0x28)
         plan.stop.fsc = 0x07;
     p->a.plan = p->b.plan = plan;
     SAY(p, "fault none\n");
     for (uint64_t a = plan.low; a < plan.high && plan.stop.kind; a++) {
-        static const char *const flags[] = {"stage2", "gpc", "walk", "gpt", "top-level",
-                                            "assured-only", "overlay", "dirty-bit", "async"};
-        SAY(p, "%s at 0x%" PRIx64 " fsc=%u",
-            plan.stop.kind == SPEX_STOP_FAULT ? "fault" : "abort", a, plan.stop.fsc);
+        static const char *const flags[] = {"stage2",  "gpc",       "walk",
+                                            "gpt",     "top-level", "assured-only",
+                                            "overlay", "dirty-bit", "async"};
+        SAY(p, "%s at 0x%" PRIx64 " fsc=%u", plan.stop.kind == SPEX_STOP_FAULT ? "fault" : "abort",
+            a, plan.stop.fsc);
         for (unsigned i = 0; i < 9; i++)
             if (plan.stop.flags >> i & 1)
                 SAY(p, " %s", flags[i]);
@@ -624,7 +644,9 @@ static void play(struct pair *p, const struct step *step)
         ops_fit(&op, &p->pe);
         one_op(p, &op);
         break;
-    case STEP_PASS: pass(p, step); break;
+    case STEP_PASS:
+        pass(p, step);
+        break;
     case STEP_BEGIN: {
         ops_make(step->seed, &p->run->features, &op);
         int slot = spex_spu_begin(p->unit, op.pc, op.outcome.flags);
@@ -709,7 +731,9 @@ static void play(struct pair *p, const struct step *step)
     case STEP_SET:
         set(p, step->encoding, legal(p, step->encoding, step->value));
         break;
-    case STEP_STATE: move(p, step); break;
+    case STEP_STATE:
+        move(p, step);
+        break;
     case STEP_PSB:
         result = spex_spu_psb(p->unit, &unit);
         if (p->compare) {
@@ -730,7 +754,9 @@ static void play(struct pair *p, const struct step *step)
         if (p->compare)
             naive_exception_taken(&p->naive);
         break;
-    case STEP_PLAN: plan(p, step); break;
+    case STEP_PLAN:
+        plan(p, step);
+        break;
     case STEP_ABORT: {
         uint32_t flags = SPEX_STOP_ASYNC;
         SAY(p, "late-abort\n");
@@ -756,7 +782,9 @@ static void play(struct pair *p, const struct step *step)
         if (!p->a.counter_on)
             SAY(p, "time off\n");
         break;
-    case STEP_RESTART: restart(p, step); break;
+    case STEP_RESTART:
+        restart(p, step);
+        break;
     case STEP_SAVE: {
         SAY(p, "save\nrestore\n");
         size_t size = spex_spu_save(p->unit, NULL, 0);
@@ -794,11 +822,13 @@ static void compare_exception(struct pair *p, unsigned source)
     struct spex_spu_exception x, y;
     spex_spu_get_exception(p->unit, source, &x);
     naive_exception(&p->naive, source, &y);
+    /* clang-format off */
     if (x.source != y.source || x.pending != y.pending || x.target != y.target ||
         x.unmasked != y.unmasked || x.esr != y.esr)
         differ(p, "exception %u: unit source %u target %u %s, naive source %u target %u %s", source,
                x.source, x.target, x.unmasked ? "taken" : x.pending ? "pending" : "none", y.source,
                y.target, y.unmasked ? "taken" : y.pending ? "pending" : "none");
+    /* clang-format on */
     if (!source && (x.source != p->a.exception.source || x.unmasked != p->a.exception.unmasked ||
                     x.target != p->a.exception.target))
         differ(p, "exception: the callback was last told source %u, it is %u",
@@ -808,6 +838,7 @@ static void compare_exception(struct pair *p, unsigned source)
 static void compare(struct pair *p, bool everything)
 {
     static const uint16_t moving[] = {SPEX_PMSICR_EL1, SPEX_PMBPTR_EL1, SPEX_PMBSR_EL1};
+    /* clang-format off */
     static const unsigned names[] = {SPEX_PMU_SAMPLE_POP,       SPEX_PMU_SAMPLE_FEED,
                                      SPEX_PMU_SAMPLE_FILTRATE,  SPEX_PMU_SAMPLE_COLLISION,
                                      SPEX_PMU_SAMPLE_FEED_DS,   SPEX_PMU_SAMPLE_BUFFER_FULL,
@@ -815,6 +846,7 @@ static void compare(struct pair *p, bool everything)
                                      SPEX_PMU_SAMPLE_FEED_ST,   SPEX_PMU_SAMPLE_FEED_OP,
                                      SPEX_PMU_SAMPLE_FEED_EVENT, SPEX_PMU_SAMPLE_FEED_LAT,
                                      SPEX_PMU_SAMPLE_FEED_FP,   SPEX_PMU_SAMPLE_FEED_SIMD};
+    /* clang-format on */
     if (p->a.count != p->b.count)
         differ(p, "bytes: unit wrote %zu, naive %zu", p->a.count, p->b.count);
     for (size_t i = 0; i < p->a.count && i < p->b.count; i++)
@@ -1005,8 +1037,8 @@ void run_identity(const struct run *run, struct run_result *result)
         spex_spu_flush(q->unit);
         bool same = p->a.count == q->a.count;
         for (size_t k = 0; same && k < p->a.count; k++)
-            same = p->a.log[k].address == q->a.log[k].address &&
-                   p->a.log[k].byte == q->a.log[k].byte;
+            same =
+                p->a.log[k].address == q->a.log[k].address && p->a.log[k].byte == q->a.log[k].byte;
         if (!same)
             differ(p, "bytes differ between the one-operation path and the block path");
         if (memcmp(p->a.pmu, q->a.pmu, sizeof p->a.pmu))
@@ -1094,8 +1126,8 @@ static void say_configuration(const struct pair *p)
     const struct spex_spu_choice *row;
     const char *name, *text, *separator = "features max,";
     for (size_t i = 0; (name = spex_features_describe(i, &text)); i++) {
-        static const char *const numbers[] = {"version", "altclk", "countsize", "maxsize", "align",
-                                              "interval", "ea"};
+        static const char *const numbers[] = {"version", "altclk",   "countsize", "maxsize",
+                                              "align",   "interval", "ea"};
         unsigned value = ((const uint8_t *)&p->run->features)[i];
         bool number = false;
         for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
@@ -1130,8 +1162,8 @@ static void say_expectations(struct pair *p)
             printf("get %s expect 0x%" PRIx64 "\n", spex_sysreg_name(registers[i]), value);
     naive_status(&p->naive, &status);
     printf("expect irq %d\nexpect enabled %d\nexpect stopped %d\nexpect in-flight %u\n"
-           "expect held %u\n", status.irq, status.enabled, status.stopped, status.in_flight,
-           status.held);
+           "expect held %u\n",
+           status.irq, status.enabled, status.stopped, status.in_flight, status.held);
     naive_exception(&p->naive, 0, &e);
     if (!e.pending)
         printf("expect exception none\n");

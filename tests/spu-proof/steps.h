@@ -12,25 +12,25 @@
 #include "host.h"
 
 enum step_kind {
-    STEP_OP,         /* one operation */
-    STEP_SAMPLE,     /* the same, with PMSICR_EL1 set to select it */
-    STEP_PASS,       /* a block of operations */
-    STEP_BEGIN,      /* an operation starts */
-    STEP_COMPLETE,   /* one in flight ends */
+    STEP_OP,       /* one operation */
+    STEP_SAMPLE,   /* the same, with PMSICR_EL1 set to select it */
+    STEP_PASS,     /* a block of operations */
+    STEP_BEGIN,    /* an operation starts */
+    STEP_COMPLETE, /* one in flight ends */
     STEP_ABANDON,
-    STEP_MSR,        /* register accesses as instructions */
+    STEP_MSR, /* register accesses as instructions */
     STEP_MRS,
-    STEP_SET,        /* the register itself */
-    STEP_STATE,      /* Exception level, Security state, Debug state, PSTATE.PM */
+    STEP_SET,   /* the register itself */
+    STEP_STATE, /* Exception level, Security state, Debug state, PSTATE.PM */
     STEP_PSB,
     STEP_SYNC,
-    STEP_EXCEPTION,  /* an exception is taken */
-    STEP_PLAN,       /* writes meet a fault from here on */
-    STEP_ABORT,      /* an asynchronous External abort arrives */
+    STEP_EXCEPTION, /* an exception is taken */
+    STEP_PLAN,      /* writes meet a fault from here on */
+    STEP_ABORT,     /* an asynchronous External abort arrives */
     STEP_IMPDEF,
     STEP_TIME,
-    STEP_RESTART,    /* what a driver does to go on */
-    STEP_SAVE,       /* save and restore into a new unit */
+    STEP_RESTART, /* what a driver does to go on */
+    STEP_SAVE,    /* save and restore into a new unit */
     STEP_KINDS
 };
 
@@ -58,7 +58,7 @@ enum path { ONE_AT_A_TIME, IN_BLOCKS };
 
 struct run_result {
     bool equal;
-    size_t step;      /* where it differed */
+    size_t step; /* where it differed */
     char what[512];
     /* What was seen, to show that the run did something. */
     uint64_t records, bytes, events, enabled;

@@ -49,7 +49,7 @@ static void run(uint64_t count)
 struct linux_pmu {
     unsigned align, max_record_sz, min_period, counter_sz;
     bool fne, fds, discard;
-    uint64_t period_left; /* perf's hwc->period_left: PMSICR_EL1 between runs */
+    uint64_t period_left;             /* perf's hwc->period_left: PMSICR_EL1 between runs */
     uint64_t base, head, size, limit; /* the AUX buffer: [base, base + size) */
 };
 
@@ -409,8 +409,8 @@ static void test_linux_filters(void **state)
     linux_probe(&pmu);
     linux_reset();
     /* load_filter=1, min_latency=10: the loads of run() take 10 cycles. */
-    struct linux_event event = {.period = 256, .pmscr = 3, .pmsfcr = BIT(17) | BIT(2) | BIT(1),
-                                .pmslatfr = 10};
+    struct linux_event event = {
+        .period = 256, .pmscr = 3, .pmsfcr = BIT(17) | BIT(2) | BIT(1), .pmslatfr = 10};
     pmu.period_left = 256;
     linux_start(&pmu, &event);
     run(256 + 9 * 257);

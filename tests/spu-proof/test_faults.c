@@ -42,6 +42,7 @@ static void start(uint64_t pointer)
 
 /* ---- what goes wrong with the page at va ---- */
 
+/* clang-format off */
 enum cause {
     TRANSLATION, ADDRESS_SIZE, ACCESS_FLAG, PERMISSION, TLB_CONFLICT, HW_UPDATE, WALK_ABORT,
     GPF_WALK,
@@ -49,16 +50,18 @@ enum cause {
     S2_HW_UPDATE, S2_WALK_ABORT, S2_GPF_WALK,
     GPF, GPT_WALK, GPT_ADDRESS_SIZE, GPT_ABORT,
 };
+/* clang-format on */
 
 struct row {
     const char *id;
     enum cause cause;
-    unsigned level;    /* of the table where it happens */
+    unsigned level; /* of the table where it happens */
     unsigned ec, fsc;
     uint32_t mss2;
 };
 
 /* Table D17-11, with the codes of PMBSR_ELx.{EC,FSC}. */
+/* clang-format off */
 static const struct row d17_11[] = {
     /* id         cause           level  EC    FSC   MSS2 */
     {"BUF-154",   TRANSLATION,    0,     0x24, 0x04, 0},
@@ -89,6 +92,7 @@ static const struct row d17_11[] = {
     {"BUF-167",   GPT_WALK,       0,     0x1e, 0x00, 0},
     {"BUF-167",   GPT_ADDRESS_SIZE, 0,   0x1e, 0x00, 0},
 };
+/* clang-format on */
 
 static uint64_t pa_of(uint64_t va)
 {
@@ -105,11 +109,13 @@ static void break_page(const struct row *row, uint64_t va)
 {
     uint64_t ipa = pa_of(va);
     switch (row->cause) {
+    /* clang-format off */
     case TRANSLATION: *walker_stage1(&walker, va, row->level) &= ~UINT64_C(1); break;
     case ADDRESS_SIZE: *walker_stage1(&walker, va, row->level) |= UINT64_C(1) << 45; break;
     case ACCESS_FLAG: *walker_stage1(&walker, va, 3) &= ~D_AF; break;
     case PERMISSION: *walker_stage1(&walker, va, 3) |= D_READ_ONLY; break;
     case TLB_CONFLICT: walker.conflict = va; break;
+    /* clang-format on */
     case HW_UPDATE:
         walker.ha = true;
         *walker_stage1(&walker, va, 3) &= ~D_AF;
@@ -121,12 +127,14 @@ static void break_page(const struct row *row, uint64_t va)
     case GPF_WALK:
         *granule_of(walker_table1(&walker, va, row->level)) = GPT_NONE;
         break;
+    /* clang-format off */
     case S2_TRANSLATION: *walker_stage2(&walker, ipa, row->level) &= ~UINT64_C(1); break;
     case S2_ADDRESS_SIZE: *walker_stage2(&walker, ipa, 3) |= UINT64_C(1) << 45; break;
     case S2_ACCESS_FLAG: *walker_stage2(&walker, ipa, 3) &= ~D_AF; break;
     case S2_PERMISSION: *walker_stage2(&walker, ipa, 3) |= D_READ_ONLY; break;
     case S2_ASSURED: *walker_stage2(&walker, ipa, 3) |= D_ASSURED; break;
     case S2_TOP_LEVEL: *walker_stage2(&walker, ipa, 3) |= D_TOP_LEVEL; break;
+    /* clang-format on */
     case S2_HW_UPDATE:
         walker.ha = true;
         *walker_stage2(&walker, ipa, 3) &= ~D_AF;
@@ -138,10 +146,12 @@ static void break_page(const struct row *row, uint64_t va)
     case S2_GPF_WALK:
         *granule_of(walker_table2(&walker, ipa, row->level)) = GPT_NONE;
         break;
+    /* clang-format off */
     case GPF: *granule_of(ipa) = GPT_SECURE; break;
     case GPT_WALK: *granule_of(ipa) = GPT_INVALID; break;
     case GPT_ADDRESS_SIZE: walker.gpt_limit = ipa; break;
     case GPT_ABORT: walker.abort_page = (int64_t)(walker.gpt / WALKER_PAGE); break;
+        /* clang-format on */
     }
 }
 
@@ -150,15 +160,19 @@ static bool breaks_all(const struct row *row)
 {
     switch (row->cause) {
     case TRANSLATION:
-    case ADDRESS_SIZE: return row->level < 3;
-    case S2_TRANSLATION: return row->level < 3;
+    case ADDRESS_SIZE:
+        return row->level < 3;
+    case S2_TRANSLATION:
+        return row->level < 3;
     case WALK_ABORT:
     case GPF_WALK:
     case S2_WALK_ABORT:
     case S2_GPF_WALK:
     case GPT_ADDRESS_SIZE:
-    case GPT_ABORT: return true;
-    default: return false;
+    case GPT_ABORT:
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -346,7 +360,8 @@ static void test_nvm(void **state)
         rig_close(&rig);
         open_walker("v1p5,align=6,maxsize=8",
                     above ? "layout=compact pa_bits=40 above_oa=ignored"
-                          : "layout=compact pa_bits=40", true, false);
+                          : "layout=compact pa_bits=40",
+                    true, false);
         RIG_FIELD(&rig, PMSCR_EL2, EnVM, 1);
         for (unsigned bit = 40; bit < 56; bit += 5) {
             uint64_t at = BIT(bit) | 0x10000;

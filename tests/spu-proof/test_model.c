@@ -13,8 +13,8 @@
 #include <string.h>
 
 static const char *const marks[] = {
-    "SMP-04", "SMP-08", "SMP-15", "SMP-23", "SMP-24", "SMP-27", "SMP-32", "SMP-36", "SMP-39",
-    "SMP-40", "SMP-41", "SMP-44", "SMP-45", "SMP-47", "SMP-48", "SMP-49", "BUF-09", "BUF-16",
+    "SMP-04",  "SMP-08",  "SMP-15", "SMP-23", "SMP-24", "SMP-27", "SMP-32", "SMP-36", "SMP-39",
+    "SMP-40",  "SMP-41",  "SMP-44", "SMP-45", "SMP-47", "SMP-48", "SMP-49", "BUF-09", "BUF-16",
     "BUF-138", "BUF-177", "FIL-01", "FIL-29", "FIL-30", "FIL-31", "REG-16", "REG-17", "REG-19",
 };
 
@@ -68,8 +68,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         printf("# SPEC the unit equals the naive unit %s\n", marks[i]);
     printf("# %" PRIu64 " steps, %" PRIu64 " with profiling enabled, %" PRIu64 " samples, %" PRIu64
-           " records checked, %" PRIu64 " bytes\n", count, total.enabled, total.events,
-           total.records, total.bytes);
+           " records checked, %" PRIu64 " bytes\n",
+           count, total.enabled, total.events, total.records, total.bytes);
     for (unsigned long i = 0; i < (runs + 7) / 8 && identical; i++) {
         struct run run;
         run_make(&run, seed + 1000000 + i, steps);

@@ -205,8 +205,8 @@ static void test_aliasing(void **state)
                 double share = (double)bins[k] * (double)lengths[i] / 20000;
                 double slack = (double)lengths[i] / 256 + 6 / (double)(20000 / lengths[i]) * 8;
                 if (share < 1 - slack - 0.2 || share > 1 + slack + 0.2)
-                    fail_msg("loop of %u: place %zu has %.2f of its share",
-                             (unsigned)lengths[i], k, share);
+                    fail_msg("loop of %u: place %zu has %.2f of its share", (unsigned)lengths[i], k,
+                             share);
             }
         }
     }

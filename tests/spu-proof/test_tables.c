@@ -15,6 +15,7 @@ static const unsigned status_registers[] = {0, SPEX_PMBSR_EL1, SPEX_PMBSR_EL2, S
 
 /* ---- Tables D17-5, D17-6, D17-7: which PMBSR_ELx records the event ---- */
 
+/* clang-format off */
 enum injected {
     GPF_STAGE1, GPF_STAGE2, GPC_FAULT,         /* D17-5 */
     EXTERNAL_STAGE1, EXTERNAL_STAGE2,          /* D17-6 */
@@ -22,6 +23,7 @@ enum injected {
     BUFFER_FULL, NOT_ALLOWED, COLLISION,       /* D17-7: other event */
     INJECTED_COUNT
 };
+/* clang-format on */
 
 static const struct {
     struct spex_spu_stop stop;
@@ -95,9 +97,9 @@ static void inject(struct rig *rig, const struct controls *c, enum injected what
         uint64_t got = rig_get(rig, status_registers[i]);
         if (got != want)
             fail_msg("event %d PMSEE %u SCR.GPF %u EA %u EE %u E2PB %u HCR.GPF %u TEA %u: "
-                     "PMBSR_EL%u is 0x%llx, not 0x%llx", what, c->pmsee, c->scr_gpf, c->scr_ea,
-                     c->ee2, c->e2pb, c->hcr_gpf, c->hcr_tea, i, (unsigned long long)got,
-                     (unsigned long long)want);
+                     "PMBSR_EL%u is 0x%llx, not 0x%llx",
+                     what, c->pmsee, c->scr_gpf, c->scr_ea, c->ee2, c->e2pb, c->hcr_gpf, c->hcr_tea,
+                     i, (unsigned long long)got, (unsigned long long)want);
     }
 }
 
@@ -109,6 +111,7 @@ struct row5 {
     unsigned stage1, stage2, gpc;
 };
 
+/* clang-format off */
 /*                        PMSEE  SCR.GPF  EE2    E2PB  HCR.GPF   stage 1  stage 2  GPC */
 #define ROW(id, a, b, c, d, e, s1, s2, gpc) {id, {a, b, c, d, e}, s1, s2, gpc}
 static const struct row5 d17_5[] = {
@@ -126,6 +129,7 @@ static const struct row5 d17_5[] = {
     ROW("BUF-48",         "10",  "1",     "xx",  "xx", "x",      EL3,     EL3,     EL3),
     ROW("BUF-49",         "11",  "x",     "xx",  "xx", "x",      EL3,     EL3,     EL3),
 };
+/* clang-format on */
 #undef ROW
 
 static void each5(void *context, const unsigned *v)
@@ -167,6 +171,7 @@ struct row6 {
     unsigned stage1, stage2;
 };
 
+/* clang-format off */
 /*                        PMSEE  SCR.EA  EE2    E2PB  HCR.TEA   stage 1  stage 2 */
 #define ROW(id, a, b, c, d, e, s1, s2) {id, {a, b, c, d, e}, s1, s2}
 static const struct row6 d17_6[] = {
@@ -184,6 +189,7 @@ static const struct row6 d17_6[] = {
     ROW("BUF-61",         "10",  "1",    "xx",  "xx", "x",      EL3,     EL3),
     ROW("BUF-62",         "11",  "x",    "xx",  "xx", "x",      EL3,     EL3),
 };
+/* clang-format on */
 #undef ROW
 
 static void each6(void *context, const unsigned *v)
@@ -217,8 +223,8 @@ static void test_d17_6_without_ras(void **state)
 {
     SPEC(BUF-31);
     rig_open(&rig, "max,no-ras", "walk_abort=fault");
-    inject(&rig, &(struct controls){.pmsee = 1, .ee2 = 2, .e2pb = 3, .hcr_tea = 1},
-           EXTERNAL_STAGE1, EL1);
+    inject(&rig, &(struct controls){.pmsee = 1, .ee2 = 2, .e2pb = 3, .hcr_tea = 1}, EXTERNAL_STAGE1,
+           EL1);
     rig_close(&rig);
 }
 
@@ -227,6 +233,7 @@ struct row7 {
     unsigned stage1, stage2, other;
 };
 
+/* clang-format off */
 /*                        PMSEE  EE2    E2PB    stage 1  stage 2  other event */
 #define ROW(id, a, b, c, s1, s2, other) {id, {a, b, c}, s1, s2, other}
 static const struct row7 d17_7[] = {
@@ -241,6 +248,7 @@ static const struct row7 d17_7[] = {
     ROW("BUF-71",         "10",  "11",  "xx",   EL2,     EL2,     EL2),
     ROW("BUF-72",         "11",  "xx",  "xx",   EL3,     EL3,     EL3),
 };
+/* clang-format on */
 #undef ROW
 
 static void each7(void *context, const unsigned *v)
@@ -344,6 +352,7 @@ struct row8 {
     enum cell from[4];
 };
 
+/* clang-format off */
 /* D17-8 has no PMSCR_EL2.KE, D17-9 no PMSCR_EL1.{EE,KE}, D17-10 neither: x. */
 #define ROW8(id, pmsee, ee2, tge, ee, ke, pm, irq, e0, e1, e2, e3)                                 \
     {id, 1, {pmsee, ee2, "x", tge, ee, ke}, pm, irq, {e0, e1, e2, e3}}
@@ -384,6 +393,7 @@ static const struct row8 exceptions[] = {
     ROW10("BUF-120", "11",  "0", EL3,  EL3,  EL3,  C),
     ROW10("BUF-121", "11",  "1", EL3,  na,   EL3,  C),
 };
+/* clang-format on */
 #undef B
 #undef C
 #undef na
@@ -419,8 +429,9 @@ static void each8(void *context, const unsigned *v)
         if (e.pending != pending || e.unmasked != unmasked || (unmasked && e.target != want) ||
             (pending && e.source != row->source))
             fail_msg("%s PMSEE %u EE2 %u KE2 %u TGE %u EE %u KE %u PM %u at EL%u: "
-                     "pending %d unmasked %d target %u", row->id, v[0], v[1], v[2], v[3], v[4],
-                     v[5], pm, el, e.pending, e.unmasked, e.target);
+                     "pending %d unmasked %d target %u",
+                     row->id, v[0], v[1], v[2], v[3], v[4], v[5], pm, el, e.pending, e.unmasked,
+                     e.target);
         /* B against C: with PSTATE.PM clear only B would be taken. */
         if (want == PENDING_B || want == PENDING_C) {
             state.pm = false;
@@ -548,7 +559,10 @@ struct row3 {
 
 /*                    EL2 enabled  owner  PCT2  TS2  PCT1  TS1 */
 #define ROW(id, el2, owner, pct2, ts2, pct1, ts1, stamp)                                           \
-    {id, el2, owner, {pct2, ts2, pct1, ts1}, stamp}
+    {                                                                                              \
+        id, el2, owner, {pct2, ts2, pct1, ts1}, stamp                                              \
+    }
+/* clang-format off */
 static const struct row3 d17_3[] = {
     ROW("DAT-200",    -1,          1,     "xx", "x", "xx", "0",  NO_STAMP),
     ROW("DAT-201",    -1,          1,     "xx", "x", "00", "1",  VIRTUAL),
@@ -564,6 +578,7 @@ static const struct row3 d17_3[] = {
     ROW("DAT-211",    1,           2,     "01", "1", "xx", "x",  PHYSICAL),
     ROW("DAT-212",    1,           2,     "11", "1", "xx", "x",  OFFSET),
 };
+/* clang-format on */
 #undef ROW
 
 struct case3 {
@@ -733,6 +748,7 @@ struct row1 {
     enum enable at[4];    /* EL0 EL1 EL2 EL3 */
 };
 
+/* clang-format off */
 /*                      NSPBE NSPB   EEL2  E2PB  TGE     EL0     EL1     EL2     EL3 */
 #define ROW(s, nspbe, nspb, eel2, e2pb, tge, ...) {s, {nspbe, nspb, eel2, e2pb, tge}, {__VA_ARGS__}}
 static const struct row1 d17_1[] = {
@@ -755,6 +771,7 @@ static const struct row1 d17_1[] = {
     ROW(SPEX_REALM,     "1",  "1x",  "x",  "1x", "0",    E0SPE,  E1SPE,  OFF,    OFF),
     ROW(SPEX_REALM,     "1",  "1x",  "x",  "1x", "1",    OFF,    ABSENT, OFF,    OFF),
 };
+/* clang-format on */
 #undef ROW
 
 /* Profiling is on at el iff the one enable bit is set: seen by SAMPLE_POP and a record. */
@@ -777,7 +794,8 @@ static void profiled(struct rig *r, unsigned el, enum spex_security security, en
             uint64_t counted = rig_pmu(r, SPEX_PMU_SAMPLE_POP) - before;
             if (counted != want || rig_has_record(r) != want)
                 fail_msg("EL%u security %d E0 %d E1 %d E2 %d E0H %d: SAMPLE_POP %llu, record %d, "
-                         "expected %d", el, security, e0, e1, e2, e0h, (unsigned long long)counted,
+                         "expected %d",
+                         el, security, e0, e1, e2, e0h, (unsigned long long)counted,
                          rig_has_record(r), want);
         }
     }
@@ -822,12 +840,14 @@ static void test_d17_1(void **state)
 struct row2 {
     const char *cells[5]; /* PMBSR_EL1.S, PMSEE, EE2, PMBSR_EL2.S, PMBSR_EL3.S */
 };
+/* clang-format off */
 static const struct row2 d17_2[] = {
     /* S1   PMSEE   EE2   S2   S3 */
     {{"1",  "xx",   "xx", "x", "x"}},
     {{"x",  "!=00", "1x", "1", "x"}},
     {{"x",  "1x",   "xx", "x", "1"}},
 };
+/* clang-format on */
 
 static bool listed[128];
 
@@ -890,6 +910,7 @@ struct row4 {
     unsigned el;
 };
 /* Table D17-4; the Realm row is printed with "Non-secure". */
+/* clang-format off */
 static const struct row4 d17_4[] = {
     /* NSPBE NSPB1 EEL2 E2PB    owner */
     {{"0",   "0",  "0", "xx"},  SPEX_SECURE, 1},
@@ -900,6 +921,7 @@ static const struct row4 d17_4[] = {
     {{"1",   "1",  "x", "00"},  SPEX_REALM, 2},
     {{"1",   "1",  "x", "1x"},  SPEX_REALM, 1},
 };
+/* clang-format on */
 
 static void each4(void *context, const unsigned *v)
 {
@@ -929,9 +951,9 @@ static void each4(void *context, const unsigned *v)
         assert_int_equal(r->host.store.security, row->security);
         assert_int_equal(r->host.store.el, row->el);
         assert_int_equal(r->host.store.e2h, row->el == 2 && e2h);
-        assert_int_equal(r->host.store.flags,
-                         SPEX_STORE_PRIVILEGED | SPEX_STORE_PAN_IGNORED | SPEX_STORE_TAG_UNCHECKED |
-                             SPEX_STORE_NO_WATCHPOINT | SPEX_STORE_AF_DIRTY);
+        assert_int_equal(r->host.store.flags, SPEX_STORE_PRIVILEGED | SPEX_STORE_PAN_IGNORED |
+                                                  SPEX_STORE_TAG_UNCHECKED |
+                                                  SPEX_STORE_NO_WATCHPOINT | SPEX_STORE_AF_DIRTY);
         /* PMBIDR_EL1.P, at each level. */
         for (unsigned el = 0; el <= 3; el++) {
             if (el == 0 || (el == 2 && row->security == SPEX_SECURE && !v[2]))

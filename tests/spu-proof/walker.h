@@ -11,12 +11,12 @@
 enum { WALKER_PAGE = 4096, WALKER_PAGES = 128 };
 
 /* Descriptor bits. */
-#define D_VALID UINT64_C(3)           /* valid, table or page */
-#define D_USER (UINT64_C(1) << 6)     /* AP[1]: EL0 may access */
-#define D_READ_ONLY (UINT64_C(1) << 7)/* AP[2]; stage 2: no S2AP write permission */
+#define D_VALID UINT64_C(3)            /* valid, table or page */
+#define D_USER (UINT64_C(1) << 6)      /* AP[1]: EL0 may access */
+#define D_READ_ONLY (UINT64_C(1) << 7) /* AP[2]; stage 2: no S2AP write permission */
 #define D_AF (UINT64_C(1) << 10)
 #define D_DBM (UINT64_C(1) << 51)
-#define D_ASSURED (UINT64_C(1) << 58) /* stage 2: AssuredOnly */
+#define D_ASSURED (UINT64_C(1) << 58)   /* stage 2: AssuredOnly */
 #define D_TOP_LEVEL (UINT64_C(1) << 59) /* stage 2: fails the TopLevel check */
 
 enum { NOWHERE = -1 };
@@ -26,18 +26,18 @@ enum granule { GPT_ANY, GPT_NONE, GPT_SECURE, GPT_NONSECURE, GPT_REALM, GPT_INVA
 
 struct walker {
     uint8_t memory[WALKER_PAGES * WALKER_PAGE];
-    unsigned next_page;         /* of those handed out */
-    uint64_t stage1, stage2;    /* root tables; stage 2 is 0 if off */
-    uint64_t gpt;               /* one byte a page; 0 if off */
-    bool ha, hd;                /* hardware manages Access flag, dirty state (stage 1 and 2) */
-    bool haft;                  /* Access flag in Table descriptors */
-    uint64_t output_limit;      /* first output address that is too large */
-    uint64_t gpt_limit;         /* first physical address the GPT does not cover */
-    int64_t abort_page;         /* an access to this page of memory aborts */
-    int64_t no_atomic_page;     /* tables here cannot be updated by hardware */
-    uint64_t conflict;          /* a virtual page for which TLB entries conflict, or 0 */
-    uint64_t touched;           /* pages marked by translations without a write */
-    unsigned watchpoints;       /* must stay 0: the test watches the whole buffer */
+    unsigned next_page;      /* of those handed out */
+    uint64_t stage1, stage2; /* root tables; stage 2 is 0 if off */
+    uint64_t gpt;            /* one byte a page; 0 if off */
+    bool ha, hd;             /* hardware manages Access flag, dirty state (stage 1 and 2) */
+    bool haft;               /* Access flag in Table descriptors */
+    uint64_t output_limit;   /* first output address that is too large */
+    uint64_t gpt_limit;      /* first physical address the GPT does not cover */
+    int64_t abort_page;      /* an access to this page of memory aborts */
+    int64_t no_atomic_page;  /* tables here cannot be updated by hardware */
+    uint64_t conflict;       /* a virtual page for which TLB entries conflict, or 0 */
+    uint64_t touched;        /* pages marked by translations without a write */
+    unsigned watchpoints;    /* must stay 0: the test watches the whole buffer */
     uint64_t watch_low, watch_high;
 };
 

@@ -11,12 +11,12 @@ enum { BASE = 0x10000, MEMORY = 1 << 20, FIXTURE_EVENTS = 16 };
 
 struct fixture {
     struct spex_spu *unit;
-    uint8_t *memory;         /* from BASE on */
-    uint64_t highest;        /* one past the highest byte written */
-    uint64_t fault_at;       /* a write to this address faults, UINT64_MAX for none */
-    bool abort;              /* an External abort instead of the fault */
-    uint64_t serror;         /* address of the last SError */
-    bool anywhere;           /* writes elsewhere are no mistake of the test */
+    uint8_t *memory;   /* from BASE on */
+    uint64_t highest;  /* one past the highest byte written */
+    uint64_t fault_at; /* a write to this address faults, UINT64_MAX for none */
+    bool abort;        /* an External abort instead of the fault */
+    uint64_t serror;   /* address of the last SError */
+    bool anywhere;     /* writes elsewhere are no mistake of the test */
     uint64_t time;
     uint64_t pmu[65536 / 8]; /* by event, hashed: the numbers in use do not collide */
     uint64_t triggers;
@@ -36,9 +36,8 @@ static inline void fixture_write(void *user, const struct spex_spu_store *s,
     size_t count = s->count;
     if (f->fault_at >= s->address && f->fault_at - s->address < s->count) {
         count = (size_t)(f->fault_at - s->address);
-        *stop = (struct spex_spu_stop){.kind = f->abort ? SPEX_STOP_ABORT : SPEX_STOP_FAULT,
-                                       .fsc = 0x07,
-                                       .written = count};
+        *stop = (struct spex_spu_stop){
+            .kind = f->abort ? SPEX_STOP_ABORT : SPEX_STOP_FAULT, .fsc = 0x07, .written = count};
     }
     bool inside = s->address >= BASE && s->address + s->count <= BASE + MEMORY;
     assert_true(inside || f->anywhere);

@@ -53,8 +53,8 @@ static void expect(struct fixture *f, unsigned e, bool is_read, enum spex_access
     struct spex_access_syndrome s = {0};
     uint64_t value = 0x5555;
     assert_int_equal(spex_spu_check(f->unit, e, 7, is_read, NULL), wanted); /* asking is free */
-    enum spex_access_result got = is_read ? spex_spu_read(f->unit, e, 7, &value, &s)
-                                          : spex_spu_write(f->unit, e, 7, 0, &s);
+    enum spex_access_result got =
+        is_read ? spex_spu_read(f->unit, e, 7, &value, &s) : spex_spu_write(f->unit, e, 7, 0, &s);
     if (got != wanted)
         fail_msg("line %d: %s %s: got %d, expected %s", line, is_read ? "read" : "write",
                  spex_sysreg_name(e), got, text);
@@ -294,8 +294,9 @@ static void test_nested_virtualization(void **state)
     } cases[] = {{0}, {1}, {3}, {4}, {5}, {7}};
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         unsigned nvx = cases[c].nvx;
-        fixture_set(f, SPEX_HCR_EL2, (uint64_t)(nvx >> 2) << 45 | (uint64_t)(nvx >> 1 & 1) << 43 |
-                                         (uint64_t)(nvx & 1) << 42);
+        fixture_set(f, SPEX_HCR_EL2,
+                    (uint64_t)(nvx >> 2) << 45 | (uint64_t)(nvx >> 1 & 1) << 43 |
+                        (uint64_t)(nvx & 1) << 42);
         fixture_set(f, SPEX_PMSCR_EL2, 0); /* EE is 00 */
         for (size_t i = 0; i < ROWS; i++) {
             bool memory = (nvx & 5) == 5 && rows[i].nv != NONE;
@@ -344,7 +345,7 @@ static void test_registers_of_others(void **state)
     static const struct {
         unsigned encoding, lowest;
     } held[] = {
-        {SPEX_MDCR_EL2, 2},   {SPEX_MDCR_EL3, 3},       {SPEX_HCR_EL2, 2},    {SPEX_SCR_EL3, 3},
+        {SPEX_MDCR_EL2, 2},    {SPEX_MDCR_EL3, 3},       {SPEX_HCR_EL2, 2},     {SPEX_SCR_EL3, 3},
         {SPEX_CNTHCTL_EL2, 2}, {SPEX_CONTEXTIDR_EL1, 1}, {SPEX_CNTVOFF_EL2, 2}, {SPEX_PMCR_EL0, 0},
     };
     for (unsigned el = 0; el <= 3; el++) {

@@ -142,8 +142,8 @@ static void test_every_value_of_every_choice(void **state)
         for (size_t i = 0; (row = spex_spu_choice_at(i)); i++) {
             for (unsigned k = 0; k < 6; k++) {
                 uint64_t value = row->max - row->min < 6 ? row->min + k
-                                 : k == 5               ? row->max
-                                                        : row->min + k * (row->max / 7);
+                                 : k == 5                ? row->max
+                                                         : row->min + k * (row->max / 7);
                 struct rng rng = {i * 10 + k};
                 char assignment[100];
                 if (value > row->max)
@@ -229,8 +229,9 @@ static void test_encoder(void **state)
             size_t size = (size_t)(fixture_get(f, SPEX_PMBPTR_EL1) - BASE);
             spex_record_reader_init(&reader, f->memory, size, 0);
             assert_int_equal(spex_record_next(&reader, &r, NULL), SPEX_OK);
-            assert_int_equal(spex_record_encode(&r, rows[i].layout, align, bytes, sizeof bytes,
-                                                &length), SPEX_OK);
+            assert_int_equal(
+                spex_record_encode(&r, rows[i].layout, align, bytes, sizeof bytes, &length),
+                SPEX_OK);
             assert_int_equal(length, size);
             assert_memory_equal(bytes, f->memory, size);
             compared++;

@@ -13,10 +13,12 @@ static void sample(struct fixture *f, unsigned i)
         {.kind = SPEX_OP_LDST, .flags = SPEX_OPF_LOAD},
         {.kind = SPEX_OP_BRANCH, .flags = SPEX_OPF_COND},
     };
+    /* clang-format off */
     struct spex_outcome o = {.flags = SPEX_OUT_EXECUTED | SPEX_OUT_PASSED, .total = 100 + i,
                              .target = 0x4444, .target_el = 1, .target_security = SPEX_NONSECURE};
     o.access[0] = (struct spex_access){.va = 0x1000 * i, .pa = 0x77, .pas = SPEX_NONSECURE,
                                        .flags = SPEX_ACC_VA | SPEX_ACC_PA | SPEX_ACC_DONE};
+    /* clang-format on */
     f->time = 1000 + i;
     fixture_set(f, SPEX_PMSICR_EL1, 1);
     spex_spu_op(f->unit, 0x100 * i, &ops[i % 3], &o);

@@ -3,12 +3,14 @@
 
 #include "base/rng.h"
 
-static const char *const feature_sets[] = {"max", "neoverse-n1", "neoverse-v1", "neoverse-n2",
-                                           "min", "v1p5,no-ernd,align=4", "v1p2,pbt"};
+static const char *const feature_sets[] = {
+    "max", "neoverse-n1", "neoverse-v1", "neoverse-n2", "min", "v1p5,no-ernd,align=4", "v1p2,pbt"};
+/* clang-format off */
 static const char *const choice_sets[] = {
     NULL, "initial_load=first-op", "select_after=3", "hold=2 pbt_any_op=yes",
     "population_speculative=yes", "multi_access=part", "pbt_stale=no isb_branch=yes",
 };
+/* clang-format on */
 
 struct step {
     uint64_t pc;
@@ -19,9 +21,11 @@ struct step {
 
 static void random_step(struct rng *rng, struct step *s)
 {
+    /* clang-format off */
     static const uint8_t kinds[] = {SPEX_OP_OTHER, SPEX_OP_LDST,  SPEX_OP_BRANCH, SPEX_OP_LDST,
                                     SPEX_OP_CSEL,  SPEX_OP_ERET,  SPEX_OP_ISB,    SPEX_OP_MEMCPY,
                                     SPEX_OP_SVE,   SPEX_OP_LDST_SVE, SPEX_OP_EXCEPTION};
+    /* clang-format on */
     memset(s, 0, sizeof *s);
     s->pc = rng_next(rng) & 0xfffffc;
     s->op.kind = kinds[rng_below(rng, sizeof kinds)];
@@ -137,7 +141,7 @@ static void disturb(struct fixture *a, struct fixture *b, unsigned what, uint64_
         unsigned encoding;
         uint64_t mask, set;
     } writes[] = {
-        {SPEX_PMSIRR_EL1, 0x301, 0}, {SPEX_PMSCR_EL1, 0x33, 0}, {SPEX_PMSFCR_EL1, 0x1f001f, 0},
+        {SPEX_PMSIRR_EL1, 0x301, 0}, {SPEX_PMSCR_EL1, 0x33, 0},  {SPEX_PMSFCR_EL1, 0x1f001f, 0},
         {SPEX_PMBSR_EL1, 0, 0},      {SPEX_PMSICR_EL1, 0x5f, 1}, {SPEX_PMSEVFR_EL1, 0xff, 0},
     };
     unsigned i = what % (sizeof writes / sizeof writes[0]);

@@ -56,8 +56,8 @@ static inline struct spex_op branch_make(uint32_t flags)
 }
 
 /* A block of one instruction. */
-static inline void block_make(struct spex_uarch *model, struct spex_uarch_block *block,
-                              uint64_t pc, const struct spex_op *op)
+static inline void block_make(struct spex_uarch *model, struct spex_uarch_block *block, uint64_t pc,
+                              const struct spex_op *op)
 {
     spex_uarch_block_init(model, block, pc, op, 1);
 }

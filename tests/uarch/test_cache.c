@@ -37,16 +37,14 @@ static struct chase chase(const char *settings, size_t size, size_t step)
         for (size_t i = 0; i < n; i++) {
             spex_uarch_result r = spex_uarch_load(core, base + (uint64_t)order[i] * step, 8, 0);
             if (round)
-                latency +=
-                    r ? spex_uarch_result_latency(r) + spex_uarch_result_translation(r) : 4;
+                latency += r ? spex_uarch_result_latency(r) + spex_uarch_result_translation(r) : 4;
         }
     }
     spex_uarch_counts(core, &b);
     double d = (double)n;
-    struct chase c = {
-        (double)(b.l1_miss - a.l1_miss) / d,   (double)(b.l2_miss - a.l2_miss) / d,
-        (double)(b.llc_miss - a.llc_miss) / d, (double)(b.walk - a.walk) / d,
-        (double)(b.tlb_miss - a.tlb_miss) / d, (double)latency / d};
+    struct chase c = {(double)(b.l1_miss - a.l1_miss) / d,   (double)(b.l2_miss - a.l2_miss) / d,
+                      (double)(b.llc_miss - a.llc_miss) / d, (double)(b.walk - a.walk) / d,
+                      (double)(b.tlb_miss - a.tlb_miss) / d, (double)latency / d};
     free(order);
     spex_uarch_free(model);
     return c;
@@ -75,8 +73,8 @@ static void test_chase_steps(void **state)
     steps_at("llc.size=4M", 64 << 10, 1 << 20, 4 << 20);
     steps_at("l1d.size=16K,l1d.ways=2,l2.size=128K,l2.ways=4,llc.size=1M", 16 << 10, 128 << 10,
              1 << 20);
-    steps_at("l1d.size=32K,l1d.ways=8,l2.size=256K,llc.size=2304K,llc.ways=18", 32 << 10,
-             256 << 10, 2304 << 10);
+    steps_at("l1d.size=32K,l1d.ways=8,l2.size=256K,llc.size=2304K,llc.ways=18", 32 << 10, 256 << 10,
+             2304 << 10);
 }
 
 static void test_chase_latency(void **state)
@@ -199,8 +197,7 @@ static void test_split(void **state)
     enter(core, &block);
     spex_uarch_replay(core, core->sequence, 0, 0, &plain);
     spex_uarch_replay(core, core->sequence, 0, r, &split);
-    assert_int_equal(split.total,
-                     plain.total + 1); /* split.latency: only because of alignment */
+    assert_int_equal(split.total, plain.total + 1); /* split.latency: only because of alignment */
     /* A store that crosses into the next line, with both lines written before. */
     assert_true(spex_uarch_store(core, 0x1000 + 60, 8, 0) & SPEX_UARCH_SPLIT);
     assert_true(spex_uarch_store(core, 0x1000 + 60, 8, 0) & SPEX_UARCH_SPLIT);
@@ -352,13 +349,12 @@ static void compare(const char *settings, uint64_t bytes, unsigned pattern, unsi
                                     : spex_uarch_load(core, va, 8, 0);
         struct slow_result want = slow_access(&slow, c, va, write, base / LINE);
         if (spex_uarch_result_level(r) != want.level ||
-            !!(r & SPEX_UARCH_TLB_MISS) != want.tlb_miss ||
-            !!(r & SPEX_UARCH_WALK) != want.walk)
+            !!(r & SPEX_UARCH_TLB_MISS) != want.tlb_miss || !!(r & SPEX_UARCH_WALK) != want.walk)
             fail_msg("%s pattern %u access %u va %llx: level %s tlb %d walk %d, want %s %d %d",
                      settings, pattern, i, (unsigned long long)va,
-                     spex_uarch_level_name(spex_uarch_result_level(r)),
-                     !!(r & SPEX_UARCH_TLB_MISS), !!(r & SPEX_UARCH_WALK),
-                     spex_uarch_level_name(want.level), want.tlb_miss, want.walk);
+                     spex_uarch_level_name(spex_uarch_result_level(r)), !!(r & SPEX_UARCH_TLB_MISS),
+                     !!(r & SPEX_UARCH_WALK), spex_uarch_level_name(want.level), want.tlb_miss,
+                     want.walk);
     }
     free(slow.dirty);
     list_free(&slow.l1);

@@ -50,8 +50,7 @@ static void test_settings(void **state)
     struct spex_uarch_config config, before;
     struct spex_error error = {0};
     spex_uarch_config_preset("neoverse-n1", &config, &error);
-    assert_int_equal(spex_uarch_config_set(&config, "l1d.size=32K,l2.size=512K", &error),
-                     SPEX_OK);
+    assert_int_equal(spex_uarch_config_set(&config, "l1d.size=32K,l2.size=512K", &error), SPEX_OK);
     assert_int_equal(config.l1d_size, 32768);
     assert_int_equal(config.l2_size, 524288);
     before = config;

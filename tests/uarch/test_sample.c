@@ -65,8 +65,7 @@ static void test_events(void **state)
         if (access.events != rows[i].events)
             fail_msg("row %zu: events %#llx, want %#x", i, (unsigned long long)access.events,
                      rows[i].events);
-        assert_int_equal(access.flags,
-                         SPEX_ACC_VA | (rows[i].source >= 0 ? SPEX_ACC_SOURCE : 0));
+        assert_int_equal(access.flags, SPEX_ACC_VA | (rows[i].source >= 0 ? SPEX_ACC_SOURCE : 0));
         if (rows[i].source >= 0)
             assert_int_equal(access.data_source, rows[i].source);
         assert_int_equal(access.translation, rows[i].result >> 32);
@@ -145,9 +144,9 @@ static void test_chain(void **state)
     run_op(&r, op_make(SPEX_EXEC_FP_FMA, 40, 41, 42)); /* independent: issued 1, done 5 */
     run_op(&r, op_make(SPEX_EXEC_DIV, 3, 2, 1));       /* issued 4, done 16 */
     run_op(&r, op_make(SPEX_EXEC_ALU, 4, 3, 2));       /* issued 16, done 17 */
-    run_op(&r, op_make(SPEX_EXEC_DIV, 5, 0, 0));    /* operands ready, divider busy until 16 */
-    run_op(&r, op_make(SPEX_EXEC_LOAD, 6, 4, -1));  /* issued 17, done 21: level 1 */
-    run_op(&r, op_make(SPEX_EXEC_STORE, -1, 6, 4)); /* issued 21, done 22 */
+    run_op(&r, op_make(SPEX_EXEC_DIV, 5, 0, 0));       /* operands ready, divider busy until 16 */
+    run_op(&r, op_make(SPEX_EXEC_LOAD, 6, 4, -1));     /* issued 17, done 21: level 1 */
+    run_op(&r, op_make(SPEX_EXEC_STORE, -1, 6, 4));    /* issued 21, done 22 */
     run_enter(&r);
     expect(&r, 0, 0, 1, 3);
     expect(&r, 1, 0, 3, 4);
@@ -176,8 +175,8 @@ static void test_branches_and_barriers_complete(void **state)
     spex_uarch_free(r.model);
     r = run_new(WIDE);
     run_op(&r, op_make(SPEX_EXEC_DIV, 1, 0, 0));
-    run_op(&r, op_make(SPEX_EXEC_BRANCH, -1, 1,
-                       -1)); /* waits for the quotient: issued 13, done 14 */
+    run_op(&r,
+           op_make(SPEX_EXEC_BRANCH, -1, 1, -1)); /* waits for the quotient: issued 13, done 14 */
     run_enter(&r);
     expect(&r, 1, 0, 13, 14);
     spex_uarch_free(r.model);
@@ -188,8 +187,8 @@ static void test_width(void **state)
     /* Four a cycle: instruction 9 is dispatched in cycle 2; its operand comes in cycle 5. */
     struct run r = run_new("width=4,queue=96");
     for (unsigned i = 0; i < 9; i++)
-        run_op(&r, op_make(i == 1 ? SPEX_EXEC_FP_FMA : SPEX_EXEC_ALU, (int)(i == 1 ? 40 : 20),
-                           -1, -1));
+        run_op(&r,
+               op_make(i == 1 ? SPEX_EXEC_FP_FMA : SPEX_EXEC_ALU, (int)(i == 1 ? 40 : 20), -1, -1));
     run_op(&r, op_make(SPEX_EXEC_FP_ADD, 41, 40, -1));
     run_enter(&r);
     expect(&r, 9, 0, 3, 5);
@@ -214,8 +213,7 @@ static void test_misses_delay_their_users(void **state)
 {
     SPEC(PKT-47);
     SPEC(PKT-48);
-    struct run r =
-        run_new(WIDE ",dram.latency=200,walk.latency=30,walk.upper=0,tlb2.latency=1");
+    struct run r = run_new(WIDE ",dram.latency=200,walk.latency=30,walk.upper=0,tlb2.latency=1");
     run_op(&r, op_make(SPEX_EXEC_LOAD, 1, 0, -1)); /* misses: 200 and 31 of translation */
     run_op(&r, op_make(SPEX_EXEC_ALU, 2, 1, -1));
     run_op(&r, op_make(SPEX_EXEC_LOAD, 3, 5, -1)); /* hits */
@@ -249,8 +247,7 @@ static void test_pair_waits_for_the_later_half(void **state)
     run_enter(&r);
     assert_int_equal(spex_uarch_result_level(spex_uarch_load(r.core, 0x7000, 8, 0)),
                      SPEX_UARCH_DRAM);
-    assert_int_equal(spex_uarch_result_level(spex_uarch_load(r.core, 0x5040, 8, 0)),
-                     SPEX_UARCH_L2);
+    assert_int_equal(spex_uarch_result_level(spex_uarch_load(r.core, 0x5040, 8, 0)), SPEX_UARCH_L2);
     expect(&r, 1, 0, 201, 202);
     spex_uarch_free(r.model);
 }

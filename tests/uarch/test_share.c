@@ -32,27 +32,22 @@ static void test_protocol(void **state)
     /* Exclusive, then shared: the data comes from the core that has it. */
     expect(spex_uarch_load(a, x, 8, 0), SPEX_UARCH_DRAM, 0);
     expect(spex_uarch_load(b, x, 8, 0), SPEX_UARCH_PEER, SPEX_UARCH_SNOOPED);
-    expect(spex_uarch_load(c, x, 8, 0), SPEX_UARCH_LLC,
-           0); /* shared: the last level has it too */
+    expect(spex_uarch_load(c, x, 8, 0), SPEX_UARCH_LLC, 0); /* shared: the last level has it too */
     /* A write to a shared line takes it from the others. */
     expect(spex_uarch_store(a, x, 8, 0), SPEX_UARCH_L1, SPEX_UARCH_UPGRADE);
     assert_int_equal(spex_uarch_store(a, x, 8, 0), 0);
     drain(b);
     drain(c);
-    expect(spex_uarch_load(b, x, 8, 0), SPEX_UARCH_PEER,
-           SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
-    expect(spex_uarch_load(c, x, 8, 0), SPEX_UARCH_LLC,
-           0); /* was written back when b read it */
+    expect(spex_uarch_load(b, x, 8, 0), SPEX_UARCH_PEER, SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
+    expect(spex_uarch_load(c, x, 8, 0), SPEX_UARCH_LLC, 0); /* was written back when b read it */
     drain(a);
     assert_int_equal(spex_uarch_load(a, x, 8, 0), 0); /* still shared */
 
     /* Modified in one, written by another cluster's. */
     expect(spex_uarch_store(b, y, 8, 0), SPEX_UARCH_DRAM, 0);
-    expect(spex_uarch_store(c, y, 8, 0), SPEX_UARCH_FAR,
-           SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
+    expect(spex_uarch_store(c, y, 8, 0), SPEX_UARCH_FAR, SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
     drain(b);
-    expect(spex_uarch_load(b, y, 8, 0), SPEX_UARCH_FAR,
-           SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
+    expect(spex_uarch_load(b, y, 8, 0), SPEX_UARCH_FAR, SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
 
     /* Exclusive to modified is silent for the others; an atomic is a write. */
     expect(spex_uarch_load(a, z, 8, 0), SPEX_UARCH_DRAM, 0);
@@ -71,8 +66,7 @@ static void test_write_back_and_forget(void **state)
     uint64_t x = 0x100000, step = 0x10000;
     expect(spex_uarch_store(a, x, 8, 0), SPEX_UARCH_DRAM, 0);
     expect(spex_uarch_load(b, x + step, 8, 0), SPEX_UARCH_DRAM, 0); /* x is in a alone now */
-    expect(spex_uarch_load(b, x, 8, 0), SPEX_UARCH_PEER,
-           SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
+    expect(spex_uarch_load(b, x, 8, 0), SPEX_UARCH_PEER, SPEX_UARCH_SNOOPED | SPEX_UARCH_MODIFIED);
     expect(spex_uarch_load(c, x, 8, 0), SPEX_UARCH_LLC, 0); /* b's read had it written back */
     expect(spex_uarch_load(c, x + step, 8, 0), SPEX_UARCH_PEER, SPEX_UARCH_SNOOPED);
     /* Out of a's level 2 (eight ways): nobody is asked for it any more. */
@@ -140,8 +134,7 @@ static void check_core(struct spex_uarch_core *hot)
         }
 }
 
-static void check_system(struct spex_uarch *model, struct spex_uarch_core **cores,
-                         unsigned count)
+static void check_system(struct spex_uarch *model, struct spex_uarch_core **cores, unsigned count)
 {
     for (unsigned c = 0; c < count; c++)
         drain(cores[c]);
@@ -170,8 +163,7 @@ static void check_system(struct spex_uarch *model, struct spex_uarch_core **core
     }
 }
 
-static void random_trace(const char *settings, unsigned count, unsigned accesses,
-                         uint64_t bytes)
+static void random_trace(const char *settings, unsigned count, unsigned accesses, uint64_t bytes)
 {
     struct spex_uarch *model = model_new(settings);
     struct spex_uarch_core *cores[80];
@@ -207,8 +199,7 @@ static void test_invariants(void **state)
 {
     random_trace("contend.after=255", 2, 60000, 1 << 20);
     random_trace(NULL, 4, 60000, 1 << 16);
-    random_trace("l1d.size=4K,l1d.ways=2,l2.size=16K,l2.ways=2,llc.size=64K", 4, 100000,
-                 1 << 17);
+    random_trace("l1d.size=4K,l1d.ways=2,l2.size=16K,l2.ways=2,llc.size=64K", 4, 100000, 1 << 17);
     random_trace("dir.size=4096,contend.after=255", 8, 100000, 4 << 20);
     random_trace("l1d.size=4K,l2.size=16K,cluster=2,sockets=2", 80, 60000, 1 << 16);
 }
@@ -252,16 +243,14 @@ enum { THREADS = -1 };
 static uint64_t share(uint64_t distance, unsigned iterations, int turn, uint64_t *least)
 {
     struct spex_uarch *model = model_new(NULL);
-    struct spex_op ops[5] = {op_make(SPEX_EXEC_LOAD, 0, 1, -1),
-                             op_make(SPEX_EXEC_ALU, 0, 0, -1),
-                             op_make(SPEX_EXEC_STORE, -1, 0, 1),
-                             op_make(SPEX_EXEC_ALU, 2, 2, -1), branch_make(SPEX_OPF_COND)};
+    struct spex_op ops[5] = {op_make(SPEX_EXEC_LOAD, 0, 1, -1), op_make(SPEX_EXEC_ALU, 0, 0, -1),
+                             op_make(SPEX_EXEC_STORE, -1, 0, 1), op_make(SPEX_EXEC_ALU, 2, 2, -1),
+                             branch_make(SPEX_OPF_COND)};
     struct spex_uarch_block block;
     spex_uarch_block_init(model, &block, 0x1000, ops, 5);
     struct worker w[2];
     for (unsigned i = 0; i < 2; i++)
-        w[i] =
-            (struct worker){core_new(model, i), &block, 0x10000 + i * distance, iterations, 0};
+        w[i] = (struct worker){core_new(model, i), &block, 0x10000 + i * distance, iterations, 0};
     if (turn == THREADS) {
         pthread_t t[2];
         pthread_barrier_init(&together, NULL, 2);
@@ -332,8 +321,7 @@ static void test_idle_core_does_not_contend(void **state)
         } else {
             assert_true(counts[0] < 100); /* what b did before on its own clock */
             assert_int_equal(counts[1], 0);
-            assert_int_equal(spex_uarch_store(a, 0x10000, 8, 0),
-                             0); /* an ordinary line again */
+            assert_int_equal(spex_uarch_store(a, 0x10000, 8, 0), 0); /* an ordinary line again */
             /* b comes back long after: one transfer, as of any line. */
             spex_uarch_core_idle(b, false);
             spex_uarch_clock_reach(b, spex_uarch_clock(a));
@@ -427,6 +415,5 @@ static void test_threads(void **state)
 
 TEST_MAIN(TEST(test_protocol), TEST(test_write_back_and_forget), TEST(test_becomes_contended),
           TEST(test_sockets), TEST(test_invariants), TEST(test_false_sharing),
-          TEST(test_idle_core_does_not_contend),
-          TEST(test_use_at_a_later_time_is_not_forgotten), TEST(test_read_sharing_is_free),
-          TEST(test_threads))
+          TEST(test_idle_core_does_not_contend), TEST(test_use_at_a_later_time_is_not_forgotten),
+          TEST(test_read_sharing_is_free), TEST(test_threads))

@@ -13,12 +13,15 @@
 
 /* ---- the machine ---- */
 
+/* clang-format off */
 enum { RAM = 0x40000000, RAM_SIZE = 1 << 20, GICR_SET = 0x080a0000 + 0x10000 + 0x200,
        GICR_CLEAR = 0x080a0000 + 0x10000 + 0x280 };
 static uint8_t ram[RAM_SIZE];
 static uint32_t set_pending, clear_pending;
 static int64_t now = 1000;
+/* clang-format on */
 
+/* clang-format off */
 static struct {
     const char *name;
     uint64_t value;
@@ -28,6 +31,7 @@ static struct {
     {"TTBR0_EL1", 0}, {"TTBR1_EL1", 0}, {"TCR_EL1", 0}, {"SCTLR_EL1", 0},
     {"ID_AA64DFR0_EL1", UINT64_C(0x100f0f0310305609)}, {"CNTFRQ_EL0", 1000000000}, {"sp", 0},
 };
+/* clang-format on */
 enum { FIRST_X = 12 };
 static char names[31][4];
 
@@ -145,7 +149,8 @@ EXPORT struct qemu_plugin7_array *qemu_plugin_get_registers(void)
     static struct qemu_plugin7_array array = {(char *)list, 0};
     array.count = 0;
     for (uintptr_t i = 0; registers[i].name; i++)
-        list[array.count++] = (struct qemu_plugin7_register){(void *)i, registers[i].name, "", false};
+        list[array.count++] =
+            (struct qemu_plugin7_register){(void *)i, registers[i].name, "", false};
     return &array;
 }
 /* GLib's, as far as the plugin uses it. */
@@ -179,7 +184,8 @@ EXPORT __attribute__((noreturn)) void qemu_plugin_set_pc(uint64_t pc)
     new_pc = pc;
     longjmp(leave_block, 1);
 }
-EXPORT int qemu_plugin_read_memory_hwaddr(uint64_t pa, struct qemu_plugin7_bytes *bytes, size_t size)
+EXPORT int qemu_plugin_read_memory_hwaddr(uint64_t pa, struct qemu_plugin7_bytes *bytes,
+                                          size_t size)
 {
     if (pa < RAM || pa + size > RAM + RAM_SIZE)
         return 1;
@@ -228,8 +234,8 @@ static void load_plugin(char *features)
     const int *version = dlsym(plugin, "qemu_plugin_version");
     assert_int_equal(*version, 7); /* it has seen qemu_plugin_set_pc */
     *(void **)&install = dlsym(plugin, "qemu_plugin_install");
-    const qemu_info_t info = {.target_name = "aarch64", .version = {7, 7}, .system_emulation = true,
-                              .system = {1, 1}};
+    const qemu_info_t info = {
+        .target_name = "aarch64", .version = {7, 7}, .system_emulation = true, .system = {1, 1}};
     assert_int_equal(install(1, &info, 1, argv), 0);
     assert_true(on_translate && on_vcpu && on_discontinuity);
     on_vcpu(0, NULL);

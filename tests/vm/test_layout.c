@@ -14,9 +14,11 @@
 
 /* ---- QEMU ---- */
 
+/* clang-format off */
 enum { ENV = 0x40, XREGS = ENV + 64, PC = XREGS + 256, SP = PC + 0x100, INDEXES = 0x1000,
        CONTEXTIDR = 0x800 };
 enum { MIDR, DFR0, CONTEXT, CNTP, KNOWN };
+/* clang-format on */
 
 static struct {
     _Alignas(16) char bytes[0x2000];
@@ -149,10 +151,12 @@ size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn)
 
 static struct reg_info known_reg(const char *name, unsigned enc, int access, int type)
 {
+    /* clang-format off */
     return (struct reg_info){.name = name, .cp = 0x13, .op0 = (uint8_t)(enc >> 14),
                              .op1 = (uint8_t)(enc >> 11 & 7), .crn = (uint8_t)(enc >> 7 & 15),
                              .crm = (uint8_t)(enc >> 3 & 15), .op2 = (uint8_t)(enc & 7),
                              .state = STATE_AA64, .access = access, .type = type};
+    /* clang-format on */
 }
 
 /* A QEMU 7.2 of two CPUs. */
@@ -169,14 +173,17 @@ static void make_qemu(void)
     memset(cpus, 0, sizeof cpus);
     memset(regs, 0, sizeof regs);
     memcpy(fields, good, sizeof good);
-    *(struct vm_description *)vmstate_arm_cpu = (struct vm_description){.name = "cpu", .fields = fields};
+    *(struct vm_description *)vmstate_arm_cpu =
+        (struct vm_description){.name = "cpu", .fields = fields};
     no_gic = false;
     address_at = 1;
     fault_type = FAULT_ADDRESS_SIZE;
     for (unsigned i = 0; i < 2; i++) {
         void *table = regs[i];
-        regs[i][MIDR] = known_reg("MIDR_EL1", SPEX_SYSREG(3, 0, 0, 0, 0), ACCESS_PL1_R, TYPE_NO_RAW);
-        regs[i][DFR0] = known_reg("ID_AA64DFR0_EL1", SPEX_ID_AA64DFR0_EL1, ACCESS_PL1_R, TYPE_CONST);
+        regs[i][MIDR] =
+            known_reg("MIDR_EL1", SPEX_SYSREG(3, 0, 0, 0, 0), ACCESS_PL1_R, TYPE_NO_RAW);
+        regs[i][DFR0] =
+            known_reg("ID_AA64DFR0_EL1", SPEX_ID_AA64DFR0_EL1, ACCESS_PL1_R, TYPE_CONST);
         regs[i][DFR0].reset = 0x10305609;
         regs[i][CONTEXT] = known_reg("CONTEXTIDR_EL1", SPEX_CONTEXTIDR_EL1, ACCESS_PL1_RW, 0);
         regs[i][CONTEXT].field = CONTEXTIDR;

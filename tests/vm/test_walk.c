@@ -27,7 +27,7 @@ enum { VALID = 1, NOT_BLOCK = 2, READ_ONLY = 1 << 7, AF = 1 << 10 };
 struct shape {
     const char *name;
     unsigned granule, size;
-    int start; /* level of the first table */
+    int start;    /* level of the first table */
     uint64_t tcr; /* beyond T0SZ and T1SZ */
 };
 #define IPS(n) ((uint64_t)(n) << 32)
@@ -52,8 +52,10 @@ static struct walk_regime regime_of(const struct shape *s)
     next_table = BASE + 0x10000; /* aligned for every granule */
     uint64_t table = BASE + 0x10000;
     next_table = table + 0x10000;
-    return (struct walk_regime){.sctlr = 1, .tcr = s->tcr | sz | (uint64_t)sz << 16,
-                                .ttbr = {table, table}, .two_ranges = true};
+    return (struct walk_regime){.sctlr = 1,
+                                .tcr = s->tcr | sz | (uint64_t)sz << 16,
+                                .ttbr = {table, table},
+                                .two_ranges = true};
 }
 
 /* Where the descriptor of va at a level is, given its table. */
@@ -118,8 +120,7 @@ static uint64_t address(const struct shape *s, bool upper)
 
 static int highest_block(const struct shape *s)
 {
-    return s->granule == 12 ? (s->size == 52 ? 0 : 1)
-           : s->granule == 16 && s->size == 52 ? 1 : 2;
+    return s->granule == 12 ? (s->size == 52 ? 0 : 1) : s->granule == 16 && s->size == 52 ? 1 : 2;
 }
 
 static void test_pages_and_blocks(void **state)
@@ -135,8 +136,9 @@ static void test_pages_and_blocks(void **state)
                 uint64_t va = address(s, upper);
                 unsigned low = s->granule + (unsigned)(3 - leaf) * (s->granule - 3);
                 uint64_t inside = (UINT64_C(1) << low) - 1;
-                uint64_t pa = (s->size == 52 ? UINT64_C(0xc040000000000) : UINT64_C(0x540000000000)) &
-                              ~inside;
+                uint64_t pa =
+                    (s->size == 52 ? UINT64_C(0xc040000000000) : UINT64_C(0x540000000000)) &
+                    ~inside;
                 map(s, va, pa, leaf, 0);
                 finds(s, &r, va, pa | (va & inside));
             }
@@ -184,7 +186,7 @@ static void test_ranges(void **state)
     uint64_t va = address(s, false);
     map(s, va, 0x40000000, 3, 0);
     faults(s, &r, va | UINT64_C(1) << 50, 0x04); /* between the ranges */
-    r.tcr |= 1 << 7;                               /* EPD0 */
+    r.tcr |= 1 << 7;                             /* EPD0 */
     faults(s, &r, va, 0x04);
     finds(s, &r, address(s, true), 0x40000000 | (va & 0xfff));
     r.tcr ^= 1 << 7 | 1 << 23; /* EPD1 */
@@ -204,7 +206,8 @@ static void test_other_faults(void **state)
     for (size_t i = 0; i < SHAPES; i++) {
         const struct shape *s = &shapes[i];
         uint64_t va = address(s, false), offset = va & ((UINT64_C(1) << s->granule) - 1);
-        for (int leaf = highest_block(s) < s->start ? s->start : highest_block(s); leaf <= 3; leaf++) {
+        for (int leaf = highest_block(s) < s->start ? s->start : highest_block(s); leaf <= 3;
+             leaf++) {
             unsigned l = (unsigned)leaf;
             struct walk_regime r = regime_of(s);
             *map(s, va, 0, leaf, 0) &= ~(uint64_t)AF;

@@ -110,8 +110,8 @@ int main(int argc, char **argv)
         nodes[at].next = &nodes[next];
         at = next;
     }
-    printf("%llu\n", (unsigned long long)(hot(LOOPS) + (uintptr_t)walk(nodes, STEPS) % 2 +
-                                          flip(100000)));
+    printf("%llu\n",
+           (unsigned long long)(hot(LOOPS) + (uintptr_t)walk(nodes, STEPS) % 2 + flip(100000)));
     free(nodes);
     return 0;
 }

@@ -1,7 +1,7 @@
 /*
- * tests/vectors/packets.json: one packet of every kind, index, size and header form, every operation
- * type and events bit, with its meaning, for authors of other decoders. Printed from our tables;
- * test_vectors.py checks that the file is current.
+ * tests/vectors/packets.json: one packet of every kind, index, size and header form, every
+ * operation type and events bit, with its meaning, for authors of other decoders. Printed from our
+ * tables; test_vectors.py checks that the file is current.
  */
 #include <spex/record.h>
 
@@ -57,7 +57,7 @@ int main(void)
     make(SPEX_PACKET_DATA_SOURCE, 0, 2, 0x10e);
     for (unsigned index = 0; index < 4; index++)
         make(SPEX_PACKET_CONTEXT, index, 0, 0x5f80);
-    for (unsigned class = 0; class < 3; class++)
+    for (unsigned class = 0; class < 3; class ++)
         for (unsigned payload = 0; payload < 256; payload++) {
             struct spex_op_type type;
             spex_op_type_decode(class, payload, &type);
@@ -72,8 +72,9 @@ int main(void)
         raw(0x20, (uint8_t)(0xb0 | low));
         raw(0x20, (uint8_t)(0x98 | low));
     }
-    static const uint8_t reserved[][2] = {{0x02, 0}, {0x1f, 0}, {0x20, 0x00}, {0x3f, 0x10}, {0x24, 0xb0},
-                                          {0x40, 0}, {0x63, 0}, {0x73, 0}, {0x4b, 0}, {0xff, 0}};
+    static const uint8_t reserved[][2] = {{0x02, 0},    {0x1f, 0}, {0x20, 0x00}, {0x3f, 0x10},
+                                          {0x24, 0xb0}, {0x40, 0}, {0x63, 0},    {0x73, 0},
+                                          {0x4b, 0},    {0xff, 0}};
     for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++)
         raw(reserved[i][0], reserved[i][1]);
     printf("\n]\n");

@@ -57,8 +57,10 @@ static enum spex_status decode(const uint8_t *data, size_t size, struct spex_pac
 /* Ten bytes after the header, none of them zero. */
 static struct spex_packet decode_header(unsigned first, unsigned second)
 {
+    /* clang-format off */
     uint8_t data[12] = {(uint8_t)first, (uint8_t)second, 0x13, 0x27, 0x35, 0x41,
                         0x5f, 0x6a, 0x7b, 0x8c, 0x9d, 0xae};
+    /* clang-format on */
     struct spex_packet packet;
     assert_int_equal(decode(data, sizeof data, &packet), SPEX_OK);
     return packet;
@@ -69,13 +71,15 @@ static void test_every_header_pair(void **state)
 {
     SPEC(FMT-02);
     for (unsigned pair = 0; pair < 0x10000; pair++) {
+        /* clang-format off */
         uint8_t data[16] = {(uint8_t)pair, (uint8_t)(pair >> 8), 0x13, 0x27, 0x35, 0x41,
                             0x5f, 0x6a, 0x7b, 0x8c, 0x9d, 0xae, 0xbf, 0xc0, 0xd1, 0xe2};
+        /* clang-format on */
         struct spex_packet packet;
         assert_int_equal(decode(data, sizeof data, &packet), SPEX_OK);
         assert_in_range(packet.header_size, 1, 2);
-        assert_true(packet.size == 0 || packet.size == 1 || packet.size == 2 ||
-                    packet.size == 4 || packet.size == 8);
+        assert_true(packet.size == 0 || packet.size == 1 || packet.size == 2 || packet.size == 4 ||
+                    packet.size == 8);
         size_t length = spex_packet_length(&packet);
         for (size_t size = 0; size < length; size++)
             assert_int_equal(decode(data, size, &packet), SPEX_TRUNCATED);
@@ -136,10 +140,8 @@ static void test_header_tables(void **state)
         {SPEX_PACKET_DATA_SOURCE, 2, {0x43, 0x53}, "FMT-26 PKT-54"},
         {SPEX_PACKET_CONTEXT, 4, {0x64, 0x65, 0x66, 0x67}, "FMT-27 PKT-31"},
         {SPEX_PACKET_OPERATION_TYPE, 4, {0x48, 0x49, 0x4a, 0x4b}, "FMT-28 PKT-97"},
-        {SPEX_PACKET_ADDRESS, 8, {0xb0, 0xb1, 0xb2, 0xb3, 0xb4, 0xb5, 0xb6, 0xb7},
-         "FMT-29 PKT-01"},
-        {SPEX_PACKET_COUNTER, 8, {0x98, 0x99, 0x9a, 0x9b, 0x9c, 0x9d, 0x9e, 0x9f},
-         "FMT-30 PKT-35"},
+        {SPEX_PACKET_ADDRESS, 8, {0xb0, 0xb1, 0xb2, 0xb3, 0xb4, 0xb5, 0xb6, 0xb7}, "FMT-29 PKT-01"},
+        {SPEX_PACKET_COUNTER, 8, {0x98, 0x99, 0x9a, 0x9b, 0x9c, 0x9d, 0x9e, 0x9f}, "FMT-30 PKT-35"},
     };
     uint8_t expected[256];
     memset(expected, SPEX_PACKET_RESERVED, sizeof expected);
@@ -349,9 +351,9 @@ static void test_random(void **state)
 
 static void test_names(void **state)
 {
-    static const char *const names[] = {"padding", "end", "timestamp", "events", "data-source",
-                                        "context", "operation-type", "address", "counter",
-                                        "reserved"};
+    static const char *const names[] = {"padding",     "end",     "timestamp",      "events",
+                                        "data-source", "context", "operation-type", "address",
+                                        "counter",     "reserved"};
     assert_int_equal(COUNT(names), SPEX_PACKET_TYPE_COUNT);
     for (unsigned i = 0; i < COUNT(names); i++)
         assert_string_equal(spex_packet_type_name((enum spex_packet_type)i), names[i]);

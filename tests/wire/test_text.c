@@ -85,8 +85,8 @@ static const struct {
      "PKT-12"},
     /* context */
     {"64 80 5f 00 00", "context-el1 0x5f80", "CONTEXT 0x5f80 el1", "CONTEXT 0x5f80 el1", "PKT-32"},
-    {"65 ff ff ff ff", "context-el2 0xffffffff", "CONTEXT 0xffffffff el2",
-     "CONTEXT 0xffffffff el2", "PKT-33"},
+    {"65 ff ff ff ff", "context-el2 0xffffffff", "CONTEXT 0xffffffff el2", "CONTEXT 0xffffffff el2",
+     "PKT-33"},
     {"66 01 00 00 00", "context[2] 0x1", "CONTEXT 0x1 el3", "CONTEXT 0x1 el3", "PKT-34"},
     {"67 01 00 00 00", "context[3] 0x1", "CONTEXT 0x1 el4", "CONTEXT 0x1 el4", "PKT-34"},
     /* counters */
@@ -172,6 +172,7 @@ static void test_every_event(void **state)
         unsigned bit;
         const char *name, *spec;
     } names[] = {
+        /* clang-format off */
         {0, "exception", "PKT-95"},          {1, "retired", "PKT-93"},
         {2, "l1d-access", "PKT-91"},         {3, "l1d-miss", "PKT-90"},
         {4, "tlb-access", "PKT-89"},         {5, "tlb-walk", "PKT-88"},
@@ -184,6 +185,7 @@ static void test_every_event(void **state)
         {23, "snooped", "PKT-69"},           {24, "streaming-sve", "PKT-68"},
         {25, "smcu", "PKT-67"},
     };
+    /* clang-format on */
     for (unsigned bit = 0; bit < 64; bit++) {
         char hex[32] = "72", expected[64];
         const char *name = NULL;

@@ -58,8 +58,8 @@ static int forks(void)
 /* Writes code, runs it, changes it, runs it again, many times. */
 static int jit(void)
 {
-    uint32_t *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
-                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint32_t *code =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int sum = 0;
     for (int i = 0; i < 200; i++) {
         uint32_t *p = code;

@@ -1,3 +1,4 @@
+/* clang-format off */
 /*
  * A guest without an operating system: programs the unit itself, at EL1 or EL2, with translation
  * tables of its own, and prints what it measured as "NAME=HEX" lines; test_bare.py judges them.
@@ -20,6 +21,7 @@
 #define PMBIDR "S3_0_C9_C10_7"
 #define PMSCR_EL2 "S3_4_C9_C9_0"
 #define PMSCR_EL12 "S3_5_C9_C9_0"
+/* clang-format on */
 
 typedef uint64_t (*function)(uint64_t turns, uint64_t address);
 extern uint64_t enter_el0(function f, uint64_t argument), enter_el1(function f, uint64_t argument);
@@ -66,9 +68,11 @@ enum { EL0_IMAGE = 0x50200000 };
 static uint64_t level1[512] __attribute__((aligned(4096)));
 static uint64_t level2[512] __attribute__((aligned(4096)));
 static uint64_t level3[512] __attribute__((aligned(4096)));
+/* clang-format off */
 enum { VALID = 1, TABLE = 2, PAGE = 2, NORMAL = 1 << 2, EL0 = 1 << 6, READ_ONLY = 1 << 7,
        INNER = 3 << 8, ACCESSED = 1 << 10 };
 static const uint64_t MEMORY = VALID | NORMAL | INNER | ACCESSED;
+/* clang-format on */
 
 static void map_page(unsigned page, uint64_t attributes)
 {
@@ -124,11 +128,11 @@ static void gic_on(void)
 {
     *(volatile uint32_t *)GICD = 0x37; /* affinity routing, both groups */
     *(volatile uint32_t *)(GICR + 0x14) = 0;
-    *gicr(0x80) = ~0u;       /* group 1 */
-    *gicr(0x100) = 1u << PPI; /* enable */
+    *gicr(0x80) = ~0u;                                                      /* group 1 */
+    *gicr(0x100) = 1u << PPI;                                               /* enable */
     __asm__ volatile("msr S3_0_C12_C12_5, %0\n\tisb" : : "r"(UINT64_C(7))); /* ICC_SRE_EL1 */
-    WRITE("S3_0_C4_C6_0", 0xff);                                           /* ICC_PMR_EL1 */
-    WRITE("S3_0_C12_C12_7", 1);                                            /* ICC_IGRPEN1_EL1 */
+    WRITE("S3_0_C4_C6_0", 0xff);                                            /* ICC_PMR_EL1 */
+    WRITE("S3_0_C12_C12_7", 1);                                             /* ICC_IGRPEN1_EL1 */
     ISB();
 }
 
@@ -243,11 +247,13 @@ static void count_loops(void)
         function f;
         char *operations;
     } loops[] = {
+        /* clang-format off */
         {"alu", loop_alu, loop_alu_operations},          {"fault", loop_fault, loop_fault_operations},
         {"svc", loop_svc, loop_svc_operations},          {"atomic", loop_atomic, loop_atomic_operations},
         {"zva", loop_zva, loop_zva_operations},          {"mrs", loop_mrs, loop_mrs_operations},
         {"call", loop_call, loop_call_operations},
     };
+    /* clang-format on */
     for (unsigned i = 0; i < sizeof loops / sizeof loops[0]; i++) {
         uint64_t few = counted(E1SPE, loops[i].f, 10);
         uint64_t many = counted(E1SPE, loops[i].f, 1010);
@@ -266,14 +272,15 @@ static void count_loops(void)
  */
 #define IN_FLIGHT(name, turn, then)                                                                \
     do {                                                                                           \
-        uint64_t at_ = BUFFER + 0x100000 + (turn) * 0x10000, found_;                               \
+        uint64_t at_ = BUFFER + 0x100000 + (turn)*0x10000, found_;                                 \
         buffer(BUFFER, BUFFER + 0x1000);                                                           \
         *(volatile uint64_t *)BUFFER = 0;                                                          \
         WRITE(PMSIRR, 0x100000);                                                                   \
         WRITE(PMSICR, 6);                                                                          \
         ISB();                                                                                     \
-        __asm__ volatile("msr " PMSCR ", %2\n\tisb\n\t.rept 8\n\tldr x2, [%1], #192\n\t.endr\n\t"     \
-                         then "\n\tldr %0, [%3]"                                                   \
+        __asm__ volatile("msr " PMSCR                                                              \
+                         ", %2\n\tisb\n\t.rept 8\n\tldr x2, [%1], #192\n\t.endr\n\t" then          \
+                         "\n\tldr %0, [%3]"                                                        \
                          : "=&r"(found_), "+r"(at_)                                                \
                          : "r"((uint64_t)(E1SPE | TS)), "r"((uint64_t)BUFFER)                      \
                          : "x2", "memory");                                                        \
