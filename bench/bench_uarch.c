@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include <spex/uarch.h>
+#include "uarch/model.h"
 
 static double seconds(void)
 {

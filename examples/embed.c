@@ -47,14 +47,14 @@ static void set_irq(void *user, bool level)
 
 static void write_reg(struct machine *m, unsigned reg, uint64_t value)
 {
-    if (spex_spu_write(m->spu, reg, 0, value, NULL) != SPEX_ACCESS_OK)
+    if (spex_spu_write(m->spu, reg, 0, value, NULL) != SPEX_SYSREG_OK)
         exit(1); /* an emulator would take the exception */
 }
 
 static uint64_t read_reg(struct machine *m, unsigned reg)
 {
     uint64_t value = 0;
-    return spex_spu_read(m->spu, reg, 0, &value, NULL) == SPEX_ACCESS_OK ? value : (exit(1), 0);
+    return spex_spu_read(m->spu, reg, 0, &value, NULL) == SPEX_SYSREG_OK ? value : (exit(1), 0);
 }
 
 static void start(struct machine *m, uint64_t interval)

@@ -2,14 +2,14 @@
  * Any bytes as a script for the SPU: whatever registers, operations, faults and
  * choices it asks for, the unit neither breaks nor writes at or past its limit.
  */
-#include <spex/spu.h>
+#include "script/script.h"
 
 #include <ctype.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void hear(void *user, const struct spex_script_report *report)
+static void hear(void *user, const struct script_report *report)
 {
     *(size_t *)user += strlen(report->text);
 }
@@ -22,6 +22,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (digits > 5 && i > 10 && memmem(data + i - 10, 10, "ops", 3))
             return 0;
     }
-    spex_script_run((const char *)data, size, hear, &heard);
+    script_run((const char *)data, size, hear, &heard);
     return 0;
 }

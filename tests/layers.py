@@ -9,19 +9,20 @@ ALLOWED = {
     "arch": "base arch",
     "record": "base wire arch record",
     "spu": "base wire arch record spu",
+    "script": "base wire arch record spu script",
     "uarch": "base arch uarch",
     "guest": "base wire arch record spu uarch guest",
     "perfdata": "base perfdata",
     "analysis": "base wire arch record perfdata analysis",
     "export": "base wire arch record perfdata analysis export",
     "report": "base wire arch record perfdata analysis report",
-    "cli": "base wire arch record spu uarch guest perfdata analysis export report cli",
+    "cli": "base wire arch record spu script uarch guest perfdata analysis export report cli",
 }
 # Public headers and the module that owns each.
 OWNER = {"base": "base", "wire": "wire", "record": "record", "features": "arch", "op": "arch",
-         "sysreg": "arch", "spu": "spu", "choices": "spu", "uarch": "uarch", "a64": "guest", "engine": "guest", "vm": "guest",
-         "perfdata": "perfdata", "analysis": "analysis", "datasource": "analysis", "symbols": "analysis", "filters": "analysis",
-         "verify": "record", "generate": "record", "export": "export", "report": "report"}
+         "sysreg": "arch", "spu": "spu", "choices": "spu",
+         "perfdata": "perfdata", "analysis": "analysis", "datasource": "analysis", "symbols": "analysis",
+         "verify": "record", "generate": "record"}
 CORE = {"base", "wire", "record", "arch", "spu"}
 LIBC = set("assert ctype errno inttypes limits math stdarg stdbool stddef stdint stdio stdlib string".split())
 

@@ -16,8 +16,8 @@ extern "C" {
 #endif
 
 struct spex_features {
-#define FLAG(field, name, text) bool field;
-#define NUMBER(field, name, min, max, text) uint8_t field;
+#define SPEX_FEATURE_FLAG(field, name, text) bool field;
+#define SPEX_FEATURE_NUMBER(field, name, min, max, text) uint8_t field;
 #include <spex/features.def>
     uint32_t midr; /* MIDR_EL1 of the core the preset stands for */
 };

@@ -28,7 +28,7 @@ struct spex_spu; /* opaque; one per PE */
 /* ---- choices: one field per row of choices.def ---- */
 
 struct spex_spu_choices {
-#define CHOICE(field, standard, min, max, values, ids, text) uint64_t field;
+#define SPEX_CHOICE(field, standard, min, max, values, ids, text) uint64_t field;
 #include <spex/choices.def>
 };
 
@@ -224,16 +224,16 @@ void spex_spu_exception_taken(struct spex_spu *unit);
 
 /* ---- registers ---- */
 
-enum spex_access_result {
-    SPEX_ACCESS_OK,        /* done */
-    SPEX_ACCESS_UNDEFINED, /* the instruction is UNDEFINED */
-    SPEX_ACCESS_TRAP_EL2,  /* esr is for ESR_EL2 */
-    SPEX_ACCESS_TRAP_EL3,  /* esr is for ESR_EL3 */
-    SPEX_ACCESS_MEMORY,    /* FEAT_NV2: an access to VNCR_EL2.BADDR + offset instead */
-    SPEX_ACCESS_NOT_OURS,  /* no register that the unit knows */
+enum spex_sysreg_result {
+    SPEX_SYSREG_OK,        /* done */
+    SPEX_SYSREG_UNDEFINED, /* the instruction is UNDEFINED */
+    SPEX_SYSREG_TRAP_EL2,  /* esr is for ESR_EL2 */
+    SPEX_SYSREG_TRAP_EL3,  /* esr is for ESR_EL3 */
+    SPEX_SYSREG_MEMORY,    /* FEAT_NV2: an access to VNCR_EL2.BADDR + offset instead */
+    SPEX_SYSREG_NOT_OURS,  /* no register that the unit knows */
 };
 
-struct spex_access_syndrome {
+struct spex_sysreg_detail {
     uint64_t esr;    /* TRAP_*: EC 0x18; UNDEFINED: EC 0 */
     uint32_t offset; /* MEMORY */
 };
@@ -241,19 +241,19 @@ struct spex_access_syndrome {
 /*
  * MRS and MSR in the current state of the PE; rt is the register number of the
  * instruction (for the syndrome). syndrome may be NULL. Nothing changes and
- * *value is untouched unless the result is SPEX_ACCESS_OK.
+ * *value is untouched unless the result is SPEX_SYSREG_OK.
  *
  * Registers of other blocks (owner PE in sysreg.def) are read and written with
  * the check of the Exception level alone; their own traps are the host's.
  */
-enum spex_access_result spex_spu_read(struct spex_spu *unit, unsigned encoding, unsigned rt,
-                                      uint64_t *value, struct spex_access_syndrome *syndrome);
-enum spex_access_result spex_spu_write(struct spex_spu *unit, unsigned encoding, unsigned rt,
-                                       uint64_t value, struct spex_access_syndrome *syndrome);
+enum spex_sysreg_result spex_spu_read(struct spex_spu *unit, unsigned encoding, unsigned rt,
+                                      uint64_t *value, struct spex_sysreg_detail *syndrome);
+enum spex_sysreg_result spex_spu_write(struct spex_spu *unit, unsigned encoding, unsigned rt,
+                                       uint64_t value, struct spex_sysreg_detail *syndrome);
 
 /* What the access would answer, without doing it: for engines that ask before they act. */
-enum spex_access_result spex_spu_check(struct spex_spu *unit, unsigned encoding, unsigned rt,
-                                       bool read, struct spex_access_syndrome *syndrome);
+enum spex_sysreg_result spex_spu_check(struct spex_spu *unit, unsigned encoding, unsigned rt,
+                                       bool read, struct spex_sysreg_detail *syndrome);
 
 /*
  * The register itself, whatever the state: no trap, no redirection. RES0 and
@@ -265,7 +265,7 @@ bool spex_spu_set(struct spex_spu *unit, unsigned encoding, uint64_t value);
 
 /* PSB CSYNC. OK, or a trap by HFGITR_EL2.PSBCSYNC. A NOP in AArch32 and without effect when
  * nothing is to be synchronized. The host has completed all operations before it. */
-enum spex_access_result spex_spu_psb(struct spex_spu *unit, struct spex_access_syndrome *syndrome);
+enum spex_sysreg_result spex_spu_psb(struct spex_spu *unit, struct spex_sysreg_detail *syndrome);
 
 /* ---- operations ---- */
 
@@ -385,31 +385,6 @@ enum spex_pmu_range { SPEX_PMU_EL1_COUNTERS, SPEX_PMU_EL2_COUNTERS, SPEX_PMU_CYC
 bool spex_spu_pmu_frozen(struct spex_spu *unit, enum spex_pmu_range range);
 
 const struct spex_spu_config *spex_spu_get_config(const struct spex_spu *unit);
-
-/* ---- scripts: docs/spu-script.md ---- */
-
-enum spex_script_report_kind {
-    SPEX_SCRIPT_TRACE,  /* something happened */
-    SPEX_SCRIPT_FAILED, /* an expectation did not hold */
-    SPEX_SCRIPT_PASSED, /* an expectation held */
-    SPEX_SCRIPT_SPEC,   /* text is a requirement id */
-    SPEX_SCRIPT_TEST,   /* text names what follows */
-    SPEX_SCRIPT_ERROR,  /* the script cannot be understood; it ends */
-};
-
-struct spex_script_report {
-    enum spex_script_report_kind kind;
-    unsigned line; /* from 1 */
-    const char *text;
-};
-
-/*
- * Run a script of size bytes. SPEX_OK if every expectation held, SPEX_INVALID if
- * one did not or the script has an error; report (not NULL) hears everything.
- */
-enum spex_status
-spex_script_run(const char *script, size_t size,
-                void (*report)(void *user, const struct spex_script_report *report), void *user);
 
 #ifdef __cplusplus
 }

@@ -19,14 +19,14 @@ extern "C" {
     ((op0) << 14 | (op1) << 11 | (crn) << 7 | (crm) << 3 | (op2))
 
 enum spex_sysreg {
-#define REG(name, op0, op1, crn, crm, op2, owner, text)                                            \
+#define SPEX_REG(name, op0, op1, crn, crm, op2, owner, text)                                       \
     SPEX_##name = SPEX_SYSREG(op0, op1, crn, crm, op2),
 #include <spex/sysreg.def>
 };
 
 /* Fields: hi << 8 | lo. */
 enum spex_sysreg_field {
-#define FIELD(reg, hi, lo, name) SPEX_##reg##_##name = (hi) << 8 | (lo),
+#define SPEX_REG_FIELD(reg, hi, lo, name) SPEX_##reg##_##name = (hi) << 8 | (lo),
 #include <spex/sysreg.def>
 };
 

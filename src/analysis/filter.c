@@ -10,7 +10,7 @@
 
 enum filter_kind {
 #define FILTER(option, member, kind, value, help) kind,
-#include <spex/filters.def>
+#include "analysis/filters.def"
 };
 
 static const struct {
@@ -19,7 +19,7 @@ static const struct {
     const char *help;
 } table[] = {
 #define FILTER(option, member, kind, value, help) {option, kind, help},
-#include <spex/filters.def>
+#include "analysis/filters.def"
 };
 enum { FILTERS = sizeof table / sizeof *table };
 

@@ -15,8 +15,9 @@ struct row {
 };
 
 static const struct row rows[] = {
-#define FLAG(field, name, text) {name, text, offsetof(struct spex_features, field), 0, 1, true},
-#define NUMBER(field, name, min, max, text)                                                        \
+#define SPEX_FEATURE_FLAG(field, name, text)                                                       \
+    {name, text, offsetof(struct spex_features, field), 0, 1, true},
+#define SPEX_FEATURE_NUMBER(field, name, min, max, text)                                           \
     {name, text, offsetof(struct spex_features, field), min, max, false},
 #include <spex/features.def>
 };

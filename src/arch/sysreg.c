@@ -7,25 +7,25 @@
 #include <string.h>
 
 /* The rows of each register name every bit, and name it once. */
-#define REG(name, op0, op1, crn, crm, op2, owner, text) static_assert((0
-#define FIELD(reg, hi, lo, name) | BITS(hi, lo)
-#define RES0(hi, lo) | BITS(hi, lo)
-#define OTHER(hi, lo) | BITS(hi, lo)
-#define END(reg) ) == ~UINT64_C(0), #reg ": a bit has no row");
+#define SPEX_REG(name, op0, op1, crn, crm, op2, owner, text) static_assert((0
+#define SPEX_REG_FIELD(reg, hi, lo, name) | BITS(hi, lo)
+#define SPEX_REG_RES0(hi, lo) | BITS(hi, lo)
+#define SPEX_REG_OTHER(hi, lo) | BITS(hi, lo)
+#define SPEX_REG_END(reg) ) == ~UINT64_C(0), #reg ": a bit has no row");
 #include <spex/sysreg.def>
 
-#define REG(name, op0, op1, crn, crm, op2, owner, text) static_assert((0
-#define FIELD(reg, hi, lo, name) +(hi) - (lo) + 1
-#define RES0(hi, lo) +(hi) - (lo) + 1
-#define OTHER(hi, lo) +(hi) - (lo) + 1
-#define END(reg) ) == 64, #reg ": a bit has two rows");
+#define SPEX_REG(name, op0, op1, crn, crm, op2, owner, text) static_assert((0
+#define SPEX_REG_FIELD(reg, hi, lo, name) +(hi) - (lo) + 1
+#define SPEX_REG_RES0(hi, lo) +(hi) - (lo) + 1
+#define SPEX_REG_OTHER(hi, lo) +(hi) - (lo) + 1
+#define SPEX_REG_END(reg) ) == 64, #reg ": a bit has two rows");
 #include <spex/sysreg.def>
 
 static const struct {
     const char *name;
     unsigned encoding;
 } registers[] = {
-#define REG(name, op0, op1, crn, crm, op2, owner, text) {#name, SPEX_##name},
+#define SPEX_REG(name, op0, op1, crn, crm, op2, owner, text) {#name, SPEX_##name},
 #include <spex/sysreg.def>
 };
 
@@ -36,7 +36,7 @@ static const struct {
     enum spex_sysreg_field field;
     const char *name;
 } fields[] = {
-#define FIELD(reg, hi, lo, name) {SPEX_##reg, SPEX_##reg##_##name, #name},
+#define SPEX_REG_FIELD(reg, hi, lo, name) {SPEX_##reg, SPEX_##reg##_##name, #name},
 #include <spex/sysreg.def>
 };
 

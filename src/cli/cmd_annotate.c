@@ -417,7 +417,7 @@ static const struct cli_option annotate_options[] = {
 #define FILTER(option, member, kind, value, help)                                                  \
     {option, 0,    CLI_STRING, PROFILE_AT(struct annotate_options, filter.member),                 \
      value,  help, NULL,       NULL},
-#include <spex/filters.def>
+#include "analysis/filters.def"
     PROFILE_SYMBOL_OPTIONS(struct annotate_options),
     {0},
 };

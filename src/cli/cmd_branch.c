@@ -226,7 +226,7 @@ static const struct cli_option branch_options[] = {
 #define FILTER(option, member, kind, value, help)                                                  \
     {option, 0,    CLI_STRING, PROFILE_AT(struct branch_options, filter.member),                   \
      value,  help, NULL,       NULL},
-#include <spex/filters.def>
+#include "analysis/filters.def"
     PROFILE_SYMBOL_OPTIONS(struct branch_options),
     {0},
 };

@@ -360,7 +360,7 @@ static const struct cli_option c2c_options[] = {
      "show shared lines that are harmless too", NULL, NULL},
 #define FILTER(option, member, kind, value, help)                                                  \
     {option, 0, CLI_STRING, PROFILE_AT(struct c2c_options, filter.member), value, help, NULL, NULL},
-#include <spex/filters.def>
+#include "analysis/filters.def"
     PROFILE_SYMBOL_OPTIONS(struct c2c_options),
     {0},
 };

@@ -296,7 +296,7 @@ static const struct cli_option diff_options[] = {
 #define FILTER(option, member, kind, value, help)                                                  \
     {option, 0,    CLI_STRING, PROFILE_AT(struct diff_options, filter.member),                     \
      value,  help, NULL,       NULL},
-#include <spex/filters.def>
+#include "analysis/filters.def"
     PROFILE_SYMBOL_OPTIONS(struct diff_options),
     {0},
 };

@@ -358,7 +358,7 @@ static const struct cli_option mem_options[] = {
     PROFILE_TABLE_OPTIONS(struct mem_options),
 #define FILTER(option, member, kind, value, help)                                                  \
     {option, 0, CLI_STRING, PROFILE_AT(struct mem_options, filter.member), value, help, NULL, NULL},
-#include <spex/filters.def>
+#include "analysis/filters.def"
     PROFILE_SYMBOL_OPTIONS(struct mem_options),
     {0},
 };

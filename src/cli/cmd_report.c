@@ -97,7 +97,7 @@ static const struct cli_option report_options[] = {
 #define FILTER(option, member, kind, value, help)                                                  \
     {option, 0,    CLI_STRING, PROFILE_AT(struct report_options, filter.member),                   \
      value,  help, NULL,       NULL},
-#include <spex/filters.def>
+#include "analysis/filters.def"
     PROFILE_SYMBOL_OPTIONS(struct report_options),
     {0},
 };

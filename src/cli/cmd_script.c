@@ -282,7 +282,7 @@ static const struct cli_option script_options[] = {
 #define FILTER(option, member, kind, value, help)                                                  \
     {option, 0,    CLI_STRING, PROFILE_AT(struct script_options, filter.member),                   \
      value,  help, NULL,       NULL},
-#include <spex/filters.def>
+#include "analysis/filters.def"
     PROFILE_SYMBOL_OPTIONS(struct script_options),
     {0},
 };

@@ -4,6 +4,7 @@
 #include <spex/spu.h>
 
 #include "base/out.h"
+#include "script/script.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,26 +29,26 @@ static void tap_line(struct run *run)
         out_printf(&run->out, "%sok %u %s\n", run->failures ? "not " : "", run->tests, run->test);
 }
 
-static void hear(void *user, const struct spex_script_report *report)
+static void hear(void *user, const struct script_report *report)
 {
     struct run *run = user;
     switch (report->kind) {
-    case SPEX_SCRIPT_TRACE:
+    case SCRIPT_TRACE:
         if (run->options->trace)
             out_printf(&run->out, "%s%s:%u: %s\n", run->options->tap ? "# " : "", run->name,
                        report->line, report->text);
         return;
-    case SPEX_SCRIPT_TEST:
+    case SCRIPT_TEST:
         tap_line(run);
         run->tests++;
         run->failures = 0;
         snprintf(run->test, sizeof run->test, "%s", report->text);
         return;
-    case SPEX_SCRIPT_SPEC: /* scripts/conformance.py joins these with the test's name */
+    case SCRIPT_SPEC: /* scripts/conformance.py joins these with the test's name */
         if (run->options->tap)
             out_printf(&run->out, "# SPEC %s %s\n", run->test, report->text);
         return;
-    case SPEX_SCRIPT_PASSED:
+    case SCRIPT_PASSED:
         run->checks++;
         if (run->options->trace)
             out_printf(&run->out, "%s%s:%u: ok: %s\n", run->options->tap ? "# " : "", run->name,
@@ -73,7 +74,7 @@ static int run_script(const struct options *options, const char *path)
         return CLI_DATA;
     run.name = input.name;
     out_init(&run.out, STDOUT_FILENO);
-    enum spex_status status = spex_script_run((const char *)input.data, input.size, hear, &run);
+    enum spex_status status = script_run((const char *)input.data, input.size, hear, &run);
     tap_line(&run);
     if (options->tap)
         out_printf(&run.out, "1..%u\n", run.tests);

@@ -8,7 +8,7 @@
 #include "locate.h"
 #include "run.h"
 
-#include <spex/vm.h>
+#include "guest/vm.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -43,7 +43,7 @@ int profile_open(struct profile *p, const struct profile_options *options, const
 #define FILTER(option, member, kind, argument, help)                                               \
     if (options->filter.member)                                                                    \
         p->filters[p->filter_count++] = (struct spex_filter){option, options->filter.member};
-#include <spex/filters.def>
+#include "analysis/filters.def"
     struct spex_analysis_options o = more ? *more : (struct spex_analysis_options){0};
     struct spex_error error;
     o.raw = options->raw;

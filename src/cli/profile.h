@@ -15,7 +15,7 @@ struct profile_options {
     const char *input, *symfs, *vmlinux, *kallsyms, *fields;
     struct profile_filters {
 #define FILTER(option, member, kind, value, help) const char *member;
-#include <spex/filters.def>
+#include "analysis/filters.def"
     } filter;
     bool raw, no_demangle;
     uint64_t midr;

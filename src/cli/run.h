@@ -4,7 +4,7 @@
 
 #include "cli.h"
 
-#include <spex/engine.h>
+#include "guest/engine.h"
 
 struct run_options {
     const char *event, *cpu, *sysroot, *qemu_cpu, *qemu, *aux;

@@ -7,7 +7,7 @@
 
 #include <spex/analysis.h>
 #include <spex/features.h>
-#include <spex/uarch.h>
+#include "uarch/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* A64 words -> operations: finds the row of a64.def and fills in its fields. */
-#include <spex/a64.h>
+#include "guest/a64.h"
 
 #include <string.h>
 

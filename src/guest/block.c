@@ -1,7 +1,7 @@
 /* Blocks of guest code, kept by address and bytes; rows of truth. */
 #include "vcpu.h"
 
-#include <spex/a64.h>
+#include "guest/a64.h"
 
 #include <stdlib.h>
 #include <string.h>

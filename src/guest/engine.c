@@ -1,5 +1,5 @@
 /* Starting QEMU with the plugin, and reading what the run left. */
-#include <spex/engine.h>
+#include "guest/engine.h"
 
 #include "base/error.h"
 #include "elf.h"

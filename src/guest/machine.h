@@ -11,7 +11,7 @@
 
 /* What the engine answers to register accesses. Encodings as SPEX_SYSREG. */
 struct machine_handler {
-    enum spex_access_result (*check)(unsigned vcpu, unsigned enc, bool read);
+    enum spex_sysreg_result (*check)(unsigned vcpu, unsigned enc, bool read);
     uint64_t (*read)(unsigned vcpu, unsigned enc);
     void (*write)(unsigned vcpu, unsigned enc, uint64_t value);
 };

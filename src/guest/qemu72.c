@@ -148,12 +148,12 @@ static int on_check(void *env, const struct reg_info *info, bool read)
 {
     enum { OK = 0, TRAP = 4, UNDEFINED = 8 }; /* as QEMU counts; the level is added to a trap */
     switch (q.handler.check(vcpu_of(env), enc_of(info), read)) {
-    case SPEX_ACCESS_OK:
-    case SPEX_ACCESS_MEMORY:
+    case SPEX_SYSREG_OK:
+    case SPEX_SYSREG_MEMORY:
         return OK;
-    case SPEX_ACCESS_TRAP_EL2:
+    case SPEX_SYSREG_TRAP_EL2:
         return TRAP | 2;
-    case SPEX_ACCESS_TRAP_EL3:
+    case SPEX_SYSREG_TRAP_EL3:
         return TRAP | 3;
     default:
         return UNDEFINED;

@@ -16,7 +16,7 @@
 
 #include "driver.h"
 
-#include <spex/uarch.h>
+#include "uarch/model.h"
 
 enum {
     RUN_VERSION = 1,

@@ -8,7 +8,7 @@
 
 #include "system_vcpu.h"
 
-#include <spex/a64.h>
+#include "guest/a64.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -30,7 +30,7 @@ static void on_isb(unsigned index, void *data)
 
 /* ---- System registers ---- */
 
-static enum spex_access_result on_check(unsigned index, unsigned enc, bool read)
+static enum spex_sysreg_result on_check(unsigned index, unsigned enc, bool read)
 {
     static const unsigned shared[] = {SPEX_CNTHCTL_EL2, SPEX_CNTVOFF_EL2, SPEX_HDFGRTR_EL2,
                                       SPEX_HDFGWTR_EL2, SPEX_HFGITR_EL2};
@@ -38,8 +38,8 @@ static enum spex_access_result on_check(unsigned index, unsigned enc, bool read)
     for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++)
         system_refresh(v, shared[i]);
     system_set_state(v, sys.machine->el(index));
-    enum spex_access_result result = spex_spu_check(v->unit.unit, enc, 0, read, NULL);
-    if (result != SPEX_ACCESS_OK)
+    enum spex_sysreg_result result = spex_spu_check(v->unit.unit, enc, 0, read, NULL);
+    if (result != SPEX_SYSREG_OK)
         unit_log_note(&v->unit, "%s %s: not here", read ? "read" : "write", spex_sysreg_name(enc));
     return result;
 }
@@ -109,7 +109,7 @@ static void on_sysreg(unsigned index, void *data)
     if (enc == SPEX_ID_AA64DFR0_EL1) {
         sys.machine->sysreg(index, enc, &value);
         value = spex_field_set(value, SPEX_ID_AA64DFR0_EL1_PMSVer, system_version());
-    } else if (on_check(index, enc, read) != SPEX_ACCESS_OK) {
+    } else if (on_check(index, enc, read) != SPEX_SYSREG_OK) {
         return; /* QEMU makes it UNDEFINED */
     } else if (read) {
         value = on_read(index, enc);

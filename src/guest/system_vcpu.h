@@ -13,7 +13,7 @@
 #include "unit_log.h"
 #include "zva.h"
 
-#include <spex/vm.h>
+#include "guest/vm.h"
 
 #include <pthread.h>
 

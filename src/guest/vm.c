@@ -1,5 +1,5 @@
 /* Words that describe a guest's SPUs. */
-#include <spex/vm.h>
+#include "guest/vm.h"
 
 #include "base/error.h"
 

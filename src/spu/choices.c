@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const struct spex_spu_choice rows[] = {
-#define CHOICE(field, standard, min, max, values, ids, text)                                       \
+#define SPEX_CHOICE(field, standard, min, max, values, ids, text)                                  \
     {#field, values, ids, text, standard, min, max, offsetof(struct spex_spu_choices, field)},
 #include <spex/choices.def>
 };
@@ -22,7 +22,7 @@ const struct spex_spu_choice *spex_spu_choice_at(size_t index)
 
 void spex_spu_choices_default(struct spex_spu_choices *choices)
 {
-#define CHOICE(field, standard, min, max, values, ids, text) choices->field = standard;
+#define SPEX_CHOICE(field, standard, min, max, values, ids, text) choices->field = standard;
 #include <spex/choices.def>
 }
 

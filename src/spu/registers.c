@@ -77,10 +77,10 @@ void spu_registers_init(struct spex_spu *u)
     uint64_t *m = u->writable;
 
     /* All that is named or another block's, less what this feature set does not have. */
-#define REG(name, op0, op1, crn, crm, op2, owner, text) m[R_##name] = 0
-#define FIELD(reg, hi, lo, name) | BITS(hi, lo)
-#define OTHER(hi, lo) | BITS(hi, lo)
-#define END(reg) ;
+#define SPEX_REG(name, op0, op1, crn, crm, op2, owner, text) m[R_##name] = 0
+#define SPEX_REG_FIELD(reg, hi, lo, name) | BITS(hi, lo)
+#define SPEX_REG_OTHER(hi, lo) | BITS(hi, lo)
+#define SPEX_REG_END(reg) ;
 #include <spex/sysreg.def>
 
     uint64_t exc = f->EXC ? 0 : MASK(PMSCR_EL1_KE) | MASK(PMSCR_EL1_EE);
@@ -137,7 +137,7 @@ void spu_registers_reset(struct spex_spu *u)
     memset(w->reg, 0, sizeof w->reg);
 #define SPE 1
 #define PE 0
-#define REG(name, op0, op1, crn, crm, op2, owner, text)                                            \
+#define SPEX_REG(name, op0, op1, crn, crm, op2, owner, text)                                       \
     if (owner && u->config.choices.reset_unknown) {                                                \
         uint64_t value = ~UINT64_C(0);                                                             \
         if (u->config.choices.reset_unknown == 2)                                                  \
@@ -232,7 +232,7 @@ static const struct {
 } names[R_COUNT] = {
 #define SPE true
 #define PE false
-#define REG(name, op0, op1, crn, crm, op2, owner, text) [R_##name] = {SPEX_##name, owner},
+#define SPEX_REG(name, op0, op1, crn, crm, op2, owner, text) [R_##name] = {SPEX_##name, owner},
 #include <spex/sysreg.def>
 #undef SPE
 #undef PE
@@ -316,28 +316,28 @@ struct access {
     struct spex_spu *u;
     unsigned encoding, rt;
     bool read;
-    struct spex_access_syndrome *syndrome;
+    struct spex_sysreg_detail *syndrome;
     enum reg_index index; /* as named; then as reached */
 };
 
-static enum spex_access_result undefined(struct access *a)
+static enum spex_sysreg_result undefined(struct access *a)
 {
     a->syndrome->esr = BIT(25);
-    return SPEX_ACCESS_UNDEFINED;
+    return SPEX_SYSREG_UNDEFINED;
 }
 
-static enum spex_access_result trap(struct access *a, unsigned el)
+static enum spex_sysreg_result trap(struct access *a, unsigned el)
 {
     if (el == 3 && a->u->w.halted && a->u->w.sdd)
         return undefined(a);
     a->syndrome->esr = spex_sysreg_syndrome(a->encoding, a->rt, a->read);
-    return el == 3 ? SPEX_ACCESS_TRAP_EL3 : SPEX_ACCESS_TRAP_EL2;
+    return el == 3 ? SPEX_SYSREG_TRAP_EL3 : SPEX_SYSREG_TRAP_EL2;
 }
 
-static enum spex_access_result memory(struct access *a, unsigned offset)
+static enum spex_sysreg_result memory(struct access *a, unsigned offset)
 {
     a->syndrome->offset = offset;
-    return SPEX_ACCESS_MEMORY;
+    return SPEX_SYSREG_MEMORY;
 }
 
 /* EL12 names are other names, not other registers. */
@@ -372,7 +372,7 @@ static bool el3_trap(const struct spex_spu *u, enum reg_index index)
            (index == R_PMBMAR_EL1 && !EFF(EnPMS4, MDCR_EL3));
 }
 
-static enum spex_access_result at_el1(struct access *a)
+static enum spex_sysreg_result at_el1(struct access *a)
 {
     const struct spex_spu *u = a->u;
     const struct control *c = &controls[a->index];
@@ -389,7 +389,7 @@ static enum spex_access_result at_el1(struct access *a)
     case R_PMBSR_EL3:
         return undefined(a);
     case R_IMP_RNDSTATE_EL1:
-        return SPEX_ACCESS_OK;
+        return SPEX_SYSREG_OK;
     default:
         break;
     }
@@ -412,15 +412,15 @@ static enum spex_access_result at_el1(struct access *a)
         if (redirect)
             return memory(a, c->nv);
     }
-    return SPEX_ACCESS_OK;
+    return SPEX_SYSREG_OK;
 }
 
-static enum spex_access_result at_el2(struct access *a)
+static enum spex_sysreg_result at_el2(struct access *a)
 {
     const struct spex_spu *u = a->u;
     bool host = spu_effective_e2h(u);
     if (a->index == R_IMP_RNDSTATE_EL1)
-        return SPEX_ACCESS_OK;
+        return SPEX_SYSREG_OK;
     if (a->index == R_PMBSR_EL3 ||
         ((a->index == R_PMSCR_EL12 || a->index == R_PMBSR_EL12) && !host))
         return undefined(a);
@@ -432,19 +432,19 @@ static enum spex_access_result at_el2(struct access *a)
         a->index = R_PMBSR_EL2;
     else
         a->index = other_name(a->index);
-    return SPEX_ACCESS_OK;
+    return SPEX_SYSREG_OK;
 }
 
-static enum spex_access_result at_el3(struct access *a)
+static enum spex_sysreg_result at_el3(struct access *a)
 {
     if ((a->index == R_PMSCR_EL12 || a->index == R_PMBSR_EL12) && !spu_effective_e2h(a->u))
         return undefined(a);
     a->index = other_name(a->index);
-    return SPEX_ACCESS_OK;
+    return SPEX_SYSREG_OK;
 }
 
 /* Registers of other blocks: only the Exception level of the name is checked here. */
-static enum spex_access_result held(struct access *a)
+static enum spex_sysreg_result held(struct access *a)
 {
     const struct spex_spu *u = a->u;
     unsigned op1 = a->encoding >> 11 & 7;
@@ -455,13 +455,13 @@ static enum spex_access_result held(struct access *a)
         return undefined(a);
     if (a->index == R_CONTEXTIDR_EL1 && u->w.el == 2 && spu_effective_e2h(u))
         a->index = R_CONTEXTIDR_EL2;
-    return SPEX_ACCESS_OK;
+    return SPEX_SYSREG_OK;
 }
 
-static enum spex_access_result resolve(struct access *a)
+static enum spex_sysreg_result resolve(struct access *a)
 {
     if (!find(a->encoding, &a->index))
-        return SPEX_ACCESS_NOT_OURS;
+        return SPEX_SYSREG_NOT_OURS;
     if (!names[a->index].ours)
         return held(a);
     if (!present(a->u, a->index) || a->u->w.el == 0 || (controls[a->index].read_only && !a->read))
@@ -476,34 +476,34 @@ static enum spex_access_result resolve(struct access *a)
     }
 }
 
-enum spex_access_result spex_spu_read(struct spex_spu *u, unsigned encoding, unsigned rt,
-                                      uint64_t *value, struct spex_access_syndrome *syndrome)
+enum spex_sysreg_result spex_spu_read(struct spex_spu *u, unsigned encoding, unsigned rt,
+                                      uint64_t *value, struct spex_sysreg_detail *syndrome)
 {
-    struct spex_access_syndrome unused;
+    struct spex_sysreg_detail unused;
     struct access a = {u, encoding, rt, true, syndrome ? syndrome : &unused, 0};
     spex_spu_flush(u);
-    enum spex_access_result result = resolve(&a);
-    if (result == SPEX_ACCESS_OK)
+    enum spex_sysreg_result result = resolve(&a);
+    if (result == SPEX_SYSREG_OK)
         *value = register_get(u, a.index);
     return result;
 }
 
-enum spex_access_result spex_spu_write(struct spex_spu *u, unsigned encoding, unsigned rt,
-                                       uint64_t value, struct spex_access_syndrome *syndrome)
+enum spex_sysreg_result spex_spu_write(struct spex_spu *u, unsigned encoding, unsigned rt,
+                                       uint64_t value, struct spex_sysreg_detail *syndrome)
 {
-    struct spex_access_syndrome unused;
+    struct spex_sysreg_detail unused;
     struct access a = {u, encoding, rt, false, syndrome ? syndrome : &unused, 0};
     spex_spu_flush(u);
-    enum spex_access_result result = resolve(&a);
-    if (result == SPEX_ACCESS_OK)
+    enum spex_sysreg_result result = resolve(&a);
+    if (result == SPEX_SYSREG_OK)
         register_set(u, a.index, value);
     return result;
 }
 
-enum spex_access_result spex_spu_check(struct spex_spu *u, unsigned encoding, unsigned rt,
-                                       bool read, struct spex_access_syndrome *syndrome)
+enum spex_sysreg_result spex_spu_check(struct spex_spu *u, unsigned encoding, unsigned rt,
+                                       bool read, struct spex_sysreg_detail *syndrome)
 {
-    struct spex_access_syndrome unused;
+    struct spex_sysreg_detail unused;
     struct access a = {u, encoding, rt, read, syndrome ? syndrome : &unused, 0};
     return resolve(&a);
 }
@@ -538,22 +538,22 @@ bool spex_spu_set(struct spex_spu *u, unsigned encoding, uint64_t value)
 
 /* ---- PSB CSYNC ---- */
 
-enum spex_access_result spex_spu_psb(struct spex_spu *u, struct spex_access_syndrome *syndrome)
+enum spex_sysreg_result spex_spu_psb(struct spex_spu *u, struct spex_sysreg_detail *syndrome)
 {
     const struct spex_features *f = &u->config.features;
     bool host = spu_effective_e2h(u) && spu_effective_tge(u);
     if (u->w.aarch32 >> u->w.el & 1)
-        return SPEX_ACCESS_OK;
+        return SPEX_SYSREG_OK;
     if (u->w.el < 2 && f->version >= 6 && f->FGT && spu_el2_enabled(u) && !(u->w.el == 0 && host) &&
         (!f->EL3 || EFF(FGTEn, SCR_EL3)) && EFF(PSBCSYNC, HFGITR_EL2)) {
         if (syndrome)
             syndrome->esr = UINT64_C(0x0a) << 26 | BIT(25) | 3;
-        return SPEX_ACCESS_TRAP_EL2;
+        return SPEX_SYSREG_TRAP_EL2;
     }
     spex_spu_flush(u);
     spu_late_fault_report(u);
     spu_buffer_drain(u, 0);
     spu_late_fault_report(u);
     spu_update(u);
-    return SPEX_ACCESS_OK;
+    return SPEX_SYSREG_OK;
 }

@@ -113,10 +113,11 @@ static uint64_t hash(uint64_t h, uint64_t value)
 static uint64_t config_hash(const struct spex_spu_config *config)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
-#define FLAG(field, name, text) h = hash(h, config->features.field);
-#define NUMBER(field, name, min, max, text) h = hash(h, config->features.field);
+#define SPEX_FEATURE_FLAG(field, name, text) h = hash(h, config->features.field);
+#define SPEX_FEATURE_NUMBER(field, name, min, max, text) h = hash(h, config->features.field);
 #include <spex/features.def>
-#define CHOICE(field, standard, min, max, values, ids, text) h = hash(h, config->choices.field);
+#define SPEX_CHOICE(field, standard, min, max, values, ids, text)                                  \
+    h = hash(h, config->choices.field);
 #include <spex/choices.def>
     return hash(h, R_COUNT);
 }

@@ -18,7 +18,7 @@
 #include "base/rng.h"
 
 enum reg_index {
-#define REG(name, op0, op1, crn, crm, op2, owner, text) R_##name,
+#define SPEX_REG(name, op0, op1, crn, crm, op2, owner, text) R_##name,
 #include <spex/sysreg.def>
     R_COUNT
 };

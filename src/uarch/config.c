@@ -1,4 +1,4 @@
-/* Parameters: presets, settings, consistency. The table is <spex/uarch.def>. */
+/* Parameters: presets, settings, consistency. The table is "uarch/uarch.def". */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static const struct row {
 #define PARAM(field, key, unit, min, max, n1, v1, n2, v2, source, text)                            \
     {{key, unit, source, text, min, max, {n1, v1, n2, v2}},                                        \
      offsetof(struct spex_uarch_config, field)},
-#include <spex/uarch.def>
+#include "uarch/uarch.def"
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 

@@ -15,7 +15,7 @@
 #ifndef UARCH_UARCH_H
 #define UARCH_UARCH_H
 
-#include <spex/uarch.h>
+#include "uarch/model.h"
 
 enum {
     UARCH_LINE = 6,

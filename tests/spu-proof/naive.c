@@ -1392,8 +1392,8 @@ static bool is_ours(unsigned enc)
 }
 
 /* Which register an MRS or MSR reaches, or why it does not. */
-static enum spex_access_result access(struct naive *n, unsigned enc, unsigned rt, bool read,
-                                      unsigned *reached, struct spex_access_syndrome *syndrome)
+static enum spex_sysreg_result access(struct naive *n, unsigned enc, unsigned rt, bool read,
+                                      unsigned *reached, struct spex_sysreg_detail *syndrome)
 {
     const struct spex_features *f = &n->f;
     unsigned el = n->pe.el;
@@ -1401,8 +1401,8 @@ static enum spex_access_result access(struct naive *n, unsigned enc, unsigned rt
     if (!is_ours(enc)) { /* held for other blocks: the Exception level of the name alone */
         unsigned op1 = F(enc, 13, 11), lowest = op1 == 6 ? 3 : op1 == 4 ? 2 : op1 == 3 ? 0 : 1;
         *reached = enc == SPEX_CONTEXTIDR_EL1 && el == 2 && E2H(n) ? SPEX_CONTEXTIDR_EL2 : enc;
-        *syndrome = (struct spex_access_syndrome){.esr = (uint64_t)1 << 25};
-        return el < lowest ? SPEX_ACCESS_UNDEFINED : SPEX_ACCESS_OK;
+        *syndrome = (struct spex_sysreg_detail){.esr = (uint64_t)1 << 25};
+        return el < lowest ? SPEX_SYSREG_UNDEFINED : SPEX_SYSREG_OK;
     }
     bool el12 = enc == SPEX_PMSCR_EL12 || enc == SPEX_PMBSR_EL12;
     bool el2_name = enc == SPEX_PMSCR_EL2 || enc == SPEX_PMBSR_EL2;
@@ -1410,52 +1410,52 @@ static enum spex_access_result access(struct naive *n, unsigned enc, unsigned rt
     *reached = enc == SPEX_PMSCR_EL12   ? SPEX_PMSCR_EL1
                : enc == SPEX_PMBSR_EL12 ? SPEX_PMBSR_EL1
                                         : enc;
-    *syndrome = (struct spex_access_syndrome){.esr = (uint64_t)1 << 25};
+    *syndrome = (struct spex_sysreg_detail){.esr = (uint64_t)1 << 25};
     if (el12 ? !f->VHE || (enc == SPEX_PMBSR_EL12 && !f->EXC) : !find(n, enc, &p))
-        return SPEX_ACCESS_UNDEFINED; /* REG-11 */
+        return SPEX_SYSREG_UNDEFINED; /* REG-11 */
     if (el == 0)
-        return SPEX_ACCESS_UNDEFINED; /* REG-12 */
+        return SPEX_SYSREG_UNDEFINED; /* REG-12 */
     if (!read && (enc == SPEX_PMSIDR_EL1 || enc == SPEX_PMBIDR_EL1))
-        return SPEX_ACCESS_UNDEFINED;
+        return SPEX_SYSREG_UNDEFINED;
     if (enc == SPEX_PMBSR_EL3)
-        return el == 3 ? SPEX_ACCESS_OK : SPEX_ACCESS_UNDEFINED;
+        return el == 3 ? SPEX_SYSREG_OK : SPEX_SYSREG_UNDEFINED;
     if (el == 3)
-        return el12 && !E2H(n) ? SPEX_ACCESS_UNDEFINED : SPEX_ACCESS_OK;
+        return el12 && !E2H(n) ? SPEX_SYSREG_UNDEFINED : SPEX_SYSREG_OK;
     bool el3 = el3_trap(n, *reached);
     bool undef = el3 && n->pe.halted && n->pe.sdd;
     if (undef && (el == 2 || !(el2_name || el12))) /* EL3 trap with SDD priority */
-        return SPEX_ACCESS_UNDEFINED;
+        return SPEX_SYSREG_UNDEFINED;
     if (el == 1) {
         if (el2_name || el12) {
             unsigned offset = nv2_offset(n, enc);
             if (offset) {
                 syndrome->esr = 0;
                 syndrome->offset = offset;
-                return SPEX_ACCESS_MEMORY;
+                return SPEX_SYSREG_MEMORY;
             }
             if (NVx(n) & 1) {
                 syndrome->esr = esr;
-                return SPEX_ACCESS_TRAP_EL2;
+                return SPEX_SYSREG_TRAP_EL2;
             }
-            return SPEX_ACCESS_UNDEFINED;
+            return SPEX_SYSREG_UNDEFINED;
         }
         bool tpms = B(n->MDCR_EL2, 14), e2pb = !B(n->MDCR_EL2, 12);
         if (el2_enabled(n) && (fine_grained_trap(n, enc, read) || (tpms && is_pms(enc)) ||
                                (e2pb && is_pmb(enc)))) { /* REG-13 */
             syndrome->esr = esr;
-            return SPEX_ACCESS_TRAP_EL2;
+            return SPEX_SYSREG_TRAP_EL2;
         }
     }
     if (el == 2 && el12 && !E2H(n))
-        return SPEX_ACCESS_UNDEFINED;
+        return SPEX_SYSREG_UNDEFINED;
     if (el3) {
         syndrome->esr = esr;
-        return SPEX_ACCESS_TRAP_EL3;
+        return SPEX_SYSREG_TRAP_EL3;
     }
     if (el == 1 && nv2_offset(n, enc)) {
         syndrome->esr = 0;
         syndrome->offset = nv2_offset(n, enc);
-        return SPEX_ACCESS_MEMORY;
+        return SPEX_SYSREG_MEMORY;
     }
     if (el == 2 && E2H(n)) { /* REG-15 */
         if (enc == SPEX_PMSCR_EL1)
@@ -1463,27 +1463,27 @@ static enum spex_access_result access(struct naive *n, unsigned enc, unsigned rt
         if (enc == SPEX_PMBSR_EL1 && EE2(n) != 0)
             *reached = SPEX_PMBSR_EL2;
     }
-    return SPEX_ACCESS_OK;
+    return SPEX_SYSREG_OK;
 }
 
-enum spex_access_result naive_read(struct naive *n, unsigned encoding, unsigned rt, uint64_t *value,
-                                   struct spex_access_syndrome *syndrome)
+enum spex_sysreg_result naive_read(struct naive *n, unsigned encoding, unsigned rt, uint64_t *value,
+                                   struct spex_sysreg_detail *syndrome)
 {
     unsigned reached;
-    enum spex_access_result result = access(n, encoding, rt, true, &reached, syndrome);
-    if (result == SPEX_ACCESS_OK) {
+    enum spex_sysreg_result result = access(n, encoding, rt, true, &reached, syndrome);
+    if (result == SPEX_SYSREG_OK) {
         naive_get(n, reached, value);
         syndrome->esr = 0;
     }
     return result;
 }
 
-enum spex_access_result naive_write(struct naive *n, unsigned encoding, unsigned rt, uint64_t value,
-                                    struct spex_access_syndrome *syndrome)
+enum spex_sysreg_result naive_write(struct naive *n, unsigned encoding, unsigned rt, uint64_t value,
+                                    struct spex_sysreg_detail *syndrome)
 {
     unsigned reached;
-    enum spex_access_result result = access(n, encoding, rt, false, &reached, syndrome);
-    if (result == SPEX_ACCESS_OK) {
+    enum spex_sysreg_result result = access(n, encoding, rt, false, &reached, syndrome);
+    if (result == SPEX_SYSREG_OK) {
         naive_set(n, reached, value);
         syndrome->esr = 0;
     }
@@ -1491,14 +1491,14 @@ enum spex_access_result naive_write(struct naive *n, unsigned encoding, unsigned
 }
 
 /* PSB CSYNC: REG-27, REG-31. */
-enum spex_access_result naive_psb(struct naive *n, struct spex_access_syndrome *syndrome)
+enum spex_sysreg_result naive_psb(struct naive *n, struct spex_sysreg_detail *syndrome)
 {
     bool on = n->f.version >= 6 && n->f.FGT && el2_enabled(n) && (!n->f.EL3 || B(n->SCR_EL3, 27)) &&
               B(n->HFGITR_EL2, 63);
     bool host = E2H(n) && TGE(n);
     if (on && n->pe.el <= 1 && !(n->pe.el == 0 && host) && !(n->pe.aarch32 >> n->pe.el & 1)) {
         syndrome->esr = (uint64_t)0x0a << 26 | (uint64_t)1 << 25 | 3;
-        return SPEX_ACCESS_TRAP_EL2;
+        return SPEX_SYSREG_TRAP_EL2;
     }
     if (!(n->pe.aarch32 >> n->pe.el & 1)) { /* AArch32 has no PSB */
         report_late_fault(n);
@@ -1506,7 +1506,7 @@ enum spex_access_result naive_psb(struct naive *n, struct spex_access_syndrome *
         report_late_fault(n);
     }
     look_again(n);
-    return SPEX_ACCESS_OK;
+    return SPEX_SYSREG_OK;
 }
 
 /* ================ questions ================ */

@@ -96,11 +96,11 @@ bool naive_get(struct naive *n, unsigned encoding, uint64_t *value);
 bool naive_set(struct naive *n, unsigned encoding, uint64_t value);
 
 /* MRS and MSR. */
-enum spex_access_result naive_read(struct naive *n, unsigned encoding, unsigned rt, uint64_t *value,
-                                   struct spex_access_syndrome *syndrome);
-enum spex_access_result naive_write(struct naive *n, unsigned encoding, unsigned rt, uint64_t value,
-                                    struct spex_access_syndrome *syndrome);
-enum spex_access_result naive_psb(struct naive *n, struct spex_access_syndrome *syndrome);
+enum spex_sysreg_result naive_read(struct naive *n, unsigned encoding, unsigned rt, uint64_t *value,
+                                   struct spex_sysreg_detail *syndrome);
+enum spex_sysreg_result naive_write(struct naive *n, unsigned encoding, unsigned rt, uint64_t value,
+                                    struct spex_sysreg_detail *syndrome);
+enum spex_sysreg_result naive_psb(struct naive *n, struct spex_sysreg_detail *syndrome);
 
 void naive_state(struct naive *n, const struct spex_spu_state *state);
 void naive_context_sync(struct naive *n);

@@ -55,16 +55,16 @@ void rig_field(struct rig *rig, unsigned encoding, enum spex_sysreg_field field,
 
 void rig_write(struct rig *rig, unsigned encoding, uint64_t value)
 {
-    enum spex_access_result result = spex_spu_write(rig->unit, encoding, 0, value, NULL);
-    if (result != SPEX_ACCESS_OK)
+    enum spex_sysreg_result result = spex_spu_write(rig->unit, encoding, 0, value, NULL);
+    if (result != SPEX_SYSREG_OK)
         fail_msg("msr %s: %d", spex_sysreg_name(encoding), result);
 }
 
 uint64_t rig_read(struct rig *rig, unsigned encoding)
 {
     uint64_t value = 0;
-    enum spex_access_result result = spex_spu_read(rig->unit, encoding, 0, &value, NULL);
-    if (result != SPEX_ACCESS_OK)
+    enum spex_sysreg_result result = spex_spu_read(rig->unit, encoding, 0, &value, NULL);
+    if (result != SPEX_SYSREG_OK)
         fail_msg("mrs %s: %d", spex_sysreg_name(encoding), result);
     return value;
 }

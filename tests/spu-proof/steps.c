@@ -336,16 +336,16 @@ static void say_op(const struct pair *p, const struct made_op *made)
 }
 
 /* What an access came to. */
-static void say_result(const struct pair *p, enum spex_access_result result,
-                       const struct spex_access_syndrome *syndrome)
+static void say_result(const struct pair *p, enum spex_sysreg_result result,
+                       const struct spex_sysreg_detail *syndrome)
 {
     uint64_t esr = syndrome->esr & ~BITS(9, 5); /* scripts have Rt 0 */
     switch (result) {
     /* clang-format off */
-    case SPEX_ACCESS_UNDEFINED: SAY(p, " expect undefined\n"); break;
-    case SPEX_ACCESS_TRAP_EL2: SAY(p, " expect trap el2 0x%" PRIx64 "\n", esr); break;
-    case SPEX_ACCESS_TRAP_EL3: SAY(p, " expect trap el3 0x%" PRIx64 "\n", esr); break;
-    case SPEX_ACCESS_MEMORY: SAY(p, " expect memory 0x%x\n", syndrome->offset); break;
+    case SPEX_SYSREG_UNDEFINED: SAY(p, " expect undefined\n"); break;
+    case SPEX_SYSREG_TRAP_EL2: SAY(p, " expect trap el2 0x%" PRIx64 "\n", esr); break;
+    case SPEX_SYSREG_TRAP_EL3: SAY(p, " expect trap el3 0x%" PRIx64 "\n", esr); break;
+    case SPEX_SYSREG_MEMORY: SAY(p, " expect memory 0x%x\n", syndrome->offset); break;
     default: SAY(p, "\n");
         /* clang-format on */
     }
@@ -630,8 +630,8 @@ static void pass(struct pair *p, const struct step *step)
 static void play(struct pair *p, const struct step *step)
 {
     struct made_op op;
-    struct spex_access_syndrome unit = {0}, naive = {0};
-    enum spex_access_result result;
+    struct spex_sysreg_detail unit = {0}, naive = {0};
+    enum spex_sysreg_result result;
     uint64_t value;
     switch (step->kind) {
     case STEP_SAMPLE:
@@ -696,7 +696,7 @@ static void play(struct pair *p, const struct step *step)
         value = legal(p, step->encoding, step->value);
         result = spex_spu_write(p->unit, step->encoding, step->seed & 31, value, &unit);
         if (p->compare) {
-            enum spex_access_result r =
+            enum spex_sysreg_result r =
                 naive_write(&p->naive, step->encoding, step->seed & 31, value, &naive);
             SAY(p, "write %s 0x%" PRIx64, spex_sysreg_name(step->encoding), value);
             say_result(p, r, &naive);
@@ -712,10 +712,10 @@ static void play(struct pair *p, const struct step *step)
             break;
         result = spex_spu_read(p->unit, step->encoding, step->seed & 31, &x, &unit);
         if (p->compare) {
-            enum spex_access_result r =
+            enum spex_sysreg_result r =
                 naive_read(&p->naive, step->encoding, step->seed & 31, &y, &naive);
             SAY(p, "read %s", spex_sysreg_name(step->encoding));
-            if (r == SPEX_ACCESS_OK)
+            if (r == SPEX_SYSREG_OK)
                 SAY(p, " expect 0x%" PRIx64 "\n", y);
             else
                 say_result(p, r, &naive);
@@ -737,7 +737,7 @@ static void play(struct pair *p, const struct step *step)
     case STEP_PSB:
         result = spex_spu_psb(p->unit, &unit);
         if (p->compare) {
-            enum spex_access_result r = naive_psb(&p->naive, &naive);
+            enum spex_sysreg_result r = naive_psb(&p->naive, &naive);
             SAY(p, "psb");
             say_result(p, r, &naive);
             if (r != result || unit.esr != naive.esr)

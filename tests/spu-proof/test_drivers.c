@@ -22,7 +22,7 @@ static void isb(void)
 
 static void psb(void)
 {
-    assert_int_equal(spex_spu_psb(rig.unit, NULL), SPEX_ACCESS_OK);
+    assert_int_equal(spex_spu_psb(rig.unit, NULL), SPEX_SYSREG_OK);
 }
 
 /* Operations of the profiled program: loads and branches, as the block path sees them. */
@@ -469,9 +469,9 @@ static void test_kvm_switch(void **state)
     assert_int_equal(rig.host.count, 3 * 64);
     uint64_t value;
     assert_int_equal(spex_spu_read(rig.unit, SPEX_PMSCR_EL1, 0, &value, NULL),
-                     SPEX_ACCESS_TRAP_EL2);
+                     SPEX_SYSREG_TRAP_EL2);
     assert_int_equal(spex_spu_read(rig.unit, SPEX_PMBPTR_EL1, 0, &value, NULL),
-                     SPEX_ACCESS_TRAP_EL2);
+                     SPEX_SYSREG_TRAP_EL2);
 
     /* Back to the host. */
     rig_state(&rig, 2, SPEX_NONSECURE);
@@ -629,10 +629,10 @@ static void test_tf_a(void **state)
             rig_state(&rig, el, world);
             assert_int_equal(RIG_GET(&rig, PMBIDR_EL1, P), !owner);
             assert_int_equal(spex_spu_read(rig.unit, SPEX_PMSCR_EL1, 0, &value, NULL),
-                             owner ? SPEX_ACCESS_OK : SPEX_ACCESS_TRAP_EL3);
+                             owner ? SPEX_SYSREG_OK : SPEX_SYSREG_TRAP_EL3);
             /* But software may always ask whether it may. */
             assert_int_equal(spex_spu_read(rig.unit, SPEX_PMBIDR_EL1, 0, &value, NULL),
-                             SPEX_ACCESS_OK);
+                             SPEX_SYSREG_OK);
         }
     }
     rig_close(&rig);

@@ -47,22 +47,22 @@ static uint64_t syndrome(unsigned e, unsigned rt, bool read)
 
 #define EXPECT(f, e, is_read, result) expect(f, e, is_read, result, #result, __LINE__)
 
-static void expect(struct fixture *f, unsigned e, bool is_read, enum spex_access_result wanted,
+static void expect(struct fixture *f, unsigned e, bool is_read, enum spex_sysreg_result wanted,
                    const char *text, int line)
 {
-    struct spex_access_syndrome s = {0};
+    struct spex_sysreg_detail s = {0};
     uint64_t value = 0x5555;
     assert_int_equal(spex_spu_check(f->unit, e, 7, is_read, NULL), wanted); /* asking is free */
-    enum spex_access_result got =
+    enum spex_sysreg_result got =
         is_read ? spex_spu_read(f->unit, e, 7, &value, &s) : spex_spu_write(f->unit, e, 7, 0, &s);
     if (got != wanted)
         fail_msg("line %d: %s %s: got %d, expected %s", line, is_read ? "read" : "write",
                  spex_sysreg_name(e), got, text);
-    if (got != SPEX_ACCESS_OK)
+    if (got != SPEX_SYSREG_OK)
         assert_int_equal(value, 0x5555);
-    if (got == SPEX_ACCESS_TRAP_EL2 || got == SPEX_ACCESS_TRAP_EL3)
+    if (got == SPEX_SYSREG_TRAP_EL2 || got == SPEX_SYSREG_TRAP_EL3)
         assert_int_equal(s.esr, syndrome(e, 7, is_read));
-    if (got == SPEX_ACCESS_UNDEFINED)
+    if (got == SPEX_SYSREG_UNDEFINED)
         assert_int_equal(s.esr, 0x2000000);
 }
 
@@ -72,11 +72,11 @@ static void test_el0_is_undefined(void **state)
     struct fixture *f = fixture_new(NULL, NULL, 1);
     go_to(f, 0, SPEX_NONSECURE);
     for (size_t i = 0; i < ROWS; i++) {
-        EXPECT(f, rows[i].encoding, true, SPEX_ACCESS_UNDEFINED);
-        EXPECT(f, rows[i].encoding, false, SPEX_ACCESS_UNDEFINED);
+        EXPECT(f, rows[i].encoding, true, SPEX_SYSREG_UNDEFINED);
+        EXPECT(f, rows[i].encoding, false, SPEX_SYSREG_UNDEFINED);
     }
-    EXPECT(f, SPEX_PMSCR_EL2, true, SPEX_ACCESS_UNDEFINED);
-    EXPECT(f, SPEX_PMBSR_EL3, true, SPEX_ACCESS_UNDEFINED);
+    EXPECT(f, SPEX_PMSCR_EL2, true, SPEX_SYSREG_UNDEFINED);
+    EXPECT(f, SPEX_PMBSR_EL3, true, SPEX_SYSREG_UNDEFINED);
     fixture_free(f);
 }
 
@@ -86,16 +86,16 @@ static void test_el1_el2_el3_without_traps(void **state)
     for (unsigned el = 1; el <= 3; el++) {
         go_to(f, el, el == 3 ? SPEX_ROOT : SPEX_NONSECURE);
         for (size_t i = 0; i < ROWS; i++) {
-            EXPECT(f, rows[i].encoding, true, SPEX_ACCESS_OK);
+            EXPECT(f, rows[i].encoding, true, SPEX_SYSREG_OK);
             if (rows[i].read_only)
-                EXPECT(f, rows[i].encoding, false, SPEX_ACCESS_UNDEFINED);
+                EXPECT(f, rows[i].encoding, false, SPEX_SYSREG_UNDEFINED);
             else
-                EXPECT(f, rows[i].encoding, false, SPEX_ACCESS_OK);
+                EXPECT(f, rows[i].encoding, false, SPEX_SYSREG_OK);
         }
     }
     uint64_t unused;
     assert_int_equal(spex_spu_read(f->unit, SPEX_SYSREG(3, 0, 9, 10, 2), 0, &unused, NULL),
-                     SPEX_ACCESS_NOT_OURS);
+                     SPEX_SYSREG_NOT_OURS);
     fixture_free(f);
 }
 
@@ -109,23 +109,23 @@ static void test_registers_of_features(void **state)
     for (unsigned el = 0; el <= 3; el++) {
         go_to(f, el, el == 3 ? SPEX_SECURE : SPEX_NONSECURE);
         for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++)
-            EXPECT(f, absent[i], true, SPEX_ACCESS_UNDEFINED);
+            EXPECT(f, absent[i], true, SPEX_SYSREG_UNDEFINED);
     }
     fixture_free(f);
 
     f = fixture_new(NULL, NULL, 1);
     go_to(f, 3, SPEX_ROOT);
-    EXPECT(f, SPEX_PMBSR_EL3, true, SPEX_ACCESS_OK);
-    EXPECT(f, SPEX_PMBSR_EL2, false, SPEX_ACCESS_OK);
+    EXPECT(f, SPEX_PMBSR_EL3, true, SPEX_SYSREG_OK);
+    EXPECT(f, SPEX_PMBSR_EL2, false, SPEX_SYSREG_OK);
     go_to(f, 2, SPEX_NONSECURE);
-    EXPECT(f, SPEX_PMBSR_EL3, true, SPEX_ACCESS_UNDEFINED);
-    EXPECT(f, SPEX_PMBSR_EL2, false, SPEX_ACCESS_OK);
-    EXPECT(f, SPEX_PMSCR_EL2, false, SPEX_ACCESS_OK);
+    EXPECT(f, SPEX_PMBSR_EL3, true, SPEX_SYSREG_UNDEFINED);
+    EXPECT(f, SPEX_PMBSR_EL2, false, SPEX_SYSREG_OK);
+    EXPECT(f, SPEX_PMSCR_EL2, false, SPEX_SYSREG_OK);
     go_to(f, 1, SPEX_NONSECURE);
-    EXPECT(f, SPEX_PMBSR_EL3, true, SPEX_ACCESS_UNDEFINED);
-    EXPECT(f, SPEX_PMBSR_EL2, true, SPEX_ACCESS_UNDEFINED);
-    EXPECT(f, SPEX_PMSCR_EL2, true, SPEX_ACCESS_UNDEFINED);
-    EXPECT(f, SPEX_PMSCR_EL12, true, SPEX_ACCESS_UNDEFINED);
+    EXPECT(f, SPEX_PMBSR_EL3, true, SPEX_SYSREG_UNDEFINED);
+    EXPECT(f, SPEX_PMBSR_EL2, true, SPEX_SYSREG_UNDEFINED);
+    EXPECT(f, SPEX_PMSCR_EL2, true, SPEX_SYSREG_UNDEFINED);
+    EXPECT(f, SPEX_PMSCR_EL12, true, SPEX_SYSREG_UNDEFINED);
     fixture_free(f);
 }
 
@@ -146,19 +146,19 @@ static void test_fine_grained_traps(void **state)
         go_to(f, 1, SPEX_NONSECURE);
         fixture_set(f, SPEX_HDFGRTR_EL2, all);
         fixture_set(f, SPEX_HDFGRTR2_EL2, all2);
-        EXPECT(f, r->encoding, true, SPEX_ACCESS_TRAP_EL2);
+        EXPECT(f, r->encoding, true, SPEX_SYSREG_TRAP_EL2);
         if (!r->read_only)
-            EXPECT(f, r->encoding, false, SPEX_ACCESS_OK);
+            EXPECT(f, r->encoding, false, SPEX_SYSREG_OK);
         fixture_set(f, SPEX_HDFGRTR_EL2, none);
         fixture_set(f, SPEX_HDFGRTR2_EL2, none2);
         fixture_set(f, SPEX_HDFGWTR_EL2, all);
         fixture_set(f, SPEX_HDFGWTR2_EL2, all2);
-        EXPECT(f, r->encoding, true, SPEX_ACCESS_OK);
+        EXPECT(f, r->encoding, true, SPEX_SYSREG_OK);
         if (!r->read_only)
-            EXPECT(f, r->encoding, false, SPEX_ACCESS_TRAP_EL2);
+            EXPECT(f, r->encoding, false, SPEX_SYSREG_TRAP_EL2);
         go_to(f, 2, SPEX_NONSECURE); /* not from EL2 */
         if (!r->read_only)
-            EXPECT(f, r->encoding, false, SPEX_ACCESS_OK);
+            EXPECT(f, r->encoding, false, SPEX_SYSREG_OK);
         fixture_set(f, SPEX_HDFGWTR_EL2, none);
         fixture_set(f, SPEX_HDFGWTR2_EL2, none2);
 
@@ -168,11 +168,11 @@ static void test_fine_grained_traps(void **state)
         fixture_set(f, SPEX_HDFGRTR_EL2, all);
         fixture_set(f, SPEX_SCR_EL3, scr & ~(1ull << 27));
         if (r->nfgt2 == NONE)
-            EXPECT(f, r->encoding, true, SPEX_ACCESS_OK);
+            EXPECT(f, r->encoding, true, SPEX_SYSREG_OK);
         fixture_set(f, SPEX_HDFGRTR_EL2, none);
         fixture_set(f, SPEX_SCR_EL3, scr & ~(1ull << 59));
         if (r->nfgt2 != NONE)
-            EXPECT(f, r->encoding, true, SPEX_ACCESS_TRAP_EL2);
+            EXPECT(f, r->encoding, true, SPEX_SYSREG_TRAP_EL2);
         fixture_set(f, SPEX_SCR_EL3, scr);
     }
     fixture_free(f);
@@ -189,11 +189,11 @@ static void test_mdcr_el2_traps(void **state)
                 fixture_set(f, SPEX_MDCR_EL2, (uint64_t)tpms << 14 | e2pb << 12);
                 go_to(f, 1, SPEX_NONSECURE);
                 if (trapped)
-                    EXPECT(f, rows[i].encoding, true, SPEX_ACCESS_TRAP_EL2);
+                    EXPECT(f, rows[i].encoding, true, SPEX_SYSREG_TRAP_EL2);
                 else
-                    EXPECT(f, rows[i].encoding, true, SPEX_ACCESS_OK);
+                    EXPECT(f, rows[i].encoding, true, SPEX_SYSREG_OK);
                 go_to(f, 2, SPEX_NONSECURE);
-                EXPECT(f, rows[i].encoding, true, SPEX_ACCESS_OK);
+                EXPECT(f, rows[i].encoding, true, SPEX_SYSREG_OK);
             }
         }
     }
@@ -206,7 +206,7 @@ static void test_mdcr_el2_traps(void **state)
     fixture_set(f, SPEX_MDCR_EL3, fixture_get(f, SPEX_MDCR_EL3) & ~(1ull << 13));
     go_to(f, 1, SPEX_SECURE);
     for (size_t i = 0; i < ROWS; i++)
-        EXPECT(f, rows[i].encoding, true, SPEX_ACCESS_OK);
+        EXPECT(f, rows[i].encoding, true, SPEX_SYSREG_OK);
     fixture_free(f);
 }
 
@@ -230,19 +230,19 @@ static void test_mdcr_el3_traps(void **state)
                     go_to(f, el, security);
                     for (size_t i = 0; i < ROWS; i++) {
                         if (trapped && rows[i].encoding != SPEX_PMBIDR_EL1)
-                            EXPECT(f, rows[i].encoding, true, SPEX_ACCESS_TRAP_EL3);
+                            EXPECT(f, rows[i].encoding, true, SPEX_SYSREG_TRAP_EL3);
                         else
-                            EXPECT(f, rows[i].encoding, true, SPEX_ACCESS_OK);
+                            EXPECT(f, rows[i].encoding, true, SPEX_SYSREG_OK);
                     }
                     if (el == 2 && trapped) {
-                        EXPECT(f, SPEX_PMSCR_EL2, false, SPEX_ACCESS_TRAP_EL3);
-                        EXPECT(f, SPEX_PMBSR_EL2, false, SPEX_ACCESS_TRAP_EL3);
+                        EXPECT(f, SPEX_PMSCR_EL2, false, SPEX_SYSREG_TRAP_EL3);
+                        EXPECT(f, SPEX_PMBSR_EL2, false, SPEX_SYSREG_TRAP_EL3);
                     }
                 }
             }
             go_to(f, 3, SPEX_ROOT);
             for (size_t i = 0; i < ROWS; i++)
-                EXPECT(f, rows[i].encoding, true, SPEX_ACCESS_OK);
+                EXPECT(f, rows[i].encoding, true, SPEX_SYSREG_OK);
         }
     }
     fixture_set(f, SPEX_MDCR_EL3, open);
@@ -253,9 +253,9 @@ static void test_mdcr_el3_traps(void **state)
         for (unsigned el = 1; el <= 3; el++) {
             go_to(f, el, el == 3 ? SPEX_ROOT : SPEX_NONSECURE);
             if (el < 3)
-                EXPECT(f, rows[i].encoding, true, SPEX_ACCESS_TRAP_EL3);
+                EXPECT(f, rows[i].encoding, true, SPEX_SYSREG_TRAP_EL3);
             else
-                EXPECT(f, rows[i].encoding, true, SPEX_ACCESS_OK);
+                EXPECT(f, rows[i].encoding, true, SPEX_SYSREG_OK);
         }
         fixture_set(f, SPEX_MDCR_EL3, open);
     }
@@ -268,19 +268,19 @@ static void test_order(void **state)
     SPEC(REG-14);
     struct fixture *f = fixture_new(NULL, NULL, 1);
     fixture_set(f, SPEX_MDCR_EL3, 0);
-    EXPECT(f, SPEX_PMSICR_EL1, true, SPEX_ACCESS_TRAP_EL3);
+    EXPECT(f, SPEX_PMSICR_EL1, true, SPEX_SYSREG_TRAP_EL3);
     fixture_set(f, SPEX_MDCR_EL2, 1 << 14);
-    EXPECT(f, SPEX_PMSICR_EL1, true, SPEX_ACCESS_TRAP_EL2);
+    EXPECT(f, SPEX_PMSICR_EL1, true, SPEX_SYSREG_TRAP_EL2);
     struct spex_spu_state debug = {
         .el = 1, .security = SPEX_NONSECURE, .halted = true, .sdd = true};
     spex_spu_set_state(f->unit, &debug);
-    EXPECT(f, SPEX_PMSICR_EL1, true, SPEX_ACCESS_UNDEFINED);
+    EXPECT(f, SPEX_PMSICR_EL1, true, SPEX_SYSREG_UNDEFINED);
     debug.el = 2;
     spex_spu_set_state(f->unit, &debug);
-    EXPECT(f, SPEX_PMSICR_EL1, true, SPEX_ACCESS_UNDEFINED);
+    EXPECT(f, SPEX_PMSICR_EL1, true, SPEX_SYSREG_UNDEFINED);
     debug.sdd = false;
     spex_spu_set_state(f->unit, &debug);
-    EXPECT(f, SPEX_PMSICR_EL1, true, SPEX_ACCESS_TRAP_EL3);
+    EXPECT(f, SPEX_PMSICR_EL1, true, SPEX_SYSREG_TRAP_EL3);
     fixture_free(f);
 }
 
@@ -302,38 +302,38 @@ static void test_nested_virtualization(void **state)
             bool memory = (nvx & 5) == 5 && rows[i].nv != NONE;
             if (rows[i].encoding == SPEX_PMSCR_EL1)
                 memory = nvx == 7;
-            struct spex_access_syndrome s = {0};
+            struct spex_sysreg_detail s = {0};
             uint64_t value;
-            enum spex_access_result result =
+            enum spex_sysreg_result result =
                 spex_spu_read(f->unit, rows[i].encoding, 0, &value, &s);
-            assert_int_equal(result, memory ? SPEX_ACCESS_MEMORY : SPEX_ACCESS_OK);
+            assert_int_equal(result, memory ? SPEX_SYSREG_MEMORY : SPEX_SYSREG_OK);
             if (memory)
                 assert_int_equal(s.offset, rows[i].nv);
         }
         static const unsigned el12[] = {SPEX_PMSCR_EL12, SPEX_PMBSR_EL12};
         for (unsigned i = 0; i < 2; i++) {
             if (nvx == 5)
-                EXPECT(f, el12[i], true, SPEX_ACCESS_MEMORY);
+                EXPECT(f, el12[i], true, SPEX_SYSREG_MEMORY);
             else if (nvx & 1)
-                EXPECT(f, el12[i], true, SPEX_ACCESS_TRAP_EL2);
+                EXPECT(f, el12[i], true, SPEX_SYSREG_TRAP_EL2);
             else
-                EXPECT(f, el12[i], true, SPEX_ACCESS_UNDEFINED);
+                EXPECT(f, el12[i], true, SPEX_SYSREG_UNDEFINED);
         }
         if (nvx & 1)
-            EXPECT(f, SPEX_PMSCR_EL2, true, SPEX_ACCESS_TRAP_EL2);
+            EXPECT(f, SPEX_PMSCR_EL2, true, SPEX_SYSREG_TRAP_EL2);
         else
-            EXPECT(f, SPEX_PMSCR_EL2, true, SPEX_ACCESS_UNDEFINED);
+            EXPECT(f, SPEX_PMSCR_EL2, true, SPEX_SYSREG_UNDEFINED);
 
         /* PMBSR_EL1 is real when both EE are enabled and NVx is 1x1 but not 111. */
         fixture_set(f, SPEX_PMSCR_EL2, 1 << 8);
         fixture_set(f, SPEX_PMSCR_EL1, 3 << 8);
         if (nvx == 7)
-            EXPECT(f, SPEX_PMBSR_EL1, true, SPEX_ACCESS_MEMORY);
+            EXPECT(f, SPEX_PMBSR_EL1, true, SPEX_SYSREG_MEMORY);
         else
-            EXPECT(f, SPEX_PMBSR_EL1, true, SPEX_ACCESS_OK);
+            EXPECT(f, SPEX_PMBSR_EL1, true, SPEX_SYSREG_OK);
         fixture_set(f, SPEX_PMSCR_EL1, 0);
         if ((nvx & 5) == 5)
-            EXPECT(f, SPEX_PMBSR_EL1, true, SPEX_ACCESS_MEMORY);
+            EXPECT(f, SPEX_PMBSR_EL1, true, SPEX_SYSREG_MEMORY);
     }
     fixture_free(f);
 }
@@ -352,9 +352,9 @@ static void test_registers_of_others(void **state)
         go_to(f, el, el == 3 ? SPEX_ROOT : SPEX_NONSECURE);
         for (size_t i = 0; i < sizeof held / sizeof held[0]; i++) {
             if (el >= held[i].lowest)
-                EXPECT(f, held[i].encoding, true, SPEX_ACCESS_OK);
+                EXPECT(f, held[i].encoding, true, SPEX_SYSREG_OK);
             else
-                EXPECT(f, held[i].encoding, false, SPEX_ACCESS_UNDEFINED);
+                EXPECT(f, held[i].encoding, false, SPEX_SYSREG_UNDEFINED);
         }
     }
     fixture_set(f, SPEX_HCR_EL2, 0xfff);

@@ -4,7 +4,7 @@
 
 #include "support/test.h"
 
-#include <spex/uarch.h>
+#include "uarch/model.h"
 
 static inline struct spex_uarch *model_new(const char *settings)
 {

@@ -1,9 +1,9 @@
-"""docs/model.md prints the table of include/spex/uarch.def; --write brings it up to date."""
+"""docs/model.md prints the table of src/uarch/uarch.def; --write brings it up to date."""
 import os, re, sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from support.tap import *
 
-DEF = os.path.join(SOURCE, "include/spex/uarch.def")
+DEF = os.path.join(SOURCE, "src/uarch/uarch.def")
 DOC = os.path.join(SOURCE, "docs/model.md")
 BEGIN, END = "<!-- table: tests/uarch/test_doc.py --write -->\n", "<!-- end of table -->\n"
 

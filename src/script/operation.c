@@ -1,5 +1,5 @@
 /* Scripts: the words that describe an operation. */
-#include "script.h"
+#include "internal.h"
 
 #include <string.h>
 

@@ -1,9 +1,10 @@
 /* What the files of the script player share. */
-#ifndef SPU_SCRIPT_H
-#define SPU_SCRIPT_H
+#ifndef SCRIPT_INTERNAL_H
+#define SCRIPT_INTERNAL_H
 
 #include <spex/record.h>
-#include <spex/spu.h>
+
+#include "script.h"
 
 enum {
     LINE = 8192,
@@ -25,7 +26,7 @@ struct fault {
 };
 
 struct script {
-    void (*report)(void *user, const struct spex_script_report *report);
+    void (*report)(void *user, const struct script_report *report);
     void *user;
     const char *text;
     size_t size;
@@ -64,11 +65,11 @@ struct operation {
 
 /* ---- script.c ---- */
 
-void script_tell(struct script *s, enum spex_script_report_kind kind, const char *format, ...)
+void script_tell(struct script *s, enum script_report_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* For functions that return false when the script cannot be understood. */
-#define BROKEN(...) (script_tell(s, SPEX_SCRIPT_ERROR, __VA_ARGS__), false)
+#define BROKEN(...) (script_tell(s, SCRIPT_ERROR, __VA_ARGS__), false)
 #define ULL(x) ((unsigned long long)(x))
 
 /* One comparison of an expectation. */
@@ -81,12 +82,12 @@ const char *script_value_of(char **words, size_t count, const char *key);
 bool script_has_word(char **words, size_t count, const char *word);
 bool script_security(const char *word, uint8_t *value);
 
-/* ---- script_op.c ---- */
+/* ---- operation.c ---- */
 
 /* KIND and what follows: flags and key=value. */
 bool script_parse_op(struct script *s, char **words, size_t count, struct operation *o);
 
-/* ---- script_expect.c ---- */
+/* ---- expect.c ---- */
 
 /* What follows "expect". */
 bool script_expect(struct script *s, char **words, size_t count);

@@ -1,5 +1,5 @@
 /* Scripts: expectations. */
-#include "script.h"
+#include "internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,8 +40,8 @@ static bool expect_exception(struct script *s, char **words, size_t count)
         return BROKEN("expect exception none, or elN pending, masked or taken");
     bool same = !strcmp(got, wanted) ||
                 (count == 2 && !strcmp(words[1], "pending") && e.pending && got[2] == wanted[2]);
-    script_tell(s, same ? SPEX_SCRIPT_PASSED : SPEX_SCRIPT_FAILED, "exception: expected %s, got %s",
-                wanted, got);
+    script_tell(s, same ? SCRIPT_PASSED : SCRIPT_FAILED, "exception: expected %s, got %s", wanted,
+                got);
     return true;
 }
 
@@ -56,12 +56,12 @@ static bool expect_bytes(struct script *s, char **words, size_t count)
             if (end != pair + 2)
                 return BROKEN("expect bytes takes pairs of hex digits");
             if (at >= s->log_size) {
-                script_tell(s, SPEX_SCRIPT_FAILED,
-                            "byte %zu: expected %02lx, nothing was written there", at, byte);
+                script_tell(s, SCRIPT_FAILED, "byte %zu: expected %02lx, nothing was written there",
+                            at, byte);
                 return true;
             }
             if (s->log[at] != byte) {
-                script_tell(s, SPEX_SCRIPT_FAILED, "byte %zu: expected %02lx, got %02x", at, byte,
+                script_tell(s, SCRIPT_FAILED, "byte %zu: expected %02lx, got %02x", at, byte,
                             s->log[at]);
                 s->log_read = at + 1;
                 return true;
@@ -70,7 +70,7 @@ static bool expect_bytes(struct script *s, char **words, size_t count)
         }
     }
     s->log_read = at;
-    script_tell(s, SPEX_SCRIPT_PASSED, "bytes");
+    script_tell(s, SCRIPT_PASSED, "bytes");
     return true;
 }
 
@@ -168,7 +168,7 @@ static bool expect_record(struct script *s, char **words, size_t count)
         status = spex_record_next(&reader, &r, &damage);
     }
     if (status) {
-        script_tell(s, SPEX_SCRIPT_FAILED, "a record: got %s",
+        script_tell(s, SCRIPT_FAILED, "a record: got %s",
                     status == SPEX_END ? "nothing" : damage.reason);
         return true;
     }
@@ -192,7 +192,7 @@ static bool expect_record(struct script *s, char **words, size_t count)
                 return BROKEN("'%s' names a part that a record does not have", words[i]);
             has_text(r.present, got, sizeof got);
             has_text(present, want, sizeof want);
-            script_tell(s, present == r.present ? SPEX_SCRIPT_PASSED : SPEX_SCRIPT_FAILED,
+            script_tell(s, present == r.present ? SCRIPT_PASSED : SCRIPT_FAILED,
                         "record: expected %s, got %s", want, got);
             continue;
         }
@@ -202,10 +202,10 @@ static bool expect_record(struct script *s, char **words, size_t count)
             return BROKEN("a record has no '%s'", words[i]);
         bool has = r.present & fields[k].has;
         if (words[i][0] == '!')
-            script_tell(s, has ? SPEX_SCRIPT_FAILED : SPEX_SCRIPT_PASSED, "record: no %s expected",
+            script_tell(s, has ? SCRIPT_FAILED : SCRIPT_PASSED, "record: no %s expected",
                         fields[k].name);
         else if (!has)
-            script_tell(s, SPEX_SCRIPT_FAILED, "record: no %s", fields[k].name);
+            script_tell(s, SCRIPT_FAILED, "record: no %s", fields[k].name);
         else if (equals)
             script_compare(s, fields[k].name, wanted, field_value(&r, (unsigned)k));
     }

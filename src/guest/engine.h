@@ -12,7 +12,7 @@
 
 #include <spex/features.h>
 #include <spex/spu.h>
-#include <spex/uarch.h>
+#include "uarch/model.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -30,7 +30,7 @@ extern "C" {
 
 struct spex_uarch_config {
 #define PARAM(field, key, unit, min, max, n1, v1, n2, v2, source, text) uint32_t field;
-#include <spex/uarch.def>
+#include "uarch/uarch.def"
     bool none; /* preset "none": no caches, TLBs or prediction */
 };
 

@@ -8,7 +8,7 @@
 #define SPEX_VM_H
 
 #include <spex/spu.h>
-#include <spex/uarch.h>
+#include "uarch/model.h"
 
 #ifdef __cplusplus
 extern "C" {

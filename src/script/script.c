@@ -3,7 +3,7 @@
  * what is expected. docs/spu-script.md has the language. The script's own host
  * keeps memory, counts PMU events and logs what is written to the buffer.
  */
-#include "script.h"
+#include "internal.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -13,27 +13,27 @@
 
 /* ---- reports ---- */
 
-void script_tell(struct script *s, enum spex_script_report_kind kind, const char *format, ...)
+void script_tell(struct script *s, enum script_report_kind kind, const char *format, ...)
 {
     char text[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (kind == SPEX_SCRIPT_FAILED)
+    if (kind == SCRIPT_FAILED)
         s->failed = true;
-    if (kind == SPEX_SCRIPT_ERROR)
+    if (kind == SCRIPT_ERROR)
         s->broken = true;
-    struct spex_script_report report = {kind, s->line, text};
+    struct script_report report = {kind, s->line, text};
     s->report(s->user, &report);
 }
 
 void script_compare(struct script *s, const char *what, uint64_t expected, uint64_t got)
 {
     if (expected == got)
-        script_tell(s, SPEX_SCRIPT_PASSED, "%s is 0x%llx", what, ULL(got));
+        script_tell(s, SCRIPT_PASSED, "%s is 0x%llx", what, ULL(got));
     else
-        script_tell(s, SPEX_SCRIPT_FAILED, "%s: expected 0x%llx (%llu), got 0x%llx (%llu)", what,
+        script_tell(s, SCRIPT_FAILED, "%s: expected 0x%llx (%llu), got 0x%llx (%llu)", what,
                     ULL(expected), ULL(expected), ULL(got), ULL(got));
 }
 
@@ -47,7 +47,7 @@ static void host_log(struct script *s, const uint8_t *bytes, size_t count)
         size_t capacity = s->log_capacity ? 2 * s->log_capacity : 1 << 16;
         uint8_t *log = capacity <= LOG_MAX ? realloc(s->log, capacity) : NULL;
         if (!log) {
-            script_tell(s, SPEX_SCRIPT_ERROR, "more was written than can be kept; use 'forget'");
+            script_tell(s, SCRIPT_ERROR, "more was written than can be kept; use 'forget'");
             return;
         }
         s->log = log;
@@ -76,16 +76,15 @@ static void host_write(void *user, const struct spex_spu_store *store, struct sp
             count = stop->written;
         if (first->once)
             first->used = false;
-        script_tell(s, SPEX_SCRIPT_TRACE, "%s at 0x%llx, fsc 0x%x",
+        script_tell(s, SCRIPT_TRACE, "%s at 0x%llx, fsc 0x%x",
                     stop->kind == SPEX_STOP_FAULT ? "fault" : "external abort", ULL(first->address),
                     stop->fsc);
     }
     if (store->count)
-        script_tell(s, SPEX_SCRIPT_TRACE,
-                    "writes %zu bytes at 0x%llx (el%u security %u flags 0x%x)", count,
-                    ULL(store->address), store->el, store->security, (unsigned)store->flags);
+        script_tell(s, SCRIPT_TRACE, "writes %zu bytes at 0x%llx (el%u security %u flags 0x%x)",
+                    count, ULL(store->address), store->el, store->security, (unsigned)store->flags);
     else
-        script_tell(s, SPEX_SCRIPT_TRACE, "translates 0x%llx", ULL(store->address));
+        script_tell(s, SCRIPT_TRACE, "translates 0x%llx", ULL(store->address));
     host_log(s, store->bytes, count);
     s->last_store = *store;
     s->writes++;
@@ -102,7 +101,7 @@ static void host_pmu(void *user, unsigned event, uint64_t count)
 {
     struct script *s = user;
     const char *name = spex_pmu_event_name(event);
-    script_tell(s, SPEX_SCRIPT_TRACE, "pmu %s %llu", name ? name : "?", ULL(count));
+    script_tell(s, SCRIPT_TRACE, "pmu %s %llu", name ? name : "?", ULL(count));
     for (size_t i = 0; i < EVENTS; i++) {
         if (s->pmu_event[i] == event || !s->pmu_event[i]) {
             s->pmu_event[i] = event;
@@ -116,21 +115,21 @@ static void host_trigger(void *user)
 {
     struct script *s = user;
     s->triggers++;
-    script_tell(s, SPEX_SCRIPT_TRACE, "trigger");
+    script_tell(s, SCRIPT_TRACE, "trigger");
 }
 
 static void host_serror(void *user, uint64_t address)
 {
     struct script *s = user;
     s->serrors++;
-    script_tell(s, SPEX_SCRIPT_TRACE, "SError for 0x%llx", ULL(address));
+    script_tell(s, SCRIPT_TRACE, "SError for 0x%llx", ULL(address));
 }
 
 static void host_irq(void *user, bool level)
 {
     struct script *s = user;
     s->irqs++;
-    script_tell(s, SPEX_SCRIPT_TRACE, "irq %d", level);
+    script_tell(s, SCRIPT_TRACE, "irq %d", level);
 }
 
 static void host_exception(void *user, const struct spex_spu_exception *e)
@@ -138,10 +137,10 @@ static void host_exception(void *user, const struct spex_spu_exception *e)
     struct script *s = user;
     s->exceptions++;
     if (e->pending)
-        script_tell(s, SPEX_SCRIPT_TRACE, "exception from PMBSR_EL%u to el%u %s", e->source,
-                    e->target, e->unmasked ? "taken" : "masked");
+        script_tell(s, SCRIPT_TRACE, "exception from PMBSR_EL%u to el%u %s", e->source, e->target,
+                    e->unmasked ? "taken" : "masked");
     else
-        script_tell(s, SPEX_SCRIPT_TRACE, "exception none");
+        script_tell(s, SCRIPT_TRACE, "exception none");
 }
 
 static uint8_t host_random(void *user)
@@ -364,8 +363,7 @@ static bool do_state(struct script *s, char **words, size_t count)
 }
 
 static bool expect_access(struct script *s, char **words, size_t count, const char *what,
-                          enum spex_access_result result,
-                          const struct spex_access_syndrome *syndrome)
+                          enum spex_sysreg_result result, const struct spex_sysreg_detail *syndrome)
 {
     static const char *const names[] = {"ok",       "undefined", "trap el2",
                                         "trap el3", "memory",    "not ours"};
@@ -379,14 +377,14 @@ static bool expect_access(struct script *s, char **words, size_t count, const ch
         has_detail = script_number(words[count - 1], &detail);
     }
     if (strcmp(names[result], wanted)) {
-        script_tell(s, SPEX_SCRIPT_FAILED, "%s: expected %s, got %s", what, wanted, names[result]);
+        script_tell(s, SCRIPT_FAILED, "%s: expected %s, got %s", what, wanted, names[result]);
         return true;
     }
     if (has_detail)
-        script_compare(s, result == SPEX_ACCESS_MEMORY ? "memory offset" : "ESR", detail,
-                       result == SPEX_ACCESS_MEMORY ? syndrome->offset : syndrome->esr);
+        script_compare(s, result == SPEX_SYSREG_MEMORY ? "memory offset" : "ESR", detail,
+                       result == SPEX_SYSREG_MEMORY ? syndrome->offset : syndrome->esr);
     else
-        script_tell(s, SPEX_SCRIPT_PASSED, "%s: %s", what, wanted);
+        script_tell(s, SCRIPT_PASSED, "%s: %s", what, wanted);
     return true;
 }
 
@@ -402,21 +400,20 @@ static bool do_write(struct script *s, char **words, size_t count, bool direct)
 {
     unsigned encoding;
     uint64_t value, mask;
-    struct spex_access_syndrome syndrome = {0};
+    struct spex_sysreg_detail syndrome = {0};
     if (count < 2)
         return BROKEN("write REGISTER VALUE");
     if (!find_register(s, words[0], &encoding) ||
         !register_value(s, encoding, words[1], &value, &mask))
         return false;
-    script_tell(s, SPEX_SCRIPT_TRACE, "%s %s 0x%llx", direct ? "set" : "write", words[0],
-                ULL(value));
+    script_tell(s, SCRIPT_TRACE, "%s %s 0x%llx", direct ? "set" : "write", words[0], ULL(value));
     if (direct) {
         if (!spex_spu_set(s->unit, encoding, value))
-            script_tell(s, SPEX_SCRIPT_FAILED, "%s is not there", words[0]);
+            script_tell(s, SCRIPT_FAILED, "%s is not there", words[0]);
         return true;
     }
     size_t skip = count > 2 && !strcmp(words[2], "expect") ? 3 : 2;
-    enum spex_access_result result = spex_spu_write(s->unit, encoding, 0, value, &syndrome);
+    enum spex_sysreg_result result = spex_spu_write(s->unit, encoding, 0, value, &syndrome);
     return expect_access(s, words + skip, count - skip, words[0], result, &syndrome);
 }
 
@@ -425,20 +422,20 @@ static bool do_read(struct script *s, char **words, size_t count, bool direct)
 {
     unsigned encoding;
     uint64_t got = 0, value, mask;
-    struct spex_access_syndrome syndrome = {0};
+    struct spex_sysreg_detail syndrome = {0};
     if (!count || (count > 1 && strcmp(words[1], "expect")))
         return BROKEN("read REGISTER expect VALUE");
     if (!find_register(s, words[0], &encoding))
         return false;
-    enum spex_access_result result =
-        direct ? (spex_spu_get(s->unit, encoding, &got) ? SPEX_ACCESS_OK : SPEX_ACCESS_NOT_OURS)
+    enum spex_sysreg_result result =
+        direct ? (spex_spu_get(s->unit, encoding, &got) ? SPEX_SYSREG_OK : SPEX_SYSREG_NOT_OURS)
                : spex_spu_read(s->unit, encoding, 0, &got, &syndrome);
-    script_tell(s, SPEX_SCRIPT_TRACE, "read %s: 0x%llx", words[0], ULL(got));
+    script_tell(s, SCRIPT_TRACE, "read %s: 0x%llx", words[0], ULL(got));
     if (count < 3 || !strcmp(words[2], "ok") || !strcmp(words[2], "undefined") ||
         !strcmp(words[2], "trap") || !strcmp(words[2], "memory"))
         return expect_access(s, words + 2, count > 2 ? count - 2 : 0, words[0], result, &syndrome);
-    if (result != SPEX_ACCESS_OK) {
-        script_tell(s, SPEX_SCRIPT_FAILED, "%s cannot be read here", words[0]);
+    if (result != SPEX_SYSREG_OK) {
+        script_tell(s, SCRIPT_FAILED, "%s cannot be read here", words[0]);
         return true;
     }
     for (size_t i = 2; i < count; i++) {
@@ -473,8 +470,8 @@ static bool do_get_line(struct script *s, char **words, size_t count)
 
 static bool do_psb(struct script *s, char **words, size_t count)
 {
-    struct spex_access_syndrome syndrome = {0};
-    enum spex_access_result result = spex_spu_psb(s->unit, &syndrome);
+    struct spex_sysreg_detail syndrome = {0};
+    enum spex_sysreg_result result = spex_spu_psb(s->unit, &syndrome);
     size_t skip = count && !strcmp(words[0], "expect");
     return expect_access(s, words + skip, count - skip, "psb", result, &syndrome);
 }
@@ -512,7 +509,7 @@ static bool do_op(struct script *s, char **words, size_t count)
     if (!script_parse_op(s, words, count, &o))
         return false;
     if (spex_spu_op(s->unit, o.pc, &o.op, &o.outcome))
-        script_tell(s, SPEX_SCRIPT_TRACE, "op %s at 0x%llx is sampled", words[0], ULL(o.pc));
+        script_tell(s, SCRIPT_TRACE, "op %s at 0x%llx is sampled", words[0], ULL(o.pc));
     return true;
 }
 
@@ -722,7 +719,7 @@ static bool do_forget(struct script *s, char **words, size_t count)
 static bool do_spec(struct script *s, char **words, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        script_tell(s, SPEX_SCRIPT_SPEC, "%s", words[i]);
+        script_tell(s, SCRIPT_SPEC, "%s", words[i]);
     return true;
 }
 
@@ -804,7 +801,7 @@ static bool next_line(struct script *s, size_t *at, char *line, char **words, si
     s->line++;
     *count = 0;
     if (n >= LINE || memchr(start, '\0', n)) {
-        script_tell(s, SPEX_SCRIPT_ERROR, "this line is too long or not text");
+        script_tell(s, SCRIPT_ERROR, "this line is too long or not text");
         return true;
     }
     memcpy(line, start, n);
@@ -852,7 +849,7 @@ static void start_test(struct script *s, char **words, size_t count)
     for (size_t i = 1, n = 0; i < count && n < sizeof name; i++)
         n += (size_t)snprintf(name + n, sizeof name - n, "%s%s", i > 1 ? " " : "", words[i]);
     fresh(s);
-    script_tell(s, SPEX_SCRIPT_TEST, "%s", name);
+    script_tell(s, SCRIPT_TEST, "%s", name);
 }
 
 /* A script with tests begins with a prelude, which may be empty. */
@@ -861,9 +858,9 @@ static bool has_tests(const char *text, size_t size)
     return (size > 5 && !memcmp(text, "test ", 5)) || memmem(text, size, "\ntest ", 6);
 }
 
-enum spex_status
-spex_script_run(const char *text, size_t size,
-                void (*report)(void *user, const struct spex_script_report *report), void *user)
+enum spex_status script_run(const char *text, size_t size,
+                            void (*report)(void *user, const struct script_report *report),
+                            void *user)
 {
     struct script *s = calloc(1, sizeof *s);
     char line[LINE], *words[WORDS];

@@ -1,0 +1,34 @@
+/*
+ * The script language (docs/spu-script.md): register accesses, operations, faults and
+ * what must come of them, as text. The form of our tests, of logged driver runs and of
+ * shrunk failures. A script makes its own unit and host.
+ */
+#ifndef SCRIPT_SCRIPT_H
+#define SCRIPT_SCRIPT_H
+
+#include <spex/spu.h>
+
+enum script_report_kind {
+    SCRIPT_TRACE,  /* something happened */
+    SCRIPT_FAILED, /* an expectation did not hold */
+    SCRIPT_PASSED, /* an expectation held */
+    SCRIPT_SPEC,   /* text is a requirement id */
+    SCRIPT_TEST,   /* text names what follows */
+    SCRIPT_ERROR,  /* the script cannot be understood; it ends */
+};
+
+struct script_report {
+    enum script_report_kind kind;
+    unsigned line; /* from 1 */
+    const char *text;
+};
+
+/*
+ * Run a script of size bytes. SPEX_OK if every expectation held, SPEX_INVALID if
+ * one did not or the script has an error; report (not NULL) hears everything.
+ */
+enum spex_status script_run(const char *script, size_t size,
+                            void (*report)(void *user, const struct script_report *report),
+                            void *user);
+
+#endif
