@@ -1,10 +1,11 @@
-# A thin front for meson and ninja. `make demo` and `make check` set everything up themselves.
+# A thin front for meson and ninja. `make demo`, `make check` and the check-* targets install what they
+# need themselves; the others say what is missing.
 BUILD ?= build
 ASAN = $(BUILD)-asan
 PREFIX ?= /usr/local
 
 all:
-	@scripts/setup build
+	@scripts/setup --check build
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX)
 	@ninja -C $(BUILD) --quiet
 
@@ -36,16 +37,16 @@ conformance:
 	@python3 scripts/conformance.py --write docs/conformance.md $(BUILD) $(ASAN)
 
 bench: all
-	@scripts/setup demo check
+	@scripts/setup --check demo check
 	@python3 bench/run.py --build $(BUILD)
 
 fuzz:
-	@scripts/setup build check
+	@scripts/setup --check build check
 	@fuzz/run $(FUZZ_SECONDS)
 
 # Flip table rows and rule sites one at a time; report those that no test, or no marked test, notices.
 mutate:
-	@scripts/setup build check
+	@scripts/setup --check build check
 	@python3 scripts/mutate.py
 
 install: all

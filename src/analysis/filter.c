@@ -134,12 +134,12 @@ static bool parse_time(const char *value, uint64_t first, uint64_t last, struct 
         char *end = (char *)p;
         double n = strtod(p, &end);
         if (end != p) {
-            if (n < 0 || (percent && *end != '%'))
+            if (!(n >= 0) || (percent && *end != '%')) /* not a number either */
                 return false;
             if (percent && last <= first)
                 return false;
             /* the ends are open: times outside of what the file says are still inside */
-            uint64_t t = !percent   ? (uint64_t)(n * 1e9 + 0.5)
+            uint64_t t = !percent   ? n < 1.8e10 ? (uint64_t)(n * 1e9 + 0.5) : UINT64_MAX
                          : n <= 0   ? 0
                          : n >= 100 ? UINT64_MAX
                                     : first + (uint64_t)((double)(last - first) * n / 100);

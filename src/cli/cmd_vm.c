@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,6 +20,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -351,6 +354,22 @@ static bool find_guest(struct vm_options *o, char kernel[TEXT], char initrd[TEXT
            (!o->share || readable("share", o->share));
 }
 
+/* Standard input is at its end already: closed, /dev/null, an empty file or pipe. */
+static bool no_input(void)
+{
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    struct stat st;
+    if (isatty(STDIN_FILENO))
+        return false;
+    if (fstat(STDIN_FILENO, &st))
+        return true;
+    if (S_ISREG(st.st_mode))
+        return lseek(STDIN_FILENO, 0, SEEK_CUR) >= st.st_size;
+    if (S_ISCHR(st.st_mode))
+        return st.st_rdev == makedev(1, 3); /* /dev/null */
+    return poll(&in, 1, 0) == 1 && in.revents & POLLHUP && !(in.revents & POLLIN);
+}
+
 /* The kernel's arguments. The driver refuses KPTI: its buffer is in kernel addresses. */
 static void add_arguments(struct command *c, const struct vm_options *o)
 {
@@ -360,8 +379,8 @@ static void add_arguments(struct command *c, const struct vm_options *o)
     if (isatty(STDIN_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) && window.ws_row)
         snprintf(size, sizeof size, " LINES=%u COLUMNS=%u", window.ws_row, window.ws_col);
     add(c, "-append");
-    add(c, "console=ttyAMA0 kpti=off%s%s%s%s", o->verbose ? "" : " quiet", size,
-        o->append ? " " : "", o->append ? o->append : "");
+    add(c, "console=ttyAMA0 kpti=off%s%s%s%s%s", o->verbose ? "" : " quiet", size,
+        no_input() ? " spex.input=none" : "", o->append ? " " : "", o->append ? o->append : "");
 }
 
 static void add_guest(struct command *c, const struct vm_options *o, const struct place *p,

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +34,10 @@ static bool number(const char **text, uint64_t *value)
     char *end;
     if (**text < '0' || **text > '9')
         return false;
+    errno = 0;
     *value = strtoull(*text, &end, 0);
     *text = end;
-    return true;
+    return !errno; /* else more than 64 bits */
 }
 
 /* "REGISTER:VALUE" of an ID register, or "PMSVer:VALUE". */

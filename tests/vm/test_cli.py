@@ -69,6 +69,15 @@ def test_setup(place):
         skip("--setup", "the guest could not be prepared: " + why)
         return
     equal("--setup leaves the host's package configuration alone", host_packages(), before)
+    files = {n: os.stat(os.path.join(where, n)).st_mtime_ns for n in os.listdir(where)}
+    new = os.path.join(place, "typo")
+    for name in (where, new):
+        code, out, err = spex("vm", "--setup", name, "--suite", "bookwrom")
+        check("--setup with a suite that does not exist fails", code == 1 and "bookwrom" in err, err)
+    check("and leaves no directory", not os.path.exists(new))
+    equal("and an older guest as it was", {n: os.stat(os.path.join(where, n)).st_mtime_ns for n in os.listdir(where)}, files)
+    code, out, err = spex("vm", "--guest", where, timeout=120)
+    check("a guest without input says what it is, and ends", code == 0 and b"arm_spe_pmu" in out, (code, out[-500:], err))
     alone = ["unshare", "-rn"]
     if run(*alone, "true")[0]:
         skip("--setup without a network", "no namespaces here")
