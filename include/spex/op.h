@@ -130,10 +130,11 @@ enum spex_access_flag {
 /* One data access of an operation. */
 struct spex_access {
     uint64_t va, pa;
-    uint64_t events;              /* E[] bits of this access: cache, TLB, remote, alignment ... */
-    uint32_t translation;         /* cycles waiting for the MMU */
-    uint32_t translation_overlap; /* of these, cycles in which another part accessed memory */
-    uint32_t total;               /* parts[] only: cycles of this part, 0 if not known */
+    uint64_t events;      /* E[] bits of this access: E[5:2], E[11:8], E[23:19], IMPDEF */
+    uint32_t start;       /* parts[] only: the cycle of the operation in which this one begins */
+    uint32_t translation; /* cycles waiting for the MMU, from there on */
+    uint32_t memory;      /* parts[] only: cycles accessing memory, behind these */
+    uint32_t total;       /* parts[] only: cycles of this part, 0 if not known */
     uint16_t data_source;
     uint16_t flags; /* enum spex_access_flag */
     uint8_t pas;    /* enum spex_security of the physical address space */
@@ -158,7 +159,7 @@ enum spex_outcome_flag {
 
 struct spex_outcome {
     uint32_t flags;  /* enum spex_outcome_flag */
-    uint64_t events; /* E[] bits that are not of an access: mispredict, predicate, IMPDEF */
+    uint64_t events; /* E[] bits that are not of an access: E[7], E[18:17], E[25], IMPDEF */
     uint32_t total, issue, alt_issue; /* cycles, unsaturated */
     uint64_t target;                  /* branch target or ERET target */
     uint8_t target_el, target_security;

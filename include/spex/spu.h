@@ -373,6 +373,11 @@ struct spex_spu_status {
     bool irq;          /* PMBIRQ */
     uint8_t in_flight; /* samples begun and not completed */
     uint8_t held;      /* records finished and not written */
+    /*
+     * E[] bits that the host passed with operations that cannot have them (D18.2.6), so far:
+     * they are not recorded. Not zero is a mistake of the host's.
+     */
+    uint64_t impossible_events;
 };
 void spex_spu_get_status(struct spex_spu *unit, struct spex_spu_status *status);
 

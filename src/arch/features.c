@@ -29,7 +29,7 @@ enum { ROWS = sizeof rows / sizeof rows[0] };
     .LDS = true, .ERnd = true, .Interval = 4, .F = true, .EL2 = true, .EL3 = true, .Secure = true, \
     .VHE = true, .RAS = true, .LLC = true, .Remote = true, .TS = true
 #define COMMON SYSTEM, .CountSize = 2, .MaxSize = 6, .Align = 6
-#define V8_4 .SEL2 = true, .NV = true, .NV2 = true, .FGT = true, .ECV = true
+#define V8_4 .SEL2 = true, .NV = true, .NV2 = true, .FGT = true, .ECV = true, .ECV_POFF = true
 
 /* clang-format off */
 static const struct preset {
@@ -207,6 +207,7 @@ enum spex_status spex_features_check(const struct spex_features *f, struct spex_
         {f->RME && !(f->EL3 && f->EL2), "rme needs el3 and el2"},
         {f->FGT2 && !f->FGT, "fgt2 needs fgt"},
         {f->FGT && !f->EL2, "fgt needs el2"},
+        {f->ECV_POFF && !f->ECV, "ecv-poff needs ecv"},
         {f->Misaligned && f->version < 2, "ev-misaligned needs SPEv1p1"},
         {(f->L2D || f->Modified || f->Recent || f->Snooped) && f->version < 5,
          "the events of E[23:19] need SPEv1p4"},

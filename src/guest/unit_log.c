@@ -279,15 +279,16 @@ int unit_log_begin(struct unit_log *log, uint64_t pc)
 /* Words of the accesses, in a buffer of their own: they may be long. */
 static void describe_parts(char *text, size_t room, const struct spex_outcome *o)
 {
-    static const char *const keys[] = {"parts", "ppa", "pevents", "pxlat", "psource", "pflags"};
+    static const char *const keys[] = {"parts", "ppa",     "pevents", "pstart",
+                                       "pxlat", "pmemory", "psource", "pflags"};
     size_t n = 0;
     text[0] = '\0';
     for (size_t k = 0; o->part_count && k < sizeof keys / sizeof keys[0]; k++) {
         n += (size_t)snprintf(text + n, room - n, " %s=", keys[k]);
         for (size_t i = 0; i < o->part_count && n + 24 < room; i++) {
             const struct spex_access *a = &o->parts[i];
-            const uint64_t values[] = {a->va,          a->pa,          a->events,
-                                       a->translation, a->data_source, a->flags};
+            const uint64_t values[] = {a->va,          a->pa,     a->events,      a->start,
+                                       a->translation, a->memory, a->data_source, a->flags};
             n += (size_t)snprintf(text + n, room - n, "%s0x%" PRIx64, i ? "," : "", values[k]);
         }
     }

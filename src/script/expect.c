@@ -245,8 +245,8 @@ static bool expect_store(struct script *s, char **words, size_t count)
             script_compare(s, "sh", v, s->last_store.sh);
         else if (!strncmp(words[i], "address=", 8) && script_number(words[i] + 8, &v))
             script_compare(s, "address", v, s->last_store.address);
-        else if (!strcmp(words[i], "e2h"))
-            script_compare(s, "e2h", 1, s->last_store.e2h);
+        else if (!strcmp(words[i] + no, "e2h"))
+            script_compare(s, "e2h", !no, s->last_store.e2h);
         else
             return BROKEN("a store has no '%s'", words[i]);
     }
@@ -272,6 +272,7 @@ static bool simple_value(struct script *s, const char *what, uint64_t *got)
         {"owner-valid", status.owner_valid},
         {"in-flight", status.in_flight},
         {"held", status.held},
+        {"impossible-events", status.impossible_events},
         {"until", spex_spu_until(s->unit)},
         {"triggers", s->triggers},
         {"serrors", s->serrors},

@@ -105,8 +105,8 @@ static bool nth(const char *list, size_t n, uint64_t *value, bool *mark)
 }
 
 /* Lists that go with parts=, in the order they are applied. */
-static const char *const part_keys[] = {"pevents", "pxlat", "poverlap", "psource", "ptotal",
-                                        "ptag",    "ppas",  "ppa",      "pflags"};
+static const char *const part_keys[] = {"pevents", "pxlat", "pstart", "pmemory", "psource",
+                                        "ptotal",  "ptag",  "ppas",   "ppa",     "pflags"};
 enum { PART_KEYS = sizeof part_keys / sizeof part_keys[0] };
 
 static bool part_key(const char *key)
@@ -144,22 +144,25 @@ static bool parse_parts(struct script *s, char **words, size_t count, struct ope
                 a->translation = (uint32_t)value;
                 break;
             case 2:
-                a->translation_overlap = (uint32_t)value;
+                a->start = (uint32_t)value;
                 break;
             case 3:
+                a->memory = (uint32_t)value;
+                break;
+            case 4:
                 a->data_source = (uint16_t)value;
                 a->flags |= SPEX_ACC_SOURCE;
                 break;
-            case 4:
+            case 5:
                 a->total = (uint32_t)value;
                 break;
-            case 5:
+            case 6:
                 a->tag = (uint8_t)value;
                 break;
-            case 6:
+            case 7:
                 a->pas = (uint8_t)value;
                 break;
-            case 7:
+            case 8:
                 a->pa = value;
                 a->flags |= SPEX_ACC_PA;
                 break;
@@ -216,8 +219,6 @@ static bool parse_key(struct script *s, struct operation *o, const char *key, co
         b->events = v;
     else if (!strcmp(key, "xlat2"))
         b->translation = (uint32_t)v;
-    else if (!strcmp(key, "overlap2"))
-        b->translation_overlap = (uint32_t)v;
     else if (!strcmp(key, "tag2"))
         b->tag = (uint8_t)v;
     else if (!strcmp(key, "op-flags"))
@@ -232,8 +233,6 @@ static bool parse_key(struct script *s, struct operation *o, const char *key, co
         out->events = v;
     else if (!strcmp(key, "xlat"))
         a->translation = (uint32_t)v;
-    else if (!strcmp(key, "overlap"))
-        a->translation_overlap = (uint32_t)v;
     else if (!strcmp(key, "tag"))
         a->tag = (uint8_t)v;
     else if (!strcmp(key, "total"))

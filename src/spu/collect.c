@@ -372,11 +372,31 @@ static size_t address_part(const struct collector *k, const struct spex_access *
     return lowest_part(parts, count);
 }
 
-static uint32_t waiting(const struct collector *k, const struct spex_access *a)
+/*
+ * Cycles in which at least one part waits for the MMU and, by choice, no part accesses
+ * memory (D17.6.4): from each cycle in which something begins or ends to the next.
+ */
+static uint32_t cycles_waiting(const struct collector *k, const struct spex_access *parts,
+                               size_t count)
 {
-    if (!CHOICES->translation_count)
-        return a->translation;
-    return a->translation > a->translation_overlap ? a->translation - a->translation_overlap : 0;
+    uint64_t cycles = 0, now = 0, next;
+    for (;; now = next) {
+        bool waits = false, accesses = false;
+        next = UINT64_MAX;
+        for (const struct spex_access *a = parts; a < parts + count; a++) {
+            uint64_t begins = a->start, translated = begins + a->translation;
+            uint64_t edges[] = {begins, translated, translated + a->memory};
+            waits |= now >= edges[0] && now < edges[1];
+            accesses |= now >= edges[1] && now < edges[2];
+            for (size_t i = 0; i < 3; i++)
+                if (edges[i] > now && edges[i] < next)
+                    next = edges[i];
+        }
+        if (next == UINT64_MAX)
+            return cycles < UINT32_MAX ? (uint32_t)cycles : UINT32_MAX;
+        if (waits && !(accesses && CHOICES->translation_count))
+            cycles += next - now;
+    }
 }
 
 /* One access from several parts (D17.6.4); true if its data address is output. */
@@ -388,21 +408,18 @@ static bool merge_parts(struct collector *k, struct spex_access *merged)
     bool part = CHOICES->multi_access;
     struct spex_access a = parts[addressed];
     if (part) {
-        a.translation = waiting(k, &parts[chosen]);
+        a.translation = parts[chosen].translation;
         a.events = parts[chosen].flags & SPEX_ACC_DONE ? parts[chosen].events : 0;
         if (CHOICES->part_events == 0 && parts[chosen].total)
             k->total = parts[chosen].total;
     }
     if (!part || CHOICES->part_events) {
-        uint64_t cycles = 0;
         a.events = 0;
-        for (size_t i = 0; i < count; i++) {
-            cycles += waiting(k, &parts[i]);
+        for (size_t i = 0; i < count; i++)
             if (parts[i].flags & SPEX_ACC_DONE)
                 a.events |= parts[i].events;
-        }
         if (!part)
-            a.translation = cycles < UINT32_MAX ? (uint32_t)cycles : UINT32_MAX;
+            a.translation = cycles_waiting(k, parts, count);
     }
     /* Performed, aborted: all parts, or the chosen one as if it were the operation. */
     uint16_t happened = SPEX_ACC_DONE | SPEX_ACC_EXTERNAL_ABORT;
@@ -495,8 +512,8 @@ static void collect_source(struct collector *k, const struct spex_access *a)
 }
 
 /* level: 0 nothing, 1 addresses, 2 all that a load has. */
-static uint64_t collect_access(struct collector *k, const struct spex_access *a,
-                               uint32_t translation, bool output, unsigned level)
+static uint64_t collect_access(struct collector *k, const struct spex_access *a, bool output,
+                               unsigned level)
 {
     struct spex_record *r = &k->s->record;
     bool done = a->flags & SPEX_ACC_DONE, translated = a->flags & SPEX_ACC_PA;
@@ -519,15 +536,15 @@ static uint64_t collect_access(struct collector *k, const struct spex_access *a,
         events = a->events;
     if (output && done) {
         r->present |= SPEX_HAS_TRANSLATION;
-        r->translation = saturate(k, translation);
+        r->translation = saturate(k, a->translation);
     } else if ((done || translated) && CHOICES->no_access_translation) {
         r->present |= SPEX_HAS_TRANSLATION;
         r->translation = 0;
     }
     if (done && wants_source(k, a))
         collect_source(k, a);
-    if (k->store && !k->load)
-        events &= CHOICES->store_events;
+    if (k->store && !k->load) /* D17.6.4: the indicators of caches and sockets, not of the TLB */
+        events &= CHOICES->store_events | BITS(5, 4) | BIT(SPEX_EV_MISALIGNED);
     return events;
 }
 
@@ -553,14 +570,12 @@ static uint64_t collect_memory(struct collector *k, unsigned side)
             return 0;
     }
     struct spex_access merged;
-    uint32_t translation = waiting(k, a);
     bool output = has_va(a);
     if (k->o->part_count && side == 0) {
         output = merge_parts(k, &merged);
-        translation = merged.translation;
         a = &merged;
     }
-    return collect_access(k, a, translation, output, level);
+    return collect_access(k, a, output, level);
 }
 
 /* ---- branches ---- */
@@ -617,13 +632,73 @@ static void collect_impdef(struct collector *k)
     }
 }
 
+#define EVENTS_ACCESS (BITS(5, 2) | BITS(11, 8) | BITS(23, 19))
+#define EVENTS_IMPDEF (BITS(63, 48) | BITS(31, 24) | BITS(15, 12))
+
+/* Under a Governing predicate: only such an operation has E[18:17]. */
+static bool governed(const struct collector *k)
+{
+    switch (k->op->kind) {
+    case SPEX_OP_SVE:
+    case SPEX_OP_SVE_PREFETCH:
+    case SPEX_OP_SME_VECTOR:
+    case SPEX_OP_SME_TILE:
+        for (size_t i = 0; i < sizeof k->op->src; i++)
+            if (k->op->src[i] >= SPEX_REG_P0 && k->op->src[i] < SPEX_REG_P0 + 16)
+                return true;
+        return flag(k, SPEX_OPF_PRED);
+    case SPEX_OP_LDST_SVE:
+    case SPEX_OP_LDST_SME:
+        return flag(k, SPEX_OPF_PRED | SPEX_OPF_PRED_ZEROING);
+    default:
+        return false;
+    }
+}
+
+/*
+ * Events that no such operation can have (D18.2.6). A host that passes them is mistaken; the
+ * stream stays right, and spex_spu_status tells.
+ */
+static uint64_t impossible_of_op(const struct collector *k)
+{
+    unsigned kind = k->op->kind;
+    uint64_t bits = EVENTS_ACCESS;
+    if (kind != SPEX_OP_BRANCH && kind != SPEX_OP_ERET && kind != SPEX_OP_ISB)
+        bits |= BIT(SPEX_EV_MISPREDICT);
+    if (!governed(k))
+        bits |= BIT(SPEX_EV_PARTIAL_PRED) | BIT(SPEX_EV_EMPTY_PRED);
+    if (!(k->o->events & BIT(SPEX_EV_PARTIAL_PRED)))
+        bits |= BIT(SPEX_EV_EMPTY_PRED);
+    return k->o->events & bits;
+}
+
+static uint64_t impossible_of_access(const struct collector *k, uint64_t events)
+{
+    static const struct {
+        uint8_t event, needs;
+        bool store; /* holds for stores too; others may finish before they have what is needed */
+    } pairs[] = {
+        {SPEX_EV_L1D_MISS, SPEX_EV_L1D_ACCESS, false},
+        {SPEX_EV_TLB_WALK, SPEX_EV_TLB_ACCESS, true},
+        {SPEX_EV_LLC_MISS, SPEX_EV_LLC_ACCESS, false},
+        {SPEX_EV_L2D_MISS, SPEX_EV_L2D_ACCESS, false},
+    };
+    uint64_t bits = ~(EVENTS_ACCESS | EVENTS_IMPDEF);
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        if (!(events >> pairs[i].needs & 1) && (pairs[i].store || k->load || !k->store))
+            bits |= BIT(pairs[i].event);
+    return events & bits;
+}
+
 /* Events packet: what the access and the operation did, as far as this unit has the bits. */
 static uint64_t collect_events(struct collector *k, uint64_t access_events)
 {
     const struct spex_outcome *o = k->o;
     uint64_t own = BIT(SPEX_EV_EXCEPTION) | BIT(SPEX_EV_RETIRED) | BIT(SPEX_EV_NOT_TAKEN) |
                    BIT(SPEX_EV_STREAMING);
-    uint64_t events = (o->events | access_events) & ~own;
+    uint64_t not_op = impossible_of_op(k), not_access = impossible_of_access(k, access_events);
+    uint64_t events = ((o->events & ~not_op) | (access_events & ~not_access)) & ~own;
+    k->u->impossible |= not_op | not_access;
     bool nowhere = o->flags & (SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN);
     bool nonarch = o->flags & SPEX_OUT_NONARCH_EXC && !CHOICES->nonarch_handled;
     if (nowhere || !k->branch)

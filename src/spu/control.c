@@ -227,7 +227,7 @@ uint64_t spu_time_offset(const struct spex_spu *u, enum time_kind kind)
         return 0;
     if (kind == TIME_VIRTUAL)
         return in_host(u) ? 0 : u->w.eff[R_CNTVOFF_EL2];
-    if (kind != TIME_OFFSET_PHYSICAL || !f->ECV || !EFF(ECV, CNTHCTL_EL2) ||
+    if (kind != TIME_OFFSET_PHYSICAL || !f->ECV_POFF || !EFF(ECV, CNTHCTL_EL2) ||
         (f->EL3 && !EFF(ECVEn, SCR_EL3)))
         return 0;
     return u->w.eff[R_CNTPOFF_EL2];

@@ -282,6 +282,7 @@ void spex_spu_get_status(struct spex_spu *u, struct spex_spu_status *s)
         .owner_valid = owner.valid,
         .irq = u->irq,
         .held = (uint8_t)u->w.held_count,
+        .impossible_events = u->impossible,
     };
     for (unsigned i = 0; i < SLOTS; i++)
         s->in_flight += u->w.slot[i].busy != 0;

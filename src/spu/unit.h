@@ -101,7 +101,8 @@ struct spex_spu {
         struct slot slot;            /* a new sample, but for pc, contexts and time */
         struct spex_spu_store store; /* a write to the buffer, but for address and bytes */
     } now;
-    bool irq; /* as last told to the host */
+    bool irq;            /* as last told to the host */
+    uint64_t impossible; /* events that were not recorded: spex_spu_status */
     struct spex_spu_exception exception;
     uint8_t held[HELD][SPEX_RECORD_MAX];
 };

@@ -50,7 +50,7 @@ spex_uarch_result spex_uarch_access(const struct spex_uarch_core *hot, const str
     const struct spex_uarch_config *c = &core->model->config;
     uint64_t events = 0;
     access->events = 0;
-    access->translation = 0;
+    access->start = access->translation = access->memory = 0;
     access->data_source = 0;
     access->flags &= (uint16_t)~SPEX_ACC_SOURCE;
     if (c->none)
@@ -99,6 +99,7 @@ spex_uarch_result spex_uarch_access(const struct spex_uarch_core *hot, const str
     }
     access->events = events;
     access->translation = spex_uarch_result_translation(r);
+    access->memory = spex_uarch_result_latency(r);
     return r;
 }
 

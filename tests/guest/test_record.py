@@ -171,7 +171,7 @@ equal("stat counts the same", counts(err)["SAMPLE_COLLISION"], collided)
 # ---- filters ----
 FILTERS = [
     ("load_filter=1", lambda r: r["op"].startswith("LD")),
-    ("store_filter=1", lambda r: r["op"].startswith("ST")),
+    ("store_filter=1", lambda r: r["op"].startswith("ST") or " AT" in r["op"]),
     ("branch_filter=1", lambda r: r["op"].startswith("B")),
     ("load_filter=1,store_filter=1", lambda r: r["op"][:2] in ("LD", "ST")),
     ("min_latency=6", lambda r: r["total"] >= 6),

@@ -674,7 +674,7 @@ static bool collect_time(const struct naive *n, uint64_t *offset)
     bool host = E2H(n) && (el == 2 || (el == 0 && TGE(n)));
     uint64_t virtual_offset = !n->f.EL2 || host ? 0 : n->CNTVOFF_EL2; /* DAT-192 to DAT-195 */
     uint64_t physical_offset = n->CNTPOFF_EL2;                        /* DAT-196 to DAT-199 */
-    if (!n->f.EL2 || !n->f.ECV || !B(n->CNTHCTL_EL2, 12) || (n->f.EL3 && !B(n->SCR_EL3, 28)))
+    if (!n->f.EL2 || !n->f.ECV_POFF || !B(n->CNTHCTL_EL2, 12) || (n->f.EL3 && !B(n->SCR_EL3, 28)))
         physical_offset = 0;
     unsigned pct = PCT(n, n->PMSCR_EL1), pct2 = el2 ? PCT(n, n->PMSCR_EL2) : 1;
     if (!n->f.EL2)
@@ -1160,7 +1160,7 @@ static bool find(struct naive *n, unsigned encoding, struct place *p)
         return f->EL2;
     case SPEX_CNTPOFF_EL2:
         p->value = &n->CNTPOFF_EL2;
-        return f->EL2 && f->ECV;
+        return f->EL2;
     case SPEX_CONTEXTIDR_EL1:
         p->value = &n->CONTEXTIDR_EL1;
         p->mask = ONES(31, 0);
@@ -1532,6 +1532,7 @@ void naive_status(const struct naive *n, struct spex_spu_status *status)
     for (unsigned i = 0; i < NAIVE_SLOTS; i++)
         status->in_flight += n->slot[i].used;
     status->held = (uint8_t)n->held_count;
+    status->impossible_events = n->impossible;
 }
 
 /* RYZJQX, one of its three cases. */

@@ -14,7 +14,7 @@
 
 #include <spex/spu.h>
 
-enum { NAIVE_SLOTS = 8, NAIVE_HELD = 8, NAIVE_PMU = 16, NAIVE_UNSEEN = 64 };
+enum { NAIVE_SLOTS = 8, NAIVE_HELD = 8, NAIVE_PMU = 16, NAIVE_UNSEEN = 64, NAIVE_PARTS = 16 };
 
 /* What the world answers for one byte, and what happens to the world. */
 struct naive_world {
@@ -83,7 +83,8 @@ struct naive {
     /* What came out. */
     uint64_t pmu[NAIVE_PMU]; /* by naive_pmu_index */
     uint64_t triggers, serrors;
-    size_t whole; /* bytes of whole records written; the caller clears it */
+    uint64_t impossible; /* events that operations cannot have: D18.2.6 */
+    size_t whole;        /* bytes of whole records written; the caller clears it */
 };
 
 unsigned naive_pmu_index(unsigned event);

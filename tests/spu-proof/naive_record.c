@@ -4,6 +4,7 @@
  */
 #include "naive.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define ONES(hi, lo) ((((uint64_t)2 << ((hi) - (lo))) - 1) << (lo))
@@ -34,9 +35,46 @@ static size_t choose(struct naive *n, size_t count)
     return ((high << 8 | low) * count) >> 16;
 }
 
-static uint32_t waited(const struct naive *n, const struct spex_access *a)
+struct span {
+    uint64_t from, to;
+};
+
+/* How many cycles lie in at least one of the spans. */
+static uint64_t covered(struct span *spans, size_t count)
 {
-    return a->translation - (n->c.translation_count == 1 ? a->translation_overlap : 0);
+    uint64_t cycles = 0, end = 0;
+    for (size_t i = 1; i < count; i++) /* in the order in which they begin */
+        for (size_t j = i; j && spans[j].from < spans[j - 1].from; j--) {
+            struct span swap = spans[j];
+            spans[j] = spans[j - 1];
+            spans[j - 1] = swap;
+        }
+    for (size_t i = 0; i < count; i++) {
+        uint64_t from = spans[i].from > end ? spans[i].from : end;
+        if (spans[i].to > from) {
+            cycles += spans[i].to - from;
+            end = spans[i].to;
+        }
+    }
+    return cycles;
+}
+
+/*
+ * DAT-61: cycles in which at least one part waits. DAT-84: of these, those in which no part
+ * accesses memory, which are the cycles of either kind less the cycles of access.
+ */
+static uint64_t cycles_waited(const struct naive *n, const struct spex_access *parts, size_t count)
+{
+    struct span waits[NAIVE_PARTS], accesses[NAIVE_PARTS], both[2 * NAIVE_PARTS];
+    assert(count <= NAIVE_PARTS);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t walked = (uint64_t)parts[i].start + parts[i].translation;
+        waits[i] = both[i] = (struct span){parts[i].start, walked};
+        accesses[i] = both[count + i] = (struct span){walked, walked + parts[i].memory};
+    }
+    if (n->c.translation_count == 0)
+        return covered(waits, count);
+    return covered(both, 2 * count) - covered(accesses, count);
 }
 
 /* One access, or the parts of one: DAT-75 to DAT-84, DAT-167 to DAT-170. */
@@ -73,14 +111,12 @@ static void describe_access(struct naive *n, const struct spex_op *op,
                 at = 0;
         }
         source = chosen;
-        uint64_t cycles = 0;
         for (size_t i = 0; i < count; i++) {
             bool counted = !one || i == chosen;
             bool events = counted || n->c.part_events == 1; /* DAT-79, DAT-83 */
             if (events && (parts[i].flags & SPEX_ACC_DONE))
                 d->events |= parts[i].events;
-            if (counted) { /* DAT-80, DAT-84 */
-                cycles += waited(n, &parts[i]);
+            if (counted) {
                 d->done = d->done || (parts[i].flags & SPEX_ACC_DONE);
                 d->aborted = d->aborted || (parts[i].flags & SPEX_ACC_EXTERNAL_ABORT);
             }
@@ -89,7 +125,8 @@ static void describe_access(struct naive *n, const struct spex_op *op,
                  parts[i].data_source > parts[source].data_source))
                 source = i;
         }
-        d->translation = cycles > UINT32_MAX ? UINT32_MAX : (uint32_t)cycles;
+        uint64_t cycles = one ? parts[chosen].translation : cycles_waited(n, parts, count);
+        d->translation = cycles > UINT32_MAX ? UINT32_MAX : (uint32_t)cycles; /* DAT-80 */
         if (one && n->c.part_events == 0 && parts[chosen].total) {
             d->has_total = true;
             d->total = parts[chosen].total;
@@ -100,7 +137,7 @@ static void describe_access(struct naive *n, const struct spex_op *op,
         inactive_va = contiguous && n->c.inactive_va;
     } else {
         d->events = a->flags & SPEX_ACC_DONE ? a->events : 0;
-        d->translation = waited(n, a);
+        d->translation = a->translation;
         d->done = a->flags & SPEX_ACC_DONE;
         d->aborted = a->flags & SPEX_ACC_EXTERNAL_ABORT;
         d->source = a->flags & SPEX_ACC_SOURCE;
@@ -483,6 +520,56 @@ static uint64_t implemented_events(const struct naive *n)
     return mask | (impdef & n->c.impdef_events);
 }
 
+/* The value 1 of each bit in D18.2.6, read as a condition on the operation. */
+static void only_possible(struct naive *n, const struct spex_op *op, bool store,
+                          uint64_t *of_access, uint64_t *of_op)
+{
+    uint64_t access = *of_access, own = *of_op;
+    bool vector = false, predicated = op->flags & SPEX_OPF_PRED;
+    switch (op->kind) {
+    case SPEX_OP_SVE:
+    case SPEX_OP_SVE_PREFETCH:
+    case SPEX_OP_SME_VECTOR:
+    case SPEX_OP_SME_TILE: /* a predicate that only reads may govern: CNTP, LASTA, CMPEQ */
+        vector = true;
+        for (size_t i = 0; i < sizeof op->src; i++)
+            predicated |= op->src[i] >= SPEX_REG_P0 && op->src[i] < SPEX_REG_P0 + 16;
+        break;
+    case SPEX_OP_LDST_SVE:
+    case SPEX_OP_LDST_SME:
+        vector = true;
+        predicated |= (op->flags & SPEX_OPF_PRED_ZEROING) != 0;
+        break;
+    }
+    bool branch = op->kind == SPEX_OP_BRANCH || op->kind == SPEX_OP_ERET || op->kind == SPEX_OP_ISB;
+    for (unsigned bit = 0; bit < 64; bit++) {
+        uint64_t e = (uint64_t)1 << bit;
+        bool impdef = (bit >= 12 && bit <= 15) || (bit >= 24 && bit <= 31) || bit >= 48;
+        bool memory = (bit >= 2 && bit <= 5) || (bit >= 8 && bit <= 11) || (bit >= 19 && bit <= 23);
+        if (!impdef && !memory)
+            access &= ~e;
+        if (memory)
+            own &= ~e;
+    }
+    if (!branch) /* E[7]: a branch that caused a correction */
+        own &= ~((uint64_t)1 << 7);
+    if (!vector || !predicated) /* E[17]: SVE or SME operation with an element that is FALSE */
+        own &= ~((uint64_t)1 << 17);
+    if (!(own >> 17 & 1)) /* E[18]: all are FALSE, so at least one is */
+        own &= ~((uint64_t)1 << 18);
+    if (!store && !(access >> 2 & 1)) /* E[3]: accessed and missed */
+        access &= ~((uint64_t)1 << 3);
+    if (!(access >> 4 & 1)) /* E[5]: a refill of a TLB is an access to it */
+        access &= ~((uint64_t)1 << 5);
+    if (!store && !(access >> 8 & 1)) /* E[9]: an access to at least the Last Level cache */
+        access &= ~((uint64_t)1 << 9);
+    if (!store && !(access >> 19 & 1)) /* E[20]: accessed and missed */
+        access &= ~((uint64_t)1 << 20);
+    n->impossible |= (*of_access & ~access) | (*of_op & ~own);
+    *of_access = access;
+    *of_op = own;
+}
+
 /* What the feature set needs, or as chosen. */
 static unsigned events_bytes(const struct naive *n)
 {
@@ -558,10 +645,12 @@ void naive_finish(struct naive *n, const struct naive_sample *s, const struct sp
     uint64_t of_access = d.done && info == 2 ? d.events : 0; /* DAT-92 */
     if (!d.va && !n->c.no_access_events)
         of_access = 0; /* DAT-91 */
-    if (store)
-        of_access &= n->c.store_events; /* DAT-73 */
+    if (store)         /* DAT-73, PKT-92: all but E[4], E[5] and E[11] */
+        of_access &= n->c.store_events | 1 << 4 | 1 << 5 | 1 << 11;
+    uint64_t of_op = out->events;
+    only_possible(n, op, store, &of_access, &of_op);
     uint64_t e =
-        (out->events | (of_access & ~((uint64_t)1 << 24))) & ~(uint64_t)(1 << 0 | 1 << 1 | 1 << 6);
+        (of_op | (of_access & ~((uint64_t)1 << 24))) & ~(uint64_t)(1 << 0 | 1 << 1 | 1 << 6);
     if (n->f.SPE_SME)
         e = (e & ~((uint64_t)1 << 24)) | (flags & SPEX_OUT_STREAMING ? 1 << 24 : 0);
     if (!branch || phantom)

@@ -39,8 +39,9 @@ static void make_access(struct rng *rng, const struct spex_features *f, struct s
     a->va = address(rng);
     a->pa = rng_next(rng) >> 12;
     a->events = rng_next(rng) & rng_next(rng) & (OF_ACCESS | IMPDEF);
+    a->start = rng_below(rng, 3) ? cycles(rng) : 0;
     a->translation = cycles(rng);
-    a->translation_overlap = a->translation ? rng_below(rng, a->translation + 1) : 0;
+    a->memory = cycles(rng);
     a->total = rng_below(rng, 3) ? cycles(rng) : 0;
     a->data_source = (uint16_t)rng_below(rng, rng_below(rng, 4) ? 20 : 0x300);
     a->pas = security(rng, f);
@@ -129,7 +130,7 @@ void ops_make(uint64_t seed, const struct spex_features *f, struct made_op *made
         op->dst[0] = SPEX_REG_ZA;
         break;
     case SPEX_OP_SME_TILE:
-        op->flags = MAYBE(SPEX_OPF_FP | SPEX_OPF_WHOLE_ZA);
+        op->flags = MAYBE(SPEX_OPF_FP | SPEX_OPF_WHOLE_ZA | SPEX_OPF_PRED);
         op->vector_bits = 100u << rng_below(rng, 12);
         op->dst[0] = SPEX_REG_ZA;
         break;
@@ -225,6 +226,8 @@ void ops_make(uint64_t seed, const struct spex_features *f, struct made_op *made
     out->events = rng_next(rng) & rng_next(rng) & (OF_OPERATION | IMPDEF);
     if ((op->flags & SPEX_OPF_PRED) || op->kind == SPEX_OP_SME_TILE)
         out->events |= any & 1 ? BITS(18, 17) : any & BIT(17);
+    if (!(any & 0x700000)) /* what only a mistaken host passes */
+        out->events |= rng_next(rng);
     out->total = cycles(rng);
     out->issue = cycles(rng);
     out->alt_issue = cycles(rng);

@@ -272,7 +272,6 @@ static void say_access(const struct pair *p, const struct spex_access *a, const 
     say_key(p, "pa", suffix, a->pa);
     say_key(p, "events", suffix, a->events);
     say_key(p, "xlat", suffix, a->translation);
-    say_key(p, "overlap", suffix, a->translation_overlap);
     say_key(p, "source", suffix, a->data_source);
     say_key(p, "tag", suffix, a->tag);
     if (a->va || a->pa)
@@ -321,14 +320,15 @@ static void say_op(const struct pair *p, const struct made_op *made)
     SAY_PARTS(" ppa=", "0x%" PRIx64, pa);
     SAY_PARTS(" pevents=", "0x%" PRIx64, events);
     SAY_PARTS(" pxlat=", "%u", translation);
-    SAY_PARTS(" poverlap=", "%u", translation_overlap);
+    SAY_PARTS(" pstart=", "%u", start);
+    SAY_PARTS(" pmemory=", "%u", memory);
     SAY_PARTS(" psource=", "%u", data_source);
     SAY_PARTS(" ptotal=", "%u", total);
     SAY_PARTS(" ptag=", "%u", tag);
     SAY_PARTS(" ppas=", "%u", pas);
     SAY_PARTS(" pflags=", "0x%x", flags);
     SAY(p, " op-flags=0x%x outcome-flags=0x%x", op->flags, out->flags);
-    if (!out->part_count && out->access[0].flags)
+    if (!out->part_count)
         SAY(p, " access-flags=0x%x", out->access[0].flags);
     if (op->kind == SPEX_OP_MEMCPY || op->kind == SPEX_OP_GCS)
         SAY(p, " access-flags2=0x%x", out->access[1].flags);

@@ -715,7 +715,7 @@ static void test_offsets(void **state)
     assert_int_equal(stamp_of(r, 1), COUNT - POFF);
     rig_close(r);
     /* Without FEAT_ECV PCT[1] is RES0: 11 acts as 01, 10 as 00. */
-    rig_open(r, "max,no-ecv", "");
+    rig_open(r, "max,no-ecv,no-ecv-poff", "");
     rig_set(r, SPEX_CNTVOFF_EL2, VOFF);
     RIG_FIELD(r, PMSCR_EL2, PCT, 3);
     rig_start(r, 0x10000);
