@@ -39,16 +39,29 @@ static void print_features(struct out *out)
 static void print_model(struct out *out)
 {
     struct spex_uarch_parameter p;
+    struct spex_uarch_config config[16];
+    size_t presets = 0;
     const char *name;
-    out_text(out, "--model takes a preset or KEY=VALUE, separated by commas; K, M and G are powers "
-                  "of 1024.\nValues below are of the presets in this order:");
-    for (size_t i = 0; (name = spex_uarch_preset_name(i)); i++)
+    out_text(out,
+             "--model takes words separated by commas: KEY=VALUE (K, M and G are powers of "
+             "1024), the name\nof a preset, prefetch=none, and full (what you get), fast "
+             "(caches and branches without an account\nof time: a third of the cost) or none "
+             "(no caches, TLBs or prediction). docs/model.md explains it.\nValues below are of "
+             "the presets in this order:");
+    while (presets < 16 && (name = spex_uarch_preset_name(presets)) &&
+           !spex_uarch_config_preset(name, &config[presets], NULL)) {
         out_printf(out, " %s", name);
-    out_text(out, "\n(none has no caches, TLBs or prediction).\n\n");
+        presets++;
+    }
+    out_text(out, "\n\n");
     for (size_t i = 0; spex_uarch_parameter(i, &p); i++) {
-        char text[400];
-        snprintf(text, sizeof text, "%s: %u %u %u %u %s", p.text, p.preset[0], p.preset[1],
-                 p.preset[2], p.preset[3], p.unit);
+        char text[500];
+        int n = snprintf(text, sizeof text, "%s:", p.text);
+        for (size_t c = 0; c < presets && n < (int)sizeof text; c++)
+            n += snprintf(text + n, sizeof text - (size_t)n, " %u",
+                          spex_uarch_config_get(&config[c], i));
+        if (n < (int)sizeof text)
+            snprintf(text + n, sizeof text - (size_t)n, " %s", p.unit);
         row(out, p.key, text);
     }
 }

@@ -304,7 +304,9 @@ static spex_uarch_result from_core(const struct uarch_core *core, const struct u
 
 static bool home_is_remote(const struct uarch_core *core, uint64_t line)
 {
-    return core->model->config.sockets == 2 && ((line >> 20) & 1) != core->socket;
+    struct spex_uarch *model = core->model;
+    return model->config.sockets == 2 &&
+           uarch_home(&model->homes, line >> model->page_shift, core->socket) != core->socket;
 }
 
 static spex_uarch_result from_llc(const struct uarch_core *core, uint64_t line)
@@ -381,7 +383,7 @@ static void contended_make(struct uarch_core *core, struct uarch_entry *entry, u
         const struct uarch_core *other = model->bit[__builtin_ctzll(others)];
         struct uarch_user *user = user_of(contended, other);
         user->start = user->end = __atomic_load_n(&other->mail.clock, __ATOMIC_RELAXED);
-        user->period = model->config.contend_lease;
+        user->period = model->config.lease;
         user->wrote = wrote;
     }
     entry->contended = index;
@@ -420,7 +422,7 @@ static spex_uarch_result contended_access(struct uarch_core *core, struct uarch_
     if (!me->end || now > me->end + c->contend_gap) {
         me->start = now;
         me->wrote = false;
-        me->period = c->contend_lease;
+        me->period = c->lease;
     } else {
         me->period = (uint32_t)((7ull * me->period + (now - me->end)) / 8);
     }
@@ -458,8 +460,7 @@ static spex_uarch_result contended_access(struct uarch_core *core, struct uarch_
         spex_uarch_result r =
             from_core(core, from, SPEX_UARCH_CONTENDED | (modified ? SPEX_UARCH_MODIFIED : 0));
         line->quiet = now;
-        me->held = now + spex_uarch_result_latency(r) +
-                   (period > c->contend_lease ? period : c->contend_lease);
+        me->held = now + spex_uarch_result_latency(r) + (period > c->lease ? period : c->lease);
         core->counts.snoop++;
         core->counts.snoop_modified += modified;
         return r;

@@ -1,4 +1,4 @@
-/* Parameters: presets, settings, consistency. The table is "uarch/uarch.def". */
+/* Parameters: presets, settings, consistency. The table is uarch.def, the values are share/cpus. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,19 +10,22 @@ static const struct row {
     struct spex_uarch_parameter p;
     size_t at;
 } rows[] = {
-#define PARAM(field, key, unit, min, max, n1, v1, n2, v2, source, text)                            \
-    {{key, unit, source, text, min, max, {n1, v1, n2, v2}},                                        \
-     offsetof(struct spex_uarch_config, field)},
+#define PARAM(field, key, unit, min, max, text)                                                    \
+    {{key, unit, text, min, max}, offsetof(struct spex_uarch_config, field)},
 #include "uarch/uarch.def"
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-static const char *const presets[SPEX_UARCH_PRESETS] = {"neoverse-n1", "neoverse-v1", "neoverse-n2",
-                                                        "neoverse-v2", "none"};
+static const struct {
+    const char *name, *text;
+} presets[] = {
+#include "presets.inc"
+};
+enum { PRESETS = sizeof presets / sizeof presets[0] };
 
 const char *spex_uarch_preset_name(size_t index)
 {
-    return index < SPEX_UARCH_PRESETS ? presets[index] : NULL;
+    return index < PRESETS ? presets[index].name : NULL;
 }
 
 bool spex_uarch_parameter(size_t index, struct spex_uarch_parameter *parameter)
@@ -59,30 +62,6 @@ static enum spex_status fail(struct spex_error *error, enum spex_status status, 
     return status;
 }
 
-static bool preset_fill(const char *name, size_t length, struct spex_uarch_config *config)
-{
-    for (size_t i = 0; i < SPEX_UARCH_PRESETS; i++) {
-        if (strlen(presets[i]) != length || memcmp(presets[i], name, length))
-            continue;
-        memset(config, 0, sizeof *config);
-        config->none = i == SPEX_UARCH_PRESETS - 1;
-        for (size_t r = 0; r < ROWS; r++)
-            *field(config, r) = rows[r].p.preset[config->none ? 0 : i];
-        return true;
-    }
-    return false;
-}
-
-enum spex_status spex_uarch_config_preset(const char *name, struct spex_uarch_config *config,
-                                          struct spex_error *error)
-{
-    if (preset_fill(name, strlen(name), config))
-        return SPEX_OK;
-    return fail(error, SPEX_INVALID,
-                "no model '%s'; there are neoverse-n1, neoverse-v1, neoverse-n2, neoverse-v2, none",
-                name);
-}
-
 static bool is_power(uint32_t x)
 {
     return x && !(x & (x - 1));
@@ -107,6 +86,8 @@ static enum spex_status check(const struct spex_uarch_config *c, struct spex_err
         (status = check_sets("llc", c->llc_size >> UARCH_LINE, c->llc_ways, error)) ||
         (status = check_sets("dir", c->dir_size, UARCH_DIR_WAYS, error)) ||
         (status = check_sets("tlb2", c->tlb2_entries, c->tlb2_ways, error)) ||
+        (status = check_sets("l1i", c->l1i_size >> UARCH_LINE, c->l1i_ways, error)) ||
+        (status = check_sets("btb", c->btb_entries, c->btb_ways, error)) ||
         (status = check_sets("walk", c->walk_entries, 1, error)))
         return status;
     if ((c->l1d_size >> UARCH_LINE) / c->l1d_ways > SPEX_UARCH_SETS_MAX)
@@ -149,35 +130,160 @@ static bool parse_number(const char *text, size_t length, uint32_t *value)
     return true;
 }
 
+/* Row of a key, or ROWS. */
+static size_t find_key(const char *key, size_t length)
+{
+    size_t r = 0;
+    while (r < ROWS && (strlen(rows[r].p.key) != length || memcmp(rows[r].p.key, key, length)))
+        r++;
+    return r;
+}
+
+static enum spex_status set_value(struct spex_uarch_config *config, size_t r, const char *value,
+                                  size_t length, struct spex_error *error)
+{
+    const struct spex_uarch_parameter *p = &rows[r].p;
+    uint32_t number;
+    if (!parse_number(value, length, &number) || number < p->min || number > p->max)
+        return fail(error, SPEX_RANGE, "'%s=%.*s': %s is a number of %s from %u to %u", p->key,
+                    (int)length, value, p->key, p->unit, p->min, p->max);
+    *field(config, r) = number;
+    return SPEX_OK;
+}
+
+/* ---- files ---- */
+
+static size_t word_at(const char **at, const char *end)
+{
+    while (*at < end && (**at == ' ' || **at == '\t'))
+        (*at)++;
+    const char *stop = *at;
+    while (stop < end && *stop != ' ' && *stop != '\t')
+        stop++;
+    return (size_t)(stop - *at);
+}
+
+enum spex_status spex_uarch_config_read(const char *text, struct spex_uarch_config *config,
+                                        struct spex_error *error)
+{
+    struct spex_uarch_config work = {0};
+    bool seen[ROWS] = {false};
+    unsigned number = 0;
+    for (const char *line = text; *line; number++) {
+        const char *end = line + strcspn(line, "\n"), *key = line;
+        line = *end ? end + 1 : end;
+        size_t n = word_at(&key, end);
+        if (!n || *key == '#')
+            continue;
+        size_t r = find_key(key, n);
+        if (r == ROWS)
+            return fail(error, SPEX_INVALID, "line %u: no parameter '%.*s'; see docs/model.md",
+                        number + 1, (int)n, key);
+        if (seen[r])
+            return fail(error, SPEX_INVALID, "line %u: %s a second time", number + 1,
+                        rows[r].p.key);
+        const char *value = key + n;
+        size_t length = word_at(&value, end);
+        struct spex_error why = {0};
+        enum spex_status status = set_value(&work, r, value, length, &why);
+        if (status)
+            return fail(error, status, "line %u: %.400s", number + 1, why.text);
+        seen[r] = true;
+    }
+    for (size_t r = 0; r < ROWS; r++)
+        if (!seen[r])
+            return fail(error, SPEX_INVALID, "%s is missing", rows[r].p.key);
+    enum spex_status status = check(&work, error);
+    if (status == SPEX_OK)
+        *config = work;
+    return status;
+}
+
+static size_t find_preset(const char *name, size_t length)
+{
+    size_t i = 0;
+    while (i < PRESETS &&
+           (strlen(presets[i].name) != length || memcmp(presets[i].name, name, length)))
+        i++;
+    return i;
+}
+
+static const char *preset_list(char text[256])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < PRESETS; i++)
+        n += (size_t)snprintf(text + n, n < 256 ? 256 - n : 0, "%s%s", i ? ", " : "",
+                              presets[i].name);
+    return text;
+}
+
+enum spex_status spex_uarch_config_preset(const char *name, struct spex_uarch_config *config,
+                                          struct spex_error *error)
+{
+    char list[256];
+    size_t i = find_preset(name, strlen(name));
+    if (i == PRESETS)
+        return fail(error, SPEX_INVALID, "no model '%s'; there are %s", name, preset_list(list));
+    return spex_uarch_config_read(presets[i].text, config, error);
+}
+
+/* ---- words of --model ---- */
+
+/* full, fast, none: how the numbers are used. */
+static bool set_mode(struct spex_uarch_config *config, const char *word, size_t length)
+{
+    static const char *const modes[3] = {"full", "fast", "none"};
+    for (unsigned m = 0; m < 3; m++)
+        if (strlen(modes[m]) == length && !memcmp(modes[m], word, length)) {
+            config->fast = m == 1;
+            config->none = m == 2;
+            return true;
+        }
+    return false;
+}
+
+static void no_prefetch(struct spex_uarch_config *c)
+{
+    c->pf_code = c->pf_stride = c->pf_stream = c->pf_l2 = c->pf_next = c->pf_spatial = 0;
+}
+
+static enum spex_status set_word(struct spex_uarch_config *work, const char *word, size_t length,
+                                 struct spex_error *error)
+{
+    static const char none[] = "prefetch=none";
+    char list[256];
+    const char *equal = memchr(word, '=', length);
+    if (!equal) {
+        size_t i = find_preset(word, length);
+        if (i < PRESETS)
+            return spex_uarch_config_read(presets[i].text, work, error);
+        if (set_mode(work, word, length))
+            return SPEX_OK;
+        return fail(error, SPEX_INVALID, "model '%.*s': neither KEY=VALUE nor full, fast, none, %s",
+                    (int)length, word, preset_list(list));
+    }
+    if (length == sizeof none - 1 && !memcmp(word, none, length)) {
+        no_prefetch(work);
+        return SPEX_OK;
+    }
+    size_t name = (size_t)(equal - word), r = find_key(word, name);
+    if (r == ROWS)
+        return fail(error, SPEX_INVALID, "model: no parameter '%.*s'; see docs/model.md", (int)name,
+                    word);
+    struct spex_error why = {0};
+    enum spex_status status = set_value(work, r, equal + 1, length - name - 1, &why);
+    return status ? fail(error, status, "model %.400s", why.text) : SPEX_OK;
+}
+
 enum spex_status spex_uarch_config_set(struct spex_uarch_config *config, const char *words,
                                        struct spex_error *error)
 {
     struct spex_uarch_config work = *config;
-    const char *word = words;
-    for (;;) {
+    for (const char *word = words;;) {
         size_t length = strcspn(word, ",");
-        const char *equal = memchr(word, '=', length);
-        if (!equal) {
-            if (!preset_fill(word, length, &work))
-                return fail(error, SPEX_INVALID,
-                            "model '%.*s': neither KEY=VALUE nor one of neoverse-n1, neoverse-v1, "
-                            "neoverse-n2, neoverse-v2, none",
-                            (int)length, word);
-        } else {
-            size_t name = (size_t)(equal - word), r = 0;
-            while (r < ROWS && (strlen(rows[r].p.key) != name || memcmp(rows[r].p.key, word, name)))
-                r++;
-            if (r == ROWS)
-                return fail(error, SPEX_INVALID, "model: no parameter '%.*s'; see docs/model.md",
-                            (int)name, word);
-            const struct spex_uarch_parameter *p = &rows[r].p;
-            uint32_t value;
-            if (!parse_number(equal + 1, length - name - 1, &value) || value < p->min ||
-                value > p->max)
-                return fail(error, SPEX_RANGE, "model '%.*s': %s is a number of %s from %u to %u",
-                            (int)length, word, p->key, p->unit, p->min, p->max);
-            *field(&work, r) = value;
-        }
+        enum spex_status status = set_word(&work, word, length, error);
+        if (status)
+            return status;
         if (!word[length])
             break;
         word += length + 1;

@@ -107,6 +107,7 @@ void spex_uarch_free(struct spex_uarch *model)
     free(model->dir_tag);
     free(model->dir);
     free(model->contended);
+    free(model->homes.page);
     free(model);
 }
 
@@ -121,6 +122,7 @@ void spex_uarch_forked(struct spex_uarch *model, struct spex_uarch_core *core)
         model->stripe[i].lock = 0;
     model->contended_lock = 0;
     model->cores_lock = 0;
+    model->homes.lock = 0;
     for (uint32_t i = 0; i < model->core_count; i++) {
         model->core[i]->mail.lock = 0;
         model->core[i]->mail.idle = model->core[i]->hot != core;

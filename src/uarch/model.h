@@ -29,20 +29,26 @@ extern "C" {
 /* ---- numbers ---- */
 
 struct spex_uarch_config {
-#define PARAM(field, key, unit, min, max, n1, v1, n2, v2, source, text) uint32_t field;
+#define PARAM(field, key, unit, min, max, text) uint32_t field;
 #include "uarch/uarch.def"
-    bool none; /* preset "none": no caches, TLBs or prediction */
+    bool fast; /* --model fast: this header's model in place of timing.h's */
+    bool none; /* --model none: no caches, TLBs or prediction */
 };
 
-/* neoverse-n1, neoverse-v1, neoverse-n2, neoverse-v2, none. */
-enum { SPEX_UARCH_PRESETS = 5 };
-const char *spex_uarch_preset_name(size_t index); /* NULL past the last */
+/* The files of share/cpus, by name; NULL past the last. */
+const char *spex_uarch_preset_name(size_t index);
 enum spex_status spex_uarch_config_preset(const char *name, struct spex_uarch_config *config,
                                           struct spex_error *error);
+/*
+ * The text of such a file: lines of KEY VALUE SOURCE, # for comments, every key once.
+ * The error names the line. *config is untouched on failure.
+ */
+enum spex_status spex_uarch_config_read(const char *text, struct spex_uarch_config *config,
+                                        struct spex_error *error);
 
 /*
- * One word of `--model`: a preset name (which resets everything) or KEY=VALUE
- * with K, M, G (1024); several separated by commas. The error names the word and
+ * Words of `--model`, separated by commas: a preset's name (which resets everything),
+ * full, fast or none, prefetch=none, or KEY=VALUE with K, M, G (1024). The error names the word and
  * what is allowed. SPEX_OK only if the whole configuration is consistent;
  * *config is untouched otherwise.
  */
@@ -51,9 +57,8 @@ enum spex_status spex_uarch_config_set(struct spex_uarch_config *config, const c
 
 /* For help and docs: row index of uarch.def; false past the last. */
 struct spex_uarch_parameter {
-    const char *key, *unit, *source, *text;
+    const char *key, *unit, *text;
     uint32_t min, max;
-    uint32_t preset[4]; /* in the order of the preset names */
 };
 bool spex_uarch_parameter(size_t index, struct spex_uarch_parameter *parameter);
 uint32_t spex_uarch_config_get(const struct spex_uarch_config *config, size_t index);

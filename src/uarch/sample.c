@@ -181,8 +181,8 @@ void spex_uarch_replay(const struct spex_uarch_core *hot, uint32_t sequence, uns
         uint32_t start = cycle;
         if (steps[i].mispredicted && branch_done + c->mispredict > start)
             start = branch_done + c->mispredict;
-        if (i >= c->queue && issued[i - c->queue] > start)
-            start = issued[i - c->queue];
+        if (i >= c->window && issued[i - c->window] > start)
+            start = issued[i - c->window];
         if (start > cycle) {
             cycle = start;
             in_cycle = 0;

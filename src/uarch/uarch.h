@@ -119,8 +119,15 @@ struct uarch_stripe {
     uint32_t rotor;
 };
 
+struct uarch_homes {
+    uint64_t *page; /* (number + 1) << 1 | socket; 0 is free */
+    size_t size, used;
+    uint32_t lock;
+};
+
 struct spex_uarch {
     struct spex_uarch_config config;
+    struct uarch_homes homes;
     uint32_t l1_sets, l1_rest, l2_mask, llc_mask, dir_mask, tlb2_mask;
     uint32_t stripe_mask, page_shift, walk_shift, ind_mask;
     uint32_t stall_load, stall_store; /* ticks a cycle of latency, in 1/16 */
@@ -135,6 +142,9 @@ struct spex_uarch {
     struct uarch_core *bit[UARCH_BITS];
     struct uarch_stripe stripe[UARCH_STRIPES];
 };
+
+/* The socket (0 or 1) of a page that a core of `socket` touches. */
+unsigned uarch_home(struct uarch_homes *homes, uint64_t page, unsigned socket);
 
 void uarch_lock(uint32_t *lock);
 void uarch_unlock(uint32_t *lock);

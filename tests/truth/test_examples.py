@@ -31,8 +31,8 @@ between("list_walk: walk misses the TLB", walk["tlb_walk"], 0.88, 0.97)  # 1280 
 between("list_walk: walk's data comes from DRAM", share_from(walk, "dram"), 0.90, 1)
 loads = [r for r in p.records() if r.get("symbol") == "walk" and r["op"].startswith("load")]
 between("list_walk: a load of walk waits for the one before", sorted(r["issue"] for r in loads)[len(loads) // 2],
-        280, 4095)
-check("list_walk: and then for memory", all(r["latency"] >= 280 for r in loads if r.get("source") == "dram"),
+        238, 4095)
+check("list_walk: and then for memory", all(r["latency"] >= 238 for r in loads if r.get("source") == "dram"),
       loads[:3])
 between("list_walk: sum hits level 1", total["l1_miss"], 0, 0.01)
 between("list_walk: sum is quick", total["latency_p50"], 1, 20)

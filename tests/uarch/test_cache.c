@@ -80,7 +80,7 @@ static void test_chase_steps(void **state)
 static void test_chase_latency(void **state)
 {
     /* One page is enough for every access of these, so that only the caches count. */
-    const char *s = "page.size=2097152,llc.size=4M";
+    const char *s = "page.size=2097152,llc.size=4M,llc.latency=75,dram.latency=280";
     assert_true(chase(s, 32 << 10, LINE).latency == 4);
     assert_true(chase(s, 512 << 10, LINE).latency > 10.5 &&
                 chase(s, 512 << 10, LINE).latency <= 11);

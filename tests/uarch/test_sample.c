@@ -134,7 +134,7 @@ static void expect(struct run *r, unsigned insn, spex_uarch_result result, uint3
                  outcome.total, issue, total);
 }
 
-#define WIDE "width=16,queue=96"
+#define WIDE "width=16,window=96"
 
 static void test_chain(void **state)
 {
@@ -185,7 +185,7 @@ static void test_branches_and_barriers_complete(void **state)
 static void test_width(void **state)
 {
     /* Four a cycle: instruction 9 is dispatched in cycle 2; its operand comes in cycle 5. */
-    struct run r = run_new("width=4,queue=96");
+    struct run r = run_new("width=4,window=96");
     for (unsigned i = 0; i < 9; i++)
         run_op(&r,
                op_make(i == 1 ? SPEX_EXEC_FP_FMA : SPEX_EXEC_ALU, (int)(i == 1 ? 40 : 20), -1, -1));
@@ -198,7 +198,7 @@ static void test_width(void **state)
 static void test_queue(void **state)
 {
     /* With room for four waiting operations, dispatch follows the chain. */
-    struct run r = run_new("width=16,queue=4");
+    struct run r = run_new("width=16,window=4");
     for (unsigned i = 0; i < 12; i++)
         run_op(&r, op_make(SPEX_EXEC_DIV, 1, 1, 1));
     run_enter(&r);
