@@ -11,6 +11,8 @@
 
 enum { FILE_BUFFER = 256 * 1024 };
 
+static char nowhere[OUT_ROOM]; /* for text that has no memory: nobody reads it */
+
 void out_init(struct out *out, int fd)
 {
     *out = (struct out){.fd = fd};
@@ -55,7 +57,8 @@ void out_block(struct out *out, const char *data, size_t size)
 int out_fini(struct out *out)
 {
     int error = out_flush(out);
-    free(out->data);
+    if (out->data != nowhere)
+        free(out->data);
     out->data = NULL;
     out->size = out->capacity = 0;
     return error;
@@ -73,11 +76,16 @@ void out_grow(struct out *out, size_t need)
         capacity = out->fd >= 0 ? FILE_BUFFER : OUT_ROOM;
     while (capacity - out->size < need)
         capacity *= 2;
-    char *data = realloc(out->data, capacity);
-    if (!data) {
-        /* Out of memory for text: nothing sensible is left to print. */
-        fputs("spex: out of memory\n", stderr);
-        abort();
+    char *data = realloc(out->data == nowhere ? NULL : out->data, capacity);
+    if (!data) { /* the text is lost, which the error says; room there must be */
+        if (!out->error)
+            out->error = ENOMEM;
+        if (!out->data) {
+            out->data = nowhere;
+            out->capacity = OUT_ROOM;
+        }
+        out->size = 0;
+        return;
     }
     out->data = data;
     out->capacity = capacity;
@@ -120,24 +128,6 @@ void out_hex_fixed(struct out *out, uint64_t value, unsigned digits)
 void out_hex(struct out *out, uint64_t value)
 {
     out->size = (size_t)(put_hex(out_room(out, DIGITS_ROOM), value) - out->data);
-}
-
-void out_json_string(struct out *out, const char *text)
-{
-    out_char(out, '"');
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\') {
-            out_char(out, '\\');
-            out_char(out, (char)c);
-        } else if (c < 0x20 || c == 0x7f) {
-            out_text(out, "\\u00");
-            out_hex_fixed(out, c, 2);
-        } else {
-            out_char(out, (char)c);
-        }
-    }
-    out_char(out, '"');
 }
 
 void out_printf(struct out *out, const char *format, ...)

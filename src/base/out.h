@@ -64,7 +64,6 @@ void out_u64(struct out *out, uint64_t value);
 void out_i64(struct out *out, int64_t value);
 void out_hex(struct out *out, uint64_t value); /* no 0x, no leading zeros */
 void out_hex_fixed(struct out *out, uint64_t value, unsigned digits);
-void out_json_string(struct out *out, const char *text); /* with quotes */
 void out_printf(struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

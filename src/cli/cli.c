@@ -2,7 +2,7 @@
 #include "cli.h"
 
 #include "base/chunks.h"
-#include "base/out.h"
+#include "base/name.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,26 +16,67 @@
 
 static const char *current; /* command name for messages; the process runs one command */
 
-static void message(const char *format, va_list args)
+static void put(const char *before, const char *format, va_list args)
 {
-    fprintf(stderr, current ? "spex %s: " : "spex: ", current);
-    vfprintf(stderr, format, args);
+    struct out line;
+    char *text = NULL;
+    if (vasprintf(&text, format, args) < 0)
+        text = NULL;
+    out_init(&line, -1);
+    out_text(&line, before);
+    out_name(&line, text ? text : format);
+    fwrite(line.data, 1, line.size, stderr);
+    out_fini(&line);
+    free(text);
+}
+
+static void message(const char *command, const char *format, va_list args)
+{
+    char before[80] = "spex: ";
+    if (command)
+        snprintf(before, sizeof before, "spex %s: ", command);
+    put(before, format, args);
     fputc('\n', stderr);
+}
+
+void cli_put(const char *before, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    put(before, format, args);
+    va_end(args);
 }
 
 void cli_error(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    message(format, args);
+    message(current, format, args);
     va_end(args);
+}
+
+void cli_note(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    message(NULL, format, args);
+    va_end(args);
+}
+
+void *cli_memory(void *memory)
+{
+    if (!memory) {
+        cli_error("out of memory");
+        exit(CLI_DATA);
+    }
+    return memory;
 }
 
 int cli_usage(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    message(format, args);
+    message(current, format, args);
     va_end(args);
     fprintf(stderr, current ? "Try 'spex help %s'.\n" : "Try 'spex help'.\n", current);
     return CLI_USAGE;
@@ -259,7 +300,7 @@ void cli_wrap(struct out *out, const char *text, unsigned indent)
             out_char(out, ' ');
             column++;
         }
-        out_bytes(out, text, n);
+        out_name_bytes(out, text, n);
         column += (unsigned)n;
         text += n;
         if (*text == '\n') {

@@ -68,8 +68,14 @@ extern const struct cli_topic cli_topics[];
 /* Prints words wrapped to the terminal, continuation lines indented; ends the line. */
 void cli_wrap(struct out *out, const char *text, unsigned indent);
 
-/* "spex NAME: text" on stderr. */
+/*
+ * "spex NAME: text" and "spex: text" on stderr, in one line: what a terminal would act upon is
+ * shown as base/name.h says, so that any name may be part of it.
+ */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The like without an end of the line, behind something that may be anything. */
+void cli_put(const char *before, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same, with a pointer to help; returns CLI_USAGE. */
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -90,6 +96,9 @@ void cli_unload(struct cli_input *input);
 unsigned cli_columns(void);
 /* Colour wanted on this stream: a terminal and NO_COLOR unset. */
 bool cli_colour(int fd);
+
+/* memory, unless it is NULL: then the command ends, and says why. */
+void *cli_memory(void *memory);
 
 int cli_main(int argc, char **argv);
 

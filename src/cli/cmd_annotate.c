@@ -2,6 +2,7 @@
 #include "columns.h"
 
 #include "base/bits.h"
+#include "base/vec.h"
 
 #include <fnmatch.h>
 #include <math.h>
@@ -40,8 +41,7 @@ static const struct table_column columns[] = {
 struct source {
     char *path; /* as the debug information names it */
     char *text; /* NULL: not found */
-    char **lines;
-    size_t count;
+    VEC(char *) lines;
     struct source *next;
 };
 
@@ -76,10 +76,9 @@ static struct source *get_source(struct source **list, const struct spex_line *l
     for (struct source *s = *list; s; s = s->next)
         if (!strcmp(s->path, line->file))
             return s;
-    struct source *s = calloc(1, sizeof *s);
+    struct source *s = cli_memory(calloc(1, sizeof *s));
     char path[4096];
-    if (!s || !(s->path = strdup(line->file)))
-        abort();
+    s->path = cli_memory(strdup(line->file));
     s->next = *list;
     *list = s;
     const char *dir = line->file[0] != '/' && line->dir ? line->dir : "";
@@ -96,12 +95,8 @@ static struct source *get_source(struct source **list, const struct spex_line *l
         s->text = read_file(slash ? slash + 1 : line->file);
     }
     for (char *p = s->text; p && *p;) {
-        if (!(s->count & 1023)) {
-            s->lines = realloc(s->lines, (s->count + 1024) * sizeof *s->lines);
-            if (!s->lines)
-                abort();
-        }
-        s->lines[s->count++] = p;
+        char **start = cli_memory(vec_push(&s->lines));
+        *start = p;
         p += strcspn(p, "\n");
         if (*p)
             *p++ = 0;
@@ -115,7 +110,7 @@ static void free_sources(struct source *s)
         struct source *next = s->next;
         free(s->path);
         free(s->text);
-        free(s->lines);
+        vec_free(&s->lines);
         free(s);
         s = next;
     }
@@ -237,10 +232,8 @@ static struct table *function_table(struct profile *p, const struct annotate *a,
     enum { MOST = 1 << 16 };
     if (count > MOST)
         count = MOST;
-    uint8_t *code = calloc(count + 1, 4);
-    char(*text)[SPEX_INSTRUCTION_TEXT] = calloc(count + 1, sizeof *text);
-    if (!code || !text)
-        abort();
+    uint8_t *code = cli_memory(calloc(count + 1, 4));
+    char(*text)[SPEX_INSTRUCTION_TEXT] = cli_memory(calloc(count + 1, sizeof *text));
     have = spex_module_read(symbol->module, symbol->start, code, 4 * count) / 4;
     spex_disassemble(d, symbol->start, code, have, text);
     bool is_text = p->options->format == TABLE_AS_TEXT;
@@ -264,7 +257,8 @@ static struct table *function_table(struct profile *p, const struct annotate *a,
             (!last.file || strcmp(last.file, line.file) || last.line != line.line)) {
             const struct source *s = get_source(&sources, &line, p->options->symfs);
             const char *slash = strrchr(line.file, '/');
-            const char *words = s->text && line.line <= s->count ? s->lines[line.line - 1] : "";
+            const char *words =
+                s->text && line.line <= s->lines.count ? s->lines.items[line.line - 1] : "";
             char span[600];
             snprintf(span, sizeof span, "%s:%u%s%s%s%s%s", slash ? slash + 1 : line.file, line.line,
                      depth ? " (inlined " : "", inlined, depth ? ")" : "", *words ? "  " : "",
@@ -383,15 +377,13 @@ static int run_annotate(void *options, int argc, char **argv)
             p.status =
                 cli_usage("--fields: '%.*s' is no column here", (int)strcspn(wrong, ","), wrong);
         } else if (how.format == TABLE_AS_JSON) {
-            out_text(&p.out, "{\"schema\":\"spex.annotate.1\"");
-            profile_header(&p, &p.out);
-            out_text(&p.out, ",\n \"symbol\":");
-            out_json_string(&p.out, name);
-            out_text(&p.out, ",\"dso\":");
-            out_json_string(&p.out, spex_module_path(a.symbol->module));
-            out_printf(&p.out, ",\"samples\":%llu,\n \"instructions\":", (unsigned long long)own);
-            table_print(table, &p.out, &how);
-            out_text(&p.out, "}\n");
+            struct json json = profile_json(&p, "spex.annotate.1");
+            JSON_MEMBER(&json, "symbol", string, a.symbol->name ? a.symbol->name : name);
+            JSON_MEMBER(&json, "dso", string, spex_module_path(a.symbol->module));
+            JSON_MEMBER(&json, "samples", u64, own);
+            json_name(&json, "instructions");
+            table_json(table, &json);
+            json_end(&json);
         } else {
             profile_comment(&p, &p.out, "%s in %s: %s samples, %.1f%% of all; instructions by %s",
                             name, spex_module_name(a.symbol->module), text_count(count, own),

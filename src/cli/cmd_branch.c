@@ -162,8 +162,9 @@ static int run_branch(void *options, int argc, char **argv)
                                     "is of a branch: sample them "
                                     "(branch_filter=1, or no filter)")) {
         char a[32];
+        struct json to = {0};
         if (json)
-            out_text(&p.out, "{\"schema\":\"spex.branch.1\"");
+            to = profile_json(&p, "spex.branch.1");
         profile_header(&p, &p.out);
         profile_comment(&p, &p.out, "%s branches sampled: %.1f%% mispredicted, %.1f%% taken",
                         text_count(a, t->samples), 100 * ratio_of(t->mispredicted, t->samples),
@@ -179,12 +180,14 @@ static int run_branch(void *options, int argc, char **argv)
                 table_free(table);
                 break;
             }
-            if (json)
-                out_printf(&p.out, ",\n \"%s\":", sections[s].name);
-            else if (text)
+            if (json) {
+                json_name(&to, sections[s].name);
+                table_json(table, &to);
+            } else if (text) {
                 out_printf(&p.out, "\n%s\n", sections[s].title);
-            else if (s)
+            } else if (s) {
                 out_char(&p.out, '\n');
+            }
             table_print(table, &p.out, &how);
             size_t rows = spex_group_count(b.groups[s]);
             if (text && rows > table_rows(table))
@@ -192,7 +195,7 @@ static int run_branch(void *options, int argc, char **argv)
             table_free(table);
         }
         if (json)
-            out_text(&p.out, "}\n");
+            json_end(&to);
         const struct spex_row *worst = spex_group_row(b.groups[BRANCHES], 0);
         if (text && !p.status && worst && worst->stats.mispredicted >= 10 &&
             worst->stats.mispredicted * 10 >= t->mispredicted &&

@@ -76,7 +76,6 @@ static struct table *uses_table(struct profile *p, const struct spex_sharing *s,
     for (size_t i = 0; i < line->uses; i++) {
         const struct spex_shared_use *use = spex_sharing_use(s, line->first_use + i);
         const struct spex_stats *t = &use->row->stats;
-        char name[NAME];
         /* the uses that make up a hundredth of the line, and no more than a screenful */
         if (text && (table_rows(table) == SHOWN_USES || (uint64_t)t->samples * 100 < line->samples))
             continue;
@@ -95,10 +94,8 @@ static struct table *uses_table(struct profile *p, const struct spex_sharing *s,
             table_set_u64(table, "latency_p95", (uint64_t)p95);
         if (spex_sharing_totals(s)->sources && t->reads)
             table_set(table, "peer", ratio_of(t->peer, t->reads));
-        spex_row_text(group, use->row, SPEX_USE_SRCLINE, name, sizeof name);
-        table_set_text(table, "srcline", name);
-        spex_row_text(group, use->row, SPEX_USE_SYMBOL, name, sizeof name);
-        table_set_text(table, "symbol", name);
+        columns_key(table, "srcline", group, use->row, SPEX_USE_SRCLINE);
+        columns_key(table, "symbol", group, use->row, SPEX_USE_SYMBOL);
     }
     if (text && table_rows(table) < line->uses) {
         table_row(table);
@@ -187,8 +184,10 @@ static void print_line(struct profile *p, const struct spex_sharing *s,
     struct out *out = &p->out;
     char name[NAME], threads[NAME], words[3 * NAME], count[32];
     data_name(p, line, 0, name);
-    out_printf(out, "\n%u. %s0x%llx %s: %s, score %.2f%s\n", rank, p->colour ? "\033[1m" : "",
-               (unsigned long long)line->address, name, titles[line->kind], line->score,
+    out_printf(out, "\n%u. %s0x%llx ", rank, p->colour ? "\033[1m" : "",
+               (unsigned long long)line->address);
+    out_name(out, name);
+    out_printf(out, ": %s, score %.2f%s\n", titles[line->kind], line->score,
                p->colour ? "\033[0m" : "");
     thread_names(s, line, threads);
     unsigned distinct = word_names(p, s, line, words);
@@ -240,30 +239,28 @@ static void print_json(struct profile *p, const struct spex_sharing *s)
 {
     const struct spex_sharing_totals *t = spex_sharing_totals(s);
     const struct spex_shared_line *line;
-    struct out *out = &p->out;
-    struct table_options how = profile_table(p);
-    out_text(out, "{\"schema\":\"spex.c2c.1\"");
-    profile_header(p, out);
-    out_printf(out,
-               ",\n \"memory_samples\":%llu,\"lines_seen\":%llu,\"lines_shared\":%llu,"
-               "\"lines_merged\":%llu,\"by_source\":%s,\"by_time\":%s",
-               (unsigned long long)t->memory, (unsigned long long)t->lines,
-               (unsigned long long)t->shared, (unsigned long long)t->merged,
-               t->sources ? "true" : "false", t->timed ? "true" : "false");
+    struct json json = profile_json(p, "spex.c2c.1");
+    JSON_MEMBER(&json, "memory_samples", u64, t->memory);
+    JSON_MEMBER(&json, "lines_seen", u64, t->lines);
+    JSON_MEMBER(&json, "lines_shared", u64, t->shared);
+    JSON_MEMBER(&json, "lines_merged", u64, t->merged);
+    JSON_MEMBER(&json, "by_source", bool, t->sources);
+    JSON_MEMBER(&json, "by_time", bool, t->timed);
     struct table *table = table_new(line_columns);
     for (size_t i = 0; (line = spex_sharing_line(s, i)); i++)
         line_row(p, table, s, line);
-    out_text(out, ",\n \"lines\":");
-    table_print(table, out, &how);
+    json_name(&json, "lines");
+    table_json(table, &json);
     table_free(table);
-    out_text(out, ",\n \"uses\":[");
+    json_name(&json, "uses");
+    json_array(&json);
     for (size_t i = 0; (line = spex_sharing_line(s, i)); i++) {
         struct table *uses = uses_table(p, s, line);
-        out_text(out, i ? "," : "");
-        table_print(uses, out, &how);
+        table_json(uses, &json);
         table_free(uses);
     }
-    out_text(out, "]}\n");
+    json_end(&json);
+    json_end(&json);
 }
 
 static void print_text(struct profile *p, const struct c2c_options *o, const struct spex_sharing *s)

@@ -62,19 +62,14 @@ static char *row_name(const struct spex_group *group, const struct spex_row *row
             n += (size_t)snprintf(text + n, sizeof text - n, "  ");
         spex_row_text(group, row, k, text + n, sizeof text - n);
     }
-    char *copy = strdup(text);
-    if (!copy)
-        abort();
-    return copy;
+    return cli_memory(strdup(text));
 }
 
 /* Rows of both profiles by the text of their keys: addresses differ between builds. */
 static struct pair *match(struct spex_group *const groups[2], size_t keys, size_t *count)
 {
     size_t most = spex_group_count(groups[0]) + spex_group_count(groups[1]), n = 0;
-    struct pair *pairs = calloc(most + 1, sizeof *pairs);
-    if (!pairs)
-        abort();
+    struct pair *pairs = cli_memory(calloc(most + 1, sizeof *pairs));
     for (unsigned side = 0; side < 2; side++)
         for (size_t i = 0; i < spex_group_count(groups[side]); i++) {
             const struct spex_row *row = spex_group_row(groups[side], i);
@@ -240,16 +235,22 @@ static int run_diff(void *options, int argc, char **argv)
             p[0].status =
                 cli_usage("--fields: '%.*s' is no column here", (int)strcspn(wrong, ","), wrong);
         } else if (json) {
-            out_text(&p[0].out, "{\"schema\":\"spex.diff.1\",\n \"a\":{\"role\":\"before\"");
-            profile_header(&p[0], &p[0].out);
-            out_text(&p[0].out, "},\n \"b\":{\"role\":\"after\"");
-            profile_header(&p[1], &p[0].out);
-            out_printf(&p[0].out,
-                       "},\n \"beyond_noise\":%zu,\n \"slower\":%zu,\n \"faster\":%zu,\n "
-                       "\"rows\":",
-                       beyond, slower, faster);
-            table_print(table, &p[0].out, &how);
-            out_text(&p[0].out, "}\n");
+            struct json to = json_to(&p[0].out);
+            json_object_lines(&to);
+            JSON_MEMBER(&to, "schema", string, "spex.diff.1");
+            for (unsigned s = 0; s < 2; s++) {
+                json_name(&to, s ? "b" : "a");
+                json_object_lines(&to);
+                JSON_MEMBER(&to, "role", string, s ? "after" : "before");
+                profile_members(&p[s], &to);
+                json_end(&to);
+            }
+            JSON_MEMBER(&to, "beyond_noise", u64, beyond);
+            JSON_MEMBER(&to, "slower", u64, slower);
+            JSON_MEMBER(&to, "faster", u64, faster);
+            json_name(&to, "rows");
+            table_json(table, &to);
+            json_end(&to);
         } else {
             if (how.format == TABLE_AS_TEXT) {
                 char text[300];

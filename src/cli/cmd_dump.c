@@ -430,12 +430,14 @@ static bool write_chunk(void *user, void *result)
         command->damaged = true;
     }
     out_block(&command->out, text->out.data + done, text->out.size - done);
+    if (!command->out.error)
+        command->out.error = text->out.error;
     return !command->out.error;
 }
 
 static void free_text(void *result)
 {
-    free(((struct text *)result)->out.data);
+    out_fini(&((struct text *)result)->out);
 }
 
 /* Prints packets of data, which is at offset in the stream. Returns how many bytes it used. */

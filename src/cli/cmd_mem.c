@@ -108,9 +108,7 @@ static void draw_latencies(struct profile *p, const struct spex_group *group)
     struct out *out = &p->out;
     size_t count = spex_group_count(group);
     uint64_t total = spex_group_total(group)->stats.samples, largest = 0;
-    const struct spex_row **rows = calloc(count + 1, sizeof *rows);
-    if (!rows)
-        abort();
+    const struct spex_row **rows = cli_memory(calloc(count + 1, sizeof *rows));
     for (size_t i = 0; i < count; i++) {
         rows[i] = spex_group_row(group, i);
         if (rows[i]->stats.samples > largest)
@@ -221,7 +219,8 @@ static bool nothing_stands_out(struct profile *p, const struct spex_group *group
     return true;
 }
 
-static int print_section(struct profile *p, struct spex_group *group, enum section s, size_t most)
+static int print_section(struct profile *p, struct json *json, struct spex_group *group,
+                         enum section s, size_t most)
 {
     struct table_column *columns;
     bool text = p->options->format == TABLE_AS_TEXT;
@@ -236,12 +235,14 @@ static int print_section(struct profile *p, struct spex_group *group, enum secti
     if (!table)
         return CLI_USAGE;
     struct table_options how = profile_table(p);
-    if (how.format == TABLE_AS_JSON)
-        out_printf(&p->out, ",\n \"%s\":", sections[s].name);
-    else if (text)
+    if (how.format == TABLE_AS_JSON) {
+        json_name(json, sections[s].name);
+        table_json(table, json);
+    } else if (text) {
         out_printf(&p->out, "\n%s\n", sections[s].title);
-    else if (s)
+    } else if (s) {
         out_char(&p->out, '\n');
+    }
     table_print(table, &p->out, &how);
     table_free(table);
     free(columns);
@@ -280,13 +281,10 @@ static int run_mem(void *options, int argc, char **argv)
             struct table_options how = profile_table(&p);
             p.status = table ? CLI_OK : CLI_USAGE;
             if (table) {
-                out_text(&p.out, json ? "{\"schema\":\"spex.report.1\"" : "");
                 profile_header(&p, &p.out);
-                if (json)
-                    out_printf(&p.out, ",\n \"count_error\":%llu,\n \"rows\":",
-                               (unsigned long long)spex_group_error(group));
                 table_print(table, &p.out, &how);
-                out_text(&p.out, json ? "}\n" : "");
+                if (json)
+                    columns_json(&p, table, group);
             }
             table_free(table);
             free(columns);
@@ -315,29 +313,33 @@ static int run_mem(void *options, int argc, char **argv)
         struct table_options how = profile_table(&p);
         char a[32];
         struct table *levels = levels_table(t);
+        struct json to = {0};
         if (json)
-            out_text(&p.out, "{\"schema\":\"spex.mem.1\"");
+            to = profile_json(&p, "spex.mem.1");
         profile_header(&p, &p.out);
         profile_comment(&p, &p.out, "%s memory samples: %.1f%% read, %.1f%% write",
                         text_count(a, t->samples), 100 * ratio_of(t->reads, t->samples),
                         100 * ratio_of(t->writes, t->samples));
-        p.status = print_section(&p, m.groups[SOURCES], SOURCES, 0);
+        p.status = print_section(&p, &to, m.groups[SOURCES], SOURCES, 0);
         if (!p.status && (table_rows(levels) || json)) {
-            out_text(&p.out, json                          ? ",\n \"levels\":"
-                             : how.format == TABLE_AS_TEXT ? "\nCaches and TLB\n"
-                                                           : "\n");
+            if (json) {
+                json_name(&to, "levels");
+                table_json(levels, &to);
+            } else {
+                out_text(&p.out, how.format == TABLE_AS_TEXT ? "\nCaches and TLB\n" : "\n");
+            }
             table_print(levels, &p.out, &how);
         }
         if (!p.status && how.format == TABLE_AS_TEXT) {
             draw_latencies(&p, m.groups[LATENCIES]);
             print_translation(&p, m.groups[SOURCES]);
         } else if (!p.status) {
-            p.status = print_section(&p, m.groups[LATENCIES], LATENCIES, 0);
+            p.status = print_section(&p, &to, m.groups[LATENCIES], LATENCIES, 0);
         }
         for (unsigned s = DATA; s < SECTIONS && !p.status; s++)
-            p.status = print_section(&p, m.groups[s], s, o->most);
+            p.status = print_section(&p, &to, m.groups[s], s, o->most);
         if (json)
-            out_text(&p.out, "}\n");
+            json_end(&to);
         else if (how.format == TABLE_AS_TEXT && !p.status)
             advise(&p, m.groups[SOURCES]);
         table_free(levels);

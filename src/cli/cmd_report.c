@@ -62,9 +62,6 @@ static int run_report(void *options, int argc, char **argv)
             p.status = CLI_USAGE;
         } else {
             struct table_options how = profile_table(&p);
-            bool json = how.format == TABLE_AS_JSON;
-            if (json)
-                out_text(&p.out, "{\"schema\":\"spex.report.1\"");
             profile_header(&p, &p.out);
             print_split(&p);
             profile_no_estimate(&p, &p.out);
@@ -73,12 +70,9 @@ static int run_report(void *options, int argc, char **argv)
                                 "more keys than fit: a row may be short by up to %llu "
                                 "samples",
                                 (unsigned long long)spex_group_error(group));
-            if (json)
-                out_printf(&p.out, ",\n \"count_error\":%llu,\n \"rows\":",
-                           (unsigned long long)spex_group_error(group));
             table_print(table, &p.out, &how);
-            if (json)
-                out_text(&p.out, "}\n");
+            if (how.format == TABLE_AS_JSON)
+                columns_json(&p, table, group);
         }
         table_free(table);
         free(columns);

@@ -3,7 +3,7 @@
 
 #include <spex/spu.h>
 
-#include "base/out.h"
+#include "base/name.h"
 #include "script/script.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ struct run {
 static void tap_line(struct run *run)
 {
     if (run->options->tap && run->tests)
-        out_printf(&run->out, "%sok %u %s\n", run->failures ? "not " : "", run->tests, run->test);
+        out_line(&run->out, "%sok %u %s", run->failures ? "not " : "", run->tests, run->test);
 }
 
 static void hear(void *user, const struct script_report *report)
@@ -35,8 +35,8 @@ static void hear(void *user, const struct script_report *report)
     switch (report->kind) {
     case SCRIPT_TRACE:
         if (run->options->trace)
-            out_printf(&run->out, "%s%s:%u: %s\n", run->options->tap ? "# " : "", run->name,
-                       report->line, report->text);
+            out_line(&run->out, "%s%s:%u: %s", run->options->tap ? "# " : "", run->name,
+                     report->line, report->text);
         return;
     case SCRIPT_TEST:
         tap_line(run);
@@ -46,13 +46,13 @@ static void hear(void *user, const struct script_report *report)
         return;
     case SCRIPT_SPEC: /* scripts/conformance.py joins these with the test's name */
         if (run->options->tap)
-            out_printf(&run->out, "# SPEC %s %s\n", run->test, report->text);
+            out_line(&run->out, "# SPEC %s %s", run->test, report->text);
         return;
     case SCRIPT_PASSED:
         run->checks++;
         if (run->options->trace)
-            out_printf(&run->out, "%s%s:%u: ok: %s\n", run->options->tap ? "# " : "", run->name,
-                       report->line, report->text);
+            out_line(&run->out, "%s%s:%u: ok: %s", run->options->tap ? "# " : "", run->name,
+                     report->line, report->text);
         return;
     default:
         run->checks++;
@@ -60,7 +60,7 @@ static void hear(void *user, const struct script_report *report)
         run->failed++;
         out_flush(&run->out);
         if (run->options->tap)
-            out_printf(&run->out, "# %s:%u: %s\n", run->name, report->line, report->text);
+            out_line(&run->out, "# %s:%u: %s", run->name, report->line, report->text);
         else
             cli_error("%s:%u: %s", run->name, report->line, report->text);
     }
@@ -77,9 +77,9 @@ static int run_script(const struct options *options, const char *path)
     enum spex_status status = script_run((const char *)input.data, input.size, hear, &run);
     tap_line(&run);
     if (options->tap)
-        out_printf(&run.out, "1..%u\n", run.tests);
+        out_line(&run.out, "1..%u", run.tests);
     else if (!run.failed)
-        out_printf(&run.out, "%s: %u checks hold\n", run.name, run.checks);
+        out_line(&run.out, "%s: %u checks hold", run.name, run.checks);
     int error = out_fini(&run.out);
     cli_unload(&input);
     return status || error ? CLI_DATA : CLI_OK;

@@ -62,9 +62,7 @@ static struct place *place(struct places *p, const struct spex_symbol *symbol,
                                              : &nowhere;
     if (2 * p->used >= p->size) {
         struct places more = {.size = p->size ? 2 * p->size : 1024};
-        more.slot = calloc(more.size, sizeof *more.slot);
-        if (!more.slot)
-            abort();
+        more.slot = cli_memory(calloc(more.size, sizeof *more.slot));
         for (size_t i = 0; i < p->size; i++)
             if (p->slot[i].key)
                 *find(&more, p->slot[i].key) = p->slot[i];
@@ -178,19 +176,22 @@ static void print(struct profile *profile, struct places *p)
     struct table_options how = profile_table(profile);
     bool json = how.format == TABLE_AS_JSON;
     char samples[32], operations[32];
-    if (json)
-        out_printf(&profile->out,
-                   "{\"schema\":\"spex.truth.1\",\"samples\":%" PRIu64 ",\"operations\":%" PRIu64
-                   ",\n \"rows\":",
-                   p->samples, p->true_count);
-    else if (how.format == TABLE_AS_TEXT)
+    struct json to = json_to(&profile->out);
+    if (json) {
+        json_object_lines(&to);
+        JSON_MEMBER(&to, "schema", string, "spex.truth.1");
+        JSON_MEMBER(&to, "samples", u64, p->samples);
+        JSON_MEMBER(&to, "operations", u64, p->true_count);
+        json_name(&to, "rows");
+        table_json(table, &to);
+        json_end(&to);
+    } else if (how.format == TABLE_AS_TEXT) {
         profile_comment(profile, &profile->out,
                         "%s samples of %s operations; %u of %u rows within their 95%% interval",
                         text_count(samples, p->samples), text_count(operations, p->true_count),
                         within, shown);
+    }
     table_print(table, &profile->out, &how);
-    if (json)
-        out_text(&profile->out, "}\n");
     table_free(table);
 }
 

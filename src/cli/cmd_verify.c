@@ -5,7 +5,8 @@
 #include <spex/verify.h>
 
 #include "base/chunks.h"
-#include "base/out.h"
+#include "base/json.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,9 +41,8 @@ struct run {
 /* What was found in a chunk of it. */
 struct part {
     struct spex_verifier verifier;
-    bool ends;                         /* the piece */
-    struct spex_violation *violations; /* numbers of records are of the chunk */
-    size_t count, capacity;
+    bool ends;                             /* the piece */
+    VEC(struct spex_violation) violations; /* numbers of records are of the chunk */
 };
 
 /* ---- output ---- */
@@ -76,33 +76,35 @@ static void print_text(struct out *out, const struct spex_violation *v,
     out_hex_fixed(out, v->offset, v->offset >> 32 ? 16 : 8);
     out_text(out, ": record ");
     out_u64(out, v->record);
-    out_printf(out, ": %s: %s (%s)\n", v->rule->id, v->what, v->rule->title);
+    out_line(out, ": %s: %s (%s)", v->rule->id, v->what, v->rule->title);
 }
 
 static void print_json(struct out *out, const struct spex_violation *v,
                        const struct spex_perf_queue *queue)
 {
-    out_char(out, '{');
+    struct json json = json_to(out);
+    json_object(&json);
     if (queue) {
         int32_t number;
         const char *name = queue_name(queue, &number);
-        out_printf(out, "\"%s\":%d,", name, number);
+        JSON_MEMBER(&json, name, i64, number);
     }
-    out_text(out, "\"offset\":");
-    out_u64(out, v->offset);
-    out_text(out, ",\"record\":");
-    out_u64(out, v->record);
-    out_printf(out, ",\"rule\":\"%s\",\"requirements\":[", v->rule->id);
+    JSON_MEMBER(&json, "offset", u64, v->offset);
+    JSON_MEMBER(&json, "record", u64, v->record);
+    JSON_MEMBER(&json, "rule", string, v->rule->id);
+    json_name(&json, "requirements");
+    json_array(&json);
     for (const char *p = v->rule->requirements; *p;) {
+        char id[80];
         size_t n = strcspn(p, " ");
-        out_printf(out, "%s\"%.*s\"", p == v->rule->requirements ? "" : ",", (int)n, p);
+        snprintf(id, sizeof id, "%.*s", (int)n, p);
+        json_string(&json, id);
         p += n + (p[n] == ' ');
     }
-    out_text(out, "],\"what\":");
-    out_json_string(out, v->what);
-    out_text(out, ",\"why\":");
-    out_json_string(out, v->rule->title);
-    out_text(out, "}\n");
+    json_end(&json);
+    JSON_MEMBER(&json, "what", string, v->what);
+    JSON_MEMBER(&json, "why", string, v->rule->title);
+    json_end(&json);
 }
 
 /* ---- pieces, by several threads ---- */
@@ -137,20 +139,12 @@ static void check_chunk(void *user, unsigned thread, struct chunks_state *state,
         spex_verifier_feed(verifier, run->data, run->size, run->base, run->last);
     if (to < run->size)
         spex_verifier_until(verifier, run->base + to);
-    for (part->count = 0;; part->count++) {
-        if (part->count == part->capacity) {
-            size_t capacity = part->capacity ? 2 * part->capacity : 64;
-            void *more = realloc(part->violations, capacity * sizeof *part->violations);
-            if (!more) {
-                fputs("spex: out of memory\n", stderr);
-                abort();
-            }
-            part->violations = more;
-            part->capacity = capacity;
-        }
-        if (spex_verifier_next(verifier, &part->violations[part->count]) != SPEX_OK)
+    for (part->violations.count = 0;;) {
+        struct spex_violation *violation = cli_memory(vec_push(&part->violations));
+        if (spex_verifier_next(verifier, violation) != SPEX_OK)
             break;
     }
+    part->violations.count--;
     part->ends = !spex_verifier_at_place(verifier, &place);
     size_t stop = part->ends ? run->size : run->size - spex_verifier_rest(verifier);
     *state = (struct chunks_state){stop, {place.begin, place.end}};
@@ -161,8 +155,8 @@ static bool print_chunk(void *user, void *result)
     struct run *run = user;
     const struct part *part = result;
     uint64_t records = run->after.records;
-    for (size_t i = 0; i < part->count; i++) {
-        struct spex_violation v = part->violations[i];
+    for (size_t i = 0; i < part->violations.count; i++) {
+        struct spex_violation v = part->violations.items[i];
         v.record += records;
         run->violations++;
         if (run->options->format == JSON)
@@ -178,7 +172,7 @@ static bool print_chunk(void *user, void *result)
 
 static void free_part(void *result)
 {
-    free(((struct part *)result)->violations);
+    vec_free(&((struct part *)result)->violations);
 }
 
 /* Checks one piece. Returns how many of its bytes must come again. */
@@ -201,7 +195,7 @@ static size_t check(struct run *run, const uint8_t *data, size_t size, uint64_t 
     if (size) {
         chunks_run(run->chunks, &job, &state);
     } else { /* the end, and what was left open before it */
-        struct part part = {.count = 0};
+        struct part part = {.ends = false};
         check_chunk(run, 0, &state, 0, &part);
         print_chunk(run, &part);
         free_part(&part);
@@ -365,10 +359,10 @@ static int run_verify(void *data, int argc, char **argv)
     if (failed)
         cli_error("standard output: %s", strerror(failed));
     if (!options->rules && (ok || run.verifier.records))
-        fprintf(stderr, "spex: %llu %s, %llu %s\n", (unsigned long long)run.verifier.records,
-                run.verifier.records == 1 ? "record" : "records",
-                (unsigned long long)run.violations,
-                run.violations == 1 ? "violation" : "violations");
+        cli_note("%llu %s, %llu %s", (unsigned long long)run.verifier.records,
+                 run.verifier.records == 1 ? "record" : "records",
+                 (unsigned long long)run.violations,
+                 run.violations == 1 ? "violation" : "violations");
     return ok && !failed && !run.violations ? CLI_OK : CLI_DATA;
 }
 

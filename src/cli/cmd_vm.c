@@ -174,7 +174,7 @@ static void remove_place(const struct place *p)
     rmdir(p->directory);
 }
 
-static const char *said(const struct place *p, char text[TEXT])
+static char *said(const struct place *p, char text[TEXT])
 {
     FILE *f = fopen(p->said, "r");
     size_t n = f ? fread(text, 1, TEXT - 1, f) : 0;
@@ -184,6 +184,14 @@ static const char *said(const struct place *p, char text[TEXT])
         n--;
     text[n] = '\0';
     return text;
+}
+
+/* What went wrong, and the lines that a program said to it. */
+static void tell(const char *what, char *text)
+{
+    cli_error("%s:", what);
+    for (char *line; (line = strsep(&text, "\n"));)
+        cli_error("%s", line);
 }
 
 /*
@@ -235,7 +243,7 @@ static bool put_in_tree(const struct place *p, const struct command *c)
     char text[TEXT];
     int status = run(c, p->said);
     if (status > 0)
-        cli_error("fdtput could not add the SPE node to the device tree: %s", said(p, text));
+        tell("fdtput could not add the SPE node to the device tree", said(p, text));
     return !status;
 }
 
@@ -249,7 +257,7 @@ static bool make_device_tree(const struct vm_options *o, uint32_t midr, const st
     if (status < 0)
         return false;
     if (status || access(p->dtb, R_OK)) {
-        cli_error("%s cannot make the machine:\n%s", o->qemu, said(p, text));
+        tell("QEMU cannot make the machine", said(p, text));
         return false;
     }
     add_all(&node, "fdtput", "-c", p->dtb, "/spe-pmu", NULL);

@@ -68,9 +68,8 @@ struct table_column *columns_for_keys(const enum spex_key *keys, size_t count)
     size_t n = 0;
     while (stats_columns[n].name)
         n++;
-    struct table_column *columns = calloc(n + SPEX_SOURCE_COUNT + count + 1, sizeof *columns);
-    if (!columns)
-        abort();
+    struct table_column *columns =
+        cli_memory(calloc(n + SPEX_SOURCE_COUNT + count + 1, sizeof *columns));
     memcpy(columns, stats_columns, n * sizeof *columns);
     memcpy(columns + n, source_columns(), SPEX_SOURCE_COUNT * sizeof *columns);
     n += SPEX_SOURCE_COUNT;
@@ -191,14 +190,34 @@ void columns_fill(struct profile *profile, struct table *table, const struct spe
         table_set_u64(table, source_columns()[i].name, s->source[i]);
 }
 
+void columns_key(struct table *table, const char *column, const struct spex_group *group,
+                 const struct spex_row *row, size_t key)
+{
+    char text[1024], *longer = NULL;
+    size_t size = spex_row_text(group, row, key, text, sizeof text) + 1;
+    if (size > sizeof text) {
+        longer = cli_memory(malloc(size));
+        spex_row_text(group, row, key, longer, size);
+    }
+    table_set_text(table, column, longer ? longer : text);
+    free(longer);
+}
+
+void columns_json(struct profile *profile, const struct table *table,
+                  const struct spex_group *group)
+{
+    struct json json = profile_json(profile, "spex.report.1");
+    JSON_MEMBER(&json, "count_error", u64, spex_group_error(group));
+    json_name(&json, "rows");
+    table_json(table, &json);
+    json_end(&json);
+}
+
 void columns_fill_keys(struct table *table, const struct spex_group *group,
                        const struct spex_row *row, const enum spex_key *keys, size_t count)
 {
-    for (size_t k = 0; k < count; k++) {
-        char text[1024];
-        spex_row_text(group, row, k, text, sizeof text);
-        table_set_text(table, spex_key_name(keys[k]), text);
-    }
+    for (size_t k = 0; k < count; k++)
+        columns_key(table, spex_key_name(keys[k]), group, row, k);
 }
 
 static void note_rest(struct table *table, const char *last_key, uint64_t samples, uint64_t total,

@@ -11,6 +11,9 @@ struct table_column *columns_for_keys(const enum spex_key *keys, size_t count);
 /* Fills the row that was begun. */
 void columns_fill(struct profile *profile, struct table *table, const struct spex_group *group,
                   const struct spex_row *row);
+/* The text of one key of a row, however long. */
+void columns_key(struct table *table, const char *column, const struct spex_group *group,
+                 const struct spex_row *row, size_t key);
 void columns_fill_keys(struct table *table, const struct spex_group *group,
                        const struct spex_row *row, const enum spex_key *keys, size_t count);
 /* "dram 93% l1 5%": the sources that matter, most first, without the first skip. */
@@ -25,5 +28,9 @@ void columns_sources(const struct spex_stats *stats, unsigned skip, unsigned mos
 struct table *columns_table(struct profile *profile, struct spex_group *group,
                             const enum spex_key *keys, size_t count, size_t most, const char *usual,
                             struct table_column **columns);
+
+/* The table as spex.report.1 (docs/schema.md). */
+void columns_json(struct profile *profile, const struct table *table,
+                  const struct spex_group *group);
 
 #endif

@@ -21,7 +21,7 @@ static void show_progress(void *context, uint64_t done, uint64_t size)
         return;
     last = tenth;
     p->progress = true;
-    fprintf(stderr, "\r%3d%% of %s", size ? (int)(100 * done / size) : 0, p->name);
+    cli_put("\r", "%3d%% of %s", size ? (int)(100 * done / size) : 0, p->name);
 }
 
 int profile_open(struct profile *p, const struct profile_options *options, const char *operand,
@@ -99,14 +99,13 @@ static void report_modules(struct profile *p)
         if (!problem)
             continue;
         if (samples * 200 >= all)
-            fprintf(stderr, "spex: %.1f%% of samples: %s\n", 100.0 * (double)samples / (double)all,
-                    problem);
+            cli_note("%.1f%% of samples: %s", 100.0 * (double)samples / (double)all, problem);
         else
             quiet++;
     }
     if (quiet)
-        fprintf(stderr, "spex: %zu more file%s without full symbols, each below 0.5%% of samples\n",
-                quiet, quiet == 1 ? "" : "s");
+        cli_note("%zu more file%s without full symbols, each below 0.5%% of samples", quiet,
+                 quiet == 1 ? "" : "s");
 }
 
 /* Data Source packets that no table explains: said once, since levels are guessed then. */
@@ -128,13 +127,12 @@ static void report_sources(struct profile *p)
     if (spex_cpu_has_sources(cpu))
         return;
     if (midr)
-        fprintf(stderr,
-                "spex: no table of data sources for %s (MIDR 0x%08llx): cache levels are "
-                "taken from the events\n",
-                spex_cpu_name(cpu), (unsigned long long)midr);
+        cli_note("no table of data sources for %s (MIDR 0x%08llx): cache levels are "
+                 "taken from the events",
+                 spex_cpu_name(cpu), (unsigned long long)midr);
     else
-        fprintf(stderr, "spex: the CPU is not known, so cache levels are taken from the events; "
-                        "--midr VALUE names it\n");
+        cli_note("the CPU is not known, so cache levels are taken from the events; "
+                 "--midr VALUE names it");
 }
 
 int profile_close(struct profile *p)
@@ -173,85 +171,70 @@ int profile_close(struct profile *p)
 
 /* ---- what was sampled ---- */
 
-static void json_member(struct out *out, const char *name)
-{
-    out_text(out, ",\n \"");
-    out_text(out, name);
-    out_text(out, "\":");
-}
-
-static void header_json(struct profile *p, struct out *out)
+void profile_members(struct profile *p, struct json *json)
 {
     const struct spex_totals *t = spex_analysis_totals(p->analysis);
     const struct spex_sampling *s = spex_analysis_sampling(p->analysis);
-    const char *reason = spex_analysis_no_estimate(p->analysis);
-    json_member(out, "input");
-    out_json_string(out, p->name);
-    json_member(out, "sampling");
-    out_text(out, "{\"event\":");
-    if (s->known)
-        out_json_string(out, s->terms);
-    else
-        out_text(out, "null");
-    out_text(out, ",\"period\":");
+    JSON_MEMBER(json, "input", string, p->name);
+    json_name(json, "sampling");
+    json_object(json);
+    JSON_MEMBER(json, "event", string, s->known ? s->terms : NULL);
+    json_name(json, "period");
     if (s->period)
-        out_u64(out, s->period);
+        json_u64(json, s->period);
     else
-        out_text(out, "null");
-    out_printf(out, ",\"jitter\":%s,\"filters\":", s->jitter ? "true" : "false");
-    out_json_string(out, s->filters);
-    out_text(out, ",\"cpu\":");
-    if (s->cpu_name)
-        out_json_string(out, s->cpu_name);
-    else
-        out_text(out, "null");
-    out_text(out, ",\"no_estimate\":");
-    if (reason)
-        out_json_string(out, reason);
-    else
-        out_text(out, "null");
-    out_text(out, "}");
-    json_member(out, "totals");
-    const struct {
-        const char *name;
-        uint64_t value;
-    } numbers[] = {
-        {"records", t->records},
-        {"samples", t->kept},
-        {"bytes", t->bytes},
-        {"lost", t->lost},
-        {"truncated", t->truncated},
-        {"collided", t->collided},
-        {"damaged", t->damaged},
-        {"timed", t->timed},
-        {"with_context", t->with_context},
-        {"with_source", t->with_source},
-        {"with_address", t->with_va},
-        {"first_time", t->first_time},
-        {"last_time", t->last_time},
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        out_printf(out, "%s\"%s\":", i ? "," : "{", numbers[i].name);
-        out_u64(out, numbers[i].value);
-    }
-    out_text(out, "}");
+        json_null(json);
+    JSON_MEMBER(json, "jitter", bool, s->jitter);
+    JSON_MEMBER(json, "filters", string, s->filters);
+    JSON_MEMBER(json, "cpu", string, s->cpu_name);
+    JSON_MEMBER(json, "no_estimate", string, spex_analysis_no_estimate(p->analysis));
+    json_end(json);
+    json_name(json, "totals");
+    json_object(json);
+    JSON_MEMBER(json, "records", u64, t->records);
+    JSON_MEMBER(json, "samples", u64, t->kept);
+    JSON_MEMBER(json, "bytes", u64, t->bytes);
+    JSON_MEMBER(json, "lost", u64, t->lost);
+    JSON_MEMBER(json, "truncated", u64, t->truncated);
+    JSON_MEMBER(json, "collided", u64, t->collided);
+    JSON_MEMBER(json, "damaged", u64, t->damaged);
+    JSON_MEMBER(json, "timed", u64, t->timed);
+    JSON_MEMBER(json, "with_context", u64, t->with_context);
+    JSON_MEMBER(json, "with_source", u64, t->with_source);
+    JSON_MEMBER(json, "with_address", u64, t->with_va);
+    JSON_MEMBER(json, "first_time", u64, t->first_time);
+    JSON_MEMBER(json, "last_time", u64, t->last_time);
+    json_end(json);
+}
+
+struct json profile_json(struct profile *p, const char *schema)
+{
+    struct json json = json_to(&p->out);
+    json_object_lines(&json);
+    JSON_MEMBER(&json, "schema", string, schema);
+    profile_members(p, &json);
+    return json;
 }
 
 /* "# text", broken at blanks where the terminal ends. */
 void profile_comment(struct profile *p, struct out *out, const char *format, ...)
 {
-    char text[1200], *at = text;
+    char text[1200];
+    struct out shown;
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (p->options->format != TABLE_AS_TEXT)
         return;
-    size_t width = p->width > 20 ? p->width - 2 : sizeof text;
+    out_init(&shown, -1);
+    out_name(&shown, text);
+    const char *at = shown.data, *end = at + shown.size;
+    size_t width = p->width > 20 ? p->width - 2 : shown.size;
     bool first = true;
-    while (*at) {
-        size_t n = strlen(at);
-        size_t room = first ? width : width - 2;
+    while (at < end) {
+        size_t n = (size_t)(end - at);
+        size_t room = first || !p->width ? width : width - 2;
         if (n > room) {
             /* behind a comma where one is near, else between words */
             for (n = room; n > room / 2 && !(at[n] == ' ' && at[n - 1] == ','); n--)
@@ -259,16 +242,17 @@ void profile_comment(struct profile *p, struct out *out, const char *format, ...
             if (n == room / 2)
                 for (n = room; n > 0 && at[n] != ' '; n--)
                     ;
-            if (!n) /* a word longer than the line */
-                n = strcspn(at, " ");
+            while (!n || (at + n < end && at[n] != ' ')) /* a word longer than the line */
+                n++;
         }
         out_printf(out, "%s#%s ", p->colour ? "\033[2m" : "", first ? "" : "  ");
         out_bytes(out, at, n);
         out_text(out, p->colour ? "\033[0m\n" : "\n");
-        at += n;
-        at += strspn(at, " ");
+        for (at += n; at < end && *at == ' '; at++)
+            ;
         first = false;
     }
+    out_fini(&shown);
 }
 
 void profile_header(struct profile *p, struct out *out)
@@ -276,10 +260,8 @@ void profile_header(struct profile *p, struct out *out)
     const struct spex_totals *t = spex_analysis_totals(p->analysis);
     const struct spex_sampling *s = spex_analysis_sampling(p->analysis);
     char a[32], b[32], c[32], d[32], period[64] = "", time[32] = "", terms[200] = "";
-    if (p->options->format == TABLE_AS_JSON) {
-        header_json(p, out);
+    if (p->options->format != TABLE_AS_TEXT)
         return;
-    }
     if (s->known)
         snprintf(terms, sizeof terms, ", arm_spe/%s/", s->terms);
     if (s->period)
@@ -324,12 +306,11 @@ bool profile_empty(struct profile *p, uint64_t samples, const char *what)
     if (!t->records) {
         const struct spex_perfdata *file = spex_analysis_file(p->analysis);
         if (file && !spex_perfdata_info(file)->aux_bytes)
-            out_printf(out,
-                       "%s holds no SPE data: record with -e arm_spe// (perf record or spex "
-                       "record)\n",
-                       p->name);
+            out_line(out,
+                     "%s holds no SPE data: record with -e arm_spe// (perf record or spex record)",
+                     p->name);
         else
-            out_printf(out, "%s holds no sample records\n", p->name);
+            out_line(out, "%s holds no sample records", p->name);
         return true;
     }
     if (!t->kept) {
@@ -339,9 +320,9 @@ bool profile_empty(struct profile *p, uint64_t samples, const char *what)
                 for (size_t j = 0; j < i; j++)
                     before -= t->rejected[j];
                 if (t->rejected[i] == before)
-                    out_printf(out, "nothing matches --%s %s: all %s records%s were left out\n",
-                               p->filters[i].name, p->filters[i].value, text_count(a, before),
-                               i ? " that the filters before it kept" : "");
+                    out_line(out, "nothing matches --%s %s: all %s records%s were left out",
+                             p->filters[i].name, p->filters[i].value, text_count(a, before),
+                             i ? " that the filters before it kept" : "");
             }
         return true;
     }

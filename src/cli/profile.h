@@ -76,8 +76,12 @@ int profile_run(struct profile *profile, spex_sample_sink *sink, void *context);
 /* After the output: what was damaged or missing, on stderr. Closes all; the exit status. */
 int profile_close(struct profile *profile);
 
-/* "# perf.data: ..." lines, or the members of a JSON object that say the same (with commas). */
+/* "# perf.data: ..." lines of text output. */
 void profile_header(struct profile *profile, struct out *out);
+/* The same as members of an object of JSON. */
+void profile_members(struct profile *profile, struct json *json);
+/* An object of JSON that names its schema and has them. */
+struct json profile_json(struct profile *profile, const char *schema);
 /* A "# ..." line of text output, broken where the terminal ends. */
 void profile_comment(struct profile *profile, struct out *out, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

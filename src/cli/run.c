@@ -199,13 +199,13 @@ void run_notes(const struct run *run)
     for (size_t i = 0; i < sizeof unseen / sizeof unseen[0]; i++) {
         uint64_t n = *(const uint64_t *)((const char *)t + unseen[i].at);
         if (n)
-            fprintf(stderr, "spex: %s samples %s have no address: QEMU does not show them\n",
-                    text_count(number, n), unseen[i].text);
+            cli_note("%s samples %s have no address: QEMU does not show them",
+                     text_count(number, n), unseen[i].text);
     }
     if (t->execs)
-        fprintf(stderr, "spex: %s started another program with execve; it was not profiled\n",
-                t->execs == 1 ? "a process" : "processes");
+        cli_note("%s started another program with execve; it was not profiled",
+                 t->execs == 1 ? "a process" : "processes");
     if (t->uncorrected)
-        fprintf(stderr, "spex: this QEMU shows no registers: counts are a little high where "
-                        "faults were handled\n");
+        cli_note("this QEMU shows no registers: counts are a little high where "
+                 "faults were handled");
 }

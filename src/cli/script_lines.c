@@ -309,11 +309,11 @@ static const char *text_of(struct script_lines *l, const struct spex_sample *sam
 
 static void comm_text(struct out *out, const char *comm)
 {
-    size_t n = strlen(comm);
-    for (size_t pad = n; pad < 16; pad++)
+    enum { WIDTH = 16, MOST = 64 };
+    size_t n = strnlen(comm, MOST);
+    for (size_t pad = n; pad < WIDTH; pad++)
         out_char(out, ' ');
-    for (size_t i = 0; i < n && i < 64; i++)
-        out_char(out, (unsigned char)comm[i] < 0x20 ? '?' : comm[i]);
+    out_name_bytes(out, comm, n);
 }
 
 /* What stands before the value of a field: its size. */
@@ -336,28 +336,6 @@ static void number_text(struct out *out, enum field f, uint64_t value)
         out_u64(out, value);
 }
 
-/* Names from a file must not drive a terminal. */
-static void plain_text(struct out *out, const char *text)
-{
-    for (; *text; text++)
-        out_char(out, (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
-}
-
-static void csv_text(struct out *out, const char *text)
-{
-    if (!strpbrk(text, ",\"\n\r")) {
-        out_text(out, text);
-        return;
-    }
-    out_char(out, '"');
-    for (; *text; text++) {
-        if (*text == '"')
-            out_char(out, '"');
-        out_char(out, *text);
-    }
-    out_char(out, '"');
-}
-
 /* "401104 walk+0x4 (prog)" */
 static void code_text(struct script_lines *l, struct out *out, const struct spex_sample *sample,
                       bool pc)
@@ -366,16 +344,16 @@ static void code_text(struct script_lines *l, struct out *out, const struct spex
     if (pc)
         out_printf(out, l->perf ? "%16llx " : "%llx ", (unsigned long long)sample->pc);
     if (symbol && symbol->name) {
-        plain_text(out, symbol->name);
+        out_name(out, symbol->name);
         out_text(out, "+0x");
         out_hex(out, sample->address - symbol->start);
     } else {
         out_text(out, "[unknown]");
     }
     out_text(out, " (");
-    plain_text(out, !sample->module           ? "[unknown]"
-                    : l->perf || l->full_path ? spex_module_path(sample->module)
-                                              : spex_module_name(sample->module));
+    out_name(out, !sample->module           ? "[unknown]"
+                  : l->perf || l->full_path ? spex_module_path(sample->module)
+                                            : spex_module_name(sample->module));
     out_char(out, ')');
 }
 
@@ -440,7 +418,7 @@ static void text_field(struct script_lines *l, struct out *out, const struct spe
             number_text(out, f, value);
         } else if ((text = text_of(l, sample, f, buffer))) {
             out_text(out, fields[f].label);
-            plain_text(out, text);
+            out_name(out, text);
             out_text(out, f == OP ? ":" : "");
         }
     }
@@ -463,9 +441,9 @@ static void machine_field(struct script_lines *l, struct out *out, const struct 
     else if (number)
         number_text(out, f, value);
     else if (json)
-        out_json_string(out, text);
+        out_name_json(out, text);
     else
-        csv_text(out, text);
+        out_name_csv(out, text);
     out_text(out, json && fields[f].kind == HEX ? "\"" : "");
 }
 
@@ -535,8 +513,7 @@ static __attribute__((noinline)) void make_piece(struct script_lines *l, struct 
     free(pair[1].text);
     pair[1] = pair[0];
     *pair = (struct piece){.size = l->scratch.size, .text = malloc(l->scratch.size + SCRIPT_BLOCK)};
-    if (!pair->text)
-        abort();
+    cli_memory(pair->text);
     memcpy(pair->text, l->scratch.data, l->scratch.size + SCRIPT_BLOCK);
     key_of(sample, run->origin, pair->key);
 }
@@ -814,16 +791,14 @@ static void prepare_runs(struct script_lines *l)
         }
         struct run *run = &l->runs[l->run_count++];
         *run = (struct run){.list = &l->list[i], .count = 1, .origin = origin};
-        if (origin != ITSELF && !(run->pieces = calloc(piece_count(origin), sizeof *run->pieces)))
-            abort();
+        if (origin != ITSELF)
+            run->pieces = cli_memory(calloc(piece_count(origin), sizeof *run->pieces));
     }
 }
 
 int script_lines_new(struct script_lines **lines, struct profile *profile, unsigned flags)
 {
-    struct script_lines *l = calloc(1, sizeof *l);
-    if (!l)
-        abort();
+    struct script_lines *l = cli_memory(calloc(1, sizeof *l));
     *lines = l;
     l->profile = profile;
     l->format = profile->options->format;

@@ -1,5 +1,8 @@
 #include "table.h"
 
+#include "base/vec.h"
+#include "cli.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,12 +15,12 @@ struct cell {
     unsigned char style;
     double number;
     uint64_t whole;
-    char *text;
+    char *text, *shown; /* as it is; as text output shows it, often the same */
 };
 
 struct row {
     bool note;
-    char *span;
+    char *span; /* as it is shown */
     struct cell cells[];
 };
 
@@ -28,22 +31,12 @@ struct table {
     bool selected; /* -F: wanted is complete, in order[] */
     unsigned char order[TABLE_COLUMNS];
     size_t order_count;
-    struct row **rows;
-    size_t row_count, capacity;
+    VEC(struct row *) rows;
 };
-
-static void *get(void *memory)
-{
-    if (!memory) {
-        fputs("spex: out of memory\n", stderr);
-        abort();
-    }
-    return memory;
-}
 
 struct table *table_new(const struct table_column *columns)
 {
-    struct table *t = get(calloc(1, sizeof *t));
+    struct table *t = cli_memory(calloc(1, sizeof *t));
     t->columns = columns;
     while (columns[t->count].name)
         t->count++;
@@ -55,17 +48,24 @@ struct table *table_new(const struct table_column *columns)
     return t;
 }
 
+static void clear(struct cell *c)
+{
+    if (c->shown != c->text)
+        free(c->shown);
+    free(c->text);
+}
+
 void table_free(struct table *t)
 {
     if (!t)
         return;
-    for (size_t i = 0; i < t->row_count; i++) {
+    for (size_t i = 0; i < t->rows.count; i++) {
         for (size_t c = 0; c < t->count; c++)
-            free(t->rows[i]->cells[c].text);
-        free(t->rows[i]->span);
-        free(t->rows[i]);
+            clear(&t->rows.items[i]->cells[c]);
+        free(t->rows.items[i]->span);
+        free(t->rows.items[i]);
     }
-    free(t->rows);
+    vec_free(&t->rows);
     free(t);
 }
 
@@ -124,11 +124,8 @@ void table_hide(struct table *t, const char *name)
 
 void table_row(struct table *t)
 {
-    if (t->row_count == t->capacity) {
-        t->capacity = t->capacity ? t->capacity * 2 : 32;
-        t->rows = get(realloc(t->rows, t->capacity * sizeof *t->rows));
-    }
-    t->rows[t->row_count++] = get(calloc(1, sizeof(struct row) + t->count * sizeof(struct cell)));
+    struct row **row = cli_memory(vec_push(&t->rows));
+    *row = cli_memory(calloc(1, sizeof **row + t->count * sizeof(struct cell)));
 }
 
 /* Names are literals in the callers: a wrong one is a mistake, not data. */
@@ -139,14 +136,33 @@ static struct cell *cell(struct table *t, const char *column)
         fprintf(stderr, "spex: no column '%s'\n", column);
         abort();
     }
-    return &t->rows[t->row_count - 1]->cells[i];
+    return &t->rows.items[t->rows.count - 1]->cells[i];
+}
+
+/* A copy of a name that may be shown (base/name.h); NULL if it is fine as it is. */
+static char *shown(const char *text)
+{
+    enum name_part part;
+    struct out out;
+    size_t size = strlen(text);
+    if (!size || (name_part(text, size, &part) == size && part == NAME_PLAIN))
+        return NULL;
+    out_init(&out, -1);
+    out_name_bytes(&out, text, size);
+    out_char(&out, 0);
+    char *copy = out.error ? NULL : strdup(out.data);
+    out_fini(&out);
+    return cli_memory(copy);
 }
 
 void table_set_text(struct table *t, const char *column, const char *text)
 {
     struct cell *c = cell(t, column);
-    free(c->text);
-    c->text = get(strdup(text));
+    clear(c);
+    c->text = cli_memory(strdup(text));
+    c->shown = shown(text);
+    if (!c->shown)
+        c->shown = c->text;
     c->present = true;
 }
 
@@ -158,7 +174,7 @@ void table_printf(struct table *t, const char *column, const char *format, ...)
     if (vasprintf(&text, format, args) < 0)
         text = NULL;
     va_end(args);
-    table_set_text(t, column, get(text));
+    table_set_text(t, column, cli_memory(text));
     free(text);
 }
 
@@ -184,19 +200,21 @@ void table_style(struct table *t, const char *column, enum table_style style)
 
 void table_note(struct table *t)
 {
-    t->rows[t->row_count - 1]->note = true;
+    t->rows.items[t->rows.count - 1]->note = true;
 }
 
 void table_span(struct table *t, const char *text)
 {
     table_row(t);
     table_note(t);
-    t->rows[t->row_count - 1]->span = get(strdup(text));
+    t->rows.items[t->rows.count - 1]->span = shown(text);
+    if (!t->rows.items[t->rows.count - 1]->span)
+        t->rows.items[t->rows.count - 1]->span = cli_memory(strdup(text));
 }
 
 size_t table_rows(const struct table *t)
 {
-    return t->row_count;
+    return t->rows.count;
 }
 
 /* ---- numbers ---- */
@@ -238,7 +256,7 @@ static const char *cell_text(const struct table_column *column, const struct cel
     if (!c->present)
         return column->type == TABLE_TEXT ? "" : "-";
     if (c->text)
-        return c->text;
+        return c->shown;
     switch (column->type) {
     case TABLE_COUNT:
         return text_count(buffer, c->integer ? c->whole : (uint64_t)llround(c->number));
@@ -286,9 +304,7 @@ static void put_cut(struct out *out, const char *text, unsigned width)
     const char *p = text;
     while (*p && (shown < room || ((unsigned char)*p & 0xc0) == 0x80)) {
         shown += ((unsigned char)*p & 0xc0) != 0x80;
-        /* never let names from a file drive the terminal */
-        out_char(out, (unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p);
-        p++;
+        out_char(out, *p++);
     }
     if (cut && width > 2) {
         out_text(out, "..");
@@ -310,8 +326,8 @@ static void print_text(const struct table *t, struct out *out, const struct tabl
         shown[c] = t->wanted[c] && !t->hidden[c];
         bool any = false;
         widths[c] = display_width(t->columns[c].heading);
-        for (size_t r = 0; r < t->row_count; r++) {
-            const struct cell *cl = &t->rows[r]->cells[c];
+        for (size_t r = 0; r < t->rows.count; r++) {
+            const struct cell *cl = &t->rows.items[r]->cells[c];
             any |= cl->present;
             unsigned n = cl->present ? display_width(cell_text(&t->columns[c], cl, buffer)) : 1;
             if (n > widths[c])
@@ -350,8 +366,8 @@ static void print_text(const struct table *t, struct out *out, const struct tabl
             if (t->columns[c].rank == worst_rank)
                 shown[c] = false;
     }
-    for (size_t r = 0; r <= t->row_count; r++) {
-        const struct row *row = r ? t->rows[r - 1] : NULL;
+    for (size_t r = 0; r <= t->rows.count; r++) {
+        const struct row *row = r ? t->rows.items[r - 1] : NULL;
         bool first = true;
         out_text(out, indent);
         if (row && row->span) {
@@ -401,86 +417,82 @@ static void print_text(const struct table *t, struct out *out, const struct tabl
 
 /* ---- JSON, CSV ---- */
 
-void text_json_number(struct out *out, double value)
+static void number(struct out *out, const struct cell *c)
 {
-    if (isnan(value) || isinf(value))
+    if (c->integer)
+        out_u64(out, c->whole);
+    else if (isinf(c->number))
         out_text(out, "null");
-    else if (value == floor(value) && fabs(value) < 1e15)
-        out_printf(out, "%.0f", value);
+    else if (c->number == floor(c->number) && fabs(c->number) < 1e15)
+        out_printf(out, "%.0f", c->number);
     else
-        out_printf(out, "%.10g", value);
+        out_printf(out, "%.10g", c->number);
 }
 
-static void machine_cell(struct out *out, const struct table_column *column, const struct cell *c,
-                         bool json)
+static void csv_cell(struct out *out, const struct table_column *column, const struct cell *c)
 {
-    if (!c->present) {
-        if (json)
-            out_text(out, "null");
-    } else if (c->text) {
-        if (json) {
-            out_json_string(out, c->text);
-        } else if (strpbrk(c->text, ",\"\n\r")) {
-            out_char(out, '"');
-            for (const char *p = c->text; *p; p++) {
-                if (*p == '"')
-                    out_char(out, '"');
-                out_char(out, *p);
-            }
-            out_char(out, '"');
-        } else {
-            out_text(out, c->text);
-        }
+    if (!c->present)
+        return;
+    if (c->text) {
+        out_name_csv(out, c->text);
     } else if (column->type == TABLE_HEX) {
-        out_text(out, json ? "\"0x" : "0x");
+        out_text(out, "0x");
         out_hex(out, c->whole);
-        if (json)
-            out_char(out, '"');
-    } else if (c->integer) {
-        out_u64(out, c->whole);
     } else {
-        text_json_number(out, c->number);
+        number(out, c);
     }
 }
 
-static void machine_name(struct out *out, const char *name)
+static void json_cell(struct json *json, const struct table_column *column, const struct cell *c)
 {
-    for (; *name; name++)
-        out_char(out, *name == '-' ? '_' : *name);
+    if (!c->present) {
+        json_null(json);
+    } else if (c->text) {
+        json_string(json, c->text);
+    } else if (column->type == TABLE_HEX) {
+        json_hex(json, c->whole);
+    } else {
+        json_begin(json);
+        number(json->out, c);
+    }
 }
 
-static void print_json(const struct table *t, struct out *out)
+/* Names have dashes; JSON and CSV have underscores. */
+static const char *machine_name(const char *name, char text[80])
 {
-    out_char(out, '[');
-    bool first = true;
-    for (size_t r = 0; r < t->row_count; r++) {
-        if (t->rows[r]->note)
+    size_t n = 0;
+    for (; name[n] && n < 79; n++)
+        text[n] = name[n] == '-' ? '_' : name[n];
+    text[n] = 0;
+    return text;
+}
+
+void table_json(const struct table *t, struct json *json)
+{
+    char name[80];
+    json_array_lines(json);
+    for (size_t r = 0; r < t->rows.count; r++) {
+        if (t->rows.items[r]->note)
             continue;
-        out_text(out, first ? "\n  {" : ",\n  {");
-        first = false;
-        bool inner = false;
+        json_object(json);
         for (size_t i = 0; i < t->order_count; i++) {
             size_t c = t->order[i];
             if (t->hidden[c] || (t->selected && !t->wanted[c]))
                 continue;
-            if (inner)
-                out_char(out, ',');
-            inner = true;
-            out_char(out, '"');
-            machine_name(out, t->columns[c].name);
-            out_text(out, "\":");
-            machine_cell(out, &t->columns[c], &t->rows[r]->cells[c], true);
+            json_name(json, machine_name(t->columns[c].name, name));
+            json_cell(json, &t->columns[c], &t->rows.items[r]->cells[c]);
         }
-        out_char(out, '}');
+        json_end(json);
     }
-    out_text(out, first ? "]" : "\n]");
+    json_end(json);
 }
 
 static void print_csv(const struct table *t, struct out *out)
 {
-    for (size_t r = 0; r <= t->row_count; r++) {
+    char name[80];
+    for (size_t r = 0; r <= t->rows.count; r++) {
         bool inner = false;
-        if (r && t->rows[r - 1]->note)
+        if (r && t->rows.items[r - 1]->note)
             continue;
         for (size_t i = 0; i < t->order_count; i++) {
             size_t c = t->order[i];
@@ -490,9 +502,9 @@ static void print_csv(const struct table *t, struct out *out)
                 out_char(out, ',');
             inner = true;
             if (r)
-                machine_cell(out, &t->columns[c], &t->rows[r - 1]->cells[c], false);
+                csv_cell(out, &t->columns[c], &t->rows.items[r - 1]->cells[c]);
             else
-                machine_name(out, t->columns[c].name);
+                out_text(out, machine_name(t->columns[c].name, name));
         }
         out_char(out, '\n');
     }
@@ -500,10 +512,8 @@ static void print_csv(const struct table *t, struct out *out)
 
 void table_print(const struct table *t, struct out *out, const struct table_options *options)
 {
-    if (options->format == TABLE_AS_JSON)
-        print_json(t, out);
-    else if (options->format == TABLE_AS_CSV)
+    if (options->format == TABLE_AS_CSV)
         print_csv(t, out);
-    else
+    else if (options->format == TABLE_AS_TEXT)
         print_text(t, out, options);
 }

@@ -5,7 +5,7 @@
 #ifndef CLI_TABLE_H
 #define CLI_TABLE_H
 
-#include "base/out.h"
+#include "base/json.h"
 
 enum table_format { TABLE_AS_TEXT, TABLE_AS_JSON, TABLE_AS_CSV };
 extern const char *const table_formats[]; /* for CLI_CHOICE */
@@ -65,13 +65,15 @@ struct table_options {
     bool colour;
     const char *indent; /* text, before every line */
 };
-/* Text: heading and rows. JSON: an array of objects, without newline. CSV: header and rows. */
+/* Text: heading and rows. CSV: header and rows. JSON: nothing. */
 void table_print(const struct table *table, struct out *out, const struct table_options *options);
+
+/* An array of objects. */
+void table_json(const struct table *table, struct json *json);
 
 /* ---- pieces for lines that are no table ---- */
 
 const char *text_count(char buffer[32], uint64_t n); /* 26,412 */
 const char *text_scaled(char buffer[32], double n);  /* 66.2M */
-void text_json_number(struct out *out, double value);
 
 #endif

@@ -5,6 +5,7 @@
 #include <spex/perfdata.h>
 
 #include "base/bits.h"
+#include "base/vec.h"
 
 enum {
     HEADER_SIZE = 8, /* type u32, misc u16, size u16 */
@@ -33,21 +34,6 @@ enum feature {
     FEATURE_MEM_TOPOLOGY = 22,
     FEATURE_COMPRESSED = 27,
 };
-
-/* ---- growing arrays: VEC(type) name; vec_push returns NULL when out of memory ---- */
-
-#define VEC(type)                                                                                  \
-    struct {                                                                                       \
-        type *items;                                                                               \
-        size_t count, capacity;                                                                    \
-    }
-bool perfdata_vec_grow(void **items, size_t *capacity, size_t need, size_t size);
-#define vec_push(vec)                                                                              \
-    (perfdata_vec_grow((void **)&(vec)->items, &(vec)->capacity, (vec)->count + 1,                 \
-                       sizeof *(vec)->items)                                                       \
-         ? &(vec)->items[(vec)->count++]                                                           \
-         : NULL)
-#define vec_free(vec) free((vec)->items)
 
 /* ---- strings live in blocks until the handle is closed; equal ones once ---- */
 

@@ -265,8 +265,7 @@ static bool play_map(struct play *play, const struct task_event *task)
     struct epoch *epoch = index ? &state->epochs.items[index - 1] : NULL;
     if (!epoch) /* of a process that was there before: its mappings count from the start */
         epoch = add_epoch(play, 0, task->pid);
-    if (!epoch || !perfdata_vec_grow((void **)&epoch->maps, &epoch->capacity, epoch->count + 1,
-                                     sizeof *epoch->maps))
+    if (!epoch || !vec_grow(&epoch->maps, &epoch->capacity, epoch->count + 1, sizeof *epoch->maps))
         return false;
     epoch->maps[epoch->count++] = task->map;
     return true;

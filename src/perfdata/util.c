@@ -1,24 +1,9 @@
-/* Growing arrays, interned strings, the list of problems. */
+/* Interned strings, the list of problems. */
 #include "file.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-bool perfdata_vec_grow(void **items, size_t *capacity, size_t need, size_t size)
-{
-    if (need <= *capacity)
-        return true;
-    size_t bigger = *capacity + *capacity / 2;
-    if (bigger < need + 7)
-        bigger = need + 7;
-    void *p = realloc(*items, bigger * size);
-    if (!p)
-        return false;
-    *items = p;
-    *capacity = bigger;
-    return true;
-}
 
 static uint64_t hash_text(const char *text, size_t length)
 {

@@ -37,7 +37,7 @@ struct bytes {
 
 static uint8_t *put_room(struct bytes *b, size_t size)
 {
-    if (!perfdata_vec_grow((void **)&b->vec.items, &b->vec.capacity, b->vec.count + size, 1)) {
+    if (!vec_reserve(&b->vec, b->vec.count + size)) {
         b->failed = true;
         return NULL;
     }

@@ -1,0 +1,35 @@
+/*
+ * Names from files (symbols, commands, paths, messages) on their way out. They may hold any
+ * byte: each of these functions writes text that is valid UTF-8 and does nothing to a terminal.
+ *
+ * Text and CSV show a byte that is no UTF-8, and each byte of a character that would move the
+ * cursor, end a line or turn the direction of writing, as \x and two digits. JSON has escapes
+ * of its own for such characters; there only bytes that are no UTF-8 are shown as \xNN.
+ */
+#ifndef BASE_NAME_H
+#define BASE_NAME_H
+
+#include "base/out.h"
+
+enum name_part {
+    NAME_PLAIN,   /* may go out as it is */
+    NAME_CONTROL, /* one character that may not */
+    NAME_BROKEN   /* a byte that is no UTF-8 */
+};
+
+/* What text begins with, and for how many bytes; size is not 0. */
+size_t name_part(const char *text, size_t size, enum name_part *part);
+
+void out_name_bytes(struct out *out, const char *text, size_t size);
+static inline void out_name(struct out *out, const char *text)
+{
+    out_name_bytes(out, text, strlen(text));
+}
+/* A line of text with names in it; in all of it. */
+void out_line(struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A field of CSV, in quotes if it needs them. */
+void out_name_csv(struct out *out, const char *text);
+/* With quotes. */
+void out_name_json(struct out *out, const char *text);
+
+#endif

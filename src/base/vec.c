@@ -1,0 +1,26 @@
+#include "vec.h"
+
+#include <stdint.h>
+#include <string.h>
+
+bool vec_grow(void *items, size_t *capacity, size_t need, size_t size)
+{
+    enum { FEW = 8 };
+    void *memory;
+    if (need <= *capacity)
+        return true;
+    size_t more = *capacity + *capacity / 2;
+    if (more < need)
+        more = need;
+    if (more < FEW)
+        more = FEW;
+    if (more > PTRDIFF_MAX / size)
+        return false;
+    memcpy(&memory, items, sizeof memory); /* of whatever type the pointer is */
+    memory = realloc(memory, more * size);
+    if (!memory)
+        return false;
+    memcpy(items, &memory, sizeof memory);
+    *capacity = more;
+    return true;
+}

@@ -1,0 +1,34 @@
+/*
+ * Growing arrays: VEC(type) name = {0}; items, count and capacity are there to read.
+ * What grows says NULL or false when memory is out; the array is then as it was.
+ */
+#ifndef BASE_VEC_H
+#define BASE_VEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#define VEC(type)                                                                                  \
+    struct {                                                                                       \
+        type *items;                                                                               \
+        size_t count, capacity;                                                                    \
+    }
+
+/* Room for `need` items of `size` bytes; at least half as much again, if it must grow. */
+bool vec_grow(void *items, size_t *capacity, size_t need, size_t size);
+
+/* Room for n items in all. */
+#define vec_reserve(vec, n) vec_grow(&(vec)->items, &(vec)->capacity, n, sizeof *(vec)->items)
+
+/* One more item, not cleared. */
+#define vec_push(vec)                                                                              \
+    ((vec)->count < (vec)->capacity || vec_reserve(vec, (vec)->count + 1)                          \
+         ? &(vec)->items[(vec)->count++]                                                           \
+         : NULL)
+
+/* Empty again, and without memory. */
+#define vec_free(vec)                                                                              \
+    (free((vec)->items), (vec)->items = NULL, (void)((vec)->count = (vec)->capacity = 0))
+
+#endif
