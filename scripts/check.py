@@ -16,7 +16,7 @@ def run(build, options):
     env = dict(os.environ)
     env.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
     start = time.time()
-    p = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", *options],
+    p = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", "-t", "5", *options],
                        env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     found = tap.tests(build)
     bad = [t for t in found if not t.ok]
