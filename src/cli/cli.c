@@ -1,4 +1,4 @@
-/* Option parsing, help, man page and completion from the command table. */
+/* Options from the command table, messages, input files, the terminal. */
 #include "cli.h"
 
 #include "base/chunks.h"
@@ -9,7 +9,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -276,154 +275,7 @@ static int parse(const struct cli_command *command, void *options, int argc, cha
     return CLI_OK;
 }
 
-/* ---- help, man page, completion ---- */
-
-static void option_label(const struct cli_option *o, char *label, size_t size)
-{
-    char letter[5] = "";
-    if (o->letter)
-        snprintf(letter, sizeof letter, "-%c, ", o->letter);
-    snprintf(label, size, "%s--%s%s%s", letter, o->name, o->argument ? " " : "",
-             o->argument ? o->argument : "");
-}
-
-void cli_wrap(struct out *out, const char *text, unsigned indent)
-{
-    unsigned width = cli_columns() ? cli_columns() : 80;
-    unsigned column = indent;
-    while (*text) {
-        size_t n = strcspn(text, " \n");
-        if (column > indent && column + 1 + n > width) {
-            out_printf(out, "\n%*s", (int)indent, "");
-            column = indent;
-        } else if (column > indent) {
-            out_char(out, ' ');
-            column++;
-        }
-        out_name_bytes(out, text, n);
-        column += (unsigned)n;
-        text += n;
-        if (*text == '\n') {
-            out_printf(out, "\n%*s", (int)indent, "");
-            column = indent;
-        }
-        text += *text != '\0';
-    }
-    out_char(out, '\n');
-}
-
-static void help_command(struct out *out, const struct cli_command *command)
-{
-    enum { INDENT = 28 };
-    bool has_options = command->options && command->options[0].name;
-    out_printf(out, "spex %s - %s\n\nUsage: spex %s%s%s%s\n", command->name, command->summary,
-               command->name, has_options ? " [OPTIONS]" : "", *command->synopsis ? " " : "",
-               command->synopsis);
-    if (command->details) {
-        out_char(out, '\n');
-        cli_wrap(out, command->details, 0);
-    }
-    if (!has_options)
-        return;
-    out_text(out, "\nOptions:\n");
-    for (const struct cli_option *o = command->options; o->name; o++) {
-        char label[80], help[400];
-        option_label(o, label, sizeof label);
-        if (strlen(label) > INDENT - 4)
-            out_printf(out, "  %s\n%*s", label, INDENT, "");
-        else
-            out_printf(out, "  %-*s", INDENT - 2, label);
-        snprintf(help, sizeof help, "%s%s%s%s", o->help, o->standard ? " (default " : "",
-                 o->standard ? o->standard : "", o->standard ? ")" : "");
-        cli_wrap(out, help, INDENT);
-    }
-}
-
-static void help_all(struct out *out)
-{
-    const char *group = "";
-    out_text(out, "spex - the Arm Statistical Profiling Extension in software\n\n"
-                  "Usage: spex COMMAND [OPTIONS] [OPERANDS]\n");
-    for (size_t i = 0; cli_commands[i]; i++) {
-        const struct cli_command *c = cli_commands[i];
-        if (strcmp(c->group, group))
-            out_printf(out, "\n%s:\n", group = c->group);
-        out_printf(out, "  %-10s ", c->name);
-        cli_wrap(out, c->summary, 13);
-    }
-    out_text(out, "\nTopics:\n");
-    for (const struct cli_topic *t = cli_topics; t->name; t++)
-        out_printf(out, "  %-10s %s\n", t->name, t->summary);
-    out_text(
-        out,
-        "\n'spex help NAME' explains a command or topic; 'spex --version' prints the version.\n");
-}
-
-/* roff wants dashes and backslashes escaped. */
-static void roff(struct out *out, const char *text)
-{
-    for (; *text; text++) {
-        if (*text == '-' || *text == '\\')
-            out_char(out, '\\');
-        out_char(out, *text);
-    }
-}
-
-static void man_page(struct out *out)
-{
-    out_text(out, ".TH SPEX 1 \"\" \"spex " SPEX_VERSION "\"\n.SH NAME\nspex \\- the Arm "
-                  "Statistical Profiling Extension in software\n.SH SYNOPSIS\n");
-    for (size_t i = 0; cli_commands[i]; i++) {
-        out_printf(out, ".B spex %s\n", cli_commands[i]->name);
-        roff(out, cli_commands[i]->options ? "[OPTIONS] " : "");
-        roff(out, cli_commands[i]->synopsis);
-        out_text(out, "\n.br\n");
-    }
-    out_text(out, ".SH COMMANDS\n");
-    for (size_t i = 0; cli_commands[i]; i++) {
-        const struct cli_command *c = cli_commands[i];
-        out_printf(out, ".SS %s\n", c->name);
-        roff(out, c->summary);
-        if (c->details) {
-            out_text(out, "\n.PP\n");
-            roff(out, c->details);
-        }
-        for (const struct cli_option *o = c->options; o && o->name; o++) {
-            char label[80];
-            option_label(o, label, sizeof label);
-            out_text(out, "\n.TP\n.B ");
-            roff(out, label);
-            out_char(out, '\n');
-            roff(out, o->help);
-        }
-        out_char(out, '\n');
-    }
-    out_text(out, ".SH EXIT STATUS\n0 fine, 1 data errors (partial results are still printed), "
-                  "2 usage.\n");
-}
-
-static void completion(struct out *out)
-{
-    out_text(out, "# bash completion for spex\n_spex() {\n"
-                  "    local word=${COMP_WORDS[COMP_CWORD]} options=\n"
-                  "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-                  "        COMPREPLY=($(compgen -W \"");
-    for (size_t i = 0; cli_commands[i]; i++)
-        out_printf(out, "%s%s", i ? " " : "", cli_commands[i]->name);
-    out_text(out, "\" -- \"$word\"))\n        return\n    fi\n    case ${COMP_WORDS[1]} in\n");
-    for (size_t i = 0; cli_commands[i]; i++) {
-        out_printf(out, "    %s) options=\"", cli_commands[i]->name);
-        for (const struct cli_option *o = cli_commands[i]->options; o && o->name; o++)
-            out_printf(out, "%s--%s", o == cli_commands[i]->options ? "" : " ", o->name);
-        out_text(out, "\" ;;\n");
-    }
-    out_text(out, "    esac\n    case $word in\n"
-                  "    -*) COMPREPLY=($(compgen -W \"$options\" -- \"$word\")) ;;\n"
-                  "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n    esac\n}\n"
-                  "complete -o filenames -F _spex spex\n");
-}
-
-static const struct cli_command *find_command(const char *name)
+const struct cli_command *cli_find(const char *name)
 {
     for (size_t i = 0; cli_commands[i]; i++)
         if (!strcmp(cli_commands[i]->name, name))
@@ -431,7 +283,7 @@ static const struct cli_command *find_command(const char *name)
     return NULL;
 }
 
-static int unknown_command(const char *name)
+int cli_unknown(const char *name)
 {
     const char *names[100];
     size_t count = 0;
@@ -439,68 +291,17 @@ static int unknown_command(const char *name)
         names[count] = cli_commands[count]->name;
         count++;
     }
-    const char *near = cli_nearest(name, names, count);
+    const char *near = NULL;
+    for (size_t i = 0; !near && i < count; i++) /* rep: report */
+        if (*name && !strncmp(names[i], name, strlen(name)))
+            near = names[i];
+    if (!near)
+        near = cli_nearest(name, names, count);
+    current = NULL;
     if (near)
         return cli_usage("unknown command '%s'; did you mean '%s'?", name, near);
     return cli_usage("unknown command '%s'", name);
 }
-
-/* ---- help as a command ---- */
-
-static const struct cli_topic *find_topic(const char *name)
-{
-    for (const struct cli_topic *t = cli_topics; t->name; t++)
-        if (!strcmp(t->name, name))
-            return t;
-    return NULL;
-}
-
-struct help_options {
-    bool man, completion;
-};
-
-static int run_help(void *options, int argc, char **argv)
-{
-    const struct help_options *o = options;
-    const struct cli_command *command = argc ? find_command(argv[0]) : NULL;
-    const struct cli_topic *topic = argc ? find_topic(argv[0]) : NULL;
-    struct out out;
-    if (argc && !command && !topic) {
-        current = NULL;
-        return unknown_command(argv[0]);
-    }
-    out_init(&out, STDOUT_FILENO);
-    if (o->man)
-        man_page(&out);
-    else if (o->completion)
-        completion(&out);
-    else if (command)
-        help_command(&out, command);
-    else if (topic)
-        topic->print(&out);
-    else
-        help_all(&out);
-    return out_fini(&out) ? CLI_DATA : CLI_OK;
-}
-
-static const struct cli_option help_options[] = {
-    {"man", 0, CLI_FLAG, offsetof(struct help_options, man), NULL, "print the man page", NULL,
-     NULL},
-    {"completion", 0, CLI_FLAG, offsetof(struct help_options, completion), NULL,
-     "print a completion script for bash", NULL, NULL},
-    {0},
-};
-
-extern const struct cli_command cli_help;
-const struct cli_command cli_help = {
-    .name = "help",
-    .group = "General",
-    .synopsis = "[COMMAND|TOPIC]",
-    .summary = "explain a command or topic, or list all",
-    .options = help_options,
-    .size = sizeof(struct help_options),
-    .run = run_help,
-};
 
 /* ---- input and terminal ---- */
 
@@ -577,29 +378,63 @@ unsigned cli_threads(uint64_t option)
     return cpus < STANDARD ? cpus : STANDARD;
 }
 
-unsigned cli_columns(void)
+/* What perf users type and what spex has no need of: `mem report`, `report --stdio`. */
+static int drop_perf_words(const struct cli_command *command, int argc, char **argv)
 {
-    struct winsize size;
-    const char *columns = getenv("COLUMNS");
-    if (columns && atoi(columns) > 0)
-        return (unsigned)atoi(columns);
-    if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col)
-        return size.ws_col;
-    return isatty(STDOUT_FILENO) ? 80 : 0;
+    bool reads = !strcmp(command->group, CLI_READING);
+    bool sub = !strcmp(command->name, "mem") || !strcmp(command->name, "c2c");
+    int kept = 0;
+    for (int i = 0; i < argc; i++)
+        if (!(reads && !strcmp(argv[i], "--stdio")) && !(sub && !i && !strcmp(argv[i], "report")))
+            argv[kept++] = argv[i];
+    return kept;
 }
 
-bool cli_colour(int fd)
+static bool asks_for_help(const struct cli_command *command, int argc, char **argv)
 {
-    const char *no = getenv("NO_COLOR");
-    return isatty(fd) && !(no && *no);
+    for (int i = 0; i < argc && strcmp(argv[i], "--"); i++) {
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+            return true;
+        if (!strncmp(command->synopsis, "[--]", 4) && argv[i][0] != '-')
+            break; /* what follows belongs to the program that is run */
+    }
+    return false;
+}
+
+static int run_command(const struct cli_command *command, int argc, char **argv)
+{
+    current = command->name;
+    argc = drop_perf_words(command, argc, argv);
+    void *options = calloc(1, command->size ? command->size : 1);
+    char **operands = calloc((size_t)argc + 1, sizeof *operands);
+    int count = 0, status = CLI_USAGE;
+    if (options && operands)
+        status = parse(command, options, argc, argv, operands, &count);
+    if (!status) {
+        if (!strcmp(command->group, CLI_READING) || !strcmp(command->name, "help"))
+            cli_pager_start();
+        status = command->run(options, count, operands);
+        cli_pager_end();
+    }
+    for (const struct cli_option *o = command->options; options && o && o->name; o++)
+        if (o->type == CLI_LIST)
+            free(((struct cli_list *)((char *)options + o->at))->items);
+    free(operands);
+    free(options);
+    return status;
 }
 
 int cli_main(int argc, char **argv)
 {
+    if (argc > 1 && !strcmp(argv[1], "--no-pager")) {
+        cli_pager_off();
+        argc--;
+        argv++;
+    }
     if (argc < 2) {
         struct out out;
         out_init(&out, STDERR_FILENO);
-        help_all(&out);
+        cli_help_all(&out);
         out_fini(&out);
         return CLI_USAGE;
     }
@@ -610,30 +445,10 @@ int cli_main(int argc, char **argv)
     }
     if (!strcmp(name, "--help") || !strcmp(name, "-h"))
         name = "help";
-    const struct cli_command *command = find_command(name);
+    const struct cli_command *command = cli_find(name);
     if (!command)
-        return unknown_command(name);
-    for (int i = 2; i < argc && strcmp(argv[i], "--"); i++) {
-        if (!strcmp(argv[i], "--help")) {
-            char *operand[] = {argv[1], NULL};
-            struct help_options none = {0};
-            return run_help(&none, 1, operand);
-        }
-        if (!strncmp(command->synopsis, "[--]", 4) && argv[i][0] != '-')
-            break;
-    }
-    current = command->name;
-    void *options = calloc(1, command->size ? command->size : 1);
-    char **operands = calloc((size_t)argc + 1, sizeof *operands);
-    int count = 0, status = CLI_USAGE;
-    if (options && operands)
-        status = parse(command, options, argc - 2, argv + 2, operands, &count);
-    if (!status)
-        status = command->run(options, count, operands);
-    for (const struct cli_option *o = command->options; options && o && o->name; o++)
-        if (o->type == CLI_LIST)
-            free(((struct cli_list *)((char *)options + o->at))->items);
-    free(operands);
-    free(options);
-    return status;
+        return cli_unknown(name);
+    if (asks_for_help(command, argc - 2, argv + 2))
+        return cli_help_on(command->name);
+    return run_command(command, argc - 2, argv + 2);
 }

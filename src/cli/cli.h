@@ -54,6 +54,8 @@ struct cli_command {
     }
 unsigned cli_threads(uint64_t option);
 
+#define CLI_READING "Reading profiles" /* the group of commands whose output people read */
+
 /* NULL-terminated, in the order of help. */
 extern const struct cli_command *const cli_commands[];
 
@@ -99,6 +101,19 @@ bool cli_colour(int fd);
 
 /* memory, unless it is NULL: then the command ends, and says why. */
 void *cli_memory(void *memory);
+/*
+ * Long output on a terminal goes through $SPEX_PAGER, $PAGER or less; width and colour stay those
+ * of the terminal. End closes standard output and waits for the reader to leave.
+ */
+void cli_pager_start(void);
+void cli_pager_end(void);
+void cli_pager_off(void);
+
+const struct cli_command *cli_find(const char *name); /* or NULL */
+/* A word that is no command: says which is near; returns CLI_USAGE. */
+int cli_unknown(const char *name);
+int cli_help_on(const char *name);
+void cli_help_all(struct out *out);
 
 int cli_main(int argc, char **argv);
 

@@ -417,7 +417,7 @@ static const struct cli_option annotate_options[] = {
 extern const struct cli_command cli_annotate;
 const struct cli_command cli_annotate = {
     .name = "annotate",
-    .group = "Reading profiles",
+    .group = CLI_READING,
     .synopsis = "[FUNCTION]",
     .summary = "a function's instructions with source lines and samples",
     .details = "Without FUNCTION, the one with the most samples. Instructions come from the newest "

@@ -237,7 +237,7 @@ static const struct cli_option branch_options[] = {
 extern const struct cli_command cli_branch;
 const struct cli_command cli_branch = {
     .name = "branch",
-    .group = "Reading profiles",
+    .group = CLI_READING,
     .synopsis = "[FILE]",
     .summary = "mispredicted branches, their targets and kinds",
     .details = "Branches by how often they are mispredicted, with the share that is taken, the "

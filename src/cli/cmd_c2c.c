@@ -365,7 +365,7 @@ static const struct cli_option c2c_options[] = {
 extern const struct cli_command cli_c2c;
 const struct cli_command cli_c2c = {
     .name = "c2c",
-    .group = "Reading profiles",
+    .group = CLI_READING,
     .synopsis = "[FILE]",
     .summary = "cache lines that threads fight over; false and true sharing",
     .details = "Finds lines that several threads use and at least one writes. The score says how "

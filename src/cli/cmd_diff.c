@@ -305,7 +305,7 @@ static const struct cli_option diff_options[] = {
 extern const struct cli_command cli_diff;
 const struct cli_command cli_diff = {
     .name = "diff",
-    .group = "Reading profiles",
+    .group = CLI_READING,
     .synopsis = "BEFORE AFTER",
     .summary = "compare two profiles; which changes are beyond noise",
     .details = "Shares of the samples side by side with the 95% interval of their difference "

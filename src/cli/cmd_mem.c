@@ -368,7 +368,7 @@ static const struct cli_option mem_options[] = {
 extern const struct cli_command cli_mem;
 const struct cli_command cli_mem = {
     .name = "mem",
-    .group = "Reading profiles",
+    .group = CLI_READING,
     .synopsis = "[FILE]",
     .summary = "where data comes from, how long it takes, and which data",
     .details = "Loads, stores and atomics by data source and cache level, their latencies, and "

@@ -99,7 +99,7 @@ static const struct cli_option report_options[] = {
 extern const struct cli_command cli_report;
 const struct cli_command cli_report = {
     .name = "report",
-    .group = "Reading profiles",
+    .group = CLI_READING,
     .synopsis = "[FILE]",
     .summary = "where the samples are: by function, line, thread, ...",
     .details = "One row per key with its share of the samples, the estimated number of "

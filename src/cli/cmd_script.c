@@ -290,7 +290,7 @@ static const struct cli_option script_options[] = {
 extern const struct cli_command cli_script;
 const struct cli_command cli_script = {
     .name = "script",
-    .group = "Reading profiles",
+    .group = CLI_READING,
     .synopsis = "[FILE]",
     .summary = "one record a line: text, JSON lines or CSV",
     .details = "Records of all CPUs in order of time. Fields are described in docs/schema.md.",

@@ -236,7 +236,7 @@ static const struct cli_option truth_options[] = {
 
 const struct cli_command cli_truth = {
     .name = "truth",
-    .group = "Reading profiles",
+    .group = CLI_READING,
     .synopsis = "[FILE]",
     .summary = "how far the samples are from exact counts, by function",
     .details = "For a profile of spex record --truth. Each row has the exact number of operations, "

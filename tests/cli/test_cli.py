@@ -1,4 +1,4 @@
-import os, sys
+import fcntl, os, pty, shutil, struct, sys, tempfile, termios
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from support.tap import *
 
@@ -13,13 +13,16 @@ check("no command is a usage error", code == 2 and out == b"", err)
 code, out, err = spex("help")
 check("help goes to stdout", code == 0 and b"Usage: spex" in out and err == "", out)
 code, man, err = spex("help", "--man")
-code, comp, err = spex("help", "--completion")
+code, comp, err = spex("help", "--completion", "bash")
+code, zsh, err = spex("help", "--completion", "zsh")
+code, fish, err = spex("help", "--completion", "fish")
 code, names, err = spex("help")
 for line in names.decode().partition("Topics:")[0].splitlines():
     if line.startswith("  ") and line[2] != " ":
         name = line.split()[0]
         check(f"man page and completion know {name}",
-              f".SS {name}".encode() in man and f"    {name}) options".encode() in comp)
+              f".SS {name}".encode() in man and f"    {name}) options".encode() in comp
+              and f"    {name}) _arguments".encode() in zsh and f"-a {name} -d".encode() in fish)
         code, out, err = spex(name, "--help")
         check(f"{name} --help", code == 0 and out.startswith(f"spex {name} - ".encode()), out)
         check(f"{name} help fits 80 columns", max(len(l) for l in out.decode().splitlines()) <= 80, out)
@@ -29,4 +32,64 @@ for line in names.decode().partition("Topics:")[2].splitlines():
         check(f"help topic {line.split()[0]}", code == 0 and len(out.splitlines()) > 5, err)
 code, out, err = run("bash", "-n", "-c", comp.decode())
 check("completion is valid bash", code == 0, err)
+words = run("bash", "-c", comp.decode() + """
+COMP_WORDS=(spex rep) COMP_CWORD=1; _spex; echo "${COMPREPLY[*]}"
+COMP_WORDS=(spex dump --style '') COMP_CWORD=3; _spex; echo "${COMPREPLY[*]}"
+COMP_WORDS=(spex report --so) COMP_CWORD=2; _spex; echo "${COMPREPLY[*]}" """)[1].decode().split("\n")
+check("bash completes commands, values and options",
+      words[0] == "report" and "perf" in words[1].split() and words[2] == "--sort --source", words)
+for shell, text in (("zsh", zsh), ("fish", fish)):
+    if shutil.which(shell):
+        with tempfile.NamedTemporaryFile(suffix=shell) as f:
+            f.write(text)
+            f.flush()
+            code, out, err = run(shell, "-n", f.name)
+        check(f"completion is valid {shell}", code == 0, err)
+    else:
+        skip(f"completion is valid {shell}", f"{shell} is not installed")
+code, out, err = spex("help", "--completion", "csh")
+check("completion for an unknown shell is refused", code == 2 and "bash, zsh, fish" in err, err)
+if shutil.which("man"):
+    code, out, err = run("man", "--warnings", "-l", "-", stdin=man, env={"MANROFFSEQ": "", "LC_ALL": "C.UTF-8"})
+    check("the man page has no mistakes", code == 0 and not err and b"EXIT STATUS" in out, err)
+else:
+    skip("the man page has no mistakes", "man is not installed")
+
+code, out, err = spex("rep")
+check("the beginning of a command names it", code == 2 and "did you mean 'report'" in err, err)
+for words in (["report", "-h"], ["mem", "report", "--help"], ["record", "-h"]):
+    code, out, err = spex(*words)
+    check(f"{' '.join(words)} is help", code == 0 and out.startswith(f"spex {words[0]} - ".encode()), err)
+for words in (["report", "--stdio", "-i", "nowhere"], ["mem", "report", "-i", "nowhere"], ["c2c", "report", "--stdio", "-i", "nowhere"]):
+    code, out, err = spex(*words)
+    check(f"{' '.join(words)} is understood as in perf", code == 1 and "nowhere" in err, err)
+
+
+def on_terminal(*args, **env):
+    """What a terminal of 70 columns shows."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.environ.update(env)
+        os.environ.pop("COLUMNS", None)
+        os.execv(SPEX, [SPEX, *args])
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 70, 0, 0))
+    text = b""
+    while True:
+        try:
+            piece = os.read(fd, 65536)
+        except OSError:
+            piece = b""
+        if not piece:
+            break
+        text += piece
+    os.close(fd)
+    return os.waitpid(pid, 0)[1], text.decode()
+
+
+status, text = on_terminal("help", SPEX_PAGER="tr a-z A-Z")
+check("a terminal gets its text through the pager", status == 0 and "USAGE: SPEX" in text, text)
+status, text = on_terminal("--no-pager", "help", SPEX_PAGER="tr a-z A-Z")
+check("--no-pager", status == 0 and "Usage: spex" in text, text)
+status, text = on_terminal("help", SPEX_PAGER="true")
+check("a pager that leaves at once does no harm", status in (0, 13) and "write" not in text, (status, text))
 done()
