@@ -7,7 +7,7 @@
  *   variable    HiSilicon layout with every feature: extended headers,
  *               IMPLEMENTATION DEFINED packets, every kind of operation
  */
-#include <spex/generate.h>
+#include "record/generator.h"
 #include <spex/record.h>
 
 #include <pthread.h>
@@ -44,15 +44,14 @@ memory_pass(const uint64_t *words, size_t count)
 static size_t make_stream(const char *features, enum spex_layout layout, unsigned align,
                           unsigned ops, uint8_t *data, size_t size, size_t *records)
 {
-    struct spex_generate_options options = {
-        .seed = 1, .layout = layout, .align = align, .ops = ops};
+    struct generate_options options = {.seed = 1, .layout = layout, .align = align, .ops = ops};
     struct spex_generator generator;
     struct spex_error error;
     struct spex_record record;
     size_t at = 0;
     *records = 0;
-    if (spex_features_parse(features, &options.features, &error) ||
-        spex_generator_init(&generator, &options, &error)) {
+    if (arch_features_parse(features, &options.features, &error) ||
+        generator_init(&generator, &options, &error)) {
         fprintf(stderr, "bench-decode: %s\n", error.text);
         exit(1);
     }

@@ -4,7 +4,7 @@
  * cost of an operation that is not sampled, and records per second from outcome to
  * bytes in the buffer.
  */
-#include <spex/spu.h>
+#include "spu/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,13 +36,13 @@ static bool counter(void *user, uint64_t *count)
 static struct spex_spu *start(const char *features, uint64_t interval)
 {
     static uint64_t time;
-    struct spex_spu_config config;
+    struct spu_config config;
     struct spex_spu *unit;
     struct spex_error error;
-    spex_spu_config_default(&config);
+    spu_config_default(&config);
     config.host = (struct spex_spu_host){.user = &time, .write = write_buffer, .counter = counter};
-    if (spex_features_parse(features, &config.features, &error) ||
-        spex_spu_new(&config, &unit, &error)) {
+    if (arch_features_parse(features, &config.features, &error) ||
+        spu_new(&config, &unit, &error)) {
         fprintf(stderr, "bench-spu: %s\n", error.text);
         exit(1);
     }

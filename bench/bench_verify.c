@@ -2,8 +2,8 @@
  * The checker and the generator, in records a second on one core. The ratio of the
  * checker is against reading the same memory once.
  */
-#include <spex/generate.h>
-#include <spex/verify.h>
+#include "record/generator.h"
+#include "record/verifier.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static double seconds(void)
 
 static void measure(const char *name, const char *features, enum spex_layout layout)
 {
-    struct spex_generate_options options = {.layout = layout, .seed = 1};
+    struct generate_options options = {.layout = layout, .seed = 1};
     struct spex_generator generator;
     struct spex_record record;
     struct spex_verifier verifier;
@@ -29,10 +29,10 @@ static void measure(const char *name, const char *features, enum spex_layout lay
     struct spex_error error;
     size_t size = 0;
     uint8_t *data = malloc((size_t)RECORDS * 256 + SPEX_RECORD_MAX);
-    if (!data || spex_features_parse(features, &options.features, &error))
+    if (!data || arch_features_parse(features, &options.features, &error))
         exit(1);
     options.align = options.features.Align;
-    if (spex_generator_init(&generator, &options, &error))
+    if (generator_init(&generator, &options, &error))
         exit(1);
     double start = seconds(), read = 1e9, verify = 1e9;
     for (unsigned i = 0; i < RECORDS; i++)
@@ -51,7 +51,7 @@ static void measure(const char *name, const char *features, enum spex_layout lay
         (void)sink;
         double time = seconds() - start;
         read = time < read ? time : read;
-        spex_verifier_init(&verifier, &options.features);
+        verifier_init(&verifier, &options.features);
         spex_verifier_feed(&verifier, data, size, 0, true);
         start = seconds();
         if (spex_verifier_next(&verifier, &violation) != SPEX_END)

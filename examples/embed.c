@@ -175,12 +175,14 @@ static void report(const struct machine *m)
 int main(void)
 {
     static struct machine m;
-    struct spex_spu_config config;
+    struct spex_spu_host host = {.size = sizeof host,
+                                 .user = &m,
+                                 .write = write_buffer,
+                                 .counter = read_counter,
+                                 .irq = set_irq};
+    struct spex_spu_config config = {
+        .size = sizeof config, .features = "neoverse-n1", .host = &host, .seed = 1};
     struct spex_error error;
-    spex_spu_config_default(&config);
-    spex_features_preset("neoverse-n1", &config.features);
-    config.host = (struct spex_spu_host){
-        .user = &m, .write = write_buffer, .counter = read_counter, .irq = set_irq};
     if (spex_spu_new(&config, &m.spu, &error)) {
         fprintf(stderr, "embed: %s\n", error.text);
         return 1;

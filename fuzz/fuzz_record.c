@@ -3,7 +3,7 @@
  * chunks, agree with the table-driven one.
  */
 #include <spex/record.h>
-#include <spex/verify.h>
+#include "record/verifier.h"
 
 #include "record/reader.h"
 

@@ -1,5 +1,5 @@
 /* A generated record (seed and features from the input) survives encode, decode and the checker. */
-#include <spex/generate.h>
+#include "record/generator.h"
 #include <spex/record.h>
 
 #include <stdlib.h>
@@ -11,17 +11,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const features[] = {"neoverse-n1", "neoverse-v1", "v1p2",
                                            "v1p4",        "max",         "min"};
-    struct spex_generate_options options = {0};
+    struct generate_options options = {0};
     struct spex_generator generator;
     struct spex_error error;
     if (size < 10)
         return 0;
     memcpy(&options.seed, data, 8);
-    if (spex_features_parse(features[data[8] % 6], &options.features, &error))
+    if (arch_features_parse(features[data[8] % 6], &options.features, &error))
         abort();
     options.layout = data[9] % 3;
     options.align = options.layout == SPEX_LAYOUT_N1 ? 6 : 0;
-    if (spex_generator_init(&generator, &options, &error))
+    if (generator_init(&generator, &options, &error))
         return 0;
     for (int i = 0; i < 8; i++) {
         uint8_t bytes[SPEX_RECORD_MAX];

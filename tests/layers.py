@@ -20,7 +20,7 @@ ALLOWED = {
 }
 # Public headers and the module that owns each.
 OWNER = {"base": "base", "wire": "wire", "record": "record", "features": "arch", "op": "arch",
-         "sysreg": "arch", "spu": "spu", "choices": "spu",
+         "sysreg": "arch", "spu": "spu",
          "perfdata": "perfdata", "analysis": "analysis", "datasource": "analysis", "symbols": "analysis",
          "verify": "record", "generate": "record"}
 CORE = {"base", "wire", "record", "arch", "spu"}

@@ -2,13 +2,12 @@
  * Random conforming sample records for a feature set: every packet, subclass,
  * size and header form that D18 gives it, and seeded damage to such a stream.
  *
- * The same options give the same bytes on every machine. No allocation, no I/O;
+ * The same options give the same bytes on every machine. No I/O, no allocation but in new;
  * a generator belongs to one thread.
  */
 #ifndef SPEX_GENERATE_H
 #define SPEX_GENERATE_H
 
-#include <spex/features.h>
 #include <spex/record.h>
 
 #ifdef __cplusplus
@@ -24,24 +23,26 @@ enum spex_generate_op {
     SPEX_GENERATE_ALL = 15,
 };
 
+struct spex_generator; /* opaque */
+
 struct spex_generate_options {
-    struct spex_features features; /* features.TS: close with Timestamp, else End */
+    size_t size;          /* sizeof(struct spex_generate_options) */
+    const char *features; /* a list of <spex/features.h>, ts: close with Timestamp; NULL: "max" */
     uint64_t seed;
     enum spex_layout layout; /* N1 and HISI leave out what they have no place for */
-    unsigned align;          /* log2; 0 to features.MaxSize */
+    unsigned align;          /* log2; 0 to the feature maxsize */
     unsigned ops;            /* enum spex_generate_op; 0 is all */
 };
 
-struct spex_generator {
-    struct spex_generate_options options;
-    uint64_t offset; /* stream offset of the next record */
-    uint64_t opaque[32];
-};
-
 /* SPEX_INVALID with the reason if the options contradict each other. */
-enum spex_status spex_generator_init(struct spex_generator *generator,
-                                     const struct spex_generate_options *options,
-                                     struct spex_error *error);
+enum spex_status spex_generator_new(const struct spex_generate_options *options,
+                                    struct spex_generator **generator, struct spex_error *error);
+void spex_generator_free(struct spex_generator *generator);
+
+/* The same in memory of the caller: spex_generator_size() bytes, aligned as for malloc. */
+size_t spex_generator_size(void);
+enum spex_status spex_generator_init(void *memory, const struct spex_generate_options *options,
+                                     struct spex_generator **generator, struct spex_error *error);
 
 /*
  * Write the next record and its padding to out, which has room for

@@ -15,7 +15,6 @@
 #ifndef SPEX_SPU_H
 #define SPEX_SPU_H
 
-#include <spex/features.h>
 #include <spex/op.h>
 #include <spex/sysreg.h>
 
@@ -25,23 +24,15 @@ extern "C" {
 
 struct spex_spu; /* opaque; one per PE */
 
-/* ---- choices: one field per row of choices.def ---- */
+/* ---- choices ---- */
 
-struct spex_spu_choices {
-#define SPEX_CHOICE(field, standard, min, max, values, ids, text) uint64_t field;
-#include <spex/choices.def>
-};
-
-void spex_spu_choices_default(struct spex_spu_choices *choices);
-
-/* "in_flight=4" or "isb_branch=yes". The error names what is allowed. */
-enum spex_status spex_spu_choices_set(struct spex_spu_choices *choices, const char *assignment,
-                                      struct spex_error *error);
-
+/* What the manual leaves open, by name: `spex spu choices` prints the rows. */
 struct spex_spu_choice {
-    const char *name, *values, *requirements, *text;
+    const char *name;         /* "isb_branch" */
+    const char *values;       /* names of the numbers from min on; "" for a plain number */
+    const char *requirements; /* ids of docs/conformance.md */
+    const char *text;
     uint64_t standard, min, max;
-    size_t at; /* offset of the field in struct spex_spu_choices */
 };
 /* The row at index, or NULL past the last. */
 const struct spex_spu_choice *spex_spu_choice_at(size_t index);
@@ -106,7 +97,8 @@ struct spex_spu_exception {
     uint8_t target; /* Exception level it is or would be taken to */
     bool pending;   /* enabled and S set */
     bool unmasked;  /* the PE takes it now (RYZJQX); clear: it stays pending */
-    uint64_t esr;   /* ESR_ELx when taken: EC 0x3D, FSC 1, asynchronous */
+    uint8_t zero[4];
+    uint64_t esr; /* ESR_ELx when taken: EC 0x3D, FSC 1, asynchronous */
 };
 
 /* PMU events of the unit (D14.3). */
@@ -135,7 +127,8 @@ enum spex_status spex_pmu_event_find(const char *name, unsigned *event);
  * disabled, events, triggers and levels are dropped, random bytes come from seed.
  */
 struct spex_spu_host {
-    void *user; /* first argument of each callback */
+    size_t size; /* sizeof(struct spex_spu_host) */
+    void *user;  /* first argument of each callback */
     /* Write bytes to the Profiling Buffer; fill *stop (zero on entry) if something stops it. */
     void (*write)(void *user, const struct spex_spu_store *store, struct spex_spu_stop *stop);
     /* PhysicalCountInt(); false if the system counter is disabled (CNTCR.EN is 0). */
@@ -155,23 +148,20 @@ struct spex_spu_host {
 };
 
 struct spex_spu_config {
-    size_t size; /* sizeof(struct spex_spu_config) */
-    struct spex_features features;
-    struct spex_spu_choices choices;
-    struct spex_spu_host host;
-    uint64_t seed;
+    size_t size;          /* sizeof(struct spex_spu_config) */
+    const char *features; /* a list of <spex/features.h>; NULL: "max" */
+    const char *choices;  /* "in_flight=4,isb_branch=yes"; NULL or "": all as standard */
+    const struct spex_spu_host *host; /* copied; NULL: none */
+    uint64_t seed;                    /* of random numbers */
 };
 
-/* max features, default choices, no host, seed 1. */
-void spex_spu_config_default(struct spex_spu_config *config);
-
-/* SPEX_OK, or SPEX_INVALID / SPEX_RANGE with what cannot be. */
+/* SPEX_OK, or what cannot be: SPEX_INVALID, SPEX_RANGE, SPEX_UNSUPPORTED. */
 enum spex_status spex_spu_config_check(const struct spex_spu_config *config,
                                        struct spex_error *error);
 
 /* ---- make, free, save ---- */
 
-/* NULL out on failure: a config that spex_spu_config_check refuses, or no memory. */
+/* Refuses what spex_spu_config_check refuses; SPEX_NO_MEMORY. Keeps nothing of config. */
 enum spex_status spex_spu_new(const struct spex_spu_config *config, struct spex_spu **unit,
                               struct spex_error *error);
 void spex_spu_free(struct spex_spu *unit);
@@ -187,9 +177,11 @@ void spex_spu_fini(struct spex_spu *unit);
  * unit of the same features and choices. Save returns the size needed; it writes
  * only if capacity is enough. Restore: SPEX_INVALID, SPEX_TRUNCATED or
  * SPEX_UNSUPPORTED (other version or configuration) leave the unit as it was.
+ * PMU events not told yet are no part of it: a host that counts them calls
+ * spex_spu_flush before it saves.
  * Restore reports PMBIRQ and the exception to the host if they differ.
  */
-size_t spex_spu_save(struct spex_spu *unit, uint8_t *bytes, size_t capacity);
+size_t spex_spu_save(const struct spex_spu *unit, uint8_t *bytes, size_t capacity);
 enum spex_status spex_spu_restore(struct spex_spu *unit, const uint8_t *bytes, size_t size);
 
 /* Warm reset: registers, samples in flight and held records; the PE state stays. */
@@ -210,6 +202,7 @@ struct spex_spu_state {
     bool halted;      /* Debug state */
     bool sdd;         /* EDSCR.SDD: EL3 traps in Debug state are UNDEFINED */
     bool pm;          /* PSTATE.PM */
+    uint8_t zero[10];
 };
 
 /* The PE is in this state from the next operation on. Cheap if nothing changes. */
@@ -236,6 +229,7 @@ enum spex_sysreg_result {
 struct spex_sysreg_detail {
     uint64_t esr;    /* TRAP_*: EC 0x18; UNDEFINED: EC 0 */
     uint32_t offset; /* MEMORY */
+    uint32_t zero;
 };
 
 /*
@@ -252,7 +246,7 @@ enum spex_sysreg_result spex_spu_write(struct spex_spu *unit, unsigned encoding,
                                        uint64_t value, struct spex_sysreg_detail *syndrome);
 
 /* What the access would answer, without doing it: for engines that ask before they act. */
-enum spex_sysreg_result spex_spu_check(struct spex_spu *unit, unsigned encoding, unsigned rt,
+enum spex_sysreg_result spex_spu_check(const struct spex_spu *unit, unsigned encoding, unsigned rt,
                                        bool read, struct spex_sysreg_detail *syndrome);
 
 /*
@@ -260,7 +254,7 @@ enum spex_sysreg_result spex_spu_check(struct spex_spu *unit, unsigned encoding,
  * read-only bits still are. For hosts that own a register, for debuggers and
  * tests. False if the unit does not have the register.
  */
-bool spex_spu_get(struct spex_spu *unit, unsigned encoding, uint64_t *value);
+bool spex_spu_get(const struct spex_spu *unit, unsigned encoding, uint64_t *value);
 bool spex_spu_set(struct spex_spu *unit, unsigned encoding, uint64_t value);
 
 /* PSB CSYNC. OK, or a trap by HFGITR_EL2.PSBCSYNC. A NOP in AArch32 and without effect when
@@ -349,7 +343,7 @@ void spex_spu_abandon(struct spex_spu *unit, int slot);
 bool spex_spu_op(struct spex_spu *unit, uint64_t pc, const struct spex_op *op,
                  const struct spex_outcome *outcome);
 
-/* Report what was passed to the PMU now (before it is read). Every other call does it too. */
+/* Report what was passed to the PMU now (before it is read). So does every call but a query. */
 void spex_spu_flush(struct spex_spu *unit);
 
 /* ---- events from outside ---- */
@@ -363,6 +357,7 @@ bool spex_spu_impdef_event(struct spex_spu *unit, uint16_t mss, uint32_t mss2);
 /* ---- questions ---- */
 
 struct spex_spu_status {
+    size_t size;         /* sizeof(struct spex_spu_status), set before the call */
     bool enabled;        /* StatisticalProfilingEnabled() here and now */
     bool buffer_enabled; /* ProfilingBufferEnabled() */
     bool stopped;        /* SPEProfilingStopped() */
@@ -379,17 +374,15 @@ struct spex_spu_status {
      */
     uint64_t impossible_events;
 };
-void spex_spu_get_status(struct spex_spu *unit, struct spex_spu_status *status);
+void spex_spu_get_status(const struct spex_spu *unit, struct spex_spu_status *status);
 
 /* The exception of one source (1, 2, 3), or with 0 the one that comes first. */
-void spex_spu_get_exception(struct spex_spu *unit, unsigned source,
+void spex_spu_get_exception(const struct spex_spu *unit, unsigned source,
                             struct spex_spu_exception *exception);
 
 /* SPEFreezeOnEvent: does a management event freeze these counters now? */
 enum spex_pmu_range { SPEX_PMU_EL1_COUNTERS, SPEX_PMU_EL2_COUNTERS, SPEX_PMU_CYCLES };
-bool spex_spu_pmu_frozen(struct spex_spu *unit, enum spex_pmu_range range);
-
-const struct spex_spu_config *spex_spu_get_config(const struct spex_spu *unit);
+bool spex_spu_pmu_frozen(const struct spex_spu *unit, enum spex_pmu_range range);
 
 #ifdef __cplusplus
 }

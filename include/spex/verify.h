@@ -5,12 +5,11 @@
  * A rule is one row of src/record/rules.def: what the manual requires and the
  * requirement ids it comes from. Only what no conforming implementation may
  * write is a violation; what the manual leaves IMPLEMENTATION DEFINED passes.
- * No allocation, no I/O; a verifier belongs to one thread and borrows the data.
+ * No I/O, no allocation but in new; a verifier belongs to one thread and borrows the data.
  */
 #ifndef SPEX_VERIFY_H
 #define SPEX_VERIFY_H
 
-#include <spex/features.h>
 #include <spex/record.h>
 
 #ifdef __cplusplus
@@ -21,7 +20,7 @@ struct spex_rule {
     const char *id;           /* "counter-range" */
     const char *requirements; /* "PKT-44 PKT-45", ids of spec/requirements.tsv */
     const char *title;        /* what the manual says */
-    bool exact;               /* holds only because a feature is present, see init */
+    bool exact;               /* holds only because a feature is present */
 };
 
 struct spex_violation {
@@ -31,16 +30,29 @@ struct spex_violation {
     char what[128]; /* what was found there */
 };
 
-struct spex_verifier {
-    uint64_t records; /* closed records seen so far */
-    uint64_t opaque[1024];
+struct spex_verifier; /* opaque */
+
+struct spex_verify_options {
+    size_t size; /* sizeof(struct spex_verify_options) */
+    /*
+     * A list of <spex/features.h>. NULL: nothing is known about the implementation, so every
+     * feature is allowed and rules with `exact` (which need a feature to be present) are off.
+     */
+    const char *features;
 };
 
-/*
- * features NULL: nothing is known about the implementation, so every feature is
- * allowed and rules with `exact` (which need a feature to be present) are off.
- */
-void spex_verifier_init(struct spex_verifier *verifier, const struct spex_features *features);
+/* options NULL: none. SPEX_NO_MEMORY, or what is wrong with the options. */
+enum spex_status spex_verifier_new(const struct spex_verify_options *options,
+                                   struct spex_verifier **verifier, struct spex_error *error);
+void spex_verifier_free(struct spex_verifier *verifier);
+
+/* The same in memory of the caller: spex_verifier_size() bytes, aligned as for malloc. */
+size_t spex_verifier_size(void);
+enum spex_status spex_verifier_init(void *memory, const struct spex_verify_options *options,
+                                    struct spex_verifier **verifier, struct spex_error *error);
+
+/* Closed records seen so far. */
+uint64_t spex_verifier_records(const struct spex_verifier *verifier);
 
 /* Leave a rule out, by id. SPEX_INVALID if there is none of that name. */
 enum spex_status spex_verifier_ignore(struct spex_verifier *verifier, const char *rule);

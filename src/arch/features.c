@@ -1,5 +1,5 @@
 /* Feature sets: presets, lists, dependencies (Arm ARM A2; PMSIDR_EL1, PMBIDR_EL1). */
-#include <spex/features.h>
+#include "arch/feature_set.h"
 
 #include "base/error.h"
 
@@ -15,11 +15,10 @@ struct row {
 };
 
 static const struct row rows[] = {
-#define SPEX_FEATURE_FLAG(field, name, text)                                                       \
-    {name, text, offsetof(struct spex_features, field), 0, 1, true},
-#define SPEX_FEATURE_NUMBER(field, name, min, max, text)                                           \
+#define FLAG(field, name, text) {name, text, offsetof(struct spex_features, field), 0, 1, true},
+#define NUMBER(field, name, min, max, text)                                                        \
     {name, text, offsetof(struct spex_features, field), min, max, false},
-#include <spex/features.def>
+#include "arch/features.def"
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -62,7 +61,7 @@ const char *spex_features_preset_name(size_t index)
     return index < PRESETS ? presets[index].name : NULL;
 }
 
-enum spex_status spex_features_preset(const char *name, struct spex_features *features)
+enum spex_status arch_features_preset(const char *name, struct spex_features *features)
 {
     for (size_t i = 0; i < PRESETS; i++) {
         if (!strcmp(presets[i].name, name)) {
@@ -116,7 +115,7 @@ static enum spex_status parse_word(char *word, bool first, struct spex_features 
                                    struct spex_error *error)
 {
     unsigned version;
-    if (first && spex_features_preset(word, f) == SPEX_OK)
+    if (first && arch_features_preset(word, f) == SPEX_OK)
         return SPEX_OK;
     if (parse_version(word, &version)) {
         set_version(f, version);
@@ -147,11 +146,11 @@ static enum spex_status parse_word(char *word, bool first, struct spex_features 
                      "unknown feature '%s'; see 'spex help features' for the names", name);
 }
 
-enum spex_status spex_features_parse(const char *list, struct spex_features *features,
+enum spex_status arch_features_parse(const char *list, struct spex_features *features,
                                      struct spex_error *error)
 {
     struct spex_features f;
-    spex_features_preset("max", &f);
+    arch_features_preset("max", &f);
     bool first = true;
     while (*list) {
         char word[64];
@@ -168,14 +167,14 @@ enum spex_status spex_features_parse(const char *list, struct spex_features *fea
         }
         list += n + (list[n] == ',');
     }
-    enum spex_status status = spex_features_check(&f, error);
+    enum spex_status status = arch_features_check(&f, error);
     if (!status)
         *features = f;
     return status;
 }
 
 /* registers.md section 2: the dependency chain of A2; REG-34. */
-enum spex_status spex_features_check(const struct spex_features *f, struct spex_error *error)
+enum spex_status arch_features_check(const struct spex_features *f, struct spex_error *error)
 {
     const struct {
         bool broken;
@@ -217,4 +216,10 @@ enum spex_status spex_features_check(const struct spex_features *f, struct spex_
         if (rules[i].broken)
             return error_set(error, SPEX_INVALID, 0, "impossible feature set: %s", rules[i].text);
     return SPEX_OK;
+}
+
+enum spex_status spex_features_check(const char *list, struct spex_error *error)
+{
+    struct spex_features features;
+    return arch_features_parse(list, &features, error);
 }

@@ -1,7 +1,7 @@
 /* spex generate: seeded random conforming streams, whole or damaged. */
 #include "cli.h"
 
-#include <spex/generate.h>
+#include "record/generator.h"
 
 #include "base/out.h"
 
@@ -137,12 +137,12 @@ static bool generate_stream(struct spex_generator *g, const struct options *o)
 static int run(void *data, int argc, char **argv)
 {
     struct options *o = data;
-    struct spex_generate_options options = {.seed = o->seed, .layout = (enum spex_layout)o->layout};
+    struct generate_options options = {.seed = o->seed, .layout = (enum spex_layout)o->layout};
     struct spex_generator generator;
     struct spex_error error = {0};
     if (argc)
         return cli_usage("unexpected operand '%s'", argv[0]);
-    if (spex_features_parse(o->features ? o->features : "max", &options.features, &error))
+    if (arch_features_parse(o->features ? o->features : "max", &options.features, &error))
         return cli_usage("--features: %s", error.text);
     if (!parse_ops(o->ops, &options.ops))
         return cli_usage("--ops: '%s' is not a list of load, store, branch, other", o->ops);
@@ -150,7 +150,7 @@ static int run(void *data, int argc, char **argv)
     if (o->align && !parse_align(o->align, &options.align))
         return cli_usage("--align: '%s' is neither a log2 (0 to 11) nor a power of two up to 2048",
                          o->align);
-    if (spex_generator_init(&generator, &options, &error))
+    if (generator_init(&generator, &options, &error))
         return cli_usage("%s", error.text);
     if ((!o->output || !strcmp(o->output, "-")) && isatty(STDOUT_FILENO))
         return cli_usage("will not write packets to a terminal; use -o FILE or a pipe");

@@ -2,7 +2,7 @@
 #include "cli.h"
 
 #include <spex/perfdata.h>
-#include <spex/verify.h>
+#include "record/verifier.h"
 
 #include "base/chunks.h"
 #include "base/json.h"
@@ -210,7 +210,7 @@ static size_t check(struct run *run, const uint8_t *data, size_t size, uint64_t 
 static int start(struct run *run, const struct spex_features *features)
 {
     uint64_t records = run->verifier.records;
-    spex_verifier_init(&run->verifier, features);
+    verifier_init(&run->verifier, features);
     run->verifier.records = records;
     for (const char *list = run->options->ignore; list && *list;) {
         char id[64];
@@ -240,7 +240,7 @@ static bool recorded_on(const struct spex_perfdata *file, int32_t cpu,
     const struct spex_perf_attr *attr = spex_perfdata_spe_attr(file);
     const char *name;
     for (size_t i = 0; attr && midr && (name = spex_features_preset_name(i)); i++) {
-        spex_features_preset(name, features);
+        arch_features_preset(name, features);
         if ((features->midr & core) == (midr & core) && features->midr >> 24) {
             features->TS = attr->config[0] & 1;
             return true;
@@ -338,7 +338,7 @@ static int run_verify(void *data, int argc, char **argv)
     if (argc + (options->input != NULL) > 1)
         return cli_usage("one input only");
     const char *path = argc ? argv[0] : options->input ? options->input : "perf.data";
-    if (options->features && spex_features_parse(options->features, &run.features, &error))
+    if (options->features && arch_features_parse(options->features, &run.features, &error))
         return cli_usage("--features: %s", error.text);
     int status = start(&run, options->features ? &run.features : NULL);
     if (status)

@@ -341,7 +341,7 @@ static bool settle(const struct vm_options *o, struct settings *s, struct spex_e
     for (size_t i = 0; i < o->inject.count; i++)
         if (!set(s, "inject", o->inject.items[i], error))
             return false;
-    return !spex_spu_config_check(&s->config.unit, error);
+    return !spu_config_check(&s->config.unit, error);
 }
 
 /* Which files to boot; false with a message. */

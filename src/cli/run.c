@@ -40,9 +40,9 @@ static int parse_cpu(const char *cpu, struct spex_engine_options *o)
 {
     struct spex_error error;
     char preset[64];
-    if (spex_features_parse(cpu, &o->features, &error))
+    if (arch_features_parse(cpu, &o->features, &error))
         return cli_usage("--cpu: %s", error.text);
-    if (spex_features_check(&o->features, &error))
+    if (arch_features_check(&o->features, &error))
         return cli_usage("--cpu: %s", error.text);
     snprintf(preset, sizeof preset, "%.*s", (int)strcspn(cpu, ","), cpu);
     if (spex_uarch_config_preset(preset, &o->model, &error) &&

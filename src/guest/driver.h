@@ -6,7 +6,7 @@
 #ifndef GUEST_DRIVER_H
 #define GUEST_DRIVER_H
 
-#include <spex/spu.h>
+#include "spu/config.h"
 
 /* perf_event_attr as far as the driver looks at it. */
 struct driver_event {

@@ -154,7 +154,7 @@ static enum spex_status check_program(struct spex_engine *e, const char *name, c
  */
 static void user_mode_choices(struct spex_spu_choices *choices)
 {
-    spex_spu_choices_default(choices);
+    spu_choices_default(choices);
     choices->csel_conditional = choices->csinc_conditional = choices->csneg_conditional = 0;
     choices->csinv_conditional = choices->ccmp_conditional = choices->ccmn_conditional = 0;
     choices->cache_op_info = 0;
@@ -164,15 +164,15 @@ static void user_mode_choices(struct spex_spu_choices *choices)
 static enum spex_status check_event(struct spex_engine *e, struct spex_engine_options *o,
                                     struct run_control *c, struct spex_error *error)
 {
-    struct spex_spu_config config;
+    struct spu_config config;
     struct spex_spu *unit;
     if (o->config[0] & 2)
         return error_set(error, SPEX_UNSUPPORTED, 0,
                          "pa_enable: a program under QEMU has no physical addresses; allowed: 0");
-    spex_spu_config_default(&config);
+    spu_config_default(&config);
     config.features = c->features;
     config.choices = c->choices;
-    enum spex_status status = spex_spu_new(&config, &unit, error);
+    enum spex_status status = spu_new(&config, &unit, error);
     if (status)
         return status;
     spex_spu_boot(unit);

@@ -10,8 +10,7 @@
 #ifndef SPEX_ENGINE_H
 #define SPEX_ENGINE_H
 
-#include <spex/features.h>
-#include <spex/spu.h>
+#include "spu/config.h"
 #include "uarch/model.h"
 
 #ifdef __cplusplus

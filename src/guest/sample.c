@@ -103,6 +103,7 @@ void sample_expired(struct vcpu *v, const struct block *block)
         v->before.at = at;
         if (spex_spu_wants_branches(v->task.unit))
             note_last_branch(v);
+        spex_spu_flush(v->task.unit);
         v->before.size = spex_spu_save(v->task.unit, v->before.unit, SNAPSHOT);
         memcpy(v->before.pmu, v->task.shared->pmu, sizeof v->before.pmu);
     }

@@ -127,7 +127,7 @@ unsigned system_version(void)
 static void make_vcpu(unsigned index)
 {
     struct spex_error error;
-    struct spex_spu_config config = sys.config.unit;
+    struct spu_config config = sys.config.unit;
     struct vcpu *v = aligned_alloc(64, (sizeof *v + 63) & ~(size_t)63);
     if (!v)
         abort();
@@ -248,7 +248,7 @@ int system_install(uint64_t id, unsigned api, unsigned vcpus, int argc, char **a
                     *p = ',';
         spex_vm_config_set(&sys.config, argv[i], value, &error);
     }
-    if (!error.text[0] && !spex_spu_config_check(&sys.config.unit, &error))
+    if (!error.text[0] && !spu_config_check(&sys.config.unit, &error))
         spex_uarch_new(&sys.config.model, &sys.model);
     if (error.text[0] || !sys.model) {
         fprintf(stderr, "spex vm: %s\n", error.text[0] ? error.text : "out of memory");

@@ -133,7 +133,7 @@ static void take_off(struct vcpu *v, int slot, const struct insn *want, const st
 /* An interrupt that the unit did not ask for, up to the read of PMBSR_ELx that finds nothing. */
 void system_spurious(struct vcpu *v, bool level)
 {
-    struct spex_spu_status status;
+    struct spex_spu_status status = {.size = sizeof status};
     spex_spu_get_status(v->unit.unit, &status);
     v->spurious = level;
     sys.machine->ppi(v->index, PMBIRQ, level || status.irq);

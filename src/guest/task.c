@@ -264,15 +264,15 @@ void task_begin(struct task *task, uint32_t id, int32_t cpu, const struct run_ta
     struct run_event fork = {.type = RUN_FORK, .time = start};
     task_log(task, &fork, NULL);
 
-    struct spex_spu_config config;
+    struct spu_config config;
     struct spex_error error;
-    spex_spu_config_default(&config);
+    spu_config_default(&config);
     config.features = task_run->features;
     config.choices = task_run->choices;
     config.seed = task_run->seed + id * UINT64_C(0x9e3779b97f4a7c15);
     config.host = (struct spex_spu_host){
         .user = task, .write = on_write, .counter = on_counter, .pmu = on_pmu, .irq = on_irq};
-    if (spex_spu_new(&config, &task->unit, &error)) {
+    if (spu_new(&config, &task->unit, &error)) {
         failed(ENOMEM);
         return;
     }

@@ -153,33 +153,33 @@ static void on_pmu(void *user, unsigned event, uint64_t count)
 
 /* ---- making ---- */
 
-static void header(struct unit_log *log, const struct spex_spu_config *config, const char *features)
+static void header(struct unit_log *log, const struct spu_config *config, const char *features)
 {
     struct spex_spu_choices standard;
     const struct spex_spu_choice *row;
-    spex_spu_choices_default(&standard);
+    spu_choices_default(&standard);
     line(log, "features %s", features);
     line(log, "seed %" PRIu64, config->seed);
     for (size_t i = 0; (row = spex_spu_choice_at(i)); i++) {
         uint64_t value, usual;
-        memcpy(&value, (const char *)&config->choices + row->at, sizeof value);
-        memcpy(&usual, (const char *)&standard + row->at, sizeof usual);
+        value = *spu_choice_field(&config->choices, i);
+        usual = *spu_choice_field(&standard, i);
         if (value != usual)
             line(log, "choice %s=%" PRIu64, row->name, value);
     }
 }
 
-enum spex_status unit_log_new(struct unit_log *log, const struct spex_spu_config *config,
+enum spex_status unit_log_new(struct unit_log *log, const struct spu_config *config,
                               const char *features, int fd, unsigned cpu, struct spex_error *error)
 {
-    struct spex_spu_config own = *config;
+    struct spu_config own = *config;
     *log = (struct unit_log){.host = config->host, .fd = fd, .cpu = cpu};
     own.host.user = log;
     own.host.write = on_write;
     own.host.counter = on_counter;
     own.host.irq = on_irq;
     own.host.pmu = on_pmu;
-    enum spex_status status = spex_spu_new(&own, &log->unit, error);
+    enum spex_status status = spu_new(&own, &log->unit, error);
     if (!status)
         header(log, config, features);
     return status;

@@ -9,7 +9,7 @@
 #ifndef GUEST_UNIT_LOG_H
 #define GUEST_UNIT_LOG_H
 
-#include <spex/spu.h>
+#include "spu/config.h"
 
 struct unit_log {
     struct spex_spu *unit;
@@ -26,7 +26,7 @@ struct unit_log {
  * Makes the unit. features is the text that config->features came from. The
  * engine's host callbacks are those of config.
  */
-enum spex_status unit_log_new(struct unit_log *log, const struct spex_spu_config *config,
+enum spex_status unit_log_new(struct unit_log *log, const struct spu_config *config,
                               const char *features, int fd, unsigned cpu, struct spex_error *error);
 
 /* The calls of spex/spu.h. */

@@ -22,9 +22,9 @@ enum { UNSEEN = sizeof unseen / sizeof unseen[0] };
 void spex_vm_config_default(struct spex_vm_config *config)
 {
     memset(config, 0, sizeof *config);
-    spex_spu_config_default(&config->unit);
+    spu_config_default(&config->unit);
     for (size_t i = 0; i < UNSEEN; i++)
-        spex_spu_choices_set(&config->unit.choices, unseen[i], NULL);
+        spu_choices_set(&config->unit.choices, unseen[i], NULL);
     spex_uarch_config_preset("neoverse-n1", &config->model, NULL);
     snprintf(config->features, sizeof config->features, "max");
 }
@@ -105,12 +105,12 @@ static enum spex_status set_choice(struct spex_vm_config *config, const char *va
                                    struct spex_error *error)
 {
     struct spex_spu_choices choices = config->unit.choices, seen;
-    enum spex_status status = spex_spu_choices_set(&choices, value, error);
+    enum spex_status status = spu_choices_set(&choices, value, error);
     if (status)
         return status;
     seen = choices;
     for (size_t i = 0; i < UNSEEN; i++)
-        spex_spu_choices_set(&seen, unseen[i], NULL);
+        spu_choices_set(&seen, unseen[i], NULL);
     if (memcmp(&seen, &choices, sizeof seen))
         return error_set(error, SPEX_INVALID, 0,
                          "choice '%s': QEMU does not show conditions of selects and compares, nor "
@@ -127,7 +127,7 @@ enum spex_status spex_vm_config_set(struct spex_vm_config *config, const char *n
         if (strlen(value) >= sizeof config->features)
             return error_set(error, SPEX_RANGE, 0, "features: at most %zu characters",
                              sizeof config->features - 1);
-        enum spex_status status = spex_features_parse(value, &config->unit.features, error);
+        enum spex_status status = arch_features_parse(value, &config->unit.features, error);
         if (!status)
             snprintf(config->features, sizeof config->features, "%s", value);
         return status;

@@ -7,7 +7,7 @@
 #ifndef SPEX_VM_H
 #define SPEX_VM_H
 
-#include <spex/spu.h>
+#include "spu/config.h"
 #include "uarch/model.h"
 
 #ifdef __cplusplus
@@ -25,7 +25,7 @@ struct spex_vm_injection {
 };
 
 struct spex_vm_config {
-    struct spex_spu_config unit; /* features, choices, seed; no host */
+    struct spu_config unit; /* features, choices, seed; no host */
     struct spex_uarch_config model;
     struct spex_vm_injection inject;
     char features[256]; /* the text of unit.features */

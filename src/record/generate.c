@@ -4,13 +4,15 @@
  * with the checker, so that each tests the other. No expression draws twice: the
  * order of evaluation, and with it the bytes, would be the compiler's choice.
  */
-#include <spex/generate.h>
+#include "generator.h"
 
 #include "base/bits.h"
 #include "base/error.h"
 #include "base/rng.h"
+#include "base/sized.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Which feature sets have an operation type (D18.2.7). */
@@ -91,15 +93,19 @@ static bool has(const struct spex_features *f, enum need need)
     return false;
 }
 
-enum spex_status spex_generator_init(struct spex_generator *g,
-                                     const struct spex_generate_options *options,
-                                     struct spex_error *error)
+enum spex_status generator_init(struct spex_generator *g, const struct generate_options *options,
+                                struct spex_error *error)
 {
     struct state *s = (struct state *)g->opaque;
     const struct spex_features *f = &options->features;
-    enum spex_status status = spex_features_check(f, error);
+    enum spex_status status = arch_features_check(f, error);
     if (status)
         return status;
+    if ((unsigned)options->layout > SPEX_LAYOUT_HISI)
+        return error_set(error, SPEX_INVALID, 0, "no layout %u", (unsigned)options->layout);
+    if (options->ops & ~(unsigned)SPEX_GENERATE_ALL)
+        return error_set(error, SPEX_UNSUPPORTED, 0, "unknown kinds of operation: 0x%x",
+                         options->ops & ~(unsigned)SPEX_GENERATE_ALL);
     if (options->align > f->MaxSize)
         return error_set(error, SPEX_INVALID, 0,
                          "records of at most %u bytes cannot be aligned to %u", 1u << f->MaxSize,
@@ -118,6 +124,48 @@ enum spex_status spex_generator_init(struct spex_generator *g,
         s->total += s->weights[i];
     }
     return SPEX_OK;
+}
+
+size_t spex_generator_size(void)
+{
+    return sizeof(struct spex_generator);
+}
+
+enum spex_status spex_generator_init(void *memory, const struct spex_generate_options *options,
+                                     struct spex_generator **generator, struct spex_error *error)
+{
+    struct spex_generate_options in;
+    struct generate_options o;
+    enum spex_status status = sized_take("spex_generate_options", options, &in, sizeof in, error);
+    if (!status)
+        status = arch_features_parse(in.features ? in.features : "max", &o.features, error);
+    if (status)
+        return status;
+    o.seed = in.seed;
+    o.layout = in.layout;
+    o.align = in.align;
+    o.ops = in.ops;
+    status = generator_init(memory, &o, error);
+    if (!status)
+        *generator = memory;
+    return status;
+}
+
+enum spex_status spex_generator_new(const struct spex_generate_options *options,
+                                    struct spex_generator **generator, struct spex_error *error)
+{
+    void *memory = malloc(sizeof(struct spex_generator));
+    if (!memory)
+        return error_set(error, SPEX_NO_MEMORY, 0, "no memory for a generator");
+    enum spex_status status = spex_generator_init(memory, options, generator, error);
+    if (status)
+        free(memory);
+    return status;
+}
+
+void spex_generator_free(struct spex_generator *generator)
+{
+    free(generator);
 }
 
 /* ---- operation type ---- */

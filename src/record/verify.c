@@ -3,13 +3,16 @@
  * header, each record when it closes. What a feature set forbids is turned into
  * masks and tables once, in init, so that checking is a few ANDs per record.
  */
-#include <spex/verify.h>
+#include "verifier.h"
 
 #include "base/bits.h"
+#include "base/error.h"
+#include "base/sized.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum rule {
@@ -371,7 +374,7 @@ static enum slot slot_of(const struct spex_packet *packet)
     }
 }
 
-void spex_verifier_init(struct spex_verifier *verifier, const struct spex_features *features)
+void verifier_init(struct spex_verifier *verifier, const struct spex_features *features)
 {
     struct state *s = state_of(verifier);
     memset(verifier, 0, sizeof *verifier);
@@ -379,7 +382,7 @@ void spex_verifier_init(struct spex_verifier *verifier, const struct spex_featur
     if (features) {
         s->features = *features;
     } else {
-        spex_features_preset("max", &s->features);
+        arch_features_preset("max", &s->features);
         s->features.MaxSize = 11;
         s->features.Align = 0;
     }
@@ -430,6 +433,50 @@ void spex_verifier_init(struct spex_verifier *verifier, const struct spex_featur
         s->pc_facts[top] = (uint32_t)((facts | (secure ? PC_SECURE : 0)) >> 16);
     }
     activate(s);
+}
+
+size_t spex_verifier_size(void)
+{
+    return sizeof(struct spex_verifier);
+}
+
+enum spex_status spex_verifier_init(void *memory, const struct spex_verify_options *options,
+                                    struct spex_verifier **verifier, struct spex_error *error)
+{
+    struct spex_verify_options in = {0};
+    struct spex_features features;
+    enum spex_status status = SPEX_OK;
+    if (options)
+        status = sized_take("spex_verify_options", options, &in, sizeof in, error);
+    if (!status && in.features)
+        status = arch_features_parse(in.features, &features, error);
+    if (status)
+        return status;
+    verifier_init(memory, in.features ? &features : NULL);
+    *verifier = memory;
+    return SPEX_OK;
+}
+
+enum spex_status spex_verifier_new(const struct spex_verify_options *options,
+                                   struct spex_verifier **verifier, struct spex_error *error)
+{
+    void *memory = malloc(sizeof(struct spex_verifier));
+    if (!memory)
+        return error_set(error, SPEX_NO_MEMORY, 0, "no memory for a verifier");
+    enum spex_status status = spex_verifier_init(memory, options, verifier, error);
+    if (status)
+        free(memory);
+    return status;
+}
+
+void spex_verifier_free(struct spex_verifier *verifier)
+{
+    free(verifier);
+}
+
+uint64_t spex_verifier_records(const struct spex_verifier *verifier)
+{
+    return verifier->records;
 }
 
 enum spex_status spex_verifier_ignore(struct spex_verifier *verifier, const char *rule)

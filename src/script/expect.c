@@ -256,7 +256,7 @@ static bool expect_store(struct script *s, char **words, size_t count)
 /* Expectations of one number. */
 static bool simple_value(struct script *s, const char *what, uint64_t *got)
 {
-    struct spex_spu_status status;
+    struct spex_spu_status status = {.size = sizeof status};
     spex_spu_flush(s->unit);
     spex_spu_get_status(s->unit, &status);
     const struct {
@@ -314,7 +314,7 @@ bool script_expect(struct script *s, char **words, size_t count)
         return true;
     }
     if (!strcmp(words[0], "owner-security") && count == 2) {
-        struct spex_spu_status status;
+        struct spex_spu_status status = {.size = sizeof status};
         uint8_t which;
         if (!script_security(words[1], &which))
             return BROKEN("expect owner-security s, ns or realm");

@@ -5,6 +5,7 @@
 #include <spex/record.h>
 
 #include "script.h"
+#include "spu/config.h"
 
 enum {
     LINE = 8192,
@@ -33,7 +34,7 @@ struct script {
     unsigned line;
     bool failed, broken; /* an expectation; the script itself */
 
-    struct spex_spu_config config;
+    struct spu_config config;
     struct spex_spu *unit; /* made by the first line that needs it */
 
     /* the host */

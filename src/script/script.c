@@ -246,7 +246,7 @@ static bool unit(struct script *s)
                                             .irq = host_irq,
                                             .exception = host_exception,
                                             .random = s->random_count ? host_random : NULL};
-    if (spex_spu_new(&s->config, &s->unit, &error))
+    if (spu_new(&s->config, &s->unit, &error))
         return BROKEN("%s", error.text);
     return true;
 }
@@ -273,7 +273,7 @@ static void fresh(struct script *s)
                            .line = s->line,
                            .time_on = true};
     *s = empty;
-    spex_spu_config_default(&s->config);
+    spu_config_default(&s->config);
 }
 
 /* ---- lines ---- */
@@ -283,7 +283,7 @@ static bool do_features(struct script *s, char **words, size_t count)
     struct spex_error error;
     if (count != 1 || s->unit)
         return BROKEN("features LIST, before anything that needs the unit");
-    if (spex_features_parse(words[0], &s->config.features, &error))
+    if (arch_features_parse(words[0], &s->config.features, &error))
         return BROKEN("%s", error.text);
     return true;
 }
@@ -294,7 +294,7 @@ static bool do_choice(struct script *s, char **words, size_t count)
     if (!count || s->unit)
         return BROKEN("choice NAME=VALUE..., before anything that needs the unit");
     for (size_t i = 0; i < count; i++)
-        if (spex_spu_choices_set(&s->config.choices, words[i], &error))
+        if (spu_choices_set(&s->config.choices, words[i], &error))
             return BROKEN("%s", error.text);
     return true;
 }
@@ -693,6 +693,7 @@ static bool do_impdef_event(struct script *s, char **words, size_t count)
 static bool do_save(struct script *s, char **words, size_t count)
 {
     free(s->saved);
+    spex_spu_flush(s->unit);
     s->saved_size = spex_spu_save(s->unit, NULL, 0);
     s->saved = malloc(s->saved_size);
     if (!s->saved)

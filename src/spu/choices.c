@@ -1,16 +1,17 @@
 /* Choices by name: rows of choices.def. */
-#include <spex/spu.h>
+#include "config.h"
 
 #include "base/error.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const struct spex_spu_choice rows[] = {
-#define SPEX_CHOICE(field, standard, min, max, values, ids, text)                                  \
-    {#field, values, ids, text, standard, min, max, offsetof(struct spex_spu_choices, field)},
-#include <spex/choices.def>
+#define CHOICE(field, standard, min, max, values, ids, text)                                       \
+    {#field, values, ids, text, standard, min, max},
+#include "spu/choices.def"
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -20,10 +21,16 @@ const struct spex_spu_choice *spex_spu_choice_at(size_t index)
     return index < ROWS ? &rows[index] : NULL;
 }
 
-void spex_spu_choices_default(struct spex_spu_choices *choices)
+uint64_t *spu_choice_field(const struct spex_spu_choices *choices, size_t index)
 {
-#define SPEX_CHOICE(field, standard, min, max, values, ids, text) choices->field = standard;
-#include <spex/choices.def>
+    static_assert(sizeof *choices == ROWS * sizeof(uint64_t), "one word per row");
+    return (uint64_t *)(uintptr_t)choices + index;
+}
+
+void spu_choices_default(struct spex_spu_choices *choices)
+{
+#define CHOICE(field, standard, min, max, values, ids, text) choices->field = standard;
+#include "spu/choices.def"
 }
 
 /* The number of a word in a blank-separated list. */
@@ -41,8 +48,8 @@ static bool word_index(const char *list, const char *word, uint64_t *index)
     return false;
 }
 
-enum spex_status spex_spu_choices_set(struct spex_spu_choices *choices, const char *assignment,
-                                      struct spex_error *error)
+enum spex_status spu_choices_set(struct spex_spu_choices *choices, const char *assignment,
+                                 struct spex_error *error)
 {
     size_t n = strcspn(assignment, "=");
     if (!assignment[n])
@@ -69,9 +76,28 @@ enum spex_status spex_spu_choices_set(struct spex_spu_choices *choices, const ch
                                  (unsigned long long)row->min, (unsigned long long)row->max);
             }
         }
-        memcpy((char *)choices + row->at, &number, sizeof number);
+        *spu_choice_field(choices, i) = number;
         return SPEX_OK;
     }
     return error_set(error, SPEX_INVALID, 0, "unknown choice '%.*s'; see 'spex spu choices'",
                      (int)(n > 60 ? 60 : n), assignment);
+}
+
+enum spex_status spu_choices_parse(struct spex_spu_choices *choices, const char *list,
+                                   struct spex_error *error)
+{
+    static const char between[] = ", ";
+    for (list += strspn(list, between); *list; list += strspn(list, between)) {
+        char word[128];
+        size_t n = strcspn(list, between);
+        if (n >= sizeof word)
+            return error_set(error, SPEX_INVALID, 0, "choice too long: '%.20s...'", list);
+        memcpy(word, list, n);
+        word[n] = '\0';
+        enum spex_status status = spu_choices_set(choices, word, error);
+        if (status)
+            return status;
+        list += n;
+    }
+    return SPEX_OK;
 }

@@ -311,7 +311,7 @@ void spu_check_exception(const struct spex_spu *u, unsigned source, struct spex_
     e->esr = UINT64_C(0x3d) << 26 | BIT(25) | 1 << 1; /* FSC 0b00001, asynchronous */
 }
 
-void spex_spu_get_exception(struct spex_spu *u, unsigned source, struct spex_spu_exception *e)
+void spex_spu_get_exception(const struct spex_spu *u, unsigned source, struct spex_spu_exception *e)
 {
     if (source) {
         spu_check_exception(u, source, e);
@@ -344,7 +344,7 @@ bool CheckMDCR_EL3_NSPBTrap(const struct spex_spu *u)
 /* ---- freezing PMU counters ---- */
 
 /* SPEFreezeOnEvent. */
-bool spex_spu_pmu_frozen(struct spex_spu *u, enum spex_pmu_range range)
+bool spex_spu_pmu_frozen(const struct spex_spu *u, enum spex_pmu_range range)
 {
     const struct spex_features *f = &u->config.features;
     if (f->version < 3 || !f->PMUv3p7 || !EFF(E, PMBLIMITR_EL1) || !EFF(PMFZ, PMBLIMITR_EL1) ||

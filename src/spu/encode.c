@@ -185,7 +185,7 @@ size_t SPEConstructRecord(const struct spex_spu *u, const struct sample *s, uint
 }
 
 /* The largest record that the feature set and the choices can make; 0: no place for a packet. */
-size_t spu_record_bound(const struct spex_spu_config *config, unsigned events_size, unsigned layout)
+size_t spu_record_bound(const struct spu_config *config, unsigned events_size, unsigned layout)
 {
     const struct spex_features *f = &config->features;
     const struct spex_spu_choices *c = &config->choices;

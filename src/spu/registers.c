@@ -182,7 +182,7 @@ static uint64_t pmbidr(const struct spex_spu *u)
            f->Align;
 }
 
-static uint64_t register_get(struct spex_spu *u, enum reg_index r)
+static uint64_t register_get(const struct spex_spu *u, enum reg_index r)
 {
     const struct spex_features *f = &u->config.features;
     uint64_t value = u->w.reg[r];
@@ -313,7 +313,7 @@ static unsigned effective_nv(const struct spex_spu *u)
 }
 
 struct access {
-    struct spex_spu *u;
+    const struct spex_spu *u;
     unsigned encoding, rt;
     bool read;
     struct spex_sysreg_detail *syndrome;
@@ -500,7 +500,7 @@ enum spex_sysreg_result spex_spu_write(struct spex_spu *u, unsigned encoding, un
     return result;
 }
 
-enum spex_sysreg_result spex_spu_check(struct spex_spu *u, unsigned encoding, unsigned rt,
+enum spex_sysreg_result spex_spu_check(const struct spex_spu *u, unsigned encoding, unsigned rt,
                                        bool read, struct spex_sysreg_detail *syndrome)
 {
     struct spex_sysreg_detail unused;
@@ -516,12 +516,12 @@ static bool direct(const struct spex_spu *u, unsigned encoding, enum reg_index *
     return true;
 }
 
-bool spex_spu_get(struct spex_spu *u, unsigned encoding, uint64_t *value)
+bool spex_spu_get(const struct spex_spu *u, unsigned encoding, uint64_t *value)
 {
     enum reg_index index;
     if (!direct(u, encoding, &index))
         return false;
-    spex_spu_flush(u);
+    spu_sample_settled(u);
     *value = register_get(u, index);
     return true;
 }

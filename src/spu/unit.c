@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "base/error.h"
+#include "base/sized.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -9,17 +10,16 @@
 
 /* ---- configuration ---- */
 
-void spex_spu_config_default(struct spex_spu_config *config)
+void spu_config_default(struct spu_config *config)
 {
     memset(config, 0, sizeof *config);
-    config->size = sizeof *config;
-    spex_features_preset("max", &config->features);
-    spex_spu_choices_default(&config->choices);
+    arch_features_preset("max", &config->features);
+    spu_choices_default(&config->choices);
     config->seed = 1;
 }
 
 /* Arm cores with 64-byte records use fixed places (N1 and its successors). */
-static unsigned layout_of(const struct spex_spu_config *config)
+static unsigned layout_of(const struct spu_config *config)
 {
     const struct spex_features *f = &config->features;
     const struct spex_spu_choices *c = &config->choices;
@@ -42,22 +42,15 @@ static bool impdef_index(uint64_t index)
     return index == 0 || index == 6 || index == 7 || index >= 16;
 }
 
-enum spex_status spex_spu_config_check(const struct spex_spu_config *config,
-                                       struct spex_error *error)
+enum spex_status spu_config_check(const struct spu_config *config, struct spex_error *error)
 {
     const struct spex_spu_choices *c = &config->choices;
-    if (config->size != sizeof *config)
-        return error_set(error, SPEX_INVALID, 0,
-                         "config.size is %zu, expected %zu: headers of "
-                         "another version?",
-                         config->size, sizeof *config);
-    enum spex_status status = spex_features_check(&config->features, error);
+    enum spex_status status = arch_features_check(&config->features, error);
     if (status)
         return status;
     const struct spex_spu_choice *row;
     for (size_t i = 0; (row = spex_spu_choice_at(i)); i++) {
-        uint64_t value;
-        memcpy(&value, (const char *)c + row->at, sizeof value);
+        uint64_t value = *spu_choice_field(c, i);
         if (value < row->min || value > row->max)
             return error_set(error, SPEX_RANGE, 0, "choice '%s' takes %llu to %llu, not %llu",
                              row->name, (unsigned long long)row->min, (unsigned long long)row->max,
@@ -110,22 +103,21 @@ static uint64_t hash(uint64_t h, uint64_t value)
     return h;
 }
 
-static uint64_t config_hash(const struct spex_spu_config *config)
+static uint64_t config_hash(const struct spu_config *config)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
-#define SPEX_FEATURE_FLAG(field, name, text) h = hash(h, config->features.field);
-#define SPEX_FEATURE_NUMBER(field, name, min, max, text) h = hash(h, config->features.field);
-#include <spex/features.def>
-#define SPEX_CHOICE(field, standard, min, max, values, ids, text)                                  \
-    h = hash(h, config->choices.field);
-#include <spex/choices.def>
+#define FLAG(field, name, text) h = hash(h, config->features.field);
+#define NUMBER(field, name, min, max, text) h = hash(h, config->features.field);
+#include "arch/features.def"
+#define CHOICE(field, standard, min, max, values, ids, text) h = hash(h, config->choices.field);
+#include "spu/choices.def"
     return hash(h, R_COUNT);
 }
 
-enum spex_status spex_spu_init(void *memory, const struct spex_spu_config *config,
-                               struct spex_spu **unit, struct spex_error *error)
+enum spex_status spu_init(void *memory, const struct spu_config *config, struct spex_spu **unit,
+                          struct spex_error *error)
 {
-    enum spex_status status = spex_spu_config_check(config, error);
+    enum spex_status status = spu_config_check(config, error);
     if (status)
         return status;
     struct spex_spu *u = memory;
@@ -155,17 +147,60 @@ void spex_spu_fini(struct spex_spu *u)
         spex_spu_flush(u);
 }
 
-enum spex_status spex_spu_new(const struct spex_spu_config *config, struct spex_spu **unit,
-                              struct spex_error *error)
+enum spex_status spu_new(const struct spu_config *config, struct spex_spu **unit,
+                         struct spex_error *error)
 {
-    *unit = NULL;
     void *memory = malloc(sizeof(struct spex_spu));
     if (!memory)
         return error_set(error, SPEX_NO_MEMORY, 0, "no memory for a unit");
-    enum spex_status status = spex_spu_init(memory, config, unit, error);
+    enum spex_status status = spu_init(memory, config, unit, error);
     if (status)
         free(memory);
     return status;
+}
+
+/* ---- the same in words ---- */
+
+static enum spex_status config_read(const struct spex_spu_config *given, struct spu_config *config,
+                                    struct spex_error *error)
+{
+    struct spex_spu_config in;
+    enum spex_status status = sized_take("spex_spu_config", given, &in, sizeof in, error);
+    if (status)
+        return status;
+    spu_config_default(config);
+    config->seed = in.seed;
+    if (in.features && (status = arch_features_parse(in.features, &config->features, error)))
+        return status;
+    if (in.choices && (status = spu_choices_parse(&config->choices, in.choices, error)))
+        return status;
+    if (in.host)
+        return sized_take("spex_spu_host", in.host, &config->host, sizeof config->host, error);
+    return SPEX_OK;
+}
+
+enum spex_status spex_spu_config_check(const struct spex_spu_config *given,
+                                       struct spex_error *error)
+{
+    struct spu_config config;
+    enum spex_status status = config_read(given, &config, error);
+    return status ? status : spu_config_check(&config, error);
+}
+
+enum spex_status spex_spu_init(void *memory, const struct spex_spu_config *given,
+                               struct spex_spu **unit, struct spex_error *error)
+{
+    struct spu_config config;
+    enum spex_status status = config_read(given, &config, error);
+    return status ? status : spu_init(memory, &config, unit, error);
+}
+
+enum spex_status spex_spu_new(const struct spex_spu_config *given, struct spex_spu **unit,
+                              struct spex_error *error)
+{
+    struct spu_config config;
+    enum spex_status status = config_read(given, &config, error);
+    return status ? status : spu_new(&config, unit, error);
 }
 
 void spex_spu_free(struct spex_spu *u)
@@ -174,7 +209,7 @@ void spex_spu_free(struct spex_spu *u)
     free(u);
 }
 
-const struct spex_spu_config *spex_spu_get_config(const struct spex_spu *u)
+const struct spu_config *spu_get_config(const struct spex_spu *u)
 {
     return &u->config;
 }
@@ -269,10 +304,11 @@ void spex_spu_exception_taken(struct spex_spu *u)
     spex_spu_context_sync(u);
 }
 
-void spex_spu_get_status(struct spex_spu *u, struct spex_spu_status *s)
+void spex_spu_get_status(const struct spex_spu *u, struct spex_spu_status *status)
 {
     struct owner owner = ProfilingBufferOwner(u);
-    *s = (struct spex_spu_status){
+    struct spex_spu_status s = {
+        .size = sizeof s,
         .enabled = u->w.enabled,
         .buffer_enabled = ProfilingBufferEnabled(u),
         .stopped = SPEProfilingStopped(u),
@@ -285,7 +321,8 @@ void spex_spu_get_status(struct spex_spu *u, struct spex_spu_status *s)
         .impossible_events = u->impossible,
     };
     for (unsigned i = 0; i < SLOTS; i++)
-        s->in_flight += u->w.slot[i].busy != 0;
+        s.in_flight += u->w.slot[i].busy != 0;
+    sized_give(status, &s);
 }
 
 /* ---- what follows from a change ---- */
@@ -424,9 +461,9 @@ enum { SAVE_VERSION = 1, SAVE_HEADER = 24, WORDS = sizeof(struct words) / 8 };
 #define SAVE_MAGIC UINT64_C(0x3155505358455053) /* "SPEXSPU1" */
 static_assert(sizeof(struct words) % 8 == 0, "words only");
 
-size_t spex_spu_save(struct spex_spu *u, uint8_t *bytes, size_t capacity)
+size_t spex_spu_save(const struct spex_spu *u, uint8_t *bytes, size_t capacity)
 {
-    spex_spu_flush(u);
+    spu_sample_settled(u);
     size_t size = SAVE_HEADER + sizeof u->w;
     for (size_t i = 0; i < u->w.held_count; i++)
         size += (size_t)u->w.held_size[i];

@@ -12,10 +12,10 @@
 #define SPU_UNIT_H
 
 #include <spex/record.h>
-#include <spex/spu.h>
 
 #include "base/bits.h"
 #include "base/rng.h"
+#include "spu/config.h"
 
 enum reg_index {
 #define SPEX_REG(name, op0, op1, crn, crm, op2, owner, text) R_##name,
@@ -81,7 +81,7 @@ struct spex_spu {
     struct spex_spu_quiet quiet; /* first: the inline functions of spu.h use it */
     uint64_t mark;               /* quiet.until when what passed was last accounted for */
     uint64_t pop;                /* SAMPLE_POP not told to the host yet */
-    struct spex_spu_config config;
+    struct spu_config config;
     struct words w;
     uint64_t writable[R_COUNT]; /* bits that exist for software */
     uint64_t events;            /* Events packet bits that this unit can record */
@@ -190,6 +190,11 @@ static inline void spu_sample_now(struct spex_spu *u)
 }
 
 void spu_sample_settle(struct spex_spu *u);
+/* For queries: to account for what passed changes nothing that a caller can tell. */
+static inline void spu_sample_settled(const struct spex_spu *u)
+{
+    spu_sample_settle((struct spex_spu *)(uintptr_t)u);
+}
 void spu_sample_plan(struct spex_spu *u);
 void spu_sample_initial_load(struct spex_spu *u);
 
@@ -208,8 +213,7 @@ static inline bool SPECollectRecord(struct spex_spu *u, const struct sample *sam
 }
 size_t SPEConstructRecord(const struct spex_spu *u, const struct sample *sample, uint8_t *out);
 /* The most bytes a record can take. */
-size_t spu_record_bound(const struct spex_spu_config *config, unsigned events_size,
-                        unsigned layout);
+size_t spu_record_bound(const struct spu_config *config, unsigned events_size, unsigned layout);
 
 /* ---- buffer.c ---- */
 

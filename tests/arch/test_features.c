@@ -1,6 +1,6 @@
 #include "support/test.h"
 
-#include <spex/features.h>
+#include "arch/feature_set.h"
 
 static void test_presets_are_possible(void **state)
 {
@@ -8,7 +8,7 @@ static void test_presets_are_possible(void **state)
     for (size_t i = 0; (name = spex_features_preset_name(i)); i++) {
         struct spex_features f;
         struct spex_error error;
-        assert_int_equal(spex_features_parse(name, &f, &error), SPEX_OK);
+        assert_int_equal(arch_features_parse(name, &f, &error), SPEX_OK);
     }
 }
 
@@ -19,7 +19,7 @@ static void test_versions_are_possible(void **state)
     for (char v = '0'; v <= '5'; v++) {
         char list[] = "v1p0";
         list[3] = v;
-        if (spex_features_parse(list, &f, &error) != SPEX_OK)
+        if (arch_features_parse(list, &f, &error) != SPEX_OK)
             fail_msg("%s: %s", list, error.text);
         assert_int_equal(f.version, v - '0' + 1);
     }
@@ -45,7 +45,7 @@ static void test_dependencies(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct spex_features f;
         struct spex_error error = {0};
-        if (spex_features_parse(rows[i].list, &f, &error) == SPEX_OK)
+        if (arch_features_parse(rows[i].list, &f, &error) == SPEX_OK)
             fail_msg("%s was accepted", rows[i].list);
         if (!strstr(error.text, rows[i].word))
             fail_msg("%s: '%s' does not name %s", rows[i].list, error.text, rows[i].word);
@@ -56,10 +56,10 @@ static void test_bad_words(void **state)
 {
     struct spex_features f;
     struct spex_error error = {0};
-    assert_int_equal(spex_features_parse("v1p2,unicorn", &f, &error), SPEX_INVALID);
+    assert_int_equal(arch_features_parse("v1p2,unicorn", &f, &error), SPEX_INVALID);
     assert_non_null(strstr(error.text, "unicorn"));
-    assert_int_equal(spex_features_parse("maxsize=12", &f, &error), SPEX_RANGE);
-    assert_int_equal(spex_features_parse("maxsize", &f, &error), SPEX_RANGE);
+    assert_int_equal(arch_features_parse("maxsize=12", &f, &error), SPEX_RANGE);
+    assert_int_equal(arch_features_parse("maxsize", &f, &error), SPEX_RANGE);
 }
 
 TEST_MAIN(TEST(test_presets_are_possible), TEST(test_versions_are_possible),

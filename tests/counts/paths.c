@@ -2,10 +2,10 @@
  * The hot paths, once each, for instruction counts: paths NAME RECORDS. Only what happens inside
  * path_run is counted (callgrind --toggle-collect=path_run).
  */
-#include <spex/generate.h>
+#include "record/generator.h"
 #include <spex/record.h>
-#include <spex/spu.h>
-#include <spex/verify.h>
+#include "spu/config.h"
+#include "record/verifier.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,13 +20,12 @@ struct stream {
 static void make(struct stream *s, const char *features, enum spex_layout layout, unsigned align,
                  unsigned ops, size_t records)
 {
-    struct spex_generate_options options = {
-        .seed = 1, .layout = layout, .align = align, .ops = ops};
+    struct generate_options options = {.seed = 1, .layout = layout, .align = align, .ops = ops};
     struct spex_generator generator;
     struct spex_error error;
     struct spex_record record;
-    if (spex_features_parse(features, &options.features, &error) ||
-        spex_generator_init(&generator, &options, &error)) {
+    if (arch_features_parse(features, &options.features, &error) ||
+        generator_init(&generator, &options, &error)) {
         fprintf(stderr, "paths: %s\n", error.text);
         exit(1);
     }
@@ -73,12 +72,12 @@ static void prepare_unit(void)
         {SPEX_PMSICR_EL1, 0},
         {SPEX_PMSCR_EL1, 3},
     };
-    struct spex_spu_config config;
+    struct spu_config config;
     struct spex_error error;
-    spex_spu_config_default(&config);
-    spex_features_preset("neoverse-n1", &config.features);
+    spu_config_default(&config);
+    arch_features_preset("neoverse-n1", &config.features);
     config.host = (struct spex_spu_host){.user = &count_bytes, .write = forget};
-    if (spex_spu_new(&config, &unit, &error)) {
+    if (spu_new(&config, &unit, &error)) {
         fprintf(stderr, "paths: %s\n", error.text);
         exit(1);
     }

@@ -11,13 +11,12 @@ int main(void)
     static const uint8_t bytes[] = {0x49, 0x00, 0x52, 0x16, 0x00, 0x98, 0x0c, 0x00, 0x01};
     struct spex_record_reader reader;
     struct spex_record record;
-    struct spex_spu_config config;
+    struct spex_spu_config config = {.size = sizeof config, .features = "neoverse-n1"};
     struct spex_spu *unit;
     struct spex_error error;
     spex_record_reader_init(&reader, bytes, sizeof bytes, 0);
     if (spex_record_next(&reader, &record, NULL) || record.total != 12)
         return 1;
-    spex_spu_config_default(&config);
     if (spex_spu_new(&config, &unit, &error))
         return 2;
     spex_spu_free(unit);

@@ -1,8 +1,8 @@
 /* Generated streams conform, mean what they say, use everything, and never change. */
 #include "support/test.h"
 
-#include <spex/generate.h>
-#include <spex/verify.h>
+#include "record/generator.h"
+#include "record/verifier.h"
 
 static const char *const feature_lists[] = {
     "neoverse-n1",
@@ -36,7 +36,7 @@ static const char *const layout_names[] = {"compact", "n1", "hisi"};
 enum { LISTS = sizeof feature_lists / sizeof feature_lists[0], LAYOUTS = 3 };
 
 struct stream {
-    struct spex_generate_options options;
+    struct generate_options options;
     uint8_t *data;
     size_t size, count;
     struct spex_record *records;
@@ -48,7 +48,7 @@ static void make(struct stream *s, const char *features, unsigned layout, uint64
     struct spex_error error;
     struct spex_generator g;
     memset(s, 0, sizeof *s);
-    if (spex_features_parse(features, &s->options.features, &error))
+    if (arch_features_parse(features, &s->options.features, &error))
         fail_msg("%s: %s", features, error.text);
     s->options.layout = (enum spex_layout)layout;
     s->options.align = s->options.features.Align;
@@ -57,7 +57,7 @@ static void make(struct stream *s, const char *features, unsigned layout, uint64
     s->count = count;
     s->data = malloc(count * SPEX_RECORD_MAX);
     s->records = malloc(count * sizeof *s->records);
-    assert_int_equal(spex_generator_init(&g, &s->options, &error), SPEX_OK);
+    assert_int_equal(generator_init(&g, &s->options, &error), SPEX_OK);
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(g.offset, s->size);
         s->size += spex_generator_next(&g, s->data + s->size, &s->records[i]);
@@ -83,13 +83,13 @@ static void test_generated_streams_conform(void **state)
         struct spex_verifier verifier;
         struct spex_violation v;
         make(&s, feature_lists[f], layout, seed, 300, 0);
-        spex_verifier_init(&verifier, &s.options.features);
+        verifier_init(&verifier, &s.options.features);
         spex_verifier_feed(&verifier, s.data, s.size, 0, true);
         if (spex_verifier_next(&verifier, &v) == SPEX_OK)
             fail_msg("%s %s seed %u: record %u: %s: %s", feature_lists[f], layout_names[layout],
                      (unsigned)seed, (unsigned)v.record, v.rule->id, v.what);
         assert_int_equal(verifier.records, s.count);
-        spex_verifier_init(&verifier, NULL); /* unknown features forbid no more */
+        verifier_init(&verifier, NULL); /* unknown features forbid no more */
         spex_verifier_feed(&verifier, s.data, s.size, 0, true);
         if (spex_verifier_next(&verifier, &v) == SPEX_OK)
             fail_msg("%s: %s: %s", feature_lists[f], v.rule->id, v.what);
@@ -339,16 +339,53 @@ static void test_ops(void **state)
 
 static void test_bad_options(void **state)
 {
-    struct spex_generate_options options = {.align = 9};
+    struct generate_options options = {.align = 9};
     struct spex_generator g;
     struct spex_error error = {0};
-    assert_int_equal(spex_features_parse("max", &options.features, &error), SPEX_OK);
-    assert_int_equal(spex_generator_init(&g, &options, &error), SPEX_INVALID);
+    assert_int_equal(arch_features_parse("max", &options.features, &error), SPEX_OK);
+    assert_int_equal(generator_init(&g, &options, &error), SPEX_INVALID);
     assert_non_null(strstr(error.text, "aligned to 512"));
     options.align = 0;
     options.features.PBT = true;
     options.features.version = 1;
-    assert_int_equal(spex_generator_init(&g, &options, &error), SPEX_INVALID);
+    assert_int_equal(generator_init(&g, &options, &error), SPEX_INVALID);
+}
+
+/* In words, as a program outside has it: the same bytes; what is not known is refused by name. */
+static void test_options_in_words(void **state)
+{
+    struct {
+        struct spex_generate_options known;
+        uint64_t next;
+    } o = {{.size = sizeof o, .features = "neoverse-n2", .seed = 7, .align = 6}, 0};
+    struct generate_options options = {.seed = 7, .align = 6};
+    struct spex_generator by_value, *made = NULL;
+    struct spex_error error = {0};
+    struct spex_record r;
+    uint8_t a[SPEX_RECORD_MAX], b[SPEX_RECORD_MAX];
+    assert_int_equal(arch_features_parse("neoverse-n2", &options.features, &error), SPEX_OK);
+    assert_int_equal(generator_init(&by_value, &options, &error), SPEX_OK);
+    assert_int_equal(spex_generator_new(&o.known, &made, &error), SPEX_OK);
+    for (unsigned i = 0; i < 100; i++) {
+        size_t size = spex_generator_next(&by_value, a, &r);
+        assert_int_equal(spex_generator_next(made, b, &r), size);
+        assert_memory_equal(a, b, size);
+    }
+    spex_generator_free(made);
+    made = NULL;
+    o.next = 1;
+    assert_int_equal(spex_generator_new(&o.known, &made, &error), SPEX_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "spex_generate_options"));
+    o.next = 0;
+    o.known.ops = 16; /* no such kind */
+    assert_int_equal(spex_generator_new(&o.known, &made, &error), SPEX_UNSUPPORTED);
+    o.known.ops = 0;
+    o.known.layout = (enum spex_layout)3;
+    assert_int_equal(spex_generator_new(&o.known, &made, &error), SPEX_INVALID);
+    o.known.layout = SPEX_LAYOUT_N1;
+    o.known.features = "v9";
+    assert_int_equal(spex_generator_new(&o.known, &made, &error), SPEX_INVALID);
+    assert_null(made);
 }
 
 /* ---- damage ---- */
@@ -445,5 +482,5 @@ static void test_reader_finds_what_is_intact(void **state)
 
 TEST_MAIN(TEST(test_generated_streams_conform), TEST(test_records_come_back), TEST(test_golden),
           TEST(test_everything_is_used), TEST(test_versions_use_what_they_have), TEST(test_ops),
-          TEST(test_bad_options), TEST(test_damage_truth_is_true),
+          TEST(test_bad_options), TEST(test_options_in_words), TEST(test_damage_truth_is_true),
           TEST(test_reader_finds_what_is_intact))

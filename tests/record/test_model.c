@@ -4,8 +4,8 @@
  */
 #include "support/test.h"
 
-#include <spex/spu.h>
-#include <spex/verify.h>
+#include "spu/config.h"
+#include "record/verifier.h"
 
 #include "base/bits.h"
 #include "base/rng.h"
@@ -201,9 +201,9 @@ static void draw_choices(struct rng *rng, struct spex_spu_choices *choices,
                          const struct spex_features *f)
 {
     const struct spex_spu_choice *c;
-    spex_spu_choices_default(choices);
+    spu_choices_default(choices);
     for (size_t i = 0; (c = spex_spu_choice_at(i)); i++) {
-        uint64_t *field = (uint64_t *)((char *)choices + c->at);
+        uint64_t *field = spu_choice_field(choices, i);
         if (!strcmp(c->name, "ft_zero"))
             break; /* filters and buffer from here on */
         if (c->max < UINT64_MAX && chance(rng, 50))
@@ -242,18 +242,18 @@ static void test_every_choice_conforms(void **state)
     for (uint64_t seed = 0; seed < 300; seed++) {
         const char *list = lists[seed % (sizeof lists / sizeof lists[0])];
         struct rng rng = {seed};
-        struct spex_spu_config config;
+        struct spu_config config;
         struct spex_error error;
         struct spex_spu *unit;
-        spex_spu_config_default(&config);
-        if (spex_features_parse(list, &config.features, &error))
+        spu_config_default(&config);
+        if (arch_features_parse(list, &config.features, &error))
             fail_msg("%s", error.text);
         config.features.MaxSize = 11;
         draw_choices(&rng, &config.choices, &config.features);
         config.host.user = &memory;
         config.host.write = write_buffer;
         config.host.counter = read_counter;
-        if (spex_spu_new(&config, &unit, &error))
+        if (spu_new(&config, &unit, &error))
             fail_msg("%s seed %u: %s", list, (unsigned)seed, error.text);
         spex_spu_boot(unit);
         bool ts = seed & 1;
@@ -289,7 +289,7 @@ static void test_every_choice_conforms(void **state)
         struct spex_verifier verifier;
         struct spex_violation v;
         config.features.TS = ts;
-        spex_verifier_init(&verifier, &config.features);
+        verifier_init(&verifier, &config.features);
         if (config.choices.omit_issue)
             spex_verifier_ignore(&verifier, "issue-missing");
         spex_verifier_feed(&verifier, memory.data, end - START, 0, true);

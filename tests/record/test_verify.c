@@ -1,14 +1,14 @@
 /* Each rule finds its violation at its place, nothing else, and passes what is allowed. */
 #include "support/test.h"
 
-#include <spex/verify.h>
+#include "record/verifier.h"
 
 #include "violations.h"
 
 static void parse(const char *list, struct spex_features *features)
 {
     struct spex_error error;
-    if (spex_features_parse(list, features, &error))
+    if (arch_features_parse(list, features, &error))
         fail_msg("%s: %s", list, error.text);
 }
 
@@ -22,7 +22,7 @@ static size_t run(const char *features, const uint8_t *data, size_t size,
     size_t count = 0;
     if (features)
         parse(features, &f);
-    spex_verifier_init(&verifier, features ? &f : NULL);
+    verifier_init(&verifier, features ? &f : NULL);
     spex_verifier_feed(&verifier, data, size, 0, true);
     while (spex_verifier_next(&verifier, &violation) == SPEX_OK)
         if (!count++)
@@ -114,7 +114,7 @@ static void test_ignore(void **state)
         uint8_t data[512];
         size_t mark, size = violation_bytes(row->bytes, data, &mark);
         parse(row->features, &f);
-        spex_verifier_init(&verifier, &f);
+        verifier_init(&verifier, &f);
         assert_int_equal(spex_verifier_ignore(&verifier, row->rule), SPEX_OK);
         assert_int_equal(spex_verifier_ignore(&verifier, "no-such-rule"), SPEX_INVALID);
         spex_verifier_feed(&verifier, data, size, 0, true);
@@ -239,7 +239,7 @@ static void test_pieces(void **state)
             struct spex_verifier verifier;
             struct spex_violation v;
             size_t count = 0;
-            spex_verifier_init(&verifier, &f);
+            verifier_init(&verifier, &f);
             spex_verifier_feed(&verifier, data, split, 0, false);
             while (spex_verifier_next(&verifier, &v) == SPEX_OK)
                 count++;
@@ -260,7 +260,7 @@ static void test_base_and_restart(void **state)
     static const uint8_t data[] = {0x42, 0, 1, 0x42, 0, 2, 1};
     struct spex_verifier verifier;
     struct spex_violation v;
-    spex_verifier_init(&verifier, NULL);
+    verifier_init(&verifier, NULL);
     spex_verifier_feed(&verifier, data, sizeof data, 1000, true);
     assert_int_equal(spex_verifier_next(&verifier, &v), SPEX_OK);
     assert_int_equal(v.offset, 1005);
@@ -292,7 +292,7 @@ static void test_any_bytes(void **state)
         struct spex_verifier verifier;
         struct spex_violation v;
         parse(n & 1 ? "min" : "neoverse-n2", &f);
-        spex_verifier_init(&verifier, &f);
+        verifier_init(&verifier, &f);
         spex_verifier_feed(&verifier, data + 4096 - size, size, 0, true);
         while (spex_verifier_next(&verifier, &v) == SPEX_OK)
             assert_true(v.offset < size);
@@ -300,7 +300,38 @@ static void test_any_bytes(void **state)
     free(data);
 }
 
+static void test_options_in_words(void **state)
+{
+    static const uint8_t crr[] = {0x42, 0x02, 0x4a, 0x08, 0x01}; /* a branch with link, End */
+    struct {
+        struct spex_verify_options known;
+        uint64_t next;
+    } o = {{.size = sizeof o, .features = "neoverse-n1"}, 0};
+    struct spex_verifier *verifier = NULL;
+    struct spex_error error;
+    struct spex_violation v;
+    unsigned found[2] = {0};
+    for (unsigned known = 0; known < 2; known++) {
+        assert_int_equal(spex_verifier_new(known ? &o.known : NULL, &verifier, &error), SPEX_OK);
+        spex_verifier_feed(verifier, crr, sizeof crr, 0, true);
+        while (spex_verifier_next(verifier, &v) == SPEX_OK)
+            found[known] += !strcmp(v.rule->id, "op-cr-zero");
+        assert_int_equal(spex_verifier_records(verifier), 1);
+        spex_verifier_free(verifier);
+    }
+    assert_int_equal(found[0], 0);
+    assert_int_equal(found[1], 1);
+    verifier = NULL;
+    o.next = 1;
+    assert_int_equal(spex_verifier_new(&o.known, &verifier, &error), SPEX_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "spex_verify_options"));
+    o.next = 0;
+    o.known.features = "unicorn";
+    assert_int_equal(spex_verifier_new(&o.known, &verifier, &error), SPEX_INVALID);
+    assert_null(verifier);
+}
+
 TEST_MAIN(TEST(test_each_row_breaks_its_rule_only), TEST(test_every_rule_and_requirement_has_a_row),
           TEST(test_ignore), TEST(test_unknown_features), TEST(test_permissions),
           TEST(test_copy_before_its_subclass), TEST(test_pieces), TEST(test_base_and_restart),
-          TEST(test_any_bytes))
+          TEST(test_any_bytes), TEST(test_options_in_words))

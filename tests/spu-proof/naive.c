@@ -1520,7 +1520,7 @@ static bool irq(const struct naive *n)
 void naive_status(const struct naive *n, struct spex_spu_status *status)
 {
     unsigned security = 0, el = 0;
-    *status = (struct spex_spu_status){0};
+    *status = (struct spex_spu_status){.size = sizeof *status};
     status->owner_valid = owner(n, &security, &el);
     status->owner_el = (uint8_t)el;
     status->owner_security = (uint8_t)security;

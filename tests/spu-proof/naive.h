@@ -12,7 +12,7 @@
 #ifndef NAIVE_H
 #define NAIVE_H
 
-#include <spex/spu.h>
+#include "spu/config.h"
 
 enum { NAIVE_SLOTS = 8, NAIVE_HELD = 8, NAIVE_PMU = 16, NAIVE_UNSEEN = 64, NAIVE_PARTS = 16 };
 

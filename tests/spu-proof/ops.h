@@ -2,9 +2,8 @@
 #ifndef OPS_H
 #define OPS_H
 
-#include <spex/features.h>
 #include <spex/op.h>
-#include <spex/spu.h>
+#include "spu/config.h"
 
 struct made_op {
     uint64_t pc;

@@ -7,13 +7,13 @@ void rig_open(struct rig *rig, const char *features, const char *choices)
     struct spex_error error = {0};
     memset(rig, 0, sizeof *rig);
     host_init(&rig->host);
-    spex_spu_config_default(&rig->config);
-    if (spex_features_parse(features, &rig->config.features, &error))
+    spu_config_default(&rig->config);
+    if (arch_features_parse(features, &rig->config.features, &error))
         fail_msg("%s: %s", features, error.text);
     char text[512];
     snprintf(text, sizeof text, "%s", choices ? choices : "");
     for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
-        if (spex_spu_choices_set(&rig->config.choices, word, &error))
+        if (spu_choices_set(&rig->config.choices, word, &error))
             fail_msg("%s: %s", word, error.text);
     rig->config.host = host_callbacks(&rig->host);
     rig_reopen(rig);
@@ -23,7 +23,7 @@ void rig_reopen(struct rig *rig)
 {
     struct spex_error error = {0};
     spex_spu_free(rig->unit);
-    if (spex_spu_new(&rig->config, &rig->unit, &error))
+    if (spu_new(&rig->config, &rig->unit, &error))
         fail_msg("%s", error.text);
     spex_spu_boot(rig->unit);
 }

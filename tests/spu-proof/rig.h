@@ -13,12 +13,12 @@
 #include <spex/record.h>
 
 struct rig {
-    struct spex_spu_config config;
+    struct spu_config config;
     struct spex_spu *unit;
     struct host host;
 };
 
-/* features: a list as for spex_features_parse; choices: "name=value ...". Booted: NS EL1. */
+/* features: a list as for arch_features_parse; choices: "name=value ...". Booted: NS EL1. */
 void rig_open(struct rig *rig, const char *features, const char *choices);
 void rig_close(struct rig *rig);
 /* The unit made anew and booted, after a change of rig->config. */

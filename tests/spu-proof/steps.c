@@ -5,7 +5,7 @@
 #include "base/bits.h"
 #include "base/rng.h"
 
-#include <spex/verify.h>
+#include "record/verifier.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -17,12 +17,12 @@
 
 static bool possible(const struct spex_features *features, const struct spex_spu_choices *choices)
 {
-    struct spex_spu_config config;
+    struct spu_config config;
     struct spex_error error;
-    spex_spu_config_default(&config);
+    spu_config_default(&config);
     config.features = *features;
     config.choices = *choices;
-    return spex_spu_config_check(&config, &error) == SPEX_OK;
+    return spu_config_check(&config, &error) == SPEX_OK;
 }
 
 /* A preset, or one with random changes of which each is kept if the set stays possible. */
@@ -30,7 +30,7 @@ static void make_features(struct rng *rng, struct spex_features *f)
 {
     static const char *const names[] = {"neoverse-n1", "neoverse-v1", "neoverse-n2",
                                         "neoverse-v2", "max",         "min"};
-    spex_features_preset(names[rng_below(rng, 6)], f);
+    arch_features_preset(names[rng_below(rng, 6)], f);
     if (rng_chance(rng, 1, 4))
         return;
     for (unsigned i = 0; i < 60; i++) {
@@ -58,7 +58,7 @@ static void make_features(struct rng *rng, struct spex_features *f)
         if (!strcmp(name, "eft") || !strcmp(name, "fpf"))
             next.EFT = next.FPF = *field;
         struct spex_error error;
-        if (spex_features_check(&next, &error) == SPEX_OK)
+        if (arch_features_check(&next, &error) == SPEX_OK)
             *f = next;
     }
 }
@@ -76,13 +76,13 @@ static bool left_out(const char *name)
 static void make_choices(struct rng *rng, const struct spex_features *f,
                          struct spex_spu_choices *choices)
 {
-    spex_spu_choices_default(choices);
+    spu_choices_default(choices);
     if (rng_chance(rng, 1, 4))
         return;
     const struct spex_spu_choice *row;
     for (size_t i = 0; (row = spex_spu_choice_at(i)); i++) {
         struct spex_spu_choices next = *choices;
-        uint64_t *field = (uint64_t *)((char *)&next + row->at);
+        uint64_t *field = spu_choice_field(&next, i);
         if (left_out(row->name) || rng_chance(rng, 2, 3))
             continue;
         uint64_t range = row->max - row->min;
@@ -206,7 +206,7 @@ void run_make(struct run *run, uint64_t seed, size_t count)
     struct rng r = {seed}, *rng = &r;
     do {
         make_features(rng, &run->features);
-        spex_spu_choices_default(&run->choices);
+        spu_choices_default(&run->choices);
     } while (!possible(&run->features, &run->choices));
     make_choices(rng, &run->features, &run->choices);
     uint8_t fixed = (uint8_t)rng_next(rng);
@@ -234,7 +234,7 @@ void run_free(struct run *run)
 /* The two units. either may be absent: unit NULL, or naive not used. */
 struct pair {
     const struct run *run;
-    struct spex_spu_config config;
+    struct spu_config config;
     struct spex_spu *unit;
     struct host a, b; /* of the unit, of the naive one */
     struct naive naive;
@@ -787,12 +787,13 @@ static void play(struct pair *p, const struct step *step)
         break;
     case STEP_SAVE: {
         SAY(p, "save\nrestore\n");
+        spex_spu_flush(p->unit);
         size_t size = spex_spu_save(p->unit, NULL, 0);
         uint8_t *bytes = malloc(size);
         struct spex_spu *next = NULL;
         struct spex_error error;
         if (!bytes || spex_spu_save(p->unit, bytes, size) != size ||
-            spex_spu_new(&p->config, &next, &error) || spex_spu_restore(next, bytes, size))
+            spu_new(&p->config, &next, &error) || spex_spu_restore(next, bytes, size))
             differ(p, "save and restore");
         free(bytes);
         if (next) {
@@ -876,7 +877,7 @@ static void compare(struct pair *p, bool everything)
             differ(p, "%s: unit %" PRIu64 ", naive %" PRIu64, spex_pmu_event_name(names[i]),
                    p->a.pmu[at], p->naive.pmu[at]);
     }
-    struct spex_spu_status x, y;
+    struct spex_spu_status x = {.size = sizeof x}, y = x;
     spex_spu_get_status(p->unit, &x);
     naive_status(&p->naive, &y);
 #define SAME(field)                                                                                \
@@ -925,7 +926,7 @@ static void check_stream(struct pair *p)
 {
     struct spex_verifier verifier;
     struct spex_violation violation;
-    spex_verifier_init(&verifier, &p->run->features);
+    verifier_init(&verifier, &p->run->features);
     /* Controls change in a run, so timestamps come and go; accesses are random, so some lack
        what a real one has; and the issue latency may be fixed, and left out. */
     static const char *const ignored[] = {"timestamp-missing", "timestamp-present", "va-missing",
@@ -958,11 +959,11 @@ static void open_pair(struct pair *p, const struct run *run, enum path path, boo
     host_init(&p->b);
     p->a.random = p->b.random = run->random;
     p->a.random_count = p->b.random_count = sizeof run->random;
-    spex_spu_config_default(&p->config);
+    spu_config_default(&p->config);
     p->config.features = run->features;
     p->config.choices = run->choices;
     p->config.host = host_callbacks(&p->a);
-    if (spex_spu_new(&p->config, &p->unit, &error)) {
+    if (spu_new(&p->config, &p->unit, &error)) {
         differ(p, "new: %s", error.text);
         return;
     }
@@ -1140,7 +1141,7 @@ static void say_configuration(const struct pair *p)
     }
     printf("\nchoice layout=%s", p->naive.n1 ? "n1" : p->naive.hisi ? "hisi" : "compact");
     for (size_t i = 0; (row = spex_spu_choice_at(i)); i++) {
-        uint64_t value = *(const uint64_t *)((const char *)&p->run->choices + row->at);
+        uint64_t value = *spu_choice_field(&p->run->choices, i);
         if (value != row->standard && strcmp(row->name, "layout"))
             printf(" %s=%" PRIu64, row->name, value);
     }
@@ -1154,7 +1155,7 @@ static void say_expectations(struct pair *p)
 {
     static const uint16_t registers[] = {SPEX_PMSICR_EL1, SPEX_PMBPTR_EL1, SPEX_PMBSR_EL1,
                                          SPEX_PMBSR_EL2, SPEX_PMBSR_EL3};
-    struct spex_spu_status status;
+    struct spex_spu_status status = {.size = sizeof status};
     struct spex_spu_exception e;
     uint64_t value;
     for (size_t i = 0; i < sizeof registers / sizeof *registers; i++)

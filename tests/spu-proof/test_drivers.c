@@ -445,7 +445,7 @@ static void test_kvm_switch(void **state)
     pmu.period_left = 256;
     linux_start(&pmu, &event);
     run(256 + 2 * 257 + 5);
-    struct spex_spu_status status;
+    struct spex_spu_status status = {.size = sizeof status};
     spex_spu_get_status(rig.unit, &status);
     assert_int_equal(status.held, 3);
     assert_int_equal(rig.host.count, 0);

@@ -16,7 +16,7 @@ static bool profiled(void)
     rig_set(&rig, SPEX_PMBPTR_EL1, RIG_BASE);
     rig_sample_plain(&rig);
     bool counted = rig_pmu(&rig, SPEX_PMU_SAMPLE_POP) != pop;
-    struct spex_spu_status status;
+    struct spex_spu_status status = {.size = sizeof status};
     spex_spu_get_status(rig.unit, &status);
     assert_int_equal(counted, rig_has_record(&rig));
     assert_int_equal(counted, spex_spu_until(rig.unit) != UINT64_MAX);

@@ -879,7 +879,7 @@ static void test_d17_2(void **state)
         if (rig_has_record(&rig) == listed[v])
             fail_msg("combination 0x%x: record %d", v, rig_has_record(&rig));
         assert_int_equal(rig_pmu(&rig, SPEX_PMU_SAMPLE_POP) - pop, !listed[v]);
-        struct spex_spu_status status;
+        struct spex_spu_status status = {.size = sizeof status};
         spex_spu_get_status(rig.unit, &status);
         assert_int_equal(status.stopped, listed[v]);
     }
@@ -939,7 +939,7 @@ static void each4(void *context, const unsigned *v)
         RIG_FIELD(r, HCR_EL2, E2H, e2h);
         rig_start(r, 0x10000);
         rig_state(r, 1, row->security);
-        struct spex_spu_status status;
+        struct spex_spu_status status = {.size = sizeof status};
         spex_spu_get_status(r->unit, &status);
         assert_int_equal(status.owner_security, row->security);
         assert_int_equal(status.owner_el, row->el);
@@ -978,7 +978,7 @@ static void test_d17_4(void **state)
     rig_close(&rig);
     /* One Security state: no EL3. */
     rig_open(&rig, "min", "");
-    struct spex_spu_status status;
+    struct spex_spu_status status = {.size = sizeof status};
     spex_spu_get_status(rig.unit, &status);
     assert_int_equal(status.owner_security, SPEX_NONSECURE);
     assert_int_equal(status.owner_el, 1);

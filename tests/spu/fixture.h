@@ -5,7 +5,7 @@
 #include "support/test.h"
 
 #include <spex/record.h>
-#include <spex/spu.h>
+#include "spu/config.h"
 
 enum { BASE = 0x10000, MEMORY = 1 << 20, FIXTURE_EVENTS = 16 };
 
@@ -86,12 +86,12 @@ static inline void fixture_exception(void *user, const struct spex_spu_exception
 static inline struct fixture *fixture_new(const char *features, const char *choices, uint64_t seed)
 {
     struct fixture *f = calloc(1, sizeof *f);
-    struct spex_spu_config config;
+    struct spu_config config;
     struct spex_error error = {0};
     f->memory = calloc(1, MEMORY);
     f->fault_at = UINT64_MAX;
-    spex_spu_config_default(&config);
-    if (features && spex_features_parse(features, &config.features, &error))
+    spu_config_default(&config);
+    if (features && arch_features_parse(features, &config.features, &error))
         fail_msg("%s", error.text);
     for (char *copy = choices ? strdup(choices) : NULL, *rest = copy, *word; copy;) {
         word = strtok_r(rest, " ", &rest);
@@ -99,7 +99,7 @@ static inline struct fixture *fixture_new(const char *features, const char *choi
             free(copy);
             break;
         }
-        if (spex_spu_choices_set(&config.choices, word, &error))
+        if (spu_choices_set(&config.choices, word, &error))
             fail_msg("%s", error.text);
     }
     config.seed = seed;
@@ -111,7 +111,7 @@ static inline struct fixture *fixture_new(const char *features, const char *choi
                                          .serror = fixture_serror,
                                          .irq = fixture_irq,
                                          .exception = fixture_exception};
-    if (spex_spu_new(&config, &f->unit, &error))
+    if (spu_new(&config, &f->unit, &error))
         fail_msg("%s", error.text);
     spex_spu_boot(f->unit);
     return f;

@@ -38,8 +38,8 @@ equal("tap", out.splitlines(), ["# SPEC one SMP-26", "ok 1 one", "# standard inp
 equal("tap with a failure: exit status", code, 1)
 code, out, err = spex("spu", "choices")
 check("choices lists every row", code == 0 and out.decode().count("=") > 90 and "in_flight=1" in out.decode())
-names = [l.split("(", 1)[1].split(",")[0] for l in open(os.path.join(SOURCE, "include/spex/choices.def"))
-         if l.startswith("SPEX_CHOICE(")]
+names = [l.split("(", 1)[1].split(",")[0] for l in open(os.path.join(SOURCE, "src/spu/choices.def"))
+         if l.startswith("CHOICE(")]
 check("and each by its name", names and all(f"\n{n}=" in "\n" + out.decode() for n in names), names)
 for args in [(), ("fly",), ("choices", "x")]:
     code, out, err = spex("spu", *args)

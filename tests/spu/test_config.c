@@ -7,10 +7,10 @@ static void test_defaults_are_in_range(void **state)
 {
     struct spex_spu_choices choices;
     const struct spex_spu_choice *row;
-    spex_spu_choices_default(&choices);
+    spu_choices_default(&choices);
     for (size_t i = 0; (row = spex_spu_choice_at(i)); i++) {
         uint64_t value;
-        memcpy(&value, (char *)&choices + row->at, sizeof value);
+        value = *spu_choice_field(&choices, i);
         assert_int_equal(value, row->standard);
         assert_true(value >= row->min && value <= row->max);
         assert_true(strlen(row->text) > 10 && strlen(row->requirements) >= 6);
@@ -23,15 +23,15 @@ static void test_choices_by_name(void **state)
     struct spex_spu_choices choices;
     struct spex_error error;
     const struct spex_spu_choice *row;
-    spex_spu_choices_default(&choices);
+    spu_choices_default(&choices);
     for (size_t i = 0; (row = spex_spu_choice_at(i)); i++) {
         uint64_t words = 0, value;
         for (const char *p = row->values; *p; words++) {
             char assignment[128];
             size_t n = strcspn(p, " ");
             snprintf(assignment, sizeof assignment, "%s=%.*s", row->name, (int)n, p);
-            assert_int_equal(spex_spu_choices_set(&choices, assignment, &error), SPEX_OK);
-            memcpy(&value, (char *)&choices + row->at, sizeof value);
+            assert_int_equal(spu_choices_set(&choices, assignment, &error), SPEX_OK);
+            value = *spu_choice_field(&choices, i);
             if (row->max - row->min < 10) /* numbers that look like words are numbers */
                 assert_int_equal(value, row->min + words);
             p += n + (p[n] == ' ');
@@ -39,17 +39,17 @@ static void test_choices_by_name(void **state)
         if (words)
             assert_int_equal(words, row->max - row->min + 1);
     }
-    assert_int_equal(spex_spu_choices_set(&choices, "in_flight=8", &error), SPEX_OK);
+    assert_int_equal(spu_choices_set(&choices, "in_flight=8", &error), SPEX_OK);
     assert_int_equal(choices.in_flight, 8);
-    assert_int_equal(spex_spu_choices_set(&choices, "in_flight=0", &error), SPEX_RANGE);
+    assert_int_equal(spu_choices_set(&choices, "in_flight=0", &error), SPEX_RANGE);
     assert_non_null(strstr(error.text, "1 to 8"));
-    assert_int_equal(spex_spu_choices_set(&choices, "in_flight=-1", &error), SPEX_RANGE);
-    assert_int_equal(spex_spu_choices_set(&choices, "in_flight=2x", &error), SPEX_RANGE);
-    assert_int_equal(spex_spu_choices_set(&choices, "isb_branch=maybe", &error), SPEX_RANGE);
+    assert_int_equal(spu_choices_set(&choices, "in_flight=-1", &error), SPEX_RANGE);
+    assert_int_equal(spu_choices_set(&choices, "in_flight=2x", &error), SPEX_RANGE);
+    assert_int_equal(spu_choices_set(&choices, "isb_branch=maybe", &error), SPEX_RANGE);
     assert_non_null(strstr(error.text, "no yes"));
-    assert_int_equal(spex_spu_choices_set(&choices, "unicorn=1", &error), SPEX_INVALID);
+    assert_int_equal(spu_choices_set(&choices, "unicorn=1", &error), SPEX_INVALID);
     assert_non_null(strstr(error.text, "unicorn"));
-    assert_int_equal(spex_spu_choices_set(&choices, "in_flight", &error), SPEX_INVALID);
+    assert_int_equal(spu_choices_set(&choices, "in_flight", &error), SPEX_INVALID);
 }
 
 static void test_refused(void **state)
@@ -69,35 +69,122 @@ static void test_refused(void **state)
         {"max", "pa_bits=56", "pa_bits"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct spex_spu_config config;
+        struct spu_config config;
         struct spex_error error = {0};
         struct spex_spu *unit = NULL;
-        spex_spu_config_default(&config);
-        assert_int_equal(spex_features_parse(rows[i].features, &config.features, &error), SPEX_OK);
+        spu_config_default(&config);
+        assert_int_equal(arch_features_parse(rows[i].features, &config.features, &error), SPEX_OK);
         char copy[128] = "";
         if (rows[i].choices)
             snprintf(copy, sizeof copy, "%s", rows[i].choices);
         for (char *rest = copy, *word; (word = strtok_r(rest, " ", &rest));)
-            assert_int_equal(spex_spu_choices_set(&config.choices, word, &error), SPEX_OK);
-        if (spex_spu_new(&config, &unit, &error) == SPEX_OK)
+            assert_int_equal(spu_choices_set(&config.choices, word, &error), SPEX_OK);
+        if (spu_new(&config, &unit, &error) == SPEX_OK)
             fail_msg("%s %s was accepted", rows[i].features, copy);
         assert_null(unit);
         if (!strstr(error.text, rows[i].word))
             fail_msg("'%s' does not name %s", error.text, rows[i].word);
     }
-    struct spex_spu_config config;
+    struct spu_config config;
     struct spex_error error;
-    spex_spu_config_default(&config);
-    config.size--;
-    assert_int_equal(spex_spu_config_check(&config, &error), SPEX_INVALID);
-    spex_spu_config_default(&config);
+    spu_config_default(&config);
     config.features.GCS = true;
     config.features.CRR = false;
-    assert_int_equal(spex_spu_config_check(&config, &error), SPEX_INVALID);
+    assert_int_equal(spu_config_check(&config, &error), SPEX_INVALID);
     assert_non_null(strstr(error.text, "crr"));
-    spex_spu_config_default(&config);
+    spu_config_default(&config);
     config.choices.isb_branch = 2;
-    assert_int_equal(spex_spu_config_check(&config, &error), SPEX_RANGE);
+    assert_int_equal(spu_config_check(&config, &error), SPEX_RANGE);
+}
+
+/* What a program compiled against other headers passes: a shorter or a longer struct. */
+struct longer_config {
+    struct spex_spu_config known;
+    uint64_t next;
+};
+
+static void test_config_grows(void **state)
+{
+    struct spex_error error;
+    struct spex_spu *unit = NULL;
+    struct longer_config config = {
+        {.size = offsetof(struct spex_spu_config, choices), .features = "neoverse-n1"}, 0};
+    config.known.choices = "none of these is read"; /* behind the end of the old struct */
+    assert_int_equal(spex_spu_new(&config.known, &unit, &error), SPEX_OK);
+    assert_int_equal(spu_get_config(unit)->features.version, 1);
+    spex_spu_free(unit);
+
+    config.known.size = sizeof config;
+    config.known.choices = "in_flight=3, isb_branch=yes";
+    assert_int_equal(spex_spu_new(&config.known, &unit, &error), SPEX_OK);
+    assert_int_equal(spu_get_config(unit)->choices.in_flight, 3);
+    assert_int_equal(spu_get_config(unit)->choices.isb_branch, 1);
+    spex_spu_free(unit);
+
+    unit = NULL;
+    config.next = UINT64_C(1) << 40;
+    assert_int_equal(spex_spu_new(&config.known, &unit, &error), SPEX_UNSUPPORTED);
+    assert_null(unit); /* out-parameters are untouched */
+    assert_non_null(strstr(error.text, "spex_spu_config"));
+    assert_int_equal(error.offset, offsetof(struct longer_config, next) + 5);
+
+    for (size_t size = 0; size < sizeof size; size++) {
+        config.known.size = size;
+        assert_int_equal(spex_spu_config_check(&config.known, &error), SPEX_INVALID);
+        assert_non_null(strstr(error.text, "sizeof(struct spex_spu_config)"));
+    }
+    config.known.size = (size_t)-1;
+    assert_int_equal(spex_spu_config_check(&config.known, &error), SPEX_INVALID);
+}
+
+static void test_host_and_words(void **state)
+{
+    struct {
+        struct spex_spu_host known;
+        void (*next)(void);
+    } host = {{.size = sizeof host}, NULL};
+    static const struct {
+        const char *features, *choices, *word;
+    } wrong[] = {{"unicorn", NULL, "unicorn"},
+                 {"max", "unicorn=1", "unicorn"},
+                 {"max", "in_flight=1,,granule=13", "granule"},
+                 {"max", "in_flight", "form choice=value"},
+                 {"max", "layout=n1", "layout"}};
+    struct spex_spu_config config = {.size = sizeof config, .host = &host.known};
+    struct spex_error error;
+    assert_int_equal(spex_spu_config_check(&config, &error), SPEX_OK);
+    host.next = abort;
+    assert_int_equal(spex_spu_config_check(&config, &error), SPEX_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "spex_spu_host"));
+    config.host = NULL;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        config.features = wrong[i].features;
+        config.choices = wrong[i].choices;
+        assert_int_not_equal(spex_spu_config_check(&config, &error), SPEX_OK);
+        if (!strstr(error.text, wrong[i].word))
+            fail_msg("'%s' does not name %s", error.text, wrong[i].word);
+    }
+}
+
+static void test_status_grows(void **state)
+{
+    struct fixture *f = fixture_new(NULL, NULL, 1);
+    struct {
+        struct spex_spu_status known;
+        uint8_t next[8];
+    } status;
+    memset(&status, 0xaa, sizeof status);
+    status.known.size = offsetof(struct spex_spu_status, discard); /* an older, shorter one */
+    spex_spu_get_status(f->unit, &status.known);
+    assert_int_equal(status.known.size, offsetof(struct spex_spu_status, discard));
+    assert_int_equal(status.known.enabled, 0);
+    assert_int_equal(((uint8_t *)&status)[offsetof(struct spex_spu_status, discard)], 0xaa);
+    status.known.size = sizeof status; /* a newer, longer one */
+    spex_spu_get_status(f->unit, &status.known);
+    assert_int_equal(status.known.owner_el, 1);
+    for (size_t i = 0; i < sizeof status.next; i++)
+        assert_int_equal(status.next[i], 0);
+    fixture_free(f);
 }
 
 static void random_op(struct rng *rng, struct spex_op *op, struct spex_outcome *o)
@@ -150,13 +237,12 @@ static void test_every_value_of_every_choice(void **state)
                     continue;
                 snprintf(assignment, sizeof assignment, "%s=%llu", row->name,
                          (unsigned long long)value);
-                struct spex_spu_config config;
+                struct spu_config config;
                 struct spex_error error;
-                spex_spu_config_default(&config);
-                spex_features_parse(sets[s], &config.features, &error);
-                assert_int_equal(spex_spu_choices_set(&config.choices, assignment, &error),
-                                 SPEX_OK);
-                if (spex_spu_config_check(&config, &error))
+                spu_config_default(&config);
+                arch_features_parse(sets[s], &config.features, &error);
+                assert_int_equal(spu_choices_set(&config.choices, assignment, &error), SPEX_OK);
+                if (spu_config_check(&config, &error))
                     continue; /* refused, with a reason: test_refused */
                 struct fixture *f = fixture_new(sets[s], assignment, i);
                 fixture_start(f, 0x10000, 0x100);
@@ -210,7 +296,7 @@ static void test_encoder(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct rng rng = {i};
         struct fixture *f = fixture_new(rows[i].features, rows[i].choices, i);
-        unsigned align = spex_spu_get_config(f->unit)->features.Align;
+        unsigned align = spu_get_config(f->unit)->features.Align;
         unsigned compared = 0;
         for (unsigned n = 0; n < 4000; n++) {
             struct spex_op op;
@@ -242,4 +328,5 @@ static void test_encoder(void **state)
 }
 
 TEST_MAIN(TEST(test_defaults_are_in_range), TEST(test_choices_by_name), TEST(test_refused),
+          TEST(test_config_grows), TEST(test_host_and_words), TEST(test_status_grows),
           TEST(test_every_value_of_every_choice), TEST(test_encoder))

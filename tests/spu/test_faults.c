@@ -68,7 +68,7 @@ static void run(const char *features)
         assert_int_equal(f->highest, at);
         assert_memory_equal(f->memory, clean->memory, (size_t)(starts[hit] - BASE));
         /* the last complete record ends at most 2^MaxSize below */
-        assert_true(at - starts[hit] <= 1ull << spex_spu_get_config(f->unit)->features.MaxSize);
+        assert_true(at - starts[hit] <= 1ull << spu_get_config(f->unit)->features.MaxSize);
 
         /* No further byte while stopped; then the mapping is fixed and the run goes on. */
         sample(f, hit + 1);
@@ -157,7 +157,7 @@ static void test_limit(void **state)
     for (size_t s = 0; s < sizeof sets / sizeof sets[0]; s++) {
         for (uint64_t start = 0; start < 300; start += 1) {
             struct fixture *f = fixture_new(sets[s], NULL, 1);
-            const struct spex_features *features = &spex_spu_get_config(f->unit)->features;
+            const struct spex_features *features = &spu_get_config(f->unit)->features;
             uint64_t limit = BASE + 0x2000, align = 1ull << features->Align;
             uint64_t largest = 1ull << features->MaxSize;
             if (start % align)

@@ -67,7 +67,7 @@ static bool is_note(const struct fixture *f, const struct step *s)
     case SPEX_OP_BRANCH:
         return !(s->op.flags & SPEX_OPF_COND) || s->outcome.flags & SPEX_OUT_PASSED;
     case SPEX_OP_ISB:
-        return spex_spu_get_config(f->unit)->choices.isb_branch;
+        return spu_get_config(f->unit)->choices.isb_branch;
     default:
         return s->op.kind == SPEX_OP_ERET || s->op.kind == SPEX_OP_EXCEPTION;
     }
@@ -199,6 +199,7 @@ static void test_save_and_restore_anywhere(void **state)
     for (unsigned i = 0; i < STEPS; i++) {
         struct step s;
         if (rng_chance(&rng, 1, 50)) { /* over to the other unit */
+            spex_spu_flush(a->unit);
             size_t size = spex_spu_save(a->unit, bytes, sizeof bytes);
             assert_true(size <= sizeof bytes);
             assert_int_equal(spex_spu_restore(b->unit, bytes, size), SPEX_OK);
@@ -294,17 +295,17 @@ static void test_units_share_nothing(void **state)
 
 static void test_memory_of_the_caller(void **state)
 {
-    struct spex_spu_config config;
+    struct spu_config config;
     struct spex_spu *unit;
     struct spex_error error;
-    spex_spu_config_default(&config);
+    spu_config_default(&config);
     void *memory = malloc(spex_spu_size());
     memset(memory, 0xa5, spex_spu_size());
-    assert_int_equal(spex_spu_init(memory, &config, &unit, &error), SPEX_OK);
+    assert_int_equal(spu_init(memory, &config, &unit, &error), SPEX_OK);
     assert_ptr_equal(memory, unit);
     spex_spu_boot(unit);
     assert_true(spex_spu_until(unit) == UINT64_MAX);
-    assert_int_equal(spex_spu_get_config(unit)->features.version, 6);
+    assert_int_equal(spu_get_config(unit)->features.version, 6);
     spex_spu_fini(unit);
     free(memory);
     spex_spu_free(NULL);
@@ -313,12 +314,12 @@ static void test_memory_of_the_caller(void **state)
 /* No host at all: everything has a sane default. */
 static void test_without_a_host(void **state)
 {
-    struct spex_spu_config config;
+    struct spu_config config;
     struct spex_spu *unit;
     struct spex_error error;
-    spex_spu_config_default(&config);
+    spu_config_default(&config);
     config.features.EA = 2;
-    assert_int_equal(spex_spu_new(&config, &unit, &error), SPEX_OK);
+    assert_int_equal(spu_new(&config, &unit, &error), SPEX_OK);
     spex_spu_boot(unit);
     spex_spu_set(unit, SPEX_PMBPTR_EL1, 0x1000);
     spex_spu_set(unit, SPEX_PMBLIMITR_EL1, 0x3001);

@@ -1,0 +1,21 @@
+/*
+ * Structs of the API that begin with their own size, so that programs and libraries of
+ * different versions fit together (docs/api.md).
+ */
+#ifndef BASE_SIZED_H
+#define BASE_SIZED_H
+
+#include <spex/base.h>
+
+/*
+ * What a caller gives: copied to known (of known_size bytes), zero where the caller's struct is
+ * shorter. SPEX_UNSUPPORTED if it is longer and says something there, SPEX_INVALID if its size
+ * cannot be one; the error has the name and the offset.
+ */
+enum spex_status sized_take(const char *name, const void *given, void *known, size_t known_size,
+                            struct spex_error *error);
+
+/* What a caller gets: as much of known (which begins with known_size) as out->size has room for. */
+void sized_give(void *out, const void *known);
+
+#endif

@@ -1,0 +1,17 @@
+/* A verifier by value, for the modules of this tree; see <spex/verify.h>. */
+#ifndef RECORD_VERIFIER_H
+#define RECORD_VERIFIER_H
+
+#include <spex/verify.h>
+
+#include "arch/feature_set.h"
+
+struct spex_verifier {
+    uint64_t records; /* closed records seen so far */
+    uint64_t opaque[1024];
+};
+
+/* features NULL: nothing is known. */
+void verifier_init(struct spex_verifier *verifier, const struct spex_features *features);
+
+#endif
