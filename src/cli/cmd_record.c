@@ -184,9 +184,10 @@ static void say(const struct record_options *o, const struct run *run, uint64_t 
     char samples[32], collided[32], lost[32];
     const uint64_t *pmu = run->totals.pmu;
     double mega = (double)size / 1e6;
-    cli_note("%s samples, %s lost, %s collided; %s model; wrote %s (%.1f %s)",
-             text_count(samples, pmu[2]), text_count(lost, run->totals.lost),
-             text_count(collided, pmu[3]), run->options.model.none ? "no" : o->run.cpu, o->output,
+    cli_note("%s sample%s, %s lost, %s collided; %s model; wrote %s (%.1f %s)",
+             text_count(samples, pmu[2]), pmu[2] == 1 ? "" : "s",
+             text_count(lost, run->totals.lost), text_count(collided, pmu[3]),
+             run->options.model.none ? "no" : o->run.cpu, o->output,
              mega >= 0.1 ? mega : mega * 1000, mega >= 0.1 ? "MB" : "kB");
 }
 

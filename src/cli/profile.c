@@ -1,5 +1,8 @@
 #include "profile.h"
 
+#include <spex/wire.h>
+
+#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,6 +25,27 @@ static void show_progress(void *context, uint64_t done, uint64_t size)
     last = tenth;
     p->progress = true;
     cli_put("\r", "%3d%% of %s", size ? (int)(100 * done / size) : 0, p->name);
+}
+
+/* Does the file begin with sample records? Three, with nothing reserved between, are no accident.
+ */
+static bool looks_raw(const char *path)
+{
+    uint8_t data[4096];
+    struct spex_packet packet;
+    unsigned records = 0;
+    ssize_t at = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    ssize_t size = fd < 0 ? 0 : read(fd, data, sizeof data);
+    if (fd >= 0)
+        close(fd);
+    for (; at < size; at += (ssize_t)spex_packet_length(&packet)) {
+        if (spex_packet_decode(data + at, (size_t)(size - at), &packet) ||
+            packet.type == SPEX_PACKET_RESERVED)
+            break;
+        records += packet.type == SPEX_PACKET_END || packet.type == SPEX_PACKET_TIMESTAMP;
+    }
+    return records >= 3 || (records && at == size);
 }
 
 int profile_open(struct profile *p, const struct profile_options *options, const char *operand,
@@ -63,6 +87,8 @@ int profile_open(struct profile *p, const struct profile_options *options, const
         if (!strncmp(error.text, "--", 2))
             return cli_usage("%s", error.text);
         cli_error("%s", error.text);
+        if (!options->raw && looks_raw(path))
+            cli_note("it looks like a bare SPE stream: read it with --raw");
         return CLI_DATA;
     }
     p->width = cli_columns();
@@ -135,6 +161,28 @@ static void report_sources(struct profile *p)
                  "--midr VALUE names it");
 }
 
+/* A profile of something else is a mistake; say what it holds. */
+static bool report_no_spe(struct profile *p, const struct spex_perfdata *file)
+{
+    const struct spex_perf_info *info = file ? spex_perfdata_info(file) : NULL;
+    struct out events;
+    char a[32];
+    if (!info || info->aux_bytes || spex_analysis_totals(p->analysis)->records)
+        return false;
+    out_init(&events, -1);
+    for (size_t i = 0; i < spex_perfdata_attr_count(file) && i < 8; i++) {
+        const char *name = spex_perfdata_attr(file, i)->name;
+        out_printf(&events, "%s%s", i ? ", " : " of ", *name ? name : "an event without a name");
+    }
+    cli_error(
+        "%s holds no SPE data, but %s sample%s%.*s; record with -e arm_spe// (spex record, or "
+        "perf record on a machine with SPE)",
+        p->name, text_count(a, info->samples), info->samples == 1 ? "" : "s", (int)events.size,
+        events.size ? events.data : "");
+    out_fini(&events);
+    return true;
+}
+
 int profile_close(struct profile *p)
 {
     int status = p->status;
@@ -161,6 +209,8 @@ int profile_close(struct profile *p)
                       (unsigned long long)t->damaged_bytes);
             status = CLI_DATA;
         }
+        if (report_no_spe(p, file))
+            status = CLI_DATA;
         report_modules(p);
         report_sources(p);
     }
@@ -269,8 +319,9 @@ void profile_header(struct profile *p, struct out *out)
                  s->jitter ? "" : " (no jitter)");
     if (t->last_time > t->first_time)
         snprintf(time, sizeof time, ", %.3f s", (double)(t->last_time - t->first_time) / 1e9);
-    profile_comment(p, out, "%s%s: %s samples%s%s%s%s%s%s%s", p->label ? p->label : "", p->name,
-                    text_count(a, t->kept), t->kept != t->records ? " of " : "",
+    profile_comment(p, out, "%s%s: %s sample%s%s%s%s%s%s%s%s", p->label ? p->label : "", p->name,
+                    text_count(a, t->kept), t->kept == 1 ? "" : "s",
+                    t->kept != t->records ? " of " : "",
                     t->kept != t->records ? text_count(b, t->records) : "", terms, period,
                     s->cpu_name ? ", " : "", s->cpu_name ? s->cpu_name : "", time);
     if (t->lost || t->truncated || t->collided || t->damaged)
@@ -305,11 +356,7 @@ bool profile_empty(struct profile *p, uint64_t samples, const char *what)
         return false; /* an empty table says it */
     if (!t->records) {
         const struct spex_perfdata *file = spex_analysis_file(p->analysis);
-        if (file && !spex_perfdata_info(file)->aux_bytes)
-            out_line(out,
-                     "%s holds no SPE data: record with -e arm_spe// (perf record or spex record)",
-                     p->name);
-        else
+        if (!file || spex_perfdata_info(file)->aux_bytes) /* else profile_close says more */
             out_line(out, "%s holds no sample records", p->name);
         return true;
     }

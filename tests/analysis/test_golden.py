@@ -77,7 +77,7 @@ else:
     skip("tmux", "tmux is not installed")
 
 code, out, err = on("report", profile("mixed", 4000), columns=80)
-code, plain, err = run("script", "-qec", f"cd {DIR}; stty cols 80; unset COLUMNS; NO_COLOR=1 {SPEX} report -i mixed.data {' '.join(SYMBOLS)}",
+code, plain, err = run("script", "-qec", f"cd {DIR}; stty cols 80; unset COLUMNS; NO_COLOR=1 SPEX_PAGER= {SPEX} report -i mixed.data {' '.join(SYMBOLS)}",
                        "/dev/null")
 check("NO_COLOR is honoured", b"\033[" not in plain, plain)
 done()

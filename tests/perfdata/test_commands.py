@@ -123,4 +123,22 @@ for cut in range(1, len(BAD)):
     if code != 1 or f"byte {f.bytes().index(head) + 128}: a packet comes twice" not in err:
         wrong.append((cut, err))
 check("report: the byte of a damaged record that two chunks share", not wrong, wrong[:3])
+# A profile without SPE data is an error that says what it holds, in every format
+f = pd.File()
+f.comm(100, 100, "prog")
+put(f)
+for c in (("report",), ("report", "--format", "json"), ("mem",), ("script",)):
+    code, out, err = spex(*c, "-i", PATH)
+    check(f"{' '.join(c)}: no SPE data", code == 1 and "holds no SPE data, but 0 samples of" in err and "-e arm_spe//" in err, err)
+# A bare stream without --raw is recognized
+put(WHOLE)
+code, out, err = spex("report", PATH)
+check("report: a bare stream is recognized", code == 1 and "read it with --raw" in err, err)
+put(b"PERF" + WHOLE)
+code, out, err = spex("report", PATH)
+check("report: anything else is not", code == 1 and "--raw" not in err, err)
+# One of something is singular
+put(RECORDS[0])
+code, out, err = spex("report", "--raw", PATH)
+check("report: 1 sample", b": 1 sample\n" in out or b": 1 sample," in out, out)
 done()
