@@ -91,6 +91,7 @@ static void set_version(struct spex_features *f, unsigned version)
     f->version = (uint8_t)version;
     f->FnE = version >= 3;
     f->EXC = f->nVM = version >= 6;
+    f->F = version >= 4 || f->F;
     f->CRR = version >= 6 || (version >= 5 && f->CRR);
     f->GCS = version >= 5 && f->GCS;
     f->FDS = version >= 5 && f->LDS && f->FDS;
@@ -199,6 +200,7 @@ enum spex_status arch_features_check(const struct spex_features *f, struct spex_
         {f->Align > f->MaxSize, "align may not exceed maxsize"},
         {f->Interval == 1 || f->Interval > 8, "interval is 0 or 2 to 8"},
         {f->EA > 2, "ea is 0, 1 or 2"},
+        {f->version >= 4 && !f->F, "SPEv1p3 makes f mandatory"},
         {f->SEL2 && !(f->EL2 && f->Secure), "sel2 needs el2 and secure"},
         {f->VHE && !f->EL2, "vhe needs el2"},
         {f->NV && !f->VHE, "nv needs vhe"},

@@ -12,11 +12,17 @@ static uint64_t limit_of(const struct spex_spu *u)
     return u->w.eff[R_PMBLIMITR_EL1] & SPEX_FIELD_MASK(SPEX_PMBLIMITR_EL1_LIMIT);
 }
 
-/* Room for the largest record: not SPEBufferIsFull. */
+/* Room for the largest record behind so many more bytes. */
+static bool has_room_behind(const struct spex_spu *u, uint64_t bytes)
+{
+    uint64_t limit = limit_of(u), need = bytes + (UINT64_C(1) << u->config.features.MaxSize);
+    return limit >= need && u->w.eff[R_PMBPTR_EL1] <= limit - need;
+}
+
+/* Not SPEBufferIsFull. */
 static bool has_room(const struct spex_spu *u)
 {
-    uint64_t limit = limit_of(u), largest = UINT64_C(1) << u->config.features.MaxSize;
-    return limit >= largest && u->w.eff[R_PMBPTR_EL1] <= limit - largest;
+    return has_room_behind(u, 0);
 }
 
 /* Restrictions on the current write pointer. */
@@ -162,7 +168,7 @@ void spu_store_init(const struct spex_spu *u, struct spex_spu_store *store)
         .security = owner.security,
         .e2h = owner.el == 2 && u->config.features.VHE && EFF(E2H, HCR_EL2),
     };
-    if (u->config.features.F || u->config.features.version >= 4)
+    if (u->config.features.F)
         store->flags |= SPEX_STORE_AF_DIRTY;
     if (EffectivePMBLIMITR_EL1_nVM(u)) {
         store->flags |= SPEX_STORE_NVM;
@@ -349,7 +355,12 @@ void spu_buffer_drain(struct spex_spu *u, size_t keep)
 void spu_buffer_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
 {
     size_t keep = (size_t)u->config.choices.hold;
-    if (!keep) {
+    uint64_t all = size;
+    for (size_t i = 0; i < u->w.held_count; i++)
+        all += u->w.held_size[i];
+    /* Buffer full is told before another operation is sampled, so what fills it may not wait. */
+    if (!keep || !has_room_behind(u, all)) {
+        spu_buffer_drain(u, 0);
         write_or_drop(u, bytes, size);
         return;
     }

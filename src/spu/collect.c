@@ -21,7 +21,6 @@ struct collector {
 
 #define FEATURES (&k->u->config.features)
 #define CHOICES (&k->u->config.choices)
-#define EFF(reg_field, reg) FIELD_OF(k->u->w.eff[R_##reg], reg##_##reg_field)
 
 /* Saturating counters of 12 or 16 bits (PMSIDR_EL1.CountSize). */
 static uint16_t saturate(const struct collector *k, uint64_t cycles)
@@ -279,16 +278,17 @@ static bool gcs_access(const struct collector *k)
 }
 
 /*
- * SPEMultiAccessSample: an operation that loads and stores (Memory Copy, GCSSS2)
- * is sampled as one of them: what the type filter selects, else at random.
+ * SPEMultiAccessSample: an operation that loads and stores (Memory Copy, GCSSS2) is sampled
+ * as one of them: the one that the type filter keeps if it keeps only one, else at random.
  */
 static unsigned choose_side(struct collector *k)
 {
     bool loads = k->o->access[0].flags & SPEX_ACC_VA, stores = k->o->access[1].flags & SPEX_ACC_VA;
     if (loads != stores)
         return stores;
-    if (EFF(FT, PMSFCR_EL1) && EFF(LD, PMSFCR_EL1) != EFF(ST, PMSFCR_EL1))
-        return EFF(ST, PMSFCR_EL1) != 0;
+    bool keeps_store = spu_type_kept(k->u, TYPE_ST);
+    if (spu_type_kept(k->u, TYPE_LD) != keeps_store)
+        return keeps_store;
     return spu_random(k->u) >> 7;
 }
 
@@ -710,7 +710,9 @@ static uint64_t collect_events(struct collector *k, uint64_t access_events)
     } else {
         bool exception = o->flags & SPEX_OUT_EXCEPTION;
         events |= exception ? BIT(SPEX_EV_EXCEPTION) : 0;
-        events |= exception || o->flags & SPEX_OUT_EXECUTED ? BIT(SPEX_EV_RETIRED) : 0;
+        /* Reads as one unless speculative operations are sampled. */
+        if (exception || o->flags & SPEX_OUT_EXECUTED || !CHOICES->population_speculative)
+            events |= BIT(SPEX_EV_RETIRED);
     }
     if (conditional(k) && !(o->flags & SPEX_OUT_PASSED) && !k->hidden)
         events |= BIT(SPEX_EV_NOT_TAKEN);

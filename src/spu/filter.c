@@ -4,6 +4,24 @@
 #define EFF(reg_field, reg) FIELD_OF(u->w.eff[R_##reg], reg##_##reg_field)
 
 /* PMSFCR_EL1.{B,LD,ST,FP,SIMD} and their masks, in the order of the TYPE_ flags. */
+static bool type_match(const struct spex_spu *u, unsigned types)
+{
+    uint64_t fcr = u->w.eff[R_PMSFCR_EL1];
+    unsigned ctrl = (unsigned)bits_get(fcr, 20, 16), mask = (unsigned)bits_get(fcr, 52, 48);
+    unsigned any = ctrl & ~mask;
+    return (!any || types & any) && (types & mask) == (ctrl & mask);
+}
+
+bool spu_type_kept(const struct spex_spu *u, unsigned types)
+{
+    uint64_t fcr = u->w.eff[R_PMSFCR_EL1];
+    if (!FIELD_OF(fcr, PMSFCR_EL1_FT))
+        return true;
+    if (!u->config.features.EFT && !bits_get(fcr, 20, 16)) /* CONSTRAINED UNPREDICTABLE */
+        return u->config.choices.ft_zero == 0;
+    return type_match(u, types);
+}
+
 static bool SPEFilterByType(struct spex_spu *u, const struct sample *s)
 {
     static const struct {
@@ -15,18 +33,12 @@ static bool SPEFilterByType(struct spex_spu *u, const struct sample *s)
     };
     uint64_t fcr = u->w.eff[R_PMSFCR_EL1];
     unsigned ctrl = (unsigned)bits_get(fcr, 20, 16), mask = (unsigned)bits_get(fcr, 52, 48);
-    unsigned any = ctrl & ~mask;
-    bool match = (!any || s->types & any) && (s->types & mask) == (ctrl & mask);
     for (unsigned i = 0; i < sizeof feeds / sizeof feeds[0]; i++)
         if (s->types & feeds[i].type)
             spu_pmu(u, feeds[i].event, 1);
-    if (match && (ctrl | mask))
+    if (ctrl | mask && type_match(u, s->types))
         spu_pmu(u, SPEX_PMU_SAMPLE_FEED_OP, 1);
-    if (!FIELD_OF(fcr, PMSFCR_EL1_FT))
-        return true;
-    if (!u->config.features.EFT && ctrl == 0) /* CONSTRAINED UNPREDICTABLE */
-        return u->config.choices.ft_zero == 0;
-    return match;
+    return spu_type_kept(u, s->types);
 }
 
 static bool SPEFilterByEvents(struct spex_spu *u, const struct sample *s)

@@ -220,7 +220,7 @@ static void register_set(struct spex_spu *u, enum reg_index r, uint64_t value)
     if (u->config.choices.register_sync)
         u->w.unsynced |= BIT(r);
     else
-        u->w.eff[r] = u->w.reg[r];
+        spu_take_direct(u, r);
     spu_update(u);
 }
 

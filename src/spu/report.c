@@ -11,11 +11,9 @@ static enum reg_index syndrome_of(unsigned el)
     return el == 3 ? R_PMBSR_EL3 : el == 2 ? R_PMBSR_EL2 : R_PMBSR_EL1;
 }
 
-static uint64_t with_data_lost(uint64_t value, int data_lost)
+static uint64_t data_lost_mask(int data_lost)
 {
-    if (data_lost == DL_UNCHANGED)
-        return value;
-    return spex_field_set(value, SPEX_PMBSR_EL1_DL, (uint64_t)data_lost);
+    return data_lost == DL_UNCHANGED ? 0 : MASK(PMBSR_EL1_DL);
 }
 
 /* S, EC and MSS; mss2 is NULL to leave MSS2 as it is. */
@@ -23,16 +21,16 @@ static bool record(struct spex_spu *u, unsigned ec, uint64_t mss, const uint32_t
                    int data_lost)
 {
     enum reg_index r = syndrome_of(ReportSPEEvent(u, ec, (unsigned)mss & 63));
-    uint64_t value = u->w.eff[r];
-    if (FIELD_OF(value, PMBSR_EL1_S))
+    if (FIELD_OF(u->w.eff[r], PMBSR_EL1_S))
         return false;
-    value |= MASK(PMBSR_EL1_S) | (ea ? MASK(PMBSR_EL1_EA) : 0);
-    value = spex_field_set(value, SPEX_PMBSR_EL1_EC, ec);
+    uint64_t ones = MASK(PMBSR_EL1_S) | (ea ? MASK(PMBSR_EL1_EA) : 0);
+    uint64_t mask = ones | MASK(PMBSR_EL1_EC) | MASK(PMBSR_EL1_MSS) |
+                    (mss2 ? MASK(PMBSR_EL1_MSS2) : 0) | data_lost_mask(data_lost);
+    uint64_t value = spex_field_set(ones, SPEX_PMBSR_EL1_EC, ec);
     value = spex_field_set(value, SPEX_PMBSR_EL1_MSS, mss);
-    if (mss2)
-        value = spex_field_set(value, SPEX_PMBSR_EL1_MSS2, *mss2);
-    spu_put(u, r, with_data_lost(value, data_lost));
-    u->now.known = false; /* it may have stopped */
+    value = spex_field_set(value, SPEX_PMBSR_EL1_MSS2, mss2 ? *mss2 : 0);
+    value = spex_field_set(value, SPEX_PMBSR_EL1_DL, data_lost == DL_ONE);
+    spu_put_fields(u, r, mask, value);
     return true;
 }
 
@@ -65,7 +63,7 @@ void spu_report_abort(struct spex_spu *u, unsigned ec, unsigned fsc, bool data_l
     if (record(u, ec, mss, u->config.choices.full_mss2 ? &zero : NULL, true, dl))
         return;
     enum reg_index r = syndrome_of(ReportSPEEvent(u, ec, fsc));
-    spu_put(u, r, with_data_lost(u->w.eff[r] | MASK(PMBSR_EL1_EA), dl));
+    spu_put_fields(u, r, MASK(PMBSR_EL1_EA) | data_lost_mask(dl), ~UINT64_C(0));
 }
 
 /* COLL goes where an Other event would: DefaultSPEEvent. */
@@ -73,5 +71,5 @@ void SPESampleCollision(struct spex_spu *u)
 {
     enum reg_index r = syndrome_of(ReportSPEEvent(u, EC_OTHER, 0));
     spu_pmu(u, SPEX_PMU_SAMPLE_COLLISION, 1);
-    spu_put(u, r, u->w.eff[r] | MASK(PMBSR_EL1_COLL));
+    spu_put_fields(u, r, MASK(PMBSR_EL1_COLL), MASK(PMBSR_EL1_COLL));
 }

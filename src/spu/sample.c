@@ -48,10 +48,13 @@ static uint32_t reload_value(struct spex_spu *u)
     return value;
 }
 
-/* D17.3.3: profiling becomes enabled. */
+/*
+ * D17.3.3: profiling becomes enabled. A counter that a selection made zero is due to be
+ * reloaded by the next member, whatever lies between: else the distance would be one less.
+ */
 void spu_sample_initial_load(struct spex_spu *u)
 {
-    if (u->w.eff[R_PMSICR_EL1] == 0 && u->config.choices.initial_load == 0)
+    if (u->w.eff[R_PMSICR_EL1] == 0 && !u->w.due && u->config.choices.initial_load == 0)
         counters_put(u, (struct counters){reload_value(u), 0});
 }
 
@@ -69,6 +72,7 @@ static void count_down(struct spex_spu *u, uint64_t n)
         u->w.after -= n;
     if (c.count == 0) { /* the first one reloads; to zero again if INTERVAL is zero */
         c.count = reload_value(u);
+        u->w.due = false;
         primary = interval ? primary - 1 : 0;
     }
     c.count -= (uint32_t)primary;
@@ -116,7 +120,9 @@ static bool to_collect(struct spex_spu *u)
     bool two = two_counters(u), selected = false, loaded = false;
     if (c.count == 0) {
         c.count = reload_value(u);
+        u->w.due = false;
     } else if (--c.count == 0) {
+        u->w.due = true;
         if (two) {
             c.ecount = spu_random(u);
             loaded = true;

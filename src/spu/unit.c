@@ -68,6 +68,11 @@ enum spex_status spu_config_check(const struct spu_config *config, struct spex_e
     if (c->pa_bits > c->oa_bits)
         return error_set(error, SPEX_INVALID, 0, "pa_bits may not exceed oa_bits");
 
+    if (c->hold && config->features.version < 6)
+        return error_set(error, SPEX_INVALID, 0,
+                         "hold needs SPEv1p5: before that a fault is reported before another "
+                         "operation is sampled");
+
     struct spex_spu probe = {.config = *config};
     spu_registers_init(&probe);
     unsigned size = events_size_of(&probe), layout = layout_of(config);
@@ -218,7 +223,7 @@ void spex_spu_reset(struct spex_spu *u)
 {
     spex_spu_flush(u);
     struct words *w = &u->w;
-    w->after = w->part = w->previous_valid = w->drop = w->held_count = 0;
+    w->after = w->due = w->part = w->previous_valid = w->drop = w->held_count = 0;
     w->late.pending = 0;
     memset(w->slot, 0, sizeof w->slot);
     spu_registers_reset(u);
@@ -294,7 +299,7 @@ void spex_spu_context_sync(struct spex_spu *u)
         w->previous_valid = false;
     for (unsigned r = 0; r < R_COUNT && w->unsynced >> r; r++)
         if (w->unsynced >> r & 1)
-            w->eff[r] = w->reg[r];
+            spu_take_direct(u, r);
     w->unsynced = 0;
     spu_update(u);
 }
@@ -457,7 +462,7 @@ enum spex_status spex_pmu_event_find(const char *name, unsigned *event)
 /* ---- save and restore ---- */
 
 /* Header: magic, version, configuration hash, then words, then held records. */
-enum { SAVE_VERSION = 1, SAVE_HEADER = 24, WORDS = sizeof(struct words) / 8 };
+enum { SAVE_VERSION = 2, SAVE_HEADER = 24, WORDS = sizeof(struct words) / 8 };
 #define SAVE_MAGIC UINT64_C(0x3155505358455053) /* "SPEXSPU1" */
 static_assert(sizeof(struct words) % 8 == 0, "words only");
 

@@ -57,6 +57,7 @@ struct words {
     uint64_t eff[R_COUNT];
     uint64_t unsynced; /* bit per register: a direct write that eff has not seen */
     uint64_t after;    /* choice select_after: members until the chosen one, or 0 */
+    uint64_t due;      /* COUNT is zero by a selection: the next member reloads it */
     uint64_t random;   /* state of the generator */
     uint64_t part;     /* choice part_choice=rotate */
     uint64_t previous; /* last taken branch: payload, whether it may be recorded, place */
@@ -138,7 +139,7 @@ static inline uint64_t spu_eff(const struct spex_spu *u, enum reg_index r)
     return u->w.eff[r];
 }
 
-/* Indirect write: never overwrites a later direct write (D17.9). */
+/* Indirect write of a counter or pointer: a direct write that it did not see wins (D17.9). */
 static inline void spu_put(struct spex_spu *u, enum reg_index r, uint64_t value)
 {
     u->w.eff[r] = value;
@@ -146,6 +147,26 @@ static inline void spu_put(struct spex_spu *u, enum reg_index r, uint64_t value)
         u->w.reg[r] = value;
     if (r != R_PMSICR_EL1 && r != R_PMBPTR_EL1) /* an event stops profiling */
         u->now.known = false;
+}
+
+/* Profiling operations see the direct write of a register from here on. */
+static inline void spu_take_direct(struct spex_spu *u, enum reg_index r)
+{
+    u->w.eff[r] = u->w.reg[r];
+    if (r == R_PMSICR_EL1)
+        u->w.due = false; /* software has set the counter */
+}
+
+/*
+ * Indirect write of some fields of a syndrome register. It comes after the direct writes of
+ * earlier instructions, seen by profiling operations or not: both keep it (RLTMKQ).
+ */
+static inline void spu_put_fields(struct spex_spu *u, enum reg_index r, uint64_t mask,
+                                  uint64_t value)
+{
+    u->w.eff[r] = (u->w.eff[r] & ~mask) | (value & mask);
+    u->w.reg[r] = (u->w.reg[r] & ~mask) | (value & mask);
+    u->now.known = false;
 }
 
 /* ---- control.c: who may do what (D17.4, D17.6.9, D17.8) ---- */
@@ -204,6 +225,8 @@ void spu_sample_initial_load(struct spex_spu *u);
 bool spu_executed(const struct spex_spu *u, uint32_t flags);
 void SPECollect(struct spex_spu *u, const struct slot *slot, const struct spex_op *op,
                 const struct spex_outcome *outcome, struct sample *sample);
+/* Whether the type filter keeps a sample of these types. */
+bool spu_type_kept(const struct spex_spu *u, unsigned types);
 bool spu_filters_keep(struct spex_spu *u, const struct sample *sample);
 static inline bool SPECollectRecord(struct spex_spu *u, const struct sample *sample)
 {

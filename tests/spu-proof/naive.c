@@ -225,6 +225,15 @@ static void pmu(struct naive *n, unsigned event)
         n->pmu[naive_pmu_index(event)]++;
 }
 
+/* The latest direct write of a register that no context synchronization followed, or NULL. */
+static uint64_t *direct_write(struct naive *n, unsigned encoding)
+{
+    for (unsigned i = 0; i < n->unseen_count; i++)
+        if (n->unseen[i].encoding == encoding)
+            return &n->unseen[i].value;
+    return NULL;
+}
+
 /* ================ D17.8: which PMBSR, RHJXHT ================ */
 
 enum what { OTHER_EVENT, STAGE1, STAGE2, GPC };
@@ -261,17 +270,32 @@ static void set_field(uint64_t *reg, unsigned hi, unsigned lo, uint64_t value)
     *reg = (*reg & ~ONES(hi, lo)) | value << lo;
 }
 
+/*
+ * A field of a PMBSR_ELx. The indirect write comes behind every direct write so far: one that
+ * profiling operations do not see yet does not undo it later (RLTMKQ, IGRLRX).
+ */
+static void set_status(struct naive *n, uint64_t *sr, unsigned hi, unsigned lo, uint64_t value)
+{
+    unsigned encoding = sr == &n->PMBSR_EL1   ? SPEX_PMBSR_EL1
+                        : sr == &n->PMBSR_EL2 ? SPEX_PMBSR_EL2
+                                              : SPEX_PMBSR_EL3;
+    uint64_t *unseen = direct_write(n, encoding);
+    set_field(sr, hi, lo, value);
+    if (unseen)
+        set_field(unseen, hi, lo, value);
+}
+
 /* OtherSPEManagementEvent(): EC 0, MSS only BSC. False if S was set already. */
 static bool other_event(struct naive *n, unsigned bsc)
 {
     uint64_t *sr = report_to(n, (struct event){OTHER_EVENT, false, false});
     if (S(*sr))
         return false;
-    set_field(sr, 17, 17, 1);
-    set_field(sr, 31, 26, 0);
-    set_field(sr, 15, 0, bsc);
+    set_status(n, sr, 17, 17, 1);
+    set_status(n, sr, 31, 26, 0);
+    set_status(n, sr, 15, 0, bsc);
     if (n->c.full_mss2)
-        set_field(sr, 55, 32, 0);
+        set_status(n, sr, 55, 32, 0);
     return true;
 }
 
@@ -280,7 +304,7 @@ static void access_not_allowed(struct naive *n)
 {
     uint64_t *sr = report_to(n, (struct event){OTHER_EVENT, false, false});
     if (other_event(n, 0))
-        set_field(sr, 19, 19, 1);
+        set_status(n, sr, 19, 19, 1);
 }
 
 static void buffer_full(struct naive *n)
@@ -315,9 +339,9 @@ static void record_fault(struct naive *n, unsigned fsc, uint32_t flags, uint64_t
     uint64_t *sr = report_to(n, e);
     if (S(*sr)) /* BUF-165 */
         return;
-    set_field(sr, 17, 17, 1);
-    set_field(sr, 31, 26, e.what == GPC ? 0x1e : e.what == STAGE2 ? 0x25 : 0x24);
-    set_field(sr, 15, 0, e.what == GPC ? 0 : fsc); /* BUF-171 */
+    set_status(n, sr, 17, 17, 1);
+    set_status(n, sr, 31, 26, e.what == GPC ? 0x1e : e.what == STAGE2 ? 0x25 : 0x24);
+    set_status(n, sr, 15, 0, e.what == GPC ? 0 : fsc); /* BUF-171 */
     bool permission = e.what != GPC && fsc >= 0x0c && fsc <= 0x0f;
     uint64_t mss2 = 0;
     if (permission && e.what == STAGE2 && n->f.THE) { /* BUF-172, BUF-173 */
@@ -328,13 +352,13 @@ static void record_fault(struct naive *n, unsigned fsc, uint32_t flags, uint64_t
         mss2 |= (uint64_t) !!(flags & SPEX_STOP_OVERLAY) << 6;
         mss2 |= (uint64_t) !!(flags & SPEX_STOP_DIRTY_BIT) << 5;
     }
-    set_field(sr, 55, 32, mss2);
+    set_status(n, sr, 55, 32, mss2);
     if (n->PMBPTR_EL1 != start) /* BUF-175 */
-        set_field(sr, 19, 19, 1);
+        set_status(n, sr, 19, 19, 1);
     else if (n->c.fault_dl && written) /* BUF-76 */
-        set_field(sr, 19, 19, n->c.fault_dl == 2);
+        set_status(n, sr, 19, 19, n->c.fault_dl == 2);
     if (external && n->c.walk_abort_ea) /* BUF-176 */
-        set_field(sr, 18, 18, 1);
+        set_status(n, sr, 18, 18, 1);
 }
 
 /* At once, or after some more samples: BUF-11, BUF-15. */
@@ -387,16 +411,16 @@ static void external_abort(struct naive *n, unsigned fsc, uint32_t flags, bool a
     else if ((flags & SPEX_STOP_WALK) && (flags & SPEX_STOP_STAGE2))
         e.what = STAGE2; /* BUF-195: a stage 2 table access */
     uint64_t *sr = report_to(n, e);
-    set_field(sr, 18, 18, 1); /* BUF-189 */
-    if (async || midway)      /* BUF-192, BUF-198 */
-        set_field(sr, 19, 19, 1);
+    set_status(n, sr, 18, 18, 1); /* BUF-189 */
+    if (async || midway)          /* BUF-192, BUF-198 */
+        set_status(n, sr, 19, 19, 1);
     if (S(*sr))
         return;
-    set_field(sr, 17, 17, 1);
-    set_field(sr, 31, 26, e.what == GPC ? 0x1e : e.what == STAGE2 ? 0x25 : 0x24);
-    set_field(sr, 15, 0, e.what == GPC ? 0 : async ? 0x11 : walk ? fsc : 0x10); /* BUF-197 */
+    set_status(n, sr, 17, 17, 1);
+    set_status(n, sr, 31, 26, e.what == GPC ? 0x1e : e.what == STAGE2 ? 0x25 : 0x24);
+    set_status(n, sr, 15, 0, e.what == GPC ? 0 : async ? 0x11 : walk ? fsc : 0x10); /* BUF-197 */
     if (n->c.full_mss2)
-        set_field(sr, 55, 32, 0);
+        set_status(n, sr, 55, 32, 0);
 }
 
 /* ================ D17.7: writing ================ */
@@ -443,8 +467,8 @@ static void pointer_violation(struct naive *n)
         break;
     case 3:
         if (other_event(n, 0)) {
-            set_field(sr, 31, 26, 0x1f);
-            set_field(sr, 55, 32, 0);
+            set_status(n, sr, 31, 26, 0x1f);
+            set_status(n, sr, 55, 32, 0);
         }
         break;
     case 4:
@@ -454,7 +478,7 @@ static void pointer_violation(struct naive *n)
         return;
     }
     if (n->c.pointer_rule_dl)
-        set_field(sr, 19, 19, 1);
+        set_status(n, sr, 19, 19, 1);
 }
 
 /* The bits of the pointer that no output address has, REG-23. */
@@ -600,6 +624,7 @@ static uint8_t any(struct naive *n)
 /* SPEResetSampleCounter(): SMP-16 to SMP-21, SMP-25, SMP-29, SMP-33. */
 static void reload(struct naive *n)
 {
+    n->reload_due = false;
     uint64_t low = RND(n) && !n->f.ERnd ? any(n) : 0;
     set_field(&n->PMSICR_EL1, 31, 0, F(n->PMSIRR_EL1, 31, 8) << 8 | low);
 }
@@ -612,6 +637,7 @@ static bool to_collect(struct naive *n)
     } else {
         set_field(&n->PMSICR_EL1, 31, 0, COUNT(n) - 1);
         if (COUNT(n) == 0) {
+            n->reload_due = true;
             if (!(RND(n) && n->f.ERnd))
                 return true;
             set_field(&n->PMSICR_EL1, 63, 56, any(n)); /* SMP-34 */
@@ -639,7 +665,8 @@ static void look_again(struct naive *n)
                 close_buffer(n);
             now = n->waived; /* else stopped, or disabled by choice */
         }
-        if (now && n->PMSICR_EL1 == 0 && n->c.initial_load == 0) /* SMP-15, SMP-22 */
+        /* SMP-15, SMP-22; SMP-26: zero by a selection is for the next member to set. */
+        if (now && n->PMSICR_EL1 == 0 && !n->reload_due && n->c.initial_load == 0)
             reload(n);
     }
     n->was_enabled = now;
@@ -739,7 +766,7 @@ int naive_begin(struct naive *n, uint64_t pc, uint32_t flags)
     }
     if (used >= n->c.in_flight) { /* SMP-44 to SMP-49 */
         pmu(n, SPEX_PMU_SAMPLE_COLLISION);
-        *report_to(n, (struct event){OTHER_EVENT, false, false}) |= (uint64_t)1 << 16;
+        set_status(n, report_to(n, (struct event){OTHER_EVENT, false, false}), 16, 16, 1);
         return SPEX_SPU_NOT_SAMPLED;
     }
     struct naive_sample *s = &n->slot[slot];
@@ -763,6 +790,24 @@ int naive_begin(struct naive *n, uint64_t pc, uint32_t flags)
     if (n->c.timestamp_at == 0)
         take_time(n, s);
     return slot;
+}
+
+/* FT alone: would a sample of this type be kept? FIL-03 to FIL-07. */
+bool naive_type_kept(const struct naive *n, unsigned type)
+{
+    bool ft = B(n->PMSFCR_EL1, 1), chosen = false, some = false, wrong = false;
+    for (unsigned i = 0; i < 5; i++) { /* B, LD, ST, FP, SIMD */
+        bool is = type >> i & 1, wanted = B(n->PMSFCR_EL1, 16 + i);
+        if (n->f.EFT && B(n->PMSFCR_EL1, 48 + i)) {
+            wrong |= is != wanted; /* must be as it says */
+        } else if (wanted) {
+            some = true;
+            chosen |= is;
+        }
+    }
+    if (ft && !n->f.EFT && !some)
+        return n->c.ft_zero == 0;
+    return !ft || (!wrong && (!some || chosen));
 }
 
 /* One filter after the other; all of them run, so that their PMU events count: FIL-33 to FIL-35. */
@@ -904,7 +949,12 @@ static void complete(struct naive *n, struct naive_sample *s, const struct spex_
         return;
     n->triggers++; /* FIL-37 */
     n->held[n->held_count++] = done.record;
-    drain(n, (unsigned)n->c.hold);
+    /* BUF-10, BUF-13: what fills the buffer may not wait. */
+    uint64_t bytes = 0, room = LIMIT(n) - n->PMBPTR_EL1;
+    for (unsigned i = 0; i < n->held_count; i++)
+        bytes += n->held[i].size;
+    bool fills = LIMIT(n) < n->PMBPTR_EL1 || room < bytes + ((uint64_t)1 << n->f.MaxSize);
+    drain(n, fills ? 0 : (unsigned)n->c.hold);
     look_again(n);
 }
 
@@ -949,10 +999,10 @@ bool naive_impdef_event(struct naive *n, uint16_t mss, uint32_t mss2)
     uint64_t *sr = report_to(n, (struct event){OTHER_EVENT, false, false});
     if (!n->c.impdef_event || S(*sr)) /* BUF-208 */
         return false;
-    set_field(sr, 17, 17, 1);
-    set_field(sr, 31, 26, 0x1f); /* BUF-209 */
-    set_field(sr, 15, 0, mss);
-    set_field(sr, 55, 32, mss2 & 0xffffff);
+    set_status(n, sr, 17, 17, 1);
+    set_status(n, sr, 31, 26, 0x1f); /* BUF-209 */
+    set_status(n, sr, 15, 0, mss);
+    set_status(n, sr, 55, 32, mss2 & 0xffffff);
     look_again(n);
     return true;
 }
@@ -1191,15 +1241,6 @@ static bool find(struct naive *n, unsigned encoding, struct place *p)
     return false;
 }
 
-/* The latest direct write of a register that no context synchronization followed, or NULL. */
-static uint64_t *direct_write(struct naive *n, unsigned encoding)
-{
-    for (unsigned i = 0; i < n->unseen_count; i++)
-        if (n->unseen[i].encoding == encoding)
-            return &n->unseen[i].value;
-    return NULL;
-}
-
 bool naive_get(struct naive *n, unsigned encoding, uint64_t *value)
 {
     struct place p;
@@ -1227,6 +1268,8 @@ bool naive_set(struct naive *n, unsigned encoding, uint64_t value)
         }
     }
     *to = (*to & ~p.mask) | (value & p.mask);
+    if (to == &n->PMSICR_EL1)
+        n->reload_due = false;
     look_again(n);
     return true;
 }
@@ -1235,8 +1278,11 @@ void naive_context_sync(struct naive *n)
 {
     struct place p;
     for (unsigned i = 0; i < n->unseen_count; i++)
-        if (find(n, n->unseen[i].encoding, &p))
+        if (find(n, n->unseen[i].encoding, &p)) {
             *p.value = n->unseen[i].value;
+            if (p.value == &n->PMSICR_EL1)
+                n->reload_due = false;
+        }
     n->unseen_count = 0;
     n->branch_fresh = false;
     look_again(n);

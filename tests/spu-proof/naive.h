@@ -66,6 +66,7 @@ struct naive {
     bool was_enabled; /* for the move from disabled to enabled, D17.3.3 */
     bool waived;      /* pointer_rule: writes are silently discarded until disabled */
     unsigned after;   /* select_after: members to go */
+    bool reload_due;  /* COUNT is zero by a selection */
     struct naive_sample slot[NAIVE_SLOTS];
     struct naive_record held[NAIVE_HELD];
     unsigned held_count;
@@ -133,6 +134,8 @@ struct naive_finished {
 };
 void naive_finish(struct naive *n, const struct naive_sample *sample, const struct spex_op *op,
                   const struct spex_outcome *outcome, struct naive_finished *finished);
+/* Whether the type filter keeps a sample of this type. */
+bool naive_type_kept(const struct naive *n, unsigned type);
 /* Architecturally executed without an exception. */
 bool naive_executed(const struct naive *n, uint32_t flags);
 bool naive_is_branch(const struct naive *n, const struct spex_op *op,

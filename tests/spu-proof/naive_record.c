@@ -589,6 +589,8 @@ void naive_finish(struct naive *n, const struct naive_sample *s, const struct sp
     bool unhandled = (flags & SPEX_OUT_NONARCH_EXC) && !n->c.nonarch_handled;
     bool excepted = !phantom && (flags & SPEX_OUT_EXCEPTION);
     bool retired = !phantom && !unhandled && (flags & (SPEX_OUT_EXECUTED | SPEX_OUT_EXCEPTION));
+    if (!n->c.population_speculative && !phantom && !unhandled)
+        retired = true; /* PKT-93: reads as one */
     bool complete = naive_executed(n, flags);
     bool branch = naive_is_branch(n, op, out), branch_gcs = is_branch_gcs(n, op, out) && branch;
     bool memory = is_memory(n, op) || branch_gcs;
@@ -608,12 +610,11 @@ void naive_finish(struct naive *n, const struct naive_sample *s, const struct sp
     if (two_sided(op)) {
         bool loads = out->access[0].flags & SPEX_ACC_VA;
         bool stores = out->access[1].flags & SPEX_ACC_VA;
-        uint64_t fcr = n->PMSFCR_EL1;
-        bool ft = fcr >> 1 & 1, ld = fcr >> 17 & 1, st = fcr >> 18 & 1;
+        bool ld = naive_type_kept(n, TYPE_LD), st = naive_type_kept(n, TYPE_ST);
         /* clang-format off */
-        store = loads != stores    ? stores
-                : ft && ld != st   ? st
-                                   : n->world.random(n->world.user) >> 7;
+        store = loads != stores ? stores
+                : ld != st      ? st
+                                : n->world.random(n->world.user) >> 7;
         /* clang-format on */
         only = &out->access[store];
     }

@@ -209,6 +209,7 @@ void ops_make(uint64_t seed, const struct spex_features *f, struct made_op *made
     case 2: out->flags = SPEX_OUT_SPECULATIVE; break;
     case 3: out->flags = SPEX_OUT_NO_INSN; break;
     case 4: out->flags = SPEX_OUT_NONARCH_EXC | (MAYBE(1) ? SPEX_OUT_EXECUTED : 0); break;
+    case 5: out->flags = 0; break; /* an exception condition that raised none */
         /* clang-format on */
     }
     bool always =
