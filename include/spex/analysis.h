@@ -276,6 +276,8 @@ enum spex_order {
 };
 /* Orders rows, most first (ties by the keys). Call after the last sample, before the rest. */
 void spex_group_sort(struct spex_group *group, enum spex_order order);
+/* How many keys there were: of more than are kept apart an estimate, good to some percent. */
+uint64_t spex_group_keys(const struct spex_group *group);
 size_t spex_group_count(const struct spex_group *group);
 const struct spex_row *spex_group_row(const struct spex_group *group, size_t index);
 const struct spex_row *spex_group_total(const struct spex_group *group); /* of all rows */

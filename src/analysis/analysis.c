@@ -11,6 +11,8 @@
 #include "module.h"
 
 #include "base/error.h"
+#include "base/hash.h"
+#include "base/memory.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -22,6 +24,7 @@
 
 enum {
     BATCH = 256,
+    RECORDS = 1 << 16,    /* of all queues that are merged: with many, each has few at a time */
     PLACES = SPEX_PLACES, /* cache of code and data addresses */
     BLOCKS = 1 << 13,     /* caches of where data lies */
     LINES = 1 << 12,      /* cache of source lines */
@@ -42,7 +45,7 @@ struct changes {
 static void add_change(struct changes *changes, int32_t id, uint64_t time)
 {
     changes->items =
-        module_grow(changes->items, changes->count, &changes->capacity, sizeof *changes->items);
+        memory_grow(changes->items, changes->count, &changes->capacity, sizeof *changes->items);
     changes->items[changes->count++] = (struct change){id, time};
 }
 
@@ -135,8 +138,7 @@ struct queue {
     const struct spex_cpu_model *model;
     struct spex_aux_cursor *cursor;
     struct spex_aux_span span;
-    uint64_t spans; /* so far */
-    struct spex_record_reader reader;
+    struct spex_record_reader *reader; /* shared unless queues are merged */
     uint64_t samples;
     bool reading;
     /*
@@ -154,8 +156,13 @@ struct queue {
     uint8_t *buffer;                /* raw stream */
     size_t kept;
     uint64_t position;
-    /* meaning of Data Source values, -1 not yet known; the last: no packet, or no memory */
-    int16_t sources[256 + 1];
+    int16_t *sources; /* of its model */
+};
+
+/* Of a kind of core: meaning of Data Source values, -1 not yet known. */
+struct model_sources {
+    const struct spex_cpu_model *model;
+    int16_t sources[256 + 1]; /* the last: no packet, or no memory */
 };
 enum { NO_PACKET = 256 };
 
@@ -182,6 +189,11 @@ struct spex_analysis {
     const struct line_set *only; /* lines to look at closer; NULL: all records */
     struct queue *queues;
     size_t queue_count;
+    struct spex_record_reader *reader;
+    struct spex_record *records; /* of the queue that is read, or of all that are merged */
+    size_t batch;                /* how many of a queue at a time */
+    struct model_sources **models;
+    size_t model_count, model_capacity;
     struct spex_sample samples[BATCH];
     size_t sample_count;
     spex_sample_sink *sink;
@@ -192,16 +204,7 @@ struct spex_analysis {
     bool stopped;
 };
 
-static void *get_memory(size_t size)
-{
-    void *memory = calloc(1, size);
-    if (!memory) {
-        fputs("spex: out of memory\n", stderr);
-        abort();
-    }
-    return memory;
-}
-
+/* Of places in caches, where a bad guess costs a look-up and no more. */
 static uint64_t mix(uint64_t x)
 {
     x *= UINT64_C(0x9e3779b97f4a7c15);
@@ -213,14 +216,14 @@ static void **table_slot(struct table *table, uint64_t key)
     if (!table->slots || table->count * 2 >= table->mask) {
         struct table old = *table;
         table->mask = old.mask ? old.mask * 2 + 1 : 63;
-        table->slots = get_memory((table->mask + 1) * sizeof *table->slots);
+        table->slots = memory_get(table->mask + 1, sizeof *table->slots);
         table->count = 0;
         for (size_t i = 0; old.slots && i <= old.mask; i++)
             if (old.slots[i].value)
                 *table_slot(table, old.slots[i].key) = old.slots[i].value;
         free(old.slots);
     }
-    size_t i = mix(key) & table->mask;
+    size_t i = hash_word(hash_seed(), key) & table->mask;
     while (table->slots[i].value && table->slots[i].key != key)
         i = (i + 1) & table->mask;
     if (!table->slots[i].value) {
@@ -232,13 +235,11 @@ static void **table_slot(struct table *table, uint64_t key)
 
 const char *analysis_intern(struct spex_analysis *a, const char *text)
 {
-    uint64_t hash = 1469598103934665603u;
-    for (const char *p = text; *p; p++)
-        hash = (hash ^ (uint8_t)*p) * 1099511628211u;
+    uint64_t hash = hash_bytes(hash_seed(), text, strlen(text));
     for (;; hash++) { /* equal hashes of different texts: take the next key */
         void **slot = table_slot(&a->strings, hash);
-        if (!*slot && !(*slot = strdup(text)))
-            abort();
+        if (!*slot)
+            *slot = memory_copy(text);
         if (!strcmp(*slot, text))
             return *slot;
     }
@@ -249,7 +250,7 @@ static struct process *get_process(struct spex_analysis *a, int32_t pid, uint64_
     void **slot = table_slot(&a->processes, (uint32_t)pid);
     struct process *p = *slot;
     if (!p) {
-        *slot = p = get_memory(sizeof *p);
+        *slot = p = memory_get(1, sizeof *p);
         p->pid = pid;
         p->span.from = 1; /* empty */
     }
@@ -265,7 +266,7 @@ static struct thread *get_thread(struct spex_analysis *a, int32_t tid, int32_t p
     void **slot = table_slot(&a->threads, (uint32_t)tid);
     struct thread *t = *slot;
     if (!t) {
-        *slot = t = get_memory(sizeof *t);
+        *slot = t = memory_get(1, sizeof *t);
         t->tid = tid;
         t->span.from = 1;
     }
@@ -322,7 +323,7 @@ static size_t first_map(struct spex_analysis *a, int32_t pid)
 {
     size_t low = 0, high = spex_perfdata_map_count(a->file);
     if (!a->maps) {
-        a->maps = get_memory((high + 1) * sizeof *a->maps);
+        a->maps = memory_get(high + 1, sizeof *a->maps);
         for (size_t i = 0; i < high; i++)
             a->maps[i] = (uint32_t)i;
         qsort_r(a->maps, high, sizeof *a->maps, compare_maps, a->file);
@@ -400,7 +401,7 @@ static inline struct block_slot *block_of(struct block_slot **slots, uint64_t nu
                                           uint32_t version)
 {
     if (__builtin_expect(!*slots, 0))
-        *slots = get_memory(BLOCKS * sizeof **slots);
+        *slots = memory_get(BLOCKS, sizeof **slots);
     return &(*slots)[mix(number ^ (uint64_t)version << 48) & (BLOCKS - 1)];
 }
 
@@ -491,7 +492,7 @@ void analysis_line(struct spex_analysis *a, struct spex_module *module, uint64_t
                    struct spex_line *line)
 {
     if (!a->lines)
-        a->lines = get_memory(LINES * sizeof *a->lines);
+        a->lines = memory_get(LINES, sizeof *a->lines);
     size_t slot = (size_t)(mix(address ^ (uintptr_t)module) & (LINES - 1));
     struct line_slot *s = &a->lines[slot];
     if (s->module != module || s->address != address) {
@@ -802,10 +803,15 @@ static bool next_span(struct spex_analysis *a, struct queue *q)
     if (a->options.progress)
         a->options.progress(a->options.context, a->done,
                             a->file ? a->info->aux_bytes : a->raw_size);
-    if (q->spans++)
-        spex_record_reader_continue(&q->reader, q->span.data, q->span.size, q->span.file_offset);
-    else
-        spex_record_reader_init(&q->reader, q->span.data, q->span.size, q->span.file_offset);
+    bool merged = a->options.ordered && a->queue_count > 1;
+    struct spex_record_reader **reader = merged ? &q->reader : &a->reader;
+    if (*reader) {
+        spex_record_reader_continue(*reader, q->span.data, q->span.size, q->span.file_offset);
+    } else {
+        *reader = memory_get(1, sizeof **reader);
+        spex_record_reader_init(*reader, q->span.data, q->span.size, q->span.file_offset);
+    }
+    q->reader = *reader;
     return true;
 }
 
@@ -838,7 +844,7 @@ static bool refill(struct spex_analysis *a, struct queue *q)
                 return false;
             q->reading = true;
         }
-        q->count = spex_record_batch(&q->reader, q->records, BATCH, &status, &damage);
+        q->count = spex_record_batch(q->reader, q->records, a->batch, &status, &damage);
         if (status == SPEX_OK)
             continue;
         /*
@@ -896,16 +902,40 @@ static void sift_down(struct queue **heap, size_t count, size_t at)
     }
 }
 
-/* Runs of the earliest queue, each as long as it stays the earliest. */
-static void run_ordered(struct spex_analysis *a)
+/* Opens what a queue is read with; false, and *status says why, if it cannot be. */
+static bool open_queue(struct spex_analysis *a, struct queue *q, enum spex_status *status)
 {
-    struct queue **heap = get_memory((a->queue_count + 1) * sizeof *heap);
+    *status = a->file ? spex_aux_open(a->file, q->index, &q->cursor) : SPEX_OK;
+    return *status == SPEX_OK;
+}
+
+static void close_queue(struct queue *q)
+{
+    if (q->cursor)
+        spex_aux_close(q->cursor);
+    q->cursor = NULL;
+}
+
+/* Runs of the earliest queue, each as long as it stays the earliest. */
+static enum spex_status run_ordered(struct spex_analysis *a)
+{
+    struct queue **heap = memory_get(a->queue_count + 1, sizeof *heap);
     size_t live = 0;
-    for (size_t i = 0; i < a->queue_count; i++)
-        if (refill(a, &a->queues[i])) {
-            queue_time(&a->queues[i]);
-            heap[live++] = &a->queues[i];
+    enum spex_status status = SPEX_OK;
+    for (size_t i = 0; i < a->queue_count; i++) {
+        struct queue *q = &a->queues[i];
+        if (!open_queue(a, q, &status))
+            break;
+        q->records = a->records + i * a->batch;
+        if (refill(a, q)) {
+            queue_time(q);
+            heap[live++] = q;
+        } else {
+            close_queue(q);
         }
+    }
+    if (status)
+        live = 0;
     for (size_t i = live; i-- > 0;)
         sift_down(heap, live, i);
     while (live) {
@@ -925,14 +955,35 @@ static void run_ordered(struct spex_analysis *a)
             if (more)
                 queue_time(q);
         } while (more && q->time <= limit);
-        if (more)
+        if (more) {
             join(a, q, q->records + from, q->at - from);
-        else
+        } else {
+            close_queue(q);
             heap[0] = heap[--live];
+        }
         sift_down(heap, live, 0);
     }
     flush(a);
     free(heap);
+    return status;
+}
+
+/* One queue after the other. */
+static enum spex_status run_in_turn(struct spex_analysis *a)
+{
+    for (size_t i = 0; i < a->queue_count; i++) {
+        struct queue *q = &a->queues[i];
+        enum spex_status status;
+        if (!open_queue(a, q, &status))
+            return status;
+        q->records = a->records;
+        while (refill(a, q)) {
+            join(a, q, q->records, q->count);
+            flush(a);
+        }
+        close_queue(q);
+    }
+    return SPEX_OK;
 }
 
 enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *sink, void *context,
@@ -967,26 +1018,12 @@ enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *si
         q->who = UINT64_MAX; /* nobody */
         q->first_tick = UINT64_MAX;
         q->last_tick = 0;
-        if (a->file) {
-            enum spex_status status = spex_aux_open(a->file, i, &q->cursor);
-            if (status)
-                return error_set(error, status, 0, "%s: cannot read AUX queue %zu", a->name, i);
-        }
     }
-    if (a->options.ordered && a->queue_count > 1) {
-        run_ordered(a);
-    } else {
-        for (size_t i = 0; i < a->queue_count; i++)
-            while (refill(a, &a->queues[i])) {
-                join(a, &a->queues[i], a->queues[i].records, a->queues[i].count);
-                flush(a);
-            }
-    }
+    bool merge = a->options.ordered && a->queue_count > 1;
+    enum spex_status status = merge ? run_ordered(a) : run_in_turn(a);
     for (size_t i = 0; i < a->queue_count; i++) {
         struct queue *q = &a->queues[i];
-        if (q->cursor)
-            spex_aux_close(q->cursor);
-        q->cursor = NULL;
+        close_queue(q);
         if (q->first_tick > q->last_tick)
             continue;
         uint64_t first = tick_time(a, q->first_tick), last = tick_time(a, q->last_tick);
@@ -997,6 +1034,9 @@ enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *si
         a->totals.first_time = a->totals.last_time = 0;
     if (a->only) /* a closer look at a part: the totals are those of the whole */
         a->totals = whole;
+    if (status)
+        return error_set(error, status, 0, "%s: cannot read its AUX data: %s", a->name,
+                         spex_status_name(status));
     return SPEX_OK;
 }
 
@@ -1105,10 +1145,23 @@ static enum spex_status open_raw(struct spex_analysis *a, const char *path,
     return SPEX_OK;
 }
 
+static int16_t *sources_of(struct spex_analysis *a, const struct spex_cpu_model *model)
+{
+    for (size_t i = 0; i < a->model_count; i++) /* as many as there are kinds of core */
+        if (a->models[i]->model == model)
+            return a->models[i]->sources;
+    a->models = memory_grow(a->models, a->model_count, &a->model_capacity, sizeof *a->models);
+    struct model_sources *m = a->models[a->model_count++] = memory_get(1, sizeof *m);
+    m->model = model;
+    memset(m->sources, 0xff, sizeof m->sources);
+    m->sources[NO_PACKET] = SPEX_SOURCE_UNKNOWN;
+    return m->sources;
+}
+
 enum spex_status spex_analysis_open(const char *path, const struct spex_analysis_options *options,
                                     struct spex_analysis **analysis, struct spex_error *error)
 {
-    struct spex_analysis *a = get_memory(sizeof *a);
+    struct spex_analysis *a = memory_get(1, sizeof *a);
     bool standard = !path || !strcmp(path, "-");
     enum spex_status status;
     a->options = *options;
@@ -1125,7 +1178,7 @@ enum spex_status spex_analysis_open(const char *path, const struct spex_analysis
     a->name = strdup(standard ? "standard input" : path);
     a->ops = op_table();
     a->symbols = spex_symbols_new(&options->symbols);
-    a->places = get_memory(PLACES * sizeof *a->places);
+    a->places = memory_get(PLACES, sizeof *a->places);
     assert(options->filter_count <= SPEX_FILTER_MAX);
     if (options->raw) {
         status = open_raw(a, path, error);
@@ -1145,12 +1198,14 @@ enum spex_status spex_analysis_open(const char *path, const struct spex_analysis
         return status;
     }
     describe_sampling(a);
-    a->queues = get_memory((a->queue_count + 1) * sizeof *a->queues);
+    a->queues = memory_get(a->queue_count + 1, sizeof *a->queues);
+    bool merge = options->ordered && a->queue_count > 1;
+    a->batch = merge && a->queue_count > RECORDS / BATCH ? RECORDS / a->queue_count + 1 : BATCH;
+    a->records = memory_get(merge ? a->queue_count * a->batch : a->batch, sizeof *a->records);
     for (size_t i = 0; i < a->queue_count; i++) {
         struct queue *q = &a->queues[i];
         q->index = (uint32_t)i;
         q->cpu = q->tid = -1;
-        q->records = get_memory(BATCH * sizeof *q->records);
         if (a->file) {
             const struct spex_perf_queue *from = spex_perfdata_queue(a->file, i);
             q->cpu = from->cpu;
@@ -1159,10 +1214,9 @@ enum spex_status spex_analysis_open(const char *path, const struct spex_analysis
             q->model = spex_cpu_find(midr);
         } else {
             q->model = spex_cpu_find(options->midr);
-            q->buffer = get_memory(RAW_CHUNK + SPEX_RECORD_MAX);
+            q->buffer = memory_get(1, RAW_CHUNK + SPEX_RECORD_MAX);
         }
-        memset(q->sources, 0xff, sizeof q->sources);
-        q->sources[NO_PACKET] = SPEX_SOURCE_UNKNOWN;
+        q->sources = sources_of(a, q->model);
     }
     *analysis = a;
     return SPEX_OK;
@@ -1180,10 +1234,16 @@ void spex_analysis_close(struct spex_analysis *a)
     if (!a)
         return;
     for (size_t i = 0; a->queues && i < a->queue_count; i++) {
-        free(a->queues[i].records);
+        if (a->queues[i].reader != a->reader)
+            free(a->queues[i].reader);
         free(a->queues[i].buffer);
     }
+    free(a->reader);
+    free(a->records);
     free(a->queues);
+    for (size_t i = 0; i < a->model_count; i++)
+        free(a->models[i]);
+    free(a->models);
     for (size_t i = 0; i < SPEX_FILTER_MAX; i++)
         filter_free(a->filters[i]);
     free_table(&a->threads, true);

@@ -11,7 +11,11 @@
 #include "internal.h"
 #include "module.h"
 
+#include "base/hash.h"
+#include "base/memory.h"
+
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +27,8 @@ enum {
     STEP = 64,       /* samples taken together */
     COARSER = 2,     /* groups derived from one */
     SLOTS_MAX = 2 * SPEX_KEYS_MAX,
+    RANK_BITS = 12,
+    RANKS = 1 << RANK_BITS,
     /* bytes for histograms: the more rows, the less is left for them */
     HISTOGRAMS_MOST = 64 << 20,
     HISTOGRAMS_LEAST = 16 << 20,
@@ -131,6 +137,7 @@ struct spex_group {
     enum spex_key keys[SPEX_KEYS_MAX];
     uint8_t first_slot[SPEX_KEYS_MAX + 1];
     size_t key_count, slots, stride;
+    uint64_t seed; /* the hash of a key is that of its words one after the other, from this */
     unsigned flags;
     char **chunks;
     size_t count, chunk_count;
@@ -138,26 +145,18 @@ struct spex_group {
     size_t mask;
     struct histograms histograms;
     struct spex_row *rest, *total;
+    uint8_t *ranks; /* of keys that came, to estimate how many once rows are merged */
     uint64_t error;
     size_t limit;
     struct sorted *order;
 };
 
-static void *get_memory(size_t size)
-{
-    void *memory = calloc(1, size);
-    if (!memory) {
-        fputs("spex: out of memory\n", stderr);
-        abort();
-    }
-    return memory;
-}
-
 struct spex_group *spex_group_new(struct spex_analysis *analysis, const enum spex_key *by,
                                   size_t key_count, unsigned flags)
 {
-    struct spex_group *g = get_memory(sizeof *g);
+    struct spex_group *g = memory_get(1, sizeof *g);
     g->analysis = analysis;
+    g->seed = hash_seed();
     g->key_count = key_count;
     g->by_place = true;
     for (size_t i = 0; i < key_count; i++) {
@@ -171,9 +170,10 @@ struct spex_group *spex_group_new(struct spex_analysis *analysis, const enum spe
     g->stride = (sizeof(struct spex_row) + g->slots * sizeof(uint64_t) + CACHE_LINE - 1) &
                 ~(size_t)(CACHE_LINE - 1);
     g->mask = 1023;
-    g->index = get_memory((g->mask + 1) * sizeof *g->index);
+    g->index = memory_get(g->mask + 1, sizeof *g->index);
     g->limit = SPEX_GROUP_MAX + CHUNK; /* room is made for several at a time */
-    g->total = get_memory(g->stride);
+    g->total = memory_get(1, g->stride);
+    g->ranks = memory_get(RANKS, sizeof *g->ranks);
     histograms_init(&g->histograms, HISTOGRAMS_MOST);
     return g;
 }
@@ -195,6 +195,7 @@ void spex_group_free(struct spex_group *g)
     free(g->order);
     free(g->rest);
     free(g->total);
+    free(g->ranks);
     histograms_free(&g->histograms);
     free(g);
 }
@@ -202,13 +203,6 @@ void spex_group_free(struct spex_group *g)
 static inline struct spex_row *row_at(const struct spex_group *g, size_t index)
 {
     return (struct spex_row *)(g->chunks[index >> CHUNK_BITS] + (index & (CHUNK - 1)) * g->stride);
-}
-
-/* The hash of a key is that of its words one after the other, from 0. */
-static inline uint64_t hash_word(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ hash >> 32;
 }
 
 static void index_row(struct spex_group *g, uint64_t hash, size_t row)
@@ -223,13 +217,13 @@ static void reindex(struct spex_group *g, size_t mask)
 {
     if (mask != g->mask) {
         free(g->index);
-        g->index = get_memory((mask + 1) * sizeof *g->index);
+        g->index = memory_get(mask + 1, sizeof *g->index);
         g->mask = mask;
     } else {
         memset(g->index, 0, (mask + 1) * sizeof *g->index);
     }
     for (size_t i = 0; i < g->count; i++) {
-        uint64_t hash = 0;
+        uint64_t hash = g->seed;
         for (size_t k = 0; k < g->slots; k++)
             hash = hash_word(hash, row_at(g, i)->key[k]);
         index_row(g, hash, i);
@@ -263,11 +257,9 @@ static int compare_counts(const void *a, const void *b)
 /* Merges at least half of the rows, the smallest, into the rest row. */
 static void shrink(struct spex_group *g)
 {
-    uint32_t *counts = malloc(g->count * sizeof *counts);
+    uint32_t *counts = memory_get(g->count, sizeof *counts);
     if (!g->rest)
-        g->rest = get_memory(g->stride);
-    if (!counts)
-        abort();
+        g->rest = memory_get(1, g->stride);
     for (size_t i = 0; i < g->count; i++)
         counts[i] = row_at(g, i)->stats.samples;
     qsort(counts, g->count, sizeof *counts, compare_counts);
@@ -294,19 +286,46 @@ static void shrink(struct spex_group *g)
         memset(g->memo, 0, SPEX_PLACES * sizeof *g->memo);
 }
 
+/*
+ * How many keys there were is estimated with HyperLogLog: of those whose hash begins alike, the
+ * longest run of zeros at its end. The hash has no seed, so that the number is always the same.
+ */
+static void rank_key(struct spex_group *g, const struct spex_row *row)
+{
+    uint64_t hash = UINT64_C(0x243f6a8885a308d3);
+    for (size_t k = 0; k < g->slots; k++)
+        hash = hash_word(hash, row->key[k]);
+    hash = hash_word(hash, UINT64_C(0x13198a2e03707344));
+    uint8_t rank = (uint8_t)(1 + __builtin_ctzll(hash | UINT64_C(1) << 51)), *most;
+    most = &g->ranks[hash >> (64 - RANK_BITS)];
+    *most = rank > *most ? rank : *most;
+}
+
+uint64_t spex_group_keys(const struct spex_group *g)
+{
+    double sum = 0;
+    if (!g->rest)
+        return g->count;
+    for (size_t i = 0; i < RANKS; i++)
+        sum += ldexp(1, -g->ranks[i]);
+    double all = 0.7213 / (1 + 1.079 / RANKS) * RANKS * RANKS / sum;
+    return all > (double)g->count ? (uint64_t)all : g->count;
+}
+
 /* Room for more rows, so that pointers to rows stay good while that many are added. */
 static void make_room(struct spex_group *g, size_t more)
 {
+    size_t chunk = CHUNK * g->stride;
+    bool grows = g->count + more > g->chunk_count << CHUNK_BITS;
+    if (grows && g->chunk_count > 4 && !memory_allows(4 * chunk + 2 * g->mask * sizeof *g->index))
+        g->limit = g->count; /* merge here, not where there is no memory */
     if (g->count + more > g->limit)
         shrink(g);
     while ((g->count + more) * 2 > g->mask + 1)
         reindex(g, g->mask * 2 + 1);
     while (g->count + more > g->chunk_count << CHUNK_BITS) {
-        g->chunks = realloc(g->chunks, (g->chunk_count + 1) * sizeof *g->chunks);
-        if (!g->chunks)
-            abort();
-        if (!(g->chunks[g->chunk_count++] = aligned_alloc(CACHE_LINE, CHUNK * g->stride)))
-            abort();
+        g->chunks = memory_resize(g->chunks, g->chunk_count + 1, sizeof *g->chunks);
+        g->chunks[g->chunk_count++] = memory_aligned(CACHE_LINE, chunk);
         size_t rows = g->chunk_count * CHUNK * g->stride / 4;
         histograms_limit(&g->histograms, rows < HISTOGRAMS_MOST - HISTOGRAMS_LEAST
                                              ? HISTOGRAMS_MOST - rows
@@ -338,6 +357,7 @@ static inline struct spex_row *find_row(struct spex_group *g, size_t slots, cons
     memset(row, 0, g->stride);
     for (size_t k = 0; k < slots; k++)
         row->key[k] = key[k * step];
+    rank_key(g, row);
     return row;
 }
 
@@ -508,14 +528,14 @@ static void rows_by_place(struct spex_group *g, const struct spex_sample *const 
 {
     uint64_t key[SLOTS_MAX][STEP];
     if (!g->memo)
-        g->memo = get_memory(SPEX_PLACES * sizeof *g->memo);
+        g->memo = memory_get(SPEX_PLACES, sizeof *g->memo);
     for (size_t i = 0; i < count; i++) {
         const struct spex_sample *s = samples[i];
         struct memo *m = &g->memo[s->place];
         if (__builtin_expect(!m->row || m->module != s->module || m->address != s->address ||
                                  m->symbol != s->symbol,
                              0)) {
-            uint64_t hash = 0;
+            uint64_t hash = g->seed;
             for (size_t k = 0; k < g->key_count; k++)
                 make_keys(g, g->keys[k], &s, 1, key + g->first_slot[k]);
             for (size_t k = 0; k < g->slots; k++)
@@ -540,7 +560,7 @@ rows_by_key(struct spex_group *g, size_t slots, const struct spex_sample *const 
     for (size_t k = 0; k < g->key_count; k++)
         make_keys(g, g->keys[k], samples, count, key + g->first_slot[k]);
     for (size_t i = 0; i < count; i++) {
-        hash[i] = 0;
+        hash[i] = g->seed;
         for (size_t k = 0; k < slots; k++)
             hash[i] = hash_word(hash[i], key[k][i]);
     }
@@ -601,7 +621,7 @@ void spex_group_derive(struct spex_group *g, struct spex_group *finer)
 static void roll_up(struct spex_group *g, const struct spex_group *finer,
                     const struct spex_row *from)
 {
-    uint64_t key[SLOTS_MAX], hash = 0;
+    uint64_t key[SLOTS_MAX], hash = g->seed;
     for (size_t k = 0; k < g->key_count; k++) {
         bool page = g->keys[k] == SPEX_KEY_PAGE;
         enum spex_key wanted = page ? SPEX_KEY_CACHE_LINE : g->keys[k];
@@ -679,7 +699,7 @@ void spex_group_sort(struct spex_group *g, enum spex_order order)
     free(g->index); /* no more samples come: its memory is better used here */
     g->index = NULL;
     free(g->order);
-    g->order = get_memory((g->count + 1) * sizeof *g->order);
+    g->order = memory_get(g->count + 1, sizeof *g->order);
     bool numeric = g->key_count && keys[g->keys[0]].numeric;
     memset(g->total, 0, g->stride);
     for (size_t i = 0; i < g->count; i++) {

@@ -1,5 +1,7 @@
 #include "histogram.h"
 
+#include "base/memory.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +15,7 @@ void histograms_init(struct histograms *h, size_t limit_bytes)
 {
     *h = (struct histograms){.count = HISTOGRAM_LOST + 1, .capacity = 4096};
     histograms_limit(h, limit_bytes);
-    h->words = malloc(h->capacity * sizeof *h->words);
-    if (!h->words)
-        abort();
+    h->words = memory_get(h->capacity, sizeof *h->words);
     h->words[0] = h->words[HISTOGRAM_LOST] = 0;
 }
 
@@ -37,7 +37,8 @@ static uint32_t allocate(struct histograms *h, size_t words)
         size_t capacity = h->capacity + h->capacity / 2;
         if (capacity > h->limit)
             capacity = h->limit;
-        uint32_t *more = realloc(h->words, capacity * sizeof *more);
+        size_t size = capacity * sizeof *h->words;
+        uint32_t *more = memory_allows(size) ? realloc(h->words, size) : NULL;
         if (!more)
             return 0;
         h->words = more;

@@ -1,7 +1,10 @@
 /* Source lines and inlined calls from DWARF, one compilation unit at a time. */
 #include "module.h"
 
+#include "base/memory.h"
+
 #include <dwarf.h>
+#include <elfutils/libdwelf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +12,61 @@ static int compare_units(const void *a, const void *b)
 {
     const struct module_unit *x = a, *y = b;
     return x->low < y->low ? -1 : x->low > y->low;
+}
+
+/* Bytes that libdw will decompress the sections of a file to, going by what they say. */
+static uint64_t inflated_size(Elf *elf)
+{
+    uint64_t size = 0;
+    size_t names;
+    if (elf_getshdrstrndx(elf, &names))
+        return 0;
+    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+        GElf_Shdr sh;
+        GElf_Chdr ch;
+        Elf_Data *data;
+        const char *name;
+        if (!gelf_getshdr(scn, &sh))
+            continue;
+        uint64_t own = 0;
+        if (sh.sh_flags & SHF_COMPRESSED) {
+            own = gelf_getchdr(scn, &ch) ? ch.ch_size : 0;
+        } else if ((name = elf_strptr(elf, names, sh.sh_name)) && !strncmp(name, ".zdebug", 7) &&
+                   (data = elf_rawdata(scn, NULL)) && data->d_size >= 12) {
+            for (int i = 4; i < 12; i++) /* "ZLIB", then the size, high byte first */
+                own = own << 8 | ((const uint8_t *)data->d_buf)[i];
+        }
+        size = own > UINT64_MAX - size ? UINT64_MAX : size + own;
+    }
+    return size;
+}
+
+static Dwarf *begin_dwarf(struct spex_module *module, Elf *elf)
+{
+    uint64_t size = inflated_size(elf);
+    if (size > SIZE_MAX / 2 || !memory_allows((size_t)size)) {
+        module_problem(module,
+                       "%s: its debug information would take %llu MB, more than is allowed, and is "
+                       "not read: --max-memory SIZE allows more",
+                       module->name, (unsigned long long)(size >> 20));
+        return NULL;
+    }
+    return dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+}
+
+/* libdw would open what the file names, whatever it is: it is given the file, or none at all. */
+static void supply_alternate(struct spex_module *module, const char *path)
+{
+    const char *name;
+    const void *id;
+    ssize_t size = dwelf_dwarf_gnu_debugaltlink(module->dwarf, &name, &id);
+    if (size <= 0)
+        return;
+    if (module_open_alternate(module, path, name, id, (size_t)size))
+        module->alternate_dwarf = begin_dwarf(module, module->alternate.elf);
+    /* -1 is how libdw remembers that it looked and found none */
+    dwarf_setalt(module->dwarf,
+                 module->alternate_dwarf ? module->alternate_dwarf : (Dwarf *)(intptr_t)-1);
 }
 
 /* The ranges of every unit: .debug_aranges would be shorter but clang leaves it out. */
@@ -21,11 +79,15 @@ void lines_load(struct spex_module *module)
     Elf *elf = module->debug.elf ? module->debug.elf : module->image.elf;
     if (!elf)
         return;
-    module->dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
-    if (!module->dwarf && elf == module->debug.elf && module->image.elf)
-        module->dwarf = dwarf_begin_elf(module->image.elf, DWARF_C_READ, NULL);
+    const char *path = module->debug.elf ? module->debug.path : module->image.path;
+    module->dwarf = begin_dwarf(module, elf);
+    if (!module->dwarf && elf == module->debug.elf && module->image.elf) {
+        module->dwarf = begin_dwarf(module, module->image.elf);
+        path = module->image.path;
+    }
     if (!module->dwarf)
         return;
+    supply_alternate(module, path);
     size_t capacity = 0;
     Dwarf_Off offset = 0, next;
     size_t header;
@@ -37,7 +99,7 @@ void lines_load(struct spex_module *module)
             while ((at = dwarf_ranges(&die, at, &base, &low, &high)) > 0) {
                 if (low >= high)
                     continue;
-                module->units = module_grow(module->units, module->unit_count, &capacity,
+                module->units = memory_grow(module->units, module->unit_count, &capacity,
                                             sizeof *module->units);
                 module->units[module->unit_count++] =
                     (struct module_unit){low, high, dwarf_dieoffset(&die)};
@@ -128,7 +190,7 @@ static void walk_inlines(struct walk *walk, Dwarf_Die *parent, unsigned level)
             while ((at = dwarf_ranges(&die, at, &base, &low, &high)) > 0) {
                 if (low >= high)
                     continue;
-                walk->unit->entries = module_grow(walk->unit->entries, walk->unit->count,
+                walk->unit->entries = memory_grow(walk->unit->entries, walk->unit->count,
                                                   &walk->capacity, sizeof *walk->unit->entries);
                 walk->unit->entries[walk->unit->count++] = (struct module_inline){
                     low,
@@ -196,4 +258,6 @@ void lines_free(struct spex_module *module)
     free(module->units);
     if (module->dwarf)
         dwarf_end(module->dwarf);
+    if (module->alternate_dwarf)
+        dwarf_end(module->alternate_dwarf);
 }

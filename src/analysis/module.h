@@ -22,6 +22,7 @@ struct module_segment {
 struct module_elf {
     int fd;
     Elf *elf;
+    char *path;
 };
 
 struct module_unit { /* code range of one compilation unit */
@@ -46,7 +47,6 @@ struct spex_module {
     enum module_kind kind;
     char *path;
     const char *name;
-    uint32_t hash; /* of the path */
     uint8_t build_id[64];
     size_t build_id_size;
     int pid;
@@ -59,10 +59,11 @@ struct spex_module {
     struct module_segment *segments;
     size_t segment_count;
     struct module_elf image, debug; /* with the code; with symbols or DWARF where separate */
+    struct module_elf alternate;    /* with DWARF that several debug files share */
     char *text;                     /* kallsyms or perf-PID.map, the owner of names */
     uint64_t link_text;             /* vmlinux: link address of _text; 0 none or kallsyms */
 
-    Dwarf *dwarf;
+    Dwarf *dwarf, *alternate_dwarf;
     struct module_unit *units;
     size_t unit_count;
     struct module_inlines *inlines;
@@ -70,6 +71,8 @@ struct spex_module {
 };
 
 void module_load(struct spex_module *module);
+bool module_open_alternate(struct spex_module *module, const char *from, const char *name,
+                           const uint8_t *id, size_t id_size);
 bool module_is_file(const struct spex_module *module);
 /* False for the heap, the stack and the like: an address there is just itself. */
 bool module_has_symbols(struct spex_module *module);
@@ -82,8 +85,5 @@ void lines_load(struct spex_module *module);
 void lines_free(struct spex_module *module);
 void module_problem(struct spex_module *module, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-/* realloc that grows by half; aborts the run when memory is out. */
-void *module_grow(void *items, size_t count, size_t *capacity, size_t item_size);
 
 #endif

@@ -16,6 +16,9 @@
  */
 #include "internal.h"
 
+#include "base/hash.h"
+#include "base/memory.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +59,7 @@ struct activity { /* of a thread on a candidate */
 
 struct spex_sharing {
     struct spex_analysis *analysis;
+    uint64_t seed; /* of hashes */
     struct line *lines;
     uint32_t *index; /* line + 1 */
     size_t count, capacity, mask;
@@ -75,27 +79,13 @@ struct spex_sharing {
     size_t result_count;
 };
 
-static void *get_memory(void *memory)
-{
-    if (!memory) {
-        fputs("spex: out of memory\n", stderr);
-        abort();
-    }
-    return memory;
-}
-
-static uint64_t mix(uint64_t x)
-{
-    x *= UINT64_C(0x9e3779b97f4a7c15);
-    return x ^ x >> 32;
-}
-
 struct spex_sharing *spex_sharing_new(struct spex_analysis *analysis)
 {
-    struct spex_sharing *s = get_memory(calloc(1, sizeof *s));
+    struct spex_sharing *s = memory_get(1, sizeof *s);
     s->analysis = analysis;
+    s->seed = hash_seed();
     s->mask = 4095;
-    s->index = get_memory(calloc(s->mask + 1, sizeof *s->index));
+    s->index = memory_get(s->mask + 1, sizeof *s->index);
     return s;
 }
 
@@ -123,18 +113,18 @@ static inline struct identity identify(const struct spex_sample *sample)
                              physical ? PHYSICAL : space};
 }
 
-static inline uint64_t line_hash(const struct identity *id)
+static inline uint64_t line_hash(uint64_t seed, const struct identity *id)
 {
-    return mix(id->key ^ (uint64_t)(uint32_t)id->space << 40);
+    return hash_word(hash_word(seed, id->key), (uint32_t)id->space);
 }
 
 static void reindex(struct spex_sharing *s, size_t mask)
 {
     free(s->index);
-    s->index = get_memory(calloc(mask + 1, sizeof *s->index));
+    s->index = memory_get(mask + 1, sizeof *s->index);
     s->mask = mask;
     for (size_t n = 0; n < s->count; n++) {
-        size_t i = line_hash(&s->lines[n].id) & mask;
+        size_t i = line_hash(s->seed, &s->lines[n].id) & mask;
         while (s->index[i])
             i = (i + 1) & mask;
         s->index[i] = (uint32_t)n + 1;
@@ -175,7 +165,7 @@ static struct line *add_line(struct spex_sharing *s, const struct identity *id, 
         reindex(s, s->mask * 2 + 1);
     if (s->count == s->capacity) {
         s->capacity = s->capacity ? s->capacity * 2 : 1024;
-        s->lines = get_memory(realloc(s->lines, s->capacity * sizeof *s->lines));
+        s->lines = memory_resize(s->lines, s->capacity, sizeof *s->lines);
     }
     size_t i = hash & s->mask;
     while (s->index[i])
@@ -213,7 +203,7 @@ void spex_sharing_find(void *context, const struct spex_sample *samples, size_t 
             s->with_source +=
                 (r->present / SPEX_HAS_DATA_SOURCE | r->events >> SPEX_EV_SNOOPED) & 1;
             id[i] = identify(memory[i]);
-            hash[i] = line_hash(&id[i]);
+            hash[i] = line_hash(s->seed, &id[i]);
             __builtin_prefetch(&s->index[hash[i] & s->mask]);
         }
         s->totals.memory += n;
@@ -271,7 +261,7 @@ size_t spex_sharing_choose(struct spex_sharing *s)
                                          SPEX_KEY_SYMBOL, SPEX_KEY_SRCLINE};
     s->group = spex_group_new(s->analysis, keys, 5, SPEX_GROUP_PERCENTILES);
     s->activity_mask = 1023;
-    s->activity_index = get_memory(calloc(s->activity_mask + 1, sizeof *s->activity_index));
+    s->activity_index = memory_get(s->activity_mask + 1, sizeof *s->activity_index);
     return s->candidates;
 }
 
@@ -279,7 +269,7 @@ size_t spex_sharing_choose(struct spex_sharing *s)
 
 static struct activity *find_activity(struct spex_sharing *s, uint32_t line, int32_t tid, bool add)
 {
-    uint64_t hash = mix((uint64_t)line << 32 | (uint32_t)tid);
+    uint64_t hash = hash_word(s->seed, (uint64_t)line << 32 | (uint32_t)tid);
     size_t i = hash & s->activity_mask;
     for (; s->activity_index[i]; i = (i + 1) & s->activity_mask) {
         struct activity *a = &s->activities[s->activity_index[i] - 1];
@@ -291,10 +281,12 @@ static struct activity *find_activity(struct spex_sharing *s, uint32_t line, int
     if (s->activity_count * 2 > s->activity_mask) {
         size_t mask = s->activity_mask * 2 + 1;
         free(s->activity_index);
-        s->activity_index = get_memory(calloc(mask + 1, sizeof *s->activity_index));
+        s->activity_index = memory_get(mask + 1, sizeof *s->activity_index);
         s->activity_mask = mask;
         for (size_t n = 0; n < s->activity_count; n++) {
-            i = mix((uint64_t)s->activities[n].line << 32 | (uint32_t)s->activities[n].tid) & mask;
+            i = hash_word(s->seed,
+                          (uint64_t)s->activities[n].line << 32 | (uint32_t)s->activities[n].tid) &
+                mask;
             while (s->activity_index[i])
                 i = (i + 1) & mask;
             s->activity_index[i] = (uint32_t)n + 1;
@@ -305,8 +297,7 @@ static struct activity *find_activity(struct spex_sharing *s, uint32_t line, int
     }
     if (s->activity_count == s->activity_capacity) {
         s->activity_capacity = s->activity_capacity ? s->activity_capacity * 2 : 256;
-        s->activities =
-            get_memory(realloc(s->activities, s->activity_capacity * sizeof *s->activities));
+        s->activities = memory_resize(s->activities, s->activity_capacity, sizeof *s->activities);
     }
     s->activity_index[i] = (uint32_t)s->activity_count + 1;
     struct activity *a = &s->activities[s->activity_count++];
@@ -325,7 +316,7 @@ void spex_sharing_look(void *context, const struct spex_sample *samples, size_t 
         for (size_t i = 0; i < n; i++) {
             const struct spex_sample *sample = memory[i];
             struct identity id = identify(sample);
-            const struct line *l = find_line(s, &id, line_hash(&id));
+            const struct line *l = find_line(s, &id, line_hash(s->seed, &id));
             if (!l)
                 continue;
             /* the group's line is our number of it: processes may map it at several places */
@@ -506,14 +497,14 @@ void spex_sharing_finish(struct spex_sharing *s)
 {
     size_t rows = spex_group_count(s->group);
     spex_group_sort(s->group, SPEX_BY_SAMPLES);
-    size_t *start = get_memory(calloc(s->candidates + 2, sizeof *start));
-    s->uses = get_memory(calloc(rows + 1, sizeof *s->uses));
-    s->results = get_memory(calloc(s->candidates + 1, sizeof *s->results));
+    size_t *start = memory_get(s->candidates + 2, sizeof *start);
+    s->uses = memory_get(rows + 1, sizeof *s->uses);
+    s->results = memory_get(s->candidates + 1, sizeof *s->results);
     for (size_t i = 0; i < rows; i++)
         start[(group_key(s->group, spex_group_row(s->group, i), 0)[0] >> 6) + 1]++;
     for (size_t i = 0; i < s->candidates; i++)
         start[i + 1] += start[i];
-    size_t *fill = get_memory(malloc((s->candidates + 1) * sizeof *fill));
+    size_t *fill = memory_get(s->candidates + 1, sizeof *fill);
     memcpy(fill, start, (s->candidates + 1) * sizeof *fill);
     for (size_t i = 0; i < rows; i++) {
         const struct spex_row *row = spex_group_row(s->group, i);

@@ -6,6 +6,10 @@
  */
 #include "module.h"
 
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/memory.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,8 +17,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+/* The largest files that are read: a kernel with its debug information has half a gigabyte. */
+#define ELF_MOST (UINT64_C(16) << 30)
+enum { TEXT_MOST = 256 << 20 };
 
 struct spex_symbols {
     struct spex_symbols_options options;
@@ -22,20 +29,10 @@ struct spex_symbols {
     char home_debug[PATH_MAX];
     struct spex_module **modules;
     size_t count, capacity;
+    /* Module number plus one: by path, the first with it; by path and build id. */
+    uint32_t *by_path, *by_id;
+    size_t mask;
 };
-
-void *module_grow(void *items, size_t count, size_t *capacity, size_t item_size)
-{
-    if (count < *capacity)
-        return items;
-    *capacity = *capacity ? *capacity + *capacity / 2 : 16;
-    items = realloc(items, *capacity * item_size);
-    if (!items) {
-        fputs("spex: out of memory\n", stderr);
-        abort();
-    }
-    return items;
-}
 
 void module_problem(struct spex_module *module, const char *format, ...)
 {
@@ -82,6 +79,7 @@ static void close_elf(struct module_elf *file)
         elf_end(file->elf);
     if (file->fd >= 0)
         close(file->fd);
+    free(file->path);
     *file = (struct module_elf){.fd = -1};
 }
 
@@ -99,12 +97,15 @@ void spex_symbols_free(struct spex_symbols *symbols)
         lines_free(m);
         close_elf(&m->image);
         close_elf(&m->debug);
+        close_elf(&m->alternate);
         free(m->text);
         free(m->problem);
         free(m->path);
         free(m);
     }
     free(symbols->modules);
+    free(symbols->by_path);
+    free(symbols->by_id);
     for (size_t i = 0; i < sizeof symbols->strings / sizeof *symbols->strings; i++)
         free(symbols->strings[i]);
     free(symbols);
@@ -135,6 +136,61 @@ static enum module_kind kind_of(const char *path)
     return MODULE_FILE;
 }
 
+/* What tells modules apart: pid 0 but for code of a JIT, id_size 0 if any build will do. */
+struct module_key {
+    const char *path;
+    int pid;
+    const uint8_t *id;
+    size_t id_size;
+};
+
+static struct module_key key_of(const struct spex_module *module, bool with_id)
+{
+    return (struct module_key){module->path, module->kind == MODULE_JIT ? module->pid : 0,
+                               module->build_id, with_id ? module->build_id_size : 0};
+}
+
+static uint32_t *find_slot(const struct spex_symbols *symbols, const struct module_key *key)
+{
+    uint32_t *slots = key->id_size ? symbols->by_id : symbols->by_path;
+    uint64_t hash = hash_word(hash_seed(), (uint32_t)key->pid);
+    hash = hash_bytes(hash, key->path, strlen(key->path));
+    hash = hash_bytes(hash, key->id, key->id_size);
+    for (size_t i = hash & symbols->mask;; i = (i + 1) & symbols->mask) {
+        if (!slots[i])
+            return &slots[i];
+        const struct spex_module *m = symbols->modules[slots[i] - 1];
+        struct module_key other = key_of(m, key->id_size > 0);
+        if (other.pid == key->pid && other.id_size == key->id_size &&
+            !memcmp(other.id, key->id, key->id_size) && !strcmp(other.path, key->path))
+            return &slots[i];
+    }
+}
+
+/* The first of a path stays the one that is found without a build id. */
+static void enter_module(struct spex_symbols *symbols, size_t number)
+{
+    for (int with_id = 0; with_id < 2; with_id++) {
+        struct module_key key = key_of(symbols->modules[number], with_id);
+        uint32_t *slot = find_slot(symbols, &key);
+        if (!*slot)
+            *slot = (uint32_t)number + 1;
+    }
+}
+
+static void more_slots(struct spex_symbols *symbols)
+{
+    if (symbols->by_path && symbols->count * 2 <= symbols->mask)
+        return;
+    symbols->mask = symbols->mask ? 2 * symbols->mask + 1 : 255;
+    free(symbols->by_path);
+    free(symbols->by_id);
+    symbols->by_path = memory_get(symbols->mask + 1, sizeof *symbols->by_path);
+    symbols->by_id = memory_get(symbols->mask + 1, sizeof *symbols->by_id);
+    for (size_t i = 0; i < symbols->count; i++)
+        enter_module(symbols, i);
+}
+
 struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char *path,
                                         const uint8_t *build_id, size_t build_id_size, int pid)
 {
@@ -146,34 +202,30 @@ struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char
         snprintf(kernel, sizeof kernel, "%.*s", (int)(bracket - path + 1), path);
         path = kernel;
     }
-    if (build_id_size > sizeof((struct spex_module *)0)->build_id)
+    if (!build_id || build_id_size > sizeof((struct spex_module *)0)->build_id)
         build_id_size = 0;
-    uint32_t hash = 2166136261u;
-    for (const char *p = path; *p; p++)
-        hash = (hash ^ (uint8_t)*p) * 16777619u;
-    for (size_t i = 0; i < symbols->count; i++) {
-        struct spex_module *m = symbols->modules[i];
-        if (m->hash == hash && !strcmp(m->path, path) && (kind != MODULE_JIT || m->pid == pid) &&
-            (m->build_id_size == build_id_size || !build_id_size) &&
-            !memcmp(m->build_id, build_id ? build_id : m->build_id, build_id_size))
-            return m;
-    }
-    struct spex_module *m = calloc(1, sizeof *m);
+    more_slots(symbols);
+    const struct module_key key = {path, kind == MODULE_JIT ? pid : 0,
+                                   build_id_size ? build_id : (const uint8_t *)"", build_id_size};
+    uint32_t found = *find_slot(symbols, &key);
+    if (found)
+        return symbols->modules[found - 1];
+    struct spex_module *m = memory_get(1, sizeof *m);
     symbols->modules =
-        module_grow(symbols->modules, symbols->count, &symbols->capacity, sizeof *symbols->modules);
-    if (!m || !(m->path = strdup(path)))
-        abort();
+        memory_grow(symbols->modules, symbols->count, &symbols->capacity, sizeof *symbols->modules);
+    m->path = memory_copy(path);
     const char *slash = strrchr(m->path, '/');
     m->owner = symbols;
-    m->hash = hash;
     m->kind = kind;
     m->name = slash && slash[1] && kind == MODULE_FILE ? slash + 1 : m->path;
     if (build_id_size)
         memcpy(m->build_id, build_id, build_id_size);
     m->build_id_size = build_id_size;
     m->pid = pid;
-    m->image.fd = m->debug.fd = -1;
-    return symbols->modules[symbols->count++] = m;
+    m->image.fd = m->debug.fd = m->alternate.fd = -1;
+    symbols->modules[symbols->count++] = m;
+    enter_module(symbols, symbols->count - 1);
+    return m;
 }
 
 struct spex_module *spex_symbols_nth(struct spex_symbols *symbols, size_t n)
@@ -248,16 +300,23 @@ static size_t elf_build_id(Elf *elf, uint8_t *id, size_t capacity)
     return 0;
 }
 
-enum open_result { OPEN_OK, OPEN_MISSING, OPEN_NOT_ELF, OPEN_NOT_ARM, OPEN_OTHER_BUILD };
+enum open_result {
+    OPEN_OK,
+    OPEN_MISSING,
+    OPEN_NOT_FILE,
+    OPEN_NOT_ELF,
+    OPEN_NOT_ARM,
+    OPEN_OTHER_BUILD
+};
 
-static enum open_result open_elf(const struct spex_module *module, const char *path,
-                                 struct module_elf *file)
+/* An ELF file for AArch64, with this build id unless id_size is 0. */
+static enum open_result open_build(const char *path, const uint8_t *build_id, size_t id_size,
+                                   struct module_elf *file)
 {
-    struct module_elf f = {.fd = open(path, O_RDONLY | O_CLOEXEC)};
-    struct stat st;
+    struct module_elf f = {.fd = file_open_named(path, ELF_MOST, FILE_ANY_OWNER)};
     enum open_result result = OPEN_OK;
-    if (f.fd < 0 || fstat(f.fd, &st) || !S_ISREG(st.st_mode)) {
-        result = OPEN_MISSING;
+    if (f.fd < 0) {
+        result = errno == EINVAL || errno == EFBIG ? OPEN_NOT_FILE : OPEN_MISSING;
     } else if (!(f.elf = elf_begin(f.fd, ELF_C_READ_MMAP, NULL)) || elf_kind(f.elf) != ELF_K_ELF) {
         result = OPEN_NOT_ELF;
     } else {
@@ -265,16 +324,23 @@ static enum open_result open_elf(const struct spex_module *module, const char *p
         uint8_t id[64];
         if (!gelf_getehdr(f.elf, &header) || header.e_machine != EM_AARCH64)
             result = OPEN_NOT_ARM;
-        else if (module->build_id_size &&
-                 (elf_build_id(f.elf, id, sizeof id) != module->build_id_size ||
-                  memcmp(id, module->build_id, module->build_id_size)))
+        else if (id_size &&
+                 (elf_build_id(f.elf, id, sizeof id) != id_size || memcmp(id, build_id, id_size)))
             result = OPEN_OTHER_BUILD;
     }
-    if (result)
+    if (result) {
         close_elf(&f);
-    else
+    } else {
+        f.path = memory_copy(path);
         *file = f;
+    }
     return result;
+}
+
+static enum open_result open_elf(const struct spex_module *module, const char *path,
+                                 struct module_elf *file)
+{
+    return open_build(path, module->build_id, module->build_id_size, file);
 }
 
 static void hex(const uint8_t *bytes, size_t size, char *text)
@@ -284,15 +350,37 @@ static void hex(const uint8_t *bytes, size_t size, char *text)
 }
 
 /* "DIR/.build-id/ab/cdef" + tail, the layout that perf and gdb share. */
+static const char *id_path(const uint8_t *build_id, size_t size, const char *dir, const char *tail,
+                           char *path)
+{
+    char id[129] = "";
+    if (size < 2 || size > 64)
+        return NULL;
+    hex(build_id, size, id);
+    int n = snprintf(path, PATH_MAX, "%s/.build-id/%.2s/%s%s", dir, id, id + 2, tail);
+    return n > 0 && n < PATH_MAX ? path : NULL;
+}
+
 static const char *build_id_path(const struct spex_module *module, const char *dir,
                                  const char *tail, char *path)
 {
-    char id[129] = "";
-    if (module->build_id_size < 2)
-        return NULL;
-    hex(module->build_id, module->build_id_size, id);
-    int n = snprintf(path, PATH_MAX, "%s/.build-id/%.2s/%s%s", dir, id, id + 2, tail);
-    return n > 0 && n < PATH_MAX ? path : NULL;
+    return id_path(module->build_id, module->build_id_size, dir, tail, path);
+}
+
+/*
+ * The file that a debug file shares DWARF with others in (dwz): a name, relative to that of the
+ * debug file, or below .build-id.
+ */
+bool module_open_alternate(struct spex_module *module, const char *from, const char *name,
+                           const uint8_t *id, size_t id_size)
+{
+    char path[PATH_MAX];
+    const char *slash = strrchr(from, '/');
+    int dir = name[0] == '/' || !slash ? 0 : (int)(slash - from + 1);
+    int n = snprintf(path, sizeof path, "%.*s%s", dir, from, name);
+    return (n < PATH_MAX && !open_build(path, id, id_size, &module->alternate)) ||
+           (id_path(id, id_size, module->owner->options.debug_dir, ".debug", path) &&
+            !open_build(path, id, id_size, &module->alternate));
 }
 
 static bool has_section(Elf *elf, unsigned type, const char *name)
@@ -412,6 +500,10 @@ static void open_files(struct spex_module *module)
     char id[129] = "";
     hex(module->build_id, module->build_id_size, id);
     switch (why) {
+    case OPEN_NOT_FILE:
+        module_problem(module, "%s: %s is no regular file (or larger than 16 GB), and not opened",
+                       module->name, seen);
+        break;
     case OPEN_NOT_ELF:
         module_problem(module, "%s: %s is not an ELF file", module->name, seen);
         break;
@@ -445,12 +537,27 @@ struct candidate_symbol {
 struct table {
     struct candidate_symbol *items;
     size_t count, capacity;
+    bool full; /* no memory for more */
 };
 
 static void add_symbol(struct table *table, uint64_t start, uint64_t size, const char *name,
                        bool code, bool weak, bool global)
 {
-    table->items = module_grow(table->items, table->count, &table->capacity, sizeof *table->items);
+    if (table->full)
+        return;
+    if (table->count == table->capacity) {
+        size_t more = table->capacity ? table->capacity + table->capacity / 2 : 16;
+        /* three times: the table that stays is made of this one, and its names */
+        void *items = memory_allows(3 * more * sizeof *table->items)
+                          ? realloc(table->items, more * sizeof *table->items)
+                          : NULL;
+        if (!items) {
+            table->full = true;
+            return;
+        }
+        table->items = items;
+        table->capacity = more;
+    }
     uint64_t end = start + size < start ? UINT64_MAX : start + size;
     table->items[table->count++] = (struct candidate_symbol){
         {.start = start, .end = end, .raw = name, .data = !code}, weak, global, code};
@@ -496,9 +603,12 @@ static void finish_table(struct spex_module *module, struct table *table)
     for (size_t i = 0; i < table->count; i++)
         if (!kept || table->items[i].symbol.start != table->items[kept - 1].symbol.start)
             table->items[kept++] = table->items[i];
-    module->symbols = calloc(kept ? kept : 1, sizeof *module->symbols);
-    if (!module->symbols)
-        abort();
+    module->symbols = memory_get(kept, sizeof *module->symbols);
+    if (table->full)
+        module_problem(module,
+                       "%s: has more symbols than the memory that is allowed can hold; %zu are "
+                       "used: --max-memory SIZE allows more",
+                       module->name, kept);
     for (size_t i = 0; i < kept; i++) {
         struct spex_symbol *s = &module->symbols[i];
         *s = table->items[i].symbol;
@@ -679,29 +789,16 @@ static bool load_elf(struct spex_module *module)
     return module->count > 0;
 }
 
-static char *read_text(const char *path, size_t *size)
+/* A file that the user names may be a pipe, or of /proc. */
+static char *read_kallsyms(const char *path, size_t *size)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    char *text = NULL;
-    size_t capacity = 0;
-    *size = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
         return NULL;
-    for (;;) {
-        if (capacity - *size < 65536) {
-            char *more = realloc(text, capacity += capacity ? capacity : 1 << 20);
-            if (!more)
-                break;
-            text = more;
-        }
-        ssize_t n = read(fd, text + *size, capacity - *size - 1);
-        if (n <= 0)
-            break;
-        *size += (size_t)n;
-    }
+    char *text = file_read_all(fd, TEXT_MOST, size);
+    int why = errno;
     close(fd);
-    if (text)
-        text[*size] = 0;
+    errno = why;
     return text;
 }
 
@@ -711,7 +808,9 @@ static bool load_kallsyms(struct spex_module *module, const char *path)
     size_t size;
     struct table table = {0};
     char *wanted = NULL;
-    module->text = read_text(path, &size);
+    module->text = path == module->owner->options.kallsyms
+                       ? read_kallsyms(path, &size)
+                       : file_read_named(path, TEXT_MOST, FILE_ANY_OWNER, &size);
     if (!module->text) {
         module_problem(module, "%s: %s", path, strerror(errno));
         return false;
@@ -790,7 +889,13 @@ static void load_jit(struct spex_module *module)
     snprintf(path, sizeof path, "%s%s/perf-%d.map",
              module->owner->options.symfs ? module->owner->options.symfs : "",
              module->owner->options.map_dir, module->pid);
-    module->text = read_text(path, &size);
+    module->text = file_read_named(path, TEXT_MOST, FILE_OWN_OR_ROOT, &size);
+    if (!module->text && errno != ENOENT) /* most programs have none */
+        module_problem(module, "%s: %s, so it is not read", path,
+                       errno == EPERM    ? "belongs neither to you nor to root"
+                       : errno == EINVAL ? "is no regular file"
+                       : errno == EFBIG  ? "is larger than 256 MB"
+                                         : strerror(errno));
     for (char *line = module->text, *next; line && *line; line = next) {
         next = strchr(line, '\n');
         if (next)

@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include "base/chunks.h"
+#include "base/memory.h"
 #include "base/name.h"
 
 #include <errno.h>
@@ -62,12 +63,18 @@ void cli_note(const char *format, ...)
     va_end(args);
 }
 
+static void out_of_memory(size_t size)
+{
+    cli_error("no memory for %zu bytes more: %llu MB are allowed; --max-memory SIZE allows more, "
+              "--time or another filter needs less",
+              size, (unsigned long long)(memory_limit() >> 20));
+    exit(CLI_DATA);
+}
+
 void *cli_memory(void *memory)
 {
-    if (!memory) {
-        cli_error("out of memory");
-        exit(CLI_DATA);
-    }
+    if (!memory)
+        out_of_memory(0);
     return memory;
 }
 
@@ -404,12 +411,16 @@ static bool asks_for_help(const struct cli_command *command, int argc, char **ar
 static int run_command(const struct cli_command *command, int argc, char **argv)
 {
     current = command->name;
+    memory_set_handler(out_of_memory);
     argc = drop_perf_words(command, argc, argv);
     void *options = calloc(1, command->size ? command->size : 1);
     char **operands = calloc((size_t)argc + 1, sizeof *operands);
     int count = 0, status = CLI_USAGE;
     if (options && operands)
         status = parse(command, options, argc, argv, operands, &count);
+    for (const struct cli_option *o = command->options; options && o && o->name; o++)
+        if (!strcmp(o->name, "max-memory"))
+            memory_limit_set(*(const uint64_t *)((char *)options + o->at));
     if (!status) {
         if (!strcmp(command->group, CLI_READING) || !strcmp(command->name, "help"))
             cli_pager_start();

@@ -56,6 +56,14 @@ unsigned cli_threads(uint64_t option);
 
 #define CLI_READING "Reading profiles" /* the group of commands whose output people read */
 
+/* --max-memory SIZE of commands that read; what it means. */
+#define CLI_MEMORY(at)                                                                             \
+    {                                                                                              \
+        "max-memory", 0, CLI_NUMBER, at, "SIZE",                                                   \
+            "how much memory the input may take (default: half of what the machine has)", NULL,    \
+            NULL                                                                                   \
+    }
+
 /* NULL-terminated, in the order of help. */
 extern const struct cli_command *const cli_commands[];
 

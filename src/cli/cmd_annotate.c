@@ -2,7 +2,9 @@
 #include "columns.h"
 
 #include "base/bits.h"
-#include "base/vec.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/memory.h"
 
 #include <fnmatch.h>
 #include <math.h>
@@ -41,46 +43,33 @@ static const struct table_column columns[] = {
 struct source {
     char *path; /* as the debug information names it */
     char *text; /* NULL: not found */
-    VEC(char *) lines;
+    char **lines;
+    size_t count, capacity;
     struct source *next;
 };
 
 static char *read_file(const char *path)
 {
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return NULL;
-    size_t size = 0, capacity = 1 << 16;
-    char *text = malloc(capacity + 1);
-    while (text) {
-        size_t n = fread(text + size, 1, capacity - size, f);
-        size += n;
-        if (!n || size > 64 << 20)
-            break;
-        if (size == capacity) {
-            char *more = realloc(text, (capacity *= 2) + 1);
-            if (!more)
-                break;
-            text = more;
-        }
-    }
-    fclose(f);
-    if (text)
-        text[size] = 0;
-    return text;
+    enum { MOST = 64 << 20 };
+    size_t size;
+    return file_read_named(path, MOST, FILE_ANY_OWNER, &size);
 }
 
-static struct source *get_source(struct source **list, const struct spex_line *line,
+enum { SOURCES = 1024 };
+
+static struct source *get_source(struct source *list[SOURCES], const struct spex_line *line,
                                  const char *symfs)
 {
-    for (struct source *s = *list; s; s = s->next)
+    struct source **place =
+        &list[hash_bytes(hash_seed(), line->file, strlen(line->file)) % SOURCES];
+    for (struct source *s = *place; s; s = s->next)
         if (!strcmp(s->path, line->file))
             return s;
-    struct source *s = cli_memory(calloc(1, sizeof *s));
+    struct source *s = memory_get(1, sizeof *s);
     char path[4096];
-    s->path = cli_memory(strdup(line->file));
-    s->next = *list;
-    *list = s;
+    s->path = memory_copy(line->file);
+    s->next = *place;
+    *place = s;
     const char *dir = line->file[0] != '/' && line->dir ? line->dir : "";
     if (symfs) {
         snprintf(path, sizeof path, "%s%s%s%s", symfs, dir, *dir ? "/" : "", line->file);
@@ -95,8 +84,8 @@ static struct source *get_source(struct source **list, const struct spex_line *l
         s->text = read_file(slash ? slash + 1 : line->file);
     }
     for (char *p = s->text; p && *p;) {
-        char **start = cli_memory(vec_push(&s->lines));
-        *start = p;
+        s->lines = memory_grow(s->lines, s->count, &s->capacity, sizeof *s->lines);
+        s->lines[s->count++] = p;
         p += strcspn(p, "\n");
         if (*p)
             *p++ = 0;
@@ -104,16 +93,16 @@ static struct source *get_source(struct source **list, const struct spex_line *l
     return s;
 }
 
-static void free_sources(struct source *s)
+static void free_sources(struct source *list[SOURCES])
 {
-    while (s) {
-        struct source *next = s->next;
-        free(s->path);
-        free(s->text);
-        vec_free(&s->lines);
-        free(s);
-        s = next;
-    }
+    for (size_t i = 0; i < SOURCES; i++)
+        for (struct source *s = list[i], *next; s; s = next) {
+            next = s->next;
+            free(s->path);
+            free(s->text);
+            free(s->lines);
+            free(s);
+        }
 }
 
 /* ---- samples ---- */
@@ -177,13 +166,29 @@ static void name_target(const struct spex_symbol *symbol, uint32_t word, uint64_
         snprintf(operand, room, "0x%llx", (unsigned long long)target);
 }
 
-static const struct spex_row *row_for(const struct spex_group *group, uint64_t address)
+struct sampled { /* an instruction with samples */
+    uint64_t address;
+    const struct spex_row *row;
+};
+
+static int by_address(const void *a, const void *b)
 {
-    /* rows are few: one per instruction of a function */
-    for (size_t i = 0; i < spex_group_count(group); i++)
-        if (spex_row_address(group, spex_group_row(group, i), 0) == address)
-            return spex_group_row(group, i);
-    return NULL;
+    const struct sampled *x = a, *y = b;
+    return x->address < y->address ? -1 : x->address > y->address;
+}
+
+/* Those of a group in order of address, then one behind all. */
+static struct sampled *sort_sampled(const struct spex_group *group)
+{
+    size_t count = spex_group_count(group);
+    struct sampled *list = memory_get(count + 1, sizeof *list);
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_row *row = spex_group_row(group, i);
+        list[i] = (struct sampled){spex_row_address(group, row, 0), row};
+    }
+    qsort(list, count, sizeof *list, by_address);
+    list[count] = (struct sampled){UINT64_MAX, NULL};
+    return list;
 }
 
 static void fill(struct table *table, const struct spex_group *group, const struct spex_row *row)
@@ -223,29 +228,47 @@ static void fill(struct table *table, const struct spex_group *group, const stru
     }
 }
 
-static struct table *function_table(struct profile *p, const struct annotate *a,
-                                    struct spex_disassembler *d, bool with_source)
+enum { PIECE = 4096 }; /* instructions that are read and disassembled at a time */
+
+struct listing {
+    struct profile *profile;
+    const struct annotate *annotate;
+    struct spex_disassembler *disassembler;
+    bool with_source;
+    struct table *table;
+    struct source *sources[SOURCES];
+    struct spex_line last;        /* whose source was shown */
+    const struct sampled *sample; /* the next */
+    uint8_t code[4 * PIECE];
+    char text[PIECE][SPEX_INSTRUCTION_TEXT];
+};
+
+/* The instructions from address on, and what was sampled in them; those without code if sampled. */
+static void list_piece(struct listing *l, uint64_t start, size_t count)
 {
-    const struct spex_symbol *symbol = a->symbol;
-    struct table *table = table_new(columns);
-    size_t count = (size_t)(symbol->end - symbol->start) / 4, have;
-    enum { MOST = 1 << 16 };
-    if (count > MOST)
-        count = MOST;
-    uint8_t *code = cli_memory(calloc(count + 1, 4));
-    char(*text)[SPEX_INSTRUCTION_TEXT] = cli_memory(calloc(count + 1, sizeof *text));
-    have = spex_module_read(symbol->module, symbol->start, code, 4 * count) / 4;
-    spex_disassemble(d, symbol->start, code, have, text);
+    const struct spex_symbol *symbol = l->annotate->symbol;
+    struct profile *p = l->profile;
+    struct table *table = l->table;
+    size_t have = spex_module_read(symbol->module, start, l->code, 4 * count) / 4;
+    spex_disassemble(l->disassembler, start, l->code, have, l->text);
     bool is_text = p->options->format == TABLE_AS_TEXT;
-    struct source *sources = NULL;
-    struct spex_line last = {0};
     for (size_t i = 0; i < count; i++) {
-        uint64_t address = symbol->start + 4 * i;
-        const struct spex_row *row = row_for(a->group, address);
+        uint64_t address = start + 4 * i;
+        if (i >= have) { /* no code: go on at the next sample */
+            if (!l->sample->row || (l->sample->address - start) / 4 >= count)
+                break;
+            if (l->sample->address > address) {
+                i = (size_t)(l->sample->address - start) / 4;
+                address = start + 4 * i;
+            }
+        }
+        while (l->sample->address < address)
+            l->sample++;
+        const struct spex_row *row = l->sample->address == address ? l->sample->row : NULL;
         struct spex_line line;
         struct spex_inline frames[4];
         if (i >= have && !row)
-            continue; /* no code: only what was sampled */
+            continue;
         bool known = spex_module_line(symbol->module, address, &line);
         size_t depth = known ? spex_module_inlines(symbol->module, address, frames, 4) : 0;
         char inlined[200] = "";
@@ -253,22 +276,21 @@ static struct table *function_table(struct profile *p, const struct annotate *a,
             size_t n = strlen(inlined);
             snprintf(inlined + n, sizeof inlined - n, "%s%s", f ? " < " : "", frames[f].name);
         }
-        if (is_text && with_source && known &&
-            (!last.file || strcmp(last.file, line.file) || last.line != line.line)) {
-            const struct source *s = get_source(&sources, &line, p->options->symfs);
+        if (is_text && l->with_source && known &&
+            (!l->last.file || strcmp(l->last.file, line.file) || l->last.line != line.line)) {
+            const struct source *s = get_source(l->sources, &line, p->options->symfs);
             const char *slash = strrchr(line.file, '/');
-            const char *words =
-                s->text && line.line <= s->lines.count ? s->lines.items[line.line - 1] : "";
+            const char *words = s->text && line.line <= s->count ? s->lines[line.line - 1] : "";
             char span[600];
             snprintf(span, sizeof span, "%s:%u%s%s%s%s%s", slash ? slash + 1 : line.file, line.line,
                      depth ? " (inlined " : "", inlined, depth ? ")" : "", *words ? "  " : "",
                      words + strspn(words, " \t"));
             table_span(table, span);
-            last = line;
+            l->last = line;
         }
         table_row(table);
         if (row)
-            fill(table, a->group, row);
+            fill(table, l->annotate->group, row);
         else if (is_text)
             table_note(table);
         if (known) {
@@ -279,13 +301,43 @@ static struct table *function_table(struct profile *p, const struct annotate *a,
             table_set_text(table, "inlined", inlined);
         table_set_u64(table, "address", address);
         if (i < have) {
-            name_target(symbol, le32(code + 4 * i), address, text[i]);
-            table_set_text(table, "instruction", text[i]);
+            name_target(symbol, le32(l->code + 4 * i), address, l->text[i]);
+            table_set_text(table, "instruction", l->text[i]);
         }
     }
-    free_sources(sources);
-    free(code);
-    free(text);
+}
+
+static struct table *function_table(struct profile *p, const struct annotate *a,
+                                    struct spex_disassembler *d, bool with_source)
+{
+    const struct spex_symbol *symbol = a->symbol;
+    struct listing *l = memory_get(1, sizeof *l);
+    struct sampled *samples = sort_sampled(a->group);
+    struct table *table = table_new(columns);
+    l->profile = p;
+    l->annotate = a;
+    l->disassembler = d;
+    l->with_source = with_source;
+    l->table = table;
+    l->sample = samples;
+    /* A size that lies: where there is no code, go on with the piece of the next sample. */
+    for (uint64_t at = 0, size = (symbol->end - symbol->start) & ~UINT64_C(3); at < size;) {
+        uint64_t left = (size - at) / 4;
+        uint8_t any[4];
+        list_piece(l, symbol->start + at, left < PIECE ? (size_t)left : PIECE);
+        at += 4 * PIECE;
+        if (at < size && !spex_module_read(symbol->module, symbol->start + at, any, sizeof any)) {
+            while (l->sample->address < symbol->start + at)
+                l->sample++;
+            if (!l->sample->row)
+                break;
+            uint64_t next = l->sample->address - symbol->start;
+            at = next & ~UINT64_C(3);
+        }
+    }
+    free_sources(l->sources);
+    free(samples);
+    free(l);
     return table;
 }
 

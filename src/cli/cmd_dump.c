@@ -26,7 +26,7 @@ struct options {
     int style;  /* enum spex_text_style */
     int format; /* enum format */
     const char *input;
-    uint64_t threads;
+    uint64_t threads, max_memory;
 };
 
 /* A line that was printed, but for its offset. */
@@ -680,6 +680,7 @@ const struct cli_command cli_dump = {
             {"input", 'i', CLI_STRING, offsetof(struct options, input), "FILE", "the input", NULL,
              NULL},
             CLI_THREADS(struct options, threads),
+            CLI_MEMORY(offsetof(struct options, max_memory)),
             {NULL},
         },
     .size = sizeof(struct options),

@@ -214,8 +214,10 @@ static bool nothing_stands_out(struct profile *p, const struct spex_group *group
     char count[32];
     if ((s != PAGES && s != LINES) || top >= 0.01 || p->options->fields)
         return false;
-    out_printf(&p->out, "\n%s: none of %s stands out, the largest has %.1f%%\n", sections[s].title,
-               text_count(count, spex_group_count(group)), 100 * top);
+    bool merged = spex_group_rest(group);
+    out_printf(&p->out, "\n%s: none of %s%s stands out, the largest has %.1f%%\n",
+               sections[s].title, merged ? "about " : "", text_count(count, spex_group_keys(group)),
+               100 * top);
     return true;
 }
 

@@ -20,7 +20,7 @@ struct options {
     bool raw, rules;
     int format;
     const char *features, *ignore, *input;
-    uint64_t threads;
+    uint64_t threads, max_memory;
 };
 
 struct run {
@@ -397,6 +397,7 @@ const struct cli_command cli_verify = {
             {"input", 'i', CLI_STRING, offsetof(struct options, input), "FILE", "the input", NULL,
              NULL},
             CLI_THREADS(struct options, threads),
+            CLI_MEMORY(offsetof(struct options, max_memory)),
             {NULL},
         },
     .size = sizeof(struct options),

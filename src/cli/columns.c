@@ -273,8 +273,8 @@ struct table *columns_table(struct profile *profile, struct spex_group *group,
         note_rest(table, last, total->samples - samples - dropped, total->samples,
                   "(%s more row%s)", rows - shown);
     if (rest)
-        note_rest(table, last, dropped, total->samples, "(rows merged: more than %s distinct keys)",
-                  SPEX_GROUP_MAX);
+        note_rest(table, last, dropped, total->samples,
+                  "(small rows merged: there are about %s in all)", (size_t)spex_group_keys(group));
     if (shown + (shown < rows) + !!rest > 1) {
         table_row(table);
         table_note(table);

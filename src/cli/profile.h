@@ -18,7 +18,7 @@ struct profile_options {
 #include "analysis/filters.def"
     } filter;
     bool raw, no_demangle;
-    uint64_t midr;
+    uint64_t midr, max_memory;
     int format;
     const char *percent_limit, *sort;
 };
@@ -33,6 +33,7 @@ struct profile_options {
      "the input is a bare SPE stream, not a perf.data file", NULL, NULL},                      \
     {"midr", 0, CLI_NUMBER, PROFILE_AT(type, midr), "MIDR",                                    \
      "the CPU's MIDR_EL1, for data sources, where the input does not tell", NULL, NULL},       \
+    CLI_MEMORY(PROFILE_AT(type, max_memory)),                                                  \
     {"format", 0, CLI_CHOICE, PROFILE_AT(type, format), "FORMAT", "text, json or csv", "text", \
      table_formats}
 #define PROFILE_SYMBOL_OPTIONS(type)                                                           \

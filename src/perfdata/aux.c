@@ -8,6 +8,8 @@
  */
 #include "file.h"
 
+#include "base/hash.h"
+
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -15,10 +17,8 @@
 
 static size_t hash_queue(const struct spex_perf_queue *queue)
 {
-    uint64_t hash = (uint64_t)(uint32_t)queue->cpu * UINT64_C(0x9e3779b97f4a7c15) ^
-                    (uint64_t)(uint32_t)queue->tid * UINT64_C(0xc2b2ae3d27d4eb4f) ^
-                    queue->idx * UINT64_C(0x165667b19e3779f9);
-    return (size_t)(hash ^ hash >> 32);
+    uint64_t hash = hash_word(hash_seed(), (uint64_t)(uint32_t)queue->cpu << 32 | queue->idx);
+    return (size_t)hash_word(hash, (uint32_t)queue->tid);
 }
 
 /* Open addressing; slots hold the queue's number plus one. */
@@ -246,7 +246,8 @@ struct spex_aux_cursor {
     uint64_t stop;        /* where the last span ended, in the chunk */
     bool last;            /* the last span was the end of a contiguous run */
     bool started, broken; /* broken: the next span does not follow the previous one */
-    uint8_t joined[2 * SPEX_AUX_KEEP_MAX];
+    uint8_t *joined;      /* tail and bridge; only while they are needed, as queues may be many */
+    size_t joined_size;
 };
 
 enum spex_status spex_aux_open(struct spex_perfdata *file, size_t queue,
@@ -254,10 +255,9 @@ enum spex_status spex_aux_open(struct spex_perfdata *file, size_t queue,
 {
     if (queue >= file->queues.count)
         return SPEX_RANGE;
-    struct spex_aux_cursor *cursor = malloc(sizeof *cursor);
+    struct spex_aux_cursor *cursor = calloc(1, sizeof *cursor);
     if (!cursor)
         return SPEX_NO_MEMORY;
-    memset(cursor, 0, offsetof(struct spex_aux_cursor, joined));
     cursor->file = file;
     cursor->queue = &file->queues.items[queue];
     cursor->broken = true;
@@ -267,7 +267,27 @@ enum spex_status spex_aux_open(struct spex_perfdata *file, size_t queue,
 
 void spex_aux_close(struct spex_aux_cursor *cursor)
 {
+    free(cursor->joined);
     free(cursor);
+}
+
+static bool join_room(struct spex_aux_cursor *cursor, size_t size)
+{
+    if (size <= cursor->joined_size)
+        return true;
+    uint8_t *bigger = realloc(cursor->joined, size);
+    if (!bigger)
+        return false;
+    cursor->joined = bigger;
+    cursor->joined_size = size;
+    return true;
+}
+
+static void drop_tail(struct spex_aux_cursor *cursor)
+{
+    free(cursor->joined);
+    cursor->joined = NULL;
+    cursor->joined_size = cursor->tail = 0;
 }
 
 void spex_aux_keep(struct spex_aux_cursor *cursor, size_t rest)
@@ -317,8 +337,8 @@ static uint64_t run_end(const struct spex_aux_cursor *cursor, bool *goes_on, uin
     return chunk->size;
 }
 
-/* Puts the kept bytes where the next span will begin. */
-static void apply_keep(struct spex_aux_cursor *cursor)
+/* Puts the kept bytes where the next span will begin; false: no memory. */
+static bool apply_keep(struct spex_aux_cursor *cursor)
 {
     const struct chunk *chunk = &cursor->queue->chunks.items[cursor->chunk];
     size_t kept = cursor->kept;
@@ -327,9 +347,9 @@ static void apply_keep(struct spex_aux_cursor *cursor)
         size_t fresh = cursor->bridge;
         cursor->bridge = 0;
         if (kept <= fresh) {
-            cursor->tail = 0; /* from here on the chunk itself will do */
+            drop_tail(cursor); /* from here on the chunk itself will do */
             cursor->position = cursor->stop - kept;
-            return;
+            return true;
         }
         bool exhausted = cursor->stop == chunk->size;
         size_t old = kept - fresh; /* still needed of the tail */
@@ -351,21 +371,24 @@ static void apply_keep(struct spex_aux_cursor *cursor)
             if (cursor->bridge_try > SPEX_AUX_KEEP_MAX)
                 cursor->bridge_try = SPEX_AUX_KEEP_MAX;
         }
-        return;
+        return true;
     }
     cursor->position = cursor->stop;
     if (!kept)
-        return;
+        return true;
     if (kept > SPEX_AUX_KEEP_MAX)
         kept = SPEX_AUX_KEEP_MAX;
     if (cursor->stop < chunk->size) {
         cursor->position -= kept; /* the same chunk goes on: nothing to copy */
-        return;
+        return true;
     }
+    if (!join_room(cursor, kept))
+        return false;
     memcpy(cursor->joined, cursor->file->data + chunk->file_offset + cursor->stop - kept, kept);
     cursor->tail = kept;
     cursor->tail_file_offset = chunk->file_offset + cursor->stop - kept;
     cursor->bridge_try = BRIDGE_MIN;
+    return true;
 }
 
 enum spex_status spex_aux_next(struct spex_aux_cursor *cursor, struct spex_aux_span *span)
@@ -377,12 +400,13 @@ enum spex_status spex_aux_next(struct spex_aux_cursor *cursor, struct spex_aux_s
     if (cursor->started) {
         if (cursor->last) {
             /* Nothing may be kept across the end of a run. */
-            cursor->kept = 0;
-            cursor->tail = cursor->bridge = 0;
+            cursor->kept = cursor->bridge = 0;
+            drop_tail(cursor);
             cursor->position = cursor->stop;
             cursor->broken = true;
         } else {
-            apply_keep(cursor);
+            if (!apply_keep(cursor))
+                return SPEX_NO_MEMORY;
             cursor->broken = false;
         }
     }
@@ -405,6 +429,8 @@ enum spex_status spex_aux_next(struct spex_aux_cursor *cursor, struct spex_aux_s
         size_t fresh = cursor->bridge_try;
         if (fresh > end - cursor->position)
             fresh = (size_t)(end - cursor->position);
+        if (!join_room(cursor, cursor->tail + fresh))
+            return SPEX_NO_MEMORY;
         memcpy(cursor->joined + cursor->tail, data + cursor->position, fresh);
         cursor->bridge = fresh;
         cursor->stop = cursor->position + fresh;

@@ -83,16 +83,15 @@ static void read_event_desc(struct section *s)
             break;
         }
         const uint8_t *ids = take(s, 8 * (size_t)id_count);
-        /* Same order as the attributes; the first id confirms it. */
-        for (size_t j = 0; j < file->attrs.count && !s->cut; j++) {
-            struct spex_perf_attr *a = &file->attrs.items[j];
-            bool same = id_count && a->id_count ? a->ids[0] == get64(file, ids)
-                                                : i == j && good && a->type == attr.type;
-            if (same) {
-                a->name = name;
-                break;
-            }
-        }
+        if (s->cut)
+            break;
+        /* Same order as the attributes; an id tells better. */
+        const struct id_entry *id = id_count ? perfdata_id_find(file, get64(file, ids)) : NULL;
+        struct spex_perf_attr *a = id                      ? &file->attrs.items[id->attr]
+                                   : i < file->attrs.count ? &file->attrs.items[i]
+                                                           : NULL;
+        if (id || (a && good && a->type == attr.type && !(id_count && a->id_count)))
+            a->name = name;
     }
 }
 

@@ -2,6 +2,7 @@
 #include "file.h"
 
 #include "base/error.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -82,6 +83,7 @@ static void read_attrs(struct spex_perfdata *file, uint64_t offset, uint64_t siz
                          (unsigned long long)each);
         each = 128 + 16;
     }
+    uint64_t all_ids = 0;
     for (; size >= each; size -= each, offset += each) {
         struct spex_perf_attr attr;
         const uint8_t *bytes = file->data + offset;
@@ -92,6 +94,14 @@ static void read_attrs(struct spex_perfdata *file, uint64_t offset, uint64_t siz
                 file, SPEX_INVALID, offset + each - 16,
                 "the ids of an event (offset 0x%llx, size 0x%llx) lie outside the file",
                 (unsigned long long)ids, (unsigned long long)ids_size);
+            ids = ids_size = 0;
+        }
+        all_ids += ids_size;
+        if (all_ids > file->size) { /* else a small file could ask for any amount of memory */
+            perfdata_problem(file, SPEX_INVALID, offset + each - 16,
+                             "the ids of the events overlap: together they are larger than the "
+                             "file; those of this event and the next ones are ignored");
+            all_ids -= ids_size;
             ids = ids_size = 0;
         }
         add_attr(file, &attr, file->data + ids, ids_size / 8, offset);
@@ -122,14 +132,11 @@ static void update_record(struct spex_perfdata *file, const struct raw *raw)
     enum { TYPE = 8, ID = 16, DATA = 24, NAME = 2 };
     if (raw->size <= DATA || get64(file, raw->bytes + TYPE) != NAME)
         return;
-    uint64_t id = get64(file, raw->bytes + ID);
-    for (size_t i = 0; i < file->attrs.count; i++) {
-        struct spex_perf_attr *attr = &file->attrs.items[i];
-        if (attr->id_count && attr->ids[0] == id) {
-            const char *name = perfdata_strings_add(&file->strings, (const char *)raw->bytes + DATA,
-                                                    raw->size - DATA);
-            attr->name = name ? name : "";
-        }
+    const struct id_entry *id = perfdata_id_find(file, get64(file, raw->bytes + ID));
+    if (id) {
+        const char *name =
+            perfdata_strings_add(&file->strings, (const char *)raw->bytes + DATA, raw->size - DATA);
+        file->attrs.items[id->attr].name = name ? name : "";
     }
 }
 
@@ -167,6 +174,7 @@ static void auxtrace_info(struct spex_perfdata *file, const struct raw *raw)
         perfdata_problem(file, SPEX_TRUNCATED, raw->offset, "AUXTRACE_INFO record is too short");
         return;
     }
+    file->cpus.count = 0; /* a second one replaces the first */
     info->auxtrace_type = get32(file, raw->bytes + 8);
     if (info->auxtrace_type != SPEX_PERF_AUXTRACE_ARM_SPE) {
         perfdata_problem(file, SPEX_UNSUPPORTED, raw->offset,
@@ -341,9 +349,20 @@ static void scan(struct spex_perfdata *file)
     struct walk walk;
     struct raw raw;
     perfdata_walk_init(&walk, file, true);
-    while (perfdata_walk_next(&walk, &raw))
+    while (!file->failed && perfdata_walk_next(&walk, &raw))
         scan_record(file, &raw);
     perfdata_walk_fini(&walk);
+    if (file->failed) { /* keep what there is, and let the next passes end here, too */
+        uint64_t offset = file->info.records ? raw.offset : file->info.data_offset;
+        file->failed = false;
+        file->info.data_size = offset - file->info.data_offset;
+        file->info.complete = false;
+        perfdata_problem(file, SPEX_NO_MEMORY, offset,
+                         "threads, mappings and events up to here need as much memory as is "
+                         "allowed (%llu MB in all); what follows is not read: --max-memory SIZE "
+                         "allows more",
+                         (unsigned long long)(memory_limit() >> 20));
+    }
     if (file->index.count && file->index.count != file->info.aux_chunks)
         perfdata_problem(file, SPEX_INVALID, file->features[FEATURE_AUXTRACE].offset,
                          "the AUXTRACE index lists %zu records, the data has %llu",

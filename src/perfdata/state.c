@@ -8,6 +8,8 @@
  */
 #include "file.h"
 
+#include "base/hash.h"
+
 #include <stdlib.h>
 
 /* ---- collecting ---- */
@@ -167,7 +169,7 @@ static uint32_t *newest_find(struct newest *newest, int32_t key)
         *newest = bigger;
     }
     size_t mask = newest->capacity - 1;
-    size_t slot = (uint32_t)key * UINT32_C(0x9e3779b1) >> 7 & mask;
+    size_t slot = hash_word(hash_seed(), (uint32_t)key) & mask;
     while (newest->slots[slot].value && newest->slots[slot].key != key)
         slot = (slot + 1) & mask;
     if (!newest->slots[slot].value) {
@@ -182,7 +184,7 @@ static uint32_t newest_get(const struct newest *newest, int32_t key)
     size_t mask = newest->capacity - 1;
     if (!newest->capacity)
         return 0;
-    size_t slot = (uint32_t)key * UINT32_C(0x9e3779b1) >> 7 & mask;
+    size_t slot = hash_word(hash_seed(), (uint32_t)key) & mask;
     while (newest->slots[slot].value && newest->slots[slot].key != key)
         slot = (slot + 1) & mask;
     return newest->slots[slot].value;

@@ -1,29 +1,24 @@
 /* Interned strings, the list of problems. */
 #include "file.h"
 
+#include "base/hash.h"
+#include "base/memory.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static uint64_t hash_text(const char *text, size_t length)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
-    return hash ^ hash >> 29;
-}
-
 static bool strings_grow(struct strings *strings)
 {
     size_t slots = strings->slots ? strings->slots * 2 : 256;
-    const char **table = calloc(slots, sizeof *table);
+    const char **table = memory_allows(slots * sizeof *table) ? calloc(slots, sizeof *table) : NULL;
     if (!table)
         return false;
     for (size_t i = 0; i < strings->slots; i++) {
         const char *text = strings->table[i];
         if (!text)
             continue;
-        size_t slot = hash_text(text, strlen(text)) & (slots - 1);
+        size_t slot = hash_bytes(hash_seed(), text, strlen(text)) & (slots - 1);
         while (table[slot])
             slot = (slot + 1) & (slots - 1);
         table[slot] = text;
@@ -40,13 +35,15 @@ const char *perfdata_strings_add(struct strings *strings, const char *text, size
     length = strnlen(text, length);
     if (strings->used * 2 >= strings->slots && !strings_grow(strings))
         return NULL;
-    size_t slot = hash_text(text, length) & (strings->slots - 1);
+    size_t slot = hash_bytes(hash_seed(), text, length) & (strings->slots - 1);
     for (const char *old; (old = strings->table[slot]); slot = (slot + 1) & (strings->slots - 1))
         if (!strncmp(old, text, length) && !old[length])
             return old;
     if (strings->room < length + 1) {
         size_t size = length + 1 > BLOCK ? length + 1 : BLOCK;
-        char *block = malloc(size), **place;
+        /* blocks are too small to ask for each */
+        bool fits = strings->blocks.count % 64 || memory_allows(64 * BLOCK);
+        char *block = fits ? malloc(size) : NULL, **place;
         if (!block || !(place = vec_push(&strings->blocks))) {
             free(block);
             return NULL;

@@ -1,0 +1,85 @@
+#include "file.h"
+
+#include "memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int file_open_named(const char *path, uint64_t most, int owner)
+{
+    struct stat st;
+    /*
+     * Asked before as well: opening alone may rewind a tape or start a watchdog. In between the
+     * name may come to mean something else, so what was opened counts.
+     */
+    if (stat(path, &st))
+        return -1;
+    int why = S_ISREG(st.st_mode) ? 0 : EINVAL;
+    int fd = why ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (!why && (fd < 0 || fstat(fd, &st)))
+        why = errno;
+    else if (!why && !S_ISREG(st.st_mode))
+        why = EINVAL;
+    else if (!why && (uint64_t)st.st_size > most)
+        why = EFBIG;
+    else if (!why && owner == FILE_OWN_OR_ROOT && st.st_uid && st.st_uid != geteuid())
+        why = EPERM;
+    if (why && fd >= 0)
+        close(fd);
+    errno = why;
+    return why ? -1 : fd;
+}
+
+char *file_read_all(int fd, uint64_t most, size_t *size)
+{
+    char *text = NULL;
+    size_t capacity = 0;
+    int why = 0;
+    *size = 0;
+    for (;;) {
+        if (capacity - *size < 2) {
+            size_t more = capacity ? 2 * capacity : 1 << 16;
+            char *grown = memory_allows(more) ? realloc(text, more) : NULL;
+            if (!grown) {
+                why = ENOMEM;
+                break;
+            }
+            text = grown;
+            capacity = more;
+        }
+        ssize_t n = read(fd, text + *size, capacity - *size - 1);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            why = errno;
+        if (n <= 0)
+            break;
+        *size += (size_t)n;
+        if (*size > most) {
+            why = EFBIG;
+            break;
+        }
+    }
+    if (why) {
+        free(text);
+        errno = why;
+        return NULL;
+    }
+    text[*size] = 0;
+    return text;
+}
+
+char *file_read_named(const char *path, uint64_t most, int owner, size_t *size)
+{
+    int fd = file_open_named(path, most, owner);
+    if (fd < 0)
+        return NULL;
+    char *text = file_read_all(fd, most, size);
+    int why = errno;
+    close(fd);
+    errno = why;
+    return text;
+}

@@ -1,0 +1,25 @@
+/*
+ * Files that input names (modules, sources, maps of JIT code): a profile may come from anybody, so
+ * only regular files of a bounded size are opened, and nothing waits or is set off by opening.
+ */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { FILE_ANY_OWNER, FILE_OWN_OR_ROOT };
+
+/*
+ * A descriptor for reading, or -1: errno is EINVAL if it is no regular file, EFBIG if it is larger
+ * than most, EPERM if it must be of the user or root and is not.
+ */
+int file_open_named(const char *path, uint64_t most, int owner);
+
+/* All of it, with a 0 behind; NULL and errno as above, ENOMEM if the memory limit forbids it. */
+char *file_read_named(const char *path, uint64_t most, int owner, size_t *size);
+/* The same of an open file of any kind. */
+char *file_read_all(int fd, uint64_t most, size_t *size);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * One limit for the memory of a run. What input can make large asks before it grows, so that a
+ * small file that means harm ends in a message, and what was read until then is kept.
+ */
+#ifndef BASE_MEMORY_H
+#define BASE_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Sets the limit; 0: half of what the machine, or the control group, has. */
+void memory_limit_set(uint64_t bytes);
+uint64_t memory_limit(void);
+
+/* Whether so many bytes more stay below the limit. Exact only from some hundred KB on. */
+bool memory_allows(size_t bytes);
+
+/*
+ * Zeroed memory, and memory grown to a size, for what has no smaller answer to offer: if there is
+ * none, the handler is called, which does not return (unset: abort).
+ */
+void *memory_get(size_t count, size_t size);
+void *memory_resize(void *memory, size_t count, size_t size);
+void *memory_aligned(size_t alignment, size_t size); /* not zeroed */
+char *memory_copy(const char *text);
+/* Room for one more item: grows by half. */
+void *memory_grow(void *items, size_t count, size_t *capacity, size_t size);
+void memory_set_handler(void (*handler)(size_t size));
+
+#endif
