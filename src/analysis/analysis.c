@@ -179,7 +179,7 @@ struct spex_analysis {
     struct changes thread_changes, process_changes, cpu_changes;
     struct table threads, processes, modules, strings;
     uint32_t versions;
-    uint32_t *maps; /* numbers of all mappings, by process */
+    uint32_t *maps; /* numbers of all mappings, by process, address and time */
     struct place_slot *places;
     struct block_slot *near, *far; /* cache lines, pages */
     struct line_slot *lines;
@@ -310,27 +310,40 @@ static struct spex_module *map_module(struct spex_analysis *a, const struct spex
     return *slot;
 }
 
+/* By process, address and time. */
 static int compare_maps(const void *a, const void *b, void *context)
 {
     const struct spex_perfdata *file = context;
     uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
-    int32_t x = spex_perfdata_map_at(file, i)->pid, y = spex_perfdata_map_at(file, j)->pid;
-    return x != y ? (x < y ? -1 : 1) : i < j ? -1 : i > j;
+    const struct spex_perf_map *x = spex_perfdata_map_at(file, i);
+    const struct spex_perf_map *y = spex_perfdata_map_at(file, j);
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    if (x->time != y->time)
+        return x->time < y->time ? -1 : 1;
+    return i < j ? -1 : i > j;
 }
 
-/* The first of a process's mappings in a->maps, which is made on first use. */
-static size_t first_map(struct spex_analysis *a, int32_t pid)
+static void sort_maps(struct spex_analysis *a)
+{
+    size_t count = spex_perfdata_map_count(a->file);
+    a->maps = memory_get(count + 1, sizeof *a->maps);
+    for (size_t i = 0; i < count; i++)
+        a->maps[i] = (uint32_t)i;
+    qsort_r(a->maps, count, sizeof *a->maps, compare_maps, a->file);
+}
+
+/* How many of a->maps come before or are this, of (process, address, time). */
+static size_t maps_up_to(struct spex_analysis *a, int32_t pid, uint64_t start, uint64_t time)
 {
     size_t low = 0, high = spex_perfdata_map_count(a->file);
-    if (!a->maps) {
-        a->maps = memory_get(high + 1, sizeof *a->maps);
-        for (size_t i = 0; i < high; i++)
-            a->maps[i] = (uint32_t)i;
-        qsort_r(a->maps, high, sizeof *a->maps, compare_maps, a->file);
-    }
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (spex_perfdata_map_at(a->file, a->maps[middle])->pid < pid)
+        const struct spex_perf_map *map = spex_perfdata_map_at(a->file, a->maps[middle]);
+        if (map->pid != pid ? map->pid < pid
+                            : map->start < start || (map->start == start && map->time <= time))
             low = middle + 1;
         else
             high = middle;
@@ -338,28 +351,35 @@ static size_t first_map(struct spex_analysis *a, int32_t pid)
     return low;
 }
 
-/* .bss has no file behind it: find the file mapped near whose image reaches this far. */
+/* .bss has no file behind it: find the file mapped below whose image reaches this far. */
 static void locate_image(struct spex_analysis *a, int32_t pid, uint64_t time, uint64_t ip,
                          struct spex_place *place)
 {
-    size_t count = spex_perfdata_map_count(a->file);
-    for (size_t i = first_map(a, pid); i < count; i++) {
-        const struct spex_perf_map *map = spex_perfdata_map_at(a->file, a->maps[i]);
-        if (map->pid != pid)
+    enum { NEAR = 64 }; /* an image is mapped in a few pieces, with little in between */
+    if (!a->maps)
+        sort_maps(a);
+    uint64_t start = ip;
+    for (unsigned i = 0; i < NEAR; i++) {
+        size_t n = maps_up_to(a, pid, start, UINT64_MAX);
+        const struct spex_perf_map *map = n ? spex_perfdata_map_at(a->file, a->maps[n - 1]) : NULL;
+        if (!map || map->pid != pid)
             return;
-        if (map->time > time || map->start > ip)
-            continue;
-        struct spex_module *module = map_module(a, map);
-        if (!module_is_file(module) || spex_perfdata_map(a->file, pid, map->start, time) != map)
-            continue;
-        uint64_t address =
-            ip - (map->start - spex_module_address(module, map->start, map->start, map->pgoff));
-        if (!module_covers(module, address))
-            continue;
-        place->module = module;
-        place->address = address;
-        place->symbol = spex_module_symbol(module, address);
-        return;
+        start = map->start;
+        n = maps_up_to(a, pid, start, time); /* what was there then */
+        map = n ? spex_perfdata_map_at(a->file, a->maps[n - 1]) : NULL;
+        if (map && map->pid == pid && map->start == start) {
+            struct spex_module *module = map_module(a, map);
+            uint64_t address = ip - (start - spex_module_address(module, start, start, map->pgoff));
+            if (module_is_file(module) && module_covers(module, address) &&
+                spex_perfdata_map(a->file, pid, start, time) == map) {
+                place->module = module;
+                place->address = address;
+                place->symbol = spex_module_symbol(module, address);
+                return;
+            }
+        }
+        if (!start--)
+            return;
     }
 }
 

@@ -65,7 +65,7 @@ size_t perfdata_inflater_rest(const struct inflater *inflater)
 static enum spex_status inflate_some(struct inflater *inflater)
 {
     /* Real records differ in their times at least: zstd makes them some ten times smaller. */
-    enum { FREE = 64 << 20, RATIO = 1000 };
+    enum { FREE = 16 << 20, RATIO = 100 };
     if (inflater->made > FREE && (inflater->made - FREE) / RATIO > inflater->fed) {
         inflater->broken = true;
         inflater->input_position = inflater->input_size;

@@ -201,8 +201,8 @@ static bool from_inflater(struct walk *walk, struct raw *raw)
                              "COMPRESSED record does not decompress; its contents are lost");
         else if (walk->report && status == SPEX_RANGE)
             perfdata_problem(walk->file, SPEX_INVALID, raw->offset,
-                             "COMPRESSED record grows beyond all bounds (more than 64 MB, and a "
-                             "thousand times its size); the rest of it is lost");
+                             "COMPRESSED record grows beyond all bounds (more than 16 MB, and a "
+                             "hundred times its size); the rest of it is lost");
         return false;
     }
     raw->bytes = bytes;
