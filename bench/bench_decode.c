@@ -10,11 +10,8 @@
 #include "record/generator.h"
 #include <spex/record.h>
 
-#include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { PIECE = 256 * 1024, ROUNDS = 5 };
@@ -149,120 +146,6 @@ static void decode_all(const uint8_t *data, size_t size, struct spex_record *bat
     }
 }
 
-/* ---- two threads against one: whole streams, the best of some rounds ---- */
-
-struct half {
-    const uint64_t *words;
-    size_t count;
-    uint64_t sum;
-    const cpu_set_t *cpus; /* to run on, or NULL */
-};
-
-static void *pass_half(void *argument)
-{
-    struct half *half = argument;
-    if (half->cpus)
-        sched_setaffinity(0, sizeof *half->cpus, half->cpus);
-    half->sum = memory_pass(half->words, half->count);
-    return NULL;
-}
-
-/* The same memory pass by one or two threads, which are started within the time, too. */
-static double pass_threads(unsigned threads, const uint8_t *data, size_t size,
-                           const cpu_set_t *elsewhere)
-{
-    pthread_t other;
-    size_t words = size / 8, mine = words / threads;
-    struct half a = {(const uint64_t *)(const void *)data, mine, 0, NULL};
-    struct half b = {a.words + mine, words - mine, 0, elsewhere};
-    double start = seconds();
-    if (threads > 1 && pthread_create(&other, NULL, pass_half, &b))
-        exit(1);
-    pass_half(&a);
-    if (threads > 1)
-        pthread_join(other, NULL);
-    sink += a.sum + b.sum;
-    return seconds() - start;
-}
-
-struct counted {
-    size_t records;
-    uint64_t check;
-};
-
-static void count_begin(void *user, void *result)
-{
-    (void)user;
-    memset(result, 0, sizeof(struct counted));
-}
-
-static void count_map(void *user, void *result, const struct spex_record *records, size_t count,
-                      const struct spex_damage *damage)
-{
-    struct counted *counted = result;
-    (void)user;
-    (void)damage;
-    counted->records += count;
-    counted->check += count ? records[count - 1].address[0] : 0;
-}
-
-static bool count_reduce(void *user, void *result)
-{
-    struct counted *all = user, *counted = result;
-    all->records += counted->records;
-    all->check += counted->check;
-    return true;
-}
-
-static double decode_threads(struct spex_record_team *team, const uint8_t *data, size_t size,
-                             size_t want)
-{
-    struct counted all = {0};
-    const struct spex_record_job job = {
-        .user = &all, .begin = count_begin, .map = count_map, .reduce = count_reduce};
-    struct spex_record_reader reader;
-    spex_record_reader_init(&reader, data, size, 0);
-    double start = seconds();
-    spex_record_team_read(team, &reader, &job);
-    double time = seconds() - start;
-    if (all.records != want || !all.check) {
-        fprintf(stderr, "bench-decode: %zu of %zu records by threads\n", all.records, want);
-        exit(1);
-    }
-    return time;
-}
-
-static void bench_threads(const char *name, const uint8_t *data, size_t size, size_t records)
-{
-    double pass[2] = {1e9, 1e9}, decode[2] = {1e9, 1e9};
-    cpu_set_t all, here, elsewhere;
-    sched_getaffinity(0, sizeof all, &all);
-    struct spex_record_team *teams[2] = {spex_record_team_new(1, sizeof(struct counted)),
-                                         spex_record_team_new(2, sizeof(struct counted))};
-    /* This thread stays where it is: some virtual machines pack threads onto one CPU. */
-    CPU_ZERO(&here);
-    CPU_SET(sched_getcpu(), &here);
-    elsewhere = all;
-    if (CPU_COUNT(&all) > 1)
-        CPU_CLR(sched_getcpu(), &elsewhere);
-    sched_setaffinity(0, sizeof here, &here);
-    for (int round = 0; round < 2 * ROUNDS; round++) {
-        for (unsigned i = 0; i < 2 && teams[0] && teams[1]; i++) {
-            double time = pass_threads(i + 1, data, size, &elsewhere);
-            pass[i] = time < pass[i] ? time : pass[i];
-            time = decode_threads(teams[i], data, size, records);
-            decode[i] = time < decode[i] ? time : decode[i];
-        }
-    }
-    for (unsigned i = 0; i < 2; i++)
-        spex_record_team_free(teams[i], NULL);
-    sched_setaffinity(0, sizeof all, &all);
-    printf("decode/%s/2-threads\t%.0f\tMB/s\t%.2f\tone thread\n", name,
-           1e-6 * (double)size / decode[1], decode[0] / decode[1]);
-    printf("memory-pass/%s/2-threads\t%.0f\tMB/s\t%.2f\tone thread\n", name,
-           1e-6 * (double)size / pass[1], pass[0] / pass[1]);
-}
-
 int main(int argc, char **argv)
 {
     size_t size = (argc > 1 ? strtoull(argv[1], NULL, 0) : 128) << 20;
@@ -293,7 +176,6 @@ int main(int argc, char **argv)
         printf("decode/%s/records\t%.1f\tM/s\t\t\n", names[i],
                1e-6 / per_decode * (double)records / (double)used);
         printf("memory-pass/%s\t%.0f\tMB/s\t\t\n", names[i], 1e-6 / per_pass);
-        bench_threads(names[i], data, used, records);
         fflush(stdout);
     }
     free(data);

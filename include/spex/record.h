@@ -6,7 +6,7 @@
  * presence bit each, 0 where the packet is absent; wire.h takes payloads apart. Packets that have
  * no field (IMPLEMENTATION DEFINED indexes, reserved packets and values) set SPEX_HAS_OTHER and
  * stay reachable: walk the bytes [offset, offset + size) with spex_packet_decode. No allocation, no
- * I/O; a reader belongs to one thread. Only a team (below) allocates, and starts threads.
+ * I/O; a reader belongs to one thread.
  */
 #ifndef SPEX_RECORD_H
 #define SPEX_RECORD_H
@@ -99,49 +99,15 @@ enum { SPEX_RECORD_BATCH = 64 }; /* a good count for the next: it stays in the n
 size_t spex_record_batch(struct spex_record_reader *reader, struct spex_record *records,
                          size_t count, enum spex_status *status, struct spex_damage *damage);
 
-/* spex_record_next over the table-driven packet decoder: the oracle. */
-enum spex_status spex_record_next_table(struct spex_record_reader *reader,
-                                        struct spex_record *record, struct spex_damage *damage);
-
 /* ---- reading with several threads ---- */
 
 /*
  * Where a record begins, most likely: the first in [from, to) that records beyond
- * doubt lead up to. *before is the one in front of it, its offset that in data.
+ * doubt lead up to. *before is the one in front of it, its offset that in data. For
+ * threads that each take a part of a stream: it counts once the part before ends there.
  */
 bool spex_record_find(const uint8_t *data, size_t size, size_t from, size_t to,
                       struct spex_record *before, size_t *start);
-
-/*
- * A team of threads reads a stream in chunks, each into a result of its own. Where
- * a chunk's first record begins is guessed, then proven: records, their order and
- * what is told of damage are those of one reader, for any number of threads and any
- * size of chunks (docs/embedding.md).
- */
-struct spex_record_job {
-    void *user;
-    size_t chunk; /* bytes; 0: a good size */
-    /* Any thread. Empty the result, which may hold what an earlier chunk left. */
-    void (*begin)(void *user, void *result);
-    /* Any thread. The chunk's next records; *damage comes behind them, or damage is NULL. */
-    void (*map)(void *user, void *result, const struct spex_record *records, size_t count,
-                const struct spex_damage *damage);
-    /* The caller's thread, in the order of the stream. False: read no further. */
-    bool (*reduce)(void *user, void *result);
-};
-
-struct spex_record_team;
-/*
- * threads counts the caller's, 0: one per CPU; with 1 none is started. Results of
- * result_size bytes are zeroed once, here; fini releases what they hold, or is NULL.
- * NULL if there is no memory.
- */
-struct spex_record_team *spex_record_team_new(unsigned threads, size_t result_size);
-void spex_record_team_free(struct spex_record_team *team, void (*fini)(void *result));
-
-/* Reads from reader's position to the end of its data. False if reduce ended it. */
-bool spex_record_team_read(struct spex_record_team *team, struct spex_record_reader *reader,
-                           const struct spex_record_job *job);
 
 /* ---- writing ---- */
 

@@ -71,10 +71,6 @@ struct spex_packet {
  */
 enum spex_status spex_packet_decode(const uint8_t *data, size_t size, struct spex_packet *packet);
 
-/* The same answer from the manual's tables, row by row: slow, the oracle of the other. */
-enum spex_status spex_packet_decode_table(const uint8_t *data, size_t size,
-                                          struct spex_packet *packet);
-
 /* Bytes the packet takes in a stream. */
 static inline size_t spex_packet_length(const struct spex_packet *packet)
 {

@@ -20,8 +20,6 @@ struct chunks {
     pthread_t others[CHUNKS_THREADS_MAX];
     unsigned threads, slot_count, started;
     bool quit;
-    cpu_set_t cpus;               /* that may be used */
-    int caller;                   /* the CPU it was on when the job began */
     const struct chunks_job *job; /* NULL: none */
     size_t next, first_open, end; /* chunks: to be taken; not yet reduced; past the last */
     struct slot slots[];
@@ -60,19 +58,6 @@ static void take_one(struct chunks *c, unsigned thread)
     slot->phase = DONE;
 }
 
-/*
- * Some schedulers, of virtual machines above all, wake a thread where the one runs
- * that wakes it, and leave both there. A thread of ours goes elsewhere then.
- */
-static void keep_apart(struct chunks *c)
-{
-    cpu_set_t set = c->cpus;
-    if ((unsigned)CPU_COUNT(&set) < c->threads || sched_getcpu() != c->caller)
-        return;
-    CPU_CLR(c->caller, &set);
-    sched_setaffinity(0, sizeof set, &set);
-}
-
 static void *other_thread(void *argument)
 {
     struct chunks *c = argument;
@@ -80,7 +65,6 @@ static void *other_thread(void *argument)
     unsigned thread = ++c->started;
     while (!c->quit) {
         if (available(c)) {
-            keep_apart(c);
             take_one(c, thread);
             pthread_cond_signal(&c->done);
         } else {
@@ -105,8 +89,6 @@ struct chunks *chunks_new(unsigned threads, size_t result_size)
     c->slot_count = slot_count;
     for (unsigned i = 0; i < slot_count; i++)
         c->slots[i].result = (char *)c + head + i * result_size;
-    if (sched_getaffinity(0, sizeof c->cpus, &c->cpus))
-        CPU_ZERO(&c->cpus);
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->work, NULL);
     pthread_cond_init(&c->done, NULL);
@@ -182,10 +164,8 @@ bool chunks_run(struct chunks *c, const struct chunks_job *job, struct chunks_st
     c->job = job;
     c->next = c->first_open = state->position / job->chunk;
     c->end = (job->size - 1) / job->chunk + 1;
-    if (c->threads > 1 && c->end - c->next > 1) {
-        c->caller = sched_getcpu();
+    if (c->threads > 1 && c->end - c->next > 1)
         pthread_cond_broadcast(&c->work);
-    }
     for (size_t chunk = c->next; more && chunk < c->end; chunk++)
         more = settle(c, chunk, state, &ok);
     /* Ended early: nobody begins another, and those at work come to their end. */

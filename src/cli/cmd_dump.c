@@ -13,6 +13,7 @@
 #include "base/chunks.h"
 #include "base/digits.h"
 #include "base/out.h"
+#include "wire/headers.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -235,7 +236,8 @@ static void packet_rest(struct dump *dump, const uint8_t *bytes, const struct sp
  */
 static bool recurs(uint8_t header)
 {
-    return header != 0x71 && (header & 0xfe) != 0xb2 && (header & 0xe0) != 0x20;
+    return header != WIRE_TIMESTAMP && header != (WIRE_ADDRESS | SPEX_ADDRESS_VA) &&
+           header != (WIRE_ADDRESS | SPEX_ADDRESS_PA) && !WIRE_IS_EXTENDED(header);
 }
 
 static struct known *known_slot(struct dump *dump, uint8_t header, uint64_t payload)
@@ -271,11 +273,9 @@ static inline size_t known_line(struct dump *dump, uint64_t offset, const uint8_
         if (length == 16 && dump->options->style == SPEX_TEXT_SPEX)
             return 0; /* a run may be longer */
         payload = length;
-    } else if (header < 0x40) {
-        payload = 0;
     } else {
-        unsigned size = 1u << (header >> 4 & 3); /* D18.1.1 */
-        payload &= ~UINT64_C(0) >> (64 - 8 * size);
+        unsigned size = wire_headers[header].size;
+        payload = size ? payload & ~UINT64_C(0) >> (64 - 8 * size) : 0;
         length += size;
     }
     const struct known *known = known_slot(dump, header, payload);

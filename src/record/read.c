@@ -43,9 +43,9 @@ static void remember(struct spex_record_reader *reader, size_t start, size_t clo
     state->floor = end - close > 1 ? close + 1 : end;
 }
 
-/* The rules of docs/format.md, over either way to run through packets. */
-static enum spex_status next_record(struct spex_record_reader *reader, struct spex_record *record,
-                                    struct spex_damage *damage, run_function *run_record)
+/* The rules of docs/format.md. */
+enum spex_status spex_record_next(struct spex_record_reader *reader, struct spex_record *record,
+                                  struct spex_damage *damage)
 {
     size_t start = reader->position;
     while (start < reader->size && reader->data[start] == 0)
@@ -54,13 +54,15 @@ static enum spex_status next_record(struct spex_record_reader *reader, struct sp
         reader->position = start;
         return SPEX_END;
     }
+    /* What a record is does not depend on what stands further behind. */
+    size_t size = reader->size - start > READER_VIEW ? start + READER_VIEW : reader->size;
     /* Filled in place; put back if there is no record. */
     const struct spex_record before = *record;
     struct run run;
-    enum outcome outcome = run_record(reader->data, reader->size, start, record, &run);
+    enum outcome outcome = run_packets(reader->data, size, start, record, &run);
     bool clean = outcome == RUN_CLOSED && run.close > start && !run_is_odd(&run, record);
     if (!clean) {
-        enum spex_status status = resync(reader, start, &run, outcome, run_record, damage);
+        enum spex_status status = resync(reader, size, start, &run, outcome, damage);
         if (status != SPEX_OK) {
             *record = before;
             return status;
@@ -73,18 +75,6 @@ static enum spex_status next_record(struct spex_record_reader *reader, struct sp
     if (clean)
         remember(reader, start, run.close, run.end);
     return SPEX_OK;
-}
-
-enum spex_status spex_record_next(struct spex_record_reader *reader, struct spex_record *record,
-                                  struct spex_damage *damage)
-{
-    return next_record(reader, record, damage, run_packets);
-}
-
-enum spex_status spex_record_next_table(struct spex_record_reader *reader,
-                                        struct spex_record *record, struct spex_damage *damage)
-{
-    return next_record(reader, record, damage, run_packets_table);
 }
 
 /* Cells of known shapes fail to come so many times in a row, and are no use. */
@@ -112,32 +102,20 @@ static size_t fast_records(struct spex_record_reader *reader, struct spex_record
     return stream_records(reader, records, count);
 }
 
-size_t reader_batch(struct spex_record_reader *reader, struct spex_record *records, size_t count,
-                    size_t limit, enum spex_status *status, struct spex_damage *damage)
+size_t spex_record_batch(struct spex_record_reader *reader, struct spex_record *records,
+                         size_t count, enum spex_status *status, struct spex_damage *damage)
 {
     struct reader_state *state = reader_state(reader);
-    size_t n = 0, size = reader->size;
+    size_t n = 0;
     *status = SPEX_OK;
     while (n < count) {
-        size_t fast = 0;
-        if (reader->position < limit) {
-            /* What is taken here lies before the limit as a whole. */
-            reader->size = limit < size ? limit : size;
-            fast = fast_records(reader, records + n, count - n);
-            reader->size = size;
-        }
+        size_t fast = fast_records(reader, records + n, count - n);
         n += fast;
         if (fast) {
             const struct spex_record *last = &records[n - 1];
             size_t start = (size_t)(last->offset - reader->base), end = start + last->size;
-            remember(reader, start, end - (last->present & SPEX_HAS_TIMESTAMP ? 9 : 1), end);
+            remember(reader, start, end - closing_length(last->present), end);
             continue;
-        }
-        if (limit < size) {
-            while (reader->position < size && reader->data[reader->position] == 0)
-                reader->position++;
-            if (reader->position >= limit)
-                break;
         }
         *status = spex_record_next(reader, &records[n], damage);
         if (*status != SPEX_OK)
@@ -150,10 +128,4 @@ size_t reader_batch(struct spex_record_reader *reader, struct spex_record *recor
         n++;
     }
     return n;
-}
-
-size_t spex_record_batch(struct spex_record_reader *reader, struct spex_record *records,
-                         size_t count, enum spex_status *status, struct spex_damage *damage)
-{
-    return reader_batch(reader, records, count, SIZE_MAX, status, damage);
 }

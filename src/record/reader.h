@@ -33,7 +33,8 @@ enum {
     NO_SHAPE = 0xffff,  /* all ones */
     KEY_BITS = 13,
     NO_KEY = 0xffff,
-    AT_ONCE = 64, /* records that the fast path reads at most */
+    READER_VIEW = 3 * SPEX_RECORD_MAX, /* bytes from a record's beginning on that decide about it */
+    AT_ONCE = 64,                      /* records that the fast path reads at most */
     /* stream.c */
     LANES = 8,        /* parts of the data in which records are found side by side */
     LANE = 8128,      /* bytes of each, at most: all begin within 16 bits */
@@ -119,13 +120,6 @@ static inline struct shape *shapes_of(const struct reader_state *state)
 {
     return (struct shape *)(uintptr_t)(state->shapes + state->shapes_at);
 }
-
-/*
- * spex_record_batch, but in front of the first record or damage that would begin
- * at limit or behind it it stops with SPEX_OK, fewer than count, and position there.
- */
-size_t reader_batch(struct spex_record_reader *reader, struct spex_record *records, size_t count,
-                    size_t limit, enum spex_status *status, struct spex_damage *damage);
 
 /* The best variant of this machine. */
 enum reader_variant reader_best_variant(void);

@@ -6,10 +6,11 @@
 #include "record/resync.h"
 
 #include "record/reader.h"
+#include "wire/headers.h"
 
 #include <string.h>
 
-enum { WINDOW = SPEX_RECORD_MAX + 32, PC_HEADER = 0xb0 };
+enum { WINDOW = SPEX_RECORD_MAX + 32, PC_HEADER = WIRE_ADDRESS | SPEX_ADDRESS_PC };
 #define CHAIN_VALID                                                                                \
     BIT(31)                 /* packets lead from here to a closing one, no repeat, none reserved   \
                              */
@@ -32,24 +33,24 @@ static void follow_chains(const uint8_t *data, size_t size, size_t end_low, stru
     for (size_t i = size; i-- > 0;) {
         struct spex_packet packet;
         chain[i] = (struct chain){0};
-        if (spex_packet_decode(data + i, size - i, &packet) != SPEX_OK)
+        if (!wire_decode(data + i, size - i, &packet))
             continue;
-        uint32_t slot = slot_of(packet.type, packet.index);
+        uint32_t slot = SLOT_BITS(slot_of(&packet));
         size_t next = i + spex_packet_length(&packet);
-        if (slot & SLOTS_CLOSING) {
+        if (slot & HAS_CLOSING) {
             if (next >= end_low)
                 chain[i] = (struct chain){.slots = CHAIN_VALID | slot, .end = (uint16_t)next};
             continue;
         }
         struct chain here = chain[next];
-        if (!(here.slots & CHAIN_VALID) || slot == SLOT_RESERVED ||
+        if (!(here.slots & CHAIN_VALID) || slot == HAS_RESERVED ||
             (here.slots & slot & ~(uint32_t)SPEX_HAS_OTHER) || here.end - i > SPEX_RECORD_MAX)
             continue;
         here.slots = (here.slots & ~(uint32_t)CHAIN_START) | slot;
         here.length = (uint8_t)(next - i);
         if (slot == SPEX_HAS_PC)
             here.pc = (uint16_t)(i + packet.header_size - 1);
-        if (slot != SLOT_PADDING && (here.slots & SLOTS_WHOLE) == SLOTS_WHOLE)
+        if (slot && (here.slots & HAS_WHOLE) == HAS_WHOLE)
             here.slots |= CHAIN_START;
         chain[i] = here;
     }
@@ -110,8 +111,8 @@ static enum spex_status give_up(struct spex_record_reader *reader, enum spex_sta
     return status;
 }
 
-enum spex_status resync(struct spex_record_reader *reader, size_t start, const struct run *run,
-                        enum outcome outcome, run_function *run_again, struct spex_damage *damage)
+enum spex_status resync(struct spex_record_reader *reader, size_t size, size_t start,
+                        const struct run *run, enum outcome outcome, struct spex_damage *damage)
 {
     const struct reader_state *state = reader_state(reader);
     const uint8_t *data = reader->data;
@@ -133,11 +134,11 @@ enum spex_status resync(struct spex_record_reader *reader, size_t start, const s
     };
     if (outcome == RUN_UNCLOSED) {
         /* A record may end before trailing padding, or in a Timestamp's own zero bytes. */
-        size_t end = reader->size;
+        size_t end = size;
         while (end > start && !data[end - 1])
             end--;
         search.end_low = end;
-        search.limit = search.high = reader->size - end > 8 ? end + 8 : reader->size;
+        search.limit = search.high = size - end > 8 ? end + 8 : size;
     }
     size_t found;
     bool better = find_whole(data, search, &found);
@@ -145,7 +146,7 @@ enum spex_status resync(struct spex_record_reader *reader, size_t start, const s
         /* The closing packet may be bytes of a record that ends later. */
         struct spex_record ignored = {0};
         struct run after;
-        if (run_again(data, reader->size, run->next, &ignored, &after) == RUN_CLOSED &&
+        if (run_packets(data, size, run->next, &ignored, &after) == RUN_CLOSED &&
             (!run_is_whole(&after) || run_is_odd(&after, &ignored))) {
             search.high = search.end_low = after.next;
             better = find_whole(data, search, &found);
@@ -158,10 +159,10 @@ enum spex_status resync(struct spex_record_reader *reader, size_t start, const s
         return give_up(reader, SPEX_INVALID, state->close, found, found,
                        "damaged closing packet: a whole record begins inside it", damage);
     if (outcome == RUN_UNCLOSED)
-        return give_up(
-            reader, SPEX_TRUNCATED, start, run->cut ? reader->size : run->end, reader->size,
-            run->cut ? "the data ends inside a packet" : "the data ends before the closing packet",
-            damage);
+        return give_up(reader, SPEX_TRUNCATED, start, run->cut ? size : run->end, size,
+                       run->cut ? "the data ends inside a packet"
+                                : "the data ends before the closing packet",
+                       damage);
     if (run->repeated)
         return give_up(reader, SPEX_INVALID, start, run->end, run->next,
                        "a packet comes twice in one record", damage);

@@ -4,14 +4,11 @@
 
 #include "record/run.h"
 
-typedef enum outcome run_function(const uint8_t *data, size_t size, size_t start,
-                                  struct spex_record *record, struct run *run);
-
 /*
  * A run that is odd or has no end: is there a better reading of its bytes? SPEX_OK if not and it
- * stands as it is, else as spex_record_next.
+ * stands as it is, else as spex_record_next. The data ends at size.
  */
-enum spex_status resync(struct spex_record_reader *reader, size_t start, const struct run *run,
-                        enum outcome outcome, run_function *run_again, struct spex_damage *damage);
+enum spex_status resync(struct spex_record_reader *reader, size_t size, size_t start,
+                        const struct run *run, enum outcome outcome, struct spex_damage *damage);
 
 #endif

@@ -25,13 +25,10 @@ struct run {
 /* Fills every field of *record but offset, size and present. */
 enum outcome run_packets(const uint8_t *data, size_t size, size_t start, struct spex_record *record,
                          struct run *run);
-/* The same over the table-driven packet decoder. */
-enum outcome run_packets_table(const uint8_t *data, size_t size, size_t start,
-                               struct spex_record *record, struct run *run);
 
 static inline bool run_is_whole(const struct run *run)
 {
-    return (run->seen & SLOTS_WHOLE) == SLOTS_WHOLE;
+    return (run->seen & HAS_WHOLE) == HAS_WHOLE;
 }
 
 /*
@@ -46,7 +43,7 @@ static inline bool events_excuse(uint64_t events)
 /* Something that damage leaves behind, or a packet that we do not know. */
 static inline bool run_is_odd(const struct run *run, const struct spex_record *record)
 {
-    return run->repeated || (run->seen & SLOT_RESERVED) == SLOT_RESERVED ||
+    return run->repeated || (run->seen & HAS_RESERVED) == HAS_RESERVED ||
            (!run_is_whole(run) &&
             !((run->seen & SPEX_HAS_EVENTS) && events_excuse(record->events)));
 }

@@ -12,7 +12,7 @@
  */
 #include "record/reader.h"
 #include "record/run.h"
-#include "wire/fast.h"
+#include "wire/headers.h"
 
 #include <string.h>
 
@@ -57,30 +57,24 @@ static const struct {
 };
 /* clang-format on */
 
-/* The field that a packet fills; NONE for those without one. */
-static unsigned field_of(const struct spex_packet *packet)
-{
-    switch (packet->type) {
-    case SPEX_PACKET_ADDRESS:
-        return packet->index < 5 ? FIELD_ADDRESS + packet->index : NONE;
-    case SPEX_PACKET_COUNTER:
-        return packet->index < 3                         ? FIELD_COUNTER + packet->index
-               : packet->index == SPEX_COUNTER_ALT_ISSUE ? FIELD_COUNTER + 3
-                                                         : NONE;
-    case SPEX_PACKET_CONTEXT:
-        return FIELD_CONTEXT + packet->index;
-    case SPEX_PACKET_EVENTS:
-        return FIELD_EVENTS;
-    case SPEX_PACKET_DATA_SOURCE:
-        return FIELD_DATA_SOURCE;
-    case SPEX_PACKET_OPERATION_TYPE:
-        return FIELD_OP;
-    case SPEX_PACKET_TIMESTAMP:
-        return FIELD_TIMESTAMP;
-    default:
-        return NONE;
-    }
-}
+/* The field that a packet fills, by slot. */
+static const uint8_t field_of[SLOTS] = {
+    [SLOT_PC] = FIELD_ADDRESS,
+    [SLOT_TARGET] = FIELD_ADDRESS + 1,
+    [SLOT_VA] = FIELD_ADDRESS + 2,
+    [SLOT_PA] = FIELD_ADDRESS + 3,
+    [SLOT_PREV_TARGET] = FIELD_ADDRESS + 4,
+    [SLOT_TOTAL] = FIELD_COUNTER,
+    [SLOT_ISSUE] = FIELD_COUNTER + 1,
+    [SLOT_TRANSLATION] = FIELD_COUNTER + 2,
+    [SLOT_ALT_ISSUE] = FIELD_COUNTER + 3,
+    [SLOT_CONTEXT_EL1] = FIELD_CONTEXT,
+    [SLOT_CONTEXT_EL2] = FIELD_CONTEXT + 1,
+    [SLOT_EVENTS] = FIELD_EVENTS,
+    [SLOT_DATA_SOURCE] = FIELD_DATA_SOURCE,
+    [SLOT_OP] = FIELD_OP,
+    [SLOT_TIMESTAMP] = FIELD_TIMESTAMP,
+};
 
 /* Where each field is in struct spex_record. */
 /* clang-format off */
@@ -91,10 +85,11 @@ static const uint8_t place_of[FIELD_COUNT] = {
 
 static void add_packet(struct shape *shape, const struct spex_packet *packet, size_t at)
 {
-    unsigned field = field_of(packet);
-    shape->fixed.present |= (uint16_t)slot_of(packet->type, packet->index);
-    if (field == NONE)
+    enum slot slot = slot_of(packet);
+    shape->fixed.present |= (uint16_t)SLOT_BITS(slot);
+    if (slot >= SLOTS)
         return;
+    unsigned field = field_of[slot];
     shape->at[field] = (uint8_t)at;
     uint64_t bytes = BIT(packet->size) - 1;
     if (place_of[field] < 64)
@@ -205,7 +200,7 @@ static bool add_shape(struct reader_state *state, const uint8_t *cell, size_t si
         add_packet(&shape, &packet, at + packet.header_size);
         at += spex_packet_length(&packet);
     }
-    shape.partial = (shape.fixed.present & SLOTS_WHOLE) != SLOTS_WHOLE;
+    shape.partial = (shape.fixed.present & HAS_WHOLE) != HAS_WHOLE;
     if (size > CELL) {
         shape.tail = ++state->tail_count;
         state->tails[shape.tail] = tail;
@@ -294,14 +289,11 @@ enum {
 
 /* From a header byte to the next: the first byte of an extended header counts as one. Closing: 0.
  */
-#define LENGTH(h) ((h) == 0x01 || (h) == 0x71 ? 0 : (h) < 0x40 ? 1 : 1 + (1 << ((h) >> 4 & 3)))
+#define LENGTH(h) ((h) == WIRE_END || (h) == WIRE_TIMESTAMP ? 0 : WIRE_LENGTH(h))
 /* The same, and a hash of the header in the other 24 bits: sixteen lengths do not reach there. */
 #define STEP(h) ((uint32_t)LENGTH(h) | ((h)*UINT32_C(0x9e3779b1) & 0xffffff00))
-#define STEPS4(h) STEP(h), STEP((h) + 1), STEP((h) + 2), STEP((h) + 3)
-#define STEPS16(h) STEPS4(h), STEPS4((h) + 4), STEPS4((h) + 8), STEPS4((h) + 12)
-#define STEPS64(h) STEPS16(h), STEPS16((h) + 16), STEPS16((h) + 32), STEPS16((h) + 48)
 
-static const uint32_t steps[256] = {STEPS64(0), STEPS64(64), STEPS64(128), STEPS64(192)};
+static const uint32_t steps[256] = WIRE_ALL(STEP);
 
 /* Where STEPS packets lead: behind the closing one, if that is soon enough. */
 struct walked {
@@ -371,7 +363,7 @@ walk_portable(const uint8_t *const *p, unsigned lanes, struct walked *walked)
     for (unsigned i = 0; i < lanes; i++) {
         unsigned at = (uint8_t)sum[i], header = p[i][at], closed = !(uint8_t)steps[header];
         walked[i] = (struct walked){
-            .end = (uint16_t)(at + closed + (header >> 3 & 8 * closed)), /* end, or timestamp */
+            .end = (uint16_t)(at + closed + (header == WIRE_TIMESTAMP) * WIRE_SIZE(WIRE_TIMESTAMP)),
             .key = (uint16_t)(sum[i] * UINT32_C(0x9e3779b1) >> (32 - KEY_BITS)),
             .closed = closed};
     }
@@ -509,7 +501,7 @@ take_avx512(const struct prepared_avx512 *shape, __m512i bytes, const __m512i *m
 
 /* What depends on the place alone, for a walk: itself, how far a header may lead, a random byte. */
 static const struct {
-    uint8_t place[CELL], room[CELL], scramble[CELL];
+    uint8_t place[CELL], room[CELL], scramble[CELL], by_nibble[16];
 } walks = {
 #define EIGHT(f, i) f(i), f(i + 1), f(i + 2), f(i + 3), f(i + 4), f(i + 5), f(i + 6), f(i + 7)
 #define ALL(f)                                                                                     \
@@ -518,7 +510,8 @@ static const struct {
 #define PLACE(i) (i)
 #define ROOM(i) (CELL - 1 - (i))
 #define SCRAMBLE(i) ((i)*0x9e3779b1u >> 13 & 0xff)
-    {ALL(PLACE)}, {ALL(ROOM)}, {ALL(SCRAMBLE)}};
+#define BY_NIBBLE(i) WIRE_LENGTH((i) << 4)
+    {ALL(PLACE)}, {ALL(ROOM)}, {ALL(SCRAMBLE)}, {EIGHT(BY_NIBBLE, 0), EIGHT(BY_NIBBLE, 8)}};
 
 /*
  * All places of 64 bytes at once: where each leads as a header, then by doubling
@@ -537,15 +530,15 @@ walk_avx512(const uint8_t *const *p, unsigned lanes, struct walked *walked)
     const __m512i room = _mm512_loadu_si512(walks.room);
     const __m512i scramble = _mm512_loadu_si512(walks.scramble);
     const __m512i by_nibble =
-        _mm512_broadcast_i32x4(_mm_setr_epi8(1, 1, 1, 1, 2, 3, 5, 9, 2, 3, 5, 9, 2, 3, 5, 9));
+        _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)walks.by_nibble));
     __m512i bytes[LANES], length[LANES], end[LANES], next[LANES], sum[LANES], behind[LANES];
     __mmask64 on[LANES];
     EACH bytes[i] = _mm512_loadu_si512(p[i]);
     EACH KEEP(bytes[i]);
     EACH length[i] = _mm512_and_si512(_mm512_srli_epi16(bytes[i], 4), _mm512_set1_epi8(15));
-    EACH on[i] = _mm512_cmpneq_epi8_mask(bytes[i], _mm512_set1_epi8(0x71));
+    EACH on[i] = _mm512_cmpneq_epi8_mask(bytes[i], _mm512_set1_epi8(WIRE_TIMESTAMP));
     EACH length[i] = _mm512_shuffle_epi8(by_nibble, length[i]);
-    EACH on[i] = _mm512_mask_cmpneq_epi8_mask(on[i], bytes[i], _mm512_set1_epi8(0x01));
+    EACH on[i] = _mm512_mask_cmpneq_epi8_mask(on[i], bytes[i], _mm512_set1_epi8(WIRE_END));
     EACH end[i] = _mm512_mask_add_epi8(place, ~on[i], place_closed, length[i]);
     EACH on[i] = _mm512_mask_cmple_epu8_mask(on[i], length[i], room);
     EACH sum[i] = _mm512_xor_si512(bytes[i], scramble);

@@ -5,9 +5,10 @@
  */
 #include "verifier.h"
 
-#include "base/bits.h"
 #include "base/error.h"
 #include "base/sized.h"
+#include "record/slots.h"
+#include "wire/headers.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -27,47 +28,34 @@ static const struct spex_rule rules[RULES] = {
 #include "record/rules.def"
 };
 
-/* Places of a record's architected packets: the bit numbers of enum spex_has. */
-enum slot {
-    PC,
-    TARGET,
-    VA,
-    PA,
-    PREV,
-    TOTAL,
-    ISSUE,
-    TRANSLATION,
-    ALT,
-    CONTEXT1,
-    CONTEXT2,
-    EVENTS,
-    SOURCE,
-    OP,
-    TIMESTAMP,
-    SLOTS,
+/* Short names of slots for the tables below. */
+enum {
+    PC = SLOT_PC,
+    TARGET = SLOT_TARGET,
+    VA = SLOT_VA,
+    PA = SLOT_PA,
+    PREV = SLOT_PREV_TARGET,
+    TOTAL = SLOT_TOTAL,
+    ISSUE = SLOT_ISSUE,
+    TRANSLATION = SLOT_TRANSLATION,
+    ALT = SLOT_ALT_ISSUE,
+    CONTEXT1 = SLOT_CONTEXT_EL1,
+    CONTEXT2 = SLOT_CONTEXT_EL2,
+    EVENTS = SLOT_EVENTS,
+    SOURCE = SLOT_DATA_SOURCE,
+    OP = SLOT_OP,
+    TIMESTAMP = SLOT_TIMESTAMP,
     RECORD = SLOTS, /* "the record itself" in the table of checks */
-    PADDING,
-    END,
-    ODD /* headers that are no slot; ODD: not in the fast table */
 };
 
 static const char *const slot_names[SLOTS] = {
-    "PC",
-    "branch target",
-    "data virtual address",
-    "data physical address",
-    "previous branch target",
-    "total latency",
-    "issue latency",
-    "translation latency",
-    "alternate clock issue latency",
-    "CONTEXTIDR_EL1",
-    "CONTEXTIDR_EL2",
-    "events",
-    "data source",
-    "operation type",
-    "timestamp",
+#define SLOT(name, type, index, field, words) words,
+#include "record/slots.def"
 };
+
+/* By header byte; an Operation Type packet of any CLASS is one. */
+#define ENTRY(h) WIRE_IS(h, OPERATION_TYPE) ? SLOT_OP : SLOT_OF_HEADER(h)
+static const uint8_t slots[256] = WIRE_ALL(ENTRY);
 
 /* clang-format off */
 /*
@@ -161,7 +149,6 @@ struct state {
     unsigned active_count;
     uint16_t op_facts[4][256]; /* by CLASS and payload; >> 32 */
     uint8_t op_rules[4][256];
-    uint8_t slots[256]; /* by header byte */
     struct {
         uint64_t mask;
         uint8_t rule;
@@ -346,34 +333,6 @@ static void activate(struct state *s)
             s->events_zero |= s->events[i].mask;
 }
 
-/* The slot that a packet fills; ODD if it has none. */
-static enum slot slot_of(const struct spex_packet *packet)
-{
-    static const uint8_t counters[8] = {TOTAL, ISSUE, TRANSLATION, ODD, ALT, ODD, ODD, ODD};
-    switch (packet->type) {
-    case SPEX_PACKET_PADDING:
-        return PADDING;
-    case SPEX_PACKET_END:
-        return END;
-    case SPEX_PACKET_TIMESTAMP:
-        return TIMESTAMP;
-    case SPEX_PACKET_EVENTS:
-        return EVENTS;
-    case SPEX_PACKET_DATA_SOURCE:
-        return SOURCE;
-    case SPEX_PACKET_CONTEXT:
-        return packet->index < 2 ? (enum slot)(CONTEXT1 + packet->index) : ODD;
-    case SPEX_PACKET_OPERATION_TYPE:
-        return OP;
-    case SPEX_PACKET_ADDRESS:
-        return packet->index < 5 ? (enum slot)packet->index : ODD;
-    case SPEX_PACKET_COUNTER:
-        return packet->index < 8 ? (enum slot)counters[packet->index] : ODD;
-    default:
-        return ODD;
-    }
-}
-
 void verifier_init(struct spex_verifier *verifier, const struct spex_features *features)
 {
     struct state *s = state_of(verifier);
@@ -388,13 +347,6 @@ void verifier_init(struct spex_verifier *verifier, const struct spex_features *f
     }
     const struct spex_features *f = &s->features;
     bool v1p4 = f->version >= 5, vectors = f->version >= 2 && (f->SVE || f->SME);
-    for (unsigned h = 0; h < 256; h++) {
-        uint8_t bytes[SPEX_PACKET_MAX] = {(uint8_t)h};
-        struct spex_packet packet;
-        s->slots[h] = ODD;
-        if (h >> 5 != 1 && spex_packet_decode(bytes, sizeof bytes, &packet) == SPEX_OK)
-            s->slots[h] = (uint8_t)slot_of(&packet);
-    }
     for (unsigned c = 0; c < 4; c++) {
         for (unsigned p = 0; p < 256; p++) {
             struct spex_op_type type;
@@ -545,7 +497,7 @@ size_t spex_verifier_rest(const struct spex_verifier *verifier)
  * of the slot; without both value is the slot that should have been filled. The
  * queue is emptied before more is read, and one step adds each check once.
  */
-static void found(struct spex_verifier *v, enum rule rule, uint64_t offset, enum slot slot,
+static void found(struct spex_verifier *v, enum rule rule, uint64_t offset, unsigned slot,
                   uint64_t value, const char *text)
 {
     struct state *s = state_of(v);
@@ -561,13 +513,13 @@ static void found(struct spex_verifier *v, enum rule rule, uint64_t offset, enum
     s->queue[i].text = text;
 }
 
-static void found_in(struct spex_verifier *v, enum rule rule, enum slot slot)
+static void found_in(struct spex_verifier *v, enum rule rule, unsigned slot)
 {
     struct state *s = state_of(v);
     found(v, rule, s->at[slot], slot, s->payload[slot], NULL);
 }
 
-static void check_address(struct spex_verifier *v, enum slot slot)
+static void check_address(struct spex_verifier *v, unsigned slot)
 {
     struct state *s = state_of(v);
     const struct spex_features *f = &s->features;
@@ -684,7 +636,7 @@ static void begin_record(struct spex_verifier *v, uint64_t at)
               "no unit boundary since the record before, which ends at 0x%" PRIx64);
 }
 
-static void fill(struct spex_verifier *v, enum slot slot, uint64_t at, uint64_t payload)
+static void fill(struct spex_verifier *v, unsigned slot, uint64_t at, uint64_t payload)
 {
     struct state *s = state_of(v);
     if (s->present & HAS(slot))
@@ -698,7 +650,7 @@ static void fill(struct spex_verifier *v, enum slot slot, uint64_t at, uint64_t 
 static void odd_packet(struct spex_verifier *v, const struct spex_packet *packet, uint64_t at)
 {
     struct state *s = state_of(v);
-    enum slot slot = slot_of(packet);
+    unsigned slot = packet->type == SPEX_PACKET_OPERATION_TYPE ? SLOT_OP : slot_of(packet);
     unsigned index = packet->index;
     if (slot < SLOTS) {
         fill(v, slot, at, packet->payload);
@@ -706,11 +658,11 @@ static void odd_packet(struct spex_verifier *v, const struct spex_packet *packet
     }
     switch (packet->type) {
     case SPEX_PACKET_ADDRESS:
-        if (index == 5 || (index >= 8 && index < 16))
+        if (slot == SLOT_RESERVED)
             found(v, ADDRESS_INDEX, at, RECORD, index, "INDEX %" PRIu64);
         break;
     case SPEX_PACKET_COUNTER:
-        if (index == 3 || index == 5 || (index >= 8 && index < 16))
+        if (slot == SLOT_RESERVED)
             found(v, COUNTER_INDEX, at, RECORD, index, "INDEX %" PRIu64);
         else if (packet->payload & s->counter_zero)
             found(v, COUNTER_RANGE, at, RECORD, packet->payload, "counter 0x%" PRIx64);
@@ -751,15 +703,14 @@ static void finish(struct spex_verifier *v)
 /* Reads packets until something is found or the data ends. */
 static void walk(struct spex_verifier *v)
 {
-    static const uint64_t masks[4] = {0xff, 0xffff, 0xffffffff, ~UINT64_C(0)};
     struct state *s = state_of(v);
     while (!s->queued && s->position < s->size) {
         const uint8_t *data = s->data + s->position;
         size_t left = s->size - s->position;
         uint64_t at = s->base + s->position;
-        unsigned header = *data, sz = header >> 4 & 3;
-        enum slot slot = s->slots[header];
-        if (slot == PADDING) {
+        unsigned header = *data, size = wire_headers[header].size;
+        unsigned slot = slots[header];
+        if (slot == SLOT_PADDING) {
             s->position++;
             continue;
         }
@@ -767,17 +718,18 @@ static void walk(struct spex_verifier *v)
             s->done = s->stopped = true;
             break;
         }
-        if (slot == END) {
+        if (slot == SLOT_END) {
             s->position++;
             close_record(v, at, at + 1);
             continue;
         }
         if (slot < SLOTS && left >= SPEX_PACKET_MAX) {
-            uint64_t payload = le64(data + 1) & masks[sz];
-            s->position += 1 + ((size_t)1 << sz);
+            uint64_t payload = le64(data + 1) & ~UINT64_C(0) >> (64 - 8 * size);
+            s->position += 1 + size;
             if (!s->open && slot != TIMESTAMP)
                 begin_record(v, at);
-            fill(v, slot, at, slot == OP ? payload | (header & 3) << 8 : payload);
+            fill(v, slot, at,
+                 slot == OP ? payload | (header & WIRE_INDEX_OPERATION_TYPE) << 8 : payload);
         } else {
             struct spex_packet packet;
             if (spex_packet_decode(data, left, &packet) != SPEX_OK)

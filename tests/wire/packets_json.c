@@ -39,7 +39,7 @@ static void raw(uint8_t first, uint8_t second)
 {
     uint8_t bytes[SPEX_PACKET_MAX] = {first, second, 1, 1, 1, 1, 1, 1, 1, 1};
     struct spex_packet p;
-    if (spex_packet_decode_table(bytes, sizeof bytes, &p) == SPEX_OK)
+    if (spex_packet_decode(bytes, sizeof bytes, &p) == SPEX_OK)
         put(&p);
 }
 

@@ -211,8 +211,6 @@ static void test_every_event(void **state)
     struct spex_packet packet;
     assert_int_equal(spex_packet_decode(one, sizeof one, &packet), SPEX_OK);
     assert_true(packet.payload == 0xff);
-    assert_int_equal(spex_packet_decode_table(one, sizeof one, &packet), SPEX_OK);
-    assert_true(packet.payload == 0xff);
 }
 
 /* The longest text there is fits. */
