@@ -1,239 +1,202 @@
 /* A record -> packets in the order of an implementation (docs/format.md, "Layouts"). */
-#include <spex/record.h>
-
-#include "base/bits.h"
+#include "record/emit.h"
+#include "record/slots.h"
 
 #include <string.h>
 
-/* Short headers; every architected index is below 8. */
-/* clang-format off */
-enum { END = 0x01, TIMESTAMP = 0x71, EVENTS = 0x42, DATA_SOURCE = 0x43, CONTEXT = 0x64,
-       OPERATION = 0x48, ADDRESS = 0xb0, COUNTER = 0x98 };
-/* clang-format on */
+/* ---- the emitter: straight code from the rows, since it is the path of every sample ---- */
 
-/* The worst case: every architected packet, and padding before the closing one. */
-enum { SCRATCH = 5 * 9 + 4 * 3 + 2 * 5 + 9 + 3 + 2 + 9 + 24 };
-
-struct writer {
-    uint8_t bytes[SCRATCH];
-    size_t size;
-};
-
-static void put(struct writer *w, unsigned header, uint64_t payload, unsigned size)
+/* Always writes eight bytes of payload, so that what comes behind is written later. */
+static inline uint8_t *put(uint8_t *p, unsigned header, uint64_t payload, size_t size)
 {
-    w->bytes[w->size] = (uint8_t)header;
-    put_le64(w->bytes + w->size + 1, payload);
-    w->size += 1 + size;
+    *p = (uint8_t)header;
+    put_le64(p + 1, payload);
+    return p + 1 + size;
 }
 
-static void pad_to(struct writer *w, size_t size)
+/* Which header a slot has in this record, and how many bytes of payload; slot is a constant. */
+static inline unsigned header_of(const struct spex_record *r, enum slot slot)
 {
-    memset(w->bytes + w->size, 0, size - w->size);
-    w->size = size;
-}
-
-/* As asked, or the smallest that holds the payload. */
-static unsigned sized(uint64_t payload, unsigned asked)
-{
-    if (asked)
-        return asked;
-    return payload >> 32 ? 8 : payload >> 16 ? 4 : payload >> 8 ? 2 : 1;
-}
-
-static unsigned size_code(unsigned size)
-{
-    return (unsigned)__builtin_ctz(size) << 4;
-}
-
-static bool has(const struct spex_record *r, unsigned slot)
-{
-    return r->present & slot;
-}
-
-static void put_address(struct writer *w, const struct spex_record *r, unsigned index)
-{
-    if (has(r, SPEX_HAS_PC << index))
-        put(w, ADDRESS | index, r->address[index], 8);
-}
-
-static void put_counter(struct writer *w, const struct spex_record *r, unsigned index)
-{
-    switch (index) {
-    case SPEX_COUNTER_TOTAL:
-        if (has(r, SPEX_HAS_TOTAL))
-            put(w, COUNTER | index, r->total, 2);
-        break;
-    case SPEX_COUNTER_ISSUE:
-        if (has(r, SPEX_HAS_ISSUE))
-            put(w, COUNTER | index, r->issue, 2);
-        break;
-    case SPEX_COUNTER_TRANSLATION:
-        if (has(r, SPEX_HAS_TRANSLATION))
-            put(w, COUNTER | index, r->translation, 2);
-        break;
+    switch (slot) {
+#define SLOT(name, type, index, field, words)                                                      \
+    case SLOT_##name:                                                                              \
+        return WIRE_##type | (index) |                                                             \
+               (SLOT_##name == SLOT_EVENTS        ? WIRE_SZ(r->events_size)                        \
+                : SLOT_##name == SLOT_DATA_SOURCE ? WIRE_SZ(r->data_source_size)                   \
+                : SLOT_##name == SLOT_OP          ? r->op_class                                    \
+                                                  : 0u);
+#include "record/slots.def"
     default:
-        if (has(r, SPEX_HAS_ALT_ISSUE))
-            put(w, COUNTER | SPEX_COUNTER_ALT_ISSUE, r->alt_issue, 2);
-        break;
+        return WIRE_END;
     }
 }
 
-static void put_context(struct writer *w, const struct spex_record *r, unsigned index)
+static inline size_t size_of(const struct spex_record *r, enum slot slot)
 {
-    if (has(r, SPEX_HAS_CONTEXT_EL1 << index))
-        put(w, CONTEXT | index, r->context[index], 4);
+    switch (slot) {
+#define SLOT(name, type, index, field, words)                                                      \
+    case SLOT_##name:                                                                              \
+        return SLOT_##name == SLOT_EVENTS        ? r->events_size                                  \
+               : SLOT_##name == SLOT_DATA_SOURCE ? r->data_source_size                             \
+                                                 : (size_t)WIRE_SIZE(WIRE_##type);
+#include "record/slots.def"
+    default:
+        return 0;
+    }
 }
 
-static void put_events(struct writer *w, const struct spex_record *r)
+static inline uint64_t payload_of(const struct spex_record *r, enum slot slot)
 {
-    unsigned size = sized(r->events, r->events_size);
-    if (has(r, SPEX_HAS_EVENTS))
-        put(w, EVENTS | size_code(size), r->events, size);
+    switch (slot) {
+#define SLOT(name, type, index, field, words)                                                      \
+    case SLOT_##name:                                                                              \
+        return r->field;
+#include "record/slots.def"
+    default:
+        return 0;
+    }
 }
 
-static void put_source(struct writer *w, const struct spex_record *r)
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+ALWAYS_INLINE uint8_t *put_slot(uint8_t *p, const struct spex_record *r, unsigned present,
+                                enum slot slot)
 {
-    unsigned size = sized(r->data_source, r->data_source_size);
-    if (has(r, SPEX_HAS_DATA_SOURCE))
-        put(w, DATA_SOURCE | size_code(size), r->data_source, size);
+    if (present & 1u << slot)
+        p = put(p, header_of(r, slot), payload_of(r, slot), size_of(r, slot));
+    return p;
 }
 
-static void put_operation(struct writer *w, const struct spex_record *r)
+static inline uint8_t *put_closing(uint8_t *p, const struct spex_record *r, unsigned present)
 {
-    if (has(r, SPEX_HAS_OP))
-        put(w, OPERATION | r->op_class, r->op_payload, 1);
+    if (present & SPEX_HAS_TIMESTAMP)
+        return put_slot(p, r, present, SLOT_TIMESTAMP);
+    *p = WIRE_END;
+    return p + WIRE_LENGTH(WIRE_END);
 }
 
-static size_t closing_size(const struct spex_record *r)
+static uint8_t *put_indexed(uint8_t *p, unsigned short_header, unsigned first, unsigned second,
+                            unsigned index, uint64_t payload)
 {
-    return has(r, SPEX_HAS_TIMESTAMP) ? 9 : 1;
+    if (index < 8)
+        return put(p, short_header | index, payload, WIRE_SIZE(short_header));
+    *p = (uint8_t)(first | index >> 3);
+    return put(p + 1, second | (index & 7), payload, WIRE_SIZE(second));
 }
 
-static void put_closing(struct writer *w, const struct spex_record *r)
+static inline uint8_t *put_extra_counter(uint8_t *p, const struct record_extra *x)
 {
-    if (has(r, SPEX_HAS_TIMESTAMP))
-        put(w, TIMESTAMP, r->timestamp, 8);
-    else
-        put(w, END, 0, 0);
+    if (!x || !x->counter_index)
+        return p;
+    return put_indexed(p, WIRE_COUNTER, WIRE16_FIRST_COUNTER, WIRE16_COUNTER, x->counter_index,
+                       x->counter);
 }
 
-/* The order of the pseudocode's SPEConstructRecord. */
-static void compact(struct writer *w, const struct spex_record *r)
+static inline uint8_t *put_extra_address(uint8_t *p, const struct record_extra *x)
 {
-    put_context(w, r, 0);
-    put_context(w, r, 1);
-    put_counter(w, r, SPEX_COUNTER_TOTAL);
-    put_counter(w, r, SPEX_COUNTER_ISSUE);
-    put_counter(w, r, SPEX_COUNTER_TRANSLATION);
-    put_counter(w, r, SPEX_COUNTER_ALT_ISSUE);
-    for (unsigned i = 0; i < 5; i++)
-        put_address(w, r, i);
-    put_source(w, r);
-    put_operation(w, r);
-    put_events(w, r);
-    put_closing(w, r);
+    if (!x || !x->address_index)
+        return p;
+    return put_indexed(p, WIRE_ADDRESS, WIRE16_FIRST_ADDRESS, WIRE16_ADDRESS, x->address_index,
+                       x->address);
 }
 
-/* 64 bytes; a packet that is not there leaves padding in its place. */
-static bool n1(struct writer *w, const struct spex_record *r)
+static inline uint8_t *pad(uint8_t *p, size_t size)
 {
-    enum { NEVER = SPEX_HAS_PREV_TARGET | SPEX_HAS_ALT_ISSUE };
-    bool target = has(r, SPEX_HAS_TARGET);
-    unsigned memory = SPEX_HAS_VA | SPEX_HAS_TRANSLATION | SPEX_HAS_PA | SPEX_HAS_DATA_SOURCE;
-    if (has(r, NEVER) || (target && has(r, memory)))
-        return false;
-    struct spex_record sized = *r;
-    sized.events_size = 2;
-    sized.data_source_size = 1;
-    if ((has(r, SPEX_HAS_EVENTS) && (r->events >> 16 || (r->events_size && r->events_size != 2))) ||
-        (has(r, SPEX_HAS_DATA_SOURCE) && (r->data_source >> 8 || r->data_source_size == 2)))
-        return false;
-    put_address(w, r, SPEX_ADDRESS_PC);
-    pad_to(w, 9);
-    put_context(w, r, 0);
-    pad_to(w, 14);
-    put_context(w, r, 1);
-    pad_to(w, 19);
-    put_operation(w, r);
-    pad_to(w, 21);
-    put_events(w, &sized);
-    pad_to(w, 24);
-    put_counter(w, r, SPEX_COUNTER_ISSUE);
-    pad_to(w, 27);
-    put_counter(w, r, SPEX_COUNTER_TOTAL);
-    pad_to(w, 30);
-    put_address(w, r, target ? SPEX_ADDRESS_TARGET : SPEX_ADDRESS_VA);
-    pad_to(w, 39);
-    put_counter(w, r, SPEX_COUNTER_TRANSLATION);
-    pad_to(w, 42);
-    put_address(w, r, SPEX_ADDRESS_PA);
-    pad_to(w, 51);
-    put_source(w, &sized);
-    pad_to(w, 64 - closing_size(r));
-    put_closing(w, r);
-    return true;
+    memset(p, 0, size);
+    return p + size;
 }
 
-/* Variable length; padding before the closing packet makes it a multiple of four. */
-static void hisi(struct writer *w, const struct spex_record *r)
+/* The steps of layouts.def. */
+#define PACKET(slot) p = put_slot(p, r, present, SLOT_##slot);
+#define PADDING(size)                                                                              \
+    memset(out, 0, size);                                                                          \
+    size_t shift = 0;
+#define PLACE(n) p = out + (n) + shift;
+#define SHIFT(slot, n) shift = present & SPEX_HAS_##slot ? size_of(r, SLOT_##slot) - (n) : 0;
+#define EITHER(a, b)                                                                               \
+    p = present & SPEX_HAS_##a ? put_slot(p, r, present, SLOT_##a)                                 \
+                               : put_slot(p, r, present, SLOT_##b);
+#define GAP(slot, any)                                                                             \
+    if (!(present & SPEX_HAS_##slot) && (present & (any)))                                         \
+        p = pad(p, 1 + size_of(r, SLOT_##slot));
+#define EXTRA(kind) p = put_extra_##kind(p, extra);
+#define CLOSE_AT(size)                                                                             \
+    p = put_closing(out + (size)-closing_length(present), r, present);                             \
+    return (size_t)(p - out);
+#define CLOSE_UNIT(n)                                                                              \
+    if ((n) > 1)                                                                                   \
+        p = pad(p, (0 - (size_t)(p - out) - closing_length(present)) % (n));                       \
+    p = put_closing(p, r, present);                                                                \
+    return (size_t)(p - out);
+
+size_t record_emit(const struct spex_record *r, enum spex_layout layout,
+                   const struct record_extra *extra, uint8_t *out)
 {
-    put_address(w, r, SPEX_ADDRESS_PC);
-    put_counter(w, r, SPEX_COUNTER_ISSUE);
-    put_counter(w, r, SPEX_COUNTER_TOTAL);
-    put_events(w, r);
-    put_operation(w, r);
-    put_address(w, r, SPEX_ADDRESS_TARGET);
-    put_address(w, r, SPEX_ADDRESS_VA);
-    if (has(r, SPEX_HAS_TRANSLATION))
-        put_counter(w, r, SPEX_COUNTER_TRANSLATION);
-    else if (has(r, SPEX_HAS_TARGET | SPEX_HAS_VA))
-        pad_to(w, w->size + 3);
-    put_counter(w, r, SPEX_COUNTER_ALT_ISSUE);
-    put_address(w, r, SPEX_ADDRESS_PA);
-    put_address(w, r, SPEX_ADDRESS_PREV_TARGET);
-    put_source(w, r);
-    put_context(w, r, 0);
-    put_context(w, r, 1);
-    pad_to(w, ((w->size + closing_size(r) + 3) & ~(size_t)3) - closing_size(r));
-    put_closing(w, r);
+    const unsigned present = r->present; /* for all the compiler knows, out overlaps it */
+    uint8_t *p = out;
+    switch (layout) {
+    case SPEX_LAYOUT_N1: {
+#define LAYOUT_N1
+#include "record/layouts.def"
+#undef LAYOUT_N1
+    }
+    case SPEX_LAYOUT_HISI:
+#define LAYOUT_HISI
+#include "record/layouts.def"
+#undef LAYOUT_HISI
+    default:
+#define LAYOUT_COMPACT
+#include "record/layouts.def"
+#undef LAYOUT_COMPACT
+    }
 }
+
+bool record_fits(enum spex_layout layout, unsigned present, unsigned events_size,
+                 unsigned data_source_size)
+{
+    const unsigned never = SPEX_HAS_PREV_TARGET | SPEX_HAS_ALT_ISSUE;
+    const unsigned memory = SPEX_HAS_VA | SPEX_HAS_TRANSLATION | SPEX_HAS_PA | SPEX_HAS_DATA_SOURCE;
+    if (layout != SPEX_LAYOUT_N1)
+        return true;
+    return !(present & never) && !(present & SPEX_HAS_TARGET && present & memory) &&
+           (!(present & SPEX_HAS_EVENTS) || events_size == 2 || events_size == 4) &&
+           (!(present & SPEX_HAS_DATA_SOURCE) || data_source_size == 1);
+}
+
+/* ---- for callers that may ask for anything ---- */
 
 static bool size_is(uint64_t payload, unsigned size, unsigned allowed)
 {
-    return !size || ((allowed >> size & 1) && (size == 8 || payload >> (8 * size) == 0));
+    return size <= 8 && (allowed >> size & 1) && (size == 8 || payload >> (8 * size) == 0);
+}
+
+/* As asked, or the smallest that holds the payload, but no smaller than least. */
+static uint8_t sized(uint64_t payload, unsigned asked, unsigned least)
+{
+    unsigned size = payload >> 32 ? 8 : payload >> 16 ? 4 : payload >> 8 ? 2 : 1;
+    return (uint8_t)(asked ? asked : size > least ? size : least);
 }
 
 enum spex_status spex_record_encode(const struct spex_record *record, enum spex_layout layout,
                                     unsigned align, uint8_t *out, size_t capacity, size_t *length)
 {
-    struct writer w = {.size = 0};
-    if ((has(record, SPEX_HAS_EVENTS) &&
-         !size_is(record->events, record->events_size, 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8)) ||
-        (has(record, SPEX_HAS_DATA_SOURCE) &&
-         !size_is(record->data_source, record->data_source_size, 1 << 1 | 1 << 2)) ||
-        (has(record, SPEX_HAS_OP) && record->op_class > SPEX_CLASS_BRANCH))
+    uint8_t bytes[RECORD_EMIT_ROOM];
+    struct spex_record r = *record;
+    r.events_size = sized(r.events, r.events_size, layout == SPEX_LAYOUT_N1 ? 2 : 1);
+    r.data_source_size = sized(r.data_source, r.data_source_size, 1);
+    if (layout > SPEX_LAYOUT_HISI || align > 11 ||
+        (r.present & SPEX_HAS_EVENTS && !size_is(r.events, r.events_size, WIRE_SIZES_EVENTS)) ||
+        (r.present & SPEX_HAS_DATA_SOURCE &&
+         !size_is(r.data_source, r.data_source_size, WIRE_SIZES_DATA_SOURCE)) ||
+        (r.present & SPEX_HAS_OP && r.op_class > SPEX_CLASS_BRANCH))
         return SPEX_INVALID;
-    switch (layout) {
-    case SPEX_LAYOUT_COMPACT:
-        compact(&w, record);
-        break;
-    case SPEX_LAYOUT_N1:
-        if (!n1(&w, record))
-            return SPEX_RANGE;
-        break;
-    case SPEX_LAYOUT_HISI:
-        hisi(&w, record);
-        break;
-    default:
-        return SPEX_INVALID;
-    }
-    if (align > 11)
-        return SPEX_INVALID;
-    size_t total = (w.size + ((size_t)1 << align) - 1) >> align << align;
+    if (!record_fits(layout, r.present, r.events_size, r.data_source_size))
+        return SPEX_RANGE;
+    size_t size = record_emit(&r, layout, NULL, bytes);
+    size_t total = (size + ((size_t)1 << align) - 1) >> align << align;
     if (total > capacity)
         return SPEX_RANGE;
-    memcpy(out, w.bytes, w.size);
-    memset(out + w.size, 0, total - w.size);
+    memcpy(out, bytes, size);
+    memset(out + size, 0, total - size);
     *length = total;
     return SPEX_OK;
 }

@@ -9,6 +9,7 @@
 #include "base/bits.h"
 #include "base/error.h"
 #include "base/rng.h"
+#include "wire/ops.h"
 #include "base/sized.h"
 
 #include <assert.h>
@@ -18,25 +19,27 @@
 /* Which feature sets have an operation type (D18.2.7). */
 enum need { ALWAYS, FPF, V1P1, SVE, SPE_SME, VECTORS, TAGS, NV2, MOPS, GCS };
 
-/* Operation types as the manual prints them: fixed bits, and the bits that vary. */
+/* Operation types: fixed bits, bits that vary, who has them, for which kinds, how often. */
+#define MEMORY (SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE)
+#define OP_ROW(subclass) WIRE_CLASS_##subclass, WIRE_OP_##subclass, 0xff & ~WIRE_FIXED_OP_##subclass
 static const struct row {
     uint8_t op_class, value, free, need, ops, weight;
 } table[] = {
-    {0, 0x00, 0x01, ALWAYS, SPEX_GENERATE_OTHER, 30},                       /* Other */
-    {0, 0x00, 0x07, FPF, SPEX_GENERATE_OTHER, 8},                           /* with ASE, FP */
-    {0, 0x08, 0x76, SVE, SPEX_GENERATE_OTHER, 8},                           /* SVE vector */
-    {0, 0x88, 0x76, SPE_SME, SPEX_GENERATE_OTHER, 6},                       /* SME array */
-    {1, 0x00, 0x01, ALWAYS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 40},  /* general-purpose */
-    {1, 0x04, 0x01, ALWAYS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 10},  /* SIMD&FP */
-    {1, 0x10, 0x01, V1P1, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},     /* unspecified */
-    {1, 0x14, 0x01, TAGS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},     /* Allocation Tag */
-    {1, 0x30, 0x01, NV2, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},      /* NV2 */
-    {1, 0x02, 0x1d, ALWAYS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 8},   /* extended */
-    {1, 0x08, 0xf5, VECTORS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 12}, /* SVE or SME */
-    {1, 0x20, 0x01, MOPS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 2},     /* Memory Copy */
-    {1, 0x25, 0x00, MOPS, SPEX_GENERATE_STORE, 2},                          /* Memory Set */
-    {1, 0x40, 0x05, GCS, SPEX_GENERATE_LOAD | SPEX_GENERATE_STORE, 4},      /* GCS */
-    {2, 0x00, 0x1f, ALWAYS, SPEX_GENERATE_BRANCH, 40},                      /* Branch */
+    {WIRE_CLASS_OTHER, WIRE_OP_OTHER, WIRE_OP_OTHER_COND, ALWAYS, SPEX_GENERATE_OTHER, 30},
+    {OP_ROW(OTHER), FPF, SPEX_GENERATE_OTHER, 8}, /* with ASE, FP */
+    {OP_ROW(SVE), SVE, SPEX_GENERATE_OTHER, 8},
+    {OP_ROW(SME), SPE_SME, SPEX_GENERATE_OTHER, 6},
+    {OP_ROW(LDST_GP), ALWAYS, MEMORY, 40},
+    {OP_ROW(LDST_SIMD_FP), ALWAYS, MEMORY, 10},
+    {OP_ROW(LDST_UNSPEC), V1P1, MEMORY, 2},
+    {OP_ROW(LDST_TAG), TAGS, MEMORY, 2},
+    {OP_ROW(LDST_NV2), NV2, MEMORY, 2},
+    {OP_ROW(LDST_EXTENDED), ALWAYS, MEMORY, 8},
+    {OP_ROW(LDST_SVE_SME), VECTORS, MEMORY, 12},
+    {OP_ROW(LDST_MEMCPY), MOPS, MEMORY, 2},
+    {OP_ROW(LDST_MEMSET), MOPS, SPEX_GENERATE_STORE, 2},
+    {OP_ROW(LDST_GCS), GCS, MEMORY, 4},
+    {OP_ROW(BRANCH), ALWAYS, SPEX_GENERATE_BRANCH, 40},
 };
 
 enum { ROWS = sizeof table / sizeof table[0], PACKETS = 40 };
@@ -174,8 +177,13 @@ void spex_generator_free(struct spex_generator *generator)
 static unsigned draw_branch(const struct spex_generator *g, struct rng *rng)
 {
     static const struct {
-        uint8_t form, cr, weight; /* IND:COND, CR with FEAT_SPE_CRR */
-    } forms[] = {{1, 3, 60}, {0, 3, 12}, {0, 1, 10}, {2, 1, 4}, {2, 2, 10}, {2, 3, 4}};
+        uint8_t form, cr, weight; /* CR with FEAT_SPE_CRR */
+    } forms[] = {{WIRE_OP_BRANCH_COND, 3, 60},
+                 {0, 3, 12},
+                 {0, 1, 10},
+                 {WIRE_OP_BRANCH_IND, 1, 4},
+                 {WIRE_OP_BRANCH_IND, 2, 10},
+                 {WIRE_OP_BRANCH_IND, 3, 4}};
     const struct spex_features *f = &g->options.features;
     uint32_t n = rng_below(rng, 100);
     size_t i = 0;
@@ -183,9 +191,9 @@ static unsigned draw_branch(const struct spex_generator *g, struct rng *rng)
         n -= forms[i++].weight;
     unsigned payload = forms[i].form;
     if (f->CRR)
-        payload |= forms[i].cr << 3;
+        payload |= WIRE_OP_FIELD(BRANCH, CR, forms[i].cr);
     if (has(f, GCS) && forms[i].cr != 3 && g->options.layout != SPEX_LAYOUT_N1 && chance(rng, 40))
-        payload |= 4;
+        payload |= WIRE_OP_BRANCH_GCS;
     return payload;
 }
 
@@ -210,7 +218,9 @@ static void draw_op(const struct spex_generator *g, struct state *s, struct spex
         else if (row->need == SVE || row->need == VECTORS)
             valid = (length < 7 || f->SPE_SME) &&
                     !(row->need == VECTORS && f->version < 3 && (payload & 5) == 4);
-        else if (row->value == 0x02) /* AR, EXCL or AT; an exclusive is no atomic */
+        else if (row->op_class == SPEX_CLASS_LDST &&
+                 row->value ==
+                     WIRE_OP_LDST_EXTENDED) /* AR, EXCL or AT; an exclusive is no atomic */
             valid = payload & 0x1c && (payload & 0x0c) != 0x0c;
         if (row->op_class == 1 && !(payload & 1 ? g->options.ops & SPEX_GENERATE_STORE
                                                 : g->options.ops & SPEX_GENERATE_LOAD))

@@ -4,6 +4,8 @@
  */
 #include "unit.h"
 
+#include "wire/ops.h"
+
 #include <string.h>
 
 struct collector {
@@ -96,10 +98,14 @@ static void set_op(struct collector *k, unsigned op_class, unsigned payload)
     k->s->record.op_payload = (uint8_t)payload;
 }
 
+#define SET_OP(k, subclass, fields) set_op(k, WIRE_CLASS_##subclass, WIRE_OP_##subclass | (fields))
+
 static void op_sve(struct collector *k)
 {
-    set_op(k, SPEX_CLASS_OTHER,
-           vector_code(k) << 4 | 1 << 3 | flag(k, SPEX_OPF_PRED) << 2 | flag(k, SPEX_OPF_FP) << 1);
+    SET_OP(k, SVE,
+           WIRE_OP_FIELD(SVE, EVL, vector_code(k)) |
+               WIRE_OP_FIELD(SVE, PRED, flag(k, SPEX_OPF_PRED)) |
+               WIRE_OP_FIELD(SVE, FP, flag(k, SPEX_OPF_FP)));
 }
 
 static void op_sme(struct collector *k)
@@ -107,8 +113,7 @@ static void op_sme(struct collector *k)
     uint64_t vectors = k->op->kind == SPEX_OP_SME_VECTOR && k->op->vectors ? k->op->vectors : 1;
     unsigned ets =
         flag(k, SPEX_OPF_WHOLE_ZA) ? 15 : encode_ets((uint64_t)k->op->vector_bits * vectors);
-    set_op(k, SPEX_CLASS_OTHER,
-           1 << 7 | (ets >> 1) << 4 | 1 << 3 | (ets & 1) << 2 | flag(k, SPEX_OPF_FP) << 1);
+    SET_OP(k, SME, WIRE_OP_FIELD(SME, ETS, ets) | WIRE_OP_FIELD(SME, FP, flag(k, SPEX_OPF_FP)));
 }
 
 static bool touches(const struct collector *k, uint8_t reg)
@@ -134,7 +139,9 @@ static void op_other(struct collector *k)
                   k->op->kind == SPEX_OP_SME_VECTOR || k->op->kind == SPEX_OP_SME_TILE;
     unsigned ase = FEATURES->FPF && (vector ? as_asimd(k) : flag(k, SPEX_OPF_SIMD));
     unsigned fp = FEATURES->FPF && flag(k, SPEX_OPF_FP);
-    set_op(k, SPEX_CLASS_OTHER, ase << 2 | fp << 1 | conditional(k));
+    SET_OP(k, OTHER,
+           WIRE_OP_FIELD(OTHER, ASE, ase) | WIRE_OP_FIELD(OTHER, FP, fp) |
+               WIRE_OP_FIELD(OTHER, COND, conditional(k)));
 }
 
 static bool has_sve(const struct collector *k)
@@ -153,14 +160,15 @@ static bool sve_format(const struct collector *k)
     return k->op->vectors <= 1 || CHOICES->multi_vector_sve;
 }
 
-static void op_ldst(struct collector *k, unsigned code)
-{
-    set_op(k, SPEX_CLASS_LDST, code | !k->load);
-}
+#define SET_LDST(k, subclass, fields)                                                              \
+    SET_OP(k, subclass, WIRE_OP_FIELD(subclass, LDST, !(k)->load) | (fields))
 
 static void op_unspecified(struct collector *k)
 {
-    op_ldst(k, FEATURES->version >= 2 ? 0x10 : 0x00);
+    if (FEATURES->version >= 2)
+        SET_LDST(k, LDST_UNSPEC, 0);
+    else
+        SET_LDST(k, LDST_GP, 0);
 }
 
 static void op_ldst_vector(struct collector *k)
@@ -168,7 +176,10 @@ static void op_ldst_vector(struct collector *k)
     bool predicated = flag(k, SPEX_OPF_PRED) && k->store;
     if (!k->store && FEATURES->version >= 3)
         predicated = flag(k, SPEX_OPF_PRED_ZEROING) || flag(k, SPEX_OPF_PRED);
-    op_ldst(k, flag(k, SPEX_OPF_GATHER) << 7 | vector_code(k) << 4 | 1 << 3 | predicated << 2);
+    SET_LDST(k, LDST_SVE_SME,
+             WIRE_OP_FIELD(LDST_SVE_SME, SG, flag(k, SPEX_OPF_GATHER)) |
+                 WIRE_OP_FIELD(LDST_SVE_SME, EVL, vector_code(k)) |
+                 WIRE_OP_FIELD(LDST_SVE_SME, PRED, predicated));
 }
 
 static void op_branch(struct collector *k)
@@ -178,7 +189,9 @@ static void op_branch(struct collector *k)
     if (FEATURES->CRR)
         cr = flag(k, SPEX_OPF_LINK) ? 1 : flag(k, SPEX_OPF_RETURN) ? 2 : 3;
     bool indirect = flag(k, SPEX_OPF_INDIRECT) || k->op->kind == SPEX_OP_ERET;
-    set_op(k, SPEX_CLASS_BRANCH, cr << 3 | gcs << 2 | indirect << 1 | conditional(k));
+    SET_OP(k, BRANCH,
+           WIRE_OP_FIELD(BRANCH, CR, cr) | WIRE_OP_FIELD(BRANCH, GCS, gcs) |
+               WIRE_OP_FIELD(BRANCH, IND, indirect) | WIRE_OP_FIELD(BRANCH, COND, conditional(k)));
 }
 
 /* SPEConstructClass. */
@@ -204,20 +217,24 @@ static void collect_op(struct collector *k)
         break;
     case SPEX_OP_LDST:
         if (flag(k, SPEX_OPF_ATOMIC | SPEX_OPF_EXCL | SPEX_OPF_ACQREL))
-            op_ldst(k, flag(k, SPEX_OPF_ACQREL) << 4 | flag(k, SPEX_OPF_EXCL) << 3 |
-                           flag(k, SPEX_OPF_ATOMIC) << 2 | 1 << 1);
+            SET_LDST(k, LDST_EXTENDED,
+                     WIRE_OP_FIELD(LDST_EXTENDED, AR, flag(k, SPEX_OPF_ACQREL)) |
+                         WIRE_OP_FIELD(LDST_EXTENDED, EXCL, flag(k, SPEX_OPF_EXCL)) |
+                         WIRE_OP_FIELD(LDST_EXTENDED, AT, flag(k, SPEX_OPF_ATOMIC)));
+        else if (flag(k, SPEX_OPF_SIMDFP_REG))
+            SET_LDST(k, LDST_SIMD_FP, 0);
         else
-            op_ldst(k, flag(k, SPEX_OPF_SIMDFP_REG) ? 0x04 : 0x00);
+            SET_LDST(k, LDST_GP, 0);
         break;
     case SPEX_OP_LDST_SVE:
         if (!has_vectors(k) || as_asimd(k)) /* without SPEv1p1 as SIMD&FP */
-            op_ldst(k, 0x04);
+            SET_LDST(k, LDST_SIMD_FP, 0);
         else
             op_ldst_vector(k);
         break;
     case SPEX_OP_LDST_SME:
         if (as_asimd(k))
-            op_ldst(k, 0x04);
+            SET_LDST(k, LDST_SIMD_FP, 0);
         else if (has_vectors(k) && (f->SPE_SME || !CHOICES->sme_ldst))
             op_ldst_vector(k);
         else
@@ -225,21 +242,22 @@ static void collect_op(struct collector *k)
         break;
     case SPEX_OP_LDST_TAG:
         if (flag(k, SPEX_OPF_TAG_DATA))
-            CHOICES->tag_data ? op_unspecified(k) : op_ldst(k, 0x00);
+            CHOICES->tag_data ? op_unspecified(k) : SET_LDST(k, LDST_GP, 0);
         else
-            f->version >= 4 && f->MTE2 ? op_ldst(k, 0x14) : op_unspecified(k);
+            f->version >= 4 && f->MTE2 ? SET_LDST(k, LDST_TAG, 0) : op_unspecified(k);
         break;
     case SPEX_OP_LDST_NV2:
-        f->NV2 ? op_ldst(k, 0x30) : op_unspecified(k);
+        f->NV2 ? SET_LDST(k, LDST_NV2, 0) : op_unspecified(k);
         break;
     case SPEX_OP_MEMCPY:
-        f->version >= 4 && f->MOPS ? op_ldst(k, 0x20) : op_unspecified(k);
+        f->version >= 4 && f->MOPS ? SET_LDST(k, LDST_MEMCPY, 0) : op_unspecified(k);
         break;
     case SPEX_OP_MEMSET:
-        f->version >= 4 && f->MOPS ? op_ldst(k, 0x24) : op_unspecified(k);
+        f->version >= 4 && f->MOPS ? SET_LDST(k, LDST_MEMSET, 0) : op_unspecified(k);
         break;
     case SPEX_OP_GCS: /* not a branch, so COMM is 1 */
-        f->version >= 5 && f->GCS ? op_ldst(k, 0x44) : op_unspecified(k);
+        f->version >= 5 && f->GCS ? SET_LDST(k, LDST_GCS, WIRE_OP_LDST_GCS_COMM)
+                                  : op_unspecified(k);
         break;
     case SPEX_OP_LDST_UNSPEC:
         op_unspecified(k);
@@ -618,17 +636,17 @@ static void collect_impdef(struct collector *k)
         if (CHOICES->alt_clock == 1 && FEATURES->ALTCLK)
             set_counter(k, SPEX_HAS_ALT_ISSUE, &s->record.alt_issue, o->alt_issue);
         if (CHOICES->alt_clock == 2) {
-            s->has_impdef_counter = true;
-            s->impdef_counter = saturate(k, o->alt_issue);
+            s->extra.counter_index = (uint8_t)CHOICES->impdef_counter;
+            s->extra.counter = saturate(k, o->alt_issue);
         }
     }
     if (o->flags & SPEX_OUT_IMPDEF_COUNTER && CHOICES->impdef_counter && CHOICES->alt_clock != 2) {
-        s->has_impdef_counter = true;
-        s->impdef_counter = saturate(k, o->impdef_counter);
+        s->extra.counter_index = (uint8_t)CHOICES->impdef_counter;
+        s->extra.counter = saturate(k, o->impdef_counter);
     }
     if (o->flags & SPEX_OUT_IMPDEF_ADDRESS && CHOICES->impdef_address && !k->hidden) {
-        s->has_impdef_address = true;
-        s->impdef_address = o->impdef_address;
+        s->extra.address_index = (uint8_t)CHOICES->impdef_address;
+        s->extra.address = o->impdef_address;
     }
 }
 
@@ -756,7 +774,7 @@ void SPECollect(struct spex_spu *u, const struct slot *slot, const struct spex_o
     struct spex_record *r = &s->record;
     r->present = 0; /* says which of the other fields mean something */
     s->types = 0;
-    s->has_impdef_counter = s->has_impdef_address = false;
+    s->extra.counter_index = s->extra.address_index = 0;
     s->captured = captured(k);
     if (!s->captured)
         return;
@@ -783,7 +801,7 @@ void SPECollect(struct spex_spu *u, const struct slot *slot, const struct spex_o
         set_address(k, SPEX_ADDRESS_PREV_TARGET, slot->previous);
     if (!retired && CHOICES->exception_info) {
         r->present &= CHOICES->exception_info == 1 ? SPEX_HAS_PC : 0;
-        s->has_impdef_counter = s->has_impdef_address = false;
+        s->extra.counter_index = s->extra.address_index = 0;
     }
     r->present |= SPEX_HAS_EVENTS | (uint16_t)(slot->present & SPEX_HAS_TIMESTAMP);
 }

@@ -15,6 +15,7 @@
 
 #include "base/bits.h"
 #include "base/rng.h"
+#include "record/emit.h"
 #include "spu/config.h"
 
 enum reg_index {
@@ -112,9 +113,7 @@ struct spex_spu {
 struct sample {
     struct spex_record record;
     uint32_t types; /* TYPE_*: the filter's flags, in the order of PMSFCR_EL1 */
-    uint32_t impdef_counter;
-    uint64_t impdef_address;
-    bool has_impdef_counter, has_impdef_address;
+    struct record_extra extra;
     bool captured; /* D17.6.7: false leaves no trace but SAMPLE_FEED */
 };
 

@@ -1,7 +1,7 @@
 /* The payload of the Operation Type packet (Arm ARM D18.2.7), from ops.def. */
 #include <spex/wire.h>
 
-#include "wire/rows.h"
+#include "wire/ops.h"
 
 enum field { ASE, FP, COND, EVL, ETS, PRED, LDST, AR, EXCL, AT, SG, COMM, CR, GCS, IND, FIELDS };
 
@@ -10,20 +10,17 @@ struct row {
     uint8_t at[FIELDS]; /* payload bits of each field */
 };
 
-#define FIELD(letter, ...) ROW_BITS(letter, __VA_ARGS__)
-#define FIELDS_OF(...)                                                                             \
-    {                                                                                              \
-        FIELD('a', __VA_ARGS__), FIELD('f', __VA_ARGS__), FIELD('c', __VA_ARGS__),                 \
-            FIELD('e', __VA_ARGS__), FIELD('t', __VA_ARGS__), FIELD('p', __VA_ARGS__),             \
-            FIELD('l', __VA_ARGS__), FIELD('r', __VA_ARGS__), FIELD('x', __VA_ARGS__),             \
-            FIELD('m', __VA_ARGS__), FIELD('g', __VA_ARGS__), FIELD('o', __VA_ARGS__),             \
-            FIELD('u', __VA_ARGS__), FIELD('k', __VA_ARGS__), FIELD('d', __VA_ARGS__),             \
-    }
-
 static const struct row rows[] = {
+#define AT(subclass, field) [field] = WIRE_OP_##subclass##_##field
 #define OP(op_class, subclass, b7, b6, b5, b4, b3, b2, b1, b0, name)                               \
-    {SPEX_CLASS_##op_class, SPEX_SUB_##subclass, ROW_MASK(b7, b6, b5, b4, b3, b2, b1, b0),         \
-     ROW_VALUE(b7, b6, b5, b4, b3, b2, b1, b0), FIELDS_OF(b7, b6, b5, b4, b3, b2, b1, b0)},
+    {SPEX_CLASS_##op_class,                                                                        \
+     SPEX_SUB_##subclass,                                                                          \
+     WIRE_FIXED_OP_##subclass,                                                                     \
+     WIRE_OP_##subclass,                                                                           \
+     {AT(subclass, ASE), AT(subclass, FP), AT(subclass, COND), AT(subclass, EVL),                  \
+      AT(subclass, ETS), AT(subclass, PRED), AT(subclass, LDST), AT(subclass, AR),                 \
+      AT(subclass, EXCL), AT(subclass, AT), AT(subclass, SG), AT(subclass, COMM),                  \
+      AT(subclass, CR), AT(subclass, GCS), AT(subclass, IND)}},
 #include "wire/ops.def"
 };
 
@@ -36,14 +33,6 @@ static unsigned gather(unsigned payload, unsigned mask)
     for (; mask; mask &= mask - 1)
         value |= (payload >> __builtin_ctz(mask) & 1) << n++;
     return value;
-}
-
-static unsigned scatter(unsigned value, unsigned mask)
-{
-    unsigned payload = 0;
-    for (; mask; mask &= mask - 1, value >>= 1)
-        payload |= (value & 1) << __builtin_ctz(mask);
-    return payload;
 }
 
 /* EVL: 32 bits << code, 7 is more than 2048. ETS: 128 bits << code up to 11, 15 is all of ZA. */
@@ -102,16 +91,16 @@ enum spex_status spex_op_type_encode(const struct spex_op_type *type, unsigned *
         {GCS, type->gcs},   {COMM, type->comm}, {CR, type->cr},   {IND, type->indirect},
     };
     for (unsigned i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        unsigned bits = scatter(fields[i].value, row->at[fields[i].field]);
+        unsigned bits = wire_scatter(fields[i].value, row->at[fields[i].field]);
         if (gather(bits, row->at[fields[i].field]) != fields[i].value)
             return SPEX_INVALID; /* the row has no such field, or the value is too large */
         value |= bits;
     }
     unsigned at = row->at[EVL] | row->at[ETS];
-    value |= scatter(type->length_code, at);
+    value |= wire_scatter(type->length_code, at);
     if (gather(value, at) != type->length_code)
         return SPEX_RANGE;
-    value |= scatter(type->store, row->at[LDST]);
+    value |= wire_scatter(type->store, row->at[LDST]);
     if ((row->op_class == SPEX_CLASS_LDST && (value & 1)) != type->store)
         return SPEX_INVALID;
     *op_class = row->op_class;

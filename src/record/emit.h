@@ -1,0 +1,27 @@
+/* A record -> bytes in a layout: the one emitter, for spex_record_encode and for the unit. */
+#ifndef RECORD_EMIT_H
+#define RECORD_EMIT_H
+
+#include <spex/record.h>
+
+/* IMPLEMENTATION DEFINED packets that a unit adds; INDEX 0: none. */
+struct record_extra {
+    uint8_t counter_index, address_index;
+    uint16_t counter;
+    uint64_t address;
+};
+
+enum { RECORD_EMIT_ROOM = 192 }; /* what record_emit may write, whatever the record has */
+
+/*
+ * The packets of *record, which the layout has places for, with the sizes that it asks for. Returns
+ * the bytes; up to eight more are overwritten. extra may be NULL.
+ */
+size_t record_emit(const struct spex_record *record, enum spex_layout layout,
+                   const struct record_extra *extra, uint8_t *out);
+
+/* Whether the layout has a place for these packets (enum spex_has), with these sizes. */
+bool record_fits(enum spex_layout layout, unsigned present, unsigned events_size,
+                 unsigned data_source_size);
+
+#endif
