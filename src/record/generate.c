@@ -456,8 +456,9 @@ static void draw_record(const struct spex_generator *g, struct state *s, struct 
     uint64_t pc = context | *at, events = fate.events;
     bool vector = t.subclass == SPEX_SUB_SVE || t.subclass == SPEX_SUB_SME ||
                   t.subclass == SPEX_SUB_LDST_SVE_SME;
+    bool governed = vector && (t.pred || t.subclass != SPEX_SUB_LDST_SVE_SME);
     bool taken = branch && !(t.cond && chance(rng, 40));
-    bool prefetch = t.subclass == SPEX_SUB_OTHER && !t.cond && chance(rng, 8);
+    bool prefetch = t.subclass == SPEX_SUB_OTHER && !r->op_payload && chance(rng, 8);
     bool access = memory || prefetch || t.gcs;
 
     if (branch ? !taken : t.cond && chance(rng, 30))
@@ -466,7 +467,7 @@ static void draw_record(const struct spex_generator *g, struct state *s, struct 
         events |= BIT(SPEX_EV_MISPREDICT);
     if (access)
         events |= draw_access_events(d);
-    if (vector && f->version >= 2 && (f->SVE || f->SME) && chance(rng, 30))
+    if (governed && f->version >= 2 && (f->SVE || f->SME) && chance(rng, 30))
         events |= BIT(SPEX_EV_PARTIAL_PRED) | (chance(rng, 30) ? BIT(SPEX_EV_EMPTY_PRED) : 0);
     if (f->SPE_SME && chance(rng, vector ? 50 : 10))
         events |= BIT(SPEX_EV_STREAMING);

@@ -76,11 +76,13 @@ static const uint8_t slots[256] = WIRE_ALL(ENTRY);
 #define PC_SECURE    BIT(26)
 #define MOVED        BIT(27) /* target in another Exception level or Security state */
 #define FOREIGN      BIT(28) /* PA in a space that the Security state cannot reach */
+#define MISS_ALONE   BIT(29) /* E[3] without E[2] and the like */
+#define WALK_ALONE   BIT(30) /* E[5] without E[4] */
 /* Of the operation type; none is set for a reserved one. */
 #define KNOWN             BIT(32)
 #define BRANCH            BIT(33)
 #define NO_BRANCH         BIT(34)
-#define NO_ACCESS         BIT(35) /* a branch without GCS access */
+#define NO_ACCESS         BIT(35) /* cannot be a memory access, nor a prefetch or the like */
 #define CONDITIONAL       BIT(36)
 #define TAKEN_TARGET      BIT(37) /* has a target if taken */
 #define SAME_CONTEXT      BIT(38) /* cannot be an exception return */
@@ -91,6 +93,7 @@ static const uint8_t slots[256] = WIRE_ALL(ENTRY);
 #define USES_VA           BIT(43)
 #define NO_PREDICATE      BIT(44)
 #define TRANSFORMED       BIT(45) /* NV2 */
+#define LOAD              BIT(46)
 /* clang-format on */
 
 #define MEMORY_EVENTS (BITS(5, 2) | BITS(11, 8) | BITS(23, 19))
@@ -119,7 +122,9 @@ static const struct check checks[] = {
     {MISPREDICT | NO_BRANCH, 0, EVENT_MISPREDICT, EVENTS},
     {NOT_TAKEN | KNOWN, CONDITIONAL, EVENT_NOT_TAKEN, EVENTS},
     {PARTIAL | NO_PREDICATE, 0, EVENT_PREDICATE_OP, EVENTS},
-    {MEMORY_EVENT | NO_ACCESS, 0, EVENT_MEMORY_BRANCH, EVENTS},
+    {MEMORY_EVENT | NO_ACCESS, 0, EVENT_MEMORY_OP, EVENTS},
+    {EXECUTED | MISS_ALONE | LOAD, 0, EVENT_MISS, EVENTS},
+    {EXECUTED | WALK_ALONE, 0, EVENT_WALK, EVENTS},
     {TRANSFORMED | HAS(PC), PC_EL1, OP_NV2_LEVEL, OP},
     {EXECUTED, HAS(PC), PC_MISSING, RECORD},
     {EXECUTED, HAS(OP), OP_MISSING, RECORD},
@@ -133,10 +138,10 @@ static const struct check checks[] = {
     {EXECUTED | NEEDS_VA, HAS(VA), VA_MISSING, RECORD},
     {EXECUTED | NEEDS_TRANSLATION | HAS(VA), HAS(TRANSLATION), TRANSLATION_MISSING, RECORD},
     {HAS(PA) | USES_VA, HAS(VA) | NO_ACCESS, PA_ALONE, PA},
-    {NO_ACCESS | HAS(VA), 0, MEMORY_BRANCH, VA},
-    {NO_ACCESS | HAS(PA), 0, MEMORY_BRANCH, PA},
-    {NO_ACCESS | HAS(TRANSLATION), 0, MEMORY_BRANCH, TRANSLATION},
-    {NO_ACCESS | HAS(SOURCE), 0, MEMORY_BRANCH, SOURCE},
+    {NO_ACCESS | HAS(VA), 0, MEMORY_OP, VA},
+    {NO_ACCESS | HAS(PA), 0, MEMORY_OP, PA},
+    {NO_ACCESS | HAS(TRANSLATION), 0, MEMORY_OP, TRANSLATION},
+    {NO_ACCESS | HAS(SOURCE), 0, MEMORY_OP, SOURCE},
 };
 
 enum { CHECKS = sizeof checks / sizeof checks[0], EVENT_RULES = 7, QUEUE = CHECKS + 32 };
@@ -154,6 +159,7 @@ struct state {
         uint8_t rule;
     } events[EVENT_RULES];
     uint64_t events_zero;
+    uint64_t misses; /* events that stand for a miss, each behind the event of its access */
     uint16_t counter_zero;
     uint8_t reserved_spaces; /* bit NSE:NS set: reserved */
     uint32_t pc_facts[16];   /* by payload [63:60], >> 16 */
@@ -251,7 +257,7 @@ static uint64_t op_facts(const struct spex_features *f, bool known, const struct
     bool call = t->cr == 1 || t->cr == 2;
     const uint64_t access = NEEDS_VA | NEEDS_TRANSLATION;
     const uint64_t load = t->store ? NO_SOURCE : NEEDS_SOURCE;
-    const uint64_t memory = KNOWN | NO_BRANCH | USES_VA;
+    const uint64_t memory = KNOWN | NO_BRANCH | USES_VA | (t->store ? 0 : LOAD);
     switch (t->subclass) {
     case SPEX_SUB_RESERVED:
         return 0;
@@ -259,8 +265,13 @@ static uint64_t op_facts(const struct spex_features *f, bool known, const struct
         return KNOWN | BRANCH | USES_VA | NO_PREDICATE | (t->gcs ? access : NO_ACCESS) |
                (t->cond ? CONDITIONAL : 0) | (t->cond || t->indirect || call ? TAKEN_TARGET : 0) |
                (t->cond || call ? SAME_CONTEXT : 0);
-    case SPEX_SUB_OTHER:
-        return KNOWN | NO_BRANCH | (t->cond ? CONDITIONAL : 0);
+    case SPEX_SUB_OTHER: /* plain ones may be prefetches, cache maintenance, address translation */
+        return KNOWN | NO_BRANCH | (t->cond ? CONDITIONAL : 0) |
+               (t->cond || t->ase || t->fp ? NO_ACCESS : 0);
+    case SPEX_SUB_SVE: /* an SVE prefetch may have this type */
+        return KNOWN | NO_BRANCH | (t->fp ? NO_ACCESS : 0);
+    case SPEX_SUB_SME:
+        return KNOWN | NO_BRANCH | NO_ACCESS;
     /* Before they had a subclass: SVE as SIMD&FP, SME and copies as either. */
     case SPEX_SUB_LDST_SIMD_FP:
         if (!known || (f->version < 2 && (f->SVE || f->SME)))
@@ -278,7 +289,7 @@ static uint64_t op_facts(const struct spex_features *f, bool known, const struct
     case SPEX_SUB_LDST_TAG:
         return memory | NO_PREDICATE | access | (t->store ? NO_SOURCE : 0);
     case SPEX_SUB_LDST_GCS: /* COMM 0: part of a call or return, which may be mispredicted */
-        return (t->comm ? memory : KNOWN | USES_VA) | NO_PREDICATE | access |
+        return (t->comm ? memory : memory & ~NO_BRANCH) | NO_PREDICATE | access |
                (t->store ? NO_SOURCE : 0);
     case SPEX_SUB_LDST_UNSPEC: /* an SME load/store where there is no better subclass */
         return memory | (!known || (f->SME && !f->SPE_SME) ? 0 : access | NO_PREDICATE);
@@ -288,8 +299,10 @@ static uint64_t op_facts(const struct spex_features *f, bool known, const struct
         return memory | NO_PREDICATE | NO_SOURCE;
     case SPEX_SUB_LDST_MEMCPY:
         return memory | NO_PREDICATE;
-    case SPEX_SUB_LDST_SVE_SME:
-        return memory | (t->store ? NO_SOURCE : 0);
+    case SPEX_SUB_LDST_SVE_SME: { /* loads say whether they are predicated from SPEv1p2 on */
+        bool unpredicated = !t->pred && (t->store || (known && f->version >= 3));
+        return memory | (t->store ? NO_SOURCE : 0) | (unpredicated ? NO_PREDICATE : 0);
+    }
     default:
         return KNOWN | NO_BRANCH;
     }
@@ -374,6 +387,7 @@ void verifier_init(struct spex_verifier *verifier, const struct spex_features *f
     EVENT_RULE(true, (f->Remote ? 0 : BIT(10)) | (f->LLC ? 0 : BITS(9, 8)), EVENT_OPTIONAL);
 #undef EVENT_RULE
     assert(n == EVENT_RULES);
+    s->misses = BIT(3) | (s->known ? (f->LLC ? BIT(9) : 0) | (v1p4 && f->L2D ? BIT(20) : 0) : 0);
     s->counter_zero = f->CountSize == 2 ? 0xf000 : 0;
     s->reserved_spaces = (uint8_t)((f->Secure ? 0 : 1 << 0) | (f->RME ? 1 << 2 : 0));
     for (unsigned top = 0; top < 16; top++) { /* NS EL EL NSE */
@@ -557,6 +571,8 @@ static void check_record(struct spex_verifier *v, uint64_t end)
         facts |= bits_get(e, 7, 6) << 18;
         facts |= bits_get(e, 18, 17) << 20;
         facts |= e & MEMORY_EVENTS ? MEMORY_EVENT : 0;
+        uint64_t alone = e & ~(e << 1); /* without the event below */
+        facts |= (alone & s->misses ? MISS_ALONE : 0) | (alone & BIT(5) ? WALK_ALONE : 0);
         if (e & s->events_zero) {
             for (size_t i = 0; i < EVENT_RULES; i++)
                 if (e & s->events[i].mask)
