@@ -37,7 +37,8 @@ static uint64_t look(const uint8_t *data, size_t size)
 
 static void make(const char *path, uint64_t size)
 {
-    struct spex_perf_writer_options options = {.cpus = CPUS, .midr = 0x413fd0c1, .period = 4096};
+    struct spex_perf_writer_options options = {
+        .size = sizeof options, .cpus = CPUS, .midr = 0x413fd0c1, .period = 4096};
     struct spex_perf_writer *writer;
     struct spex_error error;
     uint8_t *chunk = malloc(CHUNK);

@@ -43,18 +43,22 @@ enum spex_want {
 };
 
 struct spex_analysis_options {
+    size_t size;   /* sizeof(struct spex_analysis_options) */
     unsigned want; /* enum spex_want; 0: everything */
     bool raw;      /* the input is an SPE stream, not a perf.data file */
     bool ordered;  /* hand out samples of all CPUs in order of time */
     uint64_t midr; /* CPU for data sources when the file does not say; 0 unknown */
-    struct spex_symbols_options symbols;
-    const struct spex_filter *filters; /* all must hold; commas in a value mean "or" */
+    const struct spex_symbols_options *symbols; /* NULL: none */
+    const struct spex_filter *filters;          /* all must hold; commas in a value mean "or" */
     size_t filter_count;
     void (*progress)(void *context, uint64_t done, uint64_t size); /* may be NULL */
     void *context;
 };
 
-/* path NULL or "-" is standard input. Option strings must outlive the analysis. */
+/*
+ * path NULL or "-" is standard input. options NULL: none. What filters and symbols point to is
+ * copied.
+ */
 enum spex_status spex_analysis_open(const char *path, const struct spex_analysis_options *options,
                                     struct spex_analysis **analysis, struct spex_error *error);
 void spex_analysis_close(struct spex_analysis *analysis);
@@ -101,6 +105,7 @@ struct spex_sample {
     uint8_t flags;    /* enum spex_sample_flag */
     uint32_t place;   /* small number that mostly stands for the same pc; for caches, below
                          SPEX_PLACES */
+    uint64_t zero;
 };
 enum { SPEX_PLACES = 1 << 14 };
 
@@ -129,6 +134,7 @@ struct spex_place {
     struct spex_module *module; /* NULL: no mapping */
     uint64_t address;           /* in the module */
     const struct spex_symbol *symbol;
+    uint64_t zero;
 };
 void spex_analysis_locate(struct spex_analysis *analysis, int pid, uint64_t ip,
                           struct spex_place *place);
@@ -142,14 +148,17 @@ struct spex_thread_total {
     const char *comm; /* last seen */
     int32_t pid, tid;
     uint64_t samples;
+    uint64_t zero;
 };
-bool spex_analysis_thread(struct spex_analysis *analysis, size_t index,
+bool spex_analysis_thread(const struct spex_analysis *analysis, size_t index,
                           struct spex_thread_total *total);
 struct spex_cpu_total {
     int32_t cpu; /* -1: queues are per thread */
     uint64_t samples;
+    uint64_t zero;
 };
-bool spex_analysis_cpu(struct spex_analysis *analysis, size_t index, struct spex_cpu_total *total);
+bool spex_analysis_cpu(const struct spex_analysis *analysis, size_t index,
+                       struct spex_cpu_total *total);
 
 enum { SPEX_FILTER_MAX = 16 };
 
@@ -232,21 +241,34 @@ enum spex_latency { SPEX_LATENCY_TOTAL, SPEX_LATENCY_ISSUE, SPEX_LATENCY_TRANSLA
                     SPEX_LATENCY_COUNT };
 /* clang-format on */
 
-/* The first 20 are counted together: their order is that of group.c's masks. */
-struct spex_stats {
-    uint32_t retired, l1_access, l1_miss, tlb_access, tlb_walk, not_taken, mispredicted;
-    uint32_t llc_access, llc_miss, remote, l2_access, l2_miss, modified, peer, reads, writes;
-    uint32_t latency_count[SPEX_LATENCY_COUNT], branches;
-    uint32_t samples, source[SPEX_SOURCE_COUNT];
-    uint64_t latency_sum[SPEX_LATENCY_COUNT];
-};
+struct spex_row; /* of a group: spex_row_* tell what it holds */
 
-struct spex_row {
-    struct spex_stats stats;
-    uint32_t latency[SPEX_LATENCY_COUNT]; /* private: histograms */
-    uint32_t pad;
-    uint64_t key[]; /* see spex_row_text, spex_row_value */
+/* What a row counts, in samples. */
+enum spex_stat {
+    SPEX_STAT_SAMPLES,
+    SPEX_STAT_RETIRED,
+    SPEX_STAT_READS,
+    SPEX_STAT_WRITES,
+    SPEX_STAT_BRANCHES,
+    SPEX_STAT_NOT_TAKEN,
+    SPEX_STAT_MISPREDICTED,
+    SPEX_STAT_L1_ACCESS,
+    SPEX_STAT_L1_MISS,
+    SPEX_STAT_L2_ACCESS,
+    SPEX_STAT_L2_MISS,
+    SPEX_STAT_LLC_ACCESS,
+    SPEX_STAT_LLC_MISS,
+    SPEX_STAT_TLB_ACCESS,
+    SPEX_STAT_TLB_WALK,
+    SPEX_STAT_REMOTE,
+    SPEX_STAT_PEER,     /* another core's cache answered */
+    SPEX_STAT_MODIFIED, /* the line was dirty there */
+    SPEX_STAT_COUNT
 };
+uint64_t spex_row_stat(const struct spex_row *row, enum spex_stat stat);
+/* Samples whose data came from a source; samples with a latency, and their sum in cycles. */
+uint64_t spex_row_source(const struct spex_row *row, enum spex_source source);
+uint64_t spex_row_latencies(const struct spex_row *row, enum spex_latency latency, uint64_t *sum);
 
 struct spex_group;
 
@@ -254,8 +276,15 @@ enum spex_group_flag {
     SPEX_GROUP_PERCENTILES = 1u << 0,     /* keep exact histograms of total latency */
     SPEX_GROUP_ALL_PERCENTILES = 1u << 1, /* and of issue and translation latency */
 };
-struct spex_group *spex_group_new(struct spex_analysis *analysis, const enum spex_key *keys,
-                                  size_t key_count, unsigned flags);
+struct spex_group_options {
+    size_t size; /* sizeof(struct spex_group_options) */
+    const enum spex_key *keys;
+    size_t key_count; /* 1 to SPEX_KEYS_MAX */
+    unsigned flags;   /* enum spex_group_flag */
+};
+enum spex_status spex_group_new(struct spex_analysis *analysis,
+                                const struct spex_group_options *options, struct spex_group **group,
+                                struct spex_error *error);
 void spex_group_free(struct spex_group *group);
 /* A spex_sample_sink; context is the group. */
 void spex_group_sink(void *group, const struct spex_sample *samples, size_t count);
@@ -312,7 +341,8 @@ size_t spex_row_text(const struct spex_group *group, const struct spex_row *row,
  * choose also narrows the analysis to the records of the lines it kept.
  */
 struct spex_sharing;
-struct spex_sharing *spex_sharing_new(struct spex_analysis *analysis);
+enum spex_status spex_sharing_new(struct spex_analysis *analysis, struct spex_sharing **sharing,
+                                  struct spex_error *error);
 void spex_sharing_free(struct spex_sharing *sharing);
 void spex_sharing_find(void *sharing, const struct spex_sample *samples, size_t count);
 /* Between the passes: keeps the candidates; returns how many. */

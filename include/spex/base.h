@@ -1,5 +1,5 @@
 /*
- * Status codes and error reports shared by every module of spex.
+ * Version, status codes and error reports, shared by every module of spex.
  *
  * Bad data is a status; a broken contract is an assert. Results come back
  * through out-parameters, which are untouched unless the status is SPEX_OK.
@@ -15,6 +15,17 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* The version of these headers; the build takes it from here. */
+#define SPEX_VERSION_MAJOR 0
+#define SPEX_VERSION_MINOR 9
+#define SPEX_VERSION_PATCH 0
+#define SPEX_VERSION_TEXT_(a, b, c) #a "." #b "." #c
+#define SPEX_VERSION_TEXT(a, b, c) SPEX_VERSION_TEXT_(a, b, c)
+#define SPEX_VERSION SPEX_VERSION_TEXT(SPEX_VERSION_MAJOR, SPEX_VERSION_MINOR, SPEX_VERSION_PATCH)
+
+/* The version of the library that is there when the program runs: at least that of the headers. */
+const char *spex_version(void);
 
 enum spex_status {
     SPEX_OK = 0,

@@ -49,6 +49,7 @@ struct spex_source_info {
     bool peer;      /* another core's cache supplied it */
     bool remote;    /* crossed sockets or chips */
     bool unlisted;  /* a Data Source value the CPU's table does not have */
+    uint8_t zero[6];
 };
 
 /* cpu may be NULL: events only. Meaningful for loads, stores and atomics. */

@@ -283,6 +283,7 @@ struct spex_aux_span {
     bool contiguous;      /* follows the previous span (its kept tail included) without a gap */
     bool last;            /* nothing contiguous follows: a cut item is lost */
     uint32_t flags;       /* enum spex_perf_aux_flag at the end of this span, why it is last */
+    uint64_t zero[2];
 };
 struct spex_aux_cursor;
 enum { SPEX_AUX_KEEP_MAX = 16384 };
@@ -311,6 +312,7 @@ struct spex_perf_map {
     uint64_t ino, ino_generation; /* 0 if the record carried a build-id */
     uint8_t build_id[20];
     uint8_t build_id_size; /* 0: ask spex_perfdata_build_id */
+    uint64_t zero[2];
 };
 
 /* The mapping of pid that holds address. Kernel addresses (top bit set) ask the kernel's. */
@@ -397,6 +399,7 @@ struct spex_perf_event {
             const char *message;
         } auxtrace_error;
         struct spex_perf_time time_conv;
+        uint64_t zero[48]; /* room for more */
     } u;
 };
 
@@ -415,6 +418,7 @@ struct spex_perf_terms {
     uint64_t config[5];
     uint64_t period;                   /* period=N; 0: not said */
     bool exclude_user, exclude_kernel; /* modifiers k and u behind the last slash */
+    uint8_t zero[22];
 };
 /*
  * "arm_spe_0/ts_enable=1,event_filter=0x2/u", "arm_spe//", or the terms alone. A term without
@@ -429,6 +433,7 @@ size_t spex_perf_terms_text(const uint64_t config[5], char *text, size_t capacit
 
 /* Nothing is taken from the host. */
 struct spex_perf_writer_options {
+    size_t size;           /* sizeof(struct spex_perf_writer_options) */
     unsigned metadata;     /* 1 (default, perf <= 6.12 needs it) or 2 */
     uint32_t cpus;         /* number of CPUs, at least 1 */
     bool per_thread;       /* queues are per thread; else per CPU */

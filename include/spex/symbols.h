@@ -22,6 +22,7 @@ struct spex_symbols; /* all modules of one profile */
 struct spex_module;
 
 struct spex_symbols_options {
+    size_t size;              /* sizeof(struct spex_symbols_options) */
     const char *symfs;        /* directory put before every path, or NULL */
     const char *vmlinux;      /* kernel with symbols, or NULL */
     const char *kallsyms;     /* text like /proc/kallsyms, or NULL */
@@ -31,7 +32,9 @@ struct spex_symbols_options {
     bool raw_names;           /* leave C++ and Rust names mangled */
 };
 
-struct spex_symbols *spex_symbols_new(const struct spex_symbols_options *options);
+/* options NULL: none. What they point to is copied. */
+enum spex_status spex_symbols_new(const struct spex_symbols_options *options,
+                                  struct spex_symbols **symbols, struct spex_error *error);
 void spex_symbols_free(struct spex_symbols *symbols);
 
 /*
@@ -99,8 +102,9 @@ size_t spex_module_read(struct spex_module *module, uint64_t address, void *data
 struct spex_disassembler;
 enum { SPEX_INSTRUCTION_TEXT = 96 };
 
-/* The newest libLLVM found, else objdump, else words; never NULL but when out of memory. */
-struct spex_disassembler *spex_disassembler_new(void);
+/* The newest libLLVM found, else objdump, else words; fails only when out of memory. */
+enum spex_status spex_disassembler_new(struct spex_disassembler **disassembler,
+                                       struct spex_error *error);
 void spex_disassembler_free(struct spex_disassembler *disassembler);
 const char *spex_disassembler_name(const struct spex_disassembler *disassembler);
 /* Text of count A64 instructions at address; words are little-endian in code. */
@@ -109,7 +113,7 @@ void spex_disassemble(struct spex_disassembler *disassembler, uint64_t address, 
 
 /* ---- names ---- */
 
-/* Demangled C++ or Rust name, allocated; NULL if name is not mangled. */
+/* Demangled C++ or Rust name, for the caller to free; NULL if name is not mangled. */
 char *spex_demangle(const char *name);
 
 #ifdef __cplusplus

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/sized.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -1178,12 +1179,21 @@ static int16_t *sources_of(struct spex_analysis *a, const struct spex_cpu_model 
     return m->sources;
 }
 
-enum spex_status spex_analysis_open(const char *path, const struct spex_analysis_options *options,
+enum spex_status spex_analysis_open(const char *path, const struct spex_analysis_options *given,
                                     struct spex_analysis **analysis, struct spex_error *error)
 {
-    struct spex_analysis *a = memory_get(1, sizeof *a);
+    struct spex_analysis_options known = {0};
+    const struct spex_analysis_options *options = &known;
     bool standard = !path || !strcmp(path, "-");
-    enum spex_status status;
+    enum spex_status status = SPEX_OK;
+    if (given)
+        status = sized_take("spex_analysis_options", given, &known, sizeof known, error);
+    if (status)
+        return status;
+    if (options->filter_count > SPEX_FILTER_MAX)
+        return error_set(error, SPEX_RANGE, 0, "%zu filters; at most %d", options->filter_count,
+                         SPEX_FILTER_MAX);
+    struct spex_analysis *a = memory_get(1, sizeof *a);
     a->options = *options;
     if (!a->options.want)
         a->options.want = ~0u;
@@ -1197,9 +1207,12 @@ enum spex_status spex_analysis_open(const char *path, const struct spex_analysis
     a->raw_fd = -1;
     a->name = strdup(standard ? "standard input" : path);
     a->ops = op_table();
-    a->symbols = spex_symbols_new(&options->symbols);
+    status = spex_symbols_new(options->symbols, &a->symbols, error);
     a->places = memory_get(PLACES, sizeof *a->places);
-    assert(options->filter_count <= SPEX_FILTER_MAX);
+    if (status) {
+        spex_analysis_close(a);
+        return status;
+    }
     if (options->raw) {
         status = open_raw(a, path, error);
     } else {
@@ -1290,7 +1303,8 @@ void spex_analysis_close(struct spex_analysis *a)
 /* ---- asking ---- */
 
 /* The index-th largest by selection: a few are asked for, of few. */
-bool spex_analysis_thread(struct spex_analysis *a, size_t index, struct spex_thread_total *total)
+bool spex_analysis_thread(const struct spex_analysis *a, size_t index,
+                          struct spex_thread_total *total)
 {
     const struct thread *last = NULL;
     for (size_t n = 0; n <= index; n++) {
@@ -1309,11 +1323,11 @@ bool spex_analysis_thread(struct spex_analysis *a, size_t index, struct spex_thr
             return false;
         last = best;
     }
-    *total = (struct spex_thread_total){last->comm, last->pid, last->tid, last->samples};
+    *total = (struct spex_thread_total){last->comm, last->pid, last->tid, last->samples, 0};
     return true;
 }
 
-bool spex_analysis_cpu(struct spex_analysis *a, size_t index, struct spex_cpu_total *total)
+bool spex_analysis_cpu(const struct spex_analysis *a, size_t index, struct spex_cpu_total *total)
 {
     const struct queue *last = NULL;
     for (size_t n = 0; n <= index; n++) {
@@ -1330,7 +1344,7 @@ bool spex_analysis_cpu(struct spex_analysis *a, size_t index, struct spex_cpu_to
             return false;
         last = best;
     }
-    *total = (struct spex_cpu_total){last->cpu, last->samples};
+    *total = (struct spex_cpu_total){last->cpu, last->samples, 0};
     return true;
 }
 

@@ -5,6 +5,7 @@
 #include <spex/symbols.h>
 
 #include "base/bits.h"
+#include "base/error.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -89,21 +90,23 @@ static bool on_path(const char *program)
     return false;
 }
 
-struct spex_disassembler *spex_disassembler_new(void)
+enum spex_status spex_disassembler_new(struct spex_disassembler **disassembler,
+                                       struct spex_error *error)
 {
     struct spex_disassembler *d = calloc(1, sizeof *d);
     if (!d)
-        return NULL;
+        return error_set(error, SPEX_NO_MEMORY, 0, "no memory for a disassembler");
+    *disassembler = d;
     const char *forced = getenv("SPEX_DISASSEMBLER"); /* llvm, objdump, words: for tests */
     if ((!forced || !strcmp(forced, "llvm")) && open_llvm(d))
-        return d;
+        return SPEX_OK;
     d->decode = NULL;
     static const char *const programs[] = {"aarch64-linux-gnu-objdump", "llvm-objdump", "objdump"};
     for (size_t i = 0; (!forced || !strcmp(forced, "objdump")) && i < 3 && !d->objdump; i++)
         if (on_path(programs[i]))
             d->objdump = programs[i];
     snprintf(d->name, sizeof d->name, "%s", d->objdump ? d->objdump : "words");
-    return d;
+    return SPEX_OK;
 }
 
 void spex_disassembler_free(struct spex_disassembler *d)

@@ -11,8 +11,10 @@
 #include "internal.h"
 #include "module.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/sized.h"
 
 #include <assert.h>
 #include <math.h>
@@ -151,31 +153,91 @@ struct spex_group {
     struct sorted *order;
 };
 
-struct spex_group *spex_group_new(struct spex_analysis *analysis, const enum spex_key *by,
-                                  size_t key_count, unsigned flags)
+enum spex_status spex_group_new(struct spex_analysis *analysis,
+                                const struct spex_group_options *options, struct spex_group **group,
+                                struct spex_error *error)
 {
-    struct spex_group *g = memory_get(1, sizeof *g);
+    struct spex_group_options o;
+    enum spex_status status = sized_take("spex_group_options", options, &o, sizeof o, error);
+    if (status)
+        return status;
+    if (!o.key_count || o.key_count > SPEX_KEYS_MAX)
+        return error_set(error, SPEX_RANGE, 0, "%zu keys; 1 to %d", o.key_count, SPEX_KEYS_MAX);
+    for (size_t i = 0; i < o.key_count; i++)
+        if ((unsigned)o.keys[i] >= SPEX_KEY_COUNT)
+            return error_set(error, SPEX_UNSUPPORTED, 0, "no key %u", (unsigned)o.keys[i]);
+    struct spex_group *g = calloc(1, sizeof *g);
+    if (!g)
+        return error_set(error, SPEX_NO_MEMORY, 0, "no memory for a table");
     g->analysis = analysis;
     g->seed = hash_seed();
-    g->key_count = key_count;
+    g->key_count = o.key_count;
     g->by_place = true;
-    for (size_t i = 0; i < key_count; i++) {
-        g->by_place &= by[i] == SPEX_KEY_SYMBOL || by[i] == SPEX_KEY_PC || by[i] == SPEX_KEY_DSO ||
-                       by[i] == SPEX_KEY_SRCLINE;
-        g->keys[i] = by[i];
+    for (size_t i = 0; i < o.key_count; i++) {
+        enum spex_key by = o.keys[i];
+        g->by_place &= by == SPEX_KEY_SYMBOL || by == SPEX_KEY_PC || by == SPEX_KEY_DSO ||
+                       by == SPEX_KEY_SRCLINE;
+        g->keys[i] = by;
         g->first_slot[i] = (uint8_t)g->slots;
-        g->slots += keys[by[i]].slots;
+        g->slots += keys[by].slots;
     }
-    g->flags = flags;
+    g->flags = o.flags;
     g->stride = (sizeof(struct spex_row) + g->slots * sizeof(uint64_t) + CACHE_LINE - 1) &
                 ~(size_t)(CACHE_LINE - 1);
     g->mask = 1023;
-    g->index = memory_get(g->mask + 1, sizeof *g->index);
+    g->index = calloc(g->mask + 1, sizeof *g->index);
     g->limit = SPEX_GROUP_MAX + CHUNK; /* room is made for several at a time */
-    g->total = memory_get(1, g->stride);
-    g->ranks = memory_get(RANKS, sizeof *g->ranks);
+    g->total = calloc(1, g->stride);
+    g->ranks = calloc(RANKS, sizeof *g->ranks);
     histograms_init(&g->histograms, HISTOGRAMS_MOST);
-    return g;
+    if (!g->index || !g->total || !g->ranks) {
+        spex_group_free(g);
+        return error_set(error, SPEX_NO_MEMORY, 0, "no memory for a table");
+    }
+    *group = g;
+    return SPEX_OK;
+}
+
+uint64_t spex_row_stat(const struct spex_row *row, enum spex_stat stat)
+{
+    static const uint16_t at[SPEX_STAT_COUNT] = {
+#define STAT(name, field) [SPEX_STAT_##name] = offsetof(struct spex_stats, field)
+        STAT(SAMPLES, samples),
+        STAT(RETIRED, retired),
+        STAT(READS, reads),
+        STAT(WRITES, writes),
+        STAT(BRANCHES, branches),
+        STAT(NOT_TAKEN, not_taken),
+        STAT(MISPREDICTED, mispredicted),
+        STAT(L1_ACCESS, l1_access),
+        STAT(L1_MISS, l1_miss),
+        STAT(L2_ACCESS, l2_access),
+        STAT(L2_MISS, l2_miss),
+        STAT(LLC_ACCESS, llc_access),
+        STAT(LLC_MISS, llc_miss),
+        STAT(TLB_ACCESS, tlb_access),
+        STAT(TLB_WALK, tlb_walk),
+        STAT(REMOTE, remote),
+        STAT(PEER, peer),
+        STAT(MODIFIED, modified),
+#undef STAT
+    };
+    if ((unsigned)stat >= SPEX_STAT_COUNT)
+        return 0;
+    return *(const uint32_t *)((const char *)&row->stats + at[stat]);
+}
+
+uint64_t spex_row_source(const struct spex_row *row, enum spex_source source)
+{
+    return (unsigned)source < SPEX_SOURCE_COUNT ? row->stats.source[source] : 0;
+}
+
+uint64_t spex_row_latencies(const struct spex_row *row, enum spex_latency latency, uint64_t *sum)
+{
+    assert((unsigned)latency < SPEX_LATENCY_COUNT);
+    if (sum)
+        *sum = row->stats.latency_sum[latency];
+    return row->stats.latency_count[latency];
 }
 
 void group_set_limit(struct spex_group *g, size_t limit)

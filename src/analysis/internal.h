@@ -2,7 +2,7 @@
 #ifndef ANALYSIS_INTERNAL_H
 #define ANALYSIS_INTERNAL_H
 
-#include <spex/analysis.h>
+#include "analysis/row.h"
 
 /* 4 classes x 256 payloads, by OP_INDEX. */
 #define OP_INDEX(op_class, payload) (((op_class)&3) << 8 | ((payload)&255))

@@ -16,6 +16,7 @@
  */
 #include "internal.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 
@@ -79,14 +80,22 @@ struct spex_sharing {
     size_t result_count;
 };
 
-struct spex_sharing *spex_sharing_new(struct spex_analysis *analysis)
+enum spex_status spex_sharing_new(struct spex_analysis *analysis, struct spex_sharing **sharing,
+                                  struct spex_error *error)
 {
-    struct spex_sharing *s = memory_get(1, sizeof *s);
-    s->analysis = analysis;
-    s->seed = hash_seed();
-    s->mask = 4095;
-    s->index = memory_get(s->mask + 1, sizeof *s->index);
-    return s;
+    struct spex_sharing *s = calloc(1, sizeof *s);
+    if (s) {
+        s->analysis = analysis;
+        s->seed = hash_seed();
+        s->mask = 4095;
+        s->index = calloc(s->mask + 1, sizeof *s->index);
+    }
+    if (!s || !s->index) {
+        spex_sharing_free(s);
+        return error_set(error, SPEX_NO_MEMORY, 0, "no memory for cache lines");
+    }
+    *sharing = s;
+    return SPEX_OK;
 }
 
 void spex_sharing_free(struct spex_sharing *s)
@@ -259,7 +268,10 @@ size_t spex_sharing_choose(struct spex_sharing *s)
     analysis_narrow(s->analysis, SPEX_WANT_DATA | SPEX_WANT_TIME | SPEX_WANT_SYMBOL, &s->seen);
     static const enum spex_key keys[] = {SPEX_KEY_CACHE_LINE, SPEX_KEY_OFFSET, SPEX_KEY_TID,
                                          SPEX_KEY_SYMBOL, SPEX_KEY_SRCLINE};
-    s->group = spex_group_new(s->analysis, keys, 5, SPEX_GROUP_PERCENTILES);
+    struct spex_group_options options = {
+        .size = sizeof options, .keys = keys, .key_count = 5, .flags = SPEX_GROUP_PERCENTILES};
+    if (spex_group_new(s->analysis, &options, &s->group, NULL))
+        memory_get(SIZE_MAX, 1); /* says so */
     s->activity_mask = 1023;
     s->activity_index = memory_get(s->activity_mask + 1, sizeof *s->activity_index);
     return s->candidates;

@@ -1,5 +1,5 @@
 /* Intervals of shares (Wilson 1927) and of their differences (Newcombe 1998, method 10). */
-#include <spex/analysis.h>
+#include "analysis/row.h"
 
 #include <math.h>
 

@@ -6,9 +6,11 @@
  */
 #include "module.h"
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/sized.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,14 +49,18 @@ void module_problem(struct spex_module *module, const char *format, ...)
 
 /* ---- the set ---- */
 
-struct spex_symbols *spex_symbols_new(const struct spex_symbols_options *options)
+enum spex_status spex_symbols_new(const struct spex_symbols_options *options,
+                                  struct spex_symbols **result, struct spex_error *error)
 {
-    struct spex_symbols *symbols = calloc(1, sizeof *symbols);
-    if (!symbols)
-        return NULL;
-    elf_version(EV_CURRENT);
+    struct spex_symbols_options given = {0};
+    enum spex_status status = SPEX_OK;
     if (options)
-        symbols->options = *options;
+        status = sized_take("spex_symbols_options", options, &given, sizeof given, error);
+    struct spex_symbols *symbols = status ? NULL : calloc(1, sizeof *symbols);
+    if (!symbols)
+        return status ? status : error_set(error, SPEX_NO_MEMORY, 0, "no memory for symbols");
+    elf_version(EV_CURRENT);
+    symbols->options = given;
     struct spex_symbols_options *o = &symbols->options;
     const char **texts[] = {&o->symfs,        &o->vmlinux,   &o->kallsyms,
                             &o->build_id_dir, &o->debug_dir, &o->map_dir};
@@ -68,9 +74,12 @@ struct spex_symbols *spex_symbols_new(const struct spex_symbols_options *options
     if (!o->map_dir)
         o->map_dir = "/tmp";
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (*texts[i])
-            *texts[i] = symbols->strings[i] = strdup(*texts[i]);
-    return symbols;
+        if (*texts[i] && !(*texts[i] = symbols->strings[i] = strdup(*texts[i]))) {
+            spex_symbols_free(symbols);
+            return error_set(error, SPEX_NO_MEMORY, 0, "no memory for symbols");
+        }
+    *result = symbols;
+    return SPEX_OK;
 }
 
 static void close_elf(struct module_elf *file)

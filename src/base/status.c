@@ -1,10 +1,5 @@
 #include <spex/base.h>
 
-#include "error.h"
-
-#include <stdarg.h>
-#include <stdio.h>
-
 const char *spex_status_name(enum spex_status status)
 {
     static const char *const names[SPEX_STATUS_COUNT] = {
@@ -21,16 +16,7 @@ const char *spex_status_name(enum spex_status status)
     return (unsigned)status < SPEX_STATUS_COUNT ? names[status] : "unknown";
 }
 
-enum spex_status error_set(struct spex_error *error, enum spex_status status, uint64_t offset,
-                           const char *format, ...)
+const char *spex_version(void)
 {
-    if (error) {
-        va_list args;
-        error->status = status;
-        error->offset = offset;
-        va_start(args, format);
-        vsnprintf(error->text, sizeof error->text, format, args);
-        va_end(args);
-    }
-    return status;
+    return SPEX_VERSION;
 }

@@ -401,12 +401,12 @@ static int run_annotate(void *options, int argc, char **argv)
     struct profile p;
     if (argc > 1)
         return cli_usage("one function at a time");
-    struct spex_analysis_options more = {.want = SPEX_WANT_SYMBOL};
+    struct spex_analysis_options more = {.size = sizeof more, .want = SPEX_WANT_SYMBOL};
     int status = profile_open(&p, &o->profile, NULL, &more);
     if (status)
         return status;
-    struct spex_group *symbols = spex_group_new(p.analysis, by_symbol, 1, 0);
-    struct annotate a = {spex_group_new(p.analysis, by_pc, 1, SPEX_GROUP_PERCENTILES), NULL};
+    struct spex_group *symbols = profile_group(&p, by_symbol, 1, 0);
+    struct annotate a = {profile_group(&p, by_pc, 1, SPEX_GROUP_PERCENTILES), NULL};
     p.status = profile_run(&p, spex_group_sink, symbols);
     spex_group_sort(symbols, SPEX_BY_SAMPLES);
     uint64_t all = spex_group_total(symbols)->stats.samples;
@@ -414,7 +414,12 @@ static int run_annotate(void *options, int argc, char **argv)
         a.symbol = choose(&p, symbols, argv[0]);
     if (a.symbol && !p.status && !(p.status = profile_run(&p, feed, &a))) {
         spex_group_sort(a.group, SPEX_BY_SAMPLES);
-        struct spex_disassembler *d = spex_disassembler_new();
+        struct spex_disassembler *d;
+        struct spex_error error;
+        if (spex_disassembler_new(&d, &error)) {
+            cli_error("%s", error.text);
+            exit(CLI_DATA);
+        }
         struct table *table = function_table(&p, &a, d, !o->no_source);
         const char *wrong = o->profile.fields ? table_select(table, o->profile.fields) : NULL;
         struct table_options how = profile_table(&p);

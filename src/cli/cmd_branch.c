@@ -145,13 +145,14 @@ static int run_branch(void *options, int argc, char **argv)
     struct branch b = {0};
     if (argc > 1)
         return cli_usage("too many operands");
-    struct spex_analysis_options more = {.want = SPEX_WANT_SYMBOL | SPEX_WANT_BRANCH};
+    struct spex_analysis_options more = {.size = sizeof more,
+                                         .want = SPEX_WANT_SYMBOL | SPEX_WANT_BRANCH};
     int status = profile_open(&p, &o->profile, argv[0], &more);
     if (status)
         return status;
     for (unsigned s = 0; s < SECTIONS; s++)
-        b.groups[s] = spex_group_new(p.analysis, sections[s].keys, sections[s].key_count,
-                                     SPEX_GROUP_PERCENTILES);
+        b.groups[s] =
+            profile_group(&p, sections[s].keys, sections[s].key_count, SPEX_GROUP_PERCENTILES);
     p.status = profile_run(&p, feed, &b);
     for (unsigned s = 0; s < SECTIONS; s++)
         spex_group_sort(b.groups[s], sections[s].order);

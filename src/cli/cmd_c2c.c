@@ -316,11 +316,17 @@ static int run_c2c(void *options, int argc, char **argv)
     struct profile p;
     if (argc > 1)
         return cli_usage("too many operands");
-    struct spex_analysis_options more = {.want = SPEX_WANT_DATA};
+    struct spex_analysis_options more = {.size = sizeof more, .want = SPEX_WANT_DATA};
     int status = profile_open(&p, &o->profile, argv[0], &more);
     if (status)
         return status;
-    struct spex_sharing *s = spex_sharing_new(p.analysis);
+    struct spex_sharing *s;
+    struct spex_error error;
+    if (spex_sharing_new(p.analysis, &s, &error)) {
+        cli_error("%s", error.text);
+        p.status = CLI_DATA;
+        return profile_close(&p);
+    }
     p.status = profile_run(&p, spex_sharing_find, s);
     if (!p.status) {
         size_t found = spex_sharing_choose(s);

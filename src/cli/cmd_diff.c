@@ -179,7 +179,7 @@ static int run_diff(void *options, int argc, char **argv)
     int status = profile_keys(o->profile.sort, keys, &key_count);
     if (status)
         return status;
-    struct spex_analysis_options more = {.want = SPEX_WANT_LITTLE};
+    struct spex_analysis_options more = {.size = sizeof more, .want = SPEX_WANT_LITTLE};
     for (size_t i = 0; i < key_count; i++)
         more.want |= spex_key_wants(keys[i]);
     if ((status = profile_open(&p[0], &o->profile, argv[0], &more)))
@@ -189,7 +189,7 @@ static int run_diff(void *options, int argc, char **argv)
         return status;
     }
     for (unsigned s = 0; s < 2; s++) {
-        groups[s] = spex_group_new(p[s].analysis, keys, key_count, SPEX_GROUP_PERCENTILES);
+        groups[s] = profile_group(&p[s], keys, key_count, SPEX_GROUP_PERCENTILES);
         p[s].status = profile_run(&p[s], spex_group_sink, groups[s]);
         spex_group_sort(groups[s], SPEX_BY_SAMPLES);
     }

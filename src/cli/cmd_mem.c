@@ -261,7 +261,8 @@ static int run_mem(void *options, int argc, char **argv)
     if (argc > 1)
         return cli_usage("too many operands");
     int status = o->profile.sort ? profile_keys(o->profile.sort, keys, &count) : CLI_OK;
-    struct spex_analysis_options more = {.want = SPEX_WANT_DATA | SPEX_WANT_SYMBOL};
+    struct spex_analysis_options more = {.size = sizeof more,
+                                         .want = SPEX_WANT_DATA | SPEX_WANT_SYMBOL};
     for (size_t i = 0; i < count; i++)
         more.want |= spex_key_wants(keys[i]);
     if (!status)
@@ -272,8 +273,7 @@ static int run_mem(void *options, int argc, char **argv)
     static const char nothing[] = "has a data address: sample loads and stores (load_filter=1,"
                                   "store_filter=1, or no filter)";
     if (count) { /* one table by the keys asked for */
-        struct spex_group *group =
-            spex_group_new(p.analysis, keys, count, columns_percentiles(&o->profile));
+        struct spex_group *group = profile_group(&p, keys, count, columns_percentiles(&o->profile));
         m.fed[0] = group;
         p.status = profile_run(&p, feed, &m);
         spex_group_sort(group, SPEX_BY_SAMPLES);
@@ -295,12 +295,12 @@ static int run_mem(void *options, int argc, char **argv)
         return profile_close(&p);
     }
     for (unsigned s = 0; s < SECTIONS; s++)
-        m.groups[s] = spex_group_new(p.analysis, &sections[s].key, 1,
-                                     s == SOURCES              ? SPEX_GROUP_ALL_PERCENTILES
-                                     : sections[s].percentiles ? columns_percentiles(&o->profile)
-                                                               : 0);
+        m.groups[s] = profile_group(&p, &sections[s].key, 1,
+                                    s == SOURCES              ? SPEX_GROUP_ALL_PERCENTILES
+                                    : sections[s].percentiles ? columns_percentiles(&o->profile)
+                                                              : 0);
     static const enum spex_key level_keys[] = {SPEX_KEY_SOURCE, SPEX_KEY_LATENCY};
-    m.levels = spex_group_new(p.analysis, level_keys, 2, SPEX_GROUP_ALL_PERCENTILES);
+    m.levels = profile_group(&p, level_keys, 2, SPEX_GROUP_ALL_PERCENTILES);
     spex_group_derive(m.groups[SOURCES], m.levels);
     spex_group_derive(m.groups[LATENCIES], m.levels);
     spex_group_derive(m.groups[PAGES], m.groups[LINES]);

@@ -88,6 +88,7 @@ static enum spex_status write_perf_data(const char *path, struct run *run, char 
     struct spex_engine_event event;
     struct spex_perf_writer *writer;
     struct spex_perf_writer_options options = {
+        .size = sizeof options,
         .cpus = run->totals.cpus ? run->totals.cpus : 1,
         /* Readers take a load without Data Source packet on a known CPU for a level 1 hit. */
         .midr = o->model.none ? GENERIC_MIDR : o->features.midr,

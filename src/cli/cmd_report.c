@@ -44,15 +44,14 @@ static int run_report(void *options, int argc, char **argv)
     if (argc > 1)
         return cli_usage("too many operands");
     int status = profile_keys(o->profile.sort, keys, &count);
-    struct spex_analysis_options more = {.want = SPEX_WANT_LITTLE};
+    struct spex_analysis_options more = {.size = sizeof more, .want = SPEX_WANT_LITTLE};
     for (size_t i = 0; !status && i < count; i++)
         more.want |= spex_key_wants(keys[i]);
     if (!status)
         status = profile_open(&p, &o->profile, argv[0], &more);
     if (status)
         return status;
-    struct spex_group *group =
-        spex_group_new(p.analysis, keys, count, columns_percentiles(&o->profile));
+    struct spex_group *group = profile_group(&p, keys, count, columns_percentiles(&o->profile));
     p.status = profile_run(&p, spex_group_sink, group);
     spex_group_sort(group, SPEX_BY_SAMPLES);
     if (!p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, "")) {

@@ -238,7 +238,8 @@ static int run_script(void *options, int argc, char **argv)
     if (status)
         return status;
     /* perf's lines have no addresses of data and targets */
-    struct spex_analysis_options more = {.ordered = true,
+    struct spex_analysis_options more = {.size = sizeof more,
+                                         .ordered = true,
                                          .want = o->itrace ? SPEX_WANT_TIME | SPEX_WANT_SYMBOL : 0};
     if ((status = profile_open(&p, &o->profile, argv[0], &more)))
         return status;

@@ -205,7 +205,8 @@ static int run_truth(void *options, int argc, char **argv)
         return cli_usage("too many operands");
     const char *input = argc ? argv[0] : o->profile.input ? o->profile.input : "perf.data";
     snprintf(path, sizeof path, "%s.truth", input);
-    struct spex_analysis_options more = {.want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL};
+    struct spex_analysis_options more = {.size = sizeof more,
+                                         .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL};
     int status = profile_open(&p, &o->profile, argv[0], &more);
     if (status)
         return status;

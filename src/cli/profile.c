@@ -68,14 +68,17 @@ int profile_open(struct profile *p, const struct profile_options *options, const
     if (options->filter.member)                                                                    \
         p->filters[p->filter_count++] = (struct spex_filter){option, options->filter.member};
 #include "analysis/filters.def"
-    struct spex_analysis_options o = more ? *more : (struct spex_analysis_options){0};
+    struct spex_symbols_options symbols = {.size = sizeof symbols,
+                                           .symfs = options->symfs,
+                                           .vmlinux = options->vmlinux,
+                                           .kallsyms = options->kallsyms,
+                                           .raw_names = options->no_demangle};
+    struct spex_analysis_options o =
+        more ? *more : (struct spex_analysis_options){.size = sizeof o};
     struct spex_error error;
     o.raw = options->raw;
     o.midr = options->midr;
-    o.symbols.symfs = options->symfs;
-    o.symbols.vmlinux = options->vmlinux;
-    o.symbols.kallsyms = options->kallsyms;
-    o.symbols.raw_names = options->no_demangle;
+    o.symbols = &symbols;
     o.filters = p->filters;
     o.filter_count = p->filter_count;
     if (isatty(STDERR_FILENO)) {
@@ -95,6 +98,20 @@ int profile_open(struct profile *p, const struct profile_options *options, const
     p->colour = options->format == TABLE_AS_TEXT && cli_colour(STDOUT_FILENO);
     out_init(&p->out, STDOUT_FILENO);
     return CLI_OK;
+}
+
+struct spex_group *profile_group(struct profile *p, const enum spex_key *keys, size_t key_count,
+                                 unsigned flags)
+{
+    struct spex_group_options options = {
+        .size = sizeof options, .keys = keys, .key_count = key_count, .flags = flags};
+    struct spex_group *group;
+    struct spex_error error;
+    if (spex_group_new(p->analysis, &options, &group, &error)) {
+        cli_error("%s", error.text);
+        exit(CLI_DATA);
+    }
+    return group;
 }
 
 int profile_run(struct profile *p, spex_sample_sink *sink, void *context)

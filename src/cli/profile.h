@@ -6,7 +6,7 @@
 #ifndef CLI_PROFILE_H
 #define CLI_PROFILE_H
 
-#include <spex/analysis.h>
+#include "analysis/row.h"
 
 #include "cli/cli.h"
 #include "cli/table.h"
@@ -73,6 +73,9 @@ struct profile {
 int profile_open(struct profile *profile, const struct profile_options *options,
                  const char *operand, const struct spex_analysis_options *more);
 /* One pass; CLI_OK or the exit status. */
+/* A group of the profile; ends the program if there is no memory. */
+struct spex_group *profile_group(struct profile *profile, const enum spex_key *keys,
+                                 size_t key_count, unsigned flags);
 int profile_run(struct profile *profile, spex_sample_sink *sink, void *context);
 /* After the output: what was damaged or missing, on stderr. Closes all; the exit status. */
 int profile_close(struct profile *profile);

@@ -5,7 +5,7 @@
 
 #include "base/out.h"
 
-#include <spex/analysis.h>
+#include "analysis/row.h"
 #include <spex/features.h>
 #include "uarch/model.h"
 

@@ -10,6 +10,7 @@
 #include "file.h"
 
 #include "base/error.h"
+#include "base/sized.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -646,9 +647,15 @@ static void free_writer(struct spex_perf_writer *w)
     free(w);
 }
 
-enum spex_status spex_perf_writer_open(const char *path, const struct spex_perf_writer_options *o,
+enum spex_status spex_perf_writer_open(const char *path,
+                                       const struct spex_perf_writer_options *options,
                                        struct spex_perf_writer **result, struct spex_error *error)
 {
+    struct spex_perf_writer_options known, *o = &known;
+    enum spex_status status =
+        sized_take("spex_perf_writer_options", options, &known, sizeof known, error);
+    if (status)
+        return status;
     struct spex_perf_writer *w = calloc(1, sizeof *w);
     struct stat st;
     if (!w)
@@ -657,7 +664,6 @@ enum spex_status spex_perf_writer_open(const char *path, const struct spex_perf_
     w->fd = standard ? STDOUT_FILENO : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     w->path = strdup(standard ? "standard output" : path);
     w->buffer = malloc(BUFFER);
-    enum spex_status status = SPEX_OK;
     if (!w->path || !w->buffer)
         status = error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
     else if (w->fd < 0)

@@ -301,7 +301,8 @@ int main(int argc, char **argv)
     uint64_t count = strtoull(argv[4], NULL, 0);
     rng.state = argc > 5 ? strtoull(argv[5], NULL, 0) : 1;
 
-    struct spex_perf_writer_options wo = {.cpus = THREADS,
+    struct spex_perf_writer_options wo = {.size = sizeof wo,
+                                          .cpus = THREADS,
                                           .midr = o.nosource ? 0x481fd010 : 0x413fd0c1,
                                           .period = 1024,
                                           .untimed = o.untimed};

@@ -1,5 +1,5 @@
 /* Histograms, intervals and operation words against brute force. */
-#include <spex/analysis.h>
+#include "analysis/row.h"
 
 #include "analysis/histogram.h"
 #include "analysis/internal.h"
@@ -7,6 +7,15 @@
 #include "support/test.h"
 
 #include <math.h>
+
+static struct spex_group *group_by(const enum spex_key *keys, size_t count, unsigned flags)
+{
+    struct spex_group_options options = {
+        .size = sizeof options, .keys = keys, .key_count = count, .flags = flags};
+    struct spex_group *group;
+    assert_int_equal(spex_group_new(NULL, &options, &group, NULL), SPEX_OK);
+    return group;
+}
 
 static int compare(const void *a, const void *b)
 {
@@ -115,7 +124,7 @@ static void group_beyond_its_limit(void **state)
     enum { KEYS = 60000, SAMPLES = 400000, BATCH = 64 };
     static uint32_t truth[KEYS];
     static const enum spex_key by[] = {SPEX_KEY_PID, SPEX_KEY_TID};
-    struct spex_group *g = spex_group_new(NULL, by, 2, SPEX_GROUP_PERCENTILES);
+    struct spex_group *g = group_by(by, 2, SPEX_GROUP_PERCENTILES);
     struct spex_record record = {.present = SPEX_HAS_TOTAL, .total = 7};
     struct rng rng = {3};
     group_set_limit(g, 8192);
@@ -155,7 +164,7 @@ static void group_by_place_beyond_its_limit(void **state)
     enum { KEYS = 60000, SAMPLES = 400000 };
     static uint32_t truth[KEYS];
     static const enum spex_key by[] = {SPEX_KEY_PC};
-    struct spex_group *g = spex_group_new(NULL, by, 1, 0);
+    struct spex_group *g = group_by(by, 1, 0);
     struct spex_record record = {0};
     struct rng rng = {4};
     group_set_limit(g, 8192);
@@ -185,9 +194,9 @@ static void derived_group_is_exact(void **state)
     enum { LINES = 40000, SAMPLES = 200000, BATCH = 50 };
     static const enum spex_key fine[] = {SPEX_KEY_CACHE_LINE, SPEX_KEY_LATENCY};
     static const enum spex_key coarse[] = {SPEX_KEY_PAGE};
-    struct spex_group *lines = spex_group_new(NULL, fine, 2, SPEX_GROUP_PERCENTILES);
-    struct spex_group *pages = spex_group_new(NULL, coarse, 1, SPEX_GROUP_PERCENTILES);
-    struct spex_group *direct = spex_group_new(NULL, coarse, 1, SPEX_GROUP_PERCENTILES);
+    struct spex_group *lines = group_by(fine, 2, SPEX_GROUP_PERCENTILES);
+    struct spex_group *pages = group_by(coarse, 1, SPEX_GROUP_PERCENTILES);
+    struct spex_group *direct = group_by(coarse, 1, SPEX_GROUP_PERCENTILES);
     struct rng rng = {5};
     group_set_limit(lines, 8192);
     spex_group_derive(pages, lines);
@@ -226,7 +235,7 @@ static void derived_group_is_exact(void **state)
 static void latencies_of_their_packets(void **state)
 {
     static const enum spex_key by[] = {SPEX_KEY_TID};
-    struct spex_group *g = spex_group_new(NULL, by, 1, SPEX_GROUP_ALL_PERCENTILES);
+    struct spex_group *g = group_by(by, 1, SPEX_GROUP_ALL_PERCENTILES);
     struct spex_record with = {.present = SPEX_HAS_TOTAL | SPEX_HAS_ISSUE | SPEX_HAS_TRANSLATION,
                                .total = 90,
                                .issue = 60,

@@ -64,7 +64,10 @@ static struct spex_symbols *symbols_with(struct spex_symbols_options options)
         options.build_id_dir = "/nonexistent";
     if (!options.debug_dir)
         options.debug_dir = "/nonexistent";
-    return spex_symbols_new(&options);
+    options.size = sizeof options;
+    struct spex_symbols *symbols;
+    assert_int_equal(spex_symbols_new(&options, &symbols, NULL), SPEX_OK);
+    return symbols;
 }
 
 static const char *name_at(struct spex_module *m, uint64_t address)
@@ -291,7 +294,8 @@ static void disassembly(void **state)
     for (size_t i = 0; i < 3; i++) {
         char text[4][SPEX_INSTRUCTION_TEXT];
         setenv("SPEX_DISASSEMBLER", tools[i], 1);
-        struct spex_disassembler *d = spex_disassembler_new();
+        struct spex_disassembler *d;
+        assert_int_equal(spex_disassembler_new(&d, NULL), SPEX_OK);
         spex_disassemble(d, 0x1000, code, 4, text);
         if (i < 2) {
             assert_string_equal(text[0], "ldr x0, [x0]");

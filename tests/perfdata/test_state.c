@@ -153,7 +153,7 @@ static char path[] = "/tmp/spex-state-XXXXXX";
 
 static struct spex_perf_writer *open_writer(void)
 {
-    struct spex_perf_writer_options options = {.cpus = 4};
+    struct spex_perf_writer_options options = {.size = sizeof options, .cpus = 4};
     struct spex_perf_writer *writer;
     struct spex_error error;
     strcpy(path + sizeof path - 7, "XXXXXX");

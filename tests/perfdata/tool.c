@@ -399,7 +399,7 @@ static bool write_line(char *line, const char *path, struct spex_perf_writer_opt
 
 static int write_file(const char *path)
 {
-    struct spex_perf_writer_options options = {.cpus = 1, .period = 4096};
+    struct spex_perf_writer_options options = {.size = sizeof options, .cpus = 1, .period = 4096};
     struct spex_perf_writer *writer = NULL;
     struct spex_error error;
     char *line = NULL;
