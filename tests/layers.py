@@ -11,7 +11,7 @@ ALLOWED = {
     "spu": "base wire arch record spu",
     "script": "base wire arch record spu script",
     "uarch": "base arch uarch",
-    "guest": "base wire arch record spu uarch guest",
+    "guest": "base wire arch record spu uarch perfdata guest",
     "perfdata": "base perfdata",
     "analysis": "base wire arch record perfdata analysis",
     "export": "base wire arch record perfdata analysis export",

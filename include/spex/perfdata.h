@@ -451,6 +451,12 @@ struct spex_perf_writer_options {
     const char *hostname, *osrelease, *version, *cpudesc; /* NULL: not written */
     const char *const *cmdline;                           /* NULL-terminated, or NULL */
     uint64_t memory_kb;                                   /* of NUMA node 0; 0: 4 GiB */
+    int fd; /* write there, and close it, instead of opening the path; 0: open */
+    /*
+     * Not 0: the file is there and was begun with the same options (but for the number of CPUs),
+     * which took it to kept_start; AUXTRACE records that others appended up to kept_end stay.
+     */
+    uint64_t kept_start, kept_end;
 };
 
 struct spex_perf_writer;
@@ -458,8 +464,10 @@ struct spex_perf_writer;
 /*
  * Writes a file that is readable at any moment: header, attributes and metadata
  * come first, data is appended, the header follows the data. path "-" is
- * standard output and writes perf's pipe format. Calls after a failure do
- * nothing; spex_perf_writer_finish returns the first one.
+ * standard output; that, and whatever is no regular file, gets perf's pipe format.
+ * A new file is its owner's alone, as perf's are. Calls after a failure do nothing;
+ * spex_perf_writer_finish returns the first one, and leaves what was written as a
+ * file that can be read: SPEX_TRUNCATED says how many bytes are missing.
  */
 enum spex_status spex_perf_writer_open(const char *path,
                                        const struct spex_perf_writer_options *options,
@@ -486,12 +494,24 @@ void spex_perf_writer_itrace_start(struct spex_perf_writer *writer, int32_t cpu,
  */
 void spex_perf_writer_aux(struct spex_perf_writer *writer, int32_t cpu, int32_t pid, int32_t tid,
                           const void *data, size_t size, uint32_t flags, uint64_t time);
+/* The same for AUX bytes that are in the file already (kept_start): their place in the AUX area. */
+void spex_perf_writer_aux_kept(struct spex_perf_writer *writer, int32_t cpu, int32_t pid,
+                               int32_t tid, uint64_t offset, uint64_t size, uint32_t flags,
+                               uint64_t time);
 void spex_perf_writer_lost(struct spex_perf_writer *writer, int32_t cpu, uint64_t lost,
                            uint64_t time);
 /* Bytes written so far. */
 uint64_t spex_perf_writer_size(const struct spex_perf_writer *writer);
+/* Closes and frees without an end: to be gone on with by kept_start. */
+enum spex_status spex_perf_writer_leave(struct spex_perf_writer *writer, struct spex_error *error);
 /* Writes features and index, closes, frees. */
 enum spex_status spex_perf_writer_finish(struct spex_perf_writer *writer, struct spex_error *error);
+
+/*
+ * A finished file of this writer, from its descriptor, as perf's pipe format to another. SPEX_IO
+ * leaves the reason in errno.
+ */
+enum spex_status spex_perf_stream(int from, int to, struct spex_error *error);
 
 #ifdef __cplusplus
 }

@@ -94,6 +94,7 @@ static int run_stat(void *options, int argc, char **argv)
     model_rows(&run.totals, run.options.model.none);
     fputc('\n', stderr);
     run_notes(&run);
+    spex_run_remove(run.directory);
     return run_end(&run);
 }
 

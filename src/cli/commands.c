@@ -15,6 +15,7 @@
     COMMAND(generate)                                                                              \
     COMMAND(spu)                                                                                   \
     COMMAND(record)                                                                                \
+    COMMAND(recover)                                                                               \
     COMMAND(stat)                                                                                  \
     COMMAND(vm)                                                                                    \
     COMMAND(help)

@@ -1,6 +1,7 @@
 #include "run.h"
 
 #include "locate.h"
+#include "output.h"
 #include "table.h"
 
 #include <spex/perfdata.h>
@@ -97,33 +98,63 @@ static int parse_options(const struct run_options *in, struct spex_engine_option
 
 /* ---- the run ---- */
 
-static volatile sig_atomic_t guest;
+static volatile sig_atomic_t guest, stopped;
 
-static void pass_on(int signo)
+static void on_signal(int signo, siginfo_t *info, void *context)
 {
+    (void)context;
+    if (signo == SIGUSR1 || signo == SIGUSR2) {
+        if (guest > 0)
+            kill(guest, signo);
+        return;
+    }
+    /* The terminal's Ctrl-C reaches the guest by itself, which may mean to go on. */
+    if ((signo == SIGINT || signo == SIGQUIT) && info->si_code == SI_KERNEL)
+        return;
     if (guest > 0)
-        kill(guest, signo);
+        kill(guest, stopped ? SIGKILL : SIGTERM);
+    stopped = signo;
 }
 
-/*
- * The terminal's signals reach the guest by themselves and must not end us before
- * the profile is written; others are passed on.
- */
+/* What would end us ends the run, as with perf record; a second time, whatever the guest does. */
 static void set_signals(void)
 {
-    struct sigaction pass = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
-    signal(SIGINT, SIG_IGN);
-    signal(SIGQUIT, SIG_IGN);
-    sigaction(SIGTERM, &pass, NULL);
-    sigaction(SIGHUP, &pass, NULL);
-    sigaction(SIGUSR1, &pass, NULL);
-    sigaction(SIGUSR2, &pass, NULL);
+    static const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO};
+    struct sigaction old;
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        if (signals[i] != SIGHUP || sigaction(SIGHUP, NULL, &old) || old.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL); /* nohup stays so */
 }
 
 void run_temporary(char *path, size_t size)
 {
     const char *directory = getenv("TMPDIR");
     snprintf(path, size, "%s/spex", directory && *directory ? directory : "/tmp");
+}
+
+/* Runs the guest to its end and opens what it left. */
+static int start(struct run *run)
+{
+    struct spex_error error;
+    set_signals();
+    enum spex_status s = spex_engine_start(run->engine, &error);
+    if (!s) {
+        guest = spex_engine_process(run->engine);
+        if (stopped) /* in between */
+            kill(guest, SIGTERM);
+        s = spex_engine_wait(run->engine, &run->status, &error);
+        guest = 0;
+        signal(SIGPIPE, SIG_IGN); /* an output that nobody reads is an error like others */
+    }
+    if (!s)
+        s = spex_run_open(run->directory, run->engine, &run->left, &error);
+    if (s) {
+        cli_error("%s", error.text);
+        return CLI_DATA;
+    }
+    spex_run_totals(run->left, &run->totals);
+    return CLI_OK;
 }
 
 int run_guest(const struct run_options *in, char **argv, struct run *run)
@@ -147,36 +178,37 @@ int run_guest(const struct run_options *in, char **argv, struct run *run)
     o->plugin = plugin;
     o->environment = environment;
     o->argv = argv;
-    enum spex_status s = spex_engine_start(o, &run->engine, &error);
+    o->cpu = o->model.none ? "no" : in->cpu;
+    enum spex_status s = spex_engine_new(o, &run->engine, &error);
+    if (s) {
+        cli_error("%s", error.text);
+        status = s == SPEX_IO ? CLI_DATA : CLI_USAGE;
+    } else {
+        snprintf(run->directory, sizeof run->directory, "%s", spex_engine_directory(run->engine));
+        status = o->keep && !output_begin(run->engine) ? CLI_DATA : start(run);
+    }
     free(environment);
     o->plugin = NULL;
     o->environment = NULL;
-    if (s) {
-        cli_error("%s", error.text);
-        return s == SPEX_IO ? CLI_DATA : CLI_USAGE;
-    }
-    guest = spex_engine_process(run->engine);
-    set_signals();
-    s = spex_engine_wait(run->engine, &run->status, &error);
-    guest = 0;
-    if (s) {
-        cli_error("%s", error.text);
+    if (status && run->engine) {
+        spex_run_remove(run->directory);
         spex_engine_free(run->engine);
-        return CLI_DATA;
     }
-    spex_engine_totals(run->engine, &run->totals);
-    return CLI_OK;
+    return status;
 }
 
 int run_end(struct run *run)
 {
-    int status = run->status;
+    int status = run->status, signo = stopped;
+    spex_run_close(run->left);
     spex_engine_free(run->engine);
-    if (WIFSIGNALED(status)) {
+    if (!signo && WIFSIGNALED(status))
+        signo = WTERMSIG(status);
+    if (signo) {
         struct rlimit none = {0, 0};
         setrlimit(RLIMIT_CORE, &none); /* the core is the guest's */
-        signal(WTERMSIG(status), SIG_DFL);
-        raise(WTERMSIG(status));
+        signal(signo, SIG_DFL);
+        raise(signo);
     }
     return WIFEXITED(status) ? WEXITSTATUS(status) : CLI_DATA;
 }

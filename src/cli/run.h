@@ -43,9 +43,11 @@ struct run_options {
      NULL}
 /* clang-format on */
 
-/* A run that has ended: the engine, and how the guest ended. */
+/* A run that has ended: the engine, what it left, and how the guest ended. */
 struct run {
     struct spex_engine *engine;
+    struct spex_run *left;
+    char directory[4096];
     struct spex_engine_options options; /* as used: the period is clamped */
     struct spex_engine_totals totals;
     int status; /* of waitpid */
@@ -60,7 +62,10 @@ int run_guest(const struct run_options *options, char **argv, struct run *run);
 /* A prefix for a run's files where there is no output file to stand beside. */
 void run_temporary(char *path, size_t size);
 
-/* Frees, and returns the guest's exit status; dies by the signal that the guest died by. */
+/*
+ * Frees, and returns the guest's exit status; dies by the signal that ended the run, or that the
+ * guest died by.
+ */
 int run_end(struct run *run);
 
 /* What the engine could not see, on stderr. */

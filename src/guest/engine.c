@@ -1,56 +1,34 @@
-/* Starting QEMU with the plugin, and reading what the run left. */
+/* Starting QEMU with the plugin. What the run leaves is read by left.c. */
 #include "guest/engine.h"
 
 #include "base/error.h"
 #include "elf.h"
 #include "run.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct task_files {
-    const struct run_task *task;
-    const uint8_t *aux;
-    size_t aux_size;
-    const uint8_t *log;
-    size_t log_size;
-};
-
-/* Build-ids by path. */
-struct file_id {
-    char *path;
-    uint8_t id[20];
-    unsigned size;
-};
-
-struct entry {
-    struct spex_engine_event event;
-    uint32_t task, order;
-};
+enum { GENERIC_MIDR = 0x000f0000 }; /* of no real CPU; as of the presets min and max */
 
 struct spex_engine {
     char directory[RUN_PATH];
-    char program[RUN_PATH], sysroot[RUN_PATH];
-    struct run_control *control;
+    char program[RUN_PATH], sysroot[RUN_PATH], qemu[RUN_PATH];
+    const struct spex_engine_options *options;
+    struct run_control settings;
     struct driver_caps caps;
+    int control; /* locked: the run is somebody's */
     pid_t process;
-    struct task_files *tasks;
-    uint32_t task_count;
-    struct entry *entries;
-    size_t entry_count, entry_room, position;
-    struct file_id *files;
-    size_t file_count;
-    struct spex_engine_truth *truth;
-    size_t truth_count;
 };
 
 static const char default_sysroot[] = "/usr/aarch64-linux-gnu";
@@ -193,24 +171,82 @@ static enum spex_status check_event(struct spex_engine *e, struct spex_engine_op
 
 /* ---- start ---- */
 
-static struct run_control *make_control(struct spex_engine *e, struct spex_error *error)
+static bool write_file(const struct spex_engine *e, const char *name, const void *data, size_t size,
+                       struct spex_error *error)
 {
     char path[RUN_PATH + 16];
-    snprintf(path, sizeof path, "%s/control", e->directory);
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    int problem = fd < 0 ? errno : posix_fallocate(fd, 0, sizeof(struct run_control));
-    void *map = MAP_FAILED;
-    if (!problem) {
-        map = mmap(NULL, sizeof(struct run_control), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    snprintf(path, sizeof path, "%s/%s", e->directory, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    errno = fd < 0 ? errno : ENOSPC;
+    bool ok = fd >= 0 && write(fd, data, size) == (ssize_t)size;
+    int problem = errno;
+    if (fd >= 0 && close(fd) && ok) {
         problem = errno;
+        ok = false;
     }
+    if (!ok)
+        error_set(error, SPEX_IO, 0, "%s: %s", path, strerror(problem));
+    return ok;
+}
+
+/* The words of the file `command`. */
+static bool write_command(const struct spex_engine *e, struct spex_error *error)
+{
+    size_t size = 0, room = 0;
+    char *text = NULL;
+    for (size_t i = 0; i < 3 || e->options->argv[i - 3]; i++) {
+        const char *word = i == 0   ? e->program
+                           : i == 1 ? e->sysroot
+                           : i == 2 ? e->options->cpu ? e->options->cpu : ""
+                                    : e->options->argv[i - 3];
+        size_t n = strlen(word) + 1;
+        if (size + n > room) {
+            char *more = realloc(text, room = 2 * (size + n));
+            if (!more) {
+                free(text);
+                error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
+                return false;
+            }
+            text = more;
+        }
+        memcpy(text + size, word, n);
+        size += n;
+    }
+    bool ok = write_file(e, "command", text, size, error);
+    free(text);
+    return ok;
+}
+
+/* The directory with what is there before the guest runs. */
+static bool make_directory(struct spex_engine *e, struct spex_error *error)
+{
+    char path[RUN_PATH];
+    int n = snprintf(path, sizeof path, "%s.run-XXXXXX", e->options->prefix);
+    /* Absolute, because the guest may change its directory. */
+    if (n < 0 || (size_t)n >= sizeof path - 16 || !mkdtemp(path) || !realpath(path, e->directory)) {
+        error_set(error, SPEX_IO, 0, "%s: %s", path,
+                  (size_t)n >= sizeof path - 16 ? "the name is too long" : strerror(errno));
+        return false;
+    }
+    if (!write_file(e, "control", &e->settings, sizeof e->settings, error) ||
+        !write_command(e, error))
+        return false;
+    snprintf(path, sizeof path, "%.*s/control", (int)sizeof path - 16, e->directory);
+    e->control = open(path, O_RDWR | O_CLOEXEC);
+    if (e->control < 0 || flock(e->control, LOCK_EX | LOCK_NB)) {
+        error_set(error, SPEX_IO, 0, "%s: %s", path, strerror(errno));
+        return false;
+    }
+    if (!e->settings.keep)
+        return true;
+    snprintf(path, sizeof path, "%.*s/reserve", (int)sizeof path - 16, e->directory);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int problem = fd < 0 ? errno : posix_fallocate(fd, 0, RUN_RESERVE);
     if (fd >= 0)
         close(fd);
-    if (map == MAP_FAILED) {
+    if (problem)
         error_set(error, SPEX_IO, 0, "%s: %s", path, strerror(problem));
-        return NULL;
-    }
-    return map;
+    return !problem;
 }
 
 /* QEMU cuts the argument at commas. */
@@ -228,9 +264,10 @@ static bool escape_commas(const char *text, char *out, size_t size)
     return true;
 }
 
-static void run_qemu(const struct spex_engine *e, const struct spex_engine_options *o,
-                     const char *qemu)
+static void run_qemu(const struct spex_engine *e)
 {
+    const struct spex_engine_options *o = e->options;
+    const char *qemu = e->qemu;
     char plugin[5 * RUN_PATH], library[2 * RUN_PATH], directory[2 * RUN_PATH], seed[32];
     size_t count = 0, n = 0;
     while (o->argv[count])
@@ -260,24 +297,39 @@ static void run_qemu(const struct spex_engine *e, const struct spex_engine_optio
     for (size_t i = 1; i < count; i++)
         argv[n++] = o->argv[i];
     unsetenv("QEMU_PLUGIN");
+    if (o->aside)
+        dup2(STDERR_FILENO, STDOUT_FILENO);
     for (const char *const *v = o->environment; v && *v; v++)
         putenv((char *)(uintptr_t)*v);
     execv(qemu, argv);
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-enum spex_status spex_engine_start(struct spex_engine_options *o, struct spex_engine **out,
-                                   struct spex_error *error)
+static void set_output(struct spex_engine *e, const struct spex_engine_options *o)
 {
-    char qemu[RUN_PATH];
-    enum spex_status status;
+    struct run_output *out = &e->settings.output;
+    /* Readers take a load without Data Source packet on a known CPU for a level 1 hit. */
+    out->midr = o->model.none ? GENERIC_MIDR : o->features.midr;
+    out->min_interval = e->caps.min_interval;
+    out->event_filter = e->caps.event_filter;
+    out->period = o->period;
+    memcpy(out->config, o->config, sizeof out->config);
+    out->keep = o->keep;
+    out->truth = o->truth;
+}
+
+enum spex_status spex_engine_new(struct spex_engine_options *o, struct spex_engine **out,
+                                 struct spex_error *error)
+{
+    struct spex_error unused;
     struct spex_engine *e = calloc(1, sizeof *e);
-    struct run_control *settings = calloc(1, sizeof *settings);
-    if (!e || !settings) {
-        free(e);
-        free(settings);
+    if (!e)
         return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
-    }
+    if (!error)
+        error = &unused;
+    struct run_control *settings = &e->settings;
+    e->options = o;
+    e->control = -1;
     settings->version = RUN_VERSION;
     settings->size = sizeof *settings;
     settings->features = o->features;
@@ -290,34 +342,19 @@ enum spex_status spex_engine_start(struct spex_engine_options *o, struct spex_en
     settings->keep = o->keep;
     settings->truth = o->truth;
     user_mode_choices(&settings->choices);
-    status = check_qemu(o->qemu ? o->qemu : "qemu-aarch64", qemu, sizeof qemu, error);
+    enum spex_status status =
+        check_qemu(o->qemu ? o->qemu : "qemu-aarch64", e->qemu, sizeof e->qemu, error);
     if (!status)
         status = check_program(e, o->argv[0], o->sysroot, error);
     if (!status)
         status = check_event(e, o, settings, error);
     if (!status) {
-        char absolute[RUN_PATH];
-        snprintf(absolute, sizeof absolute, "%s.run-XXXXXX", o->prefix);
-        if (!mkdtemp(absolute))
-            status = error_set(error, SPEX_IO, 0, "%s: %s", absolute, strerror(errno));
-        else if (!realpath(absolute, e->directory)) /* the guest may change its directory */
-            status = error_set(error, SPEX_IO, 0, "%s: %s", absolute, strerror(errno));
-    }
-    if (!status) {
-        e->control = make_control(e, error);
-        if (!e->control)
-            status = error ? error->status : SPEX_IO;
-        else
-            *e->control = *settings;
-    }
-    free(settings);
-    if (!status) {
-        fflush(NULL);
-        e->process = fork();
-        if (!e->process)
-            run_qemu(e, o, qemu);
-        if (e->process < 0)
-            status = error_set(error, SPEX_IO, 0, "fork: %s", strerror(errno));
+        set_output(e, o);
+        if (!make_directory(e, error)) {
+            status = error->status;
+            if (e->directory[0])
+                spex_run_remove(e->directory);
+        }
     }
     if (status) {
         spex_engine_free(e);
@@ -327,265 +364,56 @@ enum spex_status spex_engine_start(struct spex_engine_options *o, struct spex_en
     return SPEX_OK;
 }
 
+const char *spex_engine_directory(const struct spex_engine *e)
+{
+    return e->directory;
+}
+
+void spex_engine_about(const struct spex_engine *e, struct spex_run_about *about)
+{
+    const struct run_output *o = &e->settings.output;
+    *about = (struct spex_run_about){.midr = o->midr,
+                                     .min_interval = o->min_interval,
+                                     .event_filter = o->event_filter,
+                                     .period = o->period,
+                                     .cpus = 1,
+                                     .keep = o->keep,
+                                     .truth = o->truth,
+                                     .cpu = e->options->cpu,
+                                     .argv = (const char *const *)e->options->argv};
+    memcpy(about->config, o->config, sizeof about->config);
+}
+
+enum spex_status spex_engine_start(struct spex_engine *e, struct spex_error *error)
+{
+    if (e->settings.keep) {
+        char path[RUN_PATH + 16];
+        struct stat st;
+        snprintf(path, sizeof path, "%s/data", e->directory);
+        if (stat(path, &st))
+            return error_set(error, SPEX_IO, 0, "%s: %s", path, strerror(errno));
+        e->settings.output.start = e->settings.end = (uint64_t)st.st_size;
+        if (pwrite(e->control, &e->settings, sizeof e->settings, 0) != sizeof e->settings)
+            return error_set(error, SPEX_IO, 0, "%s: %s", path, strerror(errno));
+    }
+    fflush(NULL);
+    pid_t parent = getpid();
+    e->process = fork();
+    if (!e->process) {
+        /* If spex is killed outright, so is the guest; what it wrote can be recovered. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(126);
+        run_qemu(e);
+    }
+    if (e->process < 0)
+        return error_set(error, SPEX_IO, 0, "fork: %s", strerror(errno));
+    return SPEX_OK;
+}
+
 int spex_engine_process(const struct spex_engine *e)
 {
     return (int)e->process;
-}
-
-/* ---- reading ---- */
-
-static const void *map_file(const struct spex_engine *e, uint32_t id, const char *suffix,
-                            size_t *size)
-{
-    char path[RUN_PATH + 32];
-    struct stat st;
-    void *map = NULL;
-    snprintf(path, sizeof path, "%s/%u%s", e->directory, id, suffix);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    *size = 0;
-    if (fd >= 0 && !fstat(fd, &st) && st.st_size > 0) {
-        map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        *size = (size_t)st.st_size;
-        if (map == MAP_FAILED) {
-            map = NULL;
-            *size = 0;
-        }
-    }
-    if (fd >= 0)
-        close(fd);
-    return map;
-}
-
-static struct entry *add(struct spex_engine *e, uint32_t task, enum spex_engine_event_kind kind,
-                         uint64_t time)
-{
-    if (e->entry_count == e->entry_room) {
-        size_t room = e->entry_room ? 2 * e->entry_room : 256;
-        struct entry *more = realloc(e->entries, room * sizeof *more);
-        if (!more)
-            abort();
-        e->entries = more;
-        e->entry_room = room;
-    }
-    const struct run_task *t = e->tasks[task].task;
-    struct entry *entry = &e->entries[e->entry_count];
-    *entry = (struct entry){.task = task,
-                            .order = (uint32_t)e->entry_count,
-                            .event = {.kind = kind,
-                                      .time = time,
-                                      .pid = t->pid,
-                                      .tid = t->tid,
-                                      .ppid = t->ppid,
-                                      .ptid = t->ptid,
-                                      .cpu = t->cpu,
-                                      .text = ""}};
-    e->entry_count++;
-    return entry;
-}
-
-static const struct file_id *file_id(struct spex_engine *e, const char *path)
-{
-    for (size_t i = 0; i < e->file_count; i++)
-        if (!strcmp(e->files[i].path, path))
-            return &e->files[i];
-    struct file_id *more = realloc(e->files, (e->file_count + 1) * sizeof *more);
-    if (!more)
-        abort();
-    e->files = more;
-    struct file_id *f = &e->files[e->file_count++];
-    struct elf elf;
-    *f = (struct file_id){.path = strdup(path)};
-    if (!f->path)
-        abort();
-    if (path[0] == '/' && elf_read(path, &elf) == SPEX_OK) {
-        memcpy(f->id, elf.build_id, sizeof f->id);
-        f->size = elf.build_id_size;
-    }
-    return f;
-}
-
-/* The text outlives the entry: it belongs to a file's record or to a mapped log. */
-static void add_map(struct spex_engine *e, uint32_t task, uint64_t time, uint64_t address,
-                    uint64_t length, uint64_t offset, uint32_t prot, uint32_t flags,
-                    const char *path, bool first)
-{
-    const char *text = path;
-    if (path[0] == '/')
-        text = file_id(e, path)->path;
-    struct entry *entry = add(e, task, SPEX_ENGINE_MAP, time);
-    entry->event.address = address;
-    entry->event.length = length;
-    entry->event.offset = offset;
-    entry->event.prot = prot;
-    entry->event.flags = flags;
-    entry->event.text = text;
-    entry->event.first = first;
-}
-
-enum { MAP_PRIVATE_FLAG = 2 };
-
-/* QEMU loaded an ELF file so that virtual address v is at v + bias. */
-static void add_image(struct spex_engine *e, uint32_t task, uint64_t time, const struct elf *elf,
-                      uint64_t bias, const char *path)
-{
-    for (unsigned i = 0; i < elf->segments; i++) {
-        const struct elf_segment *s = &elf->segment[i];
-        uint64_t start = (s->vaddr + bias) & ~4095ull;
-        uint64_t end = (s->vaddr + bias + s->memory_size + 4095) & ~4095ull;
-        add_map(e, task, time, start, end - start, s->offset & ~4095ull, s->prot, MAP_PRIVATE_FLAG,
-                path, true);
-    }
-}
-
-static void add_program(struct spex_engine *e, uint32_t task, const struct run_event *event)
-{
-    struct elf elf;
-    char path[RUN_PATH], interpreter[2 * RUN_PATH];
-    if (!realpath(e->program, path) || elf_read(path, &elf))
-        return;
-    uint64_t lowest = UINT64_MAX;
-    for (unsigned i = 0; i < elf.segments; i++)
-        if (elf.segment[i].prot & 4 && elf.segment[i].vaddr < lowest)
-            lowest = elf.segment[i].vaddr;
-    if (lowest != UINT64_MAX)
-        add_image(e, task, event->time, &elf, event->a - lowest, path);
-    if (!elf.interpreter[0])
-        return;
-    snprintf(interpreter, sizeof interpreter, "%s%s", e->sysroot, elf.interpreter);
-    if (!realpath(access(interpreter, R_OK) ? elf.interpreter : interpreter, path) ||
-        elf_read(path, &elf))
-        return;
-    add_image(e, task, event->time, &elf, event->c - elf.entry, path);
-}
-
-static void add_aux(struct spex_engine *e, uint32_t task, uint64_t time, uint64_t buffer,
-                    uint64_t bytes, uint32_t flags)
-{
-    const struct task_files *f = &e->tasks[task];
-    uint64_t at = buffer * e->control->buffer;
-    if (at + bytes > f->aux_size || bytes > e->control->buffer)
-        return;
-    struct entry *entry = add(e, task, SPEX_ENGINE_AUX, time);
-    entry->event.data = f->aux + at;
-    entry->event.size = bytes;
-    entry->event.aux_flags = flags;
-}
-
-static void read_log(struct spex_engine *e, uint32_t id)
-{
-    const struct task_files *f = &e->tasks[id];
-    bool ended = false;
-    uint64_t done = 0; /* buffers that the log closed */
-    for (size_t at = 0; at + sizeof(struct run_event) <= f->log_size;) {
-        struct run_event event;
-        memcpy(&event, f->log + at, sizeof event);
-        at += sizeof event;
-        if (event.text > f->log_size - at)
-            break;
-        const char *text = event.text ? (const char *)f->log + at : "";
-        at += event.text;
-        if (event.text && text[event.text - 1])
-            break;
-        switch ((enum run_event_type)event.type) {
-        case RUN_FORK:
-            add(e, id, SPEX_ENGINE_FORK, event.time);
-            break;
-        case RUN_EXIT:
-            add(e, id, SPEX_ENGINE_EXIT, event.time);
-            ended = true;
-            break;
-        case RUN_COMM: {
-            struct entry *entry = add(e, id, SPEX_ENGINE_COMM, event.time);
-            entry->event.text = text;
-            entry->event.first = id == 0 && event.time == 0;
-            break;
-        }
-        case RUN_IMAGE:
-            add_program(e, id, &event);
-            break;
-        case RUN_MAP:
-            add_map(e, id, event.time, event.a, event.b, event.c, event.prot, event.flags, text,
-                    false);
-            break;
-        case RUN_PROTECT: /* memory becomes code: a just-in-time compiler */
-            add_map(e, id, event.time, event.a, event.b, 0, event.prot, 0x22, "", false);
-            break;
-        case RUN_AUX:
-            add_aux(e, id, event.time, event.a, event.b, event.flags);
-            done = event.a + 1;
-            break;
-        case RUN_EXEC:
-            break;
-        }
-    }
-    if (f->task->buffers > done && f->task->head) /* the guest was killed */
-        add_aux(e, id, f->task->clock, f->task->buffers - 1, f->task->head, 0);
-    if (!ended)
-        add(e, id, SPEX_ENGINE_EXIT, f->task->clock);
-}
-
-static int by_time(const void *a, const void *b)
-{
-    const struct entry *x = a, *y = b;
-    if (x->event.time != y->event.time)
-        return x->event.time < y->event.time ? -1 : 1;
-    return x->order < y->order ? -1 : 1;
-}
-
-/*
- * mprotect tells no file: if the pages are of one, the mapping keeps its name. A
- * mapping that is code already (text relocations) is left alone.
- */
-static void name_protected(struct spex_engine *e)
-{
-    for (size_t i = 0; i < e->entry_count; i++) {
-        struct spex_engine_event *m = &e->entries[i].event;
-        if (m->kind != SPEX_ENGINE_MAP || m->flags != 0x22 || !(m->prot & 4) || *m->text)
-            continue;
-        for (size_t j = i; j-- > 0;) {
-            const struct spex_engine_event *old = &e->entries[j].event;
-            if (old->kind == SPEX_ENGINE_MAP && old->pid == m->pid &&
-                m->address - old->address < old->length) {
-                if (*old->text == '/') {
-                    m->text = old->text;
-                    m->offset = old->offset + (m->address - old->address);
-                    m->flags = old->flags;
-                }
-                break;
-            }
-        }
-    }
-}
-
-static void read_run(struct spex_engine *e)
-{
-    e->task_count = e->control->tasks;
-    e->tasks = calloc(e->task_count + 1, sizeof *e->tasks);
-    if (!e->tasks)
-        abort();
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < e->task_count; i++) {
-        struct task_files *f = &e->tasks[n];
-        size_t size;
-        f->task = map_file(e, i, "", &size);
-        if (size < sizeof *f->task)
-            continue; /* reserved, but the fork failed */
-        f->aux = map_file(e, i, ".aux", &f->aux_size);
-        f->log = map_file(e, i, ".log", &f->log_size);
-        read_log(e, n++);
-    }
-    e->task_count = n;
-    if (e->entry_count)
-        qsort(e->entries, e->entry_count, sizeof *e->entries, by_time);
-    name_protected(e);
-    for (size_t i = 0; i < e->entry_count; i++) {
-        struct spex_engine_event *m = &e->entries[i].event;
-        if (m->kind == SPEX_ENGINE_MAP && *m->text == '/') {
-            const struct file_id *f = file_id(e, m->text);
-            m->build_id = f->id;
-            m->build_id_size = f->size;
-        }
-    }
 }
 
 enum spex_status spex_engine_wait(struct spex_engine *e, int *status, struct spex_error *error)
@@ -596,31 +424,16 @@ enum spex_status spex_engine_wait(struct spex_engine *e, int *status, struct spe
     if (pid < 0)
         return error_set(error, SPEX_IO, 0, "waitpid: %s", strerror(errno));
     e->process = 0;
-    if (!e->control->installed)
-        return error_set(error, SPEX_UNSUPPORTED, 0,
-                         "QEMU ended before it loaded the plugin; see its message above");
-    read_run(e);
     return SPEX_OK;
 }
 
-enum spex_status spex_engine_next(struct spex_engine *e, struct spex_engine_event *event,
-                                  struct spex_error *error)
+void spex_engine_free(struct spex_engine *e)
 {
-    (void)error;
-    if (e->position == e->entry_count)
-        return SPEX_END;
-    *event = e->entries[e->position++].event;
-    return SPEX_OK;
-}
-
-uint64_t spex_engine_min_interval(const struct spex_engine *e)
-{
-    return e->caps.min_interval;
-}
-
-uint64_t spex_engine_event_filter(const struct spex_engine *e)
-{
-    return e->caps.event_filter;
+    if (!e)
+        return;
+    if (e->control >= 0)
+        close(e->control);
+    free(e);
 }
 
 unsigned spex_engine_pmu_event(const struct spex_engine *e, size_t index, bool *present)
@@ -628,7 +441,7 @@ unsigned spex_engine_pmu_event(const struct spex_engine *e, size_t index, bool *
     if (index >= RUN_EVENTS)
         return 0;
     unsigned event = run_events[index];
-    const struct spex_features *f = &e->control->features;
+    const struct spex_features *f = &e->settings.features;
     switch (event) { /* "required with" of D14.3 */
     case SPEX_PMU_SAMPLE_FEED_DS:
         *present = f->FDS;
@@ -644,152 +457,4 @@ unsigned spex_engine_pmu_event(const struct spex_engine *e, size_t index, bool *
         *present = event < 0x8000 || f->version >= 3;
     }
     return event;
-}
-
-void spex_engine_totals(struct spex_engine *e, struct spex_engine_totals *totals)
-{
-    const struct run_control *c = e->control;
-    *totals = (struct spex_engine_totals){.tasks = e->task_count,
-                                          .cpus = c->cpus,
-                                          .failed = (int)c->failed,
-                                          .execs = c->execs,
-                                          .uncorrected = c->no_registers != 0};
-    for (size_t i = 0; i < e->entry_count; i++)
-        totals->lost += e->entries[i].event.kind == SPEX_ENGINE_AUX &&
-                        e->entries[i].event.aux_flags & DRIVER_AUX_TRUNCATED;
-    for (uint32_t i = 0; i < e->task_count; i++) {
-        const struct run_task *t = e->tasks[i].task;
-        for (unsigned j = 0; j < RUN_EVENTS; j++)
-            totals->pmu[j] += t->pmu[j];
-        totals->unseen_zva += t->unseen[RUN_UNSEEN_ZVA];
-        totals->unseen_prefetch += t->unseen[RUN_UNSEEN_PREFETCH];
-        totals->unseen_sve += t->unseen[RUN_UNSEEN_SVE];
-        totals->unseen_other += t->unseen[RUN_UNSEEN_OTHER];
-        totals->interrupts += t->interrupts;
-        totals->cut += t->cut;
-        totals->processes += t->pid == t->tid;
-        if (t->clock > totals->clock)
-            totals->clock = t->clock;
-        const uint64_t *from = (const uint64_t *)&t->counts;
-        uint64_t *to = (uint64_t *)&totals->counts;
-        for (size_t j = 0; j < sizeof t->counts / sizeof *from; j++)
-            to[j] += from[j];
-    }
-}
-
-/* ---- truth ---- */
-
-static int by_pc(const void *a, const void *b)
-{
-    const struct spex_engine_truth *x = a, *y = b;
-    if (x->pid != y->pid)
-        return x->pid < y->pid ? -1 : 1;
-    return x->pc < y->pc ? -1 : x->pc > y->pc;
-}
-
-static size_t read_truth(const struct run_truth *rows, size_t count, int32_t pid,
-                         struct spex_engine_truth *out)
-{
-    size_t n = 0;
-    uint64_t entered = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct run_truth *r = &rows[i];
-        if (r->block) {
-            entered = r->count;
-        } else if (r->pc && entered >= r->cut) {
-            out[n++] = (struct spex_engine_truth){.pid = pid,
-                                                  .pc = r->pc,
-                                                  .count = entered - r->cut,
-                                                  .l1_miss = r->l1_miss,
-                                                  .llc_miss = r->llc_miss,
-                                                  .walk = r->walk,
-                                                  .mispredict = r->mispredict,
-                                                  .taken = r->taken};
-        }
-    }
-    return n;
-}
-
-enum spex_status spex_engine_truth(struct spex_engine *e, const struct spex_engine_truth **rows,
-                                   size_t *count, struct spex_error *error)
-{
-    size_t n = 0;
-    for (uint32_t i = 0; i < e->task_count && !e->truth; i++) {
-        const struct run_task *t = e->tasks[i].task;
-        size_t size;
-        const void *map = map_file(e, (uint32_t)(t->tid - RUN_FIRST_PID), ".truth", &size);
-        if (!map)
-            continue;
-        size_t in = size / sizeof(struct run_truth);
-        struct spex_engine_truth *more = realloc(e->truth, (n + in) * sizeof *more);
-        if (!more) {
-            munmap((void *)(uintptr_t)map, size);
-            return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
-        }
-        e->truth = more;
-        for (size_t chunk = 0; chunk < size; chunk += RUN_TRUTH)
-            n += read_truth((const void *)((const char *)map + chunk),
-                            RUN_TRUTH / sizeof(struct run_truth), t->pid, e->truth + n);
-        munmap((void *)(uintptr_t)map, size);
-    }
-    if (n) {
-        qsort(e->truth, n, sizeof *e->truth, by_pc);
-        size_t last = 0;
-        for (size_t i = 1; i < n; i++) { /* blocks overlap */
-            struct spex_engine_truth *a = &e->truth[last], *b = &e->truth[i];
-            if (a->pid != b->pid || a->pc != b->pc) {
-                e->truth[++last] = *b;
-                continue;
-            }
-            a->count += b->count;
-            a->l1_miss += b->l1_miss;
-            a->llc_miss += b->llc_miss;
-            a->walk += b->walk;
-            a->mispredict += b->mispredict;
-            a->taken += b->taken;
-        }
-        e->truth_count = last + 1;
-    }
-    *rows = e->truth;
-    *count = e->truth_count;
-    return SPEX_OK;
-}
-
-/* ---- the end ---- */
-
-static void remove_directory(const char *path)
-{
-    DIR *dir = opendir(path);
-    struct dirent *d;
-    while (dir && (d = readdir(dir)))
-        if (d->d_name[0] != '.')
-            unlinkat(dirfd(dir), d->d_name, 0);
-    if (dir)
-        closedir(dir);
-    rmdir(path);
-}
-
-void spex_engine_free(struct spex_engine *e)
-{
-    if (!e)
-        return;
-    if (e->directory[0])
-        remove_directory(e->directory);
-    for (uint32_t i = 0; e->tasks && i < e->task_count; i++) {
-        const struct task_files *f = &e->tasks[i];
-        munmap((void *)(uintptr_t)f->task, RUN_PAGE);
-        if (f->aux)
-            munmap((void *)(uintptr_t)f->aux, f->aux_size);
-        if (f->log)
-            munmap((void *)(uintptr_t)f->log, f->log_size);
-    }
-    if (e->control)
-        munmap(e->control, sizeof *e->control);
-    for (size_t i = 0; i < e->file_count; i++)
-        free(e->files[i].path);
-    free(e->files);
-    free(e->entries);
-    free(e->tasks);
-    free(e->truth);
-    free(e);
 }

@@ -2,10 +2,13 @@
  * Runs an AArch64 program under QEMU in user mode with an SPU per thread, and
  * reads what it left behind (docs/record.md).
  *
- * spex_engine_start checks everything that can be checked before, so that most
- * failures are one clear sentence and nothing was run. After spex_engine_wait the
- * run is read: threads, their Profiling Buffers, and events in order of time.
- * One handle, one thread. The handle owns what it hands out.
+ * spex_engine_new checks everything that can be checked before, so that most
+ * failures are one clear sentence and nothing was run. A run keeps its files in a
+ * directory, whose names stand in run.h. Once the guest has ended, and also if spex
+ * itself was killed, spex_run_open reads that directory: threads, where their
+ * Profiling Buffers are, and events in order of time. The guest may have written
+ * to these files: what cannot be true is left out and counted. One handle, one
+ * thread. The handle owns what it hands out.
  */
 #ifndef SPEX_ENGINE_H
 #define SPEX_ENGINE_H
@@ -22,7 +25,8 @@ struct spex_engine_options {
     const char *plugin;   /* path of libspex-qemu.so */
     const char *sysroot;  /* for dynamic programs; NULL: /usr/aarch64-linux-gnu if it exists */
     const char *qemu_cpu; /* QEMU's -cpu; NULL: neoverse-n1, which has no SVE */
-    const char *prefix;   /* the run's files are kept in PREFIX.run-XXXXXX meanwhile */
+    const char *prefix;   /* the run's files are kept in PREFIX.run-XXXXXX */
+    const char *cpu;      /* name of the model, for the end of the run */
     const char *const
         *environment;  /* "NAME=VALUE" to add for the guest, NULL-terminated, or NULL */
     char *const *argv; /* the program and its arguments */
@@ -32,30 +36,56 @@ struct spex_engine_options {
     uint64_t aux_size;          /* of the AUX area: an interrupt comes for each half of it */
     uint64_t seed;
     bool keep;  /* keep the records; otherwise only count */
+    bool aside; /* the guest's standard output goes to its standard error */
     bool truth; /* count the whole population by instruction */
 };
 
 struct spex_engine;
+struct spex_run;
 
 /*
- * SPEX_INVALID, SPEX_UNSUPPORTED, SPEX_IO with one sentence for the user. The
- * period in options is clamped as Linux does it.
+ * Checks, and makes the directory. SPEX_INVALID, SPEX_UNSUPPORTED, SPEX_IO with one sentence for
+ * the user. The period in options is clamped as Linux does it. Options must outlive the start.
  */
-enum spex_status spex_engine_start(struct spex_engine_options *options, struct spex_engine **engine,
-                                   struct spex_error *error);
+enum spex_status spex_engine_new(struct spex_engine_options *options, struct spex_engine **engine,
+                                 struct spex_error *error);
+const char *spex_engine_directory(const struct spex_engine *engine);
+/* If there are to be records, DIRECTORY/data has been begun. */
+enum spex_status spex_engine_start(struct spex_engine *engine, struct spex_error *error);
 /* Host process of the guest, for passing on signals. */
 int spex_engine_process(const struct spex_engine *engine);
 /* Waits for the first process of the guest; *status is that of waitpid. */
 enum spex_status spex_engine_wait(struct spex_engine *engine, int *status,
                                   struct spex_error *error);
-/* Removes the run's files. */
+/* Leaves the run's files. */
 void spex_engine_free(struct spex_engine *engine);
+/* Number of the PMU event at index, 0 past the last; and whether the CPU counts it. */
+unsigned spex_engine_pmu_event(const struct spex_engine *engine, size_t index, bool *present);
 
 /* ---- what it left ---- */
 
-/* Of the arm_spe PMU: caps/min_interval and caps/event_filter. */
-uint64_t spex_engine_min_interval(const struct spex_engine *engine);
-uint64_t spex_engine_event_filter(const struct spex_engine *engine);
+/* Removes a run's files; false if something stays. */
+bool spex_run_remove(const char *directory);
+
+/*
+ * engine: whose run it is, or NULL: it must be nobody's. From here on nothing is added to it.
+ * SPEX_UNSUPPORTED: the plugin never ran. SPEX_INVALID: not a run of this version.
+ */
+enum spex_status spex_run_open(const char *directory, const struct spex_engine *engine,
+                               struct spex_run **run, struct spex_error *error);
+void spex_run_close(struct spex_run *run);
+
+/* What perf.data says about the whole. */
+struct spex_run_about {
+    uint64_t midr, min_interval, event_filter, period, config[5];
+    uint64_t start, end; /* of AUX data in DIRECTORY/data */
+    uint32_t cpus;
+    bool keep, truth;        /* there are records, exact counts */
+    const char *cpu;         /* name of the model */
+    const char *const *argv; /* NULL-terminated */
+};
+void spex_engine_about(const struct spex_engine *engine, struct spex_run_about *about);
+void spex_run_about(const struct spex_run *run, struct spex_run_about *about);
 
 struct spex_engine_totals {
     uint64_t pmu[14]; /* in the order of spex_engine_pmu_event() */
@@ -65,21 +95,23 @@ struct spex_engine_totals {
     uint64_t cut;        /* blocks that a fault cut short */
     uint64_t execs;      /* execve calls that left our sight */
     uint32_t tasks, processes, cpus;
-    int failed;       /* errno: files could not grow; data is missing */
-    bool uncorrected; /* this QEMU shows no registers: cut blocks were counted whole */
+    int failed; /* errno: files could not grow; data is missing: */
+    uint64_t lost_bytes, lost_records;
+    uint32_t unprofiled; /* threads */
+    uint64_t damaged;    /* parts of the run's files that cannot be true */
+    bool uncorrected;    /* this QEMU shows no registers: cut blocks were counted whole */
     struct spex_uarch_counts counts;
     uint64_t clock; /* model time at the end */
 };
-void spex_engine_totals(struct spex_engine *engine, struct spex_engine_totals *totals);
-/* Number of the PMU event at index, 0 past the last; and whether the CPU counts it. */
-unsigned spex_engine_pmu_event(const struct spex_engine *engine, size_t index, bool *present);
+void spex_run_totals(const struct spex_run *run, struct spex_engine_totals *totals);
 
 enum spex_engine_event_kind {
     SPEX_ENGINE_FORK, /* a thread begins: pid, tid, ppid, ptid */
     SPEX_ENGINE_EXIT,
     SPEX_ENGINE_COMM,
-    SPEX_ENGINE_MAP, /* address, length, offset, prot, flags, path ("" for anonymous memory) */
-    SPEX_ENGINE_AUX, /* data, size, aux_flags */
+    SPEX_ENGINE_MAP,  /* address, length, offset, prot, flags, path ("" for anonymous memory) */
+    SPEX_ENGINE_AUX,  /* in DIRECTORY/data: offset in the AUX area, size, aux_flags */
+    SPEX_ENGINE_LEFT, /* not there: data, size. The bytes are valid until the next call */
 };
 
 struct spex_engine_event {
@@ -92,13 +124,13 @@ struct spex_engine_event {
     uint32_t prot, flags;
     const uint8_t *build_id; /* MAP of a file */
     size_t build_id_size;
-    const uint8_t *data; /* AUX */
+    const uint8_t *data; /* LEFT */
     size_t size;
     uint32_t aux_flags; /* PERF_RECORD_AUX */
 };
 /* In order of time. SPEX_OK, SPEX_END, or SPEX_IO. */
-enum spex_status spex_engine_next(struct spex_engine *engine, struct spex_engine_event *event,
-                                  struct spex_error *error);
+enum spex_status spex_run_next(struct spex_run *run, struct spex_engine_event *event,
+                               struct spex_error *error);
 
 /* --truth: one instruction of one process, in order of pid and pc. */
 struct spex_engine_truth {
@@ -107,10 +139,9 @@ struct spex_engine_truth {
     uint64_t count; /* times executed */
     uint64_t l1_miss, llc_miss, walk, mispredict, taken;
 };
-/* Rows; the array belongs to the engine. */
-enum spex_status spex_engine_truth(struct spex_engine *engine,
-                                   const struct spex_engine_truth **rows, size_t *count,
-                                   struct spex_error *error);
+/* Rows; the array belongs to the run. */
+enum spex_status spex_run_truth(struct spex_run *run, const struct spex_engine_truth **rows,
+                                size_t *count, struct spex_error *error);
 
 #ifdef __cplusplus
 }

@@ -1,15 +1,22 @@
 /*
  * The files that `spex record` and the plugin share, in one directory per run:
  *
- *   control   struct run_control, mapped by all: settings and shared counters
+ *   control   struct run_control, mapped by the plugin: settings and shared counters
+ *   command   words, each ended by a zero: program, sysroot, CPU, then the command line
+ *   data      perf.data in the making: its beginning, then an AUXTRACE record for each
+ *             Profiling Buffer that was full. Never copied: at the end events and
+ *             header are added, and it gets its name
+ *   reserve   room for these should the disk be full by then
  *   N         struct run_task, mapped: one per guest thread that ever lived
- *   N.aux     the thread's Profiling Buffers, one behind the other, mapped
+ *   N.aux     the thread's Profiling Buffer, mapped, until it is written to data
  *   N.log     the thread's events, appended with write()
  *   N.truth   whole-population counts of a process (--truth), mapped
  *
- * The plugin writes through as it goes, so that whatever ends the guest, what
- * was there at that moment can be read. Files are grown with posix_fallocate:
- * a full disk is an error, not a signal. Same build on both sides; no format.
+ * The plugin writes through as it goes, so that whatever ends the guest, or spex,
+ * what was there at that moment can be read. Mapped files are grown with
+ * posix_fallocate: a full disk is an error, not a signal. Same build on both sides;
+ * no format. The guest can write to these files like any other of its user's:
+ * spex maps none of them, and believes no number it reads back.
  */
 #ifndef GUEST_RUN_H
 #define GUEST_RUN_H
@@ -19,18 +26,27 @@
 #include "uarch/model.h"
 
 enum {
-    RUN_VERSION = 1,
+    RUN_VERSION = 2,
     RUN_CPUS = 1024, /* CPU numbers that guest threads can get */
     RUN_FIRST_PID = 1000,
     RUN_EVENTS = 14, /* PMU events of the unit */
     RUN_PATH = 4096,
     RUN_PAGE = 4096,
     RUN_ENDED = 256,
+    RUN_RESERVE = 256 << 10,
     RUN_TRUTH = 1 << 20, /* bytes that N.truth grows by; rows do not cross them */
+};
+
+/* What the end of a run needs; any value is harmless. */
+struct run_output {
+    uint64_t midr, min_interval, event_filter, period, config[5];
+    uint64_t start; /* of AUX data in `data` */
+    uint64_t keep, truth;
 };
 
 struct run_control {
     uint32_t version, size;
+    struct run_output output;
     /* settings */
     struct spex_features features;
     struct spex_spu_choices choices;
@@ -42,18 +58,25 @@ struct run_control {
     bool keep;          /* keep records; otherwise only count */
     bool truth;
     /* shared, atomic */
-    uint32_t installed;    /* the plugin runs */
-    uint32_t tasks;        /* threads so far */
-    uint32_t cpus;         /* highest CPU number used, plus one */
-    uint32_t failed;       /* errno of the first file that could not be made or grown */
-    uint32_t execs;        /* successful execve calls: out of sight from there on */
-    uint32_t no_registers; /* this QEMU shows no registers: faults are not given back */
+    uint32_t installed;                /* the plugin runs */
+    uint32_t tasks;                    /* threads so far */
+    uint32_t cpus;                     /* highest CPU number used, plus one */
+    uint32_t failed;                   /* errno of the first file that could not be made or grown */
+    uint32_t unprofiled;               /* threads that could not be */
+    uint64_t lost_bytes, lost_records; /* that found no room in `data` */
+    uint32_t execs;                    /* successful execve calls: out of sight from there on */
+    uint32_t no_registers;             /* this QEMU shows no registers: faults are not given back */
     struct {
         int32_t host_pid;
         uint64_t clock;
     } ended[RUN_ENDED]; /* processes by number: their last clock, for who waits for them */
     uint64_t busy[RUN_CPUS / 64]; /* CPU numbers in use */
     uint64_t clock[RUN_CPUS];     /* when the last thread left that CPU */
+    /* `data`: by who holds its lock (flock) */
+    uint32_t closed;        /* the run is being read: nothing is added any more */
+    uint64_t end;           /* of whole AUXTRACE records */
+    uint64_t chunks;        /* number of these */
+    uint64_t aux[RUN_CPUS]; /* bytes so far in each CPU's AUX area */
 };
 
 /* The unit's PMU events in the order of enum spex_pmu_event. */
@@ -70,15 +93,15 @@ enum run_unseen { /* sampled operations whose data address the engine does not s
 struct run_task {
     int32_t pid, tid, ppid, ptid, cpu;
     int32_t host_pid;
-    bool ended;     /* finished in good order */
+    uint32_t ended; /* finished in good order */
     uint64_t start; /* model clock */
     uint64_t clock; /* last known */
     uint64_t pmu[RUN_EVENTS];
     uint64_t unseen[RUN_UNSEEN_COUNT];
     uint64_t interrupts; /* PMBIRQ served */
     uint64_t cut;        /* blocks that a fault cut short */
-    uint64_t buffers;    /* opened in N.aux */
-    uint64_t head;       /* bytes of whole records in the last of them */
+    uint64_t head;       /* bytes of whole records in N.aux ... */
+    uint64_t at;         /* ... which are in `data` already if it ends behind this place, not 0 */
     struct spex_uarch_counts counts;
 };
 
@@ -89,7 +112,7 @@ enum run_event_type {
     RUN_PROTECT, /* address, length, prot */
     RUN_FORK,    /* this task begins */
     RUN_EXIT,
-    RUN_AUX,  /* a buffer is complete: number, bytes, PERF_RECORD_AUX flags */
+    RUN_AUX,  /* a buffer is in `data`: place in the AUX area, bytes, PERF_RECORD_AUX flags */
     RUN_EXEC, /* execve is about to be tried; text: path */
 };
 

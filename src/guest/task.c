@@ -2,11 +2,15 @@
 #include "task.h"
 
 #include "base/error.h"
+#include "perfdata/auxtrace.h"
+
+#include <spex/wire.h>
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -63,6 +67,13 @@ static int open_file(uint32_t id, const char *suffix)
     if (fd < 0)
         failed(errno);
     return fd;
+}
+
+static void remove_file(uint32_t id, const char *suffix)
+{
+    char name[RUN_PATH + 32];
+    snprintf(name, sizeof name, "%s/%u%s", directory, id, suffix);
+    unlink(name);
 }
 
 void *task_map(uint32_t id, const char *suffix, uint64_t offset, size_t size, void *at)
@@ -143,38 +154,130 @@ static struct driver_buffer window(void)
     return (struct driver_buffer){BUFFER_BASE, BUFFER_BASE + task_run->buffer};
 }
 
-/* The next Profiling Buffer: of the file, or the same again if records are not kept. */
-static bool next_buffer(struct task *task)
+/* The Profiling Buffer: in the file, so that what ends us does not end it. */
+static bool make_buffer(struct task *task)
 {
-    task->written = 0;
-    if (!task_run->keep) {
-        if (!task->buffer) {
-            void *map = mmap(NULL, task_run->buffer, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            task->buffer = map == MAP_FAILED ? NULL : map;
-        }
-        return task->buffer != NULL;
+    if (task_run->keep) {
+        task->buffer = task_map(task->id, ".aux", 0, task_run->buffer, NULL);
+    } else {
+        void *map = mmap(NULL, task_run->buffer, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        task->buffer = map == MAP_FAILED ? NULL : map;
     }
-    if (task->buffer)
-        munmap(task->buffer, task_run->buffer);
-    task->buffer = task_map(task->id, ".aux", task->shared->buffers * task_run->buffer,
-                            task_run->buffer, NULL);
-    if (!task->buffer)
-        return false;
-    task->shared->head = 0;
-    task->shared->buffers++;
+    return task->buffer != NULL;
+}
+
+/* Bytes of whole records in the first `size` bytes, and their number. */
+static uint64_t whole_records(const uint8_t *bytes, uint64_t size, uint64_t *records)
+{
+    uint64_t at = 0, whole = 0;
+    struct spex_packet packet;
+    *records = 0;
+    while (at < size && spex_packet_decode(bytes + at, size - at, &packet) == SPEX_OK) {
+        at += spex_packet_length(&packet);
+        if (packet.type == SPEX_PACKET_END || packet.type == SPEX_PACKET_TIMESTAMP) {
+            whole = at;
+            ++*records;
+        }
+    }
+    return whole;
+}
+
+static bool write_at(int fd, const void *data, size_t size, uint64_t at, uint64_t *written)
+{
+    while (size) {
+        ssize_t n = pwrite(fd, data, size, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        data = (const char *)data + n;
+        at += (uint64_t)n;
+        size -= (size_t)n;
+        *written += (uint64_t)n;
+    }
     return true;
 }
 
-static void close_buffer(struct task *task, uint64_t bytes, uint32_t flags)
+/*
+ * With the lock: what is in the buffer goes behind the data, all of it or what
+ * fits, and counts once the end of the data is moved. Returns the bytes kept.
+ */
+static uint64_t append_locked(struct task *task, int fd, uint64_t bytes, uint64_t *offset)
 {
-    if (!task_run->keep || !task->shared->buffers || (!bytes && !flags))
+    static const uint8_t zeros[8];
+    struct run_task *s = task->shared;
+    uint8_t header[AUXTRACE_SIZE] = {0};
+    uint64_t at = task_run->end, written = 0, records;
+    *offset = task_run->aux[s->cpu];
+    __atomic_store_n(&s->at, at, __ATOMIC_RELEASE);
+    if (!write_at(fd, header, sizeof header, at, &written) ||
+        !write_at(fd, task->buffer, bytes, at + sizeof header, &written) ||
+        !write_at(fd, zeros, -bytes & 7, at + sizeof header + bytes, &written)) {
+        failed(errno);
+        uint64_t room = written < sizeof header ? 0 : (written - sizeof header) & ~UINT64_C(7);
+        bytes = whole_records(task->buffer, room < bytes ? room : bytes, &records);
+        bytes = bytes + (-bytes & 7) > room ? 0 : bytes;
+    }
+    uint64_t size = (bytes + 7) & ~UINT64_C(7);
+    if (!bytes)
+        return 0;
+    auxtrace_header(header, size, *offset, ++task_run->chunks, (uint32_t)s->cpu, -1, s->cpu);
+    written = 0;
+    if (!write_at(fd, zeros, -bytes & 7, at + sizeof header + bytes, &written) ||
+        !write_at(fd, header, sizeof header, at, &written))
+        return 0;
+    task_run->aux[s->cpu] += bytes;
+    __atomic_store_n(&task_run->end, at + sizeof header + size, __ATOMIC_RELEASE);
+    return bytes;
+}
+
+static uint64_t append(struct task *task, uint64_t bytes, uint64_t *offset)
+{
+    char name[RUN_PATH + 32];
+    uint64_t kept = 0;
+    snprintf(name, sizeof name, "%s/data", directory);
+    int fd = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW), locked = -1;
+    while (fd >= 0 && (locked = flock(fd, LOCK_EX)) && errno == EINTR)
+        ;
+    if (!locked && !task_run->closed)
+        kept = append_locked(task, fd, bytes, offset);
+    else if (locked)
+        failed(errno);
+    if (!locked)
+        flock(fd, LOCK_UN); /* a child that was forked meanwhile has the descriptor, too */
+    if (fd >= 0)
+        close(fd);
+    return kept;
+}
+
+/*
+ * The buffer's bytes go to the data, and the log says so. At the end of a thread
+ * what finds no room stays where it is: there may be room later.
+ */
+static void save_buffer(struct task *task, uint64_t bytes, uint32_t flags, bool last)
+{
+    struct run_task *s = task->shared;
+    if (!task_run->keep || !task->buffer || (!bytes && !flags))
         return;
-    struct run_event event = {.type = RUN_AUX,
-                              .time = task->now,
-                              .a = task->shared->buffers - 1,
-                              .b = bytes,
-                              .flags = flags};
+    struct run_event event = {.type = RUN_AUX, .time = task->now, .a = task_run->aux[s->cpu]};
+    __atomic_store_n(&s->head, bytes, __ATOMIC_RELEASE);
+    event.b = bytes ? append(task, bytes, &event.a) : 0;
+    if (event.b < bytes && last && !event.b) {
+        __atomic_store_n(&s->at, 0, __ATOMIC_RELEASE);
+        return;
+    }
+    if (event.b < bytes) {
+        uint64_t all, kept;
+        whole_records(task->buffer, bytes, &all);
+        whole_records(task->buffer, event.b, &kept);
+        __atomic_fetch_add(&task_run->lost_bytes, bytes - event.b, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&task_run->lost_records, all - kept, __ATOMIC_RELAXED);
+        flags |= DRIVER_AUX_TRUNCATED;
+    }
+    __atomic_store_n(&s->head, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&s->at, 0, __ATOMIC_RELEASE);
+    event.flags = flags;
     task_log(task, &event, NULL);
 }
 
@@ -184,32 +287,15 @@ static void serve_interrupt(struct task *task)
     uint64_t end;
     task->irq = false;
     task->shared->interrupts++;
-    switch (driver_interrupt(task->unit, &flags, &end)) {
-    case DRIVER_SPURIOUS:
+    enum driver_irq what = driver_interrupt(task->unit, &flags, &end);
+    if (what == DRIVER_SPURIOUS)
         return;
-    case DRIVER_FATAL:
-        close_buffer(task, end - BUFFER_BASE, flags);
-        return;
-    case DRIVER_FULL:
-        break;
+    save_buffer(task, end - BUFFER_BASE, flags, false);
+    task->written = 0;
+    if (what == DRIVER_FULL) {
+        struct driver_buffer buffer = window();
+        driver_resume(task->unit, &task_run->event, &buffer);
     }
-    /* As with a full ring buffer in Linux: what comes next is lost, and the record says so. */
-    uint64_t last = task->shared->buffers;
-    struct driver_buffer buffer = window();
-    uint64_t bytes = end - BUFFER_BASE;
-    if (!next_buffer(task)) {
-        task->shared->buffers = last;
-        close_buffer(task, bytes, flags | DRIVER_AUX_TRUNCATED);
-        uint32_t unused;
-        driver_stop(task->unit, &unused, &end);
-        return;
-    }
-    if (task_run->keep) {
-        struct run_event event = {
-            .type = RUN_AUX, .time = task->now, .a = last - 1, .b = bytes, .flags = flags};
-        task_log(task, &event, NULL);
-    }
-    driver_resume(task->unit, &task_run->event, &buffer);
 }
 
 void task_complete(struct task *task, int slot, const struct spex_op *op,
@@ -274,12 +360,15 @@ void task_begin(struct task *task, uint32_t id, int32_t cpu, const struct run_ta
         .user = task, .write = on_write, .counter = on_counter, .pmu = on_pmu, .irq = on_irq};
     if (spu_new(&config, &task->unit, &error)) {
         failed(ENOMEM);
+        __atomic_fetch_add(&task_run->unprofiled, 1, __ATOMIC_RELAXED);
         return;
     }
     spex_spu_boot(task->unit);
     struct driver_buffer buffer = window();
-    if (next_buffer(task))
+    if (make_buffer(task))
         driver_start(task->unit, &task_run->event, &buffer, (uint32_t)s->tid);
+    else
+        __atomic_fetch_add(&task_run->unprofiled, 1, __ATOMIC_RELAXED);
 }
 
 void task_forget(struct task *task)
@@ -303,14 +392,14 @@ void task_end(struct task *task, uint64_t clock)
     if (task->unit) {
         spex_spu_flush(task->unit);
         driver_stop(task->unit, &flags, &end);
-        if (task->buffer)
-            close_buffer(task, task->written, flags);
+        save_buffer(task, task->written, flags, true);
     }
     struct run_event event = {.type = RUN_EXIT, .time = clock};
     task_log(task, &event, NULL);
     s->clock = clock;
-    s->head = 0;
     s->ended = true;
+    if (task_run->keep && !s->head)
+        remove_file(task->id, ".aux");
     __atomic_store_n(&task_run->clock[s->cpu], clock, __ATOMIC_RELEASE);
     __atomic_fetch_and(&task_run->busy[s->cpu / 64], ~(UINT64_C(1) << s->cpu % 64),
                        __ATOMIC_RELEASE);

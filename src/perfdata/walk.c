@@ -4,6 +4,7 @@
  * A record's size is all that links it to the next. Where a size cannot be
  * true, the next run of records that hangs together is searched for.
  */
+#include "auxtrace.h"
 #include "file.h"
 
 #include <stdlib.h>
@@ -13,7 +14,6 @@ enum {
     DROP_BEHIND = 8 << 20, /* give pages back in steps of this */
     CHAIN = 4,             /* records in a row that make a place credible */
     TYPE_LAST = 255,       /* no perf numbers its records higher than this */
-    AUXTRACE_SIZE = 48,
 };
 
 void perfdata_walk_init(struct walk *walk, struct spex_perfdata *file, bool report)

@@ -5,8 +5,11 @@
  * come first and claim no feature sections; machine and CPUs are told by
  * FEATURE records at the head of the data; the header's data size follows the
  * data. Finishing adds the feature sections, then one write of the header makes
- * them count. All numbers are little-endian, whatever the host.
+ * them count. When the disk is full, what fits stays: the header then ends the
+ * data behind the last whole record. All numbers are little-endian, whatever the
+ * host.
  */
+#include "auxtrace.h"
 #include "file.h"
 
 #include "base/error.h"
@@ -25,7 +28,6 @@ enum {
     NAME_ALIGN = 64, /* of strings in feature sections, as perf pads them */
     BUFFER = 256 << 10,
     DEFAULT_PMU = 12,
-    AUXTRACE_SIZE = 48,
 };
 
 enum { ID_SPE = 1, ID_DUMMY = 2 };
@@ -106,9 +108,11 @@ struct writer_queue {
 struct spex_perf_writer {
     int fd;
     bool pipe, per_thread, untimed;
+    uint32_t cpus;
     int error; /* errno of the first failure */
     char *path;
     uint64_t position; /* of the next byte, buffered ones included */
+    uint64_t written;  /* where the bytes end that the file really has */
     uint64_t data_offset;
     uint64_t reference;
     uint64_t first_time, last_time;
@@ -133,6 +137,7 @@ static void write_all(struct spex_perf_writer *w, const uint8_t *data, size_t si
         if (n >= 0) {
             data += n;
             size -= (size_t)n;
+            w->written += (uint64_t)n;
         } else if (errno != EINTR) {
             w->error = errno;
         }
@@ -182,6 +187,12 @@ static void commit(struct spex_perf_writer *w)
     if (!w->pipe)
         patch(w, size, sizeof size, 48);
 }
+
+/*
+ * From `at` on: where the last whole record before `end` ends. With `adopt` the
+ * records are AUX data that others appended: they enter the index and their queues.
+ */
+static uint64_t walk_records(struct spex_perf_writer *w, uint64_t at, uint64_t end, bool adopt);
 
 /* ---- records ---- */
 
@@ -371,6 +382,21 @@ void spex_perf_writer_itrace_start(struct spex_perf_writer *w, int32_t cpu, int3
     end_event(w, pid, tid, time, cpu, ID_SPE);
 }
 
+void spex_perf_writer_aux_kept(struct spex_perf_writer *w, int32_t cpu, int32_t pid, int32_t tid,
+                               uint64_t offset, uint64_t size, uint32_t flags, uint64_t time)
+{
+    struct writer_queue *queue = find_writer_queue(w, cpu, tid);
+    if (!queue)
+        return;
+    if (!queue->started && tid >= 0)
+        spex_perf_writer_itrace_start(w, cpu, pid, tid, time);
+    struct bytes *b = start_record(w, SPEX_PERF_AUX, 0);
+    put64(b, offset);
+    put64(b, size);
+    put64(b, flags);
+    end_event(w, pid, tid, time, cpu, ID_SPE);
+}
+
 void spex_perf_writer_aux(struct spex_perf_writer *w, int32_t cpu, int32_t pid, int32_t tid,
                           const void *data, size_t size, uint32_t flags, uint64_t time)
 {
@@ -378,13 +404,7 @@ void spex_perf_writer_aux(struct spex_perf_writer *w, int32_t cpu, int32_t pid, 
     struct writer_queue *queue = find_writer_queue(w, cpu, tid);
     if (!queue)
         return;
-    if (!queue->started && tid >= 0)
-        spex_perf_writer_itrace_start(w, cpu, pid, tid, time);
-    struct bytes *b = start_record(w, SPEX_PERF_AUX, 0);
-    put64(b, queue->offset);
-    put64(b, size);
-    put64(b, flags);
-    end_event(w, pid, tid, time, cpu, ID_SPE);
+    spex_perf_writer_aux_kept(w, cpu, pid, tid, queue->offset, size, flags, time);
     if (size) {
         /* perf counts the filling to whole words in the size, not in the next offset. */
         size_t filling = -size & 7;
@@ -394,15 +414,11 @@ void spex_perf_writer_aux(struct spex_perf_writer *w, int32_t cpu, int32_t pid, 
             return;
         }
         *entry = (struct index_entry){.offset = w->position, .size = AUXTRACE_SIZE};
-        b = start_record(w, SPEX_PERF_AUXTRACE, 0);
-        put64(b, size + filling);
-        put64(b, queue->offset);
-        put64(b, ++w->reference);
-        put32(b, w->per_thread ? (uint32_t)(queue - w->queues.items) : (uint32_t)queue->cpu);
-        put32(b, (uint32_t)queue->tid);
-        put32(b, (uint32_t)queue->cpu);
-        put32(b, 0);
-        end_record(w);
+        uint8_t header[AUXTRACE_SIZE];
+        auxtrace_header(header, size + filling, queue->offset, ++w->reference,
+                        w->per_thread ? (uint32_t)(queue - w->queues.items) : (uint32_t)queue->cpu,
+                        queue->tid, queue->cpu);
+        emit(w, header, sizeof header);
         emit(w, data, size);
         emit(w, zeros, filling);
         queue->offset += size;
@@ -413,6 +429,45 @@ void spex_perf_writer_aux(struct spex_perf_writer *w, int32_t cpu, int32_t pid, 
 uint64_t spex_perf_writer_size(const struct spex_perf_writer *w)
 {
     return w->position;
+}
+
+static bool adopt_chunk(struct spex_perf_writer *w, uint64_t at, const uint8_t *h)
+{
+    int32_t cpu = (int32_t)le32(h + 40);
+    if (le32(h) != AUXTRACE_TYPE || le64(h + 8) & 7 || cpu < 0 || (uint32_t)cpu >= w->cpus)
+        return false;
+    struct writer_queue *queue = find_writer_queue(w, cpu, -1);
+    struct index_entry *entry = vec_push(&w->index);
+    if (!queue || !entry) {
+        w->error = ENOMEM;
+        return false;
+    }
+    *entry = (struct index_entry){.offset = at, .size = AUXTRACE_SIZE};
+    queue->offset = le64(h + 16) + le64(h + 8);
+    w->reference++;
+    return true;
+}
+
+static uint64_t walk_records(struct spex_perf_writer *w, uint64_t at, uint64_t end, bool adopt)
+{
+    uint8_t h[AUXTRACE_SIZE];
+    while (end - at >= HEADER_SIZE) {
+        ssize_t n = pread(w->fd, h, sizeof h, (off_t)at);
+        if (n < HEADER_SIZE)
+            break;
+        uint64_t size = le16(h + 6);
+        if (size < HEADER_SIZE || size > end - at || (adopt && size != AUXTRACE_SIZE))
+            break;
+        if (le32(h) == AUXTRACE_TYPE) {
+            if (n < AUXTRACE_SIZE || size < AUXTRACE_SIZE || le64(h + 8) > end - at - size)
+                break;
+            size += le64(h + 8);
+        }
+        if (adopt && !adopt_chunk(w, at, h))
+            break;
+        at += size;
+    }
+    return at;
 }
 
 /* ---- the beginning ---- */
@@ -631,6 +686,31 @@ static void write_start(struct spex_perf_writer *w, const struct spex_perf_write
     end_record(w);
 }
 
+/* The file was begun before, and others appended AUX data: it stays, and the file goes on there. */
+static enum spex_status adopt(struct spex_perf_writer *w, const struct spex_perf_writer_options *o,
+                              struct spex_error *error)
+{
+    flush(w);
+    if (!w->error && (w->pipe || w->position != o->kept_start || o->kept_end < o->kept_start))
+        return error_set(error, SPEX_INVALID, o->kept_start,
+                         "%s was not begun by this version of spex", w->path);
+    uint64_t end = walk_records(w, o->kept_start, o->kept_end, true);
+    if (!w->error && (lseek(w->fd, (off_t)end, SEEK_SET) < 0 || ftruncate(w->fd, (off_t)end)))
+        w->error = errno;
+    w->position = w->written = end;
+    return SPEX_OK;
+}
+
+static int open_file(const char *path, const struct spex_perf_writer_options *o)
+{
+    if (!strcmp(path, "-"))
+        return STDOUT_FILENO;
+    if (o->fd > 0)
+        return o->fd;
+    int how = o->kept_start ? O_NOFOLLOW | O_NONBLOCK : O_CREAT | O_TRUNC;
+    return open(path, O_RDWR | O_CLOEXEC | how, 0600);
+}
+
 static void free_writer(struct spex_perf_writer *w)
 {
     if (w->fd > STDOUT_FILENO)
@@ -661,7 +741,7 @@ enum spex_status spex_perf_writer_open(const char *path,
     if (!w)
         return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
     bool standard = !strcmp(path, "-");
-    w->fd = standard ? STDOUT_FILENO : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    w->fd = open_file(path, o);
     w->path = strdup(standard ? "standard output" : path);
     w->buffer = malloc(BUFFER);
     if (!w->path || !w->buffer)
@@ -679,12 +759,19 @@ enum spex_status spex_perf_writer_open(const char *path,
     w->pipe = standard || fstat(w->fd, &st) || !S_ISREG(st.st_mode);
     w->per_thread = o->per_thread;
     w->untimed = o->untimed;
+    w->cpus = o->cpus ? o->cpus : 1;
     make_attrs(w, o);
     make_features(w, o);
     for (unsigned i = 0; i < FEATURE_BITS; i++)
         if (w->features[i].failed)
             w->error = ENOMEM;
     write_start(w, o);
+    if (o->kept_start)
+        status = adopt(w, o, error);
+    if (status != SPEX_OK) {
+        free_writer(w);
+        return status;
+    }
     if (!w->pipe) {
         flush(w);
         write_file_header(w, w->position - w->data_offset, false);
@@ -750,17 +837,36 @@ static void write_sections(struct spex_perf_writer *w)
     flush(w);
 }
 
+enum spex_status spex_perf_writer_leave(struct spex_perf_writer *w, struct spex_error *error)
+{
+    enum spex_status status = SPEX_OK;
+    flush(w);
+    if (w->error)
+        status = error_set(error, w->error == ENOMEM ? SPEX_NO_MEMORY : SPEX_IO, w->position,
+                           "cannot write %s: %s", w->path, strerror(w->error));
+    free_writer(w);
+    return status;
+}
+
 enum spex_status spex_perf_writer_finish(struct spex_perf_writer *w, struct spex_error *error)
 {
     enum spex_status status = SPEX_OK;
-    if (w->pipe) {
-        flush(w);
-    } else {
-        commit(w);
-        uint64_t data_size = w->position - w->data_offset;
+    uint64_t missing = 0;
+    flush(w);
+    if (!w->pipe) {
+        uint64_t end = w->position;
         finish_features(w);
         write_sections(w);
-        write_file_header(w, data_size, true);
+        int problem = w->error;
+        if (problem) { /* what fits: up to the last whole record */
+            w->error = 0;
+            end = walk_records(w, w->data_offset, end < w->written ? end : w->written, false);
+            missing = w->position - end;
+        }
+        write_file_header(w, end - w->data_offset, !problem);
+        if (problem && !w->error && ftruncate(w->fd, (off_t)end))
+            w->error = errno;
+        w->error = problem ? problem : w->error;
     }
     if (w->fd > STDOUT_FILENO) {
         if (close(w->fd) && !w->error)
@@ -768,8 +874,12 @@ enum spex_status spex_perf_writer_finish(struct spex_perf_writer *w, struct spex
         w->fd = -1;
     }
     if (w->error)
-        status = error_set(error, w->error == ENOMEM ? SPEX_NO_MEMORY : SPEX_IO, w->position,
-                           "cannot write %s: %s", w->path, strerror(w->error));
+        status = missing
+                     ? error_set(error, SPEX_TRUNCATED, w->position - missing,
+                                 "%s: %s: the last %llu bytes are missing", w->path,
+                                 strerror(w->error), (unsigned long long)missing)
+                     : error_set(error, w->error == ENOMEM ? SPEX_NO_MEMORY : SPEX_IO, w->position,
+                                 "cannot write %s: %s", w->path, strerror(w->error));
     free_writer(w);
     return status;
 }

@@ -1,0 +1,59 @@
+/* What the readers of a run's directory share. */
+#ifndef GUEST_LEFT_H
+#define GUEST_LEFT_H
+
+#include "guest/engine.h"
+#include "run.h"
+
+#include <sys/stat.h>
+
+struct left_task {
+    uint32_t id;
+    struct run_task task; /* checked */
+    char *log;            /* texts of events lie in it */
+    size_t log_size;
+};
+
+struct entry {
+    struct spex_engine_event event;
+    uint32_t task, order;
+};
+
+/* Build-ids by path. */
+struct file_id {
+    char *path;
+    uint8_t id[20];
+    unsigned size;
+};
+
+struct spex_run {
+    char *name;
+    int directory, control_fd;
+    struct run_control control; /* of the flags in it only numbers are read */
+    char *command;
+    const char **argv; /* words of the command: program, sysroot, cpu, command line */
+    const char *program, *sysroot;
+    struct left_task *tasks;
+    size_t task_count, log_room;
+    struct entry *entries, spare;
+    size_t entry_count, entry_room, position;
+    struct file_id **files; /* hash table */
+    size_t file_count, file_room;
+    uint8_t *bytes; /* of the event that was given last */
+    struct spex_engine_truth *truth;
+    size_t truth_count;
+    uint64_t damaged;
+    bool no_memory;
+};
+
+/* Opens a regular file of the run, whatever lies under its name. */
+int left_open_file(const struct spex_run *run, const char *name, int flags, struct stat *st);
+bool left_read(int fd, void *data, size_t size, uint64_t at);
+
+/* Events of all tasks, in order of time. */
+void left_read_events(struct spex_run *run);
+void left_free_events(struct spex_run *run);
+/* AUX records that say that what follows was lost. */
+uint64_t left_truncated(const struct spex_run *run);
+
+#endif

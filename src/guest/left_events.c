@@ -1,0 +1,448 @@
+/* Events of a run, merged by time; counts of the whole population. */
+#include "left.h"
+
+#include "base/error.h"
+#include "elf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct entry *add(struct spex_run *run, size_t task, enum spex_engine_event_kind kind,
+                         uint64_t time)
+{
+    if (run->entry_count == run->entry_room) {
+        size_t room = run->entry_room ? 2 * run->entry_room : 256;
+        struct entry *more = realloc(run->entries, room * sizeof *more);
+        if (!more) {
+            run->no_memory = true;
+            return &run->spare;
+        }
+        run->entries = more;
+        run->entry_room = room;
+    }
+    const struct run_task *t = &run->tasks[task].task;
+    struct entry *entry = &run->entries[run->entry_count];
+    *entry = (struct entry){.task = (uint32_t)task,
+                            .order = (uint32_t)run->entry_count,
+                            .event = {.kind = kind,
+                                      .time = time,
+                                      .pid = t->pid,
+                                      .tid = t->tid,
+                                      .ppid = t->ppid,
+                                      .ptid = t->ptid,
+                                      .cpu = t->cpu,
+                                      .text = ""}};
+    run->entry_count++;
+    return entry;
+}
+
+/* ---- files that were mapped ---- */
+
+static struct file_id **slot(struct file_id **table, size_t room, const char *path)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (const char *p = path; *p; p++)
+        hash = (hash ^ (uint8_t)*p) * UINT64_C(0x100000001b3);
+    size_t i = (hash ^ hash >> 32) & (room - 1);
+    while (table[i] && strcmp(table[i]->path, path))
+        i = (i + 1) & (room - 1);
+    return &table[i];
+}
+
+static bool grow_files(struct spex_run *run)
+{
+    size_t room = run->file_room ? 2 * run->file_room : 64;
+    struct file_id **table = calloc(room, sizeof(struct file_id *));
+    if (!table)
+        return false;
+    for (size_t i = 0; i < run->file_room; i++)
+        if (run->files[i])
+            *slot(table, room, run->files[i]->path) = run->files[i];
+    free(run->files);
+    run->files = table;
+    run->file_room = room;
+    return true;
+}
+
+static const struct file_id *file_id(struct spex_run *run, const char *path)
+{
+    static const struct file_id none = {0};
+    struct elf elf;
+    if (2 * run->file_count >= run->file_room && !grow_files(run)) {
+        run->no_memory = true;
+        return &none;
+    }
+    struct file_id **at = slot(run->files, run->file_room, path);
+    if (*at)
+        return *at;
+    struct file_id *f = calloc(1, sizeof *f);
+    if (!f || !(f->path = strdup(path))) {
+        free(f);
+        run->no_memory = true;
+        return &none;
+    }
+    if (elf_read(path, &elf) == SPEX_OK) {
+        memcpy(f->id, elf.build_id, sizeof f->id);
+        f->size = elf.build_id_size;
+    }
+    run->file_count++;
+    return *at = f;
+}
+
+/* ---- mappings ---- */
+
+/* The text outlives the entry: it belongs to a file's record or to a log. */
+static void add_map(struct spex_run *run, size_t task, const struct run_event *event,
+                    const char *path, bool first)
+{
+    const char *text = path;
+    if (path[0] == '/' && first)
+        text = file_id(run, path)->path;
+    struct entry *entry = add(run, task, SPEX_ENGINE_MAP, event->time);
+    entry->event.address = event->a;
+    entry->event.length = event->b;
+    entry->event.offset = event->c;
+    entry->event.prot = event->prot;
+    entry->event.flags = event->flags;
+    entry->event.text = text ? text : "";
+    entry->event.first = first;
+}
+
+enum { MAP_PRIVATE_FLAG = 2, MAP_PRIVATE_ANONYMOUS = 0x22 };
+
+/* QEMU loaded an ELF file so that virtual address v is at v + bias. */
+static void add_image(struct spex_run *run, size_t task, uint64_t time, const struct elf *elf,
+                      uint64_t bias, const char *path)
+{
+    for (unsigned i = 0; i < elf->segments; i++) {
+        const struct elf_segment *s = &elf->segment[i];
+        uint64_t start = (s->vaddr + bias) & ~4095ull;
+        uint64_t end = (s->vaddr + bias + s->memory_size + 4095) & ~4095ull;
+        struct run_event map = {.time = time,
+                                .a = start,
+                                .b = end - start,
+                                .c = s->offset & ~4095ull,
+                                .prot = s->prot,
+                                .flags = MAP_PRIVATE_FLAG};
+        add_map(run, task, &map, path, true);
+    }
+}
+
+static void add_program(struct spex_run *run, size_t task, const struct run_event *event)
+{
+    struct elf elf;
+    char path[RUN_PATH], interpreter[2 * RUN_PATH];
+    if (!realpath(run->program, path) || elf_read(path, &elf))
+        return;
+    uint64_t lowest = UINT64_MAX;
+    for (unsigned i = 0; i < elf.segments; i++)
+        if (elf.segment[i].prot & 4 && elf.segment[i].vaddr < lowest)
+            lowest = elf.segment[i].vaddr;
+    if (lowest != UINT64_MAX)
+        add_image(run, task, event->time, &elf, event->a - lowest, path);
+    if (!elf.interpreter[0])
+        return;
+    snprintf(interpreter, sizeof interpreter, "%s%s", run->sysroot, elf.interpreter);
+    if (!realpath(access(interpreter, R_OK) ? elf.interpreter : interpreter, path) ||
+        elf_read(path, &elf))
+        return;
+    add_image(run, task, event->time, &elf, event->c - elf.entry, path);
+}
+
+/*
+ * mprotect tells no file: if the pages are of one, the mapping keeps its name. A
+ * mapping that is code already (text relocations) is left alone.
+ */
+static void name_protected(struct spex_run *run)
+{
+    for (size_t i = 0; i < run->entry_count; i++) {
+        struct spex_engine_event *m = &run->entries[i].event;
+        if (m->kind != SPEX_ENGINE_MAP || m->flags != MAP_PRIVATE_ANONYMOUS || !(m->prot & 4) ||
+            *m->text)
+            continue;
+        for (size_t j = i; j-- > 0;) {
+            const struct spex_engine_event *old = &run->entries[j].event;
+            if (old->kind == SPEX_ENGINE_MAP && old->pid == m->pid &&
+                m->address - old->address < old->length) {
+                if (*old->text == '/') {
+                    m->text = old->text;
+                    m->offset = old->offset + (m->address - old->address);
+                    m->flags = old->flags;
+                }
+                break;
+            }
+        }
+    }
+}
+
+/* ---- logs ---- */
+
+static void add_aux(struct spex_run *run, size_t task, const struct run_event *event)
+{
+    uint64_t all = run->control.end - run->control.output.start;
+    if (event->b > all || event->a > all) {
+        run->damaged++;
+        return;
+    }
+    struct entry *entry = add(run, task, SPEX_ENGINE_AUX, event->time);
+    entry->event.offset = event->a;
+    entry->event.size = event->b;
+    entry->event.aux_flags = event->flags & 0xff;
+}
+
+/* Records in the Profiling Buffer of a thread that was killed, or found the disk full. */
+static void add_left(struct spex_run *run, size_t task)
+{
+    const struct run_task *t = &run->tasks[task].task;
+    char name[32];
+    struct stat st;
+    if (!run->control.output.keep || !t->head || (t->at && t->at < run->control.end))
+        return;
+    snprintf(name, sizeof name, "%u.aux", run->tasks[task].id);
+    int fd = left_open_file(run, name, O_RDONLY, &st);
+    if (fd >= 0)
+        close(fd);
+    if (fd < 0 || t->head > (uint64_t)st.st_size) {
+        run->damaged++;
+        return;
+    }
+    add(run, task, SPEX_ENGINE_LEFT, t->clock)->event.size = t->head;
+}
+
+static void read_event(struct spex_run *run, size_t task, const struct run_event *event,
+                       const char *text, bool *ended)
+{
+    struct entry *entry;
+    switch (event->type) {
+    case RUN_FORK:
+        add(run, task, SPEX_ENGINE_FORK, event->time);
+        break;
+    case RUN_EXIT:
+        add(run, task, SPEX_ENGINE_EXIT, event->time);
+        *ended = true;
+        break;
+    case RUN_COMM:
+        entry = add(run, task, SPEX_ENGINE_COMM, event->time);
+        entry->event.text = text;
+        entry->event.first = task == 0 && event->time == 0;
+        break;
+    case RUN_IMAGE:
+        add_program(run, task, event);
+        break;
+    case RUN_MAP:
+        add_map(run, task, event, text, false);
+        break;
+    case RUN_PROTECT: { /* memory becomes code: a just-in-time compiler */
+        struct run_event map = *event;
+        map.c = 0;
+        map.flags = MAP_PRIVATE_ANONYMOUS;
+        add_map(run, task, &map, "", false);
+        break;
+    }
+    case RUN_AUX:
+        add_aux(run, task, event);
+        break;
+    case RUN_EXEC:
+        break;
+    default:
+        run->damaged++;
+    }
+}
+
+static void read_log(struct spex_run *run, size_t task)
+{
+    const struct left_task *t = &run->tasks[task];
+    bool ended = false;
+    size_t at = 0;
+    while (t->log_size - at >= sizeof(struct run_event)) {
+        struct run_event event;
+        memcpy(&event, t->log + at, sizeof event);
+        size_t text = at + sizeof event;
+        if (event.text > RUN_PATH || event.text > t->log_size - text ||
+            (event.text &&
+             memchr(t->log + text, '\0', event.text) != t->log + text + event.text - 1))
+            break;
+        read_event(run, task, &event, event.text ? t->log + text : "", &ended);
+        at = text + event.text;
+    }
+    run->damaged += at < t->log_size && run->control.failed != ENOSPC; /* half an event */
+    add_left(run, task);
+    if (!ended)
+        add(run, task, SPEX_ENGINE_EXIT, t->task.clock);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    if (x->event.time != y->event.time)
+        return x->event.time < y->event.time ? -1 : 1;
+    return x->order < y->order ? -1 : 1;
+}
+
+void left_read_events(struct spex_run *run)
+{
+    for (size_t i = 0; i < run->task_count; i++)
+        read_log(run, i);
+    if (run->entry_count)
+        qsort(run->entries, run->entry_count, sizeof *run->entries, by_time);
+    name_protected(run);
+    for (size_t i = 0; i < run->entry_count; i++) {
+        struct spex_engine_event *m = &run->entries[i].event;
+        if (m->kind == SPEX_ENGINE_MAP && *m->text == '/') {
+            const struct file_id *f = file_id(run, m->text);
+            m->build_id = f->id;
+            m->build_id_size = f->size;
+        }
+    }
+}
+
+void left_free_events(struct spex_run *run)
+{
+    for (size_t i = 0; i < run->file_room; i++)
+        if (run->files[i]) {
+            free(run->files[i]->path);
+            free(run->files[i]);
+        }
+    free(run->files);
+    free(run->entries);
+    free(run->bytes);
+}
+
+uint64_t left_truncated(const struct spex_run *run)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < run->entry_count; i++)
+        n += run->entries[i].event.kind == SPEX_ENGINE_AUX &&
+             run->entries[i].event.aux_flags & DRIVER_AUX_TRUNCATED;
+    return n;
+}
+
+enum spex_status spex_run_next(struct spex_run *run, struct spex_engine_event *event,
+                               struct spex_error *error)
+{
+    if (run->position == run->entry_count)
+        return SPEX_END;
+    const struct entry *entry = &run->entries[run->position++];
+    *event = entry->event;
+    if (event->kind != SPEX_ENGINE_LEFT)
+        return SPEX_OK;
+    char name[32];
+    struct stat st;
+    snprintf(name, sizeof name, "%u.aux", run->tasks[entry->task].id);
+    free(run->bytes);
+    run->bytes = malloc(event->size);
+    if (!run->bytes)
+        return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
+    int fd = left_open_file(run, name, O_RDONLY, &st);
+    bool ok = fd >= 0 && left_read(fd, run->bytes, event->size, 0);
+    if (fd >= 0)
+        close(fd);
+    if (!ok)
+        return error_set(error, SPEX_IO, 0, "%s/%s cannot be read", run->name, name);
+    event->data = run->bytes;
+    return SPEX_OK;
+}
+
+/* ---- truth ---- */
+
+static int by_pc(const void *a, const void *b)
+{
+    const struct spex_engine_truth *x = a, *y = b;
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    return x->pc < y->pc ? -1 : x->pc > y->pc;
+}
+
+static size_t read_rows(const struct run_truth *rows, size_t count, int32_t pid,
+                        struct spex_engine_truth *out)
+{
+    size_t n = 0;
+    uint64_t entered = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct run_truth *r = &rows[i];
+        if (r->block) {
+            entered = r->count;
+        } else if (r->pc && entered >= r->cut) {
+            out[n++] = (struct spex_engine_truth){.pid = pid,
+                                                  .pc = r->pc,
+                                                  .count = entered - r->cut,
+                                                  .l1_miss = r->l1_miss,
+                                                  .llc_miss = r->llc_miss,
+                                                  .walk = r->walk,
+                                                  .mispredict = r->mispredict,
+                                                  .taken = r->taken};
+        }
+    }
+    return n;
+}
+
+/* Blocks overlap: one row an instruction. */
+static size_t merge_rows(struct spex_engine_truth *rows, size_t count)
+{
+    size_t last = 0;
+    if (!count)
+        return 0;
+    qsort(rows, count, sizeof *rows, by_pc);
+    for (size_t i = 1; i < count; i++) {
+        struct spex_engine_truth *a = &rows[last], *b = &rows[i];
+        if (a->pid != b->pid || a->pc != b->pc) {
+            rows[++last] = *b;
+            continue;
+        }
+        a->count += b->count;
+        a->l1_miss += b->l1_miss;
+        a->llc_miss += b->llc_miss;
+        a->walk += b->walk;
+        a->mispredict += b->mispredict;
+        a->taken += b->taken;
+    }
+    return last + 1;
+}
+
+/* One file of rows, behind the n that are there. */
+static bool read_truth_file(struct spex_run *run, const struct left_task *t,
+                            struct run_truth *chunk, size_t *n)
+{
+    enum { ROWS = RUN_TRUTH / sizeof(struct run_truth) };
+    char name[32];
+    struct stat st;
+    snprintf(name, sizeof name, "%u.truth", t->id);
+    int fd = left_open_file(run, name, O_RDONLY, &st);
+    bool ok = true;
+    for (uint64_t at = 0; fd >= 0 && ok && at + RUN_TRUTH <= (uint64_t)st.st_size;
+         at += RUN_TRUTH) {
+        struct spex_engine_truth *more = realloc(run->truth, (*n + ROWS) * sizeof *more);
+        ok = more != NULL;
+        if (!ok)
+            break;
+        run->truth = more;
+        if (left_read(fd, chunk, RUN_TRUTH, at))
+            *n += read_rows(chunk, ROWS, t->task.pid, run->truth + *n);
+        else
+            run->damaged++;
+    }
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+enum spex_status spex_run_truth(struct spex_run *run, const struct spex_engine_truth **rows,
+                                size_t *count, struct spex_error *error)
+{
+    struct run_truth *chunk = malloc(RUN_TRUTH);
+    size_t n = 0;
+    bool ok = chunk != NULL;
+    for (size_t i = 0; i < run->task_count && ok; i++)
+        ok = read_truth_file(run, &run->tasks[i], chunk, &n);
+    free(chunk);
+    if (!ok)
+        return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
+    *count = run->truth_count = merge_rows(run->truth, n);
+    *rows = run->truth;
+    return SPEX_OK;
+}
