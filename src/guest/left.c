@@ -21,7 +21,7 @@
 
 enum {
     TASKS_MAX = 1 << 20,
-    LOGS_MAX = 1 << 30, /* bytes of all logs */
+    LOGS_MAX = 256 << 20, /* bytes of all logs */
     COMMAND_MAX = 4 << 20,
     WAIT_TENTHS = 20, /* seconds for a child of the guest that is writing just now */
 };

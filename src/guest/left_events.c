@@ -214,7 +214,8 @@ static void add_left(struct spex_run *run, size_t task)
     add(run, task, SPEX_ENGINE_LEFT, t->clock)->event.size = t->head;
 }
 
-static void read_event(struct spex_run *run, size_t task, const struct run_event *event,
+/* False if there is no such event. */
+static bool read_event(struct spex_run *run, size_t task, const struct run_event *event,
                        const char *text, bool *ended)
 {
     struct entry *entry;
@@ -227,6 +228,8 @@ static void read_event(struct spex_run *run, size_t task, const struct run_event
         *ended = true;
         break;
     case RUN_COMM:
+        if (!*text)
+            return false;
         entry = add(run, task, SPEX_ENGINE_COMM, event->time);
         entry->event.text = text;
         entry->event.first = task == 0 && event->time == 0;
@@ -250,8 +253,9 @@ static void read_event(struct spex_run *run, size_t task, const struct run_event
     case RUN_EXEC:
         break;
     default:
-        run->damaged++;
+        return false;
     }
+    return true;
 }
 
 static void read_log(struct spex_run *run, size_t task)
@@ -267,7 +271,8 @@ static void read_log(struct spex_run *run, size_t task)
             (event.text &&
              memchr(t->log + text, '\0', event.text) != t->log + text + event.text - 1))
             break;
-        read_event(run, task, &event, event.text ? t->log + text : "", &ended);
+        if (!read_event(run, task, &event, event.text ? t->log + text : "", &ended))
+            break;
         at = text + event.text;
     }
     run->damaged += at < t->log_size && run->control.failed != ENOSPC; /* half an event */
@@ -421,10 +426,11 @@ static bool read_truth_file(struct spex_run *run, const struct left_task *t,
         if (!ok)
             break;
         run->truth = more;
-        if (left_read(fd, chunk, RUN_TRUTH, at))
-            *n += read_rows(chunk, ROWS, t->task.pid, run->truth + *n);
-        else
+        if (!left_read(fd, chunk, RUN_TRUTH, at) || !chunk->block) { /* each begins with a block */
             run->damaged++;
+            break;
+        }
+        *n += read_rows(chunk, ROWS, t->task.pid, run->truth + *n);
     }
     if (fd >= 0)
         close(fd);
