@@ -690,10 +690,10 @@ static void write_start(struct spex_perf_writer *w, const struct spex_perf_write
 static enum spex_status adopt(struct spex_perf_writer *w, const struct spex_perf_writer_options *o,
                               struct spex_error *error)
 {
-    flush(w);
-    if (!w->error && (w->pipe || w->position != o->kept_start || o->kept_end < o->kept_start))
+    if (w->pipe || w->position != o->kept_start || o->kept_end < o->kept_start)
         return error_set(error, SPEX_INVALID, o->kept_start,
                          "%s was not begun by this version of spex", w->path);
+    flush(w);
     uint64_t end = walk_records(w, o->kept_start, o->kept_end, true);
     if (!w->error && (lseek(w->fd, (off_t)end, SEEK_SET) < 0 || ftruncate(w->fd, (off_t)end)))
         w->error = errno;
@@ -746,7 +746,7 @@ enum spex_status spex_perf_writer_open(const char *path,
     w->buffer = malloc(BUFFER);
     if (!w->path || !w->buffer)
         status = error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
-    else if (w->fd < 0)
+    else if (w->fd < 0 || fstat(w->fd, &st))
         status = error_set(error, SPEX_IO, 0, "cannot write %s: %s", path, strerror(errno));
     else if (o->time.mult == 0 && !o->untimed)
         status = error_set(error, SPEX_INVALID, 0, "no time conversion was given for %s", path);
@@ -756,7 +756,7 @@ enum spex_status spex_perf_writer_open(const char *path,
         free_writer(w);
         return status;
     }
-    w->pipe = standard || fstat(w->fd, &st) || !S_ISREG(st.st_mode);
+    w->pipe = standard || !S_ISREG(st.st_mode);
     w->per_thread = o->per_thread;
     w->untimed = o->untimed;
     w->cpus = o->cpus ? o->cpus : 1;

@@ -1,6 +1,6 @@
 /*
- * A guest that works against its own profile: hostile DIRECTORY HOW [SEED]. The directory is that of
- * its run; spex must survive whatever is left there.
+ * A guest that works against its own profile: hostile DIRECTORY HOW [SEED]. The directory is that
+ * of its run; spex must survive whatever is left there.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -33,7 +33,8 @@ static void work(void)
 /* Some words of a file become other numbers. */
 static void scribble(const char *path)
 {
-    static const uint64_t odd[] = {0, 1, 7, UINT64_MAX, INT64_MAX, UINT32_MAX, 1u << 31, 4096, 0xff00ff00ff00ff00};
+    static const uint64_t odd[] = {0,          1,        7,    UINT64_MAX,        INT64_MAX,
+                                   UINT32_MAX, 1u << 31, 4096, 0xff00ff00ff00ff00};
     struct stat st;
     int fd = open(path, O_RDWR);
     if (fd < 0 || fstat(fd, &st))
