@@ -1,7 +1,7 @@
 /*
- * Calls that fail on request, for the build of `make check-faults`: the linker sends the calls of our own
- * objects here (--wrap), those of other libraries not. A call site is a return address. With
- * SPEX_FAULT_LOG=FILE each site is noted there when it is first reached, "FUNCTION SITE"; with
+ * Calls that fail on request, for the build of `make check-faults`: the linker sends the calls of
+ * our own objects here (--wrap), those of other libraries not. A call site is a return address.
+ * With SPEX_FAULT_LOG=FILE each site is noted there when it is first reached, "FUNCTION SITE"; with
  * SPEX_FAULT=SITE:N its Nth call fails.
  */
 #include <errno.h>
@@ -35,7 +35,8 @@ static void prepare(void)
     if (fault)
         sscanf(fault, "%lx:%u", &target, &nth);
     if (path)
-        log_file = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        log_file = (int)syscall(SYS_openat, AT_FDCWD, path,
+                                O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     ready = 1;
 }
 
@@ -84,7 +85,8 @@ WRAP(ssize_t, read, (int fd, void *p, size_t n), (fd, p, n), EIO, -1)
 WRAP(ssize_t, pread, (int fd, void *p, size_t n, off_t at), (fd, p, n, at), EIO, -1)
 WRAP(ssize_t, write, (int fd, const void *p, size_t n), (fd, p, n), ENOSPC, -1)
 WRAP(ssize_t, pwrite, (int fd, const void *p, size_t n, off_t at), (fd, p, n, at), ENOSPC, -1)
-WRAP(void *, mmap, (void *p, size_t n, int a, int b, int fd, off_t at), (p, n, a, b, fd, at), ENOMEM, -1)
+WRAP(void *, mmap, (void *p, size_t n, int a, int b, int fd, off_t at), (p, n, a, b, fd, at),
+     ENOMEM, -1)
 WRAP(int, fsync, (int fd), (fd), EIO, -1)
 WRAP(int, ftruncate, (int fd, off_t n), (fd, n), EIO, -1)
 WRAP(int, posix_fallocate, (int fd, off_t at, off_t n), (fd, at, n), ENOSPC, ENOSPC)
@@ -140,5 +142,7 @@ int __wrap_openat(int dir, const char *path, int flags, ...)
     va_start(args, flags);
     mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;
     va_end(args);
-    return fails("openat", __builtin_return_address(0), EMFILE) ? -1 : __real_openat(dir, path, flags, mode);
+    return fails("openat", __builtin_return_address(0), EMFILE)
+               ? -1
+               : __real_openat(dir, path, flags, mode);
 }
