@@ -254,8 +254,8 @@ static bool number_of(const struct spex_sample *sample, enum field field, uint64
 
 static const char *security_of(const struct spex_sample *sample)
 {
-    /* {NSE, NS}: 0 Secure, 1 Non-secure, 2 Root, 3 Realm (D18.2.1) */
-    static const char *const names[] = {"secure", "non-secure", "root", "realm"};
+    /* {NSE, NS} (D18.2.1): there is no encoding for Root */
+    static const char *const names[] = {"secure", "non-secure", "reserved-state", "realm"};
     uint64_t pc = sample->record->address[SPEX_ADDRESS_PC];
     return names[spex_address_nse(pc) << 1 | spex_address_ns(pc)];
 }
