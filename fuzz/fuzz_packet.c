@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             spex_packet_encode(&fast, bytes, sizeof bytes, &length) != SPEX_OK ||
             length != spex_packet_length(&fast) || memcmp(bytes, data, length))
             abort();
-        for (int style = SPEX_TEXT_SPEX; style <= SPEX_TEXT_PERF7; style++)
+        for (int style = SPEX_TEXT_SPEX; style <= SPEX_TEXT_PERF7_N1; style++)
             if (spex_packet_text(&fast, style, text, sizeof text) != strlen(text))
                 abort();
         data += length;

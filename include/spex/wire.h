@@ -108,6 +108,7 @@ enum spex_event_bit {
     SPEX_EV_LLC_MISS = 9,
     SPEX_EV_REMOTE = 10,
     SPEX_EV_MISALIGNED = 11,
+    SPEX_EV_TRANSACTION = 16, /* Transactional: reads as zero */
     SPEX_EV_PARTIAL_PRED = 17,
     SPEX_EV_EMPTY_PRED = 18,
     SPEX_EV_L2D_ACCESS = 19,
@@ -184,9 +185,10 @@ const char *spex_packet_type_name(enum spex_packet_type type);
  * writes at most capacity bytes and always terminates. Styles are never mixed.
  */
 enum spex_text_style {
-    SPEX_TEXT_SPEX,  /* our own, readable, complete */
-    SPEX_TEXT_PERF,  /* perf 6.1's `report -D` */
-    SPEX_TEXT_PERF7, /* perf 7's */
+    SPEX_TEXT_SPEX,     /* our own, readable, complete */
+    SPEX_TEXT_PERF,     /* perf 6.1's `report -D` */
+    SPEX_TEXT_PERF7,    /* perf 7's */
+    SPEX_TEXT_PERF7_N1, /* and for a Neoverse N1, whose E[12] it names */
 };
 enum { SPEX_PACKET_TEXT_MAX = 512 };
 size_t spex_packet_text(const struct spex_packet *packet, enum spex_text_style style, char *text,

@@ -56,6 +56,7 @@ struct dump {
     struct out out;      /* text->out while it is filled */
     struct known *known; /* KNOWN of them, by hash */
     size_t rest;         /* where the line goes on after its offset */
+    enum spex_text_style style;
     const struct options *options;
     const struct spex_perf_queue *queue; /* that packets come from; NULL for a raw stream */
 };
@@ -147,8 +148,7 @@ static void text_rest(struct dump *dump, const uint8_t *bytes, size_t count,
         memcpy(p, text, n);
         p += n;
     } else {
-        p += spex_packet_text(packet, (enum spex_text_style)dump->options->style, p,
-                              SPEX_PACKET_TEXT_MAX);
+        p += spex_packet_text(packet, dump->style, p, SPEX_PACKET_TEXT_MAX);
     }
     *p++ = '\n';
     dump->out.size += (size_t)(p - start);
@@ -303,6 +303,23 @@ static bool lost_to_perf(const struct options *options, const struct spex_packet
            packet->header[0] != 0x73;
 }
 
+/*
+ * perf takes an extended header with nothing behind it for padding up to a boundary (an old
+ * meaning) in its own memory, where data begins at a multiple of 8. Its length, or 0.
+ */
+static size_t perf_alignment(const struct options *options, uint64_t offset, const uint8_t *data,
+                             size_t size)
+{
+    if (options->format != TEXT || options->style == SPEX_TEXT_SPEX || size < 2 ||
+        (data[0] & 0xfc) != 0x20 || data[1])
+        return 0;
+    size_t boundary = (size_t)2 << (data[0] & 3), length = boundary - (offset & (boundary - 1));
+    if (size < boundary)
+        return 0;
+    size_t rest = size - length < 16 - length ? size - length : 16 - length;
+    return length + zeros(data + length, rest); /* one line with the padding behind */
+}
+
 /* The data ends inside a packet: what there is of it. */
 static void truncated(struct dump *dump, uint64_t offset, const uint8_t *data, size_t size)
 {
@@ -354,6 +371,12 @@ static size_t dump_packets(struct dump *dump, const uint8_t *data, size_t size, 
             position += n;
             continue;
         }
+        n = perf_alignment(dump->options, offset + position, at, size - position);
+        if (n) {
+            text_line(dump, offset + position, at, n, "PAD");
+            position += n;
+            continue;
+        }
         if (spex_packet_decode(at, size - position, &packet) != SPEX_OK) {
             truncated(dump, offset + position, at, size - position);
             /* perf goes on at the next byte. */
@@ -375,9 +398,13 @@ static size_t dump_packets(struct dump *dump, const uint8_t *data, size_t size, 
 /* ---- blocks, by several threads ---- */
 
 /* The bytes of the line at data. */
-static size_t line_bytes(const struct options *options, const uint8_t *data, size_t size)
+static size_t line_bytes(const struct options *options, uint64_t offset, const uint8_t *data,
+                         size_t size)
 {
     struct spex_packet packet;
+    size_t n = perf_alignment(options, offset, data, size);
+    if (n)
+        return n;
     if (*data == 0 && options->format == TEXT)
         return zeros(data, options->style != SPEX_TEXT_SPEX && size > 16 ? 16 : size);
     if (spex_packet_decode(data, size, &packet) != SPEX_OK)
@@ -394,7 +421,8 @@ static bool guess(void *user, size_t from, size_t to, struct chunks_state *state
     if (!spex_record_find(command->data, command->size, from, to, &before, &start))
         return false;
     for (start = (size_t)before.offset; start < from;)
-        start += line_bytes(command->options, command->data + start, command->size - start);
+        start += line_bytes(command->options, command->offset + start, command->data + start,
+                            command->size - start);
     *state = (struct chunks_state){.position = start};
     return start < to;
 }
@@ -507,6 +535,19 @@ static int dump_raw(struct command *command, const char *path)
     return status;
 }
 
+/* perf 7 names an event of the Neoverse N1's own. */
+static void choose_style(struct command *command, uint64_t midr)
+{
+    enum spex_text_style style = (enum spex_text_style)command->options->style;
+    if (style == SPEX_TEXT_PERF7 && (midr & 0xff00fff0) == 0x4100d0c0)
+        style = SPEX_TEXT_PERF7_N1;
+    for (unsigned t = 0; t < chunks_threads(command->chunks); t++) {
+        if (command->threads[t].style != style)
+            known_forget(&command->threads[t]);
+        command->threads[t].style = style;
+    }
+}
+
 /* perf's way: each AUXTRACE record by itself, in the order of the file, offsets from 0. */
 static void dump_auxtrace(struct command *command, struct spex_perfdata *file)
 {
@@ -529,6 +570,7 @@ static void dump_auxtrace(struct command *command, struct spex_perfdata *file)
                    (unsigned long long)event.u.auxtrace.reference, event.u.auxtrace.idx,
                    event.u.auxtrace.tid, event.u.auxtrace.cpu,
                    (unsigned long long)event.u.auxtrace.available);
+        choose_style(command, spex_perfdata_midr(file, event.u.auxtrace.cpu));
         dump_block(command, event.u.auxtrace.data, (size_t)event.u.auxtrace.available, 0, true);
     }
 }
@@ -612,7 +654,8 @@ static bool start_threads(struct command *command)
         threads ? aligned_alloc(CHUNKS_APART, threads * sizeof *command->threads) : NULL;
     bool ok = command->threads != NULL;
     for (unsigned i = 0; ok && i < threads; i++)
-        command->threads[i] = (struct dump){.options = command->options};
+        command->threads[i] = (struct dump){.options = command->options,
+                                            .style = (enum spex_text_style)command->options->style};
     for (unsigned i = 0; ok && i < threads; i++) {
         command->threads[i].known = calloc(KNOWN, sizeof *command->threads[i].known);
         ok = command->threads[i].known != NULL;

@@ -377,7 +377,7 @@ static char *perf_decimal(char *p, uint64_t value)
     return put_u64(p, value >> 63 ? -value : value);
 }
 
-static char *perf_text(char *p, const struct spex_packet *packet, unsigned version)
+static char *perf_text(char *p, const struct spex_packet *packet, unsigned version, bool n1)
 {
     uint64_t payload = packet->payload, rest;
     switch (packet->type) {
@@ -389,6 +389,10 @@ static char *perf_text(char *p, const struct spex_packet *packet, unsigned versi
         return perf_decimal(PUT(p, "TS "), payload);
     case SPEX_PACKET_EVENTS:
         p = put_events(PUT(p, "EV"), payload, false, version, &rest);
+        if (n1 && rest & BIT(12)) {
+            p = PUT(p, " LATE-PREFETCH");
+            rest &= ~BIT(12);
+        }
         return version >= 7 && rest ? put_bit_list(PUT(p, " IMPDEF:"), rest) : p;
     case SPEX_PACKET_DATA_SOURCE:
         return put_u64(PUT(p, "DATA-SOURCE "), payload);
@@ -417,9 +421,10 @@ size_t spex_packet_text(const struct spex_packet *packet, enum spex_text_style s
 {
     char scratch[SPEX_PACKET_TEXT_MAX];
     char *start = capacity >= SPEX_PACKET_TEXT_MAX ? text : scratch;
-    char *end = style == SPEX_TEXT_SPEX   ? own_text(start, packet)
-                : style == SPEX_TEXT_PERF ? perf_text(start, packet, 6)
-                                          : perf_text(start, packet, 7);
+    char *end = style == SPEX_TEXT_SPEX ? own_text(start, packet)
+                : style == SPEX_TEXT_PERF
+                    ? perf_text(start, packet, 6, false)
+                    : perf_text(start, packet, 7, style == SPEX_TEXT_PERF7_N1);
     size_t n = (size_t)(end - start);
     if (start == text) {
         *end = 0;

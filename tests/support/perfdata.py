@@ -8,8 +8,9 @@ def record(kind, body=b"", misc=0):
     return struct.pack("<IHH", kind, misc, 8 + len(body)) + body
 
 
-def wrap(spe):
-    """A perf.data file around the bytes of one SPE buffer (padded to 8 with Padding packets)."""
+def wrap(spe, midr=None):
+    """A perf.data file around the bytes of one SPE buffer (padded to 8 with Padding packets), with
+    the metadata of perf 6, or with those of perf 7 that name the core."""
     spe = spe + bytes(-len(spe) % 8)
     ids_at = 104
     attrs_at = ids_at + 8
@@ -19,7 +20,11 @@ def wrap(spe):
     attr += bytes(128 - len(attr)) + struct.pack("<QQ", ids_at, 8)
     time_conv = struct.pack("<QQQQQBB6x", 24, 167772160, 0, 0, 0, 1, 0)
     data = record(79, time_conv)
-    data += record(70, struct.pack("<IIQQ", 4, 0, PMU, 1))
+    if midr is None:
+        data += record(70, struct.pack("<IIQQ", 4, 0, PMU, 1))
+    else:
+        cpu = struct.pack("<QQQQQQQ", 0x1010101010101010, 0, 4, midr, PMU, 256, 0)
+        data += record(70, struct.pack("<IIQQQQ", 4, 0, 2, 4, PMU, 1) + cpu)
     data += record(71, struct.pack("<QQQIIII", len(spe), 0, 0x1234, 0, 0xffffffff, 0, 0)) + spe
     header = struct.pack("<8sQQQQQQQ", b"PERFILE2", 104, 144, attrs_at, 144, data_at, len(data), 0)
     header += bytes(104 - len(header))
