@@ -4,13 +4,19 @@
  */
 #include <spex/symbols.h>
 
+#include "expand.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { TEXT_MOST = 1 << 16 }; /* a longer name is shown as it is */
+
 /* ---- Rust v0 ---- */
+
+enum { DEPTH = 100 };
 
 struct rust {
     const char *start, *at; /* start: past "_R", where back references count from */
@@ -26,7 +32,7 @@ static void put(struct rust *r, const char *text, size_t n)
         return;
     if (r->size + n + 1 > r->capacity) {
         size_t capacity = (r->size + n + 1) * 2;
-        char *more = capacity > 1 << 16 ? NULL : realloc(r->out, capacity);
+        char *more = r->size + n >= TEXT_MOST ? NULL : realloc(r->out, capacity);
         if (!more) {
             r->failed = true;
             return;
@@ -128,7 +134,11 @@ static void type_path(struct rust *r)
 static void constant(struct rust *r)
 {
     if (eat(r, 'B')) {
-        back(r, constant);
+        if (++r->depth > DEPTH)
+            r->failed = true;
+        else
+            back(r, constant);
+        r->depth--;
         return;
     }
     char kind = *r->at ? *r->at++ : 0;
@@ -193,7 +203,7 @@ static void type(struct rust *r)
                                           "u8",   "isize", "usize", NULL,  "i32", "u32", "i128",
                                           "u128", "_",     NULL,    NULL,  "i16", "u16", "()",
                                           "...",  NULL,    "i64",   "u64", "!"};
-    if (++r->depth > 100)
+    if (++r->depth > DEPTH)
         r->failed = true;
     if (r->failed)
         return;
@@ -260,7 +270,7 @@ static void type(struct rust *r)
 
 static void path(struct rust *r, bool value)
 {
-    if (++r->depth > 100)
+    if (++r->depth > DEPTH)
         r->failed = true;
     if (r->failed)
         return;
@@ -401,7 +411,7 @@ char *spex_demangle(const char *name)
     if (name[0] != '_' || name[1] != 'Z')
         return NULL;
     pthread_once(&once, find_cxa);
-    if (!cxa_demangle)
+    if (!cxa_demangle || expand_cxx(name) > TEXT_MOST)
         return NULL;
     int status;
     char *text = cxa_demangle(name, NULL, NULL, &status);
