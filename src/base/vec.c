@@ -19,10 +19,7 @@ bool vec_grow(void *items, size_t *capacity, size_t need, size_t size)
     if (more > PTRDIFF_MAX / size)
         return false;
     memcpy(&memory, items, sizeof memory); /* of whatever type the pointer is */
-    /* What is made from it later needs memory, too: stop while there is some. */
-    memory = memory_allows(more <= PTRDIFF_MAX / size / 3 ? 3 * more * size : PTRDIFF_MAX)
-                 ? realloc(memory, more * size)
-                 : NULL;
+    memory = memory_allows((more - *capacity) * size) ? realloc(memory, more * size) : NULL;
     if (!memory)
         return false;
     memcpy(items, &memory, sizeof memory);

@@ -344,13 +344,26 @@ static void find_spe_attrs(struct spex_perfdata *file)
     }
 }
 
+/* What is built from the tables later is up to eight times as large, of a process for each event. */
+static bool room_to_build(const struct spex_perfdata *file)
+{
+    const struct state *state = &file->state;
+    return memory_allows(8 * (state->tasks.capacity * sizeof *state->tasks.items +
+                              state->switches.capacity * sizeof *state->switches.items +
+                              file->maps.capacity * sizeof *file->maps.items));
+}
+
 static void scan(struct spex_perfdata *file)
 {
+    enum { OFTEN = 4096 };
     struct walk walk;
     struct raw raw;
     perfdata_walk_init(&walk, file, true);
-    while (!file->failed && perfdata_walk_next(&walk, &raw))
+    while (!file->failed && perfdata_walk_next(&walk, &raw)) {
         scan_record(file, &raw);
+        if (file->info.records % OFTEN == 0 && !room_to_build(file))
+            file->failed = true;
+    }
     perfdata_walk_fini(&walk);
     if (file->failed) { /* keep what there is, and let the next passes end here, too */
         uint64_t offset = file->info.records ? raw.offset : file->info.data_offset;
@@ -586,8 +599,11 @@ static enum spex_status start(struct spex_perfdata *file, struct spex_perfdata *
         scan(file);
         perfdata_aux_build(file);
         if (file->failed || !perfdata_state_build(file))
-            status = error_set(error, SPEX_NO_MEMORY, 0, "out of memory for the tables of %s",
-                               file->path);
+            status =
+                error_set(error, SPEX_NO_MEMORY, 0,
+                          "no memory for the tables of %s: %llu MB are allowed; --max-memory SIZE "
+                          "allows more",
+                          file->path, (unsigned long long)(memory_limit() >> 20));
     }
     if (status != SPEX_OK) {
         spex_perfdata_close(file);
