@@ -344,7 +344,8 @@ static void find_spe_attrs(struct spex_perfdata *file)
     }
 }
 
-/* What is built from the tables later is up to eight times as large, of a process for each event. */
+/* What is built from the tables later is up to eight times as large, of a process for each event.
+ */
 static bool room_to_build(const struct spex_perfdata *file)
 {
     const struct state *state = &file->state;
