@@ -252,6 +252,8 @@ static void list_piece(struct listing *l, uint64_t start, size_t count)
     size_t have = spex_module_read(symbol->module, start, l->code, 4 * count) / 4;
     spex_disassemble(l->disassembler, start, l->code, have, l->text);
     bool is_text = p->options->format == TABLE_AS_TEXT;
+    struct out inlined;
+    out_init(&inlined, -1);
     for (size_t i = 0; i < count; i++) {
         uint64_t address = start + 4 * i;
         if (i >= have) { /* no code: go on at the next sample */
@@ -271,11 +273,12 @@ static void list_piece(struct listing *l, uint64_t start, size_t count)
             continue;
         bool known = spex_module_line(symbol->module, address, &line);
         size_t depth = known ? spex_module_inlines(symbol->module, address, frames, 4) : 0;
-        char inlined[200] = "";
+        inlined.size = 0;
         for (size_t f = 0; f < depth && f < 4; f++) {
-            size_t n = strlen(inlined);
-            snprintf(inlined + n, sizeof inlined - n, "%s%s", f ? " < " : "", frames[f].name);
+            out_text(&inlined, f ? " < " : "");
+            out_text(&inlined, frames[f].name);
         }
+        out_char(&inlined, 0);
         if (is_text && l->with_source && known &&
             (!l->last.file || strcmp(l->last.file, line.file) || l->last.line != line.line)) {
             const struct source *s = get_source(l->sources, &line, p->options->symfs);
@@ -283,7 +286,7 @@ static void list_piece(struct listing *l, uint64_t start, size_t count)
             const char *words = s->text && line.line <= s->count ? s->lines[line.line - 1] : "";
             char span[600];
             snprintf(span, sizeof span, "%s:%u%s%s%s%s%s", slash ? slash + 1 : line.file, line.line,
-                     depth ? " (inlined " : "", inlined, depth ? ")" : "", *words ? "  " : "",
+                     depth ? " (inlined " : "", inlined.data, depth ? ")" : "", *words ? "  " : "",
                      words + strspn(words, " \t"));
             table_span(table, span);
             l->last = line;
@@ -298,13 +301,14 @@ static void list_piece(struct listing *l, uint64_t start, size_t count)
             table_set_u64(table, "line", line.line);
         }
         if (depth)
-            table_set_text(table, "inlined", inlined);
+            table_set_text(table, "inlined", inlined.data);
         table_set_u64(table, "address", address);
         if (i < have) {
             name_target(symbol, le32(l->code + 4 * i), address, l->text[i]);
             table_set_text(table, "instruction", l->text[i]);
         }
     }
+    out_fini(&inlined);
 }
 
 static struct table *function_table(struct profile *p, const struct annotate *a,
@@ -350,11 +354,12 @@ static const struct spex_symbol *choose(struct profile *p, struct spex_group *sy
     for (size_t i = 0; i < spex_group_count(symbols); i++) {
         const struct spex_row *row = spex_group_row(symbols, i);
         const struct spex_symbol *symbol = spex_row_symbol(symbols, row, 0);
-        char text[1024];
         if (!symbol)
             continue;
-        spex_row_text(symbols, row, 0, text, sizeof text);
-        if (wanted && !symbol_matches(symbol, text, wanted))
+        char *text = columns_text(symbols, row, 0);
+        bool matches = !wanted || symbol_matches(symbol, text, wanted);
+        free(text);
+        if (!matches)
             continue;
         if (!found)
             found = symbol;

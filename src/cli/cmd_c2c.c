@@ -48,23 +48,26 @@ static const struct table_column use_columns[] = {
     {0},
 };
 
-static void data_name(struct profile *p, const struct spex_shared_line *line, unsigned offset,
-                      char name[NAME])
+/* The caller frees it. */
+static char *data_name(struct profile *p, const struct spex_shared_line *line, unsigned offset)
 {
     struct spex_place place;
+    char *name = NULL;
+    int n;
     spex_analysis_locate(p->analysis, line->pid, line->address + offset, &place);
     if (place.symbol && place.symbol->name) {
         uint64_t at = place.address - place.symbol->start;
         if (at)
-            snprintf(name, NAME, "%s+0x%llx", place.symbol->name, (unsigned long long)at);
+            n = asprintf(&name, "%s+0x%llx", place.symbol->name, (unsigned long long)at);
         else
-            snprintf(name, NAME, "%s", place.symbol->name);
+            n = asprintf(&name, "%s", place.symbol->name);
     } else if (place.module) {
-        snprintf(name, NAME, "%s 0x%llx", spex_module_name(place.module),
-                 (unsigned long long)(line->address + offset));
+        n = asprintf(&name, "%s 0x%llx", spex_module_name(place.module),
+                     (unsigned long long)(line->address + offset));
     } else {
-        snprintf(name, NAME, "0x%llx", (unsigned long long)(line->address + offset));
+        n = asprintf(&name, "0x%llx", (unsigned long long)(line->address + offset));
     }
+    return cli_memory(n < 0 ? NULL : name);
 }
 
 static struct table *uses_table(struct profile *p, const struct spex_sharing *s,
@@ -108,13 +111,13 @@ static struct table *uses_table(struct profile *p, const struct spex_sharing *s,
 static void line_row(struct profile *p, struct table *table, const struct spex_sharing *s,
                      const struct spex_shared_line *line)
 {
-    char name[NAME];
+    char *name = data_name(p, line, 0);
     table_row(table);
     table_set_u64(table, "address", line->address);
     if (line->pid >= 0)
         table_set_u64(table, "pid", (uint64_t)line->pid);
-    data_name(p, line, 0, name);
     table_set_text(table, "data", name);
+    free(name);
     table_set_text(table, "kind", kinds[line->kind]);
     table_set(table, "score", round(line->score * 100) / 100);
     table_set(table, "contention", round(line->contention * 100) / 100);
@@ -159,16 +162,16 @@ static unsigned word_names(struct profile *p, const struct spex_sharing *s,
     for (unsigned o = 0; o < 64; o++)
         words += (uint64_t)offsets[o] * 20 >= line->samples;
     for (unsigned o = 0, n = 0; o < 64 && n < 3; o++) {
-        char name[NAME];
         if ((uint64_t)offsets[o] * 20 < line->samples)
             continue;
-        data_name(p, line, o, name);
+        char *name = data_name(p, line, o);
         size_t size = strlen(text);
         snprintf(text + size, 3 * NAME - size, "%s%s",
                  !n               ? ""
                  : n + 1 == words ? " and "
                                   : ", ",
                  name);
+        free(name);
         n++;
     }
     if (words > 3)
@@ -182,11 +185,11 @@ static void print_line(struct profile *p, const struct spex_sharing *s,
     static const char *const titles[] = {"FALSE SHARING", "true sharing", "true and false sharing"};
     const struct spex_sharing_totals *totals = spex_sharing_totals(s);
     struct out *out = &p->out;
-    char name[NAME], threads[NAME], words[3 * NAME], count[32];
-    data_name(p, line, 0, name);
+    char *name = data_name(p, line, 0), threads[NAME], words[3 * NAME], count[32];
     out_printf(out, "\n%u. %s0x%llx ", rank, p->colour ? "\033[1m" : "",
                (unsigned long long)line->address);
     out_name(out, name);
+    free(name);
     out_printf(out, ": %s, score %.2f%s\n", titles[line->kind], line->score,
                p->colour ? "\033[0m" : "");
     thread_names(s, line, threads);

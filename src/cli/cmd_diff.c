@@ -55,14 +55,16 @@ static int by_change(const void *a, const void *b)
 
 static char *row_name(const struct spex_group *group, const struct spex_row *row, size_t keys)
 {
-    char text[2048] = "";
-    for (size_t k = 0; k < keys; k++) {
-        size_t n = strlen(text);
-        if (k && n + 2 < sizeof text)
-            n += (size_t)snprintf(text + n, sizeof text - n, "  ");
-        spex_row_text(group, row, k, text + n, sizeof text - n);
+    char *name = columns_text(group, row, 0);
+    for (size_t k = 1; k < keys; k++) {
+        char *key = columns_text(group, row, k), *longer = NULL;
+        if (asprintf(&longer, "%s  %s", name, key) < 0)
+            longer = NULL;
+        free(name);
+        free(key);
+        name = cli_memory(longer);
     }
-    return cli_memory(strdup(text));
+    return name;
 }
 
 /* Rows of both profiles by the text of their keys: addresses differ between builds. */

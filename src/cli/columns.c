@@ -190,17 +190,24 @@ void columns_fill(struct profile *profile, struct table *table, const struct spe
         table_set_u64(table, source_columns()[i].name, s->source[i]);
 }
 
+char *columns_text(const struct spex_group *group, const struct spex_row *row, size_t key)
+{
+    char text[1024];
+    size_t size = spex_row_text(group, row, key, text, sizeof text) + 1;
+    char *copy = cli_memory(malloc(size));
+    if (size <= sizeof text)
+        memcpy(copy, text, size);
+    else
+        spex_row_text(group, row, key, copy, size);
+    return copy;
+}
+
 void columns_key(struct table *table, const char *column, const struct spex_group *group,
                  const struct spex_row *row, size_t key)
 {
-    char text[1024], *longer = NULL;
-    size_t size = spex_row_text(group, row, key, text, sizeof text) + 1;
-    if (size > sizeof text) {
-        longer = cli_memory(malloc(size));
-        spex_row_text(group, row, key, longer, size);
-    }
-    table_set_text(table, column, longer ? longer : text);
-    free(longer);
+    char *text = columns_text(group, row, key);
+    table_set_text(table, column, text);
+    free(text);
 }
 
 void columns_json(struct profile *profile, const struct table *table,

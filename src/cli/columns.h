@@ -11,7 +11,8 @@ struct table_column *columns_for_keys(const enum spex_key *keys, size_t count);
 /* Fills the row that was begun. */
 void columns_fill(struct profile *profile, struct table *table, const struct spex_group *group,
                   const struct spex_row *row);
-/* The text of one key of a row, however long. */
+/* The text of one key of a row, however long; the caller frees it. */
+char *columns_text(const struct spex_group *group, const struct spex_row *row, size_t key);
 void columns_key(struct table *table, const char *column, const struct spex_group *group,
                  const struct spex_row *row, size_t key);
 void columns_fill_keys(struct table *table, const struct spex_group *group,

@@ -216,6 +216,7 @@ struct script_lines {
     struct run runs[FIELD_COUNT];
     size_t run_count;
     struct out scratch;    /* a piece in the making */
+    struct out built;      /* a text of several parts */
     uint64_t small[SMALL]; /* text with the separator, the size in the highest byte */
     struct plan plans[1 << PLAN_BITS];
 };
@@ -260,9 +261,24 @@ static const char *security_of(const struct spex_sample *sample)
     return names[spex_address_nse(pc) << 1 | spex_address_ns(pc)];
 }
 
-/* Text of a field into buffer or a longer-lived string; NULL if absent. */
+static const char *build_text(struct script_lines *l, const char *name, const char *between,
+                              uint64_t number, bool hex)
+{
+    struct out *out = &l->built;
+    out->size = 0;
+    out_text(out, name);
+    out_text(out, between);
+    if (hex)
+        out_hex(out, number);
+    else
+        out_u64(out, number);
+    out_char(out, 0);
+    return out->data;
+}
+
+/* Text of a field until the next is asked for; NULL if absent. */
 static const char *text_of(struct script_lines *l, const struct spex_sample *sample,
-                           enum field field, char buffer[512])
+                           enum field field)
 {
     const struct spex_record *r = sample->record;
     struct spex_place place;
@@ -283,8 +299,7 @@ static const char *text_of(struct script_lines *l, const struct spex_sample *sam
     case SRCLINE:
         if (!sample->module || !spex_module_line(sample->module, sample->address, &line))
             return NULL;
-        snprintf(buffer, 512, "%s:%u", line.file, line.line);
-        return buffer;
+        return build_text(l, line.file, ":", line.line, false);
     case TARGET_SYMBOL:
     case DATA_SYMBOL:
         if (!(r->present & (field == DATA_SYMBOL ? SPEX_HAS_VA : SPEX_HAS_TARGET)))
@@ -293,9 +308,7 @@ static const char *text_of(struct script_lines *l, const struct spex_sample *sam
                            field == DATA_SYMBOL ? sample->va : sample->target, &place);
         if (!place.symbol || !place.symbol->name)
             return NULL;
-        snprintf(buffer, 512, "%s+0x%llx", place.symbol->name,
-                 (unsigned long long)(place.address - place.symbol->start));
-        return buffer;
+        return build_text(l, place.symbol->name, "+0x", place.address - place.symbol->start, true);
     case SOURCE:
         return sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)
                    ? spex_source_name(sample->source)
@@ -381,7 +394,7 @@ static void events_text(struct out *out, uint64_t bits, bool json)
 static void text_field(struct script_lines *l, struct out *out, const struct spex_sample *sample,
                        enum field f)
 {
-    char buffer[512];
+    char label[2 * BEFORE];
     uint64_t value;
     const char *text;
     switch (f) {
@@ -414,9 +427,9 @@ static void text_field(struct script_lines *l, struct out *out, const struct spe
         break;
     default:
         if (number_of(sample, f, &value)) {
-            out_bytes(out, buffer, label_of(l, f, buffer));
+            out_bytes(out, label, label_of(l, f, label));
             number_text(out, f, value);
-        } else if ((text = text_of(l, sample, f, buffer))) {
+        } else if ((text = text_of(l, sample, f))) {
             out_text(out, fields[f].label);
             out_name(out, text);
             out_text(out, f == OP ? ":" : "");
@@ -429,11 +442,11 @@ static void machine_field(struct script_lines *l, struct out *out, const struct 
 {
     bool json = l->format == TABLE_AS_JSON;
     bool list = f == EVENTS && sample->record->present & SPEX_HAS_EVENTS;
-    char buffer[512], label[2 * BEFORE];
+    char label[2 * BEFORE];
     uint64_t value = 0;
     const char *text = NULL;
     bool number = number_of(sample, f, &value);
-    if (!list && !number && !(text = text_of(l, sample, f, buffer)))
+    if (!list && !number && !(text = text_of(l, sample, f)))
         return;
     out_bytes(out, label, label_of(l, f, label));
     if (list)
@@ -806,6 +819,7 @@ int script_lines_new(struct script_lines **lines, struct profile *profile, unsig
     l->perf = flags & SCRIPT_PERF;
     l->separator = l->format == TABLE_AS_TEXT ? ' ' : ',';
     out_init(&l->scratch, -1);
+    out_init(&l->built, -1);
     int status = choose_fields(l);
     if (l->perf) {
         static const unsigned char list[] = {COMM, TID, CPU, PC, SYMBOL};
@@ -831,5 +845,6 @@ void script_lines_free(struct script_lines *l)
         free(pieces);
     }
     out_fini(&l->scratch);
+    out_fini(&l->built);
     free(l);
 }

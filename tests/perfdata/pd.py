@@ -134,7 +134,7 @@ class File:
         return struct.pack(self.e + form, *values)
 
     def string(self, text):
-        data = text.encode() + b"\0"
+        data = text.encode(errors="surrogateescape") + b"\0"
         data += b"\0" * (-len(data) % 64)
         return self.p("I", len(data)) + data
 
@@ -195,7 +195,7 @@ class File:
 
     @staticmethod
     def text(s, align=8):
-        b = s.encode() + b"\0"
+        b = s.encode(errors="surrogateescape") + b"\0"
         return b + b"\0" * (-len(b) % align)
 
     def comm(self, pid, tid, name, time=0, exec_=False):
