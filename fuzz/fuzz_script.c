@@ -22,6 +22,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (digits > 5 && i > 10 && memmem(data + i - 10, 10, "ops", 3))
             return 0;
     }
-    script_run((const char *)data, size, hear, &heard);
+    script_run((const char *)data, size, NULL, hear, &heard);
     return 0;
 }

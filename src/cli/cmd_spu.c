@@ -5,6 +5,7 @@
 
 #include "base/name.h"
 #include "script/script.h"
+#include "script/serve.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,8 @@
 
 struct options {
     bool trace, tap;
+    const char *via;
+    double timeout;
 };
 
 struct run {
@@ -74,7 +77,9 @@ static int run_script(const struct options *options, const char *path)
         return CLI_DATA;
     run.name = input.name;
     out_init(&run.out, STDOUT_FILENO);
-    enum spex_status status = script_run((const char *)input.data, input.size, hear, &run);
+    struct script_options via = {options->via,
+                                 (unsigned)(1000 * (options->timeout > 0 ? options->timeout : 10))};
+    enum spex_status status = script_run((const char *)input.data, input.size, &via, hear, &run);
     tap_line(&run);
     if (options->tap)
         out_line(&run.out, "1..%u", run.tests);
@@ -110,12 +115,27 @@ static int list_choices(void)
     return out_fini(&out) ? CLI_DATA : CLI_OK;
 }
 
+/* Our unit for others' hosts. */
+static int serve(void)
+{
+    struct spex_error error;
+    if (!script_serve(STDIN_FILENO, STDOUT_FILENO, &error))
+        return CLI_OK;
+    cli_error("%s", error.text);
+    return CLI_DATA;
+}
+
 static int run(void *options, int argc, char **argv)
 {
     if (argc == 1 && !strcmp(argv[0], "choices"))
         return list_choices();
+    if (argc == 1 && !strcmp(argv[0], "serve"))
+        return serve();
     if (argc < 1 || strcmp(argv[0], "run"))
-        return cli_usage("say 'run FILE...' or 'choices'");
+        return cli_usage("say 'run FILE...', 'choices' or 'serve'");
+    double timeout = ((const struct options *)options)->timeout;
+    if (timeout < 0 || timeout > 86400)
+        return cli_usage("--timeout: seconds, up to 86400");
     int worst = CLI_OK;
     for (int i = 1; i < argc || i == 1; i++) {
         int status = run_script(options, argv[i]);
@@ -129,6 +149,10 @@ static const struct cli_option table[] = {
      NULL, NULL},
     {"tap", 0, CLI_FLAG, offsetof(struct options, tap), NULL,
      "print one TAP line for each test of the script", NULL, NULL},
+    {"via", 0, CLI_STRING, offsetof(struct options, via), "COMMAND",
+     "play on the unit that this shell command runs, instead of ours", NULL, NULL},
+    {"timeout", 0, CLI_REAL, offsetof(struct options, timeout), "SECONDS",
+     "for one answer of that unit (default 10)", NULL, NULL},
     {0},
 };
 
@@ -136,11 +160,15 @@ extern const struct cli_command cli_spu;
 const struct cli_command cli_spu = {
     .name = "spu",
     .group = "Model",
-    .synopsis = "run FILE... | choices",
+    .synopsis = "run FILE... | choices | serve",
     .summary = "play a script of register accesses, operations and faults on the SPU",
-    .details = "A script is text: docs/spu-script.md has the language. Every expectation that "
-               "does not hold is printed with its line; the exit status is then 1.\n\n'spex spu "
-               "choices' lists every IMPLEMENTATION DEFINED choice with its default.",
+    .details =
+        "A script is text: docs/spu-script.md has the language. Every expectation that "
+        "does not hold is printed with its line; the exit status is then 1.\n\n'spex spu "
+        "choices' lists every IMPLEMENTATION DEFINED choice with its default.\n\nWith --via the "
+        "script checks another implementation, which speaks the protocol of "
+        "docs/spu-protocol.md on its standard input and output; 'spex spu serve' is ours "
+        "behind it. Scripts for all of D17 are installed in share/spex/scripts.",
     .options = table,
     .size = sizeof(struct options),
     .run = run,

@@ -11,7 +11,7 @@ static bool expect_pmu(struct script *s, char **words, size_t count)
     uint64_t wanted, got = 0;
     if (count != 2 || spex_pmu_event_find(words[0], &event) || !script_number(words[1], &wanted))
         return BROKEN("expect pmu EVENT NUMBER, for example SAMPLE_POP 10");
-    spex_spu_flush(s->unit);
+    peer_plain(s->unit, PEER_FLUSH);
     for (size_t i = 0; i < EVENTS; i++)
         if (s->pmu_event[i] == event)
             got = s->pmu[i];
@@ -29,7 +29,7 @@ static bool expect_exception(struct script *s, char **words, size_t count)
             return BROKEN("from 1, 2 or 3: the PMBSR_ELx");
         count -= 2;
     }
-    spex_spu_get_exception(s->unit, (unsigned)source, &e);
+    peer_get_exception(s->unit, (unsigned)source, &e);
     char got[40] = "none";
     if (e.pending)
         snprintf(got, sizeof got, "el%u %s", e.target, e.unmasked ? "taken" : "masked");
@@ -256,9 +256,17 @@ static bool expect_store(struct script *s, char **words, size_t count)
 /* Expectations of one number. */
 static bool simple_value(struct script *s, const char *what, uint64_t *got)
 {
-    struct spex_spu_status status = {.size = sizeof status};
-    spex_spu_flush(s->unit);
-    spex_spu_get_status(s->unit, &status);
+    static const char *const frozen[] = {[SPEX_PMU_EL1_COUNTERS] = "frozen-el1",
+                                         [SPEX_PMU_EL2_COUNTERS] = "frozen-el2",
+                                         [SPEX_PMU_CYCLES] = "frozen-cycles"};
+    struct spex_spu_status status;
+    peer_plain(s->unit, PEER_FLUSH);
+    if (!strcmp(what, "until"))
+        return *got = peer_until(s->unit), true;
+    for (unsigned i = 0; i < sizeof frozen / sizeof *frozen; i++)
+        if (!strcmp(what, frozen[i]))
+            return *got = peer_frozen(s->unit, (enum spex_pmu_range)i), true;
+    peer_get_status(s->unit, &status);
     const struct {
         const char *name;
         uint64_t value;
@@ -273,7 +281,6 @@ static bool simple_value(struct script *s, const char *what, uint64_t *got)
         {"in-flight", status.in_flight},
         {"held", status.held},
         {"impossible-events", status.impossible_events},
-        {"until", spex_spu_until(s->unit)},
         {"triggers", s->triggers},
         {"serrors", s->serrors},
         {"writes", s->writes},
@@ -281,16 +288,10 @@ static bool simple_value(struct script *s, const char *what, uint64_t *got)
         {"exception-changes", s->exceptions},
         {"written", s->log_size},
         {"unread", s->log_size - s->log_read},
-        {"frozen-el1", spex_spu_pmu_frozen(s->unit, SPEX_PMU_EL1_COUNTERS)},
-        {"frozen-el2", spex_spu_pmu_frozen(s->unit, SPEX_PMU_EL2_COUNTERS)},
-        {"frozen-cycles", spex_spu_pmu_frozen(s->unit, SPEX_PMU_CYCLES)},
     };
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-        if (!strcmp(what, values[i].name)) {
-            *got = values[i].value;
-            return true;
-        }
-    }
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        if (!strcmp(what, values[i].name))
+            return *got = values[i].value, true;
     return false;
 }
 
@@ -314,11 +315,11 @@ bool script_expect(struct script *s, char **words, size_t count)
         return true;
     }
     if (!strcmp(words[0], "owner-security") && count == 2) {
-        struct spex_spu_status status = {.size = sizeof status};
+        struct spex_spu_status status;
         uint8_t which;
         if (!script_security(words[1], &which))
             return BROKEN("expect owner-security s, ns or realm");
-        spex_spu_get_status(s->unit, &status);
+        peer_get_status(s->unit, &status);
         script_compare(s, "owner security", which, status.owner_security);
         return true;
     }

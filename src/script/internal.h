@@ -4,8 +4,8 @@
 
 #include <spex/record.h>
 
+#include "peer.h"
 #include "script.h"
-#include "spu/config.h"
 
 enum {
     LINE = 8192,
@@ -17,7 +17,9 @@ enum {
     RANDOM = 256,
     LOG_MAX = 1 << 26,
     NAME = 32,
-    OPS_MAX = 100000000
+    OPS_MAX = 100000000,
+    FEATURES = 512,
+    CHOICES = 4096
 };
 
 struct fault {
@@ -34,8 +36,10 @@ struct script {
     unsigned line;
     bool failed, broken; /* an expectation; the script itself */
 
-    struct spu_config config;
-    struct spex_spu *unit; /* made by the first line that needs it */
+    struct link *link; /* to the unit of somebody else; NULL: ours */
+    char features[FEATURES], choices[CHOICES];
+    uint64_t seed;
+    struct peer *unit; /* made by the first line that needs it */
 
     /* the host */
     uint8_t *log; /* bytes written to the buffer, in order */
@@ -53,8 +57,7 @@ struct script {
         char name[NAME];
         int slot;
     } slots[SLOTS], saved_slots[SLOTS];
-    uint8_t *saved;
-    size_t saved_size;
+    bool saved;
 };
 
 struct operation {

@@ -266,7 +266,7 @@ bool script_parse_op(struct script *s, char **words, size_t count, struct operat
     memset(o, 0, sizeof *o);
     memset(o->op.src, SPEX_REG_NONE, sizeof o->op.src);
     memset(o->op.dst, SPEX_REG_NONE, sizeof o->op.dst);
-    spex_spu_get_state(s->unit, &state);
+    peer_get_state(s->unit, &state);
     o->op.vectors = 1;
     o->outcome.flags = SPEX_OUT_EXECUTED;
     o->outcome.target_el = state.el;

@@ -5,6 +5,8 @@
  */
 #include "internal.h"
 
+#include <spex/features.h>
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,6 +22,8 @@ void script_tell(struct script *s, enum script_report_kind kind, const char *for
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    if (s->unit && peer_failure(s->unit) && (kind == SCRIPT_PASSED || kind == SCRIPT_FAILED))
+        return; /* nothing that was compared came from the unit */
     if (kind == SCRIPT_FAILED)
         s->failed = true;
     if (kind == SCRIPT_ERROR)
@@ -237,16 +241,22 @@ static bool unit(struct script *s)
     struct spex_error error;
     if (s->unit)
         return true;
-    s->config.host = (struct spex_spu_host){.user = s,
-                                            .write = host_write,
-                                            .counter = host_counter,
-                                            .pmu = host_pmu,
-                                            .trigger = host_trigger,
-                                            .serror = host_serror,
-                                            .irq = host_irq,
-                                            .exception = host_exception,
-                                            .random = s->random_count ? host_random : NULL};
-    if (spu_new(&s->config, &s->unit, &error))
+    struct spex_spu_host host = {.size = sizeof host,
+                                 .user = s,
+                                 .write = host_write,
+                                 .counter = host_counter,
+                                 .pmu = host_pmu,
+                                 .trigger = host_trigger,
+                                 .serror = host_serror,
+                                 .irq = host_irq,
+                                 .exception = host_exception,
+                                 .random = s->random_count ? host_random : NULL};
+    struct spex_spu_config config = {.size = sizeof config,
+                                     .features = s->features,
+                                     .choices = s->choices,
+                                     .host = &host,
+                                     .seed = s->seed};
+    if (peer_new(s->link, &config, &s->unit, &error))
         return BROKEN("%s", error.text);
     return true;
 }
@@ -254,7 +264,7 @@ static bool unit(struct script *s)
 static void forget(struct script *s)
 {
     if (s->unit)
-        spex_spu_flush(s->unit);
+        peer_plain(s->unit, PEER_FLUSH);
     s->log_size = s->log_read = 0;
     s->triggers = s->serrors = s->writes = s->irqs = s->exceptions = 0;
     memset(s->pmu, 0, sizeof s->pmu);
@@ -263,17 +273,18 @@ static void forget(struct script *s)
 /* A new test: nothing is left of the one before. */
 static void fresh(struct script *s)
 {
-    spex_spu_free(s->unit);
-    free(s->saved);
+    peer_free(s->unit);
     free(s->log);
     struct script empty = {.report = s->report,
                            .user = s->user,
                            .text = s->text,
                            .size = s->size,
                            .line = s->line,
+                           .link = s->link,
+                           .features = "max",
+                           .seed = 1,
                            .time_on = true};
     *s = empty;
-    spu_config_default(&s->config);
 }
 
 /* ---- lines ---- */
@@ -283,25 +294,35 @@ static bool do_features(struct script *s, char **words, size_t count)
     struct spex_error error;
     if (count != 1 || s->unit)
         return BROKEN("features LIST, before anything that needs the unit");
-    if (arch_features_parse(words[0], &s->config.features, &error))
+    if (spex_features_check(words[0], &error))
         return BROKEN("%s", error.text);
+    if (snprintf(s->features, FEATURES, "%s", words[0]) >= FEATURES)
+        return BROKEN("at most %d bytes of features", FEATURES - 1);
     return true;
 }
 
 static bool do_choice(struct script *s, char **words, size_t count)
 {
-    struct spex_error error;
     if (!count || s->unit)
         return BROKEN("choice NAME=VALUE..., before anything that needs the unit");
-    for (size_t i = 0; i < count; i++)
-        if (spu_choices_set(&s->config.choices, words[i], &error))
-            return BROKEN("%s", error.text);
+    for (size_t i = 0; i < count; i++) {
+        struct spex_error error = {0};
+        size_t n = strlen(s->choices);
+        struct spex_spu_config config = {.size = sizeof config, .choices = words[i]};
+        /* What goes with features and other choices is found when the unit is made. */
+        if (strchr(words[i], ',') ||
+            (spex_spu_config_check(&config, &error) && strstr(error.text, "choice")))
+            return BROKEN("%s", *error.text ? error.text : "one choice a word, without commas");
+        if (snprintf(s->choices + n, CHOICES - n, "%s%s", n ? "," : "", words[i]) >=
+            (int)(CHOICES - n))
+            return BROKEN("at most %d bytes of choices", CHOICES - 1);
+    }
     return true;
 }
 
 static bool do_seed(struct script *s, char **words, size_t count)
 {
-    if (count != 1 || s->unit || !script_number(words[0], &s->config.seed))
+    if (count != 1 || s->unit || !script_number(words[0], &s->seed))
         return BROKEN("seed NUMBER, before anything that needs the unit");
     return true;
 }
@@ -321,13 +342,13 @@ static bool do_random(struct script *s, char **words, size_t count)
 
 static bool do_boot(struct script *s, char **words, size_t count)
 {
-    spex_spu_boot(s->unit);
+    peer_plain(s->unit, PEER_BOOT);
     return true;
 }
 
 static bool do_reset(struct script *s, char **words, size_t count)
 {
-    spex_spu_reset(s->unit);
+    peer_plain(s->unit, PEER_RESET);
     memset(s->slots, 0, sizeof s->slots); /* nothing is in flight */
     return true;
 }
@@ -335,7 +356,7 @@ static bool do_reset(struct script *s, char **words, size_t count)
 static bool do_state(struct script *s, char **words, size_t count)
 {
     struct spex_spu_state state;
-    spex_spu_get_state(s->unit, &state);
+    peer_get_state(s->unit, &state);
     for (size_t i = 0; i < count; i++) {
         char *equals = strchr(words[i], '=');
         uint64_t v = 0;
@@ -358,7 +379,7 @@ static bool do_state(struct script *s, char **words, size_t count)
         else
             return BROKEN("state has no '%s'", words[i]);
     }
-    spex_spu_set_state(s->unit, &state);
+    peer_set_state(s->unit, &state);
     return true;
 }
 
@@ -408,12 +429,12 @@ static bool do_write(struct script *s, char **words, size_t count, bool direct)
         return false;
     script_tell(s, SCRIPT_TRACE, "%s %s 0x%llx", direct ? "set" : "write", words[0], ULL(value));
     if (direct) {
-        if (!spex_spu_set(s->unit, encoding, value))
+        if (peer_write(s->unit, encoding, true, value, &syndrome) != SPEX_SYSREG_OK)
             script_tell(s, SCRIPT_FAILED, "%s is not there", words[0]);
         return true;
     }
     size_t skip = count > 2 && !strcmp(words[2], "expect") ? 3 : 2;
-    enum spex_sysreg_result result = spex_spu_write(s->unit, encoding, 0, value, &syndrome);
+    enum spex_sysreg_result result = peer_write(s->unit, encoding, false, value, &syndrome);
     return expect_access(s, words + skip, count - skip, words[0], result, &syndrome);
 }
 
@@ -427,9 +448,7 @@ static bool do_read(struct script *s, char **words, size_t count, bool direct)
         return BROKEN("read REGISTER expect VALUE");
     if (!find_register(s, words[0], &encoding))
         return false;
-    enum spex_sysreg_result result =
-        direct ? (spex_spu_get(s->unit, encoding, &got) ? SPEX_SYSREG_OK : SPEX_SYSREG_NOT_OURS)
-               : spex_spu_read(s->unit, encoding, 0, &got, &syndrome);
+    enum spex_sysreg_result result = peer_read(s->unit, encoding, direct, &got, &syndrome);
     script_tell(s, SCRIPT_TRACE, "read %s: 0x%llx", words[0], ULL(got));
     if (count < 3 || !strcmp(words[2], "ok") || !strcmp(words[2], "undefined") ||
         !strcmp(words[2], "trap") || !strcmp(words[2], "memory"))
@@ -471,20 +490,20 @@ static bool do_get_line(struct script *s, char **words, size_t count)
 static bool do_psb(struct script *s, char **words, size_t count)
 {
     struct spex_sysreg_detail syndrome = {0};
-    enum spex_sysreg_result result = spex_spu_psb(s->unit, &syndrome);
+    enum spex_sysreg_result result = peer_psb(s->unit, &syndrome);
     size_t skip = count && !strcmp(words[0], "expect");
     return expect_access(s, words + skip, count - skip, "psb", result, &syndrome);
 }
 
 static bool do_isb(struct script *s, char **words, size_t count)
 {
-    spex_spu_context_sync(s->unit);
+    peer_plain(s->unit, PEER_ISB);
     return true;
 }
 
 static bool do_exception_taken(struct script *s, char **words, size_t count)
 {
-    spex_spu_exception_taken(s->unit);
+    peer_plain(s->unit, PEER_EXCEPTION_TAKEN);
     return true;
 }
 
@@ -508,7 +527,7 @@ static bool do_op(struct script *s, char **words, size_t count)
         return BROKEN("op KIND key=value...");
     if (!script_parse_op(s, words, count, &o))
         return false;
-    if (spex_spu_op(s->unit, o.pc, &o.op, &o.outcome))
+    if (peer_op(s->unit, o.pc, &o.op, &o.outcome))
         script_tell(s, SCRIPT_TRACE, "op %s at 0x%llx is sampled", words[0], ULL(o.pc));
     return true;
 }
@@ -516,7 +535,8 @@ static bool do_op(struct script *s, char **words, size_t count)
 /* sample KIND ...: the same, made the next one to be sampled. */
 static bool do_sample(struct script *s, char **words, size_t count)
 {
-    spex_spu_set(s->unit, SPEX_PMSICR_EL1, 1);
+    struct spex_sysreg_detail unused;
+    peer_write(s->unit, SPEX_PMSICR_EL1, true, 1, &unused);
     return do_op(s, words, count);
 }
 
@@ -529,14 +549,14 @@ static bool do_ops(struct script *s, char **words, size_t count)
         return BROKEN("ops NUMBER [KIND key=value...]; at most %d", OPS_MAX);
     if (!script_parse_op(s, words + 1, count - 1, &o))
         return false;
-    while (left) {
-        uint64_t n = spex_spu_until(s->unit);
+    while (left && !peer_failure(s->unit)) {
+        uint64_t n = peer_until(s->unit);
         if (n > left)
             n = left;
-        spex_spu_pass(s->unit, n);
+        peer_pass(s->unit, n);
         left -= n;
         if (left) {
-            spex_spu_op(s->unit, o.pc, &o.op, &o.outcome);
+            peer_op(s->unit, o.pc, &o.op, &o.outcome);
             left--;
         }
     }
@@ -568,7 +588,7 @@ static bool do_begin(struct script *s, char **words, size_t count)
                      (script_has_word(words, count, "nonarch") ? SPEX_OUT_NONARCH_EXC : 0);
     if (!slot || (text && !script_number(text, &pc)))
         return BROKEN("begin NAME [pc=ADDRESS], up to %d names", SLOTS);
-    *slot = spex_spu_begin(s->unit, pc, flags);
+    *slot = peer_begin(s->unit, pc, flags);
     if (script_has_word(words, count, "sampled"))
         script_compare(s, "sampled", 1, *slot >= 0);
     if (script_has_word(words, count, "not-sampled"))
@@ -584,7 +604,7 @@ static bool do_complete(struct script *s, char **words, size_t count)
         return BROKEN("complete NAME KIND ...: nothing of that name was sampled");
     if (!script_parse_op(s, words + 1, count - 1, &o))
         return false;
-    spex_spu_complete(s->unit, *slot, &o.op, &o.outcome);
+    peer_complete(s->unit, *slot, &o.op, &o.outcome);
     *slot = SPEX_SPU_NOT_SAMPLED;
     return true;
 }
@@ -594,7 +614,7 @@ static bool do_abandon(struct script *s, char **words, size_t count)
     int *slot = count ? slot_of(s, words[0], false) : NULL;
     if (!slot || *slot < 0)
         return BROKEN("abandon NAME: nothing of that name was sampled");
-    spex_spu_abandon(s->unit, *slot);
+    peer_abandon(s->unit, *slot);
     *slot = SPEX_SPU_NOT_SAMPLED;
     return true;
 }
@@ -607,7 +627,7 @@ static bool do_branch(struct script *s, char **words, size_t count)
         return BROKEN("branch KIND target=ADDRESS");
     if (!script_parse_op(s, words, count, &o))
         return false;
-    spex_spu_note_branch(s->unit, &o.op, &o.outcome);
+    peer_note_branch(s->unit, &o.op, &o.outcome);
     return true;
 }
 
@@ -674,9 +694,8 @@ static bool do_abort(struct script *s, char **words, size_t count)
 
 static bool do_late_abort(struct script *s, char **words, size_t count)
 {
-    spex_spu_external_abort(s->unit,
-                            (script_has_word(words, count, "stage2") ? SPEX_STOP_STAGE2 : 0) |
-                                (script_has_word(words, count, "gpt") ? SPEX_STOP_GPT : 0));
+    peer_external_abort(s->unit, (script_has_word(words, count, "stage2") ? SPEX_STOP_STAGE2 : 0) |
+                                     (script_has_word(words, count, "gpt") ? SPEX_STOP_GPT : 0));
     return true;
 }
 
@@ -686,26 +705,22 @@ static bool do_impdef_event(struct script *s, char **words, size_t count)
     if (count > 2 || (count && !script_number(words[0], &mss)) ||
         (count > 1 && !script_number(words[1], &mss2)))
         return BROKEN("impdef-event [MSS [MSS2]]");
-    spex_spu_impdef_event(s->unit, (uint16_t)mss, (uint32_t)mss2);
+    peer_impdef_event(s->unit, (uint16_t)mss, (uint32_t)mss2);
     return true;
 }
 
 static bool do_save(struct script *s, char **words, size_t count)
 {
-    free(s->saved);
-    spex_spu_flush(s->unit);
-    s->saved_size = spex_spu_save(s->unit, NULL, 0);
-    s->saved = malloc(s->saved_size);
+    s->saved = peer_save(s->unit);
     if (!s->saved)
         return BROKEN("no memory");
-    spex_spu_save(s->unit, s->saved, s->saved_size);
     memcpy(s->saved_slots, s->slots, sizeof s->slots);
     return true;
 }
 
 static bool do_restore(struct script *s, char **words, size_t count)
 {
-    if (!s->saved || spex_spu_restore(s->unit, s->saved, s->saved_size))
+    if (!s->saved || !peer_restore(s->unit))
         return BROKEN("nothing saved that this unit can restore");
     memcpy(s->slots, s->saved_slots, sizeof s->slots);
     return true;
@@ -786,7 +801,9 @@ static bool run_line(struct script *s, char **words, size_t count)
             continue;
         if (commands[i].needs_unit && !unit(s))
             return false;
-        return commands[i].run(s, words + 1, count - 1);
+        bool ok = commands[i].run(s, words + 1, count - 1);
+        const char *failure = s->unit ? peer_failure(s->unit) : NULL;
+        return ok && failure ? BROKEN("%s", failure) : ok;
     }
     return BROKEN("unknown command '%s'", words[0]);
 }
@@ -859,7 +876,7 @@ static bool has_tests(const char *text, size_t size)
     return (size > 5 && !memcmp(text, "test ", 5)) || memmem(text, size, "\ntest ", 6);
 }
 
-enum spex_status script_run(const char *text, size_t size,
+enum spex_status script_run(const char *text, size_t size, const struct script_options *options,
                             void (*report)(void *user, const struct script_report *report),
                             void *user)
 {
@@ -871,6 +888,10 @@ enum spex_status script_run(const char *text, size_t size,
         return SPEX_NO_MEMORY;
     *s = (struct script){.report = report, .user = user, .text = text, .size = size};
     fresh(s);
+    struct spex_error error;
+    if (options && options->command &&
+        link_start(options->command, options->timeout, &s->link, &error))
+        script_tell(s, SCRIPT_ERROR, "%s", error.text);
     while (!s->broken && next_line(s, &at, line, words, &count)) {
         bool ok = true;
         if (!count)
@@ -892,8 +913,8 @@ enum spex_status script_run(const char *text, size_t size,
             break;
     }
     failed |= s->failed || s->broken;
-    spex_spu_free(s->unit);
-    free(s->saved);
+    peer_free(s->unit);
+    link_close(s->link);
     free(s->log);
     free(s);
     return failed ? SPEX_INVALID : SPEX_OK;

@@ -23,11 +23,17 @@ struct script_report {
     const char *text;
 };
 
+/* The unit of somebody else, behind a command that speaks the protocol of docs/spu-protocol.md. */
+struct script_options {
+    const char *command; /* for the shell; NULL: our own unit */
+    unsigned timeout;    /* milliseconds for one request */
+};
+
 /*
- * Run a script of size bytes. SPEX_OK if every expectation held, SPEX_INVALID if
- * one did not or the script has an error; report (not NULL) hears everything.
+ * Run a script of size bytes; options NULL: on our own unit. SPEX_OK if every expectation held,
+ * SPEX_INVALID if one did not or the script has an error; report (not NULL) hears everything.
  */
-enum spex_status script_run(const char *script, size_t size,
+enum spex_status script_run(const char *script, size_t size, const struct script_options *options,
                             void (*report)(void *user, const struct script_report *report),
                             void *user);
 

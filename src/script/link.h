@@ -1,0 +1,33 @@
+/*
+ * Lines of text to and from another process, or from standard input and output: nothing waits
+ * for ever, no line is without bound, and every failure is a sentence.
+ */
+#ifndef SCRIPT_LINK_H
+#define SCRIPT_LINK_H
+
+#include <spex/base.h>
+
+struct link;
+
+enum { LINK_LINE = 1 << 16 }; /* the longest line */
+
+/* Starts a shell command; timeout in milliseconds is for one request and its answer. */
+enum spex_status link_start(const char *command, unsigned timeout, struct link **link,
+                            struct spex_error *error);
+/* Over open files, without limit of time. */
+enum spex_status link_open(int in, int out, struct link **link, struct spex_error *error);
+/* Ends the command too, by force if it does not end by itself. */
+void link_close(struct link *link);
+
+/* A request begins: its time runs from here. */
+void link_begin(struct link *link, const char *name);
+/* One line, without its newline. False after a failure, of which link_failure tells. */
+bool link_send(struct link *link, const char *line);
+/* The next line, until the next call; NULL at the end of the input or after a failure. */
+char *link_receive(struct link *link);
+
+/* What went wrong, NULL if nothing. The first failure stays. */
+const char *link_failure(const struct link *link);
+void link_fail(struct link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
