@@ -557,14 +557,11 @@ static void add_symbol(struct table *table, uint64_t start, uint64_t size, const
     if (table->count == table->capacity) {
         size_t more = table->capacity ? table->capacity + table->capacity / 2 : 16;
         /* three times: the table that stays is made of this one, and its names */
-        void *items = memory_allows(3 * more * sizeof *table->items)
-                          ? realloc(table->items, more * sizeof *table->items)
-                          : NULL;
-        if (!items) {
+        if (!memory_allows(3 * more * sizeof *table->items)) {
             table->full = true;
             return;
         }
-        table->items = items;
+        table->items = memory_resize(table->items, more, sizeof *table->items);
         table->capacity = more;
     }
     uint64_t end = start + size < start ? UINT64_MAX : start + size;
@@ -761,8 +758,8 @@ static void load_segments(struct spex_module *module)
     size_t headers;
     if (!elf || elf_getphdrnum(elf, &headers))
         return;
-    module->segments = calloc(headers + 1, sizeof *module->segments);
-    for (size_t i = 0; module->segments && i < headers; i++) {
+    module->segments = memory_get(headers + 1, sizeof *module->segments);
+    for (size_t i = 0; i < headers; i++) {
         GElf_Phdr ph;
         if (gelf_getphdr(elf, (int)i, &ph) && ph.p_type == PT_LOAD)
             module->segments[module->segment_count++] =
@@ -1043,6 +1040,8 @@ size_t spex_module_read(struct spex_module *module, uint64_t address, void *data
         uint64_t left = s->file_size - (address - s->address);
         ssize_t n = pread(module->image.fd, data, size < left ? size : left,
                           (off_t)(s->offset + (address - s->address)));
+        if (n < 0)
+            module_problem(module, "%s: %s", module->path, strerror(errno));
         return n > 0 ? (size_t)n : 0;
     }
     return 0;

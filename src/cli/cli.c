@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -408,17 +409,33 @@ static bool asks_for_help(const struct cli_command *command, int argc, char **ar
     return false;
 }
 
+/* Inputs are mapped: pages behind the end of a file that became shorter are not there. */
+static void input_shrank(int signo, siginfo_t *info, void *context)
+{
+    static const char text[] = ": the input became shorter while it was read\n";
+    (void)context;
+    if (info->si_code != BUS_ADRERR) {
+        signal(signo, SIG_DFL);
+        raise(signo);
+        return;
+    }
+    (void)!write(STDERR_FILENO, "spex ", 5);
+    (void)!write(STDERR_FILENO, current, strlen(current));
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(CLI_DATA);
+}
+
 static int run_command(const struct cli_command *command, int argc, char **argv)
 {
     current = command->name;
     memory_set_handler(out_of_memory);
+    sigaction(SIGBUS, &(struct sigaction){.sa_sigaction = input_shrank, .sa_flags = SA_SIGINFO},
+              NULL);
     argc = drop_perf_words(command, argc, argv);
-    void *options = calloc(1, command->size ? command->size : 1);
-    char **operands = calloc((size_t)argc + 1, sizeof *operands);
-    int count = 0, status = CLI_USAGE;
-    if (options && operands)
-        status = parse(command, options, argc, argv, operands, &count);
-    for (const struct cli_option *o = command->options; options && o && o->name; o++)
+    void *options = memory_get(1, command->size ? command->size : 1);
+    char **operands = memory_get((size_t)argc + 1, sizeof *operands);
+    int count = 0, status = parse(command, options, argc, argv, operands, &count);
+    for (const struct cli_option *o = command->options; o && o->name; o++)
         if (!strcmp(o->name, "max-memory"))
             memory_limit_set(*(const uint64_t *)((char *)options + o->at));
     if (!status) {
@@ -427,7 +444,7 @@ static int run_command(const struct cli_command *command, int argc, char **argv)
         status = command->run(options, count, operands);
         cli_pager_end();
     }
-    for (const struct cli_option *o = command->options; options && o && o->name; o++)
+    for (const struct cli_option *o = command->options; o && o->name; o++)
         if (o->type == CLI_LIST)
             free(((struct cli_list *)((char *)options + o->at))->items);
     free(operands);

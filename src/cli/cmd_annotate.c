@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
+#include <errno.h>
 #include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
@@ -52,7 +53,10 @@ static char *read_file(const char *path)
 {
     enum { MOST = 64 << 20 };
     size_t size;
-    return file_read_named(path, MOST, FILE_ANY_OWNER, &size);
+    char *text = file_read_named(path, MOST, FILE_ANY_OWNER, &size);
+    if (!text && errno != ENOENT && errno != ENOTDIR)
+        cli_error("%s: %s", path, strerror(errno));
+    return text;
 }
 
 enum { SOURCES = 1024 };

@@ -81,9 +81,11 @@ static int run_script(const struct options *options, const char *path)
                                  (unsigned)(1000 * (options->timeout > 0 ? options->timeout : 10))};
     enum spex_status status = script_run((const char *)input.data, input.size, &via, hear, &run);
     tap_line(&run);
+    if (status == SPEX_NO_MEMORY)
+        cli_error("out of memory");
     if (options->tap)
         out_line(&run.out, "1..%u", run.tests);
-    else if (!run.failed)
+    else if (!run.failed && !status)
         out_line(&run.out, "%s: %u checks hold", run.name, run.checks);
     int error = out_fini(&run.out);
     cli_unload(&input);

@@ -217,6 +217,8 @@ static struct epoch *add_epoch(struct play *play, uint64_t time, int32_t pid)
 {
     struct state *state = &play->file->state;
     struct epoch *epoch = vec_push(&state->epochs);
+    if (epoch)
+        *epoch = (struct epoch){0}; /* it is freed with the others, come what may */
     uint32_t *newest = epoch ? newest_find(&play->epochs, pid) : NULL;
     if (!newest)
         return NULL;

@@ -453,6 +453,10 @@ static uint64_t walk_records(struct spex_perf_writer *w, uint64_t at, uint64_t e
     uint8_t h[AUXTRACE_SIZE];
     while (end - at >= HEADER_SIZE) {
         ssize_t n = pread(w->fd, h, sizeof h, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            w->error = errno;
         if (n < HEADER_SIZE)
             break;
         uint64_t size = le16(h + 6);
@@ -697,6 +701,9 @@ static enum spex_status adopt(struct spex_perf_writer *w, const struct spex_perf
     uint64_t end = walk_records(w, o->kept_start, o->kept_end, true);
     if (!w->error && (lseek(w->fd, (off_t)end, SEEK_SET) < 0 || ftruncate(w->fd, (off_t)end)))
         w->error = errno;
+    if (w->error) /* nothing was cut: another time it may go */
+        return error_set(error, w->error == ENOMEM ? SPEX_NO_MEMORY : SPEX_IO, end, "%s: %s",
+                         w->path, strerror(w->error));
     w->position = w->written = end;
     return SPEX_OK;
 }

@@ -82,18 +82,18 @@ WRAP(void *, aligned_alloc, (size_t a, size_t n), (a, n), ENOMEM, 0)
 WRAP(char *, strdup, (const char *s), (s), ENOMEM, 0)
 WRAP(char *, strndup, (const char *s, size_t n), (s, n), ENOMEM, 0)
 WRAP(ssize_t, read, (int fd, void *p, size_t n), (fd, p, n), EIO, -1)
-WRAP(ssize_t, pread, (int fd, void *p, size_t n, off_t at), (fd, p, n, at), EIO, -1)
+WRAP(ssize_t, pread64, (int fd, void *p, size_t n, off_t at), (fd, p, n, at), EIO, -1)
 WRAP(ssize_t, write, (int fd, const void *p, size_t n), (fd, p, n), ENOSPC, -1)
-WRAP(ssize_t, pwrite, (int fd, const void *p, size_t n, off_t at), (fd, p, n, at), ENOSPC, -1)
-WRAP(void *, mmap, (void *p, size_t n, int a, int b, int fd, off_t at), (p, n, a, b, fd, at),
+WRAP(ssize_t, pwrite64, (int fd, const void *p, size_t n, off_t at), (fd, p, n, at), ENOSPC, -1)
+WRAP(void *, mmap64, (void *p, size_t n, int a, int b, int fd, off_t at), (p, n, a, b, fd, at),
      ENOMEM, -1)
 WRAP(int, fsync, (int fd), (fd), EIO, -1)
-WRAP(int, ftruncate, (int fd, off_t n), (fd, n), EIO, -1)
-WRAP(int, posix_fallocate, (int fd, off_t at, off_t n), (fd, at, n), ENOSPC, ENOSPC)
+WRAP(int, ftruncate64, (int fd, off_t n), (fd, n), EIO, -1)
+WRAP(int, posix_fallocate64, (int fd, off_t at, off_t n), (fd, at, n), ENOSPC, ENOSPC)
 WRAP(int, rename, (const char *a, const char *b), (a, b), EACCES, -1)
-WRAP(int, fstat, (int fd, struct stat *st), (fd, st), EIO, -1)
-WRAP(off_t, lseek, (int fd, off_t at, int how), (fd, at, how), EIO, -1)
-WRAP(FILE *, fopen, (const char *path, const char *mode), (path, mode), EMFILE, 0)
+WRAP(int, fstat64, (int fd, struct stat *st), (fd, st), EIO, -1)
+WRAP(off_t, lseek64, (int fd, off_t at, int how), (fd, at, how), EIO, -1)
+WRAP(FILE *, fopen64, (const char *path, const char *mode), (path, mode), EMFILE, 0)
 WRAP(FILE *, fdopen, (int fd, const char *mode), (fd, mode), ENOMEM, 0)
 WRAP(pid_t, fork, (void), (), EAGAIN, -1)
 WRAP(char *, mkdtemp, (char *name), (name), ENOSPC, 0)
@@ -123,20 +123,21 @@ int __wrap_fclose(FILE *file)
     return EOF;
 }
 
-int __real_open(const char *path, int flags, ...);
-int __wrap_open(const char *path, int flags, ...);
-int __wrap_open(const char *path, int flags, ...)
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...)
 {
     va_list args;
     va_start(args, flags);
     mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;
     va_end(args);
-    return fails("open", __builtin_return_address(0), EMFILE) ? -1 : __real_open(path, flags, mode);
+    return fails("open", __builtin_return_address(0), EMFILE) ? -1
+                                                              : __real_open64(path, flags, mode);
 }
 
-int __real_openat(int dir, const char *path, int flags, ...);
-int __wrap_openat(int dir, const char *path, int flags, ...);
-int __wrap_openat(int dir, const char *path, int flags, ...)
+int __real_openat64(int dir, const char *path, int flags, ...);
+int __wrap_openat64(int dir, const char *path, int flags, ...);
+int __wrap_openat64(int dir, const char *path, int flags, ...)
 {
     va_list args;
     va_start(args, flags);
@@ -144,5 +145,5 @@ int __wrap_openat(int dir, const char *path, int flags, ...)
     va_end(args);
     return fails("openat", __builtin_return_address(0), EMFILE)
                ? -1
-               : __real_openat(dir, path, flags, mode);
+               : __real_openat64(dir, path, flags, mode);
 }

@@ -8,7 +8,7 @@ _failed = 0
 
 SOURCE = os.environ.get("SPEX_SOURCE", os.path.abspath(os.path.join(os.path.dirname(__file__), "../..")))
 BUILD = os.environ.get("SPEX_BUILD", os.path.join(SOURCE, "build"))
-SPEX = os.path.join(BUILD, "spex")
+SPEX = os.environ.get("SPEX_PROGRAM", os.path.join(BUILD, "spex"))
 
 
 def check(name, ok, detail="", spec=()):

@@ -1,0 +1,139 @@
+"""Every call site of malloc, read, write, mmap, close and so on in our objects fails once, in turn.
+
+Then spex either does what it does without the fault, or says what is wrong and exits 1 or 2; nothing
+crashes, leaks, hangs or has half a file under its name. Each site once in `make check`; in
+`make check-faults` (SPEX_LONG=1) with each command that reaches it, at the first and at the second call. Other commands join by a line in COMMANDS.
+"""
+import collections
+import concurrent.futures
+import os
+import re
+import shutil
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.tap import *
+
+LONG = bool(os.environ.get("SPEX_LONG"))
+WORK = tempfile.TemporaryDirectory(prefix="spex-faults-")
+FAULTS = os.path.join(os.path.dirname(SPEX), "tests/faults/spex-faults")
+# beside the plugin, where spex looks for it; QEMU can load that of the build without sanitizer alone
+PROGRAM = os.path.join(WORK.name, "spex")
+PLUGIN = os.path.join(BUILD.removesuffix("-asan"), "libspex-qemu.so")
+shutil.copy(FAULTS, PROGRAM)
+os.symlink(PLUGIN, os.path.join(WORK.name, "libspex-qemu.so"))
+VECTORS = os.path.join(SOURCE, "tests/vectors")
+RAW = os.path.join(VECTORS, "altra_issue123.spe")
+DATA = os.path.join(VECTORS, "kunpeng920_branch_b.v1.perf.data")
+TINY = os.path.join(WORK.name, "tiny")
+ENGINE = os.path.exists(PLUGIN) and shutil.which("qemu-aarch64") and shutil.which("aarch64-linux-gnu-gcc") and not run(
+    "aarch64-linux-gnu-gcc", "-g", "-O1", "-static", "-o", TINY, os.path.join(SOURCE, "tests/guest/programs/tiny.c"))[0]
+PROFILE = os.path.join(WORK.name, "profile")
+if ENGINE:
+    run(PROGRAM, "record", "--truth", "-c", "256", "-m", ",8K", "-o", PROFILE, TINY)
+else:
+    shutil.copy(DATA, PROFILE)
+
+# What is run; OUT stands for a file that is to be written, RUN for a run that was killed.
+COMMANDS = [
+    ["report", "-i", PROFILE], ["report", "-i", PROFILE, "--sort", "line", "--format", "json"], ["report", "-i", DATA],
+    ["annotate", "-i", PROFILE, "main"], ["mem", "-i", PROFILE], ["c2c", "-i", PROFILE], ["branch", "-i", PROFILE],
+    ["diff", PROFILE, PROFILE], ["script", "-i", PROFILE], ["script", "-i", DATA, "--format", "json"],
+    ["script", "-i", PROFILE, "--format", "csv", "--threads", "1"], ["dump", DATA], ["dump", "--raw", RAW],
+    ["dump", "--style", "perf", DATA], ["verify", PROFILE], ["verify", "--raw", RAW], ["generate", "--seed", "3"],
+    ["spu", "run", os.path.join(SOURCE, "tests/spu/buffer.spu")], ["help"], ["help", "record"],
+]
+if ENGINE:
+    COMMANDS += [["truth", PROFILE], ["record", "-q", "-c", "256", "-m", ",8K", "--truth", "-o", "OUT", TINY],
+                 ["record", "-q", "-c", "256", "-o", "-", TINY], ["recover", "RUN", "-o", "OUT"], ["stat", "-c", "256", TINY]]
+
+RUN = os.path.join(WORK.name, "killed")
+if ENGINE:  # a run whose spex died when it would have given the file its name
+    here = tempfile.mkdtemp(dir=WORK.name)
+    sites = os.path.join(here, "sites")
+    run(PROGRAM, "record", "-c", "256", "-m", ",8K", "-o", os.path.join(here, "x"), TINY, env={"SPEX_FAULT_LOG": sites})
+    os.unlink(os.path.join(here, "x"))
+    rename = next(l.split()[1] for l in open(sites) if l.startswith("rename "))
+    run(PROGRAM, "record", "-c", "256", "-m", ",8K", "-o", os.path.join(here, "x"), TINY, env={"SPEX_FAULT": rename + ":1"})
+    os.rename(next(os.path.join(here, n) for n in os.listdir(here) if ".run-" in n), RUN)
+    check("a run to recover", os.path.exists(os.path.join(RUN, "data")))
+
+
+def attempt(command, env):
+    """Runs one command in a directory of its own: exit code, what it wrote, what it said, files that have a name."""
+    here = tempfile.mkdtemp(dir=WORK.name)
+    if "RUN" in command:
+        shutil.copytree(RUN, os.path.join(here, "run"))
+    words = [w.replace("OUT", os.path.join(here, "out")) if w == "OUT" else os.path.join(here, "run") if w == "RUN" else w for w in command]
+    try:
+        code, out, err = run(PROGRAM, *words, env={"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1:exitcode=99",
+                                                   "TMPDIR": here, "NO_COLOR": "1", "COLUMNS": "200", **env}, cwd=here, timeout=120)
+    except Exception as problem:
+        code, out, err = None, b"", f"hangs: {problem}"
+    files = {}
+    for name in ("out", "out.truth"):
+        path = os.path.join(here, name)
+        if os.path.exists(path):
+            files[name] = open(path, "rb").read()
+    left = [n for n in os.listdir(here) if ".run-" in n or n == "run"]
+    shutil.rmtree(here, ignore_errors=True)
+    return code, out, err, files, left
+
+
+def name_of(site):
+    code, out, _ = run("addr2line", "-f", "-p", "-s", "-e", PROGRAM, "0x" + format(int(site, 16) - 1, "x"))
+    return out.decode().strip()
+
+
+def whole(profile):
+    code, _, err = spex("verify", "-", stdin=profile)
+    return code == 0
+
+
+def judge(normal, got):
+    code, out, err, files, left = got
+    if code is None or code < 0 or code == 99 or "Sanitizer" in err or "runtime error" in err:
+        return f"exit {code}: " + "\n".join([l for l in err.splitlines() if l.strip()][:14])
+    if "out" in files and not whole(files["out"]):
+        return "half a file has the name"
+    if code == 0:
+        same = whole(out) if out[:8] == b"PERFILE2" else out == normal[1]  # the environment moves the guest's stack
+        # what a profile only names, programs and sources, may be missing: then it says so
+        if (not same and not re.search(r"^spex", err, re.M)) or set(files) != set(normal[3]):
+            return f"exit 0, but the output is not what it is without the fault: {err[:300]}"
+        return None
+    if code not in (1, 2) and code != normal[0]:
+        return f"exit {code}"
+    if not re.search(r"^spex", err, re.M):
+        return f"exit {code} without a message: {err[:300]}"
+    return None
+
+
+def main():
+    tested, problems, kinds = set(), [], collections.Counter()
+    for command in COMMANDS:
+        log = os.path.join(WORK.name, "log")
+        open(log, "w").close()
+        normal = attempt(command, {"SPEX_FAULT_LOG": log})
+        if normal[0] not in (0, 1):
+            check(f"spex {command[0]} works by itself", False, normal[2])
+            continue
+        sites = [l.split() for l in open(log)]
+        new = [s for s in sites if LONG or s[1] not in tested]
+        tested |= {s[1] for s in sites}
+        bad = []
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            jobs = [(s, n, pool.submit(attempt, command, {"SPEX_FAULT": f"{s[1]}:{n}"})) for s in new for n in ((1, 2) if LONG else (1,))]
+            for site, n, job in jobs:
+                wrong = judge(normal, job.result())
+                kinds[site[0]] += 1
+                if wrong:
+                    bad.append(f"{site[0]} {n} at {name_of(site[1])}: {wrong}")
+        shown = " ".join(os.path.basename(w) for w in command)
+        check(f"spex {shown}: {len(jobs)} calls fail, {len(sites)} sites", not bad, "\n".join(bad))
+    print("# " + ", ".join(f"{name} {count}" for name, count in kinds.most_common()))
+    done()
+
+
+main()
