@@ -65,6 +65,8 @@ enum spex_status spu_config_check(const struct spu_config *config, struct spex_e
         return error_set(error, SPEX_RANGE, 0, "events_size is 0, 1, 2, 4 or 8");
     if (c->granule & 1)
         return error_set(error, SPEX_RANGE, 0, "granule is 12, 14 or 16");
+    if (c->oa_bits & 3)
+        return error_set(error, SPEX_RANGE, 0, "oa_bits is 48, 52 or 56");
     if (c->pa_bits > c->oa_bits)
         return error_set(error, SPEX_INVALID, 0, "pa_bits may not exceed oa_bits");
 

@@ -65,7 +65,7 @@ static void make_features(struct rng *rng, struct spex_features *f)
 }
 
 /* Not in these runs: there is no reset, and the random source is the host's. */
-static bool left_out(const char *name)
+bool run_leaves_out(const char *name)
 {
     static const char *const names[] = {"reset_unknown", "random_register"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -84,7 +84,7 @@ static void make_choices(struct rng *rng, const struct spex_features *f,
     for (size_t i = 0; (row = spex_spu_choice_at(i)); i++) {
         struct spex_spu_choices next = *choices;
         uint64_t *field = spu_choice_field(&next, i);
-        if (left_out(row->name) || rng_chance(rng, 2, 3))
+        if (run_leaves_out(row->name) || rng_chance(rng, 2, 3))
             continue;
         uint64_t range = row->max - row->min;
         *field = range == UINT64_MAX ? rng_next(rng) & rng_next(rng)
@@ -202,14 +202,8 @@ static void make_step(struct rng *rng, struct step *step)
     }
 }
 
-void run_make(struct run *run, uint64_t seed, size_t count)
+static void make_steps(struct rng *rng, struct run *run, size_t count)
 {
-    struct rng r = {seed}, *rng = &r;
-    do {
-        make_features(rng, &run->features);
-        spu_choices_default(&run->choices);
-    } while (!possible(&run->features, &run->choices));
-    make_choices(rng, &run->features, &run->choices);
     uint8_t fixed = (uint8_t)rng_next(rng);
     bool same = rng_chance(rng, 1, 4);
     for (size_t i = 0; i < sizeof run->random; i++)
@@ -222,6 +216,23 @@ void run_make(struct run *run, uint64_t seed, size_t count)
         make_step(rng, &run->steps[i]);
     if (count)
         run->steps[0].kind = STEP_RESTART;
+}
+
+void run_fill(struct run *run, uint64_t seed, size_t count)
+{
+    struct rng rng = {seed};
+    make_steps(&rng, run, count);
+}
+
+void run_make(struct run *run, uint64_t seed, size_t count)
+{
+    struct rng r = {seed}, *rng = &r;
+    do {
+        make_features(rng, &run->features);
+        spu_choices_default(&run->choices);
+    } while (!possible(&run->features, &run->choices));
+    make_choices(rng, &run->features, &run->choices);
+    make_steps(rng, run, count);
 }
 
 void run_free(struct run *run)

@@ -51,7 +51,11 @@ struct run {
 
 /* A random configuration and count random steps. */
 void run_make(struct run *run, uint64_t seed, size_t count);
+/* Random steps for the configuration that the run has. */
+void run_fill(struct run *run, uint64_t seed, size_t count);
 void run_free(struct run *run);
+/* Choices that runs do not vary. */
+bool run_leaves_out(const char *name);
 
 /* How the unit is fed: the same records must come of it. */
 enum path { ONE_AT_A_TIME, IN_BLOCKS };
