@@ -23,7 +23,10 @@ static bool expect_pmu(struct script *s, char **words, size_t count)
 static bool expect_exception(struct script *s, char **words, size_t count)
 {
     struct spex_spu_exception e;
-    uint64_t source = 0;
+    uint64_t source = 0, esr;
+    bool with_esr = count > 2 && !strncmp(words[count - 1], "esr=", 4);
+    if (with_esr && !script_number(words[--count] + 4, &esr))
+        return BROKEN("esr=NUMBER: what ESR_ELx gets");
     if (count > 2 && !strcmp(words[count - 2], "from")) {
         if (!script_number(words[count - 1], &source) || source > 3)
             return BROKEN("from 1, 2 or 3: the PMBSR_ELx");
@@ -42,6 +45,8 @@ static bool expect_exception(struct script *s, char **words, size_t count)
                 (count == 2 && !strcmp(words[1], "pending") && e.pending && got[2] == wanted[2]);
     script_tell(s, same ? SCRIPT_PASSED : SCRIPT_FAILED, "exception: expected %s, got %s", wanted,
                 got);
+    if (with_esr)
+        script_compare(s, "ESR", esr, e.esr);
     return true;
 }
 

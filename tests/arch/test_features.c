@@ -39,7 +39,10 @@ static void test_dependencies(void **state)
         {"v1p4,exc", "exc"},          {"v1p5,no-exc", "exc"},      {"v1p5,no-nvm", "nvm"},
         {"v1p2,dpfzs,no-pmuv3p7", "dpfzs"}, {"interval=1", "interval"}, {"altclk=2", "altclk"},
         {"no-el2,no-vhe,no-nv,no-nv2,no-fgt,no-fgt2,no-rme", "sel2"}, {"v1p0,ev-misaligned", "misaligned"},
-        {"maxsize=6,align=7", "align"},
+        {"maxsize=6,align=7", "align"}, {"v1p0,spe-sme", "spe-sme"},  {"v1p1,dpfzs", "dpfzs"},
+        {"no-secure", "sel2"},        {"no-el2,no-sel2", "vhe"},   {"no-vhe", "nv needs vhe"},
+        {"no-nv", "nv2"},             {"no-el3", "rme"},           {"v1p3,ev-l2d", "E[23:19]"},
+        {"v1p5,no-gcs,no-crr", "SPEv1p5 makes"},
     };
     /* clang-format on */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -49,6 +52,31 @@ static void test_dependencies(void **state)
             fail_msg("%s was accepted", rows[i].list);
         if (!strstr(error.text, rows[i].word))
             fail_msg("%s: '%s' does not name %s", rows[i].list, error.text, rows[i].word);
+    }
+}
+
+/* The numbers of PMSIDR_EL1 and PMBIDR_EL1 that a model may have, and no others. */
+static void test_numbers(void **state)
+{
+    SPEC(REG-02);
+    SPEC(REG-34);
+    for (unsigned n = 0; n < 16; n++) {
+        struct spex_features max, f;
+        struct spex_error error;
+        arch_features_preset("max", &max);
+#define POSSIBLE(field, value)                                                                     \
+    (f = max, f.field = (uint8_t)(value), arch_features_check(&f, &error) == SPEX_OK)
+        assert_int_equal(POSSIBLE(MaxSize, n), n >= 6 && n <= 11);
+        assert_int_equal(POSSIBLE(CountSize, n), n == 2 || n == 3);
+        assert_int_equal(POSSIBLE(Interval, n), n == 0 || (n >= 2 && n <= 8));
+        assert_int_equal(POSSIBLE(EA, n), n <= 2);
+        assert_int_equal(POSSIBLE(ALTCLK, n), n == 0 || n == 1 || n == 15);
+        f = max;
+        f.MaxSize = 11;
+        f.Align = (uint8_t)n;
+        assert_int_equal(arch_features_check(&f, &error) == SPEX_OK, n <= 11);
+        if (n > 6)
+            assert_false(POSSIBLE(version, n));
     }
 }
 
@@ -63,4 +91,4 @@ static void test_bad_words(void **state)
 }
 
 TEST_MAIN(TEST(test_presets_are_possible), TEST(test_versions_are_possible),
-          TEST(test_dependencies), TEST(test_bad_words))
+          TEST(test_dependencies), TEST(test_numbers), TEST(test_bad_words))

@@ -35,10 +35,6 @@ static void test_sve_examples(void **state)
     SPEC(DAT-140);
     SPEC(DAT-141);
     SPEC(DAT-142);
-    SPEC(DAT-139);
-    SPEC(DAT-140);
-    SPEC(DAT-141);
-    SPEC(DAT-142);
     static const struct word words[] = {
         {"add z0.s, p7/m, z0.s, z1.s", 0x04801c20, SPEX_OP_SVE, SPEX_OPF_PRED},
         {"fmlalb z2.s, z3.h, z4.h", 0x64a48062, SPEX_OP_SVE, SPEX_OPF_FP},

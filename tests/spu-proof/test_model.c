@@ -12,12 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const marks[] = {
-    "SMP-04",  "SMP-08",  "SMP-15", "SMP-23", "SMP-24", "SMP-27", "SMP-32", "SMP-36", "SMP-39",
-    "SMP-40",  "SMP-41",  "SMP-44", "SMP-45", "SMP-47", "SMP-48", "SMP-49", "BUF-09", "BUF-16",
-    "BUF-138", "BUF-177", "FIL-01", "FIL-29", "FIL-30", "FIL-31", "REG-16", "REG-17", "REG-19",
-};
-
 static bool report(const char *name, unsigned number, bool ok)
 {
     printf("%s %u - %s\n", ok ? "ok" : "not ok", number, name);
@@ -65,8 +59,6 @@ int main(int argc, char **argv)
         run_free(&run);
     }
     report("the unit equals the naive unit", 1, equal);
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        printf("# SPEC the unit equals the naive unit %s\n", marks[i]);
     printf("# %" PRIu64 " steps, %" PRIu64 " with profiling enabled, %" PRIu64 " samples, %" PRIu64
            " records checked, %" PRIu64 " bytes\n",
            count, total.enabled, total.events, total.records, total.bytes);

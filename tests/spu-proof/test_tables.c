@@ -307,7 +307,6 @@ static void test_reporting_without_el3(void **state)
 static void test_reporting_without_exceptions(void **state)
 {
     SPEC(BUF-21);
-    SPEC(BUF-93);
     rig_open(&rig, "v1p4", "");
     for (unsigned e2pb = 0; e2pb < 4; e2pb++) {
         for (enum injected what = GPF_STAGE1; what <= BUFFER_FULL; what++) {
@@ -824,7 +823,6 @@ static void each1(void *context, const unsigned *v)
 static void test_d17_1(void **state)
 {
     SPEC(REG-18);
-    SPEC(REG-09);
     SPEC(FIL-29);
     SPEC(SMP-39);
     rig_open(&rig, "max", "");

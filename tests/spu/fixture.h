@@ -15,6 +15,7 @@ struct fixture {
     uint64_t highest;  /* one past the highest byte written */
     uint64_t fault_at; /* a write to this address faults, UINT64_MAX for none */
     bool abort;        /* an External abort instead of the fault */
+    bool late;         /* an asynchronous External abort arrives during the next write */
     uint64_t serror;   /* address of the last SError */
     bool anywhere;     /* writes elsewhere are no mistake of the test */
     uint64_t time;
@@ -34,6 +35,10 @@ static inline void fixture_write(void *user, const struct spex_spu_store *s,
 {
     struct fixture *f = user;
     size_t count = s->count;
+    if (f->late) {
+        f->late = false;
+        spex_spu_external_abort(f->unit, 0);
+    }
     if (f->fault_at >= s->address && f->fault_at - s->address < s->count) {
         count = (size_t)(f->fault_at - s->address);
         *stop = (struct spex_spu_stop){

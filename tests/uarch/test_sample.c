@@ -23,6 +23,10 @@ static void test_events(void **state)
 {
     SPEC(DAT-63);
     SPEC(DAT-64);
+    SPEC(PKT-88);
+    SPEC(PKT-89);
+    SPEC(PKT-90);
+    SPEC(PKT-91);
     struct spex_uarch *model = model_new("sockets=2,cluster=2");
     struct spex_uarch_core *core = core_new(model, 0);
     struct spex_op load = op_make(SPEX_EXEC_LOAD, 0, 1, -1),
