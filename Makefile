@@ -57,6 +57,11 @@ mutate:
 	@scripts/setup --check build check
 	@python3 scripts/mutate.py
 
+# The libraries against those of the last tag: what programs were built for must still be there.
+abi: all
+	@scripts/setup --check abi
+	@scripts/abi $(BUILD)
+
 install: all
 	@meson install -C $(BUILD) --quiet
 
@@ -67,4 +72,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(ASAN) $(BUILD)-fuzz $(BUILD)-mutate
 
-.PHONY: all demo check check-vm check-faults conformance bench fuzz mutate install format clean
+.PHONY: all demo check check-vm check-faults conformance bench fuzz mutate abi install format clean

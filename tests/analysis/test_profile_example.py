@@ -1,0 +1,21 @@
+"""examples/profile.c counts what spex report counts, and docs/profile.md quotes it as it is."""
+import re
+from common import *
+
+page = open(os.path.join(SOURCE, "docs/profile.md")).read()
+source = open(os.path.join(SOURCE, "examples/profile.c")).read()
+quoted = re.findall(r"```c\n(.*?)```", page, re.S)
+missing = [q for q in quoted if q not in source]
+check("docs/profile.md quotes the example as it is", quoted and not missing, "\n".join(missing))
+example = os.path.join(BUILD, "examples/profile")
+code, out, err = run(example, "none.data", cwd=DIR)
+check("a file that is not there", code == 1 and "none.data" in err, err)
+file = profile("mixed", 4000)
+code, out, err = run(example, file, cwd=DIR, env={"HOME": DIR})
+lines = out.decode().splitlines()
+mine = sorted((l.split()[1] for l in lines[2:]), key=int, reverse=True)
+rows = data("report", file, "--sort", "symbol", "--percent-limit", "0", symbols=False)["rows"]
+theirs = [str(r["samples"]) for r in rows[:10]]
+equal("the same samples by symbol as spex report", mine, theirs)
+check("all samples", code == 0 and lines[0].startswith("4000 samples"), lines[:1])
+done()
