@@ -37,8 +37,13 @@ check-vm:
 check-faults:
 	@scripts/setup build demo check
 	@scripts/configure $(ASAN) clang -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false
+	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
+	@ninja -C $(BUILD) --quiet
 	@ninja -C $(ASAN) --quiet
-	@SPEX_LONG=1 meson test -C $(ASAN) --no-rebuild --print-errorlogs -t 10 faults killed outputs
+	@mkdir -p $(ASAN)/faults # spex with the sanitizer, beside a plugin that QEMU can load
+	@cp $(ASAN)/spex $(ASAN)/faults/ && ln -sf $(abspath $(BUILD))/libspex-qemu.so $(ASAN)/faults/
+	@SPEX_LONG=1 meson test -C $(ASAN) --no-rebuild --print-errorlogs -t 10 faults
+	@SPEX_LONG=1 SPEX_PROGRAM=$(abspath $(ASAN))/faults/spex meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 10 killed outputs
 
 # The requirement list joined with the marks of tests that passed in the last `make check`.
 conformance:

@@ -89,6 +89,14 @@ int cli_usage(const char *format, ...)
     return CLI_USAGE;
 }
 
+int cli_end_output(struct out *out)
+{
+    int error = out_fini(out);
+    if (error)
+        cli_error("standard output: %s", strerror(error));
+    return error ? CLI_DATA : CLI_OK;
+}
+
 /* ---- nearest name ---- */
 
 static unsigned distance(const char *a, const char *b)

@@ -89,6 +89,9 @@ void cli_put(const char *before, const char *format, ...) __attribute__((format(
 /* The same, with a pointer to help; returns CLI_USAGE. */
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Ends standard output: CLI_OK, or CLI_DATA after a message if not all could be written. */
+int cli_end_output(struct out *out);
+
 /* The candidate nearest to word (edit distance), or NULL if none is near. */
 const char *cli_nearest(const char *word, const char *const *candidates, size_t count);
 

@@ -87,7 +87,7 @@ static int run_script(const struct options *options, const char *path)
         out_line(&run.out, "1..%u", run.tests);
     else if (!run.failed && !status)
         out_line(&run.out, "%s: %u checks hold", run.name, run.checks);
-    int error = out_fini(&run.out);
+    int error = cli_end_output(&run.out);
     cli_unload(&input);
     return status || error ? CLI_DATA : CLI_OK;
 }
@@ -114,7 +114,7 @@ static int list_choices(void)
             out_printf(&out, "\n    one of: %s", row->values);
         out_printf(&out, "\n    %s (%s)\n", row->text, row->requirements);
     }
-    return out_fini(&out) ? CLI_DATA : CLI_OK;
+    return cli_end_output(&out);
 }
 
 /* Our unit for others' hosts. */

@@ -330,7 +330,7 @@ static int run_help(void *options, int argc, char **argv)
         help_command(&out, command);
     else
         print(&out);
-    return out_fini(&out) ? CLI_DATA : CLI_OK;
+    return cli_end_output(&out);
 }
 
 int cli_help_on(const char *name)

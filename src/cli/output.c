@@ -284,7 +284,8 @@ static bool put_in_place(const struct output *o, const char *data)
     char old[OUTPUT_PATH + 16];
     struct stat st;
     snprintf(old, sizeof old, "%s.old", o->path);
-    if (!lstat(o->path, &st) && st.st_size && rename(o->path, old)) {
+    bool older = lstat(o->path, &st) ? errno != ENOENT : st.st_size > 0;
+    if (older && rename(o->path, old)) {
         cli_error("cannot keep %s as %s: %s", o->path, old, strerror(errno));
         return false;
     }

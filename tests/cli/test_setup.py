@@ -1,5 +1,6 @@
 """Set-up: what is trusted, what is installed without being asked, numbers that no word can hold."""
 import os
+import subprocess
 import sys
 import tempfile
 
@@ -74,4 +75,30 @@ for value, code in (("1e40,", 0), ("1e300,1e301", 0), ("inf,", 0), (",1e40", 0),
 for value in ("collide@18446744073709551616", "collide@1+99999999999999999999", "id:PMSIDR_EL1:0x10000000000000000"):
     got, out, err = spex("vm", "--kernel", "/dev/null", "--inject", value)
     check(f"--inject {value} is refused", got == 2 and "allowed: fault@N" in err, err)
+
+# ---- an input that becomes shorter while it is read ----
+for kind in ("raw", "perf.data"):
+    path = os.path.join(work.name, "shrinks")
+    if kind == "raw":
+        code, out, err = spex("generate", "--seed", "1", "--records", "400000")
+        open(path, "wb").write(out)
+        words = ["dump", "--raw", path]
+    else:  # one large AUXTRACE chunk behind the beginning of a small file
+        data = open(profile, "rb").read()
+        at = data.index(bytes([71, 0, 0, 0, 0, 0, 48, 0]))
+        size = int.from_bytes(data[at + 8:at + 16], "little")
+        chunk = data[at:at + 48 + size]
+        open(path, "wb").write(data[:at] + chunk * (40_000_000 // len(chunk)))
+        with open(path, "r+b") as f:  # the data goes on to the end of the file
+            f.seek(48)
+            f.write((os.path.getsize(path) - int.from_bytes(data[40:48], "little")).to_bytes(8, "little"))
+        words = ["dump", path]
+    p = subprocess.Popen([SPEX, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    p.stdout.read(4096)
+    os.truncate(path, 8192)
+    out, err = p.communicate(timeout=60)
+    # a stream is read in pieces and just ends; a file is mapped
+    why = b"the data ends inside" if kind == "raw" else b"became shorter while it was read"
+    check(f"{kind} that shrinks while it is read: said, exit 1", p.returncode == 1 and why in err,
+          (p.returncode, err[-300:]))
 done()

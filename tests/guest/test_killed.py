@@ -20,9 +20,8 @@ AT = os.path.join(WORK, "at")
 P = os.path.join(AT, "p")
 os.mkdir(AT)
 code, _, err = spex("record", "-c", "256", "-m", ",8K", "-o", P, tiny)
-OLDER = open(P, "rb").read()
-RECORDS = len(packets(P))
-check("the recording that is disturbed below", code == 0 and RECORDS > 300, err)
+check("the recording that is disturbed below", code == 0 and len(packets(P)) > 300, err)
+OLDER = open(P, "rb").read()[:-1] + b"?"  # not what will be written
 
 
 def readable(path):
@@ -84,7 +83,7 @@ def judge(what, code, err, whole, killed):
     if new and not whole(P):
         wrong.append("half a file has the name")
     left = glob.glob(P + ".run-*")
-    if code == 0 and not new and not (os.path.exists(P + ".old")):
+    if code == 0 and not new:
         wrong.append("said that all is well, and wrote nothing")
     for directory in left:
         loaded = os.path.exists(os.path.join(directory, "0.log"))
@@ -120,7 +119,7 @@ def disturb(name, args, counts, kinds, whole, inside):
 
 
 FULL = {"write", "pwrite64", "openat", "fallocate", "mkdir", "rename", "ftruncate", "close", "fsync"}
-READ = {"read", "pread64", "newfstatat", "lseek", "mmap", "getdents64", "flock"}
+READ = {"read", "pread64", "newfstatat", "lseek", "getdents64", "flock"}
 for name, args, whole in COMMANDS:
     disturb(f"{name}, killed", args, calls(args), [("signal=KILL", None)], whole, False)
     disturb(f"{name}, disk full", args, calls(args), [("error=ENOSPC", FULL)], whole, False)
