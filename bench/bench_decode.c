@@ -7,8 +7,9 @@
  *   variable    HiSilicon layout with every feature: extended headers,
  *               IMPLEMENTATION DEFINED packets, every kind of operation
  */
-#include "record/generator.h"
 #include <spex/record.h>
+
+#include "record/generator.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,23 +124,28 @@ static uint64_t pass_all(const uint8_t *data, size_t size, struct pieces *pieces
 static void decode_all(const uint8_t *data, size_t size, struct spex_record *batch, size_t want,
                        struct pieces *pieces)
 {
-    struct spex_record_reader reader;
+    struct spex_reader *reader;
+    struct spex_error error;
     enum spex_status status = SPEX_OK;
     size_t records = 0, from = 0;
     uint64_t check = 0;
-    spex_record_reader_init(&reader, data, size, 0);
+    if (spex_reader_new(NULL, &reader, &error))
+        exit(1);
+    spex_reader_feed(reader, data, size, 0, true);
     double start = seconds();
     while (status == SPEX_OK) {
-        size_t n = spex_record_batch(&reader, batch, SPEX_RECORD_BATCH, &status, NULL);
+        size_t n = spex_reader_batch(reader, batch, SPEX_RECORD_BATCH, &status, NULL);
         records += n;
         check += n ? batch[n - 1].address[0] : 0;
-        if (reader.position - from >= PIECE) {
+        size_t position = (size_t)spex_reader_position(reader);
+        if (position - from >= PIECE) {
             double now = seconds();
-            piece(pieces, now - start, reader.position - from);
-            from = reader.position;
+            piece(pieces, now - start, position - from);
+            from = position;
             start = now;
         }
     }
+    spex_reader_free(reader);
     if (status != SPEX_END || records != want || !check) {
         fprintf(stderr, "bench-decode: %zu of %zu records\n", records, want);
         exit(1);

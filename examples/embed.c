@@ -152,10 +152,15 @@ static void report(const struct machine *m)
     static const char *const code[LOOP] = {"ldr x2, [x0, x1, lsl 3]", "add x3, x3, x2",
                                            "add x1, x1, 1", "cmp x1, x4", "b.ne"};
     uint64_t samples[LOOP] = {0}, cycles[LOOP] = {0}, misses[LOOP] = {0}, all = 0;
-    struct spex_record_reader reader;
+    struct spex_reader *reader;
     struct spex_record r;
-    spex_record_reader_init(&reader, m->profile, m->profile_size, 0);
-    while (spex_record_next(&reader, &r, NULL) == SPEX_OK) {
+    struct spex_error error;
+    if (spex_reader_new(NULL, &reader, &error)) {
+        fprintf(stderr, "embed: %s\n", error.text);
+        return;
+    }
+    spex_reader_feed(reader, m->profile, m->profile_size, 0, true);
+    while (spex_reader_next(reader, &r, NULL) == SPEX_OK) {
         uint64_t n = (spex_address_bits(r.address[SPEX_ADDRESS_PC]) - CODE) / 4;
         if (n >= LOOP)
             continue;
@@ -164,6 +169,7 @@ static void report(const struct machine *m)
         cycles[n] += r.total;
         misses[n] += r.events >> SPEX_EV_L1D_MISS & 1;
     }
+    spex_reader_free(reader);
     printf("%llu samples, %u full buffers\n", (unsigned long long)all, m->interrupts);
     for (unsigned n = 0; n < LOOP && all; n++)
         printf("%5.1f%%  %6.1f cycles  %4.1f%% miss  %s\n",

@@ -1,5 +1,6 @@
 /* A generated record (seed and features from the input) survives encode, decode and the checker. */
 #include "record/generator.h"
+#include "record/reader.h"
 #include <spex/record.h>
 
 #include <stdlib.h>
@@ -26,14 +27,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int i = 0; i < 8; i++) {
         uint8_t bytes[SPEX_RECORD_MAX];
         struct spex_record meant, got;
-        struct spex_record_reader reader;
+        struct spex_reader reader;
         uint64_t offset = generator.offset;
         size_t length = spex_generator_next(&generator, bytes, &meant);
-        spex_record_reader_init(&reader, bytes, length, offset);
-        if (spex_record_next(&reader, &got, NULL) != SPEX_OK || got.present != meant.present ||
+        reader_whole(&reader, bytes, length, offset);
+        if (spex_reader_next(&reader, &got, NULL) != SPEX_OK || got.present != meant.present ||
             got.offset != meant.offset || got.op_class != meant.op_class ||
             (got.present & SPEX_HAS_EVENTS && got.events != meant.events) ||
-            spex_record_next(&reader, &got, NULL) != SPEX_END)
+            spex_reader_next(&reader, &got, NULL) != SPEX_END)
             abort();
     }
     return 0;

@@ -5,8 +5,8 @@
  * struct spex_record holds the raw payloads of every architected packet with a
  * presence bit each, 0 where the packet is absent; wire.h takes payloads apart. Packets that have
  * no field (IMPLEMENTATION DEFINED indexes, reserved packets and values) set SPEX_HAS_OTHER and
- * stay reachable: walk the bytes [offset, offset + size) with spex_packet_decode. No allocation, no
- * I/O; a reader belongs to one thread.
+ * stay reachable: walk the bytes [offset, offset + size) with spex_packet_decode. No I/O; only
+ * functions called _new allocate.
  */
 #ifndef SPEX_RECORD_H
 #define SPEX_RECORD_H
@@ -61,32 +61,65 @@ struct spex_damage {
     const char *reason;      /* static text */
 };
 
-struct spex_record_reader {
-    const uint8_t *data;
-    size_t size;
-    size_t position;
-    uint64_t base; /* stream offset of data[0] */
-    /* private: learnt record shapes and the like. Some 420 KB: too large for a small stack. */
-    uint64_t opaque[53100];
+/*
+ * What readers learn of the shapes of records, which makes reading fast; some 400 KB. Readers of
+ * one source share it: so many queues cost little, and a new reader need not begin to learn. It
+ * never changes what is read. One thread at a time uses it and its readers; another thread has its
+ * own.
+ */
+struct spex_shapes; /* opaque */
+
+enum spex_status spex_shapes_new(struct spex_shapes **shapes, struct spex_error *error);
+void spex_shapes_free(struct spex_shapes *shapes); /* behind its readers */
+
+/* The same in memory of the caller: spex_shapes_size() bytes, aligned as for malloc. */
+size_t spex_shapes_size(void);
+struct spex_shapes *spex_shapes_init(void *memory);
+
+struct spex_reader; /* opaque; belongs to one thread */
+
+struct spex_reader_options {
+    size_t size; /* sizeof(struct spex_reader_options) */
+    /* Borrowed for the reader's life. NULL: new makes shapes for this reader alone, init none: all
+     * is read the general way, more slowly. */
+    struct spex_shapes *shapes;
 };
 
-void spex_record_reader_init(struct spex_record_reader *reader, const uint8_t *data, size_t size,
-                             uint64_t base);
+/* options NULL: none. SPEX_NO_MEMORY, or what is wrong with the options. */
+enum spex_status spex_reader_new(const struct spex_reader_options *options,
+                                 struct spex_reader **reader, struct spex_error *error);
+void spex_reader_free(struct spex_reader *reader);
+
+/* The same in memory of the caller: spex_reader_size() bytes (17 KB), aligned as for malloc. */
+size_t spex_reader_size(void);
+enum spex_status spex_reader_init(void *memory, const struct spex_reader_options *options,
+                                  struct spex_reader **reader, struct spex_error *error);
+
+enum { SPEX_READER_REST = 5 * SPEX_RECORD_MAX }; /* what spex_reader_rest is at most */
 
 /*
- * Begins with other data, as init does, but keeps what was learnt about the shapes of records:
- * faster for many short pieces from one source, with the same records.
+ * The next piece of a stream, or all of it; offset is that of data[0] in the stream. The bytes are
+ * borrowed until the next feed or free. What was not read of the piece before is forgotten.
+ *
+ * last: nothing follows, so a record that the end cuts is damage. Otherwise SPEX_END leaves such a
+ * record, and damage that can be judged only with more, unread: the caller then puts the last
+ * spex_reader_rest() bytes in front of the next piece, so that the same records and damage come
+ * however a stream is cut. A piece that does not begin with these begins a stream of its own.
  */
-void spex_record_reader_continue(struct spex_record_reader *reader, const uint8_t *data,
-                                 size_t size, uint64_t base);
+void spex_reader_feed(struct spex_reader *reader, const uint8_t *data, size_t size, uint64_t offset,
+                      bool last);
+size_t spex_reader_rest(const struct spex_reader *reader);
+
+/* The stream offset that has been read up to. */
+uint64_t spex_reader_position(const struct spex_reader *reader);
 
 /*
- * The next record. SPEX_OK; SPEX_END at the end of the data (trailing padding
+ * The next record. SPEX_OK; SPEX_END at the end of the piece (trailing padding
  * included); SPEX_TRUNCATED if the data ends inside a record and SPEX_INVALID
  * for damage: then *damage says what was given up and the next call goes on
  * behind it. damage may be NULL.
  */
-enum spex_status spex_record_next(struct spex_record_reader *reader, struct spex_record *record,
+enum spex_status spex_reader_next(struct spex_reader *reader, struct spex_record *record,
                                   struct spex_damage *damage);
 
 enum { SPEX_RECORD_BATCH = 64 }; /* a good count for the next: it stays in the nearest cache */
@@ -94,10 +127,10 @@ enum { SPEX_RECORD_BATCH = 64 }; /* a good count for the next: it stays in the n
 /*
  * Up to count records at once, the fast path. Returns how many were decoded and
  * sets *status to SPEX_OK (call again), or to what ended the batch early, as
- * spex_record_next.
+ * spex_reader_next.
  */
-size_t spex_record_batch(struct spex_record_reader *reader, struct spex_record *records,
-                         size_t count, enum spex_status *status, struct spex_damage *damage);
+size_t spex_reader_batch(struct spex_reader *reader, struct spex_record *records, size_t count,
+                         enum spex_status *status, struct spex_damage *damage);
 
 /* ---- reading with several threads ---- */
 

@@ -139,7 +139,7 @@ struct queue {
     const struct spex_cpu_model *model;
     struct spex_aux_cursor *cursor;
     struct spex_aux_span span;
-    struct spex_record_reader *reader; /* shared unless queues are merged */
+    struct spex_reader *reader; /* shared unless queues are merged */
     uint64_t samples;
     bool reading;
     /*
@@ -190,7 +190,8 @@ struct spex_analysis {
     const struct line_set *only; /* lines to look at closer; NULL: all records */
     struct queue *queues;
     size_t queue_count;
-    struct spex_record_reader *reader;
+    struct spex_shapes *shapes; /* what all readers have learnt */
+    struct spex_reader *reader;
     struct spex_record *records; /* of the queue that is read, or of all that are merged */
     size_t batch;                /* how many of a queue at a time */
     struct model_sources **models;
@@ -825,32 +826,33 @@ static bool next_span(struct spex_analysis *a, struct queue *q)
         a->options.progress(a->options.context, a->done,
                             a->file ? a->info->aux_bytes : a->raw_size);
     bool merged = a->options.ordered && a->queue_count > 1;
-    struct spex_record_reader **reader = merged ? &q->reader : &a->reader;
-    if (*reader) {
-        spex_record_reader_continue(*reader, q->span.data, q->span.size, q->span.file_offset);
-    } else {
-        *reader = memory_get(1, sizeof **reader);
-        spex_record_reader_init(*reader, q->span.data, q->span.size, q->span.file_offset);
+    struct spex_reader **reader = merged ? &q->reader : &a->reader;
+    if (!a->shapes)
+        a->shapes = spex_shapes_init(memory_get(1, spex_shapes_size()));
+    if (!*reader) {
+        const struct spex_reader_options options = {.size = sizeof options, .shapes = a->shapes};
+        spex_reader_init(memory_get(1, spex_reader_size()), &options, reader, NULL);
     }
+    bool last = a->file ? q->span.last : q->position + q->span.size >= a->raw_size;
+    spex_reader_feed(*reader, q->span.data, q->span.size, q->span.file_offset, last);
     q->reader = *reader;
     return true;
 }
 
-/* The bytes of a record that the span cuts come again with the next one. */
-static bool keep_tail(struct spex_analysis *a, struct queue *q, size_t rest)
+/* What the reader left, as the span cuts it, comes again with the next one. */
+static void keep_rest(struct spex_analysis *a, struct queue *q)
 {
+    size_t read = (size_t)(spex_reader_position(q->reader) - q->span.file_offset);
+    size_t rest = q->span.size - read;
     if (a->file) {
-        if (q->span.last)
-            return false;
-        spex_aux_keep(q->cursor, rest);
-        return true;
+        if (rest)
+            spex_aux_keep(q->cursor, rest);
+        return;
     }
-    if (rest > SPEX_RECORD_MAX || q->position + q->span.size >= a->raw_size)
-        return false;
-    memmove(q->buffer, q->buffer + q->span.size - rest, rest);
+    memmove(q->buffer, q->buffer + read, rest);
+    a->done -= rest;
     q->kept = rest;
-    q->position += q->span.size - rest;
-    return true;
+    q->position += read;
 }
 
 /* Fills q->records; false at the end of the queue, or if no more is wanted. */
@@ -865,27 +867,11 @@ static bool refill(struct spex_analysis *a, struct queue *q)
                 return false;
             q->reading = true;
         }
-        q->count = spex_record_batch(q->reader, q->records, a->batch, &status, &damage);
-        if (status == SPEX_OK)
-            continue;
-        /*
-         * A cut record loses its closing packet and perhaps its last padding, and may look
-         * damaged in other ways: near the end of a span judge only with what follows it.
-         */
-        size_t rest = (size_t)(q->span.file_offset + q->span.size - damage.offset);
-        if (status != SPEX_END && rest <= SPEX_RECORD_MAX && keep_tail(a, q, rest)) {
-            if (!a->file)
-                a->done -= q->kept;
+        q->count = spex_reader_batch(q->reader, q->records, a->batch, &status, &damage);
+        if (status == SPEX_END) {
+            keep_rest(a, q);
             q->reading = false;
-        } else if (status == SPEX_END || status == SPEX_TRUNCATED) {
-            if (status == SPEX_TRUNCATED)
-                note_damage(a, &damage);
-            if (!a->file) {
-                q->position += q->span.size;
-                q->kept = 0;
-            }
-            q->reading = false;
-        } else {
+        } else if (status != SPEX_OK) {
             note_damage(a, &damage);
         }
     }
@@ -1247,7 +1233,7 @@ enum spex_status spex_analysis_open(const char *path, const struct spex_analysis
             q->model = spex_cpu_find(midr);
         } else {
             q->model = spex_cpu_find(options->midr);
-            q->buffer = memory_get(1, RAW_CHUNK + SPEX_RECORD_MAX);
+            q->buffer = memory_get(1, RAW_CHUNK + SPEX_READER_REST);
         }
         q->sources = sources_of(a, q->model);
     }
@@ -1272,6 +1258,7 @@ void spex_analysis_close(struct spex_analysis *a)
         free(a->queues[i].buffer);
     }
     free(a->reader);
+    free(a->shapes);
     free(a->records);
     free(a->queues);
     for (size_t i = 0; i < a->model_count; i++)

@@ -1,50 +1,140 @@
 /* Packets -> records (Arm ARM D18.1.2). */
 #include <spex/record.h>
 
+#include "base/error.h"
+#include "base/sized.h"
 #include "record/reader.h"
 #include "record/resync.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct reader_state) <= sizeof((struct spex_record_reader *)0)->opaque,
-               "the private part of a reader fits");
+/* ---- making ---- */
 
-void spex_record_reader_init(struct spex_record_reader *reader, const uint8_t *data, size_t size,
-                             uint64_t base)
+size_t spex_shapes_size(void)
 {
-    struct reader_state *state = reader_state(reader);
-    memset(state, 0, offsetof(struct reader_state, key_places));
-    state->last_shape = NO_SHAPE;
-    state->variant = (uint8_t)reader_best_variant();
-    state->pause = 256;
-    state->shapes_at = -(uintptr_t)state->shapes % CELL;
-    spex_record_reader_continue(reader, data, size, base);
+    return sizeof(struct spex_shapes);
 }
 
-void spex_record_reader_continue(struct spex_record_reader *reader, const uint8_t *data,
-                                 size_t size, uint64_t base)
+struct spex_shapes *spex_shapes_init(void *memory)
 {
-    struct reader_state *state = reader_state(reader);
+    struct spex_shapes *shapes = memory;
+    shapes_init(shapes, fast_variant(0));
+    return shapes;
+}
+
+enum spex_status spex_shapes_new(struct spex_shapes **shapes, struct spex_error *error)
+{
+    void *memory = malloc(sizeof(struct spex_shapes));
+    if (!memory)
+        return error_set(error, SPEX_NO_MEMORY, 0, "no memory for the shapes of records");
+    *shapes = spex_shapes_init(memory);
+    return SPEX_OK;
+}
+
+void spex_shapes_free(struct spex_shapes *shapes)
+{
+    free(shapes);
+}
+
+void reader_init(struct spex_reader *reader, struct spex_shapes *shapes)
+{
+    memset(reader, 0, offsetof(struct spex_reader, stream.queue));
+    reader->good.first = -1;
+    reader->last = true;
+    reader->shapes = shapes;
+}
+
+size_t spex_reader_size(void)
+{
+    return sizeof(struct spex_reader);
+}
+
+enum spex_status spex_reader_init(void *memory, const struct spex_reader_options *options,
+                                  struct spex_reader **reader, struct spex_error *error)
+{
+    struct spex_reader_options o = {.size = sizeof o};
+    enum spex_status status =
+        options ? sized_take("spex_reader_options", options, &o, sizeof o, error) : SPEX_OK;
+    if (status)
+        return status;
+    *reader = memory;
+    reader_init(*reader, o.shapes);
+    return SPEX_OK;
+}
+
+enum spex_status spex_reader_new(const struct spex_reader_options *options,
+                                 struct spex_reader **reader, struct spex_error *error)
+{
+    struct spex_reader *r = NULL;
+    void *memory = malloc(sizeof *r);
+    enum spex_status status =
+        memory ? spex_reader_init(memory, options, &r, error)
+               : error_set(error, SPEX_NO_MEMORY, 0, "no memory for a reader of records");
+    if (!status && !r->shapes) {
+        r->owned = true;
+        status = spex_shapes_new(&r->shapes, error);
+    }
+    if (status)
+        free(memory);
+    else
+        *reader = r;
+    return status;
+}
+
+void spex_reader_free(struct spex_reader *reader)
+{
+    if (reader && reader->owned)
+        spex_shapes_free(reader->shapes);
+    free(reader);
+}
+
+/* ---- feeding ---- */
+
+size_t spex_reader_rest(const struct spex_reader *reader)
+{
+    /* A record may be found in the closing packet of the last good one, but not far before. */
+    size_t from = reader->position > RESYNC_WINDOW ? reader->position - RESYNC_WINDOW : 0;
+    from = reader->good.floor > from ? reader->good.floor : from;
+    from = reader->position < from ? reader->position : from;
+    return reader->last ? 0 : reader->size - from;
+}
+
+uint64_t spex_reader_position(const struct spex_reader *reader)
+{
+    return reader->base + reader->position;
+}
+
+void spex_reader_feed(struct spex_reader *reader, const uint8_t *data, size_t size, uint64_t offset,
+                      bool last)
+{
+    size_t from = reader->size - spex_reader_rest(reader);
+    if (!reader->last && offset == reader->base + from) {
+        reader->position -= from;
+        reader->good.floor = reader->good.floor > from ? reader->good.floor - from : 0;
+    } else {
+        reader->position = 0;
+        reader->good = (struct reader_good){.close = offset, .first = -1};
+    }
     reader->data = data;
     reader->size = size;
-    reader->position = 0;
-    reader->base = base;
-    state->close = state->floor = 0;
-    state->first = -1;
-    state->queued = state->taken = state->missed = 0;
+    reader->base = offset;
+    reader->last = last;
+    reader->stream.queued = reader->stream.taken = reader->stream.missed = 0;
 }
 
+/* ---- reading ---- */
+
 /* The last record that was beyond doubt is [start, end), closed from close on. */
-static void remember(struct spex_record_reader *reader, size_t start, size_t close, size_t end)
+static void remember(struct spex_reader *reader, size_t start, size_t close, size_t end)
 {
-    struct reader_state *state = reader_state(reader);
-    state->first = reader->data[start];
-    state->close = close;
-    state->floor = end - close > 1 ? close + 1 : end;
+    reader->good.first = reader->data[start];
+    reader->good.close = reader->base + close;
+    reader->good.floor = end - close > 1 ? close + 1 : end;
 }
 
 /* The rules of docs/format.md. */
-enum spex_status spex_record_next(struct spex_record_reader *reader, struct spex_record *record,
+enum spex_status spex_reader_next(struct spex_reader *reader, struct spex_record *record,
                                   struct spex_damage *damage)
 {
     size_t start = reader->position;
@@ -61,6 +151,11 @@ enum spex_status spex_record_next(struct spex_record_reader *reader, struct spex
     struct run run;
     enum outcome outcome = run_packets(reader->data, size, start, record, &run);
     bool clean = outcome == RUN_CLOSED && run.close > start && !run_is_odd(&run, record);
+    if (!clean && !reader->last && reader->size - start < READER_VIEW) {
+        reader->position = start; /* to be judged with what follows */
+        *record = before;
+        return SPEX_END;
+    }
     if (!clean) {
         enum spex_status status = resync(reader, size, start, &run, outcome, damage);
         if (status != SPEX_OK) {
@@ -77,35 +172,18 @@ enum spex_status spex_record_next(struct spex_record_reader *reader, struct spex
     return SPEX_OK;
 }
 
-/* Cells of known shapes fail to come so many times in a row, and are no use. */
-enum { GIVE_UP = 32 };
-
 /* Whatever is fast here: cells of known shapes, or any records; up to the first that is odd. */
-static size_t fast_records(struct spex_record_reader *reader, struct spex_record *records,
-                           size_t count)
+static size_t fast_records(struct spex_reader *reader, struct spex_record *records, size_t count)
 {
-    enum { LONGEST = 1 << 20 };
-    struct reader_state *state = reader_state(reader);
-    if (!state->streaming) {
-        size_t n = shape_records(reader, records, count);
-        state->failures = n ? 0 : state->failures + 1;
-        if (state->failures == GIVE_UP)
-            stream_start(reader);
-        return n;
-    }
-    /* Neither is the tree of any use: try cells again later, ever less often. */
-    if (state->idle && ++state->failures > state->pause) {
-        state->pause = state->pause < LONGEST ? 2 * state->pause : LONGEST;
-        shape_start(reader);
+    if (!reader->shapes)
         return 0;
-    }
-    return stream_records(reader, records, count);
+    return reader->shapes->streaming ? stream_read(reader, records, count)
+                                     : cells_read(reader, records, count);
 }
 
-size_t spex_record_batch(struct spex_record_reader *reader, struct spex_record *records,
-                         size_t count, enum spex_status *status, struct spex_damage *damage)
+size_t spex_reader_batch(struct spex_reader *reader, struct spex_record *records, size_t count,
+                         enum spex_status *status, struct spex_damage *damage)
 {
-    struct reader_state *state = reader_state(reader);
     size_t n = 0;
     *status = SPEX_OK;
     while (n < count) {
@@ -117,14 +195,14 @@ size_t spex_record_batch(struct spex_record_reader *reader, struct spex_record *
             remember(reader, start, end - closing_length(last->present), end);
             continue;
         }
-        *status = spex_record_next(reader, &records[n], damage);
+        *status = spex_reader_next(reader, &records[n], damage);
         if (*status != SPEX_OK)
             break;
-        bool odd = state->floor <= records[n].offset - reader->base;
-        if (!odd && state->streaming)
+        bool odd = reader->good.floor <= records[n].offset - reader->base;
+        if (!odd && reader->shapes && reader->shapes->streaming)
             stream_learn(reader, &records[n]);
-        else if (!odd)
-            shape_learn(reader, &records[n]);
+        else if (!odd && reader->shapes)
+            cells_learn(reader, &records[n]);
         n++;
     }
     return n;

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { WINDOW = SPEX_RECORD_MAX + 32, PC_HEADER = WIRE_ADDRESS | SPEX_ADDRESS_PC };
+enum { PC_HEADER = WIRE_ADDRESS | SPEX_ADDRESS_PC };
 #define CHAIN_VALID                                                                                \
     BIT(31)                 /* packets lead from here to a closing one, no repeat, none reserved   \
                              */
@@ -71,9 +71,9 @@ struct search {
  */
 static bool find_whole(const uint8_t *data, struct search s, size_t *found)
 {
-    struct chain chain[WINDOW + SPEX_PACKET_MAX + 1];
-    if (s.high - s.low > WINDOW)
-        s.low = s.high - WINDOW;
+    struct chain chain[RESYNC_WINDOW + SPEX_PACKET_MAX + 1];
+    if (s.high - s.low > RESYNC_WINDOW)
+        s.low = s.high - RESYNC_WINDOW;
     /* Every whole record has a PC packet: without the byte there is nothing to find. */
     bool pc = false;
     for (size_t i = s.low; i < s.high && !pc; i++)
@@ -100,37 +100,38 @@ static bool find_whole(const uint8_t *data, struct search s, size_t *found)
     return false;
 }
 
-static enum spex_status give_up(struct spex_record_reader *reader, enum spex_status status,
-                                size_t from, size_t to, size_t next, const char *reason,
+/* Damage from one stream offset to another; reading goes on at next. */
+static enum spex_status give_up(struct spex_reader *reader, enum spex_status status, uint64_t from,
+                                uint64_t to, size_t next, const char *reason,
                                 struct spex_damage *damage)
 {
     if (damage)
         *damage = (struct spex_damage){
-            .status = status, .offset = reader->base + from, .size = to - from, .reason = reason};
+            .status = status, .offset = from, .size = to - from, .reason = reason};
     reader->position = next;
     return status;
 }
 
-enum spex_status resync(struct spex_record_reader *reader, size_t size, size_t start,
+enum spex_status resync(struct spex_reader *reader, size_t size, size_t start,
                         const struct run *run, enum outcome outcome, struct spex_damage *damage)
 {
-    const struct reader_state *state = reader_state(reader);
     const uint8_t *data = reader->data;
+    const uint64_t base = reader->base;
     if (outcome == RUN_OVERLONG)
-        return give_up(reader, SPEX_INVALID, start, run->end, run->next,
+        return give_up(reader, SPEX_INVALID, base + start, base + run->end, run->next,
                        "no closing packet within 2048 bytes", damage);
     if (outcome == RUN_CLOSED && run->close == start)
-        return give_up(reader, SPEX_INVALID, start, run->end, run->end,
+        return give_up(reader, SPEX_INVALID, base + start, base + run->end, run->end,
                        "a closing packet without a record", damage);
     struct search search = {
-        .low = state->floor,
+        .low = reader->good.floor,
         .high = run->next,
         .end_low = run->next,
         .limit = run->next,
         /* Unknown packets are no reason to take a whole record apart: another needs its own PC. */
         .other_pc =
             outcome == RUN_CLOSED && !run->repeated && run_is_whole(run) ? run->pc : SIZE_MAX,
-        .first = state->first,
+        .first = reader->good.first,
     };
     if (outcome == RUN_UNCLOSED) {
         /* A record may end before trailing padding, or in a Timestamp's own zero bytes. */
@@ -153,18 +154,18 @@ enum spex_status resync(struct spex_record_reader *reader, size_t size, size_t s
         }
     }
     if (better && found > start)
-        return give_up(reader, SPEX_INVALID, start, found, found,
+        return give_up(reader, SPEX_INVALID, base + start, base + found, found,
                        "damaged record: a whole one begins behind it", damage);
     if (better)
-        return give_up(reader, SPEX_INVALID, state->close, found, found,
+        return give_up(reader, SPEX_INVALID, reader->good.close, base + found, found,
                        "damaged closing packet: a whole record begins inside it", damage);
     if (outcome == RUN_UNCLOSED)
-        return give_up(reader, SPEX_TRUNCATED, start, run->cut ? size : run->end, size,
-                       run->cut ? "the data ends inside a packet"
-                                : "the data ends before the closing packet",
-                       damage);
+        return give_up(
+            reader, SPEX_TRUNCATED, base + start, base + (run->cut ? size : run->end), size,
+            run->cut ? "the data ends inside a packet" : "the data ends before the closing packet",
+            damage);
     if (run->repeated)
-        return give_up(reader, SPEX_INVALID, start, run->end, run->next,
+        return give_up(reader, SPEX_INVALID, base + start, base + run->end, run->next,
                        "a packet comes twice in one record", damage);
     return SPEX_OK;
 }

@@ -4,11 +4,16 @@
 
 #include "record/run.h"
 
+struct spex_reader;
+
+/* Bytes up to a record's end in which it is looked for. */
+enum { RESYNC_WINDOW = SPEX_RECORD_MAX + 32 };
+
 /*
  * A run that is odd or has no end: is there a better reading of its bytes? SPEX_OK if not and it
- * stands as it is, else as spex_record_next. The data ends at size.
+ * stands as it is, else as spex_reader_next. The data ends at size.
  */
-enum spex_status resync(struct spex_record_reader *reader, size_t size, size_t start,
+enum spex_status resync(struct spex_reader *reader, size_t size, size_t start,
                         const struct run *run, enum outcome outcome, struct spex_damage *damage);
 
 #endif

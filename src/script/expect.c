@@ -1,6 +1,8 @@
 /* Scripts: expectations. */
 #include "internal.h"
 
+#include "record/reader.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,14 +165,13 @@ static bool parse_has(const char *list, unsigned *present)
 /* expect record key=value... !absent... has=list: the next record written. */
 static bool expect_record(struct script *s, char **words, size_t count)
 {
-    struct spex_record_reader reader;
+    struct spex_reader reader;
     struct spex_record r;
     struct spex_damage damage;
     enum spex_status status = SPEX_END;
     if (s->log_size > s->log_read) {
-        spex_record_reader_init(&reader, s->log + s->log_read, s->log_size - s->log_read,
-                                s->log_read);
-        status = spex_record_next(&reader, &r, &damage);
+        reader_whole(&reader, s->log + s->log_read, s->log_size - s->log_read, s->log_read);
+        status = spex_reader_next(&reader, &r, &damage);
     }
     if (status) {
         script_tell(s, SCRIPT_FAILED, "a record: got %s",

@@ -2,10 +2,11 @@
  * The hot paths, once each, for instruction counts: paths NAME RECORDS. Only what happens inside
  * path_run is counted (callgrind --toggle-collect=path_run).
  */
-#include "record/generator.h"
 #include <spex/record.h>
-#include "spu/config.h"
+
+#include "record/generator.h"
 #include "record/verifier.h"
+#include "spu/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,15 +40,19 @@ static void make(struct stream *s, const char *features, enum spex_layout layout
 static uint64_t decode(const struct stream *s)
 {
     static struct spex_record batch[64];
-    struct spex_record_reader reader;
+    struct spex_reader *reader;
+    struct spex_error error;
     enum spex_status status = SPEX_OK;
     uint64_t sum = 0;
-    spex_record_reader_init(&reader, s->data, s->size, 0);
+    if (spex_reader_new(NULL, &reader, &error))
+        exit(1);
+    spex_reader_feed(reader, s->data, s->size, 0, true);
     while (status == SPEX_OK) {
-        size_t n = spex_record_batch(&reader, batch, 64, &status, NULL);
+        size_t n = spex_reader_batch(reader, batch, 64, &status, NULL);
         for (size_t i = 0; i < n; i++)
             sum += batch[i].present;
     }
+    spex_reader_free(reader);
     return sum;
 }
 

@@ -14,6 +14,8 @@
 #include <spex/perfdata.h>
 #include <spex/record.h>
 
+#include "record/reader.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -252,12 +254,12 @@ static void records(struct spex_perfdata *file)
         if (spex_aux_open(file, q, &cursor) != SPEX_OK)
             abort();
         while (spex_aux_next(cursor, &span) == SPEX_OK) {
-            struct spex_record_reader reader;
+            struct spex_reader reader;
             struct spex_record record;
             struct spex_damage damage;
             enum spex_status status;
-            spex_record_reader_init(&reader, span.data, span.size, span.offset);
-            while ((status = spex_record_next(&reader, &record, &damage)) != SPEX_END) {
+            reader_whole(&reader, span.data, span.size, span.offset);
+            while ((status = spex_reader_next(&reader, &record, &damage)) != SPEX_END) {
                 /* Near the end of a span only what follows can tell damage from a cut. */
                 uint64_t rest = span.offset + span.size - damage.offset;
                 if (status == SPEX_OK)

@@ -7,6 +7,7 @@
 #include <spex/record.h>
 
 #include "record/oracle.h"
+#include "record/reader.h"
 
 static inline size_t bytes_of(const char *hex, uint8_t *out)
 {
@@ -42,15 +43,18 @@ static inline void assert_same_record(const struct spex_record *a, const struct 
 
 /* One step of the three ways to read, which must agree. */
 struct readers {
-    struct spex_record_reader next, batch;
+    struct spex_reader next, batch;
+    struct spex_shapes shapes;
     struct oracle oracle;
 };
 
 static inline void readers_init(struct readers *r, const uint8_t *data, size_t size, uint64_t base)
 {
-    spex_record_reader_init(&r->next, data, size, base);
+    reader_whole(&r->next, data, size, base);
     r->oracle = oracle_start(data, size, base);
-    spex_record_reader_init(&r->batch, data, size, base);
+    shapes_init(&r->shapes, fast_variant(0));
+    reader_init(&r->batch, &r->shapes);
+    spex_reader_feed(&r->batch, data, size, base, true);
 }
 
 static inline enum spex_status step(struct readers *r, struct spex_record *record,
@@ -61,10 +65,10 @@ static inline enum spex_status step(struct readers *r, struct spex_record *recor
     enum spex_status status;
     memset(&a, 0xa5, sizeof a);
     memset(&b, 0x5a, sizeof b);
-    enum spex_status sa = spex_record_next(&r->next, &a, &da);
+    enum spex_status sa = spex_reader_next(&r->next, &a, &da);
     enum spex_status sb = oracle_next(&r->oracle, &b, &db);
     struct spex_record c;
-    size_t n = spex_record_batch(&r->batch, &c, 1, &status, &dc);
+    size_t n = spex_reader_batch(&r->batch, &c, 1, &status, &dc);
     assert_int_equal(sa, sb);
     assert_int_equal(sa, status);
     assert_int_equal(n, sa == SPEX_OK);

@@ -8,7 +8,7 @@ if not shutil.which(CC) or not shutil.which(QEMU):
     skip("AArch64", f"{CC} or {QEMU} is not installed")
     done()
 with tempfile.TemporaryDirectory() as d:
-    sources = [f for m in ("wire", "record", "arch") for f in glob.glob(f"{SOURCE}/src/{m}/*.c")]
+    sources = [f for m in ("wire", "record", "arch") for f in glob.glob(f"{SOURCE}/src/{m}/**/*.c", recursive=True)]
     sources += [f"{SOURCE}/src/base/status.c", f"{SOURCE}/src/base/error.c", f"{SOURCE}/src/base/sized.c",
                 f"{SOURCE}/tests/record/test_variants.c"]
     code, out, err = run(CC, "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-static",

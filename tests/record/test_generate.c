@@ -4,6 +4,7 @@
 #include "record/generator.h"
 #include "record/oracle.h"
 #include "record/verifier.h"
+#include "record/reader.h"
 
 static const char *const feature_lists[] = {
     "neoverse-n1",
@@ -139,20 +140,20 @@ static void test_records_come_back(void **state)
                  (unsigned)seed);
         for (unsigned by = 0; by < 2; by++) {
             struct oracle oracle = oracle_start(s.data, s.size, 0);
-            struct spex_record_reader reader;
+            struct spex_reader reader;
             struct spex_record record;
             struct spex_damage damage;
-            spex_record_reader_init(&reader, s.data, s.size, 0);
+            reader_whole(&reader, s.data, s.size, 0);
             for (size_t i = 0; i < s.count; i++) {
                 enum spex_status status = by ? oracle_next(&oracle, &record, &damage)
-                                             : spex_record_next(&reader, &record, &damage);
+                                             : spex_reader_next(&reader, &record, &damage);
                 if (status)
                     fail_msg("%s: %s at %llu", where, spex_status_name(status),
                              (unsigned long long)damage.offset);
                 compare(where, &record, &s.records[i]);
             }
             assert_int_equal(by ? oracle_next(&oracle, &record, &damage)
-                                : spex_record_next(&reader, &record, &damage),
+                                : spex_reader_next(&reader, &record, &damage),
                              SPEX_END);
         }
         drop(&s);
@@ -444,13 +445,13 @@ static const size_t lost_at_most[SPEX_DAMAGE_KIND_COUNT][LAYOUTS] = {
 
 static size_t missed_by_reader(const struct stream *s, size_t left)
 {
-    struct spex_record_reader reader;
+    struct spex_reader reader;
     struct spex_record record;
     struct spex_damage damage;
     enum spex_status status;
     size_t i = 0, found = 0;
-    spex_record_reader_init(&reader, s->data, s->size, 0);
-    while ((status = spex_record_next(&reader, &record, &damage)) != SPEX_END) {
+    reader_whole(&reader, s->data, s->size, 0);
+    while ((status = spex_reader_next(&reader, &record, &damage)) != SPEX_END) {
         if (status)
             continue;
         /* Remains in front of it may have been taken for unknown packets of the record. */

@@ -5,6 +5,7 @@
 
 #include "record/readers.h"
 #include "record/stream.h"
+#include "record/reader.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -360,18 +361,21 @@ static void test_batches(void **state)
         struct stream s = stream_make(50 + kind, kind, 500);
         struct spex_record *out = calloc(1000, sizeof *out);
         for (unsigned i = 0; i < COUNT(counts); i++) {
-            struct spex_record_reader reader;
+            struct spex_reader *reader;
+            struct spex_error error;
             enum spex_status status = SPEX_OK;
             size_t done = 0;
-            spex_record_reader_init(&reader, s.data, s.size, 0);
+            assert_int_equal(spex_reader_new(NULL, &reader, &error), SPEX_OK);
+            spex_reader_feed(reader, s.data, s.size, 0, true);
             while (status == SPEX_OK) {
-                size_t n = spex_record_batch(&reader, out, counts[i], &status, NULL);
+                size_t n = spex_reader_batch(reader, out, counts[i], &status, NULL);
                 assert_true(n == counts[i] || status != SPEX_OK);
                 for (size_t j = 0; j < n; j++)
                     assert_same_record(&out[j], &s.records[done + j]);
                 done += n;
             }
             assert_int_equal(status, SPEX_END);
+            spex_reader_free(reader);
             assert_int_equal(done, s.count);
         }
         free(out);

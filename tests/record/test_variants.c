@@ -12,30 +12,26 @@
 
 #include <stdio.h>
 
-static const char *const variant_names[READER_VARIANTS] = {
-    [READER_PORTABLE] = "portable",
-    [READER_AVX2] = "AVX2",
-    [READER_AVX512] = "AVX-512",
-    [READER_NEON] = "NEON",
-};
+static struct spex_shapes shapes;
 
 /* Reads data both ways; false at the first difference, with its place. */
-static bool same(enum reader_variant variant, const uint8_t *data, size_t size, uint64_t seed,
-                 const char **what, size_t *where)
+static bool same(const struct fast_variant *variant, const uint8_t *data, size_t size,
+                 uint64_t seed, const char **what, size_t *where)
 {
     static struct spex_record batch[300];
-    struct spex_record_reader fast;
+    struct spex_reader fast;
     struct rng rng = {seed};
-    spex_record_reader_init(&fast, data, size, 7);
     struct oracle oracle = oracle_start(data, size, 7);
-    reader_state(&fast)->variant = (uint8_t)variant;
+    shapes_init(&shapes, variant);
+    reader_init(&fast, &shapes);
+    spex_reader_feed(&fast, data, size, 7, true);
     if (seed % 2) /* else when there are no cells */
-        stream_start(&fast);
+        shapes_restart(&shapes, true);
     for (enum spex_status status = SPEX_OK; status != SPEX_END;) {
         struct spex_damage a = {0}, b = {0};
         struct spex_record record;
         *where = fast.position;
-        size_t n = spex_record_batch(&fast, batch, 1 + rng_below(&rng, 300), &status, &a);
+        size_t n = spex_reader_batch(&fast, batch, 1 + rng_below(&rng, 300), &status, &a);
         for (size_t i = 0; i < n; i++) {
             if (oracle_next(&oracle, &record, &b) != SPEX_OK ||
                 memcmp(&record, &batch[i], sizeof record)) {
@@ -60,25 +56,27 @@ static bool same(enum reader_variant variant, const uint8_t *data, size_t size, 
     return true;
 }
 
-/* The data in pieces, by one reader that goes on learning: each as by a new one. */
-static bool same_pieces(enum reader_variant variant, const uint8_t *data, size_t size,
+/* Pieces by two readers in turn, which share what they learn: each as if there were no other. */
+static bool same_pieces(const struct fast_variant *variant, const uint8_t *data, size_t size,
                         uint64_t seed, const char **what, size_t *where)
 {
-    struct spex_record_reader fast;
+    static struct spex_reader both[2];
     struct rng rng = {seed};
-    spex_record_reader_init(&fast, data, 0, 0);
-    reader_state(&fast)->variant = (uint8_t)variant;
+    shapes_init(&shapes, variant);
+    reader_init(&both[0], &shapes);
+    reader_init(&both[1], &shapes);
     *what = "a piece";
     for (size_t at = 0, length; at < size; at += length) {
+        struct spex_reader *fast = &both[rng_below(&rng, 2)];
         length = 1 + rng_below(&rng, rng_chance(&rng, 1, 2) ? 300 : 6000);
         length = length < size - at ? length : size - at;
         *where = at;
-        spex_record_reader_continue(&fast, data + at, length, at);
+        spex_reader_feed(fast, data + at, length, at, true);
         struct oracle oracle = oracle_start(data + at, length, at);
         for (enum spex_status status = SPEX_OK; status != SPEX_END;) {
             struct spex_record batch[100], record;
             struct spex_damage a = {0}, b = {0};
-            size_t n = spex_record_batch(&fast, batch, 100, &status, &a);
+            size_t n = spex_reader_batch(fast, batch, 100, &status, &a);
             for (size_t i = 0; i < n; i++)
                 if (oracle_next(&oracle, &record, &b) != SPEX_OK ||
                     memcmp(&record, &batch[i], sizeof record))
@@ -91,21 +89,65 @@ static bool same_pieces(enum reader_variant variant, const uint8_t *data, size_t
     return true;
 }
 
+/* A stream that comes bit by bit: as if it had come at once. */
+static bool same_fed(const struct fast_variant *variant, const uint8_t *data, size_t size,
+                     uint64_t seed, const char **what, size_t *where)
+{
+    enum { MOST = 9000 };
+    static struct spex_reader fast;
+    static uint8_t buffer[SPEX_READER_REST + MOST];
+    struct oracle oracle = oracle_start(data, size, 3);
+    struct rng rng = {seed};
+    size_t kept = 0, at = 0;
+    bool last = false;
+    shapes_init(&shapes, variant);
+    reader_init(&fast, rng_chance(&rng, 1, 4) ? NULL : &shapes);
+    *what = "the stream in pieces";
+    while (!last) {
+        size_t length = 1 + rng_below(&rng, rng_chance(&rng, 1, 2) ? 100 : MOST - 1);
+        length = length < size - at ? length : size - at;
+        last = at + length == size;
+        memcpy(buffer + kept, data + at, length);
+        spex_reader_feed(&fast, buffer, kept + length, at - kept + 3, last);
+        at += length;
+        for (enum spex_status status = SPEX_OK; status != SPEX_END;) {
+            struct spex_record batch[100], record;
+            struct spex_damage a = {0}, b = {0};
+            *where = (size_t)spex_reader_position(&fast) - 3;
+            size_t n = spex_reader_batch(&fast, batch, 1 + rng_below(&rng, 100), &status, &a);
+            for (size_t i = 0; i < n; i++)
+                if (oracle_next(&oracle, &record, &b) != SPEX_OK ||
+                    memcmp(&record, &batch[i], sizeof record))
+                    return false;
+            if (status != SPEX_OK && (status != SPEX_END || last) &&
+                (oracle_next(&oracle, &record, &b) != status || a.offset != b.offset ||
+                 a.size != b.size))
+                return false;
+        }
+        kept = spex_reader_rest(&fast);
+        if (kept > SPEX_READER_REST)
+            return false;
+        memmove(buffer, buffer + fast.size - kept, kept);
+    }
+    return true;
+}
+
 /* A copy of the exact size, so that a sanitizer sees an over-read. */
-static bool same_copy(enum reader_variant variant, const struct stream *s, size_t from, size_t to,
-                      uint64_t seed, const char **what, size_t *where)
+static bool same_copy(const struct fast_variant *variant, const struct stream *s, size_t from,
+                      size_t to, uint64_t seed, const char **what, size_t *where)
 {
     uint8_t *copy = malloc(to - from + 1);
     memcpy(copy, s->data + from, to - from);
     uint8_t *exact = realloc(copy, to - from ? to - from : 1);
     bool ok = same(variant, exact, to - from, seed, what, where) &&
-              same_pieces(variant, exact, to - from, seed, what, where);
+              same_pieces(variant, exact, to - from, seed, what, where) &&
+              same_fed(variant, exact, to - from, seed, what, where);
     free(exact);
     return ok;
 }
 
 /* Streams of one kind: whole, from the middle, cut, flipped, with bytes lost; noise mixed in. */
-static bool try_streams(enum reader_variant variant, enum stream_kind kind, unsigned seeds,
+static bool try_streams(const struct fast_variant *variant, enum stream_kind kind, unsigned seeds,
                         size_t count, const char **what, size_t *where)
 {
     bool ok = true;
@@ -226,17 +268,18 @@ static struct stream twins(uint64_t seed, size_t groups)
 /* The longest run of whole records without damage from a position on. */
 static size_t whole_records(const struct stream *s, size_t from)
 {
-    struct spex_record_reader reader;
+    struct spex_reader reader;
     struct spex_record record;
     size_t n = 0;
-    spex_record_reader_init(&reader, s->data, s->size, 0);
+    reader_whole(&reader, s->data, s->size, 0);
     reader.position = from;
-    while (spex_record_next(&reader, &record, NULL) == SPEX_OK)
+    while (spex_reader_next(&reader, &record, NULL) == SPEX_OK)
         n++;
     return n;
 }
 
-static bool try_twins(enum reader_variant variant, unsigned seeds, const char **what, size_t *where)
+static bool try_twins(const struct fast_variant *variant, unsigned seeds, const char **what,
+                      size_t *where)
 {
     bool ok = true;
     for (uint64_t seed = 1; ok && seed < seeds; seed++) {
@@ -256,35 +299,33 @@ int main(int argc, char **argv)
     bool quick = argc > 1 && !strcmp(argv[1], "quick");
     unsigned tests = 0;
     bool passed = true;
-    for (int variant = 0; variant < READER_VARIANTS; variant++) {
-        if (!reader_has_variant((enum reader_variant)variant))
-            continue;
+    const struct fast_variant *variant;
+    for (size_t v = 0; (variant = fast_variant(v)); v++) {
         for (int kind = 0; kind < STREAM_KINDS + 4; kind++) {
             const char *what = "", *name = kind < STREAM_KINDS ? stream_names[kind] : "";
             size_t where = 0;
             bool ok = true;
             if (kind < STREAM_KINDS) {
-                ok = try_streams((enum reader_variant)variant, (enum stream_kind)kind,
-                                 quick ? 4 : 40, 150, &what, &where) &&
-                     try_streams((enum reader_variant)variant, (enum stream_kind)kind,
-                                 quick ? 0 : 2, 6000, &what, &where);
+                ok = try_streams(variant, (enum stream_kind)kind, quick ? 4 : 40, 150, &what,
+                                 &where) &&
+                     try_streams(variant, (enum stream_kind)kind, quick ? 0 : 2, 6000, &what,
+                                 &where);
             } else if (kind == STREAM_KINDS) {
                 name = "cells";
                 for (uint64_t seed = 1; ok && seed < (quick ? 4 : 30); seed++) {
                     struct stream s = cells(seed, 900);
-                    ok = same_copy((enum reader_variant)variant, &s, 64 * (seed % 3) + seed % 2,
-                                   s.size, seed, &what, &where);
+                    ok = same_copy(variant, &s, 64 * (seed % 3) + seed % 2, s.size, seed, &what,
+                                   &where);
                     stream_free(&s);
                 }
             } else if (kind == STREAM_KINDS + 1) {
                 name = "two streams in one";
-                ok = try_twins((enum reader_variant)variant, quick ? 3 : 20, &what, &where);
+                ok = try_twins(variant, quick ? 3 : 20, &what, &where);
             } else if (kind == STREAM_KINDS + 2) {
                 name = "long records";
                 for (uint64_t seed = 1; ok && seed < (quick ? 3 : 10); seed++) {
                     struct stream s = wide(seed, 10000);
-                    ok =
-                        same_copy((enum reader_variant)variant, &s, 0, s.size, seed, &what, &where);
+                    ok = same_copy(variant, &s, 0, s.size, seed, &what, &where);
                     stream_free(&s);
                 }
             } else {
@@ -295,13 +336,12 @@ int main(int argc, char **argv)
                     s.data = malloc(s.size);
                     for (size_t i = 0; i < s.size; i++)
                         s.data[i] = rng_chance(&rng, 1, 2) ? 0 : (uint8_t)rng_next(&rng);
-                    ok =
-                        same_copy((enum reader_variant)variant, &s, 0, s.size, seed, &what, &where);
+                    ok = same_copy(variant, &s, 0, s.size, seed, &what, &where);
                     free(s.data);
                 }
             }
             printf("%s %u - %s reads %s as the oracle does\n", ok ? "ok" : "not ok", ++tests,
-                   variant_names[variant], name);
+                   variant->name, name);
             if (!ok)
                 printf("# %s differs at %zu\n", what, where);
             passed &= ok;

@@ -1,6 +1,7 @@
 #include "rig.h"
 
 #include "base/bits.h"
+#include "record/reader.h"
 
 void rig_open(struct rig *rig, const char *features, const char *choices)
 {
@@ -124,14 +125,14 @@ bool rig_has_record(const struct rig *rig)
 struct spex_record rig_record(struct rig *rig)
 {
     static uint8_t bytes[SPEX_RECORD_MAX * 2];
-    struct spex_record_reader reader;
+    struct spex_reader reader;
     struct spex_record record = {0}, more;
     size_t size = host_bytes(&rig->host, bytes, sizeof bytes);
     if (!size)
         fail_msg("no record was written");
-    spex_record_reader_init(&reader, bytes, size, 0);
-    if (spex_record_next(&reader, &record, NULL) ||
-        spex_record_next(&reader, &more, NULL) != SPEX_END)
+    reader_whole(&reader, bytes, size, 0);
+    if (spex_reader_next(&reader, &record, NULL) ||
+        spex_reader_next(&reader, &more, NULL) != SPEX_END)
         fail_msg("not exactly one record in %zu bytes", size);
     host_clear(&rig->host);
     return record;

@@ -9,6 +9,7 @@
 #include "rig.h"
 
 #include "base/bits.h"
+#include "record/reader.h"
 
 static struct rig rig;
 
@@ -213,14 +214,14 @@ static void linux_stop(struct linux_pmu *pmu)
 static size_t records_in(const struct host *host)
 {
     static uint8_t bytes[1 << 20];
-    struct spex_record_reader reader;
+    struct spex_reader reader;
     struct spex_record record;
     size_t size = host->count < sizeof bytes ? host->count : sizeof bytes, n = 0;
     for (size_t i = 0; i < size; i++)
         bytes[i] = host->log[i].byte;
-    spex_record_reader_init(&reader, bytes, size, 0);
+    reader_whole(&reader, bytes, size, 0);
     enum spex_status status;
-    while ((status = spex_record_next(&reader, &record, NULL)) == SPEX_OK)
+    while ((status = spex_reader_next(&reader, &record, NULL)) == SPEX_OK)
         n++;
     assert_int_equal(status, SPEX_END);
     return n;

@@ -5,6 +5,7 @@
 #include "rig.h"
 
 #include "base/bits.h"
+#include "record/reader.h"
 
 static struct rig rig;
 
@@ -164,13 +165,13 @@ static void test_physical_addresses_disturb_nothing(void **unused)
     profile(true, a, with, &sizes[0]);
     profile(false, b, without, &sizes[1]);
     assert_memory_equal(a, b, sizeof a);
-    struct spex_record_reader x, y;
+    struct spex_reader x, y;
     struct spex_record r, s;
     size_t records = 0;
-    spex_record_reader_init(&x, with, sizes[0], 0);
-    spex_record_reader_init(&y, without, sizes[1], 0);
-    while (spex_record_next(&x, &r, NULL) == SPEX_OK) {
-        assert_int_equal(spex_record_next(&y, &s, NULL), SPEX_OK);
+    reader_whole(&x, with, sizes[0], 0);
+    reader_whole(&y, without, sizes[1], 0);
+    while (spex_reader_next(&x, &r, NULL) == SPEX_OK) {
+        assert_int_equal(spex_reader_next(&y, &s, NULL), SPEX_OK);
         assert_int_equal(r.present, s.present | SPEX_HAS_PA);
         assert_int_equal(r.address[SPEX_ADDRESS_PC], s.address[SPEX_ADDRESS_PC]);
         assert_int_equal(r.address[SPEX_ADDRESS_VA], s.address[SPEX_ADDRESS_VA]);
@@ -179,7 +180,7 @@ static void test_physical_addresses_disturb_nothing(void **unused)
         records++;
     }
     assert_true(records > 100);
-    assert_int_equal(spex_record_next(&y, &s, NULL), SPEX_END);
+    assert_int_equal(spex_reader_next(&y, &s, NULL), SPEX_END);
 }
 
 /* The choices that bound the pointer: an Alignment fault, or write where it points. */

@@ -2,6 +2,7 @@
 #include "fixture.h"
 
 #include "base/rng.h"
+#include "record/reader.h"
 
 static void test_defaults_are_in_range(void **state)
 {
@@ -262,13 +263,13 @@ static void test_every_value_of_every_choice(void **state)
                     fail_msg("%s %s: only %u sampled", sets[s], assignment, kept);
                 spex_spu_psb(f->unit, NULL);
                 uint64_t end = fixture_get(f, SPEX_PMBPTR_EL1);
-                struct spex_record_reader reader;
+                struct spex_reader reader;
                 struct spex_record r;
                 struct spex_damage damage = {0};
                 enum spex_status status;
                 size_t largest = (size_t)1 << config.features.MaxSize;
-                spex_record_reader_init(&reader, f->memory, (size_t)(end - BASE), 0);
-                while ((status = spex_record_next(&reader, &r, &damage)) == SPEX_OK) {
+                reader_whole(&reader, f->memory, (size_t)(end - BASE), 0);
+                while ((status = spex_reader_next(&reader, &r, &damage)) == SPEX_OK) {
                     assert_true(r.present & SPEX_HAS_EVENTS);
                     assert_true(r.size <= largest);
                 }
@@ -301,7 +302,7 @@ static void test_encoder(void **state)
         for (unsigned n = 0; n < 4000; n++) {
             struct spex_op op;
             struct spex_outcome o;
-            struct spex_record_reader reader;
+            struct spex_reader reader;
             struct spex_record r;
             uint8_t bytes[512];
             size_t length = 0;
@@ -313,8 +314,8 @@ static void test_encoder(void **state)
             if (!spex_spu_op(f->unit, rng_next(&rng), &op, &o))
                 continue;
             size_t size = (size_t)(fixture_get(f, SPEX_PMBPTR_EL1) - BASE);
-            spex_record_reader_init(&reader, f->memory, size, 0);
-            assert_int_equal(spex_record_next(&reader, &r, NULL), SPEX_OK);
+            reader_whole(&reader, f->memory, size, 0);
+            assert_int_equal(spex_reader_next(&reader, &r, NULL), SPEX_OK);
             assert_int_equal(
                 spex_record_encode(&r, rows[i].layout, align, bytes, sizeof bytes, &length),
                 SPEX_OK);

@@ -4,6 +4,8 @@
  */
 #include "fixture.h"
 
+#include "record/reader.h"
+
 enum { RECORDS = 6 };
 
 static void sample(struct fixture *f, unsigned i)
@@ -27,10 +29,10 @@ static void sample(struct fixture *f, unsigned i)
 /* Records in memory from BASE to end, each of which must decode. Returns how many. */
 static unsigned decode(struct fixture *f, uint64_t end, struct spex_record *records)
 {
-    struct spex_record_reader reader;
+    struct spex_reader reader;
     unsigned n = 0;
-    spex_record_reader_init(&reader, f->memory, (size_t)(end - BASE), 0);
-    while (n < RECORDS && spex_record_next(&reader, &records[n], NULL) == SPEX_OK)
+    reader_whole(&reader, f->memory, (size_t)(end - BASE), 0);
+    while (n < RECORDS && spex_reader_next(&reader, &records[n], NULL) == SPEX_OK)
         n++;
     return n;
 }

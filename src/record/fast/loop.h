@@ -1,55 +1,81 @@
 /*
- * The two loops of a variant, for shape.c: cells of the shape that keeps coming,
- * and cells whose shape is looked up; and those of streams. LOAD makes BYTES of the 64 bytes of a
- * cell. A variant without a TAKE of its own has keys, fields and walks of the portable one.
+ * The loops of the fast path, compiled once by each variant, which has before it: struct bytes, the
+ * 64 bytes of a cell; load and matches; hash_cell, a cell's key; constants_make and prepare, what
+ * take needs of all shapes and of one; take, which fills a record; walk, and WALK_WIDTH. It exports
+ * VARIANT, a table of functions.
  */
-#ifndef TAKE
-#define CONSTANTS int
-#define CONSTANTS_MAKE() 0
-#define KEY key_portable
-#define PREPARED const struct shape *
-#define PREPARE(constants, shape) (shape)
-#define TAKE(prepared, bytes, more, data, offset, record)                                          \
-    take_portable(prepared, data, offset, record)
-#define WALK walk_portable
-#define WALK_WIDTH LANES
-#endif
+#include "record/reader.h"
+#include "record/run.h"
+
+#include <string.h>
+
+enum {
+    REPEATS = 8,       /* so many of one shape, and the next is expected to be so too */
+    GROUP = 16,        /* cells whose shapes are looked up before the first is read */
+    AHEAD = 2048,      /* bytes to fetch ahead */
+    LANE_LEAST = 64,   /* bytes of a lane near the end of the data */
+    LANE_SEARCH = 512, /* bytes in which its first record must begin */
+};
+
+/* An incomplete record stands if its Events excuse it; all of its shape have Events. */
+FAST_INLINE bool excused(const struct shape *shape, const uint8_t *data)
+{
+    return !shape->partial || events_excuse(data[shape->at[FIELD_EVENTS]]);
+}
+
+/*
+ * How many of these records stand, up to the first incomplete one that does not. Looked at
+ * when all have been read: in between nobody could foresee which are incomplete.
+ */
+static size_t excused_until(const struct spex_record *records, size_t count, const uint8_t *partial,
+                            size_t partials)
+{
+    for (size_t i = 0; i < partials; i++)
+        if (!events_excuse(records[partial[i]].events))
+            return partial[i];
+    return count;
+}
+
+/* A part of the data in which records are found, side by side with others. */
+struct lane {
+    const uint8_t *at, *end;
+    struct queued *next; /* where its next record goes */
+    bool open;           /* inside a record that takes more than one walk */
+};
 
 /* The shape under this key that these bytes have, or NULL. A tail is still to be compared. */
-TARGET static inline const struct shape *VARIANT(lookup)(const struct reader_state *state,
-                                                         const struct shape *shapes, unsigned key,
-                                                         BYTES bytes)
+static inline const struct shape *lookup(const struct spex_shapes *known,
+                                         const struct shape *shapes, unsigned key,
+                                         struct bytes bytes)
 {
-    unsigned number = state->by_key[key];
-    if (number != NO_SHAPE && MATCHES(&shapes[number].head, bytes))
+    unsigned number = known->by_key[key];
+    if (number != NO_SHAPE && matches(&shapes[number].head, bytes))
         return &shapes[number];
-    number = state->by_key[key ^ 1];
-    if (number != NO_SHAPE && MATCHES(&shapes[number].head, bytes))
+    number = known->by_key[key ^ 1];
+    if (number != NO_SHAPE && matches(&shapes[number].head, bytes))
         return &shapes[number];
     return NULL;
 }
 
 /* Records of the last shape, as long as they come. */
-TARGET static size_t VARIANT(repeat)(struct spex_record_reader *reader, struct spex_record *records,
-                                     size_t count)
+static size_t repeat(struct spex_reader *reader, struct spex_record *records, size_t count)
 {
-    const struct reader_state *state = reader_state(reader);
-    const struct shape *shape = &shapes_of(state)[state->last_shape];
+    const struct spex_shapes *known = reader->shapes;
+    const struct shape *shape = &shapes_of(known)[known->last];
     const struct pattern head = shape->head; /* copies: for all we know, records overlap it */
-    const CONSTANTS constants = CONSTANTS_MAKE();
-    PREPARED prepared = PREPARE(constants, shape);
+    const struct constants places = constants_make();
+    const struct prepared prepared = prepare(places, shape);
     const uint8_t *data = reader->data;
     const uint64_t base = reader->base;
     const bool partial = shape->partial;
     size_t position = reader->position, n = 0, last = reader->size - MARGIN;
     for (; n < count && position <= last; n++, position += CELL) {
         const uint8_t *cell = data + position;
-        BYTES bytes = LOAD(cell);
-        if (!MATCHES(&head, bytes) || (partial && !excused(shape, cell)))
+        struct bytes bytes = load(cell);
+        if (!matches(&head, bytes) || (partial && !excused(shape, cell)))
             break;
-        TAKE(prepared, bytes, NULL, cell, base + position, &records[n]);
+        take(&prepared, &bytes, NULL, cell, base + position, &records[n]);
     }
-    (void)constants;
     reader->position = position;
     return n;
 }
@@ -59,45 +85,43 @@ TARGET static size_t VARIANT(repeat)(struct spex_record_reader *reader, struct s
  * cells at once: a processor that looks some hundred instructions ahead finds
  * more independent work in each step than in both steps of a few cells.
  */
-TARGET static size_t VARIANT(records)(struct spex_record_reader *reader,
-                                      struct spex_record *records, size_t count)
+static size_t read_cells(struct spex_reader *reader, struct spex_record *records, size_t count)
 {
-    struct reader_state *state = reader_state(reader);
-    const CONSTANTS constants = CONSTANTS_MAKE();
+    struct spex_shapes *known = reader->shapes;
+    const struct constants places = constants_make();
     const uint8_t *data = reader->data; /* copies: for all we know, records overlap it */
     const uint64_t base = reader->base;
     size_t n = 0, last = reader->size - MARGIN, position = reader->position, partials = 0;
     uint8_t partial[AT_ONCE];
     count = count < AT_ONCE ? count : AT_ONCE;
-    unsigned same = state->last_shape == NO_SHAPE ? 0 : REPEATS;
-    const struct shape *shapes = shapes_of(state),
-                       *before = same ? &shapes[state->last_shape] : NULL;
+    unsigned same = known->last == NO_SHAPE ? 0 : REPEATS;
+    const struct shape *shapes = shapes_of(known), *before = same ? &shapes[known->last] : NULL;
     while (n < count && position <= last) {
         if (same >= REPEATS) {
-            state->last_shape = (uint16_t)(before - shapes);
+            known->last = (uint16_t)(before - shapes);
             reader->position = position;
-            n += VARIANT(repeat)(reader, records + n, count - n);
+            n += repeat(reader, records + n, count - n);
             position = reader->position;
             same = n == count ? REPEATS : 0; /* it may go on with the next call */
             continue;
         }
         const uint8_t *cells = data + position;
-        uint16_t key[GROUP];
+        uint16_t keys[GROUP];
         size_t group = (last - position) / CELL + 1, i;
         group = group < GROUP ? group : GROUP;
         group = group < count - n ? group : count - n;
         for (i = 0; i < group; i++) {
             __builtin_prefetch(cells + CELL * i + AHEAD);
-            key[i] = (uint16_t)KEY(state, cells + CELL * i);
+            keys[i] = (uint16_t)hash_cell(&known->cell_keys, cells + CELL * i);
         }
         for (i = 0; i < group; i++, n++) {
             const uint8_t *cell = cells + CELL * i;
-            BYTES bytes = LOAD(cell);
-            const struct shape *shape = VARIANT(lookup)(state, shapes, key[i], bytes);
+            struct bytes bytes = load(cell);
+            const struct shape *shape = lookup(known, shapes, keys[i], bytes);
             if (!shape)
                 break;
-            PREPARED prepared = PREPARE(constants, shape);
-            TAKE(prepared, bytes, NULL, cell, base + position + CELL * i, &records[n]);
+            const struct prepared prepared = prepare(places, shape);
+            take(&prepared, &bytes, NULL, cell, base + position + CELL * i, &records[n]);
             partial[partials] = (uint8_t)n;
             partials += shape->partial;
             same = (same + 1) & -(unsigned)(shape == before); /* no branch: often not foreseen */
@@ -107,25 +131,23 @@ TARGET static size_t VARIANT(records)(struct spex_record_reader *reader,
         if (i < group)
             break;
     }
-    (void)constants;
-    state->last_shape = same >= REPEATS ? (uint16_t)(before - shapes) : NO_SHAPE;
+    known->last = same >= REPEATS ? (uint16_t)(before - shapes) : NO_SHAPE;
     return excused_until(records, n, partial, partials);
 }
 
 /* For learning. */
-TARGET static unsigned VARIANT(cell_key)(const struct reader_state *state, const uint8_t *cell)
+static unsigned cell_key(const struct cell_keys *keys, const uint8_t *cell)
 {
-    return KEY(state, cell);
+    return hash_cell(keys, cell);
 }
 
-TARGET static void VARIANT(walk_one)(const uint8_t *p, struct walked *walked)
+static void walk_one(const uint8_t *p, struct walked *walked)
 {
-    WALK(&p, 1, walked);
+    walk(&p, 1, walked);
 }
 
 /* One record further in all lanes; false if they have come to their ends. */
-TARGET static inline __attribute__((always_inline)) bool VARIANT(advance)(struct lane *lanes,
-                                                                          const uint8_t *data)
+FAST_INLINE bool advance(struct lane *lanes, const uint8_t *data)
 {
     bool working = false;
     for (struct lane *lane = lanes; lane < lanes + LANES; lane += WALK_WIDTH) {
@@ -138,7 +160,7 @@ TARGET static inline __attribute__((always_inline)) bool VARIANT(advance)(struct
                 p[i] += (unsigned)__builtin_ctzll(le64(p[i]) | BIT(63)) / 8;
             __builtin_prefetch(p[i] + LANES * LANE, 0, 2); /* where this lane will be next time */
         }
-        WALK(p, WALK_WIDTH, walked);
+        walk(p, WALK_WIDTH, walked);
 #pragma GCC unroll 8
         for (unsigned i = 0; i < WALK_WIDTH; i++) {
             if (lane[i].at >= lane[i].end)
@@ -157,22 +179,22 @@ TARGET static inline __attribute__((always_inline)) bool VARIANT(advance)(struct
 }
 
 /* Where a lane may begin, in so many bytes: at what is known, and begins as the last record did. */
-TARGET static const uint8_t *VARIANT(begin)(const struct reader_state *state, const uint8_t *p,
-                                            size_t size)
+static const uint8_t *begin(const struct spex_reader *reader, const uint8_t *p, size_t size)
 {
-    for (const uint8_t *end = p + size; (p = memchr(p, state->first, (size_t)(end - p))); p++) {
+    for (const uint8_t *end = p + size; (p = memchr(p, reader->good.first, (size_t)(end - p)));
+         p++) {
         struct walked walked;
-        WALK(&p, 1, &walked);
-        if (VARIANT(lookup)(state, shapes_of(state), walked.key, LOAD(p)))
+        walk(&p, 1, &walked);
+        if (lookup(reader->shapes, shapes_of(reader->shapes), walked.key, load(p)))
             break;
     }
     return p;
 }
 
 /* Fills the queue. */
-TARGET static void VARIANT(find)(struct spex_record_reader *reader)
+static void find(struct spex_reader *reader)
 {
-    struct reader_state *state = reader_state(reader);
+    struct fast_stream *stream = &reader->stream;
     const uint8_t *data = reader->data + reader->position;
     size_t window = reader->size - reader->position - LANE_MARGIN;
     window = window < LANES * LANE ? window : LANES * LANE;
@@ -181,40 +203,41 @@ TARGET static void VARIANT(find)(struct spex_record_reader *reader)
     struct lane lanes[LANES];
     unsigned count = 1;
     for (unsigned i = 0; i < LANES; i++)
-        lanes[i] = (struct lane){.at = data, .end = data, .next = state->queue + i * LANE_ROOM};
+        lanes[i] = (struct lane){.at = data, .end = data, .next = stream->queue + i * LANE_ROOM};
     lanes[0].end = data + lane_size;
-    for (; count < LANES && (count + 1) * lane_size <= window && state->first > 0; count++) {
-        const uint8_t *start = VARIANT(begin)(state, lanes[count - 1].end, search);
+    for (; count < LANES && (count + 1) * lane_size <= window && reader->good.first > 0; count++) {
+        const uint8_t *start = begin(reader, lanes[count - 1].end, search);
         if (!start)
             break;
         lanes[count - 1].end = lanes[count].at = start;
         lanes[count].end = data + (count + 1) * lane_size;
     }
-    for (unsigned rounds = 0; rounds < LANE_ROOM && VARIANT(advance)(lanes, data); rounds++)
+    for (unsigned rounds = 0; rounds < LANE_ROOM && advance(lanes, data); rounds++)
         ;
     /* A lane counts if the one before came to its beginning. */
-    state->origin = reader->position;
-    state->taken = state->missed = state->queued = 0;
+    stream->origin = reader->position;
+    stream->taken = stream->missed = stream->queued = 0;
     for (unsigned i = 0; i < count; i++) {
-        const struct queued *from = state->queue + i * LANE_ROOM;
+        const struct queued *from = stream->queue + i * LANE_ROOM;
         size_t found = (size_t)(lanes[i].next - from);
-        memmove(state->queue + state->queued, from, found * sizeof *from);
-        state->queued += (uint32_t)found;
+        memmove(stream->queue + stream->queued, from, found * sizeof *from);
+        stream->queued += (uint32_t)found;
         if (lanes[i].at != lanes[i].end || lanes[i].open)
             break;
     }
 }
 
-TARGET static size_t VARIANT(found)(struct spex_record_reader *reader, struct spex_record *records,
-                                    size_t count)
+static size_t found(struct spex_reader *reader, struct spex_record *records, size_t count)
 {
-    struct reader_state *state = reader_state(reader);
-    const CONSTANTS constants = CONSTANTS_MAKE();
-    const struct shape *const shapes = shapes_of(state);
+    struct fast_stream *stream = &reader->stream;
+    const struct spex_shapes *known = reader->shapes;
+    const struct constants places = constants_make();
+    const struct shape *const shapes = shapes_of(known);
     const uint8_t *data = reader->data;
     const uint64_t base = reader->base;
-    const size_t origin = state->origin, last = reader->size - MARGIN - CELL;
-    const struct queued *next = state->queue + state->taken, *all = state->queue + state->queued;
+    const size_t origin = stream->origin, last = reader->size - MARGIN - CELL;
+    const struct queued *next = stream->queue + stream->taken,
+                        *all = stream->queue + stream->queued;
     const struct queued *end = all;
     size_t n = 0, position = reader->position, specials = 0;
     struct {
@@ -233,23 +256,22 @@ TARGET static size_t VARIANT(found)(struct spex_record_reader *reader, struct sp
             while (position < at && position < reader->size && !data[position])
                 position++;
             if (at != position) { /* the position was changed */
-                state->missed += (uint32_t)(all - next);
+                stream->missed += (uint32_t)(all - next);
                 next = all;
                 break;
             }
         }
-        BYTES bytes = LOAD(data + at);
-        const struct shape *shape = VARIANT(lookup)(state, shapes, next->key, bytes);
+        struct bytes bytes = load(data + at);
+        const struct shape *shape = lookup(known, shapes, next->key, bytes);
         if (!shape)
             break;
-        PREPARED prepared = PREPARE(constants, shape);
-        TAKE(prepared, bytes, NULL, data + at, base + at, &records[n]);
+        const struct prepared prepared = prepare(places, shape);
+        take(&prepared, &bytes, NULL, data + at, base + at, &records[n]);
         position = at + shape->fixed.size;
         special[specials].shape = shape;
         special[specials].n = n;
         specials += shape->special;
     }
-    (void)constants;
     /* What is rare but not foreseen comes now, so that no branch goes wrong above. */
     for (size_t i = 0, found = n; i < specials && n == found; i++) {
         struct spex_record *record = &records[special[i].n];
@@ -257,34 +279,20 @@ TARGET static size_t VARIANT(found)(struct spex_record_reader *reader, struct sp
         bool stands = true;
         if (shape->tail) {
             const uint8_t *p = data + (record->offset - base);
-            BYTES bytes = LOAD(p);
-            BYTES more = LOAD(p + CELL);
+            struct bytes bytes = load(p);
+            struct bytes more = load(p + CELL);
             (void)bytes;
-            stands = MATCHES(&state->tails[shape->tail], more);
-            PREPARED prepared = PREPARE(constants, shape);
-            TAKE(prepared, bytes, &more, p, record->offset, record);
+            stands = matches(&known->tails[shape->tail], more);
+            const struct prepared prepared = prepare(places, shape);
+            take(&prepared, &bytes, &more, p, record->offset, record);
         }
         if (!stands || (shape->partial && !events_excuse(record->events))) {
             n = special[i].n;
-            next = state->queue + state->taken + n;
+            next = stream->queue + stream->taken + n;
         }
     }
     if (n)
         reader->position = (size_t)(records[n - 1].offset - base) + records[n - 1].size;
-    state->taken = (uint32_t)(next - state->queue);
+    stream->taken = (uint32_t)(next - stream->queue);
     return n;
 }
-
-#undef VARIANT
-#undef TARGET
-#undef BYTES
-#undef LOAD
-#undef CONSTANTS
-#undef CONSTANTS_MAKE
-#undef KEY
-#undef MATCHES
-#undef PREPARED
-#undef PREPARE
-#undef TAKE
-#undef WALK
-#undef WALK_WIDTH

@@ -1,0 +1,203 @@
+/*
+ * The fast path: records by shapes, which are learnt from the stream itself.
+ *
+ * Streams use few shapes: which packets in which places. A shape is learnt once; a record of that
+ * shape is recognized by one masked compare, and its fields are taken from fixed places. Which
+ * shape to compare with is a guess, by a key; whatever that says, the compare decides, so that the
+ * result is what the general reader yields: equal headers and padding mean equal packets.
+ *
+ * cells.c: records that begin every 64 bytes, as on Arm's own cores. stream.c: records of any
+ * length. learn.c: how shapes come to be known. loop.h: the loops, which every variant (portable,
+ * AVX2, AVX-512, NEON) compiles once, with its own way to compare bytes and to move fields.
+ */
+#ifndef RECORD_FAST_H
+#define RECORD_FAST_H
+
+#include <spex/record.h>
+
+struct spex_reader;
+
+/* The steps of the loops: a call would cost as much as the step. */
+#define FAST_INLINE static inline __attribute__((always_inline))
+
+enum {
+    CELL = 64, /* bytes of a cell: records of many implementations begin every 64 bytes */
+    SHAPES = 2000,
+    CELL_SHAPES = 1000, /* of these, for cells */
+    TAILS = 96,         /* of records longer than a cell, and one that is not used */
+    NO_SHAPE = 0xffff,  /* all ones */
+    KEY_BITS = 13,
+    NO_KEY = 0xffff,
+    AT_ONCE = 64,      /* records that the fast path reads at most */
+    MARGIN = CELL + 8, /* bytes that must be readable behind the start of a cell */
+    /* stream.c */
+    LANES = 8,         /* parts of the data in which records are found side by side */
+    LANE = 8128,       /* bytes of each, at most: all begin within 16 bits */
+    LANE_ROOM = 512,   /* records of each */
+    LANE_MARGIN = 384, /* bytes that must be readable behind the last lane */
+    STEPS = 16,        /* of a walk: packets, and first bytes of extended headers */
+};
+
+/* Fields that a packet fills, by place in a shape. */
+enum shape_field {
+    FIELD_ADDRESS, /* five */
+    FIELD_EVENTS = 5,
+    FIELD_TIMESTAMP,
+    FIELD_CONTEXT,     /* two */
+    FIELD_COUNTER = 9, /* total, issue, translation, alternate issue */
+    FIELD_DATA_SOURCE = 13,
+    FIELD_OP,
+    FIELD_COUNT
+};
+
+/* Bytes, and a bit for each that counts: headers and padding. */
+struct pattern {
+    uint8_t value[CELL];
+    uint64_t compared;
+};
+
+/*
+ * The shape of a cell, or of a record of at most 128 bytes: where headers and padding
+ * are. Cells (records) that agree with the pattern hold exactly these packets, so their
+ * fields are at fixed places.
+ */
+struct shape {
+    struct pattern head;
+    uint64_t filled_low; /* bytes of struct spex_record that payloads fill, the first 64 */
+    uint32_t filled_high;
+    uint8_t lead;   /* padding before the record */
+    bool partial;   /* lacks a packet that every executed operation has */
+    uint8_t tail;   /* of tails, for the second 64 bytes; 0: none */
+    bool special;   /* partial, or with a tail */
+    uint8_t at[16]; /* where the payload of each enum shape_field is */
+    /* As in struct spex_record, from data_source on: what the headers alone say. */
+    struct {
+        uint16_t data_source, size, present;
+        uint8_t op_class, op_payload, events_size, data_source_size, zero[6];
+    } fixed;
+    /* All ones where a field is there, for variants without a permutation of 64 bytes. */
+    uint16_t counter_mask[4];
+    uint32_t context_mask[2];
+    uint64_t wide_mask[7]; /* addresses, events, timestamp */
+};
+_Static_assert(sizeof(struct shape) == 3 * CELL, "what every variant needs is in two cache lines");
+
+/* Where STEPS packets lead: behind the closing one, if that is soon enough. */
+struct walked {
+    uint16_t end, key; /* key: of the headers */
+    bool closed;
+};
+
+/* The key of a record that takes more than one walk. */
+static inline unsigned keys_together(unsigned first, unsigned second)
+{
+    return (first * 5 + second) & ((1 << KEY_BITS) - 1);
+}
+
+/*
+ * The key of a cell is a hash of its bytes at a few places, which are header or padding in every
+ * shape and tell some of them apart.
+ */
+struct cell_keys {
+    uint64_t places, common, differ;
+    uint64_t words[CELL / 8]; /* places as bytes */
+};
+
+/* How a variant does its work; every one gives the same records. */
+struct fast_variant {
+    const char *name;
+    /* Cells of known shapes from the reader's position on, up to AT_ONCE; see cells.c. */
+    size_t (*cells)(struct spex_reader *, struct spex_record *, size_t);
+    /* Fills the queue with where records begin; reads those in front: see stream.c. */
+    void (*find)(struct spex_reader *);
+    size_t (*found)(struct spex_reader *, struct spex_record *, size_t);
+    /* For learning. */
+    unsigned (*cell_key)(const struct cell_keys *, const uint8_t *);
+    void (*walk)(const uint8_t *, struct walked *);
+};
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define FAST_X86
+#elif defined(__aarch64__) && defined(__ARM_NEON) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define FAST_NEON
+#endif
+extern const struct fast_variant fast_portable, fast_avx2, fast_avx512, fast_neon;
+
+/* The variants that this machine can run, the best first; NULL past the last. */
+const struct fast_variant *fast_variant(size_t index);
+
+/* What has been learnt. Readers of one source share it; any of them may begin it anew. */
+struct spex_shapes {
+    const struct fast_variant *variant;
+    bool streaming; /* shapes are of records in a stream, not of cells */
+    uint32_t pause; /* of stream.c being no use, until cells are tried again */
+    uint8_t tail_count;
+    uint16_t count;
+    uint16_t last; /* of the last cell, or NO_SHAPE */
+    struct cell_keys cell_keys;
+    uint8_t seen[512];              /* a bit per hash of what a shape is about, if one came */
+    uint16_t by_key[1 << KEY_BITS]; /* shape, or NO_SHAPE */
+    struct pattern tails[TAILS];
+    uint32_t shapes_at; /* so that shapes begin with a cache line */
+    uint8_t shapes[SHAPES * sizeof(struct shape) + CELL];
+};
+
+static inline struct shape *shapes_of(const struct spex_shapes *shapes)
+{
+    return (struct shape *)(uintptr_t)(shapes->shapes + shapes->shapes_at);
+}
+
+/* A reader's part in it: cells. */
+struct fast_cells {
+    uint8_t anchor;    /* they begin at positions that are this modulo CELL */
+    bool anchored;     /* some record has said so */
+    uint32_t failures; /* in a row */
+};
+
+/* Records of a stream that were found and not yet read. */
+struct fast_stream {
+    uint32_t queued, taken, missed; /* missed: of those taken, not of a known shape */
+    size_t origin;                  /* position that they count from */
+    uint32_t idle, idle_left;       /* records until the next try, as the last was no use */
+    uint32_t failures;              /* in a row */
+    struct queued {
+        uint16_t at, key;
+    } queue[LANES * LANE_ROOM];
+};
+
+/* ---- learn.c ---- */
+
+void shapes_init(struct spex_shapes *shapes, const struct fast_variant *variant);
+/* Forget them: those of cells are wanted, or those of a stream. */
+void shapes_restart(struct spex_shapes *shapes, bool streaming);
+/*
+ * Remember the shape of a record, which is not odd. Cells: where it lies in the 64 bytes at cell,
+ * which have nothing else.
+ */
+void shapes_learn_cell(struct spex_shapes *shapes, const uint8_t *cell, size_t lead,
+                       const struct spex_record *record);
+void shapes_learn_stream(struct spex_shapes *shapes, const uint8_t *data,
+                         const struct spex_record *record);
+
+/* Eight bits to eight bytes of ones or zeros. */
+static inline uint64_t spread(unsigned bits)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    uint64_t one_bit = bits * ones & UINT64_C(0x8040201008040201);
+    return ((one_bit + 0x7f * ones) >> 7 & ones) * 0xff;
+}
+
+/* ---- cells.c, stream.c ---- */
+
+/*
+ * Records from the reader's position on that have a known shape, up to count or AT_ONCE. Stops in
+ * front of the first that has not. Returns how many; 0: the general reader has the next one.
+ */
+size_t cells_read(struct spex_reader *reader, struct spex_record *records, size_t count);
+size_t stream_read(struct spex_reader *reader, struct spex_record *records, size_t count);
+
+/* A record that the general reader has read and that is not odd. */
+void cells_learn(struct spex_reader *reader, const struct spex_record *record);
+void stream_learn(struct spex_reader *reader, const struct spex_record *record);
+
+#endif

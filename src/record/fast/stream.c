@@ -1,0 +1,91 @@
+/*
+ * The fast path for records of any length. Streams use few shapes here, too, but
+ * where a record begins is known only when the one before has been read. So this
+ * goes in two steps (loop.h):
+ *
+ *   1. Find: where does each record begin, and which headers does it have? A walk from
+ *      header to header tells, which is a chain of loads, each waiting for the one
+ *      before, so that several lanes of some kilobytes are walked at once. All lanes
+ *      but the first begin at a guess, which counts if the lane before ends there.
+ *   2. Take: the headers lead to a known shape, a masked compare makes sure, and the
+ *      fields come from fixed places.
+ */
+#include "record/reader.h"
+
+/* Whether the records of the queue are cells, all of them as it seems. */
+static bool queue_of_cells(const struct fast_stream *stream)
+{
+    enum { ENOUGH = 32 };
+    unsigned apart = CELL;
+    for (unsigned i = 1; i < stream->queued && i < ENOUGH; i++)
+        apart |= (unsigned)stream->queue[i].at - stream->queue[i - 1].at;
+    return apart == CELL && stream->queued > LANES;
+}
+
+/* Fills the queue, which is empty; false if there is nothing to find, or no use in it. */
+static bool refill(struct spex_reader *reader)
+{
+    enum { IDLE_LEAST = 16, IDLE_MOST = 4096 };
+    struct fast_stream *stream = &reader->stream;
+    if (2 * stream->missed > stream->queued) { /* the last one was no use */
+        stream->idle = stream->idle < IDLE_MOST ? 2 * stream->idle + IDLE_LEAST : IDLE_MOST;
+        stream->idle_left = stream->idle;
+    } else if (stream->queued) {
+        stream->idle = 0;
+    }
+    stream->queued = stream->taken = stream->missed = 0;
+    if (stream->idle_left) {
+        stream->idle_left--;
+        return false;
+    }
+    if (reader->position >= reader->size || reader->size - reader->position <= LANE_MARGIN + CELL)
+        return false;
+    reader->shapes->variant->find(reader);
+    stream->missed = !stream->queued;
+    return stream->queued;
+}
+
+static size_t read_found(struct spex_reader *reader, struct spex_record *records, size_t count)
+{
+    struct fast_stream *stream = &reader->stream;
+    size_t n = 0;
+    while (n < count) {
+        if (stream->taken == stream->queued) {
+            if (!refill(reader))
+                break;
+            if (queue_of_cells(stream)) {
+                shapes_restart(reader->shapes, false);
+                break;
+            }
+        }
+        size_t found = reader->shapes->variant->found(reader, records + n, count - n);
+        n += found;
+        if (n < count && found < AT_ONCE && stream->taken < stream->queued) {
+            /* One that is not known, or odd: the general reader is next, which comes after 0. */
+            stream->taken += n == 0;
+            stream->missed += n == 0;
+            break;
+        }
+    }
+    return n;
+}
+
+size_t stream_read(struct spex_reader *reader, struct spex_record *records, size_t count)
+{
+    enum { LONGEST = 1 << 20 };
+    struct fast_stream *stream = &reader->stream;
+    struct spex_shapes *shapes = reader->shapes;
+    /* Of no use either: try cells again later, ever less often. */
+    if (stream->idle && ++stream->failures > shapes->pause) {
+        shapes->pause = shapes->pause < LONGEST ? 2 * shapes->pause : LONGEST;
+        stream->failures = 0;
+        shapes_restart(shapes, false);
+        return 0;
+    }
+    return read_found(reader, records, count);
+}
+
+void stream_learn(struct spex_reader *reader, const struct spex_record *record)
+{
+    shapes_learn_stream(reader->shapes, reader->data + (record->offset - reader->base), record);
+}
