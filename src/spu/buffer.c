@@ -367,8 +367,11 @@ void spu_buffer_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
     spu_buffer_drain(u, keep - 1);
     u->w.held_size[u->w.held_count] = size;
     memcpy(u->held[u->w.held_count++], bytes, size);
-    if (!ProfilingBufferEnabled(u)) /* an older one stopped it, or it was closed before */
+    if (!ProfilingBufferEnabled(u)) { /* an older one stopped it, or it was closed before */
         spu_buffer_closed(u);
+        if (SPEProfilingStopped(u))
+            spu_update(u);
+    }
 }
 
 /* D17.4: collected but unwritten records are discarded. */
@@ -381,6 +384,7 @@ void spu_buffer_closed(struct spex_spu *u)
     }
     spu_late_fault_report(u);
     spu_buffer_drain(u, 0);
+    spu_late_fault_report(u); /* no more samples will come */
 }
 
 bool spex_spu_impdef_event(struct spex_spu *u, uint16_t mss, uint32_t mss2)

@@ -600,6 +600,7 @@ static void close_buffer(struct naive *n)
     }
     report_late_fault(n);
     drain(n, 0);
+    report_late_fault(n); /* BUF-15: there is no later sample to wait for */
 }
 
 /* ================ D17.3: sampling ================ */
