@@ -1,6 +1,7 @@
 /*
  * Runs a fuzz target on files, as a test: each argument is a file or a directory of
- * files. Every input is also tried cut at some lengths and with some bytes changed.
+ * files. Every input is also tried cut at some lengths, with some bytes changed, and
+ * as a mutator changes it (its own, if it has one), always in the same way.
  */
 #include <dirent.h>
 #include <stdint.h>
@@ -10,6 +11,38 @@
 #include <sys/stat.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
+__attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most,
+                                                     unsigned seed);
+
+static uint64_t random_state;
+
+static uint64_t next_random(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state;
+}
+
+/* What libFuzzer has under this name, in small: bytes changed, taken out, put in. */
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most)
+{
+    uint64_t random = next_random();
+    size_t at = size ? (size_t)(next_random() % size) : 0;
+    if (random % 4 == 0 && size + 8 <= most) {
+        memmove(data + at + 8, data + at, size - at);
+        memcpy(data + at, &random, 8);
+        return size + 8;
+    }
+    if (random % 4 == 1 && size > 8 && at + 8 <= size) {
+        memmove(data + at, data + at + 8, size - at - 8);
+        return size - 8;
+    }
+    if (size)
+        data[at] = (uint8_t)(random >> 40);
+    return size;
+}
 
 /* In a block of its own size, so that a sanitizer sees reads behind the end. */
 static void try(const uint8_t *data, size_t size)
@@ -24,12 +57,11 @@ static void try(const uint8_t *data, size_t size)
 
 static void variants(uint8_t *data, size_t size)
 {
-    uint64_t random = 88172645463325252u;
+    enum { TRIES = 24, MUTATIONS = 64, ROOM = 1 << 16 };
+    random_state = 88172645463325252u;
     try(data, size);
-    for (size_t i = 0; i < 24 && size; i++) {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
+    for (size_t i = 0; i < TRIES && size; i++) {
+        uint64_t random = next_random();
         size_t at = (size_t)(random % size);
         uint8_t old = data[at];
         try(data, at);
@@ -37,6 +69,18 @@ static void variants(uint8_t *data, size_t size)
         try(data, size);
         data[at] = old;
     }
+    uint8_t *room = malloc(size + ROOM);
+    for (size_t i = 0, now = 0; room && i < MUTATIONS; i++) {
+        if (i % 8 == 0) { /* a few on top of each other */
+            memcpy(room, data, size);
+            now = size;
+        }
+        now = LLVMFuzzerCustomMutator
+                  ? LLVMFuzzerCustomMutator(room, now, size + ROOM, (unsigned)next_random())
+                  : LLVMFuzzerMutate(room, now, size + ROOM);
+        try(room, now);
+    }
+    free(room);
 }
 
 static size_t replay(const char *path)
