@@ -1,0 +1,102 @@
+"""Branch coverage of the core (wire, record, arch, spu) by its own tests.
+
+Usage: coverage.py [--no-run] [--write] BUILD
+
+Builds without optimization and assertions, runs the core's tests and the replay of its fuzz corpora, and prints how
+many lines and branches were taken. A line that is not reached, or not with all its branches, must stand in
+spec/coverage.tsv with a reason: FILE, the line's text (white space aside), REASON. Fails if one does not, or if one
+that stands there is covered or gone. --write adds those missing, with the reason "?", which does not count.
+"""
+import json
+import os
+import subprocess
+import sys
+
+SUITES = ["wire", "record", "arch", "spu", "spu-proof"]
+FUZZ = ["replay-packet", "replay-record", "replay-roundtrip", "replay-script", "replay-restore"]
+SKIP = ["proof-model-1", "proof-model-2", "proof-statistics", "cross"]  # long, and nothing but repetition of the rest
+MODULES = ["wire", "record", "arch", "spu"]
+LIST = "spec/coverage.tsv"
+
+
+def sh(*args, **kw):
+    return subprocess.run(args, check=True, **kw)
+
+
+def tests(build):
+    out = sh("meson", "introspect", "--tests", build, capture_output=True, text=True).stdout
+    return [t["name"] for t in json.loads(out)
+            if t["name"] not in SKIP and (set(s.split(":")[-1] for s in t["suite"]) & set(SUITES) or t["name"] in FUZZ)]
+
+
+def measure(build):
+    """{(file, number): (text, reached, branches taken, branches)} of lines with code."""
+    out = sh("gcovr", "--json", "-r", ".", "--object-directory", build, "--exclude-unreachable-branches",
+             *[a for m in MODULES for a in ("-f", f"src/{m}/")], build, capture_output=True, text=True).stdout
+    lines = {}
+    for f in json.loads(out)["files"]:
+        with open(f["file"]) as source:
+            text = source.read().split("\n")
+        for line in f["lines"]:
+            if line.get("gcovr/noncode"):
+                continue
+            branches = line.get("branches", [])
+            key = f["file"], line["line_number"]
+            lines[key] = (" ".join(text[line["line_number"] - 1].split()), line["count"] > 0,
+                          sum(b["count"] > 0 for b in branches), len(branches))
+    return lines
+
+
+def main():
+    args = [a for a in sys.argv[1:] if not a.startswith("--")]
+    build = args[0]
+    if "--no-run" not in sys.argv:
+        sh("scripts/configure", build, "gcc", "-Db_coverage=true", "-Dbuildtype=debug", "-Db_ndebug=true",
+           "-Dc_args=-fprofile-update=atomic")  # several threads count
+        sh("ninja", "-C", build, "--quiet")
+        for root, _, names in os.walk(build):
+            for name in names:
+                if name.endswith(".gcda"):
+                    os.unlink(os.path.join(root, name))
+        p = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "-t", "10", "--print-errorlogs", *tests(build)],
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if p.returncode:
+            print(p.stdout[-4000:])
+            return 1
+    lines = measure(build)
+    known = {}
+    if os.path.exists(LIST):
+        for row in open(LIST).read().split("\n")[1:]:
+            if row:
+                file, text, reason = row.split("\t")
+                known[file, text] = reason
+    missing, used, failed = [], set(), False
+    for (file, number), (text, reached, taken, branches) in sorted(lines.items()):
+        if reached and taken == branches:
+            continue
+        key = file, text
+        used.add(key)
+        if known.get(key, "?") == "?":
+            missing.append(key)
+            failed = True
+            what = f"{taken} of {branches} branches" if reached else "not reached"
+            print(f"{file}:{number}: {what}, and no reason in {LIST}: {text}")
+    for key in known:
+        if key not in used:
+            failed = True
+            print(f"{LIST}: {key[0]}: covered or gone: {key[1]}")
+    for module in MODULES + [""]:
+        own = [v for k, v in lines.items() if k[0].startswith(f"src/{module}")]
+        reached, taken, branches = sum(v[1] for v in own), sum(v[2] for v in own), sum(v[3] for v in own)
+        print(f"{module or 'the core'}: {reached} of {len(own)} lines ({100 * reached / max(len(own), 1):.1f}%), "
+              f"{taken} of {branches} branches ({100 * taken / max(branches, 1):.1f}%)")
+    print(f"{len(used)} lines not covered in full, {len(set(missing))} of them without a reason")
+    if "--write" in sys.argv:
+        rows = {k: v for k, v in known.items() if k in used}
+        rows.update({k: "?" for k in missing if k not in rows})
+        with open(LIST, "w") as f:
+            f.write("file\ttext\treason\n" + "".join(f"{a}\t{b}\t{r}\n" for (a, b), r in sorted(rows.items())))
+    return 1 if failed else 0
+
+
+sys.exit(main())
