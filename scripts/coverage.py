@@ -31,20 +31,31 @@ def tests(build):
 
 def measure(build):
     """{(file, number): (text, reached, branches taken, branches)} of lines with code."""
-    out = sh("gcovr", "--json", "-r", ".", "--object-directory", build, "--exclude-unreachable-branches",
-             *[a for m in MODULES for a in ("-f", f"src/{m}/")], build, capture_output=True, text=True).stdout
+    data = [os.path.join(root, name) for m in MODULES for root, _, names in os.walk(f"{build}/src/{m}")
+            for name in names if name.endswith(".gcda")]
+    reached, taken = {}, {}
+    for path in data:
+        out = sh("gcov", "--json-format", "--branch-probabilities", "--stdout", os.path.relpath(path, build), cwd=build,
+                 capture_output=True, text=True).stdout
+        for unit in out.splitlines():
+            for f in json.loads(unit)["files"]:
+                file = os.path.relpath(os.path.join(build, f["file"]))
+                if not file.startswith(tuple(f"src/{m}/" for m in MODULES)):
+                    continue
+                for line in f["lines"]:  # one of a header, or of a macro, comes several times
+                    key = file, line["line_number"]
+                    reached[key] = reached.get(key, False) or line["count"] != 0
+                    old = taken.setdefault((key, line.get("function_name", "")), [])
+                    for i, b in enumerate(line["branches"]):
+                        if i == len(old):
+                            old.append(False)
+                        old[i] = old[i] or b["count"] != 0
     lines = {}
-    for f in json.loads(out)["files"]:
-        with open(f["file"]) as source:
-            text = source.read().split("\n")
-        for line in f["lines"]:
-            if line.get("gcovr/noncode"):
-                continue
-            branches = line.get("branches", [])
-            key = f["file"], line["line_number"]
-            lines[key] = (" ".join(text[line["line_number"] - 1].split()), line["count"] > 0,
-                          sum(b["count"] > 0 for b in branches), len(branches))
-    return lines
+    for (key, _), flags in taken.items():
+        with_ = lines.get(key, (0, 0))
+        lines[key] = with_[0] + sum(flags), with_[1] + len(flags)
+    texts = {f: open(f).read().split("\n") for f in {k[0] for k in lines}}
+    return {k: (" ".join(texts[k[0]][k[1] - 1].split()), reached[k], *v) for k, v in lines.items()}
 
 
 def main():
