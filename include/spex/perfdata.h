@@ -513,6 +513,14 @@ enum spex_status spex_perf_writer_finish(struct spex_perf_writer *writer, struct
  */
 enum spex_status spex_perf_stream(int from, int to, struct spex_error *error);
 
+/*
+ * Copies a file whose writer was killed, or that was cut, to an empty one, and makes it whole: up
+ * to its last whole record, with an index and the features that records in it tell. kept: bytes
+ * up to there; lost: bytes behind it. SPEX_INVALID: it is no such file.
+ */
+enum spex_status spex_perf_repair(int from, int to, uint64_t *kept, uint64_t *lost,
+                                  struct spex_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -3,46 +3,63 @@
 #include "output.h"
 #include "table.h"
 
-#include <stdio.h>
-#include <string.h>
+#include <sys/stat.h>
 
 struct recover_options {
     const char *output;
 };
 
-static int run_recover(void *options, int argc, char **argv)
+static int recover_run(const char *directory, const char *name)
 {
-    const struct recover_options *o = options;
     struct output output;
     struct output_result result;
     struct spex_error error;
     struct spex_run *run;
     struct spex_run_about about;
-    if (argc != 1)
-        return cli_usage("which run? spex recover DIR, the directory FILE.run-... that it left");
-    if (spex_run_open(argv[0], NULL, &run, &error)) {
+    if (spex_run_open(directory, NULL, &run, &error)) {
         cli_error("%s", error.text);
         return CLI_DATA;
     }
     spex_run_about(run, &about);
-    if (!about.keep) {
-        cli_error("%s: a run of spex stat has no records", argv[0]);
-        spex_run_close(run);
-        return CLI_DATA;
-    }
-    int status = output_open(&output, o->output, about.truth);
+    int status = CLI_DATA;
+    if (!about.keep)
+        cli_error("%s: a run of spex stat has no records", directory);
+    else
+        status = output_open(&output, name, about.truth);
     if (!status) {
         struct spex_engine_totals totals;
         char samples[32];
         spex_run_totals(run, &totals);
-        status = output_finish(&output, argv[0], run, &result);
+        status = output_finish(&output, directory, run, &result);
         if (!status)
-            fprintf(stderr, "spex: %s samples; wrote %s (%.1f kB)\n",
-                    text_count(samples, totals.pmu[2]), o->output, (double)result.size / 1000);
+            cli_note("%s samples; wrote %s (%.1f kB)", text_count(samples, totals.pmu[2]), name,
+                     (double)result.size / 1000);
         output_close(&output);
     }
     spex_run_close(run);
     return status;
+}
+
+static int recover_file(const char *from, const char *name)
+{
+    struct output output;
+    int status = output_open(&output, name, false);
+    if (status)
+        return status;
+    status = output_repair(&output, from);
+    output_close(&output);
+    return status;
+}
+
+static int run_recover(void *options, int argc, char **argv)
+{
+    const struct recover_options *o = options;
+    struct stat st;
+    if (argc != 1)
+        return cli_usage("which run? spex recover DIR, the directory FILE.run-... that it left");
+    if (!stat(argv[0], &st) && S_ISREG(st.st_mode))
+        return recover_file(argv[0], o->output);
+    return recover_run(argv[0], o->output);
 }
 
 static const struct cli_option recover_options[] = {
@@ -54,11 +71,13 @@ static const struct cli_option recover_options[] = {
 const struct cli_command cli_recover = {
     .name = "recover",
     .group = "Profile without Arm hardware",
-    .synopsis = "DIR",
+    .synopsis = "DIR | FILE",
     .summary = "make a profile of what a killed spex record left behind",
     .details = "A run keeps its files in FILE.run-XXXXXX until the profile is whole. Where that "
                "directory is left, because spex was killed or could not write, this makes the "
-               "profile of it, up to the moment of the end, and removes it.",
+               "profile of it, up to the moment of the end, and removes it. Of a perf.data FILE "
+               "that was cut, or whose writer was killed, it makes a whole one up to its last "
+               "whole record.",
     .options = recover_options,
     .size = sizeof(struct recover_options),
     .run = run_recover,

@@ -371,3 +371,51 @@ int output_finish(const struct output *o, const char *directory, struct spex_run
         cli_error("%s: %s", directory, strerror(errno));
     return ok && result->whole ? CLI_OK : CLI_DATA;
 }
+
+/* ---- a file that was cut ---- */
+
+static bool repair_into(const char *from, const char *data)
+{
+    struct spex_error error;
+    uint64_t kept, lost;
+    char a[32], b[32];
+    int in = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int out = in < 0 ? -1 : open(data, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool ok = out >= 0;
+    if (!ok)
+        cli_error("%s: %s", in < 0 ? from : data, strerror(errno));
+    else if (spex_perf_repair(in, out, &kept, &lost, &error)) {
+        cli_error("%s: %s", from, error.text);
+        ok = false;
+    }
+    if (out >= 0 && close(out) && ok) {
+        cli_error("%s: %s", data, strerror(errno));
+        ok = false;
+    }
+    if (in >= 0)
+        close(in);
+    if (ok)
+        cli_note("%s: kept %s bytes; %s behind the last whole record are lost", from,
+                 text_count(a, kept), text_count(b, lost));
+    return ok;
+}
+
+int output_repair(const struct output *o, const char *from)
+{
+    char directory[OUTPUT_PATH + 32], data[OUTPUT_PATH + 48];
+    bool unwanted = false;
+    const char *temporary = getenv("TMPDIR");
+    if (o->stream < 0)
+        snprintf(directory, sizeof directory, "%s.run-XXXXXX", o->path);
+    else
+        snprintf(directory, sizeof directory, "%s/spex.run-XXXXXX", temporary ? temporary : "/tmp");
+    if (!mkdtemp(directory)) {
+        cli_error("%s: %s", directory, strerror(errno));
+        return CLI_DATA;
+    }
+    snprintf(data, sizeof data, "%s/data", directory);
+    bool ok = repair_into(from, data) &&
+              (o->stream < 0 ? put_in_place(o, data) : stream_out(o, data, &unwanted));
+    spex_run_remove(directory);
+    return ok ? CLI_OK : CLI_DATA;
+}

@@ -40,4 +40,7 @@ struct output_result {
 int output_finish(const struct output *output, const char *directory, struct spex_run *run,
                   struct output_result *result);
 
+/* Makes a whole file of one that was cut. CLI_OK or CLI_DATA after messages. */
+int output_repair(const struct output *output, const char *from);
+
 #endif

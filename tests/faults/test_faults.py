@@ -35,6 +35,11 @@ if ENGINE:
 else:
     shutil.copy(DATA, PROFILE)
 
+CUT = os.path.join(WORK.name, "cut")
+with open(CUT, "wb") as f:  # as perf leaves a file when it is killed: without size and features
+    whole_file = open(PROFILE, "rb").read()
+    f.write(whole_file[:48] + bytes(8) + whole_file[56:72] + bytes(32) + whole_file[104:-1000])
+
 # What is run; OUT stands for a file that is to be written, RUN for a run that was killed.
 COMMANDS = [
     ["report", "-i", PROFILE], ["report", "-i", PROFILE, "--sort", "line", "--format", "json"], ["report", "-i", DATA],
@@ -42,6 +47,7 @@ COMMANDS = [
     ["diff", PROFILE, PROFILE], ["script", "-i", PROFILE], ["script", "-i", DATA, "--format", "json"],
     ["script", "-i", PROFILE, "--format", "csv", "--threads", "1"], ["dump", DATA], ["dump", "--raw", RAW],
     ["dump", "--style", "perf", DATA], ["verify", PROFILE], ["verify", "--raw", RAW], ["generate", "--seed", "3"],
+    ["recover", CUT, "-o", "OUT"],
     ["spu", "run", os.path.join(SOURCE, "tests/spu/buffer.spu")], ["help"], ["help", "record"],
 ]
 if ENGINE:

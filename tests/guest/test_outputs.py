@@ -148,9 +148,34 @@ check("recover: a whole file, and the run is gone", code == 0 and verified(at("p
 check("with all up to that moment", len(packets(at("p"))) > 1000)
 code, rows, err = run("perf", "script", "-i", at("p"), "--itrace=i1i", "-F", "ip,sym")
 check("perf names its functions", code == 0 and rows.count(b"busy") > 1000, err)
-for operands, why in [([], "which run"), ([at("none")], "No such file"), ([AT], "not a run"), ([work], "Not a directory")]:
+for operands, why in [([], "which run"), ([at("none")], "No such file"), ([AT], "not a run"), ([work], "not the beginning of a perf.data")]:
     code, out, err = spex("recover", *operands, "-o", at("x"))
     check(f"recover {' '.join(operands).replace(WORK, '')}: {why}", code == (1 if operands else 2) and why in err, err)
+clean()
+
+# ---- files that were cut ----
+code, out, err = to(at("good"), "-m", ",8K", "-c", "512", work, "exit", "0")
+whole = open(at("good"), "rb").read()
+all_records = packets(at("good"))
+code, out, err = spex("recover", at("good"), "-o", at("x"))
+check("recover of a whole file says so", code == 1 and "it is whole" in err and not os.path.exists(at("x")), err)
+for share in (0.2, 0.5, 0.9, 0.999):
+    cut = bytearray(whole[:int(len(whole) * share)])
+    cut[48:56] = bytes(8)  # as perf leaves it when it is killed
+    cut[72:104] = bytes(32)
+    open(at("cut"), "wb").write(cut)
+    code, out, err = spex("recover", at("cut"), "-o", at("again"))
+    got = packets(at("again"))
+    check(f"a file cut at {share}: recovered up to there", code == 0 and verified(at("again"))[0] and got == all_records[:len(got)] and
+          len(got) > (share - 0.1) * len(all_records), (err, len(got), len(all_records)))
+code, rows, err = run("perf", "script", "-i", at("again"), "--itrace=i1i", "-F", "ip,sym")
+check("perf names its functions", code == 0 and rows.count(b"busy") > 1000, err)
+code, out, err = spex("recover", at("cut"), "-o", at("cut"))
+check("in place: the cut one is kept as .old", code == 0 and open(at("cut.old"), "rb").read() == bytes(cut) and verified(at("cut"))[0], err)
+for size in (0, 8, 50, 104, 300):
+    open(at("cut"), "wb").write(whole[:size])
+    code, out, err = spex("recover", at("cut"), "-o", at("none"))
+    check(f"a file of {size} bytes: why not", code == 1 and err and not os.path.exists(at("none")), err)
 clean()
 
 # ---- a guest that spoils its own run ----

@@ -1,0 +1,179 @@
+/* A file that ends too early, as its writer was killed or the disk was full: whole again. */
+#include "auxtrace.h"
+#include "file.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { BLOCK = 1 << 20 };
+
+struct repair {
+    int from, to;
+    uint64_t end;                      /* of the last whole record */
+    VEC(uint64_t) index;               /* where AUXTRACE records are */
+    uint64_t feature[FEATURE_BITS][2]; /* place and size of what FEATURE records say */
+    int error;
+};
+
+static bool get(struct repair *r, void *data, size_t size, uint64_t at)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t n = pread(r->from, (uint8_t *)data + done, size - done, (off_t)(at + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            r->error = errno;
+        if (n <= 0)
+            return false;
+        done += (size_t)n;
+    }
+    return true;
+}
+
+static void put(struct repair *r, const void *data, size_t size, uint64_t at)
+{
+    const uint8_t *p = data;
+    while (size && !r->error) {
+        ssize_t n = pwrite(r->to, p, size, (off_t)at);
+        if (n >= 0) {
+            p += n;
+            at += (uint64_t)n;
+            size -= (size_t)n;
+        } else if (errno != EINTR) {
+            r->error = errno;
+        }
+    }
+}
+
+/* Records from `at` to the end of the file, as far as they hang together. */
+static void walk(struct repair *r, uint64_t at, uint64_t size)
+{
+    uint8_t h[AUXTRACE_SIZE];
+    r->end = at;
+    while (size - at >= HEADER_SIZE) {
+        size_t n = size - at < sizeof h ? (size_t)(size - at) : sizeof h;
+        if (!get(r, h, n, at))
+            return;
+        uint64_t whole = le16(h + 6);
+        uint32_t type = le32(h);
+        if (whole < HEADER_SIZE || whole > size - at)
+            return;
+        if (type == AUXTRACE_TYPE) {
+            if (whole < AUXTRACE_SIZE || le64(h + 8) > size - at - whole)
+                return;
+            uint64_t *entry = vec_push(&r->index);
+            if (!entry) {
+                r->error = ENOMEM;
+                return;
+            }
+            *entry = at;
+            whole += le64(h + 8);
+        } else if (type == SPEX_PERF_FEATURE && whole >= 16 && le64(h + 8) < FEATURE_BITS) {
+            r->feature[le64(h + 8)][0] = at + 16;
+            r->feature[le64(h + 8)][1] = whole - 16;
+        }
+        r->end = at += whole;
+    }
+}
+
+static void copy(struct repair *r, uint8_t *block, uint64_t from, uint64_t size, uint64_t to)
+{
+    while (size && !r->error) {
+        size_t n = size < BLOCK ? (size_t)size : BLOCK;
+        if (!get(r, block, n, from))
+            r->error = r->error ? r->error : EIO;
+        else
+            put(r, block, n, to);
+        from += n;
+        to += n;
+        size -= n;
+    }
+}
+
+/* What the file told about itself, and the index, which perf needs. */
+static void put_features(struct repair *r, uint8_t *header, uint8_t *block)
+{
+    uint64_t count = 1, table = r->end;
+    for (unsigned i = 0; i < FEATURE_BITS; i++)
+        count += r->feature[i][1] && i != FEATURE_AUXTRACE;
+    uint64_t at = table + 16 * count;
+    memset(header + 72, 0, FEATURE_BITS / 8);
+    for (unsigned i = 0; i < FEATURE_BITS; i++) {
+        uint8_t section[16];
+        uint64_t size = r->feature[i][1];
+        if (i == FEATURE_AUXTRACE)
+            size = 8 + 16 * (uint64_t)r->index.count;
+        if (!size)
+            continue;
+        header[72 + i / 8] |= (uint8_t)(1 << i % 8);
+        put_le64(section, at);
+        put_le64(section + 8, size);
+        put(r, section, sizeof section, table);
+        table += sizeof section;
+        if (i != FEATURE_AUXTRACE) {
+            copy(r, block, r->feature[i][0], size, at);
+        } else {
+            put_le64(section, r->index.count);
+            put(r, section, 8, at);
+            for (size_t k = 0; k < r->index.count; k++) {
+                put_le64(section, r->index.items[k]);
+                put_le64(section + 8, AUXTRACE_SIZE);
+                put(r, section, sizeof section, at + 8 + 16 * (uint64_t)k);
+            }
+        }
+        at += size;
+    }
+}
+
+static enum spex_status repair(struct repair *r, uint8_t *block, uint64_t *kept, uint64_t *lost,
+                               struct spex_error *error)
+{
+    uint8_t header[FILE_HEADER_SIZE];
+    off_t size = lseek(r->from, 0, SEEK_END);
+    if (size < 0 || !get(r, header, sizeof header, 0) || memcmp(header, "PERFILE2", 8) ||
+        le64(header + 8) != FILE_HEADER_SIZE)
+        return error_set(error, SPEX_INVALID, 0,
+                         "not the beginning of a perf.data file with a header of its own");
+    uint64_t at = le64(header + 40), data = le64(header + 48);
+    if (at < FILE_HEADER_SIZE || at > (uint64_t)size || le64(header + 24) > at ||
+        le64(header + 32) > at - le64(header + 24))
+        return error_set(error, SPEX_INVALID, 40, "it ends before its records begin");
+    bool features = false;
+    for (unsigned i = 0; i < FEATURE_BITS / 8; i++)
+        features |= header[72 + i];
+    if (data && data <= (uint64_t)size - at && features)
+        return error_set(error, SPEX_INVALID, 48, "it is whole: there is nothing to recover");
+    walk(r, at, data && data < (uint64_t)size - at ? at + data : (uint64_t)size);
+    copy(r, block, 0, r->end, 0);
+    put_features(r, header, block);
+    put_le64(header + 48, r->end - at);
+    put(r, header, sizeof header, 0);
+    *kept = r->end;
+    *lost = (uint64_t)size - r->end;
+    if (r->error)
+        return error_set(error, r->error == ENOMEM ? SPEX_NO_MEMORY : SPEX_IO, r->end, "%s",
+                         strerror(r->error));
+    return SPEX_OK;
+}
+
+enum spex_status spex_perf_repair(int from, int to, uint64_t *kept, uint64_t *lost,
+                                  struct spex_error *error)
+{
+    struct repair *r = calloc(1, sizeof *r);
+    uint8_t *block = malloc(BLOCK);
+    enum spex_status status;
+    if (!r || !block) {
+        status = error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
+    } else {
+        r->from = from;
+        r->to = to;
+        status = repair(r, block, kept, lost, error);
+        vec_free(&r->index);
+    }
+    free(block);
+    free(r);
+    return status;
+}
