@@ -53,6 +53,11 @@ bench: all
 	@scripts/setup --check demo check
 	@python3 bench/run.py --build $(BUILD)
 
+# Other machines under QEMU, other compilers: PORTS="s390x lto" runs some of them.
+check-ports:
+	@scripts/setup build demo check ports
+	@python3 scripts/ports.py $(BUILD) $(PORTS)
+
 fuzz:
 	@scripts/setup --check build check
 	@fuzz/run $(FUZZ_SECONDS)
@@ -80,6 +85,6 @@ format:
 	@clang-format -i $$(git ls-files '*.c' '*.h' '*.inc')
 
 clean:
-	@rm -rf $(BUILD) $(ASAN) $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate
+	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate
 
-.PHONY: all demo check check-vm check-faults conformance bench fuzz coverage mutate abi install format clean
+.PHONY: all demo check check-vm check-ports check-faults conformance bench fuzz coverage mutate abi install format clean

@@ -9,7 +9,7 @@ is installed for other architectures. Each port has a build directory of its own
 import os, shutil, subprocess, sys
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-LIBRARIES = "libc6-dev libgcc-12-dev libdw-dev libelf-dev libzstd-dev libcmocka-dev".split()
+LIBRARIES = "libc6-dev libgcc-12-dev libdw-dev libelf-dev libzstd-dev libcmocka-dev libllvm14".split()
 SUITES = "base wire arch record spu spu-proof uarch perfdata analysis cli fuzz".split()
 # Guests and whole programs, and what measures this machine.
 NOT_HERE = "system slow bench vm guest".split()
@@ -28,7 +28,7 @@ COMPILERS = {
     "lto": ("gcc", ["-Db_lto=true"]),
 }
 # Programs that tests in Python start by themselves.
-STARTED = ["spex", "tests/analysis/make_profile", "tests/perfdata/perfdata-tool", "tests/perfdata/perfdata-work",
+STARTED = ["spex", "tests/analysis/make_profile", "tests/perfdata/perfdata-tool", "tests/spu-proof/test-model",
            "tests/wire/packets-json", "tests/record/violations-json", "examples/embed"]
 
 

@@ -158,7 +158,7 @@ static void constant(struct rust *r)
     else if (kind == 'c')
         snprintf(text, sizeof text, n >= 32 && n < 127 ? "'%c'" : "'\\u{%x}'", (int)n);
     else
-        snprintf(text, sizeof text, "%s%lu", negative ? "-" : "", (unsigned long)n);
+        snprintf(text, sizeof text, "%s%llu", negative ? "-" : "", (unsigned long long)n);
     puts_(r, text);
 }
 
@@ -309,7 +309,7 @@ static void path(struct rust *r, bool value)
             if (*r->at != '0')
                 puts_(r, ":");
             identifier(r);
-            snprintf(text, sizeof text, "#%lu}", (unsigned long)n);
+            snprintf(text, sizeof text, "#%llu}", (unsigned long long)n);
             puts_(r, text);
         } else {
             puts_(r, "::");

@@ -826,11 +826,11 @@ uint64_t spex_row_address(const struct spex_group *g, const struct spex_row *row
 static size_t place_text(const struct spex_module *module, uint64_t address, char *text,
                          size_t capacity)
 {
-    int n =
-        !module && !address ? snprintf(text, capacity, "[no address]")
-        : module && module_is_file(module)
-            ? snprintf(text, capacity, "%s+0x%lx", spex_module_name(module), (unsigned long)address)
-            : snprintf(text, capacity, "0x%lx", (unsigned long)address);
+    int n = !module && !address ? snprintf(text, capacity, "[no address]")
+            : module && module_is_file(module)
+                ? snprintf(text, capacity, "%s+0x%llx", spex_module_name(module),
+                           (unsigned long long)address)
+                : snprintf(text, capacity, "0x%llx", (unsigned long long)address);
     return (size_t)n;
 }
 
@@ -853,7 +853,7 @@ static size_t located_text(const struct spex_group *g, uint64_t address, uint64_
     size_t n = symbol_text(place.symbol, text, capacity);
     uint64_t offset = place.address - place.symbol->start;
     if (offset && n < capacity)
-        n += (size_t)snprintf(text + n, capacity - n, "+0x%lx", (unsigned long)offset);
+        n += (size_t)snprintf(text + n, capacity - n, "+0x%llx", (unsigned long long)offset);
     return n;
 }
 
@@ -905,7 +905,7 @@ size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, siz
                                                            : "(no memory access)");
     case SPEX_KEY_PAGE:
     case SPEX_KEY_CACHE_LINE:
-        return (size_t)snprintf(text, capacity, "0x%lx", (unsigned long)key[0]);
+        return (size_t)snprintf(text, capacity, "0x%llx", (unsigned long long)key[0]);
     case SPEX_KEY_OFFSET:
         return (size_t)snprintf(text, capacity, "+0x%02x", (unsigned)key[0]);
     case SPEX_KEY_TARGET:

@@ -6,6 +6,7 @@
  */
 #include "module.h"
 
+#include "base/bits.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -439,10 +440,9 @@ static void open_debuglink(struct spex_module *module, const char *image_path)
             continue;
         const char *link = data->d_buf;
         size_t length = strnlen(link, data->d_size), crc_at = (length + 4) & ~(size_t)3;
-        uint32_t crc;
         if (crc_at + 4 > data->d_size || strchr(link, '/'))
             return;
-        memcpy(&crc, link + crc_at, 4);
+        uint32_t crc = le32(link + crc_at);
         const char *slash = strrchr(image_path, '/');
         int dir = slash ? (int)(slash - image_path) : 0;
         for (size_t i = 0; i < 3; i++) {
@@ -738,13 +738,11 @@ static size_t unwind_symbols(Elf *elf, struct table *table)
             continue;
         const uint8_t *p = data->d_buf;
         enum { SDATA4_PCREL = 0x1b, UDATA4 = 0x03, SDATA4_DATAREL = 0x3b };
-        uint32_t count;
         if (p[0] != 1 || p[1] != SDATA4_PCREL || p[2] != UDATA4 || p[3] != SDATA4_DATAREL)
             continue;
-        memcpy(&count, p + 8, 4);
+        uint32_t count = le32(p + 8);
         for (uint32_t n = 0; n < count && 12 + 8 * ((size_t)n + 1) <= data->d_size; n++) {
-            int32_t start;
-            memcpy(&start, p + 12 + 8 * (size_t)n, 4);
+            int32_t start = (int32_t)le32(p + 12 + 8 * (size_t)n);
             add_symbol(table, ph.p_vaddr + (uint64_t)(int64_t)start, 0, NULL, true, false, false);
             added++;
         }

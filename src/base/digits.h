@@ -91,15 +91,16 @@ static inline char *put_fixed(char *p, uint32_t value, unsigned width)
 typedef uint64_t digits_pair __attribute__((vector_size(16)));
 typedef uint8_t digits_sixteen __attribute__((vector_size(16)));
 
-/* The sixteen hexadecimal digits of value, in the order of text. */
-static inline digits_sixteen hex_sixteen(uint64_t value)
+/* The sixteen hexadecimal digits of value at p. (No vector is returned: not every ABI can.) */
+static inline void put_sixteen(char *p, uint64_t value)
 {
     digits_sixteen low = (digits_sixteen)(digits_pair){LE64(__builtin_bswap64(value))};
     digits_sixteen high = low >> 4, digits;
     low &= 0x0f;
     digits =
         __builtin_shufflevector(high, low, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    return digits + '0' + ((digits_sixteen)(digits > 9) & ('a' - '0' - 10));
+    digits += '0' + ((digits_sixteen)(digits > 9) & ('a' - '0' - 10));
+    memcpy(p, &digits, sizeof digits);
 }
 
 /* No 0x, no leading zeros. */
@@ -107,8 +108,7 @@ static inline char *put_hex(char *p, uint64_t value)
 {
     unsigned digits = (67 - (unsigned)__builtin_clzll(value | 1)) / 4;
     /* the first digit first; what follows the last is overwritten */
-    digits_sixteen text = hex_sixteen(value << (64 - 4 * digits));
-    memcpy(p, &text, sizeof text);
+    put_sixteen(p, value << (64 - 4 * digits));
     return p + digits;
 }
 

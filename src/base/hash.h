@@ -14,8 +14,17 @@ uint64_t hash_seed(void);
 /* Goes on from hash with one word. Both halves of the product: all bits of the word count. */
 static inline uint64_t hash_word(uint64_t hash, uint64_t word)
 {
-    unsigned __int128 product = (unsigned __int128)(hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
+    word ^= hash;
+#ifdef __SIZEOF_INT128__
+    unsigned __int128 product = (unsigned __int128)word * odd;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
+#else /* by halves; none of the sums overflows */
+    uint64_t low = (uint32_t)word, high = word >> 32;
+    uint64_t middle = high * (uint32_t)odd + (low * (uint32_t)odd >> 32);
+    uint64_t other = low * (odd >> 32) + (uint32_t)middle;
+    return word * odd ^ (high * (odd >> 32) + (middle >> 32) + (other >> 32));
+#endif
 }
 
 uint64_t hash_bytes(uint64_t hash, const void *data, size_t size);

@@ -9,18 +9,18 @@
 
 #include <assert.h>
 
-enum { JSON_DEPTH = 16 };
+/* The state is known where members are constants: it costs nothing there. */
+#define JSON_INLINE static inline __attribute__((always_inline))
 
+/* The innermost array or object is bit 0, the one around it bit 1, and so on. */
 struct json {
     struct out *out;
     unsigned depth;
-    struct {
-        bool any, array, lines; /* has a member; is an array; each member on a line of its own */
-    } level[JSON_DEPTH];
-    bool named; /* the name of the value to come has been written */
+    uint32_t any, array, lines; /* has a member; is an array; each member on a line of its own */
+    bool named;                 /* the name of the value to come has been written */
 };
 
-static inline struct json json_to(struct out *out)
+JSON_INLINE struct json json_to(struct out *out)
 {
     return (struct json){.out = out};
 }
@@ -33,58 +33,60 @@ static inline void json_line(struct json *json)
 }
 
 /* What stands before a member: the comma, a new line. */
-static inline void json_begin(struct json *json)
+JSON_INLINE void json_begin(struct json *json)
 {
-    bool named = json->named, any = json->level[json->depth].any;
+    bool named = json->named, any = json->any & 1;
     json->named = false;
-    json->level[json->depth].any = true;
+    json->any |= 1;
     if (named || !json->depth)
         return;
     if (any)
         out_char(json->out, ',');
-    if (json->level[json->depth].lines && (any || json->level[json->depth].array))
+    if ((json->lines & 1) && (any || (json->array & 1)))
         json_line(json);
 }
 
-static inline void json_open(struct json *json, bool array, bool lines)
+JSON_INLINE void json_open(struct json *json, bool array, bool lines)
 {
-    assert(json->depth + 1 < JSON_DEPTH);
+    assert(json->depth < 31);
     json_begin(json);
     out_char(json->out, array ? '[' : '{');
     json->depth++;
-    json->level[json->depth].any = false;
-    json->level[json->depth].array = array;
-    json->level[json->depth].lines = lines;
+    json->any <<= 1;
+    json->array = json->array << 1 | array;
+    json->lines = json->lines << 1 | lines;
 }
 
-static inline void json_object(struct json *json)
+JSON_INLINE void json_object(struct json *json)
 {
     json_open(json, false, false);
 }
 
-static inline void json_array(struct json *json)
+JSON_INLINE void json_array(struct json *json)
 {
     json_open(json, true, false);
 }
 
 /* The same with each member on a line. */
-static inline void json_object_lines(struct json *json)
+JSON_INLINE void json_object_lines(struct json *json)
 {
     json_open(json, false, true);
 }
 
-static inline void json_array_lines(struct json *json)
+JSON_INLINE void json_array_lines(struct json *json)
 {
     json_open(json, true, true);
 }
 
 /* Ends the innermost array or object; behind the outermost comes a new line. */
-static inline void json_end(struct json *json)
+JSON_INLINE void json_end(struct json *json)
 {
     assert(json->depth && !json->named);
-    bool array = json->level[json->depth].array;
-    bool line = array && json->level[json->depth].any && json->level[json->depth].lines;
+    bool array = json->array & 1, line = array && json->any & json->lines & 1;
     json->depth--;
+    json->any >>= 1;
+    json->array >>= 1;
+    json->lines >>= 1;
     if (line)
         json_line(json);
     out_char(json->out, array ? ']' : '}');
@@ -93,7 +95,7 @@ static inline void json_end(struct json *json)
 }
 
 /* name is a literal without anything to escape. */
-static inline __attribute__((always_inline)) void json_name(struct json *json, const char *name)
+JSON_INLINE void json_name(struct json *json, const char *name)
 {
     json_begin(json);
     out_char(json->out, '"');
@@ -116,20 +118,20 @@ static inline void json_bool(struct json *json, bool value)
     out_text(json->out, value ? "true" : "false");
 }
 
-static inline void json_u64(struct json *json, uint64_t value)
+JSON_INLINE void json_u64(struct json *json, uint64_t value)
 {
     json_begin(json);
     out_u64(json->out, value);
 }
 
-static inline void json_i64(struct json *json, int64_t value)
+JSON_INLINE void json_i64(struct json *json, int64_t value)
 {
     json_begin(json);
     out_i64(json->out, value);
 }
 
 /* "0x4a20c0": JSON's numbers are not wide enough for addresses everywhere. */
-static inline void json_hex(struct json *json, uint64_t value)
+JSON_INLINE void json_hex(struct json *json, uint64_t value)
 {
     json_begin(json);
     out_text(json->out, "\"0x");
@@ -147,6 +149,20 @@ static inline void json_string(struct json *json, const char *text)
         out_text(json->out, "null");
 }
 
-#define JSON_MEMBER(json, name, kind, value) (json_name(json, name), json_##kind(json, value))
+/* name: comma, quotes and colon included. */
+JSON_INLINE void json_literal(struct json *json, const char *name)
+{
+    if ((json->any & ~json->lines & 1) && json->depth) {
+        out_text(json->out, name);
+    } else {
+        json_begin(json);
+        out_text(json->out, name + 1);
+    }
+    json->named = true;
+}
+
+/* A member whose name is a literal. */
+#define JSON_MEMBER(json, name, kind, value)                                                       \
+    (json_literal(json, ",\"" name "\":"), json_##kind(json, value))
 
 #endif

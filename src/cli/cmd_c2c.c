@@ -306,7 +306,7 @@ static void print_text(struct profile *p, const struct c2c_options *o, const str
         print_line(p, s, line, ++rank);
     }
     if (bad > o->most)
-        out_printf(out, "\n%zu more; --lines shows them\n", bad - o->most);
+        out_printf(out, "\n%zu more; --lines shows them\n", bad - (size_t)o->most);
     if (quiet && !o->all)
         out_printf(out, "%s%zu shared line%s harmless: score below %.1f (--all shows %s)\n",
                    rank ? "\n" : "", quiet, quiet == 1 ? " is" : "s are", worth,

@@ -87,7 +87,8 @@ static void print_json(struct out *out, const struct spex_violation *v,
     if (queue) {
         int32_t number;
         const char *name = queue_name(queue, &number);
-        JSON_MEMBER(&json, name, i64, number);
+        json_name(&json, name);
+        json_i64(&json, number);
     }
     JSON_MEMBER(&json, "offset", u64, v->offset);
     JSON_MEMBER(&json, "record", u64, v->record);

@@ -45,7 +45,7 @@ static const uint64_t *take_array(struct cursor *c, uint64_t count)
     const uint8_t *p = take(c, count * 8);
     if (!p || !count)
         return NULL;
-    if (!c->file->swap && !((uintptr_t)p & 7))
+    if (!c->file->swap && !c->file->info.big_endian && !((uintptr_t)p & 7))
         return (const uint64_t *)(const void *)p;
     uint64_t *copy = c->room + c->room_used; /* arrays of one record never overlap in it */
     for (uint64_t i = 0; i < count; i++)
@@ -208,10 +208,9 @@ static void take_branches(struct cursor *c, const struct spex_perf_attr *attr,
     sample->branches = take_array(c, 3 * count);
     sample->branch_count = c->cut ? 0 : count;
     if (c->file->info.big_endian && sample->branches)
-        for (uint64_t i = 0; i < count; i++) /* a big-endian file was copied on this host */
-            if (c->file->swap)
-                ((uint64_t *)(uintptr_t)sample->branches)[3 * i + 2] =
-                    branch_flags(sample->branches[3 * i + 2]);
+        for (uint64_t i = 0; i < count; i++) /* arrays of big-endian files are copies */
+            ((uint64_t *)(uintptr_t)sample->branches)[3 * i + 2] =
+                branch_flags(sample->branches[3 * i + 2]);
     if (attr->branch_sample_type & COUNTERS)
         take_array(c, count);
 }

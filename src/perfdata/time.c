@@ -28,7 +28,7 @@ void spex_perf_time_init(struct spex_perf_time *time, uint64_t hz)
     unsigned shift = 32;
     uint64_t mult = 0;
     for (; shift > 0; shift--) {
-        mult = (uint64_t)((((unsigned __int128)1000000000 << shift) + hz / 2) / hz);
+        mult = ((UINT64_C(1000000000) << shift) + hz / 2) / hz; /* below 2^62 + 2^63 */
         if (mult >> 32 == 0)
             break;
     }

@@ -258,22 +258,22 @@ static void map(struct spex_perf_writer *w, uint64_t start, uint64_t size, uint6
 /* The program's segments as a kernel maps them: by pages, what is behind the file anonymous. */
 static void map_program(struct spex_perf_writer *w, const char *path, int32_t pid)
 {
-    Elf64_Ehdr header;
+    uint8_t header[64], ph[56]; /* Elf64_Ehdr, Elf64_Phdr: little-endian whatever runs this */
     FILE *f = fopen(path, "rb");
-    if (!f || fread(&header, sizeof header, 1, f) != 1) {
+    if (!f || fread(header, sizeof header, 1, f) != 1) {
         perror(path);
         exit(1);
     }
-    for (unsigned i = 0; i < header.e_phnum; i++) {
-        Elf64_Phdr ph;
-        if (fseek(f, (long)(header.e_phoff + i * sizeof ph), SEEK_SET) ||
-            fread(&ph, sizeof ph, 1, f) != 1 || ph.p_type != PT_LOAD)
+    for (unsigned i = 0; i < le16(header + 56); i++) {
+        if (fseek(f, (long)(le64(header + 32) + i * sizeof ph), SEEK_SET) ||
+            fread(ph, sizeof ph, 1, f) != 1 || le32(ph) != PT_LOAD)
             continue;
-        uint64_t low = ph.p_vaddr & ~UINT64_C(4095);
-        uint64_t end = (ph.p_vaddr + ph.p_filesz + 4095) & ~UINT64_C(4095);
-        map(w, low, end - low, ph.p_offset & ~UINT64_C(4095), "/usr/bin/prog", !(ph.p_flags & PF_X),
-            pid);
-        uint64_t all = (ph.p_vaddr + ph.p_memsz + 4095) & ~UINT64_C(4095);
+        uint64_t vaddr = le64(ph + 16), filesz = le64(ph + 32), memsz = le64(ph + 40);
+        uint64_t low = vaddr & ~UINT64_C(4095);
+        uint64_t end = (vaddr + filesz + 4095) & ~UINT64_C(4095);
+        map(w, low, end - low, le64(ph + 8) & ~UINT64_C(4095), "/usr/bin/prog",
+            !(le32(ph + 4) & PF_X), pid);
+        uint64_t all = (vaddr + memsz + 4095) & ~UINT64_C(4095);
         if (all > end)
             map(w, end, all - end, 0, "//anon", true, pid);
     }
