@@ -1,7 +1,7 @@
 """Breaks the code on purpose, one place at a time; a test must notice.
 
 Two kinds of mutants:
-  rows   src/wire/*.def: each fixed bit of each row flipped, each event at another bit
+  rows   packets.def, ops.def: each fixed bit of each row flipped; events.def: each event at another bit
   sites  spec/mutants.tsv: requirement ids or "-", file, the function or table that the text stands
          in, text, replacement; white space in the text does not count, so formatting breaks nothing
 
@@ -36,7 +36,7 @@ import tap
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 WORK = os.path.join(ROOT, "build-mutate")
-ROW_FILES = ["src/wire/packets.def", "src/wire/ops.def", "src/wire/events.def"]
+ROW_FILES = ["src/wire/packets.def", "src/wire/ops.def", "include/spex/events.def"]
 # What notices a change in src/<module>.
 SUITES = {"wire": ["wire", "record"], "record": ["record", "wire", "cli"], "arch": ["arch", "spu"],
           "spu": ["spu", "spu-proof"], "perfdata": ["perfdata", "analysis"],
@@ -68,7 +68,7 @@ def row_mutants():
         at = 0
         for number, line in enumerate(open(os.path.join(ROOT, file)), 1):
             start, at = at, at + len(line)
-            if line.startswith("EVENT("):
+            if line.startswith("SPEX_EVENT("):
                 new = re.sub(r"\d+", lambda m: str(int(m.group()) + 32), line, count=1)
                 yield Mutant(file, number, line, new, row=True, at=start)
             elif re.match(r"[A-Z_0-9]+\(", line):

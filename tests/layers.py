@@ -19,7 +19,7 @@ ALLOWED = {
     "cli": "base wire arch record spu script uarch guest perfdata analysis export report cli",
 }
 # Public headers and the module that owns each.
-OWNER = {"base": "base", "wire": "wire", "record": "record", "features": "arch", "op": "arch",
+OWNER = {"base": "base", "events": "base", "wire": "wire", "record": "record", "features": "arch", "op": "arch",
          "sysreg": "arch", "spu": "spu",
          "perfdata": "perfdata", "analysis": "analysis", "datasource": "analysis", "symbols": "analysis",
          "verify": "record", "generate": "record"}

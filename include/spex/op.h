@@ -11,6 +11,7 @@
 #define SPEX_OP_H
 
 #include <spex/base.h>
+#include <spex/events.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -10,6 +10,7 @@
 #define SPEX_WIRE_H
 
 #include <spex/base.h>
+#include <spex/events.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -93,32 +94,6 @@ enum spex_status spex_packet_encode(const struct spex_packet *packet, uint8_t *o
  */
 enum spex_status spex_packet_make(enum spex_packet_type type, unsigned index, unsigned size,
                                   uint64_t payload, struct spex_packet *packet);
-
-/* Events packet bits (D18.2.6). */
-enum spex_event_bit {
-    SPEX_EV_EXCEPTION = 0,
-    SPEX_EV_RETIRED = 1,
-    SPEX_EV_L1D_ACCESS = 2,
-    SPEX_EV_L1D_MISS = 3,
-    SPEX_EV_TLB_ACCESS = 4,
-    SPEX_EV_TLB_WALK = 5,
-    SPEX_EV_NOT_TAKEN = 6,
-    SPEX_EV_MISPREDICT = 7,
-    SPEX_EV_LLC_ACCESS = 8,
-    SPEX_EV_LLC_MISS = 9,
-    SPEX_EV_REMOTE = 10,
-    SPEX_EV_MISALIGNED = 11,
-    SPEX_EV_TRANSACTION = 16, /* Transactional: reads as zero */
-    SPEX_EV_PARTIAL_PRED = 17,
-    SPEX_EV_EMPTY_PRED = 18,
-    SPEX_EV_L2D_ACCESS = 19,
-    SPEX_EV_L2D_MISS = 20,
-    SPEX_EV_MODIFIED = 21,
-    SPEX_EV_RECENT = 22,
-    SPEX_EV_SNOOPED = 23,
-    SPEX_EV_STREAMING = 24,
-    SPEX_EV_SMCU = 25,
-};
 
 /* ---- fields of payloads (D18.2.1) ---- */
 

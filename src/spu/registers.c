@@ -10,6 +10,8 @@
 
 /* ---- which bits exist ---- */
 
+#define EVENT(name) BIT(SPEX_EV_##name)
+
 /* Events that can be filtered (PMSEVFR_EL1, PMSNEVFR_EL1): everything else is RAZ/WI. */
 static uint64_t filterable(const struct spex_spu *u)
 {
@@ -18,27 +20,30 @@ static uint64_t filterable(const struct spex_spu *u)
     bool v1p4 = f->version >= 5, vectors = f->version >= 2 && (f->SVE || f->SME);
     bool optional = v1p4 || c->filter_optional;
     uint64_t impdef = c->impdef_events & c->impdef_filters;
-    uint64_t mask = BIT(3) | BIT(5) | BIT(7);
+    uint64_t mask = EVENT(L1D_MISS) | EVENT(TLB_WALK) | EVENT(MISPREDICT);
     if (f->FnE)
-        mask |= BIT(6);
+        mask |= EVENT(NOT_TAKEN);
     if (optional)
-        mask |= BIT(2) | BIT(4) | (f->LLC ? BIT(8) | BIT(9) : 0) | (f->Remote ? BIT(10) : 0);
+        mask |= EVENT(L1D_ACCESS) | EVENT(TLB_ACCESS) |
+                (f->LLC ? EVENT(LLC_ACCESS) | EVENT(LLC_MISS) : 0) |
+                (f->Remote ? EVENT(REMOTE) : 0);
     if (f->version >= 2)
-        mask |= BIT(11);
+        mask |= EVENT(MISALIGNED);
     if (vectors)
-        mask |= BIT(17) | BIT(18);
+        mask |= EVENT(PARTIAL_PRED) | EVENT(EMPTY_PRED);
     if (v1p4)
-        mask |= (f->L2D ? BIT(19) | BIT(20) : 0) | (f->Modified ? BIT(21) : 0) |
-                (f->Recent ? BIT(22) : 0) | (f->Snooped ? BIT(23) : 0);
+        mask |= (f->L2D ? EVENT(L2D_ACCESS) | EVENT(L2D_MISS) : 0) |
+                (f->Modified ? EVENT(MODIFIED) : 0) | (f->Recent ? EVENT(RECENT) : 0) |
+                (f->Snooped ? EVENT(SNOOPED) : 0);
     if (f->SPE_SME)
-        mask |= BIT(24);
+        mask |= EVENT(STREAMING);
     if (f->SMCU)
-        mask |= BIT(25);
+        mask |= EVENT(SMCU);
     mask |= impdef & (BITS(63, 48) | BITS(15, 12));
     if (!v1p4)
         mask |= impdef & BITS(31, f->SPE_SME ? 26 : 24);
     if (c->population_speculative)
-        mask |= BIT(1);
+        mask |= EVENT(RETIRED);
     return mask;
 }
 
@@ -48,13 +53,14 @@ static uint64_t recordable(const struct spex_spu *u)
     const struct spex_features *f = &u->config.features;
     uint64_t impdef = u->config.choices.impdef_events;
     uint64_t mask = BITS(7, 0);
-    mask |= f->LLC ? BIT(8) | BIT(9) : 0;
-    mask |= f->Remote ? BIT(10) : 0;
-    mask |= f->Misaligned ? BIT(11) : 0;
-    mask |= f->version >= 2 && (f->SVE || f->SME) ? BIT(17) | BIT(18) : 0;
-    mask |= f->L2D ? BIT(19) | BIT(20) : 0;
-    mask |= (f->Modified ? BIT(21) : 0) | (f->Recent ? BIT(22) : 0) | (f->Snooped ? BIT(23) : 0);
-    mask |= f->SPE_SME ? BIT(24) | (f->SMCU ? BIT(25) : 0) : 0;
+    mask |= f->LLC ? EVENT(LLC_ACCESS) | EVENT(LLC_MISS) : 0;
+    mask |= f->Remote ? EVENT(REMOTE) : 0;
+    mask |= f->Misaligned ? EVENT(MISALIGNED) : 0;
+    mask |= f->version >= 2 && (f->SVE || f->SME) ? EVENT(PARTIAL_PRED) | EVENT(EMPTY_PRED) : 0;
+    mask |= f->L2D ? EVENT(L2D_ACCESS) | EVENT(L2D_MISS) : 0;
+    mask |= (f->Modified ? EVENT(MODIFIED) : 0) | (f->Recent ? EVENT(RECENT) : 0) |
+            (f->Snooped ? EVENT(SNOOPED) : 0);
+    mask |= f->SPE_SME ? EVENT(STREAMING) | (f->SMCU ? EVENT(SMCU) : 0) : 0;
     mask |= impdef & (BITS(63, 48) | BITS(15, 12));
     if (f->version < 5)
         mask |= impdef & BITS(31, f->SPE_SME ? 26 : 24);
@@ -105,7 +111,7 @@ void spu_registers_init(struct spex_spu *u)
         m[R_PMSFCR_EL1] &= ~MASK(PMSFCR_EL1_FnE);
     m[R_PMSEVFR_EL1] = m[R_PMSNEVFR_EL1] = filterable(u);
     if (c->evfr_retired)
-        m[R_PMSEVFR_EL1] |= BIT(1);
+        m[R_PMSEVFR_EL1] |= EVENT(RETIRED);
     if (f->CountSize == 2)
         m[R_PMSLATFR_EL1] &= BITS(11, 0);
     m[R_PMSDSFR_EL1] = c->source_filters;

@@ -1,22 +1,9 @@
 /* What is asked only when a sample completes: events, data source, latencies. */
 #include "uarch/uarch.h"
 
-/* E[n], D18.2.6. */
-enum {
-    E_L1D_ACCESS = 1u << 2,
-    E_L1D_MISS = 1u << 3,
-    E_TLB_ACCESS = 1u << 4,
-    E_TLB_WALK = 1u << 5,
-    E_LLC_ACCESS = 1u << 8,
-    E_LLC_MISS = 1u << 9,
-    E_REMOTE = 1u << 10,
-    E_MISALIGNED = 1u << 11,
-    E_L2D_ACCESS = 1u << 19,
-    E_L2D_MISS = 1u << 20,
-    E_MODIFIED = 1u << 21,
-    E_RECENT = 1u << 22,
-    E_SNOOPED = 1u << 23,
-};
+#include "base/bits.h"
+
+#define EVENT(name) BIT(SPEX_EV_##name)
 
 /* Data source values of Arm's Neoverse cores, as Linux's perf knows them. */
 static const uint8_t neoverse_source[SPEX_UARCH_LEVEL_COUNT] = {
@@ -65,35 +52,35 @@ spex_uarch_result spex_uarch_access(const struct spex_uarch_core *hot, const str
         r = (r & ~(0xffffull << 16)) | (uint64_t)(remaining > 0xffff ? 0xffff : remaining) << 16;
     }
 
-    events |= E_L1D_ACCESS | E_TLB_ACCESS;
+    events |= EVENT(L1D_ACCESS) | EVENT(TLB_ACCESS);
     if (level != SPEX_UARCH_L1)
-        events |= E_L1D_MISS;
+        events |= EVENT(L1D_MISS);
     if (r & SPEX_UARCH_WALK)
-        events |= E_TLB_WALK;
+        events |= EVENT(TLB_WALK);
     if (level > SPEX_UARCH_L2)
-        events |= E_LLC_ACCESS;
+        events |= EVENT(LLC_ACCESS);
     if (level > SPEX_UARCH_LLC)
-        events |= E_LLC_MISS;
+        events |= EVENT(LLC_MISS);
     if (r & SPEX_UARCH_SOCKET)
-        events |= E_REMOTE;
+        events |= EVENT(REMOTE);
     uint32_t boundary = load ? c->align_load : c->align_store;
     if ((va & (boundary - 1)) + size > boundary) { /* D17.6.4.6: flag and penalty go together */
-        events |= E_MISALIGNED;
+        events |= EVENT(MISALIGNED);
         r |= SPEX_UARCH_SPLIT;
         if (!spex_uarch_result_latency(r))
             r |= (uint64_t)c->l1d_latency << 16;
     }
     if (load) { /* these say "was not a load, or" for 0 */
         if (level != SPEX_UARCH_L1)
-            events |= E_L2D_ACCESS;
+            events |= EVENT(L2D_ACCESS);
         if (level > SPEX_UARCH_L2)
-            events |= E_L2D_MISS;
+            events |= EVENT(L2D_MISS);
         if (r & SPEX_UARCH_MODIFIED)
-            events |= E_MODIFIED;
+            events |= EVENT(MODIFIED);
         if (r & SPEX_UARCH_RECENT)
-            events |= E_RECENT;
+            events |= EVENT(RECENT);
         if (r & SPEX_UARCH_SNOOPED)
-            events |= E_SNOOPED;
+            events |= EVENT(SNOOPED);
         access->flags |= SPEX_ACC_SOURCE;
         access->data_source = r & SPEX_UARCH_SOCKET ? 0xd : neoverse_source[level];
     }

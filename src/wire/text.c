@@ -49,16 +49,12 @@ struct event_name {
 };
 
 static const struct event_name events[] = {
-#define EVENT(bit, constant, own, perf, since)                                                     \
+#define SPEX_EVENT(bit, constant, own, perf, since)                                                \
     {bit, since, sizeof(own), sizeof(perf), " " own, " " perf},
-#include "wire/events.def"
+#include <spex/events.def>
 };
 
 enum { EVENTS = sizeof events / sizeof events[0] };
-
-#define EVENT(bit, constant, own, perf, since)                                                     \
-    _Static_assert(SPEX_EV_##constant == (bit), "wire.h and events.def");
-#include "wire/events.def"
 
 const char *spex_event_name(unsigned bit)
 {
