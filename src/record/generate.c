@@ -9,8 +9,9 @@
 #include "base/bits.h"
 #include "base/error.h"
 #include "base/rng.h"
-#include "wire/ops.h"
 #include "base/sized.h"
+#include "record/slots.h"
+#include "wire/ops.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -595,7 +596,7 @@ size_t spex_generator_next(struct spex_generator *g, uint8_t *out, struct spex_r
     const struct spex_features *f = &g->options.features;
     bool rich = g->options.layout == SPEX_LAYOUT_COMPACT;
     struct draft d = {.f = f, .rng = &s->rng, .record = record, .rich = rich};
-    d.room = ((size_t)1 << f->MaxSize) - (f->TS ? 9 : 1);
+    d.room = ((size_t)1 << f->MaxSize) - closing_length(f->TS ? SPEX_HAS_TIMESTAMP : 0);
     if (g->options.layout == SPEX_LAYOUT_HISI)
         d.room -= 6; /* its own padding */
     memset(record, 0, sizeof *record);
