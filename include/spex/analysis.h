@@ -168,6 +168,7 @@ struct spex_totals {
     uint64_t rejected[SPEX_FILTER_MAX]; /* first dropped by options.filters[i] */
     uint64_t timed, with_context;       /* records with a timestamp, with a context packet */
     uint64_t with_source, with_va, with_pa;
+    uint64_t saturated;              /* kept samples with a counter at its largest value */
     uint64_t first_time, last_time;  /* ns, of kept samples */
     uint64_t bytes;                  /* of SPE data */
     uint64_t damaged, damaged_bytes; /* places and bytes given up */
@@ -186,8 +187,13 @@ struct spex_sampling {
     char filters[160];    /* hardware filters among them, "" if none */
     const char *cpu_name; /* of the MIDR, or NULL */
     uint32_t midr;
+    uint16_t
+        counter_most; /* what counters saturate at: 0xfff, 0xffff if the data begins with more */
 };
 const struct spex_sampling *spex_analysis_sampling(const struct spex_analysis *analysis);
+/* SPEX_HAS_TOTAL, _ISSUE, _TRANSLATION, _ALT_ISSUE: counters that mean "at least" (D18.2.3). */
+unsigned spex_analysis_saturated(const struct spex_analysis *analysis,
+                                 const struct spex_record *record);
 struct spex_symbols *spex_analysis_symbols(struct spex_analysis *analysis);
 /* The file, NULL for a raw stream. */
 const struct spex_perfdata *spex_analysis_file(const struct spex_analysis *analysis);

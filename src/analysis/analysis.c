@@ -689,7 +689,7 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
     const bool filtered = a->options.filter_count > 0;
     const unsigned want = a->options.want | a->filter_want;
     const struct line_set *const only = a->only;
-    uint64_t first = q->first_tick, last = q->last_tick, kept = 0;
+    uint64_t first = q->first_tick, last = q->last_tick, kept = 0, saturated = 0;
     eight absent = {0};
     struct spex_sample *s = &a->samples[a->sample_count];
     for (size_t i = 0; i < count; i++) {
@@ -763,6 +763,7 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
             continue;
         }
         kept++;
+        saturated += spex_analysis_saturated(a, r) != 0;
         q->thread->samples++;
         if (s->module)
             s->module->samples++;
@@ -780,6 +781,7 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
     struct spex_totals *t = &a->totals;
     t->records += count;
     t->kept += kept;
+    t->saturated += saturated;
     q->samples += kept;
     /* of a closer look at a part these say nothing and are not kept */
     t->timed += count - absent[0];
@@ -1097,9 +1099,46 @@ static void gather_changes(struct spex_analysis *a)
     sort_changes(&a->cpu_changes);
 }
 
+static bool has_wide_counter(const uint8_t *data, size_t size)
+{
+    struct spex_packet packet;
+    for (size_t at = 0; at < size; at += spex_packet_length(&packet)) {
+        if (spex_packet_decode(data + at, size - at, &packet) != SPEX_OK)
+            return false;
+        if (packet.type == SPEX_PACKET_COUNTER && packet.payload > 0xfff)
+            return true;
+    }
+    return false;
+}
+
+/* No file tells PMSIDR_EL1.CountSize: 12 bits, unless the first megabyte of a queue shows more. */
+static uint16_t counter_most(struct spex_analysis *a)
+{
+    enum { LOOK = 1 << 20 };
+    bool wide = false;
+    if (a->file) {
+        struct spex_aux_cursor *cursor;
+        struct spex_aux_span span;
+        for (size_t i = 0; i < a->queue_count && !wide; i++) {
+            if (spex_aux_open(a->file, i, &cursor) != SPEX_OK)
+                break;
+            if (spex_aux_next(cursor, &span) == SPEX_OK)
+                wide = has_wide_counter(span.data, span.size < LOOK ? span.size : LOOK);
+            spex_aux_close(cursor);
+        }
+    } else {
+        uint8_t *data = memory_get(1, LOOK);
+        ssize_t n = pread(a->raw_fd, data, LOOK, 0);
+        wide = n > 0 && has_wide_counter(data, (size_t)n);
+        free(data);
+    }
+    return wide ? 0xffff : 0xfff;
+}
+
 static void describe_sampling(struct spex_analysis *a)
 {
     struct spex_sampling *s = &a->sampling;
+    s->counter_most = counter_most(a);
     const struct spex_perf_attr *attr = a->file ? spex_perfdata_spe_attr(a->file) : NULL;
     s->midr = a->options.midr;
     if (a->file && !s->midr)
@@ -1338,6 +1377,15 @@ bool spex_analysis_cpu(const struct spex_analysis *a, size_t index, struct spex_
 const struct spex_totals *spex_analysis_totals(const struct spex_analysis *a)
 {
     return &a->totals;
+}
+
+unsigned spex_analysis_saturated(const struct spex_analysis *a, const struct spex_record *r)
+{
+    unsigned most = a->sampling.counter_most;
+    return r->present &
+           ((r->total == most ? SPEX_HAS_TOTAL : 0u) | (r->issue == most ? SPEX_HAS_ISSUE : 0u) |
+            (r->translation == most ? SPEX_HAS_TRANSLATION : 0u) |
+            (r->alt_issue == most ? SPEX_HAS_ALT_ISSUE : 0u));
 }
 
 const struct spex_sampling *spex_analysis_sampling(const struct spex_analysis *a)

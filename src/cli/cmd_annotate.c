@@ -195,7 +195,8 @@ static struct sampled *sort_sampled(const struct spex_group *group)
     return list;
 }
 
-static void fill(struct table *table, const struct spex_group *group, const struct spex_row *row)
+static void fill(const struct profile *p, struct table *table, const struct spex_group *group,
+                 const struct spex_row *row)
 {
     const struct spex_stats *s = &row->stats, *t = &spex_group_total(group)->stats;
     char from[80];
@@ -213,12 +214,9 @@ static void fill(struct table *table, const struct spex_group *group, const stru
     for (size_t i = 0; i < 3; i++)
         table_set(table, means[i].column,
                   ratio_of(s->latency_sum[means[i].latency], s->latency_count[means[i].latency]));
-    int p50 = spex_row_latency(group, row, SPEX_LATENCY_TOTAL, 0.5);
-    int p95 = spex_row_latency(group, row, SPEX_LATENCY_TOTAL, 0.95);
-    if (p50 >= 0)
-        table_set_u64(table, "latency_p50", (uint64_t)p50);
-    if (p95 >= 0)
-        table_set_u64(table, "latency_p95", (uint64_t)p95);
+    columns_latency(p, table, "latency_p50", spex_row_latency(group, row, SPEX_LATENCY_TOTAL, 0.5));
+    columns_latency(p, table, "latency_p95",
+                    spex_row_latency(group, row, SPEX_LATENCY_TOTAL, 0.95));
     if (s->reads || s->writes) {
         table_set(table, "l1_miss", ratio_of(s->l1_miss, s->l1_access ? s->l1_access : s->samples));
         table_set(table, "llc_miss", ratio_of(s->llc_miss, s->llc_access));
@@ -297,7 +295,7 @@ static void list_piece(struct listing *l, uint64_t start, size_t count)
         }
         table_row(table);
         if (row)
-            fill(table, l->annotate->group, row);
+            fill(p, table, l->annotate->group, row);
         else if (is_text)
             table_note(table);
         if (known) {

@@ -127,12 +127,10 @@ static struct table *section_table(struct profile *p, const struct spex_group *g
         table_set_u64(table, "samples", t->samples);
         table_set(table, "share", ratio_of(t->samples, all->samples));
         table_set(table, "taken", ratio_of(t->samples - t->not_taken, t->samples));
-        int p50 = spex_row_latency(group, row, SPEX_LATENCY_TOTAL, 0.5);
-        int p95 = spex_row_latency(group, row, SPEX_LATENCY_TOTAL, 0.95);
-        if (p50 >= 0)
-            table_set_u64(table, "latency_p50", (uint64_t)p50);
-        if (p95 >= 0)
-            table_set_u64(table, "latency_p95", (uint64_t)p95);
+        columns_latency(p, table, "latency_p50",
+                        spex_row_latency(group, row, SPEX_LATENCY_TOTAL, 0.5));
+        columns_latency(p, table, "latency_p95",
+                        spex_row_latency(group, row, SPEX_LATENCY_TOTAL, 0.95));
         columns_fill_keys(table, group, row, sections[s].keys, sections[s].key_count);
     }
     return table;

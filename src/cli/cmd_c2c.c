@@ -89,12 +89,10 @@ static struct table *uses_table(struct profile *p, const struct spex_sharing *s,
             table_set_u64(table, "tid", (uint64_t)use->tid);
         table_set_u64(table, "loads", t->reads);
         table_set_u64(table, "stores", t->writes);
-        int p50 = spex_row_latency(group, use->row, SPEX_LATENCY_TOTAL, 0.5);
-        int p95 = spex_row_latency(group, use->row, SPEX_LATENCY_TOTAL, 0.95);
-        if (p50 >= 0)
-            table_set_u64(table, "latency_p50", (uint64_t)p50);
-        if (p95 >= 0)
-            table_set_u64(table, "latency_p95", (uint64_t)p95);
+        columns_latency(p, table, "latency_p50",
+                        spex_row_latency(group, use->row, SPEX_LATENCY_TOTAL, 0.5));
+        columns_latency(p, table, "latency_p95",
+                        spex_row_latency(group, use->row, SPEX_LATENCY_TOTAL, 0.95));
         if (spex_sharing_totals(s)->sources && t->reads)
             table_set(table, "peer", ratio_of(t->peer, t->reads));
         columns_key(table, "srcline", group, use->row, SPEX_USE_SRCLINE);

@@ -110,8 +110,19 @@ void columns_sources(const struct spex_stats *stats, unsigned skip, unsigned mos
     }
 }
 
-static void fill_latency(struct table *table, const struct spex_group *group,
-                         const struct spex_row *row, enum spex_latency l, const char *prefix)
+void columns_latency(const struct profile *profile, struct table *table, const char *column,
+                     int value)
+{
+    if (value < 0)
+        return;
+    table_set_u64(table, column, (uint64_t)value);
+    if (value == spex_analysis_sampling(profile->analysis)->counter_most)
+        table_least(table, column);
+}
+
+static void fill_latency(struct profile *profile, struct table *table,
+                         const struct spex_group *group, const struct spex_row *row,
+                         enum spex_latency l, const char *prefix)
 {
     static const struct {
         const char *suffix;
@@ -122,11 +133,13 @@ static void fill_latency(struct table *table, const struct spex_group *group,
         return;
     snprintf(name, sizeof name, "%s_mean", prefix);
     table_set(table, name, (double)row->stats.latency_sum[l] / (double)row->stats.latency_count[l]);
+    int most = spex_analysis_sampling(profile->analysis)->counter_most;
+    if (spex_row_latency(group, row, l, 1) == most)
+        table_least(table, name); /* one of them is a bound */
     for (size_t i = 0; i < 3; i++) {
         int value = spex_row_latency(group, row, l, quantiles[i].q);
         snprintf(name, sizeof name, "%s_%s", prefix, quantiles[i].suffix);
-        if (value >= 0)
-            table_set_u64(table, name, (uint64_t)value);
+        columns_latency(profile, table, name, value);
     }
 }
 
@@ -165,9 +178,9 @@ void columns_fill(struct profile *profile, struct table *table, const struct spe
     }
     table_set(table, "weight",
               ratio_of(s->latency_sum[SPEX_LATENCY_TOTAL], t->latency_sum[SPEX_LATENCY_TOTAL]));
-    fill_latency(table, group, row, SPEX_LATENCY_TOTAL, "latency");
-    fill_latency(table, group, row, SPEX_LATENCY_ISSUE, "issue");
-    fill_latency(table, group, row, SPEX_LATENCY_TRANSLATION, "translation");
+    fill_latency(profile, table, group, row, SPEX_LATENCY_TOTAL, "latency");
+    fill_latency(profile, table, group, row, SPEX_LATENCY_ISSUE, "issue");
+    fill_latency(profile, table, group, row, SPEX_LATENCY_TRANSLATION, "translation");
     table_set_u64(table, "loads", s->reads);
     table_set_u64(table, "stores", s->writes);
     table_set_u64(table, "branches", s->branches);

@@ -4,6 +4,10 @@
 
 #include "cli/profile.h"
 
+/* A quantile of latencies: marked where counters saturate, absent if negative. */
+void columns_latency(const struct profile *profile, struct table *table, const char *column,
+                     int value);
+
 /* Which percentiles a table will show: all in JSON and CSV, in text those of total latency. */
 unsigned columns_percentiles(const struct profile_options *options);
 /* Columns of a group's statistics followed by its keys; the caller frees the array. */

@@ -254,6 +254,7 @@ void profile_members(struct profile *p, struct json *json)
     JSON_MEMBER(json, "jitter", bool, s->jitter);
     JSON_MEMBER(json, "filters", string, s->filters);
     JSON_MEMBER(json, "cpu", string, s->cpu_name);
+    JSON_MEMBER(json, "counter_most", u64, s->counter_most);
     JSON_MEMBER(json, "no_estimate", string, spex_analysis_no_estimate(p->analysis));
     json_end(json);
     json_name(json, "totals");
@@ -269,6 +270,7 @@ void profile_members(struct profile *p, struct json *json)
     JSON_MEMBER(json, "with_context", u64, t->with_context);
     JSON_MEMBER(json, "with_source", u64, t->with_source);
     JSON_MEMBER(json, "with_address", u64, t->with_va);
+    JSON_MEMBER(json, "saturated", u64, t->saturated);
     JSON_MEMBER(json, "first_time", u64, t->first_time);
     JSON_MEMBER(json, "last_time", u64, t->last_time);
     json_end(json);
@@ -347,6 +349,10 @@ void profile_header(struct profile *p, struct out *out)
                         "with collisions%s",
                         text_count(a, t->lost), text_count(b, t->truncated),
                         text_count(c, t->collided), t->damaged ? ", damaged data" : "");
+    if (t->saturated)
+        profile_comment(p, out,
+                        "%s sample%s with a counter that ended at %u: latencies may be more",
+                        text_count(a, t->saturated), t->saturated == 1 ? "" : "s", s->counter_most);
     if (s->filters[0])
         profile_comment(p, out, "the PMU kept only operations with %s: shares are of those",
                         s->filters);

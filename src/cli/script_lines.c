@@ -38,6 +38,7 @@ enum field {
     ISSUE,
     TRANSLATION,
     ALT_ISSUE,
+    SATURATED,
     SOURCE,
     EVENTS,
     EVENT_BITS,
@@ -86,6 +87,7 @@ static const struct {
     [ISSUE] = {"issue", "issue ", NUMBER, true, true, ITSELF},
     [TRANSLATION] = {"translation", "xlat ", NUMBER, true, true, ITSELF},
     [ALT_ISSUE] = {"alt_issue", "alt ", NUMBER, false, true, ITSELF},
+    [SATURATED] = {"saturated", "saturated ", TEXT, false, true, ITSELF},
     [SOURCE] = {"source", "from ", TEXT, true, true, OUTCOME},
     [EVENTS] = {"events", "", LIST, true, true, OUTCOME},
     [EVENT_BITS] = {"event_bits", "ev ", HEX, false, true, OUTCOME},
@@ -106,7 +108,7 @@ enum {
     BEFORE = 16,
     STEP_ROOM = BEFORE + 24, /* the most that a step writes, pieces apart */
     LINE_ROOM = OUT_ROOM,
-    PIECES_ROOM = LINE_ROOM - (FIELD_COUNT + 2) * STEP_ROOM,
+    PIECES_ROOM = LINE_ROOM - (FIELD_COUNT + 4) * STEP_ROOM, /* saturated takes more than one */
 };
 #define KEY_THERE BIT(63) /* in every key */
 _Static_assert(PIECES_ROOM > 1024, "most lines need room once");
@@ -185,6 +187,8 @@ struct step {
         NOTHING,
         DECIMAL,
         PLAIN_DECIMAL, /* nothing before it */
+        COUNTER,       /* text: ">=" before one that is saturated */
+        SATURATION,    /* JSON and CSV: which are */
         HEXADECIMAL,
         SECONDS,
         THREAD_PIECE,
@@ -211,6 +215,7 @@ struct script_lines {
     bool full_path, perf;
     bool one_piece; /* text: pc and symbol stand together */
     char separator;
+    unsigned most; /* what counters saturate at */
     unsigned char list[FIELD_COUNT];
     size_t count;
     struct run runs[FIELD_COUNT];
@@ -276,6 +281,34 @@ static const char *build_text(struct script_lines *l, const char *name, const ch
     return out->data;
 }
 
+/* Names of the counters that are saturated; NULL if none is. */
+static const char *saturated_counters(const struct script_lines *l,
+                                      const struct spex_sample *sample)
+{
+    static const char *const names[16] = {NULL,
+                                          "latency",
+                                          "issue",
+                                          "latency|issue",
+                                          "translation",
+                                          "latency|translation",
+                                          "issue|translation",
+                                          "latency|issue|translation",
+                                          "alt_issue",
+                                          "latency|alt_issue",
+                                          "issue|alt_issue",
+                                          "latency|issue|alt_issue",
+                                          "translation|alt_issue",
+                                          "latency|translation|alt_issue",
+                                          "issue|translation|alt_issue",
+                                          "latency|issue|translation|alt_issue"};
+    const struct spex_record *r = sample->record;
+    unsigned most = l->most, p = r->present;
+    return names[(r->total == most && p & SPEX_HAS_TOTAL) |
+                 (r->issue == most && p & SPEX_HAS_ISSUE) << 1 |
+                 (r->translation == most && p & SPEX_HAS_TRANSLATION) << 2 |
+                 (r->alt_issue == most && p & SPEX_HAS_ALT_ISSUE) << 3];
+}
+
 /* Text of a field until the next is asked for; NULL if absent. */
 static const char *text_of(struct script_lines *l, const struct spex_sample *sample,
                            enum field field)
@@ -309,6 +342,8 @@ static const char *text_of(struct script_lines *l, const struct spex_sample *sam
         if (!place.symbol || !place.symbol->name)
             return NULL;
         return build_text(l, place.symbol->name, "+0x", place.address - place.symbol->start, true);
+    case SATURATED:
+        return saturated_counters(l, sample);
     case SOURCE:
         return sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)
                    ? spex_source_name(sample->source)
@@ -574,7 +609,9 @@ static void make_plan(const struct script_lines *l, struct plan *plan, unsigned 
     for (const struct run *run = l->runs; run < l->runs + l->run_count; run++) {
         enum field f = run->list[0];
         char label[2 * BEFORE];
-        if (run->origin != ITSELF || fields[f].kind == TEXT) {
+        if (f == SATURATED && !text) {
+            (step++)->kind = SATURATION;
+        } else if (run->origin != ITSELF || fields[f].kind == TEXT) {
             step->run = run;
             (step++)->kind = pieces[run->origin];
         } else if (!(numbers[f].has & present)) {
@@ -590,6 +627,8 @@ static void make_plan(const struct script_lines *l, struct plan *plan, unsigned 
                 step->kind = HEXADECIMAL;
             else if (text && f == TIME)
                 step->kind = SECONDS;
+            else if (text && f >= TOTAL && f <= ALT_ISSUE)
+                step->kind = COUNTER;
             else
                 step->kind = step->before_size ? DECIMAL : PLAIN_DECIMAL;
             if (l->format == TABLE_AS_JSON)
@@ -658,6 +697,24 @@ static inline char *put_decimal(const struct script_lines *l, char *p, uint64_t 
     return p + 1;
 }
 
+/* "saturated":"latency|issue" where there are any; CSV has its column always. */
+static inline char *put_saturation(const struct script_lines *l, char *p,
+                                   const struct spex_sample *sample)
+{
+    const char *names = saturated_counters(l, sample);
+    if (names && l->format == TABLE_AS_JSON)
+        p = (char *)memcpy(p, "\"saturated\":\"", 13) + 13;
+    if (names) {
+        memcpy(p, names, strlen(names));
+        p += strlen(names);
+    }
+    if (names && l->format == TABLE_AS_JSON)
+        *p++ = '"';
+    if (names || l->format == TABLE_AS_CSV)
+        *p++ = l->separator;
+    return p;
+}
+
 static void put_line(struct script_lines *l, const struct spex_sample *sample)
 {
     struct room room = {.out = &l->profile->out};
@@ -681,6 +738,17 @@ static void put_line(struct script_lines *l, const struct spex_sample *sample)
             p = put_decimal(l, p, read_number(sample, step->number));
             for (; step[1].kind == PLAIN_DECIMAL; step++)
                 p = put_decimal(l, p, read_number(sample, step[1].number));
+            break;
+        case COUNTER:
+            value = read_number(sample, step->number);
+            if (value == l->most) {
+                *p++ = '>';
+                *p++ = '=';
+            }
+            p = put_decimal(l, p, value);
+            break;
+        case SATURATION:
+            p = put_saturation(l, p, sample);
             break;
         case HEXADECIMAL:
             p = put_hex(p, read_number(sample, step->number));
@@ -814,6 +882,7 @@ int script_lines_new(struct script_lines **lines, struct profile *profile, unsig
     struct script_lines *l = cli_memory(calloc(1, sizeof *l));
     *lines = l;
     l->profile = profile;
+    l->most = spex_analysis_sampling(profile->analysis)->counter_most;
     l->format = profile->options->format;
     l->full_path = flags & SCRIPT_FULL_PATH;
     l->perf = flags & SCRIPT_PERF;

@@ -11,7 +11,7 @@
 const char *const table_formats[] = {"text", "json", "csv", NULL};
 
 struct cell {
-    bool present, integer;
+    bool present, integer, least;
     unsigned char style;
     double number;
     uint64_t whole;
@@ -193,6 +193,11 @@ void table_set_u64(struct table *t, const char *column, uint64_t value)
     c->present = c->integer = true;
 }
 
+void table_least(struct table *t, const char *column)
+{
+    cell(t, column)->least = true;
+}
+
 void table_style(struct table *t, const char *column, enum table_style style)
 {
     cell(t, column)->style = (unsigned char)style;
@@ -262,9 +267,9 @@ static const char *cell_text(const struct table_column *column, const struct cel
         return text_count(buffer, c->integer ? c->whole : (uint64_t)llround(c->number));
     case TABLE_NUMBER:
         if (c->integer || c->number == floor(c->number))
-            snprintf(buffer, 64, "%.0f", c->number);
+            snprintf(buffer, 64, "%s%.0f", c->least ? ">=" : "", c->number);
         else
-            snprintf(buffer, 64, "%.1f", c->number);
+            snprintf(buffer, 64, "%s%.1f", c->least ? ">=" : "", c->number);
         return buffer;
     case TABLE_SCALED:
         return text_scaled(buffer, c->number);

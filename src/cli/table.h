@@ -52,6 +52,8 @@ void table_printf(struct table *table, const char *column, const char *format, .
     __attribute__((format(printf, 3, 4)));
 void table_set(struct table *table, const char *column, double value);
 void table_set_u64(struct table *table, const char *column, uint64_t value);
+/* The number is a bound: text shows ">=" before it. */
+void table_least(struct table *table, const char *column);
 void table_style(struct table *table, const char *column, enum table_style style);
 /* The row is a note on the table (a total, "12 more"): text only. */
 void table_note(struct table *table);
