@@ -309,8 +309,11 @@ enum spex_order {
     SPEX_BY_LATENCY, /* sum of total latencies */
     SPEX_BY_MISPREDICTS,
 };
-/* Orders rows, most first (ties by the keys). Call after the last sample, before the rest. */
-void spex_group_sort(struct spex_group *group, enum spex_order order);
+/*
+ * Orders rows, most first (ties by the keys). Call after the last sample, before the rest.
+ * SPEX_NO_MEMORY leaves no rows.
+ */
+enum spex_status spex_group_sort(struct spex_group *group, enum spex_order order);
 /* How many keys there were: of more than are kept apart an estimate, good to some percent. */
 uint64_t spex_group_keys(const struct spex_group *group);
 size_t spex_group_count(const struct spex_group *group);
@@ -351,10 +354,10 @@ enum spex_status spex_sharing_new(struct spex_analysis *analysis, struct spex_sh
                                   struct spex_error *error);
 void spex_sharing_free(struct spex_sharing *sharing);
 void spex_sharing_find(void *sharing, const struct spex_sample *samples, size_t count);
-/* Between the passes: keeps the candidates; returns how many. */
+/* Between the passes: keeps the candidates; returns how many, 0 also for want of memory. */
 size_t spex_sharing_choose(struct spex_sharing *sharing);
 void spex_sharing_look(void *sharing, const struct spex_sample *samples, size_t count);
-void spex_sharing_finish(struct spex_sharing *sharing);
+enum spex_status spex_sharing_finish(struct spex_sharing *sharing); /* or SPEX_NO_MEMORY */
 
 enum spex_sharing_kind { SPEX_SHARING_FALSE, SPEX_SHARING_TRUE, SPEX_SHARING_MIXED };
 

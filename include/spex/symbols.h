@@ -40,8 +40,8 @@ void spex_symbols_free(struct spex_symbols *symbols);
 /*
  * The module for a path as a mapping record names it ("/bin/ls",
  * "[kernel.kallsyms]_text", "//anon", "[vdso]"); the same one for the same path
- * and build id. pid is used for JIT maps only. Never fails: a module without a
- * usable file has no symbols and says so in spex_module_problem.
+ * and build id. pid is used for JIT maps only. NULL only for want of memory: a module
+ * without a usable file has no symbols and says so in spex_module_problem.
  */
 struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char *path,
                                         const uint8_t *build_id, size_t build_id_size, int pid);

@@ -203,7 +203,7 @@ struct spex_analysis {
     struct spex_totals totals;
     struct spex_sampling sampling;
     uint64_t done; /* bytes, for progress */
-    bool stopped;
+    bool stopped, no_memory;
 };
 
 /* Of places in caches, where a bad guess costs a look-up and no more. */
@@ -217,8 +217,9 @@ static void **table_slot(struct table *table, uint64_t key)
 {
     if (!table->slots || table->count * 2 >= table->mask) {
         struct table old = *table;
-        table->mask = old.mask ? old.mask * 2 + 1 : 63;
-        table->slots = memory_get(table->mask + 1, sizeof *table->slots);
+        size_t mask = old.mask ? old.mask * 2 + 1 : 63;
+        table->slots = memory_get(mask + 1, sizeof *table->slots);
+        table->mask = mask;
         table->count = 0;
         for (size_t i = 0; old.slots && i <= old.mask; i++)
             if (old.slots[i].value)
@@ -307,7 +308,7 @@ static struct spex_module *map_module(struct spex_analysis *a, const struct spex
         const uint8_t *id = map->build_id;
         if (!size)
             id = spex_perfdata_build_id(a->file, map->filename, &size);
-        *slot = spex_symbols_module(a->symbols, map->filename, id, id ? size : 0, map->pid);
+        *slot = symbols_module(a->symbols, map->filename, id, id ? size : 0, map->pid);
     }
     return *slot;
 }
@@ -483,20 +484,29 @@ static inline const struct spex_place *locate(struct spex_analysis *a, uint32_t 
     return &slot->place;
 }
 
+/* At the end for a process, or at the time of a sample. */
+static void place_of(struct spex_analysis *a, int pid, const struct spex_sample *sample,
+                     uint64_t ip, struct spex_place *place)
+{
+    unsigned bits;
+    uint32_t version =
+        sample ? sample->maps[ip >> 63]
+               : get_process(a, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, UINT64_MAX)->version;
+    *place = *locate(a, version, pid, sample, ip, &bits);
+    place->address += ip & ((UINT64_C(1) << bits) - 1);
+}
+
 void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t ip, struct spex_place *place)
 {
-    struct process *process = get_process(a, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, UINT64_MAX);
-    unsigned bits;
-    *place = *locate(a, process->version, pid, NULL, ip, &bits);
-    place->address += ip & ((UINT64_C(1) << bits) - 1);
+    if (!memory_guarded(place_of(a, pid, NULL, ip, place)))
+        *place = (struct spex_place){0};
 }
 
 void spex_sample_locate(struct spex_analysis *a, const struct spex_sample *sample, uint64_t ip,
                         struct spex_place *place)
 {
-    unsigned bits;
-    *place = *locate(a, sample->maps[ip >> 63], sample->pid, sample, ip, &bits);
-    place->address += ip & ((UINT64_C(1) << bits) - 1);
+    if (!memory_guarded(place_of(a, sample->pid, sample, ip, place)))
+        *place = (struct spex_place){0};
 }
 
 const struct spex_place *analysis_data_place(struct spex_analysis *a,
@@ -642,8 +652,10 @@ static unsigned find_source(struct queue *q, const struct spex_record *r)
 
 static void flush(struct spex_analysis *a)
 {
+    struct memory_guard *guard = memory_guard_pause();
     if (a->sample_count && a->sink)
         a->sink(a->context, a->samples, a->sample_count);
+    memory_guard_resume(guard);
     a->sample_count = 0;
 }
 
@@ -824,9 +836,11 @@ static bool next_span(struct spex_analysis *a, struct queue *q)
     if (!more)
         return false;
     a->done += q->span.size;
+    struct memory_guard *guard = memory_guard_pause();
     if (a->options.progress)
         a->options.progress(a->options.context, a->done,
                             a->file ? a->info->aux_bytes : a->raw_size);
+    memory_guard_resume(guard);
     bool merged = a->options.ordered && a->queue_count > 1;
     struct spex_reader **reader = merged ? &q->reader : &a->reader;
     if (!a->shapes)
@@ -995,8 +1009,8 @@ static enum spex_status run_in_turn(struct spex_analysis *a)
     return SPEX_OK;
 }
 
-enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *sink, void *context,
-                                   struct spex_error *error)
+static enum spex_status run_pass(struct spex_analysis *a, spex_sample_sink *sink, void *context,
+                                 struct spex_error *error)
 {
     const struct spex_totals whole = a->totals;
     memset(&a->totals, 0, sizeof a->totals);
@@ -1047,6 +1061,22 @@ enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *si
         return error_set(error, status, 0, "%s: cannot read its AUX data: %s", a->name,
                          spex_status_name(status));
     return SPEX_OK;
+}
+
+enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *sink, void *context,
+                                   struct spex_error *error)
+{
+    volatile enum spex_status status = SPEX_NO_MEMORY;
+    a->no_memory = false;
+    if (!memory_guarded(status = run_pass(a, sink, context, error)) || a->no_memory)
+        return error_set(error, SPEX_NO_MEMORY, 0, "%s: not enough memory to read it", a->name);
+    return status;
+}
+
+void analysis_no_memory(struct spex_analysis *a)
+{
+    if (a)
+        a->no_memory = a->stopped = true;
 }
 
 void spex_analysis_stop(struct spex_analysis *analysis)
@@ -1197,28 +1227,20 @@ static int16_t *sources_of(struct spex_analysis *a, const struct spex_cpu_model 
         if (a->models[i]->model == model)
             return a->models[i]->sources;
     a->models = memory_grow(a->models, a->model_count, &a->model_capacity, sizeof *a->models);
-    struct model_sources *m = a->models[a->model_count++] = memory_get(1, sizeof *m);
+    struct model_sources *m = memory_get(1, sizeof *m);
+    a->models[a->model_count++] = m;
     m->model = model;
     memset(m->sources, 0xff, sizeof m->sources);
     m->sources[NO_PACKET] = SPEX_SOURCE_UNKNOWN;
     return m->sources;
 }
 
-enum spex_status spex_analysis_open(const char *path, const struct spex_analysis_options *given,
-                                    struct spex_analysis **analysis, struct spex_error *error)
+static enum spex_status open_profile(struct spex_analysis *a, const char *path,
+                                     const struct spex_analysis_options *options,
+                                     struct spex_error *error)
 {
-    struct spex_analysis_options known = {0};
-    const struct spex_analysis_options *options = &known;
     bool standard = !path || !strcmp(path, "-");
-    enum spex_status status = SPEX_OK;
-    if (given)
-        status = sized_take("spex_analysis_options", given, &known, sizeof known, error);
-    if (status)
-        return status;
-    if (options->filter_count > SPEX_FILTER_MAX)
-        return error_set(error, SPEX_RANGE, 0, "%zu filters; at most %d", options->filter_count,
-                         SPEX_FILTER_MAX);
-    struct spex_analysis *a = memory_get(1, sizeof *a);
+    enum spex_status status;
     a->options = *options;
     if (!a->options.want)
         a->options.want = ~0u;
@@ -1229,15 +1251,12 @@ enum spex_status spex_analysis_open(const char *path, const struct spex_analysis
         if (!strcmp(name, "dso") || !strcmp(name, "symbol"))
             a->filter_want |= SPEX_WANT_SYMBOL;
     }
-    a->raw_fd = -1;
-    a->name = strdup(standard ? "standard input" : path);
+    a->name = memory_copy(standard ? "standard input" : path);
     a->ops = op_table();
     status = spex_symbols_new(options->symbols, &a->symbols, error);
     a->places = memory_get(PLACES, sizeof *a->places);
-    if (status) {
-        spex_analysis_close(a);
+    if (status)
         return status;
-    }
     if (options->raw) {
         status = open_raw(a, path, error);
     } else {
@@ -1251,10 +1270,8 @@ enum spex_status spex_analysis_open(const char *path, const struct spex_analysis
     uint64_t first = a->info ? a->info->first_time : 0, last = a->info ? a->info->last_time : 0;
     for (size_t i = 0; i < options->filter_count && !status; i++)
         status = filter_new(&options->filters[i], first, last, &a->filters[i], error);
-    if (status) {
-        spex_analysis_close(a);
+    if (status)
         return status;
-    }
     describe_sampling(a);
     a->queues = memory_get(a->queue_count + 1, sizeof *a->queues);
     bool merge = options->ordered && a->queue_count > 1;
@@ -1276,8 +1293,33 @@ enum spex_status spex_analysis_open(const char *path, const struct spex_analysis
         }
         q->sources = sources_of(a, q->model);
     }
-    *analysis = a;
     return SPEX_OK;
+}
+
+enum spex_status spex_analysis_open(const char *path, const struct spex_analysis_options *given,
+                                    struct spex_analysis **analysis, struct spex_error *error)
+{
+    struct spex_analysis_options known = {0};
+    const struct spex_analysis_options *options = &known;
+    volatile enum spex_status status = SPEX_OK;
+    if (given)
+        status = sized_take("spex_analysis_options", given, &known, sizeof known, error);
+    if (status)
+        return status;
+    if (options->filter_count > SPEX_FILTER_MAX)
+        return error_set(error, SPEX_RANGE, 0, "%zu filters; at most %d", options->filter_count,
+                         SPEX_FILTER_MAX);
+    struct spex_analysis *a = calloc(1, sizeof *a);
+    if (!a)
+        return error_set(error, SPEX_NO_MEMORY, 0, "not enough memory for a profile");
+    a->raw_fd = -1;
+    if (!memory_guarded(status = open_profile(a, path, options, error)))
+        status = error_set(error, SPEX_NO_MEMORY, 0, "not enough memory for a profile");
+    if (status)
+        spex_analysis_close(a);
+    else
+        *analysis = a;
+    return status;
 }
 
 static void free_table(struct table *table, bool values)

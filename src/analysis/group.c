@@ -151,6 +151,7 @@ struct spex_group {
     uint64_t error;
     size_t limit;
     struct sorted *order;
+    bool failed; /* memory was out: only the end is certain */
 };
 
 enum spex_status spex_group_new(struct spex_analysis *analysis,
@@ -189,8 +190,8 @@ enum spex_status spex_group_new(struct spex_analysis *analysis,
     g->limit = SPEX_GROUP_MAX + CHUNK; /* room is made for several at a time */
     g->total = calloc(1, g->stride);
     g->ranks = calloc(RANKS, sizeof *g->ranks);
-    histograms_init(&g->histograms, HISTOGRAMS_MOST);
-    if (!g->index || !g->total || !g->ranks) {
+    bool done = memory_guarded(histograms_init(&g->histograms, HISTOGRAMS_MOST));
+    if (!done || !g->index || !g->total || !g->ranks) {
         spex_group_free(g);
         return error_set(error, SPEX_NO_MEMORY, 0, "no memory for a table");
     }
@@ -278,8 +279,9 @@ static void index_row(struct spex_group *g, uint64_t hash, size_t row)
 static void reindex(struct spex_group *g, size_t mask)
 {
     if (mask != g->mask) {
+        struct index_entry *index = memory_get(mask + 1, sizeof *index);
         free(g->index);
-        g->index = memory_get(mask + 1, sizeof *g->index);
+        g->index = index;
         g->mask = mask;
     } else {
         memset(g->index, 0, (mask + 1) * sizeof *g->index);
@@ -319,9 +321,9 @@ static int compare_counts(const void *a, const void *b)
 /* Merges at least half of the rows, the smallest, into the rest row. */
 static void shrink(struct spex_group *g)
 {
-    uint32_t *counts = memory_get(g->count, sizeof *counts);
     if (!g->rest)
         g->rest = memory_get(1, g->stride);
+    uint32_t *counts = memory_get(g->count, sizeof *counts);
     for (size_t i = 0; i < g->count; i++)
         counts[i] = row_at(g, i)->stats.samples;
     qsort(counts, g->count, sizeof *counts, compare_counts);
@@ -387,7 +389,8 @@ static void make_room(struct spex_group *g, size_t more)
         reindex(g, g->mask * 2 + 1);
     while (g->count + more > g->chunk_count << CHUNK_BITS) {
         g->chunks = memory_resize(g->chunks, g->chunk_count + 1, sizeof *g->chunks);
-        g->chunks[g->chunk_count++] = memory_aligned(CACHE_LINE, chunk);
+        g->chunks[g->chunk_count] = memory_aligned(CACHE_LINE, chunk);
+        g->chunk_count++;
         size_t rows = g->chunk_count * CHUNK * g->stride / 4;
         histograms_limit(&g->histograms, rows < HISTOGRAMS_MOST - HISTOGRAMS_LEAST
                                              ? HISTOGRAMS_MOST - rows
@@ -640,7 +643,8 @@ rows_by_key(struct spex_group *g, size_t slots, const struct spex_sample *const 
         rows[i] = find_row(g, slots, &key[0][i], STEP, hash[i]);
 }
 
-void spex_group_add(struct spex_group *g, const struct spex_sample *const *samples, size_t count)
+static void add_samples(struct spex_group *g, const struct spex_sample *const *samples,
+                        size_t count)
 {
     struct spex_row *rows[STEP];
     for (size_t n; count; samples += n, count -= n) {
@@ -656,15 +660,34 @@ void spex_group_add(struct spex_group *g, const struct spex_sample *const *sampl
     }
 }
 
-void spex_group_sink(void *context, const struct spex_sample *samples, size_t count)
+static void add_all(struct spex_group *g, const struct spex_sample *samples, size_t count)
 {
     const struct spex_sample *all[STEP];
     for (size_t n; count; samples += n, count -= n) {
         n = count < STEP ? count : STEP;
         for (size_t i = 0; i < n; i++)
             all[i] = &samples[i];
-        spex_group_add(context, all, n);
+        add_samples(g, all, n);
     }
+}
+
+static void give_up(struct spex_group *g)
+{
+    g->failed = true;
+    analysis_no_memory(g->analysis);
+}
+
+void spex_group_add(struct spex_group *g, const struct spex_sample *const *samples, size_t count)
+{
+    if (g->failed || !memory_guarded(add_samples(g, samples, count)))
+        give_up(g);
+}
+
+void spex_group_sink(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct spex_group *g = context;
+    if (g->failed || !memory_guarded(add_all(g, samples, count)))
+        give_up(g);
 }
 
 /* ---- coarser groups ---- */
@@ -754,13 +777,14 @@ static int compare_rows(const void *a, const void *b, void *context)
     return memcmp(x->key, y->key, g->slots * sizeof *x->key);
 }
 
-void spex_group_sort(struct spex_group *g, enum spex_order order)
+static void sort_rows(struct spex_group *g, enum spex_order order)
 {
     for (size_t i = 0; g->finer && i < g->finer->count; i++)
         roll_up(g, g->finer, row_at(g->finer, i));
     free(g->index); /* no more samples come: its memory is better used here */
     g->index = NULL;
     free(g->order);
+    g->order = NULL;
     g->order = memory_get(g->count + 1, sizeof *g->order);
     bool numeric = g->key_count && keys[g->keys[0]].numeric;
     memset(g->total, 0, g->stride);
@@ -772,6 +796,16 @@ void spex_group_sort(struct spex_group *g, enum spex_order order)
     if (g->rest)
         add_stats(g, g->total, g, g->rest);
     qsort_r(g->order, g->count, sizeof *g->order, compare_rows, g);
+}
+
+enum spex_status spex_group_sort(struct spex_group *g, enum spex_order order)
+{
+    if (g->failed || !memory_guarded(sort_rows(g, order))) {
+        g->failed = true;
+        g->count = 0;
+        return SPEX_NO_MEMORY;
+    }
+    return SPEX_OK;
 }
 
 size_t spex_group_count(const struct spex_group *g)

@@ -54,4 +54,7 @@ const char *analysis_intern(struct spex_analysis *analysis, const char *text);
 void analysis_line(struct spex_analysis *analysis, struct spex_module *module, uint64_t address,
                    struct spex_line *line);
 
+/* A sink has no memory left: the pass ends and says so. a may be NULL. */
+void analysis_no_memory(struct spex_analysis *a);
+
 #endif

@@ -132,7 +132,7 @@ static const char *unit_directory(Dwarf_Die *unit)
     return dwarf_formstring(dwarf_attr(unit, DW_AT_comp_dir, &attribute));
 }
 
-bool spex_module_line(struct spex_module *module, uint64_t address, struct spex_line *line)
+static bool find_line(struct spex_module *module, uint64_t address, struct spex_line *line)
 {
     Dwarf_Die unit;
     int number = 0;
@@ -144,6 +144,12 @@ bool spex_module_line(struct spex_module *module, uint64_t address, struct spex_
         return false;
     *line = (struct spex_line){file, unit_directory(&unit), (unsigned)number};
     return true;
+}
+
+bool spex_module_line(struct spex_module *module, uint64_t address, struct spex_line *line)
+{
+    volatile bool found = false;
+    return memory_guarded(found = find_line(module, address, line)) && found;
 }
 
 /* ---- inlined calls ---- */
@@ -224,7 +230,7 @@ static const struct module_inlines *unit_inlines(struct spex_module *module, Dwa
     return entry;
 }
 
-size_t spex_module_inlines(struct spex_module *module, uint64_t address, struct spex_inline *frames,
+static size_t find_inlines(struct spex_module *module, uint64_t address, struct spex_inline *frames,
                            size_t capacity)
 {
     Dwarf_Die unit;
@@ -260,4 +266,11 @@ void lines_free(struct spex_module *module)
         dwarf_end(module->dwarf);
     if (module->alternate_dwarf)
         dwarf_end(module->alternate_dwarf);
+}
+
+size_t spex_module_inlines(struct spex_module *module, uint64_t address, struct spex_inline *frames,
+                           size_t capacity)
+{
+    volatile size_t count = 0;
+    return memory_guarded(count = find_inlines(module, address, frames, capacity)) ? count : 0;
 }

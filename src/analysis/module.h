@@ -71,6 +71,9 @@ struct spex_module {
 };
 
 void module_load(struct spex_module *module);
+/* spex_symbols_module, never NULL. */
+struct spex_module *symbols_module(struct spex_symbols *symbols, const char *path,
+                                   const uint8_t *build_id, size_t build_id_size, int pid);
 bool module_open_alternate(struct spex_module *module, const char *from, const char *name,
                            const uint8_t *id, size_t id_size);
 bool module_is_file(const struct spex_module *module);

@@ -78,6 +78,7 @@ struct spex_sharing {
     struct spex_shared_line *results;
     struct spex_shared_use *uses;
     size_t result_count;
+    bool failed; /* memory was out: only the end is certain */
 };
 
 enum spex_status spex_sharing_new(struct spex_analysis *analysis, struct spex_sharing **sharing,
@@ -129,8 +130,9 @@ static inline uint64_t line_hash(uint64_t seed, const struct identity *id)
 
 static void reindex(struct spex_sharing *s, size_t mask)
 {
+    uint32_t *index = memory_get(mask + 1, sizeof *index);
     free(s->index);
-    s->index = memory_get(mask + 1, sizeof *s->index);
+    s->index = index;
     s->mask = mask;
     for (size_t n = 0; n < s->count; n++) {
         size_t i = line_hash(s->seed, &s->lines[n].id) & mask;
@@ -199,7 +201,7 @@ static size_t choose_memory(const struct spex_sample *samples, size_t *at, size_
 }
 
 /* In steps over a few samples, so that index and lines are on their way when needed. */
-void spex_sharing_find(void *context, const struct spex_sample *samples, size_t count)
+static void find(void *context, const struct spex_sample *samples, size_t count)
 {
     struct spex_sharing *s = context;
     const struct spex_sample *memory[STEP];
@@ -245,7 +247,7 @@ static int by_samples(const void *a, const void *b)
     return x->va < y->va ? -1 : x->va > y->va;
 }
 
-size_t spex_sharing_choose(struct spex_sharing *s)
+static size_t choose(struct spex_sharing *s)
 {
     size_t kept = 0;
     const struct spex_totals *totals = spex_analysis_totals(s->analysis);
@@ -271,7 +273,7 @@ size_t spex_sharing_choose(struct spex_sharing *s)
     struct spex_group_options options = {
         .size = sizeof options, .keys = keys, .key_count = 5, .flags = SPEX_GROUP_PERCENTILES};
     if (spex_group_new(s->analysis, &options, &s->group, NULL))
-        memory_get(SIZE_MAX, 1); /* says so */
+        memory_get(SIZE_MAX, 1); /* ends here */
     s->activity_mask = 1023;
     s->activity_index = memory_get(s->activity_mask + 1, sizeof *s->activity_index);
     return s->candidates;
@@ -292,8 +294,9 @@ static struct activity *find_activity(struct spex_sharing *s, uint32_t line, int
         return NULL;
     if (s->activity_count * 2 > s->activity_mask) {
         size_t mask = s->activity_mask * 2 + 1;
+        uint32_t *index = memory_get(mask + 1, sizeof *index);
         free(s->activity_index);
-        s->activity_index = memory_get(mask + 1, sizeof *s->activity_index);
+        s->activity_index = index;
         s->activity_mask = mask;
         for (size_t n = 0; n < s->activity_count; n++) {
             i = hash_word(s->seed,
@@ -317,7 +320,7 @@ static struct activity *find_activity(struct spex_sharing *s, uint32_t line, int
     return a;
 }
 
-void spex_sharing_look(void *context, const struct spex_sample *samples, size_t count)
+static void look(void *context, const struct spex_sample *samples, size_t count)
 {
     struct spex_sharing *s = context;
     const struct spex_sample *memory[STEP], *chosen[STEP];
@@ -505,10 +508,11 @@ static bool enough(struct spex_sharing *s, uint32_t number, const struct spex_sh
     return false;
 }
 
-void spex_sharing_finish(struct spex_sharing *s)
+static void finish(struct spex_sharing *s)
 {
+    if (spex_group_sort(s->group, SPEX_BY_SAMPLES))
+        memory_get(SIZE_MAX, 1); /* ends here */
     size_t rows = spex_group_count(s->group);
-    spex_group_sort(s->group, SPEX_BY_SAMPLES);
     size_t *start = memory_get(s->candidates + 2, sizeof *start);
     s->uses = memory_get(rows + 1, sizeof *s->uses);
     s->results = memory_get(s->candidates + 1, sizeof *s->results);
@@ -543,6 +547,44 @@ void spex_sharing_finish(struct spex_sharing *s)
     qsort(s->results, s->result_count, sizeof *s->results, by_cost);
     free(start);
     free(fill);
+}
+
+/* ---- guarded ---- */
+
+static void give_up(struct spex_sharing *s)
+{
+    s->failed = true;
+    s->result_count = 0;
+    analysis_no_memory(s->analysis);
+}
+
+void spex_sharing_find(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct spex_sharing *s = context;
+    if (s->failed || !memory_guarded(find(s, samples, count)))
+        give_up(s);
+}
+
+size_t spex_sharing_choose(struct spex_sharing *s)
+{
+    volatile size_t kept = 0;
+    if (s->failed || !memory_guarded(kept = choose(s)))
+        give_up(s);
+    return s->failed ? 0 : kept;
+}
+
+void spex_sharing_look(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct spex_sharing *s = context;
+    if (s->failed || !memory_guarded(look(s, samples, count)))
+        give_up(s);
+}
+
+enum spex_status spex_sharing_finish(struct spex_sharing *s)
+{
+    if (s->failed || !memory_guarded(finish(s)))
+        give_up(s);
+    return s->failed ? SPEX_NO_MEMORY : SPEX_OK;
 }
 
 const struct spex_shared_line *spex_sharing_line(const struct spex_sharing *s, size_t index)

@@ -195,14 +195,15 @@ static void more_slots(struct spex_symbols *symbols)
     symbols->mask = symbols->mask ? 2 * symbols->mask + 1 : 255;
     free(symbols->by_path);
     free(symbols->by_id);
+    symbols->by_path = symbols->by_id = NULL;
     symbols->by_path = memory_get(symbols->mask + 1, sizeof *symbols->by_path);
     symbols->by_id = memory_get(symbols->mask + 1, sizeof *symbols->by_id);
     for (size_t i = 0; i < symbols->count; i++)
         enter_module(symbols, i);
 }
 
-struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char *path,
-                                        const uint8_t *build_id, size_t build_id_size, int pid)
+struct spex_module *symbols_module(struct spex_symbols *symbols, const char *path,
+                                   const uint8_t *build_id, size_t build_id_size, int pid)
 {
     enum module_kind kind = kind_of(path);
     char kernel[64];
@@ -236,6 +237,15 @@ struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char
     symbols->modules[symbols->count++] = m;
     enter_module(symbols, symbols->count - 1);
     return m;
+}
+
+struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char *path,
+                                        const uint8_t *build_id, size_t build_id_size, int pid)
+{
+    struct spex_module *volatile module = NULL;
+    bool done =
+        memory_guarded(module = symbols_module(symbols, path, build_id, build_id_size, pid));
+    return done ? module : NULL;
 }
 
 struct spex_module *spex_symbols_nth(struct spex_symbols *symbols, size_t n)
@@ -916,11 +926,8 @@ static void load_jit(struct spex_module *module)
     finish_table(module, &table);
 }
 
-void module_load(struct spex_module *module)
+static void load(struct spex_module *module)
 {
-    if (module->loaded)
-        return;
-    module->loaded = true;
     switch (module->kind) {
     case MODULE_FILE:
         open_files(module);
@@ -936,6 +943,18 @@ void module_load(struct spex_module *module)
         finish_table(module, &(struct table){0});
         break;
     }
+}
+
+/* Out of memory, a module has no symbols; the rest of the profile is read. */
+void module_load(struct spex_module *module)
+{
+    if (module->loaded)
+        return;
+    module->loaded = true;
+    if (memory_guarded(load(module)))
+        return;
+    module->count = module->segment_count = 0;
+    module_problem(module, "%s: not enough memory for its symbols", module->name);
 }
 
 /* ---- look-up ---- */

@@ -8,6 +8,7 @@
 
 static uint64_t limit;
 static void (*handler)(size_t size);
+static _Thread_local struct memory_guard *guarded;
 
 /* A number from a file of one; UINT64_MAX if there is none ("max": no limit). */
 static uint64_t number_in(const char *path)
@@ -70,12 +71,32 @@ void memory_set_handler(void (*call)(size_t size))
     handler = call;
 }
 
+void memory_guard_begin(struct memory_guard *guard)
+{
+    guard->outer = guarded;
+    guarded = guard;
+}
+
+struct memory_guard *memory_guard_pause(void)
+{
+    struct memory_guard *guard = guarded;
+    guarded = NULL;
+    return guard;
+}
+
+void memory_guard_resume(struct memory_guard *guard)
+{
+    guarded = guard;
+}
+
 static void *checked(void *memory, size_t size)
 {
     if (!memory) {
         if (handler)
             handler(size);
-        abort();
+        if (guarded)
+            longjmp(guarded->at, 1);
+        abort(); /* a function of the API that is not guarded */
     }
     return memory;
 }

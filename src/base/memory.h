@@ -5,6 +5,7 @@
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 
+#include <setjmp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,7 +19,7 @@ bool memory_allows(size_t bytes);
 
 /*
  * Zeroed memory, and memory grown to a size, for what has no smaller answer to offer: if there is
- * none, the handler is called, which does not return (unset: abort).
+ * none, the handler is called, which does not return; unset, guarded work ends (see below).
  */
 void *memory_get(size_t count, size_t size);
 void *memory_resize(void *memory, size_t count, size_t size);
@@ -27,5 +28,31 @@ char *memory_copy(const char *text);
 /* Room for one more item: grows by half. */
 void *memory_grow(void *items, size_t count, size_t *capacity, size_t size);
 void memory_set_handler(void (*handler)(size_t size));
+
+/*
+ * What a library must not do is end the program. A function of the API that may use the above runs
+ * its work guarded: if memory is out, the work ends there and the result is false. Of the object
+ * at hand only the end is certain then: free or close it. The nearest guard hears of it; while
+ * functions of the host run, there is none.
+ */
+struct memory_guard {
+    jmp_buf at;
+    struct memory_guard *outer;
+};
+#define memory_guarded(work)                                                                       \
+    __extension__({                                                                                \
+        struct memory_guard guard_;                                                                \
+        volatile bool done_ = false;                                                               \
+        memory_guard_begin(&guard_);                                                               \
+        if (!setjmp(guard_.at)) {                                                                  \
+            work;                                                                                  \
+            done_ = true;                                                                          \
+        }                                                                                          \
+        memory_guard_resume(guard_.outer);                                                         \
+        done_;                                                                                     \
+    })
+void memory_guard_begin(struct memory_guard *guard);
+struct memory_guard *memory_guard_pause(void);
+void memory_guard_resume(struct memory_guard *guard);
 
 #endif

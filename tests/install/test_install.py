@@ -110,7 +110,8 @@ with tempfile.TemporaryDirectory() as root:
     check("what is exported is declared", ASAN or every - declared == set(), sorted(every - declared))
     needed = [l.split("[")[1].rstrip("]") for l in run("readelf", "-d", os.path.join(lib, "libspex.so"))[1].decode().splitlines()
               if "NEEDED" in l]
-    check("libspex needs libc alone", ASAN or set(needed) <= {"libc.so.6", "libm.so.6"}, needed)
+    own = ("libc.", "libm.", "ld-linux")  # the loader is libc's too
+    check("libspex needs libc alone", ASAN or all(n.startswith(own) for n in needed), needed)
 
     vectors = glob.glob(root + "/**/share/spex/vectors/*.json", recursive=True)
     check("vectors for other decoders", len(vectors) == 2 and all(json.load(open(v)) for v in vectors), vectors)

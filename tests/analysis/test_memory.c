@@ -1,0 +1,175 @@
+/*
+ * A library does not end its program for want of memory: each allocation in turn fails, and every
+ * function says SPEX_NO_MEMORY or goes on with less; what was made can be ended. The test is linked
+ * with --wrap, so that all calls in our code come here first.
+ */
+#include <spex/analysis.h>
+#include <spex/generate.h>
+
+#include "support/test.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static unsigned long calls, fail_at;
+
+static bool fails(void)
+{
+    return ++calls == fail_at;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+char *__real_strdup(const char *text);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+char *__wrap_strdup(const char *text);
+
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    return fails() ? NULL : __real_realloc(memory, size);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    return fails() ? NULL : __real_aligned_alloc(alignment, size);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return fails() ? NULL : __real_strdup(text);
+}
+
+/* Two threads of a program that is there (PROG), loads and stores to few lines. */
+static void make(const char *path, const char *program)
+{
+    enum { RECORDS = 300 };
+    static uint8_t bytes[2][RECORDS * 64];
+    struct spex_perf_writer_options options = {
+        .size = sizeof options, .cpus = 2, .period = 1024, .midr = 0x413fd0c1};
+    struct spex_perf_writer *writer;
+    struct spex_error error;
+    spex_perf_time_init(&options.time, 1000000000);
+    for (unsigned cpu = 0; cpu < 2; cpu++) {
+        for (unsigned i = 0; i < RECORDS; i++) {
+            struct spex_record r = {.present = SPEX_HAS_PC | SPEX_HAS_VA | SPEX_HAS_OP |
+                                               SPEX_HAS_EVENTS | SPEX_HAS_TOTAL |
+                                               SPEX_HAS_TIMESTAMP,
+                                    .address = {0x401000 + i % 40 * 4, 0, 0x410000 + i % 7 * 72},
+                                    .events = 0x16,
+                                    .events_size = 4,
+                                    .op_class = SPEX_CLASS_LDST,
+                                    .op_payload = (uint8_t)(i % 3 == 0),
+                                    .total = (uint16_t)(i % 90),
+                                    .timestamp = 1000 + i * 10 + cpu};
+            size_t length;
+            assert_int_equal(
+                spex_record_encode(&r, SPEX_LAYOUT_N1, 6, bytes[cpu] + i * 64, 64, &length),
+                SPEX_OK);
+        }
+    }
+    assert_int_equal(spex_perf_writer_open(path, &options, &writer, &error), SPEX_OK);
+    struct spex_perf_map map = {
+        .start = 0x400000, .end = 0x430000, .pid = 7, .tid = 7, .filename = program};
+    for (int cpu = 0; cpu < 2; cpu++) {
+        spex_perf_writer_comm(writer, 7, 7 + cpu, cpu ? "two" : "one", true, 0);
+        spex_perf_writer_map(writer, &map);
+        spex_perf_writer_itrace_start(writer, cpu, 7, 7 + cpu, 1);
+        spex_perf_writer_aux(writer, cpu, 7, 7 + cpu, bytes[cpu], sizeof bytes[cpu], 0, 2);
+    }
+    assert_int_equal(spex_perf_writer_finish(writer, &error), SPEX_OK);
+}
+
+static void look_at_samples(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct spex_place place;
+    for (size_t i = 0; i < count; i += 50)
+        spex_sample_locate(context, &samples[i], samples[i].va, &place);
+}
+
+/* Everything that a program does with a profile. True if all of it worked. */
+static bool use(const char *path, bool ordered)
+{
+    static const enum spex_key keys[] = {SPEX_KEY_SYMBOL, SPEX_KEY_CACHE_LINE, SPEX_KEY_SRCLINE};
+    static const struct spex_filter filters[] = {{"comm", "one,two"}, {"dso", "*"}};
+    struct spex_analysis_options options = {
+        .size = sizeof options, .ordered = ordered, .filters = filters, .filter_count = 2};
+    struct spex_group_options table = {
+        .size = sizeof table, .keys = keys, .key_count = 3, .flags = SPEX_GROUP_ALL_PERCENTILES};
+    struct spex_analysis *a;
+    struct spex_group *group = NULL;
+    struct spex_sharing *sharing = NULL;
+    struct spex_error error = {0};
+    if (spex_analysis_open(path, &options, &a, &error)) {
+        assert_true(*error.text);
+        return false;
+    }
+    enum spex_status status = spex_group_new(a, &table, &group, &error);
+    if (!status)
+        status = spex_analysis_run(a, spex_group_sink, group, &error);
+    if (!status)
+        status = spex_group_sort(group, SPEX_BY_SAMPLES);
+    for (size_t i = 0; !status && i < spex_group_count(group); i++) {
+        char text[80];
+        for (size_t k = 0; k < 3; k++)
+            spex_row_text(group, spex_group_row(group, i), k, text, sizeof text);
+    }
+    if (!status)
+        status = spex_analysis_run(a, look_at_samples, a, &error);
+    if (!status)
+        status = spex_sharing_new(a, &sharing, &error);
+    if (!status)
+        status = spex_analysis_run(a, spex_sharing_find, sharing, &error);
+    if (!status && spex_sharing_choose(sharing))
+        status = spex_analysis_run(a, spex_sharing_look, sharing, &error);
+    else if (!status)
+        status = SPEX_NO_MEMORY; /* there are shared lines */
+    if (!status)
+        status = spex_sharing_finish(sharing);
+    assert_true(status == SPEX_OK || status == SPEX_NO_MEMORY);
+    spex_sharing_free(sharing);
+    spex_group_free(group);
+    spex_analysis_close(a);
+    return status == SPEX_OK;
+}
+
+static void test_every_allocation_fails_once(void **state)
+{
+    char path[] = "/tmp/spex-memory-XXXXXX";
+    const char *program = getenv("SPEX_TEST_PROG");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    make(path, program ? program : "/nowhere");
+    for (unsigned ordered = 0; ordered < 2; ordered++) {
+        unsigned long refused = 0;
+        fail_at = 0;
+        assert_true(use(path, ordered));
+        for (unsigned long n = 1;; n++) {
+            calls = 0;
+            fail_at = n;
+            refused += !use(path, ordered);
+            if (calls < n)
+                break; /* it came to its end */
+        }
+        assert_true(refused > 20);
+    }
+    fail_at = 0;
+    unlink(path);
+}
+
+TEST_MAIN(TEST(test_every_allocation_fails_once))
