@@ -52,6 +52,7 @@ static const struct {
     {"tag-data", SPEX_OPF_TAG_DATA, 0, 0},
     {"asimd-equiv", SPEX_OPF_ASIMD_EQUIV, 0, 0},
     {"gcs", SPEX_OPF_GCS, SPEX_OUT_GCS_ENABLED, 0},
+    {"gcs-disabled", SPEX_OPF_GCS, 0, 0},
     {"exception", 0, SPEX_OUT_EXCEPTION, 0},
     {"taken", 0, SPEX_OUT_PASSED, 0},
     {"passed", 0, SPEX_OUT_PASSED, 0},

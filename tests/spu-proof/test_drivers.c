@@ -309,9 +309,7 @@ static void linux_life(const char *features, bool vhe, bool jitter)
 
 static void test_linux(void **state)
 {
-    SPEC(SMP-03);
     SPEC(SMP-15);
-    SPEC(SMP-40);
     SPEC(SMP-41);
     SPEC(REG-05);
     SPEC(REG-15);

@@ -40,7 +40,6 @@ static void test_each_condition(void **unused)
 {
     SPEC(REG-17);
     SPEC(REG-16);
-    SPEC(SMP-04);
     SPEC(SMP-39);
     rig_open(&rig, "max", "");
     rig_start(&rig, 0x10000);

@@ -73,7 +73,6 @@ static uint64_t at[SAMPLES];
 /* No randomness: the distance is exactly INTERVAL*256 + 1, the first is INTERVAL*256. */
 static void test_exact(void **state)
 {
-    SPEC(SMP-02);
     SPEC(SMP-08);
     SPEC(SMP-22);
     SPEC(SMP-23);
@@ -138,7 +137,6 @@ static void test_random_reload(void **state)
 /* RND with ERnd: the primary counter keeps its period, ECOUNT adds to each selection. */
 static void test_secondary(void **state)
 {
-    SPEC(SMP-01);
     SPEC(SMP-05);
     SPEC(SMP-07);
     SPEC(SMP-14);

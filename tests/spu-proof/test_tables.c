@@ -663,7 +663,6 @@ static void test_offsets(void **state)
     SPEC(DAT-194);
     SPEC(DAT-195);
     SPEC(DAT-196);
-    SPEC(DAT-197);
     SPEC(DAT-198);
     SPEC(DAT-199);
     SPEC(DAT-214);

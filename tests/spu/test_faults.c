@@ -191,7 +191,6 @@ static void test_event_after_a_late_abort(void **state)
 {
     SPEC(BUF-143);
     SPEC(BUF-165);
-    SPEC(BUF-201);
     uint64_t aborted =
         1 << 17 | 1 << 18 | 1 << 19 | UINT64_C(0x24) << 26 | 0x11; /* S EA DL EC FSC */
     for (unsigned fault = 0; fault < 2; fault++) {
