@@ -63,7 +63,7 @@ static int open_file(uint32_t id, const char *suffix)
 {
     char name[RUN_PATH + 32];
     snprintf(name, sizeof name, "%s/%u%s", directory, id, suffix);
-    int fd = open(name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int fd = open(name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
     if (fd < 0)
         failed(errno);
     return fd;
@@ -237,7 +237,7 @@ static uint64_t append(struct task *task, uint64_t bytes, uint64_t *offset)
     char name[RUN_PATH + 32];
     uint64_t kept = 0;
     snprintf(name, sizeof name, "%s/data", directory);
-    int fd = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW), locked = -1;
+    int fd = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), locked = -1;
     while (fd >= 0 && (locked = flock(fd, LOCK_EX)) && errno == EINTR)
         ;
     if (!locked && !task_run->closed)

@@ -649,6 +649,8 @@ static void write_start(struct spex_perf_writer *w, const struct spex_perf_write
         /* perf takes a second MEM_TOPOLOGY for an error; the others it reads twice. */
         if (!w->has_feature[i] || (i == FEATURE_MEM_TOPOLOGY && !w->pipe))
             continue;
+        if (w->features[i].vec.count > RECORD_MAX - 24) /* a long command line: at the end only */
+            continue;
         b = start_record(w, SPEX_PERF_FEATURE, 0);
         put64(b, i);
         put_bytes(b, w->features[i].vec.items, w->features[i].vec.count);

@@ -110,6 +110,10 @@ check("a link to nowhere is refused", code == 1 and "No such file" in err, err)
 equal("no run is left", runs() + glob.glob(at("there/*.run-*")), [])
 clean()
 
+code, out, err = to(at("p"), work, "exit", "0", *["x" * 100] * 1000)
+check("a command line of 100 KB", code == 0 and verified(at("p"))[0], err)
+clean()
+
 # ---- signals to spex alone ----
 for how in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
     # as a shell starts background jobs: SIGINT and SIGQUIT ignored, which the guest inherits
