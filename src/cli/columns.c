@@ -295,6 +295,12 @@ struct table *columns_table(struct profile *profile, struct spex_group *group,
     if (rest)
         note_rest(table, last, dropped, total->samples,
                   "(small rows merged: there are about %s in all)", (size_t)spex_group_keys(group));
+    if (rest && profile->options->format != TABLE_AS_TEXT) { /* which have no such rows */
+        char keys_text[32], samples_text[32];
+        cli_error(
+            "by %s: there are about %s; small ones, with %s samples, are merged and not listed",
+            last, text_count(keys_text, spex_group_keys(group)), text_count(samples_text, dropped));
+    }
     if (shown + (shown < rows) + !!rest > 1) {
         table_row(table);
         table_note(table);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -84,6 +85,11 @@ int profile_open(struct profile *p, const struct profile_options *options, const
     if (isatty(STDERR_FILENO)) {
         o.progress = show_progress;
         o.context = p;
+    }
+    struct rlimit files; /* each file that ran stays open */
+    if (!getrlimit(RLIMIT_NOFILE, &files)) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
     }
     enum spex_status status = spex_analysis_open(path, &o, &p->analysis, &error);
     if (status) {

@@ -90,5 +90,75 @@ static void test_bad_words(void **state)
     assert_int_equal(arch_features_parse("maxsize", &f, &error), SPEX_RANGE);
 }
 
+/*
+ * A version drops what it is too old for and brings what it makes mandatory, whatever was asked
+ * for before it: FnE, PBT and DPFZS are of v1p2, CRR, GCS and FDS of v1p4, EXC and nVM of v1p5.
+ */
+static void test_version_after_features(void **state)
+{
+    static const char *const flags[] = {"f",   "crr", "gcs",   "lds,fds", "pbt",
+                                        "lds", "fds", "dpfzs", "spe-sme", "misaligned"};
+    for (size_t i = 0; i < 2 * sizeof flags / sizeof *flags; i++)
+        for (unsigned v = 0; v <= 5; v++) {
+            struct spex_features f;
+            struct spex_error error;
+            char list[64];
+            const char *flag = flags[i / 2];
+            if (i % 2 && strchr(flag, ','))
+                continue;
+            snprintf(list, sizeof list, "min,v1p4,%s%s,v1p%u", i % 2 ? "no-" : "", flag, v);
+            if (arch_features_parse(list, &f, &error) != SPEX_OK)
+                continue; /* lds alone, say, leaves fds without it */
+            assert_int_equal(f.version, v + 1);
+            assert_int_equal(f.FnE, v >= 2);
+            assert_int_equal(f.EXC, v >= 5);
+            assert_int_equal(f.nVM, v >= 5);
+            assert_true(v < 5 || f.CRR);
+            assert_true(v < 3 || f.F);
+            assert_true(v >= 4 || (!f.CRR && !f.GCS && !f.FDS));
+            assert_true(v >= 2 || (!f.PBT && !f.DPFZS));
+            assert_true(v >= 1 || (!f.SPE_SME && !f.Misaligned));
+        }
+}
+
+static void test_words(void **state)
+{
+    static const char *const bad[] = {
+        "v1p6",
+        "v1p/",
+        "v1q0",
+        "v2p0",
+        "sve=",
+        "maxsize",
+        "maxsize=",
+        "maxsize=7x",
+        "maxsize=5",
+        "maxsize=12",
+        "altclk=2",
+        "no-maxsize",
+        "align=12",
+        "countsize=4",
+        "countsize=1",
+        "version=0",
+        "version=7",
+        "no-such",
+        "a-name-that-is-longer-than-any-feature-and-than-the-room-that-there-is-for-it"};
+    static const char *const good[] = {"", ",", "min,,v1p2", "max,", "maxsize=11", "altclk=15"};
+    struct spex_features f;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct spex_error error = {0};
+        if (arch_features_parse(bad[i], &f, &error) == SPEX_OK)
+            fail_msg("'%s' is taken", bad[i]);
+        assert_true(error.text[0] != 0);
+        assert_int_not_equal(spex_features_check(bad[i], &error), SPEX_OK);
+    }
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        struct spex_error error = {0};
+        if (arch_features_parse(good[i], &f, &error) != SPEX_OK)
+            fail_msg("'%s': %s", good[i], error.text);
+    }
+}
+
 TEST_MAIN(TEST(test_presets_are_possible), TEST(test_versions_are_possible),
-          TEST(test_dependencies), TEST(test_numbers), TEST(test_bad_words))
+          TEST(test_dependencies), TEST(test_numbers), TEST(test_bad_words),
+          TEST(test_version_after_features), TEST(test_words))
