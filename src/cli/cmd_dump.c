@@ -273,9 +273,11 @@ static inline size_t known_line(struct dump *dump, uint64_t offset, const uint8_
         if (length == 16 && dump->options->style == SPEX_TEXT_SPEX)
             return 0; /* a run may be longer */
         payload = length;
+    } else if (!WIRE_SIZE(header)) {
+        payload = 0;
     } else {
-        unsigned size = wire_headers[header].size;
-        payload = size ? payload & ~UINT64_C(0) >> (64 - 8 * size) : 0;
+        unsigned size = (unsigned)WIRE_SIZE(header);
+        payload &= ~UINT64_C(0) >> (64 - 8 * size);
         length += size;
     }
     const struct known *known = known_slot(dump, header, payload);
