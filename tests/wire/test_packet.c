@@ -10,6 +10,8 @@
 #include "wire/oracle.h"
 
 #include <stdbool.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -203,6 +205,40 @@ static void test_little_endian(void **state)
     assert_true(packet.payload == 0x02015f80);
     decode(counter, sizeof counter, &packet);
     assert_true(packet.payload == 0x1234);
+    /* With more behind: the decoder may take eight bytes at once. */
+    uint8_t more[32] = {0};
+    memcpy(more, timestamp, sizeof timestamp);
+    decode(more, sizeof more, &packet);
+    assert_true(packet.payload == UINT64_C(0x0807060504030201));
+    memset(more, 0xff, sizeof more);
+    memcpy(more, counter, sizeof counter);
+    decode(more, sizeof more, &packet);
+    assert_true(packet.payload == 0x1234);
+}
+
+/* Whatever the bytes are, none behind the end is read: there is no memory behind it. */
+static void test_no_over_read(void **state)
+{
+    SPEC(FMT-09);
+    SPEC(FMT-02);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *pages =
+        mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(pages != MAP_FAILED);
+    assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
+    for (unsigned header = 0; header < 0x10000; header++) {
+        for (size_t size = 1; size <= SPEX_PACKET_MAX; size++) {
+            uint8_t *data = pages + page - size;
+            struct spex_packet packet;
+            data[0] = (uint8_t)(header >> 8);
+            if (size > 1)
+                data[1] = (uint8_t)header;
+            enum spex_status status = spex_packet_decode(data, size, &packet);
+            assert_true(status == SPEX_TRUNCATED ||
+                        (status == SPEX_OK && spex_packet_length(&packet) <= size));
+        }
+    }
+    munmap(pages, 2 * page);
 }
 
 /* Reserved packets are skipped by size and come back byte for byte. */
@@ -361,5 +397,5 @@ static void test_names(void **state)
 }
 
 TEST_MAIN(TEST(test_every_header_pair), TEST(test_payload_sizes), TEST(test_header_tables),
-          TEST(test_little_endian), TEST(test_reserved_is_kept), TEST(test_make),
-          TEST(test_encode_refuses), TEST(test_random), TEST(test_names))
+          TEST(test_little_endian), TEST(test_no_over_read), TEST(test_reserved_is_kept),
+          TEST(test_make), TEST(test_encode_refuses), TEST(test_random), TEST(test_names))
