@@ -79,6 +79,7 @@ static void test_events(void **state)
 
 static void test_recently_fetched(void **state)
 {
+    SPEC(PKT-90);
     struct spex_uarch *model = model_new("overlap=50");
     struct spex_uarch_core *core = core_new(model, 0);
     struct spex_op load = op_make(SPEX_EXEC_LOAD, 0, 1, -1);
