@@ -7,21 +7,21 @@
 
 #include <spex/features.h>
 
-struct spex_features {
+struct arch_features {
 #define FLAG(field, name, text) bool field;
 #define NUMBER(field, name, min, max, text) uint8_t field;
 #include "arch/features.def"
     uint32_t midr; /* MIDR_EL1 of the core the preset stands for */
 };
 
-enum spex_status arch_features_preset(const char *name, struct spex_features *features);
+enum spex_status arch_features_preset(const char *name, struct arch_features *features);
 
 /* A list as <spex/features.h> describes it. */
-enum spex_status arch_features_parse(const char *list, struct spex_features *features,
+enum spex_status arch_features_parse(const char *list, struct arch_features *features,
                                      struct spex_error *error);
 
 /* SPEX_OK, or SPEX_INVALID with the dependency that is broken. */
-enum spex_status arch_features_check(const struct spex_features *features,
+enum spex_status arch_features_check(const struct arch_features *features,
                                      struct spex_error *error);
 
 #endif

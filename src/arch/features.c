@@ -15,9 +15,9 @@ struct row {
 };
 
 static const struct row rows[] = {
-#define FLAG(field, name, text) {name, text, offsetof(struct spex_features, field), 0, 1, true},
+#define FLAG(field, name, text) {name, text, offsetof(struct arch_features, field), 0, 1, true},
 #define NUMBER(field, name, min, max, text)                                                        \
-    {name, text, offsetof(struct spex_features, field), min, max, false},
+    {name, text, offsetof(struct arch_features, field), min, max, false},
 #include "arch/features.def"
 };
 
@@ -33,7 +33,7 @@ enum { ROWS = sizeof rows / sizeof rows[0] };
 /* clang-format off */
 static const struct preset {
     const char *name;
-    struct spex_features features;
+    struct arch_features features;
 } presets[] = {
     {"neoverse-n1", {COMMON, .version = 1, .midr = 0x413fd0c1}},
     {"neoverse-v1", {COMMON, .version = 2, .SVE = true, .Misaligned = true, .SEL2 = true,
@@ -61,7 +61,7 @@ const char *spex_features_preset_name(size_t index)
     return index < PRESETS ? presets[index].name : NULL;
 }
 
-enum spex_status arch_features_preset(const char *name, struct spex_features *features)
+enum spex_status arch_features_preset(const char *name, struct arch_features *features)
 {
     for (size_t i = 0; i < PRESETS; i++) {
         if (!strcmp(presets[i].name, name)) {
@@ -80,13 +80,13 @@ const char *spex_features_describe(size_t index, const char **text)
     return rows[index].name;
 }
 
-static uint8_t *field(struct spex_features *features, const struct row *row)
+static uint8_t *field(struct arch_features *features, const struct row *row)
 {
     return (uint8_t *)features + row->at;
 }
 
 /* A version brings what it makes mandatory and drops what it is too old for. */
-static void set_version(struct spex_features *f, unsigned version)
+static void set_version(struct arch_features *f, unsigned version)
 {
     f->version = (uint8_t)version;
     f->FnE = version >= 3;
@@ -112,7 +112,7 @@ static bool parse_version(const char *word, unsigned *version)
     return false;
 }
 
-static enum spex_status parse_word(char *word, bool first, struct spex_features *f,
+static enum spex_status parse_word(char *word, bool first, struct arch_features *f,
                                    struct spex_error *error)
 {
     unsigned version;
@@ -147,10 +147,10 @@ static enum spex_status parse_word(char *word, bool first, struct spex_features 
                      "unknown feature '%s'; see 'spex help features' for the names", name);
 }
 
-enum spex_status arch_features_parse(const char *list, struct spex_features *features,
+enum spex_status arch_features_parse(const char *list, struct arch_features *features,
                                      struct spex_error *error)
 {
-    struct spex_features f;
+    struct arch_features f;
     arch_features_preset("max", &f);
     bool first = true;
     while (*list) {
@@ -175,7 +175,7 @@ enum spex_status arch_features_parse(const char *list, struct spex_features *fea
 }
 
 /* registers.md section 2: the dependency chain of A2; REG-34. */
-enum spex_status arch_features_check(const struct spex_features *f, struct spex_error *error)
+enum spex_status arch_features_check(const struct arch_features *f, struct spex_error *error)
 {
     const struct {
         bool broken;
@@ -222,6 +222,6 @@ enum spex_status arch_features_check(const struct spex_features *f, struct spex_
 
 enum spex_status spex_features_check(const char *list, struct spex_error *error)
 {
-    struct spex_features features;
+    struct arch_features features;
     return arch_features_parse(list, &features, error);
 }

@@ -25,7 +25,7 @@ struct options {
 
 struct run {
     const struct options *options;
-    struct spex_features features;        /* of --features */
+    struct arch_features features;        /* of --features */
     struct spex_verifier verifier, after; /* before the piece at work, and behind it */
     struct chunks *chunks;
     struct out out;
@@ -208,7 +208,7 @@ static size_t check(struct run *run, const uint8_t *data, size_t size, uint64_t 
 /* ---- the implementation ---- */
 
 /* Starts over for an implementation; the count of records goes on. */
-static int start(struct run *run, const struct spex_features *features)
+static int start(struct run *run, const struct arch_features *features)
 {
     uint64_t records = run->verifier.records;
     verifier_init(&run->verifier, features);
@@ -234,7 +234,7 @@ static int start(struct run *run, const struct spex_features *features)
 /* The preset of the core that recorded, whatever its variant and revision; with its event's ts.
  */
 static bool recorded_on(const struct spex_perfdata *file, int32_t cpu,
-                        struct spex_features *features)
+                        struct arch_features *features)
 {
     const uint64_t core = 0xff00fff0; /* implementer and part */
     uint64_t midr = spex_perfdata_midr(file, cpu);
@@ -307,7 +307,7 @@ static bool check_perfdata(struct run *run, const char *path)
         ok = false;
     }
     for (size_t i = 0; i < spex_perfdata_queue_count(file) && !run->out.error; i++) {
-        struct spex_features features;
+        struct arch_features features;
         struct spex_aux_cursor *cursor;
         struct spex_aux_span span;
         run->queue = spex_perfdata_queue(file, i);

@@ -130,7 +130,7 @@ static enum spex_status check_program(struct spex_engine *e, const char *name, c
  * implementation choose: conditions of selects and compares (DAT-125 to DAT-130)
  * and addresses of prefetches (DAT-184).
  */
-static void user_mode_choices(struct spex_spu_choices *choices)
+static void user_mode_choices(struct spu_choices *choices)
 {
     spu_choices_default(choices);
     choices->csel_conditional = choices->csinc_conditional = choices->csneg_conditional = 0;
@@ -441,7 +441,7 @@ unsigned spex_engine_pmu_event(const struct spex_engine *e, size_t index, bool *
     if (index >= RUN_EVENTS)
         return 0;
     unsigned event = run_events[index];
-    const struct spex_features *f = &e->settings.features;
+    const struct arch_features *f = &e->settings.features;
     switch (event) { /* "required with" of D14.3 */
     case SPEX_PMU_SAMPLE_FEED_DS:
         *present = f->FDS;

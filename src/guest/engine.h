@@ -30,7 +30,7 @@ struct spex_engine_options {
     const char *const
         *environment;  /* "NAME=VALUE" to add for the guest, NULL-terminated, or NULL */
     char *const *argv; /* the program and its arguments */
-    struct spex_features features;
+    struct arch_features features;
     struct spex_uarch_config model;
     uint64_t config[5], period; /* perf_event_attr of the SPE event */
     uint64_t aux_size;          /* of the AUX area: an interrupt comes for each half of it */

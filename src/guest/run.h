@@ -48,8 +48,8 @@ struct run_control {
     uint32_t version, size;
     struct run_output output;
     /* settings */
-    struct spex_features features;
-    struct spex_spu_choices choices;
+    struct arch_features features;
+    struct spu_choices choices;
     struct spex_uarch_config model;
     struct driver_event event;
     uint64_t seed;

@@ -155,7 +155,7 @@ static void on_pmu(void *user, unsigned event, uint64_t count)
 
 static void header(struct unit_log *log, const struct spu_config *config, const char *features)
 {
-    struct spex_spu_choices standard;
+    struct spu_choices standard;
     const struct spex_spu_choice *row;
     spu_choices_default(&standard);
     line(log, "features %s", features);

@@ -104,7 +104,7 @@ static enum spex_status set_injection(struct spex_vm_config *config, const char 
 static enum spex_status set_choice(struct spex_vm_config *config, const char *value,
                                    struct spex_error *error)
 {
-    struct spex_spu_choices choices = config->unit.choices, seen;
+    struct spu_choices choices = config->unit.choices, seen;
     enum spex_status status = spu_choices_set(&choices, value, error);
     if (status)
         return status;

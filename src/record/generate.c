@@ -56,7 +56,7 @@ static_assert(sizeof(struct state) <= sizeof((struct spex_generator){0}.opaque),
 
 /* One record while it is being made. */
 struct draft {
-    const struct spex_features *f;
+    const struct arch_features *f;
     struct rng *rng;
     struct spex_record *record;
     struct spex_packet packets[PACKETS];
@@ -70,7 +70,7 @@ static bool chance(struct rng *rng, uint32_t percent)
     return rng_chance(rng, percent, 100);
 }
 
-static bool has(const struct spex_features *f, enum need need)
+static bool has(const struct arch_features *f, enum need need)
 {
     switch (need) {
     case ALWAYS:
@@ -101,7 +101,7 @@ enum spex_status generator_init(struct spex_generator *g, const struct generate_
                                 struct spex_error *error)
 {
     struct state *s = (struct state *)g->opaque;
-    const struct spex_features *f = &options->features;
+    const struct arch_features *f = &options->features;
     enum spex_status status = arch_features_check(f, error);
     if (status)
         return status;
@@ -185,7 +185,7 @@ static unsigned draw_branch(const struct spex_generator *g, struct rng *rng)
                  {WIRE_OP_BRANCH_IND, 1, 4},
                  {WIRE_OP_BRANCH_IND, 2, 10},
                  {WIRE_OP_BRANCH_IND, 3, 4}};
-    const struct spex_features *f = &g->options.features;
+    const struct arch_features *f = &g->options.features;
     uint32_t n = rng_below(rng, 100);
     size_t i = 0;
     while (n >= forms[i].weight)
@@ -200,7 +200,7 @@ static unsigned draw_branch(const struct spex_generator *g, struct rng *rng)
 
 static void draw_op(const struct spex_generator *g, struct state *s, struct spex_record *r)
 {
-    const struct spex_features *f = &g->options.features;
+    const struct arch_features *f = &g->options.features;
     uint32_t n = rng_below(&s->rng, s->total);
     size_t i = 0;
     while (n >= s->weights[i])
@@ -248,7 +248,7 @@ static uint16_t draw_latency(struct draft *d, unsigned typical)
 /* NS, EL, NSE in [63:60] for a Security state and Exception level the PE has. */
 static uint64_t draw_context(struct draft *d, bool el1)
 {
-    const struct spex_features *f = d->f;
+    const struct arch_features *f = d->f;
     unsigned space = 1, el = el1 ? 1 : chance(d->rng, 60) ? 0 : 1; /* NSE:NS */
     if (f->Secure && chance(d->rng, 4))
         space = 0;
@@ -289,7 +289,7 @@ static uint64_t draw_pa(struct draft *d, uint64_t pc, uint64_t va)
 /* Events of an access that goes down the hierarchy until something hits. */
 static uint64_t draw_access_events(struct draft *d)
 {
-    const struct spex_features *f = d->f;
+    const struct arch_features *f = d->f;
     uint64_t e = BIT(SPEX_EV_L1D_ACCESS) | BIT(SPEX_EV_TLB_ACCESS);
     if (chance(d->rng, 4))
         e |= BIT(SPEX_EV_TLB_WALK);
@@ -366,7 +366,7 @@ static unsigned draw_impdef(struct rng *rng)
 static void add_events(struct draft *d, uint64_t events, enum spex_layout layout)
 {
     struct spex_record *r = d->record;
-    const struct spex_features *f = d->f;
+    const struct arch_features *f = d->f;
     if (chance(d->rng, 3))
         events |= rng_next(d->rng) & (BITS(15, 12) | BITS(63, 48));
     if (f->version < 5 && !f->SPE_SME && chance(d->rng, 2))
@@ -440,7 +440,7 @@ static void draw_data_access(struct draft *d, const struct spex_op_type *t, stru
 /* Everything of D17.6 for one operation. Required packets go first: they always fit. */
 static void draw_record(const struct spex_generator *g, struct state *s, struct draft *d)
 {
-    const struct spex_features *f = d->f;
+    const struct arch_features *f = d->f;
     struct rng *rng = d->rng;
     struct spex_record *r = d->record;
     struct spex_op_type t;
@@ -593,7 +593,7 @@ static size_t write_packets(struct draft *d, uint8_t *out)
 size_t spex_generator_next(struct spex_generator *g, uint8_t *out, struct spex_record *record)
 {
     struct state *s = (struct state *)g->opaque;
-    const struct spex_features *f = &g->options.features;
+    const struct arch_features *f = &g->options.features;
     bool rich = g->options.layout == SPEX_LAYOUT_COMPACT;
     struct draft d = {.f = f, .rng = &s->rng, .record = record, .rich = rich};
     d.room = ((size_t)1 << f->MaxSize) - closing_length(f->TS ? SPEX_HAS_TIMESTAMP : 0);

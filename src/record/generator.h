@@ -7,7 +7,7 @@
 #include "arch/feature_set.h"
 
 struct generate_options {
-    struct spex_features features;
+    struct arch_features features;
     uint64_t seed;
     enum spex_layout layout;
     unsigned align, ops;

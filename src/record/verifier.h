@@ -12,6 +12,6 @@ struct spex_verifier {
 };
 
 /* features NULL: nothing is known. */
-void verifier_init(struct spex_verifier *verifier, const struct spex_features *features);
+void verifier_init(struct spex_verifier *verifier, const struct arch_features *features);
 
 #endif

@@ -148,7 +148,7 @@ enum { CHECKS = sizeof checks / sizeof checks[0], EVENT_RULES = 7, QUEUE = CHECK
 
 struct state {
     /* from the features */
-    struct spex_features features;
+    struct arch_features features;
     bool known, ignored[RULES];
     struct check active[CHECKS];
     unsigned active_count;
@@ -203,7 +203,7 @@ const struct spex_rule *spex_verifier_rule(size_t index)
 /* ---- features to tables ---- */
 
 /* The rule that this operation type breaks, or FINE. */
-static enum rule op_rule(const struct spex_features *f, bool known, const struct spex_op_type *t)
+static enum rule op_rule(const struct arch_features *f, bool known, const struct spex_op_type *t)
 {
     bool v1p1 = f->version >= 2, v1p2 = f->version >= 3, v1p3 = f->version >= 4;
     bool vectors = f->SVE || f->SME;
@@ -252,7 +252,7 @@ static enum rule op_rule(const struct spex_features *f, bool known, const struct
  * D17.6.4, RMYPFF, RNHSYR; an NV2 access may lose its address, D17.6.4.2. An ISB may
  * be a direct branch that is not taken, so a plain direct branch needs no target.
  */
-static uint64_t op_facts(const struct spex_features *f, bool known, const struct spex_op_type *t)
+static uint64_t op_facts(const struct arch_features *f, bool known, const struct spex_op_type *t)
 {
     bool call = t->cr == 1 || t->cr == 2;
     const uint64_t access = NEEDS_VA | NEEDS_TRANSLATION;
@@ -311,7 +311,7 @@ static uint64_t op_facts(const struct spex_features *f, bool known, const struct
 /* Checks that hold for some feature sets only. */
 static bool applies(const struct state *s, const struct check *check)
 {
-    const struct spex_features *f = &s->features;
+    const struct arch_features *f = &s->features;
     if (rules[check->rule].exact && !s->known)
         return false;
     switch (check->rule) {
@@ -346,7 +346,7 @@ static void activate(struct state *s)
             s->events_zero |= s->events[i].mask;
 }
 
-void verifier_init(struct spex_verifier *verifier, const struct spex_features *features)
+void verifier_init(struct spex_verifier *verifier, const struct arch_features *features)
 {
     struct state *s = state_of(verifier);
     memset(verifier, 0, sizeof *verifier);
@@ -358,7 +358,7 @@ void verifier_init(struct spex_verifier *verifier, const struct spex_features *f
         s->features.MaxSize = 11;
         s->features.Align = 0;
     }
-    const struct spex_features *f = &s->features;
+    const struct arch_features *f = &s->features;
     bool v1p4 = f->version >= 5, vectors = f->version >= 2 && (f->SVE || f->SME);
     for (unsigned c = 0; c < 4; c++) {
         for (unsigned p = 0; p < 256; p++) {
@@ -410,7 +410,7 @@ enum spex_status spex_verifier_init(void *memory, const struct spex_verify_optio
                                     struct spex_verifier **verifier, struct spex_error *error)
 {
     struct spex_verify_options in = {0};
-    struct spex_features features;
+    struct arch_features features;
     enum spex_status status = SPEX_OK;
     if (options)
         status = sized_take("spex_verify_options", options, &in, sizeof in, error);
@@ -536,7 +536,7 @@ static void found_in(struct spex_verifier *v, enum rule rule, unsigned slot)
 static void check_address(struct spex_verifier *v, unsigned slot)
 {
     struct state *s = state_of(v);
-    const struct spex_features *f = &s->features;
+    const struct arch_features *f = &s->features;
     uint64_t value = s->payload[slot];
     unsigned space = (unsigned)(spex_address_nse(value) << 1 | spex_address_ns(value));
     if (value & (slot == PA ? BIT(61) : BITS(59, 56)))

@@ -40,7 +40,7 @@ static void buffer_full(struct spex_spu *u, int data_lost)
 /* CONSTRAINED UNPREDICTABLE: one from the menu of RPGGHS. */
 void spu_pointer_violation(struct spex_spu *u)
 {
-    const struct spex_spu_choices *c = &u->config.choices;
+    const struct spu_choices *c = &u->config.choices;
     int dl = c->pointer_rule_dl ? DL_ONE : DL_UNCHANGED;
     enum { FULL, NOT_ALLOWED, FAULT, IMPDEF, DISCARD, DISABLED };
     switch (c->pointer_rule) {
@@ -87,7 +87,7 @@ static unsigned event_class(uint32_t flags)
 static void write_fault(struct spex_spu *u, const struct spex_spu_stop *stop, bool walk_abort,
                         uint64_t start, uint64_t address)
 {
-    const struct spex_spu_choices *c = &u->config.choices;
+    const struct spu_choices *c = &u->config.choices;
     address &= u->writable[R_PMBPTR_EL1]; /* bits that are RES0 hold nothing */
     int dl = address != start ? DL_ONE : c->fault_dl ? (int)c->fault_dl - 1 : DL_UNCHANGED;
     struct late_fault fault = {
@@ -121,7 +121,7 @@ enum abort_manner { ABORT_IGNORED, ABORT_SERROR, ABORT_REPORTED };
 /* RJFYNW; PMBIDR_EL1.EA tells software (IKDMQG). */
 static enum abort_manner abort_manner(const struct spex_spu *u)
 {
-    const struct spex_features *f = &u->config.features;
+    const struct arch_features *f = &u->config.features;
     if (f->EA == 1)
         return ABORT_IGNORED;
     if (f->EA == 2 || u->config.choices.abort_unspecified == 2)
@@ -152,7 +152,7 @@ void spex_spu_external_abort(struct spex_spu *u, uint32_t stop_flags)
 /* FEAT_SPE_nVM: addresses beyond what is implemented fault in the unit itself. */
 static bool address_size_fault(const struct spex_spu *u, uint64_t address)
 {
-    const struct spex_spu_choices *c = &u->config.choices;
+    const struct spu_choices *c = &u->config.choices;
     if (c->pa_bits < c->oa_bits && (address & BITS(c->oa_bits - 1, c->pa_bits)))
         return true;
     return !c->above_oa && c->oa_bits < 64 && (address & BITS(63, c->oa_bits));

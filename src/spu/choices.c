@@ -21,13 +21,13 @@ const struct spex_spu_choice *spex_spu_choice_at(size_t index)
     return index < ROWS ? &rows[index] : NULL;
 }
 
-uint64_t *spu_choice_field(const struct spex_spu_choices *choices, size_t index)
+uint64_t *spu_choice_field(const struct spu_choices *choices, size_t index)
 {
     static_assert(sizeof *choices == ROWS * sizeof(uint64_t), "one word per row");
     return (uint64_t *)(uintptr_t)choices + index;
 }
 
-void spu_choices_default(struct spex_spu_choices *choices)
+void spu_choices_default(struct spu_choices *choices)
 {
 #define CHOICE(field, standard, min, max, values, ids, text) choices->field = standard;
 #include "spu/choices.def"
@@ -48,7 +48,7 @@ static bool word_index(const char *list, const char *word, uint64_t *index)
     return false;
 }
 
-enum spex_status spu_choices_set(struct spex_spu_choices *choices, const char *assignment,
+enum spex_status spu_choices_set(struct spu_choices *choices, const char *assignment,
                                  struct spex_error *error)
 {
     size_t n = strcspn(assignment, "=");
@@ -83,7 +83,7 @@ enum spex_status spu_choices_set(struct spex_spu_choices *choices, const char *a
                      (int)(n > 60 ? 60 : n), assignment);
 }
 
-enum spex_status spu_choices_parse(struct spex_spu_choices *choices, const char *list,
+enum spex_status spu_choices_parse(struct spu_choices *choices, const char *list,
                                    struct spex_error *error)
 {
     static const char between[] = ", ";

@@ -197,7 +197,7 @@ static void op_branch(struct collector *k)
 /* SPEConstructClass. */
 static void collect_op(struct collector *k)
 {
-    const struct spex_features *f = FEATURES;
+    const struct arch_features *f = FEATURES;
     if (k->branch) {
         op_branch(k);
         return;

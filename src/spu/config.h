@@ -10,25 +10,25 @@
 #include "arch/feature_set.h"
 
 /* One field per row of choices.def. */
-struct spex_spu_choices {
+struct spu_choices {
 #define CHOICE(field, standard, min, max, values, ids, text) uint64_t field;
 #include "spu/choices.def"
 };
 
-void spu_choices_default(struct spex_spu_choices *choices);
+void spu_choices_default(struct spu_choices *choices);
 
 /* "in_flight=4" or "isb_branch=yes". The error names what is allowed. */
-enum spex_status spu_choices_set(struct spex_spu_choices *choices, const char *assignment,
+enum spex_status spu_choices_set(struct spu_choices *choices, const char *assignment,
                                  struct spex_error *error);
 /* Several of them, between them commas or blanks. */
-enum spex_status spu_choices_parse(struct spex_spu_choices *choices, const char *list,
+enum spex_status spu_choices_parse(struct spu_choices *choices, const char *list,
                                    struct spex_error *error);
 /* The field of the row at index of choices.def. */
-uint64_t *spu_choice_field(const struct spex_spu_choices *choices, size_t index);
+uint64_t *spu_choice_field(const struct spu_choices *choices, size_t index);
 
 struct spu_config {
-    struct spex_features features;
-    struct spex_spu_choices choices;
+    struct arch_features features;
+    struct spu_choices choices;
     struct spex_spu_host host; /* its size is not looked at */
     uint64_t seed;
 };

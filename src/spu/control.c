@@ -14,7 +14,7 @@
 /* The Security state of the levels below EL3: SCR_EL3.{NSE,NS} as it takes effect. */
 unsigned spu_lower_security(const struct spex_spu *u)
 {
-    const struct spex_features *f = &u->config.features;
+    const struct arch_features *f = &u->config.features;
     if (u->w.el < 3 || !f->EL3)
         return (unsigned)u->w.security;
     if (f->RME && EFF(NSE, SCR_EL3))
@@ -24,7 +24,7 @@ unsigned spu_lower_security(const struct spex_spu *u)
 
 bool spu_el2_enabled_for(const struct spex_spu *u, unsigned security)
 {
-    const struct spex_features *f = &u->config.features;
+    const struct arch_features *f = &u->config.features;
     if (!f->EL2)
         return false;
     if (security != SPEX_SECURE)
@@ -58,7 +58,7 @@ static bool in_host(const struct spex_spu *u)
 /* EffectiveMDCR_EL3_NSPB as a Security state; false if reserved and the choice is none. */
 static bool owning_security(const struct spex_spu *u, unsigned *security)
 {
-    const struct spex_features *f = &u->config.features;
+    const struct arch_features *f = &u->config.features;
     if (!f->EL3) {
         *security = (unsigned)u->w.security;
         return true;
@@ -222,7 +222,7 @@ enum time_kind CollectTimeStamp(const struct spex_spu *u)
 /* What is subtracted from PhysicalCountInt(). */
 uint64_t spu_time_offset(const struct spex_spu *u, enum time_kind kind)
 {
-    const struct spex_features *f = &u->config.features;
+    const struct arch_features *f = &u->config.features;
     if (!f->EL2)
         return 0;
     if (kind == TIME_VIRTUAL)
@@ -250,7 +250,7 @@ bool EffectivePMBLIMITR_EL1_nVM(const struct spex_spu *u)
 
 unsigned ReportSPEEvent(const struct spex_spu *u, unsigned ec, unsigned fsc)
 {
-    const struct spex_features *f = &u->config.features;
+    const struct arch_features *f = &u->config.features;
     if (!f->EXC)
         return 1;
     bool stage1 = ec == EC_STAGE1, stage2 = ec == EC_STAGE2, gpc = ec == EC_GPC;
@@ -346,7 +346,7 @@ bool CheckMDCR_EL3_NSPBTrap(const struct spex_spu *u)
 /* SPEFreezeOnEvent. */
 bool spex_spu_pmu_frozen(const struct spex_spu *u, enum spex_pmu_range range)
 {
-    const struct spex_features *f = &u->config.features;
+    const struct arch_features *f = &u->config.features;
     if (f->version < 3 || !f->PMUv3p7 || !EFF(E, PMBLIMITR_EL1) || !EFF(PMFZ, PMBLIMITR_EL1) ||
         !SPEProfilingStopped(u))
         return false;

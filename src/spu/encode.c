@@ -16,8 +16,8 @@ size_t SPEConstructRecord(const struct spex_spu *u, const struct sample *s, uint
 /* The largest record that the feature set and the choices can make; 0: no place for a packet. */
 size_t spu_record_bound(const struct spu_config *config, unsigned events_size, unsigned layout)
 {
-    const struct spex_features *f = &config->features;
-    const struct spex_spu_choices *c = &config->choices;
+    const struct arch_features *f = &config->features;
+    const struct spu_choices *c = &config->choices;
     uint8_t bytes[RECORD_EMIT_ROOM];
     struct spex_record r = {.events_size = (uint8_t)events_size};
     const struct record_extra extra = {.counter_index = (uint8_t)c->impdef_counter,

@@ -43,7 +43,7 @@ static bool SPEFilterByType(struct spex_spu *u, const struct sample *s)
 
 static bool SPEFilterByEvents(struct spex_spu *u, const struct sample *s)
 {
-    const struct spex_spu_choices *c = &u->config.choices;
+    const struct spu_choices *c = &u->config.choices;
     uint64_t events = s->record.events;
     uint64_t ones = u->w.eff[R_PMSEVFR_EL1] & u->filter_events;
     uint64_t zeros = u->config.features.FnE ? u->w.eff[R_PMSNEVFR_EL1] & u->filter_events : 0;

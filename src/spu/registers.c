@@ -15,8 +15,8 @@
 /* Events that can be filtered (PMSEVFR_EL1, PMSNEVFR_EL1): everything else is RAZ/WI. */
 static uint64_t filterable(const struct spex_spu *u)
 {
-    const struct spex_features *f = &u->config.features;
-    const struct spex_spu_choices *c = &u->config.choices;
+    const struct arch_features *f = &u->config.features;
+    const struct spu_choices *c = &u->config.choices;
     bool v1p4 = f->version >= 5, vectors = f->version >= 2 && (f->SVE || f->SME);
     bool optional = v1p4 || c->filter_optional;
     uint64_t impdef = c->impdef_events & c->impdef_filters;
@@ -50,7 +50,7 @@ static uint64_t filterable(const struct spex_spu *u)
 /* Events that a record can hold (D18.2.6). */
 static uint64_t recordable(const struct spex_spu *u)
 {
-    const struct spex_features *f = &u->config.features;
+    const struct arch_features *f = &u->config.features;
     uint64_t impdef = u->config.choices.impdef_events;
     uint64_t mask = BITS(7, 0);
     mask |= f->LLC ? EVENT(LLC_ACCESS) | EVENT(LLC_MISS) : 0;
@@ -70,16 +70,16 @@ static uint64_t recordable(const struct spex_spu *u)
 /* Does an External abort ever set PMBSR_ELx.EA? If not, the bit is RES0. */
 static bool ea_exists(const struct spex_spu *u)
 {
-    const struct spex_features *f = &u->config.features;
-    const struct spex_spu_choices *c = &u->config.choices;
+    const struct arch_features *f = &u->config.features;
+    const struct spu_choices *c = &u->config.choices;
     return (f->version < 4 && f->EA == 0 && c->abort_unspecified == 0) ||
            (c->walk_abort == 0 && c->walk_abort_ea);
 }
 
 void spu_registers_init(struct spex_spu *u)
 {
-    const struct spex_features *f = &u->config.features;
-    const struct spex_spu_choices *c = &u->config.choices;
+    const struct arch_features *f = &u->config.features;
+    const struct spu_choices *c = &u->config.choices;
     uint64_t *m = u->writable;
 
     /* All that is named or another block's, less what this feature set does not have. */
@@ -138,7 +138,7 @@ void spu_registers_init(struct spex_spu *u)
 /* Warm reset: UNKNOWN is the choice reset_unknown; the exceptions are named below. */
 void spu_registers_reset(struct spex_spu *u)
 {
-    const struct spex_features *f = &u->config.features;
+    const struct arch_features *f = &u->config.features;
     struct words *w = &u->w;
     memset(w->reg, 0, sizeof w->reg);
 #define SPE 1
@@ -168,7 +168,7 @@ void spu_registers_reset(struct spex_spu *u)
 
 static uint64_t pmsidr(const struct spex_spu *u)
 {
-    const struct spex_features *f = &u->config.features;
+    const struct arch_features *f = &u->config.features;
     return (uint64_t)f->SPE_SME << 32 | (uint64_t)f->ALTCLK << 28 | (uint64_t)f->FPF << 27 |
            (uint64_t)f->EFT << 26 | (uint64_t)f->CRR << 25 | (uint64_t)f->PBT << 24 |
            (uint64_t)f->CountSize << 16 | (uint64_t)f->MaxSize << 12 | (uint64_t)f->Interval << 8 |
@@ -179,7 +179,7 @@ static uint64_t pmsidr(const struct spex_spu *u)
 /* P is worked out at each read, for the Exception level that reads. */
 static uint64_t pmbidr(const struct spex_spu *u)
 {
-    const struct spex_features *f = &u->config.features;
+    const struct arch_features *f = &u->config.features;
     struct owner owner = ProfilingBufferOwner(u);
     bool p =
         u->w.el != 3 && (!owner.valid || owner.el > u->w.el || owner.security != u->w.security);
@@ -190,7 +190,7 @@ static uint64_t pmbidr(const struct spex_spu *u)
 
 static uint64_t register_get(const struct spex_spu *u, enum reg_index r)
 {
-    const struct spex_features *f = &u->config.features;
+    const struct arch_features *f = &u->config.features;
     uint64_t value = u->w.reg[r];
     switch (r) {
     case R_PMSIDR_EL1:
@@ -286,7 +286,7 @@ static bool find(unsigned encoding, enum reg_index *index)
 /* Registers that are not there without a feature. */
 static bool present(const struct spex_spu *u, unsigned index)
 {
-    const struct spex_features *f = &u->config.features;
+    const struct arch_features *f = &u->config.features;
     switch (index) {
     case R_PMSNEVFR_EL1:
         return f->FnE;
@@ -312,7 +312,7 @@ static bool present(const struct spex_spu *u, unsigned index)
 /* EffectiveHCR_EL2_NVx: {NV2,NV1,NV}. */
 static unsigned effective_nv(const struct spex_spu *u)
 {
-    const struct spex_features *f = &u->config.features;
+    const struct arch_features *f = &u->config.features;
     if (!f->NV || !spu_el2_enabled(u) || !EFF(NV, HCR_EL2))
         return 0;
     return (unsigned)((f->NV2 && EFF(NV2, HCR_EL2)) << 2 | EFF(NV1, HCR_EL2) << 1 | 1);
@@ -356,7 +356,7 @@ static enum reg_index other_name(enum reg_index index)
 static bool fine_grained(const struct access *a)
 {
     const struct spex_spu *u = a->u;
-    const struct spex_features *f = &u->config.features;
+    const struct arch_features *f = &u->config.features;
     const struct control *c = &controls[a->index];
     uint64_t bits = u->w.eff[a->read ? R_HDFGRTR_EL2 : R_HDFGWTR_EL2];
     uint64_t bits2 = u->w.eff[a->read ? R_HDFGRTR2_EL2 : R_HDFGWTR2_EL2];
@@ -546,7 +546,7 @@ bool spex_spu_set(struct spex_spu *u, unsigned encoding, uint64_t value)
 
 enum spex_sysreg_result spex_spu_psb(struct spex_spu *u, struct spex_sysreg_detail *syndrome)
 {
-    const struct spex_features *f = &u->config.features;
+    const struct arch_features *f = &u->config.features;
     bool host = spu_effective_e2h(u) && spu_effective_tge(u);
     if (u->w.aarch32 >> u->w.el & 1)
         return SPEX_SYSREG_OK;

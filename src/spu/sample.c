@@ -162,7 +162,7 @@ void spex_spu_flush(struct spex_spu *u)
 
 bool spex_spu_member(const struct spex_spu *u, uint32_t flags)
 {
-    const struct spex_spu_choices *c = &u->config.choices;
+    const struct spu_choices *c = &u->config.choices;
     if (!(flags & (SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN | SPEX_OUT_NONARCH_EXC)))
         return true;
     return !((flags & SPEX_OUT_SPECULATIVE && !c->population_speculative) ||
@@ -183,7 +183,7 @@ static uint64_t code_address(uint64_t address, unsigned el, unsigned security)
 static void note_branch(struct spex_spu *u, const struct spex_op *op, const struct spex_outcome *o,
                         uint64_t pc, uint64_t order, bool enabled)
 {
-    const struct spex_spu_choices *c = &u->config.choices;
+    const struct spu_choices *c = &u->config.choices;
     uint64_t target = code_address(o->target, o->target_el, o->target_security);
     bool counts = true;
     if (o->flags & (SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN) || order < u->w.previous_order)

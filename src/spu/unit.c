@@ -21,8 +21,8 @@ void spu_config_default(struct spu_config *config)
 /* Arm cores with 64-byte records use fixed places (N1 and its successors). */
 static unsigned layout_of(const struct spu_config *config)
 {
-    const struct spex_features *f = &config->features;
-    const struct spex_spu_choices *c = &config->choices;
+    const struct arch_features *f = &config->features;
+    const struct spu_choices *c = &config->choices;
     if (c->layout)
         return (unsigned)c->layout - 1;
     bool arm64 = f->midr >> 24 == 0x41 && f->MaxSize == 6 && f->Align == 6;
@@ -44,7 +44,7 @@ static bool impdef_index(uint64_t index)
 
 enum spex_status spu_config_check(const struct spu_config *config, struct spex_error *error)
 {
-    const struct spex_spu_choices *c = &config->choices;
+    const struct spu_choices *c = &config->choices;
     enum spex_status status = arch_features_check(&config->features, error);
     if (status)
         return status;
@@ -336,7 +336,7 @@ void spex_spu_get_status(const struct spex_spu *u, struct spex_spu_status *statu
 
 void spu_pmu_tell(struct spex_spu *u, unsigned event, uint64_t count)
 {
-    const struct spex_features *f = &u->config.features;
+    const struct arch_features *f = &u->config.features;
     bool exists = true;
     switch (event) {
     case SPEX_PMU_SAMPLE_FEED_DS:

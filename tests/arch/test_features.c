@@ -6,7 +6,7 @@ static void test_presets_are_possible(void **state)
 {
     const char *name;
     for (size_t i = 0; (name = spex_features_preset_name(i)); i++) {
-        struct spex_features f;
+        struct arch_features f;
         struct spex_error error;
         assert_int_equal(arch_features_parse(name, &f, &error), SPEX_OK);
     }
@@ -14,7 +14,7 @@ static void test_presets_are_possible(void **state)
 
 static void test_versions_are_possible(void **state)
 {
-    struct spex_features f;
+    struct arch_features f;
     struct spex_error error;
     for (char v = '0'; v <= '5'; v++) {
         char list[] = "v1p0";
@@ -46,7 +46,7 @@ static void test_dependencies(void **state)
     };
     /* clang-format on */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct spex_features f;
+        struct arch_features f;
         struct spex_error error = {0};
         if (arch_features_parse(rows[i].list, &f, &error) == SPEX_OK)
             fail_msg("%s was accepted", rows[i].list);
@@ -61,7 +61,7 @@ static void test_numbers(void **state)
     SPEC(REG-02);
     SPEC(REG-34);
     for (unsigned n = 0; n < 16; n++) {
-        struct spex_features max, f;
+        struct arch_features max, f;
         struct spex_error error;
         arch_features_preset("max", &max);
 #define POSSIBLE(field, value)                                                                     \
@@ -82,7 +82,7 @@ static void test_numbers(void **state)
 
 static void test_bad_words(void **state)
 {
-    struct spex_features f;
+    struct arch_features f;
     struct spex_error error = {0};
     assert_int_equal(arch_features_parse("v1p2,unicorn", &f, &error), SPEX_INVALID);
     assert_non_null(strstr(error.text, "unicorn"));
@@ -100,7 +100,7 @@ static void test_version_after_features(void **state)
                                         "lds", "fds", "dpfzs", "spe-sme", "misaligned"};
     for (size_t i = 0; i < 2 * sizeof flags / sizeof *flags; i++)
         for (unsigned v = 0; v <= 5; v++) {
-            struct spex_features f;
+            struct arch_features f;
             struct spex_error error;
             char list[64];
             const char *flag = flags[i / 2];
@@ -144,7 +144,7 @@ static void test_words(void **state)
         "no-such",
         "a-name-that-is-longer-than-any-feature-and-than-the-room-that-there-is-for-it"};
     static const char *const good[] = {"", ",", "min,,v1p2", "max,", "maxsize=11", "altclk=15"};
-    struct spex_features f;
+    struct arch_features f;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct spex_error error = {0};
         if (arch_features_parse(bad[i], &f, &error) == SPEX_OK)

@@ -15,7 +15,7 @@
 struct stream {
     uint8_t *data;
     size_t size, records;
-    struct spex_features features;
+    struct arch_features features;
 };
 
 static void make(struct stream *s, const char *features, enum spex_layout layout, unsigned align,

@@ -43,7 +43,7 @@ static const struct kind {
     uint32_t always, maybe;
     size_t needs; /* offset of a feature, 0 if none */
 } kinds[] = {
-#define NEEDS(feature) offsetof(struct spex_features, feature)
+#define NEEDS(feature) offsetof(struct arch_features, feature)
     {SPEX_OP_OTHER, 0, SPEX_OPF_FP | SPEX_OPF_SIMD, 0},
     {SPEX_OP_CSEL, 0, 0, 0},
     {SPEX_OP_CSINC, 0, 0, 0},
@@ -96,7 +96,7 @@ static const struct kind {
 
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-static void draw_op(struct rng *rng, const struct spex_features *f, unsigned el, struct spex_op *op)
+static void draw_op(struct rng *rng, const struct arch_features *f, unsigned el, struct spex_op *op)
 {
     const struct kind *k;
     do
@@ -114,7 +114,7 @@ static void draw_op(struct rng *rng, const struct spex_features *f, unsigned el,
     op->vectors = (uint8_t)(1u << rng_below(rng, 3));
 }
 
-static void draw_access(struct rng *rng, const struct spex_features *f, struct spex_access *a)
+static void draw_access(struct rng *rng, const struct arch_features *f, struct spex_access *a)
 {
     a->va = rng_next(rng);
     a->pa = rng_next(rng) >> 16;
@@ -142,7 +142,7 @@ static bool accesses(const struct spex_op *op)
            op->kind == SPEX_OP_SVE_PREFETCH;
 }
 
-static void draw_outcome(struct rng *rng, const struct spex_features *f, unsigned el,
+static void draw_outcome(struct rng *rng, const struct arch_features *f, unsigned el,
                          const struct spex_op *op, struct spex_outcome *o)
 {
     memset(o, 0, sizeof *o);
@@ -197,8 +197,8 @@ static void draw_outcome(struct rng *rng, const struct spex_features *f, unsigne
 }
 
 /* Choices at random, but those about the buffer, and what the checker cannot know. */
-static void draw_choices(struct rng *rng, struct spex_spu_choices *choices,
-                         const struct spex_features *f)
+static void draw_choices(struct rng *rng, struct spu_choices *choices,
+                         const struct arch_features *f)
 {
     const struct spex_spu_choice *c;
     spu_choices_default(choices);

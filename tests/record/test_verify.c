@@ -5,7 +5,7 @@
 
 #include "violations.h"
 
-static void parse(const char *list, struct spex_features *features)
+static void parse(const char *list, struct arch_features *features)
 {
     struct spex_error error;
     if (arch_features_parse(list, features, &error))
@@ -16,7 +16,7 @@ static void parse(const char *list, struct spex_features *features)
 static size_t run(const char *features, const uint8_t *data, size_t size,
                   struct spex_violation *first)
 {
-    struct spex_features f;
+    struct arch_features f;
     struct spex_verifier verifier;
     struct spex_violation violation;
     size_t count = 0;
@@ -108,7 +108,7 @@ static void test_ignore(void **state)
 {
     for (size_t i = 0; i < VIOLATION_ROWS; i++) {
         const struct violation_row *row = &violation_rows[i];
-        struct spex_features f;
+        struct arch_features f;
         struct spex_verifier verifier;
         struct spex_violation v;
         uint8_t data[512];
@@ -231,7 +231,7 @@ static void test_pieces(void **state)
 {
     for (size_t i = 0; i < VIOLATION_ROWS; i++) {
         const struct violation_row *row = &violation_rows[i];
-        struct spex_features f;
+        struct arch_features f;
         uint8_t data[512];
         size_t mark = 0, size = violation_bytes(row->bytes, data, &mark);
         parse(row->features, &f);
@@ -288,7 +288,7 @@ static void test_any_bytes(void **state)
             x ^= x << 17;
             data[4096 - size + i] = (uint8_t)x;
         }
-        struct spex_features f;
+        struct arch_features f;
         struct spex_verifier verifier;
         struct spex_violation v;
         parse(n & 1 ? "min" : "neoverse-n2", &f);

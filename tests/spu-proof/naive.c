@@ -1018,7 +1018,7 @@ void naive_state(struct naive *n, const struct spex_spu_state *state)
 
 static uint64_t event_mask(const struct naive *n, bool inverse)
 {
-    const struct spex_features *f = &n->f;
+    const struct arch_features *f = &n->f;
     bool v1p1 = f->version >= 2, v1p4 = f->version >= 5, optional = v1p4 || n->c.filter_optional;
     uint64_t mask = 1u << 3 | 1u << 5 | 1u << 7;
     if (n->c.population_speculative || (!inverse && n->c.evfr_retired))
@@ -1055,7 +1055,7 @@ static uint64_t event_mask(const struct naive *n, bool inverse)
 
 static uint64_t PMSIDR(const struct naive *n)
 {
-    const struct spex_features *f = &n->f;
+    const struct arch_features *f = &n->f;
     return (uint64_t)f->SPE_SME << 32 | (uint64_t)f->ALTCLK << 28 | (uint64_t)f->FPF << 27 |
            (uint64_t)f->EFT << 26 | (uint64_t)f->CRR << 25 | (uint64_t)f->PBT << 24 |
            (uint64_t)f->CountSize << 16 | (uint64_t)f->MaxSize << 12 | (uint64_t)f->Interval << 8 |
@@ -1091,7 +1091,7 @@ static uint64_t exc_bits(const struct naive *n)
 
 static bool find(struct naive *n, unsigned encoding, struct place *p)
 {
-    const struct spex_features *f = &n->f;
+    const struct arch_features *f = &n->f;
     uint64_t status = ONES(55, 32) | ONES(31, 26) | ONES(19, 0);
     /* EA is RES0 if the PE never sets it. */
     if (manner(n) != REPORT && !(n->c.walk_abort == 0 && n->c.walk_abort_ea))
@@ -1442,7 +1442,7 @@ static bool is_ours(unsigned enc)
 static enum spex_sysreg_result access(struct naive *n, unsigned enc, unsigned rt, bool read,
                                       unsigned *reached, struct spex_sysreg_detail *syndrome)
 {
-    const struct spex_features *f = &n->f;
+    const struct arch_features *f = &n->f;
     unsigned el = n->pe.el;
     struct place p;
     if (!is_ours(enc)) { /* held for other blocks: the Exception level of the name alone */
@@ -1647,8 +1647,8 @@ bool naive_frozen(const struct naive *n, enum spex_pmu_range range)
     return false;
 }
 
-void naive_init(struct naive *n, const struct spex_features *features,
-                const struct spex_spu_choices *choices, const struct naive_world *world)
+void naive_init(struct naive *n, const struct arch_features *features,
+                const struct spu_choices *choices, const struct naive_world *world)
 {
     memset(n, 0, sizeof *n);
     n->f = *features;

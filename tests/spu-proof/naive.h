@@ -46,8 +46,8 @@ struct naive_record {
 };
 
 struct naive {
-    struct spex_features f;
-    struct spex_spu_choices c;
+    struct arch_features f;
+    struct spu_choices c;
     struct naive_world world;
     bool n1, hisi; /* order of packets */
     /* Registers, without their RES0 bits. */
@@ -90,8 +90,8 @@ struct naive {
 
 unsigned naive_pmu_index(unsigned event);
 
-void naive_init(struct naive *n, const struct spex_features *features,
-                const struct spex_spu_choices *choices, const struct naive_world *world);
+void naive_init(struct naive *n, const struct arch_features *features,
+                const struct spu_choices *choices, const struct naive_world *world);
 
 /* The register, whatever the state; false if there is none in this feature set. */
 bool naive_get(struct naive *n, unsigned encoding, uint64_t *value);

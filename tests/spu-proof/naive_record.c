@@ -267,7 +267,7 @@ static bool is_branch_gcs(const struct naive *n, const struct spex_op *op,
 static unsigned operation_type(const struct naive *n, const struct spex_op *op,
                                const struct spex_outcome *out, bool store, unsigned *type)
 {
-    const struct spex_features *f = &n->f;
+    const struct arch_features *f = &n->f;
     uint32_t o = op->flags;
     bool fp = o & SPEX_OPF_FP, simd = o & SPEX_OPF_SIMD, v1p1 = f->version >= 2;
     bool branch = naive_is_branch(n, op, out);
@@ -498,7 +498,7 @@ static void arrange(const struct naive *n, struct naive_record *r)
 
 static uint64_t implemented_events(const struct naive *n)
 {
-    const struct spex_features *f = &n->f;
+    const struct arch_features *f = &n->f;
     bool v1p4 = f->version >= 5;
     uint64_t mask = 0xff;
     if (f->LLC)

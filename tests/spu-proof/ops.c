@@ -28,13 +28,13 @@ static uint32_t cycles(struct rng *rng)
     return some[rng_below(rng, 10)];
 }
 
-static uint8_t security(struct rng *rng, const struct spex_features *f)
+static uint8_t security(struct rng *rng, const struct arch_features *f)
 {
     enum spex_security s = rng_below(rng, f->RME ? 3 : 2);
     return (uint8_t)(s == SPEX_SECURE && !f->Secure ? SPEX_NONSECURE : s);
 }
 
-static void make_access(struct rng *rng, const struct spex_features *f, struct spex_access *a)
+static void make_access(struct rng *rng, const struct arch_features *f, struct spex_access *a)
 {
     a->va = address(rng);
     a->pa = rng_next(rng) >> 12;
@@ -64,7 +64,7 @@ static void make_access(struct rng *rng, const struct spex_features *f, struct s
 }
 
 /* Whether a PE of this feature set has such operations. */
-static bool possible(enum spex_op_kind kind, const struct spex_features *f)
+static bool possible(enum spex_op_kind kind, const struct arch_features *f)
 {
     switch (kind) {
     case SPEX_OP_SVE:
@@ -88,7 +88,7 @@ static bool possible(enum spex_op_kind kind, const struct spex_features *f)
 
 static const uint32_t lengths[] = {16, 32, 48, 64, 128, 256, 384, 512, 1024, 2048};
 
-void ops_make(uint64_t seed, const struct spex_features *f, struct made_op *made)
+void ops_make(uint64_t seed, const struct arch_features *f, struct made_op *made)
 {
     struct rng r = {seed}, *rng = &r;
     struct spex_op *op = &made->op;

@@ -13,7 +13,7 @@ struct made_op {
 };
 
 /* The same seed and features make the same operation. parts points into made. */
-void ops_make(uint64_t seed, const struct spex_features *features, struct made_op *made);
+void ops_make(uint64_t seed, const struct arch_features *features, struct made_op *made);
 
 /* Cut to what can happen in a state. */
 void ops_fit(struct made_op *made, const struct spex_spu_state *state);

@@ -72,7 +72,7 @@ uint64_t rig_read(struct rig *rig, unsigned encoding)
 
 void rig_state(struct rig *rig, unsigned el, enum spex_security security)
 {
-    const struct spex_features *f = &rig->config.features;
+    const struct arch_features *f = &rig->config.features;
     struct spex_spu_state state;
     spex_spu_get_state(rig->unit, &state);
     if (f->EL3 && el < 3) {

@@ -15,7 +15,7 @@
 
 /* ---- configurations ---- */
 
-static bool possible(const struct spex_features *features, const struct spex_spu_choices *choices)
+static bool possible(const struct arch_features *features, const struct spu_choices *choices)
 {
     struct spu_config config;
     struct spex_error error;
@@ -26,7 +26,7 @@ static bool possible(const struct spex_features *features, const struct spex_spu
 }
 
 /* A preset, or one with random changes of which each is kept if the set stays possible. */
-static void make_features(struct rng *rng, struct spex_features *f)
+static void make_features(struct rng *rng, struct arch_features *f)
 {
     static const char *const names[] = {"neoverse-n1", "neoverse-v1", "neoverse-n2",
                                         "neoverse-v2", "max",         "min"};
@@ -34,7 +34,7 @@ static void make_features(struct rng *rng, struct spex_features *f)
     if (rng_chance(rng, 1, 4))
         return;
     for (unsigned i = 0; i < 60; i++) {
-        struct spex_features next = *f;
+        struct arch_features next = *f;
         const char *text, *name;
         unsigned rows = 0;
         while (spex_features_describe(rows, &text))
@@ -74,15 +74,15 @@ bool run_leaves_out(const char *name)
     return false;
 }
 
-static void make_choices(struct rng *rng, const struct spex_features *f,
-                         struct spex_spu_choices *choices)
+static void make_choices(struct rng *rng, const struct arch_features *f,
+                         struct spu_choices *choices)
 {
     spu_choices_default(choices);
     if (rng_chance(rng, 1, 4))
         return;
     const struct spex_spu_choice *row;
     for (size_t i = 0; (row = spex_spu_choice_at(i)); i++) {
-        struct spex_spu_choices next = *choices;
+        struct spu_choices next = *choices;
         uint64_t *field = spu_choice_field(&next, i);
         if (run_leaves_out(row->name) || rng_chance(rng, 2, 3))
             continue;
@@ -421,7 +421,7 @@ static void to_state(struct pair *p, const struct spex_spu_state *state)
     p->pe = *state;
 }
 
-static uint8_t highest_security(const struct spex_features *f)
+static uint8_t highest_security(const struct arch_features *f)
 {
     return f->EL3 ? (f->RME ? SPEX_ROOT : SPEX_SECURE) : f->Secure ? SPEX_SECURE : SPEX_NONSECURE;
 }
@@ -437,7 +437,7 @@ static void sync(struct pair *p)
 /* Values of SCR_EL3 and HCR_EL2 that the state of the PE allows. */
 static uint64_t legal(const struct pair *p, unsigned encoding, uint64_t value)
 {
-    const struct spex_features *f = &p->run->features;
+    const struct arch_features *f = &p->run->features;
     if (encoding == SPEX_SCR_EL3) {
         if (!f->Secure)
             value |= BIT(0);
@@ -461,7 +461,7 @@ static uint64_t legal(const struct pair *p, unsigned encoding, uint64_t value)
 
 static void move(struct pair *p, const struct step *step)
 {
-    const struct spex_features *f = &p->run->features;
+    const struct arch_features *f = &p->run->features;
     struct spex_spu_state next = {.el = step->el, .security = step->security};
     if (next.security == SPEX_REALM && !f->RME)
         next.security = SPEX_NONSECURE;
@@ -508,7 +508,7 @@ static void move(struct pair *p, const struct step *step)
 /* What a driver and the software above it do before they go on. */
 static void restart(struct pair *p, const struct step *step)
 {
-    const struct spex_features *f = &p->run->features;
+    const struct arch_features *f = &p->run->features;
     struct rng r = {step->seed}, *rng = &r;
     uint64_t any = rng_next(rng);
     set(p, SPEX_PMSCR_EL1, 0);
@@ -550,7 +550,7 @@ static void plan(struct pair *p, const struct step *step)
     static const uint8_t walks[] = {0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x1b};
     struct rng r = {step->seed}, *rng = &r;
     struct plan plan = {0};
-    const struct spex_features *f = &p->run->features;
+    const struct arch_features *f = &p->run->features;
     uint64_t at = get(p, SPEX_PMBPTR_EL1) + rng_below(rng, 100);
     plan.low = at;
     plan.high = at + 1 + (rng_chance(rng, 1, 2) ? 0 : rng_below(rng, 3));

@@ -42,8 +42,8 @@ struct step {
 };
 
 struct run {
-    struct spex_features features;
-    struct spex_spu_choices choices;
+    struct arch_features features;
+    struct spu_choices choices;
     uint8_t random[64];
     struct step *steps;
     size_t count;

@@ -641,7 +641,7 @@ static void test_sbsa(void **state)
         if (!strcmp(name, "min"))
             continue;
         rig_open(&rig, name, "");
-        const struct spex_features *f = &rig.config.features;
+        const struct arch_features *f = &rig.config.features;
         uint64_t version = RIG_GET(&rig, ID_AA64DFR0_EL1, PMSVer);
         assert_int_equal(version, f->version);
         assert_true(!f->SVE || version >= 2);

@@ -34,8 +34,8 @@ enum { UNKNOWN, COVERED, REFUSED };
 static uint8_t pair_state[ALL][ALL];
 
 struct setting {
-    struct spex_features features;
-    struct spex_spu_choices choices;
+    struct arch_features features;
+    struct spu_choices choices;
 };
 
 static bool accepted(const struct setting *s)
@@ -103,7 +103,7 @@ static void add_values(struct factor *f, uint64_t min, uint64_t max, uint64_t st
 static void list_factors(void)
 {
     const char *name, *text;
-    struct spex_features most;
+    struct arch_features most;
     arch_features_preset("max", &most);
     for (size_t row = 0; (name = spex_features_describe(row, &text)); row++) {
         struct factor *f = &factors[factor_count];

@@ -6,7 +6,7 @@
 
 static void test_defaults_are_in_range(void **state)
 {
-    struct spex_spu_choices choices;
+    struct spu_choices choices;
     const struct spex_spu_choice *row;
     spu_choices_default(&choices);
     for (size_t i = 0; (row = spex_spu_choice_at(i)); i++) {
@@ -21,7 +21,7 @@ static void test_defaults_are_in_range(void **state)
 /* Names of values: as many as there are numbers. */
 static void test_choices_by_name(void **state)
 {
-    struct spex_spu_choices choices;
+    struct spu_choices choices;
     struct spex_error error;
     const struct spex_spu_choice *row;
     spu_choices_default(&choices);

@@ -158,7 +158,7 @@ static void test_limit(void **state)
     for (size_t s = 0; s < sizeof sets / sizeof sets[0]; s++) {
         for (uint64_t start = 0; start < 300; start += 1) {
             struct fixture *f = fixture_new(sets[s], NULL, 1);
-            const struct spex_features *features = &spu_get_config(f->unit)->features;
+            const struct arch_features *features = &spu_get_config(f->unit)->features;
             uint64_t limit = BASE + 0x2000, align = 1ull << features->Align;
             uint64_t largest = 1ull << features->MaxSize;
             if (start % align)
