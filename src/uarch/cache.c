@@ -621,7 +621,7 @@ static spex_uarch_result access_line(struct uarch_core *core, uint64_t va, bool 
 {
     const struct spex_uarch_config *c = &core->model->config;
     uint64_t line = va & ~63ull;
-    spex_uarch_result translation = uarch_translate(core, va), r;
+    spex_uarch_result translation = uarch_translate(&core->mmu, va, &core->counts), r;
     uint64_t *word = l1_find(core, line);
     if (word) {
         r = write && (*word & 63) != UARCH_MODIFIED ? own(core, line, SPEX_UARCH_L1) : 0;

@@ -16,10 +16,8 @@ static unsigned log2_of(uint32_t x)
     return 31 - (unsigned)__builtin_clz(x);
 }
 
-static void fill_latencies(struct spex_uarch *model)
+void uarch_latencies(const struct spex_uarch_config *c, uint16_t l[SPEX_EXEC_CLASS_COUNT])
 {
-    const struct spex_uarch_config *c = &model->config;
-    uint16_t *l = model->latency;
     l[SPEX_EXEC_NOP] = 1;
     l[SPEX_EXEC_ALU] = (uint16_t)c->lat_alu;
     l[SPEX_EXEC_SHIFT] = (uint16_t)c->lat_shift;
@@ -58,17 +56,13 @@ enum spex_status spex_uarch_new(const struct spex_uarch_config *config, struct s
     model->l2_mask = (c->l2_size >> UARCH_LINE) / c->l2_ways - 1;
     model->llc_mask = (c->llc_size >> UARCH_LINE) / c->llc_ways - 1;
     model->dir_mask = c->dir_size / UARCH_DIR_WAYS - 1;
-    model->tlb2_mask = c->tlb2_entries / c->tlb2_ways - 1;
     model->stripe_mask = smaller(smaller(UARCH_STRIPES - 1, model->l2_mask),
                                  smaller(model->llc_mask, model->dir_mask));
     model->page_shift = log2_of(c->page_size);
-    /* A table of the last level fills one granule (blocks: the 4K granule) with 8-byte entries.
-     */
-    model->walk_shift = model->page_shift + (c->page_size == 2097152 ? 9 : model->page_shift - 3);
     model->ind_mask = (1u << c->ind_bits) - 1;
     model->stall_load = SPEX_UARCH_TICK * 16 * (100 - c->overlap) / 100;
     model->stall_store = model->stall_load / 4;
-    fill_latencies(model);
+    uarch_latencies(c, model->latency);
     bool ok = true;
     if (!c->none) {
         model->llc = calloc(c->llc_size >> UARCH_LINE, sizeof *model->llc);
@@ -89,8 +83,7 @@ static void core_release(struct uarch_core *core)
 {
     free(core->l1);
     free(core->l2);
-    free(core->tlb2);
-    free(core->walk);
+    uarch_mmu_fini(&core->mmu);
     free(core->indirect);
     free(core->mail.box);
     free(core->hot);
@@ -133,7 +126,6 @@ void spex_uarch_forked(struct spex_uarch *model, struct spex_uarch_core *core)
 static void core_clear(struct uarch_core *core)
 {
     const struct spex_uarch *model = core->model;
-    const struct spex_uarch_config *c = &model->config;
     struct spex_uarch_core *hot = core->hot;
     hot->last = &no_block;
     hot->sequence = 0;
@@ -147,9 +139,7 @@ static void core_clear(struct uarch_core *core)
     core->miss_next = 0;
     memset(core->miss, 0, sizeof core->miss);
     memset(core->indirect, 0, (model->ind_mask + 1) * sizeof *core->indirect);
-    memset(core->tlb2, 0, c->tlb2_entries * sizeof *core->tlb2);
-    memset(core->walk, 0, c->walk_entries * sizeof *core->walk);
-    uarch_tlb_reset(&core->tlb, c->tlb_entries);
+    uarch_mmu_clear(&core->mmu);
 }
 
 static struct uarch_core *core_make(struct spex_uarch *model)
@@ -164,14 +154,12 @@ static struct uarch_core *core_make(struct spex_uarch *model)
     core->hot = aligned_alloc(64, hot_size);
     core->l1 = malloc(((size_t)model->l1_sets * model->l1_rest + 1) * sizeof *core->l1);
     core->l2 = calloc(c->l2_size >> UARCH_LINE, sizeof *core->l2);
-    core->tlb2 = calloc(c->tlb2_entries, sizeof *core->tlb2);
-    core->walk = calloc(c->walk_entries, sizeof *core->walk);
+    bool mmu = uarch_mmu_init(&core->mmu, c);
     core->indirect = calloc(model->ind_mask + 1, sizeof *core->indirect);
     /* Each line held can be taken away once before the mail is read. */
     core->mail.capacity = (c->l2_size >> UARCH_LINE) + 64;
     core->mail.box = malloc(core->mail.capacity * sizeof *core->mail.box);
-    if (!core->hot || !core->l1 || !core->l2 || !core->tlb2 || !core->walk || !core->indirect ||
-        !core->mail.box) {
+    if (!core->hot || !core->l1 || !core->l2 || !mmu || !core->indirect || !core->mail.box) {
         core_release(core);
         return NULL;
     }
@@ -275,7 +263,7 @@ void spex_uarch_core_idle(struct spex_uarch_core *core, bool idle)
 
 /* ---- blocks ---- */
 
-static enum spex_uarch_end end_of(const struct spex_op *op)
+enum spex_uarch_end uarch_end_of(const struct spex_op *op)
 {
     if (op->kind != SPEX_OP_BRANCH)
         return SPEX_UARCH_END_NONE;
@@ -320,7 +308,8 @@ void spex_uarch_block_init(const struct spex_uarch *model, struct spex_uarch_blo
     block->next = pc + 4 * count;
     block->count = (uint32_t)count;
     block->ops = ops;
-    block->end = (uint8_t)(model->config.none ? SPEX_UARCH_END_NONE : end_of(&ops[count - 1]));
+    block->end =
+        (uint8_t)(model->config.none ? SPEX_UARCH_END_NONE : uarch_end_of(&ops[count - 1]));
     block->delta = -(int64_t)count * (1ll << SPEX_UARCH_OPS_SHIFT) + cost(model, ops, count);
 }
 

@@ -389,7 +389,14 @@ struct spex_uarch_counts {
     uint64_t tlb_miss, walk;
     uint64_t snoop, snoop_modified; /* lines that came from another core */
     uint64_t upgrade, invalidated;  /* writes to shared lines; lines lost to others */
-    uint64_t contended;             /* accesses decided in virtual time */
+    uint64_t contended;             /* accesses decided in virtual time (fast) */
+    /* the full model alone */
+    uint64_t prefetch, prefetch_used, prefetch_late; /* lines fetched ahead */
+    uint64_t code_miss;                              /* of the level 1 instruction cache */
+    uint64_t mispredict, btb_miss;
+    uint64_t forwarded;    /* loads that got their data from the store buffer */
+    uint64_t streamed;     /* lines written without being fetched */
+    uint64_t kernel, idle; /* cycles of system calls, and of waiting */
 };
 void spex_uarch_counts(const struct spex_uarch_core *core, struct spex_uarch_counts *counts);
 

@@ -29,30 +29,18 @@ static uint32_t still_coming(const struct uarch_core *core, uint64_t line)
     return 0;
 }
 
-spex_uarch_result spex_uarch_access(const struct spex_uarch_core *hot, const struct spex_op *op,
-                                    uint64_t va, unsigned size, spex_uarch_result r,
-                                    struct spex_access *access)
+static bool misaligned(const struct spex_uarch_config *c, const struct spex_op *op, uint64_t va,
+                       unsigned size)
 {
-    const struct uarch_core *core = hot->rest;
-    const struct spex_uarch_config *c = &core->model->config;
-    uint64_t events = 0;
-    access->events = 0;
-    access->start = access->translation = access->memory = 0;
-    access->data_source = 0;
-    access->flags &= (uint16_t)~SPEX_ACC_SOURCE;
-    if (c->none)
-        return 0;
+    uint32_t boundary = op->flags & SPEX_OPF_LOAD ? c->align_load : c->align_store;
+    return (va & (boundary - 1)) + size > boundary;
+}
 
-    bool load = op->flags & SPEX_OPF_LOAD;
+void uarch_outcome(const struct spex_uarch_config *c, const struct spex_op *op, uint64_t va,
+                   unsigned size, spex_uarch_result r, struct spex_access *access)
+{
     enum spex_uarch_level level = spex_uarch_result_level(r);
-    uint32_t remaining;
-    if (load && level == SPEX_UARCH_L1 && !(r & (SPEX_UARCH_SPLIT | SPEX_UARCH_CONTENDED)) &&
-        (remaining = still_coming(core, va & ~63ull)) > c->l1d_latency) {
-        r |= SPEX_UARCH_RECENT;
-        r = (r & ~(0xffffull << 16)) | (uint64_t)(remaining > 0xffff ? 0xffff : remaining) << 16;
-    }
-
-    events |= EVENT(L1D_ACCESS) | EVENT(TLB_ACCESS);
+    uint64_t events = EVENT(L1D_ACCESS) | EVENT(TLB_ACCESS);
     if (level != SPEX_UARCH_L1)
         events |= EVENT(L1D_MISS);
     if (r & SPEX_UARCH_WALK)
@@ -63,14 +51,11 @@ spex_uarch_result spex_uarch_access(const struct spex_uarch_core *hot, const str
         events |= EVENT(LLC_MISS);
     if (r & SPEX_UARCH_SOCKET)
         events |= EVENT(REMOTE);
-    uint32_t boundary = load ? c->align_load : c->align_store;
-    if ((va & (boundary - 1)) + size > boundary) { /* D17.6.4.6: flag and penalty go together */
+    if (misaligned(c, op, va, size)) /* D17.6.4.6: flag and penalty go together */
         events |= EVENT(MISALIGNED);
-        r |= SPEX_UARCH_SPLIT;
-        if (!spex_uarch_result_latency(r))
-            r |= (uint64_t)c->l1d_latency << 16;
-    }
-    if (load) { /* these say "was not a load, or" for 0 */
+    access->flags &= (uint16_t)~SPEX_ACC_SOURCE;
+    access->data_source = 0;
+    if (op->flags & SPEX_OPF_LOAD) { /* these say "was not a load, or" for 0 */
         if (level != SPEX_UARCH_L1)
             events |= EVENT(L2D_ACCESS);
         if (level > SPEX_UARCH_L2)
@@ -85,8 +70,37 @@ spex_uarch_result spex_uarch_access(const struct spex_uarch_core *hot, const str
         access->data_source = r & SPEX_UARCH_SOCKET ? 0xd : neoverse_source[level];
     }
     access->events = events;
+    access->start = 0;
     access->translation = spex_uarch_result_translation(r);
     access->memory = spex_uarch_result_latency(r);
+}
+
+spex_uarch_result spex_uarch_access(const struct spex_uarch_core *hot, const struct spex_op *op,
+                                    uint64_t va, unsigned size, spex_uarch_result r,
+                                    struct spex_access *access)
+{
+    const struct uarch_core *core = hot->rest;
+    const struct spex_uarch_config *c = &core->model->config;
+    uint32_t remaining;
+    if (c->none) {
+        access->events = 0;
+        access->start = access->translation = access->memory = 0;
+        access->data_source = 0;
+        access->flags &= (uint16_t)~SPEX_ACC_SOURCE;
+        return 0;
+    }
+    if (op->flags & SPEX_OPF_LOAD && spex_uarch_result_level(r) == SPEX_UARCH_L1 &&
+        !(r & (SPEX_UARCH_SPLIT | SPEX_UARCH_CONTENDED)) &&
+        (remaining = still_coming(core, va & ~63ull)) > c->l1d_latency) {
+        r |= SPEX_UARCH_RECENT;
+        r = (r & ~(0xffffull << 16)) | (uint64_t)(remaining > 0xffff ? 0xffff : remaining) << 16;
+    }
+    if (misaligned(c, op, va, size)) {
+        r |= SPEX_UARCH_SPLIT;
+        if (!spex_uarch_result_latency(r))
+            r |= (uint64_t)c->l1d_latency << 16;
+    }
+    uarch_outcome(c, op, va, size, r, access);
     return r;
 }
 
@@ -121,8 +135,7 @@ static unsigned collect(const struct spex_uarch_core *hot, uint32_t sequence, un
     return (unsigned)(steps + UARCH_REPLAY - step);
 }
 
-/* Is destination d of a load or store its base register, which is ready at once? */
-static bool writes_base(const struct spex_op *op, unsigned d)
+bool uarch_writes_base(const struct spex_op *op, unsigned d)
 {
     if (op->flags & SPEX_OPF_EXCL)
         return false;
@@ -213,7 +226,7 @@ void spex_uarch_replay(const struct spex_uarch_core *hot, uint32_t sequence, uns
             ready[op->dst[d]] = done;
         if (op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE))
             for (unsigned d = 0; d < 4; d++)
-                if (writes_base(op, d))
+                if (uarch_writes_base(op, d))
                     ready[op->dst[d]] = issue + c->lat_alu;
         ready[SPEX_REG_NONE] = 0;
         if (not_pipelined(op->exec))

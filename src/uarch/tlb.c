@@ -1,4 +1,5 @@
 /* Address translation: level 1 TLB, level 2 TLB, walk cache. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "uarch/uarch.h"
@@ -73,33 +74,80 @@ static bool tlb_touch(struct uarch_tlb *tlb, uint64_t page)
     return false;
 }
 
-spex_uarch_result uarch_translate(struct uarch_core *core, uint64_t va)
+bool uarch_mmu_init(struct uarch_mmu *mmu, const struct spex_uarch_config *c)
 {
-    const struct spex_uarch *model = core->model;
-    struct uarch_tlb *tlb = &core->tlb;
-    uint64_t page = va >> model->page_shift;
+    mmu->c = c;
+    mmu->tlb2_mask = c->tlb2_entries / c->tlb2_ways - 1;
+    mmu->page_shift = 31 - (uint32_t)__builtin_clz(c->page_size);
+    /* A table of the last level fills one granule (blocks: the 4K granule) with 8-byte entries. */
+    mmu->walk_shift = mmu->page_shift + (c->page_size == 2097152 ? 9 : mmu->page_shift - 3);
+    mmu->tlb2 = calloc(c->tlb2_entries, sizeof *mmu->tlb2);
+    mmu->walk = calloc(c->walk_entries, sizeof *mmu->walk);
+    uarch_tlb_reset(&mmu->tlb, c->tlb_entries);
+    return mmu->tlb2 && mmu->walk;
+}
+
+void uarch_mmu_clear(struct uarch_mmu *mmu)
+{
+    memset(mmu->tlb2, 0, mmu->c->tlb2_entries * sizeof *mmu->tlb2);
+    memset(mmu->walk, 0, mmu->c->walk_entries * sizeof *mmu->walk);
+    uarch_tlb_reset(&mmu->tlb, mmu->c->tlb_entries);
+}
+
+void uarch_mmu_fini(struct uarch_mmu *mmu)
+{
+    free(mmu->tlb2);
+    free(mmu->walk);
+}
+
+spex_uarch_result uarch_translate(struct uarch_mmu *mmu, uint64_t va,
+                                  struct spex_uarch_counts *counts)
+{
+    struct uarch_tlb *tlb = &mmu->tlb;
+    uint64_t page = va >> mmu->page_shift;
     if (tlb->newest != NONE && tlb->page[tlb->newest] == page)
         return 0;
     if (tlb_touch(tlb, page))
         return 0;
-    core->counts.tlb_miss++;
-    /* Level 2: ways of a set in order of use; page + 1, so that 0 is empty. */
-    unsigned ways = model->config.tlb2_ways, i;
-    uint64_t *set = &core->tlb2[(page & model->tlb2_mask) * ways];
+    counts->tlb_miss++;
+    return uarch_translate_l2(mmu, va, counts);
+}
+
+spex_uarch_result uarch_translate_l2(struct uarch_mmu *mmu, uint64_t va,
+                                     struct spex_uarch_counts *counts)
+{
+    const struct spex_uarch_config *c = mmu->c;
+    /* Ways of a set in order of use; page + 1, so that 0 is empty. */
+    uint64_t page = va >> mmu->page_shift;
+    unsigned ways = c->tlb2_ways, i;
+    uint64_t *set = &mmu->tlb2[(page & mmu->tlb2_mask) * ways];
     for (i = 0; i < ways - 1 && set[i] != page + 1; i++)
         ;
     bool hit = set[i] == page + 1;
     memmove(set + 1, set, i * sizeof *set);
     set[0] = page + 1;
     if (hit)
-        return SPEX_UARCH_TLB_MISS | (uint64_t)model->config.tlb2_latency << 32;
-    core->counts.walk++;
-    uint64_t table = va >> model->walk_shift;
-    uint64_t *upper = &core->walk[table & (model->config.walk_entries - 1)];
-    uint64_t latency = model->config.tlb2_latency + model->config.walk_latency;
+        return SPEX_UARCH_TLB_MISS | (uint64_t)c->tlb2_latency << 32;
+    counts->walk++;
+    uint64_t table = va >> mmu->walk_shift;
+    uint64_t *upper = &mmu->walk[table & (c->walk_entries - 1)];
+    uint64_t latency = c->tlb2_latency + c->walk_latency;
     if (*upper != table + 1) {
         *upper = table + 1;
-        latency += model->config.walk_upper;
+        latency += c->walk_upper;
     }
     return SPEX_UARCH_TLB_MISS | SPEX_UARCH_WALK | latency << 32;
+}
+
+bool uarch_translated(const struct uarch_mmu *mmu, uint64_t va)
+{
+    uint64_t page = va >> mmu->page_shift;
+    for (unsigned i = mmu->tlb.head[hash(page)]; i != NONE; i = mmu->tlb.chain[i])
+        if (mmu->tlb.page[i] == page)
+            return true;
+    const uint64_t *set = &mmu->tlb2[(page & mmu->tlb2_mask) * mmu->c->tlb2_ways];
+    for (unsigned i = 0; i < mmu->c->tlb2_ways; i++)
+        if (set[i] == page + 1)
+            return true;
+    return false;
 }

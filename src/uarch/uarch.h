@@ -58,6 +58,14 @@ struct uarch_tlb {
     uint8_t newest, oldest, used, size;
 };
 
+/* Translation: level 1 TLB for data, level 2 TLB, walk cache. */
+struct uarch_mmu {
+    const struct spex_uarch_config *c;
+    struct uarch_tlb tlb;
+    uint64_t *tlb2, *walk;
+    uint32_t tlb2_mask, page_shift, walk_shift;
+};
+
 /* Written by other cores; away from everything hot. */
 struct uarch_mail {
     _Alignas(64) uint32_t lock;
@@ -74,15 +82,13 @@ struct uarch_core {
     struct spex_uarch_core *hot;
     uint64_t *l1; /* l1_rest words a set */
     uint64_t *l2;
-    uint64_t *tlb2;
-    uint64_t *walk;
     uint64_t *indirect;
     uint32_t path; /* of indirect branches */
     uint32_t id;   /* in the model; id % 64 is the bit in sharer masks */
     uint32_t cluster, socket;
     uint32_t miss_next;
     struct uarch_miss miss[UARCH_MISSES];
-    struct uarch_tlb tlb;
+    struct uarch_mmu mmu;
     struct spex_uarch_counts counts;
     bool free;
     bool armed;                  /* the engine counts operations */
@@ -128,8 +134,8 @@ struct uarch_homes {
 struct spex_uarch {
     struct spex_uarch_config config;
     struct uarch_homes homes;
-    uint32_t l1_sets, l1_rest, l2_mask, llc_mask, dir_mask, tlb2_mask;
-    uint32_t stripe_mask, page_shift, walk_shift, ind_mask;
+    uint32_t l1_sets, l1_rest, l2_mask, llc_mask, dir_mask;
+    uint32_t stripe_mask, page_shift, ind_mask;
     uint32_t stall_load, stall_store; /* ticks a cycle of latency, in 1/16 */
     uint16_t latency[SPEX_EXEC_CLASS_COUNT];
     uint64_t *llc;
@@ -149,9 +155,26 @@ unsigned uarch_home(struct uarch_homes *homes, uint64_t page, unsigned socket);
 void uarch_lock(uint32_t *lock);
 void uarch_unlock(uint32_t *lock);
 
-/* Translation of a page: flags and translation latency of a result. */
-spex_uarch_result uarch_translate(struct uarch_core *core, uint64_t va);
+bool uarch_mmu_init(struct uarch_mmu *mmu, const struct spex_uarch_config *c);
+void uarch_mmu_clear(struct uarch_mmu *mmu);
+void uarch_mmu_fini(struct uarch_mmu *mmu);
+/* Translation of a page: flags and translation latency of a result. _l2: past the level 1 TLB. */
+spex_uarch_result uarch_translate(struct uarch_mmu *mmu, uint64_t va,
+                                  struct spex_uarch_counts *counts);
+spex_uarch_result uarch_translate_l2(struct uarch_mmu *mmu, uint64_t va,
+                                     struct spex_uarch_counts *counts);
+/* Is it in one of the TLBs? Changes nothing. */
+bool uarch_translated(const struct uarch_mmu *mmu, uint64_t va);
 void uarch_tlb_reset(struct uarch_tlb *tlb, unsigned size);
+
+/* Latency of each class of operation; how a block that ends with op ends. */
+void uarch_latencies(const struct spex_uarch_config *c, uint16_t latency[SPEX_EXEC_CLASS_COUNT]);
+enum spex_uarch_end uarch_end_of(const struct spex_op *op);
+/* Is destination d of a load or store its base register, which is ready at once? */
+bool uarch_writes_base(const struct spex_op *op, unsigned d);
+/* Events, translation and data source of an access with its result, for a sample. */
+void uarch_outcome(const struct spex_uarch_config *c, const struct spex_op *op, uint64_t va,
+                   unsigned size, spex_uarch_result result, struct spex_access *access);
 
 /* Does what others asked for. */
 void uarch_drain(struct uarch_core *core);

@@ -1,0 +1,289 @@
+/*
+ * Inside of the full model (timing.h). pipe.c keeps the account of time, memory.c the
+ * data side, prefetch.c what is fetched ahead, fetch.c the instruction side, predict.c
+ * the predictors.
+ *
+ * Requests come in program order, not in order of time: an instruction that waits for
+ * its operands asks the memory later than the one behind it. So what is limited by
+ * bandwidth or ports is kept as a calendar of what is taken when, not as the time when
+ * it is next free.
+ */
+#ifndef UARCH_ACCOUNT_H
+#define UARCH_ACCOUNT_H
+
+#include "uarch/timing.h"
+#include "uarch/uarch.h"
+
+enum {
+    TIMING_NO_SOURCE = SPEX_REG_COUNT,   /* always ready */
+    TIMING_NO_DEST = SPEX_REG_COUNT + 1, /* never read */
+    TIMING_REGS = SPEX_REG_COUNT + 2,
+    TIMING_CALENDAR = 4096, /* cycles of the ports' calendar */
+    TIMING_BUCKET = 6,      /* log2 of the cycles of a server's bucket */
+    TIMING_BUCKETS = 1024,  /* of a server's calendar */
+    TIMING_REGISTERS = 256, /* miss registers at most */
+    TIMING_STORED = 1024,   /* buckets of the stores that may be forwarded */
+    TIMING_CORES = 4096,
+    TIMING_TABLES = 8,
+    TIMING_STREAMS = 64,
+    TIMING_REGIONS = 16,
+    TIMING_NEAR = 1 << 16, /* words of the filter of who may have a line */
+};
+
+/* ---- instructions ---- */
+
+enum timing_kind {
+    TIMING_SIMPLE,
+    TIMING_LOAD,
+    TIMING_STORE,
+    TIMING_ATOMIC,
+    TIMING_DIVIDE, /* not pipelined */
+    TIMING_BARRIER,
+};
+
+enum timing_port {
+    TIMING_ALU,
+    TIMING_MUL,
+    TIMING_BRANCH,
+    TIMING_FP,
+    TIMING_LOADS,
+    TIMING_STORES,
+    TIMING_PORTS
+};
+
+struct timing_uop {
+    uint8_t src[5], dst[4];
+    uint8_t kind, port;
+    uint8_t base;    /* bit d: destination d is a base register, ready before the data */
+    uint8_t more;    /* has more than three sources or two destinations */
+    uint8_t divider; /* which: 0 integer, 1 FP */
+    uint16_t latency;
+    uint16_t size;  /* bytes of one access */
+    uint16_t align; /* an access that crosses such a boundary takes longer */
+};
+
+/* ---- what is limited ---- */
+
+/* So many lines in each bucket of 64 cycles. */
+struct timing_server {
+    uint32_t lines;
+    uint64_t bucket[TIMING_BUCKETS]; /* number << 16 | taken */
+};
+/* The first moment at or after t at which a line can be served; it is taken. */
+uint64_t timing_serve(struct timing_server *server, uint64_t t);
+/* Lines taken in the bucket before that of t. */
+uint32_t timing_load(const struct timing_server *server, uint64_t t);
+
+/* Miss registers: when each is free again. */
+struct timing_registers {
+    uint32_t count;
+    uint64_t free[TIMING_REGISTERS];
+};
+static inline uint32_t timing_register(const struct timing_registers *r)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < r->count; i++)
+        if (r->free[i] < r->free[best])
+            best = i;
+    return best;
+}
+
+/* ---- caches ---- */
+
+enum { /* in the low bits of a tag word; bits 1:0 are enum uarch_state */
+       TIMING_STATE = 3,
+       TIMING_PENDING = 4,    /* level 1: the line may still be on its way */
+       TIMING_PREFETCHED = 8, /* and not used yet */
+};
+
+/* A private cache, least recently used way replaced. 0 is no line. */
+struct timing_cache {
+    uint32_t mask, ways;
+    uint32_t tick;
+    uint64_t *tag;   /* line address | flags */
+    uint32_t *used;  /* tick of the last use */
+    uint64_t *ready; /* when the line is there */
+};
+
+/* FIFO sets of words: level 1 instruction cache, branch target buffer. */
+struct timing_fifo {
+    uint32_t mask, ways;
+    uint64_t *word;
+    uint64_t *ready; /* or NULL */
+    uint8_t *next;
+};
+
+/* ---- prediction ---- */
+
+struct timing_tagged {
+    uint16_t tag;
+    int8_t counter; /* -4 .. 3, taken if not negative */
+    uint8_t useful;
+};
+struct timing_target {
+    uint64_t target;
+    uint16_t tag;
+    uint8_t confidence;
+};
+struct timing_table { /* what of the history a table sees */
+    uint64_t mask[3];
+    uint32_t words;
+};
+struct timing_predictor {
+    uint64_t history[3]; /* newest in bit 0 of the first */
+    uint32_t tables, bits, base_mask, targets, target_bits;
+    struct timing_table see[TIMING_TABLES], target_see[TIMING_TABLES];
+    struct timing_tagged *tagged[TIMING_TABLES];
+    struct timing_target *target[TIMING_TABLES];
+    uint64_t base_target[512];
+    uint8_t *base;
+    uint64_t ras[SPEX_UARCH_RAS_MAX];
+    uint32_t ras_top, ras_mask;
+    struct timing_fifo btb;
+};
+/* Branch at `pc` went to `to`. True if it was mispredicted. */
+bool timing_direction(struct timing_predictor *p, uint64_t pc, bool taken);
+bool timing_indirect(struct timing_predictor *p, uint64_t pc, uint64_t to);
+
+/* ---- prefetchers ---- */
+
+struct timing_stride {
+    uint64_t pc, last;
+    int64_t stride;
+    uint32_t confidence;
+};
+struct timing_stream {
+    uint64_t line; /* number; 0 is none */
+    int32_t direction;
+    uint32_t confidence, used;
+};
+struct timing_streams {
+    uint32_t count, tick;
+    struct timing_stream stream[TIMING_STREAMS];
+};
+struct timing_region { /* 2 KB that are being used */
+    uint64_t region;   /* number + 1 */
+    uint64_t key;      /* who began it */
+    uint32_t seen;     /* lines */
+    uint32_t used;
+};
+struct timing_footprint {
+    uint64_t key;
+    uint32_t seen;
+};
+struct timing_prefetch {
+    struct timing_stride *stride;
+    struct timing_streams l1, l2;
+    struct timing_region region[TIMING_REGIONS];
+    uint32_t region_tick;
+    struct timing_footprint *footprint;
+};
+
+/* ---- a core ---- */
+
+struct timing_stored { /* part of a store within eight bytes */
+    uint64_t piece;    /* address / 8 */
+    uint64_t data, drain;
+    uint64_t older; /* number of the piece before in the same bucket */
+    uint8_t bytes;  /* which of the eight */
+};
+
+struct timing_slot {
+    uint64_t retire, issue;
+};
+
+struct spex_timing_core {
+    struct spex_timing *timing;
+    const struct spex_uarch_config *c;
+    uint32_t index, cluster, socket, id;
+    bool free;
+    /* the account */
+    uint64_t ready[TIMING_REGS];
+    uint64_t dispatch, retire;    /* cycle of the last one */
+    uint32_t dispatched, retired; /* how many in that cycle */
+    uint64_t number;              /* of the next instruction */
+    uint64_t loads, stores;       /* so far */
+    uint64_t start;               /* no dispatch before this: fetch, redirect, barrier */
+    uint64_t fetch;               /* the next block can be fetched from here on */
+    uint64_t busy[2];             /* dividers, until */
+    uint64_t drain;               /* cycle in which the last store was written */
+    uint32_t drained;
+    uint32_t window; /* mask of slot[] */
+    uint8_t pipes[TIMING_PORTS];
+    struct timing_slot *slot;
+    uint64_t load_retire[512], store_drain[256];
+    uint64_t calendar[TIMING_CALENDAR]; /* cycle / 4096 << 24 | four bits a port */
+    /* stores that may still be forwarded */
+    uint64_t stored_count, stored_mask;
+    uint64_t stored_head[TIMING_STORED]; /* number of the last piece in each bucket */
+    uint64_t stored_first[256];          /* pieces before each store */
+    struct timing_stored *stored;
+    /* write streaming */
+    uint64_t stream_begin, stream_next; /* of the run of stores */
+    uint64_t stream_line;               /* written without being fetched */
+    uint32_t stream_lines;
+    /* the data side */
+    struct timing_cache l1, l2;
+    struct timing_registers l1_misses, l2_misses;
+    struct timing_server l2_server;
+    struct uarch_mmu mmu;
+    uint64_t page; /* of the last access */
+    struct timing_prefetch prefetch;
+    /* the instruction side */
+    struct timing_fifo l1i;
+    uint64_t itlb[128];
+    uint32_t itlb_next;
+    uint64_t code_generation, btb_generation;
+    struct timing_predictor predictor;
+    struct spex_uarch_counts counts;
+};
+
+struct spex_timing {
+    struct spex_uarch_config config;
+    uint16_t latency[SPEX_EXEC_CLASS_COUNT];
+    uint32_t page_shift;
+    uint32_t llc_mask;
+    uint64_t *llc; /* line address | 1 | dirty << 1, ways in order of use */
+    struct timing_server llc_server, dram[2], link;
+    struct uarch_homes homes;
+    uint64_t *near; /* who may have a line: bits of cores by hash of the line */
+    uint64_t generation;
+    uint32_t core_count;
+    struct spex_timing_core *core[TIMING_CORES];
+};
+
+/* ---- memory.c ---- */
+
+/* A load at cycle t: when its data is there. */
+uint64_t timing_memory_load(struct spex_timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
+                            spex_uarch_result *result);
+/* Ownership of a line for a write, asked for at t: when it can be written. */
+uint64_t timing_memory_own(struct spex_timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
+                           spex_uarch_result *result);
+/* A whole line that is written without being fetched. */
+uint64_t timing_memory_stream(struct spex_timing_core *core, uint64_t line, uint64_t t,
+                              spex_uarch_result *result);
+/* Neither in level 1 nor in level 2. */
+bool timing_memory_absent(const struct spex_timing_core *core, uint64_t line);
+/* A line for the instruction cache. */
+uint64_t timing_memory_code(struct spex_timing_core *core, uint64_t line, uint64_t t);
+/* Into level 1 or 2, if there is room; nothing if it is there already. */
+void timing_memory_prefetch(struct spex_timing_core *core, uint64_t line, uint64_t t,
+                            unsigned level);
+void timing_memory_flush(struct spex_timing_core *core);
+
+/* ---- prefetch.c: what happened in level 1 and level 2 ---- */
+
+void timing_prefetch_l1(struct spex_timing_core *core, uint64_t pc, uint64_t va, uint64_t t);
+void timing_prefetch_l2(struct spex_timing_core *core, uint64_t line, uint64_t t, bool missed);
+
+/* ---- fetch.c ---- */
+
+/* When the lines of the block are there, if they are asked for at t. */
+uint64_t timing_fetch(struct spex_timing_core *core, struct spex_timing_block *block, uint64_t t);
+/* The branch at the end of the block: cycles that its target is late, and whether it was
+ * mispredicted. */
+uint32_t timing_branch(struct spex_timing_core *core, struct spex_timing_block *block,
+                       uint64_t next, bool *mispredicted);
+
+#endif

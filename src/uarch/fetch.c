@@ -1,0 +1,128 @@
+/*
+ * The instruction side: level 1 cache, TLB, branch target buffer. All three replace
+ * their oldest entry, so that a hit changes nothing: a block that was found whole is
+ * found again as long as nothing was put in since (its generation is the core's).
+ */
+#include "uarch/account.h"
+
+enum { NONE = -1 };
+
+static int32_t find(const struct timing_fifo *f, uint64_t word, uint64_t key)
+{
+    uint32_t first = ((uint32_t)key & f->mask) * f->ways;
+    for (uint32_t i = first; i < first + f->ways; i++)
+        if (f->word[i] == word)
+            return (int32_t)i;
+    return NONE;
+}
+
+static uint32_t insert(struct timing_fifo *f, uint64_t word, uint64_t key)
+{
+    uint32_t set = (uint32_t)key & f->mask, i = set * f->ways + f->next[set];
+    f->next[set] = (uint8_t)((f->next[set] + 1u) % f->ways);
+    f->word[i] = word;
+    return i;
+}
+
+/* Translation latency of a page of code. */
+static uint32_t itlb(struct spex_timing_core *core, uint64_t va)
+{
+    uint64_t page = (va >> core->timing->page_shift) + 1;
+    for (uint32_t i = 0; i < core->c->itlb_entries; i++)
+        if (core->itlb[i] == page)
+            return 0;
+    core->itlb[core->itlb_next] = page;
+    core->itlb_next = (core->itlb_next + 1) % core->c->itlb_entries;
+    core->code_generation = ++core->timing->generation;
+    return spex_uarch_result_translation(uarch_translate_l2(&core->mmu, va, &core->counts));
+}
+
+/* When the line is there; *settled is cleared if that is after t. */
+static uint64_t line(struct spex_timing_core *core, uint64_t va, uint64_t t, bool *settled)
+{
+    uint64_t number = va >> UARCH_LINE, asked = t;
+    t += itlb(core, va);
+    int32_t i = find(&core->l1i, number + 1, number);
+    uint64_t ready;
+    if (i != NONE) {
+        ready = core->l1i.ready[i];
+    } else {
+        ready = timing_memory_code(core, va & ~63ull, t);
+        core->l1i.ready[insert(&core->l1i, number + 1, number)] = ready;
+        core->code_generation = ++core->timing->generation;
+        unsigned shift = core->timing->page_shift - UARCH_LINE;
+        for (uint32_t k = 1; k <= core->c->pf_code; k++) {
+            uint64_t next = number + k;
+            if (next >> shift != number >> shift || find(&core->l1i, next + 1, next) != NONE)
+                continue;
+            uint64_t there = timing_memory_code(core, next << UARCH_LINE, t);
+            core->l1i.ready[insert(&core->l1i, next + 1, next)] = there;
+            core->counts.code_miss--; /* not asked for by the program */
+        }
+    }
+    if (ready < t)
+        ready = t;
+    *settled &= ready == asked;
+    return ready;
+}
+
+uint64_t timing_fetch(struct spex_timing_core *core, struct spex_timing_block *block, uint64_t t)
+{
+    if (__builtin_expect(block->fetched == core->code_generation, 1))
+        return t;
+    uint64_t ready = t;
+    bool settled = true;
+    for (uint64_t va = block->pc & ~63ull; va < block->next; va += 64) {
+        uint64_t r = line(core, va, t, &settled);
+        if (r > ready)
+            ready = r;
+    }
+    if (settled)
+        block->fetched = core->code_generation;
+    return ready;
+}
+
+/* A taken branch: 0 if the target buffer has it. */
+static uint32_t btb(struct spex_timing_core *core, struct spex_timing_block *block)
+{
+    if (__builtin_expect(block->found == core->btb_generation, 1))
+        return 0;
+    struct timing_fifo *f = &core->predictor.btb;
+    uint64_t pc = block->next - 4, key = pc >> 2;
+    bool hit = find(f, pc, key) != NONE;
+    if (!hit) {
+        insert(f, pc, key);
+        core->btb_generation = ++core->timing->generation;
+        core->counts.btb_miss++;
+    }
+    block->found = core->btb_generation;
+    return hit ? 0 : core->c->btb_miss;
+}
+
+uint32_t timing_branch(struct spex_timing_core *core, struct spex_timing_block *block,
+                       uint64_t next, bool *mispredicted)
+{
+    struct timing_predictor *p = &core->predictor;
+    uint64_t pc = block->next - 4;
+    bool wrong = false, taken = true;
+    switch (block->end) {
+    case SPEX_UARCH_END_NONE:
+        return 0;
+    case SPEX_UARCH_END_COND:
+        taken = next != block->next;
+        wrong = timing_direction(p, pc, taken);
+        break;
+    case SPEX_UARCH_END_RETURN:
+        wrong = p->ras[p->ras_top-- & p->ras_mask] != next;
+        break;
+    case SPEX_UARCH_END_INDIRECT_CALL:
+    case SPEX_UARCH_END_INDIRECT:
+        wrong = timing_indirect(p, pc, next);
+        break;
+    }
+    if (block->end == SPEX_UARCH_END_CALL || block->end == SPEX_UARCH_END_INDIRECT_CALL)
+        p->ras[++p->ras_top & p->ras_mask] = block->next;
+    *mispredicted = wrong;
+    core->counts.mispredict += wrong;
+    return taken ? btb(core, block) : 0;
+}

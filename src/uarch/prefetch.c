@@ -1,0 +1,133 @@
+/*
+ * What is fetched ahead. Prefetchers learn from misses and from the first use of a line
+ * that was fetched ahead; an ordinary hit teaches them nothing.
+ */
+#include "uarch/account.h"
+
+/* A line at a virtual address: only if its translation is known. */
+static void ahead_l1(struct spex_timing_core *core, uint64_t va, uint64_t t)
+{
+    if (va >> 47 || !uarch_translated(&core->mmu, va))
+        return;
+    timing_memory_prefetch(core, va & ~63ull, t, 1);
+}
+
+static void stride(struct spex_timing_core *core, uint64_t pc, uint64_t va, uint64_t t)
+{
+    const struct spex_uarch_config *c = core->c;
+    struct timing_stride *s = &core->prefetch.stride[(pc >> 2) % c->pf_stride];
+    int64_t step = (int64_t)(va - s->last);
+    if (s->pc != pc) {
+        *s = (struct timing_stride){.pc = pc, .last = va};
+        return;
+    }
+    s->last = va;
+    if (step != s->stride || step == 0) {
+        s->stride = step;
+        s->confidence = 0;
+        return;
+    }
+    if (s->confidence < 3)
+        s->confidence++;
+    /* Once sure, the whole way ahead; then one more each time. */
+    uint32_t first = s->confidence == 2 ? 1 : c->pf_stride_ahead;
+    for (uint32_t k = first; s->confidence >= 2 && k <= c->pf_stride_ahead; k++)
+        ahead_l1(core, va + (uint64_t)step * k, t);
+}
+
+/*
+ * Follows runs of neighbouring lines. Returns the run that this line continues and that
+ * is long enough to be believed, or NULL.
+ */
+static const struct timing_stream *follow(struct timing_streams *all, uint64_t line)
+{
+    struct timing_stream *oldest = &all->stream[0];
+    all->tick++;
+    for (uint32_t i = 0; i < all->count; i++) {
+        struct timing_stream *s = &all->stream[i];
+        int64_t step = (int64_t)(line - s->line);
+        if (s->used < oldest->used)
+            oldest = s;
+        if (!s->line || (step != 1 && step != -1) || (s->direction && s->direction != step))
+            continue;
+        s->direction = (int32_t)step;
+        s->line = line;
+        s->used = all->tick;
+        if (s->confidence < 3)
+            s->confidence++;
+        return s->confidence >= 2 ? s : NULL;
+    }
+    *oldest = (struct timing_stream){.line = line, .used = all->tick};
+    return NULL;
+}
+
+/* ---- footprints of regions ---- */
+
+enum { REGION = 11 }; /* log2 of its bytes */
+
+static void spatial(struct spex_timing_core *core, uint64_t pc, uint64_t va, uint64_t t)
+{
+    struct timing_prefetch *p = &core->prefetch;
+    uint64_t region = va >> REGION;
+    uint32_t line = (uint32_t)(va >> UARCH_LINE) & 31;
+    struct timing_region *oldest = &p->region[0];
+    p->region_tick++;
+    for (unsigned i = 0; i < TIMING_REGIONS; i++) {
+        struct timing_region *r = &p->region[i];
+        if (r->region == region + 1) {
+            r->seen |= 1u << line;
+            r->used = p->region_tick;
+            return;
+        }
+        if (r->used < oldest->used)
+            oldest = r;
+    }
+    uint32_t entries = core->c->pf_spatial;
+    if (oldest->region)
+        p->footprint[oldest->key % entries] =
+            (struct timing_footprint){.key = oldest->key, .seen = oldest->seen};
+    uint64_t key = (pc >> 2) * 32 + line;
+    *oldest = (struct timing_region){
+        .region = region + 1, .key = key, .seen = 1u << line, .used = p->region_tick};
+    const struct timing_footprint *f = &p->footprint[key % entries];
+    if (f->key != key)
+        return;
+    for (uint32_t i = 0; i < 32; i++)
+        if (f->seen >> i & 1 && i != line)
+            timing_memory_prefetch(core, (region << REGION) + (uint64_t)i * 64, t, 2);
+}
+
+void timing_prefetch_l1(struct spex_timing_core *core, uint64_t pc, uint64_t va, uint64_t t)
+{
+    const struct spex_uarch_config *c = core->c;
+    if (c->pf_stride)
+        stride(core, pc, va, t);
+    if (c->pf_stream) {
+        uint64_t line = va >> UARCH_LINE;
+        const struct timing_stream *s = follow(&core->prefetch.l1, line);
+        uint32_t first = s && s->confidence == 2 ? 1 : c->pf_stream_ahead;
+        for (uint32_t k = first; s && k <= c->pf_stream_ahead; k++)
+            ahead_l1(core, (line + (uint64_t)((int64_t)s->direction * k)) << UARCH_LINE, t);
+    }
+    if (c->pf_spatial)
+        spatial(core, pc, va, t);
+}
+
+void timing_prefetch_l2(struct spex_timing_core *core, uint64_t address, uint64_t t, bool missed)
+{
+    const struct spex_uarch_config *c = core->c;
+    uint64_t line = address >> UARCH_LINE;
+    unsigned shift = core->timing->page_shift - UARCH_LINE;
+    for (uint32_t k = 1; missed && k <= c->pf_next; k++)
+        if ((line + k) >> shift == line >> shift)
+            timing_memory_prefetch(core, (line + k) << UARCH_LINE, t, 2);
+    if (!c->pf_l2)
+        return;
+    const struct timing_stream *s = follow(&core->prefetch.l2, line);
+    uint32_t first = s && s->confidence == 2 ? 1 : c->pf_l2_ahead;
+    for (uint32_t k = first; s && k <= c->pf_l2_ahead; k++) {
+        uint64_t to = line + (uint64_t)((int64_t)s->direction * k);
+        if (to >> shift == line >> shift)
+            timing_memory_prefetch(core, to << UARCH_LINE, t, 2);
+    }
+}

@@ -1,0 +1,339 @@
+/* The full model: systems, cores, blocks, time. */
+#include "uarch/timing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "uarch/account.h"
+
+/* ---- making ---- */
+
+static bool cache_init(struct timing_cache *cache, uint32_t size, uint32_t ways)
+{
+    uint32_t lines = size >> UARCH_LINE;
+    *cache = (struct timing_cache){.mask = lines / ways - 1, .ways = ways};
+    cache->tag = calloc(lines, sizeof *cache->tag);
+    cache->used = calloc(lines, sizeof *cache->used);
+    cache->ready = calloc(lines, sizeof *cache->ready);
+    return cache->tag && cache->used && cache->ready;
+}
+
+static bool fifo_init(struct timing_fifo *f, uint32_t entries, uint32_t ways, bool ready)
+{
+    *f = (struct timing_fifo){.mask = entries / ways - 1, .ways = ways};
+    f->word = calloc(entries, sizeof *f->word);
+    f->next = calloc(entries / ways, sizeof *f->next);
+    f->ready = ready ? calloc(entries, sizeof *f->ready) : NULL;
+    return f->word && f->next && (!ready || f->ready);
+}
+
+/* Histories of the tables: a geometric series from 4 to the longest. */
+static void see_init(struct timing_table *see, uint32_t tables, uint32_t longest)
+{
+    for (uint32_t i = 0; i < tables; i++) {
+        double length = 4;
+        for (uint32_t k = 0; tables > 1 && k < i; k++) {
+            /* the (tables - 1)th root of longest / 4, by halving */
+            double low = 1, high = 64;
+            for (unsigned n = 0; n < 60; n++) {
+                double root = (low + high) / 2, power = 1;
+                for (uint32_t m = 1; m < tables; m++)
+                    power *= root;
+                if (power < longest / 4.0)
+                    low = root;
+                else
+                    high = root;
+            }
+            length *= low;
+        }
+        uint32_t bits = (uint32_t)(length + 0.5);
+        see[i] = (struct timing_table){.words = (bits + 63) / 64};
+        for (uint32_t w = 0; w < 3; w++)
+            see[i].mask[w] = bits >= 64 * (w + 1) ? ~0ull
+                             : bits > 64 * w      ? (1ull << (bits - 64 * w)) - 1
+                                                  : 0;
+    }
+}
+
+static bool predictor_init(struct timing_predictor *p, const struct spex_uarch_config *c)
+{
+    bool ok = fifo_init(&p->btb, c->btb_entries, c->btb_ways, false);
+    p->tables = c->tage_tables;
+    p->bits = c->tage_bits;
+    p->base_mask = (1u << c->base_bits) - 1;
+    p->targets = c->ittage_tables;
+    p->target_bits = c->ittage_bits;
+    p->ras_mask = c->ras_depth - 1;
+    see_init(p->see, p->tables, c->tage_history);
+    see_init(p->target_see, p->targets, c->tage_history);
+    for (uint32_t i = 0; i < p->tables; i++)
+        ok &= (p->tagged[i] = calloc(1u << p->bits, sizeof **p->tagged)) != NULL;
+    for (uint32_t i = 0; i < p->targets; i++)
+        ok &= (p->target[i] = calloc(1u << p->target_bits, sizeof **p->target)) != NULL;
+    p->base = malloc(p->base_mask + 1);
+    if (p->base)
+        memset(p->base, 1, p->base_mask + 1);
+    return ok && p->base;
+}
+
+static void core_release(struct spex_timing_core *core)
+{
+    struct timing_predictor *p = &core->predictor;
+    free(core->l1.tag), free(core->l1.used), free(core->l1.ready);
+    free(core->l2.tag), free(core->l2.used), free(core->l2.ready);
+    free(core->l1i.word), free(core->l1i.next), free(core->l1i.ready);
+    free(p->btb.word), free(p->btb.next);
+    for (uint32_t i = 0; i < TIMING_TABLES; i++)
+        free(p->tagged[i]), free(p->target[i]);
+    free(p->base);
+    free(core->prefetch.stride);
+    free(core->prefetch.footprint);
+    free(core->slot);
+    free(core->stored);
+    uarch_mmu_fini(&core->mmu);
+    free(core);
+}
+
+static uint32_t power_above(uint32_t x)
+{
+    uint32_t p = 1;
+    while (p < x)
+        p *= 2;
+    return p;
+}
+
+static struct spex_timing_core *core_make(struct spex_timing *s)
+{
+    const struct spex_uarch_config *c = &s->config;
+    struct spex_timing_core *core = calloc(1, sizeof *core);
+    if (!core)
+        return NULL;
+    core->timing = s;
+    core->c = c;
+    core->page = ~0ull;
+    core->window = power_above(c->rob > c->queue ? c->rob : c->queue) - 1;
+    core->slot = calloc(core->window + 1, sizeof *core->slot);
+    core->stored_mask = power_above(8 * c->stores) - 1;
+    core->stored = calloc(core->stored_mask + 1, sizeof *core->stored);
+    const uint32_t pipes[TIMING_PORTS] = {c->pipes_alu, c->pipes_mul,  c->pipes_branch,
+                                          c->pipes_fp,  c->pipes_load, c->pipes_store};
+    for (unsigned i = 0; i < TIMING_PORTS; i++)
+        core->pipes[i] = (uint8_t)pipes[i];
+    core->l1_misses.count = c->l1d_misses;
+    core->l2_misses.count = c->l2_misses;
+    core->l2_server.lines = c->l2_lines;
+    core->prefetch.l1.count = c->pf_stream;
+    core->prefetch.l2.count = c->pf_l2;
+    core->prefetch.stride = calloc(c->pf_stride + 1, sizeof *core->prefetch.stride);
+    core->prefetch.footprint = calloc(c->pf_spatial + 1, sizeof *core->prefetch.footprint);
+    core->code_generation = ++s->generation;
+    core->btb_generation = ++s->generation;
+    bool ok = core->slot && core->stored && core->prefetch.stride && core->prefetch.footprint;
+    ok &= cache_init(&core->l1, c->l1d_size, c->l1d_ways);
+    ok &= cache_init(&core->l2, c->l2_size, c->l2_ways);
+    ok &= fifo_init(&core->l1i, c->l1i_size >> UARCH_LINE, c->l1i_ways, true);
+    ok &= uarch_mmu_init(&core->mmu, c);
+    ok &= predictor_init(&core->predictor, c);
+    if (ok)
+        return core;
+    core_release(core);
+    return NULL;
+}
+
+enum spex_status spex_timing_new(const struct spex_uarch_config *config, struct spex_timing **out)
+{
+    struct spex_timing *s = calloc(1, sizeof *s);
+    if (!s)
+        return SPEX_NO_MEMORY;
+    s->config = *config;
+    const struct spex_uarch_config *c = &s->config;
+    uarch_latencies(c, s->latency);
+    s->page_shift = 31 - (uint32_t)__builtin_clz(c->page_size);
+    s->llc_mask = (c->llc_size >> UARCH_LINE) / c->llc_ways - 1;
+    s->llc = calloc(c->llc_size >> UARCH_LINE, sizeof *s->llc);
+    s->near = calloc(TIMING_NEAR, sizeof *s->near);
+    s->llc_server.lines = c->llc_lines;
+    s->dram[0].lines = s->dram[1].lines = c->dram_lines;
+    s->link.lines = c->remote_lines;
+    if (!s->llc || !s->near) {
+        spex_timing_free(s);
+        return SPEX_NO_MEMORY;
+    }
+    *out = s;
+    return SPEX_OK;
+}
+
+void spex_timing_free(struct spex_timing *s)
+{
+    if (!s)
+        return;
+    for (uint32_t i = 0; i < s->core_count; i++)
+        core_release(s->core[i]);
+    free(s->llc);
+    free(s->near);
+    free(s->homes.page);
+    free(s);
+}
+
+enum spex_status spex_timing_core_new(struct spex_timing *s, unsigned index,
+                                      struct spex_timing_core **out)
+{
+    struct spex_timing_core *core = core_make(s);
+    uint32_t id = 0;
+    while (id < s->core_count && !s->core[id]->free)
+        id++;
+    if (!core || id == TIMING_CORES) {
+        if (core)
+            core_release(core);
+        return SPEX_NO_MEMORY;
+    }
+    if (id < s->core_count)
+        core_release(s->core[id]);
+    else
+        s->core_count++;
+    s->core[id] = core;
+    core->id = id;
+    core->index = index;
+    core->cluster = index / s->config.cluster;
+    core->socket = s->config.sockets == 2 ? core->cluster & 1 : 0;
+    *out = core;
+    return SPEX_OK;
+}
+
+void spex_timing_core_free(struct spex_timing_core *core)
+{
+    if (!core)
+        return;
+    timing_memory_flush(core);
+    core->free = true;
+}
+
+/* ---- blocks ---- */
+
+static enum timing_port port_of(const struct spex_op *op)
+{
+    switch (op->exec) {
+    case SPEX_EXEC_NOP:
+    case SPEX_EXEC_ALU:
+        return TIMING_ALU;
+    case SPEX_EXEC_SHIFT:
+    case SPEX_EXEC_MUL:
+    case SPEX_EXEC_DIV:
+    case SPEX_EXEC_SYSTEM:
+    case SPEX_EXEC_BARRIER:
+        return TIMING_MUL;
+    case SPEX_EXEC_BRANCH:
+        return TIMING_BRANCH;
+    case SPEX_EXEC_LOAD:
+    case SPEX_EXEC_ATOMIC:
+        return TIMING_LOADS;
+    case SPEX_EXEC_STORE:
+        return TIMING_STORES;
+    default:
+        return TIMING_FP;
+    }
+}
+
+static enum timing_kind kind_of(const struct spex_op *op)
+{
+    if (op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE) && op->kind != SPEX_OP_BRANCH) {
+        if (!(op->flags & SPEX_OPF_STORE))
+            return TIMING_LOAD;
+        return op->flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL) ? TIMING_ATOMIC : TIMING_STORE;
+    }
+    if (op->exec == SPEX_EXEC_DIV || op->exec == SPEX_EXEC_FP_DIV || op->exec == SPEX_EXEC_FP_SQRT)
+        return TIMING_DIVIDE;
+    return op->exec == SPEX_EXEC_BARRIER ? TIMING_BARRIER : TIMING_SIMPLE;
+}
+
+static void uop_init(const struct spex_timing *s, struct timing_uop *u, const struct spex_op *op)
+{
+    unsigned n = 0, size = op->access_size;
+    memset(u->src, TIMING_NO_SOURCE, sizeof u->src);
+    memset(u->dst, TIMING_NO_DEST, sizeof u->dst);
+    u->kind = (uint8_t)kind_of(op);
+    u->port = (uint8_t)port_of(op);
+    u->latency = s->latency[op->exec];
+    u->divider = op->exec != SPEX_EXEC_DIV;
+    bool memory = u->kind == TIMING_LOAD || u->kind == TIMING_STORE || u->kind == TIMING_ATOMIC;
+    for (unsigned i = 0; i < sizeof op->src; i++)
+        if (op->src[i] < SPEX_REG_COUNT)
+            u->src[n++] = op->src[i];
+    u->more = n > 3;
+    for (unsigned d = 0; d < sizeof op->dst; d++) {
+        if (op->dst[d] >= SPEX_REG_COUNT)
+            continue;
+        u->dst[d] = op->dst[d];
+        u->more |= d > 1;
+        if (memory && uarch_writes_base(op, d))
+            u->base |= (uint8_t)(1u << d);
+    }
+    /* As QEMU makes them: at most eight bytes at a time. DC ZVA clears whole lines. */
+    u->size = op->kind == SPEX_OP_DC_ZVA ? 64 : size == 1 || size == 2 || size == 4 ? size : 8;
+    u->align = (uint16_t)(op->flags & SPEX_OPF_LOAD ? s->config.align_load : s->config.align_store);
+    if (op->kind == SPEX_OP_DC_ZVA)
+        u->align = 64;
+}
+
+enum spex_status spex_timing_block_init(const struct spex_timing *s,
+                                        struct spex_timing_block *block, uint64_t pc,
+                                        const struct spex_op *ops, size_t count)
+{
+    *block = (struct spex_timing_block){.pc = pc,
+                                        .next = pc + 4 * count,
+                                        .count = (uint32_t)count,
+                                        .end = (uint8_t)uarch_end_of(&ops[count - 1]),
+                                        .ops = ops};
+    block->uops = calloc(count, sizeof *block->uops);
+    if (!block->uops)
+        return SPEX_NO_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        uop_init(s, &block->uops[i], &ops[i]);
+    return SPEX_OK;
+}
+
+void spex_timing_block_fini(struct spex_timing_block *block)
+{
+    free(block->uops);
+}
+
+/* ---- time and samples ---- */
+
+uint64_t spex_timing_clock(const struct spex_timing_core *core)
+{
+    return core->retire;
+}
+
+static void skip(struct spex_timing_core *core, uint64_t cycles)
+{
+    core->retire += cycles;
+    core->retired = core->c->retire;
+    core->start = core->fetch = core->retire;
+}
+
+void spex_timing_spend(struct spex_timing_core *core, uint64_t cycles)
+{
+    core->counts.kernel += cycles;
+    skip(core, cycles);
+}
+
+uint64_t spex_timing_reach(struct spex_timing_core *core, uint64_t cycles)
+{
+    uint64_t by = cycles > core->retire ? cycles - core->retire : 0;
+    core->counts.idle += by;
+    if (by)
+        skip(core, by);
+    return by;
+}
+
+void spex_timing_access_outcome(const struct spex_timing_core *core, const struct spex_op *op,
+                                uint64_t va, unsigned size, spex_uarch_result result,
+                                struct spex_access *access)
+{
+    uarch_outcome(core->c, op, va, size, result, access);
+}
+
+void spex_timing_counts(const struct spex_timing_core *core, struct spex_uarch_counts *counts)
+{
+    *counts = core->counts;
+}

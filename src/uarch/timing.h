@@ -1,0 +1,99 @@
+/*
+ * The full microarchitecture model: one account of time for every instruction
+ * (docs/model.md describes it; tests/uarch/slow.c is the same description written
+ * a second time).
+ *
+ * One struct spex_timing is a system: memory, last level cache, numbers. One struct
+ * spex_timing_core is a PE with its private caches, predictors and its clock. A
+ * system and all its cores are used by one thread at a time. The same calls in the
+ * same order give the same answers, to the cycle.
+ *
+ * An engine describes each straight run of instructions once, when it is translated
+ * (spex_timing_block_init), and then tells for each execution of it what was
+ * executed, which addresses were accessed and where control went.
+ */
+#ifndef UARCH_TIMING_H
+#define UARCH_TIMING_H
+
+#include "uarch/model.h"
+
+struct spex_timing; /* opaque */
+struct spex_timing_core;
+
+enum spex_status spex_timing_new(const struct spex_uarch_config *config,
+                                 struct spex_timing **timing);
+void spex_timing_free(struct spex_timing *timing); /* and all its cores */
+
+/* index says where the core sits (cluster, socket). Caches are empty, the clock is at 0. */
+enum spex_status spex_timing_core_new(struct spex_timing *timing, unsigned index,
+                                      struct spex_timing_core **core);
+/* The core leaves the system; modified lines go to the last level. */
+void spex_timing_core_free(struct spex_timing_core *core);
+
+/* ---- blocks ---- */
+
+struct timing_uop;
+
+struct spex_timing_block {
+    uint64_t pc, next; /* of the first instruction, and behind the last */
+    uint32_t count;
+    uint8_t end; /* enum spex_uarch_end */
+    const struct spex_op *ops;
+    struct timing_uop *uops;
+    uint64_t fetched, found; /* the model's own: see fetch.c */
+};
+
+/* ops must live as long as the block. Free what it holds with spex_timing_block_fini(). */
+enum spex_status spex_timing_block_init(const struct spex_timing *timing,
+                                        struct spex_timing_block *block, uint64_t pc,
+                                        const struct spex_op *ops, size_t count);
+void spex_timing_block_fini(struct spex_timing_block *block);
+
+/* ---- executions ---- */
+
+/*
+ * One data access: virtual address in bits 47:0, position of its instruction in the
+ * block in bits 59:48. Its size is that of the instruction. Accesses of a block are
+ * in program order; atomics and Store-Exclusive make one access, a failed
+ * Store-Exclusive makes none.
+ */
+typedef uint64_t spex_timing_access;
+#define SPEX_TIMING_ACCESS(va, insn) (((va)&0xffffffffffffull) | (uint64_t)(insn) << 48)
+
+/* What became of one instruction, in cycles of the core's clock. */
+struct spex_timing_insn {
+    uint64_t dispatch, issue, done, retire;
+};
+
+struct spex_timing_run {
+    uint32_t executed; /* instructions, at least 1; fewer than the block has: it was cut */
+    bool cut;          /* control left otherwise than by the block's end: fault, signal */
+    uint64_t next;     /* pc of the block that follows, unless cut */
+    const spex_timing_access *access;
+    size_t access_count;
+    /* Filled in if not NULL: one for each executed instruction, one for each access. */
+    struct spex_timing_insn *insns;
+    spex_uarch_result *results;
+    bool mispredicted; /* the branch at the end was; always filled in */
+};
+
+void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *block,
+                     struct spex_timing_run *run);
+
+/* Events, translation latency, data source of an access with its result: as spex_uarch_access(). */
+void spex_timing_access_outcome(const struct spex_timing_core *core, const struct spex_op *op,
+                                uint64_t va, unsigned size, spex_uarch_result result,
+                                struct spex_access *access);
+
+/* ---- time ---- */
+
+/* Cycles: when the last instruction retired. Never goes back. */
+uint64_t spex_timing_clock(const struct spex_timing_core *core);
+/* The core does something else for so many cycles: the kernel. The pipeline is empty afterwards. */
+void spex_timing_spend(struct spex_timing_core *core, uint64_t cycles);
+/* The same up to a moment; nothing if it is past. Returns the cycles that went by. */
+uint64_t spex_timing_reach(struct spex_timing_core *core, uint64_t cycles);
+
+void spex_timing_counts(const struct spex_timing_core *core, struct spex_uarch_counts *counts);
+
+#endif
