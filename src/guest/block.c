@@ -61,6 +61,8 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
         }
     }
     spex_uarch_block_init(user.model, &block->model, pc, ops, count);
+    if (user.full && spex_timing_block_init(user.timing, &block->timing, pc, ops, count))
+        abort();
     for (size_t i = 0; i < count; i++) {
         if (!accesses_memory(&ops[i]))
             continue;

@@ -24,6 +24,10 @@ static void end_vcpu(struct vcpu *v)
     if (!v->live)
         return;
     v->live = false;
+    if (user.full) {
+        flow_end(v);
+        return;
+    }
     sample_end(v);
     spex_uarch_counts(v->hot->core, &v->task.shared->counts);
     task_end(&v->task, clock_of(v));
@@ -54,20 +58,26 @@ static void on_vcpu(qemu_plugin_id_t id, unsigned index)
     if (h->core)
         spex_uarch_core_free(h->core);
     uint32_t number = task_reserve(&cpu);
-    if (spex_uarch_core_new(user.model, (unsigned)cpu, &h->core)) {
-        fprintf(stderr, "spex: no memory for the model of one more core\n");
-        abort();
+    if (!user.full) {
+        if (spex_uarch_core_new(user.model, (unsigned)cpu, &h->core)) {
+            fprintf(stderr, "spex: no memory for the model of one more core\n");
+            abort();
+        }
+        h->core->engine = h;
     }
-    h->core->engine = h;
     *v = (struct vcpu){.hot = h, .index = index, .live = true};
     uint64_t start = __atomic_load_n(&task_run->clock[cpu], __ATOMIC_ACQUIRE);
     if (creator) {
         start = later(start, clock_of(creator));
         v->clear_tid = creator->argument[4]; /* clone(flags, stack, parent_tid, tls, child_tid) */
     }
-    spex_uarch_clock_reach(h->core, start);
     task_begin(&v->task, number, cpu, creator ? creator->task.shared : NULL, !creator, start);
-    sample_begin(v);
+    if (user.full) {
+        flow_begin(v, cpu, start);
+    } else {
+        spex_uarch_clock_reach(h->core, start);
+        sample_begin(v);
+    }
     if (!creator)
         user.process = number;
 }
@@ -83,12 +93,22 @@ static void before_fork(void)
 {
     if (caller)
         user.fork_id = task_reserve(&user.fork_cpu);
+    if (user.full)
+        flow_before_fork();
+}
+
+static void in_parent(void)
+{
+    if (user.full)
+        flow_after_fork();
 }
 
 /* Only the calling thread goes on, as a new process with an event of its own. */
 static void in_child(void)
 {
     struct vcpu *v = caller;
+    if (user.full)
+        flow_in_child(v);
     if (!v)
         return;
     pthread_mutex_init(&user.lock, NULL);
@@ -97,12 +117,17 @@ static void in_child(void)
     for (unsigned i = 0; i < MAX_VCPUS; i++)
         if (hot[i].vcpu && hot[i].vcpu != v)
             hot[i].vcpu->live = false;
-    spex_uarch_forked(user.model, v->hot->core);
+    if (!user.full)
+        spex_uarch_forked(user.model, v->hot->core);
     task_forget(&v->task);
     block_forked();
     user.process = user.fork_id;
-    spex_uarch_clock_reach(v->hot->core, start);
     task_begin(&v->task, user.fork_id, user.fork_cpu, &creator, true, start);
+    if (user.full) {
+        flow_begin_again(v, start);
+        return;
+    }
+    spex_uarch_clock_reach(v->hot->core, start);
     sample_begin(v);
 }
 
@@ -113,6 +138,10 @@ static void on_exit_process(qemu_plugin_id_t id, void *data)
     if (user.over)
         return;
     user.over = true;
+    if (user.full) {
+        flow_end_all();
+        return;
+    }
     for (unsigned i = 0; i < MAX_VCPUS; i++)
         if (hot[i].vcpu)
             end_vcpu(hot[i].vcpu);
@@ -143,9 +172,13 @@ static unsigned wake_slot(uint64_t word)
     return (unsigned)(word >> 2 ^ word >> 10) % (sizeof user.wakes / sizeof user.wakes[0]);
 }
 
-static void wake(uint64_t word, uint64_t clock)
+static void wake(struct vcpu *v, uint64_t word)
 {
     unsigned i = wake_slot(word);
+    uint64_t clock =
+        user.full ? __atomic_add_fetch(&user.tickets, 1, __ATOMIC_RELAXED) : clock_of(v);
+    if (user.full)
+        flow_mark(v, FLOW_WAKE, clock);
     __atomic_store_n(&user.wakes[i].clock, clock, __ATOMIC_RELAXED);
     __atomic_store_n(&user.wakes[i].word, word, __ATOMIC_RELEASE);
 }
@@ -160,9 +193,46 @@ static uint64_t wake_clock(uint64_t word)
 }
 
 /* A wait ended: time is at least where the waker's is. */
-static void woken(struct vcpu *v, uint64_t clock)
+static void woken(struct vcpu *v, uint64_t clock, enum flow_mark mark)
 {
-    spex_uarch_clock_reach(v->hot->core, clock);
+    if (!user.full)
+        spex_uarch_clock_reach(v->hot->core, clock);
+    else if (clock)
+        flow_mark(v, mark, clock);
+}
+
+/* The thread stops running in the guest, or goes on. */
+static void set_idle(struct vcpu *v, bool idle)
+{
+    if (!user.full)
+        spex_uarch_core_idle(v->hot->core, idle);
+    else if (idle)
+        flow_publish(v);
+}
+
+static void log_event(struct vcpu *v, struct run_event *event, const char *text)
+{
+    if (!user.full) {
+        event->time = clock_of(v);
+        task_log(&v->task, event, text);
+        return;
+    }
+    size_t size = text ? strlen(text) + 1 : 1;
+    struct flow_log *log = malloc(sizeof *log + size);
+    if (!log)
+        abort();
+    log->event = *event;
+    memcpy(log->text, text ? text : "", size);
+    flow_mark(v, FLOW_LOG, (uintptr_t)log);
+}
+
+/* Nothing of what the thread did stays to be done. */
+static void settle(struct vcpu *v)
+{
+    if (user.full)
+        flow_drain(v);
+    else
+        sample_settle(v);
 }
 
 static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_t a1, uint64_t a2,
@@ -174,32 +244,34 @@ static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_
     (void)a8;
     caller = v;
     memcpy(v->argument, (uint64_t[]){a1, a2, a3, a4, a5, a6}, sizeof v->argument);
+    if (user.full)
+        flow_mark(v, FLOW_CALL, 0);
     switch (number) {
     case SYS_EXIT:
         if (v->clear_tid)
-            wake(v->clear_tid, clock_of(v));
+            wake(v, v->clear_tid);
         end_vcpu(v);
         return;
     case SYS_EXIT_GROUP:
     case SYS_CLONE:
-        sample_settle(v);
+        settle(v);
         break;
     case SYS_EXECVE:
     case SYS_EXECVEAT: {
         /* If it succeeds, nothing of us is left: what can be finished is finished now. */
         char path[256] = "";
-        struct run_event event = {.type = RUN_EXEC, .time = clock_of(v)};
-        sample_settle(v);
+        struct run_event event = {.type = RUN_EXEC};
         for (unsigned n = 0; n + 1 < sizeof path; n++)
             if (!regs_memory((number == SYS_EXECVE ? a1 : a2) + n, &path[n], 1) || !path[n])
                 break;
         __atomic_fetch_add(&task_run->execs, 1, __ATOMIC_RELAXED);
-        task_log(&v->task, &event, path);
+        log_event(v, &event, path);
+        settle(v);
         break;
     }
     case SYS_FUTEX:
         if ((a2 & 127) != 0 && (a2 & 127) != 9) /* not a wait: a wake of some kind */
-            wake(a1, clock_of(v));
+            wake(v, a1);
         break;
     case SYS_SET_TID_ADDRESS:
         v->clear_tid = a1;
@@ -218,15 +290,15 @@ static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_
     case SYS_PRCTL:
         if (a1 == 15) { /* PR_SET_NAME */
             char name[16] = "";
-            struct run_event event = {.type = RUN_COMM, .time = clock_of(v)};
+            struct run_event event = {.type = RUN_COMM};
             for (unsigned n = 0; n < 15; n++)
                 if (!regs_memory(a2 + n, &name[n], 1) || !name[n])
                     break;
-            task_log(&v->task, &event, name);
+            log_event(v, &event, name);
         }
         break;
     }
-    spex_uarch_core_idle(v->hot->core, true);
+    set_idle(v, true);
 }
 
 static void log_map(struct vcpu *v, uint64_t address)
@@ -234,7 +306,6 @@ static void log_map(struct vcpu *v, uint64_t address)
     const uint64_t *a = v->argument;
     char link[64], path[RUN_PATH] = "";
     struct run_event event = {.type = RUN_MAP,
-                              .time = clock_of(v),
                               .a = address,
                               .b = a[1],
                               .c = a[5],
@@ -247,7 +318,7 @@ static void log_map(struct vcpu *v, uint64_t address)
     } else {
         event.c = 0;
     }
-    task_log(&v->task, &event, path);
+    log_event(v, &event, path);
 }
 
 static void on_return(qemu_plugin_id_t id, unsigned index, int64_t number, int64_t result)
@@ -257,7 +328,7 @@ static void on_return(qemu_plugin_id_t id, unsigned index, int64_t number, int64
     (void)id;
     if (!v->live)
         return;
-    spex_uarch_core_idle(v->hot->core, false);
+    set_idle(v, false);
     switch (number) {
     case SYS_MMAP:
         if ((uint64_t)result < UINT64_MAX - 4096)
@@ -265,12 +336,9 @@ static void on_return(qemu_plugin_id_t id, unsigned index, int64_t number, int64
         break;
     case SYS_MPROTECT:
         if (!result && a[2] & 4) { /* PROT_EXEC */
-            struct run_event event = {.type = RUN_PROTECT,
-                                      .time = clock_of(v),
-                                      .a = a[0],
-                                      .b = a[1],
-                                      .prot = (uint32_t)a[2]};
-            task_log(&v->task, &event, NULL);
+            struct run_event event = {
+                .type = RUN_PROTECT, .a = a[0], .b = a[1], .prot = (uint32_t)a[2]};
+            log_event(v, &event, NULL);
         }
         break;
     case SYS_BRK:
@@ -278,12 +346,11 @@ static void on_return(qemu_plugin_id_t id, unsigned index, int64_t number, int64
             user.heap = (uint64_t)result;
         if ((uint64_t)result > user.heap && a[0]) {
             struct run_event event = {.type = RUN_MAP,
-                                      .time = clock_of(v),
                                       .a = user.heap,
                                       .b = (uint64_t)result - user.heap,
                                       .prot = 3,
                                       .flags = 0x22};
-            task_log(&v->task, &event, "[heap]");
+            log_event(v, &event, "[heap]");
         }
         break;
     case SYS_EXECVE:
@@ -292,21 +359,23 @@ static void on_return(qemu_plugin_id_t id, unsigned index, int64_t number, int64
         break;
     case SYS_FUTEX:
         if (!result && ((a[1] & 127) == 0 || (a[1] & 127) == 9))
-            woken(v, wake_clock(a[0]));
+            woken(v, wake_clock(a[0]), FLOW_WOKEN);
         break;
     case SYS_WAIT4:
     case SYS_WAITID:
         for (unsigned i = 0; result > 0 && i < RUN_ENDED; i++)
             if (__atomic_load_n(&task_run->ended[i].host_pid, __ATOMIC_ACQUIRE) == result)
-                woken(v, task_run->ended[i].clock);
+                woken(v, task_run->ended[i].clock, FLOW_REACH);
         break;
     }
+    if (user.full)
+        flow_mark(v, FLOW_RETURN, flow_call_cycles(number, result));
     caller = NULL;
 }
 
 void life_install(qemu_plugin_id_t id)
 {
-    pthread_atfork(before_fork, NULL, in_child);
+    pthread_atfork(before_fork, in_parent, in_child);
     qemu_plugin_register_vcpu_init_cb(id, on_vcpu);
     qemu_plugin_register_vcpu_exit_cb(id, on_vcpu_exit);
     qemu_plugin_register_vcpu_syscall_cb(id, on_call);

@@ -132,6 +132,7 @@ struct run_truth {
     uint32_t pad;
     uint64_t cut; /* instruction: counted with its block but never executed */
     uint64_t l1_miss, llc_miss, walk, mispredict, taken;
+    uint64_t cycles; /* the full model: from the retirement of the one before to its own */
 };
 
 #endif

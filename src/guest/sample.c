@@ -5,6 +5,7 @@
 #include "regs.h"
 #include "vcpu.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void attention(struct vcpu *v, bool on)
@@ -120,12 +121,29 @@ static void note_unseen(struct vcpu *v, const struct spex_op *op)
     v->task.shared->unseen[what]++;
 }
 
+void sample_unseen(struct vcpu *v, const struct spex_op *op, struct spex_outcome *out,
+                   bool exception)
+{
+    if (out->access[0].flags & SPEX_ACC_VA || exception)
+        return;
+    if (op->flags & SPEX_OPF_EXCL && op->flags & SPEX_OPF_STORE)
+        out->flags |= SPEX_OUT_MONITOR_FAIL; /* QEMU stores only when the monitor passes */
+    else if (accesses_memory(op) || op->kind == SPEX_OP_PREFETCH ||
+             op->kind == SPEX_OP_SVE_PREFETCH)
+        note_unseen(v, op);
+}
+
+const struct spex_op *sample_op(const struct spex_op *op, const struct spex_outcome *out)
+{
+    static const struct spex_op unseen_zva = {.kind = SPEX_OP_CACHE, .exec = SPEX_EXEC_STORE};
+    return op->kind == SPEX_OP_DC_ZVA && !(out->access[0].flags & SPEX_ACC_VA) ? &unseen_zva : op;
+}
+
 void sample_finish(struct vcpu *v, uint64_t next, bool exception)
 {
     const struct insn *want = v->hot->want;
     const struct spex_op *op = op_of(want);
     struct spex_outcome *out = &v->pending.outcome;
-    static const struct spex_op unseen_zva = {.kind = SPEX_OP_CACHE, .exec = SPEX_EXEC_STORE};
     v->hot->want = NULL;
     attention(v, false);
     *out = (struct spex_outcome){.flags = SPEX_OUT_EXECUTED | SPEX_OUT_PASSED};
@@ -151,16 +169,11 @@ void sample_finish(struct vcpu *v, uint64_t next, bool exception)
             out->parts = v->pending.parts;
             out->part_count = v->part_count;
         }
-    } else if (op->flags & SPEX_OPF_EXCL && op->flags & SPEX_OPF_STORE && !exception) {
-        out->flags |= SPEX_OUT_MONITOR_FAIL; /* QEMU stores only when the monitor passes */
-    } else if ((accesses_memory(op) || op->kind == SPEX_OP_PREFETCH ||
-                op->kind == SPEX_OP_SVE_PREFETCH) &&
-               !exception) {
-        note_unseen(v, op);
     }
+    sample_unseen(v, op, out, exception);
     spex_uarch_replay(v->hot->core, v->sequence, want->index, v->worst, out);
     v->pending.slot = v->slot;
-    v->pending.op = op->kind == SPEX_OP_DC_ZVA && !v->part_count ? &unseen_zva : op;
+    v->pending.op = sample_op(op, out);
     v->pending.done = v->selected + out->total;
     if (v->pending.done <= clock_of(v))
         complete_pending(v);
@@ -207,13 +220,23 @@ static bool synchronous(int32_t signo, int32_t code)
 void sample_signalled(struct vcpu *v)
 {
     struct spex_uarch_core *core = v->hot->core;
-    const struct block *block = (const struct block *)core->last;
     int32_t signo = 0, code = 0;
     uint64_t pc = 0, sp = regs_read(v->index, 31);
     if (!regs_memory(sp + FRAME_SIGNO, &signo, 4) || !regs_memory(sp + FRAME_CODE, &code, 4) ||
-        !regs_memory(sp + FRAME_PC, &pc, 8) || !block->model.count)
+        !regs_memory(sp + FRAME_PC, &pc, 8))
         return;
+    if (user.full) {
+        struct flow_signal *signal = malloc(sizeof *signal);
+        if (!signal)
+            abort();
+        *signal = (struct flow_signal){.pc = pc, .fault = synchronous(signo, code)};
+        flow_mark(v, FLOW_SIGNAL, (uintptr_t)signal);
+        return;
+    }
+    const struct block *block = (const struct block *)core->last;
     bool fault = false;
+    if (!block->model.count)
+        return;
     sample_force(v, false);
     if (synchronous(signo, code) && pc - block->model.pc < 4ull * block->model.count) {
         uint32_t executed = (uint32_t)(pc - block->model.pc) / 4 + 1;

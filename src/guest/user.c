@@ -166,6 +166,56 @@ static void on_access_none(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t v
         follow(h, insn, va, insn->size, LOAD);
 }
 
+/* ---- the full model: words for its thread ---- */
+
+static inline __attribute__((always_inline)) void push(struct hot *h, uint64_t word)
+{
+    uint64_t *at = h->at;
+    *at++ = word;
+    h->at = at;
+    if (__builtin_expect(!((uintptr_t)at % (FLOW_CHUNK * sizeof word)), 0))
+        flow_turn(h);
+}
+
+/* data: the block's word. */
+static void on_block_full(unsigned vcpu, void *data)
+{
+    push(&hot[vcpu], (uintptr_t)data);
+}
+
+/* data: the place of the instruction in its block, shifted to where it belongs. */
+static void on_access_full(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
+{
+    push(&hot[vcpu], (va & FLOW_VALUE) | (uintptr_t)data);
+}
+
+static void on_atomic_full(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
+{
+    if (qemu_plugin_mem_is_store(info))
+        push(&hot[vcpu], (va & FLOW_VALUE) | (uintptr_t)data);
+}
+
+/* DC ZVAs first, though others may come before them: QEMU makes no callback for them. */
+static void on_zva_full(unsigned vcpu, void *data)
+{
+    const struct block *block = data;
+    push(&hot[vcpu], FLOW_BLOCK | (uintptr_t)block);
+    for (uint32_t i = 0; i < block->model.count; i++) {
+        const struct insn *z = &block->insns[i];
+        if (op_of(z)->kind != SPEX_OP_DC_ZVA || !z->address.known)
+            continue;
+        uint64_t va = traced_address(vcpu, z) & -(uint64_t)task_run->zva_bytes;
+        for (unsigned at = 0; at < task_run->zva_bytes; at += 64)
+            push(&hot[vcpu], SPEX_TIMING_ACCESS(va + at, i));
+    }
+}
+
+static void on_handler_full(unsigned vcpu, void *data)
+{
+    sample_signalled(hot[vcpu].vcpu);
+    push(&hot[vcpu], FLOW_BLOCK | (uintptr_t)data);
+}
+
 /* ---- truth: the same, with everything counted ---- */
 
 static void count_access(const struct insn *insn, spex_uarch_result result)
@@ -286,6 +336,12 @@ static void watch_memory(struct qemu_plugin_insn *insn, struct insn *at)
     enum access kind = !stores                                         ? LOAD
                        : op->flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL) ? ATOMIC
                                                                        : STORE;
+    if (user.full) {
+        qemu_plugin_register_vcpu_mem_cb(insn, kind == ATOMIC ? on_atomic_full : on_access_full,
+                                         QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
+                                         (void *)(uintptr_t)SPEX_TIMING_ACCESS(0, at->index));
+        return;
+    }
     static const qemu_plugin_vcpu_mem_cb_t truth[3] = {on_load_truth, on_store_truth,
                                                        on_atomic_truth};
     qemu_plugin_vcpu_mem_cb_t callback = user.none    ? on_access_none
@@ -331,17 +387,17 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     bool handler = user.registers && life_is_handler(pc);
     pthread_mutex_unlock(&user.lock);
     bool truth = user.truth && block->truth;
-    static const qemu_plugin_vcpu_udata_cb_t callbacks[3][3] = {
+    static const qemu_plugin_vcpu_udata_cb_t callbacks[4][3] = {
         {on_block, on_zva, on_handler},
         {on_block_none, on_block_none, on_handler_none},
         {on_block_truth, on_zva_truth, on_handler_truth},
+        {on_block_full, on_zva_full, on_handler_full},
     };
-    qemu_plugin_vcpu_udata_cb_t callback = callbacks[user.none ? 1
-                                                     : truth   ? 2
-                                                               : 0][handler      ? 2
-                                                                  : block->zva ? 1
-                                                                               : 0];
-    qemu_plugin_register_vcpu_tb_exec_cb(tb, callback, QEMU_PLUGIN_CB_NO_REGS, block);
+    unsigned kind = user.full ? 3 : user.none ? 1 : truth ? 2 : 0;
+    qemu_plugin_vcpu_udata_cb_t callback = callbacks[kind][handler ? 2 : block->zva ? 1 : 0];
+    void *data =
+        callback == on_block_full ? (void *)(uintptr_t)(FLOW_BLOCK | (uintptr_t)block) : block;
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, callback, QEMU_PLUGIN_CB_NO_REGS, data);
     for (size_t i = 0; i < count; i++)
         watch_memory(qemu_plugin_tb_get_insn(tb, i), &block->insns[i]);
 }
@@ -361,11 +417,16 @@ int user_install(uint64_t id, int argc, char **argv)
         fprintf(stderr, "spex: %s\n", error.text);
         return 1;
     }
-    if (spex_uarch_new(&task_run->model, &user.model)) {
+    user.none = task_run->model.none;
+    user.full = !user.none && !task_run->model.fast;
+    /* The full model needs no more of the other than its blocks. */
+    struct spex_uarch_config small = task_run->model;
+    small.none |= user.full;
+    if (spex_uarch_new(&small, &user.model) ||
+        (user.full && spex_timing_new(&task_run->model, &user.timing))) {
         fprintf(stderr, "spex: no memory for the model\n");
         return 1;
     }
-    user.none = task_run->model.none;
     user.truth = task_run->truth;
     user.registers = regs_open();
     if (!user.registers)

@@ -9,8 +9,10 @@
 #define GUEST_VCPU_H
 
 #include "address.h"
+#include "flow.h"
 #include "qemu_plugin.h"
 #include "task.h"
+#include "uarch/timing.h"
 
 #include <pthread.h>
 
@@ -37,7 +39,8 @@ struct insn {
 };
 
 struct block {
-    struct spex_uarch_block model; /* pc, count, ops; first: the model's pointer is ours */
+    struct spex_uarch_block model;   /* pc, count, ops; first: the model's pointer is ours */
+    struct spex_timing_block timing; /* the same for the full model */
     struct insn *insns;
     const uint32_t *words;
     bool zva;                /* has DC ZVA whose address is traced */
@@ -52,10 +55,12 @@ struct hot {
     _Alignas(64) struct spex_uarch_core *core;
     const struct insn *want; /* the operation being followed, or NULL */
     struct vcpu *vcpu;
+    uint64_t *at, *ring; /* the full model: the next word goes here */
 };
 
 struct vcpu {
     struct hot *hot;
+    struct flow *flow; /* the full model */
     struct task task;
     unsigned index;
     bool live;
@@ -94,6 +99,8 @@ extern HIDDEN struct hot hot[MAX_VCPUS];
 /* One of a process. */
 struct user {
     struct spex_uarch *model;
+    struct spex_timing *timing;
+    bool full; /* flow.h; otherwise the guest's threads run the fast model by themselves */
     bool none; /* no caches, TLBs, prediction */
     bool truth;
     bool registers;
@@ -104,8 +111,9 @@ struct user {
     uint64_t handlers[512]; /* addresses of signal handlers */
     unsigned handler_count;
     struct {
-        uint64_t word, clock;
-    } wakes[256];  /* futexes: when somebody was last woken there */
+        uint64_t word, clock; /* full: a ticket in place of the clock */
+    } wakes[256];             /* futexes: when somebody was last woken there */
+    uint64_t tickets;
     uint64_t heap; /* start, once known */
     struct {       /* truth rows */
         struct run_truth *row;
@@ -130,7 +138,7 @@ static inline uint64_t pc_of(const struct insn *insn)
 
 static inline uint64_t clock_of(const struct vcpu *v)
 {
-    return spex_uarch_clock(v->hot->core);
+    return user.full ? flow_clock(v) : spex_uarch_clock(v->hot->core);
 }
 
 static inline bool accesses_memory(const struct spex_op *op)
@@ -140,6 +148,12 @@ static inline bool accesses_memory(const struct spex_op *op)
 }
 
 /* ---- sample.c ---- */
+
+/* An operation without accesses that should have had some: says so in the outcome, or counts it. */
+HIDDEN void sample_unseen(struct vcpu *v, const struct spex_op *op, struct spex_outcome *out,
+                          bool exception);
+/* What the record says the operation was. */
+HIDDEN const struct spex_op *sample_op(const struct spex_op *op, const struct spex_outcome *out);
 
 /* The armed operation is in the block that was entered just now. */
 HIDDEN void sample_expired(struct vcpu *v, const struct block *block);

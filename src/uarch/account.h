@@ -18,7 +18,6 @@ enum {
     TIMING_NO_SOURCE = SPEX_REG_COUNT,   /* always ready */
     TIMING_NO_DEST = SPEX_REG_COUNT + 1, /* never read */
     TIMING_REGS = SPEX_REG_COUNT + 2,
-    TIMING_CALENDAR = 4096, /* cycles of the ports' calendar */
     TIMING_BUCKET = 6,      /* log2 of the cycles of a server's bucket */
     TIMING_BUCKETS = 1024,  /* of a server's calendar */
     TIMING_REGISTERS = 256, /* miss registers at most */
@@ -39,6 +38,7 @@ enum timing_kind {
     TIMING_ATOMIC,
     TIMING_DIVIDE, /* not pipelined */
     TIMING_BARRIER,
+    TIMING_LARGE, /* more than two sources or destinations */
 };
 
 enum timing_port {
@@ -53,9 +53,8 @@ enum timing_port {
 
 struct timing_uop {
     uint8_t src[5], dst[4];
-    uint8_t kind, port;
+    uint8_t kind;
     uint8_t base;    /* bit d: destination d is a base register, ready before the data */
-    uint8_t more;    /* has more than three sources or two destinations */
     uint8_t divider; /* which: 0 integer, 1 FP */
     uint16_t latency;
     uint16_t size;  /* bytes of one access */
@@ -100,10 +99,20 @@ enum { /* in the low bits of a tag word; bits 1:0 are enum uarch_state */
 struct timing_cache {
     uint32_t mask, ways;
     uint32_t tick;
+    uint8_t *recent; /* most recently used way of each set */
     uint64_t *tag;   /* line address | flags */
     uint32_t *used;  /* tick of the last use */
     uint64_t *ready; /* when the line is there */
+    uint8_t *from;   /* level 1: enum spex_uarch_level where it came from */
 };
+
+/* Is it there, the most recent of its set, and nothing more to do about it? */
+static inline bool timing_l1_quick(const struct timing_cache *l1, uint64_t va)
+{
+    uint32_t set = (uint32_t)(va >> UARCH_LINE) & l1->mask;
+    uint64_t tag = l1->tag[set * l1->ways + l1->recent[set]];
+    return (tag ^ va) < 64 && tag & TIMING_STATE && !(tag & (TIMING_PENDING | TIMING_PREFETCHED));
+}
 
 /* FIFO sets of words: level 1 instruction cache, branch target buffer. */
 struct timing_fifo {
@@ -188,10 +197,6 @@ struct timing_stored { /* part of a store within eight bytes */
     uint8_t bytes;  /* which of the eight */
 };
 
-struct timing_slot {
-    uint64_t retire, issue;
-};
-
 struct spex_timing_core {
     struct spex_timing *timing;
     const struct spex_uarch_config *c;
@@ -199,22 +204,21 @@ struct spex_timing_core {
     bool free;
     /* the account */
     uint64_t ready[TIMING_REGS];
-    uint64_t dispatch, retire;    /* cycle of the last one */
-    uint32_t dispatched, retired; /* how many in that cycle */
-    uint64_t number;              /* of the next instruction */
-    uint64_t loads, stores;       /* so far */
-    uint64_t start;               /* no dispatch before this: fetch, redirect, barrier */
-    uint64_t fetch;               /* the next block can be fetched from here on */
-    uint64_t busy[2];             /* dividers, until */
-    uint64_t drain;               /* cycle in which the last store was written */
-    uint32_t drained;
-    uint32_t window; /* mask of slot[] */
-    uint8_t pipes[TIMING_PORTS];
-    struct timing_slot *slot;
+    uint64_t dispatch;      /* of the next instruction, at the earliest, in 1/65536 of a cycle */
+    uint64_t retire;        /* cycle of the last one */
+    uint64_t number;        /* of the next instruction */
+    uint64_t share;         /* of a cycle, that dispatch of one takes */
+    uint64_t loads, stores; /* so far */
+    uint64_t fetch;         /* the next block can be fetched from here on */
+    uint64_t busy[2];       /* dividers, until */
+    uint64_t drain;         /* cycle in which the last store was written */
+    uint32_t drained;       /* how many were in that cycle */
+    uint32_t window;        /* mask of slot[] */
+    uint64_t *slot;         /* retirement of the last instructions */
     uint64_t load_retire[512], store_drain[256];
-    uint64_t calendar[TIMING_CALENDAR]; /* cycle / 4096 << 24 | four bits a port */
     /* stores that may still be forwarded */
     uint64_t stored_count, stored_mask;
+    uint64_t stored_from;                /* pieces up to this one have been written for sure */
     uint64_t stored_head[TIMING_STORED]; /* number of the last piece in each bucket */
     uint64_t stored_first[256];          /* pieces before each store */
     struct timing_stored *stored;
@@ -257,14 +261,18 @@ struct spex_timing {
 /* A load at cycle t: when its data is there. */
 uint64_t timing_memory_load(struct spex_timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
                             spex_uarch_result *result);
-/* Ownership of a line for a write, asked for at t: when it can be written. */
+/*
+ * Ownership of a line for a write, asked for at t: when the line is there. The store
+ * itself is out of the way when it was accepted: it waits with the line's miss register.
+ */
 uint64_t timing_memory_own(struct spex_timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
-                           spex_uarch_result *result);
+                           spex_uarch_result *result, uint64_t *accepted);
 /* A whole line that is written without being fetched. */
 uint64_t timing_memory_stream(struct spex_timing_core *core, uint64_t line, uint64_t t,
                               spex_uarch_result *result);
-/* Neither in level 1 nor in level 2. */
-bool timing_memory_absent(const struct spex_timing_core *core, uint64_t line);
+/* In level 1, or on its way there; in level 2. */
+bool timing_memory_present(const struct spex_timing_core *core, uint64_t line);
+bool timing_memory_in_l2(const struct spex_timing_core *core, uint64_t line);
 /* A line for the instruction cache. */
 uint64_t timing_memory_code(struct spex_timing_core *core, uint64_t line, uint64_t t);
 /* Into level 1 or 2, if there is room; nothing if it is there already. */

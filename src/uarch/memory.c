@@ -59,6 +59,7 @@ static void touch(struct timing_cache *cache, int32_t i)
     if (++cache->tick == 0)
         memset(cache->used, 0, (size_t)(cache->mask + 1) * cache->ways * sizeof *cache->used);
     cache->used[i] = cache->tick;
+    cache->recent[(uint32_t)i / cache->ways] = (uint8_t)((uint32_t)i % cache->ways);
 }
 
 /* Where the line goes: a free way, or the one that was not used for longest. */
@@ -344,9 +345,12 @@ static uint64_t l2_request(struct spex_timing_core *core, uint64_t line, uint64_
 
 /* ---- level 1 ---- */
 
-static void l1_fill(struct spex_timing_core *core, uint64_t line, uint64_t flags, uint64_t ready)
+static void l1_fill(struct spex_timing_core *core, uint64_t line, uint64_t flags, uint64_t ready,
+                    spex_uarch_result result)
 {
-    put(&core->l1, place(&core->l1, line), line | flags | TIMING_PENDING, ready);
+    int32_t i = place(&core->l1, line);
+    put(&core->l1, i, line | flags | TIMING_PENDING, ready);
+    core->l1.from[i] = (uint8_t)spex_uarch_result_level(result);
 }
 
 /* A hit on a line that may be on its way, or was fetched ahead: when it is there. */
@@ -366,17 +370,18 @@ static uint64_t l1_arrival(struct spex_timing_core *core, int32_t i, uint64_t va
     return ready;
 }
 
+/* *asked is when a miss register was free. */
 static uint64_t l1_miss(struct spex_timing_core *core, uint64_t va, uint64_t t, bool write,
-                        uint64_t pc, spex_uarch_result *result)
+                        uint64_t pc, spex_uarch_result *result, uint64_t *asked)
 {
     uint64_t line = va & ~63ull;
     unsigned state;
     uint32_t r = timing_register(&core->l1_misses);
-    uint64_t asked = later(t, core->l1_misses.free[r]);
-    uint64_t done = l2_request(core, line, asked, write, DEMAND, &state, result);
+    *asked = later(t, core->l1_misses.free[r]);
+    uint64_t done = l2_request(core, line, *asked, write, DEMAND, &state, result);
     core->l1_misses.free[r] = done;
     core->counts.l1_miss++;
-    l1_fill(core, line, state, done);
+    l1_fill(core, line, state, done, *result);
     *result = with_latency(*result, done - t);
     if (line == core->stream_line)
         core->stream_line = 0;
@@ -388,30 +393,31 @@ uint64_t timing_memory_load(struct spex_timing_core *core, uint64_t va, uint64_t
                             spex_uarch_result *result)
 {
     int32_t i = find(&core->l1, va & ~63ull);
+    uint64_t done = t + core->c->l1d_latency, asked;
     if (i == NONE)
-        return l1_miss(core, va, t, false, pc, result);
-    uint64_t done = t + core->c->l1d_latency;
+        return l1_miss(core, va, t, false, pc, result, &asked);
     *result = 0;
     touch(&core->l1, i);
     if (core->l1.tag[i] & (TIMING_PENDING | TIMING_PREFETCHED)) {
         uint64_t ready = l1_arrival(core, i, va, t, pc);
         if (ready > done) {
             done = ready;
-            *result = make(SPEX_UARCH_L1, done - t, SPEX_UARCH_RECENT);
+            *result =
+                make(SPEX_UARCH_L1, done - t, SPEX_UARCH_RECENT | (uint64_t)core->l1.from[i] << 13);
         }
     }
     return done;
 }
 
 uint64_t timing_memory_own(struct spex_timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
-                           spex_uarch_result *result)
+                           spex_uarch_result *result, uint64_t *accepted)
 {
-    uint64_t line = va & ~63ull;
+    uint64_t line = va & ~63ull, done = t;
     int32_t i = find(&core->l1, line);
-    if (i == NONE)
-        return l1_miss(core, va, t, true, pc, result);
-    uint64_t done = t;
+    *accepted = t;
     *result = 0;
+    if (i == NONE)
+        return l1_miss(core, va, t, true, pc, result, accepted);
     touch(&core->l1, i);
     if (core->l1.tag[i] & (TIMING_PENDING | TIMING_PREFETCHED))
         done = later(done, l1_arrival(core, i, va, t, pc));
@@ -427,15 +433,29 @@ uint64_t timing_memory_own(struct spex_timing_core *core, uint64_t va, uint64_t 
     return done;
 }
 
-bool timing_memory_absent(const struct spex_timing_core *core, uint64_t line)
+bool timing_memory_present(const struct spex_timing_core *core, uint64_t line)
 {
-    return find(&core->l1, line) == NONE && find(&core->l2, line) == NONE;
+    return find(&core->l1, line) != NONE;
+}
+
+bool timing_memory_in_l2(const struct spex_timing_core *core, uint64_t line)
+{
+    return find(&core->l2, line) != NONE;
 }
 
 uint64_t timing_memory_stream(struct spex_timing_core *core, uint64_t line, uint64_t t,
                               spex_uarch_result *result)
 {
     struct spex_timing *s = core->timing;
+    if (core->stream_lines < core->c->streaming_far) {
+        if (holders_of(core, line).count)
+            change_others(core, line, 0);
+        core->counts.l1_miss++;
+        core->counts.streamed++;
+        l2_fill(core, line, UARCH_MODIFIED, t);
+        *result = make(SPEX_UARCH_L2, 0, 0);
+        return t;
+    }
     uint32_t r = timing_register(&core->l1_misses);
     uint64_t asked = later(t, core->l1_misses.free[r]), written = 0;
     uint64_t done = timing_serve(&s->llc_server, asked);
@@ -474,16 +494,16 @@ void timing_memory_prefetch(struct spex_timing_core *core, uint64_t line, uint64
         return;
     if (!in_l2 && (core->l2_misses.free[r2] > t || holders_of(core, line).owner))
         return;
-    spex_uarch_result unused;
+    spex_uarch_result result;
     unsigned state;
     core->counts.prefetch++;
     if (level == 1) {
-        uint64_t done = l2_request(core, line, t, false, AHEAD, &state, &unused);
+        uint64_t done = l2_request(core, line, t, false, AHEAD, &state, &result);
         core->l1_misses.free[r1] = done;
-        l1_fill(core, line, state | TIMING_PREFETCHED, done);
+        l1_fill(core, line, state | TIMING_PREFETCHED, done, result);
         return;
     }
-    uint64_t done = beyond(core, line, t, false, &state, &unused);
+    uint64_t done = beyond(core, line, t, false, &state, &result);
     core->l2_misses.free[r2] = done;
     l2_fill(core, line, state | TIMING_PREFETCHED, done);
 }

@@ -294,6 +294,7 @@ enum spex_uarch_result_flag {
     SPEX_UARCH_UPGRADE = 1u << 10,   /* a write to a line that others shared */
     SPEX_UARCH_CONTENDED = 1u << 11, /* decided in virtual time */
     SPEX_UARCH_RECENT = 1u << 12,    /* level 1 hit on a line that is still on its way */
+    /* bits 15:13: then the level that it comes from (full model; fast: 0) */
 };
 
 static inline enum spex_uarch_level spex_uarch_result_level(spex_uarch_result r)

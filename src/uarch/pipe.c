@@ -10,19 +10,6 @@ static inline uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* The first cycle from t on in which the port is free; it is taken. */
-static inline uint64_t book(struct spex_timing_core *core, unsigned port, uint64_t t)
-{
-    for (;; t++) {
-        uint64_t *word = &core->calendar[t % TIMING_CALENDAR], tag = t / TIMING_CALENDAR << 24;
-        uint64_t taken = *word >> 24 == tag >> 24 ? *word : tag;
-        if ((taken >> 4 * port & 15) < core->pipes[port]) {
-            *word = taken + (1ull << 4 * port);
-            return t;
-        }
-    }
-}
-
 /* ---- loads and stores ---- */
 
 /* Translation latency of a page, and what it says in a result. */
@@ -47,18 +34,11 @@ static uint8_t bytes_of(uint64_t va, unsigned size, uint64_t piece)
     return (uint8_t)mask;
 }
 
-/* Pieces up to this one are of stores that have been written for sure. */
-static inline uint64_t written_pieces(const struct spex_timing_core *core)
-{
-    uint64_t n = core->c->stores;
-    return core->stores > n ? core->stored_first[(core->stores - n) % 256] : 0;
-}
-
 /* The youngest store that is older than the load and touches these bytes, or NULL. */
 static const struct timing_stored *stored_find(const struct spex_timing_core *core, uint64_t piece,
                                                uint8_t bytes)
 {
-    uint64_t from = written_pieces(core), at = core->stored_head[piece % TIMING_STORED];
+    uint64_t from = core->stored_from, at = core->stored_head[piece % TIMING_STORED];
     while (at > from) {
         const struct timing_stored *s = &core->stored[at & core->stored_mask];
         if (s->piece == piece && s->bytes & bytes)
@@ -78,6 +58,8 @@ static __attribute__((noinline)) bool forward_slow(struct spex_timing_core *core
 {
     bool all = true;
     uint64_t wait = *t, got = 0;
+    if (!timing_memory_present(core, va & ~63ull)) /* another core took the line meanwhile */
+        return false;
     for (uint64_t piece = va / 8; piece <= (va + size - 1) / 8; piece++) {
         uint8_t bytes = bytes_of(va, size, piece);
         const struct timing_stored *s = stored_find(core, piece, bytes);
@@ -101,10 +83,12 @@ static __attribute__((noinline)) bool forward_slow(struct spex_timing_core *core
 static inline bool forward(struct spex_timing_core *core, uint64_t va, unsigned size, uint64_t *t,
                            uint64_t *data)
 {
-    uint64_t from = written_pieces(core);
-    uint64_t a = core->stored_head[va / 8 % TIMING_STORED];
-    uint64_t b = core->stored_head[(va + size - 1) / 8 % TIMING_STORED];
-    if (__builtin_expect(a <= from && b <= from, 1))
+    if (core->drain <= *t) /* all stores are written */
+        return false;
+    uint64_t first = va / 8, last = (va + size - 1) / 8;
+    if (__builtin_expect(core->stored_head[first % TIMING_STORED] <= core->stored_from &&
+                             core->stored_head[last % TIMING_STORED] <= core->stored_from,
+                         1))
         return false;
     return forward_slow(core, va, size, t, data);
 }
@@ -136,7 +120,9 @@ static inline uint64_t load(struct spex_timing_core *core, const struct timing_u
         t += more;
     }
     if (!forward(core, va, u->size, &t, &done)) {
-        done = timing_memory_load(core, va, t, pc, &r);
+        done = t + core->c->l1d_latency;
+        if (!timing_l1_quick(&core->l1, va))
+            done = timing_memory_load(core, va, t, pc, &r);
         if (__builtin_expect(crosses, 0)) {
             done = later(done, timing_memory_load(core, (va | 63) + 1, t, pc, &second));
             if (spex_uarch_result_latency(second) > spex_uarch_result_latency(r))
@@ -163,29 +149,34 @@ static bool streams(struct spex_timing_core *core, uint64_t va, unsigned size)
     }
     core->stream_next = va + size;
     bool begins = !(va & 63) && core->stream_lines >= core->c->streaming && core->c->streaming &&
-                  timing_memory_absent(core, line);
-    if (!(core->stream_next & 63) && core->stream_begin <= line && core->stream_lines < 255)
+                  !timing_memory_present(core, line) && !timing_memory_in_l2(core, line);
+    if (!(core->stream_next & 63) && core->stream_begin <= line && core->stream_lines < 65535)
         core->stream_lines++;
     return begins;
 }
 
-/* One access of a store whose address and data are known at t: when its line can be written. */
+/*
+ * One access of a store whose address and data are known at t: when its line is there,
+ * and when the store buffer is rid of it.
+ */
 static uint64_t own(struct spex_timing_core *core, uint64_t va, unsigned size, uint64_t t,
-                    uint64_t pc, bool atomic, spex_uarch_result *result)
+                    uint64_t pc, bool atomic, spex_uarch_result *result, uint64_t *accepted)
 {
     spex_uarch_result second;
-    uint64_t line = va & ~63ull;
+    uint64_t line = va & ~63ull, also;
     bool begins = streams(core, va, size);
     *result = 0;
+    *accepted = t;
     if (begins && !atomic) {
         core->stream_line = line;
-        return timing_memory_stream(core, line, t, result);
+        return *accepted = timing_memory_stream(core, line, t, result);
     }
     if (line == core->stream_line && !atomic)
         return t;
-    uint64_t done = timing_memory_own(core, va, t, pc, result);
+    uint64_t done = timing_memory_own(core, va, t, pc, result, accepted);
     if ((va & 63) + size > 64) {
-        done = later(done, timing_memory_own(core, (va | 63) + 1, t, pc, &second));
+        done = later(done, timing_memory_own(core, (va | 63) + 1, t, pc, &second, &also));
+        *accepted = later(*accepted, also);
         if (spex_uarch_result_latency(second) > spex_uarch_result_latency(*result))
             *result = second;
         *result |= SPEX_UARCH_SPLIT;
@@ -229,7 +220,7 @@ static inline uint64_t do_load(struct spex_timing_core *core, const struct timin
     return done;
 }
 
-/* The same for stores and atomics; *written is when their lines can be written. */
+/* The same for stores and atomics; *written is when they can leave the store buffer. */
 static uint64_t do_store(struct spex_timing_core *core, const struct timing_uop *u,
                          struct accesses *a, uint32_t insn, uint64_t issue, uint64_t pc,
                          uint64_t *written)
@@ -258,10 +249,11 @@ static uint64_t do_store(struct spex_timing_core *core, const struct timing_uop 
     for (unsigned k = 0; a->next < last; k = (k + 1) % 64) {
         uint64_t va = address(*a->next);
         spex_uarch_result result;
-        uint64_t line = own(core, va, u->size, atomic ? t : done, pc, atomic, &result);
+        uint64_t accepted;
+        uint64_t line = own(core, va, u->size, atomic ? t : done, pc, atomic, &result, &accepted);
         if (atomic)
             done = later(done, line + u->latency);
-        *written = later(*written, line);
+        *written = later(*written, accepted);
         stored_add(core, va, u->size, done);
         note(a, result | flags[k] | translation[k] << 32);
     }
@@ -273,9 +265,10 @@ static uint64_t do_store(struct spex_timing_core *core, const struct timing_uop 
     return done;
 }
 
-/* The store leaves the buffer: in order, when it has retired and its line is there. */
+/* The store leaves the buffer: in order, when it has retired and was accepted. */
 static void drain(struct spex_timing_core *core, uint64_t pieces, uint64_t when)
 {
+    uint32_t stores = core->c->stores;
     if (when > core->drain) {
         core->drain = when;
         core->drained = 1;
@@ -285,38 +278,60 @@ static void drain(struct spex_timing_core *core, uint64_t pieces, uint64_t when)
     }
     core->stored_first[core->stores % 256] = pieces;
     core->store_drain[core->stores++ % 256] = core->drain;
+    if (core->stores > stores)
+        core->stored_from = core->stored_first[(core->stores - stores) % 256];
     while (pieces != core->stored_count)
         core->stored[++pieces & core->stored_mask].drain = core->drain;
 }
 
 /* ---- instructions ---- */
 
-/* The cycle of the dispatch of the next instruction, and that cycle's count. */
-static inline uint64_t dispatch(struct spex_timing_core *core, uint64_t low, uint32_t width)
+/* What has to wait for operands alone is the loop below; this is the rest. */
+struct special {
+    uint64_t issue, done, stop; /* stop: nothing is dispatched before */
+};
+
+static inline struct special special(struct spex_timing_core *core, const struct timing_uop *u,
+                                     struct accesses *a, uint32_t insn, uint64_t start, uint64_t pc,
+                                     uint64_t *retire)
 {
-    if (low > core->dispatch) {
-        core->dispatch = low;
-        core->dispatched = 1;
-    } else if (++core->dispatched > width) {
-        core->dispatch++;
-        core->dispatched = 1;
+    struct special s = {.issue = start};
+    uint64_t written, pieces = core->stored_count;
+    switch (u->kind) {
+    case TIMING_LOAD:
+        s.done = do_load(core, u, a, insn, start, pc);
+        *retire = later(*retire, s.done);
+        core->load_retire[core->loads++ % 512] = *retire;
+        break;
+    case TIMING_STORE:
+    case TIMING_ATOMIC:
+        s.done = do_store(core, u, a, insn, start, pc, &written);
+        *retire = later(*retire, s.done);
+        drain(core, pieces, later(*retire, written));
+        break;
+    case TIMING_DIVIDE:
+        s.issue = later(start, core->busy[u->divider]);
+        s.done = core->busy[u->divider] = s.issue + u->latency;
+        *retire = later(*retire, s.done);
+        break;
+    case TIMING_BARRIER:
+        s.issue = later(start, later(*retire, core->drain));
+        s.stop = s.done = s.issue + u->latency;
+        *retire = later(*retire, s.done);
+        break;
+    default: /* many operands */
+        s.done = start + u->latency;
+        *retire = later(*retire, s.done);
     }
-    return core->dispatch;
+    for (unsigned d = 0; d < 4; d++)
+        core->ready[u->dst[d]] = s.done;
+    for (unsigned d = 0; u->base >> d; d++)
+        if (u->base >> d & 1)
+            core->ready[u->dst[d]] = s.issue + core->c->lat_alu;
+    return s;
 }
 
-static inline uint64_t retire(struct spex_timing_core *core, uint64_t done, uint32_t width)
-{
-    if (done > core->retire) {
-        core->retire = done;
-        core->retired = 1;
-    } else if (++core->retired > width) {
-        core->retire++;
-        core->retired = 1;
-    }
-    return core->retire;
-}
-
-/* Queues of loads and stores that are full hold dispatch up. */
+/* A queue of loads or stores that is full holds dispatch up. */
 static inline uint64_t queue_free(const struct spex_timing_core *core, const struct timing_uop *u)
 {
     const struct spex_uarch_config *c = core->c;
@@ -327,101 +342,82 @@ static inline uint64_t queue_free(const struct spex_timing_core *core, const str
     return 0;
 }
 
-static inline void results(struct spex_timing_core *core, const struct timing_uop *u,
-                           uint64_t issue, uint64_t done)
+/*
+ * dispatch is in 1/65536 of a cycle: each instruction takes its share of one. window:
+ * the reorder window may hold an instruction of this block up. Returns when the last
+ * one was done.
+ */
+static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing_core *core,
+                                                              const struct spex_timing_block *block,
+                                                              struct spex_timing_run *run,
+                                                              bool window, bool trace)
 {
-    core->ready[u->dst[0]] = done;
-    core->ready[u->dst[1]] = done;
-    if (__builtin_expect(u->more, 0)) {
-        core->ready[u->dst[2]] = done;
-        core->ready[u->dst[3]] = done;
-    }
-    for (unsigned d = 0; __builtin_expect(u->base >> d, 0); d++)
-        if (u->base >> d & 1)
-            core->ready[u->dst[d]] = issue + core->c->lat_alu;
-}
-
-static inline __attribute__((always_inline)) void run_all(struct spex_timing_core *core,
-                                                          const struct spex_timing_block *block,
-                                                          struct spex_timing_run *run, bool trace)
-{
-    const struct spex_uarch_config *c = core->c;
     struct accesses accesses = {run->access, run->access + run->access_count,
                                 trace ? run->results : NULL};
-    uint64_t number = core->number;
-    uint64_t low = core->start;
-    for (uint32_t i = 0; i < run->executed; i++, number++) {
-        const struct timing_uop *u = &block->uops[i];
-        low = later(low, later(core->slot[(number - c->rob) & core->window].retire,
-                               core->slot[(number - c->queue) & core->window].issue));
-        if (u->kind)
-            low = later(low, queue_free(core, u));
-        uint64_t d = dispatch(core, low, c->width), start = d + 1, issue, done, written = 0;
-        start = later(start, later(core->ready[u->src[0]],
-                                   later(core->ready[u->src[1]], core->ready[u->src[2]])));
-        if (__builtin_expect(u->more, 0))
-            start = later(start, later(core->ready[u->src[3]], core->ready[u->src[4]]));
-        uint64_t pieces = core->stored_count;
-        low = 0;
-        switch (u->kind) {
-        case TIMING_LOAD:
-            issue = book(core, u->port, start);
-            done = do_load(core, u, &accesses, i, issue, block->pc + 4ull * i);
-            break;
-        case TIMING_STORE:
-        case TIMING_ATOMIC:
-            issue = book(core, u->port, start);
-            done = do_store(core, u, &accesses, i, issue, block->pc + 4ull * i, &written);
-            break;
-        case TIMING_DIVIDE:
-            issue = book(core, u->port, later(start, core->busy[u->divider]));
-            done = core->busy[u->divider] = issue + u->latency;
-            break;
-        case TIMING_BARRIER:
-            issue = book(core, u->port, later(start, later(core->retire, core->drain)));
-            low = done = issue + u->latency; /* nothing is dispatched before */
-            break;
-        default:
-            issue = book(core, u->port, start);
+    const uint64_t rob = core->c->rob, share = core->share;
+    const struct timing_uop *u = block->uops, *end = u + run->executed;
+    uint64_t number = core->number, dispatch = core->dispatch, retire = core->retire, done = 0;
+    for (uint32_t i = 0; u < end; u++, i++, number++) {
+        if (window)
+            dispatch = later(dispatch, core->slot[(number - rob) & core->window] << 16);
+        uint64_t d = dispatch >> 16, issue;
+        issue = later(d + 1, later(core->ready[u->src[0]], core->ready[u->src[1]]));
+        dispatch += share;
+        if (__builtin_expect(u->kind == TIMING_SIMPLE, 1)) {
             done = issue + u->latency;
+            core->ready[u->dst[0]] = done;
+            core->ready[u->dst[1]] = done;
+            retire = later(retire, done);
+        } else {
+            uint64_t low = queue_free(core, u);
+            if (__builtin_expect(low > d, 0)) {
+                d = low;
+                dispatch = (low << 16) + share;
+                issue = later(issue, d + 1);
+            }
+            issue = later(issue, later(core->ready[u->src[2]],
+                                       later(core->ready[u->src[3]], core->ready[u->src[4]])));
+            struct special s = special(core, u, &accesses, i, issue, block->pc + 4ull * i, &retire);
+            done = s.done;
+            issue = s.issue;
+            dispatch = later(dispatch, s.stop << 16);
         }
-        results(core, u, issue, done);
-        uint64_t r = retire(core, done, c->retire);
-        core->slot[number & core->window] = (struct timing_slot){r, issue};
-        if (u->kind == TIMING_LOAD)
-            core->load_retire[core->loads++ % 512] = r;
-        else if (u->kind == TIMING_STORE || u->kind == TIMING_ATOMIC)
-            drain(core, pieces, later(r, written));
+        core->slot[number & core->window] = retire;
         if (trace && run->insns)
-            run->insns[i] = (struct spex_timing_insn){d, issue, done, r};
+            run->insns[i] = (struct spex_timing_insn){d, issue, done, retire};
     }
     core->number = number;
-    core->start = low;
+    core->dispatch = dispatch;
+    core->retire = retire;
+    return done;
 }
 
 void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *block,
                      struct spex_timing_run *run)
 {
     const struct spex_uarch_config *c = core->c;
-    uint64_t ready = timing_fetch(core, block, core->fetch);
-    core->start = later(core->start, ready);
-    uint64_t first = core->dispatch;
-    if (run->insns || run->results)
-        run_all(core, block, run, true);
+    uint64_t first = core->dispatch >> 16, done;
+    core->dispatch = later(core->dispatch, timing_fetch(core, block, core->fetch) << 16);
+    uint64_t last = core->number + run->executed - 1 - c->rob;
+    bool window = run->executed > c->rob || core->slot[last & core->window] > core->dispatch >> 16;
+    if (__builtin_expect(run->insns || run->results, 0))
+        done = run_all(core, block, run, true, true);
+    else if (window)
+        done = run_all(core, block, run, true, false);
     else
-        run_all(core, block, run, false);
+        done = run_all(core, block, run, false, false);
     run->mispredicted = false;
     core->fetch = later(core->fetch, first); /* lines of the next block while this is dispatched */
-    if (run->cut) {
-        core->fetch = core->start = core->retire + c->mispredict;
+    if (__builtin_expect(run->cut, 0)) {
+        core->fetch = core->retire + c->mispredict;
         return;
     }
+    core->dispatch += block->extra;
     uint32_t late = timing_branch(core, block, run->next, &run->mispredicted);
     if (run->mispredicted) {
-        uint64_t done = core->slot[(core->number - 1) & core->window].issue + c->lat_branch;
         core->fetch = done;
-        core->start = later(core->start, done + c->mispredict);
+        core->dispatch = later(core->dispatch, (done + c->mispredict) << 16);
     } else if (late) {
-        core->start = later(core->start, core->dispatch + late);
+        core->dispatch += (uint64_t)late << 16;
     }
 }

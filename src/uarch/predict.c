@@ -5,27 +5,27 @@
  */
 #include "uarch/account.h"
 
-static uint64_t hash(const struct timing_predictor *p, const struct timing_table *see, uint64_t pc,
-                     uint32_t table)
+/* Index from the top bits of a hash of branch and history, tag from those in the middle. */
+static inline uint64_t hash(const struct timing_predictor *p, const struct timing_table *see,
+                            uint64_t pc, uint32_t table)
 {
-    uint64_t x = (pc >> 2) * 0x9e3779b97f4a7c15ull + table;
+    uint64_t x = ((pc >> 2) + table) * 0x9e3779b97f4a7c15ull;
     x ^= (p->history[0] & see->mask[0]) * 0xbf58476d1ce4e5b9ull;
     if (see->words > 1)
         x ^= (p->history[1] & see->mask[1]) * 0x94d049bb133111ebull;
     if (see->words > 2)
         x ^= (p->history[2] & see->mask[2]) * 0xd6e8feb86659fd93ull;
-    return (x ^ x >> 32) * 0xff51afd7ed558ccdull;
+    return x;
 }
 
-/* Index from the top bits of a hash, tag from those below. */
-static uint32_t index_of(uint64_t h, uint32_t bits)
+static inline uint32_t index_of(uint64_t h, uint32_t bits)
 {
     return (uint32_t)(h >> (64 - bits));
 }
 
-static uint16_t tag_of(uint64_t h)
+static inline uint16_t tag_of(uint64_t h)
 {
-    return (uint16_t)(h >> 24 & 0xfff);
+    return (uint16_t)((h >> 36 ^ h >> 14) & 0xfff);
 }
 
 static void remember(struct timing_predictor *p, uint64_t bits, unsigned count)

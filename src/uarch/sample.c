@@ -67,6 +67,8 @@ void uarch_outcome(const struct spex_uarch_config *c, const struct spex_op *op, 
         if (r & SPEX_UARCH_SNOOPED)
             events |= EVENT(SNOOPED);
         access->flags |= SPEX_ACC_SOURCE;
+        if (r & SPEX_UARCH_RECENT) /* a line on its way: where it comes from */
+            level = (enum spex_uarch_level)(r >> 13 & 7);
         access->data_source = r & SPEX_UARCH_SOCKET ? 0xd : neoverse_source[level];
     }
     access->events = events;

@@ -15,7 +15,18 @@ static bool cache_init(struct timing_cache *cache, uint32_t size, uint32_t ways)
     cache->tag = calloc(lines, sizeof *cache->tag);
     cache->used = calloc(lines, sizeof *cache->used);
     cache->ready = calloc(lines, sizeof *cache->ready);
-    return cache->tag && cache->used && cache->ready;
+    cache->recent = calloc(lines / ways, sizeof *cache->recent);
+    cache->from = calloc(lines, sizeof *cache->from);
+    return cache->tag && cache->used && cache->ready && cache->recent && cache->from;
+}
+
+static void cache_fini(struct timing_cache *cache)
+{
+    free(cache->tag);
+    free(cache->used);
+    free(cache->ready);
+    free(cache->recent);
+    free(cache->from);
 }
 
 static bool fifo_init(struct timing_fifo *f, uint32_t entries, uint32_t ways, bool ready)
@@ -79,8 +90,8 @@ static bool predictor_init(struct timing_predictor *p, const struct spex_uarch_c
 static void core_release(struct spex_timing_core *core)
 {
     struct timing_predictor *p = &core->predictor;
-    free(core->l1.tag), free(core->l1.used), free(core->l1.ready);
-    free(core->l2.tag), free(core->l2.used), free(core->l2.ready);
+    cache_fini(&core->l1);
+    cache_fini(&core->l2);
     free(core->l1i.word), free(core->l1i.next), free(core->l1i.ready);
     free(p->btb.word), free(p->btb.next);
     for (uint32_t i = 0; i < TIMING_TABLES; i++)
@@ -111,14 +122,11 @@ static struct spex_timing_core *core_make(struct spex_timing *s)
     core->timing = s;
     core->c = c;
     core->page = ~0ull;
-    core->window = power_above(c->rob > c->queue ? c->rob : c->queue) - 1;
+    core->window = power_above(c->rob) - 1;
     core->slot = calloc(core->window + 1, sizeof *core->slot);
+    core->share = (65536 + c->width - 1) / c->width;
     core->stored_mask = power_above(8 * c->stores) - 1;
     core->stored = calloc(core->stored_mask + 1, sizeof *core->stored);
-    const uint32_t pipes[TIMING_PORTS] = {c->pipes_alu, c->pipes_mul,  c->pipes_branch,
-                                          c->pipes_fp,  c->pipes_load, c->pipes_store};
-    for (unsigned i = 0; i < TIMING_PORTS; i++)
-        core->pipes[i] = (uint8_t)pipes[i];
     core->l1_misses.count = c->l1d_misses;
     core->l2_misses.count = c->l2_misses;
     core->l2_server.lines = c->l2_lines;
@@ -249,25 +257,27 @@ static enum timing_kind kind_of(const struct spex_op *op)
 static void uop_init(const struct spex_timing *s, struct timing_uop *u, const struct spex_op *op)
 {
     unsigned n = 0, size = op->access_size;
+    bool large;
     memset(u->src, TIMING_NO_SOURCE, sizeof u->src);
     memset(u->dst, TIMING_NO_DEST, sizeof u->dst);
     u->kind = (uint8_t)kind_of(op);
-    u->port = (uint8_t)port_of(op);
     u->latency = s->latency[op->exec];
     u->divider = op->exec != SPEX_EXEC_DIV;
     bool memory = u->kind == TIMING_LOAD || u->kind == TIMING_STORE || u->kind == TIMING_ATOMIC;
     for (unsigned i = 0; i < sizeof op->src; i++)
         if (op->src[i] < SPEX_REG_COUNT)
             u->src[n++] = op->src[i];
-    u->more = n > 3;
+    large = n > 2;
     for (unsigned d = 0; d < sizeof op->dst; d++) {
         if (op->dst[d] >= SPEX_REG_COUNT)
             continue;
         u->dst[d] = op->dst[d];
-        u->more |= d > 1;
+        large |= d > 1;
         if (memory && uarch_writes_base(op, d))
             u->base |= (uint8_t)(1u << d);
     }
+    if (u->kind == TIMING_SIMPLE && large)
+        u->kind = TIMING_LARGE;
     /* As QEMU makes them: at most eight bytes at a time. DC ZVA clears whole lines. */
     u->size = op->kind == SPEX_OP_DC_ZVA ? 64 : size == 1 || size == 2 || size == 4 ? size : 8;
     u->align = (uint16_t)(op->flags & SPEX_OPF_LOAD ? s->config.align_load : s->config.align_store);
@@ -279,6 +289,7 @@ enum spex_status spex_timing_block_init(const struct spex_timing *s,
                                         struct spex_timing_block *block, uint64_t pc,
                                         const struct spex_op *ops, size_t count)
 {
+    const struct spex_uarch_config *c = &s->config;
     *block = (struct spex_timing_block){.pc = pc,
                                         .next = pc + 4 * count,
                                         .count = (uint32_t)count,
@@ -287,8 +298,18 @@ enum spex_status spex_timing_block_init(const struct spex_timing *s,
     block->uops = calloc(count, sizeof *block->uops);
     if (!block->uops)
         return SPEX_NO_MEMORY;
-    for (size_t i = 0; i < count; i++)
+    uint64_t used[TIMING_PORTS] = {0}, own = count * ((65536 + c->width - 1) / c->width);
+    for (size_t i = 0; i < count; i++) {
         uop_init(s, &block->uops[i], &ops[i]);
+        used[port_of(&ops[i])] += 65536;
+    }
+    const uint32_t pipes[TIMING_PORTS] = {c->pipes_alu, c->pipes_mul,  c->pipes_branch,
+                                          c->pipes_fp,  c->pipes_load, c->pipes_store};
+    for (unsigned p = 0; p < TIMING_PORTS; p++) {
+        uint64_t need = (used[p] + pipes[p] - 1) / pipes[p];
+        if (need > own + block->extra)
+            block->extra = need - own;
+    }
     return SPEX_OK;
 }
 
@@ -307,8 +328,8 @@ uint64_t spex_timing_clock(const struct spex_timing_core *core)
 static void skip(struct spex_timing_core *core, uint64_t cycles)
 {
     core->retire += cycles;
-    core->retired = core->c->retire;
-    core->start = core->fetch = core->retire;
+    core->fetch = core->retire;
+    core->dispatch = core->retire << 16;
 }
 
 void spex_timing_spend(struct spex_timing_core *core, uint64_t cycles)

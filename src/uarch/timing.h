@@ -40,6 +40,7 @@ struct spex_timing_block {
     uint8_t end; /* enum spex_uarch_end */
     const struct spex_op *ops;
     struct timing_uop *uops;
+    uint64_t extra;          /* dispatch that its ports take beyond that of its instructions */
     uint64_t fetched, found; /* the model's own: see fetch.c */
 };
 

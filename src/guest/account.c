@@ -1,0 +1,391 @@
+/* Words of the rings to the model, the units and the counts of truth. */
+#include "account.h"
+
+#include "vcpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_ACCESSES = 1 << 15 };
+
+/* Scratch of the one thread that runs the model. */
+static struct {
+    struct spex_timing_insn insns[4096];
+    spex_uarch_result results[MAX_ACCESSES];
+    uint64_t words[MAX_ACCESSES]; /* accesses of a block that do not lie as they should */
+} scratch;
+
+/* Wakes by ticket: when they happened. */
+static struct {
+    uint64_t ticket, clock;
+} wakes[4096];
+
+static uint64_t word_at(const struct flow *f, uint64_t at)
+{
+    return f->ring[at % FLOW_RING];
+}
+
+static const struct block *block_of(uint64_t word)
+{
+    return (const struct block *)(uintptr_t)(word & FLOW_VALUE);
+}
+
+uint64_t account_clock(const struct flow *f)
+{
+    return __atomic_load_n(&f->clock, __ATOMIC_RELAXED);
+}
+
+static void publish_clock(struct flow *f)
+{
+    __atomic_store_n(&f->clock, spex_timing_clock(f->core), __ATOMIC_RELAXED);
+}
+
+/* ---- samples ---- */
+
+static void complete_pending(struct flow *f)
+{
+    struct vcpu *v = f->vcpu;
+    int slot = v->pending.slot;
+    if (slot == NO_SLOT)
+        return;
+    v->pending.slot = NO_SLOT;
+    if (v->pending.done > v->task.now)
+        v->task.now = v->pending.done;
+    task_complete(&v->task, slot, v->pending.op, &v->pending.outcome);
+}
+
+/* One execution of a block, with everything that is known about it. */
+struct execution {
+    const struct block *block;
+    struct spex_timing_run *run;
+    bool fault; /* the last executed instruction raised an exception */
+};
+
+static void fill_parts(struct flow *f, const struct execution *e, uint32_t at)
+{
+    struct vcpu *v = f->vcpu;
+    const struct insn *insn = &e->block->insns[at];
+    struct spex_outcome *out = &v->pending.outcome;
+    unsigned count = 0;
+    for (size_t i = 0; i < e->run->access_count; i++) {
+        if (e->run->access[i] >> 48 != at || count == PARTS)
+            continue;
+        uint64_t va = e->run->access[i] & FLOW_VALUE;
+        struct spex_access *part = &v->pending.parts[count++];
+        *part = (struct spex_access){
+            .va = va, .pas = SPEX_NONSECURE, .flags = SPEX_ACC_VA | SPEX_ACC_DONE};
+        unsigned size = op_of(insn)->kind == SPEX_OP_DC_ZVA ? 64 : insn->size;
+        spex_timing_access_outcome(f->core, op_of(insn), va, size, e->run->results[i], part);
+    }
+    if (count)
+        out->access[0] = v->pending.parts[0];
+    if (count > 1) {
+        out->parts = v->pending.parts;
+        out->part_count = count;
+    }
+}
+
+/* The unit took operation `at` of the block. */
+static void take(struct flow *f, const struct execution *e, uint32_t at, int slot)
+{
+    struct vcpu *v = f->vcpu;
+    const struct insn *insn = &e->block->insns[at];
+    const struct spex_op *op = op_of(insn);
+    const struct spex_timing_insn *time = &e->run->insns[at];
+    struct spex_outcome *out = &v->pending.outcome;
+    bool exception = e->fault && at + 1 == e->run->executed;
+    *out = (struct spex_outcome){.flags = SPEX_OUT_EXECUTED | SPEX_OUT_PASSED,
+                                 .issue = (uint32_t)(time->issue - time->dispatch),
+                                 .total = (uint32_t)(time->done - time->dispatch)};
+    if (exception)
+        out->flags = SPEX_OUT_EXCEPTION;
+    else if (op->kind == SPEX_OP_EXCEPTION)
+        out->flags |= SPEX_OUT_EXCEPTION;
+    if (op->kind == SPEX_OP_BRANCH && !exception) {
+        if (op->flags & SPEX_OPF_COND && e->run->next == e->block->timing.next)
+            out->flags &= ~(uint32_t)SPEX_OUT_PASSED;
+        out->target = e->run->next;
+        out->target_security = SPEX_NONSECURE;
+        if (e->run->mispredicted)
+            out->events |= UINT64_C(1) << 7;
+    }
+    if (!exception)
+        fill_parts(f, e, at);
+    sample_unseen(v, op, out, exception);
+    v->pending.slot = slot;
+    v->pending.op = sample_op(op, out);
+    v->pending.done = time->done;
+}
+
+/* The block ran `executed` operations: asks the unit about those that it may take. */
+static void sample(struct flow *f, const struct execution *e)
+{
+    struct vcpu *v = f->vcpu;
+    struct spex_spu *unit = v->task.unit;
+    uint64_t at = f->left;
+    if (!unit)
+        at = NEVER;
+    while (at < e->run->executed) {
+        const struct spex_timing_insn *time = &e->run->insns[at];
+        spex_spu_pass(unit, spex_spu_until(unit));
+        if (v->pending.done <= time->dispatch)
+            complete_pending(f);
+        if (time->dispatch > v->task.now)
+            v->task.now = time->dispatch;
+        if (f->branch && spex_spu_wants_branches(unit)) {
+            struct spex_outcome taken = {.flags = SPEX_OUT_EXECUTED | SPEX_OUT_PASSED,
+                                         .target = f->branch_target,
+                                         .target_security = SPEX_NONSECURE};
+            spex_spu_note_branch(unit, f->branch, &taken);
+        }
+        int slot = spex_spu_begin(unit, e->block->timing.pc + 4 * at, 0);
+        if (slot != SPEX_SPU_NOT_SAMPLED) {
+            complete_pending(f); /* a unit that takes several at a time */
+            take(f, e, (uint32_t)at, slot);
+        }
+        uint64_t until = spex_spu_until(unit);
+        at += 1 + (until < NEVER ? until : NEVER);
+    }
+    f->left = at - e->run->executed;
+}
+
+/* ---- truth ---- */
+
+static void count(struct run_truth *rows, const struct execution *e, uint64_t clock)
+{
+    const struct spex_timing_run *run = e->run;
+    const struct block *block = e->block;
+    rows->count++;
+    for (uint32_t i = run->executed; i < block->timing.count; i++)
+        block->insns[i].truth->cut++;
+    for (uint32_t i = 0; i < run->executed; i++) {
+        block->insns[i].truth->cycles += run->insns[i].retire - clock;
+        clock = run->insns[i].retire;
+    }
+    for (size_t i = 0; i < run->access_count; i++) {
+        struct run_truth *t = block->insns[run->access[i] >> 48].truth;
+        spex_uarch_result r = run->results[i];
+        t->l1_miss += spex_uarch_result_level(r) != SPEX_UARCH_L1;
+        t->llc_miss += spex_uarch_result_level(r) > SPEX_UARCH_LLC;
+        t->walk += r & SPEX_UARCH_WALK ? 1 : 0;
+    }
+    if (run->cut || block->timing.end == SPEX_UARCH_END_NONE)
+        return;
+    struct run_truth *last = block->insns[block->timing.count - 1].truth;
+    last->taken += block->timing.end != SPEX_UARCH_END_COND || run->next != block->timing.next;
+    last->mispredict += run->mispredicted;
+}
+
+/* ---- words ---- */
+
+static void run_block(struct flow *f, struct block *block, const uint64_t *access, size_t accesses,
+                      uint64_t next, const struct flow_signal *signal)
+{
+    struct spex_timing_block *timing = &block->timing;
+    struct spex_timing_run run = {
+        .executed = timing->count, .next = next, .access = access, .access_count = accesses};
+    struct execution e = {.block = block, .run = &run};
+    if (signal && signal->fault && signal->pc - timing->pc < 4ull * timing->count) {
+        run.executed = (uint32_t)(signal->pc - timing->pc) / 4 + 1;
+        run.cut = e.fault = true;
+        if (run.executed < timing->count)
+            f->vcpu->task.shared->cut++;
+    }
+    if (__builtin_expect(f->left >= run.executed && !block->truth, 1)) {
+        spex_timing_run(f->core, timing, &run);
+        f->left -= run.executed;
+    } else {
+        uint64_t clock = spex_timing_clock(f->core);
+        run.insns = scratch.insns;
+        run.results = scratch.results;
+        spex_timing_run(f->core, timing, &run);
+        if (block->truth)
+            count(block->truth, &e, clock);
+        sample(f, &e);
+    }
+    if (timing->end > SPEX_UARCH_END_COND ||
+        (timing->end == SPEX_UARCH_END_COND && next != timing->next)) {
+        f->branch = &timing->ops[timing->count - 1];
+        f->branch_target = next;
+    }
+    publish_clock(f);
+}
+
+static void do_signal(struct flow *f, struct flow_signal *signal)
+{
+    struct vcpu *v = f->vcpu;
+    if (v->task.unit)
+        spex_spu_exception_taken(v->task.unit);
+    free(signal);
+}
+
+static void do_mark(struct flow *f, uint64_t word)
+{
+    struct vcpu *v = f->vcpu;
+    uint64_t value = word & FLOW_VALUE;
+    switch ((enum flow_mark)(word >> 48 & 0xfff)) {
+    case FLOW_CALL: /* nothing stays in flight */
+        complete_pending(f);
+        f->idle = true;
+        break;
+    case FLOW_RETURN:
+        spex_timing_spend(f->core, value);
+        f->idle = false;
+        break;
+    case FLOW_LOG: {
+        struct flow_log *log = (struct flow_log *)(uintptr_t)value;
+        log->event.time = spex_timing_clock(f->core);
+        task_log(&v->task, &log->event, log->text);
+        free(log);
+        break;
+    }
+    case FLOW_WAKE:
+        wakes[value % 4096].ticket = value;
+        wakes[value % 4096].clock = spex_timing_clock(f->core);
+        break;
+    case FLOW_WOKEN:
+        spex_timing_reach(f->core, wakes[value % 4096].clock);
+        break;
+    case FLOW_REACH:
+        spex_timing_reach(f->core, value);
+        break;
+    case FLOW_SIGNAL:
+        do_signal(f, (struct flow_signal *)(uintptr_t)value);
+        break;
+    }
+    if (spex_timing_clock(f->core) > v->task.now)
+        v->task.now = spex_timing_clock(f->core);
+    publish_clock(f);
+}
+
+/* The end of the block at f->at, if it is there. */
+static bool find_end(struct flow *f)
+{
+    if (f->scan <= f->at)
+        f->scan = f->at + 1;
+    for (;;) {
+        while (f->scan < f->seen)
+            if (word_at(f, f->scan) >> 60)
+                return true;
+            else
+                f->scan++;
+        uint64_t head = __atomic_load_n(&f->head, __ATOMIC_ACQUIRE);
+        if (head == f->seen)
+            return f->finish;
+        f->seen = head;
+    }
+}
+
+bool account_ready(struct flow *f)
+{
+    if (f->at == f->seen)
+        f->seen = __atomic_load_n(&f->head, __ATOMIC_ACQUIRE);
+    if (f->at == f->seen)
+        return false;
+    uint64_t word = word_at(f, f->at);
+    if (word >> 60 == FLOW_BLOCK >> 60)
+        return find_end(f);
+    if ((word >> 48 & 0xfff) == FLOW_WOKEN) {
+        uint64_t ticket = word & FLOW_VALUE;
+        return wakes[ticket % 4096].ticket >= ticket || f->finish;
+    }
+    return true;
+}
+
+/* The accesses of the block; DC ZVAs come before the others and have to be put in order. */
+static const uint64_t *accesses_of(const struct flow *f, bool sort, size_t *count)
+{
+    uint64_t first = f->at + 1;
+    size_t n = (size_t)(f->scan - first), place = first % FLOW_RING;
+    if (n > MAX_ACCESSES)
+        n = MAX_ACCESSES;
+    *count = n;
+    if (place + n <= FLOW_RING && !sort)
+        return &f->ring[place];
+    for (size_t i = 0; i < n; i++) {
+        uint64_t word = word_at(f, first + i);
+        size_t to = i;
+        for (; sort && to && scratch.words[to - 1] >> 48 > word >> 48; to--)
+            scratch.words[to] = scratch.words[to - 1];
+        scratch.words[to] = word;
+    }
+    return scratch.words;
+}
+
+bool account_step(struct flow *f)
+{
+    if (!account_ready(f))
+        return false;
+    uint64_t word = word_at(f, f->at);
+    if (word >> 60 != FLOW_BLOCK >> 60) {
+        do_mark(f, word);
+        f->at++;
+        return true;
+    }
+    struct block *block = (struct block *)(uintptr_t)block_of(word);
+    uint64_t next = block->timing.next, end = f->scan < f->seen ? word_at(f, f->scan) : 0;
+    const struct flow_signal *signal = NULL;
+    if (end >> 60 == FLOW_BLOCK >> 60) {
+        next = block_of(end)->timing.pc;
+    } else if (end && (end >> 48 & 0xfff) == FLOW_SIGNAL) {
+        signal = (const struct flow_signal *)(uintptr_t)(end & FLOW_VALUE);
+        next = signal->pc;
+    }
+    size_t count;
+    const uint64_t *access = accesses_of(f, block->zva, &count);
+    run_block(f, block, access, count, next, signal);
+    f->at = f->scan;
+    return true;
+}
+
+void account_finish(struct flow *f)
+{
+    f->finish = true;
+}
+
+/* ---- life ---- */
+
+struct flow *account_new(struct vcpu *v, int cpu)
+{
+    struct flow *f = aligned_alloc(64, (sizeof *f + 63) / 64 * 64);
+    if (!f)
+        abort();
+    memset(f, 0, sizeof *f);
+    f->vcpu = v;
+    if (spex_timing_core_new(user.timing, (unsigned)cpu, &f->core))
+        abort();
+    return f;
+}
+
+void account_begin(struct flow *f, uint64_t start)
+{
+    struct spex_spu *unit = f->vcpu->task.unit;
+    uint64_t until = unit ? spex_spu_until(unit) : NEVER;
+    f->vcpu->pending.slot = NO_SLOT;
+    f->left = until < NEVER ? until : NEVER;
+    f->branch = NULL;
+    spex_timing_reach(f->core, start);
+    publish_clock(f);
+}
+
+void account_free(struct flow *f)
+{
+    struct vcpu *v = f->vcpu;
+    struct spex_spu *unit = v->task.unit;
+    complete_pending(f);
+    uint64_t until = unit ? spex_spu_until(unit) : UINT64_MAX;
+    if (until < NEVER && f->left <= until)
+        spex_spu_pass(unit, until - f->left);
+    if (v->task.shared)
+        spex_timing_counts(f->core, &v->task.shared->counts);
+    task_end(&v->task, spex_timing_clock(f->core));
+    spex_timing_core_free(f->core);
+}
+
+void account_forget(struct flow *f)
+{
+    f->vcpu->live = false;
+    f->vcpu->flow = NULL;
+    spex_timing_core_free(f->core);
+    free(f);
+}

@@ -1,0 +1,53 @@
+/*
+ * What the words of a ring mean (flow.h): the model runs, the unit is asked, truth is
+ * counted. Under the lock of flow.c.
+ */
+#ifndef GUEST_ACCOUNT_H
+#define GUEST_ACCOUNT_H
+
+#include "flow.h"
+
+#include "uarch/timing.h"
+
+#pragma GCC visibility push(hidden)
+
+struct flow {
+    /* the ring: written by the guest's thread, read by the model's */
+    uint64_t *ring;
+    uint64_t lap;               /* words written when the ring began anew */
+    _Alignas(64) uint64_t head; /* words that may be read */
+    _Alignas(64) uint64_t tail; /* words that were read */
+    bool waits, drains;         /* the guest's thread waits for */
+    uint64_t wants;             /* the tail to be here */
+    /* the model's side */
+    _Alignas(64) uint64_t at; /* next word to read */
+    uint64_t seen;            /* head when it was last looked at */
+    uint64_t scan;            /* words up to here are of the block at `at` */
+    bool finish;              /* nothing comes behind what is there */
+    bool idle;                /* in a system call */
+    uint64_t clock;           /* published */
+    struct vcpu *vcpu;
+    struct spex_timing_core *core;
+    uint64_t left;                /* operations before the one that the unit may take */
+    const struct spex_op *branch; /* the last taken branch, and where it went */
+    uint64_t branch_target;
+};
+
+struct flow *account_new(struct vcpu *v, int cpu);
+/* A task begins to count, at a model time. */
+void account_begin(struct flow *f, uint64_t start);
+/* Closes the task. */
+void account_free(struct flow *f);
+/* In the child of a fork: the thread does not exist here. */
+void account_forget(struct flow *f);
+
+/* Is there a word that can be dealt with? */
+bool account_ready(struct flow *f);
+/* Deals with it, and with the words that belong to it. False if there was none. */
+bool account_step(struct flow *f);
+/* The last block of the ring is complete as it stands. */
+void account_finish(struct flow *f);
+uint64_t account_clock(const struct flow *f);
+
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,84 @@
+/*
+ * The full model in user mode. A guest thread's callbacks write words to a ring; one
+ * thread of the process reads the rings of all of them, runs the model and the units,
+ * and writes records. So the account of several guest threads is kept in the order of
+ * modelled time, whatever order the host ran them in.
+ *
+ * A word is one of
+ *   access   virtual address in bits 47:0, its instruction's place in the block in 59:48
+ *   block    1 << 60 | struct block: it is entered
+ *   mark     2 << 60 | enum flow_mark << 48 | a value or a pointer
+ * Accesses stand behind their block. A block is accounted for when the next word that
+ * is no access is there: it says how the block ended.
+ *
+ * With thread=0 the guest's own threads do what the model's would do, when a ring is
+ * full or has to be empty: the same words in the same order, so the same bytes.
+ */
+#ifndef GUEST_FLOW_H
+#define GUEST_FLOW_H
+
+#include <stdint.h>
+
+#include "run.h"
+
+struct vcpu;
+struct block;
+struct hot;
+
+#define FLOW_BLOCK (UINT64_C(1) << 60)
+#define FLOW_MARK (UINT64_C(2) << 60)
+#define FLOW_VALUE ((UINT64_C(1) << 48) - 1)
+
+enum {
+    FLOW_RING = 1 << 15, /* words of a ring */
+    FLOW_CHUNK = 1 << 9, /* words that are handed over at a time */
+};
+
+enum flow_mark {
+    FLOW_CALL,   /* a system call begins: the thread does not run */
+    FLOW_RETURN, /* and is over; value: cycles it took */
+    FLOW_LOG,    /* struct flow_log */
+    FLOW_WAKE,   /* somebody may be woken; value: ticket */
+    FLOW_WOKEN,  /* was, by the holder of the ticket */
+    FLOW_REACH,  /* time is at least value */
+    FLOW_SIGNAL, /* struct flow_signal: a handler is entered */
+};
+
+struct flow_log { /* an event of the log; its time is the model's business */
+    struct run_event event;
+    char text[];
+};
+
+struct flow_signal {
+    uint64_t pc; /* the interrupted one */
+    bool fault;  /* synchronous */
+};
+
+/* A thread begins at model time `start`; its task has. */
+void flow_begin(struct vcpu *v, int cpu, uint64_t start);
+/* A new task of the same thread, in the child of a fork. */
+void flow_begin_again(struct vcpu *v, uint64_t start);
+/* It ends: everything it did is accounted for, and its task is closed. */
+void flow_end(struct vcpu *v);
+/* The whole process ends. */
+void flow_end_all(void);
+
+/* The words of a ring are complete up to here and may be read. */
+void flow_publish(struct vcpu *v);
+/* And are all read when this returns. */
+void flow_drain(struct vcpu *v);
+/* A chunk of the ring is full: hand it over, wait until the next one is free. */
+void flow_turn(struct hot *hot);
+void flow_mark(struct vcpu *v, enum flow_mark mark, uint64_t value);
+/* What a system call costs. */
+uint64_t flow_call_cycles(int64_t number, int64_t result);
+
+/* Model time of a thread, as far as it is known: exact after flow_drain(). */
+uint64_t flow_clock(const struct vcpu *v);
+
+/* Around a fork; in the child only v goes on. */
+void flow_before_fork(void);
+void flow_after_fork(void);
+void flow_in_child(struct vcpu *v);
+
+#endif
