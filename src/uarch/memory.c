@@ -353,21 +353,19 @@ static void l1_fill(struct spex_timing_core *core, uint64_t line, uint64_t flags
     core->l1.from[i] = (uint8_t)spex_uarch_result_level(result);
 }
 
-/* A hit on a line that may be on its way, or was fetched ahead: when it is there. */
-static uint64_t l1_arrival(struct spex_timing_core *core, int32_t i, uint64_t va, uint64_t t,
-                           uint64_t pc)
+/* A hit on a line that may be on its way, or was fetched ahead: true if the prefetchers learn. */
+static bool l1_arrival(struct spex_timing_core *core, int32_t i, uint64_t t)
 {
     struct timing_cache *l1 = &core->l1;
     uint64_t flags = l1->tag[i], ready = l1->ready[i];
-    if (ready <= t)
+    if (ready <= core->dispatch >> 16) /* nothing that comes later asks before this */
         l1->tag[i] &= ~(uint64_t)TIMING_PENDING;
-    if (flags & TIMING_PREFETCHED) {
-        l1->tag[i] &= ~(uint64_t)TIMING_PREFETCHED;
-        core->counts.prefetch_used++;
-        core->counts.prefetch_late += ready > t + core->c->l1d_latency;
-        timing_prefetch_l1(core, pc, va, t);
-    }
-    return ready;
+    if (!(flags & TIMING_PREFETCHED))
+        return false;
+    l1->tag[i] &= ~(uint64_t)TIMING_PREFETCHED;
+    core->counts.prefetch_used++;
+    core->counts.prefetch_late += ready > t + core->c->l1d_latency;
+    return true;
 }
 
 /* *asked is when a miss register was free. */
@@ -399,12 +397,14 @@ uint64_t timing_memory_load(struct spex_timing_core *core, uint64_t va, uint64_t
     *result = 0;
     touch(&core->l1, i);
     if (core->l1.tag[i] & (TIMING_PENDING | TIMING_PREFETCHED)) {
-        uint64_t ready = l1_arrival(core, i, va, t, pc);
+        uint64_t ready = core->l1.ready[i];
         if (ready > done) {
             done = ready;
             *result =
                 make(SPEX_UARCH_L1, done - t, SPEX_UARCH_RECENT | (uint64_t)core->l1.from[i] << 13);
         }
+        if (l1_arrival(core, i, t))
+            timing_prefetch_l1(core, pc, va, t);
     }
     return done;
 }
@@ -419,8 +419,11 @@ uint64_t timing_memory_own(struct spex_timing_core *core, uint64_t va, uint64_t 
     if (i == NONE)
         return l1_miss(core, va, t, true, pc, result, accepted);
     touch(&core->l1, i);
-    if (core->l1.tag[i] & (TIMING_PENDING | TIMING_PREFETCHED))
-        done = later(done, l1_arrival(core, i, va, t, pc));
+    bool learn = false;
+    if (core->l1.tag[i] & (TIMING_PENDING | TIMING_PREFETCHED)) {
+        done = later(done, core->l1.ready[i]);
+        learn = l1_arrival(core, i, t);
+    }
     switch (core->l1.tag[i] & TIMING_STATE) {
     case UARCH_SHARED:
         done = upgrade(core, line, done, SPEX_UARCH_L1, result);
@@ -430,6 +433,8 @@ uint64_t timing_memory_own(struct spex_timing_core *core, uint64_t va, uint64_t 
         set_state(&core->l2, line, UARCH_MODIFIED);
         break;
     }
+    if (learn)
+        timing_prefetch_l1(core, pc, va, t);
     return done;
 }
 

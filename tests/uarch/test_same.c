@@ -1,0 +1,284 @@
+/*
+ * The full model and the slow one (slow.c) agree on every instruction of random
+ * programs: cycles of dispatch, issue, completion and retirement, what each access
+ * met, predictions, and all counts.
+ */
+#include "uarch/support.h"
+
+#include "uarch/slow.h"
+
+enum { BLOCKS = 80, LONGEST = 40, ACCESSES = 2 * LONGEST, CORES = 3 };
+
+enum pattern { STREAM, FAR, NEAR, STACK, COMMON, PATTERNS };
+
+struct place { /* where a static instruction goes */
+    enum pattern pattern;
+    uint64_t at;
+    int64_t step;
+};
+
+struct program {
+    unsigned blocks;
+    struct spex_op ops[BLOCKS][LONGEST];
+    struct place place[BLOCKS][LONGEST];
+    struct spex_timing_block block[BLOCKS];
+    unsigned period[BLOCKS]; /* of a conditional branch; 0: a coin */
+    unsigned turn[BLOCKS];
+};
+
+static uint64_t seed;
+
+static unsigned any(unsigned below)
+{
+    return (unsigned)(random64(&seed) % below);
+}
+
+static int reg(void)
+{
+    return (int)any(12);
+}
+
+static struct spex_op random_op(void)
+{
+    static const uint8_t classes[] = {
+        SPEX_EXEC_ALU,  SPEX_EXEC_ALU,   SPEX_EXEC_ALU,    SPEX_EXEC_ALU,    SPEX_EXEC_NOP,
+        SPEX_EXEC_MUL,  SPEX_EXEC_SHIFT, SPEX_EXEC_FP_ADD, SPEX_EXEC_FP_FMA, SPEX_EXEC_SIMD_ALU,
+        SPEX_EXEC_LOAD, SPEX_EXEC_LOAD,  SPEX_EXEC_LOAD,   SPEX_EXEC_LOAD,   SPEX_EXEC_LOAD,
+        SPEX_EXEC_LOAD, SPEX_EXEC_STORE, SPEX_EXEC_STORE,  SPEX_EXEC_STORE,  SPEX_EXEC_STORE,
+    };
+    uint8_t class = classes[any(sizeof classes)];
+    if (any(60) == 0)
+        class = (uint8_t[]){SPEX_EXEC_DIV, SPEX_EXEC_FP_DIV, SPEX_EXEC_BARRIER, SPEX_EXEC_ATOMIC,
+                            SPEX_EXEC_SYSTEM}[any(5)];
+    struct spex_op op =
+        op_make(class, class == SPEX_EXEC_STORE ? -1 : reg(), reg(), any(2) ? reg() : -1);
+    op.access_size = (uint8_t)(1u << any(4));
+    if (class == SPEX_EXEC_STORE && any(20) == 0)
+        op.kind = SPEX_OP_DC_ZVA;
+    if (class == SPEX_EXEC_STORE && any(30) == 0)
+        op.flags |= SPEX_OPF_EXCL;
+    if (class == SPEX_EXEC_LOAD && any(3) == 0)
+        op.dst[1] = op.src[0]; /* the base, written back */
+    if (any(10) == 0)
+        for (unsigned i = 2; i < 5; i++)
+            op.src[i] = (uint8_t)reg();
+    if (any(20) == 0 && class == SPEX_EXEC_ALU)
+        op.dst[2] = (uint8_t)reg();
+    return op;
+}
+
+static struct place random_place(void)
+{
+    static const int64_t steps[] = {8, 4, 64, -64, 192, 16, 1, -8};
+    struct place p = {.pattern = (enum pattern)any(PATTERNS)};
+    p.at = p.pattern == STREAM ? 0x10000000 + any(64) * 0x100000ull : 0;
+    p.step = steps[any(8)];
+    return p;
+}
+
+static uint64_t next_address(struct place *p, unsigned core, unsigned size)
+{
+    uint64_t base = 0x40000000 + core * 0x1000000ull;
+    switch (p->pattern) {
+    case STREAM:
+        p->at += (uint64_t)p->step;
+        return p->at + core * 0x4000000ull;
+    case FAR:
+        return base + any(1 << 20);
+    case NEAR:
+        return base + any(1 << 13);
+    case STACK:
+        return base + 0x800000 + any(64);
+    default:
+        return (0x70000000 + any(512)) / size * size;
+    }
+}
+
+static void make_program(struct program *p, struct spex_timing *timing)
+{
+    static const uint32_t ends[] = {SPEX_OPF_COND,
+                                    SPEX_OPF_COND,
+                                    SPEX_OPF_COND,
+                                    SPEX_OPF_COND,
+                                    0,
+                                    SPEX_OPF_LINK,
+                                    SPEX_OPF_INDIRECT,
+                                    SPEX_OPF_INDIRECT | SPEX_OPF_LINK,
+                                    SPEX_OPF_INDIRECT | SPEX_OPF_RETURN};
+    uint64_t pc = 0x400000;
+    p->blocks = 10 + any(BLOCKS - 10);
+    for (unsigned b = 0; b < p->blocks; b++) {
+        unsigned count = 1 + any(LONGEST);
+        for (unsigned i = 0; i < count; i++) {
+            p->ops[b][i] = random_op();
+            p->place[b][i] = random_place();
+        }
+        if (any(12))
+            p->ops[b][count - 1] = branch_make(ends[any(9)]);
+        p->period[b] = any(3) ? any(12) : 0;
+        p->turn[b] = 0;
+        assert_int_equal(spex_timing_block_init(timing, &p->block[b], pc, p->ops[b], count),
+                         SPEX_OK);
+        pc += 4 * count + 4 * any(200);
+    }
+}
+
+static size_t make_accesses(struct program *p, unsigned b, unsigned executed, unsigned core,
+                            spex_timing_access *access)
+{
+    size_t n = 0;
+    for (unsigned i = 0; i < executed; i++) {
+        const struct spex_op *op = &p->ops[b][i];
+        if (!(op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE)) || op->kind == SPEX_OP_BRANCH)
+            continue;
+        if (op->flags & SPEX_OPF_EXCL && any(2))
+            continue; /* it failed */
+        unsigned zva = op->kind == SPEX_OP_DC_ZVA, pair = !zva && any(4) == 0;
+        uint64_t va = next_address(&p->place[b][i], core, op->access_size);
+        if (zva)
+            va &= ~63ull;
+        access[n++] = SPEX_TIMING_ACCESS(va, i);
+        if (pair)
+            access[n++] = SPEX_TIMING_ACCESS(va + op->access_size, i);
+    }
+    return n;
+}
+
+static void compare(const struct spex_timing_run *a, const struct spex_timing_run *b,
+                    uint64_t number)
+{
+    for (unsigned i = 0; a->insns && i < a->executed; i++)
+        if (memcmp(&a->insns[i], &b->insns[i], sizeof a->insns[i]))
+            fail_msg("instruction %llu + %u: %llu %llu %llu %llu, slow %llu %llu %llu %llu",
+                     (unsigned long long)number, i, (unsigned long long)a->insns[i].dispatch,
+                     (unsigned long long)a->insns[i].issue, (unsigned long long)a->insns[i].done,
+                     (unsigned long long)a->insns[i].retire,
+                     (unsigned long long)b->insns[i].dispatch,
+                     (unsigned long long)b->insns[i].issue, (unsigned long long)b->insns[i].done,
+                     (unsigned long long)b->insns[i].retire);
+    for (size_t i = 0; a->results && i < a->access_count; i++)
+        if (a->results[i] != b->results[i])
+            fail_msg("instruction %llu, access %zu to %llx: %llx, slow %llx",
+                     (unsigned long long)number, i, (unsigned long long)a->access[i],
+                     (unsigned long long)a->results[i], (unsigned long long)b->results[i]);
+    assert_int_equal(a->mispredicted, b->mispredicted);
+}
+
+static void run_same(const char *settings, uint64_t random, unsigned cores, uint64_t instructions)
+{
+    struct spex_uarch_config config;
+    struct spex_error error = {0};
+    struct spex_timing *timing;
+    struct spex_timing_core *core[CORES];
+    static struct program p;
+    seed = random;
+    spex_uarch_config_preset("neoverse-v1", &config, &error);
+    if (spex_uarch_config_set(&config, settings, &error))
+        fail_msg("%s", error.text);
+    assert_int_equal(spex_timing_new(&config, &timing), SPEX_OK);
+    struct slow *slow = slow_new(&config, cores);
+    for (unsigned i = 0; i < cores; i++)
+        assert_int_equal(spex_timing_core_new(timing, i, &core[i]), SPEX_OK);
+    make_program(&p, timing);
+    unsigned b = 0;
+    uint64_t clock[CORES] = {0}, spent[CORES] = {0};
+    for (uint64_t n = 0; n < instructions;) {
+        unsigned k = any(cores), count = p.block[b].count, end = p.block[b].end;
+        spex_timing_access access[ACCESSES];
+        struct spex_timing_insn insns[2][LONGEST];
+        spex_uarch_result results[2][ACCESSES];
+        struct spex_timing_run fast = {.executed = count, .access = access}, same;
+        if (any(200) == 0) {
+            fast.executed = 1 + any(count);
+            fast.cut = true;
+        }
+        fast.access_count = make_accesses(&p, b, fast.executed, k, access);
+        unsigned to = any(4) ? (b + 1) % p.blocks : any(p.blocks);
+        bool taken = p.period[b] ? p.turn[b]++ % p.period[b] == 0 : any(2);
+        fast.next = end == SPEX_UARCH_END_COND && !taken ? p.block[b].next : p.block[to].pc;
+        same = fast;
+        same.insns = insns[1];
+        same.results = results[1];
+        if (any(2)) {
+            fast.insns = insns[0];
+            fast.results = results[0];
+        }
+        spex_timing_run(core[k], &p.block[b], &fast);
+        slow_run(slow, k, p.ops[b], p.block[b].pc, count, &same);
+        compare(&fast, &same, n);
+        assert_int_equal(spex_timing_clock(core[k]), same.insns[fast.executed - 1].retire);
+        for (unsigned i = 0; i < fast.executed; i++) { /* time adds up */
+            spent[k] += same.insns[i].retire - clock[k];
+            clock[k] = same.insns[i].retire;
+        }
+        if (any(1000) == 0) {
+            unsigned cycles = any(3000);
+            spex_timing_spend(core[k], cycles);
+            slow_spend(slow, k, cycles);
+            clock[k] += cycles;
+            spent[k] += cycles;
+        }
+        assert_int_equal(spent[k], spex_timing_clock(core[k]));
+        n += fast.executed;
+        b = to;
+    }
+    for (unsigned i = 0; i < cores; i++) {
+        struct spex_uarch_counts a, s;
+        spex_timing_counts(core[i], &a);
+        slow_counts(slow, i, &s);
+        assert_memory_equal(&a, &s, sizeof a);
+    }
+    for (unsigned i = 0; i < p.blocks; i++)
+        spex_timing_block_fini(&p.block[i]);
+    slow_free(slow);
+    spex_timing_free(timing);
+}
+
+#define SMALL                                                                                      \
+    "l1d.size=4K,l2.size=32K,llc.size=256K,tlb.entries=8,tlb2.entries=64,tlb2.ways=4,"             \
+    "l1i.size=4K,itlb.entries=4,btb.entries=64,btb.ways=4"
+
+static void test_one_core(void **state)
+{
+    run_same(SMALL, 1, 1, 400000);
+    run_same(SMALL ",prefetch=none", 2, 1, 200000);
+    run_same(SMALL ",pf.next=2,pf.stride=4,pf.l2=2,pf.stream=2", 3, 1, 300000);
+}
+
+static void test_narrow(void **state)
+{
+    run_same(SMALL ",rob=8,loads=2,stores=2,width=1,l1d.misses=1,l2.misses=2,pipes.alu=1", 4, 1,
+             200000);
+    run_same(SMALL ",rob=1024,loads=512,stores=256,width=5,l1d.misses=64,l2.misses=256", 5, 1,
+             200000);
+}
+
+static void test_bandwidth(void **state)
+{
+    run_same(SMALL ",l2.lines=3,llc.lines=2,dram.lines=1,dram.queue=0", 6, 1, 200000);
+    run_same(SMALL ",dram.lines=4,dram.queue=400", 7, 2, 200000);
+}
+
+static void test_predictors(void **state)
+{
+    run_same(SMALL ",tage.tables=0", 8, 1, 100000);
+    run_same(SMALL ",tage.tables=8,tage.bits=6,tage.history=192,base.bits=5,ittage.bits=4", 9, 1,
+             300000);
+    run_same(SMALL ",tage.tables=1,ittage.tables=1,ras.depth=2", 10, 1, 100000);
+}
+
+static void test_several_cores(void **state)
+{
+    run_same(SMALL, 11, 2, 300000);
+    run_same(SMALL ",sockets=2,cluster=1,remote.lines=2", 12, 3, 300000);
+    run_same(SMALL ",sockets=2,cluster=2,lease=100", 13, 3, 200000);
+}
+
+static void test_streaming(void **state)
+{
+    run_same(SMALL ",streaming=1,streaming.far=2", 14, 1, 200000);
+    run_same(SMALL ",streaming=0,forward=9,split.latency=7", 15, 1, 100000);
+}
+
+TEST_MAIN(TEST(test_one_core), TEST(test_narrow), TEST(test_bandwidth), TEST(test_predictors),
+          TEST(test_several_cores), TEST(test_streaming))
