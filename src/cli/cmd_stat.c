@@ -59,12 +59,27 @@ static void model_rows(const struct spex_engine_totals *t, bool none)
     row(t->clock, "cycles", "of the thread that ended last");
     if (none)
         return;
+    if (c->kernel)
+        row(c->kernel, "kernel-cycles", "of system calls, not sampled");
+    if (c->idle)
+        row(c->idle, "idle-cycles", "waiting for other threads");
+    if (c->mispredict)
+        row(c->mispredict, "mispredicts", "");
     row(c->l1_miss, "l1d-misses", "");
     row(c->l2_miss, "l2-misses", "");
     row(c->llc_miss, "llc-misses", "");
     row(c->walk, "tlb-walks", "");
     if (c->snoop)
         row(c->snoop, "snoops", "lines that came from another core");
+    if (c->prefetch) {
+        row(c->prefetch, "prefetches", "lines fetched ahead");
+        row(c->prefetch_used, "prefetches-used", "");
+        row(c->prefetch_late, "prefetches-late", "of those: used before they were there");
+    }
+    if (c->code_miss)
+        row(c->code_miss, "l1i-misses", "");
+    if (c->btb_miss)
+        row(c->btb_miss, "btb-misses", "taken branches that the front end did not know");
 }
 
 /* Like perf stat, the table goes to stderr: stdout is the program's. */

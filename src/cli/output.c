@@ -261,13 +261,15 @@ static bool write_truth(const char *path, struct spex_run *run)
             close(fd);
         return false;
     }
-    fprintf(file, "# spex truth 1\n# pid\tpc\tcount\tl1_miss\tllc_miss\twalk\tmispredict\ttaken\n");
+    fprintf(file, "# spex truth 1\n"
+                  "# pid\tpc\tcount\tl1_miss\tllc_miss\twalk\tmispredict\ttaken\tcycles\n");
     for (size_t i = 0; i < count; i++) {
         const struct spex_engine_truth *r = &rows[i];
         fprintf(file,
                 "%d\t0x%" PRIx64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
-                "\t%" PRIu64 "\n",
-                r->pid, r->pc, r->count, r->l1_miss, r->llc_miss, r->walk, r->mispredict, r->taken);
+                "\t%" PRIu64 "\t%" PRIu64 "\n",
+                r->pid, r->pc, r->count, r->l1_miss, r->llc_miss, r->walk, r->mispredict, r->taken,
+                r->cycles);
     }
     bool failed = ferror(file);
     if (fclose(file) || failed) {

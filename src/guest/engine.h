@@ -138,6 +138,7 @@ struct spex_engine_truth {
     uint64_t pc;
     uint64_t count; /* times executed */
     uint64_t l1_miss, llc_miss, walk, mispredict, taken;
+    uint64_t cycles; /* the full model alone */
 };
 /* Rows; the array belongs to the run. */
 enum spex_status spex_run_truth(struct spex_run *run, const struct spex_engine_truth **rows,

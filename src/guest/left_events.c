@@ -380,7 +380,8 @@ static size_t read_rows(const struct run_truth *rows, size_t count, int32_t pid,
                                                   .llc_miss = r->llc_miss,
                                                   .walk = r->walk,
                                                   .mispredict = r->mispredict,
-                                                  .taken = r->taken};
+                                                  .taken = r->taken,
+                                                  .cycles = r->cycles};
         }
     }
     return n;
@@ -405,6 +406,7 @@ static size_t merge_rows(struct spex_engine_truth *rows, size_t count)
         a->walk += b->walk;
         a->mispredict += b->mispredict;
         a->taken += b->taken;
+        a->cycles += b->cycles;
     }
     return last + 1;
 }

@@ -17,6 +17,7 @@ static void stride(struct spex_timing_core *core, uint64_t pc, uint64_t va, uint
     const struct spex_uarch_config *c = core->c;
     struct timing_stride *s = &core->prefetch.stride[(pc >> 2) % c->pf_stride];
     int64_t step = (int64_t)(va - s->last);
+    bool enters = (va ^ s->last) >> core->timing->page_shift;
     if (s->pc != pc) {
         *s = (struct timing_stride){.pc = pc, .last = va};
         return;
@@ -29,17 +30,18 @@ static void stride(struct spex_timing_core *core, uint64_t pc, uint64_t va, uint
     }
     if (s->confidence < 3)
         s->confidence++;
-    /* Once sure, the whole way ahead; then one more each time. */
-    uint32_t first = s->confidence == 2 ? 1 : c->pf_stride_ahead;
+    /* Once sure, and in each new page, the whole way ahead; then one more each time. */
+    uint32_t first = s->confidence == 2 || enters ? 1 : c->pf_stride_ahead;
     for (uint32_t k = first; s->confidence >= 2 && k <= c->pf_stride_ahead; k++)
         ahead_l1(core, va + (uint64_t)step * k, t);
 }
 
 /*
  * Follows runs of neighbouring lines. Returns the run that this line continues and that
- * is long enough to be believed, or NULL.
+ * is long enough to be believed, or NULL. *first is the nearest line to fetch.
  */
-static const struct timing_stream *follow(struct timing_streams *all, uint64_t line)
+static const struct timing_stream *follow(struct timing_streams *all, uint64_t line, unsigned shift,
+                                          uint32_t ahead, uint32_t *first)
 {
     struct timing_stream *oldest = &all->stream[0];
     all->tick++;
@@ -50,11 +52,12 @@ static const struct timing_stream *follow(struct timing_streams *all, uint64_t l
             oldest = s;
         if (!s->line || (step != 1 && step != -1) || (s->direction && s->direction != step))
             continue;
+        if (s->confidence < 3)
+            s->confidence++;
+        *first = s->confidence == 2 || (line ^ s->line) >> shift ? 1 : ahead;
         s->direction = (int32_t)step;
         s->line = line;
         s->used = all->tick;
-        if (s->confidence < 3)
-            s->confidence++;
         return s->confidence >= 2 ? s : NULL;
     }
     *oldest = (struct timing_stream){.line = line, .used = all->tick};
@@ -104,8 +107,10 @@ void timing_prefetch_l1(struct spex_timing_core *core, uint64_t pc, uint64_t va,
         stride(core, pc, va, t);
     if (c->pf_stream) {
         uint64_t line = va >> UARCH_LINE;
-        const struct timing_stream *s = follow(&core->prefetch.l1, line);
-        uint32_t first = s && s->confidence == 2 ? 1 : c->pf_stream_ahead;
+        unsigned shift = core->timing->page_shift - UARCH_LINE;
+        uint32_t first = 0;
+        const struct timing_stream *s =
+            follow(&core->prefetch.l1, line, shift, c->pf_stream_ahead, &first);
         for (uint32_t k = first; s && k <= c->pf_stream_ahead; k++)
             ahead_l1(core, (line + (uint64_t)((int64_t)s->direction * k)) << UARCH_LINE, t);
     }
@@ -123,8 +128,8 @@ void timing_prefetch_l2(struct spex_timing_core *core, uint64_t address, uint64_
             timing_memory_prefetch(core, (line + k) << UARCH_LINE, t, 2);
     if (!c->pf_l2)
         return;
-    const struct timing_stream *s = follow(&core->prefetch.l2, line);
-    uint32_t first = s && s->confidence == 2 ? 1 : c->pf_l2_ahead;
+    uint32_t first = 0;
+    const struct timing_stream *s = follow(&core->prefetch.l2, line, shift, c->pf_l2_ahead, &first);
     for (uint32_t k = first; s && k <= c->pf_l2_ahead; k++) {
         uint64_t to = line + (uint64_t)((int64_t)s->direction * k);
         if (to >> shift == line >> shift)

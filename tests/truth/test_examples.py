@@ -38,7 +38,7 @@ between("list_walk: sum hits level 1", total["l1_miss"], 0, 0.01)
 between("list_walk: sum is quick", total["latency_p50"], 1, 20)
 
 # ---- matmul: columns and rows ----
-p = Profile("matmul")
+p = Profile("matmul", "--model", "prefetch=none")
 f = p.functions("--op", "load")
 bad, good = f["multiply_bad"], f["multiply_good"]
 between("matmul: every second load of the bad order misses level 1", bad["l1_miss"], 0.42, 0.58)
@@ -48,6 +48,9 @@ f = p.functions()
 bad, good = f["multiply_bad"], f["multiply_good"]
 check("matmul: the bad order waits longer", bad["weight"] / bad["share"] > 1.2 * good["weight"] / good["share"],
       (bad["weight"], bad["share"], good["weight"], good["share"]))
+
+f = Profile("matmul").functions("--op", "load")
+between("matmul: the prefetchers follow the columns", f["multiply_bad"]["l1_miss"], 0, 0.1)
 
 # ---- share: false sharing and its padded twin ----
 line = address("share", "shared")
@@ -62,7 +65,7 @@ for name, cpus in (("share", None), ("share on one host CPU", "0"), ("share_padd
                                                           l["samples"] > 20], c2c["lines"])
         between(f"{name}: nothing comes from the other core", peer, 0, 0.002)
         continue
-    between(f"{name}: loads of count come from the other core", peer, 0.02, 0.5)
+    between(f"{name}: loads of count come from the other core", peer, 0.02, 1)
     if check(f"{name}: c2c names this line first", ours and ours[0][0] is c2c["lines"][0] and
              ours[0][0]["kind"] == "false" and ours[0][0]["score"] > 0.05, c2c["lines"]):
         used = {(u["offset"], u["tid"]) for u in ours[0][1]}
@@ -75,7 +78,7 @@ seen = {cpu: Profile("share", "--cpu", cpu, period=1024).records("symbol,op,even
         for cpu in ("neoverse-n1", "max")}
 loads = [r["events"] for r in seen["max"] if r.get("symbol") == "count" and r["op"].startswith("load")]
 moved = [e for e in loads if "l1d-miss" in e]
-between("share, all events: loads that miss level 1", len(moved) / len(loads), 0.02, 0.5)
+between("share, all events: loads that miss level 1", len(moved) / len(loads), 0.02, 1)
 check("share, all events: their lines were modified in the other core", len([e for e in moved if {
     "l2d-access", "l2d-miss", "llc-miss", "modified", "snooped"} <= set(e)]) > 0.99 * len(moved), moved[:3])
 check("share, all events: the others hit", not [e for e in loads if "l1d-miss" not in e and {
@@ -122,7 +125,7 @@ p = Profile("atomics", period=1024)
 f = p.functions("--op", "atomic")
 shared, own = f["add_shared"], f["add_own"]
 between("atomics: the shared counter comes from the other core", share_from(shared, "peer_core", "peer_cluster"),
-        0.01, 0.9)
+        0.01, 1)
 between("atomics: the own one does not", share_from(own, "peer_core", "peer_cluster"), 0, 0.001)
 c2c = json.loads(p.command("c2c", "--format", "json"))
 ours = [l for l in c2c["lines"] if int(l["address"], 16) == address("atomics", "shared")]

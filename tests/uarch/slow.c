@@ -468,9 +468,9 @@ static void ahead_l1(struct core *k, u64 va, u64 t)
         ahead(k, va / 64 * 64, t, 1);
 }
 
-/* The direction of a run that this line continues for the second time or more, and whether
- * it is exactly the second; 0 if there is none. */
-static int follow(struct stream *all, unsigned count, u64 *tick, u64 line, bool *second)
+/* The direction of a run that this line continues for the second time or more, 0 if there is
+ * none; all_of: it is exactly the second, or the first in its page. */
+static int follow(struct stream *all, unsigned count, u64 *tick, u64 line, u64 page, bool *all_of)
 {
     struct stream *oldest = all;
     ++*tick;
@@ -480,11 +480,11 @@ static int follow(struct stream *all, unsigned count, u64 *tick, u64 line, bool 
         if (s->used < oldest->used)
             oldest = s;
         if (s->line && (step == 1 || step == -1) && (!s->direction || s->direction == step)) {
+            s->confidence += s->confidence < 3;
+            *all_of = s->confidence == 2 || line / page != s->line / page;
             s->direction = (int)step;
             s->line = line;
             s->used = *tick;
-            s->confidence += s->confidence < 3;
-            *second = s->confidence == 2;
             return s->confidence >= 2 ? s->direction : 0;
         }
     }
@@ -525,7 +525,7 @@ static void spatial(struct core *k, u64 pc, u64 va, u64 t)
 static void prefetch_l1(struct core *k, u64 pc, u64 va, u64 t)
 {
     const struct spex_uarch_config *c = &k->slow->c;
-    bool second;
+    bool whole = false;
     if (c->pf_stride) {
         __typeof__(k->stride[0]) *s = &k->stride[pc / 4 % c->pf_stride];
         int64_t step = (int64_t)(va - s->last);
@@ -538,7 +538,8 @@ static void prefetch_l1(struct core *k, u64 pc, u64 va, u64 t)
             s->confidence = 0;
         } else {
             s->confidence += s->confidence < 3;
-            unsigned first = s->confidence == 2 ? 1 : c->pf_stride_ahead;
+            bool enters = va / c->page_size != s->last / c->page_size;
+            unsigned first = s->confidence == 2 || enters ? 1 : c->pf_stride_ahead;
             s->last = va;
             if (s->confidence >= 2)
                 for (unsigned n = first; n <= c->pf_stride_ahead; n++)
@@ -547,9 +548,9 @@ static void prefetch_l1(struct core *k, u64 pc, u64 va, u64 t)
         s->last = va;
     }
     if (c->pf_stream) {
-        int direction = follow(k->l1_streams, c->pf_stream, &k->tick1, va / 64, &second);
-        for (unsigned n = second ? 1 : c->pf_stream_ahead; direction && n <= c->pf_stream_ahead;
-             n++)
+        int direction =
+            follow(k->l1_streams, c->pf_stream, &k->tick1, va / 64, c->page_size / 64, &whole);
+        for (unsigned n = whole ? 1 : c->pf_stream_ahead; direction && n <= c->pf_stream_ahead; n++)
             ahead_l1(k, (va / 64 + (u64)((int64_t)direction * n)) * 64, t);
     }
     if (c->pf_spatial)
@@ -560,14 +561,14 @@ static void prefetch_l2(struct core *k, u64 address, u64 t, bool missed)
 {
     const struct spex_uarch_config *c = &k->slow->c;
     u64 line = address / 64, page = c->page_size / 64;
-    bool second;
+    bool whole = false;
     for (unsigned n = 1; missed && n <= c->pf_next; n++)
         if ((line + n) / page == line / page)
             ahead(k, (line + n) * 64, t, 2);
     if (!c->pf_l2)
         return;
-    int direction = follow(k->l2_streams, c->pf_l2, &k->tick2, line, &second);
-    for (unsigned n = second ? 1 : c->pf_l2_ahead; direction && n <= c->pf_l2_ahead; n++) {
+    int direction = follow(k->l2_streams, c->pf_l2, &k->tick2, line, page, &whole);
+    for (unsigned n = whole ? 1 : c->pf_l2_ahead; direction && n <= c->pf_l2_ahead; n++) {
         u64 to = line + (u64)((int64_t)direction * n);
         if (to / page == line / page)
             ahead(k, to * 64, t, 2);

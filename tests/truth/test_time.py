@@ -1,0 +1,68 @@
+"""The full model under a program: what prefetchers hide, what divisions cost, and that time adds up."""
+import collections
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(__file__))
+from profile import *
+
+need("sort")
+work = tempfile.mkdtemp(prefix="spex-time-")
+program = os.path.join(work, "passes")
+subprocess.run(["aarch64-linux-gnu-gcc", "-O2", "-static", "-o", program,
+                os.path.join(os.path.dirname(__file__), "passes.c")], check=True)
+
+
+def record(*options, argv):
+    path = os.path.join(work, "perf.data")
+    code, out, err = spex("record", "-c", "4096", "-o", path, *options, "--", *argv)
+    if code:
+        check(f"record {argv}", False, err)
+        done()
+    return path
+
+
+def misses(mode, function, *options):
+    path = record(*options, argv=[program, mode])
+    code, out, err = spex("report", "--format", "json", "-s", "symbol", "--op", "load", "-i", path)
+    row = next(r for r in json.loads(out)["rows"] if r["symbol"] == function)
+    return row["l1_miss"]
+
+
+# Every fourth load of the pass is the first of its line.
+check("64 MB in order: few misses", misses("order", "in_order") < 0.02)
+check("64 MB in order without prefetchers: one a line",
+      0.2 < misses("order", "in_order", "--model", "prefetch=none") < 0.3)
+check("64 MB at random: all miss", misses("random", "at_random") > 0.98)
+
+
+def counts(*argv):
+    code, out, err = spex("stat", "-c", "65536", "--", *argv)
+    return {m[1]: int(m[0].replace(",", "")) for m in re.findall(r"([\d,]+)  ([\w-]+)", err)}
+
+
+# The cycles of all instructions and of the kernel are the recording's duration.
+for argv in ([program, "div"], [os.path.join(EXAMPLES, "sort")]):
+    path = record("--truth", argv=argv)
+    cycles = collections.Counter()
+    for line in open(path + ".truth"):
+        if not line.startswith("#"):
+            cells = line.split()
+            cycles[int(cells[1], 16)] += int(cells[8])
+    c = counts(*argv)
+    equal(f"{os.path.basename(argv[0])}: time adds up", sum(cycles.values()) + c["kernel-cycles"], c["cycles"])
+    if argv[-1] == "div":
+        most = cycles.most_common(1)[0][1]
+        check("a million dependent divisions take their sum: 12 cycles each, and what feeds them",
+              sum(n for _, n in cycles.most_common(6)) > 12e6, cycles.most_common(6))
+
+# In a thread of its own or in the guest's: the same.
+texts = []
+for thread in "10":
+    path = record("--model", f"thread={thread}", argv=[os.path.join(EXAMPLES, "sort")])
+    texts.append(spex("script", "--format", "csv", "-i", path)[1])
+check("with a thread of its own and without: the same records", texts[0] and texts[0] == texts[1])
+done()
