@@ -208,7 +208,6 @@ static void run_block(struct flow *f, struct block *block, const uint64_t *acces
         f->branch = &timing->ops[timing->count - 1];
         f->branch_target = next;
     }
-    publish_clock(f);
 }
 
 static void do_signal(struct flow *f, struct flow_signal *signal)
@@ -312,7 +311,7 @@ static const uint64_t *accesses_of(const struct flow *f, bool sort, size_t *coun
     return scratch.words;
 }
 
-bool account_step(struct flow *f)
+static bool step(struct flow *f)
 {
     if (!account_ready(f))
         return false;
@@ -336,6 +335,18 @@ bool account_step(struct flow *f)
     run_block(f, block, access, count, next, signal);
     f->at = f->scan;
     return true;
+}
+
+bool account_turn(struct flow *f, uint64_t limit, unsigned most)
+{
+    unsigned n = 0;
+    while (n < most && step(f)) {
+        n++;
+        if (spex_timing_clock(f->core) > limit)
+            break;
+    }
+    publish_clock(f);
+    return n;
 }
 
 void account_finish(struct flow *f)

@@ -43,8 +43,11 @@ void account_forget(struct flow *f);
 
 /* Is there a word that can be dealt with? */
 bool account_ready(struct flow *f);
-/* Deals with it, and with the words that belong to it. False if there was none. */
-bool account_step(struct flow *f);
+/*
+ * Deals with so many of them at most, until the clock is past the limit. False if there
+ * was none.
+ */
+bool account_turn(struct flow *f, uint64_t limit, unsigned most);
 /* The last block of the ring is complete as it stands. */
 void account_finish(struct flow *f);
 uint64_t account_clock(const struct flow *f);

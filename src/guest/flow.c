@@ -102,9 +102,7 @@ static bool pump(bool *behind)
         return false;
     if (!*behind)
         all.stalled = 0;
-    for (unsigned n = 0; n < FLOW_RING / 16 && account_step(f); n++)
-        if (account_clock(f) > limit)
-            break;
+    account_turn(f, limit, FLOW_RING / 16);
     free_words(f);
     return true;
 }
@@ -307,7 +305,7 @@ void flow_begin_again(struct vcpu *v, uint64_t start)
 static void end_locked(struct flow *f)
 {
     account_finish(f);
-    while (account_step(f))
+    while (account_turn(f, UINT64_MAX, UINT32_MAX))
         ;
     account_free(f);
     for (unsigned i = 0; i < all.count; i++)
