@@ -4,15 +4,21 @@
 Usage: scripts/ports.py BUILD [PORT...]     without PORT: all of them
 
 Machines run under qemu-user with Debian's own libraries, which are unpacked below BUILD-ports/PORT; nothing
-is installed for other architectures. Each port has a build directory of its own and may be run alone.
+is installed for other architectures. Each port has a build directory of its own and may be run alone. One line
+each says how many tests passed, failed and were skipped, and how many programs of the chosen suites were left out.
 """
-import os, shutil, subprocess, sys
+import glob, json, os, shutil, subprocess, sys, time
+import tap
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIBRARIES = "libc6-dev libgcc-12-dev libdw-dev libelf-dev libzstd-dev libcmocka-dev libllvm14".split()
-SUITES = "base wire arch record spu spu-proof uarch perfdata analysis cli fuzz".split()
+SUITES = set("base wire arch record spu spu-proof uarch perfdata analysis cli fuzz".split())
 # Guests and whole programs, and what measures this machine.
-NOT_HERE = "system slow bench vm guest".split()
+NOT_HERE = set("system slow bench vm guest".split())
+# Of the suites above: what looks at the source or at this machine's tools and says nothing of a port...
+SAME_EVERYWHERE = set("layers format races cross setup perf-style perf real".split())
+# ...and what starts the program hundreds of times, which takes minutes under QEMU, for what others show too.
+LONG = {"threads", "names"}
 
 #        port        Debian's name, compiler, QEMU, meson's family and CPU, byte order
 MACHINES = {
@@ -23,13 +29,13 @@ MACHINES = {
 }
 #        port        compiler, meson's options
 COMPILERS = {
-    "tsan": ("clang", ["-Db_sanitize=thread", "-Db_lundef=false"]),
-    "clang-o3": ("clang", ["-Doptimization=3"]),
-    "lto": ("gcc", ["-Db_lto=true"]),
+    "tsan": ("clang", ["-Db_sanitize=thread", "-Db_lundef=false", "-Dmodel_runs=50"]),
+    "clang-o3": ("clang", ["-Doptimization=3", "-Dmodel_runs=500"]),
+    "lto": ("gcc", ["-Db_lto=true", "-Dmodel_runs=500"]),
 }
-# Programs that tests in Python start by themselves.
-STARTED = ["spex", "tests/analysis/make_profile", "tests/perfdata/perfdata-tool", "tests/spu-proof/test-model",
-           "tests/wire/packets-json", "tests/record/violations-json", "examples/embed"]
+# libspex alone: elfutils does not build with musl as Debian has it.
+C_LIBRARIES = {"musl": ("musl-gcc", ["-Dprofile=disabled", "-Dmodel_runs=500"])}
+PORTS = [*MACHINES, *COMPILERS, *C_LIBRARIES]
 
 
 def run(*command, log=None, **more):
@@ -57,7 +63,7 @@ def cross_file(port, place):
     if run(f"{SOURCE}/scripts/fetch-debs", f"{place}/debian", "--arch", debian, "--no-security", *LIBRARIES):
         return None
     tuple_ = triplet.replace("i686", "i386")
-    # What wrap() has put in a script's place is run as the script that it is.
+    # What wrap() has put in a program's place is run as the script that it is.
     write(f"{place}/run", f"""#!/bin/sh
 [ "$(head -c 2 "$1")" = '#!' ] && exec "$@"
 exec {qemu} -L {root} "$@"
@@ -84,54 +90,116 @@ endian = '{order}'
     return f"{place}/cross.ini"
 
 
-def wrap(build, place):
+def cmocka(compiler, place):
+    """cmocka for another C library, from Debian's source; the directory of its pkg-config file."""
+    if os.path.exists(f"{place}/cmocka.pc"):
+        return place
+    if run(f"{SOURCE}/scripts/fetch-debs", f"{place}/debian", "--no-security", "--source", "cmocka"):
+        return None
+    source = f"{place}/cmocka"
+    os.makedirs(source, exist_ok=True)
+    [archive] = glob.glob(f"{place}/debian/debs/cmocka_*.orig.tar.*z")
+    has = [f"-DHAVE_{name}=1" for name in
+           "CLOCK_GETTIME_REALTIME INTTYPES_H MALLOC_H STDINT_H STRINGS_H SIGNAL_H STRUCT_TIMESPEC TIME_H STRSIGNAL".split()]
+    log = f"{place}/cmocka.log"
+    if (run("tar", "xf", archive, "--strip-components=1", "-C", source, log=log) or
+            run(compiler, "-O2", "-fPIC", "-w", f"-I{source}/include", *has, "-c", f"{source}/src/cmocka.c", "-o",
+                f"{source}/cmocka.o", log=log) or
+            run("ar", "rcs", f"{source}/libcmocka.a", f"{source}/cmocka.o", log=log)):
+        return None
+    write(f"{place}/cmocka.pc", f"""Name: cmocka
+Description: cmocka
+Version: 1.1
+Libs: {source}/libcmocka.a
+Cflags: -I{source}/include
+""")
+    return place
+
+
+def wrap(build, place, programs):
     """Tests in Python start programs by their names: a script there hands them to QEMU."""
-    for name in STARTED:
-        path = f"{build}/{name}"
-        if os.path.exists(path) and open(path, "rb").read(4) == b"\x7fELF":
+    with open(sys.executable, "rb") as f:
+        native = f.read(20)
+    for path in programs:
+        with open(path, "rb") as f:
+            head = f.read(20)
+        if head.startswith(b"\x7fELF") and (head[4:6] + head[18:]) != (native[4:6] + native[18:]):
             os.replace(path, path + ".real")
             write(path, f'#!/bin/sh\nexec {place}/run {path}.real "$@"\n', 0o755)
 
 
+def introspect(build, what):
+    return json.loads(subprocess.run(["meson", "introspect", f"--{what}", build], check=True,
+                                     stdout=subprocess.PIPE).stdout)
+
+
+def chosen(build, left_out):
+    """The names of the tests to run, the files that they and the libraries need, and how many tests are left out."""
+    files = {t["id"]: t["filename"] for t in introspect(build, "targets")}
+    suites = lambda t: {s.split(":")[-1] for s in t["suite"]}
+    ours = [t for t in introspect(build, "tests") if suites(t) & SUITES and not suites(t) & NOT_HERE]
+    tests = [t for t in ours if t["name"] not in left_out]
+    needed = {f for t in tests for i in t["depends"] for f in files[i]}
+    needed |= {f for names in files.values() for f in names if os.path.basename(f).startswith("libspex")
+               and "qemu" not in f}
+    return [t["name"] for t in tests], sorted(needed), len(ours) - len(tests)
+
+
 def check(port, base):
+    """Builds and tests a port; how it went, or None and why it went no further."""
     place = f"{base}/{port}"
     build = f"{place}/build"
     os.makedirs(place, exist_ok=True)
     env = dict(os.environ)
+    env["TSAN_OPTIONS"] = "halt_on_error=1"
+    left_out = set(SAME_EVERYWHERE)
     if port in MACHINES:
         cross = cross_file(port, place)
         if not cross:
-            return "its libraries cannot be fetched"
-        options, compiler = ["--cross-file", cross], "gcc"
+            return None, "its libraries cannot be fetched"
+        compiler, options = "gcc", ["--cross-file", cross, "-Ddebug=false", "-Doptimization=2", "-Dmodel_runs=20"]
+        left_out |= LONG
+    elif port in C_LIBRARIES:
+        compiler, options = C_LIBRARIES[port]
+        env["PKG_CONFIG_LIBDIR"] = cmocka(compiler, place) or ""
+        if not env["PKG_CONFIG_LIBDIR"]:
+            return None, "cmocka cannot be fetched or built"
     else:
         compiler, options = COMPILERS[port]
-    env["CC"] = compiler
     if run(f"{SOURCE}/scripts/configure", build, compiler, "-Dwerror=true", *options, cwd=SOURCE, env=env):
-        return "cannot be set up"
-    if run("ninja", "-C", build, log=f"{place}/build.log"):
-        return "does not build"
+        return None, "cannot be set up"
+    names, needed, omitted = chosen(build, left_out)
+    if run("ninja", "-k", "0", "-C", build, *(os.path.relpath(f, build) for f in needed), log=f"{place}/build.log"):
+        return None, "does not build"
     if port in MACHINES:
-        wrap(build, place)
-    suites = [w for s in SUITES for w in ("--suite", s)] + [w for s in NOT_HERE for w in ("--no-suite", s)]
-    env["TSAN_OPTIONS"] = "halt_on_error=1"
-    if run("meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", "-t", "20", *suites,
-           log=f"{place}/test.log", env=env):
-        return "has tests that fail"
-    return None
+        wrap(build, place, [f for f in needed if os.access(f, os.X_OK) and ".so" not in f])
+    # A name alone may be that of a test in another suite too.
+    run("meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", "-t", "20",
+        *(f"--no-suite={s}" for s in sorted(NOT_HERE)), *names, log=f"{place}/test.log", env=env)
+    return tap.tests(build), f"{omitted} programs left out"
 
 
 def main():
     base = os.path.abspath(sys.argv[1]) + "-ports"
-    known = [*MACHINES, *COMPILERS]
-    ports = sys.argv[2:] or known
+    ports = sys.argv[2:] or PORTS
     for port in ports:
-        if port not in known:
-            sys.exit(f"ports: no port '{port}'; there are {', '.join(known)}")
+        if port not in PORTS:
+            sys.exit(f"ports: no port '{port}'; there are {', '.join(PORTS)}")
     failed = 0
     for n, port in enumerate(ports, 1):
-        why = check(port, base)
-        failed += why is not None
-        print(f"not ok {n} - {port} {why}" if why else f"ok {n} - {port}", flush=True)
+        start = time.time()
+        found, note = check(port, base)
+        bad = [t for t in found or () if not t.ok]
+        skipped = [t for t in found or () if t.ok and t.skipped]
+        for t in bad:
+            print(f"#    FAILED: {t.program}: {t.name}")
+        for t in skipped:
+            print(f"#    skipped: {t.program}: {t.name}: {t.skipped[4:].strip() or 'no reason given'}")
+        if found:
+            note = f"{len(found) - len(bad) - len(skipped)} passed, {len(bad)} failed, {len(skipped)} skipped; " + note
+        good = bool(found) and not bad
+        failed += not good
+        print(f"{'ok' if good else 'not ok'} {n} - {port}: {note}; {time.time() - start:.0f} s", flush=True)
     print(f"1..{len(ports)}")
     sys.exit(failed > 0)
 

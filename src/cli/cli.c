@@ -360,7 +360,12 @@ bool cli_load(const char *path, struct cli_input *input)
         return false;
     }
     bool ok = true;
-    if (S_ISREG(st.st_mode) && st.st_size > 0) {
+    if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > SIZE_MAX) {
+        cli_error("%s is larger than the memory that a 32-bit program can address; read it with a "
+                  "64-bit one",
+                  path);
+        ok = false;
+    } else if (S_ISREG(st.st_mode) && st.st_size > 0) {
         void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data != MAP_FAILED) {
             input->data = data;

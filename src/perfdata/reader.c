@@ -557,6 +557,11 @@ static enum spex_status map_file(struct spex_perfdata *file, const char *path,
     }
     if (status == SPEX_OK && st.st_size == 0)
         status = error_set(error, SPEX_TRUNCATED, 0, "%s is empty", file->path);
+    if (status == SPEX_OK && (uint64_t)st.st_size > SIZE_MAX)
+        status = error_set(error, SPEX_UNSUPPORTED, 0,
+                           "%s is larger than the memory that a 32-bit program can address; "
+                           "read it with a 64-bit one",
+                           file->path);
     if (status == SPEX_OK) {
         void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED) {

@@ -50,7 +50,7 @@ static void put_record(struct stream *s, uint32_t type, const void *head, size_t
 {
     uint8_t record[8] = {0};
     uint64_t whole = (sizeof record + head_size + size + 7) & ~UINT64_C(7);
-    if (whole > RECORD_MAX || !read_at(s, s->block, size, from))
+    if (size > RECORD_MAX || whole > RECORD_MAX || !read_at(s, s->block, size, from))
         return;
     put_le32(record, type);
     put_le16(record + 6, (uint16_t)whole);

@@ -51,6 +51,15 @@ for title, kw in (("little-endian", {}), ("big-endian", dict(big=True)), ("two C
     check(f"dump --style perf: {title}", got == want and len(want) > 40 and code == 1,
           "\n".join(f"{a}\n{b}" for a, b in zip(got, want) if a != b) + f"\n{len(got)} {len(want)} {err}")
 import json
+# Longer than a 32-bit program can address by a few bytes: a size that is cut to 32 bits maps those alone.
+put(some())
+with open(PATH, "r+b") as big:
+    plain = spex("script", PATH)
+    big.truncate((1 << 32) + 16)
+with open(SPEX + ".real" if os.path.exists(SPEX + ".real") else SPEX, "rb") as program:
+    wide = program.read(5) == b"\x7fELF\2"
+code, out, err = spex("script", PATH)
+check("a file of more than 4 GB", (code, out) == plain[:2] and len(out) > 100 if wide else code in (1, 2) and "64-bit" in err, err)
 put(some(cpus=2))
 code, out, err = spex("dump", "--format", "json", PATH)
 cpus = [json.loads(x)["cpu"] for x in out.splitlines()]
