@@ -116,7 +116,7 @@ Cflags: -I{source}/include
     return place
 
 
-def wrap(build, place, programs):
+def wrap(place, programs):
     """Tests in Python start programs by their names: a script there hands them to QEMU."""
     with open(sys.executable, "rb") as f:
         native = f.read(20)
@@ -134,15 +134,18 @@ def introspect(build, what):
 
 
 def chosen(build, left_out):
-    """The names of the tests to run, the files that they and the libraries need, and how many tests are left out."""
-    files = {t["id"]: t["filename"] for t in introspect(build, "targets")}
+    """The names of the tests to run, the files that they and the libraries need, which of these are programs of
+    the port, and how many tests are left out."""
+    targets = introspect(build, "targets")
+    files = {t["id"]: t["filename"] for t in targets}
+    programs = {f for t in targets if t["type"] == "executable" for f in t["filename"]}
     suites = lambda t: {s.split(":")[-1] for s in t["suite"]}
     ours = [t for t in introspect(build, "tests") if suites(t) & SUITES and not suites(t) & NOT_HERE]
     tests = [t for t in ours if t["name"] not in left_out]
     needed = {f for t in tests for i in t["depends"] for f in files[i]}
     needed |= {f for names in files.values() for f in names if os.path.basename(f).startswith("libspex")
                and "qemu" not in f}
-    return [t["name"] for t in tests], sorted(needed), len(ours) - len(tests)
+    return [t["name"] for t in tests], sorted(needed), sorted(needed & programs), len(ours) - len(tests)
 
 
 def check(port, base):
@@ -168,11 +171,11 @@ def check(port, base):
         compiler, options = COMPILERS[port]
     if run(f"{SOURCE}/scripts/configure", build, compiler, "-Dwerror=true", *options, cwd=SOURCE, env=env):
         return None, "cannot be set up"
-    names, needed, omitted = chosen(build, left_out)
+    names, needed, programs, omitted = chosen(build, left_out)
     if run("ninja", "-k", "0", "-C", build, *(os.path.relpath(f, build) for f in needed), log=f"{place}/build.log"):
         return None, "does not build"
     if port in MACHINES:
-        wrap(build, place, [f for f in needed if os.access(f, os.X_OK) and ".so" not in f])
+        wrap(place, programs)
     # A name alone may be that of a test in another suite too.
     run("meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", "-t", "20",
         *(f"--no-suite={s}" for s in sorted(NOT_HERE)), *names, log=f"{place}/test.log", env=env)
