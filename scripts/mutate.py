@@ -156,7 +156,8 @@ class Sound:
         self.ninja(*files)
         self.units, self.objects, self.needs = {}, [], []
         self.read_commands()
-        self.link(self.build, {})
+        if not self.link(self.build, {}):
+            sys.exit("the modules do not link into one library: see Sound.link")
         for file in files:
             self.relink(file)
 
@@ -188,8 +189,10 @@ class Sound:
     def link(self, folder, replaced):
         """The shared library, with other objects for some."""
         objects = [replaced.get(o, os.path.join(self.build, o)) for o in self.objects]
-        return subprocess.run(["gcc", "-shared", "-fuse-ld=lld", "-o", os.path.join(folder, LIBRARY),
-                               "-Wl,-soname," + LIBRARY, "-Wl,-z,defs", *objects, *self.needs], stderr=subprocess.DEVNULL).returncode == 0
+        fast = ["-fuse-ld=lld"] if shutil.which("ld.lld") else []
+        return subprocess.run(["gcc", "-shared", *fast, "-o", os.path.join(folder, LIBRARY),
+                               "-Wl,-soname," + LIBRARY, "-Wl,-z,defs", *objects, *self.needs],
+                              stderr=subprocess.DEVNULL).returncode == 0
 
     def relink(self, file):
         command = shlex.split(self.ninja("-t", "commands", file).splitlines()[-1])
