@@ -286,7 +286,7 @@ class Baseline:
 
     def order(self, m):
         """(rank, program) in the order in which they meet the mutant: 0 marks an id of it, 1 own suites."""
-        own = set(SUITES[m.file.split("/")[1]])
+        own = set(SUITES.get(m.file.split("/")[1], ["wire", "record"]))
         marking = {program for i in m.ids for program, _ in self.marked.get(i, ())}
         rows = [(0 if name in marking else 1 if p.suites & own else 2, name in self.last,
                  self.seconds.get(name, 0), name) for name, p in self.sound.programs.items()]
