@@ -1,0 +1,216 @@
+"""What the model says of microbenchmarks, beside what is published: docs/validation.md and its plots.
+
+Usage: validate.py BUILD [--write DIR] [--cpu NAME ...] [--quick]
+
+Each row runs tests/validate/micro.c under `spex record --truth` and divides the exact cycles of its
+kernel by what the kernel did. A row is *fitted* if a number of the preset was set from it, else
+*predicted*. Predicted rows must lie within 10%, or spec/published-why.tsv says why not; fitted ones
+within 3%.
+"""
+import argparse
+import concurrent.futures
+import os
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+CROSS = "aarch64-linux-gnu-"
+
+
+class Bench:
+    def __init__(self, build, folder):
+        self.spex, self.folder, self.number = os.path.join(os.path.realpath(build), "spex"), folder, 0
+        self.micro = os.path.join(folder, "micro")
+        subprocess.check_call([CROSS + "gcc", "-O2", "-static", "-pthread", "-o", self.micro,
+                               os.path.join(ROOT, "tests", "validate", "micro.c")])
+        self.kernels = []  # (start, end, name)
+        for line in subprocess.check_output([CROSS + "nm", "-S", self.micro], text=True).splitlines():
+            word = line.split()
+            if len(word) == 4 and word[3].startswith("kernel_"):
+                self.kernels.append((int(word[0], 16), int(word[0], 16) + int(word[1], 16), word[3][7:]))
+
+    def run(self, cpu, micro, model=""):
+        """({kernel: {column: sum}}, what the kernel did)"""
+        self.number += 1
+        out = os.path.join(self.folder, f"{self.number}.data")
+        command = [self.spex, "record", "--truth", "-c", "1048576", "--cpu", cpu, "-o", out]
+        if model:
+            command += ["--model", model]
+        p = subprocess.run(command + ["--", self.micro, *micro.split()], capture_output=True, text=True)
+        if p.returncode:
+            sys.exit(f"validate: {' '.join(command)} -- micro {micro}: {p.stderr}")
+        units = int(p.stdout.split()[1])
+        sums, names = {}, []
+        for line in open(out + ".truth"):
+            if line.startswith("# pid"):
+                names = line[2:].split()
+            if line.startswith("#"):
+                continue
+            row = dict(zip(names, line.split()))
+            pc = int(row["pc"], 16)
+            for start, end, name in self.kernels:
+                if start <= pc < end:
+                    kernel = sums.setdefault(name, {})
+                    for column, value in row.items():
+                        if column not in ("pid", "pc"):
+                            kernel[column] = kernel.get(column, 0) + float(value)
+        for suffix in ("", ".truth"):
+            os.unlink(out + suffix)
+        return sums, units
+
+    def per_unit(self, cpu, micro, model="", kernel=None):
+        sums, units = self.run(cpu, micro, model)
+        return sums[kernel or name_of(micro)]["cycles"] / units
+
+    def measure(self, cpu, row):
+        micro, unit = row["micro"], row["unit"]
+        if micro == "mispredict":  # random against constant branches: the difference is the price
+            wrong, n = self.run(cpu, "branch 60000 400000", row["model"])
+            right, n = self.run(cpu, "branch 1 400000", row["model"])
+            return (wrong["branch"]["cycles"] - right["branch"]["cycles"]) / wrong["branch"]["mispredict"]
+        if micro.startswith("pingpong"):  # both threads wait for the same transfers
+            return self.per_unit(cpu, micro, row["model"]) / 2
+        value = self.per_unit(cpu, micro, row["model"])
+        return 1 / value if unit in ("ops/cycle", "bytes/cycle") else value
+
+
+def name_of(micro):
+    word = micro.split()
+    return {"loaded": "chase"}.get(word[0], word[0] + word[1] if word[0] == "gather" else word[0])
+
+
+def table(name):
+    path = os.path.join(ROOT, "spec", name)
+    if not os.path.exists(path):
+        return []
+    lines = [line.rstrip("\n").split("\t") for line in open(path) if line.strip()]
+    return [dict(zip(lines[0], line)) for line in lines[1:]]
+
+
+# ---- plots ----
+
+def svg(title, x_label, y_label, series, log_x=True, log_y=True):
+    """A line plot by hand: series is {name: [(x, y), ...]}."""
+    import math
+    width, height, left, bottom, top, right = 640, 360, 60, 46, 30, 150
+    fx, fy = (math.log2 if log_x else float), (math.log10 if log_y else float)
+    xs = [fx(x) for s in series.values() for x, _ in s]
+    ys = [fy(y) for s in series.values() for _, y in s]
+    x0, x1, y0, y1 = min(xs), max(xs), min(ys) if log_y else 0, max(ys)
+    x1, y1 = (x1 if x1 > x0 else x0 + 1), (y1 if y1 > y0 else y0 + 1)
+    px = lambda x: left + (fx(x) - x0) / (x1 - x0) * (width - left - right)
+    py = lambda y: height - bottom - (fy(y) - y0) / (y1 - y0) * (height - bottom - top)
+    colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999"]
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
+           f'<rect width="{width}" height="{height}" fill="white"/>',
+           f'<text x="{left}" y="18" font-size="13">{title}</text>',
+           f'<text x="{(left + width - right) / 2}" y="{height - 8}" text-anchor="middle">{x_label}</text>',
+           f'<text x="14" y="{(top + height - bottom) / 2}" text-anchor="middle" transform="rotate(-90 14 {(top + height - bottom) / 2})">{y_label}</text>']
+    ticks = sorted({x for s in series.values() for x, _ in s})
+    for x in ticks[::max(1, len(ticks) // 8)]:
+        label = f"{x // 2**20}M" if x >= 2**20 else f"{x // 1024}K" if x >= 1024 and log_x else f"{x:g}"
+        out.append(f'<line x1="{px(x):.1f}" x2="{px(x):.1f}" y1="{top}" y2="{height - bottom}" stroke="#ddd"/>'
+                   f'<text x="{px(x):.1f}" y="{height - bottom + 14}" text-anchor="middle">{label}</text>')
+    if log_y:
+        marks = [10 ** e * m for e in range(-2, 5) for m in (1, 2, 5)]
+    else:
+        step = 10 ** math.floor(math.log10(y1)) / 2
+        marks = [step * i for i in range(int(y1 / step) + 1)]
+    for y in marks:
+        if y0 - 1e-9 <= (fy(y) if y > 0 or not log_y else -9) <= y1 + 1e-9:
+            out.append(f'<line x1="{left}" x2="{width - right}" y1="{py(y):.1f}" y2="{py(y):.1f}" stroke="#ddd"/>'
+                       f'<text x="{left - 5}" y="{py(y) + 4:.1f}" text-anchor="end">{y:g}</text>')
+    for i, (name, points) in enumerate(series.items()):
+        colour = colours[i % len(colours)]
+        path = " ".join(f"{px(x):.1f},{py(y):.1f}" for x, y in points)
+        out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
+        out.append(f'<text x="{width - right + 10}" y="{top + 16 + 16 * i}" fill="{colour}">{name}</text>')
+    return "\n".join(out + ["</svg>\n"])
+
+
+SIZES = [16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20,
+         16 << 20, 32 << 20, 64 << 20, 128 << 20]
+
+
+def curves(bench, cpus, quick):
+    """(file, title, x, y, log x, log y, what to run at x, points, value from sums)"""
+    sizes = SIZES[1:9:3] if quick else SIZES
+    n = 20000 if quick else 100000
+    yield ("latency", "Load latency of a random chase, 4 KB pages", "bytes", "cycles", True, True, sizes,
+           lambda c, x: bench.per_unit(c, f"chase {x} 64 {n}"))
+    yield ("gather", "Random loads from memory, chains at a time", "chains", "cycles a load", True, True,
+           [1, 2, 4, 8], lambda c, x: bench.per_unit(c, f"gather {x} {8 if quick else 64}M {n}", "page.size=2M"))
+    yield ("bandwidth", "Reading in order", "bytes", "bytes a cycle", True, True, sizes,
+           lambda c, x: 1 / bench.per_unit(c, f"read {x} {max(x, 1 << (20 if quick else 23))}", "page.size=2M"))
+    yield ("write", "Writing in order", "bytes", "bytes a cycle", True, True, sizes,
+           lambda c, x: 1 / bench.per_unit(c, f"write {x} {max(x, 1 << (20 if quick else 23))}", "page.size=2M"))
+    yield ("branch", "Branches by a random pattern that repeats", "period", "mispredicted, percent", True, False,
+           [2 << i for i in range(2 if quick else 0, 15, 4 if quick else 1)],
+           lambda c, x: 100 * mispredicts(bench, c, x, n))
+    yield ("load", "Memory latency while others read", "threads that read", "cycles", False, False,
+           [0, 1] if quick else [0, 1, 2, 4, 8, 16],
+           lambda c, x: bench.per_unit(c, f"loaded {x} {8 if quick else 64}M {n}", "page.size=2M"))
+    yield ("stride", "A load each stride, in order, 16 MB", "bytes", "cycles a load", True, True,
+           [64, 256] if quick else [8, 64, 128, 256, 512, 1024, 2048, 4096, 8192],
+           lambda c, x: bench.per_unit(c, f"stride 16M {x} {n}"))
+    yield ("pages", "One line in each 4 KB page: reach of the TLBs", "pages", "cycles", True, True,
+           [32, 128] if quick else [16, 32, 48, 64, 128, 256, 512, 1024, 1280, 2048, 4096],
+           lambda c, x: bench.per_unit(c, f"chase {x * 4160} 4160 {n}"))
+
+
+def mispredicts(bench, cpu, period, count):
+    sums, units = bench.run(cpu, f"branch {period} {count}")
+    return sums["branch"]["mispredict"] / units
+
+
+# ---- the page ----
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("--write", metavar="DIR", help="write validation.md and plots there")
+    parser.add_argument("--cpu", action="append", help="these presets only")
+    parser.add_argument("--quick", action="store_true", help="few points and short runs: does it work at all")
+    parser.add_argument("--jobs", type=int, default=1)
+    args = parser.parse_args()
+    rows = [r for r in table("published.tsv") if not args.cpu or r["cpu"] in args.cpu]
+    why = {(r["cpu"], r["what"]): r["why"] for r in table("published-why.tsv")}
+    cpus = list(dict.fromkeys(r["cpu"] for r in rows))
+    text, bad = [], 0
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        bench = Bench(args.build, folder)
+        text.append("| core | what | published | model | difference | kind | source |\n|---|---|---|---|---|---|---|\n")
+        for row, value in zip(rows, pool.map(lambda r: bench.measure(r["cpu"], r), rows)):
+            published = float(row["published"])
+            off = value / published - 1
+            limit = 0.03 if row["kind"] == "fitted" else 0.10
+            reason = why.get((row["cpu"], row["what"]), "")
+            bad += abs(off) > limit and not reason
+            text.append(f"| {row['cpu']} | {row['what']} | {published:g} {row['unit']} | {value:.4g} | {off:+.1%} "
+                        f"| {row['kind']} | {row['source']}{'; ' + reason if reason else ''} |\n")
+            print(text[-1].strip(), flush=True)
+        plots = {}
+        for name, title, x, y, log_x, log_y, points, value in curves(bench, cpus, args.quick):
+            series = {c: list(zip(points, pool.map(lambda p: value(c, p), points))) for c in cpus}
+            plots[name] = title, svg(title, x, y, series, log_x, log_y)
+            print(name, {c: [f"{v:.3g}" for _, v in s] for c, s in series.items()}, flush=True)
+    if args.write:
+        write(args.write, "".join(text), plots)
+    print(f"{len(rows) - bad} of {len(rows)} published numbers are met or explained")
+    return 1 if bad else 0
+
+
+def write(folder, text, plots):
+    path = os.path.join(folder, "validation.md")
+    head = open(path).read().partition("<!-- made by make validate -->")[0]
+    os.makedirs(os.path.join(folder, "validation"), exist_ok=True)
+    with open(path, "w") as f:
+        f.write(head + "<!-- made by make validate -->\n\n" + text + "\n")
+        for name, (title, picture) in plots.items():
+            open(os.path.join(folder, "validation", f"{name}.svg"), "w").write(picture)
+            f.write(f"\n### {title}\n\n![{title}](validation/{name}.svg)\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
