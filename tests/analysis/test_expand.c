@@ -24,8 +24,8 @@ static void test_names(void **state)
 {
     static const char *const names[] = {
         "_ZNSt6vectorIiSaIiEE9push_backERKi",
-        "_ZN4llvm10checkedAddIiEENSt9enable_ifIXsr3std9is_signedIT_EE5valueENS_8OptionalIS2_"
-        "EEE4typeES2_S2_",
+        ("_ZN4llvm10checkedAddIiEENSt9enable_ifIXsr3std9is_signedIT_EE5valueENS_8OptionalIS2_"
+         "EEE4typeES2_S2_"),
         "_Z1fIJidcEEvDpT_",
         "_Z1fIJidcEEvDpSt6vectorIT_SaIS1_EE",
         "_ZTv0_n24_N1A1fEv",
