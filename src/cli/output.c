@@ -315,7 +315,7 @@ static bool stream_out(const struct output *o, const char *data, bool *unwanted)
     return !status;
 }
 
-static void tell_losses(struct spex_run *run, struct output_result *result)
+static void tell_losses(const struct output *o, struct spex_run *run, struct output_result *result)
 {
     struct spex_engine_totals t;
     char records[32], bytes[32];
@@ -325,9 +325,10 @@ static void tell_losses(struct spex_run *run, struct output_result *result)
         if (t.unprofiled)
             snprintf(threads, sizeof threads, "; %u thread%s could not be profiled", t.unprofiled,
                      t.unprofiled == 1 ? "" : "s");
-        cli_error("while the program ran: %s; %s records (%s bytes) are missing%s",
-                  strerror(t.failed), text_count(records, t.lost_records),
-                  text_count(bytes, t.lost_bytes), threads);
+        cli_error(
+            "while the program ran: %s; %s records (%s bytes) are missing%s; the rest is in %s",
+            strerror(t.failed), text_count(records, t.lost_records),
+            text_count(bytes, t.lost_bytes), threads, o->name);
         result->whole = false;
     }
     if (t.damaged) {
@@ -353,7 +354,7 @@ int output_finish(const struct output *o, const char *directory, struct spex_run
     bool counts = ok && about.truth && o->stream < 0;
     if (counts && !write_truth(truth, run))
         counts = result->whole = false;
-    tell_losses(run, result);
+    tell_losses(o, run, result);
     if (ok)
         ok = o->stream < 0 ? put_in_place(o, data) : stream_out(o, data, &unwanted);
     if (ok && counts) {

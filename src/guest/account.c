@@ -1,6 +1,7 @@
 /* Words of the rings to the model, the units and the counts of truth. */
 #include "account.h"
 
+#include "need.h"
 #include "vcpu.h"
 
 #include <stdlib.h>
@@ -358,13 +359,10 @@ void account_finish(struct flow *f)
 
 struct flow *account_new(struct vcpu *v, int cpu)
 {
-    struct flow *f = aligned_alloc(64, (sizeof *f + 63) / 64 * 64);
-    if (!f)
-        abort();
+    struct flow *f = need(aligned_alloc(64, (sizeof *f + 63) / 64 * 64));
     memset(f, 0, sizeof *f);
     f->vcpu = v;
-    if (spex_timing_core_new(user.timing, (unsigned)cpu, &f->core))
-        abort();
+    need(spex_timing_core_new(user.timing, (unsigned)cpu, &f->core) ? NULL : f->core);
     return f;
 }
 

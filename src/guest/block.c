@@ -1,4 +1,5 @@
 /* Blocks of guest code, kept by address and bytes; rows of truth. */
+#include "need.h"
 #include "vcpu.h"
 
 #include "guest/a64.h"
@@ -34,13 +35,10 @@ static struct run_truth *new_rows(size_t count)
 /* Blocks are never freed: a core may remember them, and the same code comes back. */
 static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count)
 {
-    struct block *block = calloc(1, sizeof *block);
-    struct spex_op *ops = calloc(count, sizeof *ops);
-    uint32_t *copy = malloc(count * sizeof *copy);
-    if (block)
-        block->insns = calloc(count, sizeof *block->insns);
-    if (!block || !ops || !copy || !block->insns)
-        abort();
+    struct block *block = need(calloc(1, sizeof *block));
+    struct spex_op *ops = need(calloc(count, sizeof *ops));
+    uint32_t *copy = need(malloc(count * sizeof *copy));
+    block->insns = need(calloc(count, sizeof *block->insns));
     memcpy(copy, words, count * sizeof *copy);
     block->words = copy;
     struct run_truth *rows = user.truth ? new_rows(count + 1) : NULL;
@@ -62,7 +60,7 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
     }
     spex_uarch_block_init(user.model, &block->model, pc, ops, count);
     if (user.full && spex_timing_block_init(user.timing, &block->timing, pc, ops, count))
-        abort();
+        need(NULL);
     for (size_t i = 0; i < count; i++) {
         if (!accesses_memory(&ops[i]))
             continue;
@@ -91,9 +89,7 @@ void block_forked(void)
     for (size_t i = 0; i < user.rows.chunks; i++) {
         struct run_truth *rows = user.rows.chunk[i];
         size_t n = RUN_TRUTH / sizeof *rows;
-        struct run_truth *copy = malloc(n * sizeof *copy);
-        if (!copy)
-            abort();
+        struct run_truth *copy = need(malloc(n * sizeof *copy));
         for (size_t r = 0; r < n; r++)
             copy[r] = (struct run_truth){.pc = rows[r].pc, .block = rows[r].block};
         uint64_t at = i * (uint64_t)RUN_TRUTH;

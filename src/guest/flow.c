@@ -2,6 +2,7 @@
 #include "flow.h"
 
 #include "account.h"
+#include "need.h"
 #include "vcpu.h"
 
 #include <errno.h>
@@ -285,9 +286,7 @@ void flow_begin(struct vcpu *v, int cpu, uint64_t start)
 {
     struct hot *h = v->hot;
     if (!h->ring) /* kept for who has this number next */
-        h->ring = aligned_alloc(FLOW_CHUNK * sizeof *h->ring, FLOW_RING * sizeof *h->ring);
-    if (!h->ring)
-        abort();
+        h->ring = need(aligned_alloc(FLOW_CHUNK * sizeof *h->ring, FLOW_RING * sizeof *h->ring));
     take_lock();
     struct flow *f = account_new(v, cpu);
     f->ring = h->at = h->ring;

@@ -1,7 +1,9 @@
 /* Threads, forks, exits and system calls of the guest. */
+#include "need.h"
 #include "regs.h"
 #include "vcpu.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,25 +46,18 @@ static void on_vcpu(qemu_plugin_id_t id, unsigned index)
 {
     int32_t cpu;
     (void)id;
-    if (index >= MAX_VCPUS) {
-        fprintf(stderr, "spex: more than %d threads at a time are not supported\n", MAX_VCPUS);
-        abort();
-    }
+    if (index >= MAX_VCPUS)
+        need_end(EAGAIN, "the program has more threads at a time than is supported (8192)");
     struct hot *h = &hot[index];
     if (!h->vcpu)
-        h->vcpu = calloc(1, sizeof *h->vcpu);
+        h->vcpu = need(calloc(1, sizeof *h->vcpu));
     struct vcpu *v = h->vcpu, *creator = caller;
-    if (!v)
-        abort();
     end_vcpu(v);
     if (h->core)
         spex_uarch_core_free(h->core);
     uint32_t number = task_reserve(&cpu);
     if (!user.full) {
-        if (spex_uarch_core_new(user.model, (unsigned)cpu, &h->core)) {
-            fprintf(stderr, "spex: no memory for the model of one more core\n");
-            abort();
-        }
+        need(spex_uarch_core_new(user.model, (unsigned)cpu, &h->core) ? NULL : h->core);
         h->core->engine = h;
     }
     *v = (struct vcpu){.hot = h, .index = index, .live = true};
@@ -218,9 +213,7 @@ static void log_event(struct vcpu *v, struct run_event *event, const char *text)
         return;
     }
     size_t size = text ? strlen(text) + 1 : 1;
-    struct flow_log *log = malloc(sizeof *log + size);
-    if (!log)
-        abort();
+    struct flow_log *log = need(malloc(sizeof *log + size));
     log->event = *event;
     memcpy(log->text, text ? text : "", size);
     flow_mark(v, FLOW_LOG, (uintptr_t)log);

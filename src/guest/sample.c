@@ -2,6 +2,7 @@
  * One sample in user mode: when the unit is asked, what becomes of the operation
  * that it takes, and what a fault changes.
  */
+#include "need.h"
 #include "regs.h"
 #include "vcpu.h"
 
@@ -226,9 +227,7 @@ void sample_signalled(struct vcpu *v)
         !regs_memory(sp + FRAME_PC, &pc, 8))
         return;
     if (user.full) {
-        struct flow_signal *signal = malloc(sizeof *signal);
-        if (!signal)
-            abort();
+        struct flow_signal *signal = need(malloc(sizeof *signal));
         *signal = (struct flow_signal){.pc = pc, .fault = synchronous(signo, code)};
         flow_mark(v, FLOW_SIGNAL, (uintptr_t)signal);
         return;

@@ -6,6 +6,7 @@
  */
 #include "system.h"
 
+#include "need.h"
 #include "system_vcpu.h"
 
 #include "guest/a64.h"
@@ -129,8 +130,7 @@ static void make_vcpu(unsigned index)
     struct spex_error error;
     struct spu_config config = sys.config.unit;
     struct vcpu *v = aligned_alloc(64, (sizeof *v + 63) & ~(size_t)63);
-    if (!v)
-        abort();
+    need(v);
     memset(v, 0, sizeof *v);
     v->index = index;
     v->stuck = NONE;
@@ -139,8 +139,7 @@ static void make_vcpu(unsigned index)
         .user = v, .write = on_store, .counter = on_counter, .irq = on_irq, .pmu = on_pmu};
     if (unit_log_new(&v->unit, &config, sys.config.features, sys.log, index, &error))
         refuse(&error);
-    if (spex_uarch_core_new(sys.model, index, &v->core))
-        abort();
+    need(spex_uarch_core_new(sys.model, index, &v->core) ? NULL : v->core);
     unit_log_boot(&v->unit);
     v->el = 1; /* as boot has left it */
     v->pstate = sys.machine->pstate(index);
@@ -164,12 +163,10 @@ static void open_system(void)
 
 static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count, unsigned el)
 {
-    struct block *b = calloc(1, sizeof *b);
-    struct spex_op *ops = calloc(count, sizeof *ops);
-    struct insn *insns = calloc(count, sizeof *insns);
-    uint32_t *copy = malloc(4 * count);
-    if (!b || !ops || !insns || !copy)
-        abort();
+    struct block *b = need(calloc(1, sizeof *b));
+    struct spex_op *ops = need(calloc(count, sizeof *ops));
+    struct insn *insns = need(calloc(count, sizeof *insns));
+    uint32_t *copy = need(malloc(4 * count));
     memcpy(copy, words, 4 * count);
     for (size_t i = 0; i < count; i++) {
         spex_a64_classify(words[i], NULL, &ops[i]);

@@ -20,7 +20,7 @@ static char directory[RUN_PATH];
 /* Where the unit believes the Profiling Buffer to be: kernel memory. */
 #define BUFFER_BASE UINT64_C(0xffff800010000000)
 
-static void failed(int error)
+void task_failed(int error)
 {
     uint32_t none = 0;
     __atomic_compare_exchange_n(&task_run->failed, &none, (uint32_t)error, false, __ATOMIC_RELAXED,
@@ -65,7 +65,7 @@ static int open_file(uint32_t id, const char *suffix)
     snprintf(name, sizeof name, "%s/%u%s", directory, id, suffix);
     int fd = open(name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
     if (fd < 0)
-        failed(errno);
+        task_failed(errno);
     return fd;
 }
 
@@ -86,7 +86,7 @@ void *task_map(uint32_t id, const char *suffix, uint64_t offset, size_t size, vo
                       : mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0),
                              fd, (off_t)offset);
     if (map == MAP_FAILED) {
-        failed(error ? error : errno);
+        task_failed(error ? error : errno);
         map = NULL;
     }
     close(fd);
@@ -108,7 +108,7 @@ void task_log(struct task *task, const struct run_event *event, const char *text
         bytes[sizeof e + n - 1] = '\0';
     }
     if (write(fd, bytes, sizeof e + n) != (ssize_t)(sizeof e + n)) {
-        failed(errno);
+        task_failed(errno);
         task->quiet = true; /* half a record is the end of the log */
     }
     close(fd);
@@ -214,7 +214,7 @@ static uint64_t append_locked(struct task *task, int fd, uint64_t bytes, uint64_
     if (!write_at(fd, header, sizeof header, at, &written) ||
         !write_at(fd, task->buffer, bytes, at + sizeof header, &written) ||
         !write_at(fd, zeros, -bytes & 7, at + sizeof header + bytes, &written)) {
-        failed(errno);
+        task_failed(errno);
         uint64_t room = written < sizeof header ? 0 : (written - sizeof header) & ~UINT64_C(7);
         bytes = whole_records(task->buffer, room < bytes ? room : bytes, &records);
         bytes = bytes + (-bytes & 7) > room ? 0 : bytes;
@@ -243,7 +243,7 @@ static uint64_t append(struct task *task, uint64_t bytes, uint64_t *offset)
     if (!locked && !task_run->closed)
         kept = append_locked(task, fd, bytes, offset);
     else if (locked)
-        failed(errno);
+        task_failed(errno);
     if (!locked)
         flock(fd, LOCK_UN); /* a child that was forked meanwhile has the descriptor, too */
     if (fd >= 0)
@@ -359,7 +359,7 @@ void task_begin(struct task *task, uint32_t id, int32_t cpu, const struct run_ta
     config.host = (struct spex_spu_host){
         .user = task, .write = on_write, .counter = on_counter, .pmu = on_pmu, .irq = on_irq};
     if (spu_new(&config, &task->unit, &error)) {
-        failed(ENOMEM);
+        task_failed(ENOMEM);
         __atomic_fetch_add(&task_run->unprofiled, 1, __ATOMIC_RELAXED);
         return;
     }

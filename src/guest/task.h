@@ -22,6 +22,9 @@ struct task {
 bool task_open_run(const char *directory, struct spex_error *error);
 extern struct run_control *task_run;
 
+/* Marks the run: data is missing for this reason (errno.h). The first one counts. */
+void task_failed(int error);
+
 /* A number for a thread that is about to be made, and a free CPU for it. */
 uint32_t task_reserve(int32_t *cpu);
 

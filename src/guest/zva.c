@@ -1,5 +1,7 @@
 #include "zva.h"
 
+#include "need.h"
+
 #include <stdlib.h>
 
 unsigned zva_find(const uint32_t *words, const struct spex_op *ops, size_t count, struct zva **list)
@@ -12,9 +14,7 @@ unsigned zva_find(const uint32_t *words, const struct spex_op *ops, size_t count
         struct traced t = address_trace(words, ops, i);
         if (!t.known)
             continue;
-        struct zva *more = realloc(*list, (n + 1) * sizeof *more);
-        if (!more)
-            abort();
+        struct zva *more = need(realloc(*list, (n + 1) * sizeof *more));
         *list = more;
         more[n++] = (struct zva){(uint32_t)i, t};
     }

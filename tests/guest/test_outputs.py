@@ -114,6 +114,17 @@ code, out, err = to(at("p"), work, "exit", "0", *["x" * 100] * 1000)
 check("a command line of 100 KB", code == 0 and verified(at("p"))[0], err)
 clean()
 
+# ---- no memory in QEMU's process ----
+shim = os.path.join(BUILD, "tests/guest/libno-memory.so")
+bad, kept = [], []
+for nth in (1, 6, 8, 10, 30, 500, 2000):  # model, core, unit and blocks
+    code, out, err = to(at("p"), "--truth", "-c", "256", work, "exit", "0", env={"LD_PRELOAD": shim, "NO_MEMORY": str(nth)})
+    kept.append(len(packets(at("p"))) if os.path.exists(at("p")) else 0)
+    if code != 1 or "memory" not in err or runs() or kept[-1] and not (verified(at("p"))[0] and f"the rest is in {at('p')}" in err):
+        bad.append((nth, code, kept, err))
+    clean()
+check("no memory for the plugin: told, exit status 1, and what was recorded is kept", not bad and kept[-1] > 50, (bad, kept))
+
 # ---- signals to spex alone ----
 for how in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
     # as a shell starts background jobs: SIGINT and SIGQUIT ignored, which the guest inherits

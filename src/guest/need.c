@@ -1,0 +1,23 @@
+#include "need.h"
+
+#include "task.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+void *need(void *memory)
+{
+    if (!memory)
+        need_end(ENOMEM, "QEMU's process has no memory left: give it more (ulimit -v, the control "
+                         "group), or the program less to do");
+    return memory;
+}
+
+void need_end(int error, const char *what)
+{
+    if (task_run) /* a program; of a machine nothing is kept but what the guest has written */
+        task_failed(error);
+    dprintf(STDERR_FILENO, "spex: %s; the process ends here\n", what);
+    _exit(1);
+}

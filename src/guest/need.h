@@ -1,0 +1,14 @@
+/*
+ * What the plugin cannot do without, in QEMU's process, which is the guest's. Where it is not to be
+ * had, the process ends with a message and exit status 1, not with a core: the run's files stay as
+ * they are, and spex makes a profile of what was recorded until then.
+ */
+#ifndef GUEST_NEED_H
+#define GUEST_NEED_H
+
+/* Memory just asked for; does not return if it is NULL. */
+void *need(void *memory);
+/* error: of errno.h, what spex says about the run; what: for the user, with what to do. */
+_Noreturn void need_end(int error, const char *what);
+
+#endif
