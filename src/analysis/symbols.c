@@ -323,6 +323,7 @@ static size_t elf_build_id(Elf *elf, uint8_t *id, size_t capacity)
 enum open_result {
     OPEN_OK,
     OPEN_MISSING,
+    OPEN_REFUSED, /* errno says why */
     OPEN_NOT_FILE,
     OPEN_NOT_ELF,
     OPEN_NOT_ARM,
@@ -336,7 +337,9 @@ static enum open_result open_build(const char *path, const uint8_t *build_id, si
     struct module_elf f = {.fd = file_open_named(path, ELF_MOST, FILE_ANY_OWNER)};
     enum open_result result = OPEN_OK;
     if (f.fd < 0) {
-        result = errno == EINVAL || errno == EFBIG ? OPEN_NOT_FILE : OPEN_MISSING;
+        return errno == EINVAL || errno == EFBIG     ? OPEN_NOT_FILE
+               : errno == ENOENT || errno == ENOTDIR ? OPEN_MISSING
+                                                     : OPEN_REFUSED;
     } else if (!(f.elf = elf_begin(f.fd, ELF_C_READ_MMAP, NULL)) || elf_kind(f.elf) != ELF_K_ELF) {
         result = OPEN_NOT_ELF;
     } else {
@@ -361,6 +364,13 @@ static enum open_result open_elf(const struct spex_module *module, const char *p
                                  struct module_elf *file)
 {
     return open_build(path, module->build_id, module->build_id_size, file);
+}
+
+static const char *refused_advice(int reason)
+{
+    return reason == EACCES || reason == EPERM ? "; let it be read, or give a copy with --symfs DIR"
+           : reason == EMFILE || reason == ENFILE ? "; allow more open files (ulimit -n)"
+                                                  : "";
 }
 
 static void hex(const uint8_t *bytes, size_t size, char *text)
@@ -481,6 +491,7 @@ static void open_files(struct spex_module *module)
     const struct spex_symbols_options *o = &module->owner->options;
     char path[PATH_MAX], seen[PATH_MAX] = "";
     enum open_result why = OPEN_MISSING;
+    int reason = 0;
     const char *candidates[4];
     char symfs[PATH_MAX], cache[PATH_MAX], cache_file[PATH_MAX];
     size_t count = 0;
@@ -500,6 +511,7 @@ static void open_files(struct spex_module *module)
         enum open_result r = open_elf(module, candidates[i], &module->image);
         if (r == OPEN_OK || r > why) {
             why = r;
+            reason = errno;
             snprintf(seen, sizeof seen, "%s", candidates[i]);
         }
     }
@@ -519,6 +531,10 @@ static void open_files(struct spex_module *module)
     char id[129] = "";
     hex(module->build_id, module->build_id_size, id);
     switch (why) {
+    case OPEN_REFUSED:
+        module_problem(module, "%s: %s cannot be opened: %s%s", module->name, seen,
+                       strerror(reason), refused_advice(reason));
+        break;
     case OPEN_NOT_FILE:
         module_problem(module, "%s: %s is no regular file (or larger than 16 GB), and not opened",
                        module->name, seen);
@@ -868,8 +884,12 @@ static void load_kernel(struct spex_module *module)
     bool main_kernel = starts_with(module->path, "[kernel") || starts_with(module->path, "[guest");
     if (o->vmlinux && main_kernel) {
         enum open_result r = open_elf(module, o->vmlinux, &module->image);
+        int reason = errno;
         if (r == OPEN_OK && load_elf(module))
             return;
+        if (r == OPEN_REFUSED)
+            module_problem(module, "%s cannot be opened: %s%s", o->vmlinux, strerror(reason),
+                           refused_advice(reason));
         module_problem(module,
                        r == OPEN_MISSING       ? "%s: no such file"
                        : r == OPEN_OTHER_BUILD ? "%s: not the kernel that was profiled "

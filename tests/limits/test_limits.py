@@ -120,6 +120,11 @@ for name, what in ((DIR + "/fifo", "a FIFO"), ("//dev/zero", "/dev/zero"), (DIR 
         code, out, err, peak = measure(command, "-i", "named.data", timeout=5)
         check(f"{command}: a module that is {what} is not waited for", code in (0, 1) and peak < 100, (code, peak, err))
 save(bombs.profile(module=DIR + "/fifo"), "named.data")
+os.symlink("loop", "loop")
+save(bombs.profile(module=DIR + "/loop/prog"), "loop.data")
+err = measure("report", "-i", "loop.data")[2]
+check("a module that cannot be opened: the reason is said", "loop/prog cannot be opened: Too many levels" in err and
+      "no such file" not in err, err)
 check("what is no regular file is said", "no regular file" in measure("report", "-i", "named.data")[2])
 os.mkdir("fs"), os.mkdir("fs/tmp")
 save(bombs.profile(module="//anon"), "jit.data")
