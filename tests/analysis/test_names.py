@@ -228,8 +228,11 @@ def terminal(*args):
         os.chdir(D)
         os.environ.update(HOME=D, TERM="xterm", COLUMNS="100")
         os.environ.pop("NO_COLOR", None)
-        os.execv(SPEX, [SPEX, "--no-pager", *args])
-    out = b""
+        try:
+            os.execv(SPEX, [SPEX, "--no-pager", *args])
+        finally:
+            os._exit(127)
+    out = bytearray()
     while select.select([fd], [], [], 120)[0]:
         try:
             part = os.read(fd, 65536)
@@ -240,7 +243,7 @@ def terminal(*args):
         out += part
     os.close(fd)
     os.waitpid(pid, 0)
-    return out
+    return bytes(out)
 
 
 for what, args, names in TABLES[:9]:

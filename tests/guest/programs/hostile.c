@@ -26,7 +26,7 @@ static volatile uint64_t sink;
 
 static void work(void)
 {
-    for (int i = 0; i < 300000; i++)
+    for (int i = 0; i < 100000; i++)
         sink += (uint64_t)i * 7;
 }
 
