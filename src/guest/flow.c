@@ -324,9 +324,8 @@ void flow_end(struct vcpu *v)
     free(f);
 }
 
-void flow_end_all(void)
+static void end_all_locked(void)
 {
-    take_lock();
     while (all.count) {
         /* In order of time as far as they go; then what is left of each. */
         bool behind;
@@ -335,7 +334,23 @@ void flow_end_all(void)
         all.flows[0]->vcpu->live = false;
         end_locked(all.flows[0]); /* not freed: its thread may still run */
     }
+}
+
+void flow_end_all(void)
+{
+    take_lock();
+    end_all_locked();
     pthread_mutex_unlock(&all.lock);
+}
+
+void flow_rescue(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 2;
+    __atomic_fetch_add(&all.wanted, 1, __ATOMIC_RELAXED);
+    if (!pthread_mutex_timedlock(&all.lock, &until))
+        end_all_locked();
 }
 
 void flow_before_fork(void)

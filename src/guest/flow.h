@@ -62,6 +62,8 @@ void flow_begin_again(struct vcpu *v, uint64_t start);
 void flow_end(struct vcpu *v);
 /* The whole process ends. */
 void flow_end_all(void);
+/* The same, where the lock may be held by this thread: then what was not yet read is lost. */
+void flow_rescue(void);
 
 /* The words of a ring are complete up to here and may be read. */
 void flow_publish(struct vcpu *v);
