@@ -75,12 +75,7 @@ MAY_END = {
     "src/guest/plugin.c": "the plugin's entry: QEMU takes a number, people need the reason",
     "src/guest/user.c": "the plugin's entry for programs",
     "src/guest/system.c": "the plugin's entry for systems, and callbacks of QEMU",
-    "src/guest/life.c": "callbacks of QEMU, which have no result",
-    "src/guest/block.c": "callbacks of QEMU, which have no result",
-    "src/guest/zva.c": "callbacks of QEMU, which have no result",
-    "src/guest/sample.c": "callbacks of QEMU, which have no result",
-    "src/guest/flow.c": "callbacks of QEMU, which have no result",
-    "src/guest/account.c": "the model's thread, which has no result",
+    "src/guest/need.c": "where the callbacks of QEMU, which have no result, end for want of memory",
     "src/guest/engine.c": "_exit of a child that could not become QEMU",
     "src/script/link.c": "_exit of a child that could not become the command",
 }
