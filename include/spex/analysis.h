@@ -83,8 +83,10 @@ enum spex_sample_flag {
     SPEX_SAMPLE_PEER = 1u << 1,   /* another core's cache answered (data source or event) */
     SPEX_SAMPLE_READS = 1u << 2,
     SPEX_SAMPLE_WRITES = 1u << 3,
-    SPEX_SAMPLE_TIMED = 1u << 4,    /* time is known */
-    SPEX_SAMPLE_INDIRECT = 1u << 5, /* a branch whose target is not in the instruction */
+    SPEX_SAMPLE_TIMED = 1u << 4,       /* time is known */
+    SPEX_SAMPLE_INDIRECT = 1u << 5,    /* a branch whose target is not in the instruction */
+    SPEX_SAMPLE_LEAST_ISSUE = 1u << 6, /* this latency is saturated: "at least" */
+    SPEX_SAMPLE_LEAST_TRANSLATION = 1u << 7,
 };
 
 struct spex_sample {

@@ -768,6 +768,11 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
         s->source = (uint8_t)from;
         flags |= ((unsigned)from / SOURCE_PEER | (unsigned)(r->events >> SPEX_EV_SNOOPED)) % 2 *
                  SPEX_SAMPLE_PEER;
+        _Static_assert(SPEX_SAMPLE_LEAST_ISSUE == (unsigned)SPEX_HAS_ISSUE &&
+                           SPEX_SAMPLE_LEAST_TRANSLATION == (unsigned)SPEX_HAS_TRANSLATION,
+                       "both are the same bits");
+        unsigned full = spex_analysis_saturated(a, r);
+        flags |= full & (SPEX_HAS_ISSUE | SPEX_HAS_TRANSLATION);
         s->flags = (uint8_t)flags;
         if (filtered && !filters_keep(a, s)) {
             if (s->module)
@@ -775,7 +780,7 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
             continue;
         }
         kept++;
-        saturated += spex_analysis_saturated(a, r) != 0;
+        saturated += full != 0;
         q->thread->samples++;
         if (s->module)
             s->module->samples++;

@@ -302,6 +302,7 @@ static void add_stats(struct spex_group *g, struct spex_row *to, const struct sp
     uint32_t *m = (uint32_t *)&to->stats;
     for (size_t i = 0; i < offsetof(struct spex_stats, latency_sum) / sizeof *m; i++)
         m[i] += n[i];
+    to->flags |= from->flags;
     for (unsigned l = 0; l < SPEX_LATENCY_COUNT; l++) {
         to->stats.latency_sum[l] += from->stats.latency_sum[l];
         if (g->flags & (SPEX_GROUP_PERCENTILES | SPEX_GROUP_ALL_PERCENTILES))
@@ -560,6 +561,7 @@ static inline __attribute__((always_inline)) void count_sample(struct spex_group
     unsigned present = r->present;
     count_facts(t, s);
     t->samples++;
+    row->flags |= s->flags;
     t->source[s->source] += (s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)) != 0;
     t->latency_sum[SPEX_LATENCY_TOTAL] += r->total;
     t->latency_sum[SPEX_LATENCY_ISSUE] += r->issue;

@@ -126,6 +126,11 @@ static int latency_change(struct spex_group *const groups[2], const struct pair 
     return 0;
 }
 
+static const char *least(const struct profile *p, int value)
+{
+    return value == spex_analysis_sampling(p->analysis)->counter_most ? ">=" : "";
+}
+
 static void fill(struct table *table, struct profile *p, struct spex_group *const groups[2],
                  const struct pair *pair, bool *beyond, int *latency)
 {
@@ -144,15 +149,15 @@ static void fill(struct table *table, struct profile *p, struct spex_group *cons
                       (double)n[s] * (double)spex_analysis_sampling(p[s].analysis)->period);
         for (unsigned q = 0; row && q < 2; q++) {
             int value = spex_row_latency(groups[s], row, SPEX_LATENCY_TOTAL, q ? 0.95 : 0.5);
-            if (value >= 0)
-                table_set_u64(table, sides[s][3 + q], (uint64_t)value);
+            columns_latency(&p[s], table, sides[s][3 + q], value);
             if (q)
                 p95[s] = value;
         }
     }
     *latency = latency_change(groups, pair);
     if (p95[0] >= 0 && p95[1] >= 0)
-        table_printf(table, "latency", "%d -> %d", p95[0], p95[1]);
+        table_printf(table, "latency", "%s%d -> %s%d", least(&p[0], p95[0]), p95[0],
+                     least(&p[1], p95[1]), p95[1]);
     table_set_text(table, "latency_verdict", *latency > 0 ? "slower" : *latency ? "faster" : "");
     if (*latency)
         table_style(table, "latency_verdict", *latency > 0 ? TABLE_HOT : TABLE_BOLD);

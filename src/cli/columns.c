@@ -133,8 +133,11 @@ static void fill_latency(struct profile *profile, struct table *table,
         return;
     snprintf(name, sizeof name, "%s_mean", prefix);
     table_set(table, name, (double)row->stats.latency_sum[l] / (double)row->stats.latency_count[l]);
+    static const unsigned least[SPEX_LATENCY_COUNT] = {
+        [SPEX_LATENCY_ISSUE] = SPEX_SAMPLE_LEAST_ISSUE,
+        [SPEX_LATENCY_TRANSLATION] = SPEX_SAMPLE_LEAST_TRANSLATION};
     int most = spex_analysis_sampling(profile->analysis)->counter_most;
-    if (spex_row_latency(group, row, l, 1) == most)
+    if (row->flags & least[l] || spex_row_latency(group, row, l, 1) == most)
         table_least(table, name); /* one of them is a bound */
     for (size_t i = 0; i < 3; i++) {
         int value = spex_row_latency(group, row, l, quantiles[i].q);

@@ -1,5 +1,5 @@
 """Counters that stand at their largest value mean "at least": marked, named and counted (PKT-44 to PKT-46)."""
-import csv, io, json, os, sys
+import csv, io, json, os, sys, tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from support.tap import *
 
@@ -38,6 +38,19 @@ for name, stream, most, named, count, texts in CASES:
     check(f"{name}: report's JSON says how many, and what the largest value is",
           report["totals"]["saturated"] == count and report["sampling"]["counter_most"] == most, out[:600])
 
+_, out, err = spex("report", "--sort", "op", "-F", "op,issue_mean,translation_mean", "--raw", "-", stdin=NARROW)
+check("means of issue and translation latency are marked", out.decode().count(">=") == 2, out)
+stream = record(100, 4095, 5) + record(100, 5, 5).replace(bytes.fromhex("4900"), bytes.fromhex("4901"))
+_, out, err = spex("report", "--sort", "op", "-F", "op,issue_mean,translation_mean", "--raw", "-", stdin=stream)
+rows = [l for l in out.decode().splitlines() if not l.startswith("#") and ("load" in l or "store" in l)]
+check("only in the row that has one, and only that counter's",
+      len(rows) == 2 and all(l.count(">=") == ("load" in l) for l in rows), out)
+with tempfile.TemporaryDirectory() as d:
+    for name, stream in (("a", record(4095, 1, 1)), ("b", record(100, 1, 1))):
+        with open(os.path.join(d, name), "wb") as f:
+            f.write(stream)
+    _, out, err = spex("diff", "--raw", "--sort", "op", "-F", "latency,p95_a,p95_b", os.path.join(d, "a"), os.path.join(d, "b"))
+check("diff marks a percentile that is one", ">=4095 -> 100" in out.decode() and out.decode().count(">=4095") == 2, (out, err))
 _, out, err = spex("report", "--raw", "-", stdin=record(4094, 1, 1))
 check("nothing is said where nothing is saturated", b">=" not in out and b"counter" not in out, out)
 _, out, err = spex("dump", "--format", "json", "--raw", "-", stdin=NARROW)
