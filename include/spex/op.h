@@ -5,7 +5,8 @@
  * struct spex_op is what the instruction is (a function of its encoding);
  * struct spex_outcome is what happened this time. The A64 classifier makes the
  * first, an engine and `uarch` the second, the SPU turns both into a record.
- * Plain data, no functions with state.
+ * Plain data, no functions with state. Members called zero are for later: begin with all of a
+ * struct 0 (memset, or = {0}).
  */
 #ifndef SPEX_OP_H
 #define SPEX_OP_H
@@ -113,6 +114,7 @@ struct spex_op {
     uint32_t flags;        /* enum spex_op_flag */
     uint32_t vector_bits;  /* SVE/SME: vector length of one vector; SME tile: tile bits */
     uint8_t vectors;       /* SVE/SME multi-vector count, else 1 */
+    uint8_t zero[7];
 };
 
 enum spex_access_flag {
@@ -140,6 +142,7 @@ struct spex_access {
     uint16_t flags; /* enum spex_access_flag */
     uint8_t pas;    /* enum spex_security of the physical address space */
     uint8_t tag;    /* physical address tag (MTE) */
+    uint8_t zero[10];
 };
 
 enum spex_outcome_flag {
@@ -176,6 +179,7 @@ struct spex_outcome {
     size_t part_count;
     uint64_t impdef_address; /* IMPLEMENTATION DEFINED packets, where the unit has them */
     uint32_t impdef_counter;
+    uint8_t zero[20];
 };
 
 const char *spex_op_kind_name(enum spex_op_kind kind);

@@ -59,6 +59,7 @@ struct spex_damage {
     uint64_t offset;         /* where the damaged bytes begin */
     uint64_t size;           /* how many bytes were given up */
     const char *reason;      /* static text */
+    uint64_t zero;
 };
 
 /*

@@ -89,6 +89,7 @@ struct spex_spu_stop {
     uint8_t fsc;
     uint16_t flags; /* enum spex_spu_stop_flag */
     size_t written; /* bytes of the run that were written before; ignored for NONE */
+    uint64_t zero;
 };
 
 /* Source of an SPE Profiling exception: the PMBSR_ELx whose S bit pends it. */

@@ -78,6 +78,7 @@ struct spex_line {
     const char *file; /* as the debug information names it */
     const char *dir;  /* compilation directory, may be NULL */
     unsigned line;
+    uint8_t zero[12];
 };
 
 /* Source line of a code address; false if the file has none. */
@@ -90,6 +91,7 @@ bool spex_module_line(struct spex_module *module, uint64_t address, struct spex_
 struct spex_inline {
     const char *name;
     struct spex_line call;
+    uint64_t zero;
 };
 size_t spex_module_inlines(struct spex_module *module, uint64_t address, struct spex_inline *frames,
                            size_t capacity);

@@ -28,6 +28,7 @@ struct spex_violation {
     uint64_t record; /* number of the record, from 0 */
     const struct spex_rule *rule;
     char what[128]; /* what was found there */
+    uint64_t zero[2];
 };
 
 struct spex_verifier; /* opaque */
@@ -82,6 +83,7 @@ enum spex_status spex_verifier_next(struct spex_verifier *verifier,
  */
 struct spex_verifier_place {
     uint64_t begin, end;
+    uint64_t zero[2];
 };
 void spex_verifier_until(struct spex_verifier *verifier, uint64_t offset);
 bool spex_verifier_at_place(const struct spex_verifier *verifier,

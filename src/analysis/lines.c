@@ -142,7 +142,8 @@ static bool find_line(struct spex_module *module, uint64_t address, struct spex_
     const char *file = found ? dwarf_linesrc(found, NULL, NULL) : NULL;
     if (!file || dwarf_lineno(found, &number) || number <= 0)
         return false;
-    *line = (struct spex_line){file, unit_directory(&unit), (unsigned)number};
+    *line =
+        (struct spex_line){.file = file, .dir = unit_directory(&unit), .line = (unsigned)number};
     return true;
 }
 
@@ -244,7 +245,7 @@ static size_t find_inlines(struct spex_module *module, uint64_t address, struct 
         if (address < e->low || address >= e->high)
             continue;
         if (count < capacity)
-            frames[count] = (struct spex_inline){e->name, e->call};
+            frames[count] = (struct spex_inline){.name = e->name, .call = e->call};
         count++;
     }
     size_t kept = count < capacity ? count : capacity;

@@ -128,7 +128,7 @@ static void check_chunk(void *user, unsigned thread, struct chunks_state *state,
     const struct run *run = user;
     struct part *part = result;
     struct spex_verifier *verifier = &part->verifier;
-    struct spex_verifier_place place = {state->more[0], state->more[1]};
+    struct spex_verifier_place place = {.begin = state->more[0], .end = state->more[1]};
     size_t from = (size_t)state->position;
     (void)thread;
     *verifier = run->verifier;

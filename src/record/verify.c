@@ -484,7 +484,7 @@ void spex_verifier_until(struct spex_verifier *verifier, uint64_t offset)
 bool spex_verifier_at_place(const struct spex_verifier *verifier, struct spex_verifier_place *place)
 {
     const struct state *s = (const struct state *)verifier->opaque;
-    *place = (struct spex_verifier_place){s->begin, s->end};
+    *place = (struct spex_verifier_place){.begin = s->begin, .end = s->end};
     return s->stopped;
 }
 
@@ -777,6 +777,7 @@ enum spex_status spex_verifier_next(struct spex_verifier *v, struct spex_violati
     violation->offset = s->queue[i].offset;
     violation->record = s->queue[i].record;
     violation->rule = &rules[s->queue[i].rule];
+    memset(violation->zero, 0, sizeof violation->zero);
     if (s->queue[i].slot == OP)
         snprintf(violation->what, sizeof violation->what,
                  "operation type CLASS %u with payload 0x%02x", (unsigned)(s->queue[i].value >> 8),
