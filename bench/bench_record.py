@@ -1,7 +1,7 @@
 """spex record against plain qemu-aarch64: processor time, the least of several runs, interleaved.
 
-Processor time and not wall time: the plugin runs on the guest's own threads, and a shared machine
-leaves the first alone more than the second. The Python row needs Debian's arm64 python3
+Processor time and not wall time: a shared machine leaves the first alone more than the second. The
+full model, which has a thread of its own, is also shown by wall time, and runs once: it is slow. The Python row needs Debian's arm64 python3
 (scripts/fetch-debs); it is left out if that cannot be had.
 """
 import os
@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 SOURCE = os.environ["SPEX_SOURCE"]
 BUILD = os.environ["SPEX_BUILD"]
@@ -17,34 +18,45 @@ RUNS = int(os.environ.get("BENCH_RUNS", "3"))
 SYSROOT = "/usr/aarch64-linux-gnu"
 FIBONACCI = "def f(n): return n if n < 2 else f(n-1) + f(n-2)\nd = {str(i): i for i in range(30000)}\nprint(f(20), len(d))"
 PROGRAMS = ["sort", "mixed", "threads", "python"]
-VARIANTS = [("full model, period 16384", ["-c", "16384"]),
-            ("full model, period 4096", ["-c", "4096"]),
-            ("full model, period 1024", ["-c", "1024"]),
-            ("no model, period 16384", ["-c", "16384", "--model", "none"]),
-            ("truth, period 16384", ["-c", "16384", "--truth"])]
+VARIANTS = [("fast model, period 16384", ["-c", "16384", "--model", "fast"]),
+            ("fast model, period 1024", ["-c", "1024", "--model", "fast"]),
+            ("no model, period 16384", ["-c", "16384", "--model", "none"])]
+FULL = [("full model, period 16384", ["-c", "16384"]),
+        ("full model, truth, period 16384", ["-c", "16384", "--truth"])]
 # For what each part costs: the longest period, some fifty samples.
-SPLIT = [("full model, no samples", ["-c", "16776960"]),
+SPLIT = [("fast model, no samples", ["-c", "16776960", "--model", "fast"]),
          ("no model, no samples", ["-c", "16776960", "--model", "none"])]
 SPLIT_PROGRAMS = ["sort", "mixed"]
-SPLIT_PERIODS = ["16384", "1024"]
-# Where the time of a full model goes, by functions of the plugin; the first that matches. What is
+# Where the time of a model goes, by functions of the plugin; the first that matches. What is
 # in none is the sample's: the unit, its records, latencies.
-PARTS = [("block entry, predictor", r"on_block|block_slow|spex_uarch_block_rest"),
-         ("accesses to the most recent line", r"on_(load|store|atomic)_\d"),
-         ("data TLB", r"uarch_translate|tlb_touch|make_newest|unlink_age"),
-         ("other accesses: caches, directory",
-          r"spex_uarch_(load|store|atomic)_slow|access_(slow|line)|l[12]_|llc_|dir_|private_change|miss|own|fetch"
-          r"|from_|contended_|changed_hands|uarch_(drain|lock|unlock)|post")]
+FAST_PARTS = [("block entry, predictor", r"on_block|block_slow|spex_uarch_block_rest"),
+              ("accesses to the most recent line", r"on_(load|store|atomic)_\d"),
+              ("data TLB", r"uarch_translate|tlb_touch|make_newest|unlink_age"),
+              ("other accesses: caches, directory",
+               r"spex_uarch_(load|store|atomic)_slow|access_(slow|line)|l[12]_|llc_|dir_|private_change|miss|own|fetch"
+               r"|from_|contended_|changed_hands|uarch_(drain|lock|unlock)|post")]
+FULL_PARTS = [("callbacks", r"on_(block|access|atomic|zva|handler)_full|flow_turn"),
+              ("rings", r"account_|run_block|pump|flow_|choose|find_end|step|wait_for"),
+              ("directions and targets", r"timing_(direction|indirect)|direction"),
+              ("prefetchers", r"timing_(prefetch|memory_prefetch)|stride|follow|spatial|ahead"),
+              ("instruction side", r"timing_(fetch|branch)|btb|itlb|line$"),
+              ("loads and stores", r"special|do_(load|store)|load|own|drain|forward|stored_|timing_memory|uarch_translate"
+               r"|tlb_|touch|find|place|put|l[12]_|llc_|beyond|from_|serve|timing_serve|make_newest|unlink_age|upgrade"),
+              ("scoreboard", r"spex_timing_run|run_all|spex_timing_clock")]
+PROFILES = [("fast model", ["-c", "16384", "--model", "fast"], FAST_PARTS),
+            ("full model", ["-c", "16384"], FULL_PARTS)]
 
 
 def seconds(command):
+    """Processor and wall time."""
+    start = time.monotonic()
     pid = os.posix_spawnp(command[0], command, dict(os.environ, PYTHONHASHSEED="0"), file_actions=[
         (os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0),
         (os.POSIX_SPAWN_OPEN, 2, "/dev/null", os.O_WRONLY, 0)])
     _, status, usage = os.wait4(pid, 0)
     if status:
         sys.exit(f"{' '.join(command)}: status {status}")
-    return usage.ru_utime + usage.ru_stime
+    return usage.ru_utime + usage.ru_stime, time.monotonic() - start
 
 
 def command_of(name, work):
@@ -61,7 +73,7 @@ def command_of(name, work):
     return SYSROOT, [program]
 
 
-def profile(command, work):
+def profile(command, work, of):
     """Seconds by part, from a thousand samples a second of perf's software clock; None without perf."""
     data = os.path.join(work, "profile")
     if not shutil.which("perf") or subprocess.run(
@@ -71,7 +83,7 @@ def profile(command, work):
     text = subprocess.run(["perf", "report", "-i", data, "--stdio", "-q", "--sort", "dso,symbol", "-F",
                            "sample,dso,symbol", "-t", "\t"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                           text=True).stdout
-    parts = dict.fromkeys(["translated code, QEMU, kernel"] + [name for name, _ in PARTS] + ["samples"], 0)
+    parts = dict.fromkeys(["translated code, QEMU, kernel"] + [name for name, _ in of] + ["samples"], 0)
     for line in text.splitlines():
         fields = [field.strip() for field in line.split("\t")]
         if len(fields) < 3 or not fields[0].isdigit():
@@ -79,7 +91,7 @@ def profile(command, work):
         symbol = re.sub(r"^\[.\] ", "", fields[2])
         part = "translated code, QEMU, kernel"
         if fields[1].startswith(("libspex", "spex")):
-            part = next((name for name, pattern in PARTS if re.match(pattern, symbol)), "samples")
+            part = next((name for name, pattern in of if re.match(pattern, symbol)), "samples")
         parts[part] += int(fields[0]) / 1000
     return parts
 
@@ -95,19 +107,26 @@ def main():
             split = name in SPLIT_PROGRAMS
             variants = VARIANTS + SPLIT if split else VARIANTS
             plain = ["qemu-aarch64", "-cpu", "neoverse-n1", "-L", sysroot] + program
-            commands = [[os.path.join(BUILD, "spex"), "record", "-o", os.path.join(work, "out"), "-L", sysroot]
-                        + options + ["--"] + program for _, options in variants]
-            times = [[seconds(c) for c in [plain] + commands] for _ in range(RUNS)]
+
+            def command(options):
+                return [os.path.join(BUILD, "spex"), "record", "-o", os.path.join(work, "out"), "-L", sysroot] \
+                    + options + ["--"] + program
+            times = [[seconds(c) for c in [plain] + [command(o) for _, o in variants]] for _ in range(RUNS)]
             least = [min(column) for column in zip(*times)]
+            against = f"\tplain QEMU, {least[0][0]:.2f} s"
             for i, (variant, _) in enumerate(variants):
-                print(f"record {name}, {variant}\t{least[i + 1]:.2f}\ts\t{least[i + 1] / least[0]:.2f}"
-                      f"\tplain QEMU, {least[0]:.2f} s", flush=True)
-            for period in SPLIT_PERIODS if split else []:
-                command = [os.path.join(BUILD, "spex"), "record", "-o", os.path.join(work, "out"), "-L", sysroot,
-                           "-c", period, "--"] + program
-                for part, time in (profile(command, work) or {}).items():
-                    print(f"record {name}, period {period}, of it {part}\t{time:.2f}\ts\t{time / least[0]:.2f}"
-                          f"\tplain QEMU, {least[0]:.2f} s", flush=True)
+                print(f"record {name}, {variant}\t{least[i + 1][0]:.2f}\ts\t{least[i + 1][0] / least[0][0]:.2f}{against}",
+                      flush=True)
+            wall = min(row[0][1] for row in times)
+            for variant, options in FULL:
+                cpu, elapsed = seconds(command(options))
+                print(f"record {name}, {variant}\t{cpu:.2f}\ts\t{cpu / least[0][0]:.2f}{against}", flush=True)
+                print(f"record {name}, {variant}, wall time\t{elapsed:.2f}\ts\t{elapsed / wall:.2f}"
+                      f"\tplain QEMU, {wall:.2f} s", flush=True)
+            for which, options, of in PROFILES if split else []:
+                for part, spent in (profile(command(options), work, of) or {}).items():
+                    print(f"record {name}, {which}, of it {part}\t{spent:.2f}\ts\t{spent / least[0][0]:.2f}{against}",
+                          flush=True)
 
 
 main()
