@@ -102,6 +102,31 @@ for path, text in sources("src"):
         wrong += [f"{path}:{n}: {code.split(chr(10))[n - 1].strip()}" for p in patterns for n in lines_with(p, code)]
 check(f"the length of a packet is worked out in {ONE_PLACE} alone", not wrong, "\n".join(wrong))
 
+# A library exports the functions of its headers, by name, under its major version: an accident is noticed.
+LIBRARIES = {"libspex": ("SPEX", ["base", "wire", "arch", "record", "spu"]),
+             "libspex-profile": ("SPEX_PROFILE", ["perfdata", "analysis"])}
+
+
+def functions(header):
+    """The names of the functions that a header declares, but for those it defines itself."""
+    code = re.sub(r"^\s*#(?:[^\n]*\\\n)*[^\n]*", "", code_of(header), flags=re.M)
+    code = re.sub(r'extern "" \{', "", code)
+    while re.search(r"\{[^{}]*\}", code):  # bodies of structs and of inline functions
+        code = re.sub(r"\{[^{}]*\}", "@", code)
+    return set(re.findall(r"^(?!static|typedef)[a-z][^;@()]*?\b(spex_\w+)\s*\([^;@]*;", code, re.M))
+
+
+major = re.search(r"define SPEX_VERSION_MAJOR (\d+)", open(os.path.join(SOURCE, "include/spex/base.h")).read()).group(1)
+for name, (node, modules) in LIBRARIES.items():
+    text = open(os.path.join(SOURCE, f"src/{name}.map")).read()
+    named = set(re.findall(r"^\s+(spex_\w+);", text, re.M))
+    declared = set().union(*(functions(text) for path, text in sources("include/spex")
+                             if path.endswith(".h") and OWNER.get(os.path.basename(path)[:-2]) in modules))
+    check(f"src/{name}.map names the functions of its headers", declared and named == declared,
+          f"only there: {sorted(named - declared)}; only in headers: {sorted(declared - named)}")
+    check(f"its first node is {node}_{major}, as the major version", re.search(r"^(\w+) \{", text, re.M).group(1) == f"{node}_{major}")
+    check("and no wildcard but local", re.findall(r"\S*\*;", text) == ["*;"])
+
 leaks = []
 for name in os.listdir(os.path.join(SOURCE, "include/spex")):
     if name.endswith(".h") and name[:-2] not in OWNER:
