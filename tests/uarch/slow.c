@@ -575,4 +575,6 @@ static void prefetch_l2(struct core *k, u64 address, u64 t, bool missed)
     }
 }
 
+#include "uarch/slow_predict.h"
+
 #include "uarch/slow_pipe.h"
