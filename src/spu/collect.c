@@ -392,7 +392,8 @@ static size_t address_part(const struct collector *k, const struct spex_access *
 
 /*
  * Cycles in which at least one part waits for the MMU and, by choice, no part accesses
- * memory (D17.6.4): from each cycle in which something begins or ends to the next.
+ * memory (D17.6.4): from each cycle in which something begins or ends to the next. An
+ * Inactive element is not accessed and waits for nothing.
  */
 static uint32_t cycles_waiting(const struct collector *k, const struct spex_access *parts,
                                size_t count)
@@ -402,6 +403,8 @@ static uint32_t cycles_waiting(const struct collector *k, const struct spex_acce
         bool waits = false, accesses = false;
         next = UINT64_MAX;
         for (const struct spex_access *a = parts; a < parts + count; a++) {
+            if (a->flags & SPEX_ACC_INACTIVE)
+                continue;
             uint64_t begins = a->start, translated = begins + a->translation;
             uint64_t edges[] = {begins, translated, translated + a->memory};
             waits |= now >= edges[0] && now < edges[1];
@@ -737,7 +740,7 @@ static uint64_t collect_events(struct collector *k, uint64_t access_events)
     if (o->flags & SPEX_OUT_STREAMING && FEATURES->SPE_SME)
         events |= BIT(SPEX_EV_STREAMING);
     else if (!FEATURES->SPE_SME)
-        events |= o->events & BIT(SPEX_EV_STREAMING); /* IMPLEMENTATION DEFINED before SPEv1p4 */
+        events |= (o->events | access_events) & BIT(SPEX_EV_STREAMING); /* IMPDEF before SPEv1p4 */
     return events & k->u->events;
 }
 

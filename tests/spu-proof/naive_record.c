@@ -69,8 +69,11 @@ static uint64_t cycles_waited(const struct naive *n, const struct spex_access *p
     assert(count <= NAIVE_PARTS);
     for (size_t i = 0; i < count; i++) {
         uint64_t walked = (uint64_t)parts[i].start + parts[i].translation;
+        uint64_t end = walked + parts[i].memory;
+        if (parts[i].flags & SPEX_ACC_INACTIVE) /* no access, so nothing to translate */
+            walked = end = parts[i].start;
         waits[i] = both[i] = (struct span){parts[i].start, walked};
-        accesses[i] = both[count + i] = (struct span){walked, walked + parts[i].memory};
+        accesses[i] = both[count + i] = (struct span){walked, end};
     }
     if (n->c.translation_count == 0)
         return covered(waits, count);
@@ -650,8 +653,7 @@ void naive_finish(struct naive *n, const struct naive_sample *s, const struct sp
         of_access &= n->c.store_events | 1 << 4 | 1 << 5 | 1 << 11;
     uint64_t of_op = out->events;
     only_possible(n, op, store, &of_access, &of_op);
-    uint64_t e =
-        (of_op | (of_access & ~((uint64_t)1 << 24))) & ~(uint64_t)(1 << 0 | 1 << 1 | 1 << 6);
+    uint64_t e = (of_op | of_access) & ~(uint64_t)(1 << 0 | 1 << 1 | 1 << 6);
     if (n->f.SPE_SME)
         e = (e & ~((uint64_t)1 << 24)) | (flags & SPEX_OUT_STREAMING ? 1 << 24 : 0);
     if (!branch || phantom)
