@@ -69,7 +69,8 @@ static void host_write(void *user, const struct spex_spu_store *store, struct sp
         struct fault *f = &s->faults[i];
         if (f->used && f->address >= store->address &&
             f->address - store->address < (store->count ? store->count : 1) &&
-            (!first || f->address < first->address))
+            (!first || f->address < first->address ||
+             (f->address == first->address && f->stop.kind < first->stop.kind))) /* RDTGVZ */
             first = f;
     }
     size_t count = store->count;
