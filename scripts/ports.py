@@ -63,10 +63,12 @@ def cross_file(port, place):
     if run(f"{SOURCE}/scripts/fetch-debs", f"{place}/debian", "--arch", debian, "--no-security", *LIBRARIES):
         return None
     tuple_ = triplet.replace("i686", "i386")
-    # What wrap() has put in a program's place is run as the script that it is.
+    # Where wrap() has put a script in a program's place, the program is beside it.
     write(f"{place}/run", f"""#!/bin/sh
-[ "$(head -c 2 "$1")" = '#!' ] && exec "$@"
-exec {qemu} -L {root} "$@"
+program=$1
+shift
+[ ! -e "$program.real" ] || program=$program.real
+exec {qemu} -L {root} "$program" "$@"
 """, 0o755)
     compiler = [c for c in ("ccache",) if shutil.which(c)] + [f"{triplet}-gcc", f"--sysroot={root}"]
     write(f"{place}/cross.ini", f"""[binaries]
@@ -125,7 +127,7 @@ def wrap(place, programs):
             head = f.read(20)
         if head.startswith(b"\x7fELF") and (head[4:6] + head[18:]) != (native[4:6] + native[18:]):
             os.replace(path, path + ".real")
-            write(path, f'#!/bin/sh\nexec {place}/run {path}.real "$@"\n', 0o755)
+            write(path, f'#!/bin/sh\nexec {place}/run {path} "$@"\n', 0o755)
 
 
 def introspect(build, what):
