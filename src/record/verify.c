@@ -63,7 +63,7 @@ static const uint8_t slots[256] = WIRE_ALL(ENTRY);
  * is derived from their payloads. The checks below are masks over these bits.
  */
 #define HAS(slot)    BIT(slot)
-#define EXECUTED     BIT(16) /* E[1] and not E[0]: D17.6 says what must be there */
+#define EXECUTED     BIT(16) /* E[1], not E[0], not bare: D17.6 says what must be there */
 #define EXCEPTION    BIT(17) /* E[1] and E[0] */
 #define NOT_TAKEN    BIT(18) /* E[6] */
 #define MISPREDICT   BIT(19) /* E[7] */
@@ -567,7 +567,9 @@ static void check_record(struct spex_verifier *v, uint64_t end)
     uint64_t facts = s->present;
     if (facts & HAS(EVENTS)) {
         uint64_t e = s->payload[EVENTS];
-        facts |= (e & 3) == 2 ? EXECUTED : (e & 3) == 3 ? EXCEPTION : 0;
+        /* A condition that raised no exception may leave nothing else, not even E[0] (D17.6.10). */
+        bool bare = !(facts & ~(HAS(PC) | HAS(EVENTS) | HAS(TIMESTAMP)));
+        facts |= (e & 3) == 2 ? (bare ? 0 : EXECUTED) : (e & 3) == 3 ? EXCEPTION : 0;
         facts |= bits_get(e, 7, 6) << 18;
         facts |= bits_get(e, 18, 17) << 20;
         facts |= e & MEMORY_EVENTS ? MEMORY_EVENT : 0;

@@ -168,6 +168,9 @@ static const struct {
     {"PKT-78", "max", "52 00f0 " TS},
     {"", "v1p3,no-sme,no-spe-sme,no-ev-smcu", "62 000000ff " TS},
     {"PKT-96", "max", "42 01 " TS},
+    /* a condition that raised no exception: nothing else need be there, E[1] reads as one */
+    {"DAT-222", "max", "42 02 " TS},
+    {"DAT-222", "max", "b0 " NS "42 02 " TS},
     {"PKT-46", "max", "98 ffff 99 0010 " MIN},
     {"", "max,countsize=2", "98 ff0f 99 ff0f " MIN},
     /* presence: UNPREDICTABLE after exceptions and for speculative operations (D17.6.7,
