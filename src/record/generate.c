@@ -91,10 +91,9 @@ static bool has(const struct arch_features *f, enum need need)
         return f->NV2;
     case MOPS:
         return f->version >= 4 && f->MOPS;
-    case GCS:
-        return f->version >= 5 && f->GCS;
+    default: /* GCS */
+        return f->GCS;
     }
-    return false;
 }
 
 enum spex_status generator_init(struct spex_generator *g, const struct generate_options *options,
@@ -411,7 +410,7 @@ static void draw_data_access(struct draft *d, const struct spex_op_type *t, stru
     struct rng *rng = d->rng;
     struct spex_record *r = d->record;
     bool load = t->subclass != SPEX_SUB_BRANCH ? !t->store : t->cr == 2;
-    bool source = load && t->subclass != SPEX_SUB_OTHER && t->subclass != SPEX_SUB_SVE;
+    bool source = load && t->subclass != SPEX_SUB_OTHER;
     if (t->store && (t->subclass == SPEX_SUB_LDST_UNSPEC || t->at))
         source = chance(rng, 50); /* ST64BV; an atomic that returns nothing */
     if (!needs_va && chance(rng, 10))
@@ -420,8 +419,7 @@ static void draw_data_access(struct draft *d, const struct spex_op_type *t, stru
         return;
     uint64_t va = draw_va(d, spex_address_el(pc));
     add_address(d, SPEX_ADDRESS_VA, va);
-    if (!(r->present & SPEX_HAS_VA))
-        return;
+    assert(r->present & SPEX_HAS_VA);
     if (chance(rng, fate.keep))
         add_counter(d, SPEX_COUNTER_TRANSLATION, translation);
     if (source && d->f->LDS && chance(rng, fate.keep)) {
@@ -468,7 +466,7 @@ static void draw_record(const struct spex_generator *g, struct state *s, struct 
         events |= BIT(SPEX_EV_MISPREDICT);
     if (access)
         events |= draw_access_events(d);
-    if (governed && f->version >= 2 && (f->SVE || f->SME) && chance(rng, 30))
+    if (governed && chance(rng, 30))
         events |= BIT(SPEX_EV_PARTIAL_PRED) | (chance(rng, 30) ? BIT(SPEX_EV_EMPTY_PRED) : 0);
     if (f->SPE_SME && chance(rng, vector ? 50 : 10))
         events |= BIT(SPEX_EV_STREAMING);
@@ -491,7 +489,7 @@ static void draw_record(const struct spex_generator *g, struct state *s, struct 
     if (branch && (taken || chance(rng, 50)) && chance(rng, fate.keep)) {
         uint64_t target =
             (context & BITS(63, 60)) | ((*at + 4 * rng_below(rng, 4096) - 8192) & BITS(55, 0));
-        if (taken && t.indirect && (t.cr == 0 || t.cr == 3) && !(f->CRR && t.cr == 0) && el)
+        if (taken && t.indirect && (t.cr == 0 || t.cr == 3) && el)
             target = bits_set(target, 62, 61, rng_below(rng, el + 1)); /* exception return */
         add_address(d, SPEX_ADDRESS_TARGET, target);
     }

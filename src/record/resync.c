@@ -136,7 +136,7 @@ enum spex_status resync(struct spex_reader *reader, size_t size, size_t start,
     if (outcome == RUN_UNCLOSED) {
         /* A record may end before trailing padding, or in a Timestamp's own zero bytes. */
         size_t end = size;
-        while (end > start && !data[end - 1])
+        while (!data[end - 1]) /* the record begins with another byte */
             end--;
         search.end_low = end;
         search.limit = search.high = size - end > 8 ? end + 8 : size;

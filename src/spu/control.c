@@ -331,11 +331,10 @@ void spex_spu_get_exception(const struct spex_spu *u, unsigned source, struct sp
 
 /* ---- traps to EL3 ---- */
 
+/* Of a PE that has EL3. */
 bool CheckMDCR_EL3_NSPBTrap(const struct spex_spu *u)
 {
     unsigned security;
-    if (!u->config.features.EL3)
-        return false;
     if (!(EFF(NSPB, MDCR_EL3) & 1) || !owning_security(u, &security))
         return true;
     return security != spu_lower_security(u);

@@ -64,8 +64,6 @@ static void count_down(struct spex_spu *u, uint64_t n)
     struct counters c = counters_get(u);
     uint64_t primary = n;
     bool interval = u->w.eff[R_PMSIRR_EL1] & 0xffffff00, two = two_counters(u);
-    if (!n)
-        return;
     if (two && c.ecount)
         c.ecount = (uint8_t)(c.ecount - n);
     if (u->w.after)

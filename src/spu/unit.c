@@ -137,9 +137,9 @@ enum spex_status spu_init(void *memory, const struct spu_config *config, struct 
     u->config_hash = config_hash(config);
     u->w.random = config->seed;
     u->w.el = config->features.EL3 ? 3 : config->features.EL2 ? 2 : 1;
-    u->w.security = config->features.RME && config->features.EL3 ? SPEX_ROOT
-                    : config->features.Secure                    ? SPEX_SECURE
-                                                                 : SPEX_NONSECURE;
+    u->w.security = config->features.RME      ? SPEX_ROOT
+                    : config->features.Secure ? SPEX_SECURE
+                                              : SPEX_NONSECURE;
     u->quiet.wants_branches = config->features.PBT;
     u->quiet.until = u->mark = UINT64_MAX;
     spu_registers_reset(u);

@@ -138,14 +138,15 @@ static inline uint64_t spu_eff(const struct spex_spu *u, enum reg_index r)
     return u->w.eff[r];
 }
 
-/* Indirect write of a counter or pointer: a direct write that it did not see wins (D17.9). */
+/*
+ * Indirect write of a counter or pointer, on which nothing in `now` depends: a direct write that
+ * it did not see wins (D17.9).
+ */
 static inline void spu_put(struct spex_spu *u, enum reg_index r, uint64_t value)
 {
     u->w.eff[r] = value;
     if (!(u->w.unsynced >> r & 1))
         u->w.reg[r] = value;
-    if (r != R_PMSICR_EL1 && r != R_PMBPTR_EL1) /* an event stops profiling */
-        u->now.known = false;
 }
 
 /* Profiling operations see the direct write of a register from here on. */
