@@ -1,5 +1,7 @@
 #include "support/test.h"
 
+#include <spex/op.h>
+
 #include "arch/feature_set.h"
 
 static void test_presets_are_possible(void **state)
@@ -53,6 +55,27 @@ static void test_dependencies(void **state)
         if (!strstr(error.text, rows[i].word))
             fail_msg("%s: '%s' does not name %s", rows[i].list, error.text, rows[i].word);
     }
+}
+
+/* A set that a program makes field by field: the text of a list cannot say these. */
+static void test_no_such_version(void **state)
+{
+    struct arch_features f;
+    struct spex_error error;
+    arch_features_preset("max", &f);
+    for (f.version = 0; f.version < 9; f.version += 7) {
+        assert_int_equal(arch_features_check(&f, &error), SPEX_INVALID);
+        assert_non_null(strstr(error.text, "PMSVer"));
+    }
+}
+
+static void test_kind_names(void **state)
+{
+    for (unsigned i = 0; i < SPEX_OP_KIND_COUNT; i++)
+        for (unsigned j = 0; j < i; j++)
+            assert_string_not_equal(spex_op_kind_name((enum spex_op_kind)i),
+                                    spex_op_kind_name((enum spex_op_kind)j));
+    assert_string_equal(spex_op_kind_name(SPEX_OP_KIND_COUNT), "unknown");
 }
 
 /* The numbers of PMSIDR_EL1 and PMBIDR_EL1 that a model may have, and no others. */
@@ -159,6 +182,6 @@ static void test_words(void **state)
     }
 }
 
-TEST_MAIN(TEST(test_presets_are_possible), TEST(test_versions_are_possible),
-          TEST(test_dependencies), TEST(test_numbers), TEST(test_bad_words),
-          TEST(test_version_after_features), TEST(test_words))
+TEST_MAIN(TEST(test_no_such_version), TEST(test_kind_names), TEST(test_presets_are_possible),
+          TEST(test_versions_are_possible), TEST(test_dependencies), TEST(test_numbers),
+          TEST(test_bad_words), TEST(test_version_after_features), TEST(test_words))

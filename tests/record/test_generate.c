@@ -485,7 +485,40 @@ static void test_reader_finds_what_is_intact(void **state)
     }
 }
 
-TEST_MAIN(TEST(test_generated_streams_conform), TEST(test_records_come_back), TEST(test_golden),
-          TEST(test_everything_is_used), TEST(test_versions_use_what_they_have), TEST(test_ops),
-          TEST(test_bad_options), TEST(test_options_in_words), TEST(test_damage_truth_is_true),
+/* Records of 64 bytes with the most packets there are; sets with one kind of vectors or none. */
+static void test_little_room(void **state)
+{
+    static const struct {
+        const char *features;
+        unsigned layout;
+    } rows[] = {{"v1p4,gcs,maxsize=6", SPEX_LAYOUT_HISI},
+                {"v1p4,gcs,maxsize=6", SPEX_LAYOUT_COMPACT},
+                {"v1p4,no-sve", SPEX_LAYOUT_COMPACT},
+                {"v1p4,no-sme,no-spe-sme,no-ev-smcu", SPEX_LAYOUT_COMPACT},
+                {"v1p4,no-sve,no-sme,no-spe-sme,no-ev-smcu", SPEX_LAYOUT_COMPACT}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct stream s;
+        make(&s, rows[i].features, rows[i].layout, i, 30000, 0);
+        for (size_t j = 0; j < s.count; j++)
+            assert_true(i > 1 || s.records[j].size <= 64);
+        struct spex_verify_options options = {.size = sizeof options, .features = rows[i].features};
+        struct spex_verifier *verifier;
+        struct spex_violation violation;
+        struct spex_error error;
+        assert_int_equal(spex_verifier_new(&options, &verifier, &error), SPEX_OK);
+        spex_verifier_feed(verifier, s.data, s.size, 0, true);
+        assert_int_equal(spex_verifier_next(verifier, &violation), SPEX_END);
+        spex_verifier_free(verifier);
+        drop(&s);
+    }
+    size_t size = 3;
+    uint8_t padding[3] = {0};
+    assert_int_equal(spex_damage_apply(SPEX_DAMAGE_FLIP, 1, padding, &size, NULL, 0), 0);
+    assert_int_equal(size, 3);
+}
+
+TEST_MAIN(TEST(test_little_room), TEST(test_generated_streams_conform),
+          TEST(test_records_come_back), TEST(test_golden), TEST(test_everything_is_used),
+          TEST(test_versions_use_what_they_have), TEST(test_ops), TEST(test_bad_options),
+          TEST(test_options_in_words), TEST(test_damage_truth_is_true),
           TEST(test_reader_finds_what_is_intact))

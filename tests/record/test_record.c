@@ -414,7 +414,32 @@ static void test_every_truncation(void **state)
     }
 }
 
-TEST_MAIN(TEST(test_figure_d18_1), TEST(test_fields), TEST(test_padding), TEST(test_layout_bytes),
-          TEST(test_every_set_of_packets), TEST(test_hisi_lengths), TEST(test_encode_refuses),
-          TEST(test_round_trip), TEST(test_any_order), TEST(test_batches),
-          TEST(test_every_truncation))
+static void test_making(void **state)
+{
+    struct spex_error error;
+    struct spex_reader *reader = NULL;
+    struct spex_shapes *shared;
+    struct spex_reader_options options = {.size = 1};
+    assert_int_equal(spex_reader_new(&options, &reader, &error), SPEX_INVALID);
+    assert_null(reader);
+    assert_non_null(strstr(error.text, "spex_reader_options"));
+    assert_int_equal(spex_shapes_new(&shared, &error), SPEX_OK);
+    options = (struct spex_reader_options){.size = sizeof options, .shapes = shared};
+    for (int i = 0; i < 2; i++) { /* one that is shared outlives its readers */
+        assert_int_equal(spex_reader_new(&options, &reader, &error), SPEX_OK);
+        spex_reader_free(reader);
+    }
+    spex_shapes_free(shared);
+    spex_reader_free(NULL);
+    struct spex_record r = {.present = SPEX_HAS_EVENTS, .events_size = 9};
+    uint8_t out[64];
+    size_t n = 5;
+    assert_int_equal(spex_record_encode(&r, SPEX_LAYOUT_COMPACT, 0, out, sizeof out, &n),
+                     SPEX_INVALID);
+    assert_int_equal(n, 5);
+}
+
+TEST_MAIN(TEST(test_making), TEST(test_figure_d18_1), TEST(test_fields), TEST(test_padding),
+          TEST(test_layout_bytes), TEST(test_every_set_of_packets), TEST(test_hisi_lengths),
+          TEST(test_encode_refuses), TEST(test_round_trip), TEST(test_any_order),
+          TEST(test_batches), TEST(test_every_truncation))

@@ -323,7 +323,45 @@ static void test_noise(void **state)
     }
 }
 
-TEST_MAIN(TEST(test_no_damage), TEST(test_closing_packet_alone), TEST(test_overlong),
-          TEST(test_cut_record_then_padding), TEST(test_lost_end), TEST(test_first_packet_habit),
-          TEST(test_false_end), TEST(test_repeated), TEST(test_end_of_data),
-          TEST(test_foreign_bytes), TEST(test_losses), TEST(test_noise))
+/* The beginning of a record behind a place in the middle, and the one before; or none. */
+static void test_find(void **state)
+{
+    for (uint64_t seed = 1; seed < 40; seed++) {
+        struct rng rng = {seed};
+        struct stream s = stream_make(seed, (enum stream_kind)(seed % STREAM_KINDS), 400);
+        for (unsigned i = 0; i < 60; i++) {
+            size_t from = rng_below(&rng, (uint32_t)s.size + 20);
+            size_t to = from + rng_below(&rng, rng_chance(&rng, 1, 2) ? 300 : 20000), at = 12345;
+            struct spex_record before;
+            if (!spex_record_find(s.data, s.size, from, to, &before, &at)) {
+                assert_int_equal(at, 12345);
+                continue;
+            }
+            assert_true(at >= from && at < to && (at == s.size || s.data[at]));
+            assert_true(before.offset + before.size <= at);
+            for (size_t j = (size_t)before.offset + before.size; j < at; j++)
+                assert_int_equal(s.data[j], 0);
+        }
+        /* With much to read behind, it is found. */
+        struct spex_record before;
+        size_t at;
+        assert_true(spex_record_find(s.data, s.size, s.size / 2, s.size, &before, &at));
+        for (int i = 0; i < 200; i++) /* damage is no record */
+            s.data[rng_below(&rng, (uint32_t)s.size)] ^= (uint8_t)(1u << rng_below(&rng, 8));
+        for (size_t from = 0; from < s.size; from += 97)
+            if (spex_record_find(s.data, s.size, from, from + 2000, &before, &at))
+                assert_true(at >= from && at < from + 2000 && (at == s.size || s.data[at]));
+        stream_free(&s);
+    }
+    static const uint8_t nothing[64] = {0}, ends[] = {1, 1, 1, 1, 1, 1, 1, 1};
+    struct spex_record before;
+    size_t at;
+    assert_false(spex_record_find(nothing, sizeof nothing, 0, 64, &before, &at));
+    assert_false(spex_record_find(ends, sizeof ends, 0, 8, &before, &at));
+    assert_false(spex_record_find(nothing, 0, 5000, 4000, &before, &at));
+}
+
+TEST_MAIN(TEST(test_find), TEST(test_no_damage), TEST(test_closing_packet_alone),
+          TEST(test_overlong), TEST(test_cut_record_then_padding), TEST(test_lost_end),
+          TEST(test_first_packet_habit), TEST(test_false_end), TEST(test_repeated),
+          TEST(test_end_of_data), TEST(test_foreign_bytes), TEST(test_losses), TEST(test_noise))

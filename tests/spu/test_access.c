@@ -359,6 +359,15 @@ static void test_registers_of_others(void **state)
     }
     fixture_set(f, SPEX_HCR_EL2, 0xfff);
     assert_int_equal(fixture_get(f, SPEX_HCR_EL2), 0xfff); /* others' bits are kept */
+    /* A register that is neither: the caller's own affair. The syndrome is not a duty. */
+    uint64_t value = 7;
+    unsigned midr = 3u << 14; /* MIDR_EL1 */
+    assert_false(spex_spu_get(f->unit, midr, &value));
+    assert_false(spex_spu_set(f->unit, midr, 1));
+    assert_int_equal(value, 7);
+    assert_int_equal(spex_spu_check(f->unit, midr, 0, true, NULL), SPEX_SYSREG_NOT_OURS);
+    assert_int_equal(spex_spu_check(f->unit, SPEX_PMSIDR_EL1, 0, false, NULL),
+                     SPEX_SYSREG_UNDEFINED);
     fixture_free(f);
 }
 

@@ -96,6 +96,9 @@ static void test_refused(void **state)
     spu_config_default(&config);
     config.choices.isb_branch = 2;
     assert_int_equal(spu_config_check(&config, &error), SPEX_RANGE);
+    spu_config_default(&config);
+    config.choices.in_flight = 0;
+    assert_int_equal(spu_config_check(&config, &error), SPEX_RANGE);
 }
 
 /* What a program compiled against other headers passes: a shorter or a longer struct. */
@@ -138,6 +141,9 @@ static void test_config_grows(void **state)
     assert_int_equal(spex_spu_config_check(&config.known, &error), SPEX_INVALID);
 }
 
+#define LONG_NAME                                                                                  \
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" /* 72 */
+
 static void test_host_and_words(void **state)
 {
     struct {
@@ -150,6 +156,11 @@ static void test_host_and_words(void **state)
                  {"max", "unicorn=1", "unicorn"},
                  {"max", "in_flight=1,,granule=13", "granule"},
                  {"max", "in_flight", "form choice=value"},
+                 {"max", "in_flight=", "1 to 8"},
+                 {"max", "in_flight=9", "1 to 8"},
+                 {"max", "in_flight=99999999999999999999", "1 to 8"},
+                 {"max", LONG_NAME "=1", "unknown choice 'aaaaaaaaaaaaaaaaaaaaaaaa"},
+                 {"max", LONG_NAME LONG_NAME "=1", "choice too long"},
                  {"max", "layout=n1", "layout"}};
     struct spex_spu_config config = {.size = sizeof config, .host = &host.known};
     struct spex_error error;

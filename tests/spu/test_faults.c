@@ -133,6 +133,41 @@ static void test_serror_address(void **state)
 }
 
 /* The caller of an IMPLEMENTATION DEFINED event is told whether it was recorded. */
+/* What a host may say about a write that stopped, at the edges of what it was given. */
+static size_t claimed;
+
+static void claim(void *user, const struct spex_spu_store *store, struct spex_spu_stop *stop)
+{
+    *stop = (struct spex_spu_stop){.kind = SPEX_STOP_ABORT, .written = store->count + claimed};
+    *(unsigned *)user += 1;
+}
+
+static void test_abort_behind_the_last_byte(void **state)
+{
+    for (claimed = 0; claimed < 2; claimed++) {
+        unsigned writes = 0;
+        struct spex_spu_host host = {.size = sizeof host, .user = &writes, .write = claim};
+        struct spex_spu_config config = {
+            .size = sizeof config, .features = "max,ea=2", .host = &host};
+        struct spex_error error;
+        struct spex_spu *unit;
+        assert_int_equal(spex_spu_new(&config, &unit, &error), SPEX_OK);
+        spex_spu_boot(unit);
+        spex_spu_set(unit, SPEX_PMBPTR_EL1, 0x1000);
+        spex_spu_set(unit, SPEX_PMBLIMITR_EL1, 0x9001);
+        spex_spu_set(unit, SPEX_PMSCR_EL1, 2);
+        spex_spu_set(unit, SPEX_PMSICR_EL1, 1);
+        struct spex_op op = {.kind = SPEX_OP_OTHER};
+        struct spex_outcome outcome = {.flags = SPEX_OUT_EXECUTED};
+        assert_true(spex_spu_op(unit, 0, &op, &outcome));
+        uint64_t value = 0; /* an SError that nobody hears: the record counts as written */
+        assert_int_equal(writes, 1);
+        assert_true(spex_spu_get(unit, SPEX_PMBPTR_EL1, &value) && value > 0x1000);
+        assert_true(spex_spu_get(unit, SPEX_PMBSR_EL1, &value) && value == 0);
+        spex_spu_free(unit);
+    }
+}
+
 static void test_impdef_event_is_told(void **state)
 {
     SPEC(BUF-208);
@@ -208,4 +243,4 @@ static void test_event_after_a_late_abort(void **state)
 
 TEST_MAIN(TEST(test_event_after_a_late_abort), TEST(test_every_byte_compact),
           TEST(test_every_byte_aligned), TEST(test_every_byte_n1), TEST(test_serror_address),
-          TEST(test_impdef_event_is_told), TEST(test_limit))
+          TEST(test_abort_behind_the_last_byte), TEST(test_impdef_event_is_told), TEST(test_limit))

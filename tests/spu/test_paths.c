@@ -279,6 +279,41 @@ static void test_restore_refuses(void **state)
     fixture_free(other);
 }
 
+/* Records held back are behind the words: too few bytes, or sizes that cannot be. */
+static void test_restore_held(void **state)
+{
+    struct fixture *f = fixture_new("max", "hold=3", 1);
+    uint8_t bytes[32768];
+    struct spex_op op = {.kind = SPEX_OP_OTHER};
+    struct spex_outcome outcome = {.flags = SPEX_OUT_EXECUTED};
+    struct spex_spu_status status = {.size = sizeof status};
+    fixture_start(f, 0x8000, 0x100);
+    fixture_set(f, SPEX_PMSICR_EL1, 1);
+    size_t empty = spex_spu_save(f->unit, bytes, sizeof bytes);
+    assert_true(spex_spu_op(f->unit, 0, &op, &outcome));
+    spex_spu_get_status(f->unit, &status);
+    assert_int_equal(status.held, 1);
+    size_t size = spex_spu_save(f->unit, bytes, sizeof bytes), record = size - empty;
+    assert_int_equal(spex_spu_restore(f->unit, bytes, size - 1), SPEX_TRUNCATED);
+    assert_int_equal(spex_spu_restore(f->unit, bytes, empty), SPEX_TRUNCATED);
+    static const uint16_t wrong[] = {0, SPEX_RECORD_MAX + 1};
+    for (size_t i = 0; i < 2; i++) {
+        unsigned refused = 0;
+        for (size_t at = 24; at < empty; at += 8) { /* its size is one of the words */
+            uint8_t damaged[32768];
+            memcpy(damaged, bytes, size);
+            if (damaged[at] != record || damaged[at + 1])
+                continue;
+            damaged[at] = (uint8_t)wrong[i];
+            damaged[at + 1] = (uint8_t)(wrong[i] >> 8);
+            refused += spex_spu_restore(f->unit, damaged, size) == SPEX_INVALID;
+        }
+        assert_true(refused);
+    }
+    assert_int_equal(spex_spu_restore(f->unit, bytes, size), SPEX_OK);
+    fixture_free(f);
+}
+
 static void test_units_share_nothing(void **state)
 {
     struct fixture *a = fixture_new(NULL, NULL, 1), *b = fixture_new("neoverse-n1", NULL, 1);
@@ -336,9 +371,17 @@ static void test_without_a_host(void **state)
     uint64_t value;
     assert_true(spex_spu_get(unit, SPEX_PMBSR_EL1, &value));
     assert_int_equal(value, 0x20001); /* it filled */
+    /* Routed to EL1 as an exception: nobody is told, the state says so. */
+    struct spex_spu_exception e;
+    spex_spu_set(unit, SPEX_PMSCR_EL2, 1 << 8);
+    spex_spu_set(unit, SPEX_PMSCR_EL1, 3 << 8);
+    spex_spu_get_exception(unit, 0, &e);
+    assert_true(e.pending && e.target == 1);
+    spex_spu_get_exception(unit, 4, &e); /* there is no PMBSR_EL4 */
+    assert_false(e.pending);
     spex_spu_free(unit);
 }
 
 TEST_MAIN(TEST(test_blocks_and_single_operations), TEST(test_save_and_restore_anywhere),
-          TEST(test_restore_refuses), TEST(test_units_share_nothing),
+          TEST(test_restore_refuses), TEST(test_restore_held), TEST(test_units_share_nothing),
           TEST(test_memory_of_the_caller), TEST(test_without_a_host))

@@ -167,6 +167,7 @@ static void test_names(void **state)
         for (unsigned j = 0; j < i; j++)
             assert_string_not_equal(spex_op_subclass_name((enum spex_op_subclass)i),
                                     spex_op_subclass_name((enum spex_op_subclass)j));
+    assert_string_equal(spex_op_subclass_name(SPEX_SUB_COUNT), "?");
 }
 
 TEST_MAIN(TEST(test_subclass_of_every_payload), TEST(test_fields), TEST(test_lengths),

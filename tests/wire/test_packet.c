@@ -393,6 +393,7 @@ static void test_names(void **state)
     assert_int_equal(COUNT(names), SPEX_PACKET_TYPE_COUNT);
     for (unsigned i = 0; i < COUNT(names); i++)
         assert_string_equal(spex_packet_type_name((enum spex_packet_type)i), names[i]);
+    assert_string_equal(spex_packet_type_name(SPEX_PACKET_TYPE_COUNT), "?");
 }
 
 TEST_MAIN(TEST(test_every_header_pair), TEST(test_payload_sizes), TEST(test_header_tables),

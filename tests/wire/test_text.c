@@ -223,6 +223,27 @@ static void test_longest(void **state)
                     SPEX_PACKET_TEXT_MAX - 64);
 }
 
+/* As snprintf: the length of the whole, and as much of it as there is room for. */
+static void test_room(void **state)
+{
+    static const uint8_t end[] = {0x01};
+    struct spex_packet packet;
+    char whole[SPEX_PACKET_TEXT_MAX];
+    assert_int_equal(spex_packet_decode(end, sizeof end, &packet), SPEX_OK);
+    size_t n = spex_packet_text(&packet, SPEX_TEXT_SPEX, whole, sizeof whole);
+    assert_int_equal(n, strlen(whole));
+    assert_int_equal(spex_packet_text(&packet, SPEX_TEXT_SPEX, NULL, 0), n);
+    for (size_t room = 1; room <= n + 2; room++) {
+        char text[SPEX_PACKET_TEXT_MAX];
+        memset(text, 'x', sizeof text);
+        assert_int_equal(spex_packet_text(&packet, SPEX_TEXT_SPEX, text, room), n);
+        size_t kept = room <= n ? room - 1 : n;
+        assert_int_equal(strlen(text), kept);
+        assert_memory_equal(text, whole, kept);
+        assert_int_equal(text[room], 'x');
+    }
+}
+
 /* The fields of an address payload as functions. */
 static void test_address_fields(void **state)
 {
@@ -235,4 +256,5 @@ static void test_address_fields(void **state)
     }
 }
 
-TEST_MAIN(TEST(test_rows), TEST(test_every_event), TEST(test_longest), TEST(test_address_fields))
+TEST_MAIN(TEST(test_rows), TEST(test_every_event), TEST(test_longest), TEST(test_room),
+          TEST(test_address_fields))
