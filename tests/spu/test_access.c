@@ -368,6 +368,10 @@ static void test_registers_of_others(void **state)
     assert_int_equal(spex_spu_check(f->unit, midr, 0, true, NULL), SPEX_SYSREG_NOT_OURS);
     assert_int_equal(spex_spu_check(f->unit, SPEX_PMSIDR_EL1, 0, false, NULL),
                      SPEX_SYSREG_UNDEFINED);
+    struct spex_sysreg_detail detail = {0};
+    assert_int_equal(spex_spu_check(f->unit, SPEX_PMSIDR_EL1, 0, false, &detail),
+                     SPEX_SYSREG_UNDEFINED);
+    assert_int_equal(detail.esr, UINT64_C(1) << 25);
     fixture_free(f);
 }
 

@@ -339,6 +339,27 @@ static void test_encoder(void **state)
     }
 }
 
-TEST_MAIN(TEST(test_defaults_are_in_range), TEST(test_choices_by_name), TEST(test_refused),
-          TEST(test_config_grows), TEST(test_host_and_words), TEST(test_status_grows),
-          TEST(test_every_value_of_every_choice), TEST(test_encoder))
+/* RDDCQB: what writes a predicate (a compare) has no Advanced SIMD equivalent. */
+static void test_predicate_result(void **state)
+{
+    struct fixture *f = fixture_new("v1p5,no-archinst", "sve128=asimd", 1);
+    struct spex_op op = {.kind = SPEX_OP_SVE, .vector_bits = 128, .flags = SPEX_OPF_ASIMD_EQUIV};
+    struct spex_outcome outcome = {.flags = SPEX_OUT_EXECUTED};
+    for (unsigned i = 0; i < 2; i++) {
+        struct spex_reader reader;
+        struct spex_record record;
+        fixture_start(f, 0x8000, 0x100);
+        fixture_set(f, SPEX_PMSICR_EL1, 1);
+        assert_true(spex_spu_op(f->unit, 0, &op, &outcome));
+        uint64_t end = fixture_get(f, SPEX_PMBPTR_EL1);
+        reader_whole(&reader, f->memory, (size_t)(end - BASE), 0);
+        assert_int_equal(spex_reader_next(&reader, &record, NULL), SPEX_OK);
+        assert_int_equal(record.op_payload & 8, i ? 8 : 0); /* SVE, or other */
+        op.dst[0] = SPEX_REG_P0 + 3;
+    }
+    fixture_free(f);
+}
+
+TEST_MAIN(TEST(test_predicate_result), TEST(test_defaults_are_in_range), TEST(test_choices_by_name),
+          TEST(test_refused), TEST(test_config_grows), TEST(test_host_and_words),
+          TEST(test_status_grows), TEST(test_every_value_of_every_choice), TEST(test_encoder))
