@@ -5,22 +5,24 @@
 #include <sys/random.h>
 #include <time.h>
 
-static uint64_t seed;
+uint64_t hash_seed_made;
 
 static void make_seed(void)
 {
+    uint64_t seed;
     if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != (ssize_t)sizeof seed) {
         struct timespec now;
         clock_gettime(CLOCK_MONOTONIC, &now);
         seed = hash_word((uint64_t)now.tv_nsec, (uintptr_t)&now);
     }
+    __atomic_store_n(&hash_seed_made, seed | 1, __ATOMIC_RELAXED);
 }
 
-uint64_t hash_seed(void)
+uint64_t hash_seed_make(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_seed);
-    return seed;
+    return hash_seed_made;
 }
 
 uint64_t hash_bytes(uint64_t hash, const void *data, size_t size)

@@ -8,8 +8,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+extern uint64_t hash_seed_made; /* 0: not yet */
+uint64_t hash_seed_make(void);
+
 /* The same for the whole run. */
-uint64_t hash_seed(void);
+static inline uint64_t hash_seed(void)
+{
+    uint64_t made = __atomic_load_n(&hash_seed_made, __ATOMIC_RELAXED);
+    return made ? made : hash_seed_make();
+}
 
 /* Goes on from hash with one word. Both halves of the product: all bits of the word count. */
 static inline uint64_t hash_word(uint64_t hash, uint64_t word)
