@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "record/counters.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -354,6 +355,12 @@ static size_t maps_up_to(struct spex_analysis *a, int32_t pid, uint64_t start, u
     return low;
 }
 
+/* The last of the first n of a->maps. */
+static const struct spex_perf_map *map_before(const struct spex_analysis *a, size_t n)
+{
+    return n ? spex_perfdata_map_at(a->file, a->maps[n - 1]) : NULL;
+}
+
 /* .bss has no file behind it: find the file mapped below whose image reaches this far. */
 static void locate_image(struct spex_analysis *a, int32_t pid, uint64_t time, uint64_t ip,
                          struct spex_place *place)
@@ -361,15 +368,16 @@ static void locate_image(struct spex_analysis *a, int32_t pid, uint64_t time, ui
     enum { NEAR = 64 }; /* an image is mapped in a few pieces, with little in between */
     if (!a->maps)
         sort_maps(a);
-    uint64_t start = ip;
+    size_t n = maps_up_to(a, pid, ip, UINT64_MAX);
     for (unsigned i = 0; i < NEAR; i++) {
-        size_t n = maps_up_to(a, pid, start, UINT64_MAX);
-        const struct spex_perf_map *map = n ? spex_perfdata_map_at(a->file, a->maps[n - 1]) : NULL;
+        const struct spex_perf_map *map = map_before(a, n);
         if (!map || map->pid != pid)
             return;
-        start = map->start;
-        n = maps_up_to(a, pid, start, time); /* what was there then */
-        map = n ? spex_perfdata_map_at(a->file, a->maps[n - 1]) : NULL;
+        uint64_t start = map->start;
+        if (map->time > time) { /* what was there then */
+            n = maps_up_to(a, pid, start, time);
+            map = map_before(a, n);
+        }
         if (map && map->pid == pid && map->start == start) {
             struct spex_module *module = map_module(a, map);
             uint64_t address = ip - (start - spex_module_address(module, start, start, map->pgoff));
@@ -381,8 +389,12 @@ static void locate_image(struct spex_analysis *a, int32_t pid, uint64_t time, ui
                 return;
             }
         }
-        if (!start--)
-            return;
+        /* On below start: by one, unless there are others at the same address. */
+        const struct spex_perf_map *next = n ? map_before(a, n - 1) : NULL;
+        if (next && next->pid == pid && next->start == start)
+            n = start ? maps_up_to(a, pid, start - 1, UINT64_MAX) : 0;
+        else if (map && map->pid == pid && map->start == start)
+            n--;
     }
 }
 
@@ -701,7 +713,8 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
     const bool filtered = a->options.filter_count > 0;
     const unsigned want = a->options.want | a->filter_want;
     const struct line_set *const only = a->only;
-    uint64_t first = q->first_tick, last = q->last_tick, kept = 0, saturated = 0;
+    const struct counters_end end = counters_end(a->sampling.counter_most);
+    uint64_t first = q->first_tick, last = q->last_tick, kept = 0;
     eight absent = {0};
     struct spex_sample *s = &a->samples[a->sample_count];
     for (size_t i = 0; i < count; i++) {
@@ -771,16 +784,20 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
         _Static_assert(SPEX_SAMPLE_LEAST_ISSUE == (unsigned)SPEX_HAS_ISSUE &&
                            SPEX_SAMPLE_LEAST_TRANSLATION == (unsigned)SPEX_HAS_TRANSLATION,
                        "both are the same bits");
-        unsigned full = spex_analysis_saturated(a, r);
-        flags |= full & (SPEX_HAS_ISSUE | SPEX_HAS_TRANSLATION);
+        unsigned full = 0;
+        if (counters_may_end(r, &end)) {
+            full = spex_analysis_saturated(a, r);
+            flags |= full & (SPEX_HAS_ISSUE | SPEX_HAS_TRANSLATION);
+            a->totals.saturated += full != 0;
+        }
         s->flags = (uint8_t)flags;
         if (filtered && !filters_keep(a, s)) {
+            a->totals.saturated -= full != 0;
             if (s->module)
                 s->module->left_out++;
             continue;
         }
         kept++;
-        saturated += full != 0;
         q->thread->samples++;
         if (s->module)
             s->module->samples++;
@@ -798,7 +815,6 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
     struct spex_totals *t = &a->totals;
     t->records += count;
     t->kept += kept;
-    t->saturated += saturated;
     q->samples += kept;
     /* of a closer look at a part these say nothing and are not kept */
     t->timed += count - absent[0];
@@ -835,6 +851,16 @@ static bool next_raw(struct spex_analysis *a, struct queue *q)
     return n > 0;
 }
 
+static void need_reader(struct spex_analysis *a, struct spex_reader **reader)
+{
+    if (!a->shapes)
+        a->shapes = spex_shapes_init(memory_get(1, spex_shapes_size()));
+    if (!*reader) {
+        const struct spex_reader_options options = {.size = sizeof options, .shapes = a->shapes};
+        spex_reader_init(memory_get(1, spex_reader_size()), &options, reader, NULL);
+    }
+}
+
 static bool next_span(struct spex_analysis *a, struct queue *q)
 {
     bool more = a->file ? spex_aux_next(q->cursor, &q->span) == SPEX_OK : next_raw(a, q);
@@ -848,12 +874,7 @@ static bool next_span(struct spex_analysis *a, struct queue *q)
     memory_guard_resume(guard);
     bool merged = a->options.ordered && a->queue_count > 1;
     struct spex_reader **reader = merged ? &q->reader : &a->reader;
-    if (!a->shapes)
-        a->shapes = spex_shapes_init(memory_get(1, spex_shapes_size()));
-    if (!*reader) {
-        const struct spex_reader_options options = {.size = sizeof options, .shapes = a->shapes};
-        spex_reader_init(memory_get(1, spex_reader_size()), &options, reader, NULL);
-    }
+    need_reader(a, reader);
     bool last = a->file ? q->span.last : q->position + q->span.size >= a->raw_size;
     spex_reader_feed(*reader, q->span.data, q->span.size, q->span.file_offset, last);
     q->reader = *reader;
@@ -1134,22 +1155,29 @@ static void gather_changes(struct spex_analysis *a)
     sort_changes(&a->cpu_changes);
 }
 
-static bool has_wide_counter(const uint8_t *data, size_t size)
+static bool has_wide_counter(struct spex_analysis *a, const uint8_t *data, size_t size)
 {
-    struct spex_packet packet;
-    for (size_t at = 0; at < size; at += spex_packet_length(&packet)) {
-        if (spex_packet_decode(data + at, size - at, &packet) != SPEX_OK)
-            return false;
-        if (packet.type == SPEX_PACKET_COUNTER && packet.payload > 0xfff)
-            return true;
+    enum spex_status status = SPEX_OK;
+    need_reader(a, &a->reader);
+    spex_reader_feed(a->reader, data, size, 0, true);
+    while (status == SPEX_OK) {
+        size_t n = spex_reader_batch(a->reader, a->records, a->batch, &status, NULL);
+        for (size_t i = 0; i < n; i++)
+            if (counters_of(&a->records[i]) & 0xf * EACH_COUNTER << 12)
+                return true;
     }
     return false;
 }
 
-/* No file tells PMSIDR_EL1.CountSize: 12 bits, unless the first megabyte of a queue shows more. */
+/*
+ * No file tells PMSIDR_EL1.CountSize: 12 bits, unless the first quarter of a megabyte, of all
+ * queues in equal parts, shows more.
+ */
 static uint16_t counter_most(struct spex_analysis *a)
 {
-    enum { LOOK = 1 << 20 };
+    enum { LOOK = 1 << 18, LEAST = 1 << 12 };
+    size_t part = a->queue_count ? LOOK / a->queue_count : 0;
+    part = part > LEAST ? part : LEAST;
     bool wide = false;
     if (a->file) {
         struct spex_aux_cursor *cursor;
@@ -1158,13 +1186,13 @@ static uint16_t counter_most(struct spex_analysis *a)
             if (spex_aux_open(a->file, i, &cursor) != SPEX_OK)
                 break;
             if (spex_aux_next(cursor, &span) == SPEX_OK)
-                wide = has_wide_counter(span.data, span.size < LOOK ? span.size : LOOK);
+                wide = has_wide_counter(a, span.data, span.size < part ? span.size : part);
             spex_aux_close(cursor);
         }
     } else {
         uint8_t *data = memory_get(1, LOOK);
         ssize_t n = pread(a->raw_fd, data, LOOK, 0);
-        wide = n > 0 && has_wide_counter(data, (size_t)n);
+        wide = n > 0 && has_wide_counter(a, data, (size_t)n);
         free(data);
     }
     return wide ? 0xffff : 0xfff;
@@ -1277,7 +1305,6 @@ static enum spex_status open_profile(struct spex_analysis *a, const char *path,
         status = filter_new(&options->filters[i], first, last, &a->filters[i], error);
     if (status)
         return status;
-    describe_sampling(a);
     a->queues = memory_get(a->queue_count + 1, sizeof *a->queues);
     bool merge = options->ordered && a->queue_count > 1;
     a->batch = merge && a->queue_count > RECORDS / BATCH ? RECORDS / a->queue_count + 1 : BATCH;
@@ -1298,6 +1325,7 @@ static enum spex_status open_profile(struct spex_analysis *a, const char *path,
         }
         q->sources = sources_of(a, q->model);
     }
+    describe_sampling(a);
     return SPEX_OK;
 }
 

@@ -9,6 +9,7 @@
 #include "script_lines.h"
 
 #include "base/digits.h"
+#include "record/counters.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,7 +123,7 @@ struct number {
     bool raw; /* in the record, otherwise in the sample */
 };
 
-enum { ALWAYS = 1u << 16 };
+enum { ALWAYS = 1u << 16, AT_END = 1u << 17 /* a counter may be saturated */ };
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define WORD_AT(at, size) ((at) + (size)-8)
@@ -205,7 +206,7 @@ struct step {
 
 /* The steps of a line for records with the packets of present. */
 struct plan {
-    unsigned present; /* with ALWAYS: 0 is none */
+    unsigned present; /* with ALWAYS: 0 is none; and AT_END */
     struct step steps[2 * FIELD_COUNT];
 };
 
@@ -216,6 +217,7 @@ struct script_lines {
     bool one_piece; /* text: pc and symbol stand together */
     char separator;
     unsigned most; /* what counters saturate at */
+    struct counters_end end;
     unsigned char list[FIELD_COUNT];
     size_t count;
     struct run runs[FIELD_COUNT];
@@ -303,6 +305,9 @@ static const char *saturated_counters(const struct script_lines *l,
                                           "latency|issue|translation|alt_issue"};
     const struct spex_record *r = sample->record;
     unsigned most = l->most, p = r->present;
+    if (__builtin_expect(
+            r->total < most && r->issue < most && r->translation < most && r->alt_issue < most, 1))
+        return NULL;
     return names[(r->total == most && p & SPEX_HAS_TOTAL) |
                  (r->issue == most && p & SPEX_HAS_ISSUE) << 1 |
                  (r->translation == most && p & SPEX_HAS_TRANSLATION) << 2 |
@@ -610,7 +615,10 @@ static void make_plan(const struct script_lines *l, struct plan *plan, unsigned 
         enum field f = run->list[0];
         char label[2 * BEFORE];
         if (f == SATURATED && !text) {
-            (step++)->kind = SATURATION;
+            if (present & AT_END)
+                (step++)->kind = SATURATION;
+            else if (l->format == TABLE_AS_CSV)
+                step = add_text(step, ",", 1);
         } else if (run->origin != ITSELF || fields[f].kind == TEXT) {
             step->run = run;
             (step++)->kind = pieces[run->origin];
@@ -627,7 +635,7 @@ static void make_plan(const struct script_lines *l, struct plan *plan, unsigned 
                 step->kind = HEXADECIMAL;
             else if (text && f == TIME)
                 step->kind = SECONDS;
-            else if (text && f >= TOTAL && f <= ALT_ISSUE)
+            else if (text && f >= TOTAL && f <= ALT_ISSUE && present & AT_END)
                 step->kind = COUNTER;
             else
                 step->kind = step->before_size ? DECIMAL : PLAIN_DECIMAL;
@@ -724,7 +732,9 @@ static void put_line(struct script_lines *l, const struct spex_sample *sample)
     if (l->format == TABLE_AS_JSON)
         *p++ = '{';
     room.start = p;
-    const struct step *step = find_plan(l, sample->record->present)->steps;
+    const struct spex_record *r = sample->record;
+    unsigned at_end = counters_may_end(r, &l->end) ? AT_END : 0;
+    const struct step *step = find_plan(l, r->present | at_end)->steps;
     for (enum step_kind kind; (kind = step->kind) != END; step++) {
         memcpy(p, step->before, BEFORE);
         p += step->before_size;
@@ -883,6 +893,7 @@ int script_lines_new(struct script_lines **lines, struct profile *profile, unsig
     *lines = l;
     l->profile = profile;
     l->most = spex_analysis_sampling(profile->analysis)->counter_most;
+    l->end = counters_end(l->most);
     l->format = profile->options->format;
     l->full_path = flags & SCRIPT_FULL_PATH;
     l->perf = flags & SCRIPT_PERF;
