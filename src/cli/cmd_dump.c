@@ -309,11 +309,11 @@ static bool lost_to_perf(const struct options *options, const struct spex_packet
  * perf takes an extended header with nothing behind it for padding up to a boundary (an old
  * meaning) in its own memory, where data begins at a multiple of 8. Its length, or 0.
  */
-static size_t perf_alignment(const struct options *options, uint64_t offset, const uint8_t *data,
-                             size_t size)
+static inline size_t perf_alignment(const struct options *options, uint64_t offset,
+                                    const uint8_t *data, size_t size)
 {
-    if (options->format != TEXT || options->style == SPEX_TEXT_SPEX || size < 2 ||
-        (data[0] & 0xfc) != 0x20 || data[1])
+    if (__builtin_expect((data[0] & 0xfc) != 0x20, 1) || options->format != TEXT ||
+        options->style == SPEX_TEXT_SPEX || size < 2 || data[1])
         return 0;
     size_t boundary = (size_t)2 << (data[0] & 3), length = boundary - (offset & (boundary - 1));
     if (size < boundary)
