@@ -352,15 +352,21 @@ void spu_buffer_drain(struct spex_spu *u, size_t keep)
     }
 }
 
+static uint64_t held_bytes(const struct spex_spu *u)
+{
+    uint64_t all = 0;
+    for (size_t i = 0; i < u->w.held_count; i++)
+        all += u->w.held_size[i];
+    return all;
+}
+
 void spu_buffer_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
 {
     size_t keep = (size_t)u->config.choices.hold;
-    uint64_t all = size;
-    for (size_t i = 0; i < u->w.held_count; i++)
-        all += u->w.held_size[i];
     /* Buffer full is told before another operation is sampled, so what fills it may not wait. */
-    if (!keep || !has_room_behind(u, all)) {
-        spu_buffer_drain(u, 0);
+    if (!keep || !has_room_behind(u, held_bytes(u) + size)) {
+        if (u->w.held_count)
+            spu_buffer_drain(u, 0);
         write_or_drop(u, bytes, size);
         return;
     }

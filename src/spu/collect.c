@@ -6,6 +6,7 @@
 
 #include "wire/ops.h"
 
+#include <assert.h>
 #include <string.h>
 
 struct collector {
@@ -654,6 +655,7 @@ static void collect_impdef(struct collector *k)
 }
 
 #define EVENTS_ACCESS (BITS(5, 2) | BITS(11, 8) | BITS(23, 19))
+#define EVENTS_PREDICATE (BIT(SPEX_EV_PARTIAL_PRED) | BIT(SPEX_EV_EMPTY_PRED))
 #define EVENTS_IMPDEF (BITS(63, 48) | BITS(31, 24) | BITS(15, 12))
 
 /* Under a Governing predicate: only such an operation has E[18:17]. */
@@ -683,32 +685,30 @@ static bool governed(const struct collector *k)
 static uint64_t impossible_of_op(const struct collector *k)
 {
     unsigned kind = k->op->kind;
-    uint64_t bits = EVENTS_ACCESS;
+    uint64_t events = k->o->events, bits = EVENTS_ACCESS;
+    if (!(events & (EVENTS_ACCESS | EVENTS_PREDICATE | BIT(SPEX_EV_MISPREDICT))))
+        return 0;
     if (kind != SPEX_OP_BRANCH && kind != SPEX_OP_ERET && kind != SPEX_OP_ISB)
         bits |= BIT(SPEX_EV_MISPREDICT);
-    if (!governed(k))
-        bits |= BIT(SPEX_EV_PARTIAL_PRED) | BIT(SPEX_EV_EMPTY_PRED);
-    if (!(k->o->events & BIT(SPEX_EV_PARTIAL_PRED)))
+    if (events & EVENTS_PREDICATE && !governed(k))
+        bits |= EVENTS_PREDICATE;
+    if (!(events & BIT(SPEX_EV_PARTIAL_PRED)))
         bits |= BIT(SPEX_EV_EMPTY_PRED);
-    return k->o->events & bits;
+    return events & bits;
 }
+
+/* A miss stands behind the access that it needs. */
+static_assert(SPEX_EV_L1D_MISS == SPEX_EV_L1D_ACCESS + 1, "L1D");
+static_assert(SPEX_EV_TLB_WALK == SPEX_EV_TLB_ACCESS + 1, "TLB");
+static_assert(SPEX_EV_LLC_MISS == SPEX_EV_LLC_ACCESS + 1, "LLC");
+static_assert(SPEX_EV_L2D_MISS == SPEX_EV_L2D_ACCESS + 1, "L2D");
 
 static uint64_t impossible_of_access(const struct collector *k, uint64_t events)
 {
-    static const struct {
-        uint8_t event, needs;
-        bool store; /* holds for stores too; others may finish before they have what is needed */
-    } pairs[] = {
-        {SPEX_EV_L1D_MISS, SPEX_EV_L1D_ACCESS, false},
-        {SPEX_EV_TLB_WALK, SPEX_EV_TLB_ACCESS, true},
-        {SPEX_EV_LLC_MISS, SPEX_EV_LLC_ACCESS, false},
-        {SPEX_EV_L2D_MISS, SPEX_EV_L2D_ACCESS, false},
-    };
-    uint64_t bits = ~(EVENTS_ACCESS | EVENTS_IMPDEF);
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
-        if (!(events >> pairs[i].needs & 1) && (pairs[i].store || k->load || !k->store))
-            bits |= BIT(pairs[i].event);
-    return events & bits;
+    uint64_t misses = BIT(SPEX_EV_TLB_WALK);
+    if (k->load || !k->store) /* a store may finish before it has the line */
+        misses |= BIT(SPEX_EV_L1D_MISS) | BIT(SPEX_EV_LLC_MISS) | BIT(SPEX_EV_L2D_MISS);
+    return events & (~(EVENTS_ACCESS | EVENTS_IMPDEF) | (misses & ~(events << 1)));
 }
 
 /* Events packet: what the access and the operation did, as far as this unit has the bits. */
@@ -719,7 +719,8 @@ static uint64_t collect_events(struct collector *k, uint64_t access_events)
                    BIT(SPEX_EV_STREAMING);
     uint64_t not_op = impossible_of_op(k), not_access = impossible_of_access(k, access_events);
     uint64_t events = ((o->events & ~not_op) | (access_events & ~not_access)) & ~own;
-    k->u->impossible |= not_op | not_access;
+    if (not_op | not_access)
+        k->u->impossible |= not_op | not_access;
     bool nowhere = o->flags & (SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN);
     bool nonarch = o->flags & SPEX_OUT_NONARCH_EXC && !CHOICES->nonarch_handled;
     if (nowhere || !k->branch)
