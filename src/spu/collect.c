@@ -421,8 +421,11 @@ static uint32_t cycles_waiting(const struct collector *k, const struct spex_acce
     }
 }
 
+/* Rare, and large: in line it would cost the others registers. */
+#define OUT_OF_LINE __attribute__((noinline))
+
 /* One access from several parts (D17.6.4); true if its data address is output. */
-static bool merge_parts(struct collector *k, struct spex_access *merged)
+static OUT_OF_LINE bool merge_parts(struct collector *k, struct spex_access *merged)
 {
     const struct spex_access *parts = k->o->parts;
     size_t count = k->o->part_count, chosen = choose_part(k, count);
@@ -736,7 +739,7 @@ static uint64_t collect_events(struct collector *k, uint64_t access_events)
         if (exception || o->flags & SPEX_OUT_EXECUTED || !CHOICES->population_speculative)
             events |= BIT(SPEX_EV_RETIRED);
     }
-    if (conditional(k) && !(o->flags & SPEX_OUT_PASSED) && !k->hidden)
+    if (!(o->flags & SPEX_OUT_PASSED) && !k->hidden && conditional(k))
         events |= BIT(SPEX_EV_NOT_TAKEN);
     if (o->flags & SPEX_OUT_STREAMING && FEATURES->SPE_SME)
         events |= BIT(SPEX_EV_STREAMING);
