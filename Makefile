@@ -78,6 +78,10 @@ abi: all
 	@scripts/setup --check abi
 	@scripts/abi $(BUILD)
 
+# Microbenchmarks under the model beside what is published: docs/validation.md. Half an hour and more.
+validate: all
+	@python3 scripts/validate.py $(BUILD) --write docs
+
 install: all
 	@meson install -C $(BUILD) --quiet
 
@@ -88,4 +92,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate
 
-.PHONY: all demo check check-vm check-ports check-faults conformance bench fuzz coverage mutate abi install format clean
+.PHONY: validate all demo check check-vm check-ports check-faults conformance bench fuzz coverage mutate abi install format clean
