@@ -152,6 +152,8 @@ static uint32_t unqualified(struct name *n)
         size = source_name(n);
     } else if (next_in(n, "CD") && (is_digit(n->at[1]) || (*n->at == 'C' && n->at[1] == 'I'))) {
         bool inheriting = n->at[1] == 'I';
+        if (inheriting && !n->at[2])
+            return fail(n);
         n->at += inheriting ? 3 : 2;
         size = add(n->last, 1);
         if (inheriting)
@@ -430,6 +432,8 @@ static uint32_t d_type(struct name *n)
 {
     char c = n->at[1];
     uint32_t size = WORD;
+    if (!c)
+        return fail(n);
     n->at += 2;
     if (c == 'p') {
         n->packs++;

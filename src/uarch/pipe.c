@@ -352,7 +352,8 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
                                                               struct spex_timing_run *run,
                                                               bool window, bool trace)
 {
-    struct accesses accesses = {run->access, run->access + run->access_count,
+    struct accesses accesses = {run->access,
+                                run->access_count ? run->access + run->access_count : run->access,
                                 trace ? run->results : NULL};
     const uint64_t rob = core->c->rob, share = core->share;
     const struct timing_uop *u = block->uops, *end = u + run->executed;

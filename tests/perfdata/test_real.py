@@ -85,6 +85,8 @@ def compare(a, b):
         dso = "<not found>" if dso == "?" else dso
         if dso == "//anon" and b["dso"] == f"/tmp/perf-{f['pid']}.map":
             dso = b["dso"]  # where perf looks for the names of generated code
+        if dso == "[vdso]" and (b["dso"] or "").startswith("/tmp/perf-vdso.so-"):
+            dso = b["dso"]  # where perf keeps its copy
         if b["dso"] is not None and dso != b["dso"]:
             return f"dso {dso} {b['dso']}"
     elif a["kind"] in ("MMAP", "MMAP2"):
