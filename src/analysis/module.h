@@ -1,11 +1,13 @@
-/* A module's insides, shared by symbols.c (files, tables) and lines.c (DWARF). */
+/* The insides of modules. */
 #ifndef ANALYSIS_MODULE_H
 #define ANALYSIS_MODULE_H
 
 #include <spex/symbols.h>
 
 #include <elfutils/libdw.h>
-#include <libelf.h>
+#include <gelf.h>
+#include <limits.h>
+#include <string.h>
 
 enum module_kind {
     MODULE_FILE,   /* ELF file */
@@ -70,12 +72,76 @@ struct spex_module {
     size_t inline_count;
 };
 
+struct spex_symbols {
+    struct spex_symbols_options options;
+    char *strings[6]; /* copies of the option texts */
+    char home_debug[PATH_MAX];
+    struct spex_module **modules;
+    size_t count, capacity;
+    /* Module number plus one: by path, the first with it; by path and build id. */
+    uint32_t *by_path, *by_id;
+    size_t mask;
+};
+
+/* Out of memory, a module has no symbols; the rest of the profile is read. */
 void module_load(struct spex_module *module);
 /* spex_symbols_module, never NULL. */
 struct spex_module *symbols_module(struct spex_symbols *symbols, const char *path,
                                    const uint8_t *build_id, size_t build_id_size, int pid);
+/* ---- files.c ---- */
+
+enum open_result {
+    OPEN_OK,
+    OPEN_MISSING,
+    OPEN_REFUSED, /* errno says why */
+    OPEN_NOT_FILE,
+    OPEN_NOT_ELF,
+    OPEN_NOT_ARM,
+    OPEN_OTHER_BUILD
+};
+
+/* Finds and opens the files of a module; what keeps it from it is its problem. */
+void module_open_files(struct spex_module *module);
+/* An ELF file for AArch64 with the module's build id, if that is known. */
+enum open_result module_open_elf(const struct spex_module *module, const char *path,
+                                 struct module_elf *file);
+/* What to do about a file that cannot be opened for this reason. */
+const char *open_advice(int reason);
+void elf_close(struct module_elf *file);
+bool elf_has_section(Elf *elf, unsigned type, const char *name);
+/* "DIR/.build-id/ab/cdef" + tail, NULL without a build id; path has PATH_MAX bytes. */
+const char *module_id_path(const struct spex_module *module, const char *dir, const char *tail,
+                           char *path);
 bool module_open_alternate(struct spex_module *module, const char *from, const char *name,
                            const uint8_t *id, size_t id_size);
+
+/* ---- table.c ---- */
+
+struct candidate_symbol {
+    struct spex_symbol symbol;
+    uint8_t weak, global, code;
+};
+
+struct module_table {
+    struct candidate_symbol *items;
+    size_t count, capacity;
+    bool full; /* no memory for more */
+};
+
+void table_add(struct module_table *table, uint64_t start, uint64_t size, const char *name,
+               bool code, bool weak, bool global);
+/* Sorts, keeps one symbol per address, and lets symbols without a size end at the next. */
+void table_finish(struct spex_module *module, struct module_table *table);
+
+/* ---- sources of names ---- */
+
+enum { TEXT_MOST = 256 << 20 }; /* the largest text that is read */
+bool module_load_elf(struct spex_module *module);
+void module_load_kernel(struct spex_module *module);
+void module_load_jit(struct spex_module *module);
+
+/* ---- look-up ---- */
+
 bool module_is_file(const struct spex_module *module);
 /* False for the heap, the stack and the like: an address there is just itself. */
 bool module_has_symbols(struct spex_module *module);
@@ -86,7 +152,13 @@ const struct spex_symbol *module_symbol_around(struct spex_module *module, uint6
 bool module_covers(struct spex_module *module, uint64_t address);
 void lines_load(struct spex_module *module);
 void lines_free(struct spex_module *module);
+/* The first problem of a module is the one to act on; later ones are dropped. */
 void module_problem(struct spex_module *module, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+static inline bool starts_with(const char *text, const char *prefix)
+{
+    return !strncmp(text, prefix, strlen(prefix));
+}
 
 #endif

@@ -1,0 +1,177 @@
+/* Names of an ELF file: symbol tables, the PLT, and function starts of unwind tables. */
+#include "module.h"
+
+#include "base/bits.h"
+#include "base/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void elf_symbols(Elf *elf, unsigned section_type, struct module_table *table,
+                        uint64_t *link_text)
+{
+    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+        GElf_Shdr sh;
+        Elf_Data *data;
+        if (!gelf_getshdr(scn, &sh) || sh.sh_type != section_type || !sh.sh_entsize ||
+            !(data = elf_getdata(scn, NULL)))
+            continue;
+        for (size_t i = 1; i < data->d_size / sh.sh_entsize; i++) {
+            GElf_Sym sym;
+            const char *name;
+            if (!gelf_getsym(data, (int)i, &sym) || sym.st_shndx == SHN_UNDEF ||
+                sym.st_shndx == SHN_ABS || !(name = elf_strptr(elf, sh.sh_link, sym.st_name)) ||
+                !*name)
+                continue;
+            unsigned type = GELF_ST_TYPE(sym.st_info), bind = GELF_ST_BIND(sym.st_info);
+            bool function = type == STT_FUNC || type == STT_GNU_IFUNC;
+            if (!function && type != STT_OBJECT && type != STT_NOTYPE)
+                continue;
+            if (!function && name[0] == '$' && strchr("xdc", name[1]) && name[1] &&
+                (!name[2] || name[2] == '.'))
+                continue; /* AArch64 mapping symbols */
+            if (!strcmp(name, "_text") && link_text)
+                *link_text = sym.st_value;
+            GElf_Shdr in;
+            bool code = function;
+            Elf_Scn *home = type == STT_NOTYPE ? elf_getscn(elf, sym.st_shndx) : NULL;
+            if (home && gelf_getshdr(home, &in)) {
+                code = in.sh_flags & SHF_EXECINSTR;
+                if (!code && !sym.st_size)
+                    continue; /* __bss_start, edata: marks, not objects */
+            }
+            table_add(table, sym.st_value, sym.st_size, name, code, bind == STB_WEAK,
+                      bind == STB_GLOBAL);
+        }
+    }
+}
+
+/* foo@plt from the relocations of .plt: entries stand in their order, 32 bytes from its start.
+ */
+static void plt_symbols(struct spex_module *module, struct module_table *table)
+{
+    Elf *elf = module->image.elf;
+    size_t names;
+    Elf_Scn *relocations = NULL;
+    GElf_Shdr plt = {0}, rela = {0};
+    if (!elf || elf_getshdrstrndx(elf, &names))
+        return;
+    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+        GElf_Shdr sh;
+        const char *name;
+        if (!gelf_getshdr(scn, &sh) || !(name = elf_strptr(elf, names, sh.sh_name)))
+            continue;
+        if (!strcmp(name, ".plt") && sh.sh_type == SHT_PROGBITS)
+            plt = sh;
+        if (!strcmp(name, ".rela.plt") && sh.sh_type == SHT_RELA) {
+            relocations = scn;
+            rela = sh;
+        }
+    }
+    Elf_Scn *dynsym = relocations ? elf_getscn(elf, rela.sh_link) : NULL;
+    GElf_Shdr dyn;
+    if (!dynsym || !plt.sh_size || !rela.sh_entsize || !gelf_getshdr(dynsym, &dyn))
+        return;
+    Elf_Data *data = elf_getdata(relocations, NULL), *syms = elf_getdata(dynsym, NULL);
+    uint64_t count = rela.sh_size / rela.sh_entsize, header = 32, entry;
+    if (!data || !syms || !count || plt.sh_size <= header)
+        return;
+    entry = (plt.sh_size - header) / count;
+    if (entry < 16)
+        return;
+    size_t text_size = 1;
+    for (int pass = 0; pass < 2; pass++) {
+        char *at = module->text;
+        for (uint64_t i = 0; i < count; i++) {
+            GElf_Rela r;
+            GElf_Sym sym;
+            const char *name;
+            if (!gelf_getrela(data, (int)i, &r) ||
+                !gelf_getsym(syms, (int)GELF_R_SYM(r.r_info), &sym) ||
+                !(name = elf_strptr(elf, dyn.sh_link, sym.st_name)))
+                continue;
+            if (pass == 0) {
+                text_size += strlen(name) + 5;
+                continue;
+            }
+            table_add(table, plt.sh_addr + header + i * entry, entry, at, true, false, true);
+            at += sprintf(at, "%s@plt", name) + 1;
+        }
+        if (pass == 0 && !(module->text = malloc(text_size)))
+            return;
+    }
+}
+
+/*
+ * Function starts of a stripped file from the search table of .eh_frame_hdr:
+ * version 1, table of pairs relative to the section (LSB Core 10.6).
+ */
+static size_t unwind_symbols(Elf *elf, struct module_table *table)
+{
+    size_t headers, added = 0;
+    if (!elf || elf_getphdrnum(elf, &headers))
+        return 0;
+    for (size_t i = 0; i < headers; i++) {
+        GElf_Phdr ph;
+        Elf_Data *data;
+        if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_GNU_EH_FRAME ||
+            !(data = elf_getdata_rawchunk(elf, (int64_t)ph.p_offset, ph.p_filesz, ELF_T_BYTE)) ||
+            data->d_size < 12)
+            continue;
+        const uint8_t *p = data->d_buf;
+        enum { SDATA4_PCREL = 0x1b, UDATA4 = 0x03, SDATA4_DATAREL = 0x3b };
+        if (p[0] != 1 || p[1] != SDATA4_PCREL || p[2] != UDATA4 || p[3] != SDATA4_DATAREL)
+            continue;
+        uint32_t count = le32(p + 8);
+        for (uint32_t n = 0; n < count && 12 + 8 * ((size_t)n + 1) <= data->d_size; n++) {
+            int32_t start = (int32_t)le32(p + 12 + 8 * (size_t)n);
+            table_add(table, ph.p_vaddr + (uint64_t)(int64_t)start, 0, NULL, true, false, false);
+            added++;
+        }
+    }
+    return added;
+}
+
+static void load_segments(struct spex_module *module)
+{
+    Elf *elf = module->image.elf ? module->image.elf : module->debug.elf;
+    size_t headers;
+    if (!elf || elf_getphdrnum(elf, &headers))
+        return;
+    module->segments = memory_get(headers + 1, sizeof *module->segments);
+    for (size_t i = 0; i < headers; i++) {
+        GElf_Phdr ph;
+        if (gelf_getphdr(elf, (int)i, &ph) && ph.p_type == PT_LOAD)
+            module->segments[module->segment_count++] =
+                (struct module_segment){ph.p_offset, ph.p_vaddr, ph.p_filesz, ph.p_memsz};
+    }
+}
+
+bool module_load_elf(struct spex_module *module)
+{
+    struct module_table table = {0};
+    load_segments(module);
+    if (module->debug.elf && elf_has_section(module->debug.elf, SHT_SYMTAB, ".symtab"))
+        elf_symbols(module->debug.elf, SHT_SYMTAB, &table, &module->link_text);
+    else if (module->image.elf)
+        elf_symbols(module->image.elf, SHT_SYMTAB, &table, &module->link_text);
+    bool stripped = table.count == 0;
+    if (stripped && module->image.elf)
+        elf_symbols(module->image.elf, SHT_DYNSYM, &table, NULL);
+    size_t named = table.count;
+    plt_symbols(module, &table);
+    if (stripped) {
+        size_t starts = unwind_symbols(module->image.elf, &table);
+        if (module->image.elf)
+            module_problem(module,
+                           "%s: stripped; %s; install its debug symbols or give an "
+                           "unstripped copy with --symfs DIR",
+                           module->name,
+                           named    ? "only exported names are shown"
+                           : starts ? "functions are shown as offsets"
+                                    : "addresses are shown as offsets");
+    }
+    table_finish(module, &table);
+    return module->count > 0;
+}

@@ -1,0 +1,106 @@
+/* Names of the kernel: vmlinux, kallsyms. */
+#include "module.h"
+
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A file that the user names may be a pipe, or of /proc. */
+static char *read_kallsyms(const char *path, size_t *size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return NULL;
+    char *text = file_read_all(fd, TEXT_MOST, size);
+    int why = errno;
+    close(fd);
+    errno = why;
+    return text;
+}
+
+/* "ADDRESS TYPE NAME[\t[MODULE]]" a line; only the symbols of this module. */
+static bool load_kallsyms(struct spex_module *module, const char *path)
+{
+    size_t size;
+    struct module_table table = {0};
+    char *wanted = NULL;
+    module->text = path == module->owner->options.kallsyms
+                       ? read_kallsyms(path, &size)
+                       : file_read_named(path, TEXT_MOST, FILE_ANY_OWNER, &size);
+    if (!module->text) {
+        module_problem(module, "%s: %s", path, strerror(errno));
+        return false;
+    }
+    if (module->path[0] == '[' && !starts_with(module->path, "[kernel") &&
+        !starts_with(module->path, "[guest"))
+        wanted = module->path;
+    uint64_t any = 0;
+    for (char *line = module->text, *next; line && *line; line = next) {
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = 0;
+        char *end, *name, *owner;
+        uint64_t address = strtoull(line, &end, 16);
+        if (end == line || *end != ' ' || !end[1] || end[2] != ' ')
+            continue;
+        char type = end[1];
+        name = end + 3;
+        owner = strchr(name, '\t');
+        if (owner)
+            *owner++ = 0;
+        if (!strchr("tTwWdDbBrRvV", type) || !name[0] || name[0] == '$' ||
+            (wanted ? !owner || strcmp(owner, wanted) : owner != NULL))
+            continue;
+        any |= address;
+        table_add(&table, address, 0, name, strchr("tTwW", type) != NULL,
+                  type == 'w' || type == 'W', type >= 'A' && type <= 'Z');
+    }
+    if (table.count && !any) {
+        module_problem(module, "%s: all addresses are zero; read /proc/kallsyms as root", path);
+        table.count = 0;
+    }
+    table_finish(module, &table);
+    return module->count > 0;
+}
+
+void module_load_kernel(struct spex_module *module)
+{
+    const struct spex_symbols_options *o = &module->owner->options;
+    char path[PATH_MAX];
+    bool main_kernel = starts_with(module->path, "[kernel") || starts_with(module->path, "[guest");
+    if (o->vmlinux && main_kernel) {
+        enum open_result r = module_open_elf(module, o->vmlinux, &module->image);
+        int reason = errno;
+        if (r == OPEN_OK && module_load_elf(module))
+            return;
+        if (r == OPEN_REFUSED)
+            module_problem(module, "%s cannot be opened: %s%s", o->vmlinux, strerror(reason),
+                           open_advice(reason));
+        module_problem(module,
+                       r == OPEN_MISSING       ? "%s: no such file"
+                       : r == OPEN_OTHER_BUILD ? "%s: not the kernel that was profiled "
+                                                 "(another build id)"
+                                               : "%s: not an AArch64 kernel with symbols",
+                       o->vmlinux);
+    }
+    if (o->kallsyms && load_kallsyms(module, o->kallsyms))
+        return;
+    if (!module->problem && main_kernel &&
+        module_id_path(module, o->build_id_dir, "/vmlinux", path) &&
+        !module_open_elf(module, path, &module->image) && module_load_elf(module))
+        return;
+    if (!module->problem && module_id_path(module, o->build_id_dir, "/kallsyms", path) &&
+        !access(path, R_OK) && load_kallsyms(module, path))
+        return;
+    if (!module->symbols)
+        table_finish(module, &(struct module_table){0});
+    module_problem(module,
+                   "%s: no kernel symbols; give --vmlinux FILE, or --kallsyms FILE (a "
+                   "copy of /proc/kallsyms of that machine, read as root)",
+                   module->path);
+}
