@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,8 +19,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -102,9 +99,10 @@ static void set_signals(void)
     sigaction(SIGHUP, &pass, NULL);
 }
 
-/* Runs to the end; the exit status, or -1 with a message. What it says goes into `said`, if given.
+/* Runs to the end; the exit status, or -1 with a message. What it says goes into `said`, if given,
+ * what it reads comes from `input`, if that is not -1.
  */
-static int run(const struct command *c, const char *said)
+static int run(const struct command *c, const char *said, int input)
 {
     if (c->full) {
         cli_error("the command line for %s is too long", c->argv[0]);
@@ -122,6 +120,8 @@ static int run(const struct command *c, const char *said)
         prctl(PR_SET_PDEATHSIG, SIGTERM); /* if we are killed outright */
         if (getppid() != parent)
             _exit(126);
+        if (input >= 0)
+            dup2(input, STDIN_FILENO);
         if (said) {
             int fd = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0666);
             dup2(fd, STDOUT_FILENO);
@@ -204,7 +204,7 @@ static bool known_version(const struct vm_options *o, const struct place *p)
     char text[TEXT];
     unsigned major, minor;
     add_all(&c, o->qemu, "--version", NULL);
-    if (run(&c, p->said) < 0)
+    if (run(&c, p->said, -1) < 0)
         return false;
     const char *found = strstr(said(p, text), "version ");
     if (!found || sscanf(found, "version %u.%u", &major, &minor) != 2) {
@@ -241,7 +241,7 @@ static void add_machine(struct command *c, const struct vm_options *o, uint32_t 
 static bool put_in_tree(const struct place *p, const struct command *c)
 {
     char text[TEXT];
-    int status = run(c, p->said);
+    int status = run(c, p->said, -1);
     if (status > 0)
         tell("fdtput could not add the SPE node to the device tree", said(p, text));
     return !status;
@@ -253,7 +253,7 @@ static bool make_device_tree(const struct vm_options *o, uint32_t midr, const st
     struct command describe = {0}, node = {0}, compatible = {0}, interrupts = {0};
     char text[TEXT];
     add_machine(&describe, o, midr, p->dtb);
-    int status = run(&describe, p->said);
+    int status = run(&describe, p->said, -1);
     if (status < 0)
         return false;
     if (status || access(p->dtb, R_OK)) {
@@ -279,7 +279,7 @@ static int set_up(const struct vm_options *o)
     add(&c, "%s", o->setup);
     if (o->suite)
         add(&c, "%s", o->suite);
-    if (run(&c, NULL))
+    if (run(&c, NULL, -1))
         return CLI_DATA;
     fprintf(stderr, "spex vm: start the guest with: spex vm --guest %s\n", o->setup);
     return CLI_OK;
@@ -362,22 +362,6 @@ static bool find_guest(struct vm_options *o, char kernel[TEXT], char initrd[TEXT
            (!o->share || readable("share", o->share));
 }
 
-/* Standard input is at its end already: closed, /dev/null, an empty file or pipe. */
-static bool no_input(void)
-{
-    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-    struct stat st;
-    if (isatty(STDIN_FILENO))
-        return false;
-    if (fstat(STDIN_FILENO, &st))
-        return true;
-    if (S_ISREG(st.st_mode))
-        return lseek(STDIN_FILENO, 0, SEEK_CUR) >= st.st_size;
-    if (S_ISCHR(st.st_mode))
-        return st.st_rdev == makedev(1, 3); /* /dev/null */
-    return poll(&in, 1, 0) == 1 && in.revents & POLLHUP && !(in.revents & POLLIN);
-}
-
 /* The kernel's arguments. The driver refuses KPTI: its buffer is in kernel addresses. */
 static void add_arguments(struct command *c, const struct vm_options *o)
 {
@@ -387,8 +371,8 @@ static void add_arguments(struct command *c, const struct vm_options *o)
     if (isatty(STDIN_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) && window.ws_row)
         snprintf(size, sizeof size, " LINES=%u COLUMNS=%u", window.ws_row, window.ws_col);
     add(c, "-append");
-    add(c, "console=ttyAMA0 kpti=off%s%s%s%s%s", o->verbose ? "" : " quiet", size,
-        no_input() ? " spex.input=none" : "", o->append ? " " : "", o->append ? o->append : "");
+    add(c, "console=ttyAMA0 kpti=off%s%s%s%s", o->verbose ? "" : " quiet", size,
+        o->append ? " " : "", o->append ? o->append : "");
 }
 
 static void add_guest(struct command *c, const struct vm_options *o, const struct place *p,
@@ -416,6 +400,53 @@ static void announce(const struct vm_options *o)
         fprintf(stderr, "spex vm: booting %s with %llu CPU%s, SPU of %s; Ctrl-A X ends it\n",
                 o->kernel, (unsigned long long)o->smp, o->smp > 1 ? "s" : "",
                 o->features ? o->features : o->cpu);
+}
+
+/* Standard input to a console; after its end, what a person types there, until nobody reads. */
+__attribute__((noreturn)) static void type(int console)
+{
+    char text[512] = "\n";
+    ssize_t n, last = 1;
+    while ((n = read(STDIN_FILENO, text, sizeof text)) > 0 || (n < 0 && errno == EINTR)) {
+        for (ssize_t done = 0, some; done < n; done += some)
+            if ((some = write(console, text + done, (size_t)(n - done))) < 0)
+                _exit(0);
+        last = n > 0 ? n : last;
+    }
+    if (text[last - 1] != '\n' && write(console, "\n", 1) != 1)
+        _exit(0);
+    for (;; sleep(1)) /* the first may go to a program that reads, and not to the shell */
+        if (write(console, "\4", 1) != 1)
+            _exit(0);
+}
+
+/*
+ * QEMU's console does not tell a guest that its input has ended. A prepared guest has a shell
+ * there, which ends, and with it the guest, at a Ctrl-D: a process of its own types it.
+ */
+static int run_typed(const struct command *c)
+{
+    int ends[2];
+    pid_t parent = getpid(), typist;
+    if (pipe2(ends, O_CLOEXEC) || (typist = fork()) < 0) {
+        cli_error("a pipe for the guest's input: %s", strerror(errno));
+        return -1;
+    }
+    if (!typist) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        signal(SIGTERM, SIG_DFL);
+        signal(SIGPIPE, SIG_DFL);
+        close(ends[0]);
+        if (getppid() != parent)
+            _exit(0);
+        type(ends[1]);
+    }
+    close(ends[1]);
+    int status = run(c, NULL, ends[0]);
+    close(ends[0]);
+    kill(typist, SIGTERM);
+    waitpid(typist, NULL, 0);
+    return status;
 }
 
 static int run_vm(void *options, int argc, char **argv)
@@ -446,7 +477,7 @@ static int run_vm(void *options, int argc, char **argv)
         add_machine(&c, o, midr, NULL);
         add_guest(&c, o, &place, plugin, settings.text);
         announce(o);
-        status = run(&c, NULL);
+        status = o->guest && !isatty(STDIN_FILENO) ? run_typed(&c) : run(&c, NULL, -1);
     }
     remove_place(&place);
     return stopped ? 128 + stopped : status < 0 ? CLI_DATA : status;

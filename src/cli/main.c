@@ -1,6 +1,21 @@
 #include "cli.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+/*
+ * A caller may have closed the standard descriptors: the next file that is opened would get such a
+ * number, and a message would go into a profile. Taken by what refuses their use, they stay closed.
+ */
+static void take_standard(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY); /* the lowest free: fd */
+}
+
 int main(int argc, char **argv)
 {
+    take_standard();
     return cli_main(argc, argv);
 }

@@ -114,6 +114,15 @@ code, out, err = to(at("p"), work, "exit", "0", *["x" * 100] * 1000)
 check("a command line of 100 KB", code == 0 and verified(at("p"))[0], err)
 clean()
 
+# ---- descriptors that the caller has closed ----
+good = to(at("p"))[2] and packets(at("p"))
+for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+    code, out, err = run("sh", "-c", f'exec "$@" {closed}', "sh", SPEX, "record", "-o", at("p"), work, "exit", "0")
+    check(f"{closed}: the profile alone is in the profile", code == 0 and verified(at("p"))[0] and len(packets(at("p"))) > 0.9 * len(good), err)
+code, out, err = run("sh", "-c", 'exec "$@" >&-', "sh", SPEX, "report", "-i", at("p"))
+check("a report to nowhere is told", code == 1 and "Bad file descriptor" in err, (code, err))
+clean()
+
 # ---- no memory in QEMU's process ----
 shim = os.path.join(BUILD, "tests/guest/libno-memory.so")
 bad, kept = [], []
