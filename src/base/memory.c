@@ -89,7 +89,7 @@ void memory_guard_resume(struct memory_guard *guard)
     guarded = guard;
 }
 
-static void *checked(void *memory, size_t size)
+static void *given(void *memory, size_t size)
 {
     if (!memory) {
         if (handler)
@@ -101,26 +101,31 @@ static void *checked(void *memory, size_t size)
     return memory;
 }
 
+void *memory_checked(void *memory)
+{
+    return given(memory, 0);
+}
+
 void *memory_get(size_t count, size_t size)
 {
     bool fits = size <= PTRDIFF_MAX / (count ? count : 1) && memory_allows(count * size);
-    return checked(fits ? calloc(count ? count : 1, size) : NULL, count * size);
+    return given(fits ? calloc(count ? count : 1, size) : NULL, count * size);
 }
 
 void *memory_resize(void *memory, size_t count, size_t size)
 {
     bool fits = size <= PTRDIFF_MAX / (count ? count : 1) && memory_allows(count * size);
-    return checked(fits ? realloc(memory, count ? count * size : 1) : NULL, count * size);
+    return given(fits ? realloc(memory, count ? count * size : 1) : NULL, count * size);
 }
 
 void *memory_aligned(size_t alignment, size_t size)
 {
-    return checked(memory_allows(size) ? aligned_alloc(alignment, size) : NULL, size);
+    return given(memory_allows(size) ? aligned_alloc(alignment, size) : NULL, size);
 }
 
 char *memory_copy(const char *text)
 {
-    return checked(strdup(text), strlen(text));
+    return given(strdup(text), strlen(text));
 }
 
 void *memory_grow(void *items, size_t count, size_t *capacity, size_t size)

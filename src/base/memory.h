@@ -25,6 +25,7 @@ void *memory_get(size_t count, size_t size);
 void *memory_resize(void *memory, size_t count, size_t size);
 void *memory_aligned(size_t alignment, size_t size); /* not zeroed */
 char *memory_copy(const char *text);
+void *memory_checked(void *memory); /* what another function made: its result */
 /* Room for one more item: grows by half. */
 void *memory_grow(void *items, size_t count, size_t *capacity, size_t size);
 void memory_set_handler(void (*handler)(size_t size));

@@ -66,17 +66,13 @@ void cli_note(const char *format, ...)
 
 static void out_of_memory(size_t size)
 {
-    cli_error("no memory for %zu bytes more: %llu MB are allowed; --max-memory SIZE allows more, "
+    char how_much[48] = "";
+    if (size)
+        snprintf(how_much, sizeof how_much, " for %zu bytes more", size);
+    cli_error("no memory%s: %llu MB are allowed; --max-memory SIZE allows more, "
               "--time or another filter needs less",
-              size, (unsigned long long)(memory_limit() >> 20));
+              how_much, (unsigned long long)(memory_limit() >> 20));
     exit(CLI_DATA);
-}
-
-void *cli_memory(void *memory)
-{
-    if (!memory)
-        out_of_memory(0);
-    return memory;
 }
 
 int cli_usage(const char *format, ...)

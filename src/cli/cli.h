@@ -110,8 +110,6 @@ unsigned cli_columns(void);
 /* Colour wanted on this stream: a terminal and NO_COLOR unset. */
 bool cli_colour(int fd);
 
-/* memory, unless it is NULL: then the command ends, and says why. */
-void *cli_memory(void *memory);
 /*
  * Long output on a terminal goes through $SPEX_PAGER, $PAGER or less; width and colour stay those
  * of the terminal. End closes standard output and waits for the reader to leave.

@@ -1,6 +1,8 @@
 /* spex c2c: cache lines that threads share and write, whether they need to, and what to do. */
 #include "columns.h"
 
+#include "base/memory.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +69,7 @@ static char *data_name(struct profile *p, const struct spex_shared_line *line, u
     } else {
         n = asprintf(&name, "0x%llx", (unsigned long long)(line->address + offset));
     }
-    return cli_memory(n < 0 ? NULL : name);
+    return memory_checked(n < 0 ? NULL : name);
 }
 
 static struct table *uses_table(struct profile *p, const struct spex_sharing *s,

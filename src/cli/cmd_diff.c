@@ -1,6 +1,8 @@
 /* spex diff: two profiles side by side; which differences are more than noise. */
 #include "columns.h"
 
+#include "base/memory.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +64,7 @@ static char *row_name(const struct spex_group *group, const struct spex_row *row
             longer = NULL;
         free(name);
         free(key);
-        name = cli_memory(longer);
+        name = memory_checked(longer);
     }
     return name;
 }
@@ -71,7 +73,7 @@ static char *row_name(const struct spex_group *group, const struct spex_row *row
 static struct pair *match(struct spex_group *const groups[2], size_t keys, size_t *count)
 {
     size_t most = spex_group_count(groups[0]) + spex_group_count(groups[1]), n = 0;
-    struct pair *pairs = cli_memory(calloc(most + 1, sizeof *pairs));
+    struct pair *pairs = memory_get(most + 1, sizeof *pairs);
     for (unsigned side = 0; side < 2; side++)
         for (size_t i = 0; i < spex_group_count(groups[side]); i++) {
             const struct spex_row *row = spex_group_row(groups[side], i);

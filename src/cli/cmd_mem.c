@@ -1,6 +1,8 @@
 /* spex mem: where data comes from, how long it takes, and which data. */
 #include "columns.h"
 
+#include "base/memory.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,7 +110,7 @@ static void draw_latencies(struct profile *p, const struct spex_group *group)
     struct out *out = &p->out;
     size_t count = spex_group_count(group);
     uint64_t total = spex_group_total(group)->stats.samples, largest = 0;
-    const struct spex_row **rows = cli_memory(calloc(count + 1, sizeof *rows));
+    const struct spex_row **rows = memory_get(count + 1, sizeof *rows);
     for (size_t i = 0; i < count; i++) {
         rows[i] = spex_group_row(group, i);
         if (rows[i]->stats.samples > largest)

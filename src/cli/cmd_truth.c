@@ -4,6 +4,8 @@
  */
 #include "profile.h"
 
+#include "base/memory.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -62,7 +64,7 @@ static struct place *place(struct places *p, const struct spex_symbol *symbol,
                                              : &nowhere;
     if (2 * p->used >= p->size) {
         struct places more = {.size = p->size ? 2 * p->size : 1024};
-        more.slot = cli_memory(calloc(more.size, sizeof *more.slot));
+        more.slot = memory_get(more.size, sizeof *more.slot);
         for (size_t i = 0; i < p->size; i++)
             if (p->slot[i].key)
                 *find(&more, p->slot[i].key) = p->slot[i];

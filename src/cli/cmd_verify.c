@@ -6,6 +6,7 @@
 
 #include "base/chunks.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/vec.h"
 
 #include <errno.h>
@@ -141,7 +142,7 @@ static void check_chunk(void *user, unsigned thread, struct chunks_state *state,
     if (to < run->size)
         spex_verifier_until(verifier, run->base + to);
     for (part->violations.count = 0;;) {
-        struct spex_violation *violation = cli_memory(vec_push(&part->violations));
+        struct spex_violation *violation = memory_checked(vec_push(&part->violations));
         if (spex_verifier_next(verifier, violation) != SPEX_OK)
             break;
     }

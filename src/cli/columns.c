@@ -1,5 +1,7 @@
 #include "columns.h"
 
+#include "base/memory.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,8 +70,7 @@ struct table_column *columns_for_keys(const enum spex_key *keys, size_t count)
     size_t n = 0;
     while (stats_columns[n].name)
         n++;
-    struct table_column *columns =
-        cli_memory(calloc(n + SPEX_SOURCE_COUNT + count + 1, sizeof *columns));
+    struct table_column *columns = memory_get(n + SPEX_SOURCE_COUNT + count + 1, sizeof *columns);
     memcpy(columns, stats_columns, n * sizeof *columns);
     memcpy(columns + n, source_columns(), SPEX_SOURCE_COUNT * sizeof *columns);
     n += SPEX_SOURCE_COUNT;
@@ -210,7 +211,7 @@ char *columns_text(const struct spex_group *group, const struct spex_row *row, s
 {
     char text[1024];
     size_t size = spex_row_text(group, row, key, text, sizeof text) + 1;
-    char *copy = cli_memory(malloc(size));
+    char *copy = memory_get(1, size);
     if (size <= sizeof text)
         memcpy(copy, text, size);
     else

@@ -9,6 +9,7 @@
 #include "script_lines.h"
 
 #include "base/digits.h"
+#include "base/memory.h"
 #include "record/counters.h"
 
 #include <stdio.h>
@@ -565,8 +566,8 @@ static __attribute__((noinline)) void make_piece(struct script_lines *l, struct 
     render(l, sample, run);
     free(pair[1].text);
     pair[1] = pair[0];
-    *pair = (struct piece){.size = l->scratch.size, .text = malloc(l->scratch.size + SCRIPT_BLOCK)};
-    cli_memory(pair->text);
+    *pair = (struct piece){.size = l->scratch.size,
+                           .text = memory_resize(NULL, 1, l->scratch.size + SCRIPT_BLOCK)};
     memcpy(pair->text, l->scratch.data, l->scratch.size + SCRIPT_BLOCK);
     key_of(sample, run->origin, pair->key);
 }
@@ -883,13 +884,13 @@ static void prepare_runs(struct script_lines *l)
         struct run *run = &l->runs[l->run_count++];
         *run = (struct run){.list = &l->list[i], .count = 1, .origin = origin};
         if (origin != ITSELF)
-            run->pieces = cli_memory(calloc(piece_count(origin), sizeof *run->pieces));
+            run->pieces = memory_get(piece_count(origin), sizeof *run->pieces);
     }
 }
 
 int script_lines_new(struct script_lines **lines, struct profile *profile, unsigned flags)
 {
-    struct script_lines *l = cli_memory(calloc(1, sizeof *l));
+    struct script_lines *l = memory_get(1, sizeof *l);
     *lines = l;
     l->profile = profile;
     l->most = spex_analysis_sampling(profile->analysis)->counter_most;

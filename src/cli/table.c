@@ -1,5 +1,6 @@
 #include "table.h"
 
+#include "base/memory.h"
 #include "base/vec.h"
 #include "cli.h"
 
@@ -36,7 +37,7 @@ struct table {
 
 struct table *table_new(const struct table_column *columns)
 {
-    struct table *t = cli_memory(calloc(1, sizeof *t));
+    struct table *t = memory_get(1, sizeof *t);
     t->columns = columns;
     while (columns[t->count].name)
         t->count++;
@@ -124,8 +125,8 @@ void table_hide(struct table *t, const char *name)
 
 void table_row(struct table *t)
 {
-    struct row **row = cli_memory(vec_push(&t->rows));
-    *row = cli_memory(calloc(1, sizeof **row + t->count * sizeof(struct cell)));
+    struct row **row = memory_checked(vec_push(&t->rows));
+    *row = memory_get(1, sizeof **row + t->count * sizeof(struct cell));
 }
 
 /* Names are literals in the callers: a wrong one is a mistake, not data. */
@@ -152,14 +153,14 @@ static char *shown(const char *text)
     out_char(&out, 0);
     char *copy = out.error ? NULL : strdup(out.data);
     out_fini(&out);
-    return cli_memory(copy);
+    return memory_checked(copy);
 }
 
 void table_set_text(struct table *t, const char *column, const char *text)
 {
     struct cell *c = cell(t, column);
     clear(c);
-    c->text = cli_memory(strdup(text));
+    c->text = memory_copy(text);
     c->shown = shown(text);
     if (!c->shown)
         c->shown = c->text;
@@ -174,7 +175,7 @@ void table_printf(struct table *t, const char *column, const char *format, ...)
     if (vasprintf(&text, format, args) < 0)
         text = NULL;
     va_end(args);
-    table_set_text(t, column, cli_memory(text));
+    table_set_text(t, column, memory_checked(text));
     free(text);
 }
 
@@ -214,7 +215,7 @@ void table_span(struct table *t, const char *text)
     table_note(t);
     t->rows.items[t->rows.count - 1]->span = shown(text);
     if (!t->rows.items[t->rows.count - 1]->span)
-        t->rows.items[t->rows.count - 1]->span = cli_memory(strdup(text));
+        t->rows.items[t->rows.count - 1]->span = memory_copy(text);
 }
 
 size_t table_rows(const struct table *t)
