@@ -1,0 +1,63 @@
+/*
+ * The value of each column (schema.h) in a sample: a number, a text, or none. One source per pass
+ * over a profile; it belongs to one thread.
+ */
+#ifndef EXPORT_VALUES_H
+#define EXPORT_VALUES_H
+
+#include "export/schema.h"
+
+#include "base/out.h"
+#include "record/counters.h"
+#include <spex/analysis.h>
+
+struct export_source {
+    struct spex_analysis *analysis;
+    bool full_path;    /* dso is the whole path */
+    const char *host;  /* NULL: what the file says */
+    const char *boot;  /* NULL: not known */
+    uint64_t period;   /* 0: not known */
+    bool can_estimate; /* a sample stands for period operations */
+    unsigned most;     /* what counters saturate at */
+    struct counters_end end;
+    struct out built; /* a text of several parts */
+};
+
+void export_source_init(struct export_source *source, struct spex_analysis *analysis);
+void export_source_fini(struct export_source *source);
+
+/* Where a number stands and which packet it is of: the lower bits of a word. */
+struct export_number {
+    uint64_t mask;
+    unsigned has; /* enum spex_has, or EXPORT_ALWAYS; 0: not one of these */
+    uint16_t at;
+    bool raw; /* in the record, otherwise in the sample */
+};
+enum { EXPORT_ALWAYS = 1u << 16 };
+
+extern const struct export_number export_numbers[EXPORT_COLUMNS];
+
+static inline uint64_t export_read(const struct spex_sample *sample, struct export_number number)
+{
+    const char *base = number.raw ? (const char *)sample->record : (const char *)sample;
+    uint64_t word;
+    memcpy(&word, base + number.at, sizeof word);
+    return word & number.mask;
+}
+
+/* A column of type NUMBER, ADDRESS or BOOL; false if it is absent. */
+bool export_number(const struct export_source *source, const struct spex_sample *sample,
+                   enum export_column column, uint64_t *value);
+/* A column of type REAL. */
+bool export_real(const struct export_source *source, const struct spex_sample *sample,
+                 enum export_column column, double *value);
+/* A column of type STRING, any bytes, until the next is asked for; NULL if it is absent. */
+const char *export_text(struct export_source *source, const struct spex_sample *sample,
+                        enum export_column column);
+/* Names of the counters that are saturated, `latency|issue`; NULL if none is. */
+const char *export_saturated(const struct export_source *source, const struct spex_sample *sample);
+
+/* Does a column look up places, so that the thread of the analysis alone may ask for it? */
+bool export_looks_up(enum export_column column);
+
+#endif
