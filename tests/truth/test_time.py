@@ -52,6 +52,23 @@ for argv in ([program, "div"], [os.path.join(EXAMPLES, "sort")]):
         if not line.startswith("#"):
             cells = line.split()
             cycles[int(cells[1], 16)] += int(cells[8])
+    # spex truth adds them up by function and by source line.
+    table = {}
+    for key in ("symbol", "srcline"):
+        code, out, err = spex("truth", "-s", key, "--format", "json", "--percent-limit", "0", path)
+        table[key] = {r[key]: r["cycles"] for r in json.loads(out)["rows"]}
+        equal(f"truth by {key}: all cycles", sum(table[key].values()), sum(cycles.values()))
+    if argv[-1] != "div":
+        parts = symbols("sort")
+        for name in ("sum_sorted", "sum_unsorted"):
+            first, last, _ = next(p for p in parts if p[2] == name)
+            exact = sum(n for pc, n in cycles.items() if first <= pc < last)
+            equal(f"truth: the cycles of {name}", table["symbol"][name], exact)
+        source = open(os.path.join(SOURCE, "examples", "sort.c")).read().splitlines()
+        row = max((k for k in table["srcline"] if "sort.c:" in k), key=table["srcline"].get)
+        number = int(row.split(":")[-1])
+        check("truth: most time is in the line that mispredicts",
+              source[number - 1].strip() == "SUM;" and "sum_unsorted" in source[number - 3], row)
     c = counts(*argv)
     equal(f"{os.path.basename(argv[0])}: time adds up", sum(cycles.values()) + c["kernel-cycles"], c["cycles"])
     if argv[-1] == "div":
