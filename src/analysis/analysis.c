@@ -195,6 +195,7 @@ struct spex_analysis {
     struct spex_reader *reader;
     struct spex_record *records; /* of the queue that is read, or of all that are merged */
     size_t batch;                /* how many of a queue at a time */
+    struct queue **heap;         /* those that are merged, the earliest first */
     struct model_sources **models;
     size_t model_count, model_capacity;
     struct spex_sample samples[BATCH];
@@ -968,7 +969,7 @@ static void close_queue(struct queue *q)
 /* Runs of the earliest queue, each as long as it stays the earliest. */
 static enum spex_status run_ordered(struct spex_analysis *a)
 {
-    struct queue **heap = memory_get(a->queue_count + 1, sizeof *heap);
+    struct queue **heap = a->heap;
     size_t live = 0;
     enum spex_status status = SPEX_OK;
     for (size_t i = 0; i < a->queue_count; i++) {
@@ -1013,7 +1014,6 @@ static enum spex_status run_ordered(struct spex_analysis *a)
         sift_down(heap, live, 0);
     }
     flush(a);
-    free(heap);
     return status;
 }
 
@@ -1059,6 +1059,7 @@ static enum spex_status run_pass(struct spex_analysis *a, spex_sample_sink *sink
             ((struct thread *)a->threads.slots[i].value)->samples = 0;
     for (size_t i = 0; i < a->queue_count; i++) {
         struct queue *q = &a->queues[i];
+        close_queue(q); /* of a pass that ended for want of memory */
         q->samples = 0;
         q->reading = false;
         q->at = q->count = q->kept = 0;
@@ -1180,20 +1181,20 @@ static uint16_t counter_most(struct spex_analysis *a)
     part = part > LEAST ? part : LEAST;
     bool wide = false;
     if (a->file) {
-        struct spex_aux_cursor *cursor;
         struct spex_aux_span span;
         for (size_t i = 0; i < a->queue_count && !wide; i++) {
-            if (spex_aux_open(a->file, i, &cursor) != SPEX_OK)
+            struct queue *q = &a->queues[i];
+            enum spex_status status;
+            if (!open_queue(a, q, &status))
                 break;
-            if (spex_aux_next(cursor, &span) == SPEX_OK)
+            if (spex_aux_next(q->cursor, &span) == SPEX_OK)
                 wide = has_wide_counter(a, span.data, span.size < part ? span.size : part);
-            spex_aux_close(cursor);
+            close_queue(q);
         }
     } else {
-        uint8_t *data = memory_get(1, LOOK);
+        uint8_t *data = a->queues[0].buffer;
         ssize_t n = pread(a->raw_fd, data, LOOK, 0);
         wide = n > 0 && has_wide_counter(a, data, (size_t)n);
-        free(data);
     }
     return wide ? 0xffff : 0xfff;
 }
@@ -1306,6 +1307,7 @@ static enum spex_status open_profile(struct spex_analysis *a, const char *path,
     if (status)
         return status;
     a->queues = memory_get(a->queue_count + 1, sizeof *a->queues);
+    a->heap = memory_get(a->queue_count + 1, sizeof *a->heap);
     bool merge = options->ordered && a->queue_count > 1;
     a->batch = merge && a->queue_count > RECORDS / BATCH ? RECORDS / a->queue_count + 1 : BATCH;
     a->records = memory_get(merge ? a->queue_count * a->batch : a->batch, sizeof *a->records);
@@ -1367,6 +1369,7 @@ void spex_analysis_close(struct spex_analysis *a)
     if (!a)
         return;
     for (size_t i = 0; a->queues && i < a->queue_count; i++) {
+        close_queue(&a->queues[i]);
         if (a->queues[i].reader != a->reader)
             free(a->queues[i].reader);
         free(a->queues[i].buffer);
@@ -1375,6 +1378,7 @@ void spex_analysis_close(struct spex_analysis *a)
     free(a->shapes);
     free(a->records);
     free(a->queues);
+    free(a->heap);
     for (size_t i = 0; i < a->model_count; i++)
         free(a->models[i]);
     free(a->models);

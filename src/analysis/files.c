@@ -87,8 +87,8 @@ static enum open_result open_build(const char *path, const uint8_t *build_id, si
     if (result) {
         elf_close(&f);
     } else {
-        f.path = memory_copy(path);
-        *file = f;
+        *file = f; /* its owner closes it, even if there is no memory for the path */
+        file->path = memory_copy(path);
     }
     return result;
 }

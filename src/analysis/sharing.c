@@ -513,14 +513,15 @@ static void finish(struct spex_sharing *s)
     if (spex_group_sort(s->group, SPEX_BY_SAMPLES))
         memory_get(SIZE_MAX, 1); /* ends here */
     size_t rows = spex_group_count(s->group);
-    size_t *start = memory_get(s->candidates + 2, sizeof *start);
     s->uses = memory_get(rows + 1, sizeof *s->uses);
     s->results = memory_get(s->candidates + 1, sizeof *s->results);
+    /* The last memory that is asked for: what belongs to nobody would be lost. */
+    size_t *start = memory_get(2 * s->candidates + 3, sizeof *start);
+    size_t *fill = start + s->candidates + 2;
     for (size_t i = 0; i < rows; i++)
         start[(group_key(s->group, spex_group_row(s->group, i), 0)[0] >> 6) + 1]++;
     for (size_t i = 0; i < s->candidates; i++)
         start[i + 1] += start[i];
-    size_t *fill = memory_get(s->candidates + 1, sizeof *fill);
     memcpy(fill, start, (s->candidates + 1) * sizeof *fill);
     for (size_t i = 0; i < rows; i++) {
         const struct spex_row *row = spex_group_row(s->group, i);
@@ -546,7 +547,6 @@ static void finish(struct spex_sharing *s)
     }
     qsort(s->results, s->result_count, sizeof *s->results, by_cost);
     free(start);
-    free(fill);
 }
 
 /* ---- guarded ---- */

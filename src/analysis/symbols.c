@@ -76,7 +76,6 @@ void spex_symbols_free(struct spex_symbols *symbols)
         elf_close(&m->alternate);
         free(m->text);
         free(m->problem);
-        free(m->path);
         free(m);
     }
     free(symbols->modules);
@@ -182,10 +181,10 @@ struct spex_module *symbols_module(struct spex_symbols *symbols, const char *pat
     uint32_t found = *find_slot(symbols, &key);
     if (found)
         return symbols->modules[found - 1];
-    struct spex_module *m = memory_get(1, sizeof *m);
     symbols->modules =
         memory_grow(symbols->modules, symbols->count, &symbols->capacity, sizeof *symbols->modules);
-    m->path = memory_copy(path);
+    struct spex_module *m = memory_get(1, sizeof *m + strlen(path) + 1);
+    m->path = strcpy((char *)(m + 1), path);
     const char *slash = strrchr(m->path, '/');
     m->owner = symbols;
     m->kind = kind;

@@ -18,12 +18,14 @@ void table_add(struct module_table *table, uint64_t start, uint64_t size, const 
         return;
     if (table->count == table->capacity) {
         size_t more = table->capacity ? table->capacity + table->capacity / 2 : 16;
+        size_t bytes = more * sizeof *table->items;
         /* three times: the table that stays is made of this one, and its names */
-        if (!memory_allows(3 * more * sizeof *table->items)) {
+        void *items = memory_allows(3 * bytes) ? realloc(table->items, bytes) : NULL;
+        if (!items) {
             table->full = true;
             return;
         }
-        table->items = memory_resize(table->items, more, sizeof *table->items);
+        table->items = items;
         table->capacity = more;
     }
     uint64_t end = start + size < start ? UINT64_MAX : start + size;
@@ -71,7 +73,11 @@ void table_finish(struct spex_module *module, struct module_table *table)
     for (size_t i = 0; i < table->count; i++)
         if (!kept || table->items[i].symbol.start != table->items[kept - 1].symbol.start)
             table->items[kept++] = table->items[i];
-    module->symbols = memory_get(kept, sizeof *module->symbols);
+    module->symbols = calloc(kept ? kept : 1, sizeof *module->symbols);
+    if (!module->symbols) { /* the work ends here */
+        free(table->items);
+        memory_checked(NULL);
+    }
     if (table->full)
         module_problem(module,
                        "%s: has more symbols than the memory that is allowed can hold; %zu are "

@@ -32,8 +32,9 @@ void memory_set_handler(void (*handler)(size_t size));
 
 /*
  * What a library must not do is end the program. A function of the API that may use the above runs
- * its work guarded: if memory is out, the work ends there and the result is false. Of the object
- * at hand only the end is certain then: free or close it. The nearest guard hears of it; while
+ * its work guarded: if memory is out, the work ends there and the result is false. What only local
+ * variables hold is lost then: memory gets its owner before more is asked for. Of the object at
+ * hand only the end is certain then: free or close it. The nearest guard hears of it; while
  * functions of the host run, there is none.
  */
 struct memory_guard {
