@@ -236,7 +236,8 @@ enum spex_key {
     SPEX_KEY_OFFSET, /* in the cache line */
     SPEX_KEY_TARGET,
     SPEX_KEY_PREV_TARGET,
-    SPEX_KEY_LATENCY, /* total latency, by powers of two */
+    SPEX_KEY_LATENCY,  /* total latency, by powers of two */
+    SPEX_KEY_TIME_BIN, /* interval of time: see spex_group_options.time_shift */
     SPEX_KEY_COUNT
 };
 const char *spex_key_name(enum spex_key key); /* as --sort spells it */
@@ -289,6 +290,11 @@ struct spex_group_options {
     const enum spex_key *keys;
     size_t key_count; /* 1 to SPEX_KEYS_MAX */
     unsigned flags;   /* enum spex_group_flag */
+    /*
+     * SPEX_KEY_TIME_BIN: intervals of 2^time_shift ns from time 0 on; the value of the key is the
+     * number of the interval, UINT64_MAX without a time. 0: some hundred for the whole file.
+     */
+    unsigned time_shift;
 };
 enum spex_status spex_group_new(struct spex_analysis *analysis,
                                 const struct spex_group_options *options, struct spex_group **group,

@@ -60,6 +60,7 @@ static const struct {
     [SPEX_KEY_TARGET] = {"target", "branch target", 2, true},
     [SPEX_KEY_PREV_TARGET] = {"prev-target", "target of the previous taken branch", 2, true},
     [SPEX_KEY_LATENCY] = {"latency", "total latency, by powers of two", 1, true},
+    [SPEX_KEY_TIME_BIN] = {"time-bin", "interval of time, by its start in seconds", 1, true},
 };
 
 const char *spex_key_name(enum spex_key key)
@@ -89,6 +90,8 @@ unsigned spex_key_wants(enum spex_key key)
     case SPEX_KEY_SRCLINE:
     case SPEX_KEY_PC:
         return SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL;
+    case SPEX_KEY_TIME_BIN:
+        return SPEX_WANT_LITTLE | SPEX_WANT_TIME;
     default:
         return SPEX_WANT_LITTLE;
     }
@@ -141,6 +144,7 @@ struct spex_group {
     size_t key_count, slots, stride;
     uint64_t seed; /* the hash of a key is that of its words one after the other, from this */
     unsigned flags;
+    unsigned time_shift;
     char **chunks;
     size_t count, chunk_count;
     struct index_entry *index;
@@ -153,6 +157,16 @@ struct spex_group {
     struct sorted *order;
     bool failed; /* memory was out: only the end is certain */
 };
+
+/* Of intervals of which the file has 64 to 128. */
+static unsigned usual_shift(const struct spex_analysis *analysis)
+{
+    const struct spex_perfdata *file = analysis ? spex_analysis_file(analysis) : NULL;
+    const struct spex_perf_info *info = file ? spex_perfdata_info(file) : NULL;
+    uint64_t span =
+        info && info->last_time > info->first_time ? info->last_time - info->first_time : 0;
+    return span > 128 ? 57 - (unsigned)__builtin_clzll(span) : 1;
+}
 
 enum spex_status spex_group_new(struct spex_analysis *analysis,
                                 const struct spex_group_options *options, struct spex_group **group,
@@ -183,6 +197,7 @@ enum spex_status spex_group_new(struct spex_analysis *analysis,
         g->slots += keys[by].slots;
     }
     g->flags = o.flags;
+    g->time_shift = o.time_shift ? o.time_shift & 63 : usual_shift(analysis);
     g->stride = (sizeof(struct spex_row) + g->slots * sizeof(uint64_t) + CACHE_LINE - 1) &
                 ~(size_t)(CACHE_LINE - 1);
     g->mask = 1023;
@@ -506,6 +521,8 @@ static void make_keys(struct spex_group *g, enum spex_key kind,
         EACH(word[0][i] = s->prev_target; word[1][i] = (uint64_t)(int64_t)s->pid);
     case SPEX_KEY_LATENCY:
         EACH(word[0][i] = s->record->total ? 32 - (unsigned)__builtin_clz(s->record->total) : 0);
+    case SPEX_KEY_TIME_BIN:
+        EACH(word[0][i] = s->flags & SPEX_SAMPLE_TIMED ? s->time >> g->time_shift : UINT64_MAX);
     case SPEX_KEY_COUNT:
         break;
     }
@@ -841,6 +858,12 @@ int spex_row_latency(const struct spex_group *g, const struct spex_row *row,
     return histogram_quantile(&g->histograms, row->latency[latency], q);
 }
 
+bool group_buckets(const struct spex_group *g, const struct spex_row *row,
+                   enum spex_latency latency, uint64_t counts[HISTOGRAM_BUCKETS])
+{
+    return histogram_buckets(&g->histograms, row->latency[latency], counts);
+}
+
 uint64_t spex_row_value(const struct spex_group *g, const struct spex_row *row, size_t n)
 {
     return row->key[g->first_slot[n]];
@@ -951,6 +974,12 @@ size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, siz
         if (!key[0])
             return (size_t)snprintf(text, capacity, "0");
         return (size_t)snprintf(text, capacity, "%u-%u", 1u << (key[0] - 1), (1u << key[0]) - 1);
+    case SPEX_KEY_TIME_BIN:
+        if (key[0] == UINT64_MAX)
+            return (size_t)snprintf(text, capacity, "(no time)");
+        return (size_t)snprintf(text, capacity, "%llu.%09llu",
+                                (unsigned long long)((key[0] << g->time_shift) / 1000000000),
+                                (unsigned long long)((key[0] << g->time_shift) % 1000000000));
     case SPEX_KEY_COUNT:
         break;
     }

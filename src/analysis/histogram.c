@@ -178,3 +178,30 @@ int histogram_quantile(const struct histograms *h, uint32_t handle, double q)
         }
     return -1;
 }
+
+static unsigned bucket_of(unsigned value)
+{
+    if (value < 4)
+        return value;
+    unsigned octave = 31 - (unsigned)__builtin_clz(value);
+    return 2 * octave + (value >> (octave - 1) & 1);
+}
+
+bool histogram_buckets(const struct histograms *h, uint32_t handle,
+                       uint64_t counts[HISTOGRAM_BUCKETS])
+{
+    if (handle == HISTOGRAM_LOST)
+        return false;
+    unsigned length = handle ? length_of(h, handle) : 0;
+    if (handle && is_list(h, handle)) {
+        for (unsigned i = 0; i < length; i++)
+            counts[bucket_of(list_values(h, handle)[i])]++;
+        return true;
+    }
+    for (unsigned p = 0; p < length; p++) {
+        uint32_t page = h->words[handle + 1 + p];
+        for (unsigned i = 0; page && i < PAGE; i++)
+            counts[bucket_of(p << PAGE_BITS | i)] += h->words[page + i];
+    }
+    return true;
+}

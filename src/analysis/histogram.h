@@ -51,4 +51,12 @@ void histogram_merge(struct histograms *h, uint32_t *handle, const struct histog
 /* The smallest value v with at least q of the total at or below it; -1 if empty or lost. */
 int histogram_quantile(const struct histograms *h, uint32_t handle, double q);
 
+/*
+ * Buckets of half a power of two: 0, 1, 2, 3, 4-5, 6-7, 8-11, 12-15, ... Adds the histogram to
+ * counts; false if it was lost.
+ */
+enum { HISTOGRAM_BUCKETS = 32 };
+bool histogram_buckets(const struct histograms *h, uint32_t handle,
+                       uint64_t counts[HISTOGRAM_BUCKETS]);
+
 #endif

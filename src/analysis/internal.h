@@ -2,6 +2,7 @@
 #ifndef ANALYSIS_INTERNAL_H
 #define ANALYSIS_INTERNAL_H
 
+#include "analysis/histogram.h"
 #include "analysis/row.h"
 
 /* 4 classes x 256 payloads, by OP_INDEX. */
@@ -44,6 +45,10 @@ int event_bit(const char *name, size_t size);
 
 /* For tests: a group that is exact for fewer keys. */
 void group_set_limit(struct spex_group *group, size_t limit);
+
+/* Adds a row's latencies to buckets (histogram.h); false if they are not known. */
+bool group_buckets(const struct spex_group *group, const struct spex_row *row,
+                   enum spex_latency latency, uint64_t counts[HISTOGRAM_BUCKETS]);
 
 /* The words that make up the n-th key of a row. */
 const uint64_t *group_key(const struct spex_group *group, const struct spex_row *row, size_t n);

@@ -1,9 +1,8 @@
 /* spex annotate: a function's instructions with source lines and what was sampled at each. */
 #include "columns.h"
 
+#include "analysis/code.h"
 #include "base/bits.h"
-#include "base/file.h"
-#include "base/hash.h"
 #include "base/memory.h"
 
 #include <errno.h>
@@ -39,76 +38,6 @@ static const struct table_column columns[] = {
     {0},
 };
 
-/* ---- source files ---- */
-
-struct source {
-    char *path; /* as the debug information names it */
-    char *text; /* NULL: not found */
-    char **lines;
-    size_t count, capacity;
-    struct source *next;
-};
-
-static char *read_file(const char *path)
-{
-    enum { MOST = 64 << 20 };
-    size_t size;
-    char *text = file_read_named(path, MOST, FILE_ANY_OWNER, &size);
-    if (!text && errno != ENOENT && errno != ENOTDIR)
-        cli_error("%s: %s", path, strerror(errno));
-    return text;
-}
-
-enum { SOURCES = 1024 };
-
-static struct source *get_source(struct source *list[SOURCES], const struct spex_line *line,
-                                 const char *symfs)
-{
-    struct source **place =
-        &list[hash_bytes(hash_seed(), line->file, strlen(line->file)) % SOURCES];
-    for (struct source *s = *place; s; s = s->next)
-        if (!strcmp(s->path, line->file))
-            return s;
-    struct source *s = memory_get(1, sizeof *s);
-    char path[4096];
-    s->path = memory_copy(line->file);
-    s->next = *place;
-    *place = s;
-    const char *dir = line->file[0] != '/' && line->dir ? line->dir : "";
-    if (symfs) {
-        snprintf(path, sizeof path, "%s%s%s%s", symfs, dir, *dir ? "/" : "", line->file);
-        s->text = read_file(path);
-    }
-    if (!s->text) {
-        snprintf(path, sizeof path, "%s%s%s", dir, *dir ? "/" : "", line->file);
-        s->text = read_file(path);
-    }
-    if (!s->text) {
-        const char *slash = strrchr(line->file, '/');
-        s->text = read_file(slash ? slash + 1 : line->file);
-    }
-    for (char *p = s->text; p && *p;) {
-        s->lines = memory_grow(s->lines, s->count, &s->capacity, sizeof *s->lines);
-        s->lines[s->count++] = p;
-        p += strcspn(p, "\n");
-        if (*p)
-            *p++ = 0;
-    }
-    return s;
-}
-
-static void free_sources(struct source *list[SOURCES])
-{
-    for (size_t i = 0; i < SOURCES; i++)
-        for (struct source *s = list[i], *next; s; s = next) {
-            next = s->next;
-            free(s->path);
-            free(s->text);
-            free(s->lines);
-            free(s);
-        }
-}
-
 /* ---- samples ---- */
 
 struct annotate {
@@ -131,43 +60,6 @@ static bool symbol_matches(const struct spex_symbol *symbol, const char *text, c
         return true;
     size_t n = strcspn(text, "(");
     return n == strlen(wanted) && !strncmp(text, wanted, n);
-}
-
-/* Where a direct branch goes: B, BL, B.cond, CBZ, TBZ (DDI 0487 C4.1). */
-static bool branch_target(uint32_t word, uint64_t address, uint64_t *target)
-{
-    int64_t offset;
-    if ((word & 0x7c000000) == 0x14000000)
-        offset = (int64_t)((uint64_t)word << 38) >> 36;
-    else if ((word & 0xff000000) == 0x54000000 || (word & 0x7e000000) == 0x34000000)
-        offset = (int64_t)((uint64_t)(word >> 5 & 0x7ffff) << 45) >> 43;
-    else if ((word & 0x7e000000) == 0x36000000)
-        offset = (int64_t)((uint64_t)(word >> 5 & 0x3fff) << 50) >> 48;
-    else
-        return false;
-    *target = address + (uint64_t)offset;
-    return true;
-}
-
-/* "bl #0xfc" to "bl sum", "b.ne #-0xc" to "b.ne 0x401204". */
-static void name_target(const struct spex_symbol *symbol, uint32_t word, uint64_t address,
-                        char text[SPEX_INSTRUCTION_TEXT])
-{
-    uint64_t target;
-    char *operand = strrchr(text, ',');
-    if (!branch_target(word, address, &target))
-        return;
-    operand = operand ? operand + 1 : strchr(text, ' ');
-    if (!operand)
-        return;
-    while (*operand == ' ')
-        operand++;
-    size_t room = SPEX_INSTRUCTION_TEXT - (size_t)(operand - text);
-    const struct spex_symbol *other = spex_module_symbol(symbol->module, target);
-    if (other && other != symbol && other->name && target == other->start)
-        snprintf(operand, room, "%s", other->name);
-    else
-        snprintf(operand, room, "0x%llx", (unsigned long long)target);
 }
 
 struct sampled { /* an instruction with samples */
@@ -238,7 +130,7 @@ struct listing {
     struct spex_disassembler *disassembler;
     bool with_source;
     struct table *table;
-    struct source *sources[SOURCES];
+    struct sources *sources;
     struct spex_line last;        /* whose source was shown */
     const struct sampled *sample; /* the next */
     uint8_t code[4 * PIECE];
@@ -283,8 +175,11 @@ static void list_piece(struct listing *l, uint64_t start, size_t count)
         out_char(&inlined, 0);
         if (is_text && l->with_source && known &&
             (!l->last.file || strcmp(l->last.file, line.file) || l->last.line != line.line)) {
-            const struct source *s = get_source(l->sources, &line, p->options->symfs);
+            struct source *s = sources_get(l->sources, &line, p->options->symfs);
             const char *slash = strrchr(line.file, '/');
+            if (s->error && !s->told)
+                cli_error("%s: %s", s->path, strerror(s->error));
+            s->told = true;
             const char *words = s->text && line.line <= s->count ? s->lines[line.line - 1] : "";
             char span[600];
             snprintf(span, sizeof span, "%s:%u%s%s%s%s%s", slash ? slash + 1 : line.file, line.line,
@@ -306,7 +201,7 @@ static void list_piece(struct listing *l, uint64_t start, size_t count)
             table_set_text(table, "inlined", inlined.data);
         table_set_u64(table, "address", address);
         if (i < have) {
-            name_target(symbol, le32(l->code + 4 * i), address, l->text[i]);
+            code_name_target(symbol, le32(l->code + 4 * i), address, l->text[i]);
             table_set_text(table, "instruction", l->text[i]);
         }
     }
@@ -325,6 +220,7 @@ static struct table *function_table(struct profile *p, const struct annotate *a,
     l->disassembler = d;
     l->with_source = with_source;
     l->table = table;
+    l->sources = sources_new();
     l->sample = samples;
     /* A size that lies: where there is no code, go on with the piece of the next sample. */
     for (uint64_t at = 0, size = (symbol->end - symbol->start) & ~UINT64_C(3); at < size;) {
@@ -341,7 +237,7 @@ static struct table *function_table(struct profile *p, const struct annotate *a,
             at = next & ~UINT64_C(3);
         }
     }
-    free_sources(l->sources);
+    sources_free(l->sources);
     free(samples);
     free(l);
     return table;
