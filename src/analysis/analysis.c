@@ -204,7 +204,8 @@ struct spex_analysis {
     void *context;
     struct spex_totals totals;
     struct spex_sampling sampling;
-    uint64_t done; /* bytes, for progress */
+    struct counters_end end; /* of its counter_most */
+    uint64_t done;           /* bytes, for progress */
     bool stopped, no_memory;
 };
 
@@ -705,6 +706,16 @@ static inline bool uses_line(const struct line_set *lines, const struct spex_rec
     return (lines->bits[bit / 64] >> bit % 64 & r->present / SPEX_HAS_VA & 1) != 0;
 }
 
+static void note_saturated(struct spex_analysis *a, struct spex_sample *s)
+{
+    unsigned full = spex_analysis_saturated(a, s->record);
+    _Static_assert(SPEX_SAMPLE_LEAST_ISSUE == (unsigned)SPEX_HAS_ISSUE &&
+                       SPEX_SAMPLE_LEAST_TRANSLATION == (unsigned)SPEX_HAS_TRANSLATION,
+                   "both are the same bits");
+    s->flags |= full & (SPEX_HAS_ISSUE | SPEX_HAS_TRANSLATION);
+    a->totals.saturated += full != 0;
+}
+
 /* Samples of count records, at most BATCH. Fields of absent packets are 0 in a record. */
 static void join(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
                  size_t count)
@@ -714,7 +725,6 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
     const bool filtered = a->options.filter_count > 0;
     const unsigned want = a->options.want | a->filter_want;
     const struct line_set *const only = a->only;
-    const struct counters_end end = counters_end(a->sampling.counter_most);
     uint64_t first = q->first_tick, last = q->last_tick, kept = 0;
     eight absent = {0};
     struct spex_sample *s = &a->samples[a->sample_count];
@@ -753,6 +763,7 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
         if (__builtin_expect(who != q->who || tick - q->tick_from > q->tick_span, 0))
             change_thread(a, q, who, tick);
         copy_same(s, &q->same);
+        struct spex_module *module = NULL;
         if (__builtin_expect(want & SPEX_WANT_SYMBOL && present & SPEX_HAS_PC, 1)) {
             uint32_t version = q->same.maps[pc >> 63] << 1;
             size_t index = place_index(pc, version);
@@ -761,15 +772,15 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
                 fill_place(a, slot, version, s->pid,
                            present & SPEX_HAS_TIMESTAMP ? tick_time(a, tick) : UINT64_MAX, pc);
             s->place = (uint32_t)index;
-            s->module = slot->place.module;
+            module = slot->place.module;
             s->address = slot->place.address;
             s->symbol = slot->place.symbol;
         } else {
             s->place = 0;
-            s->module = NULL;
             s->address = pc;
             s->symbol = NULL;
         }
+        s->module = module;
         /*
          * Mostly a table look-up, without branches on whether there is a packet: loads have
          * one, stores do not. An absent one is 0.
@@ -782,26 +793,18 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
         s->source = (uint8_t)from;
         flags |= ((unsigned)from / SOURCE_PEER | (unsigned)(r->events >> SPEX_EV_SNOOPED)) % 2 *
                  SPEX_SAMPLE_PEER;
-        _Static_assert(SPEX_SAMPLE_LEAST_ISSUE == (unsigned)SPEX_HAS_ISSUE &&
-                           SPEX_SAMPLE_LEAST_TRANSLATION == (unsigned)SPEX_HAS_TRANSLATION,
-                       "both are the same bits");
-        unsigned full = 0;
-        if (counters_may_end(r, &end)) {
-            full = spex_analysis_saturated(a, r);
-            flags |= full & (SPEX_HAS_ISSUE | SPEX_HAS_TRANSLATION);
-            a->totals.saturated += full != 0;
-        }
         s->flags = (uint8_t)flags;
         if (filtered && !filters_keep(a, s)) {
-            a->totals.saturated -= full != 0;
-            if (s->module)
-                s->module->left_out++;
+            if (module)
+                module->left_out++;
             continue;
         }
+        if (counters_may_end(r, &a->end))
+            note_saturated(a, s);
         kept++;
         q->thread->samples++;
-        if (s->module)
-            s->module->samples++;
+        if (module)
+            module->samples++;
         if (flags & SPEX_SAMPLE_TIMED) {
             first = tick < first ? tick : first;
             last = tick > last ? tick : last;
@@ -1203,6 +1206,7 @@ static void describe_sampling(struct spex_analysis *a)
 {
     struct spex_sampling *s = &a->sampling;
     s->counter_most = counter_most(a);
+    a->end = counters_end(s->counter_most);
     const struct spex_perf_attr *attr = a->file ? spex_perfdata_spe_attr(a->file) : NULL;
     s->midr = a->options.midr;
     if (a->file && !s->midr)

@@ -662,6 +662,23 @@ rows_by_key(struct spex_group *g, size_t slots, const struct spex_sample *const 
         rows[i] = find_row(g, slots, &key[0][i], STEP, hash[i]);
 }
 
+#define ROWS_BY(name, slots)                                                                       \
+    static void rows_by_##name(struct spex_group *g, const struct spex_sample *const *samples,     \
+                               size_t count, struct spex_row **rows)                               \
+    {                                                                                              \
+        rows_by_key(g, slots, samples, count, rows);                                               \
+    }
+ROWS_BY(any, g->slots)
+ROWS_BY(one, 1)
+ROWS_BY(two, 2)
+ROWS_BY(three, 3)
+ROWS_BY(four, 4)
+ROWS_BY(five, 5)
+#undef ROWS_BY
+static void (*const rows_by_slots[])(struct spex_group *, const struct spex_sample *const *, size_t,
+                                     struct spex_row **) = {
+    rows_by_any, rows_by_one, rows_by_two, rows_by_three, rows_by_four, rows_by_five};
+
 static void add_samples(struct spex_group *g, const struct spex_sample *const *samples,
                         size_t count)
 {
@@ -671,10 +688,8 @@ static void add_samples(struct spex_group *g, const struct spex_sample *const *s
         make_room(g, n);
         if (g->by_place)
             rows_by_place(g, samples, n, rows);
-        else if (g->slots == 2)
-            rows_by_key(g, 2, samples, n, rows);
         else
-            rows_by_key(g, g->slots, samples, n, rows);
+            rows_by_slots[g->slots < 6 ? g->slots : 0](g, samples, n, rows);
         count_samples(g, rows, samples, n);
     }
 }
@@ -785,8 +800,11 @@ static int compare_rows(const void *a, const void *b, void *context)
                 return a_key[0] < b_key[0] ? -1 : 1;
             continue;
         }
-        if (a_key[0] == b_key[0] && keys[g->keys[k]].slots == 2 && a_key[1] != b_key[1])
+        if (a_key[0] == b_key[0]) {
+            if (keys[g->keys[k]].slots == 1 || a_key[1] == b_key[1])
+                continue;
             return a_key[1] < b_key[1] ? -1 : 1; /* places in one module */
+        }
         spex_row_text(g, x, k, s, sizeof s);
         spex_row_text(g, y, k, t, sizeof t);
         int order = strcmp(s, t);

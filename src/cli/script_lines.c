@@ -392,12 +392,29 @@ static void make_plan(const struct script_lines *l, struct plan *plan, unsigned 
     step->kind = END;
 }
 
-static inline const struct plan *find_plan(struct script_lines *l, unsigned present)
+static inline struct plan *plan_slot(struct script_lines *l, unsigned present)
 {
-    struct plan *plan = &l->plans[present * 0x9e3779b1u >> (32 - PLAN_BITS)];
+    return &l->plans[present * 0x9e3779b1u >> (32 - PLAN_BITS)];
+}
+
+/* Of a record with a counter that may be at its end, or one that is not made yet. */
+static __attribute__((noinline)) const struct plan *rare_plan(struct script_lines *l,
+                                                              const struct spex_record *r)
+{
+    unsigned present = r->present | (counters_may_end(r, &l->source.end) ? AT_END : 0);
+    struct plan *plan = plan_slot(l, present);
     present |= EXPORT_ALWAYS;
-    if (__builtin_expect(plan->present != present, 0))
+    if (plan->present != present)
         make_plan(l, plan, present);
+    return plan;
+}
+
+static inline const struct plan *find_plan(struct script_lines *l, const struct spex_record *r)
+{
+    const struct plan *plan = plan_slot(l, r->present);
+    if (counters_may_end(r, &l->source.end) ||
+        __builtin_expect(plan->present != (r->present | EXPORT_ALWAYS), 0))
+        return rare_plan(l, r);
     return plan;
 }
 
@@ -435,6 +452,12 @@ static inline char *put_piece(struct room *room, char *p, const char *text, size
     return script_copy(p, text, size);
 }
 
+/* Apart: its constants would be made ready for every step. */
+static __attribute__((noinline)) char *put_large(char *p, uint64_t value)
+{
+    return put_u64(p, value);
+}
+
 static inline char *put_decimal(const struct script_lines *l, char *p, uint64_t value)
 {
     if (value < SMALL) {
@@ -442,14 +465,13 @@ static inline char *put_decimal(const struct script_lines *l, char *p, uint64_t 
         put_le64(p, text);
         return p + (text >> 56);
     }
-    p = put_u64(p, value);
+    p = value < DIGITS_E8 ? put_u32(p, (uint32_t)value) : put_large(p, value);
     *p = l->separator;
     return p + 1;
 }
 
 /* "saturated":"latency|issue" where there are any; CSV has its column always. */
-static inline char *put_saturation(const struct script_lines *l, char *p,
-                                   const struct spex_sample *sample)
+static char *put_saturation(const struct script_lines *l, char *p, const struct spex_sample *sample)
 {
     const char *names = export_saturated(&l->source, sample);
     if (names && l->format == TABLE_AS_JSON)
@@ -465,6 +487,21 @@ static inline char *put_saturation(const struct script_lines *l, char *p,
     return p;
 }
 
+/* What only records with a counter at its end have; apart, as they are few. */
+static __attribute__((noinline)) char *put_at_end(const struct script_lines *l, char *p,
+                                                  const struct step *step,
+                                                  const struct spex_sample *sample)
+{
+    if (step->kind == SATURATION)
+        return put_saturation(l, p, sample);
+    uint64_t value = export_read(sample, step->number);
+    if (value == l->source.most) {
+        *p++ = '>';
+        *p++ = '=';
+    }
+    return put_decimal(l, p, value);
+}
+
 static void put_line(struct script_lines *l, const struct spex_sample *sample)
 {
     struct room room = {.out = &l->profile->out};
@@ -474,9 +511,7 @@ static void put_line(struct script_lines *l, const struct spex_sample *sample)
     if (l->format == TABLE_AS_JSON)
         *p++ = '{';
     room.start = p;
-    const struct spex_record *r = sample->record;
-    unsigned at_end = counters_may_end(r, &l->source.end) ? AT_END : 0;
-    const struct step *step = find_plan(l, r->present | at_end)->steps;
+    const struct step *step = find_plan(l, sample->record)->steps;
     for (enum step_kind kind; (kind = step->kind) != END; step++) {
         memcpy(p, step->before, BEFORE);
         p += step->before_size;
@@ -492,15 +527,8 @@ static void put_line(struct script_lines *l, const struct spex_sample *sample)
                 p = put_decimal(l, p, export_read(sample, step[1].number));
             break;
         case COUNTER:
-            value = export_read(sample, step->number);
-            if (value == l->source.most) {
-                *p++ = '>';
-                *p++ = '=';
-            }
-            p = put_decimal(l, p, value);
-            break;
         case SATURATION:
-            p = put_saturation(l, p, sample);
+            p = put_at_end(l, p, step, sample);
             break;
         case HEXADECIMAL:
             p = put_hex(p, export_read(sample, step->number));

@@ -109,9 +109,11 @@ static inline uint8_t *pad(uint8_t *p, size_t size)
 #define PACKET(slot) p = put_slot(p, r, present, SLOT_##slot);
 #define PADDING(size)                                                                              \
     memset(out, 0, size);                                                                          \
-    size_t shift = 0;
-#define PLACE(n) p = out + (n) + shift;
-#define SHIFT(slot, n) shift = present & SPEX_HAS_##slot ? size_of(r, SLOT_##slot) - (n) : 0;
+    uint8_t *from = out;
+#define PLACE(n) p = from + (n);
+#define SHIFT(slot, n)                                                                             \
+    if (present & SPEX_HAS_##slot)                                                                 \
+        from += size_of(r, SLOT_##slot) - (n);
 #define EITHER(a, b)                                                                               \
     p = present & SPEX_HAS_##a ? put_slot(p, r, present, SLOT_##a)                                 \
                                : put_slot(p, r, present, SLOT_##b);
@@ -128,26 +130,40 @@ static inline uint8_t *pad(uint8_t *p, size_t size)
     p = put_closing(p, r, present);                                                                \
     return (size_t)(p - out);
 
-size_t record_emit(const struct spex_record *r, enum spex_layout layout,
-                   const struct record_extra *extra, uint8_t *out)
+static size_t emit_n1(const struct spex_record *r, uint8_t *out)
 {
     const unsigned present = r->present; /* for all the compiler knows, out overlaps it */
-    uint8_t *p = out;
-    switch (layout) {
-    case SPEX_LAYOUT_N1: {
+    uint8_t *p;
 #define LAYOUT_N1
 #include "record/layouts.def"
 #undef LAYOUT_N1
-    }
-    case SPEX_LAYOUT_HISI:
+}
+
+static size_t emit_hisi(const struct spex_record *r, const struct record_extra *extra, uint8_t *out)
+{
+    const unsigned present = r->present; /* for all the compiler knows, out overlaps it */
+    uint8_t *p = out;
 #define LAYOUT_HISI
 #include "record/layouts.def"
 #undef LAYOUT_HISI
-    default:
+}
+
+static size_t emit_compact(const struct spex_record *r, const struct record_extra *extra,
+                           uint8_t *out)
+{
+    const unsigned present = r->present; /* for all the compiler knows, out overlaps it */
+    uint8_t *p = out;
 #define LAYOUT_COMPACT
 #include "record/layouts.def"
 #undef LAYOUT_COMPACT
-    }
+}
+
+size_t record_emit(const struct spex_record *r, enum spex_layout layout,
+                   const struct record_extra *extra, uint8_t *out)
+{
+    return layout == SPEX_LAYOUT_N1     ? emit_n1(r, out)
+           : layout == SPEX_LAYOUT_HISI ? emit_hisi(r, extra, out)
+                                        : emit_compact(r, extra, out);
 }
 
 bool record_fits(enum spex_layout layout, unsigned present, unsigned events_size,
