@@ -30,6 +30,12 @@ struct spex_symbols_options {
     const char *debug_dir;    /* separate debug files; NULL: /usr/lib/debug */
     const char *map_dir;      /* of perf-PID.map files; NULL: /tmp */
     bool raw_names;           /* leave C++ and Rust names mangled */
+    /*
+     * Called while a debug file is fetched from a server of DEBUGINFOD_URLS: the file's name, the
+     * bytes so far and all of them (0: not known). False ends the download. May be NULL.
+     */
+    bool (*fetching)(void *context, const char *file, uint64_t done, uint64_t size);
+    void *context;
 };
 
 /* options NULL: none. What they point to is copied. */
@@ -54,6 +60,8 @@ const char *spex_module_name(const struct spex_module *module); /* last part of 
 bool spex_module_is_kernel(const struct spex_module *module);   /* kernel or its modules */
 /* Samples in the module in the last analysis pass, before and after the filters. */
 uint64_t spex_module_samples(const struct spex_module *module, bool filtered);
+/* How many of these the problem of the module leaves without a name. */
+uint64_t spex_module_unnamed(const struct spex_module *module, bool filtered);
 /* What kept symbols or lines from being read and what to do about it; NULL if nothing. */
 const char *spex_module_problem(struct spex_module *module);
 

@@ -803,8 +803,11 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
             note_saturated(a, s);
         kept++;
         q->thread->samples++;
-        if (module)
+        if (module) {
             module->samples++;
+            if (module->stripped && !(s->symbol && s->symbol->name))
+                module->unnamed++;
+        }
         if (flags & SPEX_SAMPLE_TIMED) {
             first = tick < first ? tick : first;
             last = tick > last ? tick : last;
@@ -1046,7 +1049,7 @@ static enum spex_status run_pass(struct spex_analysis *a, spex_sample_sink *sink
     a->totals.first_time = UINT64_MAX;
     struct spex_module *module;
     for (size_t i = 0; (module = spex_symbols_nth(a->symbols, i)); i++)
-        module->samples = module->left_out = 0;
+        module->samples = module->left_out = module->unnamed = 0;
     a->sink = sink;
     a->context = context;
     a->done = 0;

@@ -403,7 +403,7 @@ static void rust_escapes(char *name)
     *to = 0;
 }
 
-char *spex_demangle(const char *name)
+static char *demangle(const char *name)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (name[0] == '_' && name[1] == 'R')
@@ -432,5 +432,19 @@ char *spex_demangle(const char *name)
         text[n - 19] = 0;
         rust_escapes(text);
     }
+    return text;
+}
+
+char *spex_demangle(const char *name)
+{
+    size_t n = strlen(name);
+    if (n < 4 || strcmp(name + n - 4, "@plt"))
+        return demangle(name);
+    char *base = strndup(name, n - 4), *text = NULL;
+    char *plain = base ? demangle(base) : NULL;
+    if (plain && asprintf(&text, "%s@plt", plain) < 0)
+        text = NULL;
+    free(plain);
+    free(base);
     return text;
 }

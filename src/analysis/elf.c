@@ -8,8 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void elf_symbols(Elf *elf, unsigned section_type, struct module_table *table,
-                        uint64_t *link_text)
+/* The version of a symbol (foo@@GLIBC_2.34, foo@GLIBC_2.17) is no part of its name. */
+static const char *without_version(struct spex_module *module, const char *name)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.";
+    const char *at = strchr(name, '@'), *version = at ? at + 1 + (at[1] == '@') : NULL;
+    if (!at || at == name || *version < 'A' || *version > 'Z' || version[strspn(version, letters)])
+        return name;
+    size_t n = (size_t)(at - name);
+    char *text = module_text(module, n + 1);
+    memcpy(text, name, n);
+    return text;
+}
+
+static void elf_symbols(struct spex_module *module, Elf *elf, unsigned section_type,
+                        struct module_table *table, uint64_t *link_text)
 {
     for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
         GElf_Shdr sh;
@@ -41,65 +55,41 @@ static void elf_symbols(Elf *elf, unsigned section_type, struct module_table *ta
                 if (!code && !sym.st_size)
                     continue; /* __bss_start, edata: marks, not objects */
             }
-            table_add(table, sym.st_value, sym.st_size, name, code, bind == STB_WEAK,
-                      bind == STB_GLOBAL);
+            table_add(table, sym.st_value, sym.st_size, without_version(module, name), code,
+                      bind == STB_WEAK, bind == STB_GLOBAL);
         }
     }
 }
 
-/* foo@plt from the relocations of .plt: entries stand in their order, 32 bytes from its start.
- */
+/* foo@plt from the relocations of .plt: entries stand in their order, 32 bytes from its start. */
 static void plt_symbols(struct spex_module *module, struct module_table *table)
 {
     Elf *elf = module->image.elf;
-    size_t names;
-    Elf_Scn *relocations = NULL;
-    GElf_Shdr plt = {0}, rela = {0};
-    if (!elf || elf_getshdrstrndx(elf, &names))
-        return;
-    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
-        GElf_Shdr sh;
-        const char *name;
-        if (!gelf_getshdr(scn, &sh) || !(name = elf_strptr(elf, names, sh.sh_name)))
-            continue;
-        if (!strcmp(name, ".plt") && sh.sh_type == SHT_PROGBITS)
-            plt = sh;
-        if (!strcmp(name, ".rela.plt") && sh.sh_type == SHT_RELA) {
-            relocations = scn;
-            rela = sh;
-        }
-    }
+    GElf_Shdr plt, rela, dyn;
+    Elf_Scn *relocations = elf_section(elf, ".rela.plt", &rela);
     Elf_Scn *dynsym = relocations ? elf_getscn(elf, rela.sh_link) : NULL;
-    GElf_Shdr dyn;
-    if (!dynsym || !plt.sh_size || !rela.sh_entsize || !gelf_getshdr(dynsym, &dyn))
+    if (!dynsym || !elf_section(elf, ".plt", &plt) || !rela.sh_entsize ||
+        rela.sh_type != SHT_RELA || !gelf_getshdr(dynsym, &dyn))
         return;
     Elf_Data *data = elf_getdata(relocations, NULL), *syms = elf_getdata(dynsym, NULL);
-    uint64_t count = rela.sh_size / rela.sh_entsize, header = 32, entry;
+    uint64_t count = rela.sh_size / rela.sh_entsize, header = 32;
     if (!data || !syms || !count || plt.sh_size <= header)
         return;
-    entry = (plt.sh_size - header) / count;
+    uint64_t entry = (plt.sh_size - header) / count;
     if (entry < 16)
         return;
-    size_t text_size = 1;
-    for (int pass = 0; pass < 2; pass++) {
-        char *at = module->text;
-        for (uint64_t i = 0; i < count; i++) {
-            GElf_Rela r;
-            GElf_Sym sym;
-            const char *name;
-            if (!gelf_getrela(data, (int)i, &r) ||
-                !gelf_getsym(syms, (int)GELF_R_SYM(r.r_info), &sym) ||
-                !(name = elf_strptr(elf, dyn.sh_link, sym.st_name)))
-                continue;
-            if (pass == 0) {
-                text_size += strlen(name) + 5;
-                continue;
-            }
-            table_add(table, plt.sh_addr + header + i * entry, entry, at, true, false, true);
-            at += sprintf(at, "%s@plt", name) + 1;
-        }
-        if (pass == 0 && !(module->text = malloc(text_size)))
-            return;
+    for (uint64_t i = 0; i < count; i++) {
+        GElf_Rela r;
+        GElf_Sym sym;
+        const char *name;
+        char *text;
+        if (!gelf_getrela(data, (int)i, &r) ||
+            !gelf_getsym(syms, (int)GELF_R_SYM(r.r_info), &sym) ||
+            !(name = elf_strptr(elf, dyn.sh_link, sym.st_name)) || !*name)
+            continue;
+        text = module_text(module, strlen(name) + 5);
+        sprintf(text, "%s@plt", name);
+        table_add(table, plt.sh_addr + header + i * entry, entry, text, true, false, true);
     }
 }
 
@@ -148,29 +138,46 @@ static void load_segments(struct spex_module *module)
     }
 }
 
+/* What is said about a file without symbols, if there is something to be done about it. */
+static void say_stripped(struct spex_module *module, bool named, bool starts)
+{
+    char place[PATH_MAX];
+    module->stripped = !module->problem;
+    const char *shown = named    ? "only exported names are shown"
+                        : starts ? "functions are shown as offsets"
+                                 : "addresses are shown as offsets";
+    if (module_debug_place(module, place))
+        module_problem(module, "%s: stripped; %s; its debug file is looked for as %s", module->name,
+                       shown, place);
+    else
+        module_problem(module,
+                       "%s: stripped, and without a build id by which debug symbols could be "
+                       "found; %s; an unstripped copy of it is read from below --symfs DIR",
+                       module->name, shown);
+}
+
 bool module_load_elf(struct spex_module *module)
 {
     struct module_table table = {0};
     load_segments(module);
-    if (module->debug.elf && elf_has_section(module->debug.elf, SHT_SYMTAB, ".symtab"))
-        elf_symbols(module->debug.elf, SHT_SYMTAB, &table, &module->link_text);
+    if (elf_section(module->debug.elf, ".symtab", NULL))
+        elf_symbols(module, module->debug.elf, SHT_SYMTAB, &table, &module->link_text);
     else if (module->image.elf)
-        elf_symbols(module->image.elf, SHT_SYMTAB, &table, &module->link_text);
+        elf_symbols(module, module->image.elf, SHT_SYMTAB, &table, &module->link_text);
     bool stripped = table.count == 0;
-    if (stripped && module->image.elf)
-        elf_symbols(module->image.elf, SHT_DYNSYM, &table, NULL);
+    if (stripped && module->image.elf) {
+        elf_symbols(module, module->image.elf, SHT_DYNSYM, &table, NULL);
+        if (module_open_small(module)) {
+            size_t exported = table.count;
+            elf_symbols(module, module->small.elf, SHT_SYMTAB, &table, NULL);
+            stripped = table.count == exported;
+        }
+    }
     size_t named = table.count;
     plt_symbols(module, &table);
-    if (stripped) {
+    if (stripped && module->image.elf) {
         size_t starts = unwind_symbols(module->image.elf, &table);
-        if (module->image.elf)
-            module_problem(module,
-                           "%s: stripped; %s; install its debug symbols or give an "
-                           "unstripped copy with --symfs DIR",
-                           module->name,
-                           named    ? "only exported names are shown"
-                           : starts ? "functions are shown as offsets"
-                                    : "addresses are shown as offsets");
+        say_stripped(module, named, starts);
     }
     table_finish(module, &table);
     return module->count > 0;

@@ -74,7 +74,7 @@ void module_load_kernel(struct spex_module *module)
     char path[PATH_MAX];
     bool main_kernel = starts_with(module->path, "[kernel") || starts_with(module->path, "[guest");
     if (o->vmlinux && main_kernel) {
-        enum open_result r = module_open_elf(module, o->vmlinux, &module->image);
+        enum open_result r = elf_open_build(o->vmlinux, &module->recorded, &module->image);
         int reason = errno;
         if (r == OPEN_OK && module_load_elf(module))
             return;
@@ -91,10 +91,10 @@ void module_load_kernel(struct spex_module *module)
     if (o->kallsyms && load_kallsyms(module, o->kallsyms))
         return;
     if (!module->problem && main_kernel &&
-        module_id_path(module, o->build_id_dir, "/vmlinux", path) &&
-        !module_open_elf(module, path, &module->image) && module_load_elf(module))
+        id_path(&module->recorded, o->build_id_dir, "/vmlinux", path) &&
+        !elf_open_build(path, &module->recorded, &module->image) && module_load_elf(module))
         return;
-    if (!module->problem && module_id_path(module, o->build_id_dir, "/kallsyms", path) &&
+    if (!module->problem && id_path(&module->recorded, o->build_id_dir, "/kallsyms", path) &&
         !access(path, R_OK) && load_kallsyms(module, path))
         return;
     if (!module->symbols)

@@ -76,6 +76,8 @@ void lines_load(struct spex_module *module)
         return;
     module->tried_lines = true;
     module_load(module);
+    if (!elf_section(module->image.elf, ".debug_info", NULL))
+        module_fetch_debug(module); /* nothing to do if its debug file is there */
     Elf *elf = module->debug.elf ? module->debug.elf : module->image.elf;
     if (!elf)
         return;

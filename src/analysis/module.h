@@ -27,6 +27,18 @@ struct module_elf {
     char *path;
 };
 
+struct module_id { /* build id; size 0: not known */
+    uint8_t bytes[64];
+    size_t size;
+};
+
+/* Memory that lives as long as its module; texts are taken from the newest while there is room. */
+struct module_text {
+    struct module_text *next;
+    size_t used, size;
+    char bytes[];
+};
+
 struct module_unit { /* code range of one compilation unit */
     uint64_t low, high;
     Dwarf_Off die;
@@ -49,11 +61,13 @@ struct spex_module {
     enum module_kind kind;
     char *path;
     const char *name;
-    uint8_t build_id[64];
-    size_t build_id_size;
+    struct module_id recorded; /* as the profile has it */
+    struct module_id found;    /* of the file that was opened, or else as recorded */
     int pid;
     uint64_t samples, left_out; /* kept by the filters, and not */
+    uint64_t unnamed;           /* kept, stripped: without a name */
     bool loaded, tried_lines;
+    bool stripped; /* its problem is of addresses without a name alone */
     char *problem;
 
     struct spex_symbol *symbols;
@@ -62,8 +76,11 @@ struct spex_module {
     size_t segment_count;
     struct module_elf image, debug; /* with the code; with symbols or DWARF where separate */
     struct module_elf alternate;    /* with DWARF that several debug files share */
-    char *text;                     /* kallsyms or perf-PID.map, the owner of names */
-    uint64_t link_text;             /* vmlinux: link address of _text; 0 none or kallsyms */
+    struct module_elf small;        /* symbols alone, out of .gnu_debugdata of the image */
+    uint8_t *small_bytes;
+    char *text;                /* kallsyms or perf-PID.map, the owner of names */
+    struct module_text *texts; /* names that no file has as they are */
+    uint64_t link_text;        /* vmlinux: link address of _text; 0 none or kallsyms */
 
     Dwarf *dwarf, *alternate_dwarf;
     struct module_unit *units;
@@ -81,6 +98,7 @@ struct spex_symbols {
     /* Module number plus one: by path, the first with it; by path and build id. */
     uint32_t *by_path, *by_id;
     size_t mask;
+    struct debuginfod *debuginfod;
 };
 
 /* Out of memory, a module has no symbols; the rest of the profile is read. */
@@ -102,18 +120,50 @@ enum open_result {
 
 /* Finds and opens the files of a module; what keeps it from it is its problem. */
 void module_open_files(struct spex_module *module);
-/* An ELF file for AArch64 with the module's build id, if that is known. */
-enum open_result module_open_elf(const struct spex_module *module, const char *path,
-                                 struct module_elf *file);
+/* An ELF file for AArch64, with this build id unless that is not known. */
+enum open_result elf_open_build(const char *path, const struct module_id *id,
+                                struct module_elf *file);
 /* What to do about a file that cannot be opened for this reason. */
 const char *open_advice(int reason);
 void elf_close(struct module_elf *file);
-bool elf_has_section(Elf *elf, unsigned type, const char *name);
-/* "DIR/.build-id/ab/cdef" + tail, NULL without a build id; path has PATH_MAX bytes. */
-const char *module_id_path(const struct spex_module *module, const char *dir, const char *tail,
-                           char *path);
+/* The section of this name, unless it has no bytes; header may be NULL. */
+Elf_Scn *elf_section(Elf *elf, const char *name, GElf_Shdr *header);
+struct module_id elf_build_id(Elf *elf);
+bool id_equal(const struct module_id *a, const struct module_id *b);
+void id_text(const struct module_id *id, char text[129]);
+/*
+ * "DIR/.build-id/ab/cdef" + tail, the layout that perf and gdb share; NULL without a build id. path
+ * has PATH_MAX bytes.
+ */
+const char *id_path(const struct module_id *id, const char *dir, const char *tail, char *path);
+
+/* ---- debug_files.c ---- */
+
+/* Opens module->debug: of this machine, from servers. */
+bool module_open_debug(struct spex_module *module);
+bool module_fetch_debug(struct spex_module *module);
+/* Where a debug file of this module would be looked for; NULL without a build id. */
+const char *module_debug_place(const struct spex_module *module, char *path);
+/*
+ * The file that a debug file shares DWARF with others in (dwz): a name, relative to that of the
+ * debug file or to the root that this is below, or a build id.
+ */
 bool module_open_alternate(struct spex_module *module, const char *from, const char *name,
-                           const uint8_t *id, size_t id_size);
+                           const void *id, size_t id_size);
+
+/* ---- small.c ---- */
+
+/* Opens module->small, if the image has .gnu_debugdata. */
+bool module_open_small(struct spex_module *module);
+
+/* ---- debuginfod.c ---- */
+
+enum debuginfod_kind { DEBUGINFOD_DEBUG, DEBUGINFOD_EXECUTABLE };
+
+/* The path of a file that a debuginfod server had, for the caller to free; or NULL. */
+char *debuginfod_fetch(struct spex_module *module, const struct module_id *id,
+                       enum debuginfod_kind kind);
+void debuginfod_free(struct spex_symbols *symbols);
 
 /* ---- table.c ---- */
 
@@ -139,6 +189,9 @@ enum { TEXT_MOST = 256 << 20 }; /* the largest text that is read */
 bool module_load_elf(struct spex_module *module);
 void module_load_kernel(struct spex_module *module);
 void module_load_jit(struct spex_module *module);
+
+/* Room for size bytes that the module frees. */
+char *module_text(struct spex_module *module, size_t size);
 
 /* ---- look-up ---- */
 

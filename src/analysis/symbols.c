@@ -24,6 +24,21 @@ void module_problem(struct spex_module *module, const char *format, ...)
     va_end(args);
 }
 
+char *module_text(struct spex_module *module, size_t size)
+{
+    enum { BLOCK = 64 << 10 };
+    struct module_text *t = module->texts;
+    if (!t || t->size - t->used < size) {
+        size_t room = size > BLOCK ? size : BLOCK;
+        t = memory_get(1, sizeof *t + room);
+        t->size = room;
+        t->next = module->texts;
+        module->texts = t;
+    }
+    t->used += size;
+    return t->bytes + t->used - size;
+}
+
 /* ---- the set ---- */
 
 enum spex_status spex_symbols_new(const struct spex_symbols_options *options,
@@ -74,10 +89,17 @@ void spex_symbols_free(struct spex_symbols *symbols)
         elf_close(&m->image);
         elf_close(&m->debug);
         elf_close(&m->alternate);
+        elf_close(&m->small);
+        free(m->small_bytes);
+        for (struct module_text *t = m->texts, *next; t; t = next) {
+            next = t->next;
+            free(t);
+        }
         free(m->text);
         free(m->problem);
         free(m);
     }
+    debuginfod_free(symbols);
     free(symbols->modules);
     free(symbols->by_path);
     free(symbols->by_id);
@@ -117,7 +139,7 @@ struct module_key {
 static struct module_key key_of(const struct spex_module *module, bool with_id)
 {
     return (struct module_key){module->path, module->kind == MODULE_JIT ? module->pid : 0,
-                               module->build_id, with_id ? module->build_id_size : 0};
+                               module->recorded.bytes, with_id ? module->recorded.size : 0};
 }
 
 static uint32_t *find_slot(const struct spex_symbols *symbols, const struct module_key *key)
@@ -173,7 +195,7 @@ struct spex_module *symbols_module(struct spex_symbols *symbols, const char *pat
         snprintf(kernel, sizeof kernel, "%.*s", (int)(bracket - path + 1), path);
         path = kernel;
     }
-    if (!build_id || build_id_size > sizeof((struct spex_module *)0)->build_id)
+    if (!build_id || build_id_size > sizeof((struct module_id *)0)->bytes)
         build_id_size = 0;
     more_slots(symbols);
     const struct module_key key = {path, kind == MODULE_JIT ? pid : 0,
@@ -190,10 +212,10 @@ struct spex_module *symbols_module(struct spex_symbols *symbols, const char *pat
     m->kind = kind;
     m->name = slash && slash[1] && kind == MODULE_FILE ? slash + 1 : m->path;
     if (build_id_size)
-        memcpy(m->build_id, build_id, build_id_size);
-    m->build_id_size = build_id_size;
+        memcpy(m->recorded.bytes, build_id, build_id_size);
+    m->recorded.size = build_id_size;
     m->pid = pid;
-    m->image.fd = m->debug.fd = m->alternate.fd = -1;
+    m->image.fd = m->debug.fd = m->alternate.fd = m->small.fd = -1;
     symbols->modules[symbols->count++] = m;
     enter_module(symbols, symbols->count - 1);
     return m;
@@ -226,6 +248,11 @@ const char *spex_module_name(const struct spex_module *module)
 uint64_t spex_module_samples(const struct spex_module *module, bool filtered)
 {
     return filtered ? module->samples : module->samples + module->left_out;
+}
+
+uint64_t spex_module_unnamed(const struct spex_module *module, bool filtered)
+{
+    return filtered && module->stripped ? module->unnamed : spex_module_samples(module, filtered);
 }
 
 bool spex_module_is_kernel(const struct spex_module *module)

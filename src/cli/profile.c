@@ -28,6 +28,20 @@ static void show_progress(void *context, uint64_t done, uint64_t size)
     cli_put("\r", "%3d%% of %s", size ? (int)(100 * done / size) : 0, p->name);
 }
 
+static bool show_fetching(void *context, const char *file, uint64_t done, uint64_t size)
+{
+    static time_t last;
+    struct profile *p = context;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (!isatty(STDERR_FILENO) || now.tv_sec == last)
+        return true;
+    last = now.tv_sec;
+    p->progress = true;
+    cli_put("\r", "%3d%% of the debug file of %s", size ? (int)(100 * done / size) : 0, file);
+    return true;
+}
+
 /* Does the file begin with sample records? Three, with nothing reserved between, are no accident.
  */
 static bool looks_raw(const char *path)
@@ -73,7 +87,9 @@ int profile_open(struct profile *p, const struct profile_options *options, const
                                            .symfs = options->symfs,
                                            .vmlinux = options->vmlinux,
                                            .kallsyms = options->kallsyms,
-                                           .raw_names = options->no_demangle};
+                                           .raw_names = options->no_demangle,
+                                           .fetching = show_fetching,
+                                           .context = p};
     struct spex_analysis_options o =
         more ? *more : (struct spex_analysis_options){.size = sizeof o};
     struct spex_error error;
@@ -143,7 +159,7 @@ static void report_modules(struct profile *p)
     bool filtered = totals->kept > 0;
     uint64_t all = filtered ? totals->kept : totals->records;
     for (size_t i = 0; (m = spex_symbols_nth(symbols, i)); i++) {
-        uint64_t samples = spex_module_samples(m, filtered);
+        uint64_t samples = spex_module_unnamed(m, filtered);
         const char *problem = samples ? spex_module_problem(m) : NULL;
         if (!problem)
             continue;
