@@ -156,10 +156,10 @@ static const char *build_text(struct export_source *s, const char *name, const c
 static const char *build_id_of(struct export_source *s, const struct spex_module *module)
 {
     s->built.size = 0;
-    for (size_t i = 0; i < module->build_id_size; i++)
-        out_hex_fixed(&s->built, module->build_id[i], 2);
+    for (size_t i = 0; i < module->recorded.size; i++)
+        out_hex_fixed(&s->built, module->recorded.bytes[i], 2);
     out_char(&s->built, 0);
-    return module->build_id_size ? s->built.data : NULL;
+    return module->recorded.size ? s->built.data : NULL;
 }
 
 static const char *place_of(struct export_source *s, const struct spex_sample *sample, unsigned has,
