@@ -19,6 +19,7 @@ demo:
 # Every test: built by gcc, and by clang with ASan and UBSan; warnings are errors in both.
 check:
 	@scripts/setup build demo check vm
+	@-scripts/feeds-setup --short $(BUILD)/feeds # what is missing is skipped
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
 	@scripts/configure $(ASAN) clang -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false
 	@ninja -C $(BUILD) --quiet
@@ -45,6 +46,15 @@ check-faults:
 	@SPEX_LONG=1 meson test -C $(ASAN) --no-rebuild --print-errorlogs -t 10 faults
 	@SPEX_LONG=1 SPEX_PROGRAM=$(abspath $(ASAN))/faults/spex meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 10 outputs
 	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 10 killed # under strace leaks cannot be looked for
+
+# What other tools make of what spex export writes, at full length; they are fetched once into build/feeds.
+check-feeds:
+	@scripts/setup build demo check
+	@command -v npm >/dev/null || scripts/setup feeds
+	@-scripts/feeds-setup $(BUILD)/feeds
+	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
+	@ninja -C $(BUILD) --quiet
+	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 10 --suite export
 
 # The requirement list joined with the marks of tests that passed in the last `make check`.
 conformance:
@@ -92,4 +102,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate
 
-.PHONY: validate all demo check check-vm check-ports check-faults conformance bench fuzz coverage mutate abi install format clean
+.PHONY: validate all demo check check-vm check-feeds check-ports check-faults conformance bench fuzz coverage mutate abi install format clean

@@ -82,6 +82,18 @@ void out_name_bytes(struct out *out, const char *text, size_t size)
     }
 }
 
+void out_name_utf8(struct out *out, const char *text)
+{
+    enum name_part part;
+    for (size_t n, size = strlen(text); size; text += n, size -= n) {
+        n = name_part(text, size, &part);
+        if (part == NAME_BROKEN)
+            show_bytes(out, text, n, "\\x");
+        else
+            out_bytes(out, text, n);
+    }
+}
+
 void out_line(struct out *out, const char *format, ...)
 {
     char *text = NULL;

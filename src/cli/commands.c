@@ -10,6 +10,7 @@
     COMMAND(diff)                                                                                  \
     COMMAND(truth)                                                                                 \
     COMMAND(script)                                                                                \
+    COMMAND(export)                                                                                \
     COMMAND(dump)                                                                                  \
     COMMAND(verify)                                                                                \
     COMMAND(generate)                                                                              \

@@ -377,8 +377,9 @@ int output_finish(const struct output *o, const char *directory, struct spex_run
 
 /* ---- a file that was cut ---- */
 
-static bool repair_into(const char *from, const char *data)
+static bool repair_into(void *context, const char *data)
 {
+    const char *from = *(const char **)context;
     struct spex_error error;
     uint64_t kept, lost;
     char a[32], b[32];
@@ -403,7 +404,9 @@ static bool repair_into(const char *from, const char *data)
     return ok;
 }
 
-int output_repair(const struct output *o, const char *from)
+/* Makes a file in a directory of its own beside the output, and puts it in place. */
+static int make_beside(const struct output *o, bool (*make)(void *context, const char *data),
+                       void *context)
 {
     char directory[OUTPUT_PATH + 32], data[OUTPUT_PATH + 48];
     bool unwanted = false;
@@ -417,8 +420,44 @@ int output_repair(const struct output *o, const char *from)
         return CLI_DATA;
     }
     snprintf(data, sizeof data, "%s/data", directory);
-    bool ok = repair_into(from, data) &&
+    bool ok = make(context, data) &&
               (o->stream < 0 ? put_in_place(o, data) : stream_out(o, data, &unwanted));
     spex_run_remove(directory);
     return ok ? CLI_OK : CLI_DATA;
+}
+
+int output_repair(const struct output *o, const char *from)
+{
+    return make_beside(o, repair_into, &from);
+}
+
+/* ---- what others make ---- */
+
+struct made {
+    output_maker *make;
+    void *context;
+};
+
+static bool make_file(void *context, const char *data)
+{
+    struct made *made = context;
+    int fd = open(data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        cli_error("%s: %s", data, strerror(errno));
+        return false;
+    }
+    bool ok = made->make(made->context, fd);
+    if (close(fd) && ok) {
+        cli_error("%s: %s", data, strerror(errno));
+        ok = false;
+    }
+    return ok;
+}
+
+int output_make(const struct output *o, output_maker *make, void *context)
+{
+    struct made made = {make, context};
+    if (o->stream >= 0)
+        return make(context, o->stream) ? CLI_OK : CLI_DATA;
+    return make_beside(o, make_file, &made);
 }

@@ -43,4 +43,8 @@ int output_finish(const struct output *output, const char *directory, struct spe
 /* Makes a whole file of one that was cut. CLI_OK or CLI_DATA after messages. */
 int output_repair(const struct output *output, const char *from);
 
+/* Writes the output to a descriptor; false after a message: then there is no file. */
+typedef bool output_maker(void *context, int fd);
+int output_make(const struct output *output, output_maker *make, void *context);
+
 #endif

@@ -26,14 +26,16 @@ struct profile_options {
 #define PROFILE_AT(type, field) offsetof(type, profile.field)
 /* clang-format off */
 /* First in a command's option table; its options struct has a member "profile". */
-#define PROFILE_INPUT_OPTIONS(type)                                                            \
+#define PROFILE_SOURCE_OPTIONS(type)                                                           \
     {"input", 'i', CLI_STRING, PROFILE_AT(type, input), "FILE",                                \
      "perf.data file to read, - for standard input (default perf.data)", NULL, NULL},          \
     {"raw", 0, CLI_FLAG, PROFILE_AT(type, raw), NULL,                                          \
      "the input is a bare SPE stream, not a perf.data file", NULL, NULL},                      \
     {"midr", 0, CLI_NUMBER, PROFILE_AT(type, midr), "MIDR",                                    \
      "the CPU's MIDR_EL1, for data sources, where the input does not tell", NULL, NULL},       \
-    CLI_MEMORY(PROFILE_AT(type, max_memory)),                                                  \
+    CLI_MEMORY(PROFILE_AT(type, max_memory))
+#define PROFILE_INPUT_OPTIONS(type)                                                            \
+    PROFILE_SOURCE_OPTIONS(type),                                                              \
     {"format", 0, CLI_CHOICE, PROFILE_AT(type, format), "FORMAT", "text, json or csv", "text", \
      table_formats}
 #define PROFILE_SYMBOL_OPTIONS(type)                                                           \

@@ -21,13 +21,11 @@ enum {
     SMALL = 1000, /* numbers below have their text in a table */
     PLAN_BITS = 8,
     PIECE_BITS = 12,
-    KEY_WORDS = 4,
     BEFORE = 16,
     STEP_ROOM = BEFORE + 24, /* the most that a step writes, pieces apart */
     LINE_ROOM = OUT_ROOM,
     PIECES_ROOM = LINE_ROOM - (FIELD_COUNT + 4) * STEP_ROOM, /* saturated takes more than one */
 };
-#define KEY_THERE BIT(63) /* in every key */
 _Static_assert(PIECES_ROOM > 1024, "most lines need room once");
 _Static_assert(2 * STEP_ROOM > SCRIPT_BLOCK, "a piece may be copied up to its limit");
 
@@ -35,7 +33,7 @@ enum { AT_END = 1u << 17 /* a counter may be saturated */ };
 
 /* Text of a run of fields, with a separator behind each; SCRIPT_BLOCK bytes more. */
 struct piece {
-    uint64_t key[KEY_WORDS]; /* 0: none */
+    uint64_t key[EXPORT_KEY]; /* 0: none */
     size_t size;
     char *text;
 };
@@ -261,38 +259,14 @@ static void render(struct script_lines *l, const struct spex_sample *sample, con
 
 /* ---- pieces ---- */
 
-/* What the fields of an origin follow from, and where their piece is kept. */
+/* Where the piece of a key is kept. */
 static inline __attribute__((always_inline)) size_t
-key_of(const struct spex_sample *sample, enum export_from origin, uint64_t key[KEY_WORDS])
+key_of(const struct spex_sample *sample, enum export_from origin, uint64_t key[EXPORT_KEY])
 {
-    const struct spex_record *r = sample->record;
-    bool memory = sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES);
-    switch (origin) {
-    case EXPORT_FROM_CODE:
-        key[0] = r->address[SPEX_ADDRESS_PC];
-        key[1] = (uintptr_t)sample->module;
-        key[2] = sample->address;
-        key[3] = KEY_THERE | (uint64_t)(r->present & (SPEX_HAS_PC | SPEX_HAS_OP)) << 16 |
-                 (unsigned)r->op_class << 8 | r->op_payload;
-        return sample->place;
-    case EXPORT_FROM_THREAD:
-        key[0] = (uint64_t)(uint32_t)sample->pid << 32 | (uint32_t)sample->tid;
-        key[1] = KEY_THERE | (uint32_t)sample->cpu;
-        key[2] = (uintptr_t)sample->comm;
-        key[3] = 0;
-        break;
-    case EXPORT_FROM_OUTCOME:
-        key[0] = r->events;
-        key[1] = KEY_THERE |
-                 (uint64_t)(r->present & (SPEX_HAS_EVENTS | SPEX_HAS_DATA_SOURCE)) << 32 |
-                 (uint64_t)r->data_source << 16 | (unsigned)memory << 8 | sample->source;
-        key[2] = key[3] = 0;
-        break;
-    default:
-        __builtin_unreachable();
-    }
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
-    return (key[0] * odd ^ key[1]) * odd >> (64 - PIECE_BITS);
+    export_key(sample, origin, key);
+    return origin == EXPORT_FROM_CODE ? sample->place
+                                      : (key[0] * odd ^ key[1]) * odd >> (64 - PIECE_BITS);
 }
 
 static size_t piece_count(enum export_from origin)
@@ -317,11 +291,11 @@ static inline __attribute__((always_inline)) const struct piece *
 find_piece(struct script_lines *l, const struct run *run, const struct spex_sample *sample,
            enum export_from origin)
 {
-    uint64_t key[KEY_WORDS];
+    uint64_t key[EXPORT_KEY];
     struct piece *pair = &run->pieces[key_of(sample, origin, key) & ~(size_t)1];
     for (unsigned i = 0; i < 2; i++) {
         uint64_t differ = 0;
-        for (unsigned word = 0; word < KEY_WORDS; word++)
+        for (unsigned word = 0; word < EXPORT_KEY; word++)
             differ |= pair[i].key[word] ^ key[word];
         if (__builtin_expect(!differ, 1))
             return &pair[i];

@@ -6,6 +6,7 @@
 #include "base/out.h"
 
 #include "analysis/row.h"
+#include "export/export.h"
 #include <spex/features.h>
 #include "uarch/model.h"
 
@@ -114,7 +115,20 @@ static void print_filters(struct out *out)
              2);
 }
 
+static void print_formats(struct out *out)
+{
+    cli_wrap(out, "spex export --to FORMAT writes these. docs/export.md says what reads them.", 0);
+    for (size_t i = 0; export_formats[i]; i++) {
+        const struct export_format *f = export_formats[i];
+        out_char(out, '\n');
+        row(out, f->name, f->summary);
+        row(out, "  counts", f->weight);
+        row(out, "  cannot say", f->cannot);
+    }
+}
+
 const struct cli_topic cli_topics[] = {
+    {"formats", "what spex export writes", print_formats},
     {"fields", "columns that -F takes", print_fields},
     {"keys", "what --sort groups by", print_keys},
     {"filters", "--comm, --op, --event and the other filters", print_filters},

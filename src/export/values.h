@@ -45,6 +45,41 @@ static inline uint64_t export_read(const struct spex_sample *sample, struct expo
     return word & number.mask;
 }
 
+enum { EXPORT_KEY = 4 };                     /* words */
+#define EXPORT_KEY_THERE (UINT64_C(1) << 63) /* in every key: none is all zero */
+
+/* What the columns of THREAD, CODE or OUTCOME follow from. */
+static inline __attribute__((always_inline)) void
+export_key(const struct spex_sample *sample, enum export_from from, uint64_t key[EXPORT_KEY])
+{
+    const struct spex_record *r = sample->record;
+    bool memory = sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES);
+    switch (from) {
+    case EXPORT_FROM_CODE:
+        key[0] = r->address[SPEX_ADDRESS_PC];
+        key[1] = (uintptr_t)sample->module;
+        key[2] = sample->address;
+        key[3] = EXPORT_KEY_THERE | (uint64_t)(r->present & (SPEX_HAS_PC | SPEX_HAS_OP)) << 16 |
+                 (unsigned)r->op_class << 8 | r->op_payload;
+        break;
+    case EXPORT_FROM_THREAD:
+        key[0] = (uint64_t)(uint32_t)sample->pid << 32 | (uint32_t)sample->tid;
+        key[1] = EXPORT_KEY_THERE | (uint32_t)sample->cpu;
+        key[2] = (uintptr_t)sample->comm;
+        key[3] = 0;
+        break;
+    case EXPORT_FROM_OUTCOME:
+        key[0] = r->events;
+        key[1] = EXPORT_KEY_THERE |
+                 (uint64_t)(r->present & (SPEX_HAS_EVENTS | SPEX_HAS_DATA_SOURCE)) << 32 |
+                 (uint64_t)r->data_source << 16 | (unsigned)memory << 8 | sample->source;
+        key[2] = key[3] = 0;
+        break;
+    default:
+        __builtin_unreachable();
+    }
+}
+
 /* A column of type NUMBER, ADDRESS or BOOL; false if it is absent. */
 bool export_number(const struct export_source *source, const struct spex_sample *sample,
                    enum export_column column, uint64_t *value);

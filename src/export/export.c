@@ -1,0 +1,31 @@
+#include "export.h"
+
+#define FORMATS FORMAT(parquet)
+
+#define FORMAT(name) extern const struct export_format export_##name;
+FORMATS
+#undef FORMAT
+
+const struct export_format *const export_formats[] = {
+#define FORMAT(name) &export_##name,
+    FORMATS
+#undef FORMAT
+        NULL,
+};
+
+void export_begin(const struct export_format *format, struct export_job *job)
+{
+    export_source_init(&job->source, job->analysis);
+    if (job->settings->host)
+        job->source.host = job->settings->host;
+    job->source.boot = job->settings->boot;
+    out_init(&job->notes, -1);
+    format->begin(job);
+}
+
+enum spex_status export_end(const struct export_format *format, struct export_job *job)
+{
+    enum spex_status status = format->end(job);
+    export_source_fini(&job->source);
+    return status;
+}

@@ -1,0 +1,55 @@
+/*
+ * Profiles for other tools: one format, one file. A job is one pass over a profile; what a format
+ * writes goes to the job's output, what people should know about it to its notes. Formats need
+ * nothing but samples: where those have call stacks, frames.h gives them.
+ */
+#ifndef EXPORT_EXPORT_H
+#define EXPORT_EXPORT_H
+
+#include "export/values.h"
+
+/* What the numbers of a profile count. */
+enum export_weight { EXPORT_WEIGHT_SAMPLES, EXPORT_WEIGHT_LATENCY, EXPORT_WEIGHT_MISSES };
+
+struct export_settings {
+    enum export_weight weight;
+    const enum export_column *columns; /* of tables; NULL: those of schema.def */
+    size_t column_count;
+    const char *input; /* as the user names it */
+    const char *truth; /* name of the file of exact counts */
+    const char *host, *boot;
+    const char *filters; /* for people */
+    const char *version; /* of spex */
+};
+
+struct export_job {
+    struct spex_analysis *analysis;
+    struct out *out;
+    const struct export_settings *settings;
+    struct export_source source;
+    struct out notes; /* lines of text */
+    struct spex_error error;
+    void *state; /* the format's */
+};
+
+struct export_format {
+    const char *name, *summary; /* for help */
+    const char *weight;         /* what its numbers count */
+    const char *cannot;         /* what it has no place for */
+    unsigned want;              /* enum spex_want */
+    bool ordered, binary;
+    bool truth;   /* made of exact counts, not of samples */
+    bool weights; /* heeds settings->weight; others have several weights, or one of their own */
+    void (*begin)(struct export_job *job);
+    spex_sample_sink *sink;                          /* its context is the job */
+    enum spex_status (*end)(struct export_job *job); /* also where the pass failed; frees */
+};
+
+/* NULL-terminated. */
+extern const struct export_format *const export_formats[];
+
+/* Before the pass, and behind it. */
+void export_begin(const struct export_format *format, struct export_job *job);
+enum spex_status export_end(const struct export_format *format, struct export_job *job);
+
+#endif

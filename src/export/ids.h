@@ -1,0 +1,28 @@
+/* Small numbers for keys of four words, in the order in which the keys come. */
+#ifndef EXPORT_IDS_H
+#define EXPORT_IDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { IDS_WORDS = 4 };
+
+struct ids {
+    uint64_t (*keys)[IDS_WORDS]; /* by number */
+    size_t count, capacity;
+    uint32_t *slots; /* 1 + number, by hash */
+    size_t slot_count;
+};
+
+/* *fresh: the key is new. Ends the command if there is no memory. */
+uint32_t ids_find(struct ids *ids, const uint64_t key[IDS_WORDS], bool *fresh);
+void ids_clear(struct ids *ids);
+void ids_free(struct ids *ids);
+
+static inline bool ids_equal(const uint64_t a[IDS_WORDS], const uint64_t b[IDS_WORDS])
+{
+    return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]));
+}
+
+#endif

@@ -1,0 +1,700 @@
+/* Numbers of the format are those of apache/parquet-format, parquet.thrift. */
+#include "parquet.h"
+
+#include "base/bits.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "export/pack.h"
+#include "export/thrift.h"
+
+#include <errno.h>
+
+enum { BOOLEAN = 0, INT32 = 1, INT64 = 2, DOUBLE = 5, BYTE_ARRAY = 6 };
+enum { PLAIN = 0, RLE = 3, DELTA = 5, RLE_DICTIONARY = 8 };
+enum { DATA_PAGE = 0, DICTIONARY_PAGE = 2, ZSTD = 6 };
+enum {
+    LEVEL = 1,                 /* of zstd */
+    DICTIONARY_MOST = 1 << 15, /* numbers; beyond that it is hardly one */
+    STATISTIC_MOST = 64,       /* longer texts have no minimum and maximum */
+    SLOTS_FIRST = 256
+};
+
+static const char magic[] = "PAR1";
+
+static int physical(const struct parquet_field *f)
+{
+    switch (f->type) {
+    case PARQUET_BOOL:
+        return BOOLEAN;
+    case PARQUET_DOUBLE:
+        return DOUBLE;
+    case PARQUET_STRING:
+        return BYTE_ARRAY;
+    default:
+        return f->bits == 64 ? INT64 : INT32;
+    }
+}
+
+static unsigned plain_size(const struct parquet_field *f)
+{
+    return physical(f) == INT32 ? 4 : 8;
+}
+
+/* ---- begin ---- */
+
+static void put(struct parquet *p, const void *data, size_t size)
+{
+    out_block(p->out, data, size);
+    p->written += size;
+}
+
+void parquet_begin(struct parquet *p, struct out *out, const char *name,
+                   const struct parquet_field *fields, size_t count)
+{
+    *p = (struct parquet){.out = out, .name = name, .column_count = count};
+    p->columns = memory_get(count, sizeof *p->columns);
+    for (size_t i = 0; i < count; i++) {
+        struct parquet_column *c = &p->columns[i];
+        c->field = fields[i];
+        out_init(&c->pages, -1);
+        c->slot_count = SLOTS_FIRST;
+        c->slots = memory_get(c->slot_count, sizeof *c->slots);
+    }
+    out_init(&p->groups, -1);
+    out_init(&p->body, -1);
+    out_init(&p->packed, -1);
+    out_init(&p->header, -1);
+    p->zstd = ZSTD_createCCtx();
+    if (!p->zstd)
+        p->out->error = ENOMEM;
+    put(p, magic, 4);
+}
+
+/* ---- dictionaries ---- */
+
+static const char *entry_text(const struct parquet_column *c, uint64_t entry, size_t *size)
+{
+    const char *at = c->plain + c->entries[entry];
+    *size = le32(at);
+    return at + 4;
+}
+
+static uint64_t entry_hash(const struct parquet_column *c, uint64_t entry)
+{
+    if (c->field.type != PARQUET_STRING)
+        return hash_word(hash_seed(), c->entries[entry]);
+    size_t size;
+    const char *text = entry_text(c, entry, &size);
+    return hash_bytes(hash_seed(), text, size);
+}
+
+static void grow_slots(struct parquet_column *c)
+{
+    c->slot_count *= 2;
+    free(c->slots);
+    c->slots = memory_get(c->slot_count, sizeof *c->slots);
+    for (size_t i = 0; i < c->entry_count; i++) {
+        size_t at = entry_hash(c, i) & (c->slot_count - 1);
+        while (c->slots[at])
+            at = (at + 1) & (c->slot_count - 1);
+        c->slots[at] = (uint32_t)i + 1;
+    }
+}
+
+static uint32_t new_entry(struct parquet_column *c, size_t slot, uint64_t entry)
+{
+    uint32_t index = (uint32_t)c->entry_count;
+    c->entries = memory_grow(c->entries, c->entry_count, &c->entry_capacity, sizeof *c->entries);
+    c->entries[c->entry_count++] = entry;
+    c->slots[slot] = index + 1;
+    if (2 * c->entry_count > c->slot_count)
+        grow_slots(c);
+    return index;
+}
+
+static char *plain_room(struct parquet_column *c, size_t size)
+{
+    if (c->plain_capacity - c->plain_size < size) {
+        c->plain_capacity = 2 * c->plain_capacity + size;
+        c->plain = memory_resize(c->plain, c->plain_capacity, 1);
+    }
+    c->plain_size += size;
+    return c->plain + c->plain_size - size;
+}
+
+static void put_plain(struct out *out, const struct parquet_field *f, uint64_t value)
+{
+    char bytes[8];
+    put_le64(bytes, value);
+    out_bytes(out, bytes, plain_size(f));
+}
+
+uint32_t parquet_entry_number(struct parquet_column *c, uint64_t value)
+{
+    size_t at = hash_word(hash_seed(), value) & (c->slot_count - 1);
+    for (; c->slots[at]; at = (at + 1) & (c->slot_count - 1))
+        if (c->entries[c->slots[at] - 1] == value)
+            return c->slots[at] - 1;
+    char bytes[8];
+    put_le64(bytes, value);
+    memcpy(plain_room(c, plain_size(&c->field)), bytes, plain_size(&c->field));
+    return new_entry(c, at, value);
+}
+
+uint32_t parquet_entry_text(struct parquet_column *c, const char *text, size_t size)
+{
+    size_t at = hash_bytes(hash_seed(), text, size) & (c->slot_count - 1), n;
+    for (; c->slots[at]; at = (at + 1) & (c->slot_count - 1)) {
+        const char *other = entry_text(c, c->slots[at] - 1, &n);
+        if (n == size && !memcmp(other, text, n))
+            return c->slots[at] - 1;
+    }
+    uint64_t begins = c->plain_size;
+    char *entry = plain_room(c, 4 + size);
+    put_le32(entry, (uint32_t)size);
+    memcpy(entry + 4, text, size);
+    return new_entry(c, at, begins);
+}
+
+static int compare(const struct parquet_column *c, uint64_t a, uint64_t b)
+{
+    if (c->field.type == PARQUET_STRING) {
+        size_t m, n;
+        const char *x = entry_text(c, a, &m), *y = entry_text(c, b, &n);
+        int order = memcmp(x, y, m < n ? m : n);
+        return order ? order : m < n ? -1 : m > n;
+    }
+    if (c->field.type == PARQUET_DOUBLE) {
+        double x, y;
+        memcpy(&x, &a, sizeof x);
+        memcpy(&y, &b, sizeof y);
+        return x < y ? -1 : x > y;
+    }
+    return a < b ? -1 : a > b;
+}
+
+static void widen(const struct parquet_column *c, struct parquet_range *range, uint64_t value)
+{
+    if (!range->any || compare(c, value, range->least) < 0)
+        range->least = value;
+    if (!range->any || compare(c, value, range->most) > 0)
+        range->most = value;
+    range->any = true;
+}
+
+/* ---- pages ---- */
+
+static void page_header(struct parquet *p, int type, size_t uncompressed, size_t values,
+                        int encoding)
+{
+    struct thrift t = {.out = &p->header};
+    p->header.size = 0;
+    thrift_begin(&t);
+    thrift_i32(&t, 1, type);
+    thrift_i32(&t, 2, (int64_t)uncompressed);
+    thrift_i32(&t, 3, (int64_t)p->packed.size);
+    thrift_begin_field(&t, type == DATA_PAGE ? 5 : 7);
+    thrift_i32(&t, 1, (int64_t)values);
+    thrift_i32(&t, 2, encoding);
+    if (type == DATA_PAGE) {
+        thrift_i32(&t, 3, RLE);
+        thrift_i32(&t, 4, RLE);
+    }
+    thrift_end(&t);
+    thrift_end(&t);
+}
+
+static void compress(struct parquet *p, const char *data, size_t size)
+{
+    size_t most = ZSTD_compressBound(size);
+    p->packed.size = 0;
+    if (p->packed.capacity < most)
+        out_grow(&p->packed, most);
+    if (p->packed.error || p->body.error || p->packed.capacity < most || !p->zstd) {
+        p->out->error = p->out->error ? p->out->error : ENOMEM;
+        return;
+    }
+    size_t n = ZSTD_compressCCtx(p->zstd, p->packed.data, p->packed.capacity, data, size, LEVEL);
+    if (ZSTD_isError(n))
+        p->out->error = ENOMEM;
+    else
+        p->packed.size = n;
+}
+
+/* The page in body goes to the column's pages. */
+static void finish_page(struct parquet *p, struct parquet_column *c, size_t rows, size_t nulls,
+                        int encoding, const struct parquet_range *range)
+{
+    struct parquet_page *page = vec_push(&c->index);
+    compress(p, p->body.data, p->body.size);
+    page_header(p, DATA_PAGE, p->body.size, rows, encoding);
+    if (!page) {
+        p->out->error = ENOMEM;
+        return;
+    }
+    *page = (struct parquet_page){.offset = c->pages.size,
+                                  .size = (uint32_t)(p->header.size + p->packed.size),
+                                  .first_row = c->rows,
+                                  .nulls = nulls,
+                                  .range = *range};
+    out_bytes(&c->pages, p->header.data, p->header.size);
+    out_bytes(&c->pages, p->packed.data, p->packed.size);
+    c->rows += rows;
+    c->nulls += nulls;
+    c->uncompressed += p->header.size + p->body.size;
+    c->encodings |= 1u << encoding | 1u << RLE;
+    if (encoding == RLE_DICTIONARY)
+        c->dictionary_pages++;
+    else
+        c->other_pages++, c->other_encoding = (unsigned)encoding;
+    if (range->any) {
+        widen(c, &c->range, range->least);
+        widen(c, &c->range, range->most);
+    }
+}
+
+/* Definition levels: their size in four bytes, then the hybrid. */
+static void put_levels(struct parquet *p, const struct parquet_column *c, const uint8_t *defined,
+                       size_t count, size_t rows)
+{
+    p->body.size = 0;
+    if (!c->field.optional)
+        return;
+    out_bytes(&p->body, "\0\0\0", 4);
+    if (count == rows || !count)
+        pack_run(&p->body, count ? 1 : 0, rows, 1);
+    else
+        pack_bits(&p->body, defined, rows);
+    put_le32(p->body.data, (uint32_t)(p->body.size - 4));
+}
+
+static void take_room(struct parquet *p, size_t rows)
+{
+    if (rows <= p->room)
+        return;
+    p->room = rows;
+    p->indices = memory_resize(p->indices, rows, sizeof *p->indices);
+    p->levels = memory_resize(p->levels, rows, 1);
+}
+
+/* Indices of a page, or one for all of it (same). */
+static void put_indices(struct parquet *p, const struct parquet_column *c, size_t count, bool same)
+{
+    unsigned width = pack_width(c->entry_count ? c->entry_count - 1 : 0);
+    out_char(&p->body, (char)width);
+    if (same)
+        pack_run(&p->body, p->indices[0], count, width);
+    else if (count)
+        pack_indices(&p->body, p->indices, count, width);
+}
+
+void parquet_page_mapped(struct parquet *p, size_t column, const uint32_t *map, const uint32_t *ids,
+                         size_t rows, const uint32_t *used, size_t used_count)
+{
+    struct parquet_column *c = &p->columns[column];
+    struct parquet_range range = {0};
+    bool boolean = c->field.type == PARQUET_BOOL, some_null = false, same = true;
+    bool number = c->field.type == PARQUET_UINT || c->field.type == PARQUET_DOUBLE;
+    for (size_t i = 0; i < used_count; i++) {
+        uint32_t entry = map[used[i]];
+        if (entry == PARQUET_NULL)
+            some_null = true;
+        else
+            widen(c, &range, number ? c->entries[entry] : entry);
+        same &= entry == map[used[0]];
+    }
+    take_room(p, rows ? rows : 1);
+    size_t count = rows;
+    if (same) {
+        p->indices[0] = used_count ? map[used[0]] : 0;
+        count = some_null ? 0 : rows;
+    } else if (!some_null) {
+        for (size_t i = 0; i < rows; i++)
+            p->indices[i] = map[ids[i]];
+    } else {
+        count = 0;
+        for (size_t i = 0; i < rows; i++) {
+            uint32_t entry = map[ids[i]];
+            p->indices[count] = entry;
+            p->levels[i] = entry != PARQUET_NULL;
+            count += entry != PARQUET_NULL;
+        }
+    }
+    put_levels(p, c, p->levels, count, rows);
+    if (!boolean) {
+        put_indices(p, c, count, same);
+        finish_page(p, c, rows, rows - count, RLE_DICTIONARY, &range);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        p->levels[i] = (uint8_t)p->indices[same ? 0 : i];
+    pack_bools(&p->body, p->levels, count);
+    finish_page(p, c, rows, rows - count, PLAIN, &range);
+}
+
+/* Dictionary places of the values, unless there are too many; then the dictionary is as it was. */
+static bool find_entries(struct parquet *p, struct parquet_column *c, const uint64_t *values,
+                         size_t count)
+{
+    size_t before = c->entry_count;
+    bool same = true;
+    for (size_t i = 0; i < count; i++) {
+        if (i && values[i] == values[i - 1]) {
+            p->indices[i] = p->indices[i - 1];
+            continue;
+        }
+        same = !i;
+        p->indices[i] = parquet_entry_number(c, values[i]);
+        if (c->entry_count > DICTIONARY_MOST) {
+            c->entry_count = before;
+            c->plain_size = before * plain_size(&c->field);
+            c->slot_count /= 2; /* grow_slots doubles it, and fills it anew */
+            grow_slots(c);
+            return false;
+        }
+    }
+    put_indices(p, c, count, same && count);
+    return true;
+}
+
+void parquet_page_numbers(struct parquet *p, size_t column, const uint64_t *values, size_t count,
+                          const uint8_t *defined, size_t rows)
+{
+    struct parquet_column *c = &p->columns[column];
+    struct parquet_range range = {0};
+    if (count) {
+        uint64_t least = values[0], most = values[0];
+        for (size_t i = 0; i < count && c->field.type == PARQUET_UINT; i++) {
+            least = values[i] < least ? values[i] : least;
+            most = values[i] > most ? values[i] : most;
+        }
+        range = (struct parquet_range){true, least, most};
+        for (size_t i = 0; i < count && c->field.type != PARQUET_UINT; i++)
+            widen(c, &range, values[i]);
+    }
+    take_room(p, rows ? rows : 1);
+    put_levels(p, c, defined, count, rows);
+    int encoding = RLE_DICTIONARY;
+    bool found = !c->no_dictionary && !c->field.ascending && find_entries(p, c, values, count);
+    if (!found) {
+        c->no_dictionary = true;
+        encoding = physical(&c->field) == INT64 ? DELTA : PLAIN;
+        if (encoding == DELTA)
+            pack_delta(&p->body, values, count);
+        else
+            for (size_t i = 0; i < count; i++)
+                put_plain(&p->body, &c->field, values[i]);
+    }
+    finish_page(p, c, rows, rows - count, encoding, &range);
+}
+
+/* ---- row groups ---- */
+
+/* A value of statistics: plain, without a length. False for a text that is too long. */
+static bool statistic(const struct parquet_column *c, uint64_t value, char bytes[STATISTIC_MOST],
+                      size_t *size)
+{
+    if (c->field.type == PARQUET_STRING) {
+        const char *text = entry_text(c, value, size);
+        if (*size > STATISTIC_MOST)
+            return false;
+        memcpy(bytes, text, *size);
+        return true;
+    }
+    put_le64(bytes, value);
+    *size = c->field.type == PARQUET_BOOL ? 1 : plain_size(&c->field);
+    return true;
+}
+
+struct chunk {
+    uint64_t start, dictionary, data, compressed;
+    uint64_t column_index, offset_index;
+    uint32_t column_index_size, offset_index_size;
+};
+
+static void write_chunk(struct parquet *p, struct parquet_column *c, struct chunk *chunk)
+{
+    chunk->start = p->written;
+    if (c->dictionary_pages) {
+        chunk->dictionary = p->written;
+        compress(p, c->plain, c->plain_size);
+        page_header(p, DICTIONARY_PAGE, c->plain_size, c->entry_count, PLAIN);
+        put(p, p->header.data, p->header.size);
+        put(p, p->packed.data, p->packed.size);
+        c->uncompressed += p->header.size + c->plain_size;
+        c->encodings |= 1u << PLAIN;
+    }
+    chunk->data = p->written;
+    if (c->pages.error)
+        p->out->error = c->pages.error;
+    put(p, c->pages.data, c->pages.size);
+    chunk->compressed = p->written - chunk->start;
+}
+
+static bool write_column_index(struct parquet *p, const struct parquet_column *c)
+{
+    char bytes[STATISTIC_MOST];
+    size_t size, n = c->index.count;
+    struct thrift t = {.out = &p->header};
+    p->header.size = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct parquet_range *r = &c->index.items[i].range;
+        if (r->any &&
+            (!statistic(c, r->least, bytes, &size) || !statistic(c, r->most, bytes, &size)))
+            return false;
+    }
+    thrift_begin(&t);
+    thrift_list(&t, 1, THRIFT_TRUE, n);
+    for (size_t i = 0; i < n; i++)
+        out_char(t.out, c->index.items[i].range.any ? THRIFT_FALSE : THRIFT_TRUE);
+    bool ascending = true;
+    for (unsigned most = 0; most < 2; most++) {
+        thrift_list(&t, 2 + most, THRIFT_BINARY, n);
+        const struct parquet_range *before = NULL;
+        for (size_t i = 0; i < n; i++) {
+            const struct parquet_range *r = &c->index.items[i].range;
+            size = 0;
+            if (r->any)
+                statistic(c, most ? r->most : r->least, bytes, &size);
+            thrift_bytes(&t, bytes, size);
+            if (r->any && before)
+                ascending &= compare(c, before->least, r->least) <= 0 &&
+                             compare(c, before->most, r->most) <= 0;
+            before = r->any ? r : before;
+        }
+    }
+    thrift_i32(&t, 4, ascending ? 1 : 0);
+    thrift_list(&t, 5, THRIFT_I64, n);
+    for (size_t i = 0; i < n; i++)
+        thrift_varint(t.out, thrift_zigzag((int64_t)c->index.items[i].nulls));
+    thrift_end(&t);
+    return true;
+}
+
+static void write_offset_index(struct parquet *p, const struct parquet_column *c, uint64_t data)
+{
+    struct thrift t = {.out = &p->header};
+    p->header.size = 0;
+    thrift_begin(&t);
+    thrift_list(&t, 1, THRIFT_STRUCT, c->index.count);
+    for (size_t i = 0; i < c->index.count; i++) {
+        thrift_begin(&t);
+        thrift_i64(&t, 1, data + c->index.items[i].offset);
+        thrift_i32(&t, 2, c->index.items[i].size);
+        thrift_i64(&t, 3, c->index.items[i].first_row);
+        thrift_end(&t);
+    }
+    thrift_end(&t);
+}
+
+static void put_statistics(struct thrift *t, const struct parquet_column *c)
+{
+    char bytes[STATISTIC_MOST];
+    size_t size;
+    bool exact = c->range.any && statistic(c, c->range.least, bytes, &size) &&
+                 statistic(c, c->range.most, bytes, &size);
+    thrift_begin_field(t, 12);
+    thrift_i64(t, 3, c->nulls);
+    if (exact) {
+        statistic(c, c->range.most, bytes, &size);
+        thrift_binary(t, 5, bytes, size);
+        statistic(c, c->range.least, bytes, &size);
+        thrift_binary(t, 6, bytes, size);
+    }
+    thrift_end(t);
+}
+
+static void put_meta_data(struct thrift *t, const struct parquet_column *c,
+                          const struct chunk *chunk)
+{
+    thrift_begin_field(t, 3);
+    thrift_i32(t, 1, physical(&c->field));
+    thrift_list(t, 2, THRIFT_I32, (size_t)__builtin_popcount(c->encodings));
+    for (unsigned e = 0; e < 32; e++)
+        if (c->encodings >> e & 1)
+            thrift_varint(t->out, thrift_zigzag(e));
+    thrift_list(t, 3, THRIFT_BINARY, 1);
+    thrift_bytes(t, c->field.name, strlen(c->field.name));
+    thrift_i32(t, 4, ZSTD);
+    thrift_i64(t, 5, c->rows);
+    thrift_i64(t, 6, c->uncompressed);
+    thrift_i64(t, 7, chunk->compressed);
+    thrift_i64(t, 9, chunk->data);
+    if (c->dictionary_pages)
+        thrift_i64(t, 11, chunk->dictionary);
+    put_statistics(t, c);
+    const struct {
+        int type;
+        unsigned encoding, count;
+    } stats[] = {{DICTIONARY_PAGE, PLAIN, c->dictionary_pages ? 1 : 0},
+                 {DATA_PAGE, RLE_DICTIONARY, c->dictionary_pages},
+                 {DATA_PAGE, c->other_encoding, c->other_pages}};
+    size_t n = 0;
+    for (size_t i = 0; i < 3; i++)
+        n += stats[i].count > 0;
+    thrift_list(t, 13, THRIFT_STRUCT, n);
+    for (size_t i = 0; i < 3; i++) {
+        if (!stats[i].count)
+            continue;
+        thrift_begin(t);
+        thrift_i32(t, 1, stats[i].type);
+        thrift_i32(t, 2, stats[i].encoding);
+        thrift_i32(t, 3, stats[i].count);
+        thrift_end(t);
+    }
+    thrift_end(t);
+}
+
+/* Ready for the next group. */
+static void clear_column(struct parquet_column *c)
+{
+    c->many = c->no_dictionary && !c->dictionary_pages;
+    c->no_dictionary = c->many;
+    c->pages.size = c->plain_size = 0;
+    c->index.count = c->entry_count = 0;
+    memset(c->slots, 0, c->slot_count * sizeof *c->slots);
+    c->rows = c->nulls = c->uncompressed = 0;
+    c->encodings = c->dictionary_pages = c->other_pages = 0;
+    c->range = (struct parquet_range){0};
+}
+
+void parquet_group_end(struct parquet *p, uint64_t rows, int sorted)
+{
+    struct chunk *chunks = memory_get(p->column_count, sizeof *chunks);
+    uint64_t uncompressed = 0, compressed = 0;
+    for (size_t i = 0; i < p->column_count; i++) {
+        write_chunk(p, &p->columns[i], &chunks[i]);
+        uncompressed += p->columns[i].uncompressed;
+        compressed += chunks[i].compressed;
+    }
+    for (size_t i = 0; i < p->column_count; i++) {
+        if (write_column_index(p, &p->columns[i])) {
+            chunks[i].column_index = p->written;
+            chunks[i].column_index_size = (uint32_t)p->header.size;
+            put(p, p->header.data, p->header.size);
+        }
+        write_offset_index(p, &p->columns[i], chunks[i].data);
+        chunks[i].offset_index = p->written;
+        chunks[i].offset_index_size = (uint32_t)p->header.size;
+        put(p, p->header.data, p->header.size);
+    }
+    struct thrift t = {.out = &p->groups};
+    thrift_begin(&t);
+    thrift_list(&t, 1, THRIFT_STRUCT, p->column_count);
+    for (size_t i = 0; i < p->column_count; i++) {
+        thrift_begin(&t);
+        thrift_i64(&t, 2, chunks[i].start);
+        put_meta_data(&t, &p->columns[i], &chunks[i]);
+        thrift_i64(&t, 4, chunks[i].offset_index);
+        thrift_i32(&t, 5, chunks[i].offset_index_size);
+        if (chunks[i].column_index) {
+            thrift_i64(&t, 6, chunks[i].column_index);
+            thrift_i32(&t, 7, chunks[i].column_index_size);
+        }
+        thrift_end(&t);
+        clear_column(&p->columns[i]);
+    }
+    thrift_i64(&t, 2, uncompressed);
+    thrift_i64(&t, 3, rows);
+    if (sorted >= 0) {
+        thrift_list(&t, 4, THRIFT_STRUCT, 1);
+        thrift_begin(&t);
+        thrift_i32(&t, 1, sorted);
+        thrift_bool(&t, 2, false);
+        thrift_bool(&t, 3, false);
+        thrift_end(&t);
+    }
+    thrift_i64(&t, 5, chunks[0].start);
+    thrift_i64(&t, 6, compressed);
+    thrift_end(&t);
+    p->group_count++;
+    p->rows += rows;
+    free(chunks);
+}
+
+/* ---- footer ---- */
+
+static void put_schema(struct thrift *t, const struct parquet *p)
+{
+    static const int converted[] = {[8] = 11, [16] = 12, [32] = 13, [64] = 14}; /* UINT_8, ... */
+    thrift_list(t, 2, THRIFT_STRUCT, p->column_count + 1);
+    thrift_begin(t);
+    thrift_string(t, 4, p->name);
+    thrift_i32(t, 5, (int64_t)p->column_count);
+    thrift_end(t);
+    for (size_t i = 0; i < p->column_count; i++) {
+        const struct parquet_field *f = &p->columns[i].field;
+        thrift_begin(t);
+        thrift_i32(t, 1, physical(f));
+        thrift_i32(t, 3, f->optional);
+        thrift_string(t, 4, f->name);
+        if (f->type == PARQUET_STRING)
+            thrift_i32(t, 6, 0); /* UTF8 */
+        if (f->type == PARQUET_UINT)
+            thrift_i32(t, 6, converted[f->bits]);
+        thrift_i32(t, 9, (int64_t)i + 1);
+        if (f->type == PARQUET_STRING || f->type == PARQUET_UINT) {
+            thrift_begin_field(t, 10);
+            thrift_begin_field(t, f->type == PARQUET_STRING ? 1 : 10);
+            if (f->type == PARQUET_UINT) {
+                thrift_field(t, 1, THRIFT_BYTE);
+                out_char(t->out, (char)f->bits);
+                thrift_bool(t, 2, false);
+            }
+            thrift_end(t);
+            thrift_end(t);
+        }
+        thrift_end(t);
+    }
+}
+
+void parquet_end(struct parquet *p, const struct parquet_note *notes, size_t count,
+                 const char *created_by)
+{
+    struct thrift t = {.out = &p->header};
+    char length[4];
+    p->header.size = 0;
+    thrift_begin(&t);
+    thrift_i32(&t, 1, 2);
+    put_schema(&t, p);
+    thrift_i64(&t, 3, p->rows);
+    thrift_list(&t, 4, THRIFT_STRUCT, p->group_count);
+    out_bytes(t.out, p->groups.data, p->groups.size);
+    thrift_list(&t, 5, THRIFT_STRUCT, count);
+    for (size_t i = 0; i < count; i++) {
+        thrift_begin(&t);
+        thrift_string(&t, 1, notes[i].key);
+        thrift_string(&t, 2, notes[i].value);
+        thrift_end(&t);
+    }
+    thrift_string(&t, 6, created_by);
+    thrift_list(&t, 7, THRIFT_STRUCT, p->column_count);
+    for (size_t i = 0; i < p->column_count; i++) {
+        thrift_begin(&t);
+        thrift_begin_field(&t, 1); /* the order that the type defines */
+        thrift_end(&t);
+        thrift_end(&t);
+    }
+    thrift_end(&t);
+    if (p->header.error || p->groups.error)
+        p->out->error = ENOMEM;
+    put(p, p->header.data, p->header.size);
+    put_le32(length, (uint32_t)p->header.size);
+    put(p, length, 4);
+    put(p, magic, 4);
+    for (size_t i = 0; i < p->column_count; i++) {
+        out_fini(&p->columns[i].pages);
+        free(p->columns[i].plain);
+        vec_free(&p->columns[i].index);
+        free(p->columns[i].entries);
+        free(p->columns[i].slots);
+    }
+    free(p->columns);
+    free(p->indices);
+    free(p->levels);
+    out_fini(&p->groups);
+    out_fini(&p->body);
+    out_fini(&p->packed);
+    out_fini(&p->header);
+    ZSTD_freeCCtx(p->zstd);
+}

@@ -1,0 +1,103 @@
+/*
+ * Parquet files: row groups of column chunks of pages, zstd over all of them, and a footer. It
+ * appends only, so any output will do; memory holds one row group in its compressed form, the
+ * dictionaries of that group, and some hundred bytes per group and column for the footer.
+ *
+ * Two ways to give a page of a column:
+ *   mapped   few values: rows have ids, and a map from ids to places in the dictionary
+ *   numbers  values of their own: a dictionary while it pays, then DELTA_BINARY_PACKED or PLAIN
+ */
+#ifndef EXPORT_PARQUET_H
+#define EXPORT_PARQUET_H
+
+#include "base/out.h"
+#include "base/vec.h"
+
+#include <zstd.h>
+
+enum parquet_type { PARQUET_BOOL, PARQUET_UINT, PARQUET_DOUBLE, PARQUET_STRING };
+
+struct parquet_field {
+    const char *name;
+    enum parquet_type type;
+    unsigned bits;  /* of PARQUET_UINT: 8, 16, 32 or 64 */
+    bool optional;  /* may be null */
+    bool ascending; /* values grow mostly: no dictionary is tried */
+};
+
+#define PARQUET_NULL UINT32_MAX
+
+/* What a page or a chunk holds at least and at most; texts as places in the dictionary. */
+struct parquet_range {
+    bool any; /* some value is not null */
+    uint64_t least, most;
+};
+
+struct parquet_page {
+    uint64_t offset; /* in pages */
+    uint32_t size;
+    uint64_t first_row;
+    uint64_t nulls;
+    struct parquet_range range;
+};
+
+struct parquet_column {
+    struct parquet_field field;
+    struct out pages; /* of the row group, with their headers */
+    VEC(struct parquet_page) index;
+    char *plain; /* the dictionary as it will be written */
+    size_t plain_size, plain_capacity;
+    uint64_t *entries; /* numbers, or where texts begin in plain */
+    size_t entry_count, entry_capacity;
+    uint32_t *slots; /* 1 + entry by hash */
+    size_t slot_count;
+    bool no_dictionary, many; /* in this group; it was too large in the group before */
+    uint64_t rows, nulls, uncompressed;
+    unsigned encodings; /* a bit each */
+    unsigned dictionary_pages, other_pages, other_encoding;
+    struct parquet_range range;
+};
+
+struct parquet {
+    struct out *out;
+    const char *name; /* of the table */
+    uint64_t written; /* bytes before what out still holds */
+    struct parquet_column *columns;
+    size_t column_count;
+    uint64_t rows; /* in groups that have ended */
+    struct out groups;
+    size_t group_count;
+    struct out body, packed, header; /* a page in the making */
+    uint32_t *indices;
+    uint8_t *levels;
+    size_t room; /* rows that indices and levels hold */
+    ZSTD_CCtx *zstd;
+};
+
+/* fields are copied, names are not. out stays the caller's. */
+void parquet_begin(struct parquet *file, struct out *out, const char *name,
+                   const struct parquet_field *fields, size_t count);
+
+/* The place of a value in the column's dictionary of this group. */
+uint32_t parquet_entry_number(struct parquet_column *column, uint64_t value);
+uint32_t parquet_entry_text(struct parquet_column *column, const char *text, size_t size);
+
+/* map: by id, a place in the dictionary, 0 or 1 of a boolean, or PARQUET_NULL. used: the ids that
+ * stand in the page. */
+void parquet_page_mapped(struct parquet *file, size_t column, const uint32_t *map,
+                         const uint32_t *ids, size_t rows, const uint32_t *used, size_t used_count);
+/* count values for the rows in which defined is 1; NULL: for all. */
+void parquet_page_numbers(struct parquet *file, size_t column, const uint64_t *values, size_t count,
+                          const uint8_t *defined, size_t rows);
+
+/* All columns have been given the same rows. sorted: number of a column that never fell, or -1. */
+void parquet_group_end(struct parquet *file, uint64_t rows, int sorted);
+
+struct parquet_note {
+    const char *key, *value;
+};
+/* The footer; frees. Errors are in out. */
+void parquet_end(struct parquet *file, const struct parquet_note *notes, size_t count,
+                 const char *created_by);
+
+#endif

@@ -1,0 +1,124 @@
+"""Parquet files: readers that we did not write find every value that `spex script --format json` prints.
+
+In `make check` some thousand records of each kind by hyparquet; in `make check-feeds` (SPEX_LONG=1) a million by DuckDB.
+"""
+import re
+from feeds import *
+
+text = re.sub(r"/\*.*?\*/", "", open(f"{SOURCE}/src/export/schema.def").read(), flags=re.S)
+COLUMNS = {name: (kind, int(bits)) for name, kind, bits in re.findall(r'COLUMN\(\s*\w+,\s*"(\w+)",\s*(\w+),\s*(\d+)', text)
+           if kind != "LIST"}
+ALL = ",".join(COLUMNS)
+
+
+def stored(record):
+    """A record of script as the columns hold it."""
+    row = {}
+    for name, (kind, bits) in COLUMNS.items():
+        value = record.get(name)
+        if value is not None and kind == "ADDRESS":
+            value = int(value, 16)
+        if value is not None and kind in ("ADDRESS", "NUMBER") and bits == 64:
+            value = str(value)
+        row[name] = value
+    return row
+
+
+def same(name, file, *args):
+    code, err = export("parquet", file, "-F", ALL, *args)
+    want = [stored(r) for r in records(file, "-F", ALL, *args)]
+    if not check(f"{name}: export ends with 0", code == 0, err):
+        return
+    got = [json.loads(l) for l in node("read.mjs", "out.parquet").splitlines() if l]
+    bad = next((f"row {i}: {k}: {g.get(k)!r}, script says {w[k]!r}" for i, (g, w) in enumerate(zip(got, want)) for k in w
+                if g.get(k) != w[k]), "")
+    check(f"{name}: hyparquet reads what script prints ({len(want)} records)", len(got) == len(want) and not bad,
+          bad or f"{len(got)} rows, {len(want)} records")
+
+
+def raw(name, *args):
+    spex("generate", "-o", f"{DIR}/{name}", *args)
+    return name
+
+
+if not package("hyparquet"):
+    skip("hyparquet reads what script prints", "no hyparquet: scripts/feeds-setup fetches it")
+else:
+    for scenario in ("mixed", "branches-untimed", "false-nocontext-pa", "mixed-shm-loss"):
+        same(scenario, profile(scenario, 3000))
+    for seed, features in ((1, "max"), (2, "v1p0"), (3, "neoverse-n1")):
+        same(f"generated records, {features}", raw(f"g{seed}.spe", "-n", "3000", "-s", seed, "-F", features), "--raw")
+    same("nothing", raw("none.spe", "-n", "0"), "--raw")
+    same("one record", raw("one.spe", "-n", "1"), "--raw")
+    same("loads alone", profile("mixed", 3000), "--op", "load")
+    # several pages and groups
+    same("70000 records, two pages", profile("mixed", 70000, name="two.data"))
+
+    export("parquet", profile("mixed", 70000, name="two.data"))
+    meta = json.loads(node("read.mjs", "out.parquet", "--metadata"))
+    group = meta["row_groups"][0]
+    notes = {n["key"]: n["value"] for n in meta["key_value_metadata"]}
+    equal("the file names its schema", notes["spex.schema"], "spex.samples.1")
+    equal("and how it was sampled", (notes["spex.period"], notes["spex.event"], notes["spex.samples"]),
+          ("1024", "ts_enable=1,jitter=1", "70000"))
+    names = [c["meta_data"]["path_in_schema"][0] for c in group["columns"]]
+    equal("rows are sorted by time, and say so", [(names[s["column_idx"]], s["descending"]) for s in group["sorting_columns"]],
+          [("time", False)])
+    check("each column has statistics, an offset index and a column index",
+          all("statistics" in c["meta_data"] and c["offset_index_length"] and c["column_index_length"] for c in group["columns"]))
+    by_name = {c["meta_data"]["path_in_schema"][0]: c["meta_data"] for c in group["columns"]}
+    times = [r["time"] for r in records("two.data", "-F", "time")]
+    equal("minimum and maximum are those of the column",
+          (by_name["time"]["statistics"]["min_value"], by_name["time"]["statistics"]["max_value"]), (str(min(times)), str(max(times))))
+    check("times are DELTA_BINARY_PACKED", "DELTA_BINARY_PACKED" in by_name["time"]["encodings"], by_name["time"]["encodings"])
+    export("parquet", profile("branches-untimed", 3000))
+    check("records without time are not called sorted",
+          not json.loads(node("read.mjs", "out.parquet", "--metadata"))["row_groups"][0].get("sorting_columns"))
+
+# ---- the file itself ----
+file = profile("mixed", 3000)
+code, err = export("parquet", file, out="a.parquet")
+first = open(f"{DIR}/a.parquet", "rb").read()
+export("parquet", file, out="a.parquet")
+equal("the same profile gives the same bytes", open(f"{DIR}/a.parquet", "rb").read(), first)
+equal("an older file is kept", open(f"{DIR}/a.parquet.old", "rb").read(), first)
+code, out, err = run(SPEX, "export", "-i", file, "--to", "parquet", cwd=DIR)
+equal("standard output gets the same, without symbols", out[:4] + out[-4:], b"PAR1PAR1")
+before = sorted(os.listdir(DIR))
+code, err = export("parquet", "no-such.data", out="b.parquet")
+equal("no input, no file", (code, sorted(os.listdir(DIR))), (1, before))
+code, out, err = run("sh", "-c", f"ulimit -f 20; exec {SPEX} export -i {profile('mixed', 70000, name='two.data')} --to parquet -o c.parquet", cwd=DIR)
+check("death while writing leaves no half file", code != 0 and not any("c.parquet" == n for n in os.listdir(DIR)), (code, err))
+for n in os.listdir(DIR):
+    if n.startswith("c.parquet.run"):
+        shutil.rmtree(f"{DIR}/{n}")
+code, err = export("parquet", file, out="/dev/full")
+check("a device that takes nothing is said", code == 1 and "cannot write" in err, (code, err))
+code, err = export("parquet", file, "-F", "pc,nothing")
+check("a column that is none is named", code == 2 and "'nothing'" in err, err)
+code, out, err = spex("export", "--to", "nothing")
+check("so is a format", code == 2 and "parquet" in err, err)
+
+# ---- a million ----
+if not package("@duckdb/node-api"):
+    skip("DuckDB reads what script prints", "no DuckDB: make check-feeds fetches it")
+else:
+    count = 1000000 if LONG else 5000
+    types = {"STRING": "VARCHAR", "NUMBER": "UBIGINT", "ADDRESS": "VARCHAR", "BOOL": "BOOLEAN", "REAL": "DOUBLE"}
+    columns = "{" + ",".join(f"'{n}': '{types[k]}'" for n, (k, b) in COLUMNS.items()) + "}"
+
+    def value(name, kind):
+        return f"'0x' || lower(to_hex(p.{name}))" if kind == "ADDRESS" else f"p.{name}"
+
+    bad = " + ".join(f"({value(n, k)} IS DISTINCT FROM j.{n})::INT" for n, (k, b) in COLUMNS.items())
+    for name, file, args in (("mixed", profile("mixed", count, name="many.data"), []),
+                             ("generated", raw("many.spe", "-n", str(count), "-s", "5"), ["--raw"])):
+        code, err = export("parquet", file, "-F", ALL, *args, out="many.parquet")
+        with open(f"{DIR}/many.json", "wb") as f:
+            f.write(on("script", file, "--format", "json", "-F", ALL, *args)[1].encode())
+        answers = node("duck.mjs", "SELECT count(*) AS n FROM 'many.parquet'",
+                       f"SELECT count(*) AS n, coalesce(sum({bad}), 0) AS bad FROM 'many.parquet' p POSITIONAL JOIN "
+                       f"read_json('many.json', format='newline_delimited', columns={columns}) j").splitlines()
+        rows, both = (json.loads(a)[0] for a in answers)
+        equal(f"DuckDB: {count} {name} records, no value differs", (int(rows["n"]), int(both["n"]), int(both["bad"])), (count, count, 0))
+done()
