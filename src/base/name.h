@@ -29,7 +29,7 @@ static inline void out_name(struct out *out, const char *text)
 void out_line(struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A field of CSV, in quotes if it needs them. */
 void out_name_csv(struct out *out, const char *text);
-/* For formats that count bytes: as it is, only bytes that are no UTF-8 are shown as \\xNN. */
+/* For formats that count bytes: as it is, only bytes that are no UTF-8 are shown as \xNN. */
 void out_name_utf8(struct out *out, const char *text);
 /* With quotes. */
 void out_name_json(struct out *out, const char *text);
