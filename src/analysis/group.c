@@ -736,17 +736,25 @@ void spex_group_derive(struct spex_group *g, struct spex_group *finer)
     g->finer = finer;
 }
 
+static size_t key_of(const struct spex_group *g, enum spex_key key)
+{
+    size_t n = 0;
+    while (n < g->key_count && g->keys[n] != key)
+        n++;
+    return n;
+}
+
 /* Adds a row of the finer group. */
 static void roll_up(struct spex_group *g, const struct spex_group *finer,
                     const struct spex_row *from)
 {
     uint64_t key[SLOTS_MAX], hash = g->seed;
     for (size_t k = 0; k < g->key_count; k++) {
-        bool page = g->keys[k] == SPEX_KEY_PAGE;
-        enum spex_key wanted = page ? SPEX_KEY_CACHE_LINE : g->keys[k];
-        size_t n = 0;
-        while (n < finer->key_count && finer->keys[n] != wanted)
-            n++;
+        enum spex_key wanted = g->keys[k];
+        size_t n = key_of(finer, wanted);
+        bool page = wanted == SPEX_KEY_PAGE && n == finer->key_count;
+        if (page)
+            n = key_of(finer, SPEX_KEY_CACHE_LINE);
         assert(n < finer->key_count);
         memcpy(key + g->first_slot[k], group_key(finer, from, n), keys[wanted].slots * sizeof *key);
         if (page)

@@ -8,6 +8,7 @@
     COMMAND(c2c)                                                                                   \
     COMMAND(branch)                                                                                \
     COMMAND(diff)                                                                                  \
+    COMMAND(html)                                                                                  \
     COMMAND(truth)                                                                                 \
     COMMAND(script)                                                                                \
     COMMAND(export)                                                                                \

@@ -1,0 +1,229 @@
+#include "report/cube.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void json_real(struct json *json, double value)
+{
+    if (!isfinite(value)) {
+        json_null(json);
+        return;
+    }
+    json_begin(json);
+    out_printf(json->out, "%.6g", value);
+}
+
+void vector_add(struct vector *v, const struct spex_group *group, const struct spex_row *row)
+{
+    const struct spex_stats *t = &row->stats;
+#define METRIC(name, from) v->value[METRIC_##name] += from;
+#include "report/metrics.def"
+    for (unsigned s = 0; s < SPEX_SOURCE_COUNT; s++)
+        v->value[METRIC_SOURCE + s] += t->source[s];
+    group_buckets(group, row, SPEX_LATENCY_TOTAL, v->value + METRIC_BUCKET);
+}
+
+void vector_write(const struct vector *v, struct json *json)
+{
+    json_array(json);
+    for (unsigned m = 0; m < METRICS; m++)
+        if (v->value[m]) {
+            json_u64(json, m);
+            json_u64(json, v->value[m]);
+        }
+    json_end(json);
+}
+
+void metrics_write(struct json *json)
+{
+    json_array(json);
+#define METRIC(name, from) json_string(json, #name);
+#include "report/metrics.def"
+    json_end(json);
+}
+
+enum spex_status cube_new(struct cube *cube, struct spex_analysis *analysis,
+                          const enum spex_key *keys, size_t count, unsigned flags,
+                          unsigned time_shift, struct spex_error *error)
+{
+    enum spex_key with_time[SPEX_KEYS_MAX];
+    struct spex_group_options options = {.size = sizeof options,
+                                         .keys = with_time,
+                                         .key_count = count + 1,
+                                         .flags = flags,
+                                         .time_shift = time_shift};
+    memcpy(with_time, keys, count * sizeof *keys);
+    with_time[count] = SPEX_KEY_TIME_BIN;
+    cube->keys = count;
+    cube->percentiles = flags & SPEX_GROUP_PERCENTILES;
+    enum spex_status status = spex_group_new(analysis, &options, &cube->fine, error);
+    options.key_count = count;
+    if (!status)
+        status = spex_group_new(analysis, &options, &cube->total, error);
+    if (!status)
+        spex_group_derive(cube->total, cube->fine);
+    return status;
+}
+
+void cube_free(struct cube *cube)
+{
+    spex_group_free(cube->total);
+    spex_group_free(cube->fine);
+    free(cube->cells);
+}
+
+/* ---- cells in order ---- */
+
+struct place { /* of a row of the total, by its key */
+    const uint64_t *key;
+    uint32_t row;
+};
+
+static size_t words_of(const struct cube *cube)
+{
+    const struct spex_row *row = spex_group_row(cube->fine, 0);
+    return (size_t)(group_key(cube->fine, row, cube->keys) - row->key);
+}
+
+static int compare_places(const void *a, const void *b, void *words)
+{
+    const struct place *x = a, *y = b;
+    return memcmp(x->key, y->key, *(const size_t *)words * sizeof *x->key);
+}
+
+static int compare_cells(const void *a, const void *b)
+{
+    const struct cell *x = a, *y = b;
+    if (x->row != y->row)
+        return x->row < y->row ? -1 : 1;
+    return x->bin < y->bin ? -1 : x->bin > y->bin;
+}
+
+/* The place of a key among those in order; they have it. */
+static uint32_t find_place(const struct place *places, size_t count, const uint64_t *key,
+                           size_t words)
+{
+    size_t low = 0, high = count;
+    while (low + 1 < high) {
+        size_t middle = low + (high - low) / 2;
+        if (memcmp(places[middle].key, key, words * sizeof *key) <= 0)
+            low = middle;
+        else
+            high = middle;
+    }
+    return places[low].row;
+}
+
+void cube_finish(struct cube *cube, const struct bins *bins, enum spex_order order)
+{
+    spex_group_sort(cube->fine, order);
+    spex_group_sort(cube->total, order);
+    size_t rows = spex_group_count(cube->total), count = spex_group_count(cube->fine);
+    if (!rows || !count)
+        return;
+    size_t words = words_of(cube);
+    struct place *places = memory_get(rows, sizeof *places);
+    for (size_t i = 0; i < rows; i++)
+        places[i] = (struct place){spex_group_row(cube->total, i)->key, (uint32_t)i};
+    qsort_r(places, rows, sizeof *places, compare_places, &words);
+    cube->cells = memory_get(count, sizeof *cube->cells);
+    cube->count = count;
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_row *row = spex_group_row(cube->fine, i);
+        uint64_t bin = spex_row_value(cube->fine, row, cube->keys) - bins->first;
+        cube->cells[i] = (struct cell){find_place(places, rows, row->key, words),
+                                       bin < bins->count ? (uint32_t)bin : bins->count, row};
+    }
+    free(places);
+    qsort(cube->cells, count, sizeof *cube->cells, compare_cells);
+}
+
+const struct cell *cube_cells(const struct cube *cube, size_t row, size_t *count)
+{
+    size_t low = 0, high = cube->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (cube->cells[middle].row < row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (high = low; high < cube->count && cube->cells[high].row == row; high++)
+        ;
+    *count = high - low;
+    return cube->cells + low;
+}
+
+/* ---- writing ---- */
+
+/* A cell is its interval, how many numbers follow, and those of vector_write. */
+static void write_cell(const struct vector *v, unsigned bin, struct json *json)
+{
+    unsigned n = 0;
+    for (unsigned m = 0; m < METRICS; m++)
+        n += v->value[m] != 0;
+    json_u64(json, bin);
+    json_u64(json, 2 * n);
+    for (unsigned m = 0; m < METRICS; m++)
+        if (v->value[m]) {
+            json_u64(json, m);
+            json_u64(json, v->value[m]);
+        }
+}
+
+void cube_write_row(const struct cube *cube, size_t row, struct json *json)
+{
+    static const double quantiles[] = {0.5, 0.95, 0.99};
+    const struct spex_row *r = spex_group_row(cube->total, row);
+    struct vector v = {{0}};
+    size_t count;
+    vector_add(&v, cube->total, r);
+    json_name(json, "total");
+    vector_write(&v, json);
+    if (cube->percentiles) {
+        json_name(json, "p");
+        json_array(json);
+        for (size_t i = 0; i < 3; i++)
+            json_i64(json, spex_row_latency(cube->total, r, SPEX_LATENCY_TOTAL, quantiles[i]));
+        json_end(json);
+    }
+    const struct cell *cells = cube_cells(cube, row, &count);
+    json_name(json, "cells");
+    json_array(json);
+    for (size_t i = 0; i < count; i++) {
+        memset(&v, 0, sizeof v);
+        vector_add(&v, cube->fine, cells[i].from);
+        write_cell(&v, cells[i].bin, json);
+    }
+    json_end(json);
+}
+
+void cube_write_rest(const struct cube *cube, size_t first, struct json *json)
+{
+    struct vector *bins = memory_get(BINS_MOST + 1, sizeof *bins), total = {{0}};
+    for (size_t i = first; i < spex_group_count(cube->total); i++)
+        vector_add(&total, cube->total, spex_group_row(cube->total, i));
+    for (size_t i = 0; i < cube->count; i++)
+        if (cube->cells[i].row >= first)
+            vector_add(&bins[cube->cells[i].bin], cube->fine, cube->cells[i].from);
+    json_name(json, "total");
+    vector_write(&total, json);
+    json_name(json, "cells");
+    json_array(json);
+    for (unsigned b = 0; b <= BINS_MOST; b++)
+        if (bins[b].value[METRIC_samples])
+            write_cell(&bins[b], b, json);
+    json_end(json);
+    free(bins);
+}
+
+void cube_write_key(const struct cube *cube, size_t row, size_t n, struct json *json)
+{
+    const struct spex_row *r = spex_group_row(cube->total, row);
+    char text[1024];
+    spex_row_text(cube->total, r, n, text, sizeof text);
+    json_string(json, text);
+}

@@ -1,0 +1,67 @@
+/*
+ * A table that is also known by interval of time: a group whose last key is SPEX_KEY_TIME_BIN,
+ * and the one without that key, which has the totals and their order.
+ */
+#ifndef REPORT_CUBE_H
+#define REPORT_CUBE_H
+
+#include "analysis/internal.h"
+#include "base/json.h"
+
+enum metric {
+#define METRIC(name, value) METRIC_##name,
+#include "report/metrics.def"
+    METRIC_SOURCE,
+    METRIC_BUCKET = METRIC_SOURCE + SPEX_SOURCE_COUNT,
+    METRICS = METRIC_BUCKET + HISTOGRAM_BUCKETS
+};
+/* Which metrics are written for cells. */
+#define METRIC_ALL UINT64_C(0)
+enum { BINS_MOST = 272, CUBE_KEYS = 4 };
+
+struct vector {
+    uint64_t value[METRICS];
+};
+/* Adds a row of a group. */
+void vector_add(struct vector *vector, const struct spex_group *group, const struct spex_row *row);
+/* Metrics that are not 0, as number and value one after the other. */
+void vector_write(const struct vector *vector, struct json *json);
+void metrics_write(struct json *json); /* their names */
+
+struct bins { /* intervals of time: 2^shift ns each, from number first on; none without times */
+    uint64_t first;
+    unsigned shift, count;
+};
+
+struct cell {
+    uint32_t row, bin; /* place in the order of the totals; interval, or the count if no time */
+    const struct spex_row *from;
+};
+
+struct cube {
+    struct spex_group *fine, *total;
+    size_t keys; /* of the total */
+    bool percentiles;
+    struct cell *cells;
+    size_t count;
+};
+
+/* Both groups; the total is derived. Without memory, or if keys are wrong, a status. */
+enum spex_status cube_new(struct cube *cube, struct spex_analysis *analysis,
+                          const enum spex_key *keys, size_t count, unsigned flags,
+                          unsigned time_shift, struct spex_error *error);
+void cube_free(struct cube *cube);
+/* After the last sample: orders rows and cells. */
+void cube_finish(struct cube *cube, const struct bins *bins, enum spex_order order);
+/* Cells of a row of the total: first and how many. */
+const struct cell *cube_cells(const struct cube *cube, size_t row, size_t *count);
+/* "total", "p" and "cells" of a row. */
+void cube_write_row(const struct cube *cube, size_t row, struct json *json);
+/* The same of all rows from this one on, together; p is left out. */
+void cube_write_rest(const struct cube *cube, size_t first, struct json *json);
+/* "name": text of the n-th key. */
+void cube_write_key(const struct cube *cube, size_t row, size_t n, struct json *json);
+
+void json_real(struct json *json, double value); /* null if it is no number */
+
+#endif

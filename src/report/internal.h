@@ -1,0 +1,32 @@
+/* What the files of report share. */
+#ifndef REPORT_INTERNAL_H
+#define REPORT_INTERNAL_H
+
+#include "report/cube.h"
+#include "report/report.h"
+
+enum set { FUNCTIONS, CODE, SOURCES, THREADS, CPUS, DATA, LINES, PAGES, TARGETS, SETS };
+
+struct report {
+    struct spex_analysis *analysis;
+    struct report_options options;
+    struct bins bins;
+    struct cube cubes[SETS];
+    struct spex_sharing *sharing;
+    struct spex_disassembler *disassembler;
+    struct sources *sources;
+};
+
+/* How many rows of each kind are written: less where the page would become too large. */
+struct limits {
+    size_t functions, code, instructions, rows, uses, map_rows;
+};
+
+/* "code": instructions and source of the functions with most samples (code.c). */
+void code_write(struct report *report, const struct limits *limits, struct json *json);
+/* "map": data addresses over time (map.c). */
+void map_write(struct report *report, const struct limits *limits, struct json *json);
+/* "sharing": lines that threads contend for (lines.c). */
+void sharing_write(struct report *report, const struct limits *limits, struct json *json);
+
+#endif

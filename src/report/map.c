@@ -1,0 +1,155 @@
+/* Data addresses over time: pages that lie near each other and in one mapping make a stretch. */
+#include "report/internal.h"
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE = 4096, STRETCHES = 24, ROWS_MOST = 96 };
+#define GAP (UINT64_C(64) << 20) /* pages further apart do not belong together */
+
+struct page {
+    uint64_t space, address; /* process, or all ones for the kernel */
+    size_t row;              /* in the order of the cube */
+};
+
+struct stretch {
+    size_t first, count; /* pages */
+    uint64_t start, end, samples;
+    const struct spex_module *module;
+    unsigned bucket_shift, rows;
+};
+
+static int by_address(const void *a, const void *b)
+{
+    const struct page *x = a, *y = b;
+    if (x->space != y->space)
+        return x->space < y->space ? -1 : 1;
+    return x->address < y->address ? -1 : x->address > y->address;
+}
+
+static int by_samples(const void *a, const void *b)
+{
+    const struct stretch *x = a, *y = b;
+    if (x->samples != y->samples)
+        return x->samples > y->samples ? -1 : 1;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct stretch *x = a, *y = b;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+static struct stretch *find_stretches(struct report *r, const struct page *pages, size_t count,
+                                      size_t *found)
+{
+    struct stretch *list = NULL;
+    size_t n = 0, capacity = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct spex_place place;
+        const struct page *p = &pages[i];
+        spex_analysis_locate(r->analysis, (int)p->space, p->address, &place);
+        struct stretch *last = n ? &list[n - 1] : NULL;
+        if (!last || p->space != pages[last->first].space || p->address - last->end > GAP ||
+            place.module != last->module) {
+            list = memory_grow(list, n, &capacity, sizeof *list);
+            last = &list[n++];
+            *last = (struct stretch){.first = i, .start = p->address, .module = place.module};
+        }
+        last->end = p->address + PAGE;
+        last->count++;
+        last->samples += spex_group_row(r->cubes[PAGES].total, p->row)->stats.samples;
+    }
+    *found = n;
+    return list;
+}
+
+/* The rows are shared out by size in bits: a large heap and a small array both show something. */
+static void share_rows(struct stretch *list, size_t count, unsigned rows)
+{
+    unsigned bits = 0;
+    for (size_t i = 0; i < count; i++)
+        bits += 64 - (unsigned)__builtin_clzll((list[i].end - list[i].start) / PAGE);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t pages = (list[i].end - list[i].start) / PAGE;
+        unsigned mine = (64 - (unsigned)__builtin_clzll(pages)) * rows / bits;
+        unsigned shift = 12;
+        while (pages * PAGE >> shift > (mine ? mine : 1))
+            shift++;
+        list[i].bucket_shift = shift;
+        list[i].rows = (unsigned)((list[i].end - 1 - list[i].start) >> shift) + 1;
+    }
+}
+
+/* Cells as row, interval, samples, cycles one after the other; only those with samples. */
+static void write_cells(struct report *r, const struct stretch *s, const struct page *pages,
+                        struct json *json)
+{
+    struct sum {
+        uint64_t samples, cycles;
+    } *sums = memory_get((size_t)s->rows * (BINS_MOST + 1), sizeof *sums);
+    for (size_t i = s->first; i < s->first + s->count; i++) {
+        size_t count, row = (size_t)((pages[i].address - s->start) >> s->bucket_shift);
+        const struct cell *cells = cube_cells(&r->cubes[PAGES], pages[i].row, &count);
+        for (size_t c = 0; c < count; c++) {
+            struct sum *sum = &sums[row * (BINS_MOST + 1) + cells[c].bin];
+            sum->samples += cells[c].from->stats.samples;
+            sum->cycles += cells[c].from->stats.latency_sum[SPEX_LATENCY_TOTAL];
+        }
+    }
+    json_name(json, "cells");
+    json_array(json);
+    for (unsigned row = 0; row < s->rows; row++)
+        for (unsigned b = 0; b <= BINS_MOST; b++) {
+            const struct sum *sum = &sums[row * (BINS_MOST + 1) + b];
+            if (!sum->samples)
+                continue;
+            json_u64(json, row);
+            json_u64(json, b);
+            json_u64(json, sum->samples);
+            json_u64(json, sum->cycles);
+        }
+    json_end(json);
+    free(sums);
+}
+
+void map_write(struct report *r, const struct limits *limits, struct json *json)
+{
+    const struct cube *cube = &r->cubes[PAGES];
+    size_t count = spex_group_count(cube->total), found;
+    struct page *pages = memory_get(count + 1, sizeof *pages);
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t *key = group_key(cube->total, spex_group_row(cube->total, i), 0);
+        pages[i] = (struct page){key[1], key[0], i};
+    }
+    qsort(pages, count, sizeof *pages, by_address);
+    struct stretch *list = find_stretches(r, pages, count, &found);
+    if (found)
+        qsort(list, found, sizeof *list, by_samples);
+    size_t shown = found < STRETCHES ? found : STRETCHES;
+    if (shown)
+        qsort(list, shown, sizeof *list, by_place);
+    share_rows(list, shown, (unsigned)limits->map_rows);
+    json_name(json, "map");
+    json_array_lines(json);
+    for (size_t i = 0; i < shown; i++) {
+        json_object(json);
+        JSON_MEMBER(json, "name", string,
+                    list[i].module        ? spex_module_name(list[i].module)
+                    : list[i].start >> 63 ? "[kernel]"
+                                          : "[unmapped]");
+        JSON_MEMBER(json, "pid", i64, (int32_t)pages[list[i].first].space);
+        JSON_MEMBER(json, "start", hex, list[i].start);
+        JSON_MEMBER(json, "shift", u64, list[i].bucket_shift);
+        JSON_MEMBER(json, "rows", u64, list[i].rows);
+        write_cells(r, &list[i], pages, json);
+        json_end(json);
+    }
+    json_end(json);
+    JSON_MEMBER(json, "map_left_out", u64, found - shown);
+    free(list);
+    free(pages);
+}

@@ -1,0 +1,80 @@
+// Two profiles side by side: what differs by more than chance comes first. And the data to take along.
+import {count, cycles, difference, percent, ratio} from "./format.js";
+import {h, panel, table} from "./dom.js";
+
+const points = x => `${x > 0 ? "+" : ""}${(100 * x).toFixed(1)}`;
+
+export function comparePanel(profiles) {
+    const [a, b] = profiles, totals = profiles.map(p => p.sum("functions", null)), names = new Map();
+    for (const [side, p] of profiles.entries())
+        for (const row of p.functions) {
+            const key = row.rest ? "(others)" : `${row.name}\n${(row.dso || "").split("/").pop()}`;
+            if (!names.has(key))
+                names.set(key, {label: key.split("\n")[0], key, dso: row.dso || "", sides: []});
+            names.get(key).sides[side] = row;
+        }
+    const rows = [...names.values()].map(r => {
+        const n = r.sides.map((row, i) => row ? row.total[profiles[i].metric.samples] : 0);
+        const k = [0, 1].map(i => n[i] || 0), all = [0, 1].map(i => totals[i][profiles[i].metric.samples]);
+        const share = [0, 1].map(i => ratio(k[i], all[i]) || 0), [low, high] = difference(k[0], all[0], k[1], all[1]);
+        return {...r, share, delta: share[1] - share[0], low, high, sure: low > 0 || high < 0};
+    });
+    const column = (name, title, help, value, show) => ({name, title, help, value, show});
+    const p95 = (r, side) => r.sides[side] ? cycles(r.sides[side].percentile(95, null), profiles[side].sampling.counter_most) : "-";
+    const t = table("differences", [
+        column("sure", "change", "B minus A, percentage points; those beyond chance first", r => (r.sure ? 1 : 0) + Math.abs(r.delta), r => `${points(r.delta)} ${r.sure ? r.delta > 0 ? "more" : "less" : ""}`),
+        {name: "name", title: "function", text: true, value: r => r.label, show: r => h("span", {class: "name", title: r.label}, r.label)},
+        column("interval", "95% interval", "of the change", r => r.low, r => `${points(r.low)} to ${points(r.high)}`),
+        column("a", "A", "share of the samples of A", r => r.share[0], r => percent(r.share[0])),
+        column("b", "B", "share of the samples of B", r => r.share[1], r => percent(r.share[1])),
+        column("p95a", "p95 A", "total latency in A", r => r.sides[0] ? r.sides[0].percentile(95, null) : -1, r => p95(r, 0)),
+        column("p95b", "p95 B", "total latency in B", r => r.sides[1] ? r.sides[1].percentile(95, null) : -1, r => p95(r, 1)),
+        {name: "dso", title: "in", text: true, value: r => r.dso, show: r => r.dso},
+    ], {sort: "sure", filter: r => r.label});
+    t.set(rows);
+    const about = (p, i) => h("li", {}, `${"AB"[i]}: ${p.input}, ${count(totals[i][p.metric.samples])} samples, ${(ratio(totals[i][p.metric.cycles], totals[i][p.metric.latencies]) || 0).toFixed(1)} cycles an operation`);
+    return {element: panel("compare", "Compare", "Shares of samples by function, of the whole runs: an interval that does not hold 0 is a difference beyond chance.",
+        h("ul", {class: "facts"}, about(a, 0), about(b, 1)), t.element), update() {}};
+}
+
+/* ---- data ---- */
+
+function download(name, type, text) {
+    const url = URL.createObjectURL(new Blob([text], {type}));
+    h("a", {href: url, download: name}).click();
+    setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+/** Rows of a table in the chosen range as CSV; a field that could be taken for a formula is quoted as text. */
+export function csv(profile, name, range) {
+    const keys = ["name", "dso", "pid", "tid", "pc", "symbol", "target", "file", "line"].filter(k => profile[name].some(r => r[k] !== undefined));
+    const metrics = [...profile.metrics, ...profile.source_names.map(s => `from_${s.replace(/-/g, "_")}`)];
+    const quote = x => { const s = String(x ?? ""); return /^[=+@-]/.test(s) && Number.isNaN(Number(s)) ? `"'${s.replace(/"/g, '""')}"` : /[",\n\r]/.test(s) ? `"${s.replace(/"/g, '""')}"` : s; };
+    const lines = [[...keys, ...metrics].join(",")];
+    for (const row of profile[name]) {
+        const v = row.sum(range);
+        lines.push([...keys.map(k => quote(row[k])), ...metrics.map((_, i) => v[i])].join(","));
+    }
+    return lines.join("\n") + "\n";
+}
+
+const EXPLAIN = [
+    ["Samples", "The unit picks one operation in every period and follows it to its end. The share of samples of a function is the share of operations it executed, not of time: operations that wait long are as likely to be picked as short ones."],
+    ["Waited", "The sum of the total latencies of the samples: how many cycles the sampled operations took from dispatch to completion. Operations overlap, so this is more than elapsed time; it shows where the machine waits."],
+    ["± 95%", "Samples are a draw. The true share lies within this distance in 95 of 100 such profiles (Wilson's interval); differences of two profiles use Newcombe's. A difference whose interval holds 0 may be chance."],
+    ["p50, p95", "Half, or 95%, of the samples took at most so many cycles. Of the whole run they are exact; of a chosen range they are good to half a power of two, marked ~. ≥ means that the counter ended there."],
+    ["Miss ratios", "Misses among the samples that looked there, as the record's events tell."],
+    ["From", "The data source that the CPU reports with a load; where it reports none, what the events say."],
+    ["Ranges of time", "Begin and end where intervals do. The command beside the range gives the same samples on the command line."],
+];
+
+export function dataPanel(app, raw) {
+    const button = (text, use) => h("button", {onclick: use}, text);
+    const stem = (app.profile.input || "profile").split("/").pop();
+    const tables = ["functions", "sources", "data", "pages", "lines", "branches", "targets", "threads", "cpus"];
+    return {element: panel("data", "Data, and how to read this page", "What the page shows, to take along; CSV is of the chosen range.",
+        h("div", {class: "row"}, button("all as JSON", () => download(`${stem}.json`, "application/json", JSON.stringify(raw))),
+            tables.map(t => button(`${t}.csv`, () => download(`${stem}.${t}.csv`, "text/csv", csv(app.profile, t, app.range))))),
+        h("dl", {}, EXPLAIN.flatMap(([term, text]) => [h("dt", {}, term), h("dd", {}, text)])),
+        h("p", {class: "note"}, "Keys: Tab moves, Enter opens and sorts, arrow keys move in the picture of files and functions and in the sliders of time, Escape chooses all of the time again.")), update() {}};
+}

@@ -1,0 +1,134 @@
+// The data of the page: docs/html.md has its form. A row of a table has totals, and cells by interval of time.
+
+const BUCKETS = 32;
+
+/** The first latency of a bucket, in cycles. */
+export function bucketStart(bucket) {
+    return bucket < 4 ? bucket : (2 + bucket % 2) * 2 ** ((bucket >> 1) - 1);
+}
+
+class Row {
+    constructor(profile, raw) {
+        Object.assign(this, raw);
+        this.profile = profile;
+        this.total = profile.vector();
+        for (let i = 0; i < (raw.total || []).length; i += 2)
+            this.total[raw.total[i]] = raw.total[i + 1];
+        this.cells = raw.cells || [];
+        if (raw.rest)
+            this.name = `(${raw.rest} more)`;
+    }
+
+    /** Calls use(interval, first, end): the numbers of a cell are metric, value, ... in cells[first..end). */
+    each(use) {
+        const cells = this.cells;
+        for (let i = 0; i < cells.length;) {
+            const end = i + 2 + cells[i + 1];
+            use(cells[i], i + 2, end);
+            i = end;
+        }
+    }
+
+    /** The row's vector in a range of intervals, null for all. */
+    sum(range) {
+        if (!range)
+            return this.total;
+        const out = this.profile.vector();
+        this.each((bin, first, end) => {
+            if (bin >= range.from && bin <= range.to)
+                for (let i = first; i < end; i += 2)
+                    out[this.cells[i]] += this.cells[i + 1];
+        });
+        return out;
+    }
+
+    /** One metric by interval. */
+    series(metric) {
+        const out = new Float64Array(this.profile.bins.count + 1);
+        this.each((bin, first, end) => {
+            for (let i = first; i < end; i += 2)
+                if (this.cells[i] === metric)
+                    out[bin] += this.cells[i + 1];
+        });
+        return out;
+    }
+
+    /** A percentile of latency: exact for all of the run, else the start of its bucket; -1 unknown. */
+    percentile(q, range) {
+        const exact = {50: 0, 95: 1, 99: 2}[q];
+        if (!range && this.p)
+            return this.p[exact];
+        const v = this.sum(range), first = this.profile.bucket;
+        let count = 0, seen = 0;
+        for (let b = 0; b < BUCKETS; b++)
+            count += v[first + b];
+        for (let b = 0; count && b < BUCKETS; b++) {
+            seen += v[first + b];
+            if (seen >= Math.max(1, Math.ceil(count * q / 100 - 1e-9)))
+                return bucketStart(b);
+        }
+        return -1;
+    }
+}
+
+export class Profile {
+    constructor(raw) {
+        Object.assign(this, raw);
+        this.metric = Object.fromEntries(raw.metrics.map((name, i) => [name, i]));
+        this.source = raw.metrics.length;
+        this.bucket = this.source + raw.source_names.length;
+        this.size = this.bucket + BUCKETS;
+        for (const table of ["functions", "sources", "threads", "cpus", "data", "lines", "pages", "branches", "targets"])
+            this[table] = raw[table].map(row => new Row(this, row));
+        for (const code of this.code)
+            code.instructions = code.instructions.map(row => new Row(this, row));
+    }
+
+    vector() {
+        return new Float64Array(this.size);
+    }
+
+    /** All rows of a table together. */
+    sum(table, range) {
+        const out = this.vector();
+        for (const row of this[table]) {
+            const v = row.sum(range);
+            for (let i = 0; i < out.length; i++)
+                out[i] += v[i];
+        }
+        return out;
+    }
+
+    /** The time at which an interval begins, in ns. */
+    time(bin) {
+        return (BigInt(this.bins.first) + BigInt(bin)) << BigInt(this.bins.shift);
+    }
+
+    /** Seconds since the first interval. */
+    seconds(bin) {
+        return bin * 2 ** this.bins.shift / 1e9;
+    }
+
+    /** A range as the option --time of the other commands takes it. */
+    timeOption(range) {
+        const text = ns => `${ns / 1000000000n}.${String(ns % 1000000000n).padStart(9, "0")}`;
+        return `${text(this.time(range.from))},${text(this.time(range.to + 1) - 1n)}`;
+    }
+
+    /** Where most data came from: [name, share] of the largest; null without any. */
+    from(v) {
+        let best = -1, total = 0;
+        for (let s = 0; s < this.source_names.length; s++) {
+            const n = v[this.source + s];
+            total += n;
+            if (n > 0 && (best < 0 || n > v[this.source + best]))
+                best = s;
+        }
+        return best < 0 ? null : [this.source_names[best], v[this.source + best] / total];
+    }
+}
+
+export function load() {
+    const raw = JSON.parse(document.getElementById("data").textContent);
+    return {raw, profiles: raw.profiles.map(p => new Profile(p))};
+}

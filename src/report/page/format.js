@@ -1,0 +1,43 @@
+// Numbers as people read them, and intervals of shares.
+
+export const count = n => Math.round(n).toLocaleString("en-US");
+
+export function percent(x) {
+    return Number.isFinite(x) ? `${(100 * x).toFixed(1)}%` : "-";
+}
+
+export const ratio = (a, b) => (b > 0 ? a / b : NaN);
+
+export function seconds(s) {
+    const [scale, unit] = s >= 1 || s === 0 ? [1, "s"] : s >= 1e-3 ? [1e3, "ms"] : s >= 1e-6 ? [1e6, "µs"] : [1e9, "ns"];
+    return `${(s * scale).toPrecision(4).replace(/\.?0+$/, "")} ${unit}`;
+}
+
+export function bytes(n) {
+    let unit = 0;
+    for (; n >= 1024 && unit < 4; unit++)
+        n /= 1024;
+    return `${n < 10 && unit ? n.toFixed(1) : Math.round(n)} ${["B", "KB", "MB", "GB", "TB"][unit]}`;
+}
+
+/** Cycles, with what the counter ends at as "at least". */
+export function cycles(n, most) {
+    return n < 0 || !Number.isFinite(n) ? "-" : (n >= most ? "≥" : "") + count(n);
+}
+
+const Z = 1.959963984540054;
+
+/** 95% Wilson interval of k out of n. */
+export function wilson(k, n) {
+    if (!n)
+        return [0, 1];
+    const p = k / n, z2 = Z * Z, centre = (p + z2 / (2 * n)) / (1 + z2 / n);
+    const half = Z / (1 + z2 / n) * Math.sqrt(p * (1 - p) / n + z2 / (4 * n * n));
+    return [Math.max(0, centre - half), Math.min(1, centre + half)];
+}
+
+/** 95% interval of k1/n1 - k0/n0 (Newcombe). */
+export function difference(k0, n0, k1, n1) {
+    const p0 = n0 ? k0 / n0 : 0, p1 = n1 ? k1 / n1 : 0, a = wilson(k0, n0), b = wilson(k1, n1), d = p1 - p0;
+    return [d - Math.hypot(p1 - b[0], a[1] - p0), d + Math.hypot(b[1] - p1, p0 - a[0])];
+}

@@ -1,0 +1,128 @@
+// The page: its head, what is chosen (profile, measure, range of time), and the panels that follow it.
+import {load} from "./data.js";
+import {count, percent, ratio, seconds} from "./format.js";
+import {forgetCanvases, h, paintAll} from "./dom.js";
+import {threadsPanel, timePanel} from "./time.js";
+import {functionsPanel} from "./functions.js";
+import {iciclePanel} from "./icicle.js";
+import {memoryPanel} from "./memory.js";
+import {branchesPanel, sharingPanel} from "./sharing.js";
+import {comparePanel, dataPanel} from "./compare.js";
+
+const MEASURES = [
+    {id: "time", title: "time", unit: "ns"},
+    {id: "cycles", title: "cycles waited", unit: "cycles"},
+    {id: "samples", title: "samples", unit: "samples"},
+    {id: "l1_miss", title: "L1 misses", unit: "misses"},
+    {id: "llc_miss", title: "LLC misses", unit: "misses"},
+    {id: "tlb_walk", title: "TLB walks", unit: "walks"},
+    {id: "mispredicted", title: "mispredicts", unit: "mispredicts"},
+];
+
+const page = load(), main = document.getElementById("main");
+const app = {profile: null, range: null, measure: null, choose};
+let panels = [], pending = false;
+
+function measures() {
+    const all = app.profile.sum("functions", null);
+    return MEASURES.map(m => ({...m, metric: app.profile.metric[m.id]})).filter(m => m.metric !== undefined && (all[m.metric] > 0 || m.id === "samples"));
+}
+
+/* ---- head ---- */
+
+function fact(label, value) {
+    return value ? [h("dt", {}, label), h("dd", {}, value)] : [];
+}
+
+function head() {
+    const p = app.profile, t = p.totals, s = p.sampling, span = (t.last_time - t.first_time) / 1e9;
+    const problems = [[t.lost, "events lost"], [t.truncated, "buffers cut off"], [t.collided, "buffers with collisions"], [t.damaged, "damaged places"]].filter(x => x[0]).map(([n, text]) => `${count(n)} ${text}`);
+    const command = (p.command || []).map(a => /^[\w./:=,@%+-]+$/.test(a) ? a : `'${a.replace(/'/g, "'\\''")}'`).join(" ");
+    document.getElementById("head").replaceChildren(
+        h("div", {class: "row"}, h("h1", {}, document.title), h("button", {class: "theme", onclick: theme, "aria-label": "Light or dark"}, "◐")),
+        h("dl", {class: "about"}, fact("profile", p.input), fact("command", command && h("code", {}, command)),
+            fact("machine", [s.cpu, p.machine, p.host, p.kernel].filter(Boolean).join(", ")),
+            fact("event", s.event !== null ? `arm_spe/${s.event}/` : ""), fact("period", s.period ? `${count(s.period)} operations${s.jitter ? "" : " (no jitter)"}` : ""),
+            fact("samples", `${count(t.samples)}${t.samples !== t.records ? ` of ${count(t.records)}` : ""}`), fact("time", span > 0 ? seconds(span) : ""),
+            fact("not recorded", problems.join(", ") || "nothing lost"), fact("filters", p.filters.map(([n, v]) => `--${n} ${v}`).join(" ")),
+            fact("only operations with", s.filters)),
+        findings());
+}
+
+/** What the analysis found, in words, each with its evidence. */
+function findings() {
+    const list = app.profile.findings;
+    if (!list)
+        return "";
+    return h("ol", {class: "findings"}, list.map(f => h("li", {}, h("a", {href: `#${f.panel}`}, f.text), f.do ? h("div", {class: "do"}, h("b", {}, "do: "), f.do) : null)));
+}
+
+function theme() {
+    const root = document.documentElement, dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+    update("theme");
+}
+
+/* ---- what is chosen ---- */
+
+function chosenBar() {
+    const p = app.profile, range = app.range, all = p.sum("functions", range), m = p.metric;
+    const filters = p.filters.filter(([n]) => n !== "time").map(([n, v]) => ` --${n} '${v}'`).join("");
+    const nav = document.getElementById("bar"), keep = document.activeElement?.id;
+    nav.replaceChildren(
+        page.profiles.length > 1 ? h("div", {class: "tabs", role: "group", "aria-label": "Profile"}, page.profiles.map((one, i) =>
+            h("button", {id: `profile-${i}`, "aria-pressed": String(one === p), onclick: () => show(one)}, `${"AB"[i]} ${one.input}`))) : "",
+        h("label", {}, "by ", h("select", {id: "measure", onchange: e => { app.measure = measures().find(x => x.id === e.target.value); update("measure"); }},
+            measures().map(x => h("option", {value: x.id, selected: x.id === app.measure.id}, x.title)))),
+        h("span", {id: "chosen", "aria-live": "polite"}, range ? `${seconds(p.seconds(range.from))} to ${seconds(p.seconds(range.to + 1))}: ` : "all of the run: ",
+            h("b", {}, `${count(all[m.samples])} samples`), `, ${count(all[m.cycles])} cycles waited, ${percent(ratio(all[m.mispredicted], all[m.branches]))} mispredicted`),
+        range ? h("span", {}, h("code", {id: "command"}, `spex report -i ${p.input}${filters} --time ${p.timeOption(range)}`), " ",
+            h("button", {id: "all", onclick: () => choose(null)}, "all")) : "");
+    if (keep)
+        document.getElementById(keep)?.focus();
+}
+
+function choose(range) {
+    app.range = range;
+    if (!pending)
+        requestAnimationFrame(() => { pending = false; update("range"); });
+    pending = true;
+}
+
+function update(what) {
+    chosenBar();
+    for (const one of panels)
+        one.update(what);
+    if (what === "theme")
+        paintAll();
+}
+
+/* ---- the page ---- */
+
+function show(profile) {
+    app.profile = profile;
+    app.range = null;
+    app.measure = measures().find(m => m.id === app.measure?.id) || measures()[0];
+    forgetCanvases();
+    head();
+    const functions = functionsPanel(app), open = index => { functions.open(index); document.getElementById("functions").scrollIntoView(); };
+    panels = [timePanel(app), functions, iciclePanel(app, open), memoryPanel(app), sharingPanel(app), branchesPanel(app), threadsPanel(app),
+        ...(page.profiles.length > 1 ? [comparePanel(page.profiles)] : []), dataPanel(app, page.raw)];
+    const empty = profile.totals.samples ? "" : h("p", {class: "empty"}, profile.totals.records ? "No record passes the filters." : "The profile holds no sample records.");
+    main.replaceChildren(empty, ...panels.map(p => p.element));
+    update("profile");
+}
+
+document.addEventListener("keydown", event => {
+    if (event.key === "Escape" && app.range)
+        choose(null);
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => update("theme"));
+addEventListener("beforeprint", paintAll);
+let width = innerWidth;
+addEventListener("resize", () => {
+    if (innerWidth !== width)
+        requestAnimationFrame(paintAll);
+    width = innerWidth;
+});
+show(page.profiles[0]);

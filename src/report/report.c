@@ -1,0 +1,233 @@
+#include "report/internal.h"
+
+#include "analysis/code.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+static const struct {
+    enum spex_key keys[CUBE_KEYS];
+    size_t key_count;
+    unsigned flags;
+    enum spex_order order;
+} sets[SETS] = {
+    [FUNCTIONS] = {{SPEX_KEY_SYMBOL, SPEX_KEY_DSO}, 2, SPEX_GROUP_PERCENTILES, SPEX_BY_SAMPLES},
+    [CODE] = {{SPEX_KEY_PC, SPEX_KEY_SYMBOL}, 2, SPEX_GROUP_PERCENTILES, SPEX_BY_MISPREDICTS},
+    [SOURCES] = {{SPEX_KEY_SOURCE}, 1, SPEX_GROUP_PERCENTILES, SPEX_BY_LATENCY},
+    [THREADS] = {{SPEX_KEY_PID, SPEX_KEY_TID, SPEX_KEY_COMM}, 3, 0, SPEX_BY_SAMPLES},
+    [CPUS] = {{SPEX_KEY_CPU}, 1, 0, SPEX_BY_SAMPLES},
+    [DATA] = {{SPEX_KEY_DATA_SYMBOL}, 1, SPEX_GROUP_PERCENTILES, SPEX_BY_LATENCY},
+    [LINES] = {{SPEX_KEY_CACHE_LINE}, 1, 0, SPEX_BY_LATENCY},
+    [PAGES] = {{SPEX_KEY_PAGE}, 1, 0, SPEX_BY_LATENCY},
+    [TARGETS] = {{SPEX_KEY_PC, SPEX_KEY_SYMBOL, SPEX_KEY_TARGET}, 3, 0, SPEX_BY_SAMPLES},
+};
+
+/* ---- gathering ---- */
+
+static void feed(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct report *r = context;
+    const struct spex_sample *all[SPEX_RECORD_BATCH], *memory[SPEX_RECORD_BATCH],
+        *indirect[SPEX_RECORD_BATCH];
+    spex_sharing_look(r->sharing, samples, count);
+    for (size_t n; count; samples += n, count -= n) {
+        size_t m = 0, j = 0;
+        n = count < SPEX_RECORD_BATCH ? count : SPEX_RECORD_BATCH;
+        for (size_t i = 0; i < n; i++) {
+            all[i] = memory[m] = indirect[j] = &samples[i];
+            m += spex_sample_memory(&samples[i]);
+            j += samples[i].flags & SPEX_SAMPLE_INDIRECT &&
+                 samples[i].record->present & SPEX_HAS_TARGET;
+        }
+        spex_group_add(r->cubes[FUNCTIONS].fine, all, n);
+        spex_group_add(r->cubes[CODE].fine, all, n);
+        spex_group_add(r->cubes[THREADS].fine, all, n);
+        spex_group_add(r->cubes[CPUS].fine, all, n);
+        spex_group_add(r->cubes[SOURCES].fine, memory, m);
+        spex_group_add(r->cubes[DATA].fine, memory, m);
+        spex_group_add(r->cubes[LINES].fine, memory, m);
+        spex_group_add(r->cubes[TARGETS].fine, indirect, j);
+    }
+}
+
+/* 128 to 256 intervals of a power of two, so that their ends are the same in every profile. */
+static struct bins choose_bins(const struct spex_totals *t)
+{
+    struct bins bins = {0};
+    uint64_t span = t->last_time - t->first_time;
+    bins.shift = span > 256 ? 56 - (unsigned)__builtin_clzll(span) : 1;
+    bins.first = t->first_time >> bins.shift;
+    if (t->timed && t->last_time)
+        bins.count = (unsigned)((t->last_time >> bins.shift) - bins.first) + 1;
+    return bins;
+}
+
+static enum spex_status count_all(struct report *r, struct spex_error *error)
+{
+    enum spex_status status = spex_sharing_new(r->analysis, &r->sharing, error);
+    if (!status)
+        status = spex_analysis_run(r->analysis, spex_sharing_find, r->sharing, error);
+    if (status)
+        return status;
+    spex_sharing_choose(r->sharing);
+    /* all records again, not only those of shared lines */
+    analysis_narrow(r->analysis,
+                    SPEX_WANT_TIME | SPEX_WANT_DATA | SPEX_WANT_BRANCH | SPEX_WANT_SYMBOL, NULL);
+    r->bins = choose_bins(spex_analysis_totals(r->analysis));
+    for (unsigned s = 0; s < SETS && !status; s++)
+        status = cube_new(&r->cubes[s], r->analysis, sets[s].keys, sets[s].key_count, sets[s].flags,
+                          r->bins.shift, error);
+    if (status)
+        return status;
+    spex_group_derive(r->cubes[PAGES].fine, r->cubes[LINES].fine);
+    status = spex_analysis_run(r->analysis, feed, r, error);
+    if (!status)
+        status = spex_sharing_finish(r->sharing);
+    for (unsigned s = 0; s < SETS && !status; s++)
+        cube_finish(&r->cubes[s], &r->bins, sets[s].order);
+    return status;
+}
+
+enum spex_status report_new(struct spex_analysis *analysis, const struct report_options *options,
+                            struct report **report, struct spex_error *error)
+{
+    struct report *r = memory_get(1, sizeof *r);
+    r->analysis = analysis;
+    r->options = *options;
+    r->sources = sources_new();
+    enum spex_status status = spex_disassembler_new(&r->disassembler, error);
+    if (!status)
+        status = count_all(r, error);
+    if (status)
+        report_free(r);
+    else
+        *report = r;
+    return status;
+}
+
+void report_free(struct report *r)
+{
+    if (!r)
+        return;
+    /* the finer group goes last of those that hang together: pages come from lines */
+    for (unsigned s = SETS; s-- > 0;)
+        cube_free(&r->cubes[s]);
+    spex_sharing_free(r->sharing);
+    spex_disassembler_free(r->disassembler);
+    sources_free(r->sources);
+    free(r);
+}
+
+/* ---- writing ---- */
+
+/* Rows of a set, each an object with the texts of its keys by these names, then the others. */
+static void write_set(struct report *r, enum set set, const char *name, const char *const *keys,
+                      size_t most, struct json *json)
+{
+    const struct cube *cube = &r->cubes[set];
+    size_t rows = spex_group_count(cube->total);
+    json_name(json, name);
+    json_array_lines(json);
+    for (size_t i = 0; i < rows && i < most; i++) {
+        json_object(json);
+        for (size_t k = 0; k < cube->keys; k++) {
+            json_name(json, keys[k]);
+            cube_write_key(cube, i, k, json);
+        }
+        cube_write_row(cube, i, json);
+        json_end(json);
+    }
+    if (rows > most) {
+        json_object(json);
+        JSON_MEMBER(json, "rest", u64, rows - most);
+        cube_write_rest(cube, most, json);
+        json_end(json);
+    }
+    json_end(json);
+}
+
+static void write_branches(struct report *r, size_t most, struct json *json)
+{
+    const struct cube *cube = &r->cubes[CODE];
+    size_t rows = spex_group_count(cube->total), n = 0;
+    json_name(json, "branches");
+    json_array_lines(json);
+    for (size_t i = 0; i < rows && n < most; i++) {
+        const struct spex_row *row = spex_group_row(cube->total, i);
+        if (!row->stats.branches)
+            continue;
+        const struct spex_symbol *symbol = spex_row_symbol(cube->total, row, 1);
+        struct spex_line line = {0};
+        if (symbol)
+            spex_module_line(symbol->module, spex_row_address(cube->total, row, 0), &line);
+        json_object(json);
+        json_name(json, "pc");
+        cube_write_key(cube, i, 0, json);
+        json_name(json, "symbol");
+        cube_write_key(cube, i, 1, json);
+        JSON_MEMBER(json, "file", string, line.file);
+        JSON_MEMBER(json, "line", u64, line.line);
+        cube_write_row(cube, i, json);
+        json_end(json);
+        n++;
+    }
+    json_end(json);
+}
+
+static void write_all(struct report *r, const struct limits *l, struct json *json)
+{
+    static const char *const functions[] = {"name", "dso"}, *const source[] = {"name"},
+                             *const thread[] = {"pid", "tid", "name"}, *const address[] = {"name"},
+                             *const target[] = {"pc", "symbol", "target"};
+    json_name(json, "metrics");
+    metrics_write(json);
+    json_name(json, "source_names");
+    json_array(json);
+    for (unsigned s = 0; s < SPEX_SOURCE_COUNT; s++)
+        json_string(json, spex_source_name(s));
+    json_end(json);
+    json_name(json, "bins");
+    json_object(json);
+    json_name(json, "first");
+    json_begin(json); /* as text: it may be more than a number of JavaScript holds */
+    out_printf(json->out, "\"%llu\"", (unsigned long long)r->bins.first);
+    JSON_MEMBER(json, "shift", u64, r->bins.shift);
+    JSON_MEMBER(json, "count", u64, r->bins.count);
+    json_end(json);
+    write_set(r, FUNCTIONS, "functions", functions, l->functions, json);
+    code_write(r, l, json);
+    write_set(r, SOURCES, "sources", source, l->rows, json);
+    write_set(r, THREADS, "threads", thread, l->rows, json);
+    write_set(r, CPUS, "cpus", source, l->rows, json);
+    write_set(r, DATA, "data", source, l->rows, json);
+    write_set(r, LINES, "lines", address, l->rows / 4, json);
+    write_set(r, PAGES, "pages", address, l->rows / 4, json);
+    map_write(r, l, json);
+    sharing_write(r, l, json);
+    write_branches(r, l->rows, json);
+    write_set(r, TARGETS, "targets", target, l->rows, json);
+    json_name(json, "short"); /* at most so many samples of a row may be missing */
+    json_object(json);
+    JSON_MEMBER(json, "functions", u64, spex_group_error(r->cubes[FUNCTIONS].fine));
+    JSON_MEMBER(json, "lines", u64, spex_group_error(r->cubes[LINES].fine));
+    json_end(json);
+}
+
+void report_write(struct report *r, struct json *json)
+{
+    struct limits limits = {
+        .functions = 200, .code = 40, .instructions = 600, .rows = 100, .uses = 64, .map_rows = 96};
+    struct out *out = json->out;
+    struct json start = *json;
+    for (size_t size = out->size;; out->size = size, *json = start) {
+        write_all(r, &limits, json);
+        if (out->size - size <= r->options.most || limits.functions <= 2)
+            return;
+        limits.functions /= 2;
+        limits.code /= 2;
+        limits.instructions = limits.instructions * 3 / 4;
+        limits.rows = (limits.rows + 4) / 2;
+        limits.uses = (limits.uses + 4) / 2;
+        limits.map_rows = limits.map_rows * 3 / 4;
+    }
+}

@@ -1,0 +1,33 @@
+/*
+ * The data of the HTML page: tables by function, instruction, source of data, thread, CPU,
+ * variable, page and cache line, each also by interval of time, so that the page can answer for
+ * any range of time. docs/html.md has the form.
+ */
+#ifndef REPORT_REPORT_H
+#define REPORT_REPORT_H
+
+#include "base/json.h"
+
+#include <spex/analysis.h>
+
+struct report_options {
+    const char *symfs; /* where source files are looked for first; may be NULL */
+    size_t most;       /* bytes that the data may take */
+};
+
+struct report;
+
+/*
+ * Two passes: the first finds lines that threads share and the span of time, the second counts.
+ * The analysis must want everything, and outlive the report.
+ */
+enum spex_status report_new(struct spex_analysis *analysis, const struct report_options *options,
+                            struct report **report, struct spex_error *error);
+void report_free(struct report *report);
+/* Members of an object of JSON, within the bytes that the options allow. */
+void report_write(struct report *report, struct json *json);
+
+/* A page around the data, which is JSON. title is any text. */
+void report_page(struct out *out, const char *title, const char *data, size_t size);
+
+#endif

@@ -1,0 +1,145 @@
+"""The data of the page against what report, mem, c2c, branch and script say of the same profile."""
+from page import *
+
+
+def near(a, b):
+    return a == b or (a is not None and b is not None and abs(a - b) <= 1e-6 * max(1, abs(a), abs(b)))
+
+
+def ratio(a, b):
+    return a / b if b else None
+
+
+def differs(v, want, total):
+    """What a row of a table of JSON says, against a vector."""
+    got = {"samples": v["samples"], "loads": v["reads"], "stores": v["writes"], "branches": v["branches"],
+           "share": ratio(v["samples"], total["samples"]), "weight": ratio(v["cycles"], total["cycles"]),
+           "latency_mean": ratio(v["cycles"], v["latencies"]), "l1_miss": ratio(v["l1_miss"], v["l1_access"]),
+           "llc_miss": ratio(v["llc_miss"], v["llc_access"]), "tlb_walk": ratio(v["tlb_walk"], v["tlb_access"]),
+           "mispredict": ratio(v["mispredicted"], v["branches"]), "translation_mean": ratio(v["translation"], v["translations"]),
+           "issue_mean": ratio(v["issue"], v["issues"])}
+    got |= {k: n for k, n in v.items() if k.startswith("from_") and n}
+    return [f"{k}: page {x}, command {want.get(k)}" for k, x in got.items() if k in want and not near(x, want[k])]
+
+
+def percentiles(v, p, want):
+    """Exact where the page has them, else the bucket."""
+    out = []
+    for i, q in enumerate((50, 95, 99)):
+        value = want.get(f"latency_p{q}")
+        if p is not None and (p[i] if p[i] >= 0 else None) != value:
+            out.append(f"p{q}: page {p[i]}, command {value}")
+        if value is not None:
+            rank, seen = max(1, -(-sum(v[f"bucket{b}"] for b in range(32)) * q // 100)), 0
+            for b in range(32):
+                seen += v[f"bucket{b}"]
+                if seen >= rank:
+                    break
+            if abs(b - bucket_of(value)) > 1:
+                out.append(f"p{q}: bucket {b}, command {value}")
+    return out
+
+
+def same(name, profile, rows, wanted, key, total, bins=None, many=False):
+    """Every row of the page is one of the command's, and none is missing."""
+    by, bad = {}, []
+    for w in wanted:
+        by.setdefault(key(w), []).append(w)
+    found = 0
+    for row in rows:
+        v = profile.vector(row, bins)
+        if not v["samples"] or "rest" in row:
+            continue
+        w = by.get(row["name"], [])
+        found += 1
+        wrong = [differs(v, x, total) + (percentiles(v, None if bins else row["p"], x) if "p" in row else []) for x in w]
+        if [] not in wrong:
+            bad.append(f"{row['name']}: {wrong[:2]}")
+    check(name, not bad and (many or found == len(wanted)), f"{found} of {len(wanted)} rows\n" + "\n".join(bad[:8]))
+
+
+def all_tables(file, args=()):
+    profile = Profile(data_of(page(file, *args))["profiles"][0])
+    raw = profile.raw
+    report = data("report", file, "--sort", "symbol", *args)
+    total = {k: sum(profile.vector(r)[k] for r in raw["functions"]) for k in profile.names}
+    equal(f"{file}: samples", total["samples"], raw["totals"]["samples"])
+    equal(f"{file}: totals are report's", raw["totals"], report["totals"])
+    same(f"{file}: functions", profile, raw["functions"], report["rows"], lambda r: r["symbol"], total)
+    for table, sort in (("cpus", "cpu"),):
+        same(f"{file}: {table}", profile, raw[table], data("report", file, "--sort", sort, *args)["rows"], lambda r: r[sort], total, many=True)
+    mem = data("mem", file, *args)
+    memory = {k: sum(profile.vector(r)[k] for r in raw["sources"]) for k in profile.names}
+    same(f"{file}: sources", profile, raw["sources"], mem["sources"], lambda r: r["source"], memory)
+    same(f"{file}: variables", profile, raw["data"], mem["data"], lambda r: r["data_symbol"], memory)
+    for table, key in (("pages", "page"), ("lines", "line")):
+        same(f"{file}: {table}", profile, raw[table], mem[table], lambda r: r[key], memory, many=True)
+    branch = {(b["pc"], b["symbol"]): b for b in data("branch", file, *args)["branches"]}
+    bad = []
+    for row in raw["branches"]:
+        v, want = profile.vector(row), branch.get((row["pc"], row["symbol"]), {})
+        if (v["mispredicted"], v["samples"]) != (want.get("mispredicts"), want.get("samples")) or row["p"][:2] != [want["latency_p50"], want["latency_p95"]]:
+            bad.append(f"{row['pc']} {v['mispredicted']} {v['samples']}: {want}")
+    check(f"{file}: branches", not bad, "\n".join(bad[:5]))
+    c2c = data("c2c", file, *args)
+    keys = ("address", "kind", "samples", "loads", "stores", "threads", "writers")
+    equal(f"{file}: shared lines", [[l[k] for k in keys] for l in raw["sharing"]["lines"]],
+          [[hex(l[k]) if isinstance(l[k], int) and k == "address" else l[k] for k in keys] for l in c2c["lines"][:64]])
+    return profile
+
+
+def ranges(file, profile):
+    """What a range of time has is what --time gives."""
+    n = profile.raw["bins"]["count"]
+    check(f"{file}: between 64 and 272 intervals", 64 <= n <= 272, n)
+    for first, last in ((0, n - 1), (0, n // 3), (n // 4, n // 2), (n // 2, n // 2), (n - 2, n - 1)):
+        bins = range(first, last + 1)
+        option = profile.option(first, last)
+        report = data("report", file, "--time", option)
+        total = {k: sum(profile.vector(r, bins)[k] for r in profile.raw["functions"]) for k in profile.names}
+        equal(f"{file}: samples of --time {option}", total["samples"], report["totals"]["samples"])
+        same(f"{file}: functions of --time {option}", profile, profile.raw["functions"], report["rows"], lambda r: r["symbol"], total, bins)
+
+
+for file in ("mixed", "false", "branches", "mixed-nosource", "mixed-untimed", "mixed-shm"):
+    p = all_tables(profile(file))
+    if "untimed" in file:
+        equal("without timestamps there are no intervals", p.raw["bins"]["count"], 0)
+    elif file in ("mixed", "false"):
+        ranges(profile(file), p)
+p = all_tables(profile("mixed"), ("--op", "load"))
+equal("filters are named", p.raw["filters"], [["op", "load"]])
+
+# a cell is the records of its interval
+p = Profile(data_of(page("mixed.data"))["profiles"][0])
+shift, first = p.raw["bins"]["shift"], int(p.raw["bins"]["first"])
+times = [int(float(r["time"]) * 1e9 + 0.5) if isinstance(r["time"], (str, float)) else r["time"] for r in records("mixed.data") if "time" in r]
+want = {}
+for t in times:
+    want[(t >> shift) - first] = want.get((t >> shift) - first, 0) + 1
+got = {}
+for row in p.raw["functions"]:
+    for b in range(p.raw["bins"]["count"]):
+        n = p.vector(row, [b])["samples"]
+        if n:
+            got[b] = got.get(b, 0) + n
+equal("samples by interval are those of script", got, want)
+
+# a page is bounded whatever the profile has
+big = page(profile("private", 400000, name="big.data"))
+check("a page of many lines stays below 3 MB", os.path.getsize(big) <= 3 << 20, os.path.getsize(big))
+
+# two profiles
+both = data_of(page(("mixed.data", "false.data")))
+equal("two profiles in one page", [p["input"] for p in both["profiles"]], ["mixed.data", "false.data"])
+code, out, err = spex("html", "-i", "mixed.data", "false.data", "third.data", cwd=DIR)
+equal("three profiles are too many", code, 2)
+code, out, err = spex("html", "mixed.data", "-o", "/nowhere/x.html", cwd=DIR)
+check("a page that cannot be written is an error", code == 1 and "cannot write /nowhere/x.html" in err, err)
+code, out, err = spex("html", "mixed.data", "-o", "-", cwd=DIR)
+check("- is standard output", code == 0 and out.startswith(b"<!DOCTYPE html>"), err)
+
+text = open(page("mixed.data", "--title", "</title><script>alert(1)</script>&", name="title.html"), encoding="utf-8").read()
+check("a title is text", "<title>&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;&amp;</title>" in text)
+check("the page has one policy, and it allows no request", text.count("Content-Security-Policy") == 1 and "default-src 'none'" in text and "http" not in re.search(r"<script type=\"module\">(.*)</script>", text, re.S).group(1).replace("http://www.w3.org/2000/svg", ""))
+done()
