@@ -1,4 +1,4 @@
-/* Names of an ELF file: symbol tables, the PLT, and function starts of unwind tables. */
+/* Names of an ELF file: symbol tables and the PLT, else what stripping leaves. */
 #include "module.h"
 
 #include "base/bits.h"
@@ -93,36 +93,6 @@ static void plt_symbols(struct spex_module *module, struct module_table *table)
     }
 }
 
-/*
- * Function starts of a stripped file from the search table of .eh_frame_hdr:
- * version 1, table of pairs relative to the section (LSB Core 10.6).
- */
-static size_t unwind_symbols(Elf *elf, struct module_table *table)
-{
-    size_t headers, added = 0;
-    if (!elf || elf_getphdrnum(elf, &headers))
-        return 0;
-    for (size_t i = 0; i < headers; i++) {
-        GElf_Phdr ph;
-        Elf_Data *data;
-        if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_GNU_EH_FRAME ||
-            !(data = elf_getdata_rawchunk(elf, (int64_t)ph.p_offset, ph.p_filesz, ELF_T_BYTE)) ||
-            data->d_size < 12)
-            continue;
-        const uint8_t *p = data->d_buf;
-        enum { SDATA4_PCREL = 0x1b, UDATA4 = 0x03, SDATA4_DATAREL = 0x3b };
-        if (p[0] != 1 || p[1] != SDATA4_PCREL || p[2] != UDATA4 || p[3] != SDATA4_DATAREL)
-            continue;
-        uint32_t count = le32(p + 8);
-        for (uint32_t n = 0; n < count && 12 + 8 * ((size_t)n + 1) <= data->d_size; n++) {
-            int32_t start = (int32_t)le32(p + 12 + 8 * (size_t)n);
-            table_add(table, ph.p_vaddr + (uint64_t)(int64_t)start, 0, NULL, true, false, false);
-            added++;
-        }
-    }
-    return added;
-}
-
 static void load_segments(struct spex_module *module)
 {
     Elf *elf = module->image.elf ? module->image.elf : module->debug.elf;
@@ -173,11 +143,12 @@ bool module_load_elf(struct spex_module *module)
             stripped = table.count == exported;
         }
     }
+    go_symbols(module, &table); /* not only if stripped: .symtab has names that Go does not use */
     size_t named = table.count;
     plt_symbols(module, &table);
     if (stripped && module->image.elf) {
-        size_t starts = unwind_symbols(module->image.elf, &table);
-        say_stripped(module, named, starts);
+        table.gaps = unwind_symbols(module->image.elf, &table) || module->go;
+        say_stripped(module, named, table.gaps);
     }
     table_finish(module, &table);
     return module->count > 0;

@@ -138,6 +138,9 @@ static bool find_line(struct spex_module *module, uint64_t address, struct spex_
 {
     Dwarf_Die unit;
     int number = 0;
+    module_load(module);
+    if (go_line(module, address, line))
+        return true;
     if (!find_unit(module, address, &unit))
         return false;
     Dwarf_Line *found = dwarf_getsrc_die(&unit, address);

@@ -82,6 +82,7 @@ struct spex_module {
     struct module_text *texts; /* names that no file has as they are */
     uint64_t link_text;        /* vmlinux: link address of _text; 0 none or kallsyms */
 
+    struct go_table *go; /* .gopclntab */
     Dwarf *dwarf, *alternate_dwarf;
     struct module_unit *units;
     size_t unit_count;
@@ -169,17 +170,19 @@ void debuginfod_free(struct spex_symbols *symbols);
 
 struct candidate_symbol {
     struct spex_symbol symbol;
-    uint8_t weak, global, code;
+    uint8_t weak, code;
+    uint8_t global; /* more comes first; 2: what the language itself calls it */
 };
 
 struct module_table {
     struct candidate_symbol *items;
     size_t count, capacity;
     bool full; /* no memory for more */
+    bool gaps; /* code between symbols is a function without a name */
 };
 
 void table_add(struct module_table *table, uint64_t start, uint64_t size, const char *name,
-               bool code, bool weak, bool global);
+               bool code, bool weak, unsigned global);
 /* Sorts, keeps one symbol per address, and lets symbols without a size end at the next. */
 void table_finish(struct spex_module *module, struct module_table *table);
 
@@ -190,6 +193,11 @@ bool module_load_elf(struct spex_module *module);
 void module_load_kernel(struct spex_module *module);
 void module_load_jit(struct spex_module *module);
 
+/* Functions of a Go program; their number, 0 if it is none. */
+size_t go_symbols(struct spex_module *module, struct module_table *table);
+bool go_line(struct spex_module *module, uint64_t address, struct spex_line *line);
+/* Functions by the search table of .eh_frame_hdr, without names; their number. */
+size_t unwind_symbols(Elf *elf, struct module_table *table);
 /* Room for size bytes that the module frees. */
 char *module_text(struct spex_module *module, size_t size);
 

@@ -91,6 +91,7 @@ void spex_symbols_free(struct spex_symbols *symbols)
         elf_close(&m->alternate);
         elf_close(&m->small);
         free(m->small_bytes);
+        free(m->go);
         for (struct module_text *t = m->texts, *next; t; t = next) {
             next = t->next;
             free(t);

@@ -12,7 +12,7 @@
 #include <string.h>
 
 void table_add(struct module_table *table, uint64_t start, uint64_t size, const char *name,
-               bool code, bool weak, bool global)
+               bool code, bool weak, unsigned global)
 {
     if (table->full)
         return;
@@ -29,8 +29,11 @@ void table_add(struct module_table *table, uint64_t start, uint64_t size, const 
         table->capacity = more;
     }
     uint64_t end = start + size < start ? UINT64_MAX : start + size;
-    table->items[table->count++] = (struct candidate_symbol){
-        {.start = start, .end = end, .raw = name, .data = !code}, weak, global, code};
+    table->items[table->count++] =
+        (struct candidate_symbol){{.start = start, .end = end, .raw = name, .data = !code},
+                                  .weak = weak,
+                                  .code = code,
+                                  .global = (uint8_t)global};
 }
 
 static unsigned underscores(const char *name)
@@ -54,7 +57,7 @@ static int compare_symbols(const void *a, const void *b)
     if (x->weak != y->weak)
         return x->weak ? 1 : -1;
     if (x->global != y->global)
-        return x->global ? -1 : 1;
+        return x->global > y->global ? -1 : 1;
     unsigned u = underscores(x->symbol.raw), v = underscores(y->symbol.raw);
     if (u != v)
         return u < v ? -1 : 1;
@@ -64,16 +67,58 @@ static int compare_symbols(const void *a, const void *b)
     return strcmp(x->symbol.raw, y->symbol.raw);
 }
 
-/* Sorts, keeps one symbol per address, and lets symbols without a size end at the next. */
+/* One symbol per address; none without a name inside of one that has it. */
+static size_t keep_best(struct module_table *table)
+{
+    size_t kept = 0;
+    uint64_t named = 0; /* where the last code with a name ends */
+    for (size_t i = 0; i < table->count; i++) {
+        const struct candidate_symbol *c = &table->items[i];
+        if (kept && c->symbol.start == table->items[kept - 1].symbol.start)
+            continue;
+        if (!c->symbol.raw && c->symbol.start < named)
+            continue;
+        if (c->symbol.raw && c->code && c->symbol.end > named)
+            named = c->symbol.end;
+        table->items[kept++] = *c;
+    }
+    return kept;
+}
+
+enum { PADDING = 16 }; /* less than this between two functions is no third */
+
+/*
+ * Symbols without a size end at the next. With gaps, what lies between two of code is a function
+ * without a name: written without unwind information, as assembly is.
+ */
+static size_t write_symbols(struct spex_module *module, const struct module_table *table,
+                            size_t kept)
+{
+    size_t n = 0;
+    uint64_t end = 0; /* of all so far */
+    for (size_t i = 0; i < kept; i++) {
+        const struct candidate_symbol *c = &table->items[i];
+        uint64_t start = c->symbol.start;
+        if (table->gaps && i && c->code && c[-1].code && start > end && start - end >= PADDING)
+            module->symbols[n++] =
+                (struct spex_symbol){.start = end, .end = start, .module = module};
+        struct spex_symbol *s = &module->symbols[n++];
+        *s = c->symbol;
+        s->module = module;
+        if (s->end == s->start)
+            s->end = i + 1 < kept ? c[1].symbol.start : (s->start | 0xfff) + 1;
+        if (s->end > end)
+            end = s->end;
+    }
+    return n;
+}
+
 void table_finish(struct spex_module *module, struct module_table *table)
 {
     if (table->count)
         qsort(table->items, table->count, sizeof *table->items, compare_symbols);
-    size_t kept = 0;
-    for (size_t i = 0; i < table->count; i++)
-        if (!kept || table->items[i].symbol.start != table->items[kept - 1].symbol.start)
-            table->items[kept++] = table->items[i];
-    module->symbols = calloc(kept ? kept : 1, sizeof *module->symbols);
+    size_t kept = keep_best(table);
+    module->symbols = calloc(kept ? (table->gaps ? 2 : 1) * kept : 1, sizeof *module->symbols);
     if (!module->symbols) { /* the work ends here */
         free(table->items);
         memory_checked(NULL);
@@ -83,13 +128,6 @@ void table_finish(struct spex_module *module, struct module_table *table)
                        "%s: has more symbols than the memory that is allowed can hold; %zu are "
                        "used: --max-memory SIZE allows more",
                        module->name, kept);
-    for (size_t i = 0; i < kept; i++) {
-        struct spex_symbol *s = &module->symbols[i];
-        *s = table->items[i].symbol;
-        s->module = module;
-        if (s->end == s->start)
-            s->end = i + 1 < kept ? table->items[i + 1].symbol.start : (s->start | 0xfff) + 1;
-    }
-    module->count = kept;
+    module->count = write_symbols(module, table, kept);
     free(table->items);
 }

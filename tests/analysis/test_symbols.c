@@ -268,7 +268,12 @@ static void names(void **state)
         {"_RNCNvC7mycrate4main0B3_", "mycrate::main::{closure#0}"},
         {"_RINvC1a1fRShAtj4_TlmEE", "a::f::<&[u8], [u16; 4], (i32, u32)>"},
         {"_RINvC1a1fFUKClEmE", "a::f::<unsafe fn(i32) -> u32>"},
+        {"_ZN3foo3barEv@plt", "foo::bar()@plt"},
+        {"_RNvCs4fqI2P2rA04_7mycrate3foo@plt", "mycrate::foo@plt"},
+        {"_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE@plt", "core::fmt::Write::write_fmt@plt"},
         {"main", NULL},
+        {"main@plt", NULL},
+        {"@plt", NULL},
         {"_R", NULL},
         {"_RNvB_1x", NULL}, /* a back reference to itself */
         {"_RNv", NULL},

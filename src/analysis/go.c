@@ -1,0 +1,215 @@
+/*
+ * Names and lines of Go programs from .gopclntab, the table that Go's own tracebacks use: stripping
+ * leaves it in place. Its layout changed with Go 1.16 and 1.18; the magic number says which it is.
+ */
+#include "module.h"
+
+#include "base/bits.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+enum { QUANTUM = 4 }; /* bytes of an instruction */
+
+struct go_table {
+    const uint8_t *data;
+    size_t size;             /* up to behind the last zero: every text before it ends */
+    uint64_t text;           /* entries are relative to it from 1.18 on */
+    size_t functions, count; /* where the list of functions begins, and their number */
+    size_t word;             /* bytes of its numbers */
+    size_t names, units, files, values;
+    bool by_unit; /* from 1.16 on a file's number is of its compilation unit */
+};
+
+static uint64_t number(const struct go_table *t, size_t at, size_t size)
+{
+    if (at > t->size || t->size - at < size)
+        return 0;
+    return size == 8 ? le64(t->data + at) : le32(t->data + at);
+}
+
+/* A place in the table relative to another; beyond the end what is wrong. */
+static size_t place(const struct go_table *t, size_t base, uint64_t offset)
+{
+    return offset <= t->size && base <= t->size ? base + (size_t)offset : SIZE_MAX;
+}
+
+static const char *text_at(const struct go_table *t, size_t at)
+{
+    return at < t->size ? (const char *)t->data + at : NULL;
+}
+
+/* In a PIE the file has 0 there, and a relocation the value. */
+static uint64_t relocated(Elf *elf, uint64_t address)
+{
+    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+        GElf_Shdr sh;
+        GElf_Rela rela;
+        Elf_Data *data;
+        if (!gelf_getshdr(scn, &sh) || sh.sh_type != SHT_RELA || !sh.sh_entsize ||
+            !(data = elf_getdata(scn, NULL)))
+            continue;
+        for (size_t i = 0; i < data->d_size / sh.sh_entsize; i++)
+            if (gelf_getrela(data, (int)i, &rela) && rela.r_offset == address)
+                return (uint64_t)rela.r_addend;
+    }
+    return 0;
+}
+
+static bool read_header(Elf *elf, uint64_t address, struct go_table *t)
+{
+    enum { GO_1_2 = 0xfffffffb, GO_1_16 = 0xfffffffa, GO_1_18 = 0xfffffff0, GO_1_20 = 0xfffffff1 };
+    if (t->size < 80 || t->data[4] || t->data[5] || t->data[6] != QUANTUM || t->data[7] != 8)
+        return false;
+    uint64_t words[9];
+    for (size_t i = 0; i < 9; i++)
+        words[i] = le64(t->data + 8 + 8 * i);
+    uint32_t magic = le32(t->data);
+    size_t next = 2; /* behind the numbers of functions and files */
+    t->count = words[0] > t->size / 8 ? t->size / 8 : (size_t)words[0];
+    t->word = 8;
+    switch (magic) {
+    case GO_1_2:
+        t->functions = 16;
+        t->files = place(t, 0, number(t, 16 + 16 * t->count + 8, 4));
+        return true;
+    case GO_1_18:
+    case GO_1_20: {
+        GElf_Shdr text;
+        t->word = 4;
+        t->text = words[next++];
+        if (!t->text)
+            t->text = relocated(elf, address + 24);
+        if (!t->text && elf_section(elf, ".text", &text))
+            t->text = text.sh_addr;
+        break;
+    }
+    case GO_1_16:
+        break;
+    default:
+        return false;
+    }
+    t->by_unit = true;
+    t->names = place(t, 0, words[next]);
+    t->units = place(t, 0, words[next + 1]);
+    t->files = place(t, 0, words[next + 2]);
+    t->values = place(t, 0, words[next + 3]);
+    t->functions = place(t, 0, words[next + 4]);
+    return true;
+}
+
+static struct go_table *open_table(struct spex_module *module)
+{
+    GElf_Shdr header;
+    struct go_table t = {0};
+    Elf *elf = module->image.elf;
+    Elf_Scn *scn = elf_section(elf, ".gopclntab", &header);
+    if (!scn)
+        scn = elf_section(elf, ".data.rel.ro.gopclntab", &header);
+    Elf_Data *data = scn ? elf_rawdata(scn, NULL) : NULL;
+    if (!data || !data->d_buf)
+        return NULL;
+    t.data = data->d_buf;
+    for (t.size = data->d_size; t.size && t.data[t.size - 1]; t.size--)
+        ;
+    if (!read_header(elf, header.sh_addr, &t))
+        return NULL;
+    struct go_table *table = memory_get(1, sizeof *table);
+    *table = t;
+    return table;
+}
+
+/* Entry of function i; of the one behind the last, where the code ends. */
+static uint64_t entry_of(const struct go_table *t, size_t i)
+{
+    return t->text + number(t, place(t, t->functions, 2 * i * t->word), t->word);
+}
+
+/* Where the description of function i begins behind its entry. */
+static size_t body_of(const struct go_table *t, size_t i)
+{
+    uint64_t offset = number(t, place(t, t->functions, (2 * i + 1) * t->word), t->word);
+    return place(t, t->by_unit ? t->functions : 0, offset) + t->word;
+}
+
+size_t go_symbols(struct spex_module *module, struct module_table *table)
+{
+    size_t added = 0;
+    if (!module->go)
+        module->go = open_table(module);
+    const struct go_table *t = module->go;
+    for (size_t i = 0; t && i < t->count; i++) {
+        size_t body = body_of(t, i);
+        const char *name = text_at(t, place(t, t->names, number(t, body, 4)));
+        uint64_t start = entry_of(t, i), end = entry_of(t, i + 1);
+        if (body > t->size || !name || !*name || end <= start)
+            continue;
+        table_add(table, start, end - start, name, true, false, 2);
+        added++;
+    }
+    return added;
+}
+
+/* ---- lines ---- */
+
+static uint32_t variable(const struct go_table *t, size_t *at)
+{
+    uint32_t value = 0;
+    for (unsigned shift = 0; shift < 35 && *at < t->size; shift += 7) {
+        uint8_t byte = t->data[(*at)++];
+        value |= shift < 32 ? (uint32_t)(byte & 127) << shift : 0;
+        if (!(byte & 128))
+            break;
+    }
+    return value;
+}
+
+/* A table of pairs, how much a value changes and for how many instructions it stays so. */
+static int32_t value_at(const struct go_table *t, uint32_t offset, uint64_t entry, uint64_t address)
+{
+    size_t at = place(t, t->values, offset);
+    int32_t value = -1;
+    for (uint64_t pc = entry; offset && at < t->size;) {
+        uint32_t change = variable(t, &at);
+        if (!change && pc != entry)
+            break;
+        value = (int32_t)((uint32_t)value + (change & 1 ? ~(change >> 1) : change >> 1));
+        pc += (uint64_t)variable(t, &at) * QUANTUM;
+        if (address < pc)
+            return value;
+    }
+    return -1;
+}
+
+bool go_line(struct spex_module *module, uint64_t address, struct spex_line *line)
+{
+    const struct go_table *t = module->go;
+    size_t low = 0, high = t ? t->count : 0;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (entry_of(t, middle) <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (!low || address >= entry_of(t, low))
+        return false;
+    /* name, args, frame or deferreturn, pcsp, pcfile, pcln, npcdata, compilation unit */
+    size_t body = body_of(t, low - 1);
+    uint64_t entry = entry_of(t, low - 1);
+    int32_t file = value_at(t, (uint32_t)number(t, body + 16, 4), entry, address);
+    int32_t at = value_at(t, (uint32_t)number(t, body + 20, 4), entry, address);
+    if (body > t->size || file < 0 || at <= 0)
+        return false;
+    const char *name;
+    if (t->by_unit) {
+        uint64_t unit = number(t, body + 28, 4) + (uint64_t)file;
+        name = text_at(t, place(t, t->files, number(t, place(t, t->units, 4 * unit), 4)));
+    } else {
+        name = text_at(t, number(t, place(t, t->files, 4 * (uint64_t)file), 4));
+    }
+    if (!name || !*name)
+        return false;
+    *line = (struct spex_line){.file = name, .line = (unsigned)at};
+    return true;
+}
