@@ -175,6 +175,11 @@ static void stripped(void **state)
     assert_non_null(f);
     assert_null(f->name);
     assert_int_equal(f->start, 0x401200);
+    assert_int_equal(f->end, 0x40121c);  /* where its unwind entry ends */
+    f = spex_module_symbol(m, 0x401220); /* up to the next: code that has none */
+    assert_non_null(f);
+    assert_null(f->name);
+    assert_int_equal(f->start, 0x40121c);
     assert_int_equal(f->end, 0x401300);
     assert_non_null(strstr(spex_module_problem(m), "stripped"));
     spex_symbols_free(s);
