@@ -4,6 +4,7 @@
  */
 #include <spex/symbols.h>
 
+#include "base/vec.h"
 #include "expand.h"
 
 #include <dlfcn.h>
@@ -30,15 +31,9 @@ static void put(struct rust *r, const char *text, size_t n)
 {
     if (r->quiet || r->failed)
         return;
-    if (r->size + n + 1 > r->capacity) {
-        size_t capacity = (r->size + n + 1) * 2;
-        char *more = r->size + n >= TEXT_MOST ? NULL : realloc(r->out, capacity);
-        if (!more) {
-            r->failed = true;
-            return;
-        }
-        r->out = more;
-        r->capacity = capacity;
+    if (!vec_grow_most(&r->out, &r->capacity, r->size + n + 1, TEXT_MOST, 1)) {
+        r->failed = true;
+        return;
     }
     memcpy(r->out + r->size, text, n);
     r->size += n;

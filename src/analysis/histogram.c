@@ -1,6 +1,7 @@
 #include "histogram.h"
 
 #include "base/memory.h"
+#include "base/vec.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -31,19 +32,9 @@ void histograms_free(struct histograms *h)
 
 static uint32_t allocate(struct histograms *h, size_t words)
 {
-    if (h->count + words > h->limit)
+    if (h->count + words > h->limit ||
+        !vec_grow_most(&h->words, &h->capacity, h->count + words, h->limit, sizeof *h->words))
         return 0;
-    if (h->count + words > h->capacity) {
-        size_t capacity = h->capacity + h->capacity / 2;
-        if (capacity > h->limit)
-            capacity = h->limit;
-        size_t size = capacity * sizeof *h->words;
-        uint32_t *more = memory_allows(size) ? realloc(h->words, size) : NULL;
-        if (!more)
-            return 0;
-        h->words = more;
-        h->capacity = capacity;
-    }
     uint32_t at = (uint32_t)h->count;
     memset(h->words + at, 0, words * sizeof *h->words);
     h->count += words;

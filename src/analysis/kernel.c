@@ -13,14 +13,7 @@
 /* A file that the user names may be a pipe, or of /proc. */
 static char *read_kallsyms(const char *path, size_t *size)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
-        return NULL;
-    char *text = file_read_all(fd, TEXT_MOST, size);
-    int why = errno;
-    close(fd);
-    errno = why;
-    return text;
+    return file_read_all(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), TEXT_MOST, size);
 }
 
 /* "ADDRESS TYPE NAME[\t[MODULE]]" a line; only the symbols of this module. */

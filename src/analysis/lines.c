@@ -2,6 +2,7 @@
 #include "module.h"
 
 #include "base/memory.h"
+#include "base/vec.h"
 
 #include <dwarf.h>
 #include <elfutils/libdwelf.h>
@@ -223,12 +224,10 @@ static const struct module_inlines *unit_inlines(struct spex_module *module, Dwa
     for (size_t i = 0; i < module->inline_count; i++)
         if (module->inlines[i].die == offset)
             return &module->inlines[i];
-    struct module_inlines *items =
-        realloc(module->inlines, (module->inline_count + 1) * sizeof *items);
-    if (!items)
+    if (!vec_grow(&module->inlines, &module->inline_capacity, module->inline_count + 1,
+                  sizeof *module->inlines))
         return NULL;
-    module->inlines = items;
-    struct module_inlines *entry = &items[module->inline_count++];
+    struct module_inlines *entry = &module->inlines[module->inline_count++];
     *entry = (struct module_inlines){.die = offset};
     struct walk walk = {.unit = entry, .directory = unit_directory(unit)};
     dwarf_getsrcfiles(unit, &walk.files, &walk.file_count);

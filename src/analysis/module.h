@@ -87,7 +87,7 @@ struct spex_module {
     struct module_unit *units;
     size_t unit_count;
     struct module_inlines *inlines;
-    size_t inline_count;
+    size_t inline_count, inline_capacity;
 };
 
 struct spex_symbols {

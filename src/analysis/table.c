@@ -7,6 +7,7 @@
 #include "module.h"
 
 #include "base/memory.h"
+#include "base/vec.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,17 +17,12 @@ void table_add(struct module_table *table, uint64_t start, uint64_t size, const 
 {
     if (table->full)
         return;
-    if (table->count == table->capacity) {
-        size_t more = table->capacity ? table->capacity + table->capacity / 2 : 16;
-        size_t bytes = more * sizeof *table->items;
-        /* three times: the table that stays is made of this one, and its names */
-        void *items = memory_allows(3 * bytes) ? realloc(table->items, bytes) : NULL;
-        if (!items) {
-            table->full = true;
-            return;
-        }
-        table->items = items;
-        table->capacity = more;
+    /* twice more than it takes itself: the table that stays is made of this one, and its names */
+    if (table->count == table->capacity &&
+        (!memory_allows(3 * (table->capacity * 3 / 2) * sizeof *table->items) ||
+         !vec_reserve(table, table->count + 1))) {
+        table->full = true;
+        return;
     }
     uint64_t end = start + size < start ? UINT64_MAX : start + size;
     table->items[table->count++] =

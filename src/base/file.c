@@ -1,6 +1,6 @@
 #include "file.h"
 
-#include "memory.h"
+#include "vec.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,16 +39,12 @@ char *file_read_all(int fd, uint64_t most, size_t *size)
     size_t capacity = 0;
     int why = 0;
     *size = 0;
+    if (fd < 0)
+        return NULL;
     for (;;) {
-        if (capacity - *size < 2) {
-            size_t more = capacity ? 2 * capacity : 1 << 16;
-            char *grown = memory_allows(more) ? realloc(text, more) : NULL;
-            if (!grown) {
-                why = ENOMEM;
-                break;
-            }
-            text = grown;
-            capacity = more;
+        if (capacity - *size < 2 && !vec_grow(&text, &capacity, *size + (1 << 16), 1)) {
+            why = ENOMEM;
+            break;
         }
         ssize_t n = read(fd, text + *size, capacity - *size - 1);
         if (n < 0 && errno == EINTR)
@@ -63,6 +59,7 @@ char *file_read_all(int fd, uint64_t most, size_t *size)
             break;
         }
     }
+    close(fd);
     if (why) {
         free(text);
         errno = why;
@@ -74,12 +71,5 @@ char *file_read_all(int fd, uint64_t most, size_t *size)
 
 char *file_read_named(const char *path, uint64_t most, int owner, size_t *size)
 {
-    int fd = file_open_named(path, most, owner);
-    if (fd < 0)
-        return NULL;
-    char *text = file_read_all(fd, most, size);
-    int why = errno;
-    close(fd);
-    errno = why;
-    return text;
+    return file_read_all(file_open_named(path, most, owner), most, size);
 }

@@ -19,7 +19,7 @@ int file_open_named(const char *path, uint64_t most, int owner);
 
 /* All of it, with a 0 behind; NULL and errno as above, ENOMEM if the memory limit forbids it. */
 char *file_read_named(const char *path, uint64_t most, int owner, size_t *size);
-/* The same of an open file of any kind. */
+/* The same of an open file of any kind, which is closed; fd -1: errno stays. */
 char *file_read_all(int fd, uint64_t most, size_t *size);
 
 #endif

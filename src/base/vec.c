@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-bool vec_grow(void *items, size_t *capacity, size_t need, size_t size)
+bool vec_grow_most(void *items, size_t *capacity, size_t need, size_t most, size_t size)
 {
     enum { FEW = 8 };
     void *memory;
@@ -16,7 +16,9 @@ bool vec_grow(void *items, size_t *capacity, size_t need, size_t size)
         more = need;
     if (more < FEW)
         more = FEW;
-    if (more > PTRDIFF_MAX / size)
+    if (more > most)
+        more = most;
+    if (more < need || more > PTRDIFF_MAX / size)
         return false;
     memcpy(&memory, items, sizeof memory); /* of whatever type the pointer is */
     memory = memory_allows((more - *capacity) * size) ? realloc(memory, more * size) : NULL;

@@ -15,8 +15,16 @@
         size_t count, capacity;                                                                    \
     }
 
-/* Room for `need` items of `size` bytes; at least half as much again, if it must grow. */
-bool vec_grow(void *items, size_t *capacity, size_t need, size_t size);
+/*
+ * Room for `need` items of `size` bytes; at least half as much again if it must grow, but for no
+ * more than `most` items. items: the address of the pointer.
+ */
+bool vec_grow_most(void *items, size_t *capacity, size_t need, size_t most, size_t size);
+
+static inline bool vec_grow(void *items, size_t *capacity, size_t need, size_t size)
+{
+    return vec_grow_most(items, capacity, need, (size_t)-1, size);
+}
 
 /* Room for n items in all. */
 #define vec_reserve(vec, n) vec_grow(&(vec)->items, &(vec)->capacity, n, sizeof *(vec)->items)

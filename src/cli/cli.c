@@ -4,6 +4,7 @@
 #include "base/chunks.h"
 #include "base/memory.h"
 #include "base/name.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -189,11 +190,8 @@ static int set_option(void *options, const struct cli_option *option, const char
     }
     case CLI_LIST: {
         struct cli_list *list = at;
-        const char **items = realloc(list->items, (list->count + 1) * sizeof *items);
-        if (!items)
-            return cli_usage("out of memory");
-        list->items = items;
-        list->items[list->count++] = value;
+        const char **item = memory_checked(vec_push(list));
+        *item = value;
         return CLI_OK;
     }
     }
@@ -319,9 +317,12 @@ int cli_unknown(const char *name)
 
 static bool load_stream(int fd, struct cli_input *input)
 {
-    size_t capacity = 1 << 16;
-    input->data = malloc(capacity);
-    while (input->data) {
+    size_t capacity = 0;
+    for (;;) {
+        if (!vec_grow(&input->data, &capacity, input->size + (1 << 16), 1)) {
+            errno = ENOMEM;
+            break;
+        }
         ssize_t n = read(fd, input->data + input->size, capacity - input->size);
         if (n == 0)
             return true;
@@ -330,12 +331,6 @@ static bool load_stream(int fd, struct cli_input *input)
         if (n < 0)
             break;
         input->size += (size_t)n;
-        if (input->size == capacity) {
-            uint8_t *data = realloc(input->data, capacity *= 2);
-            if (!data)
-                break;
-            input->data = data;
-        }
     }
     cli_error("%s: %s", input->name, strerror(errno));
     free(input->data);

@@ -21,7 +21,7 @@ enum cli_type {
 
 struct cli_list {
     const char **items;
-    size_t count;
+    size_t count, capacity;
 };
 
 struct cli_option {

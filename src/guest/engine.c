@@ -2,6 +2,7 @@
 #include "guest/engine.h"
 
 #include "base/error.h"
+#include "base/vec.h"
 #include "elf.h"
 #include "run.h"
 
@@ -200,14 +201,10 @@ static bool write_command(const struct spex_engine *e, struct spex_error *error)
                            : i == 2 ? e->options->cpu ? e->options->cpu : ""
                                     : e->options->argv[i - 3];
         size_t n = strlen(word) + 1;
-        if (size + n > room) {
-            char *more = realloc(text, room = 2 * (size + n));
-            if (!more) {
-                free(text);
-                error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
-                return false;
-            }
-            text = more;
+        if (!vec_grow(&text, &room, size + n, 1)) {
+            free(text);
+            error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
+            return false;
         }
         memcpy(text + size, word, n);
         size += n;

@@ -7,6 +7,7 @@
 #include "left.h"
 
 #include "base/error.h"
+#include "base/vec.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -177,13 +178,9 @@ static bool list_tasks(struct spex_run *run)
         unsigned long id = strtoul(d->d_name, &end, 10);
         if (d->d_name[0] < '0' || d->d_name[0] > '9' || *end || id >= TASKS_MAX)
             continue;
-        if (run->task_count == room) {
-            struct left_task *more = realloc(run->tasks, (room = 2 * room + 64) * sizeof *more);
-            if (!more) {
-                run->no_memory = true;
-                break;
-            }
-            run->tasks = more;
+        if (!vec_grow(&run->tasks, &room, run->task_count + 1, sizeof *run->tasks)) {
+            run->no_memory = true;
+            break;
         }
         run->tasks[run->task_count++] = (struct left_task){.id = (uint32_t)id};
     }

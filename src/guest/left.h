@@ -41,7 +41,7 @@ struct spex_run {
     size_t file_count, file_room;
     uint8_t *bytes; /* of the event that was given last */
     struct spex_engine_truth *truth;
-    size_t truth_count;
+    size_t truth_count, truth_room;
     uint64_t damaged;
     bool no_memory;
 };

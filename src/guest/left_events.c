@@ -2,6 +2,7 @@
 #include "left.h"
 
 #include "base/error.h"
+#include "base/vec.h"
 #include "elf.h"
 
 #include <errno.h>
@@ -15,15 +16,9 @@
 static struct entry *add(struct spex_run *run, size_t task, enum spex_engine_event_kind kind,
                          uint64_t time)
 {
-    if (run->entry_count == run->entry_room) {
-        size_t room = run->entry_room ? 2 * run->entry_room : 256;
-        struct entry *more = realloc(run->entries, room * sizeof *more);
-        if (!more) {
-            run->no_memory = true;
-            return &run->spare;
-        }
-        run->entries = more;
-        run->entry_room = room;
+    if (!vec_grow(&run->entries, &run->entry_room, run->entry_count + 1, sizeof *run->entries)) {
+        run->no_memory = true;
+        return &run->spare;
     }
     const struct run_task *t = &run->tasks[task].task;
     struct entry *entry = &run->entries[run->entry_count];
@@ -423,11 +418,9 @@ static bool read_truth_file(struct spex_run *run, const struct left_task *t,
     bool ok = true;
     for (uint64_t at = 0; fd >= 0 && ok && at + RUN_TRUTH <= (uint64_t)st.st_size;
          at += RUN_TRUTH) {
-        struct spex_engine_truth *more = realloc(run->truth, (*n + ROWS) * sizeof *more);
-        ok = more != NULL;
+        ok = vec_grow(&run->truth, &run->truth_room, *n + ROWS, sizeof *run->truth);
         if (!ok)
             break;
-        run->truth = more;
         if (!left_read(fd, chunk, RUN_TRUTH, at) || !chunk->block) { /* each begins with a block */
             run->damaged++;
             break;

@@ -9,6 +9,7 @@
 #include "file.h"
 
 #include "base/hash.h"
+#include "base/vec.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -273,14 +274,7 @@ void spex_aux_close(struct spex_aux_cursor *cursor)
 
 static bool join_room(struct spex_aux_cursor *cursor, size_t size)
 {
-    if (size <= cursor->joined_size)
-        return true;
-    uint8_t *bigger = realloc(cursor->joined, size);
-    if (!bigger)
-        return false;
-    cursor->joined = bigger;
-    cursor->joined_size = size;
-    return true;
+    return vec_grow(&cursor->joined, &cursor->joined_size, size, 1);
 }
 
 static void drop_tail(struct spex_aux_cursor *cursor)

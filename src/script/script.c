@@ -5,6 +5,9 @@
  */
 #include "internal.h"
 
+#include "base/vec.h"
+#include "host.h"
+
 #include <spex/features.h>
 
 #include <errno.h>
@@ -47,15 +50,9 @@ static void host_log(struct script *s, const uint8_t *bytes, size_t count)
 {
     if (!count || s->broken)
         return;
-    if (s->log_size + count > s->log_capacity) {
-        size_t capacity = s->log_capacity ? 2 * s->log_capacity : 1 << 16;
-        uint8_t *log = capacity <= LOG_MAX ? realloc(s->log, capacity) : NULL;
-        if (!log) {
-            script_tell(s, SCRIPT_ERROR, "more was written than can be kept; use 'forget'");
-            return;
-        }
-        s->log = log;
-        s->log_capacity = capacity;
+    if (!vec_grow_most(&s->log, &s->log_capacity, s->log_size + count, LOG_MAX, 1)) {
+        script_tell(s, SCRIPT_ERROR, "more was written than can be kept; use 'forget'");
+        return;
     }
     memcpy(s->log + s->log_size, bytes, count);
     s->log_size += count;
@@ -242,16 +239,7 @@ static bool unit(struct script *s)
     struct spex_error error;
     if (s->unit)
         return true;
-    struct spex_spu_host host = {.size = sizeof host,
-                                 .user = s,
-                                 .write = host_write,
-                                 .counter = host_counter,
-                                 .pmu = host_pmu,
-                                 .trigger = host_trigger,
-                                 .serror = host_serror,
-                                 .irq = host_irq,
-                                 .exception = host_exception,
-                                 .random = s->random_count ? host_random : NULL};
+    struct spex_spu_host host = SCRIPT_HOST(s, s->random_count ? host_random : NULL);
     struct spex_spu_config config = {.size = sizeof config,
                                      .features = s->features,
                                      .choices = s->choices,

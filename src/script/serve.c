@@ -1,5 +1,6 @@
 #include "serve.h"
 
+#include "host.h"
 #include "link.h"
 #include "wire.h"
 
@@ -128,15 +129,7 @@ static void fail(struct server *s, const char *why)
 
 static void on_new(struct server *s, char *words)
 {
-    struct spex_spu_host host = {.size = sizeof host,
-                                 .user = s,
-                                 .write = host_write,
-                                 .counter = host_counter,
-                                 .pmu = host_pmu,
-                                 .trigger = host_trigger,
-                                 .serror = host_serror,
-                                 .irq = host_irq,
-                                 .exception = host_exception};
+    struct spex_spu_host host = SCRIPT_HOST(s, NULL);
     struct spex_spu_config config = {.size = sizeof config, .host = &host};
     struct spex_error error;
     bool protocol = false;

@@ -1208,3 +1208,12 @@ void run_print(const struct run *run, enum path path)
     close_pair(p);
     free(p);
 }
+
+void run_print_shrunk(struct run *run, enum path path)
+{
+    struct run_result result;
+    run_shrink(run, path);
+    run_play(run, path, &result);
+    printf("# shrunk to %zu steps: %s; as a script for spex spu run:\n", run->count, result.what);
+    run_print(run, path);
+}

@@ -80,5 +80,7 @@ void run_shrink(struct run *run, enum path path);
 
 /* As a script for `spex spu run` that expects what the naive unit says in the end. */
 void run_print(const struct run *run, enum path path);
+/* Both, and how it fails. */
+void run_print_shrunk(struct run *run, enum path path);
 
 #endif

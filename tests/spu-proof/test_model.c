@@ -48,13 +48,8 @@ int main(int argc, char **argv)
         if (!result.equal) {
             equal = false;
             printf("# seed %" PRIu64 " step %zu: %s\n", seed + i, result.step, result.what);
-            if (!survey) {
-                run_shrink(&run, path);
-                run_play(&run, path, &result);
-                printf("# shrunk to %zu steps: %s; as a script for spex spu run:\n", run.count,
-                       result.what);
-                run_print(&run, path);
-            }
+            if (!survey)
+                run_print_shrunk(&run, path);
         }
         run_free(&run);
     }

@@ -281,11 +281,7 @@ static bool drive(const struct setting *s, uint64_t seed, size_t steps, uint64_t
         *records += result.records;
         if (!result.equal) {
             printf("# step %zu: %s\n", result.step, result.what);
-            run_shrink(&run, path);
-            run_play(&run, path, &result);
-            printf("# shrunk to %zu steps: %s; as a script for spex spu run:\n", run.count,
-                   result.what);
-            run_print(&run, path);
+            run_print_shrunk(&run, path);
             run_free(&run);
             return false;
         }
