@@ -194,6 +194,11 @@ static void test_vec(void **state)
     assert_false(vec_reserve(&numbers, SIZE_MAX));
     assert_false(vec_reserve(&numbers, SIZE_MAX / 4 + 2));
     assert_true(numbers.items == items && numbers.capacity == capacity && numbers.count == 10000);
+    /* no more than the most that is allowed, though half as much again would be */
+    assert_true(vec_grow_most(&numbers.items, &numbers.capacity, 20001, 20003, 4));
+    assert_int_equal(numbers.capacity, 20003);
+    assert_false(vec_grow_most(&numbers.items, &numbers.capacity, 20004, 20003, 4));
+    assert_int_equal(numbers.capacity, 20003);
     vec_free(&numbers);
     assert_true(!numbers.items && !numbers.count && !numbers.capacity);
 }
