@@ -33,6 +33,14 @@ check-vm:
 	@ninja -C $(BUILD) --quiet
 	@meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite vm
 
+# The HTML page in a browser, with axe-core (the part without it is in `make check` where chromium is installed).
+check-html:
+	@scripts/setup build demo check html
+	@scripts/fetch-axe $(BUILD)/html
+	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
+	@ninja -C $(BUILD) --quiet
+	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite report
+
 # Every call site that can fail does, in turn; record killed or refused at every system call; guests that spoil
 # their run in more ways (short parts of these are in `make check`).
 check-faults:
@@ -102,4 +110,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate
 
-.PHONY: validate all demo check check-vm check-feeds check-ports check-faults conformance bench fuzz coverage mutate abi install format clean
+.PHONY: validate all demo check check-vm check-html check-feeds check-ports check-faults conformance bench fuzz coverage mutate abi install format clean

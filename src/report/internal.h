@@ -26,6 +26,8 @@ struct limits {
 void code_write(struct report *report, const struct limits *limits, struct json *json);
 /* "map": data addresses over time (map.c). */
 void map_write(struct report *report, const struct limits *limits, struct json *json);
+/* "marks": what was not recorded (marks.c). */
+void marks_write(struct report *report, struct json *json);
 /* "sharing": lines that threads contend for (lines.c). */
 void sharing_write(struct report *report, const struct limits *limits, struct json *json);
 

@@ -194,6 +194,7 @@ static void write_all(struct report *r, const struct limits *l, struct json *jso
     JSON_MEMBER(json, "shift", u64, r->bins.shift);
     JSON_MEMBER(json, "count", u64, r->bins.count);
     json_end(json);
+    marks_write(r, json);
     write_set(r, FUNCTIONS, "functions", functions, l->functions, json);
     code_write(r, l, json);
     write_set(r, SOURCES, "sources", source, l->rows, json);

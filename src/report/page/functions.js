@@ -70,15 +70,15 @@ function arrows(instructions, high) {
 const ROW = 22;
 
 function instructionTable(app, code, all, mark) {
-    const u = usual(app), m = app.profile.metric, head = ["", "samples", "p50", "p95", "latency", "from", "mispred.", "line", "address", "instruction"];
+    const u = usual(app), m = app.profile.metric, head = ["", "address", "instruction", "line", "samples", "p50", "p95", "latency", "from", "mispred."];
     const rows = code.instructions.map((row, n) => {
         const v = row.sum(app.range), r = {row, v, all}, seen = v[m.samples] > 0, gap = n && row.at !== code.instructions[n - 1].at + 4;
         const line = h("tr", {class: (seen ? "seen" : "") + (gap ? " gap" : ""), "data-line": row.file ? "" : row.line, onclick: () => mark(row.file ? 0 : row.line)},
             h("td", {}, seen ? bar(ratio(v[app.measure.metric], all[app.measure.metric]), percent(ratio(v[app.measure.metric], all[app.measure.metric]))) : ""),
+            h("td", {class: "code"}, (BigInt(code.start) + BigInt(row.at)).toString(16)), h("td", {class: "code text"}, row.text || "(no code)"), h("td", {}, row.line ? String(row.line) : ""),
             h("td", {}, seen ? u.samples.show(r) : ""), h("td", {}, seen ? u.p50.show(r) : ""), h("td", {}, seen ? u.p95.show(r) : ""),
             h("td", {}, seen ? histogram(app.profile, v) : ""), h("td", {class: "text"}, seen ? u.from.show(r) : ""),
-            h("td", {}, v[m.branches] ? u.mispredict.show(r) : ""), h("td", {}, row.line ? String(row.line) : ""),
-            h("td", {class: "code"}, (BigInt(code.start) + BigInt(row.at)).toString(16)), h("td", {class: "code text"}, row.text || "(no code)"));
+            h("td", {}, v[m.branches] ? u.mispredict.show(r) : ""));
         return line;
     });
     return h("div", {class: "scroll listing", tabindex: "0", role: "region", "aria-label": "Instructions"},

@@ -92,9 +92,10 @@ const TOP = 7; /* as many as colours that can be told apart, and the others toge
 function layers(app, name) {
     const metric = app.measure.metric, rows = [...app.profile[name]];
     rows.sort((a, b) => (!!a.rest - !!b.rest) || b.total[metric] - a.total[metric]);
-    const out = rows.slice(0, TOP).filter(r => !r.rest && r.total[metric] > 0)
+    const all = rows.reduce((sum, r) => sum + r.total[metric], 0);
+    const out = rows.slice(0, TOP).filter(r => !r.rest && r.total[metric] > 0.005 * all)
         .map((row, i) => ({name: row.name, series: row.series(metric), colour: i}));
-    const others = rows.filter(r => !out.some(o => o.name === r.name && !r.rest)).slice();
+    const others = rows.slice(out.length);
     const rest = new Float64Array(app.profile.bins.count + 1);
     for (const row of others)
         row.series(metric).forEach((v, i) => { rest[i] += v; });
@@ -129,8 +130,34 @@ function drawStack(g, width, height, app, list) {
             y -= tall;
         }
     }
+    drawMarks(g, a, app.profile, bottom);
     shadeRange(g, app, width, 4, bottom);
     timeAxis(g, app.profile, width, bottom);
+}
+
+const MARKS = ["events lost", "buffer full: data cut off", "collisions"];
+
+/** What was not recorded, as triangles where it happened. */
+function drawMarks(g, a, profile, bottom) {
+    const marks = profile.marks || [];
+    for (let i = 0; i < marks.length; i += 3) {
+        const x = (a.x(marks[i]) + a.x(marks[i] + 1)) / 2;
+        g.fillStyle = colour("text");
+        g.beginPath();
+        g.moveTo(x, 9);
+        g.lineTo(x - 5, 1);
+        g.lineTo(x + 5, 1);
+        g.fill();
+        g.fillRect(x - 0.5, 9, 1, bottom - 9);
+    }
+}
+
+function marksAt(profile, bin) {
+    const out = [], marks = profile.marks || [];
+    for (let i = 0; i < marks.length; i += 3)
+        if (marks[i] === bin)
+            out.push(`▾ ${MARKS[marks[i + 1]]}: ${count(marks[i + 2])}`);
+    return out;
 }
 
 /* ---- latency over time ---- */
@@ -203,7 +230,7 @@ export function timePanel(app) {
     let by = "functions", list = [], map = latencies(profile);
     const legend = h("ul", {class: "legend"});
     const describe = bin => [`${seconds(profile.seconds(bin))} to ${seconds(profile.seconds(bin + 1))}`,
-        ...list.filter(l => l.series[bin] > 0).map(l => `${l.name}: ${count(l.series[bin])} ${app.measure.unit}`)];
+        ...marksAt(profile, bin), ...list.filter(l => l.series[bin] > 0).map(l => `${l.name}: ${count(l.series[bin])} ${app.measure.unit}`)];
     const stack = canvas("Share of functions or data sources over time; the table of functions has the numbers", 220,
         (g, width, height) => drawStack(g, width, height, app, list));
     const heat = canvas("Latency of operations over time: how many took how long, in cycles, on a logarithmic scale", 180,
@@ -231,7 +258,8 @@ export function timePanel(app) {
     return {
         element: panel("time", "Time", "Drag over a picture to choose a range of time: everything on the page then speaks of it. A click, or Escape, chooses all again.",
             h("div", {class: "row"}, h("label", {for: "stack-by"}, "by "), select),
-            legend, h("div", {class: "picture"}, stack.element), inputs.element,
+            legend, (profile.marks || []).length ? h("p", {class: "note"}, "▾ marks where data was lost, cut off or collided.") : null,
+            h("div", {class: "picture"}, stack.element), inputs.element,
             h("h3", {}, "Latency over time", h("small", {}, " cycles, logarithmic; stronger is more")), h("div", {class: "picture"}, heat.element)),
         update(what) {
             if (what !== "range")

@@ -1,0 +1,195 @@
+"""
+The page in a browser: every panel of every kind of profile is drawn, without errors, requests or overflow; what a person does
+with mouse and keyboard does what it should; a range of time equals the command that the page names for it.
+"""
+import subprocess
+from page import *
+import browser
+from browser import Browser
+
+LONG = os.environ.get("SPEX_LONG")
+PANELS = ["time", "functions", "icicle", "memory", "sharing", "branches", "threads", "data"]
+HOSTILE = "</script><img src onerror=alert(1)>"
+
+if not browser.CHROMIUM:
+    skip("the page in a browser", "chromium is not installed (make check-html installs it)")
+    done()
+
+
+def hostile_profile():
+    """A program whose function has a name that means harm."""
+    os.makedirs(DIR + "/hostile/usr/bin", exist_ok=True)
+    names = [l.split()[-1] for l in subprocess.run(["aarch64-linux-gnu-nm", PROG], capture_output=True, text=True).stdout.splitlines()]
+    args = []
+    for i, n in enumerate(n for n in names if n.isidentifier()):
+        args += ["--redefine-sym", f"{n}=</script><img/src/onerror{i}>"]
+    subprocess.run(["aarch64-linux-gnu-objcopy", *args, PROG, DIR + "/hostile/usr/bin/prog"], check=True)
+    code, out, err = spex("html", profile("mixed"), "-o", "hostile.html", "--title", HOSTILE, "--symfs", "hostile", cwd=DIR)
+    return f"{DIR}/hostile.html"
+
+
+def one_sample():
+    """A latency that few have, of those the shortest time."""
+    longest = max(records(profile("mixed")), key=lambda r: r.get("latency", 0))
+    path = page("mixed.data", "--min-latency", str(longest["latency"]), "--tid", str(longest["tid"]), "--symbol", longest["symbol"], name="one.html")
+    check("a page of few samples", 1 <= data_of(path)["profiles"][0]["totals"]["samples"] <= 20, data_of(path)["profiles"][0]["totals"]["samples"])
+    return path
+
+
+PAGES = {
+    "mixed": lambda: page(profile("mixed")),
+    "false sharing": lambda: page(profile("false")),
+    "no timestamps": lambda: page(profile("mixed-untimed")),
+    "no data source": lambda: page(profile("mixed-nosource")),
+    "two processes": lambda: page(profile("mixed-shm")),
+    "lost data": lambda: page(profile("mixed-loss")),
+    "branches only": lambda: page("mixed.data", "--op", "branch", name="branch.html"),
+    "nothing": lambda: page("mixed.data", "--tid", "99999", name="nothing.html"),
+    "few samples": one_sample,
+    "two profiles": lambda: page((profile("mixed"), profile("false")), name="two.html"),
+    "hostile names": hostile_profile,
+}
+b = Browser()
+ALL_DRAWN = """[...document.querySelectorAll("canvas")].filter(c => {
+    const g = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+    for (let i = 4; i < g.length; i += 4) if (g[i] !== g[0] || g[i + 1] !== g[1] || g[i + 3] !== g[3]) return false;
+    return true;
+}).map(c => c.getAttribute("aria-label"))"""
+
+for name, make in PAGES.items():
+    path = make()
+    b.open(path, 1400)
+    missing = [p for p in PANELS if not b.run(f"!!document.getElementById('{p}')?.textContent.trim()")]
+    equal(f"{name}: every panel is there", missing, [])
+    if name != "nothing":
+        equal(f"{name}: every picture is drawn", b.run(ALL_DRAWN), [])
+    equal(f"{name}: no error, no request", b.problems(), [])
+    b.open(path, 360, 700)
+    wide = b.run("document.documentElement.scrollWidth - innerWidth")
+    check(f"{name}: no overflow at 360 pixels", wide <= 0, wide)
+
+# ---- names are data ----
+b.open(f"{DIR}/hostile.html")
+check("hostile names are shown as text", b.run("document.body.textContent.includes('</script><img/src/onerror')"))
+equal("and make no elements", b.run("document.querySelectorAll('img').length + document.querySelectorAll('script').length"), 2)
+equal("a hostile title is the title", b.run("document.title"), HOSTILE)
+b.run("document.querySelectorAll('.open').forEach(x => x.click())")
+equal("also in listings", (b.run("document.querySelectorAll('img').length"), b.problems()), (0, []))
+refused = b.run("new Promise(done => { const s = document.createElement('script'); s.textContent = 'window.bad = 1'; document.body.append(s);"
+                "fetch('https://example.org/').then(() => done('fetched'), () => done(window.bad || 'refused')); })")
+equal("the policy refuses other scripts and requests", refused, "refused")
+
+# ---- a range of time ----
+MIXED = f"{DIR}/mixed.data.html"
+b.open(MIXED)
+NUMBERS = "[...document.querySelector('#chosen').textContent.matchAll(/([\\d,]+) (samples|cycles)/g)].map(m => Number(m[1].replace(/,/g, '')))"
+whole = b.run(NUMBERS)
+for start, end in ((0.3, 0.6), (0.8, 0.2), (0.5, 0.51)):
+    b.drag("#time canvas", start, end)
+    command = b.run("document.querySelector('#command')?.textContent || ''").split()
+    check(f"dragging from {start} to {end} names a command", command[:2] == ["spex", "report"], command)
+    option = command[command.index("--time") + 1]
+    want = data("report", "mixed.data", "--time", option)
+    samples = want["totals"]["samples"]
+    waited = sum(r.get("latency", 0) for r in records("mixed.data", "--time", option))
+    equal("which has the same samples and cycles", b.run(NUMBERS), [samples, waited])
+    shown = b.run("Object.fromEntries([...document.querySelectorAll('#functions tbody tr')].map(r => [r.querySelector('.name').textContent, Number(r.children[3].textContent.replace(/,/g, ''))]))")
+    equal("and the same functions", shown, {r["symbol"]: r["samples"] for r in want["rows"]})
+b.key("Escape")
+equal("Escape chooses all again", b.run(NUMBERS), whole)
+b.run("document.querySelector('.ranges input').focus()")
+for _ in range(5):
+    b.key("ArrowRight")
+check("sliders choose by keyboard", b.run("!!document.querySelector('#command')") and b.run(NUMBERS)[0] < whole[0])
+b.run("document.querySelector('#all').click()")
+b.frame()
+
+# ---- tables ----
+COLUMN = "[...document.querySelectorAll('#functions tbody tr')].map(r => Number(r.children[3].textContent.replace(/,/g, '')))"
+b.run("[...document.querySelectorAll('#functions th button')].find(x => x.textContent === 'samples').focus()")
+b.key("Enter")
+down = b.run(COLUMN)
+equal("Enter on a heading sorts", down, sorted(down, reverse=True))
+b.key("Enter")
+equal("and again the other way", b.run(COLUMN), sorted(down))
+equal("as the heading says", b.run("document.activeElement.closest('th').getAttribute('aria-sort')"), "ascending")
+b.run("document.querySelector('#functions input').focus()")
+b.call("Input.insertText", text="WAL")
+equal("the filter finds", b.run("[...document.querySelectorAll('#functions tbody .name')].map(x => x.textContent)"), ["walk"])
+b.run("document.querySelector('#functions .open').focus()")
+b.key("Enter")
+listing = b.run("[...document.querySelectorAll('.listing tbody tr.seen')].map(r => r.querySelector('td.text.code').textContent)")
+want = [r["instruction"] for r in data("annotate", ("-i", "mixed.data", "walk"))["instructions"] if r["samples"]]
+equal("a function opens by keyboard, with the instructions of annotate", listing, want)
+check("focus stays on what was pressed", b.run("document.activeElement.getAttribute('aria-expanded')") == "true")
+
+# ---- files, functions, lines ----
+b.run("document.querySelector('#icicle canvas').focus()")
+b.key("ArrowDown")
+b.key("ArrowDown")
+said = b.run("document.querySelector('#icicle [aria-live]').textContent")
+check("arrow keys move through the picture, in words", re.match(r".+: [\d.]+%, [\d,]+ cycles", said), said)
+b.key("Enter")
+b.key("Escape")
+
+# ---- the rest ----
+b.run("(s => { s.value = 'samples'; s.dispatchEvent(new Event('change')); })(document.querySelector('#measure'))")
+b.frame()
+check("another measure changes the first column", b.run("document.querySelector('#functions th[aria-sort] button').textContent").startswith("samples"))
+b.run("document.querySelector('.theme').click()")
+b.frame()
+equal("the theme changes", b.run("document.documentElement.dataset.theme"), "dark")
+b.open(f"{DIR}/two.html")
+b.run("document.querySelector('#profile-1').click()")
+b.frame()
+equal("the other profile is shown", (b.run("document.querySelector('#head dd').textContent"), b.problems()), ("false.data", []))
+diff = {r["key"]: f"{100 * r['delta_low']:+.1f} to {100 * r['delta_high']:+.1f}" for r in data("diff", ("mixed.data", "false.data"))["rows"]}
+shown = b.run("Object.fromEntries([...document.querySelectorAll('#compare tbody tr')].map(r => [r.querySelector('.name').textContent, r.children[2].textContent]))")
+equal("and the differences with the intervals of diff", {k: v.replace("+0.0", "0.0").replace("-0.0", "0.0") for k, v in shown.items()},
+      {k: v.replace("+0.0", "0.0").replace("-0.0", "0.0") for k, v in diff.items()})
+b.open(MIXED)
+pdf = b.call("Page.printToPDF")
+check("the page prints", len(pdf["data"]) > 10000, len(pdf["data"]))
+
+# ---- what it looks like: small pictures of the pictures, against those of an earlier run ----
+GOLDEN = os.path.join(os.path.dirname(__file__), "pictures.json")
+SMALL = """Object.fromEntries([...document.querySelectorAll("canvas")].map(c => {
+    const s = new OffscreenCanvas(24, 12), g = s.getContext("2d", {willReadFrequently: true});
+    g.fillStyle = getComputedStyle(document.body).backgroundColor;
+    g.fillRect(0, 0, 24, 12);
+    g.imageSmoothingQuality = "high";
+    g.drawImage(c, 0, 0, 24, 12);
+    const d = g.getImageData(0, 0, 24, 12).data;
+    return [c.getAttribute("aria-label"), Array.from({length: 288}, (_, i) => Math.round((2 * d[4 * i] + 5 * d[4 * i + 1] + d[4 * i + 2]) / 8 / 17).toString(16)).join("")];
+}))"""
+golden, seen = json.load(open(GOLDEN)) if os.path.exists(GOLDEN) else {}, {}
+for name, width, dark in (("mixed.data", 1400, False), ("mixed.data", 1400, True), ("false.data", 700, False)):
+    b.open(f"{DIR}/{name}.html", width, 900, dark)
+    key = f"{name} {width} {'dark' if dark else 'light'}"
+    seen[key] = b.run(SMALL)
+    equal(f"{key}: the same pictures", sorted(seen[key]), sorted(golden.get(key, {})))
+    far = {}
+    for label, text in golden.get(key, {}).items():
+        steps = [abs(int(x, 16) - int(y, 16)) for x, y in zip(text, seen[key].get(label, "0" * 288))]
+        if sum(steps) > 288 or sum(s > 4 for s in steps) > 12: # of 16 steps from black to white, one on average; few places by more
+            far[label] = f"{sum(steps) / 288:.2f} steps on average"
+    equal(f"{key}: they look as they did", far, {})
+if os.environ.get("SPEX_PICTURES"):
+    with open(GOLDEN, "w") as f:
+        json.dump(seen, f, indent=1)
+
+# ---- labels ----
+equal("every control and picture has a name", b.run("""[...document.querySelectorAll("button, input, select, canvas, svg[role=img], [role=region]")].filter(e =>
+    !(e.getAttribute("aria-label") || e.textContent.trim() || e.closest("label"))).filter(e => !document.querySelector(`label[for="${e.id}"]`)).map(e => e.outerHTML.slice(0, 80))"""), [])
+axe = os.path.join(BUILD, "html/axe.min.js")
+if os.path.exists(axe):
+    for dark in (False, True):
+        b.open(MIXED, dark=dark)
+        b.run("document.querySelectorAll('#functions .open')[0].click()")
+        b.run(open(axe).read() + ";0")
+        found = b.run("axe.run(document).then(r => r.violations.filter(v => ['serious', 'critical'].includes(v.impact)).map(v => `${v.id}: ${v.nodes.length} ${v.nodes[0].html.slice(0, 120)} ${v.nodes[0].failureSummary}`))")
+        equal(f"axe-core finds nothing serious, {'dark' if dark else 'light'}", found, [])
+elif LONG:
+    check("axe-core is there", False, "make check-html fetches it")
+b.close()
+done()
