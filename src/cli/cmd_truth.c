@@ -6,9 +6,8 @@
 
 #include "analysis/internal.h"
 #include "base/memory.h"
+#include "export/truth.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,43 +109,18 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
     p->samples += count;
 }
 
-/* Rows of docs/record.md, "The truth file". False with a message. */
-static bool read_truth(struct profile *profile, const char *path, struct places *p)
+static void add_truth(void *context, const struct truth_row *row)
 {
-    char line[512];
-    unsigned number = 0;
-    FILE *file = fopen(path, "re");
-    if (!file) {
-        cli_error("%s: %s; record with --truth", path, strerror(errno));
-        return false;
-    }
-    bool ok = true;
-    while (ok && fgets(line, sizeof line, file)) {
-        int pid;
-        uint64_t pc, count, l1, llc, walk, mispredict, taken, cycles = 0;
-        number++;
-        if (line[0] == '#')
-            continue;
-        ok = sscanf(line,
-                    "%d %" SCNx64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
-                    " %" SCNu64 " %" SCNu64,
-                    &pid, &pc, &count, &l1, &llc, &walk, &mispredict, &taken, &cycles) >= 8;
-        if (!ok)
-            break;
-        struct spex_place where;
-        spex_analysis_locate(profile->analysis, pid, pc, &where);
-        struct place *at = place(p, where.symbol, where.module, where.address);
-        at->true_count += count;
-        at->cycles += cycles;
-        p->cycles += cycles;
-        at->true_l1 += l1;
-        at->true_mispredicts += mispredict;
-        p->true_count += count;
-    }
-    if (!ok)
-        cli_error("%s:%u: not a row of a truth file", path, number);
-    fclose(file);
-    return ok;
+    struct places *p = context;
+    struct spex_place where;
+    spex_analysis_locate(p->analysis, row->pid, row->pc, &where);
+    struct place *at = place(p, where.symbol, where.module, where.address);
+    at->true_count += row->counts[TRUTH_OPERATIONS];
+    at->cycles += row->counts[TRUTH_CYCLES];
+    at->true_l1 += row->counts[TRUTH_L1_MISS];
+    at->true_mispredicts += row->counts[TRUTH_MISPREDICT];
+    p->cycles += row->counts[TRUTH_CYCLES];
+    p->true_count += row->counts[TRUTH_OPERATIONS];
 }
 
 static int most_first(const void *a, const void *b)
@@ -273,10 +247,13 @@ static int run_truth(void *options, int argc, char **argv)
             profile_comment(&p, &p.out,
                             "recorded with filters: the samples stand for a part of "
                             "the operations only");
-        if (read_truth(&p, o->truth ? o->truth : path, &places))
-            print(&p, &places);
-        else
+        struct spex_error error;
+        if (truth_read(o->truth ? o->truth : path, add_truth, &places, &error)) {
+            cli_error("%s", error.text);
             p.status = CLI_DATA;
+        } else {
+            print(&p, &places);
+        }
     }
     free(places.slot);
     return profile_close(&p);

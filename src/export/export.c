@@ -1,6 +1,16 @@
 #include "export.h"
 
-#define FORMATS FORMAT(parquet)
+/* In the order of help: for people, for optimizers, tables. */
+#define FORMATS                                                                                    \
+    FORMAT(collapsed)                                                                              \
+    FORMAT(speedscope)                                                                             \
+    FORMAT(pprof)                                                                                  \
+    FORMAT(callgrind)                                                                              \
+    FORMAT(cachegrind)                                                                             \
+    FORMAT(bolt)                                                                                   \
+    FORMAT(profgen)                                                                                \
+    FORMAT(autofdo)                                                                                \
+    FORMAT(parquet)
 
 #define FORMAT(name) extern const struct export_format export_##name;
 FORMATS

@@ -1,0 +1,276 @@
+#include "flows.h"
+
+#include "analysis/module.h"
+#include "base/bits.h"
+#include "base/memory.h"
+#include "base/name.h"
+
+#include <stdlib.h>
+
+enum { INSTRUCTION = 4, RUN_MOST = 1 << 20 };
+
+void flows_begin(struct export_job *job)
+{
+    struct flows *f = job->state = memory_get(1, sizeof *f);
+    f->job = job;
+}
+
+static void add_branch(struct flows *f, const struct spex_sample *s, bool taken)
+{
+    uint64_t key[IDS_WORDS] = {(uintptr_t)s->module, s->address,
+                               taken ? s->target : s->pc + INSTRUCTION,
+                               (uint64_t)taken << 32 | s->maps[0]};
+    bool fresh;
+    uint32_t n = ids_find(&f->branch_ids, key, &fresh);
+    if (fresh) {
+        struct spex_place to = {.module = s->module, .address = s->address + INSTRUCTION};
+        if (taken)
+            spex_sample_locate(f->job->analysis, s, s->target, &to);
+        f->branches =
+            memory_grow(f->branches, f->branch_count, &f->branch_capacity, sizeof *f->branches);
+        f->branches[f->branch_count++] = (struct flow){.module = s->module,
+                                                       .from = s->address,
+                                                       .to_module = to.module,
+                                                       .to = to.address,
+                                                       .taken = taken};
+    }
+    f->branches[n].count++;
+    f->branches[n].mispredicts += s->record->events >> SPEX_EV_MISPREDICT & 1;
+}
+
+static void count_run(struct ids *ids, struct flow_run **runs, size_t *count, size_t *capacity,
+                      struct flow_run run, uint64_t times)
+{
+    uint64_t key[IDS_WORDS] = {(uintptr_t)run.module, run.start, run.end, 1};
+    bool fresh;
+    uint32_t n = ids_find(ids, key, &fresh);
+    if (fresh) {
+        *runs = memory_grow(*runs, *count, capacity, sizeof **runs);
+        (*runs)[(*count)++] = run;
+    }
+    (*runs)[n].count += times;
+}
+
+static void add_run(struct flows *f, const struct spex_sample *s)
+{
+    struct spex_place start;
+    spex_sample_locate(f->job->analysis, s, s->prev_target, &start);
+    if (start.module != s->module || start.address > s->address ||
+        s->address - start.address > RUN_MOST)
+        f->crooked++;
+    else
+        count_run(&f->run_ids, &f->runs, &f->run_count, &f->run_capacity,
+                  (struct flow_run){.module = s->module, .start = start.address, .end = s->address},
+                  1);
+}
+
+void flows_sink(void *job, const struct spex_sample *samples, size_t count)
+{
+    struct flows *f = ((struct export_job *)job)->state;
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_sample *s = &samples[i];
+        const struct spex_record *r = s->record;
+        if (!s->module || !(r->present & SPEX_HAS_PC))
+            continue;
+        count_run(&f->place_ids, &f->places, &f->place_count, &f->place_capacity,
+                  (struct flow_run){.module = s->module, .start = s->address, .end = s->address},
+                  1);
+        if (s->op != SPEX_SAMPLE_BRANCH)
+            continue;
+        bool taken = !(r->events >> SPEX_EV_NOT_TAKEN & 1);
+        if (taken && !(r->present & SPEX_HAS_TARGET)) {
+            f->no_target++;
+            continue;
+        }
+        add_branch(f, s, taken);
+        if (taken && r->present & SPEX_HAS_PREV_TARGET)
+            add_run(f, s);
+    }
+}
+
+/* ---- behind the pass ---- */
+
+static void choose_module(struct flows *f)
+{
+    struct spex_symbols *symbols = spex_analysis_symbols(f->job->analysis);
+    struct spex_module *m;
+    uint64_t most = 0, all = 0;
+    for (size_t n = 0; (m = spex_symbols_nth(symbols, n)); n++) {
+        uint64_t sum = 0;
+        for (size_t i = 0; i < f->branch_count; i++)
+            sum += f->branches[i].module == m ? f->branches[i].count : 0;
+        for (size_t i = 0; !f->branch_count && i < f->place_count; i++)
+            sum += f->places[i].module == m ? f->places[i].count : 0;
+        all += sum;
+        if (module_is_file(m) && sum > most) {
+            most = sum;
+            f->module = m;
+        }
+    }
+    if (f->module && most < all) {
+        out_printf(&f->job->notes, "%.1f%% of %s are in other files than ",
+                   100.0 * (double)(all - most) / (double)all,
+                   f->branch_count ? "branches" : "samples");
+        out_name(&f->job->notes, spex_module_path(f->module));
+        out_text(&f->job->notes, "; --dso NAME writes those of another\n");
+    }
+}
+
+/* Does this A64 instruction end a run: a branch, or an exception? */
+static bool ends_run(uint32_t word)
+{
+    static const struct {
+        uint32_t mask, value;
+    } rows[] = {
+        {0x7c000000, 0x14000000}, /* B, BL */
+        {0xff000000, 0x54000000}, /* B.cond, BC.cond */
+        {0x7e000000, 0x34000000}, /* CBZ, CBNZ */
+        {0x7e000000, 0x36000000}, /* TBZ, TBNZ */
+        {0xfe000000, 0x74000000}, /* compare and branch */
+        {0xfe000000, 0xd6000000}, /* BR, BLR, RET and their kin */
+        {0xff000000, 0xd4000000}, /* SVC, BRK, ... */
+        {0xffff0000, 0x00000000}, /* UDF */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if ((word & rows[i].mask) == rows[i].value)
+            return true;
+    return false;
+}
+
+/* The first instruction from address on that ends a run; false if the code is not at hand. */
+static bool run_end(struct spex_module *module, uint64_t address, uint64_t *end)
+{
+    enum { WORDS = 64, MOST = 64 };
+    uint8_t code[INSTRUCTION * WORDS];
+    for (unsigned part = 0; part < MOST; part++) {
+        size_t n = spex_module_read(module, address, code, sizeof code) / INSTRUCTION;
+        for (size_t i = 0; i < n; i++)
+            if (ends_run(le32(code + INSTRUCTION * i))) {
+                *end = address + INSTRUCTION * i;
+                return true;
+            }
+        if (n < WORDS)
+            return false;
+        address += sizeof code;
+    }
+    return false;
+}
+
+/* Behind each edge the code goes straight on up to the next branch. */
+static void infer_runs(struct flows *f)
+{
+    for (size_t i = 0; i < f->branch_count; i++) {
+        const struct flow *b = &f->branches[i];
+        struct flow_run run = {.module = f->module, .start = b->to};
+        if (b->to_module == f->module && run_end(f->module, b->to, &run.end))
+            count_run(&f->run_ids, &f->runs, &f->run_count, &f->run_capacity, run, b->count);
+    }
+    f->inferred = f->run_count > 0;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const struct flow *x = a, *y = b;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    if (x->taken != y->taken)
+        return x->taken < y->taken ? -1 : 1;
+    return x->to < y->to ? -1 : x->to > y->to;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct flow_run *x = a, *y = b;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return x->end < y->end ? -1 : x->end > y->end;
+}
+
+static void sort_runs(const struct flows *f, struct flow_run *runs, size_t *count)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < *count; i++)
+        if (runs[i].module == f->module)
+            runs[n++] = runs[i];
+    *count = n;
+    if (n)
+        qsort(runs, n, sizeof *runs, by_start);
+}
+
+/* Only the file's own; edges of several processes that are the same are one. */
+static void sort_branches(struct flows *f)
+{
+    size_t n = 0, m = 0;
+    for (size_t i = 0; i < f->branch_count; i++)
+        if (f->branches[i].module == f->module)
+            f->branches[n++] = f->branches[i];
+    if (n)
+        qsort(f->branches, n, sizeof *f->branches, by_address);
+    for (size_t i = 0; i < n; i++) {
+        struct flow *b = &f->branches[i], *last = m ? &f->branches[m - 1] : NULL;
+        if (last && last->from == b->from && last->to == b->to && last->taken == b->taken &&
+            last->to_module == b->to_module) {
+            last->count += b->count;
+            last->mispredicts += b->mispredicts;
+        } else {
+            f->branches[m++] = *b;
+        }
+    }
+    f->branch_count = m;
+}
+
+struct flows *flows_finish(struct export_job *job)
+{
+    struct flows *f = job->state;
+    struct out *notes = &job->notes;
+    choose_module(f);
+    sort_branches(f);
+    bool sampled = f->run_count;
+    if (!sampled && f->module)
+        infer_runs(f);
+    sort_runs(f, f->runs, &f->run_count);
+    sort_runs(f, f->places, &f->place_count);
+    if (!f->module && spex_analysis_totals(job->analysis)->kept)
+        out_text(notes, "no sample is in a file: there is nothing to write\n");
+    if (f->no_target)
+        out_printf(notes, "%llu taken branches do not say where they went: left out\n",
+                   (unsigned long long)f->no_target);
+    if (f->branch_count && !sampled)
+        out_printf(notes, "records have no previous branch target: fall-throughs are %s\n",
+                   f->inferred ? "those that the code proves, from an edge to the next branch"
+                               : "missing, as the code is not at hand");
+    if (f->crooked)
+        out_printf(notes, "%llu runs from the previous branch target end elsewhere: left out\n",
+                   (unsigned long long)f->crooked);
+    return f;
+}
+
+void flows_free(struct flows *f)
+{
+    ids_free(&f->branch_ids);
+    ids_free(&f->run_ids);
+    ids_free(&f->place_ids);
+    free(f->branches);
+    free(f->runs);
+    free(f->places);
+    free(f);
+}
+
+uint64_t flows_image_offset(const struct flows *f, uint64_t address)
+{
+    uint64_t base = f->module->segment_count ? UINT64_MAX : 0;
+    for (size_t i = 0; i < f->module->segment_count; i++)
+        if (f->module->segments[i].address < base)
+            base = f->module->segments[i].address;
+    return address - (base & ~UINT64_C(4095));
+}
+
+uint64_t flows_file_offset(const struct flows *f, uint64_t address)
+{
+    for (size_t i = 0; i < f->module->segment_count; i++) {
+        const struct module_segment *s = &f->module->segments[i];
+        if (address >= s->address && address - s->address < s->file_size)
+            return address - s->address + s->offset;
+    }
+    return address;
+}

@@ -1,0 +1,131 @@
+#include "frames.h"
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t find_row(struct tally *t, const struct spex_sample *s)
+{
+    const struct spex_record *r = s->record;
+    bool memory = s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES);
+    uint64_t address = s->module ? s->address : s->pc, known = r->present & SPEX_HAS_PC;
+    uint64_t key[IDS_WORDS] = {(uintptr_t)s->module, address, 0, 1};
+    if (t->parts & TALLY_THREAD)
+        key[2] = (uint64_t)(uint32_t)s->pid << 32 | (uint32_t)s->tid;
+    if (t->parts & TALLY_WHAT)
+        key[3] |= (uint64_t)s->op << 32 | (uint64_t)s->source << 24 | (uint64_t)memory << 23;
+    key[3] |= known << 40;
+    uint32_t *cache = &t->cache[s->place];
+    if (*cache && ids_equal(t->ids.keys[*cache - 1], key))
+        return *cache - 1;
+    bool fresh;
+    uint32_t row = ids_find(&t->ids, key, &fresh);
+    *cache = row + 1;
+    if (fresh) {
+        t->rows = memory_grow(t->rows, t->count, &t->capacity, sizeof *t->rows);
+        t->rows[t->count++] = (struct tally_row){.module = s->module,
+                                                 .symbol = s->symbol,
+                                                 .address = address,
+                                                 .comm = s->comm,
+                                                 .pid = s->pid,
+                                                 .tid = s->tid,
+                                                 .op = s->op,
+                                                 .source = s->source,
+                                                 .memory = memory};
+    }
+    return row;
+}
+
+void tally_add(struct tally *t, const struct spex_sample *samples, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_record *r = samples[i].record;
+        uint32_t number = find_row(t, &samples[i]); /* may move the rows */
+        struct tally_row *row = &t->rows[number];
+        row->samples++;
+        row->latency += r->total; /* 0 where there is no counter */
+        row->misses += r->events >> SPEX_EV_L1D_MISS & 1;
+        row->mispredicts += r->events >> SPEX_EV_MISPREDICT & 1;
+        row->comm = samples[i].comm; /* a thread's last name */
+    }
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct tally_row *x = a, *y = b;
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    if (x->tid != y->tid)
+        return x->tid < y->tid ? -1 : 1;
+    if (x->module != y->module) {
+        int order = !x->module ? 1 : !y->module ? -1 : 0;
+        if (!order)
+            order = strcmp(spex_module_path(x->module), spex_module_path(y->module));
+        return order ? order : x->module < y->module ? -1 : 1;
+    }
+    if (x->address != y->address)
+        return x->address < y->address ? -1 : 1;
+    if (x->op != y->op)
+        return x->op < y->op ? -1 : 1;
+    if (x->memory != y->memory)
+        return x->memory < y->memory ? -1 : 1;
+    return x->source < y->source ? -1 : x->source > y->source;
+}
+
+void tally_sort(struct tally *t)
+{
+    if (!(t->parts & TALLY_THREAD))
+        for (size_t i = 0; i < t->count; i++)
+            t->rows[i].pid = t->rows[i].tid = -1;
+    if (t->count)
+        qsort(t->rows, t->count, sizeof *t->rows, by_place);
+    ids_free(&t->ids);
+}
+
+void tally_free(struct tally *t)
+{
+    ids_free(&t->ids);
+    free(t->rows);
+    free(t);
+}
+
+uint64_t tally_weight(const struct tally_row *row, enum export_weight weight)
+{
+    return weight == EXPORT_WEIGHT_LATENCY  ? row->latency
+           : weight == EXPORT_WEIGHT_MISSES ? row->misses
+                                            : row->samples;
+}
+
+const char *export_weight_name(enum export_weight weight)
+{
+    static const char *const names[] = {"samples", "latency", "misses"};
+    return names[weight];
+}
+
+size_t export_frames(const struct tally_row *row, struct export_frame frames[FRAMES_MOST])
+{
+    struct spex_inline inlines[FRAMES_MOST - 1];
+    struct spex_line line = {0};
+    size_t n = 0;
+    if (!row->module) {
+        frames[0] = (struct export_frame){.name = "[unknown]"};
+        return 1;
+    }
+    if (!spex_module_line(row->module, row->address, &line))
+        line = (struct spex_line){0};
+    size_t count = spex_module_inlines(row->module, row->address, inlines, FRAMES_MOST - 1);
+    if (count > FRAMES_MOST - 1)
+        count = FRAMES_MOST - 1;
+    for (size_t i = 0; i < count; i++) {
+        frames[n++] = (struct export_frame){.name = inlines[i].name ? inlines[i].name : "[inlined]",
+                                            .file = line.file,
+                                            .line = line.line,
+                                            .inlined = true};
+        line = inlines[i].call;
+    }
+    const char *name = row->symbol ? row->symbol->name : NULL;
+    frames[n++] = (struct export_frame){
+        .name = name ? name : spex_module_name(row->module), .file = line.file, .line = line.line};
+    return n;
+}

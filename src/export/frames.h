@@ -1,0 +1,56 @@
+/*
+ * Samples summed up by where they were: rows of a place in the code (later: of a call stack), and,
+ * as a format asks, of a thread, an operation, a data source. And the frames of a row, leaf
+ * first: the functions inlined at the place, the function, and its callers once there are stacks.
+ */
+#ifndef EXPORT_FRAMES_H
+#define EXPORT_FRAMES_H
+
+#include "export/export.h"
+#include "export/ids.h"
+
+enum tally_part {
+    TALLY_THREAD = 1 << 0, /* rows are of one thread */
+    TALLY_WHAT = 1 << 1,   /* of one kind of operation, with data from one source */
+};
+
+struct tally_row {
+    struct spex_module *module; /* NULL: no mapping, address is the pc */
+    const struct spex_symbol *symbol;
+    uint64_t address;
+    const char *comm;
+    int32_t pid, tid;
+    uint8_t op, source;
+    bool memory; /* source means something */
+    uint64_t samples, latency, misses, mispredicts;
+};
+
+struct tally {
+    unsigned parts;
+    struct ids ids;
+    struct tally_row *rows;
+    size_t count, capacity;
+    uint32_t cache[SPEX_PLACES]; /* 1 + row */
+};
+
+void tally_add(struct tally *tally, const struct spex_sample *samples, size_t count);
+/* By thread, then module, then address: the same order in every run. */
+void tally_sort(struct tally *tally);
+void tally_free(struct tally *tally);
+
+uint64_t tally_weight(const struct tally_row *row, enum export_weight weight);
+const char *export_weight_name(enum export_weight weight); /* "samples" */
+
+enum { FRAMES_MOST = 64 };
+
+struct export_frame {
+    const char *name; /* any bytes; never NULL */
+    const char *file; /* of the source, NULL if it is not known */
+    unsigned line;    /* 0: not known */
+    bool inlined;     /* into the frame behind it */
+};
+
+/* Leaf first; returns how many, at least 1. Names live as long as the profile. */
+size_t export_frames(const struct tally_row *row, struct export_frame frames[FRAMES_MOST]);
+
+#endif

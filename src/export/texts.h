@@ -1,0 +1,27 @@
+/* A table of texts, each once, numbered in the order in which they come. */
+#ifndef EXPORT_TEXTS_H
+#define EXPORT_TEXTS_H
+
+#include "base/out.h"
+
+struct texts {
+    char *data; /* valid UTF-8, a 0 behind each */
+    size_t size, capacity;
+    size_t *starts; /* by number */
+    size_t count, start_capacity;
+    uint32_t *slots; /* 1 + number, by hash */
+    size_t slot_count;
+    struct out text; /* one in the making */
+};
+
+void texts_init(struct texts *strings);
+void texts_fini(struct texts *strings);
+/* Any bytes: those that are no UTF-8 are shown as \xNN. */
+uint32_t texts_find(struct texts *strings, const char *text);
+
+static inline const char *texts_at(const struct texts *strings, size_t number)
+{
+    return strings->data + strings->starts[number];
+}
+
+#endif

@@ -1,0 +1,102 @@
+/*
+ * Collapsed stacks, one a line: "thread;object;function;file:line COUNT", root first, as flame
+ * graph tools read them. Samples without call stacks are shown by what is around them: their
+ * thread, the file, the function, what was inlined there, and the line.
+ */
+#include "frames.h"
+
+#include "base/memory.h"
+#include "base/name.h"
+#include "export/texts.h"
+
+#include <stdlib.h>
+
+static void begin(struct export_job *job)
+{
+    struct tally *t = job->state = memory_get(1, sizeof *t);
+    t->parts = TALLY_THREAD;
+}
+
+static void sink(void *job, const struct spex_sample *samples, size_t count)
+{
+    tally_add(((struct export_job *)job)->state, samples, count);
+}
+
+/* A semicolon ends a frame, so a name's own becomes a comma. */
+static void put_frame(struct out *out, const char *name)
+{
+    for (;;) {
+        size_t n = strcspn(name, ";");
+        out_name_bytes(out, name, n);
+        name += n;
+        if (!*name)
+            break;
+        out_char(out, ',');
+        name++;
+    }
+}
+
+static void put_row(struct out *out, const struct tally_row *row)
+{
+    struct export_frame frames[FRAMES_MOST];
+    size_t n = export_frames(row, frames);
+    put_frame(out, row->comm && *row->comm ? row->comm : "[unknown]");
+    out_char(out, ';');
+    put_frame(out, row->module ? spex_module_name(row->module) : "[unknown]");
+    for (size_t i = n; row->module && i-- > 0;) {
+        if (i == n - 1 && !(row->symbol && row->symbol->name))
+            continue; /* the file's name again */
+        out_char(out, ';');
+        put_frame(out, frames[i].name);
+    }
+    if (frames[0].file && frames[0].line) {
+        out_char(out, ';');
+        put_frame(out, frames[0].file);
+        out_char(out, ':');
+        out_u64(out, frames[0].line);
+    }
+}
+
+/* Several instructions of a line are one stack. */
+static enum spex_status end(struct export_job *job)
+{
+    struct tally *t = job->state;
+    struct texts texts;
+    struct out line;
+    uint64_t *sums = memory_get(t->count + 1, sizeof *sums);
+    out_init(&line, -1);
+    texts_init(&texts);
+    tally_sort(t);
+    for (size_t i = 0; i < t->count; i++) {
+        line.size = 0;
+        put_row(&line, &t->rows[i]);
+        out_char(&line, 0);
+        sums[texts_find(&texts, line.data)] += tally_weight(&t->rows[i], job->settings->weight);
+    }
+    for (size_t i = 0; i < texts.count; i++) {
+        if (!sums[i])
+            continue;
+        out_text(job->out, texts_at(&texts, i));
+        out_char(job->out, ' ');
+        out_u64(job->out, sums[i]);
+        out_char(job->out, '\n');
+    }
+    out_fini(&line);
+    texts_fini(&texts);
+    free(sums);
+    tally_free(t);
+    return SPEX_OK;
+}
+
+extern const struct export_format export_collapsed;
+const struct export_format export_collapsed = {
+    .name = "collapsed",
+    .summary = "collapsed stacks, one a line, for flame graph tools",
+    .weight = "what --weight says: samples, cycles of total latency, or level 1 data cache misses",
+    .cannot = "time, addresses, more than one weight; a ; in a name becomes a comma",
+    .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL,
+    .weights = true,
+    .begin = begin,
+    .sink = sink,
+    .end = end,
+};

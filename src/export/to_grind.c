@@ -1,0 +1,220 @@
+/*
+ * Exact counts for callgrind_annotate, cg_annotate, KCachegrind: what spex record --truth counted,
+ * by instruction (callgrind) or by line (cachegrind). Nothing is sampled here.
+ */
+#include "export.h"
+
+#include "base/memory.h"
+#include "base/name.h"
+#include "export/truth.h"
+
+#include <stdlib.h>
+
+struct grind_row {
+    struct spex_module *module;
+    const struct spex_symbol *symbol;
+    const char *file;
+    unsigned line;
+    uint64_t address, counts[TRUTH_COUNTS];
+};
+
+struct grind {
+    struct export_job *job;
+    struct grind_row *rows;
+    size_t count, capacity;
+    uint64_t sum[TRUTH_COUNTS];
+};
+
+static const char events[] = "Ir L1m LLm Walk Bm Taken Cycles";
+
+static void add(void *context, const struct truth_row *row)
+{
+    struct grind *g = context;
+    struct spex_place place;
+    struct spex_line line = {0};
+    spex_analysis_locate(g->job->analysis, row->pid, row->pc, &place);
+    if (!place.module || !spex_module_line(place.module, place.address, &line))
+        line = (struct spex_line){0};
+    g->rows = memory_grow(g->rows, g->count, &g->capacity, sizeof *g->rows);
+    struct grind_row *to = &g->rows[g->count++];
+    *to = (struct grind_row){.module = place.module,
+                             .symbol = place.symbol && place.symbol->name ? place.symbol : NULL,
+                             .file = line.file,
+                             .line = line.line,
+                             .address = place.module ? place.address : row->pc};
+    memcpy(to->counts, row->counts, sizeof to->counts);
+    for (unsigned i = 0; i < TRUTH_COUNTS; i++)
+        g->sum[i] += row->counts[i];
+}
+
+static int compare_text(const char *a, const char *b)
+{
+    return a == b ? 0 : !a ? -1 : !b ? 1 : strcmp(a, b);
+}
+
+/* Rows of one function stand together, those of one source file in it too. */
+static int by_function(const void *a, const void *b)
+{
+    const struct grind_row *x = a, *y = b;
+    int order = compare_text(x->module ? spex_module_path(x->module) : NULL,
+                             y->module ? spex_module_path(y->module) : NULL);
+    if (order)
+        return order;
+    if (x->symbol != y->symbol) {
+        uint64_t m = x->symbol ? x->symbol->start : 0, n = y->symbol ? y->symbol->start : 0;
+        return m != n ? (m < n ? -1 : 1)
+                      : compare_text(x->symbol ? x->symbol->name : NULL,
+                                     y->symbol ? y->symbol->name : NULL);
+    }
+    if ((order = compare_text(x->file, y->file)))
+        return order;
+    if (x->line != y->line)
+        return x->line < y->line ? -1 : 1;
+    return x->address < y->address ? -1 : x->address > y->address;
+}
+
+static void put_name(struct out *out, const char *key, const char *name)
+{
+    out_text(out, key);
+    out_name(out, name && *name ? name : "???");
+    out_char(out, '\n');
+}
+
+static void put_counts(struct out *out, const uint64_t counts[TRUTH_COUNTS])
+{
+    for (unsigned i = 0; i < TRUTH_COUNTS; i++) {
+        out_char(out, ' ');
+        out_u64(out, counts[i]);
+    }
+    out_char(out, '\n');
+}
+
+static void begin(struct export_job *job)
+{
+    struct grind *g = job->state = memory_get(1, sizeof *g);
+    g->job = job;
+}
+
+static enum spex_status read_rows(struct grind *g)
+{
+    enum spex_status status = truth_read(g->job->settings->truth, add, g, &g->job->error);
+    if (!status && g->count)
+        qsort(g->rows, g->count, sizeof *g->rows, by_function);
+    return status;
+}
+
+static enum spex_status finish(struct grind *g, enum spex_status status)
+{
+    if (!status && !g->count)
+        out_text(&g->job->notes, "the file of exact counts has no rows\n");
+    free(g->rows);
+    free(g);
+    return status;
+}
+
+/* The name of a function; one without a name is that of its file. */
+static const char *function_of(const struct grind_row *row)
+{
+    return row->symbol   ? row->symbol->name
+           : row->module ? spex_module_name(row->module)
+                         : "[unknown]";
+}
+
+static enum spex_status end_callgrind(struct export_job *job)
+{
+    struct grind *g = job->state;
+    struct out *out = job->out;
+    enum spex_status status = read_rows(g);
+    if (status)
+        return finish(g, status);
+    out_text(out, "# callgrind format\nversion: 1\ncreator: spex ");
+    out_text(out, job->settings->version);
+    put_name(out, "\ncmd: ", job->settings->input);
+    out_text(out, "positions: instr line\nevents: ");
+    out_text(out, events);
+    out_text(out, "\nsummary:");
+    put_counts(out, g->sum);
+    for (size_t i = 0; i < g->count; i++) {
+        const struct grind_row *row = &g->rows[i], *before = i ? row - 1 : NULL;
+        bool object = !before || before->module != row->module;
+        bool function = object || before->symbol != row->symbol;
+        if (object)
+            put_name(out, "\nob=", row->module ? spex_module_path(row->module) : NULL);
+        if (function) {
+            put_name(out, "fl=", row->file);
+            put_name(out, "fn=", function_of(row));
+        } else if (compare_text(before->file, row->file)) {
+            put_name(out, "fi=", row->file); /* inlined from there */
+        }
+        out_text(out, "0x");
+        out_hex(out, row->address);
+        out_char(out, ' ');
+        out_u64(out, row->line);
+        put_counts(out, row->counts);
+    }
+    out_text(out, "\ntotals:");
+    put_counts(out, g->sum);
+    return finish(g, status);
+}
+
+static enum spex_status end_cachegrind(struct export_job *job)
+{
+    struct grind *g = job->state;
+    struct out *out = job->out;
+    enum spex_status status = read_rows(g);
+    if (status)
+        return finish(g, status);
+    out_text(out, "desc: exact counts of spex record --truth");
+    put_name(out, "\ncmd: ", job->settings->input);
+    out_text(out, "events: ");
+    out_text(out, events);
+    out_char(out, '\n');
+    for (size_t i = 0, next; i < g->count; i = next) {
+        const struct grind_row *row = &g->rows[i];
+        uint64_t counts[TRUTH_COUNTS] = {0};
+        bool function = !i || row[-1].module != row->module || row[-1].symbol != row->symbol;
+        if (!i || compare_text(row[-1].file, row->file))
+            put_name(out, "fl=", row->file), function = true;
+        if (function)
+            put_name(out, "fn=", function_of(row));
+        for (next = i; next < g->count; next++) { /* all of one line */
+            const struct grind_row *other = &g->rows[next];
+            if (other->module != row->module || other->symbol != row->symbol ||
+                compare_text(other->file, row->file) || other->line != row->line)
+                break;
+            for (unsigned k = 0; k < TRUTH_COUNTS; k++)
+                counts[k] += other->counts[k];
+        }
+        out_u64(out, row->line);
+        put_counts(out, counts);
+    }
+    out_text(out, "summary:");
+    put_counts(out, g->sum);
+    return finish(g, status);
+}
+
+#define GRIND_WEIGHT                                                                               \
+    "exact counts: operations (Ir), level 1 and last-level data cache misses (L1m, LLm), walks "   \
+    "of "                                                                                          \
+    "the tables (Walk), mispredicted and taken branches (Bm, Taken), cycles of the model"
+
+extern const struct export_format export_callgrind, export_cachegrind;
+const struct export_format export_callgrind = {
+    .name = "callgrind",
+    .summary =
+        "exact counts by instruction, for callgrind_annotate and KCachegrind; needs record --truth",
+    .weight = GRIND_WEIGHT,
+    .cannot = "calls between functions, threads; filters do not apply",
+    .truth = true,
+    .begin = begin,
+    .end = end_callgrind,
+};
+const struct export_format export_cachegrind = {
+    .name = "cachegrind",
+    .summary = "exact counts by line, for cg_annotate; needs record --truth",
+    .weight = GRIND_WEIGHT,
+    .cannot = "instructions, objects, threads; filters do not apply",
+    .truth = true,
+    .begin = begin,
+    .end = end_cachegrind,
+};

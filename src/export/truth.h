@@ -1,0 +1,28 @@
+/* The file of exact counts that spex record --truth writes: docs/record.md, "The truth file". */
+#ifndef EXPORT_TRUTH_H
+#define EXPORT_TRUTH_H
+
+#include <spex/base.h>
+
+enum truth_count {
+    TRUTH_OPERATIONS,
+    TRUTH_L1_MISS,
+    TRUTH_LLC_MISS,
+    TRUTH_WALK,
+    TRUTH_MISPREDICT,
+    TRUTH_TAKEN,
+    TRUTH_CYCLES, /* 0 in older files */
+    TRUTH_COUNTS
+};
+
+/* An instruction that was executed. */
+struct truth_row {
+    int32_t pid;
+    uint64_t pc, counts[TRUTH_COUNTS];
+};
+
+/* SPEX_IO if there is no such file; SPEX_INVALID with the number of the line. */
+enum spex_status truth_read(const char *path, void (*use)(void *context, const struct truth_row *),
+                            void *context, struct spex_error *error);
+
+#endif

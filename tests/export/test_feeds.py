@@ -1,0 +1,273 @@
+"""What spex export writes for viewers and optimizers, against script's records and against the tools that read it.
+
+Numbers are checked here against `spex script --format json`; the tools (go tool pprof, BOLT, llvm-profgen, create_gcov, speedscope's
+schema) run where scripts/feeds-setup has fetched them, callgrind_annotate and cg_annotate where valgrind is installed.
+"""
+import collections, gzip, re
+from feeds import *
+
+LAST = {}
+
+
+def feed(to, file, *args):
+    """What a format makes of a profile, as bytes."""
+    code, err = export(to, file, *args)
+    LAST["err"] = err
+    if code:
+        check(f"{to} of {file}", False, err)
+        return b""
+    return open(f"{DIR}/out.{to}", "rb").read()
+
+
+MIXED = profile("mixed", 20000)
+RECORDS = records(MIXED, "-F", "+file,line,address,kind,path")
+
+
+def total(key):
+    out = collections.Counter()
+    for r in RECORDS:
+        out[key(r)] += 1
+    return out
+
+
+def inlined(r):
+    """prog.S says that step() was inlined into walk() there."""
+    return ("step",) if r.get("symbol") == "walk" and r["symbol_offset"] in ("0x4", "0x8") else ()
+
+
+# ---- collapsed ----
+def collapsed(data):
+    out = collections.Counter()
+    for line in data.decode().splitlines():
+        stack, count = line.rsplit(" ", 1)
+        out[tuple(stack.split(";"))] += int(count)
+    return out
+
+
+got = collapsed(feed("collapsed", MIXED))
+want = total(lambda r: (r["comm"], r["dso"]) + ((r["symbol"],) if "symbol" in r else ()) + inlined(r) + ((f"{r['file']}:{r['line']}",) if r.get("line") else ()))
+equal("collapsed: thread, file, function and line, and how many samples", got, want)
+for weight, value in (("latency", lambda r: r.get("latency", 0)), ("misses", lambda r: "l1d-miss" in r["events"])):
+    equal(f"collapsed: the sum of --weight {weight}", sum(collapsed(feed("collapsed", MIXED, "--weight", weight)).values()), sum(map(value, RECORDS)))
+equal("collapsed: filters hold", sum(collapsed(feed("collapsed", MIXED, "--op", "branch")).values()), sum(r["kind"] == "branch" for r in RECORDS))
+
+
+# ---- speedscope ----
+def speedscope(data):
+    d = json.loads(data)
+    frames, out = d["shared"]["frames"], collections.Counter()
+    for p in d["profiles"]:
+        equal(f"speedscope: the sum of {p['name'][:40]}", sum(p["weights"]), p["endValue"])
+        for stack, weight in zip(p["samples"], p["weights"]):
+            out[(p["name"],) + tuple(frames[i]["name"] for i in stack)] += weight
+    return out
+
+
+got = speedscope(feed("speedscope", MIXED))
+want = total(lambda r: (f"{r['comm']} {r['tid']}", r["dso"], r.get("symbol", r["dso"])) + inlined(r))
+equal("speedscope: thread, file, function, and how many samples", got, want)
+
+
+def valid_speedscope(name):
+    if not package("ajv") or not package("speedscope"):
+        return skip(f"speedscope's schema accepts {name}", "no ajv or speedscope: make check-feeds fetches them")
+    errors = node("ajv.mjs", f"{FEEDS}/node_modules/speedscope/dist/release/file-format-schema.json", "out.speedscope")
+    equal(f"speedscope's schema accepts {name}", json.loads(errors), [])
+
+
+valid_speedscope("a profile")
+
+
+# ---- pprof ----
+def fields(data):
+    """(number, value) of the fields of a protobuf message: integers, or bytes."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7f) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+    while at < len(data):
+        key = varint()
+        if key & 7 == 0:
+            yield key >> 3, varint()
+        else:
+            assert key & 7 == 2, key
+            size = varint()
+            yield key >> 3, data[at:at + size]
+            at += size
+
+
+def packed(data):
+    out = []
+    for byte in data:
+        if not out or out[-1][1]:
+            out.append([0, False, 0])
+        v = out[-1]
+        v[0] |= (byte & 0x7f) << v[2]
+        v[2] += 7
+        v[1] = byte < 0x80
+    return [v[0] for v in out]
+
+
+def pprof(data):
+    """Samples: frames leaf first, values by name, labels."""
+    message = list(fields(gzip.decompress(data)))
+    strings = [v.decode() for n, v in message if n == 6]
+    types = [strings[dict(fields(v))[1]] for n, v in message if n == 1]
+    functions = {d[1]: strings[d[2]] for n, v in message if n == 5 for d in [dict(fields(v))]}
+    locations = {}
+    for n, v in message:
+        if n == 4:
+            f = list(fields(v))
+            locations[dict(f)[1]] = [functions[dict(fields(line))[1]] for k, line in f if k == 4]
+    mappings = [{k: v for k, v in fields(m)} for n, m in message if n == 3]
+    out = []
+    for n, v in message:
+        if n == 2:
+            f = list(fields(v))
+            labels = {}
+            for k, label in f:
+                if k == 3:
+                    d = dict(fields(label))
+                    labels[strings[d[1]]] = strings[d[2]] if 2 in d else d.get(3, 0)
+            where = [name for k, ids in f if k == 1 for i in packed(ids) for name in locations[i]]
+            out.append((where, dict(zip(types, packed(dict((k, x) for k, x in f)[2]))), labels))
+    return strings, mappings, out
+
+
+strings, mappings, samples = pprof(feed("pprof", MIXED))
+got = collections.Counter()
+for where, values, labels in samples:
+    got[tuple(where), labels["thread"], labels["tid"], labels["op"], labels.get("data_source")] += values["samples"]
+want = total(lambda r: (inlined(r) + (r.get("symbol", r["dso"]),), r["comm"], r["tid"], r["kind"], r.get("source")))
+equal("pprof: function, thread, operation, source, and how many samples", got, want)
+sums = {k: sum(v[k] for _, v, _ in samples) for k in samples[0][1]}
+equal("pprof: latency, misses, mispredicts, operations", sums,
+      {"samples": len(RECORDS), "latency": sum(r.get("latency", 0) for r in RECORDS), "l1d_misses": sum("l1d-miss" in r["events"] for r in RECORDS),
+       "mispredicts": sum("mispredicted" in r["events"] for r in RECORDS), "operations": 1024 * len(RECORDS)})
+equal("pprof: one mapping per file", sorted(strings[m[5]] for m in mappings), sorted(set(r["path"] for r in RECORDS)))
+
+
+def go_pprof(name, symbol=None):
+    go = tool("go") and os.path.dirname(os.path.dirname(os.path.realpath(tool("go"))))
+    if not go or not os.path.exists(f"{go}/bin/go"):
+        return skip(f"go tool pprof reads {name}", "no go: make check-feeds fetches it")
+    env = {"GOROOT": go, "HOME": DIR, "PPROF_TMPDIR": DIR, "GOFLAGS": "", "GOCACHE": f"{DIR}/go"}
+    code, out, err = run(f"{go}/bin/go", "tool", "pprof", "-top", "-nodecount=1000000", "-nodefraction=0", "out.pprof", env=env, cwd=DIR)
+    check(f"go tool pprof -top reads {name}", code == 0 and b"flat" in out, err + out.decode(errors="replace")[:500])
+    for row in out.decode(errors="replace").splitlines() if symbol else []:
+        if row.split()[-1:] == [symbol]:
+            equal(f"go tool pprof: samples of {symbol} and what is in it", int(row.split()[3]), sum(r.get("symbol") == symbol for r in RECORDS))
+    code, out, err = run(f"{go}/bin/go", "tool", "pprof", "-tags", "out.pprof", env=env, cwd=DIR)
+    check(f"go tool pprof -tags reads {name}", code == 0, err)
+    if symbol:
+        check("and has the labels", all(w in out for w in (b"data_source", b"thread", b"dram", b"branch")), out)
+        code, out, err = run(f"{go}/bin/go", "tool", "pprof", "-peek", symbol, "-sample_index=latency", "out.pprof", env=env, cwd=DIR)
+        check("go tool pprof -peek finds the function", code == 0 and symbol.encode() in out, err)
+
+
+go_pprof("a profile", "walk")
+
+
+# ---- bolt, profgen, autofdo ----
+def edges(rows, taken):
+    out = collections.Counter()
+    for r in rows:
+        if r["kind"] == "branch" and r["dso"] == "prog" and ("not-taken" not in r["events"]) == taken:
+            at = int(r["address"], 16)
+            shift = at - int(r["pc"], 16)  # both ends of a branch are in one file here
+            out[at, int(r["target"], 16) + shift if taken else at + 4] += 1
+    return out
+
+
+def bolt(data):
+    lines = collections.defaultdict(dict)
+    for line in data.decode().splitlines():
+        kind, a, b, *rest = line.split()
+        lines[kind][int(a, 16), int(b, 16)] = [int(x) for x in rest]
+    return lines
+
+
+PREVIOUS, PLAIN = RECORDS, records(profile("mixed-n1", 20000), "-F", "+address,kind")
+data = bolt(feed("bolt", MIXED))
+equal("bolt: taken branches with their counts", {k: v[0] for k, v in data["B"].items()}, dict(edges(PREVIOUS, True)))
+runs = collections.Counter((int(r["prev_target"], 16), int(r["pc"], 16)) for r in PREVIOUS if "prev_target" in r and r["kind"] == "branch" and "not-taken" not in r["events"])
+equal("bolt: runs from the previous branch target", {k: v[0] for k, v in data["F"].items()}, dict(runs))
+data = bolt(feed("bolt", "mixed-n1.data"))
+want = edges(PLAIN, True) + edges(PLAIN, False)
+equal("bolt without previous targets: all branches, PC+4 for those not taken", {k: v[0] for k, v in data["B"].items()}, dict(want))
+mispredicted = collections.Counter()
+for r in PLAIN:
+    if r["kind"] == "branch" and "mispredicted" in r["events"]:
+        mispredicted[int(r["address"], 16)] += 1
+equal("bolt: mispredictions by branch", {a: n for a, n in ((a, sum(v[1] for k, v in data["B"].items() if k[0] == a)) for a, _ in data["B"]) if n}, dict(mispredicted))
+equal("bolt: runs from an edge to the next branch are as often as their edges", sum(v[0] for v in data["F"].values()),
+      sum(n for (_, to), n in want.items()))
+check("bolt: and that is said", "the code proves" in LAST["err"], LAST["err"])
+
+
+def sections(data):
+    lines, out = data.decode().split("\n"), []
+    while lines and lines[0]:
+        n = int(lines[0])
+        out.append(lines[1:n + 1])
+        lines = lines[n + 1:]
+    return out
+
+
+ranges, branches = sections(feed("profgen", MIXED))
+equal("profgen: runs", sorted(int(l.split(":")[1]) for l in ranges), sorted(runs.values()))
+equal("profgen: taken branches", sorted(int(l.split(":")[1]) for l in branches), sorted(edges(PREVIOUS, True).values()))
+check("profgen: addresses are of the image", all(int(l.split("-")[0], 16) < 0x100000 for l in ranges + branches), ranges[:3])
+ranges, addresses, branches = sections(feed("autofdo", MIXED))
+equal("autofdo: runs, no addresses, branches", (len(ranges), len(addresses), len(branches)), (len(runs), 0, len(edges(PREVIOUS, True))))
+
+# ---- names that mean harm, nothing at all, no names ----
+import hostile
+for name in os.listdir(hostile.D.encode()):
+    if name.endswith(b".data"):
+        shutil.copy(hostile.D.encode() + b"/" + name, f"{DIR}/hostile.data")
+ROOT = ["--symfs", f"{hostile.D}/root"]
+
+
+def everything(what, file, *args):
+    for to in ("collapsed", "speedscope", "pprof", "bolt", "profgen", "autofdo", "parquet"):
+        code, err = export(to, file, *args, symbols=not args)
+        if not check(f"{to} of {what}", code in (0, 1) and os.path.exists(f"{DIR}/out.{to}"), err):
+            continue
+        data = open(f"{DIR}/out.{to}", "rb").read()
+        if to == "collapsed":
+            check(f"collapsed of {what}: each line is a stack and a number", all(re.fullmatch(rb"[^\n]+;[^\n]+ \d+", l) for l in data.splitlines()), data[:500])
+            data.decode()
+        elif to == "speedscope":
+            speedscope(data)
+            valid_speedscope(what)
+        elif to == "pprof":
+            strings, _, samples = pprof(data)
+            go_pprof(what)
+    return data
+
+
+everything("hostile names", "hostile.data", *ROOT)
+_, _, samples = pprof(open(f"{DIR}/out.pprof", "rb").read())
+check("pprof has every hostile name, exactly", {hostile.exact(n) for n in hostile.NAMES} <= {w for where, _, _ in samples for w in where})
+spex("generate", "-n", "0", "-o", f"{DIR}/nothing.spe")
+everything("nothing", "nothing.spe", "--raw")
+os.makedirs(f"{DIR}/bare/usr/bin", exist_ok=True)
+run("aarch64-linux-gnu-strip", "-o", f"{DIR}/bare/usr/bin/prog", f"{DIR}/root/usr/bin/prog")
+everything("a stripped program", MIXED, "--symfs", "bare")
+check("a stripped program's samples are those of its file",
+      sum(n for s, n in collapsed(open(f"{DIR}/out.collapsed", "rb").read()).items() if s[1] == "prog") == sum(r["dso"] == "prog" for r in RECORDS))
+code, err = export("pprof", MIXED, "--weight", "latency")
+check("a weight that a format does not take is refused", code == 2 and "--weight" in err, err)
+code, out, err = spex("help", "formats")
+for to in ("collapsed", "speedscope", "pprof", "callgrind", "cachegrind", "bolt", "profgen", "autofdo", "parquet"):
+    check(f"help and docs/export.md know {to}", f"\n  {to}".encode() in out and f"`{to}`" in open(f"{SOURCE}/docs/export.md").read())
+done()

@@ -1,0 +1,70 @@
+"""A program is recorded, exported, and given to the tools that annotate or optimize it."""
+import re
+from feeds import *
+
+HOT = f"{DIR}/hot"
+code, _, err = run("aarch64-linux-gnu-gcc", "-g", "-gdwarf-4", "-O1", "-static", "-Wl,-q", "-o", HOT, f"{EXPORT}/hot.c")
+check("the program is built", code == 0, err)
+for name, cpu in (("n1", "neoverse-n1"), ("pbt", "neoverse-v2,pbt")):
+    code, out, err = spex("record", "-q", "--truth", "--model", "fast", "-c", "256", "--cpu", cpu, "-o", f"{DIR}/{name}.data", HOT, cwd=DIR)
+    check(f"recorded as {cpu}", code == 0, err)
+OUTPUT = out
+
+# ---- exact counts ----
+truth = [[int(x, 0) for x in l.split()] for l in open(f"{DIR}/n1.data.truth") if l[0] != "#"]
+sums = [sum(r[i] for r in truth) for i in range(2, 9)]
+for to, program in (("callgrind", "callgrind_annotate"), ("cachegrind", "cg_annotate")):
+    code, err = export(to, "n1.data", symbols=False)
+    lines = open(f"{DIR}/out.{to}").read().splitlines()
+    equal(f"{to}: sums are those of the file of exact counts", [[int(x) for x in l.split()[1:]] for l in lines if l.startswith("summary:")], [sums])
+    per = [0] * 7
+    for l in lines:
+        if re.match(r"(0x[0-9a-f]+ )?\d+( \d+){7}$", l):
+            per = [a + int(b) for a, b in zip(per, l.split()[-7:])]
+    equal(f"{to}: and so are the rows", per, sums)
+    if not shutil.which(program):
+        skip(f"{program} reads it", "no valgrind")
+        continue
+    code, out, err = run(program, "out." + to, cwd=DIR)
+    text = out.decode()
+    check(f"{program} reads it without a warning", code == 0 and not re.search("warn|error|unknown|malformed", err + text.split("Auto-annotated")[0], re.I), err + text[:300])
+    check(f"{program} has the total and the function", re.search(rf"^{sums[0]:,}.*PROGRAM TOTALS", text, re.M) and re.search(r"hot.c:work", text), text[:2000])
+code, err = export("callgrind", profile("mixed", 100), out="none")
+check("without exact counts callgrind says how to get them", code == 1 and "--truth" in err and not os.path.exists(f"{DIR}/none"), err)
+
+# ---- BOLT ----
+for name in ("n1", "pbt"):
+    export("bolt", f"{name}.data", out=f"{name}.bolt", symbols=False)
+    if not tool("perf2bolt-22") or not tool("llvm-bolt-22"):
+        skip(f"BOLT takes {name}", "no bolt-22: make check-feeds fetches it")
+        continue
+    code, out, err = use("perf2bolt-22", "-pa", "-p", f"{name}.bolt", "-o", f"{name}.fdata", HOT)
+    said = out.decode() + err
+    check(f"perf2bolt takes {name}", code == 0 and re.search(r"mismatching disassembled function contents: 0", said) and
+          re.search(r"out of range traces involving unknown regions: 0", said), said)
+    code, out, err = use("llvm-bolt-22", HOT, "-o", f"{DIR}/{name}.bolted", "-data", f"{name}.fdata", "-reorder-blocks=ext-tsp", "-reorder-functions=hfsort")
+    said = out.decode() + err
+    check(f"llvm-bolt optimizes with {name}", code == 0 and "modified layout" in said, said)
+    gap = re.search(r"CFG flow conservation gap [\d.]+% \(weighted\) ([\d.]+)% \(worst\)", said)
+    check(f"flow is conserved in {name}", gap and float(gap.group(1)) < 10, said)
+    equal(f"the program of {name} does what it did", run("qemu-aarch64", f"{DIR}/{name}.bolted")[1], OUTPUT)
+
+# ---- LLVM's and gcc's sample profiles ----
+for name in ("n1", "pbt"):
+    export("profgen", f"{name}.data", out=f"{name}.profgen", symbols=False)
+    if not tool("llvm-profgen-22"):
+        skip(f"llvm-profgen takes {name}", "no llvm-22: make check-feeds fetches it")
+        continue
+    code, out, err = use("llvm-profgen-22", "--binary=hot", f"--unsymbolized-profile={name}.profgen", f"--output={name}.prof", "--format=text")
+    text = open(f"{DIR}/{name}.prof").read() if os.path.exists(f"{DIR}/{name}.prof") else ""
+    check(f"llvm-profgen takes {name}: work is hottest, next is inlined", code == 0 and text.startswith("work:") and " next:" in text, err + text[:300])
+    code, out, err = use("llvm-profdata-22", "merge", "--sample", f"{name}.prof", "-o", f"{name}.profdata")
+    check(f"llvm-profdata merges {name}", code == 0, err)
+export("autofdo", "pbt.data", out="pbt.autofdo", symbols=False)
+if not tool("create_gcov") or not tool("dump_gcov"):
+    skip("create_gcov takes it", "no autofdo: make check-feeds fetches it")
+else:
+    code, out, err = use("create_gcov", f"--binary={HOT}", "--profiler=text", "--profile=pbt.autofdo", "--gcov=pbt.gcov", "--gcov_version=2")
+    code, out, err = use("dump_gcov", "--gcov_version=2", "pbt.gcov")
+    check("create_gcov takes it: work is hottest, next is inlined", code == 0 and out.startswith(b"work total:") and b" next total:" in out, err + out.decode()[:300])
+done()
