@@ -25,6 +25,12 @@ JSON_INLINE struct json json_to(struct out *out)
     return (struct json){.out = out};
 }
 
+/* Goes on in an outermost object that has a member already. */
+JSON_INLINE struct json json_resume(struct out *out)
+{
+    return (struct json){.out = out, .depth = 1, .any = 1};
+}
+
 static inline void json_line(struct json *json)
 {
     out_char(json->out, '\n');
@@ -46,11 +52,12 @@ JSON_INLINE void json_begin(struct json *json)
         json_line(json);
 }
 
-JSON_INLINE void json_open(struct json *json, bool array, bool lines)
+/* text: the brace, and perhaps more. */
+JSON_INLINE void json_open(struct json *json, bool array, bool lines, const char *text)
 {
     assert(json->depth < 31);
     json_begin(json);
-    out_char(json->out, array ? '[' : '{');
+    out_text(json->out, text);
     json->depth++;
     json->any <<= 1;
     json->array = json->array << 1 | array;
@@ -59,23 +66,23 @@ JSON_INLINE void json_open(struct json *json, bool array, bool lines)
 
 JSON_INLINE void json_object(struct json *json)
 {
-    json_open(json, false, false);
+    json_open(json, false, false, "{");
 }
 
 JSON_INLINE void json_array(struct json *json)
 {
-    json_open(json, true, false);
+    json_open(json, true, false, "[");
 }
 
 /* The same with each member on a line. */
 JSON_INLINE void json_object_lines(struct json *json)
 {
-    json_open(json, false, true);
+    json_open(json, false, true, "{");
 }
 
 JSON_INLINE void json_array_lines(struct json *json)
 {
-    json_open(json, true, true);
+    json_open(json, true, true, "[");
 }
 
 /* Ends the innermost array or object; behind the outermost comes a new line. */
@@ -149,6 +156,30 @@ static inline void json_string(struct json *json, const char *text)
         out_text(json->out, "null");
 }
 
+/* A word of our own tables, which has nothing to escape. */
+JSON_INLINE void json_word(struct json *json, const char *word)
+{
+    json_begin(json);
+    out_char(json->out, '"');
+    out_text(json->out, word);
+    out_char(json->out, '"');
+}
+
+/* "b0d0": bytes as pairs of digits. */
+JSON_INLINE void json_bytes(struct json *json, const uint8_t *bytes, size_t count)
+{
+    static const char digits[] = "0123456789abcdef";
+    json_begin(json);
+    out_char(json->out, '"');
+    for (size_t i = 0; i < count; i++) {
+        char *p = out_room(json->out, 2);
+        p[0] = digits[bytes[i] >> 4];
+        p[1] = digits[bytes[i] & 15];
+        json->out->size += 2;
+    }
+    out_char(json->out, '"');
+}
+
 /* name: comma, quotes and colon included. */
 JSON_INLINE void json_literal(struct json *json, const char *name)
 {
@@ -161,8 +192,18 @@ JSON_INLINE void json_literal(struct json *json, const char *name)
     json->named = true;
 }
 
-/* A member whose name is a literal. */
-#define JSON_MEMBER(json, name, kind, value)                                                       \
-    (json_literal(json, ",\"" name "\":"), json_##kind(json, value))
+/* An object and the name of its first member: brace, quotes and colon included. */
+JSON_INLINE void json_object_literal(struct json *json, const char *name)
+{
+    json_open(json, false, false, name);
+    json->any |= 1;
+    json->named = true;
+}
+
+/* A member whose name is a literal; the same as the first of a new object. */
+#define JSON_MEMBER(json, name, kind, ...)                                                         \
+    (json_literal(json, ",\"" name "\":"), json_##kind(json, __VA_ARGS__))
+#define JSON_FIRST(json, name, kind, ...)                                                          \
+    (json_object_literal(json, "{\"" name "\":"), json_##kind(json, __VA_ARGS__))
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/bits.h"
 #include "base/chunks.h"
 #include "base/digits.h"
+#include "base/json.h"
 #include "base/out.h"
 #include "wire/headers.h"
 
@@ -123,8 +124,8 @@ static inline void start_line(struct dump *dump, uint64_t offset)
     struct out *out = &dump->out;
     char *start = out_room(out, LINE_ROOM), *p = start; /* for the whole line */
     if (dump->options->format == JSON) {
-        out_text(out, "{\"offset\":");
-        out_u64(out, offset);
+        struct json json = json_to(out);
+        JSON_FIRST(&json, "offset", u64, offset);
     } else {
         if (dump->options->style != SPEX_TEXT_SPEX)
             p = (char *)memcpy(p, ".  ", 3) + 3;
@@ -189,28 +190,18 @@ static size_t padding_line(struct dump *dump, uint64_t offset, const uint8_t *da
 static void json_rest(struct dump *dump, const char *name, bool index,
                       const struct spex_packet *packet)
 {
-    struct out *out = &dump->out;
-    if (dump->queue) {
-        bool thread = dump->queue->cpu < 0;
-        out_text(out, thread ? ",\"tid\":" : ",\"cpu\":");
-        out_i64(out, thread ? dump->queue->tid : dump->queue->cpu);
-    }
-    out_text(out, ",\"packet\":\"");
-    out_text(out, name);
-    if (index) {
-        out_text(out, "\",\"index\":");
-        out_u64(out, packet->index);
-        out_text(out, ",\"header\":\"");
-    } else {
-        out_text(out, "\",\"header\":\"");
-    }
-    for (unsigned i = 0; i < packet->header_size; i++)
-        out_hex_fixed(out, packet->header[i], 2);
-    out_text(out, "\",\"size\":");
-    out_u64(out, packet->size);
-    out_text(out, ",\"payload\":\"0x");
-    out_hex(out, packet->payload);
-    out_text(out, "\"}\n");
+    struct json json = json_resume(&dump->out);
+    if (dump->queue && dump->queue->cpu < 0)
+        JSON_MEMBER(&json, "tid", i64, dump->queue->tid);
+    else if (dump->queue)
+        JSON_MEMBER(&json, "cpu", i64, dump->queue->cpu);
+    JSON_MEMBER(&json, "packet", word, name);
+    if (index)
+        JSON_MEMBER(&json, "index", u64, packet->index);
+    JSON_MEMBER(&json, "header", bytes, packet->header, packet->header_size);
+    JSON_MEMBER(&json, "size", u64, packet->size);
+    JSON_MEMBER(&json, "payload", hex, packet->payload);
+    json_end(&json);
 }
 
 static bool has_index(unsigned type)

@@ -3,6 +3,7 @@
 
 #include "record/generator.h"
 
+#include "base/json.h"
 #include "base/out.h"
 
 #include <errno.h>
@@ -78,14 +79,11 @@ static bool write_truth(const char *path, const uint8_t *data, const struct spex
     if (!open_output(path, &out))
         return false;
     for (size_t i = 0; i < count; i++) {
-        out_text(&out, "{\"offset\":");
-        out_u64(&out, records[i].offset);
-        out_text(&out, ",\"size\":");
-        out_u64(&out, records[i].size);
-        out_text(&out, ",\"bytes\":\"");
-        for (size_t j = 0; j < records[i].size; j++)
-            out_hex_fixed(&out, data[records[i].offset + j], 2);
-        out_text(&out, "\"}\n");
+        struct json json = json_to(&out);
+        JSON_FIRST(&json, "offset", u64, records[i].offset);
+        JSON_MEMBER(&json, "size", u64, records[i].size);
+        JSON_MEMBER(&json, "bytes", bytes, data + records[i].offset, records[i].size);
+        json_end(&json);
     }
     return close_output(path, &out);
 }

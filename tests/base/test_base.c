@@ -168,10 +168,18 @@ static void test_json(void **state)
     json_end(&json);
     json_object(&json);
     json_end(&json);
+    JSON_FIRST(&json, "g", word, "end");
+    json = json_resume(&out); /* elsewhere */
+    JSON_MEMBER(&json, "h", bytes, (const uint8_t *)"\xb0\x0f", 2);
+    json_name(&json, "i");
+    JSON_FIRST(&json, "j", bytes, NULL, 0);
+    json_end(&json);
+    json_end(&json);
     out_char(&out, 0);
     assert_string_equal(out.data, "{\"a\":18446744073709551615,\n \"b\":null,\n"
                                   " \"c\":[-1,true,{},[]],\n"
-                                  " \"d\":[\n  null,\n  {\"e\":\"0x4a\",\"f\":\"x\"}\n ]}\n{}\n");
+                                  " \"d\":[\n  null,\n  {\"e\":\"0x4a\",\"f\":\"x\"}\n ]}\n{}\n"
+                                  "{\"g\":\"end\",\"h\":\"b00f\",\"i\":{\"j\":\"\"}}\n");
     assert_int_equal(out_fini(&out), 0);
 }
 
