@@ -433,11 +433,12 @@ static char *demangle(const char *name)
 char *spex_demangle(const char *name)
 {
     size_t n = strlen(name);
-    if (n < 4 || strcmp(name + n - 4, "@plt"))
+    const char *tail = n < 4 ? "" : name + n - 4;
+    if (strcmp(tail, "@plt") && strcmp(tail, "@got"))
         return demangle(name);
     char *base = strndup(name, n - 4), *text = NULL;
     char *plain = base ? demangle(base) : NULL;
-    if (plain && asprintf(&text, "%s@plt", plain) < 0)
+    if (plain && asprintf(&text, "%s%s", plain, tail) < 0)
         text = NULL;
     free(plain);
     free(base);

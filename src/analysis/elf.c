@@ -42,6 +42,8 @@ static void elf_symbols(struct spex_module *module, Elf *elf, unsigned section_t
             bool function = type == STT_FUNC || type == STT_GNU_IFUNC;
             if (!function && type != STT_OBJECT && type != STT_NOTYPE)
                 continue;
+            if (type == STT_OBJECT && !sym.st_size)
+                continue; /* _GLOBAL_OFFSET_TABLE_, _DYNAMIC: marks, not objects */
             if (!function && name[0] == '$' && strchr("xdc", name[1]) && name[1] &&
                 (!name[2] || name[2] == '.'))
                 continue; /* AArch64 mapping symbols */
@@ -146,6 +148,7 @@ bool module_load_elf(struct spex_module *module)
     go_symbols(module, &table); /* not only if stripped: .symtab has names that Go does not use */
     size_t named = table.count;
     plt_symbols(module, &table);
+    got_symbols(module, &table);
     if (stripped && module->image.elf) {
         table.gaps = unwind_symbols(module->image.elf, &table) || module->go;
         say_stripped(module, named, table.gaps);

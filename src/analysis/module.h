@@ -80,6 +80,7 @@ struct spex_module {
     uint8_t *small_bytes;
     char *text;                /* kallsyms or perf-PID.map, the owner of names */
     struct module_text *texts; /* names that no file has as they are */
+    void *spare;               /* freed with the module */
     uint64_t link_text;        /* vmlinux: link address of _text; 0 none or kallsyms */
 
     struct go_table *go; /* .gopclntab */
@@ -177,12 +178,15 @@ struct candidate_symbol {
 struct module_table {
     struct candidate_symbol *items;
     size_t count, capacity;
-    bool full; /* no memory for more */
-    bool gaps; /* code between symbols is a function without a name */
+    size_t sorted; /* so many of them are */
+    bool full;     /* no memory for more */
+    bool gaps;     /* code between symbols is a function without a name */
 };
 
 void table_add(struct module_table *table, uint64_t start, uint64_t size, const char *name,
                bool code, bool weak, unsigned global);
+/* The name of what begins at address, NULL if nothing does; sorts what was added so far. */
+const char *table_name(struct module_table *table, uint64_t address);
 /* Sorts, keeps one symbol per address, and lets symbols without a size end at the next. */
 void table_finish(struct spex_module *module, struct module_table *table);
 
@@ -196,6 +200,8 @@ void module_load_jit(struct spex_module *module);
 /* Functions of a Go program; their number, 0 if it is none. */
 size_t go_symbols(struct spex_module *module, struct module_table *table);
 bool go_line(struct spex_module *module, uint64_t address, struct spex_line *line);
+/* Slots of the global offset table by what they point to: name@got. */
+void got_symbols(struct spex_module *module, struct module_table *table);
 /* Functions by the search table of .eh_frame_hdr, without names; their number. */
 size_t unwind_symbols(Elf *elf, struct module_table *table);
 /* Room for size bytes that the module frees. */

@@ -91,6 +91,7 @@ void spex_symbols_free(struct spex_symbols *symbols)
         elf_close(&m->alternate);
         elf_close(&m->small);
         free(m->small_bytes);
+        free(m->spare);
         free(m->go);
         for (struct module_text *t = m->texts, *next; t; t = next) {
             next = t->next;
@@ -332,6 +333,14 @@ uint64_t spex_module_address(struct spex_module *module, uint64_t ip, uint64_t s
         return module->link_text && pgoff ? ip - (pgoff - module->link_text) : ip;
     uint64_t offset = ip - start + pgoff;
     const struct module_segment *below = NULL;
+    /* A page that holds the end of one segment and the begin of the next is mapped twice. */
+    for (unsigned page = 12; page <= 16; page += 2)
+        for (size_t i = 0; i < module->segment_count; i++) {
+            const struct module_segment *s = &module->segments[i];
+            if (s->offset >> page << page == pgoff && offset >= pgoff &&
+                offset < s->offset + s->file_size)
+                return offset - s->offset + s->address;
+        }
     for (size_t i = 0; i < module->segment_count; i++) {
         const struct module_segment *s = &module->segments[i];
         if (offset >= s->offset && offset - s->offset < s->file_size)

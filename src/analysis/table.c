@@ -63,6 +63,24 @@ static int compare_symbols(const void *a, const void *b)
     return strcmp(x->symbol.raw, y->symbol.raw);
 }
 
+const char *table_name(struct module_table *table, uint64_t address)
+{
+    if (table->sorted != table->count)
+        qsort(table->items, table->count, sizeof *table->items, compare_symbols);
+    table->sorted = table->count;
+    size_t low = 0, high = table->count;
+    while (low < high) { /* the first, which is the best, of those that begin there */
+        size_t middle = (low + high) / 2;
+        if (table->items[middle].symbol.start < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < table->count && table->items[low].symbol.start == address
+               ? table->items[low].symbol.raw
+               : NULL;
+}
+
 /* One symbol per address; none without a name inside of one that has it. */
 static size_t keep_best(struct module_table *table)
 {

@@ -14,9 +14,18 @@ struct left_task {
     size_t log_size;
 };
 
+enum entry_how { /* what of a mapping an older one has to tell */
+                 ENTRY_WHOLE,
+                 ENTRY_PROTECTED, /* the file */
+                 ENTRY_MOVED,     /* all but the place */
+                 ENTRY_STACK,     /* all but the name */
+};
+
 struct entry {
     struct spex_engine_event event;
     uint32_t task, order;
+    enum entry_how how;
+    uint64_t from; /* an address in the older one */
 };
 
 /* Build-ids by path. */

@@ -92,8 +92,8 @@ static const struct file_id *file_id(struct spex_run *run, const char *path)
 /* ---- mappings ---- */
 
 /* The text outlives the entry: it belongs to a file's record or to a log. */
-static void add_map(struct spex_run *run, size_t task, const struct run_event *event,
-                    const char *path, bool first)
+static struct entry *add_map(struct spex_run *run, size_t task, const struct run_event *event,
+                             const char *path, bool first)
 {
     const char *text = path;
     if (path[0] == '/' && first)
@@ -106,9 +106,10 @@ static void add_map(struct spex_run *run, size_t task, const struct run_event *e
     entry->event.flags = event->flags;
     entry->event.text = text ? text : "";
     entry->event.first = first;
+    return entry;
 }
 
-enum { MAP_PRIVATE_FLAG = 2, MAP_PRIVATE_ANONYMOUS = 0x22 };
+enum { MAP_PRIVATE_FLAG = 2, MAP_PRIVATE_ANONYMOUS = 0x22, MAP_STACK_FLAG = 0x20000 };
 
 /* QEMU loaded an ELF file so that virtual address v is at v + bias. */
 static void add_image(struct spex_run *run, size_t task, uint64_t time, const struct elf *elf,
@@ -149,30 +150,60 @@ static void add_program(struct spex_run *run, size_t task, const struct run_even
     add_image(run, task, event->time, &elf, event->c - elf.entry, path);
 }
 
-/*
- * mprotect tells no file: if the pages are of one, the mapping keeps its name. A
- * mapping that is code already (text relocations) is left alone.
- */
-static void name_protected(struct spex_run *run)
+static const struct spex_engine_event *older_map(const struct spex_run *run, size_t before,
+                                                 int32_t pid, uint64_t address)
 {
-    for (size_t i = 0; i < run->entry_count; i++) {
-        struct spex_engine_event *m = &run->entries[i].event;
-        if (m->kind != SPEX_ENGINE_MAP || m->flags != MAP_PRIVATE_ANONYMOUS || !(m->prot & 4) ||
-            *m->text)
-            continue;
-        for (size_t j = i; j-- > 0;) {
-            const struct spex_engine_event *old = &run->entries[j].event;
-            if (old->kind == SPEX_ENGINE_MAP && old->pid == m->pid &&
-                m->address - old->address < old->length) {
-                if (*old->text == '/') {
-                    m->text = old->text;
-                    m->offset = old->offset + (m->address - old->address);
-                    m->flags = old->flags;
-                }
-                break;
-            }
-        }
+    for (size_t i = before; i-- > 0;) {
+        const struct spex_engine_event *old = &run->entries[i].event;
+        if (old->kind == SPEX_ENGINE_MAP && old->pid == pid && address - old->address < old->length)
+            return old;
     }
+    return NULL;
+}
+
+/* False if the entry says nothing. */
+static bool complete(struct spex_run *run, size_t i)
+{
+    struct entry *entry = &run->entries[i];
+    struct spex_engine_event *m = &entry->event;
+    if (entry->how == ENTRY_WHOLE)
+        return true;
+    const struct spex_engine_event *old = older_map(run, i, m->pid, entry->from);
+    switch (entry->how) {
+    case ENTRY_PROTECTED: /* if the pages are of a file, the mapping keeps its name */
+        if (old && *old->text == '/') {
+            m->text = old->text;
+            m->offset = old->offset + (m->address - old->address);
+            m->flags = old->flags;
+        }
+        return true;
+    case ENTRY_MOVED:
+        m->prot = old ? old->prot : 3;
+        m->flags = old ? old->flags : MAP_PRIVATE_ANONYMOUS;
+        m->text = old ? old->text : "";
+        m->offset = old && *old->text == '/' ? old->offset + (entry->from - old->address) : 0;
+        return true;
+    default: /* what is not mapped as a stack may be much more than that */
+        if (!old || !(old->flags & MAP_STACK_FLAG))
+            return false;
+        m->address = old->address;
+        m->length = old->length;
+        m->prot = old->prot | 3; /* it was made without access, for the guard page */
+        m->flags = old->flags;
+        return true;
+    }
+}
+
+/* Entries are in order of time: what an older mapping tells is complete. */
+static void complete_maps(struct spex_run *run)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < run->entry_count; i++) {
+        if (i != kept)
+            run->entries[kept] = run->entries[i];
+        kept += complete(run, kept);
+    }
+    run->entry_count = kept;
 }
 
 /* ---- logs ---- */
@@ -239,7 +270,18 @@ static bool read_event(struct spex_run *run, size_t task, const struct run_event
         struct run_event map = *event;
         map.c = 0;
         map.flags = MAP_PRIVATE_ANONYMOUS;
-        add_map(run, task, &map, "", false);
+        entry = add_map(run, task, &map, "", false);
+        entry->how = ENTRY_PROTECTED;
+        entry->from = event->a;
+        break;
+    }
+    case RUN_MOVE:
+    case RUN_STACK: {
+        struct run_event map = *event;
+        map.c = 0;
+        entry = add_map(run, task, &map, event->type == RUN_STACK ? text : "", false);
+        entry->how = event->type == RUN_STACK ? ENTRY_STACK : ENTRY_MOVED;
+        entry->from = event->type == RUN_STACK ? event->a - 1 : event->c;
         break;
     }
     case RUN_AUX:
@@ -290,7 +332,7 @@ void left_read_events(struct spex_run *run)
         read_log(run, i);
     if (run->entry_count)
         qsort(run->entries, run->entry_count, sizeof *run->entries, by_time);
-    name_protected(run);
+    complete_maps(run);
     for (size_t i = 0; i < run->entry_count; i++) {
         struct spex_engine_event *m = &run->entries[i].event;
         if (m->kind == SPEX_ENGINE_MAP && *m->text == '/') {

@@ -21,6 +21,20 @@ bool life_is_handler(uint64_t pc)
 
 /* ---- threads and processes ---- */
 
+static void log_event(struct vcpu *v, struct run_event *event, const char *text)
+{
+    if (!user.full) {
+        event->time = clock_of(v);
+        task_log(&v->task, event, text);
+        return;
+    }
+    size_t size = text ? strlen(text) + 1 : 1;
+    struct flow_log *log = need(malloc(sizeof *log + size));
+    log->event = *event;
+    memcpy(log->text, text ? text : "", size);
+    flow_mark(v, FLOW_LOG, (uintptr_t)log);
+}
+
 static void end_vcpu(struct vcpu *v)
 {
     if (!v->live)
@@ -72,6 +86,12 @@ static void on_vcpu(qemu_plugin_id_t id, unsigned index)
     } else {
         spex_uarch_clock_reach(h->core, start);
         sample_begin(v);
+    }
+    if (creator && creator->argument[1]) { /* clone's stack */
+        struct run_event event = {.type = RUN_STACK, .a = creator->argument[1]};
+        char text[32];
+        snprintf(text, sizeof text, "[stack:%d]", v->task.shared->tid);
+        log_event(v, &event, text);
     }
     if (!creator)
         user.process = number;
@@ -205,20 +225,6 @@ static void set_idle(struct vcpu *v, bool idle)
         flow_publish(v);
 }
 
-static void log_event(struct vcpu *v, struct run_event *event, const char *text)
-{
-    if (!user.full) {
-        event->time = clock_of(v);
-        task_log(&v->task, event, text);
-        return;
-    }
-    size_t size = text ? strlen(text) + 1 : 1;
-    struct flow_log *log = need(malloc(sizeof *log + size));
-    log->event = *event;
-    memcpy(log->text, text ? text : "", size);
-    flow_mark(v, FLOW_LOG, (uintptr_t)log);
-}
-
 /* Nothing of what the thread did stays to be done. */
 static void settle(struct vcpu *v)
 {
@@ -226,6 +232,18 @@ static void settle(struct vcpu *v)
         flow_drain(v);
     else
         sample_settle(v);
+}
+
+/* An anonymous area gets a name, whether or not this QEMU knows the call. */
+static void log_area(struct vcpu *v, uint64_t address, uint64_t size, uint64_t name)
+{
+    char text[96] = "[anon:";
+    size_t n = strlen(text);
+    struct run_event event = {.type = RUN_MAP, .a = address, .b = size, .prot = 3, .flags = 0x22};
+    while (n < sizeof text - 2 && regs_memory(name++, &text[n], 1) && text[n])
+        n++;
+    memcpy(text + n, "]", 2);
+    log_event(v, &event, text);
 }
 
 static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_t a1, uint64_t a2,
@@ -289,6 +307,8 @@ static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_
                     break;
             log_event(v, &event, name);
         }
+        if (a1 == 0x53564d41 && !a2 && a5) /* PR_SET_VMA, PR_SET_VMA_ANON_NAME */
+            log_area(v, a3, a4, a5);
         break;
     }
     set_idle(v, true);
@@ -331,6 +351,13 @@ static void on_return(qemu_plugin_id_t id, unsigned index, int64_t number, int64
         if (!result && a[2] & 4) { /* PROT_EXEC */
             struct run_event event = {
                 .type = RUN_PROTECT, .a = a[0], .b = a[1], .prot = (uint32_t)a[2]};
+            log_event(v, &event, NULL);
+        }
+        break;
+    case SYS_MREMAP:
+        if ((uint64_t)result < UINT64_MAX - 4096) {
+            struct run_event event = {
+                .type = RUN_MOVE, .a = (uint64_t)result, .b = a[2], .c = a[0]};
             log_event(v, &event, NULL);
         }
         break;

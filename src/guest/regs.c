@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -58,4 +60,22 @@ bool regs_memory(uint64_t address, void *to, unsigned size)
     if (fd >= 0)
         close(fd);
     return n == (ssize_t)size;
+}
+
+bool regs_area(uint64_t address, uint64_t *start, uint64_t *end)
+{
+    uint64_t base = guest_base ? *guest_base : 0, from, to;
+    char line[512];
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps && !found && fgets(line, sizeof line, maps))
+        found = sscanf(line, "%" SCNx64 "-%" SCNx64, &from, &to) == 2 && address + base >= from &&
+                address + base < to;
+    if (maps)
+        fclose(maps);
+    if (found) {
+        *start = from - base;
+        *end = to - base;
+    }
+    return found;
 }

@@ -14,5 +14,7 @@ bool regs_open(void); /* false: this QEMU does not show them */
 uint64_t regs_read(unsigned vcpu, unsigned reg);
 /* Copies guest memory; false if it is not mapped. */
 bool regs_memory(uint64_t address, void *to, unsigned size);
+/* The area of guest memory that address lies in, as the host has mapped it. */
+bool regs_area(uint64_t address, uint64_t *start, uint64_t *end);
 
 #endif

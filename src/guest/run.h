@@ -26,7 +26,7 @@
 #include "uarch/model.h"
 
 enum {
-    RUN_VERSION = 2,
+    RUN_VERSION = 3,
     RUN_CPUS = 1024, /* CPU numbers that guest threads can get */
     RUN_FIRST_PID = 1000,
     RUN_EVENTS = 14, /* PMU events of the unit */
@@ -110,6 +110,8 @@ enum run_event_type {
     RUN_IMAGE,   /* the program: start_code, end_code, entry of what runs first */
     RUN_MAP,     /* address, length, offset, prot, flags; text: path, "[heap]" or empty */
     RUN_PROTECT, /* address, length, prot */
+    RUN_MOVE,    /* mremap: address, length, address before */
+    RUN_STACK,   /* of a new thread: its stack pointer; text: "[stack:TID]" */
     RUN_FORK,    /* this task begins */
     RUN_EXIT,
     RUN_AUX,  /* a buffer is in `data`: place in the AUX area, bytes, PERF_RECORD_AUX flags */

@@ -366,6 +366,12 @@ static void log_program(struct vcpu *v)
     snprintf(name, sizeof name, "%s", slash ? slash + 1 : path ? path : "?");
     task_log(&v->task, &comm, name);
     task_log(&v->task, &image, path);
+    struct run_event stack = {.type = RUN_MAP, .prot = 3, .flags = 0x122}; /* MAP_GROWSDOWN */
+    uint64_t end;
+    if (user.registers && regs_area(regs_read(0, 31), &stack.a, &end)) {
+        stack.b = end - stack.a;
+        task_log(&v->task, &stack, "[stack]");
+    }
     user.loaded = true;
 }
 
