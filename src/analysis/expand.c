@@ -129,8 +129,8 @@ static uint32_t template_param(struct name *n)
 
 static uint32_t source_name(struct name *n)
 {
-    uint32_t size = number(n);
-    if (strnlen(n->at, size) < size)
+    uint32_t size = is_digit(*n->at) ? number(n) : 0;
+    if (!size || strnlen(n->at, size) < size)
         return fail(n);
     n->at += size;
     return n->last = size + WORD; /* (anonymous namespace) is longer than its name */

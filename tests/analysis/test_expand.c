@@ -68,6 +68,15 @@ static void test_bomb(void **state)
     assert_null(spex_demangle(name));
 }
 
+/* No names: a source name has a length, so that a list of them comes to its end. */
+static void test_no_length(void **state)
+{
+    static const char *const names[] = {"_ZDCnNE", "_ZDCxE", "_ZDC0E", "_ZTv01__DCnN\377\3771A5fEv",
+                                        "_Z1fB",   "_ZlivE"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_null(spex_demangle(names[i]));
+}
+
 static void test_library(void **state)
 {
     Dl_info info;
@@ -111,6 +120,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_bomb),
+        cmocka_unit_test(test_no_length),
         cmocka_unit_test(test_library),
     };
     setvbuf(stdout, NULL, _IOLBF, 0);
