@@ -20,7 +20,8 @@ bool spex_record_find(const uint8_t *data, size_t size, size_t from, size_t to,
                       struct spex_record *before, size_t *start)
 {
     enum { SURE = 3, BACK = 1024, FAR = 4 * SPEX_RECORD_MAX };
-    size_t first = from > BACK ? from - BACK : 0, last = to < size ? to : size;
+    to = to < size ? to : size; /* at the end no record begins */
+    size_t first = from > BACK ? from - BACK : 0, last = to;
     if (last > first && last - first > FAR)
         last = first + FAR;
     for (; first < last; first++) {

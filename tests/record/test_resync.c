@@ -337,7 +337,7 @@ static void test_find(void **state)
                 assert_int_equal(at, 12345);
                 continue;
             }
-            assert_true(at >= from && at < to && (at == s.size || s.data[at]));
+            assert_true(at >= from && at < to && at < s.size && s.data[at]);
             assert_true(before.offset + before.size <= at);
             for (size_t j = (size_t)before.offset + before.size; j < at; j++)
                 assert_int_equal(s.data[j], 0);
@@ -346,11 +346,15 @@ static void test_find(void **state)
         struct spex_record before;
         size_t at;
         assert_true(spex_record_find(s.data, s.size, s.size / 2, s.size, &before, &at));
+        for (size_t from = (size_t)before.offset; from < s.size;
+             from++) /* nor does one at the end */
+            if (spex_record_find(s.data, s.size, from, s.size + 64, &before, &at))
+                assert_true(at < s.size);
         for (int i = 0; i < 200; i++) /* damage is no record */
             s.data[rng_below(&rng, (uint32_t)s.size)] ^= (uint8_t)(1u << rng_below(&rng, 8));
         for (size_t from = 0; from < s.size; from += 97)
             if (spex_record_find(s.data, s.size, from, from + 2000, &before, &at))
-                assert_true(at >= from && at < from + 2000 && (at == s.size || s.data[at]));
+                assert_true(at >= from && at < from + 2000 && at < s.size && s.data[at]);
         stream_free(&s);
     }
     static const uint8_t nothing[64] = {0}, ends[] = {1, 1, 1, 1, 1, 1, 1, 1};
