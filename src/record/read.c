@@ -6,6 +6,7 @@
 #include "record/reader.h"
 #include "record/resync.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,7 +97,7 @@ size_t spex_reader_rest(const struct spex_reader *reader)
     /* A record may be found in the closing packet of the last good one, but not far before. */
     size_t from = reader->position > RESYNC_WINDOW ? reader->position - RESYNC_WINDOW : 0;
     from = reader->good.floor > from ? reader->good.floor : from;
-    from = reader->position < from ? reader->position : from;
+    assert(reader->good.floor <= reader->position);
     return reader->last ? 0 : reader->size - from;
 }
 
@@ -111,7 +112,7 @@ void spex_reader_feed(struct spex_reader *reader, const uint8_t *data, size_t si
     size_t from = reader->size - spex_reader_rest(reader);
     if (!reader->last && offset == reader->base + from) {
         reader->position -= from;
-        reader->good.floor = reader->good.floor > from ? reader->good.floor - from : 0;
+        reader->good.floor = 0; /* it is not behind from */
     } else {
         reader->position = 0;
         reader->good = (struct reader_good){.close = offset, .first = -1};

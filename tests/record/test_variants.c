@@ -221,6 +221,16 @@ static struct stream cells(uint64_t seed, size_t count)
     return s;
 }
 
+/* Packets with these headers and any payloads. */
+static void put_packets(struct stream *s, const uint8_t *headers, size_t count, struct rng *rng)
+{
+    for (size_t i = 0; i < count; i++) {
+        s->data[s->size++] = headers[i];
+        for (size_t n = headers[i] < 0x40 ? 0 : (size_t)1 << (headers[i] >> 4 & 3); n; n--)
+            s->data[s->size++] = (uint8_t)rng_next(rng);
+    }
+}
+
 /*
  * Records of more than 64 bytes that differ behind these only, in far more ways than are
  * remembered, so that many are taken for another at first sight; among them short ones without
@@ -245,16 +255,103 @@ static struct stream wide(uint64_t seed, size_t count)
                 headers[n++] = tail[rng_below(&rng, sizeof tail)];
             headers[n++] = 0x71;
         }
-        for (size_t j = 0; j < n; j++) {
-            s.data[s.size++] = headers[j];
-            for (size_t size = headers[j] < 0x40 ? 0 : (size_t)1 << (headers[j] >> 4 & 3); size;
-                 size--)
-                s.data[s.size++] = (uint8_t)rng_next(&rng);
-        }
+        put_packets(&s, headers, n, &rng);
         if (n == sizeof other && rng_chance(&rng, 1, 4))
             s.size -= 8; /* what comes next looks like the timestamp */
     }
     return s;
+}
+
+/* A whole record: class, size of its Events packet, other packets and closing one by a number. */
+static void put_shape(struct stream *s, unsigned number, struct rng *rng)
+{
+    static const uint8_t more[] = {0xb1, 0xb2, 0x98, 0x99, 0x9a, 0x64, 0x65, 0x43};
+    uint8_t headers[16] = {0xb0, (uint8_t)(0x48 + number % 3), number / 3 & 1 ? 0x52 : 0x42};
+    size_t n = 3;
+    for (unsigned i = 0; i < sizeof more; i++)
+        if (number / 12 >> i & 1)
+            headers[n++] = more[i];
+    headers[n++] = number / 6 & 1 ? 0x71 : 0x01;
+    put_packets(s, headers, n, rng);
+}
+
+/* The tables of the fast reader have their bounds: what is beyond them is read none the less. */
+enum bound { MANY_SHAPES, SHORT_RECORDS, PADDED_RECORDS, PADDED_CHAINS, UNLIKE_RECORDS, BOUNDS };
+
+static struct stream bounds(enum bound bound, uint64_t seed)
+{
+    struct rng rng = {seed};
+    struct stream s = {.data = calloc(3 << 20, 1)};
+    if (bound == MANY_SHAPES) /* of cells, each twice, beside one that is known */
+        for (unsigned i = 0; i < 4 * 1500; i++) {
+            put_shape(&s, i % 2 ? i / 4 : 0, &rng);
+            s.size = (s.size + 63) & ~(size_t)63;
+        }
+    if (bound == SHORT_RECORDS) /* more in 8 KB than have room */
+        for (unsigned i = 0; i < 20000; i++)
+            put_shape(&s, 0, &rng);
+    if (bound == PADDED_RECORDS) /* two cells do not hold them */
+        for (unsigned i = 0; i < 4000; i++) {
+            put_packets(&s, (const uint8_t[]){0xb0, 0x49, 0x52}, 3, &rng);
+            s.size += i % 3 ? i % 7 : 150;
+            put_packets(&s, (const uint8_t[]){0x98, 0x71}, 2, &rng);
+        }
+    if (bound == PADDED_CHAINS) /* packets that could be one record, were it not for its length */
+        for (unsigned i = 0; i < 200; i++) {
+            put_shape(&s, i, &rng);
+            s.size += 20 + rng_below(&rng, 40);
+            put_packets(&s, (const uint8_t[]){0xb0, 0x00, 0x02}, 1 + 2 * (i % 2), &rng);
+            s.size += 2000 + rng_below(&rng, 45);
+            put_packets(&s, (const uint8_t[]){0x49, 0x71}, 2, &rng);
+        }
+    if (bound == UNLIKE_RECORDS) /* no two with their packets in the same order */
+        for (unsigned i = 0; i < 40000; i++) {
+            uint8_t headers[] = {0xb0, 0x49, 0x52, 0xb2, 0x98, 0x99, 0x9a, 0x64, 0x65, 0x43};
+            for (uint32_t n = sizeof headers; n > 1; n--) {
+                uint32_t other = rng_below(&rng, n);
+                uint8_t swap = headers[n - 1];
+                headers[n - 1] = headers[other];
+                headers[other] = swap;
+            }
+            put_packets(&s, headers, sizeof headers, &rng);
+            s.data[s.size++] = 0x01;
+        }
+    return s;
+}
+
+/* Millions of records, none like another: ever less is tried to learn them. */
+static bool read_on(const struct fast_variant *variant, const struct stream *s, unsigned times)
+{
+    static struct spex_record batch[300];
+    struct spex_reader reader;
+    size_t count = 0, n;
+    shapes_init(&shapes, variant);
+    reader_init(&reader, &shapes);
+    for (unsigned i = 0; i < times; i++) {
+        enum spex_status status = SPEX_OK;
+        spex_reader_feed(&reader, s->data, s->size, 0, true);
+        for (; status == SPEX_OK; count += n)
+            n = spex_reader_batch(&reader, batch, 300, &status, NULL);
+    }
+    return count == 40000 * (size_t)times;
+}
+
+static bool try_bounds(const struct fast_variant *variant, bool quick, const char **what,
+                       size_t *where)
+{
+    bool ok = true;
+    for (enum bound bound = MANY_SHAPES; ok && bound < BOUNDS; bound++) {
+        struct stream s = bounds(bound, bound + 1);
+        ok = same(variant, s.data, s.size, bound, what, where) &&
+             same(variant, s.data, s.size, bound + 1, what, where) &&
+             same_fed(variant, s.data, s.size, bound, what, where);
+        if (ok && bound == UNLIKE_RECORDS && !quick) {
+            *what = "the count";
+            ok = read_on(variant, &s, 60);
+        }
+        free(s.data);
+    }
+    return ok;
 }
 
 /*
@@ -324,7 +421,7 @@ int main(int argc, char **argv)
     bool passed = true;
     const struct fast_variant *variant;
     for (size_t v = 0; (variant = fast_variant(v)); v++) {
-        for (int kind = 0; kind < STREAM_KINDS + 5; kind++) {
+        for (int kind = 0; kind < STREAM_KINDS + 6; kind++) {
             const char *what = "", *name = kind < STREAM_KINDS ? stream_names[kind] : "";
             size_t where = 0;
             bool ok = true;
@@ -348,6 +445,9 @@ int main(int argc, char **argv)
                     ok = same_copy(variant, &s, 0, s.size, 2 * seed, &what, &where);
                     stream_free(&s);
                 }
+            } else if (kind == STREAM_KINDS + 5) {
+                name = "what its tables have no room for";
+                ok = try_bounds(variant, quick, &what, &where);
             } else if (kind == STREAM_KINDS + 1) {
                 name = "two streams in one";
                 ok = try_twins(variant, quick ? 3 : 20, &what, &where);

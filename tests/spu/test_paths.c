@@ -349,6 +349,35 @@ static void test_memory_of_the_caller(void **state)
     spex_spu_free(NULL);
 }
 
+/* More parts than the random number has values: one of them is chosen, and its address known. */
+static void test_many_parts(void **state)
+{
+    enum { PARTS = 70000, SAMPLES = 40 };
+    struct fixture *f = fixture_new(NULL, "multi_access=part", 5);
+    struct spex_access *parts = calloc(PARTS, sizeof *parts);
+    struct spex_op op = {.kind = SPEX_OP_LDST, .flags = SPEX_OPF_LOAD};
+    struct spex_outcome outcome = {.flags = SPEX_OUT_EXECUTED, .parts = parts, .part_count = PARTS};
+    for (unsigned i = 0; i < PARTS; i++)
+        parts[i] = (struct spex_access){.va = UINT64_C(0x100000) + 64 * i, .flags = SPEX_ACC_VA};
+    fixture_start(f, MEMORY, 0x100);
+    while (fixture_get(f, SPEX_PMBPTR_EL1) < BASE + 64 * SAMPLES)
+        spex_spu_op(f->unit, 0x1000, &op, &outcome);
+    struct spex_reader *reader;
+    struct spex_record record;
+    unsigned count = 0, far = 0;
+    assert_int_equal(spex_reader_new(NULL, &reader, NULL), SPEX_OK);
+    spex_reader_feed(reader, f->memory, 64 * SAMPLES, 0, true);
+    for (; spex_reader_next(reader, &record, NULL) == SPEX_OK; count++) {
+        uint64_t part = (record.address[2] - 0x100000) / 64;
+        assert_true(record.present & SPEX_HAS_VA && record.address[2] % 64 == 0 && part < PARTS);
+        far += part > PARTS / 2;
+    }
+    assert_true(count >= SAMPLES / 2 && far > count / 4 && far < count);
+    spex_reader_free(reader);
+    free(parts);
+    fixture_free(f);
+}
+
 /* No host at all: everything has a sane default. */
 static void test_without_a_host(void **state)
 {
@@ -384,4 +413,4 @@ static void test_without_a_host(void **state)
 
 TEST_MAIN(TEST(test_blocks_and_single_operations), TEST(test_save_and_restore_anywhere),
           TEST(test_restore_refuses), TEST(test_restore_held), TEST(test_units_share_nothing),
-          TEST(test_memory_of_the_caller), TEST(test_without_a_host))
+          TEST(test_memory_of_the_caller), TEST(test_many_parts), TEST(test_without_a_host))
