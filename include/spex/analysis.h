@@ -189,8 +189,7 @@ struct spex_sampling {
     char filters[160];    /* hardware filters among them, "" if none */
     const char *cpu_name; /* of the MIDR, or NULL */
     uint32_t midr;
-    uint16_t
-        counter_most; /* what counters saturate at: 0xfff, 0xffff if the data begins with more */
+    uint16_t counter_most; /* counters saturate at it: 0xfff, or 0xffff if some are larger */
 };
 const struct spex_sampling *spex_analysis_sampling(const struct spex_analysis *analysis);
 /* SPEX_HAS_TOTAL, _ISSUE, _TRANSLATION, _ALT_ISSUE: counters that mean "at least" (D18.2.3). */
@@ -325,7 +324,7 @@ enum spex_status spex_group_sort(struct spex_group *group, enum spex_order order
 /* How many keys there were: of more than are kept apart an estimate, good to some percent. */
 uint64_t spex_group_keys(const struct spex_group *group);
 size_t spex_group_count(const struct spex_group *group);
-const struct spex_row *spex_group_row(const struct spex_group *group, size_t index);
+const struct spex_row *spex_group_row(const struct spex_group *group, size_t index); /* or NULL */
 const struct spex_row *spex_group_total(const struct spex_group *group); /* of all rows */
 /* Rows given up for want of memory, as one row; NULL if none. */
 const struct spex_row *spex_group_rest(const struct spex_group *group);
@@ -340,7 +339,8 @@ uint64_t spex_row_value(const struct spex_group *group, const struct spex_row *r
 const struct spex_symbol *spex_row_symbol(const struct spex_group *group,
                                           const struct spex_row *row, size_t n);
 uint64_t spex_row_address(const struct spex_group *group, const struct spex_row *row, size_t n);
-/* Text of the n-th key of a row. Returns its length; terminates. */
+/* Text of the n-th key of a row, cut at capacity and terminated. Returns the length of all of it.
+ */
 size_t spex_row_text(const struct spex_group *group, const struct spex_row *row, size_t n,
                      char *text, size_t capacity);
 

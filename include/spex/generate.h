@@ -34,7 +34,8 @@ struct spex_generate_options {
     unsigned ops;            /* enum spex_generate_op; 0 is all */
 };
 
-/* SPEX_INVALID with the reason if the options contradict each other. */
+/* options NULL: none. SPEX_NO_MEMORY; SPEX_INVALID with the reason if they contradict each other.
+ */
 enum spex_status spex_generator_new(const struct spex_generate_options *options,
                                     struct spex_generator **generator, struct spex_error *error);
 void spex_generator_free(struct spex_generator *generator);

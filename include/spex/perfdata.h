@@ -128,7 +128,7 @@ enum {
 
 /* ---- time (linux-perf.md section 7: perf's TIME_CONV) ---- */
 
-struct spex_perf_time {
+struct spex_perf_time { /* zero: perf's time_zero, in ns, no member for later */
     uint64_t shift, mult, zero, cycles, mask;
     bool cap_zero, cap_short;
 };

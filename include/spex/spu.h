@@ -162,7 +162,10 @@ enum spex_status spex_spu_config_check(const struct spex_spu_config *config,
 
 /* ---- make, free, save ---- */
 
-/* Refuses what spex_spu_config_check refuses; SPEX_NO_MEMORY. Keeps nothing of config. */
+/*
+ * config NULL: all as standard, without a host. Refuses what spex_spu_config_check refuses;
+ * SPEX_NO_MEMORY. Copies what it needs of config.
+ */
 enum spex_status spex_spu_new(const struct spex_spu_config *config, struct spex_spu **unit,
                               struct spex_error *error);
 void spex_spu_free(struct spex_spu *unit);
@@ -171,7 +174,7 @@ void spex_spu_free(struct spex_spu *unit);
 size_t spex_spu_size(void);
 enum spex_status spex_spu_init(void *memory, const struct spex_spu_config *config,
                                struct spex_spu **unit, struct spex_error *error);
-void spex_spu_fini(struct spex_spu *unit);
+void spex_spu_fini(struct spex_spu *unit); /* flushes, as spex_spu_free does */
 
 /*
  * All state that is not configuration, as bytes that any machine restores into a
@@ -235,20 +238,20 @@ struct spex_sysreg_detail {
 
 /*
  * MRS and MSR in the current state of the PE; rt is the register number of the
- * instruction (for the syndrome). syndrome may be NULL. Nothing changes and
+ * instruction (for the syndrome). detail may be NULL. Nothing changes and
  * *value is untouched unless the result is SPEX_SYSREG_OK.
  *
  * Registers of other blocks (owner PE in sysreg.def) are read and written with
  * the check of the Exception level alone; their own traps are the host's.
  */
 enum spex_sysreg_result spex_spu_read(struct spex_spu *unit, unsigned encoding, unsigned rt,
-                                      uint64_t *value, struct spex_sysreg_detail *syndrome);
+                                      uint64_t *value, struct spex_sysreg_detail *detail);
 enum spex_sysreg_result spex_spu_write(struct spex_spu *unit, unsigned encoding, unsigned rt,
-                                       uint64_t value, struct spex_sysreg_detail *syndrome);
+                                       uint64_t value, struct spex_sysreg_detail *detail);
 
 /* What the access would answer, without doing it: for engines that ask before they act. */
 enum spex_sysreg_result spex_spu_check(const struct spex_spu *unit, unsigned encoding, unsigned rt,
-                                       bool read, struct spex_sysreg_detail *syndrome);
+                                       bool read, struct spex_sysreg_detail *detail);
 
 /*
  * The register itself, whatever the state: no trap, no redirection. RES0 and
@@ -260,7 +263,7 @@ bool spex_spu_set(struct spex_spu *unit, unsigned encoding, uint64_t value);
 
 /* PSB CSYNC. OK, or a trap by HFGITR_EL2.PSBCSYNC. A NOP in AArch32 and without effect when
  * nothing is to be synchronized. The host has completed all operations before it. */
-enum spex_sysreg_result spex_spu_psb(struct spex_spu *unit, struct spex_sysreg_detail *syndrome);
+enum spex_sysreg_result spex_spu_psb(struct spex_spu *unit, struct spex_sysreg_detail *detail);
 
 /* ---- operations ---- */
 

@@ -94,7 +94,7 @@ bool spex_module_line(struct spex_module *module, uint64_t address, struct spex_
 
 /*
  * Functions inlined at address, innermost first, without the enclosing symbol;
- * each with the place that called it. Returns how many there are.
+ * each with the place that called it. Returns how many there are; capacity of them are filled in.
  */
 struct spex_inline {
     const char *name;
@@ -123,7 +123,7 @@ void spex_disassemble(struct spex_disassembler *disassembler, uint64_t address, 
 
 /* ---- names ---- */
 
-/* Demangled C++ or Rust name, for the caller to free; NULL if name is not mangled. */
+/* Demangled C++ or Rust name, for the caller to free(); NULL if name is not mangled. */
 char *spex_demangle(const char *name);
 
 #ifdef __cplusplus

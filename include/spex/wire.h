@@ -156,8 +156,8 @@ const char *spex_event_name(unsigned bit);
 const char *spex_packet_type_name(enum spex_packet_type type);
 
 /*
- * Text of one packet, without offset, bytes or newline. Returns its length;
- * writes at most capacity bytes and always terminates. Styles are never mixed.
+ * Text of one packet, without offset, bytes or newline. Writes at most capacity bytes, the
+ * terminator included; returns the length of the whole text. Styles are never mixed.
  */
 enum spex_text_style {
     SPEX_TEXT_SPEX,     /* our own, readable, complete */

@@ -137,9 +137,11 @@ size_t spex_generator_size(void)
 enum spex_status spex_generator_init(void *memory, const struct spex_generate_options *options,
                                      struct spex_generator **generator, struct spex_error *error)
 {
-    struct spex_generate_options in;
+    struct spex_generate_options in = {0};
     struct generate_options o;
-    enum spex_status status = sized_take("spex_generate_options", options, &in, sizeof in, error);
+    enum spex_status status = SPEX_OK;
+    if (options)
+        status = sized_take("spex_generate_options", options, &in, sizeof in, error);
     if (!status)
         status = arch_features_parse(in.features ? in.features : "max", &o.features, error);
     if (status)

@@ -171,8 +171,10 @@ enum spex_status spu_new(const struct spu_config *config, struct spex_spu **unit
 static enum spex_status config_read(const struct spex_spu_config *given, struct spu_config *config,
                                     struct spex_error *error)
 {
-    struct spex_spu_config in;
-    enum spex_status status = sized_take("spex_spu_config", given, &in, sizeof in, error);
+    struct spex_spu_config in = {0};
+    enum spex_status status = SPEX_OK;
+    if (given)
+        status = sized_take("spex_spu_config", given, &in, sizeof in, error);
     if (status)
         return status;
     spu_config_default(config);

@@ -370,6 +370,9 @@ static void test_options_in_words(void **state)
     uint8_t a[SPEX_RECORD_MAX], b[SPEX_RECORD_MAX];
     assert_int_equal(arch_features_parse("neoverse-n2", &options.features, &error), SPEX_OK);
     assert_int_equal(generator_init(&by_value, &options, &error), SPEX_OK);
+    assert_int_equal(spex_generator_new(NULL, &made, &error), SPEX_OK); /* all as standard */
+    assert_true(spex_generator_next(made, b, &r) > 0);
+    spex_generator_free(made);
     assert_int_equal(spex_generator_new(&o.known, &made, &error), SPEX_OK);
     for (unsigned i = 0; i < 100; i++) {
         size_t size = spex_generator_next(&by_value, a, &r);
