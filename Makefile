@@ -100,6 +100,11 @@ abi: all
 validate: all
 	@python3 scripts/validate.py $(BUILD) --write docs
 
+# The picture in README.md, of the demo's page.
+docs: demo
+	@scripts/setup html
+	@python3 tests/report/picture.py $(BUILD)/demo/demo.html docs/html.png
+
 install: all
 	@meson install -C $(BUILD) --quiet
 
@@ -110,4 +115,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate
 
-.PHONY: validate all demo check check-vm check-html check-feeds check-ports check-faults conformance bench fuzz coverage mutate abi install format clean
+.PHONY: validate all demo docs check check-vm check-html check-feeds check-ports check-faults conformance bench fuzz coverage mutate abi install format clean

@@ -1,5 +1,6 @@
 #include "report/cube.h"
 
+#include "base/hash.h"
 #include "base/memory.h"
 
 #include <math.h>
@@ -73,25 +74,42 @@ void cube_free(struct cube *cube)
     spex_group_free(cube->total);
     spex_group_free(cube->fine);
     free(cube->cells);
+    free(cube->rest);
 }
 
 /* ---- cells in order ---- */
 
-struct place { /* of a row of the total, by its key */
-    const uint64_t *key;
-    uint32_t row;
+struct index { /* rows of the total that are kept, by their key */
+    const struct cube *cube;
+    uint32_t *slots; /* row + 1; 0 free */
+    size_t mask, words;
 };
 
-static size_t words_of(const struct cube *cube)
+static size_t *find_slot(const struct index *index, const uint64_t *key, size_t *slot)
 {
-    const struct spex_row *row = spex_group_row(cube->fine, 0);
-    return (size_t)(group_key(cube->fine, row, cube->keys) - row->key);
+    uint64_t hash = hash_seed();
+    for (size_t k = 0; k < index->words; k++)
+        hash = hash_word(hash, key[k]);
+    for (*slot = hash & index->mask; index->slots[*slot]; *slot = (*slot + 1) & index->mask) {
+        const struct spex_row *row = spex_group_row(index->cube->total, index->slots[*slot] - 1);
+        if (!memcmp(row->key, key, index->words * sizeof *key))
+            break;
+    }
+    return slot;
 }
 
-static int compare_places(const void *a, const void *b, void *words)
+static struct index index_rows(const struct cube *cube, size_t rows)
 {
-    const struct place *x = a, *y = b;
-    return memcmp(x->key, y->key, *(const size_t *)words * sizeof *x->key);
+    const struct spex_row *any = spex_group_row(cube->fine, 0);
+    struct index index = {cube, NULL, 1023, 0};
+    index.words = (size_t)(group_key(cube->fine, any, cube->keys) - any->key);
+    while (index.mask < 2 * rows)
+        index.mask = 2 * index.mask + 1;
+    index.slots = memory_get(index.mask + 1, sizeof *index.slots);
+    for (size_t i = 0, slot; i < rows; i++)
+        index.slots[*find_slot(&index, spex_group_row(cube->total, i)->key, &slot)] =
+            (uint32_t)i + 1;
+    return index;
 }
 
 static int compare_cells(const void *a, const void *b)
@@ -102,43 +120,33 @@ static int compare_cells(const void *a, const void *b)
     return x->bin < y->bin ? -1 : x->bin > y->bin;
 }
 
-/* The place of a key among those in order; they have it. */
-static uint32_t find_place(const struct place *places, size_t count, const uint64_t *key,
-                           size_t words)
-{
-    size_t low = 0, high = count;
-    while (low + 1 < high) {
-        size_t middle = low + (high - low) / 2;
-        if (memcmp(places[middle].key, key, words * sizeof *key) <= 0)
-            low = middle;
-        else
-            high = middle;
-    }
-    return places[low].row;
-}
-
-void cube_finish(struct cube *cube, const struct bins *bins, enum spex_order order)
+void cube_finish(struct cube *cube, const struct bins *bins, enum spex_order order, size_t keep)
 {
     spex_group_sort(cube->fine, order);
     spex_group_sort(cube->total, order);
-    size_t rows = spex_group_count(cube->total), count = spex_group_count(cube->fine);
+    size_t rows = spex_group_count(cube->total), count = spex_group_count(cube->fine), n = 0;
+    size_t capacity = 0;
     if (!rows || !count)
         return;
-    size_t words = words_of(cube);
-    struct place *places = memory_get(rows, sizeof *places);
-    for (size_t i = 0; i < rows; i++)
-        places[i] = (struct place){spex_group_row(cube->total, i)->key, (uint32_t)i};
-    qsort_r(places, rows, sizeof *places, compare_places, &words);
-    cube->cells = memory_get(count, sizeof *cube->cells);
-    cube->count = count;
-    for (size_t i = 0; i < count; i++) {
+    cube->kept = keep < rows ? keep : rows;
+    struct index index = index_rows(cube, cube->kept);
+    cube->rest = memory_get(BINS_MOST + 1, sizeof *cube->rest);
+    for (size_t i = 0, slot; i < count; i++) {
         const struct spex_row *row = spex_group_row(cube->fine, i);
-        uint64_t bin = spex_row_value(cube->fine, row, cube->keys) - bins->first;
-        cube->cells[i] = (struct cell){find_place(places, rows, row->key, words),
-                                       bin < bins->count ? (uint32_t)bin : bins->count, row};
+        uint64_t at = spex_row_value(cube->fine, row, cube->keys) - bins->first;
+        unsigned bin = at < bins->count ? (unsigned)at : bins->count;
+        uint32_t found = index.slots[*find_slot(&index, row->key, &slot)];
+        if (!found) {
+            vector_add(&cube->rest[bin], cube->fine, row);
+            continue;
+        }
+        cube->cells = memory_grow(cube->cells, n, &capacity, sizeof *cube->cells);
+        cube->cells[n++] = (struct cell){found - 1, bin, row};
     }
-    free(places);
-    qsort(cube->cells, count, sizeof *cube->cells, compare_cells);
+    cube->count = n;
+    free(index.slots);
+    if (n)
+        qsort(cube->cells, n, sizeof *cube->cells, compare_cells);
 }
 
 const struct cell *cube_cells(const struct cube *cube, size_t row, size_t *count)
@@ -204,6 +212,8 @@ void cube_write_row(const struct cube *cube, size_t row, struct json *json)
 void cube_write_rest(const struct cube *cube, size_t first, struct json *json)
 {
     struct vector *bins = memory_get(BINS_MOST + 1, sizeof *bins), total = {{0}};
+    if (cube->rest)
+        memcpy(bins, cube->rest, (BINS_MOST + 1) * sizeof *bins);
     for (size_t i = first; i < spex_group_count(cube->total); i++)
         vector_add(&total, cube->total, spex_group_row(cube->total, i));
     for (size_t i = 0; i < cube->count; i++)

@@ -42,6 +42,8 @@ struct cube {
     struct spex_group *fine, *total;
     size_t keys; /* of the total */
     bool percentiles;
+    size_t kept;         /* rows that have cells of their own; */
+    struct vector *rest; /* the others together by interval */
     struct cell *cells;
     size_t count;
 };
@@ -51,9 +53,9 @@ enum spex_status cube_new(struct cube *cube, struct spex_analysis *analysis,
                           const enum spex_key *keys, size_t count, unsigned flags,
                           unsigned time_shift, struct spex_error *error);
 void cube_free(struct cube *cube);
-/* After the last sample: orders rows and cells. */
-void cube_finish(struct cube *cube, const struct bins *bins, enum spex_order order);
-/* Cells of a row of the total: first and how many. */
+/* After the last sample: orders rows, and the cells of the first keep of them. */
+void cube_finish(struct cube *cube, const struct bins *bins, enum spex_order order, size_t keep);
+/* Cells of a row that is kept: first and how many. */
 const struct cell *cube_cells(const struct cube *cube, size_t row, size_t *count);
 /* "total", "p" and "cells" of a row. */
 void cube_write_row(const struct cube *cube, size_t row, struct json *json);

@@ -18,7 +18,9 @@ struct stretch {
     size_t first, count; /* pages */
     uint64_t start, end, samples;
     const struct spex_module *module;
+    uint64_t space;
     unsigned bucket_shift, rows;
+    struct sum *sums; /* by row and interval */
 };
 
 static int by_address(const void *a, const void *b)
@@ -53,11 +55,12 @@ static struct stretch *find_stretches(struct report *r, const struct page *pages
         const struct page *p = &pages[i];
         spex_analysis_locate(r->analysis, (int)p->space, p->address, &place);
         struct stretch *last = n ? &list[n - 1] : NULL;
-        if (!last || p->space != pages[last->first].space || p->address - last->end > GAP ||
+        if (!last || p->space != last->space || p->address - last->end > GAP ||
             place.module != last->module) {
             list = memory_grow(list, n, &capacity, sizeof *list);
             last = &list[n++];
-            *last = (struct stretch){.first = i, .start = p->address, .module = place.module};
+            *last = (struct stretch){
+                .first = i, .start = p->address, .module = place.module, .space = p->space};
         }
         last->end = p->address + PAGE;
         last->count++;
@@ -84,27 +87,48 @@ static void share_rows(struct stretch *list, size_t count, unsigned rows)
     }
 }
 
-/* Cells as row, interval, samples, cycles one after the other; only those with samples. */
-static void write_cells(struct report *r, const struct stretch *s, const struct page *pages,
-                        struct json *json)
+struct sum {
+    uint64_t samples, cycles;
+};
+
+/* The stretch that an address is in, NULL if none; they are in order. */
+static struct stretch *stretch_of(struct stretch *list, size_t count, uint64_t space,
+                                  uint64_t address)
 {
-    struct sum {
-        uint64_t samples, cycles;
-    } *sums = memory_get((size_t)s->rows * (BINS_MOST + 1), sizeof *sums);
-    for (size_t i = s->first; i < s->first + s->count; i++) {
-        size_t count, row = (size_t)((pages[i].address - s->start) >> s->bucket_shift);
-        const struct cell *cells = cube_cells(&r->cubes[PAGES], pages[i].row, &count);
-        for (size_t c = 0; c < count; c++) {
-            struct sum *sum = &sums[row * (BINS_MOST + 1) + cells[c].bin];
-            sum->samples += cells[c].from->stats.samples;
-            sum->cycles += cells[c].from->stats.latency_sum[SPEX_LATENCY_TOTAL];
-        }
+    for (size_t i = 0; i < count; i++)
+        if (list[i].space == space && address >= list[i].start && address < list[i].end)
+            return &list[i];
+    return NULL;
+}
+
+/* Samples of every page and interval, to the rows of the stretches. */
+static void add_up(struct report *r, struct stretch *list, size_t count)
+{
+    const struct spex_group *fine = r->cubes[PAGES].fine;
+    for (size_t i = 0; i < count; i++)
+        list[i].sums = memory_get((size_t)list[i].rows * (BINS_MOST + 1), sizeof *list[i].sums);
+    for (size_t i = 0; i < spex_group_count(fine); i++) {
+        const struct spex_row *row = spex_group_row(fine, i);
+        const uint64_t *key = group_key(fine, row, 0);
+        uint64_t bin = spex_row_value(fine, row, 1) - r->bins.first;
+        struct stretch *s = stretch_of(list, count, key[1], key[0]);
+        if (!s || bin >= r->bins.count)
+            continue;
+        struct sum *sum =
+            &s->sums[((key[0] - s->start) >> s->bucket_shift) * (BINS_MOST + 1) + bin];
+        sum->samples += row->stats.samples;
+        sum->cycles += row->stats.latency_sum[SPEX_LATENCY_TOTAL];
     }
+}
+
+/* Cells as row, interval, samples, cycles one after the other; only those with samples. */
+static void write_cells(const struct stretch *s, struct json *json)
+{
     json_name(json, "cells");
     json_array(json);
     for (unsigned row = 0; row < s->rows; row++)
         for (unsigned b = 0; b <= BINS_MOST; b++) {
-            const struct sum *sum = &sums[row * (BINS_MOST + 1) + b];
+            const struct sum *sum = &s->sums[row * (BINS_MOST + 1) + b];
             if (!sum->samples)
                 continue;
             json_u64(json, row);
@@ -113,7 +137,6 @@ static void write_cells(struct report *r, const struct stretch *s, const struct 
             json_u64(json, sum->cycles);
         }
     json_end(json);
-    free(sums);
 }
 
 void map_write(struct report *r, const struct limits *limits, struct json *json)
@@ -133,6 +156,7 @@ void map_write(struct report *r, const struct limits *limits, struct json *json)
     if (shown)
         qsort(list, shown, sizeof *list, by_place);
     share_rows(list, shown, (unsigned)limits->map_rows);
+    add_up(r, list, shown);
     json_name(json, "map");
     json_array_lines(json);
     for (size_t i = 0; i < shown; i++) {
@@ -141,12 +165,13 @@ void map_write(struct report *r, const struct limits *limits, struct json *json)
                     list[i].module        ? spex_module_name(list[i].module)
                     : list[i].start >> 63 ? "[kernel]"
                                           : "[unmapped]");
-        JSON_MEMBER(json, "pid", i64, (int32_t)pages[list[i].first].space);
+        JSON_MEMBER(json, "pid", i64, (int32_t)list[i].space);
         JSON_MEMBER(json, "start", hex, list[i].start);
         JSON_MEMBER(json, "shift", u64, list[i].bucket_shift);
         JSON_MEMBER(json, "rows", u64, list[i].rows);
-        write_cells(r, &list[i], pages, json);
+        write_cells(&list[i], json);
         json_end(json);
+        free(list[i].sums);
     }
     json_end(json);
     JSON_MEMBER(json, "map_left_out", u64, found - shown);

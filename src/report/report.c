@@ -5,21 +5,29 @@
 
 #include <stdlib.h>
 
+enum { FUNCTIONS_MOST = 200, ROWS_MOST = 100 };
+
 static const struct {
     enum spex_key keys[CUBE_KEYS];
     size_t key_count;
     unsigned flags;
     enum spex_order order;
+    size_t keep; /* rows that may be shown */
 } sets[SETS] = {
-    [FUNCTIONS] = {{SPEX_KEY_SYMBOL, SPEX_KEY_DSO}, 2, SPEX_GROUP_PERCENTILES, SPEX_BY_SAMPLES},
-    [CODE] = {{SPEX_KEY_PC, SPEX_KEY_SYMBOL}, 2, SPEX_GROUP_PERCENTILES, SPEX_BY_MISPREDICTS},
-    [SOURCES] = {{SPEX_KEY_SOURCE}, 1, SPEX_GROUP_PERCENTILES, SPEX_BY_LATENCY},
-    [THREADS] = {{SPEX_KEY_PID, SPEX_KEY_TID, SPEX_KEY_COMM}, 3, 0, SPEX_BY_SAMPLES},
-    [CPUS] = {{SPEX_KEY_CPU}, 1, 0, SPEX_BY_SAMPLES},
-    [DATA] = {{SPEX_KEY_DATA_SYMBOL}, 1, SPEX_GROUP_PERCENTILES, SPEX_BY_LATENCY},
-    [LINES] = {{SPEX_KEY_CACHE_LINE}, 1, 0, SPEX_BY_LATENCY},
-    [PAGES] = {{SPEX_KEY_PAGE}, 1, 0, SPEX_BY_LATENCY},
-    [TARGETS] = {{SPEX_KEY_PC, SPEX_KEY_SYMBOL, SPEX_KEY_TARGET}, 3, 0, SPEX_BY_SAMPLES},
+    [FUNCTIONS] = {{SPEX_KEY_SYMBOL, SPEX_KEY_DSO},
+                   2,
+                   SPEX_GROUP_PERCENTILES,
+                   SPEX_BY_SAMPLES,
+                   FUNCTIONS_MOST},
+    [CODE] =
+        {{SPEX_KEY_PC, SPEX_KEY_SYMBOL}, 2, SPEX_GROUP_PERCENTILES, SPEX_BY_MISPREDICTS, SIZE_MAX},
+    [SOURCES] = {{SPEX_KEY_SOURCE}, 1, SPEX_GROUP_PERCENTILES, SPEX_BY_LATENCY, ROWS_MOST},
+    [THREADS] = {{SPEX_KEY_PID, SPEX_KEY_TID, SPEX_KEY_COMM}, 3, 0, SPEX_BY_SAMPLES, ROWS_MOST},
+    [CPUS] = {{SPEX_KEY_CPU}, 1, 0, SPEX_BY_SAMPLES, ROWS_MOST},
+    [DATA] = {{SPEX_KEY_DATA_SYMBOL}, 1, SPEX_GROUP_PERCENTILES, SPEX_BY_LATENCY, ROWS_MOST},
+    [LINES] = {{SPEX_KEY_CACHE_LINE}, 1, 0, SPEX_BY_LATENCY, ROWS_MOST},
+    [PAGES] = {{SPEX_KEY_PAGE}, 1, 0, SPEX_BY_LATENCY, ROWS_MOST},
+    [TARGETS] = {{SPEX_KEY_PC, SPEX_KEY_SYMBOL, SPEX_KEY_TARGET}, 3, 0, SPEX_BY_SAMPLES, ROWS_MOST},
 };
 
 /* ---- gathering ---- */
@@ -84,7 +92,7 @@ static enum spex_status count_all(struct report *r, struct spex_error *error)
     if (!status)
         status = spex_sharing_finish(r->sharing);
     for (unsigned s = 0; s < SETS && !status; s++)
-        cube_finish(&r->cubes[s], &r->bins, sets[s].order);
+        cube_finish(&r->cubes[s], &r->bins, sets[s].order, sets[s].keep);
     return status;
 }
 
@@ -216,8 +224,12 @@ static void write_all(struct report *r, const struct limits *l, struct json *jso
 
 void report_write(struct report *r, struct json *json)
 {
-    struct limits limits = {
-        .functions = 200, .code = 40, .instructions = 600, .rows = 100, .uses = 64, .map_rows = 96};
+    struct limits limits = {.functions = FUNCTIONS_MOST,
+                            .code = 40,
+                            .instructions = 600,
+                            .rows = ROWS_MOST,
+                            .uses = 64,
+                            .map_rows = 96};
     struct out *out = json->out;
     struct json start = *json;
     for (size_t size = out->size;; out->size = size, *json = start) {

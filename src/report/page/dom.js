@@ -94,6 +94,8 @@ export function table(label, columns, options = {}) {
         heads.forEach((head, i) => head.setAttribute("aria-sort",
             columns[i].name !== sort ? "none" : down ? "descending" : "ascending"));
         const visible = all ? shown : shown.slice(0, most);
+        if (input)
+            input.hidden = rows.length <= 8 && !words;
         body.replaceChildren(...visible.flatMap(rowElements));
         foot.replaceChildren();
         if (!shown.length)
