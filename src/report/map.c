@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { PAGE = 4096, STRETCHES = 24, ROWS_MOST = 96 };
-#define GAP (UINT64_C(64) << 20) /* pages further apart do not belong together */
+#define GAP (UINT64_C(16) << 20) /* pages further apart do not belong together */
 
 struct page {
     uint64_t space, address; /* process, or all ones for the kernel */

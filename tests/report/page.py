@@ -16,7 +16,7 @@ def page(file, *args, name=None, symbols=True):
 
 def data_of(path):
     text = open(path, encoding="utf-8").read()
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S).group(1))
+    return json.loads(re.search(r'<script type="application/json" id="profiles">(.*?)</script>', text, re.S).group(1))
 
 
 class Profile:

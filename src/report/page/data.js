@@ -14,7 +14,7 @@ class Row {
         this.total = profile.vector();
         for (let i = 0; i < (raw.total || []).length; i += 2)
             this.total[raw.total[i]] = raw.total[i + 1];
-        this.cells = raw.cells || [];
+        this.cells = Float64Array.from(raw.cells || []);
         if (raw.rest)
             this.name = `(${raw.rest} more)`;
     }
@@ -29,17 +29,22 @@ class Row {
         }
     }
 
-    /** The row's vector in a range of intervals, null for all. */
+    /** The row's vector in a range of intervals, null for all; that of the last range is kept. */
     sum(range) {
         if (!range)
             return this.total;
-        const out = this.profile.vector();
-        this.each((bin, first, end) => {
-            if (bin >= range.from && bin <= range.to)
-                for (let i = first; i < end; i += 2)
-                    out[this.cells[i]] += this.cells[i + 1];
-        });
-        return out;
+        if (this.summed?.range === range)
+            return this.summed.v;
+        const v = this.profile.vector(), cells = this.cells;
+        for (let i = 0; i < cells.length && cells[i] <= range.to;) {
+            const end = i + 2 + cells[i + 1];
+            if (cells[i] >= range.from)
+                for (let k = i + 2; k < end; k += 2)
+                    v[cells[k]] += cells[k + 1];
+            i = end;
+        }
+        this.summed = {range, v};
+        return v;
     }
 
     /** One metric by interval. */
@@ -78,6 +83,7 @@ export class Profile {
         this.source = raw.metrics.length;
         this.bucket = this.source + raw.source_names.length;
         this.size = this.bucket + BUCKETS;
+        this.summed = new Map();
         for (const table of ["functions", "sources", "threads", "cpus", "data", "lines", "pages", "branches", "targets"])
             this[table] = raw[table].map(row => new Row(this, row));
         for (const code of this.code)
@@ -90,12 +96,16 @@ export class Profile {
 
     /** All rows of a table together. */
     sum(table, range) {
+        const kept = this.summed.get(table);
+        if (kept?.range === range)
+            return kept.out;
         const out = this.vector();
         for (const row of this[table]) {
             const v = row.sum(range);
             for (let i = 0; i < out.length; i++)
                 out[i] += v[i];
         }
+        this.summed.set(table, {range, out});
         return out;
     }
 
@@ -129,6 +139,6 @@ export class Profile {
 }
 
 export function load() {
-    const raw = JSON.parse(document.getElementById("data").textContent);
+    const raw = JSON.parse(document.getElementById("profiles").textContent);
     return {raw, profiles: raw.profiles.map(p => new Profile(p))};
 }

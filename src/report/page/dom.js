@@ -41,7 +41,8 @@ export function bar(share, text) {
 
 /**
  * A table that sorts. Columns: {name, title, help, value(row) for the order, show(row), text: not a number}.
- * Options: sort (name of a column), filter(row) -> text to search in, open(row) -> element below a row, most rows.
+ * Options: sort (name of a column), filter(row) -> text to search in, open(row) -> element below a row, most rows,
+ * quiet: no filter where there is little to filter.
  */
 export function table(label, columns, options = {}) {
     let rows = [], sort = options.sort || columns[0].name, down = true, words = "", all = false;
@@ -95,7 +96,7 @@ export function table(label, columns, options = {}) {
             columns[i].name !== sort ? "none" : down ? "descending" : "ascending"));
         const visible = all ? shown : shown.slice(0, most);
         if (input)
-            input.hidden = rows.length <= 8 && !words;
+            input.hidden = options.quiet && rows.length <= 8 && !words;
         body.replaceChildren(...visible.flatMap(rowElements));
         foot.replaceChildren();
         if (!shown.length)
@@ -112,10 +113,15 @@ export function table(label, columns, options = {}) {
 /* ---- canvases ---- */
 
 const drawn = new Set();
+let round = 0; /* of measuring how wide pictures may be */
 
-/** Colours of the theme, as CSS has them. */
+const colours = new Map();
+
+/** Colours of the theme, as CSS has them; asking for one makes the browser lay out, so each is asked for once. */
 export function colour(name) {
-    return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+    if (!colours.has(name))
+        colours.set(name, getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
+    return colours.get(name);
 }
 
 /** Eight colours that people who see fewer colours tell apart, then grey. */
@@ -130,11 +136,27 @@ export function ramp(x) {
     };
 }
 
-/** A canvas that is as wide as there is room; draw(context, width, height) draws it anew each time. */
-export function canvas(label, height, draw, attributes = {}) {
+/**
+ * A canvas that is as wide as there is room; draw(context, width, height) draws it. What changes often is drawn over it
+ * by over(context, width, height), if there is one: then shade() is enough.
+ */
+export function canvas(label, height, draw, attributes = {}, over = null) {
     const element = h("canvas", {role: "img", "aria-label": label, ...attributes});
+    let below = null, width = 0, measured = -1;
+    const shade = () => {
+        if (!over || !below)
+            return;
+        const context = element.getContext("2d"), dense = below.dense;
+        context.setTransform(1, 0, 0, 1, 0, 0);
+        context.clearRect(0, 0, element.width, element.height);
+        context.drawImage(below.picture, 0, 0);
+        context.scale(dense, dense);
+        over(context, element.width / dense, element.height / dense);
+    };
     const paint = () => {
-        const width = element.parentNode ? Math.floor(element.parentNode.clientWidth) : 0;
+        if (measured !== round || !width)
+            width = element.parentNode ? Math.floor(element.parentNode.clientWidth) : 0;
+        measured = round;
         const tall = typeof height === "function" ? height() : height;
         if (!width)
             return;
@@ -148,14 +170,27 @@ export function canvas(label, height, draw, attributes = {}) {
         context.font = "12px system-ui, sans-serif";
         context.textBaseline = "middle";
         draw(context, width, tall);
+        if (!over || !element.width || !element.height)
+            return;
+        below = {picture: new OffscreenCanvas(element.width, element.height), dense};
+        below.picture.getContext("2d").drawImage(element, 0, 0);
+        over(context, width, tall);
     };
     drawn.add(paint);
-    return {element, paint};
+    return {element, paint, shade};
 }
 
+/** Everything anew: the theme or the width is another. */
 export function paintAll() {
+    colours.clear();
+    round++;
     for (const paint of drawn)
         paint();
+}
+
+/** A picture that is no longer shown. */
+export function forget(picture) {
+    drawn.delete(picture.paint);
 }
 
 export function forgetCanvases() {

@@ -1,6 +1,8 @@
 // Numbers as people read them, and intervals of shares.
 
-export const count = n => Math.round(n).toLocaleString("en-US");
+const whole = new Intl.NumberFormat("en-US", {maximumFractionDigits: 0});
+
+export const count = n => whole.format(Math.round(n));
 
 export function percent(x) {
     return Number.isFinite(x) ? `${(100 * x).toFixed(1)}%` : "-";

@@ -85,7 +85,7 @@ export function iciclePanel(app, openFunction) {
     }
 
     const say = n => {
-        spoken.textContent = n ? `${n.name}: ${percent(ratio(n.value, root.value))}, ${count(n.value)} ${app.measure.unit}` : "";
+        spoken.textContent = n ? `${n.name}: ${percent(ratio(n.value, root.value))}, ${app.measure.show(n.value)}` : "";
     };
     const zoom = steps => {
         path = focus = node(steps) && node(steps).children.length ? steps : path;
@@ -108,7 +108,7 @@ export function iciclePanel(app, openFunction) {
     });
     picture.element.addEventListener("pointermove", event => {
         const box = hit(event);
-        tip(event, box ? [box.n.name, `${percent(ratio(box.n.value, root.value))}, ${count(box.n.value)} ${app.measure.unit}`] : null);
+        tip(event, box ? [box.n.name, `${percent(ratio(box.n.value, root.value))}, ${app.measure.show(box.n.value)}`] : null);
     });
     picture.element.addEventListener("pointerleave", event => tip(event, null));
     picture.element.addEventListener("focus", () => { picture.paint(); say(node(focus)); });

@@ -10,7 +10,7 @@ import {branchesPanel, sharingPanel} from "./sharing.js";
 import {comparePanel, dataPanel} from "./compare.js";
 
 const MEASURES = [
-    {id: "time", title: "time", unit: "ns"},
+    {id: "time", title: "time", show: ps => seconds(ps / 1e12)},
     {id: "cycles", title: "cycles waited", unit: "cycles"},
     {id: "samples", title: "samples", unit: "samples"},
     {id: "l1_miss", title: "L1 misses", unit: "misses"},
@@ -25,7 +25,7 @@ let panels = [], pending = false;
 
 function measures() {
     const all = app.profile.sum("functions", null);
-    return MEASURES.map(m => ({...m, metric: app.profile.metric[m.id]})).filter(m => m.metric !== undefined && (all[m.metric] > 0 || m.id === "samples"));
+    return MEASURES.map(m => ({...m, metric: app.profile.metric[m.id]})).map(m => ({show: x => `${count(x)} ${m.unit}`, ...m})).filter(m => m.metric !== undefined && (all[m.metric] > 0 || m.id === "samples"));
 }
 
 /* ---- head ---- */
@@ -90,11 +90,11 @@ function choose(range) {
 }
 
 function update(what) {
+    if (what === "theme")
+        paintAll();
     chosenBar();
     for (const one of panels)
         one.update(what);
-    if (what === "theme")
-        paintAll();
 }
 
 /* ---- the page ---- */

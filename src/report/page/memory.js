@@ -36,9 +36,8 @@ function mapPicture(app) {
                 g.fillRect(x, places[i] + (s.rows - 1 - s.cells[c]) * HIGH, Math.max(1, Math.ceil(a.x(s.cells[c + 1] + 1)) - x), HIGH);
             }
         });
-        shadeRange(g, app, width, 0, height - BOTTOM);
         timeAxis(g, app.profile, width, height - BOTTOM);
-    });
+    }, {}, (g, width, height) => shadeRange(g, app, width, 0, height - BOTTOM));
     brush(picture.element, app, (bin, event) => {
         const i = places.findIndex((y, n) => event.offsetY >= y && event.offsetY < y + map[n].rows * HIGH);
         if (i < 0)
@@ -63,7 +62,7 @@ export function memoryPanel(app) {
     const waited = {name: "waited", title: "waiting", help: "share of the cycles that memory operations took", value: r => r.v[m.cycles],
         show: r => bar(ratio(r.v[m.cycles], r.all[m.cycles]), percent(ratio(r.v[m.cycles], r.all[m.cycles])))};
     const name = (title, code) => ({name: "name", title, text: true, value: r => r.label, show: r => h("span", {class: code ? "code" : "name", title: r.label}, r.label)});
-    const make = (label, columns, most) => table(label, columns, {sort: "waited", most, filter: most > 8 ? r => r.label : undefined});
+    const make = (label, columns, most) => table(label, columns, {sort: "waited", most, quiet: true, filter: most > 8 ? r => r.label : undefined});
     const tables = {
         sources: make("data sources", [waited, name("data came from"), u.samples, u.mean, u.p50, u.p95, u.tlb], 16),
         data: make("variables", [waited, name("variable or mapping"), u.samples, u.mean, u.p50, u.p95, u.l1, u.llc, u.tlb, u.from], 12),
@@ -80,7 +79,7 @@ export function memoryPanel(app) {
         : h("p", {}, "No sample has a data address: sample loads and stores (load_filter=1,store_filter=1, or no filter).");
     return {
         element: panel("memory", "Memory", any ? "Loads, stores and atomics: where the data was, and how long it took." : null, content),
-        update() {
+        update(what) {
             if (!any)
                 return;
             const all = app.profile.sum("sources", app.range);
@@ -89,7 +88,8 @@ export function memoryPanel(app) {
                 all[m.translations] ? h("li", {}, `translation: ${(all[m.translation] / all[m.translations]).toFixed(1)} cycles on average`) : "");
             for (const [key, t] of Object.entries(tables))
                 t.set(rowsOf(app, app.profile[key], all));
-            picture?.paint();
+            if (picture)
+                what === "range" ? picture.shade() : picture.paint();
         },
     };
 }

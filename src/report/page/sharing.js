@@ -90,12 +90,13 @@ export function sharingPanel(app) {
     return {
         element: panel("sharing", "Sharing", answer, !s.memory || s.by_source ? null : h("p", {class: "note"}, "This CPU does not tell where data came from: judged by addresses, threads and times."),
             boxes.length ? h("ul", {class: "legend"}, h("li", {}, h("span", {class: "swatch c1"}), "loads"), h("li", {}, h("span", {class: "swatch c5"}), "stores")) : null, range, boxes.map(b => b.element)),
-        update() {
+        update(what) {
             range.textContent = app.range && boxes.length ? `These numbers are of the whole run. In the chosen range: ${bad.slice(0, 12).map(l => {
                 const row = app.profile.lines.find(r => r.name === l.address);
                 return `${l.address} ${row ? count(row.sum(app.range)[app.profile.metric.samples]) : "?"} samples`;
             }).join(", ")}.` : "";
-            boxes.forEach(b => b.paint());
+            if (what !== "range")
+                boxes.forEach(b => b.paint());
         },
     };
 }

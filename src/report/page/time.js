@@ -1,7 +1,7 @@
 // One axis of time for every picture that has one; a range chosen in any of them holds for the whole page.
 import {bucketStart} from "./data.js";
 import {count, percent, ratio, seconds} from "./format.js";
-import {canvas, colour, h, palette, panel, ramp, tip} from "./dom.js";
+import {canvas, colour, forget, h, palette, panel, ramp, tip} from "./dom.js";
 
 const LEFT = 64, RIGHT = 10, BOTTOM = 20;
 
@@ -114,7 +114,7 @@ function drawStack(g, width, height, app, list) {
     for (const t of ticks(most, 4)) {
         const y = bottom - (bottom - 8) * t / most;
         g.fillStyle = colour("dim");
-        g.fillText(Intl.NumberFormat("en", {notation: "compact"}).format(t), a.left - 6, Math.max(8, y));
+        g.fillText(app.measure.id === "time" ? seconds(t / 1e12) : Intl.NumberFormat("en", {notation: "compact"}).format(t), a.left - 6, Math.max(8, y));
         g.beginPath();
         g.moveTo(a.left, y);
         g.lineTo(a.right, y);
@@ -131,7 +131,6 @@ function drawStack(g, width, height, app, list) {
         }
     }
     drawMarks(g, a, app.profile, bottom);
-    shadeRange(g, app, width, 4, bottom);
     timeAxis(g, app.profile, width, bottom);
 }
 
@@ -202,7 +201,6 @@ function drawLatencies(g, width, height, app, map) {
         g.fillText(count(bucketStart(k)), a.left - 6, y);
         last = y;
     }
-    shadeRange(g, app, width, 2, bottom);
     timeAxis(g, app.profile, width, bottom);
 }
 
@@ -230,11 +228,11 @@ export function timePanel(app) {
     let by = "functions", list = [], map = latencies(profile);
     const legend = h("ul", {class: "legend"});
     const describe = bin => [`${seconds(profile.seconds(bin))} to ${seconds(profile.seconds(bin + 1))}`,
-        ...marksAt(profile, bin), ...list.filter(l => l.series[bin] > 0).map(l => `${l.name}: ${count(l.series[bin])} ${app.measure.unit}`)];
+        ...marksAt(profile, bin), ...list.filter(l => l.series[bin] > 0).map(l => `${l.name}: ${app.measure.show(l.series[bin])}`)];
     const stack = canvas("Share of functions or data sources over time; the table of functions has the numbers", 220,
-        (g, width, height) => drawStack(g, width, height, app, list));
+        (g, width, height) => drawStack(g, width, height, app, list), {}, (g, width, height) => shadeRange(g, app, width, 4, height - BOTTOM));
     const heat = canvas("Latency of operations over time: how many took how long, in cycles, on a logarithmic scale", 180,
-        (g, width, height) => drawLatencies(g, width, height, app, map));
+        (g, width, height) => drawLatencies(g, width, height, app, map), {}, (g, width, height) => shadeRange(g, app, width, 2, height - BOTTOM));
     brush(stack.element, app, describe);
     brush(heat.element, app, (bin, event) => {
         const tall = (180 - BOTTOM - 4) / (map.top + 1), k = Math.floor((180 - BOTTOM - event.offsetY) / tall);
@@ -262,11 +260,14 @@ export function timePanel(app) {
             h("div", {class: "picture"}, stack.element), inputs.element,
             h("h3", {}, "Latency over time", h("small", {}, " cycles, logarithmic; stronger is more")), h("div", {class: "picture"}, heat.element)),
         update(what) {
-            if (what !== "range")
-                relayer();
             inputs.update();
-            stack.paint();
-            heat.paint();
+            if (what === "range") {
+                stack.shade();
+                heat.shade();
+            } else {
+                relayer();
+                heat.paint();
+            }
         },
     };
 }
@@ -292,9 +293,8 @@ export function strips(app, label, items, describe) {
             g.textAlign = "right";
             g.fillText(item.short, a.left - 6, y + HIGH / 2, a.left - 8);
         });
-        shadeRange(g, app, width, 0, height - BOTTOM);
         timeAxis(g, app.profile, width, height - BOTTOM);
-    });
+    }, {}, (g, width, height) => shadeRange(g, app, width, 0, height - BOTTOM));
     brush(picture.element, app, (bin, event) => {
         const item = items[Math.floor(event.offsetY / HIGH)];
         return item ? [item.name, `${seconds(app.profile.seconds(bin))}: ${describe(item, bin)}`] : null;
@@ -304,21 +304,30 @@ export function strips(app, label, items, describe) {
 
 export function threadsPanel(app) {
     const holder = h("div", {class: "picture"}), cpus = h("div", {class: "picture"}), list = h("div", {});
-    const unit = (item, bin) => `${count(item.series[bin])} ${app.measure.unit}`;
+    const unit = (item, bin) => `${app.measure.show(item.series[bin])}`;
+    let pictures = [];
     const draw = (into, label, rows, short, name) => {
         if (!app.profile.bins.count || !rows.length)
             return;
-        const picture = strips(app, label, rows.map(r => ({name: name(r), short: short(r), series: r.series(app.measure.metric)})), unit);
+        const order = [...rows].sort((a, b) => (!!a.rest - !!b.rest) || (a.pid || 0) - (b.pid || 0) || (a.tid || a.name) - (b.tid || b.name));
+        const picture = strips(app, label, order.map(r => ({name: name(r), short: short(r), series: r.series(app.measure.metric)})), unit);
         into.replaceChildren(picture.element);
         picture.paint();
+        pictures.push(picture);
     };
     return {
         element: panel("threads", "Threads and CPUs", "Which thread and which CPU was sampled when; stronger is more.", holder,
             h("h3", {}, "CPUs"), cpus, list),
-        update() {
+        update(what) {
             const threads = app.profile.threads, total = app.profile.sum("functions", app.range)[app.measure.metric];
-            draw(holder, "Threads over time", threads, r => r.rest ? "others" : r.tid, r => r.rest ? r.name : `${r.name} ${r.tid} of process ${r.pid}`);
-            draw(cpus, "CPUs over time", app.profile.cpus, r => r.rest ? "others" : `CPU ${r.name}`, r => `CPU ${r.name}`);
+            if (what === "range") {
+                pictures.forEach(p => p.shade());
+            } else {
+                pictures.forEach(p => forget(p));
+                pictures = [];
+                draw(holder, "Threads over time", threads, r => r.rest ? "others" : r.tid, r => r.rest ? r.name : `${r.name} ${r.tid} of process ${r.pid}`);
+                draw(cpus, "CPUs over time", app.profile.cpus, r => r.rest ? "others" : `CPU ${r.name}`, r => `CPU ${r.name}`);
+            }
             list.replaceChildren(h("ul", {class: "facts"}, threads.slice(0, 16).map(r => {
                 const v = r.sum(app.range)[app.measure.metric];
                 return h("li", {}, `${r.rest ? r.name : `${r.name} ${r.tid}`}: ${percent(ratio(v, total))}`);
