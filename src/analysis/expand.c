@@ -266,8 +266,7 @@ static uint32_t template_arg(struct name *n)
 {
     if (eat(n, "X")) {
         uint32_t size = expression(n);
-        eat(n, "E");
-        return size;
+        return eat(n, "E") ? size : fail(n);
     }
     return *n->at == 'L' ? expression(n) : *n->at == 'I' ? template_args(n) : type(n);
 }
@@ -339,6 +338,9 @@ static uint32_t scope(struct name *n)
         if (*n->at == 'I')
             size = add(size, template_args(n));
     }
+    /* libstdc++ takes it for a constructor or destructor, and does not come to an end */
+    if (next_in(n, "CD") && n->at[1] != 'T' && n->at[1] != 't')
+        return fail(n);
     if (n->at != before.at && *n->at == 'E' &&
         (is_digit(n->at[1]) || !strncmp(n->at + 1, "on", 2))) {
         n->at++;

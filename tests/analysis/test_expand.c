@@ -68,11 +68,13 @@ static void test_bomb(void **state)
     assert_null(spex_demangle(name));
 }
 
-/* No names: a source name has a length, so that a list of them comes to its end. */
-static void test_no_length(void **state)
+/* No names, of which neither the prediction nor libstdc++ would come to an end. */
+static void test_no_end(void **state)
 {
-    static const char *const names[] = {"_ZDCnNE", "_ZDCxE", "_ZDC0E", "_ZTv01__DCnN\377\3771A5fEv",
-                                        "_Z1fB",   "_ZlivE"};
+    static const char *const names[] = {
+        "_ZDCnNE",         "_ZDCxE",       "_ZDC0E",       "_ZTv01__DCnN\377\3771A5fEv",
+        "_Z1fB",           "_ZlivE",       "_Z1fIXsrC",    "_Z1fIXsrCi1aE",
+        "_Z1fIXsr1a1bCiE", "_Z1fIXsr1aDx", "_Z1fIXsr1aS_C"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         assert_null(spex_demangle(names[i]));
 }
@@ -120,7 +122,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_bomb),
-        cmocka_unit_test(test_no_length),
+        cmocka_unit_test(test_no_end),
         cmocka_unit_test(test_library),
     };
     setvbuf(stdout, NULL, _IOLBF, 0);
