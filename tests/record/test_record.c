@@ -439,7 +439,31 @@ static void test_making(void **state)
     assert_int_equal(n, 5);
 }
 
+/* In memory of the caller; what does not go on where the last piece ended begins anew. */
+static void test_gap(void **state)
+{
+    static const uint8_t piece[] = {0xb0, 1, 2,    3, 4, 5,    6,    7, 8,
+                                    0x49, 0, 0x52, 2, 0, 0x01, 0xb0, 9};
+    void *memory[] = {malloc(spex_shapes_size()), malloc(spex_reader_size())};
+    struct spex_reader_options options = {.size = sizeof options};
+    struct spex_reader *reader;
+    struct spex_record record;
+    options.shapes = spex_shapes_init(memory[0]);
+    assert_int_equal(spex_reader_init(memory[1], &options, &reader, NULL), SPEX_OK);
+    for (uint64_t offset = 0; offset < 3000; offset += 1000) {
+        spex_reader_feed(reader, piece, sizeof piece, offset, false);
+        assert_int_equal(spex_reader_next(reader, &record, NULL),
+                         SPEX_END); /* to be judged later */
+        assert_int_equal(spex_reader_rest(reader), sizeof piece);
+    }
+    spex_reader_feed(reader, piece, sizeof piece, 5000, true);
+    assert_int_equal(spex_reader_next(reader, &record, NULL), SPEX_OK);
+    assert_int_equal(record.offset, 5000);
+    free(memory[0]);
+    free(memory[1]);
+}
+
 TEST_MAIN(TEST(test_making), TEST(test_figure_d18_1), TEST(test_fields), TEST(test_padding),
           TEST(test_layout_bytes), TEST(test_every_set_of_packets), TEST(test_hisi_lengths),
           TEST(test_encode_refuses), TEST(test_round_trip), TEST(test_any_order),
-          TEST(test_batches), TEST(test_every_truncation))
+          TEST(test_batches), TEST(test_every_truncation), TEST(test_gap))
