@@ -246,9 +246,9 @@ for how, seed in cases:
     t.join()
     total += 1
     lines = [l for l in err.splitlines() if l.startswith("spex")]
-    # QEMU may break of it, and spex dies by its signal then, but has told before where the data is; a crash of spex itself
+    # QEMU may break of it, and spex dies by its signal then, but has told before what it found; a crash of spex itself
     # has not, and is the sanitizer's to tell.
-    broke = code in (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT) and re.search("the run is kept in|the rest is in", err)
+    broke = code in (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT) and re.search("the run is kept in|the rest is in|files were damaged", err)
     wrong = (code not in (1, 2, -signal.SIGKILL) and not broke) or SANITIZER.search(err) or not lines
     if not wrong and os.path.isfile(at("p")):
         got = run(SPEX, "report", "-i", at("p"), timeout=60)
