@@ -383,6 +383,13 @@ struct spex_perf_event {
             uint64_t id, lost; /* LOST; LOST_SAMPLES has lost only */
         } lost;
         struct {
+            uint64_t address;
+            uint32_t length;
+            uint16_t kind;  /* 1: a BPF program, 2: code out of line */
+            uint16_t flags; /* 1: it is gone */
+            const char *name;
+        } ksymbol; /* KSYMBOL */
+        struct {
             uint64_t time, id, stream_id;
         } throttle; /* THROTTLE, UNTHROTTLE */
         struct {

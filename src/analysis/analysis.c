@@ -407,6 +407,12 @@ static void find_place(struct spex_analysis *a, int32_t pid, uint64_t time, uint
     if (!a->file)
         return;
     const struct spex_perf_map *map = spex_perfdata_map(a->file, pid, ip, time);
+    if (map && !data && map->filename[0] == '/' && map->filename[1] == '/') {
+        /* a compiler that tells its functions late: what is there in the end */
+        const struct spex_perf_map *last = spex_perfdata_map(a->file, pid, ip, UINT64_MAX);
+        if (last && module_is_code(map_module(a, last)))
+            map = last;
+    }
     if (map) {
         place->module = map_module(a, map);
         place->address = spex_module_address(place->module, ip, map->start, map->pgoff);

@@ -484,7 +484,7 @@ static void make_keys(struct spex_group *g, enum spex_key kind,
     case SPEX_KEY_SYMBOL:
         EACH(place_key(s->symbol, s->module, s->address, &word[0][i], &word[1][i]));
     case SPEX_KEY_DSO:
-        EACH(word[0][i] = (uintptr_t)s->module);
+        EACH(word[0][i] = (uintptr_t)(s->module ? s->module->whole : NULL));
     case SPEX_KEY_SRCLINE:
         EACH(srcline_key(g, s, &word[0][i], &word[1][i]));
     case SPEX_KEY_PC:

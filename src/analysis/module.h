@@ -13,6 +13,7 @@ enum module_kind {
     MODULE_FILE,   /* ELF file */
     MODULE_KERNEL, /* vmlinux, kallsyms */
     MODULE_JIT,    /* anonymous code: perf-PID.map */
+    MODULE_CODE,   /* one function that its mapping names: of a JIT, of BPF */
     MODULE_NONE,   /* heap, stack, special pages */
 };
 
@@ -58,6 +59,7 @@ struct module_inlines { /* of one compilation unit, in order of the DIEs */
 
 struct spex_module {
     struct spex_symbols *owner;
+    struct spex_module *whole; /* of code of a JIT or of BPF the first of all, else itself */
     enum module_kind kind;
     char *path;
     const char *name;
@@ -101,6 +103,7 @@ struct spex_symbols {
     uint32_t *by_path, *by_id;
     size_t mask;
     struct debuginfod *debuginfod;
+    struct spex_module *code[2]; /* the first of MODULE_CODE: of JITs, of BPF */
 };
 
 /* Out of memory, a module has no symbols; the rest of the profile is read. */
@@ -172,6 +175,7 @@ void debuginfod_free(struct spex_symbols *symbols);
 struct candidate_symbol {
     struct spex_symbol symbol;
     uint8_t weak, code;
+    uint32_t order; /* more comes first: the last word about an address counts */
     uint8_t global; /* more comes first; 2: what the language itself calls it */
 };
 
@@ -210,6 +214,7 @@ char *module_text(struct spex_module *module, size_t size);
 /* ---- look-up ---- */
 
 bool module_is_file(const struct spex_module *module);
+bool module_is_code(const struct spex_module *module); /* MODULE_CODE */
 /* False for the heap, the stack and the like: an address there is just itself. */
 bool module_has_symbols(struct spex_module *module);
 /* spex_module_symbol, and the addresses around this one for which it says the same. */

@@ -1,6 +1,8 @@
 /* Modules: the set of them, and look-up in their tables. */
 #include "module.h"
 
+#include "perfdata/jit.h"
+
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
@@ -116,6 +118,8 @@ static enum module_kind kind_of(const char *path)
                                             "/anon_hugepage", "/SYSV", "[heap]",  "/dev/shm/"};
     static const char *const special[] = {"[stack",    "[vvar",     "[vsyscall]", "[uprobes]",
                                           "[vectors]", "[sigpage]", "/dev/"};
+    if (starts_with(path, JIT_PREFIX) || starts_with(path, "[bpf] "))
+        return MODULE_CODE;
     if (starts_with(path, "[kernel") || starts_with(path, "[guest.kernel"))
         return MODULE_KERNEL;
     for (size_t i = 0; i < sizeof anonymous / sizeof *anonymous; i++)
@@ -212,12 +216,19 @@ struct spex_module *symbols_module(struct spex_symbols *symbols, const char *pat
     const char *slash = strrchr(m->path, '/');
     m->owner = symbols;
     m->kind = kind;
-    m->name = slash && slash[1] && kind == MODULE_FILE ? slash + 1 : m->path;
+    m->name = kind == MODULE_CODE ? starts_with(path, "[bpf]") ? "[bpf]" : "[jit]"
+              : slash && slash[1] && kind == MODULE_FILE ? slash + 1
+                                                         : m->path;
     if (build_id_size)
         memcpy(m->recorded.bytes, build_id, build_id_size);
     m->recorded.size = build_id_size;
     m->pid = pid;
     m->image.fd = m->debug.fd = m->alternate.fd = m->small.fd = -1;
+    m->whole = m;
+    if (kind == MODULE_CODE) {
+        struct spex_module **first = &symbols->code[starts_with(path, "[bpf]")];
+        m->whole = *first = *first ? *first : m;
+    }
     symbols->modules[symbols->count++] = m;
     enter_module(symbols, symbols->count - 1);
     return m;
@@ -260,7 +271,8 @@ uint64_t spex_module_unnamed(const struct spex_module *module, bool filtered)
 bool spex_module_is_kernel(const struct spex_module *module)
 {
     size_t n = strlen(module->path);
-    return module->kind == MODULE_KERNEL || (n > 3 && strstr(module->path, ".ko"));
+    return module->kind == MODULE_KERNEL || starts_with(module->path, "[bpf]") ||
+           (n > 3 && strstr(module->path, ".ko"));
 }
 
 const char *spex_module_problem(struct spex_module *module)
@@ -271,6 +283,7 @@ const char *spex_module_problem(struct spex_module *module)
 
 static void load(struct spex_module *module)
 {
+    struct module_table table = {0};
     switch (module->kind) {
     case MODULE_FILE:
         module_open_files(module);
@@ -281,6 +294,10 @@ static void load(struct spex_module *module)
         break;
     case MODULE_JIT:
         module_load_jit(module);
+        break;
+    case MODULE_CODE: /* wherever it is, it is this */
+        table_add(&table, 0, UINT64_MAX, strchr(module->path, ' ') + 1, true, false, 0);
+        table_finish(module, &table);
         break;
     case MODULE_NONE:
         table_finish(module, &(struct module_table){0});
@@ -305,6 +322,11 @@ void module_load(struct spex_module *module)
 bool module_is_file(const struct spex_module *module)
 {
     return module->kind == MODULE_FILE;
+}
+
+bool module_is_code(const struct spex_module *module)
+{
+    return module->kind == MODULE_CODE;
 }
 
 bool module_has_symbols(struct spex_module *module)
@@ -332,6 +354,8 @@ uint64_t spex_module_address(struct spex_module *module, uint64_t ip, uint64_t s
     if (module->kind == MODULE_KERNEL) /* pgoff is where _text was at run time (KASLR) */
         return module->link_text && pgoff ? ip - (pgoff - module->link_text) : ip;
     uint64_t offset = ip - start + pgoff;
+    if (module->kind == MODULE_CODE)
+        return offset;
     const struct module_segment *below = NULL;
     /* A page that holds the end of one segment and the begin of the next is mapped twice. */
     for (unsigned page = 12; page <= 16; page += 2)

@@ -43,6 +43,8 @@ static int compare_symbols(const void *a, const void *b)
     const struct candidate_symbol *x = a, *y = b;
     if (x->symbol.start != y->symbol.start)
         return x->symbol.start < y->symbol.start ? -1 : 1;
+    if (x->order != y->order)
+        return x->order > y->order ? -1 : 1;
     bool sized_x = x->symbol.end > x->symbol.start, sized_y = y->symbol.end > y->symbol.start;
     if (sized_x != sized_y)
         return sized_x ? -1 : 1;

@@ -35,6 +35,18 @@ struct file_id {
     unsigned size;
 };
 
+/* A file of a just-in-time compiler, and when how much of it was written. */
+struct jit_file {
+    size_t task;
+    uint64_t number;
+    const char *path; /* in the log */
+    struct jit_write {
+        uint64_t end, time;
+    } * writes;
+    size_t count, capacity;
+    char *names; /* of its functions, as mappings have them */
+};
+
 struct spex_run {
     char *name;
     int directory, control_fd;
@@ -48,6 +60,8 @@ struct spex_run {
     size_t entry_count, entry_room, position;
     struct file_id **files; /* hash table */
     size_t file_count, file_room;
+    struct jit_file *jits;
+    size_t jit_count;
     uint8_t *bytes; /* of the event that was given last */
     struct spex_engine_truth *truth;
     size_t truth_count, truth_room;
@@ -64,5 +78,14 @@ void left_read_events(struct spex_run *run);
 void left_free_events(struct spex_run *run);
 /* AUX records that say that what follows was lost. */
 uint64_t left_truncated(const struct spex_run *run);
+
+/* left_jit.c: an event about such a file; what the files say, as mappings; the end. */
+void left_jit_event(struct spex_run *run, size_t task, const struct run_event *event,
+                    const char *text);
+void left_read_jits(struct spex_run *run);
+void left_free_jits(struct spex_run *run);
+/* A new entry of this task; without memory one that is not kept. */
+struct entry *left_add(struct spex_run *run, size_t task, enum spex_engine_event_kind kind,
+                       uint64_t time);
 
 #endif

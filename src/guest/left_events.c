@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct entry *add(struct spex_run *run, size_t task, enum spex_engine_event_kind kind,
-                         uint64_t time)
+struct entry *left_add(struct spex_run *run, size_t task, enum spex_engine_event_kind kind,
+                       uint64_t time)
 {
     if (!vec_grow(&run->entries, &run->entry_room, run->entry_count + 1, sizeof *run->entries)) {
         run->no_memory = true;
@@ -98,7 +98,7 @@ static struct entry *add_map(struct spex_run *run, size_t task, const struct run
     const char *text = path;
     if (path[0] == '/' && first)
         text = file_id(run, path)->path;
-    struct entry *entry = add(run, task, SPEX_ENGINE_MAP, event->time);
+    struct entry *entry = left_add(run, task, SPEX_ENGINE_MAP, event->time);
     entry->event.address = event->a;
     entry->event.length = event->b;
     entry->event.offset = event->c;
@@ -176,7 +176,9 @@ static bool complete(struct spex_run *run, size_t i)
             m->offset = old->offset + (m->address - old->address);
             m->flags = old->flags;
         }
-        return true;
+        /* compilers make their code writable and back: nothing new */
+        return !old || *old->text || !(old->prot & 4) ||
+               m->address + m->length > old->address + old->length;
     case ENTRY_MOVED:
         m->prot = old ? old->prot : 3;
         m->flags = old ? old->flags : MAP_PRIVATE_ANONYMOUS;
@@ -201,6 +203,7 @@ static void complete_maps(struct spex_run *run)
     for (size_t i = 0; i < run->entry_count; i++) {
         if (i != kept)
             run->entries[kept] = run->entries[i];
+        run->entries[kept].order = (uint32_t)kept;
         kept += complete(run, kept);
     }
     run->entry_count = kept;
@@ -215,7 +218,7 @@ static void add_aux(struct spex_run *run, size_t task, const struct run_event *e
         run->damaged++;
         return;
     }
-    struct entry *entry = add(run, task, SPEX_ENGINE_AUX, event->time);
+    struct entry *entry = left_add(run, task, SPEX_ENGINE_AUX, event->time);
     entry->event.offset = event->a;
     entry->event.size = event->b;
     entry->event.aux_flags = event->flags & 0xff;
@@ -237,7 +240,7 @@ static void add_left(struct spex_run *run, size_t task)
         run->damaged++;
         return;
     }
-    add(run, task, SPEX_ENGINE_LEFT, t->clock)->event.size = t->head;
+    left_add(run, task, SPEX_ENGINE_LEFT, t->clock)->event.size = t->head;
 }
 
 /* False if there is no such event. */
@@ -247,16 +250,16 @@ static bool read_event(struct spex_run *run, size_t task, const struct run_event
     struct entry *entry;
     switch (event->type) {
     case RUN_FORK:
-        add(run, task, SPEX_ENGINE_FORK, event->time);
+        left_add(run, task, SPEX_ENGINE_FORK, event->time);
         break;
     case RUN_EXIT:
-        add(run, task, SPEX_ENGINE_EXIT, event->time);
+        left_add(run, task, SPEX_ENGINE_EXIT, event->time);
         *ended = true;
         break;
     case RUN_COMM:
         if (!*text)
             return false;
-        entry = add(run, task, SPEX_ENGINE_COMM, event->time);
+        entry = left_add(run, task, SPEX_ENGINE_COMM, event->time);
         entry->event.text = text;
         entry->event.first = task == 0 && event->time == 0;
         break;
@@ -287,6 +290,9 @@ static bool read_event(struct spex_run *run, size_t task, const struct run_event
     case RUN_AUX:
         add_aux(run, task, event);
         break;
+    case RUN_JIT:
+        left_jit_event(run, task, event, text);
+        break;
     case RUN_EXEC:
         break;
     default:
@@ -315,7 +321,7 @@ static void read_log(struct spex_run *run, size_t task)
     run->damaged += at < t->log_size && run->control.failed != ENOSPC; /* half an event */
     add_left(run, task);
     if (!ended)
-        add(run, task, SPEX_ENGINE_EXIT, t->task.clock);
+        left_add(run, task, SPEX_ENGINE_EXIT, t->task.clock);
 }
 
 static int by_time(const void *a, const void *b)
@@ -333,6 +339,10 @@ void left_read_events(struct spex_run *run)
     if (run->entry_count)
         qsort(run->entries, run->entry_count, sizeof *run->entries, by_time);
     complete_maps(run);
+    if (run->jit_count) {
+        left_read_jits(run);
+        qsort(run->entries, run->entry_count, sizeof *run->entries, by_time);
+    }
     for (size_t i = 0; i < run->entry_count; i++) {
         struct spex_engine_event *m = &run->entries[i].event;
         if (m->kind == SPEX_ENGINE_MAP && *m->text == '/') {
@@ -345,6 +355,7 @@ void left_read_events(struct spex_run *run)
 
 void left_free_events(struct spex_run *run)
 {
+    left_free_jits(run);
     for (size_t i = 0; i < run->file_room; i++)
         if (run->files[i]) {
             free(run->files[i]->path);

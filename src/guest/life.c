@@ -1,4 +1,6 @@
 /* Threads, forks, exits and system calls of the guest. */
+#include "perfdata/jit.h"
+
 #include "need.h"
 #include "regs.h"
 #include "vcpu.h"
@@ -165,6 +167,10 @@ static void on_exit_process(qemu_plugin_id_t id, void *data)
 /* ---- system calls ---- */
 
 enum { /* generic numbers, as AArch64 has them */
+       SYS_OPENAT = 56,
+       SYS_CLOSE = 57,
+       SYS_WRITE = 64,
+       SYS_WRITEV = 66,
        SYS_EXIT = 93,
        SYS_EXIT_GROUP = 94,
        SYS_WAITID = 95,
@@ -334,6 +340,42 @@ static void log_map(struct vcpu *v, uint64_t address)
     log_event(v, &event, path);
 }
 
+/* ---- files of just-in-time compilers ---- */
+
+static void jit_opened(struct vcpu *v, int fd)
+{
+    char link[64], path[RUN_PATH];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = 0;
+    if (!jit_is_map(path) && !jit_is_dump(path))
+        return;
+    pthread_mutex_lock(&user.lock);
+    for (size_t i = 0; i < sizeof user.jit / sizeof *user.jit; i++)
+        if (!user.jit[i]) {
+            user.number[i] = user.opened++;
+            struct run_event event = {.type = RUN_JIT, .a = user.number[i]};
+            __atomic_store_n(&user.jit[i], fd + 1, __ATOMIC_RELEASE);
+            log_event(v, &event, path);
+            break;
+        }
+    pthread_mutex_unlock(&user.lock);
+}
+
+/* What is written is known to the profile from then on. */
+static void jit_written(struct vcpu *v, int fd, uint64_t bytes, bool closed)
+{
+    for (size_t i = 0; i < sizeof user.jit / sizeof *user.jit; i++) {
+        if (__atomic_load_n(&user.jit[i], __ATOMIC_ACQUIRE) != fd + 1)
+            continue;
+        struct run_event event = {.type = RUN_JIT, .a = user.number[i], .b = bytes};
+        if (closed)
+            __atomic_store_n(&user.jit[i], 0, __ATOMIC_RELEASE);
+        else
+            log_event(v, &event, NULL);
+    }
+}
+
 static void on_return(qemu_plugin_id_t id, unsigned index, int64_t number, int64_t result)
 {
     struct vcpu *v = hot[index].vcpu;
@@ -353,6 +395,19 @@ static void on_return(qemu_plugin_id_t id, unsigned index, int64_t number, int64
                 .type = RUN_PROTECT, .a = a[0], .b = a[1], .prot = (uint32_t)a[2]};
             log_event(v, &event, NULL);
         }
+        break;
+    case SYS_OPENAT:
+        if (result >= 0)
+            jit_opened(v, (int)result);
+        break;
+    case SYS_WRITE:
+    case SYS_WRITEV:
+        if (user.opened && result > 0)
+            jit_written(v, (int)a[0], (uint64_t)result, false);
+        break;
+    case SYS_CLOSE:
+        if (user.opened)
+            jit_written(v, (int)a[0], 0, true);
         break;
     case SYS_MREMAP:
         if ((uint64_t)result < UINT64_MAX - 4096) {

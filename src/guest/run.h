@@ -112,7 +112,9 @@ enum run_event_type {
     RUN_PROTECT, /* address, length, prot */
     RUN_MOVE,    /* mremap: address, length, address before */
     RUN_STACK,   /* of a new thread: its stack pointer; text: "[stack:TID]" */
-    RUN_FORK,    /* this task begins */
+    RUN_JIT,  /* a file of a just-in-time compiler: file number, bytes written; text: its path once
+                 opened */
+    RUN_FORK, /* this task begins */
     RUN_EXIT,
     RUN_AUX,  /* a buffer is in `data`: place in the AUX area, bytes, PERF_RECORD_AUX flags */
     RUN_EXEC, /* execve is about to be tried; text: path */

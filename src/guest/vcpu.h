@@ -114,8 +114,11 @@ struct user {
         uint64_t word, clock; /* full: a ticket in place of the clock */
     } wakes[256];             /* futexes: when somebody was last woken there */
     uint64_t tickets;
-    uint64_t heap; /* start, once known */
-    struct {       /* truth rows */
+    uint64_t heap;   /* start, once known */
+    int jit[4];      /* descriptors of open perf-PID.map and jitdump files, plus one */
+    uint32_t opened; /* how many there were */
+    uint32_t number[4];
+    struct { /* truth rows */
         struct run_truth *row;
         size_t used, chunks;
         struct run_truth *chunk[4096];

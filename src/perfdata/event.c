@@ -401,6 +401,15 @@ static void take_body(struct cursor *c, struct spex_perf_event *event)
         event->u.lost.id = take64(c);
         event->u.lost.lost = take64(c);
         break;
+    case SPEX_PERF_KSYMBOL: {
+        event->u.ksymbol.address = take64(c);
+        event->u.ksymbol.length = take32(c);
+        const uint8_t *p = take(c, 4);
+        event->u.ksymbol.kind = p ? get16(c->file, p) : 0;
+        event->u.ksymbol.flags = p ? get16(c->file, p + 2) : 0;
+        event->u.ksymbol.name = take_string(c);
+        break;
+    }
     case SPEX_PERF_LOST_SAMPLES:
         event->u.lost.lost = take64(c);
         break;

@@ -8,8 +8,11 @@
  */
 #include "file.h"
 
+#include "base/file.h"
 #include "base/hash.h"
+#include "jit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- collecting ---- */
@@ -44,6 +47,65 @@ static void add_switch(struct spex_perfdata *file, const struct spex_perf_event 
     };
 }
 
+static bool add_map(struct spex_perfdata *file, const struct spex_perf_map *map)
+{
+    const char *name = perfdata_strings_add(&file->strings, map->filename, strlen(map->filename));
+    struct spex_perf_map *place = name ? vec_push(&file->maps) : NULL;
+    if (!place) {
+        file->failed = true;
+        return false;
+    }
+    *place = *map;
+    place->filename = name;
+    add_task(file, &(struct task_event){.time = map->time,
+                                        .pid = map->pid,
+                                        .map = (uint32_t)file->maps.count - 1,
+                                        .kind = TASK_MAP});
+    return true;
+}
+
+struct jit_maps {
+    struct spex_perfdata *file;
+    const struct spex_perf_map *dump; /* how the file itself is mapped */
+    bool same_clock;
+};
+
+static void add_jit(void *context, const struct jit_code *code)
+{
+    const struct jit_maps *maps = context;
+    char name[sizeof JIT_PREFIX + JIT_NAME_MOST];
+    size_t n = code->name_length < JIT_NAME_MOST ? code->name_length : JIT_NAME_MOST;
+    snprintf(name, sizeof name, "%s%.*s", JIT_PREFIX, (int)n, code->name);
+    if (code->length && !maps->file->failed)
+        add_map(maps->file,
+                &(struct spex_perf_map){.start = code->start,
+                                        .end = code->start + code->length < code->start
+                                                   ? UINT64_MAX
+                                                   : code->start + code->length,
+                                        .pid = maps->dump->pid,
+                                        .tid = maps->dump->tid,
+                                        .time = maps->same_clock ? code->time : maps->dump->time,
+                                        .prot = 5,
+                                        .file_offset = maps->dump->file_offset,
+                                        .filename = name});
+}
+
+/* A compiler maps its jitdump file so that there is a record of where it is. */
+static void read_dump(struct spex_perfdata *file, const struct spex_perf_event *event)
+{
+    enum { USE_CLOCKID = 1 << 25, CLOCK_MONOTONIC_ID = 1 };
+    const struct spex_perf_map *map = &event->u.map;
+    const struct spex_perf_attr *attr = event->attr;
+    size_t size;
+    char *data = file_read_named(map->filename, JIT_FILE_MOST, FILE_OWN_OR_ROOT, &size);
+    if (data && jit_dump_pid(data, size) == map->pid) {
+        struct jit_maps maps = {
+            file, map, attr && attr->flags & USE_CLOCKID && attr->clockid == CLOCK_MONOTONIC_ID};
+        jit_read(data, size, add_jit, &maps);
+    }
+    free(data);
+}
+
 void perfdata_state_event(struct spex_perfdata *file, const struct spex_perf_event *event)
 {
     bool out = event->misc & SPEX_PERF_MISC_SWITCH_OUT;
@@ -52,21 +114,23 @@ void perfdata_state_event(struct spex_perfdata *file, const struct spex_perf_eve
     case SPEX_PERF_MMAP2: {
         if ((event->misc & SPEX_PERF_CPUMODE_MASK) == SPEX_PERF_CPUMODE_GUEST_USER)
             return; /* of a process that is not among the host's */
-        const char *name = event->u.map.filename;
-        struct spex_perf_map *map = vec_push(&file->maps);
-        name = map ? perfdata_strings_add(&file->strings, name, strlen(name)) : NULL;
-        if (!name) {
-            file->failed = true;
-            if (map)
-                file->maps.count--;
-            return;
-        }
-        *map = event->u.map;
-        map->filename = name;
-        add_task(file, &(struct task_event){.time = event->time,
-                                            .pid = map->pid,
-                                            .map = (uint32_t)file->maps.count - 1,
-                                            .kind = TASK_MAP});
+        if (add_map(file, &event->u.map) && event->u.map.prot & 4 &&
+            jit_is_dump(event->u.map.filename))
+            read_dump(file, event);
+        break;
+    }
+    case SPEX_PERF_KSYMBOL: {
+        char name[300];
+        snprintf(name, sizeof name, "[bpf] %s", event->u.ksymbol.name);
+        if (!(event->u.ksymbol.flags & 1) && event->u.ksymbol.length)
+            add_map(file, &(struct spex_perf_map){.start = event->u.ksymbol.address,
+                                                  .end = event->u.ksymbol.address +
+                                                         event->u.ksymbol.length,
+                                                  .pid = SPEX_PERF_PID_KERNEL,
+                                                  .time = event->time,
+                                                  .prot = 5,
+                                                  .file_offset = event->offset,
+                                                  .filename = name});
         break;
     }
     case SPEX_PERF_COMM: {

@@ -144,7 +144,7 @@ class File:
             flags = bytes(int(f"{x:08b}"[::-1], 2) for x in flags)
         b = self.p("IIQQQQ", a["type"], self.attr_size, a["config"], a["period"], a["sample"], a.get("read", 0)) + flags
         b += self.p("IIQQ", 0, 0, a.get("config1", 0), a.get("config2", 0))
-        b += self.p("QQIIQ", a.get("branch", 0), a.get("uregs", 0), a.get("stack", 0), 0, a.get("iregs", 0))
+        b += self.p("QQIIQ", a.get("branch", 0), a.get("uregs", 0), a.get("stack", 0), a.get("clockid", 0), a.get("iregs", 0))
         b += b"\0" * 200
         return b[:self.attr_size]
 
