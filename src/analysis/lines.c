@@ -159,6 +159,14 @@ bool spex_module_line(struct spex_module *module, uint64_t address, struct spex_
     return memory_guarded(found = find_line(module, address, line)) && found;
 }
 
+unsigned module_discriminator(struct spex_module *module, uint64_t address)
+{
+    Dwarf_Die unit;
+    unsigned discriminator = 0;
+    Dwarf_Line *line = find_unit(module, address, &unit) ? dwarf_getsrc_die(&unit, address) : NULL;
+    return line && !dwarf_linediscriminator(line, &discriminator) ? discriminator : 0;
+}
+
 /* ---- inlined calls ---- */
 
 struct walk {

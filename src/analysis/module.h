@@ -223,6 +223,9 @@ const struct spex_symbol *module_symbol_around(struct spex_module *module, uint6
 /* Is address in the image as loaded, .bss included? */
 bool module_covers(struct spex_module *module, uint64_t address);
 void lines_load(struct spex_module *module);
+/* Which of several blocks of its line an instruction is of, as the compiler numbers them; 0 none.
+ */
+unsigned module_discriminator(struct spex_module *module, uint64_t address);
 void lines_free(struct spex_module *module);
 /* The first problem of a module is the one to act on; later ones are dropped. */
 void module_problem(struct spex_module *module, const char *format, ...)

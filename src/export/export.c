@@ -4,11 +4,13 @@
 #define FORMATS                                                                                    \
     FORMAT(collapsed)                                                                              \
     FORMAT(speedscope)                                                                             \
+    FORMAT(firefox)                                                                                \
     FORMAT(pprof)                                                                                  \
     FORMAT(callgrind)                                                                              \
     FORMAT(cachegrind)                                                                             \
     FORMAT(bolt)                                                                                   \
     FORMAT(profgen)                                                                                \
+    FORMAT(llvm)                                                                                   \
     FORMAT(autofdo)                                                                                \
     FORMAT(parquet)
 

@@ -37,18 +37,23 @@ static uint32_t find_row(struct tally *t, const struct spex_sample *s)
     return row;
 }
 
+uint32_t tally_one(struct tally *t, const struct spex_sample *sample)
+{
+    const struct spex_record *r = sample->record;
+    uint32_t number = find_row(t, sample); /* may move the rows */
+    struct tally_row *row = &t->rows[number];
+    row->samples++;
+    row->latency += r->total; /* 0 where there is no counter */
+    row->misses += r->events >> SPEX_EV_L1D_MISS & 1;
+    row->mispredicts += r->events >> SPEX_EV_MISPREDICT & 1;
+    row->comm = sample->comm; /* a thread's last name */
+    return number;
+}
+
 void tally_add(struct tally *t, const struct spex_sample *samples, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        const struct spex_record *r = samples[i].record;
-        uint32_t number = find_row(t, &samples[i]); /* may move the rows */
-        struct tally_row *row = &t->rows[number];
-        row->samples++;
-        row->latency += r->total; /* 0 where there is no counter */
-        row->misses += r->events >> SPEX_EV_L1D_MISS & 1;
-        row->mispredicts += r->events >> SPEX_EV_MISPREDICT & 1;
-        row->comm = samples[i].comm; /* a thread's last name */
-    }
+    for (size_t i = 0; i < count; i++)
+        tally_one(t, &samples[i]);
 }
 
 static int by_place(const void *a, const void *b)

@@ -23,6 +23,7 @@ struct tally_row {
     uint8_t op, source;
     bool memory; /* source means something */
     uint64_t samples, latency, misses, mispredicts;
+    uint32_t number; /* for those who sort */
 };
 
 struct tally {
@@ -33,6 +34,8 @@ struct tally {
     uint32_t cache[SPEX_PLACES]; /* 1 + row */
 };
 
+/* Adds a sample; the number of its row, in the order in which rows came. */
+uint32_t tally_one(struct tally *tally, const struct spex_sample *sample);
 void tally_add(struct tally *tally, const struct spex_sample *samples, size_t count);
 /* By thread, then module, then address: the same order in every run. */
 void tally_sort(struct tally *tally);

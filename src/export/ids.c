@@ -45,6 +45,18 @@ uint32_t ids_find(struct ids *ids, const uint64_t key[IDS_WORDS], bool *fresh)
     return (uint32_t)ids->count - 1;
 }
 
+bool ids_get(const struct ids *ids, const uint64_t key[IDS_WORDS], uint32_t *number)
+{
+    if (!ids->count)
+        return false;
+    for (size_t at = slot_of(ids, key); ids->slots[at]; at = (at + 1) & (ids->slot_count - 1))
+        if (ids_equal(ids->keys[ids->slots[at] - 1], key)) {
+            *number = ids->slots[at] - 1;
+            return true;
+        }
+    return false;
+}
+
 void ids_clear(struct ids *ids)
 {
     ids->count = 0;

@@ -17,6 +17,8 @@ struct ids {
 
 /* *fresh: the key is new. Ends the command if there is no memory. */
 uint32_t ids_find(struct ids *ids, const uint64_t key[IDS_WORDS], bool *fresh);
+/* The number of a key, if it has one. */
+bool ids_get(const struct ids *ids, const uint64_t key[IDS_WORDS], uint32_t *number);
 void ids_clear(struct ids *ids);
 void ids_free(struct ids *ids);
 

@@ -129,7 +129,8 @@ static enum spex_status check_program(struct spex_engine *e, const char *name, c
 /*
  * What user mode cannot know is switched off where the manual lets an
  * implementation choose: conditions of selects and compares (DAT-125 to DAT-130)
- * and addresses of prefetches (DAT-184).
+ * and addresses of prefetches (DAT-184). A branch that is not taken has the next instruction as
+ * its target, as silicon has it (docs/deviations.md).
  */
 static void user_mode_choices(struct spu_choices *choices)
 {
@@ -138,6 +139,7 @@ static void user_mode_choices(struct spu_choices *choices)
     choices->csinv_conditional = choices->ccmp_conditional = choices->ccmn_conditional = 0;
     choices->cache_op_info = 0;
     choices->sve_prefetch_info = 0;
+    choices->not_taken_target = 1;
 }
 
 static enum spex_status check_event(struct spex_engine *e, struct spex_engine_options *o,

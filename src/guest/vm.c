@@ -25,6 +25,7 @@ void spex_vm_config_default(struct spex_vm_config *config)
     spu_config_default(&config->unit);
     for (size_t i = 0; i < UNSEEN; i++)
         spu_choices_set(&config->unit.choices, unseen[i], NULL);
+    config->unit.choices.not_taken_target = 1; /* as silicon has it */
     spex_uarch_config_preset("neoverse-n1", &config->model, NULL);
     snprintf(config->features, sizeof config->features, "max");
 }

@@ -44,3 +44,19 @@ def export(to, file, *args, out=None, symbols=True):
     """Writes DIR/out; (exit code, stderr)."""
     code, text, err = on("export", file, "--to", to, "-o", out or f"out.{to}", *args, symbols=symbols)
     return code, err
+
+
+def firefox(name, *command):
+    """What Firefox Profiler's own importer says about a profile; None if it cannot be run here."""
+    cli = f"{FEEDS}/node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js"
+    home = {"HOME": DIR, "PROFILER_CLI_SESSION_DIR": DIR}
+    try:
+        for attempt in range(20):  # its daemon must be ready within half a second
+            code, out, err = run(NODE, cli, "load", name, env=home, cwd=DIR, timeout=120)
+            code, out, err = run(NODE, cli, *command, env=home, cwd=DIR, timeout=120)
+            if not code:
+                return out.decode()
+            run(NODE, cli, "stop", "--all", env=home, cwd=DIR, timeout=120)
+        return f"profiler-cli: {err}"
+    finally:
+        run(NODE, cli, "stop", "--all", env=home, cwd=DIR, timeout=120)

@@ -78,6 +78,44 @@ def valid_speedscope(name):
 valid_speedscope("a profile")
 
 
+# ---- firefox ----
+def gecko(data):
+    """Samples by thread and stack, root first, and the times of all of them."""
+    out, times = collections.Counter(), []
+    for t in json.loads(data)["threads"]:
+        texts, stacks, frames, functions = t["stringArray"], t["stackTable"], t["frameTable"], t["funcTable"]
+        for table in (stacks, frames, functions, t["samples"], t["markers"]):
+            assert all(len(v) == table["length"] for v in table.values() if isinstance(v, list))
+        for stack, weight, time in zip(t["samples"]["stack"], t["samples"]["weight"], t["samples"]["time"]):
+            where = []
+            while stack is not None:
+                where.insert(0, texts[functions["name"][frames["func"][stacks["frame"][stack]]]])
+                stack = stacks["prefix"][stack]
+            out[(t["name"], t["tid"]) + tuple(where)] += weight
+        check(f"firefox: the time line of {t['name'][:40]} goes on", t["samples"]["time"] == sorted(t["samples"]["time"]))
+        times += t["samples"]["time"]
+    return out, times
+
+
+got, times = gecko(feed("firefox", MIXED))
+equal("firefox: thread, file, function, and how many samples", got,
+      total(lambda r: (r["comm"], r["tid"], r["dso"], r.get("symbol", r["dso"])) + inlined(r)))
+first, last = min(r["time"] for r in RECORDS), max(r["time"] for r in RECORDS)
+width = json.loads(open(f"{DIR}/out.firefox").read())["meta"]["interval"]
+check("firefox: the time line is as long as the profile", 0 <= (last - first) / 1e6 - max(times) < width and min(times) == 0, (max(times), first, last))
+markers = [m for t in json.loads(feed("firefox", profile("mixed-loss", 3000)))["threads"] for m in zip(t["markers"]["startTime"], [t["stringArray"][n] for n in t["markers"]["name"]])]
+equal("firefox: a marker where each buffer was full", collections.Counter(n for _, n in markers), {"buffer full": data("report", "mixed-loss.data")["totals"]["truncated"]})
+if not LONG or not package("@firefox-devtools/profiler-cli"):
+    skip("Firefox Profiler reads it", "make check-feeds does that")
+else:
+    feed("firefox", MIXED)
+    said = firefox("out.firefox", "thread", "functions", "--include-idle")
+    most = max((100, 101), key=lambda tid: sum(r["tid"] == tid for r in RECORDS))  # it shows the busiest thread
+    for symbol in ("sum", "pick", "hit"):
+        m = re.search(rf"^\s*f-\d+\. {symbol} - self: (\d+)", said, re.M)
+        check(f"Firefox Profiler's importer counts {symbol}", m and int(m.group(1)) == sum(r.get("symbol") == symbol and r["tid"] == most for r in RECORDS), said)
+
+
 # ---- pprof ----
 def fields(data):
     """(number, value) of the fields of a protobuf message: integers, or bytes."""
@@ -238,7 +276,7 @@ ROOT = ["--symfs", f"{hostile.D}/root"]
 
 
 def everything(what, file, *args):
-    for to in ("collapsed", "speedscope", "pprof", "bolt", "profgen", "autofdo", "parquet"):
+    for to in ("collapsed", "speedscope", "firefox", "pprof", "bolt", "profgen", "llvm", "autofdo", "parquet"):
         code, err = export(to, file, *args, symbols=not args)
         if not check(f"{to} of {what}", code in (0, 1) and os.path.exists(f"{DIR}/out.{to}"), err):
             continue
@@ -249,6 +287,8 @@ def everything(what, file, *args):
         elif to == "speedscope":
             speedscope(data)
             valid_speedscope(what)
+        elif to == "firefox":
+            gecko(data)
         elif to == "pprof":
             strings, _, samples = pprof(data)
             go_pprof(what)
@@ -268,6 +308,6 @@ check("a stripped program's samples are those of its file",
 code, err = export("pprof", MIXED, "--weight", "latency")
 check("a weight that a format does not take is refused", code == 2 and "--weight" in err, err)
 code, out, err = spex("help", "formats")
-for to in ("collapsed", "speedscope", "pprof", "callgrind", "cachegrind", "bolt", "profgen", "autofdo", "parquet"):
+for to in ("collapsed", "speedscope", "firefox", "pprof", "callgrind", "cachegrind", "bolt", "profgen", "llvm", "autofdo", "parquet"):
     check(f"help and docs/export.md know {to}", f"\n  {to}".encode() in out and f"`{to}`" in open(f"{SOURCE}/docs/export.md").read())
 done()

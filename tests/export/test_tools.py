@@ -10,6 +10,12 @@ for name, cpu in (("n1", "neoverse-n1"), ("pbt", "neoverse-v2,pbt")):
     check(f"recorded as {cpu}", code == 0, err)
 OUTPUT = out
 
+# ---- what optimizers need of the records ----
+lines = [json.loads(l) for l in spex("script", "-i", "n1.data", "--format", "json", "-F", "pc,target,events", "--op", "branch", cwd=DIR)[1].splitlines()]
+idle = [r for r in lines if "not-taken" in r["events"]]
+check("a branch that is not taken has the next instruction as its target, as on silicon",
+      len(idle) > 100 and all(int(r["target"], 16) == int(r["pc"], 16) + 4 for r in idle), idle[:3])
+
 # ---- exact counts ----
 truth = [[int(x, 0) for x in l.split()] for l in open(f"{DIR}/n1.data.truth") if l[0] != "#"]
 sums = [sum(r[i] for r in truth) for i in range(2, 9)]
@@ -60,6 +66,41 @@ for name in ("n1", "pbt"):
     check(f"llvm-profgen takes {name}: work is hottest, next is inlined", code == 0 and text.startswith("work:") and " next:" in text, err + text[:300])
     code, out, err = use("llvm-profdata-22", "merge", "--sample", f"{name}.prof", "-o", f"{name}.profdata")
     check(f"llvm-profdata merges {name}", code == 0, err)
+
+
+def sample_profile(text):
+    """{(functions from the outermost, line): count} of an LLVM sample profile."""
+    out, path = {}, []
+    for line in text.splitlines():
+        depth = len(line) - len(line.lstrip(" "))
+        if m := re.fullmatch(r" *(?:([\d.]+): )?([A-Za-z_]\w*(?:\.\w+)*):(\d+)(?::\d+)?", line):
+            path = path[:depth] + [(m.group(1), m.group(2))]
+        elif m := re.fullmatch(r" +([\d.]+): (\d+).*", line):
+            out[tuple(path[:depth]), m.group(1)] = int(m.group(2))
+    return out
+
+
+for name in ("n1", "pbt"):
+    export("llvm", f"{name}.data", out=f"{name}.llvm", symbols=False)
+    text = open(f"{DIR}/{name}.llvm").read()
+    ours = sample_profile(text)
+    check(f"llvm of {name}: work is hottest, next is inlined", text.startswith("work:") and " next:" in text, text[:300])
+    for version in ("14", "22"):
+        if not tool(f"llvm-profdata-{version}"):
+            skip(f"llvm-profdata {version} merges it", "not at hand")
+            continue
+        code, out, err = use(f"llvm-profdata-{version}", "merge", "--sample", f"{name}.llvm", "-o", f"{name}.{version}.profdata")
+        check(f"llvm-profdata {version} merges it", code == 0 and not err, err)
+    if os.path.exists(f"{DIR}/{name}.prof"):
+        theirs = sample_profile(open(f"{DIR}/{name}.prof").read())
+        work = {k: v for k, v in theirs.items() if k[0][0][1] == "work" and v}
+        equal(f"llvm of {name}: lines of work are as llvm-profgen has them", {k: v for k, v in ours.items() if k[0][0][1] == "work"}, work)
+    if shutil.which("clang"):
+        args = ["--target=aarch64-linux-gnu", "-O2", "-g", f"-fprofile-sample-use={name}.llvm", "-S", "-emit-llvm", "-o", "-", f"{EXPORT}/hot.c"]
+        code, out, err = run("clang", *args, cwd=DIR)
+        check(f"clang takes llvm of {name}: work has an entry count and weights", code == 0 and b"branch_weights" in out and b"function_entry_count" in out, err + out.decode()[:300])
+    else:
+        skip("clang takes it", "no clang")
 export("autofdo", "pbt.data", out="pbt.autofdo", symbols=False)
 if not tool("create_gcov") or not tool("dump_gcov"):
     skip("create_gcov takes it", "no autofdo: make check-feeds fetches it")
