@@ -108,6 +108,14 @@ docs: demo
 install: all
 	@meson install -C $(BUILD) --quiet
 
+# A tarball of the last commit, and Debian's packages made from it.
+dist:
+	@scripts/dist $(BUILD)
+
+deb:
+	@scripts/setup --check build deb
+	@scripts/dist $(BUILD) deb
+
 # Tables stand between clang-format off and on, or in .def files.
 format:
 	@clang-format -i $$(git ls-files '*.c' '*.h' '*.inc')
@@ -115,4 +123,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate
 
-.PHONY: validate all demo docs check check-vm check-html check-feeds check-ports check-faults conformance bench fuzz coverage mutate abi install format clean
+.PHONY: validate all demo docs check check-vm check-html check-feeds check-ports check-faults conformance bench fuzz coverage mutate abi install dist deb format clean
