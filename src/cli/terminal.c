@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,7 @@ void cli_pager_start(void)
     close(ends[0]);
     close(ends[1]);
     terminal.pager = pid;
+    signal(SIGPIPE, SIG_DFL); /* who leaves the pager has seen enough */
 }
 
 void cli_pager_end(void)
