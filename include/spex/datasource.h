@@ -2,7 +2,7 @@
  * Where data came from: Data Source packets and IMPLEMENTATION DEFINED events by CPU.
  *
  * D18.2.4 leaves the Data Source payload to the implementation. The tables are
- * rows of src/analysis/datasource.def, chosen by MIDR_EL1 (variant and revision
+ * rows of src/arch/datasource.def, chosen by MIDR_EL1 (variant and revision
  * ignored); a CPU without a table, and a load without the packet, are judged by
  * the events. No allocation, no state.
  */

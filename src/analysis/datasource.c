@@ -1,23 +1,19 @@
 #include <spex/datasource.h>
 
+#include "arch/sources.h"
 #include "base/bits.h"
-
-enum table { TABLE_NONE, TABLE_COMMON, TABLE_AMPERE, TABLE_HISI };
 
 struct spex_cpu_model {
     uint32_t key; /* implementer and part, as MIDR_EL1 places them */
     const char *name;
-    uint8_t table;
-    bool old; /* perf 6.1 knows that it has the common table */
+    uint8_t table; /* enum arch_sources */
+    bool old;      /* perf 6.1 knows that it has the common table */
 };
-
-/* MIDR_EL1: Implementer <31:24>, PartNum <15:4>; Variant and Revision do not matter. */
-#define MIDR_KEY(implementer, part) ((uint32_t)(implementer) << 24 | (uint32_t)(part) << 4)
 
 static const struct spex_cpu_model cpus[] = {
 #define CPU(implementer, part, name, table, old)                                                   \
-    {MIDR_KEY(implementer, part), name, TABLE_##table, old},
-#include "datasource.def"
+    {ARCH_MIDR_KEY(implementer, part), name, ARCH_SOURCES_##table, old},
+#include "arch/datasource.def"
 };
 
 /* Fields of perf's data_src word, by their place in it. */
@@ -82,9 +78,9 @@ enum {
 
 static const struct source_row sources[] = {
 #define SOURCE(table, value, source, modified, level, number, snoop, snoopx, remote)               \
-    {TABLE_##table,   value,         SPEX_SOURCE_##source, modified, level,                        \
-     NUMBER_##number, SNOOP_##snoop, SNOOPX_##snoopx,      remote},
-#include "datasource.def"
+    {ARCH_SOURCES_##table, value,         SPEX_SOURCE_##source, modified, level,                   \
+     NUMBER_##number,      SNOOP_##snoop, SNOOPX_##snoopx,      remote},
+#include "arch/datasource.def"
 };
 
 static const struct {
@@ -92,15 +88,15 @@ static const struct {
     uint8_t bit;
     const char *name;
 } events[] = {
-#define EVENT(implementer, part, bit, name) {MIDR_KEY(implementer, part), bit, name},
-#include "datasource.def"
+#define EVENT(implementer, part, bit, name) {ARCH_MIDR_KEY(implementer, part), bit, name},
+#include "arch/datasource.def"
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 const struct spex_cpu_model *spex_cpu_find(uint64_t midr)
 {
-    uint32_t key = (uint32_t)midr & MIDR_KEY(0xff, 0xfff);
+    uint32_t key = (uint32_t)midr & ARCH_MIDR_KEY(0xff, 0xfff);
     for (size_t i = 0; i < COUNT(cpus); i++)
         if (cpus[i].key == key)
             return &cpus[i];
@@ -114,7 +110,7 @@ const char *spex_cpu_name(const struct spex_cpu_model *cpu)
 
 bool spex_cpu_has_sources(const struct spex_cpu_model *cpu)
 {
-    return cpu && cpu->table != TABLE_NONE;
+    return cpu && cpu->table != ARCH_SOURCES_NONE;
 }
 
 static const struct source_row *find_source(unsigned table, unsigned value)
@@ -242,7 +238,7 @@ static void word_6_1(struct word *word, const struct spex_cpu_model *cpu,
             return;
         }
         /* A missing packet reads as value 0, which is L1. */
-        const struct source_row *row = find_source(TABLE_COMMON, record->data_source);
+        const struct source_row *row = find_source(ARCH_SOURCES_COMMON, record->data_source);
         if (row)
             word_of_row(word, row);
         return;

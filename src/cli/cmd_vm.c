@@ -8,6 +8,8 @@
 #include "locate.h"
 #include "run.h"
 
+#include "base/error.h"
+#include "guest/cpu.h"
 #include "guest/vm.h"
 
 #include <errno.h>
@@ -319,21 +321,37 @@ static bool set(struct settings *s, const char *name, const char *value, struct 
     return true;
 }
 
-static bool is_model(const char *cpu)
+/* Every number of a CPU, as words of --model: the plugin does not read the file again. */
+static bool set_numbers(struct settings *s, const struct spex_uarch_config *model,
+                        struct spex_error *error)
 {
-    const char *name;
-    for (size_t i = 0; (name = spex_uarch_preset_name(i)); i++)
-        if (!strcmp(name, cpu))
-            return true;
-    return false;
+    char words[TEXT];
+    size_t n = 0;
+    struct spex_uarch_parameter p;
+    for (size_t i = 0; spex_uarch_parameter(i, &p) && n < sizeof words; i++)
+        n += (size_t)snprintf(words + n, sizeof words - n, "%s%s=%u", i ? "," : "", p.key,
+                              spex_uarch_config_get(model, i));
+    return set(s, "model", words, error);
+}
+
+static bool set_cpu(const struct vm_options *o, struct settings *s, struct spex_error *error)
+{
+    struct spex_cpu cpu;
+    char choice[32];
+    struct spex_error why;
+    if (spex_cpu_parse(o->cpu, &cpu, &why))
+        return error_set(error, why.status, 0, "--cpu: %s", why.text), false;
+    snprintf(choice, sizeof choice, "layout=%llu", (unsigned long long)cpu.layout);
+    return set(s, "features", o->features ? o->features : cpu.list, error) &&
+           set_numbers(s, &cpu.model, error) &&
+           (!cpu.layout || o->features || set(s, "choice", choice, error));
 }
 
 static bool settle(const struct vm_options *o, struct settings *s, struct spex_error *error)
 {
     spex_vm_config_default(&s->config);
-    if (!set(s, "features", o->features ? o->features : o->cpu, error) ||
-        (is_model(o->cpu) && !set(s, "model", o->cpu, error)) ||
-        (o->model && !set(s, "model", o->model, error)) || !set(s, "seed", o->seed, error))
+    if (!set_cpu(o, s, error) || (o->model && !set(s, "model", o->model, error)) ||
+        !set(s, "seed", o->seed, error))
         return false;
     for (size_t i = 0; i < o->choices.count; i++)
         if (!set(s, "choice", o->choices.items[i], error))
@@ -491,8 +509,9 @@ static const struct cli_option vm_options[] = {
      "prepare a guest from Debian's arm64 packages in this directory and exit", NULL, NULL},
     {"suite", 0, CLI_STRING, AT(suite), "NAME",
      "with --setup: the Debian suite of the kernel, for example trixie-backports", NULL, NULL},
-    {"cpu", 0, CLI_STRING, AT(cpu), "MODEL",
-     "the SPU of this core: neoverse-n1, -v1, -n2, -v2, or max, which has every feature",
+    {"cpu", 0, CLI_STRING, AT(cpu), "CPU",
+     "the SPU and the caches of this core: a preset or a file of that form (spex help cpus), or "
+     "max, which has every feature",
      "neoverse-n1", NULL},
     {"features", 0, CLI_STRING, AT(features), "LIST",
      "or an SPU with these features, for example v1p2,pbt,align=6", NULL, NULL},

@@ -4,6 +4,8 @@
 #include "output.h"
 #include "table.h"
 
+#include "guest/cpu.h"
+
 #include <spex/perfdata.h>
 
 #include <errno.h>
@@ -37,18 +39,15 @@ static bool parse_aux(const char *text, uint64_t *size)
     return !*end || !end[1];
 }
 
-static int parse_cpu(const char *cpu, struct spex_engine_options *o)
+static int parse_cpu(const char *word, struct spex_engine_options *o)
 {
     struct spex_error error;
-    char preset[64];
-    if (arch_features_parse(cpu, &o->features, &error))
+    struct spex_cpu cpu;
+    if (spex_cpu_parse(word, &cpu, &error))
         return cli_usage("--cpu: %s", error.text);
-    if (arch_features_check(&o->features, &error))
-        return cli_usage("--cpu: %s", error.text);
-    snprintf(preset, sizeof preset, "%.*s", (int)strcspn(cpu, ","), cpu);
-    if (spex_uarch_config_preset(preset, &o->model, &error) &&
-        spex_uarch_config_preset("neoverse-n1", &o->model, &error))
-        return cli_usage("--cpu: %s", error.text);
+    o->features = cpu.features;
+    o->model = cpu.model;
+    o->layout = cpu.layout;
     return CLI_OK;
 }
 

@@ -23,9 +23,9 @@ struct run_options {
     {"mmap-pages", 'm', CLI_STRING, offsetof(struct run_options, aux), ",SIZE",                    \
      "size of the AUX area, after a comma as in perf; an interrupt comes for each half",           \
      ",1M", NULL},                                                                                 \
-    {"cpu", 0, CLI_STRING, offsetof(struct run_options, cpu), "MODEL",                             \
-     "CPU to model: neoverse-n1, neoverse-v1, neoverse-n2, neoverse-v2, or a feature list "        \
-     "(spex help features)",                                                                       \
+    {"cpu", 0, CLI_STRING, offsetof(struct run_options, cpu), "CPU",                               \
+     "CPU to model: a preset or a file of that form (spex help cpus), or a feature list (spex "    \
+     "help features)",                                                                             \
      "neoverse-n1", NULL},                                                                         \
     {"model", 0, CLI_LIST, offsetof(struct run_options, model), "KEY=VALUE",                       \
      "parameter of the microarchitecture model, or a preset; none: no caches (spex help model)",   \

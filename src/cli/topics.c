@@ -8,7 +8,7 @@
 #include "analysis/row.h"
 #include "export/export.h"
 #include <spex/features.h>
-#include "uarch/model.h"
+#include "guest/cpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,8 @@ static void print_features(struct out *out)
     const char *name, *text;
     out_text(out, "A feature list is a preset or a version, then NAME, no-NAME or NAME=VALUE, "
                   "separated\nby commas: 'neoverse-n1', 'v1p2,pbt,align=6', "
-                  "'max,no-sme,no-spe-sme'.\n\nPresets:");
+                  "'max,no-sme,no-spe-sme'. midr=VALUE is\nMIDR_EL1, by which readers "
+                  "tell the meaning of Data Source packets.\n\nPresets:");
     for (size_t i = 0; (name = spex_features_preset_name(i)); i++)
         out_printf(out, " %s", name);
     out_text(out, "\nVersions: v1p0 v1p1 v1p2 v1p3 v1p4 v1p5\n\nNames:\n");
@@ -64,6 +65,66 @@ static void print_model(struct out *out)
         if (n < (int)sizeof text)
             snprintf(text + n, sizeof text - (size_t)n, " %s", p.unit);
         row(out, p.key, text);
+    }
+}
+
+/* How many of a file's lines have which source. */
+static void print_sources(struct out *out, const char *text)
+{
+    struct {
+        char name[16];
+        unsigned count;
+    } kinds[16] = {{"", 0}};
+    size_t n = 0;
+    char line[400];
+    for (size_t length; *text; text += length + (text[length] != '\0')) {
+        char key[32], value[64], source[16];
+        length = strcspn(text, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)length, text);
+        if (line[0] == '#' || sscanf(line, "%31s %63s %15s", key, value, source) != 3)
+            continue;
+        size_t i = 0;
+        while (i < n && strcmp(kinds[i].name, source))
+            i++;
+        if (i == sizeof kinds / sizeof kinds[0])
+            continue;
+        if (i == n)
+            memcpy(kinds[n++].name, source, sizeof source);
+        kinds[i].count++;
+    }
+    int at = snprintf(line, sizeof line, "Lines by source:");
+    for (size_t i = 0; i < n; i++)
+        at += snprintf(line + at, sizeof line - (size_t)at, "%s %u %s", i ? "," : "",
+                       kinds[i].count, kinds[i].name);
+    out_printf(out, "%*s", INDENT, "");
+    cli_wrap(out, line, INDENT);
+}
+
+static void print_cpus(struct out *out)
+{
+    const char *name;
+    cli_wrap(out,
+             "--cpu takes one of these presets, also with features behind it "
+             "(neoverse-n1,no-ernd); the path of a file of the same form, which has a / in it or "
+             "ends with .cpu; or a feature list alone, which goes with the numbers of "
+             "neoverse-n1. The presets are files in share/cpus: copy one to describe your own. "
+             "docs/model.md has all numbers and what the sources are.",
+             0);
+    for (size_t i = 0; (name = spex_uarch_preset_name(i)); i++) {
+        struct spex_cpu cpu;
+        char text[200];
+        const char *file = spex_uarch_preset_text(i) + 2; /* begins with a comment */
+        out_char(out, '\n');
+        snprintf(text, sizeof text, "%.*s", (int)strcspn(file, "\n"), file);
+        row(out, name, text);
+        if (spex_cpu_parse(name, &cpu, NULL))
+            continue;
+        snprintf(text, sizeof text, "SPEv1.%u, MIDR_EL1 0x%08x, data sources: %s",
+                 cpu.features.version - 1u, (unsigned)cpu.features.midr,
+                 cpu.features.LDS ? arch_sources_name(cpu.model.sources) : "none, by events");
+        out_printf(out, "%*s", INDENT, "");
+        cli_wrap(out, text, INDENT);
+        print_sources(out, file);
     }
 }
 
@@ -133,6 +194,7 @@ const struct cli_topic cli_topics[] = {
     {"keys", "what --sort groups by", print_keys},
     {"filters", "--comm, --op, --event and the other filters", print_filters},
     {"features", "feature lists: presets and names of SPE features", print_features},
+    {"cpus", "presets of --cpu, and files of one's own", print_cpus},
     {"model", "parameters of the microarchitecture model", print_model},
     {NULL, NULL, NULL},
 };

@@ -341,6 +341,7 @@ enum spex_status spex_engine_new(struct spex_engine_options *o, struct spex_engi
     settings->keep = o->keep;
     settings->truth = o->truth;
     user_mode_choices(&settings->choices);
+    settings->choices.layout = o->layout;
     enum spex_status status =
         check_qemu(o->qemu ? o->qemu : "qemu-aarch64", e->qemu, sizeof e->qemu, error);
     if (!status)

@@ -121,6 +121,20 @@ static enum spex_status set_choice(struct spex_vm_config *config, const char *va
     return SPEX_OK;
 }
 
+/* A guest is run on the fast model: what asks for the other would not get it. */
+static enum spex_status set_model(struct spex_vm_config *config, const char *value,
+                                  struct spex_error *error)
+{
+    for (const char *word = value; word; word = strchr(word, ',')) {
+        word += *word == ',';
+        if (strcspn(word, ",") == 4 && !memcmp(word, "full", 4))
+            return error_set(error, SPEX_UNSUPPORTED, 0,
+                             "model 'full': a guest runs on the fast model; allowed: fast, none, "
+                             "KEY=VALUE");
+    }
+    return spex_uarch_config_set(&config->model, value, error);
+}
+
 enum spex_status spex_vm_config_set(struct spex_vm_config *config, const char *name,
                                     const char *value, struct spex_error *error)
 {
@@ -129,12 +143,14 @@ enum spex_status spex_vm_config_set(struct spex_vm_config *config, const char *n
             return error_set(error, SPEX_RANGE, 0, "features: at most %zu characters",
                              sizeof config->features - 1);
         enum spex_status status = arch_features_parse(value, &config->unit.features, error);
-        if (!status)
+        if (!status) {
             snprintf(config->features, sizeof config->features, "%s", value);
+            config->model.sources = (uint8_t)arch_sources_of(config->unit.features.midr);
+        }
         return status;
     }
     if (!strcmp(name, "model"))
-        return spex_uarch_config_set(&config->model, value, error);
+        return set_model(config, value, error);
     if (!strcmp(name, "choice"))
         return set_choice(config, value, error);
     if (!strcmp(name, "inject"))

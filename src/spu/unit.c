@@ -18,13 +18,15 @@ void spu_config_default(struct spu_config *config)
     config->seed = 1;
 }
 
-/* Arm cores with 64-byte records use fixed places (N1 and its successors). */
+/* Arm cores with 64-byte records use fixed places (N1 and its successors); HiSilicon's do not. */
 static unsigned layout_of(const struct spu_config *config)
 {
     const struct arch_features *f = &config->features;
     const struct spu_choices *c = &config->choices;
     if (c->layout)
         return (unsigned)c->layout - 1;
+    if (f->midr >> 24 == 0x48)
+        return SPEX_LAYOUT_HISI;
     bool arm64 = f->midr >> 24 == 0x41 && f->MaxSize == 6 && f->Align == 6;
     bool plain = !f->PBT && !f->GCS && !f->ALTCLK && !c->impdef_counter && !c->impdef_address;
     return arm64 && plain ? SPEX_LAYOUT_N1 : SPEX_LAYOUT_COMPACT;

@@ -28,6 +28,11 @@ const char *spex_uarch_preset_name(size_t index)
     return index < PRESETS ? presets[index].name : NULL;
 }
 
+const char *spex_uarch_preset_text(size_t index)
+{
+    return index < PRESETS ? presets[index].text : NULL;
+}
+
 bool spex_uarch_parameter(size_t index, struct spex_uarch_parameter *parameter)
 {
     if (index >= ROWS)
@@ -163,32 +168,58 @@ static size_t word_at(const char **at, const char *end)
     return (size_t)(stop - *at);
 }
 
-enum spex_status spex_uarch_config_read(const char *text, struct spex_uarch_config *config,
-                                        struct spex_error *error)
+/* The keys that say what CPU it is: <guest/cpu.h>. */
+static enum spex_status skip_identity(void *context, const struct spex_uarch_line *line,
+                                      struct spex_error *error)
 {
-    struct spex_uarch_config work = {0};
+    static const char *const keys[] = {"features", "layout"};
+    (void)context;
+    (void)error;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (strlen(keys[i]) == line->key_length && !memcmp(keys[i], line->key, line->key_length))
+            return SPEX_OK;
+    return SPEX_UNSUPPORTED;
+}
+
+/* One line of a parameter, or of something else. seen: by row. */
+static enum spex_status read_line(const struct spex_uarch_line *line, spex_uarch_other *other,
+                                  void *context, struct spex_uarch_config *work, bool *seen,
+                                  struct spex_error *error)
+{
+    size_t r = find_key(line->key, line->key_length);
+    if (r == ROWS) {
+        enum spex_status status = other(context, line, error);
+        if (status != SPEX_UNSUPPORTED)
+            return status;
+        return fail(error, SPEX_INVALID, "no parameter '%.*s'; see docs/model.md",
+                    (int)line->key_length, line->key);
+    }
+    if (seen[r])
+        return fail(error, SPEX_INVALID, "%s a second time", rows[r].p.key);
+    seen[r] = true;
+    return set_value(work, r, line->value, line->value_length, error);
+}
+
+enum spex_status spex_uarch_config_read(const char *text, spex_uarch_other *other, void *context,
+                                        struct spex_uarch_config *config, struct spex_error *error)
+{
+    struct spex_uarch_config work = {.sources = ARCH_SOURCES_COMMON};
     bool seen[ROWS] = {false};
     unsigned number = 0;
-    for (const char *line = text; *line; number++) {
-        const char *end = line + strcspn(line, "\n"), *key = line;
-        line = *end ? end + 1 : end;
-        size_t n = word_at(&key, end);
-        if (!n || *key == '#')
-            continue;
-        size_t r = find_key(key, n);
-        if (r == ROWS)
-            return fail(error, SPEX_INVALID, "line %u: no parameter '%.*s'; see docs/model.md",
-                        number + 1, (int)n, key);
-        if (seen[r])
-            return fail(error, SPEX_INVALID, "line %u: %s a second time", number + 1,
-                        rows[r].p.key);
-        const char *value = key + n;
-        size_t length = word_at(&value, end);
+    for (const char *next = text; *next; number++) {
+        const char *end = next + strcspn(next, "\n");
+        struct spex_uarch_line line = {.key = next};
         struct spex_error why = {0};
-        enum spex_status status = set_value(&work, r, value, length, &why);
+        next = *end ? end + 1 : end;
+        line.key_length = word_at(&line.key, end);
+        if (!line.key_length || *line.key == '#')
+            continue;
+        line.value = line.key + line.key_length;
+        line.value_length = word_at(&line.value, end);
+        enum spex_status status =
+            read_line(&line, other ? other : skip_identity, context, &work, seen, &why);
         if (status)
             return fail(error, status, "line %u: %.400s", number + 1, why.text);
-        seen[r] = true;
     }
     for (size_t r = 0; r < ROWS; r++)
         if (!seen[r])
@@ -224,7 +255,7 @@ enum spex_status spex_uarch_config_preset(const char *name, struct spex_uarch_co
     size_t i = find_preset(name, strlen(name));
     if (i == PRESETS)
         return fail(error, SPEX_INVALID, "no model '%s'; there are %s", name, preset_list(list));
-    return spex_uarch_config_read(presets[i].text, config, error);
+    return spex_uarch_config_read(presets[i].text, NULL, NULL, config, error);
 }
 
 /* ---- words of --model ---- */
@@ -255,8 +286,13 @@ static enum spex_status set_word(struct spex_uarch_config *work, const char *wor
     const char *equal = memchr(word, '=', length);
     if (!equal) {
         size_t i = find_preset(word, length);
-        if (i < PRESETS)
-            return spex_uarch_config_read(presets[i].text, work, error);
+        if (i < PRESETS) { /* numbers of another CPU; its SPU, and so its records, stay */
+            uint8_t sources = work->sources;
+            enum spex_status status =
+                spex_uarch_config_read(presets[i].text, NULL, NULL, work, error);
+            work->sources = sources;
+            return status;
+        }
         if (set_mode(work, word, length))
             return SPEX_OK;
         return fail(error, SPEX_INVALID, "model '%.*s': neither KEY=VALUE nor full, fast, none, %s",

@@ -22,6 +22,8 @@
 
 #include <spex/op.h>
 
+#include "arch/sources.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -31,20 +33,30 @@ extern "C" {
 struct spex_uarch_config {
 #define PARAM(field, key, unit, min, max, text) uint32_t field;
 #include "uarch/uarch.def"
-    bool fast; /* --model fast: this header's model in place of timing.h's */
-    bool none; /* --model none: no caches, TLBs or prediction */
+    bool fast;       /* --model fast: this header's model in place of timing.h's */
+    bool none;       /* --model none: no caches, TLBs or prediction */
+    uint8_t sources; /* enum arch_sources: the CPU's Data Source values; not in its file */
 };
 
-/* The files of share/cpus, by name; NULL past the last. */
+/* The files of share/cpus: names and what is in them; NULL past the last. */
 const char *spex_uarch_preset_name(size_t index);
+const char *spex_uarch_preset_text(size_t index);
 enum spex_status spex_uarch_config_preset(const char *name, struct spex_uarch_config *config,
                                           struct spex_error *error);
 /*
- * The text of such a file: lines of KEY VALUE SOURCE, # for comments, every key once.
- * The error names the line. *config is untouched on failure.
+ * The text of such a file: lines of KEY VALUE SOURCE, # for comments, every key once. What else a
+ * file says of a CPU goes to `other`, which returns SPEX_UNSUPPORTED for a key that it does not
+ * know; NULL knows the keys of the files and does nothing. The error names the line. *config is
+ * untouched on failure.
  */
-enum spex_status spex_uarch_config_read(const char *text, struct spex_uarch_config *config,
-                                        struct spex_error *error);
+struct spex_uarch_line {
+    const char *key, *value; /* not terminated */
+    size_t key_length, value_length;
+};
+typedef enum spex_status spex_uarch_other(void *context, const struct spex_uarch_line *line,
+                                          struct spex_error *error);
+enum spex_status spex_uarch_config_read(const char *text, spex_uarch_other *other, void *context,
+                                        struct spex_uarch_config *config, struct spex_error *error);
 
 /*
  * Words of `--model`, separated by commas: a preset's name (which resets everything),

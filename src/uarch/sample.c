@@ -5,13 +5,6 @@
 
 #define EVENT(name) BIT(SPEX_EV_##name)
 
-/* Data source values of Arm's Neoverse cores, as Linux's perf knows them. */
-static const uint8_t neoverse_source[SPEX_UARCH_LEVEL_COUNT] = {
-    [SPEX_UARCH_L1] = 0x0,   [SPEX_UARCH_L2] = 0x8,  [SPEX_UARCH_LLC] = 0xb,
-    [SPEX_UARCH_PEER] = 0x9, [SPEX_UARCH_FAR] = 0xc, [SPEX_UARCH_REMOTE] = 0xd,
-    [SPEX_UARCH_DRAM] = 0xe,
-};
-
 static uint64_t ticks_of(const struct spex_uarch_core *hot)
 {
     return hot->clock_base + ((uint64_t)hot->counter & ((1ull << SPEX_UARCH_OPS_SHIFT) - 1));
@@ -69,7 +62,7 @@ void uarch_outcome(const struct spex_uarch_config *c, const struct spex_op *op, 
         access->flags |= SPEX_ACC_SOURCE;
         if (r & SPEX_UARCH_RECENT) /* a line on its way: where it comes from */
             level = (enum spex_uarch_level)(r >> 13 & 7);
-        access->data_source = r & SPEX_UARCH_SOCKET ? 0xd : neoverse_source[level];
+        access->data_source = uarch_source(c->sources, level, r);
     }
     access->events = events;
     access->start = 0;

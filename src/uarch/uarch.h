@@ -173,6 +173,9 @@ enum spex_uarch_end uarch_end_of(const struct spex_op *op);
 /* Is destination d of a load or store its base register, which is ready at once? */
 bool uarch_writes_base(const struct spex_op *op, unsigned d);
 /* Events, translation and data source of an access with its result, for a sample. */
+/* Data Source value of a load whose data came from a level. */
+uint8_t uarch_source(enum arch_sources sources, enum spex_uarch_level level, spex_uarch_result r);
+
 void uarch_outcome(const struct spex_uarch_config *c, const struct spex_op *op, uint64_t va,
                    unsigned size, spex_uarch_result result, struct spex_access *access);
 

@@ -14,6 +14,24 @@ static void test_presets_are_possible(void **state)
     }
 }
 
+/* MIDR_EL1 is a word of the list like others; the last one counts. */
+static void test_midr(void **state)
+{
+    struct arch_features f;
+    struct spex_error error = {0};
+    assert_int_equal(arch_features_parse("neoverse-v2,midr=0x480fd060", &f, &error), SPEX_OK);
+    assert_int_equal(f.midr, 0x480fd060);
+    assert_true(f.SVE && f.version == 3);
+    assert_int_equal(arch_features_parse("midr=4294967295", &f, &error), SPEX_OK);
+    assert_int_equal(f.midr, UINT32_MAX);
+    static const char *const bad[] = {"midr=", "midr=-1", "midr=4294967296", "midr=0x41g", "midr"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_not_equal(arch_features_parse(bad[i], &f, &error), SPEX_OK);
+        assert_non_null(strstr(error.text, "midr"));
+        assert_int_equal(f.midr, UINT32_MAX);
+    }
+}
+
 static void test_versions_are_possible(void **state)
 {
     struct arch_features f;
@@ -183,5 +201,6 @@ static void test_words(void **state)
 }
 
 TEST_MAIN(TEST(test_no_such_version), TEST(test_kind_names), TEST(test_presets_are_possible),
-          TEST(test_versions_are_possible), TEST(test_dependencies), TEST(test_numbers),
-          TEST(test_bad_words), TEST(test_version_after_features), TEST(test_words))
+          TEST(test_midr), TEST(test_versions_are_possible), TEST(test_dependencies),
+          TEST(test_numbers), TEST(test_bad_words), TEST(test_version_after_features),
+          TEST(test_words))

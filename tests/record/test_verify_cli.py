@@ -63,7 +63,8 @@ for name, features, want in [
     check(f"{name} without features: no more than with them", {(o, r) for o, _, r in got} <= set(want), got)
 
 # ---- generated streams through the pipe, every preset and layout ----
-for features in ["neoverse-n1", "neoverse-v1", "neoverse-n2", "neoverse-v2", "max", "min"]:
+for features in ["neoverse-n1", "neoverse-v1", "neoverse-n2", "neoverse-v2", "neoverse-v3", "ampereone", "kunpeng-920",
+                 "max", "min"]:
     for layout in ["compact", "n1", "hisi"]:
         code, data, err = spex("generate", "--seed", 42, "--records", 2000, "--features", features,
                                "--layout", layout)

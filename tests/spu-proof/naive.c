@@ -1657,7 +1657,7 @@ void naive_init(struct naive *n, const struct arch_features *features,
     bool arm64 = n->f.midr >> 24 == 0x41 && n->f.MaxSize == 6 && n->f.Align == 6 && !n->f.PBT &&
                  !n->f.GCS && !n->f.ALTCLK && !n->c.impdef_counter && !n->c.impdef_address;
     n->n1 = n->c.layout == 2 || (n->c.layout == 0 && arm64);
-    n->hisi = n->c.layout == 3;
+    n->hisi = n->c.layout == 3 || (n->c.layout == 0 && n->f.midr >> 24 == 0x48);
     n->pe.el = n->f.EL3 ? 3 : n->f.EL2 ? 2 : 1;
     n->pe.security = n->f.EL3      ? (n->f.RME ? SPEX_ROOT : SPEX_SECURE)
                      : n->f.Secure ? SPEX_SECURE

@@ -28,9 +28,10 @@ static bool possible(const struct arch_features *features, const struct spu_choi
 /* A preset, or one with random changes of which each is kept if the set stays possible. */
 static void make_features(struct rng *rng, struct arch_features *f)
 {
-    static const char *const names[] = {"neoverse-n1", "neoverse-v1", "neoverse-n2",
-                                        "neoverse-v2", "max",         "min"};
-    arch_features_preset(names[rng_below(rng, 6)], f);
+    unsigned count = 0;
+    while (spex_features_preset_name(count))
+        count++;
+    arch_features_preset(spex_features_preset_name(rng_below(rng, count)), f);
     if (rng_chance(rng, 1, 4))
         return;
     for (unsigned i = 0; i < 60; i++) {

@@ -303,10 +303,10 @@ static void test_encoder(void **state)
         const char *features, *choices;
         enum spex_layout layout;
     } rows[] = {
-        {"max", NULL, SPEX_LAYOUT_COMPACT},
-        {"v1p2,align=5", NULL, SPEX_LAYOUT_COMPACT},
-        {"neoverse-n1", NULL, SPEX_LAYOUT_N1},
-        {"max", "layout=hisi", SPEX_LAYOUT_HISI},
+        {"max", NULL, SPEX_LAYOUT_COMPACT},    {"v1p2,align=5", NULL, SPEX_LAYOUT_COMPACT},
+        {"neoverse-n1", NULL, SPEX_LAYOUT_N1}, {"max", "layout=hisi", SPEX_LAYOUT_HISI},
+        {"kunpeng-920", "", SPEX_LAYOUT_HISI}, {"ampereone", "", SPEX_LAYOUT_COMPACT},
+        {"neoverse-v3", "", SPEX_LAYOUT_N1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct rng rng = {i};

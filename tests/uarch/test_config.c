@@ -101,7 +101,7 @@ static void test_files(void **state)
     for (size_t i = 0; spex_uarch_parameter(i, &p); i++)
         n += (size_t)snprintf(text + n, sizeof text - n, "%s %u\ta source\n", p.key,
                               spex_uarch_config_get(&config, i));
-    assert_int_equal(spex_uarch_config_read(text, &again, &error), SPEX_OK);
+    assert_int_equal(spex_uarch_config_read(text, NULL, NULL, &again, &error), SPEX_OK);
     assert_memory_equal(&again, &config, sizeof config);
     before = config;
     static const struct {
@@ -110,12 +110,12 @@ static void test_files(void **state)
     for (size_t i = 0; i < 2; i++) {
         char more[16384 + 64];
         snprintf(more, sizeof more, "# head\n\n%s%s", text, bad[i].line);
-        assert_int_equal(spex_uarch_config_read(more, &config, &error), SPEX_INVALID);
+        assert_int_equal(spex_uarch_config_read(more, NULL, NULL, &config, &error), SPEX_INVALID);
         assert_non_null(strstr(error.text, bad[i].why));
         assert_non_null(strstr(error.text, "line "));
     }
     *strstr(text, "width") = '#';
-    assert_int_equal(spex_uarch_config_read(text, &config, &error), SPEX_INVALID);
+    assert_int_equal(spex_uarch_config_read(text, NULL, NULL, &config, &error), SPEX_INVALID);
     assert_non_null(strstr(error.text, "width is missing"));
     assert_memory_equal(&config, &before, sizeof config);
 }

@@ -1,0 +1,131 @@
+#include "guest/cpu.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FILE_MAX = 1 << 16 };
+
+/* ---- the keys that say what CPU it is ---- */
+
+struct identity {
+    struct spex_cpu *cpu;
+    bool features, layout;
+};
+
+static bool is_key(const struct spex_uarch_line *line, const char *key)
+{
+    return strlen(key) == line->key_length && !memcmp(key, line->key, line->key_length);
+}
+
+static enum spex_status read_identity(void *context, const struct spex_uarch_line *line,
+                                      struct spex_error *error)
+{
+    struct identity *id = context;
+    bool features = is_key(line, "features");
+    bool *seen = features ? &id->features : &id->layout;
+    char value[sizeof id->cpu->list], choice[sizeof value + 8];
+    struct spu_choices choices;
+    if (!features && !is_key(line, "layout"))
+        return SPEX_UNSUPPORTED;
+    if (*seen)
+        return error_set(error, SPEX_INVALID, 0, "%.*s a second time", (int)line->key_length,
+                         line->key);
+    if (!line->value_length || line->value_length >= sizeof value)
+        return error_set(error, SPEX_RANGE, 0, "%.*s takes 1 to %zu characters",
+                         (int)line->key_length, line->key, sizeof value - 1);
+    *seen = true;
+    snprintf(value, sizeof value, "%.*s", (int)line->value_length, line->value);
+    if (features) {
+        memcpy(id->cpu->list, value, sizeof value);
+        return arch_features_parse(value, &id->cpu->features, error);
+    }
+    spu_choices_default(&choices);
+    snprintf(choice, sizeof choice, "layout=%s", value);
+    enum spex_status status = spu_choices_set(&choices, choice, error);
+    id->cpu->layout = choices.layout;
+    return status;
+}
+
+enum spex_status spex_cpu_read(const char *text, struct spex_cpu *cpu, struct spex_error *error)
+{
+    struct spex_cpu work = {.file = true};
+    struct identity id = {.cpu = &work};
+    enum spex_status status = spex_uarch_config_read(text, read_identity, &id, &work.model, error);
+    if (status)
+        return status;
+    if (!id.features)
+        return error_set(error, SPEX_INVALID, 0,
+                         "features is missing: a list such as neoverse-v2,midr=0x410fd4f1 (spex "
+                         "help features)");
+    work.model.sources = (uint8_t)arch_sources_of(work.features.midr);
+    *cpu = work;
+    return SPEX_OK;
+}
+
+/* ---- words of --cpu ---- */
+
+static enum spex_status read_file(const char *path, struct spex_cpu *cpu, struct spex_error *error)
+{
+    char text[FILE_MAX];
+    struct spex_error why = {0};
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return error_set(error, SPEX_IO, 0, "%s: %s", path, strerror(errno));
+    size_t n = fread(text, 1, sizeof text - 1, file);
+    int problem = ferror(file) ? errno : 0;
+    bool whole = feof(file);
+    fclose(file);
+    if (problem)
+        return error_set(error, SPEX_IO, 0, "%s: %s", path, strerror(problem));
+    text[n] = '\0';
+    if (!whole || strlen(text) != n)
+        return error_set(error, SPEX_INVALID, 0,
+                         "%s: not a text of at most %d bytes; share/cpus has examples", path,
+                         FILE_MAX - 1);
+    enum spex_status status = spex_cpu_read(text, cpu, &why);
+    return status ? error_set(error, status, 0, "%s: %.400s", path, why.text) : SPEX_OK;
+}
+
+static bool is_path(const char *word)
+{
+    size_t n = strlen(word);
+    return strchr(word, '/') || (n > 4 && !strcmp(word + n - 4, ".cpu"));
+}
+
+/* The preset whose name is the first word, or -1. */
+static int find_preset(const char *word)
+{
+    size_t n = strcspn(word, ",");
+    const char *name;
+    for (size_t i = 0; (name = spex_uarch_preset_name(i)); i++)
+        if (strlen(name) == n && !memcmp(name, word, n))
+            return (int)i;
+    return -1;
+}
+
+enum spex_status spex_cpu_parse(const char *word, struct spex_cpu *cpu, struct spex_error *error)
+{
+    struct spex_cpu work = {.layout = 0};
+    int preset = find_preset(word);
+    enum spex_status status;
+    if (preset < 0 && is_path(word))
+        return read_file(word, cpu, error);
+    if (strlen(word) >= sizeof work.list)
+        return error_set(error, SPEX_RANGE, 0, "at most %zu characters", sizeof work.list - 1);
+    if (preset >= 0) {
+        if ((status = spex_cpu_read(spex_uarch_preset_text((size_t)preset), &work, error)))
+            return status;
+        work.file = false;
+    } else if ((status = spex_uarch_config_preset("neoverse-n1", &work.model, error))) {
+        return status;
+    }
+    snprintf(work.list, sizeof work.list, "%s", word); /* a preset's features have its name */
+    if ((status = arch_features_parse(word, &work.features, error)))
+        return status;
+    work.model.sources = (uint8_t)arch_sources_of(work.features.midr);
+    *cpu = work;
+    return SPEX_OK;
+}

@@ -1,0 +1,36 @@
+/*
+ * The CPU that --cpu names: a preset of share/cpus, a file of that form, or a list of SPE features
+ * (docs/model.md, "CPUs"). No state.
+ */
+#ifndef SPEX_CPU_H
+#define SPEX_CPU_H
+
+#include "spu/config.h"
+#include "uarch/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spex_cpu {
+    struct arch_features features;
+    struct spex_uarch_config model; /* that of neoverse-n1 if there is only a list of features */
+    uint64_t layout;                /* the unit's choice of that name */
+    char list[256];                 /* the words that features were made of */
+    bool file;                      /* the model's numbers are those of a file, not of a preset */
+};
+
+/*
+ * word: NAME or NAME,FEATURE,... of a preset; the path of a file, which has a / in it or ends with
+ * .cpu; or a list of features. SPEX_IO, SPEX_INVALID or SPEX_RANGE with the file, the line and what
+ * is wrong there.
+ */
+enum spex_status spex_cpu_parse(const char *word, struct spex_cpu *cpu, struct spex_error *error);
+
+/* The text of a file. cpu->list and what follows from it, cpu->model, cpu->layout. */
+enum spex_status spex_cpu_read(const char *text, struct spex_cpu *cpu, struct spex_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
