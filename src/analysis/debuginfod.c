@@ -29,7 +29,7 @@ struct debuginfod {
     bool given_up;
     /* the download under way */
     struct spex_module *module;
-    long last;
+    int64_t last;
     time_t since;
 };
 
@@ -45,8 +45,9 @@ static time_t now(void)
 }
 
 /* Not 0 ends the download. */
-static int watch(client_type *client, long done, long size)
+static int watch(client_type *client, long now_done, long now_size)
 {
+    int64_t done = now_done, size = now_size; /* long has 32 bits on some machines */
     struct debuginfod *d = current;
     const struct spex_symbols_options *o = &d->module->owner->options;
     (void)client;
