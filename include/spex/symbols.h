@@ -36,6 +36,11 @@ struct spex_symbols_options {
      */
     bool (*fetching)(void *context, const char *file, uint64_t done, uint64_t size);
     void *context;
+    /*
+     * The directory of the profile, or NULL: an archive's files are in .debug there, programs that
+     * a guest ran in /host lie there, and a file kallsyms names the kernel.
+     */
+    const char *beside;
 };
 
 /* options NULL: none. What they point to is copied. */

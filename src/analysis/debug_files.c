@@ -75,6 +75,8 @@ static bool open_by_id(struct spex_module *module, const struct module_id *id,
 {
     char dir[PATH_MAX], path[PATH_MAX];
     size_t root;
+    if (id_path(id, module->owner->beside_debug, "/debug", path) && open_debug(path, id, file))
+        return true;
     for (struct roots roots = roots_of(module); next_root(&roots, dir, &root);)
         if (id_path(id, dir, ".debug", path) && open_debug(path, id, file))
             return true;

@@ -157,6 +157,24 @@ static bool try_image(struct spex_module *module, const char *path, struct searc
     return r == OPEN_OK;
 }
 
+/* With the profile: in an archive, or in the folder that a guest had as /host. */
+static bool open_beside(struct spex_module *module, struct search *search)
+{
+    const char *dir = module->owner->options.beside, *debug = module->owner->beside_debug;
+    char path[PATH_MAX];
+    if (!dir)
+        return false;
+    if (id_path(&module->recorded, debug, "/elf", path) && try_image(module, path, search))
+        return true;
+    if (module->path[0] == '/' &&
+        snprintf(path, sizeof path, "%s/root%s", debug, module->path) < PATH_MAX &&
+        try_image(module, path, search))
+        return true;
+    return starts_with(module->path, "/host/") &&
+           snprintf(path, sizeof path, "%s/%s", dir, module->path + 6) < PATH_MAX &&
+           try_image(module, path, search);
+}
+
 /*
  * Below --symfs, in perf's cache, where it was recorded. With --symfs the last counts only if it
  * is that very build, or below --symfs itself: it was recorded with it as its sysroot.
@@ -166,6 +184,8 @@ static bool open_image(struct spex_module *module, struct search *search)
     const struct spex_symbols_options *o = &module->owner->options;
     bool vdso = starts_with(module->path, "[vdso");
     char path[PATH_MAX];
+    if (open_beside(module, search))
+        return true;
     if (o->symfs &&
         snprintf(path, sizeof path, "%s%s%s", o->symfs, module->path[0] == '/' ? "" : "/",
                  module->path) < PATH_MAX &&

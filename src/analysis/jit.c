@@ -4,6 +4,7 @@
 #include "perfdata/jit.h"
 
 #include "base/file.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -33,14 +34,22 @@ void module_load_jit(struct spex_module *module)
     snprintf(path, sizeof path, "%s%s/perf-%d.map",
              module->owner->options.symfs ? module->owner->options.symfs : "",
              module->owner->options.map_dir, module->pid);
-    module->text = file_read_named(path, JIT_FILE_MOST, FILE_OWN_OR_ROOT, &size);
+    char packed[PATH_MAX];
+    int n =
+        snprintf(packed, sizeof packed, "%s/perf-%d.map", module->owner->beside_debug, module->pid);
+    if (n < PATH_MAX)
+        module->text = file_read_named(packed, JIT_FILE_MOST, FILE_OWN_OR_ROOT, &size);
+    if (!module->text)
+        module->text = file_read_named(path, JIT_FILE_MOST, FILE_OWN_OR_ROOT, &size);
     if (!module->text && errno != ENOENT) /* most programs have none */
         module_problem(module, "%s: %s, so it is not read", path,
                        errno == EPERM    ? "belongs neither to you nor to root"
                        : errno == EINVAL ? "is no regular file"
                        : errno == EFBIG  ? "is larger than 256 MB"
                                          : strerror(errno));
-    if (module->text)
+    if (module->text) {
+        module->source = memory_copy(path);
         jit_read(module->text, size, add_name, &names);
+    }
     table_finish(module, &names.table);
 }

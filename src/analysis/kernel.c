@@ -2,10 +2,12 @@
 #include "module.h"
 
 #include "base/file.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,13 +60,37 @@ static bool load_kallsyms(struct spex_module *module, const char *path)
         table.count = 0;
     }
     table_finish(module, &table);
+    free(module->source);
+    module->source = module->count ? memory_copy(path) : NULL;
     return module->count > 0;
+}
+
+/* By build id, or kallsyms beside the profile. */
+static bool find_kernel(struct spex_module *module, bool main_kernel)
+{
+    const struct spex_symbols *owner = module->owner;
+    const char *const dirs[] = {owner->beside_debug, owner->options.build_id_dir};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < 2; i++) {
+        if (main_kernel && id_path(&module->recorded, dirs[i], "/vmlinux", path) &&
+            !elf_open_build(path, &module->recorded, &module->image) && module_load_elf(module))
+            return true;
+        if (id_path(&module->recorded, dirs[i], "/kallsyms", path) && !access(path, R_OK) &&
+            load_kallsyms(module, path))
+            return true;
+    }
+    module->found = module->recorded;
+    if (main_kernel && module->recorded.size &&
+        (module_open_debug(module) || module_fetch_debug(module)) && module_load_elf(module))
+        return true;
+    return owner->options.beside &&
+           snprintf(path, sizeof path, "%s/kallsyms", owner->options.beside) < PATH_MAX &&
+           !access(path, R_OK) && load_kallsyms(module, path);
 }
 
 void module_load_kernel(struct spex_module *module)
 {
     const struct spex_symbols_options *o = &module->owner->options;
-    char path[PATH_MAX];
     bool main_kernel = starts_with(module->path, "[kernel") || starts_with(module->path, "[guest");
     if (o->vmlinux && main_kernel) {
         enum open_result r = elf_open_build(o->vmlinux, &module->recorded, &module->image);
@@ -83,12 +109,7 @@ void module_load_kernel(struct spex_module *module)
     }
     if (o->kallsyms && load_kallsyms(module, o->kallsyms))
         return;
-    if (!module->problem && main_kernel &&
-        id_path(&module->recorded, o->build_id_dir, "/vmlinux", path) &&
-        !elf_open_build(path, &module->recorded, &module->image) && module_load_elf(module))
-        return;
-    if (!module->problem && id_path(&module->recorded, o->build_id_dir, "/kallsyms", path) &&
-        !access(path, R_OK) && load_kallsyms(module, path))
+    if (!module->problem && find_kernel(module, main_kernel))
         return;
     if (!module->symbols)
         table_finish(module, &(struct module_table){0});

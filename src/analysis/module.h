@@ -80,6 +80,7 @@ struct spex_module {
     struct module_elf alternate;    /* with DWARF that several debug files share */
     struct module_elf small;        /* symbols alone, out of .gnu_debugdata of the image */
     uint8_t *small_bytes;
+    char *source;              /* the text file that it was read from */
     char *text;                /* kallsyms or perf-PID.map, the owner of names */
     struct module_text *texts; /* names that no file has as they are */
     void *spare;               /* freed with the module */
@@ -95,8 +96,8 @@ struct spex_module {
 
 struct spex_symbols {
     struct spex_symbols_options options;
-    char *strings[6]; /* copies of the option texts */
-    char home_debug[PATH_MAX];
+    char *strings[7]; /* copies of the option texts */
+    char home_debug[PATH_MAX], beside_debug[PATH_MAX];
     struct spex_module **modules;
     size_t count, capacity;
     /* Module number plus one: by path, the first with it; by path and build id. */

@@ -56,13 +56,15 @@ enum spex_status spex_symbols_new(const struct spex_symbols_options *options,
     elf_version(EV_CURRENT);
     symbols->options = given;
     struct spex_symbols_options *o = &symbols->options;
-    const char **texts[] = {&o->symfs,        &o->vmlinux,   &o->kallsyms,
-                            &o->build_id_dir, &o->debug_dir, &o->map_dir};
+    const char **texts[] = {&o->symfs,     &o->vmlinux, &o->kallsyms, &o->build_id_dir,
+                            &o->debug_dir, &o->map_dir, &o->beside};
     if (!o->build_id_dir) {
         const char *home = getenv("HOME");
         snprintf(symbols->home_debug, sizeof symbols->home_debug, "%s/.debug", home ? home : "");
         o->build_id_dir = symbols->home_debug;
     }
+    snprintf(symbols->beside_debug, sizeof symbols->beside_debug, "%s/.debug",
+             o->beside ? o->beside : "/nonexistent");
     if (!o->debug_dir)
         o->debug_dir = "/usr/lib/debug";
     if (!o->map_dir)
@@ -94,6 +96,7 @@ void spex_symbols_free(struct spex_symbols *symbols)
         elf_close(&m->small);
         free(m->small_bytes);
         free(m->spare);
+        free(m->source);
         free(m->go);
         for (struct module_text *t = m->texts, *next; t; t = next) {
             next = t->next;

@@ -12,6 +12,7 @@
     COMMAND(truth)                                                                                 \
     COMMAND(script)                                                                                \
     COMMAND(export)                                                                                \
+    COMMAND(archive)                                                                               \
     COMMAND(dump)                                                                                  \
     COMMAND(verify)                                                                                \
     COMMAND(generate)                                                                              \

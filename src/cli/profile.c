@@ -79,6 +79,11 @@ int profile_open(struct profile *p, const struct profile_options *options, const
     const char *path = operand ? operand : options->input ? options->input : "perf.data";
     p->options = options;
     p->name = strcmp(path, "-") ? path : "standard input";
+    if (strcmp(path, "-")) {
+        const char *slash = strrchr(path, '/');
+        p->directory =
+            slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    }
 #define FILTER(option, member, kind, argument, help)                                               \
     if (options->filter.member)                                                                    \
         p->filters[p->filter_count++] = (struct spex_filter){option, options->filter.member};
@@ -89,7 +94,8 @@ int profile_open(struct profile *p, const struct profile_options *options, const
                                            .kallsyms = options->kallsyms,
                                            .raw_names = options->no_demangle,
                                            .fetching = show_fetching,
-                                           .context = p};
+                                           .context = p,
+                                           .beside = p->directory};
     struct spex_analysis_options o =
         more ? *more : (struct spex_analysis_options){.size = sizeof o};
     struct spex_error error;
@@ -255,6 +261,8 @@ int profile_close(struct profile *p)
     }
     spex_analysis_close(p->analysis);
     p->analysis = NULL;
+    free(p->directory);
+    p->directory = NULL;
     return status;
 }
 

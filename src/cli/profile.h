@@ -58,6 +58,7 @@ struct profile {
     const struct profile_options *options;
     struct spex_analysis *analysis;
     const char *name;
+    char *directory;   /* of the file; NULL for standard input */
     const char *label; /* before the name in the header; NULL none */
     struct spex_filter filters[SPEX_FILTER_MAX];
     size_t filter_count;

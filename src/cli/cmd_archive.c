@@ -1,0 +1,228 @@
+/* spex archive: a profile and the files that its names come from, as one tar file. */
+#include "profile.h"
+
+#include "analysis/module.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct archive_options {
+    struct profile_options profile;
+    const char *output;
+};
+
+enum { BLOCK = 512, NAME = 100, PREFIX = 155 };
+
+struct tar {
+    FILE *file;
+    unsigned files;
+    int failed; /* errno */
+};
+
+static void put_bytes(struct tar *tar, const void *bytes, size_t size)
+{
+    if (size && !tar->failed && fwrite(bytes, size, 1, tar->file) != 1)
+        tar->failed = errno ? errno : EIO;
+}
+
+/* The name in the two fields that ustar has for it; false if it is too long. */
+static bool put_name(char header[BLOCK], const char *name)
+{
+    size_t n = strlen(name);
+    if (n <= NAME) {
+        memcpy(header, name, n);
+        return true;
+    }
+    for (const char *slash = name + (n - NAME - 1); *slash; slash++)
+        if (*slash == '/' && slash > name && slash - name <= PREFIX && slash[1]) {
+            memcpy(header, slash + 1, n - (size_t)(slash + 1 - name));
+            memcpy(header + 345, name, (size_t)(slash - name));
+            return true;
+        }
+    return false;
+}
+
+/* A header of POSIX.1-1988: no owner, no time, so that the same files give the same bytes. */
+static bool put_header(struct tar *tar, const char *name, uint64_t size)
+{
+    char header[BLOCK] = "";
+    if (!put_name(header, name) || size >> 33)
+        return false;
+    memcpy(header + 100, "0000644", 8);
+    memcpy(header + 108, "0000000", 8);
+    memcpy(header + 116, "0000000", 8);
+    snprintf(header + 124, 12, "%011llo", (unsigned long long)size);
+    memcpy(header + 136, "00000000000", 12);
+    memset(header + 148, ' ', 8);
+    header[156] = '0';
+    memcpy(header + 257, "ustar\00000", 8);
+    unsigned sum = 0;
+    for (size_t i = 0; i < BLOCK; i++)
+        sum += (uint8_t)header[i];
+    snprintf(header + 148, 8, "%06o", sum);
+    header[155] = ' ';
+    put_bytes(tar, header, BLOCK);
+    return true;
+}
+
+/* Exactly what the header says, whatever happens to the file meanwhile. */
+static void put_file(struct tar *tar, const char *path, const char *name)
+{
+    char block[64 << 10];
+    struct stat st;
+    int fd = tar->failed ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+        if (!tar->failed)
+            cli_note("%s is left out: %s", path, fd < 0 ? strerror(errno) : "no regular file");
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    uint64_t left = (uint64_t)st.st_size;
+    if (!put_header(tar, name, left)) {
+        cli_note("%s is left out: its name or size does not fit into a tar file", path);
+        close(fd);
+        return;
+    }
+    while (left && !tar->failed) {
+        size_t want = left < sizeof block ? (size_t)left : sizeof block;
+        ssize_t n = read(fd, block, want);
+        if (n <= 0) {
+            memset(block, 0, sizeof block);
+            n = (ssize_t)want;
+        }
+        put_bytes(tar, block, (size_t)n);
+        left -= (uint64_t)n;
+    }
+    close(fd);
+    memset(block, 0, BLOCK);
+    put_bytes(tar, block, (size_t)(-(uint64_t)st.st_size % BLOCK));
+    tar->files++;
+}
+
+/* As perf's cache names it; by path if there is no build id. */
+static void put_elf(struct tar *tar, const struct module_elf *file, const struct module_id *id,
+                    const char *path, const char *tail)
+{
+    char name[PATH_MAX];
+    if (!file->elf || !file->path)
+        return;
+    if (!id_path(id, ".debug", tail, name) &&
+        (*path != '/' || snprintf(name, sizeof name, ".debug/root%s", path) >= PATH_MAX))
+        return;
+    put_file(tar, file->path, name);
+}
+
+static void put_module(struct tar *tar, struct spex_module *m)
+{
+    char name[PATH_MAX];
+    lines_load(m); /* opens what it has */
+    if (m->kind == MODULE_FILE) {
+        put_elf(tar, &m->image, &m->found, m->path, "/elf");
+        put_elf(tar, &m->debug, &m->found, "", "/debug");
+        if (m->alternate.elf) {
+            struct module_id id = elf_build_id(m->alternate.elf);
+            put_elf(tar, &m->alternate, &id, "", "/debug");
+        }
+    } else if (m->kind == MODULE_KERNEL && m->image.elf) {
+        put_elf(tar, &m->image, &m->recorded, "", "/vmlinux");
+    } else if (m->kind == MODULE_KERNEL && m->source) {
+        put_file(tar, m->source, "kallsyms");
+    } else if (m->kind == MODULE_JIT && m->source) {
+        snprintf(name, sizeof name, ".debug/perf-%d.map", m->pid);
+        put_file(tar, m->source, name);
+    }
+}
+
+/* Where data addresses lie counts, too. */
+static void look_up(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct profile *p = context;
+    struct spex_place place;
+    for (size_t i = 0; i < count; i++)
+        if (samples[i].record->present & SPEX_HAS_VA)
+            spex_sample_locate(p->analysis, &samples[i], samples[i].va, &place);
+}
+
+static int write_archive(struct profile *p, const char *input, const char *output)
+{
+    struct tar tar = {.file = fopen(output, "we")};
+    char zeros[2 * BLOCK] = "";
+    struct spex_module *m;
+    struct stat st;
+    if (!tar.file) {
+        cli_error("%s: %s", output, strerror(errno));
+        return CLI_DATA;
+    }
+    bool regular = !fstat(fileno(tar.file), &st) && S_ISREG(st.st_mode), kallsyms = false;
+    put_file(&tar, input, "perf.data");
+    struct spex_symbols *symbols = spex_analysis_symbols(p->analysis);
+    for (size_t i = 0; (m = spex_symbols_nth(symbols, i)); i++) {
+        bool text = m->kind == MODULE_KERNEL && !m->image.elf && m->source;
+        if (!text || !kallsyms) /* one for the kernel and its modules */
+            put_module(&tar, m);
+        kallsyms |= text;
+    }
+    put_bytes(&tar, zeros, sizeof zeros);
+    if (fclose(tar.file) && !tar.failed)
+        tar.failed = errno;
+    if (tar.failed) {
+        cli_error("%s: %s", output, strerror(tar.failed));
+        if (regular)
+            unlink(output); /* half a tar file is of no use */
+        return CLI_DATA;
+    }
+    cli_note("%u files in %s; elsewhere: mkdir D; tar xf %s -C D; spex report -i D/perf.data",
+             tar.files, output, output);
+    return CLI_OK;
+}
+
+static int run_archive(void *options, int argc, char **argv)
+{
+    struct archive_options *o = options;
+    struct profile p;
+    char name[PATH_MAX];
+    if (argc > 1)
+        return cli_usage("one profile at a time");
+    const char *input = argc ? argv[0] : o->profile.input ? o->profile.input : "perf.data";
+    if (!strcmp(input, "-"))
+        return cli_usage("a profile from standard input cannot be packed");
+    snprintf(name, sizeof name, "%s.tar", input);
+    struct spex_analysis_options more = {
+        .size = sizeof more, .want = SPEX_WANT_SYMBOL | SPEX_WANT_DATA | SPEX_WANT_BRANCH};
+    int status = profile_open(&p, &o->profile, argc ? argv[0] : NULL, &more);
+    if (status)
+        return status;
+    p.status = profile_run(&p, look_up, &p);
+    if (!p.status)
+        p.status = write_archive(&p, input, o->output ? o->output : name);
+    return profile_close(&p);
+}
+
+#define AT(field) offsetof(struct archive_options, field)
+static const struct cli_option archive_options[] = {
+    PROFILE_SOURCE_OPTIONS(struct archive_options),
+    PROFILE_SYMBOL_OPTIONS(struct archive_options),
+    {"output", 'o', CLI_STRING, AT(output), "FILE", "tar file to write (default INPUT.tar)", NULL,
+     NULL},
+    {0},
+};
+
+const struct cli_command cli_archive = {
+    .name = "archive",
+    .group = CLI_READING,
+    .synopsis = "[FILE]",
+    .summary = "pack a profile with the files that its names come from",
+    .details = "Writes a tar file with the profile, the programs and libraries that it has samples "
+               "of, their debug files, and kallsyms or vmlinux, in the layout of perf's cache. "
+               "Unpacked elsewhere, the profile is read with all its names: what lies in .debug "
+               "beside it is looked at first.",
+    .options = archive_options,
+    .size = sizeof(struct archive_options),
+    .run = run_archive,
+};
