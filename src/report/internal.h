@@ -5,6 +5,7 @@
 #include "report/cube.h"
 #include "report/report.h"
 
+enum feed { RUNNING, ACCESSES, FEEDS };
 enum set { FUNCTIONS, CODE, SOURCES, THREADS, CPUS, DATA, LINES, PAGES, TARGETS, SETS };
 
 struct report {
@@ -12,6 +13,7 @@ struct report {
     struct report_options options;
     struct bins bins;
     struct cube cubes[SETS];
+    struct spex_group *feeds[FEEDS]; /* of which cubes are made */
     struct spex_sharing *sharing;
     struct spex_disassembler *disassembler;
     struct sources *sources;

@@ -19,8 +19,11 @@ static const struct {
                    SPEX_GROUP_PERCENTILES,
                    SPEX_BY_SAMPLES,
                    FUNCTIONS_MOST},
-    [CODE] =
-        {{SPEX_KEY_PC, SPEX_KEY_SYMBOL}, 2, SPEX_GROUP_PERCENTILES, SPEX_BY_MISPREDICTS, SIZE_MAX},
+    [CODE] = {{SPEX_KEY_PC, SPEX_KEY_SYMBOL, SPEX_KEY_DSO},
+              3,
+              SPEX_GROUP_PERCENTILES,
+              SPEX_BY_MISPREDICTS,
+              SIZE_MAX},
     [SOURCES] = {{SPEX_KEY_SOURCE}, 1, SPEX_GROUP_PERCENTILES, SPEX_BY_LATENCY, ROWS_MOST},
     [THREADS] = {{SPEX_KEY_PID, SPEX_KEY_TID, SPEX_KEY_COMM}, 3, 0, SPEX_BY_SAMPLES, ROWS_MOST},
     [CPUS] = {{SPEX_KEY_CPU}, 1, 0, SPEX_BY_SAMPLES, ROWS_MOST},
@@ -28,6 +31,24 @@ static const struct {
     [LINES] = {{SPEX_KEY_CACHE_LINE}, 1, 0, SPEX_BY_LATENCY, ROWS_MOST},
     [PAGES] = {{SPEX_KEY_PAGE}, 1, 0, SPEX_BY_LATENCY, ROWS_MOST},
     [TARGETS] = {{SPEX_KEY_PC, SPEX_KEY_SYMBOL, SPEX_KEY_TARGET}, 3, 0, SPEX_BY_SAMPLES, ROWS_MOST},
+};
+
+/* Counting a sample once and adding up rows at the end is cheaper than counting it in every cube.
+ */
+static const struct {
+    enum spex_key keys[SPEX_KEYS_MAX];
+    size_t key_count;
+    unsigned flags;
+    enum set cubes[2];
+} feeds[FEEDS] = {
+    [RUNNING] = {{SPEX_KEY_PID, SPEX_KEY_TID, SPEX_KEY_COMM, SPEX_KEY_CPU, SPEX_KEY_TIME_BIN},
+                 5,
+                 0,
+                 {THREADS, CPUS}},
+    [ACCESSES] = {{SPEX_KEY_SOURCE, SPEX_KEY_DATA_SYMBOL, SPEX_KEY_TIME_BIN},
+                  3,
+                  SPEX_GROUP_PERCENTILES,
+                  {SOURCES, DATA}},
 };
 
 /* ---- gathering ---- */
@@ -47,12 +68,9 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
             j += samples[i].flags & SPEX_SAMPLE_INDIRECT &&
                  samples[i].record->present & SPEX_HAS_TARGET;
         }
-        spex_group_add(r->cubes[FUNCTIONS].fine, all, n);
         spex_group_add(r->cubes[CODE].fine, all, n);
-        spex_group_add(r->cubes[THREADS].fine, all, n);
-        spex_group_add(r->cubes[CPUS].fine, all, n);
-        spex_group_add(r->cubes[SOURCES].fine, memory, m);
-        spex_group_add(r->cubes[DATA].fine, memory, m);
+        spex_group_add(r->feeds[RUNNING], all, n);
+        spex_group_add(r->feeds[ACCESSES], memory, m);
         spex_group_add(r->cubes[LINES].fine, memory, m);
         spex_group_add(r->cubes[TARGETS].fine, indirect, j);
     }
@@ -85,8 +103,19 @@ static enum spex_status count_all(struct report *r, struct spex_error *error)
     for (unsigned s = 0; s < SETS && !status; s++)
         status = cube_new(&r->cubes[s], r->analysis, sets[s].keys, sets[s].key_count, sets[s].flags,
                           r->bins.shift, error);
+    for (unsigned f = 0; f < FEEDS && !status; f++) {
+        struct spex_group_options options = {.size = sizeof options,
+                                             .keys = feeds[f].keys,
+                                             .key_count = feeds[f].key_count,
+                                             .flags = feeds[f].flags,
+                                             .time_shift = r->bins.shift};
+        status = spex_group_new(r->analysis, &options, &r->feeds[f], error);
+        for (unsigned c = 0; c < 2 && !status; c++)
+            spex_group_derive(r->cubes[feeds[f].cubes[c]].fine, r->feeds[f]);
+    }
     if (status)
         return status;
+    spex_group_derive(r->cubes[FUNCTIONS].fine, r->cubes[CODE].fine);
     spex_group_derive(r->cubes[PAGES].fine, r->cubes[LINES].fine);
     status = spex_analysis_run(r->analysis, feed, r, error);
     if (!status)
@@ -117,9 +146,10 @@ void report_free(struct report *r)
 {
     if (!r)
         return;
-    /* the finer group goes last of those that hang together: pages come from lines */
-    for (unsigned s = SETS; s-- > 0;)
+    for (unsigned s = 0; s < SETS; s++)
         cube_free(&r->cubes[s]);
+    for (unsigned f = 0; f < FEEDS; f++)
+        spex_group_free(r->feeds[f]);
     spex_sharing_free(r->sharing);
     spex_disassembler_free(r->disassembler);
     sources_free(r->sources);
