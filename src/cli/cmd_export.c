@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct export_command {
@@ -103,14 +104,53 @@ static void filters_text(const struct profile *p, struct out *out)
     out_char(out, 0);
 }
 
+static int put_one(struct profile *p, const struct export_format *format, const char *path,
+                   const struct export_settings *settings)
+{
+    struct output output;
+    struct work w = {
+        .profile = p, .format = format, .job = {.analysis = p->analysis, .settings = settings}};
+    int status = output_open(&output, path, false);
+    if (status)
+        return status;
+    status = output_make(&output, make, &w);
+    output_close(&output);
+    return status;
+}
+
+/* A directory gets samples.parquet and the tables beside it. */
+static int put_directory(struct profile *p, const struct export_format *format,
+                         const char *directory, const struct export_settings *settings)
+{
+    char path[4096];
+    int status = CLI_OK;
+    for (const struct export_format *table = export_tables; !status; format = table++) {
+        snprintf(path, sizeof path, "%s/%s.parquet", directory,
+                 format->sink ? "samples" : format->name);
+        status = put_one(p, format, path, settings);
+        if (!table->name)
+            break;
+    }
+    return status;
+}
+
+static bool is_directory(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
 static int run_format(const struct export_command *o, const struct export_format *format,
-                      struct output *output, const char *operand, struct export_settings *settings)
+                      const char *operand, struct export_settings *settings)
 {
     struct profile p;
     char truth[4096];
     struct out filters;
+    bool directory = is_directory(o->output);
     struct spex_analysis_options more = {
         .size = sizeof more, .ordered = format->ordered, .want = format->want};
+    if (directory && strcmp(format->name, "parquet"))
+        return cli_usage("-o: '%s' is a directory; only parquet writes into one", o->output);
     int status = profile_open(&p, &o->profile, operand, &more);
     if (status)
         return status;
@@ -120,9 +160,8 @@ static int run_format(const struct export_command *o, const struct export_format
     settings->filters = p.filter_count ? filters.data : NULL;
     settings->input = p.name;
     settings->truth = o->truth ? o->truth : truth;
-    struct work w = {
-        .profile = &p, .format = format, .job = {.analysis = p.analysis, .settings = settings}};
-    status = output_make(output, make, &w);
+    status = directory ? put_directory(&p, format, o->output, settings)
+                       : put_one(&p, format, o->output, settings);
     if (!status && format->sink && !spex_analysis_totals(p.analysis)->kept)
         cli_note("there are no samples: the %s output is empty", format->name);
     p.status = p.status ? p.status : status;
@@ -135,7 +174,6 @@ static int run_export(void *options, int argc, char **argv)
     const struct export_command *o = options;
     enum export_column columns[EXPORT_COLUMNS];
     size_t column_count = 0;
-    struct output output;
     if (argc > 1)
         return cli_usage("too many operands");
     const struct export_format *format = o->to ? find_format(o->to) : NULL;
@@ -148,17 +186,13 @@ static int run_export(void *options, int argc, char **argv)
         return cli_usage("--weight: %s counts %s", format->name, format->weight);
     if (format->binary && !strcmp(o->output, "-") && isatty(STDOUT_FILENO))
         return cli_usage("%s is not for a terminal: name a file with -o", format->name);
-    if ((status = output_open(&output, o->output, false)))
-        return status;
     struct export_settings settings = {.weight = (enum export_weight)o->weight,
                                        .columns = column_count ? columns : NULL,
                                        .column_count = column_count,
                                        .host = o->host,
                                        .boot = o->boot,
                                        .version = spex_version()};
-    status = run_format(o, format, &output, argv[0], &settings);
-    output_close(&output);
-    return status;
+    return run_format(o, format, argv[0], &settings);
 }
 
 static const char *const weights[] = {"samples", "latency", "misses", NULL};
@@ -167,7 +201,9 @@ static const struct cli_option export_options[] = {
     {"to", 0, CLI_STRING, offsetof(struct export_command, to), "FORMAT",
      "what to write (spex help formats)", NULL, NULL},
     {"output", 'o', CLI_STRING, offsetof(struct export_command, output), "FILE",
-     "file to write, - for standard output; an older one is kept as FILE.old", "-", NULL},
+     "file to write, - for standard output; an older one is kept as FILE.old; for parquet also a "
+     "directory",
+     "-", NULL},
     PROFILE_SOURCE_OPTIONS(struct export_command),
     {"fields", 'F', CLI_STRING, PROFILE_AT(struct export_command, fields), "LIST",
      "columns of tables, in order; +LIST adds to the usual ones (docs/schema.md)", NULL, NULL},

@@ -47,6 +47,8 @@ struct export_format {
 
 /* NULL-terminated. */
 extern const struct export_format *const export_formats[];
+/* The tables beside samples, for a directory of Parquet files; the last has no name. */
+extern const struct export_format export_tables[];
 
 /* Before the pass, and behind it. */
 void export_begin(const struct export_format *format, struct export_job *job);

@@ -52,12 +52,15 @@ void pack_indices(struct out *out, const uint32_t *values, size_t count, unsigne
 
 void pack_bools(struct out *out, const uint8_t *values, size_t count)
 {
-    for (size_t i = 0; i < count; i += 8 * GROUP) {
-        size_t n = count - i < 8 * GROUP ? count - i : 8 * GROUP;
+    enum { MOST = 8 * ROOM };
+    for (size_t i = 0; i < count; i += MOST) {
+        size_t n = count - i < MOST ? count - i : MOST, k = 0;
         uint8_t *p = (uint8_t *)out_room(out, ROOM), *start = p;
-        for (size_t k = 0; k < n; k += 8) {
+        for (; k + 8 <= n; k += 8) /* bit j of the highest byte is that of byte j */
+            *p++ = (uint8_t)(le64(values + i + k) * UINT64_C(0x0102040810204080) >> 56);
+        if (k < n) {
             unsigned byte = 0;
-            for (unsigned b = 0; b < 8 && k + b < n; b++)
+            for (unsigned b = 0; k + b < n; b++)
                 byte |= (unsigned)values[i + k + b] << b;
             *p++ = (uint8_t)byte;
         }

@@ -44,7 +44,7 @@ def raw(name, *args):
 if not package("hyparquet"):
     skip("hyparquet reads what script prints", "no hyparquet: scripts/feeds-setup fetches it")
 else:
-    for scenario in ("mixed", "branches-untimed", "false-nocontext-pa", "mixed-shm-loss"):
+    for scenario in ("mixed", "branches-untimed", "false-nocontext-pa"):
         same(scenario, profile(scenario, 2000))
     for seed, features in ((1, "max"), (2, "v1p0"), (3, "neoverse-n1")):
         same(f"generated records, {features}", raw(f"g{seed}.spe", "-n", "2000", "-s", seed, "-F", features), "--raw")
@@ -74,6 +74,20 @@ else:
     export("parquet", profile("branches-untimed", 3000))
     check("records without time are not called sorted",
           not json.loads(node("read.mjs", "out.parquet", "--metadata"))["row_groups"][0].get("sorting_columns"))
+
+    # ---- the tables beside samples ----
+    os.makedirs(f"{DIR}/tables", exist_ok=True)
+    code, err = export("parquet", profile("mixed-loss", 2000), out="tables")
+    equal("a directory gets three tables", (code, sorted(os.listdir(f"{DIR}/tables"))), (0, ["files.parquet", "losses.parquet", "samples.parquet"]))
+    tables = {n: [json.loads(l) for l in node("read.mjs", f"tables/{n}.parquet").splitlines() if l] for n in ("files", "losses", "samples")}
+    rows = records("mixed-loss.data", "-F", "path")
+    equal("files: each with its samples", {r["path"]: int(r["samples"]) for r in tables["files"]},
+          {p: sum(r["path"] == p for r in rows) for p in {r["path"] for r in rows}})
+    equal("losses: one row per buffer that was cut", [r["kind"] for r in tables["losses"]],
+          ["truncated"] * data("report", "mixed-loss.data")["totals"]["truncated"])
+    equal("samples: all of them", len(tables["samples"]), len(rows))
+    code, err = export("pprof", "mixed-loss.data", out="tables")
+    check("other formats do not write into a directory", code == 2 and "directory" in err, err)
 
 # ---- the file itself ----
 file = profile("mixed", 3000)
