@@ -49,6 +49,20 @@ PAGES = {
     "two profiles": lambda: page((profile("mixed"), profile("false")), name="two.html"),
     "hostile names": hostile_profile,
 }
+
+if LONG:
+    def threads_page():
+        """64 threads of two processes, recorded here."""
+        subprocess.run(["aarch64-linux-gnu-gcc", "-O2", "-g", "-static", "-pthread", os.path.join(os.path.dirname(__file__), "threads.c"), "-o", DIR + "/threads"], check=True)
+        code, out, err = spex("record", "--model", "fast", "-c", "1024", "-o", "threads.data", "--", "./threads", cwd=DIR)
+        equal("64 threads are recorded", code, 0)
+        path = page("threads.data", symbols=False)
+        rows = [r for r in data_of(path)["profiles"][0]["threads"] if "tid" in r]
+        check("of two processes", len(rows) >= 64 and len({r["pid"] for r in rows}) == 2, len(rows))
+        return path
+    PAGES["64 threads"] = threads_page
+    PAGES["two million records"] = lambda: page(profile("mixed", 2000000, name="large.data"))
+
 b = Browser()
 ALL_DRAWN = """[...document.querySelectorAll("canvas")].filter(c => {
     const g = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
