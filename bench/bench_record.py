@@ -21,8 +21,8 @@ PROGRAMS = ["sort", "mixed", "threads", "python"]
 VARIANTS = [("fast model, period 16384", ["-c", "16384", "--model", "fast"]),
             ("fast model, period 1024", ["-c", "1024", "--model", "fast"]),
             ("no model, period 16384", ["-c", "16384", "--model", "none"])]
-FULL = [("full model, period 16384", ["-c", "16384"]),
-        ("full model, truth, period 16384", ["-c", "16384", "--truth"])]
+FULL = [("full model, period 16384", ["-c", "16384", "--model", "full"]),
+        ("full model, truth, period 16384", ["-c", "16384", "--model", "full", "--truth"])]
 # For what each part costs: the longest period, some fifty samples.
 SPLIT = [("fast model, no samples", ["-c", "16776960", "--model", "fast"]),
          ("no model, no samples", ["-c", "16776960", "--model", "none"])]
@@ -36,15 +36,15 @@ FAST_PARTS = [("block entry, predictor", r"on_block|block_slow|spex_uarch_block_
                r"spex_uarch_(load|store|atomic)_slow|access_(slow|line)|l[12]_|llc_|dir_|private_change|miss|own|fetch"
                r"|from_|contended_|changed_hands|uarch_(drain|lock|unlock)|post")]
 FULL_PARTS = [("callbacks", r"on_(block|access|atomic|zva|handler)_full|flow_turn"),
-              ("rings", r"account_|run_block|pump|flow_|choose|find_end|step|wait_for"),
-              ("directions and targets", r"timing_(direction|indirect)|direction"),
+              ("rings", r"account_|run_block|quick_blocks|pump|flow_|find_end|step|wait_for"),
+              ("directions and targets", r"timing_(direction|indirect)|direction|learn"),
               ("prefetchers", r"timing_(prefetch|memory_prefetch)|stride|follow|spatial|ahead"),
               ("instruction side", r"timing_(fetch|branch)|btb|itlb|line$"),
               ("loads and stores", r"special|do_(load|store)|load|own|drain|forward|stored_|timing_memory|uarch_translate"
                r"|tlb_|touch|find|place|put|l[12]_|llc_|beyond|from_|serve|timing_serve|make_newest|unlink_age|upgrade"),
               ("scoreboard", r"spex_timing_run|run_all|spex_timing_clock")]
 PROFILES = [("fast model", ["-c", "16384", "--model", "fast"], FAST_PARTS),
-            ("full model", ["-c", "16384"], FULL_PARTS)]
+            ("full model", ["-c", "16384", "--model", "full"], FULL_PARTS)]
 
 
 def seconds(command):

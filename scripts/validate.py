@@ -34,7 +34,7 @@ class Bench:
         """({kernel: {column: sum}}, what the kernel did)"""
         self.number += 1
         out = os.path.join(self.folder, f"{self.number}.data")
-        command = [self.spex, "record", "--truth", "-c", "1048576", "--cpu", cpu, "-o", out]
+        command = [self.spex, "record", "--model", "full", "--truth", "-c", "1048576", "--cpu", cpu, "-o", out]
         if model:
             command += ["--model", model]
         p = subprocess.run(command + ["--", self.micro, *micro.split()], capture_output=True, text=True)

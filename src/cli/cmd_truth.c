@@ -144,7 +144,7 @@ static void print_head(struct profile *profile, const struct places *p, unsigned
                     p->cycles ? ", modelled cycles: " : "", p->cycles ? cycles : "", within, shown);
     if (!p->cycles)
         profile_comment(profile, &profile->out,
-                        "no exact cycles: they need the full model (without --model fast or none)");
+                        "no exact cycles: they need spex record --model full");
 }
 
 /* The names of a row's place. */

@@ -28,7 +28,7 @@ struct run_options {
      "help features)",                                                                             \
      "neoverse-n1", NULL},                                                                         \
     {"model", 0, CLI_LIST, offsetof(struct run_options, model), "KEY=VALUE",                       \
-     "parameter of the microarchitecture model, or a preset; none: no caches (spex help model)",   \
+     "number of the model, a preset, or fast (what you get), full, none: no caches (spex help model)", \
      NULL, NULL},                                                                                  \
     {"seed", 0, CLI_NUMBER, offsetof(struct run_options, seed), "N",                               \
      "seed of the sampling jitter and of the guest's AT_RANDOM", "1", NULL},                       \

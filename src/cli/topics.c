@@ -44,12 +44,16 @@ static void print_model(struct out *out)
     struct spex_uarch_config config[16];
     size_t presets = 0;
     const char *name;
-    out_text(out,
-             "--model takes words separated by commas: KEY=VALUE (K, M and G are powers of "
-             "1024), the name\nof a preset, prefetch=none, and full (what you get), fast "
-             "(caches and branches without an account\nof time: a third of the cost) or none "
-             "(no caches, TLBs or prediction). docs/model.md explains it.\nValues below are of "
-             "the presets in this order:");
+    out_text(
+        out,
+        "--model takes words separated by commas: KEY=VALUE (K, M and G are powers of "
+        "1024), the name\nof a preset, and one of\n"
+        "  fast  what you get: caches, TLBs, coherence, simple branch prediction. It leaves out\n"
+        "        the account of time (exact cycles in --truth), prefetchers, bandwidth, the\n"
+        "        instruction side, the store buffer and the time of system calls\n"
+        "  full  all of that, for ten times the cost; prefetch=none switches prefetchers off\n"
+        "  none  no caches, TLBs or prediction\n"
+        "docs/model.md explains it. Values below are of the presets in this order:");
     while (presets < 16 && (name = spex_uarch_preset_name(presets)) &&
            !spex_uarch_config_preset(name, &config[presets], NULL)) {
         out_printf(out, " %s", name);

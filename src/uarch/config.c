@@ -286,11 +286,13 @@ static enum spex_status set_word(struct spex_uarch_config *work, const char *wor
     const char *equal = memchr(word, '=', length);
     if (!equal) {
         size_t i = find_preset(word, length);
-        if (i < PRESETS) { /* numbers of another CPU; its SPU, and so its records, stay */
-            uint8_t sources = work->sources;
+        if (i < PRESETS) { /* numbers of another CPU; its SPU, its records and the kind of model stay */
+            struct spex_uarch_config before = *work;
             enum spex_status status =
                 spex_uarch_config_read(presets[i].text, NULL, NULL, work, error);
-            work->sources = sources;
+            work->sources = before.sources;
+            work->fast = before.fast;
+            work->none = before.none;
             return status;
         }
         if (set_mode(work, word, length))
@@ -328,4 +330,27 @@ enum spex_status spex_uarch_config_set(struct spex_uarch_config *config, const c
     if (status == SPEX_OK)
         *config = work;
     return status;
+}
+
+const char *spex_uarch_full_only(const char *words)
+{
+    /* A key, or with its dot the beginning of several. */
+    static const char *const keys[] = {
+        "l1d.misses",   "l2.misses", "l2.lines", "llc.lines", "dram.lines", "dram.queue",
+        "remote.lines", "l1i.",      "itlb.",    "pf.",       "prefetch",   "tage.",
+        "base.",        "ittage.",   "btb.",     "rob",       "loads",      "stores",
+        "pipes.",       "forward",   "thread",   "turn",      "streaming",  "streaming.",
+    };
+    for (const char *word = words;; word++) {
+        size_t length = strcspn(word, "=,");
+        for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+            size_t n = strlen(keys[i]);
+            bool begins = keys[i][n - 1] == '.' ? length > n : length == n;
+            if (begins && word[length] == '=' && !memcmp(word, keys[i], n))
+                return word;
+        }
+        word += strcspn(word, ",");
+        if (!*word)
+            return NULL;
+    }
 }

@@ -59,13 +59,16 @@ enum spex_status spex_uarch_config_read(const char *text, spex_uarch_other *othe
                                         struct spex_uarch_config *config, struct spex_error *error);
 
 /*
- * Words of `--model`, separated by commas: a preset's name (which resets everything),
+ * Words of `--model`, separated by commas: a preset's name (which resets all numbers),
  * full, fast or none, prefetch=none, or KEY=VALUE with K, M, G (1024). The error names the word and
  * what is allowed. SPEX_OK only if the whole configuration is consistent;
  * *config is untouched otherwise.
  */
 enum spex_status spex_uarch_config_set(struct spex_uarch_config *config, const char *words,
                                        struct spex_error *error);
+
+/* The first of such words that only the full model knows, or NULL. */
+const char *spex_uarch_full_only(const char *words);
 
 /* For help and docs: row index of uarch.def; false past the last. */
 struct spex_uarch_parameter {

@@ -15,7 +15,7 @@ if b"__asan_init" in open(SPEX, "rb").read():
 
 def record(name, *args, out=None):
     out = out or f"{name}.data"
-    code, text, err = spex("record", "-q", "-o", f"{DIR}/{out}", *args, "--", f"{EXAMPLES}/{name}", cwd=DIR)
+    code, text, err = spex("record", "-q", "--model", "full", "-o", f"{DIR}/{out}", *args, "--", f"{EXAMPLES}/{name}", cwd=DIR)
     if code:
         check(f"record {name}", False, err)
     return out

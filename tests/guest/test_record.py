@@ -219,6 +219,7 @@ REFUSED = [
     (["-m", "1M", work], 2, ",SIZE"),
     (["--cpu", "cortex-z", work], 2, "cortex-z"),
     (["--model", "l1d.size=7", work], 2, "l1d.size"),
+    (["--model", "prefetch=none", work], 2, "--model full,prefetch=none"),
     (["--env", "X", work], 2, "NAME=VALUE"),
     ([], 2, "no program"),
     (["/nonexistent"], 2, "/nonexistent: No such file"),

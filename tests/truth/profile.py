@@ -30,7 +30,7 @@ class Profile:
                 os.unlink(old)
         prefix = ["taskset", "-c", cpus] if cpus else []
         self.code, self.out, self.err = run(
-            *prefix, SPEX, "record", "-e", f"arm_spe/{event}/", "-c", period, "-o", self.file, *options, "--",
+            *prefix, SPEX, "record", "--model", "full", "-e", f"arm_spe/{event}/", "-c", period, "-o", self.file, *options, "--",
             self.example)
         if self.code:
             check(f"record {example}", False, self.err)

@@ -18,7 +18,7 @@ subprocess.run(["aarch64-linux-gnu-gcc", "-O2", "-static", "-o", program,
 
 def record(*options, argv):
     path = os.path.join(work, "perf.data")
-    code, out, err = spex("record", "-c", "4096", "-o", path, *options, "--", *argv)
+    code, out, err = spex("record", "--model", "full", "-c", "4096", "-o", path, *options, "--", *argv)
     if code:
         check(f"record {argv}", False, err)
         done()
@@ -40,7 +40,7 @@ check("64 MB at random: all miss", misses("random", "at_random") > 0.98)
 
 
 def counts(*argv):
-    code, out, err = spex("stat", "-c", "65536", "--", *argv)
+    code, out, err = spex("stat", "--model", "full", "-c", "65536", "--", *argv)
     return {m[1]: int(m[0].replace(",", "")) for m in re.findall(r"([\d,]+)  ([\w-]+)", err)}
 
 

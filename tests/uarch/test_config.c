@@ -84,9 +84,27 @@ static void test_settings(void **state)
     assert_int_equal(spex_uarch_config_set(&config, "fast", &error), SPEX_OK);
     assert_true(config.fast && !config.none);
     assert_int_equal(config.width, 6); /* numbers stay */
+    assert_int_equal(spex_uarch_config_set(&config, "neoverse-v2", &error), SPEX_OK);
+    assert_true(config.fast && config.width != 6); /* and what they are used for */
     assert_int_equal(spex_uarch_config_set(&config, "prefetch=none,full", &error), SPEX_OK);
     assert_false(config.fast || config.none || config.pf_stride || config.pf_stream ||
                  config.pf_l2 || config.pf_next || config.pf_spatial || config.pf_code);
+}
+
+/* Words that the fast model would ignore. */
+static void test_full_only(void **state)
+{
+    static const char *const full[] = {
+        "rob=64",         "prefetch=none", "pf.l2=0", "thread=0", "l1d.size=32K,l1i.size=32K",
+        "streaming.far=9"};
+    static const char *const both[] = {"fast",          "l1d.size=32K,mispredict=9,none",
+                                       "neoverse-v1",   "width=3",
+                                       "page.size=64K", "l2.latency=12"};
+    for (size_t i = 0; i < sizeof full / sizeof full[0]; i++)
+        assert_non_null(spex_uarch_full_only(full[i]));
+    for (size_t i = 0; i < sizeof both / sizeof both[0]; i++)
+        assert_null(spex_uarch_full_only(both[i]));
+    assert_string_equal(spex_uarch_full_only("l1d.size=32K,rob=64,turn=1"), "rob=64,turn=1");
 }
 
 /* A file is read whole or not at all, and the message says which line. */
@@ -198,4 +216,4 @@ static void test_cost_of_blocks(void **state)
 }
 
 TEST_MAIN(TEST(test_cost_of_blocks), TEST(test_presets), TEST(test_every_parameter_can_be_set),
-          TEST(test_settings), TEST(test_files), TEST(test_counter_and_clock))
+          TEST(test_settings), TEST(test_full_only), TEST(test_files), TEST(test_counter_and_clock))
