@@ -54,7 +54,9 @@ enum timing_port {
 struct timing_uop {
     uint8_t src[5], dst[4];
     uint8_t kind;
-    uint8_t base;    /* bit d: destination d is a base register, ready before the data */
+    uint8_t base; /* bit d: destination d is a base register, ready before the data */
+    uint8_t base_dst;
+    bool quick;      /* a load with one destination, and perhaps its base */
     uint8_t divider; /* which: 0 integer, 1 FP */
     uint16_t latency;
     uint16_t size;  /* bytes of one access */
@@ -126,9 +128,9 @@ struct timing_fifo {
 
 struct timing_tagged {
     uint16_t tag;
-    int8_t counter; /* -4 .. 3, taken if not negative */
-    uint8_t useful;
+    uint8_t state; /* counter, taken from 4 on, in bits 2:0; of use in bits 4:3 */
 };
+enum { TIMING_STATES = 32 };
 struct timing_target {
     uint64_t target;
     uint16_t tag;
@@ -150,9 +152,10 @@ struct timing_predictor {
     uint32_t ras_top, ras_mask;
     struct timing_fifo btb;
 };
-/* Branch at `pc` went to `to`. True if it was mispredicted. */
-bool timing_direction(struct timing_predictor *p, uint64_t pc, bool taken);
-bool timing_indirect(struct timing_predictor *p, uint64_t pc, uint64_t to);
+uint64_t timing_branch_key(uint64_t pc);
+/* Branch at `pc`, with its key, went to `to`. True if it was mispredicted. */
+bool timing_direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken);
+bool timing_indirect(struct timing_predictor *p, uint64_t key, uint64_t pc, uint64_t to);
 
 /* ---- prefetchers ---- */
 
@@ -204,10 +207,11 @@ struct spex_timing_core {
     bool free;
     /* the account */
     uint64_t ready[TIMING_REGS];
-    uint64_t dispatch;      /* of the next instruction, at the earliest, in 1/65536 of a cycle */
-    uint64_t retire;        /* cycle of the last one */
-    uint64_t number;        /* of the next instruction */
-    uint64_t share;         /* of a cycle, that dispatch of one takes */
+    uint64_t dispatch; /* of the next instruction, at the earliest, in 1/65536 of a cycle */
+    uint64_t retire;   /* cycle of the last one */
+    uint64_t number;   /* of the next instruction */
+    uint64_t share;    /* of a cycle, that dispatch of one takes */
+    uint32_t page_shift, l1d_latency, lat_alu;
     uint64_t loads, stores; /* so far */
     uint64_t fetch;         /* the next block can be fetched from here on */
     uint64_t busy[2];       /* dividers, until */
@@ -288,7 +292,13 @@ void timing_prefetch_l2(struct spex_timing_core *core, uint64_t line, uint64_t t
 /* ---- fetch.c ---- */
 
 /* When the lines of the block are there, if they are asked for at t. */
-uint64_t timing_fetch(struct spex_timing_core *core, struct spex_timing_block *block, uint64_t t);
+uint64_t timing_fetch_lines(struct spex_timing_core *core, struct spex_timing_block *block,
+                            uint64_t t);
+static inline uint64_t timing_fetch(struct spex_timing_core *core, struct spex_timing_block *block,
+                                    uint64_t t)
+{
+    return block->fetched == core->code_generation ? t : timing_fetch_lines(core, block, t);
+}
 /* The branch at the end of the block: cycles that its target is late, and whether it was
  * mispredicted. */
 uint32_t timing_branch(struct spex_timing_core *core, struct spex_timing_block *block,

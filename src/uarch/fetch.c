@@ -66,10 +66,9 @@ static uint64_t line(struct spex_timing_core *core, uint64_t va, uint64_t t, boo
     return ready;
 }
 
-uint64_t timing_fetch(struct spex_timing_core *core, struct spex_timing_block *block, uint64_t t)
+uint64_t timing_fetch_lines(struct spex_timing_core *core, struct spex_timing_block *block,
+                            uint64_t t)
 {
-    if (__builtin_expect(block->fetched == core->code_generation, 1))
-        return t;
     uint64_t ready = t;
     bool settled = true;
     for (uint64_t va = block->pc & ~63ull; va < block->next; va += 64) {
@@ -110,14 +109,14 @@ uint32_t timing_branch(struct spex_timing_core *core, struct spex_timing_block *
         return 0;
     case SPEX_UARCH_END_COND:
         taken = next != block->next;
-        wrong = timing_direction(p, pc, taken);
+        wrong = timing_direction(p, block->key, pc, taken);
         break;
     case SPEX_UARCH_END_RETURN:
         wrong = p->ras[p->ras_top-- & p->ras_mask] != next;
         break;
     case SPEX_UARCH_END_INDIRECT_CALL:
     case SPEX_UARCH_END_INDIRECT:
-        wrong = timing_indirect(p, pc, next);
+        wrong = timing_indirect(p, block->key, pc, next);
         break;
     }
     if (block->end == SPEX_UARCH_END_CALL || block->end == SPEX_UARCH_END_INDIRECT_CALL)

@@ -493,9 +493,13 @@ uint64_t timing_memory_code(struct spex_timing_core *core, uint64_t line, uint64
 void timing_memory_prefetch(struct spex_timing_core *core, uint64_t line, uint64_t t,
                             unsigned level)
 {
-    uint32_t r1 = timing_register(&core->l1_misses), r2 = timing_register(&core->l2_misses);
+    if (level == 1 && find(&core->l1, line) != NONE)
+        return;
     bool in_l2 = find(&core->l2, line) != NONE;
-    if (level == 1 ? find(&core->l1, line) != NONE || core->l1_misses.free[r1] > t : in_l2)
+    if (level == 2 && in_l2)
+        return;
+    uint32_t r1 = timing_register(&core->l1_misses), r2 = timing_register(&core->l2_misses);
+    if (level == 1 && core->l1_misses.free[r1] > t)
         return;
     if (!in_l2 && (core->l2_misses.free[r2] > t || holders_of(core, line).owner))
         return;

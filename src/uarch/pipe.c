@@ -15,7 +15,7 @@ static inline uint64_t later(uint64_t a, uint64_t b)
 /* Translation latency of a page, and what it says in a result. */
 static inline uint64_t translate(struct spex_timing_core *core, uint64_t va, spex_uarch_result *r)
 {
-    uint64_t page = va >> core->timing->page_shift;
+    uint64_t page = va >> core->page_shift;
     if (__builtin_expect(page == core->page, 1))
         return 0;
     core->page = page;
@@ -284,6 +284,24 @@ static void drain(struct spex_timing_core *core, uint64_t pieces, uint64_t when)
         core->stored[++pieces & core->stored_mask].drain = core->drain;
 }
 
+/*
+ * A load of one access that hits level 1's most recent line, on the page of the access
+ * before, and no store that is not written yet can have its bytes: it has nothing to do
+ * but to take its latency.
+ */
+static inline bool plain_load(const struct spex_timing_core *core, const struct timing_uop *u,
+                              const struct accesses *a, uint32_t insn, uint64_t issue)
+{
+    if (!u->quick || !belongs(a, insn) || (a->next + 1 < a->end && a->next[1] >> 48 == insn))
+        return false;
+    uint64_t va = address(*a->next), first = va / 8, last = (va + u->size - 1) / 8;
+    if ((va & (u->align - 1u)) + u->size > u->align || va >> core->page_shift != core->page ||
+        !timing_l1_quick(&core->l1, va))
+        return false;
+    return core->drain <= issue || (core->stored_head[first % TIMING_STORED] <= core->stored_from &&
+                                    core->stored_head[last % TIMING_STORED] <= core->stored_from);
+}
+
 /* ---- instructions ---- */
 
 /* What has to wait for operands alone is the loop below; this is the rest. */
@@ -291,9 +309,9 @@ struct special {
     uint64_t issue, done, stop; /* stop: nothing is dispatched before */
 };
 
-static inline struct special special(struct spex_timing_core *core, const struct timing_uop *u,
-                                     struct accesses *a, uint32_t insn, uint64_t start, uint64_t pc,
-                                     uint64_t *retire)
+static __attribute__((noinline)) struct special
+special(struct spex_timing_core *core, const struct timing_uop *u, struct accesses *a,
+        uint32_t insn, uint64_t start, uint64_t pc, uint64_t *retire)
 {
     struct special s = {.issue = start};
     uint64_t written, pieces = core->stored_count;
@@ -355,12 +373,13 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
     struct accesses accesses = {run->access,
                                 run->access_count ? run->access + run->access_count : run->access,
                                 trace ? run->results : NULL};
-    const uint64_t rob = core->c->rob, share = core->share;
+    const uint64_t rob = core->c->rob, share = core->share, mask = core->window;
     const struct timing_uop *u = block->uops, *end = u + run->executed;
     uint64_t number = core->number, dispatch = core->dispatch, retire = core->retire, done = 0;
-    for (uint32_t i = 0; u < end; u++, i++, number++) {
+    uint64_t *const slot = core->slot;
+    for (; u < end; u++, number++) {
         if (window)
-            dispatch = later(dispatch, core->slot[(number - rob) & core->window] << 16);
+            dispatch = later(dispatch, slot[(number - rob) & mask] << 16);
         uint64_t d = dispatch >> 16, issue;
         issue = later(d + 1, later(core->ready[u->src[0]], core->ready[u->src[1]]));
         dispatch += share;
@@ -370,6 +389,7 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
             core->ready[u->dst[1]] = done;
             retire = later(retire, done);
         } else {
+            uint32_t i = (uint32_t)(u - block->uops);
             uint64_t low = queue_free(core, u);
             if (__builtin_expect(low > d, 0)) {
                 d = low;
@@ -378,14 +398,26 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
             }
             issue = later(issue, later(core->ready[u->src[2]],
                                        later(core->ready[u->src[3]], core->ready[u->src[4]])));
-            struct special s = special(core, u, &accesses, i, issue, block->pc + 4ull * i, &retire);
+            if (!trace && plain_load(core, u, &accesses, i, issue)) {
+                done = issue + core->l1d_latency;
+                core->ready[u->dst[0]] = done;
+                core->ready[u->base_dst] = issue + core->lat_alu;
+                retire = later(retire, done);
+                core->load_retire[core->loads++ % 512] = retire;
+                slot[number & mask] = retire;
+                accesses.next++;
+                continue;
+            }
+            uint64_t last = retire; /* so that the other can stay in a register */
+            struct special s = special(core, u, &accesses, i, issue, block->pc + 4ull * i, &last);
+            retire = last;
             done = s.done;
             issue = s.issue;
             dispatch = later(dispatch, s.stop << 16);
         }
-        core->slot[number & core->window] = retire;
+        slot[number & mask] = retire;
         if (trace && run->insns)
-            run->insns[i] = (struct spex_timing_insn){d, issue, done, retire};
+            run->insns[u - block->uops] = (struct spex_timing_insn){d, issue, done, retire};
     }
     core->number = number;
     core->dispatch = dispatch;

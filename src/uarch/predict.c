@@ -5,16 +5,21 @@
  */
 #include "uarch/account.h"
 
+#define ODD 0x9e3779b97f4a7c15ull
+#define ODD0 0xbf58476d1ce4e5b9ull
+#define ODD1 0x94d049bb133111ebull
+#define ODD2 0xd6e8feb86659fd93ull
+
 /* Index from the top bits of a hash of branch and history, tag from those in the middle. */
 static inline uint64_t hash(const struct timing_predictor *p, const struct timing_table *see,
-                            uint64_t pc, uint32_t table)
+                            uint64_t key, uint32_t table)
 {
-    uint64_t x = ((pc >> 2) + table) * 0x9e3779b97f4a7c15ull;
-    x ^= (p->history[0] & see->mask[0]) * 0xbf58476d1ce4e5b9ull;
+    uint64_t x = key + table * ODD;
+    x ^= (p->history[0] & see->mask[0]) * ODD0;
     if (see->words > 1)
-        x ^= (p->history[1] & see->mask[1]) * 0x94d049bb133111ebull;
+        x ^= (p->history[1] & see->mask[1]) * ODD1;
     if (see->words > 2)
-        x ^= (p->history[2] & see->mask[2]) * 0xd6e8feb86659fd93ull;
+        x ^= (p->history[2] & see->mask[2]) * ODD2;
     return x;
 }
 
@@ -25,78 +30,137 @@ static inline uint32_t index_of(uint64_t h, uint32_t bits)
 
 static inline uint16_t tag_of(uint64_t h)
 {
-    return (uint16_t)((h >> 36 ^ h >> 14) & 0xfff);
+    return (uint16_t)(h >> 34);
 }
 
-static void remember(struct timing_predictor *p, uint64_t bits, unsigned count)
+uint64_t timing_branch_key(uint64_t pc)
+{
+    return (pc >> 2) * ODD;
+}
+
+static inline void remember(struct timing_predictor *p, uint64_t bits, unsigned count)
 {
     p->history[2] = p->history[2] << count | p->history[1] >> (64 - count);
     p->history[1] = p->history[1] << count | p->history[0] >> (64 - count);
     p->history[0] = p->history[0] << count | bits;
 }
 
-static void count_to(int8_t *counter, bool up, int low, int high)
+/* ---- directions ---- */
+
+/*
+ * What becomes of an entry: its counter goes towards what the branch did; it was of
+ * use if what is below it would have said something else.
+ */
+#define COUNT(c, how) ((how)&1 ? (c) + ((c) < 7) : (c) - ((c) > 0))
+#define USE(u, c, how)                                                                             \
+    (!((how)&2) ? (u) : ((c) >= 4) == ((how)&1) ? (u) + ((u) < 3) : (u) - ((u) > 0))
+#define NEXT(how, s) (uint8_t)(USE((s) >> 3, (s)&7, how) << 3 | COUNT((s)&7, how))
+#define EIGHT(how, s)                                                                              \
+    NEXT(how, s), NEXT(how, s + 1), NEXT(how, s + 2), NEXT(how, s + 3), NEXT(how, s + 4),          \
+        NEXT(how, s + 5), NEXT(how, s + 6), NEXT(how, s + 7)
+#define STATES(how)                                                                                \
+    {                                                                                              \
+        EIGHT(how, 0), EIGHT(how, 8), EIGHT(how, 16), EIGHT(how, 24)                               \
+    }
+/* By taken | differs << 1. */
+static const uint8_t trained[4][TIMING_STATES] = {STATES(0), STATES(1), STATES(2), STATES(3)};
+
+/* The same for a two-bit counter: counts | taken << 1. */
+static const uint8_t counted[4][4] = {{0, 1, 2, 3}, {0, 0, 1, 2}, {0, 1, 2, 3}, {1, 2, 3, 3}};
+
+/* The branch was mispredicted: a table above those that know it gets an entry, if one gives way. */
+static __attribute__((noinline)) void learn(struct timing_predictor *p, uint64_t key, bool taken)
 {
-    if (up && *counter < high)
-        ++*counter;
-    else if (!up && *counter > low)
-        --*counter;
+    struct timing_tagged *entry[TIMING_TABLES];
+    uint16_t tag[TIMING_TABLES];
+    uint32_t from = p->tables;
+    for (; from > 0; from--) {
+        uint64_t h = hash(p, &p->see[from - 1], key, from - 1);
+        entry[from - 1] = &p->tagged[from - 1][index_of(h, p->bits)];
+        tag[from - 1] = tag_of(h);
+        if (entry[from - 1]->tag == tag[from - 1])
+            break;
+    }
+    for (uint32_t i = from; i < p->tables; i++)
+        if (!(entry[i]->state >> 3)) {
+            *entry[i] = (struct timing_tagged){.tag = tag[i], .state = taken ? 4 : 3};
+            return;
+        }
+    for (uint32_t i = from; i < p->tables; i++) /* nobody gave way: some time one will */
+        entry[i]->state = (uint8_t)(entry[i]->state - 8);
 }
 
-bool timing_direction(struct timing_predictor *p, uint64_t pc, bool taken)
+/* mask: 0 or all ones, which the compiler must not make a branch of. */
+static inline struct timing_tagged *choose(uintptr_t mask, struct timing_tagged *yes,
+                                           struct timing_tagged *no)
 {
-    struct timing_tagged *entry[TIMING_TABLES], *best = NULL, *second = NULL;
-    uint16_t tag[TIMING_TABLES];
-    uint32_t at = 0; /* tables up to the best, with it */
-    for (uint32_t i = 0; i < p->tables; i++) {
-        uint64_t h = hash(p, &p->see[i], pc, i);
-        entry[i] = &p->tagged[i][index_of(h, p->bits)];
-        tag[i] = tag_of(h);
-        if (entry[i]->tag == tag[i]) {
-            second = best;
-            best = entry[i];
-            at = i + 1;
-        }
-    }
-    uint8_t *base = &p->base[(pc >> 2) & p->base_mask];
-    bool other = second ? second->counter >= 0 : *base >= 2;
-    bool guess = best ? best->counter >= 0 : other;
-    /* One that was made lately and is not sure yet. */
-    bool fresh = best && !best->useful && (best->counter == 0 || best->counter == -1);
-    bool wrong = (fresh ? other : guess) != taken;
+    __asm__("" : "+r"(mask));
+    return (struct timing_tagged *)((uintptr_t)no ^ (((uintptr_t)no ^ (uintptr_t)yes) & mask));
+}
 
-    if (best) {
-        if (guess != other) {
-            if (guess == taken && best->useful < 3)
-                best->useful++;
-            else if (guess != taken && best->useful > 0)
-                best->useful--;
-        }
-        count_to(&best->counter, taken, -4, 3);
+/*
+ * Without branches where it can be: what the guest's branches do, those of the host
+ * would not foresee either. tables is a constant: the loop is unrolled.
+ */
+static inline __attribute__((always_inline)) bool
+direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken, uint32_t tables)
+{
+    uint8_t *base = &p->base[(pc >> 2) & p->base_mask], below = *base;
+    struct timing_tagged bottom = {.state = (uint8_t)(below << 1)}, *best = &bottom, *second = best;
+    const uint64_t newest = p->history[0];
+    const unsigned shift = 64 - p->bits;
+#pragma GCC unroll 8
+    for (uint32_t i = 0; i < tables; i++) {
+        const struct timing_table *see = &p->see[i];
+        uint64_t h = (key + i * ODD) ^ (newest & see->mask[0]) * ODD0;
+        if (i + 2 >= tables) /* others see no more than 64 branches */
+            h ^= (p->history[1] & see->mask[1]) * ODD1;
+        if (i + 1 == tables) /* and 128 */
+            h ^= (p->history[2] & see->mask[2]) * ODD2;
+        struct timing_tagged *e = &p->tagged[i][h >> shift];
+        uintptr_t match = -(uintptr_t)(e->tag == tag_of(h));
+        second = choose(match, best, second);
+        best = choose(match, e, best);
     }
-    if (!best || (fresh && !second))
-        *base = (uint8_t)(taken ? *base + (*base < 3) : *base - (*base > 0));
-    if (wrong && at < p->tables) {
-        uint32_t i = at;
-        while (i < p->tables && entry[i]->useful)
-            i++;
-        if (i < p->tables)
-            *entry[i] = (struct timing_tagged){.tag = tag[i], .counter = taken ? 0 : -1};
-        else
-            for (i = at; i < p->tables; i++) /* nobody gave way: some time one will */
-                entry[i]->useful--;
-    }
+    unsigned now = best->state;
+    bool guess = now >> 2 & 1, other = second->state >> 2 & 1;
+    /* One that was made lately and is not sure yet. */
+    bool fresh = (best != &bottom) & (now - 3u < 2);
+    bool wrong = (fresh ? other : guess) != taken;
+    bool counts = (second == &bottom) & (fresh | (best == &bottom));
+    best->state = trained[taken | (guess != other) << 1][now];
+    *base = counted[counts | taken << 1][below];
+    if (wrong)
+        learn(p, key, taken);
     remember(p, taken, 1);
     return wrong;
 }
 
-bool timing_indirect(struct timing_predictor *p, uint64_t pc, uint64_t to)
+bool timing_direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken)
+{
+    switch (p->tables) { /* those of the presets */
+    case 5:
+        return direction(p, key, pc, taken, 5);
+    case 6:
+        return direction(p, key, pc, taken, 6);
+    case 7:
+        return direction(p, key, pc, taken, 7);
+    case 8:
+        return direction(p, key, pc, taken, 8);
+    default:
+        return direction(p, key, pc, taken, p->tables);
+    }
+}
+
+/* ---- targets ---- */
+
+bool timing_indirect(struct timing_predictor *p, uint64_t key, uint64_t pc, uint64_t to)
 {
     struct timing_target *entry[TIMING_TABLES], *best = NULL;
     uint16_t tag[TIMING_TABLES];
     uint32_t at = 0;
     for (uint32_t i = 0; i < p->targets; i++) {
-        uint64_t h = hash(p, &p->target_see[i], pc, TIMING_TABLES + i);
+        uint64_t h = hash(p, &p->target_see[i], key, TIMING_TABLES + i);
         entry[i] = &p->target[i][index_of(h, p->target_bits)];
         tag[i] = tag_of(h);
         if (entry[i]->tag == tag[i] && entry[i]->target) {

@@ -66,6 +66,14 @@ static void see_init(struct timing_table *see, uint32_t tables, uint32_t longest
     }
 }
 
+static struct timing_tagged *tagged_new(uint32_t bits)
+{
+    struct timing_tagged *table = calloc(1u << bits, sizeof *table);
+    for (uint32_t i = 0; table && i < 1u << bits; i++)
+        table[i].state = 4;
+    return table;
+}
+
 static bool predictor_init(struct timing_predictor *p, const struct spex_uarch_config *c)
 {
     bool ok = fifo_init(&p->btb, c->btb_entries, c->btb_ways, false);
@@ -78,7 +86,7 @@ static bool predictor_init(struct timing_predictor *p, const struct spex_uarch_c
     see_init(p->see, p->tables, c->tage_history);
     see_init(p->target_see, p->targets, c->tage_history);
     for (uint32_t i = 0; i < p->tables; i++)
-        ok &= (p->tagged[i] = calloc(1u << p->bits, sizeof **p->tagged)) != NULL;
+        ok &= (p->tagged[i] = tagged_new(p->bits)) != NULL;
     for (uint32_t i = 0; i < p->targets; i++)
         ok &= (p->target[i] = calloc(1u << p->target_bits, sizeof **p->target)) != NULL;
     p->base = malloc(p->base_mask + 1);
@@ -122,6 +130,9 @@ static struct spex_timing_core *core_make(struct spex_timing *s)
     core->timing = s;
     core->c = c;
     core->page = ~0ull;
+    core->page_shift = s->page_shift;
+    core->l1d_latency = c->l1d_latency;
+    core->lat_alu = c->lat_alu;
     core->window = power_above(c->rob) - 1;
     core->slot = calloc(core->window + 1, sizeof *core->slot);
     core->share = (65536 + c->width - 1) / c->width;
@@ -254,6 +265,20 @@ static enum timing_kind kind_of(const struct spex_op *op)
     return op->exec == SPEX_EXEC_BARRIER ? TIMING_BARRIER : TIMING_SIMPLE;
 }
 
+/* Its base register apart from its data, if that is all that it writes. */
+static void quick_init(struct timing_uop *u)
+{
+    unsigned data = TIMING_NO_DEST, base = TIMING_NO_DEST, many = 0;
+    for (unsigned d = 0; d < sizeof u->dst; d++) {
+        unsigned *to = u->base >> d & 1 ? &base : &data;
+        many += u->dst[d] != TIMING_NO_DEST && *to != TIMING_NO_DEST;
+        if (u->dst[d] != TIMING_NO_DEST)
+            *to = u->dst[d];
+    }
+    u->base_dst = (uint8_t)base;
+    u->quick = u->kind == TIMING_LOAD && !many && data == u->dst[0];
+}
+
 static void uop_init(const struct spex_timing *s, struct timing_uop *u, const struct spex_op *op)
 {
     unsigned n = 0, size = op->access_size;
@@ -278,6 +303,7 @@ static void uop_init(const struct spex_timing *s, struct timing_uop *u, const st
     }
     if (u->kind == TIMING_SIMPLE && large)
         u->kind = TIMING_LARGE;
+    quick_init(u);
     /* As QEMU makes them: at most eight bytes at a time. DC ZVA clears whole lines. */
     u->size = op->kind == SPEX_OP_DC_ZVA ? 64 : size == 1 || size == 2 || size == 4 ? size : 8;
     u->align = (uint16_t)(op->flags & SPEX_OPF_LOAD ? s->config.align_load : s->config.align_store);
@@ -294,7 +320,8 @@ enum spex_status spex_timing_block_init(const struct spex_timing *s,
                                         .next = pc + 4 * count,
                                         .count = (uint32_t)count,
                                         .end = (uint8_t)uarch_end_of(&ops[count - 1]),
-                                        .ops = ops};
+                                        .ops = ops,
+                                        .key = timing_branch_key(pc + 4 * count - 4)};
     block->uops = calloc(count, sizeof *block->uops);
     if (!block->uops)
         return SPEX_NO_MEMORY;

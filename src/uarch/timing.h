@@ -41,6 +41,7 @@ struct spex_timing_block {
     const struct spex_op *ops;
     struct timing_uop *uops;
     uint64_t extra;          /* dispatch that its ports take beyond that of its instructions */
+    uint64_t key;            /* of its branch, for the predictors */
     uint64_t fetched, found; /* the model's own: see fetch.c */
 };
 

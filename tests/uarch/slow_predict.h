@@ -41,7 +41,7 @@ static u64 hash_of(const struct core *k, u64 pc, unsigned table, unsigned length
 
 static unsigned tag_from(u64 h)
 {
-    return (unsigned)((h >> 36 ^ h >> 14) & 0xfff);
+    return (unsigned)(h >> 34 & 0xffff);
 }
 
 static bool predict_direction(struct core *k, u64 pc, bool taken)
