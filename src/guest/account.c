@@ -179,6 +179,16 @@ static void count(struct run_truth *rows, const struct execution *e, uint64_t cl
 
 /* ---- words ---- */
 
+static inline void note_branch(struct flow *f, const struct spex_timing_block *timing,
+                               uint64_t next)
+{
+    if (timing->end > SPEX_UARCH_END_COND ||
+        (timing->end == SPEX_UARCH_END_COND && next != timing->next)) {
+        f->branch = &timing->ops[timing->count - 1];
+        f->branch_target = next;
+    }
+}
+
 static void run_block(struct flow *f, struct block *block, const uint64_t *access, size_t accesses,
                       uint64_t next, const struct flow_signal *signal)
 {
@@ -204,11 +214,46 @@ static void run_block(struct flow *f, struct block *block, const uint64_t *acces
             count(block->truth, &e, clock);
         sample(f, &e);
     }
-    if (timing->end > SPEX_UARCH_END_COND ||
-        (timing->end == SPEX_UARCH_END_COND && next != timing->next)) {
-        f->branch = &timing->ops[timing->count - 1];
-        f->branch_target = next;
+    note_branch(f, timing, next);
+}
+
+/*
+ * Blocks as nearly all are: whole, followed by another, their words in one piece, of no
+ * interest to the unit or to truth. As many of them as come, up to `most`.
+ */
+static unsigned quick_blocks(struct flow *f, uint64_t limit, unsigned most)
+{
+    const uint64_t *ring = f->ring, seen = f->seen;
+    uint64_t at = f->at;
+    unsigned n = 0;
+    for (; n < most && at < seen && ring[at % FLOW_RING] >> 60 == FLOW_BLOCK >> 60; n++) {
+        struct block *block = (struct block *)(uintptr_t)block_of(ring[at % FLOW_RING]);
+        struct spex_timing_block *timing = &block->timing;
+        const uint64_t *first = &ring[at % FLOW_RING] + 1, *end = first;
+        const uint64_t *stop = ring + FLOW_RING;
+        if (seen - at < FLOW_RING - at % FLOW_RING)
+            stop = first - 1 + (seen - at);
+        while (end < stop && !(*end >> 60))
+            end++;
+        if (end == stop || *end >> 60 != FLOW_BLOCK >> 60 || block->zva || block->truth ||
+            f->left < timing->count)
+            break;
+        uint64_t next = block_of(*end)->timing.pc;
+        struct spex_timing_run run = {.executed = timing->count,
+                                      .next = next,
+                                      .access = first,
+                                      .access_count = (size_t)(end - first)};
+        spex_timing_run(f->core, timing, &run);
+        f->left -= timing->count;
+        note_branch(f, timing, next);
+        at += (uint64_t)(end - first) + 1;
+        if (limit != UINT64_MAX && spex_timing_clock(f->core) > limit) {
+            n++;
+            break;
+        }
     }
+    f->at = at;
+    return n;
 }
 
 static void do_signal(struct flow *f, struct flow_signal *signal)
@@ -341,11 +386,11 @@ static bool step(struct flow *f)
 bool account_turn(struct flow *f, uint64_t limit, unsigned most)
 {
     unsigned n = 0;
-    while (n < most && step(f)) {
-        n++;
-        if (spex_timing_clock(f->core) > limit)
+    do {
+        n += quick_blocks(f, limit, most - n);
+        if (n >= most || (n && spex_timing_clock(f->core) > limit))
             break;
-    }
+    } while (step(f) && ++n < most && spex_timing_clock(f->core) <= limit);
     publish_clock(f);
     return n;
 }
