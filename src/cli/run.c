@@ -71,7 +71,8 @@ static int parse_event(const char *event, struct spex_engine_options *o)
     return CLI_OK;
 }
 
-/* The fast model, unless something else is asked for: the full one costs ten times as much. */
+/* The fast model, unless something else is asked for: the full one costs up to eight times as much.
+ */
 static int parse_model(const struct cli_list *words, struct spex_engine_options *o)
 {
     struct spex_error error;

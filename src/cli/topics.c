@@ -51,7 +51,8 @@ static void print_model(struct out *out)
         "  fast  what you get: caches, TLBs, coherence, simple branch prediction. It leaves out\n"
         "        the account of time (exact cycles in --truth), prefetchers, bandwidth, the\n"
         "        instruction side, the store buffer and the time of system calls\n"
-        "  full  all of that, for ten times the cost; prefetch=none switches prefetchers off\n"
+        "  full  all of that, for three to eight times the cost; prefetch=none switches "
+        "prefetchers off\n"
         "  none  no caches, TLBs or prediction\n"
         "docs/model.md explains it. Values below are of the presets in this order:");
     while (presets < 16 && (name = spex_uarch_preset_name(presets)) &&
