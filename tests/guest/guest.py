@@ -13,6 +13,8 @@ CC = "aarch64-linux-gnu-gcc"
 SYSROOT = "/usr/aarch64-linux-gnu"
 _work = tempfile.TemporaryDirectory(prefix="spex-guest-")
 WORK = _work.name
+# The model that is not the usual one, for a second run of the same test.
+MODEL = ["--model", os.environ["SPEX_MODEL"]] if os.environ.get("SPEX_MODEL") else []
 
 
 def need_engine(what):
@@ -40,7 +42,7 @@ def record(*args, name="perf.data", **kw):
     for old in (path, path + ".old", path + ".truth"):
         if os.path.exists(old):
             os.unlink(old)
-    return (*spex("record", "-o", path, *args, **kw), path)
+    return (*spex("record", *MODEL, "-o", path, *args, **kw), path)
 
 
 def packets(path):

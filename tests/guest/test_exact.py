@@ -30,7 +30,7 @@ PROGRAMS = {"exact": trace_exact, "faults": trace_faults}
 for name, trace in PROGRAMS.items():
     program = build(name, "-nostdlib", "-static")
     ops = trace(program)
-    for model in ("neoverse-n1", "none"):
+    for model in ("fast", "full", "none"):
         for period in (256, 1024):
             want = expected(ops, period)
             code, _, err, path = record("-e", "arm_spe//", "-c", period, "--model", model, program)
@@ -69,7 +69,7 @@ at = {"tbnz": s["loop"], "bl": s["skip"], "br": s["skip"] + 4, "b": s["there"], 
       "cbnz": s["back"], "ret": s["leaf"]}
 GOES = {"tbnz": (None, "B COND"), "bl": (s["leaf"], "B"), "br": (s["there"], "B IND"), "b": (s["on"], "B"),
         "b.eq": (None, "B COND"), "cbnz": (s["loop"], "B COND"), "ret": (s["skip"] + 4, "B IND")}
-for model in ("neoverse-n1", "none"):
+for model in ("fast", "full", "none"):
     code, _, _, path = record("-e", "arm_spe/jitter=1,branch_filter=1/", "-c", 256, "--model", model, program)
     rows = packets(path)
     for name, (target, op) in GOES.items():

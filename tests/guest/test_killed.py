@@ -29,7 +29,7 @@ def readable(path):
     return code == 0 or err.strip().endswith("no SPE data in this file")
 
 
-RECORD = [SPEX, "record", "-c", "256", "-m", ",8K", "-o", P]
+RECORD = [SPEX, "record", *MODEL, "-c", "256", "-m", ",8K", "-o", P]
 # Commands that write a file: name, words, and the text that a whole output has or a function of its path.
 COMMANDS = [("record", RECORD + [tiny], readable)]
 

@@ -135,10 +135,10 @@ equal("full buffers lose nothing", packets(small), packets(big))
 check("each is one AUX record of a whole page", len(events(small, "AUX offset")) > 50 and
       all("flags: 0" in l for l in events(small, "AUX offset")), events(small, "AUX offset")[:3])
 
-code, _, err = spex("stat", "-e", "arm_spe//", "-c", "512", "-m", ",8K", work, "exit", "0")
+code, _, err = spex("stat", *MODEL, "-e", "arm_spe//", "-c", "512", "-m", ",8K", work, "exit", "0")
 equal("stat: as many interrupts as whole buffers", counts(err)["interrupts"],
       len([l for l in events(small, "AUX offset") if "size: 0x1000 " in l]))
-code, _, err = spex("stat", "--cpu", "max", "-c", "512", "-m", ",8K", work, "exit", "4")
+code, _, err = spex("stat", *MODEL, "--cpu", "max", "-c", "512", "-m", ",8K", work, "exit", "4")
 c = counts(err)
 check("stat: every event of a CPU that has them all", code == 4 and c["SAMPLE_FEED"] ==
       c["SAMPLE_FILTRATE"] == c["SAMPLE_FEED_EVENT"] and c["SAMPLE_BUFFER_FULL"] == c["interrupts"] > 20 and
@@ -149,7 +149,7 @@ code, _, err, path = record("--truth", "-c", "512", work, "exit", "0")
 code, out, err = spex("truth", "--format", "json", path)
 rows = {r["symbol"]: r for r in json.loads(out)["rows"]}
 total = json.loads(out)["operations"]
-code, _, err = spex("stat", "-c", "512", work, "exit", "0")
+code, _, err = spex("stat", *MODEL, "-c", "512", work, "exit", "0")
 equal("truth: all operations are there", total, counts(err)["SAMPLE_POP"])
 busy = rows["busy"]
 check("truth: the hot function, its count, its error", abs(busy["operations"] - 7000000) < 1000000 and
@@ -169,7 +169,7 @@ code, out, err, path = record("-c", "256", "-e", "arm_spe/jitter=1/", chase)
 collided = int(re.search(r"([\d,]+) collided", err).group(1).replace(",", ""))
 check("samples collide where memory is slow", collided > 100, err)
 check("AUX records carry the flag", any("flags: 0x8" in l for l in events(path, "AUX offset")))
-code, _, err = spex("stat", "-c", "256", "-e", "arm_spe/jitter=1/", chase)
+code, _, err = spex("stat", *MODEL, "-c", "256", "-e", "arm_spe/jitter=1/", chase)
 equal("stat counts the same", counts(err)["SAMPLE_COLLISION"], collided)
 
 # ---- filters ----
@@ -186,7 +186,7 @@ for terms, keep in FILTERS:
     code, out, err, path = record("-e", f"arm_spe/{terms},jitter=1/", "-c", "256", chase)
     rows = packets(path)
     check(f"{terms}: only what it selects", rows and all(keep(r) for r in rows), [r for r in rows if not keep(r)][:2])
-    code, _, err = spex("stat", "-e", f"arm_spe/{terms},jitter=1/", "-c", "256", chase)
+    code, _, err = spex("stat", *MODEL, "-e", f"arm_spe/{terms},jitter=1/", "-c", "256", chase)
     c = counts(err)
     check(f"{terms}: stat: FILTRATE below FEED", len(rows) == c["SAMPLE_FILTRATE"] < c["SAMPLE_FEED"], c)
 code, out, err, path = record("--cpu", "max", "-e", "arm_spe/inv_event_filter=0x8,load_filter=1/", "-c", "256", chase)
