@@ -286,7 +286,8 @@ static enum spex_status set_word(struct spex_uarch_config *work, const char *wor
     const char *equal = memchr(word, '=', length);
     if (!equal) {
         size_t i = find_preset(word, length);
-        if (i < PRESETS) { /* numbers of another CPU; its SPU, its records and the kind of model stay */
+        if (i <
+            PRESETS) { /* numbers of another CPU; its SPU, its records and the kind of model stay */
             struct spex_uarch_config before = *work;
             enum spex_status status =
                 spex_uarch_config_read(presets[i].text, NULL, NULL, work, error);
