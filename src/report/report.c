@@ -96,9 +96,8 @@ static enum spex_status count_all(struct report *r, struct spex_error *error)
     if (status)
         return status;
     spex_sharing_choose(r->sharing);
-    /* all records again, not only those of shared lines */
-    analysis_narrow(r->analysis,
-                    SPEX_WANT_TIME | SPEX_WANT_DATA | SPEX_WANT_BRANCH | SPEX_WANT_SYMBOL, NULL);
+    /* all records again, not only those of shared lines, and all that they have */
+    analysis_narrow(r->analysis, ~(unsigned)SPEX_WANT_LITTLE, NULL);
     r->bins = choose_bins(spex_analysis_totals(r->analysis));
     for (unsigned s = 0; s < SETS && !status; s++)
         status = cube_new(&r->cubes[s], r->analysis, sets[s].keys, sets[s].key_count, sets[s].flags,
