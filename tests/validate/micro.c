@@ -72,11 +72,17 @@ KERNEL void *kernel_chase(void *p, uint64_t rounds)
     return p;
 }
 
-static uint64_t chase(size_t size, size_t stride, uint64_t loads)
+/* Memory for it is ready when this returns, and warm. */
+static void *prepare(size_t size, size_t stride)
 {
     void *p = ring(size, stride);
-    for (size_t i = 0; i < size / stride; i++) /* warm, outside the kernel */
+    for (size_t i = 0; i < size / stride; i++)
         p = *(void *volatile *)p;
+    return p;
+}
+
+static uint64_t chase(void *p, uint64_t loads)
+{
     uint64_t rounds = loads / 16;
     kernel_chase(p, rounds);
     return rounds * 16;
@@ -272,10 +278,12 @@ static uint64_t pingpong(uint64_t count)
     return 2 * count; /* transfers */
 }
 
-/* ---- latency under load: one thread chases, the others read ---- */
+/* ---- latency under load: one thread chases through eight times what each of the others reads ----
+ */
 
 static volatile int stop;
 static size_t load_size;
+static pthread_barrier_t ready;
 
 KERNEL void kernel_load(const void *p, const void *end)
 {
@@ -287,6 +295,7 @@ static void *reader(void *unused)
     char *p = memory(load_size);
     memset(p, 1, load_size);
     (void)unused;
+    pthread_barrier_wait(&ready);
     while (!stop)
         kernel_load(p, p + load_size);
     return NULL;
@@ -295,11 +304,14 @@ static void *reader(void *unused)
 static uint64_t loaded(unsigned readers, size_t size, uint64_t loads)
 {
     pthread_t other[64];
+    void *p = prepare(8 * size, 64);
     load_size = size;
+    pthread_barrier_init(&ready, NULL, readers + 1);
     for (unsigned i = 0; i < readers; i++)
         if (pthread_create(&other[i], NULL, reader, NULL))
             exit(1);
-    uint64_t done = chase(size, 64, loads);
+    pthread_barrier_wait(&ready);
+    uint64_t done = chase(p, loads);
     stop = 1;
     for (unsigned i = 0; i < readers; i++)
         pthread_join(other[i], NULL);
@@ -327,7 +339,7 @@ int main(int argc, char **argv)
     const char *name = argv[1];
     uint64_t a = number(argv, 2), units;
     if (!strcmp(name, "chase"))
-        units = chase(a, number(argv, 3), number(argv, 4));
+        units = chase(prepare(a, number(argv, 3)), number(argv, 4));
     else if (!strcmp(name, "gather"))
         units = gather((unsigned)a, number(argv, 3), number(argv, 4));
     else if (!strcmp(name, "read") || !strcmp(name, "write") || !strcmp(name, "copy"))
