@@ -12,10 +12,10 @@ DIR = tempfile.mkdtemp(prefix="spex-analysis-")
 atexit.register(shutil.rmtree, DIR)
 os.makedirs(DIR + "/root/usr/bin")
 shutil.copy(PROG, DIR + "/root/usr/bin/prog")
-with open(DIR + "/kallsyms", "w") as f:
+with open(DIR + "/symbols-of-kernel", "w") as f:
     f.write("ffff800008010000 T _text\nffff800008011000 T do_syscall\n"
             "ffff800008012000 t copy_loop\nffff800008013000 T end\n")
-SYMBOLS = ["--symfs", "root", "--kallsyms", "kallsyms"]
+SYMBOLS = ["--symfs", "root", "--kallsyms", "symbols-of-kernel"]
 
 
 def profile(scenario, count=20000, seed=1, name=None):

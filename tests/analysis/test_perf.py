@@ -16,7 +16,7 @@ def perf(*args):
 
 
 def perf_script(file, letters, fields=None):
-    out = perf("script", f"--itrace={letters}", "-i", file, "--symfs", "root", "--kallsyms", "kallsyms",
+    out = perf("script", f"--itrace={letters}", "-i", file, "--symfs", "root", "--kallsyms", "symbols-of-kernel",
                *(["-F", fields] if fields else []))
     return [l for l in out.splitlines() if l.strip()]
 
@@ -66,7 +66,7 @@ for scenario in ("mixed", "mixed-nocontext", "false", "mixed-nosource"):
 
     # report: shares per symbol
     theirs = {}
-    for line in perf("report", "--itrace=i1i", "-i", file, "--stdio", "--symfs", "root", "--kallsyms", "kallsyms",
+    for line in perf("report", "--itrace=i1i", "-i", file, "--stdio", "--symfs", "root", "--kallsyms", "symbols-of-kernel",
                      "-F", "sample,sym", "--sort", "sym").splitlines():
         if m := re.match(r"\s*(\d+)\s+\[[.k]\] (\S+)", line):
             theirs[m.group(2)] = int(m.group(1))
