@@ -40,6 +40,7 @@ enum spex_want {
     SPEX_WANT_DATA = 1u << 2,   /* va, pa */
     SPEX_WANT_BRANCH = 1u << 3, /* target, prev_target */
     SPEX_WANT_SYMBOL = 1u << 4, /* module, symbol, address */
+    SPEX_WANT_SPENT = 1u << 5,  /* spent */
 };
 
 struct spex_analysis_options {
@@ -107,7 +108,7 @@ struct spex_sample {
     uint8_t flags;    /* enum spex_sample_flag */
     uint32_t place;   /* small number that mostly stands for the same pc; for caches, below
                          SPEX_PLACES */
-    uint64_t zero;
+    uint64_t spent;   /* ps of its CPU's time that the sample stands for (docs/time.md) */
 };
 enum { SPEX_PLACES = 1 << 14 };
 
@@ -178,6 +179,9 @@ struct spex_totals {
     const char *damage_reason;
     uint64_t lost;                /* PERF_RECORD_LOST events */
     uint64_t truncated, collided; /* AUX records with these flags */
+    uint64_t spent;               /* ns of all CPUs that are shared among the records */
+    uint64_t away;                /* ns between records in which their thread did not run */
+    uint64_t beside_loss;         /* ns between records on both sides of lost data */
 };
 const struct spex_totals *spex_analysis_totals(const struct spex_analysis *analysis);
 
@@ -246,6 +250,7 @@ bool spex_key_parse(const char *name, size_t length, enum spex_key *key);
 
 /* clang-format off */
 enum spex_latency { SPEX_LATENCY_TOTAL, SPEX_LATENCY_ISSUE, SPEX_LATENCY_TRANSLATION,
+                    SPEX_LATENCY_EXECUTE, /* total - issue */
                     SPEX_LATENCY_COUNT };
 /* clang-format on */
 
@@ -278,11 +283,15 @@ uint64_t spex_row_stat(const struct spex_row *row, enum spex_stat stat);
 uint64_t spex_row_source(const struct spex_row *row, enum spex_source source);
 uint64_t spex_row_latencies(const struct spex_row *row, enum spex_latency latency, uint64_t *sum);
 
+/* The time of a row's samples in ns (docs/time.md); 0 where records have no timestamps. */
+double spex_row_time(const struct spex_row *row);
+
 struct spex_group;
 
 enum spex_group_flag {
     SPEX_GROUP_PERCENTILES = 1u << 0,     /* keep exact histograms of total latency */
-    SPEX_GROUP_ALL_PERCENTILES = 1u << 1, /* and of issue and translation latency */
+    SPEX_GROUP_ALL_PERCENTILES = 1u << 1, /* of all latencies */
+    SPEX_GROUP_EXECUTE = 1u << 2,         /* of execute latency alone */
 };
 struct spex_group_options {
     size_t size; /* sizeof(struct spex_group_options) */
@@ -315,6 +324,8 @@ enum spex_order {
     SPEX_BY_SAMPLES,
     SPEX_BY_LATENCY, /* sum of total latencies */
     SPEX_BY_MISPREDICTS,
+    SPEX_BY_TIME,    /* of samples where there is none */
+    SPEX_BY_EXECUTE, /* sum of execute latencies */
 };
 /*
  * Orders rows, most first (ties by the keys). Call after the last sample, before the rest.
@@ -328,6 +339,15 @@ const struct spex_row *spex_group_row(const struct spex_group *group, size_t ind
 const struct spex_row *spex_group_total(const struct spex_group *group); /* of all rows */
 /* Rows given up for want of memory, as one row; NULL if none. */
 const struct spex_row *spex_group_rest(const struct spex_group *group);
+/* 95% interval of a row's share of the time of all; of the samples where there is no time. */
+struct spex_interval spex_row_time_interval(const struct spex_group *group,
+                                            const struct spex_row *row);
+/*
+ * Is the row's work mostly in runs of more than four sampling periods? If not, its time is
+ * shared with its neighbours' by what each operation probably cost, and the interval, which is
+ * that of sampling, does not cover how far that is off.
+ */
+bool spex_row_long_runs(const struct spex_group *group, const struct spex_row *row);
 /* At most so many samples of a row may be missing; 0: exact. */
 uint64_t spex_group_error(const struct spex_group *group);
 /* The latency below which quantile q (0..1) of the samples lie; negative if not known. */

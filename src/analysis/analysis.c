@@ -33,16 +33,7 @@ enum {
     RAW_CHUNK = 1 << 20,
 };
 
-/* ---- changes of state, sorted by (id, time) ---- */
-
-struct change {
-    int32_t id;
-    uint64_t time;
-};
-struct changes {
-    struct change *items;
-    size_t count, capacity;
-};
+/* ---- changes of state ---- */
 
 static void add_change(struct changes *changes, int32_t id, uint64_t time)
 {
@@ -65,12 +56,7 @@ static void sort_changes(struct changes *changes)
         qsort(changes->items, changes->count, sizeof *changes->items, compare_changes);
 }
 
-/* An event at t is visible to times after t, so a state holds for from <= time <= until. */
-struct span {
-    uint64_t from, until;
-};
-
-static struct span span_of(const struct changes *changes, int32_t id, uint64_t time)
+struct span changes_span(const struct changes *changes, int32_t id, uint64_t time)
 {
     size_t low = 0, high = changes->count;
     while (low < high) {
@@ -152,6 +138,8 @@ struct queue {
     uint64_t who;            /* CONTEXTIDR, or WHO_NONE; WHO_UNTIMED */
     uint64_t tick_from, tick_span;
     struct spex_record *records;
+    uint64_t *spent; /* of each */
+    struct clock clock;
     size_t at, count;
     uint64_t time;                  /* timestamp of records[at], for merging */
     uint64_t first_tick, last_tick; /* of kept samples */
@@ -179,6 +167,7 @@ struct spex_analysis {
     uint64_t raw_size;
 
     struct changes thread_changes, process_changes, cpu_changes;
+    struct changes switches; /* by thread, for queues of one */
     struct table threads, processes, modules, strings;
     uint32_t versions;
     uint32_t *maps; /* numbers of all mappings, by process, address and time */
@@ -194,6 +183,7 @@ struct spex_analysis {
     struct spex_shapes *shapes; /* what all readers have learnt */
     struct spex_reader *reader;
     struct spex_record *records; /* of the queue that is read, or of all that are merged */
+    uint64_t *spent;             /* as many */
     size_t batch;                /* how many of a queue at a time */
     struct queue **heap;         /* those that are merged, the earliest first */
     struct model_sources **models;
@@ -261,7 +251,7 @@ static struct process *get_process(struct spex_analysis *a, int32_t pid, uint64_
         p->span.from = 1; /* empty */
     }
     if (time < p->span.from || time > p->span.until) {
-        p->span = span_of(&a->process_changes, pid, time);
+        p->span = changes_span(&a->process_changes, pid, time);
         p->version = ++a->versions;
     }
     return p;
@@ -279,7 +269,7 @@ static struct thread *get_thread(struct spex_analysis *a, int32_t tid, int32_t p
     if (time < t->span.from || time > t->span.until) {
         char unknown[16];
         const char *comm = NULL;
-        t->span = span_of(&a->thread_changes, tid, time);
+        t->span = changes_span(&a->thread_changes, tid, time);
         t->pid = pid;
         if (a->file) {
             int32_t known = spex_perfdata_pid(a->file, tid, time);
@@ -618,7 +608,7 @@ static void change_thread(struct spex_analysis *a, struct queue *q, uint64_t who
     if (!(who & WHO_NONE)) {
         tid = (int32_t)who;
     } else if (a->file && q->cpu >= 0) {
-        valid = span_of(&a->cpu_changes, q->cpu, time);
+        valid = changes_span(&a->cpu_changes, q->cpu, time);
         if (!spex_perfdata_running(a->file, q->cpu, time, &pid, &tid)) {
             tid = q->tid;
             pid = -1;
@@ -723,9 +713,10 @@ static void note_saturated(struct spex_analysis *a, struct spex_sample *s)
 }
 
 /* Samples of count records, at most BATCH. Fields of absent packets are 0 in a record. */
-static void join(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
-                 size_t count)
+static void join(struct spex_analysis *a, struct queue *q, size_t at, size_t count)
 {
+    const struct spex_record *records = q->records + at;
+    const uint64_t *spent = q->spent + at;
     const struct op_table *ops = a->ops;
     const struct spex_perf_time *clock = a->info && a->info->has_time ? &a->info->time : NULL;
     const bool filtered = a->options.filter_count > 0;
@@ -745,6 +736,7 @@ static void join(struct spex_analysis *a, struct queue *q, const struct spex_rec
         unsigned op = OP_INDEX(r->op_class, r->op_payload), flags = ops->info[op].flags;
         s->op = ops->info[op].op;
         s->record = r;
+        s->spent = spent[i];
         s->pc = pc;
         s->el = (uint8_t)spex_address_el(r->address[SPEX_ADDRESS_PC]);
         flags |= s->el ? SPEX_SAMPLE_KERNEL : 0;
@@ -910,6 +902,23 @@ static void keep_rest(struct spex_analysis *a, struct queue *q)
     q->position += read;
 }
 
+static void share_time(struct spex_analysis *a, struct queue *q)
+{
+    enum { SLOWEST = 1000 }; /* ns an operation: slower than any, so the thread did not run */
+    if (!(a->options.want & SPEX_WANT_SPENT))
+        return;
+    struct clock_rules rules = {
+        .counter = a->info && a->info->has_time ? &a->info->time : NULL,
+        .switches = q->cpu >= 0 ? &a->cpu_changes : &a->switches,
+        .most = a->sampling.filters[0] ? 0 : a->sampling.period * SLOWEST,
+    };
+    if (rules.counter)
+        rules.most = spex_perf_time_from_ns(rules.counter, rules.counter->zero + rules.most) -
+                     spex_perf_time_from_ns(rules.counter, rules.counter->zero);
+    q->clock.id = q->cpu >= 0 ? q->cpu : q->tid;
+    clock_share(&q->clock, &rules, q->records, q->count, q->spent);
+}
+
 /* Fills q->records; false at the end of the queue, or if no more is wanted. */
 static bool refill(struct spex_analysis *a, struct queue *q)
 {
@@ -921,6 +930,7 @@ static bool refill(struct spex_analysis *a, struct queue *q)
             if (!next_span(a, q))
                 return false;
             q->reading = true;
+            q->clock.cut |= a->file && !q->span.contiguous;
         }
         q->count = spex_reader_batch(q->reader, q->records, a->batch, &status, &damage);
         if (status == SPEX_END) {
@@ -929,6 +939,8 @@ static bool refill(struct spex_analysis *a, struct queue *q)
         } else if (status != SPEX_OK) {
             note_damage(a, &damage);
         }
+        share_time(a, q);
+        q->clock.cut |= status != SPEX_OK && status != SPEX_END;
     }
     a->totals.bytes = a->done;
     return q->count > 0;
@@ -989,6 +1001,7 @@ static enum spex_status run_ordered(struct spex_analysis *a)
         if (!open_queue(a, q, &status))
             break;
         q->records = a->records + i * a->batch;
+        q->spent = a->spent + i * a->batch;
         if (refill(a, q)) {
             queue_time(q);
             heap[live++] = q;
@@ -1009,7 +1022,7 @@ static enum spex_status run_ordered(struct spex_analysis *a)
         bool more = true;
         do {
             if (++q->at == q->count) {
-                join(a, q, q->records + from, q->count - from);
+                join(a, q, from, q->count - from);
                 flush(a); /* the samples point at the records */
                 more = refill(a, q);
                 from = 0;
@@ -1018,7 +1031,7 @@ static enum spex_status run_ordered(struct spex_analysis *a)
                 queue_time(q);
         } while (more && q->time <= limit);
         if (more) {
-            join(a, q, q->records + from, q->at - from);
+            join(a, q, from, q->at - from);
         } else {
             close_queue(q);
             heap[0] = heap[--live];
@@ -1038,8 +1051,9 @@ static enum spex_status run_in_turn(struct spex_analysis *a)
         if (!open_queue(a, q, &status))
             return status;
         q->records = a->records;
+        q->spent = a->spent;
         while (refill(a, q)) {
-            join(a, q, q->records, q->count);
+            join(a, q, 0, q->count);
             flush(a);
         }
         close_queue(q);
@@ -1074,6 +1088,7 @@ static enum spex_status run_pass(struct spex_analysis *a, spex_sample_sink *sink
         close_queue(q); /* of a pass that ended for want of memory */
         q->samples = 0;
         q->reading = false;
+        q->clock = (struct clock){0};
         q->at = q->count = q->kept = 0;
         q->position = q->time = 0;
         q->thread = NULL;
@@ -1086,6 +1101,9 @@ static enum spex_status run_pass(struct spex_analysis *a, spex_sample_sink *sink
     for (size_t i = 0; i < a->queue_count; i++) {
         struct queue *q = &a->queues[i];
         close_queue(q);
+        a->totals.spent += q->clock.spent;
+        a->totals.away += q->clock.away;
+        a->totals.beside_loss += q->clock.lost;
         if (q->first_tick > q->last_tick)
             continue;
         uint64_t first = tick_time(a, q->first_tick), last = tick_time(a, q->last_tick);
@@ -1153,6 +1171,8 @@ static void gather_changes(struct spex_analysis *a)
         case SPEX_PERF_SWITCH_CPU_WIDE:
         case SPEX_PERF_ITRACE_START:
             add_change(&a->cpu_changes, e.cpu, e.time);
+            if (e.type != SPEX_PERF_ITRACE_START)
+                add_change(&a->switches, e.tid, e.time);
             break;
         default:
             break;
@@ -1166,6 +1186,7 @@ static void gather_changes(struct spex_analysis *a)
     sort_changes(&a->thread_changes);
     sort_changes(&a->process_changes);
     sort_changes(&a->cpu_changes);
+    sort_changes(&a->switches);
 }
 
 static bool has_wide_counter(struct spex_analysis *a, const uint8_t *data, size_t size)
@@ -1323,7 +1344,9 @@ static enum spex_status open_profile(struct spex_analysis *a, const char *path,
     a->heap = memory_get(a->queue_count + 1, sizeof *a->heap);
     bool merge = options->ordered && a->queue_count > 1;
     a->batch = merge && a->queue_count > RECORDS / BATCH ? RECORDS / a->queue_count + 1 : BATCH;
-    a->records = memory_get(merge ? a->queue_count * a->batch : a->batch, sizeof *a->records);
+    size_t records = merge ? a->queue_count * a->batch : a->batch;
+    a->records = memory_get(records, sizeof *a->records);
+    a->spent = memory_get(records, sizeof *a->spent);
     for (size_t i = 0; i < a->queue_count; i++) {
         struct queue *q = &a->queues[i];
         q->index = (uint32_t)i;
@@ -1390,6 +1413,7 @@ void spex_analysis_close(struct spex_analysis *a)
     free(a->reader);
     free(a->shapes);
     free(a->records);
+    free(a->spent);
     free(a->queues);
     free(a->heap);
     for (size_t i = 0; i < a->model_count; i++)
@@ -1404,6 +1428,7 @@ void spex_analysis_close(struct spex_analysis *a)
     free(a->thread_changes.items);
     free(a->process_changes.items);
     free(a->cpu_changes.items);
+    free(a->switches.items);
     free(a->maps);
     free(a->places);
     free(a->near);

@@ -155,6 +155,11 @@ struct spex_group {
     uint64_t error;
     size_t limit;
     struct sorted *order;
+    struct {
+        const struct spex_row *row; /* NULL: there is none, or it was moved */
+        uint32_t queue;
+        int32_t tid;
+    } last;      /* sample */
     bool failed; /* memory was out: only the end is certain */
 };
 
@@ -253,7 +258,13 @@ uint64_t spex_row_latencies(const struct spex_row *row, enum spex_latency latenc
     assert((unsigned)latency < SPEX_LATENCY_COUNT);
     if (sum)
         *sum = row->stats.latency_sum[latency];
-    return row->stats.latency_count[latency];
+    return latency == SPEX_LATENCY_EXECUTE ? row->stats.executes
+                                           : row->stats.latency_count[latency];
+}
+
+double spex_row_time(const struct spex_row *row)
+{
+    return (double)row->stats.time / 1000;
 }
 
 void group_set_limit(struct spex_group *g, size_t limit)
@@ -318,9 +329,11 @@ static void add_stats(struct spex_group *g, struct spex_row *to, const struct sp
     for (size_t i = 0; i < offsetof(struct spex_stats, latency_sum) / sizeof *m; i++)
         m[i] += n[i];
     to->flags |= from->flags;
+    to->stats.time += from->stats.time;
+    to->stats.time_square += from->stats.time_square;
     for (unsigned l = 0; l < SPEX_LATENCY_COUNT; l++) {
         to->stats.latency_sum[l] += from->stats.latency_sum[l];
-        if (g->flags & (SPEX_GROUP_PERCENTILES | SPEX_GROUP_ALL_PERCENTILES))
+        if (g->flags)
             histogram_merge(&g->histograms, &to->latency[l], &of->histograms, from->latency[l]);
     }
 }
@@ -360,6 +373,7 @@ static void shrink(struct spex_group *g)
         }
     }
     g->count = kept;
+    g->last.row = NULL;
     g->error += threshold;
     reindex(g, g->mask);
     if (g->memo) /* rows have moved */
@@ -566,7 +580,7 @@ _Static_assert(SPEX_EV_RETIRED == 1 && SPEX_EV_REMOTE == 10 && SPEX_EV_L2D_ACCES
 
 /*
  * Counts without branches on what varies from record to record: absent fields
- * are 0 and add nothing. histograms: how many of the latencies have one.
+ * are 0 and add nothing. histograms: which of the latencies have one, as bits.
  */
 static inline __attribute__((always_inline)) void count_sample(struct spex_group *g,
                                                                struct spex_row *row,
@@ -583,11 +597,20 @@ static inline __attribute__((always_inline)) void count_sample(struct spex_group
     t->latency_sum[SPEX_LATENCY_TOTAL] += r->total;
     t->latency_sum[SPEX_LATENCY_ISSUE] += r->issue;
     t->latency_sum[SPEX_LATENCY_TRANSLATION] += r->translation;
-    if (histograms > 0 && present & SPEX_HAS_TOTAL)
+    unsigned execute = r->total > r->issue ? r->total - r->issue : 0;
+    bool known = present & SPEX_HAS_TOTAL && !(s->flags & SPEX_SAMPLE_LEAST_ISSUE);
+    t->executes += known;
+    double ns = (double)s->spent * 1e-3;
+    t->latency_sum[SPEX_LATENCY_EXECUTE] += execute;
+    t->time += s->spent;
+    t->time_square += ns * ns;
+    if (histograms & 1u << SPEX_LATENCY_TOTAL && present & SPEX_HAS_TOTAL)
         histogram_count(&g->histograms, &row->latency[SPEX_LATENCY_TOTAL], r->total);
-    if (histograms > 1 && present & SPEX_HAS_ISSUE)
+    if (histograms & 1u << SPEX_LATENCY_EXECUTE && known)
+        histogram_count(&g->histograms, &row->latency[SPEX_LATENCY_EXECUTE], execute);
+    if (histograms & 1u << SPEX_LATENCY_ISSUE && present & SPEX_HAS_ISSUE)
         histogram_count(&g->histograms, &row->latency[SPEX_LATENCY_ISSUE], r->issue);
-    if (histograms > 1 && present & SPEX_HAS_TRANSLATION)
+    if (histograms & 1u << SPEX_LATENCY_TRANSLATION && present & SPEX_HAS_TRANSLATION)
         histogram_count(&g->histograms, &row->latency[SPEX_LATENCY_TRANSLATION], r->translation);
 }
 
@@ -597,10 +620,13 @@ static void count_samples(struct spex_group *g, struct spex_row *const *rows,
 {
     if (g->flags & SPEX_GROUP_ALL_PERCENTILES)
         for (size_t i = 0; i < count; i++)
-            count_sample(g, rows[i], samples[i], SPEX_LATENCY_COUNT);
+            count_sample(g, rows[i], samples[i], (1u << SPEX_LATENCY_COUNT) - 1);
     else if (g->flags & SPEX_GROUP_PERCENTILES)
         for (size_t i = 0; i < count; i++)
-            count_sample(g, rows[i], samples[i], 1);
+            count_sample(g, rows[i], samples[i], 1u << SPEX_LATENCY_TOTAL);
+    else if (g->flags & SPEX_GROUP_EXECUTE)
+        for (size_t i = 0; i < count; i++)
+            count_sample(g, rows[i], samples[i], 1u << SPEX_LATENCY_EXECUTE);
     else
         for (size_t i = 0; i < count; i++)
             count_sample(g, rows[i], samples[i], 0);
@@ -679,6 +705,33 @@ static void (*const rows_by_slots[])(struct spex_group *, const struct spex_samp
                                      struct spex_row **) = {
     rows_by_any, rows_by_one, rows_by_two, rows_by_three, rows_by_four, rows_by_five};
 
+struct spex_row *group_row_of(struct spex_group *g, const struct spex_sample *sample)
+{
+    struct spex_row *row;
+    make_room(g, 1);
+    rows_by_key(g, g->slots, &sample, 1, &row);
+    return row;
+}
+
+/* How often a row follows itself, which tells how long it stays. */
+static void count_repeats(struct spex_group *g, struct spex_row *const *rows,
+                          const struct spex_sample *const *samples, size_t count)
+{
+    const struct spex_row *last = g->last.row;
+    uint32_t queue = g->last.queue;
+    int32_t tid = g->last.tid;
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_sample *s = samples[i];
+        rows[i]->stats.repeats += rows[i] == last && s->queue == queue && s->tid == tid;
+        last = rows[i];
+        queue = s->queue;
+        tid = s->tid;
+    }
+    g->last.row = last;
+    g->last.queue = queue;
+    g->last.tid = tid;
+}
+
 static void add_samples(struct spex_group *g, const struct spex_sample *const *samples,
                         size_t count)
 {
@@ -691,6 +744,7 @@ static void add_samples(struct spex_group *g, const struct spex_sample *const *s
         else
             rows_by_slots[g->slots < 6 ? g->slots : 0](g, samples, n, rows);
         count_samples(g, rows, samples, n);
+        count_repeats(g, rows, samples, n);
     }
 }
 
@@ -778,6 +832,10 @@ static uint64_t rank_of(const struct spex_row *row, enum spex_order order)
     switch (order) {
     case SPEX_BY_LATENCY:
         return row->stats.latency_sum[SPEX_LATENCY_TOTAL];
+    case SPEX_BY_EXECUTE:
+        return row->stats.latency_sum[SPEX_LATENCY_EXECUTE];
+    case SPEX_BY_TIME: /* of untimed rows those with more samples */
+        return row->stats.time ? row->stats.time : row->stats.samples;
     case SPEX_BY_MISPREDICTS:
         return (uint64_t)row->stats.mispredicted << 32 | row->stats.samples;
     default:
@@ -876,6 +934,32 @@ const struct spex_row *spex_group_rest(const struct spex_group *g)
 uint64_t spex_group_error(const struct spex_group *g)
 {
     return g->error;
+}
+
+/*
+ * A row's time is a sum of estimates t of its samples, each of which might as well have been of
+ * another row: the variance of its share f is (1 - 2f) sum(t^2) of the row + f^2 sum(t^2) of all.
+ * Long phases vary less.
+ */
+struct spex_interval spex_row_time_interval(const struct spex_group *g, const struct spex_row *row)
+{
+    const struct spex_stats *s = &row->stats, *t = &g->total->stats;
+    if (!t->time)
+        return spex_share_interval(s->samples, t->samples);
+    double all = (double)t->time / 1000, f = (double)s->time / (double)t->time;
+    double variance = (1 - 2 * f) * s->time_square + f * f * t->time_square;
+    return share_interval(f, variance > 0 ? variance / (all * all) : 0);
+}
+
+bool spex_row_long_runs(const struct spex_group *g, const struct spex_row *row)
+{
+    const struct spex_stats *s = &row->stats, *t = &g->total->stats;
+    if (!s->samples || s->samples == t->samples)
+        return true;
+    /* Of exponential runs of four periods so many go on past the next sample, beyond chance. */
+    static const double stay = 0.78;
+    double chance = (double)s->samples / (double)t->samples;
+    return (double)s->repeats / (double)s->samples - chance >= stay * (1 - chance);
 }
 
 int spex_row_latency(const struct spex_group *g, const struct spex_row *row,

@@ -16,6 +16,45 @@ struct op_table {
 const struct op_table *op_table(void);
 bool op_has_word(const char *text, const char *word, size_t size);
 
+/* ---- changes of state, sorted by (id, time) ---- */
+
+struct change {
+    int32_t id;
+    uint64_t time;
+};
+struct changes {
+    struct change *items;
+    size_t count, capacity;
+};
+/* An event at t is visible to times after t, so a state holds for from <= time <= until. */
+struct span {
+    uint64_t from, until;
+};
+struct span changes_span(const struct changes *changes, int32_t id, uint64_t time);
+
+/* ---- time (time.c; docs/time.md) ---- */
+
+/* What the times of a queue's records mean. */
+struct clock_rules {
+    const struct spex_perf_time *counter; /* NULL: a tick is a nanosecond */
+    const struct changes *switches;       /* of threads; NULL: the file has none */
+    uint64_t most; /* ticks between two records that can be work; 0 unknown */
+};
+/* Of a queue, from batch to batch; all zero before its first record. */
+struct clock {
+    int32_t id;         /* in switches */
+    bool running;       /* there was a record */
+    bool cut;           /* since then data was lost: the next begins anew */
+    uint64_t tick, who; /* of the last */
+    uint64_t until;     /* last tick before the next switch */
+    /* ns: shared among records; not at work (switched out, idle); beside lost data */
+    uint64_t spent, away, lost;
+};
+enum { CLOCK_RECORDS = 256 };
+/* How much of the queue's time each record stands for, in ps; at most CLOCK_RECORDS at a time. */
+void clock_share(struct clock *clock, const struct clock_rules *rules,
+                 const struct spex_record *records, size_t count, uint64_t *spent);
+
 /* ---- filters (filter.c) ---- */
 
 struct filter;
@@ -42,6 +81,9 @@ const struct spex_place *analysis_data_place(struct spex_analysis *analysis,
 
 /* Event bit of a name ("l1d-miss"), or -1. */
 int event_bit(const char *name, size_t size);
+
+/* 95% interval of a share that is normal. */
+struct spex_interval share_interval(double share, double variance);
 
 /* For tests: a group that is exact for fewer keys. */
 void group_set_limit(struct spex_group *group, size_t limit);

@@ -11,9 +11,13 @@
 struct spex_stats {
     uint32_t retired, l1_access, l1_miss, tlb_access, tlb_walk, not_taken, mispredicted;
     uint32_t llc_access, llc_miss, remote, l2_access, l2_miss, modified, peer, reads, writes;
-    uint32_t latency_count[SPEX_LATENCY_COUNT], branches;
+    uint32_t latency_count[SPEX_LATENCY_EXECUTE], branches;
     uint32_t samples, source[SPEX_SOURCE_COUNT];
+    uint32_t executes; /* samples whose execute latency is known: issue latency did not saturate */
+    uint32_t repeats;  /* samples behind one of the same row, thread and queue */
     uint64_t latency_sum[SPEX_LATENCY_COUNT];
+    uint64_t time;      /* ps */
+    double time_square; /* sum of ns squared */
 };
 
 struct spex_row {
@@ -22,5 +26,8 @@ struct spex_row {
     uint32_t flags;                       /* of all its samples: enum spex_sample_flag */
     uint64_t key[];                       /* see spex_row_text, spex_row_value */
 };
+
+/* Of the samples, or before the rows are sorted: the row of one, which is not counted. */
+struct spex_row *group_row_of(struct spex_group *group, const struct spex_sample *sample);
 
 #endif

@@ -1,5 +1,5 @@
 /* Intervals of shares (Wilson 1927) and of their differences (Newcombe 1998, method 10). */
-#include "analysis/row.h"
+#include "internal.h"
 
 #include <math.h>
 
@@ -18,6 +18,12 @@ struct spex_interval spex_share_interval(uint64_t count, uint64_t total)
     if (interval.high > 1 || count == total)
         interval.high = 1;
     return interval;
+}
+
+struct spex_interval share_interval(double share, double variance)
+{
+    double half = z95 * sqrt(variance);
+    return (struct spex_interval){fmax(share - half, 0), fmin(share + half, 1)};
 }
 
 struct spex_interval spex_difference_interval(uint64_t count0, uint64_t total0, uint64_t count1,

@@ -17,13 +17,18 @@ struct annotate_options {
 };
 
 static const struct table_column columns[] = {
+    {"time", "time", TABLE_PERCENT, 0, "share of the function's time"},
+    {"time_error", "+-95%", TABLE_PERCENT, 20, "half of the 95% interval of that share"},
+    {"time_ns", "time ns", TABLE_COUNT, 255, "the time itself, nanoseconds"},
     {"share", "share", TABLE_PERCENT, 0, "share of the function's samples"},
     {"samples", "samples", TABLE_COUNT, 10, "number of samples"},
-    {"latency_mean", "lat", TABLE_NUMBER, 55, "total latency, mean"},
-    {"latency_p50", "p50", TABLE_NUMBER, 30, "total latency, median"},
-    {"latency_p95", "p95", TABLE_NUMBER, 15, "total latency, 95th percentile"},
-    {"issue_mean", "issue", TABLE_NUMBER, 60, "issue latency, mean"},
-    {"translation_mean", "xlat", TABLE_NUMBER, 65, "translation latency, mean"},
+    {"latency_mean", "lat", TABLE_NUMBER, 255, "total latency, mean"},
+    {"latency_p50", "lat p50", TABLE_NUMBER, 255, "total latency, median"},
+    {"latency_p95", "lat p95", TABLE_NUMBER, 255, "total latency, 95th percentile"},
+    {"issue_mean", "wait", TABLE_NUMBER, 14, "issue latency, mean: waiting for operands"},
+    {"execute_mean", "execute", TABLE_NUMBER, 15, "total minus issue latency, mean"},
+    {"execute_p95", "p95", TABLE_NUMBER, 30, "total minus issue latency, 95th percentile"},
+    {"translation_mean", "translate", TABLE_NUMBER, 65, "translation latency, mean"},
     {"l1_miss", "L1 miss", TABLE_PERCENT, 12, "L1D misses of L1D accesses"},
     {"llc_miss", "LLC miss", TABLE_PERCENT, 40, "last-level misses"},
     {"tlb_walk", "TLB walk", TABLE_PERCENT, 35, "accesses that walked the tables"},
@@ -97,15 +102,28 @@ static void fill(const struct profile *p, struct table *table, const struct spex
         enum spex_latency latency;
     } means[] = {{"latency_mean", SPEX_LATENCY_TOTAL},
                  {"issue_mean", SPEX_LATENCY_ISSUE},
+                 {"execute_mean", SPEX_LATENCY_EXECUTE},
                  {"translation_mean", SPEX_LATENCY_TRANSLATION}};
-    double share = ratio_of(s->samples, t->samples);
+    double share = ratio_of(s->samples, t->samples), time = ratio_of(s->time, t->time);
+    const char *first = t->time ? "time" : "share";
     table_set(table, "share", share);
-    if (share >= 0.05)
-        table_style(table, "share", share >= 0.2 ? TABLE_HOT : TABLE_WARM);
+    if ((t->time ? time : share) >= 0.05)
+        table_style(table, first, (t->time ? time : share) >= 0.2 ? TABLE_HOT : TABLE_WARM);
+    if (t->time) {
+        struct spex_interval interval = spex_row_time_interval(group, row);
+        table_set(table, "time", time);
+        table_set(table, "time_error", (interval.high - interval.low) / 2);
+        table_set(table, "time_ns", round(spex_row_time(row)));
+    }
     table_set_u64(table, "samples", s->samples);
-    for (size_t i = 0; i < 3; i++)
-        table_set(table, means[i].column,
-                  ratio_of(s->latency_sum[means[i].latency], s->latency_count[means[i].latency]));
+    for (size_t i = 0; i < sizeof means / sizeof *means; i++) {
+        uint64_t sum, count = spex_row_latencies(row, means[i].latency, &sum);
+        table_set(table, means[i].column, ratio_of(sum, count));
+    }
+    if (row->flags & SPEX_SAMPLE_LEAST_ISSUE)
+        table_least(table, "issue_mean");
+    columns_latency(p, table, "execute_p95",
+                    spex_row_latency(group, row, SPEX_LATENCY_EXECUTE, 0.95));
     columns_latency(p, table, "latency_p50", spex_row_latency(group, row, SPEX_LATENCY_TOTAL, 0.5));
     columns_latency(p, table, "latency_p95",
                     spex_row_latency(group, row, SPEX_LATENCY_TOTAL, 0.95));
@@ -304,14 +322,15 @@ static int run_annotate(void *options, int argc, char **argv)
     struct profile p;
     if (argc > 1)
         return cli_usage("one function at a time");
-    struct spex_analysis_options more = {.size = sizeof more, .want = SPEX_WANT_SYMBOL};
+    struct spex_analysis_options more = {.size = sizeof more,
+                                         .want = SPEX_WANT_SYMBOL | SPEX_WANT_SPENT};
     int status = profile_open(&p, &o->profile, NULL, &more);
     if (status)
         return status;
     struct spex_group *symbols = profile_group(&p, by_symbol, 1, 0);
-    struct annotate a = {profile_group(&p, by_pc, 1, SPEX_GROUP_PERCENTILES), NULL};
+    struct annotate a = {profile_group(&p, by_pc, 1, SPEX_GROUP_ALL_PERCENTILES), NULL};
     p.status = profile_run(&p, spex_group_sink, symbols);
-    spex_group_sort(symbols, SPEX_BY_SAMPLES);
+    spex_group_sort(symbols, SPEX_BY_TIME);
     uint64_t all = spex_group_total(symbols)->stats.samples;
     if (!p.status && !profile_empty(&p, all, ""))
         a.symbol = choose(&p, symbols, argv[0]);
@@ -324,6 +343,15 @@ static int run_annotate(void *options, int argc, char **argv)
             exit(CLI_DATA);
         }
         struct table *table = function_table(&p, &a, d, !o->no_source);
+        double time = spex_row_time(spex_group_total(a.group));
+        double whole = spex_row_time(spex_group_total(symbols));
+        if (time <= 0) {
+            table_hide(table, "time");
+            table_hide(table, "time_error");
+            table_hide(table, "time_ns");
+        } else if (o->profile.format == TABLE_AS_TEXT && !o->profile.fields) {
+            table_hide(table, "share");
+        }
         const char *wrong = o->profile.fields ? table_select(table, o->profile.fields) : NULL;
         struct table_options how = profile_table(&p);
         uint64_t own = spex_group_total(a.group)->stats.samples;
@@ -341,12 +369,17 @@ static int run_annotate(void *options, int argc, char **argv)
             JSON_MEMBER(&json, "symbol", string, a.symbol->name ? a.symbol->name : name);
             JSON_MEMBER(&json, "dso", string, spex_module_path(a.symbol->module));
             JSON_MEMBER(&json, "samples", u64, own);
+            JSON_MEMBER(&json, "time_ns", u64, (uint64_t)llround(time));
             json_name(&json, "instructions");
             table_json(table, &json);
             json_end(&json);
         } else {
-            profile_comment(&p, &p.out, "%s in %s: %s samples, %.1f%% of all; instructions by %s",
-                            name, spex_module_name(a.symbol->module), text_count(count, own),
+            char of_time[40] = "time not known";
+            if (time > 0)
+                snprintf(of_time, sizeof of_time, "%.1f%% of the time", 100 * time / whole);
+            profile_comment(&p, &p.out,
+                            "%s in %s: %s; %s samples, %.1f%% of all; instructions by %s", name,
+                            spex_module_name(a.symbol->module), of_time, text_count(count, own),
                             100 * ratio_of(own, all), spex_disassembler_name(d));
             table_print(table, &p.out, &how);
             if (a.symbol->end - a.symbol->start && !table_rows(table))
@@ -380,7 +413,7 @@ const struct cli_command cli_annotate = {
     .group = CLI_READING,
     .synopsis = "[FUNCTION]",
     .summary = "a function's instructions with source lines and samples",
-    .details = "Without FUNCTION, the one with the most samples. Instructions come from the newest "
+    .details = "Without FUNCTION, the one with the most time. Instructions come from the newest "
                "libLLVM that is installed, else from objdump. Sources are looked for where the "
                "debug information says, below --symfs, and in the current directory.",
     .options = annotate_options,

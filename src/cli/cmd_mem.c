@@ -22,17 +22,16 @@ static const struct {
     const char *fields; /* of the text */
 } sections[SECTIONS] = {
     [SOURCES] = {"sources", "Where data came from", SPEX_KEY_SOURCE, SPEX_BY_SAMPLES, true,
-                 "share,samples,weight,loads,stores,latency_mean,latency_p50,latency_p95,"
-                 "latency_p99,tlb_walk,source"},
+                 "time,share,samples,loads,stores,issue_mean,execute_mean,execute_p50,"
+                 "execute_p95,execute_p99,tlb_walk,source"},
     [LATENCIES] = {"latencies", NULL, SPEX_KEY_LATENCY, SPEX_BY_SAMPLES, false, NULL},
-    [DATA] = {"data", "Variables and mappings, by time waited", SPEX_KEY_DATA_SYMBOL,
-              SPEX_BY_LATENCY, true,
-              "weight,share,samples,loads,stores,latency_p50,latency_p95,l1_miss,tlb_walk,from,"
+    [DATA] = {"data", "Variables and mappings, by time", SPEX_KEY_DATA_SYMBOL, SPEX_BY_TIME, true,
+              "time,share,samples,loads,stores,execute_p50,execute_p95,l1_miss,tlb_walk,from,"
               "data-symbol"},
-    [PAGES] = {"pages", "Pages, by time waited", SPEX_KEY_PAGE, SPEX_BY_LATENCY, false,
-               "weight,share,samples,latency_mean,l1_miss,tlb_walk,translation_mean,from,page"},
-    [LINES] = {"lines", "Cache lines, by time waited", SPEX_KEY_CACHE_LINE, SPEX_BY_LATENCY, false,
-               "weight,share,samples,loads,stores,latency_mean,l1_miss,from,line"},
+    [PAGES] = {"pages", "Pages, by time", SPEX_KEY_PAGE, SPEX_BY_TIME, false,
+               "time,share,samples,execute_mean,l1_miss,tlb_walk,translation_mean,from,page"},
+    [LINES] = {"lines", "Cache lines, by time", SPEX_KEY_CACHE_LINE, SPEX_BY_TIME, false,
+               "time,share,samples,loads,stores,execute_mean,l1_miss,from,line"},
 };
 
 struct mem {
@@ -55,6 +54,12 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
         samples += end;
         count -= end;
     }
+}
+
+/* Without timestamps, execution: an operation that waits for another's data is not to blame. */
+static double cost_of(const struct spex_row *row, bool timed)
+{
+    return timed ? spex_row_time(row) : (double)row->stats.latency_sum[SPEX_LATENCY_EXECUTE];
 }
 
 static const struct table_column level_columns[] = {
@@ -160,11 +165,12 @@ static void print_translation(struct profile *p, const struct spex_group *group)
 static void advise(struct profile *p, const struct spex_group *sources)
 {
     const struct spex_stats *t = &spex_group_total(sources)->stats;
-    double waited = (double)t->latency_sum[SPEX_LATENCY_TOTAL], memory = 0, peer = 0;
+    bool timed = t->time;
+    double waited = cost_of(spex_group_total(sources), timed), memory = 0, peer = 0;
     for (size_t i = 0; i < spex_group_count(sources); i++) {
         const struct spex_row *row = spex_group_row(sources, i);
         uint64_t source = spex_row_value(sources, row, 0);
-        double sum = (double)row->stats.latency_sum[SPEX_LATENCY_TOTAL];
+        double sum = cost_of(row, timed);
         if (source == SPEX_SOURCE_DRAM || source == SPEX_SOURCE_REMOTE_DRAM ||
             source == SPEX_SOURCE_L3 || source == SPEX_SOURCE_SYSTEM_CACHE)
             memory += sum;
@@ -175,7 +181,7 @@ static void advise(struct profile *p, const struct spex_group *sources)
     out_char(&p->out, '\n');
     if (waited > 0 && memory / waited >= 0.3) {
         snprintf(text, sizeof text,
-                 "do: %.0f%% of the time waited is for data beyond the core's own "
+                 "do: %.0f%% of the time of memory operations is for data beyond the core's own "
                  "caches: use it in the order it lies in, or pack it; the code is in spex report "
                  "--source dram,system-cache,l3 --sort symbol,srcline",
                  100 * memory / waited);
@@ -183,7 +189,7 @@ static void advise(struct profile *p, const struct spex_group *sources)
     }
     if (waited > 0 && peer / waited >= 0.05) {
         snprintf(text, sizeof text,
-                 "do: %.0f%% of the time waited is for other cores' caches: see "
+                 "do: %.0f%% of the time of memory operations is for other cores' caches: see "
                  "spex c2c",
                  100 * peer / waited);
         cli_wrap(&p->out, text, 4);
@@ -210,9 +216,9 @@ static void advise(struct profile *p, const struct spex_group *sources)
 /* Thousands of rows that wait equally long say nothing but that. */
 static bool nothing_stands_out(struct profile *p, const struct spex_group *group, enum section s)
 {
-    const struct spex_row *first = spex_group_row(group, 0);
-    double top = ratio_of(first->stats.latency_sum[SPEX_LATENCY_TOTAL],
-                          spex_group_total(group)->stats.latency_sum[SPEX_LATENCY_TOTAL]);
+    const struct spex_row *all = spex_group_total(group);
+    bool timed = all->stats.time;
+    double top = cost_of(spex_group_row(group, 0), timed) / cost_of(all, timed);
     char count[32];
     if ((s != PAGES && s != LINES) || top >= 0.01 || p->options->fields)
         return false;
@@ -263,8 +269,8 @@ static int run_mem(void *options, int argc, char **argv)
     if (argc > 1)
         return cli_usage("too many operands");
     int status = o->profile.sort ? profile_keys(o->profile.sort, keys, &count) : CLI_OK;
-    struct spex_analysis_options more = {.size = sizeof more,
-                                         .want = SPEX_WANT_DATA | SPEX_WANT_SYMBOL};
+    struct spex_analysis_options more = {
+        .size = sizeof more, .want = SPEX_WANT_DATA | SPEX_WANT_SYMBOL | SPEX_WANT_SPENT};
     for (size_t i = 0; i < count; i++)
         more.want |= spex_key_wants(keys[i]);
     if (!status)
@@ -278,7 +284,7 @@ static int run_mem(void *options, int argc, char **argv)
         struct spex_group *group = profile_group(&p, keys, count, columns_percentiles(&o->profile));
         m.fed[0] = group;
         p.status = profile_run(&p, feed, &m);
-        spex_group_sort(group, SPEX_BY_SAMPLES);
+        spex_group_sort(group, SPEX_BY_TIME);
         if (!p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, nothing)) {
             struct table_column *columns;
             struct table *table = columns_table(&p, group, keys, count, 0, NULL, &columns);
@@ -310,8 +316,11 @@ static int run_mem(void *options, int argc, char **argv)
     m.fed[1] = m.groups[DATA];
     m.fed[2] = m.groups[LINES];
     p.status = profile_run(&p, feed, &m);
+    bool spent = spex_analysis_totals(p.analysis)->spent;
     for (unsigned s = 0; s < SECTIONS; s++)
-        spex_group_sort(m.groups[s], sections[s].order);
+        spex_group_sort(m.groups[s], sections[s].order == SPEX_BY_TIME && !spent
+                                         ? SPEX_BY_EXECUTE
+                                         : sections[s].order);
     const struct spex_stats *t = &spex_group_total(m.groups[SOURCES])->stats;
     if (!p.status && !profile_empty(&p, t->samples, nothing)) {
         struct table_options how = profile_table(&p);

@@ -44,7 +44,7 @@ static int run_report(void *options, int argc, char **argv)
     if (argc > 1)
         return cli_usage("too many operands");
     int status = profile_keys(o->profile.sort, keys, &count);
-    struct spex_analysis_options more = {.size = sizeof more, .want = SPEX_WANT_LITTLE};
+    struct spex_analysis_options more = {.size = sizeof more, .want = SPEX_WANT_SPENT};
     for (size_t i = 0; !status && i < count; i++)
         more.want |= spex_key_wants(keys[i]);
     if (!status)
@@ -53,7 +53,7 @@ static int run_report(void *options, int argc, char **argv)
         return status;
     struct spex_group *group = profile_group(&p, keys, count, columns_percentiles(&o->profile));
     p.status = profile_run(&p, spex_group_sink, group);
-    spex_group_sort(group, SPEX_BY_SAMPLES);
+    spex_group_sort(group, SPEX_BY_TIME);
     if (!p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, "")) {
         struct table_column *columns;
         struct table *table = columns_table(&p, group, keys, count, 0, NULL, &columns);
@@ -63,6 +63,7 @@ static int run_report(void *options, int argc, char **argv)
             struct table_options how = profile_table(&p);
             profile_header(&p, &p.out);
             print_split(&p);
+            profile_time(&p, &p.out, group);
             profile_no_estimate(&p, &p.out);
             if (spex_group_error(group))
                 profile_comment(&p, &p.out,
@@ -100,10 +101,12 @@ const struct cli_command cli_report = {
     .name = "report",
     .group = CLI_READING,
     .synopsis = "[FILE]",
-    .summary = "where the samples are: by function, line, thread, ...",
-    .details = "One row per key with its share of the samples, the estimated number of "
-               "operations, latencies in cycles (mean and percentiles), the ratio of cache and "
-               "TLB misses and of mispredicted branches, and where data came from.",
+    .summary = "where the time goes: by function, line, thread, ...",
+    .details = "One row per key with its share of the time and the 95% interval of that, the "
+               "samples and the operations they stand for, how long operations waited and "
+               "executed in cycles, the ratio of cache and TLB misses and of mispredicted "
+               "branches, and where data came from. Time comes from the records' timestamps; "
+               "where there are none, rows are by samples.",
     .options = report_options,
     .size = sizeof(struct report_options),
     .run = run_report,

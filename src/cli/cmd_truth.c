@@ -2,9 +2,11 @@
  * spex truth: how far the samples are from what really happened. `spex record
  * --truth` counts the whole population by instruction; no hardware can do that.
  */
-#include "profile.h"
+#include "columns.h"
 
-#include "analysis/internal.h"
+#include "base/memory.h"
+#include "export/truth.h"
+
 #include "base/memory.h"
 #include "export/truth.h"
 
@@ -17,254 +19,310 @@ struct truth_options {
     const char *truth;
 };
 
-enum by { BY_SYMBOL, BY_LINE };
+static const struct table_column stats_columns[] = {
+    {"cycles_share", "true", TABLE_PERCENT, 0, "share of the cycles, counted"},
+    {"time", "time", TABLE_PERCENT, 0, "share of the time, as spex report has it"},
+    {"time_difference", "error", TABLE_PERCENT, 0, "estimated share minus true share"},
+    {"time_error", "+-95%", TABLE_PERCENT, 0, "half of the estimated share's 95% interval"},
+    {"time_within", "within", TABLE_TEXT, 0, "the true share lies in that interval"},
+    {"runs", "runs", TABLE_TEXT, 0, "long: the interval is meant to hold the truth; else short"},
+    {"cycles", "cycles", TABLE_SCALED, 30, "cycles from retirement to retirement, counted"},
+    {"operations", "operations", TABLE_SCALED, 15, "operations executed, counted"},
+    {"true_share", "true", TABLE_PERCENT, 15, "their share of all operations"},
+    {"share", "sampled", TABLE_PERCENT, 15, "share of the samples"},
+    {"error", "error", TABLE_PERCENT, 15, "sampled share minus true share"},
+    {"expected", "+-95%", TABLE_PERCENT, 15, "half of the sampled share's 95% interval"},
+    {"within", "within", TABLE_TEXT, 15, "the true share lies in that interval"},
+    {"l1_miss", "L1 misses", TABLE_SCALED, 20, "level 1 misses, counted"},
+    {"l1_miss_estimate", "estimated", TABLE_SCALED, 20, "from the samples"},
+    {"mispredict", "mispredicts", TABLE_SCALED, 25, "mispredicted branches, counted"},
+    {"mispredict_estimate", "estimated", TABLE_SCALED, 25, "from the samples"},
+};
+enum { STATS = sizeof stats_columns / sizeof *stats_columns };
 
-static const struct table_column columns[] = {
-    {"cycles", "cycles", TABLE_SCALED, 0,
-     "modelled cycles, from retirement to retirement, counted"},
-    {"cycles_share", "time", TABLE_PERCENT, 0, "their share of all of them: where the time went"},
-    {"operations", "operations", TABLE_SCALED, 0, "operations executed, counted"},
-    {"true_share", "true", TABLE_PERCENT, 0, "their share of all operations"},
-    {"share", "sampled", TABLE_PERCENT, 0, "share of the samples"},
-    {"error", "error", TABLE_PERCENT, 0, "sampled share minus true share"},
-    {"expected", "+-95%", TABLE_PERCENT, 0, "half of the sampled share's 95% interval"},
-    {"within", "within", TABLE_TEXT, 0, "the true share lies in that interval"},
-    {"l1_miss", "L1 misses", TABLE_SCALED, 10, "level 1 misses, counted"},
-    {"l1_miss_estimate", "estimated", TABLE_SCALED, 11, "from the samples"},
-    {"mispredict", "mispredicts", TABLE_SCALED, 20, "mispredicted branches, counted"},
-    {"mispredict_estimate", "estimated", TABLE_SCALED, 21, "from the samples"},
-    {"symbol", "symbol", TABLE_TEXT, 0, "function, or file where it has no name"},
-    {"srcline", "source line", TABLE_TEXT, 0, "source line, or function where there is none"},
-    {0},
+/* What was counted of one row of the group of samples. */
+struct counted {
+    const struct spex_row *row;
+    uint64_t operations, l1, mispredicts, cycles;
 };
 
-/* A function, a source line, or the nameless rest of a file. */
-struct place {
-    const void *key;
-    unsigned line; /* then key is its file's name */
-    const struct spex_symbol *symbol;
-    struct spex_module *module;
-    uint64_t samples, l1, mispredicts;
-    uint64_t true_count, true_l1, true_mispredicts, cycles;
-};
-
-struct places {
-    struct spex_analysis *analysis;
-    enum by by;
-    struct place *slot;
+struct population {
+    struct counted *slot;
     size_t size, used; /* size is a power of two */
-    uint64_t samples, true_count, cycles;
+    uint64_t operations, cycles;
 };
 
-static struct place *find(struct places *p, const void *key, unsigned line)
+static struct counted *find(const struct population *p, const struct spex_row *row)
 {
-    size_t i = (((uintptr_t)key >> 4) + line) * UINT64_C(0x9e3779b97f4a7c15) & (p->size - 1);
-    while (p->slot[i].key && (p->slot[i].key != key || p->slot[i].line != line))
+    size_t i = ((uintptr_t)row >> 6) * UINT64_C(0x9e3779b97f4a7c15) & (p->size - 1);
+    while (p->slot[i].row && p->slot[i].row != row)
         i = (i + 1) & (p->size - 1);
     return &p->slot[i];
 }
 
-static struct place *place(struct places *p, const struct spex_symbol *symbol,
-                           struct spex_module *module, uint64_t address)
+static struct counted *counted_of(struct population *p, const struct spex_row *row)
 {
-    static const char nowhere;
-    struct spex_line line = {0};
-    if (p->by == BY_LINE && module)
-        analysis_line(p->analysis, module, address, &line);
-    const void *key = line.file                ? (const void *)line.file
-                      : symbol && symbol->name ? (const void *)symbol
-                      : module                 ? (const void *)module
-                                               : &nowhere;
     if (2 * p->used >= p->size) {
-        struct places more = {.size = p->size ? 2 * p->size : 1024};
+        struct population more = {.size = p->size ? 2 * p->size : 1024};
         more.slot = memory_get(more.size, sizeof *more.slot);
         for (size_t i = 0; i < p->size; i++)
-            if (p->slot[i].key)
-                *find(&more, p->slot[i].key, p->slot[i].line) = p->slot[i];
+            if (p->slot[i].row)
+                *find(&more, p->slot[i].row) = p->slot[i];
         free(p->slot);
         p->slot = more.slot;
         p->size = more.size;
     }
-    struct place *at = find(p, key, line.line);
-    if (!at->key) {
-        *at = (struct place){.key = key,
-                             .line = line.line,
-                             .symbol = symbol && symbol->name ? symbol : NULL,
-                             .module = module};
-        p->used++;
-    }
+    struct counted *at = find(p, row);
+    p->used += !at->row;
+    at->row = row;
     return at;
 }
 
-static void feed(void *context, const struct spex_sample *samples, size_t count)
-{
-    struct places *p = context;
-    for (size_t i = 0; i < count; i++) {
-        struct place *at = place(p, samples[i].symbol, samples[i].module, samples[i].address);
-        uint64_t events = samples[i].record->events;
-        at->samples++;
-        at->l1 += events >> SPEX_EV_L1D_MISS & 1;
-        at->mispredicts += events >> SPEX_EV_MISPREDICT & 1;
-    }
-    p->samples += count;
-}
+/* Where exact counts go. */
+struct counting {
+    struct spex_analysis *analysis;
+    struct spex_group *group;
+    struct population *population;
+};
 
 static void add_truth(void *context, const struct truth_row *row)
 {
-    struct places *p = context;
+    static const struct spex_record none;
+    const struct counting *c = context;
+    struct population *p = c->population;
     struct spex_place where;
-    spex_analysis_locate(p->analysis, row->pid, row->pc, &where);
-    struct place *at = place(p, where.symbol, where.module, where.address);
-    at->true_count += row->counts[TRUTH_OPERATIONS];
+    spex_analysis_locate(c->analysis, row->pid, row->pc, &where);
+    struct spex_sample like = {.record = &none,
+                               .pc = row->pc,
+                               .pid = row->pid,
+                               .module = where.module,
+                               .address = where.address,
+                               .symbol = where.symbol};
+    struct counted *at = counted_of(p, group_row_of(c->group, &like));
+    at->operations += row->counts[TRUTH_OPERATIONS];
+    at->l1 += row->counts[TRUTH_L1_MISS];
+    at->mispredicts += row->counts[TRUTH_MISPREDICT];
     at->cycles += row->counts[TRUTH_CYCLES];
-    at->true_l1 += row->counts[TRUTH_L1_MISS];
-    at->true_mispredicts += row->counts[TRUTH_MISPREDICT];
+    p->operations += row->counts[TRUTH_OPERATIONS];
     p->cycles += row->counts[TRUTH_CYCLES];
-    p->true_count += row->counts[TRUTH_OPERATIONS];
+}
+
+/* How the rows that are shown did. */
+struct score {
+    unsigned rows, within;        /* operations */
+    unsigned longs, longs_within; /* time of rows with long runs */
+    unsigned shorts;              /* and of the others: */
+    double *errors, median;       /* relative */
+};
+
+static int by_error(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void score_time(struct score *score, const struct spex_group *group,
+                       const struct spex_row *row, double exact, double time, bool inside)
+{
+    if (spex_row_long_runs(group, row)) {
+        score->longs++;
+        score->longs_within += inside;
+    } else {
+        score->errors[score->shorts++] = exact > 0 ? fabs(time - exact) / exact : 1;
+    }
+}
+
+static void fill(struct table *table, const struct spex_group *group, const struct population *p,
+                 const struct counted *at, struct score *score)
+{
+    const struct spex_stats *s = &at->row->stats, *all = &spex_group_total(group)->stats;
+    double scale = (double)p->operations / (double)all->samples;
+    double share = ratio_of(s->samples, all->samples), exact = ratio_of(at->cycles, p->cycles);
+    double true_share = ratio_of(at->operations, p->operations);
+    struct spex_interval interval = spex_share_interval(s->samples, all->samples);
+    bool inside = true_share >= interval.low && true_share <= interval.high;
+    score->rows++;
+    score->within += inside;
+    table_row(table);
+    table_set(table, "operations", (double)at->operations);
+    table_set(table, "true_share", true_share);
+    table_set(table, "share", share);
+    table_set(table, "error", share - true_share);
+    table_set(table, "expected", (interval.high - interval.low) / 2);
+    table_set_text(table, "within", inside ? "yes" : "no");
+    table_set(table, "l1_miss", (double)at->l1);
+    table_set(table, "l1_miss_estimate", (double)s->l1_miss * scale);
+    table_set(table, "mispredict", (double)at->mispredicts);
+    table_set(table, "mispredict_estimate", (double)s->mispredicted * scale);
+    if (p->cycles && all->time) {
+        double time = ratio_of(s->time, all->time);
+        struct spex_interval wide = spex_row_time_interval(group, at->row);
+        bool held = exact >= wide.low && exact <= wide.high;
+        score_time(score, group, at->row, exact, time, held);
+        table_set(table, "cycles_share", exact);
+        table_set(table, "time", time);
+        table_set(table, "time_difference", time - exact);
+        table_set(table, "time_error", (wide.high - wide.low) / 2);
+        table_set_text(table, "time_within", held ? "yes" : "no");
+        table_set_text(table, "runs", spex_row_long_runs(group, at->row) ? "long" : "short");
+        table_set(table, "cycles", (double)at->cycles);
+    }
 }
 
 static int most_first(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct counted *x = a, *y = b;
     if (x->cycles != y->cycles)
         return x->cycles > y->cycles ? -1 : 1;
-    if (x->true_count != y->true_count)
-        return x->true_count > y->true_count ? -1 : 1;
-    return x->samples > y->samples ? -1 : x->samples < y->samples;
+    if (x->operations != y->operations)
+        return x->operations > y->operations ? -1 : 1;
+    uint32_t n = x->row->stats.samples, m = y->row->stats.samples;
+    return n > m ? -1 : n < m;
 }
 
-static void print_head(struct profile *profile, const struct places *p, unsigned within,
-                       unsigned shown)
+static void print_score(struct profile *profile, const struct spex_stats *all,
+                        const struct population *p, const struct score *score,
+                        const struct table *table)
 {
-    char samples[32], operations[32], cycles[32];
-    text_count(cycles, p->cycles);
-    profile_comment(profile, &profile->out,
-                    "%s samples of %s operations%s%s; %u of %u rows within their 95%% interval",
-                    text_count(samples, p->samples), text_count(operations, p->true_count),
-                    p->cycles ? ", modelled cycles: " : "", p->cycles ? cycles : "", within, shown);
-    if (!p->cycles)
-        profile_comment(profile, &profile->out,
-                        "no exact cycles: they need spex record --model full");
-}
-
-/* The names of a row's place. */
-static void set_names(struct table *table, const struct places *p, const struct place *at)
-{
-    const char *name = at->symbol   ? at->symbol->name
-                       : at->module ? spex_module_name(at->module)
-                                    : "[unknown]";
-    if (p->by == BY_SYMBOL)
-        table_set_text(table, "symbol", name);
-    else if (at->line)
-        table_printf(table, "srcline", "%s:%u", (const char *)at->key, at->line);
-    else
-        table_set_text(table, "srcline", name);
-}
-
-static void print(struct profile *profile, struct places *p)
-{
-    struct table *table = table_new(columns);
-    table_hide(table, p->by == BY_LINE ? "symbol" : "srcline");
-    if (!p->cycles) {
-        table_hide(table, "cycles");
-        table_hide(table, "cycles_share");
-    }
-    double limit = profile->limit, scale = (double)p->true_count / (double)p->samples;
-    unsigned shown = 0, within = 0;
-    size_t n = 0;
-    for (size_t i = 0; i < p->size; i++)
-        if (p->slot[i].key)
-            p->slot[n++] = p->slot[i];
-    qsort(p->slot, n, sizeof *p->slot, most_first);
-    for (size_t i = 0; i < n; i++) {
-        const struct place *at = &p->slot[i];
-        double true_share = ratio_of(at->true_count, p->true_count);
-        double share = ratio_of(at->samples, p->samples);
-        double time = p->cycles ? ratio_of(at->cycles, p->cycles) : 0;
-        if (true_share < limit && share < limit && time < limit)
-            continue;
-        struct spex_interval interval = spex_share_interval(at->samples, p->samples);
-        bool inside = true_share >= interval.low && true_share <= interval.high;
-        shown++;
-        within += inside;
-        table_row(table);
-        table_set(table, "cycles", (double)at->cycles);
-        table_set(table, "cycles_share", time);
-        table_set(table, "operations", (double)at->true_count);
-        table_set(table, "true_share", true_share);
-        table_set(table, "share", share);
-        table_set(table, "error", share - true_share);
-        table_set(table, "expected", (interval.high - interval.low) / 2);
-        table_set_text(table, "within", inside ? "yes" : "no");
-        table_set(table, "l1_miss", (double)at->true_l1);
-        table_set(table, "l1_miss_estimate", (double)at->l1 * scale);
-        table_set(table, "mispredict", (double)at->true_mispredicts);
-        table_set(table, "mispredict_estimate", (double)at->mispredicts * scale);
-        set_names(table, p, at);
-    }
+    bool timed = p->cycles && all->time;
     struct table_options how = profile_table(profile);
-    bool json = how.format == TABLE_AS_JSON;
+    char samples[32], operations[32];
     struct json to = json_to(&profile->out);
-    if (json) {
+    if (how.format == TABLE_AS_JSON) {
         json_object_lines(&to);
         JSON_MEMBER(&to, "schema", string, "spex.truth.1");
-        JSON_MEMBER(&to, "samples", u64, p->samples);
-        JSON_MEMBER(&to, "operations", u64, p->true_count);
+        JSON_MEMBER(&to, "samples", u64, all->samples);
+        JSON_MEMBER(&to, "operations", u64, p->operations);
         JSON_MEMBER(&to, "cycles", u64, p->cycles);
+        JSON_MEMBER(&to, "long_runs", u64, score->longs);
+        JSON_MEMBER(&to, "long_runs_within", u64, score->longs_within);
+        JSON_MEMBER(&to, "short_runs", u64, score->shorts);
+        json_name(&to, "short_runs_median_error");
+        if (score->shorts)
+            json_begin(&to);
+        else
+            json_null(&to);
+        if (score->shorts)
+            out_printf(to.out, "%.10g", score->median);
         json_name(&to, "rows");
         table_json(table, &to);
         json_end(&to);
     } else if (how.format == TABLE_AS_TEXT) {
-        print_head(profile, p, within, shown);
+        profile_comment(profile, &profile->out,
+                        "%s samples of %s operations; %u of %u rows within their 95%% interval",
+                        text_count(samples, all->samples), text_count(operations, p->operations),
+                        score->within, score->rows);
+        if (!timed)
+            profile_comment(profile, &profile->out, "no time: %s",
+                            p->cycles ? "the records have no timestamps"
+                                      : "the truth file has no cycles (spex record --model full)");
+        if (timed && score->longs)
+            profile_comment(
+                profile, &profile->out,
+                "time: of %u rows with runs of over four periods %u (%.0f%%) are within "
+                "their 95%% interval",
+                score->longs, score->longs_within, 100.0 * score->longs_within / score->longs);
+        if (timed && score->shorts)
+            profile_comment(profile, &profile->out,
+                            "time: of the %u rows with shorter runs the median error is %.0f%%",
+                            score->shorts, 100 * score->median);
     }
     table_print(table, &profile->out, &how);
+}
+
+static void print(struct profile *profile, const struct spex_group *group, struct population *p,
+                  const enum spex_key *keys, size_t key_count)
+{
+    struct table_column columns[STATS + SPEX_KEYS_MAX + 1] = {0};
+    memcpy(columns, stats_columns, sizeof stats_columns);
+    for (size_t k = 0; k < key_count; k++)
+        columns[STATS + k] = (struct table_column){spex_key_name(keys[k]), spex_key_name(keys[k]),
+                                                   TABLE_TEXT, 0, spex_key_help(keys[k])};
+    struct table *table = table_new(columns);
+    const struct spex_stats *all = &spex_group_total(group)->stats;
+    bool timed = p->cycles && all->time;
+    for (size_t i = 0; i < STATS && !timed; i++)
+        if (!strncmp(columns[i].name, "time", 4) || !strcmp(columns[i].name, "cycles_share") ||
+            !strcmp(columns[i].name, "runs") || !strcmp(columns[i].name, "cycles"))
+            table_hide(table, columns[i].name);
+    for (size_t i = 0; i < spex_group_count(group); i++) /* sampled and not counted */
+        counted_of(p, spex_group_row(group, i));
+    size_t n = 0;
+    for (size_t i = 0; i < p->size; i++)
+        if (p->slot[i].row)
+            p->slot[n++] = p->slot[i];
+    qsort(p->slot, n, sizeof *p->slot, most_first);
+    struct score score = {.errors = memory_get(n + 1, sizeof(double))};
+    for (size_t i = 0; i < n; i++) {
+        const struct counted *at = &p->slot[i];
+        double exact =
+            timed ? ratio_of(at->cycles, p->cycles) : ratio_of(at->operations, p->operations);
+        double guess = timed ? ratio_of(at->row->stats.time, all->time)
+                             : ratio_of(at->row->stats.samples, all->samples);
+        if (exact < profile->limit && guess < profile->limit)
+            continue;
+        fill(table, group, p, at, &score);
+        columns_fill_keys(table, group, at->row, keys, key_count);
+    }
+    qsort(score.errors, score.shorts, sizeof *score.errors, by_error);
+    score.median = score.shorts ? score.errors[score.shorts / 2] : NAN;
+    print_score(profile, all, p, &score, table);
     table_free(table);
+    free(score.errors);
 }
 
 static int run_truth(void *options, int argc, char **argv)
 {
     const struct truth_options *o = options;
     struct profile p;
-    struct places places = {.by = BY_SYMBOL};
+    struct population population = {0};
+    enum spex_key keys[SPEX_KEYS_MAX];
+    size_t key_count;
     char path[4096];
     if (argc > 1)
         return cli_usage("too many operands");
-    if (!strcmp(o->profile.sort, "srcline"))
-        places.by = BY_LINE;
-    else if (strcmp(o->profile.sort, "symbol"))
-        return cli_usage("--sort %s: allowed: symbol, srcline", o->profile.sort);
+    int status = profile_keys(o->profile.sort, keys, &key_count);
+    for (size_t i = 0; !status && i < key_count; i++)
+        if (keys[i] != SPEX_KEY_SYMBOL && keys[i] != SPEX_KEY_SRCLINE && keys[i] != SPEX_KEY_PC &&
+            keys[i] != SPEX_KEY_DSO && keys[i] != SPEX_KEY_PID)
+            return cli_usage("--sort: exact counts are by symbol, srcline, pc, dso and pid, not %s",
+                             spex_key_name(keys[i]));
     const char *input = argc ? argv[0] : o->profile.input ? o->profile.input : "perf.data";
     snprintf(path, sizeof path, "%s.truth", input);
     struct spex_analysis_options more = {.size = sizeof more,
-                                         .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL};
-    int status = profile_open(&p, &o->profile, argv[0], &more);
+                                         .want = SPEX_WANT_SYMBOL | SPEX_WANT_SPENT};
+    if (!status)
+        status = profile_open(&p, &o->profile, argv[0], &more);
     if (status)
         return status;
-    places.analysis = p.analysis;
-    p.status = profile_run(&p, feed, &places);
-    if (!p.status && !profile_empty(&p, places.samples, "")) {
-        if (spex_analysis_sampling(p.analysis)->filters[0])
-            profile_comment(&p, &p.out,
-                            "recorded with filters: the samples stand for a part of "
-                            "the operations only");
-        struct spex_error error;
-        if (truth_read(o->truth ? o->truth : path, add_truth, &places, &error)) {
-            cli_error("%s", error.text);
-            p.status = CLI_DATA;
-        } else {
-            print(&p, &places);
+    struct spex_group *group = profile_group(&p, keys, key_count, 0);
+    struct counting counting = {p.analysis, group, &population};
+    struct spex_error error;
+    p.status = profile_run(&p, spex_group_sink, group);
+    if (!p.status && truth_read(o->truth ? o->truth : path, add_truth, &counting, &error)) {
+        cli_error("%s", error.text);
+        p.status = CLI_DATA;
+    } else if (!p.status) {
+        spex_group_sort(group, SPEX_BY_TIME);
+        if (!profile_empty(&p, spex_group_total(group)->stats.samples, "")) {
+            if (spex_analysis_sampling(p.analysis)->filters[0])
+                profile_comment(&p, &p.out,
+                                "recorded with filters: the samples stand for a part of "
+                                "the operations only");
+            print(&p, group, &population, keys, key_count);
         }
     }
-    free(places.slot);
+    free(population.slot);
+    spex_group_free(group);
     return profile_close(&p);
 }
 
 static const struct cli_option truth_options[] = {
     PROFILE_INPUT_OPTIONS(struct truth_options),
+    {"sort", 's', CLI_STRING, PROFILE_AT(struct truth_options, sort), "KEYS",
+     "compare by: symbol, srcline, pc, dso, pid", "symbol", NULL},
     {"truth", 0, CLI_STRING, offsetof(struct truth_options, truth), "FILE",
      "counts that spex record --truth wrote (default FILE.truth)", NULL, NULL},
-    {"sort", 's', CLI_STRING, PROFILE_AT(struct truth_options, sort), "KEY",
-     "rows by function (symbol) or by source line (srcline)", "symbol", NULL},
     {"percent-limit", 0, CLI_STRING, PROFILE_AT(struct truth_options, percent_limit), "PERCENT",
      "leave out rows below this share; text leaves out what is below 0.5", NULL, NULL},
     PROFILE_SYMBOL_OPTIONS(struct truth_options),
@@ -276,10 +334,9 @@ const struct cli_command cli_truth = {
     .group = CLI_READING,
     .synopsis = "[FILE]",
     .summary = "exact cycles and counts beside what the samples say",
-    .details = "For a profile of spex record --truth. Each row has the exact number of cycles, "
-               "operations, level 1 misses and mispredicted branches of a function (or, with -s "
-               "srcline, of a line) beside what the samples "
-               "say, and whether the error is what sampling alone explains.",
+    .details = "For a profile of spex record --truth. Each row has the exact cycles, operations, "
+               "level 1 misses and mispredicted branches of a function or line beside what the "
+               "samples say, and whether the error is what sampling alone explains.",
     .options = truth_options,
     .size = sizeof(struct truth_options),
     .run = run_truth,

@@ -8,25 +8,37 @@
 
 /* rank: what goes first when the terminal is narrow (table.h). */
 static const struct table_column stats_columns[] = {
+    {"time", "time", TABLE_PERCENT, 0, "share of the time (docs/time.md)"},
+    {"time_error", "+-95%", TABLE_PERCENT, 24, "half of the 95% interval of that share"},
+    {"time_low", "time low", TABLE_PERCENT, 255, "lower end of the interval"},
+    {"time_high", "time high", TABLE_PERCENT, 255, "upper end of the interval"},
+    {"time_ns", "time ns", TABLE_COUNT, 255, "the time itself, nanoseconds"},
+    {"runs", "runs", TABLE_TEXT, 255,
+     "long: mostly in runs of over four periods; short: time is about, marked ~"},
     {"share", "share", TABLE_PERCENT, 0, "share of the samples"},
     {"error", "+-95%", TABLE_PERCENT, 40, "half of the 95% interval of the share"},
     {"samples", "samples", TABLE_COUNT, 20, "number of samples"},
-    {"ops", "ops", TABLE_SCALED, 45, "estimated operations: samples x period"},
+    {"ops", "ops", TABLE_SCALED, 32, "estimated operations: samples x period"},
+    {"ops_ns", "ops/ns", TABLE_RATE, 45, "operations in a nanosecond of that time"},
     {"ops_low", "ops low", TABLE_SCALED, 255, "lower end of its 95% interval"},
     {"ops_high", "ops high", TABLE_SCALED, 255, "upper end of its 95% interval"},
-    {"weight", "cycles", TABLE_PERCENT, 17, "share of the summed latencies"},
-    {"latency_mean", "lat", TABLE_NUMBER, 55, "total latency, mean, cycles"},
-    {"latency_p50", "p50", TABLE_NUMBER, 25, "total latency, median"},
-    {"latency_p95", "p95", TABLE_NUMBER, 22, "total latency, 95th percentile"},
-    {"latency_p99", "p99", TABLE_NUMBER, 50, "total latency, 99th percentile"},
-    {"issue_mean", "issue", TABLE_NUMBER, 75, "issue latency, mean"},
-    {"issue_p50", "iss p50", TABLE_NUMBER, 255, "issue latency, median"},
-    {"issue_p95", "iss p95", TABLE_NUMBER, 255, "issue latency, 95th percentile"},
-    {"issue_p99", "iss p99", TABLE_NUMBER, 255, "issue latency, 99th percentile"},
-    {"translation_mean", "xlat", TABLE_NUMBER, 80, "translation latency, mean"},
-    {"translation_p50", "xlat p50", TABLE_NUMBER, 255, "translation latency, median"},
-    {"translation_p95", "xlat p95", TABLE_NUMBER, 255, "translation latency, 95th percentile"},
-    {"translation_p99", "xlat p99", TABLE_NUMBER, 255, "translation latency, 99th percentile"},
+    {"latency_mean", "lat", TABLE_NUMBER, 255, "total latency, mean, cycles"},
+    {"latency_p50", "lat p50", TABLE_NUMBER, 255, "total latency, median"},
+    {"latency_p95", "lat p95", TABLE_NUMBER, 255, "total latency, 95th percentile"},
+    {"latency_p99", "lat p99", TABLE_NUMBER, 255, "total latency, 99th percentile"},
+    {"issue_mean", "wait", TABLE_NUMBER, 26,
+     "issue latency, mean: waiting for operands and for a place, cycles"},
+    {"issue_p50", "wait p50", TABLE_NUMBER, 255, "issue latency, median"},
+    {"issue_p95", "wait p95", TABLE_NUMBER, 255, "issue latency, 95th percentile"},
+    {"issue_p99", "wait p99", TABLE_NUMBER, 255, "issue latency, 99th percentile"},
+    {"execute_mean", "execute", TABLE_NUMBER, 255, "total minus issue latency, mean"},
+    {"execute_p50", "execute p50", TABLE_NUMBER, 25, "total minus issue latency, median"},
+    {"execute_p95", "p95", TABLE_NUMBER, 22, "total minus issue latency, 95th percentile"},
+    {"execute_p99", "p99", TABLE_NUMBER, 50, "total minus issue latency, 99th percentile"},
+    {"translation_mean", "translate", TABLE_NUMBER, 80, "translation latency, mean"},
+    {"translation_p50", "translate p50", TABLE_NUMBER, 255, "translation latency, median"},
+    {"translation_p95", "translate p95", TABLE_NUMBER, 255, "translation latency, 95th percentile"},
+    {"translation_p99", "translate p99", TABLE_NUMBER, 255, "translation latency, 99th percentile"},
     {"loads", "loads", TABLE_COUNT, 255, "samples that read memory"},
     {"stores", "stores", TABLE_COUNT, 255, "samples that write memory"},
     {"branches", "branches", TABLE_COUNT, 255, "samples of branches"},
@@ -40,6 +52,8 @@ static const struct table_column stats_columns[] = {
     {"also", "also from", TABLE_TEXT, 72, "where else, from 5% on"},
     {0},
 };
+
+enum { FIRST_ROWS = 5 };
 
 /* In JSON and CSV: samples by source, "from_l1" and so on. */
 static const struct table_column *source_columns(void)
@@ -60,9 +74,10 @@ static const struct table_column *source_columns(void)
 unsigned columns_percentiles(const struct profile_options *options)
 {
     const char *f = options->fields;
-    bool all = options->format != TABLE_AS_TEXT ||
-               (f && (strstr(f, "issue_p") || strstr(f, "translation_p")));
-    return all ? SPEX_GROUP_ALL_PERCENTILES : SPEX_GROUP_PERCENTILES;
+    bool all =
+        options->format != TABLE_AS_TEXT ||
+        (f && (strstr(f, "issue_p") || strstr(f, "translation_p") || strstr(f, "latency_p")));
+    return all ? SPEX_GROUP_ALL_PERCENTILES : SPEX_GROUP_EXECUTE;
 }
 
 struct table_column *columns_for_keys(const enum spex_key *keys, size_t count)
@@ -130,18 +145,22 @@ static void fill_latency(struct profile *profile, struct table *table,
         double q;
     } quantiles[] = {{"p50", 0.5}, {"p95", 0.95}, {"p99", 0.99}};
     char name[40];
-    if (!row->stats.latency_count[l])
+    uint64_t sum, count = spex_row_latencies(row, l, &sum);
+    if (!count)
         return;
     snprintf(name, sizeof name, "%s_mean", prefix);
-    table_set(table, name, (double)row->stats.latency_sum[l] / (double)row->stats.latency_count[l]);
+    table_set(table, name, (double)sum / (double)count);
     static const unsigned least[SPEX_LATENCY_COUNT] = {
         [SPEX_LATENCY_ISSUE] = SPEX_SAMPLE_LEAST_ISSUE,
         [SPEX_LATENCY_TRANSLATION] = SPEX_SAMPLE_LEAST_TRANSLATION};
     int most = spex_analysis_sampling(profile->analysis)->counter_most;
     if (row->flags & least[l] || spex_row_latency(group, row, l, 1) == most)
         table_least(table, name); /* one of them is a bound */
+    uint64_t all = row->stats.latency_count[SPEX_LATENCY_TOTAL];
     for (size_t i = 0; i < 3; i++) {
         int value = spex_row_latency(group, row, l, quantiles[i].q);
+        if (l == SPEX_LATENCY_EXECUTE && (double)(all - count) > (1 - quantiles[i].q) * (double)all)
+            continue; /* among those that are not known */
         snprintf(name, sizeof name, "%s_%s", prefix, quantiles[i].suffix);
         columns_latency(profile, table, name, value);
     }
@@ -170,6 +189,19 @@ void columns_fill(struct profile *profile, struct table *table, const struct spe
     const struct spex_sampling *sampling = spex_analysis_sampling(profile->analysis);
     struct spex_interval interval = spex_share_interval(s->samples, t->samples);
     char sources[120];
+    if (t->time) {
+        struct spex_interval time = spex_row_time_interval(group, row);
+        bool runs = spex_row_long_runs(group, row);
+        set_ratio(table, "time", (double)s->time / (double)t->time, 0.005, 0.05);
+        table_set(table, "time_low", time.low);
+        table_set(table, "time_high", time.high);
+        table_set(table, "time_ns", round(spex_row_time(row)));
+        table_set_text(table, "runs", runs ? "long" : "short");
+        if (s != t)
+            table_set(table, "time_error", (time.high - time.low) / 2);
+        if (!runs)
+            table_least(table, "time");
+    }
     set_ratio(table, "share", ratio_of(s->samples, t->samples), 0.005, 0.05);
     if (s != t)
         table_set(table, "error", (interval.high - interval.low) / 2);
@@ -179,11 +211,12 @@ void columns_fill(struct profile *profile, struct table *table, const struct spe
         table_set(table, "ops", (double)s->samples * period);
         table_set(table, "ops_low", interval.low * all);
         table_set(table, "ops_high", interval.high * all);
+        if (s->time)
+            table_set(table, "ops_ns", (double)s->samples * period / spex_row_time(row));
     }
-    table_set(table, "weight",
-              ratio_of(s->latency_sum[SPEX_LATENCY_TOTAL], t->latency_sum[SPEX_LATENCY_TOTAL]));
     fill_latency(profile, table, group, row, SPEX_LATENCY_TOTAL, "latency");
     fill_latency(profile, table, group, row, SPEX_LATENCY_ISSUE, "issue");
+    fill_latency(profile, table, group, row, SPEX_LATENCY_EXECUTE, "execute");
     fill_latency(profile, table, group, row, SPEX_LATENCY_TRANSLATION, "translation");
     table_set_u64(table, "loads", s->reads);
     table_set_u64(table, "stores", s->writes);
@@ -244,16 +277,38 @@ void columns_fill_keys(struct table *table, const struct spex_group *group,
         columns_key(table, spex_key_name(keys[k]), group, row, k);
 }
 
-static void note_rest(struct table *table, const char *last_key, uint64_t samples, uint64_t total,
-                      const char *format, size_t rows)
+/* Samples and time of some rows. */
+struct part {
+    uint64_t samples, time;
+};
+
+static void note_rest(struct table *table, const char *last_key, struct part part,
+                      const struct spex_stats *total, const char *format, size_t rows)
 {
     char count[32];
     table_row(table);
     table_note(table);
-    table_set(table, "share", ratio_of(samples, total));
-    table_set_u64(table, "samples", samples);
+    if (total->time)
+        table_set(table, "time", ratio_of(part.time, total->time));
+    table_set(table, "share", ratio_of(part.samples, total->samples));
+    table_set_u64(table, "samples", part.samples);
     table_printf(table, last_key, format, text_count(count, rows), rows == 1 ? "" : "s");
     table_style(table, last_key, TABLE_DIM);
+}
+
+/* Text shows shares of time where it is known, else of samples; -F both. */
+static void show_time(const struct profile *profile, struct table *table, bool timed)
+{
+    static const char *const time[] = {"time",    "time_error", "time_low", "time_high",
+                                       "time_ns", "runs",       "ops_ns"};
+    for (size_t i = 0; !timed && i < sizeof time / sizeof *time; i++)
+        table_hide(table, time[i]);
+    const char *f = profile->options->fields;
+    bool asked = f && (f[0] != '+' || strstr(f, "share") || strstr(f, "error"));
+    if (timed && profile->options->format == TABLE_AS_TEXT && !asked) {
+        table_hide(table, "share");
+        table_hide(table, "error");
+    }
 }
 
 struct table *columns_table(struct profile *profile, struct spex_group *group,
@@ -274,36 +329,49 @@ struct table *columns_table(struct profile *profile, struct spex_group *group,
         *columns = NULL;
         return NULL;
     }
+    show_time(profile, table, total->time);
     if (spex_analysis_no_estimate(profile->analysis)) {
+        table_hide(table, "ops_ns");
         table_hide(table, "ops");
         table_hide(table, "ops_low");
         table_hide(table, "ops_high");
     }
+    /* the first rows always: many small ones are an answer too */
     double limit = profile->limit;
     size_t rows = spex_group_count(group), shown = 0;
-    uint64_t samples = 0;
+    size_t first = profile->options->percent_limit || profile->options->format != TABLE_AS_TEXT
+                       ? 0
+                       : FIRST_ROWS;
+    struct part left = {total->samples, total->time};
     for (; shown < rows && (!most || shown < most); shown++) {
         const struct spex_row *row = spex_group_row(group, shown);
-        if ((double)row->stats.samples < limit * (double)total->samples)
+        bool below = total->time ? (double)row->stats.time < limit * (double)total->time
+                                 : (double)row->stats.samples < limit * (double)total->samples;
+        if (below && shown >= first)
             break;
-        samples += row->stats.samples;
+        left.samples -= row->stats.samples;
+        left.time -= row->stats.time;
         table_row(table);
         columns_fill(profile, table, group, row);
         columns_fill_keys(table, group, row, keys, count);
     }
     const struct spex_row *rest = spex_group_rest(group);
-    uint64_t dropped = rest ? rest->stats.samples : 0;
-    if (shown < rows)
-        note_rest(table, last, total->samples - samples - dropped, total->samples,
-                  "(%s more row%s)", rows - shown);
+    struct part dropped = {0};
     if (rest)
-        note_rest(table, last, dropped, total->samples,
-                  "(small rows merged: there are about %s in all)", (size_t)spex_group_keys(group));
+        dropped = (struct part){rest->stats.samples, rest->stats.time};
+    left.samples -= dropped.samples;
+    left.time -= dropped.time;
+    if (shown < rows)
+        note_rest(table, last, left, total, "(%s more row%s)", rows - shown);
+    if (rest)
+        note_rest(table, last, dropped, total, "(small rows merged: there are about %s in all)",
+                  (size_t)spex_group_keys(group));
     if (rest && profile->options->format != TABLE_AS_TEXT) { /* which have no such rows */
         char keys_text[32], samples_text[32];
         cli_error(
             "by %s: there are about %s; small ones, with %s samples, are merged and not listed",
-            last, text_count(keys_text, spex_group_keys(group)), text_count(samples_text, dropped));
+            last, text_count(keys_text, spex_group_keys(group)),
+            text_count(samples_text, dropped.samples));
     }
     if (shown + (shown < rows) + !!rest > 1) {
         table_row(table);

@@ -303,6 +303,9 @@ void profile_members(struct profile *p, struct json *json)
     JSON_MEMBER(json, "saturated", u64, t->saturated);
     JSON_MEMBER(json, "first_time", u64, t->first_time);
     JSON_MEMBER(json, "last_time", u64, t->last_time);
+    JSON_MEMBER(json, "time_ns", u64, t->spent);
+    JSON_MEMBER(json, "time_away_ns", u64, t->away);
+    JSON_MEMBER(json, "time_beside_loss_ns", u64, t->beside_loss);
     json_end(json);
 }
 
@@ -396,6 +399,50 @@ void profile_no_estimate(struct profile *p, struct out *out)
     const char *reason = spex_analysis_no_estimate(p->analysis);
     if (reason)
         profile_comment(p, out, "numbers of operations are not estimated: %s", reason);
+}
+
+/* "2.31 s", "12.4 ms" */
+static const char *text_time(char text[32], double ns)
+{
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+    unsigned unit = 0;
+    for (; ns >= 1000 && unit < 3; unit++)
+        ns /= 1000;
+    snprintf(text, 32, "%.*f %s", ns < 10 ? 2 : ns < 100 ? 1 : 0, ns, units[unit]);
+    return text;
+}
+
+void profile_time(struct profile *p, struct out *out, const struct spex_group *group)
+{
+    const struct spex_totals *t = spex_analysis_totals(p->analysis);
+    double all = spex_row_time(spex_group_total(group));
+    char a[32], b[32], c[32], away[64] = "", loss[80] = "";
+    size_t rough = 0;
+    if (all <= 0) {
+        profile_comment(p, out,
+                        "time is not known, since the records have no timestamps (ts_enable=1): "
+                        "shares are of operations");
+        return;
+    }
+    if (t->away >= t->spent / 1000 && t->away)
+        snprintf(away, sizeof away, "; threads did not run for %s", text_time(b, (double)t->away));
+    if (t->beside_loss)
+        snprintf(loss, sizeof loss, "; %s beside lost data is not counted",
+                 text_time(c, (double)t->beside_loss));
+    profile_comment(p, out, "time: %s%s%s%s", text_time(a, all),
+                    t->kept != t->records ? " of what is shown" : " on all CPUs", away, loss);
+    if (spex_analysis_sampling(p->analysis)->filters[0])
+        profile_comment(p, out,
+                        "time is that from one recorded operation to the next: what was not "
+                        "recorded in between is in it");
+    for (size_t i = 0; i < spex_group_count(group); i++) {
+        const struct spex_row *row = spex_group_row(group, i);
+        rough += !spex_row_long_runs(group, row) && spex_row_time(row) >= p->limit * all;
+    }
+    if (rough)
+        profile_comment(p, out,
+                        "~: runs shorter than four periods; their time is shared with what ran "
+                        "beside them by probable cost, which the interval does not cover");
 }
 
 bool profile_empty(struct profile *p, uint64_t samples, const char *what)

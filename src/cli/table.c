@@ -275,7 +275,10 @@ static const char *cell_text(const struct table_column *column, const struct cel
     case TABLE_SCALED:
         return text_scaled(buffer, c->number);
     case TABLE_PERCENT:
-        snprintf(buffer, 64, "%.1f%%", c->number * 100);
+        snprintf(buffer, 64, "%s%.1f%%", c->least ? "~" : "", c->number * 100);
+        return buffer;
+    case TABLE_RATE:
+        snprintf(buffer, 64, "%.2f", c->number);
         return buffer;
     case TABLE_HEX:
         snprintf(buffer, 64, "0x%llx", (unsigned long long)c->whole);

@@ -14,6 +14,7 @@ enum table_type {
     TABLE_TEXT,    /* left aligned */
     TABLE_COUNT,   /* 26,412 */
     TABLE_NUMBER,  /* 142, 3.5: as it is, at most one decimal */
+    TABLE_RATE,    /* 1.28 */
     TABLE_SCALED,  /* 66.2M */
     TABLE_PERCENT, /* fraction; 61.2% */
     TABLE_HEX,     /* 0x4a20c0 */
@@ -52,7 +53,7 @@ void table_printf(struct table *table, const char *column, const char *format, .
     __attribute__((format(printf, 3, 4)));
 void table_set(struct table *table, const char *column, double value);
 void table_set_u64(struct table *table, const char *column, uint64_t value);
-/* The number is a bound: text shows ">=" before it. */
+/* The number is a bound: text shows ">=" before it, "~" (about) before a percentage. */
 void table_least(struct table *table, const char *column);
 void table_style(struct table *table, const char *column, enum table_style style);
 /* The row is a note on the table (a total, "12 more"): text only. */

@@ -196,5 +196,5 @@ _, status, usage = os.wait4(p.pid, 0)
 p.returncode = status
 check("more than a million: said, and nothing is lost from the total",
       d["count_error"] > 0 and d["totals"]["samples"] == 1499998, d["totals"])
-check("within 256 MB", usage.ru_maxrss < 256 << 10, usage.ru_maxrss)
+check("within 320 MB", usage.ru_maxrss < 320 << 10, usage.ru_maxrss)
 done()

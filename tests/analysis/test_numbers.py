@@ -37,8 +37,7 @@ def expected(rs, total, period):
            "l1_miss": ratio(ev["l1d-miss"], ev["l1d-access"]), "llc_miss": ratio(ev["llc-miss"], ev["llc-access"]),
            "tlb_walk": ratio(ev["tlb-walk"], ev["tlb-access"]),
            "mispredict": ratio(ev["mispredicted"], sum(r.get("op_class") == 2 for r in rs)),
-           "remote": ratio(ev["remote-access"], len(mem)),
-           "weight": sum(r.get("latency", 0) for r in rs) / sum(r.get("latency", 0) for r in total)}
+           "remote": ratio(ev["remote-access"], len(mem))}
     if period:
         row |= {"ops": len(rs) * period, "ops_low": low * len(total) * period, "ops_high": high * len(total) * period}
     for field, name in (("latency", "latency"), ("issue", "issue"), ("translation", "translation")):
@@ -46,6 +45,11 @@ def expected(rs, total, period):
         row[f"{name}_mean"] = sum(v) / len(v) if v else None
         for q in (50, 95, 99):
             row[f"{name}_p{q}"] = quantile(v, q / 100) if v else None
+    known = [r for r in rs if "latency" in r]
+    v = [max(r["latency"] - r.get("issue", 0), 0) for r in known if r.get("issue") != 4095]
+    row["execute_mean"] = sum(v) / len(v) if v else None
+    for q in (50, 95, 99):
+        row[f"execute_p{q}"] = quantile(v, q / 100) if v and len(known) - len(v) <= (1 - q / 100) * len(known) else None
     for source in {r["source"] for r in mem}:
         row["from_" + source.replace("-", "_")] = sum(r["source"] == source for r in mem)
     return row

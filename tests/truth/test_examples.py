@@ -21,8 +21,8 @@ def share_from(row, *sources):
 # ---- list_walk: dependent misses to memory ----
 p = Profile("list_walk", period=2048)
 f = p.functions()
-check("list_walk: most of the latency is in walk", max(f, key=lambda s: f[s]["weight"] or 0) == "walk",
-      {k: v["weight"] for k, v in f.items()})
+check("list_walk: most of the time is in walk", max(f, key=lambda s: f[s]["time"] or 0) == "walk",
+      {k: v["time"] for k, v in f.items()})
 f = p.functions("--op", "load")
 walk, total = f["walk"], f["sum"]
 between("list_walk: walk misses level 1", walk["l1_miss"], 0.97, 1, "DAT-63")
@@ -46,8 +46,8 @@ between("matmul: and is in level 2", share_from(bad, "l2"), 0.40, 0.58)
 between("matmul: the good order seldom misses", good["l1_miss"], 0, 0.13)
 f = p.functions()
 bad, good = f["multiply_bad"], f["multiply_good"]
-check("matmul: the bad order waits longer", bad["weight"] / bad["share"] > 1.2 * good["weight"] / good["share"],
-      (bad["weight"], bad["share"], good["weight"], good["share"]))
+check("matmul: the bad order takes longer", bad["time"] / bad["share"] > 1.2 * good["time"] / good["share"],
+      (bad["time"], bad["share"], good["time"], good["share"]))
 
 f = Profile("matmul").functions("--op", "load")
 between("matmul: the prefetchers follow the columns", f["multiply_bad"]["l1_miss"], 0, 0.1)

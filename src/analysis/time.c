@@ -1,0 +1,191 @@
+/*
+ * How much time a record stands for (docs/time.md has the comparison behind this).
+ *
+ * The time between the timestamps of two records of a queue is exact. A window of records
+ * shares its time among them by a weight: what the operation probably cost, in cycles.
+ *
+ *   its place in dispatch     1 / WIDTH
+ *   execution that others     (execute - 1) * wait / (wait + execute): an operation that waited
+ *   could not hide            for its operands is in a chain, one that did not runs beside others
+ *   room in the window        total latency / ROOM: what it kept younger operations from
+ *   misprediction             REFILL
+ *
+ * The numbers are those of a middling core; only their ratios matter, and those little where
+ * neighbouring windows differ.
+ */
+#include "internal.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+enum { WINDOW = 64, PS = 1000 };
+static const float WIDTH = 4, ROOM = 64, REFILL = 12;
+
+/* Absent counters are 0. Ended ones (both at most) leave room in the window, which is right. */
+static inline float weight(const struct spex_record *r)
+{
+    int total = r->total, wait = r->issue > 1 ? r->issue - 1 : 0;
+    int execute = total > r->issue ? total - r->issue : 0;
+    float hidden = 0;
+    if (wait && execute > 1)
+        hidden = (float)(execute - 1) * (float)wait / (float)(wait + execute);
+    return 1 / WIDTH + hidden + (float)total / ROOM +
+           (float)(r->events >> SPEX_EV_MISPREDICT & 1) * REFILL;
+}
+
+static uint64_t nanoseconds(const struct clock_rules *rules, uint64_t tick)
+{
+    return rules->counter ? spex_perf_time_to_ns(rules->counter, tick) : tick;
+}
+
+/* The records of a batch that are looked at, and what is known of each. */
+struct batch {
+    const struct clock_rules *rules;
+    const struct spex_record *records;
+    float weights[CLOCK_RECORDS];
+    double sums[CLOCK_RECORDS + 1], squares[CLOCK_RECORDS + 1]; /* of the weights before it */
+    uint64_t *spent;
+};
+
+/*
+ * Shares the time from `from` to `end` (ns) among records first to behind - 1. If the two halves
+ * took different times for their weights, and by more than which operations were sampled
+ * explains, each half shares its own: the weights are off, or something long began.
+ */
+static void share(const struct batch *b, size_t first, size_t behind, uint64_t from, uint64_t end)
+{
+    enum { LEAST = 4 };
+    static const double sigmas = 1.5;
+    size_t middle = first + (behind - first) / 2;
+    const struct spex_record *last = middle > first ? &b->records[middle - 1] : NULL;
+    if (behind - first >= 2 * LEAST && last->present & SPEX_HAS_TIMESTAMP) {
+        uint64_t at = nanoseconds(b->rules, last->timestamp);
+        double w = b->sums[middle] - b->sums[first], x = b->sums[behind] - b->sums[middle];
+        double noise = (b->squares[middle] - b->squares[first]) / (w * w) +
+                       (b->squares[behind] - b->squares[middle]) / (x * x);
+        if (at > from && at < end) {
+            double apart = log((double)(at - from) * x / ((double)(end - at) * w));
+            if (apart * apart > sigmas * sigmas * noise) {
+                share(b, first, middle, from, at);
+                share(b, middle, behind, at, end);
+                return;
+            }
+        }
+    }
+    double each = end > from ? (double)(end - from) * PS / (b->sums[behind] - b->sums[first]) : 0;
+    for (size_t i = first; i < behind; i++)
+        b->spent[i] = (uint64_t)(each * (double)b->weights[i] + 0.5);
+}
+
+/* A window of records that is still open. */
+struct window {
+    size_t first;
+    uint64_t from; /* ns */
+};
+
+static void close_window(struct clock *clock, const struct batch *b, const struct window *w,
+                         uint64_t end, size_t behind)
+{
+    if (behind == w->first)
+        return;
+    clock->spent += end > w->from ? end - w->from : 0;
+    share(b, w->first, behind, w->from, end);
+}
+
+/* When the queue's next switch comes, as a tick. */
+static void look_ahead(struct clock *clock, const struct clock_rules *rules, uint64_t now)
+{
+    struct span span = {0, UINT64_MAX};
+    if (rules->switches)
+        span = changes_span(rules->switches, clock->id, now);
+    clock->until = span.until == UINT64_MAX || !rules->counter
+                       ? span.until
+                       : spex_perf_time_from_ns(rules->counter, span.until);
+}
+
+/*
+ * Between two records something else happened: when the work of the one ended (end: its own time
+ * before) and that of the other began.
+ */
+static void bridge(struct clock *clock, const struct clock_rules *rules, bool other, uint64_t now,
+                   uint64_t *end, uint64_t *begin)
+{
+    uint64_t last = *end, out = last, in = now;
+    if (clock->cut) {
+        clock->lost += now - last;
+    } else {
+        struct span old = {0, UINT64_MAX}, new = {0, UINT64_MAX};
+        if (rules->switches) {
+            old = changes_span(rules->switches, clock->id, last);
+            new = changes_span(rules->switches, clock->id, now);
+        }
+        if (old.until<now &&new.from> last) {
+            out = old.until > last ? old.until : last;
+            in = new.from < now ? new.from : now;
+            in = in > out ? in : out;
+        } else if (other) {
+            out = in = last + (now - last) / 2;
+        }
+        /* else longer than work can take: nobody says where it ended */
+        clock->away += in - out;
+    }
+    *end = out;
+    *begin = in;
+    clock->cut = false;
+    look_ahead(clock, rules, now);
+}
+
+static uint64_t who_of(const struct spex_record *r)
+{
+    if (!(r->present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2)))
+        return 0;
+    return (uint64_t)r->context[!(r->present & SPEX_HAS_CONTEXT_EL1)] + 1;
+}
+
+void clock_share(struct clock *clock, const struct clock_rules *rules,
+                 const struct spex_record *records, size_t count, uint64_t *spent)
+{
+    struct batch b;
+    b.rules = rules; /* not all of it is needed */
+    b.records = records;
+    b.spent = spent;
+    assert(count <= CLOCK_RECORDS);
+    size_t pieces = (count + WINDOW / 2) / WINDOW, size = count / (pieces ? pieces : 1);
+    uint64_t most = rules->most ? rules->most : UINT64_MAX;
+    struct window w = {0, clock->running ? nanoseconds(rules, clock->tick) : 0};
+    b.sums[0] = b.squares[0] = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_record *r = &records[i];
+        double cost = b.weights[i] = weight(r);
+        b.sums[i + 1] = b.sums[i] + cost;
+        b.squares[i + 1] = b.squares[i] + cost * cost;
+        if (!(r->present & SPEX_HAS_TIMESTAMP)) /* it goes with its neighbours */
+            continue;
+        uint64_t tick = r->timestamp > clock->tick ? r->timestamp : clock->tick;
+        uint64_t who = who_of(r);
+        bool other = who != clock->who, full = i >= w.first + size && count - i >= size;
+        if (!clock->running) {
+            clock->running = true;
+            clock->cut = false;
+            w.from = nanoseconds(rules, r->timestamp);
+            look_ahead(clock, rules, w.from);
+            tick = r->timestamp;
+        } else {
+            bool apart = clock->cut || other || tick > clock->until || tick - clock->tick > most;
+            if (__builtin_expect(full || apart, 0)) {
+                uint64_t end = nanoseconds(rules, clock->tick), begin = end;
+                if (apart)
+                    bridge(clock, rules, other, nanoseconds(rules, tick), &end, &begin);
+                close_window(clock, &b, &w, end, i);
+                w = (struct window){i, begin};
+            }
+        }
+        clock->tick = tick;
+        clock->who = who;
+    }
+    if (clock->running)
+        close_window(clock, &b, &w, nanoseconds(rules, clock->tick), count);
+    else
+        memset(spent, 0, count * sizeof *spent);
+}
