@@ -123,41 +123,96 @@ static bool parse_range(const char *word, size_t size, struct range *range)
     return end != text && !*end && range->low <= range->high;
 }
 
-/* "1.5,2.5", ",2.5", "1.5," in seconds; "10%-20%" or "10%,20%" of the profile. */
-static bool parse_time(const char *value, uint64_t first, uint64_t last, struct range *range)
+/* What a file covers, in ns. */
+struct extent {
+    uint64_t first, last;
+};
+
+/* A part of the profile; its ends are open: times outside of what the file says are inside. */
+static uint64_t percent_time(const struct extent *e, double percent)
 {
-    range->low = 0;
-    range->high = UINT64_MAX;
-    bool percent = strchr(value, '%') != NULL;
-    const char *p = value;
-    for (int side = 0; side < 2; side++) {
-        char *end = (char *)p;
-        double n = strtod(p, &end);
-        if (end != p) {
-            if (!(n >= 0) || (percent && *end != '%')) /* not a number either */
-                return false;
-            if (percent && last <= first)
-                return false;
-            /* the ends are open: times outside of what the file says are still inside */
-            uint64_t t = !percent   ? n < 1.8e10 ? (uint64_t)(n * 1e9 + 0.5) : UINT64_MAX
-                         : n <= 0   ? 0
-                         : n >= 100 ? UINT64_MAX
-                                    : first + (uint64_t)((double)(last - first) * n / 100);
-            if (side == 0)
-                range->low = t;
-            else
-                range->high = t;
-            end += percent;
-        }
-        if (side == 0) {
-            if (*end != ',' && !(percent && *end == '-'))
-                return false;
-            p = end + 1;
-        } else if (*end) {
+    return percent <= 0     ? 0
+           : percent >= 100 ? UINT64_MAX
+                            : e->first + (uint64_t)((double)(e->last - e->first) * percent / 100);
+}
+
+/* "10%-20%", or "10%/2": the second tenth. */
+static bool parse_percent(const char *word, size_t size, const struct extent *e,
+                          struct range *range)
+{
+    char text[64], *end;
+    if (size >= sizeof text || e->last <= e->first)
+        return false;
+    memcpy(text, word, size);
+    text[size] = 0;
+    double low = strtod(text, &end), high;
+    if (end == text || !(low >= 0) || *end != '%')
+        return false;
+    const char *second = end + 2;
+    if (end[1] == '/') {
+        unsigned long n = strtoul(second, &end, 10);
+        if (end == second || *end || !n || !(low > 0) || low * (double)(n - 1) >= 100)
             return false;
-        }
+        high = low * (double)n;
+        low = low * (double)(n - 1);
+    } else if (end[1] == '-') {
+        high = strtod(second, &end);
+        if (end == second || strcmp(end, "%") || !(high >= low))
+            return false;
+    } else {
+        return false;
+    }
+    range->low = percent_time(e, low);
+    range->high = percent_time(e, high);
+    range->high -= high < 100 && range->high > range->low; /* the next part begins there */
+    return true;
+}
+
+/* "1.5,2.5", ",2.5", "1.5," in seconds; "10%,20%". */
+static bool parse_span(const char *word, size_t size, const struct extent *e, struct range *range)
+{
+    char text[80];
+    if (size >= sizeof text)
+        return false;
+    memcpy(text, word, size);
+    text[size] = 0;
+    char *comma = strchr(text, ','), *end;
+    bool percent = strchr(text, '%') != NULL;
+    if (!comma || (percent && e->last <= e->first))
+        return false;
+    *comma = 0;
+    *range = (struct range){0, UINT64_MAX};
+    for (int side = 0; side < 2; side++) {
+        const char *p = side ? comma + 1 : text;
+        double n = strtod(p, &end);
+        if (end == p && !*p)
+            continue; /* open */
+        if (end == p || !(n >= 0) || strcmp(end, percent ? "%" : ""))
+            return false;
+        uint64_t t = percent      ? percent_time(e, n)
+                     : n < 1.8e10 ? (uint64_t)(n * 1e9 + 0.5)
+                                  : UINT64_MAX;
+        *(side ? &range->high : &range->low) = t;
     }
     return range->low <= range->high;
+}
+
+/*
+ * As perf: spans in seconds with blanks between, or parts in percent with commas or blanks
+ * between; "10%,20%" is the span of ours.
+ */
+static bool parse_time(struct filter *filter, const char *value, const struct extent *e)
+{
+    bool parts = strchr(value, '%') && strpbrk(value, "/-");
+    const char *between = parts ? ", " : " ";
+    for (const char *p = value + strspn(value, between); *p; p += strspn(p, between)) {
+        size_t n = strcspn(p, between);
+        struct range *range = &filter->ranges[filter->count++];
+        if (!(parts ? parse_percent(p, n, e, range) : parse_span(p, n, e, range)))
+            return false;
+        p += n;
+    }
+    return filter->count > 0;
 }
 
 static enum spex_status parse_word(struct filter *filter, const struct spex_filter *spec,
@@ -236,7 +291,7 @@ enum spex_status filter_new(const struct spex_filter *spec, uint64_t first_time,
     if (row == FILTERS)
         return error_set(error, SPEX_INVALID, 0, "no filter '%s'", spec->name);
     for (const char *p = spec->value; *p; p++)
-        commas += *p == ',';
+        commas += *p == ',' || *p == ' ';
     struct filter *filter = calloc(1, sizeof *filter);
     if (!filter || !(filter->words = calloc(commas, sizeof *filter->words)) ||
         !(filter->ranges = calloc(commas, sizeof *filter->ranges))) {
@@ -251,9 +306,10 @@ enum spex_status filter_new(const struct spex_filter *spec, uint64_t first_time,
         if (end == spec->value || *end)
             status = bad(spec, spec->value, strlen(spec->value), "a number of cycles", error);
     } else if (filter->kind == TIME) {
-        if (!parse_time(spec->value, first_time, last_time, filter->ranges))
-            status = bad(spec, spec->value, strlen(spec->value), "START,STOP in seconds or A%-B%",
-                         error);
+        const struct extent extent = {first_time, last_time};
+        if (!parse_time(filter, spec->value, &extent))
+            status = bad(spec, spec->value, strlen(spec->value),
+                         "START,STOP in seconds, A%-B%, or A%/N (the N-th part of A%)", error);
     } else {
         for (const char *p = spec->value; !status; p++) {
             size_t n = strcspn(p, ",");
@@ -348,8 +404,7 @@ bool filter_keeps(struct filter *filter, const struct spex_sample *sample)
     case MIN_LATENCY:
         return r->present & SPEX_HAS_TOTAL && r->total >= filter->number;
     case TIME:
-        return sample->flags & SPEX_SAMPLE_TIMED && sample->time >= filter->ranges[0].low &&
-               sample->time <= filter->ranges[0].high;
+        return sample->flags & SPEX_SAMPLE_TIMED && in_ranges(filter, sample->time);
     }
     if (!of)
         return false;

@@ -713,6 +713,15 @@ struct spex_row *group_row_of(struct spex_group *g, const struct spex_sample *sa
     return row;
 }
 
+struct spex_row *group_row_like(struct spex_group *g, const struct spex_row *row)
+{
+    uint64_t hash = g->seed;
+    for (size_t k = 0; k < g->slots; k++)
+        hash = hash_word(hash, row->key[k]);
+    make_room(g, 1);
+    return find_row(g, g->slots, row->key, 1, hash);
+}
+
 /* How often a row follows itself, which tells how long it stays. */
 static void count_repeats(struct spex_group *g, struct spex_row *const *rows,
                           const struct spex_sample *const *samples, size_t count)

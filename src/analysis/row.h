@@ -29,5 +29,7 @@ struct spex_row {
 
 /* Of the samples, or before the rows are sorted: the row of one, which is not counted. */
 struct spex_row *group_row_of(struct spex_group *group, const struct spex_sample *sample);
+/* The same of a row of another group with the same keys. */
+struct spex_row *group_row_like(struct spex_group *group, const struct spex_row *row);
 
 #endif

@@ -1,11 +1,12 @@
 /* spex report: samples by function, or by any other key. */
-#include "columns.h"
+#include "slices.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 struct report_options {
     struct profile_options profile;
+    uint64_t slices;
 };
 
 enum { SPLIT = 8 };
@@ -43,10 +44,14 @@ static int run_report(void *options, int argc, char **argv)
     struct profile p;
     if (argc > 1)
         return cli_usage("too many operands");
+    if (o->slices > SLICES_MOST)
+        return cli_usage("--slices: at most %d", SLICES_MOST);
     int status = profile_keys(o->profile.sort, keys, &count);
     struct spex_analysis_options more = {.size = sizeof more, .want = SPEX_WANT_SPENT};
     for (size_t i = 0; !status && i < count; i++)
         more.want |= spex_key_wants(keys[i]);
+    if (o->slices)
+        more.want |= SPEX_WANT_TIME;
     if (!status)
         status = profile_open(&p, &o->profile, argv[0], &more);
     if (status)
@@ -54,7 +59,10 @@ static int run_report(void *options, int argc, char **argv)
     struct spex_group *group = profile_group(&p, keys, count, columns_percentiles(&o->profile));
     p.status = profile_run(&p, spex_group_sink, group);
     spex_group_sort(group, SPEX_BY_TIME);
-    if (!p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, "")) {
+    bool any = !p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, "");
+    if (any && o->slices) {
+        p.status = slices_print(&p, group, keys, count, (unsigned)o->slices);
+    } else if (any) {
         struct table_column *columns;
         struct table *table = columns_table(&p, group, keys, count, 0, NULL, &columns);
         if (!table) {
@@ -87,6 +95,8 @@ static const struct cli_option report_options[] = {
      "group by up to five of: symbol, dso, srcline, pc, comm, tid, cpu, op, source, ... (spex "
      "help keys)",
      "symbol", NULL},
+    {"slices", 0, CLI_NUMBER, offsetof(struct report_options, slices), "N",
+     "which rows when: their share of each of N parts of the time", NULL, NULL},
     PROFILE_TABLE_OPTIONS(struct report_options),
 #define FILTER(option, member, kind, value, help)                                                  \
     {option, 0,    CLI_STRING, PROFILE_AT(struct report_options, filter.member),                   \

@@ -305,6 +305,10 @@ static int run_truth(void *options, int argc, char **argv)
     } else if (!p.status) {
         spex_group_sort(group, SPEX_BY_TIME);
         if (!profile_empty(&p, spex_group_total(group)->stats.samples, "")) {
+            if (p.filter_count)
+                profile_comment(&p, &p.out,
+                                "the filters leave out samples, not counts: shares are of what "
+                                "is left of the one and of all of the other");
             if (spex_analysis_sampling(p.analysis)->filters[0])
                 profile_comment(&p, &p.out,
                                 "recorded with filters: the samples stand for a part of "
@@ -325,6 +329,10 @@ static const struct cli_option truth_options[] = {
      "counts that spex record --truth wrote (default FILE.truth)", NULL, NULL},
     {"percent-limit", 0, CLI_STRING, PROFILE_AT(struct truth_options, percent_limit), "PERCENT",
      "leave out rows below this share; text leaves out what is below 0.5", NULL, NULL},
+#define FILTER(option, member, kind, value, help)                                                  \
+    {option, 0,    CLI_STRING, PROFILE_AT(struct truth_options, filter.member),                    \
+     value,  help, NULL,       NULL},
+#include "analysis/filters.def"
     PROFILE_SYMBOL_OPTIONS(struct truth_options),
     {0},
 };

@@ -74,13 +74,33 @@ for args, keep in (
 parts = [data("report", file, "--time", t)["totals"]["samples"] for t in ("0%-30%", "30%-60%", "60%-100%", "0%,100%")]
 check("--time in percent: parts make up the whole", parts[3] == 6000 and abs(sum(parts[:3]) - 6000) <= 2
       and all(0.2 * 6000 < p < 0.5 * 6000 for p in parts[:3]), parts)
+# perf's other forms: the N-th part, several parts, several spans
+ninth = [data("report", file, "--time", f"10%/{n}")["totals"]["samples"] for n in range(1, 11)]
+equal("--time 10%/N: ten parts make up the whole", sum(ninth), 6000)
+equal("--time: several parts", data("report", file, "--time", "10%/2,10%/4")["totals"]["samples"], ninth[1] + ninth[3])
+equal("--time: parts of both kinds", data("report", file, "--time", "10%-20%,10%/4")["totals"]["samples"],
+      ninth[1] + ninth[3])
+spans = [(t0 + (t1 - t0) * a / 10, t0 + (t1 - t0) * (a + 1) / 10) for a in (1, 5)]
+equal("--time: several spans", data("report", file, "--time", " ".join(f"{a / 1e9:.9f},{b / 1e9:.9f}" for a, b in spans))
+      ["totals"]["samples"], sum(any(round(a) <= r["time"] <= round(b) for a, b in spans) for r in rs))
+slices = data("report", file, "--slices", "4")
+equal("--slices: four parts", [k for k in slices["rows"][0] if k.startswith("slice")], [f"slice_{n}" for n in range(1, 5)])
+whole = {r["symbol"]: r["time"] for r in data("report", file)["rows"]}
+bad = [r for r in slices["rows"] if abs(r["time"] - whole[r["symbol"]]) > 1e-9]
+check("--slices: the time of all parts is that of the report", not bad, bad[:3])
+for n in range(1, 5):
+    part = {r["symbol"]: r["time_ns"] for r in data("report", file, "--time", f"25%/{n}")["rows"]}
+    check(f"--slices: part {n} adds up", abs(sum(r[f"slice_{n}"] for r in slices["rows"]) - 1) < 1e-6, slices["rows"])
+check("--slices: too many", on("report", file, "--slices", "1000")[0] == 2)
+check("--slices: no time", on("report", profile("mixed-untimed", 4000), "--slices", "4")[0] == 1)
 
 # ---- mistakes are named, with what is allowed ----
 for args, text in ((["--op", "lod"], "one of load, store"), (["--event", "nonsense"], "l1d-access"),
                    (["--event", "64"], "a bit number"), (["--event", "3x"], "a bit number"),
                    (["--source", "moon"], "dram"), (["--tid", "x"], "a number or range"),
                    (["--sort", "colour"], "symbol, dso"), (["-F", "shine"], "no column"),
-                   (["--time", "soon"], "START,STOP"), (["--min-latency", "x"], "cycles")):
+                   (["--time", "soon"], "START,STOP"), (["--time", "10%/0"], "A%/N"), (["--time", "10%/11"], "A%/N"),
+                   (["--time", "30%-20%"], "A%-B%"), (["--time", "50%"], "A%-B%"), (["--time", "1,2,3"], "START,STOP"), (["--min-latency", "x"], "cycles")):
     code, out, err = on("report", file, *args)
     check(f"{' '.join(args)} is a usage error", code == 2 and text in err and not out, err)
 code, out, err = on("annotate", file, "wlak")
@@ -109,7 +129,7 @@ check("--percent-limit folds the rest into one row", "more rows)" in out and "hi
 total = [l for l in out.splitlines() if l.endswith("total")][0]
 check("totals add up to all samples", total.split()[0] == "6,000", total)
 code, out, err = on("report", file, "-F", "+issue_p99,stores", columns=200)
-check("-F + adds columns", "iss p99" in out and "stores" in out and "L1 miss" in out, out)
+check("-F + adds columns", "wait p99" in out and "stores" in out and "L1 miss" in out, out)
 
 # ---- what is missing is told once per file ----
 code, out, err = on("report", file, symbols=False)

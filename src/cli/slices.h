@@ -1,0 +1,16 @@
+/* report --slices: which rows when. */
+#ifndef CLI_SLICES_H
+#define CLI_SLICES_H
+
+#include "cli/columns.h"
+
+enum { SLICES_MOST = 40 };
+
+/*
+ * A second pass: the rows of group, which is sorted, in count equal parts of the time of the
+ * kept samples. Prints in the format asked for. The exit status.
+ */
+int slices_print(struct profile *profile, const struct spex_group *group, const enum spex_key *keys,
+                 size_t key_count, unsigned count);
+
+#endif
