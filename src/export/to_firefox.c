@@ -358,7 +358,7 @@ static void put_thread(struct json *json, struct firefox *f, size_t first, size_
     struct columns c = {0};
     char pid[24];
     size_t n = 0;
-    struct cell *cells = f->cells + f->cells_put; /* they stand in order of rows */
+    struct cell *cells = f->cells ? f->cells + f->cells_put : NULL; /* in order of rows */
     while (f->cells_put + n < f->cell_count && cells[n].row < end)
         n++;
     f->cells_put += n;

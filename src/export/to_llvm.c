@@ -222,8 +222,10 @@ static void add_heads(struct llvm *l)
         const struct spex_symbol *to =
             b->taken && b->to_module == f->module ? spex_module_symbol(f->module, b->to) : NULL;
         if (to && to->start == b->to && is_name(to->raw) &&
-            spex_module_symbol(f->module, b->from) != to)
-            l->nodes[find_node(l, 0, 0, to->raw)].head += b->count;
+            spex_module_symbol(f->module, b->from) != to) {
+            uint32_t node = find_node(l, 0, 0, to->raw); /* may move the nodes */
+            l->nodes[node].head += b->count;
+        }
     }
 }
 
