@@ -74,7 +74,7 @@ for model in ("fast", "full", "none"):
     rows = packets(path)
     for name, (target, op) in GOES.items():
         mine = [r for r in rows if r["pc"] == at[name]]
-        wrong = [r for r in mine if r.get("target") != target or r["op"].split(" CR-")[0] != op or
+        wrong = [r for r in mine if r.get("target") != (target or r["pc"] + 4) or r["op"].split(" CR-")[0] != op or
                  ("NOT-TAKEN" in r["ev"]) != (target is None)]
         check(f"branches: {name} goes where it goes, {model}", len(mine) > 20 and not wrong, (len(mine), wrong[:2]))
 code, _, _, path = record("--truth", program)
