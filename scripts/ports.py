@@ -11,7 +11,7 @@ import glob, json, os, shutil, subprocess, sys, time
 import tap
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-LIBRARIES = "libc6-dev libgcc-12-dev libdw-dev libelf-dev liblzma-dev libzstd-dev libcmocka-dev libllvm14".split()
+LIBRARIES = "libc6-dev libgcc-12-dev libdw-dev libelf-dev liblzma-dev libzstd-dev libcmocka-dev libllvm14 libdebuginfod1".split()
 SUITES = set("base wire arch record spu spu-proof uarch perfdata analysis cli fuzz".split())
 # Guests and whole programs, and what measures this machine.
 NOT_HERE = set("system slow bench vm guest".split())
