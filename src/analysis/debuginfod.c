@@ -123,7 +123,6 @@ void debuginfod_free(struct spex_symbols *symbols)
         return;
     if (d->client)
         d->end(d->client);
-    if (d->library)
-        dlclose(d->library);
+    /* the library stays: what it loads (TLS) keeps state that is not to be unloaded */
     free(d);
 }
