@@ -18,6 +18,8 @@ def differs(v, want, total):
            "llc_miss": ratio(v["llc_miss"], v["llc_access"]), "tlb_walk": ratio(v["tlb_walk"], v["tlb_access"]),
            "mispredict": ratio(v["mispredicted"], v["branches"]), "translation_mean": ratio(v["translation"], v["translations"]),
            "issue_mean": ratio(v["issue"], v["issues"])}
+    if "time" in v:
+        got |= {"time": ratio(v["time"], total["time"]), "time_ns": round(v["time"] / 1000)} if total["time"] else {}
     got |= {k: n for k, n in v.items() if k.startswith("from_") and n}
     return [f"{k}: page {x}, command {want.get(k)}" for k, x in got.items() if k in want and not near(x, want[k])]
 

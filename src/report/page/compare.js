@@ -60,6 +60,7 @@ export function csv(profile, name, range) {
 
 const EXPLAIN = [
     ["Samples", "The unit picks one operation in every period and follows it to its end. The share of samples of a function is the share of operations it executed, not of time: operations that wait long are as likely to be picked as short ones."],
+    ["Time", "What a sample stands for of its CPU's time: the time between records, shared among them by what each operation probably cost. Where the records have no timestamps there is none."],
     ["Waited", "The sum of the total latencies of the samples: how many cycles the sampled operations took from dispatch to completion. Operations overlap, so this is more than elapsed time; it shows where the machine waits."],
     ["± 95%", "Samples are a draw. The true share lies within this distance in 95 of 100 such profiles (Wilson's interval); differences of two profiles use Newcombe's. A difference whose interval holds 0 may be chance."],
     ["p50, p95", "Half, or 95%, of the samples took at most so many cycles. Of the whole run they are exact; of a chosen range they are good to half a power of two, marked ~. ≥ means that the counter ended there."],

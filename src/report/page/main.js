@@ -75,7 +75,7 @@ function chosenBar() {
         h("label", {}, "by ", h("select", {id: "measure", onchange: e => { app.measure = measures().find(x => x.id === e.target.value); update("measure"); }},
             measures().map(x => h("option", {value: x.id, selected: x.id === app.measure.id}, x.title)))),
         h("span", {id: "chosen", "aria-live": "polite"}, range ? `${seconds(p.seconds(range.from))} to ${seconds(p.seconds(range.to + 1))}: ` : "all of the run: ",
-            h("b", {}, `${count(all[m.samples])} samples`), `, ${count(all[m.cycles])} cycles waited, ${percent(ratio(all[m.mispredicted], all[m.branches]))} mispredicted`),
+            h("b", {}, `${count(all[m.samples])} samples`), `${all[m.time] > 0 ? `, ${seconds(all[m.time] / 1e12)} of CPU time` : ""}, ${count(all[m.cycles])} cycles waited, ${percent(ratio(all[m.mispredicted], all[m.branches]))} mispredicted`),
         range ? h("span", {}, h("code", {id: "command"}, `spex report -i ${p.input}${filters} --time ${p.timeOption(range)}`), " ",
             h("button", {id: "all", onclick: () => choose(null)}, "all")) : "");
     if (keep)
