@@ -115,14 +115,14 @@ static void bridge(struct clock *clock, const struct clock_rules *rules, bool ot
     if (clock->cut) {
         clock->lost += now - last;
     } else {
-        struct span old = {0, UINT64_MAX}, new = {0, UINT64_MAX};
+        struct span before = {0, UINT64_MAX}, after = {0, UINT64_MAX};
         if (rules->switches) {
-            old = changes_span(rules->switches, clock->id, last);
-            new = changes_span(rules->switches, clock->id, now);
+            before = changes_span(rules->switches, clock->id, last);
+            after = changes_span(rules->switches, clock->id, now);
         }
-        if (old.until<now &&new.from> last) {
-            out = old.until > last ? old.until : last;
-            in = new.from < now ? new.from : now;
+        if (before.until < now && after.from > last) {
+            out = before.until > last ? before.until : last;
+            in = after.from < now ? after.from : now;
             in = in > out ? in : out;
         } else if (other) {
             out = in = last + (now - last) / 2;
