@@ -238,9 +238,9 @@ static int run_script(void *options, int argc, char **argv)
     if (status)
         return status;
     /* perf's lines have no addresses of data and targets */
-    struct spex_analysis_options more = {.size = sizeof more,
-                                         .ordered = true,
-                                         .want = o->itrace ? SPEX_WANT_TIME | SPEX_WANT_SYMBOL : 0};
+    unsigned want = SPEX_WANT_TIME | SPEX_WANT_SYMBOL;
+    want |= o->itrace ? 0 : SPEX_WANT_DATA | SPEX_WANT_BRANCH;
+    struct spex_analysis_options more = {.size = sizeof more, .ordered = true, .want = want};
     if ((status = profile_open(&p, &o->profile, argv[0], &more)))
         return status;
     const struct spex_perfdata *file = spex_analysis_file(p.analysis);

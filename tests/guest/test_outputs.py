@@ -138,7 +138,8 @@ check("no memory for the plugin: told, exit status 1, and what was recorded is k
 for how in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
     # as a shell starts background jobs: SIGINT and SIGQUIT ignored, which the guest inherits
     p = subprocess.Popen([SPEX, "record", "-o", at("p"), work, "sleep"], stderr=subprocess.PIPE, start_new_session=True,
-                         preexec_fn=lambda: (signal.signal(signal.SIGINT, signal.SIG_IGN), signal.signal(signal.SIGQUIT, signal.SIG_IGN)))
+                         preexec_fn=lambda: (signal.signal(signal.SIGINT, signal.SIG_IGN), signal.signal(signal.SIGQUIT, signal.SIG_IGN),
+                                             signal.signal(signal.SIGHUP, signal.SIG_DFL)))  # nohup ignores it
     while not glob.glob(at("p.run-*/0.log")):
         time.sleep(0.05)
     time.sleep(0.2)
