@@ -115,6 +115,8 @@ int profile_open(struct profile *p, const struct profile_options *options, const
     }
     enum spex_status status = spex_analysis_open(path, &o, &p->analysis, &error);
     if (status) {
+        free(p->directory);
+        p->directory = NULL;
         if (!strncmp(error.text, "--", 2))
             return cli_usage("%s", error.text);
         cli_error("%s", error.text);
