@@ -240,6 +240,8 @@ static int run_script(void *options, int argc, char **argv)
     /* perf's lines have no addresses of data and targets */
     unsigned want = SPEX_WANT_TIME | SPEX_WANT_SYMBOL;
     want |= o->itrace ? 0 : SPEX_WANT_DATA | SPEX_WANT_BRANCH;
+    if (o->profile.fields && strstr(o->profile.fields, "estimated_time"))
+        want |= SPEX_WANT_SPENT; /* the one field that costs something */
     struct spex_analysis_options more = {.size = sizeof more, .ordered = true, .want = want};
     if ((status = profile_open(&p, &o->profile, argv[0], &more)))
         return status;

@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-enum { BOOLEAN = 0, INT32 = 1, INT64 = 2, DOUBLE = 5, BYTE_ARRAY = 6 };
+enum { BOOLEAN = 0, INT32 = 1, INT64 = 2, BYTE_ARRAY = 6 };
 enum { PLAIN = 0, RLE = 3, DELTA = 5, RLE_DICTIONARY = 8 };
 enum { DATA_PAGE = 0, DICTIONARY_PAGE = 2, ZSTD = 6 };
 enum {
@@ -26,8 +26,6 @@ static int physical(const struct parquet_field *f)
     switch (f->type) {
     case PARQUET_BOOL:
         return BOOLEAN;
-    case PARQUET_DOUBLE:
-        return DOUBLE;
     case PARQUET_STRING:
         return BYTE_ARRAY;
     default:
@@ -164,12 +162,6 @@ static int compare(const struct parquet_column *c, uint64_t a, uint64_t b)
         int order = memcmp(x, y, m < n ? m : n);
         return order ? order : m < n ? -1 : m > n;
     }
-    if (c->field.type == PARQUET_DOUBLE) {
-        double x, y;
-        memcpy(&x, &a, sizeof x);
-        memcpy(&y, &b, sizeof y);
-        return x < y ? -1 : x > y;
-    }
     return a < b ? -1 : a > b;
 }
 
@@ -294,7 +286,7 @@ void parquet_page_mapped(struct parquet *p, size_t column, const uint32_t *map, 
     struct parquet_column *c = &p->columns[column];
     struct parquet_range range = {0};
     bool boolean = c->field.type == PARQUET_BOOL, some_null = false, same = true;
-    bool number = c->field.type == PARQUET_UINT || c->field.type == PARQUET_DOUBLE;
+    bool number = c->field.type == PARQUET_UINT;
     for (size_t i = 0; i < used_count; i++) {
         uint32_t entry = map[used[i]];
         if (entry == PARQUET_NULL)

@@ -15,7 +15,7 @@
 
 #include <zstd.h>
 
-enum parquet_type { PARQUET_BOOL, PARQUET_UINT, PARQUET_DOUBLE, PARQUET_STRING };
+enum parquet_type { PARQUET_BOOL, PARQUET_UINT, PARQUET_STRING };
 
 struct parquet_field {
     const char *name;

@@ -17,14 +17,7 @@ enum export_column {
 };
 
 /* NUMBER and ADDRESS differ in how people read them: decimal and hexadecimal. */
-enum export_type {
-    EXPORT_STRING,
-    EXPORT_NUMBER,
-    EXPORT_ADDRESS_TYPE,
-    EXPORT_REAL,
-    EXPORT_BOOL,
-    EXPORT_LIST
-};
+enum export_type { EXPORT_STRING, EXPORT_NUMBER, EXPORT_ADDRESS_TYPE, EXPORT_BOOL, EXPORT_LIST };
 
 /* What a column follows from: samples in which that is equal have equal values. */
 enum export_from {

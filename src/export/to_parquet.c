@@ -288,7 +288,6 @@ static void add_column(struct table *t, enum export_column column, struct parque
     static const enum parquet_type types[] = {[EXPORT_STRING] = PARQUET_STRING,
                                               [EXPORT_NUMBER] = PARQUET_UINT,
                                               [EXPORT_ADDRESS_TYPE] = PARQUET_UINT,
-                                              [EXPORT_REAL] = PARQUET_DOUBLE,
                                               [EXPORT_BOOL] = PARQUET_BOOL};
     const struct export_field *f = &export_fields[column];
     for (size_t i = 0; i < t->column_count; i++)

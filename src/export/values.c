@@ -23,6 +23,7 @@
 const struct export_number export_numbers[EXPORT_COLUMNS] = {
     [EXPORT_PC] = IN_SAMPLE(SPEX_HAS_PC, pc),
     [EXPORT_TIME] = IN_SAMPLE(SPEX_HAS_TIMESTAMP, time),
+    [EXPORT_ESTIMATED_TIME] = IN_SAMPLE(SPEX_HAS_TIMESTAMP, spent),
     [EXPORT_TARGET] = IN_SAMPLE(SPEX_HAS_TARGET, target),
     [EXPORT_PREV_TARGET] = IN_SAMPLE(SPEX_HAS_PREV_TARGET, prev_target),
     [EXPORT_VA] = IN_SAMPLE(SPEX_HAS_VA, va),
@@ -121,13 +122,6 @@ bool export_number(const struct export_source *s, const struct spex_sample *samp
     default: /* EXPORT_STACK: no record has one so far */
         return false;
     }
-}
-
-bool export_real(const struct export_source *s, const struct spex_sample *sample,
-                 enum export_column column, double *value)
-{
-    (void)s, (void)sample, (void)column, (void)value;
-    return false; /* EXPORT_ESTIMATED_TIME: not estimated so far */
 }
 
 static const char *security_of(const struct spex_sample *sample)

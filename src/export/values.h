@@ -83,9 +83,6 @@ export_key(const struct spex_sample *sample, enum export_from from, uint64_t key
 /* A column of type NUMBER, ADDRESS or BOOL; false if it is absent. */
 bool export_number(const struct export_source *source, const struct spex_sample *sample,
                    enum export_column column, uint64_t *value);
-/* A column of type REAL. */
-bool export_real(const struct export_source *source, const struct spex_sample *sample,
-                 enum export_column column, double *value);
 /* A column of type STRING, any bytes, until the next is asked for; NULL if it is absent. */
 const char *export_text(struct export_source *source, const struct spex_sample *sample,
                         enum export_column column);

@@ -7,9 +7,9 @@ DEF = os.path.join(SOURCE, "src/export/schema.def")
 EVENTS = os.path.join(SOURCE, "include/spex/events.def")
 DOC = os.path.join(SOURCE, "docs/schema.md")
 BEGIN, END = "<!-- table: tests/export/test_doc.py --write -->\n", "<!-- end of table -->\n"
-TYPES = {"STRING": "string", "NUMBER": "integer", "ADDRESS": "hex", "REAL": "number", "BOOL": "boolean",
+TYPES = {"STRING": "string", "NUMBER": "integer", "ADDRESS": "hex", "BOOL": "boolean",
          "LIST": "array of string"}
-STORED = {"STRING": "string", "NUMBER": "uint{}", "ADDRESS": "uint{}", "REAL": "double", "BOOL": "boolean", "LIST": "-"}
+STORED = {"STRING": "string", "NUMBER": "uint{}", "ADDRESS": "uint{}", "BOOL": "boolean", "LIST": "-"}
 
 
 def columns():

@@ -70,6 +70,9 @@ else:
     times = [r["time"] for r in records("two.data", "-F", "time")]
     equal("minimum and maximum are those of the column",
           (by_name["time"]["statistics"]["min_value"], by_name["time"]["statistics"]["max_value"]), (str(min(times)), str(max(times))))
+    spent = sum(r["estimated_time"] for r in records("two.data", "-F", "estimated_time"))
+    total = json.loads(spex("report", "-i", f"{DIR}/two.data", "--format", "json")[1])["totals"]["time_ns"]
+    check("the time of all samples is that of the report", total > 0 and abs(spent / 1000 / total - 1) < 0.001, (spent, total))
     check("times are DELTA_BINARY_PACKED", "DELTA_BINARY_PACKED" in by_name["time"]["encodings"], by_name["time"]["encodings"])
     export("parquet", profile("branches-untimed", 3000))
     check("records without time are not called sorted",
@@ -118,7 +121,7 @@ if not package("@duckdb/node-api"):
     skip("DuckDB reads what script prints", "no DuckDB: make check-feeds fetches it")
 else:
     count = 1000000 if LONG else 3000
-    types = {"STRING": "VARCHAR", "NUMBER": "UBIGINT", "ADDRESS": "VARCHAR", "BOOL": "BOOLEAN", "REAL": "DOUBLE"}
+    types = {"STRING": "VARCHAR", "NUMBER": "UBIGINT", "ADDRESS": "VARCHAR", "BOOL": "BOOLEAN"}
     columns = "{" + ",".join(f"'{n}': '{types[k]}'" for n, (k, b) in COLUMNS.items()) + "}"
 
     def value(name, kind):
