@@ -3,6 +3,7 @@
 #include <spex/op.h>
 
 #include "arch/feature_set.h"
+#include "arch/sources.h"
 
 static void test_presets_are_possible(void **state)
 {
@@ -24,12 +25,26 @@ static void test_midr(void **state)
     assert_true(f.SVE && f.version == 3);
     assert_int_equal(arch_features_parse("midr=4294967295", &f, &error), SPEX_OK);
     assert_int_equal(f.midr, UINT32_MAX);
-    static const char *const bad[] = {"midr=", "midr=-1", "midr=4294967296", "midr=0x41g", "midr"};
+    static const char *const bad[] = {"midr=",      "midr=-1", "midr=4294967296",
+                                      "midr=0x41g", "midr=n1", "midr"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_not_equal(arch_features_parse(bad[i], &f, &error), SPEX_OK);
         assert_non_null(strstr(error.text, "midr"));
         assert_int_equal(f.midr, UINT32_MAX);
     }
+}
+
+/* perf's lists of cores by implementer and part; variant and revision do not matter. */
+static void test_tables_of_sources(void **state)
+{
+    static const struct {
+        uint64_t midr;
+        const char *table;
+    } rows[] = {{0x413fd0c1, "common"}, {0x410fd490, "common"}, {0x410fd840, "common"},
+                {0xc00fac40, "ampere"}, {0xc01fac43, "ampere"}, {0x480fd060, "hisi"},
+                {0x482fd065, "hisi"},   {0x481fd010, "common"}, {0x000f0000, "common"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_string_equal(arch_sources_name(arch_sources_of(rows[i].midr)), rows[i].table);
 }
 
 static void test_versions_are_possible(void **state)
@@ -201,6 +216,6 @@ static void test_words(void **state)
 }
 
 TEST_MAIN(TEST(test_no_such_version), TEST(test_kind_names), TEST(test_presets_are_possible),
-          TEST(test_midr), TEST(test_versions_are_possible), TEST(test_dependencies),
-          TEST(test_numbers), TEST(test_bad_words), TEST(test_version_after_features),
-          TEST(test_words))
+          TEST(test_midr), TEST(test_tables_of_sources), TEST(test_versions_are_possible),
+          TEST(test_dependencies), TEST(test_numbers), TEST(test_bad_words),
+          TEST(test_version_after_features), TEST(test_words))
