@@ -74,8 +74,11 @@ static void share(const struct batch *b, size_t first, size_t behind, uint64_t f
         }
     }
     double each = end > from ? (double)(end - from) * PS / (b->sums[behind] - b->sums[first]) : 0;
-    for (size_t i = first; i < behind; i++)
-        b->spent[i] = (uint64_t)(each * (double)b->weights[i] + 0.5);
+    static const double most = 1e18; /* damaged timestamps may lie centuries apart */
+    for (size_t i = first; i < behind; i++) {
+        double time = each * (double)b->weights[i] + 0.5;
+        b->spent[i] = (uint64_t)(time < most ? time : most);
+    }
 }
 
 /* A window of records that is still open. */
