@@ -2,6 +2,7 @@
 #include "module.h"
 
 #include "base/memory.h"
+#include "base/vec.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,16 +50,11 @@ static void read_section(Elf *elf, Elf_Scn *scn, const GElf_Shdr *header, const 
             (!in_section(&got[0], rela.r_offset) && !in_section(&got[1], rela.r_offset)) ||
             !(target = target_of(elf, &rela, symbols, linked.sh_link, table)) || !*target)
             continue;
-        size_t capacity = slots->capacity;
-        if (slots->count == capacity) {
-            capacity = capacity ? 2 * capacity : 64;
-            struct slot *more = memory_allows(capacity * sizeof *more)
-                                    ? realloc(slots->items, capacity * sizeof *more)
-                                    : NULL;
-            if (!more)
-                return;
-            slots->items = more;
-            slots->capacity = capacity;
+        if (slots->count == slots->capacity &&
+            (!memory_allows(slots->capacity * 2 * sizeof *slots->items) ||
+             !vec_reserve(slots, slots->count + 1))) {
+            table->full = true; /* which is said */
+            return;
         }
         unsigned size = GELF_R_TYPE(rela.r_info) == R_AARCH64_TLSDESC ? 16 : 8;
         slots->items[slots->count++] = (struct slot){rela.r_offset, size, target};
