@@ -103,10 +103,29 @@ static enum spex_status read_rows(struct grind *g)
     return status;
 }
 
+/* Files whose functions have no names, and why; rows of one file stand together. */
+static void tell_unnamed(const struct grind *g)
+{
+    uint64_t unnamed = 0;
+    for (size_t i = 0; i < g->count; i++) {
+        const struct grind_row *row = &g->rows[i];
+        unnamed += row->symbol ? 0 : row->counts[0];
+        if (i + 1 < g->count && row[1].module == row->module)
+            continue;
+        const char *problem = unnamed && row->module ? spex_module_problem(row->module) : NULL;
+        if (problem)
+            out_printf(&g->job->notes, "%.1f%% of instructions: %s\n",
+                       100.0 * (double)unnamed / (double)g->sum[0], problem);
+        unnamed = 0;
+    }
+}
+
 static enum spex_status finish(struct grind *g, enum spex_status status)
 {
     if (!status && !g->count)
         out_text(&g->job->notes, "the file of exact counts has no rows\n");
+    if (!status)
+        tell_unnamed(g);
     free(g->rows);
     free(g);
     return status;
