@@ -1,10 +1,9 @@
 /* spex export: a profile in the form that another tool reads; src/export has the formats. */
+#include "cli/fleet.h"
 #include "cli/output.h"
-#include "cli/profile.h"
 
 #include "base/memory.h"
-#include "base/name.h"
-#include "export/export.h"
+#include "export/ddl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,11 @@ struct export_command {
     struct profile_options profile;
     const char *to, *output, *host, *boot, *truth;
     int weight;
+    struct fleet_options fleet;
+    const char *cluster;
+    int dialect;
+    uint64_t retention;
+    bool print_ddl;
 };
 
 struct work {
@@ -95,15 +99,6 @@ static int parse_columns(const char *list, enum export_column *columns, size_t *
     return *count ? CLI_OK : cli_usage("--fields: there is no column");
 }
 
-static void filters_text(const struct profile *p, struct out *out)
-{
-    for (size_t i = 0; i < p->filter_count; i++) {
-        out_printf(out, "%s--%s ", i ? " " : "", p->filters[i].name);
-        out_name(out, p->filters[i].value);
-    }
-    out_char(out, 0);
-}
-
 static int put_one(struct profile *p, const struct export_format *format, const char *path,
                    const struct export_settings *settings)
 {
@@ -155,7 +150,7 @@ static int run_format(const struct export_command *o, const struct export_format
     if (status)
         return status;
     out_init(&filters, -1);
-    filters_text(&p, &filters);
+    profile_filters(&p, &filters);
     snprintf(truth, sizeof truth, "%s.truth", p.name);
     settings->filters = p.filter_count ? filters.data : NULL;
     settings->input = p.name;
@@ -169,6 +164,57 @@ static int run_format(const struct export_command *o, const struct export_format
     return profile_close(&p);
 }
 
+/* The server's own version where there is a server to ask. */
+static int print_ddl(const struct export_command *o)
+{
+    struct ddl ddl = {.database = o->fleet.database,
+                      .cluster = o->cluster,
+                      .dialect = (enum ddl_dialect)o->dialect,
+                      .days = o->retention > 36500 ? 36500 : (unsigned)o->retention};
+    struct out out;
+    if (o->fleet.url) {
+        struct clickhouse *server;
+        struct fleet_options asked = o->fleet;
+        struct clickhouse_request request = {.query = "SELECT version()", .answer = &out};
+        struct spex_error error;
+        asked.database = "system"; /* that of spex need not be there */
+        int status = fleet_connect(&asked, true, &server);
+        if (status)
+            return status;
+        out_init(&out, -1);
+        if (clickhouse_ask(server, &request, &error)) {
+            cli_error("%s", error.text);
+            status = CLI_DATA;
+        }
+        ddl.dialect = atoi(out.data) < 20 ? DDL_18 : DDL_TODAY;
+        out_fini(&out);
+        clickhouse_free(server);
+        if (status)
+            return status;
+    }
+    out_init(&out, STDOUT_FILENO);
+    ddl_print(&out, &ddl);
+    return cli_end_output(&out);
+}
+
+static int run_clickhouse(const struct export_command *o, const char *operand,
+                          struct export_settings *settings)
+{
+    struct export_fleet fleet = {0};
+    int exit_status;
+    if (settings->columns)
+        return cli_usage("--fields: the table of a server has all columns");
+    if (strcmp(o->output, "-"))
+        return cli_usage("-o: clickhouse writes to the server of --url");
+    int status = fleet_connect(&o->fleet, true, &fleet.server);
+    if (status)
+        return status;
+    if (fleet_send(&fleet, &o->profile, operand, settings, &exit_status) == FLEET_SENT)
+        fleet_tell(&fleet);
+    clickhouse_free(fleet.server);
+    return exit_status;
+}
+
 static int run_export(void *options, int argc, char **argv)
 {
     const struct export_command *o = options;
@@ -179,12 +225,17 @@ static int run_export(void *options, int argc, char **argv)
     const struct export_format *format = o->to ? find_format(o->to) : NULL;
     if (!format)
         return no_format(o->to);
+    bool clickhouse = !strcmp(format->name, "clickhouse");
+    if (!clickhouse && (o->fleet.url || o->print_ddl))
+        return cli_usage("--%s is for --to clickhouse", o->fleet.url ? "url" : "print-ddl");
+    if (o->print_ddl)
+        return print_ddl(o);
     int status = o->profile.fields ? parse_columns(o->profile.fields, columns, &column_count) : 0;
     if (status)
         return status;
     if (o->weight && !format->weights)
         return cli_usage("--weight: %s counts %s", format->name, format->weight);
-    if (format->binary && !strcmp(o->output, "-") && isatty(STDOUT_FILENO))
+    if (format->binary && !clickhouse && !strcmp(o->output, "-") && isatty(STDOUT_FILENO))
         return cli_usage("%s is not for a terminal: name a file with -o", format->name);
     struct export_settings settings = {.weight = (enum export_weight)o->weight,
                                        .columns = column_count ? columns : NULL,
@@ -192,9 +243,11 @@ static int run_export(void *options, int argc, char **argv)
                                        .host = o->host,
                                        .boot = o->boot,
                                        .version = spex_version()};
-    return run_format(o, format, argv[0], &settings);
+    return clickhouse ? run_clickhouse(o, argv[0], &settings)
+                      : run_format(o, format, argv[0], &settings);
 }
 
+static const char *const dialects[] = {"today", "18.16", NULL};
 static const char *const weights[] = {"samples", "latency", "misses", NULL};
 
 static const struct cli_option export_options[] = {
@@ -216,6 +269,17 @@ static const struct cli_option export_options[] = {
      "the machine's boot id, for column boot", NULL, NULL},
     {"truth", 0, CLI_STRING, offsetof(struct export_command, truth), "FILE",
      "counts of spex record --truth, for formats of exact counts (default FILE.truth)", NULL, NULL},
+    FLEET_OPTIONS(struct export_command),
+    {"print-ddl", 0, CLI_FLAG, offsetof(struct export_command, print_ddl), NULL,
+     "print the statements that make the tables, for the version of --url if it is given", NULL,
+     NULL},
+    {"cluster", 0, CLI_STRING, offsetof(struct export_command, cluster), "NAME",
+     "with --print-ddl: tables for each server of this cluster, and the whole over them", NULL,
+     NULL},
+    {"dialect", 0, CLI_CHOICE, offsetof(struct export_command, dialect), "VERSION",
+     "with --print-ddl and without --url: today, or 18.16 as in Debian 12", "today", dialects},
+    {"retention", 0, CLI_NUMBER, offsetof(struct export_command, retention), "DAYS",
+     "with --print-ddl: samples are kept so long, roll-ups ten times", "30", NULL},
 #define FILTER(option, member, kind, value, help)                                                  \
     {option, 0,    CLI_STRING, PROFILE_AT(struct export_command, filter.member),                   \
      value,  help, NULL,       NULL},
@@ -228,8 +292,8 @@ extern const struct cli_command cli_export;
 const struct cli_command cli_export = {
     .name = "export",
     .group = CLI_READING,
-    .synopsis = "--to FORMAT [-o FILE] [FILE]",
-    .summary = "a profile for other tools: Parquet, pprof, flame graphs, BOLT, ...",
+    .synopsis = "--to FORMAT [-o FILE] [--url URL] [FILE]",
+    .summary = "a profile for other tools: Parquet, ClickHouse, pprof, flame graphs, BOLT, ...",
     .details = "Writes the samples that the filters keep in a format that other tools read. "
                "'spex help formats' lists them, docs/export.md says more. A file gets its name "
                "when it is whole.",

@@ -270,6 +270,15 @@ int profile_close(struct profile *p)
 
 /* ---- what was sampled ---- */
 
+void profile_filters(const struct profile *p, struct out *out)
+{
+    for (size_t i = 0; i < p->filter_count; i++) {
+        out_printf(out, "%s--%s ", i ? " " : "", p->filters[i].name);
+        out_name(out, p->filters[i].value);
+    }
+    out_char(out, 0);
+}
+
 void profile_members(struct profile *p, struct json *json)
 {
     const struct spex_totals *t = spex_analysis_totals(p->analysis);

@@ -83,6 +83,8 @@ int profile_run(struct profile *profile, spex_sample_sink *sink, void *context);
 /* After the output: what was damaged or missing, on stderr. Closes all; the exit status. */
 int profile_close(struct profile *profile);
 
+/* The filters as they were typed, with a 0 behind them. */
+void profile_filters(const struct profile *profile, struct out *out);
 /* "# perf.data: ..." lines of text output. */
 void profile_header(struct profile *profile, struct out *out);
 /* The same as members of an object of JSON. */

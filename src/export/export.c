@@ -12,7 +12,8 @@
     FORMAT(profgen)                                                                                \
     FORMAT(llvm)                                                                                   \
     FORMAT(autofdo)                                                                                \
-    FORMAT(parquet)
+    FORMAT(parquet)                                                                                \
+    FORMAT(clickhouse)
 
 #define FORMAT(name) extern const struct export_format export_##name;
 FORMATS

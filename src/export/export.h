@@ -18,8 +18,21 @@ struct export_settings {
     const char *input; /* as the user names it */
     const char *truth; /* name of the file of exact counts */
     const char *host, *boot;
-    const char *filters; /* for people */
-    const char *version; /* of spex */
+    const char *filters;        /* for people */
+    const char *version;        /* of spex */
+    struct export_fleet *fleet; /* of clickhouse alone */
+};
+
+struct clickhouse;
+
+/* To a server instead of a file; what it made of it. */
+struct export_fleet {
+    struct clickhouse *server;
+    const char *path;     /* of the file, which is read twice: its bytes name the batch */
+    bool failed;          /* the pass ended early: what was read so far is not the file */
+    bool whole;           /* all of it was there */
+    uint64_t rows, there; /* sent; were there before */
+    uint64_t repaired;    /* parts that had been left half */
 };
 
 struct export_job {
@@ -49,6 +62,10 @@ struct export_format {
 extern const struct export_format *const export_formats[];
 /* The tables beside samples, for a directory of Parquet files; the last has no name. */
 extern const struct export_format export_tables[];
+
+extern const struct export_format export_clickhouse;
+/* Behind begin: is there anything to send, and a server that takes it? */
+bool export_clickhouse_ready(const struct export_job *job);
 
 /* Before the pass, and behind it. */
 void export_begin(const struct export_format *format, struct export_job *job);

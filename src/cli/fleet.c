@@ -1,0 +1,144 @@
+#include "fleet.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { CREDENTIALS_MOST = 64 << 10 };
+
+struct credentials {
+    char *text; /* of the file, which the others are parts of */
+    const char *user, *password;
+};
+
+/* "user NAME" and "password SECRET", each up to the end of its line. */
+static int read_credentials(const char *path, struct credentials *c)
+{
+    struct stat st;
+    size_t size;
+    if (!(c->text = file_read_named(path, CREDENTIALS_MOST, FILE_OWN_OR_ROOT, &size))) {
+        cli_error("--credentials: %s: %s", path,
+                  errno == EPERM ? "it must belong to you or to root" : strerror(errno));
+        return CLI_DATA;
+    }
+    if (!stat(path, &st) && st.st_mode & S_IROTH) {
+        cli_error("--credentials: %s can be read by everybody: chmod 600 it", path);
+        return CLI_DATA;
+    }
+    for (char *line = c->text, *next; *line; line = next) {
+        size_t n = strcspn(line, "\n");
+        next = line + n + (line[n] == '\n');
+        line[n] = 0;
+        if (!strncmp(line, "user ", 5))
+            c->user = line + 5;
+        else if (!strncmp(line, "password ", 9))
+            c->password = line + 9;
+        else if (*line && *line != '#') {
+            cli_error("--credentials: %s: a line is neither 'user NAME' nor 'password SECRET'",
+                      path);
+            return CLI_DATA;
+        }
+    }
+    return CLI_OK;
+}
+
+static void tell_waiting(void *context, const char *why, unsigned ms)
+{
+    (void)context;
+    cli_note("%s; trying again in %.1f s", why, ms / 1000.0);
+}
+
+int fleet_connect(const struct fleet_options *o, bool waiting, struct clickhouse **server)
+{
+    struct credentials c = {.user = getenv("SPEX_CLICKHOUSE_USER"),
+                            .password = getenv("SPEX_CLICKHOUSE_PASSWORD")};
+    struct spex_error error;
+    int status = CLI_OK;
+    if (!o->url)
+        return cli_usage("--url URL is missing: ClickHouse's HTTP interface, http://HOST:8123");
+    if (o->credentials)
+        status = read_credentials(o->credentials, &c);
+    struct clickhouse_options options = {.url = o->url,
+                                         .database = o->database,
+                                         .user = c.user,
+                                         .password = c.password,
+                                         .ca = o->ca,
+                                         .retry = o->retry > UINT32_MAX / 1000 ? UINT32_MAX / 1000
+                                                                               : (unsigned)o->retry,
+                                         .waiting = waiting ? tell_waiting : NULL};
+    if (!status) {
+        enum spex_status made = clickhouse_new(&options, server, &error);
+        if (made == SPEX_RANGE)
+            status = cli_usage("--url: %s", error.text);
+        else if (made) {
+            cli_error("%s", error.text);
+            status = CLI_DATA;
+        }
+    }
+    free(c.text);
+    return status;
+}
+
+/* ---- sending ---- */
+
+void fleet_tell(const struct export_fleet *fleet)
+{
+    const char *name = fleet->path;
+    char rows[32], there[32];
+    if (fleet->whole)
+        cli_note("%s was sent before: %s rows are there, nothing was added", name,
+                 text_count(there, fleet->there));
+    else
+        cli_note("%s: %s rows sent%s%s%s", name, text_count(rows, fleet->rows),
+                 fleet->there ? ", " : "", fleet->there ? text_count(there, fleet->there) : "",
+                 fleet->there ? " were there" : "");
+    if (fleet->repaired)
+        cli_note("%s part%s that had been left half %s sent again",
+                 text_count(rows, fleet->repaired), fleet->repaired == 1 ? "" : "s",
+                 fleet->repaired == 1 ? "was" : "were");
+}
+
+enum fleet_result fleet_send(struct export_fleet *fleet, const struct profile_options *options,
+                             const char *path, struct export_settings *settings, int *exit_status)
+{
+    const struct export_format *format = &export_clickhouse;
+    struct spex_analysis_options more = {
+        .size = sizeof more, .ordered = format->ordered, .want = format->want};
+    struct profile p;
+    struct out filters;
+    enum fleet_result result = FLEET_SENT;
+    *exit_status = profile_open(&p, options, path, &more);
+    if (*exit_status)
+        return FLEET_BAD_FILE;
+    if (!p.directory) {
+        p.status = cli_usage("clickhouse: standard input cannot be read twice: name a file");
+        *exit_status = profile_close(&p);
+        return FLEET_BAD_FILE;
+    }
+    out_init(&filters, -1);
+    profile_filters(&p, &filters);
+    settings->filters = p.filter_count ? filters.data : NULL;
+    fleet->path = settings->input = p.name;
+    settings->fleet = fleet;
+    struct export_job job = {.analysis = p.analysis, .settings = settings};
+    export_begin(format, &job);
+    if (export_clickhouse_ready(&job)) {
+        p.status = profile_run(&p, format->sink, &job);
+        fleet->failed = p.status != CLI_OK;
+    }
+    if (export_end(format, &job)) {
+        cli_error("%s", job.error.text);
+        p.status = CLI_DATA;
+        result = FLEET_NO_SERVER;
+    } else if (fleet->failed) {
+        result = FLEET_BAD_FILE;
+    }
+    out_fini(&job.notes);
+    out_fini(&filters);
+    *exit_status = profile_close(&p);
+    return result;
+}

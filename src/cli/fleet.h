@@ -1,0 +1,48 @@
+/* What the commands that speak to ClickHouse share: their options, credentials, the connection. */
+#ifndef CLI_FLEET_H
+#define CLI_FLEET_H
+
+#include "cli/profile.h"
+
+#include "export/clickhouse.h"
+#include "export/export.h"
+
+struct fleet_options {
+    const char *url, *database, *credentials, *ca;
+    uint64_t retry;
+};
+
+#define FLEET_AT(type, field) offsetof(type, fleet.field)
+/* clang-format off */
+#define FLEET_OPTIONS(type)                                                                    \
+    {"url", 0, CLI_STRING, FLEET_AT(type, url), "URL",                                         \
+     "ClickHouse's HTTP interface, http://HOST:8123 or https://HOST:8443", NULL, NULL},        \
+    {"database", 0, CLI_STRING, FLEET_AT(type, database), "NAME",                              \
+     "the server's database with the tables of spex", "spex", NULL},                           \
+    {"credentials", 0, CLI_STRING, FLEET_AT(type, credentials), "FILE",                        \
+     "a line 'user NAME' and a line 'password SECRET'; without it "                            \
+     "SPEX_CLICKHOUSE_USER and SPEX_CLICKHOUSE_PASSWORD", NULL, NULL},                         \
+    {"ca", 0, CLI_STRING, FLEET_AT(type, ca), "FILE",                                          \
+     "certificates to trust instead of the system's, for https", NULL, NULL},                  \
+    {"retry", 0, CLI_NUMBER, FLEET_AT(type, retry), "SECONDS",                                 \
+     "how long to try again while the server is away or full", "60", NULL}
+/* clang-format on */
+
+/* CLI_OK, or the exit status after a message. waiting: says on stderr what is waited for. */
+int fleet_connect(const struct fleet_options *options, bool waiting, struct clickhouse **server);
+
+/* What became of a file that was to be sent. */
+enum fleet_result {
+    FLEET_SENT,     /* it is there, as it was before or now */
+    FLEET_BAD_FILE, /* nothing can be read of it */
+    FLEET_NO_SERVER /* the server is away, or refuses */
+};
+/*
+ * One profile to the server of fleet: opens, sends and closes it. Messages are told, the exit
+ * status is set; fleet_tell says what was done.
+ */
+enum fleet_result fleet_send(struct export_fleet *fleet, const struct profile_options *options,
+                             const char *path, struct export_settings *settings, int *status);
+void fleet_tell(const struct export_fleet *fleet);
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * A ClickHouse server behind its HTTP interface: questions, answers as tab-separated text, and
+ * trying again while it is away. It belongs to one thread.
+ */
+#ifndef EXPORT_CLICKHOUSE_H
+#define EXPORT_CLICKHOUSE_H
+
+#include "base/out.h"
+
+struct clickhouse_options {
+    const char *url;             /* http://HOST:8123 or https://... */
+    const char *database;        /* NULL: spex */
+    const char *user, *password; /* NULL: the server's default */
+    const char *ca;              /* file of certificates to trust; NULL: the system's */
+    unsigned retry;              /* seconds for which what may pass is tried again */
+    void (*waiting)(void *context, const char *why, unsigned ms); /* before each; may be NULL */
+    void *context;
+};
+
+struct clickhouse;
+
+/* SPEX_UNSUPPORTED without libcurl, SPEX_RANGE for a URL that is none. */
+enum spex_status clickhouse_new(const struct clickhouse_options *options,
+                                struct clickhouse **server, struct spex_error *error);
+void clickhouse_free(struct clickhouse *server);
+const char *clickhouse_database(const struct clickhouse *server);
+
+/* A request. What is not needed is NULL or 0. */
+struct clickhouse_request {
+    const char *query;
+    const char *id;       /* of the query: the server runs none twice at a time */
+    const char *settings; /* of the URL, "&name=value" each */
+    const void *body;     /* of an insertion: then the query stands in the URL */
+    size_t size;
+    struct out *answer; /* cleared, then a 0 behind it that size does not count */
+};
+
+/*
+ * Statuses: SPEX_IO, it may pass: no connection, the server's disk is full, it has too much to do;
+ * SPEX_INVALID, it will not: password, database, table, query. clickhouse_ask tries again what may
+ * pass, for as long as the options say; clickhouse_try does not. clickhouse_code: the server's own
+ * number of the last error, 0 if it did not answer.
+ */
+enum spex_status clickhouse_try(struct clickhouse *server, const struct clickhouse_request *request,
+                                struct spex_error *error);
+enum spex_status clickhouse_ask(struct clickhouse *server, const struct clickhouse_request *request,
+                                struct spex_error *error);
+int clickhouse_code(const struct clickhouse *server);
+
+/* Waits before the next attempt, longer each time; false if the time to try again is over. */
+struct clickhouse_patience {
+    uint64_t begin; /* ms; 0: has not begun */
+    unsigned next;
+};
+bool clickhouse_wait(struct clickhouse *server, struct clickhouse_patience *patience,
+                     const char *why);
+
+/* A text of SQL with its quotes; any bytes. A name of a table or column with its quotes. */
+void clickhouse_quote(struct out *out, const char *text);
+void clickhouse_name(struct out *out, const char *name);
+
+/*
+ * The next cell of an answer, with its escapes undone in place; *end is '\t', '\n' or 0 for the
+ * last. NULL behind that. at moves on.
+ */
+char *clickhouse_cell(char **at, char *end);
+
+#endif

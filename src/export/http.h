@@ -1,0 +1,33 @@
+/*
+ * POST requests by libcurl, which is loaded when the first is made: nothing else needs it. One
+ * client keeps its connection; it belongs to one thread.
+ */
+#ifndef EXPORT_HTTP_H
+#define EXPORT_HTTP_H
+
+#include "base/out.h"
+
+struct http;
+
+struct http_options {
+    const char *const *headers; /* "Name: value", NULL-terminated */
+    const char *ca;             /* file of certificates to trust; NULL: the system's */
+    unsigned connect_timeout;   /* seconds */
+    unsigned patience;          /* seconds without a byte before a request is given up */
+};
+
+/* SPEX_OK, or why there is no client: the library is missing. */
+enum spex_status http_new(const struct http_options *options, struct http **http,
+                          struct spex_error *error);
+void http_free(struct http *http);
+
+/*
+ * One request. SPEX_OK if there was an answer of any code; it is appended to answer, of which
+ * no more than most bytes are kept. SPEX_IO: there was none; error says why, *certain that
+ * trying again is of no use (the name of the protocol, the certificate).
+ */
+enum spex_status http_post(struct http *http, const char *url, const void *body, size_t size,
+                           struct out *answer, size_t most, long *code, bool *certain,
+                           struct spex_error *error);
+
+#endif
