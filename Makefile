@@ -20,6 +20,7 @@ demo:
 check:
 	@scripts/setup build demo check vm
 	@-scripts/feeds-setup --short $(BUILD)/feeds # what is missing is skipped
+	@-scripts/fleet-setup $(BUILD)/fleet
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
 	@scripts/configure $(ASAN) clang -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false
 	@ninja -C $(BUILD) --quiet
@@ -63,6 +64,14 @@ check-feeds:
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
 	@ninja -C $(BUILD) --quiet
 	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 10 --suite export
+
+# ClickHouse servers as a cluster, killed and started again, with 20 million rows (a short part is in `make check`).
+check-fleet:
+	@scripts/setup build demo check
+	@scripts/fleet-setup $(BUILD)/fleet
+	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
+	@ninja -C $(BUILD) --quiet
+	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 2 --suite fleet
 
 # The requirement list joined with the marks of tests that passed in the last `make check`.
 conformance:
@@ -123,4 +132,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate
 
-.PHONY: validate all demo docs check check-vm check-html check-feeds check-ports check-faults conformance bench fuzz coverage mutate abi install dist deb format clean
+.PHONY: validate all demo docs check check-vm check-html check-feeds check-fleet check-ports check-faults conformance bench fuzz coverage mutate abi install dist deb format clean

@@ -1,0 +1,212 @@
+"""A fleet: what is in ClickHouse is what is in the files, to the row, whatever is killed when.
+
+Two servers of Debian 12 (18.16) on loopback as the shards of a cluster. `make check-fleet` (SPEX_LONG=1) does the same
+with 50 hosts and 20 million rows.
+"""
+import json
+import os
+import re
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../analysis"))
+from common import *
+import server
+
+LONG = bool(os.environ.get("SPEX_LONG"))
+why = server.why_not()
+if why:
+    skip("a fleet", why)
+    done()
+
+text = re.sub(r"/\*.*?\*/", "", open(f"{SOURCE}/src/export/schema.def").read(), flags=re.S)
+COLUMNS = {name: (kind, int(bits)) for name, kind, bits, shown in re.findall(
+    r'COLUMN\(\s*\w+,\s*"(\w+)",\s*(\w+),\s*(\d+),\s*"[^"]*",\s*"[^"]*",\s*"[^"]*",\s*\w+,\s*"(\w*)"', text)
+    if kind != "LIST" and "p" in shown}
+
+fleet = server.Fleet(2)
+A, B = fleet[0], fleet[1]
+NOBODY = "http://127.0.0.1:1"
+
+
+def send(to, file, *args, host="one", env=None, symbols=True):
+    """(exit code, stderr) of an export."""
+    code, out, err = on("export", file, "--to", "clickhouse", "--url", to if isinstance(to, str) else to.url, "--host", host, *args,
+                        symbols=symbols)
+    return code, err
+
+
+def one(query, to=A, **kw):
+    return to.ask(query, database="spex", **kw)[0][0]
+
+
+def rows(where="1", to=A):
+    return int(one(f"SELECT count() FROM samples WHERE {where}", to))
+
+
+for s in fleet.servers:
+    code, ddl, err = spex("export", "--to", "clickhouse", "--print-ddl", "--url", s.url, "--cluster", "fleet")
+    check("statements are printed for the server's version", code == 0 and b"18.16" in ddl and b"LowCardinality" not in ddl, err)
+    s.run(ddl.decode())
+    s.run(ddl.decode())  # twice changes nothing
+
+# ---- every value ----
+
+MIXED = profile("mixed", 5000)
+code, err = send(A, MIXED)
+check("a file is sent", code == 0 and "5,000 rows sent" in err, err)
+
+
+def stored(record):
+    """A record of script as the table holds it."""
+    row = {}
+    for name, (kind, bits) in COLUMNS.items():
+        value = record.get(name)
+        if value is not None and kind == "ADDRESS":
+            value = int(value, 16)
+        row[name] = str(value) if value is not None and kind != "STRING" and bits == 64 else int(value) if isinstance(value, bool) else value
+    return row
+
+
+def same(name, file, host, *args):
+    want = [stored(r) for r in records(file, "-F", ",".join(COLUMNS), "--threads", "1", *args)]
+    for w in want:
+        w["host"] = host
+    listed = ", ".join(f"`{c}`" for c in COLUMNS)
+    got = [json.loads("\t".join(r)) for r in A.ask(
+        f"SELECT {listed} FROM samples WHERE host = '{host}' ORDER BY part, offset, time FORMAT JSONEachRow", database="spex")]
+    key = lambda r: json.dumps(r, sort_keys=True)
+    want, got = sorted(want, key=key), sorted(got, key=key)
+    bad = next((f"row {i}: {k}: {g.get(k)!r}, script says {w[k]!r}" for i, (g, w) in enumerate(zip(got, want)) for k in w
+                if g.get(k) != w[k]), "")
+    check(f"{name}: every value is what script prints ({len(want)} records)", len(got) == len(want) and not bad,
+          bad or f"{len(got)} rows, {len(want)} records")
+
+
+same("mixed", MIXED, "one")
+
+
+spex("generate", "-o", f"{DIR}/g.spe", "-n", "2000", "-s", "1")
+code, err = send(A, "g.spe", "--raw", host="two")
+check("a bare stream is sent", code == 0, err)
+same("generated records", "g.spe", "two", "--raw")
+
+# ---- exactly once ----
+
+
+def state(to=A):
+    """Rows in samples, in the roll-ups and in the ledger."""
+    return (rows(to=to), int(one("SELECT sumMerge(samples) FROM minutes", to)), int(one("SELECT sum(rows) FROM batches", to)))
+
+
+def settled(to):
+    for table in ("samples", "minutes", "batches"):
+        while to.ask(f"SELECT count() FROM system.mutations WHERE table = '{table}_local' AND NOT is_done")[0][0] != "0":
+            time.sleep(0.05)
+
+
+def take(to, table, where):
+    to.ask(f"ALTER TABLE spex.{table}_local DELETE WHERE {where}")
+    settled(to)
+
+
+before = state()
+check("samples, roll-ups and the ledger have as many rows", len(set(before)) == 1, before)
+code, err = send(A, MIXED)
+check("a file that was sent before adds nothing", code == 0 and "nothing was added" in err and state() == before, (err, state()))
+shutil.copy(f"{DIR}/{MIXED}", f"{DIR}/copy.data")
+code, err = send(A, "copy.data")
+check("nor does it under another name", code == 0 and "nothing was added" in err and state() == before, err)
+for what, table, where in (("the ledger does not have yet", "batches", "host = 'one'"), ("of which rows are missing", "samples", "host = 'one' AND tid = 101"),
+                           ("of which roll-ups are missing", "minutes", "host = 'one' AND symbol = 'walk'")):
+    take(A, table, where)
+    changed = state()
+    code, err = send(A, MIXED)
+    check(f"a part {what} is sent again, and nothing twice", code == 0 and changed != before and state() == before and "left half" in err, (err, changed, state()))
+same("after all that", MIXED, "one")
+
+MANY = profile("mixed", 2 * (1 << 18) + 1000, seed=5, name="many.data")  # three parts
+WANT = 2 * (1 << 18) + 1000
+
+
+def begin(to, file, host, *args):
+    return subprocess.Popen([SPEX, "export", "-i", file, *SYMBOLS, "--to", "clickhouse", "--url", to.url, "--host", host, *args], cwd=DIR,
+                            env={**os.environ, "HOME": DIR}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def after_first_part(to, host):
+    while int(to.ask(f"SELECT count() FROM samples_local WHERE host = '{host}'", database="spex")[0][0]) == 0:
+        time.sleep(0.02)
+
+
+p = begin(B, MANY, "three")
+after_first_part(B, "three")
+B.kill()
+time.sleep(0.3)
+B.start()
+err = p.communicate()[1]
+got = [int(one(f"SELECT {x} WHERE host = 'three'", B)) for x in ("count() FROM samples_local", "sumMerge(samples) FROM minutes_local", "sum(rows) FROM batches_local")]
+check("a server is killed while it loads and starts again: equal to the row", p.returncode == 0 and got == [WANT] * 3, (p.returncode, err, got))
+
+p = begin(B, MANY, "four")
+after_first_part(B, "four")
+p.kill()
+p.communicate()
+left = rows("host = 'four'")
+code, err = send(B, MANY, host="four")
+check("an export is killed and begins again: equal to the row", code == 0 and 0 < left <= WANT and rows("host = 'four'") == WANT, (left, rows("host = 'four'"), err))
+check("and goes on where it was", "were there" in err or "nothing was added" in err or "left half" in err, err)
+
+B.disk(full=True)
+code, err = send(B, MIXED, "--retry", "1", host="five")
+B.disk(full=False)
+check("the server's disk is full: said after trying again", code == 1 and "trying again" in err and "error" in err, err)
+code, err = send(B, MIXED, host="five")
+check("and later all is there once", code == 0 and rows("host = 'five'") == 5000 and int(one("SELECT sumMerge(samples) FROM minutes WHERE host = 'five'")) == 5000, err)
+
+OTHER = profile("mixed", 3000, seed=7, name="other.data")
+send(A, OTHER, "--boot", "b2")
+check("two hosts of one name: the rows of both are kept apart by batch", rows("host = 'one'") == 8000 and one("SELECT uniqExact(batch) FROM samples WHERE host = 'one'") == "2")
+
+whole = open(f"{DIR}/{MIXED}", "rb").read()
+open(f"{DIR}/cut.data", "wb").write(whole[:len(whole) * 2 // 3])
+cut = len(records("cut.data"))
+code, err = send(A, "cut.data", host="six")
+check("a truncated file: what can be read of it is sent, and that it is damaged is said", code == 1 and 0 < cut < 5000 and rows("host = 'six'") == cut and "rows sent" in err, (code, cut, err))
+code, err = send(A, "cut.data", host="six")
+check("and not twice", "nothing was added" in err and rows("host = 'six'") == cut, err)
+
+# ---- what goes wrong ----
+
+total = rows()
+shipper = {"SPEX_CLICKHOUSE_USER": "shipper"}
+
+
+def refused(name, words, *args, **kw):
+    env = kw.pop("env", {})
+    os.environ.update(env)
+    code, err = send(*args, **kw)
+    for k in env:
+        del os.environ[k]
+    check(f"{name}: said, and nothing is sent", code in (1, 2) and all(w in err for w in words) and rows() == total, (code, err))
+
+
+refused("a wrong password", ["password"], A, OTHER, host="x", env={**shipper, "SPEX_CLICKHOUSE_PASSWORD": "wrong"})
+refused("a server that is away", ["127.0.0.1:1", "trying again"], NOBODY, OTHER, "--retry", "1", host="x")
+refused("a URL that is none", ["http://HOST:8123"], "localhost:8123", OTHER, host="x")
+refused("a password in the URL", ["--credentials"], "http://a:b@127.0.0.1:1", OTHER, host="x")
+refused("a database without tables", ["--print-ddl"], A, OTHER, "--database", "default", host="x")
+refused("columns", ["all columns"], A, OTHER, "-F", "pc", host="x")
+code, out, err = on("export", OTHER, "--to", "clickhouse", "--url", A.url)
+check("a host that is not known: said", code == 1 and "--host" in err, err)
+A.ask("CREATE DATABASE old")
+A.ask("CREATE VIEW old.spex_schema AS SELECT 'spex.samples.0' AS schema, '' AS cluster")
+refused("tables of another schema", ["spex.samples.0", "spex.samples.1"], A, OTHER, "--database", "old", host="x")
+open(f"{DIR}/secret", "w").write("user shipper\npassword s3 cret'\n")
+refused("credentials that everybody can read", ["chmod"], A, OTHER, "--credentials", "secret", host="x")
+os.chmod(f"{DIR}/secret", 0o600)
+code, err = send(A, OTHER, "--credentials", "secret", host="seven's \\ host")
+check("credentials of a file, a host of any name", code == 0 and rows("host = 'seven\\'s \\\\ host'") == 3000, err)
+
+fleet.close()
+done()
