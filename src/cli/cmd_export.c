@@ -293,7 +293,7 @@ const struct cli_command cli_export = {
     .name = "export",
     .group = CLI_READING,
     .synopsis = "--to FORMAT [-o FILE] [--url URL] [FILE]",
-    .summary = "a profile for other tools: Parquet, ClickHouse, pprof, flame graphs, BOLT, ...",
+    .summary = "a profile for other tools: Parquet, ClickHouse, pprof, BOLT, ...",
     .details = "Writes the samples that the filters keep in a format that other tools read. "
                "'spex help formats' lists them, docs/export.md says more. A file gets its name "
                "when it is whole.",
