@@ -77,6 +77,7 @@ MAY_END = {
     "src/guest/system.c": "the plugin's entry for systems, and callbacks of QEMU",
     "src/guest/need.c": "where the callbacks of QEMU, which have no result, end for want of memory",
     "src/guest/engine.c": "_exit of a child that could not become QEMU",
+    "src/guest/trace.c": "_exit of a child that could not become the supervisor",
     "src/script/link.c": "_exit of a child that could not become the command",
 }
 wrong, unused = [], set(MAY_END)

@@ -81,7 +81,9 @@ const struct cli_command cli_record = {
         "store_filter, branch_filter, event_filter=MASK, inv_event_filter=MASK, min_latency=N, "
         "discard and others; pa_enable is refused, because there are no physical addresses. "
         "The "
-        "same program, seed and environment give the same bytes.",
+        "same program, seed and environment give the same bytes. Programs that it starts are "
+        "profiled, too; it may itself be a shell script or a program of this machine, such as "
+        "make, which then runs as it is.",
     .options = record_options,
     .size = sizeof(struct record_options),
     .run = run_record,

@@ -1,5 +1,7 @@
 #include "cli.h"
 
+#include "guest/trace.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -16,6 +18,13 @@ static void take_standard(void)
 
 int main(int argc, char **argv)
 {
+    int status;
+    const char *message;
+    if (trace_main(argc, argv, environ, &status, &message)) {
+        if (message)
+            cli_error("%s", message);
+        return status;
+    }
     take_standard();
     return cli_main(argc, argv);
 }

@@ -233,6 +233,29 @@ int run_end(struct run *run)
 
 /* ---- words ---- */
 
+/* Programs of this machine that the guest started. */
+static void note_hosts(const struct run *run)
+{
+    enum { NAMES = 8 };
+    char text[1024] = "";
+    const char *name;
+    size_t n = 0, times, i;
+    for (i = 0; (name = spex_run_host(run->left, i, &times)); i++) {
+        if (i >= NAMES || n >= sizeof text / 2)
+            continue;
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%.40s", i ? ", " : "", name);
+        if (times > 1)
+            n += (size_t)snprintf(text + n, sizeof text - n, " (%zu times)", times);
+    }
+    if (i > NAMES)
+        snprintf(text + n, sizeof text - n, " and %zu others", i - NAMES);
+    if (i)
+        cli_note("the program started programs of this machine, which were not profiled: %s", text);
+    if (run->totals.untraced)
+        cli_note("what these start is not profiled, and cannot run if it is for AArch64: ptrace is "
+                 "not allowed here");
+}
+
 void run_notes(const struct run *run)
 {
     const struct spex_engine_totals *t = &run->totals;
@@ -252,9 +275,7 @@ void run_notes(const struct run *run)
             cli_note("%s samples %s have no address: QEMU does not show them",
                      text_count(number, n), unseen[i].text);
     }
-    if (t->execs)
-        cli_note("%s started another program with execve; it was not profiled",
-                 t->execs == 1 ? "a process" : "processes");
+    note_hosts(run);
     if (t->uncorrected)
         cli_note("this QEMU shows no registers: counts are a little high where "
                  "faults were handled");

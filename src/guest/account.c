@@ -422,16 +422,23 @@ void account_begin(struct flow *f, uint64_t start)
     publish_clock(f);
 }
 
-void account_free(struct flow *f)
+void account_tell(struct flow *f)
 {
-    struct vcpu *v = f->vcpu;
-    struct spex_spu *unit = v->task.unit;
+    struct spex_spu *unit = f->vcpu->task.unit;
     complete_pending(f);
     uint64_t until = unit ? spex_spu_until(unit) : UINT64_MAX;
     if (until < NEVER && f->left <= until)
         spex_spu_pass(unit, until - f->left);
+}
+
+void account_free(struct flow *f)
+{
+    struct vcpu *v = f->vcpu;
+    account_tell(f);
+    struct spex_uarch_counts counts;
+    spex_timing_counts(f->core, &counts);
     if (v->task.shared)
-        spex_timing_counts(f->core, &v->task.shared->counts);
+        task_count(&v->task, &counts);
     task_end(&v->task, spex_timing_clock(f->core));
     spex_timing_core_free(f->core);
 }

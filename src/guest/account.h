@@ -36,6 +36,8 @@ struct flow {
 struct flow *account_new(struct vcpu *v, int cpu);
 /* A task begins to count, at a model time. */
 void account_begin(struct flow *f, uint64_t start);
+/* The unit is told of all operations that ran. */
+void account_tell(struct flow *f);
 /* Closes the task. */
 void account_free(struct flow *f);
 /* In the child of a fork: the thread does not exist here. */

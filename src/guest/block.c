@@ -4,8 +4,10 @@
 
 #include "guest/a64.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Without a model: known at block entry. A Store-Exclusive must be seen: it may fail. */
 bool block_by_registers(const struct insn *insn)
@@ -20,8 +22,9 @@ static struct run_truth *new_rows(size_t count)
     if (!user.rows.row || user.rows.used + count > ROWS) {
         if (user.rows.chunks >= sizeof user.rows.chunk / sizeof user.rows.chunk[0])
             return NULL;
-        void *map = task_map(user.process, ".truth", user.rows.chunks * (uint64_t)RUN_TRUTH,
-                             RUN_TRUTH, NULL);
+        void *map =
+            task_map(user.process, ".truth",
+                     (user.rows.base + user.rows.chunks) * (uint64_t)RUN_TRUTH, RUN_TRUTH, NULL);
         if (!map)
             return NULL;
         user.rows.row = user.rows.chunk[user.rows.chunks++] = map;
@@ -84,8 +87,18 @@ struct block *block_get(uint64_t pc, const uint32_t *words, size_t count)
     return block;
 }
 
+void block_resumed(void)
+{
+    char name[RUN_PATH + 32];
+    struct stat st;
+    snprintf(name, sizeof name, "%s/%u.truth", task_directory(), user.process);
+    if (user.truth && !stat(name, &st) && st.st_size > 0)
+        user.rows.base = (size_t)st.st_size / RUN_TRUTH;
+}
+
 void block_forked(void)
 {
+    user.rows.base = 0;
     for (size_t i = 0; i < user.rows.chunks; i++) {
         struct run_truth *rows = user.rows.chunk[i];
         size_t n = RUN_TRUTH / sizeof *rows;

@@ -4,7 +4,11 @@
 #include "base/error.h"
 #include "base/vec.h"
 #include "elf.h"
+#include "image.h"
+#include "origin.h"
 #include "run.h"
+#include "start.h"
+#include "trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +28,9 @@ enum { GENERIC_MIDR = 0x000f0000 }; /* of no real CPU; as of the presets min and
 
 struct spex_engine {
     char directory[RUN_PATH];
-    char program[RUN_PATH], sysroot[RUN_PATH], qemu[RUN_PATH];
+    char program[RUN_PATH], sysroot[RUN_PATH], qemu[RUN_PATH], spex[RUN_PATH];
+    struct image image;
+    bool host; /* the program is one of this machine, which may start AArch64 ones */
     const struct spex_engine_options *options;
     struct run_control settings;
     struct driver_caps caps;
@@ -87,43 +93,60 @@ static enum spex_status check_qemu(const char *name, char *path, size_t size,
     return SPEX_OK;
 }
 
+#ifdef __x86_64__
+enum { HOST_MACHINE = 62, HOST_MACHINE_32 = 3 };
+#else
+enum { HOST_MACHINE = -1, HOST_MACHINE_32 = -1 }; /* trace.c cannot follow */
+#endif
+
+/* What is neither AArch64 nor a script. */
+static enum spex_status check_host(const char *program, struct spex_error *error)
+{
+    struct elf elf;
+    switch (elf_read(program, &elf)) {
+    case SPEX_OK:
+        break;
+    case SPEX_IO:
+        return error_set(error, SPEX_INVALID, 0, "%s: %s", program, strerror(errno));
+    default:
+        return error_set(
+            error, SPEX_INVALID, 0,
+            "%s is neither an ELF program nor a script (#!) whose interpreter is there", program);
+    }
+    if (elf.machine == 183 && elf.little && elf.is64)
+        return error_set(error, SPEX_INVALID, 0, "%s is an AArch64 object file, not a program",
+                         program);
+    if ((int)elf.machine != HOST_MACHINE && (int)elf.machine != HOST_MACHINE_32)
+        return error_set(error, SPEX_INVALID, 0,
+                         "%s is a program for %s; spex record runs 64-bit AArch64 programs",
+                         program, elf_machine_name(&elf));
+    return SPEX_OK;
+}
+
 static enum spex_status check_program(struct spex_engine *e, const char *name, const char *sysroot,
                                       struct spex_error *error)
 {
     struct elf elf;
-    char interpreter[2 * RUN_PATH];
     if (!search_path(name, e->program, sizeof e->program))
         return error_set(error, SPEX_INVALID, 0, "%s: %s", name,
                          strchr(name, '/') ? strerror(errno) : "not found in PATH");
-    switch (elf_read(e->program, &elf)) {
-    case SPEX_OK:
-        break;
-    case SPEX_IO:
-        return error_set(error, SPEX_INVALID, 0, "%s: %s", e->program, strerror(errno));
-    default:
-        return error_set(error, SPEX_INVALID, 0,
-                         "%s is not an ELF program; for a script, run its interpreter", e->program);
-    }
-    if (elf.machine != 183 || !elf.little || !elf.is64)
-        return error_set(error, SPEX_INVALID, 0,
-                         "%s is a program for %s; spex record runs 64-bit AArch64 programs",
-                         e->program, elf_machine_name(&elf));
-    if (!elf.executable)
-        return error_set(error, SPEX_INVALID, 0, "%s is an AArch64 object file, not a program",
-                         e->program);
     if (!sysroot)
         sysroot = getenv("QEMU_LD_PREFIX");
     if (!sysroot && !access(default_sysroot, F_OK))
         sysroot = default_sysroot;
     snprintf(e->sysroot, sizeof e->sysroot, "%s", sysroot ? sysroot : "");
-    if (!elf.interpreter[0])
-        return SPEX_OK;
-    snprintf(interpreter, sizeof interpreter, "%s%s", e->sysroot, elf.interpreter);
-    if (access(interpreter, R_OK) && access(elf.interpreter, R_OK))
+    struct image_place here = {"", "", e->sysroot, false};
+    enum image_kind kind = image_find(e->program, &here, &e->image);
+    if (kind == IMAGE_ORPHAN && elf_read(e->image.program, &elf) == SPEX_OK)
         return error_set(error, SPEX_INVALID, 0,
                          "%s needs %s, which is not under %s; install libc6-arm64-cross or give -L",
-                         e->program, elf.interpreter, sysroot ? sysroot : default_sysroot);
-    return SPEX_OK;
+                         e->image.program, elf.interpreter, sysroot ? sysroot : default_sysroot);
+    e->host = kind == IMAGE_HOST && e->image.scripts;
+    if (kind == IMAGE_GUEST || e->host)
+        return SPEX_OK;
+    enum spex_status status = check_host(e->program, error);
+    e->host = !status;
+    return status;
 }
 
 /*
@@ -192,16 +215,14 @@ static bool write_file(const struct spex_engine *e, const char *name, const void
     return ok;
 }
 
-/* The words of the file `command`. */
-static bool write_command(const struct spex_engine *e, struct spex_error *error)
+/* A file of words, each ended by a zero. */
+static bool write_words(const struct spex_engine *e, const char *name, const char *const *words,
+                        size_t count, char *const *more, struct spex_error *error)
 {
     size_t size = 0, room = 0;
     char *text = NULL;
-    for (size_t i = 0; i < 3 || e->options->argv[i - 3]; i++) {
-        const char *word = i == 0   ? e->program
-                           : i == 1 ? e->sysroot
-                           : i == 2 ? e->options->cpu ? e->options->cpu : ""
-                                    : e->options->argv[i - 3];
+    for (size_t i = 0; i < count || (more && more[i - count]); i++) {
+        const char *word = i < count ? words[i] : more[i - count];
         size_t n = strlen(word) + 1;
         if (!vec_grow(&text, &room, size + n, 1)) {
             free(text);
@@ -211,9 +232,33 @@ static bool write_command(const struct spex_engine *e, struct spex_error *error)
         memcpy(text + size, word, n);
         size += n;
     }
-    bool ok = write_file(e, "command", text, size, error);
+    bool ok = write_file(e, name, text, size, error);
     free(text);
     return ok;
+}
+
+/* The files `command` and `engine`, and the link `start`. */
+static bool write_commands(struct spex_engine *e, struct spex_error *error)
+{
+    const struct spex_engine_options *o = e->options;
+    const char *command[] = {e->program, e->sysroot, o->cpu ? o->cpu : ""};
+    char seed[32], link[RUN_PATH + 16];
+    ssize_t n = readlink("/proc/self/exe", e->spex, sizeof e->spex - 1);
+    e->spex[n > 0 ? n : 0] = '\0';
+    snprintf(seed, sizeof seed, "%u", (unsigned)o->seed);
+    const char *engine[START_WORDS] = {[START_QEMU] = e->qemu,
+                                       [START_PLUGIN] = o->plugin,
+                                       [START_CPU] = o->qemu_cpu ? o->qemu_cpu : "neoverse-n1",
+                                       [START_SEED] = seed,
+                                       [START_SYSROOT] = e->sysroot,
+                                       [START_SPEX] = e->spex};
+    snprintf(link, sizeof link, "%s/" TRACE_LINK, e->directory);
+    if (symlink(e->spex, link)) {
+        error_set(error, SPEX_IO, 0, "%s: %s", link, strerror(errno));
+        return false;
+    }
+    return write_words(e, "command", command, 3, o->argv, error) &&
+           write_words(e, "engine", engine, START_WORDS, NULL, error);
 }
 
 /* The directory with what is there before the guest runs. */
@@ -228,7 +273,7 @@ static bool make_directory(struct spex_engine *e, struct spex_error *error)
         return false;
     }
     if (!write_file(e, "control", &e->settings, sizeof e->settings, error) ||
-        !write_command(e, error))
+        !write_commands(e, error))
         return false;
     snprintf(path, sizeof path, "%.*s/control", (int)sizeof path - 16, e->directory);
     e->control = open(path, O_RDWR | O_CLOEXEC);
@@ -248,59 +293,32 @@ static bool make_directory(struct spex_engine *e, struct spex_error *error)
     return !problem;
 }
 
-/* QEMU cuts the argument at commas. */
-static bool escape_commas(const char *text, char *out, size_t size)
+/* A program of this machine: what it starts is ours if it is for AArch64. */
+static void run_host(const struct spex_engine *e)
 {
-    size_t n = 0;
-    for (; *text; text++) {
-        if (n + 3 > size)
-            return false;
-        if (*text == ',')
-            out[n++] = ',';
-        out[n++] = *text;
-    }
-    out[n] = '\0';
-    return true;
+    struct run_control *run =
+        mmap(NULL, sizeof *run, PROT_READ | PROT_WRITE, MAP_SHARED, e->control, 0);
+    if (run == MAP_FAILED)
+        _exit(126);
+    origin_leave(run, RUN_NO_TASK, 0);
+    if (!trace_enter(e->spex, e->directory))
+        run->untraced = 1;
+    execv(e->program, e->options->argv);
 }
 
-static void run_qemu(const struct spex_engine *e)
+static void run_program(const struct spex_engine *e)
 {
     const struct spex_engine_options *o = e->options;
-    const char *qemu = e->qemu;
-    char plugin[5 * RUN_PATH], library[2 * RUN_PATH], directory[2 * RUN_PATH], seed[32];
-    size_t count = 0, n = 0;
-    while (o->argv[count])
-        count++;
-    char **argv = calloc(count + 16, sizeof *argv);
-    if (!argv || !escape_commas(o->plugin, library, sizeof library) ||
-        !escape_commas(e->directory, directory, sizeof directory))
-        _exit(126);
-    snprintf(plugin, sizeof plugin, "file=%s,dir=%s", library, directory);
-    snprintf(seed, sizeof seed, "%u", (unsigned)o->seed);
-    static char option_plugin[] = "-plugin", option_cpu[] = "-cpu", option_sysroot[] = "-L",
-                option_seed[] = "-seed", option_name[] = "-0", default_cpu[] = "neoverse-n1";
-    argv[n++] = (char *)(uintptr_t)qemu;
-    argv[n++] = option_plugin;
-    argv[n++] = plugin;
-    argv[n++] = option_cpu;
-    argv[n++] = o->qemu_cpu ? (char *)(uintptr_t)o->qemu_cpu : default_cpu;
-    argv[n++] = option_seed;
-    argv[n++] = seed;
-    if (e->sysroot[0]) {
-        argv[n++] = option_sysroot;
-        argv[n++] = (char *)(uintptr_t)e->sysroot;
-    }
-    argv[n++] = option_name;
-    argv[n++] = o->argv[0];
-    argv[n++] = (char *)(uintptr_t)e->program;
-    for (size_t i = 1; i < count; i++)
-        argv[n++] = o->argv[i];
+    struct start start;
     unsetenv("QEMU_PLUGIN");
     if (o->aside)
         dup2(STDERR_FILENO, STDOUT_FILENO);
     for (const char *const *v = o->environment; v && *v; v++)
         putenv((char *)(uintptr_t)*v);
-    execv(qemu, argv);
+    if (e->host)
+        run_host(e);
+    else if (start_read(e->directory, &start))
+        start_guest(&start, e->directory, &e->image, e->program, o->argv, environ, false);
     _exit(errno == ENOENT ? 127 : 126);
 }
 
@@ -379,6 +397,7 @@ void spex_engine_about(const struct spex_engine *e, struct spex_run_about *about
                                      .cpus = 1,
                                      .keep = o->keep,
                                      .truth = o->truth,
+                                     .host = e->host,
                                      .cpu = e->options->cpu,
                                      .argv = (const char *const *)e->options->argv};
     memcpy(about->config, o->config, sizeof about->config);
@@ -404,7 +423,7 @@ enum spex_status spex_engine_start(struct spex_engine *e, struct spex_error *err
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
             _exit(126);
-        run_qemu(e);
+        run_program(e);
     }
     if (e->process < 0)
         return error_set(error, SPEX_IO, 0, "fork: %s", strerror(errno));

@@ -82,6 +82,7 @@ struct spex_run_about {
     uint64_t start, end; /* of AUX data in DIRECTORY/data */
     uint32_t cpus;
     bool keep, truth;        /* there are records, exact counts */
+    bool host;               /* the command was a program of this machine */
     const char *cpu;         /* name of the model */
     const char *const *argv; /* NULL-terminated */
 };
@@ -94,17 +95,20 @@ struct spex_engine_totals {
     uint64_t interrupts; /* PMBIRQ served: the Profiling Buffer was full */
     uint64_t lost;       /* AUX records marked TRUNCATED */
     uint64_t cut;        /* blocks that a fault cut short */
-    uint64_t execs;      /* execve calls that left our sight */
     uint32_t tasks, processes, cpus;
     int failed; /* errno: files could not grow; data is missing: */
     uint64_t lost_bytes, lost_records;
     uint32_t unprofiled; /* threads */
     uint64_t damaged;    /* parts of the run's files that cannot be true */
+    bool untraced;       /* programs of the host could not start programs of the guest: no ptrace */
     bool uncorrected;    /* this QEMU shows no registers: cut blocks were counted whole */
     struct spex_uarch_counts counts;
     uint64_t clock; /* model time at the end */
 };
 void spex_run_totals(const struct spex_run *run, struct spex_engine_totals *totals);
+
+/* A program of the host that the guest started, and how often; NULL past the last. */
+const char *spex_run_host(struct spex_run *run, size_t index, size_t *times);
 
 enum spex_engine_event_kind {
     SPEX_ENGINE_FORK, /* a thread begins: pid, tid, ppid, ptid */

@@ -120,14 +120,20 @@ static enum spex_status open_control(struct spex_run *run, const struct spex_eng
                          run->name);
     if (!owner && flock(run->control_fd, LOCK_EX | LOCK_NB))
         return error_set(error, SPEX_INVALID, 0, "%s: the run is still under way", run->name);
+    struct spex_run_about about = {0};
+    if (owner)
+        spex_engine_about(owner, &about);
+    if (!c->installed && about.host)
+        return error_set(
+            error, SPEX_UNSUPPORTED, 0,
+            "%s is no AArch64 program, and it started none: there is nothing to record%s",
+            about.argv[0], c->untraced ? " (ptrace is not allowed here)" : "");
     if (!c->installed)
         return error_set(error, SPEX_UNSUPPORTED, 0,
                          owner ? "QEMU ended before it loaded the plugin; see its message above"
                                : "%s: QEMU ended before it loaded the plugin: there is no data",
                          run->name);
     if (owner) { /* its own copy was not in the guest's reach, but for where the data ends */
-        struct spex_run_about about;
-        spex_engine_about(owner, &about);
         c->output.keep = about.keep;
     }
     if (c->cpus > RUN_CPUS) {
@@ -151,7 +157,6 @@ static enum spex_status read_command(struct spex_run *run, struct spex_error *er
     const char *word = run->command;
     for (size_t i = 0; i < words; i++, word += strlen(word) + 1)
         run->argv[i] = word;
-    run->program = run->argv[0];
     run->sysroot = run->argv[1];
     return SPEX_OK;
 }
@@ -313,6 +318,27 @@ void spex_run_about(const struct spex_run *run, struct spex_run_about *about)
     memcpy(about->config, o->config, sizeof about->config);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const struct left_host *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+const char *spex_run_host(struct spex_run *run, size_t index, size_t *times)
+{
+    if (run->host_count && !index)
+        qsort(run->hosts, run->host_count, sizeof *run->hosts, by_name);
+    for (size_t i = 0, n = 0; i < run->host_count; i += *times, n++) {
+        const char *name = run->hosts[i].name;
+        for (*times = 1;
+             i + *times < run->host_count && !strcmp(run->hosts[i + *times].name, name);)
+            ++*times;
+        if (n == index)
+            return name;
+    }
+    return NULL;
+}
+
 void spex_run_totals(const struct spex_run *run, struct spex_engine_totals *totals)
 {
     const struct run_control *c = &run->control;
@@ -323,7 +349,7 @@ void spex_run_totals(const struct spex_run *run, struct spex_engine_totals *tota
                                           .lost_records = c->lost_records,
                                           .unprofiled = c->unprofiled,
                                           .damaged = run->damaged,
-                                          .execs = c->execs,
+                                          .untraced = c->untraced != 0,
                                           .uncorrected = c->no_registers != 0};
     totals->lost = left_truncated(run);
     for (size_t i = 0; i < run->task_count; i++) {

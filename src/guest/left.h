@@ -47,13 +47,19 @@ struct jit_file {
     char *names; /* of its functions, as mappings have them */
 };
 
+/* A program of the host that the guest started. */
+struct left_host {
+    size_t task;
+    const char *name; /* in the log */
+};
+
 struct spex_run {
     char *name;
     int directory, control_fd;
     struct run_control control; /* of the flags in it only numbers are read */
     char *command;
     const char **argv; /* words of the command: program, sysroot, cpu, command line */
-    const char *program, *sysroot;
+    const char *sysroot;
     struct left_task *tasks;
     size_t task_count, log_room;
     struct entry *entries, spare;
@@ -62,6 +68,8 @@ struct spex_run {
     size_t file_count, file_room;
     struct jit_file *jits;
     size_t jit_count;
+    struct left_host *hosts;
+    size_t host_count, host_room;
     uint8_t *bytes; /* of the event that was given last */
     struct spex_engine_truth *truth;
     size_t truth_count, truth_room;

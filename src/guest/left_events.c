@@ -129,11 +129,12 @@ static void add_image(struct spex_run *run, size_t task, uint64_t time, const st
     }
 }
 
-static void add_program(struct spex_run *run, size_t task, const struct run_event *event)
+static void add_program(struct spex_run *run, size_t task, const struct run_event *event,
+                        const char *program)
 {
     struct elf elf;
     char path[RUN_PATH], interpreter[2 * RUN_PATH];
-    if (!realpath(run->program, path) || elf_read(path, &elf))
+    if (!realpath(program, path) || elf_read(path, &elf))
         return;
     uint64_t lowest = UINT64_MAX;
     for (unsigned i = 0; i < elf.segments; i++)
@@ -157,6 +158,8 @@ static const struct spex_engine_event *older_map(const struct spex_run *run, siz
         const struct spex_engine_event *old = &run->entries[i].event;
         if (old->kind == SPEX_ENGINE_MAP && old->pid == pid && address - old->address < old->length)
             return old;
+        if (old->kind == SPEX_ENGINE_COMM && old->pid == pid && old->first)
+            return NULL; /* another program's */
     }
     return NULL;
 }
@@ -243,6 +246,22 @@ static void add_left(struct spex_run *run, size_t task)
     left_add(run, task, SPEX_ENGINE_LEFT, t->clock)->event.size = t->head;
 }
 
+/* A program of the host was executed; without text the one before was not. */
+static void add_host(struct spex_run *run, size_t task, const char *path)
+{
+    if (!*path) {
+        if (run->host_count && run->hosts[run->host_count - 1].task == task)
+            run->host_count--;
+        return;
+    }
+    if (!vec_grow(&run->hosts, &run->host_room, run->host_count + 1, sizeof *run->hosts)) {
+        run->no_memory = true;
+        return;
+    }
+    const char *slash = strrchr(path, '/');
+    run->hosts[run->host_count++] = (struct left_host){task, slash ? slash + 1 : path};
+}
+
 /* False if there is no such event. */
 static bool read_event(struct spex_run *run, size_t task, const struct run_event *event,
                        const char *text, bool *ended)
@@ -261,10 +280,10 @@ static bool read_event(struct spex_run *run, size_t task, const struct run_event
             return false;
         entry = left_add(run, task, SPEX_ENGINE_COMM, event->time);
         entry->event.text = text;
-        entry->event.first = task == 0 && event->time == 0;
+        entry->event.first = event->flags & 1;
         break;
     case RUN_IMAGE:
-        add_program(run, task, event);
+        add_program(run, task, event, text);
         break;
     case RUN_MAP:
         add_map(run, task, event, text, false);
@@ -293,7 +312,8 @@ static bool read_event(struct spex_run *run, size_t task, const struct run_event
     case RUN_JIT:
         left_jit_event(run, task, event, text);
         break;
-    case RUN_EXEC:
+    case RUN_HOST:
+        add_host(run, task, text);
         break;
     default:
         return false;
@@ -363,6 +383,7 @@ void left_free_events(struct spex_run *run)
         }
     free(run->files);
     free(run->entries);
+    free(run->hosts);
     free(run->bytes);
 }
 

@@ -1,7 +1,9 @@
 /* Threads, forks, exits and system calls of the guest. */
 #include "perfdata/jit.h"
 
+#include "follow.h"
 #include "need.h"
+#include "origin.h"
 #include "regs.h"
 #include "vcpu.h"
 
@@ -47,7 +49,9 @@ static void end_vcpu(struct vcpu *v)
         return;
     }
     sample_end(v);
-    spex_uarch_counts(v->hot->core, &v->task.shared->counts);
+    struct spex_uarch_counts counts;
+    spex_uarch_counts(v->hot->core, &counts);
+    task_count(&v->task, &counts);
     task_end(&v->task, clock_of(v));
     spex_uarch_core_idle(v->hot->core, true);
 }
@@ -57,10 +61,46 @@ static uint64_t later(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* What a new thread is. */
+struct birth {
+    uint32_t number;
+    int32_t cpu;
+    uint64_t start;
+    bool again; /* a process that was another program before */
+    bool child; /* the parent is known: */
+    struct run_task parent;
+};
+
+static void plan(struct birth *b, const struct vcpu *creator)
+{
+    bool same = false;
+    struct run_gone *gone = creator ? NULL : origin_find(task_run, &same);
+    bool known = gone && gone->task != RUN_NO_TASK && task_look(gone->task, &b->parent);
+    b->again = known && same;
+    b->child = creator || (known && !same);
+    if (creator)
+        b->parent = *creator->task.shared;
+    if (b->again) {
+        b->number = gone->task;
+        b->cpu = b->parent.cpu;
+        b->start = later(b->parent.clock, gone->clock);
+        gone->host_pid = 0;
+        return;
+    }
+    b->number = task_reserve(&b->cpu);
+    b->start = __atomic_load_n(&task_run->clock[b->cpu], __ATOMIC_ACQUIRE);
+    if (creator)
+        b->start = later(b->start, clock_of(creator));
+    if (gone) /* whoever waits for this process waits by that one */
+        b->start = later(b->start, gone->clock);
+    if (!creator)
+        task_waits = gone;
+}
+
 /* Runs on the thread that creates the new one; for the first vCPU on the main thread. */
 static void on_vcpu(qemu_plugin_id_t id, unsigned index)
 {
-    int32_t cpu;
+    struct birth b;
     (void)id;
     if (index >= MAX_VCPUS)
         need_end(EAGAIN, "the program has more threads at a time than is supported (8192)");
@@ -71,22 +111,26 @@ static void on_vcpu(qemu_plugin_id_t id, unsigned index)
     end_vcpu(v);
     if (h->core)
         spex_uarch_core_free(h->core);
-    uint32_t number = task_reserve(&cpu);
+    plan(&b, creator);
     if (!user.full) {
-        need(spex_uarch_core_new(user.model, (unsigned)cpu, &h->core) ? NULL : h->core);
+        need(spex_uarch_core_new(user.model, (unsigned)b.cpu, &h->core) ? NULL : h->core);
         h->core->engine = h;
     }
     *v = (struct vcpu){.hot = h, .index = index, .live = true};
-    uint64_t start = __atomic_load_n(&task_run->clock[cpu], __ATOMIC_ACQUIRE);
-    if (creator) {
-        start = later(start, clock_of(creator));
+    if (creator)
         v->clear_tid = creator->argument[4]; /* clone(flags, stack, parent_tid, tls, child_tid) */
-    }
-    task_begin(&v->task, number, cpu, creator ? creator->task.shared : NULL, !creator, start);
-    if (user.full) {
-        flow_begin(v, cpu, start);
+    if (!creator)
+        user.process = b.number;
+    if (b.again) {
+        task_resume(&v->task, b.number);
+        block_resumed();
     } else {
-        spex_uarch_clock_reach(h->core, start);
+        task_begin(&v->task, b.number, b.cpu, b.child ? &b.parent : NULL, !creator, b.start);
+    }
+    if (user.full) {
+        flow_begin(v, b.cpu, b.start);
+    } else {
+        spex_uarch_clock_reach(h->core, b.start);
         sample_begin(v);
     }
     if (creator && creator->argument[1]) { /* clone's stack */
@@ -95,8 +139,6 @@ static void on_vcpu(qemu_plugin_id_t id, unsigned index)
         snprintf(text, sizeof text, "[stack:%d]", v->task.shared->tid);
         log_event(v, &event, text);
     }
-    if (!creator)
-        user.process = number;
 }
 
 static void on_vcpu_exit(qemu_plugin_id_t id, unsigned index)
@@ -274,18 +316,10 @@ static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_
         settle(v);
         break;
     case SYS_EXECVE:
-    case SYS_EXECVEAT: {
-        /* If it succeeds, nothing of us is left: what can be finished is finished now. */
-        char path[256] = "";
-        struct run_event event = {.type = RUN_EXEC};
-        for (unsigned n = 0; n + 1 < sizeof path; n++)
-            if (!regs_memory((number == SYS_EXECVE ? a1 : a2) + n, &path[n], 1) || !path[n])
-                break;
-        __atomic_fetch_add(&task_run->execs, 1, __ATOMIC_RELAXED);
-        log_event(v, &event, path);
+    case SYS_EXECVEAT:
         settle(v);
+        follow_exec(v, number == SYS_EXECVEAT, v->argument);
         break;
-    }
     case SYS_FUTEX:
         if ((a2 & 127) != 0 && (a2 & 127) != 9) /* not a wait: a wake of some kind */
             wake(v, a1);
@@ -430,7 +464,7 @@ static void on_return(qemu_plugin_id_t id, unsigned index, int64_t number, int64
         break;
     case SYS_EXECVE:
     case SYS_EXECVEAT:
-        __atomic_fetch_sub(&task_run->execs, 1, __ATOMIC_RELAXED); /* it returned: it failed */
+        follow_failed(v);
         break;
     case SYS_FUTEX:
         if (!result && ((a[1] & 127) == 0 || (a[1] & 127) == 9))
@@ -441,6 +475,8 @@ static void on_return(qemu_plugin_id_t id, unsigned index, int64_t number, int64
         for (unsigned i = 0; result > 0 && i < RUN_ENDED; i++)
             if (__atomic_load_n(&task_run->ended[i].host_pid, __ATOMIC_ACQUIRE) == result)
                 woken(v, task_run->ended[i].clock, FLOW_REACH);
+        if (result > 0) /* of a program of the host: what it started */
+            woken(v, origin_clock(task_run, (int32_t)result), FLOW_REACH);
         break;
     }
     if (user.full)

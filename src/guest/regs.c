@@ -47,6 +47,11 @@ uint64_t regs_read(unsigned vcpu, unsigned reg)
     return value;
 }
 
+uint64_t regs_host(uint64_t address)
+{
+    return address + (guest_base ? *guest_base : 0);
+}
+
 bool regs_memory(uint64_t address, void *to, unsigned size)
 {
     uintptr_t base = guest_base ? *guest_base : 0;

@@ -12,6 +12,8 @@
 bool regs_open(void); /* false: this QEMU does not show them */
 /* 0..30 X, 31 SP, 32 PC. Exact at the entry of a block only. */
 uint64_t regs_read(unsigned vcpu, unsigned reg);
+/* Where guest memory lies in this process. */
+uint64_t regs_host(uint64_t address);
 /* Copies guest memory; false if it is not mapped. */
 bool regs_memory(uint64_t address, void *to, unsigned size);
 /* The area of guest memory that address lies in, as the host has mapped it. */

@@ -3,6 +3,9 @@
  *
  *   control   struct run_control, mapped by the plugin: settings and shared counters
  *   command   words, each ended by a zero: program, sysroot, CPU, then the command line
+ *   engine    how QEMU is started, for every program of the guest (start.h)
+ *   start     a link to spex, and
+ *   exec.N    what process N of the host is to execute by it (trace.h)
  *   data      perf.data in the making: its beginning, then an AUXTRACE record for each
  *             Profiling Buffer that was full. Never copied: at the end events and
  *             header are added, and it gets its name
@@ -26,13 +29,14 @@
 #include "uarch/model.h"
 
 enum {
-    RUN_VERSION = 3,
+    RUN_VERSION = 4,
     RUN_CPUS = 1024, /* CPU numbers that guest threads can get */
     RUN_FIRST_PID = 1000,
     RUN_EVENTS = 14, /* PMU events of the unit */
     RUN_PATH = 4096,
     RUN_PAGE = 4096,
     RUN_ENDED = 256,
+    RUN_GONE = 1024,
     RUN_RESERVE = 256 << 10,
     RUN_TRUTH = 1 << 20, /* bytes that N.truth grows by; rows do not cross them */
 };
@@ -42,6 +46,16 @@ struct run_output {
     uint64_t midr, min_interval, event_filter, period, config[5];
     uint64_t start; /* of AUX data in `data` */
     uint64_t keep, truth;
+};
+
+#define RUN_NO_TASK UINT32_MAX
+
+/* A process that became another program, or is about to (origin.h). */
+struct run_gone {
+    int32_t host_pid;
+    uint32_t task;    /* that it was, or RUN_NO_TASK */
+    uint64_t started; /* of the host's process: numbers are used again */
+    uint64_t clock;   /* of it, or of the last process that it started and that has ended */
 };
 
 struct run_control {
@@ -64,14 +78,15 @@ struct run_control {
     uint32_t failed;                   /* errno of the first file that could not be made or grown */
     uint32_t unprofiled;               /* threads that could not be */
     uint64_t lost_bytes, lost_records; /* that found no room in `data` */
-    uint32_t execs;                    /* successful execve calls: out of sight from there on */
+    uint32_t untraced;                 /* programs of the host that got no supervisor (trace.h) */
     uint32_t no_registers;             /* this QEMU shows no registers: faults are not given back */
     struct {
         int32_t host_pid;
         uint64_t clock;
     } ended[RUN_ENDED]; /* processes by number: their last clock, for who waits for them */
-    uint64_t busy[RUN_CPUS / 64]; /* CPU numbers in use */
-    uint64_t clock[RUN_CPUS];     /* when the last thread left that CPU */
+    struct run_gone gone[RUN_GONE]; /* by number */
+    uint64_t busy[RUN_CPUS / 64];   /* CPU numbers in use */
+    uint64_t clock[RUN_CPUS];       /* when the last thread left that CPU */
     /* `data`: by who holds its lock (flock) */
     uint32_t closed;        /* the run is being read: nothing is added any more */
     uint64_t end;           /* of whole AUXTRACE records */
@@ -106,8 +121,8 @@ struct run_task {
 };
 
 enum run_event_type {
-    RUN_COMM,    /* text: name */
-    RUN_IMAGE,   /* the program: start_code, end_code, entry of what runs first */
+    RUN_COMM,    /* text: name; flags 1: by an exec */
+    RUN_IMAGE,   /* the program: start_code, end_code, entry of what runs first; text: its path */
     RUN_MAP,     /* address, length, offset, prot, flags; text: path, "[heap]" or empty */
     RUN_PROTECT, /* address, length, prot */
     RUN_MOVE,    /* mremap: address, length, address before */
@@ -117,7 +132,7 @@ enum run_event_type {
     RUN_FORK, /* this task begins */
     RUN_EXIT,
     RUN_AUX,  /* a buffer is in `data`: place in the AUX area, bytes, PERF_RECORD_AUX flags */
-    RUN_EXEC, /* execve is about to be tried; text: path */
+    RUN_HOST, /* a program of the host is about to be executed; text: path, empty if it was not */
 };
 
 struct run_event {

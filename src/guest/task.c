@@ -2,6 +2,7 @@
 #include "task.h"
 
 #include "base/error.h"
+#include "origin.h"
 #include "perfdata/auxtrace.h"
 
 #include <spex/wire.h>
@@ -15,10 +16,16 @@
 #include <unistd.h>
 
 struct run_control *task_run;
+struct run_gone *task_waits;
 static char directory[RUN_PATH];
 
 /* Where the unit believes the Profiling Buffer to be: kernel memory. */
 #define BUFFER_BASE UINT64_C(0xffff800010000000)
+
+const char *task_directory(void)
+{
+    return directory;
+}
 
 void task_failed(int error)
 {
@@ -332,6 +339,29 @@ uint32_t task_reserve(int32_t *cpu)
 
 static struct run_task nowhere; /* when even a page cannot be had */
 
+static void start_unit(struct task *task)
+{
+    struct spu_config config;
+    struct spex_error error;
+    spu_config_default(&config);
+    config.features = task_run->features;
+    config.choices = task_run->choices;
+    config.seed = task_run->seed + task->id * UINT64_C(0x9e3779b97f4a7c15);
+    config.host = (struct spex_spu_host){
+        .user = task, .write = on_write, .counter = on_counter, .pmu = on_pmu, .irq = on_irq};
+    if (spu_new(&config, &task->unit, &error)) {
+        task_failed(ENOMEM);
+        __atomic_fetch_add(&task_run->unprofiled, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    spex_spu_boot(task->unit);
+    struct driver_buffer buffer = window();
+    if (make_buffer(task))
+        driver_start(task->unit, &task_run->event, &buffer, (uint32_t)task->shared->tid);
+    else
+        __atomic_fetch_add(&task_run->unprofiled, 1, __ATOMIC_RELAXED);
+}
+
 void task_begin(struct task *task, uint32_t id, int32_t cpu, const struct run_task *creator,
                 bool new_process, uint64_t start)
 {
@@ -349,26 +379,55 @@ void task_begin(struct task *task, uint32_t id, int32_t cpu, const struct run_ta
     s->start = s->clock = start;
     struct run_event fork = {.type = RUN_FORK, .time = start};
     task_log(task, &fork, NULL);
+    start_unit(task);
+}
 
-    struct spu_config config;
-    struct spex_error error;
-    spu_config_default(&config);
-    config.features = task_run->features;
-    config.choices = task_run->choices;
-    config.seed = task_run->seed + id * UINT64_C(0x9e3779b97f4a7c15);
-    config.host = (struct spex_spu_host){
-        .user = task, .write = on_write, .counter = on_counter, .pmu = on_pmu, .irq = on_irq};
-    if (spu_new(&config, &task->unit, &error)) {
-        task_failed(ENOMEM);
-        __atomic_fetch_add(&task_run->unprofiled, 1, __ATOMIC_RELAXED);
-        return;
+bool task_look(uint32_t id, struct run_task *copy)
+{
+    char name[RUN_PATH + 32];
+    snprintf(name, sizeof name, "%s/%u", directory, id);
+    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool ok = fd >= 0 && pread(fd, copy, sizeof *copy, 0) == sizeof *copy;
+    if (fd >= 0)
+        close(fd);
+    return ok && copy->tid == RUN_FIRST_PID + (int32_t)id && copy->cpu >= 0 && copy->cpu < RUN_CPUS;
+}
+
+void task_resume(struct task *task, uint32_t id)
+{
+    *task = (struct task){.id = id};
+    task->shared = task_map(id, "", 0, RUN_PAGE, NULL);
+    if (!task->shared)
+        task->shared = &nowhere;
+    struct run_task *s = task->shared;
+    task->now = s->clock;
+    task->before = s->counts;
+    s->host_pid = getpid();
+    if (s->at && s->at < task_run->end)
+        s->head = 0; /* is there already */
+    if (task_run->keep && s->head && make_buffer(task)) {
+        save_buffer(task, s->head, 0, false);
+        munmap(task->buffer, task_run->buffer);
+        task->buffer = NULL;
     }
-    spex_spu_boot(task->unit);
-    struct driver_buffer buffer = window();
-    if (make_buffer(task))
-        driver_start(task->unit, &task_run->event, &buffer, (uint32_t)s->tid);
-    else
-        __atomic_fetch_add(&task_run->unprofiled, 1, __ATOMIC_RELAXED);
+    start_unit(task);
+}
+
+void task_leave(struct task *task, uint64_t clock)
+{
+    task->now = clock;
+    if (task->unit)
+        spex_spu_flush(task->unit);
+    __atomic_store_n(&task->shared->head, task->written, __ATOMIC_RELEASE);
+    task->shared->clock = clock;
+}
+
+void task_count(struct task *task, const struct spex_uarch_counts *counts)
+{
+    const uint64_t *before = (const uint64_t *)&task->before, *now = (const uint64_t *)counts;
+    uint64_t *sum = (uint64_t *)&task->shared->counts;
+    for (size_t i = 0; i < sizeof *counts / sizeof *sum; i++)
+        sum[i] = before[i] + now[i];
 }
 
 void task_forget(struct task *task)
@@ -404,6 +463,8 @@ void task_end(struct task *task, uint64_t clock)
     __atomic_fetch_and(&task_run->busy[s->cpu / 64], ~(UINT64_C(1) << s->cpu % 64),
                        __ATOMIC_RELEASE);
     if (s->pid == s->tid) {
+        if (task_waits)
+            origin_reach(task_waits, clock);
         unsigned slot = (unsigned)s->host_pid % RUN_ENDED;
         task_run->ended[slot].clock = clock;
         __atomic_store_n(&task_run->ended[slot].host_pid, s->host_pid, __ATOMIC_RELEASE);

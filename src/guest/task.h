@@ -14,13 +14,17 @@ struct task {
     uint8_t *buffer;  /* mapping of the current Profiling Buffer */
     uint64_t written; /* bytes in it */
     uint32_t id;
-    bool irq;   /* PMBIRQ */
-    bool quiet; /* the log could not be written */
+    struct spex_uarch_counts before; /* of the programs that this process was before */
+    bool irq;                        /* PMBIRQ */
+    bool quiet;                      /* the log could not be written */
 };
 
 /* Maps DIRECTORY/control. False with a message in error if it is not of this build. */
 bool task_open_run(const char *directory, struct spex_error *error);
 extern struct run_control *task_run;
+const char *task_directory(void);
+/* A program of the host that may wait for this process, or NULL: its time is ours when we end. */
+extern struct run_gone *task_waits;
 
 /* Marks the run: data is missing for this reason (errno.h). The first one counts. */
 void task_failed(int error);
@@ -32,6 +36,13 @@ uint32_t task_reserve(int32_t *cpu);
  */
 void task_begin(struct task *task, uint32_t id, int32_t cpu, const struct run_task *creator,
                 bool new_process, uint64_t start);
+/* The same process as another program: its number, its time and its files go on. */
+void task_resume(struct task *task, uint32_t id);
+/* A copy of what is known about a task of any process. */
+bool task_look(uint32_t id, struct run_task *copy);
+/* All that was recorded is where the next program of this process finds it. */
+void task_leave(struct task *task, uint64_t clock);
+void task_count(struct task *task, const struct spex_uarch_counts *counts);
 /* Files and unit of the parent, seen from the child of a fork. */
 void task_forget(struct task *task);
 void task_end(struct task *task, uint64_t clock);

@@ -16,7 +16,9 @@
 #include "regs.h"
 #include "vcpu.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct hot hot[MAX_VCPUS];
@@ -356,17 +358,19 @@ static void watch_memory(struct qemu_plugin_insn *insn, struct insn *at)
 /* QEMU loads the program after it has made the first vCPU. */
 static void log_program(struct vcpu *v)
 {
-    const char *path = qemu_plugin_path_to_binary(), *slash = path ? strrchr(path, '/') : NULL;
-    char name[16];
-    struct run_event comm = {.type = RUN_COMM};
+    const char *path = qemu_plugin_path_to_binary();
+    char real[PATH_MAX];
+    uint64_t now = clock_of(v);
+    struct run_event comm = {.type = RUN_COMM, .time = now, .flags = 1};
     struct run_event image = {.type = RUN_IMAGE,
+                              .time = now,
                               .a = qemu_plugin_start_code(),
                               .b = qemu_plugin_end_code(),
                               .c = qemu_plugin_entry_code()};
-    snprintf(name, sizeof name, "%s", slash ? slash + 1 : path ? path : "?");
-    task_log(&v->task, &comm, name);
-    task_log(&v->task, &image, path);
-    struct run_event stack = {.type = RUN_MAP, .prot = 3, .flags = 0x122}; /* MAP_GROWSDOWN */
+    task_log(&v->task, &comm, user.name[0] ? user.name : "?");
+    task_log(&v->task, &image, path && realpath(path, real) ? real : "");
+    struct run_event stack = {
+        .type = RUN_MAP, .time = now, .prot = 3, .flags = 0x122}; /* MAP_GROWSDOWN */
     uint64_t end;
     if (user.registers && regs_area(regs_read(0, 31), &stack.a, &end)) {
         stack.b = end - stack.a;
@@ -415,6 +419,8 @@ int user_install(uint64_t id, int argc, char **argv)
     for (int i = 0; i < argc; i++)
         if (!strncmp(argv[i], "dir=", 4))
             directory = argv[i] + 4;
+        else if (!strncmp(argv[i], "name=", 5))
+            snprintf(user.name, sizeof user.name, "%s", argv[i] + 5);
     if (!directory) {
         fprintf(stderr, "spex: this plugin is for 'spex record'\n");
         return 1;

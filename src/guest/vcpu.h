@@ -105,6 +105,7 @@ struct user {
     bool truth;
     bool registers;
     bool loaded;          /* the program is, and told */
+    char name[16];        /* of the process */
     bool over;            /* this process has ended its tasks */
     pthread_mutex_t lock; /* blocks, handlers, truth */
     struct block *blocks[1 << 16];
@@ -121,6 +122,7 @@ struct user {
     struct { /* truth rows */
         struct run_truth *row;
         size_t used, chunks;
+        size_t base; /* chunks of the file that an earlier program of this process filled */
         struct run_truth *chunk[4096];
     } rows;
     uint32_t process; /* number of its first task */
@@ -183,6 +185,8 @@ HIDDEN struct block *block_get(uint64_t pc, const uint32_t *words, size_t count)
 HIDDEN bool block_by_registers(const struct insn *insn);
 /* In the child of a fork: rows of truth in a file of its own. */
 HIDDEN void block_forked(void);
+/* The process was another program before: its rows stay. */
+HIDDEN void block_resumed(void);
 
 /* ---- life.c ---- */
 

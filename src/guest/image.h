@@ -1,0 +1,46 @@
+/*
+ * What execve would start: a program of the guest, one of this machine, or nothing; with the
+ * kernel's rules for scripts (#!, execve(2)).
+ */
+#ifndef GUEST_IMAGE_H
+#define GUEST_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    IMAGE_PATH = 4096,
+    IMAGE_LINE = 256, /* bytes of a script that the kernel looks at */
+    IMAGE_DEPTH = 5,  /* scripts whose interpreter is a script */
+};
+
+enum image_kind {
+    IMAGE_NONE,   /* execve fails, and knows best why */
+    IMAGE_HOST,   /* the kernel runs it, or refuses it */
+    IMAGE_GUEST,  /* an AArch64 program */
+    IMAGE_ORPHAN, /* the same, without the dynamic linker that it names: ENOENT */
+};
+
+struct image {
+    char program[IMAGE_PATH]; /* GUEST: the file that is to run */
+    /* Of scripts, the first one's first: interpreter, and its argument or "". */
+    char line[IMAGE_DEPTH][2][IMAGE_LINE];
+    unsigned scripts;
+};
+
+/* Where a path is looked for: root before those that begin with /, directory/ before others. */
+struct image_place {
+    const char *root, *directory; /* "" here */
+    const char *sysroot;          /* where dynamic linkers are, and */
+    bool inside;                  /* paths that begin with / are looked for first, as QEMU does */
+};
+
+enum image_kind image_find(const char *path, const struct image_place *place, struct image *image);
+
+/*
+ * The arguments of the image's program for those of execve: interpreters of scripts first. NULL
+ * without memory; free() it. Strings are those of image, path and argv.
+ */
+const char **image_arguments(const struct image *image, const char *path, char *const *argv);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * QEMU's command line for a program of the guest, wherever it is started from: by spex, by the
+ * guest (follow.c), by a program of this machine (trace.c). The file `engine` of a run has the
+ * parts that are the same for all.
+ */
+#ifndef GUEST_START_H
+#define GUEST_START_H
+
+#include "image.h"
+
+#include <stdbool.h>
+
+enum start_word { /* words of the file, each ended by a zero */
+                  START_QEMU,
+                  START_PLUGIN,
+                  START_CPU,
+                  START_SEED,
+                  START_SYSROOT,
+                  START_SPEX, /* this program, for trace.c */
+                  START_WORDS
+};
+
+struct start {
+    char *text;
+    const char *word[START_WORDS];
+};
+
+/* What seccomp's filter of trace.c lets pass: the sixth argument of execveat, which has five. */
+#define START_MAGIC 0x53706578
+
+bool start_read(const char *directory, struct start *start); /* false with errno */
+void start_free(struct start *start);
+
+/*
+ * Becomes QEMU with this program. path is what execve was given: its last part is the name of the
+ * process. from_guest: it made the environment, and means itself with LD_PRELOAD, not QEMU. Returns
+ * only if that failed, errno says why.
+ */
+void start_guest(const struct start *start, const char *directory, const struct image *image,
+                 const char *path, char *const *argv, char *const *environment, bool from_guest);
+
+#endif
