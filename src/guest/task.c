@@ -436,6 +436,7 @@ void task_forget(struct task *task)
         munmap(task->buffer, task_run->buffer);
     if (task->shared && task->shared != &nowhere)
         munmap(task->shared, RUN_PAGE);
+    task->shared = &nowhere; /* the unit may still have operations to count, which are another's */
     spex_spu_free(task->unit);
     *task = (struct task){0};
 }
