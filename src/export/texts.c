@@ -6,6 +6,14 @@
 
 #include <stdlib.h>
 
+enum { BLOCK = 1 << 16 };
+
+struct texts_block {
+    struct texts_block *before;
+    size_t size;
+    char data[];
+};
+
 void texts_init(struct texts *s)
 {
     *s = (struct texts){.slot_count = 1024};
@@ -15,7 +23,11 @@ void texts_init(struct texts *s)
 
 void texts_fini(struct texts *s)
 {
-    free(s->data);
+    while (s->blocks) {
+        struct texts_block *block = s->blocks;
+        s->blocks = block->before;
+        free(block);
+    }
     free(s->starts);
     free(s->slots);
     out_fini(&s->text);
@@ -49,14 +61,17 @@ uint32_t texts_find(struct texts *s, const char *text)
     for (; s->slots[at]; at = (at + 1) & (s->slot_count - 1))
         if (!strcmp(texts_at(s, s->slots[at] - 1), s->text.data))
             return s->slots[at] - 1;
-    if (s->capacity - s->size < size) {
-        s->capacity = 2 * s->capacity + size;
-        s->data = memory_resize(s->data, s->capacity, 1);
+    if (s->left < size) {
+        s->left = size < BLOCK ? BLOCK : size;
+        struct texts_block *block = memory_get(1, sizeof *block + s->left);
+        *block = (struct texts_block){s->blocks, s->left};
+        s->blocks = block;
     }
-    memcpy(s->data + s->size, s->text.data, size);
+    char *start = s->blocks->data + s->blocks->size - s->left;
+    memcpy(start, s->text.data, size);
+    s->left -= size;
     s->starts = memory_grow(s->starts, s->count, &s->start_capacity, sizeof *s->starts);
-    s->starts[s->count++] = s->size;
-    s->size += size;
+    s->starts[s->count++] = start;
     s->slots[at] = (uint32_t)s->count;
     uint32_t number = (uint32_t)s->count - 1;
     if (2 * s->count > s->slot_count)

@@ -1,13 +1,14 @@
-/* A table of texts, each once, numbered in the order in which they come. */
+/* A table of texts, each once, numbered in the order in which they come. They stay where they are.
+ */
 #ifndef EXPORT_TEXTS_H
 #define EXPORT_TEXTS_H
 
 #include "base/out.h"
 
 struct texts {
-    char *data; /* valid UTF-8, a 0 behind each */
-    size_t size, capacity;
-    size_t *starts; /* by number */
+    struct texts_block *blocks;
+    size_t left;         /* bytes in the newest of them */
+    const char **starts; /* by number: valid UTF-8, a 0 behind each */
     size_t count, start_capacity;
     uint32_t *slots; /* 1 + number, by hash */
     size_t slot_count;
@@ -21,7 +22,7 @@ uint32_t texts_find(struct texts *strings, const char *text);
 
 static inline const char *texts_at(const struct texts *strings, size_t number)
 {
-    return strings->data + strings->starts[number];
+    return strings->starts[number];
 }
 
 #endif

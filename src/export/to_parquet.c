@@ -8,21 +8,15 @@
 
 #include "base/memory.h"
 #include "base/name.h"
-#include "export/ids.h"
+#include "export/origins.h"
 #include "export/parquet.h"
 
 #include <stdio.h>
 
-enum {
-    PAGE_ROWS = 1 << 16,
-    GROUP_ROWS = 1 << 20,
-    IDS_MOST = 1 << 18, /* so many instructions end a row group early */
-    OUTCOME_CACHE = 1 << 12
-};
+enum { PAGE_ROWS = 1 << 16, GROUP_ROWS = 1 << 20 };
 
 /* Rows' numbers for what columns follow from. */
 struct origin {
-    struct ids ids;
     uint32_t *rows; /* of the page */
     VEC(uint32_t) used;
     uint8_t *seen; /* by number: stands in the page */
@@ -43,9 +37,8 @@ struct table {
     struct parquet file;
     struct column columns[EXPORT_COLUMNS];
     size_t column_count;
+    struct origins numbers;
     struct origin origins[EXPORT_FROMS];
-    uint32_t code_cache[SPEX_PLACES], outcome_cache[OUTCOME_CACHE]; /* 1 + number */
-    uint32_t last_thread;
     uint32_t *present; /* of the rows of the page, with EXPORT_ALWAYS */
     uint8_t *defined;
     size_t rows;         /* in the page */
@@ -121,28 +114,14 @@ static void put_row(struct origin *o, size_t row, uint32_t id)
     }
 }
 
-static uint32_t find_id(struct table *t, enum export_from from, const struct spex_sample *sample,
-                        uint32_t *cache)
+static inline void put_origin(struct table *t, size_t row, enum export_from from,
+                              const struct spex_sample *sample)
 {
-    struct origin *o = &t->origins[from];
-    uint64_t key[EXPORT_KEY];
-    bool fresh;
-    if (from == EXPORT_FROM_CODE)
-        export_key(sample, EXPORT_FROM_CODE, key);
-    else if (from == EXPORT_FROM_THREAD)
-        export_key(sample, EXPORT_FROM_THREAD, key);
-    else
-        export_key(sample, EXPORT_FROM_OUTCOME, key);
-    if (from == EXPORT_FROM_OUTCOME)
-        cache +=
-            (key[0] * UINT64_C(0x9e3779b97f4a7c15) ^ key[1]) * UINT64_C(0x9e3779b97f4a7c15) >> 52;
-    if (*cache && ids_equal(o->ids.keys[*cache - 1], key))
-        return *cache - 1;
-    uint32_t id = ids_find(&o->ids, key, &fresh);
-    *cache = id + 1;
+    bool fresh = false;
+    uint32_t id = origins_find(&t->numbers, from, sample, &fresh);
     if (fresh)
         add_entries(t, from, id, sample);
-    return id;
+    put_row(&t->origins[from], row, id);
 }
 
 /* ---- pages ---- */
@@ -202,11 +181,7 @@ static void end_group(struct table *t)
     if (!t->group_rows)
         return;
     parquet_group_end(&t->file, t->group_rows, t->sorted ? t->time : -1);
-    for (unsigned from = 0; from < EXPORT_FROMS; from++)
-        ids_clear(&t->origins[from].ids);
-    memset(t->code_cache, 0, sizeof t->code_cache);
-    memset(t->outcome_cache, 0, sizeof t->outcome_cache);
-    t->last_thread = 0;
+    origins_clear(&t->numbers);
     t->group_rows = 0;
     t->sorted = t->time >= 0;
     t->last_time = 0;
@@ -235,12 +210,9 @@ static void put_rows(struct table *t, const struct spex_sample *samples, size_t 
         const struct spex_sample *s = &samples[i];
         size_t row = t->rows + i;
         t->present[row] = s->record->present | EXPORT_ALWAYS;
-        put_row(&t->origins[EXPORT_FROM_THREAD], row,
-                find_id(t, EXPORT_FROM_THREAD, s, &t->last_thread));
-        put_row(&t->origins[EXPORT_FROM_CODE], row,
-                find_id(t, EXPORT_FROM_CODE, s, &t->code_cache[s->place]));
-        put_row(&t->origins[EXPORT_FROM_OUTCOME], row,
-                find_id(t, EXPORT_FROM_OUTCOME, s, t->outcome_cache));
+        put_origin(t, row, EXPORT_FROM_THREAD, s);
+        put_origin(t, row, EXPORT_FROM_CODE, s);
+        put_origin(t, row, EXPORT_FROM_OUTCOME, s);
     }
     if (!t->rows) { /* the same in all rows, which are 0 from the beginning */
         put_row(&t->origins[EXPORT_FROM_FILE], 0, 0);
@@ -274,9 +246,7 @@ static void sink(void *context, const struct spex_sample *samples, size_t count)
         count -= n;
         if (t->rows == PAGE_ROWS)
             end_page(t);
-        if (t->group_rows + t->rows >= GROUP_ROWS ||
-            t->origins[EXPORT_FROM_CODE].ids.count >= IDS_MOST ||
-            t->origins[EXPORT_FROM_OUTCOME].ids.count >= IDS_MOST)
+        if (t->group_rows + t->rows >= GROUP_ROWS || origins_full(&t->numbers))
             end_group(t);
     }
 }
@@ -388,11 +358,11 @@ static enum spex_status end(struct export_job *job)
     }
     for (unsigned from = 0; from < EXPORT_FROMS; from++) {
         struct origin *o = &t->origins[from];
-        ids_free(&o->ids);
         free(o->rows);
         free(o->seen);
         vec_free(&o->used);
     }
+    origins_free(&t->numbers);
     free(t->present);
     free(t->defined);
     out_fini(&t->text);

@@ -243,6 +243,28 @@ const char *export_text(struct export_source *s, const struct spex_sample *sampl
     }
 }
 
+unsigned export_wants(enum export_column column)
+{
+    if (export_fields[column].from == EXPORT_FROM_CODE)
+        return SPEX_WANT_SYMBOL; /* also of those without a name: it has a cache */
+    switch (column) {
+    case EXPORT_TIME:
+        return SPEX_WANT_TIME;
+    case EXPORT_ESTIMATED_TIME:
+        return SPEX_WANT_SPENT;
+    case EXPORT_VA:
+    case EXPORT_PA:
+    case EXPORT_DATA_SYMBOL:
+        return SPEX_WANT_DATA;
+    case EXPORT_TARGET:
+    case EXPORT_PREV_TARGET:
+    case EXPORT_TARGET_SYMBOL:
+        return SPEX_WANT_BRANCH;
+    default:
+        return SPEX_WANT_LITTLE;
+    }
+}
+
 bool export_looks_up(enum export_column column)
 {
     return column == EXPORT_SRCLINE || column == EXPORT_TARGET_SYMBOL ||

@@ -89,6 +89,8 @@ const char *export_text(struct export_source *source, const struct spex_sample *
 /* Names of the counters that are saturated, `latency|issue`; NULL if none is. */
 const char *export_saturated(const struct export_source *source, const struct spex_sample *sample);
 
+/* What a pass must find out for a column: enum spex_want. */
+unsigned export_wants(enum export_column column);
 /* Does a column look up places, so that the thread of the analysis alone may ask for it? */
 bool export_looks_up(enum export_column column);
 
