@@ -18,8 +18,9 @@ ALLOWED = {
     "perfdata": "base perfdata",
     "analysis": "base wire arch record perfdata analysis",
     "export": "base wire arch record perfdata analysis export",
+    "query": "base wire arch record perfdata analysis export query",
     "report": "base wire arch record perfdata analysis report",
-    "cli": "base wire arch record spu script uarch guest perfdata analysis export report cli",
+    "cli": "base wire arch record spu script uarch guest perfdata analysis export query report cli",
 }
 # Public headers and the module that owns each.
 OWNER = {"base": "base", "events": "base", "wire": "wire", "record": "record", "features": "arch", "op": "arch",

@@ -12,6 +12,7 @@
     COMMAND(truth)                                                                                 \
     COMMAND(script)                                                                                \
     COMMAND(export)                                                                                \
+    COMMAND(query)                                                                                 \
     COMMAND(archive)                                                                               \
     COMMAND(dump)                                                                                  \
     COMMAND(verify)                                                                                \

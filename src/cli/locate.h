@@ -12,4 +12,7 @@
  */
 bool cli_locate(const char *name, char *path, size_t size);
 
+/* The path of something beside the running program: where begins with a name or "../". */
+bool cli_beside(const char *where, char *path, size_t size);
+
 #endif

@@ -21,7 +21,7 @@ static void show_progress(void *context, uint64_t done, uint64_t size)
     time_t tenth = now.tv_sec * 10 + now.tv_nsec / 100000000;
     if (!last)
         last = tenth + 5; /* nothing for what takes less than half a second */
-    if (tenth <= last)
+    if (tenth <= last || p->quiet)
         return;
     last = tenth;
     p->progress = true;

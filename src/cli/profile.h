@@ -65,6 +65,7 @@ struct profile {
     struct out out; /* stdout */
     unsigned width; /* 0: no limit */
     bool colour, progress;
+    bool quiet;   /* no more progress: the answer is being shown */
     double limit; /* share below which rows are left out */
     int status;
 };

@@ -31,9 +31,10 @@ static inline bool origins_full(const struct origins *o)
 }
 
 /* from: THREAD, CODE or OUTCOME, a constant. *fresh: set if the number is new. */
-static inline __attribute__((always_inline)) uint32_t
-origins_find(struct origins *o, enum export_from from, const struct spex_sample *sample,
-             bool *fresh)
+static inline __attribute__((always_inline)) uint32_t origins_find(struct origins *o,
+                                                                   enum export_from from,
+                                                                   const struct spex_sample *sample,
+                                                                   bool *fresh)
 {
     struct ids *ids = &o->ids[from];
     uint64_t key[EXPORT_KEY];

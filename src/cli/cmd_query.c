@@ -1,0 +1,555 @@
+/* spex query: SQL over profiles by DuckDB; the engine is in src/query. */
+#include "cli/locate.h"
+#include "cli/output.h"
+#include "cli/profile.h"
+#include "cli/rows.h"
+
+#include "base/memory.h"
+#include "base/name.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PATH = 4096 };
+enum { AS_PARQUET = TABLE_AS_CSV + 1 };
+
+struct query_command {
+    struct profile_options profile;
+    const char *output;
+    int format;
+    uint64_t threads;
+    bool list, setup;
+};
+
+struct opened {
+    struct opened *next;
+    struct profile profile;
+    char *path;
+};
+
+struct work {
+    const struct query_command *command;
+    struct profile_options options; /* of each profile */
+    struct opened *opened;
+    struct query *query;
+    const char *sql;
+    bool told; /* a message says what went wrong */
+};
+
+/* ---- ready-made questions ---- */
+
+static bool questions_directory(char *path, size_t size)
+{
+    return cli_beside("../share/spex/queries", path, size) ||
+           cli_beside("../share/queries", path, size);
+}
+
+static int is_question(const struct dirent *entry)
+{
+    size_t n = strlen(entry->d_name);
+    return n > 4 && !strcmp(entry->d_name + n - 4, ".sql");
+}
+
+/* Calls use for each question by name; the number of them, negative if they are not there. */
+static int each_question(void (*use)(void *user, const char *name, const char *path), void *user)
+{
+    char directory[PATH], path[2 * PATH];
+    struct dirent **entries;
+    int n = questions_directory(directory, sizeof directory)
+                ? scandir(directory, &entries, is_question, alphasort)
+                : -1;
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
+        entries[i]->d_name[strlen(entries[i]->d_name) - 4] = '\0';
+        use(user, entries[i]->d_name, path);
+        free(entries[i]);
+    }
+    if (n >= 0)
+        free(entries);
+    return n;
+}
+
+/* The first line of a question is a comment that says what it answers. */
+static void list_question(void *user, const char *name, const char *path)
+{
+    struct cli_input input;
+    if (!cli_load(path, &input))
+        return;
+    const char *text = (const char *)input.data;
+    size_t n = 0;
+    while (n < input.size && text[n] != '\n')
+        n++;
+    size_t skip = n > 3 && !memcmp(text, "-- ", 3) ? 3 : 0;
+    out_printf(user, "%-24s %.*s\n", name, (int)(n - skip), text + skip);
+    cli_unload(&input);
+}
+
+static int list_questions(void)
+{
+    struct out out;
+    out_init(&out, STDOUT_FILENO);
+    if (each_question(list_question, &out) < 0) {
+        out_fini(&out);
+        cli_error("cannot find the questions in ../share/spex/queries of the program; is spex "
+                  "installed whole?");
+        return CLI_DATA;
+    }
+    return cli_end_output(&out);
+}
+
+/* ---- the text ---- */
+
+struct names {
+    const char *names[64];
+    size_t count;
+};
+
+static void add_name(void *user, const char *name, const char *path)
+{
+    struct names *names = user;
+    (void)path;
+    if (names->count < 64)
+        names->names[names->count++] = memory_copy(name);
+}
+
+static char *load_text(const char *path)
+{
+    struct cli_input input;
+    if (!cli_load(path, &input))
+        return NULL;
+    char *text = memory_get(input.size + 1, 1);
+    memcpy(text, input.data, input.size);
+    cli_unload(&input);
+    return text;
+}
+
+/* SQL as it is typed, a file of it, or the name of a question. NULL after a message. */
+static char *find_text(const char *given)
+{
+    char directory[PATH], path[2 * PATH];
+    struct names known = {0};
+    size_t n = strlen(given);
+    if (n > 4 && !strcmp(given + n - 4, ".sql"))
+        return load_text(given);
+    if (!*given || strpbrk(given, " \t\n;("))
+        return memory_copy(given);
+    if (questions_directory(directory, sizeof directory)) {
+        snprintf(path, sizeof path, "%s/%s.sql", directory, given);
+        if (!strchr(given, '/') && !access(path, R_OK))
+            return load_text(path);
+    }
+    each_question(add_name, &known);
+    const char *near = cli_nearest(given, known.names, known.count);
+    cli_usage("'%s' is no SQL and no question of spex query --list%s%s%s", given,
+              near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    for (size_t i = 0; i < known.count; i++)
+        free((char *)(uintptr_t)known.names[i]);
+    return NULL;
+}
+
+/* ---- the file at hand ---- */
+
+static void put_file(struct out *sql, const char *path)
+{
+    char magic[4] = "", pattern[PATH + 32];
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    bool directory = fd >= 0 && !fstat(fd, &st) && S_ISDIR(st.st_mode);
+    bool parquet =
+        fd >= 0 && !directory && pread(fd, magic, 4, 0) == 4 && !memcmp(magic, "PAR1", 4);
+    if (fd >= 0)
+        close(fd);
+    snprintf(pattern, sizeof pattern, "%s/**/samples*.parquet", path);
+    out_text(sql, directory || parquet ? "SELECT * FROM read_parquet(" : "SELECT * FROM spe(");
+    query_quote(sql, directory ? pattern : path);
+    out_text(sql, directory ? ", union_by_name = true)" : ")");
+}
+
+static void put_samples(struct out *sql, const struct query_command *o, char **files)
+{
+    const char *standard = o->profile.input ? o->profile.input : "perf.data";
+    out_text(sql, "CREATE OR REPLACE TEMP VIEW samples AS ");
+    if (!*files)
+        put_file(sql, standard);
+    for (size_t i = 0; files[i]; i++) {
+        out_text(sql, i ? " UNION ALL BY NAME " : "");
+        put_file(sql, files[i]);
+    }
+    out_char(sql, 0);
+}
+
+struct mention {
+    struct work *work;
+    bool any, ok;
+};
+
+/* The name of a question as a view, where the statement mentions it. */
+static bool mentions(const struct work *w, const char *name, char view[64])
+{
+    size_t n = strlen(name);
+    for (size_t i = 0; i <= n && n < 64; i++)
+        view[i] = name[i] == '-' ? '_' : name[i];
+    return n < 64 && strcasestr(w->sql, view);
+}
+
+static void look_for(void *user, const char *name, const char *path)
+{
+    struct mention *m = user;
+    char view[64];
+    (void)path;
+    m->any |= mentions(m->work, name, view);
+}
+
+static void add_view(void *user, const char *name, const char *path)
+{
+    struct mention *m = user;
+    char view[64];
+    char *text = m->ok && mentions(m->work, name, view) ? load_text(path) : NULL;
+    if (!text)
+        return;
+    struct out sql;
+    out_init(&sql, -1);
+    out_printf(&sql, "CREATE OR REPLACE TEMP VIEW %s AS\n", view);
+    out_bytes(&sql, text, strlen(text) + 1);
+    m->ok = query_ask(m->work->query, sql.data, NULL);
+    out_fini(&sql);
+    free(text);
+}
+
+/* Files are looked at only for a statement that mentions them, and questions are views of their
+ * names only there, too. */
+static bool add_views(struct work *w, char **files)
+{
+    struct mention mention = {w, strcasestr(w->sql, "samples"), true};
+    struct out sql;
+    each_question(look_for, &mention);
+    if (!mention.any)
+        return true;
+    out_init(&sql, -1);
+    put_samples(&sql, w->command, files);
+    mention.ok = query_ask(w->query, sql.data, NULL);
+    out_fini(&sql);
+    each_question(add_view, &mention);
+    return mention.ok;
+}
+
+/* ---- profiles ---- */
+
+static struct spex_analysis *open_profile(void *user, const char *path, struct spex_error *error)
+{
+    struct work *w = user;
+    struct spex_analysis_options more = {.size = sizeof more};
+    struct opened *o = memory_get(1, sizeof *o);
+    o->path = memory_copy(path);
+    if (profile_open(&o->profile, &w->options, o->path, &more)) {
+        w->told = true;
+        snprintf(error->text, sizeof error->text, "%s cannot be read", path);
+        free(o->path);
+        free(o);
+        return NULL;
+    }
+    o->next = w->opened;
+    w->opened = o;
+    return o->profile.analysis;
+}
+
+/* What was damaged or missing, once for each file. */
+static int close_profiles(struct work *w)
+{
+    int status = CLI_OK;
+    while (w->opened) {
+        struct opened *o = w->opened;
+        bool again = false;
+        w->opened = o->next;
+        for (const struct opened *other = o->next; other; other = other->next)
+            again |= !strcmp(other->path, o->path);
+        if (again) {
+            out_fini(&o->profile.out);
+            spex_analysis_close(o->profile.analysis);
+            o->profile.analysis = NULL;
+        }
+        int closed = profile_close(&o->profile);
+        status = closed ? closed : status;
+        free(o->path);
+        free(o);
+    }
+    return status;
+}
+
+static void end_progress(struct work *w)
+{
+    for (struct opened *o = w->opened; o; o = o->next) {
+        if (o->profile.progress && !o->profile.quiet)
+            fputs("\r\033[K", stderr);
+        o->profile.quiet = true;
+    }
+}
+
+/* ---- the answer ---- */
+
+struct answer {
+    struct work *work;
+    struct rows rows;
+};
+
+static void begin(void *user, const char *const *names, const enum query_kind *kinds, size_t count)
+{
+    struct answer *a = user;
+    rows_begin(&a->rows, names, kinds, count);
+}
+
+static void put_row(void *user, const char *const *cells)
+{
+    struct answer *a = user;
+    if (!a->rows.shown)
+        end_progress(a->work);
+    rows_put(&a->rows, cells);
+}
+
+/* DuckDB's messages have several lines: what, where, and perhaps what else it could be. */
+static void tell_error(struct work *w)
+{
+    char *copy = memory_copy(query_error(w->query)), *text = copy;
+    end_progress(w);
+    for (char *p = copy; (p = strchr(p, '\t'));)
+        *p = ' ';
+    if (query_interrupted(w->query) && !w->told)
+        cli_error("interrupted");
+    bool tell = !w->told && !query_interrupted(w->query);
+    for (bool first = true; tell && *text; first = false) {
+        int n = (int)strcspn(text, "\n");
+        if (first)
+            cli_error("%.*s", n, text);
+        else if (n)
+            cli_note("%.*s", n, text);
+        text += n + (text[n] == '\n');
+    }
+    free(copy);
+}
+
+static bool make(void *context, int fd)
+{
+    struct work *w = context;
+    bool ok;
+    int error = 0;
+    if (w->command->format == AS_PARQUET) {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        ok = query_to_parquet(w->query, w->sql, path);
+    } else {
+        struct answer a = {.work = w};
+        struct query_sink sink = {begin, put_row, &a};
+        struct out out;
+        out_init(&out, fd);
+        rows_init(&a.rows, &out, (enum table_format)w->command->format);
+        ok = query_ask(w->query, w->sql, &sink);
+        end_progress(w);
+        rows_end(&a.rows);
+        error = out_fini(&out);
+    }
+    if (!ok)
+        tell_error(w);
+    else if (error)
+        cli_error("cannot write: %s", strerror(error));
+    return ok && !error;
+}
+
+/* ---- the library ---- */
+
+static void data_directory(char *path, size_t size)
+{
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    if (data && *data)
+        snprintf(path, size, "%s/spex", data);
+    else
+        snprintf(path, size, "%s/.local/share/spex", home && *home ? home : ".");
+}
+
+static int set_up(void)
+{
+    char script[PATH], directory[PATH];
+    int status;
+    if (!cli_locate("query-setup", script, sizeof script))
+        return CLI_DATA;
+    data_directory(directory, sizeof directory);
+    pid_t child = fork();
+    if (!child) {
+        execl(script, script, directory, (char *)NULL);
+        _exit(127);
+    }
+    if (child < 0 || waitpid(child, &status, 0) < 0) {
+        cli_error("%s: %s", script, strerror(errno));
+        return CLI_DATA;
+    }
+    return status ? CLI_DATA : CLI_OK;
+}
+
+/* Where DuckDB's library is: named, beside the program, set up, or for the system to find. */
+static void find_library(char *path, size_t size)
+{
+    char directory[PATH];
+    const char *named = getenv("SPEX_DUCKDB");
+    if (named && *named) {
+        snprintf(path, size, "%s", named);
+        return;
+    }
+    if (cli_beside("libduckdb.so", path, size) ||
+        cli_beside("../lib/spex/libduckdb.so", path, size))
+        return;
+    data_directory(directory, sizeof directory);
+    snprintf(path, size, "%s/libduckdb.so", directory);
+    if (access(path, R_OK))
+        snprintf(path, size, "libduckdb.so");
+}
+
+static int open_query(struct work *w, const char *spill)
+{
+    char library[PATH + 32];
+    struct spex_error error;
+    find_library(library, sizeof library);
+    struct query_options options = {.library = library,
+                                    .spill = spill,
+                                    .threads = cli_threads(w->command->threads),
+                                    .memory = memory_limit(),
+                                    .open = open_profile,
+                                    .user = w};
+    if (!query_new(&options, &w->query, &error))
+        return CLI_OK;
+    cli_error("there is no DuckDB (%s)", error.text);
+    cli_note("get it with: spex query --setup");
+    return CLI_DATA;
+}
+
+/* ---- Ctrl-C ---- */
+
+/* The first ends the statement, the second the program. */
+static void *watch(void *query)
+{
+    sigset_t set;
+    int signal;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    if (!sigwait(&set, &signal))
+        query_interrupt(query);
+    if (!sigwait(&set, &signal))
+        _exit(128 + SIGINT);
+    return NULL;
+}
+
+static void die_interrupted(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    signal(SIGINT, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    raise(SIGINT);
+}
+
+/* ---- the command ---- */
+
+static int ask(struct work *w, char **files)
+{
+    struct output output;
+    pthread_t watcher;
+    sigset_t set;
+    char spill[PATH];
+    const char *temporary = getenv("TMPDIR");
+    int status = output_open(&output, w->command->output, false);
+    if (status)
+        return status;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &set, NULL); /* for the threads of DuckDB, too */
+    snprintf(spill, sizeof spill, "%s/spex-query-XXXXXX", temporary ? temporary : "/tmp");
+    bool spills = mkdtemp(spill);
+    bool watched = false, interrupted = false;
+    status = open_query(w, spills ? spill : NULL);
+    if (!status) {
+        watched = !pthread_create(&watcher, NULL, watch, w->query);
+        if (add_views(w, files)) {
+            status = output_make(&output, make, w);
+        } else {
+            tell_error(w);
+            status = CLI_DATA;
+        }
+        interrupted = query_interrupted(w->query);
+        if (watched) {
+            pthread_cancel(watcher);
+            pthread_join(watcher, NULL);
+        }
+        query_free(w->query);
+    }
+    if (spills)
+        rmdir(spill);
+    output_close(&output);
+    int closed = close_profiles(w);
+    if (interrupted)
+        die_interrupted();
+    return status ? status : closed;
+}
+
+static int run_query(void *options, int argc, char **argv)
+{
+    const struct query_command *o = options;
+    struct work w = {.command = o, .options = o->profile};
+    w.options.input = NULL;
+    if (o->list)
+        return list_questions();
+    if (o->setup)
+        return set_up();
+    if (!argc)
+        return cli_usage("what is to be asked? SQL, or a name that spex query --list shows");
+    if (argc > 1 && o->profile.input)
+        return cli_usage("two inputs: '%s' and '%s'", o->profile.input, argv[1]);
+    if (o->format == AS_PARQUET && !strcmp(o->output, "-") && isatty(STDOUT_FILENO))
+        return cli_usage("parquet is not for a terminal: name a file with -o");
+    char *text = find_text(argv[0]);
+    if (!text)
+        return CLI_USAGE;
+    w.sql = text;
+    int status = ask(&w, argv + 1);
+    free(text);
+    return status;
+}
+
+static const char *const formats[] = {"text", "json", "csv", "parquet", NULL};
+
+static const struct cli_option query_options[] = {
+    PROFILE_SOURCE_OPTIONS(struct query_command),
+    {"format", 0, CLI_CHOICE, offsetof(struct query_command, format), "FORMAT",
+     "text, csv, json (an object a line) or parquet", "text", formats},
+    {"output", 'o', CLI_STRING, offsetof(struct query_command, output), "FILE",
+     "file to write, - for standard output; an older one is kept as FILE.old", "-", NULL},
+    {"list", 0, CLI_FLAG, offsetof(struct query_command, list), NULL,
+     "list the ready-made questions", NULL, NULL},
+    {"setup", 0, CLI_FLAG, offsetof(struct query_command, setup), NULL,
+     "fetch DuckDB from npm, once", NULL, NULL},
+    CLI_THREADS(struct query_command, threads),
+    PROFILE_SYMBOL_OPTIONS(struct query_command),
+    {0},
+};
+
+extern const struct cli_command cli_query;
+const struct cli_command cli_query = {
+    .name = "query",
+    .group = CLI_READING,
+    .synopsis = "SQL|QUESTION [FILE...]",
+    .summary = "SQL over profiles (DuckDB)",
+    .details = "Table samples holds the samples of the files: perf.data, Parquet files that export "
+               "wrote, or directories of them (-i, else perf.data). 'name.data' and spe('name') "
+               "are tables, too. Columns are described in docs/schema.md, more in docs/query.md. A "
+               "QUESTION is a ready-made statement: --list names them.",
+    .options = query_options,
+    .size = sizeof(struct query_command),
+    .run = run_query,
+};

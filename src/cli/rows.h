@@ -1,0 +1,29 @@
+/* Rows of an answer whose columns are not known before: as text, CSV or JSON lines. */
+#ifndef CLI_ROWS_H
+#define CLI_ROWS_H
+
+#include "base/out.h"
+#include "cli/table.h"
+#include "query/query.h"
+
+struct rows {
+    struct out *out;
+    enum table_format format;
+    size_t count; /* of columns */
+    char **names;
+    enum query_kind *kinds;
+    size_t *widths;
+    char **held; /* text: the first rows, from which the widths follow */
+    size_t held_rows;
+    uint64_t shown;
+    struct out cell;
+};
+
+void rows_init(struct rows *rows, struct out *out, enum table_format format);
+/* Members of a struct query_sink; user is the rows. */
+void rows_begin(void *user, const char *const *names, const enum query_kind *kinds, size_t count);
+void rows_put(void *user, const char *const *cells);
+/* What is held back, and the end; frees. */
+void rows_end(struct rows *rows);
+
+#endif

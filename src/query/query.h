@@ -1,0 +1,59 @@
+/*
+ * SQL over profiles. DuckDB does the work, from a library that is loaded when it is asked for;
+ * table function spe('perf.data') gives it the columns of docs/schema.md, of which only those that
+ * a statement needs are made. A name of a file in place of a table means that function, too.
+ *
+ * Reading a profile is one thread's work; what DuckDB makes of the rows that of several. One
+ * statement at a time; query_interrupt is for any thread.
+ */
+#ifndef QUERY_QUERY_H
+#define QUERY_QUERY_H
+
+#include "base/out.h"
+#include <spex/analysis.h>
+
+struct query_options {
+    const char *library; /* a path, or a name for the system's loader */
+    const char *spill;   /* directory for what does not fit into memory */
+    unsigned threads;
+    uint64_t memory; /* bytes; 0: DuckDB's own limit */
+    /*
+     * A profile, open for a pass over all samples: NULL if it cannot be read, and error says why.
+     * It stays the caller's, who closes it behind query_close. Any thread, one at a time.
+     */
+    struct spex_analysis *(*open)(void *user, const char *path, struct spex_error *error);
+    void *user;
+};
+
+struct query;
+
+enum spex_status query_new(const struct query_options *options, struct query **query,
+                           struct spex_error *error);
+void query_free(struct query *query);
+const char *query_version(const struct query *query); /* of DuckDB */
+
+/* The statement at hand, and any other, ends with an error. */
+void query_interrupt(struct query *query);
+bool query_interrupted(const struct query *query);
+
+enum query_kind { QUERY_TEXT, QUERY_NUMBER, QUERY_BOOL };
+
+struct query_sink {
+    void (*begin)(void *user, const char *const *names, const enum query_kind *kinds, size_t count);
+    void (*row)(void *user, const char *const *cells); /* as text; NULL: none */
+    void *user;
+};
+
+/*
+ * Statements, one after the other; sink, which may be NULL, gets what the last one answers. False:
+ * query_error says why.
+ */
+bool query_ask(struct query *query, const char *sql, const struct query_sink *sink);
+/* The same, but the last answer goes to a file of Parquet. */
+bool query_to_parquet(struct query *query, const char *sql, const char *path);
+const char *query_error(const struct query *query); /* several lines */
+
+/* 'text', as SQL quotes it. */
+void query_quote(struct out *out, const char *text);
+
+#endif
