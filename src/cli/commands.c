@@ -13,6 +13,7 @@
     COMMAND(script)                                                                                \
     COMMAND(export)                                                                                \
     COMMAND(query)                                                                                 \
+    COMMAND(ship)                                                                                  \
     COMMAND(archive)                                                                               \
     COMMAND(dump)                                                                                  \
     COMMAND(verify)                                                                                \

@@ -125,8 +125,8 @@ for what, table, where in (("the ledger does not have yet", "batches", "host = '
     check(f"a part {what} is sent again, and nothing twice", code == 0 and changed != before and state() == before and "left half" in err, (err, changed, state()))
 same("after all that", MIXED, "one")
 
-MANY = profile("mixed", 2 * (1 << 18) + 1000, seed=5, name="many.data")  # three parts
-WANT = 2 * (1 << 18) + 1000
+WANT = (1 << 18) + 20000  # two parts
+MANY = profile("mixed", WANT, seed=5, name="many.data")
 
 
 def begin(to, file, host, *args):
@@ -207,6 +207,102 @@ refused("credentials that everybody can read", ["chmod"], A, OTHER, "--credentia
 os.chmod(f"{DIR}/secret", 0o600)
 code, err = send(A, OTHER, "--credentials", "secret", host="seven's \\ host")
 check("credentials of a file, a host of any name", code == 0 and rows("host = 'seven\\'s \\\\ host'") == 3000, err)
+
+# ---- spex ship ----
+
+SPOOL = f"{DIR}/spool"
+PROM = f"{DIR}/spex.prom"
+os.makedirs(SPOOL)
+
+
+def ship(*args, to=A, host="ship"):
+    return [SPEX, "ship", "--spool", "spool", "--url", to if isinstance(to, str) else to.url, "--host", host, "--metrics", "spex.prom", "--retry", "1", *SYMBOLS, *args]
+
+
+def shipped(*args, **kw):
+    code, out, err = run(*ship("--once", *args, **kw), cwd=DIR, env={"HOME": DIR})
+    return code, err
+
+
+def metrics():
+    return {l.split()[0].removeprefix("spex_ship_"): int(l.split()[1]) for l in open(PROM) if not l.startswith("#")}
+
+
+def put(name, file, age=0):
+    shutil.copy(f"{DIR}/{file}", f"{DIR}/coming")
+    os.utime(f"{DIR}/coming", (time.time() - age,) * 2)
+    os.rename(f"{DIR}/coming", f"{SPOOL}/{name}")
+
+
+def left():
+    return sorted(n for n in os.listdir(SPOOL) if not n.startswith("."))
+
+
+put("perf.data.1", MIXED, 60)
+put("perf.data.2", "cut.data", 50)
+open(f"{SPOOL}/junk", "w").write("this is no profile\n")
+writing = open(f"{SPOOL}/perf.data", "wb")
+writing.write(whole[:1000])
+writing.flush()
+code, err = shipped(to=NOBODY)
+check("the server is away: everything waits", code == 1 and set(left()) >= {"perf.data", "perf.data.1", "perf.data.2"} and metrics()["server_up"] == 0 and metrics()["failures_total"] == 1, (err, left()))
+code, err = shipped()
+m = metrics()
+equal("what is finished is sent and goes, what is written stays, what is no profile is set aside", left(), ["aside", "perf.data"])
+check("every row is there once", rows("host = 'ship'") == 5000 + cut, err)
+equal("with the reason", "junk.reason" in os.listdir(f"{SPOOL}/aside") and "junk" in open(f"{SPOOL}/aside/junk.reason").read(), True)
+equal("the metrics count it", (m['files_total{result="sent"}'], m['files_total{result="aside"}'], m["rows_total"], m["server_up"], m["spool_files"]), (2, 1, 5000 + cut, 1, 1))
+put("perf.data.1", MIXED)
+code, err = shipped()
+check("a file that was sent before goes, and adds nothing", code == 0 and left() == ["aside", "perf.data"] and rows("host = 'ship'") == 5000 + cut, err)
+writing.write(whole[1000:])
+writing.close()
+for i in range(3):
+    put(f"old{i}", OTHER, 1000 - i)
+code, err = shipped("--spool-limit", str(os.path.getsize(f"{DIR}/{OTHER}") + len(whole) + 100), to=NOBODY)
+equal("a spool that is full loses its oldest files, first what was set aside", (left(), os.listdir(f"{SPOOL}/aside")), (["aside", "old2", "perf.data"], []))
+check("and counts them", metrics()['files_total{result="dropped"}'] == 4 and metrics()["dropped_bytes_total"] > 0 and "dropped" in err, (metrics(), err))
+shutil.rmtree(SPOOL)
+os.makedirs(SPOOL)
+
+
+def until(what):
+    for _ in range(1200):
+        if what():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def watch(*args, **kw):
+    return subprocess.Popen(ship(*args, **kw), cwd=DIR, env={**os.environ, "HOME": DIR}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+w = watch(to=B, host="watched")
+until(lambda: os.path.exists(f"{SPOOL}/.spex-ship.lock"))
+code, err = shipped()
+check("a second one on the same directory is refused", code == 1 and "another spex ship" in err, err)
+put("perf.data.1", MIXED)
+check("a file that comes is sent", until(lambda: not left()) and rows("host = 'watched'") == 5000)
+B.kill()
+put("perf.data.2", OTHER)
+until(lambda: metrics()["failures_total"] > 0)
+B.start()
+check("a file that came while the server was away, too", until(lambda: not left()) and rows("host = 'watched'") == 8000)
+put("perf.data.3", MANY)
+after = 8000 + WANT
+until(lambda: rows("host = 'watched'") > 8000)
+w.kill()
+w.communicate()
+time.sleep(0.1)
+code, err = shipped(to=B, host="watched")
+check("ship is killed while it sends, and begins again: equal to the row", until(lambda: rows("host = 'watched'") == after) and not left(),
+      (code, err, rows("host = 'watched'")))
+w = watch(to=B, host="watched")
+until(lambda: metrics()["rows_total"] == 0)
+w.terminate()
+err = w.communicate()[1]
+check("it ends on SIGTERM", w.returncode == 0 and "signal 15" in err, (w.returncode, err))
 
 fleet.close()
 done()

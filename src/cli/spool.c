@@ -1,0 +1,195 @@
+#include "spool.h"
+
+#include "base/memory.h"
+#include "base/out.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ASIDE "aside"
+#define LOCK ".spex-ship.lock"
+
+enum { OLD_ENOUGH = 5 }; /* seconds, where it cannot be told whether a file is being written */
+
+int spool_open(struct spool *s, const char *path)
+{
+    *s = (struct spool){.path = path, .lock = -1};
+    s->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s->directory < 0) {
+        cli_error("--spool: %s: %s", path, strerror(errno));
+        return CLI_DATA;
+    }
+    s->lock = openat(s->directory, LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (s->lock < 0 || flock(s->lock, LOCK_EX | LOCK_NB)) {
+        cli_error(s->lock >= 0 && errno == EWOULDBLOCK
+                      ? "--spool: another spex ship is at work in %s"
+                      : "--spool: cannot lock %s/" LOCK ": %s",
+                  path, strerror(errno));
+        spool_close(s);
+        return CLI_DATA;
+    }
+    return CLI_OK;
+}
+
+static void clear(struct spool_file *files, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        free(files[i].name);
+    free(files);
+}
+
+void spool_close(struct spool *s)
+{
+    clear(s->files, s->count);
+    if (s->lock >= 0)
+        close(s->lock);
+    close(s->directory);
+}
+
+/* The kernel lends a file for reading only while nobody writes it. */
+static bool is_finished(int directory, const char *name, const struct stat *st)
+{
+    int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return true; /* the reason why it cannot be read will be told */
+    int lent = fcntl(fd, F_SETLEASE, F_RDLCK), error = errno;
+    if (!lent)
+        fcntl(fd, F_SETLEASE, F_UNLCK);
+    close(fd);
+    if (!lent || error == EAGAIN)
+        return !lent;
+    return time(NULL) - st->st_mtim.tv_sec >= OLD_ENOUGH; /* not ours, or a system without leases */
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const struct spool_file *x = a, *y = b;
+    if (x->written.tv_sec != y->written.tv_sec)
+        return x->written.tv_sec < y->written.tv_sec ? -1 : 1;
+    if (x->written.tv_nsec != y->written.tv_nsec)
+        return x->written.tv_nsec < y->written.tv_nsec ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+/* Regular files of a directory, oldest first. The descriptor is closed. */
+static struct spool_file *list(int fd, size_t *count, uint64_t *bytes)
+{
+    struct spool_file *files = NULL;
+    size_t capacity = 0;
+    struct dirent *entry;
+    struct stat st;
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    *count = 0;
+    if (!directory) {
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    while ((entry = readdir(directory))) {
+        if (entry->d_name[0] == '.' || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+            !S_ISREG(st.st_mode))
+            continue;
+        files = memory_grow(files, *count, &capacity, sizeof *files);
+        files[(*count)++] = (struct spool_file){.name = memory_copy(entry->d_name),
+                                                .size = (uint64_t)st.st_size,
+                                                .written = st.st_mtim,
+                                                .finished = is_finished(fd, entry->d_name, &st)};
+        *bytes += (uint64_t)st.st_size;
+    }
+    closedir(directory);
+    if (*count)
+        qsort(files, *count, sizeof *files, by_age);
+    return files;
+}
+
+static int open_below(const struct spool *s, const char *name)
+{
+    return openat(s->directory, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+void spool_scan(struct spool *s)
+{
+    struct spool_file *before = s->files;
+    size_t count = s->count, aside_count;
+    s->bytes = 0;
+    s->files = list(open_below(s, "."), &s->count, &s->bytes);
+    for (size_t i = 0; i < s->count; i++)
+        for (size_t k = 0; k < count; k++)
+            if (!strcmp(s->files[i].name, before[k].name))
+                s->files[i].tries = before[k].tries;
+    clear(before, count);
+    struct spool_file *aside = list(open_below(s, ASIDE), &aside_count, &s->bytes);
+    clear(aside, aside_count);
+}
+
+bool spool_remove(struct spool *s, const char *name)
+{
+    if (!unlinkat(s->directory, name, 0) || errno == ENOENT)
+        return true;
+    cli_error("cannot remove %s/%s: %s", s->path, name, strerror(errno));
+    return false;
+}
+
+static void drop(struct spool *s, int directory, const struct spool_file *file,
+                 struct spool_dropped *dropped)
+{
+    if (unlinkat(directory, file->name, 0))
+        return;
+    cli_note("%s is dropped, the spool is full: %s/%s",
+             directory == s->directory ? "a profile" : "a file that was set aside", s->path,
+             file->name);
+    dropped->files++;
+    dropped->bytes += file->size;
+    s->bytes -= file->size;
+}
+
+struct spool_dropped spool_bound(struct spool *s, uint64_t limit)
+{
+    struct spool_dropped dropped = {0};
+    if (s->bytes <= limit)
+        return dropped;
+    uint64_t ignored = 0;
+    size_t count;
+    struct spool_file *aside = list(open_below(s, ASIDE), &count, &ignored);
+    int directory = open_below(s, ASIDE);
+    for (size_t i = 0; i < count && s->bytes > limit; i++)
+        drop(s, directory, &aside[i], &dropped);
+    if (directory >= 0)
+        close(directory);
+    clear(aside, count);
+    for (size_t i = 0; i < s->count && s->bytes > limit; i++)
+        if (s->files[i].finished)
+            drop(s, s->directory, &s->files[i], &dropped);
+    if (dropped.files)
+        spool_scan(s);
+    return dropped;
+}
+
+bool spool_set_aside(struct spool *s, const char *name, const char *reason)
+{
+    char to[NAME_MAX + 16];
+    mkdirat(s->directory, ASIDE, 0700);
+    snprintf(to, sizeof to, ASIDE "/%s", name);
+    if (renameat(s->directory, name, s->directory, to)) {
+        cli_error("cannot set %s/%s aside: %s", s->path, name, strerror(errno));
+        return false;
+    }
+    snprintf(to, sizeof to, ASIDE "/%.*s.reason", NAME_MAX - 7, name);
+    int fd = openat(s->directory, to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0) {
+        struct out out;
+        out_init(&out, fd);
+        out_text(&out, reason);
+        out_fini(&out); /* a full disk: the reason was told on stderr, too */
+        close(fd);
+    }
+    cli_note("set aside in %s/" ASIDE ": %s: %s", s->path, name, reason);
+    return true;
+}
