@@ -287,7 +287,7 @@ bool clickhouse_wait(struct clickhouse *s, struct clickhouse_patience *p, const 
         p->begin = now;
         p->next = WAIT_FIRST;
     }
-    uint64_t over = p->begin + s->options.retry * UINT64_C(1000);
+    uint64_t over = p->begin + (p->seconds ? p->seconds : s->options.retry) * UINT64_C(1000);
     if (now >= over)
         return false;
     unsigned ms = over - now < p->next ? (unsigned)(over - now) : p->next;

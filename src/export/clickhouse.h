@@ -49,8 +49,9 @@ int clickhouse_code(const struct clickhouse *server);
 
 /* Waits before the next attempt, longer each time; false if the time to try again is over. */
 struct clickhouse_patience {
-    uint64_t begin; /* ms; 0: has not begun */
-    unsigned next;
+    unsigned seconds; /* 0: as the options say */
+    unsigned next;    /* ms */
+    uint64_t begin;   /* ms; 0: has not begun */
 };
 bool clickhouse_wait(struct clickhouse *server, struct clickhouse_patience *patience,
                      const char *why);

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { PATIENCE = 600 }; /* seconds for work that the server has taken on */
+
 struct ledger_part {
     uint32_t part;
     bool listed, last;
@@ -135,7 +137,7 @@ static bool is_whole(const struct ledger *l)
 /* Until no query of this batch runs: one that timed out for us may go on over there. */
 static enum spex_status settle(struct ledger *l, struct spex_error *error)
 {
-    struct clickhouse_patience patience = {0};
+    struct clickhouse_patience patience = {.seconds = PATIENCE};
     for (;;) {
         char *at, end;
         out_printf(&l->query,
@@ -155,7 +157,7 @@ static enum spex_status settle(struct ledger *l, struct spex_error *error)
 static enum spex_status await_mutation(struct ledger *l, const char *table,
                                        struct spex_error *error)
 {
-    struct clickhouse_patience patience = {0};
+    struct clickhouse_patience patience = {.seconds = PATIENCE};
     for (;;) {
         char *at, end;
         out_printf(&l->query, "SELECT count() FROM system.mutations WHERE database = ");
