@@ -64,12 +64,14 @@ AGAINST = [
     ("script, all records", "script", None, 0),
     ("script --format json", "script --format json", None, 0),
     ("script --format csv", "script --format csv", None, 0),
+    *((f"export --to {to}", f"export --to {to} -o /dev/null", None, 0) for to in
+      ("collapsed", "collapsed --weight time", "speedscope", "firefox", "pprof", "bolt", "profgen", "llvm", "autofdo", "parquet")),
     ("dump --style perf", "dump --style perf", perf("report -D", "f.data", False), 1),
     ("dump --style perf-7", "dump --style perf-7", None, 0),
     ("dump --style spex", "dump --style spex", None, 0),
     ("dump --format json", "dump --format json", None, 0),
 ]
-MEMORY = ["report", "mem", "c2c", "branch", "annotate walk", "script", "script --format json", "dump --style perf",
+MEMORY = ["export --to pprof -o /dev/null", "export --to firefox -o /dev/null", "export --to bolt -o /dev/null", "report", "mem", "c2c", "branch", "annotate walk", "script", "script --format json", "dump --style perf",
           "dump --format json", "verify"]
 
 

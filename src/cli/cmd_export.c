@@ -142,8 +142,9 @@ static int run_format(const struct export_command *o, const struct export_format
     char truth[4096];
     struct out filters;
     bool directory = is_directory(o->output);
-    struct spex_analysis_options more = {
-        .size = sizeof more, .ordered = format->ordered, .want = format->want};
+    struct spex_analysis_options more = {.size = sizeof more,
+                                         .ordered = format->ordered,
+                                         .want = export_format_wants(format, settings)};
     if (directory && strcmp(format->name, "parquet"))
         return cli_usage("-o: '%s' is a directory; only parquet writes into one", o->output);
     int status = profile_open(&p, &o->profile, operand, &more);
@@ -248,7 +249,6 @@ static int run_export(void *options, int argc, char **argv)
 }
 
 static const char *const dialects[] = {"today", "18.16", NULL};
-static const char *const weights[] = {"samples", "latency", "misses", NULL};
 
 static const struct cli_option export_options[] = {
     {"to", 0, CLI_STRING, offsetof(struct export_command, to), "FORMAT",
@@ -261,8 +261,8 @@ static const struct cli_option export_options[] = {
     {"fields", 'F', CLI_STRING, PROFILE_AT(struct export_command, fields), "LIST",
      "columns of tables, in order; +LIST adds to the usual ones (docs/schema.md)", NULL, NULL},
     {"weight", 0, CLI_CHOICE, offsetof(struct export_command, weight), "WEIGHT",
-     "what numbers count where a format has one only: samples, latency or misses", "samples",
-     weights},
+     "what numbers count where a format has one only: samples, time, latency or misses", "samples",
+     export_weight_names},
     {"host", 0, CLI_STRING, offsetof(struct export_command, host), "NAME",
      "the machine, for column host, where the file does not say or is wrong", NULL, NULL},
     {"boot", 0, CLI_STRING, offsetof(struct export_command, boot), "ID",

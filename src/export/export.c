@@ -26,6 +26,15 @@ const struct export_format *const export_formats[] = {
         NULL,
 };
 
+const char *const export_weight_names[] = {"samples", "time", "latency", "misses", NULL};
+
+unsigned export_format_wants(const struct export_format *format,
+                             const struct export_settings *settings)
+{
+    bool time = format->weights && settings->weight == EXPORT_WEIGHT_TIME;
+    return format->want | (time ? SPEX_WANT_SPENT : 0);
+}
+
 void export_begin(const struct export_format *format, struct export_job *job)
 {
     export_source_init(&job->source, job->analysis);

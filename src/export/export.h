@@ -9,7 +9,17 @@
 #include "export/values.h"
 
 /* What the numbers of a profile count. */
-enum export_weight { EXPORT_WEIGHT_SAMPLES, EXPORT_WEIGHT_LATENCY, EXPORT_WEIGHT_MISSES };
+enum export_weight {
+    EXPORT_WEIGHT_SAMPLES,
+    EXPORT_WEIGHT_TIME, /* ns that samples stand for: docs/time.md */
+    EXPORT_WEIGHT_LATENCY,
+    EXPORT_WEIGHT_MISSES
+};
+/* As users name them, NULL behind the last; and what they count, for help. */
+extern const char *const export_weight_names[];
+#define EXPORT_WEIGHT_HELP                                                                         \
+    "what --weight says: samples, time (ns of their CPU that samples stand for, docs/time.md), "   \
+    "cycles of total latency, or level 1 data cache misses"
 
 struct export_settings {
     enum export_weight weight;
@@ -67,6 +77,9 @@ extern const struct export_format export_clickhouse;
 /* Behind begin: is there anything to send, and a server that takes it? */
 bool export_clickhouse_ready(const struct export_job *job);
 
+/* enum spex_want of a format with these settings. */
+unsigned export_format_wants(const struct export_format *format,
+                             const struct export_settings *settings);
 /* Before the pass, and behind it. */
 void export_begin(const struct export_format *format, struct export_job *job);
 enum spex_status export_end(const struct export_format *format, struct export_job *job);

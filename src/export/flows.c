@@ -21,7 +21,7 @@ static void add_branch(struct flows *f, const struct spex_sample *s, bool taken)
                                taken ? s->target : s->pc + INSTRUCTION,
                                (uint64_t)taken << 32 | s->maps[0]};
     bool fresh;
-    uint32_t n = ids_find(&f->branch_ids, key, &fresh);
+    uint32_t n = ids_find_again(&f->branch_ids, &f->last[s->place].branch, key, &fresh);
     if (fresh) {
         struct spex_place to = {.module = s->module, .address = s->address + INSTRUCTION};
         if (taken)
@@ -38,30 +38,41 @@ static void add_branch(struct flows *f, const struct spex_sample *s, bool taken)
     f->branches[n].mispredicts += s->record->events >> SPEX_EV_MISPREDICT & 1;
 }
 
-static void count_run(struct ids *ids, struct flow_run **runs, size_t *count, size_t *capacity,
-                      struct flow_run run, uint64_t times)
+static struct flow_run *new_run(struct flow_run **runs, size_t *count, size_t *capacity)
 {
-    uint64_t key[IDS_WORDS] = {(uintptr_t)run.module, run.start, run.end, 1};
-    bool fresh;
-    uint32_t n = ids_find(ids, key, &fresh);
-    if (fresh) {
-        *runs = memory_grow(*runs, *count, capacity, sizeof **runs);
-        (*runs)[(*count)++] = run;
-    }
-    (*runs)[n].count += times;
+    *runs = memory_grow(*runs, *count, capacity, sizeof **runs);
+    (*runs)[*count] = (struct flow_run){0};
+    return &(*runs)[(*count)++];
 }
 
+static void add_place(struct flows *f, const struct spex_sample *s)
+{
+    uint64_t key[IDS_WORDS] = {(uintptr_t)s->module, s->address, 0, 1};
+    bool fresh;
+    uint32_t n = ids_find_again(&f->place_ids, &f->last[s->place].place, key, &fresh);
+    if (fresh)
+        *new_run(&f->places, &f->place_count, &f->place_capacity) =
+            (struct flow_run){.module = s->module, .start = s->address, .end = s->address};
+    f->places[n].count++;
+}
+
+/* From the previous branch target, which is looked up once for each mapping. */
 static void add_run(struct flows *f, const struct spex_sample *s)
 {
-    struct spex_place start;
-    spex_sample_locate(f->job->analysis, s, s->prev_target, &start);
-    if (start.module != s->module || start.address > s->address ||
-        s->address - start.address > RUN_MOST)
-        f->crooked++;
-    else
-        count_run(&f->run_ids, &f->runs, &f->run_count, &f->run_capacity,
-                  (struct flow_run){.module = s->module, .start = start.address, .end = s->address},
-                  1);
+    uint64_t key[IDS_WORDS] = {(uintptr_t)s->module, s->address, s->prev_target,
+                               UINT64_C(1) << 32 | s->maps[0]};
+    bool fresh;
+    uint32_t n = ids_find_again(&f->run_ids, &f->last[s->place].run, key, &fresh);
+    if (fresh) {
+        struct spex_place start;
+        spex_sample_locate(f->job->analysis, s, s->prev_target, &start);
+        struct flow_run *run = new_run(&f->runs, &f->run_count, &f->run_capacity);
+        if (start.module == s->module && start.address <= s->address &&
+            s->address - start.address <= RUN_MOST)
+            *run =
+                (struct flow_run){.module = s->module, .start = start.address, .end = s->address};
+    }
+    f->runs[n].count++;
 }
 
 void flows_sink(void *job, const struct spex_sample *samples, size_t count)
@@ -72,9 +83,7 @@ void flows_sink(void *job, const struct spex_sample *samples, size_t count)
         const struct spex_record *r = s->record;
         if (!s->module || !(r->present & SPEX_HAS_PC))
             continue;
-        count_run(&f->place_ids, &f->places, &f->place_count, &f->place_capacity,
-                  (struct flow_run){.module = s->module, .start = s->address, .end = s->address},
-                  1);
+        add_place(f, s);
         if (s->op != SPEX_SAMPLE_BRANCH)
             continue;
         bool taken = !(r->events >> SPEX_EV_NOT_TAKEN & 1);
@@ -92,21 +101,26 @@ void flows_sink(void *job, const struct spex_sample *samples, size_t count)
 
 static void choose_module(struct flows *f)
 {
-    struct spex_symbols *symbols = spex_analysis_symbols(f->job->analysis);
-    struct spex_module *m;
-    uint64_t most = 0, all = 0;
-    for (size_t n = 0; (m = spex_symbols_nth(symbols, n)); n++) {
-        uint64_t sum = 0;
-        for (size_t i = 0; i < f->branch_count; i++)
-            sum += f->branches[i].module == m ? f->branches[i].count : 0;
-        for (size_t i = 0; !f->branch_count && i < f->place_count; i++)
-            sum += f->places[i].module == m ? f->places[i].count : 0;
-        all += sum;
-        if (module_is_file(m) && sum > most) {
-            most = sum;
+    struct ids modules = {0};
+    size_t count = f->branch_count ? f->branch_count : f->place_count;
+    uint64_t *sums = memory_get(count + 1, sizeof *sums), most = 0, all = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_module *m = f->branch_count ? f->branches[i].module : f->places[i].module;
+        uint64_t key[IDS_WORDS] = {(uintptr_t)m, 1}, n;
+        n = f->branch_count ? f->branches[i].count : f->places[i].count;
+        bool fresh;
+        sums[ids_find(&modules, key, &fresh)] += n;
+        all += n;
+    }
+    for (size_t i = 0; i < modules.count; i++) {
+        struct spex_module *m = (struct spex_module *)(uintptr_t)modules.keys[i][0];
+        if (module_is_file(m) && sums[i] > most) {
+            most = sums[i];
             f->module = m;
         }
     }
+    ids_free(&modules);
+    free(sums);
     if (f->module && most < all) {
         out_printf(&f->job->notes, "%.1f%% of %s are in other files than ",
                    100.0 * (double)(all - most) / (double)all,
@@ -162,8 +176,10 @@ static void infer_runs(struct flows *f)
     for (size_t i = 0; i < f->branch_count; i++) {
         const struct flow *b = &f->branches[i];
         struct flow_run run = {.module = f->module, .start = b->to};
-        if (b->to_module == f->module && run_end(f->module, b->to, &run.end))
-            count_run(&f->run_ids, &f->runs, &f->run_count, &f->run_capacity, run, b->count);
+        if (b->to_module != f->module || !run_end(f->module, b->to, &run.end))
+            continue;
+        run.count = b->count;
+        *new_run(&f->runs, &f->run_count, &f->run_capacity) = run;
     }
     f->inferred = f->run_count > 0;
 }
@@ -186,18 +202,24 @@ static int by_start(const void *a, const void *b)
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
+/* Only the file's own; what is the same in several processes is one. */
 static void sort_runs(const struct flows *f, struct flow_run *runs, size_t *count)
 {
-    size_t n = 0;
+    size_t n = 0, m = 0;
     for (size_t i = 0; i < *count; i++)
-        if (runs[i].module == f->module)
+        if (runs[i].module && runs[i].module == f->module)
             runs[n++] = runs[i];
-    *count = n;
     if (n)
         qsort(runs, n, sizeof *runs, by_start);
+    for (size_t i = 0; i < n; i++) {
+        if (m && !by_start(&runs[m - 1], &runs[i]))
+            runs[m - 1].count += runs[i].count;
+        else
+            runs[m++] = runs[i];
+    }
+    *count = m;
 }
 
-/* Only the file's own; edges of several processes that are the same are one. */
 static void sort_branches(struct flows *f)
 {
     size_t n = 0, m = 0;
@@ -225,7 +247,12 @@ struct flows *flows_finish(struct export_job *job)
     struct out *notes = &job->notes;
     choose_module(f);
     sort_branches(f);
-    bool sampled = f->run_count;
+    uint64_t crooked = 0;
+    bool sampled = false;
+    for (size_t i = 0; i < f->run_count; i++) {
+        crooked += f->runs[i].module ? 0 : f->runs[i].count;
+        sampled |= f->runs[i].module != NULL;
+    }
     if (!sampled && f->module)
         infer_runs(f);
     sort_runs(f, f->runs, &f->run_count);
@@ -239,9 +266,9 @@ struct flows *flows_finish(struct export_job *job)
         out_printf(notes, "records have no previous branch target: fall-throughs are %s\n",
                    f->inferred ? "those that the code proves, from an edge to the next branch"
                                : "missing, as the code is not at hand");
-    if (f->crooked)
+    if (crooked)
         out_printf(notes, "%llu runs from the previous branch target end elsewhere: left out\n",
-                   (unsigned long long)f->crooked);
+                   (unsigned long long)crooked);
     return f;
 }
 

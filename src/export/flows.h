@@ -22,20 +22,22 @@ struct flow {
 };
 
 struct flow_run {
-    struct spex_module *module;
-    uint64_t start, end; /* of the first and of the last instruction */
+    struct spex_module *module; /* NULL: ends before it begins, or in another file */
+    uint64_t start, end;        /* of the first and of the last instruction */
     uint64_t count;
 };
 
 struct flows {
     struct export_job *job;
     struct ids branch_ids, run_ids, place_ids;
+    struct { /* by place: 1 + numbers */
+        uint32_t branch, run, place;
+    } last[SPEX_PLACES];
     struct flow *branches;
     struct flow_run *runs, *places; /* places: sampled instructions, start and end the same */
     size_t branch_count, branch_capacity, run_count, run_capacity, place_count, place_capacity;
     bool inferred;              /* runs follow from the code */
     uint64_t no_target;         /* taken branches that do not say where they went */
-    uint64_t crooked;           /* runs that end before they begin, or in another file */
     struct spex_module *module; /* the file: that with most branches, else with most samples */
 };
 

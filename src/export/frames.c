@@ -1,5 +1,6 @@
 #include "frames.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 
 #include <stdlib.h>
@@ -16,12 +17,8 @@ static uint32_t find_row(struct tally *t, const struct spex_sample *s)
     if (t->parts & TALLY_WHAT)
         key[3] |= (uint64_t)s->op << 32 | (uint64_t)s->source << 24 | (uint64_t)memory << 23;
     key[3] |= known << 40;
-    uint32_t *cache = &t->cache[s->place];
-    if (*cache && ids_equal(t->ids.keys[*cache - 1], key))
-        return *cache - 1;
     bool fresh;
-    uint32_t row = ids_find(&t->ids, key, &fresh);
-    *cache = row + 1;
+    uint32_t row = ids_find_again(&t->ids, &t->last[s->place], key, &fresh);
     if (fresh) {
         t->rows = memory_grow(t->rows, t->count, &t->capacity, sizeof *t->rows);
         t->rows[t->count++] = (struct tally_row){.module = s->module,
@@ -43,6 +40,7 @@ uint32_t tally_one(struct tally *t, const struct spex_sample *sample)
     uint32_t number = find_row(t, sample); /* may move the rows */
     struct tally_row *row = &t->rows[number];
     row->samples++;
+    row->spent += (double)sample->spent;
     row->latency += r->total; /* 0 where there is no counter */
     row->misses += r->events >> SPEX_EV_L1D_MISS & 1;
     row->mispredicts += r->events >> SPEX_EV_MISPREDICT & 1;
@@ -97,15 +95,27 @@ void tally_free(struct tally *t)
 
 uint64_t tally_weight(const struct tally_row *row, enum export_weight weight)
 {
-    return weight == EXPORT_WEIGHT_LATENCY  ? row->latency
-           : weight == EXPORT_WEIGHT_MISSES ? row->misses
-                                            : row->samples;
+    static const double most = INT64_MAX / 2, ps = 1000; /* damaged timestamps lie far apart */
+    switch (weight) {
+    case EXPORT_WEIGHT_TIME:
+        return (uint64_t)(row->spent / ps < most ? row->spent / ps + 0.5 : most);
+    case EXPORT_WEIGHT_LATENCY:
+        return row->latency;
+    case EXPORT_WEIGHT_MISSES:
+        return row->misses;
+    default:
+        return row->samples;
+    }
 }
 
-const char *export_weight_name(enum export_weight weight)
+enum spex_status tally_check(struct export_job *job)
 {
-    static const char *const names[] = {"samples", "latency", "misses"};
-    return names[weight];
+    const struct spex_totals *totals = spex_analysis_totals(job->analysis);
+    if (job->settings->weight != EXPORT_WEIGHT_TIME || totals->spent || !totals->kept)
+        return SPEX_OK;
+    return error_set(&job->error, SPEX_INVALID, 0,
+                     "--weight time: records have no timestamps; use --weight samples, or record "
+                     "with ts_enable=1");
 }
 
 size_t export_frames(const struct tally_row *row, struct export_frame frames[FRAMES_MOST])

@@ -23,7 +23,8 @@ struct tally_row {
     uint8_t op, source;
     bool memory; /* source means something */
     uint64_t samples, latency, misses, mispredicts;
-    uint32_t number; /* for those who sort */
+    double spent;    /* ps */
+    uint32_t number; /* 0 at first; the format's own */
 };
 
 struct tally {
@@ -31,7 +32,7 @@ struct tally {
     struct ids ids;
     struct tally_row *rows;
     size_t count, capacity;
-    uint32_t cache[SPEX_PLACES]; /* 1 + row */
+    uint32_t last[SPEX_PLACES]; /* 1 + row */
 };
 
 /* Adds a sample; the number of its row, in the order in which rows came. */
@@ -42,7 +43,8 @@ void tally_sort(struct tally *tally);
 void tally_free(struct tally *tally);
 
 uint64_t tally_weight(const struct tally_row *row, enum export_weight weight);
-const char *export_weight_name(enum export_weight weight); /* "samples" */
+/* Fails if the samples are there but have not the weight. */
+enum spex_status tally_check(struct export_job *job);
 
 enum { FRAMES_MOST = 64 };
 

@@ -61,6 +61,7 @@ static void put_row(struct out *out, const struct tally_row *row)
 static enum spex_status end(struct export_job *job)
 {
     struct tally *t = job->state;
+    enum spex_status status = tally_check(job);
     struct texts texts;
     struct out line;
     uint64_t *sums = memory_get(t->count + 1, sizeof *sums);
@@ -85,15 +86,16 @@ static enum spex_status end(struct export_job *job)
     texts_fini(&texts);
     free(sums);
     tally_free(t);
-    return SPEX_OK;
+    return status;
 }
 
 extern const struct export_format export_collapsed;
 const struct export_format export_collapsed = {
     .name = "collapsed",
     .summary = "collapsed stacks, one a line, for flame graph tools",
-    .weight = "what --weight says: samples, cycles of total latency, or level 1 data cache misses",
-    .cannot = "time, addresses, more than one weight; a ; in a name becomes a comma",
+    .weight = EXPORT_WEIGHT_HELP,
+    .cannot =
+        "when a sample was taken, addresses, more than one weight; a ; in a name becomes a comma",
     .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL,
     .weights = true,
     .begin = begin,

@@ -6,6 +6,7 @@
  */
 #include "frames.h"
 
+#include "base/digits.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "export/texts.h"
@@ -30,12 +31,12 @@ struct marker {
 struct firefox {
     struct export_job *job;
     struct tally *tally;
-    struct ids ids; /* of cells */
-    struct cell *cells;
+    struct cell *cells; /* in order of time; behind the pass by thread, then time */
     size_t cell_count, cell_capacity, cells_put;
     struct ids threads; /* by tid */
     bool begun;
     uint64_t first, width; /* of a piece of time, ns */
+    uint32_t last;         /* the latest piece */
     struct marker *markers;
     size_t marker_count, marker_capacity;
     uint64_t markers_left;
@@ -43,30 +44,29 @@ struct firefox {
 
 /* ---- the time line ---- */
 
-static void add_cell(struct firefox *f, uint32_t row, uint64_t time, uint64_t count)
+/* Times never fall, so a row's latest cell is its last one. */
+static void add_cell(struct firefox *f, uint32_t row, uint32_t time, uint64_t count)
 {
-    uint64_t key[IDS_WORDS] = {row, time, 0, 1};
-    bool fresh;
-    uint32_t n = ids_find(&f->ids, key, &fresh);
-    if (fresh) {
+    uint32_t *last = &f->tally->rows[row].number; /* 1 + its cell */
+    if (!*last || f->cells[*last - 1].time != time) {
         f->cells = memory_grow(f->cells, f->cell_count, &f->cell_capacity, sizeof *f->cells);
-        f->cells[f->cell_count++] = (struct cell){.row = row, .time = (uint32_t)time};
+        f->cells[f->cell_count++] = (struct cell){.row = row, .time = time};
+        *last = (uint32_t)f->cell_count;
     }
-    f->cells[n].count += count;
+    f->cells[*last - 1].count += count;
 }
 
-/* Pieces of time twice as long. */
+/* Pieces of time twice as long. Cells only move to the front. */
 static void halve(struct firefox *f)
 {
-    struct cell *old = f->cells;
     size_t count = f->cell_count;
-    f->cells = NULL;
-    f->cell_count = f->cell_capacity = 0;
-    ids_clear(&f->ids);
+    f->cell_count = 0;
     f->width *= 2;
+    f->last /= 2;
+    for (size_t i = 0; i < f->tally->count; i++)
+        f->tally->rows[i].number = 0;
     for (size_t i = 0; i < count; i++)
-        add_cell(f, old[i].row, old[i].time / 2, old[i].count);
-    free(old);
+        add_cell(f, f->cells[i].row, f->cells[i].time / 2, f->cells[i].count);
 }
 
 static void sink(void *job, const struct spex_sample *samples, size_t count)
@@ -81,7 +81,9 @@ static void sink(void *job, const struct spex_sample *samples, size_t count)
         uint64_t since = timed && samples[i].time > f->first ? samples[i].time - f->first : 0;
         while (since / f->width >= TIMES)
             halve(f);
-        add_cell(f, tally_one(f->tally, &samples[i]), since / f->width, 1);
+        if (since / f->width > f->last) /* one without a time, or out of order, is at the latest */
+            f->last = (uint32_t)(since / f->width);
+        add_cell(f, tally_one(f->tally, &samples[i]), f->last, 1);
     }
 }
 
@@ -269,10 +271,10 @@ static void put_empty(struct json *json, const char *name, const char *const *co
 /* Milliseconds with all digits. */
 static void put_time(struct json *json, uint64_t ns)
 {
-    char text[40];
     json_begin(json);
-    snprintf(text, sizeof text, "%" PRIu64 ".%06u", ns / 1000000, (unsigned)(ns % 1000000));
-    out_text(json->out, text);
+    char *p = out_room(json->out, 40), *end = put_u64(p, ns / 1000000);
+    *end++ = '.';
+    json->out->size += (size_t)(put_fixed(end, (uint32_t)(ns % 1000000), 6) - p);
 }
 
 static void put_samples(struct json *json, const struct firefox *f, const struct columns *c,
@@ -336,20 +338,6 @@ static void put_markers(struct json *json, const struct firefox *f, struct colum
     free(own);
 }
 
-static int by_time(const void *a, const void *b)
-{
-    const struct cell *x = a, *y = b;
-    if (x->time != y->time)
-        return x->time < y->time ? -1 : 1;
-    return x->row < y->row ? -1 : x->row > y->row;
-}
-
-static int by_row(const void *a, const void *b)
-{
-    const struct cell *x = a, *y = b;
-    return x->row < y->row ? -1 : x->row > y->row;
-}
-
 static void put_thread(struct json *json, struct firefox *f, size_t first, size_t end)
 {
     static const char *const symbols[] = {"address", "functionSize", "libIndex", "name", NULL};
@@ -358,12 +346,10 @@ static void put_thread(struct json *json, struct firefox *f, size_t first, size_
     struct columns c = {0};
     char pid[24];
     size_t n = 0;
-    struct cell *cells = f->cells ? f->cells + f->cells_put : NULL; /* in order of rows */
+    struct cell *cells = f->cells ? f->cells + f->cells_put : NULL;
     while (f->cells_put + n < f->cell_count && cells[n].row < end)
         n++;
     f->cells_put += n;
-    if (n)
-        qsort(cells, n, sizeof *cells, by_time);
     make_stacks(f, &c, first, end);
     snprintf(pid, sizeof pid, "%d", row ? row->pid : 0);
     json_object_lines(json);
@@ -452,6 +438,30 @@ static void put_meta(struct json *json, const struct firefox *f)
     json_end(json);
 }
 
+/* Cells of a thread together, those of each in the order in which they are. */
+static void sort_cells(struct firefox *f)
+{
+    const struct tally_row *rows = f->tally->rows;
+    size_t count = f->tally->count, threads = 0;
+    uint32_t *thread = memory_get(count + 1, sizeof *thread); /* by row */
+    for (size_t i = 0; i < count; i++) {
+        threads += !i || rows[i].tid != rows[i - 1].tid || rows[i].pid != rows[i - 1].pid;
+        thread[i] = (uint32_t)threads - 1;
+    }
+    size_t *starts = memory_get(threads + 2, sizeof *starts);
+    for (size_t i = 0; i < f->cell_count; i++)
+        starts[thread[f->cells[i].row] + 1]++;
+    for (size_t i = 0; i < threads; i++)
+        starts[i + 1] += starts[i];
+    struct cell *sorted = memory_get(f->cell_count + 1, sizeof *sorted);
+    for (size_t i = 0; i < f->cell_count; i++)
+        sorted[starts[thread[f->cells[i].row]]++] = f->cells[i];
+    free(f->cells);
+    f->cells = sorted;
+    free(thread);
+    free(starts);
+}
+
 /* Rows are sorted for the output: cells follow them. */
 static void sort_rows(struct firefox *f)
 {
@@ -464,8 +474,7 @@ static void sort_rows(struct firefox *f)
         place[t->rows[i].number] = (uint32_t)i;
     for (size_t i = 0; i < f->cell_count; i++)
         f->cells[i].row = place[f->cells[i].row];
-    if (f->cell_count)
-        qsort(f->cells, f->cell_count, sizeof *f->cells, by_row);
+    sort_cells(f);
     for (size_t i = 0; i < t->count; i++)
         find(&f->threads, (uint32_t)t->rows[i].tid, 0, 0);
     size_t threads = f->threads.count;
@@ -513,7 +522,6 @@ static enum spex_status end(struct export_job *job)
     json_end(&json);
     if (f->markers_left)
         out_printf(&job->notes, "%" PRIu64 " markers of lost data are left out\n", f->markers_left);
-    ids_free(&f->ids);
     ids_free(&f->threads);
     free(f->cells);
     free(f->markers);

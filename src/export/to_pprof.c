@@ -36,6 +36,7 @@ struct pprof {
     struct texts strings;
     struct ids modules, locations, functions; /* their numbers are 1 more */
     struct out message[MESSAGES];
+    bool timed; /* records have timestamps */
     z_stream zip;
     bool failed;
 };
@@ -219,6 +220,8 @@ static void put_sample(struct pprof *p, const struct tally_row *row)
     put_bytes(&p->message[0], 1, values->data, values->size);
     begin_message(p, 2);
     thrift_varint(values, row->samples);
+    if (p->timed)
+        thrift_varint(values, tally_weight(row, EXPORT_WEIGHT_TIME));
     thrift_varint(values, row->latency);
     thrift_varint(values, row->misses);
     thrift_varint(values, row->mispredicts);
@@ -241,8 +244,11 @@ static void put_head(struct pprof *p)
 {
     const struct spex_totals *totals = spex_analysis_totals(p->job->analysis);
     const struct spex_sampling *sampling = spex_analysis_sampling(p->job->analysis);
+    p->timed = totals->spent > 0;
     texts_find(&p->strings, ""); /* number 0, as the format wants it */
     put_type(p, PROFILE_SAMPLE_TYPE, "samples", "count");
+    if (p->timed)
+        put_type(p, PROFILE_SAMPLE_TYPE, "time", "nanoseconds");
     put_type(p, PROFILE_SAMPLE_TYPE, "latency", "cycles");
     put_type(p, PROFILE_SAMPLE_TYPE, "l1d_misses", "count");
     put_type(p, PROFILE_SAMPLE_TYPE, "mispredicts", "count");
@@ -255,7 +261,8 @@ static void put_head(struct pprof *p)
     if (totals->last_time > totals->first_time)
         put_single(p, PROFILE_DURATION_NANOS, totals->last_time - totals->first_time);
     put_single(p, PROFILE_COMMENT, texts_find(&p->strings, sampling->terms));
-    put_single(p, PROFILE_DEFAULT_SAMPLE_TYPE, texts_find(&p->strings, "samples"));
+    put_single(p, PROFILE_DEFAULT_SAMPLE_TYPE,
+               texts_find(&p->strings, p->timed ? "time" : "samples"));
 }
 
 static void begin(struct export_job *job)
@@ -309,10 +316,11 @@ const struct export_format export_pprof = {
     .name = "pprof",
     .summary = "profile.proto, gzip'd, for go tool pprof and what else reads it",
     .weight =
-        "samples, cycles of total latency, level 1 data cache misses, mispredicted branches, and "
-        "operations where they can be estimated; labels op, data_source, thread, tid, pid",
+        "samples, time in ns (docs/time.md) where records have timestamps, cycles of total "
+        "latency, level 1 data cache misses, mispredicted branches, and operations where they can "
+        "be estimated; labels op, data_source, thread, tid, pid",
     .cannot = "when a sample was taken, data addresses, branch targets",
-    .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL,
+    .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_SPENT,
     .binary = true,
     .begin = begin,
     .sink = sink,

@@ -18,7 +18,10 @@ static void sink(void *job, const struct spex_sample *samples, size_t count)
     tally_add(((struct export_job *)job)->state, samples, count);
 }
 
-/* Frames of all rows, with one for each object around them; stacks as numbers of frames. */
+/*
+ * Frames of all rows, functions with one for each object around them; stacks as numbers of frames.
+ * No lines: the app takes functions on two lines as two.
+ */
 struct stacks {
     struct ids ids;
     uint32_t *frames; /* of all rows, root first */
@@ -29,8 +32,7 @@ struct stacks {
 static uint32_t frame_number(struct json *json, struct stacks *s, struct spex_module *module,
                              const struct export_frame *frame)
 {
-    uint64_t key[IDS_WORDS] = {(uintptr_t)module, frame ? (uintptr_t)frame->name : 0,
-                               frame ? (uintptr_t)frame->file : 0, frame ? frame->line + 1ull : 0};
+    uint64_t key[IDS_WORDS] = {(uintptr_t)module, frame ? (uintptr_t)frame->name : 0, !!frame, 1};
     bool fresh;
     uint32_t number = ids_find(&s->ids, key, &fresh);
     if (fresh) {
@@ -41,8 +43,6 @@ static uint32_t frame_number(struct json *json, struct stacks *s, struct spex_mo
                              : "[unknown]");
         if (frame && frame->file)
             JSON_MEMBER(json, "file", string, frame->file);
-        if (frame && frame->line)
-            JSON_MEMBER(json, "line", u64, frame->line);
         json_end(json);
     }
     return number;
@@ -88,7 +88,7 @@ static size_t put_thread(struct json *json, const struct tally *t, const struct 
     json_object_lines(json);
     JSON_MEMBER(json, "type", string, "sampled");
     JSON_MEMBER(json, "name", string, name);
-    JSON_MEMBER(json, "unit", string, "none");
+    JSON_MEMBER(json, "unit", string, weight == EXPORT_WEIGHT_TIME ? "nanoseconds" : "none");
     JSON_MEMBER(json, "startValue", u64, 0);
     JSON_MEMBER(json, "endValue", u64, sum);
     json_name(json, "samples");
@@ -134,15 +134,17 @@ static enum spex_status end(struct export_job *job)
     free(s.frames);
     free(s.ends);
     tally_free(t);
-    return SPEX_OK;
+    return tally_check(job);
 }
 
 extern const struct export_format export_speedscope;
 const struct export_format export_speedscope = {
     .name = "speedscope",
     .summary = "speedscope's JSON, one profile per thread",
-    .weight = "what --weight says: samples, cycles of total latency, or level 1 data cache misses",
-    .cannot = "when a sample was taken: order and width on its time axis are of weights alone",
+    .weight = EXPORT_WEIGHT_HELP,
+    .cannot =
+        "when a sample was taken: order and width on its time axis are of weights alone; lines "
+        "(its table is of frames, which are functions)",
     .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL,
     .weights = true,
     .begin = begin,

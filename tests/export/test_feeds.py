@@ -3,8 +3,10 @@
 Numbers are checked here against `spex script --format json`; the tools (go tool pprof, BOLT, llvm-profgen, create_gcov, speedscope's
 schema) run where scripts/feeds-setup has fetched them, callgrind_annotate and cg_annotate where valgrind is installed.
 """
-import collections, gzip, re
+import base64, collections, gzip, re, struct
 from feeds import *
+sys.path.insert(0, os.path.join(EXPORT, "../report"))
+import browser
 
 LAST = {}
 
@@ -20,7 +22,7 @@ def feed(to, file, *args):
 
 
 MIXED = profile("mixed", 20000)
-RECORDS = records(MIXED, "-F", "+file,line,address,kind,path")
+RECORDS = records(MIXED, "-F", "+file,line,address,kind,path,estimated_time")
 
 
 def total(key):
@@ -49,6 +51,54 @@ want = total(lambda r: (r["comm"], r["dso"]) + ((r["symbol"],) if "symbol" in r 
 equal("collapsed: thread, file, function and line, and how many samples", got, want)
 for weight, value in (("latency", lambda r: r.get("latency", 0)), ("misses", lambda r: "l1d-miss" in r["events"])):
     equal(f"collapsed: the sum of --weight {weight}", sum(collapsed(feed("collapsed", MIXED, "--weight", weight)).values()), sum(map(value, RECORDS)))
+
+
+def near(name, got, want, error):
+    """Two tables of numbers, within an error for each."""
+    bad = {k: (got.get(k), want.get(k)) for k in set(got) | set(want) if abs(got.get(k, 0) - want.get(k, 0)) > error}
+    check(name, want and not bad, dict(list(bad.items())[:5]))
+
+
+def time_by(key):
+    """Nanoseconds that samples stand for, as script has them."""
+    out = collections.Counter()
+    for r in RECORDS:
+        out[key(r)] += r.get("estimated_time", 0) / 1000
+    return out
+
+
+BY_FUNCTION = time_by(lambda r: r.get("symbol", r["dso"]))
+got = collections.Counter()
+for stack, ns in collapsed(feed("collapsed", MIXED, "--weight", "time")).items():
+    got[stack[2] if len(stack) > 2 else stack[1]] += ns
+near("collapsed: the time of each function", got, BY_FUNCTION, 100)  # rounded to 1 ns in each place
+code, err = export("collapsed", profile("branches-untimed", 500), "--weight", "time", out="untimed")
+check("collapsed: without timestamps there is no time, and that is said", code == 1 and "timestamps" in err and not os.path.exists(f"{DIR}/untimed"), err)
+
+
+def flames(name):
+    if not package("flamegraph"):
+        return skip(f"a flame graph tool draws {name}", "no flamegraph: make check-feeds fetches it")
+    boxes = json.loads(node("flame.mjs", "out.collapsed"))
+    check(f"a flame graph tool draws {name}", boxes)
+    return boxes
+
+
+feed("collapsed", MIXED)
+boxes = flames("a profile")
+if boxes:
+    got = collections.Counter()
+    for name, n in boxes:
+        got[name] += n
+    equal("and its boxes are as wide as the functions", {s: got[s] for s in ("walk", "sum", "pick", "hit")},
+          {s: sum(r.get("symbol") == s for r in RECORDS) for s in ("walk", "sum", "pick", "hit")})
+if not LONG or not package("@firefox-devtools/profiler-cli"):
+    skip("Firefox Profiler imports collapsed stacks", "make check-feeds does that")
+else:
+    said = firefox("out.collapsed", "thread", "functions", "--include-idle")
+    for symbol in ("sum", "pick", "hit"):
+        m = re.search(rf"^\s*f-\d+\. {symbol} - .*total: (\d+)", said, re.M)
+        check(f"Firefox Profiler's importer of collapsed stacks counts {symbol}", m and int(m.group(1)) == sum(r.get("symbol") == symbol for r in RECORDS), said)
 equal("collapsed: filters hold", sum(collapsed(feed("collapsed", MIXED, "--op", "branch")).values()), sum(r["kind"] == "branch" for r in RECORDS))
 
 
@@ -76,6 +126,41 @@ def valid_speedscope(name):
 
 
 valid_speedscope("a profile")
+feed("speedscope", MIXED, "--weight", "time")
+equal("speedscope: time is in nanoseconds", {p["unit"] for p in json.loads(open(f"{DIR}/out.speedscope").read())["profiles"]}, {"nanoseconds"})
+valid_speedscope("a profile by time")
+
+
+def speedscope_app(name):
+    """Its own page, given a file as its command line does: {function: total} of the first profile."""
+    if not LONG or not package("speedscope") or not browser.CHROMIUM:
+        return skip(f"speedscope's page shows {name}", "no chromium or speedscope: make check-feeds has them")
+    with open(f"{DIR}/open.js", "w") as f:
+        f.write(f"speedscope.loadFileFromBase64('{name}', '{base64.b64encode(open(f'{DIR}/out.speedscope', 'rb').read()).decode()}')")
+    b = browser.Browser()
+    try:
+        b.open(f"{FEEDS}/node_modules/speedscope/dist/release/index.html#localProfilePath={DIR}/open.js")
+        for _ in range(500):
+            b.frame()
+            if "Sandwich" in b.run("document.body.innerText"):
+                break
+        b.key("3", "3")  # the table of functions
+        for _ in range(500):
+            b.frame()
+            text = b.run("document.body.innerText")
+            if "Symbol Name" in text:
+                break
+    finally:
+        b.close()
+    check(f"speedscope's page shows {name}", "Symbol Name" in text, text[:1500])
+    return {m[1]: int(m[0].replace(",", "")) for m in re.findall(r"([\d,]+) \([\d.<>%]+\)\s+[\d,]+ \([\d.<>%]+\)\s+(.+)", text)}
+
+
+feed("speedscope", MIXED)
+rows = speedscope_app("a profile")
+if rows is not None:
+    equal("and counts as we do", {s: rows.get(s) for s in ("walk", "sum", "pick", "hit")},
+          {s: sum(r.get("symbol") == s and r["tid"] == 100 for r in RECORDS) for s in ("walk", "sum", "pick", "hit")})
 
 
 # ---- firefox ----
@@ -187,6 +272,11 @@ for where, values, labels in samples:
 want = total(lambda r: (inlined(r) + (r.get("symbol", r["dso"]),), r["comm"], r["tid"], r["kind"], r.get("source")))
 equal("pprof: function, thread, operation, source, and how many samples", got, want)
 sums = {k: sum(v[k] for _, v, _ in samples) for k in samples[0][1]}
+time = collections.Counter()
+for where, values, _ in samples:
+    time[where[-1]] += values["time"]
+del sums["time"]
+near("pprof: the time of each function", time, BY_FUNCTION, 100)
 equal("pprof: latency, misses, mispredicts, operations", sums,
       {"samples": len(RECORDS), "latency": sum(r.get("latency", 0) for r in RECORDS), "l1d_misses": sum("l1d-miss" in r["events"] for r in RECORDS),
        "mispredicts": sum("mispredicted" in r["events"] for r in RECORDS), "operations": 1024 * len(RECORDS)})
@@ -198,7 +288,7 @@ def go_pprof(name, symbol=None):
     if not go or not os.path.exists(f"{go}/bin/go"):
         return skip(f"go tool pprof reads {name}", "no go: make check-feeds fetches it")
     env = {"GOROOT": go, "HOME": DIR, "PPROF_TMPDIR": DIR, "GOFLAGS": "", "GOCACHE": f"{DIR}/go"}
-    code, out, err = run(f"{go}/bin/go", "tool", "pprof", "-top", "-nodecount=1000000", "-nodefraction=0", "out.pprof", env=env, cwd=DIR)
+    code, out, err = run(f"{go}/bin/go", "tool", "pprof", "-top", "-nodecount=1000000", "-nodefraction=0", "-sample_index=samples", "out.pprof", env=env, cwd=DIR)
     check(f"go tool pprof -top reads {name}", code == 0 and b"flat" in out, err + out.decode(errors="replace")[:500])
     for row in out.decode(errors="replace").splitlines() if symbol else []:
         if row.split()[-1:] == [symbol]:
@@ -269,6 +359,7 @@ equal("autofdo: runs, no addresses, branches", (len(ranges), len(addresses), len
 
 # ---- names that mean harm, nothing at all, no names ----
 import hostile
+from hostile import pd
 for name in os.listdir(hostile.D.encode()):
     if name.endswith(b".data"):
         shutil.copy(hostile.D.encode() + b"/" + name, f"{DIR}/hostile.data")
@@ -284,6 +375,8 @@ def everything(what, file, *args):
         if to == "collapsed":
             check(f"collapsed of {what}: each line is a stack and a number", all(re.fullmatch(rb"[^\n]+;[^\n]+ \d+", l) for l in data.splitlines()), data[:500])
             data.decode()
+            if data:
+                flames(what)
         elif to == "speedscope":
             speedscope(data)
             valid_speedscope(what)
@@ -298,6 +391,31 @@ def everything(what, file, *args):
 everything("hostile names", "hostile.data", *ROOT)
 _, _, samples = pprof(open(f"{DIR}/out.pprof", "rb").read())
 check("pprof has every hostile name, exactly", {hostile.exact(n) for n in hostile.NAMES} <= {w for where, _, _ in samples for w in where})
+# ---- code of a just-in-time compiler ----
+with open(f"{DIR}/jit-77.dump", "wb") as f:
+    f.write(struct.pack("<6IQQ", 0x4a695444, 1, 40, 183, 0, 77, 0, 0))
+    for i, name in enumerate((b"early", b"quo\"te;\xff", b"n" * 65000)):
+        body = struct.pack("<IIQQQQ", 77, 77, 0x4000 + 64 * i, 0x4000 + 64 * i, 64, i) + name + b"\0" + bytes(64)
+        f.write(struct.pack("<IIQ", 0, 16 + len(body), 20) + body)
+f = pd.File(cpus=1)
+for a in f.attrs:
+    a["flags"] |= 1 << 25  # use_clockid
+    a["clockid"] = 1  # monotonic, as a jitdump file has it
+f.comm(77, 77, "java", time=1)
+f.mmap2(77, 77, 0x4000, 0x1000, "//anon", time=2)
+f.mmap2(77, 77, 0x100000, 0x1000, f"{DIR}/jit-77.dump", time=3)
+spe = b"".join(pd.record(0x4000 + 64 * (i % 3) + 4 * (i % 5), ctx=77, ts=3000 + i, **({"op": (2, 1), "events": 2, "target": 0x4000} if i % 2 else {}))
+               for i in range(600))
+f.trace(spe, time=5)
+with open(f"{DIR}/jit.data", "wb") as out:
+    out.write(f.bytes())
+everything("a just-in-time compiler", "jit.data", "--symfs", "")
+_, _, samples = pprof(open(f"{DIR}/out.pprof", "rb").read())
+got = collections.Counter()
+for where, values, _ in samples:
+    got[where[-1]] += values["samples"]
+equal("its functions have their names", got, {"early": 200, 'quo"te;\\xff': 200, "n" * 4000: 200})  # names in mappings are cut there
+
 spex("generate", "-n", "0", "-o", f"{DIR}/nothing.spe")
 everything("nothing", "nothing.spe", "--raw")
 os.makedirs(f"{DIR}/bare/usr/bin", exist_ok=True)
