@@ -58,7 +58,7 @@ check-faults:
 
 # What other tools make of what spex export writes, at full length; they are fetched once into build/feeds.
 check-feeds:
-	@scripts/setup build demo check
+	@scripts/setup build demo check html
 	@command -v npm >/dev/null || scripts/setup feeds
 	@-scripts/feeds-setup $(BUILD)/feeds
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
@@ -72,6 +72,15 @@ check-fleet:
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
 	@ninja -C $(BUILD) --quiet
 	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 2 --suite fleet
+
+# Programs optimized with profiles of spex by BOLT and clang, what they did before and after counted exactly; the figures
+# of docs/optimize.md come from it. Some minutes; sqlite3's source and the tools are fetched once.
+check-pgo:
+	@scripts/setup build demo check pgo
+	@scripts/feeds-setup --debian $(BUILD)/feeds
+	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
+	@ninja -C $(BUILD) --quiet
+	@SPEX_BUILD=$(abspath $(BUILD)) python3 tests/pgo/test_pgo.py $(PGO)
 
 # The requirement list joined with the marks of tests that passed in the last `make check`.
 conformance:
@@ -132,4 +141,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate
 
-.PHONY: validate all demo docs check check-vm check-html check-feeds check-fleet check-ports check-faults conformance bench fuzz coverage mutate abi install dist deb format clean
+.PHONY: validate all demo docs check check-vm check-html check-feeds check-pgo check-fleet check-ports check-faults conformance bench fuzz coverage mutate abi install dist deb format clean

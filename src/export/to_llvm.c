@@ -150,7 +150,7 @@ static void raise_body(struct llvm *l, uint32_t node, uint64_t site, uint64_t co
         l->bodies[n].count = count;
 }
 
-/* An instruction that was executed so often. */
+/* An instruction that was executed so often, or 0 times. */
 static void add_instruction(struct llvm *l, uint64_t address, uint64_t count)
 {
     struct spex_module *module = l->flows->module;
@@ -162,7 +162,7 @@ static void add_instruction(struct llvm *l, uint64_t address, uint64_t count)
     size_t depth = known ? spex_module_inlines(module, address, inlines, DEEP) : 0;
     unsigned declared = known ? line_of(&l->by_entry, l->entry_line, symbol->start) : 0;
     if (!declared || depth > DEEP) {
-        l->nameless++;
+        l->nameless += count > 0;
         return;
     }
     uint32_t node = find_node(l, 0, 0, name);
@@ -171,7 +171,7 @@ static void add_instruction(struct llvm *l, uint64_t address, uint64_t count)
         if (!is_name(inlines[i].name) ||
             !(declared =
                   line_of(&l->by_name, l->name_line, texts_find(&l->names, inlines[i].name)))) {
-            l->nameless++;
+            l->nameless += count > 0;
             return;
         }
         node = find_node(l, node + 1, site, inlines[i].name);
@@ -211,6 +211,21 @@ static void add_runs(struct llvm *l, const struct flow_run *runs, size_t count)
             add_instruction(l, a, (uint64_t)sum);
     }
     free(changes);
+}
+
+/* What was not executed in functions that were is cold; without a line it would only be unknown. */
+static void add_cold(struct llvm *l, const struct flow_run *runs, size_t count)
+{
+    enum { MOST = 1 << 20 };
+    const struct spex_symbol *last = NULL;
+    for (size_t i = 0; i < count; i++) { /* in order of addresses */
+        const struct spex_symbol *symbol = spex_module_symbol(l->flows->module, runs[i].start);
+        if (!symbol || symbol == last || symbol->end - symbol->start > MOST)
+            continue;
+        for (uint64_t a = symbol->start; a < symbol->end; a += INSTRUCTION)
+            add_instruction(l, a, 0);
+        last = symbol;
+    }
 }
 
 /* Taken branches to the first instruction of a function are its heads. */
@@ -331,6 +346,7 @@ static enum spex_status end(struct export_job *job)
         find_declarations(&l, f->module);
         add_runs(&l, f->run_count ? f->runs : f->places,
                  f->run_count ? f->run_count : f->place_count);
+        add_cold(&l, f->runs, f->run_count);
         add_heads(&l);
         put_all(&l);
     }
@@ -358,7 +374,7 @@ const struct export_format export_llvm = {
     .summary = "sample profile by function and line for clang -fprofile-sample-use",
     .weight =
         "how often lines were executed, in samples: runs as profgen, the most frequent instruction "
-        "of a line; heads are sampled calls",
+        "of a line, 0 for other lines of such functions; heads are sampled calls",
     .cannot =
         "targets of calls, discriminators of inlined calls, latencies, threads, other files; names "
         "with blanks or other than ASCII",
