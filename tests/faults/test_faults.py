@@ -49,7 +49,7 @@ COMMANDS = [
     ["diff", PROFILE, PROFILE], ["script", "-i", PROFILE], ["script", "-i", DATA, "--format", "json"],
     ["script", "-i", PROFILE, "--format", "csv", "--threads", "1"], ["dump", DATA], ["dump", "--raw", RAW],
     ["dump", "--style", "perf", DATA], ["verify", PROFILE], ["verify", "--raw", RAW], ["generate", "--seed", "3"],
-    ["recover", CUT, "-o", "OUT"], *(["export", "--to", to, "-i", PROFILE, "-o", "OUT"] for to in ("parquet", "pprof", "firefox", "speedscope", "collapsed", "bolt", "callgrind")),
+    ["recover", CUT, "-o", "OUT"], *(["export", "--to", to, "-i", PROFILE, "-o", "OUT"] for to in ("parquet", "pprof", "firefox", "speedscope", "collapsed", "bolt", "profgen", "llvm", "autofdo", "callgrind", "cachegrind")),
     ["spu", "run", os.path.join(SOURCE, "tests/spu/buffer.spu")], ["help"], ["help", "record"],
 ]
 if ENGINE:

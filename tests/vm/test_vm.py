@@ -307,6 +307,18 @@ def test_n1(boot):
     ours = {row["symbol"]: 100 * row["samples"] / sum(x["samples"] for x in rows) for row in rows}
     check("n1: spex report names it too, with the same share of samples", abs(ours.get("hot", 0) - shares.get("hot", 0)) < 2, ours)
 
+    # Other tools get the kernel's profile.
+    def feed(to):
+        path = os.path.join(boot.share, "feed." + to)
+        code, out, err = spex("export", "--to", to, "-i", r["kernel"].path, "--kallsyms", os.path.join(boot.share, "out/kallsyms"), "-o", path)
+        return open(path, "rb").read() if check(f"n1: export --to {to} of the kernel", code == 0 and os.path.exists(path), err) else b""
+    for to in ("speedscope", "firefox", "pprof", "bolt", "profgen", "llvm", "autofdo", "parquet"):
+        feed(to)
+    lines = [l.rsplit(b" ", 1) for l in feed("collapsed").splitlines()]
+    equal("n1: collapsed has all samples", sum(int(n) for _, n in lines), r["kernel"].records)
+    named = sum(int(n) for stack, n in lines if stack.count(b";") >= 2)
+    check("n1: with the kernel's functions", named > 0.99 * r["kernel"].records, lines[:5])
+
     # The driver's view and the unit's log agree.
     log = Log(boot.log)
     check("n1: a small buffer fills often", r["small"].irqs[0] >= 20, f"{r['small'].irqs} interrupts")
