@@ -259,6 +259,7 @@ static void on_atomic_truth(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t 
         access_truth(vcpu, va, data, ATOMIC);
 }
 
+/* core: of a model, which knows what was mispredicted; NULL if there is none. */
 static void block_truth(struct spex_uarch_core *core, const struct spex_uarch_block *last,
                         const struct block *block)
 {
@@ -269,7 +270,7 @@ static void block_truth(struct spex_uarch_core *core, const struct spex_uarch_bl
     struct run_truth *t = from->insns[last->count - 1].truth;
     if (last->end != SPEX_UARCH_END_COND || block->model.pc != last->next)
         __atomic_fetch_add(&t->taken, 1, __ATOMIC_RELAXED);
-    if (spex_uarch_mispredicted(core, core->sequence - 1))
+    if (core && spex_uarch_mispredicted(core, core->sequence - 1))
         __atomic_fetch_add(&t->mispredict, 1, __ATOMIC_RELAXED);
 }
 
@@ -323,6 +324,19 @@ static void on_handler_none(unsigned vcpu, void *data)
 {
     sample_signalled(hot[vcpu].vcpu);
     on_block_none(vcpu, data);
+}
+
+static void on_block_none_truth(unsigned vcpu, void *data)
+{
+    const struct spex_uarch_block *last = hot[vcpu].core->last;
+    on_block_none(vcpu, data);
+    block_truth(NULL, last, data);
+}
+
+static void on_handler_none_truth(unsigned vcpu, void *data)
+{
+    sample_signalled(hot[vcpu].vcpu);
+    on_block_none_truth(vcpu, data);
 }
 /* ---- translation ---- */
 
@@ -397,13 +411,14 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     bool handler = user.registers && life_is_handler(pc);
     pthread_mutex_unlock(&user.lock);
     bool truth = user.truth && block->truth;
-    static const qemu_plugin_vcpu_udata_cb_t callbacks[4][3] = {
+    static const qemu_plugin_vcpu_udata_cb_t callbacks[5][3] = {
         {on_block, on_zva, on_handler},
         {on_block_none, on_block_none, on_handler_none},
         {on_block_truth, on_zva_truth, on_handler_truth},
         {on_block_full, on_zva_full, on_handler_full},
+        {on_block_none_truth, on_block_none_truth, on_handler_none_truth},
     };
-    unsigned kind = user.full ? 3 : user.none ? 1 : truth ? 2 : 0;
+    unsigned kind = user.full ? 3 : user.none ? (truth ? 4 : 1) : truth ? 2 : 0;
     qemu_plugin_vcpu_udata_cb_t callback = callbacks[kind][handler ? 2 : block->zva ? 1 : 0];
     void *data =
         callback == on_block_full ? (void *)(uintptr_t)(FLOW_BLOCK | (uintptr_t)block) : block;
