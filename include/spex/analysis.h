@@ -399,6 +399,7 @@ struct spex_shared_line {
     uint64_t peer, with_source; /* loads that a peer answered; whose source is known */
     unsigned threads, writers;
     size_t first_use, uses; /* spex_sharing_use */
+    int32_t lock;           /* offset of a word that threads take turns with, as a lock; -1: none */
 };
 struct spex_shared_use { /* one word of a line used by one thread at one line of code */
     unsigned offset;

@@ -16,6 +16,7 @@
  */
 #include "internal.h"
 
+#include "base/bits.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
@@ -58,6 +59,19 @@ struct activity { /* of a thread on a candidate */
     uint64_t buckets;
 };
 
+/* How a word of a candidate is used: what tells a lock from a counter. */
+struct word {
+    uint32_t samples, atomics, swaps, stores; /* atomics: exclusives too; stores: others */
+};
+enum { WORDS = 16 };
+
+struct instruction { /* whether one swaps, of those met last */
+    const struct spex_module *module;
+    uint64_t address;
+    bool swaps;
+};
+enum { INSTRUCTIONS = 256 };
+
 struct spex_sharing {
     struct spex_analysis *analysis;
     uint64_t seed; /* of hashes */
@@ -74,6 +88,8 @@ struct spex_sharing {
     size_t activity_count, activity_capacity;
     uint32_t *activity_index;
     size_t activity_mask;
+    struct word *words; /* of each candidate */
+    struct instruction instructions[INSTRUCTIONS];
     struct spex_group *group;
     struct spex_shared_line *results;
     struct spex_shared_use *uses;
@@ -107,6 +123,7 @@ void spex_sharing_free(struct spex_sharing *s)
     free(s->index);
     free(s->activities);
     free(s->activity_index);
+    free(s->words);
     spex_group_free(s->group);
     free(s->results);
     free(s->uses);
@@ -274,6 +291,7 @@ static size_t choose(struct spex_sharing *s)
         .size = sizeof options, .keys = keys, .key_count = 5, .flags = SPEX_GROUP_PERCENTILES};
     if (spex_group_new(s->analysis, &options, &s->group, NULL))
         memory_get(SIZE_MAX, 1); /* ends here */
+    s->words = memory_get(s->candidates * WORDS + 1, sizeof *s->words);
     s->activity_mask = 1023;
     s->activity_index = memory_get(s->activity_mask + 1, sizeof *s->activity_index);
     return s->candidates;
@@ -320,6 +338,41 @@ static struct activity *find_activity(struct spex_sharing *s, uint32_t line, int
     return a;
 }
 
+/* CAS, CASP and SWP (DDI 0487 C4.1): what a lock is taken with, and a counter is not. */
+static bool is_swap(uint32_t word)
+{
+    return (word & 0x3fa07c00) == 0x08a07c00 || (word & 0xbfa07c00) == 0x08207c00 ||
+           (word & 0x3b20fc00) == 0x38208000;
+}
+
+static bool swaps(struct spex_sharing *s, const struct spex_sample *sample)
+{
+    struct instruction *i = &s->instructions[sample->address / 4 % INSTRUCTIONS];
+    uint8_t code[4];
+    if (!sample->module)
+        return false;
+    if (i->module != sample->module || i->address != sample->address)
+        *i = (struct instruction){
+            sample->module, sample->address,
+            spex_module_read(sample->module, sample->address, code, sizeof code) == sizeof code &&
+                is_swap(le32(code))};
+    return i->swaps;
+}
+
+static void note_word(struct spex_sharing *s, uint32_t line, const struct spex_sample *sample)
+{
+    struct word *w = &s->words[(size_t)line * WORDS + sample->va % 64 / 4];
+    struct spex_op_type type;
+    spex_op_type_decode(sample->record->op_class, sample->record->op_payload, &type);
+    w->samples++;
+    if (type.at || type.excl) {
+        w->atomics++;
+        w->swaps += swaps(s, sample);
+    } else {
+        w->stores += sample->flags / SPEX_SAMPLE_WRITES & 1;
+    }
+}
+
 static void look(void *context, const struct spex_sample *samples, size_t count)
 {
     struct spex_sharing *s = context;
@@ -336,6 +389,7 @@ static void look(void *context, const struct spex_sample *samples, size_t count)
                 continue;
             /* the group's line is our number of it: processes may map it at several places */
             uint32_t line = (uint32_t)(l - s->lines);
+            note_word(s, line, sample);
             struct spex_sample *use = &uses[used];
             *use = *sample;
             use->va = (uint64_t)line << 6 | (sample->va & 63);
@@ -471,6 +525,51 @@ static void judge(struct spex_sharing *s, uint32_t line, struct spex_shared_line
         result->score = 1;
 }
 
+/* Is a function of a use called as those that take locks are? */
+static bool called_lock(const struct spex_sharing *s, const struct spex_shared_use *use)
+{
+    static const char *const words[] = {"lock", "mutex", "futex", "semaphore", "sem_wait"};
+    char name[256];
+    spex_row_text(s->group, use->row, SPEX_USE_SYMBOL, name, sizeof name);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(name, words[i]))
+            return true;
+    return false;
+}
+
+/*
+ * A lock is a word that several threads change with atomic operations and give back with a plain
+ * store or a swap; a counter is only ever added to.
+ */
+static int32_t find_lock(const struct spex_sharing *s, uint32_t number,
+                         const struct spex_shared_line *line)
+{
+    int32_t best = -1;
+    uint32_t most = 0;
+    for (unsigned w = 0; w < WORDS; w++) {
+        const struct word *word = &s->words[(size_t)number * WORDS + w];
+        int32_t first = -1;
+        bool several = false, called = false;
+        if (word->atomics < LEAST || word->atomics * UINT64_C(10) < line->samples ||
+            word->atomics <= most)
+            continue;
+        for (size_t i = 0; i < line->uses; i++) {
+            const struct spex_shared_use *use = &s->uses[line->first_use + i];
+            if (use->offset / 4 != w || !use->row->stats.writes)
+                continue;
+            several |= first >= 0 && use->tid != first;
+            first = use->tid;
+            called |= called_lock(s, use);
+        }
+        bool given_back = word->stores * UINT64_C(20) >= word->atomics;
+        if (several && (called || given_back || word->swaps * UINT64_C(10) >= word->atomics)) {
+            best = (int32_t)(w * 4);
+            most = word->atomics;
+        }
+    }
+    return best;
+}
+
 static int by_cost(const void *a, const void *b)
 {
     const struct spex_shared_line *x = a, *y = b;
@@ -542,6 +641,7 @@ static void finish(struct spex_sharing *s)
         judge(s, (uint32_t)i, r);
         if (enough(s, (uint32_t)i, r)) {
             qsort(s->uses + r->first_use, r->uses, sizeof *s->uses, by_place);
+            r->lock = find_lock(s, (uint32_t)i, r);
             s->result_count++;
         }
     }

@@ -112,4 +112,17 @@ static inline char *put_hex(char *p, uint64_t value)
     return p + digits;
 }
 
+/* 26,412 for people. */
+static inline const char *digits_grouped(char buffer[32], uint64_t n)
+{
+    char *p = buffer + 31;
+    *p = 0;
+    for (unsigned i = 0; i == 0 || n; i++, n /= 10) {
+        if (i && i % 3 == 0)
+            *--p = ',';
+        *--p = (char)('0' + n % 10);
+    }
+    return p;
+}
+
 #endif

@@ -8,6 +8,7 @@
 #include "base/name.h"
 
 #include <assert.h>
+#include <math.h>
 
 /* The state is known where members are constants: it costs nothing there. */
 #define JSON_INLINE static inline __attribute__((always_inline))
@@ -144,6 +145,16 @@ JSON_INLINE void json_hex(struct json *json, uint64_t value)
     out_text(json->out, "\"0x");
     out_hex(json->out, value);
     out_char(json->out, '"');
+}
+
+/* null if it is no number. */
+static inline void json_real(struct json *json, double value)
+{
+    json_begin(json);
+    if (isfinite(value))
+        out_printf(json->out, "%.6g", value);
+    else
+        out_text(json->out, "null");
 }
 
 /* Any text; NULL is null. */

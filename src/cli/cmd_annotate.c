@@ -2,8 +2,12 @@
 #include "columns.h"
 
 #include "analysis/code.h"
+#include "analysis/internal.h"
+#include "analysis/waits.h"
 #include "base/bits.h"
 #include "base/memory.h"
+#include "base/vec.h"
+#include "export/truth.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -13,7 +17,7 @@
 
 struct annotate_options {
     struct profile_options profile;
-    bool no_source;
+    bool no_source, exact;
 };
 
 static const struct table_column columns[] = {
@@ -25,7 +29,7 @@ static const struct table_column columns[] = {
     {"latency_mean", "lat", TABLE_NUMBER, 255, "total latency, mean"},
     {"latency_p50", "lat p50", TABLE_NUMBER, 255, "total latency, median"},
     {"latency_p95", "lat p95", TABLE_NUMBER, 255, "total latency, 95th percentile"},
-    {"issue_mean", "wait", TABLE_NUMBER, 14, "issue latency, mean: waiting for operands"},
+    {"issue_mean", "wait", TABLE_NUMBER, 8, "issue latency, mean: waiting for operands"},
     {"execute_mean", "execute", TABLE_NUMBER, 15, "total minus issue latency, mean"},
     {"execute_p95", "p95", TABLE_NUMBER, 30, "total minus issue latency, 95th percentile"},
     {"translation_mean", "translate", TABLE_NUMBER, 65, "translation latency, mean"},
@@ -35,19 +39,32 @@ static const struct table_column columns[] = {
     {"mispredict", "mispred", TABLE_PERCENT, 13, "branches mispredicted"},
     {"taken", "taken", TABLE_PERCENT, 50, "branches taken"},
     {"from", "from", TABLE_TEXT, 11, "where data came from"},
+    {"waits_for", "waits for", TABLE_TEXT, 9,
+     "the instruction, before it in its block, that makes what this one waits for"},
+    {"exact_count", "count", TABLE_COUNT, 5, "how often it was executed (--exact)"},
+    {"exact_cycles", "cycles", TABLE_COUNT, 6, "cycles to its retirement from the one before"},
+    {"exact_l1_miss", "L1 misses", TABLE_COUNT, 7, "level 1 misses, counted"},
+    {"exact_mispredict", "mispredicts", TABLE_COUNT, 8, "mispredicts, counted"},
     {"file", "file", TABLE_TEXT, 255, "source file"},
     {"line", "line", TABLE_NUMBER, 255, "source line"},
     {"inlined", "inlined", TABLE_TEXT, 255, "functions inlined here, innermost first"},
-    {"address", "address", TABLE_HEX, 0, "address in the file"},
-    {"instruction", "instruction", TABLE_TEXT, 0, "disassembly"},
+    {"address", "address", TABLE_HEX, 0, "address in the file", true},
+    {"instruction", "instruction", TABLE_TEXT, 0, "disassembly", true},
     {0},
 };
 
 /* ---- samples ---- */
 
+/* What was counted of an instruction. */
+struct exact {
+    uint64_t address, counts[TRUTH_COUNTS];
+};
+
 struct annotate {
     struct spex_group *group;
     const struct spex_symbol *symbol;
+    struct spex_analysis *analysis;
+    VEC(struct exact) exact; /* in order of address, with --exact */
 };
 
 static void feed(void *context, const struct spex_sample *samples, size_t count)
@@ -151,9 +168,62 @@ struct listing {
     struct sources *sources;
     struct spex_line last;        /* whose source was shown */
     const struct sampled *sample; /* the next */
+    const struct exact *exact;    /* the next */
     uint8_t code[4 * PIECE];
     char text[PIECE][SPEX_INSTRUCTION_TEXT];
+    /* the same for what instructions wait for */
+    struct code_use uses[PIECE];
+    uint32_t words[PIECE];
+    double cost[PIECE];
+    bool starts[PIECE];
 };
+
+static double mean_of(const struct spex_row *row, enum spex_latency latency)
+{
+    uint64_t sum, count = spex_row_latencies(row, latency, &sum);
+    return count ? (double)sum / (double)count : 0;
+}
+
+static struct code_block know_code(struct listing *l, uint64_t start, size_t have)
+{
+    struct code_block block = {l->uses, l->words, have, start, l->cost, l->starts};
+    for (size_t i = 0; i < have; i++) {
+        l->words[i] = le32(l->code + 4 * i);
+        l->cost[i] = 0;
+        code_use(l->text[i], &l->uses[i]);
+    }
+    for (const struct sampled *s = l->sample; s->row && (s->address - start) / 4 < have; s++)
+        if (s->address >= start)
+            l->cost[(s->address - start) / 4] = mean_of(s->row, SPEX_LATENCY_EXECUTE);
+    code_find_blocks(&block);
+    return block;
+}
+
+/* Of one that mostly waited: for which instruction, where its block shows it. */
+static void fill_wait(struct table *table, const struct code_block *block, size_t at,
+                      const struct spex_row *row)
+{
+    enum { NOTHING = 3 }; /* cycles that any operation may wait */
+    double wait = mean_of(row, SPEX_LATENCY_ISSUE);
+    if (wait <= NOTHING || wait < mean_of(row, SPEX_LATENCY_EXECUTE))
+        return;
+    size_t producer = code_waits_for(block, at);
+    if (producer == at)
+        table_set_text(table, "waits_for", "itself");
+    else if (producer < block->count)
+        table_printf(table, "waits_for", "0x%llx",
+                     (unsigned long long)(block->address + 4 * producer));
+}
+
+static void fill_exact(struct table *table, const struct exact *exact)
+{
+    table_set_u64(table, "exact_count", exact->counts[TRUTH_OPERATIONS]);
+    table_set_u64(table, "exact_cycles", exact->counts[TRUTH_CYCLES]);
+    if (exact->counts[TRUTH_L1_MISS])
+        table_set_u64(table, "exact_l1_miss", exact->counts[TRUTH_L1_MISS]);
+    if (exact->counts[TRUTH_MISPREDICT])
+        table_set_u64(table, "exact_mispredict", exact->counts[TRUTH_MISPREDICT]);
+}
 
 /* The instructions from address on, and what was sampled in them; those without code if sampled. */
 static void list_piece(struct listing *l, uint64_t start, size_t count)
@@ -164,6 +234,8 @@ static void list_piece(struct listing *l, uint64_t start, size_t count)
     size_t have = spex_module_read(symbol->module, start, l->code, 4 * count) / 4;
     spex_disassemble(l->disassembler, start, l->code, have, l->text);
     bool is_text = p->options->format == TABLE_AS_TEXT;
+    const struct code_block block = know_code(l, start, have);
+    const struct exact *end = l->annotate->exact.items + l->annotate->exact.count;
     struct out inlined;
     out_init(&inlined, -1);
     for (size_t i = 0; i < count; i++) {
@@ -211,6 +283,12 @@ static void list_piece(struct listing *l, uint64_t start, size_t count)
             fill(p, table, l->annotate->group, row);
         else if (is_text)
             table_note(table);
+        if (row && i < have)
+            fill_wait(table, &block, i, row);
+        while (l->exact < end && l->exact->address < address)
+            l->exact++;
+        if (l->exact < end && l->exact->address == address)
+            fill_exact(table, l->exact);
         if (known) {
             table_set_text(table, "file", line.file);
             table_set_u64(table, "line", line.line);
@@ -240,6 +318,7 @@ static struct table *function_table(struct profile *p, const struct annotate *a,
     l->table = table;
     l->sources = sources_new();
     l->sample = samples;
+    l->exact = a->exact.items;
     /* A size that lies: where there is no code, go on with the piece of the next sample. */
     for (uint64_t at = 0, size = (symbol->end - symbol->start) & ~UINT64_C(3); at < size;) {
         uint64_t left = (size - at) / 4;
@@ -315,10 +394,232 @@ static const struct spex_symbol *choose(struct profile *p, struct spex_group *sy
     return found;
 }
 
+/* ---- exact counts ---- */
+
+static void add_exact(void *context, const struct truth_row *row)
+{
+    struct annotate *a = context;
+    struct spex_place where;
+    spex_analysis_locate(a->analysis, row->pid, row->pc, &where);
+    if (where.symbol != a->symbol)
+        return;
+    struct exact *exact = memory_checked(vec_push(&a->exact));
+    exact->address = where.address;
+    memcpy(exact->counts, row->counts, sizeof exact->counts);
+}
+
+static int by_exact_address(const void *a, const void *b)
+{
+    const struct exact *x = a, *y = b;
+    return x->address < y->address ? -1 : x->address > y->address;
+}
+
+/* Those of the function, processes that ran it together. */
+static int read_exact(struct profile *p, struct annotate *a)
+{
+    char path[4096];
+    struct spex_error error;
+    size_t n = 0;
+    snprintf(path, sizeof path, "%s.truth", p->name);
+    if (truth_read(path, add_exact, a, &error)) {
+        cli_error("--exact: %s", error.text);
+        return CLI_DATA;
+    }
+    if (a->exact.count)
+        qsort(a->exact.items, a->exact.count, sizeof *a->exact.items, by_exact_address);
+    for (size_t i = 0; i < a->exact.count; i++) {
+        struct exact *last = n ? &a->exact.items[n - 1] : NULL, *next = &a->exact.items[i];
+        if (last && last->address == next->address)
+            for (unsigned c = 0; c < TRUTH_COUNTS; c++)
+                last->counts[c] += next->counts[c];
+        else
+            a->exact.items[n++] = *next;
+    }
+    a->exact.count = n;
+    return CLI_OK;
+}
+
+/* ---- the hottest lines ---- */
+
+enum { STATS = 18, HOT_LINES = 10 };
+
+/* The columns of the listing up to where data came from, then the line. */
+static const struct table_column *hot_columns(void)
+{
+    static struct table_column all[STATS + 4];
+    _Static_assert(sizeof columns / sizeof *columns > STATS, "columns before 'waits_for'");
+    memcpy(all, columns, STATS * sizeof *all);
+    all[STATS] = (struct table_column){"symbol", "function", TABLE_TEXT, 0, "function", true};
+    all[STATS + 1] = (struct table_column){"srcline", "line", TABLE_TEXT, 0, "source line", true};
+    all[STATS + 2] = (struct table_column){"source", "source", TABLE_TEXT, 60, "its text"};
+    return all;
+}
+
+/* The text of a row's source line; the line is that of any of its instructions. */
+static void fill_source(struct profile *p, struct table *table, struct sources *sources,
+                        const struct spex_group *group, const struct spex_row *row)
+{
+    const struct spex_symbol *symbol = spex_row_symbol(group, row, 0);
+    const uint64_t *key = group_key(group, row, 1);
+    if (!symbol || !(key[1] >> 63) || key[0] & 1) /* no line is known */
+        return;
+    struct spex_line line = {.file = (const char *)(uintptr_t)key[0], .line = (unsigned)key[1]};
+    struct spex_line first;
+    if (spex_module_line(symbol->module, symbol->start, &first))
+        line.dir = first.dir;
+    struct source *s = sources_get(sources, &line, p->options->symfs);
+    if (s->text && line.line && line.line <= s->count)
+        table_set_text(table, "source",
+                       s->lines[line.line - 1] + strspn(s->lines[line.line - 1], " \t"));
+}
+
+static struct table *hot_table(struct profile *p, const struct spex_group *lines)
+{
+    struct table *table = table_new(hot_columns());
+    struct sources *sources = sources_new();
+    const struct spex_stats *all = &spex_group_total(lines)->stats;
+    bool text = p->options->format == TABLE_AS_TEXT;
+    for (size_t i = 0; i < spex_group_count(lines) && i < HOT_LINES; i++) {
+        const struct spex_row *row = spex_group_row(lines, i);
+        double share = all->time ? ratio_of(row->stats.time, all->time)
+                                 : ratio_of(row->stats.samples, all->samples);
+        if (i && text && share < p->limit)
+            break;
+        table_row(table);
+        fill(p, table, lines, row);
+        columns_key(table, "symbol", lines, row, 0);
+        columns_key(table, "srcline", lines, row, 1);
+        fill_source(p, table, sources, lines, row);
+    }
+    sources_free(sources);
+    return table;
+}
+
+/* ---- printing ---- */
+
+static void hide_unknown(const struct profile *p, struct table *table, bool timed)
+{
+    if (!timed) {
+        table_hide(table, "time");
+        table_hide(table, "time_error");
+        table_hide(table, "time_ns");
+    } else if (p->options->format == TABLE_AS_TEXT && !p->options->fields) {
+        table_hide(table, "share");
+    }
+}
+
+/* What is known of the whole profile beside the function. */
+struct whole {
+    const struct spex_group *symbols, *lines; /* lines NULL: a function was named */
+    const struct advice *advice;
+};
+
+static void print_json(struct profile *p, const struct annotate *a, const struct whole *whole,
+                       const char *name, const struct table *table, const struct table *hot)
+{
+    const struct spex_row *own = spex_group_total(a->group);
+    struct json json = profile_json(p, "spex.annotate.1");
+    JSON_MEMBER(&json, "symbol", string, name);
+    JSON_MEMBER(&json, "dso", string, spex_module_path(a->symbol->module));
+    JSON_MEMBER(&json, "samples", u64, own->stats.samples);
+    JSON_MEMBER(&json, "time_ns", u64, (uint64_t)llround(spex_row_time(own)));
+    advice_json(whole->advice, &json);
+    if (hot) {
+        json_name(&json, "lines");
+        table_json(hot, &json);
+    }
+    json_name(&json, "instructions");
+    table_json(table, &json);
+    json_end(&json);
+}
+
+static void print_text(struct profile *p, const struct annotate *a, const struct whole *whole,
+                       const char *name, const struct table *table, const struct table *hot,
+                       const char *disassembler)
+{
+    struct table_options how = profile_table(p);
+    uint64_t own = spex_group_total(a->group)->stats.samples;
+    double time = spex_row_time(spex_group_total(a->group));
+    char of_time[40] = "time not known", count[32];
+    if (hot) {
+        profile_header(p, &p->out);
+        profile_comment(p, &p->out, "the hottest lines; shares are of %s",
+                        time > 0 ? "all of the time" : "all samples");
+        table_print(hot, &p->out, &how);
+        out_char(&p->out, '\n');
+    }
+    if (time > 0)
+        snprintf(of_time, sizeof of_time, "%.1f%% of the time",
+                 100 * time / spex_row_time(spex_group_total(whole->symbols)));
+    profile_comment(
+        p, &p->out, "%s in %s: %s; %s sample%s, %.1f%% of all; instructions by %s", name,
+        spex_module_name(a->symbol->module), of_time, text_count(count, own), own == 1 ? "" : "s",
+        100 * ratio_of(own, spex_group_total(whole->symbols)->stats.samples), disassembler);
+    table_print(table, &p->out, &how);
+    if (a->symbol->end - a->symbol->start && !table_rows(table))
+        out_text(&p->out, "the code of this function is not at hand\n");
+    if (hot)
+        advice_print(whole->advice, p);
+}
+
+static int print(struct profile *p, const struct annotate *a, const struct whole *whole,
+                 const struct annotate_options *o)
+{
+    struct spex_disassembler *d;
+    struct spex_error error;
+    if (spex_disassembler_new(&d, &error)) {
+        cli_error("%s", error.text);
+        exit(CLI_DATA);
+    }
+    bool timed = spex_row_time(spex_group_total(a->group)) > 0;
+    struct table *table = function_table(p, a, d, !o->no_source), *hot = NULL;
+    hide_unknown(p, table, timed);
+    for (size_t i = 0; !o->exact && columns[i].name; i++)
+        if (!strncmp(columns[i].name, "exact_", 6))
+            table_hide(table, columns[i].name);
+    if (whole->lines) {
+        hot = hot_table(p, whole->lines);
+        hide_unknown(p, hot, timed);
+    }
+    const char *wrong = o->profile.fields ? table_select(table, o->profile.fields) : NULL;
+    int format = o->profile.format, status = CLI_OK;
+    char name[300];
+    if (a->symbol->name)
+        snprintf(name, sizeof name, "%s", a->symbol->name);
+    else
+        snprintf(name, sizeof name, "%s+0x%llx", spex_module_name(a->symbol->module),
+                 (unsigned long long)a->symbol->start);
+    if (wrong)
+        status = cli_usage("--fields: '%.*s' is no column here", (int)strcspn(wrong, ","), wrong);
+    else if (format == TABLE_AS_JSON)
+        print_json(p, a, whole, a->symbol->name ? a->symbol->name : name, table, hot);
+    else
+        print_text(p, a, whole, name, table, format == TABLE_AS_TEXT ? hot : NULL,
+                   spex_disassembler_name(d));
+    table_free(table);
+    table_free(hot);
+    spex_disassembler_free(d);
+    return status;
+}
+
+/* The first pass: functions, and lines if there is no function to look at. */
+struct passes {
+    struct spex_group *symbols, *lines;
+};
+
+static void feed_all(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct passes *passes = context;
+    spex_group_sink(passes->symbols, samples, count);
+    if (passes->lines)
+        spex_group_sink(passes->lines, samples, count);
+}
+
 static int run_annotate(void *options, int argc, char **argv)
 {
     const struct annotate_options *o = options;
-    static const enum spex_key by_symbol[] = {SPEX_KEY_SYMBOL}, by_pc[] = {SPEX_KEY_PC};
+    static const enum spex_key by_line[] = {SPEX_KEY_SYMBOL, SPEX_KEY_SRCLINE},
+                               by_pc[] = {SPEX_KEY_PC};
     struct profile p;
     if (argc > 1)
         return cli_usage("one function at a time");
@@ -327,68 +628,31 @@ static int run_annotate(void *options, int argc, char **argv)
     int status = profile_open(&p, &o->profile, NULL, &more);
     if (status)
         return status;
-    struct spex_group *symbols = profile_group(&p, by_symbol, 1, 0);
-    struct annotate a = {profile_group(&p, by_pc, 1, SPEX_GROUP_ALL_PERCENTILES), NULL};
-    p.status = profile_run(&p, spex_group_sink, symbols);
-    spex_group_sort(symbols, SPEX_BY_TIME);
-    uint64_t all = spex_group_total(symbols)->stats.samples;
-    if (!p.status && !profile_empty(&p, all, ""))
-        a.symbol = choose(&p, symbols, argv[0]);
-    if (a.symbol && !p.status && !(p.status = profile_run(&p, feed, &a))) {
+    struct passes passes = {profile_group(&p, by_line, 1, 0), NULL};
+    if (!argv[0])
+        passes.lines = profile_group(&p, by_line, 2, SPEX_GROUP_ALL_PERCENTILES);
+    struct advice advice = advice_new(&p, o->profile.format != TABLE_AS_CSV, feed_all, &passes);
+    struct annotate a = {.group = profile_group(&p, by_pc, 1, SPEX_GROUP_ALL_PERCENTILES),
+                         .analysis = p.analysis};
+    p.status = advice_run(&advice, &p);
+    spex_group_sort(passes.symbols, SPEX_BY_TIME);
+    if (passes.lines)
+        spex_group_sort(passes.lines, SPEX_BY_TIME);
+    if (!p.status && !profile_empty(&p, spex_group_total(passes.symbols)->stats.samples, ""))
+        a.symbol = choose(&p, passes.symbols, argv[0]);
+    if (a.symbol && !p.status)
+        p.status = profile_run(&p, feed, &a);
+    if (a.symbol && !p.status && o->exact)
+        p.status = read_exact(&p, &a);
+    if (a.symbol && !p.status) {
+        struct whole whole = {passes.symbols, passes.lines, &advice};
         spex_group_sort(a.group, SPEX_BY_SAMPLES);
-        struct spex_disassembler *d;
-        struct spex_error error;
-        if (spex_disassembler_new(&d, &error)) {
-            cli_error("%s", error.text);
-            exit(CLI_DATA);
-        }
-        struct table *table = function_table(&p, &a, d, !o->no_source);
-        double time = spex_row_time(spex_group_total(a.group));
-        double whole = spex_row_time(spex_group_total(symbols));
-        if (time <= 0) {
-            table_hide(table, "time");
-            table_hide(table, "time_error");
-            table_hide(table, "time_ns");
-        } else if (o->profile.format == TABLE_AS_TEXT && !o->profile.fields) {
-            table_hide(table, "share");
-        }
-        const char *wrong = o->profile.fields ? table_select(table, o->profile.fields) : NULL;
-        struct table_options how = profile_table(&p);
-        uint64_t own = spex_group_total(a.group)->stats.samples;
-        char name[300], count[32];
-        if (a.symbol->name)
-            snprintf(name, sizeof name, "%s", a.symbol->name);
-        else
-            snprintf(name, sizeof name, "%s+0x%llx", spex_module_name(a.symbol->module),
-                     (unsigned long long)a.symbol->start);
-        if (wrong) {
-            p.status =
-                cli_usage("--fields: '%.*s' is no column here", (int)strcspn(wrong, ","), wrong);
-        } else if (how.format == TABLE_AS_JSON) {
-            struct json json = profile_json(&p, "spex.annotate.1");
-            JSON_MEMBER(&json, "symbol", string, a.symbol->name ? a.symbol->name : name);
-            JSON_MEMBER(&json, "dso", string, spex_module_path(a.symbol->module));
-            JSON_MEMBER(&json, "samples", u64, own);
-            JSON_MEMBER(&json, "time_ns", u64, (uint64_t)llround(time));
-            json_name(&json, "instructions");
-            table_json(table, &json);
-            json_end(&json);
-        } else {
-            char of_time[40] = "time not known";
-            if (time > 0)
-                snprintf(of_time, sizeof of_time, "%.1f%% of the time", 100 * time / whole);
-            profile_comment(&p, &p.out,
-                            "%s in %s: %s; %s samples, %.1f%% of all; instructions by %s", name,
-                            spex_module_name(a.symbol->module), of_time, text_count(count, own),
-                            100 * ratio_of(own, all), spex_disassembler_name(d));
-            table_print(table, &p.out, &how);
-            if (a.symbol->end - a.symbol->start && !table_rows(table))
-                out_text(&p.out, "the code of this function is not at hand\n");
-        }
-        table_free(table);
-        spex_disassembler_free(d);
+        p.status = print(&p, &a, &whole, o);
     }
-    spex_group_free(symbols);
+    vec_free(&a.exact);
+    advice_free(&advice);
+    spex_group_free(passes.symbols);
+    spex_group_free(passes.lines);
     spex_group_free(a.group);
     return profile_close(&p);
 }
@@ -397,6 +661,8 @@ static const struct cli_option annotate_options[] = {
     PROFILE_INPUT_OPTIONS(struct annotate_options),
     {"no-source", 0, CLI_FLAG, offsetof(struct annotate_options, no_source), NULL,
      "instructions only, without source lines", NULL, NULL},
+    {"exact", 0, CLI_FLAG, offsetof(struct annotate_options, exact), NULL,
+     "also what spex record --truth counted: executions, cycles, misses, mispredicts", NULL, NULL},
     {"fields", 'F', CLI_STRING, PROFILE_AT(struct annotate_options, fields), "LIST",
      "columns to show, in order; +LIST adds to the usual ones", NULL, NULL},
 #define FILTER(option, member, kind, value, help)                                                  \
@@ -413,7 +679,10 @@ const struct cli_command cli_annotate = {
     .group = CLI_READING,
     .synopsis = "[FUNCTION]",
     .summary = "a function's instructions with source lines and samples",
-    .details = "Without FUNCTION, the one with the most time. Instructions come from the newest "
+    .details = "Without FUNCTION, the hottest lines of all functions, then the function with the "
+               "most time. 'wait' is how long an instruction waited for its operands, 'waits for' "
+               "the instruction that makes them, where its block shows it: that one is to blame. "
+               "Instructions come from the newest "
                "libLLVM that is installed, else from objdump. Sources are looked for where the "
                "debug information says, below --symfs, and in the current directory.",
     .options = annotate_options,

@@ -46,12 +46,12 @@ static const struct table_column columns[] = {
     {"taken", "taken", TABLE_PERCENT, 10, "share that was taken"},
     {"latency_p50", "p50", TABLE_NUMBER, 50, "total latency, median"},
     {"latency_p95", "p95", TABLE_NUMBER, 20, "total latency, 95th percentile"},
-    {"op", "kind", TABLE_TEXT, 0, "kind of branch"},
-    {"prev-target", "previous target", TABLE_TEXT, 0, "target of the taken branch before it"},
-    {"pc", "branch", TABLE_TEXT, 15, "address of the branch"},
-    {"symbol", "in", TABLE_TEXT, 0, "its function"},
-    {"srcline", "line", TABLE_TEXT, 0, "its source line"},
-    {"target", "target", TABLE_TEXT, 0, "where it went"},
+    {"op", "kind", TABLE_TEXT, 0, "kind of branch", true},
+    {"prev-target", "previous target", TABLE_TEXT, 0, "target of the taken branch before it", true},
+    {"pc", "branch", TABLE_TEXT, 15, "address of the branch", true},
+    {"symbol", "in", TABLE_TEXT, 0, "its function", true},
+    {"srcline", "line", TABLE_TEXT, 0, "its source line", true},
+    {"target", "target", TABLE_TEXT, 0, "where it went", true},
     {0},
 };
 
@@ -143,15 +143,16 @@ static int run_branch(void *options, int argc, char **argv)
     struct branch b = {0};
     if (argc > 1)
         return cli_usage("too many operands");
-    struct spex_analysis_options more = {.size = sizeof more,
-                                         .want = SPEX_WANT_SYMBOL | SPEX_WANT_BRANCH};
+    struct spex_analysis_options more = {
+        .size = sizeof more, .want = SPEX_WANT_SYMBOL | SPEX_WANT_BRANCH | SPEX_WANT_SPENT};
     int status = profile_open(&p, &o->profile, argv[0], &more);
     if (status)
         return status;
     for (unsigned s = 0; s < SECTIONS; s++)
         b.groups[s] =
             profile_group(&p, sections[s].keys, sections[s].key_count, SPEX_GROUP_PERCENTILES);
-    p.status = profile_run(&p, feed, &b);
+    struct advice advice = advice_new(&p, o->profile.format != TABLE_AS_CSV, feed, &b);
+    p.status = advice_run(&advice, &p);
     for (unsigned s = 0; s < SECTIONS; s++)
         spex_group_sort(b.groups[s], sections[s].order);
     const struct spex_stats *t = &spex_group_total(b.groups[KINDS])->stats;
@@ -193,27 +194,14 @@ static int run_branch(void *options, int argc, char **argv)
                 out_printf(&p.out, "(%zu more)\n", rows - table_rows(table));
             table_free(table);
         }
-        if (json)
+        if (json) {
+            advice_json(&advice, &to);
             json_end(&to);
-        const struct spex_row *worst = spex_group_row(b.groups[BRANCHES], 0);
-        if (text && !p.status && worst && worst->stats.mispredicted >= 10 &&
-            worst->stats.mispredicted * 10 >= t->mispredicted &&
-            ratio_of(worst->stats.mispredicted, worst->stats.samples) >= 0.1) {
-            char pc[200], line[200], advice[700];
-            spex_row_text(b.groups[BRANCHES], worst, 0, pc, sizeof pc);
-            spex_row_text(b.groups[BRANCHES], worst, 2, line, sizeof line);
-            snprintf(advice, sizeof advice,
-                     "do: %s is mispredicted %.0f%% of the time and makes %.0f%% of all "
-                     "mispredicts: "
-                     "compute without the branch (a conditional select), or order the data so that "
-                     "it goes one way for long",
-                     strcmp(pc, line) ? line : pc,
-                     100 * ratio_of(worst->stats.mispredicted, worst->stats.samples),
-                     100 * ratio_of(worst->stats.mispredicted, t->mispredicted));
-            out_char(&p.out, '\n');
-            cli_wrap(&p.out, advice, 4);
+        } else if (!p.status) {
+            advice_print(&advice, &p);
         }
     }
+    advice_free(&advice);
     for (unsigned s = 0; s < SECTIONS; s++)
         spex_group_free(b.groups[s]);
     return profile_close(&p);

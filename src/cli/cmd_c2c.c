@@ -13,15 +13,20 @@ struct c2c_options {
     bool all;
 };
 
-enum { NAME = 200, SHOWN_USES = 16 };
-static const double worth = 0.1; /* a score below this is not worth a person's time */
+enum { SHOWN_USES = 16 };
 
 static const char *const kinds[] = {"false", "true", "mixed"};
+
+static const char *title_of(const struct spex_shared_line *line)
+{
+    static const char *const titles[] = {"FALSE SHARING", "true sharing", "true and false sharing"};
+    return line->lock >= 0 ? "CONTENDED LOCK" : titles[line->kind];
+}
 
 static const struct table_column line_columns[] = {
     {"address", "line", TABLE_HEX, 0, "virtual address of the cache line"},
     {"pid", "pid", TABLE_NUMBER, 255, "process"},
-    {"data", "data", TABLE_TEXT, 0, "variable or mapping"},
+    {"data", "data", TABLE_TEXT, 0, "variable or mapping", true},
     {"kind", "sharing", TABLE_TEXT, 0, "false, true or mixed"},
     {"score", "score", TABLE_NUMBER, 0, "0 harmless to 1 every access conflicts"},
     {"contention", "contention", TABLE_NUMBER, 255, "score without the CPU's evidence"},
@@ -33,6 +38,7 @@ static const struct table_column line_columns[] = {
     {"peer", "peer", TABLE_PERCENT, 30, "loads that another core's cache answered"},
     {"threads", "threads", TABLE_NUMBER, 20, "threads that use it"},
     {"writers", "writers", TABLE_NUMBER, 40, "threads that write it"},
+    {"lock", "lock", TABLE_TEXT, 255, "offset of a lock that the threads contend for"},
     {0},
 };
 
@@ -46,31 +52,9 @@ static const struct table_column use_columns[] = {
     {"latency_p95", "p95", TABLE_NUMBER, 20, "total latency of loads, 95th percentile"},
     {"peer", "peer", TABLE_PERCENT, 10, "loads that another core's cache answered"},
     {"srcline", "line", TABLE_TEXT, 15, "source line"},
-    {"symbol", "code", TABLE_TEXT, 0, "function"},
+    {"symbol", "code", TABLE_TEXT, 0, "function", true},
     {0},
 };
-
-/* The caller frees it. */
-static char *data_name(struct profile *p, const struct spex_shared_line *line, unsigned offset)
-{
-    struct spex_place place;
-    char *name = NULL;
-    int n;
-    spex_analysis_locate(p->analysis, line->pid, line->address + offset, &place);
-    if (place.symbol && place.symbol->name) {
-        uint64_t at = place.address - place.symbol->start;
-        if (at)
-            n = asprintf(&name, "%s+0x%llx", place.symbol->name, (unsigned long long)at);
-        else
-            n = asprintf(&name, "%s", place.symbol->name);
-    } else if (place.module) {
-        n = asprintf(&name, "%s 0x%llx", spex_module_name(place.module),
-                     (unsigned long long)(line->address + offset));
-    } else {
-        n = asprintf(&name, "0x%llx", (unsigned long long)(line->address + offset));
-    }
-    return memory_checked(n < 0 ? NULL : name);
-}
 
 static struct table *uses_table(struct profile *p, const struct spex_sharing *s,
                                 const struct spex_shared_line *line)
@@ -111,7 +95,7 @@ static struct table *uses_table(struct profile *p, const struct spex_sharing *s,
 static void line_row(struct profile *p, struct table *table, const struct spex_sharing *s,
                      const struct spex_shared_line *line)
 {
-    char *name = data_name(p, line, 0);
+    char *name = finding_data_name(p->analysis, line, 0);
     table_row(table);
     table_set_u64(table, "address", line->address);
     if (line->pid >= 0)
@@ -130,112 +114,32 @@ static void line_row(struct profile *p, struct table *table, const struct spex_s
         table_set(table, "peer", ratio_of(line->peer, line->with_source));
     table_set_u64(table, "threads", line->threads);
     table_set_u64(table, "writers", line->writers);
-}
-
-/* "threads 100 and 101", "6 threads" */
-static void thread_names(const struct spex_sharing *s, const struct spex_shared_line *line,
-                         char text[NAME])
-{
-    int32_t tids[2] = {-1, -1};
-    unsigned found = 0;
-    for (size_t i = 0; i < line->uses; i++) {
-        int32_t tid = spex_sharing_use(s, line->first_use + i)->tid;
-        if (found < 2 && (!found || tids[0] != tid))
-            tids[found++] = tid;
-    }
-    if (line->threads == 2)
-        snprintf(text, NAME, "threads %d and %d", tids[0], tids[1]);
-    else
-        snprintf(text, NAME, "%u threads", line->threads);
-}
-
-/* The words that matter, by the variables they belong to: "a and a+0x8". */
-static unsigned word_names(struct profile *p, const struct spex_sharing *s,
-                           const struct spex_shared_line *line, char text[3 * NAME])
-{
-    unsigned words = 0, offsets[64] = {0};
-    text[0] = 0;
-    for (size_t i = 0; i < line->uses; i++) {
-        const struct spex_shared_use *use = spex_sharing_use(s, line->first_use + i);
-        offsets[use->offset] += use->row->stats.samples;
-    }
-    for (unsigned o = 0; o < 64; o++)
-        words += (uint64_t)offsets[o] * 20 >= line->samples;
-    for (unsigned o = 0, n = 0; o < 64 && n < 3; o++) {
-        if ((uint64_t)offsets[o] * 20 < line->samples)
-            continue;
-        char *name = data_name(p, line, o);
-        size_t size = strlen(text);
-        snprintf(text + size, 3 * NAME - size, "%s%s",
-                 !n               ? ""
-                 : n + 1 == words ? " and "
-                                  : ", ",
-                 name);
-        free(name);
-        n++;
-    }
-    if (words > 3)
-        snprintf(text + strlen(text), 3 * NAME - strlen(text), " and %u more", words - 3);
-    return words;
+    if (line->lock >= 0)
+        table_printf(table, "lock", "+0x%02x", (unsigned)line->lock);
 }
 
 static void print_line(struct profile *p, const struct spex_sharing *s,
                        const struct spex_shared_line *line, unsigned rank)
 {
-    static const char *const titles[] = {"FALSE SHARING", "true sharing", "true and false sharing"};
-    const struct spex_sharing_totals *totals = spex_sharing_totals(s);
     struct out *out = &p->out;
-    char *name = data_name(p, line, 0), threads[NAME], words[3 * NAME], count[32];
+    struct finding finding;
+    finding_of_line(p->analysis, s, line, &finding);
     out_printf(out, "\n%u. %s0x%llx ", rank, p->colour ? "\033[1m" : "",
                (unsigned long long)line->address);
+    char *name = finding_data_name(p->analysis, line, 0);
     out_name(out, name);
     free(name);
-    out_printf(out, ": %s, score %.2f%s\n", titles[line->kind], line->score,
+    out_printf(out, ": %s, score %.2f%s\n", title_of(line), line->score,
                p->colour ? "\033[0m" : "");
-    thread_names(s, line, threads);
-    unsigned distinct = word_names(p, s, line, words);
-    char why[600];
-    snprintf(why, sizeof why, "%s %s%s; ", threads,
-             line->kind == SPEX_SHARING_FALSE  ? "use different words of this line"
-             : line->kind == SPEX_SHARING_TRUE ? "use the same word"
-                                               : "use this line, partly the same words",
-             line->writers < 2 ? ", one of them writes" : ", and write");
-    if (totals->timed)
-        snprintf(why + strlen(why), sizeof why - strlen(why), "at the same time for %.0f%%; ",
-                 100 * line->overlap);
-    if (totals->sources && line->with_source)
-        snprintf(why + strlen(why), sizeof why - strlen(why),
-                 "%.0f%% of loads came from another core's cache; ",
-                 100 * ratio_of(line->peer, line->with_source));
-    snprintf(why + strlen(why), sizeof why - strlen(why), "%s samples, %.1f%% of memory samples",
-             text_count(count, line->samples), 100 * ratio_of(line->samples, totals->memory));
     out_text(out, "   ");
-    cli_wrap(out, why, 3);
+    cli_wrap(out, finding.text, 3);
     struct table *table = uses_table(p, s, line);
     struct table_options how = profile_table(p);
     how.indent = "   ";
     table_print(table, out, &how);
     table_free(table);
-    switch (line->kind) {
-    case SPEX_SHARING_FALSE:
-        snprintf(why, sizeof why, "do: give %s cache lines of their own (align each to 64 bytes)",
-                 distinct > 1 ? words : "what different threads use");
-        break;
-    case SPEX_SHARING_TRUE:
-        snprintf(why, sizeof why,
-                 "do: share %s less: a copy per thread, combined at the end, or "
-                 "fewer, larger steps",
-                 words);
-        break;
-    case SPEX_SHARING_MIXED:
-        snprintf(why, sizeof why,
-                 "do: move apart what not every thread needs (%s); share the rest "
-                 "less",
-                 words);
-        break;
-    }
-    out_text(out, "   ");
-    cli_wrap(out, why, 3);
+    advice_do(p, &finding, 3);
+    finding_clear(&finding);
 }
 
 static void print_json(struct profile *p, const struct spex_sharing *s)
@@ -263,6 +167,10 @@ static void print_json(struct profile *p, const struct spex_sharing *s)
         table_free(uses);
     }
     json_end(&json);
+    struct advice advice = advice_new(p, true, NULL, NULL);
+    findings_finish(advice.findings, s);
+    advice_json(&advice, &json);
+    advice_free(&advice);
     json_end(&json);
 }
 
@@ -271,21 +179,26 @@ static void print_text(struct profile *p, const struct c2c_options *o, const str
     const struct spex_sharing_totals *t = spex_sharing_totals(s);
     const struct spex_shared_line *line;
     struct out *out = &p->out;
-    size_t counts[3] = {0}, quiet = 0;
+    size_t counts[4] = {0}, quiet = 0; /* by kind; locks */
     char a[32], b[32];
     for (size_t i = 0; (line = spex_sharing_line(s, i)); i++)
-        if (line->score >= worth)
-            counts[line->kind]++;
+        if (line->score >= FINDINGS_SCORE)
+            counts[line->lock >= 0 ? 3 : line->kind]++;
         else
             quiet++;
-    size_t bad = counts[0] + counts[1] + counts[2];
-    char answer[300];
-    int n = snprintf(answer, sizeof answer, "%zu line%s falsely shared", counts[0],
-                     counts[0] == 1 ? " is" : "s are");
-    if (counts[1])
-        n += snprintf(answer + n, sizeof answer - (size_t)n, ", %zu truly shared", counts[1]);
-    if (counts[2])
-        n += snprintf(answer + n, sizeof answer - (size_t)n, ", %zu both", counts[2]);
+    size_t bad = counts[0] + counts[1] + counts[2] + counts[3];
+    static const char *const called[] = {"falsely shared", "truly shared",
+                                         "both truly and falsely shared", "contended"};
+    static const unsigned order[] = {3, 0, 1, 2};
+    char answer[300] = "";
+    int n = 0;
+    for (unsigned k = 0; k < 4; k++) {
+        size_t count = counts[order[k]];
+        if (count || (!bad && !order[k]))
+            n += snprintf(answer + n, sizeof answer - (size_t)n, "%s%zu %s%s %s", n ? ", " : "",
+                          count, order[k] == 3 ? "lock" : "line", count == 1 ? " is" : "s are",
+                          called[order[k]]);
+    }
     snprintf(answer + n, sizeof answer - (size_t)n,
              " (of %s lines, %s used by several threads and written)", text_count(a, t->lines),
              text_count(b, t->shared));
@@ -301,7 +214,7 @@ static void print_text(struct profile *p, const struct c2c_options *o, const str
                         text_count(a, t->merged));
     unsigned rank = 0;
     for (size_t i = 0; (line = spex_sharing_line(s, i)); i++) {
-        if ((line->score < worth && !o->all) || rank == o->most)
+        if ((line->score < FINDINGS_SCORE && !o->all) || rank == o->most)
             continue;
         print_line(p, s, line, ++rank);
     }
@@ -309,7 +222,7 @@ static void print_text(struct profile *p, const struct c2c_options *o, const str
         out_printf(out, "\n%zu more; --lines shows them\n", bad - (size_t)o->most);
     if (quiet && !o->all)
         out_printf(out, "%s%zu shared line%s harmless: score below %.1f (--all shows %s)\n",
-                   rank ? "\n" : "", quiet, quiet == 1 ? " is" : "s are", worth,
+                   rank ? "\n" : "", quiet, quiet == 1 ? " is" : "s are", FINDINGS_SCORE,
                    quiet == 1 ? "it" : "them");
 }
 

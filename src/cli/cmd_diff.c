@@ -12,6 +12,16 @@ struct diff_options {
 };
 
 static const struct table_column columns[] = {
+    {"time_a", "A", TABLE_PERCENT, 0, "time in A, of all of A's"},
+    {"time_b", "B", TABLE_PERCENT, 0, "time in B, of all of A's"},
+    {"time_a_ns", "ns A", TABLE_COUNT, 255, "time in A, nanoseconds"},
+    {"time_b_ns", "ns B", TABLE_COUNT, 255, "time in B, nanoseconds"},
+    {"time_change", "change", TABLE_TEXT, 0, "B minus A, percent of A's whole time"},
+    {"time_delta", "delta", TABLE_NUMBER, 255, "B minus A, as a fraction of A's whole time"},
+    {"time_low", "low", TABLE_NUMBER, 255, "lower end of its 95% interval"},
+    {"time_high", "high", TABLE_NUMBER, 255, "upper end of its 95% interval"},
+    {"time_interval", "95% interval", TABLE_TEXT, 20, "of the change"},
+    {"time_verdict", "", TABLE_TEXT, 0, "more, less, or empty: within noise"},
     {"share_a", "A", TABLE_PERCENT, 0, "share of the samples of A"},
     {"share_b", "B", TABLE_PERCENT, 0, "share of the samples of B"},
     {"change", "change", TABLE_TEXT, 0, "B minus A, percentage points"},
@@ -32,14 +42,32 @@ static const struct table_column columns[] = {
     {"p50_b", "p50 B", TABLE_NUMBER, 40, "median latency in B"},
     {"p95_a", "p95 A", TABLE_NUMBER, 35, "95th percentile of latency in A"},
     {"p95_b", "p95 B", TABLE_NUMBER, 35, "95th percentile of latency in B"},
-    {"key", "", TABLE_TEXT, 0, "what is compared"},
+    {"key", "", TABLE_TEXT, 0, "what is compared", true},
     {0},
 };
+
+static const char *const time_columns[] = {"time_a",        "time_b",      "time_a_ns", "time_b_ns",
+                                           "time_change",   "time_delta",  "time_low",  "time_high",
+                                           "time_interval", "time_verdict"};
+static const char *const share_columns[] = {"share_a", "share_b", "change", "interval", "verdict"};
 
 struct pair {
     char *text;
     const struct spex_row *rows[2];
     double delta;
+};
+
+/* Two profiles, and what is compared. */
+struct comparison {
+    struct profile profiles[2];
+    struct spex_group *groups[2];
+    struct advice advice[2];
+    struct pair *pairs;
+    size_t count;
+    bool timed;     /* both have timestamps */
+    double time[2]; /* ns of all */
+    uint64_t samples[2];
+    size_t beyond, slower, faster, left; /* rows: beyond noise; by latency; too small to show */
 };
 
 static int by_text(const void *a, const void *b)
@@ -133,62 +161,332 @@ static const char *least(const struct profile *p, int value)
     return value == spex_analysis_sampling(p->analysis)->counter_most ? ">=" : "";
 }
 
-static void fill(struct table *table, struct profile *p, struct spex_group *const groups[2],
-                 const struct pair *pair, bool *beyond, int *latency)
+/* ---- time ---- */
+
+static const struct spex_row *total_of(const struct comparison *c, unsigned side)
 {
-    static const char *const sides[2][5] = {{"share_a", "samples_a", "ops_a", "p50_a", "p95_a"},
-                                            {"share_b", "samples_b", "ops_b", "p50_b", "p95_b"}};
-    uint64_t n[2], total[2];
-    int p95[2] = {-1, -1};
-    for (unsigned s = 0; s < 2; s++) {
-        const struct spex_row *row = pair->rows[s];
-        n[s] = row ? row->stats.samples : 0;
-        total[s] = spex_group_total(groups[s])->stats.samples;
-        table_set(table, sides[s][0], ratio_of(n[s], total[s]));
-        table_set_u64(table, sides[s][1], n[s]);
-        if (!spex_analysis_no_estimate(p[s].analysis))
-            table_set(table, sides[s][2],
-                      (double)n[s] * (double)spex_analysis_sampling(p[s].analysis)->period);
-        for (unsigned q = 0; row && q < 2; q++) {
-            int value = spex_row_latency(groups[s], row, SPEX_LATENCY_TOTAL, q ? 0.95 : 0.5);
-            columns_latency(&p[s], table, sides[s][3 + q], value);
-            if (q)
-                p95[s] = value;
-        }
+    return spex_group_total(c->groups[side]);
+}
+
+/*
+ * The time of a run is exact; how much another run of the same would differ is not known from one.
+ * What is known is how much it would if its samples were drawn anew: the interval is that.
+ */
+static double variance_of(const struct spex_row *row)
+{
+    return row ? row->stats.time_square : 0; /* ns^2: a compound Poisson sum */
+}
+
+/* B's time as a multiple of A's, and its 95% interval. */
+static double time_ratio(const struct comparison *c, struct spex_interval *interval)
+{
+    double ratio = c->time[1] / c->time[0], relative = 0;
+    for (unsigned s = 0; s < 2; s++)
+        relative += variance_of(total_of(c, s)) / (c->time[s] * c->time[s]);
+    double factor = exp(1.96 * sqrt(relative));
+    *interval = (struct spex_interval){ratio / factor, ratio * factor};
+    return ratio;
+}
+
+/* "B takes 30.1% less time than A (95% interval 28.0% to 32.2%): 564 ms, then 394 ms" */
+static void time_words(const struct comparison *c, char text[400])
+{
+    struct spex_interval i;
+    double ratio = time_ratio(c, &i);
+    char a[32], b[32], times[40] = "";
+    text_time(a, c->time[0]);
+    text_time(b, c->time[1]);
+    double low = 100 * (1 - i.high), high = 100 * (1 - i.low); /* less */
+    if (ratio > 1) {
+        low = 100 * (i.low - 1);
+        high = 100 * (i.high - 1);
     }
-    *latency = latency_change(groups, pair);
-    if (p95[0] >= 0 && p95[1] >= 0)
-        table_printf(table, "latency", "%s%d -> %s%d", least(&p[0], p95[0]), p95[0],
-                     least(&p[1], p95[1]), p95[1]);
-    table_set_text(table, "latency_verdict", *latency > 0 ? "slower" : *latency ? "faster" : "");
-    if (*latency)
-        table_style(table, "latency_verdict", *latency > 0 ? TABLE_HOT : TABLE_BOLD);
-    struct spex_interval w = spex_difference_interval(n[0], total[0], n[1], total[1]);
-    *beyond = w.low > 0 || w.high < 0;
-    table_printf(table, "change", "%+.1f", 100 * pair->delta);
-    table_set(table, "delta", pair->delta);
+    if (ratio >= 2 || ratio <= 0.5)
+        snprintf(times, sizeof times, ", %.1f times as %s", ratio > 1 ? ratio : 1 / ratio,
+                 ratio > 1 ? "slow" : "fast");
+    if (i.low > 1 || i.high < 1)
+        snprintf(text, 400,
+                 "B takes %.1f%% %s time than A%s (95%% interval %.1f%% to %.1f%%): %s, then %s on "
+                 "all CPUs",
+                 100 * fabs(ratio - 1), ratio > 1 ? "more" : "less", times, low, high, a, b);
+    else
+        snprintf(text, 400,
+                 "B takes as much time as A within noise (%+.1f%%, 95%% interval %+.1f%% to "
+                 "%+.1f%%): %s, then %s on all CPUs",
+                 100 * (ratio - 1), 100 * (i.low - 1), 100 * (i.high - 1), a, b);
+}
+
+/* ---- rows ---- */
+
+static double time_in(const struct pair *pair, unsigned side)
+{
+    return pair->rows[side] ? spex_row_time(pair->rows[side]) : 0;
+}
+
+static double share_in(const struct comparison *c, const struct pair *pair, unsigned side)
+{
+    return pair->rows[side] ? ratio_of(pair->rows[side]->stats.samples, c->samples[side]) : 0;
+}
+
+/* What a pair has in A and in B: time as part of A's, or samples of each. */
+static double part_in(const struct comparison *c, const struct pair *pair, unsigned side)
+{
+    return c->timed ? time_in(pair, side) / c->time[0] : share_in(c, pair, side);
+}
+
+static void fill_time(struct table *table, const struct comparison *c, const struct pair *pair)
+{
+    double a = part_in(c, pair, 0), b = part_in(c, pair, 1);
+    double half = 1.96 * sqrt(variance_of(pair->rows[0]) + variance_of(pair->rows[1])) / c->time[0];
+    double low = b - a - half, high = b - a + half;
+    bool beyond = low > 0 || high < 0;
+    table_set(table, "time_a", a);
+    table_set(table, "time_b", b);
+    table_set(table, "time_a_ns", round(time_in(pair, 0)));
+    table_set(table, "time_b_ns", round(time_in(pair, 1)));
+    table_printf(table, "time_change", "%+.1f", 100 * (b - a));
+    table_set(table, "time_delta", b - a);
+    table_set(table, "time_low", low);
+    table_set(table, "time_high", high);
+    table_printf(table, "time_interval", "%+.1f to %+.1f", 100 * low, 100 * high);
+    table_set_text(table, "time_verdict", !beyond ? "" : b > a ? "more" : "less");
+    if (beyond)
+        table_style(table, "time_verdict", b > a ? TABLE_HOT : TABLE_BOLD);
+}
+
+/* Returns whether the share of samples changed beyond noise. */
+static bool fill_share(struct table *table, const struct comparison *c, const struct pair *pair)
+{
+    uint64_t n[2];
+    for (unsigned s = 0; s < 2; s++)
+        n[s] = pair->rows[s] ? pair->rows[s]->stats.samples : 0;
+    double delta = share_in(c, pair, 1) - share_in(c, pair, 0);
+    struct spex_interval w = spex_difference_interval(n[0], c->samples[0], n[1], c->samples[1]);
+    bool beyond = w.low > 0 || w.high < 0;
+    table_printf(table, "change", "%+.1f", 100 * delta);
+    table_set(table, "delta", delta);
     table_set(table, "delta_low", w.low);
     table_set(table, "delta_high", w.high);
     table_printf(table, "interval", "%+.1f to %+.1f", 100 * w.low, 100 * w.high);
-    table_set_text(table, "verdict", !*beyond ? "" : pair->delta > 0 ? "more" : "less");
-    if (*beyond)
-        table_style(table, "verdict", pair->delta > 0 ? TABLE_HOT : TABLE_BOLD);
+    table_set_text(table, "verdict", !beyond ? "" : delta > 0 ? "more" : "less");
+    if (beyond)
+        table_style(table, "verdict", delta > 0 ? TABLE_HOT : TABLE_BOLD);
+    return beyond;
+}
+
+static void fill_latency(struct table *table, struct comparison *c, const struct pair *pair)
+{
+    static const char *const names[2][2] = {{"p50_a", "p95_a"}, {"p50_b", "p95_b"}};
+    int p95[2] = {-1, -1};
+    for (unsigned s = 0; s < 2; s++)
+        for (unsigned q = 0; pair->rows[s] && q < 2; q++) {
+            int value =
+                spex_row_latency(c->groups[s], pair->rows[s], SPEX_LATENCY_TOTAL, q ? 0.95 : 0.5);
+            columns_latency(&c->profiles[s], table, names[s][q], value);
+            p95[s] = value;
+        }
+    int change = latency_change(c->groups, pair);
+    if (p95[0] >= 0 && p95[1] >= 0)
+        table_printf(table, "latency", "%s%d -> %s%d", least(&c->profiles[0], p95[0]), p95[0],
+                     least(&c->profiles[1], p95[1]), p95[1]);
+    table_set_text(table, "latency_verdict", change > 0 ? "slower" : change ? "faster" : "");
+    if (change)
+        table_style(table, "latency_verdict", change > 0 ? TABLE_HOT : TABLE_BOLD);
+    c->slower += change > 0;
+    c->faster += change < 0;
+}
+
+static void fill(struct table *table, struct comparison *c, const struct pair *pair)
+{
+    static const char *const sides[2][3] = {{"share_a", "samples_a", "ops_a"},
+                                            {"share_b", "samples_b", "ops_b"}};
+    table_row(table);
+    for (unsigned s = 0; s < 2; s++) {
+        uint64_t n = pair->rows[s] ? pair->rows[s]->stats.samples : 0;
+        struct spex_analysis *analysis = c->profiles[s].analysis;
+        table_set(table, sides[s][0], ratio_of(n, c->samples[s]));
+        table_set_u64(table, sides[s][1], n);
+        if (!spex_analysis_no_estimate(analysis))
+            table_set(table, sides[s][2],
+                      (double)n * (double)spex_analysis_sampling(analysis)->period);
+    }
+    c->beyond += fill_share(table, c, pair);
+    if (c->timed)
+        fill_time(table, c, pair);
+    fill_latency(table, c, pair);
     table_set_text(table, "key", pair->text);
+}
+
+static struct table *make_table(struct comparison *c)
+{
+    struct table *table = table_new(columns);
+    const struct profile *p = &c->profiles[0];
+    bool text = p->options->format == TABLE_AS_TEXT;
+    for (size_t i = 0; i < c->count; i++)
+        c->pairs[i].delta = part_in(c, &c->pairs[i], 1) - part_in(c, &c->pairs[i], 0);
+    qsort(c->pairs, c->count, sizeof *c->pairs, by_change);
+    for (size_t i = 0; i < c->count; i++) {
+        const struct pair *pair = &c->pairs[i];
+        if (part_in(c, pair, 0) < p->limit && part_in(c, pair, 1) < p->limit)
+            c->left++;
+        else
+            fill(table, c, pair);
+    }
+    if (c->left && text) {
+        table_row(table);
+        table_note(table);
+        table_printf(table, "key", "(%zu more row%s below %.1f%%)", c->left,
+                     c->left == 1 ? "" : "s", 100 * p->limit);
+        table_style(table, "key", TABLE_DIM);
+    }
+    for (size_t i = 0; !c->timed && i < sizeof time_columns / sizeof *time_columns; i++)
+        table_hide(table, time_columns[i]);
+    for (size_t i = 0; c->timed && text && !p->options->fields &&
+                       i < sizeof share_columns / sizeof *share_columns;
+         i++)
+        table_hide(table, share_columns[i]);
+    return table;
+}
+
+/* ---- printing ---- */
+
+static void print_json(struct comparison *c, const struct table *table)
+{
+    struct json to = json_to(&c->profiles[0].out);
+    struct spex_interval i;
+    json_object_lines(&to);
+    JSON_MEMBER(&to, "schema", string, "spex.diff.1");
+    for (unsigned s = 0; s < 2; s++) {
+        json_name(&to, s ? "b" : "a");
+        json_object_lines(&to);
+        JSON_MEMBER(&to, "role", string, s ? "after" : "before");
+        profile_members(&c->profiles[s], &to);
+        advice_json(&c->advice[s], &to);
+        json_end(&to);
+    }
+    if (c->timed) {
+        JSON_MEMBER(&to, "time_ratio", real, time_ratio(c, &i));
+        JSON_MEMBER(&to, "time_ratio_low", real, i.low);
+        JSON_MEMBER(&to, "time_ratio_high", real, i.high);
+    }
+    JSON_MEMBER(&to, "beyond_noise", u64, c->beyond);
+    JSON_MEMBER(&to, "slower", u64, c->slower);
+    JSON_MEMBER(&to, "faster", u64, c->faster);
+    json_name(&to, "rows");
+    table_json(table, &to);
+    json_end(&to);
+}
+
+/* The answer, then how many operations there were. */
+static void print_answer(struct comparison *c, size_t rows)
+{
+    struct profile *p = c->profiles;
+    struct out *out = &p[0].out;
+    char text[400], x[32], y[32];
+    if (c->timed) {
+        time_words(c, text);
+        cli_wrap(out, text, 0);
+    } else {
+        cli_wrap(out,
+                 "how much faster or slower is not known: not both profiles have timestamps "
+                 "(ts_enable=1); shares are of operations",
+                 0);
+    }
+    int n = snprintf(text, sizeof text,
+                     "%zu of %zu shares of operations changed beyond noise; %zu slower, %zu faster "
+                     "by latency",
+                     c->beyond, rows, c->slower, c->faster);
+    if (!spex_analysis_no_estimate(p[0].analysis) && !spex_analysis_no_estimate(p[1].analysis)) {
+        double ops[2];
+        for (unsigned s = 0; s < 2; s++)
+            ops[s] = (double)c->samples[s] * (double)spex_analysis_sampling(p[s].analysis)->period;
+        snprintf(text + n, sizeof text - (size_t)n, "; operations in all %s, then %s (%+.1f%%)",
+                 text_scaled(x, ops[0]), text_scaled(y, ops[1]), 100 * (ops[1] / ops[0] - 1));
+    }
+    cli_wrap(out, text, 0);
+}
+
+static bool has(const struct findings *findings, enum finding_kind kind)
+{
+    const struct finding *finding;
+    for (size_t i = 0; (finding = findings_at(findings, i)); i++)
+        if (finding->kind == kind)
+            return true;
+    return false;
+}
+
+/* What was found in A and not in B is gone; the rest is there to do. */
+static void print_findings(struct comparison *c)
+{
+    struct profile *p = &c->profiles[0];
+    const struct finding *finding;
+    bool any = false;
+    char text[800];
+    for (unsigned s = 0; s < 2; s++)
+        for (size_t i = 0; (finding = findings_at(c->advice[s].findings, i)); i++) {
+            bool both = has(c->advice[!s].findings, finding->kind);
+            if (!s && both)
+                continue; /* as B says it */
+            if (!any)
+                out_char(&p->out, '\n');
+            any = true;
+            snprintf(text, sizeof text, "%s: %s",
+                     !s     ? "gone"
+                     : both ? "still"
+                            : "new",
+                     finding->text);
+            cli_wrap(&p->out, text, 2);
+            if (s) {
+                snprintf(text, sizeof text, "do: %s", finding->advice);
+                out_text(&p->out, "  ");
+                cli_wrap(&p->out, text, 6);
+            }
+        }
+}
+
+static int print(struct comparison *c)
+{
+    struct profile *p = c->profiles;
+    const char *fields = p[0].options->fields;
+    struct table_options how = profile_table(&p[0]);
+    struct table *table = make_table(c);
+    const char *wrong = fields ? table_select(table, fields) : NULL;
+    int status = CLI_OK;
+    if (wrong) {
+        status = cli_usage("--fields: '%.*s' is no column here", (int)strcspn(wrong, ","), wrong);
+    } else if (how.format == TABLE_AS_JSON) {
+        print_json(c, table);
+    } else {
+        if (how.format == TABLE_AS_TEXT)
+            print_answer(c, table_rows(table) - (c->left > 0));
+        p[0].label = "A ";
+        p[1].label = "B ";
+        profile_header(&p[0], &p[0].out);
+        profile_header(&p[1], &p[0].out);
+        if (c->timed)
+            profile_comment(&p[0], &p[0].out, "percent of the whole time of A");
+        table_print(table, &p[0].out, &how);
+        if (how.format == TABLE_AS_TEXT)
+            print_findings(c);
+    }
+    table_free(table);
+    return status;
 }
 
 static int run_diff(void *options, int argc, char **argv)
 {
     const struct diff_options *o = options;
     enum spex_key keys[SPEX_KEYS_MAX];
-    struct profile p[2];
-    struct spex_group *groups[2];
-    size_t key_count, count;
+    struct comparison c = {0};
+    struct profile *p = c.profiles;
+    size_t key_count;
     if (argc != 2 || o->profile.input)
         return cli_usage("two profiles are needed: spex diff BEFORE AFTER");
     int status = profile_keys(o->profile.sort, keys, &key_count);
     if (status)
         return status;
-    struct spex_analysis_options more = {.size = sizeof more, .want = SPEX_WANT_LITTLE};
+    struct spex_analysis_options more = {.size = sizeof more,
+                                         .want = SPEX_WANT_LITTLE | SPEX_WANT_SPENT};
     for (size_t i = 0; i < key_count; i++)
         more.want |= spex_key_wants(keys[i]);
     if ((status = profile_open(&p[0], &o->profile, argv[0], &more)))
@@ -197,102 +495,28 @@ static int run_diff(void *options, int argc, char **argv)
         profile_close(&p[0]);
         return status;
     }
+    bool advise = more.want & SPEX_WANT_SYMBOL && o->profile.format != TABLE_AS_CSV;
     for (unsigned s = 0; s < 2; s++) {
-        groups[s] = profile_group(&p[s], keys, key_count, SPEX_GROUP_PERCENTILES);
-        p[s].status = profile_run(&p[s], spex_group_sink, groups[s]);
-        spex_group_sort(groups[s], SPEX_BY_SAMPLES);
+        c.groups[s] = profile_group(&p[s], keys, key_count, SPEX_GROUP_PERCENTILES);
+        c.advice[s] = advice_new(&p[s], advise, spex_group_sink, c.groups[s]);
+        p[s].status = advice_run(&c.advice[s], &p[s]);
+        spex_group_sort(c.groups[s], SPEX_BY_TIME);
+        c.time[s] = spex_row_time(total_of(&c, s));
+        c.samples[s] = total_of(&c, s)->stats.samples;
     }
-    uint64_t totals[2] = {spex_group_total(groups[0])->stats.samples,
-                          spex_group_total(groups[1])->stats.samples};
-    bool json = o->profile.format == TABLE_AS_JSON;
-    if (!p[0].status && !p[1].status && !profile_empty(&p[0], totals[0], "") &&
-        !profile_empty(&p[1], totals[1], "")) {
-        struct pair *pairs = match(groups, key_count, &count);
-        struct table *table = table_new(columns);
-        struct table_options how = profile_table(&p[0]);
-        double limit = p[0].limit;
-        size_t beyond = 0, left = 0, slower = 0, faster = 0;
-        for (size_t i = 0; i < count; i++) {
-            double a = pairs[i].rows[0] ? ratio_of(pairs[i].rows[0]->stats.samples, totals[0]) : 0;
-            double b = pairs[i].rows[1] ? ratio_of(pairs[i].rows[1]->stats.samples, totals[1]) : 0;
-            pairs[i].delta = b - a;
-        }
-        qsort(pairs, count, sizeof *pairs, by_change);
-        for (size_t i = 0; i < count; i++) {
-            bool real = false;
-            int latency = 0;
-            double a = pairs[i].rows[0] ? ratio_of(pairs[i].rows[0]->stats.samples, totals[0]) : 0;
-            if (a < limit && a + pairs[i].delta < limit) {
-                left++;
-            } else {
-                table_row(table);
-                fill(table, p, groups, &pairs[i], &real, &latency);
-            }
-            beyond += real;
-            slower += latency > 0;
-            faster += latency < 0;
-        }
-        if (left && how.format == TABLE_AS_TEXT) {
-            table_row(table);
-            table_note(table);
-            table_printf(table, "key", "(%zu more row%s below %.1f%%)", left, left == 1 ? "" : "s",
-                         100 * limit);
-            table_style(table, "key", TABLE_DIM);
-        }
-        const char *wrong = o->profile.fields ? table_select(table, o->profile.fields) : NULL;
-        if (wrong) {
-            p[0].status =
-                cli_usage("--fields: '%.*s' is no column here", (int)strcspn(wrong, ","), wrong);
-        } else if (json) {
-            struct json to = json_to(&p[0].out);
-            json_object_lines(&to);
-            JSON_MEMBER(&to, "schema", string, "spex.diff.1");
-            for (unsigned s = 0; s < 2; s++) {
-                json_name(&to, s ? "b" : "a");
-                json_object_lines(&to);
-                JSON_MEMBER(&to, "role", string, s ? "after" : "before");
-                profile_members(&p[s], &to);
-                json_end(&to);
-            }
-            JSON_MEMBER(&to, "beyond_noise", u64, beyond);
-            JSON_MEMBER(&to, "slower", u64, slower);
-            JSON_MEMBER(&to, "faster", u64, faster);
-            json_name(&to, "rows");
-            table_json(table, &to);
-            json_end(&to);
-        } else {
-            if (how.format == TABLE_AS_TEXT) {
-                char text[300];
-                snprintf(text, sizeof text,
-                         "%zu of %zu shares changed beyond noise; %zu slower, %zu faster", beyond,
-                         table_rows(table) - (left > 0), slower, faster);
-                const char *none_a = spex_analysis_no_estimate(p[0].analysis);
-                const char *none_b = spex_analysis_no_estimate(p[1].analysis);
-                if (!none_a && !none_b) {
-                    double a =
-                        (double)totals[0] * (double)spex_analysis_sampling(p[0].analysis)->period;
-                    double b =
-                        (double)totals[1] * (double)spex_analysis_sampling(p[1].analysis)->period;
-                    char x[32], y[32];
-                    size_t n = strlen(text);
-                    snprintf(text + n, sizeof text - n, "; operations in all %s, then %s (%+.1f%%)",
-                             text_scaled(x, a), text_scaled(y, b), 100 * (b / a - 1));
-                }
-                cli_wrap(&p[0].out, text, 0);
-            }
-            p[0].label = "A ";
-            p[1].label = "B ";
-            profile_header(&p[0], &p[0].out);
-            profile_header(&p[1], &p[0].out);
-            table_print(table, &p[0].out, &how);
-        }
-        table_free(table);
-        for (size_t i = 0; i < count; i++)
-            free(pairs[i].text);
-        free(pairs);
+    c.timed = c.time[0] > 0 && c.time[1] > 0;
+    if (!p[0].status && !p[1].status && !profile_empty(&p[0], c.samples[0], "") &&
+        !profile_empty(&p[1], c.samples[1], "")) {
+        c.pairs = match(c.groups, key_count, &c.count);
+        p[0].status = print(&c);
+        for (size_t i = 0; i < c.count; i++)
+            free(c.pairs[i].text);
+        free(c.pairs);
     }
-    spex_group_free(groups[0]);
-    spex_group_free(groups[1]);
+    for (unsigned s = 0; s < 2; s++) {
+        advice_free(&c.advice[s]);
+        spex_group_free(c.groups[s]);
+    }
     /* what each had to say about its input; an empty B may have text of its own */
     int first = profile_close(&p[0]), second = profile_close(&p[1]);
     return first ? first : second;
@@ -317,10 +541,14 @@ const struct cli_command cli_diff = {
     .group = CLI_READING,
     .synopsis = "BEFORE AFTER",
     .summary = "compare two profiles; which changes are beyond noise",
-    .details = "Shares of the samples side by side with the 95% interval of their difference "
-               "(Newcombe): 'more' and 'less' mark changes whose interval does not hold zero. "
-               "'slower' and 'faster' mark operations whose median or 95th percentile of latency "
-               "changed beyond the 95% intervals of both.",
+    .details =
+        "How much more or less time the second takes, with its 95% interval, then where: the "
+        "time of each row as part of the whole time of the first, so that the changes add up. "
+        "'more' and 'less' mark changes whose interval does not hold zero; the intervals are "
+        "those of sampling: how much two runs of the same program differ is not in them. "
+        "'slower' and 'faster' mark operations whose median or 95th percentile of latency "
+        "changed beyond the 95% intervals of both. Without timestamps shares of the samples "
+        "are compared (Newcombe's intervals).",
     .options = diff_options,
     .size = sizeof(struct diff_options),
     .run = run_diff,

@@ -21,7 +21,7 @@ static const struct {
     bool percentiles;
     const char *fields; /* of the text */
 } sections[SECTIONS] = {
-    [SOURCES] = {"sources", "Where data came from", SPEX_KEY_SOURCE, SPEX_BY_SAMPLES, true,
+    [SOURCES] = {"sources", "Where data came from, by time", SPEX_KEY_SOURCE, SPEX_BY_TIME, true,
                  "time,share,samples,loads,stores,issue_mean,execute_mean,execute_p50,"
                  "execute_p95,execute_p99,tlb_walk,source"},
     [LATENCIES] = {"latencies", NULL, SPEX_KEY_LATENCY, SPEX_BY_SAMPLES, false, NULL},
@@ -161,58 +161,6 @@ static void print_translation(struct profile *p, const struct spex_group *group)
     cli_wrap(&p->out, text, 2);
 }
 
-/* What the numbers suggest, where they are large enough to matter. */
-static void advise(struct profile *p, const struct spex_group *sources)
-{
-    const struct spex_stats *t = &spex_group_total(sources)->stats;
-    bool timed = t->time;
-    double waited = cost_of(spex_group_total(sources), timed), memory = 0, peer = 0;
-    for (size_t i = 0; i < spex_group_count(sources); i++) {
-        const struct spex_row *row = spex_group_row(sources, i);
-        uint64_t source = spex_row_value(sources, row, 0);
-        double sum = cost_of(row, timed);
-        if (source == SPEX_SOURCE_DRAM || source == SPEX_SOURCE_REMOTE_DRAM ||
-            source == SPEX_SOURCE_L3 || source == SPEX_SOURCE_SYSTEM_CACHE)
-            memory += sum;
-        else if (row->stats.peer)
-            peer += sum;
-    }
-    char text[300];
-    out_char(&p->out, '\n');
-    if (waited > 0 && memory / waited >= 0.3) {
-        snprintf(text, sizeof text,
-                 "do: %.0f%% of the time of memory operations is for data beyond the core's own "
-                 "caches: use it in the order it lies in, or pack it; the code is in spex report "
-                 "--source dram,system-cache,l3 --sort symbol,srcline",
-                 100 * memory / waited);
-        cli_wrap(&p->out, text, 4);
-    }
-    if (waited > 0 && peer / waited >= 0.05) {
-        snprintf(text, sizeof text,
-                 "do: %.0f%% of the time of memory operations is for other cores' caches: see "
-                 "spex c2c",
-                 100 * peer / waited);
-        cli_wrap(&p->out, text, 4);
-    }
-    if (t->samples && (double)t->tlb_walk / t->samples >= 0.05) {
-        snprintf(text, sizeof text,
-                 "do: %.0f%% of accesses walk the page tables: use larger pages "
-                 "(MADV_HUGEPAGE) or touch fewer of them; see spex report --event tlb-walk",
-                 100 * (double)t->tlb_walk / t->samples);
-        cli_wrap(&p->out, text, 4);
-    }
-    if (t->samples && (double)t->remote / t->samples >= 0.05) {
-        snprintf(text, sizeof text,
-                 "do: %.0f%% of accesses go to another socket: place threads and "
-                 "memory together (numactl)",
-                 100 * (double)t->remote / t->samples);
-        cli_wrap(&p->out, text, 4);
-    }
-    if (p->out.size && p->out.data[p->out.size - 1] == '\n' && p->out.size > 1 &&
-        p->out.data[p->out.size - 2] == '\n')
-        p->out.size--; /* nothing to advise: no empty line either */
-}
-
 /* Thousands of rows that wait equally long say nothing but that. */
 static bool nothing_stands_out(struct profile *p, const struct spex_group *group, enum section s)
 {
@@ -283,7 +231,8 @@ static int run_mem(void *options, int argc, char **argv)
     if (count) { /* one table by the keys asked for */
         struct spex_group *group = profile_group(&p, keys, count, columns_percentiles(&o->profile));
         m.fed[0] = group;
-        p.status = profile_run(&p, feed, &m);
+        struct advice advice = advice_new(&p, o->profile.format != TABLE_AS_CSV, feed, &m);
+        p.status = advice_run(&advice, &p);
         spex_group_sort(group, SPEX_BY_TIME);
         if (!p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, nothing)) {
             struct table_column *columns;
@@ -293,12 +242,14 @@ static int run_mem(void *options, int argc, char **argv)
             if (table) {
                 profile_header(&p, &p.out);
                 table_print(table, &p.out, &how);
+                advice_print(&advice, &p);
                 if (json)
-                    columns_json(&p, table, group);
+                    columns_json(&p, table, group, &advice);
             }
             table_free(table);
             free(columns);
         }
+        advice_free(&advice);
         spex_group_free(group);
         return profile_close(&p);
     }
@@ -315,7 +266,8 @@ static int run_mem(void *options, int argc, char **argv)
     m.fed[0] = m.levels;
     m.fed[1] = m.groups[DATA];
     m.fed[2] = m.groups[LINES];
-    p.status = profile_run(&p, feed, &m);
+    struct advice advice = advice_new(&p, o->profile.format != TABLE_AS_CSV, feed, &m);
+    p.status = advice_run(&advice, &p);
     bool spent = spex_analysis_totals(p.analysis)->spent;
     for (unsigned s = 0; s < SECTIONS; s++)
         spex_group_sort(m.groups[s], sections[s].order == SPEX_BY_TIME && !spent
@@ -351,15 +303,18 @@ static int run_mem(void *options, int argc, char **argv)
         }
         for (unsigned s = DATA; s < SECTIONS && !p.status; s++)
             p.status = print_section(&p, &to, m.groups[s], s, o->most);
-        if (json)
+        if (json) {
+            advice_json(&advice, &to);
             json_end(&to);
-        else if (how.format == TABLE_AS_TEXT && !p.status)
-            advise(&p, m.groups[SOURCES]);
+        } else if (!p.status) {
+            advice_print(&advice, &p);
+        }
         table_free(levels);
     }
     for (unsigned s = 0; s < SECTIONS; s++)
         spex_group_free(m.groups[s]);
     spex_group_free(m.levels);
+    advice_free(&advice);
     return profile_close(&p);
 }
 

@@ -1,4 +1,5 @@
 /* spex report: samples by function, or by any other key. */
+#include "advice.h"
 #include "slices.h"
 
 #include <stdio.h>
@@ -57,7 +58,10 @@ static int run_report(void *options, int argc, char **argv)
     if (status)
         return status;
     struct spex_group *group = profile_group(&p, keys, count, columns_percentiles(&o->profile));
-    p.status = profile_run(&p, spex_group_sink, group);
+    /* findings speak of code: not where nothing else needs its names */
+    bool advise = more.want & SPEX_WANT_SYMBOL && !o->slices && o->profile.format != TABLE_AS_CSV;
+    struct advice advice = advice_new(&p, advise, spex_group_sink, group);
+    p.status = advice_run(&advice, &p);
     spex_group_sort(group, SPEX_BY_TIME);
     bool any = !p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, "");
     if (any && o->slices) {
@@ -79,12 +83,14 @@ static int run_report(void *options, int argc, char **argv)
                                 "samples",
                                 (unsigned long long)spex_group_error(group));
             table_print(table, &p.out, &how);
+            advice_print(&advice, &p);
             if (how.format == TABLE_AS_JSON)
-                columns_json(&p, table, group);
+                columns_json(&p, table, group, &advice);
         }
         table_free(table);
         free(columns);
     }
+    advice_free(&advice);
     spex_group_free(group);
     return profile_close(&p);
 }

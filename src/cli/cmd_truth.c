@@ -236,8 +236,12 @@ static void print(struct profile *profile, const struct spex_group *group, struc
     struct table_column columns[STATS + SPEX_KEYS_MAX + 1] = {0};
     memcpy(columns, stats_columns, sizeof stats_columns);
     for (size_t k = 0; k < key_count; k++)
-        columns[STATS + k] = (struct table_column){spex_key_name(keys[k]), spex_key_name(keys[k]),
-                                                   TABLE_TEXT, 0, spex_key_help(keys[k])};
+        columns[STATS + k] = (struct table_column){spex_key_name(keys[k]),
+                                                   spex_key_name(keys[k]),
+                                                   TABLE_TEXT,
+                                                   0,
+                                                   spex_key_help(keys[k]),
+                                                   true};
     struct table *table = table_new(columns);
     const struct spex_stats *all = &spex_group_total(group)->stats;
     bool timed = p->cycles && all->time;

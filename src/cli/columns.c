@@ -91,7 +91,8 @@ struct table_column *columns_for_keys(const enum spex_key *keys, size_t count)
     n += SPEX_SOURCE_COUNT;
     for (size_t i = 0; i < count; i++) {
         const char *name = spex_key_name(keys[i]);
-        columns[n + i] = (struct table_column){name, name, TABLE_TEXT, 0, spex_key_help(keys[i])};
+        columns[n + i] =
+            (struct table_column){name, name, TABLE_TEXT, 0, spex_key_help(keys[i]), true};
     }
     return columns;
 }
@@ -166,10 +167,11 @@ static void fill_latency(struct profile *profile, struct table *table,
     }
 }
 
-/* CPUs need not report accesses, only misses: then all that could access count. */
-static double miss_ratio(uint64_t misses, uint64_t accesses, uint64_t all)
+/* Text does not show a ratio of so few that its 95% interval is wider than 30 points. */
+static bool too_few(const struct profile *profile, uint64_t count, uint64_t total)
 {
-    return ratio_of(misses, accesses >= misses && accesses ? accesses : misses ? all : accesses);
+    struct spex_interval i = spex_share_interval(count, total);
+    return profile->options->format == TABLE_AS_TEXT && i.high - i.low > 0.3;
 }
 
 static void set_ratio(struct table *table, const char *column, double value, double warm,
@@ -224,12 +226,23 @@ void columns_fill(struct profile *profile, struct table *table, const struct spe
     uint64_t memory = 0;
     for (unsigned i = 0; i < SPEX_SOURCE_COUNT; i++)
         memory += s->source[i];
-    set_ratio(table, "l1_miss", miss_ratio(s->l1_miss, s->l1_access, memory), 0.05, 0.2);
-    set_ratio(table, "l2_miss", miss_ratio(s->l2_miss, s->l2_access, memory), 0.2, 0.5);
-    set_ratio(table, "llc_miss", miss_ratio(s->llc_miss, s->llc_access, memory), 0.2, 0.5);
-    set_ratio(table, "tlb_walk", miss_ratio(s->tlb_walk, s->tlb_access, memory), 0.01, 0.1);
-    set_ratio(table, "mispredict", ratio_of(s->mispredicted, s->branches), 0.02, 0.1);
-    set_ratio(table, "remote", ratio_of(s->remote, memory), 0.05, 0.2);
+    const struct {
+        const char *column;
+        uint64_t count, accesses;
+        double warm, hot;
+    } ratios[] = {{"l1_miss", s->l1_miss, s->l1_access, 0.05, 0.2},
+                  {"l2_miss", s->l2_miss, s->l2_access, 0.2, 0.5},
+                  {"llc_miss", s->llc_miss, s->llc_access, 0.2, 0.5},
+                  {"tlb_walk", s->tlb_walk, s->tlb_access, 0.01, 0.1},
+                  {"mispredict", s->mispredicted, s->branches, 0.02, 0.1},
+                  {"remote", s->remote, memory, 0.05, 0.2}};
+    for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++) {
+        uint64_t count = ratios[i].count, all = ratios[i].accesses;
+        if (all < count) /* CPUs need not report accesses: then all that could access count */
+            all = memory;
+        if (s == t || !too_few(profile, count, all))
+            set_ratio(table, ratios[i].column, ratio_of(count, all), ratios[i].warm, ratios[i].hot);
+    }
     columns_sources(s, 0, 1, sources, sizeof sources);
     if (sources[0])
         table_set_text(table, "from", sources);
@@ -261,10 +274,11 @@ void columns_key(struct table *table, const char *column, const struct spex_grou
 }
 
 void columns_json(struct profile *profile, const struct table *table,
-                  const struct spex_group *group)
+                  const struct spex_group *group, const struct advice *advice)
 {
     struct json json = profile_json(profile, "spex.report.1");
     JSON_MEMBER(&json, "count_error", u64, spex_group_error(group));
+    advice_json(advice, &json);
     json_name(&json, "rows");
     table_json(table, &json);
     json_end(&json);

@@ -2,7 +2,7 @@
 #ifndef CLI_COLUMNS_H
 #define CLI_COLUMNS_H
 
-#include "cli/profile.h"
+#include "cli/advice.h"
 
 /* A quantile of latencies: marked where counters saturate, absent if negative. */
 void columns_latency(const struct profile *profile, struct table *table, const char *column,
@@ -36,6 +36,6 @@ struct table *columns_table(struct profile *profile, struct spex_group *group,
 
 /* The table as spex.report.1 (docs/schema.md). */
 void columns_json(struct profile *profile, const struct table *table,
-                  const struct spex_group *group);
+                  const struct spex_group *group, const struct advice *advice);
 
 #endif

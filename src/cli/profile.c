@@ -412,17 +412,6 @@ void profile_no_estimate(struct profile *p, struct out *out)
         profile_comment(p, out, "numbers of operations are not estimated: %s", reason);
 }
 
-/* "2.31 s", "12.4 ms" */
-static const char *text_time(char text[32], double ns)
-{
-    static const char *const units[] = {"ns", "us", "ms", "s"};
-    unsigned unit = 0;
-    for (; ns >= 1000 && unit < 3; unit++)
-        ns /= 1000;
-    snprintf(text, 32, "%.*f %s", ns < 10 ? 2 : ns < 100 ? 1 : 0, ns, units[unit]);
-    return text;
-}
-
 void profile_time(struct profile *p, struct out *out, const struct spex_group *group)
 {
     const struct spex_totals *t = spex_analysis_totals(p->analysis);

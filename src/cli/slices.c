@@ -87,8 +87,12 @@ int slices_print(struct profile *p, const struct spex_group *group, const enum s
                                   0, "share of that part of the time"};
     }
     for (size_t k = 0; k < key_count; k++)
-        columns[1 + count + k] = (struct table_column){
-            spex_key_name(keys[k]), spex_key_name(keys[k]), TABLE_TEXT, 0, spex_key_help(keys[k])};
+        columns[1 + count + k] = (struct table_column){spex_key_name(keys[k]),
+                                                       spex_key_name(keys[k]),
+                                                       TABLE_TEXT,
+                                                       0,
+                                                       spex_key_help(keys[k]),
+                                                       true};
     if (!status) {
         struct table *table = make_table(p, &s, group, keys, key_count, columns);
         struct table_options how = profile_table(p);

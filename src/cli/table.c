@@ -1,5 +1,6 @@
 #include "table.h"
 
+#include "base/digits.h"
 #include "base/memory.h"
 #include "base/vec.h"
 #include "cli.h"
@@ -227,16 +228,7 @@ size_t table_rows(const struct table *t)
 
 const char *text_count(char buffer[32], uint64_t n)
 {
-    char digits[24];
-    int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)n);
-    char *p = buffer;
-    for (int i = 0; i < length; i++) {
-        if (i && (length - i) % 3 == 0)
-            *p++ = ',';
-        *p++ = digits[i];
-    }
-    *p = 0;
-    return buffer;
+    return digits_grouped(buffer, n);
 }
 
 const char *text_scaled(char buffer[32], double n)
@@ -253,6 +245,16 @@ const char *text_scaled(char buffer[32], double n)
         snprintf(buffer, 32, "%.0f", n);
     else
         snprintf(buffer, 32, "%.*f%c", size < 99.95 ? 1 : 0, n, units[unit]);
+    return buffer;
+}
+
+const char *text_time(char buffer[32], double ns)
+{
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+    unsigned unit = 0;
+    for (; ns >= 1000 && unit < 3; unit++)
+        ns /= 1000;
+    snprintf(buffer, 32, "%.*f %s", ns < 10 ? 2 : ns < 100 ? 1 : 0, ns, units[unit]);
     return buffer;
 }
 
@@ -325,6 +327,70 @@ static void put_cut(struct out *out, const char *text, unsigned width)
 
 static const char *const styles[] = {"", "\033[31m", "\033[33m", "\033[2m", "\033[1m"};
 
+/* Columns in order; of -F without a key, the keys come behind: rows must say what they are. */
+static size_t text_order(const struct table *t, bool *shown, unsigned char order[TABLE_COLUMNS])
+{
+    bool named = !t->selected;
+    size_t count = t->order_count;
+    memcpy(order, t->order, count);
+    for (size_t i = 0; i < count; i++)
+        named |= t->columns[order[i]].key && shown[order[i]];
+    for (size_t c = 0; c < t->count && !named; c++)
+        if (t->columns[c].key && !t->hidden[c] && count < TABLE_COLUMNS) {
+            shown[c] = true;
+            order[count++] = (unsigned char)c;
+        }
+    return count;
+}
+
+/*
+ * Makes the table as wide as the terminal. Names get up to half of it before statistics do: those
+ * of the highest rank are left out until the rest fits. Then the longest names are cut.
+ */
+static void fit(const struct table *t, const unsigned char *order, size_t count, unsigned limit,
+                bool *shown, unsigned *widths)
+{
+    enum { LEAST = 24, CUT = 8 };
+    unsigned names = 0;
+    for (size_t i = 0; i < count; i++)
+        names += shown[order[i]] && t->columns[order[i]].key;
+    unsigned most = names ? limit / 2 / names : 0;
+    most = most > LEAST ? most : LEAST;
+    for (;;) {
+        unsigned total = 0, worst = 0, last = (unsigned)t->count;
+        for (size_t i = 0; i < count; i++) {
+            size_t c = order[i];
+            if (!shown[c])
+                continue;
+            bool name = t->columns[c].key && t->columns[c].type == TABLE_TEXT;
+            total += (total ? 2 : 0) + (name && widths[c] > most ? most : widths[c]);
+            worst = t->columns[c].rank > worst ? t->columns[c].rank : worst;
+            last = (unsigned)c;
+        }
+        if (total <= limit || t->selected || !worst || last == t->count)
+            break;
+        for (size_t c = 0; c < t->count; c++) /* columns of one rank belong together */
+            if (t->columns[c].rank == worst)
+                shown[c] = false;
+    }
+    for (;;) {
+        unsigned total = 0;
+        size_t longest = t->count;
+        for (size_t i = 0; i < count; i++) {
+            size_t c = order[i];
+            if (!shown[c])
+                continue;
+            total += (total ? 2 : 0) + widths[c];
+            if (t->columns[c].type == TABLE_TEXT && widths[c] > CUT &&
+                (longest == t->count || widths[c] >= widths[longest]))
+                longest = c;
+        }
+        if (total <= limit || longest == t->count)
+            return;
+        widths[longest]--;
+    }
+}
+
 static void print_text(const struct table *t, struct out *out, const struct table_options *o)
 {
     unsigned widths[TABLE_COLUMNS] = {0};
@@ -345,36 +411,14 @@ static void print_text(const struct table *t, struct out *out, const struct tabl
         if (!any && !t->selected && t->columns[c].rank)
             shown[c] = false; /* nothing to say */
     }
-    /* the last column shown takes what is left and may be cut */
+    unsigned char order[TABLE_COLUMNS];
+    size_t count = text_order(t, shown, order), last = count ? order[count - 1] : t->count;
     unsigned limit = o->width ? o->width - (unsigned)strlen(indent) : 0;
-    size_t last = t->count;
-    for (;;) {
-        unsigned total = 0, worst_rank = 0;
-        last = t->count;
-        for (size_t i = 0; i < t->order_count; i++) {
-            size_t c = t->order[i];
-            if (!shown[c])
-                continue;
-            total += widths[c] + (last < t->count ? 2 : 0);
-            last = c;
-            if (t->columns[c].rank > worst_rank)
-                worst_rank = t->columns[c].rank;
-        }
-        if (!limit || total <= limit || last == t->count)
-            break;
-        unsigned others = total - widths[last];
-        unsigned least = t->columns[last].type == TABLE_TEXT ? 24 : widths[last];
-        if (least > widths[last])
-            least = widths[last];
-        if (others + least <= limit || t->selected || !worst_rank) {
-            if (others < limit && t->columns[last].type == TABLE_TEXT)
-                widths[last] = limit - others;
-            break;
-        }
-        for (size_t c = 0; c < t->count; c++) /* columns of one rank belong together */
-            if (t->columns[c].rank == worst_rank)
-                shown[c] = false;
-    }
+    if (limit)
+        fit(t, order, count, limit, shown, widths);
+    for (size_t i = 0; i < count; i++)
+        if (shown[order[i]])
+            last = order[i];
     for (size_t r = 0; r <= t->rows.count; r++) {
         const struct row *row = r ? t->rows.items[r - 1] : NULL;
         bool first = true;
@@ -389,8 +433,8 @@ static void print_text(const struct table *t, struct out *out, const struct tabl
         }
         if (!row && o->colour)
             out_text(out, styles[TABLE_BOLD]);
-        for (size_t i = 0; i < t->order_count; i++) {
-            size_t c = t->order[i];
+        for (size_t i = 0; i < count; i++) {
+            size_t c = order[i];
             if (!shown[c])
                 continue;
             const char *text =

@@ -29,6 +29,7 @@ struct table_column {
     unsigned char rank; /* text: 0 always shown; the higher, the sooner left out when narrow;
                            255 only on request */
     const char *help;
+    bool key; /* what a row is about: shown though -F does not name one */
 };
 
 enum table_style { TABLE_PLAIN, TABLE_HOT, TABLE_WARM, TABLE_DIM, TABLE_BOLD };
@@ -78,5 +79,6 @@ void table_json(const struct table *table, struct json *json);
 
 const char *text_count(char buffer[32], uint64_t n); /* 26,412 */
 const char *text_scaled(char buffer[32], double n);  /* 66.2M */
+const char *text_time(char buffer[32], double ns);   /* 2.31 s, 12.4 ms */
 
 #endif

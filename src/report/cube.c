@@ -7,16 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void json_real(struct json *json, double value)
-{
-    if (!isfinite(value)) {
-        json_null(json);
-        return;
-    }
-    json_begin(json);
-    out_printf(json->out, "%.6g", value);
-}
-
 void vector_add(struct vector *v, const struct spex_group *group, const struct spex_row *row)
 {
     const struct spex_stats *t = &row->stats;

@@ -64,6 +64,4 @@ void cube_write_rest(const struct cube *cube, size_t first, struct json *json);
 /* "name": text of the n-th key. */
 void cube_write_key(const struct cube *cube, size_t row, size_t n, struct json *json);
 
-void json_real(struct json *json, double value); /* null if it is no number */
-
 #endif

@@ -15,6 +15,7 @@ struct report {
     struct cube cubes[SETS];
     struct spex_group *feeds[FEEDS]; /* of which cubes are made */
     struct spex_sharing *sharing;
+    struct findings *findings;
     struct spex_disassembler *disassembler;
     struct sources *sources;
 };

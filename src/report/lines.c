@@ -1,21 +1,9 @@
 /* Cache lines that threads contend for: what spex c2c says of them. */
 #include "report/internal.h"
 
-#include <stdio.h>
+#include "analysis/findings.h"
 
-static void write_place(struct report *r, int pid, uint64_t address, struct json *json)
-{
-    struct spex_place place;
-    char text[600];
-    spex_analysis_locate(r->analysis, pid, address, &place);
-    uint64_t at = place.symbol ? place.address - place.symbol->start : 0;
-    if (place.symbol && place.symbol->name)
-        snprintf(text, sizeof text, at ? "%s+0x%llx" : "%s", place.symbol->name,
-                 (unsigned long long)at);
-    else
-        snprintf(text, sizeof text, "%s", place.module ? spex_module_name(place.module) : "");
-    json_string(json, text);
-}
+#include <stdlib.h>
 
 static void write_use(const struct spex_sharing *s, const struct spex_shared_use *use,
                       struct json *json)
@@ -58,9 +46,16 @@ void sharing_write(struct report *r, const struct limits *limits, struct json *j
         json_object(json);
         JSON_MEMBER(json, "address", hex, line->address);
         JSON_MEMBER(json, "pid", i64, line->pid);
-        json_name(json, "name");
-        write_place(r, line->pid, line->address, json);
+        char *name = finding_data_name(r->analysis, line, 0);
+        JSON_MEMBER(json, "name", string, name);
+        free(name);
         JSON_MEMBER(json, "kind", string, kinds[line->kind]);
+        struct finding finding;
+        finding_of_line(r->analysis, s, line, &finding);
+        JSON_MEMBER(json, "lock", bool, finding.kind == FINDING_LOCK);
+        JSON_MEMBER(json, "text", string, finding.text);
+        JSON_MEMBER(json, "do", string, finding.advice);
+        finding_clear(&finding);
         JSON_MEMBER(json, "score", real, line->score);
         JSON_MEMBER(json, "contention", real, line->contention);
         JSON_MEMBER(json, "overlap", real, line->overlap);

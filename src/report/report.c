@@ -1,6 +1,7 @@
 #include "report/internal.h"
 
 #include "analysis/code.h"
+#include "analysis/findings.h"
 #include "base/memory.h"
 
 #include <stdlib.h>
@@ -59,6 +60,7 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
     const struct spex_sample *all[SPEX_RECORD_BATCH], *memory[SPEX_RECORD_BATCH],
         *indirect[SPEX_RECORD_BATCH];
     spex_sharing_look(r->sharing, samples, count);
+    findings_sink(r->findings, samples, count);
     for (size_t n; count; samples += n, count -= n) {
         size_t m = 0, j = 0;
         n = count < SPEX_RECORD_BATCH ? count : SPEX_RECORD_BATCH;
@@ -92,6 +94,8 @@ static enum spex_status count_all(struct report *r, struct spex_error *error)
 {
     enum spex_status status = spex_sharing_new(r->analysis, &r->sharing, error);
     if (!status)
+        status = findings_new(r->analysis, &r->findings, error);
+    if (!status)
         status = spex_analysis_run(r->analysis, spex_sharing_find, r->sharing, error);
     if (status)
         return status;
@@ -119,6 +123,8 @@ static enum spex_status count_all(struct report *r, struct spex_error *error)
     status = spex_analysis_run(r->analysis, feed, r, error);
     if (!status)
         status = spex_sharing_finish(r->sharing);
+    if (!status)
+        findings_finish(r->findings, r->sharing);
     for (unsigned s = 0; s < SETS && !status; s++)
         cube_finish(&r->cubes[s], &r->bins, sets[s].order, sets[s].keep);
     return status;
@@ -149,6 +155,7 @@ void report_free(struct report *r)
         cube_free(&r->cubes[s]);
     for (unsigned f = 0; f < FEEDS; f++)
         spex_group_free(r->feeds[f]);
+    findings_free(r->findings);
     spex_sharing_free(r->sharing);
     spex_disassembler_free(r->disassembler);
     sources_free(r->sources);
@@ -231,6 +238,8 @@ static void write_all(struct report *r, const struct limits *l, struct json *jso
     JSON_MEMBER(json, "shift", u64, r->bins.shift);
     JSON_MEMBER(json, "count", u64, r->bins.count);
     json_end(json);
+    json_name(json, "findings");
+    findings_write(r->findings, json);
     marks_write(r, json);
     write_set(r, FUNCTIONS, "functions", functions, l->functions, json);
     code_write(r, l, json);

@@ -8,6 +8,9 @@
  *   false      threads write different words of one cache line
  *   true       threads write the same word
  *   padded     threads write words of different lines
+ *   objects    threads write two words each of objects of 16 bytes in one line
+ *   lock       threads take a lock, an atomic operation, and give it back, a store
+ *   counter    threads add to the same word, atomically
  *   phased     as false, but one thread after the other
  *   readonly   threads read different words of one line
  *   private    each thread has data of its own, many lines
@@ -174,12 +177,33 @@ static void kernel_op(struct spex_record *r)
     }
 }
 
+/* hit(): a lock that is taken (LDADD, acquire) and given back, or a counter. */
+static void lock_op(struct spex_record *r, bool given_back)
+{
+    enum { ATOMIC_ACQUIRE = 0x16 };
+    bool store = given_back && rng_chance(&rng, 1, 3);
+    set_pc(r, store ? 0x401308 : 0x401318);
+    set_memory(r, store, SHARED + 16);
+    if (!store) {
+        r->op_payload = ATOMIC_ACQUIRE;
+        set_source(r, rng_chance(&rng, 4, 5) ? 9 : 0);
+    } else {
+        r->total = (uint16_t)(3 + rng_below(&rng, 30));
+    }
+}
+
 /* hit(): load, store or atomic on this thread's word. */
 static void hit_op(const struct options *o, struct spex_record *r, unsigned thread)
 {
     bool apart = !strcmp(o->base, "padded"), same = !strcmp(o->base, "true");
     uint64_t word = SHARED + (same ? 0 : thread * (apart ? 64u : 8u));
     bool reads = !strcmp(o->base, "readonly");
+    if (!strcmp(o->base, "lock") || !strcmp(o->base, "counter")) {
+        lock_op(r, o->base[0] == 'l');
+        return;
+    }
+    if (!strcmp(o->base, "objects"))
+        word = SHARED + thread * 16u + rng_below(&rng, 2) * 8;
     bool contended = !apart && !reads && strcmp(o->base, "phased");
     bool store = !reads && rng_chance(&rng, 1, 2);
     if (!strcmp(o->base, "private"))

@@ -29,6 +29,43 @@ for suffix in ("", "-nosource", "-untimed", "-nocontext"):
                 check(f"{scenario}{suffix}: counts of {u['offset']} {u['tid']}",
                       u["loads"] == len(loads) and u["stores"] == len(own) - len(loads)
                       and u["latency_p50"] == loads[-(-len(loads) // 2) - 1], (u, len(own), len(loads)))
+# ---- a lock is called so, a counter is not; words of one thread belong together ----
+for scenario, lock in (("lock", "+0x10"), ("counter", None)):
+    d = data("c2c", profile(scenario, 6000))
+    check(f"{scenario}: the line", [(l["kind"], l["lock"]) for l in d["lines"] if l["score"] >= 0.1] == [("true", lock)], d["lines"])
+    equal(f"{scenario}: what is found", [(f["kind"], f["place"]) for f in d["findings"]],
+          [("lock", "shared+0x10") if lock else ("true-sharing", "shared")])
+code, out, err = on("c2c", profile("lock", 6000))
+check("a contended lock is called so", "CONTENDED LOCK" in out and out.splitlines()[1].startswith("1 lock is contended")
+      and "take the lock shared+0x10 less often" in out, out)
+code, out, err = on("c2c", profile("objects", 6000))
+check("objects: the size of what each thread has", "do: pad each 16-byte object to a cache line (align it to 64 bytes): shared (thread 100) and shared+0x10 (thread 101)"
+      in " ".join(out.split()), out)
+
+# ---- findings: the same everywhere, each with its numbers ----
+file = profile("mixed", 6000)
+found = {c: data(c, file)["findings"] for c in ("report", "mem", "branch", "annotate")}
+check("findings of report", {f["kind"] for f in found["report"]} >= {"far-data", "mispredicted", "table-walks"}, found["report"])
+for command in found:
+    equal(f"findings of {command} are report's", found[command], found["report"])
+rs = records(file, "-F", "pc,op,events,symbol,srcline,source,va")
+memory = [r for r in rs if r["op"].split()[0] in ("load", "store", "atomic")]
+by = {f["kind"]: f for f in found["report"]}
+equal("table walks: the numbers", by["table-walks"]["evidence"],
+      {"walks": sum("tlb-walk" in r["events"] for r in memory), "accesses": len(memory)})
+worst = [r for r in rs if r["pc"] == "0x401408"]
+equal("the mispredicted branch: its numbers", {k: by["mispredicted"]["evidence"][k] for k in ("mispredicts", "samples")},
+      {"mispredicts": sum("mispredicted" in r["events"] for r in worst), "samples": len(worst)})
+check("its place", by["mispredicted"]["place"] == "pick (prog.c:51)", by["mispredicted"])
+check("far data: its place", by["far-data"]["place"] == "walk (prog.c:21)", by["far-data"])
+for command in ("report", "mem", "branch"):
+    code, out, err = on(command, file)
+    flat = " ".join(out.split())
+    bad = [f for f in found["report"] if f["text"] not in flat or f"do: {f['do']}" not in flat or f"see: {f['see']}" not in flat]
+    check(f"{command} prints what was found", not bad, f"{bad}\n{out}")
+code, out, err = on("report", profile("padded", 6000))
+check("nothing found: nothing said", "do:" not in out, out)
+
 d = data("c2c", profile("false-shm-pa", 6000))
 check("two processes share memory: found by physical address",
       [(l["kind"], l["threads"], l["pid"]) for l in d["lines"]] == [("false", 2, None)], d["lines"])
@@ -39,7 +76,8 @@ check("without physical addresses they cannot be told to share",
 check("by data source where the CPU has them", data("c2c", profile("false", 6000))["by_source"])
 check("by addresses, threads and times where it has not", not data("c2c", profile("false-nosource", 6000))["by_source"])
 code, out, err = on("c2c", profile("false", 6000))
-check("what to do is said", "do: give shared and shared+0x8 cache lines of their own" in out, out)
+check("what to do is said, with the size of what each thread has", "do: pad each 8-byte object to a cache line" in " ".join(out.split())
+      and "shared (thread 100) and shared+0x8 (thread 101)" in " ".join(out.split()), out)
 
 # ---- filters: each against the records ----
 file = profile("mixed", 6000)
@@ -143,7 +181,8 @@ check("a filter by name that finds nothing for want of symbols: told too", "noth
 # ---- standard input, raw streams ----
 whole = open(f"{DIR}/{file}", "rb").read()
 code, out, err = spex("report", "-i", "-", *SYMBOLS, stdin=whole, cwd=DIR, env={"COLUMNS": ""})
-equal("standard input", out.decode().splitlines()[1:], on("report", file)[1].splitlines()[1:])
+equal("standard input, which no command can be told to read again", out.decode().splitlines()[1:],
+      on("report", file)[1].replace(f" -i\n        {file}", "").replace(f" -i {file}", "").splitlines()[1:])
 bare = b"".join(whole[r["offset"]:r["offset"] + r["size"]] for r in rs)
 open(f"{DIR}/bare.spe", "wb").write(bare)
 raw = records("bare.spe", "--raw", "--midr", "0x413fd0c1")

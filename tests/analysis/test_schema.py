@@ -79,7 +79,7 @@ for file in FILES:
     d = data("diff", (FILES[0], file))
     validate(f"diff of {file}", d, "diff", with_common=False)
     for side in "ab":
-        errors = members(d[side], {**COMMON, "role": "string"}, side)
+        errors = members(d[side], {**COMMON, "role": "string", "findings": "array of finding"}, side)
         check(f"diff of {file} describes {side}", not errors, errors)
     for table, args in (("script without -F", []), ("script", ["-F", ",".join(tables["script"])])):
         for r in records(file, *args)[:300]:

@@ -87,6 +87,12 @@ def all_tables(file, args=()):
     keys = ("address", "kind", "samples", "loads", "stores", "threads", "writers")
     equal(f"{file}: shared lines", [[l[k] for k in keys] for l in raw["sharing"]["lines"]],
           [[hex(l[k]) if isinstance(l[k], int) and k == "address" else l[k] for k in keys] for l in c2c["lines"][:64]])
+    found = [f for f in raw["findings"] if "sharing" not in f["kind"] and f["kind"] != "lock"]
+    equal(f"{file}: findings are report's", found, report["findings"])
+    equal(f"{file}: and c2c's", sorted((f for f in raw["findings"] if f not in found), key=lambda f: f["place"]),
+          sorted(c2c["findings"], key=lambda f: f["place"]))
+    said = [(l["text"], l["do"]) for l in raw["sharing"]["lines"]]
+    check(f"{file}: lines are spoken of as c2c does", all((f["text"], f["do"]) in said for f in c2c["findings"]), said)
     return profile
 
 

@@ -49,12 +49,16 @@ function head() {
         findings());
 }
 
-/** What the analysis found, in words, each with its evidence. */
+/* The panel that has the evidence of a kind of finding; the others are of lines that threads share. */
+const EVIDENCE = {"far-data": "memory", "table-walks": "memory", "remote-data": "memory", mispredicted: "branches"};
+
+/** What the analysis found, in words, each with a link to its evidence. */
 function findings() {
     const list = app.profile.findings;
-    if (!list)
-        return "";
-    return h("ol", {class: "findings"}, list.map(f => h("li", {}, h("a", {href: `#${f.panel}`}, f.text), f.do ? h("div", {class: "do"}, h("b", {}, "do: "), f.do) : null)));
+    if (!list.length)
+        return h("p", {class: "findings none"}, "Nothing stands out in memory, sharing or branches.");
+    return h("ol", {class: "findings"}, list.map(f => h("li", {}, h("a", {href: `#${EVIDENCE[f.kind] || "sharing"}`}, EVIDENCE[f.kind] || f.kind === "peer-data" ? f.text : `${f.place}: ${f.text}`),
+        h("div", {class: "do"}, h("b", {}, "do: "), f.do), h("div", {class: "see"}, "as text: ", h("code", {}, f.see)))));
 }
 
 function theme() {

@@ -6,14 +6,6 @@ import {rowsOf, usual} from "./functions.js";
 const TITLES = {false: "false sharing", true: "true sharing", mixed: "true and false sharing"};
 const WORTH = 0.1; /* as spex c2c: a score below is not worth a person's time */
 
-function advice(line) {
-    const names = [...new Set(line.uses.filter(u => (u.loads + u.stores) * 20 >= line.samples).map(u => u.offset))].sort((a, b) => a - b)
-        .map(o => `+0x${o.toString(16).padStart(2, "0")}`).join(", ");
-    return {false: `give what different threads use (${names}) cache lines of their own: align each to 64 bytes`,
-        true: `share ${names} less: a copy per thread, combined at the end, or fewer, larger steps`,
-        mixed: `move apart what not every thread needs (${names}); share the rest less`}[line.kind];
-}
-
 /** 64 bytes across, threads down; upper half of a box loads, lower half stores. */
 function linePicture(line, number) {
     const threads = [...new Set(line.uses.map(u => u.tid))].slice(0, 32), HIGH = 30, LEFT = 64;
@@ -70,16 +62,13 @@ function linePicture(line, number) {
 
 function lineBox(app, line, number, most) {
     const picture = linePicture(line, number), p = app.profile, all = p.sharing;
-    const why = [`${line.threads} threads use it, ${line.writers} write`, all.by_time && line.overlap !== null ? `at the same time for ${percent(line.overlap)}` : null,
-        all.by_source && line.with_source ? `${percent(ratio(line.peer, line.with_source))} of loads came from another core's cache` : null,
-        `${count(line.samples)} samples, ${percent(ratio(line.samples, all.memory))} of memory samples`].filter(Boolean).join("; ");
     const uses = h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": `Uses of line ${number}`}, h("table", {}, h("thead", {}, h("tr", {},
         ["offset", "thread", "loads", "stores", "p50", "p95", "from peers", "line", "code"].map((t, i) => h("th", {scope: "col", class: i > 6 || i === 1 ? "text" : ""}, t)))),
         h("tbody", {}, line.uses.slice(0, 16).map(u => h("tr", {}, h("td", {}, `+0x${u.offset.toString(16).padStart(2, "0")}`), h("td", {class: "text"}, `${u.comm || ""} ${u.tid}`),
             h("td", {}, count(u.loads)), h("td", {}, count(u.stores)), h("td", {}, cycles(u.p50, most)), h("td", {}, cycles(u.p95, most)),
             h("td", {}, all.by_source ? percent(ratio(u.peer, u.loads)) : "-"), h("td", {class: "text"}, u.srcline), h("td", {class: "text"}, u.symbol))))));
-    return {element: h("article", {class: "line"}, h("h3", {}, `${number}. ${line.name || ""} `, h("code", {}, line.address), `: ${TITLES[line.kind]}, score ${line.score.toFixed(2)}`),
-        h("p", {}, why), h("div", {class: "picture"}, picture.element), uses, h("p", {class: "do"}, h("b", {}, "do: "), advice(line))), paint: picture.paint};
+    return {element: h("article", {class: "line"}, h("h3", {}, `${number}. ${line.name || ""} `, h("code", {}, line.address), `: ${line.lock ? "contended lock" : TITLES[line.kind]}, score ${line.score.toFixed(2)}`),
+        h("p", {}, line.text), h("div", {class: "picture"}, picture.element), uses, h("p", {class: "do"}, h("b", {}, "do: "), line.do)), paint: picture.paint};
 }
 
 export function sharingPanel(app) {

@@ -1,0 +1,35 @@
+/*
+ * Which instruction another one waits for, as far as the code shows it: the last before it in its
+ * block that makes a register it needs; in a loop of one block also those of the round before.
+ */
+#ifndef ANALYSIS_WAITS_H
+#define ANALYSIS_WAITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Registers: x0 to x30 and sp are bits 0 to 31, the vector registers 32 to 63. */
+struct code_use {
+    uint64_t reads, writes;
+    bool reads_flags, writes_flags;
+    bool ends; /* a branch, a call, a return: its block ends behind it */
+};
+
+/* From the disassembly of an instruction; what is not known reads and writes nothing. */
+void code_use(const char *text, struct code_use *use);
+
+struct code_block { /* instructions of a function, one after the other */
+    const struct code_use *uses;
+    const uint32_t *words;
+    size_t count;
+    uint64_t address;   /* of the first */
+    const double *cost; /* of each; 0 unknown */
+    bool *starts;       /* of each: a block begins there */
+};
+/* Fills starts from the rest. */
+void code_find_blocks(struct code_block *code);
+/* Of those that make what `at` needs the costliest, the nearest of equals; count: none is there. */
+size_t code_waits_for(const struct code_block *code, size_t at);
+
+#endif

@@ -1,0 +1,74 @@
+#include "advice.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct advice advice_new(struct profile *p, bool wanted, spex_sample_sink *sink, void *context)
+{
+    struct advice a = {.sink = sink, .context = context};
+    struct spex_error error;
+    if (wanted && findings_new(p->analysis, &a.findings, &error)) {
+        cli_error("%s", error.text);
+        exit(CLI_DATA);
+    }
+    return a;
+}
+
+void advice_free(struct advice *a)
+{
+    findings_free(a->findings);
+    a->findings = NULL;
+}
+
+static void feed(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct advice *a = context;
+    findings_sink(a->findings, samples, count);
+    a->sink(a->context, samples, count);
+}
+
+int advice_run(struct advice *a, struct profile *p)
+{
+    int status = a->findings ? profile_run(p, feed, a) : profile_run(p, a->sink, a->context);
+    if (!status && a->findings)
+        findings_finish(a->findings, NULL);
+    return status;
+}
+
+static void paragraph(struct profile *p, unsigned indent, const char *before, const char *text)
+{
+    unsigned more = indent + (unsigned)strlen(before);
+    out_printf(&p->out, "%*s%s", (int)indent, "", before);
+    cli_wrap(&p->out, text, more);
+}
+
+void advice_do(struct profile *p, const struct finding *finding, unsigned indent)
+{
+    out_printf(&p->out, "%*s%sdo:%s ", (int)indent, "", p->colour ? "\033[1m" : "",
+               p->colour ? "\033[0m" : "");
+    cli_wrap(&p->out, finding->advice, indent + 4);
+}
+
+void advice_print(const struct advice *a, struct profile *p)
+{
+    const struct finding *finding;
+    if (!a->findings || p->options->format != TABLE_AS_TEXT || p->options->fields)
+        return;
+    for (size_t i = 0; (finding = findings_at(a->findings, i)); i++) {
+        char number[24], see[600];
+        bool usual = !p->directory || !strcmp(p->name, "perf.data");
+        snprintf(number, sizeof number, "%zu. ", i + 1);
+        snprintf(see, sizeof see, usual ? "%s" : "%s -i %s", finding->see, p->name);
+        if (!i)
+            out_char(&p->out, '\n');
+        paragraph(p, 0, number, finding->text);
+        advice_do(p, finding, (unsigned)strlen(number));
+        paragraph(p, (unsigned)strlen(number), "see: ", see);
+    }
+}
+
+void advice_json(const struct advice *a, struct json *json)
+{
+    json_name(json, "findings");
+    findings_write(a->findings, json);
+}
