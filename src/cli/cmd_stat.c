@@ -51,24 +51,37 @@ static void row(uint64_t value, const char *name, const char *text)
     fprintf(stderr, "%20s  %-22s%s%s\n", text_count(number, value), name, *text ? "  " : "", text);
 }
 
-/* The whole population of the model: no sampling in these. */
-static void model_rows(const struct spex_engine_totals *t, bool none)
+/* The same with what it is of the operations. */
+static void part_row(uint64_t value, const char *name, uint64_t operations)
+{
+    char text[48] = "";
+    if (operations)
+        snprintf(text, sizeof text, "%.2f%% of operations",
+                 100 * (double)value / (double)operations);
+    row(value, name, text);
+}
+
+/* The answer: what the program did, by the model, which sees every operation. */
+static void answer_rows(const struct spex_engine_totals *t, bool none)
 {
     const struct spex_uarch_counts *c = &t->counts;
-    fprintf(stderr, "\n the model's own counts:\n");
-    row(t->clock, "cycles", "of the thread that ended last");
+    uint64_t operations = t->pmu[0]; /* SAMPLE_POP */
+    char time[32], text[80];
+    row(operations, "operations", none ? "no model: no misses, no mispredicts" : "");
+    snprintf(text, sizeof text, "%s at 1 GHz, to the end of the last thread",
+             text_time(time, (double)t->clock));
+    row(t->clock, "cycles", text);
     if (none)
         return;
+    part_row(c->l1_miss, "l1d-misses", operations);
+    part_row(c->l2_miss, "l2-misses", operations);
+    part_row(c->llc_miss, "llc-misses", operations);
+    part_row(c->walk, "tlb-walks", operations);
+    part_row(c->mispredict, "mispredicts", operations);
     if (c->kernel)
         row(c->kernel, "kernel-cycles", "of system calls, not sampled");
     if (c->idle)
         row(c->idle, "idle-cycles", "waiting for other threads");
-    if (c->mispredict)
-        row(c->mispredict, "mispredicts", "");
-    row(c->l1_miss, "l1d-misses", "");
-    row(c->l2_miss, "l2-misses", "");
-    row(c->llc_miss, "llc-misses", "");
-    row(c->walk, "tlb-walks", "");
     if (c->snoop)
         row(c->snoop, "snoops", "lines that came from another core");
     if (c->prefetch) {
@@ -82,31 +95,38 @@ static void model_rows(const struct spex_engine_totals *t, bool none)
         row(c->btb_miss, "btb-misses", "taken branches that the front end did not know");
 }
 
+/* The unit's PMU events, those that this CPU has. */
+static void event_rows(const struct run *run)
+{
+    char period[32];
+    fprintf(stderr, "\n the SPU, one sample in %s operations:\n\n",
+            text_count(period, run->options.period));
+    for (size_t i = 0;; i++) {
+        bool present;
+        unsigned event = spex_engine_pmu_event(run->engine, i, &present);
+        if (!event)
+            break;
+        if (present)
+            row(run->totals.pmu[i], spex_pmu_event_name(event), meaning(event));
+    }
+    row(run->totals.interrupts, "interrupts", "the Profiling Buffer was full");
+}
+
 /* Like perf stat, the table goes to stderr: stdout is the program's. */
 static int run_stat(void *options, int argc, char **argv)
 {
     struct run_options *o = options;
-    char period[32], prefix[4096];
+    char prefix[4096];
     struct run run = {.options = {.keep = false, .prefix = prefix}};
     (void)argc;
     run_temporary(prefix, sizeof prefix);
     int status = run_guest(o, argv, &run);
     if (status)
         return status;
-    fprintf(stderr, "\n Statistical Profiling of '%s' on %s, one sample in %s operations:\n\n",
-            argv[0], o->cpu, text_count(period, run.options.period));
-    for (size_t i = 0;; i++) {
-        bool present;
-        unsigned event = spex_engine_pmu_event(run.engine, i, &present);
-        if (!event)
-            break;
-        if (present)
-            row(run.totals.pmu[i], spex_pmu_event_name(event), meaning(event));
-        else
-            fprintf(stderr, "%20s  %s\n", "<not on this CPU>", spex_pmu_event_name(event));
-    }
-    row(run.totals.interrupts, "interrupts", "the Profiling Buffer was full");
-    model_rows(&run.totals, run.options.model.none);
+    cli_put("\n ", "'%s' on %s", argv[0], o->cpu);
+    fputs(":\n\n", stderr);
+    answer_rows(&run.totals, run.options.model.none);
+    event_rows(&run);
     fputc('\n', stderr);
     run_notes(&run);
     spex_run_remove(run.directory);
@@ -117,9 +137,12 @@ const struct cli_command cli_stat = {
     .name = "stat",
     .group = "Profile without Arm hardware",
     .synopsis = "[--] PROGRAM [ARGUMENTS]",
-    .summary = "count the SPU's PMU events while a program runs, without records",
-    .details = "The same run as spex record. The table goes to standard error; the exit status is "
-               "the program's.",
+    .summary = "count operations, misses, mispredicts and the SPU's events of a run",
+    .details =
+        "The same run as spex record, without records: what the program did by the model, which "
+        "sees every operation, then the SAMPLE_* events that the CPU has. The table goes to "
+        "standard error; the exit status is "
+        "the program's.",
     .options = stat_options,
     .size = sizeof(struct run_options),
     .run = run_stat,
