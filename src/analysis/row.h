@@ -27,6 +27,10 @@ struct spex_row {
     uint64_t key[];                       /* see spex_row_text, spex_row_value */
 };
 
+/* 95% interval of the share of the time of all; both need time and time_square alone. */
+struct spex_interval stats_time_interval(const struct spex_stats *stats,
+                                         const struct spex_stats *all);
+
 /* Of the samples, or before the rows are sorted: the row of one, which is not counted. */
 struct spex_row *group_row_of(struct spex_group *group, const struct spex_sample *sample);
 /* The same of a row of another group with the same keys. */

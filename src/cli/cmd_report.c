@@ -1,5 +1,6 @@
 /* spex report: samples by function, or by any other key. */
 #include "advice.h"
+#include "fleet_report.h"
 #include "slices.h"
 
 #include <stdio.h>
@@ -8,6 +9,8 @@
 struct report_options {
     struct profile_options profile;
     uint64_t slices;
+    struct fleet_options fleet;
+    const char *host, *last;
 };
 
 enum { SPLIT = 8 };
@@ -45,6 +48,12 @@ static int run_report(void *options, int argc, char **argv)
     struct profile p;
     if (argc > 1)
         return cli_usage("too many operands");
+    if (o->fleet.url && (argc || o->profile.input || o->slices))
+        return cli_usage("--url asks a server: no file, and no --slices");
+    if (o->fleet.url)
+        return fleet_report(&o->profile, &o->fleet, o->host, o->last);
+    if (o->host || o->last)
+        return cli_usage("--%s is for --url", o->host ? "host" : "last");
     if (o->slices > SLICES_MOST)
         return cli_usage("--slices: at most %d", SLICES_MOST);
     int status = profile_keys(o->profile.sort, keys, &count);
@@ -104,6 +113,11 @@ static const struct cli_option report_options[] = {
     {"slices", 0, CLI_NUMBER, offsetof(struct report_options, slices), "N",
      "which rows when: their share of each of N parts of the time", NULL, NULL},
     PROFILE_TABLE_OPTIONS(struct report_options),
+    FLEET_OPTIONS(struct report_options),
+    {"host", 0, CLI_STRING, offsetof(struct report_options, host), "LIST",
+     "with --url: only these hosts (* and ? match)", NULL, NULL},
+    {"last", 0, CLI_STRING, offsetof(struct report_options, last), "TIME",
+     "with --url: only the last 30m, 1h, 7d, ...", NULL, NULL},
 #define FILTER(option, member, kind, value, help)                                                  \
     {option, 0,    CLI_STRING, PROFILE_AT(struct report_options, filter.member),                   \
      value,  help, NULL,       NULL},
@@ -116,13 +130,14 @@ extern const struct cli_command cli_report;
 const struct cli_command cli_report = {
     .name = "report",
     .group = CLI_READING,
-    .synopsis = "[FILE]",
+    .synopsis = "[FILE | --url URL]",
     .summary = "where the time goes: by function, line, thread, ...",
     .details = "One row per key with its share of the time and the 95% interval of that, the "
                "samples and the operations they stand for, how long operations waited and "
                "executed in cycles, the ratio of cache and TLB misses and of mispredicted "
                "branches, and where data came from. Time comes from the records' timestamps; "
-               "where there are none, rows are by samples.",
+               "where there are none, rows are by samples. With --url the same for a fleet, from "
+               "the roll-ups of its server (docs/fleet.md).",
     .options = report_options,
     .size = sizeof(struct report_options),
     .run = run_report,

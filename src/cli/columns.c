@@ -184,13 +184,49 @@ static void set_ratio(struct table *table, const char *column, double value, dou
         table_style(table, column, TABLE_WARM);
 }
 
+void columns_ratios(const struct profile *profile, struct table *table, const struct spex_stats *s,
+                    bool all_rows)
+{
+    char sources[120];
+    table_set_u64(table, "loads", s->reads);
+    table_set_u64(table, "stores", s->writes);
+    table_set_u64(table, "branches", s->branches);
+    uint64_t memory = 0;
+    for (unsigned i = 0; i < SPEX_SOURCE_COUNT; i++)
+        memory += s->source[i];
+    const struct {
+        const char *column;
+        uint64_t count, accesses;
+        double warm, hot;
+    } ratios[] = {{"l1_miss", s->l1_miss, s->l1_access, 0.05, 0.2},
+                  {"l2_miss", s->l2_miss, s->l2_access, 0.2, 0.5},
+                  {"llc_miss", s->llc_miss, s->llc_access, 0.2, 0.5},
+                  {"tlb_walk", s->tlb_walk, s->tlb_access, 0.01, 0.1},
+                  {"mispredict", s->mispredicted, s->branches, 0.02, 0.1},
+                  {"remote", s->remote, memory, 0.05, 0.2}};
+    for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++) {
+        uint64_t count = ratios[i].count, all = ratios[i].accesses;
+        if (all < count) /* CPUs need not report accesses: then all that could access count */
+            all = memory;
+        if (all_rows || !too_few(profile, count, all))
+            set_ratio(table, ratios[i].column, ratio_of(count, all), ratios[i].warm, ratios[i].hot);
+    }
+    columns_sources(s, 0, 1, sources, sizeof sources);
+    if (sources[0])
+        table_set_text(table, "from", sources);
+    columns_sources(s, 1, 2, sources, sizeof sources);
+    if (sources[0])
+        table_set_text(table, "also", sources);
+    for (unsigned i = 0; i < SPEX_SOURCE_COUNT; i++)
+        table_set_u64(table, source_columns()[i].name, s->source[i]);
+}
+
 void columns_fill(struct profile *profile, struct table *table, const struct spex_group *group,
                   const struct spex_row *row)
 {
     const struct spex_stats *s = &row->stats, *t = &spex_group_total(group)->stats;
     const struct spex_sampling *sampling = spex_analysis_sampling(profile->analysis);
     struct spex_interval interval = spex_share_interval(s->samples, t->samples);
-    char sources[120];
     if (t->time) {
         struct spex_interval time = spex_row_time_interval(group, row);
         bool runs = spex_row_long_runs(group, row);
@@ -220,37 +256,7 @@ void columns_fill(struct profile *profile, struct table *table, const struct spe
     fill_latency(profile, table, group, row, SPEX_LATENCY_ISSUE, "issue");
     fill_latency(profile, table, group, row, SPEX_LATENCY_EXECUTE, "execute");
     fill_latency(profile, table, group, row, SPEX_LATENCY_TRANSLATION, "translation");
-    table_set_u64(table, "loads", s->reads);
-    table_set_u64(table, "stores", s->writes);
-    table_set_u64(table, "branches", s->branches);
-    uint64_t memory = 0;
-    for (unsigned i = 0; i < SPEX_SOURCE_COUNT; i++)
-        memory += s->source[i];
-    const struct {
-        const char *column;
-        uint64_t count, accesses;
-        double warm, hot;
-    } ratios[] = {{"l1_miss", s->l1_miss, s->l1_access, 0.05, 0.2},
-                  {"l2_miss", s->l2_miss, s->l2_access, 0.2, 0.5},
-                  {"llc_miss", s->llc_miss, s->llc_access, 0.2, 0.5},
-                  {"tlb_walk", s->tlb_walk, s->tlb_access, 0.01, 0.1},
-                  {"mispredict", s->mispredicted, s->branches, 0.02, 0.1},
-                  {"remote", s->remote, memory, 0.05, 0.2}};
-    for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++) {
-        uint64_t count = ratios[i].count, all = ratios[i].accesses;
-        if (all < count) /* CPUs need not report accesses: then all that could access count */
-            all = memory;
-        if (s == t || !too_few(profile, count, all))
-            set_ratio(table, ratios[i].column, ratio_of(count, all), ratios[i].warm, ratios[i].hot);
-    }
-    columns_sources(s, 0, 1, sources, sizeof sources);
-    if (sources[0])
-        table_set_text(table, "from", sources);
-    columns_sources(s, 1, 2, sources, sizeof sources);
-    if (sources[0])
-        table_set_text(table, "also", sources);
-    for (unsigned i = 0; i < SPEX_SOURCE_COUNT; i++)
-        table_set_u64(table, source_columns()[i].name, s->source[i]);
+    columns_ratios(profile, table, s, s == t);
 }
 
 char *columns_text(const struct spex_group *group, const struct spex_row *row, size_t key)

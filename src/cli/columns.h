@@ -12,6 +12,9 @@ void columns_latency(const struct profile *profile, struct table *table, const c
 unsigned columns_percentiles(const struct profile_options *options);
 /* Columns of a group's statistics followed by its keys; the caller frees the array. */
 struct table_column *columns_for_keys(const enum spex_key *keys, size_t count);
+/* Of the row that was begun: what is counted, misses, and where data came from. */
+void columns_ratios(const struct profile *profile, struct table *table,
+                    const struct spex_stats *stats, bool all_rows);
 /* Fills the row that was begun. */
 void columns_fill(struct profile *profile, struct table *table, const struct spex_group *group,
                   const struct spex_row *row);

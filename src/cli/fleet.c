@@ -4,6 +4,7 @@
 #include "base/memory.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -81,6 +82,62 @@ int fleet_connect(const struct fleet_options *o, bool waiting, struct clickhouse
     }
     free(c.text);
     return status;
+}
+
+/* ---- asking ---- */
+
+/* Errors of ClickHouse that mean a shard rather than the server itself: no connection to it, or one
+ * that ended. */
+static bool is_shard_away(int code)
+{
+    return code == 279 || code == 210 || code == 209 || code == 198 || code == 32 || code == 102;
+}
+
+/* How many of the cluster's servers answer. */
+static char *shards_text(struct clickhouse *server)
+{
+    static const char *const queries[] = {
+        "SELECT cluster FROM spex_schema",
+        "SELECT count() FROM cluster('%s', system.one)",
+        "SELECT uniqExact(shard_num) FROM system.clusters WHERE cluster = '%s'",
+    };
+    char cells[3][100] = {"", "some", "its"}, query[200];
+    struct out answer;
+    struct spex_error error;
+    out_init(&answer, -1);
+    for (unsigned i = 0; i < 3; i++) {
+        snprintf(query, sizeof query, queries[i], cells[0]);
+        struct clickhouse_request request = {
+            .query = query, .settings = "&skip_unavailable_shards=1", .answer = &answer};
+        if (!clickhouse_try(server, &request, &error))
+            snprintf(cells[i], sizeof cells[i], "%.*s", (int)strcspn(answer.data, "\n"),
+                     answer.data);
+    }
+    out_fini(&answer);
+    char *text = memory_get(1, 400);
+    snprintf(text, 400,
+             "PARTIAL: %s of %s shards of cluster %s answer; the hosts of the others are missing",
+             cells[1], cells[2], cells[0]);
+    return text;
+}
+
+int fleet_ask(struct clickhouse *server, const char *query, struct out *answer, char **partial)
+{
+    struct clickhouse_request request = {.query = query, .answer = answer};
+    struct spex_error error;
+    *partial = NULL;
+    enum spex_status status = clickhouse_try(server, &request, &error);
+    if (status == SPEX_IO && is_shard_away(clickhouse_code(server))) {
+        request.settings = "&skip_unavailable_shards=1";
+        status = clickhouse_try(server, &request, &error);
+        if (!status)
+            *partial = shards_text(server);
+    } else if (status == SPEX_IO) {
+        status = clickhouse_ask(server, &request, &error);
+    }
+    if (status)
+        cli_error("%s", error.text);
+    return status ? CLI_DATA : CLI_OK;
 }
 
 /* ---- sending ---- */

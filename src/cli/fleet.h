@@ -31,6 +31,13 @@ struct fleet_options {
 /* CLI_OK, or the exit status after a message. waiting: says on stderr what is waited for. */
 int fleet_connect(const struct fleet_options *options, bool waiting, struct clickhouse **server);
 
+/*
+ * A question to the whole fleet. Where a shard does not answer, those that do are asked: *partial
+ * then is a sentence that says so, which the caller frees; else NULL. CLI_OK, or CLI_DATA after a
+ * message.
+ */
+int fleet_ask(struct clickhouse *server, const char *query, struct out *answer, char **partial);
+
 /* What became of a file that was to be sent. */
 enum fleet_result {
     FLEET_SENT,     /* it is there, as it was before or now */

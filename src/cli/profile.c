@@ -63,21 +63,45 @@ static bool looks_raw(const char *path)
     return records >= 3 || (records && at == size);
 }
 
+static int parse_limit(struct profile *p, const struct profile_options *options)
+{
+    char *end;
+    p->options = options;
+    p->limit = options->format == TABLE_AS_TEXT ? 0.005 : 0;
+    if (!options->percent_limit)
+        return CLI_OK;
+    p->limit = strtod(options->percent_limit, &end) / 100;
+    if (end == options->percent_limit || *end || !(p->limit >= 0 && p->limit <= 1))
+        return cli_usage("--percent-limit: '%s' is no percentage", options->percent_limit);
+    return CLI_OK;
+}
+
+static void open_output(struct profile *p)
+{
+    p->width = cli_columns();
+    p->colour = p->options->format == TABLE_AS_TEXT && cli_colour(STDOUT_FILENO);
+    out_init(&p->out, STDOUT_FILENO);
+}
+
+int profile_printing(struct profile *p, const struct profile_options *options)
+{
+    memset(p, 0, sizeof *p);
+    int status = parse_limit(p, options);
+    if (!status)
+        open_output(p);
+    return status;
+}
+
 int profile_open(struct profile *p, const struct profile_options *options, const char *operand,
                  const struct spex_analysis_options *more)
 {
     memset(p, 0, sizeof *p);
     if (operand && options->input)
         return cli_usage("two inputs: '%s' and '%s'", options->input, operand);
-    p->limit = options->format == TABLE_AS_TEXT ? 0.005 : 0;
-    if (options->percent_limit) {
-        char *end;
-        p->limit = strtod(options->percent_limit, &end) / 100;
-        if (end == options->percent_limit || *end || !(p->limit >= 0 && p->limit <= 1))
-            return cli_usage("--percent-limit: '%s' is no percentage", options->percent_limit);
-    }
+    int wrong = parse_limit(p, options);
+    if (wrong)
+        return wrong;
     const char *path = operand ? operand : options->input ? options->input : "perf.data";
-    p->options = options;
     p->name = strcmp(path, "-") ? path : "standard input";
     if (strcmp(path, "-")) {
         const char *slash = strrchr(path, '/');
@@ -124,9 +148,7 @@ int profile_open(struct profile *p, const struct profile_options *options, const
             cli_note("it looks like a bare SPE stream: read it with --raw");
         return CLI_DATA;
     }
-    p->width = cli_columns();
-    p->colour = options->format == TABLE_AS_TEXT && cli_colour(STDOUT_FILENO);
-    out_init(&p->out, STDOUT_FILENO);
+    open_output(p);
     return CLI_OK;
 }
 

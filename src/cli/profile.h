@@ -76,6 +76,8 @@ struct profile {
  */
 int profile_open(struct profile *profile, const struct profile_options *options,
                  const char *operand, const struct spex_analysis_options *more);
+/* For tables that come from elsewhere: how and where to print, without a profile. */
+int profile_printing(struct profile *profile, const struct profile_options *options);
 /* One pass; CLI_OK or the exit status. */
 /* A group of the profile; ends the program if there is no memory. */
 struct spex_group *profile_group(struct profile *profile, const enum spex_key *keys,

@@ -91,6 +91,36 @@ code, err = send(A, "g.spe", "--raw", host="two")
 check("a bare stream is sent", code == 0, err)
 same("generated records", "g.spe", "two", "--raw")
 
+# ---- the usual table ----
+
+
+def report(*args, to=A):
+    code, out, err = spex("report", "--url", to.url, *args, env={"COLUMNS": ""})
+    return code, out.decode(), err
+
+
+def near(a, b):
+    return a == b or (isinstance(a, (int, float)) and isinstance(b, (int, float)) and abs(a - b) <= 1e-6 * max(abs(a), abs(b)))
+
+
+NOT_KNOWN = {"runs", "ops_low", "ops_high", "translation_p50", "translation_p95", "translation_p99"}  # to roll-ups
+want = {r["symbol"]: r for r in data("report", MIXED)["rows"]}
+for _ in range(2):  # second time after the parts were merged
+    code, out, err = report("--host", "one", "--format", "json", to=B)
+    got = {r["symbol"]: r for r in json.loads(out)["rows"]}
+    bad = [f"{s}: {c}: {got[s].get(c)!r}, report of the file says {w[c]!r}" for s, w in want.items() if s in got
+           for c in w if c not in NOT_KNOWN and not near(got[s].get(c), w[c])]
+    check(f"report --url prints what report prints of the file, {len(want)} rows with {len(next(iter(want.values())))} columns",
+          code == 0 and len(got) == len(want) and len(set(got) & set(want)) >= len(want) - 1 and not bad, "\n".join(bad) or (err, list(got), list(want)))
+    A.ask("OPTIMIZE TABLE spex.minutes_local FINAL")
+code, out, err = report("--host", "one", "--last", "1h")
+check("as text, of the last hour", code == 0 and "5,000 samples of 1 host" in out and "walk" in out and "time" in out, (out, err))
+code, out, err = report("--sort", "host")
+check("by host", code == 0 and out.split("\n")[1].split()[-1] == "host" and "5,000" in out and "2,000" in out, (out, err))
+check("of hosts that are not there: said", report("--host", "nobody*")[2] and report("--host", "nobody")[0] == 0)
+for args in (("--last", "soon"), ("--sort", "pc"), ("--comm", "x"), ("x.data",)):
+    check(f"report --url {' '.join(args)} is refused", report(*args)[0] == 2)
+
 # ---- exactly once ----
 
 
@@ -157,6 +187,13 @@ code, err = send(B, MANY, host="four")
 check("an export is killed and begins again: equal to the row", code == 0 and 0 < left <= WANT and rows("host = 'four'") == WANT, (left, rows("host = 'four'"), err))
 check("and goes on where it was", "were there" in err or "nothing was added" in err or "left half" in err, err)
 
+B.kill()
+code, out, err = report("--sort", "host")
+check("a shard is away: the answer says that it is partial, and the exit status", code == 1 and "PARTIAL: 1 of 2 shards" in out and "PARTIAL" in err and "one" in out and "three" not in out, (code, out, err))
+check("in JSON, too", "1 of 2" in json.loads(report("--format", "json")[1])["partial"])
+B.start()
+check("and it is whole again when the shard is", report()[0] == 0 and "PARTIAL" not in report()[1])
+
 B.disk(full=True)
 code, err = send(B, MIXED, "--retry", "1", host="five")
 B.disk(full=False)
@@ -166,6 +203,11 @@ check("and later all is there once", code == 0 and rows("host = 'five'") == 5000
 
 OTHER = profile("mixed", 3000, seed=7, name="other.data")
 send(A, OTHER, "--boot", "b2")
+send(A, profile("mixed", 100, name="third.data"), "--boot", "b1", host="twin")
+send(A, profile("mixed", 100, seed=2, name="fourth.data"), "--boot", "b2", host="twin")
+A.ask("INSERT INTO spex.batches_local (batch, host, boot, first, until) SELECT 'x', 'twin', b, now() - 3600 + 60 * (b = 'b2'), now() FROM (SELECT arrayJoin(['b1', 'b2']) AS b)")
+check("two machines of one name that are up at the same time are told", "two machines of one name were up at the same time: twin" in report()[1], report())
+take(A, "batches", "batch = 'x'")
 check("two hosts of one name: the rows of both are kept apart by batch", rows("host = 'one'") == 8000 and one("SELECT uniqExact(batch) FROM samples WHERE host = 'one'") == "2")
 
 whole = open(f"{DIR}/{MIXED}", "rb").read()

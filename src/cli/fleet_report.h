@@ -1,0 +1,11 @@
+/* The table of spex report for a fleet, from the roll-ups of its ClickHouse server. */
+#ifndef CLI_FLEET_REPORT_H
+#define CLI_FLEET_REPORT_H
+
+#include "cli/fleet.h"
+
+/* hosts, last: NULL for all. The exit status; 1 also where the answer is partial. */
+int fleet_report(const struct profile_options *options, const struct fleet_options *fleet,
+                 const char *hosts, const char *last);
+
+#endif
