@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS = 16, HALF = ITEMS / 2 };
-
 struct relay {
     pthread_t thread;
     pthread_mutex_t lock;
@@ -16,13 +14,13 @@ struct relay {
     bool end;
     void (*use)(void *user, void *item);
     void *user;
-    size_t size;
+    size_t size, count, half;
     char *items;
 };
 
 static void *item_of(const struct relay *r, size_t index)
 {
-    return r->items + index % ITEMS * r->size;
+    return r->items + index % r->count * r->size;
 }
 
 /* Both wait for half of the items: to wake someone for each would cost more than most do. */
@@ -31,7 +29,7 @@ static void *run(void *context)
     struct relay *r = context;
     pthread_mutex_lock(&r->lock);
     for (;;) {
-        while (r->passed - r->used < HALF && !r->end)
+        while (r->passed - r->used < r->half && !r->end)
             pthread_cond_wait(&r->some, &r->lock);
         if (r->passed == r->used)
             break;
@@ -39,7 +37,7 @@ static void *run(void *context)
             pthread_mutex_unlock(&r->lock);
             r->use(r->user, item_of(r, r->used));
             pthread_mutex_lock(&r->lock);
-            if (r->passed - ++r->used == HALF)
+            if (r->passed - ++r->used == r->half)
                 pthread_cond_signal(&r->free);
         } while (r->passed != r->used);
     }
@@ -47,20 +45,22 @@ static void *run(void *context)
     return NULL;
 }
 
-struct relay *relay_new(size_t size, void (*use)(void *user, void *item), void *user)
+struct relay *relay_new(size_t items, size_t size, void (*use)(void *user, void *item), void *user)
 {
     struct relay *r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
     r->size = (size + CHUNKS_APART - 1) / CHUNKS_APART * CHUNKS_APART;
-    r->items = aligned_alloc(CHUNKS_APART, ITEMS * r->size);
+    r->items = aligned_alloc(CHUNKS_APART, items * r->size);
+    r->count = items;
+    r->half = items / 2;
     r->use = use;
     r->user = user;
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->some, NULL);
     pthread_cond_init(&r->free, NULL);
     if (r->items) {
-        memset(r->items, 0, ITEMS * r->size);
+        memset(r->items, 0, items * r->size);
         if (!pthread_create(&r->thread, NULL, run, r))
             return r;
     }
@@ -77,10 +77,10 @@ void *relay_item(struct relay *r)
 void relay_pass(struct relay *r)
 {
     pthread_mutex_lock(&r->lock);
-    if (++r->passed - r->used >= HALF)
+    if (++r->passed - r->used >= r->half)
         pthread_cond_signal(&r->some);
-    if (r->passed - r->used == ITEMS)
-        while (r->passed - r->used > HALF)
+    if (r->passed - r->used == r->count)
+        while (r->passed - r->used > r->half)
             pthread_cond_wait(&r->free, &r->lock);
     pthread_mutex_unlock(&r->lock);
 }

@@ -1,6 +1,6 @@
 /*
  * A thread that uses what its owner makes, item by item in the same order, while the owner
- * makes the next. A few items are under way, never more.
+ * makes the next. Only so many items are under way.
  */
 #ifndef BASE_RELAY_H
 #define BASE_RELAY_H
@@ -9,8 +9,11 @@
 
 struct relay;
 
-/* Items of size bytes, zero at first; use is called by the thread. NULL: there is none. */
-struct relay *relay_new(size_t size, void (*use)(void *user, void *item), void *user);
+/*
+ * So many items, an even number, of size bytes, zero at first; use is called by the thread. NULL:
+ * there is none.
+ */
+struct relay *relay_new(size_t items, size_t size, void (*use)(void *user, void *item), void *user);
 /* The item to fill: the same until it is passed, then one that was used or is zero. */
 void *relay_item(struct relay *relay);
 void relay_pass(struct relay *relay);

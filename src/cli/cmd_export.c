@@ -15,6 +15,7 @@ struct export_command {
     struct profile_options profile;
     const char *to, *output, *host, *boot, *truth;
     int weight;
+    uint64_t threads;
     struct fleet_options fleet;
     const char *cluster;
     int dialect;
@@ -147,6 +148,8 @@ static int run_format(const struct export_command *o, const struct export_format
                                          .want = export_format_wants(format, settings)};
     if (directory && strcmp(format->name, "parquet"))
         return cli_usage("-o: '%s' is a directory; only parquet writes into one", o->output);
+    for (size_t i = 0; settings->columns && i < settings->column_count; i++)
+        more.want |= export_wants(settings->columns[i]); /* only what these columns need */
     int status = profile_open(&p, &o->profile, operand, &more);
     if (status)
         return status;
@@ -243,7 +246,8 @@ static int run_export(void *options, int argc, char **argv)
                                        .column_count = column_count,
                                        .host = o->host,
                                        .boot = o->boot,
-                                       .version = spex_version()};
+                                       .version = spex_version(),
+                                       .threads = cli_threads(o->threads)};
     return clickhouse ? run_clickhouse(o, argv[0], &settings)
                       : run_format(o, format, argv[0], &settings);
 }
@@ -280,6 +284,7 @@ static const struct cli_option export_options[] = {
      "with --print-ddl and without --url: today, or 18.16 as in Debian 12", "today", dialects},
     {"retention", 0, CLI_NUMBER, offsetof(struct export_command, retention), "DAYS",
      "with --print-ddl: samples are kept so long, roll-ups ten times", "30", NULL},
+    CLI_THREADS(struct export_command, threads),
 #define FILTER(option, member, kind, value, help)                                                  \
     {option, 0,    CLI_STRING, PROFILE_AT(struct export_command, filter.member),                   \
      value,  help, NULL,       NULL},

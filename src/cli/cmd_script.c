@@ -19,7 +19,7 @@ struct script_options {
     bool full_path;
 };
 
-enum { LINE_ROOM = 2048, PERF_EVENTS = 10, BATCH = 512 };
+enum { LINE_ROOM = 2048, PERF_EVENTS = 10, BATCH = 512, BATCHES = 16 };
 
 struct script {
     struct profile *p;
@@ -195,7 +195,7 @@ static int put_samples(struct script *s)
 {
     s->put = s->options->itrace ? itrace_feed : feed;
     if (wants_thread(s))
-        s->relay = relay_new(sizeof(struct batch), use_batch, s);
+        s->relay = relay_new(BATCHES, sizeof(struct batch), use_batch, s);
     if (!s->relay)
         return profile_run(s->p, s->put, s);
     int status = profile_run(s->p, pass_samples, s);

@@ -31,6 +31,7 @@ struct export_settings {
     const char *filters;        /* for people */
     const char *version;        /* of spex */
     struct export_fleet *fleet; /* of clickhouse alone */
+    unsigned threads;           /* of parquet: 2 and more, another one makes its pages */
 };
 
 struct clickhouse;

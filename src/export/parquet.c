@@ -55,7 +55,8 @@ void parquet_begin(struct parquet *p, struct out *out, const char *name,
         struct parquet_column *c = &p->columns[i];
         c->field = fields[i];
         out_init(&c->pages, -1);
-        c->slot_count = SLOTS_FIRST;
+        c->by_value = fields[i].type == PARQUET_UINT && fields[i].bits <= 16;
+        c->slot_count = c->by_value ? (size_t)1 << fields[i].bits : SLOTS_FIRST;
         c->slots = memory_get(c->slot_count, sizeof *c->slots);
     }
     out_init(&p->groups, -1);
@@ -105,7 +106,7 @@ static uint32_t new_entry(struct parquet_column *c, size_t slot, uint64_t entry)
     c->entries = memory_grow(c->entries, c->entry_count, &c->entry_capacity, sizeof *c->entries);
     c->entries[c->entry_count++] = entry;
     c->slots[slot] = index + 1;
-    if (2 * c->entry_count > c->slot_count)
+    if (2 * c->entry_count > c->slot_count && !c->by_value)
         grow_slots(c);
     return index;
 }
@@ -127,16 +128,26 @@ static void put_plain(struct out *out, const struct parquet_field *f, uint64_t v
     out_bytes(out, bytes, plain_size(f));
 }
 
-uint32_t parquet_entry_number(struct parquet_column *c, uint64_t value)
+static uint32_t new_number(struct parquet_column *c, size_t slot, uint64_t value)
 {
-    size_t at = hash_word(hash_seed(), value) & (c->slot_count - 1);
-    for (; c->slots[at]; at = (at + 1) & (c->slot_count - 1))
-        if (c->entries[c->slots[at] - 1] == value)
-            return c->slots[at] - 1;
     char bytes[8];
     put_le64(bytes, value);
     memcpy(plain_room(c, plain_size(&c->field)), bytes, plain_size(&c->field));
-    return new_entry(c, at, value);
+    return new_entry(c, slot, value);
+}
+
+static inline uint32_t entry_number(struct parquet_column *c, uint64_t value, uint64_t seed)
+{
+    size_t at = c->by_value ? value : hash_word(seed, value) & (c->slot_count - 1);
+    for (; c->slots[at]; at = (at + 1) & (c->slot_count - 1))
+        if (c->by_value || c->entries[c->slots[at] - 1] == value)
+            return c->slots[at] - 1;
+    return new_number(c, at, value);
+}
+
+uint32_t parquet_entry_number(struct parquet_column *c, uint64_t value)
+{
+    return entry_number(c, value, hash_seed());
 }
 
 uint32_t parquet_entry_text(struct parquet_column *c, const char *text, size_t size)
@@ -267,6 +278,7 @@ static void take_room(struct parquet *p, size_t rows)
     p->room = rows;
     p->indices = memory_resize(p->indices, rows, sizeof *p->indices);
     p->levels = memory_resize(p->levels, rows, 1);
+    p->bits = memory_resize(p->bits, rows, 1);
 }
 
 /* Indices of a page, or one for all of it (same). */
@@ -278,6 +290,25 @@ static void put_indices(struct parquet *p, const struct parquet_column *c, size_
         pack_run(&p->body, p->indices[0], count, width);
     else if (count)
         pack_indices(&p->body, p->indices, count, width);
+}
+
+/* Booleans of a page; how many there are. */
+static size_t map_bits(struct parquet *p, const uint32_t *map, const uint32_t *ids, size_t rows,
+                       bool some_null)
+{
+    size_t count = 0;
+    if (!some_null) {
+        for (size_t i = 0; i < rows; i++)
+            p->bits[i] = (uint8_t)map[ids[i]];
+        return rows;
+    }
+    for (size_t i = 0; i < rows; i++) {
+        uint32_t value = map[ids[i]];
+        p->bits[count] = (uint8_t)value;
+        p->levels[i] = value != PARQUET_NULL;
+        count += value != PARQUET_NULL;
+    }
+    return count;
 }
 
 void parquet_page_mapped(struct parquet *p, size_t column, const uint32_t *map, const uint32_t *ids,
@@ -300,6 +331,8 @@ void parquet_page_mapped(struct parquet *p, size_t column, const uint32_t *map, 
     if (same) {
         p->indices[0] = used_count ? map[used[0]] : 0;
         count = some_null ? 0 : rows;
+    } else if (boolean) {
+        count = map_bits(p, map, ids, rows, some_null);
     } else if (!some_null) {
         for (size_t i = 0; i < rows; i++)
             p->indices[i] = map[ids[i]];
@@ -318,34 +351,57 @@ void parquet_page_mapped(struct parquet *p, size_t column, const uint32_t *map, 
         finish_page(p, c, rows, rows - count, RLE_DICTIONARY, &range);
         return;
     }
-    for (size_t i = 0; i < count; i++)
-        p->levels[i] = (uint8_t)p->indices[same ? 0 : i];
-    pack_bools(&p->body, p->levels, count);
+    if (same)
+        memset(p->bits, (int)p->indices[0], count);
+    pack_bools(&p->body, p->bits, count);
     finish_page(p, c, rows, rows - count, PLAIN, &range);
 }
 
-/* Dictionary places of the values, unless there are too many; then the dictionary is as it was. */
+static void forget_entries(struct parquet_column *c, size_t before)
+{
+    for (size_t i = before; c->by_value && i < c->entry_count; i++)
+        c->slots[c->entries[i]] = 0;
+    c->entry_count = before;
+    c->plain_size = before * plain_size(&c->field);
+    if (!c->by_value) {
+        c->slot_count /= 2; /* grow_slots doubles it, and fills it anew */
+        grow_slots(c);
+    }
+}
+
+static inline void extend(struct parquet_range *range, uint64_t value)
+{
+    range->least = value < range->least ? value : range->least;
+    range->most = value > range->most ? value : range->most;
+}
+
+/*
+ * Dictionary places of the values, and what they are at least and at most; unless there are too
+ * many: then the dictionary is as it was.
+ */
 static bool find_entries(struct parquet *p, struct parquet_column *c, const uint64_t *values,
-                         size_t count)
+                         size_t count, struct parquet_range *range)
 {
     size_t before = c->entry_count;
+    uint32_t *indices = p->indices, last = 0;
+    uint64_t seed = hash_seed(), value = 0;
+    struct parquet_range found = {count, UINT64_MAX, 0};
     bool same = true;
     for (size_t i = 0; i < count; i++) {
-        if (i && values[i] == values[i - 1]) {
-            p->indices[i] = p->indices[i - 1];
-            continue;
+        if (!i || values[i] != value) {
+            same = !i;
+            value = values[i];
+            extend(&found, value);
+            last = entry_number(c, value, seed);
+            if (__builtin_expect(c->entry_count > DICTIONARY_MOST, 0)) {
+                forget_entries(c, before);
+                return false;
+            }
         }
-        same = !i;
-        p->indices[i] = parquet_entry_number(c, values[i]);
-        if (c->entry_count > DICTIONARY_MOST) {
-            c->entry_count = before;
-            c->plain_size = before * plain_size(&c->field);
-            c->slot_count /= 2; /* grow_slots doubles it, and fills it anew */
-            grow_slots(c);
-            return false;
-        }
+        indices[i] = last;
     }
     put_indices(p, c, count, same && count);
+    *range = found;
     return true;
 }
 
@@ -353,23 +409,14 @@ void parquet_page_numbers(struct parquet *p, size_t column, const uint64_t *valu
                           const uint8_t *defined, size_t rows)
 {
     struct parquet_column *c = &p->columns[column];
-    struct parquet_range range = {0};
-    if (count) {
-        uint64_t least = values[0], most = values[0];
-        for (size_t i = 0; i < count && c->field.type == PARQUET_UINT; i++) {
-            least = values[i] < least ? values[i] : least;
-            most = values[i] > most ? values[i] : most;
-        }
-        range = (struct parquet_range){true, least, most};
-        for (size_t i = 0; i < count && c->field.type != PARQUET_UINT; i++)
-            widen(c, &range, values[i]);
-    }
+    struct parquet_range range = {count, UINT64_MAX, 0};
     take_room(p, rows ? rows : 1);
     put_levels(p, c, defined, count, rows);
     int encoding = RLE_DICTIONARY;
-    bool found = !c->no_dictionary && !c->field.ascending && find_entries(p, c, values, count);
-    if (!found) {
+    if (c->no_dictionary || c->field.ascending || !find_entries(p, c, values, count, &range)) {
         c->no_dictionary = true;
+        for (size_t i = 0; i < count; i++)
+            extend(&range, values[i]);
         encoding = physical(&c->field) == INT64 ? DELTA : PLAIN;
         if (encoding == DELTA)
             pack_delta(&p->body, values, count);
@@ -684,6 +731,7 @@ void parquet_end(struct parquet *p, const struct parquet_note *notes, size_t cou
     free(p->columns);
     free(p->indices);
     free(p->levels);
+    free(p->bits);
     out_fini(&p->groups);
     out_fini(&p->body);
     out_fini(&p->packed);

@@ -49,8 +49,9 @@ struct parquet_column {
     size_t plain_size, plain_capacity;
     uint64_t *entries; /* numbers, or where texts begin in plain */
     size_t entry_count, entry_capacity;
-    uint32_t *slots; /* 1 + entry by hash */
+    uint32_t *slots; /* 1 + entry by hash; of numbers of few bits by their value */
     size_t slot_count;
+    bool by_value;
     bool no_dictionary, many; /* in this group; it was too large in the group before */
     uint64_t rows, nulls, uncompressed;
     unsigned encodings; /* a bit each */
@@ -69,8 +70,8 @@ struct parquet {
     size_t group_count;
     struct out body, packed, header; /* a page in the making */
     uint32_t *indices;
-    uint8_t *levels;
-    size_t room; /* rows that indices and levels hold */
+    uint8_t *levels, *bits;
+    size_t room; /* rows that these hold */
     ZSTD_CCtx *zstd;
 };
 

@@ -3,50 +3,77 @@
  * the events and data source. A row keeps one number for each of these, and a page of such a
  * column is made by a map from that number to the column's dictionary; only addresses, times and
  * latencies are kept for every row.
+ *
+ * The pass gathers rows until they are a page. What a number stands for goes with the page in which
+ * it is new, as text, so that another thread can make columns of pages: it alone knows the file.
  */
 #include "export.h"
 
 #include "base/memory.h"
 #include "base/name.h"
+#include "base/relay.h"
 #include "export/origins.h"
 #include "export/parquet.h"
 
 #include <stdio.h>
 
-enum { PAGE_ROWS = 1 << 16, GROUP_ROWS = 1 << 20 };
+enum {
+    PAGE_ROWS = 1 << 16,
+    GROUP_ROWS = 1 << 20,
+    PAGES = 2, /* one is filled, another one written */
+    STEP = 64, /* samples whose columns are taken together: they stay in the first cache */
+};
 
-/* Rows' numbers for what columns follow from. */
-struct origin {
-    uint32_t *rows; /* of the page */
-    VEC(uint32_t) used;
-    uint8_t *seen; /* by number: stands in the page */
-    size_t seen_capacity;
+struct page {
+    struct page *next; /* of all */
+    size_t rows;
+    bool ends_group;
+    uint32_t *numbers[EXPORT_FROMS]; /* of what the columns of a row follow from */
+    uint32_t *present;               /* of the rows, with EXPORT_ALWAYS */
+    struct {
+        uint64_t *values; /* of the rows that have one */
+        size_t count;
+        uint32_t *texts; /* 1 + where a text of the row's own begins; 0 none */
+    } columns[EXPORT_COLUMNS];
+    struct out texts; /* each with a 0 behind it */
+    struct out fresh; /* what new numbers stand for: see put_fresh */
 };
 
 struct column {
     enum export_column column;
-    uint32_t *map; /* by number of the origin */
+    bool own_text;
+    uint32_t *map; /* by number: place in the dictionary */
     size_t capacity;
-    struct origin own; /* a text of each record's own: number 0 is none, then entries */
-    uint64_t *values;  /* a number of each record's own */
+};
+
+/* Which numbers stand in a page. */
+struct used {
+    uint32_t *items;
     size_t count;
+    uint8_t *seen; /* by number */
+    size_t capacity;
 };
 
 struct table {
     struct export_job *job;
-    struct parquet file;
     struct column columns[EXPORT_COLUMNS];
     size_t column_count;
+    int time;                   /* which column */
+    bool follows[EXPORT_FROMS]; /* some column does */
+    /* of the pass */
     struct origins numbers;
-    struct origin origins[EXPORT_FROMS];
-    uint32_t *present; /* of the rows of the page, with EXPORT_ALWAYS */
+    struct page *pages, *page;
+    uint64_t group_rows;
+    bool in_group;
+    struct relay *relay;
+    /* of the file */
+    struct parquet file;
+    struct used used[EXPORT_FROMS], own;
+    uint32_t *zeros;
     uint8_t *defined;
-    size_t rows;         /* in the page */
-    uint64_t group_rows; /* in pages before it */
-    int time;            /* which column */
+    uint64_t written; /* rows of the group */
     bool sorted;
     uint64_t last_time;
-    struct out text;
 };
 
 static bool is_own_text(enum export_column column)
@@ -55,24 +82,181 @@ static bool is_own_text(enum export_column column)
            export_fields[column].type == EXPORT_STRING;
 }
 
-static uint32_t entry_of(struct table *t, size_t index, const struct spex_sample *sample)
+/* ---- the pass ---- */
+
+static struct page *new_page(struct table *t)
 {
-    enum export_column column = t->columns[index].column;
-    struct parquet_column *to = &t->file.columns[index];
-    uint64_t value;
-    if (export_fields[column].type == EXPORT_STRING) {
-        const char *text = export_text(&t->job->source, sample, column);
-        if (!text)
-            return PARQUET_NULL;
-        t->text.size = 0;
-        out_name_utf8(&t->text, text);
-        return parquet_entry_text(to, t->text.data, t->text.size);
+    struct page *p = memory_get(1, sizeof *p);
+    for (unsigned from = EXPORT_FROM_THREAD; from <= EXPORT_FROM_OUTCOME; from++)
+        p->numbers[from] = memory_get(PAGE_ROWS, sizeof *p->numbers[from]);
+    p->present = memory_get(PAGE_ROWS, sizeof *p->present);
+    for (size_t i = 0; i < t->column_count; i++) {
+        enum export_column column = t->columns[i].column;
+        if (t->columns[i].own_text)
+            p->columns[i].texts = memory_get(PAGE_ROWS, sizeof(uint32_t));
+        else if (export_fields[column].from == EXPORT_FROM_ITSELF)
+            p->columns[i].values = memory_get(PAGE_ROWS + 1, sizeof(uint64_t));
     }
-    if (!export_number(&t->job->source, sample, column, &value))
-        return PARQUET_NULL;
-    return export_fields[column].type == EXPORT_BOOL ? (uint32_t)value
-                                                     : parquet_entry_number(to, value);
+    out_init(&p->texts, -1);
+    out_init(&p->fresh, -1);
+    p->next = t->pages;
+    t->pages = p;
+    return p;
 }
+
+static struct page *page_at_hand(struct table *t)
+{
+    if (!t->page && t->relay) {
+        struct page **item = relay_item(t->relay);
+        if (!*item)
+            *item = new_page(t);
+        t->page = *item;
+    } else if (!t->page) {
+        t->page = t->pages ? t->pages : new_page(t);
+    }
+    return t->page;
+}
+
+/*
+ * A number that is new in this row group: from and number, then for each column that follows from
+ * it whether it is there, and a value of eight bytes or a text with its size in front.
+ */
+static void put_fresh(struct table *t, enum export_from from, uint32_t id,
+                      const struct spex_sample *sample)
+{
+    struct out *out = &t->page->fresh;
+    uint32_t head[2] = {from, id};
+    out_bytes(out, head, sizeof head);
+    for (size_t i = 0; i < t->column_count; i++) {
+        enum export_column column = t->columns[i].column;
+        uint64_t value = 0;
+        if (export_fields[column].from != from)
+            continue;
+        if (export_fields[column].type != EXPORT_STRING) {
+            out_char(out, export_number(&t->job->source, sample, column, &value));
+            out_bytes(out, &value, sizeof value);
+            continue;
+        }
+        const char *text = export_text(&t->job->source, sample, column);
+        out_char(out, text != NULL);
+        size_t at = out->size;
+        out_bytes(out, &value, sizeof value);
+        if (text)
+            out_name_utf8(out, text);
+        value = out->size - at - sizeof value;
+        memcpy(out->data + at, &value, sizeof value);
+    }
+}
+
+static inline __attribute__((always_inline)) void
+put_origin(struct table *t, size_t row, enum export_from from, const struct spex_sample *sample)
+{
+    bool fresh = false;
+    if (!t->follows[from])
+        return;
+    uint32_t id = origins_find(&t->numbers, from, sample, &fresh);
+    if (__builtin_expect(fresh, 0))
+        put_fresh(t, from, id, sample);
+    t->page->numbers[from][row] = id;
+}
+
+static void put_own_texts(struct table *t, size_t column, const struct spex_sample *samples,
+                          size_t count)
+{
+    struct page *p = t->page;
+    for (size_t i = 0; i < count; i++) {
+        const char *text = NULL;
+        if (t->columns[column].column != EXPORT_SATURATED ||
+            counters_may_end(samples[i].record, &t->job->source.end))
+            text = export_text(&t->job->source, &samples[i], t->columns[column].column);
+        p->columns[column].texts[p->rows + i] = text ? (uint32_t)p->texts.size + 1 : 0;
+        if (!text)
+            continue;
+        out_name_utf8(&p->texts, text);
+        out_char(&p->texts, 0);
+    }
+}
+
+/* Values of a column, those of all or of some of the samples; n: how many there are so far. */
+static size_t take_values(uint64_t *values, size_t n, const struct spex_sample *samples,
+                          size_t count, struct export_number number, const uint32_t *present,
+                          bool all)
+{
+    if (all) {
+        for (size_t i = 0; i < count; i++)
+            values[n + i] = export_read(&samples[i], number);
+        return n + count;
+    }
+    for (size_t i = 0; i < count; i++) { /* without a branch: which have it is not foreseen */
+        values[n] = export_read(&samples[i], number);
+        n += (present[i] & number.has) != 0;
+    }
+    return n;
+}
+
+/* So many rows that the page holds them. */
+static void put_rows(struct table *t, const struct spex_sample *samples, size_t count)
+{
+    struct page *p = t->page;
+    uint32_t *present = p->present + p->rows, every = ~0u, any = 0;
+    for (size_t i = 0; i < count; i++) {
+        present[i] = samples[i].record->present | EXPORT_ALWAYS;
+        every &= present[i];
+        any |= present[i];
+        put_origin(t, p->rows + i, EXPORT_FROM_THREAD, &samples[i]);
+        put_origin(t, p->rows + i, EXPORT_FROM_CODE, &samples[i]);
+        put_origin(t, p->rows + i, EXPORT_FROM_OUTCOME, &samples[i]);
+    }
+    for (size_t k = 0; k < t->column_count; k++) {
+        struct export_number number = export_numbers[t->columns[k].column];
+        if (t->columns[k].own_text)
+            put_own_texts(t, k, samples, count);
+        else if (p->columns[k].values && any & number.has)
+            p->columns[k].count = take_values(p->columns[k].values, p->columns[k].count, samples,
+                                              count, number, present, every & number.has);
+    }
+    p->rows += count;
+}
+
+static void write_page(void *user, void *item);
+
+static void pass_page(struct table *t, bool ends_group)
+{
+    struct page *p = t->page;
+    p->ends_group = ends_group;
+    t->group_rows += p->rows;
+    if (ends_group) {
+        origins_clear(&t->numbers);
+        t->group_rows = 0;
+        t->in_group = false;
+    }
+    t->page = NULL;
+    if (t->relay)
+        relay_pass(t->relay);
+    else
+        write_page(t, &p);
+}
+
+static void sink(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct table *t = ((struct export_job *)context)->state;
+    while (count) {
+        struct page *p = page_at_hand(t);
+        size_t n = PAGE_ROWS - p->rows < count ? PAGE_ROWS - p->rows : count;
+        n = n < STEP ? n : STEP;
+        if (!t->in_group)
+            put_fresh(t, EXPORT_FROM_FILE, 0, samples);
+        t->in_group = true;
+        put_rows(t, samples, n);
+        samples += n;
+        count -= n;
+        bool ends = t->group_rows + p->rows >= GROUP_ROWS || origins_full(&t->numbers);
+        if (ends || p->rows == PAGE_ROWS)
+            pass_page(t, ends);
+    }
+}
+
+/* ---- the file ---- */
 
 static void set_map(struct column *c, uint32_t id, uint32_t entry)
 {
@@ -84,171 +268,115 @@ static void set_map(struct column *c, uint32_t id, uint32_t entry)
     c->map[id] = entry;
 }
 
-/* A number that is new in this row group: what the columns that follow from it are. */
-static void add_entries(struct table *t, enum export_from from, uint32_t id,
-                        const struct spex_sample *sample)
+/* What put_fresh put. */
+static void take_fresh(struct table *t, const struct page *p)
 {
-    for (size_t i = 0; i < t->column_count; i++)
-        if (export_fields[t->columns[i].column].from == from)
-            set_map(&t->columns[i], id, entry_of(t, i, sample));
-}
-
-static void put_row(struct origin *o, size_t row, uint32_t id)
-{
-    o->rows[row] = id;
-    if (id >= o->seen_capacity) {
-        size_t capacity = o->seen_capacity;
-        o->seen_capacity = capacity ? 2 * capacity : 1024;
-        o->seen_capacity = o->seen_capacity > id ? o->seen_capacity : id + 1;
-        o->seen = memory_resize(o->seen, o->seen_capacity, 1);
-        memset(o->seen + capacity, 0, o->seen_capacity - capacity);
-    }
-    if (!o->seen[id]) {
-        uint32_t *used = vec_push(&o->used);
-        if (!used) {
-            o->used.items = memory_resize(o->used.items, o->used.count + 1, sizeof *used);
-            used = &o->used.items[o->used.count++];
+    for (const char *at = p->fresh.data, *end = at + p->fresh.size; at < end;) {
+        uint32_t head[2];
+        memcpy(head, at, sizeof head);
+        at += sizeof head;
+        for (size_t i = 0; i < t->column_count; i++) {
+            const struct export_field *f = &export_fields[t->columns[i].column];
+            struct parquet_column *to = &t->file.columns[i];
+            uint64_t value;
+            if (f->from != (enum export_from)head[0])
+                continue;
+            bool there = *at++;
+            memcpy(&value, at, sizeof value);
+            at += sizeof value;
+            uint32_t entry = PARQUET_NULL;
+            if (there && f->type == EXPORT_STRING)
+                entry = parquet_entry_text(to, at, value);
+            else if (there)
+                entry = f->type == EXPORT_BOOL ? (uint32_t)value : parquet_entry_number(to, value);
+            at += f->type == EXPORT_STRING ? value : 0;
+            set_map(&t->columns[i], head[1], entry);
         }
-        *used = id;
-        o->seen[id] = 1;
     }
 }
 
-static inline void put_origin(struct table *t, size_t row, enum export_from from,
-                              const struct spex_sample *sample)
+static void find_used(struct used *u, const uint32_t *numbers, size_t rows)
 {
-    bool fresh = false;
-    uint32_t id = origins_find(&t->numbers, from, sample, &fresh);
-    if (fresh)
-        add_entries(t, from, id, sample);
-    put_row(&t->origins[from], row, id);
+    for (size_t i = 0; i < u->count; i++)
+        u->seen[u->items[i]] = 0;
+    u->count = 0;
+    for (size_t i = 0; i < rows; i++) {
+        uint32_t id = numbers[i];
+        if (__builtin_expect(id >= u->capacity, 0)) {
+            size_t capacity = u->capacity;
+            u->capacity = 2 * capacity > id ? 2 * capacity : id + 1024;
+            u->seen = memory_resize(u->seen, u->capacity, 1);
+            memset(u->seen + capacity, 0, u->capacity - capacity);
+        }
+        u->items[u->count] = id; /* without a branch: what is new comes as it likes */
+        u->count += !u->seen[id];
+        u->seen[id] = 1;
+    }
 }
 
-/* ---- pages ---- */
-
-static void own_page(struct table *t, size_t index)
+static void write_texts(struct table *t, const struct page *p, size_t index)
 {
     struct column *c = &t->columns[index];
-    const struct export_number *number = &export_numbers[c->column];
-    if (is_own_text(c->column)) {
-        parquet_page_mapped(&t->file, index, c->map, c->own.rows, t->rows, c->own.used.items,
-                            c->own.used.count);
-        for (size_t i = 0; i < c->own.used.count; i++)
-            c->own.seen[c->own.used.items[i]] = 0;
-        c->own.used.count = 0;
-        return;
+    uint32_t *rows = p->columns[index].texts; /* become 1 + place in the dictionary */
+    set_map(c, 0, PARQUET_NULL);
+    for (size_t i = 0; i < p->rows; i++) {
+        if (!rows[i])
+            continue;
+        const char *text = p->texts.data + rows[i] - 1;
+        uint32_t entry = parquet_entry_text(&t->file.columns[index], text, strlen(text));
+        set_map(c, entry + 1, entry);
+        rows[i] = entry + 1;
     }
-    if (c->count && c->count < t->rows)
-        for (size_t i = 0; i < t->rows; i++)
-            t->defined[i] = (t->present[i] & number->has) != 0;
-    parquet_page_numbers(&t->file, index, c->values, c->count, t->defined, t->rows);
-    if ((int)index == t->time) {
-        t->sorted &= c->count == t->rows;
-        for (size_t i = 0; i < c->count; i++) {
-            t->sorted &= c->values[i] >= t->last_time;
-            t->last_time = c->values[i];
-        }
-    }
-    c->count = 0;
+    find_used(&t->own, rows, p->rows);
+    parquet_page_mapped(&t->file, index, c->map, rows, p->rows, t->own.items, t->own.count);
 }
 
-static void end_page(struct table *t)
+static void write_values(struct table *t, const struct page *p, size_t index)
 {
-    if (!t->rows)
+    const uint64_t *values = p->columns[index].values;
+    unsigned has = export_numbers[t->columns[index].column].has;
+    size_t count = p->columns[index].count;
+    if (count && count < p->rows)
+        for (size_t i = 0; i < p->rows; i++)
+            t->defined[i] = (p->present[i] & has) != 0;
+    parquet_page_numbers(&t->file, index, values, count, t->defined, p->rows);
+    if ((int)index != t->time)
         return;
-    for (size_t i = 0; i < t->column_count; i++) {
+    t->sorted &= count == p->rows;
+    for (size_t i = 0; i < count; i++) {
+        t->sorted &= values[i] >= t->last_time;
+        t->last_time = values[i];
+    }
+}
+
+static void write_page(void *user, void *item)
+{
+    struct table *t = user;
+    struct page *p = *(struct page **)item;
+    take_fresh(t, p);
+    for (unsigned from = EXPORT_FROM_THREAD; from <= EXPORT_FROM_OUTCOME; from++)
+        find_used(&t->used[from], p->numbers[from], p->rows);
+    for (size_t i = 0; i < t->column_count && p->rows; i++) {
         enum export_from from = export_fields[t->columns[i].column].from;
-        const struct origin *o = &t->origins[from];
-        if (from == EXPORT_FROM_ITSELF)
-            own_page(t, i);
+        const struct used *u = &t->used[from];
+        if (t->columns[i].own_text)
+            write_texts(t, p, i);
+        else if (from == EXPORT_FROM_ITSELF)
+            write_values(t, p, i);
         else
-            parquet_page_mapped(&t->file, i, t->columns[i].map, o->rows, t->rows, o->used.items,
-                                o->used.count);
+            parquet_page_mapped(&t->file, i, t->columns[i].map,
+                                from == EXPORT_FROM_FILE ? t->zeros : p->numbers[from], p->rows,
+                                from == EXPORT_FROM_FILE ? t->zeros : u->items,
+                                from == EXPORT_FROM_FILE ? 1 : u->count);
+        p->columns[i].count = 0;
     }
-    for (unsigned from = 0; from < EXPORT_FROMS; from++) {
-        struct origin *o = &t->origins[from];
-        for (size_t i = 0; i < o->used.count; i++)
-            o->seen[o->used.items[i]] = 0;
-        o->used.count = 0;
+    t->written += p->rows;
+    if (p->ends_group) {
+        parquet_group_end(&t->file, t->written, t->sorted ? t->time : -1);
+        t->written = t->last_time = 0;
+        t->sorted = t->time >= 0;
     }
-    t->group_rows += t->rows;
-    t->rows = 0;
-}
-
-static void end_group(struct table *t)
-{
-    end_page(t);
-    if (!t->group_rows)
-        return;
-    parquet_group_end(&t->file, t->group_rows, t->sorted ? t->time : -1);
-    origins_clear(&t->numbers);
-    t->group_rows = 0;
-    t->sorted = t->time >= 0;
-    t->last_time = 0;
-}
-
-/* ---- rows ---- */
-
-static void put_own_text(struct table *t, struct column *c, size_t index,
-                         const struct spex_sample *samples, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        uint32_t entry = PARQUET_NULL;
-        if (c->column != EXPORT_SATURATED ||
-            counters_may_end(samples[i].record, &t->job->source.end))
-            entry = entry_of(t, index, &samples[i]);
-        uint32_t id = entry == PARQUET_NULL ? 0 : entry + 1;
-        set_map(c, id, entry);
-        put_row(&c->own, t->rows + i, id);
-    }
-}
-
-/* So many rows that the page holds them. */
-static void put_rows(struct table *t, const struct spex_sample *samples, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        const struct spex_sample *s = &samples[i];
-        size_t row = t->rows + i;
-        t->present[row] = s->record->present | EXPORT_ALWAYS;
-        put_origin(t, row, EXPORT_FROM_THREAD, s);
-        put_origin(t, row, EXPORT_FROM_CODE, s);
-        put_origin(t, row, EXPORT_FROM_OUTCOME, s);
-    }
-    if (!t->rows) { /* the same in all rows, which are 0 from the beginning */
-        put_row(&t->origins[EXPORT_FROM_FILE], 0, 0);
-        add_entries(t, EXPORT_FROM_FILE, 0, samples);
-    }
-    for (size_t k = 0; k < t->column_count; k++) {
-        struct column *c = &t->columns[k];
-        if (is_own_text(c->column)) {
-            put_own_text(t, c, k, samples, count);
-        } else if (c->values) {
-            struct export_number number = export_numbers[c->column];
-            uint64_t *values = c->values;
-            size_t n = c->count;
-            for (size_t i = 0; i < count; i++) {
-                values[n] = export_read(&samples[i], number);
-                n += (t->present[t->rows + i] & number.has) != 0;
-            }
-            c->count = n;
-        }
-    }
-    t->rows += count;
-}
-
-static void sink(void *context, const struct spex_sample *samples, size_t count)
-{
-    struct table *t = ((struct export_job *)context)->state;
-    while (count) {
-        size_t n = PAGE_ROWS - t->rows < count ? PAGE_ROWS - t->rows : count;
-        put_rows(t, samples, n);
-        samples += n;
-        count -= n;
-        if (t->rows == PAGE_ROWS)
-            end_page(t);
-        if (t->group_rows + t->rows >= GROUP_ROWS || origins_full(&t->numbers))
-            end_group(t);
-    }
+    p->rows = p->texts.size = p->fresh.size = 0;
 }
 
 /* ---- begin and end ---- */
@@ -267,12 +395,8 @@ static void add_column(struct table *t, enum export_column column, struct parque
         return; /* event_bits and a column for each event say it */
     if (column == EXPORT_TIME)
         t->time = (int)t->column_count;
-    struct column *c = &t->columns[t->column_count];
-    c->column = column;
-    if (is_own_text(column))
-        c->own.rows = memory_get(PAGE_ROWS, sizeof *c->own.rows);
-    else if (f->from == EXPORT_FROM_ITSELF && export_numbers[column].has)
-        c->values = memory_get(PAGE_ROWS + 1, sizeof *c->values);
+    t->follows[f->from] = true;
+    t->columns[t->column_count] = (struct column){column, is_own_text(column), NULL, 0};
     fields[t->column_count++] = (struct parquet_field){
         .name = f->name,
         .type = types[f->type],
@@ -294,12 +418,14 @@ static void begin(struct export_job *job)
         if (s->columns || export_fields[i].columnar)
             add_column(t, s->columns ? s->columns[i] : (enum export_column)i, fields);
     for (unsigned from = 0; from < EXPORT_FROMS; from++)
-        t->origins[from].rows = memory_get(PAGE_ROWS, sizeof *t->origins[from].rows);
-    t->present = memory_get(PAGE_ROWS, sizeof *t->present);
+        t->used[from].items = memory_get(PAGE_ROWS + 1, sizeof(uint32_t));
+    t->own.items = memory_get(PAGE_ROWS + 1, sizeof(uint32_t));
+    t->zeros = memory_get(PAGE_ROWS, sizeof *t->zeros);
     t->defined = memory_get(PAGE_ROWS, 1);
     t->sorted = t->time >= 0;
-    out_init(&t->text, -1);
     parquet_begin(&t->file, job->out, "samples", fields, t->column_count);
+    if (s->threads > 1)
+        t->relay = relay_new(PAGES, sizeof(struct page *), write_page, t);
 }
 
 /* Where the file comes from, for those who find it later. */
@@ -343,29 +469,46 @@ static void end_file(struct table *t)
     out_fini(&made);
 }
 
+static void free_pages(struct table *t)
+{
+    while (t->pages) {
+        struct page *p = t->pages;
+        t->pages = p->next;
+        for (unsigned from = 0; from < EXPORT_FROMS; from++)
+            free(p->numbers[from]);
+        free(p->present);
+        for (size_t i = 0; i < t->column_count; i++) {
+            free(p->columns[i].values);
+            free(p->columns[i].texts);
+        }
+        out_fini(&p->texts);
+        out_fini(&p->fresh);
+        free(p);
+    }
+}
+
 static enum spex_status end(struct export_job *job)
 {
     struct table *t = job->state;
-    end_group(t);
+    if (t->in_group) {
+        page_at_hand(t);
+        pass_page(t, true);
+    }
+    if (t->relay)
+        relay_free(t->relay);
     end_file(t);
-    for (size_t i = 0; i < t->column_count; i++) {
-        struct column *c = &t->columns[i];
-        free(c->map);
-        free(c->values);
-        free(c->own.rows);
-        free(c->own.seen);
-        vec_free(&c->own.used);
-    }
+    free_pages(t);
+    for (size_t i = 0; i < t->column_count; i++)
+        free(t->columns[i].map);
     for (unsigned from = 0; from < EXPORT_FROMS; from++) {
-        struct origin *o = &t->origins[from];
-        free(o->rows);
-        free(o->seen);
-        vec_free(&o->used);
+        free(t->used[from].items);
+        free(t->used[from].seen);
     }
+    free(t->own.items);
+    free(t->own.seen);
     origins_free(&t->numbers);
-    free(t->present);
+    free(t->zeros);
     free(t->defined);
-    out_fini(&t->text);
     free(t);
     return SPEX_OK;
 }

@@ -231,7 +231,7 @@ static void test_relay(void **state)
     static const uint64_t counts[] = {0, 1, 2, 7, 8, 9, 15, 16, 17, 33, 20000};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         struct counted counted = {0};
-        struct relay *relay = relay_new(sizeof(uint64_t), use_number, &counted);
+        struct relay *relay = relay_new(16, sizeof(uint64_t), use_number, &counted);
         assert_non_null(relay);
         for (uint64_t n = 1; n <= counts[i]; n++) {
             uint64_t *number = relay_item(relay);

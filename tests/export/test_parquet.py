@@ -52,6 +52,7 @@ else:
     same("one record", raw("one.spe", "-n", "1"), "--raw")
     same("loads alone", profile("mixed", 3000), "--op", "load")
     # several pages and groups
+    same("65536 records, one page", profile("mixed", 65536, name="pages65536.data"), fields="time,offset,symbol,saturated")
     same("70000 records, two pages", profile("mixed", 70000, name="two.data"), fields="time,va,target,latency,symbol,source,ev_l1d_miss,tid")
 
     export("parquet", profile("mixed", 70000, name="two.data"))
@@ -99,6 +100,11 @@ first = open(f"{DIR}/a.parquet", "rb").read()
 export("parquet", file, out="a.parquet")
 equal("the same profile gives the same bytes", open(f"{DIR}/a.parquet", "rb").read(), first)
 equal("an older file is kept", open(f"{DIR}/a.parquet.old", "rb").read(), first)
+for count in (65536, 70000):  # a page and no more; a page and a part
+    many = profile("mixed", count, name=f"pages{count}.data")
+    for threads in (1, 2):
+        export("parquet", many, "--threads", threads, out=f"threads{threads}.parquet")
+    equal(f"{count} records: one thread and two write the same", *(open(f"{DIR}/threads{t}.parquet", "rb").read() for t in (1, 2)))
 code, out, err = run(SPEX, "export", "-i", file, "--to", "parquet", cwd=DIR)
 equal("standard output gets the same, without symbols", out[:4] + out[-4:], b"PAR1PAR1")
 before = sorted(os.listdir(DIR))
