@@ -39,6 +39,20 @@ static bool parse_aux(const char *text, uint64_t *size)
     return !*end || !end[1];
 }
 
+/*
+ * What QEMU executes follows what is modelled. QEMU 7.2 knows no CPU with SVE but `max` (and
+ * a64fx), which has more than the model's; SME, which spex does not follow, is off.
+ */
+static void choose_engine_cpu(const struct spex_cpu *cpu, struct spex_engine_options *o)
+{
+    static char name[64];
+    if (cpu->vector_bits)
+        snprintf(name, sizeof name, "max,sve%u=on,sme=off,pauth-impdef=on", cpu->vector_bits);
+    else
+        snprintf(name, sizeof name, "neoverse-n1");
+    o->qemu_cpu = name;
+}
+
 static int parse_cpu(const char *word, struct spex_engine_options *o)
 {
     struct spex_error error;
@@ -48,6 +62,7 @@ static int parse_cpu(const char *word, struct spex_engine_options *o)
     o->features = cpu.features;
     o->model = cpu.model;
     o->layout = cpu.layout;
+    choose_engine_cpu(&cpu, o);
     return CLI_OK;
 }
 
@@ -110,7 +125,8 @@ static int parse_options(const struct run_options *in, struct spex_engine_option
     o->seed = in->seed;
     o->sysroot = in->sysroot;
     o->qemu = in->qemu;
-    o->qemu_cpu = in->qemu_cpu;
+    if (in->qemu_cpu)
+        o->qemu_cpu = in->qemu_cpu;
     return CLI_OK;
 }
 
@@ -276,6 +292,10 @@ void run_notes(const struct run *run)
                      text_count(number, n), unseen[i].text);
     }
     note_hosts(run);
+    if (WIFSIGNALED(run->status) && WTERMSIG(run->status) == SIGILL)
+        cli_note("the program met an instruction that QEMU's CPU (%s) does not have; with "
+                 "--cpu neoverse-v1, or --qemu-cpu max, there is SVE",
+                 run->options.qemu_cpu);
     if (t->uncorrected)
         cli_note("this QEMU shows no registers: counts are a little high where "
                  "faults were handled");

@@ -39,8 +39,8 @@ struct run_options {
     {"qemu", 0, CLI_STRING, offsetof(struct run_options, qemu), "PROGRAM",                         \
      "QEMU to use, with plugin support", "qemu-aarch64", NULL},                                    \
     {"qemu-cpu", 0, CLI_STRING, offsetof(struct run_options, qemu_cpu), "NAME",                    \
-     "what QEMU executes; the default has no SVE, whose accesses it does not show", "neoverse-n1", \
-     NULL}
+     "what QEMU executes: neoverse-n1, or max with vectors as the CPU's that is modelled has them", \
+     NULL, NULL}
 /* clang-format on */
 
 /* A run that has ended: the engine, what it left, and how the guest ended. */

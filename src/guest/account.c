@@ -78,6 +78,7 @@ static void fill_parts(struct flow *f, const struct execution *e, uint32_t at)
         unsigned size = op_of(insn)->kind == SPEX_OP_DC_ZVA ? 64 : insn->size;
         spex_timing_access_outcome(f->core, op_of(insn), va, size, e->run->results[i], part);
     }
+    out->events |= sve_events(insn, count);
     if (count)
         out->access[0] = v->pending.parts[0];
     if (count > 1) {

@@ -134,7 +134,8 @@ struct traced address_trace(const uint32_t *words, const struct spex_op *ops, si
     struct way way;
     if (ops[at].kind == SPEX_OP_DC_ZVA)
         t.from = (struct address){.base = words[at] & 31, .index = ADDRESS_NO_REG};
-    else if (ops[at].kind != SPEX_OP_LDST || !address_decode(words[at], &t.from))
+    else if ((ops[at].kind != SPEX_OP_LDST && ops[at].kind != SPEX_OP_PREFETCH) ||
+             !address_decode(words[at], &t.from))
         return t;
     if (ops[at].kind == SPEX_OP_DC_ZVA && t.from.base == 31) /* the zero register */
         return t;

@@ -32,7 +32,7 @@ struct traced {
 };
 
 /*
- * The address of the general load or store, or DC ZVA, at index `at` of a block:
+ * The address of the general load or store, PRFM or DC ZVA at index `at` of a block:
  * each register is followed back through moves, additions of constants and, for the
  * base, one mask.
  */

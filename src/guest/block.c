@@ -44,6 +44,8 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
     block->insns = need(calloc(count, sizeof *block->insns));
     memcpy(copy, words, count * sizeof *copy);
     block->words = copy;
+    block->vl = user.vl;
+    struct spex_a64_lengths lengths = {(uint16_t)user.vl, 128};
     struct run_truth *rows = user.truth ? new_rows(count + 1) : NULL;
     if (rows) {
         block->truth = rows;
@@ -51,7 +53,7 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
         rows[0].block = (uint32_t)count;
     }
     for (size_t i = 0; i < count; i++) {
-        spex_a64_classify(words[i], NULL, &ops[i]);
+        spex_a64_classify(words[i], user.vl ? &lengths : NULL, &ops[i]);
         unsigned size = ops[i].access_size;
         block->insns[i] = (struct insn){.block = block,
                                         .index = (uint32_t)i,
@@ -65,7 +67,9 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
     if (user.full && spex_timing_block_init(user.timing, &block->timing, pc, ops, count))
         need(NULL);
     for (size_t i = 0; i < count; i++) {
-        if (!accesses_memory(&ops[i]))
+        if (user.vl)
+            block->insns[i].sve = sve_make(words[i], &ops[i]);
+        if (!accesses_memory(&ops[i]) && ops[i].kind != SPEX_OP_PREFETCH)
             continue;
         if (user.registers)
             block->insns[i].address = address_trace(block->words, ops, i);
@@ -78,7 +82,7 @@ struct block *block_get(uint64_t pc, const uint32_t *words, size_t count)
 {
     struct block **slot = &user.blocks[(pc >> 2 ^ pc >> 18) % (sizeof user.blocks / sizeof *slot)];
     for (struct block *b = *slot; b; b = b->next)
-        if (b->model.pc == pc && b->model.count == count &&
+        if (b->model.pc == pc && b->model.count == count && b->vl == user.vl &&
             !memcmp(b->words, words, count * sizeof *words))
             return b;
     struct block *block = make_block(pc, words, count);

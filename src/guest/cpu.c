@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { FILE_MAX = 1 << 16 };
@@ -12,7 +13,7 @@ enum { FILE_MAX = 1 << 16 };
 
 struct identity {
     struct spex_cpu *cpu;
-    bool features, layout;
+    bool features, layout, vector;
 };
 
 static bool is_key(const struct spex_uarch_line *line, const char *key)
@@ -20,15 +21,25 @@ static bool is_key(const struct spex_uarch_line *line, const char *key)
     return strlen(key) == line->key_length && !memcmp(key, line->key, line->key_length);
 }
 
+static enum spex_status read_vector(const char *text, uint32_t *bits, struct spex_error *error)
+{
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+    if (*end || n < 128 || n > 2048 || n & (n - 1))
+        return error_set(error, SPEX_RANGE, 0, "sve.bits is a power of two from 128 to 2048");
+    *bits = (uint32_t)n;
+    return SPEX_OK;
+}
+
 static enum spex_status read_identity(void *context, const struct spex_uarch_line *line,
                                       struct spex_error *error)
 {
     struct identity *id = context;
-    bool features = is_key(line, "features");
-    bool *seen = features ? &id->features : &id->layout;
+    bool features = is_key(line, "features"), vector = is_key(line, "sve.bits");
+    bool *seen = features ? &id->features : vector ? &id->vector : &id->layout;
     char value[sizeof id->cpu->list], choice[sizeof value + 8];
     struct spu_choices choices;
-    if (!features && !is_key(line, "layout"))
+    if (!features && !vector && !is_key(line, "layout"))
         return SPEX_UNSUPPORTED;
     if (*seen)
         return error_set(error, SPEX_INVALID, 0, "%.*s a second time", (int)line->key_length,
@@ -38,6 +49,8 @@ static enum spex_status read_identity(void *context, const struct spex_uarch_lin
                          (int)line->key_length, line->key, sizeof value - 1);
     *seen = true;
     snprintf(value, sizeof value, "%.*s", (int)line->value_length, line->value);
+    if (vector)
+        return read_vector(value, &id->cpu->vector_bits, error);
     if (features) {
         memcpy(id->cpu->list, value, sizeof value);
         return arch_features_parse(value, &id->cpu->features, error);
@@ -61,6 +74,8 @@ enum spex_status spex_cpu_read(const char *text, struct spex_cpu *cpu, struct sp
                          "features is missing: a list such as neoverse-v2,midr=0x410fd4f1 (spex "
                          "help features)");
     work.model.sources = (uint8_t)arch_sources_of(work.features.midr);
+    if (work.features.SVE && !work.vector_bits)
+        work.vector_bits = 128;
     *cpu = work;
     return SPEX_OK;
 }
@@ -126,6 +141,8 @@ enum spex_status spex_cpu_parse(const char *word, struct spex_cpu *cpu, struct s
     if ((status = arch_features_parse(word, &work.features, error)))
         return status;
     work.model.sources = (uint8_t)arch_sources_of(work.features.midr);
+    if (work.features.SVE && !work.vector_bits)
+        work.vector_bits = 128;
     *cpu = work;
     return SPEX_OK;
 }

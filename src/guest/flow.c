@@ -257,6 +257,11 @@ static void push(struct vcpu *v, uint64_t word)
         flow_turn(h);
 }
 
+void flow_access(struct vcpu *v, uint64_t word)
+{
+    push(v, word);
+}
+
 void flow_mark(struct vcpu *v, enum flow_mark mark, uint64_t value)
 {
     push(v, FLOW_MARK | (uint64_t)mark << 48 | (value & FLOW_VALUE));

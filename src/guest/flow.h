@@ -71,6 +71,7 @@ void flow_publish(struct vcpu *v);
 void flow_drain(struct vcpu *v);
 /* A chunk of the ring is full: hand it over, wait until the next one is free. */
 void flow_turn(struct hot *hot);
+void flow_access(struct vcpu *v, uint64_t word);
 void flow_mark(struct vcpu *v, enum flow_mark mark, uint64_t value);
 /* What a system call costs. */
 uint64_t flow_call_cycles(int64_t number, int64_t result);

@@ -466,6 +466,10 @@ static void on_return(qemu_plugin_id_t id, unsigned index, int64_t number, int64
     case SYS_EXECVEAT:
         follow_failed(v);
         break;
+    case SYS_PRCTL:
+        if (user.vl && a[0] == 50 && result > 0) /* PR_SVE_SET_VL */
+            user.vl = 8 * (uint32_t)(result & 0xffff);
+        break;
     case SYS_FUTEX:
         if (!result && ((a[1] & 127) == 0 || (a[1] & 127) == 9))
             woken(v, wake_clock(a[0]), FLOW_WOKEN);

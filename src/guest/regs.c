@@ -35,6 +35,21 @@ bool regs_open(void)
     return get_cpu && read_register && bytes_new && bytes_set_size;
 }
 
+/* Memory of this process that may not be there. */
+static bool read_host(const void *from, void *to, size_t size)
+{
+    struct iovec local = {to, size}, remote = {(void *)(uintptr_t)from, size};
+    if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size)
+        return true;
+    if (errno == EFAULT)
+        return false;
+    int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC); /* the call above may be forbidden */
+    ssize_t n = fd < 0 ? -1 : pread(fd, to, size, (off_t)(uintptr_t)from);
+    if (fd >= 0)
+        close(fd);
+    return n == (ssize_t)size;
+}
+
 uint64_t regs_read(unsigned vcpu, unsigned reg)
 {
     uint64_t value = 0;
@@ -47,6 +62,82 @@ uint64_t regs_read(unsigned vcpu, unsigned reg)
     return value;
 }
 
+/* ---- SVE ---- */
+
+static int (*read_vector)(void *, struct bytes *, int);
+static size_t env_offset; /* of the CPU's state in QEMU's object; 0: not known */
+
+enum { /* numbers that QEMU's debugger interface has for them */
+       VECTOR_Z = 0,
+       VECTOR_P = 34,
+       VECTOR_GRANULES = 51, /* VG: 64-bit pieces of a vector */
+       OBJECT_MOST = 1 << 17,
+       HEAD = 64, /* the state begins with sixteen 32-bit registers; then X0 to X30, SP, PC */
+};
+
+/* Is the state of the CPU at this place of its object? Everything that is shown must be there. */
+static bool is_env(const char *at, const uint64_t registers[33])
+{
+    return !memcmp(at + HEAD, registers, 33 * sizeof *registers);
+}
+
+/*
+ * The object has a pointer to the state, which lies in the object behind it. A place is believed
+ * if all general registers are there, SP and PC among them, which are not zero.
+ */
+bool regs_open_vectors(unsigned vcpu)
+{
+    const char *cpu = get_cpu((int)vcpu);
+    uint64_t registers[33];
+    FIND(read_vector, "arm_gdb_get_svereg");
+    if (!read_vector || !cpu)
+        return false;
+    for (unsigned i = 0; i < 33; i++)
+        registers[i] = regs_read(vcpu, i);
+    for (size_t at = 0; registers[31] && registers[32] && at < OBJECT_MOST; at += sizeof(void *)) {
+        char window[HEAD + sizeof registers], *pointer;
+        if (!read_host(cpu + at, &pointer, sizeof pointer))
+            return false;
+        if (pointer <= cpu || (size_t)(pointer - cpu) >= OBJECT_MOST ||
+            !read_host(pointer, window, sizeof window) || !is_env(window, registers))
+            continue;
+        env_offset = (size_t)(pointer - cpu);
+        return true;
+    }
+    return false;
+}
+
+static size_t read_sve(unsigned vcpu, unsigned reg, void *to, size_t size)
+{
+    char *cpu = get_cpu((int)vcpu);
+    if (!bytes)
+        bytes = bytes_new();
+    bytes_set_size(bytes, 0);
+    int n = env_offset && cpu ? read_vector(cpu + env_offset, bytes, (int)reg) : 0;
+    size_t given = n > 0 ? (size_t)n : 0;
+    memcpy(to, bytes->data, given < size ? given : size);
+    return given;
+}
+
+unsigned regs_vector_length(unsigned vcpu)
+{
+    uint64_t granules = 0;
+    read_sve(vcpu, VECTOR_GRANULES, &granules, sizeof granules);
+    return granules * 8 <= REGS_VECTOR ? (unsigned)granules * 8 : 0;
+}
+
+void regs_vector(unsigned vcpu, unsigned reg, uint8_t to[REGS_VECTOR])
+{
+    read_sve(vcpu, VECTOR_Z + reg, to, REGS_VECTOR);
+}
+
+void regs_predicate(unsigned vcpu, unsigned reg, uint8_t to[REGS_VECTOR / 8])
+{
+    read_sve(vcpu, VECTOR_P + reg, to, REGS_VECTOR / 8);
+}
+
+/* ---- memory ---- */
+
 uint64_t regs_host(uint64_t address)
 {
     return address + (guest_base ? *guest_base : 0);
@@ -54,17 +145,7 @@ uint64_t regs_host(uint64_t address)
 
 bool regs_memory(uint64_t address, void *to, unsigned size)
 {
-    uintptr_t base = guest_base ? *guest_base : 0;
-    struct iovec local = {to, size}, remote = {(void *)(base + (uintptr_t)address), size};
-    if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size)
-        return true;
-    if (errno == EFAULT)
-        return false;
-    int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC); /* the call above may be forbidden */
-    ssize_t n = fd < 0 ? -1 : pread(fd, to, size, (off_t)(base + (uintptr_t)address));
-    if (fd >= 0)
-        close(fd);
-    return n == (ssize_t)size;
+    return read_host((const void *)(uintptr_t)regs_host(address), to, size);
 }
 
 bool regs_area(uint64_t address, uint64_t *start, uint64_t *end)

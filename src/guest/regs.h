@@ -12,6 +12,15 @@
 bool regs_open(void); /* false: this QEMU does not show them */
 /* 0..30 X, 31 SP, 32 PC. Exact at the entry of a block only. */
 uint64_t regs_read(unsigned vcpu, unsigned reg);
+/*
+ * SVE registers; exact also before an SVE load or store, like those above. False if this QEMU
+ * does not show them, or its CPU has none. Once, at the entry of the first block.
+ */
+enum { REGS_VECTOR = 256 }; /* bytes of the largest one */
+bool regs_open_vectors(unsigned vcpu);
+unsigned regs_vector_length(unsigned vcpu); /* bytes; 0: no SVE */
+void regs_vector(unsigned vcpu, unsigned reg, uint8_t bytes[REGS_VECTOR]);
+void regs_predicate(unsigned vcpu, unsigned reg, uint8_t bytes[REGS_VECTOR / 8]);
 /* Where guest memory lies in this process. */
 uint64_t regs_host(uint64_t address);
 /* Copies guest memory; false if it is not mapped. */

@@ -2,6 +2,7 @@
  * One sample in user mode: when the unit is asked, what becomes of the operation
  * that it takes, and what a fault changes.
  */
+#include "base/bits.h"
 #include "need.h"
 #include "regs.h"
 #include "vcpu.h"
@@ -101,6 +102,7 @@ void sample_expired(struct vcpu *v, const struct block *block)
     if (at < block->model.count) {
         v->sequence = v->before.sequence = core->sequence;
         v->part_count = 0;
+        v->events = 0;
         v->worst = 0;
         v->before.at = at;
         if (spex_spu_wants_branches(v->task.unit))
@@ -125,7 +127,7 @@ static void note_unseen(struct vcpu *v, const struct spex_op *op)
 void sample_unseen(struct vcpu *v, const struct spex_op *op, struct spex_outcome *out,
                    bool exception)
 {
-    if (out->access[0].flags & SPEX_ACC_VA || exception)
+    if (out->access[0].flags & SPEX_ACC_VA || exception || out->events & BIT(SPEX_EV_EMPTY_PRED))
         return;
     if (op->flags & SPEX_OPF_EXCL && op->flags & SPEX_OPF_STORE)
         out->flags |= SPEX_OUT_MONITOR_FAIL; /* QEMU stores only when the monitor passes */
@@ -163,6 +165,8 @@ void sample_finish(struct vcpu *v, uint64_t next, bool exception)
     }
     if (exception)
         v->part_count = 0;
+    else
+        out->events |= v->events;
     if (v->part_count) {
         memcpy(v->pending.parts, v->parts, v->part_count * sizeof v->parts[0]);
         out->access[0] = v->parts[0];

@@ -113,10 +113,25 @@ static void on_atomic(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, v
         follow(index, info, va, data, spex_uarch_atomic);
 }
 
+/*
+ * QEMU 11.1 crashes in an SVE gather load, and in a load that must not fault, if it has to call
+ * back for it (a host page that it did not look up). Their samples have no address.
+ */
+static bool must_not_watch(const struct spex_op *op)
+{
+    if (op->kind != SPEX_OP_LDST_SVE || op->flags & SPEX_OPF_STORE)
+        return false;
+    for (size_t i = 0; i < sizeof op->dst; i++)
+        if (op->dst[i] == SPEX_REG_FFR)
+            return true;
+    return op->flags & SPEX_OPF_GATHER;
+}
+
 void system_watch_access(struct qemu_plugin_insn *insn, struct insn *at)
 {
     const struct spex_op *op = op_of(at);
-    if (!(op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE)) || op->kind == SPEX_OP_DC_ZVA)
+    if (!(op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE)) || op->kind == SPEX_OP_DC_ZVA ||
+        must_not_watch(op))
         return;
     qemu_plugin_register_vcpu_mem_cb(insn,
                                      !(op->flags & SPEX_OPF_STORE)                   ? on_load

@@ -24,6 +24,30 @@
 struct hot hot[MAX_VCPUS];
 struct user user = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+static uint64_t traced_address(unsigned vcpu, const struct insn *insn)
+{
+    const struct address *a = &insn->address.from;
+    uint64_t base = a->base == ADDRESS_NO_REG ? pc_of(insn) : regs_read(vcpu, a->base);
+    uint64_t va = address_base(&insn->address, base);
+    if (a->index != ADDRESS_NO_REG)
+        va += address_index(a, regs_read(vcpu, a->index) + insn->address.index_offset);
+    return va & BITS(55, 0);
+}
+
+/*
+ * QEMU does nothing for PRFM, and its registers are exact at the entry of its block alone. The
+ * model does not fetch the line, either: only the address is told.
+ */
+static __attribute__((noinline)) void note_prefetch(struct hot *h)
+{
+    const struct insn *insn = h->want;
+    struct vcpu *v = h->vcpu;
+    if (op_of(insn)->kind != SPEX_OP_PREFETCH || !insn->address.known || v->part_count)
+        return;
+    v->parts[v->part_count++] = (struct spex_access){
+        .va = traced_address(v->index, insn), .pas = SPEX_NONSECURE, .flags = SPEX_ACC_VA};
+}
+
 /* ---- callbacks on the hot path ---- */
 
 static __attribute__((noinline)) void block_slow(struct spex_uarch_core *core,
@@ -36,6 +60,8 @@ static __attribute__((noinline)) void block_slow(struct spex_uarch_core *core,
         sample_finish(v, block->model.pc, false);
     if (flags & SPEX_UARCH_EXPIRED)
         sample_expired(v, block);
+    if (h->want)
+        note_prefetch(h);
 }
 
 static void on_block(unsigned vcpu, void *data)
@@ -82,16 +108,6 @@ follow(struct hot *h, const struct insn *insn, uint64_t va, unsigned size, enum 
     return result;
 }
 
-static uint64_t traced_address(unsigned vcpu, const struct insn *insn)
-{
-    const struct address *a = &insn->address.from;
-    uint64_t base = a->base == ADDRESS_NO_REG ? pc_of(insn) : regs_read(vcpu, a->base);
-    uint64_t va = address_base(&insn->address, base);
-    if (a->index != ADDRESS_NO_REG)
-        va += address_index(a, regs_read(vcpu, a->index) + insn->address.index_offset);
-    return va & BITS(55, 0);
-}
-
 /*
  * Without a model only the counter matters. The address of the operation being
  * followed comes from registers where it can, so that most accesses need no
@@ -107,7 +123,9 @@ static __attribute__((noinline)) void block_none_slow(struct hot *h, const struc
         sample_finish(h->vcpu, block->model.pc, false);
     if (core->counter < 0)
         sample_expired(h->vcpu, block);
-    if (h->want && block_by_registers(h->want))
+    if (h->want)
+        note_prefetch(h);
+    if (h->want && accesses_memory(op_of(h->want)) && block_by_registers(h->want))
         follow(h, h->want, traced_address(vcpu, h->want), h->want->size, LOAD);
     /* Blocks in between are not numbered: stop at the next one if the unit was asked about
      * this. */
@@ -343,6 +361,11 @@ static void on_handler_none_truth(unsigned vcpu, void *data)
 static void watch_memory(struct qemu_plugin_insn *insn, struct insn *at)
 {
     const struct spex_op *op = op_of(at);
+    if (at->sve) {
+        qemu_plugin_register_vcpu_insn_exec_cb(insn, user.full ? sve_execute_full : sve_execute,
+                                               QEMU_PLUGIN_CB_NO_REGS, at);
+        return;
+    }
     if (!accesses_memory(op))
         return;
     /* Atomics and Store-Exclusive show as a load and a store: the store alone is the access. */
@@ -369,6 +392,29 @@ static void watch_memory(struct qemu_plugin_insn *insn, struct insn *at)
                                      at);
 }
 
+/* Does the CPU have SVE? The program learns it from the same words, which lie at its stack pointer.
+ */
+static bool has_vectors(uint64_t sp)
+{
+    enum { AT_HWCAP_TYPE = 16, HWCAP_SVE_BIT = 22, WORDS = 1 << 20 };
+    uint64_t word, value;
+    unsigned zeros = 0;
+    for (unsigned i = 1; i < WORDS && zeros < 2; i++) { /* argc, argv, environment */
+        if (!regs_memory(sp + 8 * i, &word, 8))
+            return false;
+        zeros += !word;
+        if (zeros == 2)
+            sp += 8 * (i + 1);
+    }
+    for (unsigned i = 0; i < 64; i++, sp += 16) {
+        if (!regs_memory(sp, &word, 8) || !word || !regs_memory(sp + 8, &value, 8))
+            return false;
+        if (word == AT_HWCAP_TYPE)
+            return value >> HWCAP_SVE_BIT & 1;
+    }
+    return false;
+}
+
 /* QEMU loads the program after it has made the first vCPU. */
 static void log_program(struct vcpu *v)
 {
@@ -390,6 +436,8 @@ static void log_program(struct vcpu *v)
         stack.b = end - stack.a;
         task_log(&v->task, &stack, "[stack]");
     }
+    if (user.registers && has_vectors(regs_read(0, 31)) && regs_open_vectors(0))
+        user.vl = 8 * regs_vector_length(0);
     user.loaded = true;
 }
 

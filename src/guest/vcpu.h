@@ -35,6 +35,7 @@ struct insn {
     uint32_t index;
     uint32_t size; /* of one access, as QEMU makes them */
     struct traced address;
+    const struct sve *sve;   /* SVE access, or operation with a predicate; or NULL */
     struct run_truth *truth; /* row of this instruction, or NULL */
 };
 
@@ -43,6 +44,7 @@ struct block {
     struct spex_timing_block timing; /* the same for the full model */
     struct insn *insns;
     const uint32_t *words;
+    uint32_t vl;             /* bits of an SVE vector */
     bool zva;                /* has DC ZVA whose address is traced */
     struct run_truth *truth; /* row of this block, or NULL */
     struct block *next;      /* of the same hash slot */
@@ -72,6 +74,7 @@ struct vcpu {
     uint64_t selected; /* model clock */
     struct spex_access parts[PARTS];
     unsigned part_count;
+    uint64_t events; /* of its predicate */
     spex_uarch_result worst;
     /* an operation that finished in the program and is still in flight in the model */
     struct {
@@ -106,6 +109,7 @@ struct user {
     bool registers;
     bool loaded;          /* the program is, and told */
     char name[16];        /* of the process */
+    uint32_t vl;          /* bits of an SVE vector; 0: none, or not shown */
     bool over;            /* this process has ended its tasks */
     pthread_mutex_t lock; /* blocks, handlers, truth */
     struct block *blocks[1 << 16];
@@ -187,6 +191,16 @@ HIDDEN bool block_by_registers(const struct insn *insn);
 HIDDEN void block_forked(void);
 /* The process was another program before: its rows stay. */
 HIDDEN void block_resumed(void);
+
+/* ---- sve_user.c ---- */
+
+/* What is to be known of an SVE instruction; NULL for others. */
+HIDDEN const struct sve *sve_make(uint32_t word, const struct spex_op *op);
+/* Callbacks before it. */
+HIDDEN void sve_execute(unsigned vcpu, void *data);
+HIDDEN void sve_execute_full(unsigned vcpu, void *data);
+/* Partial and empty predicate, by the number of accesses. */
+HIDDEN uint64_t sve_events(const struct insn *insn, unsigned accesses);
 
 /* ---- life.c ---- */
 

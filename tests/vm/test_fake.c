@@ -437,11 +437,24 @@ static void test_fault(void **state)
     registers[8].value = 0;
 }
 
+/* QEMU 11.1 crashes where it has to call back for these. */
+static void test_gathers(void **state)
+{
+    (void)state;
+    struct qemu_plugin_tb tb;
+    /* Gathers, first-fault, non-fault; then LD1W, a scatter, LDR Z. */
+    static const uint32_t words[] = {0x85214000, 0xc5a0c020, 0xa4016000, 0xa410a000, 0xc5c1e000,
+                                     0xc582c020, 0xa540a000, 0xe5618000, 0x85804000};
+    translate(&tb, 0x40060000, words, 9);
+    for (size_t i = 0; i < 9; i++)
+        assert_int_equal(tb.insn[i].memory != NULL, i >= 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(test_identification), TEST(test_undefined),
-                                       TEST(test_counting), TEST(test_records_and_interrupt),
-                                       TEST(test_fault)};
+                                       TEST(test_counting),       TEST(test_records_and_interrupt),
+                                       TEST(test_fault),          TEST(test_gathers)};
     static char features[] = "features=v1p2:maxsize=7";
     setvbuf(stdout, NULL, _IOLBF, 0);
     cmocka_set_message_output(CM_OUTPUT_TAP);

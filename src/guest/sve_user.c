@@ -1,0 +1,107 @@
+/* SVE loads and stores of a program: to the model, and to the sample that is of one. */
+#include "need.h"
+#include "sve.h"
+#include "vcpu.h"
+
+#include "base/bits.h"
+
+#include <stdlib.h>
+
+enum { RUN = 64, RUN_FULL = 8 }; /* bytes: what the model takes at a time */
+
+const struct sve *sve_make(uint32_t word, const struct spex_op *op)
+{
+    struct sve sve;
+    if (!user.registers || !sve_decode(word, op, &sve))
+        return NULL;
+    struct sve *kept = need(malloc(sizeof *kept));
+    *kept = sve;
+    return kept;
+}
+
+static spex_uarch_result access_one(struct hot *h, const struct insn *insn, uint64_t va,
+                                    unsigned size)
+{
+    if (user.none)
+        return 0;
+    return insn->sve->store ? spex_uarch_store(h->core, va, size, insn->index)
+                            : spex_uarch_load(h->core, va, size, insn->index);
+}
+
+static void add_part(struct hot *h, const struct insn *insn, uint64_t va, unsigned size,
+                     spex_uarch_result result)
+{
+    struct vcpu *v = h->vcpu;
+    if (v->part_count == PARTS)
+        return;
+    struct spex_access *part = &v->parts[v->part_count++];
+    *part =
+        (struct spex_access){.va = va, .pas = SPEX_NONSECURE, .flags = SPEX_ACC_VA | SPEX_ACC_DONE};
+    result = spex_uarch_access(h->core, op_of(insn), va, size, result, part);
+    if (spex_uarch_result_latency(result) + spex_uarch_result_translation(result) >=
+        spex_uarch_result_latency(v->worst) + spex_uarch_result_translation(v->worst))
+        v->worst = result;
+}
+
+static void count_result(struct run_truth *t, spex_uarch_result result)
+{
+    if (spex_uarch_result_level(result) != SPEX_UARCH_L1)
+        __atomic_fetch_add(&t->l1_miss, 1, __ATOMIC_RELAXED);
+    if (spex_uarch_result_level(result) > SPEX_UARCH_LLC)
+        __atomic_fetch_add(&t->llc_miss, 1, __ATOMIC_RELAXED);
+    if (result & SPEX_UARCH_WALK)
+        __atomic_fetch_add(&t->walk, 1, __ATOMIC_RELAXED);
+}
+
+/* data: the instruction. */
+void sve_execute(unsigned vcpu, void *data)
+{
+    struct hot *h = &hot[vcpu];
+    const struct insn *insn = data;
+    struct sve_list list;
+    bool wanted = h->want == insn;
+    if (!wanted && (user.none || insn->sve->form == SVE_PREDICATED))
+        return;
+    sve_list(insn->sve, vcpu, RUN, &list);
+    if (wanted) {
+        h->vcpu->events = list.events;
+        if (list.skipped) {
+            h->vcpu->parts[h->vcpu->part_count++] = (struct spex_access){
+                .va = list.lowest, .pas = SPEX_NONSECURE, .flags = SPEX_ACC_VA | SPEX_ACC_INACTIVE};
+        }
+    }
+    for (unsigned i = 0; i < list.count; i++) {
+        spex_uarch_result result = access_one(h, insn, list.item[i].va, list.item[i].size);
+        if (wanted)
+            add_part(h, insn, list.item[i].va, list.item[i].size, result);
+        if (insn->truth && result)
+            count_result(insn->truth, result);
+    }
+}
+
+/* The full model: words for its thread. */
+void sve_execute_full(unsigned vcpu, void *data)
+{
+    const struct insn *insn = data;
+    struct sve_list list;
+    if (insn->sve->form == SVE_PREDICATED)
+        return;
+    sve_list(insn->sve, vcpu, RUN_FULL, &list);
+    for (unsigned i = 0; i < list.count; i++)
+        flow_access(hot[vcpu].vcpu, SPEX_TIMING_ACCESS(list.item[i].va, insn->index));
+}
+
+/* Of what the full model knows: how many accesses there were. */
+uint64_t sve_events(const struct insn *insn, unsigned accesses)
+{
+    const struct sve *s = insn->sve;
+    if (!s || s->form == SVE_WHOLE || s->form == SVE_PREDICATED)
+        return 0;
+    unsigned all = s->form == SVE_ONE          ? 1
+                   : s->form == SVE_CONTIGUOUS ? (s->count * s->size + RUN_FULL - 1) / RUN_FULL
+                                               : s->count;
+    if (s->faults_first && accesses)
+        return 0; /* fewer may have another reason */
+    return (accesses < all ? BIT(SPEX_EV_PARTIAL_PRED) : 0) |
+           (accesses ? 0 : BIT(SPEX_EV_EMPTY_PRED));
+}

@@ -1,0 +1,108 @@
+"""SVE in user mode: what sampled loads and stores accessed, against scalar twins of the same loops."""
+import json
+
+from guest import *
+
+need_engine("sve")
+program = build("vectors", "-O2", "-march=armv8.2-a+sve")
+SIZES = {"saxpy": 1001, "dot": 1001, "gather": 777, "scatter": 777, "strlen": 1003}
+
+
+def samples(path, function):
+    """Samples in a function, and those with an address in the arrays: (load or store, address, record)."""
+    code, out, err = spex("script", "-i", path, "--format", "json")
+    rows = [json.loads(l) for l in out.decode().splitlines()]
+    rows = [r for r in rows if r.get("symbol") == function]
+    return rows, [("store" if "store" in r["op"] else "load", int(r["va"], 16), r) for r in rows if "va" in r and int(r["va"], 16) < 0x40000000]
+
+
+def twin_addresses(name, n):
+    """What the scalar loop accesses, from its text: loads, stores."""
+    x, y, i32, i64 = 0x10000000, 0x20000000, 0x30000000, 0x31000000
+    k = [i * 2654435761 % (1 << 32) % 4096 for i in range(n)]
+    return {
+        "saxpy": ({x + 4 * i for i in range(n)} | {y + 4 * i for i in range(n)}, {y + 4 * i for i in range(n)}),
+        "dot": ({x + 4 * i for i in range(n)} | {y + 4 * i for i in range(n)}, set()),
+        "gather": ({i32 + 4 * i for i in range(n)} | {x + 4 * j for j in k}, set()),
+        "scatter": ({i64 + 8 * i for i in range(n)}, {y + 8 * j for j in k}),
+        "strlen": ({0x32001000 - n + i for i in range(n)}, set()),
+    }[name]
+
+
+for bits in (128, 256, 512):
+    cpu = ["--cpu", "neoverse-v1", "--qemu-cpu", f"max,sve{bits}=on,sme=off,pauth-impdef=on"]
+    code, out, err, path = record(*cpu, program, "length")
+    equal(f"{bits}: the program's vectors", (code, out), (0, b"%d\n" % bits))
+    for name, n in SIZES.items():
+        code, out, err, path = record(*cpu, "-c", "256", program, name, n)
+        equal(f"{bits} {name}: ends as it should, nothing unseen", (code, "no address" in err), (0, False))
+        check(f"{bits} {name}: verify", *verified(path))
+        rows, seen = samples(path, name + "_sve")
+        lost = [r for r in rows if "sve" in r["op"] and r["op"][:4] in ("load", "stor") and "va" not in r]
+        equal(f"{bits} {name}: every SVE access has its address", lost, [])
+        loads, stores = twin_addresses(name, n)
+        wrong = [hex(a) for k, a, _ in seen if a not in (stores if k == "store" else loads)]
+        check(f"{bits} {name}: addresses are those of the scalar loop", seen and not wrong, (len(seen), wrong[:5]))
+        step = bits // 8
+        contiguous = [(a, r) for k, a, r in seen if (a >> 24) in (0x30, 0x31, 0x32) or name in ("saxpy", "dot")]
+        first = {"strlen": 0x32001000 - n}.get(name)
+        check(f"{bits} {name}: contiguous ones begin at vectors", contiguous and all(
+            (a - (first if first is not None else a & ~0xffffff)) % step == 0 or name == "strlen" for a, _ in contiguous),
+            [hex(a) for a, _ in contiguous][:5])
+        lengths = {32 << (r["op_payload"] >> 4 & 7) for _, _, r in seen if "sve" in r["op"]}  # D18.2.10, EVL
+        check(f"{bits} {name}: the records say the vector length", lengths == {bits}, lengths)
+        partial = {a for _, a, r in seen if "partial-predicate" in r["events"]}
+        elements = bits // (64 if name == "scatter" else 32)
+        if name in ("saxpy", "dot") and n % elements:
+            tail = n // elements * elements * 4
+            check(f"{bits} {name}: only the tail is partial", partial <= {0x10000000 + tail, 0x20000000 + tail} and
+                  all("partial-predicate" in r["events"] for _, a, r in seen if a in (0x10000000 + tail, 0x20000000 + tail)),
+                  [hex(a) for a in partial])
+        if name in ("gather", "scatter"):
+            spread = {a for k, a, _ in seen} & (stores if name == "scatter" else {a for a in loads if a < 0x20000000})
+            check(f"{bits} {name}: many different elements", len(spread) > min(60, len(seen) // 4), len(spread))
+
+# ---- against the twin's own samples ----
+cpu = ["--cpu", "neoverse-v1"]
+for name in ("saxpy", "gather", "scatter"):
+    addresses = []
+    for function in (name + "_sve", name + "_twin"):
+        code, out, err, path = record(*cpu, "-c", "256", program, function.removesuffix("_sve"), SIZES[name])
+        rows, seen = samples(path, function)
+        addresses.append({(k, a & ~63) for k, a, _ in seen})
+    check(f"{name}: lines that its samples name are lines of the twin's", addresses[0] and
+          len(addresses[0] - addresses[1]) <= len(addresses[0]) // 10, (len(addresses[0]), len(addresses[0] - addresses[1])))
+
+# ---- predicates, misses, other models ----
+code, out, err, path = record(*cpu, "-c", "256", program, "nothing", "1000")
+rows, seen = samples(path, "nothing_sve")
+vector = [r for r in rows if r["op"].startswith(("load sve", "store sve"))]
+check("an empty predicate: events, and no address", code == 0 and vector and not seen and
+      all({"partial-predicate", "empty-predicate"} <= set(r["events"]) for r in vector) and "no address" not in err, (seen[:2], vector[:2]))
+for model in ("full", "none"):
+    code, out, err, path = record(*cpu, "--model", model, "-c", "1024", program, "gather", 777)
+    rows, seen = samples(path, "gather_sve")
+    loads, _ = twin_addresses("gather", 777)
+    check(f"--model {model}: the same addresses", code == 0 and len(seen) > 50 and all(a in loads for _, a, _ in seen) and
+          "no address" not in err, (len(seen), err))
+code, out, err, path = record("--truth", *cpu, program, "dot", "4096")
+misses = sum(int(r.split("\t")[3]) for r in open(path + ".truth") if r[0] != "#")
+check("SVE accesses go through the caches", misses >= 2 * 4096 * 4 // 64, misses)
+code, out, err, path = record(*cpu, "-c", "256", program, "copy", "4000")
+rows, seen = samples(path, "__memcpy_sve")
+if not rows:
+    rows, seen = samples(path, None)
+places = [a for _, a, _ in seen if a >> 28 in (1, 2)]
+check("glibc's memcpy: addresses in what it copies", places and all(
+    0x10000000 <= a < 0x10000000 + 4096 or 0x20000000 <= a < 0x20000000 + 4096 for a in places), [hex(a) for a in places][:5])
+check("and nothing is unseen", "SVE loads and stores have no address" not in err, err)
+code, out, err, path = record(*cpu, "-c", "256", program, "prefetch", "4000")
+rows, seen = samples(path, "prefetch_loop")
+ahead = {a for k, a, r in seen if r["op"].startswith("other")}
+check("PRFM: addresses, a quarter of a page ahead", len(ahead) > 10 and all(
+    0x10000400 <= a < 0x10000400 + 4 * 4000 for a in ahead), len(ahead))
+lost = re.search(r"([\d,]+) samples of prefetches", err)
+check("and few are unseen", not lost or int(lost.group(1).replace(",", "")) < 20, err)
+code, out, err, path = record(program, "dot", "1000")
+check("a CPU without SVE: the reason, and what to do", code == -4 and "neoverse-n1" in err and "--cpu neoverse-v1" in err, (code, err))
+done()
