@@ -414,6 +414,8 @@ struct spex_perf_event {
 void spex_perfdata_rewind(struct spex_perfdata *file);
 /* SPEX_OK or SPEX_END. Damage is stepped over; it is in the list of problems already. */
 enum spex_status spex_perfdata_next(struct spex_perfdata *file, struct spex_perf_event *event);
+/* Goes on with the record that an event had this offset for; it was not inside a COMPRESSED one. */
+void spex_perfdata_seek(struct spex_perfdata *file, uint64_t offset);
 
 /* "MMAP2", "AUXTRACE_INFO"; NULL for a number perf does not use. */
 const char *spex_perf_type_name(uint32_t type);
@@ -464,6 +466,9 @@ struct spex_perf_writer_options {
      * which took it to kept_start; AUXTRACE records that others appended up to kept_end stay.
      */
     uint64_t kept_start, kept_end;
+    /* A third event, "spe-stacks:u": samples with the call stacks of records (docs/perf-data.md).
+     * Not with per_thread or untimed. */
+    bool stacks;
 };
 
 struct spex_perf_writer;
@@ -505,6 +510,9 @@ void spex_perf_writer_aux(struct spex_perf_writer *writer, int32_t cpu, int32_t 
 void spex_perf_writer_aux_kept(struct spex_perf_writer *writer, int32_t cpu, int32_t pid,
                                int32_t tid, uint64_t offset, uint64_t size, uint32_t flags,
                                uint64_t time);
+/* Samples of the event of `stacks`, whole and one behind the other; the first that is none ends it.
+ */
+void spex_perf_writer_stacks(struct spex_perf_writer *writer, const void *records, size_t size);
 void spex_perf_writer_lost(struct spex_perf_writer *writer, int32_t cpu, uint64_t lost,
                            uint64_t time);
 /* Bytes written so far. */

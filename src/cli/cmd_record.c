@@ -10,7 +10,7 @@
 struct record_options {
     struct run_options run;
     const char *output;
-    bool truth, quiet;
+    bool truth, stacks, quiet;
 };
 
 static const struct cli_option record_options[] = {
@@ -19,6 +19,8 @@ static const struct cli_option record_options[] = {
      "file to write; an older one is kept as FILE.old", "perf.data", NULL},
     {"truth", 0, CLI_FLAG, offsetof(struct record_options, truth), NULL,
      "also count every operation, miss and mispredict by instruction, into FILE.truth", NULL, NULL},
+    {"stacks", 'g', CLI_FLAG, offsetof(struct record_options, stacks), NULL,
+     "also keep the call stack of each record, as samples of a second event", NULL, NULL},
     {"quiet", 'q', CLI_FLAG, offsetof(struct record_options, quiet), NULL, "say nothing at the end",
      NULL, NULL},
     {0},
@@ -51,6 +53,7 @@ static int run_record(void *options, int argc, char **argv)
         run_temporary(prefix, sizeof prefix);
     struct run run = {.options = {.keep = true,
                                   .truth = o->truth,
+                                  .stacks = o->stacks,
                                   .aside = output.stream == STDOUT_FILENO,
                                   .prefix = prefix}};
     status = run_guest(&o->run, argv, &run);

@@ -145,6 +145,7 @@ static struct spex_perf_writer_options writer_options(const struct spex_run_abou
         .cmdline = about->argv,
         .kept_start = about->start,
         .kept_end = about->end,
+        .stacks = about->stacks,
     };
     memcpy(options.config, about->config, sizeof options.config);
     return options;
@@ -208,6 +209,9 @@ static void write_event(struct spex_perf_writer *writer, const struct spex_engin
     case SPEX_ENGINE_LEFT:
         spex_perf_writer_aux(writer, e->cpu, e->pid, e->tid, e->data, e->size, e->aux_flags,
                              e->time);
+        break;
+    case SPEX_ENGINE_STACKS:
+        spex_perf_writer_stacks(writer, e->data, e->size);
         break;
     }
 }
@@ -325,6 +329,8 @@ static void tell_losses(const struct output *o, struct spex_run *run, struct out
         if (t.unprofiled)
             snprintf(threads, sizeof threads, "; %u thread%s could not be profiled", t.unprofiled,
                      t.unprofiled == 1 ? "" : "s");
+        if (t.lost_stacks)
+            cli_error("%s call stacks found no room", text_count(records, t.lost_stacks));
         cli_error(
             "while the program ran: %s; %s records (%s bytes) are missing%s; the rest is in %s",
             strerror(t.failed), text_count(records, t.lost_records),

@@ -296,6 +296,14 @@ void run_notes(const struct run *run)
         cli_note("the program met an instruction that QEMU's CPU (%s) does not have; with "
                  "--cpu neoverse-v1, or --qemu-cpu max, there is SVE",
                  run->options.qemu_cpu);
+    if (t->no_stacks)
+        cli_note("this QEMU does not show the stack pointer: there are no call stacks");
+    if (t->stacks_cut)
+        cli_note("%s call stacks are deeper than 510 frames: the middle is left out",
+                 text_count(number, t->stacks_cut));
+    if (t->stacks_doubted)
+        cli_note("%s call stacks may lack frames, or have wrong ones, where they are marked",
+                 text_count(number, t->stacks_doubted));
     if (t->uncorrected)
         cli_note("this QEMU shows no registers: counts are a little high where "
                  "faults were handled");

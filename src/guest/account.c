@@ -117,6 +117,8 @@ static void take(struct flow *f, const struct execution *e, uint32_t at, int slo
     v->pending.slot = slot;
     v->pending.op = sample_op(op, out);
     v->pending.done = time->done;
+    if (user.stacks)
+        turns_sampled(v, &f->stack, pc_of(insn));
 }
 
 /* The block ran `executed` operations: asks the unit about those that it may take. */
@@ -218,6 +220,21 @@ static void run_block(struct flow *f, struct block *block, const uint64_t *acces
     note_branch(f, timing, next);
 }
 
+/* The block is entered, with these words of registers at its entry; how many there are. */
+static size_t enter(struct flow *f, const struct block *block, const uint64_t *words, size_t most)
+{
+    uint64_t value[FLOW_REGISTERS] = {0};
+    size_t n = 0;
+    const struct block *last = f->stack.last;
+    f->stack.last = block;
+    for (; n < most && n < FLOW_REGISTERS && words[n] >> 60 == FLOW_REGISTER >> 60; n++)
+        value[(words[n] >> 48 & 0xfff) % FLOW_REGISTERS] = words[n] & FLOW_VALUE;
+    if (n)
+        turns_follow(&f->stack, last, block->model.pc, value[FLOW_SP], value[FLOW_X29],
+                     value[FLOW_X30]);
+    return n;
+}
+
 /*
  * Blocks as nearly all are: whole, followed by another, their words in one piece, of no
  * interest to the unit or to truth. As many of them as come, up to `most`.
@@ -234,16 +251,21 @@ static unsigned quick_blocks(struct flow *f, uint64_t limit, unsigned most)
         const uint64_t *stop = ring + FLOW_RING;
         if (seen - at < FLOW_RING - at % FLOW_RING)
             stop = first - 1 + (seen - at);
+        while (end < stop && *end >> 60 == FLOW_REGISTER >> 60)
+            end++;
+        const uint64_t *access = end;
         while (end < stop && !(*end >> 60))
             end++;
         if (end == stop || *end >> 60 != FLOW_BLOCK >> 60 || block->zva || block->truth ||
             f->left < timing->count)
             break;
         uint64_t next = block_of(*end)->timing.pc;
+        if (user.stacks)
+            enter(f, block, first, (size_t)(end - first));
         struct spex_timing_run run = {.executed = timing->count,
                                       .next = next,
-                                      .access = first,
-                                      .access_count = (size_t)(end - first)};
+                                      .access = access,
+                                      .access_count = (size_t)(end - access)};
         spex_timing_run(f->core, timing, &run);
         f->left -= timing->count;
         note_branch(f, timing, next);
@@ -262,6 +284,15 @@ static void do_signal(struct flow *f, struct flow_signal *signal)
     struct vcpu *v = f->vcpu;
     if (v->task.unit)
         spex_spu_exception_taken(v->task.unit);
+    if (user.stacks)
+        turns_signal(&f->stack, signal);
+    free(signal);
+}
+
+static void do_signal_end(struct flow *f, struct flow_signal *signal)
+{
+    stack_signal_end(&f->stack, signal->pc, signal->sp, signal->x30);
+    f->stack.last = &turns_none;
     free(signal);
 }
 
@@ -298,6 +329,9 @@ static void do_mark(struct flow *f, uint64_t word)
     case FLOW_SIGNAL:
         do_signal(f, (struct flow_signal *)(uintptr_t)value);
         break;
+    case FLOW_SIGNAL_END:
+        do_signal_end(f, (struct flow_signal *)(uintptr_t)value);
+        break;
     }
     if (spex_timing_clock(f->core) > v->task.now)
         v->task.now = spex_timing_clock(f->core);
@@ -310,11 +344,11 @@ static bool find_end(struct flow *f)
     if (f->scan <= f->at)
         f->scan = f->at + 1;
     for (;;) {
-        while (f->scan < f->seen)
-            if (word_at(f, f->scan) >> 60)
+        for (; f->scan < f->seen; f->scan++) {
+            uint64_t tag = word_at(f, f->scan) >> 60;
+            if (tag && tag != FLOW_REGISTER >> 60)
                 return true;
-            else
-                f->scan++;
+        }
         uint64_t head = __atomic_load_n(&f->head, __ATOMIC_ACQUIRE);
         if (head == f->seen)
             return f->finish;
@@ -339,9 +373,8 @@ bool account_ready(struct flow *f)
 }
 
 /* The accesses of the block; DC ZVAs come before the others and have to be put in order. */
-static const uint64_t *accesses_of(const struct flow *f, bool sort, size_t *count)
+static const uint64_t *accesses_of(const struct flow *f, uint64_t first, bool sort, size_t *count)
 {
-    uint64_t first = f->at + 1;
     size_t n = (size_t)(f->scan - first), place = first % FLOW_RING;
     if (n > MAX_ACCESSES)
         n = MAX_ACCESSES;
@@ -377,8 +410,15 @@ static bool step(struct flow *f)
         signal = (const struct flow_signal *)(uintptr_t)(end & FLOW_VALUE);
         next = signal->pc;
     }
+    uint64_t first = f->at + 1, words[FLOW_REGISTERS];
+    if (user.stacks) {
+        size_t most = f->scan - first < FLOW_REGISTERS ? f->scan - first : FLOW_REGISTERS;
+        for (size_t i = 0; i < most; i++)
+            words[i] = word_at(f, first + i);
+        first += enter(f, block, words, most);
+    }
     size_t count;
-    const uint64_t *access = accesses_of(f, block->zva, &count);
+    const uint64_t *access = accesses_of(f, first, block->zva, &count);
     run_block(f, block, access, count, next, signal);
     f->at = f->scan;
     return true;
@@ -409,6 +449,9 @@ struct flow *account_new(struct vcpu *v, int cpu)
     memset(f, 0, sizeof *f);
     f->vcpu = v;
     need(spex_timing_core_new(user.timing, (unsigned)cpu, &f->core) ? NULL : f->core);
+    f->stack.last = &turns_start;
+    if (user.stacks)
+        stack_begin(&f->stack);
     return f;
 }
 
@@ -442,6 +485,7 @@ void account_free(struct flow *f)
         task_count(&v->task, &counts);
     task_end(&v->task, spex_timing_clock(f->core));
     spex_timing_core_free(f->core);
+    stack_end(&f->stack);
 }
 
 void account_forget(struct flow *f)
@@ -449,5 +493,6 @@ void account_forget(struct flow *f)
     f->vcpu->live = false;
     f->vcpu->flow = NULL;
     spex_timing_core_free(f->core);
+    stack_end(&f->stack);
     free(f);
 }

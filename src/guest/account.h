@@ -6,6 +6,7 @@
 #define GUEST_ACCOUNT_H
 
 #include "flow.h"
+#include "stack.h"
 
 #include "uarch/timing.h"
 
@@ -31,6 +32,7 @@ struct flow {
     uint64_t left;                /* operations before the one that the unit may take */
     const struct spex_op *branch; /* the last taken branch, and where it went */
     uint64_t branch_target;
+    struct stack stack; /* --stacks */
 };
 
 struct flow *account_new(struct vcpu *v, int cpu);

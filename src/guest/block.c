@@ -35,6 +35,24 @@ static struct run_truth *new_rows(size_t count)
     return rows;
 }
 
+static unsigned turn_of(const uint32_t *words, const struct spex_op *ops, size_t count)
+{
+    const struct spex_op *op = &ops[count - 1];
+    unsigned turn = STACK_GOES_ON;
+    if (op->kind == SPEX_OP_BRANCH && !(op->flags & SPEX_OPF_COND)) {
+        if (op->flags & SPEX_OPF_LINK) /* BL to the next instruction asks for the PC */
+            turn = words[count - 1] == 0x94000001 ? STACK_GOES_ON : STACK_CALL;
+        else if (op->flags & SPEX_OPF_RETURN)
+            turn = STACK_RETURN;
+        else if (op->flags & SPEX_OPF_INDIRECT)
+            turn = STACK_JUMP;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (stack_moves(words[i]))
+            turn |= STACK_MOVES;
+    return turn;
+}
+
 /* Blocks are never freed: a core may remember them, and the same code comes back. */
 static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count)
 {
@@ -66,6 +84,8 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
     spex_uarch_block_init(user.model, &block->model, pc, ops, count);
     if (user.full && spex_timing_block_init(user.timing, &block->timing, pc, ops, count))
         need(NULL);
+    if (user.stacks)
+        block->turn = (uint8_t)turn_of(words, ops, count);
     for (size_t i = 0; i < count; i++) {
         if (user.vl)
             block->insns[i].sve = sve_make(words[i], &ops[i]);

@@ -333,6 +333,7 @@ static void set_output(struct spex_engine *e, const struct spex_engine_options *
     memcpy(out->config, o->config, sizeof out->config);
     out->keep = o->keep;
     out->truth = o->truth;
+    out->stacks = o->stacks;
 }
 
 enum spex_status spex_engine_new(struct spex_engine_options *o, struct spex_engine **out,
@@ -358,6 +359,7 @@ enum spex_status spex_engine_new(struct spex_engine_options *o, struct spex_engi
     settings->zva_bytes = o->qemu_cpu && !strncmp(o->qemu_cpu, "max", 3) ? 512 : 64; /* DCZID_EL0 */
     settings->keep = o->keep;
     settings->truth = o->truth;
+    settings->stacks = o->stacks;
     user_mode_choices(&settings->choices);
     settings->choices.layout = o->layout;
     enum spex_status status =
@@ -398,6 +400,7 @@ void spex_engine_about(const struct spex_engine *e, struct spex_run_about *about
                                      .keep = o->keep,
                                      .truth = o->truth,
                                      .host = e->host,
+                                     .stacks = o->stacks,
                                      .cpu = e->options->cpu,
                                      .argv = (const char *const *)e->options->argv};
     memcpy(about->config, o->config, sizeof about->config);

@@ -36,9 +36,10 @@ struct spex_engine_options {
     uint64_t config[5], period; /* perf_event_attr of the SPE event */
     uint64_t aux_size;          /* of the AUX area: an interrupt comes for each half of it */
     uint64_t seed;
-    bool keep;  /* keep the records; otherwise only count */
-    bool aside; /* the guest's standard output goes to its standard error */
-    bool truth; /* count the whole population by instruction */
+    bool keep;   /* keep the records; otherwise only count */
+    bool aside;  /* the guest's standard output goes to its standard error */
+    bool truth;  /* count the whole population by instruction */
+    bool stacks; /* keep the call stack of each record */
 };
 
 struct spex_engine;
@@ -83,6 +84,7 @@ struct spex_run_about {
     uint32_t cpus;
     bool keep, truth;        /* there are records, exact counts */
     bool host;               /* the command was a program of this machine */
+    bool stacks;             /* and call stacks */
     const char *cpu;         /* name of the model */
     const char *const *argv; /* NULL-terminated */
 };
@@ -98,10 +100,13 @@ struct spex_engine_totals {
     uint32_t tasks, processes, cpus;
     int failed; /* errno: files could not grow; data is missing: */
     uint64_t lost_bytes, lost_records;
-    uint32_t unprofiled; /* threads */
-    uint64_t damaged;    /* parts of the run's files that cannot be true */
-    bool untraced;       /* programs of the host could not start programs of the guest: no ptrace */
-    bool uncorrected;    /* this QEMU shows no registers: cut blocks were counted whole */
+    uint64_t stacks, stacks_cut, stacks_doubted; /* call stacks; cut in the middle; doubtful */
+    uint64_t lost_stacks;                        /* that found no room */
+    bool no_stacks;                              /* this QEMU does not show what they need */
+    uint32_t unprofiled;                         /* threads */
+    uint64_t damaged;                            /* parts of the run's files that cannot be true */
+    bool untraced;    /* programs of the host could not start programs of the guest: no ptrace */
+    bool uncorrected; /* this QEMU shows no registers: cut blocks were counted whole */
     struct spex_uarch_counts counts;
     uint64_t clock; /* model time at the end */
 };
@@ -114,9 +119,10 @@ enum spex_engine_event_kind {
     SPEX_ENGINE_FORK, /* a thread begins: pid, tid, ppid, ptid */
     SPEX_ENGINE_EXIT,
     SPEX_ENGINE_COMM,
-    SPEX_ENGINE_MAP,  /* address, length, offset, prot, flags, path ("" for anonymous memory) */
-    SPEX_ENGINE_AUX,  /* in DIRECTORY/data: offset in the AUX area, size, aux_flags */
-    SPEX_ENGINE_LEFT, /* not there: data, size. The bytes are valid until the next call */
+    SPEX_ENGINE_MAP,    /* address, length, offset, prot, flags, path ("" for anonymous memory) */
+    SPEX_ENGINE_AUX,    /* in DIRECTORY/data: offset in the AUX area, size, aux_flags */
+    SPEX_ENGINE_LEFT,   /* not there: data, size. The bytes are valid until the next call */
+    SPEX_ENGINE_STACKS, /* the same for call stacks: whole records of perf.data */
 };
 
 struct spex_engine_event {

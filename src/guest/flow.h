@@ -8,6 +8,8 @@
  *   access   virtual address in bits 47:0, its instruction's place in the block in 59:48
  *   block    1 << 60 | struct block: it is entered
  *   mark     2 << 60 | enum flow_mark << 48 | a value or a pointer
+ *   register 3 << 60 | enum flow_register << 48 | its value at the entry of the block before it:
+ *            with --stacks, behind blocks that were called, returned or jumped to
  * Accesses stand behind their block. A block is accounted for when the next word that
  * is no access is there: it says how the block ended.
  *
@@ -27,6 +29,7 @@ struct hot;
 
 #define FLOW_BLOCK (UINT64_C(1) << 60)
 #define FLOW_MARK (UINT64_C(2) << 60)
+#define FLOW_REGISTER (UINT64_C(3) << 60)
 #define FLOW_VALUE ((UINT64_C(1) << 48) - 1)
 
 enum {
@@ -35,14 +38,17 @@ enum {
 };
 
 enum flow_mark {
-    FLOW_CALL,   /* a system call begins: the thread does not run */
-    FLOW_RETURN, /* and is over; value: cycles it took */
-    FLOW_LOG,    /* struct flow_log */
-    FLOW_WAKE,   /* somebody may be woken; value: ticket */
-    FLOW_WOKEN,  /* was, by the holder of the ticket */
-    FLOW_REACH,  /* time is at least value */
-    FLOW_SIGNAL, /* struct flow_signal: a handler is entered */
+    FLOW_CALL,       /* a system call begins: the thread does not run */
+    FLOW_RETURN,     /* and is over; value: cycles it took */
+    FLOW_LOG,        /* struct flow_log */
+    FLOW_WAKE,       /* somebody may be woken; value: ticket */
+    FLOW_WOKEN,      /* was, by the holder of the ticket */
+    FLOW_REACH,      /* time is at least value */
+    FLOW_SIGNAL,     /* struct flow_signal: a handler is entered */
+    FLOW_SIGNAL_END, /* the same: rt_sigreturn goes on with these */
 };
+
+enum flow_register { FLOW_SP, FLOW_X29, FLOW_X30, FLOW_REGISTERS };
 
 struct flow_log { /* an event of the log; its time is the model's business */
     struct run_event event;
@@ -50,8 +56,13 @@ struct flow_log { /* an event of the log; its time is the model's business */
 };
 
 struct flow_signal {
-    uint64_t pc; /* the interrupted one */
-    bool fault;  /* synchronous */
+    uint64_t pc;                      /* the interrupted one */
+    bool fault;                       /* synchronous */
+    bool real;                        /* the handler was not merely called: what follows is known */
+    uint64_t sp, x30;                 /* interrupted */
+    uint64_t handler_sp, handler_x30; /* at the handler's entry */
+    bool turned;                      /* the block before was executed to its end: control went */
+    uint64_t turned_pc, turned_sp;    /* here, before any handler */
 };
 
 /* A thread begins at model time `start`; its task has. */

@@ -135,6 +135,7 @@ static enum spex_status open_control(struct spex_run *run, const struct spex_eng
                          run->name);
     if (owner) { /* its own copy was not in the guest's reach, but for where the data ends */
         c->output.keep = about.keep;
+        c->output.stacks = about.stacks;
     }
     if (c->cpus > RUN_CPUS) {
         run->damaged++;
@@ -313,6 +314,7 @@ void spex_run_about(const struct spex_run *run, struct spex_run_about *about)
                                      .cpus = run->control.cpus ? run->control.cpus : 1,
                                      .keep = o->keep,
                                      .truth = o->truth,
+                                     .stacks = o->stacks,
                                      .cpu = run->argv[2],
                                      .argv = run->argv + 3};
     memcpy(about->config, o->config, sizeof about->config);
@@ -350,6 +352,8 @@ void spex_run_totals(const struct spex_run *run, struct spex_engine_totals *tota
                                           .unprofiled = c->unprofiled,
                                           .damaged = run->damaged,
                                           .untraced = c->untraced != 0,
+                                          .lost_stacks = c->lost_stacks,
+                                          .no_stacks = c->no_stacks != 0,
                                           .uncorrected = c->no_registers != 0};
     totals->lost = left_truncated(run);
     for (size_t i = 0; i < run->task_count; i++) {
@@ -362,6 +366,9 @@ void spex_run_totals(const struct spex_run *run, struct spex_engine_totals *tota
         totals->unseen_other += t->unseen[RUN_UNSEEN_OTHER];
         totals->interrupts += t->interrupts;
         totals->cut += t->cut;
+        totals->stacks += t->stacks;
+        totals->stacks_cut += t->stacks_cut;
+        totals->stacks_doubted += t->stacks_doubted;
         totals->processes += t->pid == t->tid;
         if (t->clock > totals->clock)
             totals->clock = t->clock;

@@ -227,23 +227,29 @@ static void add_aux(struct spex_run *run, size_t task, const struct run_event *e
     entry->event.aux_flags = event->flags & 0xff;
 }
 
-/* Records in the Profiling Buffer of a thread that was killed, or found the disk full. */
-static void add_left(struct spex_run *run, size_t task)
+static const char *suffix_of(enum spex_engine_event_kind kind)
+{
+    return kind == SPEX_ENGINE_STACKS ? "stacks" : "aux";
+}
+
+/* What a thread that was killed, or found the disk full, has in a file of its own. */
+static void add_left(struct spex_run *run, size_t task, enum spex_engine_event_kind kind,
+                     uint64_t head, uint64_t at)
 {
     const struct run_task *t = &run->tasks[task].task;
     char name[32];
     struct stat st;
-    if (!run->control.output.keep || !t->head || (t->at && t->at < run->control.end))
+    if (!run->control.output.keep || !head || (at && at < run->control.end))
         return;
-    snprintf(name, sizeof name, "%u.aux", run->tasks[task].id);
+    snprintf(name, sizeof name, "%u.%s", run->tasks[task].id, suffix_of(kind));
     int fd = left_open_file(run, name, O_RDONLY, &st);
     if (fd >= 0)
         close(fd);
-    if (fd < 0 || t->head > (uint64_t)st.st_size) {
+    if (fd < 0 || head > (uint64_t)st.st_size) {
         run->damaged++;
         return;
     }
-    left_add(run, task, SPEX_ENGINE_LEFT, t->clock)->event.size = t->head;
+    left_add(run, task, kind, t->clock)->event.size = head;
 }
 
 /* A program of the host was executed; without text the one before was not. */
@@ -339,7 +345,9 @@ static void read_log(struct spex_run *run, size_t task)
         at = text + event.text;
     }
     run->damaged += at < t->log_size && run->control.failed != ENOSPC; /* half an event */
-    add_left(run, task);
+    add_left(run, task, SPEX_ENGINE_LEFT, t->task.head, t->task.at);
+    if (run->control.output.stacks)
+        add_left(run, task, SPEX_ENGINE_STACKS, t->task.stacks_head, t->task.stacks_at);
     if (!ended)
         left_add(run, task, SPEX_ENGINE_EXIT, t->task.clock);
 }
@@ -403,11 +411,11 @@ enum spex_status spex_run_next(struct spex_run *run, struct spex_engine_event *e
         return SPEX_END;
     const struct entry *entry = &run->entries[run->position++];
     *event = entry->event;
-    if (event->kind != SPEX_ENGINE_LEFT)
+    if (event->kind != SPEX_ENGINE_LEFT && event->kind != SPEX_ENGINE_STACKS)
         return SPEX_OK;
     char name[32];
     struct stat st;
-    snprintf(name, sizeof name, "%u.aux", run->tasks[entry->task].id);
+    snprintf(name, sizeof name, "%u.%s", run->tasks[entry->task].id, suffix_of(event->kind));
     free(run->bytes);
     run->bytes = malloc(event->size);
     if (!run->bytes)

@@ -117,6 +117,8 @@ static void on_vcpu(qemu_plugin_id_t id, unsigned index)
         h->core->engine = h;
     }
     *v = (struct vcpu){.hot = h, .index = index, .live = true};
+    if (user.stacks)
+        turns_begin(h);
     if (creator)
         v->clear_tid = creator->argument[4]; /* clone(flags, stack, parent_tid, tls, child_tid) */
     if (!creator)
@@ -171,6 +173,7 @@ static void in_child(void)
     if (!v)
         return;
     pthread_mutex_init(&user.lock, NULL);
+    stack_forked();
     uint64_t start = later(clock_of(v), task_run->clock[user.fork_cpu]);
     struct run_task creator = *v->task.shared;
     for (unsigned i = 0; i < MAX_VCPUS; i++)
@@ -219,6 +222,7 @@ enum { /* generic numbers, as AArch64 has them */
        SYS_SET_TID_ADDRESS = 96,
        SYS_FUTEX = 98,
        SYS_RT_SIGACTION = 134,
+       SYS_RT_SIGRETURN = 139,
        SYS_PRCTL = 167,
        SYS_BRK = 214,
        SYS_MREMAP = 216,
@@ -338,6 +342,10 @@ static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_
         }
         break;
     }
+    case SYS_RT_SIGRETURN:
+        if (user.stacks)
+            turns_sigreturn(v);
+        break;
     case SYS_PRCTL:
         if (a1 == 15) { /* PR_SET_NAME */
             char name[16] = "";

@@ -23,6 +23,12 @@ void regs_vector(unsigned vcpu, unsigned reg, uint8_t bytes[REGS_VECTOR]);
 void regs_predicate(unsigned vcpu, unsigned reg, uint8_t bytes[REGS_VECTOR / 8]);
 /* Where guest memory lies in this process. */
 uint64_t regs_host(uint64_t address);
+/*
+ * Where QEMU keeps X0 to X30 and SP of a vCPU, one after the other: found by what is there, so that
+ * nothing is taken for granted. The place of SP, exact at the entry of a block; NULL if it is not
+ * found now.
+ */
+const uint64_t *regs_stack_pointer(unsigned vcpu);
 /* Copies guest memory; false if it is not mapped. */
 bool regs_memory(uint64_t address, void *to, unsigned size);
 /* The area of guest memory that address lies in, as the host has mapped it. */

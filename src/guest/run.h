@@ -13,6 +13,8 @@
  *   N         struct run_task, mapped: one per guest thread that ever lived
  *   N.aux     the thread's Profiling Buffer, mapped, until it is written to data
  *   N.log     the thread's events, appended with write()
+ *   N.stacks  the thread's call stacks, mapped, until they are written to data (--stacks): whole
+ *             records as they stand there
  *   N.truth   whole-population counts of a process (--truth), mapped
  *
  * The plugin writes through as it goes, so that whatever ends the guest, or spex,
@@ -38,14 +40,15 @@ enum {
     RUN_ENDED = 256,
     RUN_GONE = 1024,
     RUN_RESERVE = 256 << 10,
-    RUN_TRUTH = 1 << 20, /* bytes that N.truth grows by; rows do not cross them */
+    RUN_TRUTH = 1 << 20,    /* bytes that N.truth grows by; rows do not cross them */
+    RUN_STACKS = 256 << 10, /* bytes of N.stacks */
 };
 
 /* What the end of a run needs; any value is harmless. */
 struct run_output {
     uint64_t midr, min_interval, event_filter, period, config[5];
     uint64_t start; /* of AUX data in `data` */
-    uint64_t keep, truth;
+    uint64_t keep, truth, stacks;
 };
 
 #define RUN_NO_TASK UINT32_MAX
@@ -71,6 +74,7 @@ struct run_control {
     uint32_t zva_bytes; /* what DC ZVA writes on QEMU's CPU */
     bool keep;          /* keep records; otherwise only count */
     bool truth;
+    bool stacks; /* keep call stacks */
     /* shared, atomic */
     uint32_t installed;                /* the plugin runs */
     uint32_t tasks;                    /* threads so far */
@@ -79,6 +83,8 @@ struct run_control {
     uint32_t unprofiled;               /* threads that could not be */
     uint64_t lost_bytes, lost_records; /* that found no room in `data` */
     uint32_t untraced;                 /* programs of the host that got no supervisor (trace.h) */
+    uint64_t lost_stacks;              /* likewise */
+    uint32_t no_stacks;                /* this QEMU does not show the stack pointer */
     uint32_t no_registers;             /* this QEMU shows no registers: faults are not given back */
     struct {
         int32_t host_pid;
@@ -117,6 +123,10 @@ struct run_task {
     uint64_t cut;        /* blocks that a fault cut short */
     uint64_t head;       /* bytes of whole records in N.aux ... */
     uint64_t at;         /* ... which are in `data` already if it ends behind this place, not 0 */
+    uint64_t stacks_head, stacks_at; /* the same for N.stacks */
+    uint64_t stacks;                 /* call stacks made, */
+    uint64_t stacks_cut;             /* of them with frames left out in the middle, */
+    uint64_t stacks_doubted;         /* with frames that may be wrong */
     struct spex_uarch_counts counts;
 };
 

@@ -48,6 +48,8 @@ static void ask(struct vcpu *v, const struct block *block, uint64_t at, uint32_t
         if (slot != SPEX_SPU_NOT_SAMPLED) {
             v->hot->want = &block->insns[at];
             v->slot = slot;
+            if (user.stacks)
+                turns_sampled(v, &v->hot->stack, pc_of(v->hot->want));
             attention(v, true);
         }
         until = spex_spu_until(unit);
@@ -230,9 +232,12 @@ void sample_signalled(struct vcpu *v)
     if (!regs_memory(sp + FRAME_SIGNO, &signo, 4) || !regs_memory(sp + FRAME_CODE, &code, 4) ||
         !regs_memory(sp + FRAME_PC, &pc, 8))
         return;
+    struct flow_signal here = {.pc = pc, .fault = synchronous(signo, code)};
+    if (user.stacks)
+        turns_signalled(v, &here);
     if (user.full) {
         struct flow_signal *signal = need(malloc(sizeof *signal));
-        *signal = (struct flow_signal){.pc = pc, .fault = synchronous(signo, code)};
+        *signal = here;
         flow_mark(v, FLOW_SIGNAL, (uintptr_t)signal);
         return;
     }

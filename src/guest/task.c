@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "origin.h"
 #include "perfdata/auxtrace.h"
+#include "perfdata/callchain.h"
 
 #include <spex/wire.h>
 
@@ -137,8 +138,14 @@ static void on_write(void *user, const struct spex_spu_store *store, struct spex
 
 static bool on_counter(void *user, uint64_t *count)
 {
-    *count = ((struct task *)user)->now;
+    struct task *task = user;
+    *count = task->stamp = task->now;
     return true;
+}
+
+static void on_trigger(void *user)
+{
+    ((struct task *)user)->made = true;
 }
 
 static void on_pmu(void *user, unsigned event, uint64_t count)
@@ -239,22 +246,38 @@ static uint64_t append_locked(struct task *task, int fd, uint64_t bytes, uint64_
     return bytes;
 }
 
-static uint64_t append(struct task *task, uint64_t bytes, uint64_t *offset)
+/* The data, locked; -1 if nothing can or may be added. */
+static int lock_data(void)
 {
     char name[RUN_PATH + 32];
-    uint64_t kept = 0;
     snprintf(name, sizeof name, "%s/data", directory);
     int fd = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), locked = -1;
     while (fd >= 0 && (locked = flock(fd, LOCK_EX)) && errno == EINTR)
         ;
-    if (!locked && !task_run->closed)
-        kept = append_locked(task, fd, bytes, offset);
-    else if (locked)
+    if (locked)
         task_failed(errno);
+    if (!locked && !task_run->closed)
+        return fd;
     if (!locked)
-        flock(fd, LOCK_UN); /* a child that was forked meanwhile has the descriptor, too */
+        flock(fd, LOCK_UN);
     if (fd >= 0)
         close(fd);
+    return -1;
+}
+
+static void unlock_data(int fd)
+{
+    flock(fd, LOCK_UN); /* a child that was forked meanwhile has the descriptor, too */
+    close(fd);
+}
+
+static uint64_t append(struct task *task, uint64_t bytes, uint64_t *offset)
+{
+    int fd = lock_data();
+    if (fd < 0)
+        return 0;
+    uint64_t kept = append_locked(task, fd, bytes, offset);
+    unlock_data(fd);
     return kept;
 }
 
@@ -305,10 +328,60 @@ static void serve_interrupt(struct task *task)
     }
 }
 
+/* ---- call stacks ---- */
+
+/* What is in N.stacks goes behind the data. At the end of a thread what finds no room stays. */
+static void save_stacks(struct task *task, bool last)
+{
+    struct run_task *s = task->shared;
+    uint64_t bytes = s->stacks_head, written = 0;
+    int fd = bytes ? lock_data() : -1;
+    bool ok = false;
+    if (fd >= 0) {
+        uint64_t at = task_run->end;
+        __atomic_store_n(&s->stacks_at, at, __ATOMIC_RELEASE);
+        ok = write_at(fd, task->stacks, bytes, at, &written);
+        if (ok)
+            __atomic_store_n(&task_run->end, at + bytes, __ATOMIC_RELEASE);
+        else
+            task_failed(errno);
+        unlock_data(fd);
+    }
+    if (ok || !last) {
+        for (uint64_t at = 0; !ok && at < bytes; at += le16(task->stacks + at + 6))
+            __atomic_fetch_add(&task_run->lost_stacks, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&s->stacks_head, 0, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&s->stacks_at, 0, __ATOMIC_RELEASE);
+}
+
+/* The unit made a record of the operation whose stack was remembered. */
+static void add_stack(struct task *task)
+{
+    struct run_task *s = task->shared;
+    const struct callchain chain = {.pc = task->chain_pc,
+                                    .time = task->stamp,
+                                    .pid = s->pid,
+                                    .tid = s->tid,
+                                    .cpu = s->cpu,
+                                    .count = task->chain_count};
+    size_t size = callchain_size(chain.count);
+    if (s->stacks_head + size > RUN_STACKS)
+        save_stacks(task, false);
+    callchain_write(task->stacks + s->stacks_head, &chain, task->chain);
+    __atomic_store_n(&s->stacks_head, s->stacks_head + size, __ATOMIC_RELEASE);
+    s->stacks++;
+    s->stacks_cut += (task->chain_notes & STACK_CUT) != 0;
+    s->stacks_doubted += (task->chain_notes & STACK_DOUBTED) != 0;
+}
+
 void task_complete(struct task *task, int slot, const struct spex_op *op,
                    const struct spex_outcome *outcome)
 {
+    task->made = false;
     spex_spu_complete(task->unit, slot, op, outcome);
+    if (task->made && task->stacks)
+        add_stack(task);
     if (__builtin_expect(task->irq, 0))
         serve_interrupt(task);
     else
@@ -349,6 +422,10 @@ static void start_unit(struct task *task)
     config.seed = task_run->seed + task->id * UINT64_C(0x9e3779b97f4a7c15);
     config.host = (struct spex_spu_host){
         .user = task, .write = on_write, .counter = on_counter, .pmu = on_pmu, .irq = on_irq};
+    if (task_run->stacks && task_run->keep && !task_run->no_stacks)
+        task->stacks = task_map(task->id, ".stacks", 0, RUN_STACKS, NULL);
+    if (task->stacks)
+        config.host.trigger = on_trigger;
     if (spu_new(&config, &task->unit, &error)) {
         task_failed(ENOMEM);
         __atomic_fetch_add(&task_run->unprofiled, 1, __ATOMIC_RELAXED);
@@ -405,6 +482,8 @@ void task_resume(struct task *task, uint32_t id)
     s->host_pid = getpid();
     if (s->at && s->at < task_run->end)
         s->head = 0; /* is there already */
+    if (s->stacks_at && s->stacks_at < task_run->end)
+        s->stacks_head = 0;
     if (task_run->keep && s->head && make_buffer(task)) {
         save_buffer(task, s->head, 0, false);
         munmap(task->buffer, task_run->buffer);
@@ -434,6 +513,8 @@ void task_forget(struct task *task)
 {
     if (task->buffer)
         munmap(task->buffer, task_run->buffer);
+    if (task->stacks)
+        munmap(task->stacks, RUN_STACKS);
     if (task->shared && task->shared != &nowhere)
         munmap(task->shared, RUN_PAGE);
     task->shared = &nowhere; /* the unit may still have operations to count, which are another's */
@@ -454,12 +535,16 @@ void task_end(struct task *task, uint64_t clock)
         driver_stop(task->unit, &flags, &end);
         save_buffer(task, task->written, flags, true);
     }
+    if (task->stacks)
+        save_stacks(task, true);
     struct run_event event = {.type = RUN_EXIT, .time = clock};
     task_log(task, &event, NULL);
     s->clock = clock;
     s->ended = true;
     if (task_run->keep && !s->head)
         remove_file(task->id, ".aux");
+    if (task->stacks && !s->stacks_head)
+        remove_file(task->id, ".stacks");
     __atomic_store_n(&task_run->clock[s->cpu], clock, __ATOMIC_RELEASE);
     __atomic_fetch_and(&task_run->busy[s->cpu / 64], ~(UINT64_C(1) << s->cpu % 64),
                        __ATOMIC_RELEASE);

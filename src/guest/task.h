@@ -6,6 +6,7 @@
 #define GUEST_TASK_H
 
 #include "run.h"
+#include "stack.h"
 
 struct task {
     struct run_task *shared;
@@ -14,7 +15,14 @@ struct task {
     uint8_t *buffer;  /* mapping of the current Profiling Buffer */
     uint64_t written; /* bytes in it */
     uint32_t id;
+    uint64_t stamp;  /* what it read last */
+    uint8_t *stacks; /* mapping of N.stacks, or NULL */
+    /* call stack of the sampled operation, until the unit has made a record of it, or not */
+    uint64_t chain_pc, chain[2 * STACK_CHAIN];
+    size_t chain_count;
+    unsigned chain_notes;
     struct spex_uarch_counts before; /* of the programs that this process was before */
+    bool made;                       /* a record */
     bool irq;                        /* PMBIRQ */
     bool quiet;                      /* the log could not be written */
 };

@@ -11,6 +11,7 @@
 #include "address.h"
 #include "flow.h"
 #include "qemu_plugin.h"
+#include "stack.h"
 #include "task.h"
 #include "uarch/timing.h"
 
@@ -41,6 +42,7 @@ struct insn {
 
 struct block {
     struct spex_uarch_block model;   /* pc, count, ops; first: the model's pointer is ours */
+    uint8_t turn;                    /* enum stack_turn; 0 without --stacks */
     struct spex_timing_block timing; /* the same for the full model */
     struct insn *insns;
     const uint32_t *words;
@@ -58,6 +60,8 @@ struct hot {
     const struct insn *want; /* the operation being followed, or NULL */
     struct vcpu *vcpu;
     uint64_t *at, *ring; /* the full model: the next word goes here */
+    /* --stacks; with the full model the guest's thread knows the last block and SP alone */
+    _Alignas(64) struct stack stack;
 };
 
 struct vcpu {
@@ -106,6 +110,7 @@ struct user {
     bool full; /* flow.h; otherwise the guest's threads run the fast model by themselves */
     bool none; /* no caches, TLBs, prediction */
     bool truth;
+    bool stacks; /* call stacks are kept */
     bool registers;
     bool loaded;          /* the program is, and told */
     char name[16];        /* of the process */
@@ -180,6 +185,27 @@ HIDDEN void sample_settle(struct vcpu *v);
 /* A new event starts to count; and an old one is told what ran since it was last asked. */
 HIDDEN void sample_begin(struct vcpu *v);
 HIDDEN void sample_end(struct vcpu *v);
+
+/* ---- turns.c: call stacks ---- */
+
+/* Blocks that are none: of a thread that begins, and of one that goes on without a turn. */
+extern HIDDEN const struct block turns_start, turns_none;
+/* A thread begins. */
+HIDDEN void turns_begin(struct hot *h);
+/* stack_quick() was false at the entry of this block. */
+HIDDEN void turns_arrive(struct hot *h, const struct block *block);
+/* The full model: the registers that the model's thread needs for it go to the ring. */
+HIDDEN void turns_tell(struct hot *h, const struct block *last);
+/* A handler is entered: fills in what the stack needs. With the full model only that. */
+HIDDEN void turns_signalled(struct vcpu *v, struct flow_signal *signal);
+HIDDEN void turns_signal(struct stack *stack, const struct flow_signal *signal);
+/* rt_sigreturn is about to be executed. */
+HIDDEN void turns_sigreturn(struct vcpu *v);
+/* The unit took the operation at pc: its stack is remembered until the record is made. */
+HIDDEN void turns_sampled(struct vcpu *v, const struct stack *stack, uint64_t pc);
+/* Control went from the end of block `last` to pc. */
+HIDDEN void turns_follow(struct stack *stack, const struct block *last, uint64_t pc, uint64_t sp,
+                         uint64_t x29, uint64_t x30);
 
 /* ---- block.c ---- */
 

@@ -74,6 +74,7 @@ struct walk {
 };
 void perfdata_walk_init(struct walk *walk, struct spex_perfdata *file, bool report);
 void perfdata_walk_fini(struct walk *walk);
+void perfdata_walk_seek(struct walk *walk, uint64_t offset);
 bool perfdata_walk_next(struct walk *walk, struct raw *raw);
 
 /* Gives resident pages of the file back; they come again when touched. */

@@ -737,6 +737,11 @@ void spex_perfdata_rewind(struct spex_perfdata *file)
     perfdata_walk_init(&file->walk, file, false);
 }
 
+void spex_perfdata_seek(struct spex_perfdata *file, uint64_t offset)
+{
+    perfdata_walk_seek(&file->walk, offset);
+}
+
 enum spex_status spex_perfdata_next(struct spex_perfdata *file, struct spex_perf_event *event)
 {
     struct raw raw;

@@ -25,6 +25,15 @@ void perfdata_walk_init(struct walk *walk, struct spex_perfdata *file, bool repo
     walk->dropped = walk->position;
 }
 
+void perfdata_walk_seek(struct walk *walk, uint64_t offset)
+{
+    uint64_t start = walk->file->info.data_offset;
+    walk->position = offset < start || offset > walk->end ? walk->end : offset;
+    walk->last = walk->dropped = walk->position;
+    walk->inflating = false;
+    walk->index = 0;
+}
+
 void perfdata_walk_fini(struct walk *walk)
 {
     perfdata_inflater_free(walk->inflater);

@@ -10,6 +10,7 @@
  * host.
  */
 #include "auxtrace.h"
+#include "callchain.h"
 #include "file.h"
 
 #include "base/error.h"
@@ -24,13 +25,13 @@
 
 enum {
     ATTR_SIZE = 128, /* 6.1 refuses files with more */
-    ATTR_COUNT = 2,
+    ATTR_MOST = 3,
     NAME_ALIGN = 64, /* of strings in feature sections, as perf pads them */
     BUFFER = 256 << 10,
     DEFAULT_PMU = 12,
 };
 
-enum { ID_SPE = 1, ID_DUMMY = 2 };
+enum { ID_SPE = 1, ID_DUMMY = 2 }; /* and CALLCHAIN_ID: attribute i has i + 1 */
 
 /* Bytes in the making: a record, or a feature section. */
 struct bytes {
@@ -125,7 +126,8 @@ struct spex_perf_writer {
     struct strings strings;
     struct bytes features[FEATURE_BITS]; /* made at the start, written again at the end */
     bool has_feature[FEATURE_BITS];
-    uint8_t attrs[ATTR_COUNT][ATTR_SIZE];
+    uint8_t attrs[ATTR_MOST][ATTR_SIZE];
+    unsigned attr_count;
 };
 
 /* ---- bytes to the file ---- */
@@ -426,6 +428,14 @@ void spex_perf_writer_aux(struct spex_perf_writer *w, int32_t cpu, int32_t pid, 
     commit(w);
 }
 
+void spex_perf_writer_stacks(struct spex_perf_writer *w, const void *records, size_t size)
+{
+    const uint8_t *at = records;
+    for (size_t n; w->attr_count > 2 && (n = callchain_check(at, size)); at += n, size -= n)
+        emit(w, at, n);
+    commit(w);
+}
+
 uint64_t spex_perf_writer_size(const struct spex_perf_writer *w)
 {
     return w->position;
@@ -448,26 +458,49 @@ static bool adopt_chunk(struct spex_perf_writer *w, uint64_t at, const uint8_t *
     return true;
 }
 
-static uint64_t walk_records(struct spex_perf_writer *w, uint64_t at, uint64_t end, bool adopt)
+/* Some bytes of the file at a time: records of stacks are many and small. */
+struct window {
+    uint8_t bytes[32 << 10];
+    uint64_t at;
+    size_t size;
+};
+
+/* Up to so many bytes at `at`, at least HEADER_SIZE; NULL if the file does not have them. */
+static const uint8_t *look(struct spex_perf_writer *w, struct window *window, uint64_t at,
+                           size_t *size)
 {
-    uint8_t h[AUXTRACE_SIZE];
-    while (end - at >= HEADER_SIZE) {
-        ssize_t n = pread(w->fd, h, sizeof h, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
+    if (at < window->at || at + AUXTRACE_SIZE > window->at + window->size) {
+        ssize_t n;
+        do
+            n = pread(w->fd, window->bytes, sizeof window->bytes, (off_t)at);
+        while (n < 0 && errno == EINTR);
         if (n < 0)
             w->error = errno;
-        if (n < HEADER_SIZE)
+        window->at = at;
+        window->size = n > 0 ? (size_t)n : 0;
+    }
+    *size = window->size - (size_t)(at - window->at);
+    return *size < HEADER_SIZE ? NULL : window->bytes + (at - window->at);
+}
+
+static uint64_t walk_records(struct spex_perf_writer *w, uint64_t at, uint64_t end, bool adopt)
+{
+    struct window window = {.size = 0};
+    while (end - at >= HEADER_SIZE) {
+        size_t n;
+        const uint8_t *h = look(w, &window, at, &n);
+        if (!h)
             break;
         uint64_t size = le16(h + 6);
-        if (size < HEADER_SIZE || size > end - at || (adopt && size != AUXTRACE_SIZE))
+        bool stack = w->attr_count > 2 && le32(h) == SPEX_PERF_SAMPLE;
+        if (size < HEADER_SIZE || size > end - at || (adopt && size != AUXTRACE_SIZE && !stack))
             break;
         if (le32(h) == AUXTRACE_TYPE) {
             if (n < AUXTRACE_SIZE || size < AUXTRACE_SIZE || le64(h + 8) > end - at - size)
                 break;
             size += le64(h + 8);
         }
-        if (adopt && !adopt_chunk(w, at, h))
+        if (adopt && !stack && !adopt_chunk(w, at, h))
             break;
         at += size;
     }
@@ -490,6 +523,8 @@ static void make_attrs(struct spex_perf_writer *w, const struct spex_perf_writer
         MMAP2 = 1 << 23,
         COMM_EXEC = 1 << 24,
         CONTEXT_SWITCH = 1 << 26,
+        HARDWARE = 0,
+        INSTRUCTIONS = 1, /* of hardware events */
         SOFTWARE = 1,
         DUMMY = 9,
         PA_ENABLE = 2, /* of config */
@@ -520,6 +555,16 @@ static void make_attrs(struct spex_perf_writer *w, const struct spex_perf_writer
     put_le64(a + 24, type);
     put_le64(a + 40, DISABLED | INHERIT | EXCLUDE_KERNEL | MMAP | COMM | TASK | SAMPLE_ID_ALL |
                          MMAP2 | COMM_EXEC | (o->per_thread ? 0 : CONTEXT_SWITCH));
+    w->attr_count = 2;
+    if (!o->stacks || o->per_thread || o->untimed)
+        return;
+    a = w->attrs[w->attr_count++];
+    put_le32(a, HARDWARE); /* one in so many instructions: the same ones as the SPE event */
+    put_le32(a + 4, ATTR_SIZE);
+    put_le64(a + 8, INSTRUCTIONS);
+    put_le64(a + 16, o->period);
+    put_le64(a + 24, type | SPEX_PERF_SAMPLE_CALLCHAIN);
+    put_le64(a + 40, DISABLED | INHERIT | EXCLUDE_KERNEL | SAMPLE_ID_ALL);
 }
 
 static struct bytes *start_feature(struct spex_perf_writer *w, unsigned feature)
@@ -569,13 +614,13 @@ static void make_features(struct spex_perf_writer *w, const struct spex_perf_wri
              : o->exclude_user ? "k"
                                : "");
     b = start_feature(w, FEATURE_EVENT_DESC);
-    put32(b, ATTR_COUNT);
+    put32(b, w->attr_count);
     put32(b, ATTR_SIZE);
-    for (unsigned i = 0; i < ATTR_COUNT; i++) {
+    for (unsigned i = 0; i < w->attr_count; i++) {
         put_bytes(b, w->attrs[i], ATTR_SIZE);
         put32(b, 1);
-        put_string(b, i ? "dummy:u" : o->event ? o->event : event);
-        put64(b, i ? ID_DUMMY : ID_SPE);
+        put_string(b, i == 2 ? CALLCHAIN_EVENT ":u" : i ? "dummy:u" : o->event ? o->event : event);
+        put64(b, i + 1);
     }
     b = start_feature(w, FEATURE_NUMA_TOPOLOGY);
     put32(b, 1);
@@ -600,12 +645,12 @@ static void make_features(struct spex_perf_writer *w, const struct spex_perf_wri
 static void write_file_header(struct spex_perf_writer *w, uint64_t data_size, bool finished)
 {
     uint8_t h[FILE_HEADER_SIZE] = {0};
-    uint64_t attrs = FILE_HEADER_SIZE + 8 * ATTR_COUNT;
+    uint64_t attrs = FILE_HEADER_SIZE + 8 * w->attr_count;
     memcpy(h, "PERFILE2", 8);
     put_le64(h + 8, FILE_HEADER_SIZE);
     put_le64(h + 16, ATTR_SIZE + 16);
     put_le64(h + 24, attrs);
-    put_le64(h + 32, ATTR_COUNT * (ATTR_SIZE + 16));
+    put_le64(h + 32, w->attr_count * (ATTR_SIZE + 16));
     put_le64(h + 40, w->data_offset);
     put_le64(h + 48, data_size);
     for (unsigned i = 0; finished && i < FEATURE_BITS; i++)
@@ -623,20 +668,20 @@ static void write_start(struct spex_perf_writer *w, const struct spex_perf_write
         put_le64(word, PIPE_HEADER_SIZE);
         emit(w, word, 8);
         w->data_offset = w->position;
-        for (unsigned i = 0; i < ATTR_COUNT; i++) {
+        for (unsigned i = 0; i < w->attr_count; i++) {
             b = start_record(w, SPEX_PERF_HEADER_ATTR, 0);
             put_bytes(b, w->attrs[i], ATTR_SIZE);
-            put64(b, i ? ID_DUMMY : ID_SPE);
+            put64(b, i + 1);
             end_record(w);
         }
     } else {
         static const uint8_t header[FILE_HEADER_SIZE];
         emit(w, header, sizeof header);
-        for (unsigned i = 0; i < ATTR_COUNT; i++) {
-            put_le64(word, i ? ID_DUMMY : ID_SPE);
+        for (unsigned i = 0; i < w->attr_count; i++) {
+            put_le64(word, i + 1);
             emit(w, word, 8);
         }
-        for (unsigned i = 0; i < ATTR_COUNT; i++) {
+        for (unsigned i = 0; i < w->attr_count; i++) {
             uint8_t section[16];
             put_le64(section, FILE_HEADER_SIZE + 8 * i);
             put_le64(section + 8, 8);

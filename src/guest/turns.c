@@ -1,0 +1,169 @@
+/* Call stacks: from blocks, registers and signal frames of the guest to stack.h. */
+#include "need.h"
+#include "regs.h"
+#include "vcpu.h"
+
+#include "perfdata/callchain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const struct block turns_start = {.turn = STACK_START}, turns_none = {.turn = STACK_GOES_ON};
+
+/* Before the place of the stack pointer is known, and where it cannot be found. */
+static const uint64_t no_registers[32];
+enum { TRIES = 1000 }; /* registers may be all zero, and look like much else */
+static unsigned tries;
+
+void turns_begin(struct hot *h)
+{
+    h->stack.last = &turns_start;
+    h->stack.sp = &no_registers[31];
+    if (!user.full)
+        stack_begin(&h->stack);
+}
+
+/* Finds the stack pointer of a thread that begins; false if it is not to be had now. */
+static bool find_registers(struct hot *h)
+{
+    if (h->stack.sp != &no_registers[31])
+        return true;
+    const uint64_t *sp = regs_stack_pointer(h->vcpu->index);
+    if (sp)
+        h->stack.sp = sp;
+    else if (__atomic_add_fetch(&tries, 1, __ATOMIC_RELAXED) == TRIES)
+        __atomic_store_n(&task_run->no_stacks, 1, __ATOMIC_RELAXED);
+    return sp != NULL;
+}
+
+void turns_follow(struct stack *s, const struct block *last, uint64_t pc, uint64_t sp, uint64_t x29,
+                  uint64_t x30)
+{
+    if (!last->turn || stack_quick(s, last->turn, last->model.next, pc, sp))
+        return;
+    const struct stack_arrival arrival = {
+        .turn = last->turn, .next = last->model.next, .pc = pc, .sp = sp, .x29 = x29, .x30 = x30};
+    stack_arrive(s, &arrival);
+}
+
+void turns_arrive(struct hot *h, const struct block *block)
+{
+    struct stack *s = &h->stack;
+    const struct block *last = s->last;
+    if (!find_registers(h))
+        return; /* the last block stays the beginning of the thread */
+    s->last = block;
+    turns_follow(s, last, block->model.pc, s->sp[0], s->sp[-2], s->sp[-1]);
+}
+
+static void push(struct hot *h, enum flow_register reg, uint64_t value)
+{
+    *h->at++ = FLOW_REGISTER | (uint64_t)reg << 48 | (value & FLOW_VALUE);
+    if (!((uintptr_t)h->at % (FLOW_CHUNK * sizeof value)))
+        flow_turn(h);
+}
+
+void turns_tell(struct hot *h, const struct block *last)
+{
+    struct stack *s = &h->stack;
+    if (!find_registers(h)) {
+        s->last = &turns_start;
+        return;
+    }
+    push(h, FLOW_SP, s->sp[0]);
+    s->moved |= (last->turn & STACK_MOVES) != 0;
+    if (!s->moved || (last->turn & (STACK_MOVES - 1)) == STACK_GOES_ON)
+        return;
+    s->moved = false;
+    push(h, FLOW_X29, s->sp[-2]);
+    push(h, FLOW_X30, s->sp[-1]);
+}
+
+/* ---- signals ---- */
+
+/*
+ * Linux's signal frame (struct rt_sigframe) at the stack pointer: siginfo, then the context with
+ * X0 to X30, SP and PC, then records of which the first is of the FP registers.
+ */
+enum { FRAME_X30 = 552, FRAME_SP = 560, FRAME_PC = 568, FRAME_RECORDS = 592, FPSIMD = 0x46508001 };
+
+static bool read_frame(uint64_t at, struct flow_signal *signal)
+{
+    uint32_t magic = 0;
+    return regs_memory(at + FRAME_RECORDS, &magic, sizeof magic) && magic == FPSIMD &&
+           regs_memory(at + FRAME_X30, &signal->x30, 8) &&
+           regs_memory(at + FRAME_SP, &signal->sp, 8) && regs_memory(at + FRAME_PC, &signal->pc, 8);
+}
+
+static bool is_handler(uint64_t pc)
+{
+    pthread_mutex_lock(&user.lock);
+    bool is = life_is_handler(pc);
+    pthread_mutex_unlock(&user.lock);
+    return is;
+}
+
+/*
+ * Where control went from the end of the last block, unless a fault cut that short. Another handler
+ * may have been entered on the way, of which nothing has run yet.
+ */
+static void find_turn(const struct block *last, struct flow_signal *signal)
+{
+    struct flow_signal inner = *signal;
+    signal->turned = !(signal->fault && signal->pc - last->model.pc < 4ull * last->model.count);
+    for (unsigned i = 0; i < STACK_SIGNALS && is_handler(inner.pc); i++)
+        if (!read_frame(inner.sp, &inner))
+            break;
+    signal->turned_pc = inner.pc;
+    signal->turned_sp = inner.sp;
+}
+
+void turns_signalled(struct vcpu *v, struct flow_signal *signal)
+{
+    struct stack *s = &v->hot->stack;
+    signal->handler_sp = regs_read(v->index, 31);
+    signal->handler_x30 = regs_read(v->index, 30);
+    signal->real = find_registers(v->hot) && read_frame(signal->handler_sp, signal);
+    if (!signal->real)
+        return;
+    find_turn(s->last, signal);
+    if (user.full)
+        s->last = &turns_none;
+    else
+        turns_signal(s, signal);
+}
+
+void turns_signal(struct stack *s, const struct flow_signal *signal)
+{
+    if (!signal->real)
+        return;
+    if (signal->turned)
+        turns_follow(s, s->last, signal->turned_pc, signal->turned_sp, 0, 0);
+    stack_signal(s, signal->pc, signal->sp, signal->handler_sp, signal->handler_x30);
+    s->last = &turns_none;
+}
+
+void turns_sigreturn(struct vcpu *v)
+{
+    struct stack *s = &v->hot->stack;
+    struct flow_signal *signal, frame = {0};
+    if (!read_frame(regs_read(v->index, 31), &frame))
+        return;
+    s->last = &turns_none;
+    if (!user.full) {
+        stack_signal_end(s, frame.pc, frame.sp, frame.x30);
+        return;
+    }
+    signal = need(malloc(sizeof *signal));
+    *signal = frame;
+    flow_mark(v, FLOW_SIGNAL_END, (uintptr_t)signal);
+}
+
+/* ---- samples ---- */
+
+void turns_sampled(struct vcpu *v, const struct stack *s, uint64_t pc)
+{
+    struct task *task = &v->task;
+    task->chain_pc = pc;
+    task->chain_count = stack_chain(s, CALLCHAIN_USER, task->chain, &task->chain_notes);
+}
