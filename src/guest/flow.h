@@ -56,13 +56,14 @@ struct flow_log { /* an event of the log; its time is the model's business */
 };
 
 struct flow_signal {
-    uint64_t pc;                      /* the interrupted one */
-    bool fault;                       /* synchronous */
-    bool real;                        /* the handler was not merely called: what follows is known */
-    uint64_t sp, x30;                 /* interrupted */
-    uint64_t handler_sp, handler_x30; /* at the handler's entry */
-    bool turned;                      /* the block before was executed to its end: control went */
-    uint64_t turned_pc, turned_sp;    /* here, before any handler */
+    uint64_t pc;           /* the interrupted one */
+    bool fault;            /* synchronous */
+    bool real;             /* the handler was not merely called: what follows is known */
+    uint64_t sp, x29, x30; /* interrupted */
+    uint64_t handler_sp, handler_x30;
+    /* the block before was executed to its end: there control went, before any handler */
+    bool turned;
+    uint64_t turned_pc, turned_sp, turned_x29, turned_x30;
 };
 
 /* A thread begins at model time `start`; its task has. */

@@ -83,7 +83,7 @@ struct run_control {
     uint32_t unprofiled;               /* threads that could not be */
     uint64_t lost_bytes, lost_records; /* that found no room in `data` */
     uint32_t untraced;                 /* programs of the host that got no supervisor (trace.h) */
-    uint64_t lost_stacks;              /* likewise */
+    uint64_t lost_stacks;              /* call stacks that found no room there */
     uint32_t no_stacks;                /* this QEMU does not show the stack pointer */
     uint32_t no_registers;             /* this QEMU shows no registers: faults are not given back */
     struct {

@@ -220,6 +220,13 @@ static bool synchronous(int32_t signo, int32_t code)
     return code > 0 && (signo == 4 || signo == 5 || signo == 7 || signo == 8 || signo == 11);
 }
 
+bool sample_fault(uint64_t frame)
+{
+    int32_t signo = 0, code = 0;
+    return regs_memory(frame + FRAME_SIGNO, &signo, 4) &&
+           regs_memory(frame + FRAME_CODE, &code, 4) && synchronous(signo, code);
+}
+
 /*
  * A signal handler is about to be entered. The frame says where the program was:
  * behind the last block, or, after a fault, inside it.

@@ -104,17 +104,17 @@ static bool match(struct stack *s, uint64_t pc, uint64_t sp)
 }
 
 /*
- * Somebody called something at this stack pointer and is where control arrived: its frames and
- * those above end; `own`: those called at exactly this stack pointer, too. False if nobody did.
+ * A function that called something at this stack pointer goes on: what it called ends. False if
+ * there is none.
  */
-static bool unwind(struct stack *s, uint64_t sp, bool own)
+static bool unwind(struct stack *s, uint64_t sp)
 {
     const struct stack_frame *f = frames_of(s);
     size_t last = top_of(s);
     for (size_t handlers = s->room->signal_count + 1; handlers-- > 0;) {
         size_t first = first_of(s->room, handlers), i = last_above(f, first, last, sp);
         if (i >= first && f[i].sp == sp) {
-            while (own && i >= first && f[i].sp == sp)
+            while (i >= first && f[i].sp == sp)
                 i--;
             cut_to(s, i);
             return true;
@@ -124,17 +124,17 @@ static bool unwind(struct stack *s, uint64_t sp, bool own)
     return false;
 }
 
-/* Frames below sp end, though nothing says that this is right. */
-static void drop(struct stack *s, uint64_t sp, bool own)
+/* Frames up to sp end; doubt: nothing says that this is right. */
+static void drop(struct stack *s, uint64_t sp, bool doubt)
 {
     struct stack_frame *f = frames_of(s);
     size_t top = top_of(s), first = first_of(s->room, s->room->signal_count), i = top;
-    while (i >= first && (f[i].sp < sp || (own && f[i].sp == sp)))
+    while (i >= first && f[i].sp <= sp)
         i--;
     if (i == top)
         return;
     cut_to(s, i);
-    if (i && i != s->gap)
+    if (doubt && i && i != s->gap)
         f[i].back |= STACK_DOUBT;
 }
 
@@ -236,33 +236,39 @@ static bool waits_for(const struct parked *p, uint64_t pc)
     return false;
 }
 
-/*
- * Control came back to a stack that was left: one that waits for it at this stack pointer, or,
- * where a runtime has copied a stack to another place (Go), at another one.
- */
-static bool resume(struct stack *s, uint64_t pc, uint64_t sp)
+/* How sure it is that control came back to a stack that was left. */
+enum resume {
+    RESUME_CALL,   /* to where a call returns, at its stack pointer */
+    RESUME_INSIDE, /* at that stack pointer, to the function that left it (glibc's swapcontext) */
+    RESUME_COPIED, /* to where a call returns, but the stack has moved (Go) */
+};
+
+static size_t find_parked(uint64_t pc, uint64_t sp, enum resume how)
 {
-    size_t found = STACK_PARKED, copied = STACK_PARKED;
-    pthread_mutex_lock(&all.lock);
-    for (size_t i = 0; i < all.used && found == STACK_PARKED; i++) {
-        if (!all.sp[i] || !waits_for(&all.stacks[i], pc))
+    size_t found = STACK_PARKED;
+    for (size_t i = 0; i < all.used; i++) {
+        if (!all.sp[i] || (how != RESUME_COPIED && all.sp[i] != sp) ||
+            (how != RESUME_INSIDE && !waits_for(&all.stacks[i], pc)))
             continue;
-        if (all.sp[i] == sp)
+        if (found == STACK_PARKED || all.stacks[i].since > all.stacks[found].since)
             found = i;
-        else if (copied == STACK_PARKED || all.stacks[i].since > all.stacks[copied].since)
-            copied = i;
     }
-    if (found == STACK_PARKED)
-        found = copied;
+    return found;
+}
+
+static bool resume(struct stack *s, const struct stack_arrival *a, enum resume how)
+{
+    pthread_mutex_lock(&all.lock);
+    size_t found = find_parked(a->pc, a->sp, how);
     if (found < STACK_PARKED) {
         struct parked p = all.stacks[found];
-        uint64_t by = sp - all.sp[found];
+        uint64_t by = a->sp - all.sp[found];
         all.stacks[found].frames = NULL;
         forget(found);
         park(s);
         unpark(s, &p, by);
         free(p.frames);
-        match(s, pc, sp);
+        match(s, a->pc, a->sp);
     }
     pthread_mutex_unlock(&all.lock);
     return found < STACK_PARKED;
@@ -281,17 +287,22 @@ static void begin_other(struct stack *s, const struct stack_arrival *a)
 
 /* ---- arrivals ---- */
 
-/* The stack pointer got a register's value, and nothing waits here. */
+/* The stack pointer got a register's value: another stack, or another place of this one. */
 static void moved(struct stack *s, const struct stack_arrival *a)
 {
-    bool back = a->turn == STACK_RETURN || (a->turn == STACK_JUMP && a->pc == a->x30);
+    bool call = a->turn == STACK_CALL;
+    bool back = a->turn == STACK_RETURN || (!call && a->pc == a->x30);
     const struct stack_frame *f = frames_of(s);
-    if (a->turn != STACK_CALL && unwind(s, a->sp, back)) /* longjmp */
+    if (!call && resume(s, a, RESUME_CALL))
         return;
+    if (back && (unwind(s, a->sp) || resume(s, a, RESUME_INSIDE))) /* unwind: longjmp */
+        return;
+    if (!call && (a->sp == s->top->sp || resume(s, a, RESUME_COPIED)))
+        return; /* equal: a tail call */
     if (a->sp <= s->top->sp && a->x29 >= a->sp && a->x29 <= s->top->sp)
         return; /* alloca: the frame record is still there */
     if (back && a->sp > s->top->sp && a->sp <= f[first_of(s->room, s->room->signal_count)].sp) {
-        drop(s, a->sp, true); /* longjmp to a function that has grown its frame since setjmp */
+        drop(s, a->sp, false); /* longjmp to a function that has grown its frame since setjmp */
         return;
     }
     begin_other(s, a);
@@ -309,12 +320,10 @@ void stack_arrive(struct stack *s, const struct stack_arrival *arrival)
     if (a.turn != STACK_CALL && match(s, a.pc, a.sp))
         return;
     if (other) {
-        if (a.turn == STACK_CALL || !resume(s, a.pc, a.sp))
-            moved(s, &a);
+        moved(s, &a);
     } else if (a.turn == STACK_RETURN || a.sp > s->top->sp) {
-        bool own = a.turn == STACK_RETURN;
-        if (!unwind(s, a.sp, own))
-            drop(s, a.sp, own);
+        if (!unwind(s, a.sp)) /* an exception is caught */
+            drop(s, a.sp, true);
     }
     if (a.turn == STACK_CALL)
         push(s, a.next, a.sp);
@@ -325,25 +334,31 @@ void stack_signal(struct stack *s, uint64_t pc, uint64_t was, uint64_t sp, uint6
     struct stack_room *room = s->room;
     push(s, (pc + 4) | STACK_SIGNAL, was);
     push(s, x30 & ~FLAGS, sp);
-    if (room->signal_count < STACK_SIGNALS)
-        room->signals[room->signal_count++] = (uint32_t)top_of(s);
+    if (room->signal_count == STACK_SIGNALS)
+        return;
+    uint32_t bit = UINT32_C(1) << room->signal_count;
+    room->moved = s->moved ? room->moved | bit : room->moved & ~bit;
+    s->moved = false;
+    room->signals[room->signal_count++] = (uint32_t)top_of(s);
 }
 
 void stack_signal_end(struct stack *s, uint64_t pc, uint64_t sp, uint64_t x30)
 {
     struct stack_room *room = s->room;
-    if (!room->signal_count) {
-        drop(s, sp, false);
+    if (!room->signal_count) { /* of a handler that was not noticed */
+        if (sp > s->top->sp)
+            drop(s, sp - 1, true);
         return;
     }
     size_t interrupted = room->signals[room->signal_count - 1] - 1;
     struct stack_frame at = room->frames[interrupted];
     uint64_t old = (at.back & ~FLAGS) - 4;
+    s->moved = room->moved >> (room->signal_count - 1) & 1;
     cut_to(s, interrupted - 1);
     if (pc != old && (x30 & ~FLAGS) == old) /* the handler made it call another function */
         push(s, old, at.sp);
-    else
-        drop(s, sp, false);
+    else if (sp != at.sp && sp > s->top->sp)
+        drop(s, sp - 1, true);
 }
 
 /* ---- samples ---- */

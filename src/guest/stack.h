@@ -53,6 +53,7 @@ struct stack_room {
     struct stack_frame frames[STACK_ROOM + 1]; /* the first is none */
     uint32_t signals[STACK_SIGNALS];           /* first frame of each handler */
     uint32_t signal_count;
+    uint32_t moved; /* a bit for each: s->moved when it came */
 };
 
 struct stack {

@@ -85,12 +85,20 @@ void turns_tell(struct hot *h, const struct block *last)
  * Linux's signal frame (struct rt_sigframe) at the stack pointer: siginfo, then the context with
  * X0 to X30, SP and PC, then records of which the first is of the FP registers.
  */
-enum { FRAME_X30 = 552, FRAME_SP = 560, FRAME_PC = 568, FRAME_RECORDS = 592, FPSIMD = 0x46508001 };
+enum {
+    FRAME_X29 = 544,
+    FRAME_X30 = 552,
+    FRAME_SP = 560,
+    FRAME_PC = 568,
+    FRAME_RECORDS = 592,
+    FPSIMD = 0x46508001
+};
 
 static bool read_frame(uint64_t at, struct flow_signal *signal)
 {
     uint32_t magic = 0;
     return regs_memory(at + FRAME_RECORDS, &magic, sizeof magic) && magic == FPSIMD &&
+           regs_memory(at + FRAME_X29, &signal->x29, 8) &&
            regs_memory(at + FRAME_X30, &signal->x30, 8) &&
            regs_memory(at + FRAME_SP, &signal->sp, 8) && regs_memory(at + FRAME_PC, &signal->pc, 8);
 }
@@ -110,12 +118,18 @@ static bool is_handler(uint64_t pc)
 static void find_turn(const struct block *last, struct flow_signal *signal)
 {
     struct flow_signal inner = *signal;
-    signal->turned = !(signal->fault && signal->pc - last->model.pc < 4ull * last->model.count);
-    for (unsigned i = 0; i < STACK_SIGNALS && is_handler(inner.pc); i++)
-        if (!read_frame(inner.sp, &inner))
+    uint64_t at = signal->handler_sp;
+    for (unsigned i = 0; i < STACK_SIGNALS && is_handler(inner.pc); i++) {
+        uint64_t next = inner.sp;
+        if (!read_frame(next, &inner))
             break;
+        at = next;
+    }
+    signal->turned = !(sample_fault(at) && inner.pc - last->model.pc < 4ull * last->model.count);
     signal->turned_pc = inner.pc;
     signal->turned_sp = inner.sp;
+    signal->turned_x29 = inner.x29;
+    signal->turned_x30 = inner.x30;
 }
 
 void turns_signalled(struct vcpu *v, struct flow_signal *signal)
@@ -127,10 +141,18 @@ void turns_signalled(struct vcpu *v, struct flow_signal *signal)
     if (!signal->real)
         return;
     find_turn(s->last, signal);
-    if (user.full)
-        s->last = &turns_none;
-    else
+    if (!user.full) {
         turns_signal(s, signal);
+        return;
+    }
+    /* What the model's thread will know (stack_signal()), as far as turns_tell() needs it. */
+    unsigned turn = ((const struct block *)s->last)->turn;
+    bool moved = s->moved || (signal->turned && turn & STACK_MOVES);
+    if (signal->turned && turn & (STACK_MOVES - 1))
+        moved = false;
+    s->gap = s->gap << 1 | moved;
+    s->moved = false;
+    s->last = &turns_none;
 }
 
 void turns_signal(struct stack *s, const struct flow_signal *signal)
@@ -138,7 +160,8 @@ void turns_signal(struct stack *s, const struct flow_signal *signal)
     if (!signal->real)
         return;
     if (signal->turned)
-        turns_follow(s, s->last, signal->turned_pc, signal->turned_sp, 0, 0);
+        turns_follow(s, s->last, signal->turned_pc, signal->turned_sp, signal->turned_x29,
+                     signal->turned_x30);
     stack_signal(s, signal->pc, signal->sp, signal->handler_sp, signal->handler_x30);
     s->last = &turns_none;
 }
@@ -154,6 +177,8 @@ void turns_sigreturn(struct vcpu *v)
         stack_signal_end(s, frame.pc, frame.sp, frame.x30);
         return;
     }
+    s->moved = s->gap & 1;
+    s->gap >>= 1;
     signal = need(malloc(sizeof *signal));
     *signal = frame;
     flow_mark(v, FLOW_SIGNAL_END, (uintptr_t)signal);

@@ -186,6 +186,9 @@ HIDDEN void sample_settle(struct vcpu *v);
 HIDDEN void sample_begin(struct vcpu *v);
 HIDDEN void sample_end(struct vcpu *v);
 
+/* Is the signal whose frame is here one that an instruction raised? */
+HIDDEN bool sample_fault(uint64_t frame);
+
 /* ---- turns.c: call stacks ---- */
 
 /* Blocks that are none: of a thread that begins, and of one that goes on without a turn. */

@@ -1,0 +1,136 @@
+"""Call stacks of record --stacks, as perf shows them, against paths that the program itself logs."""
+import signal
+import subprocess
+import time
+
+from guest import *
+
+need_engine("call stacks")
+os.environ.pop("MALLOC_PERTURB_", None)  # QEMU would take ten times as long
+if not shutil.which("aarch64-linux-gnu-g++"):
+    skip("call stacks", "no aarch64-linux-gnu-g++ (package g++-aarch64-linux-gnu)")
+    done()
+
+
+def build_paths():
+    """Without frame pointers; calls of the library are bound when they are made."""
+    program, library = os.path.join(WORK, "paths"), os.path.join(WORK, "libpaths.so")
+    source = os.path.join(HERE, "programs", "paths")
+    for command in (["aarch64-linux-gnu-g++", "-O2", "-g", "-fomit-frame-pointer", "-Wno-array-bounds", "-o", program,
+                     source + ".cc", "-pthread", "-ldl"],
+                    [CC, "-O2", "-fomit-frame-pointer", "-shared", "-fPIC", "-Wl,-z,lazy", "-o", library,
+                     source + "_library.c"]):
+        code, _, err = run(*command)
+        if code:
+            check("build paths", False, err)
+            done()
+    return program, library
+
+
+def perf_stacks(path):
+    """By (tid, time): a list of stacks, each a list of (address, name), innermost first."""
+    code, out, err = run("perf", "script", "-i", path, "-F", "tid,time,ip,sym", "--ns", "--itrace=")
+    stacks, current = {}, None
+    for line in out.decode(errors="replace").splitlines():
+        m = re.match(r"\s*(\d+)\s+(\d+)\.(\d+):", line)
+        if m:
+            current = []
+            stacks.setdefault((int(m[1]), int(m[2]) * 10**9 + int(m[3])), []).append(current)
+        elif line.strip():
+            f = line.split()
+            current.append((int(f[0], 16), f[1]))
+    return stacks
+
+
+def records(path):
+    """(tid, time, pc, data address or None) of each."""
+    code, out, err = spex("script", "-i", path, "--format", "csv", "-F", "tid,time,pc,va")
+    rows = [l.split(",") for l in out.decode().splitlines()[1:]]
+    return [(int(r[0]), int(r[1]), int(r[2], 16), int(r[3], 16) if r[3] else None) for r in rows]
+
+
+def compare(rows, stacks, output):
+    """(right, wrong, examples): stacks of stores to a path's own words, by names that begin with step_."""
+    paths = {int(l.split()[0], 16) + 8 * i: l.split()[1:] for l in output.splitlines() for i in range(8)}
+    right, wrong = 0, []
+    for tid, when, pc, va in rows:
+        want = paths.get(va) if va else None
+        if not want:
+            continue
+        stack = next(s for s in stacks[tid, when] if s[0][0] & 0xfff == pc & 0xfff)
+        names = [name for _, name in stack if name.startswith("step_")]
+        if names == want:
+            right += 1
+        else:
+            wrong.append((tid, when, names, want))
+    return right, len(wrong), wrong[:2]
+
+
+program, library = build_paths()
+STORES = "arm_spe/store_filter=1,jitter=1/"
+for model, threads, rounds, alarm in (("fast", 64, 1, 700), ("none", 64, 1, 0), ("full", 64, 1, 700)):
+    what = f"{model}, {threads} threads{', a signal each ' + str(alarm) + ' us' if alarm else ''}"
+    code, out, err, path = record("-g", "-e", STORES, "-c", 256, "--model", model, "--", program, threads, rounds, library,
+                                  alarm)
+    equal(f"{what}: status", code, 0)
+    rows, stacks = records(path), perf_stacks(path)
+    equal(f"{what}: each record has a stack at its time, and begins it",
+          [r for r in rows if not any(s[0][0] & 0xfff == r[2] & 0xfff for s in stacks.get(r[:2], []))], [])
+    equal(f"{what}: as many stacks as records", sum(map(len, stacks.values())), len(rows))
+    right, wrong, some = compare(rows, stacks, out.decode())
+    check(f"{what}: 99.9% of stacks are those that the program logs", right > 3000 and wrong <= right // 1000,
+          (right, wrong, some))
+    said = {m[1]: m[0] for m in re.findall(r"([0-9,]+) call stacks (are deeper|may lack)", err)}
+    check(f"{what}: no stack was cut", "are deeper" not in said, err)
+
+# one process, one thread, no time: the same bytes
+paths = [record("-g", "-c", 1024, "--", program, 0, 2, library, name=n)[3] for n in ("one", "two")]
+check("the same program gives the same bytes", open(paths[0], "rb").read() == open(paths[1], "rb").read())
+code, out, err = run("perf", "report", "-i", paths[0], "--stdio", "-g", "caller", "--no-children")
+check("perf report shows callers", code == 0 and b"---_start" in out and b"spe-stacks" in out, out[:500])
+code, out, err = run("perf", "report", "-D", "-i", paths[0])
+check("perf reads the SPE records beside them", b"ARM SPE" in out and b"corrupt" not in out.lower(), err)
+
+# no deeper than the room there is
+deep = os.path.join(WORK, "deep")
+with open(deep + ".c", "w") as f:
+    f.write("""
+    __attribute__((noinline)) long down(long n, volatile long *sum)
+    {
+        if (n) {
+            long more = down(n - 1, sum);
+            for (int i = 0; i < 3; i++)
+                *sum += i;
+            return more + 1;
+        }
+        return 0;
+    }
+    int main(int argc, char **argv)
+    {
+        volatile long sum = 0;
+        return down(200000, &sum) != 200000;
+    }
+    """)
+code, _, err = run(CC, "-O1", "-g", "-fomit-frame-pointer", "-o", deep, deep + ".c")
+code, _, err, path = record("-g", "-c", 16384, "--", deep)
+check("200,000 calls deep: ends well and says what was cut",
+      code == 0 and re.search(r"call stacks are deeper than 510 frames: the middle is left out", err), err)
+code, out, err = run("perf", "script", "-i", path, "-F", "ip,sym", "--itrace=", "--max-stack", "2000")
+rows = [p.split("\n") for p in out.decode().split("\n\n") if p.count("down") > 400]
+check("their ends are there: as many as a record can hold, down to _start",
+      len(rows) > 100 and all("_start" in r[-1] and len(r) < 520 for r in rows), (len(rows), rows[0][-3:]))
+
+# what is lost when the guest is killed: one stack in flight
+victim = os.path.join(WORK, "victim")
+process = subprocess.Popen([SPEX, "record", "-g", "-c", "4096", "-o", victim, "--", program, "2", "100000", library],
+                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+time.sleep(1)
+guests = run("pgrep", "-P", process.pid)[1].decode().split()
+for pid in guests:
+    os.kill(int(pid), signal.SIGKILL)
+process.communicate(timeout=60)
+kept = records(victim)
+found = perf_stacks(victim)
+missing = [r for r in kept if not found.get(r[:2])]
+check("the guest is killed: its stacks are kept", len(kept) > 100 and len(missing) <= 10, (len(kept), len(missing)))
+done()
