@@ -414,7 +414,7 @@ static int print(struct fleet_table *t, const char *url)
         put_question(t);
     if (!status && !(status = ask(t)))
         read_answer(t);
-    if (!status && !t->count) {
+    if (!status && !t->count && how.format != TABLE_AS_JSON) {
         cli_note("%s has no samples of these hosts and this time%s%s", url, t->partial ? "; " : "",
                  t->partial ? t->partial : "");
     } else if (!status) {

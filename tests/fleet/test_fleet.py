@@ -118,6 +118,7 @@ check("as text, of the last hour", code == 0 and "5,000 samples of 1 host" in ou
 code, out, err = report("--sort", "host")
 check("by host", code == 0 and out.split("\n")[1].split()[-1] == "host" and "5,000" in out and "2,000" in out, (out, err))
 check("of hosts that are not there: said", report("--host", "nobody*")[2] and report("--host", "nobody")[0] == 0)
+check("as an object without rows", json.loads(report("--host", "nobody", "--format", "json")[1])["rows"] == [])
 for args in (("--last", "soon"), ("--sort", "pc"), ("--comm", "x"), ("x.data",)):
     check(f"report --url {' '.join(args)} is refused", report(*args)[0] == 2)
 
