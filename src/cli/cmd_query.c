@@ -1,4 +1,5 @@
 /* spex query: SQL over profiles by DuckDB; the engine is in src/query. */
+#include "cli/fleet_query.h"
 #include "cli/locate.h"
 #include "cli/output.h"
 #include "cli/profile.h"
@@ -28,6 +29,8 @@ struct query_command {
     int format;
     uint64_t threads;
     bool list, setup;
+    struct fleet_options fleet;
+    const char *host, *last;
 };
 
 struct opened {
@@ -47,10 +50,12 @@ struct work {
 
 /* ---- ready-made questions ---- */
 
-static bool questions_directory(char *path, size_t size)
+/* Those to a fleet are in a dialect of their own. */
+static bool questions_directory(bool fleet, char *path, size_t size)
 {
-    return cli_beside("../share/spex/queries", path, size) ||
-           cli_beside("../share/queries", path, size);
+    return cli_beside(fleet ? "../share/spex/queries/clickhouse" : "../share/spex/queries", path,
+                      size) ||
+           cli_beside(fleet ? "../share/queries/clickhouse" : "../share/queries", path, size);
 }
 
 static int is_question(const struct dirent *entry)
@@ -60,11 +65,12 @@ static int is_question(const struct dirent *entry)
 }
 
 /* Calls use for each question by name; the number of them, negative if they are not there. */
-static int each_question(void (*use)(void *user, const char *name, const char *path), void *user)
+static int each_question(bool fleet, void (*use)(void *user, const char *name, const char *path),
+                         void *user)
 {
     char directory[PATH], path[2 * PATH];
     struct dirent **entries;
-    int n = questions_directory(directory, sizeof directory)
+    int n = questions_directory(fleet, directory, sizeof directory)
                 ? scandir(directory, &entries, is_question, alphasort)
                 : -1;
     for (int i = 0; i < n; i++) {
@@ -93,11 +99,11 @@ static void list_question(void *user, const char *name, const char *path)
     cli_unload(&input);
 }
 
-static int list_questions(void)
+static int list_questions(bool fleet)
 {
     struct out out;
     out_init(&out, STDOUT_FILENO);
-    if (each_question(list_question, &out) < 0) {
+    if (each_question(fleet, list_question, &out) < 0) {
         out_fini(&out);
         cli_error("cannot find the questions in ../share/spex/queries of the program; is spex "
                   "installed whole?");
@@ -133,7 +139,7 @@ static char *load_text(const char *path)
 }
 
 /* SQL as it is typed, a file of it, or the name of a question. NULL after a message. */
-static char *find_text(const char *given)
+static char *find_text(bool fleet, const char *given)
 {
     char directory[PATH], path[2 * PATH];
     struct names known = {0};
@@ -142,12 +148,12 @@ static char *find_text(const char *given)
         return load_text(given);
     if (!*given || strpbrk(given, " \t\n;("))
         return memory_copy(given);
-    if (questions_directory(directory, sizeof directory)) {
+    if (questions_directory(fleet, directory, sizeof directory)) {
         snprintf(path, sizeof path, "%s/%s.sql", directory, given);
         if (!strchr(given, '/') && !access(path, R_OK))
             return load_text(path);
     }
-    each_question(add_name, &known);
+    each_question(fleet, add_name, &known);
     const char *near = cli_nearest(given, known.names, known.count);
     cli_usage("'%s' is no SQL and no question of spex query --list%s%s%s", given,
               near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
@@ -231,14 +237,14 @@ static bool add_views(struct work *w, char **files)
 {
     struct mention mention = {w, strcasestr(w->sql, "samples"), true};
     struct out sql;
-    each_question(look_for, &mention);
+    each_question(false, look_for, &mention);
     if (!mention.any)
         return true;
     out_init(&sql, -1);
     put_samples(&sql, w->command, files);
     mention.ok = query_ask(w->query, sql.data, NULL);
     out_fini(&sql);
-    each_question(add_view, &mention);
+    each_question(false, add_view, &mention);
     return mention.ok;
 }
 
@@ -504,20 +510,25 @@ static int run_query(void *options, int argc, char **argv)
     struct work w = {.command = o, .options = o->profile};
     w.options.input = NULL;
     if (o->list)
-        return list_questions();
+        return list_questions(o->fleet.url);
     if (o->setup)
         return set_up();
     if (!argc)
         return cli_usage("what is to be asked? SQL, or a name that spex query --list shows");
+    if (o->fleet.url && (argc > 1 || o->profile.input))
+        return cli_usage("--url asks a server: no file");
+    if (!o->fleet.url && (o->host || o->last))
+        return cli_usage("--%s is for --url", o->host ? "host" : "last");
     if (argc > 1 && o->profile.input)
         return cli_usage("two inputs: '%s' and '%s'", o->profile.input, argv[1]);
     if (o->format == AS_PARQUET && !strcmp(o->output, "-") && isatty(STDOUT_FILENO))
         return cli_usage("parquet is not for a terminal: name a file with -o");
-    char *text = find_text(argv[0]);
+    char *text = find_text(o->fleet.url, argv[0]);
     if (!text)
         return CLI_USAGE;
     w.sql = text;
-    int status = ask(&w, argv + 1);
+    int status = o->fleet.url ? fleet_query(&o->fleet, text, o->host, o->last, o->format, o->output)
+                              : ask(&w, argv + 1);
     free(text);
     return status;
 }
@@ -535,6 +546,11 @@ static const struct cli_option query_options[] = {
     {"setup", 0, CLI_FLAG, offsetof(struct query_command, setup), NULL,
      "fetch DuckDB from npm, once", NULL, NULL},
     CLI_THREADS(struct query_command, threads),
+    FLEET_OPTIONS(struct query_command),
+    {"host", 0, CLI_STRING, offsetof(struct query_command, host), "LIST",
+     "with --url and a question: only these hosts (* and ? match)", NULL, NULL},
+    {"last", 0, CLI_STRING, offsetof(struct query_command, last), "TIME",
+     "with --url and a question: only the last 30m, 1h, 7d, ...", NULL, NULL},
     PROFILE_SYMBOL_OPTIONS(struct query_command),
     {0},
 };
@@ -548,7 +564,8 @@ const struct cli_command cli_query = {
     .details = "Table samples holds the samples of the files: perf.data, Parquet files that export "
                "wrote, or directories of them (-i, else perf.data). 'name.data' and spe('name') "
                "are tables, too. Columns are described in docs/schema.md, more in docs/query.md. A "
-               "QUESTION is a ready-made statement: --list names them.",
+               "QUESTION is a ready-made statement: --list names them. With --url the tables are "
+               "those of a fleet, and the dialect is ClickHouse's (docs/fleet.md).",
     .options = query_options,
     .size = sizeof(struct query_command),
     .run = run_query,

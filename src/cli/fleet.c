@@ -140,6 +140,50 @@ int fleet_ask(struct clickhouse *server, const char *query, struct out *answer, 
     return status ? CLI_DATA : CLI_OK;
 }
 
+/* "30m", "1h", "7d" as seconds; 0 if it is none. */
+static uint64_t seconds_of(const char *text)
+{
+    static const char units[] = "smhd";
+    static const unsigned each[] = {1, 60, 3600, 86400};
+    char *end;
+    uint64_t n = strtoull(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    return *text >= '0' && *text <= '9' && unit && !end[1] && n < 1000000 ? n * each[unit - units]
+                                                                          : 0;
+}
+
+static void put_pattern(struct out *out, const char *name, size_t size)
+{
+    struct out pattern;
+    out_init(&pattern, -1);
+    for (size_t i = 0; i < size; i++) {
+        if (strchr("%_\\", name[i]))
+            out_char(&pattern, '\\');
+        out_char(&pattern, name[i] == '*' ? '%' : name[i] == '?' ? '_' : name[i]);
+    }
+    out_char(&pattern, 0);
+    clickhouse_quote(out, pattern.data);
+    out_fini(&pattern);
+}
+
+int fleet_where(struct out *out, const char *time, const char *hosts, const char *last)
+{
+    uint64_t seconds = last ? seconds_of(last) : 0;
+    if (last && !seconds)
+        return cli_usage("--last: '%s' is no time such as 30m, 1h or 7d", last);
+    if (last)
+        out_printf(out, " AND %s >= toStartOfMinute(toDateTime(now() - %llu))", time,
+                   (unsigned long long)seconds);
+    for (size_t n, i = 0; hosts && *hosts; hosts += n + (hosts[n] == ','), i++) {
+        n = strcspn(hosts, ",");
+        out_text(out, i ? " OR host LIKE " : " AND (host LIKE ");
+        put_pattern(out, hosts, n);
+        if (!hosts[n] || !hosts[n + 1])
+            out_char(out, ')');
+    }
+    return CLI_OK;
+}
+
 /* ---- sending ---- */
 
 void fleet_tell(const struct export_fleet *fleet)

@@ -38,6 +38,12 @@ int fleet_connect(const struct fleet_options *options, bool waiting, struct clic
  */
 int fleet_ask(struct clickhouse *server, const char *query, struct out *answer, char **partial);
 
+/*
+ * " AND ..." for rows of these hosts (a list, * and ? match) and so long ago ("30m", "1h", "7d"),
+ * by a column of time; NULL for all. CLI_OK, or CLI_USAGE after a message.
+ */
+int fleet_where(struct out *out, const char *time, const char *hosts, const char *last);
+
 /* What became of a file that was to be sent. */
 enum fleet_result {
     FLEET_SENT,     /* it is there, as it was before or now */

@@ -65,52 +65,6 @@ static int parse_keys(struct fleet_table *t, const char *list)
     return t->key_count ? CLI_OK : cli_usage("--sort: there is no key");
 }
 
-/* "30m", "1h", "7d" as seconds; 0 if it is none. */
-static uint64_t seconds_of(const char *text)
-{
-    static const char units[] = "smhd";
-    static const unsigned each[] = {1, 60, 3600, 86400};
-    char *end;
-    uint64_t n = strtoull(text, &end, 10);
-    const char *unit = *end ? strchr(units, *end) : NULL;
-    return *text >= '0' && *text <= '9' && unit && !end[1] && n < 1000000 ? n * each[unit - units]
-                                                                          : 0;
-}
-
-static void put_pattern(struct out *out, const char *name, size_t size)
-{
-    struct out pattern;
-    out_init(&pattern, -1);
-    for (size_t i = 0; i < size; i++) {
-        if (strchr("%_\\", name[i]))
-            out_char(&pattern, '\\');
-        out_char(&pattern, name[i] == '*' ? '%' : name[i] == '?' ? '_' : name[i]);
-    }
-    out_char(&pattern, 0);
-    clickhouse_quote(out, pattern.data);
-    out_fini(&pattern);
-}
-
-static int put_where(struct fleet_table *t, const char *hosts, const char *last)
-{
-    uint64_t seconds = last ? seconds_of(last) : 0;
-    out_text(&t->where, " FROM minutes WHERE 1");
-    if (last && !seconds)
-        return cli_usage("--last: '%s' is no time such as 30m, 1h or 7d", last);
-    if (last)
-        out_printf(&t->where, " AND minute >= toStartOfMinute(toDateTime(now() - %llu))",
-                   (unsigned long long)seconds);
-    for (size_t n, i = 0; hosts && *hosts; hosts += n + (hosts[n] == ','), i++) {
-        n = strcspn(hosts, ",");
-        out_text(&t->where, i ? " OR host LIKE " : " AND (host LIKE ");
-        put_pattern(&t->where, hosts, n);
-        if (!hosts[n] || !hosts[n + 1])
-            out_char(&t->where, ')');
-    }
-    out_char(&t->where, 0);
-    return CLI_OK;
-}
-
 static int ask(struct fleet_table *t)
 {
     char *partial;
@@ -462,7 +416,9 @@ int fleet_report(const struct profile_options *options, const struct fleet_optio
     out_init(&t.where, -1);
     out_init(&t.query, -1);
     out_init(&t.answer, -1);
-    status = put_where(&t, hosts, last);
+    out_text(&t.where, " FROM minutes WHERE 1");
+    status = fleet_where(&t.where, "minute", hosts, last);
+    out_char(&t.where, 0);
     if (!status)
         status = fleet_connect(fleet, true, &t.server);
     if (!status) {

@@ -3,6 +3,7 @@
 Two servers of Debian 12 (18.16) on loopback as the shards of a cluster. `make check-fleet` (SPEX_LONG=1) does the same
 with 50 hosts and 20 million rows.
 """
+import glob
 import json
 import os
 import re
@@ -122,6 +123,40 @@ check("as an object without rows", json.loads(report("--host", "nobody", "--form
 for args in (("--last", "soon"), ("--sort", "pc"), ("--comm", "x"), ("x.data",)):
     check(f"report --url {' '.join(args)} is refused", report(*args)[0] == 2)
 
+# ---- questions ----
+
+
+def question(name, *args, to=A):
+    code, out, err = spex("query", "--url", to.url, name, "--format", "json", *args)
+    return code, [json.loads(l) for l in out.decode().splitlines()], err
+
+
+NAMES = sorted(n[:-4] for n in os.listdir(f"{SOURCE}/share/queries") if n.endswith(".sql"))
+FLEET = sorted(n[:-4] for n in os.listdir(f"{SOURCE}/share/queries/clickhouse"))
+equal("a fleet is asked the same questions as a file, and one more", sorted(set(FLEET) - {"hosts"}), NAMES)
+equal("which --list names", [l.split()[0] for l in spex("query", "--list", "--url", A.url)[1].decode().splitlines()], FLEET)
+rows_of = {n: question(n, "--host", "one") for n in FLEET if n != "hosts"}
+check("each has an answer", all(code == 0 and rows for code, rows, err in rows_of.values()) and question("hosts")[1][0]["samples"] == 5000,
+      {n: (c, len(r), e) for n, (c, r, e) in rows_of.items()})
+duck = (glob.glob(f"{os.environ.get('SPEX_FEEDS', BUILD + '/feeds')}/node_modules/@duckdb/node-bindings-linux-*/libduckdb.so") or [None])[0]
+for name in NAMES:
+    if not duck:
+        skip(f"{name}: ClickHouse answers what DuckDB answers", "no DuckDB: scripts/feeds-setup fetches it")
+        continue
+    os.environ["SPEX_DUCKDB"] = duck
+    code, out, err = on("query", (name, MIXED), "--format", "json")
+    plain = lambda v: str(round(v, 3)) if isinstance(v, float) and v != int(v) else str(int(v)) if isinstance(v, (int, float)) else v or None
+    drop = {"host", "minute"}
+    want = sorted(json.dumps([plain(v) for k, v in json.loads(l).items() if k not in drop]) for l in out.splitlines())
+    got = sorted(json.dumps([plain(v) for k, v in r.items() if k not in drop]) for r in rows_of[name][1])
+    bad = next(((g, w) for g, w in zip(got, want) if g != w), (len(got), len(want)))
+    check(f"{name}: ClickHouse answers what DuckDB answers ({len(want)} rows)", got == want and code == 0, f"{bad}\n{err}")
+equal("any other statement", question("SELECT host, count() AS n FROM samples GROUP BY host ORDER BY n;")[1], [{"host": "two", "n": 2000}, {"host": "one", "n": 5000}])
+check("a question of hosts that are not there has no rows", question("symbols", "--host", "nobody", "--last", "1h")[:2] == (0, []))
+check("a mistake is told", question("SELECT nothing")[0] == 1 and "nothing" in question("SELECT nothing")[2])
+for args in (("SELECT 1", "--host", "x"), ("symbols", "x.data"), ("symbols", "--format", "parquet"), ("no-such-question",)):
+    check(f"query --url {' '.join(args)} is refused", question(*args)[0] == 2)
+
 # ---- exactly once ----
 
 
@@ -191,6 +226,7 @@ check("and goes on where it was", "were there" in err or "nothing was added" in 
 B.kill()
 code, out, err = report("--sort", "host")
 check("a shard is away: the answer says that it is partial, and the exit status", code == 1 and "PARTIAL: 1 of 2 shards" in out and "PARTIAL" in err and "one" in out and "three" not in out, (code, out, err))
+check("so does the answer of a question", question("hosts")[0] == 1 and "PARTIAL" in question("hosts")[2])
 check("in JSON, too", "1 of 2" in json.loads(report("--format", "json")[1])["partial"])
 B.start()
 check("and it is whole again when the shard is", report()[0] == 0 and "PARTIAL" not in report()[1])

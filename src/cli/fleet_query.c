@@ -1,0 +1,129 @@
+#include "fleet_query.h"
+
+#include "cli/output.h"
+#include "cli/rows.h"
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WHERE "{where}"
+
+struct asked {
+    struct out answer;
+    enum table_format format;
+};
+
+static enum query_kind kind_of(const char *type)
+{
+    return strstr(type, "Int") || strstr(type, "Float") || strstr(type, "Decimal") ? QUERY_NUMBER
+                                                                                   : QUERY_TEXT;
+}
+
+/* The cells of a line; a cell that is absent is NULL. The array is the caller's. */
+static const char **read_line(char **at, const char **cells, size_t *capacity, size_t *count)
+{
+    char end = '\t';
+    *count = 0;
+    while (end == '\t') {
+        cells = memory_grow(cells, *count, capacity, sizeof *cells);
+        bool none = !strncmp(*at, "\\N", 2);
+        const char *cell = **at ? clickhouse_cell(at, &end) : NULL;
+        if (!cell)
+            break;
+        cells[(*count)++] = none ? NULL : cell;
+    }
+    return cells;
+}
+
+/* Names, types, then rows. */
+static bool print(void *context, int fd)
+{
+    struct asked *asked = context;
+    const char **names = NULL, **cells = NULL;
+    size_t capacity = 0, cell_capacity = 0, count, n;
+    char *at = asked->answer.data;
+    struct rows rows;
+    struct out out;
+    out_init(&out, fd);
+    rows_init(&rows, &out, asked->format);
+    names = read_line(&at, names, &capacity, &count);
+    cells = read_line(&at, cells, &cell_capacity, &n);
+    enum query_kind *kinds = memory_get(count + 1, sizeof *kinds);
+    for (size_t i = 0; i < n && i < count; i++)
+        kinds[i] = cells[i] ? kind_of(cells[i]) : QUERY_TEXT;
+    rows_begin(&rows, names, kinds, count);
+    while (*at) {
+        cells = read_line(&at, cells, &cell_capacity, &n);
+        if (n == count)
+            rows_put(&rows, cells);
+    }
+    rows_end(&rows);
+    free(kinds);
+    free(names);
+    free(cells);
+    int error = out_fini(&out);
+    if (error)
+        cli_error("cannot write: %s", strerror(error));
+    return !error;
+}
+
+/* The statement with what {where} stands for, and how it is to be answered. */
+static int put_statement(struct out *out, const char *sql, const char *hosts, const char *last)
+{
+    struct out where;
+    size_t size = strlen(sql);
+    const char *place;
+    if ((hosts || last) && !strstr(sql, WHERE))
+        return cli_usage("--%s needs a statement with " WHERE
+                         " in it, such as those of spex query --list --url URL",
+                         hosts ? "host" : "last");
+    out_init(&where, -1);
+    out_char(&where, '1');
+    int status = fleet_where(&where, "wall", hosts, last);
+    while (size && strchr("; \t\n", sql[size - 1]))
+        size--;
+    for (; !status && (place = strstr(sql, WHERE)) && (size_t)(place - sql) < size;) {
+        out_bytes(out, sql, (size_t)(place - sql));
+        out_bytes(out, where.data, where.size);
+        size -= (size_t)(place - sql) + strlen(WHERE);
+        sql = place + strlen(WHERE);
+    }
+    out_bytes(out, sql, size);
+    out_text(out, "\nFORMAT TabSeparatedWithNamesAndTypes");
+    out_char(out, 0);
+    out_fini(&where);
+    return status;
+}
+
+int fleet_query(const struct fleet_options *fleet, const char *sql, const char *hosts,
+                const char *last, int format, const char *to)
+{
+    struct asked asked = {.format = (enum table_format)format};
+    struct clickhouse *server = NULL;
+    struct output output;
+    struct out statement;
+    char *partial = NULL;
+    if (format > TABLE_AS_CSV)
+        return cli_usage("--format: a server's answer can be text, json or csv");
+    out_init(&statement, -1);
+    out_init(&asked.answer, -1);
+    int status = put_statement(&statement, sql, hosts, last);
+    if (!status)
+        status = fleet_connect(fleet, true, &server);
+    if (!status && !(status = fleet_ask(server, statement.data, &asked.answer, &partial)) &&
+        !(status = output_open(&output, to, false))) {
+        status = output_make(&output, print, &asked);
+        output_close(&output);
+    }
+    if (!status && partial) {
+        cli_error("%s", partial);
+        status = CLI_DATA;
+    }
+    clickhouse_free(server);
+    free(partial);
+    out_fini(&statement);
+    out_fini(&asked.answer);
+    return status;
+}
