@@ -95,7 +95,7 @@ void tally_free(struct tally *t)
 
 uint64_t tally_weight(const struct tally_row *row, enum export_weight weight)
 {
-    static const double most = INT64_MAX / 2, ps = 1000; /* damaged timestamps lie far apart */
+    static const double most = 4e18, ps = 1000; /* damaged timestamps lie far apart */
     switch (weight) {
     case EXPORT_WEIGHT_TIME:
         return (uint64_t)(row->spent / ps < most ? row->spent / ps + 0.5 : most);
