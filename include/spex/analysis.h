@@ -54,6 +54,12 @@ struct spex_analysis_options {
     size_t filter_count;
     void (*progress)(void *context, uint64_t done, uint64_t size); /* may be NULL */
     void *context;
+    /*
+     * Further files of the same profile, as perf record --switch-output makes them: read one after
+     * the other in order of time, each with its own threads, mappings and CPUs.
+     */
+    const char *const *more;
+    size_t more_count;
 };
 
 /*
@@ -200,7 +206,7 @@ const struct spex_sampling *spex_analysis_sampling(const struct spex_analysis *a
 unsigned spex_analysis_saturated(const struct spex_analysis *analysis,
                                  const struct spex_record *record);
 struct spex_symbols *spex_analysis_symbols(struct spex_analysis *analysis);
-/* The file, NULL for a raw stream. */
+/* The file, of several the first; NULL for a raw stream. */
 const struct spex_perfdata *spex_analysis_file(const struct spex_analysis *analysis);
 
 /* Why numbers of operations cannot be estimated from samples; NULL if they can. */

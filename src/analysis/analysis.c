@@ -197,7 +197,32 @@ struct spex_analysis {
     struct counters_end end; /* of its counter_most */
     uint64_t done;           /* bytes, for progress */
     bool stopped, no_memory;
+
+    /* Of several files each is an analysis; what they share, the first has. */
+    struct spex_analysis *whole;   /* of the others: the first */
+    struct spex_analysis **parts;  /* of the first: all in order of time, itself too */
+    size_t part_count;             /* 0: there is one file */
+    struct spex_analysis *reading; /* of the first: whose samples come */
+    struct spex_totals own;        /* of the first: without the others */
+    struct table thread_sums;      /* of all files */
+    bool enough;                   /* no further file is wanted */
+    bool mixed;                    /* sampled with different periods */
+    struct cpu_sum {
+        int32_t cpu;
+        uint64_t samples;
+    } * cpu_sums; /* of the last pass, in order of queues */
+    size_t cpu_sum_count;
 };
+
+static struct spex_analysis *first_of(struct spex_analysis *a)
+{
+    return a->whole ? a->whole : a;
+}
+
+static struct spex_analysis *reading(struct spex_analysis *a)
+{
+    return a->reading ? a->reading : a;
+}
 
 /* Of places in caches, where a bad guess costs a look-up and no more. */
 static uint64_t mix(uint64_t x)
@@ -232,6 +257,7 @@ static void **table_slot(struct table *table, uint64_t key)
 const char *analysis_intern(struct spex_analysis *a, const char *text)
 {
     uint64_t hash = hash_bytes(hash_seed(), text, strlen(text));
+    a = first_of(a);
     for (;; hash++) { /* equal hashes of different texts: take the next key */
         void **slot = table_slot(&a->strings, hash);
         if (!*slot)
@@ -252,7 +278,7 @@ static struct process *get_process(struct spex_analysis *a, int32_t pid, uint64_
     }
     if (time < p->span.from || time > p->span.until) {
         p->span = changes_span(&a->process_changes, pid, time);
-        p->version = ++a->versions;
+        p->version = ++first_of(a)->versions;
     }
     return p;
 }
@@ -506,16 +532,25 @@ static void place_of(struct spex_analysis *a, int pid, const struct spex_sample 
     place->address += ip & ((UINT64_C(1) << bits) - 1);
 }
 
+/* Of several files, where the first that knows the place says. */
+static void locate_in_any(struct spex_analysis *a, int pid, uint64_t ip, struct spex_place *place)
+{
+    place_of(a, pid, NULL, ip, place);
+    for (size_t i = 0; !place->module && i < a->part_count; i++)
+        if (a->parts[i] != a)
+            place_of(a->parts[i], pid, NULL, ip, place);
+}
+
 void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t ip, struct spex_place *place)
 {
-    if (!memory_guarded(place_of(a, pid, NULL, ip, place)))
+    if (!memory_guarded(locate_in_any(a, pid, ip, place)))
         *place = (struct spex_place){0};
 }
 
 void spex_sample_locate(struct spex_analysis *a, const struct spex_sample *sample, uint64_t ip,
                         struct spex_place *place)
 {
-    if (!memory_guarded(place_of(a, sample->pid, sample, ip, place)))
+    if (!memory_guarded(place_of(reading(a), sample->pid, sample, ip, place)))
         *place = (struct spex_place){0};
 }
 
@@ -527,7 +562,7 @@ const struct spex_place *analysis_data_place(struct spex_analysis *a,
     uint64_t va = sample->va;
     if (!(sample->record->present & SPEX_HAS_VA))
         return &none;
-    return locate(a, sample->maps[va >> 63], sample->pid, sample, va, &bits);
+    return locate(reading(a), sample->maps[va >> 63], sample->pid, sample, va, &bits);
 }
 
 void analysis_line(struct spex_analysis *a, struct spex_module *module, uint64_t address,
@@ -1061,15 +1096,12 @@ static enum spex_status run_in_turn(struct spex_analysis *a)
     return SPEX_OK;
 }
 
-static enum spex_status run_pass(struct spex_analysis *a, spex_sample_sink *sink, void *context,
+static enum spex_status run_file(struct spex_analysis *a, spex_sample_sink *sink, void *context,
                                  struct spex_error *error)
 {
     const struct spex_totals whole = a->totals;
     memset(&a->totals, 0, sizeof a->totals);
     a->totals.first_time = UINT64_MAX;
-    struct spex_module *module;
-    for (size_t i = 0; (module = spex_symbols_nth(a->symbols, i)); i++)
-        module->samples = module->left_out = module->unnamed = 0;
     a->sink = sink;
     a->context = context;
     a->done = 0;
@@ -1120,6 +1152,117 @@ static enum spex_status run_pass(struct spex_analysis *a, spex_sample_sink *sink
     return SPEX_OK;
 }
 
+static void add_totals(struct spex_totals *sum, const struct spex_totals *t)
+{
+    uint64_t *const counts[] = {&sum->records,      &sum->kept,          &sum->timed,
+                                &sum->with_context, &sum->with_source,   &sum->with_va,
+                                &sum->with_pa,      &sum->saturated,     &sum->bytes,
+                                &sum->damaged,      &sum->damaged_bytes, &sum->lost,
+                                &sum->truncated,    &sum->collided,      &sum->spent,
+                                &sum->away,         &sum->beside_loss};
+    const uint64_t more[] = {
+        t->records,   t->kept,      t->timed, t->with_context, t->with_source,   t->with_va,
+        t->with_pa,   t->saturated, t->bytes, t->damaged,      t->damaged_bytes, t->lost,
+        t->truncated, t->collided,  t->spent, t->away,         t->beside_loss};
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        *counts[i] += more[i];
+    for (size_t i = 0; i < SPEX_FILTER_MAX; i++)
+        sum->rejected[i] += t->rejected[i];
+    if (t->damaged && !sum->damage_reason) {
+        sum->first_damage = t->first_damage;
+        sum->damage_reason = t->damage_reason;
+    }
+    if (!t->last_time)
+        return;
+    if (!sum->last_time || t->first_time < sum->first_time)
+        sum->first_time = t->first_time;
+    if (t->last_time > sum->last_time)
+        sum->last_time = t->last_time;
+}
+
+static void free_table(struct table *table, bool values);
+
+/* The threads of all files by number: one that goes on in the next file is one. */
+static void sum_threads(struct spex_analysis *a)
+{
+    free_table(&a->thread_sums, true);
+    a->thread_sums = (struct table){0};
+    for (size_t p = 0; p < a->part_count; p++) {
+        const struct table *threads = &a->parts[p]->threads;
+        for (size_t i = 0; threads->slots && i <= threads->mask; i++) {
+            const struct thread *t = threads->slots[i].value;
+            if (!t || !t->samples)
+                continue;
+            void **slot = table_slot(&a->thread_sums, (uint32_t)t->tid);
+            struct thread *sum = *slot;
+            if (!sum)
+                *slot = sum = memory_get(1, sizeof *sum);
+            uint64_t samples = sum->samples + t->samples;
+            *sum = *t; /* its name is the last one */
+            sum->samples = samples;
+        }
+    }
+}
+
+/* The CPUs of all files; queues of threads stay apart. */
+static void sum_cpus(struct spex_analysis *a)
+{
+    size_t count = 0;
+    for (size_t p = 0; p < (a->part_count ? a->part_count : 1); p++)
+        count += (a->part_count ? a->parts[p] : a)->queue_count;
+    free(a->cpu_sums);
+    a->cpu_sums = NULL;
+    a->cpu_sum_count = 0;
+    a->cpu_sums = memory_get(count + 1, sizeof *a->cpu_sums);
+    for (size_t p = 0; p < (a->part_count ? a->part_count : 1); p++) {
+        const struct spex_analysis *part = a->part_count ? a->parts[p] : a;
+        for (size_t i = 0; i < part->queue_count; i++) {
+            const struct queue *q = &part->queues[i];
+            size_t n = p && q->cpu >= 0 ? 0 : a->cpu_sum_count;
+            while (n < a->cpu_sum_count && a->cpu_sums[n].cpu != q->cpu)
+                n++;
+            if (n == a->cpu_sum_count)
+                a->cpu_sums[a->cpu_sum_count++] = (struct cpu_sum){q->cpu, 0};
+            a->cpu_sums[n].samples += q->samples;
+        }
+    }
+}
+
+/* One file after the other. */
+static enum spex_status run_parts(struct spex_analysis *a, spex_sample_sink *sink, void *context,
+                                  struct spex_error *error)
+{
+    enum spex_status status = SPEX_OK;
+    struct spex_totals sum = {0};
+    for (size_t i = 0; i < a->part_count && !status && !a->enough; i++) {
+        struct spex_analysis *part = a->parts[i];
+        if (part == a)
+            a->totals = a->own;
+        a->reading = part;
+        status = run_file(part, sink, context, error);
+        if (part == a)
+            a->own = a->totals;
+        add_totals(&sum, &part->totals);
+    }
+    a->reading = NULL;
+    a->totals = sum;
+    sum_threads(a);
+    return status;
+}
+
+static enum spex_status run_pass(struct spex_analysis *a, spex_sample_sink *sink, void *context,
+                                 struct spex_error *error)
+{
+    struct spex_module *module;
+    for (size_t i = 0; (module = spex_symbols_nth(a->symbols, i)); i++)
+        module->samples = module->left_out = module->unnamed = 0;
+    a->enough = false;
+    enum spex_status status =
+        a->part_count ? run_parts(a, sink, context, error) : run_file(a, sink, context, error);
+    sum_cpus(a);
+    return status;
+}
+
 enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *sink, void *context,
                                    struct spex_error *error)
 {
@@ -1132,19 +1275,26 @@ enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *si
 
 void analysis_no_memory(struct spex_analysis *a)
 {
-    if (a)
-        a->no_memory = a->stopped = true;
+    if (a) {
+        a->no_memory = true;
+        spex_analysis_stop(a);
+    }
 }
 
 void spex_analysis_stop(struct spex_analysis *analysis)
 {
-    analysis->stopped = true;
+    analysis->enough = true;
+    reading(analysis)->stopped = true;
 }
 
 void analysis_narrow(struct spex_analysis *a, unsigned want, const struct line_set *lines)
 {
     a->options.want = want;
     a->only = lines;
+    for (size_t i = 0; i < a->part_count; i++) {
+        a->parts[i]->options.want = want;
+        a->parts[i]->only = lines;
+    }
 }
 
 /* ---- opening ---- */
@@ -1303,9 +1453,9 @@ static int16_t *sources_of(struct spex_analysis *a, const struct spex_cpu_model 
     return m->sources;
 }
 
-static enum spex_status open_profile(struct spex_analysis *a, const char *path,
-                                     const struct spex_analysis_options *options,
-                                     struct spex_error *error)
+static enum spex_status open_input(struct spex_analysis *a, const char *path,
+                                   const struct spex_analysis_options *options,
+                                   struct spex_error *error)
 {
     bool standard = !path || !strcmp(path, "-");
     enum spex_status status;
@@ -1321,7 +1471,9 @@ static enum spex_status open_profile(struct spex_analysis *a, const char *path,
     }
     a->name = memory_copy(standard ? "standard input" : path);
     a->ops = op_table();
-    status = spex_symbols_new(options->symbols, &a->symbols, error);
+    if (a->whole)
+        a->symbols = a->whole->symbols;
+    status = a->whole ? SPEX_OK : spex_symbols_new(options->symbols, &a->symbols, error);
     a->places = memory_get(PLACES, sizeof *a->places);
     if (status)
         return status;
@@ -1335,7 +1487,15 @@ static enum spex_status open_profile(struct spex_analysis *a, const char *path,
             gather_changes(a);
         }
     }
-    uint64_t first = a->info ? a->info->first_time : 0, last = a->info ? a->info->last_time : 0;
+    return status;
+}
+
+/* What is read of an input that is open; first and last are the times of all of them. */
+static enum spex_status open_queues(struct spex_analysis *a,
+                                    const struct spex_analysis_options *options, uint64_t first,
+                                    uint64_t last, struct spex_error *error)
+{
+    enum spex_status status = SPEX_OK;
     for (size_t i = 0; i < options->filter_count && !status; i++)
         status = filter_new(&options->filters[i], first, last, &a->filters[i], error);
     if (status)
@@ -1365,6 +1525,64 @@ static enum spex_status open_profile(struct spex_analysis *a, const char *path,
     }
     describe_sampling(a);
     return SPEX_OK;
+}
+
+static int by_first_time(const void *x, const void *y)
+{
+    const struct spex_analysis *a = *(struct spex_analysis *const *)x;
+    const struct spex_analysis *b = *(struct spex_analysis *const *)y;
+    uint64_t first_a = a->info ? a->info->first_time : 0,
+             first_b = b->info ? b->info->first_time : 0;
+    if (first_a != first_b)
+        return first_a < first_b ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+/* The first of several files speaks for all where they agree. */
+static void agree(struct spex_analysis *a)
+{
+    uint16_t most = 0;
+    for (size_t i = 0; i < a->part_count; i++) {
+        const struct spex_sampling *s = &a->parts[i]->sampling;
+        most = s->counter_most > most ? s->counter_most : most;
+        a->mixed |= s->period != a->parts[0]->sampling.period;
+        if (s->midr != a->sampling.midr)
+            a->sampling.cpu_name = NULL;
+    }
+    for (size_t i = 0; i < a->part_count; i++) {
+        a->parts[i]->sampling.counter_most = most;
+        a->parts[i]->end = counters_end(most);
+    }
+}
+
+static enum spex_status open_profile(struct spex_analysis *a, const char *path,
+                                     const struct spex_analysis_options *options,
+                                     struct spex_error *error)
+{
+    enum spex_status status = open_input(a, path, options, error);
+    size_t files = 1 + options->more_count;
+    uint64_t first, last;
+    if (!status && files > 1) {
+        a->parts = memory_get(files, sizeof *a->parts);
+        a->parts[a->part_count++] = a;
+    }
+    for (size_t i = 0; i < options->more_count && !status; i++) {
+        struct spex_analysis *part = a->parts[a->part_count++] = memory_get(1, sizeof *part);
+        part->raw_fd = -1;
+        part->whole = a;
+        status = open_input(part, options->more[i], options, error);
+    }
+    if (!status && a->part_count)
+        qsort(a->parts, a->part_count, sizeof *a->parts, by_first_time);
+    analysis_extent(a, &first, &last);
+    if (!status)
+        status = open_queues(a, options, first, last, error);
+    for (size_t i = 0; i < a->part_count && !status; i++)
+        if (a->parts[i] != a)
+            status = open_queues(a->parts[i], options, first, last, error);
+    if (!status)
+        agree(a);
+    return status;
 }
 
 enum spex_status spex_analysis_open(const char *path, const struct spex_analysis_options *given,
@@ -1404,6 +1622,12 @@ void spex_analysis_close(struct spex_analysis *a)
 {
     if (!a)
         return;
+    for (size_t i = 0; i < a->part_count; i++)
+        if (a->parts[i] != a)
+            spex_analysis_close(a->parts[i]);
+    free(a->parts);
+    free_table(&a->thread_sums, true);
+    free(a->cpu_sums);
     for (size_t i = 0; a->queues && i < a->queue_count; i++) {
         close_queue(&a->queues[i]);
         if (a->queues[i].reader != a->reader)
@@ -1434,7 +1658,8 @@ void spex_analysis_close(struct spex_analysis *a)
     free(a->near);
     free(a->far);
     free(a->lines);
-    spex_symbols_free(a->symbols);
+    if (!a->whole)
+        spex_symbols_free(a->symbols);
     if (a->file)
         spex_perfdata_close(a->file);
     if (a->raw_fd >= 0)
@@ -1449,11 +1674,12 @@ void spex_analysis_close(struct spex_analysis *a)
 bool spex_analysis_thread(const struct spex_analysis *a, size_t index,
                           struct spex_thread_total *total)
 {
+    const struct table *threads = a->part_count ? &a->thread_sums : &a->threads;
     const struct thread *last = NULL;
     for (size_t n = 0; n <= index; n++) {
         const struct thread *best = NULL;
-        for (size_t i = 0; a->threads.slots && i <= a->threads.mask; i++) {
-            const struct thread *t = a->threads.slots[i].value;
+        for (size_t i = 0; threads->slots && i <= threads->mask; i++) {
+            const struct thread *t = threads->slots[i].value;
             if (!t || !t->samples ||
                 (last && (t->samples > last->samples ||
                           (t->samples == last->samples && t->tid <= last->tid))))
@@ -1472,16 +1698,16 @@ bool spex_analysis_thread(const struct spex_analysis *a, size_t index,
 
 bool spex_analysis_cpu(const struct spex_analysis *a, size_t index, struct spex_cpu_total *total)
 {
-    const struct queue *last = NULL;
+    const struct cpu_sum *last = NULL;
     for (size_t n = 0; n <= index; n++) {
-        const struct queue *best = NULL;
-        for (size_t i = 0; i < a->queue_count; i++) {
-            const struct queue *q = &a->queues[i];
-            if (!q->samples || (last && (q->samples > last->samples ||
-                                         (q->samples == last->samples && q <= last))))
+        const struct cpu_sum *best = NULL;
+        for (size_t i = 0; i < a->cpu_sum_count; i++) {
+            const struct cpu_sum *c = &a->cpu_sums[i];
+            if (!c->samples || (last && (c->samples > last->samples ||
+                                         (c->samples == last->samples && c <= last))))
                 continue;
-            if (!best || q->samples > best->samples)
-                best = q;
+            if (!best || c->samples > best->samples)
+                best = c;
         }
         if (!best)
             return false;
@@ -1489,6 +1715,30 @@ bool spex_analysis_cpu(const struct spex_analysis *a, size_t index, struct spex_
     }
     *total = (struct spex_cpu_total){last->cpu, last->samples, 0};
     return true;
+}
+
+bool analysis_part(const struct spex_analysis *a, size_t index, struct analysis_part *part)
+{
+    if (index >= (a->part_count ? a->part_count : 1))
+        return false;
+    const struct spex_analysis *p = a->part_count ? a->parts[index] : a;
+    *part =
+        (struct analysis_part){p->name, a->part_count && p == a ? &a->own : &p->totals, p->file};
+    return true;
+}
+
+void analysis_extent(const struct spex_analysis *a, uint64_t *first, uint64_t *last)
+{
+    *first = *last = 0;
+    for (size_t i = 0; i < (a->part_count ? a->part_count : 1); i++) {
+        const struct spex_perf_info *info = (a->part_count ? a->parts[i] : a)->info;
+        if (!info || !info->last_time)
+            continue;
+        if (!*last || info->first_time < *first)
+            *first = info->first_time;
+        if (info->last_time > *last)
+            *last = info->last_time;
+    }
 }
 
 const struct spex_totals *spex_analysis_totals(const struct spex_analysis *a)
@@ -1522,6 +1772,8 @@ const struct spex_perfdata *spex_analysis_file(const struct spex_analysis *a)
 
 const char *spex_analysis_no_estimate(const struct spex_analysis *a)
 {
+    if (a->mixed)
+        return "the files were sampled with different periods";
     if (!a->sampling.period)
         return "the sampling period is not known";
     if (a->totals.truncated || a->totals.lost)

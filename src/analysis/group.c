@@ -166,10 +166,10 @@ struct spex_group {
 /* Of intervals of which the file has 64 to 128. */
 static unsigned usual_shift(const struct spex_analysis *analysis)
 {
-    const struct spex_perfdata *file = analysis ? spex_analysis_file(analysis) : NULL;
-    const struct spex_perf_info *info = file ? spex_perfdata_info(file) : NULL;
-    uint64_t span =
-        info && info->last_time > info->first_time ? info->last_time - info->first_time : 0;
+    uint64_t first = 0, last = 0;
+    if (analysis)
+        analysis_extent(analysis, &first, &last);
+    uint64_t span = last > first ? last - first : 0;
     return span > 128 ? 57 - (unsigned)__builtin_clzll(span) : 1;
 }
 

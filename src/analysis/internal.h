@@ -101,6 +101,16 @@ const char *analysis_intern(struct spex_analysis *analysis, const char *text);
 void analysis_line(struct spex_analysis *analysis, struct spex_module *module, uint64_t address,
                    struct spex_line *line);
 
+/* One of several files: its name, its totals and, if it is no raw stream, the file. */
+struct analysis_part {
+    const char *name;
+    const struct spex_totals *totals;
+    struct spex_perfdata *file;
+};
+bool analysis_part(const struct spex_analysis *analysis, size_t index, struct analysis_part *part);
+/* First and last time that the files speak of; both 0 if there is none. */
+void analysis_extent(const struct spex_analysis *analysis, uint64_t *first, uint64_t *last);
+
 /* A sink has no memory left: the pass ends and says so. a may be NULL. */
 void analysis_no_memory(struct spex_analysis *a);
 

@@ -49,16 +49,25 @@ void advice_do(struct profile *p, const struct finding *finding, unsigned indent
     cli_wrap(&p->out, finding->advice, indent + 4);
 }
 
+/* The command with the files that it has to read. */
+static void name_command(const struct profile *p, const char *command, char *text, size_t size)
+{
+    size_t n = (size_t)snprintf(text, size, "%s", command);
+    if (!p->directory || (!p->paths[1] && !strcmp(p->paths[0], "perf.data")))
+        return;
+    for (size_t i = 0; p->paths[i] && n < size; i++)
+        n += (size_t)snprintf(text + n, size - n, " -i %s", p->paths[i]);
+}
+
 void advice_print(const struct advice *a, struct profile *p)
 {
     const struct finding *finding;
     if (!a->findings || p->options->format != TABLE_AS_TEXT || p->options->fields)
         return;
     for (size_t i = 0; (finding = findings_at(a->findings, i)); i++) {
-        char number[24], see[600];
-        bool usual = !p->directory || !strcmp(p->name, "perf.data");
+        char number[24], see[1000];
         snprintf(number, sizeof number, "%zu. ", i + 1);
-        snprintf(see, sizeof see, usual ? "%s" : "%s -i %s", finding->see, p->name);
+        name_command(p, finding->see, see, sizeof see);
         if (!i)
             out_char(&p->out, '\n');
         paragraph(p, 0, number, finding->text);

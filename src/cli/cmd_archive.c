@@ -187,9 +187,11 @@ static int run_archive(void *options, int argc, char **argv)
     struct archive_options *o = options;
     struct profile p;
     char name[PATH_MAX];
-    if (argc > 1)
-        return cli_usage("one profile at a time");
-    const char *input = argc ? argv[0] : o->profile.input ? o->profile.input : "perf.data";
+    if ((size_t)argc + o->profile.inputs.count > 1)
+        return cli_usage("one file at a time");
+    const char *input = argc                      ? argv[0]
+                        : o->profile.inputs.count ? o->profile.inputs.items[0]
+                                                  : "perf.data";
     if (!strcmp(input, "-"))
         return cli_usage("a profile from standard input cannot be packed");
     snprintf(name, sizeof name, "%s.tar", input);

@@ -141,11 +141,10 @@ static int run_branch(void *options, int argc, char **argv)
     const struct branch_options *o = options;
     struct profile p;
     struct branch b = {0};
-    if (argc > 1)
-        return cli_usage("too many operands");
+    (void)argc;
     struct spex_analysis_options more = {
         .size = sizeof more, .want = SPEX_WANT_SYMBOL | SPEX_WANT_BRANCH | SPEX_WANT_SPENT};
-    int status = profile_open(&p, &o->profile, argv[0], &more);
+    int status = profile_open_all(&p, &o->profile, argv, &more);
     if (status)
         return status;
     for (unsigned s = 0; s < SECTIONS; s++)
@@ -225,7 +224,7 @@ extern const struct cli_command cli_branch;
 const struct cli_command cli_branch = {
     .name = "branch",
     .group = CLI_READING,
-    .synopsis = "[FILE]",
+    .synopsis = "[FILE...]",
     .summary = "mispredicted branches, their targets and kinds",
     .details = "Branches by how often they are mispredicted, with the share that is taken, the "
                "targets of indirect ones and, where the CPU records it, the target of the "

@@ -230,10 +230,9 @@ static int run_c2c(void *options, int argc, char **argv)
 {
     const struct c2c_options *o = options;
     struct profile p;
-    if (argc > 1)
-        return cli_usage("too many operands");
+    (void)argc;
     struct spex_analysis_options more = {.size = sizeof more, .want = SPEX_WANT_DATA};
-    int status = profile_open(&p, &o->profile, argv[0], &more);
+    int status = profile_open_all(&p, &o->profile, argv, &more);
     if (status)
         return status;
     struct spex_sharing *s;
@@ -288,7 +287,7 @@ extern const struct cli_command cli_c2c;
 const struct cli_command cli_c2c = {
     .name = "c2c",
     .group = CLI_READING,
-    .synopsis = "[FILE]",
+    .synopsis = "[FILE...]",
     .summary = "cache lines that threads fight over; false and true sharing",
     .details = "Finds lines that several threads use and at least one writes. The score says how "
                "likely neighbouring accesses conflict (0 to 1), from threads, words, writes and "

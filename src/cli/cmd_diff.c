@@ -480,7 +480,7 @@ static int run_diff(void *options, int argc, char **argv)
     struct comparison c = {0};
     struct profile *p = c.profiles;
     size_t key_count;
-    if (argc != 2 || o->profile.input)
+    if (argc != 2 || o->profile.inputs.count)
         return cli_usage("two profiles are needed: spex diff BEFORE AFTER");
     int status = profile_keys(o->profile.sort, keys, &key_count);
     if (status)

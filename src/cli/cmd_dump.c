@@ -5,6 +5,7 @@
  * once, and writes each line straight into a buffer of text.
  */
 #include "cli.h"
+#include "window.h"
 
 #include <spex/perfdata.h>
 #include <spex/record.h>
@@ -27,7 +28,8 @@ struct options {
     bool raw;
     int style;  /* enum spex_text_style */
     int format; /* enum format */
-    const char *input;
+    struct cli_list inputs;
+    const char *time;
     uint64_t threads, max_memory;
 };
 
@@ -68,7 +70,8 @@ struct command {
     struct out out;
     struct chunks *chunks;
     struct dump *threads;
-    const char *name; /* of the input, for messages */
+    const char *name;      /* of the input, for messages */
+    struct window *window; /* --time */
     bool damaged;
     /* the block at work */
     const uint8_t *data;
@@ -482,6 +485,29 @@ static size_t dump_block(struct command *command, const uint8_t *data, size_t si
     return (size_t)state.position;
 }
 
+/* Records of a time: each run of them that lies together. */
+struct windowed {
+    struct command *command;
+    const uint8_t *data;
+    uint64_t offset;
+};
+
+static void dump_records(void *context, size_t from, size_t to)
+{
+    const struct windowed *w = context;
+    dump_block(w->command, w->data + from, to - from, w->offset + from, true);
+}
+
+/* As dump_block, but of --time. */
+static size_t dump_piece(struct command *command, const uint8_t *data, size_t size, uint64_t offset,
+                         bool final)
+{
+    struct windowed windowed = {command, data, offset};
+    if (!command->window)
+        return dump_block(command, data, size, offset, final);
+    return window_feed(command->window, data, size, final, dump_records, &windowed);
+}
+
 /* ---- inputs ---- */
 
 static int dump_raw(struct command *command, const char *path)
@@ -511,7 +537,7 @@ static int dump_raw(struct command *command, const char *path)
         size += (size_t)n;
         if (n > 0 && size < BLOCK)
             continue;
-        size_t used = dump_block(command, block, size, offset, n == 0);
+        size_t used = dump_piece(command, block, size, offset, n == 0);
         if (n == 0)
             break;
         memmove(block, block + used, size - used);
@@ -564,7 +590,9 @@ static void dump_auxtrace(struct command *command, struct spex_perfdata *file)
                    event.u.auxtrace.tid, event.u.auxtrace.cpu,
                    (unsigned long long)event.u.auxtrace.available);
         choose_style(command, spex_perfdata_midr(file, event.u.auxtrace.cpu));
-        dump_block(command, event.u.auxtrace.data, (size_t)event.u.auxtrace.available, 0, true);
+        if (command->window)
+            window_restart(command->window);
+        dump_piece(command, event.u.auxtrace.data, (size_t)event.u.auxtrace.available, 0, true);
     }
 }
 
@@ -596,12 +624,14 @@ static int dump_queues(struct command *command, struct spex_perfdata *file)
             cli_error("out of memory");
             return CLI_DATA;
         }
+        if (command->window)
+            window_restart(command->window);
         while (!command->out.error && spex_aux_next(cursor, &span) == SPEX_OK) {
             size_t used = 0;
             heading(command, queue, &span);
             /* What is left over is a cut packet, or a run of padding that may be long. */
             do
-                used += dump_block(command, span.data + used, span.size - used, span.offset + used,
+                used += dump_piece(command, span.data + used, span.size - used, span.offset + used,
                                    span.last);
             while (span.size - used > SPEX_AUX_KEEP_MAX && !command->out.error);
             spex_aux_keep(cursor, span.size - used);
@@ -627,7 +657,11 @@ static int dump_perfdata(struct command *command, const char *path)
         cli_error("%s: byte %llu: %s", command->name, (unsigned long long)p->offset, p->text);
         command->damaged = true;
     }
-    if (!spex_perfdata_queue_count(file)) {
+    if (command->options->time)
+        status = window_new(command->options->time, file, &command->window);
+    if (status) {
+        ; /* told */
+    } else if (!spex_perfdata_queue_count(file)) {
         cli_error("%s: no SPE data in this file", command->name);
         status = CLI_DATA;
     } else if (command->options->format == TEXT && command->options->style != SPEX_TEXT_SPEX) {
@@ -666,17 +700,38 @@ static void end_threads(struct command *command)
     chunks_free(command->chunks, free_text);
 }
 
+static int dump_input(struct command *command, const char *path)
+{
+    const struct options *o = command->options;
+    int status = CLI_OK;
+    command->name = "standard input";
+    if (o->raw && o->time)
+        status = window_new(o->time, NULL, &command->window);
+    if (!status)
+        status = o->raw ? dump_raw(command, path) : dump_perfdata(command, path);
+    window_free(command->window);
+    command->window = NULL;
+    return status;
+}
+
 static int run(void *data, int argc, char **argv)
 {
     const struct options *options = data;
-    if (argc + (options->input != NULL) > 1)
-        return cli_usage("one input only");
-    const char *path = argc ? argv[0] : options->input ? options->input : "perf.data";
-    struct command command = {.options = options, .name = "standard input"};
+    size_t count = options->inputs.count + (size_t)argc;
+    struct command command = {.options = options};
     int status = CLI_DATA, error = 0;
     if (start_threads(&command)) {
         out_init(&command.out, STDOUT_FILENO);
-        status = options->raw ? dump_raw(&command, path) : dump_perfdata(&command, path);
+        status = CLI_OK;
+        for (size_t i = 0; i < (count ? count : 1) && status != CLI_USAGE; i++) {
+            const char *path = !count                      ? "perf.data"
+                               : i < options->inputs.count ? options->inputs.items[i]
+                                                           : argv[i - options->inputs.count];
+            if (count > 1 && options->format == TEXT)
+                out_line(&command.out, "# %s", path);
+            int one = dump_input(&command, path);
+            status = one ? one : status;
+        }
         error = out_fini(&command.out);
     }
     end_threads(&command);
@@ -693,7 +748,7 @@ static const char *const formats[] = {"text", "json", NULL};
 const struct cli_command cli_dump = {
     .name = "dump",
     .group = "Records",
-    .synopsis = "[FILE|-]",
+    .synopsis = "[FILE|-]...",
     .summary = "print every packet of an SPE stream",
     .details =
         "Prints one packet per line: offset, bytes, meaning. Reserved packets are skipped by "
@@ -713,8 +768,9 @@ const struct cli_command cli_dump = {
              "spex; perf (as perf 6.1 report -D); perf-7 (as perf 7 does)", "spex", styles},
             {"format", 'f', CLI_CHOICE, offsetof(struct options, format), "FORMAT", "text or json",
              "text", formats},
-            {"input", 'i', CLI_STRING, offsetof(struct options, input), "FILE", "the input", NULL,
-             NULL},
+            {"input", 'i', CLI_LIST, offsetof(struct options, inputs), "FILE",
+             "the input; several are printed one after the other", NULL, NULL},
+            CLI_WINDOW(offsetof(struct options, time)),
             CLI_THREADS(struct options, threads),
             CLI_MEMORY(offsetof(struct options, max_memory)),
             {NULL},

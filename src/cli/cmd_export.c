@@ -137,7 +137,7 @@ static bool is_directory(const char *path)
 }
 
 static int run_format(const struct export_command *o, const struct export_format *format,
-                      const char *operand, struct export_settings *settings)
+                      char *const *operands, struct export_settings *settings)
 {
     struct profile p;
     char truth[4096];
@@ -150,7 +150,7 @@ static int run_format(const struct export_command *o, const struct export_format
         return cli_usage("-o: '%s' is a directory; only parquet writes into one", o->output);
     for (size_t i = 0; settings->columns && i < settings->column_count; i++)
         more.want |= export_wants(settings->columns[i]); /* only what these columns need */
-    int status = profile_open(&p, &o->profile, operand, &more);
+    int status = profile_open_all(&p, &o->profile, operands, &more);
     if (status)
         return status;
     out_init(&filters, -1);
@@ -224,12 +224,12 @@ static int run_export(void *options, int argc, char **argv)
     const struct export_command *o = options;
     enum export_column columns[EXPORT_COLUMNS];
     size_t column_count = 0;
-    if (argc > 1)
-        return cli_usage("too many operands");
     const struct export_format *format = o->to ? find_format(o->to) : NULL;
     if (!format)
         return no_format(o->to);
     bool clickhouse = !strcmp(format->name, "clickhouse");
+    if (clickhouse && (size_t)argc + o->profile.inputs.count > 1)
+        return cli_usage("clickhouse: one file at a time; spex ship sends many");
     if (!clickhouse && (o->fleet.url || o->print_ddl))
         return cli_usage("--%s is for --to clickhouse", o->fleet.url ? "url" : "print-ddl");
     if (o->print_ddl)
@@ -249,7 +249,7 @@ static int run_export(void *options, int argc, char **argv)
                                        .version = spex_version(),
                                        .threads = cli_threads(o->threads)};
     return clickhouse ? run_clickhouse(o, argv[0], &settings)
-                      : run_format(o, format, argv[0], &settings);
+                      : run_format(o, format, argv, &settings);
 }
 
 static const char *const dialects[] = {"today", "18.16", NULL};
@@ -297,7 +297,7 @@ extern const struct cli_command cli_export;
 const struct cli_command cli_export = {
     .name = "export",
     .group = CLI_READING,
-    .synopsis = "--to FORMAT [-o FILE] [--url URL] [FILE]",
+    .synopsis = "--to FORMAT [-o FILE] [--url URL] [FILE...]",
     .summary = "a profile for other tools: Parquet, ClickHouse, pprof, BOLT, ...",
     .details = "Writes the samples that the filters keep in a format that other tools read. "
                "'spex help formats' lists them, docs/export.md says more. A file gets its name "

@@ -98,19 +98,14 @@ static int write_page(const char *path, const char *title, const struct out *dat
 static int run_html(void *options, int argc, char **argv)
 {
     const struct html_options *o = options;
-    const char *inputs[2];
-    unsigned count = 0;
+    const bool together = o->profile.inputs.count; /* files of -i are the first profile */
+    const unsigned count = (unsigned)argc + (together || !argc);
     int status = CLI_OK;
-    if (argc + (o->profile.input != NULL) > 2)
+    if (count > 2)
         return cli_usage("at most two profiles: one to show and one to compare with it");
-    if (o->profile.input)
-        inputs[count++] = o->profile.input;
-    for (int i = 0; i < argc; i++)
-        inputs[count++] = argv[i];
-    if (!count)
-        inputs[count++] = "perf.data";
-    struct profile_options each = o->profile;
-    each.input = NULL;
+    struct profile_options alone = o->profile;
+    alone.inputs = (struct cli_list){0};
+    char title[1024] = "";
     struct out data;
     out_init(&data, -1);
     struct json json = json_to(&data);
@@ -121,7 +116,11 @@ static int run_html(void *options, int argc, char **argv)
     json_array(&json);
     for (unsigned i = 0; i < count; i++) {
         struct profile p;
-        int one = profile_open(&p, &each, inputs[i], NULL);
+        bool first = together && !i;
+        int one = profile_open(&p, first ? &o->profile : &alone,
+                               first || !argc ? NULL : argv[i - together], NULL);
+        if (!one && !i)
+            snprintf(title, sizeof title, "%s", o->title ? o->title : p.name);
         if (!one) {
             one = write_profile(&p, o, (PAGE_MOST - PAGE_CODE) / count, &json);
             p.status = one;
@@ -135,8 +134,7 @@ static int run_html(void *options, int argc, char **argv)
     }
     json_end(&json);
     json_end(&json);
-    int written =
-        data.error ? CLI_DATA : write_page(o->output, o->title ? o->title : inputs[0], &data);
+    int written = data.error ? CLI_DATA : write_page(o->output, title, &data);
     if (data.error)
         cli_error("no memory for the page");
     out_fini(&data);

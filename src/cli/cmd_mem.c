@@ -214,15 +214,14 @@ static int run_mem(void *options, int argc, char **argv)
     struct mem m = {0};
     enum spex_key keys[SPEX_KEYS_MAX];
     size_t count = 0;
-    if (argc > 1)
-        return cli_usage("too many operands");
+    (void)argc;
     int status = o->profile.sort ? profile_keys(o->profile.sort, keys, &count) : CLI_OK;
     struct spex_analysis_options more = {
         .size = sizeof more, .want = SPEX_WANT_DATA | SPEX_WANT_SYMBOL | SPEX_WANT_SPENT};
     for (size_t i = 0; i < count; i++)
         more.want |= spex_key_wants(keys[i]);
     if (!status)
-        status = profile_open(&p, &o->profile, argv[0], &more);
+        status = profile_open_all(&p, &o->profile, argv, &more);
     if (status)
         return status;
     bool json = o->profile.format == TABLE_AS_JSON;
@@ -337,7 +336,7 @@ extern const struct cli_command cli_mem;
 const struct cli_command cli_mem = {
     .name = "mem",
     .group = CLI_READING,
-    .synopsis = "[FILE]",
+    .synopsis = "[FILE...]",
     .summary = "where data comes from, how long it takes, and which data",
     .details = "Loads, stores and atomics by data source and cache level, their latencies, and "
                "the variables, pages and cache lines that programs wait for most.",

@@ -182,12 +182,16 @@ static void put_file(struct out *sql, const char *path)
 
 static void put_samples(struct out *sql, const struct query_command *o, char **files)
 {
-    const char *standard = o->profile.input ? o->profile.input : "perf.data";
+    const struct cli_list *inputs = &o->profile.inputs;
     out_text(sql, "CREATE OR REPLACE TEMP VIEW samples AS ");
-    if (!*files)
-        put_file(sql, standard);
-    for (size_t i = 0; files[i]; i++) {
+    if (!*files && !inputs->count)
+        put_file(sql, "perf.data");
+    for (size_t i = 0; i < inputs->count; i++) {
         out_text(sql, i ? " UNION ALL BY NAME " : "");
+        put_file(sql, inputs->items[i]);
+    }
+    for (size_t i = 0; files[i]; i++) {
+        out_text(sql, i || inputs->count ? " UNION ALL BY NAME " : "");
         put_file(sql, files[i]);
     }
     out_char(sql, 0);
@@ -508,19 +512,17 @@ static int run_query(void *options, int argc, char **argv)
 {
     const struct query_command *o = options;
     struct work w = {.command = o, .options = o->profile};
-    w.options.input = NULL;
+    w.options.inputs = (struct cli_list){0};
     if (o->list)
         return list_questions(o->fleet.url);
     if (o->setup)
         return set_up();
     if (!argc)
         return cli_usage("what is to be asked? SQL, or a name that spex query --list shows");
-    if (o->fleet.url && (argc > 1 || o->profile.input))
+    if (o->fleet.url && (argc > 1 || o->profile.inputs.count))
         return cli_usage("--url asks a server: no file");
     if (!o->fleet.url && (o->host || o->last))
         return cli_usage("--%s is for --url", o->host ? "host" : "last");
-    if (argc > 1 && o->profile.input)
-        return cli_usage("two inputs: '%s' and '%s'", o->profile.input, argv[1]);
     if (o->format == AS_PARQUET && !strcmp(o->output, "-") && isatty(STDOUT_FILENO))
         return cli_usage("parquet is not for a terminal: name a file with -o");
     char *text = find_text(o->fleet.url, argv[0]);

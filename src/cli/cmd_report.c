@@ -46,9 +46,7 @@ static int run_report(void *options, int argc, char **argv)
     enum spex_key keys[SPEX_KEYS_MAX];
     size_t count;
     struct profile p;
-    if (argc > 1)
-        return cli_usage("too many operands");
-    if (o->fleet.url && (argc || o->profile.input || o->slices))
+    if (o->fleet.url && (argc || o->profile.inputs.count || o->slices))
         return cli_usage("--url asks a server: no file, and no --slices");
     if (o->fleet.url)
         return fleet_report(&o->profile, &o->fleet, o->host, o->last);
@@ -63,7 +61,7 @@ static int run_report(void *options, int argc, char **argv)
     if (o->slices)
         more.want |= SPEX_WANT_TIME;
     if (!status)
-        status = profile_open(&p, &o->profile, argv[0], &more);
+        status = profile_open_all(&p, &o->profile, argv, &more);
     if (status)
         return status;
     struct spex_group *group = profile_group(&p, keys, count, columns_percentiles(&o->profile));
@@ -130,7 +128,7 @@ extern const struct cli_command cli_report;
 const struct cli_command cli_report = {
     .name = "report",
     .group = CLI_READING,
-    .synopsis = "[FILE | --url URL]",
+    .synopsis = "[FILE... | --url URL]",
     .summary = "where the time goes: by function, line, thread, ...",
     .details = "One row per key with its share of the time and the 95% interval of that, the "
                "samples and the operations they stand for, how long operations waited and "

@@ -230,8 +230,7 @@ static int run_script(void *options, int argc, char **argv)
     struct profile p;
     static struct script s; /* large; the process runs one command */
     s = (struct script){.p = &p, .options = o};
-    if (argc > 1)
-        return cli_usage("too many operands");
+    (void)argc;
     if (o->itrace && o->profile.format != TABLE_AS_TEXT)
         return cli_usage("--itrace prints text only");
     int status = o->itrace ? parse_itrace(&s, o->itrace) : CLI_OK;
@@ -243,7 +242,7 @@ static int run_script(void *options, int argc, char **argv)
     if (o->profile.fields && strstr(o->profile.fields, "estimated_time"))
         want |= SPEX_WANT_SPENT; /* the one field that costs something */
     struct spex_analysis_options more = {.size = sizeof more, .ordered = true, .want = want};
-    if ((status = profile_open(&p, &o->profile, argv[0], &more)))
+    if ((status = profile_open_all(&p, &o->profile, argv, &more)))
         return status;
     const struct spex_perfdata *file = spex_analysis_file(p.analysis);
     for (size_t i = 0; file && i < spex_perfdata_attr_count(file); i++) {
@@ -294,7 +293,7 @@ extern const struct cli_command cli_script;
 const struct cli_command cli_script = {
     .name = "script",
     .group = CLI_READING,
-    .synopsis = "[FILE]",
+    .synopsis = "[FILE...]",
     .summary = "one record a line: text, JSON lines or CSV",
     .details = "Records of all CPUs in order of time. Fields are described in docs/schema.md.",
     .options = script_options,

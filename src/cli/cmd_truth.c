@@ -283,22 +283,21 @@ static int run_truth(void *options, int argc, char **argv)
     enum spex_key keys[SPEX_KEYS_MAX];
     size_t key_count;
     char path[4096];
-    if (argc > 1)
-        return cli_usage("too many operands");
+    if ((size_t)argc + o->profile.inputs.count > 1)
+        return cli_usage("one file at a time: each has counts of its own");
     int status = profile_keys(o->profile.sort, keys, &key_count);
     for (size_t i = 0; !status && i < key_count; i++)
         if (keys[i] != SPEX_KEY_SYMBOL && keys[i] != SPEX_KEY_SRCLINE && keys[i] != SPEX_KEY_PC &&
             keys[i] != SPEX_KEY_DSO && keys[i] != SPEX_KEY_PID)
             return cli_usage("--sort: exact counts are by symbol, srcline, pc, dso and pid, not %s",
                              spex_key_name(keys[i]));
-    const char *input = argc ? argv[0] : o->profile.input ? o->profile.input : "perf.data";
-    snprintf(path, sizeof path, "%s.truth", input);
     struct spex_analysis_options more = {.size = sizeof more,
                                          .want = SPEX_WANT_SYMBOL | SPEX_WANT_SPENT};
     if (!status)
         status = profile_open(&p, &o->profile, argv[0], &more);
     if (status)
         return status;
+    snprintf(path, sizeof path, "%s.truth", p.name);
     struct spex_group *group = profile_group(&p, keys, key_count, 0);
     struct counting counting = {p.analysis, group, &population};
     struct spex_error error;

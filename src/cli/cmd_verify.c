@@ -1,5 +1,6 @@
 /* spex verify: every violation of D18 and D17.6 in a stream, with its place and rule. */
 #include "cli.h"
+#include "window.h"
 
 #include <spex/perfdata.h>
 #include "record/verifier.h"
@@ -20,17 +21,22 @@ enum format { TEXT, JSON };
 struct options {
     bool raw, rules;
     int format;
-    const char *features, *ignore, *input;
+    const char *features, *ignore, *time;
+    struct cli_list inputs;
     uint64_t threads, max_memory;
 };
 
 struct run {
     const struct options *options;
     struct arch_features features;        /* of --features */
+    struct arch_features core;            /* of the core that recorded */
+    const struct arch_features *in_use;   /* one of these; NULL: anything passes */
+    struct window *window;                /* --time */
     struct spex_verifier verifier, after; /* before the piece at work, and behind it */
     struct chunks *chunks;
     struct out out;
     uint64_t violations;
+    bool usage;                          /* a mistake was told */
     const struct spex_perf_queue *queue; /* of a perf.data file */
     /* the piece at work */
     const uint8_t *data;
@@ -212,6 +218,7 @@ static size_t check(struct run *run, const uint8_t *data, size_t size, uint64_t 
 static int start(struct run *run, const struct arch_features *features)
 {
     uint64_t records = run->verifier.records;
+    run->in_use = features;
     verifier_init(&run->verifier, features);
     run->verifier.records = records;
     for (const char *list = run->options->ignore; list && *list;) {
@@ -253,6 +260,31 @@ static bool recorded_on(const struct spex_perfdata *file, int32_t cpu,
 
 /* ---- inputs ---- */
 
+/* Records of a time: each run of them that lies together is a stream of its own. */
+struct windowed {
+    struct run *run;
+    const uint8_t *data;
+    uint64_t base;
+};
+
+static void check_records(void *context, size_t from, size_t to)
+{
+    const struct windowed *w = context;
+    start(w->run, w->run->in_use);
+    spex_verifier_ignore(&w->run->verifier, "record-align"); /* the last one's padding is cut off */
+    check(w->run, w->data + from, to - from, w->base + from, true);
+}
+
+/* As check, but of --time. */
+static size_t check_piece(struct run *run, const uint8_t *data, size_t size, uint64_t base,
+                          bool last)
+{
+    struct windowed windowed = {run, data, base};
+    if (!run->window)
+        return check(run, data, size, base, last);
+    return size - window_feed(run->window, data, size, last, check_records, &windowed);
+}
+
 static bool check_raw(struct run *run, const char *path)
 {
     enum { BLOCK = 4 << 20 };
@@ -272,7 +304,7 @@ static bool check_raw(struct run *run, const char *path)
         size += (size_t)n;
         if (n > 0 && size < BLOCK)
             continue;
-        size_t kept = check(run, block, size, base, n == 0);
+        size_t kept = check_piece(run, block, size, base, n == 0);
         if (n == 0)
             break;
         memmove(block, block + size - kept, kept);
@@ -298,6 +330,11 @@ static bool check_perfdata(struct run *run, const char *path)
         return false;
     }
     bool ok = true;
+    if (run->options->time && window_new(run->options->time, file, &run->window)) {
+        spex_perfdata_close(file);
+        run->usage = true;
+        return false;
+    }
     for (size_t i = 0; i < spex_perfdata_problem_count(file); i++) {
         const struct spex_perf_problem *p = spex_perfdata_problem(file, i);
         cli_error("%s: byte %llu: %s", path, (unsigned long long)p->offset, p->text);
@@ -308,19 +345,20 @@ static bool check_perfdata(struct run *run, const char *path)
         ok = false;
     }
     for (size_t i = 0; i < spex_perfdata_queue_count(file) && !run->out.error; i++) {
-        struct arch_features features;
         struct spex_aux_cursor *cursor;
         struct spex_aux_span span;
         run->queue = spex_perfdata_queue(file, i);
-        if (!run->options->features && recorded_on(file, run->queue->cpu, &features))
-            start(run, &features);
+        if (!run->options->features && recorded_on(file, run->queue->cpu, &run->core))
+            start(run, &run->core);
+        if (run->window)
+            window_restart(run->window);
         if (spex_aux_open(file, i, &cursor)) {
             cli_error("%s: out of memory", path);
             ok = false;
             break;
         }
         while (!run->out.error && spex_aux_next(cursor, &span) == SPEX_OK) {
-            size_t rest = check(run, span.data, span.size, span.offset, span.last);
+            size_t rest = check_piece(run, span.data, span.size, span.offset, span.last);
             if (!span.last)
                 spex_aux_keep(cursor, rest);
         }
@@ -332,14 +370,24 @@ static bool check_perfdata(struct run *run, const char *path)
 
 /* ---- command ---- */
 
+static bool check_input(struct run *run, const char *path, bool several)
+{
+    const struct options *o = run->options;
+    if (several && o->format == TEXT)
+        out_line(&run->out, "# %s", path);
+    run->usage = o->raw && o->time && window_new(o->time, NULL, &run->window);
+    bool ok = !run->usage && (o->raw ? check_raw(run, path) : check_perfdata(run, path));
+    window_free(run->window);
+    run->window = NULL;
+    return ok;
+}
+
 static int run_verify(void *data, int argc, char **argv)
 {
     const struct options *options = data;
     struct run run = {.options = options};
     struct spex_error error = {0};
-    if (argc + (options->input != NULL) > 1)
-        return cli_usage("one input only");
-    const char *path = argc ? argv[0] : options->input ? options->input : "perf.data";
+    size_t count = options->inputs.count + (size_t)argc;
     if (options->features && arch_features_parse(options->features, &run.features, &error))
         return cli_usage("--features: %s", error.text);
     int status = start(&run, options->features ? &run.features : NULL);
@@ -354,12 +402,20 @@ static int run_verify(void *data, int argc, char **argv)
     bool ok = true;
     if (options->rules)
         print_rules(&run.out);
-    else
-        ok = options->raw ? check_raw(&run, path) : check_perfdata(&run, path);
+    for (size_t i = 0; !options->rules && i < (count ? count : 1) && !run.usage; i++) {
+        const char *path = !count                      ? "perf.data"
+                           : i < options->inputs.count ? options->inputs.items[i]
+                                                       : argv[i - options->inputs.count];
+        if (i) /* a stream of its own */
+            start(&run, options->features ? &run.features : NULL);
+        ok &= check_input(&run, path, count > 1);
+    }
     chunks_free(run.chunks, free_part);
     int failed = out_fini(&run.out);
     if (failed)
         cli_error("standard output: %s", strerror(failed));
+    if (run.usage)
+        return CLI_USAGE;
     if (!options->rules && (ok || run.verifier.records))
         cli_note("%llu %s, %llu %s", (unsigned long long)run.verifier.records,
                  run.verifier.records == 1 ? "record" : "records",
@@ -373,7 +429,7 @@ static const char *const formats[] = {"text", "json", NULL};
 const struct cli_command cli_verify = {
     .name = "verify",
     .group = "Records",
-    .synopsis = "[FILE|-]",
+    .synopsis = "[FILE|-]...",
     .summary = "check a stream against the manual for a feature set",
     .details = "Prints one line per violation: offset, record, rule, what was found, and what the "
                "manual says. Only what no conforming implementation may write is a violation. "
@@ -396,8 +452,9 @@ const struct cli_command cli_verify = {
              "text", formats},
             {"rules", 0, CLI_FLAG, offsetof(struct options, rules), NULL,
              "print the table of rules instead", NULL, NULL},
-            {"input", 'i', CLI_STRING, offsetof(struct options, input), "FILE", "the input", NULL,
-             NULL},
+            {"input", 'i', CLI_LIST, offsetof(struct options, inputs), "FILE",
+             "the input; several are checked one after the other", NULL, NULL},
+            CLI_WINDOW(offsetof(struct options, time)),
             CLI_THREADS(struct options, threads),
             CLI_MEMORY(offsetof(struct options, max_memory)),
             {NULL},

@@ -1,5 +1,8 @@
 #include "profile.h"
 
+#include "analysis/internal.h"
+#include "base/memory.h"
+
 #include <spex/wire.h>
 
 #include <fcntl.h>
@@ -92,22 +95,55 @@ int profile_printing(struct profile *p, const struct profile_options *options)
     return status;
 }
 
+/* The files of a profile and what they are called together. */
+static void name_files(struct profile *p, const struct profile_options *options,
+                       char *const *operands)
+{
+    size_t count = 0, most = options->inputs.count + 2;
+    while (operands && operands[count])
+        count++;
+    p->paths = memory_get(count + most, sizeof *p->paths);
+    count = 0;
+    for (size_t i = 0; i < options->inputs.count; i++)
+        p->paths[count++] = options->inputs.items[i];
+    for (size_t i = 0; operands && operands[i]; i++)
+        p->paths[count++] = operands[i];
+    if (!count)
+        p->paths[count++] = "perf.data";
+    const char *first = p->paths[0], *slash = strrchr(first, '/');
+    bool file = strcmp(first, "-");
+    p->name = file ? first : "standard input";
+    if (count > 1 && asprintf(&p->names, "%s and %zu more", p->name, count - 1) >= 0)
+        p->name = p->names;
+    if (file)
+        p->directory = memory_checked(
+            slash ? strndup(first, slash == first ? 1 : (size_t)(slash - first)) : strdup("."));
+}
+
+static void forget_files(struct profile *p)
+{
+    free(p->directory);
+    free(p->paths);
+    free(p->names);
+    p->directory = p->names = NULL;
+    p->paths = NULL;
+}
+
 int profile_open(struct profile *p, const struct profile_options *options, const char *operand,
                  const struct spex_analysis_options *more)
 {
+    char *const operands[] = {(char *)(uintptr_t)operand, NULL};
+    return profile_open_all(p, options, operands, more);
+}
+
+int profile_open_all(struct profile *p, const struct profile_options *options,
+                     char *const *operands, const struct spex_analysis_options *more)
+{
     memset(p, 0, sizeof *p);
-    if (operand && options->input)
-        return cli_usage("two inputs: '%s' and '%s'", options->input, operand);
     int wrong = parse_limit(p, options);
     if (wrong)
         return wrong;
-    const char *path = operand ? operand : options->input ? options->input : "perf.data";
-    p->name = strcmp(path, "-") ? path : "standard input";
-    if (strcmp(path, "-")) {
-        const char *slash = strrchr(path, '/');
-        p->directory =
-            slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-    }
+    name_files(p, options, operands);
 #define FILTER(option, member, kind, argument, help)                                               \
     if (options->filter.member)                                                                    \
         p->filters[p->filter_count++] = (struct spex_filter){option, options->filter.member};
@@ -124,6 +160,9 @@ int profile_open(struct profile *p, const struct profile_options *options, const
         more ? *more : (struct spex_analysis_options){.size = sizeof o};
     struct spex_error error;
     o.raw = options->raw;
+    o.more = p->paths + 1;
+    while (o.more[o.more_count])
+        o.more_count++;
     o.midr = options->midr;
     o.symbols = &symbols;
     o.filters = p->filters;
@@ -137,14 +176,16 @@ int profile_open(struct profile *p, const struct profile_options *options, const
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }
-    enum spex_status status = spex_analysis_open(path, &o, &p->analysis, &error);
+    enum spex_status status = spex_analysis_open(p->paths[0], &o, &p->analysis, &error);
     if (status) {
-        free(p->directory);
-        p->directory = NULL;
-        if (!strncmp(error.text, "--", 2))
+        bool usage = !strncmp(error.text, "--", 2), raw = false;
+        for (size_t i = 0; !usage && !options->raw && p->paths[i]; i++)
+            raw |= looks_raw(p->paths[i]);
+        forget_files(p);
+        if (usage)
             return cli_usage("%s", error.text);
         cli_error("%s", error.text);
-        if (!options->raw && looks_raw(path))
+        if (raw)
             cli_note("it looks like a bare SPE stream: read it with --raw");
         return CLI_DATA;
     }
@@ -231,12 +272,13 @@ static void report_sources(struct profile *p)
 }
 
 /* A profile of something else is a mistake; say what it holds. */
-static bool report_no_spe(struct profile *p, const struct spex_perfdata *file)
+static bool report_no_spe(const struct analysis_part *part)
 {
+    const struct spex_perfdata *file = part->file;
     const struct spex_perf_info *info = file ? spex_perfdata_info(file) : NULL;
     struct out events;
     char a[32];
-    if (!info || info->aux_bytes || spex_analysis_totals(p->analysis)->records)
+    if (!info || info->aux_bytes || part->totals->records)
         return false;
     out_init(&events, -1);
     for (size_t i = 0; i < spex_perfdata_attr_count(file) && i < 8; i++) {
@@ -246,47 +288,54 @@ static bool report_no_spe(struct profile *p, const struct spex_perfdata *file)
     cli_error(
         "%s holds no SPE data, but %s sample%s%.*s; record with -e arm_spe// (spex record, or "
         "perf record on a machine with SPE)",
-        p->name, text_count(a, info->samples), info->samples == 1 ? "" : "s", (int)events.size,
+        part->name, text_count(a, info->samples), info->samples == 1 ? "" : "s", (int)events.size,
         events.size ? events.data : "");
     out_fini(&events);
     return true;
+}
+
+/* What was wrong with a file; the exit status. */
+static int report_part(const struct analysis_part *part)
+{
+    const struct spex_totals *t = part->totals;
+    int status = CLI_OK;
+    for (size_t i = 0; part->file && i < spex_perfdata_problem_count(part->file); i++) {
+        const struct spex_perf_problem *problem = spex_perfdata_problem(part->file, i);
+        cli_error("%s: byte %llu: %s", part->name, (unsigned long long)problem->offset,
+                  problem->text);
+        status = CLI_DATA;
+    }
+    if (t->damaged) {
+        cli_error("%s: byte %llu: %s; %llu place%s damaged, %llu bytes skipped, the rest was "
+                  "read",
+                  part->name, (unsigned long long)t->first_damage,
+                  t->damage_reason ? t->damage_reason : "damaged record",
+                  (unsigned long long)t->damaged, t->damaged == 1 ? "" : "s",
+                  (unsigned long long)t->damaged_bytes);
+        status = CLI_DATA;
+    }
+    return report_no_spe(part) ? CLI_DATA : status;
 }
 
 int profile_close(struct profile *p)
 {
     int status = p->status;
     if (p->analysis) {
-        const struct spex_totals *t = spex_analysis_totals(p->analysis);
-        const struct spex_perfdata *file = spex_analysis_file(p->analysis);
+        struct analysis_part part;
         int error = out_fini(&p->out);
         if (error) {
             cli_error("cannot write: %s", strerror(error));
             status = CLI_DATA;
         }
-        for (size_t i = 0; file && i < spex_perfdata_problem_count(file); i++) {
-            const struct spex_perf_problem *problem = spex_perfdata_problem(file, i);
-            cli_error("%s: byte %llu: %s", p->name, (unsigned long long)problem->offset,
-                      problem->text);
-            status = CLI_DATA;
-        }
-        if (t->damaged) {
-            cli_error("%s: byte %llu: %s; %llu place%s damaged, %llu bytes skipped, the rest was "
-                      "read",
-                      p->name, (unsigned long long)t->first_damage,
-                      t->damage_reason ? t->damage_reason : "damaged record",
-                      (unsigned long long)t->damaged, t->damaged == 1 ? "" : "s",
-                      (unsigned long long)t->damaged_bytes);
-            status = CLI_DATA;
-        }
-        if (report_no_spe(p, file))
-            status = CLI_DATA;
+        for (size_t i = 0; analysis_part(p->analysis, i, &part); i++)
+            if (report_part(&part))
+                status = CLI_DATA;
         report_modules(p);
         report_sources(p);
     }
     spex_analysis_close(p->analysis);
     p->analysis = NULL;
-    free(p->directory);
-    p->directory = NULL;
+    forget_files(p);
     return status;
 }
 

@@ -12,7 +12,8 @@
 #include "cli/table.h"
 
 struct profile_options {
-    const char *input, *symfs, *vmlinux, *kallsyms, *fields;
+    struct cli_list inputs; /* -i: files of one profile */
+    const char *symfs, *vmlinux, *kallsyms, *fields;
     struct profile_filters {
 #define FILTER(option, member, kind, value, help) const char *member;
 #include "analysis/filters.def"
@@ -27,8 +28,9 @@ struct profile_options {
 /* clang-format off */
 /* First in a command's option table; its options struct has a member "profile". */
 #define PROFILE_SOURCE_OPTIONS(type)                                                           \
-    {"input", 'i', CLI_STRING, PROFILE_AT(type, input), "FILE",                                \
-     "perf.data file to read, - for standard input (default perf.data)", NULL, NULL},          \
+    {"input", 'i', CLI_LIST, PROFILE_AT(type, inputs), "FILE",                                 \
+     "perf.data file to read, - for standard input (default perf.data); several are one profile", \
+     NULL, NULL},                                                                              \
     {"raw", 0, CLI_FLAG, PROFILE_AT(type, raw), NULL,                                          \
      "the input is a bare SPE stream, not a perf.data file", NULL, NULL},                      \
     {"midr", 0, CLI_NUMBER, PROFILE_AT(type, midr), "MIDR",                                    \
@@ -57,9 +59,11 @@ struct profile_options {
 struct profile {
     const struct profile_options *options;
     struct spex_analysis *analysis;
-    const char *name;
-    char *directory;   /* of the file; NULL for standard input */
-    const char *label; /* before the name in the header; NULL none */
+    const char *name;   /* of the file, "a.data and 2 more" of several */
+    const char **paths; /* of all files, NULL behind the last */
+    char *names;        /* name, if it had to be made */
+    char *directory;    /* of the first file; NULL for standard input */
+    const char *label;  /* before the name in the header; NULL none */
     struct spex_filter filters[SPEX_FILTER_MAX];
     size_t filter_count;
     struct out out; /* stdout */
@@ -78,6 +82,9 @@ int profile_open(struct profile *profile, const struct profile_options *options,
                  const char *operand, const struct spex_analysis_options *more);
 /* For tables that come from elsewhere: how and where to print, without a profile. */
 int profile_printing(struct profile *profile, const struct profile_options *options);
+/* The same with any number of operands, which with those of -i are one profile. */
+int profile_open_all(struct profile *profile, const struct profile_options *options,
+                     char *const *operands, const struct spex_analysis_options *more);
 /* One pass; CLI_OK or the exit status. */
 /* A group of the profile; ends the program if there is no memory. */
 struct spex_group *profile_group(struct profile *profile, const enum spex_key *keys,

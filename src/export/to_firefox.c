@@ -6,6 +6,7 @@
  */
 #include "frames.h"
 
+#include "analysis/internal.h"
 #include "base/digits.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -100,14 +101,9 @@ static void add_marker(struct firefox *f, const struct spex_perf_event *e, const
     f->markers[f->marker_count++] = (struct marker){e->time, value, e->tid, name};
 }
 
-static void find_markers(struct firefox *f)
+static void find_markers_in(struct firefox *f, struct spex_perfdata *file)
 {
     struct spex_perf_event e;
-    /* the pass has ended: nobody else walks through the events */
-    struct spex_perfdata *file =
-        (struct spex_perfdata *)(uintptr_t)spex_analysis_file(f->job->analysis);
-    if (!file)
-        return;
     spex_perfdata_rewind(file);
     while (!spex_perfdata_next(file, &e)) {
         if (e.type == SPEX_PERF_AUX && e.u.aux.flags & SPEX_PERF_AUX_TRUNCATED)
@@ -119,6 +115,15 @@ static void find_markers(struct firefox *f)
         if (e.type == SPEX_PERF_LOST || e.type == SPEX_PERF_LOST_SAMPLES)
             add_marker(f, &e, "lost", e.u.lost.lost);
     }
+}
+
+/* The pass has ended: nobody else walks through the events. */
+static void find_markers(struct firefox *f)
+{
+    struct analysis_part part;
+    for (size_t i = 0; analysis_part(f->job->analysis, i, &part); i++)
+        if (part.file)
+            find_markers_in(f, part.file);
 }
 
 /* ---- the tables of a thread ---- */

@@ -4,6 +4,7 @@
  */
 #include "export.h"
 
+#include "analysis/internal.h"
 #include "analysis/module.h"
 #include "base/memory.h"
 #include "base/name.h"
@@ -150,21 +151,22 @@ static enum spex_status end_losses(struct export_job *job)
     struct spex_perf_event e;
     struct side s;
     /* the pass has ended: nobody else walks through the events */
-    struct spex_perfdata *file =
-        (struct spex_perfdata *)(uintptr_t)spex_analysis_file(job->analysis);
+    struct analysis_part part;
     side_begin(&s, job, "losses", fields, sizeof fields / sizeof *fields);
-    if (file)
-        spex_perfdata_rewind(file);
-    while (file && !spex_perfdata_next(file, &e)) {
-        uint32_t flags = e.type == SPEX_PERF_AUX ? e.u.aux.flags : 0;
-        if (flags & SPEX_PERF_AUX_TRUNCATED)
-            put_loss(&s, &e, "truncated", e.u.aux.size);
-        if (flags & SPEX_PERF_AUX_PARTIAL)
-            put_loss(&s, &e, "partial", e.u.aux.size);
-        if (flags & SPEX_PERF_AUX_COLLISION)
-            put_loss(&s, &e, "collision", e.u.aux.size);
-        if (e.type == SPEX_PERF_LOST || e.type == SPEX_PERF_LOST_SAMPLES)
-            put_loss(&s, &e, "lost", e.u.lost.lost);
+    for (size_t i = 0; analysis_part(job->analysis, i, &part); i++) {
+        if (part.file)
+            spex_perfdata_rewind(part.file);
+        while (part.file && !spex_perfdata_next(part.file, &e)) {
+            uint32_t flags = e.type == SPEX_PERF_AUX ? e.u.aux.flags : 0;
+            if (flags & SPEX_PERF_AUX_TRUNCATED)
+                put_loss(&s, &e, "truncated", e.u.aux.size);
+            if (flags & SPEX_PERF_AUX_PARTIAL)
+                put_loss(&s, &e, "partial", e.u.aux.size);
+            if (flags & SPEX_PERF_AUX_COLLISION)
+                put_loss(&s, &e, "collision", e.u.aux.size);
+            if (e.type == SPEX_PERF_LOST || e.type == SPEX_PERF_LOST_SAMPLES)
+                put_loss(&s, &e, "lost", e.u.lost.lost);
+        }
     }
     return side_end(&s);
 }

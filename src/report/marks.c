@@ -7,15 +7,12 @@
 
 enum { LOST, TRUNCATED, COLLIDED, KINDS };
 
-void marks_write(struct report *r, struct json *json)
+static void count_marks(const struct report *r, struct spex_perfdata *file,
+                        uint64_t (*counts)[KINDS])
 {
-    /* The passes are over, so that nobody else reads the file's events. */
-    struct spex_perfdata *file = (struct spex_perfdata *)spex_analysis_file(r->analysis);
-    uint64_t(*counts)[KINDS] = memory_get(r->bins.count + 1, sizeof *counts);
     struct spex_perf_event e;
-    if (file)
-        spex_perfdata_rewind(file);
-    while (file && r->bins.count && spex_perfdata_next(file, &e) == SPEX_OK) {
+    spex_perfdata_rewind(file);
+    while (spex_perfdata_next(file, &e) == SPEX_OK) {
         uint64_t bin = (e.time >> r->bins.shift) - r->bins.first;
         if (bin >= r->bins.count) /* behind the last record: the last interval */
             bin = e.time >> r->bins.shift < r->bins.first ? 0 : r->bins.count - 1;
@@ -26,6 +23,16 @@ void marks_write(struct report *r, struct json *json)
             counts[bin][COLLIDED] += (e.u.aux.flags & SPEX_PERF_AUX_COLLISION) != 0;
         }
     }
+}
+
+/* The passes are over, so that nobody else reads the files' events. */
+void marks_write(struct report *r, struct json *json)
+{
+    uint64_t(*counts)[KINDS] = memory_get(r->bins.count + 1, sizeof *counts);
+    struct analysis_part part;
+    for (size_t i = 0; analysis_part(r->analysis, i, &part); i++)
+        if (part.file && r->bins.count)
+            count_marks(r, part.file, counts);
     json_name(json, "marks");
     json_array(json);
     for (unsigned b = 0; b < r->bins.count; b++)
