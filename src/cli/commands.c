@@ -22,6 +22,7 @@
     COMMAND(record)                                                                                \
     COMMAND(recover)                                                                               \
     COMMAND(stat)                                                                                  \
+    COMMAND(whatif)                                                                                \
     COMMAND(vm)                                                                                    \
     COMMAND(help)
 

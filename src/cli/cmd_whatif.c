@@ -1,0 +1,389 @@
+/* spex whatif: the same programs on other cores, cache sizes, page sizes, side by side. */
+#include "columns.h"
+#include "whatif.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct whatif_options {
+    struct run_options run;
+    struct profile_options profile;
+    uint64_t jobs;
+};
+
+static const struct table_column run_columns[] = {
+    {"program", "", TABLE_TEXT, 0, "command line, or its beginning"},
+    {"variant", "", TABLE_TEXT, 0, "what is modelled; after the first what differs from it", true},
+    {"time_ns", "ns", TABLE_COUNT, 255, "modelled time: cycles at 1 GHz"},
+    {"time", "time", TABLE_TEXT, 0, "modelled time: cycles at 1 GHz"},
+    {"change", "change", TABLE_TEXT, 0, "of the time, against the first variant"},
+    {"ratio", "ratio", TABLE_RATE, 255, "time as a multiple of the first variant's"},
+    {"operations", "ops", TABLE_SCALED, 10, "operations"},
+    {"l1d_miss", "L1 misses", TABLE_SCALED, 0, "accesses that missed the level 1 data cache"},
+    {"l2_miss", "L2 misses", TABLE_SCALED, 0, "accesses that missed level 2"},
+    {"llc_miss", "LLC misses", TABLE_SCALED, 0, "accesses that went past the last level"},
+    {"walk", "TLB walks", TABLE_SCALED, 0, "accesses that walked the translation tables"},
+    {"mispredict", "mispredicts", TABLE_SCALED, 0, "branches; the full model counts them"},
+    {"status", "ended", TABLE_TEXT, 0, "exit status or signal of the program, if not 0"},
+    {0},
+};
+
+static const struct table_column function_columns[] = {
+    {"program", "", TABLE_TEXT, 255, "command line, or its beginning"},
+    {"variant", "variant", TABLE_TEXT, 0, "against the first one"},
+    {"first", "first", TABLE_PERCENT, 0, "time in the first variant, of all of that"},
+    {"this", "this", TABLE_PERCENT, 0, "time in this variant, of all of the first"},
+    {"change", "change", TABLE_TEXT, 0, "percent of the whole time of the first"},
+    {"delta", "delta", TABLE_NUMBER, 255, "the same as a fraction"},
+    {"low", "low", TABLE_NUMBER, 255, "lower end of its 95% interval"},
+    {"high", "high", TABLE_NUMBER, 255, "upper end of its 95% interval"},
+    {"interval", "95% interval", TABLE_TEXT, 0, "of the change"},
+    {"function", "", TABLE_TEXT, 0, "that gains or loses", true},
+    {0},
+};
+
+/* ---- the runs ---- */
+
+static void program_name(char **argv, char *text, size_t size)
+{
+    size_t n = 0;
+    *text = '\0';
+    for (size_t i = 0; argv[i] && n + 1 < size; i++)
+        n += (size_t)snprintf(text + n, size - n, "%s%s", i ? " " : "", argv[i]);
+    if (n >= size)
+        memcpy(text + size - 4, "...", 4);
+}
+
+static void fill_run(struct table *table, const struct whatif_run *run,
+                     const struct whatif_run *first)
+{
+    const struct spex_uarch_counts *c = &run->totals.counts;
+    char time[32];
+    double ratio = (double)run->totals.clock / (double)first->totals.clock;
+    table_set_u64(table, "time_ns", run->totals.clock);
+    table_set_text(table, "time", text_time(time, (double)run->totals.clock));
+    if (run != first && first->totals.clock) {
+        table_printf(table, "change", "%+.1f%%", 100 * (ratio - 1));
+        table_set(table, "ratio", ratio);
+        table_style(table, "change",
+                    ratio > 1.01   ? TABLE_HOT
+                    : ratio < 0.99 ? TABLE_BOLD
+                                   : TABLE_DIM);
+    }
+    table_set_u64(table, "operations", run->totals.pmu[0]);
+    table_set_u64(table, "l1d_miss", c->l1_miss);
+    table_set_u64(table, "l2_miss", c->l2_miss);
+    table_set_u64(table, "llc_miss", c->llc_miss);
+    table_set_u64(table, "walk", c->walk);
+    table_set_u64(table, "mispredict", c->mispredict);
+    if (WIFSIGNALED(run->status))
+        table_printf(table, "status", "signal %d", WTERMSIG(run->status));
+    else if (WEXITSTATUS(run->status))
+        table_printf(table, "status", "%d", WEXITSTATUS(run->status));
+}
+
+static struct table *make_runs(const struct whatif_plan *plan, char ***programs, size_t count,
+                               const struct whatif_run *runs)
+{
+    struct table *table = table_new(run_columns);
+    char name[64];
+    bool failed = false;
+    for (size_t p = 0; p < count; p++)
+        for (size_t v = 0; v < plan->count; v++) {
+            const struct whatif_run *run = &runs[p * plan->count + v];
+            table_row(table);
+            program_name(programs[p], name, sizeof name);
+            table_set_text(table, "program", name);
+            table_set_text(table, "variant", plan->variants[v].name);
+            fill_run(table, run, &runs[p * plan->count]);
+            failed |= run->status != 0;
+        }
+    if (!failed)
+        table_hide(table, "status");
+    return table;
+}
+
+/* ---- functions ---- */
+
+struct function {
+    char *name;
+    double time[2], square[2]; /* first variant, this one; ns */
+};
+
+struct functions {
+    struct function *items;
+    size_t count, capacity;
+    double total; /* ns of the first variant */
+};
+
+static struct function *find(struct functions *all, char *name)
+{
+    for (size_t i = 0; i < all->count; i++)
+        if (!strcmp(all->items[i].name, name)) {
+            free(name);
+            return &all->items[i];
+        }
+    all->items = memory_grow(all->items, all->count, &all->capacity, sizeof *all->items);
+    all->items[all->count] = (struct function){.name = name};
+    return &all->items[all->count++];
+}
+
+/* Adds one profile's functions: side 0 is the first variant. */
+static int read_profile(const struct profile_options *options, const char *path, unsigned side,
+                        struct functions *all)
+{
+    enum { MOST = 400 };
+    static const enum spex_key key = SPEX_KEY_SYMBOL;
+    struct profile p;
+    struct spex_analysis_options more = {
+        .size = sizeof more, .want = SPEX_WANT_LITTLE | SPEX_WANT_SPENT | spex_key_wants(key)};
+    int status = profile_open(&p, options, path, &more);
+    if (status)
+        return status;
+    struct spex_group *group = profile_group(&p, &key, 1, 0);
+    status = profile_run(&p, spex_group_sink, group);
+    spex_group_sort(group, SPEX_BY_TIME);
+    for (size_t i = 0; i < spex_group_count(group) && i < MOST; i++) {
+        const struct spex_row *row = spex_group_row(group, i);
+        struct function *f = find(all, columns_text(group, row, 0));
+        f->time[side] += spex_row_time(row);
+        f->square[side] += row->stats.time_square;
+    }
+    if (!side)
+        all->total = spex_row_time(spex_group_total(group));
+    spex_group_free(group);
+    p.quiet = true; /* what is said of a profile is said by the commands that read it */
+    spex_analysis_close(p.analysis);
+    p.analysis = NULL;
+    out_fini(&p.out);
+    profile_close(&p);
+    return status;
+}
+
+static int by_change(const void *a, const void *b)
+{
+    const struct function *x = a, *y = b;
+    double dx = fabs(x->time[1] - x->time[0]), dy = fabs(y->time[1] - y->time[0]);
+    return dx != dy ? (dx > dy ? -1 : 1) : strcmp(x->name, y->name);
+}
+
+static double half_interval(const struct function *f)
+{
+    return 1.96 * sqrt(f->square[0] + f->square[1]);
+}
+
+static void fill_functions(struct table *table, const char *program, const char *variant,
+                           struct functions *all, double limit)
+{
+    enum { SHOWN = 6 };
+    size_t shown = 0;
+    qsort(all->items, all->count, sizeof *all->items, by_change);
+    for (size_t i = 0; i < all->count && shown < SHOWN && all->total > 0; i++) {
+        const struct function *f = &all->items[i];
+        double delta = (f->time[1] - f->time[0]) / all->total, half = half_interval(f) / all->total;
+        if (fabs(delta) <= half || fabs(delta) < limit)
+            continue; /* within noise, or too small to show */
+        table_row(table);
+        table_set_text(table, "program", program);
+        table_set_text(table, "variant", variant);
+        table_set(table, "first", f->time[0] / all->total);
+        table_set(table, "this", f->time[1] / all->total);
+        table_printf(table, "change", "%+.1f", 100 * delta);
+        table_style(table, "change", delta > 0 ? TABLE_HOT : TABLE_BOLD);
+        table_set(table, "delta", delta);
+        table_set(table, "low", delta - half);
+        table_set(table, "high", delta + half);
+        table_printf(table, "interval", "%+.1f to %+.1f", 100 * (delta - half),
+                     100 * (delta + half));
+        table_set_text(table, "function", f->name);
+        shown++;
+    }
+}
+
+static void free_functions(struct functions *all)
+{
+    for (size_t i = 0; i < all->count; i++)
+        free(all->items[i].name);
+    free(all->items);
+}
+
+static int make_functions(const struct whatif_options *o, const struct whatif_plan *plan,
+                          char ***programs, size_t count, const struct whatif_run *runs,
+                          double limit, struct table **out)
+{
+    struct table *table = table_new(function_columns);
+    char name[64];
+    int status = CLI_OK;
+    for (size_t p = 0; p < count && !status; p++)
+        for (size_t v = 1; v < plan->count && !status; v++) {
+            struct functions all = {0};
+            const struct whatif_run *first = &runs[p * plan->count];
+            program_name(programs[p], name, sizeof name);
+            if (count > 1 && v == 1)
+                table_span(table, name);
+            status = read_profile(&o->profile, first->data, 0, &all);
+            if (!status)
+                status = read_profile(&o->profile, first[v].data, 1, &all);
+            if (!status)
+                fill_functions(table, name, plan->variants[v].name, &all, limit);
+            free_functions(&all);
+        }
+    *out = table;
+    return status;
+}
+
+/* ---- the command ---- */
+
+static void print(struct profile *p, const struct table *runs, const struct table *functions)
+{
+    struct table_options how = profile_table(p);
+    if (how.format == TABLE_AS_JSON) {
+        struct json to = json_to(&p->out);
+        json_object_lines(&to);
+        JSON_MEMBER(&to, "schema", string, "spex.whatif.1");
+        json_name(&to, "rows");
+        table_json(runs, &to);
+        json_name(&to, "functions");
+        table_json(functions, &to);
+        json_end(&to);
+        return;
+    }
+    table_print(runs, &p->out, &how);
+    if (how.format == TABLE_AS_CSV)
+        return;
+    if (table_rows(functions)) {
+        out_char(&p->out, '\n');
+        profile_comment(
+            p, &p->out,
+            "functions that change beyond noise, percent of the whole time of the first "
+            "variant of their program");
+        table_print(functions, &p->out, &how);
+    } else {
+        profile_comment(p, &p->out, "no function changes beyond noise");
+    }
+}
+
+/* Commands are separated by a word ::. Cuts argv there. */
+static size_t split(char **argv, char ***programs)
+{
+    size_t count = 0;
+    programs[count++] = argv;
+    for (; *argv; argv++)
+        if (!strcmp(*argv, "::")) {
+            *argv = NULL;
+            programs[count++] = argv + 1;
+        }
+    return count;
+}
+
+static int compare(const struct whatif_options *o, const struct whatif_plan *plan, char ***programs,
+                   size_t count, const char *directory)
+{
+    struct whatif_run *runs = memory_get(plan->count * count, sizeof *runs);
+    struct profile printing;
+    int status = profile_printing(&printing, &o->profile);
+    if (!status)
+        status = whatif_run(&o->run, plan, programs, count, cli_threads(o->jobs), directory, runs);
+    if (!status) {
+        struct table *functions = NULL, *table = make_runs(plan, programs, count, runs);
+        printing.options = &o->profile;
+        status = make_functions(o, plan, programs, count, runs, printing.limit, &functions);
+        if (!status)
+            print(&printing, table, functions);
+        table_free(table);
+        table_free(functions);
+        int error = out_fini(&printing.out);
+        if (error) {
+            cli_error("cannot write: %s", strerror(error));
+            status = CLI_DATA;
+        }
+    }
+    free(runs);
+    return status;
+}
+
+static int run_whatif(void *options, int argc, char **argv)
+{
+    struct whatif_options *o = options;
+    struct whatif_plan plan;
+    char directory[WHATIF_PATH];
+    if (!argc)
+        return cli_usage("no program; spex whatif [OPTIONS] -- PROGRAM [ARGUMENTS]");
+    char ***programs = memory_get((size_t)argc + 1, sizeof *programs);
+    size_t count = split(argv, programs);
+    for (size_t i = 0; i < count; i++)
+        if (!*programs[i])
+            return cli_usage("no program before or behind ::");
+    int status = whatif_plan(o->run.cpu, &o->run.model, &plan);
+    if (!status) {
+        run_temporary(directory, sizeof directory - 16);
+        strcat(directory, ".whatif-XXXXXX");
+        if (mkdtemp(directory)) {
+            status = compare(o, &plan, programs, count, directory);
+            if (!spex_run_remove(directory))
+                cli_error("%s stays", directory);
+        } else {
+            cli_error("%s: cannot be made", directory);
+            status = CLI_DATA;
+        }
+    }
+    whatif_plan_free(&plan);
+    free(programs);
+    return status;
+}
+
+#define RUN_AT(member) offsetof(struct whatif_options, run.member)
+static const struct cli_option whatif_options[] = {
+    {"cpu", 0, CLI_STRING, RUN_AT(cpu), "CPU,CPU...",
+     "CPUs to compare, presets or files; the first is what the others are compared with",
+     "neoverse-n1", NULL},
+    {"model", 0, CLI_LIST, RUN_AT(model), "KEY=VALUE:VALUE...",
+     "values of the model to compare, each with the rest as in the first; other words of --model "
+     "are for all (full is what you get; fast takes less time and counts no mispredicts)",
+     NULL, NULL},
+    {"count", 'c', CLI_NUMBER, RUN_AT(period), "PERIOD",
+     "sampling interval in operations, for the functions", "1024", NULL},
+    {"event", 'e', CLI_STRING, RUN_AT(event), "EVENT", "SPE event, as for spex record",
+     "arm_spe/ts_enable=1,jitter=1/", NULL},
+    {"mmap-pages", 'm', CLI_STRING, RUN_AT(aux), ",SIZE", "size of the AUX area", ",1M", NULL},
+    {"seed", 0, CLI_NUMBER, RUN_AT(seed), "N", "seed of the sampling jitter", "1", NULL},
+    {"sysroot", 'L', CLI_STRING, RUN_AT(sysroot), "DIR",
+     "where dynamic programs find their libraries (default /usr/aarch64-linux-gnu)", NULL, NULL},
+    {"env", 0, CLI_LIST, RUN_AT(environment), "NAME=VALUE", "environment variable for the program",
+     NULL, NULL},
+    {"qemu", 0, CLI_STRING, RUN_AT(qemu), "PROGRAM", "QEMU to use, with plugin support",
+     "qemu-aarch64", NULL},
+    {"qemu-cpu", 0, CLI_STRING, RUN_AT(qemu_cpu), "NAME", "what QEMU executes", NULL, NULL},
+    {"jobs", 'j', CLI_NUMBER, offsetof(struct whatif_options, jobs), "N",
+     "runs at a time (default: one per CPU, up to 8)", NULL, NULL},
+    {"format", 0, CLI_CHOICE, PROFILE_AT(struct whatif_options, format), "FORMAT",
+     "text, json or csv (of the runs alone)", "text", table_formats},
+    {"percent-limit", 0, CLI_STRING, PROFILE_AT(struct whatif_options, percent_limit), "PERCENT",
+     "leave out functions that change by less (default 0.5 in text, else 0)", NULL, NULL},
+    {0},
+};
+
+extern const struct cli_command cli_whatif;
+const struct cli_command cli_whatif = {
+    .name = "whatif",
+    .group = "Profile without Arm hardware",
+    .synopsis = "[--] PROGRAM [ARGUMENTS] [:: PROGRAM [ARGUMENTS]]...",
+    .summary = "the same programs on other CPUs, cache sizes, page sizes, side by side",
+    .details =
+        "Runs each program once for each variant, several at a time, and prints modelled time, "
+        "misses and mispredicts, then the functions that gain or lose with the 95% intervals of "
+        "sampling. The first CPU with the first values is what the others are compared with: each "
+        "of them differs in one thing. Programs, or one program with several inputs, are separated "
+        "by ::. They get no standard input; their output is that of the first variant. Example: "
+        "spex whatif --cpu neoverse-n1,neoverse-v2 --model page.size=4K:2M --model l2.size=1M:2M "
+        "-- ./prog",
+    .options = whatif_options,
+    .size = sizeof(struct whatif_options),
+    .run = run_whatif,
+};

@@ -1,0 +1,42 @@
+/* What spex whatif compares: variants of the model, one run of a program for each. */
+#ifndef CLI_WHATIF_H
+#define CLI_WHATIF_H
+
+#include "run.h"
+
+enum { WHATIF_VARIANTS = 32, WHATIF_NAME = 128, WHATIF_PATH = 4096 };
+
+/* The first one is what the others are compared with: each differs from it in one thing. */
+struct whatif_variant {
+    char name[WHATIF_NAME];
+    const char *cpu;
+    struct cli_list model; /* words of --model */
+};
+
+struct whatif_plan {
+    struct whatif_variant variants[WHATIF_VARIANTS];
+    size_t count;
+    char *text; /* that the words lie in */
+    size_t text_used;
+};
+
+/* cpus: A,B,...; words: KEY=V1:V2:... or other words of --model. CLI_OK or the exit code. */
+int whatif_plan(const char *cpus, const struct cli_list *words, struct whatif_plan *plan);
+void whatif_plan_free(struct whatif_plan *plan);
+
+/* One run: its profile, and what the model counted. */
+struct whatif_run {
+    char data[WHATIF_PATH];
+    struct spex_engine_totals totals;
+    int status; /* of waitpid */
+    bool done;  /* the others are there */
+};
+
+/*
+ * Runs each program with each variant, `jobs` at a time; runs[program * plan->count + variant].
+ * Files are made in directory. The first variant's output is shown. CLI_OK or the exit code.
+ */
+int whatif_run(const struct run_options *options, const struct whatif_plan *plan, char ***programs,
+               size_t program_count, unsigned jobs, const char *directory, struct whatif_run *runs);
+
+#endif
