@@ -373,8 +373,8 @@ extern const struct cli_command cli_whatif;
 const struct cli_command cli_whatif = {
     .name = "whatif",
     .group = "Profile without Arm hardware",
-    .synopsis = "[--] PROGRAM [ARGUMENTS] [:: PROGRAM [ARGUMENTS]]...",
-    .summary = "the same programs on other CPUs, cache sizes, page sizes, side by side",
+    .synopsis = "[--] PROGRAM [ARGUMENTS] [:: PROGRAM...]...",
+    .summary = "programs on other CPUs, cache sizes, page sizes, side by side",
     .details =
         "Runs each program once for each variant, several at a time, and prints modelled time, "
         "misses and mispredicts, then the functions that gain or lose with the 95% intervals of "
