@@ -6,6 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct tally *tally_new(struct export_job *job, unsigned parts)
+{
+    struct tally *t = memory_get(1, sizeof *t);
+    t->job = job;
+    t->parts = parts;
+    return t;
+}
+
 static uint32_t find_row(struct tally *t, const struct spex_sample *s)
 {
     const struct spex_record *r = s->record;
@@ -21,15 +29,14 @@ static uint32_t find_row(struct tally *t, const struct spex_sample *s)
     uint32_t row = ids_find_again(&t->ids, &t->last[s->place], key, &fresh);
     if (fresh) {
         t->rows = memory_grow(t->rows, t->count, &t->capacity, sizeof *t->rows);
-        t->rows[t->count++] = (struct tally_row){.module = s->module,
-                                                 .symbol = s->symbol,
-                                                 .address = address,
-                                                 .comm = s->comm,
-                                                 .pid = s->pid,
-                                                 .tid = s->tid,
-                                                 .op = s->op,
-                                                 .source = s->source,
-                                                 .memory = memory};
+        t->rows[t->count++] =
+            (struct tally_row){.at = {.module = s->module, .address = address, .symbol = s->symbol},
+                               .comm = s->comm,
+                               .pid = s->pid,
+                               .tid = s->tid,
+                               .op = s->op,
+                               .source = s->source,
+                               .memory = memory};
     }
     return row;
 }
@@ -61,14 +68,14 @@ static int by_place(const void *a, const void *b)
         return x->pid < y->pid ? -1 : 1;
     if (x->tid != y->tid)
         return x->tid < y->tid ? -1 : 1;
-    if (x->module != y->module) {
-        int order = !x->module ? 1 : !y->module ? -1 : 0;
+    if (x->at.module != y->at.module) {
+        int order = !x->at.module ? 1 : !y->at.module ? -1 : 0;
         if (!order)
-            order = strcmp(spex_module_path(x->module), spex_module_path(y->module));
-        return order ? order : x->module < y->module ? -1 : 1;
+            order = strcmp(spex_module_path(x->at.module), spex_module_path(y->at.module));
+        return order ? order : x->at.module < y->at.module ? -1 : 1;
     }
-    if (x->address != y->address)
-        return x->address < y->address ? -1 : 1;
+    if (x->at.address != y->at.address)
+        return x->at.address < y->at.address ? -1 : 1;
     if (x->op != y->op)
         return x->op < y->op ? -1 : 1;
     if (x->memory != y->memory)
@@ -90,6 +97,7 @@ void tally_free(struct tally *t)
 {
     ids_free(&t->ids);
     free(t->rows);
+    free(t->frames);
     free(t);
 }
 
@@ -118,29 +126,52 @@ enum spex_status tally_check(struct export_job *job)
                      "with ts_enable=1");
 }
 
-size_t export_frames(const struct tally_row *row, struct export_frame frames[FRAMES_MOST])
+size_t export_frames(const struct spex_place *at, struct export_frame frames[FRAMES_MOST])
 {
     struct spex_inline inlines[FRAMES_MOST - 1];
     struct spex_line line = {0};
     size_t n = 0;
-    if (!row->module) {
+    if (!at->module) {
         frames[0] = (struct export_frame){.name = "[unknown]"};
         return 1;
     }
-    if (!spex_module_line(row->module, row->address, &line))
+    if (!spex_module_line(at->module, at->address, &line))
         line = (struct spex_line){0};
-    size_t count = spex_module_inlines(row->module, row->address, inlines, FRAMES_MOST - 1);
+    size_t count = spex_module_inlines(at->module, at->address, inlines, FRAMES_MOST - 1);
     if (count > FRAMES_MOST - 1)
         count = FRAMES_MOST - 1;
     for (size_t i = 0; i < count; i++) {
         frames[n++] = (struct export_frame){.name = inlines[i].name ? inlines[i].name : "[inlined]",
                                             .file = line.file,
                                             .line = line.line,
-                                            .inlined = true};
+                                            .inlined = true,
+                                            .module = at->module};
         line = inlines[i].call;
     }
-    const char *name = row->symbol ? row->symbol->name : NULL;
-    frames[n++] = (struct export_frame){
-        .name = name ? name : spex_module_name(row->module), .file = line.file, .line = line.line};
+    const char *name = at->symbol ? at->symbol->name : NULL;
+    frames[n++] = (struct export_frame){.name = name ? name : spex_module_name(at->module),
+                                        .file = line.file,
+                                        .line = line.line,
+                                        .module = at->module};
     return n;
+}
+
+static void add_frame(struct tally *t, const struct export_frame *frame)
+{
+    t->frames = memory_grow(t->frames, t->frame_count, &t->frame_capacity, sizeof *t->frames);
+    t->frames[t->frame_count++] = *frame;
+}
+
+size_t tally_frames(struct tally *t, const struct tally_row *row, const struct export_frame **out)
+{
+    struct export_frame frames[FRAMES_MOST];
+    size_t n = export_frames(&row->at, frames);
+    t->frame_count = 0;
+    if (row->at.module && row->at.symbol && row->at.symbol->name) /* else it is the file already */
+        add_frame(t, &(struct export_frame){.name = spex_module_name(row->at.module),
+                                            .module = row->at.module});
+    while (n-- > 0)
+        add_frame(t, &frames[n]);
+    *out = t->frames;
+    return t->frame_count;
 }

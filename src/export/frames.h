@@ -15,9 +15,7 @@ enum tally_part {
 };
 
 struct tally_row {
-    struct spex_module *module; /* NULL: no mapping, address is the pc */
-    const struct spex_symbol *symbol;
-    uint64_t address;
+    struct spex_place at; /* without a mapping its address is the pc */
     const char *comm;
     int32_t pid, tid;
     uint8_t op, source;
@@ -27,14 +25,26 @@ struct tally_row {
     uint32_t number; /* 0 at first; the format's own */
 };
 
+struct export_frame {
+    const char *name; /* any bytes; never NULL */
+    const char *file; /* of the source, NULL if it is not known */
+    unsigned line;    /* 0: not known */
+    bool inlined;     /* into the frame around it */
+    const struct spex_module *module;
+};
+
 struct tally {
+    struct export_job *job;
     unsigned parts;
     struct ids ids;
     struct tally_row *rows;
     size_t count, capacity;
     uint32_t last[SPEX_PLACES]; /* 1 + row */
+    struct export_frame *frames;
+    size_t frame_count, frame_capacity;
 };
 
+struct tally *tally_new(struct export_job *job, unsigned parts);
 /* Adds a sample; the number of its row, in the order in which rows came. */
 uint32_t tally_one(struct tally *tally, const struct spex_sample *sample);
 void tally_add(struct tally *tally, const struct spex_sample *samples, size_t count);
@@ -46,16 +56,16 @@ uint64_t tally_weight(const struct tally_row *row, enum export_weight weight);
 /* Fails if the samples are there but have not the weight. */
 enum spex_status tally_check(struct export_job *job);
 
+/*
+ * What a row stands in, outermost first: the file, the function if it has a name, what is inlined
+ * there. At least 1, until the next; names live as long as the profile.
+ */
+size_t tally_frames(struct tally *tally, const struct tally_row *row,
+                    const struct export_frame **frames);
+
 enum { FRAMES_MOST = 64 };
 
-struct export_frame {
-    const char *name; /* any bytes; never NULL */
-    const char *file; /* of the source, NULL if it is not known */
-    unsigned line;    /* 0: not known */
-    bool inlined;     /* into the frame behind it */
-};
-
-/* Leaf first; returns how many, at least 1. Names live as long as the profile. */
-size_t export_frames(const struct tally_row *row, struct export_frame frames[FRAMES_MOST]);
+/* The functions of a place, innermost first: at least 1. */
+size_t export_frames(const struct spex_place *at, struct export_frame frames[FRAMES_MOST]);
 
 #endif

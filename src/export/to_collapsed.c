@@ -13,8 +13,7 @@
 
 static void begin(struct export_job *job)
 {
-    struct tally *t = job->state = memory_get(1, sizeof *t);
-    t->parts = TALLY_THREAD;
+    job->state = tally_new(job, TALLY_THREAD);
 }
 
 static void sink(void *job, const struct spex_sample *samples, size_t count)
@@ -36,24 +35,20 @@ static void put_frame(struct out *out, const char *name)
     }
 }
 
-static void put_row(struct out *out, const struct tally_row *row)
+static void put_row(struct out *out, struct tally *t, const struct tally_row *row)
 {
-    struct export_frame frames[FRAMES_MOST];
-    size_t n = export_frames(row, frames);
+    const struct export_frame *frames;
+    size_t n = tally_frames(t, row, &frames);
     put_frame(out, row->comm && *row->comm ? row->comm : "[unknown]");
-    out_char(out, ';');
-    put_frame(out, row->module ? spex_module_name(row->module) : "[unknown]");
-    for (size_t i = n; row->module && i-- > 0;) {
-        if (i == n - 1 && !(row->symbol && row->symbol->name))
-            continue; /* the file's name again */
+    for (size_t i = 0; i < n; i++) {
         out_char(out, ';');
         put_frame(out, frames[i].name);
     }
-    if (frames[0].file && frames[0].line) {
+    if (frames[n - 1].file && frames[n - 1].line) {
         out_char(out, ';');
-        put_frame(out, frames[0].file);
+        put_frame(out, frames[n - 1].file);
         out_char(out, ':');
-        out_u64(out, frames[0].line);
+        out_u64(out, frames[n - 1].line);
     }
 }
 
@@ -70,7 +65,7 @@ static enum spex_status end(struct export_job *job)
     tally_sort(t);
     for (size_t i = 0; i < t->count; i++) {
         line.size = 0;
-        put_row(&line, &t->rows[i]);
+        put_row(&line, t, &t->rows[i]);
         out_char(&line, 0);
         sums[texts_find(&texts, line.data)] += tally_weight(&t->rows[i], job->settings->weight);
     }

@@ -156,12 +156,10 @@ static void make_stacks(const struct firefox *f, struct columns *c, size_t first
     c->row_stack = memory_get(end - first + 1, sizeof *c->row_stack);
     texts_init(&c->texts);
     for (size_t i = first; i < end; i++) {
-        const struct tally_row *row = &f->tally->rows[i];
-        struct export_frame frames[FRAMES_MOST];
-        size_t n = export_frames(row, frames);
-        uint32_t stack =
-            push(c, 0, row->module ? spex_module_name(row->module) : "[unknown]", NULL, 0);
-        for (size_t k = row->module ? n : 0; k-- > 0;)
+        const struct export_frame *frames;
+        size_t n = tally_frames(f->tally, &f->tally->rows[i], &frames);
+        uint32_t stack = 0;
+        for (size_t k = 0; k < n; k++)
             stack = push(c, stack, frames[k].name, frames[k].file, frames[k].line);
         c->row_stack[i - first] = stack - 1;
     }
@@ -494,8 +492,7 @@ static void begin(struct export_job *job)
     struct firefox *f = job->state = memory_get(1, sizeof *f);
     f->job = job;
     f->width = 1000;
-    f->tally = memory_get(1, sizeof *f->tally);
-    f->tally->parts = TALLY_THREAD;
+    f->tally = tally_new(job, TALLY_THREAD);
 }
 
 static enum spex_status end(struct export_job *job)

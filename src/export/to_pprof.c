@@ -148,15 +148,15 @@ static uint32_t mapping_of(struct pprof *p, const struct spex_module *module)
     return id;
 }
 
-static uint32_t function_of(struct pprof *p, const struct tally_row *row,
+static uint32_t function_of(struct pprof *p, const struct spex_place *at,
                             const struct export_frame *frame)
 {
     uint32_t name = texts_find(&p->strings, frame->name);
-    uint32_t system = frame->inlined || !row->symbol || !row->symbol->raw
+    uint32_t system = frame->inlined || !at->symbol || !at->symbol->raw
                           ? name
-                          : texts_find(&p->strings, row->symbol->raw);
+                          : texts_find(&p->strings, at->symbol->raw);
     uint32_t file = frame->file ? texts_find(&p->strings, frame->file) : 0;
-    uint64_t key[IDS_WORDS] = {name, file, system, (uintptr_t)row->module | 1};
+    uint64_t key[IDS_WORDS] = {name, file, system, (uintptr_t)at->module | 1};
     bool fresh;
     uint32_t id = ids_find(&p->functions, key, &fresh) + 1;
     if (fresh) {
@@ -170,23 +170,23 @@ static uint32_t function_of(struct pprof *p, const struct tally_row *row,
     return id;
 }
 
-static uint32_t location_of(struct pprof *p, const struct tally_row *row)
+static uint32_t location_of(struct pprof *p, const struct spex_place *at)
 {
     struct export_frame frames[FRAMES_MOST];
     uint32_t functions[FRAMES_MOST];
-    uint64_t key[IDS_WORDS] = {(uintptr_t)row->module, row->address, 0, 1};
+    uint64_t key[IDS_WORDS] = {(uintptr_t)at->module, at->address, 0, 1};
     bool fresh;
     uint32_t id = ids_find(&p->locations, key, &fresh) + 1;
     if (!fresh)
         return id;
-    size_t n = export_frames(row, frames);
-    uint32_t mapping = row->module ? mapping_of(p, row->module) : 0;
+    size_t n = export_frames(at, frames);
+    uint32_t mapping = at->module ? mapping_of(p, at->module) : 0;
     for (size_t i = 0; i < n; i++)
-        functions[i] = function_of(p, row, &frames[i]);
+        functions[i] = function_of(p, at, &frames[i]);
     struct out *m = begin_message(p, 0);
     put_number(m, 1, id);
     put_number(m, 2, mapping);
-    put_number(m, 3, row->address);
+    put_number(m, 3, at->address);
     for (size_t i = 0; i < n; i++) {
         struct out *line = begin_message(p, 1);
         put_number(line, 1, functions[i]);
@@ -213,7 +213,7 @@ static void put_label(struct pprof *p, const char *key, const char *text, uint64
 static void put_sample(struct pprof *p, const struct tally_row *row)
 {
     struct out *values = &p->message[2];
-    uint32_t location = location_of(p, row);
+    uint32_t location = location_of(p, &row->at);
     begin_message(p, 0);
     begin_message(p, 2);
     thrift_varint(values, location); /* callers would follow */
@@ -269,8 +269,7 @@ static void begin(struct export_job *job)
 {
     struct pprof *p = job->state = memory_get(1, sizeof *p);
     p->job = job;
-    p->tally = memory_get(1, sizeof *p->tally);
-    p->tally->parts = TALLY_THREAD | TALLY_WHAT;
+    p->tally = tally_new(job, TALLY_THREAD | TALLY_WHAT);
     texts_init(&p->strings);
     for (unsigned i = 0; i < MESSAGES; i++)
         out_init(&p->message[i], -1);

@@ -9,8 +9,7 @@
 
 static void begin(struct export_job *job)
 {
-    struct tally *t = job->state = memory_get(1, sizeof *t);
-    t->parts = TALLY_THREAD;
+    job->state = tally_new(job, TALLY_THREAD);
 }
 
 static void sink(void *job, const struct spex_sample *samples, size_t count)
@@ -29,19 +28,15 @@ struct stacks {
     size_t *ends; /* by row */
 };
 
-static uint32_t frame_number(struct json *json, struct stacks *s, struct spex_module *module,
-                             const struct export_frame *frame)
+static uint32_t frame_number(struct json *json, struct stacks *s, const struct export_frame *frame)
 {
-    uint64_t key[IDS_WORDS] = {(uintptr_t)module, frame ? (uintptr_t)frame->name : 0, !!frame, 1};
+    uint64_t key[IDS_WORDS] = {(uintptr_t)frame->module, (uintptr_t)frame->name, 0, 1};
     bool fresh;
     uint32_t number = ids_find(&s->ids, key, &fresh);
     if (fresh) {
         json_object(json);
-        JSON_MEMBER(json, "name", string,
-                    frame    ? frame->name
-                    : module ? spex_module_name(module)
-                             : "[unknown]");
-        if (frame && frame->file)
+        JSON_MEMBER(json, "name", string, frame->name);
+        if (frame->file)
             JSON_MEMBER(json, "file", string, frame->file);
         json_end(json);
     }
@@ -54,7 +49,7 @@ static void push(struct stacks *s, uint32_t frame)
     s->frames[s->count++] = frame;
 }
 
-static void put_frames(struct json *json, const struct tally *t, struct stacks *s)
+static void put_frames(struct json *json, struct tally *t, struct stacks *s)
 {
     s->ends = memory_get(t->count + 1, sizeof *s->ends);
     JSON_MEMBER(json, "$schema", string, "https://www.speedscope.app/file-format-schema.json");
@@ -63,11 +58,10 @@ static void put_frames(struct json *json, const struct tally *t, struct stacks *
     json_name(json, "frames");
     json_array_lines(json);
     for (size_t i = 0; i < t->count; i++) {
-        struct export_frame frames[FRAMES_MOST];
-        size_t n = export_frames(&t->rows[i], frames);
-        push(s, frame_number(json, s, t->rows[i].module, NULL));
-        for (size_t k = t->rows[i].module ? n : 0; k-- > 0;)
-            push(s, frame_number(json, s, t->rows[i].module, &frames[k]));
+        const struct export_frame *frames;
+        size_t n = tally_frames(t, &t->rows[i], &frames);
+        for (size_t k = 0; k < n; k++)
+            push(s, frame_number(json, s, &frames[k]));
         s->ends[i] = s->count;
     }
     json_end(json);

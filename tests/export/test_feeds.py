@@ -114,7 +114,7 @@ def speedscope(data):
 
 
 got = speedscope(feed("speedscope", MIXED))
-want = total(lambda r: (f"{r['comm']} {r['tid']}", r["dso"], r.get("symbol", r["dso"])) + inlined(r))
+want = total(lambda r: (f"{r['comm']} {r['tid']}", r["dso"]) + ((r["symbol"],) if "symbol" in r else ()) + inlined(r))
 equal("speedscope: thread, file, function, and how many samples", got, want)
 
 
@@ -184,7 +184,7 @@ def gecko(data):
 
 got, times = gecko(feed("firefox", MIXED))
 equal("firefox: thread, file, function, and how many samples", got,
-      total(lambda r: (r["comm"], r["tid"], r["dso"], r.get("symbol", r["dso"])) + inlined(r)))
+      total(lambda r: (r["comm"], r["tid"], r["dso"]) + ((r["symbol"],) if "symbol" in r else ()) + inlined(r)))
 first, last = min(r["time"] for r in RECORDS), max(r["time"] for r in RECORDS)
 width = json.loads(open(f"{DIR}/out.firefox").read())["meta"]["interval"]
 check("firefox: the time line is as long as the profile", 0 <= (last - first) / 1e6 - max(times) < width and min(times) == 0, (max(times), first, last))
