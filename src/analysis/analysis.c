@@ -1096,6 +1096,16 @@ static enum spex_status run_in_turn(struct spex_analysis *a)
     return SPEX_OK;
 }
 
+/* What the file tells of them is known before a pass: rows say then that nothing is estimated. */
+static void take_losses(struct spex_analysis *a)
+{
+    if (!a->info)
+        return;
+    a->totals.lost = a->info->lost;
+    a->totals.truncated = a->info->truncated;
+    a->totals.collided = a->info->collisions;
+}
+
 static enum spex_status run_file(struct spex_analysis *a, spex_sample_sink *sink, void *context,
                                  struct spex_error *error)
 {
@@ -1107,11 +1117,7 @@ static enum spex_status run_file(struct spex_analysis *a, spex_sample_sink *sink
     a->done = 0;
     a->stopped = false;
     a->sample_count = 0;
-    if (a->info) {
-        a->totals.lost = a->info->lost;
-        a->totals.truncated = a->info->truncated;
-        a->totals.collided = a->info->collisions;
-    }
+    take_losses(a);
     for (size_t i = 0; a->threads.slots && i <= a->threads.mask; i++)
         if (a->threads.slots[i].value)
             ((struct thread *)a->threads.slots[i].value)->samples = 0;
@@ -1484,6 +1490,7 @@ static enum spex_status open_input(struct spex_analysis *a, const char *path,
         if (!status) {
             a->info = spex_perfdata_info(a->file);
             a->queue_count = spex_perfdata_queue_count(a->file);
+            take_losses(a);
             gather_changes(a);
         }
     }

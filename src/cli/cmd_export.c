@@ -5,16 +5,25 @@
 #include "base/memory.h"
 #include "export/ddl.h"
 
+#include "export/digest.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <time.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { PATH = 4096 };
+
 struct export_command {
     struct profile_options profile;
     const char *to, *output, *host, *boot, *truth;
     int weight;
+    bool partition;
     uint64_t threads;
     struct fleet_options fleet;
     const char *cluster;
@@ -114,19 +123,92 @@ static int put_one(struct profile *p, const struct export_format *format, const 
     return status;
 }
 
-/* A directory gets samples.parquet and the tables beside it. */
+/* A directory gets samples.parquet and the tables beside it; id, if any, is part of their names. */
 static int put_directory(struct profile *p, const struct export_format *format,
-                         const char *directory, const struct export_settings *settings)
+                         const char *directory, const char *id,
+                         const struct export_settings *settings)
 {
-    char path[4096];
+    char path[PATH + 64];
     int status = CLI_OK;
+    bool samples = true;
     for (const struct export_format *table = export_tables; !status; format = table++) {
-        snprintf(path, sizeof path, "%s/%s.parquet", directory,
-                 format->sink ? "samples" : format->name);
+        snprintf(path, sizeof path, "%s/%s%s%s.parquet", directory,
+                 samples ? "samples" : format->name, *id ? "-" : "", id);
+        samples = false;
         status = put_one(p, format, path, settings);
         if (!table->name)
             break;
     }
+    return status;
+}
+
+/* ---- partitions ---- */
+
+/* Names a profile by its size, beginning and end: the same one gets the same name again. */
+static bool name_profile(int fd, uint64_t size, char id[17])
+{
+    enum { PART = 1 << 16 };
+    static uint8_t data[PART];
+    struct digest digest;
+    uint8_t result[8];
+    digest_begin(&digest, sizeof result);
+    digest_add(&digest, &size, sizeof size);
+    for (unsigned end = 0; end < 2; end++) {
+        ssize_t n = pread(fd, data, PART, end && size > PART ? (off_t)(size - PART) : 0);
+        if (n < 0)
+            return false;
+        digest_add(&digest, data, (size_t)n);
+    }
+    digest_end(&digest, result);
+    for (unsigned i = 0; i < sizeof result; i++)
+        snprintf(id + 2 * i, 3, "%02x", result[i]);
+    return true;
+}
+
+/* A name of a directory that any reader takes for a value. */
+static void put_value(struct out *out, const char *value)
+{
+    for (const char *c = value ? value : "__HIVE_DEFAULT_PARTITION__"; *c; c++) {
+        if (isalnum((unsigned char)*c) || strchr("._-", *c))
+            out_char(out, *c);
+        else
+            out_printf(out, "%%%02X", (unsigned char)*c);
+    }
+}
+
+/* Below date=DAY/host=NAME of a directory: the day, of UTC, on which the profile ended. */
+static int put_partition(struct profile *p, const struct export_format *format,
+                         const char *directory, const struct export_settings *settings)
+{
+    const struct spex_perfdata *file = spex_analysis_file(p->analysis);
+    const char *host = settings->host ? settings->host
+                       : file         ? spex_perfdata_info(file)->hostname
+                                      : "";
+    char id[17], day[16];
+    struct stat st;
+    struct tm tm;
+    struct out path;
+    int status = CLI_DATA, fd = open(p->name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) || !name_profile(fd, (uint64_t)st.st_size, id)) {
+        cli_error("%s: %s", p->name, strerror(errno));
+    } else {
+        strftime(day, sizeof day, "%Y-%m-%d", gmtime_r(&st.st_mtime, &tm));
+        out_init(&path, -1);
+        out_printf(&path, "%s/date=%s%c", directory, day, 0);
+        bool made = !mkdir(path.data, 0777) || errno == EEXIST;
+        path.size--;
+        out_text(&path, "/host=");
+        put_value(&path, *host ? host : NULL);
+        out_char(&path, 0);
+        made = made && (!mkdir(path.data, 0777) || errno == EEXIST);
+        if (!made)
+            cli_error("%s: %s", path.data, strerror(errno));
+        else
+            status = put_directory(p, format, path.data, id, settings);
+        out_fini(&path);
+    }
+    if (fd >= 0)
+        close(fd);
     return status;
 }
 
@@ -148,6 +230,8 @@ static int run_format(const struct export_command *o, const struct export_format
                                          .want = export_format_wants(format, settings)};
     if (directory && strcmp(format->name, "parquet"))
         return cli_usage("-o: '%s' is a directory; only parquet writes into one", o->output);
+    if (o->partition && !directory)
+        return cli_usage("--partition: '%s' is no directory; name one with -o", o->output);
     for (size_t i = 0; settings->columns && i < settings->column_count; i++)
         more.want |= export_wants(settings->columns[i]); /* only what these columns need */
     int status = profile_open_all(&p, &o->profile, operands, &more);
@@ -159,8 +243,9 @@ static int run_format(const struct export_command *o, const struct export_format
     settings->filters = p.filter_count ? filters.data : NULL;
     settings->input = p.name;
     settings->truth = o->truth ? o->truth : truth;
-    status = directory ? put_directory(&p, format, o->output, settings)
-                       : put_one(&p, format, o->output, settings);
+    status = o->partition ? put_partition(&p, format, o->output, settings)
+             : directory  ? put_directory(&p, format, o->output, "", settings)
+                          : put_one(&p, format, o->output, settings);
     if (!status && format->sink && !spex_analysis_totals(p.analysis)->kept)
         cli_note("there are no samples: the %s output is empty", format->name);
     p.status = p.status ? p.status : status;
@@ -284,6 +369,9 @@ static const struct cli_option export_options[] = {
      "with --print-ddl and without --url: today, or 18.16 as in Debian 12", "today", dialects},
     {"retention", 0, CLI_NUMBER, offsetof(struct export_command, retention), "DAYS",
      "with --print-ddl: samples are kept so long, roll-ups ten times", "30", NULL},
+    {"partition", 0, CLI_FLAG, offsetof(struct export_command, partition), NULL,
+     "parquet into a directory: below date=DAY/host=NAME of it, under a name of the profile's own",
+     NULL, NULL},
     CLI_THREADS(struct export_command, threads),
 #define FILTER(option, member, kind, value, help)                                                  \
     {option, 0,    CLI_STRING, PROFILE_AT(struct export_command, filter.member),                   \

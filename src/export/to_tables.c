@@ -1,6 +1,6 @@
 /*
- * The small tables beside samples, as Parquet files: the files that ran, and where data was lost.
- * Written behind a pass over the samples.
+ * The small tables beside samples, as Parquet files: the files that ran, their functions, and where
+ * data was lost. Written behind a pass over the samples; that of functions makes one of its own.
  */
 #include "export.h"
 
@@ -8,6 +8,7 @@
 #include "analysis/module.h"
 #include "base/memory.h"
 #include "base/name.h"
+#include "export/ids.h"
 #include "export/parquet.h"
 
 #include <stdlib.h>
@@ -88,6 +89,16 @@ static void begin(struct export_job *job)
 
 /* ---- files ---- */
 
+/* In hexadecimal; NULL if there is none. */
+static const char *build_id(struct out *out, const struct spex_module *m)
+{
+    out->size = 0;
+    for (size_t i = 0; i < m->recorded.size; i++)
+        out_hex_fixed(out, m->recorded.bytes[i], 2);
+    out_char(out, 0);
+    return m->recorded.size ? out->data : NULL;
+}
+
 static enum spex_status end_files(struct export_job *job)
 {
     static const struct parquet_field fields[] = {
@@ -108,19 +119,86 @@ static enum spex_status end_files(struct export_job *job)
         uint64_t samples = spex_module_samples(m, true);
         if (!samples)
             continue;
-        id.size = 0;
-        for (size_t i = 0; i < m->recorded.size; i++)
-            out_hex_fixed(&id, m->recorded.bytes[i], 2);
-        out_char(&id, 0);
         side_text(&s, 0, spex_module_path(m));
         side_text(&s, 1, spex_module_name(m));
-        side_text(&s, 2, m->recorded.size ? id.data : NULL);
+        side_text(&s, 2, build_id(&id, m));
         side_number(&s, 3, true, spex_module_is_kernel(m));
         side_number(&s, 4, true, samples);
         side_text(&s, 5, spex_module_problem(m));
         side_row(&s);
     }
     out_fini(&id);
+    return side_end(&s);
+}
+
+/* ---- symbols ---- */
+
+struct functions {
+    struct ids ids; /* of symbols */
+    uint64_t *counts;
+    size_t capacity;
+    uint32_t cache[SPEX_PLACES]; /* 1 + number, by place */
+};
+
+static void begin_symbols(struct export_job *job)
+{
+    job->state = memory_get(1, sizeof(struct functions));
+}
+
+static void count_symbols(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct functions *f = ((struct export_job *)context)->state;
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_symbol *symbol = samples[i].symbol;
+        uint32_t *cache = &f->cache[samples[i].place];
+        uint64_t key[IDS_WORDS] = {(uintptr_t)symbol};
+        bool fresh = false;
+        if (!symbol || !symbol->name)
+            continue;
+        if (!*cache || f->ids.keys[*cache - 1][0] != key[0])
+            *cache = ids_find(&f->ids, key, &fresh) + 1;
+        if (fresh) {
+            f->counts = memory_grow(f->counts, *cache - 1, &f->capacity, sizeof *f->counts);
+            f->counts[*cache - 1] = 0;
+        }
+        f->counts[*cache - 1]++;
+    }
+}
+
+static enum spex_status end_symbols(struct export_job *job)
+{
+    static const struct parquet_field fields[] = {
+        {.name = "symbol", .type = PARQUET_STRING},
+        {.name = "raw", .type = PARQUET_STRING},
+        {.name = "path", .type = PARQUET_STRING},
+        {.name = "dso", .type = PARQUET_STRING},
+        {.name = "build_id", .type = PARQUET_STRING, .optional = true},
+        {.name = "address", .type = PARQUET_UINT, .bits = 64},
+        {.name = "size", .type = PARQUET_UINT, .bits = 64},
+        {.name = "samples", .type = PARQUET_UINT, .bits = 64},
+    };
+    struct functions *f = job->state;
+    struct side s;
+    struct out id;
+    out_init(&id, -1);
+    side_begin(&s, job, "symbols", fields, sizeof fields / sizeof *fields);
+    for (size_t n = 0; n < f->ids.count; n++) {
+        const struct spex_symbol *symbol = (const struct spex_symbol *)(uintptr_t)f->ids.keys[n][0];
+        const struct spex_module *m = symbol->module;
+        side_text(&s, 0, symbol->name);
+        side_text(&s, 1, symbol->raw ? symbol->raw : symbol->name);
+        side_text(&s, 2, spex_module_path(m));
+        side_text(&s, 3, spex_module_name(m));
+        side_text(&s, 4, build_id(&id, m));
+        side_number(&s, 5, true, symbol->start);
+        side_number(&s, 6, true, symbol->end - symbol->start);
+        side_number(&s, 7, true, f->counts[n]);
+        side_row(&s);
+    }
+    out_fini(&id);
+    ids_free(&f->ids);
+    free(f->counts);
+    free(f);
     return side_end(&s);
 }
 
@@ -173,6 +251,11 @@ static enum spex_status end_losses(struct export_job *job)
 
 const struct export_format export_tables[] = {
     {.name = "files", .binary = true, .begin = begin, .end = end_files},
+    {.name = "symbols",
+     .binary = true,
+     .begin = begin_symbols,
+     .sink = count_symbols,
+     .end = end_symbols},
     {.name = "losses", .binary = true, .begin = begin, .end = end_losses},
     {0},
 };

@@ -82,14 +82,35 @@ else:
     # ---- the tables beside samples ----
     os.makedirs(f"{DIR}/tables", exist_ok=True)
     code, err = export("parquet", profile("mixed-loss", 2000), out="tables")
-    equal("a directory gets three tables", (code, sorted(os.listdir(f"{DIR}/tables"))), (0, ["files.parquet", "losses.parquet", "samples.parquet"]))
-    tables = {n: [json.loads(l) for l in node("read.mjs", f"tables/{n}.parquet").splitlines() if l] for n in ("files", "losses", "samples")}
+    equal("a directory gets four tables", (code, sorted(os.listdir(f"{DIR}/tables"))),
+          (0, ["files.parquet", "losses.parquet", "samples.parquet", "symbols.parquet"]))
+    tables = {n: [json.loads(l) for l in node("read.mjs", f"tables/{n}.parquet").splitlines() if l] for n in ("files", "losses", "samples", "symbols")}
     rows = records("mixed-loss.data", "-F", "path")
     equal("files: each with its samples", {r["path"]: int(r["samples"]) for r in tables["files"]},
           {p: sum(r["path"] == p for r in rows) for p in {r["path"] for r in rows}})
+    named = {}
+    for r in tables["samples"]:
+        if r["symbol"]:
+            start = int(r["address"]) - int(r["symbol_offset"])
+            named.setdefault((r["symbol"], r["path"], start), []).append(int(r["symbol_offset"]))
+    equal("symbols: each with its file, its place and its samples",
+          {(r["symbol"], r["path"], int(r["address"])): int(r["samples"]) for r in tables["symbols"]}, {k: len(v) for k, v in named.items()})
+    check("and its size", all(int(r["size"]) > max(named[r["symbol"], r["path"], int(r["address"])]) for r in tables["symbols"]), tables["symbols"])
+    check("where samples were lost nothing is estimated", all(r["operations"] is None and int(r["period"]) == 1024 for r in tables["samples"]),
+          tables["samples"][0])
     equal("losses: one row per buffer that was cut", [r["kind"] for r in tables["losses"]],
           ["truncated"] * data("report", "mixed-loss.data")["totals"]["truncated"])
     equal("samples: all of them", len(tables["samples"]), len(rows))
+    os.makedirs(f"{DIR}/lake")
+    os.utime(f"{DIR}/mixed-loss.data", (1790000000, 1790000000))  # 2026-09-21
+    for host in ("a/b", "a/b", ""):
+        code, err = export("parquet", "mixed-loss.data", "--partition", *(["--host", host] if host else []), out="lake")
+    where = sorted(os.path.relpath(os.path.join(a, n), f"{DIR}/lake") for a, _, names in os.walk(f"{DIR}/lake") for n in names if n.endswith(".parquet"))
+    ids = {re.search(r"-([0-9a-f]{16})\.parquet", n).group(1) for n in where}
+    equal("partitions by date and host; the same profile is there once", (len(ids), where), (1, sorted(
+        f"date=2026-09-21/host={h}/{n}-{min(ids)}.parquet" for h in ("a%2Fb", "__HIVE_DEFAULT_PARTITION__") for n in tables)))
+    code, err = export("parquet", "mixed-loss.data", "--partition", out="one.parquet")
+    check("--partition wants a directory", code == 2 and "directory" in err, err)
     code, err = export("pprof", "mixed-loss.data", out="tables")
     check("other formats do not write into a directory", code == 2 and "directory" in err, err)
 
