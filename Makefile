@@ -68,7 +68,7 @@ check-feeds:
 # ClickHouse servers as a cluster, killed and started again, with 20 million rows (a short part is in `make check`).
 check-fleet:
 	@scripts/setup build demo check
-	@scripts/fleet-setup $(BUILD)/fleet
+	@scripts/fleet-setup $(BUILD)/fleet --today
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
 	@ninja -C $(BUILD) --quiet
 	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 2 --suite fleet
