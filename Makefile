@@ -34,6 +34,12 @@ check-vm:
 	@ninja -C $(BUILD) --quiet
 	@meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite vm
 
+# The screens that tests compare with (tests/analysis/golden), anew; look at what `git diff` shows.
+screens:
+	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
+	@ninja -C $(BUILD) --quiet
+	@SPEX_UPDATE_GOLDEN=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 8 golden examples
+
 # The HTML page in a browser, with axe-core (the part without it is in `make check` where chromium is installed).
 check-html:
 	@scripts/setup build demo check html
@@ -141,4 +147,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate
 
-.PHONY: validate all demo docs check check-vm check-html check-feeds check-pgo check-fleet check-ports check-faults conformance bench fuzz coverage mutate abi install dist deb format clean
+.PHONY: validate all demo docs check check-vm screens check-html check-feeds check-pgo check-fleet check-ports check-faults conformance bench fuzz coverage mutate abi install dist deb format clean

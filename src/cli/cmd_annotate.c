@@ -388,8 +388,10 @@ static const struct spex_symbol *choose(struct profile *p, struct spex_group *sy
             free(copies[i]);
         p->status = CLI_DATA;
     } else if (!found) {
-        out_text(&p->out, "no function of the profile is known by name or place; spex report "
-                          "--sort pc lists addresses\n");
+        cli_wrap(&p->out,
+                 "no function of the profile is known by name or place; spex report --sort pc "
+                 "lists addresses",
+                 0);
     }
     return found;
 }

@@ -81,7 +81,11 @@ static int parse_limit(struct profile *p, const struct profile_options *options)
 
 static void open_output(struct profile *p)
 {
+    enum { READABLE = 120 }; /* off a terminal: what a person can read who looks at the file */
     p->width = cli_columns();
+    p->whole_names = !p->width; /* for those who search in them */
+    if (!p->width)
+        p->width = READABLE;
     p->colour = p->options->format == TABLE_AS_TEXT && cli_colour(STDOUT_FILENO);
     out_init(&p->out, STDOUT_FILENO);
 }
@@ -426,7 +430,10 @@ void profile_comment(struct profile *p, struct out *out, const char *format, ...
             if (n == room / 2)
                 for (n = room; n > 0 && at[n] != ' '; n--)
                     ;
-            while (!n || (at + n < end && at[n] != ' ')) /* a word longer than the line */
+            if (!n) /* a word longer than the line: behind a comma in it */
+                for (n = room; n > 0 && at[n - 1] != ','; n--)
+                    ;
+            while (!n || (at + n < end && at[n] != ' ' && at[n - 1] != ','))
                 n++;
         }
         out_printf(out, "%s#%s ", p->colour ? "\033[2m" : "", first ? "" : "  ");
@@ -516,19 +523,34 @@ void profile_time(struct profile *p, struct out *out, const struct spex_group *g
                         "beside them by probable cost, which the interval does not cover");
 }
 
+/* A line of text output, broken where the terminal ends; off a terminal it is one. */
+static void say(struct profile *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct profile *p, const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    int n = vasprintf(&text, format, args);
+    va_end(args);
+    if (n >= 0 && p->whole_names)
+        out_line(&p->out, "%s", text);
+    else if (n >= 0)
+        cli_wrap(&p->out, text, 0);
+    free(text);
+}
+
 bool profile_empty(struct profile *p, uint64_t samples, const char *what)
 {
     const struct spex_totals *t = spex_analysis_totals(p->analysis);
     char a[32], b[32];
     if (samples)
         return false;
-    struct out *out = &p->out;
     if (p->options->format != TABLE_AS_TEXT)
         return false; /* an empty table says it */
     if (!t->records) {
         const struct spex_perfdata *file = spex_analysis_file(p->analysis);
         if (!file || spex_perfdata_info(file)->aux_bytes) /* else profile_close says more */
-            out_line(out, "%s holds no sample records", p->name);
+            say(p, "%s holds no sample records", p->name);
         return true;
     }
     if (!t->kept) {
@@ -538,21 +560,23 @@ bool profile_empty(struct profile *p, uint64_t samples, const char *what)
                 for (size_t j = 0; j < i; j++)
                     before -= t->rejected[j];
                 if (t->rejected[i] == before)
-                    out_line(out, "nothing matches --%s %s: all %s records%s were left out",
-                             p->filters[i].name, p->filters[i].value, text_count(a, before),
-                             i ? " that the filters before it kept" : "");
+                    say(p, "nothing matches --%s %s: all %s records%s were left out",
+                        p->filters[i].name, p->filters[i].value, text_count(a, before),
+                        i ? " that the filters before it kept" : "");
             }
         return true;
     }
-    out_printf(out, "none of the %s samples%s %s\n", text_count(b, t->kept),
-               p->filter_count ? " that match the filters" : "", what);
+    say(p, "none of the %s samples%s %s", text_count(b, t->kept),
+        p->filter_count ? " that match the filters" : "", what);
     return true;
 }
 
 struct table_options profile_table(const struct profile *p)
 {
-    return (struct table_options){
-        .format = (enum table_format)p->options->format, .width = p->width, .colour = p->colour};
+    return (struct table_options){.format = (enum table_format)p->options->format,
+                                  .width = p->width,
+                                  .colour = p->colour,
+                                  .whole_names = p->whole_names};
 }
 
 int profile_keys(const char *list, enum spex_key *keys, size_t *count)

@@ -67,7 +67,8 @@ struct profile {
     struct spex_filter filters[SPEX_FILTER_MAX];
     size_t filter_count;
     struct out out; /* stdout */
-    unsigned width; /* 0: no limit */
+    unsigned width;
+    bool whole_names; /* not cut where they do not fit */
     bool colour, progress;
     bool quiet;   /* no more progress: the answer is being shown */
     double limit; /* share below which rows are left out */

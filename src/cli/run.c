@@ -213,6 +213,7 @@ int run_guest(const struct run_options *in, char **argv, struct run *run)
     o->environment = environment;
     o->argv = argv;
     o->cpu = o->model.none ? "no" : in->cpu;
+    run->asked_period = o->period;
     enum spex_status s = spex_engine_new(o, &run->engine, &error);
     if (s) {
         cli_error("%s", error.text);
@@ -274,6 +275,10 @@ static void note_hosts(const struct run *run)
 
 void run_notes(const struct run *run)
 {
+    if (run->asked_period && run->asked_period != run->options.period)
+        cli_note("the period is %llu, not %llu: as in Linux's driver, a multiple of 256 from 256 "
+                 "to 4,294,967,040",
+                 (unsigned long long)run->options.period, (unsigned long long)run->asked_period);
     const struct spex_engine_totals *t = &run->totals;
     char number[32];
     static const struct {

@@ -49,6 +49,7 @@ struct run {
     struct spex_run *left;
     char directory[4096];
     struct spex_engine_options options; /* as used: the period is clamped */
+    uint64_t asked_period;
     struct spex_engine_totals totals;
     int status; /* of waitpid */
 };

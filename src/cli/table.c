@@ -345,12 +345,12 @@ static size_t text_order(const struct table *t, bool *shown, unsigned char order
 
 /*
  * Makes the table as wide as the terminal. Names get up to half of it before statistics do: those
- * of the highest rank are left out until the rest fits. Then the longest names are cut.
+ * of the highest rank are left out until the rest fits; then the longest names are cut.
  */
 static void fit(const struct table *t, const unsigned char *order, size_t count, unsigned limit,
                 bool *shown, unsigned *widths)
 {
-    enum { LEAST = 24, CUT = 8 };
+    enum { LEAST = 24 };
     unsigned names = 0;
     for (size_t i = 0; i < count; i++)
         names += shown[order[i]] && t->columns[order[i]].key;
@@ -373,6 +373,12 @@ static void fit(const struct table *t, const unsigned char *order, size_t count,
             if (t->columns[c].rank == worst)
                 shown[c] = false;
     }
+}
+
+static void cut(const struct table *t, const unsigned char *order, size_t count, unsigned limit,
+                const bool *shown, unsigned *widths)
+{
+    enum { CUT = 8 };
     for (;;) {
         unsigned total = 0;
         size_t longest = t->count;
@@ -416,6 +422,8 @@ static void print_text(const struct table *t, struct out *out, const struct tabl
     unsigned limit = o->width ? o->width - (unsigned)strlen(indent) : 0;
     if (limit)
         fit(t, order, count, limit, shown, widths);
+    if (limit && !o->whole_names)
+        cut(t, order, count, limit, shown, widths);
     for (size_t i = 0; i < count; i++)
         if (shown[order[i]])
             last = order[i];

@@ -65,9 +65,9 @@ size_t table_rows(const struct table *table);
 
 struct table_options {
     enum table_format format;
-    unsigned width; /* text; 0: as wide as needed */
-    bool colour;
-    const char *indent; /* text, before every line */
+    unsigned width;           /* text; 0: as wide as needed */
+    bool colour, whole_names; /* text: names that do not fit are not cut */
+    const char *indent;       /* text, before every line */
 };
 /* Text: heading and rows. CSV: header and rows. JSON: nothing. */
 void table_print(const struct table *table, struct out *out, const struct table_options *options);

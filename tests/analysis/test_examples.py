@@ -85,7 +85,7 @@ for seed in range(1, 31):
         inside += rows[name]["ops_low"] <= truth[name] <= rows[name]["ops_high"]
 check("estimated operations: the truth is in the interval", inside >= 0.9 * total, f"{inside} of {total}")
 
-# ---- what a person sees of them, at two widths; in words: the model and the programs may be tuned ----
+# ---- what a person sees of them, at three widths; in words: the model and the programs may be tuned ----
 def words(text):
     return sorted(set(re.findall(r"[A-Za-z_][A-Za-z_0-9.+-]*[A-Za-z_0-9]", re.sub(r"LLVM \d+|\S*objdump", "", text))))
 
@@ -95,7 +95,7 @@ record("sort", "-c", "1024")
 for name, command, args in (("list_walk", "report", []), ("list_walk", "annotate", ["walk", "--no-source"]),
                             ("list_walk", "mem", []), ("sort", "branch", []),
                             ("sort", "report", ["--sort", "srcline"])):
-    for columns in (80, 140):
+    for columns in (80, 120, 200):
         code, out, err = on(command, f"{name}.data", *args, columns=columns, symbols=False)
         check(f"{command} of {name} fits {columns} columns", max(map(len, out.splitlines())) <= columns, out)
         path = f"{HERE}/golden/example-{name}-{command}.{columns}.txt"
