@@ -5,11 +5,13 @@
 #include "table.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 struct record_options {
     struct run_options run;
-    const char *output;
+    const char *output, *control, *start_at, *stop_at, *delay;
+    uint64_t max_size;
     bool truth, stacks, quiet;
 };
 
@@ -21,6 +23,18 @@ static const struct cli_option record_options[] = {
      "also count every operation, miss and mispredict by instruction, into FILE.truth", NULL, NULL},
     {"stacks", 'g', CLI_FLAG, offsetof(struct record_options, stacks), NULL,
      "also keep the call stack of each record, as samples of a second event", NULL, NULL},
+    {"delay", 'D', CLI_STRING, offsetof(struct record_options, delay), "MS",
+     "modelled milliseconds before the first sample; -1: none until --control or --start-at", NULL,
+     NULL},
+    {"control", 0, CLI_STRING, offsetof(struct record_options, control), "fifo:CTL[,ACK]",
+     "read enable, disable, ping, stop from a FIFO, answer ack on another; fd:N[,N] as well", NULL,
+     NULL},
+    {"start-at", 0, CLI_STRING, offsetof(struct record_options, start_at), "FUNCTION",
+     "samples from each entry of this function of the program on", NULL, NULL},
+    {"stop-at", 0, CLI_STRING, offsetof(struct record_options, stop_at), "FUNCTION",
+     "none from each entry of this one on", NULL, NULL},
+    {"max-size", 0, CLI_NUMBER, offsetof(struct record_options, max_size), "SIZE",
+     "stop sampling when the file has so many bytes of records", NULL, NULL},
     {"quiet", 'q', CLI_FLAG, offsetof(struct record_options, quiet), NULL, "say nothing at the end",
      NULL, NULL},
     {0},
@@ -36,6 +50,25 @@ static void say(const struct record_options *o, const struct run *run, uint64_t 
              text_count(lost, run->totals.lost), text_count(collided, pmu[3]),
              run->options.model.none ? "no" : o->run.cpu, o->output,
              mega >= 0.1 ? mega : mega * 1000, mega >= 0.1 ? "MB" : "kB");
+}
+
+/* When there are samples. */
+static int set_regions(const struct record_options *o, struct run *run)
+{
+    struct spex_engine_options *e = &run->options;
+    char *end = NULL;
+    double ms = o->delay ? strtod(o->delay, &end) : 0;
+    if (o->delay && (*end || end == o->delay || (ms < 0 && ms != -1) || ms > 1e12))
+        return cli_usage("-D: '%s' is not a number of milliseconds, or -1", o->delay);
+    if (ms == -1 && !o->control && !o->start_at)
+        return cli_usage("-D -1: nothing would start the samples; --control or --start-at does");
+    e->start_at = o->start_at;
+    e->stop_at = o->stop_at;
+    e->disabled = ms == -1 || o->start_at;
+    e->delay = ms > 0 ? (uint64_t)(ms * 1e6) : 0;
+    e->max_size = o->max_size;
+    e->regions = o->delay || o->control || o->start_at || o->stop_at || o->max_size;
+    return o->control ? control_open(&run->control, o->control) : CLI_OK;
 }
 
 static int run_record(void *options, int argc, char **argv)
@@ -56,6 +89,10 @@ static int run_record(void *options, int argc, char **argv)
                                   .stacks = o->stacks,
                                   .aside = output.stream == STDOUT_FILENO,
                                   .prefix = prefix}};
+    if ((status = set_regions(o, &run))) {
+        output_close(&output);
+        return status;
+    }
     status = run_guest(&o->run, argv, &run);
     if (!status) {
         struct output_result result;
@@ -67,6 +104,7 @@ static int run_record(void *options, int argc, char **argv)
         int guest_status = run_end(&run);
         status = status ? status : guest_status;
     }
+    control_close(run.control);
     output_close(&output);
     return status;
 }

@@ -177,7 +177,9 @@ static int start(struct run *run)
         guest = spex_engine_process(run->engine);
         if (stopped) /* in between */
             kill(guest, SIGTERM);
+        control_start(run->control, run->engine, guest);
         s = spex_engine_wait(run->engine, &run->status, &error);
+        control_stop(run->control);
         guest = 0;
         signal(SIGPIPE, SIG_IGN); /* an output that nobody reads is an error like others */
     }
@@ -297,6 +299,8 @@ void run_notes(const struct run *run)
                      text_count(number, n), unseen[i].text);
     }
     note_hosts(run);
+    if (t->full)
+        cli_note("--max-size was reached: what the program did later is not in the profile");
     if (WIFSIGNALED(run->status) && WTERMSIG(run->status) == SIGILL)
         cli_note("the program met an instruction that QEMU's CPU (%s) does not have; with "
                  "--cpu neoverse-v1, or --qemu-cpu max, there is SVE",

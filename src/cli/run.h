@@ -3,6 +3,7 @@
 #define CLI_RUN_H
 
 #include "cli.h"
+#include "control.h"
 
 #include "guest/engine.h"
 
@@ -51,7 +52,8 @@ struct run {
     struct spex_engine_options options; /* as used: the period is clamped */
     uint64_t asked_period;
     struct spex_engine_totals totals;
-    int status; /* of waitpid */
+    struct control *control; /* words while it runs, or NULL */
+    int status;              /* of waitpid */
 };
 
 /*

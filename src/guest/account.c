@@ -2,6 +2,7 @@
 #include "account.h"
 
 #include "need.h"
+#include "region.h"
 #include "vcpu.h"
 
 #include <stdlib.h>
@@ -121,6 +122,30 @@ static void take(struct flow *f, const struct execution *e, uint32_t at, int slo
         turns_sampled(v, &f->stack, pc_of(insn));
 }
 
+/* As in sample.c: false if the unit is off, or was until now. */
+static bool in_region(struct flow *f)
+{
+    struct vcpu *v = f->vcpu;
+    bool on = region_on(task_run, spex_timing_clock(f->core));
+    if (on && !v->off)
+        return true;
+    if (on) {
+        uint64_t until;
+        v->off = false;
+        task_go_on(&v->task);
+        until = spex_spu_until(v->task.unit);
+        f->left = until < NEVER ? until : NEVER;
+        return false;
+    }
+    if (!v->off) {
+        complete_pending(f);
+        task_pause(&v->task);
+        v->off = true;
+    }
+    f->left = REGION_POLL;
+    return false;
+}
+
 /* The block ran `executed` operations: asks the unit about those that it may take. */
 static void sample(struct flow *f, const struct execution *e)
 {
@@ -129,6 +154,8 @@ static void sample(struct flow *f, const struct execution *e)
     uint64_t at = f->left;
     if (!unit)
         at = NEVER;
+    else if (task_run->regions && at < e->run->executed && !in_region(f))
+        return;
     while (at < e->run->executed) {
         const struct spex_timing_insn *time = &e->run->insns[at];
         spex_spu_pass(unit, spex_spu_until(unit));
@@ -326,6 +353,11 @@ static void do_mark(struct flow *f, uint64_t word)
     case FLOW_REACH:
         spex_timing_reach(f->core, value);
         break;
+    case FLOW_REGION:
+        __atomic_store_n(&task_run->disabled, !(value & 1), __ATOMIC_RELAXED);
+        if (v->task.unit)
+            in_region(f);
+        break;
     case FLOW_SIGNAL:
         do_signal(f, (struct flow_signal *)(uintptr_t)value);
         break;
@@ -406,6 +438,8 @@ static bool step(struct flow *f)
     const struct flow_signal *signal = NULL;
     if (end >> 60 == FLOW_BLOCK >> 60) {
         next = block_of(end)->timing.pc;
+    } else if (end >> 60 == FLOW_MARK >> 60 && (end >> 48 & 0xfff) == FLOW_REGION) {
+        next = end & FLOW_VALUE & ~UINT64_C(3);
     } else if (end && (end >> 48 & 0xfff) == FLOW_SIGNAL) {
         signal = (const struct flow_signal *)(uintptr_t)(end & FLOW_VALUE);
         next = signal->pc;

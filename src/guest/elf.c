@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -86,6 +87,76 @@ enum spex_status elf_read(const char *path, struct elf *elf)
     }
     close(fd);
     return SPEX_OK;
+}
+
+/* ---- symbols ---- */
+
+enum { SHT_SYMTAB = 2, SHT_DYNSYM = 11, STT_FUNC = 2, SECTION = 64, SYMBOL = 24 };
+
+struct bytes {
+    const uint8_t *at;
+    uint64_t size;
+};
+
+/* A part of a file that lies in it. */
+static struct bytes part(struct bytes file, uint64_t offset, uint64_t size)
+{
+    if (offset > file.size || size > file.size - offset)
+        return (struct bytes){0};
+    return (struct bytes){file.at + offset, size};
+}
+
+static struct bytes section(struct bytes file, unsigned index, uint32_t *type, uint32_t *link)
+{
+    struct bytes header =
+        part(file, le64(file.at + 40) + (uint64_t)index * le16(file.at + 58), SECTION);
+    if (!header.at || index >= le16(file.at + 60))
+        return (struct bytes){0};
+    *type = le32(header.at + 4);
+    *link = le32(header.at + 40);
+    return part(file, le64(header.at + 24), le64(header.at + 32));
+}
+
+static bool find_function(struct bytes file, const char *name, uint64_t *address)
+{
+    size_t length = strlen(name) + 1;
+    uint32_t type = 0, link = 0, unused;
+    for (unsigned i = 0; i < le16(file.at + 60); i++) {
+        struct bytes table = section(file, i, &type, &link);
+        if (!table.at || (type != SHT_SYMTAB && type != SHT_DYNSYM))
+            continue;
+        struct bytes names = section(file, link, &unused, &unused);
+        for (uint64_t at = 0; at + SYMBOL <= table.size; at += SYMBOL) {
+            const uint8_t *s = table.at + at;
+            struct bytes text = part(names, le32(s), length);
+            if ((s[4] & 15) != STT_FUNC || !le16(s + 6) || !text.at ||
+                memcmp(text.at, name, length))
+                continue;
+            *address = le64(s + 8);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool elf_function(const char *path, const char *name, uint64_t *address)
+{
+    struct elf elf;
+    struct stat st;
+    bool found = false;
+    if (elf_read(path, &elf) || !elf.is64 || !elf.little)
+        return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && !fstat(fd, &st) && st.st_size >= SECTION) {
+        void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (map != MAP_FAILED) {
+            found = find_function((struct bytes){map, (uint64_t)st.st_size}, name, address);
+            munmap(map, (size_t)st.st_size);
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    return found;
 }
 
 const char *elf_machine_name(const struct elf *elf)

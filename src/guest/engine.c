@@ -165,6 +165,27 @@ static void user_mode_choices(struct spu_choices *choices)
     choices->not_taken_target = 1;
 }
 
+/* Functions that start and stop sampling: of the program, if it is one of the guest. */
+static enum spex_status check_markers(struct spex_engine *e, const struct spex_engine_options *o,
+                                      struct spex_error *error)
+{
+    const char *names[2] = {o->start_at, o->stop_at};
+    char *to[2] = {e->settings.start_at, e->settings.stop_at};
+    uint64_t address;
+    for (unsigned i = 0; i < 2; i++) {
+        if (!names[i])
+            continue;
+        if (strlen(names[i]) >= RUN_NAME)
+            return error_set(error, SPEX_RANGE, 0, "the name of a function is too long");
+        if (!e->host && !elf_function(e->image.program, names[i], &address))
+            return error_set(error, SPEX_INVALID, 0,
+                             "%s has no function %s, or no symbols; nm lists what it has",
+                             e->image.program, names[i]);
+        strcpy(to[i], names[i]);
+    }
+    return SPEX_OK;
+}
+
 static enum spex_status check_event(struct spex_engine *e, struct spex_engine_options *o,
                                     struct run_control *c, struct spex_error *error)
 {
@@ -360,12 +381,18 @@ enum spex_status spex_engine_new(struct spex_engine_options *o, struct spex_engi
     settings->keep = o->keep;
     settings->truth = o->truth;
     settings->stacks = o->stacks;
+    settings->regions = o->regions;
+    settings->disabled = o->disabled;
+    settings->delay = o->delay;
+    settings->max_size = o->max_size;
     user_mode_choices(&settings->choices);
     settings->choices.layout = o->layout;
     enum spex_status status =
         check_qemu(o->qemu ? o->qemu : "qemu-aarch64", e->qemu, sizeof e->qemu, error);
     if (!status)
         status = check_program(e, o->argv[0], o->sysroot, error);
+    if (!status)
+        status = check_markers(e, o, error);
     if (!status)
         status = check_event(e, o, settings, error);
     if (!status) {
@@ -447,6 +474,13 @@ enum spex_status spex_engine_wait(struct spex_engine *e, int *status, struct spe
         return error_set(error, SPEX_IO, 0, "waitpid: %s", strerror(errno));
     e->process = 0;
     return SPEX_OK;
+}
+
+void spex_engine_enable(struct spex_engine *e, bool on)
+{
+    uint32_t disabled = !on;
+    if (pwrite(e->control, &disabled, sizeof disabled, offsetof(struct run_control, disabled)) < 0)
+        return; /* the file is ours, and that long: it cannot be */
 }
 
 void spex_engine_free(struct spex_engine *e)

@@ -36,10 +36,15 @@ struct spex_engine_options {
     uint64_t config[5], period; /* perf_event_attr of the SPE event */
     uint64_t aux_size;          /* of the AUX area: an interrupt comes for each half of it */
     uint64_t seed;
-    bool keep;   /* keep the records; otherwise only count */
-    bool aside;  /* the guest's standard output goes to its standard error */
-    bool truth;  /* count the whole population by instruction */
-    bool stacks; /* keep the call stack of each record */
+    bool keep;                      /* keep the records; otherwise only count */
+    bool aside;                     /* the guest's standard output goes to its standard error */
+    bool truth;                     /* count the whole population by instruction */
+    bool regions;                   /* sampling is switched on and off: */
+    bool disabled;                  /* is off at first */
+    const char *start_at, *stop_at; /* at functions of the program, or NULL */
+    uint64_t delay;                 /* cycles without samples at the beginning */
+    uint64_t max_size;              /* bytes of the file with records; 0: any */
+    bool stacks;                    /* keep the call stack of each record */
 };
 
 struct spex_engine;
@@ -59,6 +64,8 @@ int spex_engine_process(const struct spex_engine *engine);
 /* Waits for the first process of the guest; *status is that of waitpid. */
 enum spex_status spex_engine_wait(struct spex_engine *engine, int *status,
                                   struct spex_error *error);
+/* Switches sampling on or off while the guest runs, if options->regions was set. */
+void spex_engine_enable(struct spex_engine *engine, bool on);
 /* Leaves the run's files. */
 void spex_engine_free(struct spex_engine *engine);
 /* Number of the PMU event at index, 0 past the last; and whether the CPU counts it. */
@@ -105,6 +112,7 @@ struct spex_engine_totals {
     bool no_stacks;                              /* this QEMU does not show what they need */
     uint32_t unprofiled;                         /* threads */
     uint64_t damaged;                            /* parts of the run's files that cannot be true */
+    bool full;        /* the file reached max_size: nothing was sampled from there on */
     bool untraced;    /* programs of the host could not start programs of the guest: no ptrace */
     bool uncorrected; /* this QEMU shows no registers: cut blocks were counted whole */
     struct spex_uarch_counts counts;

@@ -44,6 +44,7 @@ enum flow_mark {
     FLOW_WAKE,       /* somebody may be woken; value: ticket */
     FLOW_WOKEN,      /* was, by the holder of the ticket */
     FLOW_REACH,      /* time is at least value */
+    FLOW_REGION,     /* a marker function is entered; value: its address, plus 1 if it starts */
     FLOW_SIGNAL,     /* struct flow_signal: a handler is entered */
     FLOW_SIGNAL_END, /* the same: rt_sigreturn goes on with these */
 };

@@ -351,6 +351,7 @@ void spex_run_totals(const struct spex_run *run, struct spex_engine_totals *tota
                                           .lost_records = c->lost_records,
                                           .unprofiled = c->unprofiled,
                                           .damaged = run->damaged,
+                                          .full = c->full != 0,
                                           .untraced = c->untraced != 0,
                                           .lost_stacks = c->lost_stacks,
                                           .no_stacks = c->no_stacks != 0,

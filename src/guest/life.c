@@ -184,6 +184,7 @@ static void in_child(void)
     task_forget(&v->task);
     block_forked();
     user.process = user.fork_id;
+    v->off = false;
     task_begin(&v->task, user.fork_id, user.fork_cpu, &creator, true, start);
     if (user.full) {
         flow_begin_again(v, start);
@@ -309,6 +310,8 @@ static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_
     memcpy(v->argument, (uint64_t[]){a1, a2, a3, a4, a5, a6}, sizeof v->argument);
     if (user.full)
         flow_mark(v, FLOW_CALL, 0);
+    if (user.full && task_run->regions) /* what others see of the program has happened here, too */
+        flow_drain(v);
     switch (number) {
     case SYS_EXIT:
         if (v->clear_tid)

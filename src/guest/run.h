@@ -31,11 +31,12 @@
 #include "uarch/model.h"
 
 enum {
-    RUN_VERSION = 4,
+    RUN_VERSION = 5,
     RUN_CPUS = 1024, /* CPU numbers that guest threads can get */
     RUN_FIRST_PID = 1000,
     RUN_EVENTS = 14, /* PMU events of the unit */
     RUN_PATH = 4096,
+    RUN_NAME = 256,
     RUN_PAGE = 4096,
     RUN_ENDED = 256,
     RUN_GONE = 1024,
@@ -74,7 +75,11 @@ struct run_control {
     uint32_t zva_bytes; /* what DC ZVA writes on QEMU's CPU */
     bool keep;          /* keep records; otherwise only count */
     bool truth;
-    bool stacks; /* keep call stacks */
+    bool stacks;                                /* keep call stacks */
+    bool regions;                               /* sampling is not on all the time (region.h): */
+    char start_at[RUN_NAME], stop_at[RUN_NAME]; /* functions of the program, or empty */
+    uint64_t delay;                             /* cycles without samples at the beginning */
+    uint64_t max_size;                          /* bytes of `data` with records; 0: any */
     /* shared, atomic */
     uint32_t installed;                /* the plugin runs */
     uint32_t tasks;                    /* threads so far */
@@ -82,6 +87,8 @@ struct run_control {
     uint32_t failed;                   /* errno of the first file that could not be made or grown */
     uint32_t unprofiled;               /* threads that could not be */
     uint64_t lost_bytes, lost_records; /* that found no room in `data` */
+    uint32_t disabled;                 /* no samples now: a marker or --control said so */
+    uint32_t full;                     /* max_size was reached */
     uint32_t untraced;                 /* programs of the host that got no supervisor (trace.h) */
     uint64_t lost_stacks;              /* call stacks that found no room there */
     uint32_t no_stacks;                /* this QEMU does not show the stack pointer */

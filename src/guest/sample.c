@@ -4,6 +4,7 @@
  */
 #include "base/bits.h"
 #include "need.h"
+#include "region.h"
 #include "regs.h"
 #include "vcpu.h"
 
@@ -90,6 +91,37 @@ static void note_last_branch(struct vcpu *v)
     }
 }
 
+/* False if the unit is off, or was until now: there is nothing to ask it. */
+static bool in_region(struct vcpu *v)
+{
+    bool on = region_on(task_run, clock_of(v));
+    if (on && !v->off)
+        return true;
+    if (on) {
+        v->off = false;
+        task_go_on(&v->task);
+        sample_begin(v);
+        return false;
+    }
+    if (!v->off) {
+        complete_pending(v);
+        task_pause(&v->task);
+        v->off = true;
+    }
+    arm(v, REGION_POLL);
+    return false;
+}
+
+void sample_marker(struct vcpu *v, uint64_t pc)
+{
+    sample_force(v, false);
+    if (v->hot->want)
+        sample_finish(v, pc, false);
+    v->task.now = clock_of(v);
+    if (v->task.unit)
+        in_region(v);
+}
+
 void sample_expired(struct vcpu *v, const struct block *block)
 {
     struct spex_uarch_core *core = v->hot->core;
@@ -99,6 +131,8 @@ void sample_expired(struct vcpu *v, const struct block *block)
         arm(v, NEVER);
         return;
     }
+    if (task_run->regions && !in_region(v))
+        return;
     if (v->pending.done <= v->selected)
         complete_pending(v);
     if (at < block->model.count) {

@@ -281,6 +281,16 @@ static uint64_t append(struct task *task, uint64_t bytes, uint64_t *offset)
     return kept;
 }
 
+/* What of it may go there: beyond the size that the file may have nothing is kept. */
+static uint64_t within_limit(const struct task *task, uint64_t bytes)
+{
+    uint64_t end = task_run->end + AUXTRACE_SIZE, most = task_run->max_size, records;
+    if (!most || end + bytes <= most)
+        return bytes;
+    __atomic_store_n(&task_run->full, 1, __ATOMIC_RELAXED);
+    return most > end ? whole_records(task->buffer, most - end, &records) : 0;
+}
+
 /*
  * The buffer's bytes go to the data, and the log says so. At the end of a thread
  * what finds no room stays where it is: there may be room later.
@@ -291,6 +301,7 @@ static void save_buffer(struct task *task, uint64_t bytes, uint32_t flags, bool 
     if (!task_run->keep || !task->buffer || (!bytes && !flags))
         return;
     struct run_event event = {.type = RUN_AUX, .time = task->now, .a = task_run->aux[s->cpu]};
+    bytes = within_limit(task, bytes);
     __atomic_store_n(&s->head, bytes, __ATOMIC_RELEASE);
     event.b = bytes ? append(task, bytes, &event.a) : 0;
     if (event.b < bytes && last && !event.b) {
@@ -490,6 +501,24 @@ void task_resume(struct task *task, uint32_t id)
         task->buffer = NULL;
     }
     start_unit(task);
+}
+
+void task_pause(struct task *task)
+{
+    uint32_t flags;
+    uint64_t end;
+    spex_spu_flush(task->unit);
+    driver_stop(task->unit, &flags, &end);
+    save_buffer(task, task->written, flags, false);
+    task->written = 0;
+    __atomic_store_n(&task->shared->head, 0, __ATOMIC_RELEASE);
+}
+
+void task_go_on(struct task *task)
+{
+    struct driver_buffer buffer = window();
+    if (task->buffer)
+        driver_start(task->unit, &task_run->event, &buffer, (uint32_t)task->shared->tid);
 }
 
 void task_leave(struct task *task, uint64_t clock)

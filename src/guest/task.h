@@ -48,6 +48,9 @@ void task_begin(struct task *task, uint32_t id, int32_t cpu, const struct run_ta
 void task_resume(struct task *task, uint32_t id);
 /* A copy of what is known about a task of any process. */
 bool task_look(uint32_t id, struct run_task *copy);
+/* The unit is switched off, or on again. */
+void task_pause(struct task *task);
+void task_go_on(struct task *task);
 /* All that was recorded is where the next program of this process finds it. */
 void task_leave(struct task *task, uint64_t clock);
 void task_count(struct task *task, const struct spex_uarch_counts *counts);

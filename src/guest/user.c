@@ -13,6 +13,7 @@
 #include "user.h"
 
 #include "base/bits.h"
+#include "elf.h"
 #include "regs.h"
 #include "vcpu.h"
 
@@ -451,6 +452,37 @@ static void on_handler_truth_stack(unsigned vcpu, void *data)
     on_block_truth_stack(vcpu, data);
 }
 
+/* ---- markers ---- */
+
+/* data: the function's address, plus 1 if it starts sampling. Before the block's own callback. */
+static void on_marker(unsigned vcpu, void *data)
+{
+    uint64_t value = (uintptr_t)data;
+    struct vcpu *v = hot[vcpu].vcpu;
+    if (user.full) {
+        flow_mark(v, FLOW_REGION, value);
+        return;
+    }
+    __atomic_store_n(&task_run->disabled, !(value & 1), __ATOMIC_RELAXED);
+    sample_marker(v, value & ~UINT64_C(3));
+}
+
+/* Where the marker functions are in this program. */
+static void find_markers(const char *path)
+{
+    const char *names[2] = {task_run->stop_at, task_run->start_at};
+    struct elf elf;
+    uint64_t lowest = UINT64_MAX, address;
+    if (!task_run->regions || elf_read(path, &elf))
+        return;
+    for (unsigned i = 0; i < elf.segments; i++)
+        if (elf.segment[i].prot & 4 && elf.segment[i].vaddr < lowest)
+            lowest = elf.segment[i].vaddr;
+    for (unsigned i = 0; i < 2; i++)
+        if (names[i][0] && elf_function(path, names[i], &address))
+            user.marker[i] = address - lowest + qemu_plugin_start_code();
+}
+
 /* ---- translation ---- */
 
 static void watch_memory(struct qemu_plugin_insn *insn, struct insn *at)
@@ -524,6 +556,8 @@ static void log_program(struct vcpu *v)
                               .c = qemu_plugin_entry_code()};
     task_log(&v->task, &comm, user.name[0] ? user.name : "?");
     task_log(&v->task, &image, path && realpath(path, real) ? real : "");
+    if (path)
+        find_markers(path);
     struct run_event stack = {
         .type = RUN_MAP, .time = now, .prot = 3, .flags = 0x122}; /* MAP_GROWSDOWN */
     uint64_t end;
@@ -576,6 +610,10 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
                                                                                      : 0];
     void *data =
         callback == on_block_full ? (void *)(uintptr_t)(FLOW_BLOCK | (uintptr_t)block) : block;
+    for (unsigned i = 0; i < 2; i++)
+        if (pc == user.marker[i])
+            qemu_plugin_register_vcpu_tb_exec_cb(tb, on_marker, QEMU_PLUGIN_CB_NO_REGS,
+                                                 (void *)(uintptr_t)(pc + i));
     qemu_plugin_register_vcpu_tb_exec_cb(tb, callback, QEMU_PLUGIN_CB_NO_REGS, data);
     for (size_t i = 0; i < count; i++)
         watch_memory(qemu_plugin_tb_get_insn(tb, i), &block->insns[i]);

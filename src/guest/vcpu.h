@@ -71,6 +71,7 @@ struct vcpu {
     unsigned index;
     bool live;
     bool forced;   /* see sample_force() */
+    bool off;      /* the unit is, by region.h */
     uint64_t more; /* operations beyond the armed one until the wanted one */
     /* the operation being followed: hot->want */
     int slot;
@@ -114,6 +115,7 @@ struct user {
     bool registers;
     bool loaded;          /* the program is, and told */
     char name[16];        /* of the process */
+    uint64_t marker[2];   /* addresses of functions that stop and start sampling; 0: none */
     uint32_t vl;          /* bits of an SVE vector; 0: none, or not shown */
     bool over;            /* this process has ended its tasks */
     pthread_mutex_t lock; /* blocks, handlers, truth */
@@ -180,6 +182,8 @@ HIDDEN void sample_finish(struct vcpu *v, uint64_t next, bool exception);
 HIDDEN void sample_force(struct vcpu *v, bool on);
 /* A signal handler is about to be entered: by a fault, the block before was cut short. */
 HIDDEN void sample_signalled(struct vcpu *v);
+/* A marker function is entered at pc: region.h says what that means. */
+HIDDEN void sample_marker(struct vcpu *v, uint64_t pc);
 /* A system call ends the current block: all of it was executed. Nothing stays in flight. */
 HIDDEN void sample_settle(struct vcpu *v);
 /* A new event starts to count; and an old one is told what ran since it was last asked. */

@@ -1,0 +1,19 @@
+/*
+ * --control of spex record, as perf record has it: lines of words on a FIFO switch sampling on and
+ * off while the program runs.
+ */
+#ifndef CLI_CONTROL_H
+#define CLI_CONTROL_H
+
+#include "guest/engine.h"
+
+struct control;
+
+/* fifo:CTL[,ACK] or fd:N[,N]. CLI_OK, or the exit code after a message. */
+int control_open(struct control **control, const char *text);
+/* A thread that reads until control_stop(). All of them take NULL. */
+void control_start(struct control *control, struct spex_engine *engine, int process);
+void control_stop(struct control *control);
+void control_close(struct control *control);
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * Parts of a run that are sampled: from a marker function of the program to another, by words on
+ * a FIFO (--control), after a delay, until the file has its size. A thread looks whenever its unit
+ * may take a sample, and every REGION_POLL operations while it is switched off.
+ */
+#ifndef GUEST_REGION_H
+#define GUEST_REGION_H
+
+#include "run.h"
+
+enum { REGION_POLL = 1024 };
+
+/* Is the run sampled now? */
+static inline bool region_on(const struct run_control *run, uint64_t clock)
+{
+    return clock >= run->delay && !__atomic_load_n(&run->disabled, __ATOMIC_RELAXED) &&
+           !__atomic_load_n(&run->full, __ATOMIC_RELAXED);
+}
+
+#endif
