@@ -1,14 +1,25 @@
-/* spex stat: the SAMPLE_* events of a run, without keeping records. */
-#include "cli.h"
+/* spex stat: what a run did and its SAMPLE_* events, without records; or what a profile says. */
+#include "profile.h"
 #include "run.h"
-#include "table.h"
 
 #include <spex/spu.h>
 
 #include <inttypes.h>
 #include <stdio.h>
 
-static const struct cli_option stat_options[] = {RUN_OPTIONS, {0}};
+struct stat_options {
+    struct run_options run;
+    struct profile_options profile; /* with -i */
+};
+
+static const struct cli_option stat_options[] = {
+    RUN_OPTIONS,
+    {"input", 'i', CLI_LIST, offsetof(struct stat_options, profile.inputs), "FILE",
+     "no run: the same of a profile, estimated from its samples", NULL, NULL},
+    {"time", 0, CLI_STRING, offsetof(struct stat_options, profile.filter.time), "RANGE",
+     "with -i, only this time: START,STOP in seconds, 10%-20% of the profile, 10%/2", NULL, NULL},
+    {0},
+};
 
 static const char *meaning(unsigned event)
 {
@@ -48,7 +59,8 @@ static const char *meaning(unsigned event)
 static void row(uint64_t value, const char *name, const char *text)
 {
     char number[32];
-    fprintf(stderr, "%20s  %-22s%s%s\n", text_count(number, value), name, *text ? "  " : "", text);
+    fprintf(stderr, *text ? "%20s  %-22s  %s\n" : "%20s  %s%s\n", text_count(number, value), name,
+            text);
 }
 
 /* The same with what it is of the operations. */
@@ -112,13 +124,83 @@ static void event_rows(const struct run *run)
     row(run->totals.interrupts, "interrupts", "the Profiling Buffer was full");
 }
 
+/* ---- of a profile ---- */
+
+/* A number of samples as one of operations, with half of its 95% interval. */
+static void estimate(struct profile *p, uint64_t samples, uint64_t all, const char *name)
+{
+    uint64_t period = spex_analysis_sampling(p->analysis)->period;
+    struct spex_interval i = spex_share_interval(samples, all);
+    double half = (i.high - i.low) / 2 * (double)all;
+    char number[32], text[80] = "";
+    if (samples && samples < all)
+        snprintf(text, sizeof text, "  +- %.1f%%, %.2f%% of operations",
+                 100 * half / (double)samples, 100 * ratio_of(samples, all));
+    out_printf(&p->out, "%20s  %s%*s%s\n", text_count(number, samples * period), name,
+               *text ? 22 - (int)strlen(name) : 0, "", text);
+}
+
+static void profile_rows(struct profile *p, const struct spex_row *total)
+{
+    const struct spex_stats *s = &total->stats;
+    char time[32];
+    double ns = spex_row_time(total);
+    const char *none = spex_analysis_no_estimate(p->analysis);
+    const struct {
+        const char *name;
+        uint64_t samples;
+    } rows[] = {
+        {"loads", s->reads},        {"stores", s->writes},     {"branches", s->branches},
+        {"l1d-misses", s->l1_miss}, {"l2-misses", s->l2_miss}, {"llc-misses", s->llc_miss},
+        {"tlb-walks", s->tlb_walk}, {"remote", s->remote},     {"mispredicts", s->mispredicted}};
+    out_char(&p->out, '\n');
+    if (none) {
+        profile_no_estimate(p, &p->out);
+        out_printf(&p->out, "%20s  samples\n", text_count(time, s->samples));
+    } else {
+        estimate(p, s->samples, s->samples, "operations");
+    }
+    out_printf(&p->out, "%20s  time%18s  %s\n", ns > 0 ? text_time(time, ns) : "-", "",
+               ns > 0 ? "on all CPUs" : "not known: the records have no timestamps");
+    for (size_t i = 0; !none && i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].samples || i < 4)
+            estimate(p, rows[i].samples, s->samples, rows[i].name);
+}
+
+static int stat_profile(const struct profile_options *o)
+{
+    static const enum spex_key keys[] = {SPEX_KEY_OP};
+    struct profile p;
+    struct spex_analysis_options more = {.size = sizeof more,
+                                         .want = SPEX_WANT_LITTLE | SPEX_WANT_SPENT};
+    int status = profile_open_all(&p, o, NULL, &more);
+    if (status)
+        return status;
+    struct spex_group *group = profile_group(&p, keys, 1, 0);
+    p.status = profile_run(&p, spex_group_sink, group);
+    spex_group_sort(group, SPEX_BY_SAMPLES);
+    if (!p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, "")) {
+        profile_header(&p, &p.out);
+        profile_rows(&p, spex_group_total(group));
+    }
+    spex_group_free(group);
+    return profile_close(&p);
+}
+
+/* ---- of a run ---- */
+
 /* Like perf stat, the table goes to stderr: stdout is the program's. */
 static int run_stat(void *options, int argc, char **argv)
 {
-    struct run_options *o = options;
+    const struct stat_options *given = options;
+    const struct run_options *o = &given->run;
     char prefix[4096];
     struct run run = {.options = {.keep = false, .prefix = prefix}};
-    (void)argc;
+    if (given->profile.inputs.count)
+        return argc ? cli_usage("-i reads a profile: no program is run")
+                    : stat_profile(&given->profile);
+    if (given->profile.filter.time)
+        return cli_usage("--time is for a profile: -i FILE");
     run_temporary(prefix, sizeof prefix);
     int status = run_guest(o, argv, &run);
     if (status)
@@ -142,8 +224,9 @@ const struct cli_command cli_stat = {
         "The same run as spex record, without records: what the program did by the model, which "
         "sees every operation, then the SAMPLE_* events that the CPU has. The table goes to "
         "standard error; the exit status is "
-        "the program's.",
+        "the program's. With -i nothing is run: the same numbers, estimated from the samples of a "
+        "profile, on standard output.",
     .options = stat_options,
-    .size = sizeof(struct run_options),
+    .size = sizeof(struct stat_options),
     .run = run_stat,
 };

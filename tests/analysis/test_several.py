@@ -55,6 +55,23 @@ other = profile("false", 500, 3, "false.data")
 code, out, err = on("report", (A, other))
 check("different programs of one process tree", code == 0 and "4,500 samples" in out, out)
 
+# ---- stat of profiles: samples times the period ----
+def stat(*args):
+    code, out, err = spex("stat", *args, cwd=DIR)
+    return {l.split()[1]: int(l.split()[0].replace(",", "")) for l in out.decode().splitlines()
+            if l.startswith("  ") and l.split()[0].replace(",", "").isdigit()}
+
+
+rs = records(A)
+want = {"operations": 4000, "l1d-misses": sum("l1d-miss" in r["events"] for r in rs),
+        "mispredicts": sum("mispredicted" in r["events"] for r in rs), "branches": sum(r["op"].startswith("branch") for r in rs)}
+got = stat("-i", A)
+equal("stat -i: operations, misses, mispredicts", {k: got.get(k) for k in want}, {k: 1024 * n for k, n in want.items()})
+equal("stat of two: the sum", stat("-i", A, "-i", B)["operations"], 7000 * 1024)
+equal("stat --time", stat("-i", A, "--time", "10%/2")["operations"], data("report", A, "--time", "10%/2")["totals"]["samples"] * 1024)
+check("stat: no program with -i", spex("stat", "-i", A, "true", cwd=DIR)[0] == 2)
+check("stat: --time is for a profile", spex("stat", "--time", "1,2", "true", cwd=DIR)[0] == 2)
+
 # ---- packets: one file after the other, and of a time ----
 for command in ("dump", "verify"):
     parts = [spex(command, f, cwd=DIR) for f in (A, B)]
