@@ -10,7 +10,7 @@
 
 struct record_options {
     struct run_options run;
-    const char *output, *control, *start_at, *stop_at, *delay;
+    const char *output, *control, *start_at, *stop_at, *delay, *parts;
     uint64_t max_size;
     bool truth, stacks, quiet;
 };
@@ -35,21 +35,32 @@ static const struct cli_option record_options[] = {
      "none from each entry of this one on", NULL, NULL},
     {"max-size", 0, CLI_NUMBER, offsetof(struct record_options, max_size), "SIZE",
      "stop sampling when the file has so many bytes of records", NULL, NULL},
+    {"switch-output", 0, CLI_STRING, offsetof(struct record_options, parts), "SIZE|TIME",
+     "several files, FILE.00001 and so on, each of so many bytes (10M) or so much modelled time "
+     "(5ms)",
+     NULL, NULL},
     {"quiet", 'q', CLI_FLAG, offsetof(struct record_options, quiet), NULL, "say nothing at the end",
      NULL, NULL},
     {0},
 };
 
-static void say(const struct record_options *o, const struct run *run, uint64_t size)
+static void say(const struct record_options *o, const struct run *run,
+                const struct output_result *result)
 {
+    char name[OUTPUT_PATH + 64];
+    uint64_t size = result->size;
+    if (result->parts)
+        snprintf(name, sizeof name, "%.4000s.00001 to .%05u", o->output, result->parts);
+    else
+        snprintf(name, sizeof name, "%.4000s", o->output);
     char samples[32], collided[32], lost[32];
     const uint64_t *pmu = run->totals.pmu;
     double mega = (double)size / 1e6;
     cli_note("%s sample%s, %s lost, %s collided; %s model; wrote %s (%.1f %s)",
              text_count(samples, pmu[2]), pmu[2] == 1 ? "" : "s",
              text_count(lost, run->totals.lost), text_count(collided, pmu[3]),
-             run->options.model.none ? "no" : o->run.cpu, o->output,
-             mega >= 0.1 ? mega : mega * 1000, mega >= 0.1 ? "MB" : "kB");
+             run->options.model.none ? "no" : o->run.cpu, name, mega >= 0.1 ? mega : mega * 1000,
+             mega >= 0.1 ? "MB" : "kB");
 }
 
 /* When there are samples. */
@@ -71,6 +82,17 @@ static int set_regions(const struct record_options *o, struct run *run)
     return o->control ? control_open(&run->control, o->control) : CLI_OK;
 }
 
+static int set_parts(const struct record_options *o, struct output *output)
+{
+    if (!parts_parse(o->parts, &output->limit))
+        return cli_usage("--switch-output: '%s' is neither a size (10M) nor a time (5ms)",
+                         o->parts);
+    if (output->stream >= 0 || o->truth || o->stacks)
+        return cli_usage("--switch-output writes several files: -o must name one, and --truth and "
+                         "--stacks do not go with it");
+    return CLI_OK;
+}
+
 static int run_record(void *options, int argc, char **argv)
 {
     struct record_options *o = options;
@@ -78,8 +100,12 @@ static int run_record(void *options, int argc, char **argv)
     char prefix[OUTPUT_PATH];
     (void)argc;
     int status = output_open(&output, o->output, o->truth);
-    if (status)
+    if (!status && o->parts)
+        status = set_parts(o, &output);
+    if (status) {
+        output_close(&output);
         return status;
+    }
     if (output.stream < 0)
         snprintf(prefix, sizeof prefix, "%s", output.path);
     else
@@ -99,7 +125,7 @@ static int run_record(void *options, int argc, char **argv)
         status = output_finish(&output, run.directory, run.left, &result);
         if (!status && !o->quiet) {
             run_notes(&run);
-            say(o, &run, result.size);
+            say(o, &run, &result);
         }
         int guest_status = run_end(&run);
         status = status ? status : guest_status;

@@ -186,7 +186,7 @@ static void write_map(struct spex_perf_writer *writer, const struct spex_engine_
     spex_perf_writer_map(writer, &map);
 }
 
-static void write_event(struct spex_perf_writer *writer, const struct spex_engine_event *e)
+void output_event(struct spex_perf_writer *writer, const struct spex_engine_event *e)
 {
     switch (e->kind) {
     case SPEX_ENGINE_FORK:
@@ -232,7 +232,7 @@ static bool write_data(const char *path, struct spex_run *run, struct output_res
     enum spex_status more;
     while ((more = spex_run_next(run, &event, &error)) != SPEX_END) {
         if (!more) {
-            write_event(writer, &event);
+            output_event(writer, &event);
             continue;
         }
         cli_error("%s", error.text);
@@ -356,12 +356,18 @@ int output_finish(const struct output *o, const char *directory, struct spex_run
     snprintf(truth, sizeof truth, "%s/truth", directory);
     snprintf(reserve, sizeof reserve, "%s/reserve", directory);
     unlink(reserve);
-    ok = write_data(data, run, result);
+    if (o->limit.bytes || o->limit.time) {
+        struct spex_perf_writer_options options = writer_options(&about);
+        result->parts = parts_write(o->path, directory, run, &options, &o->limit, &result->size);
+        ok = result->parts > 0;
+    } else {
+        ok = write_data(data, run, result);
+    }
     bool counts = ok && about.truth && o->stream < 0;
     if (counts && !write_truth(truth, run))
         counts = result->whole = false;
     tell_losses(o, run, result);
-    if (ok)
+    if (ok && !result->parts)
         ok = o->stream < 0 ? put_in_place(o, data) : stream_out(o, data, &unwanted);
     if (ok && counts) {
         char name[OUTPUT_PATH + 16];

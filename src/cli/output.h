@@ -7,15 +7,17 @@
 #define CLI_OUTPUT_H
 
 #include "cli.h"
+#include "parts.h"
 
 #include "guest/engine.h"
 
 enum { OUTPUT_PATH = 4096 };
 
 struct output {
-    const char *name;       /* as given */
-    char path[OUTPUT_PATH]; /* of the file itself: links are followed */
-    int stream;             /* a device, FIFO or standard output, open; else -1 */
+    const char *name;         /* as given */
+    char path[OUTPUT_PATH];   /* of the file itself: links are followed */
+    struct parts_limit limit; /* several files; nothing: one */
+    int stream;               /* a device, FIFO or standard output, open; else -1 */
 };
 
 /*
@@ -30,7 +32,8 @@ bool output_begin(const struct spex_engine *engine);
 
 struct output_result {
     uint64_t size;
-    bool whole; /* all of it was written; otherwise messages say what is missing */
+    unsigned parts; /* files, if there are several: PATH.00001 and so on */
+    bool whole;     /* all of it was written; otherwise messages say what is missing */
 };
 
 /*

@@ -90,8 +90,32 @@ with open(ctl, "w") as words:
     err = p.communicate(timeout=100)[1].decode()
 check("stop ends the run; a word that is none is told", p.returncode == -15 and "'dance' is none of" in err and "wrote" in err, (p.returncode, err))
 
+# ---- several files ----
+path = os.path.join(WORK, "split")
+code, out, err = spex("record", "-c", "256", "-m", ",16K", "-o", path + ".whole", program)
+whole = packets(path + ".whole")
+for value in ("50K", "1ms"):
+    code, out, err = spex("record", "-c", "256", "-m", ",16K", "--switch-output", value, "-o", path, program)
+    names = sorted(n for n in os.listdir(WORK) if re.fullmatch(r"split\.\d{5}", n))
+    check(f"--switch-output {value}: said", code == 0 and f"wrote {path}.00001 to .{len(names):05d}" in err and len(names) > 2, (err, names))
+    parts = [packets(os.path.join(WORK, n)) for n in names]
+    equal(f"--switch-output {value}: together they are the whole", [r for p in parts for r in p], whole)
+    ok = [verified(os.path.join(WORK, n)) for n in names]
+    check(f"--switch-output {value}: each can be read", all(o for o, _ in ok), ok)
+    unnamed = [l for n in names for l in spex("script", "-i", os.path.join(WORK, n), "--format", "json")[1].splitlines()
+               if "dso" not in json.loads(l)]
+    equal(f"--switch-output {value}: and names the files of its samples", unnamed, [])
+    if value == "1ms":
+        spans = [(min(r["ts"] for r in p), max(r["ts"] for r in p)) for p in parts if p]
+        check("by time: one after the other", all(a[1] <= b[0] for a, b in zip(spans, spans[1:])) and
+              all(b - a < 1500000 for a, b in spans), spans)
+    for n in names:
+        os.unlink(os.path.join(WORK, n))
+equal("nothing else is left", [n for n in os.listdir(WORK) if n.startswith("split") and n != "split.whole"], [])
+
 # ---- refusals ----
-for args, words in ((["--start-at", "nowhere", program], "no function nowhere"), (["-D", "soon", program], "milliseconds"),
+for args, words in ((["--switch-output", "often", program], "neither a size"), (["--switch-output", "1M", "--truth", program], "--truth"),
+                    (["--start-at", "nowhere", program], "no function nowhere"), (["-D", "soon", program], "milliseconds"),
                     (["-D", "-1", program], "--control or --start-at"), (["--control", ctl, program], "fifo:"),
                     (["--control", "fifo:/nonexistent", program], "/nonexistent"), (["--control", f"fifo:{program}", program], "no FIFO"),
                     (["--control", "fd:99", program], "99")):

@@ -1,0 +1,29 @@
+/* --switch-output of spex record: one run as several profiles, one behind the other in time. */
+#ifndef CLI_PARTS_H
+#define CLI_PARTS_H
+
+#include "guest/engine.h"
+
+#include <spex/perfdata.h>
+
+struct parts_limit {
+    uint64_t bytes; /* of AUX data in a part; 0: any */
+    uint64_t time;  /* ns from its first AUX record to the beginning of its last one; 0: any */
+};
+
+/* "10M", or modelled time with s, ms, us. False if it is neither. */
+bool parts_parse(const char *text, struct parts_limit *limit);
+
+/*
+ * Makes PATH.00001, PATH.00002, ... of what DIRECTORY/data and the run's events hold; each can be
+ * read alone: what was known before it is repeated. Returns how many, 0 after a message.
+ * bytes: of all of them.
+ */
+unsigned parts_write(const char *path, const char *directory, struct spex_run *run,
+                     const struct spex_perf_writer_options *options,
+                     const struct parts_limit *limit, uint64_t *bytes);
+
+/* An event of a run in a file: of output.c. */
+void output_event(struct spex_perf_writer *writer, const struct spex_engine_event *event);
+
+#endif
