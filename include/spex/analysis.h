@@ -41,6 +41,7 @@ enum spex_want {
     SPEX_WANT_BRANCH = 1u << 3, /* target, prev_target */
     SPEX_WANT_SYMBOL = 1u << 4, /* module, symbol, address */
     SPEX_WANT_SPENT = 1u << 5,  /* spent */
+    SPEX_WANT_STACK = 1u << 6,  /* the key of the caller */
 };
 
 struct spex_analysis_options {
@@ -247,6 +248,7 @@ enum spex_key {
     SPEX_KEY_PREV_TARGET,
     SPEX_KEY_LATENCY,  /* total latency, by powers of two */
     SPEX_KEY_TIME_BIN, /* interval of time: see spex_group_options.time_shift */
+    SPEX_KEY_CALLER,   /* the function that called, where there are call stacks */
     SPEX_KEY_COUNT
 };
 const char *spex_key_name(enum spex_key key); /* as --sort spells it */

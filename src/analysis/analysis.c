@@ -9,6 +9,7 @@
  */
 #include "internal.h"
 #include "module.h"
+#include "stacks.h"
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -138,7 +139,9 @@ struct queue {
     uint64_t who;            /* CONTEXTIDR, or WHO_NONE; WHO_UNTIMED */
     uint64_t tick_from, tick_span;
     struct spex_record *records;
-    uint64_t *spent; /* of each */
+    uint64_t *spent;  /* of each */
+    uint32_t *stacks; /* likewise, or NULL */
+    struct stacks_cursor cursor_of_stacks;
     struct clock clock;
     size_t at, count;
     uint64_t time;                  /* timestamp of records[at], for merging */
@@ -184,6 +187,8 @@ struct spex_analysis {
     struct spex_reader *reader;
     struct spex_record *records; /* of the queue that is read, or of all that are merged */
     uint64_t *spent;             /* as many */
+    uint32_t *stack_numbers;     /* likewise, once they are wanted */
+    struct stacks *stacks;       /* NULL: there are none */
     size_t batch;                /* how many of a queue at a time */
     struct queue **heap;         /* those that are merged, the earliest first */
     struct model_sources **models;
@@ -563,6 +568,21 @@ const struct spex_place *analysis_data_place(struct spex_analysis *a,
     if (!(sample->record->present & SPEX_HAS_VA))
         return &none;
     return locate(reading(a), sample->maps[va >> 63], sample->pid, sample, va, &bits);
+}
+
+void analysis_maps(struct spex_analysis *a, int32_t pid, uint64_t time, uint32_t maps[2])
+{
+    maps[0] = get_process(a, pid, time)->version;
+    maps[1] = get_process(a, SPEX_PERF_PID_KERNEL, time)->version;
+}
+
+const struct spex_place *analysis_code_place(struct spex_analysis *a, uint32_t maps, int32_t pid,
+                                             uint64_t time, uint64_t ip)
+{
+    struct place_slot *slot = &a->places[place_index(ip, maps << 1)];
+    if (slot->ip != ip || slot->version != maps << 1)
+        fill_place(a, slot, maps << 1, pid, time, ip);
+    return &slot->place;
 }
 
 void analysis_line(struct spex_analysis *a, struct spex_module *module, uint64_t address,
@@ -954,6 +974,17 @@ static void share_time(struct spex_analysis *a, struct queue *q)
     clock_share(&q->clock, &rules, q->records, q->count, q->spent);
 }
 
+/* The stacks of a batch. */
+static void join_stacks(struct spex_analysis *a, struct queue *q)
+{
+    uint64_t times[BATCH];
+    if (!q->stacks)
+        return;
+    for (size_t i = 0; i < q->count; i++)
+        times[i] = tick_time(a, q->records[i].timestamp);
+    stacks_join(a->stacks, &q->cursor_of_stacks, q->records, times, q->count, q->stacks);
+}
+
 /* Fills q->records; false at the end of the queue, or if no more is wanted. */
 static bool refill(struct spex_analysis *a, struct queue *q)
 {
@@ -975,6 +1006,7 @@ static bool refill(struct spex_analysis *a, struct queue *q)
             note_damage(a, &damage);
         }
         share_time(a, q);
+        join_stacks(a, q);
         q->clock.cut |= status != SPEX_OK && status != SPEX_END;
     }
     a->totals.bytes = a->done;
@@ -1037,6 +1069,7 @@ static enum spex_status run_ordered(struct spex_analysis *a)
             break;
         q->records = a->records + i * a->batch;
         q->spent = a->spent + i * a->batch;
+        q->stacks = a->stack_numbers ? a->stack_numbers + i * a->batch : NULL;
         if (refill(a, q)) {
             queue_time(q);
             heap[live++] = q;
@@ -1087,6 +1120,7 @@ static enum spex_status run_in_turn(struct spex_analysis *a)
             return status;
         q->records = a->records;
         q->spent = a->spent;
+        q->stacks = a->stack_numbers;
         while (refill(a, q)) {
             join(a, q, 0, q->count);
             flush(a);
@@ -1135,6 +1169,14 @@ static enum spex_status run_file(struct spex_analysis *a, spex_sample_sink *sink
         q->last_tick = 0;
     }
     bool merge = a->options.ordered && a->queue_count > 1;
+    if (a->stacks && a->options.want & SPEX_WANT_STACK) {
+        stacks_read(a->stacks);
+        if (!a->stack_numbers)
+            a->stack_numbers =
+                memory_get(merge ? a->queue_count * a->batch : a->batch, sizeof *a->stack_numbers);
+        for (size_t i = 0; i < a->queue_count; i++)
+            stacks_start(a->stacks, &a->queues[i].cursor_of_stacks, a->queues[i].cpu);
+    }
     enum spex_status status = merge ? run_ordered(a) : run_in_turn(a);
     for (size_t i = 0; i < a->queue_count; i++) {
         struct queue *q = &a->queues[i];
@@ -1492,6 +1534,7 @@ static enum spex_status open_input(struct spex_analysis *a, const char *path,
             a->queue_count = spex_perfdata_queue_count(a->file);
             take_losses(a);
             gather_changes(a);
+            a->stacks = stacks_new(a, a->file);
         }
     }
     return status;
@@ -1645,6 +1688,8 @@ void spex_analysis_close(struct spex_analysis *a)
     free(a->shapes);
     free(a->records);
     free(a->spent);
+    free(a->stack_numbers);
+    stacks_free(a->stacks);
     free(a->queues);
     free(a->heap);
     for (size_t i = 0; i < a->model_count; i++)
@@ -1770,6 +1815,36 @@ const struct spex_sampling *spex_analysis_sampling(const struct spex_analysis *a
 struct spex_symbols *spex_analysis_symbols(struct spex_analysis *a)
 {
     return a->symbols;
+}
+
+enum stacks_kind analysis_stacks(const struct spex_analysis *a)
+{
+    return stacks_kind(a->stacks);
+}
+
+const char *analysis_stacks_event(const struct spex_analysis *a)
+{
+    return stacks_event(a->stacks);
+}
+
+uint32_t analysis_stack(struct spex_analysis *a, const struct spex_sample *s)
+{
+    const struct queue *q = &a->queues[s->queue];
+    if (!q->stacks)
+        return 0;
+    if (stacks_kind(a->stacks) == STACKS_COMPANION)
+        return stacks_guess(a->stacks, s);
+    return q->stacks[s->record - q->records];
+}
+
+const struct stacks_call *analysis_call(const struct spex_analysis *a, uint32_t n)
+{
+    return stacks_call(a->stacks, n);
+}
+
+size_t analysis_call_count(const struct spex_analysis *a)
+{
+    return stacks_count(a->stacks);
 }
 
 const struct spex_perfdata *spex_analysis_file(const struct spex_analysis *a)

@@ -10,6 +10,7 @@
 #include "histogram.h"
 #include "internal.h"
 #include "module.h"
+#include "stacks.h"
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -60,6 +61,7 @@ static const struct {
     [SPEX_KEY_TARGET] = {"target", "branch target", 2, true},
     [SPEX_KEY_PREV_TARGET] = {"prev-target", "target of the previous taken branch", 2, true},
     [SPEX_KEY_LATENCY] = {"latency", "total latency, by powers of two", 1, true},
+    [SPEX_KEY_CALLER] = {"caller", "function that called this one; needs call stacks", 2},
     [SPEX_KEY_TIME_BIN] = {"time-bin", "interval of time, by its start in seconds", 1, true},
 };
 
@@ -92,6 +94,8 @@ unsigned spex_key_wants(enum spex_key key)
         return SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL;
     case SPEX_KEY_TIME_BIN:
         return SPEX_WANT_LITTLE | SPEX_WANT_TIME;
+    case SPEX_KEY_CALLER:
+        return SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_STACK;
     default:
         return SPEX_WANT_LITTLE;
     }
@@ -477,6 +481,16 @@ static void srcline_key(struct spex_group *g, const struct spex_sample *s, uint6
     *word1 = line.file ? line.line | (uint64_t)1 << 63 : s->address;
 }
 
+static void caller_key(struct spex_group *g, const struct spex_sample *s, uint64_t *word0,
+                       uint64_t *word1)
+{
+    uint32_t n = analysis_stack(g->analysis, s);
+    const struct stacks_call *call = analysis_call(g->analysis, n);
+    *word0 = *word1 = MARK; /* nobody */
+    if (n)
+        place_key(call->symbol, call->module, call->address, word0, word1);
+}
+
 /* Data addresses of the kernel are the same in every process. */
 static inline uint64_t space_of(const struct spex_sample *s)
 {
@@ -497,6 +511,8 @@ static void make_keys(struct spex_group *g, enum spex_key kind,
     switch (kind) {
     case SPEX_KEY_SYMBOL:
         EACH(place_key(s->symbol, s->module, s->address, &word[0][i], &word[1][i]));
+    case SPEX_KEY_CALLER:
+        EACH(caller_key(g, s, &word[0][i], &word[1][i]));
     case SPEX_KEY_DSO:
         EACH(word[0][i] = (uintptr_t)(s->module ? s->module->whole : NULL));
     case SPEX_KEY_SRCLINE:
@@ -1044,12 +1060,16 @@ size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, siz
     const uint64_t *key = row->key + g->first_slot[n];
     const struct spex_module *module;
     switch (g->keys[n]) {
+    case SPEX_KEY_CALLER:
+        if (key[0] == MARK && key[1] == MARK)
+            return (size_t)snprintf(text, capacity, "[no caller]");
+        /* fall through */
     case SPEX_KEY_SYMBOL:
     case SPEX_KEY_DATA_SYMBOL:
         if (!(key[0] & MARK))
             return symbol_text((const struct spex_symbol *)(uintptr_t)key[0], text, capacity);
         module = (const struct spex_module *)(uintptr_t)(key[0] & ~(uint64_t)MARK);
-        if (g->keys[n] == SPEX_KEY_SYMBOL)
+        if (g->keys[n] != SPEX_KEY_DATA_SYMBOL)
             return place_text(module, key[1], text, capacity);
         return (size_t)snprintf(text, capacity, "%s",
                                 module   ? spex_module_name(module)

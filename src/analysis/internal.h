@@ -79,6 +79,12 @@ void analysis_narrow(struct spex_analysis *analysis, unsigned want, const struct
 const struct spex_place *analysis_data_place(struct spex_analysis *analysis,
                                              const struct spex_sample *sample);
 
+/* Which mappings of a process, and of the kernel, hold at a time; and where code at ip lies then.
+ */
+void analysis_maps(struct spex_analysis *analysis, int32_t pid, uint64_t time, uint32_t maps[2]);
+const struct spex_place *analysis_code_place(struct spex_analysis *analysis, uint32_t maps,
+                                             int32_t pid, uint64_t time, uint64_t ip);
+
 /* Event bit of a name ("l1d-miss"), or -1. */
 int event_bit(const char *name, size_t size);
 

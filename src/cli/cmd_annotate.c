@@ -1,7 +1,9 @@
 /* spex annotate: a function's instructions with source lines and what was sampled at each. */
+#include "calls.h"
 #include "columns.h"
 
 #include "analysis/code.h"
+#include "analysis/stacks.h"
 #include "analysis/internal.h"
 #include "analysis/waits.h"
 #include "base/bits.h"
@@ -62,6 +64,7 @@ struct exact {
 
 struct annotate {
     struct spex_group *group;
+    struct spex_group *callers; /* of the function; NULL: there are no call stacks */
     const struct spex_symbol *symbol;
     struct spex_analysis *analysis;
     VEC(struct exact) exact; /* in order of address, with --exact */
@@ -71,8 +74,35 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
 {
     struct annotate *a = context;
     for (size_t i = 0; i < count; i++)
-        if (samples[i].symbol == a->symbol)
+        if (samples[i].symbol == a->symbol) {
             spex_group_sink(a->group, &samples[i], 1);
+            if (a->callers)
+                spex_group_sink(a->callers, &samples[i], 1);
+        }
+}
+
+/* "called by a 71.0%, b 29.0%". */
+static void print_callers(struct profile *p, const struct annotate *a)
+{
+    enum { MOST = 6 };
+    struct out line;
+    if (!a->callers)
+        return;
+    out_init(&line, -1);
+    size_t count = spex_group_count(a->callers);
+    const struct spex_row *all = spex_group_total(a->callers);
+    for (size_t i = 0; i < count && i < MOST; i++) {
+        const struct spex_row *row = spex_group_row(a->callers, i);
+        double share = all->stats.time ? ratio_of(row->stats.time, all->stats.time)
+                                       : ratio_of(row->stats.samples, all->stats.samples);
+        char *text = columns_text(a->callers, row, 0);
+        out_printf(&line, "%s %.60s %.1f%%", i ? "," : "", text, 100 * share);
+        free(text);
+    }
+    out_char(&line, 0);
+    calls_say(p, &p->out);
+    profile_comment(p, &p->out, "called by%s%s", line.data, count > MOST ? ", ..." : "");
+    out_fini(&line);
 }
 
 static bool symbol_matches(const struct spex_symbol *symbol, const char *text, const char *wanted)
@@ -516,6 +546,23 @@ struct whole {
     const struct advice *advice;
 };
 
+static void put_callers(struct json *json, const struct spex_group *callers)
+{
+    json_name(json, "callers");
+    json_array(json);
+    for (size_t i = 0; i < spex_group_count(callers); i++) {
+        const struct spex_row *row = spex_group_row(callers, i);
+        char *text = columns_text(callers, row, 0);
+        json_object(json);
+        JSON_MEMBER(json, "symbol", string, text);
+        JSON_MEMBER(json, "samples", u64, row->stats.samples);
+        JSON_MEMBER(json, "time_ns", u64, (uint64_t)llround(spex_row_time(row)));
+        json_end(json);
+        free(text);
+    }
+    json_end(json);
+}
+
 static void print_json(struct profile *p, const struct annotate *a, const struct whole *whole,
                        const char *name, const struct table *table, const struct table *hot)
 {
@@ -526,6 +573,8 @@ static void print_json(struct profile *p, const struct annotate *a, const struct
     JSON_MEMBER(&json, "samples", u64, own->stats.samples);
     JSON_MEMBER(&json, "time_ns", u64, (uint64_t)llround(spex_row_time(own)));
     advice_json(whole->advice, &json);
+    if (a->callers)
+        put_callers(&json, a->callers);
     if (hot) {
         json_name(&json, "lines");
         table_json(hot, &json);
@@ -557,6 +606,7 @@ static void print_text(struct profile *p, const struct annotate *a, const struct
         p, &p->out, "%s in %s: %s; %s sample%s, %.1f%% of all; instructions by %s", name,
         spex_module_name(a->symbol->module), of_time, text_count(count, own), own == 1 ? "" : "s",
         100 * ratio_of(own, spex_group_total(whole->symbols)->stats.samples), disassembler);
+    print_callers(p, a);
     table_print(table, &p->out, &how);
     if (a->symbol->end - a->symbol->start && !table_rows(table))
         out_text(&p->out, "the code of this function is not at hand\n");
@@ -621,12 +671,12 @@ static int run_annotate(void *options, int argc, char **argv)
 {
     const struct annotate_options *o = options;
     static const enum spex_key by_line[] = {SPEX_KEY_SYMBOL, SPEX_KEY_SRCLINE},
-                               by_pc[] = {SPEX_KEY_PC};
+                               by_pc[] = {SPEX_KEY_PC}, by_caller[] = {SPEX_KEY_CALLER};
     struct profile p;
     if (argc > 1)
         return cli_usage("one function at a time");
-    struct spex_analysis_options more = {.size = sizeof more,
-                                         .want = SPEX_WANT_SYMBOL | SPEX_WANT_SPENT};
+    struct spex_analysis_options more = {
+        .size = sizeof more, .want = SPEX_WANT_SYMBOL | SPEX_WANT_SPENT | SPEX_WANT_STACK};
     int status = profile_open(&p, &o->profile, NULL, &more);
     if (status)
         return status;
@@ -636,6 +686,8 @@ static int run_annotate(void *options, int argc, char **argv)
     struct advice advice = advice_new(&p, o->profile.format != TABLE_AS_CSV, feed_all, &passes);
     struct annotate a = {.group = profile_group(&p, by_pc, 1, SPEX_GROUP_ALL_PERCENTILES),
                          .analysis = p.analysis};
+    if (analysis_stacks(p.analysis) != STACKS_NONE)
+        a.callers = profile_group(&p, by_caller, 1, 0);
     p.status = advice_run(&advice, &p);
     spex_group_sort(passes.symbols, SPEX_BY_TIME);
     if (passes.lines)
@@ -649,6 +701,8 @@ static int run_annotate(void *options, int argc, char **argv)
     if (a.symbol && !p.status) {
         struct whole whole = {passes.symbols, passes.lines, &advice};
         spex_group_sort(a.group, SPEX_BY_SAMPLES);
+        if (a.callers)
+            spex_group_sort(a.callers, SPEX_BY_TIME);
         p.status = print(&p, &a, &whole, o);
     }
     vec_free(&a.exact);
@@ -656,6 +710,7 @@ static int run_annotate(void *options, int argc, char **argv)
     spex_group_free(passes.symbols);
     spex_group_free(passes.lines);
     spex_group_free(a.group);
+    spex_group_free(a.callers);
     return profile_close(&p);
 }
 

@@ -2,6 +2,9 @@
 #include "advice.h"
 #include "fleet_report.h"
 #include "slices.h"
+#include "calls.h"
+
+#include "analysis/stacks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +12,7 @@
 struct report_options {
     struct profile_options profile;
     uint64_t slices;
+    bool calls;
     struct fleet_options fleet;
     const char *host, *last;
 };
@@ -40,6 +44,29 @@ static void print_split(struct profile *p)
     }
 }
 
+static int report_calls(const struct report_options *o, const char *operand)
+{
+    struct profile p;
+    struct spex_analysis_options more = {
+        .size = sizeof more, .want = SPEX_WANT_SYMBOL | SPEX_WANT_SPENT | SPEX_WANT_STACK};
+    int status = profile_open(&p, &o->profile, operand, &more);
+    if (status)
+        return status;
+    if (analysis_stacks(p.analysis) == STACKS_NONE) {
+        cli_error("%s has no call stacks; spex record -g keeps them, perf record -e arm_spe// -e "
+                  "cycles -g those of another event",
+                  p.name);
+        p.status = CLI_DATA;
+        return profile_close(&p);
+    }
+    struct calls *calls = calls_new(&p);
+    p.status = profile_run(&p, calls_sink, calls);
+    if (!p.status && !profile_empty(&p, spex_analysis_totals(p.analysis)->kept, ""))
+        p.status = calls_print(calls, &p);
+    calls_free(calls);
+    return profile_close(&p);
+}
+
 static int run_report(void *options, int argc, char **argv)
 {
     const struct report_options *o = options;
@@ -54,6 +81,8 @@ static int run_report(void *options, int argc, char **argv)
         return cli_usage("--%s is for --url", o->host ? "host" : "last");
     if (o->slices > SLICES_MOST)
         return cli_usage("--slices: at most %d", SLICES_MOST);
+    if (o->calls)
+        return report_calls(o, argv[0]);
     int status = profile_keys(o->profile.sort, keys, &count);
     struct spex_analysis_options more = {.size = sizeof more, .want = SPEX_WANT_SPENT};
     for (size_t i = 0; !status && i < count; i++)
@@ -108,6 +137,9 @@ static const struct cli_option report_options[] = {
      "group by up to five of: symbol, dso, srcline, pc, comm, tid, cpu, op, source, ... (spex "
      "help keys)",
      "symbol", NULL},
+    {"call-graph", 'g', CLI_FLAG, offsetof(struct report_options, calls), NULL,
+     "functions with what they call, who calls them and what they call (spex record -g)", NULL,
+     NULL},
     {"slices", 0, CLI_NUMBER, offsetof(struct report_options, slices), "N",
      "which rows when: their share of each of N parts of the time", NULL, NULL},
     PROFILE_TABLE_OPTIONS(struct report_options),

@@ -240,7 +240,9 @@ static int run_script(void *options, int argc, char **argv)
     unsigned want = SPEX_WANT_TIME | SPEX_WANT_SYMBOL;
     want |= o->itrace ? 0 : SPEX_WANT_DATA | SPEX_WANT_BRANCH;
     if (o->profile.fields && strstr(o->profile.fields, "estimated_time"))
-        want |= SPEX_WANT_SPENT; /* the one field that costs something */
+        want |= SPEX_WANT_SPENT;
+    if (o->profile.fields && strstr(o->profile.fields, "stack"))
+        want |= SPEX_WANT_STACK;
     struct spex_analysis_options more = {.size = sizeof more, .ordered = true, .want = want};
     if ((status = profile_open_all(&p, &o->profile, argv, &more)))
         return status;
@@ -269,7 +271,9 @@ static const char *const styles[] = {"perf", "perf-7", NULL};
 static const struct cli_option script_options[] = {
     PROFILE_INPUT_OPTIONS(struct script_options),
     {"fields", 'F', CLI_STRING, PROFILE_AT(struct script_options, fields), "LIST",
-     "fields to print, in order; +LIST adds to the usual ones (docs/schema.md)", NULL, NULL},
+     "fields to print, in order; +LIST adds to the usual ones (docs/schema.md); stack is the "
+     "functions that called",
+     NULL, NULL},
     {"limit", 'n', CLI_NUMBER, offsetof(struct script_options, limit), "N", "stop after N lines",
      NULL, NULL},
     {"full-path", 0, CLI_FLAG, offsetof(struct script_options, full_path), NULL,

@@ -1,5 +1,6 @@
 #include "frames.h"
 
+#include "analysis/stacks.h"
 #include "base/error.h"
 #include "base/memory.h"
 
@@ -11,6 +12,11 @@ struct tally *tally_new(struct export_job *job, unsigned parts)
     struct tally *t = memory_get(1, sizeof *t);
     t->job = job;
     t->parts = parts;
+    if (parts & TALLY_STACK && analysis_stacks(job->analysis) == STACKS_COMPANION)
+        out_printf(&job->notes,
+                   "call stacks are those of %s, a sample of its own: a function's samples are "
+                   "shared among its callers as that event saw them\n",
+                   analysis_stacks_event(job->analysis));
     return t;
 }
 
@@ -22,6 +28,8 @@ static uint32_t find_row(struct tally *t, const struct spex_sample *s)
     uint64_t key[IDS_WORDS] = {(uintptr_t)s->module, address, 0, 1};
     if (t->parts & TALLY_THREAD)
         key[2] = (uint64_t)(uint32_t)s->pid << 32 | (uint32_t)s->tid;
+    uint32_t stack = t->parts & TALLY_STACK ? analysis_stack(t->job->analysis, s) : 0;
+    key[0] ^= (uint64_t)stack << 32; /* no two modules lie so that they differ by this alone */
     if (t->parts & TALLY_WHAT)
         key[3] |= (uint64_t)s->op << 32 | (uint64_t)s->source << 24 | (uint64_t)memory << 23;
     key[3] |= known << 40;
@@ -36,7 +44,8 @@ static uint32_t find_row(struct tally *t, const struct spex_sample *s)
                                .tid = s->tid,
                                .op = s->op,
                                .source = s->source,
-                               .memory = memory};
+                               .memory = memory,
+                               .stack = stack};
     }
     return row;
 }
@@ -76,6 +85,8 @@ static int by_place(const void *a, const void *b)
     }
     if (x->at.address != y->at.address)
         return x->at.address < y->at.address ? -1 : 1;
+    if (x->stack != y->stack)
+        return x->stack < y->stack ? -1 : 1;
     if (x->op != y->op)
         return x->op < y->op ? -1 : 1;
     if (x->memory != y->memory)
@@ -162,12 +173,36 @@ static void add_frame(struct tally *t, const struct export_frame *frame)
     t->frames[t->frame_count++] = *frame;
 }
 
+/* The calls around, outermost first. */
+static void add_calls(struct tally *t, uint32_t stack)
+{
+    struct spex_analysis *a = t->job->analysis;
+    struct export_frame frames[FRAMES_MOST];
+    uint32_t calls[STACKS_DEEPEST];
+    size_t depth = 0;
+    for (; stack && depth < STACKS_DEEPEST; stack = analysis_call(a, stack)->caller)
+        calls[depth++] = stack;
+    while (depth-- > 0) {
+        const struct stacks_call *call = analysis_call(a, calls[depth]);
+        const struct spex_place at = {
+            .module = call->module, .address = call->address, .symbol = call->symbol};
+        size_t n = export_frames(&at, frames);
+        while (n-- > 0)
+            add_frame(t, &frames[n]);
+        if (call->cut)
+            add_frame(t, &(struct export_frame){.name = "[...]"});
+    }
+}
+
 size_t tally_frames(struct tally *t, const struct tally_row *row, const struct export_frame **out)
 {
     struct export_frame frames[FRAMES_MOST];
     size_t n = export_frames(&row->at, frames);
     t->frame_count = 0;
-    if (row->at.module && row->at.symbol && row->at.symbol->name) /* else it is the file already */
+    if (row->stack)
+        add_calls(t, row->stack);
+    else if (row->at.module && row->at.symbol &&
+             row->at.symbol->name) /* else it is the file already */
         add_frame(t, &(struct export_frame){.name = spex_module_name(row->at.module),
                                             .module = row->at.module});
     while (n-- > 0)

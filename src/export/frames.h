@@ -12,6 +12,7 @@
 enum tally_part {
     TALLY_THREAD = 1 << 0, /* rows are of one thread */
     TALLY_WHAT = 1 << 1,   /* of one kind of operation, with data from one source */
+    TALLY_STACK = 1 << 2,  /* of one call stack: for formats that want SPEX_WANT_STACK */
 };
 
 struct tally_row {
@@ -22,6 +23,7 @@ struct tally_row {
     bool memory; /* source means something */
     uint64_t samples, latency, misses, mispredicts;
     double spent;    /* ps */
+    uint32_t stack;  /* analysis/stacks.h: the call that it is in, 0 none */
     uint32_t number; /* 0 at first; the format's own */
 };
 
@@ -57,8 +59,9 @@ uint64_t tally_weight(const struct tally_row *row, enum export_weight weight);
 enum spex_status tally_check(struct export_job *job);
 
 /*
- * What a row stands in, outermost first: the file, the function if it has a name, what is inlined
- * there. At least 1, until the next; names live as long as the profile.
+ * What a row stands in, outermost first: the calls around it or, without a call stack, the file;
+ * the function if it has a name, what is inlined there. At least 1, until the next; names live as
+ * long as the profile.
  */
 size_t tally_frames(struct tally *tally, const struct tally_row *row,
                     const struct export_frame **frames);

@@ -1,7 +1,8 @@
 /*
- * Collapsed stacks, one a line: "thread;object;function;file:line COUNT", root first, as flame
- * graph tools read them. Samples without call stacks are shown by what is around them: their
- * thread, the file, the function, what was inlined there, and the line.
+ * Collapsed stacks, one a line: "thread;main;a;b COUNT", root first, as flame graph tools read
+ * them. Samples without call stacks are shown by what is around them,
+ * "thread;object;function;file:line": their thread, the file, the function, what was inlined there,
+ * and the line.
  */
 #include "frames.h"
 
@@ -13,7 +14,7 @@
 
 static void begin(struct export_job *job)
 {
-    job->state = tally_new(job, TALLY_THREAD);
+    job->state = tally_new(job, TALLY_THREAD | TALLY_STACK);
 }
 
 static void sink(void *job, const struct spex_sample *samples, size_t count)
@@ -44,7 +45,7 @@ static void put_row(struct out *out, struct tally *t, const struct tally_row *ro
         out_char(out, ';');
         put_frame(out, frames[i].name);
     }
-    if (frames[n - 1].file && frames[n - 1].line) {
+    if (!row->stack && frames[n - 1].file && frames[n - 1].line) {
         out_char(out, ';');
         put_frame(out, frames[n - 1].file);
         out_char(out, ':');
@@ -91,7 +92,7 @@ const struct export_format export_collapsed = {
     .weight = EXPORT_WEIGHT_HELP,
     .cannot =
         "when a sample was taken, addresses, more than one weight; a ; in a name becomes a comma",
-    .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL,
+    .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_STACK,
     .weights = true,
     .begin = begin,
     .sink = sink,

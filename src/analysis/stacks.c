@@ -1,0 +1,410 @@
+#include "stacks.h"
+
+#include "internal.h"
+#include "module.h"
+
+#include "base/hash.h"
+#include "base/memory.h"
+#include "perfdata/callchain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CONTEXT (-UINT64_C(4095)) /* words from here on mark a change of context */
+
+/* Samples of one CPU that stand one behind the other in the file. */
+struct run {
+    int32_t cpu;
+    uint32_t count;
+    uint64_t offset;
+};
+
+struct place { /* companion: so many samples of a function were in this call */
+    uintptr_t function;
+    uint32_t call;
+    uint64_t count; /* then: of these and those before, of the same function */
+};
+
+struct stacks {
+    struct spex_analysis *analysis;
+    struct spex_perfdata *file;
+    const struct spex_perf_attr *attr;
+    bool exact;
+    struct run *runs;
+    size_t run_count, run_room;
+    /* calls; the first is none */
+    struct stacks_call *calls;
+    size_t count, room;
+    uint32_t *index; /* by hash: numbers of calls */
+    size_t mask;
+    /* The last chain, outermost first: most begin like it. */
+    uint64_t *last;
+    uint32_t *numbers;
+    size_t depth, depth_room, numbers_room;
+    uint32_t maps[2];
+    struct place *places;
+    size_t place_count, place_room;
+};
+
+/* ---- calls ---- */
+
+static uint64_t hash_call(const struct stacks_call *c)
+{
+    uint64_t hash = hash_word(hash_seed(), c->caller | (uint64_t)c->cut << 32);
+    return hash_word(hash_word(hash, (uintptr_t)c->module), c->address);
+}
+
+static bool same_call(const struct stacks_call *a, const struct stacks_call *b)
+{
+    return a->caller == b->caller && a->cut == b->cut && a->module == b->module &&
+           a->address == b->address;
+}
+
+static void reindex(struct stacks *s, size_t mask)
+{
+    uint32_t *index = memory_get(mask + 1, sizeof *index);
+    for (size_t n = 1; n < s->count; n++) {
+        size_t i = hash_call(&s->calls[n]) & mask;
+        while (index[i])
+            i = (i + 1) & mask;
+        index[i] = (uint32_t)n;
+    }
+    free(s->index);
+    s->index = index;
+    s->mask = mask;
+}
+
+static uint32_t number_of(struct stacks *s, const struct stacks_call *call)
+{
+    size_t i = hash_call(call) & s->mask;
+    for (; s->index[i]; i = (i + 1) & s->mask)
+        if (same_call(&s->calls[s->index[i]], call))
+            return s->index[i];
+    s->calls = memory_grow(s->calls, s->count, &s->room, sizeof *s->calls);
+    s->calls[s->count] = *call;
+    s->index[i] = (uint32_t)s->count++;
+    if (2 * s->count > s->mask)
+        reindex(s, 2 * s->mask + 1);
+    return (uint32_t)s->count - 1;
+}
+
+/* Those of the chain words first..last (innermost first) that are code: their number. */
+static size_t outermost_first(struct stacks *s, const uint64_t *chain, size_t first, size_t count,
+                              uint64_t *out)
+{
+    size_t n = 0;
+    bool cut = false;
+    for (size_t i = first; i < count; i++) {
+        if (chain[i] >= CONTEXT) {
+            cut = s->exact; /* elsewhere the kernel's frames end and the process's begin */
+            continue;
+        }
+        /* A return address stands for the call before it. After a change of context in a
+         * companion's chain the address is that of the instruction itself. */
+        bool itself = !s->exact && i && chain[i - 1] >= CONTEXT;
+        out[n++] = (itself ? chain[i] : chain[i] - 4) | cut;
+        cut = false;
+    }
+    for (size_t i = 0; i < n / 2; i++) {
+        uint64_t word = out[i];
+        out[i] = out[n - 1 - i];
+        out[n - 1 - i] = word;
+    }
+    return n;
+}
+
+/* The innermost call of a chain whose words from `first` on are calls. */
+static uint32_t find_stack(struct stacks *s, const struct spex_perf_event *e, size_t first)
+{
+    const struct spex_perf_sample *sample = &e->u.sample;
+    size_t most = sample->callchain_count;
+    uint64_t words[CALLCHAIN_MOST];
+    if (most > CALLCHAIN_MOST) {
+        most = CALLCHAIN_MOST;
+    }
+    size_t n = outermost_first(s, sample->callchain, first, most, words);
+    uint32_t maps[2];
+    analysis_maps(s->analysis, e->pid, e->time, maps);
+    size_t same = 0;
+    if (maps[0] == s->maps[0] && maps[1] == s->maps[1])
+        while (same < n && same < s->depth && words[same] == s->last[same])
+            same++;
+    memcpy(s->maps, maps, sizeof maps);
+    while (s->depth_room < n)
+        s->last = memory_grow(s->last, s->depth_room, &s->depth_room, sizeof *s->last);
+    while (s->numbers_room < n)
+        s->numbers = memory_grow(s->numbers, s->numbers_room, &s->numbers_room, sizeof *s->numbers);
+    uint32_t call = same ? s->numbers[same - 1] : 0;
+    s->depth = same;
+    for (size_t i = same; i < n; i++) {
+        uint64_t ip = words[i] & ~UINT64_C(3);
+        const struct spex_place *place =
+            analysis_code_place(s->analysis, maps[ip >> 63], e->pid, e->time, ip);
+        const struct stacks_call at = {.caller = call,
+                                       .cut = words[i] & 1,
+                                       .module = place->module,
+                                       .symbol = place->symbol,
+                                       .address = place->module ? place->address : ip};
+        call = number_of(s, &at);
+        s->last[i] = words[i];
+        s->numbers[i] = call;
+        s->depth = i + 1;
+    }
+    return call;
+}
+
+/* ---- exact ---- */
+
+static int by_cpu(const void *a, const void *b)
+{
+    const struct run *x = a, *y = b;
+    if (x->cpu != y->cpu)
+        return x->cpu < y->cpu ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static void find_runs(struct stacks *s)
+{
+    struct spex_perf_event e;
+    uint64_t behind = 0;
+    spex_perfdata_rewind(s->file);
+    while (spex_perfdata_next(s->file, &e) == SPEX_OK) {
+        if (e.type != SPEX_PERF_SAMPLE || e.attr != s->attr)
+            continue;
+        struct run *last = s->run_count ? &s->runs[s->run_count - 1] : NULL;
+        if (last && last->cpu == e.cpu && e.offset == behind) {
+            last->count++;
+        } else {
+            s->runs = memory_grow(s->runs, s->run_count, &s->run_room, sizeof *s->runs);
+            s->runs[s->run_count++] = (struct run){e.cpu, 1, e.offset};
+        }
+        behind = e.offset + e.size;
+    }
+    if (s->run_count)
+        qsort(s->runs, s->run_count, sizeof *s->runs, by_cpu);
+}
+
+void stacks_start(struct stacks *s, struct stacks_cursor *c, int32_t cpu)
+{
+    size_t i = 0, n;
+    while (i < s->run_count && s->runs[i].cpu < cpu)
+        i++;
+    for (n = i; n < s->run_count && s->runs[n].cpu == cpu; n++)
+        ;
+    *c = (struct stacks_cursor){.run = i, .end = n};
+}
+
+/* The next of the queue, if there is one, is c->time, ip, stack. */
+static bool next_stack(struct stacks *s, struct stacks_cursor *c)
+{
+    struct spex_perf_event e;
+    while (c->run < c->end && c->done == s->runs[c->run].count) {
+        c->run++;
+        c->done = 0;
+    }
+    if (c->run >= c->end)
+        return false;
+    spex_perfdata_seek(s->file, c->done ? c->offset : s->runs[c->run].offset);
+    if (spex_perfdata_next(s->file, &e) != SPEX_OK || e.type != SPEX_PERF_SAMPLE)
+        return false;
+    c->done++;
+    c->offset = e.offset + e.size;
+    c->time = e.time;
+    c->ip = e.u.sample.ip;
+    c->stack = find_stack(s, &e, 2);
+    c->ahead = true;
+    return true;
+}
+
+void stacks_join(struct stacks *s, struct stacks_cursor *c, const struct spex_record *records,
+                 const uint64_t *times, size_t count, uint32_t *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t pc = spex_address_bits(records[i].address[SPEX_ADDRESS_PC]);
+        out[i] = 0;
+        if (!s->exact || !(records[i].present & SPEX_HAS_TIMESTAMP))
+            continue;
+        /* Both are in order of time. One without the other was lost. */
+        while ((c->ahead || next_stack(s, c)) &&
+               (c->time < times[i] || (c->time == times[i] && spex_address_bits(c->ip) != pc)))
+            c->ahead = false;
+        if (c->ahead && c->time == times[i]) {
+            out[i] = c->stack;
+            c->ahead = false;
+        }
+    }
+}
+
+/* ---- a companion ---- */
+
+static uintptr_t function_of(const struct spex_symbol *symbol, const struct spex_module *module)
+{
+    return symbol ? (uintptr_t)symbol : (uintptr_t)module | 1;
+}
+
+static int by_function(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    if (x->function != y->function)
+        return x->function < y->function ? -1 : 1;
+    return x->call < y->call ? -1 : x->call > y->call;
+}
+
+/* Equal ones become one. */
+static void merge_places(struct stacks *s)
+{
+    size_t n = 0;
+    if (s->place_count)
+        qsort(s->places, s->place_count, sizeof *s->places, by_function);
+    for (size_t i = 0; i < s->place_count; i++)
+        if (n && !by_function(&s->places[n - 1], &s->places[i]))
+            s->places[n - 1].count += s->places[i].count;
+        else
+            s->places[n++] = s->places[i];
+    s->place_count = n;
+}
+
+static void read_companion(struct stacks *s)
+{
+    enum { MANY = 1 << 16 };
+    struct spex_perf_event e;
+    size_t merged = 0;
+    spex_perfdata_rewind(s->file);
+    while (spex_perfdata_next(s->file, &e) == SPEX_OK) {
+        if (e.type != SPEX_PERF_SAMPLE || e.attr != s->attr)
+            continue;
+        const uint64_t *chain = e.u.sample.callchain;
+        size_t i = 0;
+        while (i < e.u.sample.callchain_count && chain[i] >= CONTEXT)
+            i++;
+        if (i == e.u.sample.callchain_count)
+            continue;
+        uint32_t maps[2];
+        uint64_t ip = e.attr->sample_type & SPEX_PERF_SAMPLE_IP ? e.u.sample.ip : chain[i];
+        analysis_maps(s->analysis, e.pid, e.time, maps);
+        const struct spex_place leaf =
+            *analysis_code_place(s->analysis, maps[ip >> 63], e.pid, e.time, ip);
+        s->places = memory_grow(s->places, s->place_count, &s->place_room, sizeof *s->places);
+        s->places[s->place_count++] =
+            (struct place){function_of(leaf.symbol, leaf.module), find_stack(s, &e, i + 1), 1};
+        if (s->place_count >= 2 * merged + MANY) {
+            merge_places(s);
+            merged = s->place_count;
+        }
+    }
+    merge_places(s);
+    for (size_t i = 1; i < s->place_count; i++)
+        if (s->places[i].function == s->places[i - 1].function)
+            s->places[i].count += s->places[i - 1].count;
+}
+
+/* How many places come before this function, or with it. */
+static size_t places_up_to(const struct stacks *s, uintptr_t function, bool with)
+{
+    size_t low = 0, high = s->place_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (s->places[middle].function < function ||
+            (with && s->places[middle].function == function))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+uint32_t stacks_guess(const struct stacks *s, const struct spex_sample *sample)
+{
+    uintptr_t function = function_of(sample->symbol, sample->module);
+    size_t first = places_up_to(s, function, false), end = places_up_to(s, function, true);
+    if (first == end)
+        return 0;
+    uint64_t all = s->places[end - 1].count;
+    /* by the record, so that asking twice gives the same */
+    uint64_t at = hash_word(UINT64_C(0x243f6a8885a308d3), sample->record->offset) % all;
+    while (s->places[first].count <= at)
+        first++;
+    return s->places[first].call;
+}
+
+/* ---- life ---- */
+
+static const struct spex_perf_attr *find_attr(const struct spex_perfdata *file, bool *exact)
+{
+    const struct spex_perf_attr *companion = NULL;
+    size_t length = strlen(CALLCHAIN_EVENT);
+    *exact = false;
+    for (size_t i = 0; i < spex_perfdata_attr_count(file); i++) {
+        const struct spex_perf_attr *attr = spex_perfdata_attr(file, i);
+        if (attr->spe || !(attr->sample_type & SPEX_PERF_SAMPLE_CALLCHAIN))
+            continue;
+        if (!strncmp(attr->name, CALLCHAIN_EVENT, length)) {
+            *exact = true;
+            return attr;
+        }
+        companion = companion ? companion : attr;
+    }
+    return companion;
+}
+
+struct stacks *stacks_new(struct spex_analysis *analysis, struct spex_perfdata *file)
+{
+    bool exact;
+    const struct spex_perf_attr *attr = file ? find_attr(file, &exact) : NULL;
+    if (!attr)
+        return NULL;
+    struct stacks *s = memory_get(1, sizeof *s);
+    s->analysis = analysis;
+    s->file = file;
+    s->attr = attr;
+    s->exact = exact;
+    return s;
+}
+
+void stacks_read(struct stacks *s)
+{
+    if (s->calls)
+        return;
+    reindex(s, 1023);
+    s->calls = memory_grow(s->calls, 0, &s->room, sizeof *s->calls);
+    s->calls[0] = (struct stacks_call){0};
+    s->count = 1;
+    if (s->exact)
+        find_runs(s);
+    else
+        read_companion(s);
+}
+
+void stacks_free(struct stacks *s)
+{
+    if (!s)
+        return;
+    free(s->runs);
+    free(s->calls);
+    free(s->index);
+    free(s->last);
+    free(s->numbers);
+    free(s->places);
+    free(s);
+}
+
+enum stacks_kind stacks_kind(const struct stacks *s)
+{
+    return !s ? STACKS_NONE : s->exact ? STACKS_EXACT : STACKS_COMPANION;
+}
+
+const char *stacks_event(const struct stacks *s)
+{
+    return !s ? "" : *s->attr->name ? s->attr->name : "another event";
+}
+
+const struct stacks_call *stacks_call(const struct stacks *s, uint32_t n)
+{
+    static const struct stacks_call none;
+    return s && n < s->count ? &s->calls[n] : &none;
+}
+
+size_t stacks_count(const struct stacks *s)
+{
+    return s ? s->count : 1;
+}

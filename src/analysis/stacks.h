@@ -1,0 +1,70 @@
+/*
+ * Call stacks of samples. A stack is a number: that of the call which the sampled function is in.
+ * Each call has a number once for all, and knows the call around it, so that equal stacks are equal
+ * numbers and a table of them is a tree; 0 is no call.
+ *
+ * Where they come from:
+ *   exact      `spex record -g`: each record has its own, from samples of an event beside the SPE
+ * event companion  another event with callchains in the same file (perf record -e arm_spe// -e
+ * cycles -g): a sample of its own. A function's records get its callers in the same proportions,
+ *              which says nothing about any one record
+ *
+ * For sinks: SPEX_WANT_STACK in the options, analysis_stack() while the sample is in their hands.
+ */
+#ifndef ANALYSIS_STACKS_H
+#define ANALYSIS_STACKS_H
+
+#include <spex/analysis.h>
+
+enum { STACKS_DEEPEST = 4096 }; /* calls of a stack */
+enum stacks_kind { STACKS_NONE, STACKS_EXACT, STACKS_COMPANION };
+
+struct stacks_call {
+    uint32_t caller; /* the call around it, 0 if it is the outermost */
+    bool cut;        /* between it and what it calls frames are missing, or may be wrong */
+    struct spex_module *module; /* of the instruction that calls; NULL: no mapping */
+    const struct spex_symbol *symbol;
+    uint64_t address; /* of it in the module; without one, where it is */
+};
+
+enum stacks_kind analysis_stacks(const struct spex_analysis *analysis);
+/* The event that they come from; "" if there are none. */
+const char *analysis_stacks_event(const struct spex_analysis *analysis);
+/* The stack of a sample that a sink was just given. */
+uint32_t analysis_stack(struct spex_analysis *analysis, const struct spex_sample *sample);
+/* Call number n; of all that came up so far, up to analysis_call_count(). */
+const struct stacks_call *analysis_call(const struct spex_analysis *analysis, uint32_t n);
+size_t analysis_call_count(const struct spex_analysis *analysis);
+
+/* ---- for analysis.c ---- */
+
+struct stacks;
+
+/* How far the stacks of a queue were read. */
+struct stacks_cursor {
+    size_t run, end;
+    uint32_t done; /* of that run */
+    uint64_t offset;
+    bool ahead; /* one was read and not yet used: */
+    uint64_t time, ip;
+    uint32_t stack;
+};
+
+/* NULL if the file has none. Must be ended by stacks_free(), also after want of memory. */
+struct stacks *stacks_new(struct spex_analysis *analysis, struct spex_perfdata *file);
+void stacks_free(struct stacks *stacks);
+/* What the first pass that wants them needs. */
+void stacks_read(struct stacks *stacks);
+enum stacks_kind stacks_kind(const struct stacks *stacks);
+const char *stacks_event(const struct stacks *stacks);
+const struct stacks_call *stacks_call(const struct stacks *stacks, uint32_t n);
+size_t stacks_count(const struct stacks *stacks);
+/* Of a companion: one of the stacks that the sample's function was seen with. */
+uint32_t stacks_guess(const struct stacks *stacks, const struct spex_sample *sample);
+/* Before a pass, for each queue; and the stacks of the next records, whose times are in ns. */
+void stacks_start(struct stacks *stacks, struct stacks_cursor *cursor, int32_t cpu);
+void stacks_join(struct stacks *stacks, struct stacks_cursor *cursor,
+                 const struct spex_record *records, const uint64_t *times, size_t count,
+                 uint32_t *out);
+
+#endif
