@@ -189,6 +189,7 @@ struct spex_analysis {
     uint64_t *spent;             /* as many */
     uint32_t *stack_numbers;     /* likewise, once they are wanted */
     struct stacks *stacks;       /* NULL: there are none */
+    struct stacks_table *calls;  /* of the first file: of all */
     size_t batch;                /* how many of a queue at a time */
     struct queue **heap;         /* those that are merged, the earliest first */
     struct model_sources **models;
@@ -1534,7 +1535,7 @@ static enum spex_status open_input(struct spex_analysis *a, const char *path,
             a->queue_count = spex_perfdata_queue_count(a->file);
             take_losses(a);
             gather_changes(a);
-            a->stacks = stacks_new(a, a->file);
+            a->stacks = stacks_new(a, a->file, &first_of(a)->calls);
         }
     }
     return status;
@@ -1690,6 +1691,7 @@ void spex_analysis_close(struct spex_analysis *a)
     free(a->spent);
     free(a->stack_numbers);
     stacks_free(a->stacks);
+    stacks_table_free(a->calls);
     free(a->queues);
     free(a->heap);
     for (size_t i = 0; i < a->model_count; i++)
@@ -1817,18 +1819,28 @@ struct spex_symbols *spex_analysis_symbols(struct spex_analysis *a)
     return a->symbols;
 }
 
+/* The stacks of the first file that has some. */
+static const struct stacks *any_stacks(const struct spex_analysis *a)
+{
+    const struct stacks *s = a->stacks;
+    for (size_t i = 0; !s && i < a->part_count; i++)
+        s = a->parts[i]->stacks;
+    return s;
+}
+
 enum stacks_kind analysis_stacks(const struct spex_analysis *a)
 {
-    return stacks_kind(a->stacks);
+    return stacks_kind(any_stacks(a));
 }
 
 const char *analysis_stacks_event(const struct spex_analysis *a)
 {
-    return stacks_event(a->stacks);
+    return stacks_event(any_stacks(a));
 }
 
-uint32_t analysis_stack(struct spex_analysis *a, const struct spex_sample *s)
+uint32_t analysis_stack(struct spex_analysis *whole, const struct spex_sample *s)
 {
+    const struct spex_analysis *a = reading(whole);
     const struct queue *q = &a->queues[s->queue];
     if (!q->stacks)
         return 0;
@@ -1839,12 +1851,12 @@ uint32_t analysis_stack(struct spex_analysis *a, const struct spex_sample *s)
 
 const struct stacks_call *analysis_call(const struct spex_analysis *a, uint32_t n)
 {
-    return stacks_call(a->stacks, n);
+    return stacks_call(a->calls, n);
 }
 
 size_t analysis_call_count(const struct spex_analysis *a)
 {
-    return stacks_count(a->stacks);
+    return stacks_count(a->calls);
 }
 
 const struct spex_perfdata *spex_analysis_file(const struct spex_analysis *a)

@@ -25,6 +25,14 @@ struct place { /* companion: so many samples of a function were in this call */
     uint64_t count; /* then: of these and those before, of the same function */
 };
 
+/* Of all files of a profile: calls, of which the first is none. */
+struct stacks_table {
+    struct stacks_call *calls;
+    size_t count, room;
+    uint32_t *index; /* by hash: numbers of calls */
+    size_t mask;
+};
+
 struct stacks {
     struct spex_analysis *analysis;
     struct spex_perfdata *file;
@@ -32,11 +40,8 @@ struct stacks {
     bool exact;
     struct run *runs;
     size_t run_count, run_room;
-    /* calls; the first is none */
-    struct stacks_call *calls;
-    size_t count, room;
-    uint32_t *index; /* by hash: numbers of calls */
-    size_t mask;
+    struct stacks_table *table;
+    bool read;
     /* The last chain, outermost first: most begin like it. */
     uint64_t *last;
     uint32_t *numbers;
@@ -60,7 +65,7 @@ static bool same_call(const struct stacks_call *a, const struct stacks_call *b)
            a->address == b->address;
 }
 
-static void reindex(struct stacks *s, size_t mask)
+static void reindex(struct stacks_table *s, size_t mask)
 {
     uint32_t *index = memory_get(mask + 1, sizeof *index);
     for (size_t n = 1; n < s->count; n++) {
@@ -74,7 +79,7 @@ static void reindex(struct stacks *s, size_t mask)
     s->mask = mask;
 }
 
-static uint32_t number_of(struct stacks *s, const struct stacks_call *call)
+static uint32_t number_of(struct stacks_table *s, const struct stacks_call *call)
 {
     size_t i = hash_call(call) & s->mask;
     for (; s->index[i]; i = (i + 1) & s->mask)
@@ -145,7 +150,7 @@ static uint32_t find_stack(struct stacks *s, const struct spex_perf_event *e, si
                                        .module = place->module,
                                        .symbol = place->symbol,
                                        .address = place->module ? place->address : ip};
-        call = number_of(s, &at);
+        call = number_of(s->table, &at);
         s->last[i] = words[i];
         s->numbers[i] = call;
         s->depth = i + 1;
@@ -347,13 +352,17 @@ static const struct spex_perf_attr *find_attr(const struct spex_perfdata *file, 
     return companion;
 }
 
-struct stacks *stacks_new(struct spex_analysis *analysis, struct spex_perfdata *file)
+struct stacks *stacks_new(struct spex_analysis *analysis, struct spex_perfdata *file,
+                          struct stacks_table **table)
 {
     bool exact;
     const struct spex_perf_attr *attr = file ? find_attr(file, &exact) : NULL;
     if (!attr)
         return NULL;
     struct stacks *s = memory_get(1, sizeof *s);
+    if (!*table)
+        *table = memory_get(1, sizeof **table);
+    s->table = *table;
     s->analysis = analysis;
     s->file = file;
     s->attr = attr;
@@ -363,16 +372,29 @@ struct stacks *stacks_new(struct spex_analysis *analysis, struct spex_perfdata *
 
 void stacks_read(struct stacks *s)
 {
-    if (s->calls)
+    struct stacks_table *table = s->table;
+    if (!table->calls) {
+        reindex(table, 1023);
+        table->calls = memory_grow(NULL, 0, &table->room, sizeof *table->calls);
+        table->calls[0] = (struct stacks_call){0};
+        table->count = 1;
+    }
+    if (s->read)
         return;
-    reindex(s, 1023);
-    s->calls = memory_grow(s->calls, 0, &s->room, sizeof *s->calls);
-    s->calls[0] = (struct stacks_call){0};
-    s->count = 1;
+    s->read = true;
     if (s->exact)
         find_runs(s);
     else
         read_companion(s);
+}
+
+void stacks_table_free(struct stacks_table *table)
+{
+    if (!table)
+        return;
+    free(table->calls);
+    free(table->index);
+    free(table);
 }
 
 void stacks_free(struct stacks *s)
@@ -380,8 +402,6 @@ void stacks_free(struct stacks *s)
     if (!s)
         return;
     free(s->runs);
-    free(s->calls);
-    free(s->index);
     free(s->last);
     free(s->numbers);
     free(s->places);
@@ -398,13 +418,13 @@ const char *stacks_event(const struct stacks *s)
     return !s ? "" : *s->attr->name ? s->attr->name : "another event";
 }
 
-const struct stacks_call *stacks_call(const struct stacks *s, uint32_t n)
+const struct stacks_call *stacks_call(const struct stacks_table *table, uint32_t n)
 {
     static const struct stacks_call none;
-    return s && n < s->count ? &s->calls[n] : &none;
+    return table && n < table->count ? &table->calls[n] : &none;
 }
 
-size_t stacks_count(const struct stacks *s)
+size_t stacks_count(const struct stacks_table *table)
 {
-    return s ? s->count : 1;
+    return table && table->count ? table->count : 1;
 }

@@ -39,6 +39,7 @@ size_t analysis_call_count(const struct spex_analysis *analysis);
 /* ---- for analysis.c ---- */
 
 struct stacks;
+struct stacks_table;
 
 /* How far the stacks of a queue were read. */
 struct stacks_cursor {
@@ -50,15 +51,17 @@ struct stacks_cursor {
     uint32_t stack;
 };
 
-/* NULL if the file has none. Must be ended by stacks_free(), also after want of memory. */
-struct stacks *stacks_new(struct spex_analysis *analysis, struct spex_perfdata *file);
+/* NULL if the file has none. *table is of all files of the profile, made where it is NULL. */
+struct stacks *stacks_new(struct spex_analysis *analysis, struct spex_perfdata *file,
+                          struct stacks_table **table);
 void stacks_free(struct stacks *stacks);
+void stacks_table_free(struct stacks_table *table);
 /* What the first pass that wants them needs. */
 void stacks_read(struct stacks *stacks);
 enum stacks_kind stacks_kind(const struct stacks *stacks);
 const char *stacks_event(const struct stacks *stacks);
-const struct stacks_call *stacks_call(const struct stacks *stacks, uint32_t n);
-size_t stacks_count(const struct stacks *stacks);
+const struct stacks_call *stacks_call(const struct stacks_table *table, uint32_t n);
+size_t stacks_count(const struct stacks_table *table);
 /* Of a companion: one of the stacks that the sample's function was seen with. */
 uint32_t stacks_guess(const struct stacks *stacks, const struct spex_sample *sample);
 /* Before a pass, for each queue; and the stacks of the next records, whose times are in ns. */

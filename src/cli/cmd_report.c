@@ -44,12 +44,12 @@ static void print_split(struct profile *p)
     }
 }
 
-static int report_calls(const struct report_options *o, const char *operand)
+static int report_calls(const struct report_options *o, char **argv)
 {
     struct profile p;
     struct spex_analysis_options more = {
         .size = sizeof more, .want = SPEX_WANT_SYMBOL | SPEX_WANT_SPENT | SPEX_WANT_STACK};
-    int status = profile_open(&p, &o->profile, operand, &more);
+    int status = profile_open_all(&p, &o->profile, argv, &more);
     if (status)
         return status;
     if (analysis_stacks(p.analysis) == STACKS_NONE) {
@@ -82,7 +82,7 @@ static int run_report(void *options, int argc, char **argv)
     if (o->slices > SLICES_MOST)
         return cli_usage("--slices: at most %d", SLICES_MOST);
     if (o->calls)
-        return report_calls(o, argv[0]);
+        return report_calls(o, argv);
     int status = profile_keys(o->profile.sort, keys, &count);
     struct spex_analysis_options more = {.size = sizeof more, .want = SPEX_WANT_SPENT};
     for (size_t i = 0; !status && i < count; i++)

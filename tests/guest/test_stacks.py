@@ -1,4 +1,6 @@
 """Call stacks of record --stacks, as perf shows them, against paths that the program itself logs."""
+import bisect
+import json
 import signal
 import subprocess
 import time
@@ -40,6 +42,16 @@ def perf_stacks(path):
             f = line.split()
             current.append((int(f[0], 16), f[1]))
     return stacks
+
+
+def called(stacks):
+    """perf names a caller by where the call returns to: the next function, if it never returns. By the call."""
+    places = sorted((at, name) for name, at in symbols(program).items() if not name.startswith("$"))
+    known = {name for _, name in places}
+
+    def name(i, at, given):
+        return places[bisect.bisect(places, (at - 4, "~")) - 1][1] if i and given in known else given
+    return {k: [[(a, name(i, a, n)) for i, (a, n) in enumerate(s)] for s in l] for k, l in stacks.items()}
 
 
 def records(path):
@@ -90,6 +102,85 @@ code, out, err = run("perf", "report", "-i", paths[0], "--stdio", "-g", "caller"
 check("perf report shows callers", code == 0 and b"---_start" in out and b"spe-stacks" in out, out[:500])
 code, out, err = run("perf", "report", "-D", "-i", paths[0])
 check("perf reads the SPE records beside them", b"ARM SPE" in out and b"corrupt" not in out.lower(), err)
+
+# what spex makes of them: the same as perf, joined with the record
+code, out, err = spex("script", "-i", paths[0], "--format", "csv", "-F", "tid,time,pc,stack")
+rows, theirs = [l.split(",", 3) for l in out.decode().splitlines()[1:]], called(perf_stacks(paths[0]))
+ours = [(int(r[0]), int(r[1]), [n for n in r[3].strip('"').split(" < ") if n.startswith("step_")]) for r in rows]
+want = [(t, w, [n for _, n in s[1:] if n.startswith("step_")]) for (t, w), l in theirs.items() for s in l]
+equal("script -F stack: the callers that perf shows", sorted(ours), sorted(want))
+check("there are many", len(rows) > 500, len(rows))
+
+
+def calls(path, *args):
+    code, out, err = spex("report", "-g", "-i", path, "--format", "json", *args)
+    return json.loads(out)["functions"] if code == 0 else err
+
+
+def totals(theirs):
+    """Samples in a function and below it; between two functions: by perf's stacks."""
+    total, edges = {}, {}
+    for stacks in theirs.values():
+        for s in stacks:
+            names = [n for _, n in s]
+            for n in set(names):
+                total[n] = total.get(n, 0) + 1
+            for pair in set(zip(names[1:], names)):
+                edges[pair] = edges.get(pair, 0) + 1
+    return total, edges
+
+
+total, edges = totals(theirs)
+table = calls(paths[0])
+steps = {r["symbol"]: r["total_samples"] for r in table if r["kind"] == "function" and r["symbol"].startswith("step_")}
+equal("report -g: samples in functions and below them", steps, {n: c for n, c in total.items() if n.startswith("step_")})
+found = {(r["symbol"], r["of"]): r["total_samples"] for r in table if r["kind"] == "caller"}
+step_edges = {p: n for p, n in edges.items() if p[0].startswith("step_") and p[1].startswith("step_")}
+equal("report -g: samples of calls between them", {p: n for p, n in found.items() if p in step_edges}, step_edges)
+equal("report -g: callees are callers seen from the other end",
+      {(r["of"], r["symbol"]): r["total_samples"] for r in table if r["kind"] == "callee"}, found)
+equal("report -g: what is in the functions is all",
+      sum(r["self_samples"] for r in table if r["kind"] == "function"), len(rows))
+code, out, err = spex("report", "-i", paths[0], "--sort", "symbol,caller", "--format", "json")
+leaf = {r["caller"]: r["samples"] for r in json.loads(out)["rows"] if r["symbol"] == "step_leaf"}
+direct = {}
+for stacks in theirs.values():
+    for s in stacks:
+        if s[0][1] == "step_leaf":
+            direct[s[1][1]] = direct.get(s[1][1], 0) + 1
+equal("--sort symbol,caller", {n: c for n, c in leaf.items() if n.startswith("step_")}, {n: c for n, c in direct.items() if n.startswith("step_")})
+code, out, err = spex("annotate", "-i", paths[0], "step_leaf", "--format", "json")
+equal("annotate: callers", {r["symbol"]: r["samples"] for r in json.loads(out)["callers"]}, leaf)
+code, out, err = spex("annotate", "-i", paths[0], "step_leaf")
+check("annotate says who calls", b"# called by step_" in out, out[:300])
+code, out, err = spex("export", "--to", "collapsed", "-i", paths[0])
+folded = {}
+for line in out.decode().splitlines():
+    stack, n = line.rsplit(" ", 1)
+    names = tuple(f for f in stack.split(";") if f.startswith("step_"))
+    folded[names] = folded.get(names, 0) + int(n)
+want = {}
+for stacks in theirs.values():
+    for s in stacks:
+        names = tuple(n for _, n in reversed(s) if n.startswith("step_"))
+        want[names] = want.get(names, 0) + 1
+equal("export --to collapsed: the same stacks", folded, want)
+
+# the stacks of another event: as many samples of a function have a caller as that event says
+companion = os.path.join(WORK, "companion")
+with open(companion, "wb") as f:
+    f.write(open(paths[0], "rb").read().replace(b"spe-stacks:u", b"cycles:u\0\0\0\0"))
+code, out, err = spex("report", "-g", "-i", companion)
+check("a companion's stacks are said to be a sample of their own", code == 0 and b"those of cycles:u, a sample of its own" in out,
+      out[:300])
+guess = {r["symbol"]: r["total_samples"] for r in calls(companion) if r["kind"] == "function"}
+check("its proportions are kept", all(abs(guess.get(n, 0) - c) <= 4 * c ** 0.5 + 1 for n, c in steps.items()),
+      [(n, guess.get(n), c) for n, c in steps.items()])
+code, out, err = spex("script", "-i", companion, "-F", "pc,stack", "--format", "csv")
+check("no record gets one of them as its own", not any(b"<" in l for l in out.splitlines()), out[:300])
+plain = record("-c", 4096, "--", program, 0, 1, library, name="plain")[3]
+code, out, err = spex("report", "-g", "-i", plain)
+check("without stacks report -g says how to get them", code == 1 and "spex record -g" in err, err)
 
 # no deeper than the room there is
 deep = os.path.join(WORK, "deep")

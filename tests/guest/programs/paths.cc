@@ -132,13 +132,15 @@ STEP void step_tail(void)
 /* ---- longjmp ---- */
 
 static thread_local sigjmp_buf back;
+/* Not known to the compiler not to return, so that where it would return to is in the caller. */
+static void (*volatile jump_back)(struct __jmp_buf_tag *, int) = siglongjmp;
 
 STEP void step_jumper(int n)
 {
     enter("step_jumper");
     step_leaf();
     if (!n)
-        siglongjmp(back, 1);
+        jump_back(back, 1);
     step_jumper(n - 1);
     leave();
 }
@@ -187,7 +189,7 @@ STEP void step_handler_jumps(int)
 {
     enter("step_handler_jumps");
     step_leaf();
-    siglongjmp(back, 2);
+    jump_back(back, 2);
 }
 
 STEP void step_raise(int signal)
