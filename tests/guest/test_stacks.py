@@ -1,5 +1,4 @@
 """Call stacks of record --stacks, as perf shows them, against paths that the program itself logs."""
-import bisect
 import json
 import signal
 import subprocess
@@ -45,12 +44,12 @@ def perf_stacks(path):
 
 
 def called(stacks):
-    """perf names a caller by where the call returns to: the next function, if it never returns. By the call."""
-    places = sorted((at, name) for name, at in symbols(program).items() if not name.startswith("$"))
-    known = {name for _, name in places}
+    """perf names a caller by where the call returns to: behind the function, if it never does. By the call."""
+    rows = [l.split() for l in run("aarch64-linux-gnu-nm", "-S", program)[1].decode().splitlines()]
+    ends = {int(r[0], 16) + int(r[1], 16): r[3] for r in rows if len(r) == 4}
 
     def name(i, at, given):
-        return places[bisect.bisect(places, (at - 4, "~")) - 1][1] if i and given in known else given
+        return ends.get(at, given) if i else given
     return {k: [[(a, name(i, a, n)) for i, (a, n) in enumerate(s)] for s in l] for k, l in stacks.items()}
 
 
