@@ -32,7 +32,7 @@ static const struct table_column stats_columns[] = {
     {"issue_p95", "wait p95", TABLE_NUMBER, 255, "issue latency, 95th percentile"},
     {"issue_p99", "wait p99", TABLE_NUMBER, 255, "issue latency, 99th percentile"},
     {"execute_mean", "execute", TABLE_NUMBER, 255, "total minus issue latency, mean"},
-    {"execute_p50", "execute p50", TABLE_NUMBER, 25, "total minus issue latency, median"},
+    {"execute_p50", "execute p50", TABLE_NUMBER, 22, "total minus issue latency, median"},
     {"execute_p95", "p95", TABLE_NUMBER, 22, "total minus issue latency, 95th percentile"},
     {"execute_p99", "p99", TABLE_NUMBER, 50, "total minus issue latency, 99th percentile"},
     {"translation_mean", "translate", TABLE_NUMBER, 80, "translation latency, mean"},

@@ -39,6 +39,15 @@ for cpu in ("neoverse-n1", "neoverse-n1,no-lds", "neoverse-v2"):
     d = ask("c2c", record("share_padded", "-c", "1024", "--cpu", cpu))
     check(f"share_padded on {cpu}: nothing", not [l for l in d["lines"] if l["score"] >= 0.1], d["lines"])
 
+# ---- a lock is found, whatever it is made of; a counter is none ----
+for flags in ("-march=armv8-a", "-march=armv8.1-a"):
+    run("aarch64-linux-gnu-gcc", "-O2", "-g", "-static", "-pthread", flags, f"{HERE}/locks.c", "-o", f"{DIR}/locks")
+    for which, name in enumerate(("spin", "mutex", "counter")):
+        code, text, err = spex("record", "-q", "--model", "full", "-c", "256", "-o", f"{DIR}/locks.data", "--", f"{DIR}/locks", str(which), cwd=DIR)
+        d = ask("c2c", "locks.data")
+        locks = [l["data"] for l in d["lines"] if l["lock"] and l["score"] >= 0.1]
+        equal(f"locks {flags}: {name}", locks, [name] if which < 2 else [])
+
 # ---- a cache-hostile loop ----
 file = record("list_walk", "-c", "4096")
 rows = {r["symbol"]: r for r in ask("report", file)["rows"]}
@@ -49,6 +58,17 @@ d = ask("annotate", file, "walk")
 loads = [i for i in d["instructions"] if i["samples"] and i["from"]]
 check("list_walk: it is the one load of the loop",
       len(loads) == 1 and loads[0]["instruction"].startswith("ldr") and loads[0]["l1_miss"] > 0.9, loads)
+
+# ---- exact counts beside them ----
+code, text, err = spex("record", "-q", "--truth", "--model", "full", "-c", "4096", "-o", f"{DIR}/exact.data", "--", f"{EXAMPLES}/list_walk", cwd=DIR)
+d = ask("annotate", "exact.data", "walk", "--exact")
+truth = {int(l.split("\t")[1], 16): l.split("\t") for l in open(f"{DIR}/exact.data.truth") if not l.startswith("#")}
+got = {int(i["address"], 16): i["exact_count"] for i in d["instructions"] if i["exact_count"]}
+equal("annotate --exact: executions", got, {pc: int(f[2]) for pc, f in truth.items() if pc in got})
+check("annotate --exact: of every instruction that was executed", len(got) >= 6, got)
+load = next(i for i in d["instructions"] if i["from"])
+check("annotate: the load of a chase waits for itself", load["waits_for"] == "itself", load)
+check("annotate --exact without counts: what is missing", on("annotate", file, "walk", "--exact", symbols=False)[0] == 1)
 
 # ---- mispredicted branches ----
 file = record("sort", "-c", "1024")
