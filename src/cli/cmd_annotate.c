@@ -198,7 +198,7 @@ struct listing {
     struct sources *sources;
     struct spex_line last;        /* whose source was shown */
     const struct sampled *sample; /* the next */
-    const struct exact *exact;    /* the next */
+    size_t exact;                 /* the next of the counted ones */
     uint8_t code[4 * PIECE];
     char text[PIECE][SPEX_INSTRUCTION_TEXT];
     /* the same for what instructions wait for */
@@ -265,7 +265,6 @@ static void list_piece(struct listing *l, uint64_t start, size_t count)
     spex_disassemble(l->disassembler, start, l->code, have, l->text);
     bool is_text = p->options->format == TABLE_AS_TEXT;
     const struct code_block block = know_code(l, start, have);
-    const struct exact *end = l->annotate->exact.items + l->annotate->exact.count;
     struct out inlined;
     out_init(&inlined, -1);
     for (size_t i = 0; i < count; i++) {
@@ -315,10 +314,11 @@ static void list_piece(struct listing *l, uint64_t start, size_t count)
             table_note(table);
         if (row && i < have)
             fill_wait(table, &block, i, row);
-        while (l->exact < end && l->exact->address < address)
+        const struct exact *exact = l->annotate->exact.items;
+        while (l->exact < l->annotate->exact.count && exact[l->exact].address < address)
             l->exact++;
-        if (l->exact < end && l->exact->address == address)
-            fill_exact(table, l->exact);
+        if (l->exact < l->annotate->exact.count && exact[l->exact].address == address)
+            fill_exact(table, &exact[l->exact]);
         if (known) {
             table_set_text(table, "file", line.file);
             table_set_u64(table, "line", line.line);
@@ -348,7 +348,6 @@ static struct table *function_table(struct profile *p, const struct annotate *a,
     l->table = table;
     l->sources = sources_new();
     l->sample = samples;
-    l->exact = a->exact.items;
     /* A size that lies: where there is no code, go on with the piece of the next sample. */
     for (uint64_t at = 0, size = (symbol->end - symbol->start) & ~UINT64_C(3); at < size;) {
         uint64_t left = (size - at) / 4;
