@@ -286,24 +286,29 @@ static int compare(const struct whatif_options *o, const struct whatif_plan *pla
                    size_t count, const char *directory)
 {
     struct whatif_run *runs = memory_get(plan->count * count, sizeof *runs);
+    struct table *functions = NULL, *table = NULL;
     struct profile printing;
-    int status = profile_printing(&printing, &o->profile);
-    if (!status)
-        status = whatif_run(&o->run, plan, programs, count, cli_threads(o->jobs), directory, runs);
-    if (!status) {
-        struct table *functions = NULL, *table = make_runs(plan, programs, count, runs);
-        printing.options = &o->profile;
-        status = make_functions(o, plan, programs, count, runs, printing.limit, &functions);
-        if (!status)
-            print(&printing, table, functions);
-        table_free(table);
-        table_free(functions);
-        int error = out_fini(&printing.out);
-        if (error) {
-            cli_error("cannot write: %s", strerror(error));
-            status = CLI_DATA;
-        }
+    int status = profile_printing(&printing, &o->profile), error;
+    if (status) {
+        free(runs);
+        return status;
     }
+    printing.options = &o->profile;
+    status = whatif_run(&o->run, plan, programs, count, cli_threads(o->jobs), directory, runs);
+    if (!status) {
+        table = make_runs(plan, programs, count, runs);
+        status = make_functions(o, plan, programs, count, runs, printing.limit, &functions);
+    }
+    if (!status)
+        print(&printing, table, functions);
+    if ((error = out_fini(&printing.out)) && !status) {
+        cli_error("cannot write: %s", strerror(error));
+        status = CLI_DATA;
+    }
+    if (table)
+        table_free(table);
+    if (functions)
+        table_free(functions);
     free(runs);
     return status;
 }
@@ -317,10 +322,15 @@ static int run_whatif(void *options, int argc, char **argv)
         return cli_usage("no program; spex whatif [OPTIONS] -- PROGRAM [ARGUMENTS]");
     char ***programs = memory_get((size_t)argc + 1, sizeof *programs);
     size_t count = split(argv, programs);
+    int status = CLI_OK;
     for (size_t i = 0; i < count; i++)
-        if (!*programs[i])
-            return cli_usage("no program before or behind ::");
-    int status = whatif_plan(o->run.cpu, &o->run.model, &plan);
+        if (!*programs[i] && !status)
+            status = cli_usage("no program before or behind ::");
+    if (status) {
+        free(programs);
+        return status;
+    }
+    status = whatif_plan(o->run.cpu, &o->run.model, &plan);
     if (!status) {
         run_temporary(directory, sizeof directory - 16);
         strcat(directory, ".whatif-XXXXXX");

@@ -168,6 +168,9 @@ static int run_one(const struct run_options *options, const struct whatif_varian
         cli_error("%s: %s", counts, strerror(errno));
         status = CLI_DATA;
     }
+    spex_run_close(run.left);
+    spex_engine_free(run.engine);
+    output_close(&output);
     return status;
 }
 
