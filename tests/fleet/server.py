@@ -114,11 +114,23 @@ class Fleet:
 
     def __init__(self, count=1):
         self.work = tempfile.TemporaryDirectory(prefix="spex-fleet-")
-        numbers = ports(2 * count)
-        tcp = numbers[count:]
-        self.servers = [Server(f"{self.work.name}/server{i}", numbers[i], tcp[i], tcp) for i in range(count)]
+        numbers = ports(2 * count + 1)
+        tcp = numbers[count:2 * count]
+        self.servers = [Server(f"{self.work.name}/server{i}", numbers[i], tcp[i], tcp, "" if i else self.tls(numbers[-1])) for i in range(count)]
         for s in self.servers:
             s.start()
+
+    def tls(self, port):
+        """The first server speaks TLS, too, where openssl makes a certificate: self.https, self.ca."""
+        self.ca, key = f"{self.work.name}/ca.pem", f"{self.work.name}/key.pem"
+        self.https = None
+        if not shutil.which("openssl") or run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                                              "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", self.ca)[0]:
+            return ""
+        self.https = f"https://127.0.0.1:{port}"
+        return (f"<https_port>{port}</https_port><openSSL><server><certificateFile>{self.ca}</certificateFile><privateKeyFile>{key}</privateKeyFile>"
+                "<verificationMode>none</verificationMode><cacheSessions>true</cacheSessions><disableProtocols>sslv2,sslv3</disableProtocols>"
+                "<preferServerCiphers>true</preferServerCiphers></server></openSSL>")
 
     def __getitem__(self, index):
         return self.servers[index]

@@ -287,6 +287,14 @@ os.chmod(f"{DIR}/secret", 0o600)
 code, err = send(A, OTHER, "--credentials", "secret", host="seven's \\ host")
 check("credentials of a file, a host of any name", code == 0 and rows("host = 'seven\\'s \\\\ host'") == 3000, err)
 
+if fleet.https:
+    total = rows()
+    refused("a certificate that nobody vouches for", ["ertificate"], fleet.https, OTHER, host="tls")
+    code, err = send(fleet.https, OTHER, "--ca", fleet.ca, host="tls")
+    check("over TLS, with the certificate that --ca names", code == 0 and rows("host = 'tls'") == 3000, err)
+else:
+    skip("over TLS", "no openssl to make a certificate")
+
 # ---- spex ship ----
 
 SPOOL = f"{DIR}/spool"
