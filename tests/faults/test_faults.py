@@ -7,12 +7,14 @@ crashes, leaks, hangs or has half a file under its name. Each site once in `make
 import collections
 import concurrent.futures
 import gzip
+import http.server
 import json
 import os
 import re
 import shutil
 import sys
 import tempfile
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.tap import *
@@ -42,6 +44,35 @@ with open(CUT, "wb") as f:  # as perf leaves a file when it is killed: without s
     whole_file = open(PROFILE, "rb").read()
     f.write(whole_file[:48] + bytes(8) + whole_file[56:72] + bytes(32) + whole_file[104:-1000])
 
+
+
+class Fleet(http.server.BaseHTTPRequestHandler):
+    """As much of a ClickHouse server as takes everything, has nothing, and knows of one function."""
+
+    def do_POST(self):
+        query = self.rfile.read(int(self.headers["Content-Length"])).decode(errors="replace")
+        if "FROM spex_schema" in query:
+            answer = "spex.samples.1\t\n"
+        elif "WITH TOTALS" in query:
+            cells = "\t5" * (query.count("sumMerge(") - 2) + "\t[1,2,3]" * query.count("quantilesExactWeightedMerge")
+            answer = f"walk{cells}\n\n{cells}\n"
+        elif "TabSeparatedWithNames" in query:
+            answer = "symbol\tn\nString\tUInt64\nwalk\t5\n"
+        else:
+            answer = ""
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer.encode())
+
+    def log_message(self, *args):
+        pass
+
+
+fleet = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Fleet)
+threading.Thread(target=fleet.serve_forever, daemon=True).start()
+URL = ["--url", f"http://127.0.0.1:{fleet.server_port}", "--retry", "0"]
+
 # What is run; OUT stands for a file that is to be written, RUN for a run that was killed.
 COMMANDS = [
     ["report", "-i", PROFILE], ["report", "-i", PROFILE, "--sort", "line", "--format", "json"], ["report", "-i", DATA],
@@ -50,6 +81,8 @@ COMMANDS = [
     ["script", "-i", PROFILE, "--format", "csv", "--threads", "1"], ["dump", DATA], ["dump", "--raw", RAW],
     ["dump", "--style", "perf", DATA], ["verify", PROFILE], ["verify", "--raw", RAW], ["generate", "--seed", "3"],
     ["recover", CUT, "-o", "OUT"], *(["export", "--to", to, "-i", PROFILE, "-o", "OUT"] for to in ("parquet", "pprof", "firefox", "speedscope", "collapsed", "bolt", "profgen", "llvm", "autofdo", "callgrind", "cachegrind")),
+    ["export", "--to", "clickhouse", "--host", "x", "-i", PROFILE, *URL], ["export", "--to", "clickhouse", "--print-ddl"],
+    ["report", *URL], ["query", "SELECT symbol, count() AS n FROM samples", *URL],
     ["spu", "run", os.path.join(SOURCE, "tests/spu/buffer.spu")], ["help"], ["help", "record"],
 ]
 if ENGINE:
