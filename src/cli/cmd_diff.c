@@ -480,8 +480,12 @@ static int run_diff(void *options, int argc, char **argv)
     struct comparison c = {0};
     struct profile *p = c.profiles;
     size_t key_count;
-    if (argc != 2 || o->profile.inputs.count)
-        return cli_usage("two profiles are needed: spex diff BEFORE AFTER");
+    const bool several = o->profile.inputs.count;
+    if (several ? !argc : argc != 2)
+        return cli_usage("two profiles are needed: spex diff BEFORE AFTER, or the files of BEFORE "
+                         "with -i and those of AFTER behind them");
+    struct profile_options alone = o->profile;
+    alone.inputs = (struct cli_list){0};
     int status = profile_keys(o->profile.sort, keys, &key_count);
     if (status)
         return status;
@@ -489,9 +493,11 @@ static int run_diff(void *options, int argc, char **argv)
                                          .want = SPEX_WANT_LITTLE | SPEX_WANT_SPENT};
     for (size_t i = 0; i < key_count; i++)
         more.want |= spex_key_wants(keys[i]);
-    if ((status = profile_open(&p[0], &o->profile, argv[0], &more)))
+    status = several ? profile_open_all(&p[0], &o->profile, NULL, &more)
+                     : profile_open(&p[0], &alone, argv[0], &more);
+    if (status)
         return status;
-    if ((status = profile_open(&p[1], &o->profile, argv[1], &more))) {
+    if ((status = profile_open_all(&p[1], &alone, argv + !several, &more))) {
         profile_close(&p[0]);
         return status;
     }
@@ -539,7 +545,7 @@ extern const struct cli_command cli_diff;
 const struct cli_command cli_diff = {
     .name = "diff",
     .group = CLI_READING,
-    .synopsis = "BEFORE AFTER",
+    .synopsis = "BEFORE AFTER | -i BEFORE... AFTER...",
     .summary = "compare two profiles; which changes are beyond noise",
     .details =
         "How much more or less time the second takes, with its 95% interval, then where: the "

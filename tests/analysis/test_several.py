@@ -43,6 +43,9 @@ code, out, err = on("export", (A, B), "--to", "collapsed")
 equal("export: the samples of both", sum(int(l.rsplit(" ", 1)[1]) for l in out.splitlines()), 7000)
 code, out, err = on("html", A, "-i", B, "-o", "two.html")
 check("html: one page of both", code == 0 and '"samples":7000' in open(f"{DIR}/two.html").read(), err)
+d = data("diff", ("-i", A, "-i", B, A))
+check("diff: several files before, one after", d["a"]["totals"]["samples"] == 7000 and d["b"]["totals"]["samples"] == 4000
+      and d["time_ratio_high"] < 1, d["a"]["totals"])
 half = [data("report", A, "-i", B, "--time", t)["totals"]["samples"] for t in ("0%-50%", "50%-100%")]
 check("--time is of all of the time", 6990 <= sum(half) <= 7010 and min(half) > 1000, half)
 code, out, err = on("report", (A, "nowhere.data"))
