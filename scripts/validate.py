@@ -122,7 +122,7 @@ def number_of(cpu, key):
 
 def name_of(micro):
     word = micro.split()
-    return {"loaded": "chase"}.get(word[0], word[0] + word[1] if word[0] == "gather" else word[0])
+    return {"loaded": "lone"}.get(word[0], word[0] + word[1] if word[0] == "gather" else word[0])
 
 
 def table(name):

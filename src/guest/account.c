@@ -467,7 +467,19 @@ bool account_turn(struct flow *f, uint64_t limit, unsigned most)
             break;
     } while (step(f) && ++n < most && spex_timing_clock(f->core) <= limit);
     publish_clock(f);
+    __atomic_store_n(&f->tail, f->at, __ATOMIC_RELEASE);
     return n;
+}
+
+bool account_waits(const struct flow *f)
+{
+    return f->at < f->seen && word_at(f, f->at) >> 48 == (FLOW_MARK >> 48 | FLOW_WOKEN);
+}
+
+void account_wait_no_more(struct flow *f)
+{
+    uint64_t ticket = word_at(f, f->at) & FLOW_VALUE;
+    wakes[ticket % 4096].ticket = ticket;
 }
 
 void account_finish(struct flow *f)

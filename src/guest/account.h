@@ -10,6 +10,8 @@
 
 #include "uarch/timing.h"
 
+#include <pthread.h>
+
 #pragma GCC visibility push(hidden)
 
 struct flow {
@@ -33,6 +35,13 @@ struct flow {
     const struct spex_op *branch; /* the last taken branch, and where it went */
     uint64_t branch_target;
     struct stack stack; /* --stacks */
+    /* whose turn it is (order.h) */
+    pthread_cond_t turn;
+    int tid;        /* of the thread, the host's number; 0 until it has begun */
+    bool calls;     /* makes a system call */
+    bool away;      /* which may wait: others go on */
+    unsigned words; /* until others are looked at */
+    uint64_t taken; /* lines that it took from other cores */
 };
 
 struct flow *account_new(struct vcpu *v, int cpu);
@@ -52,6 +61,9 @@ bool account_ready(struct flow *f);
  * was none.
  */
 bool account_turn(struct flow *f, uint64_t limit, unsigned most);
+/* Is there a word that waits for another flow? And it need not any more. */
+bool account_waits(const struct flow *f);
+void account_wait_no_more(struct flow *f);
 /* The last block of the ring is complete as it stands. */
 void account_finish(struct flow *f);
 uint64_t account_clock(const struct flow *f);

@@ -3,9 +3,8 @@
 
 #include "account.h"
 #include "need.h"
-#include "vcpu.h"
+#include "order.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,25 +13,18 @@
 #include <time.h>
 
 /*
- * The lock is held by whoever runs the model, and to make or end a flow. The guest's
- * threads touch their own ring alone; head and tail are all that is shared.
+ * The lock of order.h is held by whoever runs the model, and to make or end a flow. The
+ * guest's threads touch their own ring alone; head and tail are all that is shared. The
+ * model's thread serves a guest of one thread; several take turns and do it themselves.
  */
 static struct {
-    pthread_mutex_t lock;
     pthread_cond_t work, space; /* the model's thread waits for work, the guest's for space */
     pthread_t thread;
     bool threaded, running, stop;
     uint32_t sleeping; /* the model's thread is */
-    uint32_t waiting;  /* threads of the guest that are */
-    uint32_t wanted;   /* threads of the guest that want the lock */
-    unsigned stalled;  /* milliseconds that a thread that is behind let us wait */
-    struct flow *flows[MAX_VCPUS];
-    unsigned count;
-} all = {.lock = PTHREAD_MUTEX_INITIALIZER,
-         .work = PTHREAD_COND_INITIALIZER,
-         .space = PTHREAD_COND_INITIALIZER};
-
-enum { PATIENCE = 20 }; /* milliseconds */
+    uint32_t waiting;  /* the guest's is */
+    uint32_t wanted;   /* the guest's wants the lock */
+} all = {.work = PTHREAD_COND_INITIALIZER, .space = PTHREAD_COND_INITIALIZER};
 
 static uint64_t head_of(const struct flow *f)
 {
@@ -42,70 +34,15 @@ static uint64_t head_of(const struct flow *f)
 static void take_lock(void)
 {
     __atomic_fetch_add(&all.wanted, 1, __ATOMIC_RELAXED);
-    pthread_mutex_lock(&all.lock);
+    pthread_mutex_lock(&order.lock);
     __atomic_fetch_sub(&all.wanted, 1, __ATOMIC_RELAXED);
 }
 
 /* ---- the model's side, under the lock ---- */
 
-/*
- * Whose turn it is: the one that is furthest behind in modelled time. NULL if there is
- * nothing to do, or if that one is running and has not told yet what it did (*behind).
- * limit: how far it may go.
- */
-static struct flow *choose(uint64_t *limit, bool *behind)
+static bool pump(void)
 {
-    struct flow *best = NULL;
-    uint64_t first = UINT64_MAX, second = UINT64_MAX;
-    *behind = false;
-    if (all.count == 1) {
-        *limit = UINT64_MAX;
-        return account_ready(all.flows[0]) ? all.flows[0] : NULL;
-    }
-    for (unsigned i = 0; i < all.count; i++) {
-        struct flow *f = all.flows[i];
-        bool ready = account_ready(f);
-        if (!ready && f->idle)
-            continue;
-        uint64_t clock = account_clock(f);
-        if (clock < first) {
-            second = first;
-            first = clock;
-            best = ready ? f : NULL;
-            *behind = !ready;
-        } else if (clock < second) {
-            second = clock;
-        }
-    }
-    if (*behind && all.stalled >= PATIENCE) { /* QEMU may hold it up until another one goes on */
-        for (unsigned i = 0; i < all.count; i++)
-            if (account_ready(all.flows[i]) &&
-                (!best || account_clock(all.flows[i]) < account_clock(best)))
-                best = all.flows[i];
-        second = best ? account_clock(best) : 0;
-        all.stalled = best ? PATIENCE - 5 : all.stalled;
-    }
-    *limit = second < UINT64_MAX - task_run->model.turn ? second + task_run->model.turn : second;
-    return best;
-}
-
-static void free_words(struct flow *f)
-{
-    __atomic_store_n(&f->tail, f->at, __ATOMIC_RELEASE);
-}
-
-/* One turn of one flow. */
-static bool pump(bool *behind)
-{
-    uint64_t limit;
-    struct flow *f = choose(&limit, behind);
-    if (!f)
-        return false;
-    if (!*behind)
-        all.stalled = 0;
-    account_turn(f, limit, FLOW_RING / 16);
-    free_words(f);
-    return true;
+    return order.count == 1 && account_turn(order.flows[0], UINT64_MAX, FLOW_RING / 16);
 }
 
 static struct timespec in_a_millisecond(void)
@@ -120,44 +57,37 @@ static struct timespec in_a_millisecond(void)
     return t;
 }
 
-static void wake_guests(void)
+static void wake_guest(void)
 {
-    if (!__atomic_load_n(&all.waiting, __ATOMIC_SEQ_CST))
+    if (!__atomic_load_n(&all.waiting, __ATOMIC_SEQ_CST) || order.count != 1)
         return;
-    for (unsigned i = 0; i < all.count; i++) {
-        struct flow *f = all.flows[i];
-        if (f->waits &&
-            (f->tail >= f->wants || (!f->drains && head_of(f) - f->tail < FLOW_RING / 2))) {
-            pthread_cond_broadcast(&all.space);
-            return;
-        }
-    }
+    struct flow *f = order.flows[0];
+    if (f->waits && (f->tail >= f->wants || (!f->drains && head_of(f) - f->tail < FLOW_RING / 2)))
+        pthread_cond_broadcast(&all.space);
 }
 
 static void *run_model(void *unused)
 {
-    pthread_mutex_lock(&all.lock);
+    pthread_mutex_lock(&order.lock);
     while (!all.stop) {
-        bool behind;
-        if (pump(&behind)) {
-            wake_guests();
+        if (pump()) {
+            wake_guest();
             if (__atomic_load_n(&all.wanted, __ATOMIC_RELAXED)) {
-                pthread_mutex_unlock(&all.lock);
+                pthread_mutex_unlock(&order.lock);
                 sched_yield();
-                pthread_mutex_lock(&all.lock);
+                pthread_mutex_lock(&order.lock);
             }
             continue;
         }
         __atomic_store_n(&all.sleeping, 1, __ATOMIC_SEQ_CST);
-        if (!pump(&behind)) { /* who publishes from here on will wake us */
+        if (!pump()) { /* who publishes from here on will wake us */
             struct timespec until = in_a_millisecond();
-            if (pthread_cond_timedwait(&all.work, &all.lock, &until) == ETIMEDOUT && behind)
-                all.stalled++;
+            pthread_cond_timedwait(&all.work, &order.lock, &until);
         }
         __atomic_store_n(&all.sleeping, 0, __ATOMIC_SEQ_CST);
-        wake_guests();
+        wake_guest();
     }
-    pthread_mutex_unlock(&all.lock);
+    pthread_mutex_unlock(&order.lock);
     return unused;
 }
 
@@ -189,7 +119,7 @@ void flow_publish(struct vcpu *v)
     if (all.threaded && __atomic_load_n(&all.sleeping, __ATOMIC_SEQ_CST)) {
         take_lock();
         pthread_cond_signal(&all.work);
-        pthread_mutex_unlock(&all.lock);
+        pthread_mutex_unlock(&order.lock);
     }
 }
 
@@ -199,7 +129,6 @@ static void wait_for(struct flow *f, uint64_t tail, bool drains)
     if (!all.running)
         start_thread(); /* not before there is something to do: QEMU forks early */
     while (__atomic_load_n(&f->tail, __ATOMIC_ACQUIRE) < tail) {
-        bool behind = false;
         take_lock();
         if (all.threaded) {
             f->waits = true;
@@ -209,19 +138,27 @@ static void wait_for(struct flow *f, uint64_t tail, bool drains)
             pthread_cond_signal(&all.work);
             struct timespec until = in_a_millisecond();
             if (f->tail < tail)
-                pthread_cond_timedwait(&all.space, &all.lock, &until);
+                pthread_cond_timedwait(&all.space, &order.lock, &until);
             __atomic_fetch_sub(&all.waiting, 1, __ATOMIC_SEQ_CST);
             f->waits = false;
-            pthread_mutex_unlock(&all.lock);
+            pthread_mutex_unlock(&order.lock);
             continue;
         }
-        bool done = pump(&behind);
-        if (!done && behind)
-            all.stalled++;
-        pthread_mutex_unlock(&all.lock);
-        if (!done)
-            nanosleep(&(struct timespec){.tv_nsec = behind ? 1000000 : 1000}, NULL);
+        pump();
+        pthread_mutex_unlock(&order.lock);
     }
+}
+
+static bool several(void)
+{
+    return __atomic_load_n(&order.count, __ATOMIC_RELAXED) > 1;
+}
+
+/* The next word at which flow_turn() is to be called. */
+static void set_stop(struct hot *h)
+{
+    size_t step = several() ? h->vcpu->flow->words : FLOW_CHUNK, at = (size_t)(h->at - h->ring);
+    h->stop = h->ring + (at / step + 1) * step;
 }
 
 void flow_turn(struct hot *h)
@@ -229,7 +166,8 @@ void flow_turn(struct hot *h)
     struct vcpu *v = h->vcpu;
     struct flow *f = v->flow;
     if (!v->live) { /* the process ends on another thread */
-        h->at -= FLOW_CHUNK;
+        h->at = h->ring;
+        h->stop = h->at + FLOW_CHUNK;
         return;
     }
     if (h->at == f->ring + FLOW_RING) {
@@ -238,33 +176,59 @@ void flow_turn(struct hot *h)
     }
     uint64_t now = total(v);
     flow_publish(v);
-    if (now + FLOW_CHUNK > FLOW_RING)
+    if (several()) {
+        take_lock();
+        order_check(f);
+        pthread_mutex_unlock(&order.lock);
+    } else if (now + FLOW_CHUNK > FLOW_RING) {
         wait_for(f, now + FLOW_CHUNK - FLOW_RING, false);
+    }
+    set_stop(h);
 }
 
 void flow_drain(struct vcpu *v)
 {
     struct flow *f = v->flow;
     flow_publish(v);
-    wait_for(f, f->head, true);
+    if (several()) {
+        take_lock();
+        while (account_turn(f, UINT64_MAX, UINT32_MAX))
+            ;
+        pthread_mutex_unlock(&order.lock);
+    } else {
+        wait_for(f, f->head, true);
+    }
 }
 
-static void push(struct vcpu *v, uint64_t word)
+void flow_call(struct vcpu *v, enum flow_call call)
 {
-    struct hot *h = v->hot;
-    *h->at++ = word;
-    if (!((uintptr_t)h->at % (FLOW_CHUNK * sizeof word)))
-        flow_turn(h);
+    flow_publish(v);
+    if (!several())
+        return;
+    take_lock();
+    order_call(v->flow, call);
+    pthread_mutex_unlock(&order.lock);
+}
+
+void flow_return(struct vcpu *v, enum flow_call call)
+{
+    if (!several())
+        return;
+    __atomic_store_n(&v->flow->away, false, __ATOMIC_RELEASE);
+    take_lock();
+    order_return(v->flow, call);
+    pthread_mutex_unlock(&order.lock);
+    set_stop(v->hot); /* the other may have been made by this call */
 }
 
 void flow_access(struct vcpu *v, uint64_t word)
 {
-    push(v, word);
+    hot_push(v->hot, word);
 }
 
 void flow_mark(struct vcpu *v, enum flow_mark mark, uint64_t value)
 {
-    push(v, FLOW_MARK | (uint64_t)mark << 48 | (value & FLOW_VALUE));
+    hot_push(v->hot, FLOW_MARK | (uint64_t)mark << 48 | (value & FLOW_VALUE));
 }
 
 uint64_t flow_clock(const struct vcpu *v)
@@ -272,12 +236,37 @@ uint64_t flow_clock(const struct vcpu *v)
     return account_clock(v->flow);
 }
 
+enum flow_call flow_call_kind(int64_t number, uint64_t operation)
+{
+    enum {
+        FUTEX = 98,
+        FUTEX_WAIT = 0,
+        FUTEX_LOCK_PI = 6,
+        FUTEX_WAIT_BITSET = 9,
+        FUTEX_WAIT_PI = 11
+    };
+    if (number == FUTEX) {
+        operation &= 127;
+        return operation == FUTEX_WAIT || operation == FUTEX_LOCK_PI ||
+                       operation == FUTEX_WAIT_BITSET || operation == FUTEX_WAIT_PI
+                   ? FLOW_WAITS
+                   : FLOW_WAKES;
+    }
+    switch (number) {
+#define SYSCALL(n, name, cycles, moves, kind)                                                      \
+    case n:                                                                                        \
+        return FLOW_##kind;
+#include "syscalls.def"
+    }
+    return FLOW_WAKES; /* it might */
+}
+
 uint64_t flow_call_cycles(int64_t number, int64_t result)
 {
     enum { SYSCALL_OTHER = 800 };
     uint64_t bytes = result > 0 ? (uint64_t)result : 0;
     switch (number) {
-#define SYSCALL(n, name, cycles, moves)                                                            \
+#define SYSCALL(n, name, cycles, moves, kind)                                                      \
     case n:                                                                                        \
         return cycles + ((moves) ? bytes / 16 : 0);
 #include "syscalls.def"
@@ -297,8 +286,14 @@ void flow_begin(struct vcpu *v, int cpu, uint64_t start)
     f->ring = h->at = h->ring;
     v->flow = f;
     account_begin(f, start);
-    all.flows[all.count++] = f;
-    pthread_mutex_unlock(&all.lock);
+    order_begin(f);
+    pthread_mutex_unlock(&order.lock);
+    set_stop(h);
+}
+
+void flow_started(struct vcpu *v)
+{
+    v->hot->stop = v->hot->at + 1;
 }
 
 void flow_begin_again(struct vcpu *v, uint64_t start)
@@ -312,32 +307,27 @@ static void end_locked(struct flow *f)
     while (account_turn(f, UINT64_MAX, UINT32_MAX))
         ;
     account_free(f);
-    for (unsigned i = 0; i < all.count; i++)
-        if (all.flows[i] == f)
-            all.flows[i] = all.flows[--all.count];
+    order_end(f);
 }
 
 void flow_end(struct vcpu *v)
 {
-    account_finish(v->flow);
+    struct flow *f = v->flow;
+    flow_call(v, FLOW_PLAIN); /* in its turn */
+    account_finish(f);
     flow_drain(v);
     take_lock();
-    struct flow *f = v->flow;
     v->flow = NULL;
     end_locked(f);
-    pthread_mutex_unlock(&all.lock);
+    pthread_mutex_unlock(&order.lock);
     free(f);
 }
 
 static void end_all_locked(void)
 {
-    while (all.count) {
-        /* In order of time as far as they go; then what is left of each. */
-        bool behind;
-        while (all.count > 1 && pump(&behind) && !behind)
-            ;
-        all.flows[0]->vcpu->live = false;
-        end_locked(all.flows[0]); /* not freed: its thread may still run */
+    while (order.count) {
+        order.flows[0]->vcpu->live = false;
+        end_locked(order.flows[0]); /* not freed: its thread may still run */
     }
 }
 
@@ -345,7 +335,7 @@ void flow_end_all(void)
 {
     take_lock();
     end_all_locked();
-    pthread_mutex_unlock(&all.lock);
+    pthread_mutex_unlock(&order.lock);
 }
 
 void flow_rescue(void)
@@ -354,7 +344,7 @@ void flow_rescue(void)
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 2;
     __atomic_fetch_add(&all.wanted, 1, __ATOMIC_RELAXED);
-    if (!pthread_mutex_timedlock(&all.lock, &until))
+    if (!pthread_mutex_timedlock(&order.lock, &until))
         end_all_locked();
 }
 
@@ -365,22 +355,15 @@ void flow_before_fork(void)
 
 void flow_after_fork(void)
 {
-    pthread_mutex_unlock(&all.lock);
+    pthread_mutex_unlock(&order.lock);
 }
 
 /* The model's thread is not in the child. */
 void flow_in_child(struct vcpu *v)
 {
-    pthread_mutex_init(&all.lock, NULL);
     pthread_cond_init(&all.work, NULL);
     pthread_cond_init(&all.space, NULL);
     all.running = all.threaded = false;
     all.sleeping = all.waiting = all.wanted = 0;
-    if (!v) /* QEMU's own */
-        return;
-    for (unsigned i = 0; i < all.count; i++)
-        if (all.flows[i] != v->flow)
-            account_forget(all.flows[i]);
-    all.flows[0] = v->flow;
-    all.count = 1;
+    order_in_child(v ? v->flow : NULL);
 }

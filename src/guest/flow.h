@@ -1,8 +1,7 @@
 /*
  * The full model in user mode. A guest thread's callbacks write words to a ring; one
- * thread of the process reads the rings of all of them, runs the model and the units,
- * and writes records. So the account of several guest threads is kept in the order of
- * modelled time, whatever order the host ran them in.
+ * thread of the process reads the ring, runs the model and the unit, and writes records.
+ * Several threads of a guest take turns (order.h), and each does that for itself.
  *
  * A word is one of
  *   access   virtual address in bits 47:0, its instruction's place in the block in 59:48
@@ -34,7 +33,7 @@ struct hot;
 
 enum {
     FLOW_RING = 1 << 15, /* words of a ring */
-    FLOW_CHUNK = 1 << 9, /* words that are handed over at a time */
+    FLOW_CHUNK = 1 << 9, /* words that one thread hands over at a time */
 };
 
 enum flow_mark {
@@ -50,6 +49,13 @@ enum flow_mark {
 };
 
 enum flow_register { FLOW_SP, FLOW_X29, FLOW_X30, FLOW_REGISTERS };
+
+/* What a system call means to other threads. */
+enum flow_call {
+    FLOW_PLAIN, /* nothing */
+    FLOW_WAITS, /* it may wait for them */
+    FLOW_WAKES, /* it may wake them */
+};
 
 struct flow_log { /* an event of the log; its time is the model's business */
     struct run_event event;
@@ -69,6 +75,8 @@ struct flow_signal {
 
 /* A thread begins at model time `start`; its task has. */
 void flow_begin(struct vcpu *v, int cpu, uint64_t start);
+/* What the thread that made it had to say of it is said: its own first word waits for its turn. */
+void flow_started(struct vcpu *v);
 /* A new task of the same thread, in the child of a fork. */
 void flow_begin_again(struct vcpu *v, uint64_t start);
 /* It ends: everything it did is accounted for, and its task is closed. */
@@ -82,10 +90,15 @@ void flow_rescue(void);
 void flow_publish(struct vcpu *v);
 /* And are all read when this returns. */
 void flow_drain(struct vcpu *v);
-/* A chunk of the ring is full: hand it over, wait until the next one is free. */
+/* A part of the ring is full: hand it over, wait until the next one is free, or for its turn. */
 void flow_turn(struct hot *hot);
 void flow_access(struct vcpu *v, uint64_t word);
 void flow_mark(struct vcpu *v, enum flow_mark mark, uint64_t value);
+/* A system call begins; and is over. Returns when the thread may go on. */
+void flow_call(struct vcpu *v, enum flow_call call);
+void flow_return(struct vcpu *v, enum flow_call call);
+/* operation: of a futex. */
+enum flow_call flow_call_kind(int64_t number, uint64_t operation);
 /* What a system call costs. */
 uint64_t flow_call_cycles(int64_t number, int64_t result);
 

@@ -141,6 +141,8 @@ static void on_vcpu(qemu_plugin_id_t id, unsigned index)
         snprintf(text, sizeof text, "[stack:%d]", v->task.shared->tid);
         log_event(v, &event, text);
     }
+    if (user.full)
+        flow_started(v);
 }
 
 static void on_vcpu_exit(qemu_plugin_id_t id, unsigned index)
@@ -270,12 +272,15 @@ static void woken(struct vcpu *v, uint64_t clock, enum flow_mark mark)
 }
 
 /* The thread stops running in the guest, or goes on. */
-static void set_idle(struct vcpu *v, bool idle)
+static void set_idle(struct vcpu *v, bool idle, int64_t number)
 {
+    enum flow_call kind = flow_call_kind(number, v->argument[1]);
     if (!user.full)
         spex_uarch_core_idle(v->hot->core, idle);
     else if (idle)
-        flow_publish(v);
+        flow_call(v, kind);
+    else
+        flow_return(v, kind);
 }
 
 /* Nothing of what the thread did stays to be done. */
@@ -362,7 +367,7 @@ static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_
             log_area(v, a3, a4, a5);
         break;
     }
-    set_idle(v, true);
+    set_idle(v, true, number);
 }
 
 static void log_map(struct vcpu *v, uint64_t address)
@@ -428,7 +433,7 @@ static void on_return(qemu_plugin_id_t id, unsigned index, int64_t number, int64
     (void)id;
     if (!v->live)
         return;
-    set_idle(v, false);
+    set_idle(v, false, number);
     switch (number) {
     case SYS_MMAP:
         if ((uint64_t)result < UINT64_MAX - 4096)

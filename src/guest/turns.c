@@ -58,9 +58,7 @@ void turns_arrive(struct hot *h, const struct block *block)
 
 static void push(struct hot *h, enum flow_register reg, uint64_t value)
 {
-    *h->at++ = FLOW_REGISTER | (uint64_t)reg << 48 | (value & FLOW_VALUE);
-    if (!((uintptr_t)h->at % (FLOW_CHUNK * sizeof value)))
-        flow_turn(h);
+    hot_push(h, FLOW_REGISTER | (uint64_t)reg << 48 | (value & FLOW_VALUE));
 }
 
 void turns_tell(struct hot *h, const struct block *last)

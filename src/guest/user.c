@@ -226,31 +226,22 @@ static void on_access_none(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t v
 
 /* ---- the full model: words for its thread ---- */
 
-static inline __attribute__((always_inline)) void push(struct hot *h, uint64_t word)
-{
-    uint64_t *at = h->at;
-    *at++ = word;
-    h->at = at;
-    if (__builtin_expect(!((uintptr_t)at % (FLOW_CHUNK * sizeof word)), 0))
-        flow_turn(h);
-}
-
 /* data: the block's word. */
 static void on_block_full(unsigned vcpu, void *data)
 {
-    push(&hot[vcpu], (uintptr_t)data);
+    hot_push(&hot[vcpu], (uintptr_t)data);
 }
 
 /* data: the place of the instruction in its block, shifted to where it belongs. */
 static void on_access_full(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
-    push(&hot[vcpu], (va & FLOW_VALUE) | (uintptr_t)data);
+    hot_push(&hot[vcpu], (va & FLOW_VALUE) | (uintptr_t)data);
 }
 
 static void on_atomic_full(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
     if (qemu_plugin_mem_is_store(info))
-        push(&hot[vcpu], (va & FLOW_VALUE) | (uintptr_t)data);
+        hot_push(&hot[vcpu], (va & FLOW_VALUE) | (uintptr_t)data);
 }
 
 /* DC ZVAs first, though others may come before them: QEMU makes no callback for them. */
@@ -262,20 +253,20 @@ static void push_zeros(unsigned vcpu, const struct block *block)
             continue;
         uint64_t va = traced_address(vcpu, z) & -(uint64_t)task_run->zva_bytes;
         for (unsigned at = 0; at < task_run->zva_bytes; at += 64)
-            push(&hot[vcpu], SPEX_TIMING_ACCESS(va + at, i));
+            hot_push(&hot[vcpu], SPEX_TIMING_ACCESS(va + at, i));
     }
 }
 
 static void on_zva_full(unsigned vcpu, void *data)
 {
-    push(&hot[vcpu], FLOW_BLOCK | (uintptr_t)data);
+    hot_push(&hot[vcpu], FLOW_BLOCK | (uintptr_t)data);
     push_zeros(vcpu, data);
 }
 
 static void on_handler_full(unsigned vcpu, void *data)
 {
     sample_signalled(hot[vcpu].vcpu);
-    push(&hot[vcpu], FLOW_BLOCK | (uintptr_t)data);
+    hot_push(&hot[vcpu], FLOW_BLOCK | (uintptr_t)data);
 }
 
 /* The stack is kept by the model's thread, where samples are taken. */
@@ -285,7 +276,7 @@ static inline __attribute__((always_inline)) void push_stack(unsigned vcpu,
     struct hot *h = &hot[vcpu];
     const struct block *last = h->stack.last;
     h->stack.last = block;
-    push(h, FLOW_BLOCK | (uintptr_t)block);
+    hot_push(h, FLOW_BLOCK | (uintptr_t)block);
     if (__builtin_expect(last->turn != 0, 0))
         turns_tell(h, last);
 }

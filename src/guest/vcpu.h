@@ -59,7 +59,7 @@ struct hot {
     _Alignas(64) struct spex_uarch_core *core;
     const struct insn *want; /* the operation being followed, or NULL */
     struct vcpu *vcpu;
-    uint64_t *at, *ring; /* the full model: the next word goes here */
+    uint64_t *at, *stop, *ring; /* the full model: the next word goes here, flow_turn() then */
     /* --stacks; with the full model the guest's thread knows the last block and SP alone */
     _Alignas(64) struct stack stack;
 };
@@ -103,6 +103,16 @@ struct vcpu {
 };
 
 extern HIDDEN struct hot hot[MAX_VCPUS];
+
+/* One more word into the ring. */
+static inline __attribute__((always_inline)) void hot_push(struct hot *h, uint64_t word)
+{
+    uint64_t *at = h->at;
+    *at++ = word;
+    h->at = at;
+    if (__builtin_expect(at == h->stop, 0))
+        flow_turn(h);
+}
 
 /* One of a process. */
 struct user {

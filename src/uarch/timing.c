@@ -381,6 +381,11 @@ void spex_timing_access_outcome(const struct spex_timing_core *core, const struc
     uarch_outcome(core->c, op, va, size, result, access);
 }
 
+uint64_t spex_timing_taken(const struct spex_timing_core *core)
+{
+    return core->counts.snoop;
+}
+
 void spex_timing_counts(const struct spex_timing_core *core, struct spex_uarch_counts *counts)
 {
     *counts = core->counts;

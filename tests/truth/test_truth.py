@@ -40,7 +40,7 @@ def compare(name, samples, truth, what):
         sigma = max((n * share * (1 - share)) ** 0.5, 1)
         if abs(samples[function] - n * share) > SIGMAS * sigma:
             wrong.append(f"{function}: {samples[function]} samples, {n * share:.1f} expected, sigma {sigma:.1f}")
-    check(f"{name}: {what}, {n} samples of {total}", n > 50 and not wrong, "\n".join(wrong))
+    check(f"{name}: {what}, {n} samples of {total}", n > 20 and not wrong, "\n".join(wrong))
 
 
 # The N1 has ERnd: the counter runs out every period + 1 operations, and one of the next 256 is

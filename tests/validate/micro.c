@@ -72,6 +72,16 @@ KERNEL void *kernel_chase(void *p, uint64_t rounds)
     return p;
 }
 
+/* The same, a load in each block: threads are accounted for by blocks. */
+KERNEL void *kernel_lone(void *p, uint64_t loads)
+{
+    __asm__ volatile("1: ldr %0, [%0]\n subs %1, %1, #1\n b.ne 1b\n"
+                     : "+r"(p), "+r"(loads)
+                     :
+                     : "memory", "cc");
+    return p;
+}
+
 /* Memory for it is ready when this returns, and warm. */
 static void *prepare(size_t size, size_t stride)
 {
@@ -311,11 +321,11 @@ static uint64_t loaded(unsigned readers, size_t size, uint64_t loads)
         if (pthread_create(&other[i], NULL, reader, NULL))
             exit(1);
     pthread_barrier_wait(&ready);
-    uint64_t done = chase(p, loads);
+    kernel_lone(p, loads);
     stop = 1;
     for (unsigned i = 0; i < readers; i++)
         pthread_join(other[i], NULL);
-    return done;
+    return loads;
 }
 
 static uint64_t number(char **argv, int at)

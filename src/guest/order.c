@@ -1,0 +1,293 @@
+#include "order.h"
+
+#include "account.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+struct order order = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+enum {
+    FEW = 64,       /* words of a turn of threads that take lines from each other */
+    MANY = 512,     /* of threads that leave each other alone */
+    LOOK = 5,       /* milliseconds after which a thread that waits looks at the holder */
+    PATIENCE = 200, /* looks at a thread that neither sleeps nor comes back */
+};
+
+static bool away(const struct flow *f)
+{
+    return __atomic_load_n(&f->away, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * Who is furthest behind in modelled time, of those that run or have words. limit: how far
+ * the account of it may go.
+ */
+static struct flow *first(uint64_t *limit, bool *ready)
+{
+    struct flow *best = NULL;
+    uint64_t second = UINT64_MAX;
+    for (unsigned i = 0; i < order.count; i++) {
+        struct flow *f = order.flows[i];
+        bool words = account_ready(f);
+        if (!words && (away(f) || account_waits(f)))
+            continue;
+        uint64_t clock = account_clock(f);
+        if (best && clock >= account_clock(best)) {
+            second = clock < second ? clock : second;
+            continue;
+        }
+        if (best)
+            second = account_clock(best);
+        best = f;
+        *ready = words;
+    }
+    uint64_t turn = task_run->model.turn;
+    *limit = second < UINT64_MAX - turn ? second + turn : UINT64_MAX;
+    return best;
+}
+
+/* Accounts for what is there; who has to run now, NULL if everybody is away. */
+static struct flow *next(void)
+{
+    for (;;) {
+        uint64_t limit;
+        bool ready = false;
+        struct flow *f = first(&limit, &ready);
+        if (f && !ready)
+            return f;
+        if (f) {
+            account_turn(f, limit, UINT32_MAX);
+            continue;
+        }
+        unsigned i = 0; /* nobody is left who could wake it: the memory of wakes is short */
+        while (i < order.count && !account_waits(order.flows[i]))
+            i++;
+        if (i == order.count)
+            return NULL;
+        account_wait_no_more(order.flows[i]);
+    }
+}
+
+static void give(struct flow *f)
+{
+    order.holder = f;
+    if (f)
+        pthread_cond_signal(&f->turn);
+}
+
+/* ---- what the kernel says of threads ---- */
+
+enum host_state { HOST_RUNS, HOST_SLEEPS, HOST_GONE };
+
+static enum host_state host_state(int tid)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return HOST_GONE;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *name_end = strrchr(text, ')');
+    if (!name_end || !name_end[1])
+        return HOST_GONE;
+    return strchr("StT", name_end[2])  ? HOST_SLEEPS
+           : strchr("ZX", name_end[2]) ? HOST_GONE
+                                       : HOST_RUNS;
+}
+
+static void pause_a_little(unsigned times)
+{
+    if (times < 10)
+        sched_yield();
+    else
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+}
+
+/*
+ * Until everybody who is away sleeps in the kernel or is back, and who ends has ended. The
+ * lock is let go meanwhile: since it is nobody's turn, no flow ends or begins.
+ */
+static void settle(void)
+{
+    order.settling = true;
+    pthread_mutex_unlock(&order.lock);
+    for (unsigned i = 0; i < order.count; i++) {
+        struct flow *f = order.flows[i];
+        for (unsigned n = 0; n < PATIENCE && away(f) && host_state(f->tid) == HOST_RUNS; n++)
+            pause_a_little(n);
+    }
+    for (unsigned i = 0; i < order.gone_count; i++)
+        for (unsigned n = 0; n < PATIENCE && host_state(order.gone[i]) != HOST_GONE; n++)
+            pause_a_little(n);
+    pthread_mutex_lock(&order.lock);
+    order.gone_count = 0;
+    order.settling = false;
+}
+
+/* It is nobody's turn: whose is it? */
+static void elect(void)
+{
+    while (!order.holder && !order.settling) {
+        if (order.unsettled) {
+            order.unsettled = false;
+            settle();
+            continue;
+        }
+        struct flow *f = next();
+        if (!f)
+            return;
+        give(f);
+    }
+}
+
+/* ---- waiting ---- */
+
+/*
+ * The holder has done nothing for a while. If it sleeps in a call that was not known to wait,
+ * it is nobody's turn. If it sleeps elsewhere, QEMU waits for all threads to leave what they
+ * run: true, they run on to the next check.
+ */
+static bool look_at_holder(uint64_t moves, unsigned times)
+{
+    struct flow *h = order.holder;
+    if (!h || order.moves != moves || times < 2)
+        return false;
+    bool missing = !h->tid; /* its thread has not begun */
+    if (missing ? times < PATIENCE : host_state(h->tid) == HOST_RUNS)
+        return false;
+    if (!missing && !h->calls)
+        return true;
+    __atomic_store_n(&h->away, true, __ATOMIC_RELEASE);
+    give(NULL);
+    return false;
+}
+
+static void wait_for_turn(struct flow *f)
+{
+    uint64_t moves = order.moves;
+    for (unsigned times = 0; order.holder != f; times++) {
+        if (!order.holder)
+            elect();
+        if (order.holder == f)
+            break;
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += LOOK * 1000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&f->turn, &order.lock, &until);
+        if (order.moves != moves) {
+            moves = order.moves;
+            times = 0;
+        }
+        if (look_at_holder(moves, times))
+            return;
+    }
+}
+
+/* Whoever is next chooses who goes on. */
+static void let_go(void)
+{
+    order.unsettled = true;
+    give(NULL);
+    struct flow *f = next();
+    if (f)
+        pthread_cond_signal(&f->turn);
+}
+
+/* ---- what threads do ---- */
+
+/* Threads that take lines from each other take short turns. */
+static void set_words(struct flow *f)
+{
+    uint64_t taken = spex_timing_taken(f->core);
+    f->words = taken != f->taken ? FEW : f->words < MANY ? 2 * f->words : MANY;
+    f->taken = taken;
+}
+
+void order_begin(struct flow *f)
+{
+    pthread_cond_init(&f->turn, NULL);
+    f->words = FEW;
+    if (order.count == 1) /* the one that makes the second */
+        give(order.flows[0]);
+    order.flows[order.count++] = f;
+}
+
+void order_end(struct flow *f)
+{
+    for (unsigned i = 0; i < order.count; i++)
+        if (order.flows[i] == f)
+            order.flows[i] = order.flows[--order.count];
+    if (order.gone_count < sizeof order.gone / sizeof *order.gone && f->tid)
+        order.gone[order.gone_count++] = f->tid;
+    if (order.holder == f || !order.holder)
+        let_go();
+}
+
+/* It is its turn, and it has done something. */
+static void begin(struct flow *f)
+{
+    if (!f->tid)
+        f->tid = (int)syscall(SYS_gettid);
+    if (order.holder != f)
+        wait_for_turn(f);
+    order.moves++;
+}
+
+void order_check(struct flow *f)
+{
+    begin(f);
+    struct flow *n = next();
+    set_words(f);
+    if (order.holder != f || !n || n == f)
+        return;
+    give(n);
+    wait_for_turn(f);
+}
+
+void order_call(struct flow *f, enum flow_call call)
+{
+    begin(f);
+    f->calls = true;
+    if (call != FLOW_WAITS)
+        return;
+    __atomic_store_n(&f->away, true, __ATOMIC_RELEASE);
+    if (order.holder == f)
+        let_go();
+}
+
+void order_return(struct flow *f, enum flow_call call)
+{
+    f->calls = false;
+    order.moves++;
+    if (order.holder == f && call == FLOW_WAKES) {
+        order.unsettled = true;
+        give(NULL);
+    }
+    if (order.holder != f)
+        wait_for_turn(f);
+}
+
+void order_in_child(struct flow *f)
+{
+    pthread_mutex_init(&order.lock, NULL);
+    for (unsigned i = 0; i < order.count; i++)
+        if (order.flows[i] != f)
+            account_forget(order.flows[i]);
+    order.holder = NULL;
+    order.settling = order.unsettled = false;
+    order.gone_count = 0;
+    order.flows[0] = f;
+    order.count = f != NULL;
+    if (f)
+        f->tid = 0;
+}

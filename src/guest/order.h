@@ -1,0 +1,50 @@
+/*
+ * The full model in user mode, several threads. What they did is accounted for in the order
+ * of modelled time, `turn` cycles at a time; and they run one at a time, each for a few words
+ * of its ring: the one that is furthest behind once all words are used up. So who gets a lock
+ * first, and what a thread reads that others write, is decided in modelled time, too, and not
+ * by the host.
+ *
+ * A thread in a system call that may wait (syscalls.def) lets the others go on. Before the
+ * next one is chosen everybody in such a call is seen to sleep, or to be back: whom a call
+ * has woken is back before anything else happens. What comes from outside the process, such
+ * as the end of a sleep, comes when it comes.
+ */
+#ifndef GUEST_ORDER_H
+#define GUEST_ORDER_H
+
+#include "flow.h"
+#include "vcpu.h"
+
+#include <pthread.h>
+
+#pragma GCC visibility push(hidden)
+
+struct order {
+    pthread_mutex_t lock; /* of all flows and of the model */
+    struct flow *flows[MAX_VCPUS];
+    unsigned count;
+    struct flow *holder; /* the thread whose turn it is; one thread alone needs none */
+    uint64_t moves;      /* counts what holders do */
+    bool unsettled;      /* somebody in a call may be coming back */
+    bool settling;       /* a thread looks whether that is so */
+    int gone[64];        /* threads that are about to end, host's numbers */
+    unsigned gone_count;
+};
+extern struct order order;
+
+/* All under the lock, for the thread of the flow. */
+
+/* A flow is there, and it is made or ends by the thread whose turn it is. */
+void order_begin(struct flow *f);
+void order_end(struct flow *f);
+/* It has done a little: is it still its turn? Returns when it is. */
+void order_check(struct flow *f);
+/* It makes a system call, and is back. */
+void order_call(struct flow *f, enum flow_call call);
+void order_return(struct flow *f, enum flow_call call);
+/* In the child of a fork f, or no thread of the guest, is alone. */
+void order_in_child(struct flow *f);
+
+#pragma GCC visibility pop
+#endif
