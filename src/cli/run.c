@@ -88,13 +88,17 @@ static int parse_event(const char *event, struct spex_engine_options *o)
 
 /* The fast model, unless something else is asked for: the full one costs up to eight times as much.
  */
-static int parse_model(const struct cli_list *words, struct spex_engine_options *o)
+static int parse_model(const struct cli_list *words, bool deterministic,
+                       struct spex_engine_options *o)
 {
     struct spex_error error;
-    o->model.fast = true;
+    o->model.fast = !deterministic;
     for (size_t i = 0; i < words->count; i++)
         if (spex_uarch_config_set(&o->model, words->items[i], &error))
             return cli_usage("--model: %s", error.text);
+    if (deterministic && (o->model.fast || o->model.none))
+        return cli_usage("--deterministic takes the full model: leave --model %s out",
+                         o->model.none ? "none" : "fast");
     for (size_t i = 0; o->model.fast && i < words->count; i++) {
         const char *word = spex_uarch_full_only(words->items[i]);
         int length = word ? (int)strcspn(word, ",") : 0;
@@ -114,7 +118,7 @@ static int parse_options(const struct run_options *in, struct spex_engine_option
         status = parse_event(in->event, o);
     if (status)
         return status;
-    status = parse_model(&in->model, o);
+    status = parse_model(&in->model, in->deterministic, o);
     if (status)
         return status;
     for (size_t i = 0; i < in->environment.count; i++)

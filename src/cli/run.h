@@ -11,6 +11,7 @@ struct run_options {
     const char *event, *cpu, *sysroot, *qemu_cpu, *qemu, *aux;
     struct cli_list model, environment;
     uint64_t period, seed;
+    bool deterministic;
 };
 
 /* clang-format off */
@@ -31,6 +32,9 @@ struct run_options {
     {"model", 0, CLI_LIST, offsetof(struct run_options, model), "KEY=VALUE",                       \
      "number of the model, a preset, or fast (what you get), full, none: no caches (spex help model)", \
      NULL, NULL},                                                                                  \
+    {"deterministic", 0, CLI_FLAG, offsetof(struct run_options, deterministic), NULL,              \
+     "the same bytes each time, with several threads, too: they take turns; the full model", NULL, \
+     NULL},                                                                                        \
     {"seed", 0, CLI_NUMBER, offsetof(struct run_options, seed), "N",                               \
      "seed of the sampling jitter and of the guest's AT_RANDOM", "1", NULL},                       \
     {"sysroot", 'L', CLI_STRING, offsetof(struct run_options, sysroot), "DIR",                     \

@@ -221,11 +221,6 @@ void flow_return(struct vcpu *v, enum flow_call call)
     set_stop(v->hot); /* the other may have been made by this call */
 }
 
-void flow_access(struct vcpu *v, uint64_t word)
-{
-    hot_push(v->hot, word);
-}
-
 void flow_mark(struct vcpu *v, enum flow_mark mark, uint64_t value)
 {
     hot_push(v->hot, FLOW_MARK | (uint64_t)mark << 48 | (value & FLOW_VALUE));

@@ -92,7 +92,6 @@ void flow_publish(struct vcpu *v);
 void flow_drain(struct vcpu *v);
 /* A part of the ring is full: hand it over, wait until the next one is free, or for its turn. */
 void flow_turn(struct hot *hot);
-void flow_access(struct vcpu *v, uint64_t word);
 void flow_mark(struct vcpu *v, enum flow_mark mark, uint64_t value);
 /* A system call begins; and is over. Returns when the thread may go on. */
 void flow_call(struct vcpu *v, enum flow_call call);

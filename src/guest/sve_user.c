@@ -88,7 +88,7 @@ void sve_execute_full(unsigned vcpu, void *data)
         return;
     sve_list(insn->sve, vcpu, RUN_FULL, &list);
     for (unsigned i = 0; i < list.count; i++)
-        flow_access(hot[vcpu].vcpu, SPEX_TIMING_ACCESS(list.item[i].va, insn->index));
+        hot_push(&hot[vcpu], SPEX_TIMING_ACCESS(list.item[i].va, insn->index));
 }
 
 /* Of what the full model knows: how many accesses there were. */
