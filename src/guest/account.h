@@ -40,6 +40,7 @@ struct flow {
     int tid;        /* of the thread, the host's number; 0 until it has begun */
     bool calls;     /* makes a system call */
     bool away;      /* which may wait: others go on */
+    uint64_t word;  /* of a futex at which it waits, or 0 */
     unsigned words; /* until others are looked at */
     uint64_t taken; /* lines that it took from other cores */
 };

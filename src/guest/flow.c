@@ -233,20 +233,14 @@ uint64_t flow_clock(const struct vcpu *v)
 
 enum flow_call flow_call_kind(int64_t number, uint64_t operation)
 {
-    enum {
-        FUTEX = 98,
-        FUTEX_WAIT = 0,
-        FUTEX_LOCK_PI = 6,
-        FUTEX_WAIT_BITSET = 9,
-        FUTEX_WAIT_PI = 11
-    };
-    if (number == FUTEX) {
-        operation &= 127;
-        return operation == FUTEX_WAIT || operation == FUTEX_LOCK_PI ||
-                       operation == FUTEX_WAIT_BITSET || operation == FUTEX_WAIT_PI
-                   ? FLOW_WAITS
-                   : FLOW_WAKES;
-    }
+    enum { FUTEX = 98, OPERATION = 127 };
+    static const uint8_t futex[] = {
+        FLOW_FUTEX_WAIT, FLOW_FUTEX_WAKE, FLOW_PLAIN,      FLOW_FUTEX_MOVE, FLOW_FUTEX_MOVE,
+        FLOW_FUTEX_MOVE, FLOW_FUTEX_WAIT, FLOW_FUTEX_WAKE, FLOW_PLAIN,      FLOW_FUTEX_WAIT,
+        FLOW_FUTEX_WAKE, FLOW_FUTEX_WAIT, FLOW_FUTEX_MOVE}; /* _OP and REQUEUE: two words */
+    operation &= OPERATION;
+    if (number == FUTEX && operation < sizeof futex)
+        return futex[operation];
     switch (number) {
 #define SYSCALL(n, name, cycles, moves, kind)                                                      \
     case n:                                                                                        \

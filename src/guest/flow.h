@@ -52,9 +52,12 @@ enum flow_register { FLOW_SP, FLOW_X29, FLOW_X30, FLOW_REGISTERS };
 
 /* What a system call means to other threads. */
 enum flow_call {
-    FLOW_PLAIN, /* nothing */
-    FLOW_WAITS, /* it may wait for them */
-    FLOW_WAKES, /* it may wake them */
+    FLOW_PLAIN,      /* nothing */
+    FLOW_WAITS,      /* it may wait for them */
+    FLOW_WAKES,      /* it may wake them */
+    FLOW_FUTEX_WAIT, /* the same at the word that is the first argument */
+    FLOW_FUTEX_WAKE,
+    FLOW_FUTEX_MOVE, /* threads that wait at one word wait at another now */
 };
 
 struct flow_log { /* an event of the log; its time is the model's business */
@@ -96,7 +99,7 @@ void flow_mark(struct vcpu *v, enum flow_mark mark, uint64_t value);
 /* A system call begins; and is over. Returns when the thread may go on. */
 void flow_call(struct vcpu *v, enum flow_call call);
 void flow_return(struct vcpu *v, enum flow_call call);
-/* operation: of a futex. */
+/* operation: the second argument. */
 enum flow_call flow_call_kind(int64_t number, uint64_t operation);
 /* What a system call costs. */
 uint64_t flow_call_cycles(int64_t number, int64_t result);

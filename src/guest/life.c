@@ -272,9 +272,11 @@ static void woken(struct vcpu *v, uint64_t clock, enum flow_mark mark)
 }
 
 /* The thread stops running in the guest, or goes on. */
-static void set_idle(struct vcpu *v, bool idle, int64_t number)
+static void set_idle(struct vcpu *v, bool idle, int64_t number, int64_t result)
 {
     enum flow_call kind = flow_call_kind(number, v->argument[1]);
+    if (!idle && kind >= FLOW_FUTEX_WAKE && result <= 0)
+        kind = FLOW_PLAIN;
     if (!user.full)
         spex_uarch_core_idle(v->hot->core, idle);
     else if (idle)
@@ -367,7 +369,7 @@ static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_
             log_area(v, a3, a4, a5);
         break;
     }
-    set_idle(v, true, number);
+    set_idle(v, true, number, 0);
 }
 
 static void log_map(struct vcpu *v, uint64_t address)
@@ -433,7 +435,7 @@ static void on_return(qemu_plugin_id_t id, unsigned index, int64_t number, int64
     (void)id;
     if (!v->live)
         return;
-    set_idle(v, false, number);
+    set_idle(v, false, number, result);
     switch (number) {
     case SYS_MMAP:
         if ((uint64_t)result < UINT64_MAX - 4096)

@@ -111,25 +111,35 @@ static void pause_a_little(unsigned times)
         nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
 }
 
+static bool may_come(const struct flow *f)
+{
+    return f == order.left ||
+           (f->word ? order.word == ORDER_ANY || order.word == f->word : order.calls);
+}
+
 /*
- * Until everybody who is away sleeps in the kernel or is back, and who ends has ended. The
+ * Until those who may be coming back are, or sleep in the kernel, and who ends has ended. The
  * lock is let go meanwhile: since it is nobody's turn, no flow ends or begins.
  */
 static void settle(void)
 {
+    order.unsettled = false;
     order.settling = true;
     pthread_mutex_unlock(&order.lock);
-    for (unsigned i = 0; i < order.count; i++) {
-        struct flow *f = order.flows[i];
-        for (unsigned n = 0; n < PATIENCE && away(f) && host_state(f->tid) == HOST_RUNS; n++)
-            pause_a_little(n);
-    }
     for (unsigned i = 0; i < order.gone_count; i++)
         for (unsigned n = 0; n < PATIENCE && host_state(order.gone[i]) != HOST_GONE; n++)
             pause_a_little(n);
+    for (unsigned i = 0; i < order.count; i++) {
+        struct flow *f = order.flows[i];
+        if (may_come(f))
+            for (unsigned n = 0; n < PATIENCE && away(f) && host_state(f->tid) == HOST_RUNS; n++)
+                pause_a_little(n);
+    }
     pthread_mutex_lock(&order.lock);
     order.gone_count = 0;
-    order.settling = false;
+    order.left = NULL;
+    order.word = 0;
+    order.calls = order.settling = false;
 }
 
 /* It is nobody's turn: whose is it? */
@@ -137,7 +147,6 @@ static void elect(void)
 {
     while (!order.holder && !order.settling) {
         if (order.unsettled) {
-            order.unsettled = false;
             settle();
             continue;
         }
@@ -229,6 +238,8 @@ void order_end(struct flow *f)
             order.flows[i] = order.flows[--order.count];
     if (order.gone_count < sizeof order.gone / sizeof *order.gone && f->tid)
         order.gone[order.gone_count++] = f->tid;
+    order.left = order.left == f ? NULL : order.left;
+    order.word = ORDER_ANY; /* whoever joins it */
     if (order.holder == f || !order.holder)
         let_go();
 }
@@ -258,9 +269,11 @@ void order_call(struct flow *f, enum flow_call call)
 {
     begin(f);
     f->calls = true;
-    if (call != FLOW_WAITS)
+    if (call != FLOW_WAITS && call != FLOW_FUTEX_WAIT)
         return;
+    f->word = call == FLOW_FUTEX_WAIT ? f->vcpu->argument[0] : 0;
     __atomic_store_n(&f->away, true, __ATOMIC_RELEASE);
+    order.left = f;
     if (order.holder == f)
         let_go();
 }
@@ -269,7 +282,11 @@ void order_return(struct flow *f, enum flow_call call)
 {
     f->calls = false;
     order.moves++;
-    if (order.holder == f && call == FLOW_WAKES) {
+    if (order.holder == f &&
+        (call == FLOW_WAKES || call == FLOW_FUTEX_WAKE || call == FLOW_FUTEX_MOVE)) {
+        order.calls |= call == FLOW_WAKES;
+        if (call != FLOW_WAKES)
+            order.word = call == FLOW_FUTEX_WAKE ? f->vcpu->argument[0] : ORDER_ANY;
         order.unsettled = true;
         give(NULL);
     }
@@ -284,7 +301,9 @@ void order_in_child(struct flow *f)
         if (order.flows[i] != f)
             account_forget(order.flows[i]);
     order.holder = NULL;
-    order.settling = order.unsettled = false;
+    order.settling = order.unsettled = order.calls = false;
+    order.left = NULL;
+    order.word = 0;
     order.gone_count = 0;
     order.flows[0] = f;
     order.count = f != NULL;

@@ -20,15 +20,21 @@
 
 #pragma GCC visibility push(hidden)
 
+#define ORDER_ANY UINT64_MAX
+
 struct order {
     pthread_mutex_t lock; /* of all flows and of the model */
     struct flow *flows[MAX_VCPUS];
     unsigned count;
     struct flow *holder; /* the thread whose turn it is; one thread alone needs none */
     uint64_t moves;      /* counts what holders do */
-    bool unsettled;      /* somebody in a call may be coming back */
-    bool settling;       /* a thread looks whether that is so */
-    int gone[64];        /* threads that are about to end, host's numbers */
+    /* somebody in a call may be coming back: */
+    bool unsettled;
+    struct flow *left; /* who began to wait last */
+    uint64_t word;     /* who waits at this futex; ORDER_ANY: at any */
+    bool calls;        /* who waits for something else */
+    bool settling;     /* a thread looks whether that is so */
+    int gone[64];      /* threads that are about to end, host's numbers */
     unsigned gone_count;
 };
 extern struct order order;
