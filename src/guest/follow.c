@@ -141,6 +141,27 @@ static void log_host(struct vcpu *v, const char *path)
     task_log(&v->task, &event, path);
 }
 
+/* A program of the host takes no samples, and needs no CPU of the model's. */
+static void set_aside(struct vcpu *v)
+{
+    if (v->task.unit && !v->off)
+        task_pause(&v->task);
+    task_give_cpu(&v->task, clock_of(v));
+}
+
+/* It did not start: everything as it was. */
+static void take_back(struct vcpu *v)
+{
+    task_take_cpu(&v->task);
+    if (!v->task.unit || v->off)
+        return;
+    task_go_on(&v->task);
+    if (user.full)
+        account_begin(v->flow, clock_of(v));
+    else
+        sample_begin(v);
+}
+
 static __thread bool tells_host; /* the call under way was logged as one of a host's program */
 
 static void become_host(struct vcpu *v, const struct start *start, bool at, const char *path,
@@ -149,6 +170,7 @@ static void become_host(struct vcpu *v, const struct start *start, bool at, cons
     leave(v);
     log_host(v, path);
     tells_host = true;
+    set_aside(v);
     if (!trace_enter(start->word[START_SPEX], task_directory()))
         __atomic_store_n(&task_run->untraced, 1, __ATOMIC_RELAXED);
     struct list argv, environment;
@@ -226,7 +248,9 @@ void follow_failed(struct vcpu *v)
     if (hidden.address)
         write_byte(hidden.address, hidden.byte);
     hidden.address = 0;
-    if (tells_host)
+    if (tells_host) {
         log_host(v, "");
+        take_back(v);
+    }
     tells_host = false;
 }

@@ -83,7 +83,7 @@ static void plan(struct birth *b, const struct vcpu *creator)
     if (b->again) {
         b->number = gone->task;
         b->cpu = b->parent.cpu;
-        b->start = later(b->parent.clock, gone->clock);
+        b->start = later(later(b->parent.clock, gone->clock), task_run->clock[b->cpu]);
         gone->host_pid = 0;
         return;
     }
@@ -125,6 +125,7 @@ static void on_vcpu(qemu_plugin_id_t id, unsigned index)
         user.process = b.number;
     if (b.again) {
         task_resume(&v->task, b.number);
+        task_take_cpu(&v->task);
         block_resumed();
     } else {
         task_begin(&v->task, b.number, b.cpu, b.child ? &b.parent : NULL, !creator, b.start);

@@ -521,6 +521,19 @@ void task_go_on(struct task *task)
         driver_start(task->unit, &task_run->event, &buffer, (uint32_t)task->shared->tid);
 }
 
+void task_give_cpu(struct task *task, uint64_t clock)
+{
+    int32_t cpu = task->shared->cpu;
+    __atomic_store_n(&task_run->clock[cpu], clock, __ATOMIC_RELEASE);
+    __atomic_fetch_and(&task_run->busy[cpu / 64], ~(UINT64_C(1) << cpu % 64), __ATOMIC_RELEASE);
+}
+
+void task_take_cpu(const struct task *task)
+{
+    int32_t cpu = task->shared->cpu;
+    __atomic_fetch_or(&task_run->busy[cpu / 64], UINT64_C(1) << cpu % 64, __ATOMIC_RELAXED);
+}
+
 void task_leave(struct task *task, uint64_t clock)
 {
     task->now = clock;
@@ -574,9 +587,7 @@ void task_end(struct task *task, uint64_t clock)
         remove_file(task->id, ".aux");
     if (task->stacks && !s->stacks_head)
         remove_file(task->id, ".stacks");
-    __atomic_store_n(&task_run->clock[s->cpu], clock, __ATOMIC_RELEASE);
-    __atomic_fetch_and(&task_run->busy[s->cpu / 64], ~(UINT64_C(1) << s->cpu % 64),
-                       __ATOMIC_RELEASE);
+    task_give_cpu(task, clock);
     if (s->pid == s->tid) {
         if (task_waits)
             origin_reach(task_waits, clock);

@@ -46,6 +46,9 @@ void task_begin(struct task *task, uint32_t id, int32_t cpu, const struct run_ta
                 bool new_process, uint64_t start);
 /* The same process as another program: its number, its time and its files go on. */
 void task_resume(struct task *task, uint32_t id);
+/* Its CPU number is free for others, or taken again. All that it has is where it belongs. */
+void task_give_cpu(struct task *task, uint64_t clock);
+void task_take_cpu(const struct task *task);
 /* A copy of what is known about a task of any process. */
 bool task_look(uint32_t id, struct run_task *copy);
 /* The unit is switched off, or on again. */

@@ -96,6 +96,11 @@ equal("a script: arguments as the kernel makes them", (code, lines),
 equal("a script: its name is that of the process", sorted({n for _, n in processes(path)}), ["starts", "tell.sh"])
 code, out, err, path = record(starts, "exec", file("bad.sh", "#!/nonexistent/interpreter\n"), "x")
 equal("a script without its interpreter", (code, out), (9, b"No such file or directory\n"))
+code, out, err, path = record("sh", "-c", f"{starts} exit 3")
+if "ptrace is not allowed" in err:
+    skip("programs of this machine that start others", "ptrace is not allowed here")
+    done()
+equal("sh -c ./prog", code, 3)
 code, out, err, path = record(starts, "system", f"{starts} exit 3; {static} kill; exec {starts} exit 6")
 equal("system: status", code, 6)
 seen = good("system", path, ["starts", "starts-static"])
@@ -106,6 +111,17 @@ for r in packets(path):
     clean.setdefault(r["context"], []).append(r["ts"])
 check("system: one after the other in modelled time", max(clean[1002]) < min(clean[1003]) and
       max(clean[1002]) < max(clean[1001]), {k: (min(v), max(v)) for k, v in clean.items()})
+code, out, err, path = record("-c", "1024", starts, "shells", f"{starts} exit 2")
+equal("shells one after the other: statuses", code, 16)
+good("shells", path, ["starts"])
+code, out, _ = spex("script", "-i", path, "--format", "json")
+cpus = {json.loads(l)["cpu"] for l in out.decode().splitlines()}
+check("shells: they leave their CPU numbers to others", cpus <= {0, 1, 2}, cpus)
+check("shells: and are counted", re.search(r"not profiled: sh \(8 times\)$", err, re.M), err)
+odd = file("odd", "no program\n")
+code, out, err, path = record("-c", "1024", starts, "exec", odd, "x")
+check("exec of what the host refuses: the run goes on", code == 9 and out == b"Exec format error\n" and "not profiled" not in err and
+      verified(path)[0] and sum(processes(path).values()) > 400, (code, out, err))
 script = file("four.sh", f"""#!/bin/sh
 cd {WORK}
 ./starts exit 1; echo $?

@@ -104,6 +104,12 @@ int main(int argc, char **argv)
         int status = system(argv[2]);
         return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     }
+    if (!strcmp(what, "shells")) { /* one after the other */
+        int sum = 0;
+        for (int i = 0; i < 8; i++)
+            sum += WEXITSTATUS(system(argv[2]));
+        return sum;
+    }
     if (!strcmp(what, "exec")) {
         execv(argv[2], argv + 2);
         printf("%s\n", strerror(errno));
