@@ -103,6 +103,34 @@ check("PRFM: addresses, a quarter of a page ahead", len(ahead) > 10 and all(
     0x10000400 <= a < 0x10000400 + 4 * 4000 for a in ahead), len(ahead))
 lost = re.search(r"([\d,]+) samples of prefetches", err)
 check("and few are unseen", not lost or int(lost.group(1).replace(",", "")) < 20, err)
+# ---- every form: addresses by hand, relative to 0x10000800 ----
+forms = build("forms", "-O2", "-march=armv8.2-a+sve")
+for bits in (128, 256):
+    vl = bits // 8
+    s32, d64 = range(vl // 4), range(vl // 8)
+    FORMS = {
+        "ld2": [64], "st3": [32], "ld1ub_s": [5], "ld1sh_d": [6], "st1b_d": [3], "vnum": [3 * vl], "vnum_back": [256 - 2 * vl],
+        "rq": [48], "nt": [128, 192], "nf": [7], "gather_signed": [1024 + 4 * (-3 + 2 * i) for i in s32],
+        "gather_unscaled": [4 + 12 * i for i in s32], "gather_wide": [8 * (1 + 5 * i) for i in d64],
+        "gather_narrow": [1 + 7 * i for i in d64], "gather_bases": [16 + 40 * i for i in d64],
+        "gather_bases32": [8 + 24 * i for i in s32], "gather_first": [8 * (2 + 3 * i) for i in d64],
+        "scatter_signed": [1024 + 4 * (-4 + 3 * i) for i in s32], "scatter_bases": [8 + 24 * i for i in d64],
+        "scatter_unscaled": [2 + 6 * i for i in d64], "late": [], "ld1r": [12], "ldr_z": [2 * vl, -vl],
+        "ldr_p": [3 * vl // 8, 5 * vl // 8], "ss": [48],
+    }
+    code, out, err, path = record("--cpu", "neoverse-v1", "--qemu-cpu", f"max,sve{bits}=on,sme=off,pauth-impdef=on", "-c", "256",
+                                  forms)
+    equal(f"{bits}: forms end well, none unseen", (code, "no address" in err), (0, False))
+    script = [json.loads(l) for l in spex("script", "-i", path, "--format", "json")[1].decode().splitlines()]
+    for name, places in FORMS.items():
+        rows = [r for r in script if r.get("symbol") == "form_" + name and r["op"].startswith(("load", "store"))]
+        seen = {int(r["va"], 16) - 0x10000800 for r in rows if "va" in r}
+        check(f"{bits} {name}", rows and seen <= set(places) and (seen or not places) and
+              (len(seen) == len(places) or len(rows) < 8 * len(places)), (len(rows), sorted(seen), places))
+        if name == "late":
+            check(f"{bits} {name}: partial, and not empty", all("partial-predicate" in r["events"] and
+                  ("empty-predicate" in r["events"]) == False for r in rows) if bits > 96 else True, rows[:2])
+
 code, out, err, path = record(program, "dot", "1000")
 check("a CPU without SVE: the reason, and what to do", code == -4 and "neoverse-n1" in err and "--cpu neoverse-v1" in err, (code, err))
 done()
