@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -441,18 +442,36 @@ static int open_query(struct work *w, const char *spill)
 
 /* ---- Ctrl-C ---- */
 
-/* The first ends the statement, the second the program. */
-static void *watch(void *query)
+struct watcher {
+    struct query *query;
+    pthread_t thread;
+    bool started;
+    atomic_bool done;
+};
+
+/* The first ends the statement, the second the program; the last is end_watch's. */
+static void *watch(void *context)
 {
+    struct watcher *w = context;
     sigset_t set;
     int signal;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
-    if (!sigwait(&set, &signal))
-        query_interrupt(query);
-    if (!sigwait(&set, &signal))
-        _exit(128 + SIGINT);
+    while (!sigwait(&set, &signal) && !atomic_load(&w->done)) {
+        if (query_interrupted(w->query))
+            _exit(128 + SIGINT);
+        query_interrupt(w->query);
+    }
     return NULL;
+}
+
+static void end_watch(struct watcher *w)
+{
+    atomic_store(&w->done, true);
+    if (!w->started)
+        return;
+    pthread_kill(w->thread, SIGINT);
+    pthread_join(w->thread, NULL);
 }
 
 static void die_interrupted(void)
@@ -470,7 +489,7 @@ static void die_interrupted(void)
 static int ask(struct work *w, char **files)
 {
     struct output output;
-    pthread_t watcher;
+    struct watcher watcher = {0};
     sigset_t set;
     char spill[PATH];
     const char *temporary = getenv("TMPDIR");
@@ -482,10 +501,11 @@ static int ask(struct work *w, char **files)
     pthread_sigmask(SIG_BLOCK, &set, NULL); /* for the threads of DuckDB, too */
     snprintf(spill, sizeof spill, "%s/spex-query-XXXXXX", temporary ? temporary : "/tmp");
     bool spills = mkdtemp(spill);
-    bool watched = false, interrupted = false;
+    bool interrupted = false;
     status = open_query(w, spills ? spill : NULL);
     if (!status) {
-        watched = !pthread_create(&watcher, NULL, watch, w->query);
+        watcher.query = w->query;
+        watcher.started = !pthread_create(&watcher.thread, NULL, watch, &watcher);
         if (add_views(w, files)) {
             status = output_make(&output, make, w);
         } else {
@@ -493,10 +513,7 @@ static int ask(struct work *w, char **files)
             status = CLI_DATA;
         }
         interrupted = query_interrupted(w->query);
-        if (watched) {
-            pthread_cancel(watcher);
-            pthread_join(watcher, NULL);
-        }
+        end_watch(&watcher);
         query_free(w->query);
     }
     if (spills)

@@ -155,6 +155,25 @@ else:
         return f"'0x' || lower(to_hex(p.{name}))" if kind == "ADDRESS" else f"p.{name}"
 
     bad = " + ".join(f"({value(n, k)} IS DISTINCT FROM j.{n})::INT" for n, (k, b) in COLUMNS.items())
+    CHDB = f"{FEEDS}/node_modules/@chdb/lib-linux-x64-gnu/libchdb.so"
+    house = {"STRING": "String", "NUMBER": "UInt64", "ADDRESS": "String", "BOOL": "Bool"}
+
+    def in_house(name):
+        """The same by ClickHouse, some columns at a time."""
+        if not os.path.exists(CHDB):
+            skip(f"ClickHouse: {name} records", "no chDB: make check-feeds fetches it")
+            return
+        names = list(COLUMNS)
+        parts = [names[i:i + 12] for i in range(0, len(names), 12)]
+        mine = lambda n: f"printf('0x%x', p.{n})" if COLUMNS[n][0] == "ADDRESS" else f"p.{n}"
+        typed = lambda part: ", ".join(f"`{n}` Nullable({house[COLUMNS[n][0]]})" for n in dict.fromkeys(part + ["offset"]))
+        queries = [f"SELECT count(), sum({' + '.join(f'(NOT ({mine(n)} <=> j.{n}))' for n in part)}) FROM file('many.parquet') p "
+                   f"JOIN file('many.json', 'JSONEachRow', '{typed(part)}') j ON p.offset = assumeNotNull(j.offset)" for part in parts]
+        code, out, err = run(sys.executable, f"{EXPORT}/chdb.py", CHDB, *queries, cwd=DIR, timeout=120)
+        answers = [json.loads(l)[0] for l in out.decode().splitlines()]
+        equal(f"ClickHouse: {count} {name} records, no value differs", (code, [[int(x) for x in a] for a in answers], err),
+              (0, [[count, 0]] * len(parts), ""))
+
     for name, file, args in (("mixed", profile("mixed", count, name="many.data"), []),
                              ("generated", raw("many.spe", "-n", str(count), "-s", "5"), ["--raw"])):
         code, err = export("parquet", file, "-F", ALL, *args, out="many.parquet")
@@ -165,4 +184,5 @@ else:
                        f"read_json('many.json', format='newline_delimited', columns={columns}) j").splitlines()
         rows, both = (json.loads(a)[0] for a in answers)
         equal(f"DuckDB: {count} {name} records, no value differs", (int(rows["n"]), int(both["n"]), int(both["bad"])), (count, count, 0))
+        in_house(name)
 done()
