@@ -24,15 +24,14 @@ static uint32_t find_row(struct tally *t, const struct spex_sample *s)
 {
     const struct spex_record *r = s->record;
     bool memory = s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES);
-    uint64_t address = s->module ? s->address : s->pc, known = r->present & SPEX_HAS_PC;
+    uint64_t address = s->module ? s->address : s->pc, known = !!(r->present & SPEX_HAS_PC);
     uint64_t key[IDS_WORDS] = {(uintptr_t)s->module, address, 0, 1};
     if (t->parts & TALLY_THREAD)
         key[2] = (uint64_t)(uint32_t)s->pid << 32 | (uint32_t)s->tid;
     uint32_t stack = t->parts & TALLY_STACK ? analysis_stack(t->job->analysis, s) : 0;
-    key[0] ^= (uint64_t)stack << 32; /* no two modules lie so that they differ by this alone */
     if (t->parts & TALLY_WHAT)
-        key[3] |= (uint64_t)s->op << 32 | (uint64_t)s->source << 24 | (uint64_t)memory << 23;
-    key[3] |= known << 40;
+        key[3] |= (uint64_t)s->op << 16 | (uint64_t)s->source << 8 | (uint64_t)memory << 2;
+    key[3] |= (uint64_t)stack << 32 | (uint64_t)known << 1;
     bool fresh;
     uint32_t row = ids_find_again(&t->ids, &t->last[s->place], key, &fresh);
     if (fresh) {
@@ -109,6 +108,7 @@ void tally_free(struct tally *t)
     ids_free(&t->ids);
     free(t->rows);
     free(t->frames);
+    free(t->places);
     free(t);
 }
 
@@ -143,7 +143,7 @@ size_t export_frames(const struct spex_place *at, struct export_frame frames[FRA
     struct spex_line line = {0};
     size_t n = 0;
     if (!at->module) {
-        frames[0] = (struct export_frame){.name = "[unknown]"};
+        frames[0] = (struct export_frame){.name = at->symbol ? at->symbol->name : "[unknown]"};
         return 1;
     }
     if (!spex_module_line(at->module, at->address, &line))
@@ -173,40 +173,42 @@ static void add_frame(struct tally *t, const struct export_frame *frame)
     t->frames[t->frame_count++] = *frame;
 }
 
-/* The calls around, outermost first. */
-static void add_calls(struct tally *t, uint32_t stack)
+static void add_place(struct tally *t, const struct spex_place *place)
 {
-    struct spex_analysis *a = t->job->analysis;
-    struct export_frame frames[FRAMES_MOST];
-    uint32_t calls[STACKS_DEEPEST];
-    size_t depth = 0;
-    for (; stack && depth < STACKS_DEEPEST; stack = analysis_call(a, stack)->caller)
-        calls[depth++] = stack;
-    while (depth-- > 0) {
-        const struct stacks_call *call = analysis_call(a, calls[depth]);
-        const struct spex_place at = {
-            .module = call->module, .address = call->address, .symbol = call->symbol};
-        size_t n = export_frames(&at, frames);
-        while (n-- > 0)
-            add_frame(t, &frames[n]);
+    t->places = memory_grow(t->places, t->place_count, &t->place_capacity, sizeof *t->places);
+    t->places[t->place_count++] = *place;
+}
+
+size_t tally_places(struct tally *t, const struct tally_row *row, const struct spex_place **out)
+{
+    static const struct spex_symbol missing = {.name = "[...]"};
+    const struct stacks_call *call;
+    t->place_count = 0;
+    add_place(t, &row->at);
+    for (uint32_t n = row->stack; n; n = call->caller) {
+        call = analysis_call(t->job->analysis, n);
         if (call->cut)
-            add_frame(t, &(struct export_frame){.name = "[...]"});
+            add_place(t, &(struct spex_place){.symbol = &missing});
+        add_place(t, &(struct spex_place){
+                         .module = call->module, .address = call->address, .symbol = call->symbol});
     }
+    *out = t->places;
+    return t->place_count;
 }
 
 size_t tally_frames(struct tally *t, const struct tally_row *row, const struct export_frame **out)
 {
     struct export_frame frames[FRAMES_MOST];
-    size_t n = export_frames(&row->at, frames);
+    const struct spex_place *places;
+    size_t count = tally_places(t, row, &places);
     t->frame_count = 0;
-    if (row->stack)
-        add_calls(t, row->stack);
-    else if (row->at.module && row->at.symbol &&
-             row->at.symbol->name) /* else it is the file already */
+    bool named = row->at.symbol && row->at.symbol->name; /* else the file is what it is called */
+    if (!row->stack && row->at.module && named)
         add_frame(t, &(struct export_frame){.name = spex_module_name(row->at.module),
                                             .module = row->at.module});
-    while (n-- > 0)
-        add_frame(t, &frames[n]);
+    while (count-- > 0)
+        for (size_t n = export_frames(&places[count], frames); n-- > 0;)
+            add_frame(t, &frames[n]);
     *out = t->frames;
     return t->frame_count;
 }

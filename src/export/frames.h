@@ -44,6 +44,8 @@ struct tally {
     uint32_t last[SPEX_PLACES]; /* 1 + row */
     struct export_frame *frames;
     size_t frame_count, frame_capacity;
+    struct spex_place *places;
+    size_t place_count, place_capacity;
 };
 
 struct tally *tally_new(struct export_job *job, unsigned parts);
@@ -65,6 +67,11 @@ enum spex_status tally_check(struct export_job *job);
  */
 size_t tally_frames(struct tally *tally, const struct tally_row *row,
                     const struct export_frame **frames);
+
+/* The same by place, innermost first: the row's own, then the calls around it. Where calls are
+ * missing, a place has no module but a name. */
+size_t tally_places(struct tally *tally, const struct tally_row *row,
+                    const struct spex_place **places);
 
 enum { FRAMES_MOST = 64 };
 

@@ -492,7 +492,7 @@ static void begin(struct export_job *job)
     struct firefox *f = job->state = memory_get(1, sizeof *f);
     f->job = job;
     f->width = 1000;
-    f->tally = tally_new(job, TALLY_THREAD);
+    f->tally = tally_new(job, TALLY_THREAD | TALLY_STACK);
 }
 
 static enum spex_status end(struct export_job *job)
@@ -539,7 +539,7 @@ const struct export_format export_firefox = {
         "Firefox Profiler's processed profile: a time line per thread, markers where data was lost",
     .weight = "samples; those of one place within 1/4096 of the time are one with a weight",
     .cannot = "latencies, data addresses, other weights",
-    .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_TIME,
+    .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_TIME | SPEX_WANT_STACK,
     .ordered = true,
     .begin = begin,
     .sink = sink,

@@ -174,7 +174,8 @@ static uint32_t location_of(struct pprof *p, const struct spex_place *at)
 {
     struct export_frame frames[FRAMES_MOST];
     uint32_t functions[FRAMES_MOST];
-    uint64_t key[IDS_WORDS] = {(uintptr_t)at->module, at->address, 0, 1};
+    uint64_t key[IDS_WORDS] = {(uintptr_t)at->module, at->address,
+                               at->module ? 0 : (uintptr_t)at->symbol, 1};
     bool fresh;
     uint32_t id = ids_find(&p->locations, key, &fresh) + 1;
     if (!fresh)
@@ -213,10 +214,14 @@ static void put_label(struct pprof *p, const char *key, const char *text, uint64
 static void put_sample(struct pprof *p, const struct tally_row *row)
 {
     struct out *values = &p->message[2];
-    uint32_t location = location_of(p, &row->at);
+    const struct spex_place *places;
+    size_t count = tally_places(p->tally, row, &places);
+    for (size_t i = 0; i < count; i++) /* new ones are messages before this one */
+        location_of(p, &places[i]);
     begin_message(p, 0);
     begin_message(p, 2);
-    thrift_varint(values, location); /* callers would follow */
+    for (size_t i = 0; i < count; i++)
+        thrift_varint(values, location_of(p, &places[i]));
     put_bytes(&p->message[0], 1, values->data, values->size);
     begin_message(p, 2);
     thrift_varint(values, row->samples);
@@ -269,7 +274,7 @@ static void begin(struct export_job *job)
 {
     struct pprof *p = job->state = memory_get(1, sizeof *p);
     p->job = job;
-    p->tally = tally_new(job, TALLY_THREAD | TALLY_WHAT);
+    p->tally = tally_new(job, TALLY_THREAD | TALLY_WHAT | TALLY_STACK);
     texts_init(&p->strings);
     for (unsigned i = 0; i < MESSAGES; i++)
         out_init(&p->message[i], -1);
@@ -319,7 +324,7 @@ const struct export_format export_pprof = {
         "latency, level 1 data cache misses, mispredicted branches, and operations where they can "
         "be estimated; labels op, data_source, thread, tid, pid",
     .cannot = "when a sample was taken, data addresses, branch targets",
-    .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_SPENT,
+    .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_SPENT | SPEX_WANT_STACK,
     .binary = true,
     .begin = begin,
     .sink = sink,

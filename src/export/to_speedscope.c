@@ -9,7 +9,7 @@
 
 static void begin(struct export_job *job)
 {
-    job->state = tally_new(job, TALLY_THREAD);
+    job->state = tally_new(job, TALLY_THREAD | TALLY_STACK);
 }
 
 static void sink(void *job, const struct spex_sample *samples, size_t count)
@@ -139,7 +139,7 @@ const struct export_format export_speedscope = {
     .cannot =
         "when a sample was taken: order and width on its time axis are of weights alone; lines "
         "(its table is of frames, which are functions)",
-    .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL,
+    .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_STACK,
     .weights = true,
     .begin = begin,
     .sink = sink,

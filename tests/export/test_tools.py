@@ -1,5 +1,5 @@
 """A program is recorded, exported, and given to the tools that annotate or optimize it."""
-import re
+import collections, re
 from feeds import *
 
 HOT = f"{DIR}/hot"
@@ -15,6 +15,43 @@ lines = [json.loads(l) for l in spex("script", "-i", "n1.data", "--format", "jso
 idle = [r for r in lines if "not-taken" in r["events"]]
 check("a branch that is not taken has the next instruction as its target, as on silicon",
       len(idle) > 100 and all(int(r["target"], 16) == int(r["pc"], 16) + 4 for r in idle), idle[:3])
+
+# ---- call stacks ----
+code, out, err = spex("record", "-q", "-g", "--model", "fast", "-c", "256", "-o", f"{DIR}/stacks.data", HOT, cwd=DIR)
+check("recorded with stacks", code == 0, err)
+for to in ("collapsed", "speedscope", "firefox", "pprof"):
+    code, err = export(to, "stacks.data", out=f"stacks.{to}", symbols=False)
+    check(f"{to} of a profile with stacks", code == 0, err)
+want = collections.Counter()
+for line in open(f"{DIR}/stacks.collapsed"):
+    stack, n = line.rsplit(" ", 1)
+    want[tuple(stack.split(";")[1:])] += int(n)
+depth = [s.index("work") - s.index("main") for s in want if "work" in s and "main" in s]
+check("work is called by main in nearly all of them", set(depth) == {1} and sum(n for s, n in want.items() if "main" in s) > 0.95 * sum(want.values()), want.most_common(5))
+d, got = json.load(open(f"{DIR}/stacks.speedscope")), collections.Counter()
+for p in d["profiles"]:
+    for stack, n in zip(p["samples"], p["weights"]):
+        got[tuple(d["shared"]["frames"][i]["name"] for i in stack)] += n
+equal("speedscope has the stacks of collapsed", got, want)
+got = collections.Counter()
+for t in json.load(open(f"{DIR}/stacks.firefox"))["threads"]:
+    stacks, frames, functions = t["stackTable"], t["frameTable"], t["funcTable"]
+    for stack, n in zip(t["samples"]["stack"], t["samples"]["weight"]):
+        where = []
+        while stack is not None:
+            where.insert(0, t["stringArray"][functions["name"][frames["func"][stacks["frame"][stack]]]])
+            stack = stacks["prefix"][stack]
+        got[tuple(where)] += n
+equal("firefox has them", got, want)
+go = tool("go") and os.path.dirname(os.path.dirname(os.path.realpath(tool("go"))))
+if not go or not os.path.exists(f"{go}/bin/go"):
+    skip("go tool pprof has them", "no go: make check-feeds fetches it")
+else:
+    env = {"GOROOT": go, "HOME": DIR, "PPROF_TMPDIR": DIR, "GOFLAGS": "", "GOCACHE": f"{DIR}/go"}
+    code, out, err = run(f"{go}/bin/go", "tool", "pprof", "-top", "-sample_index=samples", "-nodecount=1000000", "-nodefraction=0", "stacks.pprof", env=env, cwd=DIR)
+    total = {row.split()[-1]: int(row.split()[3]) for row in out.decode().splitlines() if re.match(r" +\d+ +[\d.]+% +[\d.]+% +\d+ ", row)}
+    equal("go tool pprof: samples of main and what it calls", {s: total.get(s) for s in ("main", "work")},
+          {s: sum(n for stack, n in want.items() if s in stack) for s in ("main", "work")})
 
 # ---- exact counts ----
 truth = [[int(x, 0) for x in l.split()] for l in open(f"{DIR}/n1.data.truth") if l[0] != "#"]
