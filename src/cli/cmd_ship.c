@@ -81,7 +81,7 @@ static void write_metrics(const struct ship *s)
     if (!s->options->metrics)
         return;
     snprintf(path, sizeof path, "%s.new", s->options->metrics);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0) {
         cli_error("--metrics: %s: %s", path, strerror(errno));
         return;

@@ -71,6 +71,7 @@ class Fleet(http.server.BaseHTTPRequestHandler):
 
 fleet = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Fleet)
 threading.Thread(target=fleet.serve_forever, daemon=True).start()
+os.environ["no_proxy"] = "127.0.0.1"
 URL = ["--url", f"http://127.0.0.1:{fleet.server_port}", "--retry", "0"]
 
 # What is run; OUT stands for a file that is to be written, RUN for a run that was killed.

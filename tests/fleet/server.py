@@ -14,6 +14,7 @@ import urllib.request
 
 from support.tap import *
 
+os.environ["no_proxy"] = "127.0.0.1"
 PROGRAM = next((p for p in (os.environ.get("SPEX_CLICKHOUSE", ""), f"{BUILD.removesuffix('-asan')}/fleet/root/usr/sbin/clickhouse-server",
                             shutil.which("clickhouse-server") or "/usr/sbin/clickhouse-server") if p and os.path.exists(p)), None)
 

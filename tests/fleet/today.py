@@ -10,6 +10,7 @@ import urllib.parse
 
 from support.tap import *
 
+os.environ["no_proxy"] = "127.0.0.1"
 LIBRARY = os.environ.get("SPEX_CHDB", f"{BUILD.removesuffix('-asan')}/fleet/chdb/libchdb.so")
 
 
