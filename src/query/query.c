@@ -216,12 +216,24 @@ static bool is_shown(int type)
     return type == DUCK_VARCHAR || (type != DUCK_DECIMAL && kind_of(type) != QUERY_TEXT);
 }
 
-static void put_u128(struct out *out, unsigned __int128 value)
+/* A number of 128 bits in its two halves: by pieces of 32 bits, which every machine can divide. */
+static void put_wide(struct out *out, uint64_t high, uint64_t low)
 {
+    uint32_t pieces[4] = {(uint32_t)(high >> 32), (uint32_t)high, (uint32_t)(low >> 32),
+                          (uint32_t)low};
     char digits[40], *p = digits + sizeof digits;
-    do
-        *--p = (char)('0' + (unsigned)(value % 10));
-    while (value /= 10);
+    bool more;
+    do {
+        uint64_t rest = 0;
+        more = false;
+        for (unsigned i = 0; i < 4; i++) {
+            rest = rest << 32 | pieces[i];
+            pieces[i] = (uint32_t)(rest / 10);
+            rest %= 10;
+            more |= pieces[i] != 0;
+        }
+        *--p = (char)('0' + rest);
+    } while (more);
     out_bytes(out, p, (size_t)(digits + sizeof digits - p));
 }
 
@@ -241,7 +253,7 @@ static void put_real(struct out *out, double value, bool single)
 static void put_cell(struct out *out, int type, const void *data, uint64_t row)
 {
     const struct duck_text *text = (const struct duck_text *)data + row;
-    unsigned __int128 wide;
+    uint64_t low, high;
     switch (type) {
     case DUCK_BOOLEAN:
         out_text(out, ((const bool *)data)[row] ? "true" : "false");
@@ -277,14 +289,15 @@ static void put_cell(struct out *out, int type, const void *data, uint64_t row)
         put_real(out, ((const double *)data)[row], false);
         break;
     case DUCK_HUGEINT:
-    case DUCK_UHUGEINT: /* lower half, upper half */
-        wide = (unsigned __int128)((const uint64_t *)data)[2 * row + 1] << 64 |
-               ((const uint64_t *)data)[2 * row];
-        if (type == DUCK_HUGEINT && wide >> 127) {
+    case DUCK_UHUGEINT:
+        low = ((const uint64_t *)data)[2 * row];
+        high = ((const uint64_t *)data)[2 * row + 1];
+        if (type == DUCK_HUGEINT && high >> 63) {
             out_char(out, '-');
-            wide = -wide;
+            low = -low;
+            high = ~high + !low;
         }
-        put_u128(out, wide);
+        put_wide(out, high, low);
         break;
     default: /* a 0 ends what is shown */
         out_bytes(out, text->size <= DUCK_INLINE ? text->inlined : text->far.data,

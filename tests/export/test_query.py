@@ -118,6 +118,9 @@ equal("JSON", json.loads(line), {"t": 'a,"b\nü', "n": None, "u": 2**64 - 1, "i"
                                  "day": "2026-11-16", "l": "[1, 2]", 'a "b': "x"})
 code, out, err = query(TYPES, "--format", "csv")
 equal("CSV", list(csv.reader(io.StringIO(out)))[1][1:11], ["", str(2**64 - 1), "-3", str(-5 * 10**30), "0.1", "0.1", "inf", "true", "2026-11-16", "[1, 2]"])
+wide = [0, -1, 2**127 - 1, -2**127, -2**64, 10**19]
+code, out, err = query("SELECT " + ", ".join(f"'{n}'::HUGEINT" for n in wide) + f", '{2**128 - 1}'::UHUGEINT", "--format", "csv")
+equal("numbers of 128 bits", out.splitlines()[1].split(","), [str(n) for n in wide + [2**128 - 1]])
 code, out, err = query("SELECT 'ab' AS name, 5 AS n UNION ALL SELECT 'long name', 12345 ORDER BY n")
 equal("text", out, "name           n\nab             5\nlong name  12345\n")
 code, out, err = query("SELECT range AS n, range % 7 AS m FROM range(3000)")
