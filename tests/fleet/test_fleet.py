@@ -7,6 +7,8 @@ import glob
 import json
 import os
 import re
+import resource
+import signal
 import sys
 import time
 
@@ -349,6 +351,24 @@ for i in range(3):
 code, err = shipped("--spool-limit", str(os.path.getsize(f"{DIR}/{OTHER}") + len(whole) + 100), to=NOBODY)
 equal("a spool that is full loses its oldest files, first what was set aside", (left(), os.listdir(f"{SPOOL}/aside")), (["aside", "old2", "perf.data"], []))
 check("and counts them", metrics()['files_total{result="dropped"}'] == 4 and metrics()["dropped_bytes_total"] > 0 and "dropped" in err, (metrics(), err))
+shutil.rmtree(SPOOL)
+os.makedirs(SPOOL)
+
+
+def no_room():
+    """A disk on which no file grows, as for a process that may not write a byte."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+put("perf.data.1", MIXED)
+put("junk", "secret", 9)
+os.remove(PROM)
+p = subprocess.run(ship("--once", host="full"), cwd=DIR, env={**os.environ, "HOME": DIR}, capture_output=True, text=True, preexec_fn=no_room,
+                   restore_signals=False)
+check("the host's disk is full: what can be sent is sent and goes, and what could not be written is said",
+      rows("host = 'full'") == 5000 and left() == ["aside"] and "junk" in os.listdir(f"{SPOOL}/aside") and "--metrics" in p.stderr and not os.path.exists(PROM),
+      (p.returncode, left(), p.stderr))
 shutil.rmtree(SPOOL)
 os.makedirs(SPOOL)
 
