@@ -207,6 +207,39 @@ static int print_section(struct profile *p, struct json *json, struct spex_group
     return CLI_OK;
 }
 
+static const char nothing[] = "has a data address: sample loads and stores (load_filter=1,"
+                              "store_filter=1, or no filter)";
+
+/* One table by the keys asked for. */
+static int run_by_keys(struct profile *p, const enum spex_key *keys, size_t count)
+{
+    struct mem m = {0};
+    bool json = p->options->format == TABLE_AS_JSON;
+    struct spex_group *group = profile_group(p, keys, count, columns_percentiles(p->options));
+    m.fed[0] = group;
+    struct advice advice = advice_new(p, p->options->format != TABLE_AS_CSV, feed, &m);
+    p->status = advice_run(&advice, p);
+    spex_group_sort(group, SPEX_BY_TIME);
+    if (!p->status && !profile_empty(p, spex_group_total(group)->stats.samples, nothing)) {
+        struct table_column *columns;
+        struct table *table = columns_table(p, group, keys, count, 0, NULL, &columns);
+        struct table_options how = profile_table(p);
+        p->status = table ? CLI_OK : CLI_USAGE;
+        if (table) {
+            profile_header(p, &p->out);
+            table_print(table, &p->out, &how);
+            advice_print(&advice, p);
+            if (json)
+                columns_json(p, table, group, &advice);
+        }
+        table_free(table);
+        free(columns);
+    }
+    advice_free(&advice);
+    spex_group_free(group);
+    return profile_close(p);
+}
+
 static int run_mem(void *options, int argc, char **argv)
 {
     const struct mem_options *o = options;
@@ -225,33 +258,8 @@ static int run_mem(void *options, int argc, char **argv)
     if (status)
         return status;
     bool json = o->profile.format == TABLE_AS_JSON;
-    static const char nothing[] = "has a data address: sample loads and stores (load_filter=1,"
-                                  "store_filter=1, or no filter)";
-    if (count) { /* one table by the keys asked for */
-        struct spex_group *group = profile_group(&p, keys, count, columns_percentiles(&o->profile));
-        m.fed[0] = group;
-        struct advice advice = advice_new(&p, o->profile.format != TABLE_AS_CSV, feed, &m);
-        p.status = advice_run(&advice, &p);
-        spex_group_sort(group, SPEX_BY_TIME);
-        if (!p.status && !profile_empty(&p, spex_group_total(group)->stats.samples, nothing)) {
-            struct table_column *columns;
-            struct table *table = columns_table(&p, group, keys, count, 0, NULL, &columns);
-            struct table_options how = profile_table(&p);
-            p.status = table ? CLI_OK : CLI_USAGE;
-            if (table) {
-                profile_header(&p, &p.out);
-                table_print(table, &p.out, &how);
-                advice_print(&advice, &p);
-                if (json)
-                    columns_json(&p, table, group, &advice);
-            }
-            table_free(table);
-            free(columns);
-        }
-        advice_free(&advice);
-        spex_group_free(group);
-        return profile_close(&p);
-    }
+    if (count)
+        return run_by_keys(&p, keys, count);
     for (unsigned s = 0; s < SECTIONS; s++)
         m.groups[s] = profile_group(&p, &sections[s].key, 1,
                                     s == SOURCES              ? SPEX_GROUP_ALL_PERCENTILES
