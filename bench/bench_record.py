@@ -18,6 +18,7 @@ RUNS = int(os.environ.get("BENCH_RUNS", "3"))
 SYSROOT = "/usr/aarch64-linux-gnu"
 FIBONACCI = "def f(n): return n if n < 2 else f(n-1) + f(n-2)\nd = {str(i): i for i in range(30000)}\nprint(f(20), len(d))"
 PROGRAMS = ["sort", "mixed", "threads", "python"]
+STACK_PROGRAMS = ["sort", "mixed", "python", "fib"]
 VARIANTS = [("fast model, period 16384", ["-c", "16384", "--model", "fast"]),
             ("fast model, period 1024", ["-c", "1024", "--model", "fast"]),
             ("no model, period 16384", ["-c", "16384", "--model", "none"])]
@@ -96,6 +97,19 @@ def profile(command, work, of):
     return parts
 
 
+def stacks(work):
+    """What --stacks costs on top of the fast model: user time, runs in turn."""
+    for name in STACK_PROGRAMS:
+        sysroot, program = command_of(name, work)
+        if not program:
+            continue
+        record = [os.path.join(BUILD, "spex"), "record", "-o", os.path.join(work, "out"), "-L", sysroot, "-c", "16384"]
+        times = [[seconds(record + options + ["--"] + program)[0] for options in ([], ["-g"])] for _ in range(RUNS)]
+        without, with_stacks = (min(column) for column in zip(*times))
+        print(f"record {name}, call stacks, period 16384\t{with_stacks:.2f}\ts\t{with_stacks / without:.2f}"
+              f"\tthe same without, {without:.2f} s", flush=True)
+
+
 def main():
     if not shutil.which("qemu-aarch64") or not shutil.which("aarch64-linux-gnu-gcc"):
         return
@@ -127,6 +141,7 @@ def main():
                 for part, spent in (profile(command(options), work, of) or {}).items():
                     print(f"record {name}, {which}, of it {part}\t{spent:.2f}\ts\t{spent / least[0][0]:.2f}{against}",
                           flush=True)
+        stacks(work)
 
 
 main()
