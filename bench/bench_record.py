@@ -98,7 +98,7 @@ def profile(command, work, of):
 
 
 def stacks(work):
-    """What --stacks costs on top of the fast model: user time, runs in turn."""
+    """What --stacks costs on top of the fast model: processor time, runs in turn."""
     for name in STACK_PROGRAMS:
         sysroot, program = command_of(name, work)
         if not program:

@@ -79,7 +79,7 @@ def compare(rows, stacks, output):
 
 program, library = build_paths()
 STORES = "arm_spe/store_filter=1,jitter=1/"
-for model, threads, rounds, alarm in (("fast", 64, 1, 700), ("none", 64, 1, 0), ("full", 64, 1, 700)):
+for model, threads, rounds, alarm in (("fast", 64, 1, 700), ("none", 64, 1, 0), ("full", 0, 4, 0)):
     what = f"{model}, {threads} threads{', a signal each ' + str(alarm) + ' us' if alarm else ''}"
     code, out, err, path = record("-g", "-e", STORES, "-c", 256, "--model", model, "--", program, threads, rounds, library,
                                   alarm)
@@ -89,7 +89,7 @@ for model, threads, rounds, alarm in (("fast", 64, 1, 700), ("none", 64, 1, 0), 
           [r for r in rows if not any(s[0][0] & 0xfff == r[2] & 0xfff for s in stacks.get(r[:2], []))], [])
     equal(f"{what}: as many stacks as records", sum(map(len, stacks.values())), len(rows))
     right, wrong, some = compare(rows, stacks, out.decode())
-    check(f"{what}: 99.9% of stacks are those that the program logs", right > 3000 and wrong <= right // 1000,
+    check(f"{what}: 99.9% of stacks are those that the program logs", right > (3000 if threads else 300) and wrong <= right // 1000,
           (right, wrong, some))
     said = {m[1]: m[0] for m in re.findall(r"([0-9,]+) call stacks (are deeper|may lack)", err)}
     check(f"{what}: no stack was cut", "are deeper" not in said, err)
