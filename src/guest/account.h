@@ -38,6 +38,7 @@ struct flow {
     /* whose turn it is (order.h) */
     pthread_cond_t turn;
     int tid;        /* of the thread, the host's number; 0 until it has begun */
+    bool inside;    /* it looks whose turn it is */
     bool calls;     /* makes a system call */
     bool away;      /* which may wait: others go on */
     uint64_t word;  /* of a futex at which it waits, or 0 */

@@ -149,6 +149,19 @@ static void wait_for(struct flow *f, uint64_t tail, bool drains)
     }
 }
 
+/* A thread goes to see whose turn it is; it is awake, though it may wait for the lock. */
+static void enter(struct flow *f)
+{
+    __atomic_store_n(&f->inside, true, __ATOMIC_SEQ_CST);
+    take_lock();
+}
+
+static void leave(struct flow *f)
+{
+    __atomic_store_n(&f->inside, false, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&order.lock);
+}
+
 static bool several(void)
 {
     return __atomic_load_n(&order.count, __ATOMIC_RELAXED) > 1;
@@ -177,9 +190,9 @@ void flow_turn(struct hot *h)
     uint64_t now = total(v);
     flow_publish(v);
     if (several()) {
-        take_lock();
+        enter(f);
         order_check(f);
-        pthread_mutex_unlock(&order.lock);
+        leave(f);
     } else if (now + FLOW_CHUNK > FLOW_RING) {
         wait_for(f, now + FLOW_CHUNK - FLOW_RING, false);
     }
@@ -205,19 +218,19 @@ void flow_call(struct vcpu *v, enum flow_call call)
     flow_publish(v);
     if (!several())
         return;
-    take_lock();
+    enter(v->flow);
     order_call(v->flow, call);
-    pthread_mutex_unlock(&order.lock);
+    leave(v->flow);
 }
 
 void flow_return(struct vcpu *v, enum flow_call call)
 {
+    __atomic_store_n(&v->flow->away, false, __ATOMIC_RELEASE); /* also if the others are gone */
     if (!several())
         return;
-    __atomic_store_n(&v->flow->away, false, __ATOMIC_RELEASE);
-    take_lock();
+    enter(v->flow);
     order_return(v->flow, call);
-    pthread_mutex_unlock(&order.lock);
+    leave(v->flow);
     set_stop(v->hot); /* the other may have been made by this call */
 }
 

@@ -167,7 +167,7 @@ static void elect(void)
 static bool look_at_holder(uint64_t moves, unsigned times)
 {
     struct flow *h = order.holder;
-    if (!h || order.moves != moves || times < 2)
+    if (!h || order.moves != moves || times < 2 || __atomic_load_n(&h->inside, __ATOMIC_SEQ_CST))
         return false;
     bool missing = !h->tid; /* its thread has not begun */
     if (missing ? times < PATIENCE : host_state(h->tid) == HOST_RUNS)
@@ -182,6 +182,7 @@ static bool look_at_holder(uint64_t moves, unsigned times)
 static void wait_for_turn(struct flow *f)
 {
     uint64_t moves = order.moves;
+    __atomic_store_n(&f->away, false, __ATOMIC_RELEASE); /* whatever others thought */
     for (unsigned times = 0; order.holder != f; times++) {
         if (!order.holder)
             elect();
@@ -226,8 +227,10 @@ void order_begin(struct flow *f)
 {
     pthread_cond_init(&f->turn, NULL);
     f->words = FEW;
-    if (order.count == 1) /* the one that makes the second */
+    if (order.count == 1) { /* the one that makes the second */
+        order.flows[0]->calls = false;
         give(order.flows[0]);
+    }
     order.flows[order.count++] = f;
 }
 

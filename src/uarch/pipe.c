@@ -39,6 +39,9 @@ static const struct timing_stored *stored_find(const struct spex_timing_core *co
                                                uint8_t bytes)
 {
     uint64_t from = core->stored_from, at = core->stored_head[piece % TIMING_STORED];
+    /* wide stores may have more pieces than there is room for: the oldest are forgotten */
+    if (core->stored_count > core->stored_mask)
+        from = later(from, core->stored_count - core->stored_mask - 1);
     while (at > from) {
         const struct timing_stored *s = &core->stored[at & core->stored_mask];
         if (s->piece == piece && s->bytes & bytes)

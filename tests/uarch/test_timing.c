@@ -386,6 +386,33 @@ static void test_instruction_side(void **state)
     assert_int_equal(counts.code_miss, 4096 * 12);
 }
 
+/* ---- vectors ---- */
+
+/* A store of many elements has more pieces than the store buffer has room for: it goes on. */
+static void test_wide_stores(void **state)
+{
+    struct machine m = machine_new("prefetch=none");
+    struct spex_op ops[2] = {op_make(SPEX_EXEC_STORE, -1, 20, 1),
+                             op_make(SPEX_EXEC_LOAD, 2, 20, -1)};
+    struct spex_timing_block block;
+    enum { ELEMENTS = 300 };
+    spex_timing_access access[ELEMENTS + 1];
+    uint64_t seed = 3;
+    spex_timing_block_init(m.timing, &block, 0x400000, ops, 2);
+    for (unsigned i = 0; i < 2000; i++) {
+        uint64_t elements = 1 + random64(&seed) % ELEMENTS;
+        for (uint64_t k = 0; k < elements; k++)
+            access[k] = SPEX_TIMING_ACCESS(0x10001 + random64(&seed) % 2048, 0);
+        access[elements] = SPEX_TIMING_ACCESS(0x90000 + random64(&seed) % 2048, 1);
+        struct spex_timing_run run = {
+            .executed = 2, .next = 0x400000, .access = access, .access_count = elements + 1};
+        spex_timing_run(m.core, &block, &run);
+    }
+    assert_true(clock_of(&m) > 2000);
+    spex_timing_block_fini(&block);
+    spex_timing_free(m.timing);
+}
+
 /* ---- NUMA ---- */
 
 static void test_first_touch(void **state)
@@ -425,4 +452,5 @@ static void test_first_touch(void **state)
 
 TEST_MAIN(TEST(test_chains), TEST(test_parallelism), TEST(test_load), TEST(test_prefetch),
           TEST(test_forwarding), TEST(test_stores), TEST(test_directions),
-          TEST(test_targets_and_returns), TEST(test_instruction_side), TEST(test_first_touch))
+          TEST(test_targets_and_returns), TEST(test_instruction_side), TEST(test_first_touch),
+          TEST(test_wide_stores))
