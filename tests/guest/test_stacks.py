@@ -79,7 +79,7 @@ def compare(rows, stacks, output):
 
 program, library = build_paths()
 STORES = "arm_spe/store_filter=1,jitter=1/"
-for model, threads, rounds, alarm in (("fast", 64, 1, 700), ("none", 64, 1, 0), ("full", 0, 4, 0)):
+for model, threads, rounds, alarm in (("fast", 64, 1, 700), ("none", 64, 1, 0), ("full", 64, 1, 700)):
     what = f"{model}, {threads} threads{', a signal each ' + str(alarm) + ' us' if alarm else ''}"
     code, out, err, path = record("-g", "-e", STORES, "-c", 256, "--model", model, "--", program, threads, rounds, library,
                                   alarm)
