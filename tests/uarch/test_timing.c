@@ -402,13 +402,13 @@ static void test_wide_stores(void **state)
     for (unsigned i = 0; i < 2000; i++) {
         uint64_t elements = 1 + random64(&seed) % ELEMENTS;
         for (uint64_t k = 0; k < elements; k++)
-            access[k] = SPEX_TIMING_ACCESS(0x10001 + random64(&seed) % 2048, 0);
-        access[elements] = SPEX_TIMING_ACCESS(0x90000 + random64(&seed) % 2048, 1);
+            access[k] = SPEX_TIMING_ACCESS(0x10001 + random64(&seed) % 16, 0);
+        access[elements] = SPEX_TIMING_ACCESS(0x90000 + random64(&seed) % 16, 1);
         struct spex_timing_run run = {
             .executed = 2, .next = 0x400000, .access = access, .access_count = elements + 1};
         spex_timing_run(m.core, &block, &run);
     }
-    assert_true(clock_of(&m) > 2000);
+    assert_true(clock_of(&m) >= 1000); /* four operations a cycle */
     spex_timing_block_fini(&block);
     spex_timing_free(m.timing);
 }
