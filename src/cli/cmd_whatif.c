@@ -18,24 +18,24 @@ struct whatif_options {
 };
 
 static const struct table_column run_columns[] = {
-    {"program", "", TABLE_TEXT, 0, "command line, or its beginning"},
+    {"program", "", TABLE_TEXT, 0, "name and arguments, or their beginning"},
     {"variant", "", TABLE_TEXT, 0, "what is modelled; after the first what differs from it", true},
     {"time_ns", "ns", TABLE_COUNT, 255, "modelled time: cycles at 1 GHz"},
     {"time", "time", TABLE_TEXT, 0, "modelled time: cycles at 1 GHz"},
     {"change", "change", TABLE_TEXT, 0, "of the time, against the first variant"},
     {"ratio", "ratio", TABLE_RATE, 255, "time as a multiple of the first variant's"},
     {"operations", "ops", TABLE_SCALED, 10, "operations"},
-    {"l1d_miss", "L1 misses", TABLE_SCALED, 0, "accesses that missed the level 1 data cache"},
-    {"l2_miss", "L2 misses", TABLE_SCALED, 0, "accesses that missed level 2"},
-    {"llc_miss", "LLC misses", TABLE_SCALED, 0, "accesses that went past the last level"},
-    {"walk", "TLB walks", TABLE_SCALED, 0, "accesses that walked the translation tables"},
-    {"mispredict", "mispredicts", TABLE_SCALED, 0, "branches; the full model counts them"},
+    {"l1d_miss", "L1 misses", TABLE_SCALED, 3, "accesses that missed the level 1 data cache"},
+    {"l2_miss", "L2 misses", TABLE_SCALED, 4, "accesses that missed level 2"},
+    {"llc_miss", "LLC misses", TABLE_SCALED, 1, "accesses that went past the last level"},
+    {"walk", "TLB walks", TABLE_SCALED, 5, "accesses that walked the translation tables"},
+    {"mispredict", "mispredicts", TABLE_SCALED, 2, "branches; the full model counts them"},
     {"status", "ended", TABLE_TEXT, 0, "exit status or signal of the program, if not 0"},
     {0},
 };
 
 static const struct table_column function_columns[] = {
-    {"program", "", TABLE_TEXT, 255, "command line, or its beginning"},
+    {"program", "", TABLE_TEXT, 255, "name and arguments, or their beginning"},
     {"variant", "variant", TABLE_TEXT, 0, "against the first one"},
     {"first", "first", TABLE_PERCENT, 0, "time in the first variant, of all of that"},
     {"this", "this", TABLE_PERCENT, 0, "time in this variant, of all of the first"},
@@ -52,10 +52,10 @@ static const struct table_column function_columns[] = {
 
 static void program_name(char **argv, char *text, size_t size)
 {
-    size_t n = 0;
-    *text = '\0';
-    for (size_t i = 0; argv[i] && n + 1 < size; i++)
-        n += (size_t)snprintf(text + n, size - n, "%s%s", i ? " " : "", argv[i]);
+    const char *slash = strrchr(argv[0], '/');
+    size_t n = (size_t)snprintf(text, size, "%s", slash && slash[1] ? slash + 1 : argv[0]);
+    for (size_t i = 1; argv[i] && n + 1 < size; i++)
+        n += (size_t)snprintf(text + n, size - n, " %s", argv[i]);
     if (n >= size)
         memcpy(text + size - 4, "...", 4);
 }
