@@ -338,40 +338,39 @@ static double share_of(const struct cost *part, const struct cost *all)
     return whole ? (double)(timed ? part->time : part->execute) / (double)whole : 0;
 }
 
+/* where: of data that takes a share of the time of memory operations. */
+static void add_data(struct findings *f, enum finding_kind kind, enum closer class,
+                     double of_memory, double share, const char *where)
+{
+    double part;
+    struct finding *finding = add(f, kind, share);
+    finding->place = busiest(f, class, &part);
+    char *at = at_place(finding, part);
+    finding->text = words("%.0f%% of the time of memory operations is for data %s%s",
+                          100 * of_memory, where, at);
+    free(at);
+    bool far = kind == FINDING_FAR_DATA;
+    finding->advice =
+        words(far ? "use that data in the order it lies in, pack it, or fetch it early"
+                  : "find out which lines threads share, and whether they need to");
+    finding->see =
+        words(far ? "spex report --source dram,system-cache,l3 --sort symbol,srcline" : "spex c2c");
+    number(finding, "of_memory_time", of_memory);
+    number(finding, "samples", sum_of(f, class).samples[class]);
+}
+
 static void find_far(struct findings *f)
 {
-    double of_memory = share_of(&f->far, &f->memory), share = share_of(&f->far, &f->all), part;
-    if (of_memory < 0.3 || share < 0.03)
-        return;
-    struct finding *finding = add(f, FINDING_FAR_DATA, share);
-    finding->place = busiest(f, FAR, &part);
-    char *at = at_place(finding, part);
-    finding->text = words("%.0f%% of the time of memory operations is for data beyond the core's "
-                          "own caches%s",
-                          100 * of_memory, at);
-    free(at);
-    finding->advice = words("use that data in the order it lies in, pack it, or fetch it early");
-    finding->see = words("spex report --source dram,system-cache,l3 --sort symbol,srcline");
-    number(finding, "of_memory_time", of_memory);
-    number(finding, "samples", sum_of(f, FAR).samples[FAR]);
+    double of_memory = share_of(&f->far, &f->memory), share = share_of(&f->far, &f->all);
+    if (of_memory >= 0.3 && share >= 0.03)
+        add_data(f, FINDING_FAR_DATA, FAR, of_memory, share, "beyond the core's own caches");
 }
 
 static void find_peer(struct findings *f)
 {
-    double of_memory = share_of(&f->peer, &f->memory), share = share_of(&f->peer, &f->all), part;
-    if (of_memory < 0.05 || share < 0.01)
-        return;
-    struct finding *finding = add(f, FINDING_PEER_DATA, share);
-    finding->place = busiest(f, PEER, &part);
-    char *at = at_place(finding, part);
-    finding->text =
-        words("%.0f%% of the time of memory operations is for data in other cores' caches%s",
-              100 * of_memory, at);
-    free(at);
-    finding->advice = words("find out which lines threads share, and whether they need to");
-    finding->see = words("spex c2c");
-    number(finding, "of_memory_time", of_memory);
-    number(finding, "samples", sum_of(f, PEER).samples[PEER]);
+    double of_memory = share_of(&f->peer, &f->memory), share = share_of(&f->peer, &f->all);
+    if (of_memory >= 0.05 && share >= 0.01)
+        add_data(f, FINDING_PEER_DATA, PEER, of_memory, share, "in other cores' caches");
 }
 
 static void find_walks(struct findings *f)

@@ -240,6 +240,48 @@ static int run_by_keys(struct profile *p, const enum spex_key *keys, size_t coun
     return profile_close(p);
 }
 
+static int print_all(struct profile *p, struct mem *m, struct advice *advice, uint64_t most)
+{
+    const struct spex_stats *t = &spex_group_total(m->groups[SOURCES])->stats;
+    bool json = p->options->format == TABLE_AS_JSON;
+    struct table_options how = profile_table(p);
+    char a[32];
+    struct table *levels = levels_table(t);
+    struct json to = {0};
+    if (json)
+        to = profile_json(p, "spex.mem.1");
+    profile_header(p, &p->out);
+    profile_comment(p, &p->out, "%s memory samples: %.1f%% read, %.1f%% write",
+                    text_count(a, t->samples), 100 * ratio_of(t->reads, t->samples),
+                    100 * ratio_of(t->writes, t->samples));
+    int status = print_section(p, &to, m->groups[SOURCES], SOURCES, 0);
+    if (!status && (table_rows(levels) || json)) {
+        if (json) {
+            json_name(&to, "levels");
+            table_json(levels, &to);
+        } else {
+            out_text(&p->out, how.format == TABLE_AS_TEXT ? "\nCaches and TLB\n" : "\n");
+        }
+        table_print(levels, &p->out, &how);
+    }
+    if (!status && how.format == TABLE_AS_TEXT) {
+        draw_latencies(p, m->groups[LATENCIES]);
+        print_translation(p, m->groups[SOURCES]);
+    } else if (!status) {
+        status = print_section(p, &to, m->groups[LATENCIES], LATENCIES, 0);
+    }
+    for (unsigned s = DATA; s < SECTIONS && !status; s++)
+        status = print_section(p, &to, m->groups[s], s, most);
+    if (json) {
+        advice_json(advice, &to);
+        json_end(&to);
+    } else if (!status) {
+        advice_print(advice, p);
+    }
+    table_free(levels);
+    return status;
+}
+
 static int run_mem(void *options, int argc, char **argv)
 {
     const struct mem_options *o = options;
@@ -257,7 +299,6 @@ static int run_mem(void *options, int argc, char **argv)
         status = profile_open_all(&p, &o->profile, argv, &more);
     if (status)
         return status;
-    bool json = o->profile.format == TABLE_AS_JSON;
     if (count)
         return run_by_keys(&p, keys, count);
     for (unsigned s = 0; s < SECTIONS; s++)
@@ -281,43 +322,8 @@ static int run_mem(void *options, int argc, char **argv)
                                          ? SPEX_BY_EXECUTE
                                          : sections[s].order);
     const struct spex_stats *t = &spex_group_total(m.groups[SOURCES])->stats;
-    if (!p.status && !profile_empty(&p, t->samples, nothing)) {
-        struct table_options how = profile_table(&p);
-        char a[32];
-        struct table *levels = levels_table(t);
-        struct json to = {0};
-        if (json)
-            to = profile_json(&p, "spex.mem.1");
-        profile_header(&p, &p.out);
-        profile_comment(&p, &p.out, "%s memory samples: %.1f%% read, %.1f%% write",
-                        text_count(a, t->samples), 100 * ratio_of(t->reads, t->samples),
-                        100 * ratio_of(t->writes, t->samples));
-        p.status = print_section(&p, &to, m.groups[SOURCES], SOURCES, 0);
-        if (!p.status && (table_rows(levels) || json)) {
-            if (json) {
-                json_name(&to, "levels");
-                table_json(levels, &to);
-            } else {
-                out_text(&p.out, how.format == TABLE_AS_TEXT ? "\nCaches and TLB\n" : "\n");
-            }
-            table_print(levels, &p.out, &how);
-        }
-        if (!p.status && how.format == TABLE_AS_TEXT) {
-            draw_latencies(&p, m.groups[LATENCIES]);
-            print_translation(&p, m.groups[SOURCES]);
-        } else if (!p.status) {
-            p.status = print_section(&p, &to, m.groups[LATENCIES], LATENCIES, 0);
-        }
-        for (unsigned s = DATA; s < SECTIONS && !p.status; s++)
-            p.status = print_section(&p, &to, m.groups[s], s, o->most);
-        if (json) {
-            advice_json(&advice, &to);
-            json_end(&to);
-        } else if (!p.status) {
-            advice_print(&advice, &p);
-        }
-        table_free(levels);
-    }
+    if (!p.status && !profile_empty(&p, t->samples, nothing))
+        p.status = print_all(&p, &m, &advice, o->most);
     for (unsigned s = 0; s < SECTIONS; s++)
         spex_group_free(m.groups[s]);
     spex_group_free(m.levels);
