@@ -1,0 +1,286 @@
+/* Records of a queue become samples: thread, place, kind, source; filters choose. */
+#include "pass.h"
+
+#include "base/memory.h"
+
+#include <string.h>
+
+/*
+ * Bits 63:56 of an address are a tag or, for instruction addresses, the
+ * security state and Exception level. Bit 55 selects the upper or lower half
+ * of the address space (D8.1), so it is the sign; perf guesses from EL and
+ * from bits 55:52 and agrees wherever a kernel really runs.
+ */
+static inline uint64_t canonical(uint64_t payload)
+{
+    return (uint64_t)((int64_t)(payload << 8) >> 8);
+}
+
+static const uint64_t WHO_NONE = UINT64_C(1) << 32, WHO_UNTIMED = UINT64_C(1) << 33;
+
+static void intersect(struct span *span, const struct span *with)
+{
+    span->from = span->from > with->from ? span->from : with->from;
+    span->until = span->until < with->until ? span->until : with->until;
+}
+
+/*
+ * Timestamps that surely convert to times in span. Conversion rounds, so a
+ * little is left off at both ends; a timestamp there stands for itself alone.
+ */
+static void tick_range(struct spex_analysis *a, struct queue *q, const struct span *span,
+                       uint64_t tick)
+{
+    uint64_t low = span->from, high = span->until;
+    const struct spex_perf_time *t = a->info && a->info->has_time ? &a->info->time : NULL;
+    if (t) {
+        uint64_t end = high == UINT64_MAX ? high : spex_perf_time_from_ns(t, high);
+        low = low ? spex_perf_time_from_ns(t, low) + 2 : 0;
+        high = end > 2 && end != UINT64_MAX ? end - 2 : end;
+        if (t->cap_short) { /* the counter wraps at mask: order holds between wraps only */
+            uint64_t wrap = t->cycles + t->mask;
+            low = low > t->cycles ? low : t->cycles;
+            high = high < wrap || wrap < t->cycles ? high : wrap;
+        }
+    }
+    if (low > high || tick < low || tick > high)
+        low = high = tick;
+    q->tick_from = low;
+    q->tick_span = high - low;
+}
+
+/*
+ * The thread of a record that may not be the last one's. A context packet names
+ * it (CONFIG_PID_IN_CONTEXTIDR), else switch events do.
+ */
+static void change_thread(struct spex_analysis *a, struct queue *q, uint64_t who, uint64_t tick)
+{
+    bool timed = !(who & WHO_UNTIMED);
+    /* Without a timestamp, what the end of the file says is the best guess. */
+    uint64_t time = timed ? tick_time(a, tick) : UINT64_MAX;
+    int32_t tid = q->tid, pid = -1;
+    struct span valid = {0, UINT64_MAX};
+    if (!(who & WHO_NONE)) {
+        tid = (int32_t)who;
+    } else if (a->file && q->cpu >= 0) {
+        valid = changes_span(&a->cpu_changes, q->cpu, time);
+        if (!spex_perfdata_running(a->file, q->cpu, time, &pid, &tid)) {
+            tid = q->tid;
+            pid = -1;
+        }
+    }
+    struct thread *t = state_thread(a, tid, pid, time);
+    struct process *kernel = state_process(a, SPEX_PERF_PID_KERNEL, time);
+    intersect(&valid, &t->span);
+    intersect(&valid, &t->process->span);
+    intersect(&valid, &kernel->span);
+    q->thread = t;
+    q->same = (struct spex_sample){.comm = t->comm,
+                                   .pid = t->pid,
+                                   .tid = t->tid,
+                                   .cpu = q->cpu,
+                                   .queue = q->index,
+                                   .maps = {t->process->version, kernel->version}};
+    q->who = who;
+    if (timed) {
+        tick_range(a, q, &valid, tick);
+    } else {
+        q->tick_from = 0;
+        q->tick_span = UINT64_MAX;
+    }
+}
+
+enum { SOURCE_PEER = 0x100 };
+
+/* The source of a value not met before, or of a memory operation without the packet. */
+static unsigned find_source(struct queue *q, const struct spex_record *r)
+{
+    struct spex_source_info info;
+    bool packet = r->present & SPEX_HAS_DATA_SOURCE && r->data_source < 256;
+    unsigned snooped = r->events >> SPEX_EV_SNOOPED & 1 ? SOURCE_PEER : 0;
+    spex_source_of(q->model, r, &info);
+    if (packet && info.by_packet) {
+        const struct spex_record bare = {.present = SPEX_HAS_DATA_SOURCE | SPEX_HAS_OP,
+                                         .op_class = SPEX_CLASS_LDST,
+                                         .data_source = r->data_source};
+        spex_source_of(q->model, &bare, &info); /* without this record's events */
+        unsigned peer = info.peer || info.modified ? SOURCE_PEER : 0;
+        q->sources[r->data_source] = (int16_t)(info.source | peer);
+        return info.source | peer | snooped;
+    }
+    if (info.miss) /* past the last cache is memory; past another, unknown */
+        info.source = info.source != SPEX_SOURCE_L3 ? SPEX_SOURCE_UNKNOWN
+                      : info.remote                 ? SPEX_SOURCE_REMOTE
+                                                    : SPEX_SOURCE_DRAM;
+    return info.source | snooped;
+}
+
+void join_flush(struct spex_analysis *a)
+{
+    struct memory_guard *guard = memory_guard_pause();
+    if (a->sample_count && a->sink)
+        a->sink(a->context, a->samples, a->sample_count);
+    memory_guard_resume(guard);
+    a->sample_count = 0;
+}
+
+static bool filters_keep(struct spex_analysis *a, const struct spex_sample *s)
+{
+    for (size_t f = 0; f < a->options.filter_count; f++)
+        if (!filter_keeps(a->filters[f], s)) {
+            a->totals.rejected[f]++;
+            return false;
+        }
+    return true;
+}
+
+/* How often packets are absent: timestamp, context, data source, VA, PA. */
+typedef uint16_t eight __attribute__((vector_size(16)));
+
+static inline void count_absent(eight *absent, unsigned present)
+{
+    static const eight kinds = {SPEX_HAS_TIMESTAMP, SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2,
+                                SPEX_HAS_DATA_SOURCE, SPEX_HAS_VA, SPEX_HAS_PA};
+    *absent -= (eight)((kinds & (uint16_t)present) == 0); /* true is all ones: minus one */
+}
+
+static inline void copy_same(struct spex_sample *to, const struct spex_sample *from)
+{
+    enum { AT = offsetof(struct spex_sample, comm), END = offsetof(struct spex_sample, op) };
+    memcpy((char *)to + AT, (const char *)from + AT, END - AT);
+}
+
+static inline bool uses_line(const struct line_set *lines, const struct spex_record *r)
+{
+    unsigned bit =
+        line_bit(r->address[r->present & SPEX_HAS_PA ? SPEX_ADDRESS_PA : SPEX_ADDRESS_VA]);
+    return (lines->bits[bit / 64] >> bit % 64 & r->present / SPEX_HAS_VA & 1) != 0;
+}
+
+static void note_saturated(struct spex_analysis *a, struct spex_sample *s)
+{
+    unsigned full = spex_analysis_saturated(a, s->record);
+    _Static_assert(SPEX_SAMPLE_LEAST_ISSUE == (unsigned)SPEX_HAS_ISSUE &&
+                       SPEX_SAMPLE_LEAST_TRANSLATION == (unsigned)SPEX_HAS_TRANSLATION,
+                   "both are the same bits");
+    s->flags |= full & (SPEX_HAS_ISSUE | SPEX_HAS_TRANSLATION);
+    a->totals.saturated += full != 0;
+}
+
+void join_records(struct spex_analysis *a, struct queue *q, size_t at, size_t count)
+{
+    const struct spex_record *records = q->records + at;
+    const uint64_t *spent = q->spent + at;
+    const struct op_table *ops = a->ops;
+    const struct spex_perf_time *clock = a->info && a->info->has_time ? &a->info->time : NULL;
+    const bool filtered = a->options.filter_count > 0;
+    const unsigned want = a->options.want | a->filter_want;
+    const struct line_set *const only = a->only;
+    uint64_t first = q->first_tick, last = q->last_tick, kept = 0;
+    eight absent = {0};
+    struct spex_sample *s = &a->samples[a->sample_count];
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_record *r = &records[i];
+        unsigned present = r->present;
+        if (only && !uses_line(only, r))
+            continue;
+        uint64_t pc = canonical(r->address[SPEX_ADDRESS_PC]), tick = r->timestamp;
+        uint64_t who = WHO_NONE;
+        count_absent(&absent, present);
+        unsigned op = OP_INDEX(r->op_class, r->op_payload), flags = ops->info[op].flags;
+        s->op = ops->info[op].op;
+        s->record = r;
+        s->spent = spent[i];
+        s->pc = pc;
+        s->el = (uint8_t)spex_address_el(r->address[SPEX_ADDRESS_PC]);
+        flags |= s->el ? SPEX_SAMPLE_KERNEL : 0;
+        if (want & SPEX_WANT_BRANCH) {
+            s->target = canonical(r->address[SPEX_ADDRESS_TARGET]);
+            s->prev_target = canonical(r->address[SPEX_ADDRESS_PREV_TARGET]);
+        }
+        if (want & SPEX_WANT_DATA) {
+            s->va = canonical(r->address[SPEX_ADDRESS_VA]);
+            s->pa = spex_address_bits(r->address[SPEX_ADDRESS_PA]);
+        }
+        if (present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2))
+            who = r->context[!(present & SPEX_HAS_CONTEXT_EL1)];
+        s->time = 0;
+        if (__builtin_expect(present & SPEX_HAS_TIMESTAMP, 1)) {
+            flags |= SPEX_SAMPLE_TIMED;
+            if (want & SPEX_WANT_TIME)
+                s->time = clock ? spex_perf_time_to_ns(clock, tick) : tick;
+        } else {
+            who |= WHO_UNTIMED;
+        }
+        if (__builtin_expect(who != q->who || tick - q->tick_from > q->tick_span, 0))
+            change_thread(a, q, who, tick);
+        copy_same(s, &q->same);
+        struct spex_module *module = NULL;
+        if (__builtin_expect(want & SPEX_WANT_SYMBOL && present & SPEX_HAS_PC, 1)) {
+            uint32_t version = q->same.maps[pc >> 63] << 1;
+            size_t index = place_index(pc, version);
+            struct place_slot *slot = &a->places[index];
+            if (__builtin_expect(slot->ip != pc || slot->version != version, 0))
+                place_fill(a, slot, version, s->pid,
+                           present & SPEX_HAS_TIMESTAMP ? tick_time(a, tick) : UINT64_MAX, pc);
+            s->place = (uint32_t)index;
+            module = slot->place.module;
+            s->address = slot->place.address;
+            s->symbol = slot->place.symbol;
+        } else {
+            s->place = 0;
+            s->address = pc;
+            s->symbol = NULL;
+        }
+        s->module = module;
+        /*
+         * Mostly a table look-up, without branches on whether there is a packet: loads have
+         * one, stores do not. An absent one is 0.
+         */
+        bool packet = present & SPEX_HAS_DATA_SOURCE;
+        bool memory = flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES);
+        int from = q->sources[(uint8_t)r->data_source | (unsigned)!packet << 8];
+        if (__builtin_expect((from < 0) | (!packet & memory) | (r->data_source > 255), 0))
+            from = (int)find_source(q, r);
+        s->source = (uint8_t)from;
+        flags |= ((unsigned)from / SOURCE_PEER | (unsigned)(r->events >> SPEX_EV_SNOOPED)) % 2 *
+                 SPEX_SAMPLE_PEER;
+        s->flags = (uint8_t)flags;
+        if (filtered && !filters_keep(a, s)) {
+            if (module)
+                module->left_out++;
+            continue;
+        }
+        if (counters_may_end(r, &a->end))
+            note_saturated(a, s);
+        kept++;
+        q->thread->samples++;
+        if (module) {
+            module->samples++;
+            if (module->stripped && !(s->symbol && s->symbol->name))
+                module->unnamed++;
+        }
+        if (flags & SPEX_SAMPLE_TIMED) {
+            first = tick < first ? tick : first;
+            last = tick > last ? tick : last;
+        }
+        if (++s == a->samples + BATCH) {
+            a->sample_count = BATCH;
+            join_flush(a);
+            s = a->samples;
+        }
+    }
+    a->sample_count = (size_t)(s - a->samples);
+    struct spex_totals *t = &a->totals;
+    t->records += count;
+    t->kept += kept;
+    q->samples += kept;
+    /* of a closer look at a part these say nothing and are not kept */
+    t->timed += count - absent[0];
+    t->with_context += count - absent[1];
+    t->with_source += count - absent[2];
+    t->with_va += count - absent[3];
+    t->with_pa += count - absent[4];
+    q->first_tick = first;
+    q->last_tick = last;
+}

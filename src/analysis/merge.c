@@ -1,0 +1,179 @@
+/* The queues of a file, one after the other or merged by time. */
+#include "pass.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+/* A record without a timestamp comes right after the one before it. */
+static inline void queue_time(struct queue *q)
+{
+    const struct spex_record *r = &q->records[q->at];
+    if (r->present & SPEX_HAS_TIMESTAMP)
+        q->time = r->timestamp;
+}
+
+/* Earliest first; of equal times the first queue of the file. */
+static bool earlier(const struct queue *x, const struct queue *y)
+{
+    return x->time != y->time ? x->time < y->time : x->index < y->index;
+}
+
+static void sift_down(struct queue **heap, size_t count, size_t at)
+{
+    for (;;) {
+        size_t least = at;
+        for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < count; child++)
+            if (earlier(heap[child], heap[least]))
+                least = child;
+        if (least == at)
+            return;
+        struct queue *swap = heap[at];
+        heap[at] = heap[least];
+        heap[least] = swap;
+        at = least;
+    }
+}
+
+/* Runs of the earliest queue, each as long as it stays the earliest. */
+static enum spex_status run_ordered(struct spex_analysis *a)
+{
+    struct queue **heap = a->heap;
+    size_t live = 0;
+    enum spex_status status = SPEX_OK;
+    for (size_t i = 0; i < a->queue_count; i++) {
+        struct queue *q = &a->queues[i];
+        if (!queue_open(a, q, &status))
+            break;
+        q->records = a->records + i * a->batch;
+        q->spent = a->spent + i * a->batch;
+        q->stacks = a->stack_numbers ? a->stack_numbers + i * a->batch : NULL;
+        if (queue_refill(a, q)) {
+            queue_time(q);
+            heap[live++] = q;
+        } else {
+            queue_close(q);
+        }
+    }
+    if (status)
+        live = 0;
+    for (size_t i = live; i-- > 0;)
+        sift_down(heap, live, i);
+    while (live) {
+        struct queue *q = heap[0];
+        uint64_t limit = UINT64_MAX;
+        for (size_t child = 1; child <= 2 && child < live; child++)
+            limit = heap[child]->time < limit ? heap[child]->time : limit;
+        size_t from = q->at;
+        bool more = true;
+        do {
+            if (++q->at == q->count) {
+                join_records(a, q, from, q->count - from);
+                join_flush(a); /* the samples point at the records */
+                more = queue_refill(a, q);
+                from = 0;
+            }
+            if (more)
+                queue_time(q);
+        } while (more && q->time <= limit);
+        if (more) {
+            join_records(a, q, from, q->at - from);
+        } else {
+            queue_close(q);
+            heap[0] = heap[--live];
+        }
+        sift_down(heap, live, 0);
+    }
+    join_flush(a);
+    return status;
+}
+
+/* One queue after the other. */
+static enum spex_status run_in_turn(struct spex_analysis *a)
+{
+    for (size_t i = 0; i < a->queue_count; i++) {
+        struct queue *q = &a->queues[i];
+        enum spex_status status;
+        if (!queue_open(a, q, &status))
+            return status;
+        q->records = a->records;
+        q->spent = a->spent;
+        q->stacks = a->stack_numbers;
+        while (queue_refill(a, q)) {
+            join_records(a, q, 0, q->count);
+            join_flush(a);
+        }
+        queue_close(q);
+    }
+    return SPEX_OK;
+}
+
+void merge_losses(struct spex_analysis *a)
+{
+    if (!a->info)
+        return;
+    a->totals.lost = a->info->lost;
+    a->totals.truncated = a->info->truncated;
+    a->totals.collided = a->info->collisions;
+}
+
+enum spex_status merge_file(struct spex_analysis *a, spex_sample_sink *sink, void *context,
+                            struct spex_error *error)
+{
+    const struct spex_totals whole = a->totals;
+    memset(&a->totals, 0, sizeof a->totals);
+    a->totals.first_time = UINT64_MAX;
+    a->sink = sink;
+    a->context = context;
+    a->done = 0;
+    a->stopped = false;
+    a->sample_count = 0;
+    merge_losses(a);
+    for (size_t i = 0; a->threads.slots && i <= a->threads.mask; i++)
+        if (a->threads.slots[i].value)
+            ((struct thread *)a->threads.slots[i].value)->samples = 0;
+    for (size_t i = 0; i < a->queue_count; i++) {
+        struct queue *q = &a->queues[i];
+        queue_close(q); /* of a pass that ended for want of memory */
+        q->samples = 0;
+        q->reading = false;
+        q->clock = (struct clock){0};
+        q->at = q->count = q->kept = 0;
+        q->position = q->time = 0;
+        q->thread = NULL;
+        q->who = UINT64_MAX; /* nobody */
+        q->first_tick = UINT64_MAX;
+        q->last_tick = 0;
+    }
+    bool merge = a->options.ordered && a->queue_count > 1;
+    if (a->stacks && a->options.want & SPEX_WANT_STACK) {
+        stacks_read(a->stacks);
+        if (!a->stack_numbers)
+            a->stack_numbers =
+                memory_get(merge ? a->queue_count * a->batch : a->batch, sizeof *a->stack_numbers);
+        for (size_t i = 0; i < a->queue_count; i++)
+            stacks_start(a->stacks, &a->queues[i].cursor_of_stacks, a->queues[i].cpu);
+    }
+    enum spex_status status = merge ? run_ordered(a) : run_in_turn(a);
+    for (size_t i = 0; i < a->queue_count; i++) {
+        struct queue *q = &a->queues[i];
+        queue_close(q);
+        a->totals.spent += q->clock.spent;
+        a->totals.away += q->clock.away;
+        a->totals.beside_loss += q->clock.lost;
+        if (q->first_tick > q->last_tick)
+            continue;
+        uint64_t first = tick_time(a, q->first_tick), last = tick_time(a, q->last_tick);
+        a->totals.first_time = first < a->totals.first_time ? first : a->totals.first_time;
+        a->totals.last_time = last > a->totals.last_time ? last : a->totals.last_time;
+    }
+    if (a->totals.first_time > a->totals.last_time)
+        a->totals.first_time = a->totals.last_time = 0;
+    if (a->only) /* a closer look at a part: the totals are those of the whole */
+        a->totals = whole;
+    if (status)
+        return error_set(error, status, 0, "%s: cannot read its AUX data: %s", a->name,
+                         spex_status_name(status));
+    return SPEX_OK;
+}

@@ -1,0 +1,380 @@
+/* Files are opened, described and closed. */
+#include "pass.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/sized.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The times at which what the file says about threads, processes and CPUs changes. */
+static void gather_changes(struct spex_analysis *a)
+{
+    struct spex_perf_event e;
+    spex_perfdata_rewind(a->file);
+    while (spex_perfdata_next(a->file, &e) == SPEX_OK) {
+        switch (e.type) {
+        case SPEX_PERF_COMM:
+            changes_add(&a->thread_changes, e.u.comm.tid, e.time);
+            if (e.misc & SPEX_PERF_MISC_COMM_EXEC)
+                changes_add(&a->process_changes, e.u.comm.pid, e.time);
+            break;
+        case SPEX_PERF_FORK:
+        case SPEX_PERF_EXIT:
+            changes_add(&a->thread_changes, e.u.task.tid, e.time);
+            if (e.u.task.pid == e.u.task.tid)
+                changes_add(&a->process_changes, e.u.task.pid, e.time);
+            break;
+        case SPEX_PERF_SWITCH:
+        case SPEX_PERF_SWITCH_CPU_WIDE:
+        case SPEX_PERF_ITRACE_START:
+            changes_add(&a->cpu_changes, e.cpu, e.time);
+            if (e.type != SPEX_PERF_ITRACE_START)
+                changes_add(&a->switches, e.tid, e.time);
+            break;
+        default:
+            break;
+        }
+    }
+    size_t count = spex_perfdata_map_count(a->file);
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_perf_map *map = spex_perfdata_map_at(a->file, i);
+        changes_add(&a->process_changes, map->pid, map->time);
+    }
+    changes_sort(&a->thread_changes);
+    changes_sort(&a->process_changes);
+    changes_sort(&a->cpu_changes);
+    changes_sort(&a->switches);
+}
+
+static bool has_wide_counter(struct spex_analysis *a, const uint8_t *data, size_t size)
+{
+    enum spex_status status = SPEX_OK;
+    queue_need_reader(a, &a->reader);
+    spex_reader_feed(a->reader, data, size, 0, true);
+    while (status == SPEX_OK) {
+        size_t n = spex_reader_batch(a->reader, a->records, a->batch, &status, NULL);
+        for (size_t i = 0; i < n; i++)
+            if (counters_of(&a->records[i]) & 0xf * EACH_COUNTER << 12)
+                return true;
+    }
+    return false;
+}
+
+/*
+ * No file tells PMSIDR_EL1.CountSize: 12 bits, unless the first quarter of a megabyte, of all
+ * queues in equal parts, shows more.
+ */
+static uint16_t counter_most(struct spex_analysis *a)
+{
+    enum { LOOK = 1 << 18, LEAST = 1 << 12 };
+    size_t part = a->queue_count ? LOOK / a->queue_count : 0;
+    part = part > LEAST ? part : LEAST;
+    bool wide = false;
+    if (a->file) {
+        struct spex_aux_span span;
+        for (size_t i = 0; i < a->queue_count && !wide; i++) {
+            struct queue *q = &a->queues[i];
+            enum spex_status status;
+            if (!queue_open(a, q, &status))
+                break;
+            if (spex_aux_next(q->cursor, &span) == SPEX_OK)
+                wide = has_wide_counter(a, span.data, span.size < part ? span.size : part);
+            queue_close(q);
+        }
+    } else {
+        uint8_t *data = a->queues[0].buffer;
+        ssize_t n = pread(a->raw_fd, data, LOOK, 0);
+        wide = n > 0 && has_wide_counter(a, data, (size_t)n);
+    }
+    return wide ? 0xffff : 0xfff;
+}
+
+static void describe_sampling(struct spex_analysis *a)
+{
+    struct spex_sampling *s = &a->sampling;
+    s->counter_most = counter_most(a);
+    a->end = counters_end(s->counter_most);
+    const struct spex_perf_attr *attr = a->file ? spex_perfdata_spe_attr(a->file) : NULL;
+    s->midr = a->options.midr;
+    if (a->file && !s->midr)
+        s->midr = spex_perfdata_midr(a->file, -1);
+    const struct spex_cpu_model *cpu = spex_cpu_find(s->midr);
+    s->cpu_name = cpu ? spex_cpu_name(cpu) : NULL;
+    if (!attr)
+        return;
+    /* ts_enable 0, pa_enable 1, jitter 16; filters from 32 on (the PMU's format) */
+    enum { TS = 0, PA = 1, JITTER = 16, DISCARD = 35 };
+    uint64_t filters[5] = {attr->config[0] >> 32 << 32, attr->config[1], attr->config[2],
+                           attr->config[3], attr->config[4]};
+    filters[0] &= ~(UINT64_C(1) << DISCARD);
+    s->known = true;
+    s->period = attr->freq ? 0 : attr->period;
+    s->timestamps = attr->config[0] >> TS & 1;
+    s->physical = attr->config[0] >> PA & 1;
+    s->jitter = attr->config[0] >> JITTER & 1;
+    spex_perf_terms_text(attr->config, s->terms, sizeof s->terms);
+    spex_perf_terms_text(filters, s->filters, sizeof s->filters);
+}
+
+static enum spex_status open_raw(struct spex_analysis *a, const char *path,
+                                 struct spex_error *error)
+{
+    bool standard = !path || !strcmp(path, "-");
+    a->raw_fd = standard ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    off_t size = a->raw_fd < 0 ? -1 : lseek(a->raw_fd, 0, SEEK_END);
+    if (a->raw_fd >= 0 && size < 0) {
+        /* a pipe: to a temporary file, since a pass may be repeated */
+        FILE *spool = tmpfile();
+        char block[65536];
+        ssize_t n;
+        size = 0;
+        bool ok = spool != NULL;
+        while (ok && ((n = read(a->raw_fd, block, sizeof block)) > 0 || (n < 0 && errno == EINTR)))
+            if (n > 0) {
+                ok = write(fileno(spool), block, (size_t)n) == n;
+                size += n;
+            }
+        close(a->raw_fd);
+        a->raw_fd = ok ? dup(fileno(spool)) : -1;
+        if (spool)
+            fclose(spool);
+    }
+    if (a->raw_fd < 0)
+        return error_set(error, SPEX_IO, 0, "%s: %s", a->name, strerror(errno));
+    a->raw_size = (uint64_t)size;
+    a->queue_count = 1;
+    return SPEX_OK;
+}
+
+static int16_t *sources_of(struct spex_analysis *a, const struct spex_cpu_model *model)
+{
+    for (size_t i = 0; i < a->model_count; i++) /* as many as there are kinds of core */
+        if (a->models[i]->model == model)
+            return a->models[i]->sources;
+    a->models = memory_grow(a->models, a->model_count, &a->model_capacity, sizeof *a->models);
+    struct model_sources *m = memory_get(1, sizeof *m);
+    a->models[a->model_count++] = m;
+    m->model = model;
+    memset(m->sources, 0xff, sizeof m->sources);
+    m->sources[NO_PACKET] = SPEX_SOURCE_UNKNOWN;
+    return m->sources;
+}
+
+static enum spex_status open_input(struct spex_analysis *a, const char *path,
+                                   const struct spex_analysis_options *options,
+                                   struct spex_error *error)
+{
+    bool standard = !path || !strcmp(path, "-");
+    enum spex_status status;
+    a->options = *options;
+    if (!a->options.want)
+        a->options.want = ~0u;
+    for (size_t i = 0; i < options->filter_count; i++) {
+        const char *name = options->filters[i].name;
+        if (!strcmp(name, "time"))
+            a->filter_want |= SPEX_WANT_TIME;
+        if (!strcmp(name, "dso") || !strcmp(name, "symbol"))
+            a->filter_want |= SPEX_WANT_SYMBOL;
+    }
+    a->name = memory_copy(standard ? "standard input" : path);
+    a->ops = op_table();
+    if (a->whole)
+        a->symbols = a->whole->symbols;
+    status = a->whole ? SPEX_OK : spex_symbols_new(options->symbols, &a->symbols, error);
+    a->places = memory_get(PLACES, sizeof *a->places);
+    if (status)
+        return status;
+    if (options->raw) {
+        status = open_raw(a, path, error);
+    } else {
+        status = spex_perfdata_open(standard ? "-" : path, &a->file, error);
+        if (!status) {
+            a->info = spex_perfdata_info(a->file);
+            a->queue_count = spex_perfdata_queue_count(a->file);
+            merge_losses(a);
+            gather_changes(a);
+            a->stacks = stacks_new(a, a->file, &analysis_first(a)->calls);
+        }
+    }
+    return status;
+}
+
+/* What is read of an input that is open; first and last are the times of all of them. */
+static enum spex_status open_queues(struct spex_analysis *a,
+                                    const struct spex_analysis_options *options, uint64_t first,
+                                    uint64_t last, struct spex_error *error)
+{
+    enum spex_status status = SPEX_OK;
+    for (size_t i = 0; i < options->filter_count && !status; i++)
+        status = filter_new(&options->filters[i], first, last, &a->filters[i], error);
+    if (status)
+        return status;
+    a->queues = memory_get(a->queue_count + 1, sizeof *a->queues);
+    a->heap = memory_get(a->queue_count + 1, sizeof *a->heap);
+    bool merge = options->ordered && a->queue_count > 1;
+    a->batch = merge && a->queue_count > RECORDS / BATCH ? RECORDS / a->queue_count + 1 : BATCH;
+    size_t records = merge ? a->queue_count * a->batch : a->batch;
+    a->records = memory_get(records, sizeof *a->records);
+    a->spent = memory_get(records, sizeof *a->spent);
+    for (size_t i = 0; i < a->queue_count; i++) {
+        struct queue *q = &a->queues[i];
+        q->index = (uint32_t)i;
+        q->cpu = q->tid = -1;
+        if (a->file) {
+            const struct spex_perf_queue *from = spex_perfdata_queue(a->file, i);
+            q->cpu = from->cpu;
+            q->tid = from->tid;
+            uint64_t midr = options->midr ? options->midr : spex_perfdata_midr(a->file, q->cpu);
+            q->model = spex_cpu_find(midr);
+        } else {
+            q->model = spex_cpu_find(options->midr);
+            q->buffer = memory_get(1, RAW_CHUNK + SPEX_READER_REST);
+        }
+        q->sources = sources_of(a, q->model);
+    }
+    describe_sampling(a);
+    return SPEX_OK;
+}
+
+static int by_first_time(const void *x, const void *y)
+{
+    const struct spex_analysis *a = *(struct spex_analysis *const *)x;
+    const struct spex_analysis *b = *(struct spex_analysis *const *)y;
+    uint64_t first_a = a->info ? a->info->first_time : 0,
+             first_b = b->info ? b->info->first_time : 0;
+    if (first_a != first_b)
+        return first_a < first_b ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+/* The first of several files speaks for all where they agree. */
+static void agree(struct spex_analysis *a)
+{
+    uint16_t most = 0;
+    for (size_t i = 0; i < a->part_count; i++) {
+        const struct spex_sampling *s = &a->parts[i]->sampling;
+        most = s->counter_most > most ? s->counter_most : most;
+        a->mixed |= s->period != a->parts[0]->sampling.period;
+        if (s->midr != a->sampling.midr)
+            a->sampling.cpu_name = NULL;
+    }
+    for (size_t i = 0; i < a->part_count; i++) {
+        a->parts[i]->sampling.counter_most = most;
+        a->parts[i]->end = counters_end(most);
+    }
+}
+
+static enum spex_status open_profile(struct spex_analysis *a, const char *path,
+                                     const struct spex_analysis_options *options,
+                                     struct spex_error *error)
+{
+    enum spex_status status = open_input(a, path, options, error);
+    size_t files = 1 + options->more_count;
+    uint64_t first, last;
+    if (!status && files > 1) {
+        a->parts = memory_get(files, sizeof *a->parts);
+        a->parts[a->part_count++] = a;
+    }
+    for (size_t i = 0; i < options->more_count && !status; i++) {
+        struct spex_analysis *part = a->parts[a->part_count++] = memory_get(1, sizeof *part);
+        part->raw_fd = -1;
+        part->whole = a;
+        status = open_input(part, options->more[i], options, error);
+    }
+    if (!status && a->part_count)
+        qsort(a->parts, a->part_count, sizeof *a->parts, by_first_time);
+    analysis_extent(a, &first, &last);
+    if (!status)
+        status = open_queues(a, options, first, last, error);
+    for (size_t i = 0; i < a->part_count && !status; i++)
+        if (a->parts[i] != a)
+            status = open_queues(a->parts[i], options, first, last, error);
+    if (!status)
+        agree(a);
+    return status;
+}
+
+enum spex_status spex_analysis_open(const char *path, const struct spex_analysis_options *given,
+                                    struct spex_analysis **analysis, struct spex_error *error)
+{
+    struct spex_analysis_options known = {0};
+    const struct spex_analysis_options *options = &known;
+    volatile enum spex_status status = SPEX_OK;
+    if (given)
+        status = sized_take("spex_analysis_options", given, &known, sizeof known, error);
+    if (status)
+        return status;
+    if (options->filter_count > SPEX_FILTER_MAX)
+        return error_set(error, SPEX_RANGE, 0, "%zu filters; at most %d", options->filter_count,
+                         SPEX_FILTER_MAX);
+    struct spex_analysis *a = calloc(1, sizeof *a);
+    if (!a)
+        return error_set(error, SPEX_NO_MEMORY, 0, "not enough memory for a profile");
+    a->raw_fd = -1;
+    if (!memory_guarded(status = open_profile(a, path, options, error)))
+        status = error_set(error, SPEX_NO_MEMORY, 0, "not enough memory for a profile");
+    if (status)
+        spex_analysis_close(a);
+    else
+        *analysis = a;
+    return status;
+}
+
+void spex_analysis_close(struct spex_analysis *a)
+{
+    if (!a)
+        return;
+    for (size_t i = 0; i < a->part_count; i++)
+        if (a->parts[i] != a)
+            spex_analysis_close(a->parts[i]);
+    free(a->parts);
+    state_free(&a->thread_sums, true);
+    free(a->cpu_sums);
+    for (size_t i = 0; a->queues && i < a->queue_count; i++) {
+        queue_close(&a->queues[i]);
+        if (a->queues[i].reader != a->reader)
+            free(a->queues[i].reader);
+        free(a->queues[i].buffer);
+    }
+    free(a->reader);
+    free(a->shapes);
+    free(a->records);
+    free(a->spent);
+    free(a->stack_numbers);
+    stacks_free(a->stacks);
+    stacks_table_free(a->calls);
+    free(a->queues);
+    free(a->heap);
+    for (size_t i = 0; i < a->model_count; i++)
+        free(a->models[i]);
+    free(a->models);
+    for (size_t i = 0; i < SPEX_FILTER_MAX; i++)
+        filter_free(a->filters[i]);
+    state_free(&a->threads, true);
+    state_free(&a->processes, true);
+    state_free(&a->strings, true);
+    state_free(&a->modules, false);
+    free(a->thread_changes.items);
+    free(a->process_changes.items);
+    free(a->cpu_changes.items);
+    free(a->switches.items);
+    free(a->maps);
+    free(a->places);
+    free(a->near);
+    free(a->far);
+    free(a->lines);
+    if (!a->whole)
+        spex_symbols_free(a->symbols);
+    if (a->file)
+        spex_perfdata_close(a->file);
+    if (a->raw_fd >= 0)
+        close(a->raw_fd);
+    free(a->name);
+    free(a);
+}

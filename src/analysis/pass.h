@@ -1,0 +1,239 @@
+/*
+ * A profile that is read, for the files that do it:
+ *
+ *   open.c    opens files and ends them          state.c  who ran, and since when
+ *   queue.c   AUX spans -> records of a queue    place.c  where code and data lie
+ *   join.c    records -> samples -> filters      merge.c  the queues of a file, in turn or by time
+ *   analysis.c  one pass over all files, and what is known behind it
+ *
+ * What a file says about threads and mappings changes with time. Asking the
+ * file for every record would cost more than decoding it, so the times of all
+ * changes are gathered once, per thread, process and CPU; between two changes
+ * an answer stays true and is reused. Code addresses go through a cache keyed
+ * by address and by the process's state ("version").
+ */
+#ifndef ANALYSIS_PASS_H
+#define ANALYSIS_PASS_H
+
+#include "internal.h"
+#include "module.h"
+#include "stacks.h"
+
+#include "record/counters.h"
+
+enum {
+    BATCH = 256,
+    RECORDS = 1 << 16,    /* of all queues that are merged: with many, each has few at a time */
+    PLACES = SPEX_PLACES, /* cache of code and data addresses */
+    RAW_CHUNK = 1 << 20,
+};
+
+struct process {
+    int32_t pid;
+    struct span span;
+    uint32_t version; /* unique for (process, span) */
+};
+
+struct thread {
+    int32_t tid;
+    struct span span;
+    int32_t pid;
+    uint64_t samples;
+    const char *comm;
+    struct process *process;
+};
+
+struct place_slot {
+    uint64_t ip;
+    uint32_t version;
+    struct spex_place place;
+};
+
+/* Data: a cache line or a page all of whose addresses have the same answer. */
+struct block_slot {
+    uint64_t number;         /* of the line or page */
+    uint32_t version;        /* 0: none */
+    struct spex_place place; /* of its start */
+};
+
+struct line_slot {
+    const struct spex_module *module;
+    uint64_t address;
+    struct spex_line line;
+};
+
+/* Pointer tables by a 64-bit key, open addressing. */
+struct table {
+    struct {
+        uint64_t key;
+        void *value;
+    } * slots;
+    size_t count, mask;
+};
+
+struct queue {
+    uint32_t index;
+    int32_t cpu, tid;
+    const struct spex_cpu_model *model;
+    struct spex_aux_cursor *cursor;
+    struct spex_aux_span span;
+    struct spex_reader *reader; /* shared unless queues are merged */
+    uint64_t samples;
+    bool reading;
+    /*
+     * What the last record's thread and maps are, and for which timestamps (raw,
+     * not converted: that is the point) of which records that stays so.
+     */
+    struct thread *thread;
+    struct spex_sample same; /* fields from comm to maps, which its samples have in common */
+    uint64_t who;            /* CONTEXTIDR, or WHO_NONE; WHO_UNTIMED */
+    uint64_t tick_from, tick_span;
+    struct spex_record *records;
+    uint64_t *spent;  /* of each */
+    uint32_t *stacks; /* likewise, or NULL */
+    struct stacks_cursor cursor_of_stacks;
+    struct clock clock;
+    size_t at, count;
+    uint64_t time;                  /* timestamp of records[at], for merging */
+    uint64_t first_tick, last_tick; /* of kept samples */
+    uint8_t *buffer;                /* raw stream */
+    size_t kept;
+    uint64_t position;
+    int16_t *sources; /* of its model */
+};
+
+/* Of a kind of core: meaning of Data Source values, -1 not yet known. */
+struct model_sources {
+    const struct spex_cpu_model *model;
+    int16_t sources[256 + 1]; /* the last: no packet, or no memory */
+};
+enum { NO_PACKET = 256 };
+
+struct spex_analysis {
+    struct spex_analysis_options options;
+    char *name;
+    struct spex_perfdata *file;
+    const struct spex_perf_info *info;
+    struct spex_symbols *symbols;
+    const struct op_table *ops;
+    int raw_fd;
+    uint64_t raw_size;
+
+    struct changes thread_changes, process_changes, cpu_changes;
+    struct changes switches; /* by thread, for queues of one */
+    struct table threads, processes, modules, strings;
+    uint32_t versions;
+    uint32_t *maps; /* numbers of all mappings, by process, address and time */
+    struct place_slot *places;
+    struct block_slot *near, *far; /* cache lines, pages */
+    struct line_slot *lines;
+
+    struct filter *filters[SPEX_FILTER_MAX];
+    unsigned filter_want;
+    const struct line_set *only; /* lines to look at closer; NULL: all records */
+    struct queue *queues;
+    size_t queue_count;
+    struct spex_shapes *shapes; /* what all readers have learnt */
+    struct spex_reader *reader;
+    struct spex_record *records; /* of the queue that is read, or of all that are merged */
+    uint64_t *spent;             /* as many */
+    uint32_t *stack_numbers;     /* likewise, once they are wanted */
+    struct stacks *stacks;       /* NULL: there are none */
+    struct stacks_table *calls;  /* of the first file: of all */
+    size_t batch;                /* how many of a queue at a time */
+    struct queue **heap;         /* those that are merged, the earliest first */
+    struct model_sources **models;
+    size_t model_count, model_capacity;
+    struct spex_sample samples[BATCH];
+    size_t sample_count;
+    spex_sample_sink *sink;
+    void *context;
+    struct spex_totals totals;
+    struct spex_sampling sampling;
+    struct counters_end end; /* of its counter_most */
+    uint64_t done;           /* bytes, for progress */
+    bool stopped, no_memory;
+
+    /* Of several files each is an analysis; what they share, the first has. */
+    struct spex_analysis *whole;   /* of the others: the first */
+    struct spex_analysis **parts;  /* of the first: all in order of time, itself too */
+    size_t part_count;             /* 0: there is one file */
+    struct spex_analysis *reading; /* of the first: whose samples come */
+    struct spex_totals own;        /* of the first: without the others */
+    struct table thread_sums;      /* of all files */
+    bool enough;                   /* no further file is wanted */
+    bool mixed;                    /* sampled with different periods */
+    struct cpu_sum {
+        int32_t cpu;
+        uint64_t samples;
+    } * cpu_sums; /* of the last pass, in order of queues */
+    size_t cpu_sum_count;
+};
+
+/* The first of several files; of the first, the one whose samples come. */
+static inline struct spex_analysis *analysis_first(struct spex_analysis *a)
+{
+    return a->whole ? a->whole : a;
+}
+
+static inline struct spex_analysis *analysis_reading(struct spex_analysis *a)
+{
+    return a->reading ? a->reading : a;
+}
+
+/* ---- state.c ---- */
+
+void changes_add(struct changes *changes, int32_t id, uint64_t time);
+void changes_sort(struct changes *changes);
+/* Where the value of a key stands, or is to stand if it is NULL. */
+void **state_slot(struct table *table, uint64_t key);
+void state_free(struct table *table, bool values);
+struct process *state_process(struct spex_analysis *a, int32_t pid, uint64_t time);
+struct thread *state_thread(struct spex_analysis *a, int32_t tid, int32_t pid, uint64_t time);
+
+static inline uint64_t tick_time(const struct spex_analysis *a, uint64_t tick)
+{
+    return a->info && a->info->has_time ? spex_perf_time_to_ns(&a->info->time, tick) : tick;
+}
+
+/* ---- place.c ---- */
+
+/* Of places in caches, where a bad guess costs a look-up and no more. */
+static inline uint64_t mix(uint64_t x)
+{
+    x *= UINT64_C(0x9e3779b97f4a7c15);
+    return x ^ x >> 29;
+}
+
+static inline size_t place_index(uint64_t ip, uint32_t version)
+{
+    return (size_t)(mix(ip ^ (uint64_t)version << 48) & (PLACES - 1));
+}
+
+/* version is of the process that holds ip, times two; odd for data. */
+const struct place_slot *place_fill(struct spex_analysis *a, struct place_slot *s, uint32_t version,
+                                    int32_t pid, uint64_t time, uint64_t ip);
+
+/* ---- queue.c ---- */
+
+void queue_need_reader(struct spex_analysis *a, struct spex_reader **reader);
+/* Opens what a queue is read with; false, and *status says why, if it cannot be. */
+bool queue_open(struct spex_analysis *a, struct queue *q, enum spex_status *status);
+void queue_close(struct queue *q);
+/* Fills q->records; false at the end of the queue, or if no more is wanted. */
+bool queue_refill(struct spex_analysis *a, struct queue *q);
+
+/* ---- join.c ---- */
+
+/* Samples of count records, at most BATCH. Fields of absent packets are 0 in a record. */
+void join_records(struct spex_analysis *a, struct queue *q, size_t at, size_t count);
+void join_flush(struct spex_analysis *a);
+
+/* ---- merge.c ---- */
+
+/* What the file tells of them is known before a pass: rows say then that nothing is estimated. */
+void merge_losses(struct spex_analysis *a);
+enum spex_status merge_file(struct spex_analysis *a, spex_sample_sink *sink, void *context,
+                            struct spex_error *error);
+
+#endif

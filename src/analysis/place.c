@@ -1,0 +1,283 @@
+/* Where code and data lie: mappings, modules, symbols, lines. */
+#include "pass.h"
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+enum {
+    BLOCKS = 1 << 13, /* caches of where data lies */
+    LINES = 1 << 12,  /* cache of source lines */
+};
+
+static struct spex_module *map_module(struct spex_analysis *a, const struct spex_perf_map *map)
+{
+    void **slot = state_slot(&a->modules, (uintptr_t)map);
+    if (!*slot) {
+        size_t size = map->build_id_size;
+        const uint8_t *id = map->build_id;
+        if (!size)
+            id = spex_perfdata_build_id(a->file, map->filename, &size);
+        *slot = symbols_module(a->symbols, map->filename, id, id ? size : 0, map->pid);
+    }
+    return *slot;
+}
+
+/* By process, address and time. */
+static int compare_maps(const void *a, const void *b, void *context)
+{
+    const struct spex_perfdata *file = context;
+    uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+    const struct spex_perf_map *x = spex_perfdata_map_at(file, i);
+    const struct spex_perf_map *y = spex_perfdata_map_at(file, j);
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    if (x->time != y->time)
+        return x->time < y->time ? -1 : 1;
+    return i < j ? -1 : i > j;
+}
+
+static void sort_maps(struct spex_analysis *a)
+{
+    size_t count = spex_perfdata_map_count(a->file);
+    a->maps = memory_get(count + 1, sizeof *a->maps);
+    for (size_t i = 0; i < count; i++)
+        a->maps[i] = (uint32_t)i;
+    qsort_r(a->maps, count, sizeof *a->maps, compare_maps, a->file);
+}
+
+/* How many of a->maps come before or are this, of (process, address, time). */
+static size_t maps_up_to(struct spex_analysis *a, int32_t pid, uint64_t start, uint64_t time)
+{
+    size_t low = 0, high = spex_perfdata_map_count(a->file);
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        const struct spex_perf_map *map = spex_perfdata_map_at(a->file, a->maps[middle]);
+        if (map->pid != pid ? map->pid < pid
+                            : map->start < start || (map->start == start && map->time <= time))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The last of the first n of a->maps. */
+static const struct spex_perf_map *map_before(const struct spex_analysis *a, size_t n)
+{
+    return n ? spex_perfdata_map_at(a->file, a->maps[n - 1]) : NULL;
+}
+
+/* .bss has no file behind it: find the file mapped below whose image reaches this far. */
+static void locate_image(struct spex_analysis *a, int32_t pid, uint64_t time, uint64_t ip,
+                         struct spex_place *place)
+{
+    enum { NEAR = 64 }; /* an image is mapped in a few pieces, with little in between */
+    if (!a->maps)
+        sort_maps(a);
+    size_t n = maps_up_to(a, pid, ip, UINT64_MAX);
+    for (unsigned i = 0; i < NEAR; i++) {
+        const struct spex_perf_map *map = map_before(a, n);
+        if (!map || map->pid != pid)
+            return;
+        uint64_t start = map->start;
+        if (map->time > time) { /* what was there then */
+            n = maps_up_to(a, pid, start, time);
+            map = map_before(a, n);
+        }
+        if (map && map->pid == pid && map->start == start) {
+            struct spex_module *module = map_module(a, map);
+            uint64_t address = ip - (start - spex_module_address(module, start, start, map->pgoff));
+            if (module_is_file(module) && module_covers(module, address) &&
+                spex_perfdata_map(a->file, pid, start, time) == map) {
+                place->module = module;
+                place->address = address;
+                place->symbol = spex_module_symbol(module, address);
+                return;
+            }
+        }
+        /* On below start: by one, unless there are others at the same address. */
+        const struct spex_perf_map *next = n ? map_before(a, n - 1) : NULL;
+        if (next && next->pid == pid && next->start == start)
+            n = start ? maps_up_to(a, pid, start - 1, UINT64_MAX) : 0;
+        else if (map && map->pid == pid && map->start == start)
+            n--;
+    }
+}
+
+static void find_place(struct spex_analysis *a, int32_t pid, uint64_t time, uint64_t ip, bool data,
+                       struct spex_place *place)
+{
+    *place = (struct spex_place){.address = ip};
+    if (!a->file)
+        return;
+    const struct spex_perf_map *map = spex_perfdata_map(a->file, pid, ip, time);
+    if (map && !data && map->filename[0] == '/' && map->filename[1] == '/') {
+        /* a compiler that tells its functions late: what is there in the end */
+        const struct spex_perf_map *last = spex_perfdata_map(a->file, pid, ip, UINT64_MAX);
+        if (last && module_is_code(map_module(a, last)))
+            map = last;
+    }
+    if (map) {
+        place->module = map_module(a, map);
+        place->address = spex_module_address(place->module, ip, map->start, map->pgoff);
+        place->symbol = spex_module_symbol(place->module, place->address);
+    }
+    if (data && !place->symbol && !(ip >> 63) && (!map || !module_is_file(place->module)))
+        locate_image(a, pid, time, ip, place);
+}
+
+const struct place_slot *place_fill(struct spex_analysis *a, struct place_slot *s, uint32_t version,
+                                    int32_t pid, uint64_t time, uint64_t ip)
+{
+    find_place(a, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, time, ip, version & 1, &s->place);
+    s->ip = ip;
+    s->version = version;
+    return s;
+}
+
+enum { LINE_BITS = 6, PAGE_BITS = 12 };
+
+static inline struct block_slot *block_of(struct block_slot **slots, uint64_t number,
+                                          uint32_t version)
+{
+    if (__builtin_expect(!*slots, 0))
+        *slots = memory_get(BLOCKS, sizeof **slots);
+    return &(*slots)[mix(number ^ (uint64_t)version << 48) & (BLOCKS - 1)];
+}
+
+/* place, of ip, is true of the whole block but for the address. */
+static void fill_block(struct block_slot *block, unsigned bits, uint32_t version, uint64_t ip,
+                       const struct spex_place *place)
+{
+    *block = (struct block_slot){ip >> bits, version, *place};
+    block->place.address -= ip & ((UINT64_C(1) << bits) - 1);
+}
+
+/* A file is mapped by pages; in one that has symbols a line may still be of one symbol. */
+static void fill_blocks(struct spex_analysis *a, uint32_t version, uint64_t ip,
+                        const struct spex_place *place)
+{
+    const unsigned line = (1u << LINE_BITS) - 1;
+    uint64_t first, last, at = ip & line;
+    if (place->module ? !module_has_symbols(place->module) : ip >> 63) {
+        fill_block(block_of(&a->far, ip >> PAGE_BITS, version), PAGE_BITS, version, ip, place);
+        return;
+    }
+    if (!place->symbol) /* the next address may be of the image of another file */
+        return;
+    module_symbol_around(place->module, place->address, &first, &last);
+    if (place->address - first >= at && last - place->address >= line - at)
+        fill_block(block_of(&a->near, ip >> LINE_BITS, version), LINE_BITS, version, ip, place);
+}
+
+/*
+ * Where ip lies, in a cache; bits says of how large a block the address is that of the start
+ * (0: of ip itself). version is of the mappings that hold ip.
+ */
+static inline const struct spex_place *locate(struct spex_analysis *a, uint32_t version,
+                                              int32_t pid, const struct spex_sample *sample,
+                                              uint64_t ip, unsigned *bits)
+{
+    struct block_slot *near = block_of(&a->near, ip >> LINE_BITS, version);
+    *bits = LINE_BITS;
+    if (near->number == ip >> LINE_BITS && near->version == version)
+        return &near->place;
+    const struct block_slot *far = block_of(&a->far, ip >> PAGE_BITS, version);
+    if (far->number == ip >> PAGE_BITS && far->version == version) {
+        struct spex_place place = far->place;
+        place.address += ip & ((1u << PAGE_BITS) - 1);
+        fill_block(near, LINE_BITS, version, ip, &place);
+        return &near->place;
+    }
+    uint32_t key = version << 1 | 1;
+    struct place_slot *slot = &a->places[place_index(ip, key)];
+    *bits = 0;
+    if (slot->ip != ip || slot->version != key) {
+        bool timed = sample && sample->flags & SPEX_SAMPLE_TIMED;
+        place_fill(a, slot, key, pid, timed ? tick_time(a, sample->record->timestamp) : UINT64_MAX,
+                   ip);
+        fill_blocks(a, version, ip, &slot->place);
+    }
+    return &slot->place;
+}
+
+/* At the end for a process, or at the time of a sample. */
+static void place_of(struct spex_analysis *a, int pid, const struct spex_sample *sample,
+                     uint64_t ip, struct spex_place *place)
+{
+    unsigned bits;
+    uint32_t version =
+        sample ? sample->maps[ip >> 63]
+               : state_process(a, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, UINT64_MAX)->version;
+    *place = *locate(a, version, pid, sample, ip, &bits);
+    place->address += ip & ((UINT64_C(1) << bits) - 1);
+}
+
+/* Of several files, where the first that knows the place says. */
+static void locate_in_any(struct spex_analysis *a, int pid, uint64_t ip, struct spex_place *place)
+{
+    place_of(a, pid, NULL, ip, place);
+    for (size_t i = 0; !place->module && i < a->part_count; i++)
+        if (a->parts[i] != a)
+            place_of(a->parts[i], pid, NULL, ip, place);
+}
+
+void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t ip, struct spex_place *place)
+{
+    if (!memory_guarded(locate_in_any(a, pid, ip, place)))
+        *place = (struct spex_place){0};
+}
+
+void spex_sample_locate(struct spex_analysis *a, const struct spex_sample *sample, uint64_t ip,
+                        struct spex_place *place)
+{
+    if (!memory_guarded(place_of(analysis_reading(a), sample->pid, sample, ip, place)))
+        *place = (struct spex_place){0};
+}
+
+const struct spex_place *analysis_data_place(struct spex_analysis *a,
+                                             const struct spex_sample *sample)
+{
+    static const struct spex_place none;
+    unsigned bits;
+    uint64_t va = sample->va;
+    if (!(sample->record->present & SPEX_HAS_VA))
+        return &none;
+    return locate(analysis_reading(a), sample->maps[va >> 63], sample->pid, sample, va, &bits);
+}
+
+void analysis_maps(struct spex_analysis *a, int32_t pid, uint64_t time, uint32_t maps[2])
+{
+    maps[0] = state_process(a, pid, time)->version;
+    maps[1] = state_process(a, SPEX_PERF_PID_KERNEL, time)->version;
+}
+
+const struct spex_place *analysis_code_place(struct spex_analysis *a, uint32_t maps, int32_t pid,
+                                             uint64_t time, uint64_t ip)
+{
+    struct place_slot *slot = &a->places[place_index(ip, maps << 1)];
+    if (slot->ip != ip || slot->version != maps << 1)
+        place_fill(a, slot, maps << 1, pid, time, ip);
+    return &slot->place;
+}
+
+void analysis_line(struct spex_analysis *a, struct spex_module *module, uint64_t address,
+                   struct spex_line *line)
+{
+    if (!a->lines)
+        a->lines = memory_get(LINES, sizeof *a->lines);
+    size_t slot = (size_t)(mix(address ^ (uintptr_t)module) & (LINES - 1));
+    struct line_slot *s = &a->lines[slot];
+    if (s->module != module || s->address != address) {
+        s->module = module;
+        s->address = address;
+        if (spex_module_line(module, address, &s->line))
+            s->line.file = analysis_intern(a, s->line.file);
+        else
+            s->line = (struct spex_line){0};
+    }
+    *line = s->line;
+}

@@ -1,0 +1,145 @@
+/* The records of a queue, batch by batch: AUX spans, or a raw stream in chunks. */
+#include "pass.h"
+
+#include "base/memory.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+static void note_damage(struct spex_analysis *a, const struct spex_damage *damage)
+{
+    if (!a->totals.damaged++) {
+        a->totals.first_damage = damage->offset;
+        a->totals.damage_reason = damage->reason;
+    }
+    a->totals.damaged_bytes += damage->size;
+}
+
+/* A raw stream in chunks; the cut record at the end of one is read again with the next. */
+static bool next_raw(struct spex_analysis *a, struct queue *q)
+{
+    ssize_t n;
+    do
+        n = pread(a->raw_fd, q->buffer + q->kept, RAW_CHUNK, (off_t)(q->position + q->kept));
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        n = 0;
+    q->span = (struct spex_aux_span){
+        .data = q->buffer, .size = q->kept + (size_t)n, .file_offset = q->position, .last = n == 0};
+    return n > 0;
+}
+
+void queue_need_reader(struct spex_analysis *a, struct spex_reader **reader)
+{
+    if (!a->shapes)
+        a->shapes = spex_shapes_init(memory_get(1, spex_shapes_size()));
+    if (!*reader) {
+        const struct spex_reader_options options = {.size = sizeof options, .shapes = a->shapes};
+        spex_reader_init(memory_get(1, spex_reader_size()), &options, reader, NULL);
+    }
+}
+
+static bool next_span(struct spex_analysis *a, struct queue *q)
+{
+    bool more = a->file ? spex_aux_next(q->cursor, &q->span) == SPEX_OK : next_raw(a, q);
+    if (!more)
+        return false;
+    a->done += q->span.size;
+    struct memory_guard *guard = memory_guard_pause();
+    if (a->options.progress)
+        a->options.progress(a->options.context, a->done,
+                            a->file ? a->info->aux_bytes : a->raw_size);
+    memory_guard_resume(guard);
+    bool merged = a->options.ordered && a->queue_count > 1;
+    struct spex_reader **reader = merged ? &q->reader : &a->reader;
+    queue_need_reader(a, reader);
+    bool last = a->file ? q->span.last : q->position + q->span.size >= a->raw_size;
+    spex_reader_feed(*reader, q->span.data, q->span.size, q->span.file_offset, last);
+    q->reader = *reader;
+    return true;
+}
+
+/* What the reader left, as the span cuts it, comes again with the next one. */
+static void keep_rest(struct spex_analysis *a, struct queue *q)
+{
+    size_t read = (size_t)(spex_reader_position(q->reader) - q->span.file_offset);
+    size_t rest = q->span.size - read;
+    if (a->file) {
+        if (rest)
+            spex_aux_keep(q->cursor, rest);
+        return;
+    }
+    memmove(q->buffer, q->buffer + read, rest);
+    a->done -= rest;
+    q->kept = rest;
+    q->position += read;
+}
+
+static void share_time(struct spex_analysis *a, struct queue *q)
+{
+    enum { SLOWEST = 1000 }; /* ns an operation: slower than any, so the thread did not run */
+    if (!(a->options.want & SPEX_WANT_SPENT))
+        return;
+    struct clock_rules rules = {
+        .counter = a->info && a->info->has_time ? &a->info->time : NULL,
+        .switches = q->cpu >= 0 ? &a->cpu_changes : &a->switches,
+        .most = a->sampling.filters[0] ? 0 : a->sampling.period * SLOWEST,
+    };
+    if (rules.counter)
+        rules.most = spex_perf_time_from_ns(rules.counter, rules.counter->zero + rules.most) -
+                     spex_perf_time_from_ns(rules.counter, rules.counter->zero);
+    q->clock.id = q->cpu >= 0 ? q->cpu : q->tid;
+    clock_share(&q->clock, &rules, q->records, q->count, q->spent);
+}
+
+/* The stacks of a batch. */
+static void join_stacks(struct spex_analysis *a, struct queue *q)
+{
+    uint64_t times[BATCH];
+    if (!q->stacks)
+        return;
+    for (size_t i = 0; i < q->count; i++)
+        times[i] = tick_time(a, q->records[i].timestamp);
+    stacks_join(a->stacks, &q->cursor_of_stacks, q->records, times, q->count, q->stacks);
+}
+
+bool queue_refill(struct spex_analysis *a, struct queue *q)
+{
+    q->at = q->count = 0;
+    while (q->count == 0 && !a->stopped) {
+        struct spex_damage damage = {0};
+        enum spex_status status;
+        if (!q->reading) {
+            if (!next_span(a, q))
+                return false;
+            q->reading = true;
+            q->clock.cut |= a->file && !q->span.contiguous;
+        }
+        q->count = spex_reader_batch(q->reader, q->records, a->batch, &status, &damage);
+        if (status == SPEX_END) {
+            keep_rest(a, q);
+            q->reading = false;
+        } else if (status != SPEX_OK) {
+            note_damage(a, &damage);
+        }
+        share_time(a, q);
+        join_stacks(a, q);
+        q->clock.cut |= status != SPEX_OK && status != SPEX_END;
+    }
+    a->totals.bytes = a->done;
+    return q->count > 0;
+}
+
+bool queue_open(struct spex_analysis *a, struct queue *q, enum spex_status *status)
+{
+    *status = a->file ? spex_aux_open(a->file, q->index, &q->cursor) : SPEX_OK;
+    return *status == SPEX_OK;
+}
+
+void queue_close(struct queue *q)
+{
+    if (q->cursor)
+        spex_aux_close(q->cursor);
+    q->cursor = NULL;
+}

@@ -1,0 +1,137 @@
+/* Who ran where, and since when: threads, processes, names. */
+#include "pass.h"
+
+#include "base/hash.h"
+#include "base/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void changes_add(struct changes *changes, int32_t id, uint64_t time)
+{
+    changes->items =
+        memory_grow(changes->items, changes->count, &changes->capacity, sizeof *changes->items);
+    changes->items[changes->count++] = (struct change){id, time};
+}
+
+static int compare_changes(const void *a, const void *b)
+{
+    const struct change *x = a, *y = b;
+    if (x->id != y->id)
+        return x->id < y->id ? -1 : 1;
+    return x->time < y->time ? -1 : x->time > y->time;
+}
+
+void changes_sort(struct changes *changes)
+{
+    if (changes->count)
+        qsort(changes->items, changes->count, sizeof *changes->items, compare_changes);
+}
+
+struct span changes_span(const struct changes *changes, int32_t id, uint64_t time)
+{
+    size_t low = 0, high = changes->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        const struct change *c = &changes->items[middle];
+        if (c->id < id || (c->id == id && c->time < time))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    struct span span = {0, UINT64_MAX};
+    if (low > 0 && changes->items[low - 1].id == id)
+        span.from = changes->items[low - 1].time + 1;
+    if (low < changes->count && changes->items[low].id == id)
+        span.until = changes->items[low].time;
+    return span;
+}
+
+void **state_slot(struct table *table, uint64_t key)
+{
+    if (!table->slots || table->count * 2 >= table->mask) {
+        struct table old = *table;
+        size_t mask = old.mask ? old.mask * 2 + 1 : 63;
+        table->slots = memory_get(mask + 1, sizeof *table->slots);
+        table->mask = mask;
+        table->count = 0;
+        for (size_t i = 0; old.slots && i <= old.mask; i++)
+            if (old.slots[i].value)
+                *state_slot(table, old.slots[i].key) = old.slots[i].value;
+        free(old.slots);
+    }
+    size_t i = hash_word(hash_seed(), key) & table->mask;
+    while (table->slots[i].value && table->slots[i].key != key)
+        i = (i + 1) & table->mask;
+    if (!table->slots[i].value) {
+        table->slots[i].key = key;
+        table->count++;
+    }
+    return &table->slots[i].value;
+}
+
+const char *analysis_intern(struct spex_analysis *a, const char *text)
+{
+    uint64_t hash = hash_bytes(hash_seed(), text, strlen(text));
+    a = analysis_first(a);
+    for (;; hash++) { /* equal hashes of different texts: take the next key */
+        void **slot = state_slot(&a->strings, hash);
+        if (!*slot)
+            *slot = memory_copy(text);
+        if (!strcmp(*slot, text))
+            return *slot;
+    }
+}
+
+struct process *state_process(struct spex_analysis *a, int32_t pid, uint64_t time)
+{
+    void **slot = state_slot(&a->processes, (uint32_t)pid);
+    struct process *p = *slot;
+    if (!p) {
+        *slot = p = memory_get(1, sizeof *p);
+        p->pid = pid;
+        p->span.from = 1; /* empty */
+    }
+    if (time < p->span.from || time > p->span.until) {
+        p->span = changes_span(&a->process_changes, pid, time);
+        p->version = ++analysis_first(a)->versions;
+    }
+    return p;
+}
+
+struct thread *state_thread(struct spex_analysis *a, int32_t tid, int32_t pid, uint64_t time)
+{
+    void **slot = state_slot(&a->threads, (uint32_t)tid);
+    struct thread *t = *slot;
+    if (!t) {
+        *slot = t = memory_get(1, sizeof *t);
+        t->tid = tid;
+        t->span.from = 1;
+    }
+    if (time < t->span.from || time > t->span.until) {
+        char unknown[16];
+        const char *comm = NULL;
+        t->span = changes_span(&a->thread_changes, tid, time);
+        t->pid = pid;
+        if (a->file) {
+            int32_t known = spex_perfdata_pid(a->file, tid, time);
+            if (known >= 0)
+                t->pid = known;
+            comm = spex_perfdata_comm(a->file, tid, time);
+        }
+        snprintf(unknown, sizeof unknown, ":%d", tid);
+        t->comm = analysis_intern(a, comm ? comm : tid < 0 ? "[unknown]" : unknown);
+    }
+    if (!t->process || t->process->pid != t->pid || time < t->process->span.from ||
+        time > t->process->span.until)
+        t->process = state_process(a, t->pid, time);
+    return t;
+}
+
+void state_free(struct table *table, bool values)
+{
+    for (size_t i = 0; values && table->slots && i <= table->mask; i++)
+        free(table->slots[i].value);
+    free(table->slots);
+}
