@@ -3,7 +3,7 @@
 #include "analysis/module.h"
 #include "analysis/stacks.h"
 #include "base/memory.h"
-#include "export/ids.h"
+#include "base/ids.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #define EXPORT_FLOWS_H
 
 #include "export/export.h"
-#include "export/ids.h"
+#include "base/ids.h"
 
 struct flow {
     struct spex_module *module; /* of from */

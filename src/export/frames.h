@@ -7,7 +7,7 @@
 #define EXPORT_FRAMES_H
 
 #include "export/export.h"
-#include "export/ids.h"
+#include "base/ids.h"
 
 enum tally_part {
     TALLY_THREAD = 1 << 0, /* rows are of one thread */

@@ -6,7 +6,7 @@
 #ifndef EXPORT_NATIVE_H
 #define EXPORT_NATIVE_H
 
-#include "export/ids.h"
+#include "base/ids.h"
 #include "export/values.h"
 
 enum { NATIVE_ID = 32, NATIVE_TYPE = 32 };

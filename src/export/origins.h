@@ -6,7 +6,7 @@
 #ifndef EXPORT_ORIGINS_H
 #define EXPORT_ORIGINS_H
 
-#include "export/ids.h"
+#include "base/ids.h"
 #include "export/values.h"
 
 enum {

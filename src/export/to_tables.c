@@ -8,7 +8,7 @@
 #include "analysis/module.h"
 #include "base/memory.h"
 #include "base/name.h"
-#include "export/ids.h"
+#include "base/ids.h"
 #include "export/parquet.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "ids.h"
+#include "base/ids.h"
 
 #include "base/hash.h"
 #include "base/memory.h"

@@ -1,6 +1,6 @@
 /* Small numbers for keys of four words, in the order in which the keys come. */
-#ifndef EXPORT_IDS_H
-#define EXPORT_IDS_H
+#ifndef BASE_IDS_H
+#define BASE_IDS_H
 
 #include <stdbool.h>
 #include <stddef.h>
