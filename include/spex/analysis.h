@@ -249,6 +249,7 @@ enum spex_key {
     SPEX_KEY_LATENCY,  /* total latency, by powers of two */
     SPEX_KEY_TIME_BIN, /* interval of time: see spex_group_options.time_shift */
     SPEX_KEY_CALLER,   /* the function that called, where there are call stacks */
+    SPEX_KEY_STACK,    /* all that called, the nearest first */
     SPEX_KEY_COUNT
 };
 const char *spex_key_name(enum spex_key key); /* as --sort spells it */

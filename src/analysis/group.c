@@ -62,6 +62,8 @@ static const struct {
     [SPEX_KEY_PREV_TARGET] = {"prev-target", "target of the previous taken branch", 2, true},
     [SPEX_KEY_LATENCY] = {"latency", "total latency, by powers of two", 1, true},
     [SPEX_KEY_CALLER] = {"caller", "function that called this one; needs call stacks", 2},
+    [SPEX_KEY_STACK] = {"stack",
+                        "calls around it, the nearest first, by call site; needs call stacks", 1},
     [SPEX_KEY_TIME_BIN] = {"time-bin", "interval of time, by its start in seconds", 1, true},
 };
 
@@ -95,6 +97,7 @@ unsigned spex_key_wants(enum spex_key key)
     case SPEX_KEY_TIME_BIN:
         return SPEX_WANT_LITTLE | SPEX_WANT_TIME;
     case SPEX_KEY_CALLER:
+    case SPEX_KEY_STACK:
         return SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_STACK;
     default:
         return SPEX_WANT_LITTLE;
@@ -513,6 +516,8 @@ static void make_keys(struct spex_group *g, enum spex_key kind,
         EACH(place_key(s->symbol, s->module, s->address, &word[0][i], &word[1][i]));
     case SPEX_KEY_CALLER:
         EACH(caller_key(g, s, &word[0][i], &word[1][i]));
+    case SPEX_KEY_STACK:
+        EACH(word[0][i] = analysis_stack(g->analysis, s));
     case SPEX_KEY_DSO:
         EACH(word[0][i] = (uintptr_t)(s->module ? s->module->whole : NULL));
     case SPEX_KEY_SRCLINE:
@@ -905,7 +910,9 @@ static int compare_rows(const void *a, const void *b, void *context)
     return memcmp(x->key, y->key, g->slots * sizeof *x->key);
 }
 
-static void sort_rows(struct spex_group *g, enum spex_order order)
+enum { BY_NOTHING = -1 };
+
+static void sort_rows(struct spex_group *g, int order)
 {
     for (size_t i = 0; g->finer && i < g->finer->count; i++)
         roll_up(g, g->finer, row_at(g->finer, i));
@@ -918,15 +925,17 @@ static void sort_rows(struct spex_group *g, enum spex_order order)
     memset(g->total, 0, g->stride);
     for (size_t i = 0; i < g->count; i++) {
         const struct spex_row *row = row_at(g, i);
-        g->order[i] = (struct sorted){rank_of(row, order), numeric ? row->key[0] : 0, (uint32_t)i};
+        g->order[i] = (struct sorted){rank_of(row, (enum spex_order)order),
+                                      numeric ? row->key[0] : 0, (uint32_t)i};
         add_stats(g, g->total, g, row);
     }
     if (g->rest)
         add_stats(g, g->total, g, g->rest);
-    qsort_r(g->order, g->count, sizeof *g->order, compare_rows, g);
+    if (order != BY_NOTHING)
+        qsort_r(g->order, g->count, sizeof *g->order, compare_rows, g);
 }
 
-enum spex_status spex_group_sort(struct spex_group *g, enum spex_order order)
+static enum spex_status finish_rows(struct spex_group *g, int order)
 {
     if (g->failed || !memory_guarded(sort_rows(g, order))) {
         g->failed = true;
@@ -934,6 +943,16 @@ enum spex_status spex_group_sort(struct spex_group *g, enum spex_order order)
         return SPEX_NO_MEMORY;
     }
     return SPEX_OK;
+}
+
+enum spex_status spex_group_sort(struct spex_group *g, enum spex_order order)
+{
+    return finish_rows(g, (int)order);
+}
+
+enum spex_status group_settle(struct spex_group *g)
+{
+    return finish_rows(g, BY_NOTHING);
 }
 
 size_t spex_group_count(const struct spex_group *g)
@@ -1054,6 +1073,23 @@ static size_t located_text(const struct spex_group *g, uint64_t address, uint64_
     return n;
 }
 
+/* As far as there is room. */
+static size_t stack_text(const struct spex_group *g, uint64_t stack, char *text, size_t capacity)
+{
+    size_t n = 0;
+    if (!stack)
+        return (size_t)snprintf(text, capacity, "[no caller]");
+    for (const struct stacks_call *call; stack && n < capacity; stack = call->caller) {
+        call = analysis_call(g->analysis, (uint32_t)stack);
+        n += (size_t)snprintf(text + n, capacity - n, "%s%s", n ? " < " : "",
+                              call->cut ? "[...] < " : "");
+        if (n < capacity)
+            n += call->symbol ? symbol_text(call->symbol, text + n, capacity - n)
+                              : place_text(call->module, call->address, text + n, capacity - n);
+    }
+    return n;
+}
+
 size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, size_t n, char *text,
                      size_t capacity)
 {
@@ -1109,6 +1145,8 @@ size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, siz
         return (size_t)snprintf(text, capacity, "0x%llx", (unsigned long long)key[0]);
     case SPEX_KEY_OFFSET:
         return (size_t)snprintf(text, capacity, "+0x%02x", (unsigned)key[0]);
+    case SPEX_KEY_STACK:
+        return stack_text(g, key[0], text, capacity);
     case SPEX_KEY_TARGET:
     case SPEX_KEY_PREV_TARGET:
         return located_text(g, key[0], key[1], text, capacity);

@@ -94,6 +94,9 @@ struct spex_interval share_interval(double share, double variance);
 /* For tests: a group that is exact for fewer keys. */
 void group_set_limit(struct spex_group *group, size_t limit);
 
+/* As spex_group_sort, but the rows are in no order. */
+enum spex_status group_settle(struct spex_group *group);
+
 /* Adds a row's latencies to buckets (histogram.h); false if they are not known. */
 bool group_buckets(const struct spex_group *group, const struct spex_row *row,
                    enum spex_latency latency, uint64_t counts[HISTOGRAM_BUCKETS]);

@@ -112,7 +112,7 @@ static int compare_cells(const void *a, const void *b)
 
 void cube_finish(struct cube *cube, const struct bins *bins, enum spex_order order, size_t keep)
 {
-    spex_group_sort(cube->fine, order);
+    group_settle(cube->fine);
     spex_group_sort(cube->total, order);
     size_t rows = spex_group_count(cube->total), count = spex_group_count(cube->fine), n = 0;
     size_t capacity = 0;

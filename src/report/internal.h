@@ -6,7 +6,7 @@
 #include "report/report.h"
 
 enum feed { RUNNING, ACCESSES, FEEDS };
-enum set { FUNCTIONS, CODE, SOURCES, THREADS, CPUS, DATA, LINES, PAGES, TARGETS, SETS };
+enum set { FUNCTIONS, CODE, SOURCES, THREADS, CPUS, DATA, LINES, PAGES, TARGETS, STACKS, SETS };
 
 struct report {
     struct spex_analysis *analysis;
@@ -22,11 +22,13 @@ struct report {
 
 /* How many rows of each kind are written: less where the page would become too large. */
 struct limits {
-    size_t functions, code, instructions, rows, uses, map_rows;
+    size_t functions, code, instructions, rows, uses, map_rows, nodes;
 };
 
 /* "code": instructions and source of the functions with most samples (code.c). */
 void code_write(struct report *report, const struct limits *limits, struct json *json);
+/* "stacks": call paths, where there are some (flame.c). */
+void flame_write(struct report *report, const struct limits *limits, struct json *json);
 /* "map": data addresses over time (map.c). */
 void map_write(struct report *report, const struct limits *limits, struct json *json);
 /* "marks": what was not recorded (marks.c). */

@@ -2,6 +2,7 @@
 
 #include "analysis/code.h"
 #include "analysis/findings.h"
+#include "analysis/stacks.h"
 #include "base/memory.h"
 
 #include <stdlib.h>
@@ -32,6 +33,7 @@ static const struct {
     [LINES] = {{SPEX_KEY_CACHE_LINE}, 1, 0, SPEX_BY_LATENCY, ROWS_MOST},
     [PAGES] = {{SPEX_KEY_PAGE}, 1, 0, SPEX_BY_LATENCY, ROWS_MOST},
     [TARGETS] = {{SPEX_KEY_PC, SPEX_KEY_SYMBOL, SPEX_KEY_TARGET}, 3, 0, SPEX_BY_SAMPLES, ROWS_MOST},
+    [STACKS] = {{SPEX_KEY_STACK, SPEX_KEY_SYMBOL}, 2, 0, SPEX_BY_SAMPLES, SIZE_MAX},
 };
 
 /* Counting a sample once and adding up rows at the end is cheaper than counting it in every cube.
@@ -75,6 +77,8 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
         spex_group_add(r->feeds[ACCESSES], memory, m);
         spex_group_add(r->cubes[LINES].fine, memory, m);
         spex_group_add(r->cubes[TARGETS].fine, indirect, j);
+        if (r->cubes[STACKS].fine)
+            spex_group_add(r->cubes[STACKS].fine, all, n);
     }
 }
 
@@ -88,6 +92,11 @@ static struct bins choose_bins(const struct spex_totals *t)
     if (t->timed && t->last_time)
         bins.count = (unsigned)((t->last_time >> bins.shift) - bins.first) + 1;
     return bins;
+}
+
+static bool has_set(const struct report *r, enum set set)
+{
+    return set != STACKS || analysis_stacks(r->analysis) != STACKS_NONE;
 }
 
 static enum spex_status count_all(struct report *r, struct spex_error *error)
@@ -104,8 +113,9 @@ static enum spex_status count_all(struct report *r, struct spex_error *error)
     analysis_narrow(r->analysis, ~(unsigned)SPEX_WANT_LITTLE, NULL);
     r->bins = choose_bins(spex_analysis_totals(r->analysis));
     for (unsigned s = 0; s < SETS && !status; s++)
-        status = cube_new(&r->cubes[s], r->analysis, sets[s].keys, sets[s].key_count, sets[s].flags,
-                          r->bins.shift, error);
+        if (has_set(r, s))
+            status = cube_new(&r->cubes[s], r->analysis, sets[s].keys, sets[s].key_count,
+                              sets[s].flags, r->bins.shift, error);
     for (unsigned f = 0; f < FEEDS && !status; f++) {
         struct spex_group_options options = {.size = sizeof options,
                                              .keys = feeds[f].keys,
@@ -126,7 +136,8 @@ static enum spex_status count_all(struct report *r, struct spex_error *error)
     if (!status)
         findings_finish(r->findings, r->sharing);
     for (unsigned s = 0; s < SETS && !status; s++)
-        cube_finish(&r->cubes[s], &r->bins, sets[s].order, sets[s].keep);
+        if (has_set(r, s))
+            cube_finish(&r->cubes[s], &r->bins, sets[s].order, sets[s].keep);
     return status;
 }
 
@@ -243,6 +254,7 @@ static void write_all(struct report *r, const struct limits *l, struct json *jso
     marks_write(r, json);
     write_set(r, FUNCTIONS, "functions", functions, l->functions, json);
     code_write(r, l, json);
+    flame_write(r, l, json);
     write_set(r, SOURCES, "sources", source, l->rows, json);
     write_set(r, THREADS, "threads", thread, l->rows, json);
     write_set(r, CPUS, "cpus", source, l->rows, json);
@@ -267,7 +279,8 @@ void report_write(struct report *r, struct json *json)
                             .instructions = 600,
                             .rows = ROWS_MOST,
                             .uses = 64,
-                            .map_rows = 96};
+                            .map_rows = 96,
+                            .nodes = 1500};
     struct out *out = json->out;
     struct json start = *json;
     for (size_t size = out->size;; out->size = size, *json = start) {
@@ -280,5 +293,6 @@ void report_write(struct report *r, struct json *json)
         limits.rows = (limits.rows + 4) / 2;
         limits.uses = (limits.uses + 4) / 2;
         limits.map_rows = limits.map_rows * 3 / 4;
+        limits.nodes = (limits.nodes + 16) * 2 / 3;
     }
 }

@@ -1,5 +1,5 @@
 """Pages of the test profiles: writing them, taking their data apart."""
-import json, os, re, sys
+import json, os, re, subprocess, sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "analysis"))
 from common import *
 
@@ -12,6 +12,16 @@ def page(file, *args, name=None, symbols=True):
     if code not in (0, 1) or not os.path.exists(f"{DIR}/{path}"):
         raise RuntimeError(f"spex html {files}: {err}")
     return f"{DIR}/{path}"
+
+
+def record_paths():
+    """A recording with call stacks, thousands of different ones."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    subprocess.run(["aarch64-linux-gnu-gcc", "-O1", "-g", "-static", here + "/paths.c", "-o", DIR + "/paths"], check=True)
+    code, out, err = spex("record", "-q", "-g", "--model", "fast", "-c", "256", "-o", "paths.data", "--", "./paths", cwd=DIR)
+    if code:
+        raise RuntimeError(f"spex record -g: {err}")
+    return "paths.data"
 
 
 def data_of(path):

@@ -48,6 +48,7 @@ PAGES = {
     "few samples": one_sample,
     "two profiles": lambda: page((profile("mixed"), profile("false")), name="two.html"),
     "hostile names": hostile_profile,
+    "call stacks": lambda: page(record_paths(), symbols=False),
 }
 
 if LONG:
@@ -146,7 +147,60 @@ check("arrow keys move through the picture, in words", re.match(r".+: [\d.]+%, [
 b.key("Enter")
 b.key("Escape")
 
+# ---- call paths ----
+FLAME = f"{DIR}/paths.data.html"
+SAID = "document.querySelector('#icicle [aria-live]').textContent"
+b.open(FLAME)
+p = Profile(data_of(FLAME)["profiles"][0])
+b.run("document.querySelector('#icicle canvas').focus()")
+for _ in range(4):
+    b.key("ArrowDown")
+said = b.run(SAID)
+check("arrow keys go down to main", said.startswith("main: "), said)
+b.key("ArrowDown")
+b.key("Enter")
+first = b.run(SAID)
+b.key("ArrowDown")
+b.key("ArrowRight")
+check("and below it, and beside", first.startswith("step_") and b.run(SAID) != first, (first, b.run(SAID)))
+b.key("Escape")
+check("Escape goes back to its caller", b.run(SAID).startswith("main: "), b.run(SAID))
+b.run("document.querySelector('#icicle .outline').open = true")
+b.frame()
+for _ in range(5):
+    b.run("document.querySelector('#icicle .tree details:not([open])').open = true")
+    b.frame()
+TEXT = "[...document.querySelectorAll('#icicle .tree summary')].map(x => x.textContent)"
+lines = b.run(TEXT)
+check("the same as text opens level by level", lines[0].startswith("_start: 100.0%") and any(l.startswith("step_") for l in lines), lines[:8])
+
+
+def below(name, bins=None):
+    """What is in calls of a function and below them."""
+    nodes, out, inside = p.raw["stacks"]["nodes"], 0, []
+    for n in nodes:
+        inside.append(n.get("name") == name or n["parent"] >= 0 and inside[n["parent"]])
+        if inside[-1]:
+            out += p.vector(n, bins)["samples"]
+    return out
+
+
+b.run("(s => { s.value = 'samples'; s.dispatchEvent(new Event('change')); })(document.querySelector('#measure'))")
+b.frame()
+b.run("(i => { i.value = 'step_3'; i.dispatchEvent(new Event('input')); })(document.querySelector('#icicle input'))")
+want = below("step_3") / sum(p.vector(n)["samples"] for n in p.raw["stacks"]["nodes"])
+equal("a search says how much is in what it finds", b.run(SAID), f"“step_3”: {100 * want:.1f}% of all")
+b.drag("#time canvas", 0.3, 0.6)
+check("a range changes what is below", b.run(TEXT) != lines and b.run(SAID).startswith("“step_3”: "), b.run(SAID))
+check("and says that it is coarse here", "in steps of" in b.run("document.querySelector('#icicle').textContent"))
+b.key("Escape")
+b.run("document.querySelector('#tree-files').click()")
+b.frame()
+check("files, functions and lines are a click away", b.run("document.querySelector('#icicle .tree summary').textContent").startswith("paths: 100.0%"))
+equal("no error", b.problems(), [])
+
 # ---- the rest ----
+b.open(MIXED)
 b.run("(s => { s.value = 'samples'; s.dispatchEvent(new Event('change')); })(document.querySelector('#measure'))")
 b.frame()
 check("another measure changes the first column", b.run("document.querySelector('#functions th[aria-sort] button').textContent").startswith("samples"))
@@ -197,12 +251,12 @@ equal("every control and picture has a name", b.run("""[...document.querySelecto
     !(e.getAttribute("aria-label") || e.textContent.trim() || e.closest("label"))).filter(e => !document.querySelector(`label[for="${e.id}"]`)).map(e => e.outerHTML.slice(0, 80))"""), [])
 axe = os.path.join(BUILD, "html/axe.min.js")
 if os.path.exists(axe):
-    for dark in (False, True):
-        b.open(MIXED, dark=dark)
-        b.run("document.querySelectorAll('#functions .open')[0].click()")
+    for path, dark in ((MIXED, False), (MIXED, True), (FLAME, False), (FLAME, True)):
+        b.open(path, dark=dark)
+        b.run("document.querySelectorAll('#functions .open')[0].click(); document.querySelector('#icicle .outline').open = true")
         b.run(open(axe).read() + ";0")
         found = b.run("axe.run(document).then(r => r.violations.filter(v => ['serious', 'critical'].includes(v.impact)).map(v => `${v.id}: ${v.nodes.length} ${v.nodes[0].html.slice(0, 120)} ${v.nodes[0].failureSummary}`))")
-        equal(f"axe-core finds nothing serious, {'dark' if dark else 'light'}", found, [])
+        equal(f"axe-core finds nothing serious, {os.path.basename(path)}, {'dark' if dark else 'light'}", found, [])
 elif LONG:
     check("axe-core is there", False, "make check-html fetches it")
 b.close()

@@ -133,7 +133,63 @@ for row in p.raw["functions"]:
             got[b] = got.get(b, 0) + n
 equal("samples by interval are those of script", got, want)
 
+# call paths: the nodes are the stacks that script shows, in all and by interval
+stacks = record_paths()
+
+
+def by_path(profile, bins=None):
+    """What each call path has, callers first; what is folded has the path of its caller and "..."."""
+    nodes, paths, out = profile.raw["stacks"]["nodes"], [], {}
+    for n in nodes:
+        paths.append((paths[n["parent"]] if n["parent"] >= 0 else ()) + (n.get("name", "..."),))
+        v = profile.vector(n, bins)
+        if v["samples"]:
+            out[paths[-1]] = [v["samples"], v["cycles"], v["l1_miss"], v["mispredicted"]]
+    return out
+
+
+def of_records(list, shown):
+    out = {}
+    for r in list:
+        path = tuple(reversed([r["symbol"], *(r["stack"].split(" < ") if r.get("stack") else [])]))
+        if path not in shown:
+            while path and path not in shown:
+                path = path[:-1]
+            path += ("...",)
+        events = r.get("events", [])
+        v = out.setdefault(path, [0, 0, 0, 0])
+        for i, x in enumerate((1, r.get("latency", 0), "l1d-miss" in events, "mispredicted" in events)):
+            v[i] += x
+    return out
+
+
+p = Profile(data_of(page(stacks, symbols=False))["profiles"][0])
+nodes, all_records = p.raw["stacks"]["nodes"], records(stacks, "-F", "+stack")
+check("thousands of call paths are folded", 500 < len(nodes) < 4000 and any("folded" in n for n in nodes), len(nodes))
+shown = set()
+for path in by_path(p):
+    shown |= {path[:i] for i in range(len(path) + 1) if path[-1] != "..." or i < len(path)}
+equal("a call path has the samples, cycles, misses and mispredicts of its records", by_path(p), of_records(all_records, shown))
+total = lambda rows, key: sum(p.vector(r)[key] for r in rows)
+equal("the time of all call paths is that of all functions", total(nodes, "time"), total(p.raw["functions"], "time"))
+coarse = p.raw["stacks"]["coarse"]
+check("so many cells make intervals coarser", coarse > 0, coarse)
+for first, last in ((0, 3), (5, 5)):
+    option = p.option(first << coarse, ((last + 1) << coarse) - 1)
+    equal(f"call paths of --time {option}", by_path(p, range(first, last + 1)),
+          of_records(records(stacks, "-F", "+stack", "--time", option), shown))
+want = {}
+for r in all_records:
+    key = (r["symbol"], r.get("stack") or "[no caller]")
+    want[key] = want.get(key, 0) + 1
+got = {}
+for r in data("report", stacks, "--sort", "symbol,stack")["rows"]: # two calls of one function are two stacks
+    got[r["symbol"], r["stack"]] = got.get((r["symbol"], r["stack"]), 0) + r["samples"]
+equal("report --sort symbol,stack: the same paths", got, want)
+equal("a page without stacks has none", "stacks" in data_of(page("mixed.data"))["profiles"][0], False)
+
 # a page is bounded whatever the profile has
+check("a page of many call paths stays below 3 MB", os.path.getsize(page(stacks, symbols=False)) <= 3 << 20)
 big = page(profile("private", 400000, name="big.data"))
 check("a page of many lines stays below 3 MB", os.path.getsize(big) <= 3 << 20, os.path.getsize(big))
 

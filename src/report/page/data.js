@@ -47,6 +47,25 @@ class Row {
         return v;
     }
 
+    /** One metric in a range; where the cells are of 2^coarse intervals each, a part of those that are partly in it. */
+    one(metric, range, coarse = 0) {
+        const cells = this.cells, size = 2 ** coarse, count = this.profile.bins.count;
+        if (!range)
+            return this.total[metric];
+        let sum = 0;
+        for (let i = 0; i < cells.length;) {
+            const end = i + 2 + cells[i + 1], first = cells[i] * size, behind = Math.min(count, first + size);
+            if (first > range.to)
+                break;
+            const inside = Math.min(behind, range.to + 1) - Math.max(first, range.from);
+            for (let k = i + 2; inside > 0 && k < end; k += 2)
+                if (cells[k] === metric)
+                    sum += cells[k + 1] * inside / (behind - first);
+            i = end;
+        }
+        return sum;
+    }
+
     /** One metric by interval. */
     series(metric) {
         const out = new Float64Array(this.profile.bins.count + 1);
@@ -88,6 +107,10 @@ export class Profile {
             this[table] = raw[table].map(row => new Row(this, row));
         for (const code of this.code)
             code.instructions = code.instructions.map(row => new Row(this, row));
+        if (this.stacks) {
+            const index = new Map(this.functions.map((f, i) => [`${f.name}\n${f.dso}`, i]));
+            this.stacks.nodes = this.stacks.nodes.map(n => Object.assign(new Row(this, n), {function: index.get(`${n.name}\n${n.dso}`)}));
+        }
     }
 
     vector() {
