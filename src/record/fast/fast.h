@@ -27,6 +27,8 @@ enum {
     TAILS = 96,         /* of records longer than a cell, and one that is not used */
     NO_SHAPE = 0xffff,  /* all ones */
     KEY_BITS = 13,
+    KEY_PLACES = 4, /* shapes that a key may have */
+    REST = 63,      /* records after which learning goes on where it was no use */
     NO_KEY = 0xffff,
     AT_ONCE = 64,      /* records that the fast path reads at most */
     MARGIN = CELL + 8, /* bytes that must be readable behind the start of a cell */
@@ -134,6 +136,7 @@ struct spex_shapes {
     uint8_t tail_count;
     uint16_t count;
     uint16_t last; /* of the last cell, or NO_SHAPE */
+    uint16_t rest; /* records of which nothing is learnt */
     struct cell_keys cell_keys;
     uint8_t seen[512];              /* a bit per hash of what a shape is about, if one came */
     uint16_t by_key[1 << KEY_BITS]; /* shape, or NO_SHAPE */

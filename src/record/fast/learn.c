@@ -87,11 +87,20 @@ static void add_packet(struct shape *shape, const struct spex_packet *packet, si
     }
 }
 
-/* Enters a shape under a key: in one of two neighbouring places, the second if both are taken. */
+/* The first free one of the places of a key; NO_KEY if all are taken. */
+static unsigned free_place(const struct spex_shapes *shapes, unsigned key)
+{
+    for (unsigned i = 0; i < KEY_PLACES; i++)
+        if (shapes->by_key[key ^ i] == NO_SHAPE)
+            return key ^ i;
+    return NO_KEY;
+}
+
+/* Enters a shape under a key; if all places are taken, instead of the last. */
 static void enter_shape(struct spex_shapes *shapes, unsigned number, unsigned key)
 {
-    unsigned at = shapes->by_key[key] == NO_SHAPE ? key : key ^ 1;
-    shapes->by_key[at] = (uint16_t)number;
+    unsigned at = free_place(shapes, key);
+    shapes->by_key[at != NO_KEY ? at : key ^ (KEY_PLACES - 1)] = (uint16_t)number;
 }
 
 static unsigned cell_key(const struct spex_shapes *shapes, const struct shape *shape)
@@ -195,6 +204,10 @@ static bool add_shape(struct spex_shapes *shapes, const uint8_t *cell, size_t si
 void shapes_learn_cell(struct spex_shapes *shapes, const uint8_t *cell, size_t lead,
                        const struct spex_record *record)
 {
+    if (shapes->rest) {
+        shapes->rest--;
+        return;
+    }
     if (!comes_again(shapes, record) || shapes->count == CELL_SHAPES ||
         !add_shape(shapes, cell, CELL, lead, record))
         return;
@@ -202,7 +215,8 @@ void shapes_learn_cell(struct spex_shapes *shapes, const uint8_t *cell, size_t l
     for (const struct shape *other = shapes_of(shapes); other < shape; other++) {
         if (other->head.compared == shape->head.compared &&
             !memcmp(other->head.value, shape->head.value, CELL)) {
-            shapes->count--; /* known, but lost its place */
+            shapes->count--; /* known, but lost its place, and will again */
+            shapes->rest = REST;
             return;
         }
     }
@@ -216,7 +230,7 @@ void shapes_learn_stream(struct spex_shapes *shapes, const uint8_t *data,
         !add_shape(shapes, data, record->size, 0, record))
         return;
     unsigned number = shapes->count - 1u, key = stream_key(shapes, &shapes_of(shapes)[number]);
-    if (key != NO_KEY && (shapes->by_key[key] == NO_SHAPE || shapes->by_key[key ^ 1] == NO_SHAPE)) {
+    if (key != NO_KEY && free_place(shapes, key) != NO_KEY) {
         enter_shape(shapes, number, key);
     } else {
         shapes->count--;

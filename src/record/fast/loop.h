@@ -48,12 +48,11 @@ static inline const struct shape *lookup(const struct spex_shapes *known,
                                          const struct shape *shapes, unsigned key,
                                          struct bytes bytes)
 {
-    unsigned number = known->by_key[key];
-    if (number != NO_SHAPE && matches(&shapes[number].head, bytes))
-        return &shapes[number];
-    number = known->by_key[key ^ 1];
-    if (number != NO_SHAPE && matches(&shapes[number].head, bytes))
-        return &shapes[number];
+    for (unsigned i = 0; i < KEY_PLACES; i++) {
+        unsigned number = known->by_key[key ^ i];
+        if (number != NO_SHAPE && matches(&shapes[number].head, bytes))
+            return &shapes[number];
+    }
     return NULL;
 }
 
