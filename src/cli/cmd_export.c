@@ -4,8 +4,8 @@
 
 #include "base/memory.h"
 #include "export/ddl.h"
-
 #include "export/digest.h"
+#include "export/tables.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -110,11 +110,12 @@ static int parse_columns(const char *list, enum export_column *columns, size_t *
 }
 
 static int put_one(struct profile *p, const struct export_format *format, const char *path,
-                   const struct export_settings *settings)
+                   const struct export_settings *settings, struct tables *tables)
 {
     struct output output;
-    struct work w = {
-        .profile = p, .format = format, .job = {.analysis = p->analysis, .settings = settings}};
+    struct work w = {.profile = p,
+                     .format = format,
+                     .job = {.analysis = p->analysis, .settings = settings, .tables = tables}};
     int status = output_open(&output, path, false);
     if (status)
         return status;
@@ -131,14 +132,16 @@ static int put_directory(struct profile *p, const struct export_format *format,
     char path[PATH + 64];
     int status = CLI_OK;
     bool samples = true;
+    struct tables *tables = tables_new(p->analysis);
     for (const struct export_format *table = export_tables; !status; format = table++) {
         snprintf(path, sizeof path, "%s/%s%s%s.parquet", directory,
                  samples ? "samples" : format->name, *id ? "-" : "", id);
         samples = false;
-        status = put_one(p, format, path, settings);
+        status = put_one(p, format, path, settings, tables);
         if (!table->name)
             break;
     }
+    tables_free(tables);
     return status;
 }
 
@@ -234,6 +237,8 @@ static int run_format(const struct export_command *o, const struct export_format
         return cli_usage("--partition: '%s' is no directory; name one with -o", o->output);
     for (size_t i = 0; settings->columns && i < settings->column_count; i++)
         more.want |= export_wants(settings->columns[i]); /* only what these columns need */
+    if (more.want && directory)
+        more.want |= TABLES_WANT;
     int status = profile_open_all(&p, &o->profile, operands, &more);
     if (status)
         return status;
@@ -245,7 +250,7 @@ static int run_format(const struct export_command *o, const struct export_format
     settings->truth = o->truth ? o->truth : truth;
     status = o->partition ? put_partition(&p, format, o->output, settings)
              : directory  ? put_directory(&p, format, o->output, "", settings)
-                          : put_one(&p, format, o->output, settings);
+                          : put_one(&p, format, o->output, settings, NULL);
     if (!status && format->sink && !spex_analysis_totals(p.analysis)->kept)
         cli_note("there are no samples: the %s output is empty", format->name);
     p.status = p.status ? p.status : status;

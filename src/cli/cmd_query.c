@@ -23,6 +23,7 @@
 
 enum { PATH = 4096 };
 enum { AS_PARQUET = TABLE_AS_CSV + 1 };
+#define SAMPLES "samples"
 
 struct query_command {
     struct profile_options profile;
@@ -165,51 +166,100 @@ static char *find_text(bool fleet, const char *given)
 
 /* ---- the file at hand ---- */
 
-static void put_file(struct out *sql, const char *path)
+/* Of a Parquet file called samples... the one beside it that holds another table. */
+static bool put_beside(struct out *out, const char *path, const char *table)
 {
-    char magic[4] = "", pattern[PATH + 32];
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (strncmp(name, SAMPLES, strlen(SAMPLES)) != 0)
+        return false;
+    out_bytes(out, path, (size_t)(name - path));
+    out_text(out, table);
+    out_text(out, name + strlen(SAMPLES));
+    out_char(out, 0);
+    return !access(out->data, R_OK);
+}
+
+/* A table of a file; false if it is a Parquet file without one. */
+static bool put_file(struct out *sql, const char *path, const char *table)
+{
+    char magic[4] = "";
+    bool samples = !strcmp(table, SAMPLES), there = true;
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     bool directory = fd >= 0 && !fstat(fd, &st) && S_ISDIR(st.st_mode);
     bool parquet =
         fd >= 0 && !directory && pread(fd, magic, 4, 0) == 4 && !memcmp(magic, "PAR1", 4);
+    struct out name;
     if (fd >= 0)
         close(fd);
-    snprintf(pattern, sizeof pattern, "%s/**/samples*.parquet", path);
-    out_text(sql, directory || parquet ? "SELECT * FROM read_parquet(" : "SELECT * FROM spe(");
-    query_quote(sql, directory ? pattern : path);
+    out_init(&name, -1);
+    if (directory)
+        out_printf(&name, "%s/**/%s*.parquet%c", path, table, 0);
+    else if (parquet && !samples)
+        there = put_beside(&name, path, table);
+    else
+        out_bytes(&name, path, strlen(path) + 1);
+    if (directory || parquet)
+        out_text(sql, "SELECT * FROM read_parquet(");
+    else
+        out_printf(sql, "SELECT * FROM spe%s%s(", samples ? "" : "_", samples ? "" : table);
+    if (there)
+        query_quote(sql, name.data);
     out_text(sql, directory ? ", union_by_name = true)" : ")");
+    out_fini(&name);
+    return there;
 }
 
-static void put_samples(struct out *sql, const struct query_command *o, char **files)
+static bool put_files(struct out *sql, const struct query_command *o, char **files,
+                      const char *table)
 {
     const struct cli_list *inputs = &o->profile.inputs;
-    out_text(sql, "CREATE OR REPLACE TEMP VIEW samples AS ");
+    bool there = true;
+    out_printf(sql, "CREATE OR REPLACE TEMP VIEW %s AS ", table);
     if (!*files && !inputs->count)
-        put_file(sql, "perf.data");
+        there = put_file(sql, "perf.data", table);
     for (size_t i = 0; i < inputs->count; i++) {
         out_text(sql, i ? " UNION ALL BY NAME " : "");
-        put_file(sql, inputs->items[i]);
+        there &= put_file(sql, inputs->items[i], table);
     }
     for (size_t i = 0; files[i]; i++) {
         out_text(sql, i || inputs->count ? " UNION ALL BY NAME " : "");
-        put_file(sql, files[i]);
+        there &= put_file(sql, files[i], table);
     }
     out_char(sql, 0);
+    return there;
 }
 
 struct mention {
     struct work *work;
+    char **files;
     bool any, ok;
 };
 
-/* The name of a question as a view, where the statement mentions it. */
-static bool mentions(const struct work *w, const char *name, char view[64])
+/* Of a name, or of that of a file. */
+static bool is_part(char c)
+{
+    return (c && strchr("_./'-", c)) || (c >= '0' && c <= '9') ||
+           ((c | 32) >= 'a' && (c | 32) <= 'z');
+}
+
+/* Does SQL have this word? */
+static bool mentions(const char *sql, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = sql; (p = strcasestr(p, word)); p++)
+        if ((p == sql || !is_part(p[-1])) && !is_part(p[n]))
+            return true;
+    return false;
+}
+
+/* The name of a question as that of a view. */
+static bool is_mentioned(const struct work *w, const char *name, char view[64])
 {
     size_t n = strlen(name);
     for (size_t i = 0; i <= n && n < 64; i++)
         view[i] = name[i] == '-' ? '_' : name[i];
-    return n < 64 && strcasestr(w->sql, view);
+    return n < 64 && mentions(w->sql, view);
 }
 
 static void look_for(void *user, const char *name, const char *path)
@@ -217,20 +267,39 @@ static void look_for(void *user, const char *name, const char *path)
     struct mention *m = user;
     char view[64];
     (void)path;
-    m->any |= mentions(m->work, name, view);
+    m->any |= is_mentioned(m->work, name, view);
+}
+
+/*
+ * The tables beside samples that a text mentions, where all files have them: what they lack DuckDB
+ * says. symbols is a question; its table is spe_symbols('FILE').
+ */
+static void add_tables(struct mention *m, const char *text)
+{
+    static const char *const names[] = {"stacks", "files", "losses"};
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        struct out sql;
+        if (!mentions(text, names[i]))
+            continue;
+        out_init(&sql, -1);
+        if (put_files(&sql, m->work->command, m->files, names[i]))
+            query_ask(m->work->query, sql.data, NULL);
+        out_fini(&sql);
+    }
 }
 
 static void add_view(void *user, const char *name, const char *path)
 {
     struct mention *m = user;
     char view[64];
-    char *text = m->ok && mentions(m->work, name, view) ? load_text(path) : NULL;
+    char *text = m->ok && is_mentioned(m->work, name, view) ? load_text(path) : NULL;
     if (!text)
         return;
     struct out sql;
     out_init(&sql, -1);
     out_printf(&sql, "CREATE OR REPLACE TEMP VIEW %s AS\n", view);
     out_bytes(&sql, text, strlen(text) + 1);
+    add_tables(m, text);
     m->ok = query_ask(m->work->query, sql.data, NULL);
     out_fini(&sql);
     free(text);
@@ -240,13 +309,14 @@ static void add_view(void *user, const char *name, const char *path)
  * names only there, too. */
 static bool add_views(struct work *w, char **files)
 {
-    struct mention mention = {w, strcasestr(w->sql, "samples"), true};
+    struct mention mention = {w, files, strcasestr(w->sql, SAMPLES), true};
     struct out sql;
     each_question(false, look_for, &mention);
+    add_tables(&mention, w->sql);
     if (!mention.any)
         return true;
     out_init(&sql, -1);
-    put_samples(&sql, w->command, files);
+    put_files(&sql, w->command, files, SAMPLES);
     mention.ok = query_ask(w->query, sql.data, NULL);
     out_fini(&sql);
     each_question(false, add_view, &mention);
@@ -581,8 +651,9 @@ const struct cli_command cli_query = {
     .synopsis = "SQL|QUESTION [FILE...]",
     .summary = "SQL over profiles (DuckDB)",
     .details = "Table samples holds the samples of the files: perf.data, Parquet files that export "
-               "wrote, or directories of them (-i, else perf.data). 'name.data' and spe('name') "
-               "are tables, too. Columns are described in docs/schema.md, more in docs/query.md. A "
+               "wrote, or directories of them (-i, else perf.data); stacks, files and losses stand "
+               "beside it. 'name.data' and spe('name') are tables, too. Columns are described in "
+               "docs/schema.md, more in docs/query.md. A "
                "QUESTION is a ready-made statement: --list names them. With --url the tables are "
                "those of a fleet, and the dialect is ClickHouse's (docs/fleet.md).",
     .options = query_options,

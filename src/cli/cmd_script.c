@@ -241,7 +241,8 @@ static int run_script(void *options, int argc, char **argv)
     want |= o->itrace ? 0 : SPEX_WANT_DATA | SPEX_WANT_BRANCH;
     if (o->profile.fields && strstr(o->profile.fields, "estimated_time"))
         want |= SPEX_WANT_SPENT;
-    if (o->profile.fields && strstr(o->profile.fields, "stack"))
+    if (o->profile.fields &&
+        (strstr(o->profile.fields, "stack") || strstr(o->profile.fields, "callers")))
         want |= SPEX_WANT_STACK;
     struct spex_analysis_options more = {.size = sizeof more, .ordered = true, .want = want};
     if ((status = profile_open_all(&p, &o->profile, argv, &more)))

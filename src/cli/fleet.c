@@ -203,6 +203,11 @@ void fleet_tell(const struct export_fleet *fleet)
                  fleet->repaired == 1 ? "was" : "were");
 }
 
+static void tell_other(const struct export_fleet *fleet)
+{
+    cli_note("%s is being sent by another spex: waiting for it", fleet->path);
+}
+
 enum fleet_result fleet_send(struct export_fleet *fleet, const struct profile_options *options,
                              const char *path, struct export_settings *settings, int *exit_status)
 {
@@ -225,6 +230,7 @@ enum fleet_result fleet_send(struct export_fleet *fleet, const struct profile_op
     settings->filters = p.filter_count ? filters.data : NULL;
     fleet->path = settings->input = p.name;
     settings->fleet = fleet;
+    fleet->waiting = tell_other;
     struct export_job job = {.analysis = p.analysis, .settings = settings};
     export_begin(format, &job);
     if (export_clickhouse_ready(&job)) {

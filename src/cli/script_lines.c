@@ -169,30 +169,6 @@ static void events_text(struct out *out, uint64_t bits, bool json)
     out_text(out, json ? "]" : first ? "-" : "");
 }
 
-/* The functions that called, innermost first: "b < a < main"; "..." where some are missing. */
-static bool stack_text(struct script_lines *l, const struct spex_sample *sample)
-{
-    struct spex_analysis *a = l->source.analysis;
-    struct out *out = &l->source.built;
-    uint32_t n = analysis_stacks(a) == STACKS_EXACT ? analysis_stack(a, sample) : 0;
-    out->size = 0;
-    for (bool first = true; n; first = false) {
-        const struct stacks_call *call = analysis_call(a, n);
-        out_text(out, first ? call->cut ? "... < " : "" : call->cut ? " < ... < " : " < ");
-        if (call->symbol && call->symbol->name) {
-            out_text(out, call->symbol->name);
-        } else {
-            out_text(out, call->module ? spex_module_name(call->module) : "");
-            out_text(out, call->module ? "+0x" : "0x");
-            out_hex(out, call->address);
-        }
-        n = call->caller;
-    }
-    bool any = out->size;
-    out_char(out, 0);
-    return any;
-}
-
 static void text_field(struct script_lines *l, struct out *out, const struct spex_sample *sample,
                        enum export_column f)
 {
@@ -224,9 +200,9 @@ static void text_field(struct script_lines *l, struct out *out, const struct spe
         break;
     case EXPORT_DSO:
         break;
-    case EXPORT_STACK:
-        if (stack_text(l, sample))
-            out_name(out, l->source.built.data);
+    case EXPORT_STACK: /* its name says nothing to people */
+        if ((text = export_text(&l->source, sample, EXPORT_CALLERS)))
+            out_name(out, text);
         break;
     case EXPORT_EVENTS:
         events_text(out, sample->record->events, false);
@@ -254,13 +230,8 @@ static void machine_field(struct script_lines *l, struct out *out, const struct 
     char label[2 * BEFORE];
     uint64_t value = 0;
     const char *text = NULL;
-    bool stack = f == EXPORT_STACK;
-    if (stack && !stack_text(l, sample))
-        return;
-    if (stack)
-        text = l->source.built.data;
-    bool number = !stack && export_number(&l->source, sample, f, &value);
-    if (!stack && !list && !number && !(text = export_text(&l->source, sample, f)))
+    bool number = export_number(&l->source, sample, f, &value);
+    if (!list && !number && !(text = export_text(&l->source, sample, f)))
         return;
     out_bytes(out, label, label_of(l, f, label));
     if (list)
@@ -598,7 +569,7 @@ void script_lines_perf(struct script_lines *l, const struct spex_sample *sample,
 bool script_lines_alone(const struct script_lines *l)
 {
     for (size_t i = 0; i < l->count; i++)
-        if (export_looks_up(l->list[i]) || l->list[i] == EXPORT_STACK)
+        if (export_looks_up(l->list[i]))
             return false;
     return true;
 }
@@ -647,6 +618,8 @@ static void prepare_runs(struct script_lines *l)
         enum export_from origin = export_fields[l->list[i]].from;
         if (origin == EXPORT_FROM_FILE) /* then also equal in all samples of a thread */
             origin = EXPORT_FROM_THREAD;
+        if (origin == EXPORT_FROM_STACK) /* too many for pieces */
+            origin = EXPORT_FROM_ITSELF;
         struct run *last = l->run_count ? &l->runs[l->run_count - 1] : NULL;
         if (last && last->origin == origin && origin != EXPORT_FROM_ITSELF) {
             last->count++;

@@ -1,7 +1,8 @@
 #include "ddl.h"
 
 #include "export/clickhouse.h"
-#include "export/native.h"
+#include "export/ledger.h"
+#include "export/native_table.h"
 
 #include <spex/base.h>
 
@@ -87,6 +88,32 @@ static void put_samples(struct out *out, const struct ddl *d)
                "(host, toStartOfMinute(wall), ifNull(dso, ''), ifNull(symbol, ''), wall)", d->days);
 }
 
+/* ---- the tables beside samples ---- */
+
+static void put_tables(struct out *out, const struct ddl *d)
+{
+    out_text(out,
+             "\n-- What stands beside samples, sent with the last part of a batch: docs/schema.md. "
+             "until is when the file was written last.");
+    for (unsigned table = 0; table < TABLES_COUNT; table++) {
+        const struct tables_info *info = &tables_info[table];
+        put_create(out, d, info->name);
+        for (unsigned i = 0; i < NATIVE_HEADS; i++)
+            out_printf(out, "%s    `%s` %s", i ? ",\n" : "", native_head_names[i],
+                       native_head_types[i]);
+        for (size_t i = 0; i < tables_columns(table); i++) {
+            char type[NATIVE_TYPE];
+            bool low = info->columns[i].type == EXPORT_STRING && d->dialect == DDL_TODAY;
+            native_table_type(&info->columns[i], type);
+            out_printf(out, low ? ",\n    `%s` LowCardinality(%s)" : ",\n    `%s` %s",
+                       info->columns[i].name, type);
+        }
+        put_engine(out, d, "MergeTree", "until", "toYYYYMMDD(until)",
+                   table == TABLES_STACKS ? "(host, batch, depth, stack)" : "(host, batch)",
+                   d->days);
+    }
+}
+
 /* ---- the ledger ---- */
 
 static void put_ledger(struct out *out, const struct ddl *d)
@@ -96,13 +123,14 @@ static void put_ledger(struct out *out, const struct ddl *d)
         "\n-- What was sent: a file is a batch, whole when the row with last = 1 is there. A part "
         "without a row here is half.");
     put_create(out, d, "batches");
-    out_text(out,
-             "    batch FixedString(32),\n    part UInt32,\n    last UInt8,\n    rows UInt64,\n"
-             "    schema String,\n    version String,\n    host String,\n    boot String,\n"
-             "    input String,\n    event String,\n    cpu String,\n    filters String,\n"
-             "    period UInt64,\n    first DateTime('UTC'),\n    until DateTime('UTC'),\n"
-             "    records UInt64,\n    lost UInt64,\n    truncated UInt64,\n"
-             "    collided UInt64,\n    damaged UInt64,\n    sent DateTime('UTC')");
+    out_text(
+        out,
+        "    batch FixedString(32),\n    part UInt32,\n    last UInt8,\n    rows UInt64,\n"
+        "    schema String,\n    version String,\n    host String,\n    boot String,\n"
+        "    input String,\n    event String,\n    cpu String,\n    filters String,\n"
+        "    period UInt64,\n    first DateTime('UTC'),\n    until DateTime('UTC'),\n"
+        "    records UInt64,\n    lost UInt64,\n    truncated UInt64,\n"
+        "    collided UInt64,\n    damaged UInt64,\n    sent DateTime('UTC'),\n    side UInt64");
     put_engine(out, d, "ReplacingMergeTree", "until", "toYYYYMM(until)", "(batch, part)",
                ROLLUP_KEPT * d->days);
 }
@@ -153,19 +181,19 @@ static void put_minutes(struct out *out, const struct ddl *d)
 
 static void put_distributed(struct out *out, const struct ddl *d)
 {
-    static const char *const names[] = {"samples", "batches", "minutes"};
     out_text(out,
              "\n-- The whole cluster under the same names. spex writes to the server of its URL.");
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+    for (unsigned i = 0; i < LEDGER_TABLES; i++) {
+        const char *name = ledger_table(i);
         out_text(out, "\nCREATE TABLE IF NOT EXISTS ");
-        put_table(out, d, names[i], false);
+        put_table(out, d, name, false);
         out_text(out, " AS ");
-        put_table(out, d, names[i], true);
+        put_table(out, d, name, true);
         out_text(out, "\nENGINE = Distributed(");
         clickhouse_quote(out, d->cluster);
         out_text(out, ", ");
         clickhouse_quote(out, d->database);
-        out_printf(out, ", %s_local);\n", names[i]);
+        out_printf(out, ", %s_local);\n", name);
     }
 }
 
@@ -177,16 +205,16 @@ static void put_old_retention(struct out *out, const struct ddl *d)
         "--   SELECT DISTINCT concat('ALTER TABLE ', database, '.', table, ' DROP PARTITION ', "
         "partition, ';')\n"
         "--   FROM system.parts WHERE active AND database = '%s' AND\n"
-        "--       (table LIKE 'samples%%' AND max_date < today() - %u OR table LIKE 'minutes%%' "
-        "AND max_date < today() - %u)\n"
+        "--       (table LIKE 'minutes%%' AND max_date < today() - %u OR NOT table LIKE "
+        "'minutes%%' AND\n"
+        "--        NOT table LIKE 'batches%%' AND max_date < today() - %u)\n"
         "-- Rows by user: this version has no CREATE ROW POLICY; users.xml does it "
         "(<databases><%s><samples><filter>).\n",
-        d->database, d->days, ROLLUP_KEPT * d->days, d->database);
+        d->database, ROLLUP_KEPT * d->days, d->days, d->database);
 }
 
 static void put_policies(struct out *out, const struct ddl *d)
 {
-    static const char *const names[] = {"samples", "minutes", "batches"};
     out_text(out,
              "\n-- Who sees which hosts: a row per user and pattern, such as ('default', '%').\n"
              "CREATE TABLE IF NOT EXISTS ");
@@ -194,9 +222,9 @@ static void put_policies(struct out *out, const struct ddl *d)
     out_text(out, ".readers\n(\n    user String,\n    host_pattern String\n)\n"
                   "ENGINE = MergeTree\nORDER BY user;\n"
                   "-- The policies that heed it, for whoever wants them:\n");
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
-        out_printf(out, "-- CREATE ROW POLICY IF NOT EXISTS spex_%s ON ", names[i]);
-        put_table(out, d, names[i], true);
+    for (unsigned i = 0; i < LEDGER_TABLES; i++) {
+        out_printf(out, "-- CREATE ROW POLICY IF NOT EXISTS spex_%s ON ", ledger_table(i));
+        put_table(out, d, ledger_table(i), true);
         out_text(out,
                  " USING arrayExists(p -> host LIKE p, (SELECT groupArray(host_pattern) FROM ");
         clickhouse_name(out, d->database);
@@ -213,6 +241,7 @@ void ddl_print(struct out *out, const struct ddl *d)
     clickhouse_name(out, d->database);
     out_text(out, ";\n");
     put_samples(out, d);
+    put_tables(out, d);
     put_ledger(out, d);
     put_minutes(out, d);
     if (d->cluster)
@@ -221,7 +250,7 @@ void ddl_print(struct out *out, const struct ddl *d)
     clickhouse_name(out, d->database);
     out_text(out, ".spex_schema AS SELECT '" EXPORT_SCHEMA "' AS schema, ");
     clickhouse_quote(out, d->cluster ? d->cluster : "");
-    out_text(out, " AS cluster;\n");
+    out_printf(out, " AS cluster, %d AS tables;\n", LEDGER_VERSION);
     if (d->dialect == DDL_18)
         put_old_retention(out, d);
     else

@@ -35,11 +35,13 @@ struct export_settings {
 };
 
 struct clickhouse;
+struct tables;
 
 /* To a server instead of a file; what it made of it. */
 struct export_fleet {
     struct clickhouse *server;
-    const char *path;     /* of the file, which is read twice: its bytes name the batch */
+    const char *path; /* of the file, which is read twice: its bytes name the batch */
+    void (*waiting)(const struct export_fleet *fleet); /* another one sends it; may be NULL */
     bool failed;          /* the pass ended early: what was read so far is not the file */
     bool whole;           /* all of it was there */
     uint64_t rows, there; /* sent; were there before */
@@ -50,6 +52,7 @@ struct export_job {
     struct spex_analysis *analysis;
     struct out *out;
     const struct export_settings *settings;
+    struct tables *tables; /* that the pass feeds as well; NULL: none */
     struct export_source source;
     struct out notes; /* lines of text */
     struct spex_error error;
@@ -71,7 +74,7 @@ struct export_format {
 
 /* NULL-terminated. */
 extern const struct export_format *const export_formats[];
-/* The tables beside samples, for a directory of Parquet files; the last has no name. */
+/* The tables beside samples (tables.h), for a directory of Parquet files; the last has no name. */
 extern const struct export_format export_tables[];
 
 extern const struct export_format export_clickhouse;

@@ -11,9 +11,16 @@ enum { PATIENCE = 600 }; /* seconds for work that the server has taken on */
 
 struct ledger_part {
     uint32_t part;
-    bool listed, last;
-    uint64_t rows, samples, minutes; /* by the ledger, and in the tables */
+    bool listed, last, sent;              /* sent: by us */
+    uint64_t rows, side;                  /* by the ledger: samples, in tables beside them */
+    uint64_t samples, minutes, side_rows; /* in the tables */
 };
+
+const char *ledger_table(unsigned n)
+{
+    static const char *const names[] = {"samples", "minutes", "batches"};
+    return n < 3 ? names[n] : tables_info[n - 3].name;
+}
 
 static enum spex_status ask(struct ledger *l, struct spex_error *error)
 {
@@ -36,9 +43,10 @@ static uint64_t number_of(const char *cell)
 
 static enum spex_status check_schema(struct ledger *l, struct spex_error *error)
 {
-    enum { UNKNOWN_TABLE = 60, UNKNOWN_DATABASE = 81 };
-    char end, *at;
-    out_text(&l->query, "SELECT schema, cluster FROM spex_schema");
+    enum { UNKNOWN_IDENTIFIER = 47, UNKNOWN_TABLE = 60, UNKNOWN_DATABASE = 81 };
+    char end, *at, version[16];
+    snprintf(version, sizeof version, "%d", LEDGER_VERSION);
+    out_text(&l->query, "SELECT schema, cluster, tables FROM spex_schema");
     enum spex_status status = ask(l, error);
     int code = clickhouse_code(l->server);
     if (status == SPEX_INVALID && (code == UNKNOWN_TABLE || code == UNKNOWN_DATABASE))
@@ -47,11 +55,18 @@ static enum spex_status check_schema(struct ledger *l, struct spex_error *error)
             "the server has no tables of spex in database %.60s: make them with spex "
             "export --to clickhouse --print-ddl --database %.60s | clickhouse-client -n",
             clickhouse_database(l->server), clickhouse_database(l->server));
-    if (status)
+    if (status && code != UNKNOWN_IDENTIFIER)
         return status;
     at = l->answer.data;
-    const char *schema = clickhouse_cell(&at, &end);
-    const char *cluster = clickhouse_cell(&at, &end);
+    const char *schema = status ? NULL : clickhouse_cell(&at, &end);
+    const char *cluster = status ? NULL : clickhouse_cell(&at, &end);
+    const char *tables = status ? NULL : clickhouse_cell(&at, &end);
+    if (status || !tables || strcmp(tables, version))
+        return error_set(error, SPEX_INVALID, 0,
+                         "the tables in database %.60s are those of another version of spex: make "
+                         "those of this one in another --database, with spex export --to "
+                         "clickhouse --print-ddl",
+                         clickhouse_database(l->server));
     if (!schema || strcmp(schema, EXPORT_SCHEMA))
         return error_set(
             error, SPEX_INVALID, 0,
@@ -79,14 +94,53 @@ static void put_where(struct ledger *l)
     out_printf(&l->query, " AND batch = '%s'", l->batch);
 }
 
+/* How many rows of the batch are in the tables, by part; samples: where else to look. */
+static void ask_rows(struct ledger *l, unsigned which, const char *samples)
+{
+    if (which < 2) {
+        out_printf(&l->query, "SELECT part, %s FROM %s%s", which ? "sumMerge(samples)" : "count()",
+                   ledger_table(which), l->suffix);
+        put_where(l);
+        out_text(&l->query, which ? "" : samples);
+    } else {
+        out_text(&l->query, "SELECT part, sum(n) FROM (");
+        for (unsigned i = 3; i < LEDGER_TABLES; i++) {
+            out_printf(&l->query, "%sSELECT part, count() AS n FROM %s%s",
+                       i > 3 ? " UNION ALL " : "", ledger_table(i), l->suffix);
+            put_where(l);
+            out_text(&l->query, " GROUP BY part");
+        }
+        out_text(&l->query, ")");
+    }
+    out_text(&l->query, " GROUP BY part");
+}
+
+static enum spex_status count_rows(struct ledger *l, const char *samples, struct spex_error *error)
+{
+    char end, *at;
+    for (size_t i = 0; i < l->count; i++)
+        l->parts[i].samples = l->parts[i].minutes = l->parts[i].side_rows = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        ask_rows(l, i, samples);
+        enum spex_status status = ask(l, error);
+        if (status)
+            return status;
+        for (at = l->answer.data; *at;) {
+            struct ledger_part *p = part_of(l, (uint32_t)number_of(clickhouse_cell(&at, &end)));
+            uint64_t count = number_of(clickhouse_cell(&at, &end));
+            *(i == 0 ? &p->samples : i == 1 ? &p->minutes : &p->side_rows) = count;
+        }
+    }
+    return SPEX_OK;
+}
+
 static enum spex_status count_parts(struct ledger *l, struct spex_error *error)
 {
-    static const char *const rows[] = {"count()", "sumMerge(samples)"};
-    static const char *const tables[] = {"samples", "minutes"};
     char end, *at;
     l->count = 0;
     out_printf(&l->query,
-               "SELECT part, max(rows), max(last) FROM batches%s WHERE batch = '%s' GROUP BY part",
+               "SELECT part, max(rows), max(last), max(side) FROM batches%s WHERE batch = '%s' "
+               "GROUP BY part",
                l->suffix, l->batch);
     enum spex_status status = ask(l, error);
     if (status)
@@ -96,25 +150,14 @@ static enum spex_status count_parts(struct ledger *l, struct spex_error *error)
         p->listed = true;
         p->rows = number_of(clickhouse_cell(&at, &end));
         p->last = number_of(clickhouse_cell(&at, &end));
+        p->side = number_of(clickhouse_cell(&at, &end));
     }
-    for (unsigned i = 0; i < 2; i++) {
-        out_printf(&l->query, "SELECT part, %s FROM %s%s", rows[i], tables[i], l->suffix);
-        put_where(l);
-        out_text(&l->query, " GROUP BY part");
-        if ((status = ask(l, error)))
-            return status;
-        for (at = l->answer.data; *at;) {
-            struct ledger_part *p = part_of(l, (uint32_t)number_of(clickhouse_cell(&at, &end)));
-            uint64_t count = number_of(clickhouse_cell(&at, &end));
-            *(i ? &p->minutes : &p->samples) = count;
-        }
-    }
-    return SPEX_OK;
+    return count_rows(l, "", error);
 }
 
 static bool is_good(const struct ledger_part *p)
 {
-    return p->listed && p->rows == p->samples && p->rows == p->minutes;
+    return p->listed && p->rows == p->samples && p->rows == p->minutes && p->side == p->side_rows;
 }
 
 static bool is_whole(const struct ledger *l)
@@ -176,18 +219,20 @@ static enum spex_status await_mutation(struct ledger *l, const char *table,
     }
 }
 
-static enum spex_status take_out(struct ledger *l, uint32_t part, struct spex_error *error)
+/* side: also from the tables beside samples. */
+static enum spex_status take_out(struct ledger *l, uint32_t part, bool side,
+                                 struct spex_error *error)
 {
-    static const char *const tables[] = {"samples", "minutes", "batches"};
     enum spex_status status = SPEX_OK;
-    for (unsigned i = 0; i < 3 && !status; i++) {
-        out_printf(&l->query, "ALTER TABLE %s%s DELETE", tables[i], l->suffix);
+    unsigned tables = side ? LEDGER_TABLES : 3;
+    for (unsigned i = 0; i < tables && !status; i++) {
+        out_printf(&l->query, "ALTER TABLE %s%s DELETE", ledger_table(i), l->suffix);
         put_where(l);
         out_printf(&l->query, " AND part = %u", part);
         status = ask(l, error);
-        if (!status)
-            status = await_mutation(l, tables[i], error);
     }
+    for (unsigned i = 0; i < tables && !status; i++)
+        status = await_mutation(l, ledger_table(i), error);
     l->repaired += !status;
     return status;
 }
@@ -206,14 +251,14 @@ static enum spex_status repair(struct ledger *l, struct spex_error *error)
         return status;
     for (size_t i = 0; i < l->count && !status; i++)
         if (!is_good(&l->parts[i]))
-            status = take_out(l, l->parts[i].part, error);
+            status = take_out(l, l->parts[i].part, l->parts[i].side_rows, error);
     return status;
 }
 
 enum spex_status ledger_begin(struct ledger *l, struct clickhouse *server, const char *batch,
                               const char *host, struct spex_error *error)
 {
-    *l = (struct ledger){.server = server, .host = memory_copy(host)};
+    *l = (struct ledger){.server = server, .host = memory_copy(host), .first = UINT32_MAX};
     memcpy(l->batch, batch, NATIVE_ID);
     out_init(&l->query, -1);
     out_init(&l->answer, -1);
@@ -244,34 +289,36 @@ bool ledger_has(const struct ledger *l, uint32_t part)
 
 /* ---- sending ---- */
 
-static void put_columns(struct out *out)
-{
-    for (unsigned i = 0; i < NATIVE_EXTRAS; i++)
-        out_printf(out, "%s`%s`", i ? ", " : "", native_extra_names[i]);
-    for (unsigned i = 0; i < EXPORT_COLUMNS; i++)
-        if (native_has(i))
-            out_printf(out, ", `%s`", export_fields[i].name);
-}
-
-static enum spex_status insert_rows(struct ledger *l, uint32_t part, const void *body, size_t size,
+static enum spex_status insert_rows(struct ledger *l, uint32_t part, const struct ledger_body *body,
                                     struct spex_error *error)
 {
-    char id[NATIVE_ID + 32];
-    snprintf(id, sizeof id, "spex-%s-%u", l->batch, part);
+    char id[NATIVE_ID + 64];
+    snprintf(id, sizeof id, "spex-%s-%u-%s", l->batch, part, body->table);
     l->query.size = 0;
-    out_printf(&l->query, "INSERT INTO samples%s (", l->suffix);
-    put_columns(&l->query);
+    out_printf(&l->query, "INSERT INTO %s%s (", body->table, l->suffix);
+    body->columns(&l->query, body->table);
     out_text(&l->query, ") FORMAT Native");
     out_char(&l->query, 0);
     struct clickhouse_request request = {
         .query = l->query.data,
         .id = id,
         .settings = "&decompress=1&http_native_compression_disable_checksumming_on_decompress=1",
-        .body = body,
-        .size = size,
+        .body = body->data,
+        .size = body->size,
         .answer = &l->answer};
     enum spex_status status = clickhouse_try(l->server, &request, error);
     l->query.size = 0;
+    return status;
+}
+
+static enum spex_status insert_all(struct ledger *l, uint32_t part,
+                                   const struct ledger_body *bodies, size_t count,
+                                   struct spex_error *error)
+{
+    enum spex_status status = SPEX_OK;
+    for (size_t i = 0; i < count && !status; i++)
+        if (bodies[i].rows)
+            status = insert_rows(l, part, &bodies[i], error);
     return status;
 }
 
@@ -280,12 +327,12 @@ static enum spex_status insert_entry(struct ledger *l, uint32_t part, uint64_t r
 {
     const char *texts[] = {EXPORT_SCHEMA, r->version, l->host, r->boot,
                            r->input,      r->event,   r->cpu,  r->filters};
-    uint64_t numbers[] = {r->period, r->first,     r->until,    r->records,
-                          r->lost,   r->truncated, r->collided, r->damaged};
+    uint64_t numbers[] = {r->period,    r->first,    r->until,   r->records, r->lost,
+                          r->truncated, r->collided, r->damaged, r->side};
     out_printf(&l->query,
                "INSERT INTO batches%s (batch, part, last, rows, schema, version, host, "
                "boot, input, event, cpu, filters, period, first, until, records, lost, "
-               "truncated, collided, damaged, sent) SELECT '%s', %u, %d, %llu",
+               "truncated, collided, damaged, side, sent) SELECT '%s', %u, %d, %llu",
                l->suffix, l->batch, part, r->last, (unsigned long long)rows);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         out_text(&l->query, ", ");
@@ -302,21 +349,50 @@ static enum spex_status insert_entry(struct ledger *l, uint32_t part, uint64_t r
  * An attempt that fails may have done nothing, half or all of it. Before the next one nothing of
  * it runs any more, and what it left is taken out.
  */
-enum spex_status ledger_send(struct ledger *l, uint32_t part, uint64_t rows, const void *body,
-                             size_t size, const struct ledger_row *row, struct spex_error *error)
+enum spex_status ledger_send(struct ledger *l, uint32_t part, const struct ledger_body *bodies,
+                             size_t count, const struct ledger_row *row, struct spex_error *error)
 {
     struct clickhouse_patience patience = {0};
-    enum spex_status status = rows ? insert_rows(l, part, body, size, error) : SPEX_OK;
+    enum spex_status status = insert_all(l, part, bodies, count, error);
     while (status == SPEX_IO && clickhouse_wait(l->server, &patience, error->text)) {
         struct spex_error first = *error;
-        if (settle(l, error) || take_out(l, part, error)) {
+        if (settle(l, error) || take_out(l, part, count > 1, error)) {
             *error = first;
             return SPEX_IO;
         }
-        status = insert_rows(l, part, body, size, error);
+        status = insert_all(l, part, bodies, count, error);
     }
     if (!status)
-        status = insert_entry(l, part, rows, row, error);
-    l->rows += status ? 0 : rows;
-    return status;
+        status = insert_entry(l, part, bodies->rows, row, error);
+    if (status)
+        return status;
+    struct ledger_part *p = part_of(l, part);
+    p->sent = p->listed = true;
+    p->rows = bodies->rows;
+    p->side = row->side;
+    l->rows += bodies->rows;
+    l->first = row->first < l->first ? row->first : l->first;
+    l->until = row->until > l->until ? row->until : l->until;
+    return SPEX_OK;
+}
+
+enum spex_status ledger_check(struct ledger *l, struct spex_error *error)
+{
+    char when[100];
+    enum spex_status status;
+    bool any = false, good = true;
+    for (size_t i = 0; i < l->count; i++)
+        any |= l->parts[i].sent;
+    if (!any)
+        return SPEX_OK;
+    snprintf(when, sizeof when, " AND wall >= toDateTime(%u) AND wall <= toDateTime(%u)", l->first,
+             l->until);
+    if ((status = count_rows(l, when, error)))
+        return status;
+    for (size_t i = 0; i < l->count; i++)
+        good &= !l->parts[i].sent || is_good(&l->parts[i]);
+    return good ? SPEX_OK
+                : error_set(error, SPEX_IO, 0,
+                            "the server has not as many rows of this file as were sent: somebody "
+                            "else sends it as well; send it again, which mends it");
 }

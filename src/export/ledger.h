@@ -2,15 +2,21 @@
  * Exactly once: what is sent is a batch (a file) of numbered parts of so many rows, the same
  * whenever it is sent again. A part counts when its row stands in the ledger. One that does not,
  * or that has another number of rows than the ledger says, was left half: it is taken out of
- * samples and minutes, and sent again. So the state of the world is the server's alone.
+ * all tables, and sent again. So the state of the world is the server's alone.
  */
 #ifndef EXPORT_LEDGER_H
 #define EXPORT_LEDGER_H
 
 #include "export/clickhouse.h"
-#include "export/native.h"
+#include "export/native_table.h"
 
-enum { LEDGER_PART = 1 << 18 }; /* rows */
+enum {
+    LEDGER_PART = 1 << 18, /* rows */
+    LEDGER_VERSION = 2,    /* of the tables on the server: its view spex_schema has it */
+    /* that a part is in: samples, what follows from them (minutes), itself, those of tables.def */
+    LEDGER_TABLES = 3 + TABLES_COUNT
+};
+const char *ledger_table(unsigned n);
 
 /* What a row of the ledger says beside batch, part and rows. */
 struct ledger_row {
@@ -18,7 +24,8 @@ struct ledger_row {
     uint64_t period;
     uint32_t first, until; /* seconds of the world's clock */
     uint64_t records, lost, truncated, collided, damaged;
-    bool last; /* the totals before are those of the file; 0 in other rows */
+    uint64_t side; /* rows in the tables beside samples */
+    bool last;     /* the totals before are those of the file; 0 in other rows */
 };
 
 struct ledger {
@@ -30,6 +37,7 @@ struct ledger {
     size_t count, capacity;
     bool whole;                     /* nothing is to be sent */
     uint64_t rows, repaired, there; /* sent; parts that were half; rows that were there */
+    uint32_t first, until;          /* of what was sent */
     struct out query, answer;
 };
 
@@ -43,8 +51,18 @@ void ledger_end(struct ledger *ledger);
 
 /* Is a part there already? */
 bool ledger_has(const struct ledger *ledger, uint32_t part);
-/* Sends one: blocks of the Native format in compressed frames. */
-enum spex_status ledger_send(struct ledger *ledger, uint32_t part, uint64_t rows, const void *body,
-                             size_t size, const struct ledger_row *row, struct spex_error *error);
+/* Rows of a table: blocks of the Native format in compressed frames. */
+struct ledger_body {
+    const char *table;
+    void (*columns)(struct out *query, const char *table); /* lists them */
+    uint64_t rows;
+    const void *data;
+    size_t size;
+};
+/* Sends one, which is all of these: samples first. */
+enum spex_status ledger_send(struct ledger *ledger, uint32_t part, const struct ledger_body *bodies,
+                             size_t count, const struct ledger_row *row, struct spex_error *error);
+/* Behind the last: is what was sent there, once? SPEX_IO if somebody else has sent it, too. */
+enum spex_status ledger_check(struct ledger *ledger, struct spex_error *error);
 
 #endif

@@ -26,22 +26,27 @@ static bool is_optional(enum export_column column)
     return export_fields[column].null && column != EXPORT_HOST;
 }
 
-void native_type(enum export_column column, char type[NATIVE_TYPE])
+void native_type_of(enum export_type kind, unsigned bits, bool optional, char type[NATIVE_TYPE])
 {
-    const struct export_field *f = &export_fields[column];
     struct out out;
     out_init(&out, -1);
-    if (is_optional(column))
+    if (optional)
         out_text(&out, "Nullable(");
-    if (f->type == EXPORT_STRING)
+    if (kind == EXPORT_STRING)
         out_text(&out, "String");
     else
-        out_printf(&out, "UInt%u", f->type == EXPORT_BOOL ? 8 : f->bits);
-    if (is_optional(column))
+        out_printf(&out, "UInt%u", kind == EXPORT_BOOL ? 8 : bits);
+    if (optional)
         out_char(&out, ')');
     out_char(&out, 0);
     memcpy(type, out.data, out.size);
     out_fini(&out);
+}
+
+void native_type(enum export_column column, char type[NATIVE_TYPE])
+{
+    const struct export_field *f = &export_fields[column];
+    native_type_of(f->type, f->bits, is_optional(column), type);
 }
 
 void native_varint(struct out *out, uint64_t value)
@@ -51,18 +56,10 @@ void native_varint(struct out *out, uint64_t value)
     out_char(out, (char)value);
 }
 
-static void put_text(struct out *out, const char *text, size_t size)
+void native_text(struct out *out, const char *text, size_t size)
 {
     native_varint(out, size);
     out_bytes(out, text, size);
-}
-
-static inline void put_number(struct out *out, uint64_t value, unsigned bytes)
-{
-    char *p = out_room(out, 8);
-    for (unsigned i = 0; i < bytes; i++)
-        p[i] = (char)(value >> 8 * i);
-    out->size += bytes;
 }
 
 void native_begin(struct native *n, struct export_source *source)
@@ -75,6 +72,7 @@ void native_begin(struct native *n, struct export_source *source)
             continue;
         struct native_column *c = &n->columns[n->column_count++];
         c->column = i;
+        c->from = export_origin(source, i);
         c->bytes = export_fields[i].type == EXPORT_STRING ? 0 : export_fields[i].bits / 8;
         c->optional = is_optional(i);
         out_init(&c->values, -1);
@@ -109,13 +107,13 @@ static bool put_value(struct native *n, const struct native_column *c, struct ou
     uint64_t value = 0;
     if (c->bytes) {
         bool there = export_number(n->source, sample, c->column, &value);
-        put_number(out, there ? value : 0, c->bytes);
+        native_number(out, there ? value : 0, c->bytes);
         return there;
     }
     const char *text = export_text(n->source, sample, c->column);
     n->text.size = 0;
     out_name_utf8(&n->text, text ? text : "");
-    put_text(out, n->text.data, n->text.size);
+    native_text(out, n->text.data, n->text.size);
     return text != NULL;
 }
 
@@ -124,7 +122,7 @@ static void make_cells(struct native *n, enum export_from from, uint32_t id,
 {
     for (size_t i = 0; i < n->column_count; i++) {
         struct native_column *c = &n->columns[i];
-        if (export_fields[c->column].from != from)
+        if (c->from != from)
             continue;
         c->cells = memory_grow(c->cells, id, &c->cell_capacity, sizeof *c->cells);
         size_t at = c->made.size;
@@ -138,7 +136,7 @@ static void forget(struct native *n, enum export_from from)
 {
     ids_clear(&n->ids[from]);
     for (size_t i = 0; i < n->column_count; i++)
-        if (export_fields[n->columns[i].column].from == from)
+        if (n->columns[i].from == from)
             n->columns[i].made.size = 0;
 }
 
@@ -155,6 +153,8 @@ static void find_numbers(struct native *n, enum export_from from, const struct s
             export_key(&samples[i], EXPORT_FROM_THREAD, key);
         else if (from == EXPORT_FROM_OUTCOME)
             export_key(&samples[i], EXPORT_FROM_OUTCOME, key);
+        else if (from == EXPORT_FROM_STACK)
+            export_stack_key(n->source->analysis, &samples[i], key);
         uint32_t id = ids_find(ids, key, &fresh);
         if (fresh)
             make_cells(n, from, id, &samples[i]);
@@ -180,7 +180,7 @@ static void add_own(struct native *n, struct native_column *c, const struct spex
         bool there;
         if (c->bytes && number.has) {
             there = (samples[i].record->present | EXPORT_ALWAYS) & number.has;
-            put_number(&c->values, there ? export_read(&samples[i], number) : 0, c->bytes);
+            native_number(&c->values, there ? export_read(&samples[i], number) : 0, c->bytes);
         } else {
             there = put_value(n, c, &c->values, &samples[i]);
         }
@@ -202,21 +202,22 @@ static uint32_t second_of(const struct native *n, const struct spex_sample *samp
 static void add_batch(struct native *n, const struct spex_sample *samples, size_t count)
 {
     for (unsigned from = EXPORT_FROM_ITSELF + 1; from < EXPORT_FROMS; from++) {
+        if (from == EXPORT_FROM_STACK && !n->source->stacks)
+            continue;
         if (n->ids[from].count > IDS_MOST)
             forget(n, from);
         find_numbers(n, from, samples, count);
     }
     for (size_t i = 0; i < n->column_count; i++) {
         struct native_column *c = &n->columns[i];
-        enum export_from from = export_fields[c->column].from;
-        if (from == EXPORT_FROM_ITSELF)
+        if (c->from == EXPORT_FROM_ITSELF)
             add_own(n, c, samples, count);
         else
-            add_mapped(c, n->numbers[from], count);
+            add_mapped(c, n->numbers[c->from], count);
     }
     for (size_t i = 0; i < count; i++) {
         uint32_t second = second_of(n, &samples[i]);
-        put_number(&n->walls, second, 4);
+        native_number(&n->walls, second, 4);
         n->first = second < n->first ? second : n->first;
         n->until = second > n->until ? second : n->until;
     }
@@ -236,10 +237,10 @@ void native_add(struct native *n, const struct spex_sample *samples, size_t coun
 
 /* ---- blocks ---- */
 
-static void put_heading(struct out *out, const char *name, const char *type)
+void native_heading(struct out *out, const char *name, const char *type)
 {
-    put_text(out, name, strlen(name));
-    put_text(out, type, strlen(type));
+    native_text(out, name, strlen(name));
+    native_text(out, type, strlen(type));
 }
 
 bool native_take(struct native *n, uint32_t part, struct out *block)
@@ -247,19 +248,19 @@ bool native_take(struct native *n, uint32_t part, struct out *block)
     bool good = !n->walls.error && !n->text.error;
     native_varint(block, NATIVE_EXTRAS + n->column_count);
     native_varint(block, n->rows);
-    put_heading(block, native_extra_names[NATIVE_WALL], native_extra_types[NATIVE_WALL]);
+    native_heading(block, native_extra_names[NATIVE_WALL], native_extra_types[NATIVE_WALL]);
     out_bytes(block, n->walls.data, n->walls.size);
-    put_heading(block, native_extra_names[NATIVE_BATCH], native_extra_types[NATIVE_BATCH]);
+    native_heading(block, native_extra_names[NATIVE_BATCH], native_extra_types[NATIVE_BATCH]);
     for (size_t i = 0; i < n->rows; i++)
         out_bytes(block, n->batch, NATIVE_ID);
-    put_heading(block, native_extra_names[NATIVE_PART], native_extra_types[NATIVE_PART]);
+    native_heading(block, native_extra_names[NATIVE_PART], native_extra_types[NATIVE_PART]);
     for (size_t i = 0; i < n->rows; i++)
-        put_number(block, part, 4);
+        native_number(block, part, 4);
     for (size_t i = 0; i < n->column_count; i++) {
         struct native_column *c = &n->columns[i];
         char type[NATIVE_TYPE];
         native_type(c->column, type);
-        put_heading(block, export_fields[c->column].name, type);
+        native_heading(block, export_fields[c->column].name, type);
         out_bytes(block, c->nulls.data, c->nulls.size);
         out_bytes(block, c->values.data, c->values.size);
         c->nulls.size = c->values.size = 0;

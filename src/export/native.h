@@ -28,6 +28,7 @@ struct native_cell {
 
 struct native_column {
     enum export_column column;
+    enum export_from from;
     unsigned bytes; /* of a number; 0: text */
     bool optional;
     struct out values, nulls; /* of the block under way */
@@ -59,7 +60,18 @@ void native_add(struct native *native, const struct spex_sample *samples, size_t
 /* Appends what was added as a block of a part, and is empty again. False: there is no memory. */
 bool native_take(struct native *native, uint32_t part, struct out *block);
 
-/* A number as the format counts and measures texts: seven bits a byte, lowest first. */
+/* Parts of a block: a number as the format counts and measures texts, seven bits a byte, lowest
+ * first; a text; a number of so many bytes; what stands before a column's values. */
 void native_varint(struct out *out, uint64_t value);
+void native_text(struct out *out, const char *text, size_t size);
+static inline void native_number(struct out *out, uint64_t value, unsigned bytes)
+{
+    char *p = out_room(out, 8);
+    for (unsigned i = 0; i < bytes; i++)
+        p[i] = (char)(value >> 8 * i);
+    out->size += bytes;
+}
+void native_heading(struct out *out, const char *name, const char *type);
+void native_type_of(enum export_type kind, unsigned bits, bool optional, char type[NATIVE_TYPE]);
 
 #endif

@@ -1,11 +1,12 @@
 /*
- * Most columns follow from little: the thread, the instruction, the events and data source
- * (EXPORT_FROM_*). Samples get a small number for each of these, and what a column holds is looked
- * up by that number, once for each that is new.
+ * Most columns follow from little: the thread, the instruction, the events and data source, the
+ * call stack (EXPORT_FROM_*). Samples get a small number for each of these, and what a column holds
+ * is looked up by that number, once for each that is new.
  */
 #ifndef EXPORT_ORIGINS_H
 #define EXPORT_ORIGINS_H
 
+#include "analysis/stacks.h"
 #include "base/ids.h"
 #include "export/values.h"
 
@@ -15,9 +16,10 @@ enum {
 };
 
 struct origins {
+    struct spex_analysis *analysis; /* which knows call stacks */
     struct ids ids[EXPORT_FROMS];
     /* 1 + number, where it mostly is */
-    uint32_t thread, code[SPEX_PLACES], outcome[ORIGINS_CACHE];
+    uint32_t thread, stack, code[SPEX_PLACES], outcome[ORIGINS_CACHE];
 };
 
 void origins_clear(struct origins *origins);
@@ -27,10 +29,11 @@ static inline bool origins_full(const struct origins *o)
 {
     return o->ids[EXPORT_FROM_THREAD].count >= ORIGINS_MOST ||
            o->ids[EXPORT_FROM_CODE].count >= ORIGINS_MOST ||
-           o->ids[EXPORT_FROM_OUTCOME].count >= ORIGINS_MOST;
+           o->ids[EXPORT_FROM_OUTCOME].count >= ORIGINS_MOST ||
+           o->ids[EXPORT_FROM_STACK].count >= ORIGINS_MOST;
 }
 
-/* from: THREAD, CODE or OUTCOME, a constant. *fresh: set if the number is new. */
+/* from: THREAD, CODE, OUTCOME or STACK, a constant. *fresh: set if the number is new. */
 static inline __attribute__((always_inline)) uint32_t origins_find(struct origins *o,
                                                                    enum export_from from,
                                                                    const struct spex_sample *sample,
@@ -38,8 +41,13 @@ static inline __attribute__((always_inline)) uint32_t origins_find(struct origin
 {
     struct ids *ids = &o->ids[from];
     uint64_t key[EXPORT_KEY];
-    uint32_t *cache = from == EXPORT_FROM_THREAD ? &o->thread : &o->code[sample->place];
-    export_key(sample, from, key);
+    uint32_t *cache = from == EXPORT_FROM_THREAD  ? &o->thread
+                      : from == EXPORT_FROM_STACK ? &o->stack
+                                                  : &o->code[sample->place];
+    if (from == EXPORT_FROM_STACK)
+        export_stack_key(o->analysis, sample, key);
+    else
+        export_key(sample, from, key);
     if (from == EXPORT_FROM_OUTCOME)
         cache = &o->outcome[(key[0] * UINT64_C(0x9e3779b97f4a7c15) ^ key[1]) *
                                 UINT64_C(0x9e3779b97f4a7c15) >>

@@ -25,7 +25,8 @@ enum export_from {
     EXPORT_FROM_THREAD, /* pid, tid, cpu, comm */
     EXPORT_FROM_CODE,   /* an instruction, which does one operation */
     EXPORT_FROM_OUTCOME,
-    EXPORT_FROM_FILE, /* the same in all samples */
+    EXPORT_FROM_STACK, /* a call stack */
+    EXPORT_FROM_FILE,  /* the same in all samples */
     EXPORT_FROMS
 };
 

@@ -1,7 +1,7 @@
 /*
- * Table samples into ClickHouse: blocks of the Native format, compressed by zstd, in insertions of
- * LEDGER_PART rows. Where a part begins is a matter of counting rows alone, never of names that may
- * be found or not, so that a file sent again has the same parts.
+ * Table samples and those beside it into ClickHouse: blocks of the Native format, compressed by
+ * zstd, in insertions of LEDGER_PART rows. Where a part begins is a matter of counting rows alone,
+ * never of names that may be found or not, so that a file sent again has the same parts.
  */
 #include "export.h"
 
@@ -14,7 +14,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -25,13 +27,17 @@ enum {
     FRAME_SUM = 16, /* bytes of a checksum that the server is told not to look at */
     FRAME_HEAD = 9, /* method, size with this head, size before compression */
     LEVEL = 1,
-    READ_SIZE = 1 << 20
+    READ_SIZE = 1 << 20,
+    LOCK_STEP = 100, /* ms between two looks at a file that another one sends */
+    LOCK_MOST = 600000
 };
 
 struct sending {
     struct export_job *job;
     struct native native;
     struct ledger ledger;
+    struct tables *tables;
+    int lock; /* the file, open and locked; -1: none */
     bool begun;
     enum spex_status status;
     ZSTD_CCtx *zstd;
@@ -42,6 +48,24 @@ struct sending {
 };
 
 /* ---- which batch ---- */
+
+/*
+ * One at a time sends a file: the next finds all of it there. Where files cannot be locked, and for
+ * copies, ledger_check finds that two did.
+ */
+static void lock_file(struct sending *s, int fd)
+{
+    const struct export_fleet *fleet = s->job->settings->fleet;
+    const struct timespec step = {.tv_nsec = LOCK_STEP * 1000000};
+    s->lock = fd;
+    for (unsigned ms = 0; ms < LOCK_MOST && flock(fd, LOCK_EX | LOCK_NB); ms += LOCK_STEP) {
+        if (errno != EWOULDBLOCK)
+            return;
+        if (!ms && fleet->waiting)
+            fleet->waiting(fleet);
+        nanosleep(&step, NULL);
+    }
+}
 
 /* A batch is the bytes of a file, and what was asked of it. */
 static enum spex_status name_batch(struct sending *s, char batch[NATIVE_ID + 1])
@@ -58,6 +82,7 @@ static enum spex_status name_batch(struct sending *s, char batch[NATIVE_ID + 1])
             close(fd);
         return error_set(&s->job->error, SPEX_IO, 0, "%.150s: %s", o->fleet->path, strerror(error));
     }
+    lock_file(s, fd);
     char *buffer = memory_get(1, READ_SIZE);
     digest_begin(&digest, sizeof result);
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
@@ -66,7 +91,6 @@ static enum spex_status name_batch(struct sending *s, char batch[NATIVE_ID + 1])
         if (n > 0)
             digest_add(&digest, buffer, (size_t)n);
     int error = n < 0 ? errno : 0;
-    close(fd);
     free(buffer);
     if (error)
         return error_set(&s->job->error, SPEX_IO, 0, "%.150s: %s", o->fleet->path, strerror(error));
@@ -99,10 +123,10 @@ static void put_little(char *to, uint32_t value)
         to[i] = (char)(value >> 8 * i);
 }
 
-static enum spex_status put_frame(struct sending *s, const char *data, size_t size)
+static enum spex_status put_frame(struct sending *s, struct out *body, const char *data,
+                                  size_t size)
 {
     size_t bound = ZSTD_compressBound(size);
-    struct out *body = &s->body;
     if (body->capacity - body->size < bound + FRAME_SUM + FRAME_HEAD)
         out_grow(body, bound + FRAME_SUM + FRAME_HEAD);
     if (body->error)
@@ -120,6 +144,16 @@ static enum spex_status put_frame(struct sending *s, const char *data, size_t si
     return SPEX_OK;
 }
 
+static enum spex_status put_frames(struct sending *s, struct out *body, const struct out *block)
+{
+    enum spex_status status = SPEX_OK;
+    for (size_t at = 0; at < block->size && !status; at += FRAME_MOST) {
+        size_t rest = block->size - at;
+        status = put_frame(s, body, block->data + at, rest < FRAME_MOST ? rest : FRAME_MOST);
+    }
+    return status;
+}
+
 static void end_block(struct sending *s)
 {
     if (!s->native.rows || s->status)
@@ -127,10 +161,79 @@ static void end_block(struct sending *s)
     s->block.size = 0;
     if (!native_take(&s->native, s->part, &s->block))
         s->status = error_set(&s->job->error, SPEX_NO_MEMORY, 0, "no memory for a block of rows");
-    for (size_t at = 0; at < s->block.size && !s->status; at += FRAME_MOST) {
-        size_t rest = s->block.size - at;
-        s->status = put_frame(s, s->block.data + at, rest < FRAME_MOST ? rest : FRAME_MOST);
+    if (!s->status)
+        s->status = put_frames(s, &s->body, &s->block);
+}
+
+static void list_samples(struct out *out, const char *table)
+{
+    (void)table;
+    for (unsigned i = 0; i < NATIVE_EXTRAS; i++)
+        out_printf(out, "%s`%s`", i ? ", " : "", native_extra_names[i]);
+    for (unsigned i = 0; i < EXPORT_COLUMNS; i++)
+        if (native_has(i))
+            out_printf(out, ", `%s`", export_fields[i].name);
+}
+
+static void list_table(struct out *out, const char *table)
+{
+    unsigned n = 0;
+    while (strcmp(tables_info[n].name, table) != 0)
+        n++;
+    for (unsigned i = 0; i < NATIVE_HEADS; i++)
+        out_printf(out, "%s`%s`", i ? ", " : "", native_head_names[i]);
+    for (size_t i = 0; i < tables_columns(n); i++)
+        out_printf(out, ", `%s`", tables_info[n].columns[i].name);
+}
+
+struct side {
+    struct sending *sending;
+    struct out body;
+};
+
+static enum spex_status put_block(void *user, struct out *block)
+{
+    struct side *side = user;
+    return put_frames(side->sending, &side->body, block);
+}
+
+/* The tables beside samples, which go with the last part. */
+static enum spex_status make_tables(struct sending *s, struct side sides[TABLES_COUNT],
+                                    struct ledger_body *bodies, uint64_t *rows)
+{
+    const struct native_head_values head = {s->job->source.host, s->native.wall_end,
+                                            s->native.batch, s->part};
+    enum spex_status status = SPEX_OK;
+    for (unsigned i = 0; i < TABLES_COUNT; i++) {
+        sides[i].sending = s;
+        out_init(&sides[i].body, -1);
+        bodies[i] = (struct ledger_body){.table = tables_info[i].name, .columns = list_table};
+        if (!status)
+            status = native_table(s->tables, i, &head, put_block, &sides[i], &bodies[i].rows);
+        bodies[i].data = sides[i].body.data;
+        bodies[i].size = sides[i].body.size;
+        *rows += bodies[i].rows;
     }
+    return status == SPEX_NO_MEMORY
+               ? error_set(&s->job->error, status, 0, "no memory for the tables beside samples")
+               : status;
+}
+
+static void send_part(struct sending *s, struct ledger_row *row)
+{
+    struct ledger_body bodies[1 + TABLES_COUNT] = {{.table = "samples",
+                                                    .columns = list_samples,
+                                                    .rows = s->part_rows,
+                                                    .data = s->body.data,
+                                                    .size = s->body.size}};
+    struct side sides[TABLES_COUNT];
+    if (row->last)
+        s->status = make_tables(s, sides, bodies + 1, &row->side);
+    if (!s->status)
+        s->status = ledger_send(&s->ledger, s->part, bodies, row->last ? 1 + TABLES_COUNT : 1, row,
+                                &s->job->error);
+    for (unsigned i = 0; row->last && i < TABLES_COUNT; i++)
+        out_fini(&sides[i].body);
 }
 
 static void end_part(struct sending *s, bool last)
@@ -157,8 +260,7 @@ static void end_part(struct sending *s, bool last)
         row.damaged = t->damaged;
     }
     if (!s->status && !ledger_has(&s->ledger, s->part))
-        s->status = ledger_send(&s->ledger, s->part, s->part_rows, s->body.data, s->body.size, &row,
-                                &s->job->error);
+        send_part(s, &row);
     s->body.size = 0;
     s->part++;
     s->part_rows = 0;
@@ -169,6 +271,7 @@ static void end_part(struct sending *s, bool last)
 static void sink(void *context, const struct spex_sample *samples, size_t count)
 {
     struct sending *s = ((struct export_job *)context)->state;
+    tables_sink(s->tables, samples, count);
     while (count && !s->status) {
         size_t block = BLOCK_ROWS - s->native.rows, part = LEDGER_PART - s->part_rows;
         size_t n = block < part ? block : part;
@@ -196,6 +299,8 @@ static void begin(struct export_job *job)
     struct sending *s = memory_get(1, sizeof *s);
     job->state = s;
     s->job = job;
+    s->lock = -1;
+    s->tables = tables_new(job->analysis);
     native_begin(&s->native, &job->source);
     out_init(&s->block, -1);
     out_init(&s->body, -1);
@@ -225,11 +330,16 @@ static enum spex_status end(struct export_job *job)
     if (!status && !fleet->whole && !fleet->failed) {
         end_part(s, true);
         status = s->status;
+        if (!status)
+            status = ledger_check(&s->ledger, &job->error);
     }
     fleet->rows = s->ledger.rows;
     fleet->repaired = s->ledger.repaired;
     if (s->begun)
         ledger_end(&s->ledger);
+    if (s->lock >= 0)
+        close(s->lock);
+    tables_free(s->tables);
     native_end(&s->native);
     out_fini(&s->block);
     out_fini(&s->body);
@@ -246,7 +356,8 @@ bool export_clickhouse_ready(const struct export_job *job)
 
 const struct export_format export_clickhouse = {
     .name = "clickhouse",
-    .summary = "table samples into a ClickHouse server, each file once; docs/fleet.md",
+    .summary = "samples and the tables beside them into a ClickHouse server, each file once; "
+               "docs/fleet.md",
     .weight = "each row is a sample; column operations says what it stands for",
     .cannot = "events as a list: event_bits and the ev_ columns say it",
     .ordered = true,

@@ -14,6 +14,7 @@
 #include "base/relay.h"
 #include "export/origins.h"
 #include "export/parquet.h"
+#include "export/tables.h"
 
 #include <stdio.h>
 
@@ -41,6 +42,7 @@ struct page {
 
 struct column {
     enum export_column column;
+    enum export_from from;
     bool own_text;
     uint32_t *map; /* by number: place in the dictionary */
     size_t capacity;
@@ -76,25 +78,18 @@ struct table {
     uint64_t last_time;
 };
 
-static bool is_own_text(enum export_column column)
-{
-    return export_fields[column].from == EXPORT_FROM_ITSELF &&
-           export_fields[column].type == EXPORT_STRING;
-}
-
 /* ---- the pass ---- */
 
 static struct page *new_page(struct table *t)
 {
     struct page *p = memory_get(1, sizeof *p);
-    for (unsigned from = EXPORT_FROM_THREAD; from <= EXPORT_FROM_OUTCOME; from++)
+    for (unsigned from = EXPORT_FROM_THREAD; from <= EXPORT_FROM_STACK; from++)
         p->numbers[from] = memory_get(PAGE_ROWS, sizeof *p->numbers[from]);
     p->present = memory_get(PAGE_ROWS, sizeof *p->present);
     for (size_t i = 0; i < t->column_count; i++) {
-        enum export_column column = t->columns[i].column;
         if (t->columns[i].own_text)
             p->columns[i].texts = memory_get(PAGE_ROWS, sizeof(uint32_t));
-        else if (export_fields[column].from == EXPORT_FROM_ITSELF)
+        else if (t->columns[i].from == EXPORT_FROM_ITSELF)
             p->columns[i].values = memory_get(PAGE_ROWS + 1, sizeof(uint64_t));
     }
     out_init(&p->texts, -1);
@@ -130,7 +125,7 @@ static void put_fresh(struct table *t, enum export_from from, uint32_t id,
     for (size_t i = 0; i < t->column_count; i++) {
         enum export_column column = t->columns[i].column;
         uint64_t value = 0;
-        if (export_fields[column].from != from)
+        if (t->columns[i].from != from)
             continue;
         if (export_fields[column].type != EXPORT_STRING) {
             out_char(out, export_number(&t->job->source, sample, column, &value));
@@ -206,6 +201,7 @@ static void put_rows(struct table *t, const struct spex_sample *samples, size_t 
         put_origin(t, p->rows + i, EXPORT_FROM_THREAD, &samples[i]);
         put_origin(t, p->rows + i, EXPORT_FROM_CODE, &samples[i]);
         put_origin(t, p->rows + i, EXPORT_FROM_OUTCOME, &samples[i]);
+        put_origin(t, p->rows + i, EXPORT_FROM_STACK, &samples[i]);
     }
     for (size_t k = 0; k < t->column_count; k++) {
         struct export_number number = export_numbers[t->columns[k].column];
@@ -239,7 +235,10 @@ static void pass_page(struct table *t, bool ends_group)
 
 static void sink(void *context, const struct spex_sample *samples, size_t count)
 {
-    struct table *t = ((struct export_job *)context)->state;
+    struct export_job *job = context;
+    struct table *t = job->state;
+    if (job->tables)
+        tables_sink(job->tables, samples, count);
     while (count) {
         struct page *p = page_at_hand(t);
         size_t n = PAGE_ROWS - p->rows < count ? PAGE_ROWS - p->rows : count;
@@ -279,7 +278,7 @@ static void take_fresh(struct table *t, const struct page *p)
             const struct export_field *f = &export_fields[t->columns[i].column];
             struct parquet_column *to = &t->file.columns[i];
             uint64_t value;
-            if (f->from != (enum export_from)head[0])
+            if (t->columns[i].from != (enum export_from)head[0])
                 continue;
             bool there = *at++;
             memcpy(&value, at, sizeof value);
@@ -354,10 +353,11 @@ static void write_page(void *user, void *item)
     struct table *t = user;
     struct page *p = *(struct page **)item;
     take_fresh(t, p);
-    for (unsigned from = EXPORT_FROM_THREAD; from <= EXPORT_FROM_OUTCOME; from++)
-        find_used(&t->used[from], p->numbers[from], p->rows);
+    for (unsigned from = EXPORT_FROM_THREAD; from <= EXPORT_FROM_STACK; from++)
+        if (t->follows[from])
+            find_used(&t->used[from], p->numbers[from], p->rows);
     for (size_t i = 0; i < t->column_count && p->rows; i++) {
-        enum export_from from = export_fields[t->columns[i].column].from;
+        enum export_from from = t->columns[i].from;
         const struct used *u = &t->used[from];
         if (t->columns[i].own_text)
             write_texts(t, p, i);
@@ -395,8 +395,13 @@ static void add_column(struct table *t, enum export_column column, struct parque
         return; /* event_bits and a column for each event say it */
     if (column == EXPORT_TIME)
         t->time = (int)t->column_count;
-    t->follows[f->from] = true;
-    t->columns[t->column_count] = (struct column){column, is_own_text(column), NULL, 0};
+    enum export_from from = export_origin(&t->job->source, column);
+    t->follows[from] = true;
+    t->columns[t->column_count] = (struct column){
+        .column = column,
+        .from = from,
+        .own_text = from == EXPORT_FROM_ITSELF && f->type == EXPORT_STRING,
+    };
     fields[t->column_count++] = (struct parquet_field){
         .name = f->name,
         .type = types[f->type],
@@ -414,6 +419,7 @@ static void begin(struct export_job *job)
     job->state = t;
     t->job = job;
     t->time = -1;
+    t->numbers.analysis = job->analysis;
     for (size_t i = 0; i < (s->columns ? s->column_count : EXPORT_COLUMNS); i++)
         if (s->columns || export_fields[i].columnar)
             add_column(t, s->columns ? s->columns[i] : (enum export_column)i, fields);

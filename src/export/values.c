@@ -66,11 +66,13 @@ void export_source_init(struct export_source *s, struct spex_analysis *analysis)
                                 .most = sampling->counter_most,
                                 .end = counters_end(sampling->counter_most)};
     out_init(&s->built, -1);
+    s->stacks = stack_ids_new(analysis);
 }
 
 void export_source_fini(struct export_source *s)
 {
     out_fini(&s->built);
+    stack_ids_free(s->stacks);
 }
 
 static bool line_of(const struct spex_sample *sample, struct spex_line *line)
@@ -84,6 +86,7 @@ bool export_number(const struct export_source *s, const struct spex_sample *samp
     const struct export_number *number = &export_numbers[column];
     const struct spex_record *r = sample->record;
     struct spex_line line;
+    uint32_t call;
     int32_t id;
     if (number->has) {
         *value = export_read(sample, *number);
@@ -119,7 +122,12 @@ bool export_number(const struct export_source *s, const struct spex_sample *samp
     case EXPORT_OPERATIONS:
         *value = s->period;
         return s->period && (column == EXPORT_PERIOD || s->can_estimate);
-    default: /* EXPORT_STACK: no record has one so far */
+    case EXPORT_STACK:
+        call = s->stacks ? analysis_stack(s->analysis, sample) : 0;
+        if (call)
+            *value = stack_ids_get(s->stacks, call);
+        return call != 0;
+    default:
         return false;
     }
 }
@@ -166,6 +174,30 @@ static const char *place_of(struct export_source *s, const struct spex_sample *s
     if (!place.symbol || !place.symbol->name)
         return NULL;
     return build_text(s, place.symbol->name, "+0x", place.address - place.symbol->start, true);
+}
+
+/* The functions that called, innermost first: "b < a < main"; "..." where some are missing. */
+static const char *callers_of(struct export_source *s, const struct spex_sample *sample)
+{
+    struct out *out = &s->built;
+    uint32_t n = s->stacks ? analysis_stack(s->analysis, sample) : 0;
+    if (!n)
+        return NULL;
+    out->size = 0;
+    for (bool first = true; n; first = false) {
+        const struct stacks_call *call = analysis_call(s->analysis, n);
+        out_text(out, first ? call->cut ? "... < " : "" : call->cut ? " < ... < " : " < ");
+        if (call->symbol && call->symbol->name) {
+            out_text(out, call->symbol->name);
+        } else {
+            out_text(out, call->module ? spex_module_name(call->module) : "");
+            out_text(out, call->module ? "+0x" : "0x");
+            out_hex(out, call->address);
+        }
+        n = call->caller;
+    }
+    out_char(out, 0);
+    return out->data;
 }
 
 const char *export_saturated(const struct export_source *s, const struct spex_sample *sample)
@@ -234,6 +266,8 @@ const char *export_text(struct export_source *s, const struct spex_sample *sampl
         return sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)
                    ? spex_source_name(sample->source)
                    : NULL;
+    case EXPORT_CALLERS:
+        return callers_of(s, sample);
     case EXPORT_HOST:
         return s->host;
     case EXPORT_BOOT:
@@ -260,6 +294,9 @@ unsigned export_wants(enum export_column column)
     case EXPORT_PREV_TARGET:
     case EXPORT_TARGET_SYMBOL:
         return SPEX_WANT_BRANCH;
+    case EXPORT_STACK:
+    case EXPORT_CALLERS:
+        return SPEX_WANT_STACK;
     default:
         return SPEX_WANT_LITTLE;
     }
@@ -267,7 +304,7 @@ unsigned export_wants(enum export_column column)
 
 bool export_looks_up(enum export_column column)
 {
-    return column == EXPORT_SRCLINE || column == EXPORT_TARGET_SYMBOL ||
-           column == EXPORT_DATA_SYMBOL || column == EXPORT_SOURCE_FILE ||
-           column == EXPORT_SOURCE_LINE;
+    return export_fields[column].from == EXPORT_FROM_STACK || column == EXPORT_SRCLINE ||
+           column == EXPORT_TARGET_SYMBOL || column == EXPORT_DATA_SYMBOL ||
+           column == EXPORT_SOURCE_FILE || column == EXPORT_SOURCE_LINE;
 }

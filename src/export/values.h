@@ -7,7 +7,9 @@
 
 #include "export/schema.h"
 
+#include "analysis/stacks.h"
 #include "base/out.h"
+#include "export/stack_ids.h"
 #include "record/counters.h"
 #include <spex/analysis.h>
 
@@ -20,7 +22,8 @@ struct export_source {
     bool can_estimate; /* a sample stands for period operations */
     unsigned most;     /* what counters saturate at */
     struct counters_end end;
-    struct out built; /* a text of several parts */
+    struct out built;         /* a text of several parts */
+    struct stack_ids *stacks; /* NULL: samples have no call stacks of their own */
 };
 
 void export_source_init(struct export_source *source, struct spex_analysis *analysis);
@@ -78,6 +81,22 @@ export_key(const struct spex_sample *sample, enum export_from from, uint64_t key
     default:
         __builtin_unreachable();
     }
+}
+
+static inline void export_stack_key(struct spex_analysis *analysis,
+                                    const struct spex_sample *sample, uint64_t key[EXPORT_KEY])
+{
+    key[0] = analysis_stack(analysis, sample);
+    key[1] = EXPORT_KEY_THERE;
+    key[2] = key[3] = 0;
+}
+
+/* What a column follows from in this profile: where there are no stacks, all samples have none. */
+static inline enum export_from export_origin(const struct export_source *source,
+                                             enum export_column column)
+{
+    enum export_from from = export_fields[column].from;
+    return from == EXPORT_FROM_STACK && !source->stacks ? EXPORT_FROM_FILE : from;
 }
 
 /* A column of type NUMBER, ADDRESS or BOOL; false if it is absent. */

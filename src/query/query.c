@@ -39,7 +39,8 @@ static bool open_database(struct query *q, struct spex_error *error)
     if (!ok)
         error_set(error, SPEX_UNSUPPORTED, 0, "DuckDB cannot start: %s", why ? why : "no reason");
     duck.free(why);
-    return ok && !duck.connect(q->database, &q->connection) && spe_register(q);
+    return ok && !duck.connect(q->database, &q->connection) && spe_register(q) &&
+           spe_tables_register(q);
 }
 
 enum spex_status query_new(const struct query_options *options, struct query **query,

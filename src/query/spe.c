@@ -32,6 +32,7 @@ struct value {
 
 struct scan_column {
     enum export_column column;
+    enum export_from from;
     unsigned size; /* of an element */
     bool own_text; /* each record has its own: block->texts holds it */
     struct value *values;
@@ -70,8 +71,7 @@ struct scan {
 
 /* ---- profiles ---- */
 
-static struct query_profile *take_profile(struct query *q, const char *path,
-                                          struct spex_error *error)
+struct query_profile *spe_take_profile(struct query *q, const char *path, struct spex_error *error)
 {
     struct query_profile *p;
     pthread_mutex_lock(&q->lock);
@@ -94,7 +94,7 @@ static struct query_profile *take_profile(struct query *q, const char *path,
     return p;
 }
 
-static void leave_profile(struct query *q, struct query_profile *p)
+void spe_leave_profile(struct query *q, struct query_profile *p)
 {
     pthread_mutex_lock(&q->lock);
     p->busy = false;
@@ -213,7 +213,7 @@ static void add_values(struct scan *s, enum export_from from, uint32_t id,
 {
     for (size_t i = 0; i < s->column_count; i++) {
         struct scan_column *c = &s->columns[i];
-        if (export_fields[c->column].from != from || export_numbers[c->column].has)
+        if (c->from != from || export_numbers[c->column].has)
             continue;
         while (id >= c->capacity)
             c->values = memory_grow(c->values, c->capacity, &c->capacity, sizeof *c->values);
@@ -289,7 +289,7 @@ static void put_column(struct scan *s, struct block *b, size_t column,
     const struct scan_column *c = &s->columns[column];
     struct block_column *to = &b->columns[column];
     struct export_number number = export_numbers[c->column];
-    enum export_from from = export_fields[c->column].from;
+    enum export_from from = c->from;
     size_t row = b->rows;
     if (c->own_text) {
         for (size_t i = 0; i < count; i++)
@@ -300,8 +300,6 @@ static void put_column(struct scan *s, struct block *b, size_t column,
         put_read(to, row, 2, number, samples, count);
     } else if (number.has) {
         put_read(to, row, c->size, number, samples, count);
-    } else if (from == EXPORT_FROM_ITSELF) { /* a number that no record has so far */
-        to->nulls = true;
     } else if (export_fields[c->column].type == EXPORT_STRING) {
         for (size_t i = 0; i < count; i++) {
             const struct value *v = &c->values[origins[i][from]];
@@ -328,6 +326,7 @@ static void put_rows(struct scan *s, struct block *b, const struct spex_sample *
         find_origin(s, EXPORT_FROM_THREAD, &samples[i], origins[i]);
         find_origin(s, EXPORT_FROM_CODE, &samples[i], origins[i]);
         find_origin(s, EXPORT_FROM_OUTCOME, &samples[i], origins[i]);
+        find_origin(s, EXPORT_FROM_STACK, &samples[i], origins[i]);
     }
     if (!b->rows)
         add_values(s, EXPORT_FROM_FILE, 0, samples);
@@ -374,18 +373,18 @@ static void *run_pass(void *context)
 
 /* ---- what DuckDB calls ---- */
 
-static int duck_type(const struct export_field *f)
+int spe_type(enum export_type type, unsigned bits)
 {
-    switch (f->type) {
+    switch (type) {
     case EXPORT_BOOL:
         return DUCK_BOOLEAN;
     case EXPORT_STRING:
         return DUCK_VARCHAR;
     default:
-        return f->bits == 8    ? DUCK_UTINYINT
-               : f->bits == 16 ? DUCK_USMALLINT
-               : f->bits == 32 ? DUCK_UINTEGER
-                               : DUCK_UBIGINT;
+        return bits == 8    ? DUCK_UTINYINT
+               : bits == 16 ? DUCK_USMALLINT
+               : bits == 32 ? DUCK_UINTEGER
+                            : DUCK_UBIGINT;
     }
 }
 
@@ -398,29 +397,37 @@ static enum export_column nth_column(uint64_t n)
     return EXPORT_COLUMNS;
 }
 
-static void bind(struct duck_bind *info)
+char *spe_bind_path(struct query *q, struct duck_bind *info)
 {
-    struct query *q = duck.bind_get_extra_info(info);
     struct duck_value *value = duck.bind_get_parameter(info, 0);
     char *given = duck.get_varchar(value);
     char *path = memory_copy(given ? given : "");
     struct spex_error error = {0};
-    struct stat st;
     duck.free(given);
     duck.destroy_value(&value);
     duck.bind_set_bind_data(info, path, free);
-    struct query_profile *p = take_profile(q, path, &error);
+    struct query_profile *p = spe_take_profile(q, path, &error);
     if (!p) {
         duck.bind_set_error(info, error.text);
-        return;
+        return NULL;
     }
-    leave_profile(q, p);
+    spe_leave_profile(q, p);
+    return path;
+}
+
+static void bind(struct duck_bind *info)
+{
+    const char *path = spe_bind_path(duck.bind_get_extra_info(info), info);
+    struct stat st;
+    if (!path)
+        return;
     if (!stat(path, &st))
         duck.bind_set_cardinality(info, (uint64_t)st.st_size / RECORD_BYTES, false);
     enum export_column column;
     for (uint64_t i = 0; (column = nth_column(i)) < EXPORT_COLUMNS; i++) {
-        struct duck_type *type = duck.create_logical_type(duck_type(&export_fields[column]));
-        duck.bind_add_result_column(info, export_fields[column].name, type);
+        const struct export_field *f = &export_fields[column];
+        struct duck_type *type = duck.create_logical_type(spe_type(f->type, f->bits));
+        duck.bind_add_result_column(info, f->name, type);
         duck.destroy_logical_type(&type);
     }
 }
@@ -442,7 +449,7 @@ static void free_scan(void *data)
     origins_free(s->origins);
     free(s->origins);
     export_source_fini(&s->source);
-    leave_profile(s->query, s->profile);
+    spe_leave_profile(s->query, s->profile);
     pthread_mutex_destroy(&s->lock);
     pthread_cond_destroy(&s->changed);
     free(s);
@@ -461,11 +468,12 @@ static unsigned choose_columns(struct scan *s, struct duck_init *info)
             column = EXPORT_SIZE;
         const struct export_field *f = &export_fields[column];
         c->column = column;
-        c->own_text = f->type == EXPORT_STRING && f->from == EXPORT_FROM_ITSELF;
+        c->from = export_origin(&s->source, column);
+        c->own_text = f->type == EXPORT_STRING && c->from == EXPORT_FROM_ITSELF;
         c->size = c->own_text                ? sizeof(uint64_t)
                   : f->type == EXPORT_STRING ? sizeof(struct duck_text)
                                              : (f->bits + 7) / 8;
-        s->follows[f->from] |= !export_numbers[column].has;
+        s->follows[c->from] |= !export_numbers[column].has;
         want |= export_wants(column);
     }
     if (s->follows[EXPORT_FROM_CODE])
@@ -477,7 +485,7 @@ static void init(struct duck_init *info)
 {
     struct query *q = duck.init_get_extra_info(info);
     struct spex_error error = {0};
-    struct query_profile *p = take_profile(q, duck.init_get_bind_data(info), &error);
+    struct query_profile *p = spe_take_profile(q, duck.init_get_bind_data(info), &error);
     if (!p) {
         duck.init_set_error(info, error.text);
         return;
@@ -487,6 +495,7 @@ static void init(struct duck_init *info)
     s->profile = p;
     s->full_end = &s->full;
     s->origins = memory_get(1, sizeof *s->origins);
+    s->origins->analysis = p->analysis;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     export_source_init(&s->source, p->analysis);

@@ -5,6 +5,7 @@
 #include "query/duckdb.h"
 #include "query/query.h"
 
+#include "export/schema.h"
 #include "export/texts.h"
 
 #include <pthread.h>
@@ -31,5 +32,15 @@ struct query {
 
 /* Adds function spe to the connection. */
 bool spe_register(struct query *query);
+/* Adds spe_files, spe_symbols, spe_stacks and spe_losses. */
+bool spe_tables_register(struct query *query);
+
+/* A profile for a pass; NULL if it cannot be read. Others may have it again afterwards. */
+struct query_profile *spe_take_profile(struct query *query, const char *path,
+                                       struct spex_error *error);
+void spe_leave_profile(struct query *query, struct query_profile *profile);
+/* The argument of a table function: the path of its profile, kept for its init. */
+char *spe_bind_path(struct query *query, struct duck_bind *info);
+int spe_type(enum export_type type, unsigned bits);
 
 #endif

@@ -82,9 +82,9 @@ else:
     # ---- the tables beside samples ----
     os.makedirs(f"{DIR}/tables", exist_ok=True)
     code, err = export("parquet", profile("mixed-loss", 2000), out="tables")
-    equal("a directory gets four tables", (code, sorted(os.listdir(f"{DIR}/tables"))),
-          (0, ["files.parquet", "losses.parquet", "samples.parquet", "symbols.parquet"]))
-    tables = {n: [json.loads(l) for l in node("read.mjs", f"tables/{n}.parquet").splitlines() if l] for n in ("files", "losses", "samples", "symbols")}
+    equal("a directory gets five tables", (code, sorted(os.listdir(f"{DIR}/tables"))),
+          (0, ["files.parquet", "losses.parquet", "samples.parquet", "stacks.parquet", "symbols.parquet"]))
+    tables = {n: [json.loads(l) for l in node("read.mjs", f"tables/{n}.parquet").splitlines() if l] for n in ("files", "losses", "samples", "stacks", "symbols")}
     rows = records("mixed-loss.data", "-F", "path")
     equal("files: each with its samples", {r["path"]: int(r["samples"]) for r in tables["files"]},
           {p: sum(r["path"] == p for r in rows) for p in {r["path"] for r in rows}})

@@ -213,8 +213,9 @@ first = rows("SELECT * FROM spe_parser WHERE op = 'LD' ORDER BY ts LIMIT 1", big
 equal("with spe-parser's names", [n for n in "cpu op pc el atomic excl ar event issue_lat total_lat vaddr xlat_lat paddr data_source br_tgt pbt context ts".split() if n not in first], [])
 check("and its forms", first["pc"].startswith("0x") and re.fullmatch(r"[A-Z0-9-]+(:[A-Z0-9-]+)*", first["event"]) and first["data_source"] in
       ("L1D", "L2D", "PEER-CPU", "LOCAL-CLUSTER", "LL-CACHE", "PEER-CLUSTER", "REMOTE", "DRAM"), first)
-export("parquet", big, out="questions.parquet")
+os.makedirs(f"{DIR}/questions")
+export("parquet", big, out="questions")
 for name in questions:
-    same = [sorted(map(str, rows(f"SELECT * FROM {name.replace('-', '_')}", f))) for f in (big, "questions.parquet")]
+    same = [sorted(map(str, rows(f"SELECT * FROM {name.replace('-', '_')}", f))) for f in (big, "questions/samples.parquet")]
     check(f"{name}: the same of a Parquet file", same[0] == same[1] and same[0], first_difference([dict(x=r) for r in same[0]], [dict(x=r) for r in same[1]]))
 done()

@@ -159,6 +159,47 @@ check("a mistake is told", question("SELECT nothing")[0] == 1 and "nothing" in q
 for args in (("SELECT 1", "--host", "x"), ("symbols", "x.data"), ("symbols", "--format", "parquet"), ("no-such-question",)):
     check(f"query --url {' '.join(args)} is refused", question(*args)[0] == 2)
 
+# ---- the tables beside samples ----
+
+SIDES = ("files", "symbols", "stacks", "losses")
+BIG = {"samples", "address", "size", "stack", "time", "value"}  # numbers of 64 bits, which JSON of 18.16 quotes
+
+
+def sides(host):
+    """By table: its rows, each as JSON."""
+    got = {}
+    for name in SIDES:
+        rows = [json.loads("\t".join(r)) for r in A.ask(f"SELECT * FROM {name} WHERE host = '{host}' FORMAT JSONEachRow", database="spex")]
+        got[name] = sorted(json.dumps({k: int(v) if k in BIG and v is not None else v for k, v in r.items()
+                                       if k not in ("host", "until", "batch", "part")}, sort_keys=True) for r in rows)
+    return got
+
+
+CALLS = None
+if shutil.which("qemu-aarch64") and not run("aarch64-linux-gnu-gcc", "-g", "-O1", "-static", "-o", f"{DIR}/hot", f"{SOURCE}/tests/export/hot.c")[0]:
+    code, out, err = spex("record", "-q", "-g", "--model", "fast", "-c", "1024", "-o", f"{DIR}/calls.data", f"{DIR}/hot", cwd=DIR)
+    CALLS = "calls.data" if code == 0 else None
+    check("recorded with call stacks", CALLS, err)
+    code, err = send(A, CALLS, host="calls")
+    check("and sent", code == 0, err)
+    same("with call stacks", CALLS, "calls")
+send(A, profile("mixed-loss", 2000), host="lossy")
+for file, host in ((CALLS, "calls"), ("mixed-loss.data", "lossy")):
+    if not file or not duck:
+        skip(f"{host}: the tables beside samples", "no QEMU" if not file else "no DuckDB: scripts/feeds-setup fetches it")
+        continue
+    got = sides(host)
+    for name in SIDES:
+        code, out, err = on("query", (f"SELECT * FROM spe_{name}('{file}')",), "--format", "json")
+        want = sorted(json.dumps({k: int(v) if isinstance(v, bool) else v for k, v in json.loads(l).items()}, sort_keys=True) for l in out.splitlines())
+        check(f"{host}: {name} are those of the file ({len(want)} rows)", got[name] == want and code == 0, (err, got[name][:2], want[:2]))
+if CALLS and duck:
+    for name in ("by-caller", "with-callees"):
+        code, out, err = on("query", (name, CALLS), "--format", "json")
+        want = sorted(json.dumps([plain(v) for v in json.loads(l).values()]) for l in out.splitlines())
+        got = sorted(json.dumps([plain(v) for v in r.values()]) for r in question(name, "--host", "calls", "--last", "1h")[1])
+        check(f"{name} of call stacks: ClickHouse answers what DuckDB answers ({len(want)} rows)", got == want and len(want) > 3, (got[:3], want[:3], err))
+
 # ---- exactly once ----
 
 
@@ -168,7 +209,7 @@ def state(to=A):
 
 
 def settled(to):
-    for table in ("samples", "minutes", "batches"):
+    for table in ("samples", "minutes", "batches", *SIDES):
         while to.ask(f"SELECT count() FROM system.mutations WHERE table = '{table}_local' AND NOT is_done")[0][0] != "0":
             time.sleep(0.05)
 
@@ -186,11 +227,14 @@ shutil.copy(f"{DIR}/{MIXED}", f"{DIR}/copy.data")
 code, err = send(A, "copy.data")
 check("nor does it under another name", code == 0 and "nothing was added" in err and state() == before, err)
 for what, table, where in (("the ledger does not have yet", "batches", "host = 'one'"), ("of which rows are missing", "samples", "host = 'one' AND tid = 101"),
-                           ("of which roll-ups are missing", "minutes", "host = 'one' AND symbol = 'walk'")):
+                           ("of which roll-ups are missing", "minutes", "host = 'one' AND symbol = 'walk'"),
+                           ("of which a table beside samples lacks a row", "symbols", "host = 'one' AND symbol = 'walk'")):
+    beside = sides("one")
     take(A, table, where)
-    changed = state()
+    changed = state(), sides("one")
     code, err = send(A, MIXED)
-    check(f"a part {what} is sent again, and nothing twice", code == 0 and changed != before and state() == before and "left half" in err, (err, changed, state()))
+    check(f"a part {what} is sent again, and nothing twice",
+          code == 0 and changed != (before, beside) and state() == before and sides("one") == beside and "left half" in err, (err, changed, state()))
 same("after all that", MIXED, "one")
 
 WANT = (1 << 18) + 20000  # two parts
@@ -224,6 +268,22 @@ left = rows("host = 'four'")
 code, err = send(B, MANY, host="four")
 check("an export is killed and begins again: equal to the row", code == 0 and 0 < left <= WANT and rows("host = 'four'") == WANT, (left, rows("host = 'four'"), err))
 check("and goes on where it was", "were there" in err or "nothing was added" in err or "left half" in err, err)
+
+both = [begin(B, MANY, "same") for _ in range(2)]
+told = [p.communicate()[1] for p in both]
+check("two export the same file at the same time: one waits, and all is there once",
+      [p.returncode for p in both] == [0, 0] and rows("host = 'same'") == WANT and any("waiting for it" in t and "nothing was added" in t for t in told), told)
+equal("in the tables beside samples, too", sides("same"), sides("four"))
+shutil.copy(f"{DIR}/{MANY}", f"{DIR}/many-copy.data")
+for attempt in range(10):  # copies cannot be locked; whoever sees it sends again
+    both = [begin(B, f, "copies") for f in (MANY, "many-copy.data")]
+    told = [p.communicate()[1] for p in both]
+    if not any(p.returncode for p in both):
+        break
+    check("two copies at the same time: said, with what to do", all("send it again" in t for p, t in zip(both, told) if p.returncode), told)
+    send(B, MANY, host="copies")
+check("and mended by sending it again", rows("host = 'copies'") == WANT and int(one("SELECT sumMerge(samples) FROM minutes WHERE host = 'copies'")) == WANT,
+      (rows("host = 'copies'"), told))
 
 B.kill()
 code, out, err = report("--sort", "host")
@@ -281,8 +341,11 @@ refused("columns", ["all columns"], A, OTHER, "-F", "pc", host="x")
 code, out, err = on("export", OTHER, "--to", "clickhouse", "--url", A.url)
 check("a host that is not known: said", code == 1 and "--host" in err, err)
 A.ask("CREATE DATABASE old")
-A.ask("CREATE VIEW old.spex_schema AS SELECT 'spex.samples.0' AS schema, '' AS cluster")
+A.ask("CREATE VIEW old.spex_schema AS SELECT 'spex.samples.0' AS schema, '' AS cluster, tables FROM spex.spex_schema")
 refused("tables of another schema", ["spex.samples.0", "spex.samples.1"], A, OTHER, "--database", "old", host="x")
+A.ask("CREATE DATABASE older")
+A.ask("CREATE VIEW older.spex_schema AS SELECT 'spex.samples.1' AS schema, '' AS cluster")
+refused("tables of an older spex", ["another version", "--database"], A, OTHER, "--database", "older", host="x")
 open(f"{DIR}/secret", "w").write("user shipper\npassword s3 cret'\n")
 refused("credentials that everybody can read", ["chmod"], A, OTHER, "--credentials", "secret", host="x")
 os.chmod(f"{DIR}/secret", 0o600)

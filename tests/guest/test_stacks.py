@@ -103,11 +103,11 @@ code, out, err = run("perf", "report", "-D", "-i", paths[0])
 check("perf reads the SPE records beside them", b"ARM SPE" in out and b"corrupt" not in out.lower(), err)
 
 # what spex makes of them: the same as perf, joined with the record
-code, out, err = spex("script", "-i", paths[0], "--format", "csv", "-F", "tid,time,pc,stack")
+code, out, err = spex("script", "-i", paths[0], "--format", "csv", "-F", "tid,time,pc,callers")
 rows, theirs = [l.split(",", 3) for l in out.decode().splitlines()[1:]], called(perf_stacks(paths[0]))
 ours = [(int(r[0]), int(r[1]), [n for n in r[3].strip('"').split(" < ") if n.startswith("step_")]) for r in rows]
 want = [(t, w, [n for _, n in s[1:] if n.startswith("step_")]) for (t, w), l in theirs.items() for s in l]
-equal("script -F stack: the callers that perf shows", sorted(ours), sorted(want))
+equal("script -F callers: those that perf shows", sorted(ours), sorted(want))
 check("there are many", len(rows) > 500, len(rows))
 
 
@@ -175,7 +175,7 @@ check("a companion's stacks are said to be a sample of their own", code == 0 and
 guess = {r["symbol"]: r["total_samples"] for r in calls(companion) if r["kind"] == "function"}
 check("its proportions are kept", all(abs(guess.get(n, 0) - c) <= 4 * c ** 0.5 + 1 for n, c in steps.items()),
       [(n, guess.get(n), c) for n, c in steps.items()])
-code, out, err = spex("script", "-i", companion, "-F", "pc,stack", "--format", "csv")
+code, out, err = spex("script", "-i", companion, "-F", "pc,callers", "--format", "csv")
 check("no record gets one of them as its own", not any(b"<" in l for l in out.splitlines()), out[:300])
 plain = record("-c", 4096, "--", program, 0, 1, library, name="plain")[3]
 code, out, err = spex("report", "-g", "-i", plain)

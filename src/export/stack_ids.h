@@ -1,0 +1,19 @@
+/*
+ * Names of call stacks that are the same in every run and on every host: numbers of 64 bits. That of
+ * a stack is made of that of the stack around it and of the call, so it is the beginning of a hash
+ * over all calls from the outermost on; docs/schema.md has the rule.
+ */
+#ifndef EXPORT_STACK_IDS_H
+#define EXPORT_STACK_IDS_H
+
+#include <spex/analysis.h>
+
+struct stack_ids;
+
+/* NULL where samples have no stacks of their own. */
+struct stack_ids *stack_ids_new(struct spex_analysis *analysis);
+void stack_ids_free(struct stack_ids *ids);
+/* call: not 0, of analysis_stack(). */
+uint64_t stack_ids_get(struct stack_ids *ids, uint32_t call);
+
+#endif
