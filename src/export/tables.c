@@ -11,18 +11,20 @@
 
 #define EXPORT_ADDRESS EXPORT_ADDRESS_TYPE
 const struct tables_info tables_info[TABLES_COUNT] = {
-#define TABLE(id, name_, meaning_)                                                                 \
-    [TABLES_##id] = {.name = name_, .meaning = meaning_, .columns = {
+#define TABLE(id, name_, meaning_) [TABLES_##id] = {.name = name_, .meaning = meaning_, .columns = {
 #define COLUMN(name_, type_, bits_, null_, meaning_)                                               \
     {.name = name_,                                                                                \
      .type = EXPORT_##type_,                                                                       \
      .bits = bits_,                                                                                \
      .null = sizeof null_ == 2 ? NULL : null_,                                                     \
      .meaning = meaning_},
-#define END }},
+#define END                                                                                        \
+    }                                                                                              \
+    }                                                                                              \
+    ,
 /* clang-format off */
 #include "export/tables.def"
-        /* clang-format on */
+    /* clang-format on */
 };
 
 struct tables {
@@ -203,9 +205,9 @@ static unsigned losses_of(const struct spex_perf_event *e)
 {
     const unsigned flags =
         SPEX_PERF_AUX_TRUNCATED | SPEX_PERF_AUX_PARTIAL | SPEX_PERF_AUX_COLLISION;
-    return e->type == SPEX_PERF_AUX                                           ? e->u.aux.flags & flags
+    return e->type == SPEX_PERF_AUX                                         ? e->u.aux.flags & flags
            : e->type == SPEX_PERF_LOST || e->type == SPEX_PERF_LOST_SAMPLES ? LOST
-                                                                              : 0;
+                                                                            : 0;
 }
 
 static bool next_loss(struct tables *t)

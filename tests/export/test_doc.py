@@ -1,4 +1,4 @@
-"""docs/schema.md prints the table of src/export/schema.def; --write brings it up to date."""
+"""docs/schema.md prints the tables of src/export/schema.def and tables.def; --write brings it up to date."""
 import os, re, sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from support.tap import *
@@ -7,6 +7,7 @@ DEF = os.path.join(SOURCE, "src/export/schema.def")
 EVENTS = os.path.join(SOURCE, "include/spex/events.def")
 DOC = os.path.join(SOURCE, "docs/schema.md")
 BEGIN, END = "<!-- table: tests/export/test_doc.py --write -->\n", "<!-- end of table -->\n"
+BESIDE, BESIDE_END = "<!-- tables: tests/export/test_doc.py --write -->\n", "<!-- end of tables -->\n"
 TYPES = {"STRING": "string", "NUMBER": "integer", "ADDRESS": "hex", "BOOL": "boolean",
          "LIST": "array of string"}
 STORED = {"STRING": "string", "NUMBER": "uint{}", "ADDRESS": "uint{}", "BOOL": "boolean", "LIST": "-"}
@@ -32,11 +33,28 @@ def table():
     return "".join(out)
 
 
+def beside():
+    """The tables beside samples."""
+    out = []
+    for kind, args in re.findall(r"^(TABLE|COLUMN)\((.*)\)$", open(os.path.join(SOURCE, "src/export/tables.def")).read(), re.M):
+        words = re.findall(r'"((?:[^"\\]|\\.)*)"|(\w+)', args)
+        words = [a or b for a, b in words]
+        if kind == "TABLE":
+            out.append(f"\n`{words[1]}`: {words[2]}.\n\n| column | stored as | absent where | meaning |\n|---|---|---|---|\n")
+        else:
+            name, type_, bits, null, meaning = words
+            out.append(f"| `{name}` | {STORED[type_].format(bits)} | {'' if null == '-' else null} | {meaning} |\n")
+    return "".join(out).lstrip("\n")
+
+
 text = open(DOC).read()
-begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
 if "--write" in sys.argv:
-    open(DOC, "w").write(text[:begin] + table() + text[end:])
+    for first, last, made in ((BEGIN, END, table()), (BESIDE, BESIDE_END, beside())):
+        text = text[:text.index(first) + len(first)] + made + text[text.index(last):]
+    open(DOC, "w").write(text)
     sys.exit()
+begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+equal("and the tables of src/export/tables.def", text[text.index(BESIDE) + len(BESIDE):text.index(BESIDE_END)], beside())
 equal("docs/schema.md has the columns of src/export/schema.def (tests/export/test_doc.py --write)", text[begin:end], table())
 names = [c["name"] for c in columns()]
 equal("a row of the file is a row here", len(names), len(re.findall(r"^COLUMN\(", open(DEF).read(), re.M)))
