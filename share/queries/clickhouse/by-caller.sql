@@ -9,14 +9,14 @@ FROM
     FROM samples
     WHERE {where}
     GROUP BY symbol, stack_id
-)
+) AS s
 ANY LEFT JOIN
 (
     SELECT stack AS stack_id, any(symbol) AS caller
     FROM (SELECT stack, symbol, host, until AS wall FROM stacks WHERE depth = 1)
     WHERE {where}
     GROUP BY stack_id
-)
+) AS c
 USING stack_id
 GROUP BY symbol, caller
 ORDER BY samples DESC, symbol, caller

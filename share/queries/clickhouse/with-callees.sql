@@ -10,14 +10,14 @@ FROM
         FROM samples
         WHERE {where}
         GROUP BY leaf, stack_id
-    )
+    ) AS s
     ANY LEFT JOIN
     (
         SELECT stack AS stack_id, groupUniqArray(ifNull(symbol, '')) AS callers
         FROM (SELECT stack, symbol, host, until AS wall FROM stacks)
         WHERE {where}
         GROUP BY stack_id
-    )
+    ) AS c
     USING stack_id
 )
 WHERE function != ''
