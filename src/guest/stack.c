@@ -287,6 +287,9 @@ static void begin_other(struct stack *s, const struct stack_arrival *a)
 
 /* ---- arrivals ---- */
 
+/* Go's frame record is below the stack pointer: 8 bytes, 24 while it clears or copies memory. */
+enum { RECORD_BELOW = 24 };
+
 /* The stack pointer got a register's value: another stack, or another place of this one. */
 static void moved(struct stack *s, const struct stack_arrival *a)
 {
@@ -299,8 +302,8 @@ static void moved(struct stack *s, const struct stack_arrival *a)
         return;
     if (!call && (a->sp == s->top->sp || resume(s, a, RESUME_COPIED)))
         return; /* equal: a tail call */
-    if (a->sp <= s->top->sp && a->x29 >= a->sp && a->x29 <= s->top->sp)
-        return; /* alloca: the frame record is still there */
+    if (a->sp <= s->top->sp && a->x29 + RECORD_BELOW >= a->sp && a->x29 <= s->top->sp)
+        return; /* alloca, or a large frame: its record is still there */
     if (back && a->sp > s->top->sp && a->sp <= f[first_of(s->room, s->room->signal_count)].sp) {
         drop(s, a->sp, false); /* longjmp to a function that has grown its frame since setjmp */
         return;
