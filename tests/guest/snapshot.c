@@ -13,6 +13,7 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,8 +155,17 @@ static void write_core(unsigned vcpu)
     }
     note(f, NT_PRSTATUS, status, sizeof status);
     note(f, NT_AUXV, aux, aux_size);
+    fflush(f);
+    at = head + notes;
     for (size_t i = 0; i < n; i++)
-        fwrite((const void *)(uintptr_t)areas[i].from, areas[i].to - areas[i].from, 1, f);
+        for (uint64_t from = areas[i].from, size; from < areas[i].to; from += size, at += size) {
+            size = 4096 - from % 4096; /* behind the end of a file is nothing: zeros */
+            if (pwrite(fileno(f), (const void *)(uintptr_t)from, size, (off_t)at) < 0 &&
+                errno != EFAULT)
+                abort();
+        }
+    if (ftruncate(fileno(f), (off_t)at))
+        abort();
     if (fclose(f))
         abort();
 }

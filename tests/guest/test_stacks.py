@@ -13,11 +13,11 @@ if not shutil.which("aarch64-linux-gnu-g++"):
     done()
 
 
-def build_paths():
+def build_paths(name, *flags):
     """Without frame pointers; calls of the library are bound when they are made."""
-    program, library = os.path.join(WORK, "paths"), os.path.join(WORK, "libpaths.so")
+    program, library = os.path.join(WORK, name), os.path.join(WORK, "libpaths.so")
     source = os.path.join(HERE, "programs", "paths")
-    for command in (["aarch64-linux-gnu-g++", "-O2", "-g", "-fomit-frame-pointer", "-Wno-array-bounds", "-o", program,
+    for command in (["aarch64-linux-gnu-g++", "-O2", "-g", "-fomit-frame-pointer", "-Wno-array-bounds", *flags, "-o", program,
                      source + ".cc", "-pthread", "-ldl"],
                     [CC, "-O2", "-fomit-frame-pointer", "-shared", "-fPIC", "-Wl,-z,lazy", "-o", library,
                      source + "_library.c"]):
@@ -77,19 +77,21 @@ def compare(rows, stacks, output):
     return right, len(wrong), wrong[:2]
 
 
-program, library = build_paths()
+signed, _ = build_paths("signed", "-march=armv8.3-a", "-mbranch-protection=standard")
+check("return addresses are signed", b"retaa" in run("aarch64-linux-gnu-objdump", "-d", signed)[1])
+program, library = build_paths("paths")
 STORES = "arm_spe/store_filter=1,jitter=1/"
-for model, threads, rounds, alarm in (("fast", 64, 1, 700), ("none", 64, 1, 0), ("full", 64, 1, 700)):
+for model, threads, rounds, alarm in (("fast", 64, 1, 700), ("none", 64, 1, 0), ("full", 64, 1, 700), ("signed", 4, 8, 0)):
     what = f"{model}, {threads} threads{', a signal each ' + str(alarm) + ' us' if alarm else ''}"
-    code, out, err, path = record("-g", "-e", STORES, "-c", 256, "--model", model, "--", program, threads, rounds, library,
-                                  alarm)
+    how = ["--qemu-cpu", "max", "--", signed] if model == "signed" else ["--model", model, "--", program]
+    code, out, err, path = record("-g", "-e", STORES, "-c", 256, *how, threads, rounds, library, alarm)
     equal(f"{what}: status", code, 0)
     rows, stacks = records(path), perf_stacks(path)
     equal(f"{what}: each record has a stack at its time, and begins it",
           [r for r in rows if not any(s[0][0] & 0xfff == r[2] & 0xfff for s in stacks.get(r[:2], []))], [])
     equal(f"{what}: as many stacks as records", sum(map(len, stacks.values())), len(rows))
     right, wrong, some = compare(rows, stacks, out.decode())
-    check(f"{what}: 99.9% of stacks are those that the program logs", right > (3000 if threads else 300) and wrong <= right // 1000,
+    check(f"{what}: 99.9% of stacks are those that the program logs", right > (3000 if threads > 4 else 300) and wrong <= right // 1000,
           (right, wrong, some))
     said = {m[1]: m[0] for m in re.findall(r"([0-9,]+) call stacks (are deeper|may lack)", err)}
     check(f"{what}: no stack was cut", "are deeper" not in said, err)
