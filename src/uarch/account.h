@@ -1,7 +1,7 @@
 /*
- * Inside of the full model (timing.h). pipe.c keeps the account of time, memory.c the
- * data side, prefetch.c what is fetched ahead, fetch.c the instruction side, predict.c
- * the predictors.
+ * Inside of the full model (timing.h). pipe.c keeps the account of time, memo.c remembers
+ * what blocks did to it, memory.c is the data side, prefetch.c what is fetched ahead,
+ * fetch.c the instruction side, predict.c the predictors.
  *
  * Requests come in program order, not in order of time: an instruction that waits for
  * its operands asks the memory later than the one behind it. So what is limited by
@@ -17,7 +17,8 @@
 enum {
     TIMING_NO_SOURCE = SPEX_REG_COUNT,   /* always ready */
     TIMING_NO_DEST = SPEX_REG_COUNT + 1, /* never read */
-    TIMING_REGS = SPEX_REG_COUNT + 2,
+    TIMING_DIVIDER = SPEX_REG_COUNT + 2, /* two: ready when they are free */
+    TIMING_REGS = SPEX_REG_COUNT + 4,
     TIMING_BUCKET = 6,      /* log2 of the cycles of a server's bucket */
     TIMING_BUCKETS = 1024,  /* of a server's calendar */
     TIMING_REGISTERS = 256, /* miss registers at most */
@@ -39,6 +40,7 @@ enum timing_kind {
     TIMING_DIVIDE, /* not pipelined */
     TIMING_BARRIER,
     TIMING_LARGE, /* more than two sources or destinations */
+    TIMING_MADE,  /* of a run alone: a load, store or atomic that was made already */
 };
 
 enum timing_port {
@@ -57,10 +59,59 @@ struct timing_uop {
     uint8_t base; /* bit d: destination d is a base register, ready before the data */
     uint8_t base_dst;
     bool quick;      /* a load with one destination, and perhaps its base */
-    uint8_t divider; /* which: 0 integer, 1 FP */
+    uint8_t divider; /* TIMING_DIVIDER: integer; + 1: FP */
     uint16_t latency;
     uint16_t size;  /* bytes of one access */
     uint16_t align; /* an access that crosses such a boundary takes longer */
+};
+
+/* ---- what blocks did ---- */
+
+/*
+ * Registers and dispatch, as far as they matter to what comes: when each register is
+ * ready, in cycles after the one behind dispatch (0: it is), and dispatch's part of a
+ * cycle. Cores in the same state do the same. Each is there once.
+ */
+struct timing_state {
+    uint16_t part;
+    uint8_t ready[TIMING_REGS];
+    struct timing_state *older; /* of the same hash */
+};
+
+/* A load, store or atomic of a block that ran; cycles from dispatch of the block on. */
+struct timing_step {
+    uint16_t insn;
+    uint16_t issue, took; /* took: from issue to done */
+    uint16_t before;      /* when all before it in the block are done */
+};
+
+/* A block in a state: what happens if its accesses take as long as they took that time. */
+struct timing_path {
+    const struct timing_state *from, *to;
+    const struct timing_state *missed; /* if its branch was mispredicted, or NULL */
+    uint32_t block;
+    uint16_t at, took; /* of a branch: step `at` took this instead */
+    struct timing_path *branch, *next; /* first; next of the same path, or of the same hash */
+    uint64_t dispatch;                 /* what is added to that */
+    uint32_t done, last; /* of the last instruction, and retirement; cycles as in a step */
+    uint32_t count, steps;
+    uint16_t *retire; /* of all instructions, behind the steps */
+    struct timing_step step[];
+};
+
+enum {
+    TIMING_SOON = 48,       /* cycles: a register that is ready later is in no state */
+    TIMING_LONGEST = 128,   /* instructions of a block that is remembered */
+    TIMING_PATHS = 1 << 14, /* lists of paths, and of states */
+    TIMING_CREDIT = 1 << 14, /* what a core may lose by remembering before it pauses */
+};
+
+struct timing_memo {
+    struct timing_state *state[TIMING_PATHS];
+    struct timing_path *path[TIMING_PATHS];
+    size_t bytes;
+    uint32_t blocks; /* that have a number */
+    struct spex_timing_insn insns[TIMING_LONGEST];
 };
 
 /* ---- what is limited ---- */
@@ -207,14 +258,17 @@ struct spex_timing_core {
     bool free;
     /* the account */
     uint64_t ready[TIMING_REGS];
-    uint64_t dispatch; /* of the next instruction, at the earliest, in 1/65536 of a cycle */
+    uint64_t dispatch; /* of the next instruction, at the earliest: cycle << 16 | part */
     uint64_t retire;   /* cycle of the last one */
     uint64_t number;   /* of the next instruction */
     uint64_t share;    /* of a cycle, that dispatch of one takes */
+    uint64_t begin;    /* the first part of a cycle; the last is 65535 */
+    const struct timing_state *state; /* has the registers, if there is one */
+    int32_t credit;                   /* what was found less what was not; below 0: a pause */
+    const uint64_t *made, *made_end; /* loads and stores of the block that were made: when done */
     uint32_t page_shift, l1d_latency, lat_alu;
     uint64_t loads, stores; /* so far */
     uint64_t fetch;         /* the next block can be fetched from here on */
-    uint64_t busy[2];       /* dividers, until */
     uint64_t drain;         /* cycle in which the last store was written */
     uint32_t drained;       /* how many were in that cycle */
     uint32_t window;        /* mask of slot[] */
@@ -256,9 +310,45 @@ struct spex_timing {
     struct uarch_homes homes;
     uint64_t *near; /* who may have a line: bits of cores by hash of the line */
     uint64_t generation;
+    struct timing_memo memo;
     uint32_t core_count;
     struct spex_timing_core *core[TIMING_CORES];
 };
+
+/* ---- time ---- */
+
+/* Parts of a cycle, such that width and pipes divide it. */
+uint32_t timing_parts(const struct spex_uarch_config *c);
+/* dispatch, cycles << 16 | parts later; begin: as in a core. */
+static inline uint64_t timing_after(uint64_t dispatch, uint64_t by, uint64_t begin)
+{
+    dispatch += by;
+    return (dispatch & 0xffff) < begin ? dispatch + begin : dispatch;
+}
+
+/* ---- memo.c ---- */
+
+/* The registers go to a state, if there is one for them: else NULL; and back to the core. */
+const struct timing_state *timing_memo_enter(struct spex_timing_core *core);
+void timing_memo_leave(struct spex_timing_core *core);
+/* What the block does in this state; NULL if that is not known. */
+struct timing_path *timing_memo_find(struct spex_timing_core *core,
+                                     const struct spex_timing_block *block);
+/* The same, but step `at` took so long. */
+struct timing_path *timing_memo_branch(struct timing_path *path, uint32_t at, uint64_t took);
+/*
+ * The block has run, from this state and dispatch; memo.insns has its instructions.
+ * parent: the path that it left at step `at`, or NULL.
+ */
+struct timing_path *timing_memo_keep(struct spex_timing_core *core,
+                                     const struct spex_timing_block *block,
+                                     const struct timing_state *from, uint64_t dispatch,
+                                     struct timing_path *parent, uint32_t at, uint64_t took);
+/* A branch was mispredicted, perhaps at the end of a path: dispatch goes on at this cycle. */
+void timing_memo_missed(struct spex_timing_core *core, struct timing_path *path, uint64_t cycle);
+/* It takes more memory than it should; all is forgotten. */
+bool timing_memo_full(const struct spex_timing *timing);
+void timing_memo_free(struct spex_timing *timing);
 
 /* ---- memory.c ---- */
 

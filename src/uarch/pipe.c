@@ -295,7 +295,7 @@ static void drain(struct spex_timing_core *core, uint64_t pieces, uint64_t when)
 static inline bool plain_load(const struct spex_timing_core *core, const struct timing_uop *u,
                               const struct accesses *a, uint32_t insn, uint64_t issue)
 {
-    if (!u->quick || !belongs(a, insn) || (a->next + 1 < a->end && a->next[1] >> 48 == insn))
+    if (!belongs(a, insn) || (a->next + 1 < a->end && a->next[1] >> 48 == insn))
         return false;
     uint64_t va = address(*a->next), first = va / 8, last = (va + u->size - 1) / 8;
     if ((va & (u->align - 1u)) + u->size > u->align || va >> core->page_shift != core->page ||
@@ -318,7 +318,17 @@ special(struct spex_timing_core *core, const struct timing_uop *u, struct access
 {
     struct special s = {.issue = start};
     uint64_t written, pieces = core->stored_count;
-    switch (u->kind) {
+    unsigned kind = u->kind;
+    if (core->made != core->made_end && kind >= TIMING_LOAD && kind <= TIMING_ATOMIC) {
+        s.done = *core->made++;
+        while (belongs(a, insn))
+            a->next++;
+        *retire = later(*retire, s.done);
+        kind = TIMING_MADE;
+    }
+    switch (kind) {
+    case TIMING_MADE:
+        break;
     case TIMING_LOAD:
         s.done = do_load(core, u, a, insn, start, pc);
         *retire = later(*retire, s.done);
@@ -331,8 +341,8 @@ special(struct spex_timing_core *core, const struct timing_uop *u, struct access
         drain(core, pieces, later(*retire, written));
         break;
     case TIMING_DIVIDE:
-        s.issue = later(start, core->busy[u->divider]);
-        s.done = core->busy[u->divider] = s.issue + u->latency;
+        s.issue = later(start, core->ready[u->divider]);
+        s.done = core->ready[u->divider] = s.issue + u->latency;
         *retire = later(*retire, s.done);
         break;
     case TIMING_BARRIER:
@@ -356,6 +366,8 @@ special(struct spex_timing_core *core, const struct timing_uop *u, struct access
 static inline uint64_t queue_free(const struct spex_timing_core *core, const struct timing_uop *u)
 {
     const struct spex_uarch_config *c = core->c;
+    if (core->made != core->made_end) /* they were counted, and none was held up */
+        return 0;
     if (u->kind == TIMING_LOAD)
         return core->loads >= c->loads ? core->load_retire[(core->loads - c->loads) % 512] : 0;
     if (u->kind == TIMING_STORE || u->kind == TIMING_ATOMIC)
@@ -364,7 +376,7 @@ static inline uint64_t queue_free(const struct spex_timing_core *core, const str
 }
 
 /*
- * dispatch is in 1/65536 of a cycle: each instruction takes its share of one. window:
+ * Each instruction takes its share of a cycle of dispatch. window:
  * the reorder window may hold an instruction of this block up. Returns when the last
  * one was done.
  */
@@ -376,16 +388,17 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
     struct accesses accesses = {run->access,
                                 run->access_count ? run->access + run->access_count : run->access,
                                 trace ? run->results : NULL};
-    const uint64_t rob = core->c->rob, share = core->share, mask = core->window;
+    const uint64_t rob = core->c->rob, mask = core->window;
+    const uint64_t share = core->share, begin = core->begin;
     const struct timing_uop *u = block->uops, *end = u + run->executed;
     uint64_t number = core->number, dispatch = core->dispatch, retire = core->retire, done = 0;
     uint64_t *const slot = core->slot;
     for (; u < end; u++, number++) {
         if (window)
-            dispatch = later(dispatch, slot[(number - rob) & mask] << 16);
+            dispatch = later(dispatch, slot[(number - rob) & mask] << 16 | begin);
         uint64_t d = dispatch >> 16, issue;
         issue = later(d + 1, later(core->ready[u->src[0]], core->ready[u->src[1]]));
-        dispatch += share;
+        dispatch = timing_after(dispatch, share, begin);
         if (__builtin_expect(u->kind == TIMING_SIMPLE, 1)) {
             done = issue + u->latency;
             core->ready[u->dst[0]] = done;
@@ -396,12 +409,12 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
             uint64_t low = queue_free(core, u);
             if (__builtin_expect(low > d, 0)) {
                 d = low;
-                dispatch = (low << 16) + share;
+                dispatch = timing_after(low << 16 | begin, share, begin);
                 issue = later(issue, d + 1);
             }
             issue = later(issue, later(core->ready[u->src[2]],
                                        later(core->ready[u->src[3]], core->ready[u->src[4]])));
-            if (!trace && plain_load(core, u, &accesses, i, issue)) {
+            if (!trace && u->quick && plain_load(core, u, &accesses, i, issue)) {
                 done = issue + core->l1d_latency;
                 core->ready[u->dst[0]] = done;
                 core->ready[u->base_dst] = issue + core->lat_alu;
@@ -416,7 +429,7 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
             retire = last;
             done = s.done;
             issue = s.issue;
-            dispatch = later(dispatch, s.stop << 16);
+            dispatch = later(dispatch, s.stop << 16 | begin);
         }
         slot[number & mask] = retire;
         if (trace && run->insns)
@@ -428,32 +441,167 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
     return done;
 }
 
-void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *block,
-                     struct spex_timing_run *run)
+/* ---- blocks ---- */
+
+/* The block once, instruction by instruction. */
+static uint64_t run_each(struct spex_timing_core *core, const struct spex_timing_block *block,
+                         struct spex_timing_run *run)
 {
     const struct spex_uarch_config *c = core->c;
-    uint64_t first = core->dispatch >> 16, done;
-    core->dispatch = later(core->dispatch, timing_fetch(core, block, core->fetch) << 16);
-    uint64_t last = core->number + run->executed - 1 - c->rob;
+    uint64_t last = core->number + run->executed - 1 - c->rob, done;
     bool window = run->executed > c->rob || core->slot[last & core->window] > core->dispatch >> 16;
+    if (core->state)
+        timing_memo_leave(core);
     if (__builtin_expect(run->insns || run->results, 0))
         done = run_all(core, block, run, true, true);
     else if (window)
         done = run_all(core, block, run, true, false);
     else
         done = run_all(core, block, run, false, false);
+    if (!run->cut)
+        core->dispatch = timing_after(core->dispatch, block->extra, core->begin);
+    return done;
+}
+
+/* The same, and what it did is remembered. made: loads and stores that were made already. */
+static __attribute__((noinline)) uint64_t
+run_first(struct spex_timing_core *core, const struct spex_timing_block *block,
+          const struct spex_timing_run *run, struct timing_path **path, const uint64_t *made,
+          uint32_t count)
+{
+    enum { COST = 8, PAUSE = 1 << 16 };
+    struct spex_timing_run traced = *run;
+    const struct timing_state *from = core->state;
+    struct timing_path *parent = *path;
+    uint64_t dispatch = core->dispatch;
+    uint64_t took = count ? made[count - 1] - (dispatch >> 16) - parent->step[count - 1].issue : 0;
+    if (timing_memo_full(core->timing)) {
+        timing_memo_free(core->timing);
+        from = NULL;
+    }
+    traced.insns = core->timing->memo.insns;
+    core->made = made;
+    core->made_end = made + count;
+    uint64_t done = run_each(core, block, &traced);
+    core->made = core->made_end = NULL;
+    *path = NULL;
+    core->credit -= COST;
+    if (core->credit <= 0)
+        core->credit = -PAUSE;
+    else if (from && took <= TIMING_SOON)
+        *path = timing_memo_keep(core, block, from, dispatch, parent, count - 1, took);
+    return done;
+}
+
+/* One load, store or atomic of a path: when it is done. retire: of all that is before it. */
+static inline uint64_t make_step(struct spex_timing_core *core, const struct timing_uop *u,
+                                 struct accesses *a, uint32_t insn, uint64_t issue, uint64_t pc,
+                                 uint64_t retire)
+{
+    uint64_t done, written, pieces = core->stored_count;
+    if (u->kind != TIMING_LOAD) {
+        done = do_store(core, u, a, insn, issue, pc, &written);
+        drain(core, pieces, later(later(retire, done), written));
+        return done;
+    }
+    if (plain_load(core, u, a, insn, issue)) {
+        done = issue + core->l1d_latency;
+        a->next++;
+    } else {
+        done = do_load(core, u, a, insn, issue, pc);
+    }
+    core->load_retire[core->loads++ % 512] = later(retire, done);
+    return done;
+}
+
+/* The block as it went before in this state, if it did; its accesses are made again. */
+static uint64_t run_known(struct spex_timing_core *core, const struct spex_timing_block *block,
+                          const struct spex_timing_run *run, struct timing_path **known)
+{
+    struct timing_path *path = timing_memo_find(core, block);
+    struct accesses a = {run->access, run->access + run->access_count, NULL};
+    uint64_t base = core->dispatch >> 16, retire = core->retire, made[TIMING_LONGEST];
+    *known = NULL;
+    if (__builtin_expect(!path, 0))
+        return run_first(core, block, run, known, NULL, 0);
+    for (uint32_t i = 0; i < path->steps; i++) {
+        const struct timing_step *s = &path->step[i];
+        uint64_t issue = base + s->issue;
+        made[i] = make_step(core, &block->uops[s->insn], &a, s->insn, issue,
+                            block->pc + 4ull * s->insn, later(retire, base + s->before));
+        if (__builtin_expect(made[i] - issue == s->took, 1))
+            continue;
+        struct timing_path *other = timing_memo_branch(path, i, made[i] - issue);
+        if (!other) {
+            *known = path;
+            return run_first(core, block, run, known, made, i + 1);
+        }
+        path = other;
+    }
+    for (uint32_t i = 0; i < path->count; i++)
+        core->slot[(core->number + i) & core->window] = later(retire, base + path->retire[i]);
+    core->number += path->count;
+    core->retire = later(retire, base + path->last);
+    core->dispatch += path->dispatch;
+    core->state = path->to;
+    core->credit += core->credit < TIMING_CREDIT;
+    *known = path;
+    return base + path->done;
+}
+
+/* May the block have been in this state before? Nothing holds its dispatch up, and no pause. */
+static inline bool may_be_known(struct spex_timing_core *core, struct spex_timing_block *block,
+                                const struct spex_timing_run *run)
+{
+    const struct spex_uarch_config *c = core->c;
+    uint64_t now = core->dispatch >> 16;
+    if (!block->steady || run->cut || run->insns || run->results)
+        return false;
+    if (core->credit <= 0) {
+        core->credit += core->credit == -1 ? TIMING_CREDIT : 1;
+        return false;
+    }
+    if (core->slot[(core->number + block->count - 1 - c->rob) & core->window] > now ||
+        core->load_retire[(core->loads + block->loads - 1 - c->loads) % 512] > now ||
+        core->store_drain[(core->stores + block->stores - 1 - c->stores) % 256] > now)
+        return false;
+    if (!block->number)
+        block->number = ++core->timing->memo.blocks;
+    return core->state || timing_memo_enter(core);
+}
+
+void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *block,
+                     struct spex_timing_run *run)
+{
+    const struct spex_uarch_config *c = core->c;
+    uint64_t first = core->dispatch >> 16, done, there = timing_fetch(core, block, core->fetch);
+    struct timing_path *path = NULL;
+    if (there > first) {
+        timing_memo_leave(core);
+        core->dispatch = there << 16 | core->begin;
+    }
+    if (may_be_known(core, block, run))
+        done = run_known(core, block, run, &path);
+    else
+        done = run_each(core, block, run);
     run->mispredicted = false;
     core->fetch = later(core->fetch, first); /* lines of the next block while this is dispatched */
     if (__builtin_expect(run->cut, 0)) {
         core->fetch = core->retire + c->mispredict;
         return;
     }
-    core->dispatch += block->extra;
     uint32_t late = timing_branch(core, block, run->next, &run->mispredicted);
     if (run->mispredicted) {
+        uint64_t again = (done + c->mispredict) << 16 | core->begin;
         core->fetch = done;
-        core->dispatch = later(core->dispatch, (done + c->mispredict) << 16);
+        if (again > core->dispatch && path && path->missed) {
+            core->dispatch = again;
+            core->state = path->missed;
+        } else if (again > core->dispatch) {
+            timing_memo_missed(core, path, again >> 16);
+        }
     } else if (late) {
+        timing_memo_leave(core);
         core->dispatch += (uint64_t)late << 16;
     }
 }

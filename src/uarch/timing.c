@@ -113,6 +113,19 @@ static void core_release(struct spex_timing_core *core)
     free(core);
 }
 
+uint32_t timing_parts(const struct spex_uarch_config *c)
+{
+    const uint32_t by[] = {c->pipes_alu, c->pipes_mul,  c->pipes_branch,
+                           c->pipes_fp,  c->pipes_load, c->pipes_store};
+    uint32_t parts = c->width;
+    for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
+        uint32_t step = parts;
+        while (parts % by[i])
+            parts += step;
+    }
+    return parts <= 5040 ? parts : 5040; /* then they are rounded up */
+}
+
 static uint32_t power_above(uint32_t x)
 {
     uint32_t p = 1;
@@ -135,7 +148,9 @@ static struct spex_timing_core *core_make(struct spex_timing *s)
     core->lat_alu = c->lat_alu;
     core->window = power_above(c->rob) - 1;
     core->slot = calloc(core->window + 1, sizeof *core->slot);
-    core->share = (65536 + c->width - 1) / c->width;
+    core->share = (timing_parts(c) + c->width - 1) / c->width;
+    core->credit = TIMING_CREDIT;
+    core->dispatch = core->begin = 65536 - timing_parts(c);
     core->stored_mask = power_above(8 * c->stores) - 1;
     core->stored = calloc(core->stored_mask + 1, sizeof *core->stored);
     core->l1_misses.count = c->l1d_misses;
@@ -186,6 +201,7 @@ void spex_timing_free(struct spex_timing *s)
 {
     if (!s)
         return;
+    timing_memo_free(s);
     for (uint32_t i = 0; i < s->core_count; i++)
         core_release(s->core[i]);
     free(s->llc);
@@ -287,7 +303,7 @@ static void uop_init(const struct spex_timing *s, struct timing_uop *u, const st
     memset(u->dst, TIMING_NO_DEST, sizeof u->dst);
     u->kind = (uint8_t)kind_of(op);
     u->latency = s->latency[op->exec];
-    u->divider = op->exec != SPEX_EXEC_DIV;
+    u->divider = (uint8_t)(TIMING_DIVIDER + (op->exec != SPEX_EXEC_DIV));
     bool memory = u->kind == TIMING_LOAD || u->kind == TIMING_STORE || u->kind == TIMING_ATOMIC;
     for (unsigned i = 0; i < sizeof op->src; i++)
         if (op->src[i] < SPEX_REG_COUNT)
@@ -325,18 +341,26 @@ enum spex_status spex_timing_block_init(const struct spex_timing *s,
     block->uops = calloc(count, sizeof *block->uops);
     if (!block->uops)
         return SPEX_NO_MEMORY;
-    uint64_t used[TIMING_PORTS] = {0}, own = count * ((65536 + c->width - 1) / c->width);
+    uint64_t parts = timing_parts(c), extra = 0, used[TIMING_PORTS] = {0};
+    uint64_t own = count * ((parts + c->width - 1) / c->width);
+    block->steady = count <= TIMING_LONGEST && count <= c->rob;
     for (size_t i = 0; i < count; i++) {
         uop_init(s, &block->uops[i], &ops[i]);
-        used[port_of(&ops[i])] += 65536;
+        used[port_of(&ops[i])] += parts;
+        unsigned kind = block->uops[i].kind;
+        block->loads += kind == TIMING_LOAD;
+        block->stores += kind == TIMING_STORE || kind == TIMING_ATOMIC;
+        block->steady &= kind != TIMING_BARRIER;
     }
+    block->steady &= block->loads <= c->loads && block->stores <= c->stores;
     const uint32_t pipes[TIMING_PORTS] = {c->pipes_alu, c->pipes_mul,  c->pipes_branch,
                                           c->pipes_fp,  c->pipes_load, c->pipes_store};
     for (unsigned p = 0; p < TIMING_PORTS; p++) {
         uint64_t need = (used[p] + pipes[p] - 1) / pipes[p];
-        if (need > own + block->extra)
-            block->extra = need - own;
+        if (need > own + extra)
+            extra = need - own;
     }
+    block->extra = extra / parts << 16 | extra % parts;
     return SPEX_OK;
 }
 
@@ -354,9 +378,10 @@ uint64_t spex_timing_clock(const struct spex_timing_core *core)
 
 static void skip(struct spex_timing_core *core, uint64_t cycles)
 {
+    timing_memo_leave(core);
     core->retire += cycles;
     core->fetch = core->retire;
-    core->dispatch = core->retire << 16;
+    core->dispatch = core->retire << 16 | core->begin;
 }
 
 void spex_timing_spend(struct spex_timing_core *core, uint64_t cycles)

@@ -41,6 +41,9 @@ struct spex_timing_block {
     const struct spex_op *ops;
     struct timing_uop *uops;
     uint64_t extra;          /* dispatch that its ports take beyond that of its instructions */
+    uint32_t number;         /* of those that may be remembered, from 1 on */
+    uint32_t loads, stores;  /* how many */
+    bool steady;             /* what it does may be remembered */
     uint64_t key;            /* of its branch, for the predictors */
     uint64_t fetched, found; /* the model's own: see fetch.c */
 };

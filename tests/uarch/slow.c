@@ -73,6 +73,7 @@ struct core {
 };
 
 struct slow {
+    u64 cycle; /* parts of one */
     struct spex_uarch_config c;
     struct cache llc;
     struct server llc_server, dram[2], link;

@@ -283,7 +283,16 @@ static bool is_base(const struct spex_op *op, unsigned d)
     return d > 0 && d == last && source;
 }
 
-static const u64 CYCLE = 65536; /* dispatch is counted in parts of one */
+/* Dispatch is counted in parts of a cycle, such that width and pipes divide it. */
+static u64 cycle_of(const struct spex_uarch_config *c)
+{
+    u64 n = 1;
+    while (n < 5040 &&
+           (n % c->width || n % c->pipes_alu || n % c->pipes_mul || n % c->pipes_branch ||
+            n % c->pipes_fp || n % c->pipes_load || n % c->pipes_store))
+        n++;
+    return n;
+}
 
 static void slow_latencies(const struct spex_uarch_config *c, uint16_t latency[])
 {
@@ -320,6 +329,7 @@ static void one(struct core *k, const struct spex_op *op, u64 pc, unsigned at,
                 struct spex_timing_run *run, const uint16_t *latency)
 {
     const struct spex_uarch_config *c = &k->slow->c;
+    const u64 CYCLE = k->slow->cycle;
     bool load = is_memory(op) && !(op->flags & SPEX_OPF_STORE);
     bool store = is_memory(op) && op->flags & SPEX_OPF_STORE;
     bool divide =
@@ -376,8 +386,10 @@ static void one(struct core *k, const struct spex_op *op, u64 pc, unsigned at,
 }
 
 /* Dispatch that the ports of a block take beyond that of its instructions. */
-static u64 extra_of(const struct spex_uarch_config *c, const struct spex_op *ops, size_t count)
+static u64 extra_of(const struct slow *slow, const struct spex_op *ops, size_t count)
 {
+    const struct spex_uarch_config *c = &slow->c;
+    const u64 CYCLE = slow->cycle;
     u64 used[6] = {0}, own = count * ((CYCLE + c->width - 1) / c->width), extra = 0;
     const unsigned pipes[6] = {c->pipes_alu, c->pipes_mul,  c->pipes_branch,
                                c->pipes_fp,  c->pipes_load, c->pipes_store};
@@ -430,6 +442,7 @@ void slow_run(struct slow *slow, unsigned core, const struct spex_op *ops, uint6
 {
     struct core *k = &slow->core[core];
     const struct spex_uarch_config *c = &slow->c;
+    const u64 CYCLE = slow->cycle;
     uint16_t latency[SPEX_EXEC_CLASS_COUNT];
     slow_latencies(c, latency);
     u64 first = k->dispatch / CYCLE, there = k->fetch;
@@ -444,7 +457,7 @@ void slow_run(struct slow *slow, unsigned core, const struct spex_op *ops, uint6
         k->fetch = k->clock + c->mispredict;
         return;
     }
-    k->dispatch += extra_of(c, ops, count);
+    k->dispatch += extra_of(slow, ops, count);
     unsigned late =
         end_of_block(k, &ops[count - 1], pc + 4 * (count - 1), run->next, &run->mispredicted);
     if (run->mispredicted) {
@@ -461,7 +474,7 @@ void slow_spend(struct slow *slow, unsigned core, uint64_t cycles)
     k->counts.kernel += cycles;
     k->clock += cycles;
     k->fetch = k->clock;
-    k->dispatch = k->clock * CYCLE;
+    k->dispatch = k->clock * slow->cycle;
 }
 
 void slow_counts(struct slow *slow, unsigned core, struct spex_uarch_counts *counts)
@@ -500,6 +513,7 @@ struct slow *slow_new(const struct spex_uarch_config *config, unsigned cores)
 {
     struct slow *s = calloc(1, sizeof *s);
     s->c = *config;
+    s->cycle = cycle_of(config);
     s->llc = cache_of(config->llc_size / 64, config->llc_ways);
     s->llc_server.lines = config->llc_lines;
     s->dram[0].lines = s->dram[1].lines = config->dram_lines;

@@ -1,0 +1,185 @@
+/*
+ * What blocks did to the account of time: a block that finds registers and dispatch as
+ * they were once before, relative to each other, and whose accesses take as long as
+ * they did, does the same again. The accesses themselves are always made.
+ *
+ * Nothing here changes what happens; it is only known sooner.
+ */
+#include "uarch/account.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 16 << 20 }; /* bytes */
+
+static size_t place(uint64_t hash)
+{
+    return (size_t)((hash * 0x9e3779b97f4a7c15ull) >> 50) % TIMING_PATHS;
+}
+
+/* ---- states ---- */
+
+static bool state_of(const struct spex_timing_core *core, struct timing_state *state)
+{
+    uint64_t ready = (core->dispatch >> 16) + 1;
+    unsigned most = 0;
+    memset(state, 0, sizeof *state);
+    state->part = (uint16_t)core->dispatch;
+    for (unsigned r = 0; r < TIMING_REGS; r++) {
+        uint64_t wait = core->ready[r] > ready ? core->ready[r] - ready : 0;
+        wait = r == TIMING_NO_DEST ? 0 : wait > 255 ? 255 : wait;
+        most = wait > most ? (unsigned)wait : most;
+        state->ready[r] = (uint8_t)wait;
+    }
+    return most <= TIMING_SOON;
+}
+
+const struct timing_state *timing_memo_enter(struct spex_timing_core *core)
+{
+    struct timing_memo *memo = &core->timing->memo;
+    struct timing_state state;
+    /* The last retirement is behind nearly everything that a register waits for. */
+    if (core->retire > (core->dispatch >> 16) + 1 + TIMING_SOON || !state_of(core, &state))
+        return core->state = NULL;
+    uint64_t hash = state.part, word;
+    for (unsigned i = 0; i < TIMING_REGS; i += sizeof word) {
+        memcpy(&word, state.ready + i, sizeof word);
+        hash = (hash ^ word) * 0xbf58476d1ce4e5b9ull;
+        hash ^= hash >> 32;
+    }
+    struct timing_state **list = &memo->state[place(hash)], *s = *list;
+    while (s && (s->part != state.part || memcmp(s->ready, state.ready, sizeof state.ready)))
+        s = s->older;
+    if (!s && (s = malloc(sizeof *s))) {
+        *s = state;
+        s->older = *list;
+        *list = s;
+        memo->bytes += sizeof *s;
+    }
+    return core->state = s;
+}
+
+void timing_memo_leave(struct spex_timing_core *core)
+{
+    uint64_t ready = (core->dispatch >> 16) + 1;
+    const struct timing_state *state = core->state;
+    for (unsigned r = 0; state && r < TIMING_REGS; r++)
+        core->ready[r] = state->ready[r] ? ready + state->ready[r] : 0;
+    core->state = NULL;
+}
+
+/* ---- paths ---- */
+
+static struct timing_path **list_of(struct timing_memo *memo, const struct timing_state *from,
+                                    uint32_t block)
+{
+    return &memo->path[place(((uintptr_t)from >> 4) + ((uint64_t)block << 40))];
+}
+
+struct timing_path *timing_memo_find(struct spex_timing_core *core,
+                                     const struct spex_timing_block *block)
+{
+    struct timing_path *path = *list_of(&core->timing->memo, core->state, block->number);
+    while (path && (path->from != core->state || path->block != block->number))
+        path = path->next;
+    return path;
+}
+
+struct timing_path *timing_memo_branch(struct timing_path *path, uint32_t at, uint64_t took)
+{
+    for (path = path->branch; path; path = path->next)
+        if (path->at == at && path->took == took)
+            return path;
+    return NULL;
+}
+
+static void fill_steps(struct timing_path *path, const struct spex_timing_block *block,
+                       const struct spex_timing_insn *insns, uint64_t begin)
+{
+    uint64_t last = 0;
+    for (uint32_t i = 0; i < block->count; i++) {
+        unsigned kind = block->uops[i].kind;
+        uint64_t issue = insns[i].issue - begin, done = insns[i].done - begin;
+        if (kind == TIMING_LOAD || kind == TIMING_STORE || kind == TIMING_ATOMIC)
+            path->step[path->steps++] = (struct timing_step){.insn = (uint16_t)i,
+                                                             .issue = (uint16_t)issue,
+                                                             .took = (uint16_t)(done - issue),
+                                                             .before = (uint16_t)last};
+        last = done > last ? done : last;
+        path->retire[i] = (uint16_t)last;
+        path->done = (uint32_t)done;
+    }
+    path->last = (uint32_t)last;
+}
+
+struct timing_path *timing_memo_keep(struct spex_timing_core *core,
+                                     const struct spex_timing_block *block,
+                                     const struct timing_state *from, uint64_t dispatch,
+                                     struct timing_path *parent, uint32_t at, uint64_t took)
+{
+    struct timing_memo *memo = &core->timing->memo;
+    uint32_t accesses = block->loads + block->stores, count = block->count;
+    if (!timing_memo_enter(core) || core->retire - (dispatch >> 16) > UINT16_MAX)
+        return NULL;
+    size_t size = sizeof(struct timing_path) + accesses * sizeof(struct timing_step) +
+                  count * sizeof(uint16_t);
+    struct timing_path *path = calloc(1, size);
+    if (!path)
+        return NULL;
+    memo->bytes += size;
+    path->from = from;
+    path->to = core->state;
+    path->block = block->number;
+    path->dispatch = core->dispatch - dispatch;
+    path->count = count;
+    path->retire = (uint16_t *)(path->step + accesses);
+    path->at = (uint16_t)at;
+    path->took = (uint16_t)took;
+    fill_steps(path, block, memo->insns, dispatch >> 16);
+    struct timing_path **list = parent ? &parent->branch : list_of(memo, from, block->number);
+    path->next = *list;
+    *list = path;
+    return path;
+}
+
+void timing_memo_missed(struct spex_timing_core *core, struct timing_path *path, uint64_t cycle)
+{
+    timing_memo_leave(core);
+    core->dispatch = cycle << 16 | core->begin;
+    if (path)
+        path->missed = timing_memo_enter(core);
+}
+
+/* ---- all of it ---- */
+
+static void free_paths(struct timing_path *path)
+{
+    while (path) {
+        struct timing_path *next = path->next;
+        free_paths(path->branch);
+        free(path);
+        path = next;
+    }
+}
+
+void timing_memo_free(struct spex_timing *timing)
+{
+    struct timing_memo *memo = &timing->memo;
+    for (uint32_t i = 0; i < timing->core_count; i++)
+        timing_memo_leave(timing->core[i]);
+    for (unsigned i = 0; i < TIMING_PATHS; i++) {
+        free_paths(memo->path[i]);
+        for (struct timing_state *s = memo->state[i], *older; s; s = older) {
+            older = s->older;
+            free(s);
+        }
+        memo->path[i] = NULL;
+        memo->state[i] = NULL;
+    }
+    memo->bytes = 0;
+}
+
+bool timing_memo_full(const struct spex_timing *timing)
+{
+    return timing->memo.bytes > MOST;
+}
