@@ -99,7 +99,14 @@ struct timing_path {
     struct timing_step step[];
 };
 
+/* A block went that way, from this cycle of dispatch and after this retirement. */
+struct timing_went {
+    const struct timing_path *path;
+    uint64_t base, retire;
+};
+
 enum {
+    TIMING_PASSED = 128, /* 16 instructions each: more than a window, and a block */
     TIMING_SOON = 48,       /* cycles: a register that is ready later is in no state */
     TIMING_LONGEST = 128,   /* instructions of a block that is remembered */
     TIMING_PATHS = 1 << 14, /* lists of paths, and of states */
@@ -152,19 +159,21 @@ enum { /* in the low bits of a tag word; bits 1:0 are enum uarch_state */
 struct timing_cache {
     uint32_t mask, ways;
     uint32_t tick;
-    uint8_t *recent; /* most recently used way of each set */
-    uint64_t *tag;   /* line address | flags */
+    uint64_t *tag;   /* line address | flags; level 1: the most recent of a set first */
     uint32_t *used;  /* tick of the last use */
     uint64_t *ready; /* when the line is there */
     uint8_t *from;   /* level 1: enum spex_uarch_level where it came from */
 };
 
-/* Is it there, the most recent of its set, and nothing more to do about it? */
-static inline bool timing_l1_quick(const struct timing_cache *l1, uint64_t va)
+/*
+ * State of a line of level 1 that is the most recent of its set, and about which there is
+ * nothing more to do; 0 if it is not.
+ */
+static inline unsigned timing_l1_quick(const struct timing_cache *l1, uint64_t va)
 {
     uint32_t set = (uint32_t)(va >> UARCH_LINE) & l1->mask;
-    uint64_t tag = l1->tag[set * l1->ways + l1->recent[set]];
-    return (tag ^ va) < 64 && tag & TIMING_STATE && !(tag & (TIMING_PENDING | TIMING_PREFETCHED));
+    uint64_t differs = l1->tag[set * l1->ways] ^ (va & ~63ull);
+    return differs <= TIMING_STATE ? (unsigned)differs : 0;
 }
 
 /* FIFO sets of words: level 1 instruction cache, branch target buffer. */
@@ -177,10 +186,11 @@ struct timing_fifo {
 
 /* ---- prediction ---- */
 
-struct timing_tagged {
-    uint16_t tag;
-    uint8_t state; /* counter, taken from 4 on, in bits 2:0; of use in bits 4:3 */
-};
+/*
+ * An entry of a table of directions: tag in bits 31:16, counter, taken from 4 on, in bits 2:0,
+ * of use in bits 4:3.
+ */
+typedef uint32_t timing_tagged;
 enum { TIMING_STATES = 32 };
 struct timing_target {
     uint64_t target;
@@ -195,7 +205,7 @@ struct timing_predictor {
     uint64_t history[3]; /* newest in bit 0 of the first */
     uint32_t tables, bits, base_mask, targets, target_bits;
     struct timing_table see[TIMING_TABLES], target_see[TIMING_TABLES];
-    struct timing_tagged *tagged[TIMING_TABLES];
+    timing_tagged *tagged; /* one table behind the other, and one entry more */
     struct timing_target *target[TIMING_TABLES];
     uint64_t base_target[512];
     uint8_t *base;
@@ -272,7 +282,10 @@ struct spex_timing_core {
     uint64_t drain;         /* cycle in which the last store was written */
     uint32_t drained;       /* how many were in that cycle */
     uint32_t window;        /* mask of slot[] */
-    uint64_t *slot;         /* retirement of the last instructions */
+    uint64_t *slot;         /* retirement of the last instructions, but those of `went` */
+    uint64_t passed[TIMING_PASSED]; /* of each 16 of them: when the last block of them retired */
+    struct timing_went *went;       /* the last blocks that were known, and how many */
+    uint32_t went_count;
     uint64_t load_retire[512], store_drain[256];
     /* stores that may still be forwarded */
     uint64_t stored_count, stored_mask;
@@ -331,6 +344,8 @@ static inline uint64_t timing_after(uint64_t dispatch, uint64_t by, uint64_t beg
 /* The registers go to a state, if there is one for them: else NULL; and back to the core. */
 const struct timing_state *timing_memo_enter(struct spex_timing_core *core);
 void timing_memo_leave(struct spex_timing_core *core);
+/* Retirements of blocks that were known go to slot[]. */
+void timing_memo_slots(struct spex_timing_core *core);
 /* What the block does in this state; NULL if that is not known. */
 struct timing_path *timing_memo_find(struct spex_timing_core *core,
                                      const struct spex_timing_block *block);
@@ -389,9 +404,11 @@ static inline uint64_t timing_fetch(struct spex_timing_core *core, struct spex_t
 {
     return block->fetched == core->code_generation ? t : timing_fetch_lines(core, block, t);
 }
-/* The branch at the end of the block: cycles that its target is late, and whether it was
- * mispredicted. */
+/* The branch at the end of the block, if not a conditional one: cycles that its target is
+ * late, and whether it was mispredicted. */
 uint32_t timing_branch(struct spex_timing_core *core, struct spex_timing_block *block,
                        uint64_t next, bool *mispredicted);
+/* A taken branch: 0 if the target buffer has it. */
+uint32_t timing_btb(struct spex_timing_core *core, struct spex_timing_block *block);
 
 #endif

@@ -81,8 +81,7 @@ uint64_t timing_fetch_lines(struct spex_timing_core *core, struct spex_timing_bl
     return ready;
 }
 
-/* A taken branch: 0 if the target buffer has it. */
-static uint32_t btb(struct spex_timing_core *core, struct spex_timing_block *block)
+uint32_t timing_btb(struct spex_timing_core *core, struct spex_timing_block *block)
 {
     if (__builtin_expect(block->found == core->btb_generation, 1))
         return 0;
@@ -103,14 +102,10 @@ uint32_t timing_branch(struct spex_timing_core *core, struct spex_timing_block *
 {
     struct timing_predictor *p = &core->predictor;
     uint64_t pc = block->next - 4;
-    bool wrong = false, taken = true;
+    bool wrong = false;
     switch (block->end) {
     case SPEX_UARCH_END_NONE:
         return 0;
-    case SPEX_UARCH_END_COND:
-        taken = next != block->next;
-        wrong = timing_direction(p, block->key, pc, taken);
-        break;
     case SPEX_UARCH_END_RETURN:
         wrong = p->ras[p->ras_top-- & p->ras_mask] != next;
         break;
@@ -123,5 +118,5 @@ uint32_t timing_branch(struct spex_timing_core *core, struct spex_timing_block *
         p->ras[++p->ras_top & p->ras_mask] = block->next;
     *mispredicted = wrong;
     core->counts.mispredict += wrong;
-    return taken ? btb(core, block) : 0;
+    return timing_btb(core, block);
 }

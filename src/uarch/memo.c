@@ -59,6 +59,21 @@ const struct timing_state *timing_memo_enter(struct spex_timing_core *core)
     return core->state = s;
 }
 
+void timing_memo_slots(struct spex_timing_core *core)
+{
+    uint64_t number = core->number;
+    /* Newest first; those of the window are enough. */
+    while (core->went_count && core->number - number <= core->window) {
+        const struct timing_went *w = &core->went[--core->went_count & core->window];
+        number -= w->path->count;
+        for (uint32_t i = 0; i < w->path->count; i++) {
+            uint64_t retire = w->base + w->path->retire[i];
+            core->slot[(number + i) & core->window] = retire > w->retire ? retire : w->retire;
+        }
+    }
+    core->went_count = 0;
+}
+
 void timing_memo_leave(struct spex_timing_core *core)
 {
     uint64_t ready = (core->dispatch >> 16) + 1;
@@ -165,8 +180,10 @@ static void free_paths(struct timing_path *path)
 void timing_memo_free(struct spex_timing *timing)
 {
     struct timing_memo *memo = &timing->memo;
-    for (uint32_t i = 0; i < timing->core_count; i++)
+    for (uint32_t i = 0; i < timing->core_count; i++) {
+        timing_memo_slots(timing->core[i]);
         timing_memo_leave(timing->core[i]);
+    }
     for (unsigned i = 0; i < TIMING_PATHS; i++) {
         free_paths(memo->path[i]);
         for (struct timing_state *s = memo->state[i], *older; s; s = older) {

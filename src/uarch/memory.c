@@ -59,7 +59,6 @@ static void touch(struct timing_cache *cache, int32_t i)
     if (++cache->tick == 0)
         memset(cache->used, 0, (size_t)(cache->mask + 1) * cache->ways * sizeof *cache->used);
     cache->used[i] = cache->tick;
-    cache->recent[(uint32_t)i / cache->ways] = (uint8_t)((uint32_t)i % cache->ways);
 }
 
 /* Where the line goes: a free way, or the one that was not used for longest. */
@@ -345,12 +344,35 @@ static uint64_t l2_request(struct spex_timing_core *core, uint64_t line, uint64_
 
 /* ---- level 1 ---- */
 
+/* The line at i was used: it changes places with the first of its set. Where it is now. */
+static int32_t l1_use(struct timing_cache *l1, uint64_t line, int32_t i)
+{
+    int32_t first = (int32_t)(((uint32_t)(line >> UARCH_LINE) & l1->mask) * l1->ways);
+    touch(l1, i);
+    if (i == first)
+        return i;
+    uint64_t tag = l1->tag[i], ready = l1->ready[i];
+    uint32_t used = l1->used[i];
+    uint8_t from = l1->from[i];
+    l1->tag[i] = l1->tag[first];
+    l1->ready[i] = l1->ready[first];
+    l1->used[i] = l1->used[first];
+    l1->from[i] = l1->from[first];
+    l1->tag[first] = tag;
+    l1->ready[first] = ready;
+    l1->used[first] = used;
+    l1->from[first] = from;
+    return first;
+}
+
 static void l1_fill(struct spex_timing_core *core, uint64_t line, uint64_t flags, uint64_t ready,
                     spex_uarch_result result)
 {
     int32_t i = place(&core->l1, line);
-    put(&core->l1, i, line | flags | TIMING_PENDING, ready);
+    core->l1.tag[i] = line | flags | TIMING_PENDING;
+    core->l1.ready[i] = ready;
     core->l1.from[i] = (uint8_t)spex_uarch_result_level(result);
+    l1_use(&core->l1, line, i);
 }
 
 /* A hit on a line that may be on its way, or was fetched ahead: true if the prefetchers learn. */
@@ -395,7 +417,7 @@ uint64_t timing_memory_load(struct spex_timing_core *core, uint64_t va, uint64_t
     if (i == NONE)
         return l1_miss(core, va, t, false, pc, result, &asked);
     *result = 0;
-    touch(&core->l1, i);
+    i = l1_use(&core->l1, va & ~63ull, i);
     if (core->l1.tag[i] & (TIMING_PENDING | TIMING_PREFETCHED)) {
         uint64_t ready = core->l1.ready[i];
         if (ready > done) {
@@ -418,7 +440,7 @@ uint64_t timing_memory_own(struct spex_timing_core *core, uint64_t va, uint64_t 
     *result = 0;
     if (i == NONE)
         return l1_miss(core, va, t, true, pc, result, accepted);
-    touch(&core->l1, i);
+    i = l1_use(&core->l1, line, i);
     bool learn = false;
     if (core->l1.tag[i] & (TIMING_PENDING | TIMING_PREFETCHED)) {
         done = later(done, core->l1.ready[i]);

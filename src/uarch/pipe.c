@@ -141,21 +141,28 @@ static inline uint64_t load(struct spex_timing_core *core, const struct timing_u
     return done;
 }
 
-/* Part of a run of stores that fills whole lines: is this line to be written without being fetched?
- */
-static bool streams(struct spex_timing_core *core, uint64_t va, unsigned size)
+/* Another store: does it continue the run of those before it, and how many lines did that fill? */
+static inline void run_of_stores(struct spex_timing_core *core, uint64_t va, unsigned size)
 {
-    uint64_t line = va & ~63ull;
     if (va != core->stream_next) {
         core->stream_begin = va;
         core->stream_lines = 0;
     }
     core->stream_next = va + size;
-    bool begins = !(va & 63) && core->stream_lines >= core->c->streaming && core->c->streaming &&
-                  !timing_memory_present(core, line) && !timing_memory_in_l2(core, line);
-    if (!(core->stream_next & 63) && core->stream_begin <= line && core->stream_lines < 65535)
+    if (!(core->stream_next & 63) && core->stream_begin <= (va & ~63ull) &&
+        core->stream_lines < 65535)
         core->stream_lines++;
-    return begins;
+}
+
+/* Part of a run of stores that fills whole lines: is this line to be written without being fetched?
+ */
+static bool streams(struct spex_timing_core *core, uint64_t va, unsigned size)
+{
+    uint64_t line = va & ~63ull;
+    uint32_t lines = va == core->stream_next ? core->stream_lines : 0;
+    run_of_stores(core, va, size);
+    return !(va & 63) && lines >= core->c->streaming && core->c->streaming &&
+           !timing_memory_present(core, line) && !timing_memory_in_l2(core, line);
 }
 
 /*
@@ -288,21 +295,43 @@ static void drain(struct spex_timing_core *core, uint64_t pieces, uint64_t when)
 }
 
 /*
- * A load of one access that hits level 1's most recent line, on the page of the access
- * before, and no store that is not written yet can have its bytes: it has nothing to do
- * but to take its latency.
+ * A load that hits level 1's most recent line, on the page of the access before, and no store
+ * that is not written yet can have its bytes: it has nothing to do but to take its latency.
  */
 static inline bool plain_load(const struct spex_timing_core *core, const struct timing_uop *u,
-                              const struct accesses *a, uint32_t insn, uint64_t issue)
+                              struct accesses *a, uint32_t insn, uint64_t issue)
 {
-    if (!belongs(a, insn) || (a->next + 1 < a->end && a->next[1] >> 48 == insn))
+    const spex_timing_access *next = a->next;
+    if (!belongs(a, insn))
         return false;
-    uint64_t va = address(*a->next), first = va / 8, last = (va + u->size - 1) / 8;
-    if ((va & (u->align - 1u)) + u->size > u->align || va >> core->page_shift != core->page ||
-        !timing_l1_quick(&core->l1, va))
+    do {
+        uint64_t va = address(*next), first = va / 8, last = (va + u->size - 1) / 8;
+        if ((va & (u->align - 1u)) + u->size > u->align || va >> core->page_shift != core->page ||
+            !timing_l1_quick(&core->l1, va))
+            return false;
+        if (core->drain > issue && (core->stored_head[first % TIMING_STORED] > core->stored_from ||
+                                    core->stored_head[last % TIMING_STORED] > core->stored_from))
+            return false;
+    } while (++next < a->end && *next >> 48 == insn);
+    a->next = next;
+    return true;
+}
+
+/* The same for a store of one access to a modified line. It is done after its latency. */
+static inline bool plain_store(struct spex_timing_core *core, const struct timing_uop *u,
+                               struct accesses *a, uint32_t insn, uint64_t done)
+{
+    if (u->kind != TIMING_STORE || !belongs(a, insn) ||
+        (a->next + 1 < a->end && a->next[1] >> 48 == insn))
         return false;
-    return core->drain <= issue || (core->stored_head[first % TIMING_STORED] <= core->stored_from &&
-                                    core->stored_head[last % TIMING_STORED] <= core->stored_from);
+    uint64_t va = address(*a->next), line = va & ~63ull;
+    if ((va & 7) + u->size > 8 || va >> core->page_shift != core->page ||
+        timing_l1_quick(&core->l1, va) != UARCH_MODIFIED || line == core->stream_line)
+        return false;
+    run_of_stores(core, va, u->size);
+    stored_add(core, va, u->size, done);
+    a->next++;
+    return true;
 }
 
 /* ---- instructions ---- */
@@ -421,7 +450,6 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
                 retire = later(retire, done);
                 core->load_retire[core->loads++ % 512] = retire;
                 slot[number & mask] = retire;
-                accesses.next++;
                 continue;
             }
             uint64_t last = retire; /* so that the other can stay in a register */
@@ -443,21 +471,35 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
 
 /* ---- blocks ---- */
 
+/* The next instructions of the core have retired, up to so many. */
+static inline void pass(struct spex_timing_core *core, uint32_t count)
+{
+    uint64_t last = (core->number + count - 1) / 16;
+    for (uint64_t n = core->number / 16; n <= last; n++)
+        core->passed[n % TIMING_PASSED] = core->retire;
+}
+
 /* The block once, instruction by instruction. */
 static uint64_t run_each(struct spex_timing_core *core, const struct spex_timing_block *block,
                          struct spex_timing_run *run)
 {
     const struct spex_uarch_config *c = core->c;
-    uint64_t last = core->number + run->executed - 1 - c->rob, done;
-    bool window = run->executed > c->rob || core->slot[last & core->window] > core->dispatch >> 16;
+    uint64_t number = core->number;
     if (core->state)
         timing_memo_leave(core);
+    if (core->went_count)
+        timing_memo_slots(core);
+    uint64_t last = number + run->executed - 1 - c->rob, done;
+    bool window = run->executed > c->rob || core->slot[last & core->window] > core->dispatch >> 16;
     if (__builtin_expect(run->insns || run->results, 0))
         done = run_all(core, block, run, true, true);
     else if (window)
         done = run_all(core, block, run, true, false);
     else
         done = run_all(core, block, run, false, false);
+    core->number = number;
+    pass(core, run->executed);
+    core->number = number + run->executed;
     if (!run->cut)
         core->dispatch = timing_after(core->dispatch, block->extra, core->begin);
     return done;
@@ -500,16 +542,16 @@ static inline uint64_t make_step(struct spex_timing_core *core, const struct tim
 {
     uint64_t done, written, pieces = core->stored_count;
     if (u->kind != TIMING_LOAD) {
-        done = do_store(core, u, a, insn, issue, pc, &written);
+        done = written = issue + u->latency;
+        if (!plain_store(core, u, a, insn, done))
+            done = do_store(core, u, a, insn, issue, pc, &written);
         drain(core, pieces, later(later(retire, done), written));
         return done;
     }
-    if (plain_load(core, u, a, insn, issue)) {
+    if (plain_load(core, u, a, insn, issue))
         done = issue + core->l1d_latency;
-        a->next++;
-    } else {
+    else
         done = do_load(core, u, a, insn, issue, pc);
-    }
     core->load_retire[core->loads++ % 512] = later(retire, done);
     return done;
 }
@@ -538,10 +580,11 @@ static uint64_t run_known(struct spex_timing_core *core, const struct spex_timin
         }
         path = other;
     }
-    for (uint32_t i = 0; i < path->count; i++)
-        core->slot[(core->number + i) & core->window] = later(retire, base + path->retire[i]);
-    core->number += path->count;
+    core->went[core->went_count++ & core->window] =
+        (struct timing_went){.path = path, .base = base, .retire = retire};
     core->retire = later(retire, base + path->last);
+    pass(core, path->count);
+    core->number += path->count;
     core->dispatch += path->dispatch;
     core->state = path->to;
     core->credit += core->credit < TIMING_CREDIT;
@@ -561,7 +604,8 @@ static inline bool may_be_known(struct spex_timing_core *core, struct spex_timin
         core->credit += core->credit == -1 ? TIMING_CREDIT : 1;
         return false;
     }
-    if (core->slot[(core->number + block->count - 1 - c->rob) & core->window] > now ||
+    uint64_t last = core->number + block->count - 1 - c->rob; /* there are none below 0 */
+    if (core->passed[last / 16 % TIMING_PASSED] > now ||
         core->load_retire[(core->loads + block->loads - 1 - c->loads) % 512] > now ||
         core->store_drain[(core->stores + block->stores - 1 - c->stores) % 256] > now)
         return false;
@@ -590,7 +634,17 @@ void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *bl
         core->fetch = core->retire + c->mispredict;
         return;
     }
-    uint32_t late = timing_branch(core, block, run->next, &run->mispredicted);
+    uint32_t late = 0;
+    if (__builtin_expect(block->end == SPEX_UARCH_END_COND, 1)) {
+        bool taken = run->next != block->next;
+        run->mispredicted =
+            timing_direction(&core->predictor, block->key, block->next - 4, taken);
+        core->counts.mispredict += run->mispredicted;
+        if (taken && block->found != core->btb_generation)
+            late = timing_btb(core, block);
+    } else {
+        late = timing_branch(core, block, run->next, &run->mispredicted);
+    }
     if (run->mispredicted) {
         uint64_t again = (done + c->mispredict) << 16 | core->begin;
         core->fetch = done;

@@ -68,47 +68,37 @@ static const uint8_t trained[4][TIMING_STATES] = {STATES(0), STATES(1), STATES(2
 /* The same for a two-bit counter: counts | taken << 1. */
 static const uint8_t counted[4][4] = {{0, 1, 2, 3}, {0, 0, 1, 2}, {0, 1, 2, 3}, {1, 2, 3, 3}};
 
-/* The branch was mispredicted: a table above those that know it gets an entry, if one gives way. */
-static __attribute__((noinline)) void learn(struct timing_predictor *p, uint64_t key, bool taken)
+/*
+ * The branch was mispredicted: a table above the one that knew it (its number, from 1 on)
+ * gets an entry, if one gives way. at: the branch's entries, tag: what they would have.
+ */
+static __attribute__((noinline)) void learn(struct timing_predictor *p, const uint32_t *at,
+                                            const uint16_t *tag, uint32_t knew, bool taken)
 {
-    struct timing_tagged *entry[TIMING_TABLES];
-    uint16_t tag[TIMING_TABLES];
-    uint32_t from = p->tables;
-    for (; from > 0; from--) {
-        uint64_t h = hash(p, &p->see[from - 1], key, from - 1);
-        entry[from - 1] = &p->tagged[from - 1][index_of(h, p->bits)];
-        tag[from - 1] = tag_of(h);
-        if (entry[from - 1]->tag == tag[from - 1])
-            break;
-    }
-    for (uint32_t i = from; i < p->tables; i++)
-        if (!(entry[i]->state >> 3)) {
-            *entry[i] = (struct timing_tagged){.tag = tag[i], .state = taken ? 4 : 3};
+    for (uint32_t i = knew + 1; i <= p->tables; i++)
+        if (!(p->tagged[at[i]] & 24)) {
+            p->tagged[at[i]] = (uint32_t)tag[i] << 16 | (taken ? 4 : 3);
             return;
         }
-    for (uint32_t i = from; i < p->tables; i++) /* nobody gave way: some time one will */
-        entry[i]->state = (uint8_t)(entry[i]->state - 8);
-}
-
-/* mask: 0 or all ones, which the compiler must not make a branch of. */
-static inline struct timing_tagged *choose(uintptr_t mask, struct timing_tagged *yes,
-                                           struct timing_tagged *no)
-{
-    __asm__("" : "+r"(mask));
-    return (struct timing_tagged *)((uintptr_t)no ^ (((uintptr_t)no ^ (uintptr_t)yes) & mask));
+    for (uint32_t i = knew + 1; i <= p->tables; i++) /* nobody gave way: some time one will */
+        p->tagged[at[i]] -= 8;
 }
 
 /*
  * Without branches where it can be: what the guest's branches do, those of the host
- * would not foresee either. tables is a constant: the loop is unrolled.
+ * would not foresee either. tables is a constant: the loop is unrolled. Place 0 is that
+ * of the table below the others, 1 that of the first of them.
  */
 static inline __attribute__((always_inline)) bool
 direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken, uint32_t tables)
 {
-    uint8_t *base = &p->base[(pc >> 2) & p->base_mask], below = *base;
-    struct timing_tagged bottom = {.state = (uint8_t)(below << 1)}, *best = &bottom, *second = best;
+    const unsigned bits = p->bits, shift = 64 - bits;
     const uint64_t newest = p->history[0];
-    const unsigned shift = 64 - p->bits;
+    uint8_t *base = &p->base[(pc >> 2) & p->base_mask], below = *base;
+    uint32_t at[TIMING_TABLES + 1], entry[TIMING_TABLES + 1], known = 1;
+    uint16_t tag[TIMING_TABLES + 1];
+    at[0] = tables << bits;
+    entry[0] = (uint32_t)below << 1;
 #pragma GCC unroll 8
     for (uint32_t i = 0; i < tables; i++) {
         const struct timing_table *see = &p->see[i];
@@ -117,21 +107,23 @@ direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken, uin
             h ^= (p->history[1] & see->mask[1]) * ODD1;
         if (i + 1 == tables) /* and 128 */
             h ^= (p->history[2] & see->mask[2]) * ODD2;
-        struct timing_tagged *e = &p->tagged[i][h >> shift];
-        uintptr_t match = -(uintptr_t)(e->tag == tag_of(h));
-        second = choose(match, best, second);
-        best = choose(match, e, best);
+        at[i + 1] = (uint32_t)(h >> shift) + (i << bits);
+        tag[i + 1] = tag_of(h);
+        entry[i + 1] = p->tagged[at[i + 1]];
+        known |= (uint32_t)(entry[i + 1] >> 16 == tag[i + 1]) << (i + 1);
     }
-    unsigned now = best->state;
-    bool guess = now >> 2 & 1, other = second->state >> 2 & 1;
+    uint32_t best = 31 - (uint32_t)__builtin_clz(known);
+    uint32_t second = 31 - (uint32_t)__builtin_clz((known ^ 1u << best) | 1);
+    uint32_t now = entry[best];
+    bool guess = now >> 2 & 1, other = entry[second] >> 2 & 1;
     /* One that was made lately and is not sure yet. */
-    bool fresh = (best != &bottom) & (now - 3u < 2);
+    bool fresh = (best != 0) & ((now & 31) - 3u < 2);
     bool wrong = (fresh ? other : guess) != taken;
-    bool counts = (second == &bottom) & (fresh | (best == &bottom));
-    best->state = trained[taken | (guess != other) << 1][now];
+    bool counts = (second == 0) & (fresh | (best == 0));
+    p->tagged[at[best]] = (now & ~31u) | trained[taken | (guess != other) << 1][now & 31];
     *base = counted[counts | taken << 1][below];
     if (wrong)
-        learn(p, key, taken);
+        learn(p, at, tag, best, taken);
     remember(p, taken, 1);
     return wrong;
 }

@@ -15,9 +15,8 @@ static bool cache_init(struct timing_cache *cache, uint32_t size, uint32_t ways)
     cache->tag = calloc(lines, sizeof *cache->tag);
     cache->used = calloc(lines, sizeof *cache->used);
     cache->ready = calloc(lines, sizeof *cache->ready);
-    cache->recent = calloc(lines / ways, sizeof *cache->recent);
     cache->from = calloc(lines, sizeof *cache->from);
-    return cache->tag && cache->used && cache->ready && cache->recent && cache->from;
+    return cache->tag && cache->used && cache->ready && cache->from;
 }
 
 static void cache_fini(struct timing_cache *cache)
@@ -25,7 +24,6 @@ static void cache_fini(struct timing_cache *cache)
     free(cache->tag);
     free(cache->used);
     free(cache->ready);
-    free(cache->recent);
     free(cache->from);
 }
 
@@ -66,14 +64,6 @@ static void see_init(struct timing_table *see, uint32_t tables, uint32_t longest
     }
 }
 
-static struct timing_tagged *tagged_new(uint32_t bits)
-{
-    struct timing_tagged *table = calloc(1u << bits, sizeof *table);
-    for (uint32_t i = 0; table && i < 1u << bits; i++)
-        table[i].state = 4;
-    return table;
-}
-
 static bool predictor_init(struct timing_predictor *p, const struct spex_uarch_config *c)
 {
     bool ok = fifo_init(&p->btb, c->btb_entries, c->btb_ways, false);
@@ -85,8 +75,10 @@ static bool predictor_init(struct timing_predictor *p, const struct spex_uarch_c
     p->ras_mask = c->ras_depth - 1;
     see_init(p->see, p->tables, c->tage_history);
     see_init(p->target_see, p->targets, c->tage_history);
-    for (uint32_t i = 0; i < p->tables; i++)
-        ok &= (p->tagged[i] = tagged_new(p->bits)) != NULL;
+    uint32_t entries = (p->tables << p->bits) + 1;
+    ok &= (p->tagged = malloc(entries * sizeof *p->tagged)) != NULL;
+    for (uint32_t i = 0; p->tagged && i < entries; i++)
+        p->tagged[i] = 4;
     for (uint32_t i = 0; i < p->targets; i++)
         ok &= (p->target[i] = calloc(1u << p->target_bits, sizeof **p->target)) != NULL;
     p->base = malloc(p->base_mask + 1);
@@ -103,11 +95,13 @@ static void core_release(struct spex_timing_core *core)
     free(core->l1i.word), free(core->l1i.next), free(core->l1i.ready);
     free(p->btb.word), free(p->btb.next);
     for (uint32_t i = 0; i < TIMING_TABLES; i++)
-        free(p->tagged[i]), free(p->target[i]);
+        free(p->target[i]);
+    free(p->tagged);
     free(p->base);
     free(core->prefetch.stride);
     free(core->prefetch.footprint);
     free(core->slot);
+    free(core->went);
     free(core->stored);
     uarch_mmu_fini(&core->mmu);
     free(core);
@@ -148,6 +142,7 @@ static struct spex_timing_core *core_make(struct spex_timing *s)
     core->lat_alu = c->lat_alu;
     core->window = power_above(c->rob) - 1;
     core->slot = calloc(core->window + 1, sizeof *core->slot);
+    core->went = calloc(core->window + 1, sizeof *core->went);
     core->share = (timing_parts(c) + c->width - 1) / c->width;
     core->credit = TIMING_CREDIT;
     core->dispatch = core->begin = 65536 - timing_parts(c);
@@ -162,7 +157,7 @@ static struct spex_timing_core *core_make(struct spex_timing *s)
     core->prefetch.footprint = calloc(c->pf_spatial + 1, sizeof *core->prefetch.footprint);
     core->code_generation = ++s->generation;
     core->btb_generation = ++s->generation;
-    bool ok = core->slot && core->stored && core->prefetch.stride && core->prefetch.footprint;
+    bool ok = core->slot && core->went && core->stored && core->prefetch.stride && core->prefetch.footprint;
     ok &= cache_init(&core->l1, c->l1d_size, c->l1d_ways);
     ok &= cache_init(&core->l2, c->l2_size, c->l2_ways);
     ok &= fifo_init(&core->l1i, c->l1i_size >> UARCH_LINE, c->l1i_ways, true);
