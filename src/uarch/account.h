@@ -25,6 +25,7 @@ enum {
     TIMING_STORED = 1024,   /* buckets of the stores that may be forwarded */
     TIMING_CORES = 4096,
     TIMING_TABLES = 8,
+    TIMING_ENTRIES = 1 << 14,
     TIMING_STREAMS = 64,
     TIMING_REGIONS = 16,
     TIMING_NEAR = 1 << 16, /* words of the filter of who may have a line */
@@ -187,8 +188,8 @@ struct timing_fifo {
 /* ---- prediction ---- */
 
 /*
- * An entry of a table of directions: tag in bits 31:16, counter, taken from 4 on, in bits 2:0,
- * of use in bits 4:3.
+ * An entry of a table of directions: tag in bits 15:0; counter, taken from 4 on, in bits 18:16;
+ * of use in bits 20:19.
  */
 typedef uint32_t timing_tagged;
 enum { TIMING_STATES = 32 };
@@ -205,7 +206,7 @@ struct timing_predictor {
     uint64_t history[3]; /* newest in bit 0 of the first */
     uint32_t tables, bits, base_mask, targets, target_bits;
     struct timing_table see[TIMING_TABLES], target_see[TIMING_TABLES];
-    timing_tagged *tagged; /* one table behind the other, and one entry more */
+    timing_tagged (*tagged)[TIMING_ENTRIES]; /* tables; only the first entries are used */
     struct timing_target *target[TIMING_TABLES];
     uint64_t base_target[512];
     uint8_t *base;

@@ -10,12 +10,14 @@
 #define ODD1 0x94d049bb133111ebull
 #define ODD2 0xd6e8feb86659fd93ull
 
-/* Index from the top bits of a hash of branch and history, tag from those in the middle. */
+/*
+ * Index from the top bits of a hash of branch and history, tag from those in the middle. What
+ * a table sees of the history is different for each.
+ */
 static inline uint64_t hash(const struct timing_predictor *p, const struct timing_table *see,
-                            uint64_t key, uint32_t table)
+                            uint64_t key)
 {
-    uint64_t x = key + table * ODD;
-    x ^= (p->history[0] & see->mask[0]) * ODD0;
+    uint64_t x = key ^ (p->history[0] & see->mask[0]) * ODD0;
     if (see->words > 1)
         x ^= (p->history[1] & see->mask[1]) * ODD1;
     if (see->words > 2)
@@ -69,61 +71,60 @@ static const uint8_t trained[4][TIMING_STATES] = {STATES(0), STATES(1), STATES(2
 static const uint8_t counted[4][4] = {{0, 1, 2, 3}, {0, 0, 1, 2}, {0, 1, 2, 3}, {1, 2, 3, 3}};
 
 /*
- * The branch was mispredicted: a table above the one that knew it (its number, from 1 on)
- * gets an entry, if one gives way. at: the branch's entries, tag: what they would have.
+ * The branch was mispredicted: a table above those that know it gets an entry, if one gives
+ * way. at: entries of the branch, longest history first; knew: the first that knows it.
  */
-static __attribute__((noinline)) void learn(struct timing_predictor *p, const uint32_t *at,
-                                            const uint16_t *tag, uint32_t knew, bool taken)
+static __attribute__((noinline)) void learn(struct timing_predictor *p, timing_tagged *const *at,
+                                            uint32_t knew, uint64_t key, bool taken)
 {
-    for (uint32_t i = knew + 1; i <= p->tables; i++)
-        if (!(p->tagged[at[i]] & 24)) {
-            p->tagged[at[i]] = (uint32_t)tag[i] << 16 | (taken ? 4 : 3);
+    for (uint32_t i = knew; i-- > 0;)
+        if (!(*at[i] >> 19)) {
+            uint16_t tag = tag_of(hash(p, &p->see[p->tables - 1 - i], key));
+            *at[i] = (taken ? 4u : 3u) << 16 | tag;
             return;
         }
-    for (uint32_t i = knew + 1; i <= p->tables; i++) /* nobody gave way: some time one will */
-        p->tagged[at[i]] -= 8;
+    for (uint32_t i = 0; i < knew; i++) /* nobody gave way: some time one will */
+        *at[i] -= 8u << 16;
 }
 
 /*
  * Without branches where it can be: what the guest's branches do, those of the host
- * would not foresee either. tables is a constant: the loop is unrolled. Place 0 is that
- * of the table below the others, 1 that of the first of them.
+ * would not foresee either. tables is a constant: the loop is unrolled.
  */
 static inline __attribute__((always_inline)) bool
 direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken, uint32_t tables)
 {
-    const unsigned bits = p->bits, shift = 64 - bits;
+    const unsigned shift = 64 - p->bits;
     const uint64_t newest = p->history[0];
     uint8_t *base = &p->base[(pc >> 2) & p->base_mask], below = *base;
-    uint32_t at[TIMING_TABLES + 1], entry[TIMING_TABLES + 1], known = 1;
-    uint16_t tag[TIMING_TABLES + 1];
-    at[0] = tables << bits;
-    entry[0] = (uint32_t)below << 1;
+    timing_tagged bottom = (uint32_t)below << 17, *at[TIMING_TABLES + 1];
+    uint32_t known = 1; /* a bit for each table, that of the longest history in bit 0 */
 #pragma GCC unroll 8
     for (uint32_t i = 0; i < tables; i++) {
         const struct timing_table *see = &p->see[i];
-        uint64_t h = (key + i * ODD) ^ (newest & see->mask[0]) * ODD0;
+        uint64_t h = key ^ (newest & see->mask[0]) * ODD0;
         if (i + 2 >= tables) /* others see no more than 64 branches */
             h ^= (p->history[1] & see->mask[1]) * ODD1;
         if (i + 1 == tables) /* and 128 */
             h ^= (p->history[2] & see->mask[2]) * ODD2;
-        at[i + 1] = (uint32_t)(h >> shift) + (i << bits);
-        tag[i + 1] = tag_of(h);
-        entry[i + 1] = p->tagged[at[i + 1]];
-        known |= (uint32_t)(entry[i + 1] >> 16 == tag[i + 1]) << (i + 1);
+        timing_tagged *e = &p->tagged[i][h >> shift];
+        at[tables - 1 - i] = e;
+        known += known + ((uint16_t)((h >> 34) ^ *e) < 1);
     }
-    uint32_t best = 31 - (uint32_t)__builtin_clz(known);
-    uint32_t second = 31 - (uint32_t)__builtin_clz((known ^ 1u << best) | 1);
-    uint32_t now = entry[best];
-    bool guess = now >> 2 & 1, other = entry[second] >> 2 & 1;
+    at[tables] = &bottom;
+    uint32_t best = (uint32_t)__builtin_ctz(known);
+    uint32_t second = (uint32_t)__builtin_ctz((known & (known - 1)) | 1u << tables);
+    uint32_t now = *at[best], state = now >> 16;
+    bool guess = state >> 2 & 1, other = *at[second] >> 18 & 1;
     /* One that was made lately and is not sure yet. */
-    bool fresh = (best != 0) & ((now & 31) - 3u < 2);
+    bool fresh = (best != tables) & (state - 3u < 2);
     bool wrong = (fresh ? other : guess) != taken;
-    bool counts = (second == 0) & (fresh | (best == 0));
-    p->tagged[at[best]] = (now & ~31u) | trained[taken | (guess != other) << 1][now & 31];
+    bool counts = (second == tables) & (fresh | (best == tables));
+    uint32_t next = trained[taken | (guess != other) << 1][state];
+    *at[best] = next << 16 | (now & 0xffff);
     *base = counted[counts | taken << 1][below];
     if (wrong)
-        learn(p, at, tag, best, taken);
+        learn(p, at, best, key, taken);
     remember(p, taken, 1);
     return wrong;
 }
@@ -152,7 +153,7 @@ bool timing_indirect(struct timing_predictor *p, uint64_t key, uint64_t pc, uint
     uint16_t tag[TIMING_TABLES];
     uint32_t at = 0;
     for (uint32_t i = 0; i < p->targets; i++) {
-        uint64_t h = hash(p, &p->target_see[i], key, TIMING_TABLES + i);
+        uint64_t h = hash(p, &p->target_see[i], key);
         entry[i] = &p->target[i][index_of(h, p->target_bits)];
         tag[i] = tag_of(h);
         if (entry[i]->tag == tag[i] && entry[i]->target) {

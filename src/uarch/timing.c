@@ -75,10 +75,10 @@ static bool predictor_init(struct timing_predictor *p, const struct spex_uarch_c
     p->ras_mask = c->ras_depth - 1;
     see_init(p->see, p->tables, c->tage_history);
     see_init(p->target_see, p->targets, c->tage_history);
-    uint32_t entries = (p->tables << p->bits) + 1;
-    ok &= (p->tagged = malloc(entries * sizeof *p->tagged)) != NULL;
-    for (uint32_t i = 0; p->tagged && i < entries; i++)
-        p->tagged[i] = 4;
+    ok &= (p->tagged = malloc(TIMING_TABLES * sizeof *p->tagged)) != NULL;
+    for (uint32_t i = 0; p->tagged && i < p->tables; i++)
+        for (uint32_t k = 0; k < 1u << p->bits; k++)
+            p->tagged[i][k] = 4 << 16;
     for (uint32_t i = 0; i < p->targets; i++)
         ok &= (p->target[i] = calloc(1u << p->target_bits, sizeof **p->target)) != NULL;
     p->base = malloc(p->base_mask + 1);

@@ -25,10 +25,10 @@ static unsigned history_length(unsigned i, unsigned n, unsigned longest)
     return (unsigned)(length + 0.5);
 }
 
-static u64 hash_of(const struct core *k, u64 pc, unsigned table, unsigned length)
+static u64 hash_of(const struct core *k, u64 pc, unsigned length)
 {
     static const u64 odd[3] = {0xbf58476d1ce4e5b9ull, 0x94d049bb133111ebull, 0xd6e8feb86659fd93ull};
-    u64 x = (pc / 4 + table) * 0x9e3779b97f4a7c15ull;
+    u64 x = pc / 4 * 0x9e3779b97f4a7c15ull;
     for (unsigned w = 0; w * 64 < length; w++) {
         u64 bits = 0;
         for (unsigned i = w * 64; i < length && i < (w + 1) * 64; i++)
@@ -51,7 +51,7 @@ static bool predict_direction(struct core *k, u64 pc, bool taken)
     unsigned tag[8];
     int best = -1, second = -1;
     for (unsigned i = 0; i < c->tage_tables; i++) {
-        u64 h = hash_of(k, pc, i, history_length(i, c->tage_tables, c->tage_history));
+        u64 h = hash_of(k, pc, history_length(i, c->tage_tables, c->tage_history));
         entry[i] = &k->tagged[i][h >> (64 - c->tage_bits)];
         tag[i] = tag_from(h);
         if (entry[i]->tag == tag[i]) {
@@ -96,7 +96,7 @@ static bool predict_target(struct core *k, u64 pc, u64 to)
     unsigned tag[8], n = c->ittage_tables;
     int best = -1;
     for (unsigned i = 0; i < n; i++) {
-        u64 h = hash_of(k, pc, 8 + i, history_length(i, n, c->tage_history));
+        u64 h = hash_of(k, pc, history_length(i, n, c->tage_history));
         entry[i] = &k->target[i][h >> (64 - c->ittage_bits)];
         tag[i] = tag_from(h);
         if (entry[i]->target && entry[i]->tag == tag[i])
