@@ -187,11 +187,10 @@ struct timing_fifo {
 
 /* ---- prediction ---- */
 
-/*
- * An entry of a table of directions: tag in bits 15:0; counter, taken from 4 on, in bits 18:16;
- * of use in bits 20:19.
- */
-typedef uint32_t timing_tagged;
+struct timing_tagged {
+    uint16_t tag;
+    uint16_t state; /* counter, taken from 4 on, in bits 2:0; of use in bits 4:3 */
+};
 enum { TIMING_STATES = 32 };
 struct timing_target {
     uint64_t target;
@@ -206,7 +205,7 @@ struct timing_predictor {
     uint64_t history[3]; /* newest in bit 0 of the first */
     uint32_t tables, bits, base_mask, targets, target_bits;
     struct timing_table see[TIMING_TABLES], target_see[TIMING_TABLES];
-    timing_tagged (*tagged)[TIMING_ENTRIES]; /* tables; only the first entries are used */
+    struct timing_tagged (*tagged)[TIMING_ENTRIES]; /* tables; only the first entries are used */
     struct timing_target *target[TIMING_TABLES];
     uint64_t base_target[512];
     uint8_t *base;

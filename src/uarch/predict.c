@@ -50,41 +50,48 @@ static inline void remember(struct timing_predictor *p, uint64_t bits, unsigned 
 /* ---- directions ---- */
 
 /*
- * What becomes of an entry: its counter goes towards what the branch did; it was of
- * use if what is below it would have said something else.
+ * What becomes of an entry: its counter goes towards what the branch did; it was of use if
+ * what is below it would have said something else. An entry that was made lately and is not
+ * sure yet leaves the word to what is below. By state, what is below << 5, taken << 6: the
+ * next state, WRONG, FRESH.
  */
-#define COUNT(c, how) ((how)&1 ? (c) + ((c) < 7) : (c) - ((c) > 0))
-#define USE(u, c, how)                                                                             \
-    (!((how)&2) ? (u) : ((c) >= 4) == ((how)&1) ? (u) + ((u) < 3) : (u) - ((u) > 0))
-#define NEXT(how, s) (uint8_t)(USE((s) >> 3, (s)&7, how) << 3 | COUNT((s)&7, how))
-#define EIGHT(how, s)                                                                              \
-    NEXT(how, s), NEXT(how, s + 1), NEXT(how, s + 2), NEXT(how, s + 3), NEXT(how, s + 4),          \
-        NEXT(how, s + 5), NEXT(how, s + 6), NEXT(how, s + 7)
-#define STATES(how)                                                                                \
-    {                                                                                              \
-        EIGHT(how, 0), EIGHT(how, 8), EIGHT(how, 16), EIGHT(how, 24)                               \
-    }
-/* By taken | differs << 1. */
-static const uint8_t trained[4][TIMING_STATES] = {STATES(0), STATES(1), STATES(2), STATES(3)};
+enum { WRONG = 1 << 8, FRESH = 1 << 9 };
+#define GUESS(s) ((s) >> 2 & 1)
+#define NEW(s) ((s) == 3 || (s) == 4)
+#define COUNT(c, taken) ((taken) ? (c) + ((c) < 7) : (c) - ((c) > 0))
+#define USE(u, s, below, taken)                                                                    \
+    (GUESS(s) == (below) ? (u) : GUESS(s) == (taken) ? (u) + ((u) < 3) : (u) - ((u) > 0))
+#define RULE(s, below, taken)                                                                      \
+    (USE((s) >> 3, s, below, taken) << 3 | COUNT((s)&7, taken) |                                   \
+     ((NEW(s) ? (below) : GUESS(s)) != (taken) ? WRONG : 0) | (NEW(s) ? FRESH : 0))
+#define EIGHT(s, below, taken)                                                                     \
+    RULE(s, below, taken), RULE(s + 1, below, taken), RULE(s + 2, below, taken),                   \
+        RULE(s + 3, below, taken), RULE(s + 4, below, taken), RULE(s + 5, below, taken),           \
+        RULE(s + 6, below, taken), RULE(s + 7, below, taken)
+#define STATES(below, taken)                                                                       \
+    EIGHT(0, below, taken), EIGHT(8, below, taken), EIGHT(16, below, taken), EIGHT(24, below, taken)
+static const uint16_t rules[4 * TIMING_STATES] = {STATES(0, 0), STATES(1, 0), STATES(0, 1),
+                                                  STATES(1, 1)};
 
-/* The same for a two-bit counter: counts | taken << 1. */
+/* A two-bit counter: counts | taken << 1. */
 static const uint8_t counted[4][4] = {{0, 1, 2, 3}, {0, 0, 1, 2}, {0, 1, 2, 3}, {1, 2, 3, 3}};
 
 /*
  * The branch was mispredicted: a table above those that know it gets an entry, if one gives
  * way. at: entries of the branch, longest history first; knew: the first that knows it.
  */
-static __attribute__((noinline)) void learn(struct timing_predictor *p, timing_tagged *const *at,
-                                            uint32_t knew, uint64_t key, bool taken)
+static __attribute__((noinline)) void learn(struct timing_predictor *p,
+                                            struct timing_tagged *const *at, uint32_t knew,
+                                            uint64_t key, bool taken)
 {
     for (uint32_t i = knew; i-- > 0;)
-        if (!(*at[i] >> 19)) {
+        if (!(at[i]->state >> 3)) {
             uint16_t tag = tag_of(hash(p, &p->see[p->tables - 1 - i], key));
-            *at[i] = (taken ? 4u : 3u) << 16 | tag;
+            *at[i] = (struct timing_tagged){.tag = tag, .state = taken ? 4 : 3};
             return;
         }
     for (uint32_t i = 0; i < knew; i++) /* nobody gave way: some time one will */
-        *at[i] -= 8u << 16;
+        at[i]->state = (uint16_t)(at[i]->state - 8);
 }
 
 /*
@@ -97,7 +104,7 @@ direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken, uin
     const unsigned shift = 64 - p->bits;
     const uint64_t newest = p->history[0];
     uint8_t *base = &p->base[(pc >> 2) & p->base_mask], below = *base;
-    timing_tagged bottom = (uint32_t)below << 17, *at[TIMING_TABLES + 1];
+    struct timing_tagged *at[TIMING_TABLES + 1];
     uint32_t known = 1; /* a bit for each table, that of the longest history in bit 0 */
 #pragma GCC unroll 8
     for (uint32_t i = 0; i < tables; i++) {
@@ -107,26 +114,24 @@ direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken, uin
             h ^= (p->history[1] & see->mask[1]) * ODD1;
         if (i + 1 == tables) /* and 128 */
             h ^= (p->history[2] & see->mask[2]) * ODD2;
-        timing_tagged *e = &p->tagged[i][h >> shift];
+        struct timing_tagged *e = &p->tagged[i][h >> shift];
         at[tables - 1 - i] = e;
-        known += known + ((uint16_t)((h >> 34) ^ *e) < 1);
+        known += known + (e->tag == tag_of(h));
     }
+    /* The counter below them as an entry that is sure: 6, 7 are taken. */
+    struct timing_tagged bottom = {.state = (uint16_t)(below + (below & 2) * 2)};
     at[tables] = &bottom;
     uint32_t best = (uint32_t)__builtin_ctz(known);
     uint32_t second = (uint32_t)__builtin_ctz((known & (known - 1)) | 1u << tables);
-    uint32_t now = *at[best], state = now >> 16;
-    bool guess = state >> 2 & 1, other = *at[second] >> 18 & 1;
-    /* One that was made lately and is not sure yet. */
-    bool fresh = (best != tables) & (state - 3u < 2);
-    bool wrong = (fresh ? other : guess) != taken;
-    bool counts = (second == tables) & (fresh | (best == tables));
-    uint32_t next = trained[taken | (guess != other) << 1][state];
-    *at[best] = next << 16 | (now & 0xffff);
-    *base = counted[counts | taken << 1][below];
-    if (wrong)
+    uint32_t other = at[second]->state >> 2 & 1;
+    uint32_t rule = rules[at[best]->state | other << 5 | (uint32_t)taken << 6];
+    at[best]->state = rule & 0xff;
+    uint32_t counts = (best == tables) | ((rule / FRESH) & (second == tables));
+    *base = counted[counts | (uint32_t)taken << 1][below];
+    if (rule & WRONG)
         learn(p, at, best, key, taken);
     remember(p, taken, 1);
-    return wrong;
+    return rule & WRONG;
 }
 
 bool timing_direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken)

@@ -78,7 +78,7 @@ static bool predictor_init(struct timing_predictor *p, const struct spex_uarch_c
     ok &= (p->tagged = malloc(TIMING_TABLES * sizeof *p->tagged)) != NULL;
     for (uint32_t i = 0; p->tagged && i < p->tables; i++)
         for (uint32_t k = 0; k < 1u << p->bits; k++)
-            p->tagged[i][k] = 4 << 16;
+            p->tagged[i][k] = (struct timing_tagged){.state = 4};
     for (uint32_t i = 0; i < p->targets; i++)
         ok &= (p->target[i] = calloc(1u << p->target_bits, sizeof **p->target)) != NULL;
     p->base = malloc(p->base_mask + 1);
