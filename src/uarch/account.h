@@ -74,6 +74,7 @@ struct timing_uop {
  * cycle. Cores in the same state do the same. Each is there once.
  */
 struct timing_state {
+    uint32_t seed; /* of hashes */
     uint16_t part;
     uint8_t ready[TIMING_REGS];
     struct timing_state *older; /* of the same hash */
@@ -81,9 +82,13 @@ struct timing_state {
 
 /* A load, store or atomic of a block that ran; cycles from dispatch of the block on. */
 struct timing_step {
+    uint64_t key; /* insn << 48 */
     uint16_t insn;
     uint16_t issue, took; /* took: from issue to done */
     uint16_t before;      /* when all before it in the block are done */
+    uint16_t plain;       /* what it takes if there is nothing about its accesses */
+    uint8_t size, accesses;
+    bool store;
 };
 
 /* A block in a state: what happens if its accesses take as long as they took that time. */
@@ -283,6 +288,7 @@ struct spex_timing_core {
     uint32_t drained;       /* how many were in that cycle */
     uint32_t window;        /* mask of slot[] */
     uint64_t *slot;         /* retirement of the last instructions, but those of `went` */
+    uint64_t room; /* instructions up to this number are not held up */
     uint64_t passed[TIMING_PASSED]; /* of each 16 of them: when the last block of them retired */
     struct timing_went *went;       /* the last blocks that were known, and how many */
     uint32_t went_count;
@@ -352,11 +358,11 @@ struct timing_path *timing_memo_find(struct spex_timing_core *core,
 /* The same, but step `at` took so long. */
 struct timing_path *timing_memo_branch(struct timing_path *path, uint32_t at, uint64_t took);
 /*
- * The block has run, from this state and dispatch; memo.insns has its instructions.
- * parent: the path that it left at step `at`, or NULL.
+ * The block has run, from this state and dispatch, and run has its instructions. parent: the path that it left at step `at`, or NULL.
  */
 struct timing_path *timing_memo_keep(struct spex_timing_core *core,
                                      const struct spex_timing_block *block,
+                                     const struct spex_timing_run *run,
                                      const struct timing_state *from, uint64_t dispatch,
                                      struct timing_path *parent, uint32_t at, uint64_t took);
 /* A branch was mispredicted, perhaps at the end of a path: dispatch goes on at this cycle. */
@@ -376,6 +382,8 @@ uint64_t timing_memory_load(struct spex_timing_core *core, uint64_t va, uint64_t
  */
 uint64_t timing_memory_own(struct spex_timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
                            spex_uarch_result *result, uint64_t *accepted);
+/* State of a line of level 1 about which there is nothing more to do, 0 if there is; it is used. */
+unsigned timing_memory_first(struct spex_timing_core *core, uint64_t va);
 /* A whole line that is written without being fetched. */
 uint64_t timing_memory_stream(struct spex_timing_core *core, uint64_t line, uint64_t t,
                               spex_uarch_result *result);

@@ -52,6 +52,7 @@ const struct timing_state *timing_memo_enter(struct spex_timing_core *core)
         s = s->older;
     if (!s && (s = malloc(sizeof *s))) {
         *s = state;
+        s->seed = (uint32_t)hash;
         s->older = *list;
         *list = s;
         memo->bytes += sizeof *s;
@@ -88,7 +89,7 @@ void timing_memo_leave(struct spex_timing_core *core)
 static struct timing_path **list_of(struct timing_memo *memo, const struct timing_state *from,
                                     uint32_t block)
 {
-    return &memo->path[place(((uintptr_t)from >> 4) + ((uint64_t)block << 40))];
+    return &memo->path[(from->seed ^ block * 0x9e3779b1u) >> 16 & (TIMING_PATHS - 1)];
 }
 
 struct timing_path *timing_memo_find(struct spex_timing_core *core,
@@ -108,18 +109,38 @@ struct timing_path *timing_memo_branch(struct timing_path *path, uint32_t at, ui
     return NULL;
 }
 
-static void fill_steps(struct timing_path *path, const struct spex_timing_block *block,
-                       const struct spex_timing_insn *insns, uint64_t begin)
+static struct timing_step step_of(const struct spex_timing_core *core,
+                                  const struct timing_uop *u, uint32_t insn,
+                                  const struct spex_timing_run *run)
+{
+    struct timing_step s = {.key = (uint64_t)insn << 48,
+                            .insn = (uint16_t)insn,
+                            .plain = u->kind == TIMING_LOAD ? (uint16_t)core->l1d_latency
+                                                            : u->latency,
+                            .size = (uint8_t)u->size,
+                            .store = u->kind != TIMING_LOAD};
+    for (size_t i = 0; i < run->access_count; i++)
+        s.accesses = (uint8_t)(s.accesses + (run->access[i] >> 48 == insn));
+    if (u->kind == TIMING_ATOMIC)
+        s.accesses = 0; /* never plain */
+    return s;
+}
+
+static void fill_steps(const struct spex_timing_core *core, struct timing_path *path,
+                       const struct spex_timing_block *block, const struct spex_timing_run *run,
+                       uint64_t begin)
 {
     uint64_t last = 0;
     for (uint32_t i = 0; i < block->count; i++) {
         unsigned kind = block->uops[i].kind;
-        uint64_t issue = insns[i].issue - begin, done = insns[i].done - begin;
-        if (kind == TIMING_LOAD || kind == TIMING_STORE || kind == TIMING_ATOMIC)
-            path->step[path->steps++] = (struct timing_step){.insn = (uint16_t)i,
-                                                             .issue = (uint16_t)issue,
-                                                             .took = (uint16_t)(done - issue),
-                                                             .before = (uint16_t)last};
+        uint64_t issue = run->insns[i].issue - begin, done = run->insns[i].done - begin;
+        if (kind == TIMING_LOAD || kind == TIMING_STORE || kind == TIMING_ATOMIC) {
+            struct timing_step *s = &path->step[path->steps++];
+            *s = step_of(core, &block->uops[i], i, run);
+            s->issue = (uint16_t)issue;
+            s->took = (uint16_t)(done - issue);
+            s->before = (uint16_t)last;
+        }
         last = done > last ? done : last;
         path->retire[i] = (uint16_t)last;
         path->done = (uint32_t)done;
@@ -129,6 +150,7 @@ static void fill_steps(struct timing_path *path, const struct spex_timing_block 
 
 struct timing_path *timing_memo_keep(struct spex_timing_core *core,
                                      const struct spex_timing_block *block,
+                                     const struct spex_timing_run *run,
                                      const struct timing_state *from, uint64_t dispatch,
                                      struct timing_path *parent, uint32_t at, uint64_t took)
 {
@@ -150,7 +172,7 @@ struct timing_path *timing_memo_keep(struct spex_timing_core *core,
     path->retire = (uint16_t *)(path->step + accesses);
     path->at = (uint16_t)at;
     path->took = (uint16_t)took;
-    fill_steps(path, block, memo->insns, dispatch >> 16);
+    fill_steps(core, path, block, run, dispatch >> 16);
     struct timing_path **list = parent ? &parent->branch : list_of(memo, from, block->number);
     path->next = *list;
     *list = path;

@@ -431,6 +431,15 @@ uint64_t timing_memory_load(struct spex_timing_core *core, uint64_t va, uint64_t
     return done;
 }
 
+unsigned timing_memory_first(struct spex_timing_core *core, uint64_t va)
+{
+    uint64_t line = va & ~63ull;
+    int32_t i = find(&core->l1, line);
+    if (i == NONE || core->l1.tag[i] & (TIMING_PENDING | TIMING_PREFETCHED))
+        return 0;
+    return core->l1.tag[l1_use(&core->l1, line, i)] & TIMING_STATE;
+}
+
 uint64_t timing_memory_own(struct spex_timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
                            spex_uarch_result *result, uint64_t *accepted)
 {

@@ -3,336 +3,7 @@
  * cycles that follow from its operands, its ports, its accesses and the limits of the
  * window. docs/model.md has the rules in the order in which they stand here.
  */
-#include "uarch/account.h"
-
-static inline uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* ---- loads and stores ---- */
-
-/* Translation latency of a page, and what it says in a result. */
-static inline uint64_t translate(struct spex_timing_core *core, uint64_t va, spex_uarch_result *r)
-{
-    uint64_t page = va >> core->page_shift;
-    if (__builtin_expect(page == core->page, 1))
-        return 0;
-    core->page = page;
-    spex_uarch_result t = uarch_translate(&core->mmu, va, &core->counts);
-    *r |= t & (SPEX_UARCH_TLB_MISS | SPEX_UARCH_WALK);
-    return spex_uarch_result_translation(t);
-}
-
-static uint8_t bytes_of(uint64_t va, unsigned size, uint64_t piece)
-{
-    uint64_t first = piece * 8;
-    unsigned mask = 0;
-    for (uint64_t b = first; b < first + 8; b++)
-        if (b >= va && b < va + size)
-            mask |= 1u << (b - first);
-    return (uint8_t)mask;
-}
-
-/* The youngest store that is older than the load and touches these bytes, or NULL. */
-static const struct timing_stored *stored_find(const struct spex_timing_core *core, uint64_t piece,
-                                               uint8_t bytes)
-{
-    uint64_t from = core->stored_from, at = core->stored_head[piece % TIMING_STORED];
-    /* wide stores may have more pieces than there is room for: the oldest are forgotten */
-    if (core->stored_count > core->stored_mask)
-        from = later(from, core->stored_count - core->stored_mask - 1);
-    while (at > from) {
-        const struct timing_stored *s = &core->stored[at & core->stored_mask];
-        if (s->piece == piece && s->bytes & bytes)
-            return s;
-        at = s->older;
-    }
-    return NULL;
-}
-
-/*
- * A load of size bytes asks at t. True if stores that are not written yet have all its
- * bytes: *data is when it gets them. Otherwise *t moves to where those that have some
- * are written.
- */
-static __attribute__((noinline)) bool forward_slow(struct spex_timing_core *core, uint64_t va,
-                                                   unsigned size, uint64_t *t, uint64_t *data)
-{
-    bool all = true;
-    uint64_t wait = *t, got = 0;
-    if (!timing_memory_present(core, va & ~63ull)) /* another core took the line meanwhile */
-        return false;
-    for (uint64_t piece = va / 8; piece <= (va + size - 1) / 8; piece++) {
-        uint8_t bytes = bytes_of(va, size, piece);
-        const struct timing_stored *s = stored_find(core, piece, bytes);
-        if (!s || s->drain <= *t) {
-            all = false;
-            continue;
-        }
-        all &= (s->bytes & bytes) == bytes;
-        wait = later(wait, s->drain);
-        got = later(got, later(*t, s->data) + core->c->forward);
-    }
-    if (all) {
-        *data = got;
-        core->counts.forwarded++;
-        return true;
-    }
-    *t = wait;
-    return false;
-}
-
-static inline bool forward(struct spex_timing_core *core, uint64_t va, unsigned size, uint64_t *t,
-                           uint64_t *data)
-{
-    if (core->drain <= *t) /* all stores are written */
-        return false;
-    uint64_t first = va / 8, last = (va + size - 1) / 8;
-    if (__builtin_expect(core->stored_head[first % TIMING_STORED] <= core->stored_from &&
-                             core->stored_head[last % TIMING_STORED] <= core->stored_from,
-                         1))
-        return false;
-    return forward_slow(core, va, size, t, data);
-}
-
-static void stored_add(struct spex_timing_core *core, uint64_t va, unsigned size, uint64_t data)
-{
-    for (uint64_t piece = va / 8; piece <= (va + size - 1) / 8; piece++) {
-        uint64_t at = ++core->stored_count, *head = &core->stored_head[piece % TIMING_STORED];
-        struct timing_stored *s = &core->stored[at & core->stored_mask];
-        s->piece = piece;
-        s->data = data;
-        s->older = *head;
-        s->bytes = va % 8 + size <= 8 ? (uint8_t)(((1u << size) - 1) << va % 8)
-                                      : bytes_of(va, size, piece);
-        *head = at;
-    }
-}
-
-/* One access of a load: when its data is there. */
-static inline uint64_t load(struct spex_timing_core *core, const struct timing_uop *u, uint64_t va,
-                            uint64_t issue, uint64_t pc, spex_uarch_result *result)
-{
-    spex_uarch_result r = 0, second, flags = 0;
-    uint64_t translation = translate(core, va, &flags), t = issue + translation, done;
-    bool crosses = (va & 63) + u->size > 64;
-    if (__builtin_expect(crosses, 0)) {
-        uint64_t more = translate(core, va + u->size - 1, &flags);
-        translation += more;
-        t += more;
-    }
-    if (!forward(core, va, u->size, &t, &done)) {
-        done = t + core->c->l1d_latency;
-        if (!timing_l1_quick(&core->l1, va))
-            done = timing_memory_load(core, va, t, pc, &r);
-        if (__builtin_expect(crosses, 0)) {
-            done = later(done, timing_memory_load(core, (va | 63) + 1, t, pc, &second));
-            if (spex_uarch_result_latency(second) > spex_uarch_result_latency(r))
-                r = second;
-            flags |= SPEX_UARCH_SPLIT;
-        }
-    }
-    if (__builtin_expect((va & (u->align - 1u)) + u->size > u->align, 0)) {
-        flags |= SPEX_UARCH_SPLIT;
-        done += core->c->split_latency;
-    }
-    *result = r | flags | (translation > 0xffff ? 0xffff : translation) << 32;
-    return done;
-}
-
-/* Another store: does it continue the run of those before it, and how many lines did that fill? */
-static inline void run_of_stores(struct spex_timing_core *core, uint64_t va, unsigned size)
-{
-    if (va != core->stream_next) {
-        core->stream_begin = va;
-        core->stream_lines = 0;
-    }
-    core->stream_next = va + size;
-    if (!(core->stream_next & 63) && core->stream_begin <= (va & ~63ull) &&
-        core->stream_lines < 65535)
-        core->stream_lines++;
-}
-
-/* Part of a run of stores that fills whole lines: is this line to be written without being fetched?
- */
-static bool streams(struct spex_timing_core *core, uint64_t va, unsigned size)
-{
-    uint64_t line = va & ~63ull;
-    uint32_t lines = va == core->stream_next ? core->stream_lines : 0;
-    run_of_stores(core, va, size);
-    return !(va & 63) && lines >= core->c->streaming && core->c->streaming &&
-           !timing_memory_present(core, line) && !timing_memory_in_l2(core, line);
-}
-
-/*
- * One access of a store whose address and data are known at t: when its line is there,
- * and when the store buffer is rid of it.
- */
-static uint64_t own(struct spex_timing_core *core, uint64_t va, unsigned size, uint64_t t,
-                    uint64_t pc, bool atomic, spex_uarch_result *result, uint64_t *accepted)
-{
-    spex_uarch_result second;
-    uint64_t line = va & ~63ull, also;
-    bool begins = streams(core, va, size);
-    *result = 0;
-    *accepted = t;
-    if (begins && !atomic) {
-        core->stream_line = line;
-        return *accepted = timing_memory_stream(core, line, t, result);
-    }
-    if (line == core->stream_line && !atomic)
-        return t;
-    uint64_t done = timing_memory_own(core, va, t, pc, result, accepted);
-    if ((va & 63) + size > 64) {
-        done = later(done, timing_memory_own(core, (va | 63) + 1, t, pc, &second, &also));
-        *accepted = later(*accepted, also);
-        if (spex_uarch_result_latency(second) > spex_uarch_result_latency(*result))
-            *result = second;
-        *result |= SPEX_UARCH_SPLIT;
-    }
-    return done;
-}
-
-struct accesses {
-    const spex_timing_access *next, *end;
-    spex_uarch_result *results;
-};
-
-static inline bool belongs(const struct accesses *a, uint32_t insn)
-{
-    return a->next < a->end && (*a->next >> 48) == insn;
-}
-
-static inline uint64_t address(spex_timing_access access)
-{
-    return access & 0xffffffffffffull;
-}
-
-static void note(struct accesses *a, spex_uarch_result result)
-{
-    if (a->results)
-        *a->results++ = result;
-    a->next++;
-}
-
-/* Accesses of a load that is issued at `issue`: when it is done. */
-static inline uint64_t do_load(struct spex_timing_core *core, const struct timing_uop *u,
-                               struct accesses *a, uint32_t insn, uint64_t issue, uint64_t pc)
-{
-    uint64_t done = issue + u->latency;
-    for (bool first = true; belongs(a, insn); first = false) {
-        spex_uarch_result result;
-        uint64_t there = load(core, u, address(*a->next), issue, pc, &result);
-        done = first ? there : later(done, there);
-        note(a, result);
-    }
-    return done;
-}
-
-/* The same for stores and atomics; *written is when they can leave the store buffer. */
-static uint64_t do_store(struct spex_timing_core *core, const struct timing_uop *u,
-                         struct accesses *a, uint32_t insn, uint64_t issue, uint64_t pc,
-                         uint64_t *written)
-{
-    const spex_timing_access *last = a->next;
-    uint64_t pieces = core->stored_count;
-    spex_uarch_result flags[64];
-    uint64_t t = issue, translation[64], data;
-    bool atomic = u->kind == TIMING_ATOMIC;
-    for (unsigned k = 0; last < a->end && (*last >> 48) == insn; last++, k = (k + 1) % 64) {
-        uint64_t va = address(*last), end = va + u->size - 1;
-        flags[k] = 0;
-        translation[k] = translate(core, va, &flags[k]);
-        if ((va ^ end) > 63)
-            translation[k] += translate(core, end, &flags[k]);
-        if ((va & (u->align - 1u)) + u->size > u->align) {
-            flags[k] |= SPEX_UARCH_SPLIT;
-            t = later(t, issue + core->c->split_latency);
-        }
-        t = later(t, issue + translation[k]);
-        if (atomic && forward(core, va, u->size, &t, &data)) /* waits for it to be written */
-            t = later(t, data);
-    }
-    uint64_t done = t + u->latency;
-    *written = done;
-    for (unsigned k = 0; a->next < last; k = (k + 1) % 64) {
-        uint64_t va = address(*a->next);
-        spex_uarch_result result;
-        uint64_t accepted;
-        uint64_t line = own(core, va, u->size, atomic ? t : done, pc, atomic, &result, &accepted);
-        if (atomic)
-            done = later(done, line + u->latency);
-        *written = later(*written, accepted);
-        stored_add(core, va, u->size, done);
-        note(a, result | flags[k] | translation[k] << 32);
-    }
-    if (atomic) { /* all of it at once */
-        *written = later(*written, done);
-        for (uint64_t i = pieces; i != core->stored_count;)
-            core->stored[++i & core->stored_mask].data = done;
-    }
-    return done;
-}
-
-/* The store leaves the buffer: in order, when it has retired and was accepted. */
-static void drain(struct spex_timing_core *core, uint64_t pieces, uint64_t when)
-{
-    uint32_t stores = core->c->stores;
-    if (when > core->drain) {
-        core->drain = when;
-        core->drained = 1;
-    } else if (++core->drained > core->c->pipes_store) {
-        core->drain++;
-        core->drained = 1;
-    }
-    core->stored_first[core->stores % 256] = pieces;
-    core->store_drain[core->stores++ % 256] = core->drain;
-    if (core->stores > stores)
-        core->stored_from = core->stored_first[(core->stores - stores) % 256];
-    while (pieces != core->stored_count)
-        core->stored[++pieces & core->stored_mask].drain = core->drain;
-}
-
-/*
- * A load that hits level 1's most recent line, on the page of the access before, and no store
- * that is not written yet can have its bytes: it has nothing to do but to take its latency.
- */
-static inline bool plain_load(const struct spex_timing_core *core, const struct timing_uop *u,
-                              struct accesses *a, uint32_t insn, uint64_t issue)
-{
-    const spex_timing_access *next = a->next;
-    if (!belongs(a, insn))
-        return false;
-    do {
-        uint64_t va = address(*next), first = va / 8, last = (va + u->size - 1) / 8;
-        if ((va & (u->align - 1u)) + u->size > u->align || va >> core->page_shift != core->page ||
-            !timing_l1_quick(&core->l1, va))
-            return false;
-        if (core->drain > issue && (core->stored_head[first % TIMING_STORED] > core->stored_from ||
-                                    core->stored_head[last % TIMING_STORED] > core->stored_from))
-            return false;
-    } while (++next < a->end && *next >> 48 == insn);
-    a->next = next;
-    return true;
-}
-
-/* The same for a store of one access to a modified line. It is done after its latency. */
-static inline bool plain_store(struct spex_timing_core *core, const struct timing_uop *u,
-                               struct accesses *a, uint32_t insn, uint64_t done)
-{
-    if (u->kind != TIMING_STORE || !belongs(a, insn) ||
-        (a->next + 1 < a->end && a->next[1] >> 48 == insn))
-        return false;
-    uint64_t va = address(*a->next), line = va & ~63ull;
-    if ((va & 7) + u->size > 8 || va >> core->page_shift != core->page ||
-        timing_l1_quick(&core->l1, va) != UARCH_MODIFIED || line == core->stream_line)
-        return false;
-    run_of_stores(core, va, u->size);
-    stored_add(core, va, u->size, done);
-    a->next++;
-    return true;
-}
+#include "uarch/access.h"
 
 /* ---- instructions ---- */
 
@@ -474,9 +145,10 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
 /* The next instructions of the core have retired, up to so many. */
 static inline void pass(struct spex_timing_core *core, uint32_t count)
 {
-    uint64_t last = (core->number + count - 1) / 16;
-    for (uint64_t n = core->number / 16; n <= last; n++)
-        core->passed[n % TIMING_PASSED] = core->retire;
+    uint64_t first = core->number / 16, last = (core->number + count - 1) / 16;
+    core->passed[first % TIMING_PASSED] = core->retire;
+    while (last > first)
+        core->passed[last-- % TIMING_PASSED] = core->retire;
 }
 
 /* The block once, instruction by instruction. */
@@ -531,34 +203,58 @@ run_first(struct spex_timing_core *core, const struct spex_timing_block *block,
     if (core->credit <= 0)
         core->credit = -PAUSE;
     else if (from && took <= TIMING_SOON)
-        *path = timing_memo_keep(core, block, from, dispatch, parent, count - 1, took);
+        *path = timing_memo_keep(core, block, &traced, from, dispatch, parent, count - 1, took);
     return done;
 }
 
-/* One load, store or atomic of a path: when it is done. retire: of all that is before it. */
-static inline uint64_t make_step(struct spex_timing_core *core, const struct timing_uop *u,
-                                 struct accesses *a, uint32_t insn, uint64_t issue, uint64_t pc,
-                                 uint64_t retire)
+/* A step that is not plain: when it is done. retire: of all that is before it. */
+static __attribute__((noinline)) uint64_t make_step(struct spex_timing_core *core,
+                                                    const struct spex_timing_block *block,
+                                                    struct accesses *a, uint32_t insn,
+                                                    uint64_t issue, uint64_t retire)
 {
-    uint64_t done, written, pieces = core->stored_count;
+    const struct timing_uop *u = &block->uops[insn];
+    uint64_t done, written, pieces = core->stored_count, pc = block->pc + 4ull * insn;
     if (u->kind != TIMING_LOAD) {
-        done = written = issue + u->latency;
-        if (!plain_store(core, u, a, insn, done))
-            done = do_store(core, u, a, insn, issue, pc, &written);
+        done = do_store(core, u, a, insn, issue, pc, &written);
         drain(core, pieces, later(later(retire, done), written));
         return done;
     }
-    if (plain_load(core, u, a, insn, issue))
-        done = issue + core->l1d_latency;
-    else
-        done = do_load(core, u, a, insn, issue, pc);
+    done = do_load(core, u, a, insn, issue, pc);
     core->load_retire[core->loads++ % 512] = later(retire, done);
     return done;
 }
 
+/* The same if its accesses are plain and as many as they were; false if not. */
+static inline bool make_plain(struct spex_timing_core *core, const struct timing_step *s,
+                              struct accesses *a, uint64_t issue, uint64_t retire)
+{
+    const spex_timing_access *next = a->next, *end = next + s->accesses;
+    if (end > a->end || !s->accesses || (s->store && s->accesses > 1))
+        return false;
+    uint64_t pieces = core->stored_count, va;
+    do {
+        va = *next ^ s->key;
+        if (va >> 48 || (!s->store && !plain(core, va, s->size, issue)))
+            return false;
+    } while (++next < end);
+    if (next < a->end && *next >> 48 == s->insn) /* more than they were */
+        return false;
+    if (s->store) {
+        if (!plain_store(core, va, s->size, issue + s->plain))
+            return false;
+        drain(core, pieces, later(retire, issue + s->plain));
+    } else {
+        core->load_retire[core->loads++ % 512] = later(retire, issue + s->plain);
+    }
+    a->next = next;
+    return true;
+}
+
 /* The block as it went before in this state, if it did; its accesses are made again. */
-static uint64_t run_known(struct spex_timing_core *core, const struct spex_timing_block *block,
-                          const struct spex_timing_run *run, struct timing_path **known)
+static inline uint64_t run_known(struct spex_timing_core *core,
+                                 const struct spex_timing_block *block,
+                                 const struct spex_timing_run *run, struct timing_path **known)
 {
     struct timing_path *path = timing_memo_find(core, block);
     struct accesses a = {run->access, run->access + run->access_count, NULL};
@@ -568,9 +264,10 @@ static uint64_t run_known(struct spex_timing_core *core, const struct spex_timin
         return run_first(core, block, run, known, NULL, 0);
     for (uint32_t i = 0; i < path->steps; i++) {
         const struct timing_step *s = &path->step[i];
-        uint64_t issue = base + s->issue;
-        made[i] = make_step(core, &block->uops[s->insn], &a, s->insn, issue,
-                            block->pc + 4ull * s->insn, later(retire, base + s->before));
+        uint64_t issue = base + s->issue, before = later(retire, base + s->before);
+        made[i] = issue + s->plain;
+        if (!make_plain(core, s, &a, issue, before))
+            made[i] = make_step(core, block, &a, s->insn, issue, before);
         if (__builtin_expect(made[i] - issue == s->took, 1))
             continue;
         struct timing_path *other = timing_memo_branch(path, i, made[i] - issue);
@@ -592,22 +289,34 @@ static uint64_t run_known(struct spex_timing_core *core, const struct spex_timin
     return base + path->done;
 }
 
+/* Does window or queue hold an instruction of the block up? */
+static __attribute__((noinline)) bool held(struct spex_timing_core *core,
+                                           const struct spex_timing_block *block)
+{
+    const struct spex_uarch_config *c = core->c;
+    uint64_t now = core->dispatch >> 16;
+    uint64_t last = core->number + block->count - 1 - c->rob; /* there are none below 0 */
+    if (core->retire <= now && core->drain <= now) {
+        uint32_t least = c->loads < c->stores ? c->loads : c->stores;
+        core->room = core->number + (c->rob < least ? c->rob : least);
+        return false;
+    }
+    return core->passed[last / 16 % TIMING_PASSED] > now ||
+           core->load_retire[(core->loads + block->loads - 1 - c->loads) % 512] > now ||
+           core->store_drain[(core->stores + block->stores - 1 - c->stores) % 256] > now;
+}
+
 /* May the block have been in this state before? Nothing holds its dispatch up, and no pause. */
 static inline bool may_be_known(struct spex_timing_core *core, struct spex_timing_block *block,
                                 const struct spex_timing_run *run)
 {
-    const struct spex_uarch_config *c = core->c;
-    uint64_t now = core->dispatch >> 16;
     if (!block->steady || run->cut || run->insns || run->results)
         return false;
     if (core->credit <= 0) {
         core->credit += core->credit == -1 ? TIMING_CREDIT : 1;
         return false;
     }
-    uint64_t last = core->number + block->count - 1 - c->rob; /* there are none below 0 */
-    if (core->passed[last / 16 % TIMING_PASSED] > now ||
-        core->load_retire[(core->loads + block->loads - 1 - c->loads) % 512] > now ||
-        core->store_drain[(core->stores + block->stores - 1 - c->stores) % 256] > now)
+    if (core->number + block->count > core->room && held(core, block))
         return false;
     if (!block->number)
         block->number = ++core->timing->memo.blocks;

@@ -41,18 +41,25 @@ static void unlink_age(struct uarch_tlb *tlb, unsigned i)
         tlb->oldest = (uint8_t)newer;
 }
 
+/* True if the page is there; it is the most recent one then. */
+static inline bool tlb_find(struct uarch_tlb *tlb, uint64_t page)
+{
+    unsigned i = tlb->head[hash(page)];
+    while (i != NONE && tlb->page[i] != page)
+        i = tlb->chain[i];
+    if (i != NONE && i != tlb->newest) {
+        unlink_age(tlb, i);
+        make_newest(tlb, i);
+    }
+    return i != NONE;
+}
+
 /* True if the page was there; it is the most recent one afterwards. */
 static bool tlb_touch(struct uarch_tlb *tlb, uint64_t page)
 {
     unsigned h = hash(page), i;
-    for (i = tlb->head[h]; i != NONE; i = tlb->chain[i])
-        if (tlb->page[i] == page) {
-            if (i != tlb->newest) {
-                unlink_age(tlb, i);
-                make_newest(tlb, i);
-            }
-            return true;
-        }
+    if (tlb_find(tlb, page))
+        return true;
     if (tlb->used < tlb->size) {
         i = tlb->used++;
     } else {
@@ -72,6 +79,11 @@ static bool tlb_touch(struct uarch_tlb *tlb, uint64_t page)
     tlb->head[h] = (uint8_t)i;
     make_newest(tlb, i);
     return false;
+}
+
+bool uarch_tlb_has(struct uarch_mmu *mmu, uint64_t page)
+{
+    return tlb_find(&mmu->tlb, page);
 }
 
 bool uarch_mmu_init(struct uarch_mmu *mmu, const struct spex_uarch_config *c)

@@ -164,6 +164,8 @@ spex_uarch_result uarch_translate(struct uarch_mmu *mmu, uint64_t va,
 spex_uarch_result uarch_translate_l2(struct uarch_mmu *mmu, uint64_t va,
                                      struct spex_uarch_counts *counts);
 /* Is it in one of the TLBs? Changes nothing. */
+/* True if the level 1 TLB has the page; it is the most recent one then. */
+bool uarch_tlb_has(struct uarch_mmu *mmu, uint64_t page);
 bool uarch_translated(const struct uarch_mmu *mmu, uint64_t va);
 void uarch_tlb_reset(struct uarch_tlb *tlb, unsigned size);
 
