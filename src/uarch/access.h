@@ -286,10 +286,10 @@ static void drain(struct spex_timing_core *core, uint64_t pieces, uint64_t when)
         core->drain++;
         core->drained = 1;
     }
-    core->stored_first[core->stores % 256] = pieces;
-    core->store_drain[core->stores++ % 256] = core->drain;
+    core->stored_first[core->stores & core->stores_mask] = pieces;
+    core->store_drain[core->stores++ & core->stores_mask] = core->drain;
     if (core->stores > stores)
-        core->stored_from = core->stored_first[(core->stores - stores) % 256];
+        core->stored_from = core->stored_first[(core->stores - stores) & core->stores_mask];
     while (pieces != core->stored_count)
         core->stored[++pieces & core->stored_mask].drain = core->drain;
 }

@@ -82,7 +82,6 @@ struct timing_state {
 
 /* A load, store or atomic of a block that ran; cycles from dispatch of the block on. */
 struct timing_step {
-    uint64_t key; /* insn << 48 */
     uint16_t insn;
     uint16_t issue, took; /* took: from issue to done */
     uint16_t before;      /* when all before it in the block are done */
@@ -91,17 +90,23 @@ struct timing_step {
     bool store;
 };
 
-/* A block in a state: what happens if its accesses take as long as they took that time. */
+/*
+ * A block in a state: what happens if its accesses take as long as they took that time. What is
+ * needed each time fills a line of the host's cache.
+ */
 struct timing_path {
-    const struct timing_state *from, *to;
+    const struct timing_state *from;
+    struct timing_path *branch, *next; /* first; next of the same path, or of the same hash */
+    uint16_t *retire;                  /* of all instructions, behind the steps; as in a step */
+    uint16_t at, took;                 /* of a branch: step `at` took this instead */
+    /* what came next: taken << 1 | mispredicted */
+    _Alignas(64) struct timing_path *follow[4];
+    const struct timing_state *to;
     const struct timing_state *missed; /* if its branch was mispredicted, or NULL */
     uint32_t block;
-    uint16_t at, took; /* of a branch: step `at` took this instead */
-    struct timing_path *branch, *next; /* first; next of the same path, or of the same hash */
-    uint64_t dispatch;                 /* what is added to that */
-    uint32_t done, last; /* of the last instruction, and retirement; cycles as in a step */
-    uint32_t count, steps;
-    uint16_t *retire; /* of all instructions, behind the steps */
+    uint32_t dispatch;   /* what is added to that */
+    uint16_t done, last; /* of the last instruction, and retirement; as in a step */
+    uint16_t count, steps;
     struct timing_step step[];
 };
 
@@ -279,6 +284,8 @@ struct spex_timing_core {
     uint64_t share;    /* of a cycle, that dispatch of one takes */
     uint64_t begin;    /* the first part of a cycle; the last is 65535 */
     const struct timing_state *state; /* has the registers, if there is one */
+    struct timing_path **hook;        /* where to find what the next block does, and to note it */
+    struct timing_path *none;         /* what it is if it is not at a path */
     int32_t credit;                   /* what was found less what was not; below 0: a pause */
     const uint64_t *made, *made_end; /* loads and stores of the block that were made: when done */
     uint32_t page_shift, l1d_latency, lat_alu;
@@ -292,7 +299,8 @@ struct spex_timing_core {
     uint64_t passed[TIMING_PASSED]; /* of each 16 of them: when the last block of them retired */
     struct timing_went *went;       /* the last blocks that were known, and how many */
     uint32_t went_count;
-    uint64_t load_retire[512], store_drain[256];
+    uint32_t loads_mask, stores_mask;
+    uint64_t load_retire[512], store_drain[256]; /* as many as the queues have, at least */
     /* stores that may still be forwarded */
     uint64_t stored_count, stored_mask;
     uint64_t stored_from;                /* pieces up to this one have been written for sure */

@@ -39,6 +39,7 @@ const struct timing_state *timing_memo_enter(struct spex_timing_core *core)
     struct timing_memo *memo = &core->timing->memo;
     struct timing_state state;
     /* The last retirement is behind nearly everything that a register waits for. */
+    core->hook = &core->none;
     if (core->retire > (core->dispatch >> 16) + 1 + TIMING_SOON || !state_of(core, &state))
         return core->state = NULL;
     uint64_t hash = state.part, word;
@@ -82,6 +83,7 @@ void timing_memo_leave(struct spex_timing_core *core)
     for (unsigned r = 0; state && r < TIMING_REGS; r++)
         core->ready[r] = state->ready[r] ? ready + state->ready[r] : 0;
     core->state = NULL;
+    core->hook = &core->none;
 }
 
 /* ---- paths ---- */
@@ -113,8 +115,7 @@ static struct timing_step step_of(const struct spex_timing_core *core,
                                   const struct timing_uop *u, uint32_t insn,
                                   const struct spex_timing_run *run)
 {
-    struct timing_step s = {.key = (uint64_t)insn << 48,
-                            .insn = (uint16_t)insn,
+    struct timing_step s = {.insn = (uint16_t)insn,
                             .plain = u->kind == TIMING_LOAD ? (uint16_t)core->l1d_latency
                                                             : u->latency,
                             .size = (uint8_t)u->size,
@@ -143,9 +144,9 @@ static void fill_steps(const struct spex_timing_core *core, struct timing_path *
         }
         last = done > last ? done : last;
         path->retire[i] = (uint16_t)last;
-        path->done = (uint32_t)done;
+        path->done = (uint16_t)done;
     }
-    path->last = (uint32_t)last;
+    path->last = (uint16_t)last;
 }
 
 struct timing_path *timing_memo_keep(struct spex_timing_core *core,
@@ -156,19 +157,21 @@ struct timing_path *timing_memo_keep(struct spex_timing_core *core,
 {
     struct timing_memo *memo = &core->timing->memo;
     uint32_t accesses = block->loads + block->stores, count = block->count;
-    if (!timing_memo_enter(core) || core->retire - (dispatch >> 16) > UINT16_MAX)
+    if (!timing_memo_enter(core) || core->retire - (dispatch >> 16) > UINT16_MAX ||
+        core->dispatch - dispatch > UINT32_MAX)
         return NULL;
     size_t size = sizeof(struct timing_path) + accesses * sizeof(struct timing_step) +
                   count * sizeof(uint16_t);
-    struct timing_path *path = calloc(1, size);
+    struct timing_path *path = aligned_alloc(64, (size + 63) / 64 * 64);
     if (!path)
         return NULL;
+    memset(path, 0, size);
     memo->bytes += size;
     path->from = from;
     path->to = core->state;
     path->block = block->number;
-    path->dispatch = core->dispatch - dispatch;
-    path->count = count;
+    path->dispatch = (uint32_t)(core->dispatch - dispatch);
+    path->count = (uint16_t)count;
     path->retire = (uint16_t *)(path->step + accesses);
     path->at = (uint16_t)at;
     path->took = (uint16_t)took;

@@ -32,7 +32,7 @@ special(struct spex_timing_core *core, const struct timing_uop *u, struct access
     case TIMING_LOAD:
         s.done = do_load(core, u, a, insn, start, pc);
         *retire = later(*retire, s.done);
-        core->load_retire[core->loads++ % 512] = *retire;
+        core->load_retire[core->loads++ & core->loads_mask] = *retire;
         break;
     case TIMING_STORE:
     case TIMING_ATOMIC:
@@ -69,9 +69,9 @@ static inline uint64_t queue_free(const struct spex_timing_core *core, const str
     if (core->made != core->made_end) /* they were counted, and none was held up */
         return 0;
     if (u->kind == TIMING_LOAD)
-        return core->loads >= c->loads ? core->load_retire[(core->loads - c->loads) % 512] : 0;
+        return core->loads >= c->loads ? core->load_retire[(core->loads - c->loads) & core->loads_mask] : 0;
     if (u->kind == TIMING_STORE || u->kind == TIMING_ATOMIC)
-        return core->stores >= c->stores ? core->store_drain[(core->stores - c->stores) % 256] : 0;
+        return core->stores >= c->stores ? core->store_drain[(core->stores - c->stores) & core->stores_mask] : 0;
     return 0;
 }
 
@@ -119,7 +119,7 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
                 core->ready[u->dst[0]] = done;
                 core->ready[u->base_dst] = issue + core->lat_alu;
                 retire = later(retire, done);
-                core->load_retire[core->loads++ % 512] = retire;
+                core->load_retire[core->loads++ & core->loads_mask] = retire;
                 slot[number & mask] = retire;
                 continue;
             }
@@ -221,7 +221,7 @@ static __attribute__((noinline)) uint64_t make_step(struct spex_timing_core *cor
         return done;
     }
     done = do_load(core, u, a, insn, issue, pc);
-    core->load_retire[core->loads++ % 512] = later(retire, done);
+    core->load_retire[core->loads++ & core->loads_mask] = later(retire, done);
     return done;
 }
 
@@ -234,7 +234,7 @@ static inline bool make_plain(struct spex_timing_core *core, const struct timing
         return false;
     uint64_t pieces = core->stored_count, va;
     do {
-        va = *next ^ s->key;
+        va = *next ^ (uint64_t)s->insn << 48;
         if (va >> 48 || (!s->store && !plain(core, va, s->size, issue)))
             return false;
     } while (++next < end);
@@ -245,7 +245,7 @@ static inline bool make_plain(struct spex_timing_core *core, const struct timing
             return false;
         drain(core, pieces, later(retire, issue + s->plain));
     } else {
-        core->load_retire[core->loads++ % 512] = later(retire, issue + s->plain);
+        core->load_retire[core->loads++ & core->loads_mask] = later(retire, issue + s->plain);
     }
     a->next = next;
     return true;
@@ -256,7 +256,10 @@ static inline uint64_t run_known(struct spex_timing_core *core,
                                  const struct spex_timing_block *block,
                                  const struct spex_timing_run *run, struct timing_path **known)
 {
-    struct timing_path *path = timing_memo_find(core, block);
+    struct timing_path *path = *core->hook;
+    if (!path || path->block != block->number)
+        *core->hook = path = timing_memo_find(core, block);
+    core->none = NULL;
     struct accesses a = {run->access, run->access + run->access_count, NULL};
     uint64_t base = core->dispatch >> 16, retire = core->retire, made[TIMING_LONGEST];
     *known = NULL;
@@ -284,6 +287,7 @@ static inline uint64_t run_known(struct spex_timing_core *core,
     core->number += path->count;
     core->dispatch += path->dispatch;
     core->state = path->to;
+    core->hook = &path->follow[2 * (run->next != block->next)];
     core->credit += core->credit < TIMING_CREDIT;
     *known = path;
     return base + path->done;
@@ -302,8 +306,8 @@ static __attribute__((noinline)) bool held(struct spex_timing_core *core,
         return false;
     }
     return core->passed[last / 16 % TIMING_PASSED] > now ||
-           core->load_retire[(core->loads + block->loads - 1 - c->loads) % 512] > now ||
-           core->store_drain[(core->stores + block->stores - 1 - c->stores) % 256] > now;
+           core->load_retire[(core->loads + block->loads - 1 - c->loads) & core->loads_mask] > now ||
+           core->store_drain[(core->stores + block->stores - 1 - c->stores) & core->stores_mask] > now;
 }
 
 /* May the block have been in this state before? Nothing holds its dispatch up, and no pause. */
@@ -360,6 +364,7 @@ void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *bl
         if (again > core->dispatch && path && path->missed) {
             core->dispatch = again;
             core->state = path->missed;
+            core->hook = &path->follow[2 * (run->next != block->next) + 1];
         } else if (again > core->dispatch) {
             timing_memo_missed(core, path, again >> 16);
         }

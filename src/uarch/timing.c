@@ -145,6 +145,9 @@ static struct spex_timing_core *core_make(struct spex_timing *s)
     core->went = calloc(core->window + 1, sizeof *core->went);
     core->share = (timing_parts(c) + c->width - 1) / c->width;
     core->credit = TIMING_CREDIT;
+    core->hook = &core->none;
+    core->loads_mask = power_above(c->loads) - 1;
+    core->stores_mask = power_above(c->stores) - 1;
     core->dispatch = core->begin = 65536 - timing_parts(c);
     core->stored_mask = power_above(8 * c->stores) - 1;
     core->stored = calloc(core->stored_mask + 1, sizeof *core->stored);
