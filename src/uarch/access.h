@@ -331,16 +331,4 @@ static inline bool plain_load(struct spex_timing_core *core, const struct timing
     return true;
 }
 
-/* A store to a line that is modified: it is done after its latency. */
-static inline bool plain_store(struct spex_timing_core *core, uint64_t va, unsigned size,
-                               uint64_t done)
-{
-    if ((va & ~63ull) == core->stream_line ||
-        plain(core, va, size, UINT64_MAX) != UARCH_MODIFIED)
-        return false;
-    run_of_stores(core, va, size);
-    stored_add(core, va, size, done);
-    return true;
-}
-
 #endif

@@ -86,8 +86,8 @@ struct timing_step {
     uint16_t issue, took; /* took: from issue to done */
     uint16_t before;      /* when all before it in the block are done */
     uint16_t plain;       /* what it takes if there is nothing about its accesses */
-    uint8_t size, accesses;
-    bool store;
+    uint16_t size;        /* of a load of one access; else too large for one */
+    uint16_t unused[2];
 };
 
 /*
@@ -117,10 +117,10 @@ struct timing_went {
 };
 
 enum {
-    TIMING_PASSED = 128, /* 16 instructions each: more than a window, and a block */
-    TIMING_SOON = 48,       /* cycles: a register that is ready later is in no state */
-    TIMING_LONGEST = 128,   /* instructions of a block that is remembered */
-    TIMING_PATHS = 1 << 14, /* lists of paths, and of states */
+    TIMING_PASSED = 128,     /* 16 instructions each: more than a window, and a block */
+    TIMING_SOON = 48,        /* cycles: a register that is ready later is in no state */
+    TIMING_LONGEST = 128,    /* instructions of a block that is remembered */
+    TIMING_PATHS = 1 << 14,  /* lists of paths, and of states */
     TIMING_CREDIT = 1 << 14, /* what a core may lose by remembering before it pauses */
 };
 
@@ -286,16 +286,17 @@ struct spex_timing_core {
     const struct timing_state *state; /* has the registers, if there is one */
     struct timing_path **hook;        /* where to find what the next block does, and to note it */
     struct timing_path *none;         /* what it is if it is not at a path */
-    int32_t credit;                   /* what was found less what was not; below 0: a pause */
-    const uint64_t *made, *made_end; /* loads and stores of the block that were made: when done */
+    int32_t credit;                   /* what remembering costs is paid of it; below 0: a pause */
+    uint64_t first;                   /* instruction behind the last block that was not known */
+    const uint64_t *made, *made_end;  /* loads and stores of the block that were made: when done */
     uint32_t page_shift, l1d_latency, lat_alu;
-    uint64_t loads, stores; /* so far */
-    uint64_t fetch;         /* the next block can be fetched from here on */
-    uint64_t drain;         /* cycle in which the last store was written */
-    uint32_t drained;       /* how many were in that cycle */
-    uint32_t window;        /* mask of slot[] */
-    uint64_t *slot;         /* retirement of the last instructions, but those of `went` */
-    uint64_t room; /* instructions up to this number are not held up */
+    uint64_t loads, stores;         /* so far */
+    uint64_t fetch;                 /* the next block can be fetched from here on */
+    uint64_t drain;                 /* cycle in which the last store was written */
+    uint32_t drained;               /* how many were in that cycle */
+    uint32_t window;                /* mask of slot[] */
+    uint64_t *slot;                 /* retirement of the last instructions, but those of `went` */
+    uint64_t room;                  /* instructions up to this number are not held up */
     uint64_t passed[TIMING_PASSED]; /* of each 16 of them: when the last block of them retired */
     struct timing_went *went;       /* the last blocks that were known, and how many */
     uint32_t went_count;
@@ -366,7 +367,8 @@ struct timing_path *timing_memo_find(struct spex_timing_core *core,
 /* The same, but step `at` took so long. */
 struct timing_path *timing_memo_branch(struct timing_path *path, uint32_t at, uint64_t took);
 /*
- * The block has run, from this state and dispatch, and run has its instructions. parent: the path that it left at step `at`, or NULL.
+ * The block has run, from this state and dispatch, and run has its instructions. parent: the path
+ * that it left at step `at`, or NULL.
  */
 struct timing_path *timing_memo_keep(struct spex_timing_core *core,
                                      const struct spex_timing_block *block,

@@ -111,20 +111,16 @@ struct timing_path *timing_memo_branch(struct timing_path *path, uint32_t at, ui
     return NULL;
 }
 
-static struct timing_step step_of(const struct spex_timing_core *core,
-                                  const struct timing_uop *u, uint32_t insn,
-                                  const struct spex_timing_run *run)
+static struct timing_step step_of(const struct spex_timing_core *core, const struct timing_uop *u,
+                                  uint32_t insn, const struct spex_timing_run *run)
 {
-    struct timing_step s = {.insn = (uint16_t)insn,
-                            .plain = u->kind == TIMING_LOAD ? (uint16_t)core->l1d_latency
-                                                            : u->latency,
-                            .size = (uint8_t)u->size,
-                            .store = u->kind != TIMING_LOAD};
+    bool load = u->kind == TIMING_LOAD;
+    unsigned accesses = 0;
     for (size_t i = 0; i < run->access_count; i++)
-        s.accesses = (uint8_t)(s.accesses + (run->access[i] >> 48 == insn));
-    if (u->kind == TIMING_ATOMIC)
-        s.accesses = 0; /* never plain */
-    return s;
+        accesses += run->access[i] >> 48 == insn;
+    return (struct timing_step){.insn = (uint16_t)insn,
+                                .plain = load ? (uint16_t)core->l1d_latency : u->latency,
+                                .size = load && accesses == 1 ? u->size : 64};
 }
 
 static void fill_steps(const struct spex_timing_core *core, struct timing_path *path,

@@ -69,9 +69,13 @@ static inline uint64_t queue_free(const struct spex_timing_core *core, const str
     if (core->made != core->made_end) /* they were counted, and none was held up */
         return 0;
     if (u->kind == TIMING_LOAD)
-        return core->loads >= c->loads ? core->load_retire[(core->loads - c->loads) & core->loads_mask] : 0;
+        return core->loads >= c->loads
+                   ? core->load_retire[(core->loads - c->loads) & core->loads_mask]
+                   : 0;
     if (u->kind == TIMING_STORE || u->kind == TIMING_ATOMIC)
-        return core->stores >= c->stores ? core->store_drain[(core->stores - c->stores) & core->stores_mask] : 0;
+        return core->stores >= c->stores
+                   ? core->store_drain[(core->stores - c->stores) & core->stores_mask]
+                   : 0;
     return 0;
 }
 
@@ -178,16 +182,17 @@ static uint64_t run_each(struct spex_timing_core *core, const struct spex_timing
 }
 
 /* The same, and what it did is remembered. made: loads and stores that were made already. */
-static __attribute__((noinline)) uint64_t
-run_first(struct spex_timing_core *core, const struct spex_timing_block *block,
-          const struct spex_timing_run *run, struct timing_path **path, const uint64_t *made,
-          uint32_t count)
+static __attribute__((noinline)) uint64_t run_first(struct spex_timing_core *core,
+                                                    const struct spex_timing_block *block,
+                                                    const struct spex_timing_run *run,
+                                                    struct timing_path **path, const uint64_t *made,
+                                                    uint32_t count)
 {
-    enum { COST = 8, PAUSE = 1 << 16 };
+    enum { COST = 64, PAUSE = 1 << 16 };
     struct spex_timing_run traced = *run;
     const struct timing_state *from = core->state;
     struct timing_path *parent = *path;
-    uint64_t dispatch = core->dispatch;
+    uint64_t dispatch = core->dispatch, gone = core->number - core->first;
     uint64_t took = count ? made[count - 1] - (dispatch >> 16) - parent->step[count - 1].issue : 0;
     if (timing_memo_full(core->timing)) {
         timing_memo_free(core->timing);
@@ -199,7 +204,9 @@ run_first(struct spex_timing_core *core, const struct spex_timing_block *block,
     uint64_t done = run_each(core, block, &traced);
     core->made = core->made_end = NULL;
     *path = NULL;
-    core->credit -= COST;
+    core->first = core->number;
+    core->credit += gone < TIMING_CREDIT ? (int32_t)gone - COST : TIMING_CREDIT;
+    core->credit = core->credit < TIMING_CREDIT ? core->credit : TIMING_CREDIT;
     if (core->credit <= 0)
         core->credit = -PAUSE;
     else if (from && took <= TIMING_SOON)
@@ -207,48 +214,74 @@ run_first(struct spex_timing_core *core, const struct spex_timing_block *block,
     return done;
 }
 
-/* A step that is not plain: when it is done. retire: of all that is before it. */
-static __attribute__((noinline)) uint64_t make_step(struct spex_timing_core *core,
-                                                    const struct spex_timing_block *block,
-                                                    struct accesses *a, uint32_t insn,
-                                                    uint64_t issue, uint64_t retire)
+/* Step `at` took so long, unlike before: what was made up to it. */
+static __attribute__((noinline)) uint64_t
+run_other(struct spex_timing_core *core, const struct spex_timing_block *block,
+          const struct spex_timing_run *run, struct timing_path **path, uint32_t at, uint64_t took)
 {
-    const struct timing_uop *u = &block->uops[insn];
-    uint64_t done, written, pieces = core->stored_count, pc = block->pc + 4ull * insn;
-    if (u->kind != TIMING_LOAD) {
-        done = do_store(core, u, a, insn, issue, pc, &written);
-        drain(core, pieces, later(later(retire, done), written));
-        return done;
-    }
-    done = do_load(core, u, a, insn, issue, pc);
-    core->load_retire[core->loads++ & core->loads_mask] = later(retire, done);
-    return done;
+    uint64_t made[TIMING_LONGEST], base = core->dispatch >> 16;
+    for (uint32_t i = 0; i <= at; i++)
+        made[i] = base + (*path)->step[i].issue + (i < at ? (*path)->step[i].took : took);
+    return run_first(core, block, run, path, made, at + 1);
 }
 
-/* The same if its accesses are plain and as many as they were; false if not. */
-static inline bool make_plain(struct spex_timing_core *core, const struct timing_step *s,
-                              struct accesses *a, uint64_t issue, uint64_t retire)
+struct made {
+    uint64_t done;
+    const spex_timing_access *next;
+};
+
+/* All accesses of a store are plain. */
+static bool plain_stores(struct spex_timing_core *core, const struct timing_uop *u,
+                         struct accesses *a, uint32_t insn, uint64_t done)
 {
-    const spex_timing_access *next = a->next, *end = next + s->accesses;
-    if (end > a->end || !s->accesses || (s->store && s->accesses > 1))
+    const spex_timing_access *next = a->next;
+    if (u->kind != TIMING_STORE)
         return false;
-    uint64_t pieces = core->stored_count, va;
-    do {
-        va = *next ^ (uint64_t)s->insn << 48;
-        if (va >> 48 || (!s->store && !plain(core, va, s->size, issue)))
+    for (; next < a->end && *next >> 48 == insn; next++)
+        if ((address(*next) & ~63ull) == core->stream_line ||
+            plain(core, address(*next), u->size, UINT64_MAX) != UARCH_MODIFIED)
             return false;
-    } while (++next < end);
-    if (next < a->end && *next >> 48 == s->insn) /* more than they were */
-        return false;
-    if (s->store) {
-        if (!plain_store(core, va, s->size, issue + s->plain))
-            return false;
-        drain(core, pieces, later(retire, issue + s->plain));
-    } else {
-        core->load_retire[core->loads++ & core->loads_mask] = later(retire, issue + s->plain);
+    for (; a->next < next; a->next++) {
+        run_of_stores(core, address(*a->next), u->size);
+        stored_add(core, address(*a->next), u->size, done);
     }
-    a->next = next;
     return true;
+}
+
+/* A step of a path: when it is done, and the access behind its own. before: retirement. */
+static __attribute__((noinline)) struct made
+make_step(struct spex_timing_core *core, const struct spex_timing_block *block, uint32_t insn,
+          const spex_timing_access *next, const spex_timing_access *end, uint64_t issue,
+          uint64_t before)
+{
+    const struct timing_uop *u = &block->uops[insn];
+    struct accesses a = {next, end, NULL};
+    uint64_t done, written, pieces = core->stored_count, pc = block->pc + 4ull * insn;
+    if (u->kind == TIMING_LOAD) {
+        done = plain_load(core, u, &a, insn, issue) ? issue + core->l1d_latency
+                                                    : do_load(core, u, &a, insn, issue, pc);
+        core->load_retire[core->loads++ & core->loads_mask] = later(before, done);
+    } else {
+        done = written = issue + u->latency;
+        if (!plain_stores(core, u, &a, insn, done))
+            done = do_store(core, u, &a, insn, issue, pc, &written);
+        drain(core, pieces, later(later(before, done), written));
+    }
+    return (struct made){done, a.next};
+}
+
+/* A load of one access that hits the most recent line, on the page of the access before. */
+static inline bool quick_load(const struct spex_timing_core *core, const struct timing_step *s,
+                              const spex_timing_access *next, const spex_timing_access *end,
+                              uint64_t issue)
+{
+    if (next == end || (next + 1 < end && next[1] >> 48 == s->insn))
+        return false;
+    uint64_t va = *next ^ (uint64_t)s->insn << 48; /* of another instruction: no such page */
+    return (va & 7) + s->size <= 8 && va >> core->page_shift == core->page &&
+           (core->drain <= issue ||
+            core->stored_head[va / 8 % TIMING_STORED] <= core->stored_from) &&
+           timing_l1_quick(&core->l1, va);
 }
 
 /* The block as it went before in this state, if it did; its accesses are made again. */
@@ -257,26 +290,33 @@ static inline uint64_t run_known(struct spex_timing_core *core,
                                  const struct spex_timing_run *run, struct timing_path **known)
 {
     struct timing_path *path = *core->hook;
-    if (!path || path->block != block->number)
-        *core->hook = path = timing_memo_find(core, block);
-    core->none = NULL;
-    struct accesses a = {run->access, run->access + run->access_count, NULL};
-    uint64_t base = core->dispatch >> 16, retire = core->retire, made[TIMING_LONGEST];
-    *known = NULL;
-    if (__builtin_expect(!path, 0))
-        return run_first(core, block, run, known, NULL, 0);
+    if (__builtin_expect(!path || path->block != block->number, 0)) {
+        *core->hook = *known = path = timing_memo_find(core, block);
+        core->none = NULL;
+        if (!path)
+            return run_first(core, block, run, known, NULL, 0);
+    }
+    const spex_timing_access *next = run->access, *end = next + run->access_count;
+    uint64_t base = core->dispatch >> 16, retire = core->retire;
     for (uint32_t i = 0; i < path->steps; i++) {
         const struct timing_step *s = &path->step[i];
-        uint64_t issue = base + s->issue, before = later(retire, base + s->before);
-        made[i] = issue + s->plain;
-        if (!make_plain(core, s, &a, issue, before))
-            made[i] = make_step(core, block, &a, s->insn, issue, before);
-        if (__builtin_expect(made[i] - issue == s->took, 1))
+        uint64_t issue = base + s->issue, done = issue + s->plain;
+        if (quick_load(core, s, next, end, issue)) {
+            next++;
+            core->load_retire[core->loads++ & core->loads_mask] =
+                later(later(retire, base + s->before), done);
+        } else {
+            struct made m =
+                make_step(core, block, s->insn, next, end, issue, later(retire, base + s->before));
+            next = m.next;
+            done = m.done;
+        }
+        if (__builtin_expect(done - issue == s->took, 1))
             continue;
-        struct timing_path *other = timing_memo_branch(path, i, made[i] - issue);
+        struct timing_path *other = timing_memo_branch(path, i, done - issue);
         if (!other) {
             *known = path;
-            return run_first(core, block, run, known, made, i + 1);
+            return run_other(core, block, run, known, i, done - issue);
         }
         path = other;
     }
@@ -288,7 +328,6 @@ static inline uint64_t run_known(struct spex_timing_core *core,
     core->dispatch += path->dispatch;
     core->state = path->to;
     core->hook = &path->follow[2 * (run->next != block->next)];
-    core->credit += core->credit < TIMING_CREDIT;
     *known = path;
     return base + path->done;
 }
@@ -306,13 +345,16 @@ static __attribute__((noinline)) bool held(struct spex_timing_core *core,
         return false;
     }
     return core->passed[last / 16 % TIMING_PASSED] > now ||
-           core->load_retire[(core->loads + block->loads - 1 - c->loads) & core->loads_mask] > now ||
-           core->store_drain[(core->stores + block->stores - 1 - c->stores) & core->stores_mask] > now;
+           core->load_retire[(core->loads + block->loads - 1 - c->loads) & core->loads_mask] >
+               now ||
+           core->store_drain[(core->stores + block->stores - 1 - c->stores) & core->stores_mask] >
+               now;
 }
 
 /* May the block have been in this state before? Nothing holds its dispatch up, and no pause. */
-static inline bool may_be_known(struct spex_timing_core *core, struct spex_timing_block *block,
-                                const struct spex_timing_run *run)
+static inline __attribute__((always_inline)) bool may_be_known(struct spex_timing_core *core,
+                                                               struct spex_timing_block *block,
+                                                               const struct spex_timing_run *run)
 {
     if (!block->steady || run->cut || run->insns || run->results)
         return false;
@@ -350,8 +392,7 @@ void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *bl
     uint32_t late = 0;
     if (__builtin_expect(block->end == SPEX_UARCH_END_COND, 1)) {
         bool taken = run->next != block->next;
-        run->mispredicted =
-            timing_direction(&core->predictor, block->key, block->next - 4, taken);
+        run->mispredicted = timing_direction(&core->predictor, block->key, block->next - 4, taken);
         core->counts.mispredict += run->mispredicted;
         if (taken && block->found != core->btb_generation)
             late = timing_btb(core, block);

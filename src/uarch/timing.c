@@ -160,7 +160,8 @@ static struct spex_timing_core *core_make(struct spex_timing *s)
     core->prefetch.footprint = calloc(c->pf_spatial + 1, sizeof *core->prefetch.footprint);
     core->code_generation = ++s->generation;
     core->btb_generation = ++s->generation;
-    bool ok = core->slot && core->went && core->stored && core->prefetch.stride && core->prefetch.footprint;
+    bool ok = core->slot && core->went && core->stored && core->prefetch.stride &&
+              core->prefetch.footprint;
     ok &= cache_init(&core->l1, c->l1d_size, c->l1d_ways);
     ok &= cache_init(&core->l2, c->l2_size, c->l2_ways);
     ok &= fifo_init(&core->l1i, c->l1i_size >> UARCH_LINE, c->l1i_ways, true);
