@@ -8,7 +8,8 @@
  * SPEX_GROUP_MAX distinct keys; beyond that small ones are merged into one row
  * and spex_group_error says by how much a row may be short.
  *
- * An analysis can be run several times. It belongs to one thread.
+ * An analysis can be run several times. It belongs to one thread, but while it runs it may have
+ * others work for it (options.threads).
  */
 #ifndef SPEX_ANALYSIS_H
 #define SPEX_ANALYSIS_H
@@ -61,6 +62,11 @@ struct spex_analysis_options {
      */
     const char *const *more;
     size_t more_count;
+    /*
+     * So many threads read, join and count, with the same results; 0 is 1. A sink is called by any
+     * of them, one call at a time.
+     */
+    unsigned threads;
 };
 
 /*

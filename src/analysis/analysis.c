@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static void add_totals(struct spex_totals *sum, const struct spex_totals *t)
@@ -81,8 +82,8 @@ static void sum_cpus(struct spex_analysis *a)
 }
 
 /* One file after the other. */
-static enum spex_status run_parts(struct spex_analysis *a, spex_sample_sink *sink, void *context,
-                                  struct spex_error *error)
+static enum spex_status run_parts(struct spex_analysis *a, const struct analysis_sink *sinks,
+                                  size_t count, struct spex_error *error)
 {
     enum spex_status status = SPEX_OK;
     struct spex_totals sum = {0};
@@ -91,7 +92,7 @@ static enum spex_status run_parts(struct spex_analysis *a, spex_sample_sink *sin
         if (part == a)
             a->totals = a->own;
         a->reading = part;
-        status = merge_file(part, sink, context, error);
+        status = merge_file(part, sinks, count, error);
         if (part == a)
             a->own = a->totals;
         add_totals(&sum, &part->totals);
@@ -102,32 +103,59 @@ static enum spex_status run_parts(struct spex_analysis *a, spex_sample_sink *sin
     return status;
 }
 
-static enum spex_status run_pass(struct spex_analysis *a, spex_sample_sink *sink, void *context,
-                                 struct spex_error *error)
+static enum spex_status run_pass(struct spex_analysis *a, const struct analysis_sink *sinks,
+                                 size_t count, struct spex_error *error)
 {
     struct spex_module *module;
     for (size_t i = 0; (module = spex_symbols_nth(a->symbols, i)); i++)
         module->samples = module->left_out = module->unnamed = 0;
     a->enough = false;
     enum spex_status status =
-        a->part_count ? run_parts(a, sink, context, error) : merge_file(a, sink, context, error);
+        a->part_count ? run_parts(a, sinks, count, error) : merge_file(a, sinks, count, error);
     sum_cpus(a);
+    return status;
+}
+
+enum spex_status analysis_run(struct spex_analysis *a, const struct analysis_sink *sinks,
+                              size_t count, struct spex_error *error)
+{
+    assert(count <= ANALYSIS_SINKS);
+    volatile enum spex_status status = SPEX_NO_MEMORY;
+    a->no_memory = false;
+    if (!memory_guarded(status = run_pass(a, sinks, count, error)) || a->no_memory)
+        return error_set(error, SPEX_NO_MEMORY, 0, "%s: not enough memory to read it", a->name);
     return status;
 }
 
 enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *sink, void *context,
                                    struct spex_error *error)
 {
-    volatile enum spex_status status = SPEX_NO_MEMORY;
-    a->no_memory = false;
-    if (!memory_guarded(status = run_pass(a, sink, context, error)) || a->no_memory)
-        return error_set(error, SPEX_NO_MEMORY, 0, "%s: not enough memory to read it", a->name);
-    return status;
+    const struct analysis_sink one = {sink, context};
+    return analysis_run(a, &one, sink != NULL, error);
+}
+
+static _Thread_local unsigned held; /* times */
+
+void analysis_lock(struct spex_analysis *a)
+{
+    struct spex_analysis *first = analysis_first(a);
+    if (first->parallel && !held++)
+        pthread_mutex_lock(&first->lock);
+}
+
+void analysis_unlock(struct spex_analysis *a)
+{
+    if (held && !--held)
+        pthread_mutex_unlock(&analysis_first(a)->lock);
 }
 
 void analysis_no_memory(struct spex_analysis *a)
 {
     if (a) {
+        if (held) {
+            held = 1;
+            analysis_unlock(a);
+        }
         a->no_memory = true;
         spex_analysis_stop(a);
     }

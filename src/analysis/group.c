@@ -144,7 +144,8 @@ struct memo { /* the row of a pc; NULL not known */
 struct spex_group {
     struct spex_analysis *analysis;
     struct memo *memo; /* by place */
-    bool by_place;     /* all keys follow from the pc */
+    struct place_cache *data_places;
+    bool by_place; /* all keys follow from the pc */
     struct spex_group *finer, *coarser[COARSER];
     enum spex_key keys[SPEX_KEYS_MAX];
     uint8_t first_slot[SPEX_KEYS_MAX + 1];
@@ -288,6 +289,7 @@ void spex_group_free(struct spex_group *g)
     free(g->chunks);
     free(g->index);
     free(g->memo);
+    place_cache_free(g->data_places);
     free(g->order);
     free(g->rest);
     free(g->total);
@@ -540,10 +542,10 @@ static void make_keys(struct spex_group *g, enum spex_key kind,
         EACH(word[0][i] = s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES) ? s->source
                                                                               : SPEX_SOURCE_COUNT);
     case SPEX_KEY_DATA_SYMBOL:
-        EACH(const struct spex_place *place = analysis_data_place(g->analysis, s);
+        EACH(const struct spex_place *place = analysis_data_place(g->analysis, &g->data_places, s);
              place_key(place->symbol, place->module, s->va >> 63, &word[0][i], &word[1][i]));
     case SPEX_KEY_DATA_DSO:
-        EACH(word[0][i] = (uintptr_t)analysis_data_place(g->analysis, s)->module);
+        EACH(word[0][i] = (uintptr_t)analysis_data_place(g->analysis, &g->data_places, s)->module);
     case SPEX_KEY_PAGE:
         EACH(word[0][i] = s->va & PAGE_MASK; word[1][i] = space_of(s));
     case SPEX_KEY_CACHE_LINE:

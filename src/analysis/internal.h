@@ -75,9 +75,27 @@ static inline unsigned line_bit(uint64_t address)
 /* For the next passes: what sinks need, and only records that use one of these lines. */
 void analysis_narrow(struct spex_analysis *analysis, unsigned want, const struct line_set *lines);
 
-/* As spex_sample_locate of its data address; module and symbol are right, not the address. */
+/*
+ * As spex_sample_locate of its data address; module and symbol are right, not the address. *cache
+ * is NULL at first and belongs to one sink.
+ */
+struct place_cache;
 const struct spex_place *analysis_data_place(struct spex_analysis *analysis,
+                                             struct place_cache **cache,
                                              const struct spex_sample *sample);
+void place_cache_free(struct place_cache *cache);
+/* spex_module_read, of a sink. */
+size_t analysis_read(struct spex_analysis *analysis, struct spex_module *module, uint64_t address,
+                     void *bytes, size_t size);
+
+/* spex_analysis_run with several sinks: they do not know of each other, and work at one time. */
+struct analysis_sink {
+    spex_sample_sink *call;
+    void *context;
+};
+enum { ANALYSIS_SINKS = 8 };
+enum spex_status analysis_run(struct spex_analysis *analysis, const struct analysis_sink *sinks,
+                              size_t count, struct spex_error *error);
 
 /* Which mappings of a process, and of the kernel, hold at a time; and where code at ip lies then.
  */

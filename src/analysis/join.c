@@ -69,8 +69,10 @@ static void change_thread(struct spex_analysis *a, struct queue *q, uint64_t who
             pid = -1;
         }
     }
+    analysis_lock(a);
     struct thread *t = state_thread(a, tid, pid, time);
     struct process *kernel = state_process(a, SPEX_PERF_PID_KERNEL, time);
+    analysis_unlock(a);
     intersect(&valid, &t->span);
     intersect(&valid, &t->process->span);
     intersect(&valid, &kernel->span);
@@ -118,8 +120,8 @@ static unsigned find_source(struct queue *q, const struct spex_record *r)
 void join_flush(struct spex_analysis *a)
 {
     struct memory_guard *guard = memory_guard_pause();
-    if (a->sample_count && a->sink)
-        a->sink(a->context, a->samples, a->sample_count);
+    for (size_t i = 0; a->sample_count && i < a->sink_count; i++)
+        a->sinks[i].call(a->sinks[i].context, a->samples, a->sample_count);
     memory_guard_resume(guard);
     a->sample_count = 0;
 }
@@ -150,6 +152,16 @@ static inline void copy_same(struct spex_sample *to, const struct spex_sample *f
     memcpy((char *)to + AT, (const char *)from + AT, END - AT);
 }
 
+static void fill_place(struct spex_analysis *a, struct place_slot *slot,
+                       const struct spex_sample *s, uint32_t version, uint64_t pc)
+{
+    const struct spex_record *r = s->record;
+    uint64_t time = r->present & SPEX_HAS_TIMESTAMP ? tick_time(a, r->timestamp) : UINT64_MAX;
+    analysis_lock(a);
+    place_fill(a, slot, version, s->pid, time, pc);
+    analysis_unlock(a);
+}
+
 static inline bool uses_line(const struct line_set *lines, const struct spex_record *r)
 {
     unsigned bit =
@@ -167,10 +179,9 @@ static void note_saturated(struct spex_analysis *a, struct spex_sample *s)
     a->totals.saturated += full != 0;
 }
 
-void join_records(struct spex_analysis *a, struct queue *q, size_t at, size_t count)
+void join_records(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
+                  const uint64_t *spent, size_t count)
 {
-    const struct spex_record *records = q->records + at;
-    const uint64_t *spent = q->spent + at;
     const struct op_table *ops = a->ops;
     const struct spex_perf_time *clock = a->info && a->info->has_time ? &a->info->time : NULL;
     const bool filtered = a->options.filter_count > 0;
@@ -178,7 +189,7 @@ void join_records(struct spex_analysis *a, struct queue *q, size_t at, size_t co
     const struct line_set *const only = a->only;
     uint64_t first = q->first_tick, last = q->last_tick, kept = 0;
     eight absent = {0};
-    struct spex_sample *s = &a->samples[a->sample_count];
+    struct spex_sample *s = &a->samples[a->sample_count], *const end = a->samples + a->sample_most;
     for (size_t i = 0; i < count; i++) {
         const struct spex_record *r = &records[i];
         unsigned present = r->present;
@@ -221,8 +232,7 @@ void join_records(struct spex_analysis *a, struct queue *q, size_t at, size_t co
             size_t index = place_index(pc, version);
             struct place_slot *slot = &a->places[index];
             if (__builtin_expect(slot->ip != pc || slot->version != version, 0))
-                place_fill(a, slot, version, s->pid,
-                           present & SPEX_HAS_TIMESTAMP ? tick_time(a, tick) : UINT64_MAX, pc);
+                fill_place(a, slot, s, version, pc);
             s->place = (uint32_t)index;
             module = slot->place.module;
             s->address = slot->place.address;
@@ -264,8 +274,8 @@ void join_records(struct spex_analysis *a, struct queue *q, size_t at, size_t co
             first = tick < first ? tick : first;
             last = tick > last ? tick : last;
         }
-        if (++s == a->samples + BATCH) {
-            a->sample_count = BATCH;
+        if (++s == end) {
+            a->sample_count = a->sample_most;
             join_flush(a);
             s = a->samples;
         }

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/stages.h"
 
 #include <string.h>
 
@@ -36,12 +37,25 @@ static void sift_down(struct queue **heap, size_t count, size_t at)
     }
 }
 
+static void need_pieces(struct spex_analysis *a, size_t count)
+{
+    while (a->piece_count < count) {
+        struct piece *p = &a->pieces[a->piece_count++];
+        p->records = memory_get(PIECE, sizeof *p->records);
+        p->spent = memory_get(PIECE, sizeof *p->spent);
+        p->samples = memory_get(PIECE, sizeof *p->samples);
+    }
+}
+
 /* Runs of the earliest queue, each as long as it stays the earliest. */
 static enum spex_status run_ordered(struct spex_analysis *a)
 {
     struct queue **heap = a->heap;
     size_t live = 0;
     enum spex_status status = SPEX_OK;
+    need_pieces(a, 1);
+    a->samples = a->pieces[0].samples;
+    a->sample_most = BATCH;
     for (size_t i = 0; i < a->queue_count; i++) {
         struct queue *q = &a->queues[i];
         if (!queue_open(a, q, &status))
@@ -69,7 +83,7 @@ static enum spex_status run_ordered(struct spex_analysis *a)
         bool more = true;
         do {
             if (++q->at == q->count) {
-                join_records(a, q, from, q->count - from);
+                join_records(a, q, q->records + from, q->spent + from, q->count - from);
                 join_flush(a); /* the samples point at the records */
                 more = queue_refill(a, q);
                 from = 0;
@@ -78,7 +92,7 @@ static enum spex_status run_ordered(struct spex_analysis *a)
                 queue_time(q);
         } while (more && q->time <= limit);
         if (more) {
-            join_records(a, q, from, q->at - from);
+            join_records(a, q, q->records + from, q->spent + from, q->at - from);
         } else {
             queue_close(q);
             heap[0] = heap[--live];
@@ -89,24 +103,85 @@ static enum spex_status run_ordered(struct spex_analysis *a)
     return status;
 }
 
-/* One queue after the other. */
+/* ---- in turn ---- */
+
+/* One queue after the other, in stages (base/stages.h): what each of them has for itself. */
+enum { READ, JOIN, SINKS }; /* the first sink */
+struct turn {
+    struct spex_analysis *analysis;
+    size_t queue; /* that is read */
+    bool open;
+    enum spex_status status;
+    size_t most; /* records of a piece */
+};
+
+static bool read_piece(struct turn *t, struct piece *p)
+{
+    struct spex_analysis *a = t->analysis;
+    p->count = 0;
+    for (; !p->count && t->queue < a->queue_count; t->queue += !t->open) {
+        struct queue *q = p->queue = &a->queues[t->queue];
+        if (!t->open && !queue_open(a, q, &t->status))
+            return false;
+        t->open = true;
+        while (t->open && p->count + a->batch <= t->most) {
+            q->records = p->records + p->count;
+            q->spent = p->spent + p->count;
+            q->stacks = a->stack_numbers;
+            t->open = queue_refill(a, q);
+            p->count += q->count;
+        }
+        if (!t->open)
+            queue_close(q);
+    }
+    return p->count > 0;
+}
+
+static bool run_stage(struct turn *t, unsigned stage, struct piece *p)
+{
+    struct spex_analysis *a = t->analysis;
+    if (stage == READ)
+        return read_piece(t, p);
+    if (stage == JOIN) {
+        a->samples = p->samples;
+        a->sample_count = 0;
+        join_records(a, p->queue, p->records, p->spent, p->count);
+        p->sample_count = a->sample_count;
+    } else if (p->sample_count) {
+        const struct analysis_sink *sink = &a->sinks[stage - SINKS];
+        struct memory_guard *guard = memory_guard_pause();
+        sink->call(sink->context, p->samples, p->sample_count);
+        memory_guard_resume(guard);
+    }
+    return true;
+}
+
+static bool run_guarded(void *user, unsigned stage, unsigned thread)
+{
+    struct turn *t = user;
+    struct spex_analysis *first = analysis_first(t->analysis);
+    volatile bool more = false;
+    if (first->no_memory)
+        return false;
+    if (!memory_guarded(more = run_stage(t, stage, &t->analysis->pieces[thread])))
+        analysis_no_memory(first);
+    return more;
+}
+
 static enum spex_status run_in_turn(struct spex_analysis *a)
 {
-    for (size_t i = 0; i < a->queue_count; i++) {
-        struct queue *q = &a->queues[i];
-        enum spex_status status;
-        if (!queue_open(a, q, &status))
-            return status;
-        q->records = a->records;
-        q->spent = a->spent;
-        q->stacks = a->stack_numbers;
-        while (queue_refill(a, q)) {
-            join_records(a, q, 0, q->count);
-            join_flush(a);
-        }
-        queue_close(q);
-    }
-    return SPEX_OK;
+    struct turn turn = {.analysis = a, .most = a->stack_numbers ? a->batch : PIECE};
+    /* a sink asks for the stack of a sample by its place in the batch that was read last */
+    unsigned threads = a->stack_numbers || !a->options.threads ? 1 : a->options.threads;
+    threads = threads < PIECES ? threads : PIECES;
+    need_pieces(a, threads);
+    const struct stages_job job = {
+        .user = &turn, .stages = SINKS + (unsigned)a->sink_count, .run = run_guarded};
+    a->sample_most = PIECE + 1; /* a piece is never flushed from within */
+    analysis_first(a)->parallel = threads > 1;
+    stages_run(&job, threads);
+    analysis_first(a)->parallel = false;
+    return turn.status;
 }
 
 void merge_losses(struct spex_analysis *a)
@@ -118,14 +193,14 @@ void merge_losses(struct spex_analysis *a)
     a->totals.collided = a->info->collisions;
 }
 
-enum spex_status merge_file(struct spex_analysis *a, spex_sample_sink *sink, void *context,
-                            struct spex_error *error)
+enum spex_status merge_file(struct spex_analysis *a, const struct analysis_sink *sinks,
+                            size_t sink_count, struct spex_error *error)
 {
     const struct spex_totals whole = a->totals;
     memset(&a->totals, 0, sizeof a->totals);
     a->totals.first_time = UINT64_MAX;
-    a->sink = sink;
-    a->context = context;
+    a->sinks = sinks;
+    a->sink_count = sink_count;
     a->done = 0;
     a->stopped = false;
     a->sample_count = 0;

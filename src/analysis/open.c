@@ -284,6 +284,7 @@ static enum spex_status open_profile(struct spex_analysis *a, const char *path,
     for (size_t i = 0; i < options->more_count && !status; i++) {
         struct spex_analysis *part = a->parts[a->part_count++] = memory_get(1, sizeof *part);
         part->raw_fd = -1;
+        pthread_mutex_init(&part->lock, NULL);
         part->whole = a;
         status = open_input(part, options->more[i], options, error);
     }
@@ -317,6 +318,7 @@ enum spex_status spex_analysis_open(const char *path, const struct spex_analysis
     if (!a)
         return error_set(error, SPEX_NO_MEMORY, 0, "not enough memory for a profile");
     a->raw_fd = -1;
+    pthread_mutex_init(&a->lock, NULL);
     if (!memory_guarded(status = open_profile(a, path, options, error)))
         status = error_set(error, SPEX_NO_MEMORY, 0, "not enough memory for a profile");
     if (status)
@@ -366,9 +368,14 @@ void spex_analysis_close(struct spex_analysis *a)
     free(a->switches.items);
     free(a->maps);
     free(a->places);
-    free(a->near);
-    free(a->far);
+    place_cache_free(a->data_places);
     free(a->lines);
+    for (size_t i = 0; i < a->piece_count; i++) {
+        free(a->pieces[i].records);
+        free(a->pieces[i].spent);
+        free(a->pieces[i].samples);
+    }
+    pthread_mutex_destroy(&a->lock);
     if (!a->whole)
         spex_symbols_free(a->symbols);
     if (a->file)

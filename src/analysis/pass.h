@@ -19,10 +19,15 @@
 #include "module.h"
 #include "stacks.h"
 
+#include "base/memory.h"
 #include "record/counters.h"
+
+#include <pthread.h>
 
 enum {
     BATCH = 256,
+    PIECE = 8 * BATCH,    /* records that a thread carries from stage to stage of a pass */
+    PIECES = 8,           /* threads */
     RECORDS = 1 << 16,    /* of all queues that are merged: with many, each has few at a time */
     PLACES = SPEX_PLACES, /* cache of code and data addresses */
     RAW_CHUNK = 1 << 20,
@@ -47,13 +52,6 @@ struct place_slot {
     uint64_t ip;
     uint32_t version;
     struct spex_place place;
-};
-
-/* Data: a cache line or a page all of whose addresses have the same answer. */
-struct block_slot {
-    uint64_t number;         /* of the line or page */
-    uint32_t version;        /* 0: none */
-    struct spex_place place; /* of its start */
 };
 
 struct line_slot {
@@ -109,6 +107,16 @@ struct model_sources {
 };
 enum { NO_PACKET = 256 };
 
+/* Records of a queue on their way to the sinks. */
+struct piece {
+    struct queue *queue;
+    struct spex_record *records;
+    uint64_t *spent;
+    size_t count;
+    struct spex_sample *samples;
+    size_t sample_count;
+};
+
 struct spex_analysis {
     struct spex_analysis_options options;
     char *name;
@@ -123,9 +131,9 @@ struct spex_analysis {
     struct changes switches; /* by thread, for queues of one */
     struct table threads, processes, modules, strings;
     uint32_t versions;
-    uint32_t *maps; /* numbers of all mappings, by process, address and time */
-    struct place_slot *places;
-    struct block_slot *near, *far; /* cache lines, pages */
+    uint32_t *maps;                  /* numbers of all mappings, by process, address and time */
+    struct place_slot *places;       /* of code */
+    struct place_cache *data_places; /* of addresses that hosts ask for */
     struct line_slot *lines;
 
     struct filter *filters[SPEX_FILTER_MAX];
@@ -144,15 +152,23 @@ struct spex_analysis {
     struct queue **heap;         /* those that are merged, the earliest first */
     struct model_sources **models;
     size_t model_count, model_capacity;
-    struct spex_sample samples[BATCH];
-    size_t sample_count;
-    spex_sample_sink *sink;
-    void *context;
+    struct piece pieces[PIECES];
+    size_t piece_count;
+    struct spex_sample *samples; /* of the piece that is joined */
+    size_t sample_count, sample_most;
+    const struct analysis_sink *sinks;
+    size_t sink_count;
     struct spex_totals totals;
     struct spex_sampling sampling;
     struct counters_end end; /* of its counter_most */
     uint64_t done;           /* bytes, for progress */
-    bool stopped, no_memory;
+    _Atomic bool stopped, no_memory;
+    /*
+     * Of the first file: for what several stages of a pass use and change, names and mappings.
+     * Only if there are several threads.
+     */
+    pthread_mutex_t lock;
+    bool parallel;
 
     /* Of several files each is an analysis; what they share, the first has. */
     struct spex_analysis *whole;   /* of the others: the first */
@@ -161,7 +177,7 @@ struct spex_analysis {
     struct spex_analysis *reading; /* of the first: whose samples come */
     struct spex_totals own;        /* of the first: without the others */
     struct table thread_sums;      /* of all files */
-    bool enough;                   /* no further file is wanted */
+    _Atomic bool enough;           /* no further file is wanted */
     bool mixed;                    /* sampled with different periods */
     struct cpu_sum {
         int32_t cpu;
@@ -180,6 +196,13 @@ static inline struct spex_analysis *analysis_reading(struct spex_analysis *a)
 {
     return a->reading ? a->reading : a;
 }
+
+/*
+ * Around work on what several stages use. It may be nested; where memory was out in it,
+ * analysis_no_memory ends it.
+ */
+void analysis_lock(struct spex_analysis *a);
+void analysis_unlock(struct spex_analysis *a);
 
 /* ---- state.c ---- */
 
@@ -225,15 +248,16 @@ bool queue_refill(struct spex_analysis *a, struct queue *q);
 
 /* ---- join.c ---- */
 
-/* Samples of count records, at most BATCH. Fields of absent packets are 0 in a record. */
-void join_records(struct spex_analysis *a, struct queue *q, size_t at, size_t count);
+/* Samples of count records, at most PIECE. Fields of absent packets are 0 in a record. */
+void join_records(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
+                  const uint64_t *spent, size_t count);
 void join_flush(struct spex_analysis *a);
 
 /* ---- merge.c ---- */
 
 /* What the file tells of them is known before a pass: rows say then that nothing is estimated. */
 void merge_losses(struct spex_analysis *a);
-enum spex_status merge_file(struct spex_analysis *a, spex_sample_sink *sink, void *context,
-                            struct spex_error *error);
+enum spex_status merge_file(struct spex_analysis *a, const struct analysis_sink *sinks,
+                            size_t sink_count, struct spex_error *error);
 
 #endif

@@ -138,14 +138,25 @@ const struct place_slot *place_fill(struct spex_analysis *a, struct place_slot *
     return s;
 }
 
+/* Data: a cache line or a page all of whose addresses have the same answer. */
+struct block_slot {
+    uint64_t number;         /* of the line or page */
+    uint32_t version;        /* 0: none */
+    struct spex_place place; /* of its start */
+};
+
+/* Where data lies. */
+struct place_cache {
+    struct block_slot near[BLOCKS], far[BLOCKS]; /* cache lines, pages */
+    struct place_slot single[BLOCKS];            /* addresses */
+};
+
 enum { LINE_BITS = 6, PAGE_BITS = 12 };
 
-static inline struct block_slot *block_of(struct block_slot **slots, uint64_t number,
+static inline struct block_slot *block_of(struct block_slot *slots, uint64_t number,
                                           uint32_t version)
 {
-    if (__builtin_expect(!*slots, 0))
-        *slots = memory_get(BLOCKS, sizeof **slots);
-    return &(*slots)[mix(number ^ (uint64_t)version << 48) & (BLOCKS - 1)];
+    return &slots[mix(number ^ (uint64_t)version << 48) & (BLOCKS - 1)];
 }
 
 /* place, of ip, is true of the whole block but for the address. */
@@ -157,35 +168,39 @@ static void fill_block(struct block_slot *block, unsigned bits, uint32_t version
 }
 
 /* A file is mapped by pages; in one that has symbols a line may still be of one symbol. */
-static void fill_blocks(struct spex_analysis *a, uint32_t version, uint64_t ip,
+static void fill_blocks(struct place_cache *cache, uint32_t version, uint64_t ip,
                         const struct spex_place *place)
 {
     const unsigned line = (1u << LINE_BITS) - 1;
     uint64_t first, last, at = ip & line;
     if (place->module ? !module_has_symbols(place->module) : ip >> 63) {
-        fill_block(block_of(&a->far, ip >> PAGE_BITS, version), PAGE_BITS, version, ip, place);
+        fill_block(block_of(cache->far, ip >> PAGE_BITS, version), PAGE_BITS, version, ip, place);
         return;
     }
     if (!place->symbol) /* the next address may be of the image of another file */
         return;
     module_symbol_around(place->module, place->address, &first, &last);
     if (place->address - first >= at && last - place->address >= line - at)
-        fill_block(block_of(&a->near, ip >> LINE_BITS, version), LINE_BITS, version, ip, place);
+        fill_block(block_of(cache->near, ip >> LINE_BITS, version), LINE_BITS, version, ip, place);
 }
 
 /*
  * Where ip lies, in a cache; bits says of how large a block the address is that of the start
  * (0: of ip itself). version is of the mappings that hold ip.
  */
-static inline const struct spex_place *locate(struct spex_analysis *a, uint32_t version,
-                                              int32_t pid, const struct spex_sample *sample,
-                                              uint64_t ip, unsigned *bits)
+static inline const struct spex_place *locate(struct spex_analysis *a, struct place_cache **own,
+                                              uint32_t version, int32_t pid,
+                                              const struct spex_sample *sample, uint64_t ip,
+                                              unsigned *bits)
 {
-    struct block_slot *near = block_of(&a->near, ip >> LINE_BITS, version);
+    if (__builtin_expect(!*own, 0))
+        *own = memory_get(1, sizeof **own);
+    struct place_cache *cache = *own;
+    struct block_slot *near = block_of(cache->near, ip >> LINE_BITS, version);
     *bits = LINE_BITS;
     if (near->number == ip >> LINE_BITS && near->version == version)
         return &near->place;
-    const struct block_slot *far = block_of(&a->far, ip >> PAGE_BITS, version);
+    const struct block_slot *far = block_of(cache->far, ip >> PAGE_BITS, version);
     if (far->number == ip >> PAGE_BITS && far->version == version) {
         struct spex_place place = far->place;
         place.address += ip & ((1u << PAGE_BITS) - 1);
@@ -193,15 +208,22 @@ static inline const struct spex_place *locate(struct spex_analysis *a, uint32_t 
         return &near->place;
     }
     uint32_t key = version << 1 | 1;
-    struct place_slot *slot = &a->places[place_index(ip, key)];
+    struct place_slot *slot = &cache->single[place_index(ip, key) % BLOCKS];
     *bits = 0;
     if (slot->ip != ip || slot->version != key) {
         bool timed = sample && sample->flags & SPEX_SAMPLE_TIMED;
-        place_fill(a, slot, key, pid, timed ? tick_time(a, sample->record->timestamp) : UINT64_MAX,
-                   ip);
-        fill_blocks(a, version, ip, &slot->place);
+        uint64_t time = timed ? tick_time(a, sample->record->timestamp) : UINT64_MAX;
+        analysis_lock(a);
+        place_fill(a, slot, key, pid, time, ip);
+        fill_blocks(cache, version, ip, &slot->place);
+        analysis_unlock(a);
     }
     return &slot->place;
+}
+
+void place_cache_free(struct place_cache *cache)
+{
+    free(cache);
 }
 
 /* At the end for a process, or at the time of a sample. */
@@ -212,7 +234,7 @@ static void place_of(struct spex_analysis *a, int pid, const struct spex_sample 
     uint32_t version =
         sample ? sample->maps[ip >> 63]
                : state_process(a, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, UINT64_MAX)->version;
-    *place = *locate(a, version, pid, sample, ip, &bits);
+    *place = *locate(a, &a->data_places, version, pid, sample, ip, &bits);
     place->address += ip & ((UINT64_C(1) << bits) - 1);
 }
 
@@ -234,11 +256,13 @@ void spex_analysis_locate(struct spex_analysis *a, int pid, uint64_t ip, struct 
 void spex_sample_locate(struct spex_analysis *a, const struct spex_sample *sample, uint64_t ip,
                         struct spex_place *place)
 {
+    analysis_lock(a); /* sinks share its cache */
     if (!memory_guarded(place_of(analysis_reading(a), sample->pid, sample, ip, place)))
         *place = (struct spex_place){0};
+    analysis_unlock(a);
 }
 
-const struct spex_place *analysis_data_place(struct spex_analysis *a,
+const struct spex_place *analysis_data_place(struct spex_analysis *a, struct place_cache **cache,
                                              const struct spex_sample *sample)
 {
     static const struct spex_place none;
@@ -246,7 +270,8 @@ const struct spex_place *analysis_data_place(struct spex_analysis *a,
     uint64_t va = sample->va;
     if (!(sample->record->present & SPEX_HAS_VA))
         return &none;
-    return locate(analysis_reading(a), sample->maps[va >> 63], sample->pid, sample, va, &bits);
+    return locate(analysis_reading(a), cache, sample->maps[va >> 63], sample->pid, sample, va,
+                  &bits);
 }
 
 void analysis_maps(struct spex_analysis *a, int32_t pid, uint64_t time, uint32_t maps[2])
@@ -264,8 +289,8 @@ const struct spex_place *analysis_code_place(struct spex_analysis *a, uint32_t m
     return &slot->place;
 }
 
-void analysis_line(struct spex_analysis *a, struct spex_module *module, uint64_t address,
-                   struct spex_line *line)
+static void find_line(struct spex_analysis *a, struct spex_module *module, uint64_t address,
+                      struct spex_line *line)
 {
     if (!a->lines)
         a->lines = memory_get(LINES, sizeof *a->lines);
@@ -280,4 +305,21 @@ void analysis_line(struct spex_analysis *a, struct spex_module *module, uint64_t
             s->line = (struct spex_line){0};
     }
     *line = s->line;
+}
+
+void analysis_line(struct spex_analysis *a, struct spex_module *module, uint64_t address,
+                   struct spex_line *line)
+{
+    analysis_lock(a);
+    find_line(a, module, address, line);
+    analysis_unlock(a);
+}
+
+size_t analysis_read(struct spex_analysis *a, struct spex_module *module, uint64_t address,
+                     void *bytes, size_t size)
+{
+    analysis_lock(a);
+    size_t read = spex_module_read(module, address, bytes, size);
+    analysis_unlock(a);
+    return read;
 }

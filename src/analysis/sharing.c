@@ -352,10 +352,10 @@ static bool swaps(struct spex_sharing *s, const struct spex_sample *sample)
     if (!sample->module)
         return false;
     if (i->module != sample->module || i->address != sample->address)
-        *i = (struct instruction){
-            sample->module, sample->address,
-            spex_module_read(sample->module, sample->address, code, sizeof code) == sizeof code &&
-                is_swap(le32(code))};
+        *i = (struct instruction){sample->module, sample->address,
+                                  analysis_read(s->analysis, sample->module, sample->address, code,
+                                                sizeof code) == sizeof code &&
+                                      is_swap(le32(code))};
     return i->swaps;
 }
 

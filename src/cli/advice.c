@@ -5,13 +5,22 @@
 
 struct advice advice_new(struct profile *p, bool wanted, spex_sample_sink *sink, void *context)
 {
-    struct advice a = {.sink = sink, .context = context};
+    struct advice a = {0};
     struct spex_error error;
     if (wanted && findings_new(p->analysis, &a.findings, &error)) {
         cli_error("%s", error.text);
         exit(CLI_DATA);
     }
+    if (a.findings)
+        advice_feed(&a, findings_sink, a.findings);
+    if (sink)
+        advice_feed(&a, sink, context);
     return a;
+}
+
+void advice_feed(struct advice *a, spex_sample_sink *sink, void *context)
+{
+    a->sinks[a->sink_count++] = (struct analysis_sink){sink, context};
 }
 
 void advice_free(struct advice *a)
@@ -20,16 +29,9 @@ void advice_free(struct advice *a)
     a->findings = NULL;
 }
 
-static void feed(void *context, const struct spex_sample *samples, size_t count)
-{
-    struct advice *a = context;
-    findings_sink(a->findings, samples, count);
-    a->sink(a->context, samples, count);
-}
-
 int advice_run(struct advice *a, struct profile *p)
 {
-    int status = a->findings ? profile_run(p, feed, a) : profile_run(p, a->sink, a->context);
+    int status = profile_run_all(p, a->sinks, a->sink_count);
     if (!status && a->findings)
         findings_finish(a->findings, NULL);
     return status;

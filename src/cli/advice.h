@@ -8,12 +8,14 @@
 /* A pass that also looks for findings. */
 struct advice {
     struct findings *findings;
-    spex_sample_sink *sink;
-    void *context;
+    struct analysis_sink sinks[ANALYSIS_SINKS];
+    size_t sink_count;
 };
-/* wanted false: samples go to sink alone, and there are no findings. */
+/* wanted false: samples go to sink alone, and there are no findings. sink may be NULL. */
 struct advice advice_new(struct profile *profile, bool wanted, spex_sample_sink *sink,
                          void *context);
+/* Another sink, which may work at the same time. */
+void advice_feed(struct advice *advice, spex_sample_sink *sink, void *context);
 void advice_free(struct advice *advice);
 /* One pass; CLI_OK or the exit status. */
 int advice_run(struct advice *advice, struct profile *profile);

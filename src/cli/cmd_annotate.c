@@ -653,19 +653,6 @@ static int print(struct profile *p, const struct annotate *a, const struct whole
     return status;
 }
 
-/* The first pass: functions, and lines if there is no function to look at. */
-struct passes {
-    struct spex_group *symbols, *lines;
-};
-
-static void feed_all(void *context, const struct spex_sample *samples, size_t count)
-{
-    struct passes *passes = context;
-    spex_group_sink(passes->symbols, samples, count);
-    if (passes->lines)
-        spex_group_sink(passes->lines, samples, count);
-}
-
 static int run_annotate(void *options, int argc, char **argv)
 {
     const struct annotate_options *o = options;
@@ -674,31 +661,37 @@ static int run_annotate(void *options, int argc, char **argv)
     struct profile p;
     if (argc > 1)
         return cli_usage("one function at a time");
-    struct spex_analysis_options more = {
-        .size = sizeof more, .want = SPEX_WANT_SYMBOL | SPEX_WANT_SPENT | SPEX_WANT_STACK};
+    struct spex_analysis_options more = {.size = sizeof more,
+                                         .want =
+                                             SPEX_WANT_SYMBOL | SPEX_WANT_SPENT | SPEX_WANT_STACK,
+                                         .threads = cli_threads(o->profile.threads)};
     int status = profile_open(&p, &o->profile, NULL, &more);
     if (status)
         return status;
-    struct passes passes = {profile_group(&p, by_line, 1, 0), NULL};
-    if (!argv[0])
-        passes.lines = profile_group(&p, by_line, 2, SPEX_GROUP_ALL_PERCENTILES);
-    struct advice advice = advice_new(&p, o->profile.format != TABLE_AS_CSV, feed_all, &passes);
+    /* The first pass: functions, and lines if there is no function to look at. */
+    struct spex_group *symbols = profile_group(&p, by_line, 1, 0), *lines = NULL;
+    struct advice advice =
+        advice_new(&p, o->profile.format != TABLE_AS_CSV, spex_group_sink, symbols);
+    if (!argv[0]) {
+        lines = profile_group(&p, by_line, 2, SPEX_GROUP_ALL_PERCENTILES);
+        advice_feed(&advice, spex_group_sink, lines);
+    }
     struct annotate a = {.group = profile_group(&p, by_pc, 1, SPEX_GROUP_ALL_PERCENTILES),
                          .analysis = p.analysis};
     if (analysis_stacks(p.analysis) != STACKS_NONE)
         a.callers = profile_group(&p, by_caller, 1, 0);
     p.status = advice_run(&advice, &p);
-    spex_group_sort(passes.symbols, SPEX_BY_TIME);
-    if (passes.lines)
-        spex_group_sort(passes.lines, SPEX_BY_TIME);
-    if (!p.status && !profile_empty(&p, spex_group_total(passes.symbols)->stats.samples, ""))
-        a.symbol = choose(&p, passes.symbols, argv[0]);
+    spex_group_sort(symbols, SPEX_BY_TIME);
+    if (lines)
+        spex_group_sort(lines, SPEX_BY_TIME);
+    if (!p.status && !profile_empty(&p, spex_group_total(symbols)->stats.samples, ""))
+        a.symbol = choose(&p, symbols, argv[0]);
     if (a.symbol && !p.status)
         p.status = profile_run(&p, feed, &a);
     if (a.symbol && !p.status && o->exact)
         p.status = read_exact(&p, &a);
     if (a.symbol && !p.status) {
-        struct whole whole = {passes.symbols, passes.lines, &advice};
+        struct whole whole = {symbols, lines, &advice};
         spex_group_sort(a.group, SPEX_BY_SAMPLES);
         if (a.callers)
             spex_group_sort(a.callers, SPEX_BY_TIME);
@@ -706,8 +699,8 @@ static int run_annotate(void *options, int argc, char **argv)
     }
     vec_free(&a.exact);
     advice_free(&advice);
-    spex_group_free(passes.symbols);
-    spex_group_free(passes.lines);
+    spex_group_free(symbols);
+    spex_group_free(lines);
     spex_group_free(a.group);
     spex_group_free(a.callers);
     return profile_close(&p);
@@ -715,6 +708,7 @@ static int run_annotate(void *options, int argc, char **argv)
 
 static const struct cli_option annotate_options[] = {
     PROFILE_INPUT_OPTIONS(struct annotate_options),
+    CLI_THREADS(struct annotate_options, profile.threads),
     {"no-source", 0, CLI_FLAG, offsetof(struct annotate_options, no_source), NULL,
      "instructions only, without source lines", NULL, NULL},
     {"exact", 0, CLI_FLAG, offsetof(struct annotate_options, exact), NULL,

@@ -142,8 +142,10 @@ static int run_branch(void *options, int argc, char **argv)
     struct profile p;
     struct branch b = {0};
     (void)argc;
-    struct spex_analysis_options more = {
-        .size = sizeof more, .want = SPEX_WANT_SYMBOL | SPEX_WANT_BRANCH | SPEX_WANT_SPENT};
+    struct spex_analysis_options more = {.size = sizeof more,
+                                         .want =
+                                             SPEX_WANT_SYMBOL | SPEX_WANT_BRANCH | SPEX_WANT_SPENT,
+                                         .threads = cli_threads(o->profile.threads)};
     int status = profile_open_all(&p, &o->profile, argv, &more);
     if (status)
         return status;
@@ -208,6 +210,7 @@ static int run_branch(void *options, int argc, char **argv)
 
 static const struct cli_option branch_options[] = {
     PROFILE_INPUT_OPTIONS(struct branch_options),
+    CLI_THREADS(struct branch_options, profile.threads),
     {"rows", 'n', CLI_NUMBER, offsetof(struct branch_options, most), "N", "rows of each table",
      "12", NULL},
     {"fields", 'F', CLI_STRING, PROFILE_AT(struct branch_options, fields), "LIST",

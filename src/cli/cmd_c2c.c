@@ -231,7 +231,8 @@ static int run_c2c(void *options, int argc, char **argv)
     const struct c2c_options *o = options;
     struct profile p;
     (void)argc;
-    struct spex_analysis_options more = {.size = sizeof more, .want = SPEX_WANT_DATA};
+    struct spex_analysis_options more = {
+        .size = sizeof more, .want = SPEX_WANT_DATA, .threads = cli_threads(o->profile.threads)};
     int status = profile_open_all(&p, &o->profile, argv, &more);
     if (status)
         return status;
@@ -272,6 +273,7 @@ static int run_c2c(void *options, int argc, char **argv)
 
 static const struct cli_option c2c_options[] = {
     PROFILE_INPUT_OPTIONS(struct c2c_options),
+    CLI_THREADS(struct c2c_options, profile.threads),
     {"lines", 'n', CLI_NUMBER, offsetof(struct c2c_options, most), "N", "cache lines to show", "10",
      NULL},
     {"all", 0, CLI_FLAG, offsetof(struct c2c_options, all), NULL,

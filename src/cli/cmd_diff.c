@@ -490,7 +490,8 @@ static int run_diff(void *options, int argc, char **argv)
     if (status)
         return status;
     struct spex_analysis_options more = {.size = sizeof more,
-                                         .want = SPEX_WANT_LITTLE | SPEX_WANT_SPENT};
+                                         .want = SPEX_WANT_LITTLE | SPEX_WANT_SPENT,
+                                         .threads = cli_threads(o->profile.threads)};
     for (size_t i = 0; i < key_count; i++)
         more.want |= spex_key_wants(keys[i]);
     status = several ? profile_open_all(&p[0], &o->profile, NULL, &more)
@@ -530,6 +531,7 @@ static int run_diff(void *options, int argc, char **argv)
 
 static const struct cli_option diff_options[] = {
     PROFILE_INPUT_OPTIONS(struct diff_options),
+    CLI_THREADS(struct diff_options, profile.threads),
     {"sort", 's', CLI_STRING, PROFILE_AT(struct diff_options, sort), "KEYS",
      "compare by: symbol, srcline, dso, comm, op, source, ...", "symbol", NULL},
     PROFILE_TABLE_OPTIONS(struct diff_options),

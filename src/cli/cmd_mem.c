@@ -291,8 +291,10 @@ static int run_mem(void *options, int argc, char **argv)
     size_t count = 0;
     (void)argc;
     int status = o->profile.sort ? profile_keys(o->profile.sort, keys, &count) : CLI_OK;
-    struct spex_analysis_options more = {
-        .size = sizeof more, .want = SPEX_WANT_DATA | SPEX_WANT_SYMBOL | SPEX_WANT_SPENT};
+    struct spex_analysis_options more = {.size = sizeof more,
+                                         .want =
+                                             SPEX_WANT_DATA | SPEX_WANT_SYMBOL | SPEX_WANT_SPENT,
+                                         .threads = cli_threads(o->profile.threads)};
     for (size_t i = 0; i < count; i++)
         more.want |= spex_key_wants(keys[i]);
     if (!status)
@@ -313,8 +315,9 @@ static int run_mem(void *options, int argc, char **argv)
     spex_group_derive(m.groups[PAGES], m.groups[LINES]);
     m.fed[0] = m.levels;
     m.fed[1] = m.groups[DATA];
-    m.fed[2] = m.groups[LINES];
     struct advice advice = advice_new(&p, o->profile.format != TABLE_AS_CSV, feed, &m);
+    struct mem lines = {.fed = {m.groups[LINES]}};
+    advice_feed(&advice, feed, &lines);
     p.status = advice_run(&advice, &p);
     bool spent = spex_analysis_totals(p.analysis)->spent;
     for (unsigned s = 0; s < SECTIONS; s++)
@@ -333,6 +336,7 @@ static int run_mem(void *options, int argc, char **argv)
 
 static const struct cli_option mem_options[] = {
     PROFILE_INPUT_OPTIONS(struct mem_options),
+    CLI_THREADS(struct mem_options, profile.threads),
     {"sort", 's', CLI_STRING, PROFILE_AT(struct mem_options, sort), "KEYS",
      "one table by these keys instead (source, data-symbol, data-dso, page, line, symbol, ...)",
      NULL, NULL},

@@ -47,8 +47,10 @@ static void print_split(struct profile *p)
 static int report_calls(const struct report_options *o, char **argv)
 {
     struct profile p;
-    struct spex_analysis_options more = {
-        .size = sizeof more, .want = SPEX_WANT_SYMBOL | SPEX_WANT_SPENT | SPEX_WANT_STACK};
+    struct spex_analysis_options more = {.size = sizeof more,
+                                         .want =
+                                             SPEX_WANT_SYMBOL | SPEX_WANT_SPENT | SPEX_WANT_STACK,
+                                         .threads = cli_threads(o->profile.threads)};
     int status = profile_open_all(&p, &o->profile, argv, &more);
     if (status)
         return status;
@@ -84,7 +86,8 @@ static int run_report(void *options, int argc, char **argv)
     if (o->calls)
         return report_calls(o, argv);
     int status = profile_keys(o->profile.sort, keys, &count);
-    struct spex_analysis_options more = {.size = sizeof more, .want = SPEX_WANT_SPENT};
+    struct spex_analysis_options more = {
+        .size = sizeof more, .want = SPEX_WANT_SPENT, .threads = cli_threads(o->profile.threads)};
     for (size_t i = 0; !status && i < count; i++)
         more.want |= spex_key_wants(keys[i]);
     if (o->slices)
@@ -133,6 +136,7 @@ static int run_report(void *options, int argc, char **argv)
 
 static const struct cli_option report_options[] = {
     PROFILE_INPUT_OPTIONS(struct report_options),
+    CLI_THREADS(struct report_options, profile.threads),
     {"sort", 's', CLI_STRING, PROFILE_AT(struct report_options, sort), "KEYS",
      "group by up to five of: symbol, dso, srcline, pc, comm, tid, cpu, op, source, ... (spex "
      "help keys)",

@@ -292,7 +292,8 @@ static int run_truth(void *options, int argc, char **argv)
             return cli_usage("--sort: exact counts are by symbol, srcline, pc, dso and pid, not %s",
                              spex_key_name(keys[i]));
     struct spex_analysis_options more = {.size = sizeof more,
-                                         .want = SPEX_WANT_SYMBOL | SPEX_WANT_SPENT};
+                                         .want = SPEX_WANT_SYMBOL | SPEX_WANT_SPENT,
+                                         .threads = cli_threads(o->profile.threads)};
     if (!status)
         status = profile_open(&p, &o->profile, argv[0], &more);
     if (status)
@@ -326,6 +327,7 @@ static int run_truth(void *options, int argc, char **argv)
 
 static const struct cli_option truth_options[] = {
     PROFILE_INPUT_OPTIONS(struct truth_options),
+    CLI_THREADS(struct truth_options, profile.threads),
     {"sort", 's', CLI_STRING, PROFILE_AT(struct truth_options, sort), "KEYS",
      "compare by: symbol, srcline, pc, dso, pid", "symbol", NULL},
     {"truth", 0, CLI_STRING, offsetof(struct truth_options, truth), "FILE",

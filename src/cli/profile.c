@@ -1,6 +1,5 @@
 #include "profile.h"
 
-#include "analysis/internal.h"
 #include "base/memory.h"
 
 #include <spex/wire.h>
@@ -213,8 +212,14 @@ struct spex_group *profile_group(struct profile *p, const enum spex_key *keys, s
 
 int profile_run(struct profile *p, spex_sample_sink *sink, void *context)
 {
+    const struct analysis_sink one = {sink, context};
+    return profile_run_all(p, &one, 1);
+}
+
+int profile_run_all(struct profile *p, const struct analysis_sink *sinks, size_t count)
+{
     struct spex_error error;
-    enum spex_status status = spex_analysis_run(p->analysis, sink, context, &error);
+    enum spex_status status = analysis_run(p->analysis, sinks, count, &error);
     if (p->progress)
         fputs("\r\033[K", stderr);
     p->progress = false;
@@ -223,9 +228,24 @@ int profile_run(struct profile *p, spex_sample_sink *sink, void *context)
     return status ? CLI_DATA : CLI_OK;
 }
 
+struct nameless {
+    uint64_t samples;
+    const char *path, *problem;
+};
+
+static int by_samples(const void *a, const void *b)
+{
+    const struct nameless *x = a, *y = b;
+    if (x->samples != y->samples)
+        return x->samples > y->samples ? -1 : 1;
+    return strcmp(x->path, y->path);
+}
+
 /* Modules without symbols, once each, most samples first; only those that matter. */
 static void report_modules(struct profile *p)
 {
+    struct nameless *list = NULL;
+    size_t count = 0, capacity = 0;
     const struct spex_totals *totals = spex_analysis_totals(p->analysis);
     struct spex_symbols *symbols = spex_analysis_symbols(p->analysis);
     struct spex_module *m;
@@ -238,11 +258,19 @@ static void report_modules(struct profile *p)
         const char *problem = samples ? spex_module_problem(m) : NULL;
         if (!problem)
             continue;
-        if (samples * 200 >= all)
-            cli_note("%.1f%% of samples: %s", 100.0 * (double)samples / (double)all, problem);
-        else
+        if (samples * 200 < all) {
             quiet++;
+            continue;
+        }
+        list = memory_grow(list, count, &capacity, sizeof *list);
+        list[count++] = (struct nameless){samples, spex_module_path(m), problem};
     }
+    if (count)
+        qsort(list, count, sizeof *list, by_samples);
+    for (size_t i = 0; i < count; i++)
+        cli_note("%.1f%% of samples: %s", 100.0 * (double)list[i].samples / (double)all,
+                 list[i].problem);
+    free(list);
     if (quiet)
         cli_note("%zu more file%s without full symbols, each below 0.5%% of samples", quiet,
                  quiet == 1 ? "" : "s");

@@ -6,7 +6,7 @@
 #ifndef CLI_PROFILE_H
 #define CLI_PROFILE_H
 
-#include "analysis/row.h"
+#include "analysis/internal.h"
 
 #include "cli/cli.h"
 #include "cli/table.h"
@@ -19,7 +19,7 @@ struct profile_options {
 #include "analysis/filters.def"
     } filter;
     bool raw, no_demangle;
-    uint64_t midr, max_memory;
+    uint64_t midr, max_memory, threads;
     int format;
     const char *percent_limit, *sort;
 };
@@ -86,11 +86,12 @@ int profile_printing(struct profile *profile, const struct profile_options *opti
 /* The same with any number of operands, which with those of -i are one profile. */
 int profile_open_all(struct profile *profile, const struct profile_options *options,
                      char *const *operands, const struct spex_analysis_options *more);
-/* One pass; CLI_OK or the exit status. */
 /* A group of the profile; ends the program if there is no memory. */
 struct spex_group *profile_group(struct profile *profile, const enum spex_key *keys,
                                  size_t key_count, unsigned flags);
+/* One pass; CLI_OK or the exit status. */
 int profile_run(struct profile *profile, spex_sample_sink *sink, void *context);
+int profile_run_all(struct profile *profile, const struct analysis_sink *sinks, size_t count);
 /* After the output: what was damaged or missing, on stderr. Closes all; the exit status. */
 int profile_close(struct profile *profile);
 

@@ -1,4 +1,4 @@
-"""dump, verify and script with several threads: the same text, messages and exit status as with one."""
+"""Commands with several threads: the same text, messages and exit status as with one."""
 import os, random, subprocess, sys, tempfile, time
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from support.tap import *
@@ -69,6 +69,22 @@ def same_script(name, file, *options):
         check(f"{name}: script {' '.join(map(str, words))}: any number of threads", not wrong and want[0] in (0, 1), wrong)
 
 
+TABLES = [["report"], ["report", "--format", "json"], ["report", "--sort", "pid,symbol,srcline"], ["report", "--sort", "pc,data-symbol,tid"],
+          ["report", "--slices", 5], ["report", "--time", "20%-60%", "--op", "load,branch"], ["report", "--symbol", "w*", "-F", "+execute_p99"],
+          ["mem"], ["mem", "--format", "json"], ["mem", "--sort", "data-dso,page"], ["c2c"], ["c2c", "--format", "json"], ["c2c", "--time", "10%/3"],
+          ["branch"], ["branch", "--format", "csv"], ["annotate"], ["annotate", "--format", "json"]]
+
+
+def same_tables(name, files, *options):
+    for words in TABLES + [["diff", files[-1]]]:
+        if "--raw" in options and "--time" in words:
+            continue  # nothing says when it began
+        command = [*words, *options, *(w for f in files for w in ("-i", f))]
+        want = spex(*command, "--threads", 1)
+        wrong = [n for n in (2, 3, 8) if spex(*command, "--threads", n) != want]
+        check(f"{name}: {' '.join(map(str, words))}: any number of threads", not wrong and want[0] in (0, 1), (wrong, want[2]))
+
+
 with tempfile.TemporaryDirectory() as d:
     file = os.path.join(d, "s")
     for name, data in streams.items():
@@ -79,6 +95,8 @@ with tempfile.TemporaryDirectory() as d:
         with open(file, "wb") as f:
             f.write(streams[name])
         same_script(name, file, "--raw")
+        if name in ("hisi", "splice", "empty"):
+            same_tables(name, [file], "--raw")
     if os.path.exists(PROG):
         root = os.path.join(d, "root")
         os.makedirs(os.path.join(root, "usr/bin"))
@@ -86,6 +104,14 @@ with tempfile.TemporaryDirectory() as d:
         subprocess.run([MAKE, "mixed-n1", file, PROG, "30000"], check=True)
         same("perf.data", file)
         same_script("perf.data", file, "--symfs", root)
+        same_tables("perf.data", [file], "--symfs", root)
+        many = [os.path.join(d, name) for name in ("a.data", "b.data", "c.data")]
+        for seed, (path, scenario) in enumerate(zip(many, ("mixed-n1", "mixed-switch", "mixed-n1-near"))):
+            subprocess.run([MAKE, scenario, path, PROG, "7000", str(seed + 1)], check=True)
+        same_tables("several files", many, "--symfs", root)
+        with open(many[1], "rb+") as f:
+            f.truncate(os.path.getsize(many[1]) * 2 // 3)
+        same_tables("several files, one of them cut", many, "--symfs", root)
         data = bytearray(open(file, "rb").read())
         for _ in range(300):  # in AUX data mostly
             data[rng.randrange(4096, len(data) - 4096)] ^= 1 << rng.randrange(8)
@@ -93,6 +119,7 @@ with tempfile.TemporaryDirectory() as d:
             f.write(data)
         same("damaged perf.data", file)
         same_script("damaged perf.data", file, "--symfs", root)
+        same_tables("damaged perf.data", [file], "--symfs", root)
     # Errors of the output end the work, soon.
     with open(file, "wb") as f:
         f.write(good * 40)

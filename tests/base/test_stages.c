@@ -1,0 +1,67 @@
+/*
+ * Stages on several threads: each sees every item once, one at a time and in order, and only
+ * behind the stage before. Plain TAP, so that it can be built with ThreadSanitizer alone
+ * (test_races.py): what a stage has for itself is not atomic here either.
+ */
+#include "base/stages.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { STAGES = 5 };
+
+struct test {
+    unsigned items;
+    unsigned made, seen[STAGES];
+    unsigned item[STAGES_MAX]; /* by thread */
+    unsigned state[STAGES_MAX];
+    uint64_t sums[STAGES]; /* depends on the order */
+    unsigned wrong[STAGES];
+};
+
+static void waste(unsigned n)
+{
+    for (volatile unsigned i = 0; i < n; i++)
+        ;
+}
+
+static bool run(void *user, unsigned stage, unsigned thread)
+{
+    struct test *t = user;
+    if (!stage) {
+        if (t->made == t->items)
+            return false;
+        t->item[thread] = t->made++;
+        t->state[thread] = 0;
+    }
+    t->wrong[stage] += t->state[thread]++ != stage; /* the thread's own */
+    t->wrong[stage] += t->seen[stage]++ != t->item[thread];
+    t->sums[stage] = t->sums[stage] * 31 + t->item[thread];
+    waste((t->item[thread] * 7 + stage * 13) % 10 * (stage == 2 ? 400 : 50));
+    return true;
+}
+
+int main(void)
+{
+    static const unsigned counts[] = {0, 1, 2, 3, 50, 2000};
+    struct test one;
+    unsigned n = 0, bad = 0;
+    for (unsigned c = 0; c < sizeof counts / sizeof *counts; c++)
+        for (unsigned stages = 1; stages <= STAGES; stages += 2)
+            for (unsigned threads = 1; threads <= 8; threads++) {
+                struct test t = {.items = counts[c]};
+                const struct stages_job job = {&t, stages, run};
+                stages_run(&job, threads);
+                bool ok = t.made == counts[c];
+                for (unsigned k = 0; k < stages; k++)
+                    ok &= !t.wrong[k] && t.seen[k] == counts[c] &&
+                          (threads == 1 || t.sums[k] == one.sums[k]);
+                if (threads == 1)
+                    one = t;
+                bad += !ok;
+                printf("%s %u - %u items, %u stages, %u threads\n", ok ? "ok" : "not ok", ++n,
+                       counts[c], stages, threads);
+            }
+    printf("1..%u\n", n);
+    return bad ? EXIT_FAILURE : EXIT_SUCCESS;
+}
