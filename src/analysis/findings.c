@@ -28,6 +28,7 @@ struct spot {
     uint32_t samples[CLOSER], mispredicts;
 };
 
+enum { STEP = 256 };           /* samples taken together */
 enum { SPOTS_MOST = 1 << 20 }; /* instructions that are told apart; more are not counted */
 
 struct findings {
@@ -170,32 +171,47 @@ static inline struct spot *spot_of(struct findings *f, const struct spex_sample 
     return spot;
 }
 
+/*
+ * In steps over a few samples: first those that are of a kind are picked out, without branches,
+ * since what the next sample is cannot be foreseen.
+ */
 static void count(struct findings *f, const struct spex_sample *samples, size_t n)
 {
     uint64_t all = 0, in_memory = 0, accesses = 0, remote = 0;
-    for (size_t i = 0; i < n; i++) {
-        const struct spex_sample *s = &samples[i];
-        uint64_t events = s->record->events, time = s->spent;
-        bool memory = spex_sample_memory(s), peer = memory && s->flags & SPEX_SAMPLE_PEER;
-        bool far = memory & !peer & beyond_the_core(s->source);
-        bool branch = s->op == SPEX_SAMPLE_BRANCH;
-        all += time;
-        in_memory += memory ? time : 0;
-        accesses += memory;
-        remote += memory & (events >> SPEX_EV_REMOTE & 1);
-        if (__builtin_expect(!time, 0))
-            count_untimed(f, s, memory, far, peer);
-        if (far | peer | branch) { /* one of them */
-            unsigned kind = branch ? BRANCHES : peer ? PEER : FAR;
-            struct spot *spot = spot_of(f, s);
-            spot->samples[kind]++;
-            spot->time[kind] += time;
-            spot->mispredicts += branch & (events >> SPEX_EV_MISPREDICT & 1);
+    const struct spex_sample *some[STEP], *walks[STEP];
+    for (size_t end; n; samples += end, n -= end) {
+        size_t chosen = 0, walked = 0;
+        uint8_t kinds[STEP];
+        end = n < STEP ? n : STEP;
+        for (size_t i = 0; i < end; i++) {
+            const struct spex_sample *s = &samples[i];
+            uint64_t events = s->record->events, time = s->spent;
+            bool memory = spex_sample_memory(s), peer = memory & (s->flags / SPEX_SAMPLE_PEER & 1);
+            bool far = memory & !peer & beyond_the_core(s->source);
+            bool branch = s->op == SPEX_SAMPLE_BRANCH;
+            all += time;
+            in_memory += memory ? time : 0;
+            accesses += memory;
+            remote += memory & (events >> SPEX_EV_REMOTE & 1);
+            if (__builtin_expect(!time, 0))
+                count_untimed(f, s, memory, far, peer);
+            some[chosen] = s;
+            kinds[chosen] = branch ? BRANCHES : peer ? PEER : FAR;
+            chosen += far | peer | branch; /* one of them */
+            walks[walked] = s;
+            walked += memory & (events >> SPEX_EV_TLB_WALK & 1);
         }
-        if (memory & (events >> SPEX_EV_TLB_WALK & 1)) {
-            struct spot *spot = spot_of(f, s);
+        for (size_t i = 0; i < chosen; i++) {
+            struct spot *spot = spot_of(f, some[i]);
+            spot->samples[kinds[i]]++;
+            spot->time[kinds[i]] += some[i]->spent;
+            spot->mispredicts +=
+                (kinds[i] == BRANCHES) & (some[i]->record->events >> SPEX_EV_MISPREDICT & 1);
+        }
+        for (size_t i = 0; i < walked; i++) {
+            struct spot *spot = spot_of(f, walks[i]);
             spot->samples[WALKS]++;
-            spot->time[WALKS] += time;
+            spot->time[WALKS] += walks[i]->spent;
         }
     }
     f->all.time += all;

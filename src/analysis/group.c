@@ -150,6 +150,7 @@ struct spex_group {
     enum spex_key keys[SPEX_KEYS_MAX];
     uint8_t first_slot[SPEX_KEYS_MAX + 1];
     size_t key_count, slots, stride;
+    size_t histograms_at; /* in a row, if there are flags: handles by latency */
     uint64_t seed; /* the hash of a key is that of its words one after the other, from this */
     unsigned flags;
     unsigned time_shift;
@@ -211,8 +212,8 @@ enum spex_status spex_group_new(struct spex_analysis *analysis,
     }
     g->flags = o.flags;
     g->time_shift = o.time_shift ? o.time_shift & 63 : usual_shift(analysis);
-    g->stride = (sizeof(struct spex_row) + g->slots * sizeof(uint64_t) + CACHE_LINE - 1) &
-                ~(size_t)(CACHE_LINE - 1);
+    g->histograms_at = sizeof(struct spex_row) + g->slots * sizeof(uint64_t);
+    g->stride = g->histograms_at + (o.flags ? SPEX_LATENCY_COUNT * sizeof(uint32_t) : 0);
     g->mask = 1023;
     g->index = calloc(g->mask + 1, sizeof *g->index);
     g->limit = SPEX_GROUP_MAX + CHUNK; /* room is made for several at a time */
@@ -303,6 +304,12 @@ static inline struct spex_row *row_at(const struct spex_group *g, size_t index)
     return (struct spex_row *)(g->chunks[index >> CHUNK_BITS] + (index & (CHUNK - 1)) * g->stride);
 }
 
+/* Of a row of a group with flags. */
+static inline uint32_t *handles(const struct spex_group *g, const struct spex_row *row)
+{
+    return (uint32_t *)((uintptr_t)row + g->histograms_at);
+}
+
 static void index_row(struct spex_group *g, uint64_t hash, size_t row)
 {
     size_t i = hash & g->mask;
@@ -342,8 +349,9 @@ static void add_stats(struct spex_group *g, struct spex_row *to, const struct sp
     to->stats.time_square += from->stats.time_square;
     for (unsigned l = 0; l < SPEX_LATENCY_COUNT; l++) {
         to->stats.latency_sum[l] += from->stats.latency_sum[l];
-        if (g->flags)
-            histogram_merge(&g->histograms, &to->latency[l], &of->histograms, from->latency[l]);
+        if (g->flags && of->flags)
+            histogram_merge(&g->histograms, &handles(g, to)[l], &of->histograms,
+                            handles(of, from)[l]);
     }
 }
 
@@ -424,7 +432,7 @@ static void make_room(struct spex_group *g, size_t more)
         g->limit = g->count; /* merge here, not where there is no memory */
     if (g->count + more > g->limit)
         shrink(g);
-    while ((g->count + more) * 2 > g->mask + 1)
+    while ((g->count + more) * 4 > (g->mask + 1) * 3)
         reindex(g, g->mask * 2 + 1);
     while (g->count + more > g->chunk_count << CHUNK_BITS) {
         g->chunks = memory_resize(g->chunks, g->chunk_count + 1, sizeof *g->chunks);
@@ -628,13 +636,13 @@ static inline __attribute__((always_inline)) void count_sample(struct spex_group
     t->time += s->spent;
     t->time_square += ns * ns;
     if (histograms & 1u << SPEX_LATENCY_TOTAL && present & SPEX_HAS_TOTAL)
-        histogram_count(&g->histograms, &row->latency[SPEX_LATENCY_TOTAL], r->total);
+        histogram_count(&g->histograms, &handles(g, row)[SPEX_LATENCY_TOTAL], r->total);
     if (histograms & 1u << SPEX_LATENCY_EXECUTE && known)
-        histogram_count(&g->histograms, &row->latency[SPEX_LATENCY_EXECUTE], execute);
+        histogram_count(&g->histograms, &handles(g, row)[SPEX_LATENCY_EXECUTE], execute);
     if (histograms & 1u << SPEX_LATENCY_ISSUE && present & SPEX_HAS_ISSUE)
-        histogram_count(&g->histograms, &row->latency[SPEX_LATENCY_ISSUE], r->issue);
+        histogram_count(&g->histograms, &handles(g, row)[SPEX_LATENCY_ISSUE], r->issue);
     if (histograms & 1u << SPEX_LATENCY_TRANSLATION && present & SPEX_HAS_TRANSLATION)
-        histogram_count(&g->histograms, &row->latency[SPEX_LATENCY_TRANSLATION], r->translation);
+        histogram_count(&g->histograms, &handles(g, row)[SPEX_LATENCY_TRANSLATION], r->translation);
 }
 
 /* The choice is made outside the loops. */
@@ -1014,13 +1022,13 @@ bool spex_row_long_runs(const struct spex_group *g, const struct spex_row *row)
 int spex_row_latency(const struct spex_group *g, const struct spex_row *row,
                      enum spex_latency latency, double q)
 {
-    return histogram_quantile(&g->histograms, row->latency[latency], q);
+    return g->flags ? histogram_quantile(&g->histograms, handles(g, row)[latency], q) : -1;
 }
 
 bool group_buckets(const struct spex_group *g, const struct spex_row *row,
                    enum spex_latency latency, uint64_t counts[HISTOGRAM_BUCKETS])
 {
-    return histogram_buckets(&g->histograms, row->latency[latency], counts);
+    return g->flags && histogram_buckets(&g->histograms, handles(g, row)[latency], counts);
 }
 
 uint64_t spex_row_value(const struct spex_group *g, const struct spex_row *row, size_t n)

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 
 enum {
-    BLOCKS = 1 << 13, /* caches of where data lies */
-    LINES = 1 << 12,  /* cache of source lines */
+    LINE_SLOTS = 1 << 13, /* caches of where data lies: cache lines, pages, addresses */
+    PAGE_SLOTS = 1 << 15,
+    SINGLE_SLOTS = 1 << 13,
+    LINES = 1 << 12, /* cache of source lines */
 };
 
 static struct spex_module *map_module(struct spex_analysis *a, const struct spex_perf_map *map)
@@ -147,16 +149,20 @@ struct block_slot {
 
 /* Where data lies. */
 struct place_cache {
-    struct block_slot near[BLOCKS], far[BLOCKS]; /* cache lines, pages */
-    struct place_slot single[BLOCKS];            /* addresses */
+    struct block_slot near[LINE_SLOTS], far[PAGE_SLOTS];
+    struct place_slot single[SINGLE_SLOTS];
 };
 
 enum { LINE_BITS = 6, PAGE_BITS = 12 };
 
-static inline struct block_slot *block_of(struct block_slot *slots, uint64_t number,
-                                          uint32_t version)
+static inline struct block_slot *near_slot(struct place_cache *cache, uint64_t ip, uint32_t version)
 {
-    return &slots[mix(number ^ (uint64_t)version << 48) & (BLOCKS - 1)];
+    return &cache->near[mix(ip >> LINE_BITS ^ (uint64_t)version << 48) % LINE_SLOTS];
+}
+
+static inline struct block_slot *far_slot(struct place_cache *cache, uint64_t ip, uint32_t version)
+{
+    return &cache->far[mix(ip >> PAGE_BITS ^ (uint64_t)version << 48) % PAGE_SLOTS];
 }
 
 /* place, of ip, is true of the whole block but for the address. */
@@ -174,14 +180,14 @@ static void fill_blocks(struct place_cache *cache, uint32_t version, uint64_t ip
     const unsigned line = (1u << LINE_BITS) - 1;
     uint64_t first, last, at = ip & line;
     if (place->module ? !module_has_symbols(place->module) : ip >> 63) {
-        fill_block(block_of(cache->far, ip >> PAGE_BITS, version), PAGE_BITS, version, ip, place);
+        fill_block(far_slot(cache, ip, version), PAGE_BITS, version, ip, place);
         return;
     }
     if (!place->symbol) /* the next address may be of the image of another file */
         return;
     module_symbol_around(place->module, place->address, &first, &last);
     if (place->address - first >= at && last - place->address >= line - at)
-        fill_block(block_of(cache->near, ip >> LINE_BITS, version), LINE_BITS, version, ip, place);
+        fill_block(near_slot(cache, ip, version), LINE_BITS, version, ip, place);
 }
 
 /*
@@ -196,19 +202,17 @@ static inline const struct spex_place *locate(struct spex_analysis *a, struct pl
     if (__builtin_expect(!*own, 0))
         *own = memory_get(1, sizeof **own);
     struct place_cache *cache = *own;
-    struct block_slot *near = block_of(cache->near, ip >> LINE_BITS, version);
+    /* most data lies where nothing has a name, and pages are fewer than lines */
+    const struct block_slot *far = far_slot(cache, ip, version);
+    *bits = PAGE_BITS;
+    if (far->number == ip >> PAGE_BITS && far->version == version)
+        return &far->place;
+    const struct block_slot *near = near_slot(cache, ip, version);
     *bits = LINE_BITS;
     if (near->number == ip >> LINE_BITS && near->version == version)
         return &near->place;
-    const struct block_slot *far = block_of(cache->far, ip >> PAGE_BITS, version);
-    if (far->number == ip >> PAGE_BITS && far->version == version) {
-        struct spex_place place = far->place;
-        place.address += ip & ((1u << PAGE_BITS) - 1);
-        fill_block(near, LINE_BITS, version, ip, &place);
-        return &near->place;
-    }
     uint32_t key = version << 1 | 1;
-    struct place_slot *slot = &cache->single[place_index(ip, key) % BLOCKS];
+    struct place_slot *slot = &cache->single[place_index(ip, key) % SINGLE_SLOTS];
     *bits = 0;
     if (slot->ip != ip || slot->version != key) {
         bool timed = sample && sample->flags & SPEX_SAMPLE_TIMED;

@@ -22,9 +22,8 @@ struct spex_stats {
 
 struct spex_row {
     struct spex_stats stats;
-    uint32_t latency[SPEX_LATENCY_COUNT]; /* private: histograms */
-    uint32_t flags;                       /* of all its samples: enum spex_sample_flag */
-    uint64_t key[];                       /* see spex_row_text, spex_row_value */
+    uint32_t flags; /* of all its samples: enum spex_sample_flag */
+    uint64_t key[]; /* see spex_row_text, spex_row_value; histograms behind it */
 };
 
 /* 95% interval of the share of the time of all; both need time and time_square alone. */
