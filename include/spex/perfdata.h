@@ -469,6 +469,8 @@ struct spex_perf_writer_options {
     /* A third event, "spe-stacks:u": samples with the call stacks of records (docs/perf-data.md).
      * Not with per_thread or untimed. */
     bool stacks;
+    /* One more, "spe-allocs:u": samples with the allocation that a record's data is in. */
+    bool allocs;
 };
 
 struct spex_perf_writer;
@@ -510,8 +512,8 @@ void spex_perf_writer_aux(struct spex_perf_writer *writer, int32_t cpu, int32_t 
 void spex_perf_writer_aux_kept(struct spex_perf_writer *writer, int32_t cpu, int32_t pid,
                                int32_t tid, uint64_t offset, uint64_t size, uint32_t flags,
                                uint64_t time);
-/* Samples of the event of `stacks`, whole and one behind the other; the first that is none ends it.
- */
+/* Samples of the events of `stacks` and `allocs`, whole and one behind the other; the first that is
+ * none ends it. */
 void spex_perf_writer_stacks(struct spex_perf_writer *writer, const void *records, size_t size);
 void spex_perf_writer_lost(struct spex_perf_writer *writer, int32_t cpu, uint64_t lost,
                            uint64_t time);

@@ -12,7 +12,7 @@ struct record_options {
     struct run_options run;
     const char *output, *control, *start_at, *stop_at, *delay, *parts;
     uint64_t max_size;
-    bool truth, stacks, quiet;
+    bool truth, stacks, allocs, quiet;
 };
 
 static const struct cli_option record_options[] = {
@@ -23,6 +23,10 @@ static const struct cli_option record_options[] = {
      "also count every operation, miss and mispredict by instruction, into FILE.truth", NULL, NULL},
     {"stacks", 'g', CLI_FLAG, offsetof(struct record_options, stacks), NULL,
      "also keep the call stack of each record, as samples of a second event", NULL, NULL},
+    {"allocs", 0, CLI_FLAG, offsetof(struct record_options, allocs), NULL,
+     "also note where heap memory was allocated, for mem --sort alloc and c2c; with -g with "
+     "callers",
+     NULL, NULL},
     {"delay", 'D', CLI_STRING, offsetof(struct record_options, delay), "MS",
      "modelled milliseconds before the first sample; -1: none until --control or --start-at", NULL,
      NULL},
@@ -87,9 +91,9 @@ static int set_parts(const struct record_options *o, struct output *output)
     if (!parts_parse(o->parts, &output->limit))
         return cli_usage("--switch-output: '%s' is neither a size (10M) nor a time (5ms)",
                          o->parts);
-    if (output->stream >= 0 || o->truth || o->stacks)
-        return cli_usage("--switch-output writes several files: -o must name one, and --truth and "
-                         "--stacks do not go with it");
+    if (output->stream >= 0 || o->truth || o->stacks || o->allocs)
+        return cli_usage("--switch-output writes several files: -o must name one, and --truth, "
+                         "--stacks and --allocs do not go with it");
     return CLI_OK;
 }
 
@@ -113,6 +117,7 @@ static int run_record(void *options, int argc, char **argv)
     struct run run = {.options = {.keep = true,
                                   .truth = o->truth,
                                   .stacks = o->stacks,
+                                  .allocs = o->allocs,
                                   .aside = output.stream == STDOUT_FILENO,
                                   .prefix = prefix}};
     if ((status = set_regions(o, &run))) {

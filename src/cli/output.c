@@ -146,6 +146,7 @@ static struct spex_perf_writer_options writer_options(const struct spex_run_abou
         .kept_start = about->start,
         .kept_end = about->end,
         .stacks = about->stacks,
+        .allocs = about->allocs,
     };
     memcpy(options.config, about->config, sizeof options.config);
     return options;

@@ -317,6 +317,11 @@ void run_notes(const struct run *run)
     if (t->stacks_doubted)
         cli_note("%s call stacks may lack frames, or have wrong ones, where they are marked",
                  text_count(number, t->stacks_doubted));
+    if (run->options.allocs && t->uncorrected)
+        cli_note("this QEMU shows no registers: there are no allocations");
+    else if (run->options.allocs && !t->allocators)
+        cli_note("no function that allocates was found (malloc, operator new and others): the "
+                 "program is linked statically and stripped, or has an allocator of its own");
     if (t->uncorrected)
         cli_note("this QEMU shows no registers: counts are a little high where "
                  "faults were handled");

@@ -63,6 +63,15 @@ struct execution {
     bool fault; /* the last executed instruction raised an exception */
 };
 
+/* What the heap was when the words up to here were written. */
+static uint64_t heap_time_at(struct flow *f, uint64_t end)
+{
+    uint64_t count = __atomic_load_n(&f->heap_count, __ATOMIC_ACQUIRE);
+    for (; f->heap_read < count && f->heap[f->heap_read % FLOW_HEAP].at < end; f->heap_read++)
+        f->heap_time = f->heap[f->heap_read % FLOW_HEAP].time;
+    return f->heap_time;
+}
+
 static void fill_parts(struct flow *f, const struct execution *e, uint32_t at)
 {
     struct vcpu *v = f->vcpu;
@@ -82,6 +91,8 @@ static void fill_parts(struct flow *f, const struct execution *e, uint32_t at)
     out->events |= sve_events(insn, count);
     if (count)
         out->access[0] = v->pending.parts[0];
+    if (count && user.allocs)
+        allocs_look(v, v->pending.parts[0].va, heap_time_at(f, f->scan));
     if (count > 1) {
         out->parts = v->pending.parts;
         out->part_count = count;
@@ -97,6 +108,7 @@ static void take(struct flow *f, const struct execution *e, uint32_t at, int slo
     const struct spex_timing_insn *time = &e->run->insns[at];
     struct spex_outcome *out = &v->pending.outcome;
     bool exception = e->fault && at + 1 == e->run->executed;
+    turns_sampled(v, &f->stack, pc_of(insn));
     *out = (struct spex_outcome){.flags = SPEX_OUT_EXECUTED | SPEX_OUT_PASSED,
                                  .issue = (uint32_t)(time->issue - time->dispatch),
                                  .total = (uint32_t)(time->done - time->dispatch)};
@@ -118,8 +130,6 @@ static void take(struct flow *f, const struct execution *e, uint32_t at, int slo
     v->pending.slot = slot;
     v->pending.op = sample_op(op, out);
     v->pending.done = time->done;
-    if (user.stacks)
-        turns_sampled(v, &f->stack, pc_of(insn));
 }
 
 /* As in sample.c: false if the unit is off, or was until now. */
@@ -467,6 +477,8 @@ bool account_turn(struct flow *f, uint64_t limit, unsigned most)
             break;
     } while (step(f) && ++n < most && spex_timing_clock(f->core) <= limit);
     publish_clock(f);
+    if (user.allocs)
+        heap_time_at(f, f->at);
     __atomic_store_n(&f->tail, f->at, __ATOMIC_RELEASE);
     return n;
 }
@@ -498,6 +510,8 @@ struct flow *account_new(struct vcpu *v, int cpu)
     f->stack.last = &turns_start;
     if (user.stacks)
         stack_begin(&f->stack);
+    if (user.allocs) /* pages that are not touched cost nothing */
+        f->heap = need(calloc(FLOW_HEAP, sizeof *f->heap));
     return f;
 }
 
@@ -540,5 +554,6 @@ void account_forget(struct flow *f)
     f->vcpu->flow = NULL;
     spex_timing_core_free(f->core);
     stack_end(&f->stack);
+    free(f->heap);
     free(f);
 }

@@ -35,6 +35,12 @@ struct flow {
     const struct spex_op *branch; /* the last taken branch, and where it went */
     uint64_t branch_target;
     struct stack stack; /* --stacks */
+    /* --allocs: words from here on were written when the heap had this time (heap.h) */
+    struct {
+        uint64_t at, time;
+    } * heap;
+    uint64_t heap_count, heap_read; /* written by the guest's thread; read by the model's */
+    uint64_t heap_time;
     /* whose turn it is (order.h) */
     pthread_cond_t turn;
     int tid;        /* of the thread, the host's number; 0 until it has begun */

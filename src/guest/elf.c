@@ -117,9 +117,10 @@ static struct bytes section(struct bytes file, unsigned index, uint32_t *type, u
     return part(file, le64(header.at + 24), le64(header.at + 32));
 }
 
-static bool find_function(struct bytes file, const char *name, uint64_t *address)
+static void each_function(struct bytes file,
+                          bool (*one)(void *context, const char *name, uint64_t address),
+                          void *context)
 {
-    size_t length = strlen(name) + 1;
     uint32_t type = 0, link = 0, unused;
     for (unsigned i = 0; i < le16(file.at + 60); i++) {
         struct bytes table = section(file, i, &type, &link);
@@ -128,35 +129,56 @@ static bool find_function(struct bytes file, const char *name, uint64_t *address
         struct bytes names = section(file, link, &unused, &unused);
         for (uint64_t at = 0; at + SYMBOL <= table.size; at += SYMBOL) {
             const uint8_t *s = table.at + at;
-            struct bytes text = part(names, le32(s), length);
-            if ((s[4] & 15) != STT_FUNC || !le16(s + 6) || !text.at ||
-                memcmp(text.at, name, length))
+            uint32_t name = le32(s);
+            if ((s[4] & 15) != STT_FUNC || !le16(s + 6) || name >= names.size ||
+                !memchr(names.at + name, 0, names.size - name))
                 continue;
-            *address = le64(s + 8);
-            return true;
+            if (!one(context, (const char *)names.at + name, le64(s + 8)))
+                return;
         }
     }
-    return false;
 }
 
-bool elf_function(const char *path, const char *name, uint64_t *address)
+void elf_functions(const char *path, bool (*one)(void *context, const char *name, uint64_t address),
+                   void *context)
 {
     struct elf elf;
     struct stat st;
-    bool found = false;
     if (elf_read(path, &elf) || !elf.is64 || !elf.little)
-        return false;
+        return;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0 && !fstat(fd, &st) && st.st_size >= SECTION) {
         void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (map != MAP_FAILED) {
-            found = find_function((struct bytes){map, (uint64_t)st.st_size}, name, address);
+            each_function((struct bytes){map, (uint64_t)st.st_size}, one, context);
             munmap(map, (size_t)st.st_size);
         }
     }
     if (fd >= 0)
         close(fd);
-    return found;
+}
+
+struct wanted {
+    const char *name;
+    uint64_t address;
+    bool found;
+};
+
+static bool is_wanted(void *context, const char *name, uint64_t address)
+{
+    struct wanted *w = context;
+    w->found = !strcmp(name, w->name);
+    w->address = address;
+    return !w->found;
+}
+
+bool elf_function(const char *path, const char *name, uint64_t *address)
+{
+    struct wanted w = {.name = name};
+    elf_functions(path, is_wanted, &w);
+    if (w.found)
+        *address = w.address;
+    return w.found;
 }
 
 const char *elf_machine_name(const struct elf *elf)

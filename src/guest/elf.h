@@ -29,6 +29,10 @@ enum spex_status elf_read(const char *path, struct elf *elf);
 /* The address of a function as linked, from either table of symbols; false if there is none. */
 bool elf_function(const char *path, const char *name, uint64_t *address);
 
+/* Each function that the file has itself, of both tables; until one is false. */
+void elf_functions(const char *path, bool (*one)(void *context, const char *name, uint64_t address),
+                   void *context);
+
 /* "x86-64", "32-bit Arm" ... for messages. */
 const char *elf_machine_name(const struct elf *elf);
 

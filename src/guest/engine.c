@@ -355,6 +355,7 @@ static void set_output(struct spex_engine *e, const struct spex_engine_options *
     out->keep = o->keep;
     out->truth = o->truth;
     out->stacks = o->stacks;
+    out->allocs = o->allocs;
 }
 
 enum spex_status spex_engine_new(struct spex_engine_options *o, struct spex_engine **out,
@@ -381,6 +382,7 @@ enum spex_status spex_engine_new(struct spex_engine_options *o, struct spex_engi
     settings->keep = o->keep;
     settings->truth = o->truth;
     settings->stacks = o->stacks;
+    settings->allocs = o->allocs;
     settings->regions = o->regions;
     settings->disabled = o->disabled;
     settings->delay = o->delay;
@@ -428,6 +430,7 @@ void spex_engine_about(const struct spex_engine *e, struct spex_run_about *about
                                      .truth = o->truth,
                                      .host = e->host,
                                      .stacks = o->stacks,
+                                     .allocs = o->allocs,
                                      .cpu = e->options->cpu,
                                      .argv = (const char *const *)e->options->argv};
     memcpy(about->config, o->config, sizeof about->config);

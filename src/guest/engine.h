@@ -45,6 +45,7 @@ struct spex_engine_options {
     uint64_t delay;                 /* cycles without samples at the beginning */
     uint64_t max_size;              /* bytes of the file with records; 0: any */
     bool stacks;                    /* keep the call stack of each record */
+    bool allocs;                    /* and the allocation that its data is in */
 };
 
 struct spex_engine;
@@ -91,7 +92,7 @@ struct spex_run_about {
     uint32_t cpus;
     bool keep, truth;        /* there are records, exact counts */
     bool host;               /* the command was a program of this machine */
-    bool stacks;             /* and call stacks */
+    bool stacks, allocs;     /* and call stacks, allocations */
     const char *cpu;         /* name of the model */
     const char *const *argv; /* NULL-terminated */
 };
@@ -111,6 +112,8 @@ struct spex_engine_totals {
     uint64_t lost_stacks;                        /* that found no room */
     bool no_stacks;                              /* this QEMU does not show what they need */
     uint32_t unprofiled;                         /* threads */
+    uint64_t allocs;                             /* records whose data is in a known block */
+    uint32_t allocators;                         /* functions that were found */
     uint64_t damaged;                            /* parts of the run's files that cannot be true */
     bool full;        /* the file reached max_size: nothing was sampled from there on */
     bool untraced;    /* programs of the host could not start programs of the guest: no ptrace */

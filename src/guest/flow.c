@@ -4,6 +4,7 @@
 #include "account.h"
 #include "need.h"
 #include "order.h"
+#include "vcpu.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -149,6 +150,26 @@ static void wait_for(struct flow *f, uint64_t tail, bool drains)
     }
 }
 
+void flow_heap(struct vcpu *v, uint64_t time)
+{
+    struct flow *f = v->flow;
+    uint64_t n = f->heap_count, now = total(v);
+    if (n && f->heap[(n - 1) % FLOW_HEAP].at == now) { /* not read yet: no word stands behind it */
+        f->heap[(n - 1) % FLOW_HEAP].time = time;
+        return;
+    }
+    f->heap[n % FLOW_HEAP].at = now;
+    f->heap[n % FLOW_HEAP].time = time;
+    __atomic_store_n(&f->heap_count, n + 1, __ATOMIC_RELEASE);
+}
+
+/* What others did to the heap before it was this thread's turn. */
+static void see_heap(struct vcpu *v)
+{
+    if (user.allocs)
+        flow_heap(v, allocs_time());
+}
+
 /* A thread goes to see whose turn it is; it is awake, though it may wait for the lock. */
 static void enter(struct flow *f)
 {
@@ -193,6 +214,7 @@ void flow_turn(struct hot *h)
         enter(f);
         order_check(f);
         leave(f);
+        see_heap(v);
     } else if (now + FLOW_CHUNK > FLOW_RING) {
         wait_for(f, now + FLOW_CHUNK - FLOW_RING, false);
     }
@@ -231,6 +253,7 @@ void flow_return(struct vcpu *v, enum flow_call call)
     enter(v->flow);
     order_return(v->flow, call);
     leave(v->flow);
+    see_heap(v);
     set_stop(v->hot); /* the other may have been made by this call */
 }
 
@@ -290,6 +313,7 @@ void flow_begin(struct vcpu *v, int cpu, uint64_t start)
     account_begin(f, start);
     order_begin(f);
     pthread_mutex_unlock(&order.lock);
+    see_heap(v);
     set_stop(h);
 }
 
@@ -322,6 +346,7 @@ void flow_end(struct vcpu *v)
     v->flow = NULL;
     end_locked(f);
     pthread_mutex_unlock(&order.lock);
+    free(f->heap);
     free(f);
 }
 

@@ -32,8 +32,9 @@ struct hot;
 #define FLOW_VALUE ((UINT64_C(1) << 48) - 1)
 
 enum {
-    FLOW_RING = 1 << 15, /* words of a ring */
-    FLOW_CHUNK = 1 << 9, /* words that one thread hands over at a time */
+    FLOW_RING = 1 << 15,       /* words of a ring */
+    FLOW_CHUNK = 1 << 9,       /* words that one thread hands over at a time */
+    FLOW_HEAP = 2 * FLOW_RING, /* changes of the heap between words of a ring */
 };
 
 enum flow_mark {
@@ -103,6 +104,9 @@ void flow_return(struct vcpu *v, enum flow_call call);
 enum flow_call flow_call_kind(int64_t number, uint64_t operation);
 /* What a system call costs. */
 uint64_t flow_call_cycles(int64_t number, int64_t result);
+
+/* Words that come from here on see the heap as it is at this time (--allocs). */
+void flow_heap(struct vcpu *v, uint64_t time);
 
 /* Model time of a thread, as far as it is known: exact after flow_drain(). */
 uint64_t flow_clock(const struct vcpu *v);

@@ -136,6 +136,7 @@ static enum spex_status open_control(struct spex_run *run, const struct spex_eng
     if (owner) { /* its own copy was not in the guest's reach, but for where the data ends */
         c->output.keep = about.keep;
         c->output.stacks = about.stacks;
+        c->output.allocs = about.allocs;
     }
     if (c->cpus > RUN_CPUS) {
         run->damaged++;
@@ -315,6 +316,7 @@ void spex_run_about(const struct spex_run *run, struct spex_run_about *about)
                                      .keep = o->keep,
                                      .truth = o->truth,
                                      .stacks = o->stacks,
+                                     .allocs = o->allocs,
                                      .cpu = run->argv[2],
                                      .argv = run->argv + 3};
     memcpy(about->config, o->config, sizeof about->config);
@@ -354,6 +356,7 @@ void spex_run_totals(const struct spex_run *run, struct spex_engine_totals *tota
                                           .full = c->full != 0,
                                           .untraced = c->untraced != 0,
                                           .lost_stacks = c->lost_stacks,
+                                          .allocators = c->allocators,
                                           .no_stacks = c->no_stacks != 0,
                                           .uncorrected = c->no_registers != 0};
     totals->lost = left_truncated(run);
@@ -368,6 +371,7 @@ void spex_run_totals(const struct spex_run *run, struct spex_engine_totals *tota
         totals->interrupts += t->interrupts;
         totals->cut += t->cut;
         totals->stacks += t->stacks;
+        totals->allocs += t->allocs;
         totals->stacks_cut += t->stacks_cut;
         totals->stacks_doubted += t->stacks_doubted;
         totals->processes += t->pid == t->tid;

@@ -346,7 +346,7 @@ static void read_log(struct spex_run *run, size_t task)
     }
     run->damaged += at < t->log_size && run->control.failed != ENOSPC; /* half an event */
     add_left(run, task, SPEX_ENGINE_LEFT, t->task.head, t->task.at);
-    if (run->control.output.stacks)
+    if (run->control.output.stacks || run->control.output.allocs)
         add_left(run, task, SPEX_ENGINE_STACKS, t->task.stacks_head, t->task.stacks_at);
     if (!ended)
         left_add(run, task, SPEX_ENGINE_EXIT, t->task.clock);

@@ -112,6 +112,7 @@ static void on_vcpu(qemu_plugin_id_t id, unsigned index)
     if (h->core)
         spex_uarch_core_free(h->core);
     plan(&b, creator);
+    stack_end(&v->callers);
     if (!user.full) {
         need(spex_uarch_core_new(user.model, (unsigned)b.cpu, &h->core) ? NULL : h->core);
         h->core->engine = h;
@@ -159,10 +160,14 @@ static void before_fork(void)
         user.fork_id = task_reserve(&user.fork_cpu);
     if (user.full)
         flow_before_fork();
+    if (user.allocs)
+        allocs_before_fork();
 }
 
 static void in_parent(void)
 {
+    if (user.allocs)
+        allocs_after_fork();
     if (user.full)
         flow_after_fork();
 }
@@ -171,6 +176,8 @@ static void in_parent(void)
 static void in_child(void)
 {
     struct vcpu *v = caller;
+    if (user.allocs)
+        allocs_after_fork();
     if (user.full)
         flow_in_child(v);
     if (!v)
@@ -391,6 +398,8 @@ static void log_map(struct vcpu *v, uint64_t address)
         event.c = 0;
     }
     log_event(v, &event, path);
+    if (user.allocs && path[0] == '/' && a[2] & 4) /* PROT_EXEC */
+        allocs_mapped(path, address, a[1], a[5]);
 }
 
 /* ---- files of just-in-time compilers ---- */

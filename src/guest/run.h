@@ -13,8 +13,8 @@
  *   N         struct run_task, mapped: one per guest thread that ever lived
  *   N.aux     the thread's Profiling Buffer, mapped, until it is written to data
  *   N.log     the thread's events, appended with write()
- *   N.stacks  the thread's call stacks, mapped, until they are written to data (--stacks): whole
- *             records as they stand there
+ *   N.stacks  the thread's call stacks and allocations, mapped, until they are written to data
+ *             (--stacks, --allocs): whole records as they stand there
  *   N.truth   whole-population counts of a process (--truth), mapped
  *
  * The plugin writes through as it goes, so that whatever ends the guest, or spex,
@@ -31,7 +31,7 @@
 #include "uarch/model.h"
 
 enum {
-    RUN_VERSION = 5,
+    RUN_VERSION = 6,
     RUN_CPUS = 1024, /* CPU numbers that guest threads can get */
     RUN_FIRST_PID = 1000,
     RUN_EVENTS = 14, /* PMU events of the unit */
@@ -49,7 +49,7 @@ enum {
 struct run_output {
     uint64_t midr, min_interval, event_filter, period, config[5];
     uint64_t start; /* of AUX data in `data` */
-    uint64_t keep, truth, stacks;
+    uint64_t keep, truth, stacks, allocs;
 };
 
 #define RUN_NO_TASK UINT32_MAX
@@ -76,6 +76,7 @@ struct run_control {
     bool keep;          /* keep records; otherwise only count */
     bool truth;
     bool stacks;                                /* keep call stacks */
+    bool allocs;                                /* and allocations */
     bool regions;                               /* sampling is not on all the time (region.h): */
     char start_at[RUN_NAME], stop_at[RUN_NAME]; /* functions of the program, or empty */
     uint64_t delay;                             /* cycles without samples at the beginning */
@@ -92,6 +93,7 @@ struct run_control {
     uint32_t untraced;                 /* programs of the host that got no supervisor (trace.h) */
     uint64_t lost_stacks;              /* call stacks that found no room there */
     uint32_t no_stacks;                /* this QEMU does not show the stack pointer */
+    uint32_t allocators;               /* functions that allocate, in all that was loaded */
     uint32_t no_registers;             /* this QEMU shows no registers: faults are not given back */
     struct {
         int32_t host_pid;
@@ -134,6 +136,7 @@ struct run_task {
     uint64_t stacks;                 /* call stacks made, */
     uint64_t stacks_cut;             /* of them with frames left out in the middle, */
     uint64_t stacks_doubted;         /* with frames that may be wrong */
+    uint64_t allocs;                 /* records whose data was in a block */
     struct spex_uarch_counts counts;
 };
 

@@ -49,8 +49,7 @@ static void ask(struct vcpu *v, const struct block *block, uint64_t at, uint32_t
         if (slot != SPEX_SPU_NOT_SAMPLED) {
             v->hot->want = &block->insns[at];
             v->slot = slot;
-            if (user.stacks)
-                turns_sampled(v, &v->hot->stack, pc_of(v->hot->want));
+            turns_sampled(v, &v->hot->stack, pc_of(v->hot->want));
             attention(v, true);
         }
         until = spex_spu_until(unit);

@@ -70,6 +70,8 @@ void sve_execute(unsigned vcpu, void *data)
                 .va = list.lowest, .pas = SPEX_NONSECURE, .flags = SPEX_ACC_VA | SPEX_ACC_INACTIVE};
         }
     }
+    if (wanted && user.allocs && list.count)
+        allocs_look(h->vcpu, list.item[0].va, UINT64_MAX);
     for (unsigned i = 0; i < list.count; i++) {
         spex_uarch_result result = access_one(h, insn, list.item[i].va, list.item[i].size);
         if (wanted)

@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "origin.h"
+#include "perfdata/allocation.h"
 #include "perfdata/auxtrace.h"
-#include "perfdata/callchain.h"
 
 #include <spex/wire.h>
 
@@ -360,10 +360,19 @@ static void save_stacks(struct task *task, bool last)
     }
     if (ok || !last) {
         for (uint64_t at = 0; !ok && at < bytes; at += le16(task->stacks + at + 6))
-            __atomic_fetch_add(&task_run->lost_stacks, 1, __ATOMIC_RELAXED);
+            if (le64(task->stacks + at + 8) == CALLCHAIN_ID)
+                __atomic_fetch_add(&task_run->lost_stacks, 1, __ATOMIC_RELAXED);
         __atomic_store_n(&s->stacks_head, 0, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&s->stacks_at, 0, __ATOMIC_RELEASE);
+}
+
+/* Room for so many bytes of N.stacks. */
+static uint8_t *beside(struct task *task, size_t size)
+{
+    if (task->shared->stacks_head + size > RUN_STACKS)
+        save_stacks(task, false);
+    return task->stacks + task->shared->stacks_head;
 }
 
 /* The unit made a record of the operation whose stack was remembered. */
@@ -377,13 +386,31 @@ static void add_stack(struct task *task)
                                     .cpu = s->cpu,
                                     .count = task->chain_count};
     size_t size = callchain_size(chain.count);
-    if (s->stacks_head + size > RUN_STACKS)
-        save_stacks(task, false);
-    callchain_write(task->stacks + s->stacks_head, &chain, task->chain);
+    callchain_write(beside(task, size), &chain, task->chain);
     __atomic_store_n(&s->stacks_head, s->stacks_head + size, __ATOMIC_RELEASE);
     s->stacks++;
     s->stacks_cut += (task->chain_notes & STACK_CUT) != 0;
     s->stacks_doubted += (task->chain_notes & STACK_DOUBTED) != 0;
+}
+
+/* And whose data was in a block. */
+static void add_alloc(struct task *task)
+{
+    struct run_task *s = task->shared;
+    const struct task_alloc *a = &task->alloc;
+    const struct allocation allocation = {.pc = task->chain_pc,
+                                          .time = task->stamp,
+                                          .start = a->start,
+                                          .size = a->size,
+                                          .number = a->number,
+                                          .pid = s->pid,
+                                          .tid = s->tid,
+                                          .cpu = s->cpu,
+                                          .count = a->site_count};
+    size_t size = allocation_size(allocation.count);
+    allocation_write(beside(task, size), &allocation, a->site);
+    __atomic_store_n(&s->stacks_head, s->stacks_head + size, __ATOMIC_RELEASE);
+    s->allocs++;
 }
 
 void task_complete(struct task *task, int slot, const struct spex_op *op,
@@ -391,8 +418,10 @@ void task_complete(struct task *task, int slot, const struct spex_op *op,
 {
     task->made = false;
     spex_spu_complete(task->unit, slot, op, outcome);
-    if (task->made && task->stacks)
+    if (task->made && task->stacks && task_run->stacks)
         add_stack(task);
+    if (task->made && task->stacks && task->alloc.site_count)
+        add_alloc(task);
     if (__builtin_expect(task->irq, 0))
         serve_interrupt(task);
     else
@@ -433,7 +462,7 @@ static void start_unit(struct task *task)
     config.seed = task_run->seed + task->id * UINT64_C(0x9e3779b97f4a7c15);
     config.host = (struct spex_spu_host){
         .user = task, .write = on_write, .counter = on_counter, .pmu = on_pmu, .irq = on_irq};
-    if (task_run->stacks && task_run->keep && !task_run->no_stacks)
+    if (task_run->keep && ((task_run->stacks && !task_run->no_stacks) || task_run->allocs))
         task->stacks = task_map(task->id, ".stacks", 0, RUN_STACKS, NULL);
     if (task->stacks)
         config.host.trigger = on_trigger;

@@ -8,6 +8,13 @@
 #include "run.h"
 #include "stack.h"
 
+/* The block that holds the data of the sampled operation (allocs.h). */
+struct task_alloc {
+    uint64_t start, size, number; /* number: tells those apart that lie at the same place */
+    const uint64_t *site;         /* return addresses, innermost first */
+    size_t site_count;            /* 0: no block */
+};
+
 struct task {
     struct run_task *shared;
     struct spex_spu *unit;
@@ -17,6 +24,7 @@ struct task {
     uint32_t id;
     uint64_t stamp;  /* what it read last */
     uint8_t *stacks; /* mapping of N.stacks, or NULL */
+    struct task_alloc alloc;
     /* call stack of the sampled operation, until the unit has made a record of it, or not */
     uint64_t chain_pc, chain[2 * STACK_CHAIN];
     size_t chain_count;

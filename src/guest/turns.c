@@ -21,6 +21,8 @@ void turns_begin(struct hot *h)
     h->stack.sp = &no_registers[31];
     if (!user.full)
         stack_begin(&h->stack);
+    else if (user.allocs)
+        stack_begin(&h->vcpu->callers);
 }
 
 /* Finds the stack pointer of a thread that begins; false if it is not to be had now. */
@@ -69,6 +71,9 @@ void turns_tell(struct hot *h, const struct block *last)
         return;
     }
     push(h, FLOW_SP, s->sp[0]);
+    if (user.allocs)
+        turns_follow(&h->vcpu->callers, last, ((const struct block *)s->last)->model.pc, s->sp[0],
+                     s->sp[-2], s->sp[-1]);
     s->moved |= (last->turn & STACK_MOVES) != 0;
     if (!s->moved || (last->turn & (STACK_MOVES - 1)) == STACK_GOES_ON)
         return;
@@ -139,6 +144,10 @@ void turns_signalled(struct vcpu *v, struct flow_signal *signal)
     if (!signal->real)
         return;
     find_turn(s->last, signal);
+    if (user.full && user.allocs) {
+        v->callers.last = s->last;
+        turns_signal(&v->callers, signal);
+    }
     if (!user.full) {
         turns_signal(s, signal);
         return;
@@ -175,6 +184,8 @@ void turns_sigreturn(struct vcpu *v)
         stack_signal_end(s, frame.pc, frame.sp, frame.x30);
         return;
     }
+    if (user.allocs)
+        stack_signal_end(&v->callers, frame.pc, frame.sp, frame.x30);
     s->moved = s->gap & 1;
     s->gap >>= 1;
     signal = need(malloc(sizeof *signal));
@@ -188,5 +199,7 @@ void turns_sampled(struct vcpu *v, const struct stack *s, uint64_t pc)
 {
     struct task *task = &v->task;
     task->chain_pc = pc;
-    task->chain_count = stack_chain(s, CALLCHAIN_USER, task->chain, &task->chain_notes);
+    task->alloc = (struct task_alloc){0};
+    if (user.stacks)
+        task->chain_count = stack_chain(s, CALLCHAIN_USER, task->chain, &task->chain_notes);
 }

@@ -45,8 +45,11 @@ static __attribute__((noinline)) void note_prefetch(struct hot *h)
     struct vcpu *v = h->vcpu;
     if (op_of(insn)->kind != SPEX_OP_PREFETCH || !insn->address.known || v->part_count)
         return;
-    v->parts[v->part_count++] = (struct spex_access){
-        .va = traced_address(v->index, insn), .pas = SPEX_NONSECURE, .flags = SPEX_ACC_VA};
+    uint64_t va = traced_address(v->index, insn);
+    if (user.allocs)
+        allocs_look(v, va, UINT64_MAX);
+    v->parts[v->part_count++] =
+        (struct spex_access){.va = va, .pas = SPEX_NONSECURE, .flags = SPEX_ACC_VA};
 }
 
 /* ---- callbacks on the hot path ---- */
@@ -134,6 +137,8 @@ follow(struct hot *h, const struct insn *insn, uint64_t va, unsigned size, enum 
 {
     struct vcpu *v = h->vcpu;
     spex_uarch_result result = user.none ? 0 : model_access(h->core, kind, va, size, insn->index);
+    if (user.allocs && !v->part_count)
+        allocs_look(v, va, UINT64_MAX);
     if (v->part_count < PARTS) {
         struct spex_access *part = &v->parts[v->part_count++];
         *part = (struct spex_access){
@@ -549,6 +554,8 @@ static void log_program(struct vcpu *v)
     task_log(&v->task, &image, path && realpath(path, real) ? real : "");
     if (path)
         find_markers(path);
+    if (path && user.allocs)
+        allocs_program(path, qemu_plugin_start_code(), qemu_plugin_entry_code());
     struct run_event stack = {
         .type = RUN_MAP, .time = now, .prot = 3, .flags = 0x122}; /* MAP_GROWSDOWN */
     uint64_t end;
@@ -577,6 +584,7 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     pthread_mutex_lock(&user.lock);
     struct block *block = block_get(pc, words, count);
     bool handler = user.registers && life_is_handler(pc);
+    enum allocs_kind allocates = user.allocs ? allocs_at(pc) : ALLOCS_NONE;
     pthread_mutex_unlock(&user.lock);
     bool truth = user.truth && block->truth;
     static const qemu_plugin_vcpu_udata_cb_t callbacks[2][5][3] = {
@@ -605,6 +613,12 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         if (pc == user.marker[i])
             qemu_plugin_register_vcpu_tb_exec_cb(tb, on_marker, QEMU_PLUGIN_CB_NO_REGS,
                                                  (void *)(uintptr_t)(pc + i));
+    if (user.allocs && allocs_behind_call(pc))
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, allocs_back, QEMU_PLUGIN_CB_NO_REGS,
+                                             (void *)(uintptr_t)pc);
+    if (allocates)
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, allocs_entered, QEMU_PLUGIN_CB_NO_REGS,
+                                             (void *)(uintptr_t)allocates);
     qemu_plugin_register_vcpu_tb_exec_cb(tb, callback, QEMU_PLUGIN_CB_NO_REGS, data);
     for (size_t i = 0; i < count; i++)
         watch_memory(qemu_plugin_tb_get_insn(tb, i), &block->insns[i]);
@@ -644,6 +658,9 @@ int user_install(uint64_t id, int argc, char **argv)
     user.stacks = task_run->stacks && user.registers;
     if (task_run->stacks && !user.stacks)
         task_run->no_stacks = 1;
+    user.allocs = task_run->allocs && user.registers;
+    if (user.allocs)
+        allocs_open();
     __atomic_store_n(&task_run->installed, 1, __ATOMIC_RELEASE);
     life_install(id);
     qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);

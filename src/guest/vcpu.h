@@ -9,6 +9,7 @@
 #define GUEST_VCPU_H
 
 #include "address.h"
+#include "allocs.h"
 #include "flow.h"
 #include "qemu_plugin.h"
 #include "stack.h"
@@ -100,6 +101,10 @@ struct vcpu {
     } before;
     uint64_t argument[6]; /* of the system call under way */
     uint64_t clear_tid;   /* where the kernel wakes joiners when the thread ends */
+    /* --allocs */
+    struct allocs_call call;
+    const uint64_t *registers; /* X0 to X30, SP; NULL: not found yet */
+    struct stack callers;      /* with --stacks and the full model: for the guest's thread */
 };
 
 extern HIDDEN struct hot hot[MAX_VCPUS];
@@ -122,6 +127,7 @@ struct user {
     bool none; /* no caches, TLBs, prediction */
     bool truth;
     bool stacks; /* call stacks are kept */
+    bool allocs; /* and allocations */
     bool registers;
     bool loaded;          /* the program is, and told */
     char name[16];        /* of the process */
@@ -218,7 +224,8 @@ HIDDEN void turns_signalled(struct vcpu *v, struct flow_signal *signal);
 HIDDEN void turns_signal(struct stack *stack, const struct flow_signal *signal);
 /* rt_sigreturn is about to be executed. */
 HIDDEN void turns_sigreturn(struct vcpu *v);
-/* The unit took the operation at pc: its stack is remembered until the record is made. */
+/* The unit took the operation at pc: its stack, if they are kept, is remembered until the record is
+ * made. */
 HIDDEN void turns_sampled(struct vcpu *v, const struct stack *stack, uint64_t pc);
 /* Control went from the end of block `last` to pc. */
 HIDDEN void turns_follow(struct stack *stack, const struct block *last, uint64_t pc, uint64_t sp,

@@ -10,7 +10,7 @@
  * host.
  */
 #include "auxtrace.h"
-#include "callchain.h"
+#include "allocation.h"
 #include "file.h"
 
 #include "base/error.h"
@@ -25,7 +25,7 @@
 
 enum {
     ATTR_SIZE = 128, /* 6.1 refuses files with more */
-    ATTR_MOST = 3,
+    ATTR_MOST = 4,
     NAME_ALIGN = 64, /* of strings in feature sections, as perf pads them */
     BUFFER = 256 << 10,
     DEFAULT_PMU = 12,
@@ -128,6 +128,8 @@ struct spex_perf_writer {
     bool has_feature[FEATURE_BITS];
     uint8_t attrs[ATTR_MOST][ATTR_SIZE];
     unsigned attr_count;
+    uint64_t ids[ATTR_MOST];
+    const char *names[ATTR_MOST]; /* of all but the first */
 };
 
 /* ---- bytes to the file ---- */
@@ -431,8 +433,13 @@ void spex_perf_writer_aux(struct spex_perf_writer *w, int32_t cpu, int32_t pid, 
 void spex_perf_writer_stacks(struct spex_perf_writer *w, const void *records, size_t size)
 {
     const uint8_t *at = records;
-    for (size_t n; w->attr_count > 2 && (n = callchain_check(at, size)); at += n, size -= n)
+    for (size_t n; w->attr_count > 2; at += n, size -= n) {
+        n = callchain_check(at, size);
+        n = n ? n : allocation_check(at, size);
+        if (!n)
+            break;
         emit(w, at, n);
+    }
     commit(w);
 }
 
@@ -556,15 +563,33 @@ static void make_attrs(struct spex_perf_writer *w, const struct spex_perf_writer
     put_le64(a + 40, DISABLED | INHERIT | EXCLUDE_KERNEL | MMAP | COMM | TASK | SAMPLE_ID_ALL |
                          MMAP2 | COMM_EXEC | (o->per_thread ? 0 : CONTEXT_SWITCH));
     w->attr_count = 2;
-    if (!o->stacks || o->per_thread || o->untimed)
-        return;
-    a = w->attrs[w->attr_count++];
-    put_le32(a, HARDWARE); /* one in so many instructions: the same ones as the SPE event */
-    put_le32(a + 4, ATTR_SIZE);
-    put_le64(a + 8, INSTRUCTIONS);
-    put_le64(a + 16, o->period);
-    put_le64(a + 24, type | SPEX_PERF_SAMPLE_CALLCHAIN);
-    put_le64(a + 40, DISABLED | INHERIT | EXCLUDE_KERNEL | SAMPLE_ID_ALL);
+    w->ids[0] = 1;
+    w->ids[1] = 2;
+    w->names[1] = "dummy:u";
+    static const struct {
+        uint64_t id, parts;
+        const char *name;
+    } beside[] = {
+        {CALLCHAIN_ID, SPEX_PERF_SAMPLE_CALLCHAIN, CALLCHAIN_EVENT ":u"},
+        {ALLOCATION_ID,
+         SPEX_PERF_SAMPLE_CALLCHAIN | SPEX_PERF_SAMPLE_ADDR | SPEX_PERF_SAMPLE_PERIOD |
+             SPEX_PERF_SAMPLE_WEIGHT,
+         ALLOCATION_EVENT ":u"},
+    };
+    const bool wanted[] = {o->stacks, o->allocs};
+    for (unsigned i = 0; i < 2; i++) {
+        if (!wanted[i] || o->per_thread || o->untimed)
+            continue;
+        w->ids[w->attr_count] = beside[i].id;
+        w->names[w->attr_count] = beside[i].name;
+        a = w->attrs[w->attr_count++];
+        put_le32(a, HARDWARE); /* one in so many instructions: the same ones as the SPE event */
+        put_le32(a + 4, ATTR_SIZE);
+        put_le64(a + 8, INSTRUCTIONS);
+        put_le64(a + 16, o->period);
+        put_le64(a + 24, type | beside[i].parts);
+        put_le64(a + 40, DISABLED | INHERIT | EXCLUDE_KERNEL | SAMPLE_ID_ALL);
+    }
 }
 
 static struct bytes *start_feature(struct spex_perf_writer *w, unsigned feature)
@@ -619,8 +644,8 @@ static void make_features(struct spex_perf_writer *w, const struct spex_perf_wri
     for (unsigned i = 0; i < w->attr_count; i++) {
         put_bytes(b, w->attrs[i], ATTR_SIZE);
         put32(b, 1);
-        put_string(b, i == 2 ? CALLCHAIN_EVENT ":u" : i ? "dummy:u" : o->event ? o->event : event);
-        put64(b, i + 1);
+        put_string(b, i ? w->names[i] : o->event ? o->event : event);
+        put64(b, w->ids[i]);
     }
     b = start_feature(w, FEATURE_NUMA_TOPOLOGY);
     put32(b, 1);
@@ -671,14 +696,14 @@ static void write_start(struct spex_perf_writer *w, const struct spex_perf_write
         for (unsigned i = 0; i < w->attr_count; i++) {
             b = start_record(w, SPEX_PERF_HEADER_ATTR, 0);
             put_bytes(b, w->attrs[i], ATTR_SIZE);
-            put64(b, i + 1);
+            put64(b, w->ids[i]);
             end_record(w);
         }
     } else {
         static const uint8_t header[FILE_HEADER_SIZE];
         emit(w, header, sizeof header);
         for (unsigned i = 0; i < w->attr_count; i++) {
-            put_le64(word, i + 1);
+            put_le64(word, w->ids[i]);
             emit(w, word, 8);
         }
         for (unsigned i = 0; i < w->attr_count; i++) {

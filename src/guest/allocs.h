@@ -1,0 +1,63 @@
+/*
+ * Allocations of the guest (--allocs): functions of allocators.def are found in the symbols of what
+ * is loaded; at their entry the arguments are read, where they return to the result, and heap.h
+ * knows which memory is whose. A function of an allocator that calls another counts alone: what
+ * operator new gets from malloc is a block of operator new's caller.
+ *
+ * Where an allocation comes from is its site: the address that the function returns to, and with
+ * --stacks those of the callers.
+ */
+#ifndef GUEST_ALLOCS_H
+#define GUEST_ALLOCS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct vcpu;
+
+enum allocs_kind {
+    ALLOCS_NONE,
+    ALLOCS_SIZE,          /* (size, ...) */
+    ALLOCS_PRODUCT,       /* (count, size) */
+    ALLOCS_AGAIN,         /* (pointer, size, ...) */
+    ALLOCS_AGAIN_PRODUCT, /* (pointer, count, size) */
+    ALLOCS_ALIGNED,       /* (alignment, size) */
+    ALLOCS_STORED,        /* (place for the pointer, alignment, size); returns 0 if it is there */
+    ALLOCS_MAP,           /* (address, size, prot, flags, ...) */
+    ALLOCS_REMAP,         /* (address, size, new size, ...) */
+    ALLOCS_FREE,          /* (pointer, ...) */
+    ALLOCS_UNMAP,         /* (address, size) */
+    ALLOCS_LEAVE,
+};
+
+/* The function that a thread is in; back is 0 if it is in none. */
+struct allocs_call {
+    uint64_t back, sp; /* where it returns to, with which stack pointer */
+    uint64_t pointer, size, flags;
+    enum allocs_kind kind;
+};
+
+void allocs_open(void);
+/* A file is mapped as code; and the program, with its dynamic linker, which QEMU has loaded. */
+void allocs_mapped(const char *path, uint64_t address, uint64_t size, uint64_t offset);
+void allocs_program(const char *path, uint64_t start_code, uint64_t entry);
+
+/* Of the function that begins at pc, or ALLOCS_NONE. */
+enum allocs_kind allocs_at(uint64_t pc);
+/* May a call return to this place? */
+bool allocs_behind_call(uint64_t pc);
+/* Callbacks at the entry of such a block, before its own. data: the kind; the address. */
+void allocs_entered(unsigned vcpu, void *data);
+void allocs_back(unsigned vcpu, void *data);
+
+/* Number of the changes so far, for allocs_look(). */
+uint64_t allocs_time(void);
+/* What the operation that v follows got at: its block at a time. */
+void allocs_look(struct vcpu *v, uint64_t address, uint64_t time);
+
+/* Around a fork. */
+void allocs_before_fork(void);
+void allocs_after_fork(void);
+
+#endif
