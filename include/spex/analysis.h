@@ -43,6 +43,7 @@ enum spex_want {
     SPEX_WANT_SYMBOL = 1u << 4, /* module, symbol, address */
     SPEX_WANT_SPENT = 1u << 5,  /* spent */
     SPEX_WANT_STACK = 1u << 6,  /* the key of the caller */
+    SPEX_WANT_ALLOC = 1u << 7,  /* the keys of allocations */
 };
 
 struct spex_analysis_options {
@@ -256,6 +257,9 @@ enum spex_key {
     SPEX_KEY_TIME_BIN, /* interval of time: see spex_group_options.time_shift */
     SPEX_KEY_CALLER,   /* the function that called, where there are call stacks */
     SPEX_KEY_STACK,    /* all that called, the nearest first */
+    SPEX_KEY_ALLOC,    /* where the data was allocated, in profiles of record --allocs; else what
+                          SPEX_KEY_DATA_SYMBOL says */
+    SPEX_KEY_BLOCK_OFFSET, /* in the block that was allocated */
     SPEX_KEY_COUNT
 };
 const char *spex_key_name(enum spex_key key); /* as --sort spells it */

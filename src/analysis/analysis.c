@@ -1,4 +1,5 @@
 /* A pass over all files of a profile, and what is known behind it. */
+#include "allocs.h"
 #include "pass.h"
 
 #include "base/error.h"
@@ -312,6 +313,31 @@ const struct stacks_call *analysis_call(const struct spex_analysis *a, uint32_t 
 size_t analysis_call_count(const struct spex_analysis *a)
 {
     return stacks_count(a->calls);
+}
+
+bool analysis_has_allocs(const struct spex_analysis *a)
+{
+    bool has = a->allocs;
+    for (size_t i = 0; !has && i < a->part_count; i++)
+        has = a->parts[i]->allocs;
+    return has;
+}
+
+uint32_t analysis_alloc(struct spex_analysis *whole, const struct spex_sample *s)
+{
+    const struct spex_analysis *a = analysis_reading(whole);
+    const struct queue *q = &a->queues[s->queue];
+    return q->allocs ? q->allocs[s->record - q->records] : 0;
+}
+
+const struct allocs_block *analysis_block(const struct spex_analysis *a, uint32_t n)
+{
+    return allocs_block(a->blocks, n);
+}
+
+const struct allocs_site *analysis_site(const struct spex_analysis *a, uint32_t n)
+{
+    return allocs_site(a->blocks, n);
 }
 
 const struct spex_perfdata *spex_analysis_file(const struct spex_analysis *a)

@@ -7,6 +7,7 @@
  * large rows stay and each may be short by at most the samples it had when it
  * was merged: the sum of those thresholds is the error bound.
  */
+#include "allocs.h"
 #include "histogram.h"
 #include "internal.h"
 #include "module.h"
@@ -64,6 +65,8 @@ static const struct {
     [SPEX_KEY_CALLER] = {"caller", "function that called this one; needs call stacks", 2},
     [SPEX_KEY_STACK] = {"stack",
                         "calls around it, the nearest first, by call site; needs call stacks", 1},
+    [SPEX_KEY_ALLOC] = {"alloc", "where the data was allocated; needs record --allocs", 2},
+    [SPEX_KEY_BLOCK_OFFSET] = {"block-offset", "offset in the block that was allocated", 1, true},
     [SPEX_KEY_TIME_BIN] = {"time-bin", "interval of time, by its start in seconds", 1, true},
 };
 
@@ -86,6 +89,9 @@ unsigned spex_key_wants(enum spex_key key)
     case SPEX_KEY_CACHE_LINE:
     case SPEX_KEY_OFFSET:
         return SPEX_WANT_LITTLE | SPEX_WANT_DATA;
+    case SPEX_KEY_ALLOC:
+    case SPEX_KEY_BLOCK_OFFSET:
+        return SPEX_WANT_LITTLE | SPEX_WANT_DATA | SPEX_WANT_ALLOC;
     case SPEX_KEY_TARGET:
     case SPEX_KEY_PREV_TARGET:
         return SPEX_WANT_LITTLE | SPEX_WANT_BRANCH;
@@ -504,6 +510,27 @@ static void caller_key(struct spex_group *g, const struct spex_sample *s, uint64
         place_key(call->symbol, call->module, call->address, word0, word1);
 }
 
+/* A key of a site: its number, marked. */
+#define SITE 2u
+
+static void alloc_key(struct spex_group *g, const struct spex_sample *s, uint64_t *word0,
+                      uint64_t *word1)
+{
+    uint32_t n = analysis_alloc(g->analysis, s);
+    const struct spex_place *place =
+        n ? NULL : analysis_data_place(g->analysis, &g->data_places, s);
+    *word0 = (uint64_t)analysis_block(g->analysis, n)->site << 2 | SITE;
+    *word1 = 0;
+    if (!n)
+        place_key(place->symbol, place->module, s->va >> 63, word0, word1);
+}
+
+static uint64_t block_offset(const struct spex_group *g, const struct spex_sample *s)
+{
+    uint32_t n = analysis_alloc(g->analysis, s);
+    return n ? s->va - analysis_block(g->analysis, n)->start : UINT64_MAX;
+}
+
 /* Data addresses of the kernel are the same in every process. */
 static inline uint64_t space_of(const struct spex_sample *s)
 {
@@ -528,6 +555,10 @@ static void make_keys(struct spex_group *g, enum spex_key kind,
         EACH(caller_key(g, s, &word[0][i], &word[1][i]));
     case SPEX_KEY_STACK:
         EACH(word[0][i] = analysis_stack(g->analysis, s));
+    case SPEX_KEY_ALLOC:
+        EACH(alloc_key(g, s, &word[0][i], &word[1][i]));
+    case SPEX_KEY_BLOCK_OFFSET:
+        EACH(word[0][i] = block_offset(g, s));
     case SPEX_KEY_DSO:
         EACH(word[0][i] = (uintptr_t)(s->module ? s->module->whole : NULL));
     case SPEX_KEY_SRCLINE:
@@ -1043,6 +1074,12 @@ const struct spex_symbol *spex_row_symbol(const struct spex_group *g, const stru
     return key & MARK ? NULL : (const struct spex_symbol *)(uintptr_t)key;
 }
 
+uint32_t group_site(const struct spex_group *g, const struct spex_row *row, size_t n)
+{
+    uint64_t key = group_key(g, row, n)[0];
+    return g->keys[n] == SPEX_KEY_ALLOC && key & SITE ? (uint32_t)(key >> 2) : 0;
+}
+
 uint64_t spex_row_address(const struct spex_group *g, const struct spex_row *row, size_t n)
 {
     return group_key(g, row, n)[1];
@@ -1107,7 +1144,10 @@ size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, siz
     const struct spex_module *module;
     switch (g->keys[n]) {
     case SPEX_KEY_CALLER:
-        if (key[0] == MARK && key[1] == MARK)
+    case SPEX_KEY_ALLOC:
+        if (key[0] & SITE)
+            return analysis_site_text(g->analysis, (uint32_t)(key[0] >> 2), text, capacity);
+        if (key[0] == MARK && key[1] == MARK && g->keys[n] == SPEX_KEY_CALLER)
             return (size_t)snprintf(text, capacity, "[no caller]");
         /* fall through */
     case SPEX_KEY_SYMBOL:
@@ -1115,7 +1155,7 @@ size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, siz
         if (!(key[0] & MARK))
             return symbol_text((const struct spex_symbol *)(uintptr_t)key[0], text, capacity);
         module = (const struct spex_module *)(uintptr_t)(key[0] & ~(uint64_t)MARK);
-        if (g->keys[n] != SPEX_KEY_DATA_SYMBOL)
+        if (g->keys[n] != SPEX_KEY_DATA_SYMBOL && g->keys[n] != SPEX_KEY_ALLOC)
             return place_text(module, key[1], text, capacity);
         return (size_t)snprintf(text, capacity, "%s",
                                 module   ? spex_module_name(module)
@@ -1157,6 +1197,10 @@ size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, siz
         return (size_t)snprintf(text, capacity, "+0x%02x", (unsigned)key[0]);
     case SPEX_KEY_STACK:
         return stack_text(g, key[0], text, capacity);
+    case SPEX_KEY_BLOCK_OFFSET:
+        if (key[0] == UINT64_MAX)
+            return (size_t)snprintf(text, capacity, "-");
+        return (size_t)snprintf(text, capacity, "+%llu", (unsigned long long)key[0]);
     case SPEX_KEY_TARGET:
     case SPEX_KEY_PREV_TARGET:
         return located_text(g, key[0], key[1], text, capacity);

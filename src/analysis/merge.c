@@ -63,6 +63,7 @@ static enum spex_status run_ordered(struct spex_analysis *a)
         q->records = a->records + i * a->batch;
         q->spent = a->spent + i * a->batch;
         q->stacks = a->stack_numbers ? a->stack_numbers + i * a->batch : NULL;
+        q->allocs = a->alloc_numbers ? a->alloc_numbers + i * a->batch : NULL;
         if (queue_refill(a, q)) {
             queue_time(q);
             heap[live++] = q;
@@ -128,6 +129,7 @@ static bool read_piece(struct turn *t, struct piece *p)
             q->records = p->records + p->count;
             q->spent = p->spent + p->count;
             q->stacks = a->stack_numbers;
+            q->allocs = a->alloc_numbers;
             t->open = queue_refill(a, q);
             p->count += q->count;
         }
@@ -170,9 +172,10 @@ static bool run_guarded(void *user, unsigned stage, unsigned thread)
 
 static enum spex_status run_in_turn(struct spex_analysis *a)
 {
-    struct turn turn = {.analysis = a, .most = a->stack_numbers ? a->batch : PIECE};
     /* a sink asks for the stack of a sample by its place in the batch that was read last */
-    unsigned threads = a->stack_numbers || !a->options.threads ? 1 : a->options.threads;
+    bool by_batch = a->stack_numbers || a->alloc_numbers;
+    struct turn turn = {.analysis = a, .most = by_batch ? a->batch : PIECE};
+    unsigned threads = by_batch || !a->options.threads ? 1 : a->options.threads;
     threads = threads < PIECES ? threads : PIECES;
     need_pieces(a, threads);
     const struct stages_job job = {
@@ -191,6 +194,28 @@ void merge_losses(struct spex_analysis *a)
     a->totals.lost = a->info->lost;
     a->totals.truncated = a->info->truncated;
     a->totals.collided = a->info->collisions;
+}
+
+/* Stacks and allocations, if they are there and wanted: room for so many numbers. */
+static void start_stacks(struct spex_analysis *a, size_t room)
+{
+    bool stacks = a->stacks && a->options.want & SPEX_WANT_STACK;
+    bool allocs = a->allocs && a->options.want & SPEX_WANT_ALLOC;
+    if (stacks)
+        stacks_read(a->stacks);
+    if (stacks && !a->stack_numbers)
+        a->stack_numbers = memory_get(room, sizeof *a->stack_numbers);
+    if (allocs)
+        stacks_read(a->allocs);
+    if (allocs && !a->alloc_numbers)
+        a->alloc_numbers = memory_get(room, sizeof *a->alloc_numbers);
+    for (size_t i = 0; i < a->queue_count; i++) {
+        struct queue *q = &a->queues[i];
+        if (a->stack_numbers)
+            stacks_start(a->stacks, &q->cursor_of_stacks, q->cpu);
+        if (a->alloc_numbers)
+            stacks_start(a->allocs, &q->cursor_of_allocs, q->cpu);
+    }
 }
 
 enum spex_status merge_file(struct spex_analysis *a, const struct analysis_sink *sinks,
@@ -222,14 +247,7 @@ enum spex_status merge_file(struct spex_analysis *a, const struct analysis_sink 
         q->last_tick = 0;
     }
     bool merge = a->options.ordered && a->queue_count > 1;
-    if (a->stacks && a->options.want & SPEX_WANT_STACK) {
-        stacks_read(a->stacks);
-        if (!a->stack_numbers)
-            a->stack_numbers =
-                memory_get(merge ? a->queue_count * a->batch : a->batch, sizeof *a->stack_numbers);
-        for (size_t i = 0; i < a->queue_count; i++)
-            stacks_start(a->stacks, &a->queues[i].cursor_of_stacks, a->queues[i].cpu);
-    }
+    start_stacks(a, merge ? a->queue_count * a->batch : a->batch);
     enum spex_status status = merge ? run_ordered(a) : run_in_turn(a);
     for (size_t i = 0; i < a->queue_count; i++) {
         struct queue *q = &a->queues[i];

@@ -1,4 +1,5 @@
 /* Files are opened, described and closed. */
+#include "allocs.h"
 #include "pass.h"
 
 #include "base/error.h"
@@ -200,6 +201,8 @@ static enum spex_status open_input(struct spex_analysis *a, const char *path,
             merge_losses(a);
             gather_changes(a);
             a->stacks = stacks_new(a, a->file, &analysis_first(a)->calls);
+            a->allocs = stacks_new_allocs(a, a->file, &analysis_first(a)->calls,
+                                          &analysis_first(a)->blocks);
         }
     }
     return status;
@@ -350,6 +353,9 @@ void spex_analysis_close(struct spex_analysis *a)
     free(a->spent);
     free(a->stack_numbers);
     stacks_free(a->stacks);
+    free(a->alloc_numbers);
+    stacks_free(a->allocs);
+    allocs_table_free(a->blocks);
     stacks_table_free(a->calls);
     free(a->queues);
     free(a->heap);

@@ -90,6 +90,8 @@ struct queue {
     uint64_t *spent;  /* of each */
     uint32_t *stacks; /* likewise, or NULL */
     struct stacks_cursor cursor_of_stacks;
+    uint32_t *allocs; /* blocks of each, or NULL */
+    struct stacks_cursor cursor_of_allocs;
     struct clock clock;
     size_t at, count;
     uint64_t time;                  /* timestamp of records[at], for merging */
@@ -148,6 +150,9 @@ struct spex_analysis {
     uint32_t *stack_numbers;     /* likewise, once they are wanted */
     struct stacks *stacks;       /* NULL: there are none */
     struct stacks_table *calls;  /* of the first file: of all */
+    uint32_t *alloc_numbers;     /* as stack_numbers */
+    struct stacks *allocs;       /* NULL: there are none */
+    struct allocs_table *blocks; /* of the first file: of all */
     size_t batch;                /* how many of a queue at a time */
     struct queue **heap;         /* those that are merged, the earliest first */
     struct model_sources **models;

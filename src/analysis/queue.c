@@ -93,15 +93,18 @@ static void share_time(struct spex_analysis *a, struct queue *q)
     clock_share(&q->clock, &rules, q->records, q->count, q->spent);
 }
 
-/* The stacks of a batch. */
+/* The stacks and allocations of a batch. */
 static void join_stacks(struct spex_analysis *a, struct queue *q)
 {
     uint64_t times[BATCH];
-    if (!q->stacks)
+    if (!q->stacks && !q->allocs)
         return;
     for (size_t i = 0; i < q->count; i++)
         times[i] = tick_time(a, q->records[i].timestamp);
-    stacks_join(a->stacks, &q->cursor_of_stacks, q->records, times, q->count, q->stacks);
+    if (q->stacks)
+        stacks_join(a->stacks, &q->cursor_of_stacks, q->records, times, q->count, q->stacks);
+    if (q->allocs)
+        stacks_join(a->allocs, &q->cursor_of_allocs, q->records, times, q->count, q->allocs);
 }
 
 bool queue_refill(struct spex_analysis *a, struct queue *q)

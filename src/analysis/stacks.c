@@ -1,11 +1,12 @@
 #include "stacks.h"
 
+#include "allocs.h"
 #include "internal.h"
 #include "module.h"
 
 #include "base/hash.h"
 #include "base/memory.h"
-#include "perfdata/callchain.h"
+#include "perfdata/allocation.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,7 @@ struct stacks {
     struct run *runs;
     size_t run_count, run_room;
     struct stacks_table *table;
+    struct allocs_table **blocks; /* of allocations; NULL: these are stacks */
     bool read;
     /* The last chain, outermost first: most begin like it. */
     uint64_t *last;
@@ -216,7 +218,9 @@ static bool next_stack(struct stacks *s, struct stacks_cursor *c)
     c->offset = e.offset + e.size;
     c->time = e.time;
     c->ip = e.u.sample.ip;
-    c->stack = find_stack(s, &e, 2);
+    c->stack = find_stack(s, &e, s->blocks ? 1 : 2);
+    if (s->blocks)
+        c->stack = allocs_number(s->blocks, s->table, &e, c->stack);
     c->ahead = true;
     return true;
 }
@@ -343,6 +347,8 @@ static const struct spex_perf_attr *find_attr(const struct spex_perfdata *file, 
         const struct spex_perf_attr *attr = spex_perfdata_attr(file, i);
         if (attr->spe || !(attr->sample_type & SPEX_PERF_SAMPLE_CALLCHAIN))
             continue;
+        if (!strncmp(attr->name, ALLOCATION_EVENT, strlen(ALLOCATION_EVENT)))
+            continue;
         if (!strncmp(attr->name, CALLCHAIN_EVENT, length)) {
             *exact = true;
             return attr;
@@ -352,13 +358,10 @@ static const struct spex_perf_attr *find_attr(const struct spex_perfdata *file, 
     return companion;
 }
 
-struct stacks *stacks_new(struct spex_analysis *analysis, struct spex_perfdata *file,
-                          struct stacks_table **table)
+static struct stacks *new_stacks(struct spex_analysis *analysis, struct spex_perfdata *file,
+                                 const struct spex_perf_attr *attr, bool exact,
+                                 struct stacks_table **table)
 {
-    bool exact;
-    const struct spex_perf_attr *attr = file ? find_attr(file, &exact) : NULL;
-    if (!attr)
-        return NULL;
     struct stacks *s = memory_get(1, sizeof *s);
     if (!*table)
         *table = memory_get(1, sizeof **table);
@@ -368,6 +371,31 @@ struct stacks *stacks_new(struct spex_analysis *analysis, struct spex_perfdata *
     s->attr = attr;
     s->exact = exact;
     return s;
+}
+
+struct stacks *stacks_new(struct spex_analysis *analysis, struct spex_perfdata *file,
+                          struct stacks_table **table)
+{
+    bool exact;
+    const struct spex_perf_attr *attr = file ? find_attr(file, &exact) : NULL;
+    return attr ? new_stacks(analysis, file, attr, exact, table) : NULL;
+}
+
+struct stacks *stacks_new_allocs(struct spex_analysis *analysis, struct spex_perfdata *file,
+                                 struct stacks_table **table, struct allocs_table **blocks)
+{
+    const uint64_t parts = SPEX_PERF_SAMPLE_IP | SPEX_PERF_SAMPLE_TIME | SPEX_PERF_SAMPLE_ADDR |
+                           SPEX_PERF_SAMPLE_PERIOD | SPEX_PERF_SAMPLE_CALLCHAIN;
+    for (size_t i = 0; file && i < spex_perfdata_attr_count(file); i++) {
+        const struct spex_perf_attr *attr = spex_perfdata_attr(file, i);
+        if (strncmp(attr->name, ALLOCATION_EVENT, strlen(ALLOCATION_EVENT)) != 0 ||
+            (attr->sample_type & parts) != parts)
+            continue;
+        struct stacks *s = new_stacks(analysis, file, attr, true, table);
+        s->blocks = blocks;
+        return s;
+    }
+    return NULL;
 }
 
 void stacks_read(struct stacks *s)

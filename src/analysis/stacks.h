@@ -54,6 +54,10 @@ struct stacks_cursor {
 /* NULL if the file has none. *table is of all files of the profile, made where it is NULL. */
 struct stacks *stacks_new(struct spex_analysis *analysis, struct spex_perfdata *file,
                           struct stacks_table **table);
+/* The same for allocations: numbers are those of blocks (allocs.h). */
+struct allocs_table;
+struct stacks *stacks_new_allocs(struct spex_analysis *analysis, struct spex_perfdata *file,
+                                 struct stacks_table **table, struct allocs_table **blocks);
 void stacks_free(struct stacks *stacks);
 void stacks_table_free(struct stacks_table *table);
 /* What the first pass that wants them needs. */

@@ -32,7 +32,7 @@ struct site {
 static struct {
     pthread_mutex_t lock;
     struct heap *heap;
-    uint64_t time; /* of the heap: read without the lock */
+    uint64_t time;       /* of the heap: read without the lock */
     struct site **sites; /* by hash */
     size_t site_count, mask;
     struct {

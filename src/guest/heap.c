@@ -163,17 +163,15 @@ static void cut(struct heap *h, enum heap_layer layer, uint64_t start, uint64_t 
     }
 }
 
-static void add(struct heap *h, enum heap_layer layer, uint64_t start, uint64_t size, const void *site)
+static void add(struct heap *h, enum heap_layer layer, uint64_t start, uint64_t size,
+                const void *site)
 {
     if (!size || start + size - 1 < start)
         return;
     h->time++;
     cut(h, layer, start, size);
-    struct heap_block block = {.start = start,
-                               .size = size,
-                               .born = h->time,
-                               .site = site,
-                               .map = layer == HEAP_MAPS};
+    struct heap_block block = {
+        .start = start, .size = size, .born = h->time, .site = site, .map = layer == HEAP_MAPS};
     insert(h, &h->root[layer], &block);
 }
 

@@ -1,0 +1,51 @@
+/*
+ * Allocations that samples' data are in, of profiles of `spex record --allocs`: blocks, and sites
+ * where they were allocated. A site is the innermost call that is in no wrapper of an allocator:
+ * of those that the profile knows, which without call stacks is one.
+ *
+ * For sinks: SPEX_WANT_ALLOC in the options, analysis_alloc() while the sample is in their hands.
+ */
+#ifndef ANALYSIS_ALLOCS_H
+#define ANALYSIS_ALLOCS_H
+
+#include <spex/analysis.h>
+
+#include "stacks.h"
+
+struct allocs_site {
+    struct spex_module *module; /* of the instruction that calls; NULL: no mapping */
+    const struct spex_symbol *symbol;
+    uint64_t address;             /* of it in the module; without one, where it is */
+    uint64_t blocks, least, most; /* that samples were in; their sizes in bytes */
+};
+
+struct allocs_block {
+    uint64_t start, size, number;
+    int32_t pid;
+    uint32_t site, stack; /* stack: the innermost call */
+};
+
+/* Does the profile have allocations? */
+bool analysis_has_allocs(const struct spex_analysis *analysis);
+/* Number of the block of a sample that a sink was just given; 0: of none. */
+uint32_t analysis_alloc(struct spex_analysis *analysis, const struct spex_sample *sample);
+const struct allocs_block *analysis_block(const struct spex_analysis *analysis, uint32_t n);
+const struct allocs_site *analysis_site(const struct spex_analysis *analysis, uint32_t n);
+/* "tree.c:88 parse"; like snprintf. */
+size_t analysis_site_text(struct spex_analysis *analysis, uint32_t n, char *text, size_t capacity);
+
+/* Of a row whose n-th key is SPEX_KEY_ALLOC: its site; 0: not allocated. */
+uint32_t group_site(const struct spex_group *group, const struct spex_row *row, size_t n);
+
+/* ---- for stacks.c and analysis.c ---- */
+
+struct allocs_table; /* of all files of a profile */
+
+/* The block of a sample of the event, whose site is this call. */
+uint32_t allocs_number(struct allocs_table **table, const struct stacks_table *calls,
+                       const struct spex_perf_event *event, uint32_t call);
+const struct allocs_block *allocs_block(const struct allocs_table *table, uint32_t n);
+const struct allocs_site *allocs_site(const struct allocs_table *table, uint32_t n);
+void allocs_table_free(struct allocs_table *table);
+
+#endif
