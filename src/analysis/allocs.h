@@ -34,8 +34,13 @@ const struct allocs_site *analysis_site(const struct spex_analysis *analysis, ui
 /* "tree.c:88 parse"; like snprintf. */
 size_t analysis_site_text(struct spex_analysis *analysis, uint32_t n, char *text, size_t capacity);
 
-/* Of a row whose n-th key is SPEX_KEY_ALLOC: its site; 0: not allocated. */
-uint32_t group_site(const struct spex_group *group, const struct spex_row *row, size_t n);
+/* Of a row whose n-th key is SPEX_KEY_ALLOC: its site; NULL: another key, or not allocated. */
+const struct allocs_site *group_site(const struct spex_group *group, const struct spex_row *row,
+                                     size_t n);
+
+/* The block at an offset of a line that threads share; 0: none. */
+uint32_t sharing_block(const struct spex_sharing *sharing, const struct spex_shared_line *line,
+                       unsigned offset);
 
 /* ---- for stacks.c and analysis.c ---- */
 

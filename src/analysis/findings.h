@@ -57,9 +57,15 @@ void finding_of_line(struct spex_analysis *analysis, const struct spex_sharing *
                      const struct spex_shared_line *line, struct finding *finding);
 void finding_clear(struct finding *finding);
 
-/* "shared+0x8", "0x4a20c8": the data at an offset of a line. The caller frees it. */
-char *finding_data_name(struct spex_analysis *analysis, const struct spex_shared_line *line,
-                        unsigned offset);
+/*
+ * "shared+0x8", "0x4a20c8", "+8 of the 48-byte block from tree.c:88 parse": the data at an offset
+ * of a line. The caller frees it.
+ */
+char *finding_data_name(struct spex_analysis *analysis, const struct spex_sharing *sharing,
+                        const struct spex_shared_line *line, unsigned offset);
+
+/* The offset that a line is named by: that of the lock, else the first that has a name. */
+unsigned finding_place(const struct spex_sharing *sharing, const struct spex_shared_line *line);
 
 /* An array of objects (docs/schema.md); findings NULL: an empty one. */
 void findings_write(const struct findings *findings, struct json *json);

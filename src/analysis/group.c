@@ -1074,10 +1074,12 @@ const struct spex_symbol *spex_row_symbol(const struct spex_group *g, const stru
     return key & MARK ? NULL : (const struct spex_symbol *)(uintptr_t)key;
 }
 
-uint32_t group_site(const struct spex_group *g, const struct spex_row *row, size_t n)
+const struct allocs_site *group_site(const struct spex_group *g, const struct spex_row *row,
+                                     size_t n)
 {
     uint64_t key = group_key(g, row, n)[0];
-    return g->keys[n] == SPEX_KEY_ALLOC && key & SITE ? (uint32_t)(key >> 2) : 0;
+    bool site = g->keys[n] == SPEX_KEY_ALLOC && key & SITE;
+    return site ? analysis_site(g->analysis, (uint32_t)(key >> 2)) : NULL;
 }
 
 uint64_t spex_row_address(const struct spex_group *g, const struct spex_row *row, size_t n)

@@ -1,6 +1,7 @@
 /* What is said of a cache line that threads share: who uses which words, and what to do. */
 #include "findings.h"
 
+#include "allocs.h"
 #include "row.h"
 
 #include "base/digits.h"
@@ -13,12 +14,29 @@
 
 enum { TEXT = 700, LINE = 64, SHOWN = 3 };
 
-char *finding_data_name(struct spex_analysis *analysis, const struct spex_shared_line *line,
-                        unsigned offset)
+static char *block_name(struct spex_analysis *analysis, uint32_t block, uint64_t address)
+{
+    const struct allocs_block *b = analysis_block(analysis, block);
+    char *name = NULL, count[32];
+    size_t size = analysis_site_text(analysis, b->site, NULL, 0) + 1;
+    char *site = memory_get(1, size);
+    analysis_site_text(analysis, b->site, site, size);
+    int n =
+        asprintf(&name, "+%llu of the %s-byte block from %s",
+                 (unsigned long long)(address - b->start), digits_grouped(count, b->size), site);
+    free(site);
+    return memory_checked(n < 0 ? NULL : name);
+}
+
+char *finding_data_name(struct spex_analysis *analysis, const struct spex_sharing *sharing,
+                        const struct spex_shared_line *line, unsigned offset)
 {
     struct spex_place place;
     char *name = NULL;
     int n;
+    uint32_t block = sharing_block(sharing, line, offset);
+    if (block)
+        return block_name(analysis, block, line->address + offset);
     spex_analysis_locate(analysis, line->pid, line->address + offset, &place);
     if (place.symbol && place.symbol->name) {
         uint64_t at = place.address - place.symbol->start;
@@ -99,14 +117,15 @@ static void append(char text[TEXT], const char *format, ...)
 }
 
 /* "a (thread 100) and a+0x10 (thread 101)"; several threads are not named. */
-static void name_parts(struct spex_analysis *analysis, const struct spex_shared_line *line,
-                       const struct parts *parts, char text[TEXT])
+static void name_parts(struct spex_analysis *analysis, const struct spex_sharing *s,
+                       const struct spex_shared_line *line, const struct parts *parts,
+                       char text[TEXT])
 {
     unsigned shown = parts->count <= SHOWN + 1 ? parts->count : SHOWN;
     text[0] = 0;
     for (unsigned i = 0; i < shown; i++) {
         const struct part *part = &parts->list[i];
-        char *name = finding_data_name(analysis, line, part->first);
+        char *name = finding_data_name(analysis, s, line, part->first);
         append(text, "%s%s", !i ? "" : i + 1 == parts->count ? " and " : ", ", name);
         free(name);
         if (part->tid >= 0 && parts->count > 1)
@@ -130,6 +149,18 @@ static unsigned object_size(struct spex_analysis *analysis, const struct spex_sh
     spex_analysis_locate(analysis, line->pid, line->address + parts->list[0].first, &place);
     uint64_t size = place.symbol ? place.symbol->end - place.symbol->start : 0;
     return size < LINE ? (unsigned)size : 0;
+}
+
+/* Were the parts allocated one by one? */
+static bool of_several_blocks(const struct spex_sharing *s, const struct spex_shared_line *line,
+                              const struct parts *parts)
+{
+    for (unsigned i = 0; i < parts->count; i++) {
+        uint32_t block = sharing_block(s, line, parts->list[i].first);
+        if (!block || (i && block == sharing_block(s, line, parts->list[i - 1].first)))
+            return false;
+    }
+    return parts->count > 1;
 }
 
 /* ---- words for people ---- */
@@ -186,15 +217,21 @@ static char *advise(struct spex_analysis *analysis, const struct spex_sharing *s
     struct parts parts;
     char names[TEXT], text[2 * TEXT];
     find_parts(s, line, &parts);
-    name_parts(analysis, line, &parts, names);
+    name_parts(analysis, s, line, &parts, names);
     unsigned size = object_size(analysis, line, &parts);
     if (kind == FINDING_LOCK) {
-        char *name = finding_data_name(analysis, line, (unsigned)line->lock);
+        char *name = finding_data_name(analysis, s, line, (unsigned)line->lock);
         snprintf(text, sizeof text,
                  "take the lock %s less often or hold it for less: split what it guards, or work "
                  "on a copy per thread",
                  name);
         free(name);
+    } else if (kind == FINDING_FALSE_SHARING && of_several_blocks(s, line, &parts)) {
+        snprintf(
+            text, sizeof text,
+            "give each block cache lines of its own (aligned_alloc(64, its size rounded up to a "
+            "multiple of 64)): %s",
+            names);
     } else if (kind == FINDING_FALSE_SHARING && parts.own && parts.count > 1 && size) {
         snprintf(text, sizeof text,
                  "pad each %u-byte object to a cache line (align it to 64 bytes): %s", size, names);
@@ -212,6 +249,17 @@ static char *advise(struct spex_analysis *analysis, const struct spex_sharing *s
     return memory_copy(text);
 }
 
+/* The lock, or the first word: of a line of the heap the first that is in a block. */
+unsigned finding_place(const struct spex_sharing *s, const struct spex_shared_line *line)
+{
+    if (line->lock >= 0)
+        return (unsigned)line->lock;
+    for (unsigned offset = 0; offset < LINE; offset += 4)
+        if (sharing_block(s, line, offset))
+            return offset;
+    return 0;
+}
+
 void finding_of_line(struct spex_analysis *analysis, const struct spex_sharing *s,
                      const struct spex_shared_line *line, struct finding *finding)
 {
@@ -219,7 +267,7 @@ void finding_of_line(struct spex_analysis *analysis, const struct spex_sharing *
                                               FINDING_MIXED_SHARING};
     *finding = (struct finding){.kind = line->lock >= 0 ? FINDING_LOCK : kinds[line->kind]};
     finding->share = line->score * part_of(line->samples, spex_sharing_totals(s)->memory);
-    finding->place = finding_data_name(analysis, line, line->lock >= 0 ? (unsigned)line->lock : 0);
+    finding->place = finding_data_name(analysis, s, line, finding_place(s, line));
     finding->text = describe(s, line, finding->kind);
     finding->advice = advise(analysis, s, line, finding->kind);
     finding->see = memory_copy("spex c2c");

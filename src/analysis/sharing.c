@@ -14,6 +14,7 @@
  * loads or more (between two transfers a core uses a line several times); fewer
  * lower it in proportion.
  */
+#include "allocs.h"
 #include "internal.h"
 
 #include "base/bits.h"
@@ -62,6 +63,7 @@ struct activity { /* of a thread on a candidate */
 /* How a word of a candidate is used: what tells a lock from a counter. */
 struct word {
     uint32_t samples, atomics, swaps, stores; /* atomics: exclusives too; stores: others */
+    uint32_t block;                           /* allocs.h */
 };
 enum { WORDS = 16 };
 
@@ -284,7 +286,8 @@ static size_t choose(struct spex_sharing *s)
         unsigned bit = line_bit(s->lines[i].id.key << 6);
         s->seen.bits[bit / 64] |= UINT64_C(1) << bit % 64;
     }
-    analysis_narrow(s->analysis, SPEX_WANT_DATA | SPEX_WANT_TIME | SPEX_WANT_SYMBOL, &s->seen);
+    analysis_narrow(s->analysis,
+                    SPEX_WANT_DATA | SPEX_WANT_TIME | SPEX_WANT_SYMBOL | SPEX_WANT_ALLOC, &s->seen);
     static const enum spex_key keys[] = {SPEX_KEY_CACHE_LINE, SPEX_KEY_OFFSET, SPEX_KEY_TID,
                                          SPEX_KEY_SYMBOL, SPEX_KEY_SRCLINE};
     struct spex_group_options options = {
@@ -364,7 +367,9 @@ static void note_word(struct spex_sharing *s, uint32_t line, const struct spex_s
     struct word *w = &s->words[(size_t)line * WORDS + sample->va % 64 / 4];
     struct spex_op_type type;
     spex_op_type_decode(sample->record->op_class, sample->record->op_payload, &type);
+    uint32_t block = analysis_alloc(s->analysis, sample);
     w->samples++;
+    w->block = block ? block : w->block;
     if (type.at || type.excl) {
         w->atomics++;
         w->swaps += swaps(s, sample);
@@ -695,6 +700,20 @@ const struct spex_shared_line *spex_sharing_line(const struct spex_sharing *s, s
 const struct spex_shared_use *spex_sharing_use(const struct spex_sharing *s, size_t index)
 {
     return &s->uses[index];
+}
+
+uint32_t sharing_block(const struct spex_sharing *s, const struct spex_shared_line *line,
+                       unsigned offset)
+{
+    uint64_t number = group_key(s->group, s->uses[line->first_use].row, 0)[0] >> 6;
+    uint64_t address = line->address + offset;
+    for (unsigned i = 0; i < WORDS; i++) {
+        uint32_t n = s->words[number * WORDS + (offset / 4 + i) % WORDS].block;
+        const struct allocs_block *b = analysis_block(s->analysis, n);
+        if (n && address - b->start < b->size)
+            return n;
+    }
+    return 0;
 }
 
 const struct spex_group *spex_sharing_group(const struct spex_sharing *s)

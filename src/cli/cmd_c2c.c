@@ -95,7 +95,7 @@ static struct table *uses_table(struct profile *p, const struct spex_sharing *s,
 static void line_row(struct profile *p, struct table *table, const struct spex_sharing *s,
                      const struct spex_shared_line *line)
 {
-    char *name = finding_data_name(p->analysis, line, 0);
+    char *name = finding_data_name(p->analysis, s, line, finding_place(s, line));
     table_row(table);
     table_set_u64(table, "address", line->address);
     if (line->pid >= 0)
@@ -126,7 +126,7 @@ static void print_line(struct profile *p, const struct spex_sharing *s,
     finding_of_line(p->analysis, s, line, &finding);
     out_printf(out, "\n%u. %s0x%llx ", rank, p->colour ? "\033[1m" : "",
                (unsigned long long)line->address);
-    char *name = finding_data_name(p->analysis, line, 0);
+    char *name = finding_data_name(p->analysis, s, line, finding_place(s, line));
     out_name(out, name);
     free(name);
     out_printf(out, ": %s, score %.2f%s\n", title_of(line), line->score,

@@ -1,5 +1,7 @@
 #include "columns.h"
 
+#include "analysis/allocs.h"
+
 #include "base/memory.h"
 
 #include <math.h>
@@ -80,15 +82,27 @@ unsigned columns_percentiles(const struct profile_options *options)
     return all ? SPEX_GROUP_ALL_PERCENTILES : SPEX_GROUP_EXECUTE;
 }
 
+/* Beside the key of an allocation. */
+static const struct table_column alloc_columns[] = {
+    {"blocks", "blocks", TABLE_COUNT, 12, "blocks from there that samples were in"},
+    {"block_bytes", "bytes", TABLE_TEXT, 11, "their sizes: the smallest and the largest"},
+};
+enum { ALLOC_COLUMNS = sizeof alloc_columns / sizeof *alloc_columns };
+
 struct table_column *columns_for_keys(const enum spex_key *keys, size_t count)
 {
-    size_t n = 0;
+    size_t n = 0, more = 0;
+    for (size_t i = 0; i < count; i++)
+        more |= keys[i] == SPEX_KEY_ALLOC ? ALLOC_COLUMNS : 0;
     while (stats_columns[n].name)
         n++;
-    struct table_column *columns = memory_get(n + SPEX_SOURCE_COUNT + count + 1, sizeof *columns);
+    struct table_column *columns =
+        memory_get(n + SPEX_SOURCE_COUNT + more + count + 1, sizeof *columns);
     memcpy(columns, stats_columns, n * sizeof *columns);
     memcpy(columns + n, source_columns(), SPEX_SOURCE_COUNT * sizeof *columns);
     n += SPEX_SOURCE_COUNT;
+    memcpy(columns + n, alloc_columns, more * sizeof *columns);
+    n += more;
     for (size_t i = 0; i < count; i++) {
         const char *name = spex_key_name(keys[i]);
         columns[n + i] =
@@ -293,8 +307,16 @@ void columns_json(struct profile *profile, const struct table *table,
 void columns_fill_keys(struct table *table, const struct spex_group *group,
                        const struct spex_row *row, const enum spex_key *keys, size_t count)
 {
-    for (size_t k = 0; k < count; k++)
+    for (size_t k = 0; k < count; k++) {
         columns_key(table, spex_key_name(keys[k]), group, row, k);
+        const struct allocs_site *s = group_site(group, row, k);
+        if (!s)
+            continue;
+        char least[32], most[32];
+        table_set_u64(table, "blocks", s->blocks);
+        table_printf(table, "block_bytes", s->least == s->most ? "%s" : "%s to %s",
+                     text_count(least, s->least), text_count(most, s->most));
+    }
 }
 
 /* Samples and time of some rows. */

@@ -46,7 +46,7 @@ void sharing_write(struct report *r, const struct limits *limits, struct json *j
         json_object(json);
         JSON_MEMBER(json, "address", hex, line->address);
         JSON_MEMBER(json, "pid", i64, line->pid);
-        char *name = finding_data_name(r->analysis, line, 0);
+        char *name = finding_data_name(r->analysis, s, line, finding_place(s, line));
         JSON_MEMBER(json, "name", string, name);
         free(name);
         JSON_MEMBER(json, "kind", string, kinds[line->kind]);
