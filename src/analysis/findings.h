@@ -64,7 +64,7 @@ void finding_clear(struct finding *finding);
 char *finding_data_name(struct spex_analysis *analysis, const struct spex_sharing *sharing,
                         const struct spex_shared_line *line, unsigned offset);
 
-/* The offset that a line is named by: that of the lock, else the first that has a name. */
+/* The offset that a line is named by: the first that is in a block of the heap, else 0. */
 unsigned finding_place(const struct spex_sharing *sharing, const struct spex_shared_line *line);
 
 /* An array of objects (docs/schema.md); findings NULL: an empty one. */

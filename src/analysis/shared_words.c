@@ -249,11 +249,8 @@ static char *advise(struct spex_analysis *analysis, const struct spex_sharing *s
     return memory_copy(text);
 }
 
-/* The lock, or the first word: of a line of the heap the first that is in a block. */
 unsigned finding_place(const struct spex_sharing *s, const struct spex_shared_line *line)
 {
-    if (line->lock >= 0)
-        return (unsigned)line->lock;
     for (unsigned offset = 0; offset < LINE; offset += 4)
         if (sharing_block(s, line, offset))
             return offset;
@@ -267,7 +264,8 @@ void finding_of_line(struct spex_analysis *analysis, const struct spex_sharing *
                                               FINDING_MIXED_SHARING};
     *finding = (struct finding){.kind = line->lock >= 0 ? FINDING_LOCK : kinds[line->kind]};
     finding->share = line->score * part_of(line->samples, spex_sharing_totals(s)->memory);
-    finding->place = finding_data_name(analysis, s, line, finding_place(s, line));
+    finding->place = finding_data_name(
+        analysis, s, line, line->lock >= 0 ? (unsigned)line->lock : finding_place(s, line));
     finding->text = describe(s, line, finding->kind);
     finding->advice = advise(analysis, s, line, finding->kind);
     finding->see = memory_copy("spex c2c");

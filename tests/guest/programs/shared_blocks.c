@@ -17,7 +17,8 @@ int main(void)
     pthread_t thread[2];
     for (int i = 0; i < COUNTERS; i++)
         c[i] = calloc(1, 16);
-    int first = (uintptr_t)c[0] / 64 == (uintptr_t)c[1] / 64 ? 0 : 1; /* 32 bytes from one to the next */
+    int first =
+        (uintptr_t)c[0] / 64 == (uintptr_t)c[1] / 64 ? 0 : 1; /* 32 bytes from one to the next */
     for (int i = 0; i < 2; i++)
         pthread_create(&thread[i], NULL, work, c[first + i]);
     for (int i = 0; i < 2; i++)
