@@ -260,6 +260,10 @@ enum spex_key {
     SPEX_KEY_ALLOC,    /* where the data was allocated, in profiles of record --allocs; else what
                           SPEX_KEY_DATA_SYMBOL says */
     SPEX_KEY_BLOCK_OFFSET, /* in the block that was allocated */
+    SPEX_KEY_TYPE,         /* of the data */
+    SPEX_KEY_MEMBER,       /* of that type */
+    SPEX_KEY_TYPE_OFFSET,  /* of that member */
+    SPEX_KEY_TYPE_LINE,    /* the same in cache lines */
     SPEX_KEY_COUNT
 };
 const char *spex_key_name(enum spex_key key); /* as --sort spells it */
@@ -345,6 +349,7 @@ enum spex_order {
     SPEX_BY_MISPREDICTS,
     SPEX_BY_TIME,    /* of samples where there is none */
     SPEX_BY_EXECUTE, /* sum of execute latencies */
+    SPEX_BY_KEYS,    /* numbers and texts upwards */
 };
 /*
  * Orders rows, most first (ties by the keys). Call after the last sample, before the rest.

@@ -12,6 +12,7 @@
 #include "internal.h"
 #include "module.h"
 #include "stacks.h"
+#include "types.h"
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -67,6 +68,10 @@ static const struct {
                         "calls around it, the nearest first, by call site; needs call stacks", 1},
     [SPEX_KEY_ALLOC] = {"alloc", "where the data was allocated; needs record --allocs", 2},
     [SPEX_KEY_BLOCK_OFFSET] = {"block-offset", "offset in the block that was allocated", 1, true},
+    [SPEX_KEY_TYPE] = {"type", "type of the data, from debug information", 1},
+    [SPEX_KEY_MEMBER] = {"member", "member of that type", 1},
+    [SPEX_KEY_TYPE_OFFSET] = {"type-offset", "offset of that member in the type", 1, true},
+    [SPEX_KEY_TYPE_LINE] = {"type-line", "the same, in cache lines of 64 bytes", 1, true},
     [SPEX_KEY_TIME_BIN] = {"time-bin", "interval of time, by its start in seconds", 1, true},
 };
 
@@ -105,6 +110,11 @@ unsigned spex_key_wants(enum spex_key key)
     case SPEX_KEY_CALLER:
     case SPEX_KEY_STACK:
         return SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_STACK;
+    case SPEX_KEY_TYPE:
+    case SPEX_KEY_MEMBER:
+    case SPEX_KEY_TYPE_OFFSET:
+    case SPEX_KEY_TYPE_LINE:
+        return SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_DATA;
     default:
         return SPEX_WANT_LITTLE;
     }
@@ -585,6 +595,14 @@ static void make_keys(struct spex_group *g, enum spex_key kind,
              place_key(place->symbol, place->module, s->va >> 63, &word[0][i], &word[1][i]));
     case SPEX_KEY_DATA_DSO:
         EACH(word[0][i] = (uintptr_t)analysis_data_place(g->analysis, &g->data_places, s)->module);
+    case SPEX_KEY_TYPE:
+        EACH(word[0][i] = (uintptr_t)analysis_member(g->analysis, &g->data_places, s)->type);
+    case SPEX_KEY_MEMBER:
+        EACH(word[0][i] = (uintptr_t)analysis_member(g->analysis, &g->data_places, s));
+    case SPEX_KEY_TYPE_OFFSET:
+        EACH(word[0][i] = analysis_member(g->analysis, &g->data_places, s)->offset);
+    case SPEX_KEY_TYPE_LINE:
+        EACH(word[0][i] = analysis_member(g->analysis, &g->data_places, s)->offset / 64);
     case SPEX_KEY_PAGE:
         EACH(word[0][i] = s->va & PAGE_MASK; word[1][i] = space_of(s));
     case SPEX_KEY_CACHE_LINE:
@@ -907,6 +925,8 @@ static uint64_t rank_of(const struct spex_row *row, enum spex_order order)
         return row->stats.latency_sum[SPEX_LATENCY_EXECUTE];
     case SPEX_BY_TIME: /* of untimed rows those with more samples */
         return row->stats.time ? row->stats.time : row->stats.samples;
+    case SPEX_BY_KEYS:
+        return 0;
     case SPEX_BY_MISPREDICTS:
         return (uint64_t)row->stats.mispredicted << 32 | row->stats.samples;
     default:
@@ -1139,6 +1159,20 @@ static size_t stack_text(const struct spex_group *g, uint64_t stack, char *text,
     return n;
 }
 
+/* With its type, unless that is a key of its own: "struct node.next", "next". */
+static size_t member_text(const struct spex_group *g, const struct data_member *m, char *text,
+                          size_t capacity)
+{
+    bool alone = key_of(g, SPEX_KEY_TYPE) < g->key_count;
+    if (!m->member[0])
+        return (size_t)snprintf(text, capacity, "%s", alone ? "-" : m->type);
+    return (size_t)snprintf(text, capacity, "%s%s%s", alone ? "" : m->type,
+                            alone       ? ""
+                            : m->scalar ? " "
+                                        : ".",
+                            m->member);
+}
+
 size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, size_t n, char *text,
                      size_t capacity)
 {
@@ -1179,7 +1213,10 @@ size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, siz
     case SPEX_KEY_PC:
         return place_text((const struct spex_module *)(uintptr_t)key[0], key[1], text, capacity);
     case SPEX_KEY_COMM:
+    case SPEX_KEY_TYPE:
         return (size_t)snprintf(text, capacity, "%s", (const char *)(uintptr_t)key[0]);
+    case SPEX_KEY_MEMBER:
+        return member_text(g, (const struct data_member *)(uintptr_t)key[0], text, capacity);
     case SPEX_KEY_PID:
     case SPEX_KEY_TID:
     case SPEX_KEY_CPU:
@@ -1195,6 +1232,9 @@ size_t spex_row_text(const struct spex_group *g, const struct spex_row *row, siz
     case SPEX_KEY_PAGE:
     case SPEX_KEY_CACHE_LINE:
         return (size_t)snprintf(text, capacity, "0x%llx", (unsigned long long)key[0]);
+    case SPEX_KEY_TYPE_LINE:
+        return (size_t)snprintf(text, capacity, "%llu", (unsigned long long)key[0]);
+    case SPEX_KEY_TYPE_OFFSET:
     case SPEX_KEY_OFFSET:
         return (size_t)snprintf(text, capacity, "+0x%02x", (unsigned)key[0]);
     case SPEX_KEY_STACK:

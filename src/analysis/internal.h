@@ -97,6 +97,11 @@ enum { ANALYSIS_SINKS = 8 };
 enum spex_status analysis_run(struct spex_analysis *analysis, const struct analysis_sink *sinks,
                               size_t count, struct spex_error *error);
 
+/* The type and member that a sample's data is of, or why it is not known (types.h). */
+const struct data_member *analysis_member(struct spex_analysis *analysis,
+                                          struct place_cache **cache,
+                                          const struct spex_sample *sample);
+
 /* Which mappings of a process, and of the kernel, hold at a time; and where code at ip lies then.
  */
 void analysis_maps(struct spex_analysis *analysis, int32_t pid, uint64_t time, uint32_t maps[2]);

@@ -15,8 +15,7 @@ static int compare_units(const void *a, const void *b)
     return x->low < y->low ? -1 : x->low > y->low;
 }
 
-/* Bytes that libdw will decompress the sections of a file to, going by what they say. */
-static uint64_t inflated_size(Elf *elf)
+uint64_t lines_inflated(Elf *elf)
 {
     uint64_t size = 0;
     size_t names;
@@ -44,7 +43,7 @@ static uint64_t inflated_size(Elf *elf)
 
 static Dwarf *begin_dwarf(struct spex_module *module, Elf *elf)
 {
-    uint64_t size = inflated_size(elf);
+    uint64_t size = lines_inflated(elf);
     if (size > SIZE_MAX / 2 || !memory_allows((size_t)size)) {
         module_problem(module,
                        "%s: its debug information would take %llu MB, more than is allowed, and is "
@@ -127,6 +126,14 @@ static bool find_unit(struct spex_module *module, uint64_t address, Dwarf_Die *d
     }
     return low > 0 && address < module->units[low - 1].high &&
            dwarf_offdie(module->dwarf, module->units[low - 1].die, die);
+}
+
+bool lines_unit(struct spex_module *module, uint64_t address, Dwarf_Die *die)
+{
+    if (!find_unit(module, address, die))
+        return false;
+    split_unit(module, die);
+    return true;
 }
 
 static const char *unit_directory(Dwarf_Die *unit)
@@ -239,7 +246,9 @@ static const struct module_inlines *unit_inlines(struct spex_module *module, Dwa
     *entry = (struct module_inlines){.die = offset};
     struct walk walk = {.unit = entry, .directory = unit_directory(unit)};
     dwarf_getsrcfiles(unit, &walk.files, &walk.file_count);
-    walk_inlines(&walk, unit, 0);
+    Dwarf_Die whole = *unit;
+    split_unit(module, &whole);
+    walk_inlines(&walk, &whole, 0);
     return entry;
 }
 

@@ -92,6 +92,7 @@ struct spex_module {
     size_t unit_count;
     struct module_inlines *inlines;
     size_t inline_count, inline_capacity;
+    struct module_types *types; /* types.h */
 };
 
 struct spex_symbols {
@@ -105,6 +106,7 @@ struct spex_symbols {
     size_t mask;
     struct debuginfod *debuginfod;
     struct spex_module *code[2]; /* the first of MODULE_CODE: of JITs, of BPF */
+    struct type_names *types;    /* data_types.c */
 };
 
 /* Out of memory, a module has no symbols; the rest of the profile is read. */
@@ -224,6 +226,15 @@ const struct spex_symbol *module_symbol_around(struct spex_module *module, uint6
 /* Is address in the image as loaded, .bss included? */
 bool module_covers(struct spex_module *module, uint64_t address);
 void lines_load(struct spex_module *module);
+/* The DIE of the compilation unit whose code is at address; that of its .dwo file if it has one. */
+bool lines_unit(struct spex_module *module, uint64_t address, Dwarf_Die *die);
+/* Bytes that libdw will decompress the sections of a file to, going by what they say. */
+uint64_t lines_inflated(Elf *elf);
+
+/* ---- split.c ---- */
+
+/* Of a skeleton the unit in its .dwo file; else, or if that is not there, the unit itself. */
+void split_unit(struct spex_module *module, Dwarf_Die *unit);
 /* Which of several blocks of its line an instruction is of, as the compiler numbers them; 0 none.
  */
 unsigned module_discriminator(struct spex_module *module, uint64_t address);

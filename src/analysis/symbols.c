@@ -1,5 +1,5 @@
 /* Modules: the set of them, and look-up in their tables. */
-#include "module.h"
+#include "types.h"
 
 #include "perfdata/jit.h"
 
@@ -89,6 +89,7 @@ void spex_symbols_free(struct spex_symbols *symbols)
                 free((char *)m->symbols[j].name);
         free(m->symbols);
         free(m->segments);
+        types_free(m);
         lines_free(m);
         elf_close(&m->image);
         elf_close(&m->debug);
@@ -107,6 +108,7 @@ void spex_symbols_free(struct spex_symbols *symbols)
         free(m);
     }
     debuginfod_free(symbols);
+    type_names_free(symbols);
     free(symbols->modules);
     free(symbols->by_path);
     free(symbols->by_id);

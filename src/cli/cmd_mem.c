@@ -1,5 +1,6 @@
 /* spex mem: where data comes from, how long it takes, and which data. */
 #include "columns.h"
+#include "mem_type.h"
 
 #include "base/memory.h"
 
@@ -10,6 +11,7 @@
 struct mem_options {
     struct profile_options profile;
     uint64_t most;
+    const char *type;
 };
 
 enum section { SOURCES, LATENCIES, DATA, PAGES, LINES, SECTIONS };
@@ -290,6 +292,8 @@ static int run_mem(void *options, int argc, char **argv)
     enum spex_key keys[SPEX_KEYS_MAX];
     size_t count = 0;
     (void)argc;
+    if (o->type && o->profile.sort)
+        return cli_usage("--type shows a type by its members: leave --sort out");
     int status = o->profile.sort ? profile_keys(o->profile.sort, keys, &count) : CLI_OK;
     struct spex_analysis_options more = {.size = sizeof more,
                                          .want =
@@ -301,6 +305,8 @@ static int run_mem(void *options, int argc, char **argv)
         status = profile_open_all(&p, &o->profile, argv, &more);
     if (status)
         return status;
+    if (o->type)
+        return mem_by_type(&p, o->type);
     if (count)
         return run_by_keys(&p, keys, count);
     for (unsigned s = 0; s < SECTIONS; s++)
@@ -338,10 +344,12 @@ static const struct cli_option mem_options[] = {
     PROFILE_INPUT_OPTIONS(struct mem_options),
     CLI_THREADS(struct mem_options, profile.threads),
     {"sort", 's', CLI_STRING, PROFILE_AT(struct mem_options, sort), "KEYS",
-     "one table by these keys instead (source, data-symbol, data-dso, page, line, symbol, ...)",
+     "one table by these keys instead (source, data-symbol, type, member, page, line, symbol, ...)",
      NULL, NULL},
     {"rows", 'n', CLI_NUMBER, offsetof(struct mem_options, most), "N", "rows of each table of data",
      "8", NULL},
+    {"type", 0, CLI_STRING, offsetof(struct mem_options, type), "NAME",
+     "one table of this type's members by cache line instead (* and ? match)", NULL, NULL},
     PROFILE_TABLE_OPTIONS(struct mem_options),
 #define FILTER(option, member, kind, value, help)                                                  \
     {option, 0, CLI_STRING, PROFILE_AT(struct mem_options, filter.member), value, help, NULL, NULL},
@@ -356,8 +364,11 @@ const struct cli_command cli_mem = {
     .group = CLI_READING,
     .synopsis = "[FILE...]",
     .summary = "where data comes from, how long it takes, and which data",
-    .details = "Loads, stores and atomics by data source and cache level, their latencies, and "
-               "the variables, pages and cache lines that programs wait for most.",
+    .details =
+        "Loads, stores and atomics by data source and cache level, their latencies, and "
+        "the variables, pages and cache lines that programs wait for most. --sort type,member "
+        "names structs and their members, --type 'struct node' shows which of its members "
+        "are used (docs/names.md).",
     .options = mem_options,
     .size = sizeof(struct mem_options),
     .run = run_mem,

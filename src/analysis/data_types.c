@@ -1,0 +1,221 @@
+/* The type and member that an access is of, or why it is not known. */
+#include "pass.h"
+#include "types.h"
+
+#include "base/hash.h"
+#include "base/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { BUCKETS = 4096, ANSWERS = 1 << 14 };
+
+static const char *const reasons[] = {
+    [ACCESS_NO_DWARF] = "[no debug information]", [ACCESS_NO_LOCATION] = "[no location]",
+    [ACCESS_NO_POINTER] = "[not a pointer]",      [ACCESS_NO_MEMBER] = "[no such member]",
+    [ACCESS_NO_VARIABLE] = "[no variable there]", [ACCESS_NO_OPERAND] = "[no memory operand]",
+    [ACCESS_ADDRESS] = "[no variable there]",
+};
+
+struct text {
+    struct text *next;
+    char bytes[];
+};
+
+struct answer {
+    const struct spex_module *code, *data;
+    uint64_t pc, address;
+    const struct data_member *member;
+};
+
+struct type_names {
+    struct text *texts[BUCKETS];
+    struct data_member *members[BUCKETS];
+    struct answer answers[ANSWERS];
+    bool failed; /* memory was out: only the end is certain */
+};
+
+static const struct data_member no_memory = {.type = "[no memory]", .member = ""};
+
+static const char *intern_text(struct type_names *names, const char *text)
+{
+    size_t length = strlen(text);
+    struct text **bucket = &names->texts[hash_bytes(hash_seed(), text, length) % BUCKETS];
+    for (struct text *t = *bucket; t; t = t->next)
+        if (!strcmp(t->bytes, text))
+            return t->bytes;
+    struct text *t = memory_get(1, sizeof *t + length + 1);
+    memcpy(t->bytes, text, length);
+    t->next = *bucket;
+    *bucket = t;
+    return t->bytes;
+}
+
+static const struct data_member *intern(struct type_names *names, const struct data_member *m)
+{
+    uint64_t hash = hash_word(hash_word(hash_seed(), (uintptr_t)m->type), (uintptr_t)m->member);
+    hash = hash_word(hash_word(hash, m->offset), m->size);
+    struct data_member **bucket = &names->members[hash % BUCKETS];
+    for (struct data_member *k = *bucket; k; k = k->next)
+        if (k->type == m->type && k->member == m->member && k->offset == m->offset &&
+            k->size == m->size && k->type_size == m->type_size && k->known == m->known &&
+            k->scalar == m->scalar)
+            return k;
+    struct data_member *k = memory_get(1, sizeof *k);
+    *k = *m;
+    k->next = *bucket;
+    *bucket = k;
+    return k;
+}
+
+static const struct data_member *no_type(struct type_names *names, enum access_kind why)
+{
+    const struct data_member m = {.type = intern_text(names, reasons[why]),
+                                  .member = intern_text(names, "")};
+    return intern(names, &m);
+}
+
+/* bytes from the begin of something of a type; variable: its name if it is one. */
+static const struct data_member *named(struct type_names *names, struct spex_module *module,
+                                       uint32_t type, int64_t offset, unsigned bytes,
+                                       const char *variable)
+{
+    struct type_place place;
+    uint32_t element = type_element(module, type);
+    uint64_t size = type_get(module, element)->size, at = (uint64_t)offset;
+    if (element != type)
+        at = size ? at % size : at;
+    if (element < TYPE_FIRST)
+        return no_type(names, ACCESS_NO_LOCATION);
+    if (offset < 0 || !type_place(module, element, at, bytes, &place))
+        return no_type(names, ACCESS_NO_MEMBER);
+    bool scalar = !place.path[0];
+    const struct data_member m = {
+        .type = intern_text(names, type_name(module, element)),
+        .member = intern_text(names, scalar && variable ? variable : place.path),
+        .offset = place.offset,
+        .size = place.size,
+        .type_size = size,
+        .known = true,
+        .scalar = scalar,
+    };
+    return intern(names, &m);
+}
+
+static const struct type_code *code_at(struct spex_module *module, uint64_t pc)
+{
+    uint64_t low, high;
+    Dwarf_Die die;
+    if (!unit_function(module, pc, &low, &high, &die))
+        return NULL;
+    struct module_types *t = module->types;
+    struct type_code **bucket = &t->codes[hash_word(hash_seed(), low) % CODES];
+    for (struct type_code *c = *bucket; c; c = c->next)
+        if (c->low == low)
+            return c;
+    struct type_code *code = memory_get(1, sizeof *code);
+    *code = (struct type_code){.low = low, .high = high, .next = *bucket};
+    *bucket = code;
+    function_read(module, low, high, &die, &t->function);
+    flow_run(module, &t->function, code);
+    function_fini(&t->function);
+    t->function = (struct type_function){0};
+    return code;
+}
+
+static struct access access_of(struct spex_module *module, uint64_t pc)
+{
+    const struct type_code *code = module && types_load(module) ? code_at(module, pc) : NULL;
+    if (!code)
+        return (struct access){.kind = ACCESS_NO_DWARF};
+    size_t low = 0, high = code->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (code->low + code->accesses[middle].code < pc)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < code->count && code->low + code->accesses[low].code == pc)
+        return code->accesses[low];
+    return (struct access){.kind = ACCESS_NO_OPERAND};
+}
+
+static const struct data_member *answer(struct type_names *names, struct spex_module *code,
+                                        uint64_t pc, struct spex_module *data, uint64_t address)
+{
+    struct access a = access_of(code, pc);
+    const struct type_variable *v =
+        data && types_load(data) ? variable_at(data, data == code ? pc : 0, address) : NULL;
+    if (v) {
+        Dwarf_Die die = v->die;
+        return named(names, data, type_of(data, &die), (int64_t)(address - v->address), a.bytes,
+                     dwarf_diename(&die));
+    }
+    if (a.kind == ACCESS_TYPE)
+        return named(names, code, a.type, a.offset, a.bytes, a.variable);
+    return no_type(names,
+                   a.kind == ACCESS_ADDRESS && data && !data->dwarf ? ACCESS_NO_DWARF : a.kind);
+}
+
+static const struct data_member *guarded(struct type_names *names, struct spex_module *code,
+                                         uint64_t pc, struct spex_module *data, uint64_t address)
+{
+    const struct data_member *volatile found = NULL;
+    if (names->failed || !memory_guarded(found = answer(names, code, pc, data, address))) {
+        names->failed = true;
+        return &no_memory;
+    }
+    return found;
+}
+
+const struct data_member *data_member_of(struct spex_symbols *symbols, struct spex_module *code,
+                                         uint64_t pc, struct spex_module *data, uint64_t address)
+{
+    if (!symbols->types && !(symbols->types = calloc(1, sizeof *symbols->types)))
+        return &no_memory;
+    struct type_names *names = symbols->types;
+    if (data && !module_is_file(data))
+        data = NULL;
+    address = data ? address : 0;
+    uint64_t hash = hash_word(hash_word(hash_seed(), pc ^ (uintptr_t)code), address);
+    struct answer *slot = &names->answers[hash % ANSWERS];
+    if (slot->member && slot->code == code && slot->pc == pc && slot->data == data &&
+        slot->address == address)
+        return slot->member;
+    const struct data_member *found = guarded(names, code, pc, data, address);
+    *slot = (struct answer){code, data, pc, address, found};
+    return found;
+}
+
+const struct data_member *analysis_member(struct spex_analysis *analysis,
+                                          struct place_cache **cache,
+                                          const struct spex_sample *sample)
+{
+    const struct spex_place *rough = analysis_data_place(analysis, cache, sample);
+    struct spex_place place = {0};
+    if (rough->module && module_is_file(rough->module)) /* elsewhere the address says nothing */
+        spex_sample_locate(analysis, sample, sample->va, &place);
+    analysis_lock(analysis); /* sinks share the modules */
+    const struct data_member *m = data_member_of(spex_analysis_symbols(analysis), sample->module,
+                                                 sample->address, place.module, place.address);
+    analysis_unlock(analysis);
+    return m;
+}
+
+void type_names_free(struct spex_symbols *symbols)
+{
+    struct type_names *names = symbols->types;
+    for (size_t i = 0; names && i < BUCKETS; i++) {
+        for (struct text *t = names->texts[i], *next; t; t = next) {
+            next = t->next;
+            free(t);
+        }
+        for (struct data_member *m = names->members[i], *next; m; m = next) {
+            next = m->next;
+            free(m);
+        }
+    }
+    free(names);
+    symbols->types = NULL;
+}

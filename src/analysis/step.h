@@ -1,0 +1,48 @@
+/*
+ * What one A64 instruction does to the general registers and which memory it uses, as far as it
+ * matters for the types of what they point to (DDI 0487 C4.1).
+ */
+#ifndef ANALYSIS_STEP_H
+#define ANALYSIS_STEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { STEP_SP = 31, STEP_REGS = 32, STEP_NONE = 32 };
+
+enum step_kind {
+    STEP_OTHER,  /* writes what kills says */
+    STEP_SET,    /* rd = value, an address relative to the instruction */
+    STEP_ADD,    /* rd = rn + value; a copy too */
+    STEP_SUM,    /* rd = rn + (rm << shift); of MADD the product is rm STEP_NONE */
+    STEP_SHIFT,  /* rd = rn << shift */
+    STEP_NUMBER, /* rd = value and something that is no address */
+    STEP_LESS,   /* rd = rn - rm */
+    STEP_EITHER, /* rd = rn or rm; STEP_NONE: zero */
+    STEP_THREAD, /* rd = the thread pointer */
+    STEP_MEMORY, /* loads into rd and rm what is not STEP_NONE */
+    STEP_BRANCH, /* to value, or on */
+    STEP_JUMP,   /* to value */
+    STEP_CALL,   /* of value, 0: not known */
+    STEP_LEAVE,  /* a return, or a jump to an address in a register */
+};
+
+struct step {
+    enum step_kind kind;
+    uint8_t rd, rn, rm;
+    uint64_t value;
+    uint32_t kills; /* bit N: xN holds something else afterwards; of loads not rd and rm */
+    uint8_t shift;
+    /* memory: at rn + offset + (index << shift) */
+    uint8_t index;
+    int64_t offset;
+    uint8_t size;   /* of one register, bytes */
+    uint8_t count;  /* of registers */
+    bool writeback; /* rn = rn + change; INT64_MIN: something unknown */
+    int64_t change;
+    bool literal; /* at value, without rn */
+};
+
+void step_decode(uint32_t word, uint64_t address, struct step *step);
+
+#endif
