@@ -1,8 +1,8 @@
 /*
- * Any bytes as the file that ran: symbols, lines and inlined calls of all addresses that it names.
- * Symbols are sorted, and one is found at its own start.
+ * Any bytes as the file that ran: symbols, lines, inlined calls and types of data of all addresses
+ * that it names. Symbols are sorted, and one is found at its own start.
  */
-#include <spex/symbols.h>
+#include "analysis/types.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +19,13 @@ static void must(bool what)
 }
 
 static size_t sum;
+
+static void ask_type(struct spex_module *module, uint64_t pc, uint64_t data)
+{
+    const struct data_member *m = data_member_of(module->owner, module, pc, module, data);
+    must(m && m->type[0] && m == data_member_of(module->owner, module, pc, module, data));
+    sum += strlen(m->type) + strlen(m->member);
+}
 
 static void ask(struct spex_module *module, uint64_t address)
 {
@@ -57,6 +64,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(s->end == s->start || spex_module_symbol(module, s->start) == s);
         if (i < 50)
             ask(module, s->start);
+        if (i < 100)
+            for (uint64_t at = 0; at < 64 && at < s->end - s->start; at += 4)
+                ask_type(module, s->start + at, s->data ? s->start + at : 0);
     }
     for (uint64_t address = 0; address < 0x800000; address += 0x1f4d4)
         ask(module, address);

@@ -11,7 +11,6 @@
 #include "base/bits.h"
 #include "base/memory.h"
 
-#include <dwarf.h>
 #include <stdlib.h>
 
 enum {
@@ -475,28 +474,13 @@ static void make_blocks(struct flow *f)
             f->blocks[f->block_of[target] - 1].root = target == 0;
 }
 
-/* The stack pointer where no way leads to, from the unwind tables. */
+/* The stack pointer where no way leads to. */
 static void frame_from_tables(struct flow *f, uint64_t address)
 {
-    struct module_types *t = f->module->types;
-    Dwarf_Frame *frame = NULL;
-    Dwarf_Op *ops;
-    size_t count;
-    if (!t->tried_frames && f->module->image.elf) {
-        t->tried_frames = true;
-        t->frames = dwarf_getcfi_elf(f->module->image.elf);
-    }
-    Dwarf_CFI *debug = dwarf_getcfi(f->module->dwarf);
-    if ((!t->frames || dwarf_cfi_addrframe(t->frames, address, &frame)) &&
-        (!debug || dwarf_cfi_addrframe(debug, address, &frame)))
-        return;
-    if (!dwarf_frame_cfa(frame, &ops, &count) && count == 1) {
-        uint64_t reg = ops->atom == DW_OP_bregx ? ops->number : (uint64_t)ops->atom - DW_OP_breg0;
-        int64_t offset = (int64_t)(ops->atom == DW_OP_bregx ? ops->number2 : ops->number);
-        if (reg < STEP_REGS && offset > -(1 << 30) && offset < 1 << 30)
-            f->regs[reg] = (struct reg){.kind = REG_CFA, .offset = -offset};
-    }
-    free(frame);
+    unsigned reg;
+    int64_t offset;
+    if (unwind_cfa(f->module, address, &reg, &offset) && reg < STEP_REGS)
+        f->regs[reg] = (struct reg){.kind = REG_CFA, .offset = -offset};
 }
 
 static void begin_block(struct flow *f, struct block *b)

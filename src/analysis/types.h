@@ -165,6 +165,9 @@ struct module_types {
     unsigned depth;                /* of types that are looked for */
     struct type_function function; /* the one that is followed */
 };
+/* The CFA at an address as the unwind tables have it: a register plus offset. unwind.c */
+bool unwind_cfa(struct spex_module *module, uint64_t address, unsigned *reg, int64_t *offset);
+
 /* Of a module with DWARF; NULL without. */
 struct module_types *types_load(struct spex_module *module);
 

@@ -2,9 +2,12 @@
  * Functions of a stripped file from its unwind tables (LSB Core 10.6): the search table of
  * .eh_frame_hdr, and for the size of each its entry in .eh_frame.
  */
-#include "module.h"
+#include "types.h"
 
 #include "base/bits.h"
+
+#include <dwarf.h>
+#include <stdlib.h>
 
 enum { SDATA4_PCREL = 0x1b, UDATA4 = 0x03, SDATA4_DATAREL = 0x3b };
 
@@ -69,4 +72,28 @@ size_t unwind_symbols(Elf *elf, struct module_table *table)
         }
     }
     return added;
+}
+
+bool unwind_cfa(struct spex_module *module, uint64_t address, unsigned *reg, int64_t *offset)
+{
+    struct module_types *t = module->types;
+    Dwarf_Frame *frame = NULL;
+    Dwarf_Op *ops;
+    size_t count;
+    if (!t->tried_frames && module->image.elf) {
+        t->tried_frames = true;
+        t->frames = dwarf_getcfi_elf(module->image.elf);
+    }
+    Dwarf_CFI *debug = dwarf_getcfi(module->dwarf);
+    if ((!t->frames || dwarf_cfi_addrframe(t->frames, address, &frame)) &&
+        (!debug || dwarf_cfi_addrframe(debug, address, &frame)))
+        return false;
+    bool found = !dwarf_frame_cfa(frame, &ops, &count) && count == 1;
+    bool indexed = found && ops->atom == DW_OP_bregx;
+    if (found) {
+        *reg = (unsigned)(indexed ? ops->number : (uint64_t)ops->atom - DW_OP_breg0);
+        *offset = (int64_t)(indexed ? ops->number2 : ops->number);
+    }
+    free(frame);
+    return found && *offset > -(1 << 30) && *offset < 1 << 30;
 }
