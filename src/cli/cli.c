@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *current; /* command name for messages; the process runs one command */
@@ -32,9 +33,40 @@ static void put(const char *before, const char *format, va_list args)
     free(text);
 }
 
+static bool under_way; /* a line of progress stands on the terminal */
+
+void cli_progress(const char *name, uint64_t done, uint64_t size)
+{
+    enum { TENTHS = 5 }; /* nothing for what takes less */
+    static time_t last;
+    static int terminal = -1;
+    struct timespec now;
+    if (terminal < 0)
+        terminal = isatty(STDERR_FILENO);
+    if (!terminal)
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    time_t tenth = now.tv_sec * 10 + now.tv_nsec / 100000000;
+    if (!last)
+        last = tenth + TENTHS;
+    if (tenth <= last)
+        return;
+    last = tenth;
+    under_way = true;
+    cli_put("\r", "%3d%% of %s", size ? (int)(100 * done / size) : 0, name);
+}
+
+void cli_progress_end(void)
+{
+    if (under_way)
+        fputs("\r\033[K", stderr);
+    under_way = false;
+}
+
 static void message(const char *command, const char *format, va_list args)
 {
     char before[80] = "spex: ";
+    cli_progress_end();
     if (command)
         snprintf(before, sizeof before, "spex %s: ", command);
     put(before, format, args);
@@ -370,6 +402,12 @@ bool cli_load(const char *path, struct cli_input *input)
     }
     close(fd);
     return ok;
+}
+
+uint64_t cli_size(int fd)
+{
+    struct stat st;
+    return !fstat(fd, &st) && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
 }
 
 void cli_unload(struct cli_input *input)

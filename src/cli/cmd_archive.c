@@ -149,7 +149,24 @@ static void look_up(void *context, const struct spex_sample *samples, size_t cou
             spex_sample_locate(p->analysis, &samples[i], samples[i].va, &place);
 }
 
-static int write_archive(struct profile *p, const char *input, const char *output)
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The profile is perf.data; of several files each keeps its name. */
+static void put_profile(struct tar *tar, const struct profile *p, struct out *read_with)
+{
+    for (size_t i = 0; p->paths[i]; i++) {
+        const char *name = p->paths[1] ? base_name(p->paths[i]) : "perf.data";
+        put_file(tar, p->paths[i], name);
+        out_printf(read_with, " -i D/%s", name);
+    }
+    out_char(read_with, 0);
+}
+
+static int write_archive(struct profile *p, const char *output)
 {
     struct tar tar = {.file = fopen(output, "we")};
     char zeros[2 * BLOCK] = "";
@@ -160,7 +177,9 @@ static int write_archive(struct profile *p, const char *input, const char *outpu
         return CLI_DATA;
     }
     bool regular = !fstat(fileno(tar.file), &st) && S_ISREG(st.st_mode), kallsyms = false;
-    put_file(&tar, input, "perf.data");
+    struct out read_with;
+    out_init(&read_with, -1);
+    put_profile(&tar, p, &read_with);
     struct spex_symbols *symbols = spex_analysis_symbols(p->analysis);
     for (size_t i = 0; (m = spex_symbols_nth(symbols, i)); i++) {
         bool text = m->kind == MODULE_KERNEL && !m->image.elf && m->source;
@@ -175,11 +194,12 @@ static int write_archive(struct profile *p, const char *input, const char *outpu
         cli_error("%s: %s", output, strerror(tar.failed));
         if (regular)
             unlink(output); /* half a tar file is of no use */
-        return CLI_DATA;
+    } else {
+        cli_note("%u files in %s; elsewhere: mkdir D; tar xf %s -C D; spex report%s", tar.files,
+                 output, output, read_with.data);
     }
-    cli_note("%u files in %s; elsewhere: mkdir D; tar xf %s -C D; spex report -i D/perf.data",
-             tar.files, output, output);
-    return CLI_OK;
+    out_fini(&read_with);
+    return tar.failed ? CLI_DATA : CLI_OK;
 }
 
 static int run_archive(void *options, int argc, char **argv)
@@ -187,22 +207,28 @@ static int run_archive(void *options, int argc, char **argv)
     struct archive_options *o = options;
     struct profile p;
     char name[PATH_MAX];
-    if ((size_t)argc + o->profile.inputs.count > 1)
-        return cli_usage("one file at a time");
-    const char *input = argc                      ? argv[0]
-                        : o->profile.inputs.count ? o->profile.inputs.items[0]
-                                                  : "perf.data";
-    if (!strcmp(input, "-"))
-        return cli_usage("a profile from standard input cannot be packed");
-    snprintf(name, sizeof name, "%s.tar", input);
+    for (size_t i = 0; i < o->profile.inputs.count + (size_t)argc; i++) {
+        const char *input = i < o->profile.inputs.count ? o->profile.inputs.items[i]
+                                                        : argv[i - o->profile.inputs.count];
+        if (!strcmp(input, "-"))
+            return cli_usage("a profile from standard input cannot be packed");
+    }
     struct spex_analysis_options more = {
         .size = sizeof more, .want = SPEX_WANT_SYMBOL | SPEX_WANT_DATA | SPEX_WANT_BRANCH};
-    int status = profile_open(&p, &o->profile, argc ? argv[0] : NULL, &more);
+    int status = profile_open_all(&p, &o->profile, argv, &more);
     if (status)
         return status;
-    p.status = profile_run(&p, look_up, &p);
+    snprintf(name, sizeof name, "%s.tar", p.paths[0]);
+    for (size_t i = 0; p.paths[i] && !p.status; i++) {
+        for (size_t j = 0; j < i && !p.status; j++)
+            if (!strcmp(base_name(p.paths[i]), base_name(p.paths[j])))
+                p.status = cli_usage("two files are called %s: they cannot lie side by side",
+                                     base_name(p.paths[i]));
+    }
     if (!p.status)
-        p.status = write_archive(&p, input, o->output ? o->output : name);
+        p.status = profile_run(&p, look_up, &p);
+    if (!p.status)
+        p.status = write_archive(&p, o->output ? o->output : name);
     return profile_close(&p);
 }
 
@@ -218,7 +244,7 @@ static const struct cli_option archive_options[] = {
 const struct cli_command cli_archive = {
     .name = "archive",
     .group = CLI_READING,
-    .synopsis = "[FILE]",
+    .synopsis = "[FILE...]",
     .summary = "pack a profile with the files that its names come from",
     .details = "Writes a tar file with the profile, the programs and libraries that it has samples "
                "of, their debug files, and kallsyms or vmlinux, in the layout of perf's cache. "

@@ -73,6 +73,7 @@ struct command {
     const char *name;      /* of the input, for messages */
     struct window *window; /* --time */
     bool damaged;
+    uint64_t done, all; /* bytes of the input; 0: it is not told */
     /* the block at work */
     const uint8_t *data;
     size_t size;
@@ -503,9 +504,13 @@ static size_t dump_piece(struct command *command, const uint8_t *data, size_t si
                          bool final)
 {
     struct windowed windowed = {command, data, offset};
-    if (!command->window)
-        return dump_block(command, data, size, offset, final);
-    return window_feed(command->window, data, size, final, dump_records, &windowed);
+    size_t used = command->window
+                      ? window_feed(command->window, data, size, final, dump_records, &windowed)
+                      : dump_block(command, data, size, offset, final);
+    command->done += used;
+    if (command->all)
+        cli_progress(command->name, command->done, command->all);
+    return used;
 }
 
 /* ---- inputs ---- */
@@ -525,6 +530,7 @@ static int dump_raw(struct command *command, const char *path)
     uint8_t *block = malloc(BLOCK);
     size_t size = 0;
     uint64_t offset = 0;
+    command->all = isatty(STDOUT_FILENO) ? 0 : cli_size(fd);
     while (block && !command->out.error) {
         ssize_t n = read(fd, block + size, BLOCK - size);
         if (n < 0 && errno == EINTR)
@@ -652,6 +658,7 @@ static int dump_perfdata(struct command *command, const char *path)
         return CLI_DATA;
     }
     command->name = spex_perfdata_info(file)->path;
+    command->all = isatty(STDOUT_FILENO) ? 0 : spex_perfdata_info(file)->aux_bytes;
     for (size_t i = 0; i < spex_perfdata_problem_count(file); i++) {
         const struct spex_perf_problem *p = spex_perfdata_problem(file, i);
         cli_error("%s: byte %llu: %s", command->name, (unsigned long long)p->offset, p->text);
@@ -711,6 +718,8 @@ static int dump_input(struct command *command, const char *path)
         status = o->raw ? dump_raw(command, path) : dump_perfdata(command, path);
     window_free(command->window);
     command->window = NULL;
+    command->done = 0;
+    cli_progress_end();
     return status;
 }
 

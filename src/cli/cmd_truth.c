@@ -7,9 +7,6 @@
 #include "base/memory.h"
 #include "export/truth.h"
 
-#include "base/memory.h"
-#include "export/truth.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -275,6 +272,19 @@ static void print(struct profile *profile, const struct spex_group *group, struc
     free(score.errors);
 }
 
+/* The counts of each file, beside it. */
+static enum spex_status read_counts(const struct truth_options *o, const struct profile *p,
+                                    struct counting *counting, struct spex_error *error)
+{
+    enum spex_status status = SPEX_OK;
+    for (size_t i = 0; p->paths[i] && !status; i++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s.truth", p->paths[i]);
+        status = truth_read(o->truth ? o->truth : path, add_truth, counting, error);
+    }
+    return status;
+}
+
 static int run_truth(void *options, int argc, char **argv)
 {
     const struct truth_options *o = options;
@@ -282,9 +292,8 @@ static int run_truth(void *options, int argc, char **argv)
     struct population population = {0};
     enum spex_key keys[SPEX_KEYS_MAX];
     size_t key_count;
-    char path[4096];
-    if ((size_t)argc + o->profile.inputs.count > 1)
-        return cli_usage("one file at a time: each has counts of its own");
+    if (o->truth && (size_t)argc + o->profile.inputs.count > 1)
+        return cli_usage("--truth: of several files each has counts of its own, in FILE.truth");
     int status = profile_keys(o->profile.sort, keys, &key_count);
     for (size_t i = 0; !status && i < key_count; i++)
         if (keys[i] != SPEX_KEY_SYMBOL && keys[i] != SPEX_KEY_SRCLINE && keys[i] != SPEX_KEY_PC &&
@@ -295,15 +304,14 @@ static int run_truth(void *options, int argc, char **argv)
                                          .want = SPEX_WANT_SYMBOL | SPEX_WANT_SPENT,
                                          .threads = cli_threads(o->profile.threads)};
     if (!status)
-        status = profile_open(&p, &o->profile, argv[0], &more);
+        status = profile_open_all(&p, &o->profile, argv, &more);
     if (status)
         return status;
-    snprintf(path, sizeof path, "%s.truth", p.name);
     struct spex_group *group = profile_group(&p, keys, key_count, 0);
     struct counting counting = {p.analysis, group, &population};
     struct spex_error error;
     p.status = profile_run(&p, spex_group_sink, group);
-    if (!p.status && truth_read(o->truth ? o->truth : path, add_truth, &counting, &error)) {
+    if (!p.status && read_counts(o, &p, &counting, &error)) {
         cli_error("%s", error.text);
         p.status = CLI_DATA;
     } else if (!p.status) {
@@ -345,7 +353,7 @@ static const struct cli_option truth_options[] = {
 const struct cli_command cli_truth = {
     .name = "truth",
     .group = CLI_READING,
-    .synopsis = "[FILE]",
+    .synopsis = "[FILE...]",
     .summary = "exact cycles and counts beside what the samples say",
     .details = "For a profile of spex record --truth. Each row has the exact cycles, operations, "
                "level 1 misses and mispredicted branches of a function or line beside what the "

@@ -32,10 +32,12 @@ struct run {
     struct arch_features core;            /* of the core that recorded */
     const struct arch_features *in_use;   /* one of these; NULL: anything passes */
     struct window *window;                /* --time */
+    const char *name;                     /* of the input */
     struct spex_verifier verifier, after; /* before the piece at work, and behind it */
     struct chunks *chunks;
     struct out out;
     uint64_t violations;
+    uint64_t done, all;                  /* bytes of the input; 0: it is not told */
     bool usage;                          /* a mistake was told */
     const struct spex_perf_queue *queue; /* of a perf.data file */
     /* the piece at work */
@@ -280,9 +282,13 @@ static size_t check_piece(struct run *run, const uint8_t *data, size_t size, uin
                           bool last)
 {
     struct windowed windowed = {run, data, base};
-    if (!run->window)
-        return check(run, data, size, base, last);
-    return size - window_feed(run->window, data, size, last, check_records, &windowed);
+    size_t rest = run->window
+                      ? size - window_feed(run->window, data, size, last, check_records, &windowed)
+                      : check(run, data, size, base, last);
+    run->done += size - rest;
+    if (run->all)
+        cli_progress(run->name, run->done, run->all);
+    return rest;
 }
 
 static bool check_raw(struct run *run, const char *path)
@@ -293,6 +299,7 @@ static bool check_raw(struct run *run, const char *path)
     uint8_t *block = malloc(BLOCK);
     size_t size = 0;
     uint64_t base = 0;
+    run->all = fd < 0 || isatty(STDOUT_FILENO) ? 0 : cli_size(fd);
     while (fd >= 0 && block && !run->out.error) {
         ssize_t n = read(fd, block + size, BLOCK - size);
         if (n < 0 && errno == EINTR)
@@ -330,6 +337,7 @@ static bool check_perfdata(struct run *run, const char *path)
         return false;
     }
     bool ok = true;
+    run->all = isatty(STDOUT_FILENO) ? 0 : spex_perfdata_info(file)->aux_bytes;
     if (run->options->time && window_new(run->options->time, file, &run->window)) {
         spex_perfdata_close(file);
         run->usage = true;
@@ -375,10 +383,13 @@ static bool check_input(struct run *run, const char *path, bool several)
     const struct options *o = run->options;
     if (several && o->format == TEXT)
         out_line(&run->out, "# %s", path);
+    run->name = path;
+    run->done = 0;
     run->usage = o->raw && o->time && window_new(o->time, NULL, &run->window);
     bool ok = !run->usage && (o->raw ? check_raw(run, path) : check_perfdata(run, path));
     window_free(run->window);
     run->window = NULL;
+    cli_progress_end();
     return ok;
 }
 

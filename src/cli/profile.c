@@ -16,18 +16,10 @@
 
 static void show_progress(void *context, uint64_t done, uint64_t size)
 {
-    static time_t last;
     struct profile *p = context;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    time_t tenth = now.tv_sec * 10 + now.tv_nsec / 100000000;
-    if (!last)
-        last = tenth + 5; /* nothing for what takes less than half a second */
-    if (tenth <= last || p->quiet)
-        return;
-    last = tenth;
     p->progress = true;
-    cli_put("\r", "%3d%% of %s", size ? (int)(100 * done / size) : 0, p->name);
+    if (!p->quiet)
+        cli_progress(p->name, done, size);
 }
 
 static bool show_fetching(void *context, const char *file, uint64_t done, uint64_t size)
@@ -170,10 +162,8 @@ int profile_open_all(struct profile *p, const struct profile_options *options,
     o.symbols = &symbols;
     o.filters = p->filters;
     o.filter_count = p->filter_count;
-    if (isatty(STDERR_FILENO)) {
-        o.progress = show_progress;
-        o.context = p;
-    }
+    o.progress = show_progress;
+    o.context = p;
     struct rlimit files; /* each file that ran stays open */
     if (!getrlimit(RLIMIT_NOFILE, &files)) {
         files.rlim_cur = files.rlim_max;
@@ -220,8 +210,9 @@ int profile_run_all(struct profile *p, const struct analysis_sink *sinks, size_t
 {
     struct spex_error error;
     enum spex_status status = analysis_run(p->analysis, sinks, count, &error);
-    if (p->progress)
-        fputs("\r\033[K", stderr);
+    cli_progress_end();
+    if (p->progress && isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr); /* of files that were fetched */
     p->progress = false;
     if (status)
         cli_error("%s", error.text);

@@ -46,6 +46,12 @@ check("html: one page of both", code == 0 and '"samples":7000' in open(f"{DIR}/t
 d = data("diff", ("-i", A, "-i", B, A))
 check("diff: several files before, one after", d["a"]["totals"]["samples"] == 7000 and d["b"]["totals"]["samples"] == 4000
       and d["time_ratio_high"] < 1, d["a"]["totals"])
+code, out, err = on("archive", A, "-i", B, "-o", "two.tar")
+run("tar", "xf", "two.tar", "--one-top-level=unpacked", cwd=DIR)
+check("archive: the files of both, under their names", code == 0 and {A, B, ".debug"} <= set(os.listdir(f"{DIR}/unpacked")) and
+      "spex report -i D/a.data -i D/b.data" in err, err)
+code, out, err = on("archive", (A, f"unpacked/{A}"))
+check("archive: two of one name are refused", code == 2 and "a.data" in err, err)
 half = [data("report", A, "-i", B, "--time", t)["totals"]["samples"] for t in ("0%-50%", "50%-100%")]
 check("--time is of all of the time", 6990 <= sum(half) <= 7010 and min(half) > 1000, half)
 code, out, err = on("report", (A, "nowhere.data"))

@@ -52,6 +52,19 @@ for name, binary in (("chase", bare), ("noid", noid)):
     equal(f"{name}: elsewhere the same tables", [a[:2] for a in after], [b[:2] for b in before])
     os.rename(root + "-gone", root)
 
+# several files as one profile
+both = ["-i", "chase.data", "-i", "noid.data", "--sort", "symbol,srcline,dso", "--format", "csv"]
+before = spex("report", *both, env={"HOME": WORK}, cwd=WORK)
+code, out, err = spex("archive", "chase.data", "noid.data", "-o", "two.tar", env={"HOME": WORK}, cwd=WORK)
+check("two: packed, and how to read them", code == 0 and "-i D/chase.data -i D/noid.data" in err, err)
+where = os.path.join(WORK, "elsewhere-two")
+with tarfile.open(os.path.join(WORK, "two.tar")) as tar:
+    tar.extractall(where)
+os.rename(root, root + "-gone")
+check("two: elsewhere the same table, with names", b".c:" in before[1] and before[1] ==
+      spex("report", *both, env={"HOME": WORK, "DEBUGINFOD_URLS": ""}, cwd=where)[1], before[1][:300])
+os.rename(root + "-gone", root)
+
 code, out, err = spex("archive", "-i", os.path.join(WORK, "none.data"))
 equal("no such profile", code, 1)
 code, out, err = spex("archive", "-i", path, "-o", "/dev/full", env={"HOME": WORK})

@@ -61,6 +61,15 @@ for name in ("sort", "tlb"):
 check(f"of {longs} rows with long runs {within} are within their 95% interval", longs >= 15 and within >= 0.93 * longs,
       outside)
 
+# Several files as one profile: the counts of all.
+pair = [os.path.join(work, name + ".data") for name in ("calls", "long")]
+one = [json.loads(spex("truth", "--format", "json", "-i", f)[1]) for f in pair]
+two = json.loads(spex("truth", "--format", "json", "-i", pair[0], pair[1])[1])
+for key in ("cycles", "operations", "samples"):
+    equal(f"truth of two files: {key}", two[key], one[0][key] + one[1][key])
+code, out, err = spex("truth", "--truth", pair[0] + ".truth", *pair)
+check("one file of counts is not those of two", code == 2 and "FILE.truth" in str(err), err)
+
 # By line, and what has no cycles or no timestamps says so.
 code, out, err = spex("truth", "-s", "srcline", "-i", os.path.join(work, "long.data"))
 check("by line", code == 0 and "within" in str(out), err)
