@@ -298,7 +298,7 @@ uint32_t analysis_stack(struct spex_analysis *whole, const struct spex_sample *s
 {
     const struct spex_analysis *a = analysis_reading(whole);
     const struct queue *q = &a->queues[s->queue];
-    if (!q->stacks)
+    if (!a->stack_numbers)
         return 0;
     if (stacks_kind(a->stacks) == STACKS_COMPANION)
         return stacks_guess(a->stacks, s);
@@ -327,7 +327,7 @@ uint32_t analysis_alloc(struct spex_analysis *whole, const struct spex_sample *s
 {
     const struct spex_analysis *a = analysis_reading(whole);
     const struct queue *q = &a->queues[s->queue];
-    return q->allocs ? q->allocs[s->record - q->records] : 0;
+    return a->alloc_numbers ? q->allocs[s->record - q->records] : 0;
 }
 
 const struct allocs_block *analysis_block(const struct spex_analysis *a, uint32_t n)
