@@ -33,6 +33,7 @@ check-vm:
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
 	@ninja -C $(BUILD) --quiet
 	@meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite vm
+	@SPEX_SOURCE=$(CURDIR) SPEX_BUILD=$(abspath $(BUILD)) python3 tests/vm/test_native.py
 
 # The screens that tests compare with (tests/analysis/golden), anew; look at what `git diff` shows.
 screens:

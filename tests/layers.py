@@ -16,11 +16,12 @@ ALLOWED = {
     "uarch": "base arch uarch",
     "guest": "base wire arch record spu uarch perfdata guest",
     "perfdata": "base perfdata",
+    "native": "base perfdata native",
     "analysis": "base wire arch record perfdata analysis",
     "export": "base wire arch record perfdata analysis export",
     "query": "base wire arch record perfdata analysis export query",
     "report": "base wire arch record perfdata analysis report",
-    "cli": "base wire arch record spu script uarch guest perfdata analysis export query report cli",
+    "cli": "base wire arch record spu script uarch guest perfdata native analysis export query report cli",
 }
 # Public headers and the module that owns each.
 OWNER = {"base": "base", "events": "base", "wire": "wire", "record": "record", "features": "arch", "op": "arch",
@@ -79,6 +80,7 @@ MAY_END = {
     "src/guest/need.c": "where the callbacks of QEMU, which have no result, end for want of memory",
     "src/guest/engine.c": "_exit of a child that could not become QEMU",
     "src/guest/trace.c": "_exit of a child that could not become the supervisor",
+    "src/native/start.c": "_exit of a child that could not become the program",
     "src/script/link.c": "_exit of a child that could not become the command",
 }
 wrong, unused = [], set(MAY_END)

@@ -1,22 +1,18 @@
 /* spex record: an AArch64 program under QEMU with the SPU attached, to perf.data. */
 #include "cli.h"
 #include "output.h"
-#include "run.h"
+#include "record.h"
 #include "table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-struct record_options {
-    struct run_options run;
-    const char *output, *control, *start_at, *stop_at, *delay, *parts;
-    uint64_t max_size;
-    bool truth, stacks, allocs, quiet;
-};
-
 static const struct cli_option record_options[] = {
     RUN_OPTIONS,
+    NATIVE_OPTIONS(struct record_options, native),
+    {"snapshot", 'S', CLI_FLAG, offsetof(struct record_options, native.snapshot), NULL,
+     "native: keep the last records of each CPU, and write them on SIGUSR2", NULL, NULL},
     {"output", 'o', CLI_STRING, offsetof(struct record_options, output), "FILE",
      "file to write; an older one is kept as FILE.old", "perf.data", NULL},
     {"truth", 0, CLI_FLAG, offsetof(struct record_options, truth), NULL,
@@ -100,10 +96,15 @@ static int set_parts(const struct record_options *o, struct output *output)
 static int run_record(void *options, int argc, char **argv)
 {
     struct record_options *o = options;
+    struct native_machine machine;
     struct output output;
     char prefix[OUTPUT_PATH];
+    bool native;
     (void)argc;
-    int status = output_open(&output, o->output, o->truth);
+    int status = record_choose(&o->native, &machine, &native);
+    if (status || native)
+        return status ? status : record_native(o, &machine, argv, NULL);
+    status = output_open(&output, o->output, o->truth);
     if (!status && o->parts)
         status = set_parts(o, &output);
     if (status) {
@@ -142,18 +143,19 @@ static int run_record(void *options, int argc, char **argv)
 
 const struct cli_command cli_record = {
     .name = "record",
-    .group = "Profile without Arm hardware",
+    .group = "Profiling",
     .synopsis = "[--] PROGRAM [ARGUMENTS]",
-    .summary = "profile an AArch64 program under QEMU with the SPU attached",
+    .summary = "profile a program: this machine's SPE, or the model under QEMU",
     .details =
-        "Runs the program and writes a perf.data file that spex and perf read. The exit status "
-        "is "
+        "Runs the program and writes a perf.data file that spex and perf read. Where Linux has an "
+        "arm_spe PMU it records with that (docs/native.md); elsewhere an AArch64 program runs "
+        "under QEMU with the SPU attached. The exit status is "
         "the program's. EVENT takes the terms of Linux's driver: ts_enable, jitter, "
         "load_filter, "
         "store_filter, branch_filter, event_filter=MASK, inv_event_filter=MASK, min_latency=N, "
-        "discard and others; pa_enable is refused, because there are no physical addresses. "
-        "The "
-        "same program, seed and environment give the same bytes. Programs that it starts are "
+        "discard and others; under QEMU pa_enable is refused, because there are no physical "
+        "addresses. There the same "
+        "program, seed and environment give the same bytes. Programs that it starts are "
         "profiled, too; it may itself be a shell script or a program of this machine, such as "
         "make, which then runs as it is.",
     .options = record_options,

@@ -1,19 +1,26 @@
 /* spex stat: what a run did and its SAMPLE_* events, without records; or what a profile says. */
+#include "native_stat.h"
+#include "output.h"
 #include "profile.h"
-#include "run.h"
 
 #include <spex/spu.h>
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 struct stat_options {
     struct run_options run;
+    struct native_choice native;
     struct profile_options profile; /* with -i */
 };
 
 static const struct cli_option stat_options[] = {
     RUN_OPTIONS,
+    NATIVE_OPTIONS(struct stat_options, native),
     {"input", 'i', CLI_LIST, offsetof(struct stat_options, profile.inputs), "FILE",
      "no run: the same of a profile, estimated from its samples", NULL, NULL},
     {"time", 0, CLI_STRING, offsetof(struct stat_options, profile.filter.time), "RANGE",
@@ -167,7 +174,7 @@ static void profile_rows(struct profile *p, const struct spex_row *total)
             estimate(p, rows[i].samples, s->samples, rows[i].name);
 }
 
-static int stat_profile(const struct profile_options *o)
+static int stat_profile(const struct profile_options *o, uint64_t *samples)
 {
     static const enum spex_key keys[] = {SPEX_KEY_OP};
     struct profile p;
@@ -183,8 +190,41 @@ static int stat_profile(const struct profile_options *o)
         profile_header(&p, &p.out);
         profile_rows(&p, spex_group_total(group));
     }
+    if (samples)
+        *samples = spex_group_total(group)->stats.samples;
     spex_group_free(group);
     return profile_close(&p);
+}
+
+/* ---- of a run on a machine with SPE ---- */
+
+/* Its records are kept as long as it takes to estimate from them. */
+static int stat_native(const struct stat_options *given, const struct native_machine *machine,
+                       char **argv)
+{
+    char path[OUTPUT_PATH], prefix[OUTPUT_PATH - 16];
+    struct native_totals totals = {0};
+    uint64_t samples = 0;
+    run_temporary(prefix, sizeof prefix);
+    snprintf(path, sizeof path, "%s-stat-XXXXXX", prefix);
+    int fd = mkstemp(path);
+    if (fd < 0) {
+        cli_error("%s: %s", path, strerror(errno));
+        return CLI_DATA;
+    }
+    close(fd);
+    struct record_options o = {
+        .run = given->run, .native = given->native, .output = path, .quiet = true};
+    int status = record_native(&o, machine, argv, &totals);
+    if (!status) {
+        const char *inputs[] = {path};
+        struct profile_options profile = {.inputs = {.items = inputs, .count = 1}};
+        dup2(STDERR_FILENO, STDOUT_FILENO); /* as perf stat: stdout is the program's */
+        stat_profile(&profile, &samples);
+        native_stat_print(&totals, samples, given->run.period, machine->pmus[0].min_interval);
+    }
+    unlink(path);
+    return status ? status : record_end(&totals, argv[0]);
 }
 
 /* ---- of a run ---- */
@@ -198,11 +238,16 @@ static int run_stat(void *options, int argc, char **argv)
     struct run run = {.options = {.keep = false, .prefix = prefix}};
     if (given->profile.inputs.count)
         return argc ? cli_usage("-i reads a profile: no program is run")
-                    : stat_profile(&given->profile);
+                    : stat_profile(&given->profile, NULL);
     if (given->profile.filter.time)
         return cli_usage("--time is for a profile: -i FILE");
+    struct native_machine machine;
+    bool native;
+    int status = record_choose(&given->native, &machine, &native);
+    if (status || native)
+        return status ? status : stat_native(given, &machine, argv);
     run_temporary(prefix, sizeof prefix);
-    int status = run_guest(o, argv, &run);
+    status = run_guest(o, argv, &run);
     if (status)
         return status;
     cli_put("\n ", "'%s' on %s", argv[0], o->cpu);
@@ -217,7 +262,7 @@ static int run_stat(void *options, int argc, char **argv)
 
 const struct cli_command cli_stat = {
     .name = "stat",
-    .group = "Profile without Arm hardware",
+    .group = "Profiling",
     .synopsis = "[--] PROGRAM [ARGUMENTS]",
     .summary = "count operations, misses, mispredicts and the SPU's events of a run",
     .details =
@@ -225,7 +270,10 @@ const struct cli_command cli_stat = {
         "sees every operation, then the SAMPLE_* events that the CPU has. The table goes to "
         "standard error; the exit status is "
         "the program's. With -i nothing is run: the same numbers, estimated from the samples of a "
-        "profile, on standard output.",
+        "profile, on standard output. On a machine with SPE: those estimates of the run, the "
+        "SAMPLE_* events where the CPU counts them, collisions, overhead, and the period that "
+        "would "
+        "suit.",
     .options = stat_options,
     .size = sizeof(struct stat_options),
     .run = run_stat,

@@ -544,7 +544,7 @@ static const struct cli_option vm_options[] = {
 extern const struct cli_command cli_vm;
 const struct cli_command cli_vm = {
     .name = "vm",
-    .group = "Profile without Arm hardware",
+    .group = "Profiling",
     .synopsis = "",
     .summary = "run a Linux guest whose own SPE driver sees the SPU",
     .details = "The guest's unmodified arm_spe_pmu driver and perf program the unit: in the guest, "

@@ -382,7 +382,7 @@ static const struct cli_option whatif_options[] = {
 extern const struct cli_command cli_whatif;
 const struct cli_command cli_whatif = {
     .name = "whatif",
-    .group = "Profile without Arm hardware",
+    .group = "Profiling",
     .synopsis = "[--] PROGRAM [ARGUMENTS] [:: PROGRAM...]...",
     .summary = "programs on other CPUs, cache sizes, page sizes, side by side",
     .details =

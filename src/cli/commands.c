@@ -20,6 +20,7 @@
     COMMAND(generate)                                                                              \
     COMMAND(spu)                                                                                   \
     COMMAND(record)                                                                                \
+    COMMAND(top)                                                                                   \
     COMMAND(recover)                                                                               \
     COMMAND(stat)                                                                                  \
     COMMAND(whatif)                                                                                \

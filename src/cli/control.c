@@ -20,8 +20,7 @@ struct control {
     int stop[2];
     bool own, running;
     pthread_t thread;
-    struct spex_engine *engine;
-    int process;
+    struct control_target target;
 };
 
 /* ---- opening ---- */
@@ -97,11 +96,14 @@ static void answer(const struct control *c)
 static void obey(const struct control *c, const char *word)
 {
     if (!strcmp(word, "enable") || !strcmp(word, "disable"))
-        spex_engine_enable(c->engine, word[0] == 'e');
+        c->target.enable(c->target.user, word[0] == 'e');
     else if (!strcmp(word, "stop"))
-        kill(c->process, SIGTERM);
+        c->target.stop(c->target.user);
+    else if (!strcmp(word, "snapshot") && c->target.snapshot)
+        c->target.snapshot(c->target.user);
     else if (strcmp(word, "ping")) {
-        cli_note("--control: '%.40s' is none of enable, disable, ping, stop", word);
+        cli_note("--control: '%.40s' is none of enable, disable, %sping, stop", word,
+                 c->target.snapshot ? "snapshot, " : "");
         return;
     }
     answer(c);
@@ -136,13 +138,12 @@ static void *read_words(void *context)
     return NULL;
 }
 
-void control_start(struct control *c, struct spex_engine *engine, int process)
+void control_start(struct control *c, const struct control_target *target)
 {
     sigset_t every, old;
     if (!c || pipe2(c->stop, O_CLOEXEC))
         return;
-    c->engine = engine;
-    c->process = process;
+    c->target = *target;
     sigfillset(&every); /* they are for the thread that waits */
     pthread_sigmask(SIG_SETMASK, &every, &old);
     c->running = !pthread_create(&c->thread, NULL, read_words, c);

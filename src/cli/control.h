@@ -5,14 +5,22 @@
 #ifndef CLI_CONTROL_H
 #define CLI_CONTROL_H
 
-#include "guest/engine.h"
+#include <spex/base.h>
 
 struct control;
+
+/* What the words do. */
+struct control_target {
+    void *user;
+    void (*enable)(void *user, bool on);
+    void (*stop)(void *user);
+    void (*snapshot)(void *user); /* NULL: there are none */
+};
 
 /* fifo:CTL[,ACK] or fd:N[,N]. CLI_OK, or the exit code after a message. */
 int control_open(struct control **control, const char *text);
 /* A thread that reads until control_stop(). All of them take NULL. */
-void control_start(struct control *control, struct spex_engine *engine, int process);
+void control_start(struct control *control, const struct control_target *target);
 void control_stop(struct control *control);
 void control_close(struct control *control);
 

@@ -19,6 +19,8 @@
 
 /* ---- options ---- */
 
+const char run_standard_cpu[] = "neoverse-n1";
+
 static bool parse_aux(const char *text, uint64_t *size)
 {
     char *end;
@@ -124,7 +126,7 @@ static int parse_options(const struct run_options *in, struct spex_engine_option
     for (size_t i = 0; i < in->environment.count; i++)
         if (!strchr(in->environment.items[i], '=') || in->environment.items[i][0] == '=')
             return cli_usage("--env: '%s' is not NAME=VALUE", in->environment.items[i]);
-    if (!parse_aux(in->aux, &o->aux_size))
+    if (!parse_aux(in->aux ? in->aux : ",1M", &o->aux_size))
         return cli_usage("-m: '%s' is not ,SIZE (pages, or with K, M, G)", in->aux);
     o->seed = in->seed;
     o->sysroot = in->sysroot;
@@ -171,6 +173,16 @@ void run_temporary(char *path, size_t size)
     snprintf(path, size, "%s/spex", directory && *directory ? directory : "/tmp");
 }
 
+static void control_enable(void *engine, bool on)
+{
+    spex_engine_enable(engine, on);
+}
+
+static void control_end(void *engine)
+{
+    kill(spex_engine_process(engine), SIGTERM);
+}
+
 /* Runs the guest to its end and opens what it left. */
 static int start(struct run *run)
 {
@@ -181,7 +193,9 @@ static int start(struct run *run)
         guest = spex_engine_process(run->engine);
         if (stopped) /* in between */
             kill(guest, SIGTERM);
-        control_start(run->control, run->engine, guest);
+        struct control_target target = {
+            .user = run->engine, .enable = control_enable, .stop = control_end};
+        control_start(run->control, &target);
         s = spex_engine_wait(run->engine, &run->status, &error);
         control_stop(run->control);
         guest = 0;

@@ -14,6 +14,9 @@ struct run_options {
     bool deterministic;
 };
 
+/* Its address tells whether --cpu was given. */
+extern const char run_standard_cpu[];
+
 /* clang-format off */
 /* Rows of an option table, for a struct that begins with struct run_options. */
 #define RUN_OPTIONS                                                                                \
@@ -23,12 +26,13 @@ struct run_options {
     {"count", 'c', CLI_NUMBER, offsetof(struct run_options, period), "PERIOD",                     \
      "sampling interval in operations, a multiple of 256", "4096", NULL},                          \
     {"mmap-pages", 'm', CLI_STRING, offsetof(struct run_options, aux), ",SIZE",                    \
-     "size of the AUX area, after a comma as in perf; an interrupt comes for each half",           \
-     ",1M", NULL},                                                                                 \
+     "size of the AUX area, after a comma as in perf; an interrupt comes for each half (,1M under " \
+     "QEMU; native: ,4M, before the comma the ring of other events, 512K)",                        \
+     NULL, NULL},                                                                                 \
     {"cpu", 0, CLI_STRING, offsetof(struct run_options, cpu), "CPU",                               \
      "CPU to model: a preset or a file of that form (spex help cpus), or a feature list (spex "    \
      "help features)",                                                                             \
-     "neoverse-n1", NULL},                                                                         \
+     run_standard_cpu, NULL},                                                                      \
     {"model", 0, CLI_LIST, offsetof(struct run_options, model), "KEY=VALUE",                       \
      "number of the model, a preset, or fast (what you get), full, none: no caches (spex help model)", \
      NULL, NULL},                                                                                  \

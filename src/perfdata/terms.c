@@ -1,16 +1,14 @@
 /* Event strings: arm_spe_0/ts_enable=1,jitter=1/u. */
-#include <spex/perfdata.h>
+#include "terms.h"
 
 #include "base/bits.h"
 #include "base/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-static const struct term {
-    const char *name;
-    uint8_t word, high, low;
-} terms_table[] = {
+static const struct perf_term terms_table[] = {
 #define TERM(name, word, high, low) {#name, word, high, low},
 #include "terms.def"
 #undef TERM
@@ -28,7 +26,8 @@ static enum spex_status parse_value(const char *text, int length, uint64_t *valu
     return SPEX_OK;
 }
 
-static enum spex_status parse_term(const char *text, size_t length, struct spex_perf_terms *terms,
+static enum spex_status parse_term(const char *text, size_t length, const struct perf_term *table,
+                                   size_t count, struct spex_perf_terms *terms,
                                    struct spex_error *error)
 {
     const char *equals = memchr(text, '=', length);
@@ -39,8 +38,8 @@ static enum spex_status parse_term(const char *text, size_t length, struct spex_
         if (status != SPEX_OK)
             return status;
     }
-    for (size_t i = 0; i < TERMS; i++) {
-        const struct term *term = &terms_table[i];
+    for (size_t i = 0; i < count; i++) {
+        const struct perf_term *term = &table[i];
         if (strlen(term->name) != name || memcmp(term->name, text, name))
             continue;
         if (value & ~(BITS(term->high, term->low) >> term->low))
@@ -58,8 +57,8 @@ static enum spex_status parse_term(const char *text, size_t length, struct spex_
                      text);
 }
 
-enum spex_status spex_perf_terms_parse(const char *text, struct spex_perf_terms *result,
-                                       struct spex_error *error)
+enum spex_status perf_terms_parse(const char *text, const struct perf_term *table, size_t count,
+                                  struct spex_perf_terms *result, struct spex_error *error)
 {
     struct spex_perf_terms terms = {0};
     const char *slash = strchr(text, '/'), *end = text + strlen(text);
@@ -92,12 +91,18 @@ enum spex_status spex_perf_terms_parse(const char *text, struct spex_perf_terms 
     while (text < end) {
         const char *comma = memchr(text, ',', (size_t)(end - text));
         size_t length = (size_t)((comma ? comma : end) - text);
-        if (length && (status = parse_term(text, length, &terms, error)) != SPEX_OK)
+        if (length && (status = parse_term(text, length, table, count, &terms, error)) != SPEX_OK)
             return status;
         text += length + (comma ? 1 : 0);
     }
     *result = terms;
     return SPEX_OK;
+}
+
+enum spex_status spex_perf_terms_parse(const char *text, struct spex_perf_terms *result,
+                                       struct spex_error *error)
+{
+    return perf_terms_parse(text, terms_table, TERMS, result, error);
 }
 
 size_t spex_perf_terms_text(const uint64_t config[5], char *text, size_t capacity)
@@ -106,7 +111,7 @@ size_t spex_perf_terms_text(const uint64_t config[5], char *text, size_t capacit
     if (capacity)
         *text = '\0';
     for (size_t i = 0; i < TERMS; i++) {
-        const struct term *term = &terms_table[i];
+        const struct perf_term *term = &terms_table[i];
         uint64_t value = bits_get(config[term->word], term->high, term->low);
         if (!value)
             continue;

@@ -9,6 +9,8 @@
  * data behind the last whole record. All numbers are little-endian, whatever the
  * host.
  */
+#include "writer.h"
+
 #include "auxtrace.h"
 #include "allocation.h"
 #include "file.h"
@@ -24,8 +26,7 @@
 #include <unistd.h>
 
 enum {
-    ATTR_SIZE = 128, /* 6.1 refuses files with more */
-    ATTR_MOST = 4,
+    ATTR_SIZE = PERF_WRITER_ATTR,
     NAME_ALIGN = 64, /* of strings in feature sections, as perf pads them */
     BUFFER = 256 << 10,
     DEFAULT_PMU = 12,
@@ -106,6 +107,14 @@ struct writer_queue {
     bool started;    /* ITRACE_START was written */
 };
 
+struct writer_attr {
+    uint8_t bytes[ATTR_SIZE];
+    const char *name;    /* NULL: made of the terms */
+    const uint64_t *ids; /* NULL: one, its own */
+    size_t id_count;
+    uint64_t own;
+};
+
 struct spex_perf_writer {
     int fd;
     bool pipe, per_thread, untimed;
@@ -126,11 +135,19 @@ struct spex_perf_writer {
     struct strings strings;
     struct bytes features[FEATURE_BITS]; /* made at the start, written again at the end */
     bool has_feature[FEATURE_BITS];
-    uint8_t attrs[ATTR_MOST][ATTR_SIZE];
+    struct writer_attr attrs[PERF_WRITER_EVENTS];
     unsigned attr_count;
-    uint64_t ids[ATTR_MOST];
-    const char *names[ATTR_MOST]; /* of all but the first */
+    uint64_t id_spe, id_tracking; /* what records of the writer bear */
+    bool stacks;                  /* records of spex_perf_writer_stacks() have an event */
 };
+
+static uint64_t id_count(const struct spex_perf_writer *w)
+{
+    uint64_t n = 0;
+    for (unsigned i = 0; i < w->attr_count; i++)
+        n += w->attrs[i].id_count;
+    return n;
+}
 
 /* ---- bytes to the file ---- */
 
@@ -221,6 +238,14 @@ static void end_record(struct spex_perf_writer *w)
     emit(w, b->vec.items, b->vec.count);
 }
 
+static void see_time(struct spex_perf_writer *w, uint64_t time)
+{
+    if (time && (!w->first_time || time < w->first_time))
+        w->first_time = time;
+    if (time > w->last_time)
+        w->last_time = time;
+}
+
 /* The sample_id that closes a record of the kernel's types. */
 static void end_event(struct spex_perf_writer *w, int32_t pid, int32_t tid, uint64_t time,
                       int32_t cpu, uint64_t id)
@@ -236,10 +261,7 @@ static void end_event(struct spex_perf_writer *w, int32_t pid, int32_t tid, uint
     }
     put64(b, id);
     end_record(w);
-    if (time && (!w->first_time || time < w->first_time))
-        w->first_time = time;
-    if (time > w->last_time)
-        w->last_time = time;
+    see_time(w, time);
 }
 
 void spex_perf_writer_comm(struct spex_perf_writer *w, int32_t pid, int32_t tid, const char *comm,
@@ -251,7 +273,7 @@ void spex_perf_writer_comm(struct spex_perf_writer *w, int32_t pid, int32_t tid,
     put32(b, (uint32_t)pid);
     put32(b, (uint32_t)tid);
     put_aligned(b, name, 8);
-    end_event(w, pid, tid, time, -1, ID_DUMMY);
+    end_event(w, pid, tid, time, -1, w->id_tracking);
 }
 
 static void task(struct spex_perf_writer *w, uint32_t type, int32_t pid, int32_t tid, int32_t ppid,
@@ -263,7 +285,7 @@ static void task(struct spex_perf_writer *w, uint32_t type, int32_t pid, int32_t
     put32(b, (uint32_t)tid);
     put32(b, (uint32_t)ptid);
     put64(b, time);
-    end_event(w, pid, tid, time, -1, ID_DUMMY);
+    end_event(w, pid, tid, time, -1, w->id_tracking);
 }
 
 void spex_perf_writer_fork(struct spex_perf_writer *w, int32_t pid, int32_t tid, int32_t ppid,
@@ -326,7 +348,7 @@ void spex_perf_writer_map(struct spex_perf_writer *w, const struct spex_perf_map
     put32(b, map->prot);
     put32(b, map->flags);
     put_aligned(b, map->filename, 8);
-    end_event(w, map->pid, kernel ? 0 : map->tid, map->time, -1, ID_DUMMY);
+    end_event(w, map->pid, kernel ? 0 : map->tid, map->time, -1, w->id_tracking);
 }
 
 void spex_perf_writer_switch(struct spex_perf_writer *w, int32_t cpu, int32_t prev_pid,
@@ -338,19 +360,19 @@ void spex_perf_writer_switch(struct spex_perf_writer *w, int32_t cpu, int32_t pr
     b = start_record(w, SPEX_PERF_SWITCH_CPU_WIDE, SPEX_PERF_MISC_SWITCH_OUT);
     put32(b, (uint32_t)next_pid);
     put32(b, (uint32_t)next_tid);
-    end_event(w, prev_pid, prev_tid, time, cpu, ID_DUMMY);
+    end_event(w, prev_pid, prev_tid, time, cpu, w->id_tracking);
     b = start_record(w, SPEX_PERF_SWITCH_CPU_WIDE, 0);
     put32(b, (uint32_t)prev_pid);
     put32(b, (uint32_t)prev_tid);
-    end_event(w, next_pid, next_tid, time, cpu, ID_DUMMY);
+    end_event(w, next_pid, next_tid, time, cpu, w->id_tracking);
 }
 
 void spex_perf_writer_lost(struct spex_perf_writer *w, int32_t cpu, uint64_t lost, uint64_t time)
 {
     struct bytes *b = start_record(w, SPEX_PERF_LOST, 0);
-    put64(b, ID_DUMMY);
+    put64(b, w->id_tracking);
     put64(b, lost);
-    end_event(w, -1, -1, time, cpu, ID_DUMMY);
+    end_event(w, -1, -1, time, cpu, w->id_tracking);
 }
 
 /* ---- AUX data ---- */
@@ -383,7 +405,7 @@ void spex_perf_writer_itrace_start(struct spex_perf_writer *w, int32_t cpu, int3
     struct bytes *b = start_record(w, SPEX_PERF_ITRACE_START, 0);
     put32(b, (uint32_t)pid);
     put32(b, (uint32_t)tid);
-    end_event(w, pid, tid, time, cpu, ID_SPE);
+    end_event(w, pid, tid, time, cpu, w->id_spe);
 }
 
 void spex_perf_writer_aux_kept(struct spex_perf_writer *w, int32_t cpu, int32_t pid, int32_t tid,
@@ -398,7 +420,7 @@ void spex_perf_writer_aux_kept(struct spex_perf_writer *w, int32_t cpu, int32_t 
     put64(b, offset);
     put64(b, size);
     put64(b, flags);
-    end_event(w, pid, tid, time, cpu, ID_SPE);
+    end_event(w, pid, tid, time, cpu, w->id_spe);
 }
 
 void spex_perf_writer_aux(struct spex_perf_writer *w, int32_t cpu, int32_t pid, int32_t tid,
@@ -433,7 +455,7 @@ void spex_perf_writer_aux(struct spex_perf_writer *w, int32_t cpu, int32_t pid, 
 void spex_perf_writer_stacks(struct spex_perf_writer *w, const void *records, size_t size)
 {
     const uint8_t *at = records;
-    for (size_t n; w->attr_count > 2; at += n, size -= n) {
+    for (size_t n; w->stacks; at += n, size -= n) {
         n = callchain_check(at, size);
         n = n ? n : allocation_check(at, size);
         if (!n)
@@ -499,7 +521,7 @@ static uint64_t walk_records(struct spex_perf_writer *w, uint64_t at, uint64_t e
         if (!h)
             break;
         uint64_t size = le16(h + 6);
-        bool stack = w->attr_count > 2 && le32(h) == SPEX_PERF_SAMPLE;
+        bool stack = w->stacks && le32(h) == SPEX_PERF_SAMPLE;
         if (size < HEADER_SIZE || size > end - at || (adopt && size != AUXTRACE_SIZE && !stack))
             break;
         if (le32(h) == AUXTRACE_TYPE) {
@@ -541,7 +563,7 @@ static void make_attrs(struct spex_perf_writer *w, const struct spex_perf_writer
         type |= SPEX_PERF_SAMPLE_TIME;
     if (!o->per_thread)
         type |= SPEX_PERF_SAMPLE_CPU;
-    uint8_t *a = w->attrs[0];
+    uint8_t *a = w->attrs[0].bytes;
     put_le32(a, o->pmu_type ? o->pmu_type : DEFAULT_PMU);
     put_le32(a + 4, ATTR_SIZE);
     put_le64(a + 8, o->config[0]);
@@ -554,7 +576,7 @@ static void make_attrs(struct spex_perf_writer *w, const struct spex_perf_writer
     put_le64(a + 56, o->config[1]);
     put_le64(a + 64, o->config[2]);
     /* config3 and config4 lie behind ATTR_SIZE: the event's name tells them. */
-    a = w->attrs[1];
+    a = w->attrs[1].bytes;
     put_le32(a, SOFTWARE);
     put_le32(a + 4, ATTR_SIZE);
     put_le64(a + 8, DUMMY);
@@ -562,10 +584,12 @@ static void make_attrs(struct spex_perf_writer *w, const struct spex_perf_writer
     put_le64(a + 24, type);
     put_le64(a + 40, DISABLED | INHERIT | EXCLUDE_KERNEL | MMAP | COMM | TASK | SAMPLE_ID_ALL |
                          MMAP2 | COMM_EXEC | (o->per_thread ? 0 : CONTEXT_SWITCH));
+    w->attrs[1].name = "dummy:u";
     w->attr_count = 2;
-    w->ids[0] = 1;
-    w->ids[1] = 2;
-    w->names[1] = "dummy:u";
+    w->id_spe = ID_SPE;
+    w->id_tracking = ID_DUMMY;
+    w->attrs[0].own = ID_SPE;
+    w->attrs[1].own = ID_DUMMY;
     static const struct {
         uint64_t id, parts;
         const char *name;
@@ -580,9 +604,10 @@ static void make_attrs(struct spex_perf_writer *w, const struct spex_perf_writer
     for (unsigned i = 0; i < 2; i++) {
         if (!wanted[i] || o->per_thread || o->untimed)
             continue;
-        w->ids[w->attr_count] = beside[i].id;
-        w->names[w->attr_count] = beside[i].name;
-        a = w->attrs[w->attr_count++];
+        w->attrs[w->attr_count].own = beside[i].id;
+        w->attrs[w->attr_count].name = beside[i].name;
+        w->stacks = true;
+        a = w->attrs[w->attr_count++].bytes;
         put_le32(a, HARDWARE); /* one in so many instructions: the same ones as the SPE event */
         put_le32(a + 4, ATTR_SIZE);
         put_le64(a + 8, INSTRUCTIONS);
@@ -590,6 +615,19 @@ static void make_attrs(struct spex_perf_writer *w, const struct spex_perf_writer
         put_le64(a + 24, type | beside[i].parts);
         put_le64(a + 40, DISABLED | INHERIT | EXCLUDE_KERNEL | SAMPLE_ID_ALL);
     }
+}
+
+static void take_attrs(struct spex_perf_writer *w, const struct perf_writer_machine *m)
+{
+    w->attr_count = (unsigned)m->event_count;
+    for (size_t i = 0; i < m->event_count; i++) {
+        const struct perf_writer_event *e = &m->events[i];
+        w->attrs[i] = (struct writer_attr){.name = e->name, .ids = e->ids, .id_count = e->id_count};
+        memcpy(w->attrs[i].bytes, e->attr, ATTR_SIZE);
+        put_le32(w->attrs[i].bytes + 4, ATTR_SIZE);
+    }
+    w->id_spe = m->events[0].ids[0];
+    w->id_tracking = m->events[m->tracking].ids[0];
 }
 
 static struct bytes *start_feature(struct spex_perf_writer *w, unsigned feature)
@@ -604,9 +642,67 @@ static void text_feature(struct spex_perf_writer *w, unsigned feature, const cha
         put_string(start_feature(w, feature), text);
 }
 
-static void make_features(struct spex_perf_writer *w, const struct spex_perf_writer_options *o)
+/* perf puts the size of a bitmap before it, twice. */
+static void put_bitmap(struct bytes *b, const uint64_t *words, size_t count)
+{
+    uint64_t bits = 64 * count;
+    while (bits && !(words[(bits - 1) / 64] >> (bits - 1) % 64 & 1))
+        bits--;
+    put64(b, bits);
+    put64(b, bits);
+    for (size_t i = 0; i < (bits + 63) / 64; i++)
+        put64(b, words[i]);
+}
+
+/* c2c asks MEM_TOPOLOGY for the node of physical addresses and complains if it is missing. */
+static void nodes_features(struct spex_perf_writer *w, const struct perf_writer_machine *m)
+{
+    struct bytes *b = start_feature(w, FEATURE_NUMA_TOPOLOGY);
+    put32(b, (uint32_t)m->node_count);
+    for (size_t i = 0; i < m->node_count; i++) {
+        put32(b, m->nodes[i].node);
+        put64(b, m->nodes[i].total_kb);
+        put64(b, m->nodes[i].free_kb);
+        put_string(b, m->nodes[i].cpus);
+    }
+    if (!m->block_size)
+        return;
+    b = start_feature(w, FEATURE_MEM_TOPOLOGY);
+    put64(b, 1); /* version */
+    put64(b, m->block_size);
+    put64(b, m->node_count);
+    for (size_t i = 0; i < m->node_count; i++) {
+        put64(b, m->nodes[i].node);
+        put_bitmap(b, m->nodes[i].blocks, m->nodes[i].word_count);
+    }
+}
+
+static void one_node_features(struct spex_perf_writer *w, uint64_t memory, uint32_t cpus)
 {
     enum { BLOCK_KB = 128 << 10 };
+    char text[32];
+    struct bytes *b = start_feature(w, FEATURE_NUMA_TOPOLOGY);
+    put32(b, 1);
+    put32(b, 0);
+    put64(b, memory);
+    put64(b, memory);
+    snprintf(text, sizeof text, cpus > 1 ? "0-%u" : "0", cpus - 1);
+    put_string(b, text);
+    uint64_t blocks = (memory + BLOCK_KB - 1) / BLOCK_KB;
+    b = start_feature(w, FEATURE_MEM_TOPOLOGY);
+    put64(b, 1); /* version */
+    put64(b, (uint64_t)BLOCK_KB << 10);
+    put64(b, 1); /* nodes */
+    put64(b, 0); /* number of the node */
+    put64(b, blocks);
+    put64(b, blocks); /* once more: it begins the bitmap */
+    for (uint64_t i = 0; i < blocks; i += 64)
+        put64(b, blocks - i >= 64 ? ~UINT64_C(0) : BIT(blocks - i) - 1);
+}
+
+static void make_features(struct spex_perf_writer *w, const struct spex_perf_writer_options *o,
+                          const struct perf_writer_machine *machine)
+{
     uint64_t memory = o->memory_kb ? o->memory_kb : 4 << 20;
     uint32_t cpus = o->cpus ? o->cpus : 1;
     uint64_t midr = o->midrs ? o->midrs[0] : o->midr;
@@ -642,35 +738,23 @@ static void make_features(struct spex_perf_writer *w, const struct spex_perf_wri
     put32(b, w->attr_count);
     put32(b, ATTR_SIZE);
     for (unsigned i = 0; i < w->attr_count; i++) {
-        put_bytes(b, w->attrs[i], ATTR_SIZE);
-        put32(b, 1);
-        put_string(b, i ? w->names[i] : o->event ? o->event : event);
-        put64(b, w->ids[i]);
+        const struct writer_attr *a = &w->attrs[i];
+        put_bytes(b, a->bytes, ATTR_SIZE);
+        put32(b, (uint32_t)a->id_count);
+        put_string(b, a->name ? a->name : o->event ? o->event : event);
+        for (size_t k = 0; k < a->id_count; k++)
+            put64(b, a->ids[k]);
     }
-    b = start_feature(w, FEATURE_NUMA_TOPOLOGY);
-    put32(b, 1);
-    put32(b, 0);
-    put64(b, memory);
-    put64(b, memory);
-    snprintf(text, sizeof text, cpus > 1 ? "0-%u" : "0", cpus - 1);
-    put_string(b, text);
-    /* c2c asks it for the node of physical addresses and complains if it is missing. */
-    uint64_t blocks = (memory + BLOCK_KB - 1) / BLOCK_KB;
-    b = start_feature(w, FEATURE_MEM_TOPOLOGY);
-    put64(b, 1); /* version */
-    put64(b, (uint64_t)BLOCK_KB << 10);
-    put64(b, 1); /* nodes */
-    put64(b, 0); /* number of the node */
-    put64(b, blocks);
-    put64(b, blocks); /* once more: it begins the bitmap */
-    for (uint64_t i = 0; i < blocks; i += 64)
-        put64(b, blocks - i >= 64 ? ~UINT64_C(0) : BIT(blocks - i) - 1);
+    if (machine && machine->node_count)
+        nodes_features(w, machine);
+    else
+        one_node_features(w, memory, cpus);
 }
 
 static void write_file_header(struct spex_perf_writer *w, uint64_t data_size, bool finished)
 {
     uint8_t h[FILE_HEADER_SIZE] = {0};
-    uint64_t attrs = FILE_HEADER_SIZE + 8 * w->attr_count;
+    uint64_t attrs = FILE_HEADER_SIZE + 8 * id_count(w);
     memcpy(h, "PERFILE2", 8);
     put_le64(h + 8, FILE_HEADER_SIZE);
     put_le64(h + 16, ATTR_SIZE + 16);
@@ -684,7 +768,38 @@ static void write_file_header(struct spex_perf_writer *w, uint64_t data_size, bo
     patch(w, h, sizeof h, 0);
 }
 
-static void write_start(struct spex_perf_writer *w, const struct spex_perf_writer_options *o)
+static void write_auxtrace_info(struct spex_perf_writer *w,
+                                const struct spex_perf_writer_options *o,
+                                const struct spex_perf_cpu *cpus)
+{
+    struct bytes *b = start_record(w, SPEX_PERF_AUXTRACE_INFO, 0);
+    put32(b, SPEX_PERF_AUXTRACE_ARM_SPE);
+    put32(b, 0);
+    uint32_t pmu = o->pmu_type ? o->pmu_type : DEFAULT_PMU;
+    if (o->metadata == 2) {
+        uint32_t count = o->cpus ? o->cpus : 1;
+        put64(b, 2);
+        put64(b, 4);
+        put64(b, pmu);
+        put64(b, count);
+        for (uint32_t i = 0; i < count; i++) {
+            put64(b, UINT64_C(0x1010101010101010));
+            put64(b, cpus ? cpus[i].cpu : i);
+            put64(b, 4);
+            put64(b, cpus ? cpus[i].midr : o->midrs ? o->midrs[i] : o->midr);
+            put64(b, cpus ? cpus[i].pmu_type : pmu);
+            put64(b, cpus ? cpus[i].min_interval : o->min_interval);
+            put64(b, cpus ? cpus[i].event_filter : o->event_filter);
+        }
+    } else {
+        put64(b, pmu);
+        put64(b, !o->per_thread);
+    }
+    end_record(w);
+}
+
+static void write_start(struct spex_perf_writer *w, const struct spex_perf_writer_options *o,
+                        const struct spex_perf_cpu *cpus)
 {
     struct bytes *b = &w->record;
     uint8_t word[8];
@@ -695,22 +810,26 @@ static void write_start(struct spex_perf_writer *w, const struct spex_perf_write
         w->data_offset = w->position;
         for (unsigned i = 0; i < w->attr_count; i++) {
             b = start_record(w, SPEX_PERF_HEADER_ATTR, 0);
-            put_bytes(b, w->attrs[i], ATTR_SIZE);
-            put64(b, w->ids[i]);
+            put_bytes(b, w->attrs[i].bytes, ATTR_SIZE);
+            for (size_t k = 0; k < w->attrs[i].id_count; k++)
+                put64(b, w->attrs[i].ids[k]);
             end_record(w);
         }
     } else {
         static const uint8_t header[FILE_HEADER_SIZE];
         emit(w, header, sizeof header);
-        for (unsigned i = 0; i < w->attr_count; i++) {
-            put_le64(word, w->ids[i]);
-            emit(w, word, 8);
-        }
+        for (unsigned i = 0; i < w->attr_count; i++)
+            for (size_t k = 0; k < w->attrs[i].id_count; k++) {
+                put_le64(word, w->attrs[i].ids[k]);
+                emit(w, word, 8);
+            }
+        uint64_t ids = FILE_HEADER_SIZE;
         for (unsigned i = 0; i < w->attr_count; i++) {
             uint8_t section[16];
-            put_le64(section, FILE_HEADER_SIZE + 8 * i);
-            put_le64(section + 8, 8);
-            emit(w, w->attrs[i], ATTR_SIZE);
+            put_le64(section, ids);
+            put_le64(section + 8, 8 * w->attrs[i].id_count);
+            ids += 8 * w->attrs[i].id_count;
+            emit(w, w->attrs[i].bytes, ATTR_SIZE);
             emit(w, section, sizeof section);
         }
         w->data_offset = w->position;
@@ -736,30 +855,7 @@ static void write_start(struct spex_perf_writer *w, const struct spex_perf_write
     put64(b, o->time.mask);
     put_bytes(b, (uint8_t[8]){o->time.cap_zero, o->time.cap_short}, 8);
     end_record(w);
-    b = start_record(w, SPEX_PERF_AUXTRACE_INFO, 0);
-    put32(b, SPEX_PERF_AUXTRACE_ARM_SPE);
-    put32(b, 0);
-    uint32_t pmu = o->pmu_type ? o->pmu_type : DEFAULT_PMU;
-    if (o->metadata == 2) {
-        uint32_t cpus = o->cpus ? o->cpus : 1;
-        put64(b, 2);
-        put64(b, 4);
-        put64(b, pmu);
-        put64(b, cpus);
-        for (uint32_t i = 0; i < cpus; i++) {
-            put64(b, UINT64_C(0x1010101010101010));
-            put64(b, i);
-            put64(b, 4);
-            put64(b, o->midrs ? o->midrs[i] : o->midr);
-            put64(b, pmu);
-            put64(b, o->min_interval);
-            put64(b, o->event_filter);
-        }
-    } else {
-        put64(b, pmu);
-        put64(b, !o->per_thread);
-    }
-    end_record(w);
+    write_auxtrace_info(w, o, cpus);
 }
 
 /* The file was begun before, and others appended AUX data: it stays, and the file goes on there. */
@@ -806,9 +902,11 @@ static void free_writer(struct spex_perf_writer *w)
     free(w);
 }
 
-enum spex_status spex_perf_writer_open(const char *path,
-                                       const struct spex_perf_writer_options *options,
-                                       struct spex_perf_writer **result, struct spex_error *error)
+enum spex_status perf_writer_open_machine(const char *path,
+                                          const struct spex_perf_writer_options *options,
+                                          const struct perf_writer_machine *machine,
+                                          struct spex_perf_writer **result,
+                                          struct spex_error *error)
 {
     struct spex_perf_writer_options known, *o = &known;
     enum spex_status status =
@@ -839,12 +937,19 @@ enum spex_status spex_perf_writer_open(const char *path,
     w->per_thread = o->per_thread;
     w->untimed = o->untimed;
     w->cpus = o->cpus ? o->cpus : 1;
-    make_attrs(w, o);
-    make_features(w, o);
+    if (machine)
+        take_attrs(w, machine);
+    else
+        make_attrs(w, o);
+    for (unsigned i = 0; i < w->attr_count && !machine; i++) {
+        w->attrs[i].ids = &w->attrs[i].own;
+        w->attrs[i].id_count = 1;
+    }
+    make_features(w, o, machine);
     for (unsigned i = 0; i < FEATURE_BITS; i++)
         if (w->features[i].failed)
             w->error = ENOMEM;
-    write_start(w, o);
+    write_start(w, o, machine ? machine->cpus : NULL);
     if (o->kept_start)
         status = adopt(w, o, error);
     if (status != SPEX_OK) {
@@ -857,6 +962,79 @@ enum spex_status spex_perf_writer_open(const char *path,
     }
     *result = w;
     return SPEX_OK;
+}
+
+enum spex_status spex_perf_writer_open(const char *path,
+                                       const struct spex_perf_writer_options *options,
+                                       struct spex_perf_writer **result, struct spex_error *error)
+{
+    return perf_writer_open_machine(path, options, NULL, result, error);
+}
+
+/* ---- records of a kernel ---- */
+
+void perf_writer_build_id(struct spex_perf_writer *w, const char *filename, const uint8_t *id,
+                          uint8_t size)
+{
+    struct spex_perf_map map = {.filename = filename, .build_id_size = size};
+    if (!size || size > sizeof map.build_id)
+        return;
+    memcpy(map.build_id, id, size);
+    remember_build_id(w, &map);
+}
+
+/* The time, and a build-id: records begin or end with them in fixed places. */
+static void see_record(struct spex_perf_writer *w, const uint8_t *r, size_t size)
+{
+    uint32_t type = le32(r);
+    size_t behind = w->per_thread ? 16 : 24; /* of the time, to the end */
+    if (w->untimed)
+        ;
+    else if (type == SPEX_PERF_SAMPLE && size >= 40)
+        see_time(w, le64(r + 32));
+    else if (type < SPEX_PERF_HEADER_ATTR && size >= HEADER_SIZE + behind + 8)
+        see_time(w, le64(r + size - behind));
+    if (type == SPEX_PERF_MMAP2 && le16(r + 4) & SPEX_PERF_MISC_MMAP_BUILD_ID && size > 72 &&
+        memchr(r + 72, 0, size - 72))
+        perf_writer_build_id(w, (const char *)r + 72, r + 44, r[40]);
+}
+
+void perf_writer_raw(struct spex_perf_writer *w, const void *records, size_t size)
+{
+    const uint8_t *r = records;
+    for (size_t n; size >= HEADER_SIZE && (n = le16(r + 6)) >= HEADER_SIZE && n <= size;
+         r += n, size -= n) {
+        see_record(w, r, n);
+        emit(w, r, n);
+    }
+}
+
+void perf_writer_sync(struct spex_perf_writer *w)
+{
+    commit(w);
+}
+
+void perf_writer_auxtrace(struct spex_perf_writer *w, const struct perf_writer_aux *aux)
+{
+    static const uint8_t zeros[8];
+    uint8_t header[AUXTRACE_SIZE];
+    size_t size = aux->size[0] + aux->size[1], filling = -size & 7;
+    struct index_entry *entry = vec_push(&w->index);
+    if (!entry) {
+        w->error = ENOMEM;
+        return;
+    }
+    *entry = (struct index_entry){.offset = w->position, .size = AUXTRACE_SIZE};
+    auxtrace_header(header, size + filling, aux->offset, ++w->reference, aux->queue, aux->tid,
+                    aux->cpu);
+    emit(w, header, sizeof header);
+    flush(w);
+    for (unsigned i = 0; i < 2; i++) {
+        write_all(w, aux->part[i], aux->size[i]);
+        w->position += aux->size[i];
+    }
+    emit(w, zeros, filling);
+    commit(w);
 }
 
 /* ---- the end ---- */

@@ -1,0 +1,59 @@
+/* spex record: its options, and the part of it that uses the machine's own SPE. */
+#ifndef CLI_RECORD_H
+#define CLI_RECORD_H
+
+#include "run.h"
+
+#include "native/native.h"
+
+enum record_engine { ENGINE_AUTO, ENGINE_NATIVE, ENGINE_QEMU };
+
+/* Options of commands that may record on this machine. */
+struct native_choice {
+    int engine; /* enum record_engine */
+    bool all_cpus, per_thread, snapshot, keep_root;
+    const char *cpus;
+    struct cli_list pids, tids;
+};
+
+struct record_options {
+    struct run_options run;
+    struct native_choice native;
+    const char *output, *control, *start_at, *stop_at, *delay, *parts;
+    uint64_t max_size;
+    bool truth, stacks, allocs, quiet;
+};
+
+/* clang-format off */
+#define NATIVE_OPTIONS(type, member)                                                               \
+    {"engine", 0, CLI_CHOICE, offsetof(type, member.engine), "auto|native|qemu",                   \
+     "this machine's SPE, or the model under QEMU; auto: the machine's, if it has SPE", "auto",    \
+     record_engines},                                                                              \
+    {"all-cpus", 'a', CLI_FLAG, offsetof(type, member.all_cpus), NULL,                             \
+     "native: all that runs on the CPUs, for as long as the program runs, or until Ctrl-C", NULL,  \
+     NULL},                                                                                        \
+    {"cpu-list", 'C', CLI_STRING, offsetof(type, member.cpus), "LIST",                             \
+     "native: these CPUs alone (0-3,8)", NULL, NULL},                                              \
+    {"pid", 'p', CLI_LIST, offsetof(type, member.pids), "PID[,PID]",                               \
+     "native: processes that are running, with their threads and what they start", NULL, NULL},    \
+    {"tid", 't', CLI_LIST, offsetof(type, member.tids), "TID[,TID]", "native: these threads",      \
+     NULL, NULL},                                                                                  \
+    {"per-thread", 0, CLI_FLAG, offsetof(type, member.per_thread), NULL,                           \
+     "native: a ring for each thread instead of each CPU; what it starts is left out", NULL,       \
+     NULL},                                                                                        \
+    {"keep-root", 0, CLI_FLAG, offsetof(type, member.keep_root), NULL,                             \
+     "native: the program stays root under sudo, and is not run as who called it", NULL, NULL}
+/* clang-format on */
+
+extern const char *const record_engines[];
+
+/* Which engine; native: the machine is read. CLI_OK, or the exit code after a message. */
+int record_choose(const struct native_choice *choice, struct native_machine *machine, bool *native);
+/* totals: what it was is told there instead of on stderr, and the program's end is left to
+ * record_end(). */
+int record_native(const struct record_options *options, const struct native_machine *machine,
+                  char **argv, struct native_totals *totals);
+/* The exit status as the program's; dies by the signal that ended it. */
+int record_end(const struct native_totals *totals, bool program);
+
+#endif

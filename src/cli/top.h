@@ -1,0 +1,45 @@
+/* What spex top shows: a recording that goes on, as a table of what it has so far. */
+#ifndef CLI_TOP_H
+#define CLI_TOP_H
+
+#include "record.h"
+
+enum top_by { TOP_FUNCTION, TOP_LINE, TOP_SOURCE, TOP_PAGE };
+enum top_order { TOP_TIME, TOP_LATENCY, TOP_SAMPLES };
+extern const char *const top_by_names[], *const top_order_names[];
+
+/* A recording in a directory of its own, which a child process makes. */
+struct top_recording {
+    char directory[256];
+    int process; /* the child, 0 once it has ended */
+    int status;  /* of waitpid() */
+    bool native;
+};
+/* aside: the program's input and output do not belong on the terminal. */
+int top_start(struct top_recording *r, const struct record_options *options, bool native,
+              bool aside, char **argv);
+/* Whether it still runs. */
+bool top_runs(struct top_recording *r);
+/* Ends it, if need be, and removes all files. */
+void top_end(struct top_recording *r);
+
+struct top_view {
+    int by, order;
+    char filter[64]; /* part of a function's name */
+    unsigned columns, rows;
+    bool colour;
+    const char *symfs;
+};
+
+/* Text of the table, its rows' functions one a line, what the title says. Freed by top_free(). */
+struct top_table {
+    char *text, *names;
+    char title[160];
+};
+/* A table of what is there by now, made by a child process; false if there is nothing yet. */
+bool top_look(const struct top_recording *r, const struct top_view *view, struct top_table *table);
+void top_free(struct top_table *table);
+/* The function's instructions, through the pager. */
+void top_annotate(const struct top_recording *r, const char *function, const char *symfs);
+
+#endif

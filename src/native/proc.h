@@ -1,0 +1,35 @@
+/* What was there before a recording began, from /proc and /sys, as records of the same file. */
+#ifndef NATIVE_PROC_H
+#define NATIVE_PROC_H
+
+#include <spex/perfdata.h>
+
+#include "base/vec.h"
+
+typedef VEC(int32_t) native_ids;
+
+/* Threads of a process; false if there is no such process. */
+bool native_proc_threads(const char *root, int32_t pid, native_ids *tids);
+/* Every process; or those that descend from one, and it. */
+bool native_proc_all(const char *root, native_ids *pids);
+void native_proc_family(const char *root, int32_t pid, native_ids *pids);
+/* The process of a thread; -1 if it is gone. */
+int32_t native_proc_of(const char *root, int32_t tid);
+
+/* How the records that perf_writer_raw() gets end. */
+struct native_trailer {
+    bool per_thread;
+    uint64_t id;
+};
+
+/* Names, namespaces and mappings of a process and its threads. */
+void native_proc_process(const char *root, int32_t pid, const struct native_trailer *trailer,
+                         struct spex_perf_writer *writer);
+/* The kernel and its modules, as far as the user may see addresses; their build-ids. */
+void native_proc_kernel(const char *root, struct spex_perf_writer *writer);
+
+/* The GNU build-id among ELF notes, or of a 64-bit little-endian ELF file; its size, 0: none. */
+uint8_t native_notes_build_id(const uint8_t *notes, size_t size, uint8_t id[20]);
+uint8_t native_file_build_id(const char *path, uint8_t id[20]);
+
+#endif

@@ -1,0 +1,399 @@
+/* A recording: what is opened goes to the file, until it ends. */
+#include "session.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    WAKE_MS = 200, /* what a killed recording has lost at most */
+    RESTARTS = 5,
+};
+
+uint64_t native_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- making it ---- */
+
+static bool add_all(native_ids *to, const native_ids *from)
+{
+    for (size_t i = 0; i < from->count; i++) {
+        int32_t *id = vec_push(to);
+        if (!id)
+            return false;
+        *id = from->items[i];
+    }
+    return true;
+}
+
+/* The threads to open events for. */
+static enum spex_status find_targets(struct native_session *s, struct spex_error *error)
+{
+    const struct native_options *o = &s->o;
+    int32_t one = o->all_cpus ? -1 : s->child.pid;
+    if (o->argv || o->all_cpus) {
+        int32_t *id = vec_push(&s->tids);
+        if (id)
+            *id = one;
+        return id ? SPEX_OK : error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
+    }
+    for (size_t i = 0; i < o->id_count; i++) {
+        native_ids threads = {0};
+        int32_t pid = o->threads ? native_proc_of(o->machine->root, o->ids[i]) : o->ids[i];
+        bool there = pid > 0 && native_proc_threads(o->machine->root, pid, &threads);
+        if (o->threads) {
+            vec_free(&threads);
+            int32_t *id = vec_push(&threads);
+            if (id)
+                *id = o->ids[i];
+        }
+        int32_t *process = vec_push(&s->pids);
+        bool ok = process && add_all(&s->tids, &threads);
+        if (process)
+            *process = pid;
+        vec_free(&threads);
+        if (!there)
+            return error_set(error, SPEX_IO, 0, "there is no %s %d",
+                             o->threads ? "thread" : "process", o->ids[i]);
+        if (!ok)
+            return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
+    }
+    return SPEX_OK;
+}
+
+enum spex_status native_open(const struct native_options *options, struct native_session **result,
+                             struct spex_error *error)
+{
+    struct native_session *s = calloc(1, sizeof *s);
+    enum spex_status status = SPEX_OK;
+    if (!s)
+        return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
+    s->o = *options;
+    s->child = (struct native_child){.pid = -1, .go = -1, .said = -1};
+    s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->on = !options->delay;
+    if (s->wake < 0)
+        status = error_set(error, SPEX_IO, 0, "eventfd: %s", strerror(errno));
+    if (!status && options->argv) {
+        struct native_start how = {.argv = options->argv,
+                                   .keep_root = options->keep_root,
+                                   .aside = !strcmp(options->path, "-")};
+        status = native_start(&how, &s->child, error);
+    }
+    if (!status)
+        status = find_targets(s, error);
+    if (!status)
+        status = native_open_events(&s->o, s->tids.items, s->tids.count, &s->opened, error);
+    if (status) {
+        native_close(s);
+        return status;
+    }
+    if (options->count)
+        native_counters_open(&s->o, s->tids.items, s->tids.count, &s->counters);
+    s->totals.user_only = s->opened.user_only;
+    s->totals.aux_size = s->opened.aux_size;
+    s->totals.user = s->child.user;
+    *result = s;
+    return SPEX_OK;
+}
+
+void native_close(struct native_session *s)
+{
+    bool waiting = s->child.pid > 0 && !s->reaped;
+    native_child_close(&s->child);
+    if (waiting) /* it was never let go, and ends now */
+        waitpid(s->child.pid, NULL, 0);
+    native_counters_close(&s->counters);
+    native_unopen(&s->opened);
+    native_file_drop(s);
+    vec_free(&s->tids);
+    vec_free(&s->pids);
+    if (s->wake >= 0)
+        close(s->wake);
+    free(s);
+}
+
+void native_tell(struct native_session *s, enum native_word word)
+{
+    uint64_t one = 1;
+    int kept = errno;
+    __atomic_fetch_or(&s->words, (unsigned)word, __ATOMIC_SEQ_CST);
+    if (write(s->wake, &one, sizeof one) < 0) /* full: it will wake up anyhow */
+        errno = kept;
+}
+
+int native_process(const struct native_session *s)
+{
+    return s->child.pid;
+}
+
+/* ---- on and off ---- */
+
+static void sample(struct native_session *s, bool on)
+{
+    native_switch(&s->opened, ROLE_SPE, on);
+    native_switch(&s->opened, ROLE_STACKS, on);
+}
+
+void native_enable(struct native_session *s, bool on)
+{
+    if (s->totals.full)
+        return;
+    s->on = on;
+    sample(s, on);
+}
+
+/* ---- from the rings to the file ---- */
+
+static void see_aux(struct native_totals *t, uint64_t flags)
+{
+    t->aux_buffers++;
+    t->truncated += (flags & PERF_AUX_FLAG_TRUNCATED) != 0;
+    t->collided += (flags & PERF_AUX_FLAG_COLLISION) != 0;
+    t->partial += (flags & PERF_AUX_FLAG_PARTIAL) != 0;
+}
+
+static void take_records(void *context, const uint8_t *records, size_t size)
+{
+    struct native_session *s = context;
+    const uint8_t *r = records;
+    for (size_t left = size, n; left >= 8; r += n, left -= n) {
+        struct perf_event_header h;
+        uint64_t word[3] = {0};
+        memcpy(&h, r, sizeof h);
+        n = h.size;
+        if (n < 8 || n > left)
+            break;
+        memcpy(word, r + 8, n - 8 < sizeof word ? n - 8 : sizeof word);
+        if (h.type == PERF_RECORD_AUX)
+            see_aux(&s->totals, word[2]);
+        else if (h.type == PERF_RECORD_LOST)
+            s->totals.lost += word[1];
+        else if (h.type == PERF_RECORD_LOST_SAMPLES)
+            s->totals.lost += word[0];
+        else if (h.type == PERF_RECORD_THROTTLE)
+            s->totals.throttled++;
+    }
+    perf_writer_raw(s->writer, records, size);
+}
+
+static void write_piece(struct native_session *s, size_t i, const struct native_piece *piece)
+{
+    const struct open_ring *r = &s->opened.rings.items[i];
+    struct perf_writer_aux aux = {.cpu = r->cpu,
+                                  .tid = r->tid,
+                                  .queue = (uint32_t)i,
+                                  .offset = piece->offset,
+                                  .part = {piece->part[0], piece->part[1]},
+                                  .size = {piece->size[0], piece->size[1]}};
+    uint64_t size = piece->size[0] + piece->size[1];
+    perf_writer_auxtrace(s->writer, &aux);
+    s->totals.aux_bytes += size;
+    s->part_bytes += size;
+}
+
+void native_drain(struct native_session *s)
+{
+    for (size_t i = 0; i < s->opened.rings.count; i++) {
+        struct native_ring *ring = &s->opened.rings.items[i].ring;
+        struct native_piece piece;
+        uint64_t truncated = s->totals.truncated;
+        native_ring_records(ring, take_records, s);
+        if (native_ring_aux(ring, &piece)) {
+            write_piece(s, i, &piece);
+            native_ring_aux_done(ring, &piece);
+        }
+        /* The kernel switches an event off a moment after it has told that there is no room. */
+        if (s->totals.truncated != truncated)
+            s->opened.rings.items[i].restart = RESTARTS;
+        if (s->on && s->opened.rings.items[i].restart) {
+            s->opened.rings.items[i].restart--;
+            native_restart(&s->opened, &s->opened.rings.items[i]);
+        }
+    }
+    perf_writer_sync(s->writer);
+}
+
+static void take_snapshot(struct native_session *s)
+{
+    native_switch(&s->opened, ROLE_SPE, false); /* the unit writes what it has */
+    native_drain(s);
+    for (size_t i = 0; i < s->opened.rings.count; i++) {
+        struct native_piece piece;
+        if (s->opened.rings.items[i].ring.aux &&
+            native_ring_snapshot(&s->opened.rings.items[i].ring, &piece))
+            write_piece(s, i, &piece);
+    }
+    s->totals.snapshots++;
+    if (s->on)
+        native_switch(&s->opened, ROLE_SPE, true);
+}
+
+/* ---- while it runs ---- */
+
+/* CPUs that are gone since the beginning: the kernel has ended their events. */
+static void look_for_cpus(struct native_session *s)
+{
+    char line[1024];
+    struct native_cpus now;
+    if (!s->o.machine ||
+        !native_line(s->o.machine->root, "/sys/devices/system/cpu/online", line, sizeof line) ||
+        !native_cpus_parse(line, &now))
+        return;
+    for (size_t i = 0; i < s->opened.rings.count; i++) {
+        struct open_ring *r = &s->opened.rings.items[i];
+        if (r->cpu >= 0 && !r->gone && !native_cpus_has(&now, (unsigned)r->cpu)) {
+            r->gone = true;
+            s->totals.offline++;
+        }
+    }
+}
+
+/* False when nobody is left. */
+static bool wait_for_work(struct native_session *s, struct pollfd *fds)
+{
+    size_t count = s->opened.rings.count, left = 0;
+    uint64_t told;
+    int wait = WAKE_MS;
+    if (s->start_at) {
+        uint64_t now = native_now();
+        wait = now >= s->start_at ? 0 : (int)((s->start_at - now) / 1000000 + 1);
+        wait = wait < WAKE_MS ? wait : WAKE_MS;
+    }
+    for (size_t i = 0; i < count; i++)
+        fds[i].events = POLLIN;
+    poll(fds, (nfds_t)count + 1, wait);
+    if (fds[count].revents && read(s->wake, &told, sizeof told) < 0)
+        told = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (fds[i].revents & (POLLHUP | POLLERR | POLLNVAL))
+            fds[i].fd = -1; /* it would be ready for ever */
+        left += fds[i].fd >= 0;
+    }
+    return left || s->o.argv || s->o.all_cpus;
+}
+
+static uint64_t microseconds(const struct rusage *usage)
+{
+    return (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000000u +
+           (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
+}
+
+static bool program_ended(struct native_session *s)
+{
+    int status;
+    if (s->child.pid <= 0 || s->reaped)
+        return s->reaped;
+    struct rusage usage;
+    if (wait4(s->child.pid, &status, WNOHANG, &usage) == s->child.pid) {
+        s->reaped = true;
+        s->totals.program = status;
+        s->totals.program_us = microseconds(&usage);
+    }
+    return s->reaped;
+}
+
+static enum spex_status obey_limits(struct native_session *s, struct spex_error *error)
+{
+    const struct native_options *o = &s->o;
+    uint64_t now = native_now();
+    if (s->start_at && now >= s->start_at) {
+        s->start_at = 0;
+        native_enable(s, true);
+    }
+    if (o->max_size && !s->totals.full &&
+        s->totals.size + spex_perf_writer_size(s->writer) >= o->max_size) {
+        sample(s, false);
+        s->on = false;
+        s->totals.full = true;
+    }
+    if (now - s->looked >= 1000000000u) {
+        look_for_cpus(s);
+        s->looked = now;
+    }
+    if ((o->part_bytes && s->part_bytes >= o->part_bytes) ||
+        (o->part_time && now - s->part_start >= o->part_time))
+        return native_file_next(s, error);
+    return SPEX_OK;
+}
+
+static enum spex_status loop(struct native_session *s, struct pollfd *fds, struct spex_error *error)
+{
+    for (bool more = true; more;) {
+        more = wait_for_work(s, fds);
+        unsigned words = __atomic_exchange_n(&s->words, 0, __ATOMIC_SEQ_CST);
+        if (words & NATIVE_SNAPSHOT && s->o.snapshot)
+            take_snapshot(s);
+        if (words & NATIVE_STOP || program_ended(s))
+            more = false;
+        native_drain(s);
+        enum spex_status status = obey_limits(s, error);
+        if (status)
+            return status;
+    }
+    return SPEX_OK;
+}
+
+static enum spex_status begin(struct native_session *s, struct spex_error *error)
+{
+    enum spex_status status = native_file_begin(s, error);
+    if (status)
+        return status;
+    bool by_exec = s->o.argv && !s->o.all_cpus; /* the exec switches them on */
+    if (!by_exec) /* before /proc is read: nobody starts unseen in between */
+        native_switch(&s->opened, ROLE_TRACKING, true);
+    native_file_state(s);
+    if (!by_exec && !s->o.delay)
+        sample(s, true);
+    if (!by_exec)
+        native_counters_enable(&s->counters);
+    if (s->o.delay > 0)
+        s->start_at = native_now() + (uint64_t)s->o.delay;
+    s->looked = s->part_start = native_now();
+    return s->o.argv ? native_go(&s->child, s->o.argv[0], error) : SPEX_OK;
+}
+
+enum spex_status native_run(struct native_session *s, struct native_totals *totals,
+                            struct spex_error *error)
+{
+    size_t count = s->opened.rings.count;
+    struct pollfd *fds = calloc(count + 1, sizeof *fds);
+    if (!fds)
+        return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
+    for (size_t i = 0; i < count; i++)
+        fds[i].fd = s->opened.rings.items[i].fd;
+    fds[count] = (struct pollfd){.fd = s->wake, .events = POLLIN};
+    struct rusage before, after;
+    enum spex_status status = begin(s, error);
+    getrusage(RUSAGE_SELF, &before);
+    if (!status)
+        status = loop(s, fds, error);
+    free(fds);
+    if (s->writer) {
+        sample(s, false);
+        native_switch(&s->opened, ROLE_TRACKING, false);
+        native_drain(s);
+        look_for_cpus(s);
+        struct spex_error later;
+        enum spex_status end = native_file_end(s, status ? &later : error);
+        status = status ? status : end;
+    }
+    getrusage(RUSAGE_SELF, &after);
+    s->totals.own_us = microseconds(&after) - microseconds(&before);
+    native_counters_read(&s->counters, s->totals.count);
+    memcpy(s->totals.counted, s->counters.there, sizeof s->totals.counted);
+    *totals = s->totals;
+    return status;
+}

@@ -1,0 +1,65 @@
+/*
+ * The writer for a recording of a running kernel: its events with their ids, its records as they
+ * are, AUX bytes straight from the ring. The rest is as for files that spex makes up itself.
+ */
+#ifndef PERFDATA_WRITER_H
+#define PERFDATA_WRITER_H
+
+#include <spex/perfdata.h>
+
+enum { PERF_WRITER_ATTR = 128, PERF_WRITER_EVENTS = 20 }; /* perf 6.1 refuses longer attributes */
+
+struct perf_writer_event {
+    const void *attr; /* PERF_WRITER_ATTR bytes of a struct perf_event_attr */
+    const char *name;
+    const uint64_t *ids;
+    size_t id_count;
+};
+
+/* A NUMA node. */
+struct perf_writer_node {
+    uint32_t node;
+    uint64_t total_kb, free_kb;
+    const char *cpus; /* a list: 0-3,8 */
+    uint64_t *blocks; /* which blocks of memory are in it, a bit each */
+    size_t word_count;
+};
+
+/* Instead of what the options say of events, CPUs and memory. */
+struct perf_writer_machine {
+    const struct perf_writer_event *events; /* those of SPE first */
+    size_t event_count;                     /* up to PERF_WRITER_EVENTS */
+    size_t tracking;                        /* whose id the writer's own records bear */
+    const struct spex_perf_cpu *cpus;       /* one per CPU of the options */
+    const struct perf_writer_node *nodes;   /* none: one with all of it */
+    size_t node_count;
+    uint64_t block_size; /* of memory; 0: not known */
+};
+
+/* As spex_perf_writer_open(); records end with TID, TIME unless untimed, CPU unless per thread,
+ * IDENTIFIER. */
+enum spex_status perf_writer_open_machine(const char *path,
+                                          const struct spex_perf_writer_options *options,
+                                          const struct perf_writer_machine *machine,
+                                          struct spex_perf_writer **writer,
+                                          struct spex_error *error);
+
+/* Whole records of the kernel. What a killed writer leaves ends at the last perf_writer_sync(). */
+void perf_writer_raw(struct spex_perf_writer *writer, const void *records, size_t size);
+void perf_writer_sync(struct spex_perf_writer *writer);
+
+/* A piece of an AUX area, in two parts where the ring wraps; written without another copy. */
+struct perf_writer_aux {
+    int32_t cpu, tid;
+    uint32_t queue;
+    uint64_t offset; /* of the first byte, as the kernel counts */
+    const void *part[2];
+    size_t size[2];
+};
+void perf_writer_auxtrace(struct spex_perf_writer *writer, const struct perf_writer_aux *aux);
+
+/* The id of an object that no record tells. */
+void perf_writer_build_id(struct spex_perf_writer *writer, const char *filename, const uint8_t *id,
+                          uint8_t size);
+
+#endif

@@ -1,0 +1,268 @@
+"""spex record on SPE itself: the arm64 build in a Linux guest whose driver sees the unit, beside the guest's perf.
+
+Names of tests as arguments: those alone (those of test_* below)."""
+import collections
+import concurrent.futures
+import re
+import sys
+import shutil
+from guests import *
+sys.path.insert(0, os.path.join(SOURCE, "scripts"))
+import ports
+
+N1 = "neoverse-n1"
+V12 = "v1p2,no-pbt,no-eft,no-fpf,no-sme,no-spe-sme,countsize=2"
+
+
+def cross_build():
+    """spex for arm64, with Debian's libraries in the build directory: (program or None, why)."""
+    place = os.path.join(BUILD + "-ports", "aarch64")
+    os.makedirs(place, exist_ok=True)
+    cross = ports.cross_file("aarch64", place)
+    build = os.path.join(place, "native")
+    if not cross:
+        return None, "the libraries for arm64 cannot be fetched"
+    if ports.run(f"{SOURCE}/scripts/configure", build, "gcc", "-Dwerror=true", "--cross-file", cross, "-Ddebug=false",
+                 "-Doptimization=2", cwd=SOURCE) or ports.run("ninja", "-C", build, "spex", log=f"{place}/native.log"):
+        return None, "it does not build for arm64"
+    return os.path.join(build, "spex"), ""
+
+
+class Guest:
+    """A boot that ran native-run: what it left."""
+
+    def __init__(self, name, where, program, tests, *options):
+        self.name = name
+        self.share = os.path.join(WORK, "native-" + name)
+        shutil.rmtree(self.share, ignore_errors=True)
+        os.makedirs(self.share)
+        shutil.copy(os.path.join(HERE, "native-run"), os.path.join(self.share, "run"))
+        shutil.copy(os.path.join(WORK, "workload"), self.share)
+        shutil.copy(program, os.path.join(self.share, "spex"))
+        with open(os.path.join(self.share, "tests"), "w") as f:
+            f.write(" ".join(tests))
+        try:
+            code, out, err = spex("vm", *where, "--share", self.share, *options, timeout=1800)
+        except subprocess.TimeoutExpired as e:
+            code, out, err = None, e.stdout or b"", "the guest does not end"
+        self.code, self.console = code, out[-3000:].decode(errors="replace") + err
+
+    def path(self, name):
+        return os.path.join(self.share, "out", name)
+
+    def read(self, name):
+        try:
+            with open(self.path(name), errors="replace") as f:
+                return f.read()
+        except OSError:
+            return ""
+
+    def status(self, name):
+        return int(self.read(name + ".status") or -1)
+
+    def records(self, name):
+        """Records of a file, as perf 6.1 of this machine sees them, if it and spex see the same."""
+        tools = [("perf", "report", "-D", "-i", self.path(name)), (SPEX, "dump", "--style", "perf", self.path(name))]
+        mine, theirs = ([l[62:].strip() for l in run(*t)[1].decode(errors="replace").splitlines()
+                         if re.match(r"\.  [0-9a-f]{8}: ", l)] for t in tools)
+        if mine or not name.startswith("perf-"):  # 6.1 refuses the attributes of a newer perf; spex does not
+            check(f"{self.name}: {name}: spex prints what perf prints", mine == theirs, f"{len(mine)} and {len(theirs)} packets")
+        return sum(p.startswith("PC ") for p in theirs)
+
+    def good(self, name, features=None, whole=True):
+        """It was recorded, and every record decodes: how many."""
+        ok = check(f"{self.name}: {name}: recorded", self.status(name) == 0 and "native, arm_spe_0" in self.read(name + ".err"),
+                   self.read(name + ".err") or self.console)
+        return self.decodes(name + ".data", features, whole) if ok else 0
+
+    def decodes(self, name, features=None, whole=True):
+        features = features or (N1 if self.name == "6.1" else V12)
+        code, out, err = spex("verify", "--features", features, self.path(name))
+        check(f"{self.name}: {name}: every record decodes", code == 0 or (not whole and len(out.splitlines()) <= 10),
+              out[-1500:].decode() + err)
+        return self.records(name)
+
+    def flags(self, name):
+        text = run("perf", "report", "-D", "-i", self.path(name))[1].decode(errors="replace")
+        return collections.Counter(re.findall(r"PERF_RECORD_AUX offset: \w+ size: \w+ flags: (\w+)", text))
+
+    def script(self, name, fields):
+        return run("perf", "script", "-i", self.path(name), "--itrace=i1i", "-F", fields)[1].decode(errors="replace")
+
+
+def test_count(g):
+    n, p = g.good("count"), g.decodes("perf-count.data")
+    check(f"{g.name}: as many records as perf record takes", p > 3000 and abs(n - p) < 0.02 * p, f"{n} and {p}")
+    if not g.flags("perf-count.data"):
+        return
+    equal(f"{g.name}: and the same flags of AUX records", set(g.flags("count.data")), set(g.flags("perf-count.data")))
+    where = [collections.Counter(re.findall(r"(\w+)$", g.script(f, "comm,tid,ip"), re.M)) for f in ("count.data", "perf-count.data")]
+    check(f"{g.name}: at the same instructions", len(set(where[0]) & set(where[1])) > 0.3 * len(where[1]), where)
+    comm = re.findall(r"^ *(\S+) +\d+", g.script("count.data", "comm,tid,ip"), re.M)
+    check(f"{g.name}: perf knows the program", comm and comm.count("workload") > 0.99 * len(comm), collections.Counter(comm))
+
+
+def test_filters(g):
+    n, p = g.good("loads"), g.decodes("perf-loads.data")
+    check(f"{g.name}: loads alone, as many as perf record takes", p > 100 and abs(n - p) < 0.15 * p, f"{n} and {p}")
+    ops = {l[62:].split()[0] for l in run(SPEX, "dump", "--style", "perf", g.path("loads.data"))[1].decode().splitlines()
+           if re.match(r".{62}(LD|ST|B|OTHER)\b", l)}
+    equal(f"{g.name}: nothing but loads", ops, {"LD"})
+    if g.name == "7.2":
+        g.good("inverse")
+        code, out, err = spex("script", "--format", "json", g.path("inverse.data"))
+        check("7.2: inv_event_filter reaches the driver", code == 0 and b"l1d_refill" not in out, out[:300])
+    else:
+        check(f"{g.name}: a term of a newer driver is refused with what this one has",
+              g.status("inverse") == 2 and "event_filter, jitter, load_filter" in g.read("inverse.err"), g.read("inverse.err"))
+
+
+def test_by_perf(g):
+    n = g.decodes("guest.data")
+    equal(f"{g.name}: the guest's perf scripts every record of spex's file",
+          len(re.findall(r"workload +\d+ +[0-9a-f]+ ", g.read("guest-script.out"))) >= n > 200, True)
+    for tool in ("mem", "c2c"):
+        text = g.read(f"guest-{tool}.out")
+        check(f"{g.name}: perf {tool} report of the guest", g.status(f"guest-{tool}") == 0 and re.search("workload|Total records", text),
+              text[-600:])
+        code, out, err = run("perf", tool, "report", "-i", g.path("guest.data"), "--stdio")
+        check(f"{g.name}: perf 6.1 {tool} report", code == 0 and re.search(b"workload|Total records", out), err)
+    code, out, err = spex("report", "-i", g.path("guest.data"), "--format", "json")
+    check(f"{g.name}: spex report", code == 0 and b"workload" in out, err)
+    info = run("perf", "script", "-i", g.path("guest.data"), "--header-only")[1].decode()
+    check(f"{g.name}: a second event has callchains", re.search(r"name = (cycles|cpu-clock)", info), info[-800:])
+    ids = run("perf", "buildid-list", "-i", g.path("guest.data"))[1].decode()
+    want = re.search(r"Build ID: (\w+)", run("readelf", "-n", os.path.join(g.share, "workload"))[1].decode()).group(1)
+    check(f"{g.name}: build-ids of kernel and program", f"{want} /tmp/workload" in ids and "[kernel.kallsyms]" in ids, ids)
+
+
+def test_top(g):
+    text = g.read("top.out")
+    check(f"{g.name}: spex top on the machine's SPE names the hot function", g.status("top") == 0 and
+          re.search(r"^# [\d,]+ samples", text) and re.search(r"\d%.* hot$", text, re.M), text + g.read("top.err"))
+
+
+def test_wide(g):
+    g.good("wide")
+    text = g.script("wide.data", "cpu,comm,tid,ip")
+    cpus = collections.Counter(re.findall(r"\[(\d+)\]", text))
+    check(f"{g.name}: -a: both CPUs have records", min(cpus["000"], cpus["001"]) > 1000, cpus)
+    programs = set(re.findall(r"^ *workload +(\d+)", text, re.M))
+    check(f"{g.name}: -a: both programs are named, and the kernel's threads", len(programs) == 2 and "swapper" in text, programs)
+    g.good("list")
+    equal(f"{g.name}: -C: one CPU alone", set(re.findall(r"\[(\d+)\]", g.script("list.data", "cpu,comm,tid,ip"))), {"001"})
+
+
+def test_attach(g):
+    for name, comm in (("attach", "workload"), ("threads", "sh")):
+        n = g.good(name)
+        check(f"{g.name}: {name}: what was running, and what it starts, is recorded", n > 100, n)
+        names = collections.Counter(re.findall(r"^ *(\S+) +\d+", g.script(name + ".data", "comm,tid,ip"), re.M))
+        check(f"{g.name}: {name}: and named", names[comm] > 100, names)
+
+
+def test_snapshot(g):
+    g.good("snapshot", whole=False)
+    code, out, err = run("perf", "report", "-D", "-i", g.path("snapshot.data"))
+    chunks = re.findall(rb"PERF_RECORD_AUXTRACE size: (\w+)", out)
+    check(f"{g.name}: snapshots, each as large as the AUX area at most", len(chunks) >= 2 and
+          all(0 < int(c, 0) <= 65536 for c in chunks), chunks)
+
+
+def test_parts(g):
+    names = sorted(f for f in os.listdir(g.path("")) if f.startswith("parts.data.") and not f.endswith(".err"))
+    found = [spex("dump", "--style", "perf", g.path(n))[1].count(b" PC 0x") for n in names]
+    check(f"{g.name}: --switch-output: several files, together the whole run", len(names) >= 3 and 4000 < sum(found) < 5500, found)
+    for n, count in zip(names, found):
+        if count:
+            comm = re.findall(r"^ *(\S+) +\d+", g.script(n, "comm,tid,ip"), re.M)
+            check(f"{g.name}: {n} names the program by itself", comm and comm.count("workload") > 0.9 * len(comm), collections.Counter(comm))
+    n = g.good("most")
+    check(f"{g.name}: --max-size: sampling ends", 0 < n < 3500 and "--max-size was reached" in g.read("most.err"), n)
+    check(f"{g.name}: -D: nothing before", g.status("delay") == 0 and "0.0 kB of records" in g.read("delay.err"), g.read("delay.err"))
+
+
+def test_control(g):
+    n = g.decodes("control.data")
+    check(f"{g.name}: --control: samples of one run of two", 3000 < n < 6000, n)
+    equal(f"{g.name}: --control answers", g.read("acks").split(), ["ack"] * 3)
+
+
+def test_processes(g):
+    g.good("processes")
+    text = run("perf", "script", "-i", g.path("processes.data"), "--show-task-events")[1].decode(errors="replace")
+    kinds = collections.Counter(re.findall(r"PERF_RECORD_(FORK|EXIT|COMM exec)", text))
+    check(f"{g.name}: 2,000 processes come and go, none is lost", kinds["FORK"] >= 2000 and kinds["EXIT"] >= 2000 and
+          kinds["COMM exec"] >= 2000 and " 0 events lost" in g.read("processes.err"), kinds)
+
+
+def test_hotplug(g):
+    n = g.good("hotplug")
+    check(f"{g.name}: a CPU goes offline: the rest is recorded, and it is said", n > 1000 and g.read("unplugged").split() == ["0"] and
+          "1 CPU went offline" in g.read("hotplug.err"), g.read("hotplug.err"))
+
+
+def test_overrun(g):
+    n = g.good("overrun")
+    flags = g.flags("overrun.data")
+    check(f"{g.name}: an overrun is counted and said", n and any(int(f, 0) & 1 for f in flags) and
+          "records are missing" in g.read("overrun.err"), f"{flags} {g.read('overrun.err')}")
+
+
+def test_killed(g):
+    n = g.decodes("killed.data")
+    check(f"{g.name}: a killed recorder leaves a file with what it had", n > 3000, n)
+
+
+def test_paranoid(g):
+    n = g.good("paranoid2")
+    check(f"{g.name}: paranoid 2: a user records programs alone, and is told", n > 1000 and
+          "perf_event_paranoid is 2" in g.read("paranoid2.err"), g.read("paranoid2.err"))
+    for name, words in [("paranoid2a", ["whole CPUs", "CAP_PERFMON"]), ("paranoid2earmspepaenableu", ["pa_enable"]),
+                        ("paranoid2earmspek", ["the kernel", "CAP_PERFMON"]),
+                        ("paranoid3", ["perf_event_paranoid is 3", "CAP_PERFMON"])]:
+        check(f"{g.name}: {name}: refused with what to do", g.status(name) == 1 and all(w in g.read(name + ".err") for w in words),
+              g.read(name + ".err"))
+
+
+def test_refused(g):
+    for name, status, words in [("colour", 2, ['no term "colour"', "load_filter"]), ("model", 2, ["-C 1"]),
+                                ("event", 1, ["event_filter"]), ("unloaded", 1, ["modprobe arm_spe_pmu"])]:
+        check(f"{g.name}: {name}: refused with what to do", g.status(name) == status and
+              all(w in g.read(name + ".err") for w in words), f"{g.status(name)} {g.read(name + '.err')}")
+
+
+# In this order: the last takes the driver away.
+TESTS = {name[5:]: f for name, f in list(globals().items()) if name.startswith("test_")}
+
+
+def main():
+    os.makedirs(WORK, exist_ok=True)
+    code, out, err = run("aarch64-linux-gnu-gcc", "-O2", "-g", "-static", "-Wl,--build-id", "-o",
+                         os.path.join(WORK, "workload"), os.path.join(HERE, "workload.c"))
+    if code or not shutil.which("qemu-system-aarch64"):
+        skip("native", "no cross compiler or no qemu-system-aarch64")
+        done()
+    program, why = cross_build()
+    old, no_guest = guest("debian")
+    new, no_new = guest("newest", "trixie-backports")
+    if not program or not old:
+        skip("native", why or no_guest)
+        done()
+    chosen = [t for t in TESTS if not sys.argv[1:] or t in sys.argv[1:]]
+    few = [t for t in ("count", "filters", "by_perf") if t in chosen]
+    boots = [("6.1", old, chosen, ("--cpu", N1, "--smp", "2"))]
+    boots += [("7.2", new, few, ("--features", V12))] if new and few else []
+    if not new:
+        skip("native on the newest kernel", no_new)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for (name, where, tests, options), g in zip(boots, pool.map(
+                lambda b: Guest(b[0], ("--guest", b[1]), program, b[2], *b[3]), boots)):
+            if check(f"{name}: the guest ran its tests", g.code == 0 and g.read("release"), g.console):
+                for t in tests:
+                    TESTS[t](g)
+    done()
+
+
+if __name__ == "__main__":
+    main()
