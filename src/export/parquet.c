@@ -46,6 +46,33 @@ static void put(struct parquet *p, const void *data, size_t size)
     p->written += size;
 }
 
+void parquet_maker_init(struct parquet_maker *m)
+{
+    *m = (struct parquet_maker){.zstd = ZSTD_createCCtx()};
+    out_init(&m->body, -1);
+    out_init(&m->packed, -1);
+    out_init(&m->header, -1);
+    if (!m->zstd)
+        m->error = ENOMEM;
+}
+
+void parquet_maker_fini(struct parquet_maker *m)
+{
+    out_fini(&m->body);
+    out_fini(&m->packed);
+    out_fini(&m->header);
+    free(m->indices);
+    free(m->levels);
+    free(m->bits);
+    ZSTD_freeCCtx(m->zstd);
+}
+
+void parquet_take_error(struct parquet *p, const struct parquet_maker *m)
+{
+    if (m->error && !p->out->error)
+        p->out->error = m->error;
+}
+
 void parquet_begin(struct parquet *p, struct out *out, const char *name,
                    const struct parquet_field *fields, size_t count)
 {
@@ -60,12 +87,7 @@ void parquet_begin(struct parquet *p, struct out *out, const char *name,
         c->slots = memory_get(c->slot_count, sizeof *c->slots);
     }
     out_init(&p->groups, -1);
-    out_init(&p->body, -1);
-    out_init(&p->packed, -1);
-    out_init(&p->header, -1);
-    p->zstd = ZSTD_createCCtx();
-    if (!p->zstd)
-        p->out->error = ENOMEM;
+    parquet_maker_init(&p->maker);
     put(p, magic, 4);
 }
 
@@ -187,15 +209,15 @@ static void widen(const struct parquet_column *c, struct parquet_range *range, u
 
 /* ---- pages ---- */
 
-static void page_header(struct parquet *p, int type, size_t uncompressed, size_t values,
+static void page_header(struct parquet_maker *m, int type, size_t uncompressed, size_t values,
                         int encoding)
 {
-    struct thrift t = {.out = &p->header};
-    p->header.size = 0;
+    struct thrift t = {.out = &m->header};
+    m->header.size = 0;
     thrift_begin(&t);
     thrift_i32(&t, 1, type);
     thrift_i32(&t, 2, (int64_t)uncompressed);
-    thrift_i32(&t, 3, (int64_t)p->packed.size);
+    thrift_i32(&t, 3, (int64_t)m->packed.size);
     thrift_begin_field(&t, type == DATA_PAGE ? 5 : 7);
     thrift_i32(&t, 1, (int64_t)values);
     thrift_i32(&t, 2, encoding);
@@ -207,44 +229,44 @@ static void page_header(struct parquet *p, int type, size_t uncompressed, size_t
     thrift_end(&t);
 }
 
-static void compress(struct parquet *p, const char *data, size_t size)
+static void compress(struct parquet_maker *m, const char *data, size_t size)
 {
     size_t most = ZSTD_compressBound(size);
-    p->packed.size = 0;
-    if (p->packed.capacity < most)
-        out_grow(&p->packed, most);
-    if (p->packed.error || p->body.error || p->packed.capacity < most || !p->zstd) {
-        p->out->error = p->out->error ? p->out->error : ENOMEM;
+    m->packed.size = 0;
+    if (m->packed.capacity < most)
+        out_grow(&m->packed, most);
+    if (m->packed.error || m->body.error || m->packed.capacity < most || !m->zstd) {
+        m->error = ENOMEM;
         return;
     }
-    size_t n = ZSTD_compressCCtx(p->zstd, p->packed.data, p->packed.capacity, data, size, LEVEL);
+    size_t n = ZSTD_compressCCtx(m->zstd, m->packed.data, m->packed.capacity, data, size, LEVEL);
     if (ZSTD_isError(n))
-        p->out->error = ENOMEM;
+        m->error = ENOMEM;
     else
-        p->packed.size = n;
+        m->packed.size = n;
 }
 
 /* The page in body goes to the column's pages. */
-static void finish_page(struct parquet *p, struct parquet_column *c, size_t rows, size_t nulls,
-                        int encoding, const struct parquet_range *range)
+static void finish_page(struct parquet_maker *m, struct parquet_column *c, size_t rows,
+                        size_t nulls, int encoding, const struct parquet_range *range)
 {
     struct parquet_page *page = vec_push(&c->index);
-    compress(p, p->body.data, p->body.size);
-    page_header(p, DATA_PAGE, p->body.size, rows, encoding);
+    compress(m, m->body.data, m->body.size);
+    page_header(m, DATA_PAGE, m->body.size, rows, encoding);
     if (!page) {
-        p->out->error = ENOMEM;
+        m->error = ENOMEM;
         return;
     }
     *page = (struct parquet_page){.offset = c->pages.size,
-                                  .size = (uint32_t)(p->header.size + p->packed.size),
+                                  .size = (uint32_t)(m->header.size + m->packed.size),
                                   .first_row = c->rows,
                                   .nulls = nulls,
                                   .range = *range};
-    out_bytes(&c->pages, p->header.data, p->header.size);
-    out_bytes(&c->pages, p->packed.data, p->packed.size);
+    out_bytes(&c->pages, m->header.data, m->header.size);
+    out_bytes(&c->pages, m->packed.data, m->packed.size);
     c->rows += rows;
     c->nulls += nulls;
-    c->uncompressed += p->header.size + p->body.size;
+    c->uncompressed += m->header.size + m->body.size;
     c->encodings |= 1u << encoding | 1u << RLE;
     if (encoding == RLE_DICTIONARY)
         c->dictionary_pages++;
@@ -257,64 +279,64 @@ static void finish_page(struct parquet *p, struct parquet_column *c, size_t rows
 }
 
 /* Definition levels: their size in four bytes, then the hybrid. */
-static void put_levels(struct parquet *p, const struct parquet_column *c, const uint8_t *defined,
-                       size_t count, size_t rows)
+static void put_levels(struct parquet_maker *m, const struct parquet_column *c,
+                       const uint8_t *defined, size_t count, size_t rows)
 {
-    p->body.size = 0;
+    m->body.size = 0;
     if (!c->field.optional)
         return;
-    out_bytes(&p->body, "\0\0\0", 4);
+    out_bytes(&m->body, "\0\0\0", 4);
     if (count == rows || !count)
-        pack_run(&p->body, count ? 1 : 0, rows, 1);
+        pack_run(&m->body, count ? 1 : 0, rows, 1);
     else
-        pack_bits(&p->body, defined, rows);
-    put_le32(p->body.data, (uint32_t)(p->body.size - 4));
+        pack_bits(&m->body, defined, rows);
+    put_le32(m->body.data, (uint32_t)(m->body.size - 4));
 }
 
-static void take_room(struct parquet *p, size_t rows)
+static void take_room(struct parquet_maker *m, size_t rows)
 {
-    if (rows <= p->room)
+    if (rows <= m->room)
         return;
-    p->room = rows;
-    p->indices = memory_resize(p->indices, rows, sizeof *p->indices);
-    p->levels = memory_resize(p->levels, rows, 1);
-    p->bits = memory_resize(p->bits, rows, 1);
+    m->room = rows;
+    m->indices = memory_resize(m->indices, rows, sizeof *m->indices);
+    m->levels = memory_resize(m->levels, rows, 1);
+    m->bits = memory_resize(m->bits, rows, 1);
 }
 
 /* Indices of a page, or one for all of it (same). */
-static void put_indices(struct parquet *p, const struct parquet_column *c, size_t count, bool same)
+static void put_indices(struct parquet_maker *m, const struct parquet_column *c, size_t count,
+                        bool same)
 {
     unsigned width = pack_width(c->entry_count ? c->entry_count - 1 : 0);
-    out_char(&p->body, (char)width);
+    out_char(&m->body, (char)width);
     if (same)
-        pack_run(&p->body, p->indices[0], count, width);
+        pack_run(&m->body, m->indices[0], count, width);
     else if (count)
-        pack_indices(&p->body, p->indices, count, width);
+        pack_indices(&m->body, m->indices, count, width);
 }
 
 /* Booleans of a page; how many there are. */
-static size_t map_bits(struct parquet *p, const uint32_t *map, const uint32_t *ids, size_t rows,
-                       bool some_null)
+static size_t map_bits(struct parquet_maker *m, const uint32_t *map, const uint32_t *ids,
+                       size_t rows, bool some_null)
 {
     size_t count = 0;
     if (!some_null) {
         for (size_t i = 0; i < rows; i++)
-            p->bits[i] = (uint8_t)map[ids[i]];
+            m->bits[i] = (uint8_t)map[ids[i]];
         return rows;
     }
     for (size_t i = 0; i < rows; i++) {
         uint32_t value = map[ids[i]];
-        p->bits[count] = (uint8_t)value;
-        p->levels[i] = value != PARQUET_NULL;
+        m->bits[count] = (uint8_t)value;
+        m->levels[i] = value != PARQUET_NULL;
         count += value != PARQUET_NULL;
     }
     return count;
 }
 
-void parquet_page_mapped(struct parquet *p, size_t column, const uint32_t *map, const uint32_t *ids,
-                         size_t rows, const uint32_t *used, size_t used_count)
+void parquet_make_mapped(struct parquet_maker *m, struct parquet_column *c, const uint32_t *map,
+                         const uint32_t *ids, size_t rows, const uint32_t *used, size_t used_count)
 {
-    struct parquet_column *c = &p->columns[column];
     struct parquet_range range = {0};
     bool boolean = c->field.type == PARQUET_BOOL, some_null = false, same = true;
     bool number = c->field.type == PARQUET_UINT;
@@ -326,35 +348,35 @@ void parquet_page_mapped(struct parquet *p, size_t column, const uint32_t *map, 
             widen(c, &range, number ? c->entries[entry] : entry);
         same &= entry == map[used[0]];
     }
-    take_room(p, rows ? rows : 1);
+    take_room(m, rows ? rows : 1);
     size_t count = rows;
     if (same) {
-        p->indices[0] = used_count ? map[used[0]] : 0;
+        m->indices[0] = used_count ? map[used[0]] : 0;
         count = some_null ? 0 : rows;
     } else if (boolean) {
-        count = map_bits(p, map, ids, rows, some_null);
+        count = map_bits(m, map, ids, rows, some_null);
     } else if (!some_null) {
         for (size_t i = 0; i < rows; i++)
-            p->indices[i] = map[ids[i]];
+            m->indices[i] = map[ids[i]];
     } else {
         count = 0;
         for (size_t i = 0; i < rows; i++) {
             uint32_t entry = map[ids[i]];
-            p->indices[count] = entry;
-            p->levels[i] = entry != PARQUET_NULL;
+            m->indices[count] = entry;
+            m->levels[i] = entry != PARQUET_NULL;
             count += entry != PARQUET_NULL;
         }
     }
-    put_levels(p, c, p->levels, count, rows);
+    put_levels(m, c, m->levels, count, rows);
     if (!boolean) {
-        put_indices(p, c, count, same);
-        finish_page(p, c, rows, rows - count, RLE_DICTIONARY, &range);
+        put_indices(m, c, count, same);
+        finish_page(m, c, rows, rows - count, RLE_DICTIONARY, &range);
         return;
     }
     if (same)
-        memset(p->bits, (int)p->indices[0], count);
-    pack_bools(&p->body, p->bits, count);
-    finish_page(p, c, rows, rows - count, PLAIN, &range);
+        memset(m->bits, (int)m->indices[0], count);
+    pack_bools(&m->body, m->bits, count);
+    finish_page(m, c, rows, rows - count, PLAIN, &range);
 }
 
 static void forget_entries(struct parquet_column *c, size_t before)
@@ -379,11 +401,11 @@ static inline void extend(struct parquet_range *range, uint64_t value)
  * Dictionary places of the values, and what they are at least and at most; unless there are too
  * many: then the dictionary is as it was.
  */
-static bool find_entries(struct parquet *p, struct parquet_column *c, const uint64_t *values,
+static bool find_entries(struct parquet_maker *m, struct parquet_column *c, const uint64_t *values,
                          size_t count, struct parquet_range *range)
 {
     size_t before = c->entry_count;
-    uint32_t *indices = p->indices, last = 0;
+    uint32_t *indices = m->indices, last = 0;
     uint64_t seed = hash_seed(), value = 0;
     struct parquet_range found = {count, UINT64_MAX, 0};
     bool same = true;
@@ -400,31 +422,36 @@ static bool find_entries(struct parquet *p, struct parquet_column *c, const uint
         }
         indices[i] = last;
     }
-    put_indices(p, c, count, same && count);
+    put_indices(m, c, count, same && count);
     *range = found;
     return true;
 }
 
-void parquet_page_numbers(struct parquet *p, size_t column, const uint64_t *values, size_t count,
-                          const uint8_t *defined, size_t rows)
+void parquet_make_numbers(struct parquet_maker *m, struct parquet_column *c, const uint64_t *values,
+                          size_t count, const uint8_t *defined, size_t rows)
 {
-    struct parquet_column *c = &p->columns[column];
     struct parquet_range range = {count, UINT64_MAX, 0};
-    take_room(p, rows ? rows : 1);
-    put_levels(p, c, defined, count, rows);
+    take_room(m, rows ? rows : 1);
+    put_levels(m, c, defined, count, rows);
     int encoding = RLE_DICTIONARY;
-    if (c->no_dictionary || c->field.ascending || !find_entries(p, c, values, count, &range)) {
+    if (c->no_dictionary || c->field.ascending || !find_entries(m, c, values, count, &range)) {
         c->no_dictionary = true;
         for (size_t i = 0; i < count; i++)
             extend(&range, values[i]);
         encoding = physical(&c->field) == INT64 ? DELTA : PLAIN;
         if (encoding == DELTA)
-            pack_delta(&p->body, values, count);
+            pack_delta(&m->body, values, count);
         else
             for (size_t i = 0; i < count; i++)
-                put_plain(&p->body, &c->field, values[i]);
+                put_plain(&m->body, &c->field, values[i]);
     }
-    finish_page(p, c, rows, rows - count, encoding, &range);
+    finish_page(m, c, rows, rows - count, encoding, &range);
+}
+
+void parquet_page_mapped(struct parquet *p, size_t column, const uint32_t *map, const uint32_t *ids,
+                         size_t rows, const uint32_t *used, size_t used_count)
+{
+    parquet_make_mapped(&p->maker, &p->columns[column], map, ids, rows, used, used_count);
 }
 
 /* ---- row groups ---- */
@@ -456,11 +483,11 @@ static void write_chunk(struct parquet *p, struct parquet_column *c, struct chun
     chunk->start = p->written;
     if (c->dictionary_pages) {
         chunk->dictionary = p->written;
-        compress(p, c->plain, c->plain_size);
-        page_header(p, DICTIONARY_PAGE, c->plain_size, c->entry_count, PLAIN);
-        put(p, p->header.data, p->header.size);
-        put(p, p->packed.data, p->packed.size);
-        c->uncompressed += p->header.size + c->plain_size;
+        compress(&p->maker, c->plain, c->plain_size);
+        page_header(&p->maker, DICTIONARY_PAGE, c->plain_size, c->entry_count, PLAIN);
+        put(p, p->maker.header.data, p->maker.header.size);
+        put(p, p->maker.packed.data, p->maker.packed.size);
+        c->uncompressed += p->maker.header.size + c->plain_size;
         c->encodings |= 1u << PLAIN;
     }
     chunk->data = p->written;
@@ -474,8 +501,8 @@ static bool write_column_index(struct parquet *p, const struct parquet_column *c
 {
     char bytes[STATISTIC_MOST];
     size_t size, n = c->index.count;
-    struct thrift t = {.out = &p->header};
-    p->header.size = 0;
+    struct thrift t = {.out = &p->maker.header};
+    p->maker.header.size = 0;
     for (size_t i = 0; i < n; i++) {
         const struct parquet_range *r = &c->index.items[i].range;
         if (r->any &&
@@ -512,8 +539,8 @@ static bool write_column_index(struct parquet *p, const struct parquet_column *c
 
 static void write_offset_index(struct parquet *p, const struct parquet_column *c, uint64_t data)
 {
-    struct thrift t = {.out = &p->header};
-    p->header.size = 0;
+    struct thrift t = {.out = &p->maker.header};
+    p->maker.header.size = 0;
     thrift_begin(&t);
     thrift_list(&t, 1, THRIFT_STRUCT, c->index.count);
     for (size_t i = 0; i < c->index.count; i++) {
@@ -609,13 +636,13 @@ void parquet_group_end(struct parquet *p, uint64_t rows, int sorted)
     for (size_t i = 0; i < p->column_count; i++) {
         if (write_column_index(p, &p->columns[i])) {
             chunks[i].column_index = p->written;
-            chunks[i].column_index_size = (uint32_t)p->header.size;
-            put(p, p->header.data, p->header.size);
+            chunks[i].column_index_size = (uint32_t)p->maker.header.size;
+            put(p, p->maker.header.data, p->maker.header.size);
         }
         write_offset_index(p, &p->columns[i], chunks[i].data);
         chunks[i].offset_index = p->written;
-        chunks[i].offset_index_size = (uint32_t)p->header.size;
-        put(p, p->header.data, p->header.size);
+        chunks[i].offset_index_size = (uint32_t)p->maker.header.size;
+        put(p, p->maker.header.data, p->maker.header.size);
     }
     struct thrift t = {.out = &p->groups};
     thrift_begin(&t);
@@ -690,9 +717,9 @@ static void put_schema(struct thrift *t, const struct parquet *p)
 void parquet_end(struct parquet *p, const struct parquet_note *notes, size_t count,
                  const char *created_by)
 {
-    struct thrift t = {.out = &p->header};
+    struct thrift t = {.out = &p->maker.header};
     char length[4];
-    p->header.size = 0;
+    p->maker.header.size = 0;
     thrift_begin(&t);
     thrift_i32(&t, 1, 2);
     put_schema(&t, p);
@@ -715,12 +742,13 @@ void parquet_end(struct parquet *p, const struct parquet_note *notes, size_t cou
         thrift_end(&t);
     }
     thrift_end(&t);
-    if (p->header.error || p->groups.error)
+    if (p->maker.header.error || p->groups.error)
         p->out->error = ENOMEM;
-    put(p, p->header.data, p->header.size);
-    put_le32(length, (uint32_t)p->header.size);
+    put(p, p->maker.header.data, p->maker.header.size);
+    put_le32(length, (uint32_t)p->maker.header.size);
     put(p, length, 4);
     put(p, magic, 4);
+    parquet_take_error(p, &p->maker);
     for (size_t i = 0; i < p->column_count; i++) {
         out_fini(&p->columns[i].pages);
         free(p->columns[i].plain);
@@ -729,12 +757,6 @@ void parquet_end(struct parquet *p, const struct parquet_note *notes, size_t cou
         free(p->columns[i].slots);
     }
     free(p->columns);
-    free(p->indices);
-    free(p->levels);
-    free(p->bits);
     out_fini(&p->groups);
-    out_fini(&p->body);
-    out_fini(&p->packed);
-    out_fini(&p->header);
-    ZSTD_freeCCtx(p->zstd);
+    parquet_maker_fini(&p->maker);
 }

@@ -59,6 +59,19 @@ struct parquet_column {
     struct parquet_range range;
 };
 
+/* What a page needs while it is made. Columns are independent: several threads, with a maker each,
+ * may make pages of different ones. */
+struct parquet_maker {
+    struct out body, packed, header;
+    uint32_t *indices;
+    uint8_t *levels, *bits;
+    size_t room; /* rows that these hold */
+    ZSTD_CCtx *zstd;
+    int error;
+};
+void parquet_maker_init(struct parquet_maker *maker);
+void parquet_maker_fini(struct parquet_maker *maker);
+
 struct parquet {
     struct out *out;
     const char *name; /* of the table */
@@ -68,11 +81,7 @@ struct parquet {
     uint64_t rows; /* in groups that have ended */
     struct out groups;
     size_t group_count;
-    struct out body, packed, header; /* a page in the making */
-    uint32_t *indices;
-    uint8_t *levels, *bits;
-    size_t room; /* rows that these hold */
-    ZSTD_CCtx *zstd;
+    struct parquet_maker maker;
 };
 
 /* fields are copied, names are not. out stays the caller's. */
@@ -87,9 +96,15 @@ uint32_t parquet_entry_text(struct parquet_column *column, const char *text, siz
  * stand in the page. */
 void parquet_page_mapped(struct parquet *file, size_t column, const uint32_t *map,
                          const uint32_t *ids, size_t rows, const uint32_t *used, size_t used_count);
-/* count values for the rows in which defined is 1; NULL: for all. */
-void parquet_page_numbers(struct parquet *file, size_t column, const uint64_t *values, size_t count,
-                          const uint8_t *defined, size_t rows);
+/* The same by any thread; count values for the rows in which defined is 1. */
+void parquet_make_mapped(struct parquet_maker *maker, struct parquet_column *column,
+                         const uint32_t *map, const uint32_t *ids, size_t rows,
+                         const uint32_t *used, size_t used_count);
+void parquet_make_numbers(struct parquet_maker *maker, struct parquet_column *column,
+                          const uint64_t *values, size_t count, const uint8_t *defined,
+                          size_t rows);
+/* Behind the last page that a maker has made. */
+void parquet_take_error(struct parquet *file, const struct parquet_maker *maker);
 
 /* All columns have been given the same rows. sorted: number of a column that never fell, or -1. */
 void parquet_group_end(struct parquet *file, uint64_t rows, int sorted);

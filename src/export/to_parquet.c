@@ -5,13 +5,14 @@
  * latencies are kept for every row.
  *
  * The pass gathers rows until they are a page. What a number stands for goes with the page in which
- * it is new, as text, so that another thread can make columns of pages: it alone knows the file.
+ * it is new, as text, so that other threads can make its columns: these know the file, a column is
+ * one thread's at a time, and which it is does not show.
  */
 #include "export.h"
 
 #include "base/memory.h"
 #include "base/name.h"
-#include "base/relay.h"
+#include "base/crew.h"
 #include "export/origins.h"
 #include "export/parquet.h"
 #include "export/tables.h"
@@ -21,8 +22,8 @@
 enum {
     PAGE_ROWS = 1 << 16,
     GROUP_ROWS = 1 << 20,
-    PAGES = 2, /* one is filled, another one written */
-    STEP = 64, /* samples whose columns are taken together: they stay in the first cache */
+    HELPERS = 7, /* at most: columns are of very different sizes */
+    STEP = 64,   /* samples whose columns are taken together: they stay in the first cache */
 };
 
 struct page {
@@ -40,19 +41,26 @@ struct page {
     struct out fresh; /* what new numbers stand for: see put_fresh */
 };
 
-struct column {
-    enum export_column column;
-    enum export_from from;
-    bool own_text;
-    uint32_t *map; /* by number: place in the dictionary */
-    size_t capacity;
-};
-
 /* Which numbers stand in a page. */
 struct used {
     uint32_t *items;
     size_t count;
     uint8_t *seen; /* by number */
+    size_t capacity;
+};
+
+/* Of a thread that makes columns. */
+struct maker {
+    struct parquet_maker parquet;
+    struct used own; /* of texts of the rows' own */
+    uint8_t *defined;
+};
+
+struct column {
+    enum export_column column;
+    enum export_from from;
+    bool own_text;
+    uint32_t *map; /* by number: place in the dictionary */
     size_t capacity;
 };
 
@@ -64,15 +72,15 @@ struct table {
     bool follows[EXPORT_FROMS]; /* some column does */
     /* of the pass */
     struct origins numbers;
-    struct page *pages, *page;
+    struct page *pages, *page; /* all, one or two; the one that is filled */
     uint64_t group_rows;
     bool in_group;
-    struct relay *relay;
+    struct crew *crew;
     /* of the file */
     struct parquet file;
-    struct used used[EXPORT_FROMS], own;
+    struct maker makers[1 + HELPERS];
+    struct used used[EXPORT_FROMS];
     uint32_t *zeros;
-    uint8_t *defined;
     uint64_t written; /* rows of the group */
     bool sorted;
     uint64_t last_time;
@@ -101,14 +109,8 @@ static struct page *new_page(struct table *t)
 
 static struct page *page_at_hand(struct table *t)
 {
-    if (!t->page && t->relay) {
-        struct page **item = relay_item(t->relay);
-        if (!*item)
-            *item = new_page(t);
-        t->page = *item;
-    } else if (!t->page) {
-        t->page = t->pages ? t->pages : new_page(t);
-    }
+    if (!t->page)
+        t->page = new_page(t);
     return t->page;
 }
 
@@ -214,8 +216,6 @@ static void put_rows(struct table *t, const struct spex_sample *samples, size_t 
     p->rows += count;
 }
 
-static void write_page(void *user, void *item);
-
 static void pass_page(struct table *t, bool ends_group)
 {
     struct page *p = t->page;
@@ -226,11 +226,9 @@ static void pass_page(struct table *t, bool ends_group)
         t->group_rows = 0;
         t->in_group = false;
     }
-    t->page = NULL;
-    if (t->relay)
-        relay_pass(t->relay);
-    else
-        write_page(t, &p);
+    crew_pass(t->crew, p);
+    /* that before p has been written */
+    t->page = !crew_threads(t->crew) ? p : p->next ? p->next : p != t->pages ? t->pages : NULL;
 }
 
 static void sink(void *context, const struct spex_sample *samples, size_t count)
@@ -313,7 +311,7 @@ static void find_used(struct used *u, const uint32_t *numbers, size_t rows)
     }
 }
 
-static void write_texts(struct table *t, const struct page *p, size_t index)
+static void write_texts(struct table *t, struct maker *m, const struct page *p, size_t index)
 {
     struct column *c = &t->columns[index];
     uint32_t *rows = p->columns[index].texts; /* become 1 + place in the dictionary */
@@ -326,19 +324,20 @@ static void write_texts(struct table *t, const struct page *p, size_t index)
         set_map(c, entry + 1, entry);
         rows[i] = entry + 1;
     }
-    find_used(&t->own, rows, p->rows);
-    parquet_page_mapped(&t->file, index, c->map, rows, p->rows, t->own.items, t->own.count);
+    find_used(&m->own, rows, p->rows);
+    parquet_make_mapped(&m->parquet, &t->file.columns[index], c->map, rows, p->rows, m->own.items,
+                        m->own.count);
 }
 
-static void write_values(struct table *t, const struct page *p, size_t index)
+static void write_values(struct table *t, struct maker *m, const struct page *p, size_t index)
 {
     const uint64_t *values = p->columns[index].values;
     unsigned has = export_numbers[t->columns[index].column].has;
     size_t count = p->columns[index].count;
     if (count && count < p->rows)
         for (size_t i = 0; i < p->rows; i++)
-            t->defined[i] = (p->present[i] & has) != 0;
-    parquet_page_numbers(&t->file, index, values, count, t->defined, p->rows);
+            m->defined[i] = (p->present[i] & has) != 0;
+    parquet_make_numbers(&m->parquet, &t->file.columns[index], values, count, m->defined, p->rows);
     if ((int)index != t->time)
         return;
     t->sorted &= count == p->rows;
@@ -348,28 +347,41 @@ static void write_values(struct table *t, const struct page *p, size_t index)
     }
 }
 
-static void write_page(void *user, void *item)
+static void prepare_page(void *user, void *item)
 {
     struct table *t = user;
-    struct page *p = *(struct page **)item;
+    struct page *p = item;
     take_fresh(t, p);
     for (unsigned from = EXPORT_FROM_THREAD; from <= EXPORT_FROM_STACK; from++)
         if (t->follows[from])
             find_used(&t->used[from], p->numbers[from], p->rows);
-    for (size_t i = 0; i < t->column_count && p->rows; i++) {
-        enum export_from from = t->columns[i].from;
-        const struct used *u = &t->used[from];
-        if (t->columns[i].own_text)
-            write_texts(t, p, i);
-        else if (from == EXPORT_FROM_ITSELF)
-            write_values(t, p, i);
-        else
-            parquet_page_mapped(&t->file, i, t->columns[i].map,
-                                from == EXPORT_FROM_FILE ? t->zeros : p->numbers[from], p->rows,
-                                from == EXPORT_FROM_FILE ? t->zeros : u->items,
-                                from == EXPORT_FROM_FILE ? 1 : u->count);
-        p->columns[i].count = 0;
-    }
+}
+
+static void write_column(void *user, void *item, size_t i, unsigned worker)
+{
+    struct table *t = user;
+    struct page *p = item;
+    struct maker *m = &t->makers[worker];
+    enum export_from from = t->columns[i].from;
+    const struct used *u = &t->used[from];
+    bool file = from == EXPORT_FROM_FILE;
+    if (!p->rows)
+        return;
+    if (t->columns[i].own_text)
+        write_texts(t, m, p, i);
+    else if (from == EXPORT_FROM_ITSELF)
+        write_values(t, m, p, i);
+    else
+        parquet_make_mapped(&m->parquet, &t->file.columns[i], t->columns[i].map,
+                            file ? t->zeros : p->numbers[from], p->rows, file ? t->zeros : u->items,
+                            file ? 1 : u->count);
+    p->columns[i].count = 0;
+}
+
+static void finish_page(void *user, void *item)
+{
+    struct table *t = user;
+    struct page *p = item;
     t->written += p->rows;
     if (p->ends_group) {
         parquet_group_end(&t->file, t->written, t->sorted ? t->time : -1);
@@ -415,6 +427,7 @@ static void begin(struct export_job *job)
 {
     const struct export_settings *s = job->settings;
     struct parquet_field fields[EXPORT_COLUMNS];
+    unsigned helpers = s->threads > 1 + HELPERS ? HELPERS : s->threads ? s->threads - 1 : 0;
     struct table *t = memory_get(1, sizeof *t);
     job->state = t;
     t->job = job;
@@ -425,13 +438,20 @@ static void begin(struct export_job *job)
             add_column(t, s->columns ? s->columns[i] : (enum export_column)i, fields);
     for (unsigned from = 0; from < EXPORT_FROMS; from++)
         t->used[from].items = memory_get(PAGE_ROWS + 1, sizeof(uint32_t));
-    t->own.items = memory_get(PAGE_ROWS + 1, sizeof(uint32_t));
     t->zeros = memory_get(PAGE_ROWS, sizeof *t->zeros);
-    t->defined = memory_get(PAGE_ROWS, 1);
     t->sorted = t->time >= 0;
     parquet_begin(&t->file, job->out, "samples", fields, t->column_count);
-    if (s->threads > 1)
-        t->relay = relay_new(PAGES, sizeof(struct page *), write_page, t);
+    for (unsigned i = 0; i <= helpers; i++) {
+        parquet_maker_init(&t->makers[i].parquet);
+        t->makers[i].own.items = memory_get(PAGE_ROWS + 1, sizeof(uint32_t));
+        t->makers[i].defined = memory_get(PAGE_ROWS, 1);
+    }
+    const struct crew_work work = {.parts = t->column_count,
+                                   .prepare = prepare_page,
+                                   .part = write_column,
+                                   .finish = finish_page,
+                                   .user = t};
+    t->crew = crew_new(helpers, &work);
 }
 
 /* Where the file comes from, for those who find it later. */
@@ -500,8 +520,16 @@ static enum spex_status end(struct export_job *job)
         page_at_hand(t);
         pass_page(t, true);
     }
-    if (t->relay)
-        relay_free(t->relay);
+    crew_free(t->crew);
+    for (unsigned i = 0; i <= HELPERS; i++) {
+        struct maker *m = &t->makers[i];
+        parquet_take_error(&t->file, &m->parquet);
+        if (m->defined)
+            parquet_maker_fini(&m->parquet);
+        free(m->own.items);
+        free(m->own.seen);
+        free(m->defined);
+    }
     end_file(t);
     free_pages(t);
     for (size_t i = 0; i < t->column_count; i++)
@@ -510,11 +538,8 @@ static enum spex_status end(struct export_job *job)
         free(t->used[from].items);
         free(t->used[from].seen);
     }
-    free(t->own.items);
-    free(t->own.seen);
     origins_free(&t->numbers);
     free(t->zeros);
-    free(t->defined);
     free(t);
     return SPEX_OK;
 }
