@@ -346,12 +346,15 @@ static bool put_result(struct query *q, struct duck_result *result, const int *a
         kinds[i] = kind_of(asked[i]);
         names[i] = duck.column_name(result, i);
     }
-    sink->begin(sink->user, names, kinds, count);
-    while ((chunk = duck.fetch_chunk(*result))) {
+    chunk = duck.fetch_chunk(*result); /* what is wrong from the beginning has no answer at all */
+    const char *why = duck.result_error(result);
+    if (!why || !*why)
+        sink->begin(sink->user, names, kinds, count);
+    for (; chunk; chunk = duck.fetch_chunk(*result)) {
         put_chunk(chunk, types, count, sink, &text, cells);
         duck.destroy_data_chunk(&chunk);
     }
-    const char *why = duck.result_error(result);
+    why = duck.result_error(result);
     free(types);
     free(kinds);
     free(names);

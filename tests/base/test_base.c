@@ -4,6 +4,7 @@
 #include "base/digits.h"
 #include "base/json.h"
 #include "base/out.h"
+#include "base/crew.h"
 #include "base/relay.h"
 #include "base/rng.h"
 #include "base/vec.h"
@@ -247,6 +248,65 @@ static void test_relay(void **state)
     }
 }
 
+enum { CREW_PARTS = 7 };
+
+struct crew_item {
+    unsigned number, prepared, done[CREW_PARTS], finished;
+};
+
+struct crew_seen {
+    unsigned next, wrong, workers;
+};
+
+static void crew_prepare(void *user, void *data)
+{
+    struct crew_seen *seen = user;
+    struct crew_item *item = data;
+    seen->wrong += item->number != ++seen->next || item->prepared++;
+}
+
+static void crew_part(void *user, void *data, size_t part, unsigned worker)
+{
+    struct crew_seen *seen = user;
+    struct crew_item *item = data;
+    if (!item->prepared || item->finished || item->done[part]++ || worker >= seen->workers)
+        __atomic_fetch_add(&seen->wrong, 1, __ATOMIC_RELAXED);
+    if (item->number % 100 == part)
+        usleep(100); /* others go on meanwhile */
+}
+
+static void crew_finish(void *user, void *data)
+{
+    struct crew_seen *seen = user;
+    struct crew_item *item = data;
+    for (unsigned i = 0; i < CREW_PARTS; i++)
+        seen->wrong += item->done[i] != 1;
+    seen->wrong += item->finished++;
+}
+
+/* Whatever the threads: items in order, each part once, behind its beginning and before its end. */
+static void test_crew(void **state)
+{
+    for (unsigned threads = 0; threads < 5; threads++) {
+        static struct crew_item items[2000];
+        struct crew_seen seen = {.workers = threads + 1};
+        const struct crew_work work = {CREW_PARTS, crew_prepare, crew_part, crew_finish, &seen};
+        struct crew *crew = crew_new(threads, &work);
+        memset(items, 0, sizeof items);
+        assert_int_equal(crew_threads(crew), threads);
+        for (unsigned i = 0; i < 2000; i++) {
+            items[i].number = i + 1;
+            crew_pass(crew, &items[i]);
+            assert_true(!i || items[i - 1].finished);
+            assert_true(threads || items[i].finished);
+        }
+        crew_free(crew);
+        assert_int_equal(seen.next, 2000);
+        assert_int_equal(seen.wrong, 0);
+        assert_int_equal(items[1999].finished, 1);
+    }
+}
+
 static void test_rng_is_fixed(void **state)
 {
     struct rng rng = {1};
@@ -256,4 +316,5 @@ static void test_rng_is_fixed(void **state)
 }
 
 TEST_MAIN(TEST(test_bits), TEST(test_out_numbers), TEST(test_names), TEST(test_json),
-          TEST(test_vec), TEST(test_digits), TEST(test_relay), TEST(test_rng_is_fixed))
+          TEST(test_vec), TEST(test_digits), TEST(test_relay), TEST(test_crew),
+          TEST(test_rng_is_fixed))

@@ -1,9 +1,25 @@
-"""spex query: SQL over profiles says what script and the other commands say; nothing is fetched without --setup."""
+"""spex query: SQL over profiles says what script and the other commands say; nothing is fetched without --setup.
+
+--next: the same with the DuckDB of Debian's coming release, which needs that release's C library: the program runs under its loader.
+"""
 import csv, glob, io, random, re, signal, stat
 from feeds import *
 
 FOUND = glob.glob(f"{FEEDS}/node_modules/@duckdb/node-bindings-linux-*/libduckdb.so")
 LIBRARY = os.environ.get("SPEX_DUCKDB") or (FOUND[0] if FOUND else "")
+PROGRAM = [SPEX]
+if "--next" in sys.argv:
+    LIBRARY = (glob.glob(f"{FEEDS}/duckdb-next/root/usr/lib/*/libduckdb.so") or [None])[0]
+    loader = glob.glob(f"{FEEDS}/duckdb-next/root/usr/lib/*/ld-linux-*.so.*")
+    if not LIBRARY or not loader:
+        skip("SQL with the next DuckDB", "make check-feeds fetches it")
+        done()
+    os.makedirs(f"{DIR}/next/bin")
+    os.symlink(f"{SOURCE}/share", f"{DIR}/next/share")  # what is beside the program is looked for beside the loader
+    os.symlink(f"{SOURCE}/scripts/query-setup", f"{DIR}/next/bin/query-setup")
+    shutil.copy(loader[0], f"{DIR}/next/bin/spex")
+    there = os.path.dirname(LIBRARY)
+    PROGRAM = [f"{DIR}/next/bin/spex", "--library-path", f"{there}:/usr/lib/{os.path.basename(there)}:/lib/{os.path.basename(there)}", SPEX]
 text = re.sub(r"/\*.*?\*/", "", open(f"{SOURCE}/src/export/schema.def").read(), flags=re.S)
 COLUMNS = {name: kind for name, kind in re.findall(r'COLUMN\(\s*\w+,\s*"(\w+)",\s*(\w+)', text) if kind != "LIST"}
 ALL = ",".join(COLUMNS)
@@ -15,7 +31,7 @@ ASAN = {"LD_PRELOAD": "libstdc++.so.6"} if BUILD.endswith("-asan") else {}
 
 def query(sql, *args, symbols=True, **env):
     env = {**ASAN, "SPEX_DUCKDB": LIBRARY, "HOME": DIR, "XDG_DATA_HOME": f"{DIR}/data", "COLUMNS": "", **env}
-    code, out, err = run(SPEX, "query", *(SYMBOLS if symbols else []), sql, *args, cwd=DIR, env=env)
+    code, out, err = run(*PROGRAM, "query", *(SYMBOLS if symbols else []), sql, *args, cwd=DIR, env=env)
     return code, out.decode(), err
 
 
@@ -82,6 +98,13 @@ for name, file, args in cases:
     bad = first_difference(got, want)
     check(f"{name}: SELECT * is what script prints ({len(want)} records)", not bad and list(got[0]) == list(want[0]), bad or list(got[0]))
 
+version = rows("SELECT version() AS v")[0]["v"]
+check(f"DuckDB {version}", version.startswith("v1." if "--next" not in sys.argv else "v2."), version)
+for name, file, args in cases:
+    export("parquet", file, "-F", ALL, *args, out="all.parquet")
+    both = rows("SELECT (SELECT count(*) FROM 'all.parquet') AS n, (SELECT count(*) FROM (SELECT * FROM 'all.parquet' EXCEPT ALL SELECT * FROM samples)) AS bad",
+                file, *args)[0]
+    equal(f"{name}: so is a Parquet file of it", (both["n"], both["bad"]), (3000 if "mixed" in name or "generated" in name else both["n"], 0))
 want = {r["offset"]: r for r in [stored(r, COLUMNS) for r in records("mixed.data", "-F", ALL)]}
 # a column by itself: what the pass finds out depends on what is asked for
 alone = "CREATE TABLE whole AS SELECT * FROM samples; CREATE TABLE counts (name VARCHAR, n BIGINT, wrong BIGINT);" + "".join(
@@ -151,7 +174,7 @@ equal("no answer, no file", (code, set(os.listdir(DIR))), (1, before))
 code, out, err = query("SELECT * FROM samples", "no-such.data")
 check("one message for a file that is not there", code == 1 and err.count("no-such.data") == 1, err)
 
-p = subprocess.Popen([SPEX, "query", "SELECT a.range FROM range(1000000000) a, range(1000000000) b", "--format", "csv"], stdout=subprocess.PIPE,
+p = subprocess.Popen([*PROGRAM, "query", "SELECT a.range FROM range(1000000000) a, range(1000000000) b", "--format", "csv"], stdout=subprocess.PIPE,
                      stderr=subprocess.PIPE, cwd=DIR, env={**os.environ, **ASAN, "SPEX_DUCKDB": LIBRARY})
 p.stdout.read(1000)
 p.send_signal(signal.SIGINT)
