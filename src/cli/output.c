@@ -270,11 +270,14 @@ static bool write_truth(const char *path, struct spex_run *run)
                   "# pid\tpc\tcount\tl1_miss\tllc_miss\twalk\tmispredict\ttaken\tcycles\n");
     for (size_t i = 0; i < count; i++) {
         const struct spex_engine_truth *r = &rows[i];
+        fputs(r->target ? "#call\t" : "", file);
+        fprintf(file, "%d\t0x%" PRIx64 "\t", r->pid, r->pc);
+        if (r->target)
+            fprintf(file, "0x%" PRIx64 "\t%" PRIu64 "\t", r->target, r->calls);
         fprintf(file,
-                "%d\t0x%" PRIx64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
-                "\t%" PRIu64 "\t%" PRIu64 "\n",
-                r->pid, r->pc, r->count, r->l1_miss, r->llc_miss, r->walk, r->mispredict, r->taken,
-                r->cycles);
+                "%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
+                "\t%" PRIu64 "\n",
+                r->count, r->l1_miss, r->llc_miss, r->walk, r->mispredict, r->taken, r->cycles);
     }
     bool failed = ferror(file);
     if (fclose(file) || failed) {

@@ -18,33 +18,62 @@ struct grind_row {
     uint64_t address, counts[TRUTH_COUNTS];
 };
 
+/* Calls from an instruction. */
+struct grind_call {
+    const struct spex_module *module; /* that makes them */
+    uint64_t address;
+    struct grind_row to; /* what they call; counts until they return */
+    uint64_t calls;
+};
+
 struct grind {
     struct export_job *job;
     struct grind_row *rows;
     size_t count, capacity;
+    struct grind_call *calls;
+    size_t call_count, call_capacity;
     uint64_t sum[TRUTH_COUNTS];
 };
 
 static const char events[] = "Ir L1m LLm Walk Bm Taken Cycles";
 
+static struct grind_row locate(const struct grind *g, int32_t pid, uint64_t pc,
+                               const uint64_t counts[TRUTH_COUNTS])
+{
+    struct spex_place place;
+    struct spex_line line = {0};
+    spex_analysis_locate(g->job->analysis, pid, pc, &place);
+    if (!place.module || !spex_module_line(place.module, place.address, &line))
+        line = (struct spex_line){0};
+    struct grind_row row = {.module = place.module,
+                            .symbol = place.symbol && place.symbol->name ? place.symbol : NULL,
+                            .file = line.file,
+                            .line = line.line,
+                            .address = place.module ? place.address : pc};
+    memcpy(row.counts, counts, sizeof row.counts);
+    return row;
+}
+
 static void add(void *context, const struct truth_row *row)
 {
     struct grind *g = context;
-    struct spex_place place;
-    struct spex_line line = {0};
-    spex_analysis_locate(g->job->analysis, row->pid, row->pc, &place);
-    if (!place.module || !spex_module_line(place.module, place.address, &line))
-        line = (struct spex_line){0};
     g->rows = memory_grow(g->rows, g->count, &g->capacity, sizeof *g->rows);
-    struct grind_row *to = &g->rows[g->count++];
-    *to = (struct grind_row){.module = place.module,
-                             .symbol = place.symbol && place.symbol->name ? place.symbol : NULL,
-                             .file = line.file,
-                             .line = line.line,
-                             .address = place.module ? place.address : row->pc};
-    memcpy(to->counts, row->counts, sizeof to->counts);
+    g->rows[g->count++] = locate(g, row->pid, row->pc, row->counts);
     for (unsigned i = 0; i < TRUTH_COUNTS; i++)
         g->sum[i] += row->counts[i];
+}
+
+static void add_call(void *context, const struct truth_row *row)
+{
+    struct grind *g = context;
+    struct spex_place from;
+    spex_analysis_locate(g->job->analysis, row->pid, row->pc, &from);
+    g->calls = memory_grow(g->calls, g->call_count, &g->call_capacity, sizeof *g->calls);
+    g->calls[g->call_count++] =
+        (struct grind_call){.module = from.module,
+                            .address = from.module ? from.address : row->pc,
+                            .to = locate(g, row->pid, row->target, row->counts),
+                            .calls = row->calls};
 }
 
 static int compare_text(const char *a, const char *b)
@@ -73,11 +102,29 @@ static int by_function(const void *a, const void *b)
     return x->address < y->address ? -1 : x->address > y->address;
 }
 
+static int by_caller(const void *a, const void *b)
+{
+    const struct grind_call *x = a, *y = b;
+    if (x->module != y->module)
+        return (uintptr_t)x->module < (uintptr_t)y->module ? -1 : 1;
+    if (x->address != y->address)
+        return x->address < y->address ? -1 : 1;
+    return by_function(&x->to, &y->to);
+}
+
 static void put_name(struct out *out, const char *key, const char *name)
 {
     out_text(out, key);
     out_name(out, name && *name ? name : "???");
     out_char(out, '\n');
+}
+
+static void put_position(struct out *out, const struct grind_row *row, const char *before)
+{
+    out_text(out, before);
+    out_hex(out, row->address);
+    out_char(out, ' ');
+    out_u64(out, row->line);
 }
 
 static void put_counts(struct out *out, const uint64_t counts[TRUTH_COUNTS])
@@ -100,6 +147,10 @@ static enum spex_status read_rows(struct grind *g)
     enum spex_status status = truth_read(g->job->settings->truth, add, g, &g->job->error);
     if (!status && g->count)
         qsort(g->rows, g->count, sizeof *g->rows, by_function);
+    if (!status)
+        status = truth_read_calls(g->job->settings->truth, add_call, g, &g->job->error);
+    if (!status && g->call_count)
+        qsort(g->calls, g->call_count, sizeof *g->calls, by_caller);
     return status;
 }
 
@@ -127,6 +178,7 @@ static enum spex_status finish(struct grind *g, enum spex_status status)
     if (!status)
         tell_unnamed(g);
     free(g->rows);
+    free(g->calls);
     free(g);
     return status;
 }
@@ -137,6 +189,45 @@ static const char *function_of(const struct grind_row *row)
     return row->symbol   ? row->symbol->name
            : row->module ? spex_module_name(row->module)
                          : "[unknown]";
+}
+
+/* The source file of the function whose rows begin at i: that of its first instruction. */
+static const char *file_of(const struct grind *g, size_t i)
+{
+    const struct grind_row *first = &g->rows[i], *row = first;
+    for (; i < g->count && row->module == first->module && row->symbol == first->symbol; i++, row++)
+        if (row->address < first->address)
+            first = row;
+    return first->file;
+}
+
+/* The calls from a row's instruction: the first is the one that is not before it. */
+static void put_calls(struct out *out, const struct grind *g, const struct grind_row *row)
+{
+    struct grind_call key = {.module = row->module, .address = row->address};
+    size_t low = 0, high = g->call_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        const struct grind_call *c = &g->calls[middle];
+        if (c->module == key.module ? c->address < key.address
+                                    : (uintptr_t)c->module < (uintptr_t)key.module)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < g->call_count; low++) {
+        const struct grind_call *c = &g->calls[low];
+        if (c->module != key.module || c->address != key.address)
+            break;
+        put_name(out, "cob=", c->to.module ? spex_module_path(c->to.module) : NULL);
+        put_name(out, "cfi=", c->to.file);
+        put_name(out, "cfn=", function_of(&c->to));
+        out_text(out, "calls=");
+        out_u64(out, c->calls);
+        put_position(out, &c->to, " 0x");
+        put_position(out, row, "\n0x");
+        put_counts(out, c->to.counts);
+    }
 }
 
 static enum spex_status end_callgrind(struct export_job *job)
@@ -153,6 +244,7 @@ static enum spex_status end_callgrind(struct export_job *job)
     out_text(out, events);
     out_text(out, "\nsummary:");
     put_counts(out, g->sum);
+    const char *file = NULL;
     for (size_t i = 0; i < g->count; i++) {
         const struct grind_row *row = &g->rows[i], *before = i ? row - 1 : NULL;
         bool object = !before || before->module != row->module;
@@ -160,16 +252,19 @@ static enum spex_status end_callgrind(struct export_job *job)
         if (object)
             put_name(out, "\nob=", row->module ? spex_module_path(row->module) : NULL);
         if (function) {
-            put_name(out, "fl=", row->file);
+            file = file_of(g, i);
+            put_name(out, "fl=", file);
             put_name(out, "fn=", function_of(row));
-        } else if (compare_text(before->file, row->file)) {
-            put_name(out, "fi=", row->file); /* inlined from there */
         }
-        out_text(out, "0x");
-        out_hex(out, row->address);
-        out_char(out, ' ');
-        out_u64(out, row->line);
+        if (compare_text(file, row->file)) {
+            file = row->file;
+            put_name(out, "fi=", file); /* inlined from there */
+        }
+        put_position(out, row, "0x");
         put_counts(out, row->counts);
+        if (g->call_count &&
+            (i + 1 == g->count || row[1].module != row->module || row[1].address != row->address))
+            put_calls(out, g, row);
     }
     out_text(out, "\ntotals:");
     put_counts(out, g->sum);
@@ -220,10 +315,11 @@ static enum spex_status end_cachegrind(struct export_job *job)
 extern const struct export_format export_callgrind, export_cachegrind;
 const struct export_format export_callgrind = {
     .name = "callgrind",
-    .summary =
-        "exact counts by instruction, for callgrind_annotate and KCachegrind; needs record --truth",
+    .summary = "exact counts by instruction, for callgrind_annotate and KCachegrind; needs record "
+               "--truth; "
+               "with -g and --model full calls, too",
     .weight = GRIND_WEIGHT,
-    .cannot = "calls between functions, threads; filters do not apply",
+    .cannot = "threads; filters do not apply; calls without record -g --model full",
     .truth = true,
     .begin = begin,
     .end = end_callgrind,

@@ -19,10 +19,15 @@ enum truth_count {
 struct truth_row {
     int32_t pid;
     uint64_t pc, counts[TRUTH_COUNTS];
+    uint64_t target, calls; /* not 0: calls from pc, and what was counted until they returned */
 };
 
 /* SPEX_IO if there is no such file; SPEX_INVALID with the number of the line. */
 enum spex_status truth_read(const char *path, void (*use)(void *context, const struct truth_row *),
                             void *context, struct spex_error *error);
+/* Its calls, which record writes with --stacks and the full model. */
+enum spex_status truth_read_calls(const char *path,
+                                  void (*use)(void *context, const struct truth_row *),
+                                  void *context, struct spex_error *error);
 
 #endif

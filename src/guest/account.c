@@ -192,29 +192,42 @@ static void sample(struct flow *f, const struct execution *e)
 
 /* ---- truth ---- */
 
-static void count(struct run_truth *rows, const struct execution *e, uint64_t clock)
+/* By instruction, and in sum for the thread. */
+static void count(struct run_truth *rows, const struct execution *e, uint64_t clock,
+                  uint64_t sum[RUN_COUNTS])
 {
     const struct spex_timing_run *run = e->run;
     const struct block *block = e->block;
     rows->count++;
+    sum[RUN_OPERATIONS] += run->executed;
     for (uint32_t i = run->executed; i < block->timing.count; i++)
         block->insns[i].truth->cut++;
     for (uint32_t i = 0; i < run->executed; i++) {
-        block->insns[i].truth->cycles += run->insns[i].retire - clock;
-        clock = run->insns[i].retire;
+        uint64_t cycles = run->insns[i].retire - clock;
+        block->insns[i].truth->cycles += cycles;
+        sum[RUN_CYCLES] += cycles;
+        clock += cycles;
     }
     for (size_t i = 0; i < run->access_count; i++) {
         struct run_truth *t = block->insns[run->access[i] >> 48].truth;
         spex_uarch_result r = run->results[i];
-        t->l1_miss += spex_uarch_result_level(r) != SPEX_UARCH_L1;
-        t->llc_miss += spex_uarch_result_level(r) > SPEX_UARCH_LLC;
-        t->walk += r & SPEX_UARCH_WALK ? 1 : 0;
+        bool l1 = spex_uarch_result_level(r) != SPEX_UARCH_L1;
+        bool llc = spex_uarch_result_level(r) > SPEX_UARCH_LLC, walk = r & SPEX_UARCH_WALK;
+        t->l1_miss += l1;
+        t->llc_miss += llc;
+        t->walk += walk;
+        sum[RUN_L1_MISS] += l1;
+        sum[RUN_LLC_MISS] += llc;
+        sum[RUN_WALK] += walk;
     }
     if (run->cut || block->timing.end == SPEX_UARCH_END_NONE)
         return;
     struct run_truth *last = block->insns[block->timing.count - 1].truth;
-    last->taken += block->timing.end != SPEX_UARCH_END_COND || run->next != block->timing.next;
+    bool taken = block->timing.end != SPEX_UARCH_END_COND || run->next != block->timing.next;
+    last->taken += taken;
     last->mispredict += run->mispredicted;
+    sum[RUN_TAKEN] += taken;
+    sum[RUN_MISPREDICT] += run->mispredicted;
 }
 
 /* ---- words ---- */
@@ -251,7 +264,7 @@ static void run_block(struct flow *f, struct block *block, const uint64_t *acces
         run.results = scratch.results;
         spex_timing_run(f->core, timing, &run);
         if (block->truth)
-            count(block->truth, &e, clock);
+            count(block->truth, &e, clock, f->made.sum);
         sample(f, &e);
     }
     note_branch(f, timing, next);
@@ -269,6 +282,8 @@ static size_t enter(struct flow *f, const struct block *block, const uint64_t *w
     if (n)
         turns_follow(&f->stack, last, block->model.pc, value[FLOW_SP], value[FLOW_X29],
                      value[FLOW_X30]);
+    if (n && user.truth)
+        calls_follow(&f->made, &f->stack, last->turn, block->model.pc);
     return n;
 }
 
@@ -539,6 +554,7 @@ void account_free(struct flow *f)
 {
     struct vcpu *v = f->vcpu;
     account_tell(f);
+    calls_end(&f->made);
     struct spex_uarch_counts counts;
     spex_timing_counts(f->core, &counts);
     if (v->task.shared)
@@ -555,5 +571,6 @@ void account_forget(struct flow *f)
     spex_timing_core_free(f->core);
     stack_end(&f->stack);
     free(f->heap);
+    free(f->made.open);
     free(f);
 }

@@ -5,6 +5,7 @@
 #ifndef GUEST_ACCOUNT_H
 #define GUEST_ACCOUNT_H
 
+#include "calls.h"
 #include "flow.h"
 #include "stack.h"
 
@@ -41,6 +42,7 @@ struct flow {
     } * heap;
     uint64_t heap_count, heap_read; /* written by the guest's thread; read by the model's */
     uint64_t heap_time;
+    struct calls made; /* calls, with --truth */
     /* whose turn it is (order.h) */
     pthread_cond_t turn;
     int tid;        /* of the thread, the host's number; 0 until it has begun */

@@ -35,6 +35,14 @@ static struct run_truth *new_rows(size_t count)
     return rows;
 }
 
+struct run_call *block_new_call(void)
+{
+    struct run_call *row = (struct run_call *)(void *)new_rows(1);
+    if (row)
+        row->call = 1;
+    return row;
+}
+
 static unsigned turn_of(const uint32_t *words, const struct spex_op *ops, size_t count)
 {
     const struct spex_op *op = &ops[count - 1];
@@ -128,7 +136,10 @@ void block_forked(void)
         size_t n = RUN_TRUTH / sizeof *rows;
         struct run_truth *copy = need(malloc(n * sizeof *copy));
         for (size_t r = 0; r < n; r++)
-            copy[r] = (struct run_truth){.pc = rows[r].pc, .block = rows[r].block};
+            copy[r] = (struct run_truth){.pc = rows[r].pc,
+                                         .block = rows[r].block,
+                                         .call = rows[r].call,
+                                         .cut = rows[r].call ? rows[r].cut : 0}; /* target */
         uint64_t at = i * (uint64_t)RUN_TRUTH;
         if (task_map(user.fork_id, ".truth", at, RUN_TRUTH, rows)) /* blocks point there */
             memcpy(rows, copy, n * sizeof *copy);

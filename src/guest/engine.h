@@ -154,11 +154,15 @@ struct spex_engine_event {
 enum spex_status spex_run_next(struct spex_run *run, struct spex_engine_event *event,
                                struct spex_error *error);
 
-/* --truth: one instruction of one process, in order of pid and pc. */
+/*
+ * --truth: one instruction of one process, in order of pid and pc; or, with --stacks and the full
+ * model, the calls from there to a function, and what was counted until they returned.
+ */
 struct spex_engine_truth {
     int32_t pid;
     uint64_t pc;
-    uint64_t count; /* times executed */
+    uint64_t target, calls; /* of calls; else 0 */
+    uint64_t count;         /* times executed */
     uint64_t l1_miss, llc_miss, walk, mispredict, taken;
     uint64_t cycles; /* the full model alone */
 };

@@ -324,6 +324,7 @@ void flow_started(struct vcpu *v)
 
 void flow_begin_again(struct vcpu *v, uint64_t start)
 {
+    calls_forked(&v->flow->made);
     account_begin(v->flow, start);
 }
 

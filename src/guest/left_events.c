@@ -437,7 +437,24 @@ static int by_pc(const void *a, const void *b)
     const struct spex_engine_truth *x = a, *y = b;
     if (x->pid != y->pid)
         return x->pid < y->pid ? -1 : 1;
-    return x->pc < y->pc ? -1 : x->pc > y->pc;
+    if (x->pc != y->pc)
+        return x->pc < y->pc ? -1 : 1;
+    return x->target < y->target ? -1 : x->target > y->target;
+}
+
+static struct spex_engine_truth read_call(const struct run_call *r, int32_t pid)
+{
+    return (struct spex_engine_truth){.pid = pid,
+                                      .pc = r->site,
+                                      .target = r->target,
+                                      .calls = r->calls,
+                                      .count = r->counts[RUN_OPERATIONS],
+                                      .l1_miss = r->counts[RUN_L1_MISS],
+                                      .llc_miss = r->counts[RUN_LLC_MISS],
+                                      .walk = r->counts[RUN_WALK],
+                                      .mispredict = r->counts[RUN_MISPREDICT],
+                                      .taken = r->counts[RUN_TAKEN],
+                                      .cycles = r->counts[RUN_CYCLES]};
 }
 
 static size_t read_rows(const struct run_truth *rows, size_t count, int32_t pid,
@@ -449,6 +466,10 @@ static size_t read_rows(const struct run_truth *rows, size_t count, int32_t pid,
         const struct run_truth *r = &rows[i];
         if (r->block) {
             entered = r->count;
+        } else if (r->call) {
+            const struct run_call *call = (const struct run_call *)(const void *)r;
+            if (call->target && call->calls)
+                out[n++] = read_call(call, pid);
         } else if (r->pc && entered >= r->cut) {
             out[n++] = (struct spex_engine_truth){.pid = pid,
                                                   .pc = r->pc,
@@ -473,10 +494,11 @@ static size_t merge_rows(struct spex_engine_truth *rows, size_t count)
     qsort(rows, count, sizeof *rows, by_pc);
     for (size_t i = 1; i < count; i++) {
         struct spex_engine_truth *a = &rows[last], *b = &rows[i];
-        if (a->pid != b->pid || a->pc != b->pc) {
+        if (a->pid != b->pid || a->pc != b->pc || a->target != b->target) {
             rows[++last] = *b;
             continue;
         }
+        a->calls += b->calls;
         a->count += b->count;
         a->l1_miss += b->l1_miss;
         a->llc_miss += b->llc_miss;
@@ -503,7 +525,8 @@ static bool read_truth_file(struct spex_run *run, const struct left_task *t,
         ok = vec_grow(&run->truth, &run->truth_room, *n + ROWS, sizeof *run->truth);
         if (!ok)
             break;
-        if (!left_read(fd, chunk, RUN_TRUTH, at) || !chunk->block) { /* each begins with a block */
+        if (!left_read(fd, chunk, RUN_TRUTH, at) ||
+            !(chunk->block | chunk->call)) { /* what each begins with */
             run->damaged++;
             break;
         }

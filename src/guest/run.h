@@ -168,10 +168,30 @@ struct run_truth {
     uint64_t pc;
     uint64_t count; /* instructions: block != 0: times the block was entered */
     uint32_t block; /* instructions of the block; 0: this is a row of one instruction */
-    uint32_t pad;
-    uint64_t cut; /* instruction: counted with its block but never executed */
+    uint32_t call;  /* not 0: this is struct run_call */
+    uint64_t cut;   /* instruction: counted with its block but never executed */
     uint64_t l1_miss, llc_miss, walk, mispredict, taken;
     uint64_t cycles; /* the full model: from the retirement of the one before to its own */
+    uint64_t none;   /* as large as a call's */
 };
+
+/* In place of one: calls from an instruction to a function, and what was counted until they
+ * returned. */
+enum {
+    RUN_OPERATIONS,
+    RUN_L1_MISS,
+    RUN_LLC_MISS,
+    RUN_WALK,
+    RUN_MISPREDICT,
+    RUN_TAKEN,
+    RUN_CYCLES,
+    RUN_COUNTS
+};
+struct run_call {
+    uint64_t site, calls;
+    uint32_t block, call; /* 0, 1 */
+    uint64_t target, counts[RUN_COUNTS];
+};
+_Static_assert(sizeof(struct run_call) == sizeof(struct run_truth), "they share a file");
 
 #endif

@@ -239,6 +239,8 @@ HIDDEN struct block *block_get(uint64_t pc, const uint32_t *words, size_t count)
 HIDDEN bool block_by_registers(const struct insn *insn);
 /* In the child of a fork: rows of truth in a file of its own. */
 HIDDEN void block_forked(void);
+/* A row for a call, with the lock held; NULL if the disk is full. */
+HIDDEN struct run_call *block_new_call(void);
 /* The process was another program before: its rows stay. */
 HIDDEN void block_resumed(void);
 

@@ -1,0 +1,119 @@
+#include "calls.h"
+
+#include "need.h"
+#include "vcpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ADDRESS(frame) ((frame).back & ~UINT64_C(3))
+
+/* Of the process; the model's thread alone asks. */
+static struct {
+    struct run_call **rows; /* by hash, a power of two of them */
+    size_t size, used;
+} all;
+
+static size_t hash(uint64_t site, uint64_t target)
+{
+    return (size_t)((site * UINT64_C(0x9e3779b97f4a7c15) ^ target) * UINT64_C(0xd6e8feb86659fd93) >>
+                    20);
+}
+
+static struct run_call **place(uint64_t site, uint64_t target)
+{
+    size_t i = hash(site, target) & (all.size - 1);
+    while (all.rows[i] && (all.rows[i]->site != site || all.rows[i]->target != target))
+        i = (i + 1) & (all.size - 1);
+    return &all.rows[i];
+}
+
+static void grow(void)
+{
+    struct run_call **old = all.rows;
+    size_t size = all.size;
+    all.size = size ? 2 * size : 1024;
+    all.rows = need(calloc(all.size, sizeof *all.rows));
+    for (size_t i = 0; i < size; i++)
+        if (old[i])
+            *place(old[i]->site, old[i]->target) = old[i];
+    free(old);
+}
+
+/* NULL if the disk is full. */
+static struct run_call *row_of(uint64_t site, uint64_t target)
+{
+    if (2 * all.used >= all.size)
+        grow();
+    struct run_call **at = place(site, target);
+    if (!*at) {
+        pthread_mutex_lock(&user.lock);
+        *at = block_new_call();
+        pthread_mutex_unlock(&user.lock);
+        if (!*at)
+            return NULL;
+        all.used++;
+        (*at)->site = site;
+        (*at)->target = target;
+    }
+    return *at;
+}
+
+static void end_last(struct calls *c)
+{
+    const struct calls_open *o = &c->open[--c->count];
+    struct run_call *row = o->target ? row_of(ADDRESS(o->frame) - 4, o->target) : NULL;
+    if (!row)
+        return;
+    row->calls++;
+    for (unsigned i = 0; i < RUN_COUNTS; i++)
+        row->counts[i] += c->sum[i] - o->before[i];
+}
+
+static void begin(struct calls *c, struct stack_frame frame, uint64_t target)
+{
+    if (c->count == c->room) {
+        c->room = c->room ? 2 * c->room : 256;
+        c->open = need(realloc(c->open, c->room * sizeof *c->open));
+    }
+    struct calls_open *o = &c->open[c->count++];
+    o->frame = frame;
+    o->target = target;
+    o->fresh = target != 0;
+    memcpy(o->before, c->sum, sizeof o->before);
+}
+
+static bool is_open(const struct calls_open *o, const struct stack_frame *frame)
+{
+    return o->frame.sp == frame->sp && ADDRESS(o->frame) == ADDRESS(*frame);
+}
+
+void calls_follow(struct calls *c, const struct stack *s, unsigned turn, uint64_t pc)
+{
+    const struct stack_frame *frames = s->room->frames;
+    size_t depth = (size_t)(s->top - frames);
+    turn &= STACK_MOVES - 1;
+    while (c->count && (c->count > depth || !is_open(&c->open[c->count - 1], &frames[c->count])))
+        end_last(c);
+    if (c->count && c->count == depth && c->open[depth - 1].fresh) {
+        c->open[depth - 1].fresh = false;
+        if (turn == STACK_JUMP) /* it was an entry of the PLT */
+            c->open[depth - 1].target = pc;
+    }
+    while (c->count < depth)
+        begin(c, frames[c->count + 1], turn == STACK_CALL && c->count + 1 == depth ? pc : 0);
+}
+
+void calls_end(struct calls *c)
+{
+    while (c->count)
+        end_last(c);
+    free(c->open);
+    *c = (struct calls){0};
+}
+
+void calls_forked(struct calls *c)
+{
+    for (size_t i = 0; i < c->count; i++)
+        memcpy(c->open[i].before, c->sum, sizeof c->sum);
+}
