@@ -24,8 +24,9 @@ static const struct cli_option record_options[] = {
      "callers",
      NULL, NULL},
     {"delay", 'D', CLI_STRING, offsetof(struct record_options, delay), "MS",
-     "modelled milliseconds before the first sample; -1: none until --control or --start-at", NULL,
-     NULL},
+     "milliseconds before the first sample, modelled ones under QEMU; -1: none until --control or "
+     "--start-at",
+     NULL, NULL},
     {"control", 0, CLI_STRING, offsetof(struct record_options, control), "fifo:CTL[,ACK]",
      "read enable, disable, ping, stop from a FIFO, answer ack on another; fd:N[,N] as well", NULL,
      NULL},
@@ -36,8 +37,8 @@ static const struct cli_option record_options[] = {
     {"max-size", 0, CLI_NUMBER, offsetof(struct record_options, max_size), "SIZE",
      "stop sampling when the file has so many bytes of records", NULL, NULL},
     {"switch-output", 0, CLI_STRING, offsetof(struct record_options, parts), "SIZE|TIME",
-     "several files, FILE.00001 and so on, each of so many bytes (10M) or so much modelled time "
-     "(5ms)",
+     "several files, FILE.00001 and so on, each of so many bytes (10M) or so much time (5s; "
+     "under QEMU modelled time)",
      NULL, NULL},
     {"quiet", 'q', CLI_FLAG, offsetof(struct record_options, quiet), NULL, "say nothing at the end",
      NULL, NULL},

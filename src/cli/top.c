@@ -46,7 +46,7 @@ int top_start(struct top_recording *r, const struct record_options *options, boo
         argc++;
     o.output = output;
     o.quiet = true;
-    o.parts = native ? PART_TIME : NULL;
+    o.parts = native && aside ? PART_TIME : NULL; /* printed once, it is about all of it */
     r->process = fork();
     if (r->process < 0) {
         cli_error("fork: %s", strerror(errno));
@@ -188,10 +188,11 @@ static size_t find_files(const struct top_recording *r, char paths[PARTS][PATH])
         else
             memcpy(paths[n++], path, sizeof path);
     }
-    for (size_t i = 0; !r->native && i < count && !n; i++) {
+    for (size_t i = 0; !parts && i < count && !n; i++) {
         if (!strcmp(names[i], "data"))
             snprintf(paths[n++], PATH, "%s/data", r->directory);
-        else if (!strncmp(names[i], "data.run-", 9) && make_view(r->directory, names[i]))
+        else if (!r->native && !strncmp(names[i], "data.run-", 9) &&
+                 make_view(r->directory, names[i]))
             snprintf(paths[n++], PATH, "%s/view", r->directory);
     }
     free_names(names);
