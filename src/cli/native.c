@@ -182,7 +182,7 @@ static int set_environment(const struct cli_list *words)
 /* ---- while it runs ---- */
 
 static struct native_session *volatile running;
-static volatile sig_atomic_t stopped;
+static volatile sig_atomic_t stopped, snapshots; /* snapshots: SIGUSR2 takes them */
 
 static void on_signal(int signo, siginfo_t *info, void *context)
 {
@@ -193,8 +193,11 @@ static void on_signal(int signo, siginfo_t *info, void *context)
         return;
     if (signo == SIGCHLD) {
         native_tell(s, NATIVE_WAKE);
-    } else if (signo == SIGUSR2) {
+    } else if (signo == SIGUSR2 && snapshots) {
         native_tell(s, NATIVE_SNAPSHOT);
+    } else if (signo == SIGUSR1 || signo == SIGUSR2) { /* the program's, as under QEMU */
+        if (program > 0)
+            kill(program, signo);
     } else if (program > 0 && (signo == SIGINT || signo == SIGQUIT) && info->si_code == SI_KERNEL) {
         ; /* the terminal's Ctrl-C reaches the program by itself, which may mean to go on */
     } else {
@@ -209,7 +212,7 @@ static void on_signal(int signo, siginfo_t *info, void *context)
 
 static void set_signals(void)
 {
-    static const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR2, SIGCHLD};
+    static const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD};
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO};
     struct sigaction old;
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
@@ -317,6 +320,7 @@ static int run_session(const struct record_options *o, const struct native_optio
         return CLI_DATA;
     }
     running = session;
+    snapshots = n->snapshot;
     set_signals();
     struct control_target target = {.user = session,
                                     .enable = control_enable,

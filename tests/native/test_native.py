@@ -137,6 +137,9 @@ def test_program():
     check("the exit status is the program's; the older file is kept", code == 7 and os.path.exists(f"{WORK}/a.data.old"), err)
     code, out, err = record(spe, *EVENT, "-o", "a.data", "--", "sh", "-c", "kill -SEGV $$")
     equal("and its signal", code, -signal.SIGSEGV)
+    code, out, err = record(spe, *EVENT, "-o", "a.data", "--", "sh", "-c",
+                            "trap 'echo heard; kill $!; exit 5' USR1; sleep 60 >/dev/null 2>&1 & kill -USR1 $PPID; wait")
+    check("SIGUSR1 reaches the program", code == 5 and out == b"heard\n", f"{code} {out} {err}")
     code, out, err = record(spe, *EVENT, "-o", "a.data", "--", "/no/such")
     check("a program that is not there", code == 1 and "no such program" in err, err)
     write(f"{WORK}/plain", "echo shell\n")
