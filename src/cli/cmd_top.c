@@ -1,7 +1,6 @@
 /* spex top: what takes the time now, on a terminal. */
 #include "top.h"
 
-#include "base/name.h"
 #include "base/out.h"
 
 #include <errno.h>
@@ -42,7 +41,6 @@ struct screen {
     struct top_table table;
     bool typing; /* the filter */
     unsigned chosen;
-    time_t begun;
 };
 
 static volatile sig_atomic_t ended;
@@ -88,14 +86,13 @@ static void measure(struct screen *s)
     s->view.rows = size.ws_row > 6 ? size.ws_row - 3u : 3; /* title, heading, keys */
 }
 
-/* A line of text, cut or filled; what the table made of names is safe for terminals. */
-static void put_line(struct out *out, const char *text, size_t length, unsigned columns, bool bold)
+/* What the table made of names is safe for terminals. */
+static void put_line(struct out *out, const char *text, size_t length, bool chosen)
 {
-    if (bold)
+    if (chosen)
         out_text(out, "\033[7m");
-    (void)columns;
     out_bytes(out, text, length);
-    out_text(out, bold ? "\033[0m\033[K\r\n" : "\033[K\r\n");
+    out_text(out, chosen ? "\033[0m\033[K\r\n" : "\033[K\r\n");
 }
 
 static void paint(struct screen *s, bool runs)
@@ -115,10 +112,10 @@ static void paint(struct screen *s, bool runs)
         line[n] = '\0';
     }
     size_t length = strlen(line);
-    put_line(&out, line, length < columns ? length : columns, columns, false);
+    put_line(&out, line, length < columns ? length : columns, false);
     for (const char *at = s->table.text; at && *at && rows <= s->view.rows; rows++) {
         size_t k = strcspn(at, "\n");
-        put_line(&out, at, k, columns, rows && rows == s->chosen + 1);
+        put_line(&out, at, k, rows && rows == s->chosen + 1);
         at += k + (at[k] != '\0');
     }
     out_text(&out, "\033[J");
