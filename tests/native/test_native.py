@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -152,6 +153,15 @@ def test_program():
     code, out, err = record(two, *EVENT, "-o", "two.data", "--", "true")
     check("two PMUs", code == 0 and "arm_spe_0, arm_spe_1" in err, err)
     whole("perf and spex read a file of two PMUs", "two.data")
+    mixed = machine("mixed", {"arm_spe_0": (1, "0", TERMS), "arm_spe_1": (1, "1", TERMS)}, **{
+        f"sys/devices/system/cpu/cpu{i}/regs/identification/midr_el1": f"0x{midr:016x}\n"
+        for i, midr in enumerate((0x413fd0c1, 0x410fd4f0))})
+    record(mixed, *EVENT, "-o", "mixed.data", "--", "true")
+    data = open(f"{WORK}/mixed.data", "rb").read()
+    at = data.index(struct.pack("<IHHII", 70, 0, 16 + 8 * (4 + 2 * 7), 4, 0)) + 16
+    words = struct.unpack_from("<18Q", data, at)
+    equal("CPUs that differ: metadata of version 2 with MIDR_EL1, PMU and caps of each", words[:2] + words[3:],
+          (2, 4, 2, 0x1010101010101010, 0, 4, 0x413fd0c1, 1, 1024, 0, 0x1010101010101010, 1, 4, 0x410fd4f0, 1, 1024, 0))
 
 
 def test_running():
