@@ -83,9 +83,6 @@ for what, flags in [("PIE", []), ("static", ["-static"]), ("LTO", ["-flto"]), ("
     if p.returncode:
         check(f"{what}: builds", False, p.stderr)
         continue
-    if what == "split DWARF":  # functions inlined stand in the .dwo file, which libdw would open by name
-        skip(f"{what}: inlined functions", "not read from .dwo files")
-        continue
     compare(what, path, path)
 
 ARM64 = os.path.join(BUILD, "arm64-symbols")

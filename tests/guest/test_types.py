@@ -145,6 +145,13 @@ for level in ("-O0", "-O1", "-O2"):
     try_program(f"C {level}", "types.c", CC, level)
 try_program("C -O2, static", "types.c", CC, "-O2", "-static")
 try_program("C -O2, DWARF 4, GOT", "types.c", CC, "-O2", "-gdwarf-4", "-fPIC")
+split = try_program("C -O2, split DWARF", "types.c", CC, "-O2", "-gsplit-dwarf")
+dwo = next(os.path.join(WORK, f) for f in os.listdir(WORK) if f.endswith(".dwo"))
+os.unlink(dwo)
+os.mkfifo(dwo)
+missing = rows_of(split, "type,member")
+check("split DWARF: a .dwo file that is none is not waited for",
+      not any(r["type"] == "struct node" for r in missing) and any(r["type"].startswith("[") for r in missing), missing[:3])
 if shutil.which("clang"):
     for level in ("-O0", "-O2"):
         try_program(f"clang {level}", "types.c", "clang", "--target=aarch64-linux-gnu", level)
