@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BUCKETS = 4096, ANSWERS = 1 << 14 };
+enum { BUCKETS = 4096, ANSWERS = 1 << 14, KNOWN = 4096 };
 
 static const char *const reasons[] = {
     [ACCESS_NO_DWARF] = "[no debug information]", [ACCESS_NO_LOCATION] = "[no location]",
@@ -28,10 +28,19 @@ struct answer {
     const struct data_member *member;
 };
 
+struct named_place { /* of a type and an offset in it */
+    const struct spex_module *module;
+    const char *variable;
+    uint64_t offset;
+    uint32_t type, bytes;
+    const struct data_member *member;
+};
+
 struct type_names {
     struct text *texts[BUCKETS];
     struct data_member *members[BUCKETS];
     struct answer answers[ANSWERS];
+    struct named_place places[KNOWN];
     bool failed; /* memory was out: only the end is certain */
 };
 
@@ -87,6 +96,11 @@ static const struct data_member *named(struct type_names *names, struct spex_mod
         at = size ? at % size : at;
     if (element < TYPE_FIRST)
         return no_type(names, ACCESS_NO_LOCATION);
+    uint64_t hash = hash_word(hash_word(hash_seed(), element), at << 8 | bytes);
+    struct named_place *slot = &names->places[hash % KNOWN];
+    if (slot->member && slot->module == module && slot->type == element && slot->offset == at &&
+        slot->bytes == bytes && slot->variable == variable && offset >= 0)
+        return slot->member;
     if (offset < 0 || !type_place(module, element, at, bytes, &place))
         return no_type(names, ACCESS_NO_MEMBER);
     bool scalar = !place.path[0];
@@ -99,7 +113,8 @@ static const struct data_member *named(struct type_names *names, struct spex_mod
         .known = true,
         .scalar = scalar,
     };
-    return intern(names, &m);
+    *slot = (struct named_place){module, variable, at, element, bytes, intern(names, &m)};
+    return slot->member;
 }
 
 static const struct type_code *code_at(struct spex_module *module, uint64_t pc)
@@ -116,8 +131,12 @@ static const struct type_code *code_at(struct spex_module *module, uint64_t pc)
     struct type_code *code = memory_get(1, sizeof *code);
     *code = (struct type_code){.low = low, .high = high, .next = *bucket};
     *bucket = code;
+    uint64_t before = t->work, left = WORK_MODULE - t->followed;
+    t->work_most = before + (left < WORK_FUNCTION ? left : WORK_FUNCTION);
     function_read(module, low, high, &die, &t->function);
     flow_run(module, &t->function, code);
+    t->followed += t->work < t->work_most ? t->work - before : t->work_most - before;
+    t->work_most = UINT64_MAX; /* an answer has bounds of its own */
     function_fini(&t->function);
     t->function = (struct type_function){0};
     return code;

@@ -154,7 +154,8 @@ static const struct type_location *stack_variable(const struct flow *f, uint64_t
                                                   int64_t offset, int64_t *inside)
 {
     const struct type_function *fn = f->function;
-    for (size_t i = fn->location_count; i-- > 0;) {
+    struct module_types *t = f->module->types;
+    for (size_t i = fn->location_count; i-- > 0 && t->work++ < t->work_most;) {
         const struct type_location *l = &fn->locations[i];
         if (l->how != AT_STACK || l->low > address || address >= l->high)
             continue;
@@ -255,7 +256,6 @@ static struct access access_at(struct flow *f, uint64_t pc, struct reg at)
 /* What a load of a register from there gives. */
 static struct reg loaded(struct flow *f, uint64_t pc, struct reg at, unsigned bytes)
 {
-    struct type_place place;
     if (bytes != 8)
         return (struct reg){.kind = REG_NUMBER};
     struct access a = access_at(f, pc, at);
@@ -273,9 +273,7 @@ static struct reg loaded(struct flow *f, uint64_t pc, struct reg at, unsigned by
     uint64_t size = type_get(f->module, type)->size, offset = (uint64_t)a.offset;
     if (type != a.type)
         offset = size ? offset % size : offset;
-    if (!type_place(f->module, type, offset, bytes, &place))
-        return unknown;
-    return reg_of(f->module, place.leaf);
+    return reg_of(f->module, type_leaf(f->module, type, offset, bytes));
 }
 
 /* Either may be the address, the other is how far to go on from there. */

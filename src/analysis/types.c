@@ -13,6 +13,7 @@ enum {
     DEEP = 24,      /* types in types: damaged DWARF may go in circles */
     VISITS = 20000, /* members looked at for one answer */
     CHOICES = 4,    /* members of a union that are shown */
+    LEAVES = 4096,
 };
 
 static Dwarf_Word number_of(Dwarf_Die *die, unsigned name, Dwarf_Word otherwise)
@@ -322,7 +323,8 @@ static bool read_member(struct finder *f, Dwarf_Die *die, struct member *m)
     Dwarf_Attribute attribute;
     int tag = dwarf_tag(die);
     if ((tag != DW_TAG_member && tag != DW_TAG_inheritance) || flag_of(die, DW_AT_external) ||
-        flag_of(die, DW_AT_declaration) || f->visits++ > VISITS)
+        flag_of(die, DW_AT_declaration) || f->visits++ > VISITS ||
+        f->module->types->work++ > f->module->types->work_most)
         return false;
     *m = (struct member){.die = *die, .type = type_of(f->module, die)};
     m->base = tag == DW_TAG_inheritance;
@@ -520,6 +522,21 @@ bool type_place(struct spex_module *module, uint32_t number, uint64_t offset, un
     struct finder f = {.module = module, .bytes = bytes ? bytes : 1};
     *place = (struct type_place){.path = ""};
     return number >= TYPE_FIRST && descend(&f, number, offset, 0, place);
+}
+
+uint32_t type_leaf(struct spex_module *module, uint32_t number, uint64_t offset, unsigned bytes)
+{
+    struct module_types *t = module->types;
+    struct type_place place;
+    if (!t->leaves)
+        t->leaves = memory_get(LEAVES, sizeof *t->leaves);
+    struct type_leaf *slot =
+        &t->leaves[hash_word(hash_word(hash_seed(), number), offset << 8 | bytes) % LEAVES];
+    if (slot->type != number || slot->offset != offset || slot->bytes != bytes) {
+        bool found = type_place(module, number, offset, bytes, &place);
+        *slot = (struct type_leaf){offset, number, bytes, found ? place.leaf : TYPE_NONE};
+    }
+    return slot->leaf;
 }
 
 bool type_is_open(struct spex_module *module, uint32_t number)

@@ -49,6 +49,8 @@ const char *type_name(struct spex_module *module, uint32_t number);
 /* False: the type has nothing there. bytes: how much is accessed, for unions and bit fields. */
 bool type_place(struct spex_module *module, uint32_t number, uint64_t offset, unsigned bytes,
                 struct type_place *place);
+/* The type of what is there alone, TYPE_NONE if that is not known. */
+uint32_t type_leaf(struct spex_module *module, uint32_t number, uint64_t offset, unsigned bytes);
 /* Whether its last member is an array without a number of elements. */
 bool type_is_open(struct spex_module *module, uint32_t number);
 
@@ -146,7 +148,11 @@ void flow_run(struct spex_module *module, const struct type_function *function,
 
 struct type_unit;
 struct type_index;
-enum { CODES = 1024 };
+enum {
+    CODES = 1024,
+    WORK_FUNCTION = 20000000, /* members and variables looked at for one function */
+    WORK_MODULE = 500000000,  /* and for all */
+};
 
 /* All that is known of a module's types. */
 struct module_types {
@@ -164,6 +170,15 @@ struct module_types {
     bool tried_frames;
     unsigned depth;                /* of types that are looked for */
     struct type_function function; /* the one that is followed */
+    struct type_leaf {             /* answers of type_leaf */
+        uint64_t offset;
+        uint32_t type, bytes, leaf;
+    } * leaves;
+    /*
+     * Damaged DWARF may ask for any amount of work: so much was done, and may be; so much of it to
+     * follow functions.
+     */
+    uint64_t work, work_most, followed;
 };
 /* The CFA at an address as the unwind tables have it: a register plus offset. unwind.c */
 bool unwind_cfa(struct spex_module *module, uint64_t address, unsigned *reg, int64_t *offset);

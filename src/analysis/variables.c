@@ -560,6 +560,7 @@ struct module_types *types_load(struct spex_module *module)
         t->count = TYPE_FIRST;
         t->by_die = memory_get(1024, sizeof *t->by_die);
         t->mask = 1023;
+        t->work_most = UINT64_MAX;
     }
     return module->types;
 }
@@ -590,6 +591,7 @@ void types_free(struct spex_module *module)
     if (t->frames)
         dwarf_cfi_end(t->frames);
     free(t->threads);
+    free(t->leaves);
     free(t->types);
     free(t->by_die);
     free(t);
