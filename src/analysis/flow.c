@@ -120,6 +120,8 @@ static void seed(struct flow *f, const struct type_location *l)
 {
     struct reg r;
     if (l->how == AT_REGISTER) {
+        if (l->offset && is_address(&f->regs[l->reg]))
+            return; /* a part of what it points to, or what lies around it */
         r = reg_of(f->module, l->type);
         r = moved(r, -l->offset);
         r.offset = r.kind == REG_NUMBER ? 0 : r.offset;

@@ -77,7 +77,7 @@ def compare(what, image, debug):
 
 SOURCE_FILE = os.path.join(SOURCE, "tests/guest/programs/work.c")
 for what, flags in [("PIE", []), ("static", ["-static"]), ("LTO", ["-flto"]), ("split DWARF", ["-gsplit-dwarf"]), ("-g1", ["-g1"]),
-                    ("DWARF 4", ["-gdwarf-4"]), ("compressed", ["-gz"])]:
+                    ("DWARF 4", ["-gdwarf-4"]), ("compressed", ["-gz"]), ("shared library", ["-shared", "-fPIC"])]:
     path = os.path.join(D, re.sub(r"\W", "", what))
     p = subprocess.run([f"{CROSS}gcc", "-O2", "-g", *flags, "-pthread", SOURCE_FILE, "-o", path], capture_output=True, text=True, cwd=D)
     if p.returncode:

@@ -44,7 +44,8 @@ def against_gdb(what, program, rows, objects, locals_of):
         place, _, pc = row["pc"].partition("+")
         for word, kind, start, size in objects:
             inside = word == "object" or locals_of[0] <= int(pc or "0", 16) < locals_of[1]
-            if place == name and start <= va < start + size and inside and row["type"] not in ("shop::Thing", "[no variable there]"):
+            if place == name and start <= va < start + size and inside and row["type"] not in ("shop::Thing", "[no variable there]") \
+                    and "_vptr" not in row["member"]: # which is no name for gdb
                 accesses.append((row, kind, va - start))
     chosen = random.sample(accesses, min(200, len(accesses)))
     layout = "\n".join(gdb(program, [f"ptype/o {k}" for k in sorted({k for _, k, _ in chosen})]))
