@@ -446,34 +446,6 @@ static bool make(void *context, int fd)
 
 /* ---- the library ---- */
 
-static void data_directory(char *path, size_t size)
-{
-    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-    if (data && *data)
-        snprintf(path, size, "%s/spex", data);
-    else
-        snprintf(path, size, "%s/.local/share/spex", home && *home ? home : ".");
-}
-
-static int set_up(void)
-{
-    char script[PATH], directory[PATH];
-    int status;
-    if (!cli_locate("query-setup", script, sizeof script))
-        return CLI_DATA;
-    data_directory(directory, sizeof directory);
-    pid_t child = fork();
-    if (!child) {
-        execl(script, script, directory, (char *)NULL);
-        _exit(127);
-    }
-    if (child < 0 || waitpid(child, &status, 0) < 0) {
-        cli_error("%s: %s", script, strerror(errno));
-        return CLI_DATA;
-    }
-    return status ? CLI_DATA : CLI_OK;
-}
-
 /* Where DuckDB's library is: named, beside the program, set up, or for the system to find. */
 static void find_library(char *path, size_t size)
 {
@@ -486,7 +458,7 @@ static void find_library(char *path, size_t size)
     if (cli_beside("libduckdb.so", path, size) ||
         cli_beside("../lib/spex/libduckdb.so", path, size))
         return;
-    data_directory(directory, sizeof directory);
+    cli_data_directory(directory, sizeof directory);
     snprintf(path, size, "%s/libduckdb.so", directory);
     if (access(path, R_OK))
         snprintf(path, size, "libduckdb.so");
@@ -602,8 +574,11 @@ static int run_query(void *options, int argc, char **argv)
     w.options.inputs = (struct cli_list){0};
     if (o->list)
         return list_questions(o->fleet.url);
-    if (o->setup)
-        return set_up();
+    if (o->setup) {
+        char directory[PATH];
+        cli_data_directory(directory, sizeof directory);
+        return cli_set_up("query-setup", directory, NULL);
+    }
     if (!argc)
         return cli_usage("what is to be asked? SQL, or a name that spex query --list shows");
     if (o->fleet.url && (argc > 1 || o->profile.inputs.count))

@@ -1,5 +1,6 @@
 /* spex record: an AArch64 program under QEMU with the SPU attached, to perf.data. */
 #include "cli.h"
+#include "locate.h"
 #include "output.h"
 #include "record.h"
 #include "table.h"
@@ -40,6 +41,11 @@ static const struct cli_option record_options[] = {
      "several files, FILE.00001 and so on, each of so many bytes (10M) or so much time (5s; "
      "under QEMU modelled time)",
      NULL, NULL},
+    {"setup-qemu", 0, CLI_FLAG, offsetof(struct record_options, setup), NULL,
+     "build a newer QEMU with plugins from Debian's source package, for the user, and exit", NULL,
+     NULL},
+    {"suite", 0, CLI_STRING, offsetof(struct record_options, suite), "NAME",
+     "with --setup-qemu: the Debian suite of the source (default trixie: QEMU 10.0)", NULL, NULL},
     {"quiet", 'q', CLI_FLAG, offsetof(struct record_options, quiet), NULL, "say nothing at the end",
      NULL, NULL},
     {0},
@@ -102,6 +108,12 @@ static int run_record(void *options, int argc, char **argv)
     char prefix[OUTPUT_PATH];
     bool native;
     (void)argc;
+    if (o->setup) {
+        run_own_qemu(prefix, sizeof prefix);
+        return cli_set_up("qemu-user-setup", prefix, o->suite);
+    }
+    if (o->suite)
+        return cli_usage("--suite goes with --setup-qemu");
     int status = record_choose(&o->native, &machine, &native);
     if (status || native)
         return status ? status : record_native(o, &machine, argv, NULL);

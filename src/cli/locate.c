@@ -2,8 +2,11 @@
 
 #include "cli.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 bool cli_beside(const char *where, char *path, size_t size)
@@ -29,4 +32,31 @@ bool cli_locate(const char *name, char *path, size_t size)
     cli_error("cannot find %s beside the program or in ../lib/spex of it; is spex installed whole?",
               name);
     return false;
+}
+
+void cli_data_directory(char *path, size_t size)
+{
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    if (data && *data)
+        snprintf(path, size, "%s/spex", data);
+    else
+        snprintf(path, size, "%s/.local/share/spex", home && *home ? home : ".");
+}
+
+int cli_set_up(const char *name, const char *directory, const char *word)
+{
+    char script[4096];
+    int status;
+    if (!cli_locate(name, script, sizeof script))
+        return CLI_DATA;
+    pid_t child = fork();
+    if (!child) {
+        execl(script, script, directory, word, (char *)NULL);
+        _exit(127);
+    }
+    if (child < 0 || waitpid(child, &status, 0) < 0) {
+        cli_error("%s: %s", script, strerror(errno));
+        return CLI_DATA;
+    }
+    return status ? CLI_DATA : CLI_OK;
 }

@@ -12,6 +12,12 @@
  */
 bool cli_locate(const char *name, char *path, size_t size);
 
+/* Where a user keeps what spex has set up: in $XDG_DATA_HOME or ~/.local/share. */
+void cli_data_directory(char *path, size_t size);
+
+/* Runs a script that cli_locate() finds with a directory and a word (or NULL): exit code. */
+int cli_set_up(const char *script, const char *directory, const char *word);
+
 /* The path of something beside the running program: where begins with a name or "../". */
 bool cli_beside(const char *where, char *path, size_t size);
 

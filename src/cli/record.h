@@ -19,9 +19,9 @@ struct native_choice {
 struct record_options {
     struct run_options run;
     struct native_choice native;
-    const char *output, *control, *start_at, *stop_at, *delay, *parts;
+    const char *output, *control, *start_at, *stop_at, *delay, *parts, *suite;
     uint64_t max_size;
-    bool truth, stacks, allocs, quiet;
+    bool truth, stacks, allocs, quiet, setup;
 };
 
 /* clang-format off */

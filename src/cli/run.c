@@ -41,20 +41,6 @@ static bool parse_aux(const char *text, uint64_t *size)
     return !*end || !end[1];
 }
 
-/*
- * What QEMU executes follows what is modelled. QEMU 7.2 knows no CPU with SVE but `max` (and
- * a64fx), which has more than the model's; SME, which spex does not follow, is off.
- */
-static void choose_engine_cpu(const struct spex_cpu *cpu, struct spex_engine_options *o)
-{
-    static char name[64];
-    if (cpu->vector_bits)
-        snprintf(name, sizeof name, "max,sve%u=on,sme=off,pauth-impdef=on", cpu->vector_bits);
-    else
-        snprintf(name, sizeof name, "neoverse-n1");
-    o->qemu_cpu = name;
-}
-
 static int parse_cpu(const char *word, struct spex_engine_options *o)
 {
     struct spex_error error;
@@ -64,7 +50,7 @@ static int parse_cpu(const char *word, struct spex_engine_options *o)
     o->features = cpu.features;
     o->model = cpu.model;
     o->layout = cpu.layout;
-    choose_engine_cpu(&cpu, o);
+    o->vector_bits = cpu.vector_bits;
     return CLI_OK;
 }
 
@@ -131,8 +117,7 @@ static int parse_options(const struct run_options *in, struct spex_engine_option
     o->seed = in->seed;
     o->sysroot = in->sysroot;
     o->qemu = in->qemu;
-    if (in->qemu_cpu)
-        o->qemu_cpu = in->qemu_cpu;
+    o->qemu_cpu = in->qemu_cpu;
     return CLI_OK;
 }
 
@@ -211,9 +196,16 @@ static int start(struct run *run)
     return CLI_OK;
 }
 
+void run_own_qemu(char *path, size_t size)
+{
+    char data[4000];
+    cli_data_directory(data, sizeof data);
+    snprintf(path, size, "%s/qemu", data);
+}
+
 int run_guest(const struct run_options *in, char **argv, struct run *run)
 {
-    char plugin[4096];
+    char plugin[4096], own_qemu[4096];
     struct spex_error error;
     struct spex_engine_options *o = &run->options;
     if (!argv[0])
@@ -229,6 +221,9 @@ int run_guest(const struct run_options *in, char **argv, struct run *run)
         return cli_usage("out of memory");
     for (size_t i = 0; i < in->environment.count; i++)
         environment[i] = in->environment.items[i];
+    run_own_qemu(own_qemu, sizeof own_qemu - 16);
+    strcat(own_qemu, "/qemu-aarch64"); /* there is room */
+    o->own_qemu = own_qemu;
     o->plugin = plugin;
     o->environment = environment;
     o->argv = argv;
@@ -243,7 +238,7 @@ int run_guest(const struct run_options *in, char **argv, struct run *run)
         status = o->keep && !output_begin(run->engine) ? CLI_DATA : start(run);
     }
     free(environment);
-    o->plugin = NULL;
+    o->plugin = o->own_qemu = NULL;
     o->environment = NULL;
     if (status && run->engine) {
         spex_run_remove(run->directory);
@@ -322,7 +317,7 @@ void run_notes(const struct run *run)
     if (WIFSIGNALED(run->status) && WTERMSIG(run->status) == SIGILL)
         cli_note("the program met an instruction that QEMU's CPU (%s) does not have; with "
                  "--cpu neoverse-v1, or --qemu-cpu max, there is SVE",
-                 run->options.qemu_cpu);
+                 spex_engine_cpu(run->engine));
     if (t->no_stacks)
         cli_note("this QEMU does not show the stack pointer: there are no call stacks");
     if (t->stacks_cut)

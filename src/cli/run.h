@@ -46,9 +46,10 @@ extern const char run_standard_cpu[];
     {"env", 0, CLI_LIST, offsetof(struct run_options, environment), "NAME=VALUE",                  \
      "environment variable for the program", NULL, NULL},                                          \
     {"qemu", 0, CLI_STRING, offsetof(struct run_options, qemu), "PROGRAM",                         \
-     "QEMU to use, with plugin support", "qemu-aarch64", NULL},                                    \
+     "QEMU to use, with plugins (default qemu-aarch64, or what --setup-qemu has built)", NULL,     \
+     NULL},                                                                                        \
     {"qemu-cpu", 0, CLI_STRING, offsetof(struct run_options, qemu_cpu), "NAME",                    \
-     "what QEMU executes: neoverse-n1, or max with vectors as the CPU's that is modelled has them", \
+     "what QEMU executes (default: what is nearest to the CPU that is modelled)",                  \
      NULL, NULL}
 /* clang-format on */
 
@@ -69,6 +70,9 @@ struct run {
  * prefix, keep and truth. CLI_OK, or the exit code after a message.
  */
 int run_guest(const struct run_options *options, char **argv, struct run *run);
+
+/* The directory that record --setup-qemu builds into. */
+void run_own_qemu(char *path, size_t size);
 
 /* A prefix for a run's files where there is no output file to stand beside. */
 void run_temporary(char *path, size_t size);

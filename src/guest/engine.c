@@ -26,9 +26,19 @@
 
 enum { GENERIC_MIDR = 0x000f0000 }; /* of no real CPU; as of the presets min and max */
 
+/* What a QEMU offers: those with plugins export the functions that plugins call, by their names. */
+struct offer {
+    bool plugins; /* at all */
+    bool boards;  /* the interface of 9.0 and later, */
+    bool memory;  /* of 9.2 and later */
+    bool v1, n2;  /* CPUs that 7.2 does not have */
+};
+
 struct spex_engine {
     char directory[RUN_PATH];
     char program[RUN_PATH], sysroot[RUN_PATH], qemu[RUN_PATH], spex[RUN_PATH];
+    char qemu_cpu[RUN_NAME];
+    struct offer offer;
     struct image image;
     bool host; /* the program is one of this machine, which may start AArch64 ones */
     const struct spex_engine_options *options;
@@ -39,6 +49,13 @@ struct spex_engine {
 };
 
 static const char default_sysroot[] = "/usr/aarch64-linux-gnu";
+
+/*
+ * QEMU 7.2 puts the stack and what has no address of its own at 0x5500000000, later ones where the
+ * host likes it, in another place each time. In an address space of their own they start at a third
+ * of it.
+ */
+static const char address_space[] = "0xff00000000";
 
 /* ---- before the start ---- */
 
@@ -60,37 +77,78 @@ static bool search_path(const char *name, char *path, size_t size)
     return false;
 }
 
-/* Can this QEMU load plugins? Those that can export the functions that plugins call. */
-static bool has_plugins(const char *path)
+static void read_offer(const char *path, struct offer *offer)
 {
-    static const char symbol[] = "qemu_plugin_register_vcpu_tb_trans_cb";
-    bool found = false;
+    const struct {
+        const char *text;
+        bool *found;
+    } looks[] = {{"qemu_plugin_register_vcpu_tb_trans_cb", &offer->plugins},
+                 {"qemu_plugin_scoreboard_new", &offer->boards},
+                 {"qemu_plugin_read_memory_vaddr", &offer->memory},
+                 {"neoverse-v1", &offer->v1},
+                 {"neoverse-n2", &offer->n2}};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
+    *offer = (struct offer){0};
     if (fd >= 0 && !fstat(fd, &st) && st.st_size > 0) {
         void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (map != MAP_FAILED) {
-            found = memmem(map, (size_t)st.st_size, symbol, sizeof symbol) != NULL;
+        for (size_t i = 0; map != MAP_FAILED && i < sizeof looks / sizeof *looks; i++)
+            *looks[i].found =
+                memmem(map, (size_t)st.st_size, looks[i].text, strlen(looks[i].text) + 1) != NULL;
+        if (map != MAP_FAILED)
             munmap(map, (size_t)st.st_size);
-        }
     }
     if (fd >= 0)
         close(fd);
-    return found;
 }
 
-static enum spex_status check_qemu(const char *name, char *path, size_t size,
+static enum spex_status check_qemu(struct spex_engine *e, const struct spex_engine_options *o,
                                    struct spex_error *error)
 {
-    if (!search_path(name, path, size))
+    const char *name = o->qemu ? o->qemu : "qemu-aarch64";
+    bool found = search_path(name, e->qemu, sizeof e->qemu);
+    if (found)
+        read_offer(e->qemu, &e->offer);
+    if (!o->qemu && !e->offer.plugins && o->own_qemu && !access(o->own_qemu, X_OK)) {
+        snprintf(e->qemu, sizeof e->qemu, "%s", o->own_qemu);
+        read_offer(e->qemu, &e->offer);
+        found = true;
+    }
+    if (!found)
         return error_set(error, SPEX_UNSUPPORTED, 0,
-                         "cannot find %s; install Debian 12's package qemu-user", name);
-    if (!has_plugins(path))
+                         "cannot find %s; install Debian 12's package qemu-user, or let 'spex "
+                         "record --setup-qemu' build one",
+                         name);
+    if (!e->offer.plugins)
         return error_set(error, SPEX_UNSUPPORTED, 0,
                          "%s has no plugin support (static builds have none); Debian 12's "
-                         "qemu-user 7.2 does",
-                         path);
+                         "qemu-user 7.2 does, and what 'spex record --setup-qemu' builds",
+                         e->qemu);
+    if (e->offer.boards && !e->offer.memory)
+        return error_set(error, SPEX_UNSUPPORTED, 0,
+                         "%s is QEMU 9.0 or 9.1, whose plugins cannot read memory; Debian 12's "
+                         "qemu-user 7.2 will do, and 9.2 or later",
+                         e->qemu);
     return SPEX_OK;
+}
+
+/*
+ * What QEMU executes follows what is modelled. QEMU 7.2 knows no CPU with SVE but `max` (and
+ * a64fx), which has more than the model's; SME is off there unless it is asked for.
+ */
+static void choose_cpu(struct spex_engine *e, const struct spex_engine_options *o)
+{
+    if (o->qemu_cpu)
+        snprintf(e->qemu_cpu, sizeof e->qemu_cpu, "%s", o->qemu_cpu);
+    else if (o->vector_bits == 128 && e->offer.n2)
+        snprintf(e->qemu_cpu, sizeof e->qemu_cpu, "neoverse-n2,pauth-impdef=on");
+    else if (o->vector_bits == 256 && e->offer.v1)
+        snprintf(e->qemu_cpu, sizeof e->qemu_cpu, "neoverse-v1,pauth-impdef=on");
+    else if (o->vector_bits)
+        snprintf(e->qemu_cpu, sizeof e->qemu_cpu, "max,sve%u=on,sme=off,pauth-impdef=on",
+                 o->vector_bits);
+    else
+        snprintf(e->qemu_cpu, sizeof e->qemu_cpu, "neoverse-n1");
 }
 
 #ifdef __x86_64__
@@ -267,12 +325,11 @@ static bool write_commands(struct spex_engine *e, struct spex_error *error)
     ssize_t n = readlink("/proc/self/exe", e->spex, sizeof e->spex - 1);
     e->spex[n > 0 ? n : 0] = '\0';
     snprintf(seed, sizeof seed, "%u", (unsigned)o->seed);
-    const char *engine[START_WORDS] = {[START_QEMU] = e->qemu,
-                                       [START_PLUGIN] = o->plugin,
-                                       [START_CPU] = o->qemu_cpu ? o->qemu_cpu : "neoverse-n1",
-                                       [START_SEED] = seed,
-                                       [START_SYSROOT] = e->sysroot,
-                                       [START_SPEX] = e->spex};
+    const char *engine[START_WORDS] = {
+        [START_QEMU] = e->qemu,       [START_PLUGIN] = o->plugin,
+        [START_CPU] = e->qemu_cpu,    [START_SEED] = seed,
+        [START_SYSROOT] = e->sysroot, [START_SPACE] = e->offer.boards ? address_space : "",
+        [START_SPEX] = e->spex};
     snprintf(link, sizeof link, "%s/" TRACE_LINK, e->directory);
     if (symlink(e->spex, link)) {
         error_set(error, SPEX_IO, 0, "%s: %s", link, strerror(errno));
@@ -378,7 +435,6 @@ enum spex_status spex_engine_new(struct spex_engine_options *o, struct spex_engi
     if (o->model.none) /* no caches, no memory of branches */
         settings->features.LDS = settings->features.FDS = settings->features.PBT = false;
     settings->seed = o->seed;
-    settings->zva_bytes = o->qemu_cpu && !strncmp(o->qemu_cpu, "max", 3) ? 512 : 64; /* DCZID_EL0 */
     settings->keep = o->keep;
     settings->truth = o->truth;
     settings->stacks = o->stacks;
@@ -389,8 +445,9 @@ enum spex_status spex_engine_new(struct spex_engine_options *o, struct spex_engi
     settings->max_size = o->max_size;
     user_mode_choices(&settings->choices);
     settings->choices.layout = o->layout;
-    enum spex_status status =
-        check_qemu(o->qemu ? o->qemu : "qemu-aarch64", e->qemu, sizeof e->qemu, error);
+    enum spex_status status = check_qemu(e, o, error);
+    choose_cpu(e, o);
+    settings->zva_bytes = !strncmp(e->qemu_cpu, "max", 3) ? 512 : 64; /* DCZID_EL0 */
     if (!status)
         status = check_program(e, o->argv[0], o->sysroot, error);
     if (!status)
@@ -416,6 +473,11 @@ enum spex_status spex_engine_new(struct spex_engine_options *o, struct spex_engi
 const char *spex_engine_directory(const struct spex_engine *e)
 {
     return e->directory;
+}
+
+const char *spex_engine_cpu(const struct spex_engine *e)
+{
+    return e->qemu_cpu;
 }
 
 void spex_engine_about(const struct spex_engine *e, struct spex_run_about *about)

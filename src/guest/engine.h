@@ -21,10 +21,12 @@ extern "C" {
 #endif
 
 struct spex_engine_options {
-    const char *qemu;     /* program, looked for in PATH; NULL: qemu-aarch64 */
+    const char *qemu;     /* program, looked for in PATH; NULL: qemu-aarch64, or, if that has no */
+    const char *own_qemu; /* plugins, this one, if it is there; or NULL */
     const char *plugin;   /* path of libspex-qemu.so */
     const char *sysroot;  /* for dynamic programs; NULL: /usr/aarch64-linux-gnu if it exists */
-    const char *qemu_cpu; /* QEMU's -cpu; NULL: neoverse-n1, which has no SVE */
+    const char *qemu_cpu; /* QEMU's -cpu; NULL: by vector_bits and by what QEMU has */
+    uint32_t vector_bits; /* of SVE; 0: the CPU has none */
     const char *prefix;   /* the run's files are kept in PREFIX.run-XXXXXX */
     const char *cpu;      /* name of the model, for the end of the run */
     const char *const
@@ -58,6 +60,8 @@ struct spex_run;
 enum spex_status spex_engine_new(struct spex_engine_options *options, struct spex_engine **engine,
                                  struct spex_error *error);
 const char *spex_engine_directory(const struct spex_engine *engine);
+/* What QEMU executes: its -cpu. */
+const char *spex_engine_cpu(const struct spex_engine *engine);
 /* If there are to be records, DIRECTORY/data has been begun. */
 enum spex_status spex_engine_start(struct spex_engine *engine, struct spex_error *error);
 /* Host process of the guest, for passing on signals. */

@@ -99,7 +99,7 @@ static bool read_path(bool at, const uint64_t *a, char path[IMAGE_PATH])
     if (ok && at && !*text.bytes && a[4] & GUEST_AT_EMPTY_PATH && fd != GUEST_AT_FDCWD)
         path_of_descriptor(fd, path);
     else if (ok && !strcmp(text.bytes, "/proc/self/exe")) /* which is QEMU here */
-        ok = qemu_plugin_path_to_binary() && realpath(qemu_plugin_path_to_binary(), path);
+        ok = snprintf(path, IMAGE_PATH, "%s", user.program.path) > 0;
     else if (ok && !strncmp(text.bytes, "/proc/self/fd/", 14) &&
              (fd = (int)strtol(text.bytes + 14, &end, 10), !*end))
         path_of_descriptor(fd, path);

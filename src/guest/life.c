@@ -8,6 +8,7 @@
 #include "vcpu.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,17 +98,16 @@ static void plan(struct birth *b, const struct vcpu *creator)
         task_waits = gone;
 }
 
-/* Runs on the thread that creates the new one; for the first vCPU on the main thread. */
-static void on_vcpu(qemu_plugin_id_t id, unsigned index)
+/* creator: who makes the thread, NULL for the first of a process. */
+static void begin_vcpu(unsigned index, struct vcpu *creator)
 {
     struct birth b;
-    (void)id;
     if (index >= MAX_VCPUS)
         need_end(EAGAIN, "the program has more threads at a time than is supported (8192)");
     struct hot *h = &hot[index];
     if (!h->vcpu)
         h->vcpu = need(calloc(1, sizeof *h->vcpu));
-    struct vcpu *v = h->vcpu, *creator = caller;
+    struct vcpu *v = h->vcpu;
     end_vcpu(v);
     if (h->core)
         spex_uarch_core_free(h->core);
@@ -147,9 +147,57 @@ static void on_vcpu(qemu_plugin_id_t id, unsigned index)
         flow_started(v);
 }
 
-static void on_vcpu_exit(qemu_plugin_id_t id, unsigned index)
+/*
+ * Up to version 1 of the plugin interface a vCPU is announced on the thread that makes it. Later it
+ * is by its own thread, before this runs anything: who made it is known by the stack that it gave,
+ * and waits in its system call until that is done, so that threads begin in the same order.
+ */
+static struct vcpu *find_creator(void)
 {
-    (void)id;
+    uint64_t sp = user.registers ? regs_read(0, 31) : 0;
+    struct vcpu *any = NULL;
+    for (unsigned i = 0; i < MAX_VCPUS; i++) {
+        struct vcpu *v = hot[i].vcpu;
+        if (!v || !__atomic_load_n(&v->makes, __ATOMIC_ACQUIRE))
+            continue;
+        if (v->argument[1] == sp)
+            return v;
+        any = v; /* it goes on with the stack of its creator */
+    }
+    return any;
+}
+
+void life_vcpu(unsigned index)
+{
+    if (user.api < 2) {
+        begin_vcpu(index, caller);
+        return;
+    }
+    struct vcpu *creator = find_creator();
+    if (!creator && index < MAX_VCPUS && hot[index].vcpu)
+        return; /* the first one, which has begun with the first block */
+    begin_vcpu(index, creator);
+    if (creator)
+        __atomic_store_n(&creator->makes, false, __ATOMIC_RELEASE);
+}
+
+/* clone's flags: CLONE_VM and not CLONE_VFORK, which QEMU takes for a fork. */
+static bool makes_thread(uint64_t flags)
+{
+    return user.api >= 2 && (flags & 0x4100) == 0x100;
+}
+
+/* The thread is there, or will never be. It is awake meanwhile, for who watches the order. */
+static void await_thread(struct vcpu *v, int64_t result)
+{
+    if (result < 0)
+        __atomic_store_n(&v->makes, false, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&v->makes, __ATOMIC_ACQUIRE))
+        sched_yield();
+}
+
+void life_vcpu_exit(unsigned index)
+{
     if (hot[index].vcpu)
         end_vcpu(hot[index].vcpu);
 }
@@ -204,10 +252,8 @@ static void in_child(void)
     sample_begin(v);
 }
 
-static void on_exit_process(qemu_plugin_id_t id, void *data)
+void life_end(void)
 {
-    (void)id;
-    (void)data;
     if (user.over)
         return;
     user.over = true;
@@ -314,15 +360,11 @@ static void log_area(struct vcpu *v, uint64_t address, uint64_t size, uint64_t n
     log_event(v, &event, text);
 }
 
-static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_t a1, uint64_t a2,
-                    uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
+void life_call(unsigned index, int64_t number, const uint64_t a[6])
 {
     struct vcpu *v = hot[index].vcpu;
-    (void)id;
-    (void)a7;
-    (void)a8;
     caller = v;
-    memcpy(v->argument, (uint64_t[]){a1, a2, a3, a4, a5, a6}, sizeof v->argument);
+    memcpy(v->argument, a, sizeof v->argument);
     if (user.full)
         flow_mark(v, FLOW_CALL, 0);
     if (user.full && task_run->regions) /* what others see of the program has happened here, too */
@@ -336,6 +378,8 @@ static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_
     case SYS_EXIT_GROUP:
     case SYS_CLONE:
         settle(v);
+        if (number == SYS_CLONE && makes_thread(a[0]))
+            __atomic_store_n(&v->makes, true, __ATOMIC_RELEASE);
         break;
     case SYS_EXECVE:
     case SYS_EXECVEAT:
@@ -343,15 +387,15 @@ static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_
         follow_exec(v, number == SYS_EXECVEAT, v->argument);
         break;
     case SYS_FUTEX:
-        if ((a2 & 127) != 0 && (a2 & 127) != 9) /* not a wait: a wake of some kind */
-            wake(v, a1);
+        if ((a[1] & 127) != 0 && (a[1] & 127) != 9) /* not a wait: a wake of some kind */
+            wake(v, a[0]);
         break;
     case SYS_SET_TID_ADDRESS:
-        v->clear_tid = a1;
+        v->clear_tid = a[0];
         break;
     case SYS_RT_SIGACTION: {
         uint64_t handler = 0;
-        if (a2 && user.registers && regs_memory(a2, &handler, 8) && handler > 1) {
+        if (a[1] && user.registers && regs_memory(a[1], &handler, 8) && handler > 1) {
             pthread_mutex_lock(&user.lock);
             if (!life_is_handler(handler) &&
                 user.handler_count < sizeof user.handlers / sizeof user.handlers[0])
@@ -365,16 +409,16 @@ static void on_call(qemu_plugin_id_t id, unsigned index, int64_t number, uint64_
             turns_sigreturn(v);
         break;
     case SYS_PRCTL:
-        if (a1 == 15) { /* PR_SET_NAME */
+        if (a[0] == 15) { /* PR_SET_NAME */
             char name[16] = "";
             struct run_event event = {.type = RUN_COMM};
             for (unsigned n = 0; n < 15; n++)
-                if (!regs_memory(a2 + n, &name[n], 1) || !name[n])
+                if (!regs_memory(a[1] + n, &name[n], 1) || !name[n])
                     break;
             log_event(v, &event, name);
         }
-        if (a1 == 0x53564d41 && !a2 && a5) /* PR_SET_VMA, PR_SET_VMA_ANON_NAME */
-            log_area(v, a3, a4, a5);
+        if (a[0] == 0x53564d41 && !a[1] && a[4]) /* PR_SET_VMA, PR_SET_VMA_ANON_NAME */
+            log_area(v, a[2], a[3], a[4]);
         break;
     }
     set_idle(v, true, number, 0);
@@ -438,13 +482,13 @@ static void jit_written(struct vcpu *v, int fd, uint64_t bytes, bool closed)
     }
 }
 
-static void on_return(qemu_plugin_id_t id, unsigned index, int64_t number, int64_t result)
+void life_return(unsigned index, int64_t number, int64_t result)
 {
     struct vcpu *v = hot[index].vcpu;
     const uint64_t *a = v->argument;
-    (void)id;
     if (!v->live)
         return;
+    await_thread(v, result);
     set_idle(v, false, number, result);
     switch (number) {
     case SYS_MMAP:
@@ -516,12 +560,7 @@ static void on_return(qemu_plugin_id_t id, unsigned index, int64_t number, int64
     caller = NULL;
 }
 
-void life_install(qemu_plugin_id_t id)
+void life_install(void)
 {
     pthread_atfork(before_fork, in_parent, in_child);
-    qemu_plugin_register_vcpu_init_cb(id, on_vcpu);
-    qemu_plugin_register_vcpu_exit_cb(id, on_vcpu_exit);
-    qemu_plugin_register_vcpu_syscall_cb(id, on_call);
-    qemu_plugin_register_vcpu_syscall_ret_cb(id, on_return);
-    qemu_plugin_register_atexit_cb(id, on_exit_process, NULL);
 }

@@ -4,6 +4,7 @@
 #include "user.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,11 +13,30 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_API;
 QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
                                            char **argv);
 
-/* QEMU compares the version before it calls us: say the one that it has functions for. */
+/* Looks for text in what QEMU's program has mapped to read. */
+static int find_text(struct dl_phdr_info *info, size_t size, void *text)
+{
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        if (p->p_type == PT_LOAD && p->p_flags == PF_R &&
+            memmem((const void *)(info->dlpi_addr + p->p_vaddr), p->p_memsz, text, strlen(text)))
+            return 2;
+    }
+    return 1; /* the first is the program */
+}
+
+/*
+ * QEMU compares the version before it calls us: say the one that it has functions for. Version 4 is
+ * good for 9.2 to 11.0, and 7 came without a new function in 11.1.
+ */
 __attribute__((constructor)) static void choose_version(void)
 {
+    char old[] = " version 11.0.";
     if (dlsym(RTLD_DEFAULT, "qemu_plugin_set_pc"))
-        qemu_plugin_version = 7;
+        qemu_plugin_version = dl_iterate_phdr(find_text, old) == 2 ? 6 : 7;
+    else if (dlsym(RTLD_DEFAULT, "qemu_plugin_read_memory_vaddr"))
+        qemu_plugin_version = 4;
 }
 
 int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
@@ -28,9 +48,5 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
     if (info->system_emulation)
         return system_install(id, (unsigned)qemu_plugin_version, (unsigned)info->system.smp_vcpus,
                               argc, argv);
-    if (qemu_plugin_version != QEMU_PLUGIN_API) {
-        fprintf(stderr, "spex: programs need QEMU 6.2 to 8.2, as Debian 12's qemu-user 7.2\n");
-        return 1;
-    }
-    return user_install(id, argc, argv);
+    return user_install(id, (unsigned)qemu_plugin_version, argc, argv);
 }

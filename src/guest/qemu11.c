@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "qemu_plugin7.h"
+#include "qemu_registers.h"
 #include "system.h"
 #include "walk.h"
 
@@ -21,12 +22,6 @@
 /* Not of the API, but exported by binaries that load modules; without it, no timestamps. */
 extern QEMU_PLUGIN_WEAK int64_t qemu_clock_get_ns(int clock);
 
-/* A handle of QEMU, which may be NULL, and whether we have it. */
-struct handle {
-    void *of;
-    bool known;
-};
-
 /* clang-format off */
 /* Registers that QEMU shows by name. */
 #define EL12(name, op0, crn, crm, op2)                                                             \
@@ -35,7 +30,7 @@ struct handle {
 static struct {
     unsigned enc;
     const char *name;
-    struct handle handle;
+    struct qemu_register handle;
 } registers[] = {
     /* clang-format on */
     EL12("SPSR", 3, 4, 0, 0),
@@ -60,24 +55,20 @@ static struct {
 enum { REGISTERS = sizeof registers / sizeof registers[0] };
 
 static struct {
-    struct handle x[32], cpsr; /* x[31] is SP */
-    uint64_t period;           /* of the counter, ns */
+    struct qemu_register x[32], cpsr; /* x[31] is SP */
+    uint64_t period;                  /* of the counter, ns */
 } q;
 static __thread struct qemu_plugin7_bytes *bytes;
 
 /* ---- registers ---- */
 
-static bool read_handle(struct handle handle, uint64_t *value)
+static bool read_handle(struct qemu_register handle, uint64_t *value)
 {
-    if (!handle.known)
+    uint64_t read = 0;
+    size_t n = qemu_register_read(handle, &read, sizeof read);
+    if (!n || n > sizeof read)
         return false;
-    if (!bytes)
-        bytes = g_byte_array_new();
-    g_byte_array_set_size(bytes, 0);
-    if (!qemu_plugin_read_register(handle.of, bytes) || !bytes->size || bytes->size > sizeof *value)
-        return false;
-    *value = 0;
-    memcpy(value, bytes->data, bytes->size);
+    *value = read;
     return true;
 }
 
@@ -133,7 +124,7 @@ static void skip(unsigned vcpu, uint64_t pc, bool read, unsigned rt, uint64_t va
     struct qemu_plugin7_bytes out = {(uint8_t *)&value, sizeof value};
     (void)vcpu;
     if (read && rt != 31)
-        qemu_plugin_write_register(q.x[rt].of, &out);
+        qemu_plugin_write_register(q.x[rt].handle, &out);
     qemu_plugin_set_pc(pc + 4);
 }
 
@@ -219,27 +210,26 @@ static void on_discontinuity(unsigned vcpu, enum qemu_plugin7_discon type, uint6
 
 /* ---- opening ---- */
 
+static void on_register(const char *name, struct qemu_register where)
+{
+    unsigned number;
+    char end;
+    if (sscanf(name, "x%u%c", &number, &end) == 1 && number < 31)
+        q.x[number] = where;
+    else if (!strcmp(name, "sp"))
+        q.x[31] = where;
+    else if (!strcmp(name, "cpsr"))
+        q.cpsr = where;
+    for (size_t k = 0; k < REGISTERS; k++)
+        if (!strcmp(name, registers[k].name))
+            registers[k].handle = where;
+}
+
 static void on_vcpu(unsigned vcpu, void *data)
 {
     (void)data;
-    if (vcpu)
-        return;
-    const struct qemu_plugin7_array *all = qemu_plugin_get_registers();
-    for (unsigned i = 0; all && i < all->count; i++) {
-        const struct qemu_plugin7_register *r =
-            (const struct qemu_plugin7_register *)(const void *)all->data + i;
-        unsigned number;
-        char end;
-        if (sscanf(r->name, "x%u%c", &number, &end) == 1 && number < 31)
-            q.x[number] = (struct handle){r->handle, true};
-        else if (!strcmp(r->name, "sp"))
-            q.x[31] = (struct handle){r->handle, true};
-        else if (!strcmp(r->name, "cpsr"))
-            q.cpsr = (struct handle){r->handle, true};
-        for (size_t k = 0; k < REGISTERS; k++)
-            if (!strcmp(r->name, registers[k].name))
-                registers[k].handle = (struct handle){r->handle, true};
-    }
+    if (!vcpu)
+        qemu_registers_find(7, on_register);
 }
 
 static enum spex_status open_machine(unsigned vcpus, unsigned version,

@@ -89,10 +89,11 @@ void qemu_plugin_register_vcpu_syscall_ret_cb(qemu_plugin_id_t id,
 void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, qemu_plugin_udata_cb_t cb, void *data);
 void qemu_plugin_outs(const char *text);
 
-/* the user-mode program, for messages */
-const char *qemu_plugin_path_to_binary(void);
-uint64_t qemu_plugin_start_code(void);
-uint64_t qemu_plugin_end_code(void);
-uint64_t qemu_plugin_entry_code(void);
+/* the user-mode program; 10.0 has lost these functions */
+#define QEMU_PLUGIN_WEAK __attribute__((weak, visibility("default")))
+QEMU_PLUGIN_WEAK const char *qemu_plugin_path_to_binary(void);
+QEMU_PLUGIN_WEAK uint64_t qemu_plugin_start_code(void);
+QEMU_PLUGIN_WEAK uint64_t qemu_plugin_end_code(void);
+QEMU_PLUGIN_WEAK uint64_t qemu_plugin_entry_code(void);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * QEMU's TCG plugin interface, API version 7 (QEMU 11.1), as far as it differs from
- * version 1 and spex uses it. Functions whose declaration changed have names of
- * their own here; those that are new are weak, so that an older QEMU loads the plugin.
+ * QEMU's TCG plugin interface, API versions 3 to 7 (QEMU 9.1 to 11.1), as far as it differs from
+ * version 1 and spex uses it. What begins with qemu_plugin7_ has that form in version 7; memory can
+ * be read from version 4 on, registers from version 2, instructions are copied from version 3 on.
+ * Functions whose declaration changed have names of their own here; those that are new are weak, so
+ * that an older QEMU loads the plugin.
  */
 #ifndef GUEST_QEMU_PLUGIN7_H
 #define GUEST_QEMU_PLUGIN7_H
 
 #include "qemu_plugin.h"
-
-#define QEMU_PLUGIN_WEAK __attribute__((weak, visibility("default")))
 
 /* changed */
 typedef void (*qemu_plugin7_tb_trans_cb_t)(struct qemu_plugin_tb *tb, void *data);
@@ -19,6 +19,21 @@ size_t qemu_plugin7_insn_data(const struct qemu_plugin_insn *insn, void *data,
                               size_t size) __asm__("qemu_plugin_insn_data");
 void qemu_plugin7_register_vcpu_init_cb(qemu_plugin_id_t id, qemu_plugin_vcpu_udata_cb_t cb,
                                         void *data) __asm__("qemu_plugin_register_vcpu_init_cb");
+void qemu_plugin7_register_vcpu_exit_cb(qemu_plugin_id_t id, qemu_plugin_vcpu_udata_cb_t cb,
+                                        void *data) __asm__("qemu_plugin_register_vcpu_exit_cb");
+typedef void (*qemu_plugin7_call_cb_t)(unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2,
+                                       uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6,
+                                       uint64_t a7, uint64_t a8, void *data);
+void qemu_plugin7_register_vcpu_syscall_cb(
+    qemu_plugin_id_t id, qemu_plugin7_call_cb_t cb,
+    void *data) __asm__("qemu_plugin_register_vcpu_syscall_cb");
+typedef void (*qemu_plugin7_return_cb_t)(unsigned vcpu, int64_t number, int64_t result, void *data);
+void qemu_plugin7_register_vcpu_syscall_ret_cb(
+    qemu_plugin_id_t id, qemu_plugin7_return_cb_t cb,
+    void *data) __asm__("qemu_plugin_register_vcpu_syscall_ret_cb");
+typedef void (*qemu_plugin7_end_cb_t)(void *data);
+void qemu_plugin7_register_atexit_cb(qemu_plugin_id_t id, qemu_plugin7_end_cb_t cb,
+                                     void *data) __asm__("qemu_plugin_register_atexit_cb");
 
 /* exceptions */
 enum qemu_plugin7_discon {
@@ -44,10 +59,12 @@ struct qemu_plugin7_array { /* GArray */
 struct qemu_plugin7_register { /* an element of what get_registers returns */
     void *handle;
     const char *name, *feature;
-    bool read_only;
+    bool read_only; /* from version 6 on */
 };
 QEMU_PLUGIN_WEAK struct qemu_plugin7_array *qemu_plugin_get_registers(void);
 QEMU_PLUGIN_WEAK bool qemu_plugin_read_register(void *handle, struct qemu_plugin7_bytes *bytes);
+QEMU_PLUGIN_WEAK bool qemu_plugin_read_memory_vaddr(uint64_t va, struct qemu_plugin7_bytes *bytes,
+                                                    size_t size);
 QEMU_PLUGIN_WEAK bool qemu_plugin_write_register(void *handle, struct qemu_plugin7_bytes *bytes);
 QEMU_PLUGIN_WEAK __attribute__((noreturn)) void qemu_plugin_set_pc(uint64_t pc);
 QEMU_PLUGIN_WEAK int qemu_plugin_read_memory_hwaddr(uint64_t pa, struct qemu_plugin7_bytes *bytes,

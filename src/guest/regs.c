@@ -1,5 +1,8 @@
 #include "regs.h"
 
+#include "qemu_plugin7.h"
+#include "qemu_registers.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,30 +13,65 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* GLib's GByteArray, whose layout is public. */
-struct bytes {
-    uint8_t *data;
-    unsigned size;
-};
-
+/* Up to version 1 of the plugin interface: of QEMU itself. */
 static void *(*get_cpu)(int);
-static int (*read_register)(void *, struct bytes *, int);
-static struct bytes *(*bytes_new)(void);
-static struct bytes *(*bytes_set_size)(struct bytes *, unsigned);
-static const uintptr_t *guest_base;
-static __thread struct bytes *bytes;
+static int (*read_register)(void *, struct qemu_plugin7_bytes *, int);
+static __thread struct qemu_plugin7_bytes *bytes;
+
+/* From version 2 on: */
+static bool official;
+static unsigned version;
+static struct {
+    struct qemu_register x[33], z[32], p[16], granules; /* x[31] is SP, x[32] PC */
+} names;
+
+static uintptr_t guest_base; /* guest memory in this process */
 
 /* dlsym's result is an object pointer; POSIX promises that it converts. */
 #define FIND(pointer, name) (*(void **)&(pointer) = dlsym(RTLD_DEFAULT, name))
 
-bool regs_open(void)
+bool regs_open(unsigned api)
 {
+    version = api;
+    official = api >= 4 && qemu_plugin_get_registers && qemu_plugin_read_register;
     FIND(get_cpu, "qemu_get_cpu");
     FIND(read_register, "aarch64_cpu_gdb_read_register");
-    FIND(bytes_new, "g_byte_array_new");
-    FIND(bytes_set_size, "g_byte_array_set_size");
-    FIND(guest_base, "guest_base");
-    return get_cpu && read_register && bytes_new && bytes_set_size;
+    return g_byte_array_new && g_byte_array_set_size && (official || (get_cpu && read_register));
+}
+
+enum qemu_plugin_cb_flags regs_flags(void)
+{
+    return official ? QEMU_PLUGIN_CB_R_REGS : QEMU_PLUGIN_CB_NO_REGS;
+}
+
+bool regs_anywhere(void)
+{
+    return official;
+}
+
+bool regs_places(void)
+{
+    return get_cpu != NULL;
+}
+
+static void on_register(const char *name, struct qemu_register where)
+{
+    unsigned number;
+    char kind, end;
+    if (!strcmp(name, "sp"))
+        names.x[31] = where;
+    else if (!strcmp(name, "pc"))
+        names.x[32] = where;
+    else if (!strcmp(name, "vg"))
+        names.granules = where;
+    if (sscanf(name, "%c%u%c", &kind, &number, &end) != 2)
+        return;
+    if (kind == 'x' && number < 31)
+        names.x[number] = where;
+    else if (kind == 'z' && number < 32)
+        names.z[number] = where;
+    else if (kind == 'p' && number < 16)
+        names.p[number] = where;
 }
 
 /* Memory of this process that may not be there. */
@@ -51,13 +89,60 @@ static bool read_host(const void *from, void *to, size_t size)
     return n == (ssize_t)size;
 }
 
+/*
+ * Where guest memory begins: QEMU's variable, or what makes the program's code the same here and
+ * there. Mostly at 0.
+ */
+static bool find_memory(uint64_t pc)
+{
+    enum { LOOK = 64 };
+    const uintptr_t *variable;
+    char code[LOOK], line[512];
+    uint64_t start = pc - pc % LOOK, from;
+    if (FIND(variable, "guest_base")) {
+        guest_base = *variable;
+        return true;
+    }
+    if (!qemu_plugin_read_memory_vaddr) /* 7.2 without its variable */
+        return true;
+    struct qemu_plugin7_bytes *there = g_byte_array_new();
+    bool found = qemu_plugin_read_memory_vaddr(start, there, LOOK) &&
+                 read_host((const void *)(uintptr_t)start, code, LOOK) &&
+                 !memcmp(code, there->data, LOOK);
+    FILE *maps = found ? NULL : fopen("/proc/self/maps", "re");
+    while (maps && !found && fgets(line, sizeof line, maps)) {
+        found = sscanf(line, "%" SCNx64, &from) == 1 &&
+                read_host((const void *)(uintptr_t)(from + start % 4096), code, LOOK) &&
+                !memcmp(code, there->data, LOOK);
+        guest_base = found ? from - (start - start % 4096) : 0;
+    }
+    if (maps)
+        fclose(maps);
+    return found;
+}
+
+bool regs_find(uint64_t pc)
+{
+    if (!official)
+        return find_memory(pc);
+    qemu_registers_find(version, on_register);
+    for (unsigned i = 0; i < 33; i++)
+        if (!names.x[i].known)
+            return false;
+    return find_memory(pc);
+}
+
 uint64_t regs_read(unsigned vcpu, unsigned reg)
 {
     uint64_t value = 0;
+    if (official) {
+        qemu_register_read(names.x[reg], &value, sizeof value);
+        return value;
+    }
     void *cpu = get_cpu((int)vcpu);
     if (!bytes)
-        bytes = bytes_new();
-    bytes_set_size(bytes, 0);
+        bytes = g_byte_array_new();
+    g_byte_array_set_size(bytes, 0);
     if (cpu && read_register(cpu, bytes, (int)reg) == 8)
         memcpy(&value, bytes->data, sizeof value);
     return value;
@@ -65,7 +150,7 @@ uint64_t regs_read(unsigned vcpu, unsigned reg)
 
 /* ---- SVE ---- */
 
-static int (*read_vector)(void *, struct bytes *, int);
+static int (*read_vector)(void *, struct qemu_plugin7_bytes *, int);
 static size_t env_offset; /* of the CPU's state in QEMU's object; 0: not known */
 
 enum { /* numbers that QEMU's debugger interface has for them */
@@ -88,8 +173,10 @@ static bool is_env(const char *at, const uint64_t registers[33])
  */
 bool regs_open_vectors(unsigned vcpu)
 {
-    const char *cpu = get_cpu((int)vcpu);
     uint64_t registers[33];
+    if (official)
+        return names.granules.known && names.z[31].known && names.p[15].known;
+    const char *cpu = get_cpu((int)vcpu);
     FIND(read_vector, "arm_gdb_get_svereg");
     if (!read_vector || !cpu)
         return false;
@@ -110,10 +197,15 @@ bool regs_open_vectors(unsigned vcpu)
 
 static size_t read_sve(unsigned vcpu, unsigned reg, void *to, size_t size)
 {
+    if (official)
+        return qemu_register_read(reg >= VECTOR_GRANULES ? names.granules
+                                  : reg >= VECTOR_P      ? names.p[reg - VECTOR_P]
+                                                         : names.z[reg - VECTOR_Z],
+                                  to, size);
     char *cpu = get_cpu((int)vcpu);
     if (!bytes)
-        bytes = bytes_new();
-    bytes_set_size(bytes, 0);
+        bytes = g_byte_array_new();
+    g_byte_array_set_size(bytes, 0);
     int n = env_offset && cpu ? read_vector(cpu + env_offset, bytes, (int)reg) : 0;
     size_t given = n > 0 ? (size_t)n : 0;
     memcpy(to, bytes->data, given < size ? given : size);
@@ -141,7 +233,7 @@ void regs_predicate(unsigned vcpu, unsigned reg, uint8_t to[REGS_VECTOR / 8])
 
 uint64_t regs_host(uint64_t address)
 {
-    return address + (guest_base ? *guest_base : 0);
+    return address + guest_base;
 }
 
 /* The same place in every vCPU; 0: not known yet. */
@@ -169,16 +261,18 @@ static size_t find_registers(const char *cpu, const uint64_t values[32])
 const uint64_t *regs_stack_pointer(unsigned vcpu)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    const char *cpu = get_cpu((int)vcpu);
+    const char *cpu = get_cpu ? get_cpu((int)vcpu) : NULL;
     uint64_t values[32];
+    if (!cpu)
+        return NULL;
     for (unsigned i = 0; i < 32; i++)
         values[i] = regs_read(vcpu, i);
     pthread_mutex_lock(&lock);
-    if (cpu && !sp_offset)
+    if (!sp_offset)
         sp_offset = find_registers(cpu, values);
     size_t at = sp_offset;
     pthread_mutex_unlock(&lock);
-    if (!cpu || !at || memcmp(cpu + at - 31 * 8, values, sizeof values) != 0)
+    if (!at || memcmp(cpu + at - 31 * 8, values, sizeof values) != 0)
         return NULL;
     return (const uint64_t *)(const void *)(cpu + at);
 }
@@ -190,18 +284,18 @@ bool regs_memory(uint64_t address, void *to, unsigned size)
 
 bool regs_area(uint64_t address, uint64_t *start, uint64_t *end)
 {
-    uint64_t base = guest_base ? *guest_base : 0, from, to;
+    uint64_t from, to;
     char line[512];
     bool found = false;
     FILE *maps = fopen("/proc/self/maps", "re");
     while (maps && !found && fgets(line, sizeof line, maps))
-        found = sscanf(line, "%" SCNx64 "-%" SCNx64, &from, &to) == 2 && address + base >= from &&
-                address + base < to;
+        found = sscanf(line, "%" SCNx64 "-%" SCNx64, &from, &to) == 2 &&
+                address + guest_base >= from && address + guest_base < to;
     if (maps)
         fclose(maps);
     if (found) {
-        *start = from - base;
-        *end = to - base;
+        *start = from - guest_base;
+        *end = to - guest_base;
     }
     return found;
 }

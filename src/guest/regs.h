@@ -1,16 +1,27 @@
 /*
- * Guest registers at the entry of a block, in user mode. The plugin API shows them
- * from version 2 on; QEMU 6.2 to 8.2 as Debian builds it exports the function that
- * its debugger interface uses. Nothing depends on structures of QEMU.
+ * Guest registers and memory in user mode. The plugin interface shows registers from version 2 on,
+ * memory from version 4; QEMU 6.2 to 8.2 as Debian builds it exports the function that its
+ * debugger interface uses. Nothing depends on structures of QEMU.
  */
 #ifndef GUEST_REGS_H
 #define GUEST_REGS_H
 
+#include "qemu_plugin.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
-bool regs_open(void); /* false: this QEMU does not show them */
-/* 0..30 X, 31 SP, 32 PC. Exact at the entry of a block only. */
+/* At the plugin's installation; api: version of its interface. False: this QEMU does not show them.
+ */
+bool regs_open(unsigned api);
+/* On the first thread; pc: where the first block is. */
+bool regs_find(uint64_t pc);
+/* What callbacks that read registers are registered with. */
+enum qemu_plugin_cb_flags regs_flags(void);
+/* They are exact in every such callback, not at the entry of a block and before SVE accesses alone.
+ */
+bool regs_anywhere(void);
+/* 0..30 X, 31 SP, 32 PC; of the thread's own vCPU. Exact at the entry of a block only. */
 uint64_t regs_read(unsigned vcpu, unsigned reg);
 /*
  * SVE registers; exact also before an SVE load or store, like those above. False if this QEMU
@@ -23,12 +34,17 @@ void regs_vector(unsigned vcpu, unsigned reg, uint8_t bytes[REGS_VECTOR]);
 void regs_predicate(unsigned vcpu, unsigned reg, uint8_t bytes[REGS_VECTOR / 8]);
 /* Where guest memory lies in this process. */
 uint64_t regs_host(uint64_t address);
+/* X29, X30 and SP, for QEMUs that do not tell where they are. */
+struct regs_copy {
+    uint64_t x29, x30, sp;
+};
 /*
  * Where QEMU keeps X0 to X30 and SP of a vCPU, one after the other: found by what is there, so that
  * nothing is taken for granted. The place of SP, exact at the entry of a block; NULL if it is not
  * found now.
  */
 const uint64_t *regs_stack_pointer(unsigned vcpu);
+bool regs_places(void); /* can they be found? */
 /* Copies guest memory; false if it is not mapped. */
 bool regs_memory(uint64_t address, void *to, unsigned size);
 /* The area of guest memory that address lies in, as the host has mapped it. */

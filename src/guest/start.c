@@ -79,20 +79,23 @@ static void add(struct command *c, const char *option, const char *value)
 }
 
 /*
- * QEMU makes a list of the environment in which the last comes first. What is meant for the guest
- * alone goes by options.
+ * QEMU 7.2 makes a list of the environment in which the last comes first, later ones keep the
+ * order. What is meant for the guest alone goes by options.
  */
-static bool set_environment(struct command *c, char *const *environment, bool from_guest)
+static bool set_environment(struct command *c, char *const *environment, bool from_guest,
+                            bool keeps)
 {
     size_t count = 0, n = 0;
     while (environment[count])
         count++;
     c->environment = calloc(count + 1, sizeof *c->environment);
-    for (size_t i = count; c->environment && i-- > 0;)
-        if (from_guest && is_meant_for_guest(environment[i]))
-            add(c, "-E", environment[i]);
+    for (size_t i = 0; c->environment && i < count; i++) {
+        const char *variable = environment[keeps ? i : count - 1 - i];
+        if (from_guest && is_meant_for_guest(variable))
+            add(c, "-E", variable);
         else
-            c->environment[n++] = environment[i];
+            c->environment[n++] = variable;
+    }
     return c->environment != NULL;
 }
 
@@ -128,9 +131,11 @@ void start_guest(const struct start *start, const char *directory, const struct 
         add(&c, "-plugin", plugin);
         add(&c, "-cpu", start->word[START_CPU]);
         add(&c, "-seed", start->word[START_SEED]);
+        if (*start->word[START_SPACE])
+            add(&c, "-R", start->word[START_SPACE]);
         if (*start->word[START_SYSROOT])
             add(&c, "-L", start->word[START_SYSROOT]);
-        if (set_environment(&c, environment, from_guest)) {
+        if (set_environment(&c, environment, from_guest, *start->word[START_SPACE])) {
             add(&c, "-0", words[0]);
             add(&c, program, NULL);
             for (size_t i = 1; words[i]; i++)

@@ -16,7 +16,9 @@ enum start_word { /* words of the file, each ended by a zero */
                   START_CPU,
                   START_SEED,
                   START_SYSROOT,
-                  START_SPEX, /* this program, for trace.c */
+                  START_SPACE, /* QEMU 9.2 and later: bytes of the guest's address space; or empty
+                                */
+                  START_SPEX,  /* this program, for trace.c */
                   START_WORDS
 };
 

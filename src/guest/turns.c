@@ -31,11 +31,24 @@ static bool find_registers(struct hot *h)
     if (h->stack.sp != &no_registers[31])
         return true;
     const uint64_t *sp = regs_stack_pointer(h->vcpu->index);
+    if (!sp && user.copies) /* then it is read each time */
+        sp = &h->vcpu->copy.sp;
     if (sp)
         h->stack.sp = sp;
     else if (__atomic_add_fetch(&tries, 1, __ATOMIC_RELAXED) == TRIES)
         __atomic_store_n(&task_run->no_stacks, 1, __ATOMIC_RELAXED);
     return sp != NULL;
+}
+
+void turns_copy(struct vcpu *v, bool all)
+{
+    if (v->hot->stack.sp != &v->copy.sp)
+        return;
+    v->copy.sp = regs_read(v->index, 31);
+    if (all) {
+        v->copy.x29 = regs_read(v->index, 29);
+        v->copy.x30 = regs_read(v->index, 30);
+    }
 }
 
 void turns_follow(struct stack *s, const struct block *last, uint64_t pc, uint64_t sp, uint64_t x29,
@@ -55,6 +68,7 @@ void turns_arrive(struct hot *h, const struct block *block)
     if (!find_registers(h))
         return; /* the last block stays the beginning of the thread */
     s->last = block;
+    turns_copy(h->vcpu, true);
     turns_follow(s, last, block->model.pc, s->sp[0], s->sp[-2], s->sp[-1]);
 }
 
@@ -70,6 +84,7 @@ void turns_tell(struct hot *h, const struct block *last)
         s->last = &turns_start;
         return;
     }
+    turns_copy(h->vcpu, true);
     push(h, FLOW_SP, s->sp[0]);
     if (user.allocs)
         turns_follow(&h->vcpu->callers, last, ((const struct block *)s->last)->model.pc, s->sp[0],

@@ -17,7 +17,6 @@
 #include "regs.h"
 #include "vcpu.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,8 +90,12 @@ static inline __attribute__((always_inline)) bool turn(unsigned vcpu, const stru
 {
     struct stack *s = &hot[vcpu].stack;
     const struct block *last = s->last;
-    if (last->turn && !stack_quick(s, last->turn, last->model.next, block->model.pc, s->sp[0]))
-        return false;
+    if (last->turn) {
+        if (__builtin_expect(user.copies, 0))
+            turns_copy(hot[vcpu].vcpu, false);
+        if (!stack_quick(s, last->turn, last->model.next, block->model.pc, s->sp[0]))
+            return false;
+    }
     s->last = block;
     return true;
 }
@@ -121,6 +124,19 @@ static void on_handler_stack(unsigned vcpu, void *data)
 }
 
 enum access { LOAD, STORE, ATOMIC };
+
+static enum access access_kind(const struct spex_op *op)
+{
+    return !(op->flags & SPEX_OPF_STORE)                   ? LOAD
+           : op->flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL) ? ATOMIC
+                                                           : STORE;
+}
+
+/* LDP, STP, LDNP, STNP of W registers, LDPSW and not STGP: Arm ARM C4.1, loads and stores. */
+static bool is_word_pair(uint32_t word)
+{
+    return (word & 0xbe000000) == 0x28000000 && (word & 0x40400000) != 0x40000000;
+}
 
 static inline __attribute__((always_inline)) spex_uarch_result
 model_access(struct spex_uarch_core *core, enum access kind, uint64_t va, unsigned size,
@@ -464,8 +480,9 @@ static void on_marker(unsigned vcpu, void *data)
 }
 
 /* Where the marker functions are in this program. */
-static void find_markers(const char *path)
+static void find_markers(const struct program *program)
 {
+    const char *path = program->path;
     const char *names[2] = {task_run->stop_at, task_run->start_at};
     struct elf elf;
     uint64_t lowest = UINT64_MAX, address;
@@ -476,17 +493,57 @@ static void find_markers(const char *path)
             lowest = elf.segment[i].vaddr;
     for (unsigned i = 0; i < 2; i++)
         if (names[i][0] && elf_function(path, names[i], &address))
-            user.marker[i] = address - lowest + qemu_plugin_start_code();
+            user.marker[i] = address - lowest + program->start;
 }
 
 /* ---- translation ---- */
+
+/*
+ * QEMU 7.2 makes accesses of at most 8 bytes, and two of a pair of registers; later ones make one
+ * of what they can. Both are the same to the model: pieces as 7.2 makes them.
+ */
+static unsigned piece_of(const struct insn *insn, qemu_plugin_meminfo_t info, unsigned *size)
+{
+    unsigned most = is_word_pair(insn->block->words[insn->index]) ? 4 : 8;
+    *size = 1u << qemu_plugin_mem_size_shift(info);
+    return *size > most ? most : *size;
+}
+
+static qemu_plugin_vcpu_mem_cb_t callback_of(const struct insn *insn)
+{
+    static const qemu_plugin_vcpu_mem_cb_t truth[3] = {on_load_truth, on_store_truth,
+                                                       on_atomic_truth};
+    enum access kind = access_kind(op_of(insn));
+    return user.none    ? on_access_none
+           : user.truth ? truth[kind]
+                        : on_access[kind][__builtin_ctz(insn->size)];
+}
+
+static void on_wide(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
+{
+    const struct insn *insn = data;
+    qemu_plugin_vcpu_mem_cb_t callback = callback_of(insn);
+    unsigned size, piece = piece_of(insn, info, &size);
+    for (unsigned at = 0; at < size; at += piece)
+        callback(vcpu, info, va + at, data);
+}
+
+static void on_wide_full(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
+{
+    const struct insn *insn = data;
+    unsigned size, piece = piece_of(insn, info, &size);
+    if (access_kind(op_of(insn)) == ATOMIC && !qemu_plugin_mem_is_store(info))
+        return;
+    for (unsigned at = 0; at < size; at += piece)
+        hot_push(&hot[vcpu], SPEX_TIMING_ACCESS(va + at, insn->index));
+}
 
 static void watch_memory(struct qemu_plugin_insn *insn, struct insn *at)
 {
     const struct spex_op *op = op_of(at);
     if (at->sve) {
         qemu_plugin_register_vcpu_insn_exec_cb(insn, user.full ? sve_execute_full : sve_execute,
-                                               QEMU_PLUGIN_CB_NO_REGS, at);
+                                               regs_flags(), at);
         return;
     }
     if (!accesses_memory(op))
@@ -494,93 +551,71 @@ static void watch_memory(struct qemu_plugin_insn *insn, struct insn *at)
     /* Atomics and Store-Exclusive show as a load and a store: the store alone is the access. */
     if (op->kind == SPEX_OP_DC_ZVA || (user.none && block_by_registers(at)))
         return;
-    bool stores = op->flags & SPEX_OPF_STORE;
-    enum access kind = !stores                                         ? LOAD
-                       : op->flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL) ? ATOMIC
-                                                                       : STORE;
-    if (user.full) {
-        qemu_plugin_register_vcpu_mem_cb(insn, kind == ATOMIC ? on_atomic_full : on_access_full,
-                                         QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
-                                         (void *)(uintptr_t)SPEX_TIMING_ACCESS(0, at->index));
-        return;
+    bool wide = user.api >= 2 && op->access_bytes > at->size;
+    qemu_plugin_vcpu_mem_cb_t callback =
+        user.full ? (access_kind(op) == ATOMIC ? on_atomic_full : on_access_full) : callback_of(at);
+    void *data = user.full ? (void *)(uintptr_t)SPEX_TIMING_ACCESS(0, at->index) : (void *)at;
+    if (wide) {
+        callback = user.full ? on_wide_full : on_wide;
+        data = at;
     }
-    static const qemu_plugin_vcpu_mem_cb_t truth[3] = {on_load_truth, on_store_truth,
-                                                       on_atomic_truth};
-    qemu_plugin_vcpu_mem_cb_t callback = user.none    ? on_access_none
-                                         : user.truth ? truth[kind]
-                                                      : on_access[kind][__builtin_ctz(at->size)];
-    /* QEMU 7.2 gives loads to callbacks for writes and none to those for reads: ask for both.
-     */
+    /* QEMU 7.2 gives loads to callbacks for writes and none to those for reads: ask for both. */
     qemu_plugin_register_vcpu_mem_cb(insn, callback, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
-                                     at);
+                                     data);
 }
 
-/* Does the CPU have SVE? The program learns it from the same words, which lie at its stack pointer.
- */
-static bool has_vectors(uint64_t sp)
+static void no_registers(void)
 {
-    enum { AT_HWCAP_TYPE = 16, HWCAP_SVE_BIT = 22, WORDS = 1 << 20 };
-    uint64_t word, value;
-    unsigned zeros = 0;
-    for (unsigned i = 1; i < WORDS && zeros < 2; i++) { /* argc, argv, environment */
-        if (!regs_memory(sp + 8 * i, &word, 8))
-            return false;
-        zeros += !word;
-        if (zeros == 2)
-            sp += 8 * (i + 1);
-    }
-    for (unsigned i = 0; i < 64; i++, sp += 16) {
-        if (!regs_memory(sp, &word, 8) || !word || !regs_memory(sp + 8, &value, 8))
-            return false;
-        if (word == AT_HWCAP_TYPE)
-            return value >> HWCAP_SVE_BIT & 1;
-    }
-    return false;
+    task_run->no_registers = 1;
+    if (user.stacks)
+        task_run->no_stacks = 1;
+    user.registers = user.stacks = user.allocs = false;
 }
 
 /* QEMU loads the program after it has made the first vCPU. */
-static void log_program(struct vcpu *v)
+static void log_program(uint64_t pc)
 {
-    const char *path = qemu_plugin_path_to_binary();
-    char real[PATH_MAX];
-    uint64_t now = clock_of(v);
+    struct program *p = &user.program;
+    if (!hot[0].vcpu)
+        life_vcpu(0);
+    struct vcpu *v = hot[0].vcpu;
+    uint64_t now = clock_of(v), end;
+    if (user.registers && !regs_find(pc))
+        no_registers();
+    user.copies = user.stacks && !regs_places();
+    uint64_t sp = user.registers ? regs_read(0, 31) : 0;
+    program_find(p, pc, sp, user.registers);
     struct run_event comm = {.type = RUN_COMM, .time = now, .flags = 1};
-    struct run_event image = {.type = RUN_IMAGE,
-                              .time = now,
-                              .a = qemu_plugin_start_code(),
-                              .b = qemu_plugin_end_code(),
-                              .c = qemu_plugin_entry_code()};
+    struct run_event image = {
+        .type = RUN_IMAGE, .time = now, .a = p->start, .b = p->end, .c = p->entry};
     task_log(&v->task, &comm, user.name[0] ? user.name : "?");
-    task_log(&v->task, &image, path && realpath(path, real) ? real : "");
-    if (path)
-        find_markers(path);
-    if (path && user.allocs)
-        allocs_program(path, qemu_plugin_start_code(), qemu_plugin_entry_code());
-    struct run_event stack = {
+    task_log(&v->task, &image, p->path);
+    if (p->path[0])
+        find_markers(p);
+    if (p->path[0] && user.allocs)
+        allocs_program(p->path, p->start, p->entry);
+    struct run_event map = {
         .type = RUN_MAP, .time = now, .prot = 3, .flags = 0x122}; /* MAP_GROWSDOWN */
-    uint64_t end;
-    if (user.registers && regs_area(regs_read(0, 31), &stack.a, &end)) {
-        stack.b = end - stack.a;
-        task_log(&v->task, &stack, "[stack]");
+    if (sp && regs_area(sp, &map.a, &end)) {
+        map.b = end - map.a;
+        task_log(&v->task, &map, "[stack]");
     }
-    if (user.registers && has_vectors(regs_read(0, 31)) && regs_open_vectors(0))
+    if (p->vdso && regs_area(p->vdso, &map.a, &end)) {
+        map.b = end - map.a;
+        map.prot = 5;
+        map.flags = 2; /* MAP_PRIVATE */
+        task_log(&v->task, &map, "[vdso]");
+    }
+    if (p->sve && regs_open_vectors(0))
         user.vl = 8 * regs_vector_length(0);
     user.loaded = true;
 }
 
-static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+void user_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t count)
 {
-    enum { MAX = 4096 };
-    uint32_t words[MAX];
-    size_t count = qemu_plugin_tb_n_insns(tb);
     uint64_t pc = qemu_plugin_tb_vaddr(tb);
-    (void)id;
-    if (!count || count > MAX)
-        return;
     if (!user.loaded)
-        log_program(hot[0].vcpu);
-    for (size_t i = 0; i < count; i++)
-        memcpy(&words[i], qemu_plugin_insn_data(qemu_plugin_tb_get_insn(tb, i)), 4);
+        log_program(pc);
     pthread_mutex_lock(&user.lock);
     struct block *block = block_get(pc, words, count);
     bool handler = user.registers && life_is_handler(pc);
@@ -611,20 +646,19 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         callback == on_block_full ? (void *)(uintptr_t)(FLOW_BLOCK | (uintptr_t)block) : block;
     for (unsigned i = 0; i < 2; i++)
         if (pc == user.marker[i])
-            qemu_plugin_register_vcpu_tb_exec_cb(tb, on_marker, QEMU_PLUGIN_CB_NO_REGS,
+            qemu_plugin_register_vcpu_tb_exec_cb(tb, on_marker, regs_flags(),
                                                  (void *)(uintptr_t)(pc + i));
     if (user.allocs && allocs_behind_call(pc))
-        qemu_plugin_register_vcpu_tb_exec_cb(tb, allocs_back, QEMU_PLUGIN_CB_NO_REGS,
-                                             (void *)(uintptr_t)pc);
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, allocs_back, regs_flags(), (void *)(uintptr_t)pc);
     if (allocates)
-        qemu_plugin_register_vcpu_tb_exec_cb(tb, allocs_entered, QEMU_PLUGIN_CB_NO_REGS,
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, allocs_entered, regs_flags(),
                                              (void *)(uintptr_t)allocates);
-    qemu_plugin_register_vcpu_tb_exec_cb(tb, callback, QEMU_PLUGIN_CB_NO_REGS, data);
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, callback, regs_flags(), data);
     for (size_t i = 0; i < count; i++)
         watch_memory(qemu_plugin_tb_get_insn(tb, i), &block->insns[i]);
 }
 
-int user_install(uint64_t id, int argc, char **argv)
+int user_install(uint64_t id, unsigned api, int argc, char **argv)
 {
     struct spex_error error;
     const char *directory = NULL;
@@ -652,17 +686,16 @@ int user_install(uint64_t id, int argc, char **argv)
         return 1;
     }
     user.truth = task_run->truth;
-    user.registers = regs_open();
+    user.api = api;
+    user.registers = regs_open(api);
+    user.stacks = task_run->stacks;
     if (!user.registers)
-        task_run->no_registers = 1;
-    user.stacks = task_run->stacks && user.registers;
-    if (task_run->stacks && !user.stacks)
-        task_run->no_stacks = 1;
+        no_registers();
     user.allocs = task_run->allocs && user.registers;
     if (user.allocs)
         allocs_open();
     __atomic_store_n(&task_run->installed, 1, __ATOMIC_RELEASE);
-    life_install(id);
-    qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
+    life_install();
+    qemu_user_install(id, api);
     return 0;
 }

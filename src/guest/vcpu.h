@@ -11,7 +11,9 @@
 #include "address.h"
 #include "allocs.h"
 #include "flow.h"
+#include "program.h"
 #include "qemu_plugin.h"
+#include "regs.h"
 #include "stack.h"
 #include "task.h"
 #include "uarch/timing.h"
@@ -99,8 +101,10 @@ struct vcpu {
         uint8_t unit[SNAPSHOT];
         uint64_t pmu[RUN_EVENTS];
     } before;
-    uint64_t argument[6]; /* of the system call under way */
-    uint64_t clear_tid;   /* where the kernel wakes joiners when the thread ends */
+    uint64_t argument[6];  /* of the system call under way */
+    struct regs_copy copy; /* turns_copy() */
+    bool makes;            /* a thread, which has not begun */
+    uint64_t clear_tid;    /* where the kernel wakes joiners when the thread ends */
     /* --allocs */
     struct allocs_call call;
     const uint64_t *registers; /* X0 to X30, SP; NULL: not found yet */
@@ -128,9 +132,12 @@ struct user {
     bool truth;
     bool stacks; /* call stacks are kept */
     bool allocs; /* and allocations */
+    bool copies; /* with copies of registers */
     bool registers;
-    bool loaded;          /* the program is, and told */
-    char name[16];        /* of the process */
+    unsigned api;  /* version of QEMU's plugin interface */
+    bool loaded;   /* the program is, and told */
+    char name[16]; /* of the process */
+    struct program program;
     uint64_t marker[2];   /* addresses of functions that stop and start sampling; 0: none */
     uint32_t vl;          /* bits of an SVE vector; 0: none, or not shown */
     bool over;            /* this process has ended its tasks */
@@ -215,6 +222,8 @@ HIDDEN bool sample_fault(uint64_t frame);
 extern HIDDEN const struct block turns_start, turns_none;
 /* A thread begins. */
 HIDDEN void turns_begin(struct hot *h);
+/* Where registers must be read each time: the stack pointer, or all that is needed. */
+HIDDEN void turns_copy(struct vcpu *v, bool all);
 /* stack_quick() was false at the entry of this block. */
 HIDDEN void turns_arrive(struct hot *h, const struct block *block);
 /* The full model: the registers that the model's thread needs for it go to the ring. */
@@ -254,9 +263,21 @@ HIDDEN void sve_execute_full(unsigned vcpu, void *data);
 /* Partial and empty predicate, by the number of accesses. */
 HIDDEN uint64_t sve_events(const struct insn *insn, unsigned accesses);
 
+/* ---- qemu_user.c ---- */
+
+/* Has QEMU call what is in user.h and below. */
+HIDDEN void qemu_user_install(qemu_plugin_id_t id, unsigned api);
+
 /* ---- life.c ---- */
 
-HIDDEN void life_install(qemu_plugin_id_t id);
+HIDDEN void life_install(void);
+/* A vCPU is there, or about to begin; it ends; it makes a system call, and is back; the process
+ * ends. */
+HIDDEN void life_vcpu(unsigned vcpu);
+HIDDEN void life_vcpu_exit(unsigned vcpu);
+HIDDEN void life_call(unsigned vcpu, int64_t number, const uint64_t argument[6]);
+HIDDEN void life_return(unsigned vcpu, int64_t number, int64_t result);
+HIDDEN void life_end(void);
 /* A signal handler of the guest starts at pc. Hold user.lock. */
 HIDDEN bool life_is_handler(uint64_t pc);
 

@@ -15,6 +15,8 @@ _work = tempfile.TemporaryDirectory(prefix="spex-guest-")
 WORK = _work.name
 # The model that is not the usual one, for a second run of the same test.
 MODEL = ["--model", os.environ["SPEX_MODEL"]] if os.environ.get("SPEX_MODEL") else []
+# Another QEMU than the one that is installed (make check-engines).
+ENGINE = ["--qemu", os.environ["SPEX_QEMU"]] if os.environ.get("SPEX_QEMU") else []
 
 
 def need_engine(what):
@@ -23,6 +25,13 @@ def need_engine(what):
         if not shutil.which(program):
             skip(what, f"no {program} (package {package})")
             done()
+
+
+_spex = spex
+
+
+def spex(command, *args, **kw):
+    return _spex(command, *(ENGINE if command in ("record", "stat", "whatif") else []), *args, **kw)
 
 
 def build(name, *flags, output=None):

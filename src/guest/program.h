@@ -1,0 +1,23 @@
+/*
+ * The program of the process as Linux's loader tells it: the auxiliary vector, which lies behind
+ * arguments and environment at the stack pointer when the first instruction is executed.
+ */
+#ifndef GUEST_PROGRAM_H
+#define GUEST_PROGRAM_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct program {
+    char path[PATH_MAX]; /* absolute, or empty */
+    uint64_t start, end,
+        entry;     /* of its code; of what runs first, which may be the dynamic linker */
+    uint64_t vdso; /* where it is, or 0 */
+    bool sve, sme; /* the CPU has them */
+};
+
+/* pc, sp: of the first instruction. registers: memory and sp can be read. */
+void program_find(struct program *program, uint64_t pc, uint64_t sp, bool registers);
+
+#endif
