@@ -314,11 +314,7 @@ static unsigned quick_blocks(struct flow *f, uint64_t limit, unsigned most)
         uint64_t next = block_of(*end)->timing.pc;
         if (user.stacks)
             enter(f, block, first, (size_t)(end - first));
-        struct spex_timing_run run = {.executed = timing->count,
-                                      .next = next,
-                                      .access = access,
-                                      .access_count = (size_t)(end - access)};
-        spex_timing_run(f->core, timing, &run);
+        spex_timing_pass(f->core, timing, access, (size_t)(end - access), next);
         f->left -= timing->count;
         note_branch(f, timing, next);
         at += (uint64_t)(end - first) + 1;

@@ -175,6 +175,7 @@ struct timing_path *timing_memo_keep(struct spex_timing_core *core,
     struct timing_path **list = parent ? &parent->branch : list_of(memo, from, block->number);
     path->next = *list;
     *list = path;
+    core->hook = path->follow;
     return path;
 }
 

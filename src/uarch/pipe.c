@@ -184,12 +184,15 @@ static uint64_t run_each(struct spex_timing_core *core, const struct spex_timing
 /* The same, and what it did is remembered. made: loads and stores that were made already. */
 static __attribute__((noinline)) uint64_t run_first(struct spex_timing_core *core,
                                                     const struct spex_timing_block *block,
-                                                    const struct spex_timing_run *run,
-                                                    struct timing_path **path, const uint64_t *made,
-                                                    uint32_t count)
+                                                    const spex_timing_access *access,
+                                                    size_t accesses, struct timing_path **path,
+                                                    const uint64_t *made, uint32_t count)
 {
     enum { COST = 64, PAUSE = 1 << 16 };
-    struct spex_timing_run traced = *run;
+    struct spex_timing_run traced = {.executed = block->count,
+                                     .access = access,
+                                     .access_count = accesses,
+                                     .insns = core->timing->memo.insns};
     const struct timing_state *from = core->state;
     struct timing_path *parent = *path;
     uint64_t dispatch = core->dispatch, gone = core->number - core->first;
@@ -198,7 +201,6 @@ static __attribute__((noinline)) uint64_t run_first(struct spex_timing_core *cor
         timing_memo_free(core->timing);
         from = NULL;
     }
-    traced.insns = core->timing->memo.insns;
     core->made = made;
     core->made_end = made + count;
     uint64_t done = run_each(core, block, &traced);
@@ -215,14 +217,16 @@ static __attribute__((noinline)) uint64_t run_first(struct spex_timing_core *cor
 }
 
 /* Step `at` took so long, unlike before: what was made up to it. */
-static __attribute__((noinline)) uint64_t
-run_other(struct spex_timing_core *core, const struct spex_timing_block *block,
-          const struct spex_timing_run *run, struct timing_path **path, uint32_t at, uint64_t took)
+static __attribute__((noinline)) uint64_t run_other(struct spex_timing_core *core,
+                                                    const struct spex_timing_block *block,
+                                                    const spex_timing_access *access,
+                                                    size_t accesses, struct timing_path **path,
+                                                    uint32_t at, uint64_t took)
 {
     uint64_t made[TIMING_LONGEST], base = core->dispatch >> 16;
     for (uint32_t i = 0; i <= at; i++)
         made[i] = base + (*path)->step[i].issue + (i < at ? (*path)->step[i].took : took);
-    return run_first(core, block, run, path, made, at + 1);
+    return run_first(core, block, access, accesses, path, made, at + 1);
 }
 
 struct made {
@@ -287,16 +291,17 @@ static inline bool quick_load(const struct spex_timing_core *core, const struct 
 /* The block as it went before in this state, if it did; its accesses are made again. */
 static inline uint64_t run_known(struct spex_timing_core *core,
                                  const struct spex_timing_block *block,
-                                 const struct spex_timing_run *run, struct timing_path **known)
+                                 const spex_timing_access *access, size_t accesses,
+                                 struct timing_path **known)
 {
     struct timing_path *path = *core->hook;
     if (__builtin_expect(!path || path->block != block->number, 0)) {
         *core->hook = *known = path = timing_memo_find(core, block);
         core->none = NULL;
         if (!path)
-            return run_first(core, block, run, known, NULL, 0);
+            return run_first(core, block, access, accesses, known, NULL, 0);
     }
-    const spex_timing_access *next = run->access, *end = next + run->access_count;
+    const spex_timing_access *next = access, *end = access + accesses;
     uint64_t base = core->dispatch >> 16, retire = core->retire;
     for (uint32_t i = 0; i < path->steps; i++) {
         const struct timing_step *s = &path->step[i];
@@ -316,7 +321,7 @@ static inline uint64_t run_known(struct spex_timing_core *core,
         struct timing_path *other = timing_memo_branch(path, i, done - issue);
         if (!other) {
             *known = path;
-            return run_other(core, block, run, known, i, done - issue);
+            return run_other(core, block, access, accesses, known, i, done - issue);
         }
         path = other;
     }
@@ -327,7 +332,7 @@ static inline uint64_t run_known(struct spex_timing_core *core,
     core->number += path->count;
     core->dispatch += path->dispatch;
     core->state = path->to;
-    core->hook = &path->follow[2 * (run->next != block->next)];
+    core->hook = &path->follow[0];
     *known = path;
     return base + path->done;
 }
@@ -352,60 +357,57 @@ static __attribute__((noinline)) bool held(struct spex_timing_core *core,
 }
 
 /* May the block have been in this state before? Nothing holds its dispatch up, and no pause. */
-static inline __attribute__((always_inline)) bool may_be_known(struct spex_timing_core *core,
-                                                               struct spex_timing_block *block,
-                                                               const struct spex_timing_run *run)
+static inline bool may_be_known(struct spex_timing_core *core, struct spex_timing_block *block)
 {
-    if (!block->steady || run->cut || run->insns || run->results)
+    if (core->number + block->count > core->room && held(core, block))
+        return false;
+    if (__builtin_expect(core->state && block->number, 1))
+        return true;
+    if (!block->steady)
         return false;
     if (core->credit <= 0) {
         core->credit += core->credit == -1 ? TIMING_CREDIT : 1;
         return false;
     }
-    if (core->number + block->count > core->room && held(core, block))
-        return false;
     if (!block->number)
         block->number = ++core->timing->memo.blocks;
     return core->state || timing_memo_enter(core);
 }
 
-void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *block,
-                     struct spex_timing_run *run)
+/* The lines of the block are there: dispatch goes on, at once or then. */
+static inline void arrive(struct spex_timing_core *core, struct spex_timing_block *block)
 {
-    const struct spex_uarch_config *c = core->c;
-    uint64_t first = core->dispatch >> 16, done, there = timing_fetch(core, block, core->fetch);
-    struct timing_path *path = NULL;
-    if (there > first) {
+    uint64_t there = timing_fetch(core, block, core->fetch), first = core->dispatch >> 16;
+    core->fetch = later(core->fetch, first); /* lines of the next block while this is dispatched */
+    if (__builtin_expect(there > first, 0)) {
         timing_memo_leave(core);
         core->dispatch = there << 16 | core->begin;
     }
-    if (may_be_known(core, block, run))
-        done = run_known(core, block, run, &path);
-    else
-        done = run_each(core, block, run);
-    run->mispredicted = false;
-    core->fetch = later(core->fetch, first); /* lines of the next block while this is dispatched */
-    if (__builtin_expect(run->cut, 0)) {
-        core->fetch = core->retire + c->mispredict;
-        return;
-    }
+}
+
+/* The end of the block, whose last instruction was done then: was its branch mispredicted? */
+static inline bool depart(struct spex_timing_core *core, struct spex_timing_block *block,
+                          struct timing_path *path, uint64_t next, uint64_t done)
+{
+    bool taken = next != block->next, wrong = false;
     uint32_t late = 0;
+    if (path)
+        core->hook += 2 * taken;
     if (__builtin_expect(block->end == SPEX_UARCH_END_COND, 1)) {
-        bool taken = run->next != block->next;
-        run->mispredicted = timing_direction(&core->predictor, block->key, block->next - 4, taken);
-        core->counts.mispredict += run->mispredicted;
+        wrong = timing_direction(&core->predictor, block->key, block->next - 4, taken);
+        core->counts.mispredict += wrong;
         if (taken && block->found != core->btb_generation)
             late = timing_btb(core, block);
     } else {
-        late = timing_branch(core, block, run->next, &run->mispredicted);
+        late = timing_branch(core, block, next, &wrong);
     }
-    if (run->mispredicted) {
-        uint64_t again = (done + c->mispredict) << 16 | core->begin;
+    if (wrong) {
+        uint64_t again = (done + core->c->mispredict) << 16 | core->begin;
         core->fetch = done;
         if (again > core->dispatch && path && path->missed) {
             core->dispatch = again;
             core->state = path->missed;
-            core->hook = &path->follow[2 * (run->next != block->next) + 1];
+            core->hook = &path->follow[2 * taken + 1];
         } else if (again > core->dispatch) {
             timing_memo_missed(core, path, again >> 16);
         }
@@ -413,4 +415,36 @@ void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *bl
         timing_memo_leave(core);
         core->dispatch += (uint64_t)late << 16;
     }
+    return wrong;
+}
+
+bool spex_timing_pass(struct spex_timing_core *core, struct spex_timing_block *block,
+                      const spex_timing_access *access, size_t accesses, uint64_t next)
+{
+    struct timing_path *path = NULL;
+    uint64_t done;
+    arrive(core, block);
+    if (__builtin_expect(may_be_known(core, block), 1)) {
+        done = run_known(core, block, access, accesses, &path);
+    } else {
+        struct spex_timing_run run = {
+            .executed = block->count, .access = access, .access_count = accesses};
+        done = run_each(core, block, &run);
+    }
+    return depart(core, block, path, next, done);
+}
+
+void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *block,
+                     struct spex_timing_run *run)
+{
+    if (!run->cut && !run->insns && !run->results) {
+        run->mispredicted =
+            spex_timing_pass(core, block, run->access, run->access_count, run->next);
+        return;
+    }
+    arrive(core, block);
+    uint64_t done = run_each(core, block, run);
+    run->mispredicted = !run->cut && depart(core, block, NULL, run->next, done);
+    if (run->cut)
+        core->fetch = core->retire + core->c->mispredict;
 }

@@ -84,6 +84,9 @@ struct spex_timing_run {
 
 void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *block,
                      struct spex_timing_run *run);
+/* The same for a block that was executed whole, and of which no more is to be known. */
+bool spex_timing_pass(struct spex_timing_core *core, struct spex_timing_block *block,
+                      const spex_timing_access *access, size_t accesses, uint64_t next);
 
 /* Events, translation latency, data source of an access with its result: as spex_uarch_access(). */
 void spex_timing_access_outcome(const struct spex_timing_core *core, const struct spex_op *op,
