@@ -21,6 +21,7 @@ enum {
     TIMING_REGS = SPEX_REG_COUNT + 4,
     TIMING_BUCKET = 6,      /* log2 of the cycles of a server's bucket */
     TIMING_BUCKETS = 1024,  /* of a server's calendar */
+    TIMING_AGO = 8,         /* of a server, whose use is its load */
     TIMING_REGISTERS = 256, /* miss registers at most */
     TIMING_STORED = 1024,   /* buckets of the stores that may be forwarded */
     TIMING_CORES = 4096,
@@ -141,7 +142,11 @@ struct timing_server {
 };
 /* The first moment at or after t at which a line can be served; it is taken. */
 uint64_t timing_serve(struct timing_server *server, uint64_t t);
-/* Lines taken in the bucket before that of t. */
+/*
+ * Lines taken in TIMING_AGO buckets, as many before that of t. Those just before it are not
+ * all known: cores are accounted for by when instructions retire, and others may have asked
+ * long before that.
+ */
 uint32_t timing_load(const struct timing_server *server, uint64_t t);
 
 /* Miss registers: when each is free again. */

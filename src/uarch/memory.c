@@ -22,8 +22,12 @@ uint64_t timing_serve(struct timing_server *server, uint64_t t)
 uint32_t timing_load(const struct timing_server *server, uint64_t t)
 {
     uint64_t b = t >> TIMING_BUCKET;
-    uint64_t bucket = b ? server->bucket[(b - 1) % TIMING_BUCKETS] : 0;
-    return b && bucket >> 16 == b - 1 ? (uint32_t)(bucket & 0xffff) : 0;
+    uint32_t lines = 0;
+    for (uint64_t i = TIMING_AGO; i < 2 * TIMING_AGO && i <= b; i++) {
+        uint64_t bucket = server->bucket[(b - i) % TIMING_BUCKETS];
+        lines += bucket >> 16 == b - i ? (uint32_t)(bucket & 0xffff) : 0;
+    }
+    return lines;
 }
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -232,10 +236,10 @@ static uint64_t from_memory(struct spex_timing_core *core, uint64_t line, uint64
     } else {
         struct timing_server *dram = &s->dram[remote ? !core->socket : core->socket];
         t = timing_serve(dram, t);
-        uint64_t u = timing_load(dram, t), most = dram->lines - (dram->lines + 15) / 16;
-        if (u > most)
-            u = most;
-        t += c->dram_latency + latency + c->dram_queue * u / (2 * (dram->lines - u));
+        uint64_t u = timing_load(dram, t), all = (uint64_t)dram->lines * TIMING_AGO;
+        if (u > all - (all + 15) / 16)
+            u = all - (all + 15) / 16;
+        t += c->dram_latency + latency + c->dram_queue * u / (2 * (all - u));
         level = SPEX_UARCH_DRAM;
     }
     *result = make(level, t - asked, flags);

@@ -99,7 +99,8 @@ static __attribute__((noinline)) void learn(struct timing_predictor *p,
  * would not foresee either. tables is a constant: the loop is unrolled.
  */
 static inline __attribute__((always_inline)) bool
-direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken, uint32_t tables)
+direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken, uint32_t tables,
+          bool far)
 {
     const unsigned shift = 64 - p->bits;
     const uint64_t newest = p->history[0];
@@ -112,7 +113,7 @@ direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken, uin
         uint64_t h = key ^ (newest & see->mask[0]) * ODD0;
         if (i + 2 >= tables) /* others see no more than 64 branches */
             h ^= (p->history[1] & see->mask[1]) * ODD1;
-        if (i + 1 == tables) /* and 128 */
+        if (i + 1 == tables && far) /* and 128 */
             h ^= (p->history[2] & see->mask[2]) * ODD2;
         struct timing_tagged *e = &p->tagged[i][h >> shift];
         at[tables - 1 - i] = e;
@@ -136,17 +137,17 @@ direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken, uin
 
 bool timing_direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken)
 {
-    switch (p->tables) { /* those of the presets */
-    case 5:
-        return direction(p, key, pc, taken, 5);
+    if (p->tables == 5 && p->see[4].words < 3) /* as most do; then those of other presets */
+        return direction(p, key, pc, taken, 5, false);
+    switch (p->tables) {
     case 6:
-        return direction(p, key, pc, taken, 6);
+        return direction(p, key, pc, taken, 6, true);
     case 7:
-        return direction(p, key, pc, taken, 7);
+        return direction(p, key, pc, taken, 7, true);
     case 8:
-        return direction(p, key, pc, taken, 8);
+        return direction(p, key, pc, taken, 8, true);
     default:
-        return direction(p, key, pc, taken, p->tables);
+        return direction(p, key, pc, taken, p->tables, true);
     }
 }
 

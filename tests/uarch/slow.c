@@ -189,10 +189,11 @@ static u64 from_memory(struct core *k, u64 line, u64 t, spex_uarch_result *r)
     llc_put(k, line, false, t);
     struct server *dram = &s->dram[far ? !k->socket : k->socket];
     t = serve(dram, t);
-    u64 use = t / 64 ? *server_at(dram, t / 64 - 1) : 0,
-        most = dram->lines - (dram->lines + 15) / 16;
+    u64 use = 0, all = 8 * (u64)dram->lines, most = all - (all + 15) / 16;
+    for (u64 ago = 8; ago < 16; ago++) /* from 1024 to 512 cycles ago */
+        use += t / 64 >= ago ? *server_at(dram, t / 64 - ago) : 0;
     use = use > most ? most : use;
-    t += s->c.dram_latency + extra + s->c.dram_queue * use / (2 * (dram->lines - use));
+    t += s->c.dram_latency + extra + s->c.dram_queue * use / (2 * (all - use));
     *r = result_of(SPEX_UARCH_DRAM, t - asked, flags);
     return t;
 }
