@@ -24,14 +24,13 @@ static inline uint64_t translate(struct spex_timing_core *core, uint64_t va, spe
     return spex_uarch_result_translation(t);
 }
 
-static uint8_t bytes_of(uint64_t va, unsigned size, uint64_t piece)
+/* Which of the eight bytes of a piece an access has. */
+static inline uint8_t bytes_of(uint64_t va, unsigned size, uint64_t piece)
 {
-    uint64_t first = piece * 8;
-    unsigned mask = 0;
-    for (uint64_t b = first; b < first + 8; b++)
-        if (b >= va && b < va + size)
-            mask |= 1u << (b - first);
-    return (uint8_t)mask;
+    uint64_t first = piece * 8, end = va + size;
+    unsigned from = va > first ? (unsigned)(va - first) : 0;
+    unsigned to = end < first + 8 ? (unsigned)(end - first) : 8;
+    return (uint8_t)((1u << to) - (1u << from));
 }
 
 /* The youngest store that is older than the load and touches these bytes, or NULL. */
@@ -96,18 +95,19 @@ static inline bool forward(struct spex_timing_core *core, uint64_t va, unsigned 
     return forward_slow(core, va, size, t, data);
 }
 
-static void stored_add(struct spex_timing_core *core, uint64_t va, unsigned size, uint64_t data)
+static inline void stored_add(struct spex_timing_core *core, uint64_t va, unsigned size,
+                              uint64_t data)
 {
-    for (uint64_t piece = va / 8; piece <= (va + size - 1) / 8; piece++) {
+    uint64_t piece = va / 8, last = (va + size - 1) / 8;
+    do {
         uint64_t at = ++core->stored_count, *head = &core->stored_head[piece % TIMING_STORED];
         struct timing_stored *s = &core->stored[at & core->stored_mask];
         s->piece = piece;
         s->data = data;
         s->older = *head;
-        s->bytes = va % 8 + size <= 8 ? (uint8_t)(((1u << size) - 1) << va % 8)
-                                      : bytes_of(va, size, piece);
+        s->bytes = bytes_of(va, size, piece);
         *head = at;
-    }
+    } while (++piece <= last);
 }
 
 /* One access of a load: when its data is there. */
@@ -276,7 +276,7 @@ static uint64_t do_store(struct spex_timing_core *core, const struct timing_uop 
 }
 
 /* The store leaves the buffer: in order, when it has retired and was accepted. */
-static void drain(struct spex_timing_core *core, uint64_t pieces, uint64_t when)
+static inline void drain(struct spex_timing_core *core, uint64_t pieces, uint64_t when)
 {
     uint32_t stores = core->c->stores;
     if (when > core->drain) {

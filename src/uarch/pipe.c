@@ -234,21 +234,24 @@ struct made {
     const spex_timing_access *next;
 };
 
-/* All accesses of a store are plain. */
-static bool plain_stores(struct spex_timing_core *core, const struct timing_uop *u,
-                         struct accesses *a, uint32_t insn, uint64_t done)
+/* All accesses of a store are plain: it is made, and leaves the buffer after this cycle. */
+static inline bool plain_store(struct spex_timing_core *core, const struct timing_uop *u,
+                               struct accesses *a, uint32_t insn, uint64_t done, uint64_t before)
 {
     const spex_timing_access *next = a->next;
-    if (u->kind != TIMING_STORE)
+    uint64_t pieces = core->stored_count;
+    if (u->kind != TIMING_STORE || !belongs(a, insn))
         return false;
-    for (; next < a->end && *next >> 48 == insn; next++)
+    do {
         if ((address(*next) & ~63ull) == core->stream_line ||
             plain(core, address(*next), u->size, UINT64_MAX) != UARCH_MODIFIED)
             return false;
-    for (; a->next < next; a->next++) {
+    } while (++next < a->end && *next >> 48 == insn);
+    do {
         run_of_stores(core, address(*a->next), u->size);
         stored_add(core, address(*a->next), u->size, done);
-    }
+    } while (++a->next < next);
+    drain(core, pieces, later(before, done));
     return true;
 }
 
@@ -266,10 +269,11 @@ make_step(struct spex_timing_core *core, const struct spex_timing_block *block, 
                                                     : do_load(core, u, &a, insn, issue, pc);
         core->load_retire[core->loads++ & core->loads_mask] = later(before, done);
     } else {
-        done = written = issue + u->latency;
-        if (!plain_stores(core, u, &a, insn, done))
+        done = issue + u->latency;
+        if (!plain_store(core, u, &a, insn, done, before)) {
             done = do_store(core, u, &a, insn, issue, pc, &written);
-        drain(core, pieces, later(later(before, done), written));
+            drain(core, pieces, later(later(before, done), written));
+        }
     }
     return (struct made){done, a.next};
 }
