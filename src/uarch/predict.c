@@ -98,9 +98,9 @@ static __attribute__((noinline)) void learn(struct timing_predictor *p,
  * Without branches where it can be: what the guest's branches do, those of the host
  * would not foresee either. tables is a constant: the loop is unrolled.
  */
-static inline __attribute__((always_inline)) bool
-direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken, uint32_t tables,
-          bool far)
+static inline __attribute__((always_inline)) bool direction(struct timing_predictor *p,
+                                                            uint64_t key, uint64_t pc, bool taken,
+                                                            uint32_t tables, bool far)
 {
     const unsigned shift = 64 - p->bits;
     const uint64_t newest = p->history[0];
