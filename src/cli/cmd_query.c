@@ -373,6 +373,7 @@ static void end_progress(struct work *w)
             fputs("\r\033[K", stderr);
         o->profile.quiet = true;
     }
+    cli_progress_end();
 }
 
 /* ---- the answer ---- */

@@ -17,7 +17,6 @@
 static void show_progress(void *context, uint64_t done, uint64_t size)
 {
     struct profile *p = context;
-    p->progress = true;
     if (!p->quiet)
         cli_progress(p->name, done, size);
 }
@@ -211,8 +210,8 @@ int profile_run_all(struct profile *p, const struct analysis_sink *sinks, size_t
     struct spex_error error;
     enum spex_status status = analysis_run(p->analysis, sinks, count, &error);
     cli_progress_end();
-    if (p->progress && isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr); /* of files that were fetched */
+    if (p->progress) /* of files that were fetched */
+        fputs("\r\033[K", stderr);
     p->progress = false;
     if (status)
         cli_error("%s", error.text);
