@@ -130,7 +130,12 @@ static void bridge(struct clock *clock, const struct clock_rules *rules, bool ot
         } else if (other) {
             out = in = last + (now - last) / 2;
         }
-        /* else longer than work can take: nobody says where it ended */
+        /* What is longer than work can take is none: nobody says where it ended, or began. */
+        uint64_t longest = rules->most ? nanoseconds(rules, clock->tick + rules->most) -
+                                             nanoseconds(rules, clock->tick)
+                                       : UINT64_MAX;
+        out = out - last > longest ? last : out;
+        in = now - in > longest ? now : in;
         clock->away += in - out;
     }
     *end = out;

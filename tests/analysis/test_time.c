@@ -171,6 +171,27 @@ static void idle(void **state)
     assert_int_equal(clock.away, 1000000 - 800);
 }
 
+/* A thread ended at 550; nobody says when the other, long after, began. */
+static void idle_between_threads(void **state)
+{
+    struct change list[] = {{3, 550}};
+    const struct changes switches = {list, 1, 1};
+    for (unsigned told = 0; told < 2; told++) {
+        const struct clock_rules rules = {.most = 10000, .switches = told ? &switches : NULL};
+        struct clock clock = {.id = 3};
+        fill(12, 0);
+        for (size_t i = 6; i < 12; i++) {
+            records[i].timestamp = 1000000 + 100 * (i - 6);
+            records[i].context[0] = 8;
+        }
+        clock_share(&clock, &rules, records, 12, spent);
+        uint64_t end = told ? 550 : 500;
+        assert_in_range(sum(0, 6), end - 1, end);
+        assert_in_range(sum(6, 12), 499, 500);
+        assert_int_equal(clock.away, 1000000 - end);
+    }
+}
+
 /* Without timestamps there is none, with some the others go along; time does not go back. */
 static void odd_timestamps(void **state)
 {
@@ -192,5 +213,5 @@ static void odd_timestamps(void **state)
 }
 
 TEST_MAIN(TEST(all_of_the_time), TEST(counter), TEST(phases), TEST(by_cost), TEST(mispredicted),
-          TEST(switched_out), TEST(switched_out_and_back), TEST(other_thread), TEST(lost_data),
-          TEST(idle), TEST(odd_timestamps))
+          TEST(switched_out), TEST(switched_out_and_back), TEST(other_thread),
+          TEST(idle_between_threads), TEST(lost_data), TEST(idle), TEST(odd_timestamps))
