@@ -49,6 +49,13 @@ check-html:
 	@ninja -C $(BUILD) --quiet
 	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite report
 
+# Debian's sqlite3, python3, redis and pigz: the first row of report, and time against exact cycles. Some minutes.
+check-programs:
+	@scripts/setup build demo check
+	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
+	@ninja -C $(BUILD) --quiet
+	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 4 truth-programs
+
 # Every call site that can fail does, in turn; record killed or refused at every system call; guests that spoil
 # their run in more ways (short parts of these are in `make check`).
 check-faults:
@@ -167,4 +174,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate
 
-.PHONY: validate all demo docs check check-vm screens check-html check-feeds check-pgo check-fleet check-ports check-exec check-engines check-faults conformance bench fuzz coverage mutate abi install dist deb format clean
+.PHONY: validate all demo docs check check-vm screens check-html check-feeds check-pgo check-programs check-fleet check-ports check-exec check-engines check-faults conformance bench fuzz coverage mutate abi install dist deb format clean

@@ -1,0 +1,79 @@
+"""
+Debian's sqlite3, python3, redis with a client, and pigz against exact cycles: the first row, and how far rows with long
+runs and with short ones are off (docs/time.md has the figures). `make check-programs`; `make check` skips it.
+"""
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(__file__))
+from profile import *
+
+if not os.environ.get("SPEX_LONG"):
+    skip("Debian's programs against exact cycles", "some minutes: make check-programs")
+    done()
+need("sort")
+ARM64 = os.path.join(BUILD, "arm64")
+code, _, err = run("sh", os.path.join(SOURCE, "scripts/fetch-debs"), ARM64, "sqlite3", "python3", "redis-server",
+                   "redis-tools", "pigz", timeout=500)
+if code:
+    skip("Debian's arm64 programs", "cannot be fetched: " + err.strip().splitlines()[-1])
+    done()
+ROOT = os.path.join(ARM64, "root")
+ENV = {"PYTHONHASHSEED": "0", "LC_ALL": "C", "PYTHONDONTWRITEBYTECODE": "1"}
+work = tempfile.mkdtemp(prefix="spex-programs-")
+SQL = ("create table t(a integer primary key, b text);"
+       "with recursive c(x) as (select 1 union all select x + 1 from c where x < 20000) "
+       "insert into t select x, 'row ' || x * 7919 % 1000 from c;"
+       "create index i on t(b); select b, count(*) from t group by b order by b limit 5;")
+PYTHON = """
+def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)
+print(fib(22))
+"""
+LUA = "redis.call('setbit', 'k', 3999999, 1) local n = 0 for i = 1, 80 do n = n + redis.call('bitcount', 'k') end return n"
+REDIS = f"""
+at={work}/redis
+{ROOT}/usr/bin/redis-server --port 0 --unixsocket $at --save '' > {work}/redis.log 2>&1 &
+tries=0
+until [ -S $at ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 300 ] || exit 1
+    sleep 0.1
+done
+{ROOT}/usr/bin/redis-cli -s $at eval "{LUA}" 0
+{ROOT}/usr/bin/redis-cli -s $at shutdown nosave
+wait
+"""
+with open(os.path.join(work, "text"), "wb") as f:
+    f.write(open(os.path.join(ROOT, "usr/bin/sqlite3"), "rb").read()[:400000])
+# name, program, what it prints, the first row's function (None: it has no name) and file, and whether its threads never
+# wait for each other: the time of those that do is known to a few points only
+PROGRAMS = [
+    ("sqlite3", [f"{ROOT}/usr/bin/sqlite3", ":memory:", SQL], b"0|20000\n", "sqlite3VdbeExec", "libsqlite3.so", True),
+    ("python3", [f"{ROOT}/usr/bin/python3", "-S", "-c", PYTHON], b"17711\n", "_PyEval_EvalFrameDefault", "python3", True),
+    ("redis", ["sh", "-c", REDIS], b"80\n", "redisPopcount", "redis", False),
+    ("pigz", [f"{ROOT}/usr/bin/pigz", "-p", "2", "-c", os.path.join(work, "text")], b"\x1f\x8b", None, "libz.so", False),
+]
+
+
+for name, argv, says, function, file, busy in PROGRAMS:
+    path = os.path.join(work, name + ".data")
+    code, out, err = spex("record", "--truth", "--model", "full", "-c", "1024", "-L", ROOT, "-o", path, "--", *argv, env=ENV,
+                          timeout=900)
+    if not check(f"{name}: recorded", code == 0, err):
+        continue
+    check(f"{name}: does its work", out.startswith(says), out[:100])
+    d = json.loads(spex("truth", "--format", "json", "--percent-limit", "0.5", "-i", path)[1])
+    first = json.loads(spex("report", "--format", "json", "-s", "symbol,dso", "-i", path)[1])["rows"][0]
+    equal(f"{name}: the first row is the function with the most cycles", first["symbol"], d["rows"][0]["symbol"])
+    if function:
+        equal(f"{name}: its name", first["symbol"], function)
+    check(f"{name}: its file", file in first["dso"], first["dso"])
+    runs = {kind: [r for r in d["rows"] if r["runs"] == kind] for kind in ("long", "short")}
+    off = [abs(r["time_difference"]) for r in runs["long"]]
+    print(f"# {name}: {d['long_runs_within']} of {d['long_runs']} rows with long runs within their interval, off by {max(off, default=0):.1%} "
+          f"of the time at most; {d['short_runs']} with short ones, off by {d['short_runs_median_error'] or 0:.0%} in the median")
+    if busy:
+        check(f"{name}: rows with long runs are off by less than a hundredth of the time", max(off, default=0) < 0.01, runs["long"])
+        check(f"{name}: rows with short runs are off by less than 30% in the median", d["short_runs_median_error"] < 0.3,
+              d["short_runs_median_error"])
+done()
