@@ -144,7 +144,7 @@ static void annotate(struct screen *s)
         return;
     snprintf(function, sizeof function, "%.*s", (int)strcspn(name, "\n"), name);
     leave(s);
-    top_annotate(s->recording, function, s->view.symfs);
+    top_annotate(s->recording, &s->view, function);
     struct termios raw = s->before;
     raw.c_lflag &= (tcflag_t) ~(ICANON | ECHO);
     tcsetattr(STDIN_FILENO, TCSANOW, &raw);
@@ -271,6 +271,7 @@ static int run_top(void *options, int argc, char **argv)
         status = top_start(&recording, &o->record, native, terminal, argv);
     if (status)
         return status;
+    s.view.kallsyms = native ? "/proc/kallsyms" : NULL; /* of the kernel that is recorded */
     s.view.colour = terminal && cli_colour(STDOUT_FILENO);
     if (terminal)
         live(&s);

@@ -233,6 +233,7 @@ static int print_table(const struct top_view *v, char paths[PARTS][PATH], size_t
     snprintf(filter, sizeof filter, "*%s*", v->filter);
     struct profile_options o = {.inputs = {.items = inputs, .count = count},
                                 .symfs = v->symfs,
+                                .kallsyms = v->kallsyms,
                                 .filter = {.symbol = *v->filter ? filter : NULL}};
     enum spex_key key = keys[v->by];
     struct spex_analysis_options more = {.size = sizeof more,
@@ -311,10 +312,10 @@ void top_free(struct top_table *table)
     *table = (struct top_table){.text = NULL};
 }
 
-void top_annotate(const struct top_recording *r, const char *function, const char *symfs)
+void top_annotate(const struct top_recording *r, const struct top_view *view, const char *function)
 {
     char paths[PARTS][PATH], name[4096];
-    const char *words[2 * PARTS + 8];
+    const char *words[2 * PARTS + 10];
     size_t n = 0, count = find_files(r, paths);
     ssize_t length = readlink("/proc/self/exe", name, sizeof name - 1);
     if (!count || length <= 0)
@@ -326,9 +327,13 @@ void top_annotate(const struct top_recording *r, const char *function, const cha
         words[n++] = "-i";
         words[n++] = paths[i];
     }
-    if (symfs) {
+    if (view->symfs) {
         words[n++] = "--symfs";
-        words[n++] = symfs;
+        words[n++] = view->symfs;
+    }
+    if (view->kallsyms) {
+        words[n++] = "--kallsyms";
+        words[n++] = view->kallsyms;
     }
     words[n++] = function;
     words[n] = NULL;

@@ -28,7 +28,7 @@ struct top_view {
     char filter[64]; /* part of a function's name */
     unsigned columns, rows;
     bool colour;
-    const char *symfs;
+    const char *symfs, *kallsyms;
 };
 
 /* Text of the table, its rows' functions one a line, what the title says. Freed by top_free(). */
@@ -40,6 +40,6 @@ struct top_table {
 bool top_look(const struct top_recording *r, const struct top_view *view, struct top_table *table);
 void top_free(struct top_table *table);
 /* The function's instructions, through the pager. */
-void top_annotate(const struct top_recording *r, const char *function, const char *symfs);
+void top_annotate(const struct top_recording *r, const struct top_view *view, const char *function);
 
 #endif
