@@ -161,6 +161,16 @@ if shutil.which(CXX):
         try_program(f"C++ {level}", "types_class.cc", CXX, level)
 
 path = try_program("C -O3", "types.c", CC, "-O3")
+if shutil.which("go"):
+    program = os.path.join(WORK, "types-go")
+    code, out, err = run("go", "build", "-o", program, os.path.join(HERE, "programs", "types.go"),
+                         env={"GO111MODULE": "off", "GOARCH": "arm64", "CGO_ENABLED": "0", "HOME": WORK})
+    equal("Go: builds", code, 0)
+    code, out, err, other = record("--model", "none", "-c", "1024", "--", program, name="go.data")
+    got = {r["member"]: int(r["samples"]) for r in rows_of(other, "type,member") if r["type"] == "main.node"}
+    wrong = [m for m in ("next", "value", "name[]") if abs(got.get(m, 0) - 1e6 / 1024) > 4.5 * (1e6 / 1024) ** 0.5 + 5]
+    check("Go: each member is counted within its interval", not wrong, got)
+
 # mem --type: the members by cache line, and those that belong together
 code, out, err = spex("mem", "-i", path, "--type", "struct node", "--format", "json")
 equal("mem --type: exit status", code, 0)
