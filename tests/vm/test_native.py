@@ -143,6 +143,14 @@ def test_top(g):
           not re.search(r" 0xffff[0-9a-f]+$", text, re.M), text + g.read("top.err"))
 
 
+def test_figures(g):
+    text = g.read("figures.err")
+    records = re.search(r"([\d,]+)  records", text)
+    n = int(records.group(1).replace(",", "")) if records else 0
+    check(f"{g.name}: spex stat counts the records, and suggests a period", g.status("figures") == 0 and 3000 < n < 5000 and
+          all(w in text for w in ("branches", "does not count them", "overhead", "-c 2048 would suit better")), text)
+
+
 def test_wide(g):
     g.good("wide")
     text = g.script("wide.data", "cpu,comm,tid,ip")
