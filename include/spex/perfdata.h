@@ -390,6 +390,10 @@ struct spex_perf_event {
             const char *name;
         } ksymbol; /* KSYMBOL */
         struct {
+            int32_t pid, tid;
+            uint64_t mount_device, mount_inode; /* its mount namespace; 0: not told */
+        } namespaces;                           /* NAMESPACES */
+        struct {
             uint64_t time, id, stream_id;
         } throttle; /* THROTTLE, UNTHROTTLE */
         struct {

@@ -175,6 +175,21 @@ static bool open_beside(struct spex_module *module, struct search *search)
            try_image(module, path, search);
 }
 
+/* Of a container that still runs. */
+static bool open_in_space(struct spex_module *module, struct search *search)
+{
+    char root[SPACE_ROOT];
+    if (module->path[0] != '/' || !space_root(module->owner, &module->space, module->pid, root))
+        return false;
+    enum open_result r = space_open(root, module->path, &module->recorded, &module->image);
+    if (r > search->why) {
+        search->why = r;
+        search->reason = errno;
+        snprintf(search->seen, sizeof search->seen, "%s%s", root, module->path);
+    }
+    return r == OPEN_OK;
+}
+
 /*
  * Below --symfs, in perf's cache, where it was recorded. With --symfs the last counts only if it
  * is that very build, or below --symfs itself: it was recorded with it as its sysroot.
@@ -198,6 +213,8 @@ static bool open_image(struct spex_module *module, struct search *search)
         return true;
     if (vdso)
         return false;
+    if (module->space.inode && open_in_space(module, search))
+        return true;
     if ((!o->symfs || module->recorded.size || starts_with(module->path, o->symfs)) &&
         try_image(module, module->path, search))
         return true;

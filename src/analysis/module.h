@@ -4,10 +4,14 @@
 
 #include <spex/symbols.h>
 
+#include "perfdata/below.h"
+
 #include <elfutils/libdw.h>
 #include <gelf.h>
 #include <limits.h>
 #include <string.h>
+
+enum { SPACE_ROOT = 32 };
 
 enum module_kind {
     MODULE_FILE,   /* ELF file */
@@ -15,6 +19,11 @@ enum module_kind {
     MODULE_JIT,    /* anonymous code: perf-PID.map */
     MODULE_CODE,   /* one function that its mapping names: of a JIT, of BPF */
     MODULE_NONE,   /* heap, stack, special pages */
+};
+
+/* A mount namespace; inode 0: not known, or our own. */
+struct module_space {
+    uint64_t device, inode;
 };
 
 struct module_segment {
@@ -66,6 +75,7 @@ struct spex_module {
     struct module_id recorded; /* as the profile has it */
     struct module_id found;    /* of the file that was opened, or else as recorded */
     int pid;
+    struct module_space space;  /* where its path means something */
     uint64_t samples, left_out; /* kept by the filters, and not */
     uint64_t unnamed;           /* kept, stripped: without a name */
     bool loaded, tried_lines;
@@ -105,15 +115,29 @@ struct spex_symbols {
     uint32_t *by_path, *by_id;
     size_t mask;
     struct debuginfod *debuginfod;
+    struct known_space { /* where the root of each is */
+        struct module_space space;
+        int pid; /* of a process in it; 0: there is none */
+    } * spaces;
+    size_t space_count, space_room;
     struct spex_module *code[2]; /* the first of MODULE_CODE: of JITs, of BPF */
     struct type_names *types;    /* data_types.c */
 };
 
 /* Out of memory, a module has no symbols; the rest of the profile is read. */
 void module_load(struct spex_module *module);
-/* spex_symbols_module, never NULL. */
+/* spex_symbols_module, never NULL. space: of the process, or NULL. */
 struct spex_module *symbols_module(struct spex_symbols *symbols, const char *path,
-                                   const uint8_t *build_id, size_t build_id_size, int pid);
+                                   const uint8_t *build_id, size_t build_id_size, int pid,
+                                   const struct module_space *space);
+/* Below which directories the files of the profile are: of its archive, --symfs, where they were.
+ */
+struct module_roots {
+    char archive[PATH_MAX + 8];
+    struct below below;
+};
+void symbols_roots(const struct spex_symbols *symbols, struct module_roots *roots);
+
 /* ---- files.c ---- */
 
 enum open_result {
@@ -131,6 +155,21 @@ void module_open_files(struct spex_module *module);
 /* An ELF file for AArch64, with this build id unless that is not known. */
 enum open_result elf_open_build(const char *path, const struct module_id *id,
                                 struct module_elf *file);
+
+/* ---- spaces.c: mount namespaces of containers ---- */
+
+/* Is this the one that we are in ourselves? */
+bool space_is_own(const struct module_space *space);
+/*
+ * The root directory of a namespace, as "/proc/PID/root": of this process if it still is in it,
+ * else of any that is. False if none is left, or may be looked at.
+ */
+bool space_root(struct spex_symbols *symbols, const struct module_space *space, int pid,
+                char root[SPACE_ROOT]);
+/* As elf_open_build, of a file below such a root; links in it do not lead out of it. */
+enum open_result space_open(const char *root, const char *path, const struct module_id *id,
+                            struct module_elf *file);
+
 /* What to do about a file that cannot be opened for this reason. */
 const char *open_advice(int reason);
 void elf_close(struct module_elf *file);

@@ -13,6 +13,29 @@
 #include <string.h>
 #include <unistd.h>
 
+static void add_space(struct spex_analysis *a, const struct spex_perf_event *e)
+{
+    if (e->u.namespaces.pid != e->u.namespaces.tid || !e->u.namespaces.mount_inode)
+        return;
+    a->spaces = memory_grow(a->spaces, a->space_count, &a->space_room, sizeof *a->spaces);
+    a->spaces[a->space_count] = (struct process_space){
+        .pid = e->u.namespaces.pid,
+        .order = (uint32_t)a->space_count,
+        .time = e->time,
+        .space = {e->u.namespaces.mount_device, e->u.namespaces.mount_inode}};
+    a->space_count++;
+}
+
+static int by_process(const void *a, const void *b)
+{
+    const struct process_space *x = a, *y = b;
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    if (x->time != y->time)
+        return x->time < y->time ? -1 : 1;
+    return x->order < y->order ? -1 : 1;
+}
+
 /* The times at which what the file says about threads, processes and CPUs changes. */
 static void gather_changes(struct spex_analysis *a)
 {
@@ -31,6 +54,9 @@ static void gather_changes(struct spex_analysis *a)
             if (e.u.task.pid == e.u.task.tid)
                 changes_add(&a->process_changes, e.u.task.pid, e.time);
             break;
+        case SPEX_PERF_NAMESPACES:
+            add_space(a, &e);
+            break;
         case SPEX_PERF_SWITCH:
         case SPEX_PERF_SWITCH_CPU_WIDE:
         case SPEX_PERF_ITRACE_START:
@@ -47,6 +73,8 @@ static void gather_changes(struct spex_analysis *a)
         const struct spex_perf_map *map = spex_perfdata_map_at(a->file, i);
         changes_add(&a->process_changes, map->pid, map->time);
     }
+    if (a->space_count)
+        qsort(a->spaces, a->space_count, sizeof *a->spaces, by_process);
     changes_sort(&a->thread_changes);
     changes_sort(&a->process_changes);
     changes_sort(&a->cpu_changes);
@@ -194,7 +222,9 @@ static enum spex_status open_input(struct spex_analysis *a, const char *path,
     if (options->raw) {
         status = open_raw(a, path, error);
     } else {
-        status = spex_perfdata_open(standard ? "-" : path, &a->file, error);
+        struct module_roots roots;
+        symbols_roots(a->symbols, &roots);
+        status = below_open(standard ? "-" : path, &roots.below, &a->file, error);
         if (!status) {
             a->info = spex_perfdata_info(a->file);
             a->queue_count = spex_perfdata_queue_count(a->file);
@@ -351,6 +381,7 @@ void spex_analysis_close(struct spex_analysis *a)
     free(a->shapes);
     free(a->records);
     free(a->spent);
+    free(a->spaces);
     free(a->stack_numbers);
     stacks_free(a->stacks);
     free(a->alloc_numbers);

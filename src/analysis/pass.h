@@ -119,6 +119,14 @@ struct piece {
     size_t sample_count;
 };
 
+/* From this time on the process has this mount namespace. */
+struct process_space {
+    int32_t pid;
+    uint32_t order;
+    uint64_t time;
+    struct module_space space;
+};
+
 struct spex_analysis {
     struct spex_analysis_options options;
     char *name;
@@ -130,7 +138,9 @@ struct spex_analysis {
     uint64_t raw_size;
 
     struct changes thread_changes, process_changes, cpu_changes;
-    struct changes switches; /* by thread, for queues of one */
+    struct changes switches;      /* by thread, for queues of one */
+    struct process_space *spaces; /* by process and time */
+    size_t space_count, space_room;
     struct table threads, processes, modules, strings;
     uint32_t versions;
     uint32_t *maps;                  /* numbers of all mappings, by process, address and time */

@@ -12,6 +12,22 @@ enum {
     LINES = 1 << 12, /* cache of source lines */
 };
 
+/* The mount namespace that a mapping's file was found in: the last that was told before it. */
+static struct module_space space_of(const struct spex_analysis *a, const struct spex_perf_map *map)
+{
+    size_t low = 0, high = a->space_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        const struct process_space *s = &a->spaces[middle];
+        if (s->pid < map->pid || (s->pid == map->pid && s->time <= map->time))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool known = low && a->spaces[low - 1].pid == map->pid;
+    return known ? a->spaces[low - 1].space : (struct module_space){0, 0};
+}
+
 static struct spex_module *map_module(struct spex_analysis *a, const struct spex_perf_map *map)
 {
     void **slot = state_slot(&a->modules, (uintptr_t)map);
@@ -20,7 +36,8 @@ static struct spex_module *map_module(struct spex_analysis *a, const struct spex
         const uint8_t *id = map->build_id;
         if (!size)
             id = spex_perfdata_build_id(a->file, map->filename, &size);
-        *slot = symbols_module(a->symbols, map->filename, id, id ? size : 0, map->pid);
+        struct module_space space = space_of(a, map);
+        *slot = symbols_module(a->symbols, map->filename, id, id ? size : 0, map->pid, &space);
     }
     return *slot;
 }

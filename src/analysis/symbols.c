@@ -112,9 +112,22 @@ void spex_symbols_free(struct spex_symbols *symbols)
     free(symbols->modules);
     free(symbols->by_path);
     free(symbols->by_id);
+    free(symbols->spaces);
     for (size_t i = 0; i < sizeof symbols->strings / sizeof *symbols->strings; i++)
         free(symbols->strings[i]);
     free(symbols);
+}
+
+void symbols_roots(const struct spex_symbols *symbols, struct module_roots *roots)
+{
+    size_t n = 0;
+    const char **root = roots->below.roots;
+    snprintf(roots->archive, sizeof roots->archive, "%s/root", symbols->beside_debug);
+    root[n++] = roots->archive;
+    if (symbols->options.symfs)
+        root[n++] = symbols->options.symfs;
+    root[n++] = "";
+    root[n] = NULL;
 }
 
 static enum module_kind kind_of(const char *path)
@@ -145,26 +158,28 @@ struct module_key {
     int pid;
     const uint8_t *id;
     size_t id_size;
+    uint64_t space; /* without a build id, what tells files of containers apart */
 };
 
 static struct module_key key_of(const struct spex_module *module, bool with_id)
 {
     return (struct module_key){module->path, module->kind == MODULE_JIT ? module->pid : 0,
-                               module->recorded.bytes, with_id ? module->recorded.size : 0};
+                               module->recorded.bytes, with_id ? module->recorded.size : 0,
+                               with_id ? 0 : module->space.inode};
 }
 
 static uint32_t *find_slot(const struct spex_symbols *symbols, const struct module_key *key)
 {
     uint32_t *slots = key->id_size ? symbols->by_id : symbols->by_path;
     uint64_t hash = hash_word(hash_seed(), (uint32_t)key->pid);
-    hash = hash_bytes(hash, key->path, strlen(key->path));
+    hash = hash_bytes(hash_word(hash, key->space), key->path, strlen(key->path));
     hash = hash_bytes(hash, key->id, key->id_size);
     for (size_t i = hash & symbols->mask;; i = (i + 1) & symbols->mask) {
         if (!slots[i])
             return &slots[i];
         const struct spex_module *m = symbols->modules[slots[i] - 1];
         struct module_key other = key_of(m, key->id_size > 0);
-        if (other.pid == key->pid && other.id_size == key->id_size &&
+        if (other.pid == key->pid && other.space == key->space && other.id_size == key->id_size &&
             !memcmp(other.id, key->id, key->id_size) && !strcmp(other.path, key->path))
             return &slots[i];
     }
@@ -196,9 +211,13 @@ static void more_slots(struct spex_symbols *symbols)
 }
 
 struct spex_module *symbols_module(struct spex_symbols *symbols, const char *path,
-                                   const uint8_t *build_id, size_t build_id_size, int pid)
+                                   const uint8_t *build_id, size_t build_id_size, int pid,
+                                   const struct module_space *space)
 {
     enum module_kind kind = kind_of(path);
+    struct module_space foreign = {0, 0};
+    if (space && kind == MODULE_FILE && !space_is_own(space))
+        foreign = *space;
     char kernel[64];
     const char *bracket = strchr(path, ']');
     if (kind == MODULE_KERNEL && bracket && bracket - path < 60) {
@@ -210,7 +229,8 @@ struct spex_module *symbols_module(struct spex_symbols *symbols, const char *pat
         build_id_size = 0;
     more_slots(symbols);
     const struct module_key key = {path, kind == MODULE_JIT ? pid : 0,
-                                   build_id_size ? build_id : (const uint8_t *)"", build_id_size};
+                                   build_id_size ? build_id : (const uint8_t *)"", build_id_size,
+                                   build_id_size ? 0 : foreign.inode};
     uint32_t found = *find_slot(symbols, &key);
     if (found)
         return symbols->modules[found - 1];
@@ -228,6 +248,7 @@ struct spex_module *symbols_module(struct spex_symbols *symbols, const char *pat
         memcpy(m->recorded.bytes, build_id, build_id_size);
     m->recorded.size = build_id_size;
     m->pid = pid;
+    m->space = foreign;
     m->image.fd = m->debug.fd = m->alternate.fd = m->small.fd = -1;
     m->whole = m;
     if (kind == MODULE_CODE) {
@@ -244,7 +265,7 @@ struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char
 {
     struct spex_module *volatile module = NULL;
     bool done =
-        memory_guarded(module = symbols_module(symbols, path, build_id, build_id_size, pid));
+        memory_guarded(module = symbols_module(symbols, path, build_id, build_id_size, pid, NULL));
     return done ? module : NULL;
 }
 

@@ -1,6 +1,7 @@
 /* spex archive: a profile and the files that its names come from, as one tar file. */
 #include "profile.h"
 
+#include "analysis/internal.h"
 #include "analysis/module.h"
 
 #include <errno.h>
@@ -166,6 +167,28 @@ static void put_profile(struct tar *tar, const struct profile *p, struct out *re
     out_char(read_with, 0);
 }
 
+/* Of compilers; one may be mapped several times. */
+static void put_dumps(struct tar *tar, const struct spex_perfdata *file,
+                      struct spex_symbols *symbols)
+{
+    struct module_roots roots;
+    size_t count = file ? spex_perfdata_map_count(file) : 0, size;
+    symbols_roots(symbols, &roots);
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_perf_map *map = spex_perfdata_map_at(file, i);
+        char path[BELOW_PATH], name[PATH_MAX];
+        char *data = below_dump(&roots.below, map, path, &size);
+        for (size_t j = 0; data && j < i; j++)
+            if (!strcmp(spex_perfdata_map_at(file, j)->filename, map->filename)) {
+                free(data);
+                data = NULL;
+            }
+        if (data && snprintf(name, sizeof name, ".debug/root%s", map->filename) < PATH_MAX)
+            put_file(tar, path, name);
+        free(data);
+    }
+}
+
 static int write_archive(struct profile *p, const char *output)
 {
     struct tar tar = {.file = fopen(output, "we")};
@@ -187,6 +210,9 @@ static int write_archive(struct profile *p, const char *output)
             put_module(&tar, m);
         kallsyms |= text;
     }
+    struct analysis_part part;
+    for (size_t i = 0; analysis_part(p->analysis, i, &part); i++)
+        put_dumps(&tar, part.file, symbols);
     put_bytes(&tar, zeros, sizeof zeros);
     if (fclose(tar.file) && !tar.failed)
         tar.failed = errno;
@@ -247,7 +273,8 @@ const struct cli_command cli_archive = {
     .synopsis = "[FILE...]",
     .summary = "pack a profile with the files that its names come from",
     .details = "Writes a tar file with the profile, the programs and libraries that it has samples "
-               "of, their debug files, and kallsyms or vmlinux, in the layout of perf's cache. "
+               "of, their debug files, what just-in-time compilers told (perf-PID.map, "
+               "jitdump), and kallsyms or vmlinux, in the layout of perf's cache. "
                "Unpacked elsewhere, the profile is read with all its names: what lies in .debug "
                "beside it is looked at first.",
     .options = archive_options,

@@ -410,6 +410,18 @@ static void take_body(struct cursor *c, struct spex_perf_event *event)
         event->u.ksymbol.name = take_string(c);
         break;
     }
+    case SPEX_PERF_NAMESPACES: {
+        enum { MOUNT = 5 }; /* behind net, uts, ipc, pid and user */
+        event->u.namespaces.pid = (int32_t)take32(c);
+        event->u.namespaces.tid = (int32_t)take32(c);
+        uint64_t count = take64(c);
+        const uint8_t *links = count > MOUNT ? take(c, 16 * (MOUNT + 1)) : NULL;
+        if (links) {
+            event->u.namespaces.mount_device = get64(c->file, links + 16 * MOUNT);
+            event->u.namespaces.mount_inode = get64(c->file, links + 16 * MOUNT + 8);
+        }
+        break;
+    }
     case SPEX_PERF_LOST_SAMPLES:
         event->u.lost.lost = take64(c);
         break;

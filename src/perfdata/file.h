@@ -2,6 +2,7 @@
 #ifndef PERFDATA_FILE_H
 #define PERFDATA_FILE_H
 
+#include "below.h"
 #include <spex/perfdata.h>
 
 #include "base/bits.h"
@@ -191,6 +192,7 @@ struct spex_perfdata {
     bool failed; /* out of memory once: tables are incomplete */
     struct spex_perf_info info;
     char *path;
+    const struct below *below; /* while it is opened */
     struct strings strings;
     VEC(struct spex_perf_attr) attrs;
     VEC(struct id_entry) ids; /* sorted by id once scanned */

@@ -596,6 +596,8 @@ static struct spex_perfdata *new_file(const char *path)
     return file;
 }
 
+static const struct below here = {{"", NULL}};
+
 static enum spex_status start(struct spex_perfdata *file, struct spex_perfdata **result,
                               struct spex_error *error)
 {
@@ -616,6 +618,7 @@ static enum spex_status start(struct spex_perfdata *file, struct spex_perfdata *
         return status;
     }
     spex_perfdata_rewind(file);
+    file->below = NULL;
     *result = file;
     return SPEX_OK;
 }
@@ -623,9 +626,16 @@ static enum spex_status start(struct spex_perfdata *file, struct spex_perfdata *
 enum spex_status spex_perfdata_open(const char *path, struct spex_perfdata **result,
                                     struct spex_error *error)
 {
+    return below_open(path, &here, result, error);
+}
+
+enum spex_status below_open(const char *path, const struct below *below,
+                            struct spex_perfdata **result, struct spex_error *error)
+{
     struct spex_perfdata *file = new_file(path);
     if (!file)
         return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
+    file->below = below;
     enum spex_status status = map_file(file, path, error);
     if (status != SPEX_OK) {
         spex_perfdata_close(file);
@@ -642,6 +652,7 @@ enum spex_status spex_perfdata_open_memory(const void *data, size_t size,
         return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
     file->data = data;
     file->size = size;
+    file->below = &here;
     return start(file, result, error);
 }
 

@@ -96,9 +96,10 @@ static void read_dump(struct spex_perfdata *file, const struct spex_perf_event *
     enum { USE_CLOCKID = 1 << 25, CLOCK_MONOTONIC_ID = 1 };
     const struct spex_perf_map *map = &event->u.map;
     const struct spex_perf_attr *attr = event->attr;
+    char path[BELOW_PATH];
     size_t size;
-    char *data = file_read_named(map->filename, JIT_FILE_MOST, FILE_OWN_OR_ROOT, &size);
-    if (data && jit_dump_pid(data, size) == map->pid) {
+    char *data = below_dump(file->below, map, path, &size);
+    if (data) {
         struct jit_maps maps = {
             file, map, attr && attr->flags & USE_CLOCKID && attr->clockid == CLOCK_MONOTONIC_ID};
         jit_read(data, size, add_jit, &maps);
@@ -114,8 +115,7 @@ void perfdata_state_event(struct spex_perfdata *file, const struct spex_perf_eve
     case SPEX_PERF_MMAP2: {
         if ((event->misc & SPEX_PERF_CPUMODE_MASK) == SPEX_PERF_CPUMODE_GUEST_USER)
             return; /* of a process that is not among the host's */
-        if (add_map(file, &event->u.map) && event->u.map.prot & 4 &&
-            jit_is_dump(event->u.map.filename))
+        if (add_map(file, &event->u.map))
             read_dump(file, event);
         break;
     }

@@ -80,6 +80,18 @@ equal("a BPF program has its name", got.get("bpf_prog_6deef7357e7b4530_count"), 
 got, err = shares(hardware(None))
 equal("jitdump: times of another clock say nothing, the last at a place counts",
       {k: got.get(k) for k in ("early", "later", "moved")}, {"early": None, "later": 9, "moved": 9})
+path, wanted = hardware(1), shares(hardware(1))[0]
+other, elsewhere = os.path.join(WORK, "other"), os.path.join(WORK, "elsewhere")
+os.makedirs(elsewhere)
+code, out, err = spex("archive", path, "-o", os.path.join(WORK, "jit.tar"))
+equal("jitdump: archive", code, 0)
+os.makedirs(other + WORK)
+os.rename(dump, other + dump)
+check("jitdump: elsewhere it is not found", "early" not in shares(path)[0])
+equal("jitdump: below --symfs", shares(path, "--symfs", other)[0], wanted)
+run("tar", "xf", os.path.join(WORK, "jit.tar"), "-C", elsewhere)
+equal("jitdump: in an archive", shares(os.path.join(elsewhere, "perf.data"))[0], wanted)
+os.rename(other + dump, dump)
 os.unlink(dump)
 got, err = shares(hardware(1))
 check("without the file the rest is named", got.get("bpf_prog_6deef7357e7b4530_count") == 4 and "early" not in got, got)
