@@ -1,10 +1,13 @@
 """Programs nobody here wrote: Debian's arm64 busybox, bzip2, sqlite3, python3."""
-from guest import *
+import json
+import struct
+
+from heaplog import *
 
 need_engine("programs of Debian")
 ARM64 = os.path.join(BUILD, "arm64")
 code, _, err = run("sh", os.path.join(SOURCE, "scripts/fetch-debs"), ARM64, "busybox", "bzip2", "sqlite3",
-                   "python3", timeout=500)
+                   "python3", "libjemalloc2", "libtcmalloc-minimal4", timeout=500)
 if code:
     skip("Debian's arm64 programs", "cannot be fetched: " + err.strip().splitlines()[-1])
     done()
@@ -53,4 +56,41 @@ for name, (program, *args), data in PROGRAMS:
               not odd and 3000 < len(both[0]) > 0.99 * len(both[1]), (len(both[0]), len(both[1]), odd[:3]))
     again = record("-L", ROOT, "-c", "2048", "--", program, *args, stdin=data, env=ENV, name="again")[3]
     check(f"{name}: the same bytes again", open(path, "rb").read() == open(again, "rb").read())
+
+# ---- allocations: sqlite3's as a library put before libc logs them ----
+LIBRARIES = "/usr/lib/aarch64-linux-gnu"
+logger, log = build("log_heap", "-shared", "-fPIC", "-O2", output="liblog_heap.so"), os.path.join(WORK, "heap.log")
+code, out, err, path = record("-L", ROOT, "--allocs", "-c", "512", "--env", f"LD_PRELOAD={logger}", "--env", f"HEAP_LOG={log}", "--",
+                              os.path.join(ROOT, "usr/bin/sqlite3"), ":memory:", SQL, env=ENV)
+equal("sqlite3 --allocs: status", code, 0)
+data = open(log, "rb").read()
+logged = [struct.unpack_from("<QQQ", data, at) for at in range(0, len(data), 24)]
+found = allocations(path, sym=False)
+blocks = {number: (start, size, site[0]) for l in found.values() for start, size, number, site in l}
+at, missing = 0, []
+for number in sorted(blocks):  # in the order in which they were allocated
+    start, size, site = blocks[number]
+    page = int(site, 16) & 0xfff  # perf shows the rest as the file has it
+    while at < len(logged) and (*logged[at][:2], logged[at][2] & 0xfff) != (start, size, page):
+        at += 1
+    if at == len(logged):
+        missing.append((number, hex(start), size, site))
+        break
+equal("sqlite3 --allocs: each block is in the log, in this order", missing, [])
+check("sqlite3 --allocs: there are many", len(blocks) > 100, len(blocks))
+code, out, err = spex("mem", "-i", path, "--sort", "alloc,dso", "--format", "json")
+rows = json.loads(out)["rows"]
+odd = {r["dso"] for r in rows if r["alloc"] == "[heap]"} - {"libc.so.6", "ld-linux-aarch64.so.1"}
+equal("sqlite3 --allocs: what is in no block is used by libc and its linker alone", odd, set())
+
+# ---- other allocators ----
+if shutil.which(CXX):
+    os.environ.pop("MALLOC_PERTURB_", None)
+    program = build_allocs("allocs")
+    for library in ("libjemalloc.so.2", "libtcmalloc_minimal.so.4"):
+        code, out, err, path = record("-L", ROOT, "--allocs", "-c", 256, "--env", f"LD_PRELOAD={LIBRARIES}/{library}", "--",
+                                      program, 1, 2000)
+        problems, compared = compare(path, out.decode(), False)
+        equal(f"{library}: blocks are those that the program logs", problems[:3], [])
+        check(f"{library}: there are many", compared > 500, compared)
 done()
