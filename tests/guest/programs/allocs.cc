@@ -1,11 +1,11 @@
 /*
- * A program that logs its own heap: each use of a block with the block's number, place, size and the
- * function that asked for it, thread by thread in order.
+ * A program that logs its own heap: each use of a block with the block's number, place, size and
+ * the function that asked for it, thread by thread in order.
  *
  *   allocs THREADS STEPS [fork]
  *
- * Blocks come from every function that allocates; some are grown, some are handed to another thread,
- * which uses and frees them, so that places are used again by other sites.
+ * Blocks come from every function that allocates; some are grown, some are handed to another
+ * thread, which uses and frees them, so that places are used again by other sites.
  */
 #include <malloc.h>
 #include <new>
@@ -42,7 +42,7 @@ MAKE(array, void *, reallocarray(NULL, size / 8, 8))
 MAKE(new, char *, ::operator new(size))
 MAKE(new_array, char *, new char[size])
 MAKE(nothrow, char *, new (std::nothrow) char[size])
-MAKE(new_aligned, char *, ::operator new (size, std::align_val_t(64)))
+MAKE(new_aligned, char *, ::operator new(size, std::align_val_t(64)))
 MAKE(map, void *, mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))
 extern "C" __attribute__((noinline)) void *make_tail(size_t size)
 {
@@ -60,13 +60,13 @@ static const struct {
     void *(*make)(size_t size);
     const char *site;
 } kinds[KINDS] = {
-    {make_malloc, "make_malloc"},     {make_calloc, "make_calloc"},
-    {make_aligned, "make_aligned"},   {make_memalign, "make_memalign"},
-    {make_stored, "make_stored"},     {make_valloc, "make_valloc"},
-    {make_again, "make_again"},       {make_array, "make_array"},
-    {make_new, "make_new"},           {make_new_array, "make_new_array"},
-    {make_nothrow, "make_nothrow"},   {make_new_aligned, "make_new_aligned"},
-    {make_map, "make_map"},           {make_tail, "step"},
+    {make_malloc, "make_malloc"},   {make_calloc, "make_calloc"},
+    {make_aligned, "make_aligned"}, {make_memalign, "make_memalign"},
+    {make_stored, "make_stored"},   {make_valloc, "make_valloc"},
+    {make_again, "make_again"},     {make_array, "make_array"},
+    {make_new, "make_new"},         {make_new_array, "make_new_array"},
+    {make_nothrow, "make_nothrow"}, {make_new_aligned, "make_new_aligned"},
+    {make_map, "make_map"},         {make_tail, "step"},
 };
 
 struct block {
@@ -123,7 +123,7 @@ static void give_back(struct block *b)
     else if (b->kind == 11)
         ::operator delete(b->p, std::align_val_t(64));
     else if (b->kind >= NEW && b->kind < 11)
-        b->kind == NEW ? ::operator delete(b->p) : delete[](char *)b->p;
+        b->kind == NEW ? ::operator delete(b->p) : delete[](char *) b->p;
     else
         free(b->p);
     b->p = NULL;

@@ -1,6 +1,6 @@
 /*
- * For LD_PRELOAD: logs each allocation (place, size, caller) of a program, in order, to the file that
- * HEAP_LOG names, when it ends. glibc's own functions do the work.
+ * For LD_PRELOAD: logs each allocation (place, size, caller) of a program, in order, to the file
+ * that HEAP_LOG names, when it ends. glibc's own functions do the work.
  */
 #include <errno.h>
 #include <fcntl.h>
