@@ -200,42 +200,43 @@ static void tell(const char *what, char *text)
  * Debian 12's 7.2, whatever its updates, or 11.1 and later. The plugin proves what it
  * builds on; here the version alone gives a clear answer before anything starts.
  */
-static bool known_version(const struct vm_options *o, const struct place *p)
+static bool known_version(const struct vm_options *o, const struct place *p, unsigned *major)
 {
     struct command c = {0};
     char text[TEXT];
-    unsigned major, minor;
+    unsigned minor;
     add_all(&c, o->qemu, "--version", NULL);
     if (run(&c, p->said, -1) < 0)
         return false;
     const char *found = strstr(said(p, text), "version ");
-    if (!found || sscanf(found, "version %u.%u", &major, &minor) != 2) {
+    if (!found || sscanf(found, "version %u.%u", major, &minor) != 2) {
         cli_error("%s does not say that it is a QEMU", o->qemu);
         return false;
     }
-    if ((major == 7 && minor == 2) || major > 11 || (major == 11 && minor >= 1))
+    if ((*major == 7 && minor == 2) || *major > 11 || (*major == 11 && minor >= 1))
         return true;
     cli_error("%s is version %u.%u; spex vm needs Debian 12's qemu-system-arm 7.2, or QEMU 11.1 or "
               "later (--qemu)",
-              o->qemu, major, minor);
+              o->qemu, *major, minor);
     return false;
 }
 
 /* As QEMU must be told in both runs: once for its device tree, once for real. */
-static void add_machine(struct command *c, const struct vm_options *o, uint32_t midr,
-                        const char *dtb)
+static void add_machine(struct command *c, const struct vm_options *o,
+                        const struct spex_vm_config *config, const char *dtb)
 {
-    char path[2 * TEXT];
+    char path[2 * TEXT], sve[32] = "sve=off", core[32] = "";
+    uint32_t midr = config->unit.features.midr;
     add_all(c, o->qemu, "-M", NULL);
     add(c, "virt,gic-version=3%s%s%s", o->el2 ? ",virtualization=on" : "", dtb ? ",dumpdtb=" : "",
         dtb ? escaped(dtb, path) : "");
     add(c, "-cpu");
-    /* Fast pointer authentication: else a boot takes three times as long. No SVE: QEMU does not
-     * show its data accesses. */
     if (midr >> 24) /* a core that exists: tools in the guest decode its data sources */
-        add(c, "max,pauth-impdef=on,sve=off,sme=off,midr=0x%x", midr);
-    else
-        add(c, "max,pauth-impdef=on,sve=off,sme=off");
+        snprintf(core, sizeof core, ",midr=0x%x", midr);
+    if (config->vector_bits)
+        snprintf(sve, sizeof sve, "sve%u=on", config->vector_bits);
+    /* Fast pointer authentication: else a boot takes three times as long. */
+    add(c, "max,pauth-impdef=on,%s,sme=off%s", sve, core);
     add_all(c, "-m", o->memory, "-nographic", "-nic", "none", "-smp", NULL);
     add(c, "%llu", (unsigned long long)o->smp);
 }
@@ -250,11 +251,12 @@ static bool put_in_tree(const struct place *p, const struct command *c)
 }
 
 /* PMBIRQ is a PPI of each PE: INTID 21 is PPI 5, level high (BSA; ISMLLS). */
-static bool make_device_tree(const struct vm_options *o, uint32_t midr, const struct place *p)
+static bool make_device_tree(const struct vm_options *o, const struct spex_vm_config *config,
+                             const struct place *p)
 {
     struct command describe = {0}, node = {0}, compatible = {0}, interrupts = {0};
     char text[TEXT];
-    add_machine(&describe, o, midr, p->dtb);
+    add_machine(&describe, o, config, p->dtb);
     int status = run(&describe, p->said, -1);
     if (status < 0)
         return false;
@@ -303,6 +305,7 @@ struct settings {
     struct spex_vm_config config;
     char text[TEXT];
     size_t used;
+    uint32_t vector_bits; /* of the CPU */
 };
 
 static bool set(struct settings *s, const char *name, const char *value, struct spex_error *error)
@@ -341,10 +344,20 @@ static bool set_cpu(const struct vm_options *o, struct settings *s, struct spex_
     struct spex_error why;
     if (spex_cpu_parse(o->cpu, &cpu, &why))
         return error_set(error, why.status, 0, "--cpu: %s", why.text), false;
+    s->vector_bits = cpu.vector_bits;
     snprintf(choice, sizeof choice, "layout=%llu", (unsigned long long)cpu.layout);
     return set(s, "features", o->features ? o->features : cpu.list, error) &&
            set_numbers(s, &cpu.model, error) &&
            (!cpu.layout || o->features || set(s, "choice", choice, error));
+}
+
+/* SVE if the CPU has it, and QEMU shows the registers that its accesses need: not before 11.1. */
+static bool set_vectors(struct settings *s, unsigned major)
+{
+    char bits[16];
+    struct spex_error error;
+    snprintf(bits, sizeof bits, "%u", s->vector_bits);
+    return !s->vector_bits || major < 11 || set(s, "vectors", bits, &error);
 }
 
 static bool settle(const struct vm_options *o, struct settings *s, struct spex_error *error)
@@ -489,10 +502,11 @@ static int run_vm(void *options, int argc, char **argv)
         !make_place(&place))
         return CLI_DATA;
     int status = CLI_DATA;
-    uint32_t midr = settings.config.unit.features.midr;
-    if (known_version(o, &place) && make_device_tree(o, midr, &place)) {
+    unsigned major;
+    if (known_version(o, &place, &major) && set_vectors(&settings, major) &&
+        make_device_tree(o, &settings.config, &place)) {
         struct command c = {0};
-        add_machine(&c, o, midr, NULL);
+        add_machine(&c, o, &settings.config, NULL);
         add_guest(&c, o, &place, plugin, settings.text);
         announce(o);
         status = o->guest && !isatty(STDIN_FILENO) ? run_typed(&c) : run(&c, NULL, -1);

@@ -19,7 +19,7 @@ static int (*read_register)(void *, struct qemu_plugin7_bytes *, int);
 static __thread struct qemu_plugin7_bytes *bytes;
 
 /* From version 2 on: */
-static bool official;
+static bool official, machine; /* machine: system mode, guest memory is not of this process */
 static unsigned version;
 static struct {
     struct qemu_register x[33], z[32], p[16], granules; /* x[31] is SP, x[32] PC */
@@ -121,15 +121,24 @@ static bool find_memory(uint64_t pc)
     return found;
 }
 
-bool regs_find(uint64_t pc)
+static bool find_names(void)
 {
-    if (!official)
-        return find_memory(pc);
     qemu_registers_find(version, on_register);
     for (unsigned i = 0; i < 33; i++)
         if (!names.x[i].known)
             return false;
-    return find_memory(pc);
+    return true;
+}
+
+bool regs_find(uint64_t pc)
+{
+    return (!official || find_names()) && find_memory(pc);
+}
+
+bool regs_find_system(unsigned api)
+{
+    machine = true;
+    return regs_open(api) && official && find_names();
 }
 
 uint64_t regs_read(unsigned vcpu, unsigned reg)
@@ -279,7 +288,14 @@ const uint64_t *regs_stack_pointer(unsigned vcpu)
 
 bool regs_memory(uint64_t address, void *to, unsigned size)
 {
-    return read_host((const void *)(uintptr_t)regs_host(address), to, size);
+    if (!machine)
+        return read_host((const void *)(uintptr_t)regs_host(address), to, size);
+    if (!bytes)
+        bytes = g_byte_array_new();
+    if (!qemu_plugin_read_memory_vaddr(address, bytes, size))
+        return false;
+    memcpy(to, bytes->data, size);
+    return true;
 }
 
 bool regs_area(uint64_t address, uint64_t *start, uint64_t *end)

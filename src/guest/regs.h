@@ -16,6 +16,8 @@
 bool regs_open(unsigned api);
 /* On the first thread; pc: where the first block is. */
 bool regs_find(uint64_t pc);
+/* In system mode instead of these two, on a vCPU's thread: official registers and memory alone. */
+bool regs_find_system(unsigned api);
 /* What callbacks that read registers are registered with. */
 enum qemu_plugin_cb_flags regs_flags(void);
 /* They are exact in every such callback, not at the entry of a block and before SVE accesses alone.

@@ -7,6 +7,8 @@
 #include "system.h"
 
 #include "need.h"
+#include "regs.h"
+#include "sve.h"
 #include "system_vcpu.h"
 
 #include "guest/a64.h"
@@ -155,22 +157,36 @@ static void open_system(void)
     sys.zva_bytes = 64;
     if (sys.machine->sysreg(0, SPEX_SYSREG(3, 3, 0, 0, 7), &dczid))
         sys.zva_bytes = 4u << (dczid & 15);
+    /* 7.2 shows neither these accesses nor, here, the registers; spex vm leaves SVE off there. */
+    sys.vectors = sys.config.vector_bits && sys.machine->skip && regs_find_system(sys.api) &&
+                  regs_open_vectors(0);
     for (unsigned i = 0; i < sys.vcpus; i++)
         make_vcpu(i);
 }
 
 /* ---- translation ---- */
 
+static const struct sve *make_sve(uint32_t word, const struct spex_op *op)
+{
+    struct sve sve, *kept;
+    if (!sys.vectors || !sve_decode(word, op, &sve))
+        return NULL;
+    kept = need(malloc(sizeof *kept));
+    *kept = sve;
+    return kept;
+}
+
 static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count, unsigned el)
 {
+    const struct spex_a64_lengths lengths = {(uint16_t)sys.config.vector_bits, 128};
     struct block *b = need(calloc(1, sizeof *b));
     struct spex_op *ops = need(calloc(count, sizeof *ops));
     struct insn *insns = need(calloc(count, sizeof *insns));
     uint32_t *copy = need(malloc(4 * count));
     memcpy(copy, words, 4 * count);
     for (size_t i = 0; i < count; i++) {
-        spex_a64_classify(words[i], NULL, &ops[i]);
-        insns[i] = (struct insn){b, (uint32_t)i};
+        spex_a64_classify(words[i], sys.config.vector_bits ? &lengths : NULL, &ops[i]);
+        insns[i] = (struct insn){b, (uint32_t)i, make_sve(words[i], &ops[i])};
     }
     *b = (struct block){.insns = insns, .words = copy, .el = (uint8_t)el, .vector = !(pc & 0x7f)};
     b->again = count == 1 && ops[0].flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL);
@@ -226,6 +242,7 @@ int system_install(uint64_t id, unsigned api, unsigned vcpus, int argc, char **a
     spex_vm_config_default(&sys.config);
     sys.machine = api >= 7 ? &machine_qemu11 : &machine_qemu72;
     sys.vcpus = vcpus;
+    sys.api = api;
     if (vcpus > MAX_VCPUS)
         snprintf(error.text, sizeof error.text, "at most %d CPUs", MAX_VCPUS);
     for (int i = 0; i < argc && !error.text[0]; i++) {

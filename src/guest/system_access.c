@@ -2,6 +2,7 @@
  * Memory accesses of the guest: each goes through the model of the caches; those of
  * a block with a wanted operation are kept for its sample.
  */
+#include "sve.h"
 #include "system_vcpu.h"
 
 /* ---- accesses ---- */
@@ -31,14 +32,20 @@ static uint64_t translated(struct vcpu *v, uint64_t va)
                : NO_ADDRESS;
 }
 
+static struct seen *seen_of(struct vcpu *v, const struct insn *insn)
+{
+    struct seen *seen = &v->seen[insn->index];
+    if (seen->stamp != v->stamp)
+        *seen = (struct seen){.stamp = v->stamp, .first = (uint16_t)v->access_count};
+    return seen;
+}
+
 /* An access of the current block while one of its operations is wanted. */
 static __attribute__((noinline)) void keep(struct vcpu *v, const struct insn *insn, uint64_t va,
                                            uint64_t model, unsigned size, spex_uarch_result result,
                                            uint64_t pa)
 {
-    struct seen *seen = &v->seen[insn->index];
-    if (seen->stamp != v->stamp)
-        *seen = (struct seen){.stamp = v->stamp, .first = (uint16_t)v->access_count};
+    struct seen *seen = seen_of(v, insn);
     if (v->access_count == MAX_SEEN || seen->count == MAX_PARTS)
         return;
     struct spex_access *access = &v->access[v->access_count++];
@@ -115,7 +122,7 @@ static void on_atomic(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, v
 
 /*
  * QEMU 11.1 crashes in an SVE gather load, and in a load that must not fault, if it has to call
- * back for it (a host page that it did not look up). Their samples have no address.
+ * back for it (a host page that it did not look up).
  */
 static bool must_not_watch(const struct spex_op *op)
 {
@@ -127,9 +134,36 @@ static bool must_not_watch(const struct spex_op *op)
     return op->flags & SPEX_OPF_GATHER;
 }
 
+/* Before an SVE instruction: what it will access, by its registers. */
+static void on_sve(unsigned index, void *data)
+{
+    enum { RUN = 64 }; /* bytes: what the model takes at a time */
+    struct vcpu *v = sys.vcpu[index];
+    const struct insn *insn = data;
+    struct sve_list list;
+    if (!v || !v->active || (insn->sve->form == SVE_PREDICATED && !v->capturing))
+        return;
+    sve_list(insn->sve, index, RUN, &list);
+    for (unsigned i = 0; i < list.count; i++) {
+        uint64_t va = list.item[i].va, model = model_address(v, va);
+        unsigned size = list.item[i].size;
+        spex_uarch_result result = insn->sve->store
+                                       ? spex_uarch_store(v->core, model, size, insn->index)
+                                       : spex_uarch_load(v->core, model, size, insn->index);
+        if (v->capturing)
+            keep(v, insn, va, model, size, result, translated(v, va));
+    }
+    if (v->capturing)
+        seen_of(v, insn)->events = list.events;
+}
+
 void system_watch_access(struct qemu_plugin_insn *insn, struct insn *at)
 {
     const struct spex_op *op = op_of(at);
+    if (at->sve) {
+        qemu_plugin_register_vcpu_insn_exec_cb(insn, on_sve, QEMU_PLUGIN_CB_R_REGS, at);
+        return;
+    }
     if (!(op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE)) || op->kind == SPEX_OP_DC_ZVA ||
         must_not_watch(op))
         return;

@@ -95,6 +95,7 @@ static void take_off(struct vcpu *v, int slot, const struct insn *want, const st
     struct flight *f = &v->flight[v->flying++];
     struct spex_outcome *out = &f->outcome;
     bool seen_any = seen->stamp == v->stamp && seen->count;
+    uint64_t predicate = seen->stamp == v->stamp && !end->exception ? seen->events : 0;
     f->slot = slot;
     f->op = op;
     *out = (struct spex_outcome){.flags = SPEX_OUT_EXECUTED | SPEX_OUT_PASSED};
@@ -111,6 +112,7 @@ static void take_off(struct vcpu *v, int slot, const struct insn *want, const st
         if (end->entered && spex_uarch_mispredicted(v->core, v->sequence))
             out->events |= UINT64_C(1) << 7;
     }
+    out->events |= predicate;
     if (seen_any) {
         memcpy(f->parts, &v->access[seen->first], seen->count * sizeof f->parts[0]);
         out->access[0] = f->parts[0];
@@ -121,7 +123,7 @@ static void take_off(struct vcpu *v, int slot, const struct insn *want, const st
     } else if (op->flags & SPEX_OPF_EXCL && op->flags & SPEX_OPF_STORE) {
         out->flags |= SPEX_OUT_MONITOR_FAIL; /* QEMU stores only when the monitor passes */
     } else if (op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE) && op->kind != SPEX_OP_BRANCH &&
-               !end->exception) {
+               !end->exception && !(predicate >> SPEX_EV_EMPTY_PRED & 1)) {
         unit_log_note(&v->unit, "access not shown by QEMU: pc 0x%llx insn 0x%08x",
                       (unsigned long long)pc_of(want), want->block->words[want->index]);
         f->op = &unseen;

@@ -35,6 +35,8 @@ enum {
 struct insn {
     struct block *block;
     uint32_t index;
+    const struct sve
+        *sve; /* SVE access, or operation with a predicate, that registers tell; or NULL */
 };
 
 struct block {
@@ -56,6 +58,7 @@ struct block {
 struct seen {
     uint32_t stamp; /* of the block's execution */
     uint16_t first, count;
+    uint64_t events; /* of its predicate */
     spex_uarch_result worst;
 };
 
@@ -104,10 +107,11 @@ struct sys {
     struct spex_vm_config config;
     struct spex_uarch *model;
     struct vcpu *vcpu[MAX_VCPUS];
-    unsigned vcpus, zva_bytes;
+    unsigned vcpus, zva_bytes, api;
     struct block *blocks[1 << 16];
     pthread_mutex_t lock; /* translation: blocks, opening */
     bool opened;
+    bool vectors; /* QEMU shows the registers that SVE accesses need */
     int log;
 };
 extern struct sys sys;

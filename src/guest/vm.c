@@ -155,6 +155,13 @@ enum spex_status spex_vm_config_set(struct spex_vm_config *config, const char *n
         return set_choice(config, value, error);
     if (!strcmp(name, "inject"))
         return set_injection(config, value, error);
+    if (!strcmp(name, "vectors")) {
+        uint64_t bits;
+        if (!number(&value, &bits) || *value || bits < 128 || bits > 2048 || bits & (bits - 1))
+            return error_set(error, SPEX_INVALID, 0, "vectors: a power of two from 128 to 2048");
+        config->vector_bits = (uint32_t)bits;
+        return SPEX_OK;
+    }
     if (!strcmp(name, "seed")) {
         if (number(&value, &config->unit.seed) && !*value)
             return SPEX_OK;

@@ -28,14 +28,15 @@ struct spex_vm_config {
     struct spu_config unit; /* features, choices, seed; no host */
     struct spex_uarch_config model;
     struct spex_vm_injection inject;
-    char features[256]; /* the text of unit.features */
+    char features[256];   /* the text of unit.features */
+    uint32_t vector_bits; /* of SVE in the guest; 0: it is off */
 };
 
 /* max features, the neoverse-n1 model, seed 1, nothing injected. */
 void spex_vm_config_default(struct spex_vm_config *config);
 
 /*
- * name is features, model, choice, seed or inject. SPEX_INVALID or SPEX_RANGE with
+ * name is features, model, choice, seed, vectors or inject. SPEX_INVALID or SPEX_RANGE with
  * the word and what is allowed.
  */
 enum spex_status spex_vm_config_set(struct spex_vm_config *config, const char *name,
