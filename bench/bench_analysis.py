@@ -7,6 +7,7 @@ second, "wide", the heap has a million lines, of which 311,000 are seen. CPU tim
 the best of a few runs counts: the machine may be shared, and both sides use one thread. With two threads
 it is the time by the clock, on four times as many records: that needs a machine with nothing else to do.
 """
+import glob
 import os
 import shutil
 import subprocess
@@ -22,6 +23,8 @@ PROG = os.path.join(BUILD, "tests/analysis/prog")
 RECORDS = 1638400
 LARGE = 16 * 1000 * 1000  # 1 GB
 SYMBOLS = ["--symfs", "root"]
+QUERY = "SELECT symbol, count(*) AS n, quantile_disc(latency, 0.95) AS p95 FROM samples GROUP BY symbol ORDER BY n DESC"
+DUCKDB = os.environ.get("SPEX_DUCKDB") or next(iter(glob.glob(f"{BUILD}/feeds/node_modules/@duckdb/node-bindings-linux-*/libduckdb.so")), None)
 
 
 def cost(command, cwd, runs):
@@ -82,7 +85,8 @@ AGAINST = [
     ("script --format json", "script --format json", None, 0),
     ("script --format csv", "script --format csv", None, 0),
     *((f"export --to {to}", f"export --to {to} -o /dev/null", None, 0) for to in
-      ("collapsed", "collapsed --weight time", "speedscope", "firefox", "pprof", "bolt", "profgen", "llvm", "autofdo", "parquet")),
+      ("collapsed", "collapsed --weight time", "speedscope", "firefox", "pprof", "bolt", "profgen", "llvm", "autofdo")),
+    ("export --to parquet", "export --to parquet --threads 1 -o /dev/null", None, 0),
     ("dump --style perf", "dump --style perf", perf("report -D", "f.data", False), 1),
     ("dump --style perf-7", "dump --style perf-7", None, 0),
     ("dump --style spex", "dump --style spex", None, 0),
@@ -94,6 +98,42 @@ MEMORY = ["export --to pprof -o /dev/null", "export --to firefox -o /dev/null", 
 
 def make(scenario, path, records):
     subprocess.run([MAKE, scenario, path, PROG, str(records)], check=True)
+
+
+def longest(command, cwd, runs):
+    """CPU seconds of the thread that took longest, in the best run: what it takes by the clock where every thread has a CPU."""
+    best = 1e9
+    for _ in range(runs):
+        p = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=dict(os.environ, HOME=cwd))
+        times = {}
+        while p.poll() is None:
+            for task in glob.glob(f"/proc/{p.pid}/task/*/schedstat"):
+                try:
+                    times[task] = int(open(task).read().split()[0]) / 1e9
+                except (OSError, IndexError):
+                    pass  # it has just ended
+            time.sleep(0.005)
+        best = min(best, max(times.values()))
+    return best
+
+
+def parquet(d):
+    seconds = longest([*spex("export --to parquet --threads 2 -o /dev/null", "f.data")], d, 7)
+    print(f"export --to parquet, two threads\t{RECORDS / seconds / 1e6:.1f}\tM records/s of the thread that takes longer", flush=True)
+    subprocess.run([*spex("export --to parquet -o f.parquet", "f.data")], cwd=d, check=True, stderr=subprocess.DEVNULL)
+    print(f"export --to parquet, size\t{os.path.getsize(f'{d}/f.parquet') / RECORDS:.1f}\tbytes a record", flush=True)
+
+
+def query(d):
+    """CPU time of a query over that of the report which says the same, on one thread, without the start of DuckDB."""
+    if not DUCKDB:
+        print("query, symbol, count, p95\t-\tno DuckDB: scripts/feeds-setup fetches it", flush=True)
+        return
+    os.environ["SPEX_DUCKDB"] = DUCKDB
+    start, _ = cost([SPEX, "query", "SELECT 1"], d, 5)
+    asked, _ = cost([SPEX, "query", "--threads", "1", *SYMBOLS, QUERY, "f.data"], d, 3)
+    report, _ = cost([*spex("report", "f.data"), "--threads", "1"], d, 3)
+    print(f"query, symbol, count, p95\t{LARGE / (asked - start) / 1e6:.1f}\tM records/s\t{(asked - start) / report:.2f}\ttimes the CPU time of report", flush=True)
 
 
 def main():
@@ -109,6 +149,7 @@ def main():
                 ratio = f"{slow / seconds:.1f}"
                 against = f"perf {theirs[1]}, {slow:.2f} s, {large // 1024} MB (ours {memory // 1024} MB)"
             print(f"{row}\t{RECORDS / seconds / 1e6:.1f}\tM records/s\t{ratio}\t{against}", flush=True)
+        parquet(d)
         make("mixed-n1-near", f"{d}/f.data", 4 * RECORDS)
         for row in ("report", "mem", "c2c", "branch", "annotate walk", "diff"):
             one, two = by_the_clock(row, d, 1), by_the_clock(row, d, 2)
@@ -118,6 +159,7 @@ def main():
             seconds, _ = cost(spex(row, "f.data"), d, 5)
             print(f"{row}, wide keys\t{RECORDS / seconds / 1e6:.1f}\tM records/s", flush=True)
         make("mixed-n1", f"{d}/f.data", LARGE)
+        query(d)
         for row in MEMORY:
             _, memory = cost(spex(row, "f.data"), d, 1)
             print(f"memory on 1 GB, {row}\t{memory / 1024:.0f}\tMB", flush=True)
