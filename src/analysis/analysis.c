@@ -251,6 +251,11 @@ void analysis_extent(const struct spex_analysis *a, uint64_t *first, uint64_t *l
     }
 }
 
+void analysis_count_time(struct spex_analysis *a, struct clock_intervals *intervals)
+{
+    analysis_first(a)->intervals = intervals;
+}
+
 const struct spex_totals *spex_analysis_totals(const struct spex_analysis *a)
 {
     return &a->totals;

@@ -34,11 +34,17 @@ struct span changes_span(const struct changes *changes, int32_t id, uint64_t tim
 
 /* ---- time (time.c; docs/time.md) ---- */
 
+/* How much of the time at work lies in each interval of 2^shift ns, from number first on. */
+struct clock_intervals {
+    uint64_t first, *ns;
+    unsigned shift, count;
+};
 /* What the times of a queue's records mean. */
 struct clock_rules {
     const struct spex_perf_time *counter; /* NULL: a tick is a nanosecond */
     const struct changes *switches;       /* of threads; NULL: the file has none */
-    uint64_t most; /* ticks between two records that can be work; 0 unknown */
+    uint64_t most;                     /* ticks between two records that can be work; 0 unknown */
+    struct clock_intervals *intervals; /* to add to; NULL: nobody asks */
 };
 /* Of a queue, from batch to batch; all zero before its first record. */
 struct clock {
@@ -140,6 +146,8 @@ struct analysis_part {
     struct spex_perfdata *file;
 };
 bool analysis_part(const struct spex_analysis *analysis, size_t index, struct analysis_part *part);
+/* The next passes add the time of all records, kept or not; NULL: no longer. */
+void analysis_count_time(struct spex_analysis *analysis, struct clock_intervals *intervals);
 /* First and last time that the files speak of; both 0 if there is none. */
 void analysis_extent(const struct spex_analysis *analysis, uint64_t *first, uint64_t *last);
 

@@ -186,14 +186,15 @@ struct spex_analysis {
     bool parallel;
 
     /* Of several files each is an analysis; what they share, the first has. */
-    struct spex_analysis *whole;   /* of the others: the first */
-    struct spex_analysis **parts;  /* of the first: all in order of time, itself too */
-    size_t part_count;             /* 0: there is one file */
-    struct spex_analysis *reading; /* of the first: whose samples come */
-    struct spex_totals own;        /* of the first: without the others */
-    struct table thread_sums;      /* of all files */
-    _Atomic bool enough;           /* no further file is wanted */
-    bool mixed;                    /* sampled with different periods */
+    struct spex_analysis *whole;       /* of the others: the first */
+    struct clock_intervals *intervals; /* of the first: see analysis_count_time */
+    struct spex_analysis **parts;      /* of the first: all in order of time, itself too */
+    size_t part_count;                 /* 0: there is one file */
+    struct spex_analysis *reading;     /* of the first: whose samples come */
+    struct spex_totals own;            /* of the first: without the others */
+    struct table thread_sums;          /* of all files */
+    _Atomic bool enough;               /* no further file is wanted */
+    bool mixed;                        /* sampled with different periods */
     struct cpu_sum {
         int32_t cpu;
         uint64_t samples;

@@ -85,6 +85,7 @@ static void share_time(struct spex_analysis *a, struct queue *q)
         .counter = a->info && a->info->has_time ? &a->info->time : NULL,
         .switches = q->cpu >= 0 ? &a->cpu_changes : &a->switches,
         .most = a->sampling.filters[0] ? 0 : a->sampling.period * SLOWEST,
+        .intervals = analysis_first(a)->intervals,
     };
     if (rules.counter)
         rules.most = spex_perf_time_from_ns(rules.counter, rules.counter->zero + rules.most) -

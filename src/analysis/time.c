@@ -87,12 +87,27 @@ struct window {
     uint64_t from; /* ns */
 };
 
+/* Adds the time from `from` to `end`, which may lie in several intervals. */
+static void count_time(const struct clock_intervals *in, uint64_t from, uint64_t end)
+{
+    const uint64_t first = in->first << in->shift, behind = (in->first + in->count) << in->shift;
+    from = from > first ? from : first;
+    end = end < behind ? end : behind;
+    for (uint64_t next; from < end; from = next) {
+        next = ((from >> in->shift) + 1) << in->shift;
+        next = next < end ? next : end;
+        in->ns[(from >> in->shift) - in->first] += next - from;
+    }
+}
+
 static void close_window(struct clock *clock, const struct batch *b, const struct window *w,
                          uint64_t end, size_t behind)
 {
     if (behind == w->first)
         return;
     clock->spent += end > w->from ? end - w->from : 0;
+    if (b->rules->intervals)
+        count_time(b->rules->intervals, w->from, end);
     share(b, w->first, behind, w->from, end);
 }
 

@@ -12,6 +12,7 @@ struct report {
     struct spex_analysis *analysis;
     struct report_options options;
     struct bins bins;
+    uint64_t at_work[BINS_MOST]; /* ns of all CPUs in each interval */
     struct cube cubes[SETS];
     struct spex_group *feeds[FEEDS]; /* of which cubes are made */
     struct spex_sharing *sharing;

@@ -130,7 +130,10 @@ static enum spex_status count_all(struct report *r, struct spex_error *error)
         return status;
     spex_group_derive(r->cubes[FUNCTIONS].fine, r->cubes[CODE].fine);
     spex_group_derive(r->cubes[PAGES].fine, r->cubes[LINES].fine);
+    struct clock_intervals intervals = {r->bins.first, r->at_work, r->bins.shift, r->bins.count};
+    analysis_count_time(r->analysis, &intervals);
     status = spex_analysis_run(r->analysis, feed, r, error);
+    analysis_count_time(r->analysis, NULL);
     if (!status)
         status = spex_sharing_finish(r->sharing);
     if (!status)
@@ -248,6 +251,11 @@ static void write_all(struct report *r, const struct limits *l, struct json *jso
     out_printf(json->out, "\"%llu\"", (unsigned long long)r->bins.first);
     JSON_MEMBER(json, "shift", u64, r->bins.shift);
     JSON_MEMBER(json, "count", u64, r->bins.count);
+    json_end(json);
+    json_name(json, "at_work");
+    json_array(json);
+    for (unsigned b = 0; b < r->bins.count; b++)
+        json_u64(json, r->at_work[b]);
     json_end(json);
     json_name(json, "findings");
     findings_write(r->findings, json);

@@ -70,6 +70,24 @@ static void phases(void **state)
     assert_true(slow > 5000 * (N / 2 - 4) && slow <= 5000 * (N / 2));
 }
 
+/* Where the time lies: what intervals hold is exact, whoever has it. */
+static void intervals(void **state)
+{
+    struct clock clock = {0};
+    uint64_t ns[6] = {0};
+    struct clock_intervals in = {.first = 3, .ns = ns, .shift = 12, .count = 6};
+    const struct clock_rules rules = {.most = 9000, .intervals = &in};
+    fill(N, 2 * 4096); /* from the interval before the first on */
+    for (size_t i = 50; i < N; i++)
+        records[i].timestamp += 20000; /* nobody worked so long */
+    clock_share(&clock, &rules, records, N, spent);
+    const uint64_t from =
+        2 * 4096 + 4900 + 20000 + 100; /* the second run; the first has 4,900 ns */
+    const uint64_t want[6] = {2 * 4096 + 4900 - 3 * 4096, 0, 0, 0, 0, 9 * 4096 - from};
+    assert_memory_equal(ns, want, sizeof want);
+    assert_int_equal(clock.spent, 4900 + 100 * (N - 51));
+}
+
 /* The same time for all, but one kind waits and executes long: it has the time. */
 static void by_cost(void **state)
 {
@@ -212,6 +230,6 @@ static void odd_timestamps(void **state)
     assert_true(spent[4] > 0 && spent[6] > 0);
 }
 
-TEST_MAIN(TEST(all_of_the_time), TEST(counter), TEST(phases), TEST(by_cost), TEST(mispredicted),
-          TEST(switched_out), TEST(switched_out_and_back), TEST(other_thread),
+TEST_MAIN(TEST(all_of_the_time), TEST(counter), TEST(phases), TEST(intervals), TEST(by_cost),
+          TEST(mispredicted), TEST(switched_out), TEST(switched_out_and_back), TEST(other_thread),
           TEST(idle_between_threads), TEST(lost_data), TEST(idle), TEST(odd_timestamps))

@@ -133,6 +133,19 @@ for row in p.raw["functions"]:
             got[b] = got.get(b, 0) + n
 equal("samples by interval are those of script", got, want)
 
+
+# what each interval holds of the CPUs' time is exact: no more than it is long, and in all what the samples are given
+def at_work(name, p):
+    width, work, cpus = 1 << p.raw["bins"]["shift"], p.raw["at_work"], len(p.raw["cpus"])
+    check(f"{name}: an interval has no more of {cpus} CPUs' time than it is long", max(work) <= cpus * width and len(work) == p.raw["bins"]["count"], max(work) / width)
+    given = sum(p.vector(r)["time"] for r in p.raw["functions"]) / 1000
+    check(f"{name}: all of it is given to samples", abs(sum(work) - given) < 1e-5 * given + 1000, (sum(work), given))
+
+
+at_work("mixed", Profile(data_of(page("mixed.data"))["profiles"][0]))
+filtered = data_of(page("mixed.data", "--op", "load", name="filtered.html"))["profiles"][0]
+check("whatever is filtered", sum(filtered["at_work"]) > sum(Profile(filtered).vector(r)["time"] for r in filtered["functions"]) / 1000)
+
 # call paths: the nodes are the stacks that script shows, in all and by interval
 stacks = record_paths()
 
@@ -164,6 +177,7 @@ def of_records(list, shown):
 
 
 p = Profile(data_of(page(stacks, symbols=False))["profiles"][0])
+at_work("a recording", p)
 nodes, all_records = p.raw["stacks"]["nodes"], records(stacks, "-F", "+stack")
 check("thousands of call paths are folded", 500 < len(nodes) < 4000 and any("folded" in n for n in nodes), len(nodes))
 shown = set()

@@ -132,6 +132,15 @@ export class Profile {
         return out;
     }
 
+    /**
+     * By interval, what the time of samples is multiplied with in pictures, so that an interval shows the time that its CPUs
+     * were at work, which is exact: which sample has how much of it is an estimate, and some of it is of a neighbour.
+     */
+    scales() {
+        const given = this.functions.reduce((sum, row) => { row.series(this.metric.time).forEach((v, b) => { sum[b] += v; }); return sum; }, new Float64Array(this.bins.count + 1));
+        return given.map((v, b) => !this.filters.length && v > 0 && b < this.bins.count ? this.at_work[b] * 1000 / v : 1);
+    }
+
     /** The time at which an interval begins, in ns. */
     time(bin) {
         return (BigInt(this.bins.first) + BigInt(bin)) << BigInt(this.bins.shift);

@@ -88,17 +88,23 @@ export function brush(element, app, describe) {
 
 const TOP = 7; /* as many as colours that can be told apart, and the others together */
 
+/** A row's series as pictures show it. */
+function shown(app, row) {
+    const series = row.series(app.measure.metric);
+    return app.measure.id !== "time" ? series : series.map((v, b) => v * (app.profile.scale ||= app.profile.scales())[b]);
+}
+
 /** The largest rows of a table by a metric, and by interval what each has. */
 function layers(app, name) {
     const metric = app.measure.metric, rows = [...app.profile[name]];
     rows.sort((a, b) => (!!a.rest - !!b.rest) || b.total[metric] - a.total[metric]);
     const all = rows.reduce((sum, r) => sum + r.total[metric], 0);
     const out = rows.slice(0, TOP).filter(r => !r.rest && r.total[metric] > 0.005 * all)
-        .map((row, i) => ({name: row.name, series: row.series(metric), colour: i}));
+        .map((row, i) => ({name: row.name, series: shown(app, row), colour: i}));
     const others = rows.slice(out.length);
     const rest = new Float64Array(app.profile.bins.count + 1);
     for (const row of others)
-        row.series(metric).forEach((v, i) => { rest[i] += v; });
+        shown(app, row).forEach((v, i) => { rest[i] += v; });
     if (rest.some(v => v > 0))
         out.push({name: "others", series: rest, colour: 8});
     return out;
@@ -111,10 +117,11 @@ function drawStack(g, width, height, app, list) {
         most = Math.max(most, list.reduce((sum, l) => sum + l.series[b], 0));
     g.strokeStyle = colour("line");
     g.textAlign = "right";
-    for (const t of ticks(most, 4)) {
-        const y = bottom - (bottom - 8) * t / most;
+    const cpu = app.measure.id === "time" ? 1000 * 2 ** app.profile.bins.shift : 0; /* time of one that was always at work */
+    for (const tick of ticks(most / (cpu || 1), 4)) {
+        const t = tick * (cpu || 1), y = bottom - (bottom - 8) * t / most;
         g.fillStyle = colour("dim");
-        g.fillText(app.measure.id === "time" ? seconds(t / 1e12) : Intl.NumberFormat("en", {notation: "compact"}).format(t), a.left - 6, Math.max(8, y));
+        g.fillText(cpu ? `${Number(tick.toFixed(3))} CPU${tick > 1 ? "s" : ""}` : Intl.NumberFormat("en", {notation: "compact"}).format(t), a.left - 6, Math.max(8, y));
         g.beginPath();
         g.moveTo(a.left, y);
         g.lineTo(a.right, y);
@@ -247,6 +254,8 @@ export function timePanel(app) {
 
     function relayer() {
         list = layers(app, by);
+        if (by === "functions") /* they have these colours elsewhere too */
+            app.tints = new Map(list.map(l => [l.name, l.colour]));
         for (const layer of list)
             layer.paint = palette(layer.colour);
         legend.replaceChildren(...list.map(l => h("li", {}, h("span", {class: "swatch", style: {background: l.paint}}), l.name)));
@@ -310,7 +319,7 @@ export function threadsPanel(app) {
         if (!app.profile.bins.count || !rows.length)
             return;
         const order = [...rows].sort((a, b) => (!!a.rest - !!b.rest) || (a.pid || 0) - (b.pid || 0) || (a.tid || a.name) - (b.tid || b.name));
-        const picture = strips(app, label, order.map(r => ({name: name(r), short: short(r), series: r.series(app.measure.metric)})), unit);
+        const picture = strips(app, label, order.map(r => ({name: name(r), short: short(r), series: shown(app, r)})), unit);
         into.replaceChildren(picture.element);
         picture.paint();
         pictures.push(picture);
