@@ -121,6 +121,58 @@ static void add_up(struct report *r, struct stretch *list, size_t count)
     }
 }
 
+enum {
+    OBJECTS = 4,
+    LINES_LOOKED_AT = 4096
+}; /* named in a stretch; lines in which they are sought */
+
+struct object {
+    const struct spex_symbol *symbol;
+    uint64_t samples;
+};
+
+static int larger_first(const void *a, const void *b)
+{
+    const struct object *x = a, *y = b;
+    if (x->samples != y->samples)
+        return x->samples > y->samples ? -1 : 1;
+    return x->symbol->start < y->symbol->start ? -1 : x->symbol->start > y->symbol->start;
+}
+
+/* "objects": the variables of a stretch with most samples, by the lines that took longest. */
+static void write_objects(const struct report *r, const struct stretch *s, struct json *json)
+{
+    const struct spex_group *lines = r->cubes[LINES].total;
+    struct object *list = NULL;
+    size_t count = 0, capacity = 0;
+    for (size_t i = 0; i < spex_group_count(lines) && i < LINES_LOOKED_AT; i++) {
+        const struct spex_row *row = spex_group_row(lines, i);
+        const uint64_t *key = group_key(lines, row, 0);
+        struct spex_place place;
+        size_t n = 0;
+        if (key[1] != s->space || key[0] < s->start || key[0] >= s->end)
+            continue;
+        spex_analysis_locate(r->analysis, (int)s->space, key[0], &place);
+        if (!place.symbol || !place.symbol->name)
+            continue;
+        while (n < count && list[n].symbol != place.symbol)
+            n++;
+        if (n == count) {
+            list = memory_grow(list, count, &capacity, sizeof *list);
+            list[count++] = (struct object){place.symbol, 0};
+        }
+        list[n].samples += row->stats.samples;
+    }
+    if (count)
+        qsort(list, count, sizeof *list, larger_first);
+    json_name(json, "objects");
+    json_array(json);
+    for (size_t i = 0; i < count && i < OBJECTS; i++)
+        json_string(json, list[i].symbol->name);
+    json_end(json);
+    free(list);
+}
+
 /* Cells as row, interval, samples, cycles one after the other; only those with samples. */
 static void write_cells(const struct stretch *s, struct json *json)
 {
@@ -166,6 +218,7 @@ void map_write(struct report *r, const struct limits *limits, struct json *json)
                     : list[i].start >> 63 ? "[kernel]"
                                           : "[unmapped]");
         JSON_MEMBER(json, "pid", i64, (int32_t)list[i].space);
+        write_objects(r, &list[i], json);
         JSON_MEMBER(json, "start", hex, list[i].start);
         JSON_MEMBER(json, "shift", u64, list[i].bucket_shift);
         JSON_MEMBER(json, "rows", u64, list[i].rows);

@@ -2,7 +2,7 @@
 import {count, cycles, difference, percent, ratio} from "./format.js";
 import {h, panel, table} from "./dom.js";
 
-const points = x => `${x > 0 ? "+" : ""}${(100 * x).toFixed(1)}`;
+const points = x => { const text = (100 * x).toFixed(1); return Number(text) ? `${x > 0 ? "+" : ""}${text}` : "0.0"; };
 
 export function comparePanel(profiles) {
     const [a, b] = profiles, totals = profiles.map(p => p.sum("functions", null)), names = new Map();
@@ -58,9 +58,21 @@ export function csv(profile, name, range) {
     return lines.join("\n") + "\n";
 }
 
+/** Call paths in the chosen range by the chosen measure, one a line as flame graph tools read them: main;walk 123. */
+function collapsed(app) {
+    const p = app.profile, paths = [], lines = [];
+    for (const n of p.stacks.nodes) {
+        paths.push([...(paths[n.parent] || []), (n.name || "other").replace(/[;\s]/g, "_")]);
+        const v = Math.round(n.one(app.measure.metric, app.range, p.stacks.coarse));
+        if (v)
+            lines.push(`${paths[paths.length - 1].join(";")} ${v}`);
+    }
+    return lines.join("\n") + "\n";
+}
+
 const EXPLAIN = [
     ["Samples", "The unit picks one operation in every period and follows it to its end. The share of samples of a function is the share of operations it executed, not of time: operations that wait long are as likely to be picked as short ones."],
-    ["Time", "What a sample stands for of its CPU's time: the time between records, shared among them by what each operation probably cost. Where the records have no timestamps there is none."],
+    ["Time", "What a sample stands for of its CPU's time: the time between records, shared among them by what each operation probably cost. Some of it may be of the interval beside: pictures over time show the time that CPUs were at work in each, which is exact, divided as the samples say; numbers are those of the samples. Where the records have no timestamps there is none."],
     ["Waited", "The sum of the total latencies of the samples: how many cycles the sampled operations took from dispatch to completion. Operations overlap, so this is more than elapsed time; it shows where the machine waits."],
     ["± 95%", "Samples are a draw. The true share lies within this distance in 95 of 100 such profiles (Wilson's interval); differences of two profiles use Newcombe's. A difference whose interval holds 0 may be chance."],
     ["p50, p95", "Half, or 95%, of the samples took at most so many cycles. Of the whole run they are exact; of a chosen range they are good to half a power of two, marked ~. ≥ means that the counter ended there."],
@@ -75,7 +87,8 @@ export function dataPanel(app, raw) {
     const tables = ["functions", "sources", "data", "pages", "lines", "branches", "targets", "threads", "cpus"];
     return {element: panel("data", "Data, and how to read this page", "What the page shows, to take along; CSV is of the chosen range.",
         h("div", {class: "row"}, button("all as JSON", () => download(`${stem}.json`, "application/json", JSON.stringify(raw))),
-            tables.map(t => button(`${t}.csv`, () => download(`${stem}.${t}.csv`, "text/csv", csv(app.profile, t, app.range))))),
+            tables.map(t => button(`${t}.csv`, () => download(`${stem}.${t}.csv`, "text/csv", csv(app.profile, t, app.range)))),
+            app.profile.stacks ? button("call paths, collapsed", () => download(`${stem}.collapsed`, "text/plain", collapsed(app))) : null),
         h("dl", {}, EXPLAIN.flatMap(([term, text]) => [h("dt", {}, term), h("dd", {}, text)])),
-        h("p", {class: "note"}, "Keys: Tab moves, Enter opens and sorts, arrow keys move in the picture of files and functions and in the sliders of time, Escape chooses all of the time again.")), update() {}};
+        h("p", {class: "note"}, "Keys: Tab moves, Enter opens and sorts, arrow keys move in the flame graph and in the sliders of time, Escape chooses all of the time again.")), update() {}};
 }

@@ -25,7 +25,7 @@ function mapPicture(app) {
         map.forEach((s, i) => {
             g.fillStyle = colour("dim");
             g.textAlign = "left";
-            g.fillText(`${s.name}  ${s.start}, ${bytes(s.rows * 2 ** s.shift)}, ${bytes(2 ** s.shift)} a row${s.pid > 0 ? `, process ${s.pid}` : ""}`, a.left, places[i] - GAP / 2, a.inner);
+            g.fillText(`${s.name}${s.objects.length ? `: ${s.objects.join(", ")}` : ""}   ${s.start}, ${bytes(s.rows * 2 ** s.shift)}, ${bytes(2 ** s.shift)} a row${s.pid > 0 ? `, process ${s.pid}` : ""}`, a.left, places[i] - GAP / 2, a.inner);
             g.fillStyle = colour("strip");
             g.fillRect(a.left, places[i], a.inner, s.rows * HIGH);
             for (let c = 0; c < s.cells.length; c += 4) {

@@ -6,17 +6,58 @@ import {rowsOf, usual} from "./functions.js";
 const TITLES = {false: "false sharing", true: "true sharing", mixed: "true and false sharing"};
 const WORTH = 0.1; /* as spex c2c: a score below is not worth a person's time */
 
+/**
+ * Who takes the line from whom, as [to, from, loads]: loads that another core's cache answered, from the other threads
+ * that write it; of several, by how much each writes.
+ */
+function takes(line) {
+    const peer = new Map(), stores = new Map(), out = [];
+    for (const u of line.uses) {
+        peer.set(u.tid, (peer.get(u.tid) || 0) + u.peer);
+        stores.set(u.tid, (stores.get(u.tid) || 0) + u.stores);
+    }
+    for (const [to, n] of peer) {
+        const others = [...stores].filter(([from, s]) => from !== to && s), all = others.reduce((sum, [, s]) => sum + s, 0);
+        for (const [from, s] of others)
+            if (n * s / all >= 0.5)
+                out.push([to, from, n * s / all, others.length > 1]);
+    }
+    return out.sort((a, b) => b[2] - a[2]);
+}
+
+/** Arrows from the thread that had the line to the one that takes it, beside the rows; more loads, thicker. */
+function drawTakes(g, list, threads, x, high) {
+    const most = Math.max(1, ...list.map(t => t[2]));
+    list.slice(0, 12).forEach(([to, from, n], i) => {
+        const y0 = threads.indexOf(from) * high + high / 2, y1 = threads.indexOf(to) * high + high / 2, out = x + 24 + 5 * (i % 6), down = y1 > y0 ? 3 : -3;
+        if (y0 < 0 || y1 < 0)
+            return;
+        g.strokeStyle = g.fillStyle = colour("dim");
+        g.lineWidth = 1 + 2 * n / most;
+        g.beginPath();
+        g.moveTo(x + 2, y0 + down);
+        g.bezierCurveTo(out, y0 + down, out, y1 - down, x + 6, y1 - down);
+        g.stroke();
+        g.beginPath();
+        g.moveTo(x + 1, y1 - down);
+        g.lineTo(x + 8, y1 - down - 4);
+        g.lineTo(x + 8, y1 - down + 4);
+        g.fill();
+    });
+    g.lineWidth = 1;
+}
+
 /** 64 bytes across, threads down; upper half of a box loads, lower half stores. */
 function linePicture(line, number) {
-    const threads = [...new Set(line.uses.map(u => u.tid))].slice(0, 32), HIGH = 30, LEFT = 64;
+    const threads = [...new Set(line.uses.map(u => u.tid))].slice(0, 32), HIGH = 30, LEFT = 64, taken = takes(line), RIGHT = taken.length ? 44 : 8;
     const offsets = [...new Set(line.uses.map(u => u.offset))].sort((a, b) => a - b);
     const size = o => Math.min(8, (offsets.find(x => x > o) || 64) - o);
     const most = Math.max(1, ...line.uses.map(u => Math.max(u.loads, u.stores)));
     return canvas(`Cache line ${number}: ${threads.length} threads over its 64 bytes; the table has the numbers`, threads.length * HIGH + 20, (g, width) => {
-        const x = o => LEFT + (width - LEFT - 8) * o / 64;
+        const x = o => LEFT + (width - LEFT - RIGHT) * o / 64;
         threads.forEach((tid, i) => {
             g.fillStyle = colour("strip");
-            g.fillRect(LEFT, i * HIGH, width - LEFT - 8, HIGH - 4);
+            g.fillRect(LEFT, i * HIGH, width - LEFT - RIGHT, HIGH - 4);
             g.fillStyle = colour("text");
             g.textAlign = "right";
             g.fillText(String(tid), LEFT - 6, i * HIGH + HIGH / 2 - 2);
@@ -44,41 +85,45 @@ function linePicture(line, number) {
             const y = threads.indexOf(u.tid) * HIGH, half = (HIGH - 4) / 2, wide = x(u.offset + size(u.offset)) - x(u.offset) - 1;
             if (y < 0)
                 continue;
-            for (const [n, dy, c, what] of [[u.loads, 0, 1, "loads"], [u.stores, half, 5, "stores"]]) {
+            for (const [n, dy, c, what] of [[u.loads, 0, 0, "loads"], [u.stores, half, 1, "stores"]]) {
                 if (!n)
                     continue;
-                g.globalAlpha = 0.35 + 0.65 * Math.sqrt(n / most);
+                const strong = 0.35 + 0.65 * Math.sqrt(n / most);
+                g.globalAlpha = strong;
                 g.fillStyle = palette(c);
                 g.fillRect(x(u.offset) + 0.5, y + dy, wide, half);
                 g.globalAlpha = 1;
-                g.fillStyle = colour("text");
+                g.fillStyle = colour(strong > 0.6 ? "on" : "text");
                 g.textAlign = "center";
                 if (wide > 40)
-                    g.fillText(`${count(n)}${wide > 84 ? ` ${what}` : ""}`, x(u.offset) + wide / 2, y + dy + half / 2, wide - 4);
+                    g.fillText(`${count(n)}${wide > 84 ? ` ${what}` : ""}`, x(u.offset) + wide / 2, y + dy + half / 2 + 1, wide - 4);
             }
         }
+        drawTakes(g, taken, threads, width - RIGHT, HIGH);
     });
 }
 
 function lineBox(app, line, number, most) {
-    const picture = linePicture(line, number), p = app.profile, all = p.sharing;
+    const picture = linePicture(line, number), p = app.profile, all = p.sharing, taken = takes(line);
     const uses = h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": `Uses of line ${number}`}, h("table", {}, h("thead", {}, h("tr", {},
         ["offset", "thread", "loads", "stores", "p50", "p95", "from peers", "line", "code"].map((t, i) => h("th", {scope: "col", class: i > 6 || i === 1 ? "text" : ""}, t)))),
         h("tbody", {}, line.uses.slice(0, 16).map(u => h("tr", {}, h("td", {}, `+0x${u.offset.toString(16).padStart(2, "0")}`), h("td", {class: "text"}, `${u.comm || ""} ${u.tid}`),
             h("td", {}, count(u.loads)), h("td", {}, count(u.stores)), h("td", {}, cycles(u.p50, most)), h("td", {}, cycles(u.p95, most)),
             h("td", {}, all.by_source ? percent(ratio(u.peer, u.loads)) : "-"), h("td", {class: "text"}, u.srcline), h("td", {class: "text"}, u.symbol))))));
     return {element: h("article", {class: "line"}, h("h3", {}, `${number}. ${line.name || ""} `, h("code", {}, line.address), `: ${line.lock ? "contended lock" : TITLES[line.kind]}, score ${line.score.toFixed(2)}`),
-        h("p", {}, line.text), h("div", {class: "picture"}, picture.element), uses, h("p", {class: "do"}, h("b", {}, "do: "), line.do)), paint: picture.paint};
+        h("p", {}, line.text), h("div", {class: "picture"}, picture.element),
+        taken.length ? h("p", {class: "note"}, `Who takes it from whom: ${taken.slice(0, 6).map(([to, from, n]) => `${to} from ${from} ${count(n)} loads`).join(", ")}${taken.length > 6 ? ` and ${taken.length - 6} more pairs` : ""}.${taken.some(t => t[3]) ? " Records do not say which core answered: shared out by who writes how much." : ""}`) : null, uses, h("p", {class: "do"}, h("b", {}, "do: "), line.do)), paint: picture.paint};
 }
 
 export function sharingPanel(app) {
     const s = app.profile.sharing, bad = s.lines.filter(l => l.score >= WORTH), range = h("p", {class: "note"});
     const boxes = bad.slice(0, 12).map((l, i) => lineBox(app, l, i + 1, app.profile.sampling.counter_most));
-    const answer = s.memory ? `${count(s.lines_seen)} cache lines were seen, ${count(s.lines_shared)} are used by several threads and written; ${bad.length ? `${bad.length} of them cost` : "none of them costs much"}.`
+    const cost = bad.length ? `${bad.length} of them cost${bad.length > 1 ? "" : "s"} time` : "none of them costs much";
+    const answer = s.memory ? `${count(s.lines_seen)} cache lines were seen, ${s.lines_shared ? `${count(s.lines_shared)} used by several threads and written; ${cost}` : "none used by several threads and written"}.`
         : "No sample has a data address.";
     return {
         element: panel("sharing", "Sharing", answer, !s.memory || s.by_source ? null : h("p", {class: "note"}, "This CPU does not tell where data came from: judged by addresses, threads and times."),
-            boxes.length ? h("ul", {class: "legend"}, h("li", {}, h("span", {class: "swatch c1"}), "loads"), h("li", {}, h("span", {class: "swatch c5"}), "stores")) : null, range, boxes.map(b => b.element)),
+            boxes.length ? h("ul", {class: "legend"}, h("li", {}, h("span", {class: "swatch c0"}), "loads"), h("li", {}, h("span", {class: "swatch c1"}), "stores")) : null, range, boxes.map(b => b.element)),
         update(what) {
             range.textContent = app.range && boxes.length ? `These numbers are of the whole run. In the chosen range: ${bad.slice(0, 12).map(l => {
                 const row = app.profile.lines.find(r => r.name === l.address);

@@ -4,12 +4,12 @@ import {canvas, colour, h, palette, tip} from "./dom.js";
 
 const HIGH = 21, DEEPEST = 26; /* rows that are shown at once; a zoom shows what is below */
 
-/** The same name has the same colour everywhere. */
-function shade(name) {
+/** The same name has the same colour everywhere: that of the picture over time, if it has one there. */
+function tint(app, name) {
     let hash = 7;
     for (let i = 0; i < name.length; i++)
         hash = (hash * 31 + name.charCodeAt(i)) >>> 0;
-    return palette((hash ^ hash >>> 7) % 8);
+    return palette(app.tints?.get(name) ?? (hash ^ hash >>> 7) % 8);
 }
 
 /** How deep it goes, as far as one would see it. */
@@ -57,7 +57,7 @@ export function treePicture(app, label, openFunction, tools) {
         if (width < 0.5)
             return;
         const y = row * HIGH, hit = words && n.name.toLowerCase().includes(words), deeper = row === tall - 1 && n.children.length;
-        g.fillStyle = hit ? colour("accent") : keys.length ? shade(n.name) : colour("strip");
+        g.fillStyle = hit ? colour("accent") : keys.length ? tint(app, n.name) : colour("strip");
         g.globalAlpha = words && !hit ? 0.3 : 1;
         g.fillRect(x, y, Math.max(0.5, width - 1), HIGH - 1);
         g.globalAlpha = 1;
