@@ -76,8 +76,11 @@ class Browser:
         self.path = path
 
     def frame(self):
-        """Waits until what was asked for is drawn."""
-        self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        """Waits until what was asked for is drawn, also what is far from what is seen."""
+        self.run("""new Promise(done => {
+            const look = () => document.querySelector("[aria-busy=true]") ? setTimeout(look, 10) : requestAnimationFrame(done);
+            requestAnimationFrame(() => requestAnimationFrame(look));
+        })""")
 
     def problems(self):
         """Errors of the page, and requests other than for itself."""

@@ -160,12 +160,15 @@ export function canvas(label, height, draw, attributes = {}, over = null) {
         const tall = typeof height === "function" ? height() : height;
         if (!width)
             return;
-        const dense = Math.min(3, window.devicePixelRatio || 1);
-        element.width = Math.round(width * dense);
-        element.height = Math.round(tall * dense);
-        element.style.width = `${width}px`;
-        element.style.height = `${tall}px`;
-        const context = element.getContext("2d");
+        const dense = Math.min(3, window.devicePixelRatio || 1), context = element.getContext("2d");
+        if (element.width !== Math.round(width * dense) || element.height !== Math.round(tall * dense)) { /* setting them costs */
+            element.width = Math.round(width * dense);
+            element.height = Math.round(tall * dense);
+            element.style.width = `${width}px`;
+            element.style.height = `${tall}px`;
+        }
+        context.setTransform(1, 0, 0, 1, 0, 0);
+        context.clearRect(0, 0, element.width, element.height);
         context.scale(dense, dense);
         context.font = "12px system-ui, sans-serif";
         context.textBaseline = "middle";

@@ -93,12 +93,38 @@ function choose(range) {
     pending = true;
 }
 
+/* Panels that do not yet speak of the chosen range: those far from what is seen wait until the range stays. */
+const waiting = new Set();
+let timer = 0;
+
+function near(one) {
+    const r = one.element.getBoundingClientRect();
+    return r.bottom > -innerHeight / 2 && r.top < 1.5 * innerHeight;
+}
+
+function catchUp(which) {
+    for (const one of [...waiting].filter(which)) {
+        waiting.delete(one);
+        one.update("range");
+    }
+    main.setAttribute("aria-busy", String(waiting.size > 0));
+}
+
 function update(what) {
     if (what === "theme")
         paintAll();
     chosenBar();
+    clearTimeout(timer);
+    if (what === "range") {
+        panels.forEach(one => waiting.add(one));
+        catchUp(near);
+        timer = setTimeout(() => catchUp(() => true), 150);
+        return;
+    }
+    waiting.clear();
     for (const one of panels)
         one.update(what);
+    main.setAttribute("aria-busy", "false");
 }
 
 /* ---- the page ---- */
@@ -122,7 +148,8 @@ document.addEventListener("keydown", event => {
         choose(null);
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => update("theme"));
-addEventListener("beforeprint", paintAll);
+addEventListener("scroll", () => waiting.size && catchUp(near), {passive: true});
+addEventListener("beforeprint", () => { catchUp(() => true); paintAll(); });
 let width = innerWidth;
 addEventListener("resize", () => {
     if (innerWidth !== width)
