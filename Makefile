@@ -56,6 +56,13 @@ check-programs:
 	@ninja -C $(BUILD) --quiet
 	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 4 truth-programs
 
+# What the page looks like (tests/report/pictures.json) anew, after a change that is meant.
+pictures:
+	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
+	@ninja -C $(BUILD) --quiet
+	@-SPEX_PICTURES=1 meson test -C $(BUILD) --no-rebuild html-browser
+	@git diff --stat tests/report/pictures.json
+
 # Every call site that can fail does, in turn; record killed or refused at every system call; guests that spoil
 # their run in more ways (short parts of these are in `make check`).
 check-faults:
@@ -174,4 +181,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate
 
-.PHONY: validate all demo docs check check-vm screens check-html check-feeds check-pgo check-programs check-fleet check-ports check-exec check-engines check-faults conformance bench fuzz coverage mutate abi install dist deb format clean
+.PHONY: validate all demo docs check check-vm screens check-html pictures check-feeds check-pgo check-programs check-fleet check-ports check-exec check-engines check-faults conformance bench fuzz coverage mutate abi install dist deb format clean
