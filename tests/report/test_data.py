@@ -164,7 +164,7 @@ def by_path(profile, bins=None):
 def of_records(list, shown):
     out = {}
     for r in list:
-        path = tuple(reversed([r["symbol"], *(r["stack"].split(" < ") if r.get("stack") else [])]))
+        path = tuple(reversed([r["symbol"], *(r["callers"].split(" < ") if r.get("callers") else [])]))
         if path not in shown:
             while path and path not in shown:
                 path = path[:-1]
@@ -178,7 +178,7 @@ def of_records(list, shown):
 
 p = Profile(data_of(page(stacks, symbols=False))["profiles"][0])
 at_work("a recording", p)
-nodes, all_records = p.raw["stacks"]["nodes"], records(stacks, "-F", "+stack")
+nodes, all_records = p.raw["stacks"]["nodes"], records(stacks, "-F", "+callers")
 check("thousands of call paths are folded", 500 < len(nodes) < 4000 and any("folded" in n for n in nodes), len(nodes))
 shown = set()
 for path in by_path(p):
@@ -191,10 +191,10 @@ check("so many cells make intervals coarser", coarse > 0, coarse)
 for first, last in ((0, 3), (5, 5)):
     option = p.option(first << coarse, ((last + 1) << coarse) - 1)
     equal(f"call paths of --time {option}", by_path(p, range(first, last + 1)),
-          of_records(records(stacks, "-F", "+stack", "--time", option), shown))
+          of_records(records(stacks, "-F", "+callers", "--time", option), shown))
 want = {}
 for r in all_records:
-    key = (r["symbol"], r.get("stack") or "[no caller]")
+    key = (r["symbol"], r.get("callers") or "[no caller]")
     want[key] = want.get(key, 0) + 1
 got = {}
 for r in data("report", stacks, "--sort", "symbol,stack")["rows"]: # two calls of one function are two stacks
