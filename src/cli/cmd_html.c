@@ -103,6 +103,8 @@ static int run_html(void *options, int argc, char **argv)
     int status = CLI_OK;
     if (count > 2)
         return cli_usage("at most two profiles: one to show and one to compare with it");
+    const struct spex_analysis_options more = {.size = sizeof more,
+                                               .threads = cli_threads(o->profile.threads)};
     struct profile_options alone = o->profile;
     alone.inputs = (struct cli_list){0};
     char title[1024] = "";
@@ -118,7 +120,7 @@ static int run_html(void *options, int argc, char **argv)
         struct profile p;
         bool first = together && !i;
         int one = profile_open(&p, first ? &o->profile : &alone,
-                               first || !argc ? NULL : argv[i - together], NULL);
+                               first || !argc ? NULL : argv[i - together], &more);
         if (!one && !i)
             snprintf(title, sizeof title, "%s", o->title ? o->title : p.name);
         if (!one) {
@@ -152,6 +154,7 @@ static const struct cli_option html_options[] = {
      value,  help, NULL,       NULL},
 #include "analysis/filters.def"
     PROFILE_SYMBOL_OPTIONS(struct html_options),
+    CLI_THREADS(struct html_options, profile.threads),
     {0},
 };
 

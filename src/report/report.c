@@ -56,30 +56,72 @@ static const struct {
 
 /* ---- gathering ---- */
 
-static void feed(void *context, const struct spex_sample *samples, size_t count)
+/* Samples of a batch that one wants, for spex_group_add. */
+struct chosen {
+    const struct spex_sample *list[SPEX_RECORD_BATCH];
+    size_t count;
+};
+
+static void add_chosen(struct chosen *chosen, struct spex_group *group)
+{
+    if (chosen->count)
+        spex_group_add(group, chosen->list, chosen->count);
+}
+
+/* Each of these is a sink of its own, so that threads share the work. */
+
+static void feed_code(void *context, const struct spex_sample *samples, size_t count)
 {
     struct report *r = context;
-    const struct spex_sample *all[SPEX_RECORD_BATCH], *memory[SPEX_RECORD_BATCH],
-        *indirect[SPEX_RECORD_BATCH];
-    spex_sharing_look(r->sharing, samples, count);
-    findings_sink(r->findings, samples, count);
-    for (size_t n; count; samples += n, count -= n) {
-        size_t m = 0, j = 0;
-        n = count < SPEX_RECORD_BATCH ? count : SPEX_RECORD_BATCH;
-        for (size_t i = 0; i < n; i++) {
-            all[i] = memory[m] = indirect[j] = &samples[i];
-            m += spex_sample_memory(&samples[i]);
-            j += samples[i].flags & SPEX_SAMPLE_INDIRECT &&
-                 samples[i].record->present & SPEX_HAS_TARGET;
+    spex_group_sink(r->cubes[CODE].fine, samples, count);
+    if (r->cubes[STACKS].fine)
+        spex_group_sink(r->cubes[STACKS].fine, samples, count);
+}
+
+static void feed_memory(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct report *r = context;
+    for (size_t i = 0; i < count;) {
+        struct chosen memory = {.count = 0};
+        for (; i < count && memory.count < SPEX_RECORD_BATCH; i++) {
+            memory.list[memory.count] = &samples[i];
+            memory.count += spex_sample_memory(&samples[i]);
         }
-        spex_group_add(r->cubes[CODE].fine, all, n);
-        spex_group_add(r->feeds[RUNNING], all, n);
-        spex_group_add(r->feeds[ACCESSES], memory, m);
-        spex_group_add(r->cubes[LINES].fine, memory, m);
-        spex_group_add(r->cubes[TARGETS].fine, indirect, j);
-        if (r->cubes[STACKS].fine)
-            spex_group_add(r->cubes[STACKS].fine, all, n);
+        add_chosen(&memory, r->feeds[ACCESSES]);
+        add_chosen(&memory, r->cubes[LINES].fine);
     }
+}
+
+static void feed_targets(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct report *r = context;
+    for (size_t i = 0; i < count;) {
+        struct chosen indirect = {.count = 0};
+        for (; i < count && indirect.count < SPEX_RECORD_BATCH; i++) {
+            const struct spex_sample *s = &samples[i];
+            indirect.list[indirect.count] = s;
+            indirect.count +=
+                s->flags & SPEX_SAMPLE_INDIRECT && s->record->present & SPEX_HAS_TARGET;
+        }
+        add_chosen(&indirect, r->cubes[TARGETS].fine);
+    }
+}
+
+static enum spex_status count_samples(struct report *r, struct spex_error *error)
+{
+    const struct analysis_sink sinks[] = {
+        {feed_code, r},
+        {feed_memory, r},
+        {spex_group_sink, r->feeds[RUNNING]},
+        {feed_targets, r},
+        {spex_sharing_look, r->sharing},
+        {findings_sink, r->findings},
+    };
+    struct clock_intervals intervals = {r->bins.first, r->at_work, r->bins.shift, r->bins.count};
+    analysis_count_time(r->analysis, &intervals);
+    enum spex_status status = analysis_run(r->analysis, sinks, sizeof sinks / sizeof *sinks, error);
+    analysis_count_time(r->analysis, NULL);
+    return status;
 }
 
 /* 128 to 256 intervals of a power of two, so that their ends are the same in every profile. */
@@ -130,10 +172,7 @@ static enum spex_status count_all(struct report *r, struct spex_error *error)
         return status;
     spex_group_derive(r->cubes[FUNCTIONS].fine, r->cubes[CODE].fine);
     spex_group_derive(r->cubes[PAGES].fine, r->cubes[LINES].fine);
-    struct clock_intervals intervals = {r->bins.first, r->at_work, r->bins.shift, r->bins.count};
-    analysis_count_time(r->analysis, &intervals);
-    status = spex_analysis_run(r->analysis, feed, r, error);
-    analysis_count_time(r->analysis, NULL);
+    status = count_samples(r, error);
     if (!status)
         status = spex_sharing_finish(r->sharing);
     if (!status)

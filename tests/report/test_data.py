@@ -207,6 +207,11 @@ check("a page of many call paths stays below 3 MB", os.path.getsize(page(stacks,
 big = page(profile("private", 400000, name="big.data"))
 check("a page of many lines stays below 3 MB", os.path.getsize(big) <= 3 << 20, os.path.getsize(big))
 
+# however many threads count
+for file in ("mixed.data", "false.data", stacks):
+    pages = [open(page(file, "--threads", n, name=f"threads{n}.html", symbols=file != stacks), "rb").read() for n in ("1", "4")]
+    check(f"{file}: four threads write the same page as one", pages[0] == pages[1])
+
 # two profiles
 both = data_of(page(("mixed.data", "false.data")))
 equal("two profiles in one page", [p["input"] for p in both["profiles"]], ["mixed.data", "false.data"])

@@ -1,7 +1,7 @@
 // The page: its head, what is chosen (profile, measure, range of time), and the panels that follow it.
 import {load} from "./data.js";
 import {count, percent, ratio, seconds} from "./format.js";
-import {forgetCanvases, h, paintAll} from "./dom.js";
+import {forgetCanvases, h, paintAll, panel} from "./dom.js";
 import {threadsPanel, timePanel} from "./time.js";
 import {functionsPanel} from "./functions.js";
 import {iciclePanel} from "./icicle.js";
@@ -55,6 +55,8 @@ const EVIDENCE = {"far-data": "memory", "table-walks": "memory", "remote-data": 
 /** What the analysis found, in words, each with a link to its evidence. */
 function findings() {
     const list = app.profile.findings;
+    if (!app.profile.totals.samples)
+        return "";
     if (!list.length)
         return h("p", {class: "findings none"}, "Nothing stands out in memory, sharing or branches.");
     return h("ol", {class: "findings"}, list.map(f => h("li", {}, h("a", {href: `#${EVIDENCE[f.kind] || "sharing"}`}, EVIDENCE[f.kind] || f.kind === "peer-data" ? f.text : `${f.place}: ${f.text}`),
@@ -129,6 +131,12 @@ function update(what) {
 
 /* ---- the page ---- */
 
+/** Panels of a profile without samples. */
+function nothing() {
+    return Object.entries({time: "Time", functions: "Functions", icicle: "Files, functions, lines", memory: "Memory", sharing: "Sharing", branches: "Branches", threads: "Threads and CPUs"})
+        .map(([id, title]) => ({element: panel(id, title, null, h("p", {class: "note"}, "No samples.")), update() {}}));
+}
+
 function show(profile) {
     app.profile = profile;
     app.range = null;
@@ -136,7 +144,8 @@ function show(profile) {
     forgetCanvases();
     head();
     const functions = functionsPanel(app), open = index => { functions.open(index); document.getElementById("functions").scrollIntoView(); };
-    panels = [timePanel(app), functions, iciclePanel(app, open), memoryPanel(app), sharingPanel(app), branchesPanel(app), threadsPanel(app),
+    const shown = () => [timePanel(app), functions, iciclePanel(app, open), memoryPanel(app), sharingPanel(app), branchesPanel(app), threadsPanel(app)];
+    panels = [...(profile.totals.samples ? shown() : nothing()),
         ...(page.profiles.length > 1 ? [comparePanel(page.profiles)] : []), dataPanel(app, page.raw)];
     const empty = profile.totals.samples ? "" : h("p", {class: "empty"}, profile.totals.records ? "No record passes the filters." : "The profile holds no sample records.");
     main.replaceChildren(empty, ...panels.map(p => p.element));
