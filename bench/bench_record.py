@@ -110,6 +110,24 @@ def stacks(work):
               f"\tthe same without, {without:.2f} s", flush=True)
 
 
+def engines(work):
+    """The same on the newer QEMU, if there is one (make check-engines, spex record --setup-qemu), against itself without spex."""
+    data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    qemu = next((q for q in (os.path.join(BUILD, "qemu/qemu-aarch64"), os.path.join(data, "spex/qemu/qemu-aarch64"))
+                 if os.access(q, os.X_OK)), None)
+    for name in SPLIT_PROGRAMS if qemu else []:
+        sysroot, program = command_of(name, work)
+        commands = [[qemu, "-cpu", "neoverse-n1", "-L", sysroot] + program]
+        commands += [[os.path.join(BUILD, "spex"), "record", "--qemu", qemu, "-o", os.path.join(work, "out"), "-L", sysroot]
+                     + options + ["--"] + program for _, options in VARIANTS]
+        times = [[seconds(c)[0] for c in commands] for _ in range(RUNS)]
+        version = subprocess.run([qemu, "--version"], capture_output=True, text=True).stdout.split()[2]
+        least = [min(column) for column in zip(*times)]
+        for i, (variant, _) in enumerate(VARIANTS):
+            print(f"record {name}, QEMU {version}, {variant}\t{least[i + 1]:.2f}\ts\t{least[i + 1] / least[0]:.2f}"
+                  f"\tplain QEMU {version}, {least[0]:.2f} s", flush=True)
+
+
 def main():
     if not shutil.which("qemu-aarch64") or not shutil.which("aarch64-linux-gnu-gcc"):
         return
@@ -142,6 +160,7 @@ def main():
                     print(f"record {name}, {which}, of it {part}\t{spent:.2f}\ts\t{spent / least[0][0]:.2f}{against}",
                           flush=True)
         stacks(work)
+        engines(work)
 
 
 main()
