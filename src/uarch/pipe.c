@@ -202,7 +202,7 @@ static __attribute__((noinline)) uint64_t run_first(struct spex_timing_core *cor
         from = NULL;
     }
     core->made = made;
-    core->made_end = made + count;
+    core->made_end = count ? made + count : made;
     uint64_t done = run_each(core, block, &traced);
     core->made = core->made_end = NULL;
     *path = NULL;
@@ -305,7 +305,7 @@ static inline uint64_t run_known(struct spex_timing_core *core,
         if (!path)
             return run_first(core, block, access, accesses, known, NULL, 0);
     }
-    const spex_timing_access *next = access, *end = access + accesses;
+    const spex_timing_access *next = access, *end = accesses ? access + accesses : access;
     uint64_t base = core->dispatch >> 16, retire = core->retire;
     for (uint32_t i = 0; i < path->steps; i++) {
         const struct timing_step *s = &path->step[i];
