@@ -516,6 +516,8 @@ int cli_main(int argc, char **argv)
     if (!strcmp(name, "--help") || !strcmp(name, "-h"))
         name = "help";
     const struct cli_command *command = cli_find(name);
+    if (!command || !command->records)
+        cli_give_up_privileges();
     if (!command)
         return cli_unknown(name);
     if (asks_for_help(command, argc - 2, argv + 2))

@@ -44,7 +44,11 @@ struct cli_command {
     const struct cli_option *options;
     size_t size; /* of the options struct, zeroed and filled before run */
     int (*run)(void *options, int argc, char **argv); /* argv: operands only, argv[argc] NULL */
+    bool records; /* this machine's SPE: what it may do by capabilities or set-user-ID it keeps */
 };
+
+/* Gives up what the file's capabilities or set-user-ID bit gave, for good. */
+void cli_give_up_privileges(void);
 
 /* --threads N of commands that use several; what it means. */
 #define CLI_THREADS(type, member)                                                                  \

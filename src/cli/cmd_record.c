@@ -156,6 +156,7 @@ static int run_record(void *options, int argc, char **argv)
 
 const struct cli_command cli_record = {
     .name = "record",
+    .records = true,
     .group = "Profiling",
     .synopsis = "[--] PROGRAM [ARGUMENTS]",
     .summary = "profile a program: this machine's SPE, or the model under QEMU",

@@ -262,6 +262,7 @@ static int run_stat(void *options, int argc, char **argv)
 
 const struct cli_command cli_stat = {
     .name = "stat",
+    .records = true,
     .group = "Profiling",
     .synopsis = "[--] PROGRAM [ARGUMENTS]",
     .summary = "count operations, misses, mispredicts and the SPU's events of a run",

@@ -288,6 +288,7 @@ static int run_top(void *options, int argc, char **argv)
 extern const struct cli_command cli_top;
 const struct cli_command cli_top = {
     .name = "top",
+    .records = true,
     .group = "Profiling",
     .synopsis = "[--] [PROGRAM [ARGUMENTS]]",
     .summary = "what takes the time now, once a second on the terminal",

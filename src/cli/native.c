@@ -19,7 +19,7 @@ const char *const record_engines[] = {"auto", "native", "qemu", NULL};
 int record_choose(const struct native_choice *c, struct native_machine *machine, bool *native)
 {
     char why[240];
-    const char *root = getenv("SPEX_ROOT");
+    const char *root = secure_getenv("SPEX_ROOT");
     bool asked = c->all_cpus || c->per_thread || c->snapshot || c->keep_root || c->cpus ||
                  c->pids.count || c->tids.count;
     *native = false;
@@ -357,7 +357,7 @@ int record_native(const struct record_options *o, const struct native_machine *m
                                .stacks = o->stacks,
                                .count = totals != NULL,
                                .keep_root = o->native.keep_root,
-                               .no_aux = getenv("SPEX_ROOT") && getenv("SPEX_NO_AUX"),
+                               .no_aux = secure_getenv("SPEX_ROOT") && getenv("SPEX_NO_AUX"),
                                .cmdline = argv[0] ? (const char *const *)argv : NULL};
     int status = refuse_model(o);
     if (!status)
