@@ -20,6 +20,8 @@ ENV = {"COLUMNS": "100", "HOME": DIR, "PATH": f"{DIR}:{os.environ['PATH']}"}
 
 
 def words(text):
+    """Without what explains marks that one sample more or less brings."""
+    text = re.sub(r"^# ~:.*\n(#   .*\n)*", "", text, flags=re.M)
     return set(re.findall(r"[A-Za-z_]{3,}", re.sub(r"LLVM \d+|\S*objdump", "", text)))
 
 
