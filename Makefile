@@ -54,7 +54,7 @@ check-programs:
 	@scripts/setup build demo check
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
 	@ninja -C $(BUILD) --quiet
-	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 4 truth-programs
+	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 4 truth-programs unwind
 
 # What the page looks like (tests/report/pictures.json) anew, after a change that is meant.
 pictures:

@@ -16,7 +16,7 @@ os.environ.pop("MALLOC_PERTURB_", None)
 ARM64 = os.path.join(BUILD, "arm64")
 ENV = {"PYTHONHASHSEED": "0", "LC_ALL": "C", "PYTHONDONTWRITEBYTECODE": "1", "GOMAXPROCS": "1", "GOGC": "off",
        "GODEBUG": "asyncpreemptoff=1"}
-CHOSEN = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+CHOSEN = 200 if os.environ.get("SPEX_LONG") else 60  # make check-programs
 SNAPSHOT = os.path.join(BUILD, "tests/guest/libsnapshot.so")
 PYTHON = """
 import _json, _heapq
