@@ -179,6 +179,74 @@ static void note_saturated(struct spex_analysis *a, struct spex_sample *s)
     a->totals.saturated += full != 0;
 }
 
+/* Parts of join_records(), whose loop keeps what they need in registers. */
+#define PART static inline __attribute__((always_inline))
+
+PART void put_addresses(struct spex_sample *s, const struct spex_record *r, unsigned want)
+{
+    if (want & SPEX_WANT_BRANCH) {
+        s->target = canonical(r->address[SPEX_ADDRESS_TARGET]);
+        s->prev_target = canonical(r->address[SPEX_ADDRESS_PREV_TARGET]);
+    }
+    if (want & SPEX_WANT_DATA) {
+        s->va = canonical(r->address[SPEX_ADDRESS_VA]);
+        s->pa = spex_address_bits(r->address[SPEX_ADDRESS_PA]);
+    }
+}
+
+PART struct spex_module *put_place(struct spex_analysis *a, const struct queue *q,
+                                   struct spex_sample *s, uint64_t pc, bool wanted)
+{
+    struct spex_module *module = NULL;
+    if (__builtin_expect(wanted, 1)) {
+        uint32_t version = q->same.maps[pc >> 63] << 1;
+        size_t index = place_index(pc, version);
+        struct place_slot *slot = &a->places[index];
+        if (__builtin_expect(slot->ip != pc || slot->version != version, 0))
+            fill_place(a, slot, s, version, pc);
+        s->place = (uint32_t)index;
+        module = slot->place.module;
+        s->address = slot->place.address;
+        s->symbol = slot->place.symbol;
+    } else {
+        s->place = 0;
+        s->address = pc;
+        s->symbol = NULL;
+    }
+    s->module = module;
+    return module;
+}
+
+/*
+ * Mostly a table look-up, without branches on whether there is a packet: loads have one, stores do
+ * not. An absent one is 0. Says whether it came from another core.
+ */
+PART unsigned put_source(struct queue *q, struct spex_sample *s, const struct spex_record *r,
+                         unsigned flags)
+{
+    bool packet = r->present & SPEX_HAS_DATA_SOURCE;
+    bool memory = flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES);
+    int from = q->sources[(uint8_t)r->data_source | (unsigned)!packet << 8];
+    if (__builtin_expect((from < 0) | (!packet & memory) | (r->data_source > 255), 0))
+        from = (int)find_source(q, r);
+    s->source = (uint8_t)from;
+    return ((unsigned)from / SOURCE_PEER | (unsigned)(r->events >> SPEX_EV_SNOOPED)) % 2 *
+           SPEX_SAMPLE_PEER;
+}
+
+static void add_totals(struct spex_analysis *a, const eight *absent, size_t count, uint64_t kept)
+{
+    struct spex_totals *t = &a->totals;
+    t->records += count;
+    t->kept += kept;
+    /* of a closer look at a part these say nothing and are not kept */
+    t->timed += count - (*absent)[0];
+    t->with_context += count - (*absent)[1];
+    t->with_source += count - (*absent)[2];
+    t->with_va += count - (*absent)[3];
+    t->with_pa += count - (*absent)[4];
+}
+
 void join_records(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
                   const uint64_t *spent, size_t count)
 {
@@ -205,14 +273,7 @@ void join_records(struct spex_analysis *a, struct queue *q, const struct spex_re
         s->pc = pc;
         s->el = (uint8_t)spex_address_el(r->address[SPEX_ADDRESS_PC]);
         flags |= s->el ? SPEX_SAMPLE_KERNEL : 0;
-        if (want & SPEX_WANT_BRANCH) {
-            s->target = canonical(r->address[SPEX_ADDRESS_TARGET]);
-            s->prev_target = canonical(r->address[SPEX_ADDRESS_PREV_TARGET]);
-        }
-        if (want & SPEX_WANT_DATA) {
-            s->va = canonical(r->address[SPEX_ADDRESS_VA]);
-            s->pa = spex_address_bits(r->address[SPEX_ADDRESS_PA]);
-        }
+        put_addresses(s, r, want);
         if (present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2))
             who = r->context[!(present & SPEX_HAS_CONTEXT_EL1)];
         s->time = 0;
@@ -226,35 +287,9 @@ void join_records(struct spex_analysis *a, struct queue *q, const struct spex_re
         if (__builtin_expect(who != q->who || tick - q->tick_from > q->tick_span, 0))
             change_thread(a, q, who, tick);
         copy_same(s, &q->same);
-        struct spex_module *module = NULL;
-        if (__builtin_expect(want & SPEX_WANT_SYMBOL && present & SPEX_HAS_PC, 1)) {
-            uint32_t version = q->same.maps[pc >> 63] << 1;
-            size_t index = place_index(pc, version);
-            struct place_slot *slot = &a->places[index];
-            if (__builtin_expect(slot->ip != pc || slot->version != version, 0))
-                fill_place(a, slot, s, version, pc);
-            s->place = (uint32_t)index;
-            module = slot->place.module;
-            s->address = slot->place.address;
-            s->symbol = slot->place.symbol;
-        } else {
-            s->place = 0;
-            s->address = pc;
-            s->symbol = NULL;
-        }
-        s->module = module;
-        /*
-         * Mostly a table look-up, without branches on whether there is a packet: loads have
-         * one, stores do not. An absent one is 0.
-         */
-        bool packet = present & SPEX_HAS_DATA_SOURCE;
-        bool memory = flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES);
-        int from = q->sources[(uint8_t)r->data_source | (unsigned)!packet << 8];
-        if (__builtin_expect((from < 0) | (!packet & memory) | (r->data_source > 255), 0))
-            from = (int)find_source(q, r);
-        s->source = (uint8_t)from;
-        flags |= ((unsigned)from / SOURCE_PEER | (unsigned)(r->events >> SPEX_EV_SNOOPED)) % 2 *
-                 SPEX_SAMPLE_PEER;
+        struct spex_module *module =
+            put_place(a, q, s, pc, want & SPEX_WANT_SYMBOL && present & SPEX_HAS_PC);
+        flags |= put_source(q, s, r, flags);
         s->flags = (uint8_t)flags;
         if (filtered && !filters_keep(a, s)) {
             if (module)
@@ -281,16 +316,8 @@ void join_records(struct spex_analysis *a, struct queue *q, const struct spex_re
         }
     }
     a->sample_count = (size_t)(s - a->samples);
-    struct spex_totals *t = &a->totals;
-    t->records += count;
-    t->kept += kept;
+    add_totals(a, &absent, count, kept);
     q->samples += kept;
-    /* of a closer look at a part these say nothing and are not kept */
-    t->timed += count - absent[0];
-    t->with_context += count - absent[1];
-    t->with_source += count - absent[2];
-    t->with_va += count - absent[3];
-    t->with_pa += count - absent[4];
     q->first_tick = first;
     q->last_tick = last;
 }

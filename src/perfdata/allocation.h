@@ -26,15 +26,7 @@ static inline size_t allocation_size(size_t count)
 
 static inline void allocation_write(uint8_t *to, const struct allocation *a, const uint64_t *site)
 {
-    enum { SAMPLE = 9, USER = 2 };
-    put_le32(to, SAMPLE);
-    put_le16(to + 4, USER);
-    put_le16(to + 6, (uint16_t)allocation_size(a->count));
-    put_le64(to + 8, ALLOCATION_ID);
-    put_le64(to + 16, a->pc);
-    put_le32(to + 24, (uint32_t)a->pid);
-    put_le32(to + 28, (uint32_t)a->tid);
-    put_le64(to + 32, a->time);
+    callchain_head(to, allocation_size(a->count), ALLOCATION_ID, a->pc, a->pid, a->tid, a->time);
     put_le64(to + 40, a->start);
     put_le64(to + 48, (uint32_t)a->cpu);
     put_le64(to + 56, a->size);

@@ -26,18 +26,25 @@ static inline size_t callchain_size(size_t count)
     return CALLCHAIN_HEAD + 8 * (count + 2);
 }
 
-/* Callers, innermost first, behind the two words; the bytes are callchain_size(). */
-static inline void callchain_write(uint8_t *to, const struct callchain *c, const uint64_t *callers)
+/* What such samples begin with: id, pc, thread and time. */
+static inline void callchain_head(uint8_t *to, size_t size, uint64_t id, uint64_t pc, int32_t pid,
+                                  int32_t tid, uint64_t time)
 {
     enum { SAMPLE = 9, USER = 2 };
     put_le32(to, SAMPLE);
     put_le16(to + 4, USER);
-    put_le16(to + 6, (uint16_t)callchain_size(c->count));
-    put_le64(to + 8, CALLCHAIN_ID);
-    put_le64(to + 16, c->pc);
-    put_le32(to + 24, (uint32_t)c->pid);
-    put_le32(to + 28, (uint32_t)c->tid);
-    put_le64(to + 32, c->time);
+    put_le16(to + 6, (uint16_t)size);
+    put_le64(to + 8, id);
+    put_le64(to + 16, pc);
+    put_le32(to + 24, (uint32_t)pid);
+    put_le32(to + 28, (uint32_t)tid);
+    put_le64(to + 32, time);
+}
+
+/* Callers, innermost first, behind the two words; the bytes are callchain_size(). */
+static inline void callchain_write(uint8_t *to, const struct callchain *c, const uint64_t *callers)
+{
+    callchain_head(to, callchain_size(c->count), CALLCHAIN_ID, c->pc, c->pid, c->tid, c->time);
     put_le64(to + 40, (uint32_t)c->cpu);
     put_le64(to + 48, c->count + 2);
     put_le64(to + 56, CALLCHAIN_USER);
