@@ -12,6 +12,7 @@ import argparse
 import collections
 import os
 import sys
+import textwrap
 
 import tap
 
@@ -67,10 +68,13 @@ def score(builds, write=None, missing=False):
 
 def page(path, groups, good, reasons, mutants, summary):
     with open(os.path.join(ROOT, path), "w") as f:
-        f.write("# Conformance\n\nMade by `make conformance` from spec/requirements.tsv, the SPEC marks "
-                "of tests that passed, spec/mutants.tsv and spec/reasons.tsv.\nKinds: R rule, T table row, C "
-                "choice that is configurable, U CONSTRAINED UNPREDICTABLE, S software.\nMutants: in how many "
-                f"ways `make mutate` breaks it, each noticed by a test that marks it.\n\n{summary}\n")
+        f.write("# Conformance\n")
+        for paragraph in (
+                "Made by `make conformance` from spec/requirements.tsv, the SPEC marks of tests that "
+                "passed, spec/mutants.tsv and spec/reasons.tsv. Kinds: R rule, T table row, C choice that "
+                "is configurable, U CONSTRAINED UNPREDICTABLE, S software. Mutants: in how many ways "
+                "`make mutate` breaks it, each noticed by a test that marks it.", summary):
+            f.write(f"\n{textwrap.fill(paragraph, 100)}\n")
         for name, rows in groups.items():
             f.write(f"\n## {name} ({rows[0][1]})\n\n| id | kind | requirement | mutants | test or reason |\n"
                     "|---|---|---|---|---|\n")
