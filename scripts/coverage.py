@@ -45,7 +45,7 @@ def measure(build):
                  capture_output=True, text=True).stdout
         for unit in out.splitlines():
             for f in json.loads(unit)["files"]:
-                file = os.path.relpath(os.path.join(build, f["file"]))
+                file = os.path.relpath(os.path.realpath(os.path.join(build, f["file"])))
                 if not file.startswith(tuple(f"src/{m}/" for m in MODULES)):
                     continue
                 for line in f["lines"]:  # one of a header comes several times

@@ -181,8 +181,9 @@ class Sound:
         for line in self.ninja("-t", "deps").splitlines():
             if not line.startswith(" "):
                 now = line.split(":")[0]
-            elif line.startswith("    ../tree/"):
-                sources[line[12:]].add(now)
+            elif line.startswith(("    ../tree/", "    rooms/")):
+                path = os.path.realpath(os.path.join(self.build, line.strip()))
+                sources[os.path.relpath(path, os.path.realpath(self.tree))].add(now)
         for name, users in sources.items():
             self.units[name] = [(o, made[o]) for o in sorted(users) if o in self.objects]
 
@@ -231,6 +232,13 @@ class Worker:
         for folder in (self.library, self.tmp):
             shutil.rmtree(folder, ignore_errors=True)
             os.makedirs(folder)
+        for folder, folders, names in os.walk(os.path.join(sound.build, "rooms")):  # links: scripts/rooms
+            own = os.path.join(self.library, os.path.relpath(folder, sound.build))
+            os.mkdir(own)
+            for name in folders + names:
+                path = os.path.join(folder, name)
+                if os.path.islink(path):
+                    os.symlink(os.readlink(path).replace("../tree/", f"../{self.name}/"), os.path.join(own, name))
 
     def make(self, m):
         """Compiles what sees the mutant; false if the compiler refuses."""
@@ -241,7 +249,8 @@ class Worker:
         try:
             for target, command in self.sound.units[m.file]:
                 replaced[target] = os.path.join(self.library, f"{len(replaced)}.o")
-                words = [w.replace("../tree/", f"../{self.name}/") for w in command]
+                words = [w.replace("../tree/", f"../{self.name}/").replace("-Irooms/", f"-I{self.library}/rooms/")
+                         for w in command]
                 for option in ("-MQ", "-MF"):
                     del words[words.index(option):words.index(option) + 2]
                 words.remove("-MD")
