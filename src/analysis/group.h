@@ -1,0 +1,111 @@
+/* A group from within: what group.c counts, keys.c names, rows.c sorts and key_text.c prints. */
+#ifndef ANALYSIS_GROUP_H
+#define ANALYSIS_GROUP_H
+
+#include "analysis/histogram.h"
+#include "analysis/internal.h"
+
+enum {
+    GROUP_CHUNK_BITS = 12,
+    GROUP_CHUNK = 1 << GROUP_CHUNK_BITS,
+    GROUP_STEP = 64,   /* samples taken together */
+    GROUP_COARSER = 2, /* groups derived from one */
+};
+
+/* ---- keys (keys.c) ---- */
+
+struct key_kind {
+    const char *name, *help;
+    uint8_t slots; /* 64-bit words that identify the key */
+    bool numeric;  /* the first word is its order */
+};
+extern const struct key_kind key_kinds[SPEX_KEY_COUNT];
+
+/* In the first word of a place: a marked pointer to the module, the second is an address; or */
+#define KEY_NO_SYMBOL 1u
+/* the number of the site of an allocation, marked. */
+#define KEY_SITE 2u
+#define KEY_PAGE (~UINT64_C(0xfff))
+
+/* ---- rows ---- */
+
+struct group_index {
+    uint32_t tag, row; /* row + 1; 0 free */
+};
+
+struct group_memo { /* the row of a pc; NULL not known */
+    const struct spex_module *module;
+    const struct spex_symbol *symbol;
+    uint64_t address;
+    struct spex_row *row;
+};
+
+/* What decides most comparisons of rows, at hand without looking at them. */
+struct group_order {
+    uint64_t rank, number; /* a first key that is a number, else 0 */
+    uint32_t row;
+};
+
+struct spex_group {
+    struct spex_analysis *analysis;
+    struct group_memo *memo; /* by place */
+    struct place_cache *data_places;
+    bool by_place; /* all keys follow from the pc */
+    struct spex_group *finer, *coarser[GROUP_COARSER];
+    enum spex_key keys[SPEX_KEYS_MAX];
+    uint8_t first_slot[SPEX_KEYS_MAX + 1];
+    size_t key_count, slots, stride;
+    size_t histograms_at; /* in a row, if there are flags: handles by latency */
+    uint64_t seed; /* the hash of a key is that of its words one after the other, from this */
+    unsigned flags;
+    unsigned time_shift;
+    char **chunks;
+    size_t count, chunk_count;
+    struct group_index *index;
+    size_t mask;
+    struct histograms histograms;
+    struct spex_row *rest, *total;
+    uint8_t *ranks; /* of keys that came, to estimate how many once rows are merged */
+    uint64_t error;
+    size_t limit;
+    struct group_order *order;
+    struct {
+        const struct spex_row *row; /* NULL: there is none, or it was moved */
+        uint32_t queue;
+        int32_t tid;
+    } last;      /* sample */
+    bool failed; /* memory was out: only the end is certain */
+};
+
+static inline struct spex_row *group_row_at(const struct spex_group *g, size_t index)
+{
+    return (struct spex_row *)(g->chunks[index >> GROUP_CHUNK_BITS] +
+                               (index & (GROUP_CHUNK - 1)) * g->stride);
+}
+
+/* Of a row of a group with flags. */
+static inline uint32_t *group_handles(const struct spex_group *g, const struct spex_row *row)
+{
+    return (uint32_t *)((uintptr_t)row + g->histograms_at);
+}
+
+static inline size_t group_key_of(const struct spex_group *g, enum spex_key key)
+{
+    size_t n = 0;
+    while (n < g->key_count && g->keys[n] != key)
+        n++;
+    return n;
+}
+
+/* The words of one key of count samples, the first of all and then the second. */
+void group_make_keys(struct spex_group *g, enum spex_key kind,
+                     const struct spex_sample *const *samples, size_t count,
+                     uint64_t (*word)[GROUP_STEP]);
+/* What a row counts, to another of the same or another group. */
+void group_add_stats(struct spex_group *g, struct spex_row *to, const struct spex_group *of,
+                     const struct spex_row *from);
+/* A row of the finer group to the one it belongs to. */
+void group_roll_up(struct spex_group *g, const struct spex_group *finer,
+                   const struct spex_row *from);
+
+#endif

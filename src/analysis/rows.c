@@ -1,0 +1,243 @@
+/* The rows of a group once all samples are counted: their order, and what each of them says. */
+#include "group.h"
+
+#include "allocs.h"
+
+#include "base/memory.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t spex_row_stat(const struct spex_row *row, enum spex_stat stat)
+{
+    static const uint16_t at[SPEX_STAT_COUNT] = {
+#define STAT(name, field) [SPEX_STAT_##name] = offsetof(struct spex_stats, field)
+        STAT(SAMPLES, samples),
+        STAT(RETIRED, retired),
+        STAT(READS, reads),
+        STAT(WRITES, writes),
+        STAT(BRANCHES, branches),
+        STAT(NOT_TAKEN, not_taken),
+        STAT(MISPREDICTED, mispredicted),
+        STAT(L1_ACCESS, l1_access),
+        STAT(L1_MISS, l1_miss),
+        STAT(L2_ACCESS, l2_access),
+        STAT(L2_MISS, l2_miss),
+        STAT(LLC_ACCESS, llc_access),
+        STAT(LLC_MISS, llc_miss),
+        STAT(TLB_ACCESS, tlb_access),
+        STAT(TLB_WALK, tlb_walk),
+        STAT(REMOTE, remote),
+        STAT(PEER, peer),
+        STAT(MODIFIED, modified),
+#undef STAT
+    };
+    if ((unsigned)stat >= SPEX_STAT_COUNT)
+        return 0;
+    return *(const uint32_t *)((const char *)&row->stats + at[stat]);
+}
+
+uint64_t spex_row_source(const struct spex_row *row, enum spex_source source)
+{
+    return (unsigned)source < SPEX_SOURCE_COUNT ? row->stats.source[source] : 0;
+}
+
+uint64_t spex_row_latencies(const struct spex_row *row, enum spex_latency latency, uint64_t *sum)
+{
+    assert((unsigned)latency < SPEX_LATENCY_COUNT);
+    if (sum)
+        *sum = row->stats.latency_sum[latency];
+    return latency == SPEX_LATENCY_EXECUTE ? row->stats.executes
+                                           : row->stats.latency_count[latency];
+}
+
+double spex_row_time(const struct spex_row *row)
+{
+    return (double)row->stats.time / 1000;
+}
+
+static uint64_t rank_of(const struct spex_row *row, enum spex_order order)
+{
+    switch (order) {
+    case SPEX_BY_LATENCY:
+        return row->stats.latency_sum[SPEX_LATENCY_TOTAL];
+    case SPEX_BY_EXECUTE:
+        return row->stats.latency_sum[SPEX_LATENCY_EXECUTE];
+    case SPEX_BY_TIME: /* of untimed rows those with more samples */
+        return row->stats.time ? row->stats.time : row->stats.samples;
+    case SPEX_BY_KEYS:
+        return 0;
+    case SPEX_BY_MISPREDICTS:
+        return (uint64_t)row->stats.mispredicted << 32 | row->stats.samples;
+    default:
+        return row->stats.samples;
+    }
+}
+
+static int compare_rows(const void *a, const void *b, void *context)
+{
+    const struct group_order *left = a, *right = b;
+    const struct spex_group *g = context;
+    if (left->rank != right->rank)
+        return left->rank > right->rank ? -1 : 1;
+    if (left->number != right->number)
+        return left->number < right->number ? -1 : 1;
+    const struct spex_row *x = group_row_at(g, left->row), *y = group_row_at(g, right->row);
+    for (size_t k = 0; k < g->key_count; k++) {
+        const uint64_t *a_key = group_key(g, x, k), *b_key = group_key(g, y, k);
+        char s[256], t[256];
+        if (key_kinds[g->keys[k]].numeric) {
+            if (a_key[0] != b_key[0])
+                return a_key[0] < b_key[0] ? -1 : 1;
+            continue;
+        }
+        if (a_key[0] == b_key[0]) {
+            if (key_kinds[g->keys[k]].slots == 1 || a_key[1] == b_key[1])
+                continue;
+            return a_key[1] < b_key[1] ? -1 : 1; /* places in one module */
+        }
+        spex_row_text(g, x, k, s, sizeof s);
+        spex_row_text(g, y, k, t, sizeof t);
+        int order = strcmp(s, t);
+        if (order)
+            return order;
+    }
+    return memcmp(x->key, y->key, g->slots * sizeof *x->key);
+}
+
+enum { BY_NOTHING = -1 };
+
+static void sort_rows(struct spex_group *g, int order)
+{
+    for (size_t i = 0; g->finer && i < g->finer->count; i++)
+        group_roll_up(g, g->finer, group_row_at(g->finer, i));
+    free(g->index); /* no more samples come: its memory is better used here */
+    g->index = NULL;
+    free(g->order);
+    g->order = NULL;
+    g->order = memory_get(g->count + 1, sizeof *g->order);
+    bool numeric = g->key_count && key_kinds[g->keys[0]].numeric;
+    memset(g->total, 0, g->stride);
+    for (size_t i = 0; i < g->count; i++) {
+        const struct spex_row *row = group_row_at(g, i);
+        g->order[i] = (struct group_order){rank_of(row, (enum spex_order)order),
+                                           numeric ? row->key[0] : 0, (uint32_t)i};
+        group_add_stats(g, g->total, g, row);
+    }
+    if (g->rest)
+        group_add_stats(g, g->total, g, g->rest);
+    if (order != BY_NOTHING)
+        qsort_r(g->order, g->count, sizeof *g->order, compare_rows, g);
+}
+
+static enum spex_status finish_rows(struct spex_group *g, int order)
+{
+    if (g->failed || !memory_guarded(sort_rows(g, order))) {
+        g->failed = true;
+        g->count = 0;
+        return SPEX_NO_MEMORY;
+    }
+    return SPEX_OK;
+}
+
+enum spex_status spex_group_sort(struct spex_group *g, enum spex_order order)
+{
+    return finish_rows(g, (int)order);
+}
+
+enum spex_status group_settle(struct spex_group *g)
+{
+    return finish_rows(g, BY_NOTHING);
+}
+
+size_t spex_group_count(const struct spex_group *g)
+{
+    return g->count;
+}
+
+const struct spex_row *spex_group_row(const struct spex_group *g, size_t index)
+{
+    return index < g->count ? group_row_at(g, g->order[index].row) : NULL;
+}
+
+const struct spex_row *spex_group_total(const struct spex_group *g)
+{
+    return g->total;
+}
+
+const struct spex_row *spex_group_rest(const struct spex_group *g)
+{
+    return g->rest;
+}
+
+uint64_t spex_group_error(const struct spex_group *g)
+{
+    return g->error;
+}
+
+/*
+ * A row's time is a sum of estimates t of its samples, each of which might as well have been of
+ * another row: the variance of its share f is (1 - 2f) sum(t^2) of the row + f^2 sum(t^2) of all.
+ * Long phases vary less.
+ */
+struct spex_interval stats_time_interval(const struct spex_stats *s, const struct spex_stats *t)
+{
+    double all = (double)t->time / 1000, f = (double)s->time / (double)t->time;
+    double variance = (1 - 2 * f) * s->time_square + f * f * t->time_square;
+    return share_interval(f, variance > 0 ? variance / (all * all) : 0);
+}
+
+struct spex_interval spex_row_time_interval(const struct spex_group *g, const struct spex_row *row)
+{
+    const struct spex_stats *s = &row->stats, *t = &g->total->stats;
+    return t->time ? stats_time_interval(s, t) : spex_share_interval(s->samples, t->samples);
+}
+
+bool spex_row_long_runs(const struct spex_group *g, const struct spex_row *row)
+{
+    const struct spex_stats *s = &row->stats, *t = &g->total->stats;
+    if (!s->samples || s->samples == t->samples)
+        return true;
+    /* Of exponential runs of four periods so many go on past the next sample, beyond chance. */
+    static const double stay = 0.78;
+    double chance = (double)s->samples / (double)t->samples;
+    return (double)s->repeats / (double)s->samples - chance >= stay * (1 - chance);
+}
+
+int spex_row_latency(const struct spex_group *g, const struct spex_row *row,
+                     enum spex_latency latency, double q)
+{
+    return g->flags ? histogram_quantile(&g->histograms, group_handles(g, row)[latency], q) : -1;
+}
+
+bool group_buckets(const struct spex_group *g, const struct spex_row *row,
+                   enum spex_latency latency, uint64_t counts[HISTOGRAM_BUCKETS])
+{
+    return g->flags && histogram_buckets(&g->histograms, group_handles(g, row)[latency], counts);
+}
+
+uint64_t spex_row_value(const struct spex_group *g, const struct spex_row *row, size_t n)
+{
+    return row->key[g->first_slot[n]];
+}
+
+const struct spex_symbol *spex_row_symbol(const struct spex_group *g, const struct spex_row *row,
+                                          size_t n)
+{
+    uint64_t key = group_key(g, row, n)[0];
+    return key & KEY_NO_SYMBOL ? NULL : (const struct spex_symbol *)(uintptr_t)key;
+}
+
+const struct allocs_site *group_site(const struct spex_group *g, const struct spex_row *row,
+                                     size_t n)
+{
+    uint64_t key = group_key(g, row, n)[0];
+    bool site = g->keys[n] == SPEX_KEY_ALLOC && key & KEY_SITE;
+    return site ? analysis_site(g->analysis, (uint32_t)(key >> 2)) : NULL;
+}
+
+uint64_t spex_row_address(const struct spex_group *g, const struct spex_row *row, size_t n)
+{
+    return group_key(g, row, n)[1];
+}
