@@ -37,13 +37,15 @@ static void sift_down(struct queue **heap, size_t count, size_t at)
     }
 }
 
+/* As many in each pass over the file. */
 static void need_pieces(struct spex_analysis *a, size_t count)
 {
+    a->piece_size = count > 1 ? LARGE : PIECE;
     while (a->piece_count < count) {
         struct piece *p = &a->pieces[a->piece_count++];
-        p->records = memory_get(PIECE, sizeof *p->records);
-        p->spent = memory_get(PIECE, sizeof *p->spent);
-        p->samples = memory_get(PIECE, sizeof *p->samples);
+        p->records = memory_get(a->piece_size, sizeof *p->records);
+        p->spent = memory_get(a->piece_size, sizeof *p->spent);
+        p->samples = memory_get(a->piece_size, sizeof *p->samples);
     }
 }
 
@@ -158,14 +160,14 @@ static bool run_stage(struct turn *t, unsigned stage, struct piece *p)
     return true;
 }
 
-static bool run_guarded(void *user, unsigned stage, unsigned thread)
+static bool run_guarded(void *user, unsigned stage, unsigned piece)
 {
     struct turn *t = user;
     struct spex_analysis *first = analysis_first(t->analysis);
     volatile bool more = false;
     if (first->no_memory)
         return false;
-    if (!memory_guarded(more = run_stage(t, stage, &t->analysis->pieces[thread])))
+    if (!memory_guarded(more = run_stage(t, stage, &t->analysis->pieces[piece])))
         analysis_no_memory(first);
     return more;
 }
@@ -174,13 +176,14 @@ static enum spex_status run_in_turn(struct spex_analysis *a)
 {
     /* a sink asks for the stack of a sample by its place in the batch that was read last */
     bool by_batch = a->stack_numbers || a->alloc_numbers;
-    struct turn turn = {.analysis = a, .most = by_batch ? a->batch : PIECE};
+    struct turn turn = {.analysis = a};
     unsigned threads = by_batch || !a->options.threads ? 1 : a->options.threads;
-    threads = threads < PIECES ? threads : PIECES;
-    need_pieces(a, threads);
+    threads = threads < THREADS ? threads : THREADS;
     const struct stages_job job = {
         .user = &turn, .stages = SINKS + (unsigned)a->sink_count, .run = run_guarded};
-    a->sample_most = PIECE + 1; /* a piece is never flushed from within */
+    need_pieces(a, stages_items(threads));
+    turn.most = by_batch ? a->batch : a->piece_size;
+    a->sample_most = a->piece_size + 1; /* a piece is never flushed from within */
     analysis_first(a)->parallel = threads > 1;
     stages_run(&job, threads);
     analysis_first(a)->parallel = false;

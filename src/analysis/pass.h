@@ -26,8 +26,10 @@
 
 enum {
     BATCH = 256,
-    PIECE = 8 * BATCH,    /* records that a thread carries from stage to stage of a pass */
-    PIECES = 8,           /* threads */
+    PIECE = 8 * BATCH,  /* records that go from stage to stage of a pass together */
+    LARGE = 32 * BATCH, /* the same with several threads: the rows of a stage move between CPUs */
+    THREADS = 8,
+    PIECES = 2 * THREADS, /* on their way */
     RECORDS = 1 << 16,    /* of all queues that are merged: with many, each has few at a time */
     PLACES = SPEX_PLACES, /* cache of code and data addresses */
     RAW_CHUNK = 1 << 20,
@@ -168,8 +170,8 @@ struct spex_analysis {
     struct model_sources **models;
     size_t model_count, model_capacity;
     struct piece pieces[PIECES];
-    size_t piece_count;
-    struct spex_sample *samples; /* of the piece that is joined */
+    size_t piece_count, piece_size; /* records */
+    struct spex_sample *samples;    /* of the piece that is joined */
     size_t sample_count, sample_most;
     const struct analysis_sink *sinks;
     size_t sink_count;
@@ -264,7 +266,8 @@ bool queue_refill(struct spex_analysis *a, struct queue *q);
 
 /* ---- join.c ---- */
 
-/* Samples of count records, at most PIECE. Fields of absent packets are 0 in a record. */
+/* Samples of count records, at most those of a piece. Fields of absent packets are 0 in a record.
+ */
 void join_records(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
                   const uint64_t *spent, size_t count);
 void join_flush(struct spex_analysis *a);

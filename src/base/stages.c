@@ -1,23 +1,24 @@
 #include "base/stages.h"
 
-#include "base/chunks.h"
-
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
+
+struct item {
+    size_t number; /* from 0, in order */
+    unsigned stage;
+    bool live; /* on its way */
+};
 
 struct stages {
     const struct stages_job *job;
-    pthread_mutex_t lock; /* of those that wait for long */
+    pthread_mutex_t lock; /* of all below; what a stage does takes far longer */
     pthread_cond_t change;
-    atomic_uint waiting;
-    atomic_uint started; /* threads */
-    atomic_bool end;     /* no more items */
-    struct {
-        _Alignas(CHUNKS_APART) atomic_size_t done; /* items */
-    } stage[STAGES_MAX];
-    atomic_size_t next; /* item to be made */
+    atomic_uint changes;
+    unsigned waiting, started; /* threads */
+    size_t made;               /* items */
+    size_t done[STAGES_MAX];   /* items that have passed a stage */
+    bool end;                  /* no more items */
 };
 
 static inline void relax(void)
@@ -29,58 +30,72 @@ static inline void relax(void)
 #endif
 }
 
-static bool is_turn(struct stages *s, unsigned stage, size_t item)
+/* Can it go on, or, if it is none yet, be made? */
+static bool is_ready(const struct stages *s, const struct item *i)
 {
-    return atomic_load(&s->stage[stage].done) == item || (!stage && atomic_load(&s->end));
+    if (!i->live)
+        return !s->end && s->done[0] == s->made;
+    return s->done[i->stage] == i->number;
 }
 
-/* Mostly the turn comes soon, and to sleep and be woken would take longer. */
-static void wait_for_turn(struct stages *s, unsigned stage, size_t item)
+/* Of a thread's two: the one at hand, else the other, else a new one; NULL: none is ready. */
+static struct item *choose(struct stages *s, struct item *hand, struct item *other)
+{
+    struct item *i = hand->live && is_ready(s, hand) ? hand
+                     : other->live || hand->live     ? other
+                                                     : hand;
+    if (!is_ready(s, i))
+        i = hand;
+    if (!is_ready(s, i))
+        return NULL;
+    if (!i->live)
+        *i = (struct item){.number = s->made++, .live = true};
+    return i;
+}
+
+/* Mostly something changes soon, and to sleep and be woken would take longer. */
+static void wait_for_change(struct stages *s)
 {
     enum { SOON = 500 };
-    for (unsigned i = 0; i < SOON; i++) {
-        if (is_turn(s, stage, item))
-            return;
+    unsigned seen = atomic_load(&s->changes);
+    pthread_mutex_unlock(&s->lock);
+    for (unsigned i = 0; i < SOON && atomic_load(&s->changes) == seen; i++)
         relax();
-    }
     pthread_mutex_lock(&s->lock);
-    atomic_fetch_add(&s->waiting, 1);
-    while (!is_turn(s, stage, item))
+    s->waiting++;
+    while (atomic_load(&s->changes) == seen)
         pthread_cond_wait(&s->change, &s->lock);
-    atomic_fetch_sub(&s->waiting, 1);
-    pthread_mutex_unlock(&s->lock);
-}
-
-static void wake(struct stages *s)
-{
-    if (!atomic_load(&s->waiting))
-        return;
-    pthread_mutex_lock(&s->lock);
-    pthread_cond_broadcast(&s->change);
-    pthread_mutex_unlock(&s->lock);
+    s->waiting--;
 }
 
 static void *work(void *argument)
 {
     struct stages *s = argument;
     const struct stages_job *job = s->job;
-    unsigned thread = atomic_fetch_add(&s->started, 1);
-    for (;;) {
-        size_t item = atomic_fetch_add(&s->next, 1);
-        for (unsigned k = 0; k < job->stages; k++) {
-            wait_for_turn(s, k, item);
-            if (!k && atomic_load(&s->end))
-                return NULL;
-            bool more = job->run(job->user, k, thread);
-            if (!k && !more) {
-                atomic_store(&s->end, true);
-                wake(s);
-                return NULL;
-            }
-            atomic_store(&s->stage[k].done, item + 1);
-            wake(s);
+    struct item own[2] = {{0}};
+    unsigned hand = 0;
+    pthread_mutex_lock(&s->lock);
+    const unsigned first = 2 * s->started++;
+    while (!s->end || own[0].live || own[1].live) {
+        struct item *i = choose(s, &own[hand], &own[!hand]);
+        if (!i) {
+            wait_for_change(s);
+            continue;
         }
+        hand = (unsigned)(i - own);
+        pthread_mutex_unlock(&s->lock);
+        bool more = job->run(job->user, i->stage, first + hand);
+        pthread_mutex_lock(&s->lock);
+        s->done[i->stage]++;
+        bool none = !i->stage && !more;
+        s->end |= none;
+        i->live = ++i->stage < job->stages && !none;
+        atomic_fetch_add(&s->changes, 1);
+        if (s->waiting)
+            pthread_cond_broadcast(&s->change);
     }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
 }
 
 void stages_run(const struct stages_job *job, unsigned threads)

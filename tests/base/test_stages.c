@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STAGES = 5 };
+enum { STAGES = 5, THREADS = 8 };
 
 struct test {
-    unsigned items;
+    unsigned items, most; /* most: under way at a time */
     unsigned made, seen[STAGES];
-    unsigned item[STAGES_MAX]; /* by thread */
-    unsigned state[STAGES_MAX];
+    unsigned item[2 * THREADS]; /* of those under way */
+    unsigned state[2 * THREADS];
     uint64_t sums[STAGES]; /* depends on the order */
     unsigned wrong[STAGES];
 };
@@ -25,19 +25,20 @@ static void waste(unsigned n)
         ;
 }
 
-static bool run(void *user, unsigned stage, unsigned thread)
+static bool run(void *user, unsigned stage, unsigned n)
 {
     struct test *t = user;
     if (!stage) {
         if (t->made == t->items)
             return false;
-        t->item[thread] = t->made++;
-        t->state[thread] = 0;
+        t->item[n] = t->made++;
+        t->state[n] = 0;
     }
-    t->wrong[stage] += t->state[thread]++ != stage; /* the thread's own */
-    t->wrong[stage] += t->seen[stage]++ != t->item[thread];
-    t->sums[stage] = t->sums[stage] * 31 + t->item[thread];
-    waste((t->item[thread] * 7 + stage * 13) % 10 * (stage == 2 ? 400 : 50));
+    t->wrong[stage] += n >= t->most;
+    t->wrong[stage] += t->state[n]++ != stage; /* the item's own */
+    t->wrong[stage] += t->seen[stage]++ != t->item[n];
+    t->sums[stage] = t->sums[stage] * 31 + t->item[n];
+    waste((t->item[n] * 7 + stage * 13) % 10 * (stage == 2 ? 400 : 50));
     return true;
 }
 
@@ -48,8 +49,8 @@ int main(void)
     unsigned n = 0, bad = 0;
     for (unsigned c = 0; c < sizeof counts / sizeof *counts; c++)
         for (unsigned stages = 1; stages <= STAGES; stages += 2)
-            for (unsigned threads = 1; threads <= 8; threads++) {
-                struct test t = {.items = counts[c]};
+            for (unsigned threads = 1; threads <= THREADS; threads++) {
+                struct test t = {.items = counts[c], .most = stages_items(threads)};
                 const struct stages_job job = {&t, stages, run};
                 stages_run(&job, threads);
                 bool ok = t.made == counts[c];
