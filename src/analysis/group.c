@@ -458,7 +458,8 @@ static void count_repeats(struct spex_group *g, struct spex_row *const *rows,
     int32_t tid = g->last.tid;
     for (size_t i = 0; i < count; i++) {
         const struct spex_sample *s = samples[i];
-        rows[i]->stats.repeats += rows[i] == last && s->queue == queue && s->tid == tid;
+        /* no branches: which row comes next is not foreseen */
+        rows[i]->stats.repeats += (rows[i] == last) & (s->queue == queue) & (s->tid == tid);
         last = rows[i];
         queue = s->queue;
         tid = s->tid;
