@@ -172,7 +172,7 @@ dist:
 
 deb:
 	@scripts/setup --check build deb
-	@scripts/dist $(BUILD) deb
+	@scripts/dist $(BUILD) deb $(ARCH)
 
 # Tables stand between clang-format off and on, or in .def files.
 format:
