@@ -99,7 +99,7 @@ static int parse_whom(const struct record_options *o, char **argv, struct native
     n->ids = *ids;
     n->threads = c->tids.count > 0;
     n->argv = argv[0] ? argv : NULL;
-    n->all_cpus = c->all_cpus || (c->cpus && !some && !n->argv);
+    n->all_cpus = c->all_cpus || (c->cpus && !some);
     n->per_thread = c->per_thread;
     if (some && (n->argv || n->all_cpus))
         return cli_usage("-p and -t name what is running: no program, and no -a, goes with them");
@@ -272,9 +272,14 @@ static void notes(const struct native_options *n, const struct native_totals *t)
     if (t->user_only)
         cli_note("the kernel is left out: perf_event_paranoid is %d (docs/native.md)",
                  n->machine->paranoid);
-    if (t->offline)
-        cli_note("%u CPU%s went offline: not recorded from then on", t->offline,
-                 t->offline == 1 ? "" : "s");
+    if (t->offline > t->back)
+        cli_note("%u CPU%s went offline: not recorded from then on", t->offline - t->back,
+                 t->offline - t->back == 1 ? "" : "s");
+    if (t->back)
+        cli_note("%u CPU%s went offline and came back: not recorded for %.1f s in between", t->back,
+                 t->back == 1 ? "" : "s", (double)t->away / 1e9);
+    if (t->added)
+        cli_note("%u CPU%s came online: recorded from then on", t->added, t->added == 1 ? "" : "s");
     if (t->truncated)
         cli_note("%s of %s buffers were full before they were read: records are missing; use a "
                  "larger -m ,SIZE (%lluK now) or a longer -c",

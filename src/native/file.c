@@ -16,8 +16,13 @@
 
 static void take_time(const struct native_session *s, struct spex_perf_time *time)
 {
-    const struct perf_event_mmap_page *p = s->opened.rings.items[0].ring.page;
+    const struct perf_event_mmap_page *p = NULL;
     uint32_t before;
+    for (size_t i = 0; i < s->opened.rings.count && !p; i++)
+        p = s->opened.rings.items[i].ring.page;
+    *time = (struct spex_perf_time){.mult = 1};
+    if (!p)
+        return; /* no CPU of those asked for is online */
     do {
         before = __atomic_load_n(&p->lock, __ATOMIC_ACQUIRE);
         *time = (struct spex_perf_time){.shift = p->time_shift,
@@ -123,7 +128,7 @@ void native_file_state(struct native_session *s)
     struct native_trailer trailer = {s->o.per_thread,
                                      s->opened.events[s->opened.tracking].ids.items[0]};
     native_ids pids = {0};
-    native_proc_kernel(root, s->writer);
+    native_proc_kernel(root, &trailer, s->writer);
     native_drain(s);
     if (s->o.all_cpus)
         native_proc_all(root, &pids);

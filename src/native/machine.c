@@ -203,8 +203,12 @@ void native_machine_read(const char *root, struct native_machine *m)
     if (!native_line(root, "/sys/devices/system/cpu/online", line, sizeof line) ||
         !native_cpus_parse(line, &m->online))
         m->online.bits[0] = 1;
+    struct native_cpus present;
+    if (!native_line(root, "/sys/devices/system/cpu/present", line, sizeof line) ||
+        !native_cpus_parse(line, &present))
+        present = m->online;
     for (unsigned i = 0; i < NATIVE_CPUS; i++)
-        if (native_cpus_has(&m->online, i))
+        if (native_cpus_has(&m->online, i) || native_cpus_has(&present, i))
             m->cpu_count = i + 1;
     if (native_line(root, "/proc/sys/kernel/perf_event_paranoid", line, sizeof line))
         m->paranoid = atoi(line);

@@ -34,7 +34,7 @@ struct native_machine {
     struct native_pmu pmus[NATIVE_PMUS];
     unsigned pmu_count;
     struct native_cpus online;
-    unsigned cpu_count; /* the highest online CPU and one more */
+    unsigned cpu_count; /* the highest present CPU and one more */
     int paranoid;       /* /proc/sys/kernel/perf_event_paranoid; 2 if there is none */
 };
 

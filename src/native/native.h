@@ -39,14 +39,16 @@ struct native_totals {
     uint64_t truncated, collided, partial; /* AUX records with that flag */
     uint64_t lost;                         /* records of the kernel that found no room */
     uint64_t throttled;
-    unsigned parts, snapshots, offline; /* offline: CPUs that went */
-    bool full;                          /* max_size was reached */
-    bool user_only;                     /* the kernel was left out for want of privilege */
-    int program;                        /* its status as of waitpid() */
-    uint64_t aux_size;                  /* as used */
-    uint64_t program_us;                /* CPU time of the program and what it waited for */
-    uint64_t own_us;                    /* of spex while it recorded */
-    uint64_t count[4];                  /* enum native_count, where counted */
+    unsigned parts, snapshots;
+    unsigned offline, back, added; /* CPUs that went, came back, were not there at the beginning */
+    uint64_t away;                 /* ns until those that came back were recorded again */
+    bool full;                     /* max_size was reached */
+    bool user_only;                /* the kernel was left out for want of privilege */
+    int program;                   /* its status as of waitpid() */
+    uint64_t aux_size;             /* as used */
+    uint64_t program_us;           /* CPU time of the program and what it waited for */
+    uint64_t own_us;               /* of spex while it recorded */
+    uint64_t count[4];             /* enum native_count, where counted */
     bool counted[4];
     uid_t user; /* that the program ran as, where root was dropped; else 0 */
 };

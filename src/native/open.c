@@ -168,14 +168,25 @@ static enum spex_status make_ring(const struct native_options *o, struct opened 
 
 static struct open_fd *add_fd(struct opened *opened, unsigned event, int fd)
 {
-    struct open_fd *entry = vec_push(&opened->fds);
-    uint64_t *id = entry ? vec_push(&opened->events[event].ids) : NULL;
-    if (!id || ioctl(fd, PERF_EVENT_IOC_ID, id)) {
+    struct open_event *e = &opened->events[event];
+    struct open_fd *entry = NULL;
+    uint64_t id, *kept = NULL;
+    if (!ioctl(fd, PERF_EVENT_IOC_ID, &id))
+        entry = vec_push(&opened->fds);
+    if (entry && opened->begun) {
+        struct open_alias *alias = vec_push(&opened->aliases);
+        if (alias)
+            alias->known = e->ids.items[0];
+        kept = alias ? &alias->id : NULL;
+    } else if (entry) {
+        kept = vec_push(&e->ids);
+    }
+    if (!kept) {
         opened->fds.count -= entry != NULL;
-        opened->events[event].ids.count -= id != NULL;
         close(fd);
         return NULL;
     }
+    *kept = id;
     *entry = (struct open_fd){.fd = fd, .event = (uint8_t)event};
     return entry;
 }
@@ -216,6 +227,8 @@ static enum spex_status open_on(const struct native_options *o, struct opened *o
         struct open_event *e = &opened->events[i];
         if (e->role == ROLE_SPE && cpu >= 0 && !native_cpus_has(&e->pmu->cpus, (unsigned)cpu))
             continue;
+        if (opened->begun && !e->ids.count)
+            continue; /* the file does not know this PMU */
         int fd = open_one(o, opened, i, tid, cpu);
         if (fd < 0 && errno == ESRCH && !o->argv)
             return SPEX_END; /* a thread that has ended meanwhile */
@@ -325,7 +338,86 @@ enum spex_status native_open_events(const struct native_options *o, const int32_
     enum spex_status status = open_rings(o, tids, count, opened, error);
     for (unsigned i = 0; i < o->event_count; i++)
         name_event(o, &opened->events[i], &o->events[i]);
+    opened->begun = true;
     return status;
+}
+
+/* ---- a CPU that comes back ---- */
+
+static void drop_ring(struct opened *opened, struct open_ring *ring)
+{
+    size_t kept = 0;
+    unmap(ring);
+    for (size_t i = 0; i < opened->fds.count; i++) {
+        struct open_fd f = opened->fds.items[i];
+        if (f.ring == ring->fd)
+            close(f.fd);
+        else
+            opened->fds.items[kept++] = f;
+    }
+    opened->fds.count = kept;
+    ring->fd = -1;
+}
+
+struct open_ring *native_ring_of(const struct opened *opened, unsigned cpu)
+{
+    for (size_t i = 0; i < opened->rings.count; i++)
+        if (opened->rings.items[i].cpu == (int)cpu)
+            return &opened->rings.items[i];
+    return NULL;
+}
+
+enum spex_status native_open_cpu(const struct native_options *o, struct opened *opened,
+                                 unsigned cpu, struct spex_error *error)
+{
+    struct open_ring *ring = native_ring_of(opened, cpu);
+    struct open_ring next = {.fd = -1, .cpu = (int)cpu, .tid = -1, .again = true};
+    if (ring) {
+        next.gone_at = ring->gone_at;
+        uint64_t told = !ring->ring.page ? 0
+                        : o->snapshot    ? ring->ring.aux_told
+                                         : ring->ring.page->aux_head;
+        /* Not next to what was there: nobody reads a record across. */
+        next.aux_base = ring->aux_base + (told ? told + ring->ring.aux_size : 0);
+        drop_ring(opened, ring);
+    }
+    enum spex_status status = open_on(o, opened, (int)cpu, -1, &next, error);
+    if (!status && !ring && !(ring = vec_push(&opened->rings)))
+        status = error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
+    if (status)
+        drop_ring(opened, &next);
+    next.gone = status != SPEX_OK;
+    if (ring)
+        *ring = next;
+    return status;
+}
+
+static uint64_t known_id(const struct opened *opened, uint64_t id)
+{
+    for (size_t i = 0; i < opened->aliases.count; i++)
+        if (opened->aliases.items[i].id == id)
+            return opened->aliases.items[i].known;
+    return id;
+}
+
+void native_rename(const struct opened *opened, const struct open_ring *ring, uint8_t *record,
+                   size_t size)
+{
+    struct perf_event_header h;
+    uint64_t id, offset;
+    if (size < 16)
+        return;
+    memcpy(&h, record, sizeof h);
+    /* PERF_SAMPLE_IDENTIFIER: first in samples, last in others. */
+    uint8_t *at = h.type == PERF_RECORD_SAMPLE ? record + 8 : record + size - 8;
+    memcpy(&id, at, sizeof id);
+    id = known_id(opened, id);
+    memcpy(at, &id, sizeof id);
+    if (h.type == PERF_RECORD_AUX) {
+        memcpy(&offset, record + 8, sizeof offset);
+        offset += ring->aux_base;
+        memcpy(record + 8, &offset, sizeof offset);
+    }
 }
 
 void native_unopen(struct opened *opened)
@@ -337,24 +429,22 @@ void native_unopen(struct opened *opened)
     for (unsigned i = 0; i < opened->event_count; i++)
         vec_free(&opened->events[i].ids);
     vec_free(&opened->rings);
+    vec_free(&opened->aliases);
     vec_free(&opened->fds);
     opened->event_count = 0;
 }
 
 void native_switch(const struct opened *opened, enum native_role role, bool on)
 {
-    for (size_t i = 0; i < opened->fds.count; i++) {
-        const struct open_fd *f = &opened->fds.items[i];
-        if (opened->events[f->event].role == role)
-            ioctl(f->fd, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
-    }
+    native_switch_ring(opened, NULL, role, on);
 }
 
-void native_restart(const struct opened *opened, const struct open_ring *ring)
+void native_switch_ring(const struct opened *opened, const struct open_ring *ring,
+                        enum native_role role, bool on)
 {
     for (size_t i = 0; i < opened->fds.count; i++) {
         const struct open_fd *f = &opened->fds.items[i];
-        if (f->ring == ring->fd && opened->events[f->event].role == ROLE_SPE)
-            ioctl(f->fd, PERF_EVENT_IOC_ENABLE, 0);
+        if (opened->events[f->event].role == role && (!ring || f->ring == ring->fd))
+            ioctl(f->fd, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
     }
 }

@@ -28,10 +28,18 @@ struct open_fd {
 
 struct open_ring {
     struct native_ring ring;
-    int fd, cpu, tid; /* of the event that it was made for */
-    bool gone;
-    unsigned restart; /* how often SPE is still to be switched on again */
+    int fd, cpu, tid;  /* of the event that it was made for; fd -1: none now */
+    bool ended;        /* nothing will come any more */
+    bool gone;         /* its CPU is offline, */
+    uint64_t gone_at;  /* since then */
+    bool again;        /* its events were opened again: what they write is to be renamed */
+    uint64_t aux_base; /* added to AUX offsets: a queue of the file has one count */
+    unsigned restart;  /* how often SPE is still to be switched on again */
     size_t map_size;
+};
+
+struct open_alias { /* an event that was opened again, and the one that the file knows */
+    uint64_t id, known;
 };
 
 struct opened {
@@ -39,6 +47,8 @@ struct opened {
     unsigned event_count, tracking;
     VEC(struct open_fd) fds;
     VEC(struct open_ring) rings;
+    VEC(struct open_alias) aliases;
+    bool begun; /* the file's list of ids is closed: later events take known ones */
     bool user_only;
     uint64_t aux_size;
 };
@@ -59,8 +69,18 @@ enum spex_status native_open_events(const struct native_options *o, const int32_
 void native_unopen(struct opened *opened);
 /* Switches events of a role on or off. */
 void native_switch(const struct opened *opened, enum native_role role, bool on);
-/* Of one ring: the kernel switches SPE's events off when they find no room. */
-void native_restart(const struct opened *opened, const struct open_ring *ring);
+struct open_ring *native_ring_of(const struct opened *opened, unsigned cpu); /* or NULL */
+void native_switch_ring(const struct opened *opened, const struct open_ring *ring,
+                        enum native_role role, bool on);
+/*
+ * Whole CPUs: the events of one, again or for the first time, switched off. Linux ends a CPU's
+ * events when it goes offline, and nobody but the recorder brings them back.
+ */
+enum spex_status native_open_cpu(const struct native_options *o, struct opened *opened,
+                                 unsigned cpu, struct spex_error *error);
+/* Makes a record of an event that was opened again one of the event that the file knows. */
+void native_rename(const struct opened *opened, const struct open_ring *ring, uint8_t *record,
+                   size_t size);
 
 /* What stands in the way, when an event could not be opened. */
 enum spex_status native_refused(const struct native_options *o, const union native_attr *attr,

@@ -1,5 +1,7 @@
 #include "proc.h"
 
+#include "bpf.h"
+
 #include "base/bits.h"
 #include "base/file.h"
 #include "perfdata/writer.h"
@@ -138,12 +140,23 @@ uint8_t native_file_build_id(const char *path, uint8_t id[20])
 
 /* ---- a process ---- */
 
+size_t native_trailer_put(uint8_t *at, const struct native_trailer *trailer, int32_t pid,
+                          int32_t tid)
+{
+    size_t n = trailer->per_thread ? 8 : 24; /* time 0, CPU 0 */
+    memset(at, 0, n);
+    put_le32(at, (uint32_t)pid);
+    put_le32(at + 4, (uint32_t)tid);
+    put_le64(at + n, trailer->id);
+    return n + 8;
+}
+
 static void write_namespaces(const char *root, int32_t pid, int32_t tid,
                              const struct native_trailer *trailer, struct spex_perf_writer *writer)
 {
     static const char *const names[] = {"net", "uts", "ipc", "pid", "user", "mnt", "cgroup"};
     enum { COUNT = sizeof names / sizeof *names };
-    uint8_t r[24 + 16 * COUNT + 40] = {0}, *at = r + 24;
+    uint8_t r[24 + 16 * COUNT + NATIVE_TRAILER] = {0}, *at = r + 24;
     for (unsigned i = 0; i < COUNT; i++) {
         char path[PATH];
         struct stat st = {0};
@@ -160,12 +173,9 @@ static void write_namespaces(const char *root, int32_t pid, int32_t tid,
     put_le32(r + 8, (uint32_t)pid);
     put_le32(r + 12, (uint32_t)tid);
     put_le64(r + 16, COUNT);
-    put_le32(at, (uint32_t)pid);
-    put_le32(at + 4, (uint32_t)tid);
-    at += trailer->per_thread ? 8 : 24; /* time 0, CPU 0 */
-    put_le64(at, trailer->id);
-    put_le16(r + 6, (uint16_t)(at + 8 - r));
-    perf_writer_raw(writer, r, (size_t)(at + 8 - r));
+    at += native_trailer_put(at, trailer, pid, tid);
+    put_le16(r + 6, (uint16_t)(at - r));
+    perf_writer_raw(writer, r, (size_t)(at - r));
 }
 
 static void write_mapping(const char *root, int32_t pid, char *line,
@@ -282,7 +292,8 @@ static void write_modules(const char *root, struct spex_perf_writer *writer)
     free(text);
 }
 
-void native_proc_kernel(const char *root, struct spex_perf_writer *writer)
+void native_proc_kernel(const char *root, const struct native_trailer *trailer,
+                        struct spex_perf_writer *writer)
 {
     char path[PATH];
     size_t size;
@@ -294,7 +305,6 @@ void native_proc_kernel(const char *root, struct spex_perf_writer *writer)
     uint64_t end = text ? kernel_symbol(text, "_end") : 0;
     if (!end && text)
         end = kernel_symbol(text, "_etext");
-    free(text);
     struct spex_perf_map map = {.pid = SPEX_PERF_PID_KERNEL, .prot = PROT_EXEC};
     map.filename = start ? "[kernel.kallsyms]_text" : "[kernel.kallsyms]_stext";
     map.start = map.pgoff = start ? start : stext;
@@ -303,4 +313,6 @@ void native_proc_kernel(const char *root, struct spex_perf_writer *writer)
         spex_perf_writer_map(writer, &map);
     perf_writer_build_id(writer, "[kernel.kallsyms]", id, notes_of(root, "/sys/kernel/notes", id));
     write_modules(root, writer);
+    native_bpf_programs(text, trailer, writer);
+    free(text);
 }

@@ -22,11 +22,17 @@ struct native_trailer {
     uint64_t id;
 };
 
+enum { NATIVE_TRAILER = 32 };
+/* Its bytes, at time 0; how many. */
+size_t native_trailer_put(uint8_t *at, const struct native_trailer *trailer, int32_t pid,
+                          int32_t tid);
+
 /* Names, namespaces and mappings of a process and its threads. */
 void native_proc_process(const char *root, int32_t pid, const struct native_trailer *trailer,
                          struct spex_perf_writer *writer);
-/* The kernel and its modules, as far as the user may see addresses; their build-ids. */
-void native_proc_kernel(const char *root, struct spex_perf_writer *writer);
+/* The kernel, its modules and BPF programs, as far as the user may see addresses; build-ids. */
+void native_proc_kernel(const char *root, const struct native_trailer *trailer,
+                        struct spex_perf_writer *writer);
 
 /* The GNU build-id among ELF notes, or of a 64-bit little-endian ELF file; its size, 0: none. */
 uint8_t native_notes_build_id(const uint8_t *notes, size_t size, uint8_t id[20]);

@@ -4,7 +4,6 @@
 #include "base/error.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -82,8 +81,10 @@ enum spex_status native_open(const struct native_options *options, struct native
         return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
     s->o = *options;
     s->child = (struct native_child){.pid = -1, .go = -1, .said = -1};
+    s->uevents = options->all_cpus ? native_hotplug_open() : -1;
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->on = !options->delay;
+    pthread_mutex_init(&s->lock, NULL);
     if (s->wake < 0)
         status = error_set(error, SPEX_IO, 0, "eventfd: %s", strerror(errno));
     if (!status && options->argv) {
@@ -120,8 +121,11 @@ void native_close(struct native_session *s)
     native_file_drop(s);
     vec_free(&s->tids);
     vec_free(&s->pids);
+    vec_free(&s->polls);
     if (s->wake >= 0)
         close(s->wake);
+    if (s->uevents >= 0)
+        close(s->uevents);
     free(s);
 }
 
@@ -149,10 +153,12 @@ static void sample(struct native_session *s, bool on)
 
 void native_enable(struct native_session *s, bool on)
 {
-    if (s->totals.full)
-        return;
-    s->on = on;
-    sample(s, on);
+    pthread_mutex_lock(&s->lock);
+    if (!s->totals.full) {
+        s->on = on;
+        sample(s, on);
+    }
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* ---- from the rings to the file ---- */
@@ -165,9 +171,25 @@ static void see_aux(struct native_totals *t, uint64_t flags)
     t->partial += (flags & PERF_AUX_FLAG_PARTIAL) != 0;
 }
 
+struct source {
+    struct native_session *session;
+    const struct open_ring *ring;
+};
+
+/* Of events that were opened again: a copy, since the ring can only be read. */
+static void write_renamed(struct native_session *s, const struct open_ring *ring,
+                          const uint8_t *record, size_t size)
+{
+    uint8_t copy[UINT16_MAX];
+    memcpy(copy, record, size);
+    native_rename(&s->opened, ring, copy, size);
+    perf_writer_raw(s->writer, copy, size);
+}
+
 static void take_records(void *context, const uint8_t *records, size_t size)
 {
-    struct native_session *s = context;
+    const struct source *source = context;
+    struct native_session *s = source->session;
     const uint8_t *r = records;
     for (size_t left = size, n; left >= 8; r += n, left -= n) {
         struct perf_event_header h;
@@ -185,8 +207,11 @@ static void take_records(void *context, const uint8_t *records, size_t size)
             s->totals.lost += word[0];
         else if (h.type == PERF_RECORD_THROTTLE)
             s->totals.throttled++;
+        if (source->ring->again)
+            write_renamed(s, source->ring, r, n);
     }
-    perf_writer_raw(s->writer, records, size);
+    if (!source->ring->again)
+        perf_writer_raw(s->writer, records, size);
 }
 
 static void write_piece(struct native_session *s, size_t i, const struct native_piece *piece)
@@ -195,7 +220,7 @@ static void write_piece(struct native_session *s, size_t i, const struct native_
     struct perf_writer_aux aux = {.cpu = r->cpu,
                                   .tid = r->tid,
                                   .queue = (uint32_t)i,
-                                  .offset = piece->offset,
+                                  .offset = r->aux_base + piece->offset,
                                   .part = {piece->part[0], piece->part[1]},
                                   .size = {piece->size[0], piece->size[1]}};
     uint64_t size = piece->size[0] + piece->size[1];
@@ -210,7 +235,9 @@ void native_drain(struct native_session *s)
         struct native_ring *ring = &s->opened.rings.items[i].ring;
         struct native_piece piece;
         uint64_t truncated = s->totals.truncated;
-        native_ring_records(ring, take_records, s);
+        if (!ring->page)
+            continue; /* its CPU is away */
+        native_ring_records(ring, take_records, &(struct source){s, &s->opened.rings.items[i]});
         if (native_ring_aux(ring, &piece)) {
             write_piece(s, i, &piece);
             native_ring_aux_done(ring, &piece);
@@ -220,7 +247,7 @@ void native_drain(struct native_session *s)
             s->opened.rings.items[i].restart = RESTARTS;
         if (s->on && s->opened.rings.items[i].restart) {
             s->opened.rings.items[i].restart--;
-            native_restart(&s->opened, &s->opened.rings.items[i]);
+            native_switch_ring(&s->opened, &s->opened.rings.items[i], ROLE_SPE, true);
         }
     }
     perf_writer_sync(s->writer);
@@ -243,26 +270,16 @@ static void take_snapshot(struct native_session *s)
 
 /* ---- while it runs ---- */
 
-/* CPUs that are gone since the beginning: the kernel has ended their events. */
-static void look_for_cpus(struct native_session *s)
+static bool add_poll(struct native_session *s, int fd)
 {
-    char line[1024];
-    struct native_cpus now;
-    if (!s->o.machine ||
-        !native_line(s->o.machine->root, "/sys/devices/system/cpu/online", line, sizeof line) ||
-        !native_cpus_parse(line, &now))
-        return;
-    for (size_t i = 0; i < s->opened.rings.count; i++) {
-        struct open_ring *r = &s->opened.rings.items[i];
-        if (r->cpu >= 0 && !r->gone && !native_cpus_has(&now, (unsigned)r->cpu)) {
-            r->gone = true;
-            s->totals.offline++;
-        }
-    }
+    struct pollfd *p = vec_push(&s->polls);
+    if (p)
+        *p = (struct pollfd){.fd = fd, .events = POLLIN};
+    return p;
 }
 
 /* False when nobody is left. */
-static bool wait_for_work(struct native_session *s, struct pollfd *fds)
+static bool wait_for_work(struct native_session *s)
 {
     size_t count = s->opened.rings.count, left = 0;
     uint64_t told;
@@ -272,17 +289,20 @@ static bool wait_for_work(struct native_session *s, struct pollfd *fds)
         wait = now >= s->start_at ? 0 : (int)((s->start_at - now) / 1000000 + 1);
         wait = wait < WAKE_MS ? wait : WAKE_MS;
     }
-    for (size_t i = 0; i < count; i++)
-        fds[i].events = POLLIN;
-    poll(fds, (nfds_t)count + 1, wait);
-    if (fds[count].revents && read(s->wake, &told, sizeof told) < 0)
+    s->polls.count = 0;
+    bool ok = add_poll(s, s->wake) && add_poll(s, s->uevents);
+    for (size_t i = 0; i < count && ok; i++) /* one that has ended would be ready for ever */
+        ok = add_poll(s, s->opened.rings.items[i].ended ? -1 : s->opened.rings.items[i].fd);
+    const struct pollfd *p = s->polls.items;
+    poll(s->polls.items, (nfds_t)s->polls.count, wait);
+    if (ok && p[0].revents && read(s->wake, &told, sizeof told) < 0)
         told = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (fds[i].revents & (POLLHUP | POLLERR | POLLNVAL))
-            fds[i].fd = -1; /* it would be ready for ever */
-        left += fds[i].fd >= 0;
+    for (size_t i = 0; i < count && ok; i++) {
+        struct open_ring *r = &s->opened.rings.items[i];
+        r->ended |= (p[i + 2].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+        left += !r->ended;
     }
-    return left || s->o.argv || s->o.all_cpus;
+    return left || !ok || s->o.argv || s->o.all_cpus;
 }
 
 static uint64_t microseconds(const struct rusage *usage)
@@ -315,24 +335,21 @@ static enum spex_status obey_limits(struct native_session *s, struct spex_error 
     }
     if (o->max_size && !s->totals.full &&
         s->totals.size + spex_perf_writer_size(s->writer) >= o->max_size) {
-        sample(s, false);
-        s->on = false;
+        native_enable(s, false);
         s->totals.full = true;
     }
-    if (now - s->looked >= 1000000000u) {
-        look_for_cpus(s);
-        s->looked = now;
-    }
+    if (s->o.all_cpus)
+        native_hotplug_look(s);
     if ((o->part_bytes && s->part_bytes >= o->part_bytes) ||
         (o->part_time && now - s->part_start >= o->part_time))
         return native_file_next(s, error);
     return SPEX_OK;
 }
 
-static enum spex_status loop(struct native_session *s, struct pollfd *fds, struct spex_error *error)
+static enum spex_status loop(struct native_session *s, struct spex_error *error)
 {
     for (bool more = true; more;) {
-        more = wait_for_work(s, fds);
+        more = wait_for_work(s);
         unsigned words = __atomic_exchange_n(&s->words, 0, __ATOMIC_SEQ_CST);
         if (words & NATIVE_SNAPSHOT && s->o.snapshot)
             take_snapshot(s);
@@ -361,31 +378,22 @@ static enum spex_status begin(struct native_session *s, struct spex_error *error
         native_counters_enable(&s->counters);
     if (s->o.delay > 0)
         s->start_at = native_now() + (uint64_t)s->o.delay;
-    s->looked = s->part_start = native_now();
+    s->part_start = native_now();
     return s->o.argv ? native_go(&s->child, s->o.argv[0], error) : SPEX_OK;
 }
 
 enum spex_status native_run(struct native_session *s, struct native_totals *totals,
                             struct spex_error *error)
 {
-    size_t count = s->opened.rings.count;
-    struct pollfd *fds = calloc(count + 1, sizeof *fds);
-    if (!fds)
-        return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
-    for (size_t i = 0; i < count; i++)
-        fds[i].fd = s->opened.rings.items[i].fd;
-    fds[count] = (struct pollfd){.fd = s->wake, .events = POLLIN};
     struct rusage before, after;
     enum spex_status status = begin(s, error);
     getrusage(RUSAGE_SELF, &before);
     if (!status)
-        status = loop(s, fds, error);
-    free(fds);
+        status = loop(s, error);
     if (s->writer) {
         sample(s, false);
         native_switch(&s->opened, ROLE_TRACKING, false);
         native_drain(s);
-        look_for_cpus(s);
         struct spex_error later;
         enum spex_status end = native_file_end(s, status ? &later : error);
         status = status ? status : end;

@@ -10,6 +10,9 @@
 
 #include "perfdata/writer.h"
 
+#include <poll.h>
+#include <pthread.h>
+
 struct native_session {
     struct native_options o;
     struct native_child child;
@@ -19,16 +22,26 @@ struct native_session {
     struct native_counters counters; /* with options.count */
     struct spex_perf_writer *writer;
     struct native_totals totals;
-    int wake;       /* eventfd */
-    unsigned words; /* enum native_word, atomic */
+    int wake;    /* eventfd */
+    int uevents; /* socket where the kernel tells of CPUs; -1: none */
+    VEC(struct pollfd) polls;
+    unsigned words;       /* enum native_word, atomic */
+    pthread_mutex_t lock; /* of `on` and the list of events, where another thread may enable */
     bool on;
-    uint64_t start_at, looked, part_start; /* times of native_now(); start_at 0: no more */
-    uint64_t part_bytes;                   /* of AUX data in this file */
+    uint64_t start_at, looked,
+        part_start;      /* times of native_now(); start_at 0: no more; looked for CPUs */
+    uint64_t part_bytes; /* of AUX data in this file */
 };
 
 uint64_t native_now(void); /* ns */
 /* All that is in the rings, to the file. */
 void native_drain(struct native_session *s);
+
+/* ---- hotplug.c, with whole CPUs ---- */
+
+int native_hotplug_open(void);
+/* CPUs that went are told, those that came are recorded. */
+void native_hotplug_look(struct native_session *s);
 
 /* ---- file.c ---- */
 

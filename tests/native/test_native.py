@@ -184,6 +184,59 @@ def test_running():
     whole("perf and spex read it", "all.data")
 
 
+def descriptors(process):
+    return sum(os.readlink(f"/proc/{process}/fd/{f}") == "anon_inode:[perf_event]" for f in os.listdir(f"/proc/{process}/fd"))
+
+
+def until(what, seconds=60):
+    for _ in range(seconds * 20):
+        if what():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_hotplug():
+    """What Linux says of its CPUs is made up here; their events are real."""
+    if os.cpu_count() < 2:
+        return skip("CPUs that go and come", "one CPU")
+    hot = machine("hot", {"arm_spe_0": (1, "0-1", TERMS)}, **{"sys/devices/system/cpu/present": "0-1\n"})
+    online = f"{hot}/sys/devices/system/cpu/online"
+    write(online, "0\n")
+    p = subprocess.Popen([SPEX, "record", *EVENT, "-a", "-o", "hot.data", "--", "sh", "-c",
+                          "read x; while read cpu; do taskset -c $cpu /bin/echo; done"], cwd=WORK, stdin=subprocess.PIPE,
+                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**os.environ, "SPEX_ROOT": hot, "SPEX_NO_AUX": "1"})
+
+    def seen(cpu):
+        """Whether programs that start on the CPU are recorded."""
+        p.stdin.write(f"{cpu}\n".encode())
+        p.stdin.flush()
+        return any(f" [00{cpu}] " in l and "exec: echo" in l for l in events("hot.data", "COMM"))
+
+    equal("-a: those online at the beginning", until(lambda: descriptors(p.pid) == 2), True)
+    write(online, "1\n")
+    equal("a CPU comes: its events are opened", until(lambda: descriptors(p.pid) == 4), True)
+    p.stdin.write(b"\n")
+    check("and recorded", until(lambda: seen(1)), events("hot.data", "COMM")[-5:])
+    write(online, "0-1\n")
+    check("one that was away is recorded again", until(lambda: seen(0)), events("hot.data", "COMM")[-5:])
+    err = p.communicate(timeout=60)[1].decode()
+    check("and it is said", p.returncode == 0 and "1 CPU went offline and came back: not recorded for" in err and
+          "1 CPU came online: recorded from then on" in err, err)
+    whole("perf and spex read it", "hot.data")
+
+
+def test_bpf():
+    root = machine("bpf", {"arm_spe_0": (1, "0-1", TERMS)}, **{
+        "proc/kallsyms": "ffff800008000000 T _text\nffff800009000000 T _end\n"
+                         "ffff80000a123000 t bpf_trampoline_6442491136\t[bpf]\nffff80000a124000 t bpf_dispatcher_xdp\t[bpf]\n"
+                         "ffff800008001000 t bpf_trampoline_link\nffff80000a125000 t bpf_prog_0123456789abcdef_x\t[bpf]\n"})
+    record(root, *EVENT, "-o", "bpf.data", "--", "true")
+    out = run("perf", "script", "-i", "bpf.data", "--show-bpf-events", cwd=WORK)[1].decode()
+    equal("trampolines of BPF as the kernel lists them", re.findall(r"KSYMBOL addr (\w+) len (\w+) type 1 flags 0x0 name (\S+)", out)[-2:],
+          [("ffff80000a123000", "4096", "bpf_trampoline_6442491136"), ("ffff80000a124000", "4096", "bpf_dispatcher_xdp")])
+
+
 def test_limits():
     code, out, err = record(spe, *EVENT, "-o", "s.data", "--switch-output", "300ms", "--", "sh", "-c",
                             "for i in 1 2 3; do sleep 0.4; done")
@@ -287,7 +340,7 @@ ok, why = allowed()
 if not ok or not shutil.which("perf"):
     skip("recordings", why.strip().splitlines()[-1] if why.strip() else "no perf here")
 else:
-    for test in (test_program, test_running, test_limits, test_stat, test_nodes, test_killed):
+    for test in (test_program, test_running, test_hotplug, test_bpf, test_limits, test_stat, test_nodes, test_killed):
         test()
     if os.geteuid() == 0:
         test_privilege()
