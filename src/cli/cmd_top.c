@@ -78,12 +78,21 @@ static void leave(struct screen *s)
     tcsetattr(STDIN_FILENO, TCSAFLUSH, &s->before);
 }
 
+/* What a terminal says of itself; a serial line knows nothing, but the shell may. */
+static unsigned extent(unsigned told, const char *variable, unsigned otherwise)
+{
+    const char *text = getenv(variable);
+    int n = told ? (int)told : text ? atoi(text) : 0;
+    return n > 0 && n < 10000 ? (unsigned)n : otherwise;
+}
+
 static void measure(struct screen *s)
 {
-    struct winsize size = {.ws_col = 80, .ws_row = 24};
+    struct winsize size = {0};
     ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-    s->view.columns = size.ws_col ? size.ws_col : 80;
-    s->view.rows = size.ws_row > 6 ? size.ws_row - 3u : 3; /* title, heading, keys */
+    unsigned rows = extent(size.ws_row, "LINES", 24);
+    s->view.columns = extent(size.ws_col, "COLUMNS", 80);
+    s->view.rows = rows > 6 ? rows - 3 : 3; /* title, heading, keys */
 }
 
 /* What the table made of names is safe for terminals. */

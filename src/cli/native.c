@@ -276,8 +276,8 @@ static void notes(const struct native_options *n, const struct native_totals *t)
         cli_note("%u CPU%s went offline: not recorded from then on", t->offline - t->back,
                  t->offline - t->back == 1 ? "" : "s");
     if (t->back)
-        cli_note("%u CPU%s went offline and came back: not recorded for %.1f s in between", t->back,
-                 t->back == 1 ? "" : "s", (double)t->away / 1e9);
+        cli_note("%u CPU%s went offline and came back: not recorded for %s in between", t->back,
+                 t->back == 1 ? "" : "s", text_time(number, (double)t->away));
     if (t->added)
         cli_note("%u CPU%s came online: recorded from then on", t->added, t->added == 1 ? "" : "s");
     if (t->truncated)

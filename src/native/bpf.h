@@ -1,4 +1,5 @@
-/* BPF programs that were loaded before a recording began, as the records that the kernel writes later. */
+/* BPF programs that were loaded before a recording began, as the records that the kernel writes
+ * later. */
 #ifndef NATIVE_BPF_H
 #define NATIVE_BPF_H
 

@@ -31,8 +31,9 @@ static enum spex_status refused_access(const struct native_options *o,
                               "'sysctl kernel.perf_event_paranoid";
     if (paranoid >= 3)
         return error_set(error, SPEX_IO, 0,
-                         "perf_event_paranoid is %d: users may not record at all; %s=2'", paranoid,
-                         fix);
+                         "perf_event_paranoid is %d: users may not record at all; %s=2'. Some "
+                         "kernels, as Debian 12's, want CAP_SYS_ADMIN at this level",
+                         paranoid, fix);
     if (o->all_cpus && paranoid >= 1)
         return error_set(error, SPEX_IO, 0,
                          "perf_event_paranoid is %d: users may not record whole CPUs; %s=0'",

@@ -1,12 +1,13 @@
 """spex record on SPE itself: the arm64 build in a Linux guest whose driver sees the unit, beside the guest's perf.
 
-Names of tests as arguments: those alone (those of test_* below)."""
+Names of tests as arguments: those alone (those of test_* below, and console)."""
 import collections
 import concurrent.futures
 import re
 import sys
 import shutil
 from guests import *
+from support.screen import Screen
 sys.path.insert(0, os.path.join(SOURCE, "scripts"))
 import ports
 
@@ -37,7 +38,8 @@ class Guest:
         shutil.rmtree(self.share, ignore_errors=True)
         os.makedirs(self.share)
         shutil.copy(os.path.join(HERE, "native-run"), os.path.join(self.share, "run"))
-        shutil.copy(os.path.join(WORK, "workload"), self.share)
+        for tool in ("workload", "helper"):
+            shutil.copy(os.path.join(WORK, tool), self.share)
         shutil.copy(program, os.path.join(self.share, "spex"))
         with open(os.path.join(self.share, "tests"), "w") as f:
             f.write(" ".join(tests))
@@ -121,12 +123,12 @@ def test_by_perf(g):
     n = g.decodes("guest.data")
     equal(f"{g.name}: the guest's perf scripts every record of spex's file",
           len(re.findall(r"^ *\S+ +\d+ +[0-9a-f]+ ", g.read("guest-script.out"), re.M)) >= n > 200, True)
-    for tool in ("mem", "c2c"):
+    for tool in ("report", "mem", "c2c"):
         text = g.read(f"guest-{tool}.out")
-        check(f"{g.name}: perf {tool} report of the guest", g.status(f"guest-{tool}") == 0 and re.search("workload|Total records", text),
+        check(f"{g.name}: perf {tool} of the guest", g.status(f"guest-{tool}") == 0 and re.search("workload|Total records", text),
               text[-600:])
-        code, out, err = run("perf", tool, "report", "-i", g.path("guest.data"), "--stdio")
-        check(f"{g.name}: perf 6.1 {tool} report", code == 0 and re.search(b"workload|Total records", out), err)
+        code, out, err = run("perf", *[tool, "report"][tool == "report":], "-i", g.path("guest.data"), "--stdio")
+        check(f"{g.name}: perf {tool} of 6.1", code == 0 and re.search(b"workload|Total records", out), err)
     code, out, err = spex("report", "-i", g.path("guest.data"), "--format", "json")
     check(f"{g.name}: spex report", code == 0 and b"workload" in out, err)
     info = run("perf", "script", "-i", g.path("guest.data"), "--header-only")[1].decode()
@@ -151,6 +153,11 @@ def test_figures(g):
           all(w in text for w in ("branches", "does not count them", "overhead", "-c 2048 would suit better")), text)
 
 
+def on_second(g, name):
+    """Samples of the workload on CPU 1."""
+    return len(re.findall(r"^ *workload .*\[001\]", g.script(name + ".data", "comm,tid,cpu,ip"), re.M))
+
+
 def test_wide(g):
     g.good("wide")
     text = g.script("wide.data", "cpu,comm,tid,ip")
@@ -160,6 +167,7 @@ def test_wide(g):
     check(f"{g.name}: -a: both programs are named, and the kernel's threads", len(programs) == 2 and "swapper" in text, programs)
     g.good("list")
     equal(f"{g.name}: -C: one CPU alone", set(re.findall(r"\[(\d+)\]", g.script("list.data", "cpu,comm,tid,ip"))), {"001"})
+    check(f"{g.name}: -C: all of it", on_second(g, "list") > 100, on_second(g, "list"))
 
 
 def test_attach(g):
@@ -206,9 +214,31 @@ def test_processes(g):
 
 
 def test_hotplug(g):
-    n = g.good("hotplug")
-    check(f"{g.name}: a CPU goes offline: the rest is recorded, and it is said", n > 1000 and g.read("unplugged").split() == ["0"] and
-          "1 CPU went offline" in g.read("hotplug.err"), g.read("hotplug.err"))
+    equal(f"{g.name}: CPU 1 goes and comes", set(g.read("plugged").split()), {"0"})
+    for name, words in [("hotplug", "1 CPU went offline and came back: not recorded for"),
+                        ("moment", "1 CPU went offline and came back: not recorded for"),
+                        ("late", "1 CPU came online: recorded from then on")]:
+        g.good(name)
+        n = on_second(g, name)
+        check(f"{g.name}: {name}: the CPU is recorded when it is there again, and it is said", n > 1000 and words in g.read(name + ".err"),
+              f"{n} {g.read(name + '.err')}")
+    g.good("moved")
+    n = on_second(g, "moved")
+    check(f"{g.name}: a program is recorded wherever it runs, through it all", n > 1000 and "CPU" not in g.read("moved.err"),
+          f"{n} {g.read('moved.err')}")
+
+
+def test_bpf(g):
+    g.good("bpf")
+    listed = re.findall(r"^(\w+) t (bpf_prog_\w+_busy)", g.read("bpf.kallsyms"), re.M)
+    told = [re.findall(r"KSYMBOL addr (\w+) len (\d+) type 1 flags 0x0 name (\w+_busy)",
+                       run("perf", "script", "-i", g.path(f), "--show-bpf-events")[1].decode(errors="replace"))
+            for f in ("bpf.data", "perf-bpf.data")]
+    check(f"{g.name}: a BPF program that was there before has its name and length, as perf record says them", told[0] and
+          {t[1:] for t in told[0]} == {t[1:] for t in told[1]} and told[0][0][2] in {n for _, n in listed}, f"{told} {listed}")
+    code, out, err = spex("report", "-i", g.path("bpf.data"), "--format", "json")
+    row = [r["samples"] for r in json.loads(out)["rows"] if told[0] and r["symbol"].endswith(told[0][0][2])] if code == 0 else []
+    check(f"{g.name}: and its samples are named", row and row[0] > 1000, out[:500])
 
 
 def test_overrun(g):
@@ -234,6 +264,14 @@ def test_paranoid(g):
               g.read(name + ".err"))
 
 
+def test_capable(g):
+    n = g.good("capable2", whole=False)
+    check(f"{g.name}: CAP_PERFMON lets a user record whole CPUs at paranoid 2", n > 0, g.read("capable2.err"))
+    equal(f"{g.name}: and the program has none of it", re.findall(r"^Cap\w+:\s+(\w+)", g.read("capable2.out"), re.M), ["0" * 16] * 2)
+    check(f"{g.name}: at paranoid 3, too, or it is said that this kernel wants more", g.status("capable3") == 0 or
+          "CAP_SYS_ADMIN" in g.read("capable3.err"), g.read("capable3.err"))
+
+
 def test_refused(g):
     for name, status, words in [("colour", 2, ['no term "colour"', "load_filter"]), ("model", 2, ["-C 1"]),
                                 ("event", 1, ["event_filter"]), ("unloaded", 1, ["modprobe arm_spe_pmu"])]:
@@ -245,11 +283,77 @@ def test_refused(g):
 TESTS = {name[5:]: f for name, f in list(globals().items()) if name.startswith("test_")}
 
 
+class Console:
+    """spex top on the terminal of a guest, and what it costs by the unit's own count of operations."""
+
+    def __init__(self, where, program):
+        self.share = os.path.join(WORK, "native-console")
+        shutil.rmtree(self.share, ignore_errors=True)
+        os.makedirs(self.share)
+        shutil.copy(program, os.path.join(self.share, "spex"))
+        shutil.copy(os.path.join(WORK, "workload"), self.share)
+        self.log = os.path.join(self.share, "log")
+        self.screen = Screen(110, 24, SPEX, "vm", "--guest", where, "--share", self.share, "--cpu", N1, "--log", self.log)
+        self.screen.run("pipe-pane", f"cat >{self.share}/typed")
+
+    def operations(self):
+        """That the unit has counted while it was on: those between samples, and the samples."""
+        lines = Log(self.log).lines
+        return sum(int(l[4:]) for l in lines if l.startswith("ops ")) + sum(l.startswith("begin ") for l in lines)
+
+    def refreshes(self):
+        with open(f"{self.share}/typed", "rb") as f:
+            return f.read().count(b"\033[H")
+
+    def until(self, title, want, seconds=600):
+        text = self.screen.until(want, seconds)
+        check(f"console: {title}", text, self.screen.text())
+        return text or ""
+
+    def counted(self, title, command):
+        """Operations of a command, which ends by itself."""
+        before = self.operations()
+        self.screen.type(f"{command}; echo ended $?")
+        self.until(title, lambda s: re.search(r"^ended 0$", s, re.M))
+        self.screen.type("clear")
+        self.screen.until(lambda s: "ended" not in s)
+        return self.operations() - before
+
+
+def check_console(where, program):
+    c = Console(where, program)
+    loop = "-- sh -c 'for i in 1 2 3 4 5; do ./workload; done >/dev/null'"
+    c.until("the guest is up", lambda s: re.search(r"guest:.*# *$", s.strip()))
+    c.screen.type("cd /host; export TMPDIR=/tmp TERM=linux; clear")
+    alone = c.counted("the program alone", f"./spex record -q -o /tmp/a.data -e arm_spe//u -c 8192 {loop}")
+    recorded = c.counted("the machine recorded", f"./spex record -q -a -o /tmp/a.data -c 8192 {loop}")
+    before = c.operations()
+    c.screen.type(f"./spex top -a -c 8192 {loop}; echo ended $?")
+    text = c.until("top names the hot function while the program runs", lambda s: s.startswith("spex top: ") and
+                   "by function, most time first" in s and re.search(r"\d%.* hot$", s, re.M))
+    check("console: top: as large as the terminal", len(text.splitlines()) == 24 and text.splitlines()[-1].startswith("f function"), text)
+    c.until("top goes on until the program ends", lambda s: "(the program has ended)" in s)
+    live, refreshes = c.operations() - before, c.refreshes()
+    for key, want in [("l", r"by line(?s:.*)workload\.c:\d+$"), ("s", r"by source(?s:.*) l1$"), ("p", r"by page(?s:.*) 0x[0-9a-f]+000$"),
+                      ("f", r"by function(?s:.*) hot$")]:
+        c.screen.press(key)
+        c.until(f"top: {key}", lambda s: re.search(want, s, re.M))
+    c.screen.press("q")
+    c.until("q ends it", lambda s: re.search(r"^ended 0$", s, re.M) and "spex top:" not in s)
+    c.screen.type("exit")
+    c.screen.until(lambda s: "Pane is dead" in s, 60)
+    c.screen.end()
+    print(f"# operations: the program {alone:,}; with everything else and spex record {recorded:,}; with spex top {live:,}, "
+          f"{refreshes} screens: {(live - recorded) // max(refreshes, 1):,} each")
+    check("console: the unit counts the program, what records it, and what shows it", 5 * 16e6 < alone < recorded < live,
+          f"{alone} {recorded} {live}")
+
+
 def main():
     os.makedirs(WORK, exist_ok=True)
-    code, out, err = run("aarch64-linux-gnu-gcc", "-O2", "-g", "-static", "-Wl,--build-id", "-o",
-                         os.path.join(WORK, "workload"), os.path.join(HERE, "workload.c"))
-    if code or not shutil.which("qemu-system-aarch64"):
+    built = [run("aarch64-linux-gnu-gcc", "-O2", "-g", "-static", "-Wl,--build-id", "-o", os.path.join(WORK, tool),
+                 os.path.join(HERE, tool + ".c"))[0] for tool in ("workload", "helper")]
+    if any(built) or not shutil.which("qemu-system-aarch64"):
         skip("native", "no cross compiler or no qemu-system-aarch64")
         done()
     program, why = cross_build()
@@ -258,8 +362,15 @@ def main():
     if not program or not old:
         skip("native", why or no_guest)
         done()
+    if not sys.argv[1:] or "console" in sys.argv[1:]:
+        if shutil.which("tmux"):
+            check_console(old, program)
+        else:
+            skip("console", "tmux is not installed")
     chosen = [t for t in TESTS if not sys.argv[1:] or t in sys.argv[1:]]
-    few = [t for t in ("count", "filters", "by_perf") if t in chosen]
+    if not chosen:
+        done()
+    few = [t for t in ("count", "filters", "by_perf", "capable") if t in chosen]
     boots = [("6.1", old, chosen, ("--cpu", N1, "--smp", "2"))]
     boots += [("7.2", new, few, ("--features", V12))] if new and few else []
     if not new:
