@@ -104,6 +104,12 @@ enum spex_reg {
 };
 /* clang-format on */
 
+/* A prefetch: the level of cache that the line is to go to, 0 for a hint that asks for none. */
+enum spex_prefetch {
+    SPEX_PREFETCH_LEVEL = 3,
+    SPEX_PREFETCH_WRITE = 4,
+};
+
 struct spex_op {
     uint8_t kind;   /* enum spex_op_kind */
     uint8_t exec;   /* enum spex_exec_class */
@@ -114,7 +120,8 @@ struct spex_op {
     uint32_t flags;        /* enum spex_op_flag */
     uint32_t vector_bits;  /* SVE/SME: vector length of one vector; SME tile: tile bits */
     uint8_t vectors;       /* SVE/SME multi-vector count, else 1 */
-    uint8_t zero[7];
+    uint8_t prefetch;      /* enum spex_prefetch: what is fetched ahead, and for what */
+    uint8_t zero[6];
 };
 
 enum spex_access_flag {

@@ -152,6 +152,17 @@ static void extent(uint32_t insn, const struct row *row, const struct spex_a64_l
         op->vector_bits = lengths->vl;
 }
 
+/* type: 0 for loads, 1 for instructions, 2 for stores. */
+static uint8_t prefetch(unsigned type, unsigned target)
+{
+    unsigned level = target + 1; /* 4: the system's cache */
+    if (type == 3)
+        return 0;
+    if (type == 1 && level == 1) /* instructions: level 2 has them, too */
+        level = 2;
+    return (uint8_t)((level == 4 ? 3 : level) | (type == 2 ? SPEX_PREFETCH_WRITE : 0));
+}
+
 enum spex_status spex_a64_classify(uint32_t insn, const struct spex_a64_lengths *lengths,
                                    struct spex_op *op)
 {
@@ -165,6 +176,10 @@ enum spex_status spex_a64_classify(uint32_t insn, const struct spex_a64_lengths 
     if (row->kind == SPEX_OP_LDST || row->kind == SPEX_OP_LDST_UNSPEC ||
         row->kind == SPEX_OP_LDST_TAG)
         op->flags |= SPEX_OPF_CONTIGUOUS;
+    if (row->kind == SPEX_OP_PREFETCH) /* type in bits 4:3: PLD, PLI, PST */
+        op->prefetch = prefetch(insn >> 3 & 3, insn >> 1 & 3);
+    else if (row->kind == SPEX_OP_SVE_PREFETCH)
+        op->prefetch = prefetch(insn >> 2 & 2, insn >> 1 & 3);
     op->vectors = found ? (uint8_t)base(insn, &row->vectors) : 1;
     registers(insn, row->dst, sizeof row->dst / sizeof row->dst[0], op->dst);
     registers(insn, row->src, sizeof row->src / sizeof row->src[0], op->src);

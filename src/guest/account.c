@@ -77,6 +77,7 @@ static void fill_parts(struct flow *f, const struct execution *e, uint32_t at)
     struct vcpu *v = f->vcpu;
     const struct insn *insn = &e->block->insns[at];
     struct spex_outcome *out = &v->pending.outcome;
+    bool prefetch = is_prefetch(op_of(insn));
     unsigned count = 0;
     for (size_t i = 0; i < e->run->access_count; i++) {
         if (e->run->access[i] >> 48 != at || count == PARTS)
@@ -85,6 +86,10 @@ static void fill_parts(struct flow *f, const struct execution *e, uint32_t at)
         struct spex_access *part = &v->pending.parts[count++];
         *part = (struct spex_access){
             .va = va, .pas = SPEX_NONSECURE, .flags = SPEX_ACC_VA | SPEX_ACC_DONE};
+        if (prefetch) {
+            part->flags = SPEX_ACC_VA;
+            continue;
+        }
         unsigned size = op_of(insn)->kind == SPEX_OP_DC_ZVA ? 64 : insn->size;
         spex_timing_access_outcome(f->core, op_of(insn), va, size, e->run->results[i], part);
     }
@@ -308,7 +313,7 @@ static unsigned quick_blocks(struct flow *f, uint64_t limit, unsigned most)
         const uint64_t *access = end;
         while (end < stop && !(*end >> 60))
             end++;
-        if (end == stop || *end >> 60 != FLOW_BLOCK >> 60 || block->zva || block->truth ||
+        if (end == stop || *end >> 60 != FLOW_BLOCK >> 60 || block->early || block->truth ||
             f->left < timing->count)
             break;
         uint64_t next = block_of(*end)->timing.pc;
@@ -425,7 +430,7 @@ bool account_ready(struct flow *f)
     return true;
 }
 
-/* The accesses of the block; DC ZVAs come before the others and have to be put in order. */
+/* The accesses of the block; those told at its entry come first and have to be put in order. */
 static const uint64_t *accesses_of(const struct flow *f, uint64_t first, bool sort, size_t *count)
 {
     size_t n = (size_t)(f->scan - first), place = first % FLOW_RING;
@@ -473,7 +478,7 @@ static bool step(struct flow *f)
         first += enter(f, block, words, most);
     }
     size_t count;
-    const uint64_t *access = accesses_of(f, first, block->zva, &count);
+    const uint64_t *access = accesses_of(f, first, block->early, &count);
     run_block(f, block, access, count, next, signal);
     f->at = f->scan;
     return true;

@@ -61,6 +61,36 @@ static unsigned turn_of(const uint32_t *words, const struct spex_op *ops, size_t
     return turn;
 }
 
+/*
+ * Are the registers of instruction `at` exact in a callback before it? QEMU 7.2 has them in memory
+ * there if it must at the next load or store, or the end of the block: unless they are written
+ * again before. (Vectors and predicates are nowhere else.)
+ */
+static bool exact_before(const struct spex_op *ops, size_t count, size_t at)
+{
+    for (size_t i = at + 1; !regs_anywhere() && i < count && !accesses_memory(&ops[i]); i++)
+        for (size_t d = 0; d < sizeof ops[i].dst; d++)
+            for (size_t s = 0; s < sizeof ops[at].src; s++)
+                if (ops[i].dst[d] < SPEX_REG_V0 && ops[i].dst[d] == ops[at].src[s])
+                    return false;
+    return true;
+}
+
+/* How its address comes to be known. */
+static void find_address(struct block *block, const struct spex_op *ops, size_t count, size_t i)
+{
+    struct insn *insn = &block->insns[i];
+    bool prefetch = ops[i].kind == SPEX_OP_PREFETCH;
+    if (prefetch && exact_before(ops, count, i)) {
+        insn->asks = true;
+        insn->address = address_trace(block->words + i, ops + i, 0);
+        return;
+    }
+    insn->address = address_trace(block->words, ops, i);
+    block->early |=
+        insn->address.known && (ops[i].kind == SPEX_OP_DC_ZVA || (prefetch && user.full));
+}
+
 /* Blocks are never freed: a core may remember them, and the same code comes back. */
 static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count)
 {
@@ -95,13 +125,10 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
     if (user.stacks)
         block->turn = (uint8_t)turn_of(words, ops, count);
     for (size_t i = 0; i < count; i++) {
-        if (user.vl)
+        if (user.vl && (ops[i].kind != SPEX_OP_SVE_PREFETCH || exact_before(ops, count, i)))
             block->insns[i].sve = sve_make(words[i], &ops[i]);
-        if (!accesses_memory(&ops[i]) && ops[i].kind != SPEX_OP_PREFETCH)
-            continue;
-        if (user.registers)
-            block->insns[i].address = address_trace(block->words, ops, i);
-        block->zva |= ops[i].kind == SPEX_OP_DC_ZVA && block->insns[i].address.known;
+        if (user.registers && (accesses_memory(&ops[i]) || ops[i].kind == SPEX_OP_PREFETCH))
+            find_address(block, ops, count, i);
     }
     return block;
 }

@@ -210,16 +210,15 @@ static enum spex_status check_program(struct spex_engine *e, const char *name, c
 /*
  * What user mode cannot know is switched off where the manual lets an
  * implementation choose: conditions of selects and compares (DAT-125 to DAT-130)
- * and addresses of prefetches (DAT-184). A branch that is not taken has the next instruction as
- * its target, as silicon has it (docs/deviations.md).
+ * and all but the addresses of prefetches (DAT-164, DAT-184). A branch that is not taken has the
+ * next instruction as its target, as silicon has it (docs/deviations.md).
  */
 static void user_mode_choices(struct spu_choices *choices)
 {
     spu_choices_default(choices);
     choices->csel_conditional = choices->csinc_conditional = choices->csneg_conditional = 0;
     choices->csinv_conditional = choices->ccmp_conditional = choices->ccmn_conditional = 0;
-    choices->cache_op_info = 1;
-    choices->sve_prefetch_info = 0;
+    choices->cache_op_info = choices->sve_prefetch_info = 1;
     choices->not_taken_target = 1;
 }
 

@@ -152,10 +152,9 @@ void sample_expired(struct vcpu *v, const struct block *block)
 static void note_unseen(struct vcpu *v, const struct spex_op *op)
 {
     enum run_unseen what = op->kind == SPEX_OP_DC_ZVA     ? RUN_UNSEEN_ZVA
-                           : op->kind == SPEX_OP_PREFETCH ? RUN_UNSEEN_PREFETCH
-                           : op->kind == SPEX_OP_LDST_SVE || op->kind == SPEX_OP_SVE_PREFETCH
-                               ? RUN_UNSEEN_SVE
-                               : RUN_UNSEEN_OTHER;
+                           : is_prefetch(op)              ? RUN_UNSEEN_PREFETCH
+                           : op->kind == SPEX_OP_LDST_SVE ? RUN_UNSEEN_SVE
+                                                          : RUN_UNSEEN_OTHER;
     v->task.shared->unseen[what]++;
 }
 
@@ -166,8 +165,7 @@ void sample_unseen(struct vcpu *v, const struct spex_op *op, struct spex_outcome
         return;
     if (op->flags & SPEX_OPF_EXCL && op->flags & SPEX_OPF_STORE)
         out->flags |= SPEX_OUT_MONITOR_FAIL; /* QEMU stores only when the monitor passes */
-    else if (accesses_memory(op) || op->kind == SPEX_OP_PREFETCH ||
-             op->kind == SPEX_OP_SVE_PREFETCH)
+    else if (accesses_memory(op) || is_prefetch(op))
         note_unseen(v, op);
 }
 

@@ -104,6 +104,33 @@ static bool decode_access(const char *name, uint32_t w, const struct spex_op *op
                                        : decode_contiguous(name, w, op, s);
 }
 
+/* The forms of PRFB, PRFH, PRFW, PRFD: those of loads of as many bytes. */
+static bool decode_prefetch(const char *name, uint32_t w, const struct spex_op *op, struct sve *s)
+{
+    unsigned vl = op->vector_bits / 8, log = w >> 13 & 3;
+    bool gather = !strcmp(name, "SVE_PRF_gather"), bases = !strcmp(name, "SVE_PRF_vec");
+    s->hint = true;
+    if (bases || !strcmp(name, "SVE_PRF_ss"))
+        log = w >> 23 & 3;
+    s->size = (uint8_t)(1u << log);
+    s->element = (uint8_t)(!gather && !bases ? s->size : w >> 30 & 1 ? 8 : 4);
+    s->count = (uint16_t)(vl / s->element);
+    s->form = gather ? SVE_OFFSETS : bases ? SVE_BASES : SVE_CONTIGUOUS;
+    if (bases) {
+        s->offset = (int32_t)((w >> 16 & 31) << log);
+    } else if (gather) {
+        s->index = w >> 16 & 31;
+        s->shift = (uint8_t)log;
+        s->extend = (uint8_t)(w >> 15 & 1 ? 0 : 1 + (w >> 22 & 1));
+    } else if (!strcmp(name, "SVE_PRF_ss")) {
+        s->index = w >> 16 & 31;
+        s->shift = (uint8_t)log;
+    } else {
+        s->offset = sign_extend(w >> 16, 6) * (int32_t)vl;
+    }
+    return true;
+}
+
 bool sve_decode(uint32_t w, const struct spex_op *op, struct sve *s)
 {
     const char *name = spex_a64_name(w);
@@ -116,6 +143,8 @@ bool sve_decode(uint32_t w, const struct spex_op *op, struct sve *s)
         return false;
     if (op->kind == SPEX_OP_LDST_SVE && op->access_size)
         return decode_access(name, w, op, s);
+    if (op->kind == SPEX_OP_SVE_PREFETCH)
+        return decode_prefetch(name, w, op, s);
     if (op->kind != SPEX_OP_SVE || !(op->flags & SPEX_OPF_PRED))
         return false;
     s->form = SVE_PREDICATED;
@@ -163,6 +192,8 @@ static void list_runs(const struct sve *s, uint64_t base, unsigned first, unsign
         uint64_t part = end - va < run ? end - va : run;
         if (s->faults_first && (va ^ (va + part - 1)) >> 12) /* not beyond the page */
             part = 4096 - va % 4096;
+        if (s->hint && part > 64 - va % 64) /* line by line */
+            part = 64 - va % 64;
         add(list, va, (uint32_t)part);
         va += part;
     }

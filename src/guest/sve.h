@@ -1,8 +1,8 @@
 /*
- * SVE loads and stores in user mode. QEMU makes no memory callback for them, but before such an
- * instruction its registers are exact: a callback there works out what it will access (Arm ARM
- * C4.1, SVE memory; the forms are those of a64.def). Predicates are read at a sample of other SVE
- * operations, too.
+ * SVE loads, stores and prefetches in user mode. QEMU makes no memory callback for them, but before
+ * such an instruction its registers are exact: a callback there works out what it will access (Arm
+ * ARM C4.1, SVE memory; the forms are those of a64.def). Predicates are read at a sample of other
+ * SVE operations, too.
  */
 #ifndef GUEST_SVE_H
 #define GUEST_SVE_H
@@ -28,6 +28,7 @@ struct sve {
     uint8_t shift;            /* of the index */
     uint8_t extend;           /* OFFSETS: 0 64 bits, 1 unsigned 32, 2 signed 32 */
     bool store, faults_first; /* first-fault and non-fault loads */
+    bool hint;                /* a prefetch: no access */
     uint16_t count;           /* elements */
     int32_t offset;
 };

@@ -22,7 +22,7 @@ const struct sve *sve_make(uint32_t word, const struct spex_op *op)
 static spex_uarch_result access_one(struct hot *h, const struct insn *insn, uint64_t va,
                                     unsigned size)
 {
-    if (user.none)
+    if (user.none || insn->sve->hint)
         return 0;
     return insn->sve->store ? spex_uarch_store(h->core, va, size, insn->index)
                             : spex_uarch_load(h->core, va, size, insn->index);
@@ -37,6 +37,10 @@ static void add_part(struct hot *h, const struct insn *insn, uint64_t va, unsign
     struct spex_access *part = &v->parts[v->part_count++];
     *part =
         (struct spex_access){.va = va, .pas = SPEX_NONSECURE, .flags = SPEX_ACC_VA | SPEX_ACC_DONE};
+    if (insn->sve->hint) {
+        part->flags = SPEX_ACC_VA;
+        return;
+    }
     result = spex_uarch_access(h->core, op_of(insn), va, size, result, part);
     if (spex_uarch_result_latency(result) + spex_uarch_result_translation(result) >=
         spex_uarch_result_latency(v->worst) + spex_uarch_result_translation(v->worst))
@@ -60,7 +64,7 @@ void sve_execute(unsigned vcpu, void *data)
     const struct insn *insn = data;
     struct sve_list list;
     bool wanted = h->want == insn;
-    if (!wanted && (user.none || insn->sve->form == SVE_PREDICATED))
+    if (!wanted && (user.none || insn->sve->form == SVE_PREDICATED || insn->sve->hint))
         return;
     sve_list(insn->sve, vcpu, RUN, &list);
     if (wanted) {
@@ -88,7 +92,7 @@ void sve_execute_full(unsigned vcpu, void *data)
     struct sve_list list;
     if (insn->sve->form == SVE_PREDICATED)
         return;
-    sve_list(insn->sve, vcpu, RUN_FULL, &list);
+    sve_list(insn->sve, vcpu, insn->sve->hint ? RUN : RUN_FULL, &list);
     for (unsigned i = 0; i < list.count; i++)
         hot_push(&hot[vcpu], SPEX_TIMING_ACCESS(list.item[i].va, insn->index));
 }
@@ -102,8 +106,8 @@ uint64_t sve_events(const struct insn *insn, unsigned accesses)
     unsigned all = s->form == SVE_ONE          ? 1
                    : s->form == SVE_CONTIGUOUS ? (s->count * s->size + RUN_FULL - 1) / RUN_FULL
                                                : s->count;
-    if (s->faults_first && accesses)
-        return 0; /* fewer may have another reason */
+    if ((s->faults_first || s->hint) && accesses)
+        return 0; /* fewer may have another reason; lines, not elements */
     return (accesses < all ? BIT(SPEX_EV_PARTIAL_PRED) : 0) |
            (accesses ? 0 : BIT(SPEX_EV_EMPTY_PRED));
 }

@@ -169,7 +169,7 @@ static void open_system(void)
 static const struct sve *make_sve(uint32_t word, const struct spex_op *op)
 {
     struct sve sve, *kept;
-    if (!sys.vectors || !sve_decode(word, op, &sve))
+    if (!sys.vectors || !sve_decode(word, op, &sve) || sve.hint)
         return NULL;
     kept = need(malloc(sizeof *kept));
     *kept = sve;

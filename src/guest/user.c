@@ -35,20 +35,34 @@ static uint64_t traced_address(unsigned vcpu, const struct insn *insn)
 }
 
 /*
- * QEMU does nothing for PRFM, and its registers are exact at the entry of its block alone. The
- * model does not fetch the line, either: only the address is told.
+ * QEMU does nothing for PRFM. The fast model does not fetch the line, either: only the address is
+ * told, by registers before the instruction or at the entry of its block.
  */
-static __attribute__((noinline)) void note_prefetch(struct hot *h)
+static __attribute__((noinline)) void note_prefetch(struct hot *h, bool asks)
 {
     const struct insn *insn = h->want;
     struct vcpu *v = h->vcpu;
-    if (op_of(insn)->kind != SPEX_OP_PREFETCH || !insn->address.known || v->part_count)
+    if (op_of(insn)->kind != SPEX_OP_PREFETCH || !insn->address.known || insn->asks != asks ||
+        v->part_count)
         return;
     uint64_t va = traced_address(v->index, insn);
     if (user.allocs)
         allocs_look(v, va, UINT64_MAX);
     v->parts[v->part_count++] =
         (struct spex_access){.va = va, .pas = SPEX_NONSECURE, .flags = SPEX_ACC_VA};
+}
+
+/* Before a prefetch. */
+static void on_prefetch(unsigned vcpu, void *data)
+{
+    if (__builtin_expect(hot[vcpu].want == data, 0))
+        note_prefetch(&hot[vcpu], true);
+}
+
+static void on_prefetch_full(unsigned vcpu, void *data)
+{
+    const struct insn *insn = data;
+    hot_push(&hot[vcpu], SPEX_TIMING_ACCESS(traced_address(vcpu, insn), insn->index));
 }
 
 /* ---- callbacks on the hot path ---- */
@@ -64,7 +78,7 @@ static __attribute__((noinline)) void block_slow(struct spex_uarch_core *core,
     if (flags & SPEX_UARCH_EXPIRED)
         sample_expired(v, block);
     if (h->want)
-        note_prefetch(h);
+        note_prefetch(h, false);
 }
 
 static void on_block(unsigned vcpu, void *data)
@@ -183,7 +197,7 @@ static __attribute__((noinline)) void block_none_slow(struct hot *h, const struc
     if (core->counter < 0)
         sample_expired(h->vcpu, block);
     if (h->want)
-        note_prefetch(h);
+        note_prefetch(h, false);
     if (h->want && accesses_memory(op_of(h->want)) && block_by_registers(h->want))
         follow(h, h->want, traced_address(vcpu, h->want), h->want->size, LOAD);
     /* Blocks in between are not numbered: stop at the next one if the unit was asked about
@@ -265,23 +279,29 @@ static void on_atomic_full(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t v
         hot_push(&hot[vcpu], (va & FLOW_VALUE) | (uintptr_t)data);
 }
 
-/* DC ZVAs first, though others may come before them: QEMU makes no callback for them. */
-static void push_zeros(unsigned vcpu, const struct block *block)
+/* These first, though others may come before them: QEMU makes no callback for them. */
+static void push_early(unsigned vcpu, const struct block *block)
 {
     for (uint32_t i = 0; i < block->model.count; i++) {
-        const struct insn *z = &block->insns[i];
-        if (op_of(z)->kind != SPEX_OP_DC_ZVA || !z->address.known)
+        const struct insn *insn = &block->insns[i];
+        unsigned kind = op_of(insn)->kind, bytes = 64;
+        if ((kind != SPEX_OP_DC_ZVA && kind != SPEX_OP_PREFETCH) || insn->asks ||
+            !insn->address.known)
             continue;
-        uint64_t va = traced_address(vcpu, z) & -(uint64_t)task_run->zva_bytes;
-        for (unsigned at = 0; at < task_run->zva_bytes; at += 64)
+        uint64_t va = traced_address(vcpu, insn);
+        if (kind == SPEX_OP_DC_ZVA) {
+            bytes = task_run->zva_bytes;
+            va &= -(uint64_t)bytes;
+        }
+        for (unsigned at = 0; at < bytes; at += 64)
             hot_push(&hot[vcpu], SPEX_TIMING_ACCESS(va + at, i));
     }
 }
 
-static void on_zva_full(unsigned vcpu, void *data)
+static void on_early_full(unsigned vcpu, void *data)
 {
     hot_push(&hot[vcpu], FLOW_BLOCK | (uintptr_t)data);
-    push_zeros(vcpu, data);
+    push_early(vcpu, data);
 }
 
 static void on_handler_full(unsigned vcpu, void *data)
@@ -307,10 +327,10 @@ static void on_block_full_stack(unsigned vcpu, void *data)
     push_stack(vcpu, data);
 }
 
-static void on_zva_full_stack(unsigned vcpu, void *data)
+static void on_early_full_stack(unsigned vcpu, void *data)
 {
     push_stack(vcpu, data);
-    push_zeros(vcpu, data);
+    push_early(vcpu, data);
 }
 
 static void on_handler_full_stack(unsigned vcpu, void *data)
@@ -546,6 +566,9 @@ static void watch_memory(struct qemu_plugin_insn *insn, struct insn *at)
                                                regs_flags(), at);
         return;
     }
+    if (at->asks && at->address.known)
+        qemu_plugin_register_vcpu_insn_exec_cb(insn, user.full ? on_prefetch_full : on_prefetch,
+                                               regs_flags(), at);
     if (!accesses_memory(op))
         return;
     /* Atomics and Store-Exclusive show as a load and a store: the store alone is the access. */
@@ -627,21 +650,21 @@ void user_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t cou
             {on_block, on_zva, on_handler},
             {on_block_none, on_block_none, on_handler_none},
             {on_block_truth, on_zva_truth, on_handler_truth},
-            {on_block_full, on_zva_full, on_handler_full},
+            {on_block_full, on_early_full, on_handler_full},
             {on_block_none_truth, on_block_none_truth, on_handler_none_truth},
         },
         {
             {on_block_stack, on_zva_stack, on_handler_stack},
             {on_block_none_stack, on_block_none_stack, on_handler_none_stack},
             {on_block_truth_stack, on_zva_truth_stack, on_handler_truth_stack},
-            {on_block_full_stack, on_zva_full_stack, on_handler_full_stack},
+            {on_block_full_stack, on_early_full_stack, on_handler_full_stack},
             {on_block_none_truth_stack, on_block_none_truth_stack, on_handler_none_truth_stack},
         },
     };
     unsigned kind = user.full ? 3 : user.none ? (truth ? 4 : 1) : truth ? 2 : 0;
-    qemu_plugin_vcpu_udata_cb_t callback = callbacks[user.stacks][kind][handler      ? 2
-                                                                        : block->zva ? 1
-                                                                                     : 0];
+    qemu_plugin_vcpu_udata_cb_t callback = callbacks[user.stacks][kind][handler        ? 2
+                                                                        : block->early ? 1
+                                                                                       : 0];
     void *data =
         callback == on_block_full ? (void *)(uintptr_t)(FLOW_BLOCK | (uintptr_t)block) : block;
     for (unsigned i = 0; i < 2; i++)

@@ -38,6 +38,7 @@ struct insn {
     const struct block *block;
     uint32_t index;
     uint32_t size; /* of one access, as QEMU makes them */
+    bool asks; /* a prefetch: `address` is by registers before it, not at the entry of its block */
     struct traced address;
     const struct sve *sve;   /* SVE access, or operation with a predicate; or NULL */
     struct run_truth *truth; /* row of this instruction, or NULL */
@@ -50,7 +51,7 @@ struct block {
     struct insn *insns;
     const uint32_t *words;
     uint32_t vl;             /* bits of an SVE vector */
-    bool zva;                /* has DC ZVA whose address is traced */
+    bool early;              /* has accesses that are told at its entry: DC ZVA, some prefetches */
     struct run_truth *truth; /* row of this block, or NULL */
     struct block *next;      /* of the same hash slot */
 };
@@ -184,6 +185,11 @@ static inline bool accesses_memory(const struct spex_op *op)
 {
     return op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE) &&
            op->kind != SPEX_OP_BRANCH; /* GCS is off in user mode */
+}
+
+static inline bool is_prefetch(const struct spex_op *op)
+{
+    return op->kind == SPEX_OP_PREFETCH || op->kind == SPEX_OP_SVE_PREFETCH;
 }
 
 /* ---- sample.c ---- */

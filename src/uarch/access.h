@@ -230,6 +230,21 @@ static inline uint64_t do_load(struct spex_timing_core *core, const struct timin
     return done;
 }
 
+/* A prefetch is done when its lines are asked for. Nothing is known of them: its results are 0. */
+static uint64_t do_hint(struct spex_timing_core *core, const struct timing_uop *u,
+                        struct accesses *a, uint32_t insn, uint64_t issue)
+{
+    uint64_t done = issue + u->latency;
+    for (; belongs(a, insn); note(a, 0)) {
+        uint64_t va = address(*a->next), t = issue;
+        spex_uarch_result unused = 0;
+        if (u->hint)
+            t += translate(core, va, &unused);
+        done = later(done, timing_memory_hint(core, va & ~63ull, t, u->hint));
+    }
+    return done;
+}
+
 /* The same for stores and atomics; *written is when they can leave the store buffer. */
 static uint64_t do_store(struct spex_timing_core *core, const struct timing_uop *u,
                          struct accesses *a, uint32_t insn, uint64_t issue, uint64_t pc,

@@ -39,6 +39,7 @@ enum timing_kind {
     TIMING_LOAD,
     TIMING_STORE,
     TIMING_ATOMIC,
+    TIMING_HINT,   /* asks for lines, and waits for none */
     TIMING_DIVIDE, /* not pipelined */
     TIMING_BARRIER,
     TIMING_LARGE, /* more than two sources or destinations */
@@ -64,6 +65,7 @@ struct timing_uop {
     uint8_t divider; /* TIMING_DIVIDER: integer; + 1: FP */
     uint16_t latency;
     uint16_t size;  /* bytes of one access */
+    uint8_t hint;   /* HINT: of enum spex_prefetch */
     uint16_t align; /* an access that crosses such a boundary takes longer */
 };
 
@@ -410,6 +412,12 @@ uint64_t timing_memory_code(struct spex_timing_core *core, uint64_t line, uint64
 /* Into level 1 or 2, if there is room; nothing if it is there already. */
 void timing_memory_prefetch(struct spex_timing_core *core, uint64_t line, uint64_t t,
                             unsigned level);
+/*
+ * What the program asks to be fetched (enum spex_prefetch). Nobody waits for the line; when a miss
+ * register took the request.
+ */
+uint64_t timing_memory_hint(struct spex_timing_core *core, uint64_t line, uint64_t t,
+                            unsigned hint);
 void timing_memory_flush(struct spex_timing_core *core);
 
 /* ---- prefetch.c: what happened in level 1 and level 2 ---- */

@@ -131,7 +131,7 @@ static void fill_steps(const struct spex_timing_core *core, struct timing_path *
     for (uint32_t i = 0; i < block->count; i++) {
         unsigned kind = block->uops[i].kind;
         uint64_t issue = run->insns[i].issue - begin, done = run->insns[i].done - begin;
-        if (kind == TIMING_LOAD || kind == TIMING_STORE || kind == TIMING_ATOMIC) {
+        if (kind >= TIMING_LOAD && kind <= TIMING_HINT) {
             struct timing_step *s = &path->step[path->steps++];
             *s = step_of(core, &block->uops[i], i, run);
             s->issue = (uint16_t)issue;
@@ -152,7 +152,7 @@ struct timing_path *timing_memo_keep(struct spex_timing_core *core,
                                      struct timing_path *parent, uint32_t at, uint64_t took)
 {
     struct timing_memo *memo = &core->timing->memo;
-    uint32_t accesses = block->loads + block->stores, count = block->count;
+    uint32_t accesses = block->loads + block->stores + block->hints, count = block->count;
     if (!timing_memo_enter(core) || core->retire - (dispatch >> 16) > UINT16_MAX ||
         core->dispatch - dispatch > UINT32_MAX)
         return NULL;

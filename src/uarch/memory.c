@@ -552,6 +552,33 @@ void timing_memory_prefetch(struct spex_timing_core *core, uint64_t line, uint64
     l2_fill(core, line, state | TIMING_PREFETCHED, done);
 }
 
+uint64_t timing_memory_hint(struct spex_timing_core *core, uint64_t line, uint64_t t, unsigned hint)
+{
+    unsigned level = hint & SPEX_PREFETCH_LEVEL, state;
+    struct timing_registers *misses = level == 1 ? &core->l1_misses : &core->l2_misses;
+    uint64_t done, unused;
+    spex_uarch_result result;
+    if (!level || find(level == 1 ? &core->l1 : &core->l2, line) != NONE)
+        return t;
+    if (level == 3 &&
+        (holders_of(core, line).count || llc_touch(core, line, false, false, t, &unused)))
+        return t;
+    uint32_t r = timing_register(misses);
+    t = later(t, misses->free[r]);
+    core->counts.prefetch++;
+    if (level == 3)
+        done = from_memory(core, line, t, &result);
+    else
+        done = l2_request(core, line, t, hint & SPEX_PREFETCH_WRITE, AHEAD, &state, &result);
+    if (level == 1) {
+        l1_fill(core, line, state | TIMING_PREFETCHED, done, result);
+        core->stream_line = line == core->stream_line ? 0 : core->stream_line;
+    }
+    if (level != 2) /* else it has taken the register itself */
+        misses->free[r] = done;
+    return t;
+}
+
 void timing_memory_flush(struct spex_timing_core *core)
 {
     uint32_t lines = (core->l2.mask + 1) * core->l2.ways;

@@ -19,7 +19,7 @@ special(struct spex_timing_core *core, const struct timing_uop *u, struct access
     struct special s = {.issue = start};
     uint64_t written, pieces = core->stored_count;
     unsigned kind = u->kind;
-    if (core->made != core->made_end && kind >= TIMING_LOAD && kind <= TIMING_ATOMIC) {
+    if (core->made != core->made_end && kind >= TIMING_LOAD && kind <= TIMING_HINT) {
         s.done = *core->made++;
         while (belongs(a, insn))
             a->next++;
@@ -39,6 +39,10 @@ special(struct spex_timing_core *core, const struct timing_uop *u, struct access
         s.done = do_store(core, u, a, insn, start, pc, &written);
         *retire = later(*retire, s.done);
         drain(core, pieces, later(*retire, written));
+        break;
+    case TIMING_HINT:
+        s.done = do_hint(core, u, a, insn, start);
+        *retire = later(*retire, s.done);
         break;
     case TIMING_DIVIDE:
         s.issue = later(start, core->ready[u->divider]);
@@ -268,6 +272,8 @@ make_step(struct spex_timing_core *core, const struct spex_timing_block *block, 
         done = plain_load(core, u, &a, insn, issue) ? issue + core->l1d_latency
                                                     : do_load(core, u, &a, insn, issue, pc);
         core->load_retire[core->loads++ & core->loads_mask] = later(before, done);
+    } else if (u->kind == TIMING_HINT) {
+        done = do_hint(core, u, &a, insn, issue);
     } else {
         done = issue + u->latency;
         if (!plain_store(core, u, &a, insn, done, before)) {

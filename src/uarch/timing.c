@@ -275,6 +275,8 @@ static enum timing_kind kind_of(const struct spex_op *op)
             return TIMING_LOAD;
         return op->flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL) ? TIMING_ATOMIC : TIMING_STORE;
     }
+    if (op->kind == SPEX_OP_PREFETCH || op->kind == SPEX_OP_SVE_PREFETCH)
+        return TIMING_HINT;
     if (op->exec == SPEX_EXEC_DIV || op->exec == SPEX_EXEC_FP_DIV || op->exec == SPEX_EXEC_FP_SQRT)
         return TIMING_DIVIDE;
     return op->exec == SPEX_EXEC_BARRIER ? TIMING_BARRIER : TIMING_SIMPLE;
@@ -302,6 +304,7 @@ static void uop_init(const struct spex_timing *s, struct timing_uop *u, const st
     memset(u->dst, TIMING_NO_DEST, sizeof u->dst);
     u->kind = (uint8_t)kind_of(op);
     u->latency = s->latency[op->exec];
+    u->hint = op->prefetch;
     u->divider = (uint8_t)(TIMING_DIVIDER + (op->exec != SPEX_EXEC_DIV));
     bool memory = u->kind == TIMING_LOAD || u->kind == TIMING_STORE || u->kind == TIMING_ATOMIC;
     for (unsigned i = 0; i < sizeof op->src; i++)
@@ -348,6 +351,7 @@ enum spex_status spex_timing_block_init(const struct spex_timing *s,
         used[port_of(&ops[i])] += parts;
         unsigned kind = block->uops[i].kind;
         block->loads += kind == TIMING_LOAD;
+        block->hints += kind == TIMING_HINT;
         block->stores += kind == TIMING_STORE || kind == TIMING_ATOMIC;
         block->steady &= kind != TIMING_BARRIER;
     }

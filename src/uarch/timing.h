@@ -43,6 +43,7 @@ struct spex_timing_block {
     uint64_t extra;          /* dispatch that its ports take beyond that of its instructions */
     uint32_t number;         /* of those that may be remembered, from 1 on */
     uint32_t loads, stores;  /* how many */
+    uint32_t hints;          /* prefetches */
     bool steady;             /* what it does may be remembered */
     uint64_t key;            /* of its branch, for the predictors */
     uint64_t fetched, found; /* the model's own: see fetch.c */

@@ -203,5 +203,38 @@ static void test_reserved(void **state)
     assert_string_equal(spex_a64_name(0xf8200041), "LDADD");
 }
 
-TEST_MAIN(TEST(test_sve_examples), TEST(test_conditional_aliases), TEST(test_sme_examples),
-          TEST(test_memory), TEST(test_branches), TEST(test_reserved))
+/* C6.2 PRFM, C8.2 PRFB: type, target and policy of the operation. */
+static void test_prefetches(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint32_t word;
+        uint8_t prefetch;
+    } words[] = {
+        {"prfm pldl1keep, [x0]", 0xf9800000, 1},
+        {"prfm pldl1strm, [x0]", 0xf9800001, 1},
+        {"prfm pldl2keep, [x0]", 0xf9800002, 2},
+        {"prfm pldl3strm, [x0]", 0xf9800005, 3},
+        {"prfm pldslckeep, [x0]", 0xf9800006, 3},
+        {"prfm plil1keep, [x0]", 0xf9800008, 2},
+        {"prfm plil3keep, [x0]", 0xf980000c, 3},
+        {"prfm pstl1keep, [x0]", 0xf9800010, 1 | SPEX_PREFETCH_WRITE},
+        {"prfm pstl2strm, [x0]", 0xf9800013, 2 | SPEX_PREFETCH_WRITE},
+        {"prfm #24, [x0]", 0xf9800018, 0},
+        {"prfum pstl3keep, [x1, #-9]", 0xf89f7034, 3 | SPEX_PREFETCH_WRITE},
+        {"prfb pldl1keep, p0, [x0]", 0x85c00000, 1},
+        {"prfb pldl3keep, p0, [x0]", 0x85c00004, 3},
+        {"prfb pstl1strm, p0, [x0]", 0x85c00009, 1 | SPEX_PREFETCH_WRITE},
+        {"ldr x0, [x0]", 0xf9400000, 0},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        struct spex_op op;
+        spex_a64_classify(words[i].word, NULL, &op);
+        if (op.prefetch != words[i].prefetch)
+            fail_msg("%s: %u", words[i].text, op.prefetch);
+    }
+}
+
+TEST_MAIN(TEST(test_prefetches), TEST(test_sve_examples), TEST(test_conditional_aliases),
+          TEST(test_sme_examples), TEST(test_memory), TEST(test_branches), TEST(test_reserved))

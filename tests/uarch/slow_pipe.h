@@ -245,6 +245,45 @@ static void do_store(struct core *k, struct spex_timing_run *run, struct step *s
     }
 }
 
+/* What a prefetch instruction asks for: it waits until it has asked, not until it has it. */
+static void do_hint(struct core *k, struct spex_timing_run *run, struct step *s)
+{
+    const struct spex_uarch_config *c = &k->slow->c;
+    const spex_timing_access *a;
+    unsigned level = s->op->prefetch & SPEX_PREFETCH_LEVEL, state, m;
+    bool write = s->op->prefetch & SPEX_PREFETCH_WRITE;
+    for (unsigned n = 0; (a = nth(run, s->at, n)); n++) {
+        u64 va = *a & 0xffffffffffffull, line = va / 64 * 64, t = s->issue;
+        spex_uarch_result r = 0;
+        run->results[a - run->access] = 0;
+        if (level == 0)
+            continue;
+        t += translate(k, va, &r);
+        s->done = max(s->done, t);
+        if (line_find(level == 1 ? &k->l1 : &k->l2, line))
+            continue;
+        if (level == 3 && (holder(k, line, &state) || line_use(&k->slow->llc, line)))
+            continue;
+        k->counts.prefetch++;
+        if (level == 1) {
+            m = first_free(k->misses1, c->l1d_misses);
+            t = max(t, k->misses1[m]);
+            k->misses1[m] = l2_ask(k, line, t, write, false, &state, &r);
+            l1_put(k, line, state, true, k->misses1[m], r);
+            if (k->stream_line == line)
+                k->stream_line = 0;
+        } else {
+            m = first_free(k->misses2, c->l2_misses);
+            t = max(t, k->misses2[m]);
+            if (level == 2)
+                l2_ask(k, line, t, write, false, &state, &r);
+            else
+                k->misses2[m] = from_memory(k, line, t, &r);
+        }
+        s->done = max(s->done, t);
+    }
+}
+
 static void leave_buffer(struct core *k, size_t before, u64 when)
 {
     if (when > k->drain) {
@@ -363,6 +402,8 @@ static void one(struct core *k, const struct spex_op *op, u64 pc, unsigned at,
         k->busy[op->exec != SPEX_EXEC_DIV] = s.done;
     if (load)
         do_load(k, run, &s);
+    if (op->kind == SPEX_OP_PREFETCH)
+        do_hint(k, run, &s);
     if (store)
         do_store(k, run, &s);
     if (op->exec == SPEX_EXEC_BARRIER)

@@ -57,10 +57,17 @@ static struct spex_op random_op(void)
     op.access_size = (uint8_t)(1u << any(4));
     if (class == SPEX_EXEC_STORE && any(20) == 0)
         op.kind = SPEX_OP_DC_ZVA;
-    if (class == SPEX_EXEC_STORE && any(30) == 0)
+    if (class == SPEX_EXEC_STORE && any(30) == 0 && op.kind != SPEX_OP_DC_ZVA)
         op.flags |= SPEX_OPF_EXCL;
     if (class == SPEX_EXEC_LOAD && any(3) == 0)
-        op.dst[1] = op.src[0]; /* the base, written back */
+        op.dst[1] = op.src[0];                           /* the base, written back */
+    if (class == SPEX_EXEC_LOAD && op.src[0] % 8 == 3) { /* PRFM, sometimes for nothing */
+        static const uint8_t hints[8] = {0, 1, 1, 2, 3, 5, 6, 7};
+        op.prefetch = hints[op.dst[0] % 8];
+        op.kind = SPEX_OP_PREFETCH;
+        op.flags = 0;
+        op.dst[0] = op.dst[1] = SPEX_REG_NONE;
+    }
     if (any(10) == 0)
         for (unsigned i = 2; i < 5; i++)
             op.src[i] = (uint8_t)reg();
@@ -131,7 +138,8 @@ static size_t make_accesses(struct program *p, unsigned b, unsigned executed, un
     size_t n = 0;
     for (unsigned i = 0; i < executed; i++) {
         const struct spex_op *op = &p->ops[b][i];
-        if (!(op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE)) || op->kind == SPEX_OP_BRANCH)
+        if (op->kind != SPEX_OP_PREFETCH &&
+            (!(op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE)) || op->kind == SPEX_OP_BRANCH))
             continue;
         if (op->flags & SPEX_OPF_EXCL && any(2))
             continue; /* it failed */

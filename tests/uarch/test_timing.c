@@ -40,7 +40,7 @@ static double cycles_of(struct machine *m, const struct spex_op *ops, size_t cou
         if (i == times)
             before = clock_of(m);
         for (unsigned k = 0; k < count; k++)
-            if (ops[k].kind == SPEX_OP_LDST)
+            if (ops[k].kind == SPEX_OP_LDST || ops[k].kind == SPEX_OP_PREFETCH)
                 access[run.access_count++] = SPEX_TIMING_ACCESS(next(made++), k);
         run.access = access;
         spex_timing_run(m->core, &block, &run);
@@ -93,6 +93,12 @@ static uint64_t random_far(unsigned n)
 {
     uint64_t seed = n;
     return 0x10000000 + random64(&seed) % (512 << 20) / 64 * 64;
+}
+
+/* Sixteen of them, and the same again. */
+static uint64_t random_pairs(unsigned n)
+{
+    return random_far(n / 32 * 16 + n % 16);
 }
 
 #define MEMORY                                                                                     \
@@ -220,6 +226,84 @@ static void test_prefetch(void **state)
     /* One that comes too late shortens the miss and does not hide it. */
     c = pass("pf.stride.ahead=1,pf.stream=0,pf.l2=0", in_order, &cycles);
     assert_true(c.prefetch_late > 100000 && cycles > 2 * with && cycles < without * 1.01);
+}
+
+/* One instruction with one access; its result. */
+static spex_uarch_result once(struct spex_timing_core *core, struct spex_timing *timing,
+                              struct spex_op op, uint64_t va)
+{
+    struct spex_timing_block block;
+    spex_timing_access access = SPEX_TIMING_ACCESS(va, 0);
+    spex_uarch_result result = 99;
+    struct spex_timing_insn insn;
+    struct spex_timing_run run = {.executed = 1,
+                                  .next = 0x400000,
+                                  .access = &access,
+                                  .access_count = 1,
+                                  .insns = &insn,
+                                  .results = &result};
+    spex_timing_block_init(timing, &block, 0x400000, &op, 1);
+    spex_timing_run(core, &block, &run);
+    spex_timing_block_fini(&block);
+    return result;
+}
+
+static struct spex_op prefetch_make(unsigned what)
+{
+    struct spex_op op = op_make(SPEX_EXEC_LOAD, -1, 20, -1);
+    op.kind = SPEX_OP_PREFETCH;
+    op.flags = 0;
+    op.prefetch = (uint8_t)what;
+    return op;
+}
+
+/* What instructions ask to be fetched: to the level they name, and nobody waits for it. */
+static void test_hints(void **state)
+{
+    static const enum spex_uarch_level from[] = {SPEX_UARCH_DRAM, SPEX_UARCH_L1, SPEX_UARCH_L2,
+                                                 SPEX_UARCH_LLC};
+    struct spex_op load = op_make(SPEX_EXEC_LOAD, 1, 20, -1),
+                   store = op_make(SPEX_EXEC_STORE, -1, 20, 1);
+    for (unsigned what = 0; what < 8; what++) {
+        struct machine m = machine_new(MEMORY);
+        once(m.core, m.timing, load, 0x10000000); /* the page */
+        spex_timing_spend(m.core, 1);
+        uint64_t before = clock_of(&m);
+        assert_int_equal(once(m.core, m.timing, prefetch_make(what), 0x10001008), 0);
+        assert_in_range(clock_of(&m) - before, 0, 10);
+        spex_timing_spend(m.core, 1000);
+        spex_uarch_result r = once(m.core, m.timing, load, 0x10001010);
+        assert_int_equal(spex_uarch_result_level(r), from[what & SPEX_PREFETCH_LEVEL]);
+        assert_int_equal(spex_uarch_result_translation(r), 0);
+        spex_timing_free(m.timing);
+    }
+    /* A load that comes soon waits for the rest of the way. */
+    struct machine m = machine_new(MEMORY);
+    once(m.core, m.timing, load, 0x10000000);
+    spex_timing_spend(m.core, 1); /* dispatch would not wait for the load */
+    once(m.core, m.timing, prefetch_make(1), 0x10001000);
+    spex_timing_spend(m.core, 100);
+    uint64_t late = spex_uarch_result_latency(once(m.core, m.timing, load, 0x10001000));
+    assert_in_range(late, 100, 238 - 90);
+    /* For a store: the line is this core's then, and the other's no more. */
+    struct spex_timing_core *other;
+    spex_timing_core_new(m.timing, 1, &other);
+    once(other, m.timing, load, 0x10002000);
+    once(m.core, m.timing, prefetch_make(1 | SPEX_PREFETCH_WRITE), 0x10002000);
+    spex_timing_spend(m.core, 1000);
+    assert_int_equal(once(m.core, m.timing, store, 0x10002000) & SPEX_UARCH_UPGRADE, 0);
+    spex_timing_spend(other, 2000);
+    assert_true(once(other, m.timing, load, 0x10002000) & SPEX_UARCH_MODIFIED);
+    spex_timing_free(m.timing);
+    /* Asked for ahead, a chain of misses is as fast as the miss registers allow. */
+    struct spex_op ops[32];
+    m = machine_new(MEMORY);
+    for (unsigned i = 0; i < 16; i++) {
+        ops[i] = prefetch_make(1);
+        ops[16 + i] = op_make(SPEX_EXEC_LOAD, 1, 1, -1);
+    }
+    near(cycles_of(&m, ops, 32, 400, random_pairs) / 16, 238 / 20.0, 0.5);
+    spex_timing_free(m.timing);
 }
 
 static uint64_t stack(unsigned n)
@@ -451,6 +535,6 @@ static void test_first_touch(void **state)
 }
 
 TEST_MAIN(TEST(test_chains), TEST(test_parallelism), TEST(test_load), TEST(test_prefetch),
-          TEST(test_forwarding), TEST(test_stores), TEST(test_directions),
+          TEST(test_hints), TEST(test_forwarding), TEST(test_stores), TEST(test_directions),
           TEST(test_targets_and_returns), TEST(test_instruction_side), TEST(test_first_touch),
           TEST(test_wide_stores))

@@ -36,7 +36,7 @@ static void *at(uintptr_t place, size_t size)
         __asm__ volatile("ptrue p0.b\n" text                                                       \
                          :                                                                         \
                          : "r"(a)                                                                  \
-                         : "memory", "z0", "z1", "z2", "z3", "p0", "p1");                          \
+                         : "memory", "x1", "z0", "z1", "z2", "z3", "p0", "p1");                    \
     }
 
 FORM(ld2, { KEEP(svget2(svld2_f32(p32, (float *)(void *)(a + 64)), 1)); })
@@ -81,6 +81,25 @@ ASM(ldr_z, "ldr z1, [%0, #2, mul vl]\nstr z1, [%0, #-1, mul vl]\n")
 ASM(ldr_p, "ldr p1, [%0, #3, mul vl]\nstr p1, [%0, #5, mul vl]\n")
 ASM(ss, "mov x1, #24\nld1h {z0.h}, p0/z, [%0, x1, lsl #1]\n")
 
+/* Prefetches: none of these is an access. */
+ASM(pf, "prfm pldl1keep, [%0, #72]\n")
+ASM(pf_near, "prfum pstl2strm, [%0, #-9]\n")
+ASM(pf_reg, "mov w1, #-4\nprfm pldl3keep, [%0, w1, sxtw #3]\n")
+ASM(pf_literal, "prfm pldl1keep, form_ss\n")
+ASM(pf_then, "mov x1, %0\nprfm pldl1keep, [x1, #8]\nadd x1, x1, #64\nprfm pldl1keep, [x1, #8]\n"
+             "mov x1, #0\n") /* its register is written again before it must be in memory */
+ASM(pf_lost, "lsl x1, %0, #1\nlsr x1, x1, #1\nprfm pldl1keep, [x1]\nmov x1, #0\n")
+ASM(prf_si, "prfw pldl1keep, p0, [%0, #3, mul vl]\n")
+ASM(prf_back, "prfb pldl2keep, p0, [%0, #-32, mul vl]\n")
+ASM(prf_ss, "mov x1, #24\nprfd pstl1strm, p0, [%0, x1, lsl #3]\n")
+ASM(prf_part, "mov x1, #5\nwhilelt p1.s, xzr, x1\nnot p1.b, p0/z, p1.b\n"
+              "prfw pldl1keep, p1, [%0, #0, mul vl]\n")
+ASM(prf_signed, "index z0.s, #-3, #5\nprfh pldl1keep, p0, [%0, z0.s, sxtw #1]\n")
+ASM(prf_unsigned, "index z0.d, #2, #7\nprfw pldl3keep, p0, [%0, z0.d, uxtw #2]\n")
+ASM(prf_wide, "index z0.d, #1, #9\nprfd pldl1keep, p0, [%0, z0.d, lsl #3]\n")
+ASM(prf_bases, "mov x1, #40\nindex z0.d, %0, x1\nprfd pldl1keep, p0, [z0.d, #16]\n")
+ASM(prf_bases32, "mov w1, #24\nindex z0.s, %w0, w1\nprfh pldl1keep, p0, [z0.s, #6]\n")
+
 int main(void)
 {
     x = at(0x10000000, MOST);
@@ -96,6 +115,10 @@ int main(void)
         form_gather_bases32(x), form_gather_first(x), form_scatter_signed(x), form_scatter_bases(x);
         form_scatter_unscaled(x), form_late(x), form_ld1r(x), form_ldr_z(x), form_ldr_p(x),
             form_ss(x);
+        form_pf(x), form_pf_near(x), form_pf_reg(x), form_pf_literal(x), form_pf_then(x);
+        form_pf_lost(x), form_prf_si(x), form_prf_back(x), form_prf_ss(x), form_prf_part(x);
+        form_prf_signed(x), form_prf_unsigned(x), form_prf_wide(x), form_prf_bases(x);
+        form_prf_bases32(x);
     }
     return 0;
 }
