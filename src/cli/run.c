@@ -4,6 +4,7 @@
 #include "output.h"
 #include "table.h"
 
+#include "guest/a64.h"
 #include "guest/cpu.h"
 
 #include <spex/perfdata.h>
@@ -288,6 +289,36 @@ static void note_hosts(const struct run *run)
                  "not allowed here");
 }
 
+/* A process met an instruction that QEMU's CPU does not have. */
+static void note_illegal(const struct run *run)
+{
+    const struct spex_engine_totals *t = &run->totals;
+    const char *cpu = spex_engine_cpu(run->engine), *name = spex_a64_name(t->illegal);
+    char offer[128] = "no CPU has it";
+    struct spex_a64_need need = {0};
+    if (!t->illegal_pc) {
+        if (WIFSIGNALED(run->status) && WTERMSIG(run->status) == SIGILL)
+            cli_note("the program ended by SIGILL, which somebody sent it, or an instruction that "
+                     "QEMU's CPU (%s) does not have; --qemu-cpu max has most of them",
+                     cpu);
+        return;
+    }
+    if (name && spex_a64_needs(t->illegal, &need)) {
+        if (!strcmp(need.from, SPEX_A64_NEWER))
+            snprintf(offer, sizeof offer,
+                     "--qemu-cpu max of a newer QEMU may have it ('spex record --setup-qemu')");
+        else if (!strcmp(need.from, SPEX_A64_MAX))
+            snprintf(offer, sizeof offer, "--cpu max has it");
+        else
+            snprintf(offer, sizeof offer, "--cpu %s has it", need.from);
+    }
+    cli_note(
+        "process %u ended at an instruction that QEMU's CPU (%s) does not have: 0x%08x (%s%s%s) "
+        "at 0x%llx; %s",
+        t->illegal_pid, cpu, t->illegal, name ? name : "not allocated", need.feature ? ", " : "",
+        need.feature ? need.feature : "", (unsigned long long)t->illegal_pc, offer);
+}
+
 void run_notes(const struct run *run)
 {
     if (run->asked_period && run->asked_period != run->options.period)
@@ -314,10 +345,7 @@ void run_notes(const struct run *run)
     note_hosts(run);
     if (t->full)
         cli_note("--max-size was reached: what the program did later is not in the profile");
-    if (WIFSIGNALED(run->status) && WTERMSIG(run->status) == SIGILL)
-        cli_note("the program met an instruction that QEMU's CPU (%s) does not have; with "
-                 "--cpu neoverse-v1, or --qemu-cpu max, there is SVE",
-                 spex_engine_cpu(run->engine));
+    note_illegal(run);
     if (t->no_stacks)
         cli_note("this QEMU does not show the stack pointer: there are no call stacks");
     if (t->stacks_cut)

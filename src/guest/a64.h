@@ -36,6 +36,17 @@ enum spex_status spex_a64_classify(uint32_t insn, const struct spex_a64_lengths 
 /* Name of the row that matched, for example "LDADD", or NULL. For tests and listings. */
 const char *spex_a64_name(uint32_t insn);
 
+/*
+ * What an instruction needs that not every CPU of a preset has: "FEAT_SVE", and the first preset
+ * that has it, or one of these two where none has. False for all others.
+ */
+#define SPEX_A64_MAX "max"     /* a CPU of QEMU's that has all that QEMU knows */
+#define SPEX_A64_NEWER "newer" /* that of a QEMU later than 7.2 */
+struct spex_a64_need {
+    const char *feature, *from;
+};
+bool spex_a64_needs(uint32_t insn, struct spex_a64_need *need);
+
 /* Target of a direct branch at pc; false if the word is not one. */
 bool spex_a64_target(uint32_t insn, uint64_t pc, uint64_t *target);
 

@@ -133,22 +133,27 @@ static enum spex_status check_qemu(struct spex_engine *e, const struct spex_engi
 }
 
 /*
- * What QEMU executes follows what is modelled. QEMU 7.2 knows no CPU with SVE but `max` (and
- * a64fx), which has more than the model's; SME is off there unless it is asked for.
+ * What QEMU executes follows what is modelled: the same core, or else `max`, which has more than
+ * it. QEMU 7.2 knows of these only the N1.
  */
 static void choose_cpu(struct spex_engine *e, const struct spex_engine_options *o)
 {
+    enum { N1 = 0x41d0c, V1 = 0x41d40, N2 = 0x41d49, V2 = 0x41d4f, NONE = 0 };
+    uint32_t midr = o->features.midr, core = midr >> 24 << 12 | (midr >> 4 & 0xfff);
+    char sve[24] = "sve=off";
+    if (o->vector_bits)
+        snprintf(sve, sizeof sve, "sve%u=on", o->vector_bits);
     if (o->qemu_cpu)
         snprintf(e->qemu_cpu, sizeof e->qemu_cpu, "%s", o->qemu_cpu);
-    else if (o->vector_bits == 128 && e->offer.n2)
+    else if (o->vector_bits == 128 && (core == N2 || core == V2) && e->offer.n2)
         snprintf(e->qemu_cpu, sizeof e->qemu_cpu, "neoverse-n2,pauth-impdef=on");
-    else if (o->vector_bits == 256 && e->offer.v1)
+    else if (o->vector_bits == 256 && core == V1 && e->offer.v1)
         snprintf(e->qemu_cpu, sizeof e->qemu_cpu, "neoverse-v1,pauth-impdef=on");
-    else if (o->vector_bits)
-        snprintf(e->qemu_cpu, sizeof e->qemu_cpu, "max,sve%u=on,sme=off,pauth-impdef=on",
-                 o->vector_bits);
-    else
+    else if (!o->vector_bits && (core == N1 || core == NONE))
         snprintf(e->qemu_cpu, sizeof e->qemu_cpu, "neoverse-n1");
+    else
+        snprintf(e->qemu_cpu, sizeof e->qemu_cpu, "max,%s,sme=%s,pauth-impdef=on", sve,
+                 o->features.SME ? "on" : "off");
 }
 
 #ifdef __x86_64__

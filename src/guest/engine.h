@@ -25,7 +25,7 @@ struct spex_engine_options {
     const char *own_qemu; /* plugins, this one, if it is there; or NULL */
     const char *plugin;   /* path of libspex-qemu.so */
     const char *sysroot;  /* for dynamic programs; NULL: /usr/aarch64-linux-gnu if it exists */
-    const char *qemu_cpu; /* QEMU's -cpu; NULL: by vector_bits and by what QEMU has */
+    const char *qemu_cpu; /* QEMU's -cpu; NULL: by MIDR_EL1, vector_bits and what QEMU has */
     uint32_t vector_bits; /* of SVE; 0: the CPU has none */
     const char *prefix;   /* the run's files are kept in PREFIX.run-XXXXXX */
     const char *cpu;      /* name of the model, for the end of the run */
@@ -119,9 +119,11 @@ struct spex_engine_totals {
     uint64_t allocs;                             /* records whose data is in a known block */
     uint32_t allocators;                         /* functions that were found */
     uint64_t damaged;                            /* parts of the run's files that cannot be true */
-    bool full;        /* the file reached max_size: nothing was sampled from there on */
-    bool untraced;    /* programs of the host could not start programs of the guest: no ptrace */
-    bool uncorrected; /* this QEMU shows no registers: cut blocks were counted whole */
+    bool full;           /* the file reached max_size: nothing was sampled from there on */
+    bool untraced;       /* programs of the host could not start programs of the guest: no ptrace */
+    bool uncorrected;    /* this QEMU shows no registers: cut blocks were counted whole */
+    uint64_t illegal_pc; /* a process ended at this instruction, which QEMU's CPU has not; or 0 */
+    uint32_t illegal, illegal_pid;
     struct spex_uarch_counts counts;
     uint64_t clock; /* model time at the end */
 };

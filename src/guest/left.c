@@ -375,6 +375,11 @@ void spex_run_totals(const struct spex_run *run, struct spex_engine_totals *tota
         totals->stacks_cut += t->stacks_cut;
         totals->stacks_doubted += t->stacks_doubted;
         totals->processes += t->pid == t->tid;
+        if (t->illegal_pc && !totals->illegal_pc) {
+            totals->illegal_pc = t->illegal_pc;
+            totals->illegal = t->illegal;
+            totals->illegal_pid = (uint32_t)t->pid;
+        }
         if (t->clock > totals->clock)
             totals->clock = t->clock;
         const uint64_t *from = (const uint64_t *)&t->counts;

@@ -364,6 +364,7 @@ void life_call(unsigned index, int64_t number, const uint64_t a[6])
 {
     struct vcpu *v = hot[index].vcpu;
     caller = v;
+    doubt_ends();
     memcpy(v->argument, a, sizeof v->argument);
     if (user.full)
         flow_mark(v, FLOW_CALL, 0);

@@ -137,6 +137,8 @@ struct run_task {
     uint64_t stacks_cut;             /* of them with frames left out in the middle, */
     uint64_t stacks_doubted;         /* with frames that may be wrong */
     uint64_t allocs;                 /* records whose data was in a block */
+    uint64_t illegal_pc;             /* it ended at this instruction, perhaps for it; or 0 */
+    uint32_t illegal;                /* that */
     struct spex_uarch_counts counts;
 };
 

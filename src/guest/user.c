@@ -642,6 +642,7 @@ void user_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t cou
     pthread_mutex_lock(&user.lock);
     struct block *block = block_get(pc, words, count);
     bool handler = user.registers && life_is_handler(pc);
+    bool doubt = doubt_begins(words[count - 1], handler);
     enum allocs_kind allocates = user.allocs ? allocs_at(pc) : ALLOCS_NONE;
     pthread_mutex_unlock(&user.lock);
     bool truth = user.truth && block->truth;
@@ -679,6 +680,9 @@ void user_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t cou
     qemu_plugin_register_vcpu_tb_exec_cb(tb, callback, regs_flags(), data);
     for (size_t i = 0; i < count; i++)
         watch_memory(qemu_plugin_tb_get_insn(tb, i), &block->insns[i]);
+    if (doubt)
+        qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, count - 1), doubt_note,
+                                               QEMU_PLUGIN_CB_NO_REGS, &block->insns[count - 1]);
 }
 
 int user_install(uint64_t id, unsigned api, int argc, char **argv)

@@ -269,6 +269,18 @@ HIDDEN void sve_execute_full(unsigned vcpu, void *data);
 /* Partial and empty predicate, by the number of accesses. */
 HIDDEN uint64_t sve_events(const struct insn *insn, unsigned accesses);
 
+/* ---- doubt.c: instructions that QEMU's CPU may not have ---- */
+
+/*
+ * A block is translated on this thread, that of a signal handler or not. Is its last instruction
+ * one of these? With user.lock held.
+ */
+HIDDEN bool doubt_begins(uint32_t word, bool handler);
+/* Callback before it. */
+HIDDEN void doubt_note(unsigned vcpu, void *data);
+/* This thread has gone on behind it. */
+HIDDEN void doubt_ends(void);
+
 /* ---- qemu_user.c ---- */
 
 /* Has QEMU call what is in user.h and below. */

@@ -1,0 +1,60 @@
+/*
+ * Instructions that QEMU's CPU may not have. One that it has not is the last of its block, and
+ * kills a program without a handler, of which no callback tells. So before it is executed it is
+ * noted; whoever goes on takes that back.
+ */
+#include "guest/a64.h"
+#include "vcpu.h"
+
+#include <string.h>
+
+static __thread struct vcpu *doubtful; /* who has such a note */
+static const char *proven[64];         /* features that QEMU has */
+
+void doubt_ends(void)
+{
+    if (doubtful)
+        doubtful->task.shared->illegal_pc = 0;
+    doubtful = NULL;
+}
+
+void doubt_note(unsigned vcpu, void *data)
+{
+    const struct insn *insn = data;
+    struct vcpu *v = hot[vcpu].vcpu;
+    v->task.shared->illegal = insn->block->words[insn->index];
+    v->task.shared->illegal_pc = pc_of(insn);
+    doubtful = v;
+}
+
+static bool is_proven(const char *feature)
+{
+    for (size_t i = 0; i < sizeof proven / sizeof *proven && proven[i]; i++)
+        if (proven[i] == feature)
+            return true;
+    return false;
+}
+
+/* The thread goes on, and in no handler: it had the feature that was in doubt. */
+static void prove(void)
+{
+    struct spex_a64_need need;
+    size_t n = 0;
+    if (spex_a64_needs(doubtful->task.shared->illegal, &need) && !is_proven(need.feature)) {
+        while (n < sizeof proven / sizeof *proven - 1 && proven[n])
+            n++;
+        proven[n] = need.feature;
+    }
+}
+
+bool doubt_begins(uint32_t word, bool handler)
+{
+    struct spex_a64_need need;
+    const char *name = spex_a64_name(word);
+    if (doubtful && !handler)
+        prove();
+    doubt_ends();
+    if (!name || !strcmp(name, "UDF"))
+        return true;
+    return spex_a64_needs(word, &need) && !is_proven(need.feature);
+}
