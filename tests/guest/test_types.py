@@ -45,6 +45,7 @@ def against_gdb(what, program, rows, objects, locals_of):
         for word, kind, start, size in objects:
             inside = word == "object" or locals_of[0] <= int(pc or "0", 16) < locals_of[1]
             if place == name and start <= va < start + size and inside and row["type"] not in ("shop::Thing", "[no variable there]") \
+                    and (row["type"] != "[no debug information]" or "static" not in what) \
                     and "_vptr" not in row["member"]: # which is no name for gdb
                 accesses.append((row, kind, va - start))
     chosen = random.sample(accesses, min(200, len(accesses)))
