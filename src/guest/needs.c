@@ -47,7 +47,6 @@ bool spex_a64_needs(uint32_t insn, struct spex_a64_need *need)
 #undef NEED_WORD
     };
     const char *name = spex_a64_name(insn);
-    struct spex_op op;
     if (!name)
         return false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -55,13 +54,11 @@ bool spex_a64_needs(uint32_t insn, struct spex_a64_need *need)
             *need = words[i].need;
             return true;
         }
-    spex_a64_classify(insn, NULL, &op);
-    bool sme = op.kind == SPEX_OP_SME_VECTOR || op.kind == SPEX_OP_SME_TILE ||
-               op.kind == SPEX_OP_LDST_SME;
-    bool sve = op.vector_bits && !sme;
+    unsigned group = insn >> 25 & 15; /* C4.1, top level */
+    bool sve = group == 2, sme = !group && insn >> 31;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         bool vectors = !strncmp(rows[i].need.feature, "FEAT_SVE", 8); /* names of SIMD, too */
-        if (is_listed(rows[i].names, name) && (sve || !vectors)) {
+        if (is_listed(rows[i].names, name) && (sve || sme || !vectors)) {
             *need = rows[i].need;
             return true;
         }

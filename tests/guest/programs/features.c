@@ -49,7 +49,7 @@ static void on_illegal(int sig)
     DO(mte, "irg x0, x0")                                                                          \
     DO(wfxt, "wfet x0")                                                                            \
     DO(sme, "smstart\nzero {za}\nsmstop")                                                          \
-    DO(mops, "mov x0, %0\nadd x1, %0, #16\nmov x2, #8\n.inst 0x19010440, 0x19410440, 0x19810440") \
+    DO(mops, "mov x0, %0\nadd x1, %0, #16\nmov x2, #8\n.inst 0x19010440, 0x19410440, 0x19810440")  \
     DO(udf, "udf #7")                                                                              \
     DO(none, ".inst 0xffffffff")
 
@@ -60,10 +60,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
 #define DO(name, text)                                                                             \
     if (!strcmp(argv[i], #name))                                                                   \
-        __asm__ volatile(text                                                                      \
-                         :                                                                         \
-                         : "r"(place)                                                              \
-                         : "x0", "x1", "x2", "v0", "cc", "memory");
+        __asm__ volatile(text : : "r"(place) : "x0", "x1", "x2", "v0", "cc", "memory");
         FEATURES(DO)
         if (!strcmp(argv[i], "raise"))
             raise(SIGILL);
