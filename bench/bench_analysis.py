@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 
+from measure import cost, longest
+
 SOURCE = os.environ.get("SPEX_SOURCE", os.path.realpath(os.path.join(os.path.dirname(__file__), "..")))
 BUILD = os.environ.get("SPEX_BUILD", os.path.join(SOURCE, "build"))
 SPEX = os.path.join(BUILD, "spex")
@@ -25,21 +27,6 @@ LARGE = 16 * 1000 * 1000  # 1 GB
 SYMBOLS = ["--symfs", "root"]
 QUERY = "SELECT symbol, count(*) AS n, quantile_disc(latency, 0.95) AS p95 FROM samples GROUP BY symbol ORDER BY n DESC"
 DUCKDB = os.environ.get("SPEX_DUCKDB") or next(iter(glob.glob(f"{BUILD}/feeds/node_modules/@duckdb/node-bindings-linux-*/libduckdb.so")), None)
-
-
-def cost(command, cwd, runs):
-    """(CPU seconds of the best run, resident KB)"""
-    best, memory = 1e9, 0
-    for _ in range(runs):
-        p = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                             stdin=subprocess.DEVNULL, env=dict(os.environ, HOME=cwd, PERF_PAGER="cat"))
-        _, status, usage = os.wait4(p.pid, 0)
-        p.returncode = status
-        if status:
-            print(f"# {' '.join(command)}: exit {status >> 8}", file=sys.stderr)
-        best = min(best, usage.ru_utime + usage.ru_stime)
-        memory = max(memory, usage.ru_maxrss)
-    return best, memory
 
 
 TABLES = ("report", "mem", "c2c", "branch", "annotate", "diff")
@@ -98,23 +85,6 @@ MEMORY = ["export --to pprof -o /dev/null", "export --to firefox -o /dev/null", 
 
 def make(scenario, path, records):
     subprocess.run([MAKE, scenario, path, PROG, str(records)], check=True)
-
-
-def longest(command, cwd, runs):
-    """CPU seconds of the thread that took longest, in the best run: what it takes by the clock where every thread has a CPU."""
-    best = 1e9
-    for _ in range(runs):
-        p = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=dict(os.environ, HOME=cwd))
-        times = {}
-        while p.poll() is None:
-            for task in glob.glob(f"/proc/{p.pid}/task/*/schedstat"):
-                try:
-                    times[task] = int(open(task).read().split()[0]) / 1e9
-                except (OSError, IndexError):
-                    pass  # it has just ended
-            time.sleep(0.005)
-        best = min(best, max(times.values()))
-    return best
 
 
 def parquet(d):

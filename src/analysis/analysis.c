@@ -108,7 +108,8 @@ static enum spex_status run_pass(struct spex_analysis *a, const struct analysis_
                                  size_t count, struct spex_error *error)
 {
     struct spex_module *module;
-    for (size_t i = 0; (module = spex_symbols_nth(a->symbols, i)); i++)
+    bool again = a->only && a->counted;
+    for (size_t i = 0; !again && (module = spex_symbols_nth(a->symbols, i)); i++)
         module->samples = module->left_out = module->unnamed = 0;
     a->enough = false;
     enum spex_status status =

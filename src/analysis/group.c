@@ -62,8 +62,9 @@ enum spex_status spex_group_new(struct spex_analysis *analysis,
     g->by_place = true;
     for (size_t i = 0; i < o.key_count; i++) {
         enum spex_key by = o.keys[i];
+        g->timed |= by == SPEX_KEY_TIME_BIN;
         g->by_place &= by == SPEX_KEY_SYMBOL || by == SPEX_KEY_PC || by == SPEX_KEY_DSO ||
-                       by == SPEX_KEY_SRCLINE;
+                       by == SPEX_KEY_SRCLINE || by == SPEX_KEY_TIME_BIN;
         g->keys[i] = by;
         g->first_slot[i] = (uint8_t)g->slots;
         g->slots += key_kinds[by].slots;
@@ -84,6 +85,11 @@ enum spex_status spex_group_new(struct spex_analysis *analysis,
     }
     *group = g;
     return SPEX_OK;
+}
+
+void group_no_runs(struct spex_group *g)
+{
+    g->no_runs = true;
 }
 
 void group_set_limit(struct spex_group *g, size_t limit)
@@ -359,7 +365,7 @@ static void count_samples(struct spex_group *g, struct spex_row *const *rows,
             count_sample(g, rows[i], samples[i], 0);
 }
 
-/* The row is remembered with the pc's place. */
+/* The row is remembered with the pc's place: samples of one interval come together. */
 static void rows_by_place(struct spex_group *g, const struct spex_sample *const *samples,
                           size_t count, struct spex_row **rows)
 {
@@ -369,15 +375,16 @@ static void rows_by_place(struct spex_group *g, const struct spex_sample *const 
     for (size_t i = 0; i < count; i++) {
         const struct spex_sample *s = samples[i];
         struct group_memo *m = &g->memo[s->place];
+        uint64_t interval = g->timed ? group_interval(g, s) : 0;
         if (__builtin_expect(!m->row || m->module != s->module || m->address != s->address ||
-                                 m->symbol != s->symbol,
+                                 m->symbol != s->symbol || m->interval != interval,
                              0)) {
             uint64_t hash = g->seed;
             for (size_t k = 0; k < g->key_count; k++)
                 group_make_keys(g, g->keys[k], &s, 1, key + g->first_slot[k]);
             for (size_t k = 0; k < g->slots; k++)
                 hash = hash_word(hash, key[k][0]);
-            *m = (struct group_memo){s->module, s->symbol, s->address,
+            *m = (struct group_memo){s->module, s->symbol, s->address, interval,
                                      find_row(g, g->slots, key[0], GROUP_STEP, hash)};
         }
         rows[i] = m->row;
@@ -481,7 +488,8 @@ static void add_samples(struct spex_group *g, const struct spex_sample *const *s
         else
             rows_by_slots[g->slots < 6 ? g->slots : 0](g, samples, n, rows);
         count_samples(g, rows, samples, n);
-        count_repeats(g, rows, samples, n);
+        if (!g->no_runs)
+            count_repeats(g, rows, samples, n);
     }
 }
 
@@ -512,6 +520,28 @@ void spex_group_sink(void *context, const struct spex_sample *samples, size_t co
 {
     struct spex_group *g = context;
     if (g->failed || !memory_guarded(add_all(g, samples, count)))
+        give_up(g);
+}
+
+static void add_alike(struct spex_group *g, const struct spex_sample *samples, size_t count)
+{
+    struct spex_row *row = group_row_of(g, samples), *rows[GROUP_STEP];
+    const struct spex_sample *all[GROUP_STEP];
+    for (size_t i = 0; i < GROUP_STEP; i++)
+        rows[i] = row;
+    for (size_t n; count; samples += n, count -= n) {
+        n = count < GROUP_STEP ? count : GROUP_STEP;
+        for (size_t i = 0; i < n; i++)
+            all[i] = &samples[i];
+        count_samples(g, rows, all, n);
+        if (!g->no_runs)
+            count_repeats(g, rows, all, n);
+    }
+}
+
+void group_add_alike(struct spex_group *g, const struct spex_sample *samples, size_t count)
+{
+    if (g->failed || !memory_guarded(add_alike(g, samples, count)))
         give_up(g);
 }
 

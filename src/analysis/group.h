@@ -33,10 +33,10 @@ struct group_index {
     uint32_t tag, row; /* row + 1; 0 free */
 };
 
-struct group_memo { /* the row of a pc; NULL not known */
+struct group_memo { /* the row of a pc, and of the last interval of time; NULL not known */
     const struct spex_module *module;
     const struct spex_symbol *symbol;
-    uint64_t address;
+    uint64_t address, interval;
     struct spex_row *row;
 };
 
@@ -50,7 +50,8 @@ struct spex_group {
     struct spex_analysis *analysis;
     struct group_memo *memo; /* by place */
     struct place_cache *data_places;
-    bool by_place; /* all keys follow from the pc */
+    bool by_place; /* all keys follow from the pc, or are the interval of time, which is timed */
+    bool timed, no_runs;
     struct spex_group *finer, *coarser[GROUP_COARSER];
     enum spex_key keys[SPEX_KEYS_MAX];
     uint8_t first_slot[SPEX_KEYS_MAX + 1];
@@ -87,6 +88,11 @@ static inline struct spex_row *group_row_at(const struct spex_group *g, size_t i
 static inline uint32_t *group_handles(const struct spex_group *g, const struct spex_row *row)
 {
     return (uint32_t *)((uintptr_t)row + g->histograms_at);
+}
+
+static inline uint64_t group_interval(const struct spex_group *g, const struct spex_sample *s)
+{
+    return s->flags & SPEX_SAMPLE_TIMED ? s->time >> g->time_shift : UINT64_MAX;
 }
 
 static inline size_t group_key_of(const struct spex_group *g, enum spex_key key)

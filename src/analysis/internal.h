@@ -78,7 +78,30 @@ static inline unsigned line_bit(uint64_t address)
 {
     return (unsigned)((address >> 6 << 14) * UINT64_C(0x9e3779b97f4a7c15) >> (64 - LINE_SET_BITS));
 }
-/* For the next passes: what sinks need, and only records that use one of these lines. */
+static inline void line_set_add(struct line_set *lines, uint64_t address)
+{
+    lines->bits[line_bit(address) / 64] |= UINT64_C(1) << line_bit(address) % 64;
+}
+static inline bool line_set_has(const struct line_set *lines, uint64_t address)
+{
+    unsigned bit = line_bit(address);
+    return lines->bits[bit / 64] >> bit % 64 & 1;
+}
+/* Those that spex_sharing_choose has chosen. */
+const struct line_set *sharing_lines(const struct spex_sharing *sharing);
+/* Before that: lines that took the most cycles; to be freed. */
+struct sharing_hot {
+    uint64_t address, cycles; /* as its first user has it mapped */
+    uint64_t physical;        /* address, or 0 */
+    uint32_t samples;
+    int32_t pid; /* -1: of the kernel */
+};
+struct sharing_hot *sharing_hottest(const struct spex_sharing *sharing, size_t most, size_t *count);
+/*
+ * For the next passes: what sinks need, and only records that use one of these lines, by its
+ * physical or virtual address. What is known of the whole stays as the last pass over all records
+ * left it, if that looked at code.
+ */
 void analysis_narrow(struct spex_analysis *analysis, unsigned want, const struct line_set *lines);
 
 /*
@@ -123,12 +146,18 @@ struct spex_interval share_interval(double share, double variance);
 /* For tests: a group that is exact for fewer keys. */
 void group_set_limit(struct spex_group *group, size_t limit);
 
+/* Nobody asks for spex_row_long_runs. */
+void group_no_runs(struct spex_group *group);
+
 /* As spex_group_sort, but the rows are in no order. */
 enum spex_status group_settle(struct spex_group *group);
 
 /* Adds a row's latencies to buckets (histogram.h); false if they are not known. */
 bool group_buckets(const struct spex_group *group, const struct spex_row *row,
                    enum spex_latency latency, uint64_t counts[HISTOGRAM_BUCKETS]);
+
+/* As spex_group_add of samples, one behind the other, whose keys are all the same. */
+void group_add_alike(struct spex_group *group, const struct spex_sample *samples, size_t count);
 
 /* The words that make up the n-th key of a row. */
 const uint64_t *group_key(const struct spex_group *group, const struct spex_row *row, size_t n);

@@ -164,9 +164,10 @@ static void fill_place(struct spex_analysis *a, struct place_slot *slot,
 
 static inline bool uses_line(const struct line_set *lines, const struct spex_record *r)
 {
-    unsigned bit =
-        line_bit(r->address[r->present & SPEX_HAS_PA ? SPEX_ADDRESS_PA : SPEX_ADDRESS_VA]);
-    return (lines->bits[bit / 64] >> bit % 64 & r->present / SPEX_HAS_VA & 1) != 0;
+    bool uses = line_set_has(lines, r->address[SPEX_ADDRESS_VA]);
+    if (r->present & SPEX_HAS_PA)
+        uses |= line_set_has(lines, r->address[SPEX_ADDRESS_PA]);
+    return uses & (r->present / SPEX_HAS_VA & 1);
 }
 
 static void note_saturated(struct spex_analysis *a, struct spex_sample *s)
@@ -255,6 +256,7 @@ void join_records(struct spex_analysis *a, struct queue *q, const struct spex_re
     const bool filtered = a->options.filter_count > 0;
     const unsigned want = a->options.want | a->filter_want;
     const struct line_set *const only = a->only;
+    const bool again = only && a->counted;
     uint64_t first = q->first_tick, last = q->last_tick, kept = 0;
     eight absent = {0};
     struct spex_sample *s = &a->samples[a->sample_count], *const end = a->samples + a->sample_most;
@@ -292,15 +294,15 @@ void join_records(struct spex_analysis *a, struct queue *q, const struct spex_re
         flags |= put_source(q, s, r, flags);
         s->flags = (uint8_t)flags;
         if (filtered && !filters_keep(a, s)) {
-            if (module)
+            if (module && !again)
                 module->left_out++;
             continue;
         }
         if (counters_may_end(r, &a->end))
             note_saturated(a, s);
         kept++;
-        q->thread->samples++;
-        if (module) {
+        q->thread->samples += !again;
+        if (module && !again) {
             module->samples++;
             if (module->stripped && !(s->symbol && s->symbol->name))
                 module->unnamed++;
@@ -317,7 +319,7 @@ void join_records(struct spex_analysis *a, struct queue *q, const struct spex_re
     }
     a->sample_count = (size_t)(s - a->samples);
     add_totals(a, &absent, count, kept);
-    q->samples += kept;
+    q->samples += again ? 0 : kept;
     q->first_tick = first;
     q->last_tick = last;
 }

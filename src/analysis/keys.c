@@ -207,8 +207,7 @@ void group_make_keys(struct spex_group *g, enum spex_key kind,
         KEY(PREV_TARGET, word[0][i] = s->prev_target; word[1][i] = (uint64_t)(int64_t)s->pid)
         KEY(LATENCY,
             word[0][i] = s->record->total ? 32 - (unsigned)__builtin_clz(s->record->total) : 0)
-        KEY(TIME_BIN,
-            word[0][i] = s->flags & SPEX_SAMPLE_TIMED ? s->time >> g->time_shift : UINT64_MAX)
+        KEY(TIME_BIN, word[0][i] = group_interval(g, s))
     case SPEX_KEY_COUNT:
         break;
     }

@@ -233,13 +233,16 @@ enum spex_status merge_file(struct spex_analysis *a, const struct analysis_sink 
     a->stopped = false;
     a->sample_count = 0;
     merge_losses(a);
-    for (size_t i = 0; a->threads.slots && i <= a->threads.mask; i++)
+    if (!a->only)
+        a->counted = a->options.want & SPEX_WANT_SYMBOL;
+    const bool again = a->only && a->counted;
+    for (size_t i = 0; !again && a->threads.slots && i <= a->threads.mask; i++)
         if (a->threads.slots[i].value)
             ((struct thread *)a->threads.slots[i].value)->samples = 0;
     for (size_t i = 0; i < a->queue_count; i++) {
         struct queue *q = &a->queues[i];
         queue_close(q); /* of a pass that ended for want of memory */
-        q->samples = 0;
+        q->samples = again ? q->samples : 0;
         q->reading = false;
         q->clock = (struct clock){0};
         q->at = q->count = q->kept = 0;

@@ -153,6 +153,7 @@ struct spex_analysis {
     struct filter *filters[SPEX_FILTER_MAX];
     unsigned filter_want;
     const struct line_set *only; /* lines to look at closer; NULL: all records */
+    bool counted;                /* samples by module: a closer look does not count them again */
     struct queue *queues;
     size_t queue_count;
     struct spex_shapes *shapes; /* what all readers have learnt */

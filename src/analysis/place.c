@@ -190,13 +190,24 @@ static void fill_block(struct block_slot *block, unsigned bits, uint32_t version
     block->place.address -= ip & ((UINT64_C(1) << bits) - 1);
 }
 
+/* Is all of its page of the same mapping, and without a name? */
+static bool page_alike(uint64_t ip, const struct spex_place *place)
+{
+    if (!place->module)
+        return ip >> 63;
+    /* of a file that is not here all that is mapped is without a name */
+    return !module_has_symbols(place->module) ||
+           (module_is_file(place->module) && !place->module->count &&
+            !module_covers(place->module, place->address));
+}
+
 /* A file is mapped by pages; in one that has symbols a line may still be of one symbol. */
 static void fill_blocks(struct place_cache *cache, uint32_t version, uint64_t ip,
                         const struct spex_place *place)
 {
     const unsigned line = (1u << LINE_BITS) - 1;
     uint64_t first, last, at = ip & line;
-    if (place->module ? !module_has_symbols(place->module) : ip >> 63) {
+    if (page_alike(ip, place)) {
         fill_block(far_slot(cache, ip, version), PAGE_BITS, version, ip, place);
         return;
     }

@@ -47,10 +47,10 @@ enum { KERNEL = -1, PHYSICAL = -2 };
 
 struct line {
     struct identity id;
-    int32_t tid; /* first user */
+    int32_t tid, pid; /* first user */
     uint32_t samples, writes;
     bool several;
-    uint64_t va;
+    uint64_t va, cycles;
 };
 
 struct activity { /* of a thread on a candidate */
@@ -249,9 +249,11 @@ static void find(void *context, const struct spex_sample *samples, size_t count)
             if (__builtin_expect(!l, 0)) {
                 l = add_line(s, &id[i], hash[i]);
                 l->tid = user;
+                l->pid = sample->va >> 63 ? KERNEL : sample->pid;
                 l->va = sample->va & ~UINT64_C(63);
             }
             l->samples++;
+            l->cycles += sample->record->total;
             l->writes += sample->flags / SPEX_SAMPLE_WRITES & 1;
             l->several |= l->tid != user;
         }
@@ -264,6 +266,30 @@ static int by_samples(const void *a, const void *b)
     if (x->samples != y->samples)
         return x->samples > y->samples ? -1 : 1;
     return x->va < y->va ? -1 : x->va > y->va;
+}
+
+static int by_cycles(const void *a, const void *b)
+{
+    const struct sharing_hot *x = a, *y = b;
+    if (x->cycles != y->cycles)
+        return x->cycles > y->cycles ? -1 : 1;
+    return x->address < y->address ? -1 : x->address > y->address;
+}
+
+struct sharing_hot *sharing_hottest(const struct spex_sharing *s, size_t most, size_t *count)
+{
+    struct sharing_hot *list = memory_get(s->count + 1, sizeof *list);
+    for (size_t i = 0; i < s->count; i++) {
+        const struct line *l = &s->lines[i];
+        list[i] = (struct sharing_hot){.address = l->va,
+                                       .cycles = l->cycles,
+                                       .physical = l->id.space == PHYSICAL ? l->id.key << 6 : 0,
+                                       .samples = l->samples,
+                                       .pid = l->pid};
+    }
+    qsort(list, s->count, sizeof *list, by_cycles);
+    *count = s->count < most ? s->count : most;
+    return list;
 }
 
 static size_t choose(struct spex_sharing *s)
@@ -282,10 +308,8 @@ static size_t choose(struct spex_sharing *s)
         qsort(s->lines, kept, sizeof *s->lines, by_samples);
     s->count = s->candidates = kept < CANDIDATES ? kept : CANDIDATES;
     reindex(s, 4 * CANDIDATES - 1);
-    for (size_t i = 0; i < s->count; i++) {
-        unsigned bit = line_bit(s->lines[i].id.key << 6);
-        s->seen.bits[bit / 64] |= UINT64_C(1) << bit % 64;
-    }
+    for (size_t i = 0; i < s->count; i++)
+        line_set_add(&s->seen, s->lines[i].id.key << 6);
     analysis_narrow(s->analysis,
                     SPEX_WANT_DATA | SPEX_WANT_TIME | SPEX_WANT_SYMBOL | SPEX_WANT_ALLOC, &s->seen);
     static const enum spex_key keys[] = {SPEX_KEY_CACHE_LINE, SPEX_KEY_OFFSET, SPEX_KEY_TID,
@@ -700,6 +724,11 @@ const struct spex_shared_line *spex_sharing_line(const struct spex_sharing *s, s
 const struct spex_shared_use *spex_sharing_use(const struct spex_sharing *s, size_t index)
 {
     return &s->uses[index];
+}
+
+const struct line_set *sharing_lines(const struct spex_sharing *s)
+{
+    return &s->seen;
 }
 
 uint32_t sharing_block(const struct spex_sharing *s, const struct spex_shared_line *line,

@@ -54,8 +54,10 @@ enum spex_status cube_new(struct cube *cube, struct spex_analysis *analysis,
     options.key_count = count;
     if (!status)
         status = spex_group_new(analysis, &options, &cube->total, error);
-    if (!status)
+    if (!status) {
         spex_group_derive(cube->total, cube->fine);
+        group_no_runs(cube->fine);
+    }
     return status;
 }
 
@@ -65,6 +67,7 @@ void cube_free(struct cube *cube)
     spex_group_free(cube->fine);
     free(cube->cells);
     free(cube->rest);
+    free(cube->beyond);
 }
 
 /* ---- cells in order ---- */
@@ -110,11 +113,18 @@ static int compare_cells(const void *a, const void *b)
     return x->bin < y->bin ? -1 : x->bin > y->bin;
 }
 
+static unsigned bin_of(const struct cube *cube, const struct spex_row *row, const struct bins *bins)
+{
+    uint64_t at = spex_row_value(cube->fine, row, cube->keys) - bins->first;
+    return at < bins->count ? (unsigned)at : bins->count;
+}
+
 void cube_finish(struct cube *cube, const struct bins *bins, enum spex_order order, size_t keep)
 {
     group_settle(cube->fine);
     spex_group_sort(cube->total, order);
-    size_t rows = spex_group_count(cube->total), count = spex_group_count(cube->fine), n = 0;
+    size_t rows = cube->rows = spex_group_count(cube->total), count = spex_group_count(cube->fine),
+           n = 0;
     size_t capacity = 0;
     if (!rows || !count)
         return;
@@ -123,8 +133,7 @@ void cube_finish(struct cube *cube, const struct bins *bins, enum spex_order ord
     cube->rest = memory_get(BINS_MOST + 1, sizeof *cube->rest);
     for (size_t i = 0, slot; i < count; i++) {
         const struct spex_row *row = spex_group_row(cube->fine, i);
-        uint64_t at = spex_row_value(cube->fine, row, cube->keys) - bins->first;
-        unsigned bin = at < bins->count ? (unsigned)at : bins->count;
+        unsigned bin = bin_of(cube, row, bins);
         uint32_t found = index.slots[*find_slot(&index, row->key, &slot)];
         if (!found) {
             vector_add(&cube->rest[bin], cube->fine, row);
@@ -137,6 +146,34 @@ void cube_finish(struct cube *cube, const struct bins *bins, enum spex_order ord
     free(index.slots);
     if (n)
         qsort(cube->cells, n, sizeof *cube->cells, compare_cells);
+}
+
+static void vector_take(struct vector *v, const struct spex_group *group,
+                        const struct spex_row *row)
+{
+    struct vector less = {{0}};
+    vector_add(&less, group, row);
+    for (unsigned m = 0; m < METRICS; m++)
+        v->value[m] -= less.value[m];
+}
+
+void cube_rest_of(struct cube *cube, size_t rows, const struct cube *all, const struct bins *bins)
+{
+    if (!cube->rest)
+        return;
+    cube->rows = rows > cube->kept ? rows : cube->kept;
+    cube->beyond = memory_get(1, sizeof *cube->beyond);
+    memset(cube->rest, 0, (BINS_MOST + 1) * sizeof *cube->rest);
+    for (size_t i = 0; i < spex_group_count(all->total); i++)
+        vector_add(cube->beyond, all->total, spex_group_row(all->total, i));
+    for (size_t i = 0; i < cube->kept; i++)
+        vector_take(cube->beyond, cube->total, spex_group_row(cube->total, i));
+    for (size_t i = 0; i < spex_group_count(all->fine); i++) {
+        const struct spex_row *row = spex_group_row(all->fine, i);
+        vector_add(&cube->rest[bin_of(all, row, bins)], all->fine, row);
+    }
+    for (size_t i = 0; i < cube->count; i++)
+        vector_take(&cube->rest[cube->cells[i].bin], cube->fine, cube->cells[i].from);
 }
 
 const struct cell *cube_cells(const struct cube *cube, size_t row, size_t *count)
@@ -204,7 +241,9 @@ void cube_write_rest(const struct cube *cube, size_t first, struct json *json)
     struct vector *bins = memory_get(BINS_MOST + 1, sizeof *bins), total = {{0}};
     if (cube->rest)
         memcpy(bins, cube->rest, (BINS_MOST + 1) * sizeof *bins);
-    for (size_t i = first; i < spex_group_count(cube->total); i++)
+    if (cube->beyond)
+        total = *cube->beyond;
+    for (size_t i = first; i < (cube->beyond ? cube->kept : cube->rows); i++)
         vector_add(&total, cube->total, spex_group_row(cube->total, i));
     for (size_t i = 0; i < cube->count; i++)
         if (cube->cells[i].row >= first)

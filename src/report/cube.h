@@ -42,8 +42,10 @@ struct cube {
     struct spex_group *fine, *total;
     size_t keys; /* of the total */
     bool percentiles;
-    size_t kept;         /* rows that have cells of their own; */
-    struct vector *rest; /* the others together by interval */
+    size_t rows;           /* how many there are */
+    size_t kept;           /* of these have cells of their own; */
+    struct vector *rest;   /* the others together by interval */
+    struct vector *beyond; /* what is of no row of the total; NULL: nothing */
     struct cell *cells;
     size_t count;
 };
@@ -55,6 +57,11 @@ enum spex_status cube_new(struct cube *cube, struct spex_analysis *analysis,
 void cube_free(struct cube *cube);
 /* After the last sample: orders rows, and the cells of the first keep of them. */
 void cube_finish(struct cube *cube, const struct bins *bins, enum spex_order order, size_t keep);
+/*
+ * After cube_finish, of a cube in which only the rows it keeps were counted: what the other rows
+ * of so many have, by a cube with the same samples in all.
+ */
+void cube_rest_of(struct cube *cube, size_t rows, const struct cube *all, const struct bins *bins);
 /* Cells of a row that is kept: first and how many. */
 const struct cell *cube_cells(const struct cube *cube, size_t row, size_t *count);
 /* "total", "p" and "cells" of a row. */

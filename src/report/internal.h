@@ -16,6 +16,9 @@ struct report {
     struct cube cubes[SETS];
     struct spex_group *feeds[FEEDS]; /* of which cubes are made */
     struct spex_sharing *sharing;
+    struct sharing_hot *lines; /* that took the most cycles, the first of which are shown */
+    size_t line_count;
+    struct line_set hot, closer; /* those that are shown; with what threads may share */
     struct findings *findings;
     struct spex_disassembler *disassembler;
     struct sources *sources;

@@ -121,10 +121,7 @@ static void add_up(struct report *r, struct stretch *list, size_t count)
     }
 }
 
-enum {
-    OBJECTS = 4,
-    LINES_LOOKED_AT = 4096
-}; /* named in a stretch; lines in which they are sought */
+enum { OBJECTS = 4 }; /* named in a stretch */
 
 struct object {
     const struct spex_symbol *symbol;
@@ -142,17 +139,16 @@ static int larger_first(const void *a, const void *b)
 /* "objects": the variables of a stretch with most samples, by the lines that took longest. */
 static void write_objects(const struct report *r, const struct stretch *s, struct json *json)
 {
-    const struct spex_group *lines = r->cubes[LINES].total;
     struct object *list = NULL;
     size_t count = 0, capacity = 0;
-    for (size_t i = 0; i < spex_group_count(lines) && i < LINES_LOOKED_AT; i++) {
-        const struct spex_row *row = spex_group_row(lines, i);
-        const uint64_t *key = group_key(lines, row, 0);
+    for (size_t i = 0; i < r->line_count; i++) {
+        const struct sharing_hot *line = &r->lines[i];
         struct spex_place place;
         size_t n = 0;
-        if (key[1] != s->space || key[0] < s->start || key[0] >= s->end)
+        if ((uint64_t)(int64_t)line->pid != s->space || line->address < s->start ||
+            line->address >= s->end)
             continue;
-        spex_analysis_locate(r->analysis, (int)s->space, key[0], &place);
+        spex_analysis_locate(r->analysis, line->pid, line->address, &place);
         if (!place.symbol || !place.symbol->name)
             continue;
         while (n < count && list[n].symbol != place.symbol)
@@ -161,7 +157,7 @@ static void write_objects(const struct report *r, const struct stretch *s, struc
             list = memory_grow(list, count, &capacity, sizeof *list);
             list[count++] = (struct object){place.symbol, 0};
         }
-        list[n].samples += row->stats.samples;
+        list[n].samples += line->samples;
     }
     if (count)
         qsort(list, count, sizeof *list, larger_first);

@@ -6,8 +6,9 @@
 #include "base/memory.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { FUNCTIONS_MOST = 200, ROWS_MOST = 100 };
+enum { FUNCTIONS_MOST = 200, ROWS_MOST = 100, HOT_LINES = 25, LINES_MOST = 4096 };
 
 static const struct {
     enum spex_key keys[CUBE_KEYS];
@@ -30,8 +31,8 @@ static const struct {
     [THREADS] = {{SPEX_KEY_PID, SPEX_KEY_TID, SPEX_KEY_COMM}, 3, 0, SPEX_BY_SAMPLES, ROWS_MOST},
     [CPUS] = {{SPEX_KEY_CPU}, 1, 0, SPEX_BY_SAMPLES, ROWS_MOST},
     [DATA] = {{SPEX_KEY_DATA_SYMBOL}, 1, SPEX_GROUP_PERCENTILES, SPEX_BY_LATENCY, ROWS_MOST},
-    [LINES] = {{SPEX_KEY_CACHE_LINE}, 1, 0, SPEX_BY_LATENCY, ROWS_MOST},
-    [PAGES] = {{SPEX_KEY_PAGE}, 1, 0, SPEX_BY_LATENCY, ROWS_MOST},
+    [LINES] = {{SPEX_KEY_CACHE_LINE}, 1, 0, SPEX_BY_LATENCY, HOT_LINES},
+    [PAGES] = {{SPEX_KEY_PAGE}, 1, 0, SPEX_BY_LATENCY, HOT_LINES},
     [TARGETS] = {{SPEX_KEY_PC, SPEX_KEY_SYMBOL, SPEX_KEY_TARGET}, 3, 0, SPEX_BY_SAMPLES, ROWS_MOST},
     [STACKS] = {{SPEX_KEY_STACK, SPEX_KEY_SYMBOL}, 2, 0, SPEX_BY_SAMPLES, SIZE_MAX},
 };
@@ -88,7 +89,41 @@ static void feed_memory(void *context, const struct spex_sample *samples, size_t
             memory.count += spex_sample_memory(&samples[i]);
         }
         add_chosen(&memory, r->feeds[ACCESSES]);
-        add_chosen(&memory, r->cubes[LINES].fine);
+        add_chosen(&memory, r->cubes[PAGES].fine);
+    }
+}
+
+/* Samples of a thread that follow each other in an interval are of one row. */
+static void feed_running(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct report *r = context;
+    const unsigned shift = r->bins.shift;
+    for (size_t i = 0, end; i < count; i = end) {
+        const struct spex_sample *s = &samples[i];
+        for (end = i + 1; end < count; end++) {
+            const struct spex_sample *t = &samples[end];
+            if (t->comm != s->comm || t->pid != s->pid || t->tid != s->tid || t->cpu != s->cpu ||
+                t->time >> shift != s->time >> shift || (t->flags ^ s->flags) & SPEX_SAMPLE_TIMED)
+                break;
+        }
+        group_add_alike(r->feeds[RUNNING], s, end - i);
+    }
+}
+
+/* Of the lines that are shown, and a few others whose bit is the same. */
+static void feed_hot(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct report *r = context;
+    for (size_t i = 0; i < count;) {
+        struct chosen hot = {.count = 0};
+        for (; i < count && hot.count < SPEX_RECORD_BATCH; i++) {
+            const struct spex_sample *s = &samples[i];
+            bool physical = s->record->present & SPEX_HAS_PA;
+            hot.list[hot.count] = s;
+            hot.count += spex_sample_memory(s) && (line_set_has(&r->hot, s->va) ||
+                                                   (physical && line_set_has(&r->hot, s->pa)));
+        }
+        add_chosen(&hot, r->cubes[LINES].fine);
     }
 }
 
@@ -107,33 +142,78 @@ static void feed_targets(void *context, const struct spex_sample *samples, size_
     }
 }
 
+/* All records: everything but the cells of hot lines, and how lines are shared. */
 static enum spex_status count_samples(struct report *r, struct spex_error *error)
 {
     const struct analysis_sink sinks[] = {
         {feed_code, r},
         {feed_memory, r},
-        {spex_group_sink, r->feeds[RUNNING]},
+        {feed_running, r},
         {feed_targets, r},
-        {spex_sharing_look, r->sharing},
         {findings_sink, r->findings},
+        {spex_sharing_find, r->sharing},
     };
     struct clock_intervals intervals = {r->bins.first, r->at_work, r->bins.shift, r->bins.count};
+    analysis_narrow(r->analysis, ~(unsigned)SPEX_WANT_LITTLE, NULL);
     analysis_count_time(r->analysis, &intervals);
     enum spex_status status = analysis_run(r->analysis, sinks, sizeof sinks / sizeof *sinks, error);
     analysis_count_time(r->analysis, NULL);
     return status;
 }
 
+/* A closer look at the lines that are shown and at those that threads share. */
+static enum spex_status look_closer(struct report *r, struct spex_error *error)
+{
+    const struct analysis_sink sinks[] = {{feed_hot, r}, {spex_sharing_look, r->sharing}};
+    enum spex_status status = SPEX_OK;
+    r->lines = sharing_hottest(r->sharing, LINES_MOST, &r->line_count);
+    spex_sharing_choose(r->sharing);
+    r->closer = *sharing_lines(r->sharing);
+    for (size_t i = 0; i < r->line_count && i < HOT_LINES; i++) {
+        line_set_add(&r->hot, r->lines[i].address);
+        if (r->lines[i].physical) /* others may have it mapped elsewhere */
+            line_set_add(&r->hot, r->lines[i].physical);
+    }
+    for (size_t i = 0; i < sizeof r->hot.bits / sizeof *r->hot.bits; i++)
+        r->closer.bits[i] |= r->hot.bits[i];
+    analysis_narrow(r->analysis,
+                    SPEX_WANT_DATA | SPEX_WANT_TIME | SPEX_WANT_SYMBOL | SPEX_WANT_ALLOC |
+                        SPEX_WANT_SPENT,
+                    &r->closer);
+    if (r->line_count)
+        status = analysis_run(r->analysis, sinks, sizeof sinks / sizeof *sinks, error);
+    analysis_narrow(r->analysis, ~(unsigned)SPEX_WANT_LITTLE, NULL);
+    return status;
+}
+
 /* 128 to 256 intervals of a power of two, so that their ends are the same in every profile. */
-static struct bins choose_bins(const struct spex_totals *t)
+static struct bins choose_bins(uint64_t first, uint64_t last)
 {
     struct bins bins = {0};
-    uint64_t span = t->last_time - t->first_time;
+    uint64_t span = last - first;
     bins.shift = span > 256 ? 56 - (unsigned)__builtin_clzll(span) : 1;
-    bins.first = t->first_time >> bins.shift;
-    if (t->timed && t->last_time)
-        bins.count = (unsigned)((t->last_time >> bins.shift) - bins.first) + 1;
+    bins.first = first >> bins.shift;
+    if (last)
+        bins.count = (unsigned)((last >> bins.shift) - bins.first) + 1;
     return bins;
+}
+
+/*
+ * Samples were counted by intervals that were guessed. True if those are what the samples need;
+ * then at_work begins where they do.
+ */
+static bool bins_fit(struct report *r)
+{
+    const struct spex_totals *t = spex_analysis_totals(r->analysis);
+    struct bins guess = r->bins, need = choose_bins(t->first_time, t->timed ? t->last_time : 0);
+    r->bins = need;
+    if (!need.count) /* of samples without a time all intervals are the same */
+        return true;
+    uint64_t before = need.first - guess.first;
+    if (need.shift != guess.shift || before >= guess.count || need.count > guess.count - before)
+        return false;
+    memmove(r->at_work, r->at_work + before, need.count * sizeof *r->at_work);
+    return true;
 }
 
 static bool has_set(const struct report *r, enum set set)
@@ -141,19 +221,12 @@ static bool has_set(const struct report *r, enum set set)
     return set != STACKS || analysis_stacks(r->analysis) != STACKS_NONE;
 }
 
-static enum spex_status count_all(struct report *r, struct spex_error *error)
+/* What samples are counted in. */
+static enum spex_status make_tables(struct report *r, struct spex_error *error)
 {
     enum spex_status status = spex_sharing_new(r->analysis, &r->sharing, error);
     if (!status)
         status = findings_new(r->analysis, &r->findings, error);
-    if (!status)
-        status = spex_analysis_run(r->analysis, spex_sharing_find, r->sharing, error);
-    if (status)
-        return status;
-    spex_sharing_choose(r->sharing);
-    /* all records again, not only those of shared lines, and all that they have */
-    analysis_narrow(r->analysis, ~(unsigned)SPEX_WANT_LITTLE, NULL);
-    r->bins = choose_bins(spex_analysis_totals(r->analysis));
     for (unsigned s = 0; s < SETS && !status; s++)
         if (has_set(r, s))
             status = cube_new(&r->cubes[s], r->analysis, sets[s].keys, sets[s].key_count,
@@ -165,14 +238,56 @@ static enum spex_status count_all(struct report *r, struct spex_error *error)
                                              .flags = feeds[f].flags,
                                              .time_shift = r->bins.shift};
         status = spex_group_new(r->analysis, &options, &r->feeds[f], error);
+        if (!status)
+            group_no_runs(r->feeds[f]);
         for (unsigned c = 0; c < 2 && !status; c++)
             spex_group_derive(r->cubes[feeds[f].cubes[c]].fine, r->feeds[f]);
     }
-    if (status)
-        return status;
-    spex_group_derive(r->cubes[FUNCTIONS].fine, r->cubes[CODE].fine);
-    spex_group_derive(r->cubes[PAGES].fine, r->cubes[LINES].fine);
-    status = count_samples(r, error);
+    if (!status)
+        spex_group_derive(r->cubes[FUNCTIONS].fine, r->cubes[CODE].fine);
+    return status;
+}
+
+static void free_tables(struct report *r)
+{
+    for (unsigned s = 0; s < SETS; s++)
+        cube_free(&r->cubes[s]);
+    for (unsigned f = 0; f < FEEDS; f++)
+        spex_group_free(r->feeds[f]);
+    findings_free(r->findings);
+    spex_sharing_free(r->sharing);
+    memset(r->cubes, 0, sizeof r->cubes);
+    memset(r->feeds, 0, sizeof r->feeds);
+    memset(r->at_work, 0, sizeof r->at_work);
+    r->findings = NULL;
+    r->sharing = NULL;
+}
+
+/*
+ * By intervals as the file's own first and last time make them; where samples turn out to be of
+ * another span (filters may choose any), once more.
+ */
+static enum spex_status count_all(struct report *r, struct spex_error *error)
+{
+    uint64_t first, last;
+    enum spex_status status = SPEX_OK;
+    analysis_extent(r->analysis, &first, &last);
+    if (r->options.filtered || !last) { /* nothing to guess from */
+        analysis_narrow(r->analysis, SPEX_WANT_LITTLE, NULL);
+        status = spex_analysis_run(r->analysis, NULL, NULL, error);
+        const struct spex_totals *t = spex_analysis_totals(r->analysis);
+        first = t->first_time;
+        last = t->last_time;
+    }
+    r->bins = choose_bins(first, last);
+    for (bool fit = false; !fit && !status; fit = bins_fit(r)) {
+        free_tables(r);
+        status = make_tables(r, error);
+        if (!status)
+            status = count_samples(r, error);
+    }
+    if (!status)
+        status = look_closer(r, error);
     if (!status)
         status = spex_sharing_finish(r->sharing);
     if (!status)
@@ -180,6 +295,9 @@ static enum spex_status count_all(struct report *r, struct spex_error *error)
     for (unsigned s = 0; s < SETS && !status; s++)
         if (has_set(r, s))
             cube_finish(&r->cubes[s], &r->bins, sets[s].order, sets[s].keep);
+    if (!status)
+        cube_rest_of(&r->cubes[LINES], spex_sharing_totals(r->sharing)->lines, &r->cubes[PAGES],
+                     &r->bins);
     return status;
 }
 
@@ -204,12 +322,8 @@ void report_free(struct report *r)
 {
     if (!r)
         return;
-    for (unsigned s = 0; s < SETS; s++)
-        cube_free(&r->cubes[s]);
-    for (unsigned f = 0; f < FEEDS; f++)
-        spex_group_free(r->feeds[f]);
-    findings_free(r->findings);
-    spex_sharing_free(r->sharing);
+    free_tables(r);
+    free(r->lines);
     spex_disassembler_free(r->disassembler);
     sources_free(r->sources);
     free(r);
@@ -222,7 +336,7 @@ static void write_set(struct report *r, enum set set, const char *name, const ch
                       size_t most, struct json *json)
 {
     const struct cube *cube = &r->cubes[set];
-    size_t rows = spex_group_count(cube->total);
+    size_t rows = cube->rows;
     json_name(json, name);
     json_array_lines(json);
     for (size_t i = 0; i < rows && i < most; i++) {
@@ -315,7 +429,7 @@ static void write_all(struct report *r, const struct limits *l, struct json *jso
     json_name(json, "short"); /* at most so many samples of a row may be missing */
     json_object(json);
     JSON_MEMBER(json, "functions", u64, spex_group_error(r->cubes[FUNCTIONS].fine));
-    JSON_MEMBER(json, "lines", u64, spex_group_error(r->cubes[LINES].fine));
+    JSON_MEMBER(json, "pages", u64, spex_group_error(r->cubes[PAGES].fine));
     json_end(json);
 }
 

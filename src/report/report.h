@@ -13,13 +13,14 @@
 struct report_options {
     const char *symfs; /* where source files are looked for first; may be NULL */
     size_t most;       /* bytes that the data may take */
+    bool filtered;     /* the analysis has filters: its samples may be of any part of the time */
 };
 
 struct report;
 
 /*
- * Two passes: the first finds lines that threads share and the span of time, the second counts.
- * The analysis must want everything, and outlive the report.
+ * One pass counts; a second looks at the records of a few cache lines only. The analysis must want
+ * everything, and outlive the report.
  */
 enum spex_status report_new(struct spex_analysis *analysis, const struct report_options *options,
                             struct report **report, struct spex_error *error);
