@@ -223,7 +223,7 @@ static void user_mode_choices(struct spu_choices *choices)
     spu_choices_default(choices);
     choices->csel_conditional = choices->csinc_conditional = choices->csneg_conditional = 0;
     choices->csinv_conditional = choices->ccmp_conditional = choices->ccmn_conditional = 0;
-    choices->cache_op_info = choices->sve_prefetch_info = 1;
+    choices->cache_op_info = choices->sve_prefetch_info = INFO_ADDRESS;
     choices->not_taken_target = 1;
 }
 

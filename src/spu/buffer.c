@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#define EFF(reg_field, reg) FIELD_OF(u->w.eff[R_##reg], reg##_##reg_field)
-
 static uint64_t limit_of(const struct spex_spu *u)
 {
     return u->w.eff[R_PMBLIMITR_EL1] & SPEX_FIELD_MASK(SPEX_PMBLIMITR_EL1_LIMIT);
@@ -42,24 +40,23 @@ void spu_pointer_violation(struct spex_spu *u)
 {
     const struct spu_choices *c = &u->config.choices;
     int dl = c->pointer_rule_dl ? DL_ONE : DL_UNCHANGED;
-    enum { FULL, NOT_ALLOWED, FAULT, IMPDEF, DISCARD, DISABLED };
     switch (c->pointer_rule) {
-    case FULL:
+    case POINTER_FULL:
         buffer_full(u, dl);
         break;
-    case NOT_ALLOWED:
+    case POINTER_NOT_ALLOWED:
         OtherSPEManagementEvent(u, BSC_NOT_ALLOWED, DL_ONE);
         break;
-    case FAULT:
+    case POINTER_FAULT:
         spu_report_fault(u, EC_STAGE1, FSC_TRANSLATION, 0, false, dl);
         break;
-    case IMPDEF:
+    case POINTER_IMPDEF:
         spu_report_impdef(u, 0, 0, dl);
         break;
-    case DISCARD:
+    case POINTER_DISCARD:
         u->w.drop = true;
         break;
-    case DISABLED: /* spu_update does not enable */
+    case POINTER_DISABLED: /* spu_update does not enable */
         break;
     }
 }
@@ -124,9 +121,9 @@ static enum abort_manner abort_manner(const struct spex_spu *u)
     const struct arch_features *f = &u->config.features;
     if (f->EA == 1)
         return ABORT_IGNORED;
-    if (f->EA == 2 || u->config.choices.abort_unspecified == 2)
+    if (f->EA == 2 || u->config.choices.abort_unspecified == UNSPECIFIED_SERROR)
         return ABORT_SERROR;
-    if (u->config.choices.abort_unspecified == 1 || f->version >= 4)
+    if (u->config.choices.abort_unspecified == UNSPECIFIED_IGNORE || f->version >= 4)
         return ABORT_IGNORED;
     return ABORT_REPORTED;
 }
@@ -264,8 +261,8 @@ static bool write_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
         host_write(u, &store, &stop);
         size_t done = stop.written;
         bool walk = stop.flags & (SPEX_STOP_WALK | SPEX_STOP_GPT);
-        if (stop.kind == SPEX_STOP_FAULT ||
-            (stop.kind == SPEX_STOP_ABORT && walk && !u->config.choices.walk_abort)) {
+        if (stop.kind == SPEX_STOP_FAULT || (stop.kind == SPEX_STOP_ABORT && walk &&
+                                             u->config.choices.walk_abort == WALK_ABORT_FAULT)) {
             write_fault(u, &stop, stop.kind == SPEX_STOP_ABORT, start, start + at + done);
             return false;
         }
@@ -299,7 +296,6 @@ static void scribble(struct spex_spu *u)
 /* One finished record meets the buffer. */
 static void write_or_drop(struct spex_spu *u, const uint8_t *bytes, size_t size)
 {
-    enum { DROP, WRITE, NOT_ALLOWED };
     spu_sample_now(u);
     bool enabled = u->now.buffer_enabled;
     if ((!enabled && SPEProfilingStopped(u)) || u->w.drop)
@@ -312,11 +308,11 @@ static void write_or_drop(struct spex_spu *u, const uint8_t *bytes, size_t size)
         return;
     }
     if (!enabled) {
-        if (u->config.choices.late_write == NOT_ALLOWED) {
+        if (u->config.choices.late_write == LATE_NOT_ALLOWED) {
             OtherSPEManagementEvent(u, BSC_NOT_ALLOWED, DL_ONE);
             spu_update(u);
         }
-        if (u->config.choices.late_write != WRITE)
+        if (u->config.choices.late_write != LATE_WRITE)
             return;
     }
     uint64_t limit = limit_of(u), pointer = u->w.eff[R_PMBPTR_EL1];

@@ -330,7 +330,7 @@ static unsigned classify(struct collector *k)
             k->load = !side;
             k->store = side;
         }
-    } else if (op->kind == SPEX_OP_DC_ZVA && CHOICES->dc_zva == 0) {
+    } else if (op->kind == SPEX_OP_DC_ZVA && CHOICES->dc_zva == DC_ZVA_STORE) {
         k->store = true;
     } else if (k->branch && gcs_access(k)) {
         k->load = flag(k, SPEX_OPF_RETURN);
@@ -386,7 +386,7 @@ static size_t address_part(const struct collector *k, const struct spex_access *
                     return i;
         return 0;
     }
-    if (CHOICES->multi_access && CHOICES->part_address == 0)
+    if (CHOICES->multi_access && CHOICES->part_address == PART_ADDRESS_PART)
         return chosen;
     return lowest_part(parts, count);
 }
@@ -435,7 +435,7 @@ static OUT_OF_LINE bool merge_parts(struct collector *k, struct spex_access *mer
     if (part) {
         a.translation = parts[chosen].translation;
         a.events = parts[chosen].flags & SPEX_ACC_DONE ? parts[chosen].events : 0;
-        if (CHOICES->part_events == 0 && parts[chosen].total)
+        if (CHOICES->part_events == PART_EVENTS_PART && parts[chosen].total)
             k->total = parts[chosen].total;
     }
     if (!part || CHOICES->part_events) {
@@ -536,7 +536,7 @@ static void collect_source(struct collector *k, const struct spex_access *a)
     r->data_source_size = (uint8_t)size;
 }
 
-/* level: 0 nothing, 1 addresses, 2 all that a load has. */
+/* level: INFO_NONE, _ADDRESS or _ALL, which is what a load has. */
 static uint64_t collect_access(struct collector *k, const struct spex_access *a, bool output,
                                unsigned level)
 {
@@ -544,7 +544,7 @@ static uint64_t collect_access(struct collector *k, const struct spex_access *a,
     bool done = a->flags & SPEX_ACC_DONE, translated = a->flags & SPEX_ACC_PA;
     output &= !k->hidden;
     uint64_t events = 0;
-    if (level == 0)
+    if (level == INFO_NONE)
         return 0;
     if (k->op->kind == SPEX_OP_LDST_NV2 && !k->slot->el2_enabled)
         output = false;
@@ -553,7 +553,7 @@ static uint64_t collect_access(struct collector *k, const struct spex_access *a,
     if (output && translated && k->slot->physical &&
         !(k->o->flags & SPEX_OUT_MONITOR_FAIL && !CHOICES->monitor_fail_pa))
         collect_pa(k, a);
-    if (level == 1)
+    if (level == INFO_ADDRESS)
         return 0;
     if (output && done)
         events = a->events;
@@ -577,7 +577,7 @@ static uint64_t collect_access(struct collector *k, const struct spex_access *a,
 static uint64_t collect_memory(struct collector *k, unsigned side)
 {
     const struct spex_access *a = &k->o->access[side];
-    unsigned level = 2;
+    unsigned level = INFO_ALL;
     switch (k->op->kind) {
     case SPEX_OP_CACHE:
     case SPEX_OP_AT:
@@ -585,7 +585,7 @@ static uint64_t collect_memory(struct collector *k, unsigned side)
         level = (unsigned)CHOICES->cache_op_info;
         break;
     case SPEX_OP_DC_ZVA:
-        level = k->store ? 2 : (unsigned)CHOICES->cache_op_info;
+        level = k->store ? INFO_ALL : (unsigned)CHOICES->cache_op_info;
         break;
     case SPEX_OP_SVE_PREFETCH:
         level = (unsigned)CHOICES->sve_prefetch_info;
@@ -640,14 +640,15 @@ static void collect_impdef(struct collector *k)
     if (!(o->flags & (SPEX_OUT_ALT_CLOCK | SPEX_OUT_IMPDEF_COUNTER | SPEX_OUT_IMPDEF_ADDRESS)))
         return;
     if (o->flags & SPEX_OUT_ALT_CLOCK) {
-        if (CHOICES->alt_clock == 1 && FEATURES->ALTCLK)
+        if (CHOICES->alt_clock == ALT_CLOCK_INDEX_4 && FEATURES->ALTCLK)
             set_counter(k, SPEX_HAS_ALT_ISSUE, &s->record.alt_issue, o->alt_issue);
-        if (CHOICES->alt_clock == 2) {
+        if (CHOICES->alt_clock == ALT_CLOCK_IMPDEF) {
             s->extra.counter_index = (uint8_t)CHOICES->impdef_counter;
             s->extra.counter = saturate(k, o->alt_issue);
         }
     }
-    if (o->flags & SPEX_OUT_IMPDEF_COUNTER && CHOICES->impdef_counter && CHOICES->alt_clock != 2) {
+    if (o->flags & SPEX_OUT_IMPDEF_COUNTER && CHOICES->impdef_counter &&
+        CHOICES->alt_clock != ALT_CLOCK_IMPDEF) {
         s->extra.counter_index = (uint8_t)CHOICES->impdef_counter;
         s->extra.counter = saturate(k, o->impdef_counter);
     }
@@ -807,7 +808,7 @@ void SPECollect(struct spex_spu *u, const struct slot *slot, const struct spex_o
     if (slot->present & SPEX_HAS_PREV_TARGET && retired && (k->taken || CHOICES->pbt_any_op))
         set_address(k, SPEX_ADDRESS_PREV_TARGET, slot->previous);
     if (!retired && CHOICES->exception_info) {
-        r->present &= CHOICES->exception_info == 1 ? SPEX_HAS_PC : 0;
+        r->present &= CHOICES->exception_info == EXCEPTION_INFO_PC ? SPEX_HAS_PC : 0;
         s->extra.counter_index = s->extra.address_index = 0;
     }
     r->present |= SPEX_HAS_EVENTS | (uint16_t)(slot->present & SPEX_HAS_TIMESTAMP);

@@ -15,6 +15,29 @@ struct spu_choices {
 #include "spu/choices.def"
 };
 
+/* Values of choices that are not just no and yes, in the order of choices.def. */
+enum { LOAD_ENABLING, LOAD_FIRST_OP };                               /* initial_load */
+enum { EXCEPTION_INFO_ALL, EXCEPTION_INFO_PC, EXCEPTION_INFO_NONE }; /* exception_info */
+enum { TIMESTAMP_SELECTION, TIMESTAMP_COMPLETION };                  /* timestamp_at */
+enum { ALT_CLOCK_MAIN, ALT_CLOCK_INDEX_4, ALT_CLOCK_IMPDEF };        /* alt_clock */
+enum { DC_ZVA_STORE, DC_ZVA_OTHER };                                 /* dc_zva */
+enum { PART_ADDRESS_PART, PART_ADDRESS_LOWEST };                     /* part_address */
+enum { PART_EVENTS_PART, PART_EVENTS_WHOLE };                        /* part_events */
+enum { INFO_NONE, INFO_ADDRESS, INFO_ALL }; /* cache_op_info, sve_prefetch_info */
+enum { FILTER_OFF, FILTER_DROP };           /* ft_zero, fe_zero, ..., fe_fne_overlap */
+enum { UNSPECIFIED_REPORT, UNSPECIFIED_IGNORE, UNSPECIFIED_SERROR }; /* abort_unspecified */
+enum { WALK_ABORT_FAULT, WALK_ABORT_EXTERNAL };                      /* walk_abort */
+enum { LATE_DROP, LATE_WRITE, LATE_NOT_ALLOWED };                    /* late_write */
+enum { RESET_ZERO, RESET_ONES, RESET_RANDOM };                       /* reset_unknown */
+enum {                                                               /* pointer_rule */
+       POINTER_FULL,
+       POINTER_NOT_ALLOWED,
+       POINTER_FAULT,
+       POINTER_IMPDEF,
+       POINTER_DISCARD,
+       POINTER_DISABLED,
+};
+
 void spu_choices_default(struct spu_choices *choices);
 
 /* "in_flight=4" or "isb_branch=yes". The error names what is allowed. */

@@ -7,8 +7,6 @@
  */
 #include "unit.h"
 
-#define EFF(reg_field, reg) FIELD_OF(u->w.eff[R_##reg], reg##_##reg_field)
-
 /* ---- Exception levels and Security states ---- */
 
 /* The Security state of the levels below EL3: SCR_EL3.{NSE,NS} as it takes effect. */

@@ -24,8 +24,8 @@ size_t spu_record_bound(const struct spu_config *config, unsigned events_size, u
                                        .address_index = (uint8_t)c->impdef_address};
     unsigned always = SPEX_HAS_PC | SPEX_HAS_CONTEXT_EL1 | (f->EL2 ? SPEX_HAS_CONTEXT_EL2 : 0) |
                       SPEX_HAS_TOTAL | (c->omit_issue ? 0 : SPEX_HAS_ISSUE) |
-                      (f->ALTCLK && c->alt_clock == 1 ? SPEX_HAS_ALT_ISSUE : 0) | SPEX_HAS_OP |
-                      SPEX_HAS_EVENTS | SPEX_HAS_TIMESTAMP;
+                      (f->ALTCLK && c->alt_clock == ALT_CLOCK_INDEX_4 ? SPEX_HAS_ALT_ISSUE : 0) |
+                      SPEX_HAS_OP | SPEX_HAS_EVENTS | SPEX_HAS_TIMESTAMP;
     unsigned memory = SPEX_HAS_VA | SPEX_HAS_PA | SPEX_HAS_TRANSLATION |
                       (f->LDS ? SPEX_HAS_DATA_SOURCE : 0) |
                       (f->PBT && c->pbt_any_op ? SPEX_HAS_PREV_TARGET : 0);

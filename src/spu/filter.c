@@ -1,8 +1,6 @@
 /* Filters (D17.5): each runs, so that its PMU events happen; a record stays if all keep it. */
 #include "unit.h"
 
-#define EFF(reg_field, reg) FIELD_OF(u->w.eff[R_##reg], reg##_##reg_field)
-
 /* PMSFCR_EL1.{B,LD,ST,FP,SIMD} and their masks, in the order of the TYPE_ flags. */
 static bool type_match(const struct spex_spu *u, unsigned types)
 {
@@ -18,7 +16,7 @@ bool spu_type_kept(const struct spex_spu *u, unsigned types)
     if (!FIELD_OF(fcr, PMSFCR_EL1_FT))
         return true;
     if (!u->config.features.EFT && !bits_get(fcr, 20, 16)) /* CONSTRAINED UNPREDICTABLE */
-        return u->config.choices.ft_zero == 0;
+        return u->config.choices.ft_zero == FILTER_OFF;
     return type_match(u, types);
 }
 
@@ -52,11 +50,11 @@ static bool SPEFilterByEvents(struct spex_spu *u, const struct sample *s)
     if (has_ones && has_zeros)
         spu_pmu(u, SPEX_PMU_SAMPLE_FEED_EVENT, 1);
     if (fe && fne && (ones & zeros)) /* from here CONSTRAINED UNPREDICTABLE cases */
-        return c->fe_fne_overlap == 0;
+        return c->fe_fne_overlap == FILTER_OFF;
     if (fe)
-        keep &= ones ? has_ones : c->fe_zero == 0;
+        keep &= ones ? has_ones : c->fe_zero == FILTER_OFF;
     if (fne)
-        keep &= zeros ? has_zeros : c->fne_zero == 0;
+        keep &= zeros ? has_zeros : c->fne_zero == FILTER_OFF;
     return keep;
 }
 
@@ -68,7 +66,7 @@ static bool SPEFilterByLatency(struct spex_spu *u, const struct sample *s)
         spu_pmu(u, SPEX_PMU_SAMPLE_FEED_LAT, 1);
     if (!EFF(FL, PMSFCR_EL1))
         return true;
-    return least ? match : u->config.choices.fl_zero == 0;
+    return least ? match : u->config.choices.fl_zero == FILTER_OFF;
 }
 
 static bool SPEFilterByDataSource(struct spex_spu *u, const struct sample *s)

@@ -6,8 +6,6 @@
 #include <string.h>
 
 #define MASK(name) SPEX_FIELD_MASK(SPEX_##name)
-#define EFF(reg_field, reg) FIELD_OF(u->w.eff[R_##reg], reg##_##reg_field)
-
 /* ---- which bits exist ---- */
 
 #define EVENT(name) BIT(SPEX_EV_##name)
@@ -72,8 +70,8 @@ static bool ea_exists(const struct spex_spu *u)
 {
     const struct arch_features *f = &u->config.features;
     const struct spu_choices *c = &u->config.choices;
-    return (f->version < 4 && f->EA == 0 && c->abort_unspecified == 0) ||
-           (c->walk_abort == 0 && c->walk_abort_ea);
+    return (f->version < 4 && f->EA == 0 && c->abort_unspecified == UNSPECIFIED_REPORT) ||
+           (c->walk_abort == WALK_ABORT_FAULT && c->walk_abort_ea);
 }
 
 void spu_registers_init(struct spex_spu *u)
@@ -144,9 +142,9 @@ void spu_registers_reset(struct spex_spu *u)
 #define SPE 1
 #define PE 0
 #define SPEX_REG(name, op0, op1, crn, crm, op2, owner, text)                                       \
-    if (owner && u->config.choices.reset_unknown) {                                                \
+    if (owner && u->config.choices.reset_unknown != RESET_ZERO) {                                  \
         uint64_t value = ~UINT64_C(0);                                                             \
-        if (u->config.choices.reset_unknown == 2)                                                  \
+        if (u->config.choices.reset_unknown == RESET_RANDOM)                                       \
             for (unsigned i = 0; i < 8; i++)                                                       \
                 value = value << 8 | spu_random(u);                                                \
         if (R_##name != R_IMP_RNDSTATE_EL1)                                                        \

@@ -11,8 +11,6 @@
 
 #include <assert.h>
 
-#define EFF(reg_field, reg) FIELD_OF(u->w.eff[R_##reg], reg##_##reg_field)
-
 enum { NEVER_SHIFT = 62 }; /* enabled, but the counters never select: INTERVAL is zero */
 
 struct counters {
@@ -54,7 +52,7 @@ static uint32_t reload_value(struct spex_spu *u)
  */
 void spu_sample_initial_load(struct spex_spu *u)
 {
-    if (u->w.eff[R_PMSICR_EL1] == 0 && !u->w.due && u->config.choices.initial_load == 0)
+    if (u->w.eff[R_PMSICR_EL1] == 0 && !u->w.due && u->config.choices.initial_load == LOAD_ENABLING)
         counters_put(u, (struct counters){reload_value(u), 0});
 }
 
@@ -264,7 +262,7 @@ static void slot_start(struct spex_spu *u, struct slot *slot, uint64_t pc)
     slot->pc |= pc & BITS(55, 0);
     slot->context[0] = w->eff[R_CONTEXTIDR_EL1];
     slot->context[1] = w->eff[R_CONTEXTIDR_EL2];
-    if (slot->time_kind != TIME_NONE && u->config.choices.timestamp_at == 0)
+    if (slot->time_kind != TIME_NONE && u->config.choices.timestamp_at == TIMESTAMP_SELECTION)
         take_time(u, slot);
     if (u->config.features.PBT && w->previous_valid) {
         slot->present |= SPEX_HAS_PREV_TARGET;
@@ -309,7 +307,7 @@ static void complete(struct spex_spu *u, struct slot *slot, const struct spex_op
     slot->busy = 0;
     if (u->quiet.wants_branches)
         note_branch(u, op, outcome, slot->pc & BITS(55, 0), slot->order, true);
-    if (slot->time_kind != TIME_NONE && u->config.choices.timestamp_at == 1)
+    if (slot->time_kind != TIME_NONE && u->config.choices.timestamp_at == TIMESTAMP_COMPLETION)
         take_time(u, slot);
     spu_pmu(u, SPEX_PMU_SAMPLE_FEED, 1);
     SPECollect(u, slot, op, outcome, &sample);

@@ -61,7 +61,7 @@ enum spex_status spu_config_check(const struct spu_config *config, struct spex_e
     if (!impdef_index(c->impdef_counter) || !impdef_index(c->impdef_address))
         return error_set(error, SPEX_RANGE, 0,
                          "impdef_counter and impdef_address are 6, 7, 16 to 31, or 0 for none");
-    if (c->alt_clock == 2 && !c->impdef_counter)
+    if (c->alt_clock == ALT_CLOCK_IMPDEF && !c->impdef_counter)
         return error_set(error, SPEX_INVALID, 0, "alt_clock=impdef needs impdef_counter");
     if (c->events_size & (c->events_size - 1))
         return error_set(error, SPEX_RANGE, 0, "events_size is 0, 1, 2, 4 or 8");
@@ -240,20 +240,24 @@ void spex_spu_reset(struct spex_spu *u)
 void spex_spu_boot(struct spex_spu *u)
 {
     static const struct spex_spu_state el1 = {.el = 1, .security = SPEX_NONSECURE};
+#define FIELD(name) SPEX_FIELD_MASK(SPEX_##name)
+#define LEAST(name) (UINT64_C(1) << SPEX_FIELD_LO(SPEX_##name)) /* a field that is 1 */
     static const struct {
         unsigned encoding;
         uint64_t value;
     } settings[] = {
-        {SPEX_SCR_EL3, BIT(0) | BIT(10) | BIT(27) | BIT(28) | BIT(59)},
+        {SPEX_SCR_EL3, FIELD(SCR_EL3_NS) | FIELD(SCR_EL3_RW) | FIELD(SCR_EL3_FGTEn) |
+                           FIELD(SCR_EL3_ECVEn) | FIELD(SCR_EL3_FGTEn2)},
         /* owner Non-secure, no traps from it; PMSEE delegated */
-        {SPEX_MDCR_EL3, BIT(55) | BIT(51) | BIT(42) | BIT(36) | UINT64_C(3) << 12},
-        {SPEX_MDCR_EL2, UINT64_C(3) << 12},
-        {SPEX_HCR_EL2, BIT(31)},
-        {SPEX_PMSCR_EL2, BIT(6) | BIT(4)},
-        {SPEX_HDFGRTR_EL2, BIT(62)},
-        {SPEX_HDFGWTR_EL2, BIT(62)},
-        {SPEX_HDFGRTR2_EL2, BIT(19) | BIT(24)},
-        {SPEX_HDFGWTR2_EL2, BIT(19) | BIT(24)},
+        {SPEX_MDCR_EL3, FIELD(MDCR_EL3_EnPMS4) | LEAST(MDCR_EL3_PMSEE) | FIELD(MDCR_EL3_EnPMS3) |
+                            FIELD(MDCR_EL3_EnPMSN) | FIELD(MDCR_EL3_NSPB)},
+        {SPEX_MDCR_EL2, FIELD(MDCR_EL2_E2PB)},
+        {SPEX_HCR_EL2, BIT(31)}, /* RW: EL1 is AArch64 */
+        {SPEX_PMSCR_EL2, LEAST(PMSCR_EL2_PCT) | FIELD(PMSCR_EL2_PA)},
+        {SPEX_HDFGRTR_EL2, FIELD(HDFGRTR_EL2_nPMSNEVFR_EL1)},
+        {SPEX_HDFGWTR_EL2, FIELD(HDFGWTR_EL2_nPMSNEVFR_EL1)},
+        {SPEX_HDFGRTR2_EL2, FIELD(HDFGRTR2_EL2_nPMSDSFR_EL1) | FIELD(HDFGRTR2_EL2_nPMBMAR_EL1)},
+        {SPEX_HDFGWTR2_EL2, FIELD(HDFGWTR2_EL2_nPMSDSFR_EL1) | FIELD(HDFGWTR2_EL2_nPMBMAR_EL1)},
         {SPEX_HFGITR_EL2, 0},
         {SPEX_PMSCR_EL1, 0},
         {SPEX_PMBLIMITR_EL1, 0},
@@ -261,6 +265,8 @@ void spex_spu_boot(struct spex_spu *u)
         {SPEX_PMBSR_EL2, 0},
         {SPEX_PMBSR_EL3, 0},
     };
+#undef FIELD
+#undef LEAST
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         spex_spu_set(u, settings[i].encoding, settings[i].value);
     spex_spu_context_sync(u);

@@ -25,6 +25,8 @@ enum reg_index {
 };
 
 #define FIELD_OF(value, name) spex_field_get(value, SPEX_##name)
+/* A field as profiling operations see it: EFF(PCT, PMSCR_EL1) of the unit u. */
+#define EFF(field, reg) FIELD_OF(u->w.eff[R_##reg], reg##_##field)
 
 enum { SLOTS = 8, HELD = 4 };
 

@@ -53,6 +53,65 @@ static void test_choices_by_name(void **state)
     assert_int_equal(spu_choices_set(&choices, "in_flight", &error), SPEX_INVALID);
 }
 
+/* The constants that the code compares with are the words that people write. */
+static void test_choice_constants(void **state)
+{
+#define ROW(field, word, constant)                                                                 \
+    {                                                                                              \
+#field "=" word, offsetof(struct spu_choices, field), constant                             \
+    }
+    static const struct {
+        const char *assignment;
+        size_t offset;
+        uint64_t value;
+    } rows[] = {
+        ROW(initial_load, "enabling", LOAD_ENABLING),
+        ROW(exception_info, "pc", EXCEPTION_INFO_PC),
+        ROW(timestamp_at, "selection", TIMESTAMP_SELECTION),
+        ROW(timestamp_at, "completion", TIMESTAMP_COMPLETION),
+        ROW(alt_clock, "index-4", ALT_CLOCK_INDEX_4),
+        ROW(alt_clock, "impdef", ALT_CLOCK_IMPDEF),
+        ROW(dc_zva, "store", DC_ZVA_STORE),
+        ROW(part_address, "part", PART_ADDRESS_PART),
+        ROW(part_events, "part", PART_EVENTS_PART),
+        ROW(cache_op_info, "none", INFO_NONE),
+        ROW(cache_op_info, "address", INFO_ADDRESS),
+        ROW(cache_op_info, "all", INFO_ALL),
+        ROW(sve_prefetch_info, "none", INFO_NONE),
+        ROW(sve_prefetch_info, "address", INFO_ADDRESS),
+        ROW(sve_prefetch_info, "all", INFO_ALL),
+        ROW(ft_zero, "off", FILTER_OFF),
+        ROW(fe_zero, "off", FILTER_OFF),
+        ROW(fne_zero, "off", FILTER_OFF),
+        ROW(fl_zero, "off", FILTER_OFF),
+        ROW(fe_fne_overlap, "off", FILTER_OFF),
+        ROW(abort_unspecified, "report", UNSPECIFIED_REPORT),
+        ROW(abort_unspecified, "ignore", UNSPECIFIED_IGNORE),
+        ROW(abort_unspecified, "serror", UNSPECIFIED_SERROR),
+        ROW(walk_abort, "fault", WALK_ABORT_FAULT),
+        ROW(late_write, "drop", LATE_DROP),
+        ROW(late_write, "write", LATE_WRITE),
+        ROW(late_write, "not-allowed", LATE_NOT_ALLOWED),
+        ROW(reset_unknown, "zero", RESET_ZERO),
+        ROW(reset_unknown, "random", RESET_RANDOM),
+        ROW(pointer_rule, "full", POINTER_FULL),
+        ROW(pointer_rule, "not-allowed", POINTER_NOT_ALLOWED),
+        ROW(pointer_rule, "fault", POINTER_FAULT),
+        ROW(pointer_rule, "impdef", POINTER_IMPDEF),
+        ROW(pointer_rule, "discard", POINTER_DISCARD),
+        ROW(pointer_rule, "disabled", POINTER_DISABLED),
+    };
+#undef ROW
+    struct spu_choices choices;
+    struct spex_error error;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint64_t value;
+        assert_int_equal(spu_choices_set(&choices, rows[i].assignment, &error), SPEX_OK);
+        memcpy(&value, (const char *)&choices + rows[i].offset, sizeof value);
+        assert_int_equal(value, rows[i].value);
+    }
+}
+
 static void test_refused(void **state)
 {
     static const struct {
@@ -364,5 +423,6 @@ static void test_predicate_result(void **state)
 }
 
 TEST_MAIN(TEST(test_predicate_result), TEST(test_defaults_are_in_range), TEST(test_choices_by_name),
-          TEST(test_refused), TEST(test_config_grows), TEST(test_host_and_words),
-          TEST(test_status_grows), TEST(test_every_value_of_every_choice), TEST(test_encoder))
+          TEST(test_choice_constants), TEST(test_refused), TEST(test_config_grows),
+          TEST(test_host_and_words), TEST(test_status_grows),
+          TEST(test_every_value_of_every_choice), TEST(test_encoder))
