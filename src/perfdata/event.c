@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* A reading position inside a record; past the end reads give 0 and short_ is set. */
+/* A reading position inside a record; past the end reads give 0 and cut is set. */
 struct cursor {
     const struct spex_perfdata *file;
     const uint8_t *bytes;
@@ -215,12 +215,10 @@ static void take_branches(struct cursor *c, const struct spex_perf_attr *attr,
         take_array(c, count);
 }
 
-static void take_sample(struct cursor *c, const struct spex_perf_attr *attr,
-                        struct spex_perf_event *event)
+/* Who, when and where: the fixed fields that come first. */
+static void take_sample_head(struct cursor *c, uint64_t type, struct spex_perf_event *event)
 {
     struct spex_perf_sample *sample = &event->u.sample;
-    uint64_t type = attr->sample_type;
-
     event->present = type & ID_PARTS;
     if (type & SPEX_PERF_SAMPLE_IDENTIFIER)
         event->id = take64(c);
@@ -242,6 +240,15 @@ static void take_sample(struct cursor *c, const struct spex_perf_attr *attr,
         event->cpu = (int32_t)take32(c);
         take32(c);
     }
+}
+
+/* Fields stand in the order of their bits, but for the first of all, the identifier. */
+static void take_sample(struct cursor *c, const struct spex_perf_attr *attr,
+                        struct spex_perf_event *event)
+{
+    struct spex_perf_sample *sample = &event->u.sample;
+    uint64_t type = attr->sample_type;
+    take_sample_head(c, type, event);
     sample->period = attr->freq ? 0 : attr->period;
     if (type & SPEX_PERF_SAMPLE_PERIOD)
         sample->period = take64(c);
@@ -367,6 +374,57 @@ static void take_map(struct cursor *c, struct spex_perf_event *event)
         map->pid = SPEX_PERF_PID_KERNEL;
 }
 
+static void take_ksymbol(struct cursor *c, struct spex_perf_event *event)
+{
+    event->u.ksymbol.address = take64(c);
+    event->u.ksymbol.length = take32(c);
+    const uint8_t *p = take(c, 4);
+    event->u.ksymbol.kind = p ? get16(c->file, p) : 0;
+    event->u.ksymbol.flags = p ? get16(c->file, p + 2) : 0;
+    event->u.ksymbol.name = take_string(c);
+}
+
+static void take_namespaces(struct cursor *c, struct spex_perf_event *event)
+{
+    enum { MOUNT = 5 }; /* behind net, uts, ipc, pid and user */
+    event->u.namespaces.pid = (int32_t)take32(c);
+    event->u.namespaces.tid = (int32_t)take32(c);
+    uint64_t count = take64(c);
+    const uint8_t *links = count > MOUNT ? take(c, 16 * (MOUNT + 1)) : NULL;
+    if (links) {
+        event->u.namespaces.mount_device = get64(c->file, links + 16 * MOUNT);
+        event->u.namespaces.mount_inode = get64(c->file, links + 16 * MOUNT + 8);
+    }
+}
+
+static void take_auxtrace_error(struct cursor *c, struct spex_perf_event *event)
+{
+    event->u.auxtrace_error.type = take32(c);
+    event->u.auxtrace_error.code = take32(c);
+    event->u.auxtrace_error.cpu = (int32_t)take32(c);
+    event->u.auxtrace_error.pid = (int32_t)take32(c);
+    event->u.auxtrace_error.tid = (int32_t)take32(c);
+    uint32_t format = take32(c);
+    event->u.auxtrace_error.ip = take64(c);
+    if (format)
+        event->u.auxtrace_error.time = take64(c);
+    event->u.auxtrace_error.message = take_string(c);
+}
+
+static void take_time_conv(struct cursor *c, struct spex_perf_event *event)
+{
+    event->u.time_conv.shift = take64(c);
+    event->u.time_conv.mult = take64(c);
+    event->u.time_conv.zero = take64(c);
+    if (c->end - c->position >= 24) { /* the short old form ends before these */
+        event->u.time_conv.cycles = take64(c);
+        event->u.time_conv.mask = take64(c);
+        const uint8_t *caps = take(c, 8);
+        event->u.time_conv.cap_zero = caps && caps[0];
+        event->u.time_conv.cap_short = caps && caps[1];
+    }
+}
+
 static void take_body(struct cursor *c, struct spex_perf_event *event)
 {
     switch (event->type) {
@@ -401,27 +459,12 @@ static void take_body(struct cursor *c, struct spex_perf_event *event)
         event->u.lost.id = take64(c);
         event->u.lost.lost = take64(c);
         break;
-    case SPEX_PERF_KSYMBOL: {
-        event->u.ksymbol.address = take64(c);
-        event->u.ksymbol.length = take32(c);
-        const uint8_t *p = take(c, 4);
-        event->u.ksymbol.kind = p ? get16(c->file, p) : 0;
-        event->u.ksymbol.flags = p ? get16(c->file, p + 2) : 0;
-        event->u.ksymbol.name = take_string(c);
+    case SPEX_PERF_KSYMBOL:
+        take_ksymbol(c, event);
         break;
-    }
-    case SPEX_PERF_NAMESPACES: {
-        enum { MOUNT = 5 }; /* behind net, uts, ipc, pid and user */
-        event->u.namespaces.pid = (int32_t)take32(c);
-        event->u.namespaces.tid = (int32_t)take32(c);
-        uint64_t count = take64(c);
-        const uint8_t *links = count > MOUNT ? take(c, 16 * (MOUNT + 1)) : NULL;
-        if (links) {
-            event->u.namespaces.mount_device = get64(c->file, links + 16 * MOUNT);
-            event->u.namespaces.mount_inode = get64(c->file, links + 16 * MOUNT + 8);
-        }
+    case SPEX_PERF_NAMESPACES:
+        take_namespaces(c, event);
         break;
-    }
     case SPEX_PERF_LOST_SAMPLES:
         event->u.lost.lost = take64(c);
         break;
@@ -439,31 +482,11 @@ static void take_body(struct cursor *c, struct spex_perf_event *event)
         event->u.auxtrace.tid = (int32_t)take32(c);
         event->u.auxtrace.cpu = (int32_t)take32(c);
         break;
-    case SPEX_PERF_AUXTRACE_ERROR: {
-        uint32_t format;
-        event->u.auxtrace_error.type = take32(c);
-        event->u.auxtrace_error.code = take32(c);
-        event->u.auxtrace_error.cpu = (int32_t)take32(c);
-        event->u.auxtrace_error.pid = (int32_t)take32(c);
-        event->u.auxtrace_error.tid = (int32_t)take32(c);
-        format = take32(c);
-        event->u.auxtrace_error.ip = take64(c);
-        if (format)
-            event->u.auxtrace_error.time = take64(c);
-        event->u.auxtrace_error.message = take_string(c);
+    case SPEX_PERF_AUXTRACE_ERROR:
+        take_auxtrace_error(c, event);
         break;
-    }
     case SPEX_PERF_TIME_CONV:
-        event->u.time_conv.shift = take64(c);
-        event->u.time_conv.mult = take64(c);
-        event->u.time_conv.zero = take64(c);
-        if (c->end - c->position >= 24) { /* the short old form ends before these */
-            event->u.time_conv.cycles = take64(c);
-            event->u.time_conv.mask = take64(c);
-            const uint8_t *caps = take(c, 8);
-            event->u.time_conv.cap_zero = caps && caps[0];
-            event->u.time_conv.cap_short = caps && caps[1];
-        }
+        take_time_conv(c, event);
         break;
     default:
         break;

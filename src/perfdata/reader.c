@@ -241,37 +241,42 @@ static void auxtrace_info(struct spex_perfdata *file, const struct raw *raw)
 
 /* ---- the scan ---- */
 
+/* One of perf's own records, which have no struct of ours; false if it is none. */
+static bool scan_own(struct spex_perfdata *file, const struct raw *raw)
+{
+    switch (raw->type) {
+    case SPEX_PERF_HEADER_ATTR:
+        if (!file->header_attrs)
+            attr_record(file, raw);
+        return true;
+    case SPEX_PERF_EVENT_UPDATE:
+        update_record(file, raw);
+        return true;
+    case SPEX_PERF_ID_INDEX:
+        id_index_record(file, raw);
+        return true;
+    case SPEX_PERF_AUXTRACE_INFO:
+        auxtrace_info(file, raw);
+        return true;
+    case SPEX_PERF_FEATURE:
+        perfdata_feature_record(file, raw);
+        return true;
+    case SPEX_PERF_BUILD_ID:
+        perfdata_build_id_record(file, raw->bytes, raw->size, raw->misc);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void scan_record(struct spex_perfdata *file, const struct raw *raw)
 {
     struct spex_perf_info *info = &file->info;
     struct spex_perf_event event;
-    bool whole;
-
     info->records++;
-    switch (raw->type) { /* perf's own records, which have no struct of ours */
-    case SPEX_PERF_HEADER_ATTR:
-        if (!file->header_attrs)
-            attr_record(file, raw);
+    if (scan_own(file, raw))
         return;
-    case SPEX_PERF_EVENT_UPDATE:
-        update_record(file, raw);
-        return;
-    case SPEX_PERF_ID_INDEX:
-        id_index_record(file, raw);
-        return;
-    case SPEX_PERF_AUXTRACE_INFO:
-        auxtrace_info(file, raw);
-        return;
-    case SPEX_PERF_FEATURE:
-        perfdata_feature_record(file, raw);
-        return;
-    case SPEX_PERF_BUILD_ID:
-        perfdata_build_id_record(file, raw->bytes, raw->size, raw->misc);
-        return;
-    default:
-        break;
-    }
-    whole = perfdata_event_parse(file, raw, file->scratch, &event);
+    bool whole = perfdata_event_parse(file, raw, file->scratch, &event);
     if (!whole)
         perfdata_problem(file, SPEX_TRUNCATED, raw->offset,
                          "record of type %u is too short for it (%u bytes)", raw->type, raw->size);

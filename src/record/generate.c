@@ -437,6 +437,58 @@ static void draw_data_access(struct draft *d, const struct spex_op_type *t, stru
     }
 }
 
+/* What happened to an operation of type t; taken: it is a branch that was. */
+static uint64_t draw_events(struct draft *d, const struct spex_op_type *t, bool taken, bool access)
+{
+    struct rng *rng = d->rng;
+    bool branch = d->record->op_class == SPEX_CLASS_BRANCH;
+    bool vector = t->subclass == SPEX_SUB_SVE || t->subclass == SPEX_SUB_SME ||
+                  t->subclass == SPEX_SUB_LDST_SVE_SME;
+    bool governed = vector && (t->pred || t->subclass != SPEX_SUB_LDST_SVE_SME);
+    uint64_t events = 0;
+    if (branch ? !taken : t->cond && chance(rng, 30))
+        events |= BIT(SPEX_EV_NOT_TAKEN);
+    if (branch && chance(rng, 6))
+        events |= BIT(SPEX_EV_MISPREDICT);
+    if (access)
+        events |= draw_access_events(d);
+    if (governed && chance(rng, 30))
+        events |= BIT(SPEX_EV_PARTIAL_PRED) | (chance(rng, 30) ? BIT(SPEX_EV_EMPTY_PRED) : 0);
+    if (d->f->SPE_SME && chance(rng, vector ? 50 : 10))
+        events |= BIT(SPEX_EV_STREAMING);
+    if (d->f->SMCU && t->subclass == SPEX_SUB_SME)
+        events |= BIT(SPEX_EV_SMCU);
+    return events;
+}
+
+/* Packets that a record may have or not: physical address and contexts. */
+static void draw_optional(const struct spex_generator *g, struct draft *d, uint64_t pc, unsigned el)
+{
+    const struct arch_features *f = d->f;
+    struct spex_record *r = d->record;
+    struct rng *rng = d->rng;
+    if (r->present & SPEX_HAS_VA && chance(rng, 50))
+        add_address(d, SPEX_ADDRESS_PA, draw_pa(d, pc, r->address[SPEX_ADDRESS_VA]));
+    bool el2_enabled = f->EL2 && (spex_address_ns(pc) || f->SEL2);
+    unsigned contexts = rng_below(rng, 4);
+    if (g->options.layout == SPEX_LAYOUT_N1 && contexts == 3)
+        contexts = 2;
+    if (contexts & 1 && el < 2) {
+        uint32_t value = 1 + rng_below(rng, 32768);
+        if (add(d, SPEX_PACKET_CONTEXT, 0, 0, value)) {
+            r->context[0] = value;
+            r->present |= SPEX_HAS_CONTEXT_EL1;
+        }
+    }
+    if (contexts & 2 && el2_enabled) {
+        uint32_t value = 1 + rng_below(rng, 32768);
+        if (add(d, SPEX_PACKET_CONTEXT, 1, 0, value)) {
+            r->context[1] = value;
+            r->present |= SPEX_HAS_CONTEXT_EL2;
+        }
+    }
+}
+
 /* Everything of D17.6 for one operation. Required packets go first: they always fit. */
 static void draw_record(const struct spex_generator *g, struct state *s, struct draft *d)
 {
@@ -454,27 +506,11 @@ static void draw_record(const struct spex_generator *g, struct state *s, struct 
     *at = chance(rng, 90) ? *at + 4 * rng_below(rng, 16)
                           : (*at & ~0xfffffull) | (rng_next(rng) & 0xffffc);
     *at &= BITS(55, 0);
-    uint64_t pc = context | *at, events = fate.events;
-    bool vector = t.subclass == SPEX_SUB_SVE || t.subclass == SPEX_SUB_SME ||
-                  t.subclass == SPEX_SUB_LDST_SVE_SME;
-    bool governed = vector && (t.pred || t.subclass != SPEX_SUB_LDST_SVE_SME);
+    uint64_t pc = context | *at;
     bool taken = branch && !(t.cond && chance(rng, 40));
     bool prefetch = t.subclass == SPEX_SUB_OTHER && !r->op_payload && chance(rng, 8);
     bool access = memory || prefetch || t.gcs;
-
-    if (branch ? !taken : t.cond && chance(rng, 30))
-        events |= BIT(SPEX_EV_NOT_TAKEN);
-    if (branch && chance(rng, 6))
-        events |= BIT(SPEX_EV_MISPREDICT);
-    if (access)
-        events |= draw_access_events(d);
-    if (governed && chance(rng, 30))
-        events |= BIT(SPEX_EV_PARTIAL_PRED) | (chance(rng, 30) ? BIT(SPEX_EV_EMPTY_PRED) : 0);
-    if (f->SPE_SME && chance(rng, vector ? 50 : 10))
-        events |= BIT(SPEX_EV_STREAMING);
-    if (f->SMCU && t.subclass == SPEX_SUB_SME)
-        events |= BIT(SPEX_EV_SMCU);
-
+    uint64_t events = fate.events | draw_events(d, &t, taken, access);
     if (chance(rng, fate.keep))
         add_address(d, SPEX_ADDRESS_PC, pc);
     if (chance(rng, fate.keep) && add(d, SPEX_PACKET_OPERATION_TYPE, r->op_class, 0, r->op_payload))
@@ -502,27 +538,7 @@ static void draw_record(const struct spex_generator *g, struct state *s, struct 
         draw_data_access(d, &t, fate, pc, translation, needs_va);
     add_events(d, events, g->options.layout);
 
-    /* Optional from here on. */
-    if (r->present & SPEX_HAS_VA && chance(rng, 50))
-        add_address(d, SPEX_ADDRESS_PA, draw_pa(d, pc, r->address[SPEX_ADDRESS_VA]));
-    bool el2_enabled = f->EL2 && (spex_address_ns(pc) || f->SEL2);
-    unsigned contexts = rng_below(rng, 4);
-    if (g->options.layout == SPEX_LAYOUT_N1 && contexts == 3)
-        contexts = 2;
-    if (contexts & 1 && el < 2) {
-        uint32_t value = 1 + rng_below(rng, 32768);
-        if (add(d, SPEX_PACKET_CONTEXT, 0, 0, value)) {
-            r->context[0] = value;
-            r->present |= SPEX_HAS_CONTEXT_EL1;
-        }
-    }
-    if (contexts & 2 && el2_enabled) {
-        uint32_t value = 1 + rng_below(rng, 32768);
-        if (add(d, SPEX_PACKET_CONTEXT, 1, 0, value)) {
-            r->context[1] = value;
-            r->present |= SPEX_HAS_CONTEXT_EL2;
-        }
-    }
+    draw_optional(g, d, pc, el);
     if (g->options.layout == SPEX_LAYOUT_N1)
         return;
     if (f->PBT && fate.events == 2 && chance(rng, branch && taken ? 80 : 20))

@@ -155,6 +155,22 @@ static inline uint32_t later(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
+/* What the misses of a step that was not sampled took; *first: the next miss to look at. */
+static void missed(const struct uarch_core *core, const struct step *step, bool sampled,
+                   uint32_t *first, uint32_t *data, uint32_t *translation)
+{
+    for (; *first != core->miss_next; ++*first) {
+        const struct uarch_miss *m = &core->miss[*first % UARCH_MISSES];
+        int32_t order = (int32_t)(m->sequence - step->sequence);
+        if (order > 0 || (order == 0 && m->insn > step->insn))
+            break;
+        if (order < 0 || m->insn < step->insn || sampled)
+            continue;
+        *data = later(*data, m->latency);
+        *translation = later(*translation, m->translation);
+    }
+}
+
 void spex_uarch_replay(const struct spex_uarch_core *hot, uint32_t sequence, unsigned insn,
                        spex_uarch_result result, struct spex_outcome *outcome)
 {
@@ -197,18 +213,7 @@ void spex_uarch_replay(const struct spex_uarch_core *hot, uint32_t sequence, uns
                 data = spex_uarch_result_latency(result);
                 translation = spex_uarch_result_translation(result);
             }
-            for (; first != core->miss_next; first++) {
-                const struct uarch_miss *m = &core->miss[first % UARCH_MISSES];
-                int32_t order = (int32_t)(m->sequence - steps[i].sequence);
-                if (order > 0 || (order == 0 && m->insn > steps[i].insn))
-                    break;
-                if (order < 0 || m->insn < steps[i].insn || sampled)
-                    continue;
-                if (m->latency > data)
-                    data = m->latency;
-                if (m->translation > translation)
-                    translation = m->translation;
-            }
+            missed(core, &steps[i], sampled, &first, &data, &translation);
             bool waits = op->flags & SPEX_OPF_LOAD || op->flags & SPEX_OPF_ATOMIC;
             if (waits && data > c->l1d_latency)
                 latency += data - c->l1d_latency;
