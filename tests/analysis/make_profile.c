@@ -304,15 +304,10 @@ static void map_program(struct spex_perf_writer *w, const char *path, int32_t pi
     fclose(f);
 }
 
-int main(int argc, char **argv)
+/* "mixed-loss-n1": what it is of, and how it is other than usual. base is cut to the first. */
+static struct options parse(char *base)
 {
-    if (argc < 5) {
-        fprintf(stderr, "usage: make_profile SCENARIO OUT PROG COUNT [SEED]\n");
-        return 2;
-    }
-    char base[40];
     struct options o = {.base = base};
-    snprintf(base, sizeof base, "%s", argv[1]);
     o.nosource = strstr(base, "-nosource");
     o.untimed = strstr(base, "-untimed");
     o.nocontext = strstr(base, "-nocontext");
@@ -322,40 +317,64 @@ int main(int argc, char **argv)
     o.pa = strstr(base, "-pa");
     o.near = strstr(base, "-near");
     base[strcspn(base, "-")] = 0;
-    uint64_t count = strtoull(argv[4], NULL, 0);
-    rng.state = argc > 5 ? strtoull(argv[5], NULL, 0) : 1;
+    return o;
+}
 
+static struct spex_perf_writer *open_writer(const struct options *o, const char *path)
+{
     struct spex_perf_writer_options wo = {.size = sizeof wo,
                                           .cpus = THREADS,
-                                          .midr = o.nosource ? 0x481fd010 : 0x413fd0c1,
+                                          .midr = o->nosource ? 0x481fd010 : 0x413fd0c1,
                                           .period = 1024,
-                                          .untimed = o.untimed};
+                                          .untimed = o->untimed};
     struct spex_perf_writer *w;
     struct spex_error error;
     struct spex_perf_terms terms;
-    spex_perf_terms_parse(o.untimed ? "jitter=1" : "ts_enable=1,jitter=1", &terms, &error);
+    spex_perf_terms_parse(o->untimed ? "jitter=1" : "ts_enable=1,jitter=1", &terms, &error);
     memcpy(wo.config, terms.config, sizeof wo.config);
     spex_perf_time_init(&wo.time, 100000000);
-    if (spex_perf_writer_open(argv[2], &wo, &w, &error)) {
+    if (spex_perf_writer_open(path, &wo, &w, &error)) {
         fprintf(stderr, "%s\n", error.text);
-        return 1;
+        exit(1);
     }
+    return w;
+}
+
+/* Who runs, and what is mapped. */
+static void begin(struct spex_perf_writer *w, const struct options *o, const char *program)
+{
     map(w, KERNEL, 0x1000000, KERNEL, "[kernel.kallsyms]_text", false, SPEX_PERF_PID_KERNEL);
     spex_perf_writer_comm(w, PID, PID, "prog", true, 1000);
-    map_program(w, argv[3], PID);
+    map_program(w, program, PID);
     map(w, HEAP, UINT64_C(64) << 20, 0, "[heap]", true, PID);
     for (int32_t t = 1; t < THREADS; t++)
         spex_perf_writer_fork(w, PID, PID + t, PID, PID, 2000);
-    if (o.shm) {
+    if (o->shm) {
         spex_perf_writer_comm(w, OTHER_PID, OTHER_PID, "other", true, 1000);
-        map_program(w, argv[3], OTHER_PID);
+        map_program(w, program, OTHER_PID);
         map(w, SHARED + OTHER_BASE, 0x2000, 0, "/dev/shm/data", true, OTHER_PID);
     }
     for (int32_t t = 0; t < THREADS; t++) {
         spex_perf_writer_itrace_start(w, t, PID, PID + t, 3000);
-        if (o.nocontext)
+        if (o->nocontext)
             spex_perf_writer_switch(w, t, 0, 0, PID, PID + t, 4000);
     }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 5) {
+        fprintf(stderr, "usage: make_profile SCENARIO OUT PROG COUNT [SEED]\n");
+        return 2;
+    }
+    char base[40];
+    snprintf(base, sizeof base, "%s", argv[1]);
+    const struct options o = parse(base);
+    uint64_t count = strtoull(argv[4], NULL, 0);
+    rng.state = argc > 5 ? strtoull(argv[5], NULL, 0) : 1;
+    struct spex_perf_writer *w = open_writer(&o, argv[2]);
+    struct spex_error error;
+    begin(w, &o, argv[3]);
 
     static struct stream streams[THREADS];
     bool phased = !strcmp(base, "phased");

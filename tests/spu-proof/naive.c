@@ -1089,13 +1089,109 @@ static uint64_t exc_bits(const struct naive *n)
     return n->f.EXC ? ONES(10, 8) : 0;
 }
 
-static bool find(struct naive *n, unsigned encoding, struct place *p)
+static bool find_of_pe(struct naive *n, unsigned encoding, struct place *p)
+{
+    const struct arch_features *f = &n->f;
+    switch (encoding) {
+    case SPEX_MDCR_EL2:
+        p->value = &n->MDCR_EL2;
+        return f->EL2;
+    case SPEX_MDCR_EL3:
+        p->value = &n->MDCR_EL3;
+        return f->EL3;
+    case SPEX_HCR_EL2:
+        p->value = &n->HCR_EL2;
+        return f->EL2;
+    case SPEX_SCR_EL3:
+        p->value = &n->SCR_EL3;
+        return f->EL3;
+    case SPEX_CNTHCTL_EL2:
+        p->value = &n->CNTHCTL_EL2;
+        return f->EL2;
+    case SPEX_CNTVOFF_EL2:
+        p->value = &n->CNTVOFF_EL2;
+        return f->EL2;
+    case SPEX_CNTPOFF_EL2:
+        p->value = &n->CNTPOFF_EL2;
+        return f->EL2;
+    case SPEX_CONTEXTIDR_EL1:
+        p->value = &n->CONTEXTIDR_EL1;
+        p->mask = ONES(31, 0);
+        return true;
+    case SPEX_CONTEXTIDR_EL2:
+        p->value = &n->CONTEXTIDR_EL2;
+        p->mask = ONES(31, 0);
+        return f->EL2;
+    case SPEX_PMCR_EL0:
+        p->value = &n->PMCR_EL0;
+        return true;
+    case SPEX_HDFGRTR_EL2:
+        p->value = &n->HDFGRTR_EL2;
+        return f->FGT;
+    case SPEX_HDFGWTR_EL2:
+        p->value = &n->HDFGWTR_EL2;
+        return f->FGT;
+    case SPEX_HDFGRTR2_EL2:
+        p->value = &n->HDFGRTR2_EL2;
+        return f->FGT2;
+    case SPEX_HDFGWTR2_EL2:
+        p->value = &n->HDFGWTR2_EL2;
+        return f->FGT2;
+    case SPEX_HFGITR_EL2:
+        p->value = &n->HFGITR_EL2;
+        return f->FGT;
+    }
+    return false;
+}
+
+static bool find_of_buffer(struct naive *n, unsigned encoding, struct place *p)
 {
     const struct arch_features *f = &n->f;
     uint64_t status = ONES(55, 32) | ONES(31, 26) | ONES(19, 0);
     /* EA is RES0 if the PE never sets it. */
     if (manner(n) != REPORT && !(n->c.walk_abort == 0 && n->c.walk_abort_ea))
         status &= ~ONES(18, 18);
+    switch (encoding) {
+    case SPEX_PMBLIMITR_EL1:
+        p->value = &n->PMBLIMITR_EL1;
+        p->mask = ONES(63, (unsigned)n->c.granule) | ONES(2, 0);
+        if (f->nVM)
+            p->mask |= 1u << 7;
+        if (f->version >= 3)
+            p->mask |= 1u << 5;
+        return true;
+    case SPEX_PMBPTR_EL1:
+        p->value = &n->PMBPTR_EL1;
+        p->mask = pointer_mask(n);
+        return true;
+    case SPEX_PMBSR_EL1:
+        p->value = &n->PMBSR_EL1;
+        p->mask = status;
+        return true;
+    case SPEX_PMBSR_EL2:
+        p->value = &n->PMBSR_EL2;
+        p->mask = status;
+        p->read_only = !f->EL2;
+        return f->EXC;
+    case SPEX_PMBSR_EL3:
+        p->value = &n->PMBSR_EL3;
+        p->mask = status;
+        return f->EXC && f->EL3;
+    case SPEX_PMBMAR_EL1:
+        p->value = &n->PMBMAR_EL1;
+        p->mask = ONES(9, 0);
+        return f->nVM;
+    case SPEX_PMBIDR_EL1:
+        p->read_only = true;
+        p->id = PMBIDR(n);
+        return true;
+    }
+    return find_of_pe(n, encoding, p);
+}
+
+static bool find(struct naive *n, unsigned encoding, struct place *p)
+{
+    const struct arch_features *f = &n->f;
     *p = (struct place){.mask = ONES(63, 0)};
     switch (encoding) {
     case SPEX_PMSCR_EL1:
@@ -1154,92 +1250,12 @@ static bool find(struct naive *n, unsigned encoding, struct place *p)
         p->read_only = true;
         p->id = PMSIDR(n);
         return true;
-    case SPEX_PMBLIMITR_EL1:
-        p->value = &n->PMBLIMITR_EL1;
-        p->mask = ONES(63, (unsigned)n->c.granule) | ONES(2, 0);
-        if (f->nVM)
-            p->mask |= 1u << 7;
-        if (f->version >= 3)
-            p->mask |= 1u << 5;
-        return true;
-    case SPEX_PMBPTR_EL1:
-        p->value = &n->PMBPTR_EL1;
-        p->mask = pointer_mask(n);
-        return true;
-    case SPEX_PMBSR_EL1:
-        p->value = &n->PMBSR_EL1;
-        p->mask = status;
-        return true;
-    case SPEX_PMBSR_EL2:
-        p->value = &n->PMBSR_EL2;
-        p->mask = status;
-        p->read_only = !f->EL2;
-        return f->EXC;
-    case SPEX_PMBSR_EL3:
-        p->value = &n->PMBSR_EL3;
-        p->mask = status;
-        return f->EXC && f->EL3;
     case SPEX_PMSDSFR_EL1:
         p->value = &n->PMSDSFR_EL1;
         p->mask = n->c.source_filters;
         return f->FDS;
-    case SPEX_PMBMAR_EL1:
-        p->value = &n->PMBMAR_EL1;
-        p->mask = ONES(9, 0);
-        return f->nVM;
-    case SPEX_PMBIDR_EL1:
-        p->read_only = true;
-        p->id = PMBIDR(n);
-        return true;
-    case SPEX_MDCR_EL2:
-        p->value = &n->MDCR_EL2;
-        return f->EL2;
-    case SPEX_MDCR_EL3:
-        p->value = &n->MDCR_EL3;
-        return f->EL3;
-    case SPEX_HCR_EL2:
-        p->value = &n->HCR_EL2;
-        return f->EL2;
-    case SPEX_SCR_EL3:
-        p->value = &n->SCR_EL3;
-        return f->EL3;
-    case SPEX_CNTHCTL_EL2:
-        p->value = &n->CNTHCTL_EL2;
-        return f->EL2;
-    case SPEX_CNTVOFF_EL2:
-        p->value = &n->CNTVOFF_EL2;
-        return f->EL2;
-    case SPEX_CNTPOFF_EL2:
-        p->value = &n->CNTPOFF_EL2;
-        return f->EL2;
-    case SPEX_CONTEXTIDR_EL1:
-        p->value = &n->CONTEXTIDR_EL1;
-        p->mask = ONES(31, 0);
-        return true;
-    case SPEX_CONTEXTIDR_EL2:
-        p->value = &n->CONTEXTIDR_EL2;
-        p->mask = ONES(31, 0);
-        return f->EL2;
-    case SPEX_PMCR_EL0:
-        p->value = &n->PMCR_EL0;
-        return true;
-    case SPEX_HDFGRTR_EL2:
-        p->value = &n->HDFGRTR_EL2;
-        return f->FGT;
-    case SPEX_HDFGWTR_EL2:
-        p->value = &n->HDFGWTR_EL2;
-        return f->FGT;
-    case SPEX_HDFGRTR2_EL2:
-        p->value = &n->HDFGRTR2_EL2;
-        return f->FGT2;
-    case SPEX_HDFGWTR2_EL2:
-        p->value = &n->HDFGWTR2_EL2;
-        return f->FGT2;
-    case SPEX_HFGITR_EL2:
-        p->value = &n->HFGITR_EL2;
-        return f->FGT;
     }
-    return false;
+    return find_of_buffer(n, encoding, p);
 }
 
 bool naive_get(struct naive *n, unsigned encoding, uint64_t *value)

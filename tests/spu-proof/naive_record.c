@@ -266,6 +266,37 @@ static bool is_branch_gcs(const struct naive *n, const struct spex_op *op,
            (op->flags & (SPEX_OPF_LINK | SPEX_OPF_RETURN)) && (out->flags & SPEX_OUT_GCS_ENABLED);
 }
 
+/* The same as below, of a branch. */
+static unsigned branch_type(const struct naive *n, const struct spex_op *op,
+                            const struct spex_outcome *out, unsigned cond, unsigned *type)
+{
+    uint32_t o = op->flags;
+    unsigned cr = !n->f.CRR ? 0 : o & SPEX_OPF_LINK ? 1 : o & SPEX_OPF_RETURN ? 2 : 3;
+    *type = TYPE_B;
+    if (is_branch_gcs(n, op, out)) /* FIL-14 */
+        *type |= o & SPEX_OPF_LINK ? TYPE_ST : TYPE_LD;
+    return 0x200u | cr << 3 | (unsigned)is_branch_gcs(n, op, out) << 2 |
+           (unsigned)(o & SPEX_OPF_INDIRECT || op->kind == SPEX_OP_ERET) << 1 | cond;
+}
+
+static unsigned memory_types(const struct naive *n, const struct spex_op *op, bool store)
+{
+    uint32_t o = op->flags;
+    if (two_sided(op))
+        return store ? TYPE_ST : TYPE_LD; /* the pseudocode samples one of them */
+    if (!is_memory(n, op))
+        return 0;
+    return (o & SPEX_OPF_LOAD ? TYPE_LD : 0) |                     /* FIL-09 */
+           (o & (SPEX_OPF_STORE | SPEX_OPF_ATOMIC) ? TYPE_ST : 0); /* FIL-08 */
+}
+
+/* Without FEAT_SPE_SME the format has no room for ZT0 and several vectors. */
+static bool fits_sve(const struct naive *n, const struct spex_op *op)
+{
+    return n->f.SPE_SME || ((!uses(op, SPEX_REG_ZT0) || n->c.zt_sve) &&
+                            (op->vectors <= 1 || n->c.multi_vector_sve));
+}
+
 /* CLASS << 8 | payload, and the types for filtering (D17.5). */
 static unsigned operation_type(const struct naive *n, const struct spex_op *op,
                                const struct spex_outcome *out, bool store, unsigned *type)
@@ -287,35 +318,15 @@ static unsigned operation_type(const struct naive *n, const struct spex_op *op,
                         (unsigned)pred << 2 | store;
     unsigned simdfp_ldst = ldst | 1u << 2;
 
-    *type = (fp ? TYPE_FP : 0) | (simd ? TYPE_SIMD : 0);
-    if (branch) {
-        unsigned cr = !f->CRR ? 0 : o & SPEX_OPF_LINK ? 1 : o & SPEX_OPF_RETURN ? 2 : 3;
-        *type = TYPE_B;
-        if (is_branch_gcs(n, op, out)) /* FIL-14 */
-            *type |= o & SPEX_OPF_LINK ? TYPE_ST : TYPE_LD;
-        return 0x200u | cr << 3 | (unsigned)is_branch_gcs(n, op, out) << 2 |
-               (unsigned)(o & SPEX_OPF_INDIRECT || op->kind == SPEX_OP_ERET) << 1 | cond;
-    }
-    if (two_sided(op)) {
-        *type |= store ? TYPE_ST : TYPE_LD; /* the pseudocode samples one of them */
-    } else if (is_memory(n, op)) {
-        if (o & SPEX_OPF_LOAD)
-            *type |= TYPE_LD; /* FIL-09 */
-        if (o & (SPEX_OPF_STORE | SPEX_OPF_ATOMIC))
-            *type |= TYPE_ST; /* FIL-08 */
-    }
+    if (branch)
+        return branch_type(n, op, out, cond, type);
+    *type = (fp ? TYPE_FP : 0) | (simd ? TYPE_SIMD : 0) | memory_types(n, op, store);
     switch (op->kind) {
     case SPEX_OP_SVE:
         *type |= TYPE_SIMD;
         if (as_asimd(n, op))
             return asimd;
-        if (!v1p1 || !f->SVE)
-            return other;
-        if (!f->SPE_SME && uses(op, SPEX_REG_ZT0) && !n->c.zt_sve)
-            return other;
-        if (!f->SPE_SME && op->vectors > 1 && !n->c.multi_vector_sve)
-            return other;
-        return sve;
+        return v1p1 && f->SVE && fits_sve(n, op) ? sve : other;
     case SPEX_OP_SME_VECTOR:
     case SPEX_OP_SME_TILE: {
         *type |= TYPE_SIMD;
@@ -359,10 +370,6 @@ static unsigned operation_type(const struct naive *n, const struct spex_op *op,
     case SPEX_OP_SVE_PREFETCH:
         *type = 0; /* DAT-165: Other */
         return n->c.sve_prefetch == 1 && v1p1 && f->SVE ? sve : other;
-    case SPEX_OP_CACHE:
-    case SPEX_OP_AT:
-    case SPEX_OP_PREFETCH:
-        return other;
     default:
         return other;
     }
@@ -584,189 +591,252 @@ static unsigned events_bytes(const struct naive *n)
 
 /* ================ the record ================ */
 
-void naive_finish(struct naive *n, const struct naive_sample *s, const struct spex_op *op,
-                  const struct spex_outcome *out, struct naive_finished *done)
+/* What is known of the operation while its record is made. */
+struct work {
+    struct naive *n;
+    const struct naive_sample *s;
+    const struct spex_op *op;
+    const struct spex_outcome *out;
+    uint32_t flags; /* SPEX_OUT_ of selection and end */
+    bool phantom, unhandled, excepted, retired, complete;
+    bool branch, memory, taken;
+    unsigned info; /* 0 nothing, 1 addresses, 2 all that a load has */
+    bool store;
+    struct data d;
+    unsigned source_size;
+};
+
+static void what_happened(struct work *w)
 {
-    uint32_t flags = s->flags | out->flags, o = op->flags;
-    bool phantom = flags & (SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN);
-    bool unhandled = (flags & SPEX_OUT_NONARCH_EXC) && !n->c.nonarch_handled;
-    bool excepted = !phantom && (flags & SPEX_OUT_EXCEPTION);
-    bool retired = !phantom && !unhandled && (flags & (SPEX_OUT_EXECUTED | SPEX_OUT_EXCEPTION));
-    if (!n->c.population_speculative && !phantom && !unhandled)
-        retired = true; /* PKT-93: reads as one */
-    bool complete = naive_executed(n, flags);
-    bool branch = naive_is_branch(n, op, out), branch_gcs = is_branch_gcs(n, op, out) && branch;
-    bool memory = is_memory(n, op) || branch_gcs;
-    memset(done, 0, sizeof *done);
+    struct naive *n = w->n;
+    uint32_t flags = w->flags = w->s->flags | w->out->flags;
+    w->phantom = flags & (SPEX_OUT_SPECULATIVE | SPEX_OUT_NO_INSN);
+    w->unhandled = (flags & SPEX_OUT_NONARCH_EXC) && !n->c.nonarch_handled;
+    w->excepted = !w->phantom && (flags & SPEX_OUT_EXCEPTION);
+    w->retired = !w->phantom && !w->unhandled && (flags & (SPEX_OUT_EXECUTED | SPEX_OUT_EXCEPTION));
+    if (!n->c.population_speculative && !w->phantom && !w->unhandled)
+        w->retired = true; /* PKT-93: reads as one */
+    w->complete = naive_executed(n, flags);
+    w->branch = naive_is_branch(n, w->op, w->out);
+    w->memory = is_memory(n, w->op) || (is_branch_gcs(n, w->op, w->out) && w->branch);
+    w->taken = w->branch && (!(w->op->flags & SPEX_OPF_COND) || (flags & SPEX_OUT_PASSED));
 
     /* Captured for operations that are like loads: DAT-164, DAT-184. */
-    unsigned info = memory ? 2 : 0;
-    if (op->kind == SPEX_OP_SVE_PREFETCH)
-        info = (unsigned)n->c.sve_prefetch_info;
-    if (op->kind == SPEX_OP_CACHE || op->kind == SPEX_OP_AT || op->kind == SPEX_OP_PREFETCH ||
-        (op->kind == SPEX_OP_DC_ZVA && n->c.dc_zva == 1))
-        info = (unsigned)n->c.cache_op_info;
+    w->info = w->memory ? 2 : 0;
+    if (w->op->kind == SPEX_OP_SVE_PREFETCH)
+        w->info = (unsigned)n->c.sve_prefetch_info;
+    if (w->op->kind == SPEX_OP_CACHE || w->op->kind == SPEX_OP_AT ||
+        w->op->kind == SPEX_OP_PREFETCH || (w->op->kind == SPEX_OP_DC_ZVA && n->c.dc_zva == 1))
+        w->info = (unsigned)n->c.cache_op_info;
+}
 
-    /* Which access: a copy has two sides, DAT-105 to DAT-107, DAT-112 to DAT-114. */
-    bool store = !(o & SPEX_OPF_LOAD) && memory;
-    const struct spex_access *only = out->part_count && !branch ? NULL : &out->access[0];
-    if (two_sided(op)) {
+/* Which access: a copy has two sides, DAT-105 to DAT-107, DAT-112 to DAT-114. */
+static void which_access(struct work *w)
+{
+    struct naive *n = w->n;
+    const struct spex_outcome *out = w->out;
+    struct data *d = &w->d;
+    w->store = !(w->op->flags & SPEX_OPF_LOAD) && w->memory;
+    const struct spex_access *only = out->part_count && !w->branch ? NULL : &out->access[0];
+    if (two_sided(w->op)) {
         bool loads = out->access[0].flags & SPEX_ACC_VA;
         bool stores = out->access[1].flags & SPEX_ACC_VA;
         bool ld = naive_type_kept(n, TYPE_LD), st = naive_type_kept(n, TYPE_ST);
         /* clang-format off */
-        store = loads != stores ? stores
-                : ld != st      ? st
-                                : n->world.random(n->world.user) >> 7;
+        w->store = loads != stores ? stores
+                   : ld != st      ? st
+                                   : n->world.random(n->world.user) >> 7;
         /* clang-format on */
-        only = &out->access[store];
+        only = &out->access[w->store];
     }
-    struct data d;
-    describe_access(n, op, out, only, &d);
-    if (info == 0 || phantom) /* DAT-176 */
-        d.va = false;
-    if (op->kind == SPEX_OP_LDST_NV2 && !s->nv2_va) /* DAT-101 */
-        d.va = false;
-    d.pa = d.pa && s->pa && d.va; /* DAT-85 to DAT-87 */
-    if ((flags & SPEX_OUT_MONITOR_FAIL) && !n->c.monitor_fail_pa)
-        d.pa = false; /* DAT-88 */
+    describe_access(n, w->op, out, only, d);
+    if (w->info == 0 || w->phantom) /* DAT-176 */
+        d->va = false;
+    if (w->op->kind == SPEX_OP_LDST_NV2 && !w->s->nv2_va) /* DAT-101 */
+        d->va = false;
+    d->pa = d->pa && w->s->pa && d->va; /* DAT-85 to DAT-87 */
+    if ((w->flags & SPEX_OUT_MONITOR_FAIL) && !n->c.monitor_fail_pa)
+        d->pa = false; /* DAT-88 */
+}
 
-    /* Data Source: PKT-56 to PKT-58, DAT-110. */
-    d.source = d.source && n->f.LDS && info == 2 && d.done;
-    if (store)
-        d.source = d.source && (o & SPEX_OPF_ATOMIC          ? n->c.source_store_atomic
-                                : o & SPEX_OPF_STATUS_RESULT ? n->c.st64bv_source
-                                                             : 0);
-    if (d.aborted && !n->c.source_on_abort)
-        d.source = false;
-    unsigned source_size = (unsigned)n->c.data_source_size;
-    if (!source_size) /* a second byte has room in records above 64 bytes only */
-        source_size = d.data_source > 0xff && n->f.MaxSize > 6 && !n->n1 ? 2 : 1;
-    if (source_size == 1)
-        d.data_source &= 0xff;
+/* PKT-56 to PKT-58, DAT-110. */
+static void data_source(struct work *w)
+{
+    struct naive *n = w->n;
+    struct data *d = &w->d;
+    uint32_t o = w->op->flags;
+    d->source = d->source && n->f.LDS && w->info == 2 && d->done;
+    if (w->store)
+        d->source = d->source && (o & SPEX_OPF_ATOMIC          ? n->c.source_store_atomic
+                                  : o & SPEX_OPF_STATUS_RESULT ? n->c.st64bv_source
+                                                               : 0);
+    if (d->aborted && !n->c.source_on_abort)
+        d->source = false;
+    w->source_size = (unsigned)n->c.data_source_size;
+    if (!w->source_size) /* a second byte has room in records above 64 bytes only */
+        w->source_size = d->data_source > 0xff && n->f.MaxSize > 6 && !n->n1 ? 2 : 1;
+    if (w->source_size == 1)
+        d->data_source &= 0xff;
+}
 
-    /* Events. */
-    uint64_t of_access = d.done && info == 2 ? d.events : 0; /* DAT-92 */
-    if (!d.va && !n->c.no_access_events)
+static uint64_t events_of(struct work *w)
+{
+    struct naive *n = w->n;
+    struct data *d = &w->d;
+    uint64_t of_access = d->done && w->info == 2 ? d->events : 0; /* DAT-92 */
+    if (!d->va && !n->c.no_access_events)
         of_access = 0; /* DAT-91 */
-    if (store)         /* DAT-73, PKT-92: all but E[4], E[5] and E[11] */
+    if (w->store)      /* DAT-73, PKT-92: all but E[4], E[5] and E[11] */
         of_access &= n->c.store_events | 1 << 4 | 1 << 5 | 1 << 11;
-    uint64_t of_op = out->events;
-    only_possible(n, op, store, &of_access, &of_op);
+    uint64_t of_op = w->out->events;
+    only_possible(n, w->op, w->store, &of_access, &of_op);
     uint64_t e = (of_op | of_access) & ~(uint64_t)(1 << 0 | 1 << 1 | 1 << 6);
     if (n->f.SPE_SME)
-        e = (e & ~((uint64_t)1 << 24)) | (flags & SPEX_OUT_STREAMING ? 1 << 24 : 0);
-    if (!branch || phantom)
+        e = (e & ~((uint64_t)1 << 24)) | (w->flags & SPEX_OUT_STREAMING ? 1 << 24 : 0);
+    if (!w->branch || w->phantom)
         e &= ~(uint64_t)(1 << 7); /* PKT-83, DAT-178 */
-    if (phantom)
+    if (w->phantom)
         e &= ~(uint64_t)(3 << 17); /* DAT-177 */
-    if (retired)
+    if (w->retired)
         e |= 1 << 1;
-    if (excepted && !unhandled)
+    if (w->excepted && !w->unhandled)
         e |= 1 << 0;
-    if (unhandled && !phantom && n->c.nonarch_e0)
+    if (w->unhandled && !w->phantom && n->c.nonarch_e0)
         e |= 1 << 0; /* DAT-228 */
-    if (conditional(n, op) && (op->kind != SPEX_OP_BRANCH || branch) &&
-        !(flags & SPEX_OUT_PASSED) && !phantom)
+    if (conditional(n, w->op) && (w->op->kind != SPEX_OP_BRANCH || w->branch) &&
+        !(w->flags & SPEX_OUT_PASSED) && !w->phantom)
         e |= 1 << 6;
-    e &= implemented_events(n);
-    done->events = e;
-    done->total = d.has_total && info ? d.total : out->total;
-    unsigned type = operation_type(n, op, out, store, &done->type);
+    return e & implemented_events(n);
+}
+
+static void put_counters(struct work *w, struct naive_record *r, uint32_t total)
+{
+    struct naive *n = w->n;
+    put_counter(r, n, 0, total);
+    if (!n->c.omit_issue)
+        put_counter(r, n, 1, w->out->issue);
+    if (w->info == 2) { /* DAT-61, DAT-89, DAT-90 */
+        if (w->d.va && w->d.done)
+            put_counter(r, n, 2, w->d.translation);
+        else if ((w->d.done || w->d.translated) && n->c.no_access_translation)
+            put_counter(r, n, 2, 0);
+    }
+    if (n->c.alt_clock == 1 && n->f.ALTCLK && (w->flags & SPEX_OUT_ALT_CLOCK))
+        put_counter(r, n, 4, w->out->alt_issue);
+    if (n->c.impdef_counter) {
+        bool other_clock = n->c.alt_clock == 2; /* DAT-25: then the index is for that */
+        if (other_clock && (w->flags & SPEX_OUT_ALT_CLOCK))
+            put_counter(r, n, (unsigned)n->c.impdef_counter, w->out->alt_issue);
+        if (!other_clock && (w->flags & SPEX_OUT_IMPDEF_COUNTER))
+            put_counter(r, n, (unsigned)n->c.impdef_counter, w->out->impdef_counter);
+    }
+}
+
+static void put_target(const struct work *w, struct naive_record *r)
+{
+    unsigned el = w->out->target_el, security = w->out->target_security;
+    uint64_t target = w->out->target;
+    if (w->op->kind == SPEX_OP_ISB) { /* DAT-44: to the next instruction */
+        target = w->s->pc + 4;
+        el = w->s->el;
+        security = w->s->security;
+    } else if ((w->flags & SPEX_OUT_ILLEGAL_ERET) && w->n->c.illegal_eret == 1) {
+        el = w->out->spsr_el;
+        security = w->out->spsr_security;
+    }
+    put_address(r, 1, context_bits(el, security) | (target & ONES(55, 0)));
+}
+
+static void put_virtual(const struct work *w, struct naive_record *r)
+{
+    const struct naive *n = w->n;
+    uint32_t flags = w->d.chosen->flags;
+    uint64_t va = w->d.virtual_address;
+    if (w->op->kind == SPEX_OP_LDST_TAG && n->c.tag_va == 1)
+        va &= ~(uint64_t)15; /* DAT-93 */
+    bool tagged = n->f.MTE2 && (flags & (SPEX_ACC_TAG_CHECKED | SPEX_ACC_TAG_CANONICAL));
+    if (!(flags & SPEX_ACC_TBI) && !tagged && !n->c.va_top_byte)
+        va &= ONES(55, 0); /* DAT-53, DAT-95, PKT-22 */
+    put_address(r, 2, va);
+}
+
+static void put_physical(const struct work *w, struct naive_record *r)
+{
+    const struct naive *n = w->n;
+    const struct spex_access *a = w->d.chosen;
+    uint64_t pa = w->d.physical_address & ONES(55, 0), ns, nse, ch = 0, pat = 0;
+    if (w->op->kind == SPEX_OP_LDST_TAG && (n->c.tag_pa == 1 || n->c.tag_va == 1))
+        pa &= ~(uint64_t)15; /* DAT-96 */
+    ns = a->pas == SPEX_NONSECURE || a->pas == SPEX_REALM;
+    nse = a->pas == SPEX_REALM || a->pas == SPEX_ROOT;
+    if (n->f.MTE2) { /* PKT-25 to PKT-29 */
+        ch = a->flags & SPEX_ACC_TAG_CHECKED ? 1 : 0;
+        if (ch && (a->flags & SPEX_ACC_TAG_IGNORED))
+            ch = n->c.ch_ignored;
+        if (a->flags & SPEX_ACC_TAG_CANONICAL)
+            ch = 0;
+        pat = ch || n->c.pat_unchecked ? a->tag & 15 : 0;
+    }
+    put_address(r, 3, ns << 63 | ch << 62 | nse << 60 | pat << 56 | pa);
+}
+
+/* Addresses but for the PC, Data Source, Operation Type. */
+static void put_operation(const struct work *w, struct naive_record *r, unsigned type)
+{
+    const struct naive *n = w->n;
+    if (w->branch && !w->phantom && (w->taken || n->c.not_taken_target)) /* DAT-32, DAT-37 */
+        put_target(w, r);
+    if (w->d.va)
+        put_virtual(w, r);
+    if (w->d.pa)
+        put_physical(w, r);
+    if (w->s->previous && w->complete && (w->taken || n->c.pbt_any_op))
+        put_address(r, 4, w->s->previous_target);
+    if (n->c.impdef_address && (w->flags & SPEX_OUT_IMPDEF_ADDRESS) && !w->phantom)
+        put_address(r, (unsigned)n->c.impdef_address, w->out->impdef_address);
+    if (w->d.source) {
+        put(r, w->source_size == 2 ? 0x53 : 0x43, 1);
+        put(r, w->d.data_source, w->source_size);
+    }
+    put(r, 0x48 | type >> 8, 1);
+    put(r, type & 0xff, 1);
+}
+
+void naive_finish(struct naive *n, const struct naive_sample *s, const struct spex_op *op,
+                  const struct spex_outcome *out, struct naive_finished *done)
+{
+    struct work w = {.n = n, .s = s, .op = op, .out = out};
+    memset(done, 0, sizeof *done);
+    what_happened(&w);
+    which_access(&w);
+    data_source(&w);
+    done->events = events_of(&w);
+    done->total = w.d.has_total && w.info ? w.d.total : out->total;
+    unsigned type = operation_type(n, op, out, w.store, &done->type);
     done->load = done->type & TYPE_LD;
 
     /* What is put into it: DAT-17. */
-    unsigned much = complete ? 0 : (unsigned)n->c.exception_info;
+    unsigned much = w.complete ? 0 : (unsigned)n->c.exception_info;
     struct naive_record *r = &done->record;
-    done->source = d.source && much == 0;
-    done->data_source = d.data_source;
-    if (much == 0) {
-        if (s->context1) {
-            put(r, 0x64, 1);
-            put(r, s->contextidr1, 4);
-        }
-        if (s->context2) {
-            put(r, 0x65, 1);
-            put(r, s->contextidr2, 4);
-        }
+    done->source = w.d.source && much == 0;
+    done->data_source = w.d.data_source;
+    if (much == 0 && s->context1) {
+        put(r, 0x64, 1);
+        put(r, s->contextidr1, 4);
     }
-    if (much == 0) {
-        put_counter(r, n, 0, done->total);
-        if (!n->c.omit_issue)
-            put_counter(r, n, 1, out->issue);
-        if (info == 2) { /* DAT-61, DAT-89, DAT-90 */
-            if (d.va && d.done)
-                put_counter(r, n, 2, d.translation);
-            else if ((d.done || d.translated) && n->c.no_access_translation)
-                put_counter(r, n, 2, 0);
-        }
-        if (n->c.alt_clock == 1 && n->f.ALTCLK && (flags & SPEX_OUT_ALT_CLOCK))
-            put_counter(r, n, 4, out->alt_issue);
-        if (n->c.impdef_counter) {
-            bool other_clock = n->c.alt_clock == 2; /* DAT-25: then the index is for that */
-            if (other_clock && (flags & SPEX_OUT_ALT_CLOCK))
-                put_counter(r, n, (unsigned)n->c.impdef_counter, out->alt_issue);
-            if (!other_clock && (flags & SPEX_OUT_IMPDEF_COUNTER))
-                put_counter(r, n, (unsigned)n->c.impdef_counter, out->impdef_counter);
-        }
+    if (much == 0 && s->context2) {
+        put(r, 0x65, 1);
+        put(r, s->contextidr2, 4);
     }
+    if (much == 0)
+        put_counters(&w, r, done->total);
     if (much < 2)
         put_address(r, 0, context_bits(s->el, s->security) | (s->pc & ONES(55, 0)));
-    if (much == 0) {
-        bool taken = branch && (!(o & SPEX_OPF_COND) || (flags & SPEX_OUT_PASSED));
-        if (branch && !phantom && (taken || n->c.not_taken_target)) { /* DAT-32, DAT-37 */
-            unsigned el = out->target_el, security = out->target_security;
-            uint64_t target = out->target;
-            if (op->kind == SPEX_OP_ISB) { /* DAT-44: to the next instruction */
-                target = s->pc + 4;
-                el = s->el;
-                security = s->security;
-            } else if ((flags & SPEX_OUT_ILLEGAL_ERET) && n->c.illegal_eret == 1) {
-                el = out->spsr_el;
-                security = out->spsr_security;
-            }
-            put_address(r, 1, context_bits(el, security) | (target & ONES(55, 0)));
-        }
-        if (d.va) {
-            uint64_t va = d.virtual_address;
-            if (op->kind == SPEX_OP_LDST_TAG && n->c.tag_va == 1)
-                va &= ~(uint64_t)15; /* DAT-93 */
-            bool tagged =
-                n->f.MTE2 && (d.chosen->flags & (SPEX_ACC_TAG_CHECKED | SPEX_ACC_TAG_CANONICAL));
-            if (!(d.chosen->flags & SPEX_ACC_TBI) && !tagged && !n->c.va_top_byte)
-                va &= ONES(55, 0); /* DAT-53, DAT-95, PKT-22 */
-            put_address(r, 2, va);
-        }
-        if (d.pa) {
-            uint64_t pa = d.physical_address & ONES(55, 0), ns, nse, ch = 0, pat = 0;
-            if (op->kind == SPEX_OP_LDST_TAG && (n->c.tag_pa == 1 || n->c.tag_va == 1))
-                pa &= ~(uint64_t)15; /* DAT-96 */
-            ns = d.chosen->pas == SPEX_NONSECURE || d.chosen->pas == SPEX_REALM;
-            nse = d.chosen->pas == SPEX_REALM || d.chosen->pas == SPEX_ROOT;
-            if (n->f.MTE2) { /* PKT-25 to PKT-29 */
-                ch = d.chosen->flags & SPEX_ACC_TAG_CHECKED ? 1 : 0;
-                if (ch && (d.chosen->flags & SPEX_ACC_TAG_IGNORED))
-                    ch = n->c.ch_ignored;
-                if (d.chosen->flags & SPEX_ACC_TAG_CANONICAL)
-                    ch = 0;
-                pat = ch || n->c.pat_unchecked ? d.chosen->tag & 15 : 0;
-            }
-            put_address(r, 3, ns << 63 | ch << 62 | nse << 60 | pat << 56 | pa);
-        }
-        if (s->previous && complete && (taken || n->c.pbt_any_op))
-            put_address(r, 4, s->previous_target);
-        if (n->c.impdef_address && (flags & SPEX_OUT_IMPDEF_ADDRESS) && !phantom)
-            put_address(r, (unsigned)n->c.impdef_address, out->impdef_address);
-        if (d.source) {
-            put(r, source_size == 2 ? 0x53 : 0x43, 1);
-            put(r, d.data_source, source_size);
-        }
-        put(r, 0x48 | type >> 8, 1);
-        put(r, type & 0xff, 1);
-    }
+    if (much == 0)
+        put_operation(&w, r, type);
     unsigned size = events_bytes(n);
     put(r, size == 8 ? 0x72 : size == 4 ? 0x62 : size == 2 ? 0x52 : 0x42, 1);
-    put(r, e, size);
+    put(r, done->events, size);
     if (s->timestamp) {
         put(r, 0x71, 1);
         put(r, s->time, 8);

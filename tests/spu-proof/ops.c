@@ -88,65 +88,12 @@ static bool possible(enum spex_op_kind kind, const struct arch_features *f)
 
 static const uint32_t lengths[] = {16, 32, 48, 64, 128, 256, 384, 512, 1024, 2048};
 
-void ops_make(uint64_t seed, const struct arch_features *f, struct made_op *made)
-{
-    struct rng r = {seed}, *rng = &r;
-    struct spex_op *op = &made->op;
-    struct spex_outcome *out = &made->outcome;
-    memset(made, 0, sizeof *made);
-    made->pc = address(rng) & ~(uint64_t)3;
-    do
-        op->kind = (uint8_t)rng_below(rng, SPEX_OP_KIND_COUNT);
-    while (!possible(op->kind, f));
-    memset(op->src, SPEX_REG_NONE, sizeof op->src);
-    memset(op->dst, SPEX_REG_NONE, sizeof op->dst);
-    op->vectors = 1;
-    uint32_t any = (uint32_t)rng_next(rng);
 #define MAYBE(flag) (any & (flag))
-    uint32_t ldst = rng_below(rng, 2) ? SPEX_OPF_LOAD : SPEX_OPF_STORE;
+
+/* The flags of an operation that accesses memory. */
+static void make_memory(struct rng *rng, uint32_t any, uint32_t ldst, struct spex_op *op)
+{
     switch (op->kind) {
-    case SPEX_OP_OTHER:
-    case SPEX_OP_CSEL:
-    case SPEX_OP_CCMP:
-        op->flags = MAYBE(SPEX_OPF_FP | SPEX_OPF_SIMD);
-        break;
-    case SPEX_OP_SVE:
-    case SPEX_OP_SVE_PREFETCH:
-        op->flags = MAYBE(SPEX_OPF_PRED);
-        if (op->kind == SPEX_OP_SVE)
-            op->flags |= MAYBE(SPEX_OPF_FP | SPEX_OPF_ASIMD_EQUIV);
-        op->vector_bits = lengths[rng_below(rng, 10)];
-        if (!rng_below(rng, 4))
-            op->vectors = (uint8_t)(1u << rng_below(rng, 3));
-        if (!rng_below(rng, 4))
-            op->src[0] = SPEX_REG_P0 + 3;
-        if (op->kind == SPEX_OP_SVE && f->SME && !rng_below(rng, 8))
-            op->src[1] = SPEX_REG_ZT0;
-        break;
-    case SPEX_OP_SME_VECTOR:
-        op->flags = MAYBE(SPEX_OPF_FP | SPEX_OPF_PRED);
-        op->vector_bits = lengths[rng_below(rng, 10)];
-        op->vectors = (uint8_t)(1u << rng_below(rng, 3));
-        op->dst[0] = SPEX_REG_ZA;
-        break;
-    case SPEX_OP_SME_TILE:
-        op->flags = MAYBE(SPEX_OPF_FP | SPEX_OPF_WHOLE_ZA | SPEX_OPF_PRED);
-        op->vector_bits = 100u << rng_below(rng, 12);
-        op->dst[0] = SPEX_REG_ZA;
-        break;
-    case SPEX_OP_BRANCH:
-        op->flags = MAYBE(SPEX_OPF_COND | SPEX_OPF_INDIRECT);
-        if (!(op->flags & SPEX_OPF_COND) && rng_below(rng, 2))
-            op->flags |= rng_below(rng, 2) ? SPEX_OPF_LINK : SPEX_OPF_RETURN | SPEX_OPF_INDIRECT;
-        if (f->GCS && (op->flags & (SPEX_OPF_LINK | SPEX_OPF_RETURN)))
-            op->flags |= MAYBE(SPEX_OPF_GCS);
-        if (op->flags & SPEX_OPF_GCS)
-            op->flags |= op->flags & SPEX_OPF_LINK ? SPEX_OPF_STORE : SPEX_OPF_LOAD;
-        break;
-    /* clang-format off */
-    case SPEX_OP_ERET: op->flags = SPEX_OPF_INDIRECT | SPEX_OPF_CSYNC; break;
-    case SPEX_OP_ISB: op->flags = SPEX_OPF_CSYNC; break;
-    /* clang-format on */
     case SPEX_OP_LDST:
         op->flags = ldst;
         switch (rng_below(rng, 4)) {
@@ -201,6 +148,64 @@ void ops_make(uint64_t seed, const struct arch_features *f, struct made_op *made
     default:
         break;
     }
+}
+
+/* Those of others, and the registers and vectors of both. */
+static void make_op(struct rng *rng, const struct arch_features *f, uint32_t any,
+                    struct spex_op *op)
+{
+    uint32_t ldst = rng_below(rng, 2) ? SPEX_OPF_LOAD : SPEX_OPF_STORE;
+    switch (op->kind) {
+    case SPEX_OP_OTHER:
+    case SPEX_OP_CSEL:
+    case SPEX_OP_CCMP:
+        op->flags = MAYBE(SPEX_OPF_FP | SPEX_OPF_SIMD);
+        break;
+    case SPEX_OP_SVE:
+    case SPEX_OP_SVE_PREFETCH:
+        op->flags = MAYBE(SPEX_OPF_PRED);
+        if (op->kind == SPEX_OP_SVE)
+            op->flags |= MAYBE(SPEX_OPF_FP | SPEX_OPF_ASIMD_EQUIV);
+        op->vector_bits = lengths[rng_below(rng, 10)];
+        if (!rng_below(rng, 4))
+            op->vectors = (uint8_t)(1u << rng_below(rng, 3));
+        if (!rng_below(rng, 4))
+            op->src[0] = SPEX_REG_P0 + 3;
+        if (op->kind == SPEX_OP_SVE && f->SME && !rng_below(rng, 8))
+            op->src[1] = SPEX_REG_ZT0;
+        break;
+    case SPEX_OP_SME_VECTOR:
+        op->flags = MAYBE(SPEX_OPF_FP | SPEX_OPF_PRED);
+        op->vector_bits = lengths[rng_below(rng, 10)];
+        op->vectors = (uint8_t)(1u << rng_below(rng, 3));
+        op->dst[0] = SPEX_REG_ZA;
+        break;
+    case SPEX_OP_SME_TILE:
+        op->flags = MAYBE(SPEX_OPF_FP | SPEX_OPF_WHOLE_ZA | SPEX_OPF_PRED);
+        op->vector_bits = 100u << rng_below(rng, 12);
+        op->dst[0] = SPEX_REG_ZA;
+        break;
+    case SPEX_OP_BRANCH:
+        op->flags = MAYBE(SPEX_OPF_COND | SPEX_OPF_INDIRECT);
+        if (!(op->flags & SPEX_OPF_COND) && rng_below(rng, 2))
+            op->flags |= rng_below(rng, 2) ? SPEX_OPF_LINK : SPEX_OPF_RETURN | SPEX_OPF_INDIRECT;
+        if (f->GCS && (op->flags & (SPEX_OPF_LINK | SPEX_OPF_RETURN)))
+            op->flags |= MAYBE(SPEX_OPF_GCS);
+        if (op->flags & SPEX_OPF_GCS)
+            op->flags |= op->flags & SPEX_OPF_LINK ? SPEX_OPF_STORE : SPEX_OPF_LOAD;
+        break;
+    /* clang-format off */
+    case SPEX_OP_ERET: op->flags = SPEX_OPF_INDIRECT | SPEX_OPF_CSYNC; break;
+    case SPEX_OP_ISB: op->flags = SPEX_OPF_CSYNC; break;
+    /* clang-format on */
+    default:
+        make_memory(rng, any, ldst, op);
+    }
+}
+
+static void make_outcome(struct rng *rng, const struct arch_features *f, uint32_t any,
+                         const struct spex_op *op, struct spex_outcome *out)
+{
     out->flags = SPEX_OUT_EXECUTED;
     switch (rng_below(rng, 16)) {
     /* clang-format off */
@@ -229,6 +234,15 @@ void ops_make(uint64_t seed, const struct arch_features *f, struct made_op *made
         out->events |= any & 1 ? BITS(18, 17) : any & BIT(17);
     if (!(any & 0x700000)) /* what only a mistaken host passes */
         out->events |= rng_next(rng);
+}
+
+#undef MAYBE
+
+static void make_numbers(struct rng *rng, const struct arch_features *f, uint32_t any,
+                         struct made_op *made)
+{
+    const struct spex_op *op = &made->op;
+    struct spex_outcome *out = &made->outcome;
     out->total = cycles(rng);
     out->issue = cycles(rng);
     out->alt_issue = cycles(rng);
@@ -254,6 +268,24 @@ void ops_make(uint64_t seed, const struct arch_features *f, struct made_op *made
         }
         out->parts = made->parts;
     }
+}
+
+void ops_make(uint64_t seed, const struct arch_features *f, struct made_op *made)
+{
+    struct rng r = {seed}, *rng = &r;
+    struct spex_op *op = &made->op;
+    memset(made, 0, sizeof *made);
+    made->pc = address(rng) & ~(uint64_t)3;
+    do
+        op->kind = (uint8_t)rng_below(rng, SPEX_OP_KIND_COUNT);
+    while (!possible(op->kind, f));
+    memset(op->src, SPEX_REG_NONE, sizeof op->src);
+    memset(op->dst, SPEX_REG_NONE, sizeof op->dst);
+    op->vectors = 1;
+    uint32_t any = (uint32_t)rng_next(rng);
+    make_op(rng, f, any, op);
+    make_outcome(rng, f, any, op, &made->outcome);
+    make_numbers(rng, f, any, made);
 }
 
 /* What the state of the PE decides: no branch leaves it but an exception return. */

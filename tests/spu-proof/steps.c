@@ -640,12 +640,142 @@ static void pass(struct pair *p, const struct step *step)
     }
 }
 
+static void play_time(struct pair *p, const struct step *step)
+{
+    p->a.time += step->value;
+    p->b.time = p->a.time;
+    p->a.counter_on = p->b.counter_on = step->seed % 16 != 0;
+    SAY(p, "time %" PRIu64 "\n", p->a.time);
+    if (!p->a.counter_on)
+        SAY(p, "time off\n");
+}
+
+static void play_begin(struct pair *p, const struct step *step)
+{
+    struct made_op op;
+    ops_make(step->seed, &p->run->features, &op);
+    int slot = spex_spu_begin(p->unit, op.pc, op.outcome.flags);
+    int other = p->compare ? naive_begin(&p->naive, op.pc, op.outcome.flags) : slot;
+    if ((slot < 0) != (other < 0))
+        differ(p, "begin: unit %s it", slot >= 0 ? "samples" : "does not sample");
+    SAY(p, "begin s%u pc=0x%" PRIx64 "%s%s%s %s\n", p->named, op.pc,
+        op.outcome.flags & SPEX_OUT_SPECULATIVE ? " speculative" : "",
+        op.outcome.flags & SPEX_OUT_NO_INSN ? " no-insn" : "",
+        op.outcome.flags & SPEX_OUT_NONARCH_EXC ? " nonarch" : "",
+        other >= 0 ? "expect sampled" : "expect not-sampled");
+    if (slot >= 0) {
+        p->flight[p->flights].name = p->named++;
+        p->flight[p->flights].unit = slot;
+        p->flight[p->flights].naive = other;
+        p->flight[p->flights].pe = p->pe;
+        p->flight[p->flights++].seed = step->seed;
+    }
+}
+
+static void play_end(struct pair *p, const struct step *step)
+{
+    struct made_op op;
+    if (!p->flights)
+        return;
+    unsigned i = step->value % p->flights;
+    if (step->kind == STEP_COMPLETE) {
+        ops_make(p->flight[i].seed, &p->run->features, &op);
+        ops_fit(&op, &p->flight[i].pe);
+        SAY(p, "complete s%u ", p->flight[i].name);
+        say_op(p, &op);
+        spex_spu_complete(p->unit, p->flight[i].unit, &op.op, &op.outcome);
+        if (p->compare)
+            naive_complete(&p->naive, p->flight[i].naive, &op.op, &op.outcome);
+    } else {
+        SAY(p, "abandon s%u\n", p->flight[i].name);
+        spex_spu_abandon(p->unit, p->flight[i].unit);
+        if (p->compare)
+            naive_abandon(&p->naive, p->flight[i].naive);
+    }
+    p->flights--;
+    memmove(p->flight + i, p->flight + i + 1, (p->flights - i) * sizeof *p->flight);
+}
+
+static void play_write(struct pair *p, const struct step *step)
+{
+    struct spex_sysreg_detail unit = {0}, naive = {0};
+    if (!reachable(p, step->encoding))
+        return;
+    uint64_t value = legal(p, step->encoding, step->value);
+    enum spex_sysreg_result result =
+        spex_spu_write(p->unit, step->encoding, step->seed & 31, value, &unit);
+    if (p->compare) {
+        enum spex_sysreg_result r =
+            naive_write(&p->naive, step->encoding, step->seed & 31, value, &naive);
+        SAY(p, "write %s 0x%" PRIx64, spex_sysreg_name(step->encoding), value);
+        say_result(p, r, &naive);
+        if (r != result || unit.esr != naive.esr || unit.offset != naive.offset)
+            differ(p, "msr %s: unit %d esr %" PRIx64 " offset %x, naive %d %" PRIx64 " %x",
+                   spex_sysreg_name(step->encoding), result, unit.esr, unit.offset, r, naive.esr,
+                   naive.offset);
+    }
+}
+
+static void play_read(struct pair *p, const struct step *step)
+{
+    struct spex_sysreg_detail unit = {0}, naive = {0};
+    uint64_t x = 0, y = 0;
+    if (!reachable(p, step->encoding))
+        return;
+    enum spex_sysreg_result result =
+        spex_spu_read(p->unit, step->encoding, step->seed & 31, &x, &unit);
+    if (p->compare) {
+        enum spex_sysreg_result r =
+            naive_read(&p->naive, step->encoding, step->seed & 31, &y, &naive);
+        SAY(p, "read %s", spex_sysreg_name(step->encoding));
+        if (r == SPEX_SYSREG_OK)
+            SAY(p, " expect 0x%" PRIx64 "\n", y);
+        else
+            say_result(p, r, &naive);
+        if (r != result || unit.esr != naive.esr || unit.offset != naive.offset || x != y)
+            differ(p,
+                   "mrs %s: unit %d esr %" PRIx64 " offset %x value %" PRIx64 ", naive %d %" PRIx64
+                   " %x %" PRIx64,
+                   spex_sysreg_name(step->encoding), result, unit.esr, unit.offset, x, r, naive.esr,
+                   naive.offset, y);
+    }
+}
+
+static void play_psb(struct pair *p)
+{
+    struct spex_sysreg_detail unit = {0}, naive = {0};
+    enum spex_sysreg_result result = spex_spu_psb(p->unit, &unit);
+    if (p->compare) {
+        enum spex_sysreg_result r = naive_psb(&p->naive, &naive);
+        SAY(p, "psb");
+        say_result(p, r, &naive);
+        if (r != result || unit.esr != naive.esr)
+            differ(p, "psb: unit %d esr %" PRIx64 ", naive %d %" PRIx64, result, unit.esr, r,
+                   naive.esr);
+    }
+}
+
+static void play_save(struct pair *p)
+{
+    SAY(p, "save\nrestore\n");
+    spex_spu_flush(p->unit);
+    size_t size = spex_spu_save(p->unit, NULL, 0);
+    uint8_t *bytes = malloc(size);
+    struct spex_spu *next = NULL;
+    struct spex_error error;
+    if (!bytes || spex_spu_save(p->unit, bytes, size) != size ||
+        spu_new(&p->config, &next, &error) || spex_spu_restore(next, bytes, size))
+        differ(p, "save and restore");
+    free(bytes);
+    if (next) {
+        spex_spu_free(p->unit);
+        p->unit = next;
+    }
+}
+
 static void play(struct pair *p, const struct step *step)
 {
     struct made_op op;
-    struct spex_sysreg_detail unit = {0}, naive = {0};
-    enum spex_sysreg_result result;
-    uint64_t value;
     switch (step->kind) {
     case STEP_SAMPLE:
         set(p, SPEX_PMSICR_EL1, 1);
@@ -660,87 +790,19 @@ static void play(struct pair *p, const struct step *step)
     case STEP_PASS:
         pass(p, step);
         break;
-    case STEP_BEGIN: {
-        ops_make(step->seed, &p->run->features, &op);
-        int slot = spex_spu_begin(p->unit, op.pc, op.outcome.flags);
-        int other = p->compare ? naive_begin(&p->naive, op.pc, op.outcome.flags) : slot;
-        if ((slot < 0) != (other < 0))
-            differ(p, "begin: unit %s it", slot >= 0 ? "samples" : "does not sample");
-        SAY(p, "begin s%u pc=0x%" PRIx64 "%s%s%s %s\n", p->named, op.pc,
-            op.outcome.flags & SPEX_OUT_SPECULATIVE ? " speculative" : "",
-            op.outcome.flags & SPEX_OUT_NO_INSN ? " no-insn" : "",
-            op.outcome.flags & SPEX_OUT_NONARCH_EXC ? " nonarch" : "",
-            other >= 0 ? "expect sampled" : "expect not-sampled");
-        if (slot >= 0) {
-            p->flight[p->flights].name = p->named++;
-            p->flight[p->flights].unit = slot;
-            p->flight[p->flights].naive = other;
-            p->flight[p->flights].pe = p->pe;
-            p->flight[p->flights++].seed = step->seed;
-        }
+    case STEP_BEGIN:
+        play_begin(p, step);
         break;
-    }
     case STEP_COMPLETE:
-    case STEP_ABANDON: {
-        if (!p->flights)
-            break;
-        unsigned i = step->value % p->flights;
-        if (step->kind == STEP_COMPLETE) {
-            ops_make(p->flight[i].seed, &p->run->features, &op);
-            ops_fit(&op, &p->flight[i].pe);
-            SAY(p, "complete s%u ", p->flight[i].name);
-            say_op(p, &op);
-            spex_spu_complete(p->unit, p->flight[i].unit, &op.op, &op.outcome);
-            if (p->compare)
-                naive_complete(&p->naive, p->flight[i].naive, &op.op, &op.outcome);
-        } else {
-            SAY(p, "abandon s%u\n", p->flight[i].name);
-            spex_spu_abandon(p->unit, p->flight[i].unit);
-            if (p->compare)
-                naive_abandon(&p->naive, p->flight[i].naive);
-        }
-        p->flights--;
-        memmove(p->flight + i, p->flight + i + 1, (p->flights - i) * sizeof *p->flight);
+    case STEP_ABANDON:
+        play_end(p, step);
         break;
-    }
     case STEP_MSR:
-        if (!reachable(p, step->encoding))
-            break;
-        value = legal(p, step->encoding, step->value);
-        result = spex_spu_write(p->unit, step->encoding, step->seed & 31, value, &unit);
-        if (p->compare) {
-            enum spex_sysreg_result r =
-                naive_write(&p->naive, step->encoding, step->seed & 31, value, &naive);
-            SAY(p, "write %s 0x%" PRIx64, spex_sysreg_name(step->encoding), value);
-            say_result(p, r, &naive);
-            if (r != result || unit.esr != naive.esr || unit.offset != naive.offset)
-                differ(p, "msr %s: unit %d esr %" PRIx64 " offset %x, naive %d %" PRIx64 " %x",
-                       spex_sysreg_name(step->encoding), result, unit.esr, unit.offset, r,
-                       naive.esr, naive.offset);
-        }
+        play_write(p, step);
         break;
-    case STEP_MRS: {
-        uint64_t x = 0, y = 0;
-        if (!reachable(p, step->encoding))
-            break;
-        result = spex_spu_read(p->unit, step->encoding, step->seed & 31, &x, &unit);
-        if (p->compare) {
-            enum spex_sysreg_result r =
-                naive_read(&p->naive, step->encoding, step->seed & 31, &y, &naive);
-            SAY(p, "read %s", spex_sysreg_name(step->encoding));
-            if (r == SPEX_SYSREG_OK)
-                SAY(p, " expect 0x%" PRIx64 "\n", y);
-            else
-                say_result(p, r, &naive);
-            if (r != result || unit.esr != naive.esr || unit.offset != naive.offset || x != y)
-                differ(p,
-                       "mrs %s: unit %d esr %" PRIx64 " offset %x value %" PRIx64
-                       ", naive %d %" PRIx64 " %x %" PRIx64,
-                       spex_sysreg_name(step->encoding), result, unit.esr, unit.offset, x, r,
-                       naive.esr, naive.offset, y);
-        }
+    case STEP_MRS:
+        play_read(p, step);
         break;
-    }
     case STEP_SET:
         set(p, step->encoding, legal(p, step->encoding, step->value));
         break;
@@ -748,15 +810,7 @@ static void play(struct pair *p, const struct step *step)
         move(p, step);
         break;
     case STEP_PSB:
-        result = spex_spu_psb(p->unit, &unit);
-        if (p->compare) {
-            enum spex_sysreg_result r = naive_psb(&p->naive, &naive);
-            SAY(p, "psb");
-            say_result(p, r, &naive);
-            if (r != result || unit.esr != naive.esr)
-                differ(p, "psb: unit %d esr %" PRIx64 ", naive %d %" PRIx64, result, unit.esr, r,
-                       naive.esr);
-        }
+        play_psb(p);
         break;
     case STEP_SYNC:
         sync(p);
@@ -788,33 +842,14 @@ static void play(struct pair *p, const struct step *step)
         break;
     }
     case STEP_TIME:
-        p->a.time += step->value;
-        p->b.time = p->a.time;
-        p->a.counter_on = p->b.counter_on = step->seed % 16 != 0;
-        SAY(p, "time %" PRIu64 "\n", p->a.time);
-        if (!p->a.counter_on)
-            SAY(p, "time off\n");
+        play_time(p, step);
         break;
     case STEP_RESTART:
         restart(p, step);
         break;
-    case STEP_SAVE: {
-        SAY(p, "save\nrestore\n");
-        spex_spu_flush(p->unit);
-        size_t size = spex_spu_save(p->unit, NULL, 0);
-        uint8_t *bytes = malloc(size);
-        struct spex_spu *next = NULL;
-        struct spex_error error;
-        if (!bytes || spex_spu_save(p->unit, bytes, size) != size ||
-            spu_new(&p->config, &next, &error) || spex_spu_restore(next, bytes, size))
-            differ(p, "save and restore");
-        free(bytes);
-        if (next) {
-            spex_spu_free(p->unit);
-            p->unit = next;
-        }
+    case STEP_SAVE:
+        play_save(p);
         break;
-    }
     }
 }
 
