@@ -61,7 +61,7 @@ enum spex_source spex_source_of_value(const struct spex_cpu_model *cpu, unsigned
 
 /*
  * The PERF_MEM_* word (perf's data_src) that perf would make of the record:
- * 6.1 or the current rules (linux-perf.md section 3). event_filter is the
+ * 6.1 or the current rules (src/analysis/datasource.c). event_filter is the
  * CPU's caps/event_filter (0 unknown). 0 for what is no memory operation.
  */
 enum spex_perf_rules { SPEX_PERF_RULES_6_1, SPEX_PERF_RULES_7 };

@@ -126,7 +126,7 @@ enum {
     SPEX_PERF_PID_GUEST_KERNEL = -2,
 };
 
-/* ---- time (linux-perf.md section 7: perf's TIME_CONV) ---- */
+/* ---- time: perf's TIME_CONV (docs/perf-data.md) ---- */
 
 struct spex_perf_time { /* zero: perf's time_zero, in ns, no member for later */
     uint64_t shift, mult, zero, cycles, mask;
@@ -424,7 +424,7 @@ void spex_perfdata_seek(struct spex_perfdata *file, uint64_t offset);
 /* "MMAP2", "AUXTRACE_INFO"; NULL for a number perf does not use. */
 const char *spex_perf_type_name(uint32_t type);
 
-/* ---- the arm_spe PMU's event terms (linux-perf.md section 4) ---- */
+/* ---- the arm_spe PMU's event terms, as in /sys/.../arm_spe_0/format ---- */
 
 /* What an event string asks for. */
 struct spex_perf_terms {

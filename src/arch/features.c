@@ -199,7 +199,7 @@ enum spex_status arch_features_parse(const char *list, struct arch_features *fea
     return status;
 }
 
-/* registers.md section 2: the dependency chain of A2; REG-34. */
+/* What each feature needs (Arm ARM A2, the dependencies of FEAT_SPE*); REG-34. */
 enum spex_status arch_features_check(const struct arch_features *f, struct spex_error *error)
 {
     const struct {

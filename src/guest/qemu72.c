@@ -172,7 +172,7 @@ static void on_write(void *env, const struct reg_info *info, uint64_t value)
 
 /* ---- address translation ---- */
 
-/* FSC of a fault as PMBSR_ELx.MSS and ESR_ELx hold it (registers.md section 5). */
+/* FSC of a fault as PMBSR_ELx.MSS and ESR_ELx hold it (D24.7, PMBSR_EL1). */
 static unsigned fault_code(const struct mmu_fault *f)
 {
     unsigned level = (unsigned)f->level & 3;

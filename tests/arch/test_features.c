@@ -60,7 +60,7 @@ static void test_versions_are_possible(void **state)
     }
 }
 
-/* Each dependency of registers.md section 2, broken one at a time. */
+/* Each dependency of a feature (Arm ARM A2), broken one at a time. */
 static void test_dependencies(void **state)
 {
     SPEC(REG-34);

@@ -32,7 +32,7 @@ def own(name, *changes, base="neoverse-n2"):
     return path
 
 
-# What Data Source values mean (linux-perf.md, 3): to spex, and as perf 7 words it.
+# What Data Source values mean (by the cores' manuals): to spex, and as perf 7 words it.
 NEOVERSE = {0x0: ("l1", "L1 hit|None"), 0x8: ("l2", "L2 hit|None"), 0x9: ("peer-core", "L2 hit|N/A or Peer"),
             0xb: ("system-cache", "L3 hit|Hit"), 0xc: ("peer-cluster", "L3 hit|N/A or Peer"),
             0xd: ("remote", "N/A|N/A or Peer"), 0xe: ("dram", "RAM hit|None")}

@@ -1311,7 +1311,7 @@ void naive_exception_taken(struct naive *n)
     naive_context_sync(n);
 }
 
-/* ================ access: registers.md section 7 ================ */
+/* ================ access: the accessors of D24.7 ================ */
 
 static uint64_t system_trap(unsigned enc, unsigned rt, bool read)
 {
@@ -1351,7 +1351,7 @@ static bool el3_trap(const struct naive *n, unsigned enc)
     return nspb_trap(n) || (bit && !B(n->MDCR_EL3, bit));
 }
 
-/* Fine-grained traps at EL1: registers.md section 6. */
+/* Fine-grained traps at EL1: HDFGRTR_EL2 and its kin (D24.2). */
 static bool fine_grained_trap(const struct naive *n, unsigned enc, bool read)
 {
     static const struct {
@@ -1398,7 +1398,7 @@ static unsigned NVx(const struct naive *n)
     return nv2 << 2 | nv1 << 1 | 1;
 }
 
-/* The VNCR page: registers.md section 1. */
+/* The VNCR page: offsets of D24.7. */
 static unsigned nv2_offset(const struct naive *n, unsigned enc)
 {
     unsigned nv = NVx(n);

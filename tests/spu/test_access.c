@@ -1,4 +1,4 @@
-/* Every SPE register from every Exception level under every control: D24.7, registers.md 7. */
+/* Every SPE register from every Exception level under every control (D24.7). */
 #include "fixture.h"
 
 #define NONE (-1)
