@@ -36,7 +36,7 @@ const char *spex_filter_name(size_t index, const char **help);
 
 /* Parts of a sample that cost something; a sink that does not need them may say so. */
 enum spex_want {
-    SPEX_WANT_LITTLE = 1u << 0, /* none of the following */
+    SPEX_WANT_LITTLE = 1u << 0, /* none of these: the rest is always there */
     SPEX_WANT_TIME = 1u << 1,   /* time */
     SPEX_WANT_DATA = 1u << 2,   /* va, pa */
     SPEX_WANT_BRANCH = 1u << 3, /* target, prev_target */
@@ -129,7 +129,7 @@ enum { SPEX_PLACES = 1 << 14 };
 /* Does the sample read or write memory at an address that is known? */
 static inline bool spex_sample_memory(const struct spex_sample *sample)
 {
-    bool known = sample->record->present & SPEX_HAS_VA; /* no branches: often not foreseen */
+    bool known = sample->record->present & SPEX_HAS_VA; /* no branches: often mispredicted */
     bool used = sample->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES);
     return known & used;
 }

@@ -137,8 +137,8 @@ size_t spex_reader_batch(struct spex_reader *reader, struct spex_record *records
 
 /*
  * Where a record begins, most likely: the first in [from, to), and before size, that
- * records beyond doubt lead up to. *before is the one in front of it, its offset that in data. For
- * threads that each take a part of a stream: it counts once the part before ends there.
+ * certainly good records lead up to. *before is the one in front of it, its offset that in data.
+ * For threads that each take a part of a stream: it counts once the part before ends there.
  */
 bool spex_record_find(const uint8_t *data, size_t size, size_t from, size_t to,
                       struct spex_record *before, size_t *start);

@@ -28,7 +28,7 @@ struct answer {
     const struct data_member *member;
 };
 
-struct named_place { /* of a type and an offset in it */
+struct named_part { /* of a type and an offset in it */
     const struct spex_module *module;
     const char *variable;
     uint64_t offset;
@@ -40,7 +40,7 @@ struct type_names {
     struct text *texts[BUCKETS];
     struct data_member *members[BUCKETS];
     struct answer answers[ANSWERS];
-    struct named_place places[KNOWN];
+    struct named_part parts[KNOWN];
     bool failed; /* memory was out: only the end is certain */
 };
 
@@ -89,7 +89,7 @@ static const struct data_member *named(struct type_names *names, struct spex_mod
                                        uint32_t type, int64_t offset, unsigned bytes,
                                        const char *variable)
 {
-    struct type_place place;
+    struct type_part part;
     uint32_t element = type_element(module, type);
     uint64_t size = type_get(module, element)->size, at = (uint64_t)offset;
     if (element != type)
@@ -97,23 +97,23 @@ static const struct data_member *named(struct type_names *names, struct spex_mod
     if (element < TYPE_FIRST)
         return no_type(names, ACCESS_NO_LOCATION);
     uint64_t hash = hash_word(hash_word(hash_seed(), element), at << 8 | bytes);
-    struct named_place *slot = &names->places[hash % KNOWN];
+    struct named_part *slot = &names->parts[hash % KNOWN];
     if (slot->member && slot->module == module && slot->type == element && slot->offset == at &&
         slot->bytes == bytes && slot->variable == variable && offset >= 0)
         return slot->member;
-    if (offset < 0 || !type_place(module, element, at, bytes, &place))
+    if (offset < 0 || !type_part(module, element, at, bytes, &part))
         return no_type(names, ACCESS_NO_MEMBER);
-    bool scalar = !place.path[0];
+    bool scalar = !part.path[0];
     const struct data_member m = {
         .type = intern_text(names, type_name(module, element)),
-        .member = intern_text(names, scalar && variable ? variable : place.path),
-        .offset = place.offset,
-        .size = place.size,
+        .member = intern_text(names, scalar && variable ? variable : part.path),
+        .offset = part.offset,
+        .size = part.size,
         .type_size = size,
         .known = true,
         .scalar = scalar,
     };
-    *slot = (struct named_place){module, variable, at, element, bytes, intern(names, &m)};
+    *slot = (struct named_part){module, variable, at, element, bytes, intern(names, &m)};
     return slot->member;
 }
 

@@ -173,7 +173,7 @@ static inline struct spot *spot_of(struct findings *f, const struct spex_sample 
 
 /*
  * In steps over a few samples: first those that are of a kind are picked out, without branches,
- * since what the next sample is cannot be foreseen.
+ * since nobody can predict what the next sample is.
  */
 static void count(struct findings *f, const struct spex_sample *samples, size_t n)
 {

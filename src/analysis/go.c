@@ -28,8 +28,8 @@ static uint64_t number(const struct go_table *t, size_t at, size_t size)
     return size == 8 ? le64(t->data + at) : le32(t->data + at);
 }
 
-/* A place in the table relative to another; beyond the end what is wrong. */
-static size_t place(const struct go_table *t, size_t base, uint64_t offset)
+/* An offset in the table, relative to another; beyond the end what is wrong. */
+static size_t inside(const struct go_table *t, size_t base, uint64_t offset)
 {
     return offset <= t->size && base <= t->size ? base + (size_t)offset : SIZE_MAX;
 }
@@ -71,7 +71,7 @@ static bool read_header(Elf *elf, uint64_t address, struct go_table *t)
     switch (magic) {
     case GO_1_2:
         t->functions = 16;
-        t->files = place(t, 0, number(t, 16 + 16 * t->count + 8, 4));
+        t->files = inside(t, 0, number(t, 16 + 16 * t->count + 8, 4));
         return true;
     case GO_1_18:
     case GO_1_20: {
@@ -90,11 +90,11 @@ static bool read_header(Elf *elf, uint64_t address, struct go_table *t)
         return false;
     }
     t->by_unit = true;
-    t->names = place(t, 0, words[next]);
-    t->units = place(t, 0, words[next + 1]);
-    t->files = place(t, 0, words[next + 2]);
-    t->values = place(t, 0, words[next + 3]);
-    t->functions = place(t, 0, words[next + 4]);
+    t->names = inside(t, 0, words[next]);
+    t->units = inside(t, 0, words[next + 1]);
+    t->files = inside(t, 0, words[next + 2]);
+    t->values = inside(t, 0, words[next + 3]);
+    t->functions = inside(t, 0, words[next + 4]);
     return true;
 }
 
@@ -122,14 +122,14 @@ static struct go_table *open_table(struct spex_module *module)
 /* Entry of function i; of the one behind the last, where the code ends. */
 static uint64_t entry_of(const struct go_table *t, size_t i)
 {
-    return t->text + number(t, place(t, t->functions, 2 * i * t->word), t->word);
+    return t->text + number(t, inside(t, t->functions, 2 * i * t->word), t->word);
 }
 
 /* Where the description of function i begins behind its entry. */
 static size_t body_of(const struct go_table *t, size_t i)
 {
-    uint64_t offset = number(t, place(t, t->functions, (2 * i + 1) * t->word), t->word);
-    return place(t, t->by_unit ? t->functions : 0, offset) + t->word;
+    uint64_t offset = number(t, inside(t, t->functions, (2 * i + 1) * t->word), t->word);
+    return inside(t, t->by_unit ? t->functions : 0, offset) + t->word;
 }
 
 size_t go_symbols(struct spex_module *module, struct module_table *table)
@@ -140,7 +140,7 @@ size_t go_symbols(struct spex_module *module, struct module_table *table)
     const struct go_table *t = module->go;
     for (size_t i = 0; t && i < t->count; i++) {
         size_t body = body_of(t, i);
-        const char *name = text_at(t, place(t, t->names, number(t, body, 4)));
+        const char *name = text_at(t, inside(t, t->names, number(t, body, 4)));
         uint64_t start = entry_of(t, i), end = entry_of(t, i + 1);
         if (body > t->size || !name || !*name || end <= start)
             continue;
@@ -167,7 +167,7 @@ static uint32_t variable(const struct go_table *t, size_t *at)
 /* A table of pairs, how much a value changes and for how many instructions it stays so. */
 static int32_t value_at(const struct go_table *t, uint32_t offset, uint64_t entry, uint64_t address)
 {
-    size_t at = place(t, t->values, offset);
+    size_t at = inside(t, t->values, offset);
     int32_t value = -1;
     for (uint64_t pc = entry; offset && at < t->size;) {
         uint32_t change = variable(t, &at);
@@ -204,9 +204,9 @@ bool go_line(struct spex_module *module, uint64_t address, struct spex_line *lin
     const char *name;
     if (t->by_unit) {
         uint64_t unit = number(t, body + 28, 4) + (uint64_t)file;
-        name = text_at(t, place(t, t->files, number(t, place(t, t->units, 4 * unit), 4)));
+        name = text_at(t, inside(t, t->files, number(t, inside(t, t->units, 4 * unit), 4)));
     } else {
-        name = text_at(t, number(t, place(t, t->files, 4 * (uint64_t)file), 4));
+        name = text_at(t, number(t, inside(t, t->files, 4 * (uint64_t)file), 4));
     }
     if (!name || !*name)
         return false;

@@ -111,7 +111,7 @@ bool spex_key_parse(const char *name, size_t length, enum spex_key *key)
 static inline void place_key(const struct spex_symbol *symbol, const struct spex_module *module,
                              uint64_t address, uint64_t *word0, uint64_t *word1)
 {
-    uint64_t none = -(uint64_t)!symbol; /* a branch would often not be foreseen */
+    uint64_t none = -(uint64_t)!symbol; /* a branch would often be mispredicted */
     *word0 = (uintptr_t)symbol | (((uintptr_t)module | KEY_NO_SYMBOL) & none);
     *word1 = address & none;
 }

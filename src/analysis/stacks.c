@@ -20,7 +20,7 @@ struct run {
     uint64_t offset;
 };
 
-struct place { /* companion: so many samples of a function were in this call */
+struct seen_call { /* companion: so many samples of a function were in this call */
     uintptr_t function;
     uint32_t call;
     uint64_t count; /* then: of these and those before, of the same function */
@@ -49,8 +49,8 @@ struct stacks {
     uint32_t *numbers;
     size_t depth, depth_room, numbers_room;
     uint32_t maps[2];
-    struct place *places;
-    size_t place_count, place_room;
+    struct seen_call *seen;
+    size_t seen_count, seen_room;
 };
 
 /* ---- calls ---- */
@@ -253,24 +253,24 @@ static uintptr_t function_of(const struct spex_symbol *symbol, const struct spex
 
 static int by_function(const void *a, const void *b)
 {
-    const struct place *x = a, *y = b;
+    const struct seen_call *x = a, *y = b;
     if (x->function != y->function)
         return x->function < y->function ? -1 : 1;
     return x->call < y->call ? -1 : x->call > y->call;
 }
 
 /* Equal ones become one. */
-static void merge_places(struct stacks *s)
+static void merge_seen(struct stacks *s)
 {
     size_t n = 0;
-    if (s->place_count)
-        qsort(s->places, s->place_count, sizeof *s->places, by_function);
-    for (size_t i = 0; i < s->place_count; i++)
-        if (n && !by_function(&s->places[n - 1], &s->places[i]))
-            s->places[n - 1].count += s->places[i].count;
+    if (s->seen_count)
+        qsort(s->seen, s->seen_count, sizeof *s->seen, by_function);
+    for (size_t i = 0; i < s->seen_count; i++)
+        if (n && !by_function(&s->seen[n - 1], &s->seen[i]))
+            s->seen[n - 1].count += s->seen[i].count;
         else
-            s->places[n++] = s->places[i];
-    s->place_count = n;
+            s->seen[n++] = s->seen[i];
+    s->seen_count = n;
 }
 
 static void read_companion(struct stacks *s)
@@ -293,28 +293,27 @@ static void read_companion(struct stacks *s)
         analysis_maps(s->analysis, e.pid, e.time, maps);
         const struct spex_place leaf =
             *analysis_code_place(s->analysis, maps[ip >> 63], e.pid, e.time, ip);
-        s->places = memory_grow(s->places, s->place_count, &s->place_room, sizeof *s->places);
-        s->places[s->place_count++] =
-            (struct place){function_of(leaf.symbol, leaf.module), find_stack(s, &e, i + 1), 1};
-        if (s->place_count >= 2 * merged + MANY) {
-            merge_places(s);
-            merged = s->place_count;
+        s->seen = memory_grow(s->seen, s->seen_count, &s->seen_room, sizeof *s->seen);
+        s->seen[s->seen_count++] =
+            (struct seen_call){function_of(leaf.symbol, leaf.module), find_stack(s, &e, i + 1), 1};
+        if (s->seen_count >= 2 * merged + MANY) {
+            merge_seen(s);
+            merged = s->seen_count;
         }
     }
-    merge_places(s);
-    for (size_t i = 1; i < s->place_count; i++)
-        if (s->places[i].function == s->places[i - 1].function)
-            s->places[i].count += s->places[i - 1].count;
+    merge_seen(s);
+    for (size_t i = 1; i < s->seen_count; i++)
+        if (s->seen[i].function == s->seen[i - 1].function)
+            s->seen[i].count += s->seen[i - 1].count;
 }
 
-/* How many places come before this function, or with it. */
-static size_t places_up_to(const struct stacks *s, uintptr_t function, bool with)
+/* How many come before this function, or with it. */
+static size_t seen_up_to(const struct stacks *s, uintptr_t function, bool with)
 {
-    size_t low = 0, high = s->place_count;
+    size_t low = 0, high = s->seen_count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (s->places[middle].function < function ||
-            (with && s->places[middle].function == function))
+        if (s->seen[middle].function < function || (with && s->seen[middle].function == function))
             low = middle + 1;
         else
             high = middle;
@@ -325,15 +324,15 @@ static size_t places_up_to(const struct stacks *s, uintptr_t function, bool with
 uint32_t stacks_guess(const struct stacks *s, const struct spex_sample *sample)
 {
     uintptr_t function = function_of(sample->symbol, sample->module);
-    size_t first = places_up_to(s, function, false), end = places_up_to(s, function, true);
+    size_t first = seen_up_to(s, function, false), end = seen_up_to(s, function, true);
     if (first == end)
         return 0;
-    uint64_t all = s->places[end - 1].count;
+    uint64_t all = s->seen[end - 1].count;
     /* by the record, so that asking twice gives the same */
     uint64_t at = hash_word(UINT64_C(0x243f6a8885a308d3), sample->record->offset) % all;
-    while (s->places[first].count <= at)
+    while (s->seen[first].count <= at)
         first++;
-    return s->places[first].call;
+    return s->seen[first].call;
 }
 
 /* ---- life ---- */
@@ -432,7 +431,7 @@ void stacks_free(struct stacks *s)
     free(s->runs);
     free(s->last);
     free(s->numbers);
-    free(s->places);
+    free(s->seen);
     free(s);
 }
 

@@ -388,18 +388,18 @@ static void find_members(struct finder *f, Dwarf_Die *parent, uint64_t offset,
     } while (f->visits < VISITS && !dwarf_siblingof(&die, &die));
 }
 
-static void put(struct type_place *place, const char *text)
+static void put(struct type_part *part, const char *text)
 {
-    size_t used = strlen(place->path);
-    snprintf(place->path + used, sizeof place->path - used, "%s", text);
+    size_t used = strlen(part->path);
+    snprintf(part->path + used, sizeof part->path - used, "%s", text);
 }
 
 static bool descend(struct finder *f, uint32_t number, uint64_t offset, uint64_t base,
-                    struct type_place *place);
+                    struct type_part *part);
 
 /* The path of one member, which goes on in its type. */
 static bool enter_member(struct finder *f, const struct member *m, uint64_t offset, uint64_t base,
-                         struct type_place *place)
+                         struct type_part *part)
 {
     Dwarf_Die die = m->die;
     const char *name = dwarf_diename(&die);
@@ -410,64 +410,64 @@ static bool enter_member(struct finder *f, const struct member *m, uint64_t offs
         snprintf(base_name, sizeof base_name, "%.*s", name ? (int)strcspn(name, "<") : 0, name);
         name = base_name;
     }
-    if (name && place->path[0] && place->path[strlen(place->path) - 1] != ':')
-        put(place, ".");
-    put(place, name ? name : "");
+    if (name && part->path[0] && part->path[strlen(part->path) - 1] != ':')
+        put(part, ".");
+    put(part, name ? name : "");
     if (m->bits) {
         snprintf(bits, sizeof bits, ":%u", m->bits);
-        put(place, bits);
-        place->offset = base + m->start;
-        place->size = m->size;
+        put(part, bits);
+        part->offset = base + m->start;
+        part->size = m->size;
         return true;
     }
     if (m->base)
-        put(place, "::");
+        put(part, "::");
     uint64_t inside = offset - m->start;
     const struct type *type = type_get(f->module, m->type);
     if (m->type < TYPE_FIRST || type->kind == KIND_SCALAR || type->kind == KIND_POINTER) {
-        place->offset = base + m->start;
-        place->size = m->size;
-        place->leaf = m->type;
+        part->offset = base + m->start;
+        part->size = m->size;
+        part->leaf = m->type;
         return true;
     }
-    return descend(f, m->type, inside, base + m->start, place);
+    return descend(f, m->type, inside, base + m->start, part);
 }
 
 /* Several members at one place: all of a union, or bit fields. */
 static bool enter_several(struct finder *f, const struct members *members, uint64_t offset,
-                          uint64_t base, struct type_place *place)
+                          uint64_t base, struct type_part *part)
 {
-    struct type_place found[CHOICES];
+    struct type_part found[CHOICES];
     bool fits[CHOICES] = {false};
     unsigned count = members->count < CHOICES ? members->count : CHOICES, good = 0, shown = 0;
     for (unsigned i = 0; i < count; i++) {
-        found[i] = (struct type_place){0};
+        found[i] = (struct type_part){0};
         fits[i] = enter_member(f, &members->list[i], offset, base, &found[i]) &&
                   type_get(f->module, found[i].leaf)->size == f->bytes;
         good += fits[i];
     }
     bool one = good == 1 || (!good && count == 1);
-    if (place->path[0])
-        put(place, ".");
-    put(place, one ? "" : "(");
+    if (part->path[0])
+        put(part, ".");
+    put(part, one ? "" : "(");
     for (unsigned i = 0; i < count; i++) {
         if (good && !fits[i])
             continue;
-        put(place, shown ? "|" : "");
-        put(place, found[i].path);
-        uint64_t first = shown && place->offset < found[i].offset ? place->offset : found[i].offset;
-        uint64_t last = found[i].offset + found[i].size, old = place->offset + place->size;
-        place->size = (shown && old > last ? old : last) - first;
-        place->offset = first;
-        place->leaf = one ? found[i].leaf : TYPE_NONE;
+        put(part, shown ? "|" : "");
+        put(part, found[i].path);
+        uint64_t first = shown && part->offset < found[i].offset ? part->offset : found[i].offset;
+        uint64_t last = found[i].offset + found[i].size, old = part->offset + part->size;
+        part->size = (shown && old > last ? old : last) - first;
+        part->offset = first;
+        part->leaf = one ? found[i].leaf : TYPE_NONE;
         shown++;
     }
-    put(place, one ? "" : members->count > CHOICES ? "|...)" : ")");
+    put(part, one ? "" : members->count > CHOICES ? "|...)" : ")");
     return true;
 }
 
 static bool descend(struct finder *f, uint32_t number, uint64_t offset, uint64_t base,
-                    struct type_place *place)
+                    struct type_part *part)
 {
     struct type type = *type_get(f->module, number);
     struct members members = {.count = 0};
@@ -478,21 +478,21 @@ static bool descend(struct finder *f, uint32_t number, uint64_t offset, uint64_t
         uint64_t each = type_get(f->module, element)->size;
         if (!each)
             return false;
-        put(place, "[]");
-        struct type_place inner = *place;
+        put(part, "[]");
+        struct type_part inner = *part;
         f->depth++;
         bool ok = descend(f, element, offset % each, base + offset / each * each, &inner);
         f->depth--;
-        place->offset = base;
-        place->size = type.size ? type.size : each;
-        place->leaf = inner.leaf;
-        memcpy(place->path, inner.path, sizeof place->path);
+        part->offset = base;
+        part->size = type.size ? type.size : each;
+        part->leaf = inner.leaf;
+        memcpy(part->path, inner.path, sizeof part->path);
         return ok;
     }
     if (type.kind != KIND_STRUCT && type.kind != KIND_UNION) {
-        place->offset = base;
-        place->size = type.size;
-        place->leaf = number;
+        part->offset = base;
+        part->size = type.size;
+        part->leaf = number;
         return true;
     }
     find_members(f, &type.die, offset, &members, 0);
@@ -503,38 +503,38 @@ static bool descend(struct finder *f, uint32_t number, uint64_t offset, uint64_t
                 members.count = 1;
             }
     f->depth++;
-    bool ok = members.count == 1 ? enter_member(f, &members.list[0], offset, base, place)
-              : members.count    ? enter_several(f, &members, offset, base, place)
+    bool ok = members.count == 1 ? enter_member(f, &members.list[0], offset, base, part)
+              : members.count    ? enter_several(f, &members, offset, base, part)
                                  : false;
     f->depth--;
     if (!members.count && offset < type.size) {
-        put(place, place->path[0] ? ".(padding)" : "(padding)");
-        place->offset = base + offset;
-        place->size = 1;
+        put(part, part->path[0] ? ".(padding)" : "(padding)");
+        part->offset = base + offset;
+        part->size = 1;
         ok = true;
     }
     return ok;
 }
 
-bool type_place(struct spex_module *module, uint32_t number, uint64_t offset, unsigned bytes,
-                struct type_place *place)
+bool type_part(struct spex_module *module, uint32_t number, uint64_t offset, unsigned bytes,
+               struct type_part *part)
 {
     struct finder f = {.module = module, .bytes = bytes ? bytes : 1};
-    *place = (struct type_place){.path = ""};
-    return number >= TYPE_FIRST && descend(&f, number, offset, 0, place);
+    *part = (struct type_part){.path = ""};
+    return number >= TYPE_FIRST && descend(&f, number, offset, 0, part);
 }
 
 uint32_t type_leaf(struct spex_module *module, uint32_t number, uint64_t offset, unsigned bytes)
 {
     struct module_types *t = module->types;
-    struct type_place place;
+    struct type_part part;
     if (!t->leaves)
         t->leaves = memory_get(LEAVES, sizeof *t->leaves);
     struct type_leaf *slot =
         &t->leaves[hash_word(hash_word(hash_seed(), number), offset << 8 | bytes) % LEAVES];
     if (slot->type != number || slot->offset != offset || slot->bytes != bytes) {
-        bool found = type_place(module, number, offset, bytes, &place);
-        *slot = (struct type_leaf){offset, number, bytes, found ? place.leaf : TYPE_NONE};
+        bool found = type_part(module, number, offset, bytes, &part);
+        *slot = (struct type_leaf){offset, number, bytes, found ? part.leaf : TYPE_NONE};
     }
     return slot->leaf;
 }

@@ -32,7 +32,7 @@ struct type {
 };
 
 /* Where data lies in a type, and what it is. */
-struct type_place {
+struct type_part {
     char path[256];        /* "next", "a.b[].c", "" for a scalar */
     uint64_t offset, size; /* of the member, of the whole array if it is in one */
     uint32_t leaf;         /* type of what is there; TYPE_NONE: several */
@@ -47,8 +47,8 @@ uint32_t type_target(struct spex_module *module, uint32_t number);
 uint32_t type_element(struct spex_module *module, uint32_t number);
 const char *type_name(struct spex_module *module, uint32_t number);
 /* False: the type has nothing there. bytes: how much is accessed, for unions and bit fields. */
-bool type_place(struct spex_module *module, uint32_t number, uint64_t offset, unsigned bytes,
-                struct type_place *place);
+bool type_part(struct spex_module *module, uint32_t number, uint64_t offset, unsigned bytes,
+               struct type_part *part);
 /* The type of what is there alone, TYPE_NONE if that is not known. */
 uint32_t type_leaf(struct spex_module *module, uint32_t number, uint64_t offset, unsigned bytes);
 /* Whether its last member is an array without a number of elements. */

@@ -101,10 +101,10 @@ static void set_signals(void)
     sigaction(SIGHUP, &pass, NULL);
 }
 
-/* Runs to the end; the exit status, or -1 with a message. What it says goes into `said`, if given,
- * what it reads comes from `input`, if that is not -1.
+/* Runs to the end; the exit status, or -1 with a message. What it says goes into `output`, if
+ * given, what it reads comes from `input`, if that is not -1.
  */
-static int run(const struct command *c, const char *said, int input)
+static int run(const struct command *c, const char *output, int input)
 {
     if (c->full) {
         cli_error("the command line for %s is too long", c->argv[0]);
@@ -124,8 +124,8 @@ static int run(const struct command *c, const char *said, int input)
             _exit(126);
         if (input >= 0)
             dup2(input, STDIN_FILENO);
-        if (said) {
-            int fd = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+        if (output) {
+            int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC, 0666);
             dup2(fd, STDOUT_FILENO);
             dup2(fd, STDERR_FILENO);
         }
@@ -139,7 +139,7 @@ static int run(const struct command *c, const char *said, int input)
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     child = 0;
-    if (stopped && said)
+    if (stopped && output)
         return -1;
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (code != 127 && code != 126)
@@ -151,11 +151,11 @@ static int run(const struct command *c, const char *said, int input)
 /* ---- the machine ---- */
 
 /* Where a run keeps its files until it ends. */
-struct place {
-    char directory[TEXT], dtb[TEXT + 16], said[TEXT + 16];
+struct scratch {
+    char directory[TEXT], dtb[TEXT + 16], output[TEXT + 16];
 };
 
-static bool make_place(struct place *p)
+static bool make_scratch(struct scratch *p)
 {
     char temporary[TEXT - 16];
     run_temporary(temporary, sizeof temporary);
@@ -165,20 +165,20 @@ static bool make_place(struct place *p)
         return false;
     }
     snprintf(p->dtb, sizeof p->dtb, "%s/virt.dtb", p->directory);
-    snprintf(p->said, sizeof p->said, "%s/said", p->directory);
+    snprintf(p->output, sizeof p->output, "%s/output", p->directory);
     return true;
 }
 
-static void remove_place(const struct place *p)
+static void remove_scratch(const struct scratch *p)
 {
     unlink(p->dtb);
-    unlink(p->said);
+    unlink(p->output);
     rmdir(p->directory);
 }
 
-static char *said(const struct place *p, char text[TEXT])
+static char *output_of(const struct scratch *p, char text[TEXT])
 {
-    FILE *f = fopen(p->said, "r");
+    FILE *f = fopen(p->output, "r");
     size_t n = f ? fread(text, 1, TEXT - 1, f) : 0;
     if (f)
         fclose(f);
@@ -200,15 +200,15 @@ static void tell(const char *what, char *text)
  * Debian 12's 7.2, whatever its updates, or 11.1 and later. The plugin proves what it
  * builds on; here the version alone gives a clear answer before anything starts.
  */
-static bool known_version(const struct vm_options *o, const struct place *p, unsigned *major)
+static bool known_version(const struct vm_options *o, const struct scratch *p, unsigned *major)
 {
     struct command c = {0};
     char text[TEXT];
     unsigned minor;
     add_all(&c, o->qemu, "--version", NULL);
-    if (run(&c, p->said, -1) < 0)
+    if (run(&c, p->output, -1) < 0)
         return false;
-    const char *found = strstr(said(p, text), "version ");
+    const char *found = strstr(output_of(p, text), "version ");
     if (!found || sscanf(found, "version %u.%u", major, &minor) != 2) {
         cli_error("%s does not say that it is a QEMU", o->qemu);
         return false;
@@ -241,27 +241,27 @@ static void add_machine(struct command *c, const struct vm_options *o,
     add(c, "%llu", (unsigned long long)o->smp);
 }
 
-static bool put_in_tree(const struct place *p, const struct command *c)
+static bool put_in_tree(const struct scratch *p, const struct command *c)
 {
     char text[TEXT];
-    int status = run(c, p->said, -1);
+    int status = run(c, p->output, -1);
     if (status > 0)
-        tell("fdtput could not add the SPE node to the device tree", said(p, text));
+        tell("fdtput could not add the SPE node to the device tree", output_of(p, text));
     return !status;
 }
 
 /* PMBIRQ is a PPI of each PE: INTID 21 is PPI 5, level high (BSA; ISMLLS). */
 static bool make_device_tree(const struct vm_options *o, const struct spex_vm_config *config,
-                             const struct place *p)
+                             const struct scratch *p)
 {
     struct command describe = {0}, node = {0}, compatible = {0}, interrupts = {0};
     char text[TEXT];
     add_machine(&describe, o, config, p->dtb);
-    int status = run(&describe, p->said, -1);
+    int status = run(&describe, p->output, -1);
     if (status < 0)
         return false;
     if (status || access(p->dtb, R_OK)) {
-        tell("QEMU cannot make the machine", said(p, text));
+        tell("QEMU cannot make the machine", output_of(p, text));
         return false;
     }
     add_all(&node, "fdtput", "-c", p->dtb, "/spe-pmu", NULL);
@@ -406,7 +406,7 @@ static void add_arguments(struct command *c, const struct vm_options *o)
         o->append ? " " : "", o->append ? o->append : "");
 }
 
-static void add_guest(struct command *c, const struct vm_options *o, const struct place *p,
+static void add_guest(struct command *c, const struct vm_options *o, const struct scratch *p,
                       const char *plugin, const char *settings)
 {
     char path[2 * TEXT], log[2 * TEXT];
@@ -486,7 +486,7 @@ static int run_vm(void *options, int argc, char **argv)
     struct settings settings = {.used = 0};
     struct spex_error error;
     char kernel[TEXT], initrd[TEXT], plugin[TEXT];
-    struct place place;
+    struct scratch scratch;
     if (argc)
         return cli_usage("unexpected operand '%s'", argv[0]);
     set_signals();
@@ -499,19 +499,19 @@ static int run_vm(void *options, int argc, char **argv)
     if (!o->guest && !o->kernel)
         return cli_usage("say which guest to run: --guest DIR, or --kernel IMAGE --initrd FILE");
     if (!find_guest(o, kernel, initrd) || !cli_locate("libspex-qemu.so", plugin, sizeof plugin) ||
-        !make_place(&place))
+        !make_scratch(&scratch))
         return CLI_DATA;
     int status = CLI_DATA;
     unsigned major;
-    if (known_version(o, &place, &major) && set_vectors(&settings, major) &&
-        make_device_tree(o, &settings.config, &place)) {
+    if (known_version(o, &scratch, &major) && set_vectors(&settings, major) &&
+        make_device_tree(o, &settings.config, &scratch)) {
         struct command c = {0};
         add_machine(&c, o, &settings.config, NULL);
-        add_guest(&c, o, &place, plugin, settings.text);
+        add_guest(&c, o, &scratch, plugin, settings.text);
         announce(o);
         status = o->guest && !isatty(STDIN_FILENO) ? run_typed(&c) : run(&c, NULL, -1);
     }
-    remove_place(&place);
+    remove_scratch(&scratch);
     return stopped ? 128 + stopped : status < 0 ? CLI_DATA : status;
 }
 

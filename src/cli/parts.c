@@ -35,7 +35,7 @@ bool parts_parse(const char *text, struct parts_limit *limit)
 }
 
 /* Where AUX bytes are in the run's file. */
-struct place {
+struct kept {
     uint64_t offset, size, at; /* in the CPU's AUX area; in the file */
     int32_t cpu;
 };
@@ -45,8 +45,8 @@ struct splitting {
     const struct spex_perf_writer_options *options;
     struct parts_limit limit;
     int data;
-    struct place *places;
-    size_t place_count, place_room;
+    struct kept *kept;
+    size_t kept_count, kept_room;
     struct spex_engine_event *state; /* what a part has to know from before it */
     size_t state_count, state_room;
     struct spex_perf_writer *writer; /* of the current part */
@@ -55,7 +55,7 @@ struct splitting {
     bool failed;
 };
 
-static void find_places(struct splitting *s, uint64_t start, uint64_t end)
+static void find_kept(struct splitting *s, uint64_t start, uint64_t end)
 {
     uint8_t h[AUXTRACE_SIZE];
     for (uint64_t at = start; at + sizeof h <= end && !s->failed;) {
@@ -63,9 +63,9 @@ static void find_places(struct splitting *s, uint64_t start, uint64_t end)
             return;
         uint64_t size = le16(h + 6);
         if (le32(h) == AUXTRACE_TYPE) {
-            s->places = memory_grow(s->places, s->place_count, &s->place_room, sizeof *s->places);
-            s->places[s->place_count++] =
-                (struct place){le64(h + 16), le64(h + 8), at + size, (int32_t)le32(h + 40)};
+            s->kept = memory_grow(s->kept, s->kept_count, &s->kept_room, sizeof *s->kept);
+            s->kept[s->kept_count++] =
+                (struct kept){le64(h + 16), le64(h + 8), at + size, (int32_t)le32(h + 40)};
             size += le64(h + 8);
         }
         if (size < 8 || size > end - at)
@@ -139,13 +139,14 @@ static void add_aux(struct splitting *s, const struct spex_engine_event *e)
     }
     uint8_t *bytes = memory_get(e->size + 1, 1);
     size_t i = 0;
-    while (i < s->place_count &&
-           (s->places[i].cpu != e->cpu || e->offset - s->places[i].offset >= s->places[i].size ||
-            e->size > s->places[i].size))
+    while (i < s->kept_count &&
+           (s->kept[i].cpu != e->cpu || e->offset - s->kept[i].offset >= s->kept[i].size ||
+            e->size > s->kept[i].size))
         i++;
-    if (!e->size || (i < s->place_count && pread(s->data, bytes, e->size,
-                                                 (off_t)(s->places[i].at + e->offset -
-                                                         s->places[i].offset)) == (ssize_t)e->size))
+    if (!e->size ||
+        (i < s->kept_count &&
+         pread(s->data, bytes, e->size, (off_t)(s->kept[i].at + e->offset - s->kept[i].offset)) ==
+             (ssize_t)e->size))
         spex_perf_writer_aux(s->writer, e->cpu, e->pid, e->tid, bytes, e->size, e->aux_flags,
                              e->time);
     else
@@ -178,7 +179,7 @@ unsigned parts_write(const char *path, const char *directory, struct spex_run *r
     snprintf(name, sizeof name, "%s/data", directory);
     s.data = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     s.failed = s.data < 0;
-    find_places(&s, options->kept_start, options->kept_end);
+    find_kept(&s, options->kept_start, options->kept_end);
     fresh.kept_start = fresh.kept_end = 0;
     while (!s.failed && (more = spex_run_next(run, &event, &error)) != SPEX_END)
         if (more) {
@@ -192,7 +193,7 @@ unsigned parts_write(const char *path, const char *directory, struct spex_run *r
     end_part(&s);
     if (s.data >= 0)
         close(s.data);
-    free(s.places);
+    free(s.kept);
     free(s.state);
     *bytes = s.total;
     return s.failed ? 0 : s.number;

@@ -184,7 +184,7 @@ static size_t take_values(uint64_t *values, size_t n, const struct spex_sample *
             values[n + i] = export_read(&samples[i], number);
         return n + count;
     }
-    for (size_t i = 0; i < count; i++) { /* without a branch: which have it is not foreseen */
+    for (size_t i = 0; i < count; i++) { /* without a branch: which have it is hard to predict */
         values[n] = export_read(&samples[i], number);
         n += (present[i] & number.has) != 0;
     }

@@ -198,7 +198,7 @@ static enum spex_status check_program(struct spex_engine *e, const char *name, c
     if (!sysroot && !access(default_sysroot, F_OK))
         sysroot = default_sysroot;
     snprintf(e->sysroot, sizeof e->sysroot, "%s", sysroot ? sysroot : "");
-    struct image_place here = {"", "", e->sysroot, false};
+    struct image_search here = {"", "", e->sysroot, false};
     enum image_kind kind = image_find(e->program, &here, &e->image);
     if (kind == IMAGE_ORPHAN && elf_read(e->image.program, &elf) == SPEX_OK)
         return error_set(error, SPEX_INVALID, 0,

@@ -226,7 +226,7 @@ void follow_exec(struct vcpu *v, bool at, const uint64_t *a)
     tells_host = false;
     if (!read_path(at, a, path) || !start_read(task_directory(), &start))
         return;
-    struct image_place here = {"", "", start.word[START_SYSROOT], true};
+    struct image_search here = {"", "", start.word[START_SYSROOT], true};
     switch (image_find(path, &here, &image)) {
     case IMAGE_GUEST:
         become_guest(v, &start, at, path, &image, a);

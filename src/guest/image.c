@@ -12,11 +12,11 @@
 
 enum { EM_AARCH64 = 183 };
 
-static bool located(const char *path, const struct image_place *place, char out[IMAGE_PATH])
+static bool located(const char *path, const struct image_search *search, char out[IMAGE_PATH])
 {
-    int n = path[0] == '/' ? snprintf(out, IMAGE_PATH, "%s%s", place->root, path)
-                           : snprintf(out, IMAGE_PATH, "%s%s%s", place->directory,
-                                      *place->directory ? "/" : "", path);
+    int n = path[0] == '/' ? snprintf(out, IMAGE_PATH, "%s%s", search->root, path)
+                           : snprintf(out, IMAGE_PATH, "%s%s%s", search->directory,
+                                      *search->directory ? "/" : "", path);
     return n > 0 && n < IMAGE_PATH;
 }
 
@@ -48,14 +48,14 @@ static bool read_line(const char *file, char interpreter[IMAGE_LINE], char argum
     return true;
 }
 
-static enum image_kind program_kind(const struct elf *elf, const struct image_place *place)
+static enum image_kind program_kind(const struct elf *elf, const struct image_search *search)
 {
     char path[2 * IMAGE_PATH];
     if (elf->machine != EM_AARCH64 || !elf->little || !elf->is64 || !elf->executable)
         return IMAGE_HOST;
     if (!elf->interpreter[0])
         return IMAGE_GUEST;
-    snprintf(path, sizeof path, "%s%s", place->sysroot, elf->interpreter);
+    snprintf(path, sizeof path, "%s%s", search->sysroot, elf->interpreter);
     return access(path, R_OK) && access(elf->interpreter, R_OK) ? IMAGE_ORPHAN : IMAGE_GUEST;
 }
 
@@ -66,31 +66,31 @@ static bool may_execute(const char *file)
 }
 
 /* In the sysroot, if there is something for the guest there: tools of the host may be, too. */
-static bool in_sysroot(const char *path, const struct image_place *place, char file[IMAGE_PATH])
+static bool in_sysroot(const char *path, const struct image_search *search, char file[IMAGE_PATH])
 {
     struct elf elf;
-    if (!place->inside || path[0] != '/' || !*place->sysroot)
+    if (!search->inside || path[0] != '/' || !*search->sysroot)
         return false;
-    int n = snprintf(file, IMAGE_PATH, "%s%s", place->sysroot, path);
+    int n = snprintf(file, IMAGE_PATH, "%s%s", search->sysroot, path);
     if (n < 0 || n >= IMAGE_PATH || !may_execute(file))
         return false;
     enum spex_status status = elf_read(file, &elf);
     return status == SPEX_INVALID || (!status && elf.machine == EM_AARCH64);
 }
 
-enum image_kind image_find(const char *path, const struct image_place *place, struct image *image)
+enum image_kind image_find(const char *path, const struct image_search *search, struct image *image)
 {
     char file[IMAGE_PATH];
     struct elf elf;
     image->scripts = 0;
     for (;;) {
-        bool inside = in_sysroot(path, place, file);
-        if (!inside && (!located(path, place, file) || !may_execute(file)))
+        bool inside = in_sysroot(path, search, file);
+        if (!inside && (!located(path, search, file) || !may_execute(file)))
             return IMAGE_NONE;
         enum spex_status status = elf_read(file, &elf);
         if (!status) {
             snprintf(image->program, sizeof image->program, "%s", inside ? file : path);
-            return program_kind(&elf, place);
+            return program_kind(&elf, search);
         }
         if (status == SPEX_IO || image->scripts == IMAGE_DEPTH)
             return IMAGE_HOST; /* may be executed, not read */

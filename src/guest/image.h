@@ -29,13 +29,13 @@ struct image {
 };
 
 /* Where a path is looked for: root before those that begin with /, directory/ before others. */
-struct image_place {
+struct image_search {
     const char *root, *directory; /* "" here */
     const char *sysroot;          /* where dynamic linkers are, and */
     bool inside;                  /* paths that begin with / are looked for first, as QEMU does */
 };
 
-enum image_kind image_find(const char *path, const struct image_place *place, struct image *image);
+enum image_kind image_find(const char *path, const struct image_search *search, struct image *image);
 
 /*
  * The arguments of the image's program for those of execve: interpreters of scripts first. NULL

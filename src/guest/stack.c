@@ -171,24 +171,24 @@ static void forget(size_t i)
         all.used--;
 }
 
-/* A place for one with this stack pointer, which no two can have. */
-static size_t place_for(uint64_t sp, size_t bytes)
+/* A slot for one with this stack pointer, which no two can have. */
+static size_t slot_for(uint64_t sp, size_t bytes)
 {
     for (;;) {
-        size_t place = STACK_PARKED, oldest = STACK_PARKED;
+        size_t slot = STACK_PARKED, oldest = STACK_PARKED;
         for (size_t i = 0; i < all.used; i++) {
             if (all.sp[i] == sp)
                 forget(i);
             if (!all.sp[i])
-                place = i;
+                slot = i;
             else if (oldest == STACK_PARKED || all.stacks[i].since < all.stacks[oldest].since)
                 oldest = i;
         }
-        if (place == STACK_PARKED && all.used < STACK_PARKED)
-            place = all.used;
-        if (place < STACK_PARKED && (all.bytes + bytes <= STACK_BYTES || oldest == STACK_PARKED)) {
-            all.used = place < all.used ? all.used : place + 1;
-            return place;
+        if (slot == STACK_PARKED && all.used < STACK_PARKED)
+            slot = all.used;
+        if (slot < STACK_PARKED && (all.bytes + bytes <= STACK_BYTES || oldest == STACK_PARKED)) {
+            all.used = slot < all.used ? all.used : slot + 1;
+            return slot;
         }
         forget(oldest);
     }
@@ -201,7 +201,7 @@ static void park(struct stack *s)
         return;
     struct stack_frame *copy = need(malloc(bytes));
     memcpy(copy, frames_of(s) + 1, bytes);
-    size_t i = place_for(s->top->sp, bytes);
+    size_t i = slot_for(s->top->sp, bytes);
     struct parked *p = &all.stacks[i];
     all.sp[i] = s->top->sp;
     all.bytes += bytes;

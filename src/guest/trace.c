@@ -30,7 +30,7 @@ static bool start_meant(const char *directory, char **argv, char **environment, 
         return false;
     errno = ENOEXEC;
     if (start_read(directory, &start)) {
-        struct image_place here = {"", "", start.word[START_SYSROOT]};
+        struct image_search here = {"", "", start.word[START_SYSROOT]};
         if (image_find(path, &here, &image) == IMAGE_GUEST)
             start_guest(&start, directory, &image, path, argv, environment, false);
     }
@@ -59,13 +59,13 @@ enum { SLOT = 4096, SLOTS = 16 };
 
 /*
  * A thread that was seen. Its memory may be that of another, which it was made from by vfork; a
- * place for paths is made in it once, and each path gets a part of it.
+ * room for paths is made in it once, and each path gets a part of it.
  */
 struct seen {
     pid_t tid, memory; /* whose memory */
-    uint64_t place;    /* SLOTS times SLOT bytes, or 0 */
+    uint64_t room;     /* SLOTS times SLOT bytes, or 0 */
     unsigned used;
-    bool making; /* the place, just now; with these registers before: */
+    bool making; /* the room, just now; with these registers before: */
     struct user_regs_struct before;
     struct seen *next;
 };
@@ -162,8 +162,8 @@ static bool note_path(const struct supervisor *s, pid_t pid, const char *path)
     return ok;
 }
 
-/* The process makes a place for us: instead of execve, which it then does once more. */
-static bool make_place(struct seen *t, const struct user_regs_struct *regs)
+/* The process makes room for us: instead of execve, which it then does once more. */
+static bool make_room(struct seen *t, const struct user_regs_struct *regs)
 {
     struct user_regs_struct r = *regs;
     t->before = *regs;
@@ -178,7 +178,7 @@ static bool make_place(struct seen *t, const struct user_regs_struct *regs)
     return !ptrace(PTRACE_SETREGS, t->tid, NULL, &r);
 }
 
-static void place_made(struct supervisor *s, struct seen *t)
+static void room_made(struct supervisor *s, struct seen *t)
 {
     struct user_regs_struct r, back = t->before;
     t->making = false;
@@ -192,7 +192,7 @@ static void place_made(struct supervisor *s, struct seen *t)
         back = t->before;
         back.rax = (uint64_t)-ENOMEM;
     } else if (owner) {
-        owner->place = r.rax;
+        owner->room = r.rax;
     }
     ptrace(PTRACE_SETREGS, t->tid, NULL, &back);
 }
@@ -202,7 +202,7 @@ static void redirect(const struct supervisor *s, struct seen *t, struct seen *ow
                      struct user_regs_struct *r)
 {
     char path[IMAGE_PATH];
-    uint64_t at = owner->place + (uint64_t)(owner->used++ % SLOTS) * SLOT;
+    uint64_t at = owner->room + (uint64_t)(owner->used++ % SLOTS) * SLOT;
     int n = snprintf(path, sizeof path, "%s/" TRACE_LINK, s->directory);
     struct iovec from = {path, (size_t)n + 1}, to = {(void *)(uintptr_t)at, (size_t)n + 1};
     if (process_vm_writev(t->tid, &from, 1, &to, 1, 0) != n + 1)
@@ -228,8 +228,8 @@ static int look(struct supervisor *s, struct seen *t)
     path_of(t->tid, pid, &r, path);
     snprintf(root, sizeof root, "/proc/%d/root", (int)t->tid);
     snprintf(directory, sizeof directory, "/proc/%d/cwd", (int)t->tid);
-    struct image_place place = {root, directory, s->start.word[START_SYSROOT]};
-    enum image_kind kind = *path ? image_find(path, &place, &image) : IMAGE_NONE;
+    struct image_search search = {root, directory, s->start.word[START_SYSROOT]};
+    enum image_kind kind = *path ? image_find(path, &search, &image) : IMAGE_NONE;
     if (kind == IMAGE_ORPHAN) {
         r.orig_rax = UINT64_MAX;
         r.rax = (uint64_t)-ENOENT;
@@ -240,8 +240,8 @@ static int look(struct supervisor *s, struct seen *t)
     struct seen *owner = find(s, t->memory);
     if (!owner)
         return PTRACE_CONT;
-    if (!owner->place)
-        return make_place(t, &r) ? PTRACE_SYSCALL : PTRACE_CONT;
+    if (!owner->room)
+        return make_room(t, &r) ? PTRACE_SYSCALL : PTRACE_CONT;
     if (note_path(s, pid, path))
         redirect(s, t, owner, &r);
     return PTRACE_CONT;
@@ -259,7 +259,7 @@ static void born(struct supervisor *s, struct seen *parent, int event)
     if (event == PTRACE_EVENT_VFORK) {
         child->memory = owner->tid;
     } else if (event == PTRACE_EVENT_FORK) {
-        child->place = owner->place;
+        child->room = owner->room;
     }
 }
 
@@ -276,7 +276,7 @@ static void stopped(struct supervisor *s, pid_t tid, int status)
         if (t && event == PTRACE_EVENT_SECCOMP)
             request = look(s, t);
         else if (t && !event && t->making)
-            place_made(s, t);
+            room_made(s, t);
         else if (t && event == PTRACE_EVENT_EXEC)
             *t = (struct seen){.tid = tid, .memory = tid, .next = t->next};
         else if (t && event)

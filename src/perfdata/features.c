@@ -54,9 +54,9 @@ static void read_cmdline(struct section *s)
     s->file->cmdline.count = 0;
     for (uint32_t i = 0; i < count && !s->cut; i++) {
         const char *text = take_string(s);
-        const char **place = s->cut ? NULL : vec_push(&s->file->cmdline);
-        if (place)
-            *place = text;
+        const char **slot = s->cut ? NULL : vec_push(&s->file->cmdline);
+        if (slot)
+            *slot = text;
     }
     const char **end = vec_push(&s->file->cmdline);
     if (!end) {
@@ -104,9 +104,9 @@ static void read_numa(struct section *s)
         node.total_kb = take64(s);
         node.free_kb = take64(s);
         node.cpus = take_string(s);
-        struct spex_perf_node *place = s->cut ? NULL : vec_push(&s->file->nodes);
-        if (place)
-            *place = node;
+        struct spex_perf_node *slot = s->cut ? NULL : vec_push(&s->file->nodes);
+        if (slot)
+            *slot = node;
     }
 }
 
@@ -125,9 +125,9 @@ static void read_auxtrace_index(struct section *s)
     for (uint64_t i = 0; i < count && !s->cut; i++) {
         struct index_entry entry = {.offset = take64(s)};
         entry.size = take64(s);
-        struct index_entry *place = s->cut ? NULL : vec_push(&file->index);
-        if (place)
-            *place = entry;
+        struct index_entry *slot = s->cut ? NULL : vec_push(&file->index);
+        if (slot)
+            *slot = entry;
         else if (!s->cut)
             file->failed = s->cut = true;
     }

@@ -230,12 +230,12 @@ static void auxtrace_info(struct spex_perfdata *file, const struct raw *raw)
         cpu.pmu_type = params > 1 ? get64(file, p + 32) : 0;
         cpu.min_interval = params > 2 ? get64(file, p + 40) : 0;
         cpu.event_filter = params > 3 ? get64(file, p + 48) : 0;
-        struct spex_perf_cpu *place = vec_push(&file->cpus);
-        if (!place) {
+        struct spex_perf_cpu *slot = vec_push(&file->cpus);
+        if (!slot) {
             file->failed = true;
             return;
         }
-        *place = cpu;
+        *slot = cpu;
     }
 }
 

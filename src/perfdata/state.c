@@ -19,13 +19,13 @@
 
 static void add_task(struct spex_perfdata *file, const struct task_event *event)
 {
-    struct task_event *place = vec_push(&file->state.tasks);
-    if (!place) {
+    struct task_event *slot = vec_push(&file->state.tasks);
+    if (!slot) {
         file->failed = true;
         return;
     }
-    *place = *event;
-    place->seq = (uint32_t)file->state.tasks.count;
+    *slot = *event;
+    slot->seq = (uint32_t)file->state.tasks.count;
 }
 
 static void add_switch(struct spex_perfdata *file, const struct spex_perf_event *event, int32_t pid,
@@ -33,12 +33,12 @@ static void add_switch(struct spex_perfdata *file, const struct spex_perf_event 
 {
     if (event->cpu < 0)
         return;
-    struct switch_event *place = vec_push(&file->state.switches);
-    if (!place) {
+    struct switch_event *slot = vec_push(&file->state.switches);
+    if (!slot) {
         file->failed = true;
         return;
     }
-    *place = (struct switch_event){
+    *slot = (struct switch_event){
         .time = event->time,
         .seq = (uint32_t)file->state.switches.count,
         .cpu = event->cpu,
@@ -50,13 +50,13 @@ static void add_switch(struct spex_perfdata *file, const struct spex_perf_event 
 static bool add_map(struct spex_perfdata *file, const struct spex_perf_map *map)
 {
     const char *name = perfdata_strings_add(&file->strings, map->filename, strlen(map->filename));
-    struct spex_perf_map *place = name ? vec_push(&file->maps) : NULL;
-    if (!place) {
+    struct spex_perf_map *slot = name ? vec_push(&file->maps) : NULL;
+    if (!slot) {
         file->failed = true;
         return false;
     }
-    *place = *map;
-    place->filename = name;
+    *slot = *map;
+    slot->filename = name;
     add_task(file, &(struct task_event){.time = map->time,
                                         .pid = map->pid,
                                         .map = (uint32_t)file->maps.count - 1,
@@ -486,17 +486,17 @@ static bool link_parents(struct state *state)
 {
     /* Sorting by pid moves epochs: parents are numbers of the old order, which seq keeps. */
     size_t count = state->epochs.count;
-    uint32_t *place = malloc((count ? count : 1) * sizeof *place);
-    if (!place)
+    uint32_t *moved = malloc((count ? count : 1) * sizeof *moved);
+    if (!moved)
         return false;
     if (count)
         qsort(state->epochs.items, count, sizeof *state->epochs.items, compare_epoch);
     for (size_t i = 0; i < count; i++)
-        place[state->epochs.items[i].seq - 1] = (uint32_t)i;
+        moved[state->epochs.items[i].seq - 1] = (uint32_t)i;
     for (size_t i = 0; i < count; i++)
         if (state->epochs.items[i].parent != NO_EPOCH)
-            state->epochs.items[i].parent = place[state->epochs.items[i].parent];
-    free(place);
+            state->epochs.items[i].parent = moved[state->epochs.items[i].parent];
+    free(moved);
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* Where a record begins in the middle of a stream: a guess, for readers that share the work. */
 #include "record/run.h"
 
-/* Runs through the record at *start, padding skipped; false unless it is beyond doubt. */
+/* Runs through the record at *start, padding skipped; false unless it is certainly good. */
 static bool clean_record(const uint8_t *data, size_t size, size_t *start, struct run *run,
                          struct spex_record *record)
 {

@@ -126,7 +126,7 @@ void spex_reader_feed(struct spex_reader *reader, const uint8_t *data, size_t si
 
 /* ---- reading ---- */
 
-/* The last record that was beyond doubt is [start, end), closed from close on. */
+/* The last record that was certainly good is [start, end), closed from close on. */
 static void remember(struct spex_reader *reader, size_t start, size_t close, size_t end)
 {
     reader->good.first = reader->data[start];

@@ -9,7 +9,7 @@
 /* Bytes from a record's beginning on that decide about it, whatever stands behind. */
 enum { READER_VIEW = 3 * SPEX_RECORD_MAX };
 
-/* The last record that was beyond doubt, for resynchronization. */
+/* The last record that was certainly good, for resynchronization. */
 struct reader_good {
     uint64_t close; /* stream offset of its closing packet */
     size_t floor;   /* bytes of the data before this belong to it */

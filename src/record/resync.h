@@ -1,4 +1,4 @@
-/* What to do about a record that is not beyond doubt; docs/format.md, "Resynchronization". */
+/* What to do about a record that may be damaged; docs/format.md, "Resynchronization". */
 #ifndef RECORD_RESYNC_H
 #define RECORD_RESYNC_H
 

@@ -234,7 +234,7 @@ static void take_time(struct spex_spu *u, struct slot *slot)
         slot->present &= ~(uint64_t)SPEX_HAS_TIMESTAMP;
 }
 
-void spu_now_work_out(struct spex_spu *u)
+void spu_now_compute(struct spex_spu *u)
 {
     struct slot *slot = &u->now.slot;
     *slot = (struct slot){.busy = 1,

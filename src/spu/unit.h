@@ -205,11 +205,11 @@ void spu_registers_reset(struct spex_spu *u);
 /* ---- sample.c ---- */
 
 /* Fills u->now if it is not known. */
-void spu_now_work_out(struct spex_spu *u);
+void spu_now_compute(struct spex_spu *u);
 static inline void spu_sample_now(struct spex_spu *u)
 {
     if (!u->now.known)
-        spu_now_work_out(u);
+        spu_now_compute(u);
 }
 
 void spu_sample_settle(struct spex_spu *u);

@@ -1,8 +1,8 @@
 /* Levels as the Data Source values of the CPU: the rows of arch/datasource.def, read backwards. */
 #include "uarch/uarch.h"
 
-/* The places that rows name; 0 is none. */
-enum place {
+/* Where data comes from, as rows name it; 0 is none. */
+enum origin {
     PLACE_NONE,
     PLACE_L1,
     PLACE_L2,
@@ -18,26 +18,26 @@ enum place {
 };
 
 static const struct row {
-    uint8_t sources, place, modified, value;
+    uint8_t sources, origin, modified, value;
 } rows[] = {
 #define SOURCE(table, value, source, modified, level, number, snoop, snoopx, remote)               \
     {ARCH_SOURCES_##table, PLACE_##source, modified, value},
 #include "arch/datasource.def"
 };
 
-/* The row of a place; one for modified lines only if it is asked for. */
-static const struct row *find(enum arch_sources sources, enum place place, bool modified)
+/* The row of an origin; one for modified lines only if it is asked for. */
+static const struct row *find(enum arch_sources sources, enum origin origin, bool modified)
 {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i].sources == sources && rows[i].place == place && rows[i].modified == modified)
+        if (rows[i].sources == sources && rows[i].origin == origin && rows[i].modified == modified)
             return &rows[i];
     return NULL;
 }
 
 uint8_t uarch_source(enum arch_sources sources, enum spex_uarch_level level, spex_uarch_result r)
 {
-    /* Where a CPU tells two places apart that another does not: the first, else the second. */
-    static const uint8_t places[SPEX_UARCH_LEVEL_COUNT][2] = {
+    /* Where a CPU tells two origins apart that another does not: the first, else the second. */
+    static const uint8_t origins[SPEX_UARCH_LEVEL_COUNT][2] = {
         [SPEX_UARCH_L1] = {PLACE_L1},
         [SPEX_UARCH_L2] = {PLACE_L2},
         [SPEX_UARCH_LLC] = {PLACE_SYSTEM_CACHE, PLACE_L3},
@@ -47,9 +47,9 @@ uint8_t uarch_source(enum arch_sources sources, enum spex_uarch_level level, spe
         [SPEX_UARCH_DRAM] = {PLACE_DRAM},
     };
     static const uint8_t remote[2] = {PLACE_REMOTE_DRAM, PLACE_REMOTE};
-    const uint8_t *choice = places[level];
+    const uint8_t *choice = origins[level];
     if (r & SPEX_UARCH_SOCKET)
-        choice = level == SPEX_UARCH_DRAM ? remote : places[SPEX_UARCH_REMOTE];
+        choice = level == SPEX_UARCH_DRAM ? remote : origins[SPEX_UARCH_REMOTE];
     for (unsigned i = 0; i < 2; i++) {
         const struct row *row = NULL;
         if (r & SPEX_UARCH_MODIFIED && level != SPEX_UARCH_L1)

@@ -19,7 +19,7 @@ static void at_least(const char *name)
     int status;
     char *text = demangle(name, NULL, NULL, &status);
     if (text && strlen(text) > expand_cxx(name))
-        fail_msg("%s is %zu long, %zu was foreseen", name, strlen(text), expand_cxx(name));
+        fail_msg("%s is %zu long, %zu was predicted", name, strlen(text), expand_cxx(name));
     free(text);
 }
 

@@ -1,4 +1,4 @@
-/* For optimizers: cold code between hot blocks, a branch that cannot be foreseen, an inlined
+/* For optimizers: cold code between hot blocks, a branch that cannot be predicted, an inlined
  * function. */
 #include <stdio.h>
 

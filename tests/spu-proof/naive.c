@@ -1076,7 +1076,7 @@ static uint64_t PMBIDR(const struct naive *n)
 }
 
 /* One register: where it is kept, which of its bits exist. */
-struct place {
+struct view {
     uint64_t *value;
     uint64_t mask;  /* bits that exist */
     uint64_t fixed; /* bits that read as one */
@@ -1089,7 +1089,7 @@ static uint64_t exc_bits(const struct naive *n)
     return n->f.EXC ? ONES(10, 8) : 0;
 }
 
-static bool find_of_pe(struct naive *n, unsigned encoding, struct place *p)
+static bool find_of_pe(struct naive *n, unsigned encoding, struct view *p)
 {
     const struct arch_features *f = &n->f;
     switch (encoding) {
@@ -1144,7 +1144,7 @@ static bool find_of_pe(struct naive *n, unsigned encoding, struct place *p)
     return false;
 }
 
-static bool find_of_buffer(struct naive *n, unsigned encoding, struct place *p)
+static bool find_of_buffer(struct naive *n, unsigned encoding, struct view *p)
 {
     const struct arch_features *f = &n->f;
     uint64_t status = ONES(55, 32) | ONES(31, 26) | ONES(19, 0);
@@ -1189,10 +1189,10 @@ static bool find_of_buffer(struct naive *n, unsigned encoding, struct place *p)
     return find_of_pe(n, encoding, p);
 }
 
-static bool find(struct naive *n, unsigned encoding, struct place *p)
+static bool find(struct naive *n, unsigned encoding, struct view *p)
 {
     const struct arch_features *f = &n->f;
-    *p = (struct place){.mask = ONES(63, 0)};
+    *p = (struct view){.mask = ONES(63, 0)};
     switch (encoding) {
     case SPEX_PMSCR_EL1:
         p->value = &n->PMSCR_EL1;
@@ -1260,7 +1260,7 @@ static bool find(struct naive *n, unsigned encoding, struct place *p)
 
 bool naive_get(struct naive *n, unsigned encoding, uint64_t *value)
 {
-    struct place p;
+    struct view p;
     if (!find(n, encoding, &p))
         return false;
     uint64_t *unseen = direct_write(n, encoding);
@@ -1270,7 +1270,7 @@ bool naive_get(struct naive *n, unsigned encoding, uint64_t *value)
 
 bool naive_set(struct naive *n, unsigned encoding, uint64_t value)
 {
-    struct place p;
+    struct view p;
     if (!find(n, encoding, &p))
         return false;
     if (p.read_only)
@@ -1293,7 +1293,7 @@ bool naive_set(struct naive *n, unsigned encoding, uint64_t value)
 
 void naive_context_sync(struct naive *n)
 {
-    struct place p;
+    struct view p;
     for (unsigned i = 0; i < n->unseen_count; i++)
         if (find(n, n->unseen[i].encoding, &p)) {
             *p.value = n->unseen[i].value;
@@ -1460,7 +1460,7 @@ static enum spex_sysreg_result access(struct naive *n, unsigned enc, unsigned rt
 {
     const struct arch_features *f = &n->f;
     unsigned el = n->pe.el;
-    struct place p;
+    struct view p;
     if (!is_ours(enc)) { /* held for other blocks: the Exception level of the name alone */
         unsigned op1 = F(enc, 13, 11), lowest = op1 == 6 ? 3 : op1 == 4 ? 2 : op1 == 3 ? 0 : 1;
         *reached = enc == SPEX_CONTEXTIDR_EL1 && el == 2 && E2H(n) ? SPEX_CONTEXTIDR_EL2 : enc;

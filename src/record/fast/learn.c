@@ -53,7 +53,7 @@ static const uint8_t field_of[SLOTS] = {
 
 /* Where each field is in struct spex_record. */
 /* clang-format off */
-static const uint8_t place_of[FIELD_COUNT] = {
+static const uint8_t position_of[FIELD_COUNT] = {
     0, 8, 16, 24, 32, AT(events), AT(timestamp), AT(context), AT(context) + 4, AT(total),
     AT(issue), AT(translation), AT(alt_issue), AT(data_source), AT(op_payload)};
 /* clang-format on */
@@ -67,10 +67,10 @@ static void add_packet(struct shape *shape, const struct spex_packet *packet, si
     unsigned field = field_of[slot];
     shape->at[field] = (uint8_t)at;
     uint64_t bytes = BIT(packet->size) - 1;
-    if (place_of[field] < 64)
-        shape->filled_low |= bytes << place_of[field];
+    if (position_of[field] < 64)
+        shape->filled_low |= bytes << position_of[field];
     else
-        shape->filled_high |= (uint32_t)bytes << (place_of[field] - 64);
+        shape->filled_high |= (uint32_t)bytes << (position_of[field] - 64);
     uint64_t ones = spread((unsigned)bytes);
     if (field <= FIELD_TIMESTAMP)
         shape->wide_mask[field] = ones;
@@ -87,8 +87,8 @@ static void add_packet(struct shape *shape, const struct spex_packet *packet, si
     }
 }
 
-/* The first free one of the places of a key; NO_KEY if all are taken. */
-static unsigned free_place(const struct spex_shapes *shapes, unsigned key)
+/* The first free slot of a key; NO_KEY if all are taken. */
+static unsigned free_slot(const struct spex_shapes *shapes, unsigned key)
 {
     for (unsigned i = 0; i < KEY_PLACES; i++)
         if (shapes->by_key[key ^ i] == NO_SHAPE)
@@ -96,10 +96,10 @@ static unsigned free_place(const struct spex_shapes *shapes, unsigned key)
     return NO_KEY;
 }
 
-/* Enters a shape under a key; if all places are taken, instead of the last. */
+/* Enters a shape under a key; if all slots are taken, instead of the last. */
 static void enter_shape(struct spex_shapes *shapes, unsigned number, unsigned key)
 {
-    unsigned at = free_place(shapes, key);
+    unsigned at = free_slot(shapes, key);
     shapes->by_key[at != NO_KEY ? at : key ^ (KEY_PLACES - 1)] = (uint16_t)number;
 }
 
@@ -215,7 +215,7 @@ void shapes_learn_cell(struct spex_shapes *shapes, const uint8_t *cell, size_t l
     for (const struct shape *other = shapes_of(shapes); other < shape; other++) {
         if (other->head.compared == shape->head.compared &&
             !memcmp(other->head.value, shape->head.value, CELL)) {
-            shapes->count--; /* known, but lost its place, and will again */
+            shapes->count--; /* known, but lost its slot, and will again */
             shapes->rest = REST;
             return;
         }
@@ -230,7 +230,7 @@ void shapes_learn_stream(struct spex_shapes *shapes, const uint8_t *data,
         !add_shape(shapes, data, record->size, 0, record))
         return;
     unsigned number = shapes->count - 1u, key = stream_key(shapes, &shapes_of(shapes)[number]);
-    if (key != NO_KEY && free_place(shapes, key) != NO_KEY) {
+    if (key != NO_KEY && free_slot(shapes, key) != NO_KEY) {
         enter_shape(shapes, number, key);
     } else {
         shapes->count--;

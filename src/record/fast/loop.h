@@ -123,7 +123,7 @@ static size_t read_cells(struct spex_reader *reader, struct spex_record *records
             take(&prepared, &bytes, NULL, cell, base + position + CELL * i, &records[n]);
             partial[partials] = (uint8_t)n;
             partials += shape->partial;
-            same = (same + 1) & -(unsigned)(shape == before); /* no branch: often not foreseen */
+            same = (same + 1) & -(unsigned)(shape == before); /* no branch: often mispredicted */
             before = shape;
         }
         position += CELL * i;
@@ -271,7 +271,7 @@ static size_t found(struct spex_reader *reader, struct spex_record *records, siz
         special[specials].n = n;
         specials += shape->special;
     }
-    /* What is rare but not foreseen comes now, so that no branch goes wrong above. */
+    /* What is rare but hard to predict comes now, so that no branch above goes wrong. */
     for (size_t i = 0, found = n; i < specials && n == found; i++) {
         struct spex_record *record = &records[special[i].n];
         const struct shape *shape = special[i].shape;
