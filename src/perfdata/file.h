@@ -245,6 +245,12 @@ static inline uint64_t get64(const struct spex_perfdata *file, const void *p)
 void perfdata_problem(struct spex_perfdata *file, enum spex_status status, uint64_t offset,
                       const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* ---- reader.c ---- */
+
+enum spex_status perfdata_header_read(struct spex_perfdata *file, struct spex_error *error);
+/* All records once. */
+void perfdata_scan(struct spex_perfdata *file);
+
 /* ---- event.c ---- */
 
 /* Room must hold what has to be swapped: RECORD_MAX + 8 bytes, aligned. */

@@ -79,6 +79,16 @@ void script_tell(struct script *s, enum script_report_kind kind, const char *for
 /* One comparison of an expectation. */
 void script_compare(struct script *s, const char *what, uint64_t expected, uint64_t got);
 
+/* The unit is there, or cannot be made: then the script is broken. */
+bool script_unit(struct script *s);
+/* What was written and counted so far. */
+void script_forget(struct script *s);
+
+/* ---- commands.c ---- */
+
+/* A line: the command and its words. False: the script ends here. */
+bool script_command(struct script *s, char **words, size_t count);
+
 /* Decimal, 0x or 0b; the whole word. */
 bool script_number(const char *word, uint64_t *value);
 /* The value of "key=" in the words, or NULL. */

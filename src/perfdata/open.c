@@ -1,0 +1,354 @@
+/* A file is opened, asked and closed; what its bytes mean is read by reader.c. */
+#include "file.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool spex_perfdata_is(const void *data, size_t size)
+{
+    static const char *const magics[] = {"PERFILE2", "2ELIFREP", "PERFFILE", "ELIFFREP"};
+    for (size_t i = 0; size >= SPEX_PERFDATA_MAGIC_SIZE && i < 4; i++)
+        if (!memcmp(data, magics[i], SPEX_PERFDATA_MAGIC_SIZE))
+            return true;
+    return false;
+}
+
+/* ---- getting at the bytes ---- */
+
+/* Copies what cannot be mapped to an unlinked temporary file; returns its descriptor. */
+static int spool(int fd)
+{
+    enum { PIECE = 1 << 20 };
+    const char *directory = getenv("TMPDIR");
+    char path[4096];
+    char *buffer = malloc(PIECE);
+    int out, error = 0;
+
+    snprintf(path, sizeof path, "%s/spex-XXXXXX", directory && *directory ? directory : "/tmp");
+    out = buffer ? mkstemp(path) : -1;
+    if (out >= 0)
+        unlink(path);
+    while (out >= 0 && !error) {
+        ssize_t n = read(fd, buffer, PIECE), done = 0;
+        if (n == 0)
+            break;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            error = errno;
+        while (done < n && !error) {
+            ssize_t m = write(out, buffer + done, (size_t)(n - done));
+            if (m >= 0)
+                done += m;
+            else if (errno != EINTR)
+                error = errno;
+        }
+    }
+    if (error) {
+        close(out);
+        out = -1;
+        errno = error;
+    }
+    free(buffer);
+    return out;
+}
+
+static enum spex_status map_file(struct spex_perfdata *file, const char *path,
+                                 struct spex_error *error)
+{
+    struct stat st;
+    enum spex_status status = SPEX_OK;
+    bool standard = !path || !strcmp(path, "-");
+    int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st)) {
+        status = error_set(error, SPEX_IO, 0, "cannot read %s: %s", file->path, strerror(errno));
+    } else if (S_ISDIR(st.st_mode)) {
+        /* perf record --kcore and --threads make a directory with the file inside. */
+        int inner = openat(fd, "data", O_RDONLY | O_CLOEXEC);
+        int threads = openat(fd, "data.0", O_RDONLY | O_CLOEXEC);
+        if (threads >= 0) {
+            close(threads);
+            perfdata_problem(
+                file, SPEX_UNSUPPORTED, 0,
+                "a recording with --threads: only the records of its main file are read");
+        }
+        if (inner < 0 || fstat(inner, &st))
+            status =
+                error_set(error, SPEX_IO, 0, "%s is a directory without perf's file `data`", path);
+        close(fd);
+        fd = inner;
+    }
+    if (status == SPEX_OK && !S_ISREG(st.st_mode)) {
+        int copy = spool(fd);
+        if (!standard)
+            close(fd);
+        fd = copy;
+        standard = false;
+        if (fd < 0 || fstat(fd, &st))
+            status = error_set(error, SPEX_IO, 0,
+                               "cannot copy %s to a temporary file: %s (set TMPDIR to a place "
+                               "with room)",
+                               file->path, strerror(errno));
+    }
+    if (status == SPEX_OK && st.st_size == 0)
+        status = error_set(error, SPEX_TRUNCATED, 0, "%s is empty", file->path);
+    if (status == SPEX_OK && (uint64_t)st.st_size > SIZE_MAX)
+        status = error_set(error, SPEX_UNSUPPORTED, 0,
+                           "%s is larger than the memory that a 32-bit program can address; "
+                           "read it with a 64-bit one",
+                           file->path);
+    if (status == SPEX_OK) {
+        void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (data == MAP_FAILED) {
+            status = error_set(error, SPEX_IO, 0, "cannot map %s: %s", file->path, strerror(errno));
+        } else {
+            file->data = data;
+            file->size = (uint64_t)st.st_size;
+            file->mapped = true;
+        }
+    }
+    if (fd >= 0 && !standard)
+        close(fd);
+    return status;
+}
+
+static struct spex_perfdata *new_file(const char *path)
+{
+    static const char *const nothing[1] = {NULL};
+    struct spex_perfdata *file = calloc(1, sizeof *file);
+    if (!file)
+        return NULL;
+    file->path = strdup(path && strcmp(path, "-") ? path : "standard input");
+    if (!file->path) {
+        free(file);
+        return NULL;
+    }
+    file->inflate_limit = 64 << 20;
+    file->info.path = file->path;
+    file->info.hostname = file->info.osrelease = file->info.version = file->info.arch = "";
+    file->info.cpudesc = file->info.cpuid = "";
+    file->info.cmdline = nothing;
+    return file;
+}
+
+static const struct below here = {{"", NULL}};
+
+static enum spex_status start(struct spex_perfdata *file, struct spex_perfdata **result,
+                              struct spex_error *error)
+{
+    file->info.file_size = file->size;
+    enum spex_status status = perfdata_header_read(file, error);
+    if (status == SPEX_OK) {
+        perfdata_scan(file);
+        perfdata_aux_build(file);
+        if (file->failed || !perfdata_state_build(file))
+            status =
+                error_set(error, SPEX_NO_MEMORY, 0,
+                          "no memory for the tables of %s: %llu MB are allowed; --max-memory SIZE "
+                          "allows more",
+                          file->path, (unsigned long long)(memory_limit() >> 20));
+    }
+    if (status != SPEX_OK) {
+        spex_perfdata_close(file);
+        return status;
+    }
+    spex_perfdata_rewind(file);
+    file->below = NULL;
+    *result = file;
+    return SPEX_OK;
+}
+
+enum spex_status spex_perfdata_open(const char *path, struct spex_perfdata **result,
+                                    struct spex_error *error)
+{
+    return below_open(path, &here, result, error);
+}
+
+enum spex_status below_open(const char *path, const struct below *below,
+                            struct spex_perfdata **result, struct spex_error *error)
+{
+    struct spex_perfdata *file = new_file(path);
+    if (!file)
+        return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
+    file->below = below;
+    enum spex_status status = map_file(file, path, error);
+    if (status != SPEX_OK) {
+        spex_perfdata_close(file);
+        return status;
+    }
+    return start(file, result, error);
+}
+
+enum spex_status spex_perfdata_open_memory(const void *data, size_t size,
+                                           struct spex_perfdata **result, struct spex_error *error)
+{
+    struct spex_perfdata *file = new_file("input");
+    if (!file)
+        return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
+    file->data = data;
+    file->size = size;
+    file->below = &here;
+    return start(file, result, error);
+}
+
+void spex_perfdata_close(struct spex_perfdata *file)
+{
+    if (!file)
+        return;
+    perfdata_walk_fini(&file->walk);
+    perfdata_aux_fini(file);
+    perfdata_state_fini(file);
+    for (size_t i = 0; i < file->attrs.count; i++)
+        free((void *)(uintptr_t)file->attrs.items[i].ids);
+    vec_free(&file->attrs);
+    vec_free(&file->ids);
+    vec_free(&file->problems);
+    vec_free(&file->problem_kinds);
+    vec_free(&file->nodes);
+    vec_free(&file->cpus);
+    vec_free(&file->cmdline);
+    vec_free(&file->build_ids);
+    vec_free(&file->index);
+    perfdata_strings_fini(&file->strings);
+    if (file->mapped)
+        munmap((void *)(uintptr_t)file->data, file->size);
+    free(file->path);
+    free(file);
+}
+
+/* ---- asking ---- */
+
+const struct spex_perf_info *spex_perfdata_info(const struct spex_perfdata *file)
+{
+    return &file->info;
+}
+
+size_t spex_perfdata_problem_count(const struct spex_perfdata *file)
+{
+    return file->problems.count;
+}
+
+const struct spex_perf_problem *spex_perfdata_problem(const struct spex_perfdata *file,
+                                                      size_t index)
+{
+    return index < file->problems.count ? &file->problems.items[index] : NULL;
+}
+
+size_t spex_perfdata_attr_count(const struct spex_perfdata *file)
+{
+    return file->attrs.count;
+}
+
+const struct spex_perf_attr *spex_perfdata_attr(const struct spex_perfdata *file, size_t index)
+{
+    return index < file->attrs.count ? &file->attrs.items[index] : NULL;
+}
+
+const struct spex_perf_attr *spex_perfdata_spe_attr(const struct spex_perfdata *file)
+{
+    for (size_t i = 0; i < file->attrs.count; i++)
+        if (file->attrs.items[i].spe)
+            return &file->attrs.items[i];
+    return NULL;
+}
+
+static const struct spex_perf_cpu *find_cpu(const struct spex_perfdata *file, int32_t cpu)
+{
+    for (size_t i = 0; i < file->cpus.count; i++)
+        if (cpu < 0 || file->cpus.items[i].cpu == (uint32_t)cpu)
+            return &file->cpus.items[i];
+    return NULL;
+}
+
+uint64_t spex_perfdata_midr(const struct spex_perfdata *file, int32_t cpu)
+{
+    const struct spex_perf_cpu *entry = find_cpu(file, cpu);
+    if (!entry)
+        return file->midr;
+    for (size_t i = 0; cpu < 0 && i < file->cpus.count; i++)
+        if (file->cpus.items[i].midr != entry->midr)
+            return 0;
+    return entry->midr;
+}
+
+uint64_t spex_perfdata_event_filter(const struct spex_perfdata *file, int32_t cpu)
+{
+    const struct spex_perf_cpu *entry = find_cpu(file, cpu);
+    return entry ? entry->event_filter : 0;
+}
+
+void spex_perfdata_rewind(struct spex_perfdata *file)
+{
+    perfdata_walk_fini(&file->walk);
+    perfdata_walk_init(&file->walk, file, false);
+}
+
+void spex_perfdata_seek(struct spex_perfdata *file, uint64_t offset)
+{
+    perfdata_walk_seek(&file->walk, offset);
+}
+
+enum spex_status spex_perfdata_next(struct spex_perfdata *file, struct spex_perf_event *event)
+{
+    struct raw raw;
+    if (!perfdata_walk_next(&file->walk, &raw))
+        return SPEX_END;
+    perfdata_event_parse(file, &raw, file->scratch, event);
+    return SPEX_OK;
+}
+
+const char *spex_perf_type_name(uint32_t type)
+{
+    static const char *const names[] = {
+        [1] = "MMAP",
+        [2] = "LOST",
+        [3] = "COMM",
+        [4] = "EXIT",
+        [5] = "THROTTLE",
+        [6] = "UNTHROTTLE",
+        [7] = "FORK",
+        [8] = "READ",
+        [9] = "SAMPLE",
+        [10] = "MMAP2",
+        [11] = "AUX",
+        [12] = "ITRACE_START",
+        [13] = "LOST_SAMPLES",
+        [14] = "SWITCH",
+        [15] = "SWITCH_CPU_WIDE",
+        [16] = "NAMESPACES",
+        [17] = "KSYMBOL",
+        [18] = "BPF_EVENT",
+        [19] = "CGROUP",
+        [20] = "TEXT_POKE",
+        [21] = "AUX_OUTPUT_HW_ID",
+        [64] = "ATTR",
+        [65] = "EVENT_TYPE",
+        [66] = "TRACING_DATA",
+        [67] = "BUILD_ID",
+        [68] = "FINISHED_ROUND",
+        [69] = "ID_INDEX",
+        [70] = "AUXTRACE_INFO",
+        [71] = "AUXTRACE",
+        [72] = "AUXTRACE_ERROR",
+        [73] = "THREAD_MAP",
+        [74] = "CPU_MAP",
+        [75] = "STAT_CONFIG",
+        [76] = "STAT",
+        [77] = "STAT_ROUND",
+        [78] = "EVENT_UPDATE",
+        [79] = "TIME_CONV",
+        [80] = "FEATURE",
+        [81] = "COMPRESSED",
+        [82] = "FINISHED_INIT",
+        [83] = "COMPRESSED2",
+    };
+    return type < sizeof names / sizeof *names ? names[type] : NULL;
+}
