@@ -35,7 +35,8 @@ struct image_search {
     bool inside;                  /* paths that begin with / are looked for first, as QEMU does */
 };
 
-enum image_kind image_find(const char *path, const struct image_search *search, struct image *image);
+enum image_kind image_find(const char *path, const struct image_search *search,
+                           struct image *image);
 
 /*
  * The arguments of the image's program for those of execve: interpreters of scripts first. NULL
