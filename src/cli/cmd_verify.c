@@ -282,10 +282,13 @@ static size_t check_piece(struct run *run, const uint8_t *data, size_t size, uin
                           bool last)
 {
     struct windowed windowed = {run, data, base};
+    cli_progress_end(); /* violations may go to the same terminal */
     size_t rest = run->window
                       ? size - window_feed(run->window, data, size, last, check_records, &windowed)
                       : check(run, data, size, base, last);
     run->done += size - rest;
+    if (isatty(STDOUT_FILENO))
+        out_flush(&run->out);
     if (run->all)
         cli_progress(run->name, run->done, run->all);
     return rest;
@@ -299,7 +302,7 @@ static bool check_raw(struct run *run, const char *path)
     uint8_t *block = malloc(BLOCK);
     size_t size = 0;
     uint64_t base = 0;
-    run->all = fd < 0 || isatty(STDOUT_FILENO) ? 0 : cli_size(fd);
+    run->all = fd < 0 ? 0 : cli_size(fd);
     while (fd >= 0 && block && !run->out.error) {
         ssize_t n = read(fd, block + size, BLOCK - size);
         if (n < 0 && errno == EINTR)
@@ -337,7 +340,7 @@ static bool check_perfdata(struct run *run, const char *path)
         return false;
     }
     bool ok = true;
-    run->all = isatty(STDOUT_FILENO) ? 0 : spex_perfdata_info(file)->aux_bytes;
+    run->all = spex_perfdata_info(file)->aux_bytes;
     if (run->options->time && window_new(run->options->time, file, &run->window)) {
         spex_perfdata_close(file);
         run->usage = true;

@@ -1,4 +1,4 @@
-import fcntl, os, pty, shutil, struct, sys, tempfile, termios
+import fcntl, os, pty, re, select, shutil, struct, subprocess, sys, tempfile, termios
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from support.tap import *
 
@@ -92,4 +92,36 @@ status, text = on_terminal("--no-pager", "help", SPEX_PAGER="tr a-z A-Z")
 check("--no-pager", status == 0 and "Usage: spex" in text, text)
 status, text = on_terminal("help", SPEX_PAGER="true")
 check("a pager that leaves at once does no harm", status in (0, 13) and "write" not in text, (status, text))
+
+
+def slowly(*args):
+    """What stands on a terminal's stderr while stdout is read slowly, until a line of progress comes; the lines of stdout."""
+    master, slave = pty.openpty()
+    p = subprocess.Popen([SPEX, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=slave)
+    os.close(slave)
+    shown, lines, piece = b"", 0, b"."
+    while piece and b"% of" not in shown:
+        piece = os.read(p.stdout.fileno(), 1 << 16)
+        lines += piece.count(b"\n")
+        if select.select([master], [], [], 0.05)[0]:
+            shown += os.read(master, 65536)
+    lines += p.stdout.read().count(b"\n")
+    try:
+        while piece := os.read(master, 65536):
+            shown += piece
+    except OSError:
+        pass  # its other end is closed
+    os.close(master)
+    return p.wait(), shown.decode(), lines
+
+
+with tempfile.TemporaryDirectory() as d:
+    stream = os.path.join(d, "stream")
+    spex("generate", "-n", "60000", "-o", stream)
+    code, shown, lines = slowly("script", "--raw", "-F", "pc,op,events,latency", "-i", stream)
+    check("what takes long shows how far it is", code == 0 and re.search(r"\r *\d+% of .*stream", shown), shown)
+    check("and takes that line away", re.search(r"\r\x1b\[K[^%]*$", shown), shown)
+    equal("all records come", lines, 60000)
+    code, out, err = spex("script", "--raw", "-F", "pc", "-i", stream)
+    check("no progress where stderr is no terminal", code == 0 and "% of" not in err and "\r" not in err, err)
 done()
