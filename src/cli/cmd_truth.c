@@ -17,7 +17,7 @@ struct truth_options {
 };
 
 static const struct table_column stats_columns[] = {
-    {"cycles_share", "true", TABLE_PERCENT, 0, "share of the cycles, counted"},
+    {"cycles_share", "true", TABLE_PERCENT, 0, "share of all cycles, counted; with the kernel's"},
     {"time", "time", TABLE_PERCENT, 0, "share of the time, as spex report has it"},
     {"time_difference", "error", TABLE_PERCENT, 0, "estimated share minus true share"},
     {"time_error", "+-95%", TABLE_PERCENT, 0, "half of the estimated share's 95% interval"},
@@ -45,9 +45,15 @@ struct counted {
 
 struct population {
     struct counted *slot;
-    size_t size, used; /* size is a power of two */
-    uint64_t operations, cycles;
+    size_t size, used;                   /* size is a power of two */
+    uint64_t operations, cycles, kernel; /* kernel: cycles of system calls, not in cycles */
 };
+
+/* What the time of a profile is of: that of system calls is between the records. */
+static double share_of_time(const struct population *p, const struct counted *at)
+{
+    return ratio_of(at->cycles, p->cycles + p->kernel);
+}
 
 static struct counted *find(const struct population *p, const struct spex_row *row)
 {
@@ -134,7 +140,7 @@ static void fill(struct table *table, const struct spex_group *group, const stru
 {
     const struct spex_stats *s = &at->row->stats, *all = &spex_group_total(group)->stats;
     double scale = (double)p->operations / (double)all->samples;
-    double share = ratio_of(s->samples, all->samples), exact = ratio_of(at->cycles, p->cycles);
+    double share = ratio_of(s->samples, all->samples), exact = share_of_time(p, at);
     double true_share = ratio_of(at->operations, p->operations);
     struct spex_interval interval = spex_share_interval(s->samples, all->samples);
     bool inside = true_share >= interval.low && true_share <= interval.high;
@@ -191,6 +197,7 @@ static void print_score(struct profile *profile, const struct spex_stats *all,
         JSON_MEMBER(&to, "samples", u64, all->samples);
         JSON_MEMBER(&to, "operations", u64, p->operations);
         JSON_MEMBER(&to, "cycles", u64, p->cycles);
+        JSON_MEMBER(&to, "kernel_cycles", u64, p->kernel);
         JSON_MEMBER(&to, "long_runs", u64, score->longs);
         JSON_MEMBER(&to, "long_runs_within", u64, score->longs_within);
         JSON_MEMBER(&to, "short_runs", u64, score->shorts);
@@ -213,6 +220,11 @@ static void print_score(struct profile *profile, const struct spex_stats *all,
             profile_comment(profile, &profile->out, "no time: %s",
                             p->cycles ? "the records have no timestamps"
                                       : "the truth file has no cycles (spex record --model full)");
+        if (timed && p->kernel)
+            profile_comment(profile, &profile->out,
+                            "time: %.1f%% of the cycles are the kernel's, in no row but in the "
+                            "estimated time of those beside it",
+                            100 * ratio_of(p->kernel, p->cycles + p->kernel));
         if (timed && score->longs)
             profile_comment(
                 profile, &profile->out,
@@ -256,8 +268,7 @@ static void print(struct profile *profile, const struct spex_group *group, struc
     struct score score = {.errors = memory_get(n + 1, sizeof(double))};
     for (size_t i = 0; i < n; i++) {
         const struct counted *at = &p->slot[i];
-        double exact =
-            timed ? ratio_of(at->cycles, p->cycles) : ratio_of(at->operations, p->operations);
+        double exact = timed ? share_of_time(p, at) : ratio_of(at->operations, p->operations);
         double guess = timed ? ratio_of(at->row->stats.time, all->time)
                              : ratio_of(at->row->stats.samples, all->samples);
         if (exact < profile->limit && guess < profile->limit)
@@ -280,7 +291,10 @@ static enum spex_status read_counts(const struct truth_options *o, const struct 
     for (size_t i = 0; p->paths[i] && !status; i++) {
         char path[4096];
         snprintf(path, sizeof path, "%s.truth", p->paths[i]);
-        status = truth_read(o->truth ? o->truth : path, add_truth, counting, error);
+        const char *counts = o->truth ? o->truth : path;
+        status = truth_read(counts, add_truth, counting, error);
+        if (!status)
+            status = truth_read_kernel(counts, &counting->population->kernel, error);
     }
     return status;
 }

@@ -254,6 +254,7 @@ static bool write_data(const char *path, struct spex_run *run, struct output_res
 static bool write_truth(const char *path, struct spex_run *run)
 {
     const struct spex_engine_truth *rows;
+    struct spex_engine_totals totals;
     size_t count;
     struct spex_error error;
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -266,8 +267,12 @@ static bool write_truth(const char *path, struct spex_run *run)
             close(fd);
         return false;
     }
-    fprintf(file, "# spex truth 1\n"
-                  "# pid\tpc\tcount\tl1_miss\tllc_miss\twalk\tmispredict\ttaken\tcycles\n");
+    spex_run_totals(run, &totals);
+    fprintf(file,
+            "# spex truth 1\n"
+            "#kernel\t%" PRIu64 "\n"
+            "# pid\tpc\tcount\tl1_miss\tllc_miss\twalk\tmispredict\ttaken\tcycles\n",
+            totals.counts.kernel);
     for (size_t i = 0; i < count; i++) {
         const struct spex_engine_truth *r = &rows[i];
         fputs(r->target ? "#call\t" : "", file);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char call_mark[] = "#call\t";
+static const char call_mark[] = "#call\t", kernel_mark[] = "#kernel\t";
 
 /* Numbers from text on, which an empty line ends; how many there are. */
 static unsigned read_numbers(const char *text, uint64_t *numbers, unsigned most)
@@ -38,15 +38,23 @@ static bool read_row(const char *line, struct truth_row *row, bool call)
     return n + 1 >= before + TRUTH_COUNTS; /* older files have no cycles */
 }
 
+static FILE *open_file(const char *path, struct spex_error *error)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        error_set(error, SPEX_IO, 0, "%s: %s; record with --truth", path, strerror(errno));
+    return file;
+}
+
 static enum spex_status read_file(const char *path, bool calls,
                                   void (*use)(void *context, const struct truth_row *),
                                   void *context, struct spex_error *error)
 {
     char line[512];
     unsigned number = 0;
-    FILE *file = fopen(path, "re");
+    FILE *file = open_file(path, error);
     if (!file)
-        return error_set(error, SPEX_IO, 0, "%s: %s; record with --truth", path, strerror(errno));
+        return SPEX_IO;
     bool ok = true;
     while (ok && fgets(line, sizeof line, file)) {
         struct truth_row row = {0};
@@ -67,6 +75,19 @@ enum spex_status truth_read(const char *path, void (*use)(void *context, const s
                             void *context, struct spex_error *error)
 {
     return read_file(path, false, use, context, error);
+}
+
+enum spex_status truth_read_kernel(const char *path, uint64_t *cycles, struct spex_error *error)
+{
+    char line[512];
+    FILE *file = open_file(path, error);
+    if (!file)
+        return SPEX_IO;
+    while (fgets(line, sizeof line, file) && line[0] == '#') /* it stands before the rows */
+        if (!strncmp(line, kernel_mark, sizeof kernel_mark - 1))
+            *cycles += strtoull(line + sizeof kernel_mark - 1, NULL, 10);
+    fclose(file);
+    return SPEX_OK;
 }
 
 enum spex_status truth_read_calls(const char *path,

@@ -25,6 +25,8 @@ struct truth_row {
 /* SPEX_IO if there is no such file; SPEX_INVALID with the number of the line. */
 enum spex_status truth_read(const char *path, void (*use)(void *context, const struct truth_row *),
                             void *context, struct spex_error *error);
+/* Adds the cycles of system calls to *cycles; files of before do not tell them. */
+enum spex_status truth_read_kernel(const char *path, uint64_t *cycles, struct spex_error *error);
 /* Its calls, which record writes with --stacks and the full model. */
 enum spex_status truth_read_calls(const char *path,
                                   void (*use)(void *context, const struct truth_row *),

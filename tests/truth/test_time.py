@@ -48,16 +48,22 @@ def counts(*argv):
 for argv in ([program, "div"], [os.path.join(EXAMPLES, "sort")]):
     path = record("--truth", argv=argv)
     cycles = collections.Counter()
+    kernel = 0
     for line in open(path + ".truth"):
-        if not line.startswith("#"):
+        if line.startswith("#kernel\t"):
+            kernel = int(line.split()[1])
+        elif not line.startswith("#"):
             cells = line.split()
             cycles[int(cells[1], 16)] += int(cells[8])
     # spex truth adds them up by function and by source line.
     table = {}
     for key in ("symbol", "srcline"):
         code, out, err = spex("truth", "-s", key, "--format", "json", "--percent-limit", "0", path)
-        table[key] = {r[key]: r["cycles"] for r in json.loads(out)["rows"]}
+        d = json.loads(out)
+        table[key] = {r[key]: r["cycles"] for r in d["rows"]}
         equal(f"truth by {key}: all cycles", sum(table[key].values()), sum(cycles.values()))
+        check(f"truth by {key}: shares are of all time, the kernel's too",
+              all(abs(r["cycles_share"] * (sum(cycles.values()) + kernel) - r["cycles"]) < 1 for r in d["rows"]), d["rows"][:3])
     if argv[-1] != "div":
         parts = symbols("sort")
         for name in ("sum_sorted", "sum_unsorted"):
@@ -71,6 +77,7 @@ for argv in ([program, "div"], [os.path.join(EXAMPLES, "sort")]):
               source[number - 1].strip() == "SUM;" and "sum_unsorted" in source[number - 3], row)
     c = counts(*argv)
     equal(f"{os.path.basename(argv[0])}: time adds up", sum(cycles.values()) + c["kernel-cycles"], c["cycles"])
+    equal(f"{os.path.basename(argv[0])}: the truth file has the kernel's", kernel, c["kernel-cycles"])
     if argv[-1] == "div":
         most = cycles.most_common(1)[0][1]
         check("a million dependent divisions take their sum: 12 cycles each, and what feeds them",
