@@ -27,12 +27,12 @@ check:
 	@ninja -C $(ASAN) --quiet
 	@python3 scripts/check.py $(BUILD) $(ASAN)
 
-# Linux's own driver on the unit: guests are fetched once into build/vm (also part of `make check`).
+# Linux's own driver on the unit: guests are fetched once into build/vm (in part also in `make check`).
 check-vm:
 	@scripts/setup build demo check vm
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
 	@ninja -C $(BUILD) --quiet
-	@meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite vm
+	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite vm
 	@SPEX_SOURCE=$(CURDIR) SPEX_BUILD=$(abspath $(BUILD)) python3 tests/vm/test_native.py
 
 # The screens that tests compare with (tests/analysis/golden), anew; look at what `git diff` shows.

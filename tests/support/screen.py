@@ -1,17 +1,14 @@
 """A terminal of tmux's: what a program shows on it."""
-import os
 import shlex
 import subprocess
+import tempfile
 import time
-
-count = 0
 
 
 class Screen:
     def __init__(self, columns, rows, *command):
-        global count
-        count += 1
-        self.tmux = ["tmux", "-L", f"spex-{os.getpid()}-{count}"]
+        self.place = tempfile.TemporaryDirectory(prefix="spex-screen-")
+        self.tmux = ["tmux", "-S", f"{self.place.name}/socket"]
         self.run("-f", "/dev/null", "start-server", ";", "set", "-g", "status", "off", ";", "set", "-g", "remain-on-exit", "on", ";",
                  "new-session", "-d", "-x", str(columns), "-y", str(rows), shlex.join(command))
 
@@ -40,3 +37,4 @@ class Screen:
 
     def end(self):
         self.run("kill-server")
+        self.place.cleanup()
