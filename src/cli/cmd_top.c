@@ -280,7 +280,7 @@ static int run_top(void *options, int argc, char **argv)
         status = top_start(&recording, &o->record, native, terminal, argv);
     if (status)
         return status;
-    s.view.kallsyms = native ? "/proc/kallsyms" : NULL; /* of the kernel that is recorded */
+    s.view.kallsyms = *recording.kallsyms ? recording.kallsyms : NULL;
     s.view.colour = terminal && cli_colour(STDOUT_FILENO);
     if (terminal)
         live(&s);

@@ -26,6 +26,26 @@ extern const struct cli_command cli_record;
 
 /* ---- the recording ---- */
 
+/*
+ * Functions of the kernel that is recorded. /proc/kallsyms costs the kernel hundreds of millions of
+ * operations, so it is read once, not with each table.
+ */
+static void copy_symbols(struct top_recording *r)
+{
+    char line[1024];
+    snprintf(r->kallsyms, sizeof r->kallsyms, "%.250s/kallsyms", r->directory);
+    FILE *in = fopen("/proc/kallsyms", "re"), *out = in ? fopen(r->kallsyms, "we") : NULL;
+    while (out && fgets(line, sizeof line, in)) {
+        const char *type = strchr(line, ' ');
+        if (type && type[1] && strchr("tTwW", type[1]) && type[2] == ' ' && type[3] != '$')
+            fputs(line, out);
+    }
+    if (in)
+        fclose(in);
+    if (!out || fclose(out))
+        r->kallsyms[0] = '\0';
+}
+
 int top_start(struct top_recording *r, const struct record_options *options, bool native,
               bool aside, char **argv)
 {
@@ -53,6 +73,8 @@ int top_start(struct top_recording *r, const struct record_options *options, boo
         rmdir(r->directory);
         return CLI_DATA;
     }
+    if (r->process && native)
+        copy_symbols(r);
     if (r->process)
         return CLI_OK;
     int in = aside ? open("/dev/null", O_RDONLY) : -1;

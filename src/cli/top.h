@@ -11,8 +11,9 @@ extern const char *const top_by_names[], *const top_order_names[];
 /* A recording in a directory of its own, which a child process makes. */
 struct top_recording {
     char directory[256];
-    int process; /* the child, 0 once it has ended */
-    int status;  /* of waitpid() */
+    char kallsyms[280]; /* native: the kernel's functions; empty: none */
+    int process;        /* the child, 0 once it has ended */
+    int status;         /* of waitpid() */
     bool native;
 };
 /* aside: the program's input and output do not belong on the terminal. */

@@ -100,6 +100,13 @@ def test_count(g):
     equal(f"{g.name}: and the same flags of AUX records", set(g.flags("count.data")), set(g.flags("perf-count.data")))
     where = [collections.Counter(re.findall(r"(\w+)$", g.script(f, "comm,tid,ip"), re.M)) for f in ("count.data", "perf-count.data")]
     check(f"{g.name}: at the same instructions", len(set(where[0]) & set(where[1])) > 0.3 * len(where[1]), where)
+    check(f"{g.name}: /u: programs alone", all(int(a, 16) >> 48 == 0 for a in where[0]), where[0])
+    mine, theirs = (run("perf", "report", "-D", "-i", g.path(f))[1].decode(errors="replace") for f in ("count.data", "perf-count.data"))
+    for what in (r"Time Shift +(\d+)", r"Time Mul\w+ +(\d+)", r"PMU Type +:?(\w+)"):
+        equal(f"{g.name}: {what.split(' +')[0]} as perf record has it", re.findall(what, mine)[:1], re.findall(what, theirs)[:1])
+    mine, theirs = ({l for l in run("perf", "report", "-i", g.path(f), "--header-only")[1].decode(errors="replace").splitlines()
+                     if l.startswith(("# arch", "# nrcpus", "# cpuid", "# os release"))} for f in ("count.data", "perf-count.data"))
+    equal(f"{g.name}: machine and CPUs as perf record has them", mine, theirs)
     comm = re.findall(r"^ *(\S+) +\d+", g.script("count.data", "comm,tid,ip"), re.M)
     check(f"{g.name}: perf knows the program", comm and comm.count("workload") > 0.99 * len(comm), collections.Counter(comm))
 
@@ -239,6 +246,8 @@ def test_bpf(g):
     code, out, err = spex("report", "-i", g.path("bpf.data"), "--format", "json")
     row = [r["samples"] for r in json.loads(out)["rows"] if told[0] and r["symbol"].endswith(told[0][0][2])] if code == 0 else []
     check(f"{g.name}: and its samples are named", row and row[0] > 1000, out[:500])
+    where = set(re.findall(r"(\w+)$", g.script("bpf.data", "comm,tid,ip"), re.M))
+    check(f"{g.name}: /k: the kernel alone", where and all(a.startswith("ffff") for a in where), where)
 
 
 def test_overrun(g):
