@@ -128,7 +128,7 @@ void native_file_state(struct native_session *s)
     struct native_trailer trailer = {s->o.per_thread,
                                      s->opened.events[s->opened.tracking].ids.items[0]};
     native_ids pids = {0};
-    native_proc_kernel(root, &trailer, s->writer);
+    native_proc_kernel(root, &s->kernel, &trailer, s->writer);
     native_drain(s);
     if (s->o.all_cpus)
         native_proc_all(root, &pids);

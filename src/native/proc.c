@@ -292,27 +292,57 @@ static void write_modules(const char *root, struct spex_perf_writer *writer)
     free(text);
 }
 
-void native_proc_kernel(const char *root, const struct native_trailer *trailer,
-                        struct spex_perf_writer *writer)
+/* The lines of what BPF has compiled. */
+static char *bpf_lines(const char *text)
+{
+    static const char mark[] = "\t[bpf]\n";
+    char *lines = strdup("\n");
+    size_t size = 1;
+    for (const char *at = text; lines && (at = strstr(at, mark)); at += sizeof mark - 1) {
+        const char *line = at;
+        while (line > text && line[-1] != '\n')
+            line--;
+        size_t n = (size_t)(at - line) + sizeof mark - 1;
+        char *more = realloc(lines, size + n + 1);
+        if (!more)
+            break;
+        lines = more;
+        memcpy(lines + size, line, n);
+        size += n;
+        lines[size] = '\0';
+    }
+    return lines;
+}
+
+void native_kernel_read(const char *root, struct native_kernel *kernel)
 {
     char path[PATH];
     size_t size;
-    uint8_t id[20];
     snprintf(path, sizeof path, "%s/proc/kallsyms", root);
     char *text = file_read_all(open(path, O_RDONLY | O_CLOEXEC), FILE_MOST, &size);
-    uint64_t start = text ? kernel_symbol(text, "_text") : 0;
-    uint64_t stext = text ? kernel_symbol(text, "_stext") : 0;
-    uint64_t end = text ? kernel_symbol(text, "_end") : 0;
-    if (!end && text)
-        end = kernel_symbol(text, "_etext");
+    *kernel = (struct native_kernel){.bpf = NULL};
+    if (!text)
+        return;
+    kernel->text = kernel_symbol(text, "_text");
+    kernel->stext = kernel_symbol(text, "_stext");
+    kernel->end = kernel_symbol(text, "_end");
+    if (!kernel->end)
+        kernel->end = kernel_symbol(text, "_etext");
+    kernel->bpf = bpf_lines(text);
+    free(text);
+}
+
+void native_proc_kernel(const char *root, const struct native_kernel *kernel,
+                        const struct native_trailer *trailer, struct spex_perf_writer *writer)
+{
+    uint8_t id[20];
     struct spex_perf_map map = {.pid = SPEX_PERF_PID_KERNEL, .prot = PROT_EXEC};
-    map.filename = start ? "[kernel.kallsyms]_text" : "[kernel.kallsyms]_stext";
-    map.start = map.pgoff = start ? start : stext;
-    map.end = end;
-    if (map.start && end > map.start)
+    map.filename = kernel->text ? "[kernel.kallsyms]_text" : "[kernel.kallsyms]_stext";
+    map.start = map.pgoff = kernel->text ? kernel->text : kernel->stext;
+    map.end = kernel->end;
+    if (map.start && map.end > map.start)
         spex_perf_writer_map(writer, &map);
     perf_writer_build_id(writer, "[kernel.kallsyms]", id, notes_of(root, "/sys/kernel/notes", id));
     write_modules(root, writer);
-    native_bpf_programs(text, trailer, writer);
-    free(text);
+    native_bpf_programs(kernel->bpf, trailer, writer);
 }

@@ -30,9 +30,15 @@ size_t native_trailer_put(uint8_t *at, const struct native_trailer *trailer, int
 /* Names, namespaces and mappings of a process and its threads. */
 void native_proc_process(const char *root, int32_t pid, const struct native_trailer *trailer,
                          struct spex_perf_writer *writer);
+/* What /proc/kallsyms says; it costs hundreds of millions of operations, so it is read once. */
+struct native_kernel {
+    uint64_t text, stext, end; /* 0: not there, or hidden */
+    char *bpf;                 /* its lines about BPF, freed by the caller */
+};
+void native_kernel_read(const char *root, struct native_kernel *kernel);
 /* The kernel, its modules and BPF programs, as far as the user may see addresses; build-ids. */
-void native_proc_kernel(const char *root, const struct native_trailer *trailer,
-                        struct spex_perf_writer *writer);
+void native_proc_kernel(const char *root, const struct native_kernel *kernel,
+                        const struct native_trailer *trailer, struct spex_perf_writer *writer);
 
 /* The GNU build-id among ELF notes, or of a 64-bit little-endian ELF file; its size, 0: none. */
 uint8_t native_notes_build_id(const uint8_t *notes, size_t size, uint8_t id[20]);

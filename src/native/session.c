@@ -101,6 +101,7 @@ enum spex_status native_open(const struct native_options *options, struct native
         native_close(s);
         return status;
     }
+    native_kernel_read(options->machine->root, &s->kernel);
     if (options->count)
         native_counters_open(&s->o, s->tids.items, s->tids.count, &s->counters);
     s->totals.user_only = s->opened.user_only;
@@ -122,6 +123,7 @@ void native_close(struct native_session *s)
     vec_free(&s->tids);
     vec_free(&s->pids);
     vec_free(&s->polls);
+    free(s->kernel.bpf);
     if (s->wake >= 0)
         close(s->wake);
     if (s->uevents >= 0)

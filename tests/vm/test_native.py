@@ -1,6 +1,6 @@
 """spex record on SPE itself: the arm64 build in a Linux guest whose driver sees the unit, beside the guest's perf.
 
-Names of tests as arguments: those alone (those of test_* below, and console)."""
+Names of tests as arguments: those alone (those of test_* below, console, and kpti)."""
 import collections
 import concurrent.futures
 import re
@@ -292,6 +292,11 @@ def test_refused(g):
 TESTS = {name[5:]: f for name, f in list(globals().items()) if name.startswith("test_")}
 
 
+def check_kpti(g):
+    """A kernel that unmaps itself, where the driver refuses."""
+    check("kpti: refused with what to do", g.status("kpti") == 1 and "kpti=off" in g.read("kpti.err"), g.read("kpti.err"))
+
+
 class Console:
     """spex top on the terminal of a guest, and what it costs by the unit's own count of operations."""
 
@@ -377,10 +382,9 @@ def main():
         else:
             skip("console", "tmux is not installed")
     chosen = [t for t in TESTS if not sys.argv[1:] or t in sys.argv[1:]]
-    if not chosen:
-        done()
     few = [t for t in ("count", "filters", "by_perf", "capable") if t in chosen]
-    boots = [("6.1", old, chosen, ("--cpu", N1, "--smp", "2"))]
+    boots = [("6.1", old, chosen, ("--cpu", N1, "--smp", "2"))] if chosen else []
+    boots += [("kpti", old, ["kpti"], ("--cpu", N1, "--append", "kpti=on"))] if not sys.argv[1:] or "kpti" in sys.argv[1:] else []
     boots += [("7.2", new, few, ("--features", V12))] if new and few else []
     if not new:
         skip("native on the newest kernel", no_new)
@@ -389,7 +393,7 @@ def main():
                 lambda b: Guest(b[0], ("--guest", b[1]), program, b[2], *b[3]), boots)):
             if check(f"{name}: the guest ran its tests", g.code == 0 and g.read("release"), g.console):
                 for t in tests:
-                    TESTS[t](g)
+                    TESTS.get(t, check_kpti)(g)
     done()
 
 
