@@ -120,7 +120,7 @@ check-engines:
 	@[ "$(ENGINE)" != "$(BUILD)/qemu/qemu-aarch64" ] || scripts/qemu-user-setup $(BUILD)/qemu
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
 	@ninja -C $(BUILD) --quiet
-	@SPEX_QEMU=$(abspath $(ENGINE)) meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 4 engines exact sve exec stacks order record
+	@SPEX_QEMU=$(abspath $(ENGINE)) meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 4 engines exact sve sme presets exec stacks order record
 
 # The requirement list joined with the marks of tests that passed in the last `make check`.
 conformance:

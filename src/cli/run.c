@@ -333,7 +333,7 @@ void run_notes(const struct run *run)
     } unseen[] = {
         {offsetof(struct spex_engine_totals, unseen_zva), "of DC ZVA"},
         {offsetof(struct spex_engine_totals, unseen_prefetch), "of prefetches"},
-        {offsetof(struct spex_engine_totals, unseen_sve), "of SVE loads and stores"},
+        {offsetof(struct spex_engine_totals, unseen_sve), "of SVE and SME loads and stores"},
         {offsetof(struct spex_engine_totals, unseen_other), "of other accesses"},
     };
     for (size_t i = 0; i < sizeof unseen / sizeof unseen[0]; i++) {

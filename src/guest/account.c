@@ -121,6 +121,8 @@ static void take(struct flow *f, const struct execution *e, uint32_t at, int slo
         out->flags = SPEX_OUT_EXCEPTION;
     else if (op->kind == SPEX_OP_EXCEPTION)
         out->flags |= SPEX_OUT_EXCEPTION;
+    if (e->block->streaming)
+        out->flags |= SPEX_OUT_STREAMING;
     if (op->kind == SPEX_OP_BRANCH && !exception) {
         if (op->flags & SPEX_OPF_COND && e->run->next == e->block->timing.next)
             out->flags &= ~(uint32_t)SPEX_OUT_PASSED;

@@ -101,7 +101,8 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
     memcpy(copy, words, count * sizeof *copy);
     block->words = copy;
     block->vl = user.vl;
-    struct spex_a64_lengths lengths = {(uint16_t)user.vl, 128};
+    block->streaming = user.streaming;
+    struct spex_a64_lengths lengths = {(uint16_t)user.vl, (uint16_t)(user.svl ? user.svl : 128)};
     struct run_truth *rows = user.truth ? new_rows(count + 1) : NULL;
     if (rows) {
         block->truth = rows;
@@ -138,7 +139,7 @@ struct block *block_get(uint64_t pc, const uint32_t *words, size_t count)
     struct block **slot = &user.blocks[(pc >> 2 ^ pc >> 18) % (sizeof user.blocks / sizeof *slot)];
     for (struct block *b = *slot; b; b = b->next)
         if (b->model.pc == pc && b->model.count == count && b->vl == user.vl &&
-            !memcmp(b->words, words, count * sizeof *words))
+            b->streaming == user.streaming && !memcmp(b->words, words, count * sizeof *words))
             return b;
     struct block *block = make_block(pc, words, count);
     block->next = *slot;

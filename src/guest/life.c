@@ -365,6 +365,7 @@ void life_call(unsigned index, int64_t number, const uint64_t a[6])
     struct vcpu *v = hot[index].vcpu;
     caller = v;
     doubt_ends();
+    sve_call(number == SYS_RT_SIGRETURN);
     memcpy(v->argument, a, sizeof v->argument);
     if (user.full)
         flow_mark(v, FLOW_CALL, 0);
@@ -538,10 +539,6 @@ void life_return(unsigned index, int64_t number, int64_t result)
     case SYS_EXECVE:
     case SYS_EXECVEAT:
         follow_failed(v);
-        break;
-    case SYS_PRCTL:
-        if (user.vl && a[0] == 50 && result > 0) /* PR_SVE_SET_VL */
-            user.vl = 8 * (uint32_t)(result & 0xffff);
         break;
     case SYS_FUTEX:
         if (!result && ((a[1] & 127) == 0 || (a[1] & 127) == 9))

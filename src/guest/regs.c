@@ -204,27 +204,33 @@ bool regs_open_vectors(unsigned vcpu)
     return false;
 }
 
-static size_t read_sve(unsigned vcpu, unsigned reg, void *to, size_t size)
+static void read_sve_of(char *cpu, unsigned reg, void *to, size_t size)
 {
-    if (official)
-        return qemu_register_read(reg >= VECTOR_GRANULES ? names.granules
-                                  : reg >= VECTOR_P      ? names.p[reg - VECTOR_P]
-                                                         : names.z[reg - VECTOR_Z],
-                                  to, size);
-    char *cpu = get_cpu((int)vcpu);
     if (!bytes)
         bytes = g_byte_array_new();
     g_byte_array_set_size(bytes, 0);
     int n = env_offset && cpu ? read_vector(cpu + env_offset, bytes, (int)reg) : 0;
     size_t given = n > 0 ? (size_t)n : 0;
     memcpy(to, bytes->data, given < size ? given : size);
-    return given;
 }
 
-unsigned regs_vector_length(unsigned vcpu)
+static void read_sve(unsigned vcpu, unsigned reg, void *to, size_t size)
+{
+    if (official)
+        qemu_register_read(reg >= VECTOR_P ? names.p[reg - VECTOR_P] : names.z[reg - VECTOR_Z], to,
+                           size);
+    else
+        read_sve_of(get_cpu((int)vcpu), reg, to, size);
+}
+
+unsigned regs_vector_length(void)
 {
     uint64_t granules = 0;
-    read_sve(vcpu, VECTOR_GRANULES, &granules, sizeof granules);
+    char **own;
+    if (official)
+        qemu_register_read(names.granules, &granules, sizeof granules);
+    else if (FIND(own, "thread_cpu") && *own)
+        read_sve_of(*own, VECTOR_GRANULES, &granules, sizeof granules);
     return granules * 8 <= REGS_VECTOR ? (unsigned)granules * 8 : 0;
 }
 

@@ -31,7 +31,7 @@ uint64_t regs_read(unsigned vcpu, unsigned reg);
  */
 enum { REGS_VECTOR = 256 }; /* bytes of the largest one */
 bool regs_open_vectors(unsigned vcpu);
-unsigned regs_vector_length(unsigned vcpu); /* bytes; 0: no SVE */
+unsigned regs_vector_length(void); /* bytes, of the thread's own vCPU as it is now; 0: no SVE */
 void regs_vector(unsigned vcpu, unsigned reg, uint8_t bytes[REGS_VECTOR]);
 void regs_predicate(unsigned vcpu, unsigned reg, uint8_t bytes[REGS_VECTOR / 8]);
 /* Where guest memory lies in this process. */

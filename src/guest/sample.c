@@ -151,10 +151,11 @@ void sample_expired(struct vcpu *v, const struct block *block)
 
 static void note_unseen(struct vcpu *v, const struct spex_op *op)
 {
-    enum run_unseen what = op->kind == SPEX_OP_DC_ZVA     ? RUN_UNSEEN_ZVA
-                           : is_prefetch(op)              ? RUN_UNSEEN_PREFETCH
-                           : op->kind == SPEX_OP_LDST_SVE ? RUN_UNSEEN_SVE
-                                                          : RUN_UNSEEN_OTHER;
+    enum run_unseen what = op->kind == SPEX_OP_DC_ZVA ? RUN_UNSEEN_ZVA
+                           : is_prefetch(op)          ? RUN_UNSEEN_PREFETCH
+                           : op->kind == SPEX_OP_LDST_SVE || op->kind == SPEX_OP_LDST_SME
+                               ? RUN_UNSEEN_SVE
+                               : RUN_UNSEEN_OTHER;
     v->task.shared->unseen[what]++;
 }
 
@@ -187,6 +188,8 @@ void sample_finish(struct vcpu *v, uint64_t next, bool exception)
         out->flags = SPEX_OUT_EXCEPTION;
     else if (op->kind == SPEX_OP_EXCEPTION)
         out->flags |= SPEX_OUT_EXCEPTION;
+    if (want->block->streaming)
+        out->flags |= SPEX_OUT_STREAMING;
     if (op->kind == SPEX_OP_BRANCH && !exception) {
         uint64_t behind = pc_of(want) + 4;
         if (op->flags & SPEX_OPF_COND && next == behind)
@@ -264,6 +267,7 @@ bool sample_fault(uint64_t frame)
  */
 void sample_signalled(struct vcpu *v)
 {
+    sve_signalled();
     struct spex_uarch_core *core = v->hot->core;
     int32_t signo = 0, code = 0;
     uint64_t pc = 0, sp = regs_read(v->index, 31);

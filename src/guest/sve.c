@@ -104,6 +104,27 @@ static bool decode_access(const char *name, uint32_t w, const struct spex_op *op
                                        : decode_contiguous(name, w, op, s);
 }
 
+/* Slices of ZA tiles, vectors of the ZA array, ZT0 (SME). */
+static bool decode_za(const char *name, uint32_t w, const struct spex_op *op, struct sve *s)
+{
+    if (ends_with(name, "_tile")) {
+        s->form = SVE_CONTIGUOUS;
+        s->element = s->size;
+        s->count = (uint16_t)(op->access_bytes / s->size);
+        s->index = w >> 16 & 31;
+        s->shift = (uint8_t)__builtin_ctz(s->size);
+        if (s->index == 31)
+            s->index = SVE_NO_REG;
+        return true;
+    }
+    s->form = SVE_WHOLE;
+    s->size = 1;
+    s->count = op->access_bytes;
+    if (ends_with(name, "_za"))
+        s->offset = (int32_t)((w & 15) * op->access_bytes);
+    return true;
+}
+
 /* The forms of PRFB, PRFH, PRFW, PRFD: those of loads of as many bytes. */
 static bool decode_prefetch(const char *name, uint32_t w, const struct spex_op *op, struct sve *s)
 {
@@ -143,6 +164,8 @@ bool sve_decode(uint32_t w, const struct spex_op *op, struct sve *s)
         return false;
     if (op->kind == SPEX_OP_LDST_SVE && op->access_size)
         return decode_access(name, w, op, s);
+    if (op->kind == SPEX_OP_LDST_SME)
+        return decode_za(name, w, op, s);
     if (op->kind == SPEX_OP_SVE_PREFETCH)
         return decode_prefetch(name, w, op, s);
     if (op->kind != SPEX_OP_SVE || !(op->flags & SPEX_OPF_PRED))

@@ -1,8 +1,8 @@
 /*
- * SVE loads, stores and prefetches in user mode. QEMU makes no memory callback for them, but before
- * such an instruction its registers are exact: a callback there works out what it will access (Arm
- * ARM C4.1, SVE memory; the forms are those of a64.def). Predicates are read at a sample of other
- * SVE operations, too.
+ * SVE and SME loads, stores and prefetches in user mode. QEMU makes no memory callback for them,
+ * but before such an instruction its registers are exact: a callback there works out what it will
+ * access (Arm ARM C4.1, SVE memory; the forms are those of a64.def). Predicates are read at a
+ * sample of other SVE operations, too.
  */
 #ifndef GUEST_SVE_H
 #define GUEST_SVE_H
@@ -35,7 +35,7 @@ struct sve {
 
 enum { SVE_NO_REG = 0xff, SVE_ITEMS = 64 };
 
-/* False for what is not such an instruction, or not known here (SVE2.1, SME). */
+/* False for what is not such an instruction, or not known here (SVE2.1). */
 bool sve_decode(uint32_t word, const struct spex_op *op, struct sve *sve);
 
 struct sve_list {

@@ -12,12 +12,59 @@ enum { RUN = 64, RUN_FULL = 8 }; /* bytes: what the model takes at a time */
 const struct sve *sve_make(uint32_t word, const struct spex_op *op)
 {
     struct sve sve;
-    if (!user.registers || !sve_decode(word, op, &sve))
+    if (!user.registers || (op->kind == SPEX_OP_LDST_SME && !user.svl) ||
+        !sve_decode(word, op, &sve))
         return NULL;
     struct sve *kept = need(malloc(sizeof *kept));
     *kept = sve;
     return kept;
 }
+
+/* ---- streaming mode ---- */
+
+static __thread struct {
+    bool now, before; /* before: the signal */
+} streaming;
+
+bool sve_switches(uint32_t word)
+{
+    return (word & 0xfffff0ff) == 0xd503407f || (word & 0xffffffe0) == 0xd51b4240;
+}
+
+void sve_switch(unsigned vcpu, void *data)
+{
+    uint32_t word = (uint32_t)(uintptr_t)data;
+    bool by_register = word >> 20 & 1;
+    if (by_register)
+        streaming.now = (word & 31) != 31 && regs_read(vcpu, word & 31) & 1;
+    else if (word >> 9 & 1) /* CRm: ZA, SM, the new value */
+        streaming.now = word >> 8 & 1;
+}
+
+/* The kernel leaves streaming mode, and comes back to it from a handler alone. */
+void sve_signalled(void)
+{
+    streaming.before = streaming.now;
+    streaming.now = false;
+}
+
+void sve_call(bool sigreturn)
+{
+    streaming.now = sigreturn && streaming.before;
+}
+
+void sve_translate(bool handler)
+{
+    uint32_t vl = user.vl ? 8 * regs_vector_length() : 0;
+    user.streaming = streaming.now && !handler;
+    if (!vl)
+        return;
+    user.vl = vl;
+    if (user.streaming)
+        user.svl = vl;
+}
+
+/* ---- accesses ---- */
 
 static spex_uarch_result access_one(struct hot *h, const struct insn *insn, uint64_t va,
                                     unsigned size)

@@ -630,7 +630,7 @@ static void log_program(uint64_t pc)
         task_log(&v->task, &map, "[vdso]");
     }
     if (p->sve && regs_open_vectors(0))
-        user.vl = 8 * regs_vector_length(0);
+        user.vl = 8 * regs_vector_length();
     user.loaded = true;
 }
 
@@ -640,8 +640,9 @@ void user_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t cou
     if (!user.loaded)
         log_program(pc);
     pthread_mutex_lock(&user.lock);
-    struct block *block = block_get(pc, words, count);
     bool handler = user.registers && life_is_handler(pc);
+    sve_translate(handler);
+    struct block *block = block_get(pc, words, count);
     bool doubt = doubt_begins(words[count - 1], handler);
     enum allocs_kind allocates = user.allocs ? allocs_at(pc) : ALLOCS_NONE;
     pthread_mutex_unlock(&user.lock);
@@ -680,6 +681,9 @@ void user_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t cou
     qemu_plugin_register_vcpu_tb_exec_cb(tb, callback, regs_flags(), data);
     for (size_t i = 0; i < count; i++)
         watch_memory(qemu_plugin_tb_get_insn(tb, i), &block->insns[i]);
+    if (user.vl && sve_switches(words[count - 1]))
+        qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, count - 1), sve_switch,
+                                               regs_flags(), (void *)(uintptr_t)words[count - 1]);
     if (doubt)
         qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, count - 1), doubt_note,
                                                QEMU_PLUGIN_CB_NO_REGS, &block->insns[count - 1]);

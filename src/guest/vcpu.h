@@ -51,6 +51,7 @@ struct block {
     struct insn *insns;
     const uint32_t *words;
     uint32_t vl;             /* bits of an SVE vector */
+    bool streaming;          /* PSTATE.SM */
     bool early;              /* has accesses that are told at its entry: DC ZVA, some prefetches */
     struct run_truth *truth; /* row of this block, or NULL */
     struct block *next;      /* of the same hash slot */
@@ -140,7 +141,9 @@ struct user {
     char name[16]; /* of the process */
     struct program program;
     uint64_t marker[2];   /* addresses of functions that stop and start sampling; 0: none */
-    uint32_t vl;          /* bits of an SVE vector; 0: none, or not shown */
+    uint32_t vl;          /* bits of an SVE vector, where code is being translated; 0: not shown */
+    uint32_t svl;         /* in streaming mode; 0: not known yet */
+    bool streaming;       /* it is, where code is being translated */
     bool over;            /* this process has ended its tasks */
     pthread_mutex_t lock; /* blocks, handlers, truth */
     struct block *blocks[1 << 16];
@@ -266,6 +269,17 @@ HIDDEN const struct sve *sve_make(uint32_t word, const struct spex_op *op);
 /* Callbacks before it. */
 HIDDEN void sve_execute(unsigned vcpu, void *data);
 HIDDEN void sve_execute_full(unsigned vcpu, void *data);
+/*
+ * Streaming mode (SME). A block is about to be translated, of a signal handler or not: vector
+ * lengths. With user.lock held.
+ */
+HIDDEN void sve_translate(bool handler);
+/* SMSTART, SMSTOP or a write of SVCR; the callback before it, data: the word. */
+HIDDEN bool sve_switches(uint32_t word);
+HIDDEN void sve_switch(unsigned vcpu, void *data);
+/* A handler is entered; a system call is made, perhaps rt_sigreturn. */
+HIDDEN void sve_signalled(void);
+HIDDEN void sve_call(bool sigreturn);
 /* Partial and empty predicate, by the number of accesses. */
 HIDDEN uint64_t sve_events(const struct insn *insn, unsigned accesses);
 

@@ -1,7 +1,7 @@
 """Programs use what a core has: each preset runs instructions of all its features, and what it has not is explained."""
 from guest import *
 
-need_engine("features")
+need_engine("presets")
 program = build("features", "-static")
 V8_2 = "lse rdm fp16 dotprod rcpc crc aes sha2"
 V8_4 = V8_2 + " pauth fcma jscvt rcpc2 flagm fhm sha3 sha512 sm4 i8mm bf16"
