@@ -25,8 +25,6 @@ struct allocs_block {
     uint32_t site, stack; /* stack: the innermost call */
 };
 
-/* Does the profile have allocations? */
-bool analysis_has_allocs(const struct spex_analysis *analysis);
 /* Number of the block of a sample that a sink was just given; 0: of none. */
 uint32_t analysis_alloc(struct spex_analysis *analysis, const struct spex_sample *sample);
 const struct allocs_block *analysis_block(const struct spex_analysis *analysis, uint32_t n);

@@ -321,14 +321,6 @@ size_t analysis_call_count(const struct spex_analysis *a)
     return stacks_count(a->calls);
 }
 
-bool analysis_has_allocs(const struct spex_analysis *a)
-{
-    bool has = a->allocs;
-    for (size_t i = 0; !has && i < a->part_count; i++)
-        has = a->parts[i]->allocs;
-    return has;
-}
-
 uint32_t analysis_alloc(struct spex_analysis *whole, const struct spex_sample *s)
 {
     const struct spex_analysis *a = analysis_reading(whole);

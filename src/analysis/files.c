@@ -62,7 +62,7 @@ struct module_id elf_build_id(Elf *elf)
     return id;
 }
 
-bool id_equal(const struct module_id *a, const struct module_id *b)
+static bool id_equal(const struct module_id *a, const struct module_id *b)
 {
     return a->size == b->size && !memcmp(a->bytes, b->bytes, a->size);
 }
@@ -103,7 +103,7 @@ const char *open_advice(int reason)
                                                   : "";
 }
 
-void id_text(const struct module_id *id, char text[129])
+static void id_text(const struct module_id *id, char text[129])
 {
     text[0] = 0;
     for (size_t i = 0; i < id->size; i++)

@@ -47,7 +47,8 @@ static bool is(const char *name, const char *text, size_t size)
     return name && strlen(name) == size && !strncmp(name, text, size);
 }
 
-int event_bit(const char *name, size_t size)
+/* Event bit of a name ("l1d-miss"), or -1. */
+static int event_bit(const char *name, size_t size)
 {
     for (unsigned bit = 0; bit < 64; bit++)
         if (is(spex_event_name(bit), name, size))

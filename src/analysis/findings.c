@@ -493,7 +493,7 @@ const struct finding *findings_at(const struct findings *f, size_t index)
 
 /* ---- writing ---- */
 
-void finding_write(const struct finding *finding, struct json *json)
+static void finding_write(const struct finding *finding, struct json *json)
 {
     json_object(json);
     JSON_MEMBER(json, "kind", string, names[finding->kind]);

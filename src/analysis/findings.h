@@ -69,6 +69,5 @@ unsigned finding_place(const struct spex_sharing *sharing, const struct spex_sha
 
 /* An array of objects (docs/schema.md); findings NULL: an empty one. */
 void findings_write(const struct findings *findings, struct json *json);
-void finding_write(const struct finding *finding, struct json *json);
 
 #endif

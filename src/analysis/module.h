@@ -176,8 +176,6 @@ void elf_close(struct module_elf *file);
 /* The section of this name, unless it has no bytes; header may be NULL. */
 Elf_Scn *elf_section(Elf *elf, const char *name, GElf_Shdr *header);
 struct module_id elf_build_id(Elf *elf);
-bool id_equal(const struct module_id *a, const struct module_id *b);
-void id_text(const struct module_id *id, char text[129]);
 /*
  * "DIR/.build-id/ab/cdef" + tail, the layout that perf and gdb share; NULL without a build id. path
  * has PATH_MAX bytes.

@@ -235,7 +235,8 @@ void columns_ratios(const struct profile *profile, struct table *table, const st
         table_set_u64(table, source_columns()[i].name, s->source[i]);
 }
 
-void columns_fill(struct profile *profile, struct table *table, const struct spex_group *group,
+/* Fills the row that was begun. */
+static void columns_fill(struct profile *profile, struct table *table, const struct spex_group *group,
                   const struct spex_row *row)
 {
     const struct spex_stats *s = &row->stats, *t = &spex_group_total(group)->stats;

@@ -15,9 +15,6 @@ struct table_column *columns_for_keys(const enum spex_key *keys, size_t count);
 /* Of the row that was begun: what is counted, misses, and where data came from. */
 void columns_ratios(const struct profile *profile, struct table *table,
                     const struct spex_stats *stats, bool all_rows);
-/* Fills the row that was begun. */
-void columns_fill(struct profile *profile, struct table *table, const struct spex_group *group,
-                  const struct spex_row *row);
 /* The text of one key of a row, however long; the caller frees it. */
 char *columns_text(const struct spex_group *group, const struct spex_row *row, size_t key);
 void columns_key(struct table *table, const char *column, const struct spex_group *group,

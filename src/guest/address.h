@@ -17,8 +17,6 @@ struct address {
     int64_t offset;
 };
 
-/* False for what it does not know (SVE, tags, memory copies and the like). */
-bool address_decode(uint32_t insn, struct address *address);
 uint64_t address_index(const struct address *address, uint64_t value);
 
 /*

@@ -10,7 +10,7 @@
 /* ---- Exception levels and Security states ---- */
 
 /* The Security state of the levels below EL3: SCR_EL3.{NSE,NS} as it takes effect. */
-unsigned spu_lower_security(const struct spex_spu *u)
+static unsigned spu_lower_security(const struct spex_spu *u)
 {
     const struct arch_features *f = &u->config.features;
     if (u->w.el < 3 || !f->EL3)
@@ -20,7 +20,7 @@ unsigned spu_lower_security(const struct spex_spu *u)
     return EFF(NS, SCR_EL3) ? SPEX_NONSECURE : SPEX_SECURE;
 }
 
-bool spu_el2_enabled_for(const struct spex_spu *u, unsigned security)
+static bool spu_el2_enabled_for(const struct spex_spu *u, unsigned security)
 {
     const struct arch_features *f = &u->config.features;
     if (!f->EL2)
@@ -110,7 +110,7 @@ unsigned EffectivePMSCR_EL2_EE(const struct spex_spu *u)
 }
 
 /* 0 or 3: with FEAT_NV 01 acts as 00 and 10 as 11, otherwise they are reserved. */
-unsigned EffectivePMSCR_EL1_EE(const struct spex_spu *u)
+static unsigned EffectivePMSCR_EL1_EE(const struct spex_spu *u)
 {
     if (EffectivePMSCR_EL2_EE(u) == 0)
         return 0;
@@ -274,7 +274,7 @@ bool SPEInterruptEnabled(const struct spex_spu *u)
 }
 
 /* CheckForSPEException, one route at a time: the PMBSR_ELx named by source. */
-void spu_check_exception(const struct spex_spu *u, unsigned source, struct spex_spu_exception *e)
+static void spu_check_exception(const struct spex_spu *u, unsigned source, struct spex_spu_exception *e)
 {
     const struct words *w = &u->w;
     bool owning = ProfilingBufferOwner(u).security == w->security;

@@ -174,8 +174,6 @@ static inline void spu_put_fields(struct spex_spu *u, enum reg_index r, uint64_t
 /* ---- control.c: who may do what (D17.4, D17.6.9, D17.8) ---- */
 
 bool spu_el2_enabled(const struct spex_spu *u);
-bool spu_el2_enabled_for(const struct spex_spu *u, unsigned security);
-unsigned spu_lower_security(const struct spex_spu *u);
 bool spu_effective_tge(const struct spex_spu *u);
 bool spu_effective_e2h(const struct spex_spu *u);
 struct owner ProfilingBufferOwner(const struct spex_spu *u);
@@ -191,10 +189,8 @@ uint64_t spu_time_offset(const struct spex_spu *u, enum time_kind kind);
 bool EffectivePMBLIMITR_EL1_nVM(const struct spex_spu *u);
 bool spu_effective_EnVM(const struct spex_spu *u);
 unsigned EffectivePMSCR_EL2_EE(const struct spex_spu *u);
-unsigned EffectivePMSCR_EL1_EE(const struct spex_spu *u);
 bool SPEInterruptEnabled(const struct spex_spu *u);
 unsigned ReportSPEEvent(const struct spex_spu *u, unsigned ec, unsigned fsc);
-void spu_check_exception(const struct spex_spu *u, unsigned source, struct spex_spu_exception *e);
 bool CheckMDCR_EL3_NSPBTrap(const struct spex_spu *u);
 
 /* ---- registers.c ---- */
