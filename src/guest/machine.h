@@ -9,6 +9,8 @@
 
 #include <spex/spu.h>
 
+enum { SYS_VCPUS = 64 }; /* the most that a machine can have here */
+
 /* What the engine answers to register accesses. Encodings as SPEX_SYSREG. */
 struct machine_handler {
     enum spex_sysreg_result (*check)(unsigned vcpu, unsigned enc, bool read);

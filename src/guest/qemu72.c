@@ -98,8 +98,6 @@ enum fault_type {
     FAULT_UNSUPPORTED_ATOMIC = 16,
 };
 
-enum { MAX_VCPUS = 64 };
-
 /* Where the pieces lie, found through QEMU's own migration description. */
 struct layout {
     size_t env, cp_regs;      /* in ARMCPU */
@@ -112,7 +110,7 @@ static struct {
     struct {
         void *cpu; /* CPUState, the start of ARMCPU */
         char *env; /* CPUARMState */
-    } cpu[MAX_VCPUS];
+    } cpu[SYS_VCPUS];
     unsigned vcpus, period;
     void *gic;
 } q;
@@ -344,8 +342,8 @@ static enum spex_status open_machine(unsigned vcpus, unsigned version,
         !qemu_mutex_lock_iothread_impl || !qemu_mutex_unlock_iothread || !qemu_clock_get_ns)
         return error_set(error, SPEX_UNSUPPORTED, 0,
                          "this QEMU does not export what the SPE registers need; %s", hint);
-    if (vcpus > MAX_VCPUS)
-        return error_set(error, SPEX_RANGE, 0, "at most %d vCPUs", MAX_VCPUS);
+    if (vcpus > SYS_VCPUS)
+        return error_set(error, SPEX_RANGE, 0, "at most %d vCPUs", SYS_VCPUS);
     if (!find_layout(&q.at))
         return error_set(error, SPEX_UNSUPPORTED, 0,
                          "this QEMU describes its CPU state in another way than 7.2; %s", hint);

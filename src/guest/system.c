@@ -31,7 +31,7 @@ static void refuse(const struct spex_error *error)
 
 static void on_store(void *user, const struct spex_spu_store *store, struct spex_spu_stop *stop)
 {
-    struct vcpu *v = user;
+    struct sys_vcpu *v = user;
     const struct spex_vm_injection *in = &sys.config.inject;
     size_t done = 0;
     v->records += store->count != 0;
@@ -74,20 +74,20 @@ static bool on_counter(void *user, uint64_t *count)
 
 static void on_irq(void *user, bool level)
 {
-    const struct vcpu *v = user;
+    const struct sys_vcpu *v = user;
     sys.machine->ppi(v->index, PMBIRQ, level);
 }
 
 static void on_pmu(void *user, unsigned event, uint64_t count)
 {
-    struct vcpu *v = user;
+    struct sys_vcpu *v = user;
     if (event == SPEX_PMU_SAMPLE_COLLISION)
         v->collisions += count;
 }
 
 /* ---- state of the PE, as far as QEMU shows it ---- */
 
-void system_refresh(struct vcpu *v, unsigned enc)
+void system_refresh(struct sys_vcpu *v, unsigned enc)
 {
     uint64_t value;
     if (sys.machine->sysreg(v->index, enc, &value))
@@ -95,7 +95,7 @@ void system_refresh(struct vcpu *v, unsigned enc)
 }
 
 /* A number for the address space: its ASID, which is in TTBR0 or TTBR1 of EL1 or of a VHE host. */
-static uint64_t address_space(const struct vcpu *v)
+static uint64_t address_space(const struct sys_vcpu *v)
 {
     static const unsigned tables[] = {SPEX_SYSREG(3, 0, 2, 0, 0), SPEX_SYSREG(3, 0, 2, 0, 1),
                                       SPEX_SYSREG(3, 4, 2, 0, 0), SPEX_SYSREG(3, 4, 2, 0, 1)};
@@ -106,7 +106,7 @@ static uint64_t address_space(const struct vcpu *v)
     return (asid ^ asid >> 8) & 0xff;
 }
 
-void system_set_state(struct vcpu *v, unsigned el)
+void system_set_state(struct sys_vcpu *v, unsigned el)
 {
     struct spex_spu_state state = {.el = (uint8_t)el, .security = SPEX_NONSECURE};
     if (!sys.machine->aarch64(v->index))
@@ -131,7 +131,7 @@ static void make_vcpu(unsigned index)
 {
     struct spex_error error;
     struct spu_config config = sys.config.unit;
-    struct vcpu *v = aligned_alloc(64, (sizeof *v + 63) & ~(size_t)63);
+    struct sys_vcpu *v = aligned_alloc(64, (sizeof *v + 63) & ~(size_t)63);
     need(v);
     memset(v, 0, sizeof *v);
     v->index = index;
@@ -186,7 +186,8 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
     memcpy(copy, words, 4 * count);
     for (size_t i = 0; i < count; i++) {
         spex_a64_classify(words[i], sys.config.vector_bits ? &lengths : NULL, &ops[i]);
-        insns[i] = (struct insn){b, (uint32_t)i, make_sve(words[i], &ops[i])};
+        insns[i] =
+            (struct insn){.block = b, .index = (uint32_t)i, .sve = make_sve(words[i], &ops[i])};
     }
     *b = (struct block){.insns = insns, .words = copy, .el = (uint8_t)el, .vector = !(pc & 0x7f)};
     b->again = count == 1 && ops[0].flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL);
@@ -243,8 +244,8 @@ int system_install(uint64_t id, unsigned api, unsigned vcpus, int argc, char **a
     sys.machine = api >= 7 ? &machine_qemu11 : &machine_qemu72;
     sys.vcpus = vcpus;
     sys.api = api;
-    if (vcpus > MAX_VCPUS)
-        snprintf(error.text, sizeof error.text, "at most %d CPUs", MAX_VCPUS);
+    if (vcpus > SYS_VCPUS)
+        snprintf(error.text, sizeof error.text, "at most %d CPUs", SYS_VCPUS);
     for (int i = 0; i < argc && !error.text[0]; i++) {
         char *value = strchr(argv[i], '=');
         if (!value)

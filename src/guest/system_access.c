@@ -18,7 +18,7 @@ static uint64_t physical(qemu_plugin_meminfo_t info, uint64_t va)
 }
 
 /* Of an access that QEMU does not show. */
-static uint64_t translated(struct vcpu *v, uint64_t va)
+static uint64_t translated(struct sys_vcpu *v, uint64_t va)
 {
     enum { E2H = 34, TGE = 27 };
     uint64_t hcr = 0, pa;
@@ -32,7 +32,7 @@ static uint64_t translated(struct vcpu *v, uint64_t va)
                : NO_ADDRESS;
 }
 
-static struct seen *seen_of(struct vcpu *v, const struct insn *insn)
+static struct seen *seen_of(struct sys_vcpu *v, const struct insn *insn)
 {
     struct seen *seen = &v->seen[insn->index];
     if (seen->stamp != v->stamp)
@@ -41,7 +41,7 @@ static struct seen *seen_of(struct vcpu *v, const struct insn *insn)
 }
 
 /* An access of the current block while one of its operations is wanted. */
-static __attribute__((noinline)) void keep(struct vcpu *v, const struct insn *insn, uint64_t va,
+static __attribute__((noinline)) void keep(struct sys_vcpu *v, const struct insn *insn, uint64_t va,
                                            uint64_t model, unsigned size, spex_uarch_result result,
                                            uint64_t pa)
 {
@@ -64,13 +64,13 @@ static __attribute__((noinline)) void keep(struct vcpu *v, const struct insn *in
         seen->worst = result;
 }
 
-static uint64_t model_address(const struct vcpu *v, uint64_t va)
+static uint64_t model_address(const struct sys_vcpu *v, uint64_t va)
 {
     return va >> 56 ? va : va | v->space << 56;
 }
 
 /* DC ZVA has no memory callback; its address follows from the registers at the block's entry. */
-void system_zero_lines(struct vcpu *v, const struct block *block)
+void system_zero_lines(struct sys_vcpu *v, const struct block *block)
 {
     for (unsigned i = 0; i < block->zva_count; i++) {
         const struct zva *z = &block->zva[i];
@@ -93,7 +93,7 @@ static inline __attribute__((always_inline)) void
 follow(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, const struct insn *insn,
        spex_uarch_result (*access)(struct spex_uarch_core *, uint64_t, unsigned, unsigned))
 {
-    struct vcpu *v = sys.vcpu[index];
+    struct sys_vcpu *v = sys.vcpu[index];
     if (!v || !v->active)
         return;
     unsigned size = 1u << qemu_plugin_mem_size_shift(info);
@@ -138,7 +138,7 @@ static bool must_not_watch(const struct spex_op *op)
 static void on_sve(unsigned index, void *data)
 {
     enum { RUN = 64 }; /* bytes: what the model takes at a time */
-    struct vcpu *v = sys.vcpu[index];
+    struct sys_vcpu *v = sys.vcpu[index];
     const struct insn *insn = data;
     struct sve_list list;
     if (!v || !v->active || (insn->sve->form == SVE_PREDICATED && !v->capturing))

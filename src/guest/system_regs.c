@@ -9,7 +9,7 @@
 static void on_psb(unsigned index, void *data)
 {
     const struct insn *insn = data;
-    struct vcpu *v = sys.vcpu[index];
+    struct sys_vcpu *v = sys.vcpu[index];
     if (!v)
         return;
     if (v->block)
@@ -22,7 +22,7 @@ static void on_psb(unsigned index, void *data)
 
 static void on_isb(unsigned index, void *data)
 {
-    struct vcpu *v = sys.vcpu[index];
+    struct sys_vcpu *v = sys.vcpu[index];
     (void)data;
     if (v)
         system_synchronize(v, false);
@@ -34,7 +34,7 @@ static enum spex_sysreg_result on_check(unsigned index, unsigned enc, bool read)
 {
     static const unsigned shared[] = {SPEX_CNTHCTL_EL2, SPEX_CNTVOFF_EL2, SPEX_HDFGRTR_EL2,
                                       SPEX_HDFGWTR_EL2, SPEX_HFGITR_EL2};
-    struct vcpu *v = sys.vcpu[index];
+    struct sys_vcpu *v = sys.vcpu[index];
     for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++)
         system_refresh(v, shared[i]);
     system_set_state(v, sys.machine->el(index));
@@ -46,7 +46,7 @@ static enum spex_sysreg_result on_check(unsigned index, unsigned enc, bool read)
 
 static uint64_t on_read(unsigned index, unsigned enc)
 {
-    struct vcpu *v = sys.vcpu[index];
+    struct sys_vcpu *v = sys.vcpu[index];
     uint64_t value = unit_log_read(&v->unit, enc);
     if (enc == sys.config.inject.id_register) {
         value = sys.config.inject.id_value;
@@ -61,7 +61,7 @@ static uint64_t on_read(unsigned index, unsigned enc)
 
 static void on_write(unsigned index, unsigned enc, uint64_t value)
 {
-    struct vcpu *v = sys.vcpu[index];
+    struct sys_vcpu *v = sys.vcpu[index];
     unit_log_write(&v->unit, enc, value);
     v->written = true;
     /* Without profiling at any level nothing is counted, so nothing needs to be followed. */
@@ -94,7 +94,7 @@ static unsigned accessed(uint32_t word)
 static void on_sysreg(unsigned index, void *data)
 {
     const struct insn *insn = data;
-    struct vcpu *v = sys.vcpu[index];
+    struct sys_vcpu *v = sys.vcpu[index];
     uint32_t word = insn->block->words[insn->index];
     unsigned enc = accessed(word), rt = word & 31;
     bool read = word >> 21 & 1;

@@ -12,7 +12,7 @@
 /* ---- one sample ---- */
 
 /* Context synchronization: it matters after register writes and for previous branch targets. */
-void system_synchronize(struct vcpu *v, bool exception)
+void system_synchronize(struct sys_vcpu *v, bool exception)
 {
     if (!v->written && !spex_spu_wants_branches(v->unit.unit))
         return;
@@ -24,7 +24,7 @@ void system_synchronize(struct vcpu *v, bool exception)
 }
 
 /* Samples whose time is over. */
-void system_land(struct vcpu *v, uint64_t now)
+void system_land(struct sys_vcpu *v, uint64_t now)
 {
     for (uint32_t i = 0; i < v->flying;) {
         struct flight *f = &v->flight[i];
@@ -45,7 +45,7 @@ void system_land(struct vcpu *v, uint64_t now)
  * The unit was told of v->counted operations of the block. Tell it of the rest, or
  * stop at the one that it wants.
  */
-void system_plan(struct vcpu *v)
+void system_plan(struct sys_vcpu *v)
 {
     const struct block *block = v->block;
     uint64_t left = block->model.count - v->counted;
@@ -69,7 +69,7 @@ void system_plan(struct vcpu *v)
 }
 
 /* The unit is told of exactly n operations of the block, none of which it still wants. */
-static void count_to(struct vcpu *v, uint32_t n)
+static void count_to(struct sys_vcpu *v, uint32_t n)
 {
     if (v->counted > n)
         unit_log_unpass(&v->unit, v->counted - n);
@@ -87,7 +87,8 @@ struct ending {
     unsigned el;     /* Exception level there */
 };
 
-static void take_off(struct vcpu *v, int slot, const struct insn *want, const struct ending *end)
+static void take_off(struct sys_vcpu *v, int slot, const struct insn *want,
+                     const struct ending *end)
 {
     static const struct spex_op unseen = {.kind = SPEX_OP_OTHER, .exec = SPEX_EXEC_STORE};
     const struct spex_op *op = op_of(want);
@@ -133,7 +134,7 @@ static void take_off(struct vcpu *v, int slot, const struct insn *want, const st
 }
 
 /* An interrupt that the unit did not ask for, up to the read of PMBSR_ELx that finds nothing. */
-void system_spurious(struct vcpu *v, bool level)
+void system_spurious(struct sys_vcpu *v, bool level)
 {
     struct spex_spu_status status = {.size = sizeof status};
     spex_spu_get_status(v->unit.unit, &status);
@@ -143,7 +144,7 @@ void system_spurious(struct vcpu *v, bool level)
 }
 
 /* The wanted operation was executed. Wants the next one of the block. */
-static void finish(struct vcpu *v, const struct ending *end)
+static void finish(struct sys_vcpu *v, const struct ending *end)
 {
     const struct insn *want = v->want;
     const struct spex_vm_injection *in = &sys.config.inject;
@@ -177,7 +178,7 @@ static void finish(struct vcpu *v, const struct ending *end)
 }
 
 /* Everything before operation n of the block has been executed, and no branch of it. */
-void system_settle(struct vcpu *v, uint32_t n)
+void system_settle(struct sys_vcpu *v, uint32_t n)
 {
     static const struct ending end;
     while (v->want && v->want->index < n)
@@ -186,7 +187,7 @@ void system_settle(struct vcpu *v, uint32_t n)
 }
 
 /* The whole block was executed and control went to target, where a block was entered or not. */
-static void leave(struct vcpu *v, uint64_t target, unsigned el, bool entered)
+static void leave(struct sys_vcpu *v, uint64_t target, unsigned el, bool entered)
 {
     const struct ending end = {.target = target, .el = el, .entered = entered};
     const struct block *from = v->block;
@@ -201,7 +202,7 @@ static void leave(struct vcpu *v, uint64_t target, unsigned el, bool entered)
  * where the guest will go on. Less than the whole block may have been executed;
  * the rest is given back.
  */
-static void interrupted(struct vcpu *v, bool synchronous, uint64_t pc, unsigned el)
+static void interrupted(struct sys_vcpu *v, bool synchronous, uint64_t pc, unsigned el)
 {
     const struct block *block = v->block;
     if (block && synchronous && pc - block->model.pc < 4ull * block->model.count) {
@@ -221,7 +222,7 @@ static void interrupted(struct vcpu *v, bool synchronous, uint64_t pc, unsigned 
 
 /* ---- blocks that need a look ---- */
 
-static uint64_t banked(const struct vcpu *v, unsigned el1)
+static uint64_t banked(const struct sys_vcpu *v, unsigned el1)
 {
     uint64_t value = 0;
     unsigned el2 = el1 | 4u << 11; /* op1 of the register of EL2 */
@@ -229,19 +230,19 @@ static uint64_t banked(const struct vcpu *v, unsigned el1)
     return value;
 }
 
-static uint64_t elr(const struct vcpu *v)
+static uint64_t elr(const struct sys_vcpu *v)
 {
     return banked(v, SPEX_SYSREG(3, 0, 4, 0, 1));
 }
 
 /* The Exception level that the exception was taken from. */
-static unsigned spsr_el(const struct vcpu *v)
+static unsigned spsr_el(const struct sys_vcpu *v)
 {
     return banked(v, SPEX_SYSREG(3, 0, 4, 0, 0)) >> 2 & 3;
 }
 
 /* QEMU 7.2 does not tell of exceptions: a block at VBAR_ELx + offset was entered by one. */
-static bool at_vector(const struct vcpu *v, const struct block *block, bool *synchronous)
+static bool at_vector(const struct sys_vcpu *v, const struct block *block, bool *synchronous)
 {
     uint64_t offset = block->model.pc - banked(v, SPEX_SYSREG(3, 0, 12, 0, 0));
     *synchronous = !(offset & 0x180);
@@ -249,7 +250,7 @@ static bool at_vector(const struct vcpu *v, const struct block *block, bool *syn
 }
 
 /* An atomic that could not be done in its block is executed alone: the block ended before it. */
-static bool done_again(struct vcpu *v, const struct block *block)
+static bool done_again(struct sys_vcpu *v, const struct block *block)
 {
     const struct block *from = v->block;
     uint64_t at = (block->model.pc - from->model.pc) / 4;
@@ -263,7 +264,7 @@ static bool done_again(struct vcpu *v, const struct block *block)
 }
 
 /* FEAT_SPE_PBT: which branch led here. */
-static void follow_branch(struct vcpu *v, const struct block *to)
+static void follow_branch(struct sys_vcpu *v, const struct block *to)
 {
     const struct block *from = v->block;
     const struct insn *last = &from->insns[from->model.count - 1];
@@ -280,7 +281,7 @@ static void follow_branch(struct vcpu *v, const struct block *to)
 void system_on_block(unsigned index, void *data)
 {
     struct block *block = data;
-    struct vcpu *v = sys.vcpu[index];
+    struct sys_vcpu *v = sys.vcpu[index];
     if (!v || !v->active)
         return;
     struct block *from = v->block;
@@ -318,7 +319,7 @@ void system_on_block(unsigned index, void *data)
 /* AArch32 code: not profiled, but the block before it ends. */
 void system_on_foreign(unsigned index, void *data)
 {
-    struct vcpu *v = sys.vcpu[index];
+    struct sys_vcpu *v = sys.vcpu[index];
     (void)data;
     if (!v || !v->active)
         return;
@@ -330,7 +331,7 @@ void system_on_foreign(unsigned index, void *data)
 
 void system_exception(unsigned index, bool synchronous, uint64_t from)
 {
-    struct vcpu *v = sys.vcpu[index];
+    struct sys_vcpu *v = sys.vcpu[index];
     if (v && v->active)
         interrupted(v, synchronous, from, spsr_el(v));
 }

@@ -1,13 +1,14 @@
 /*
- * What the files of the system-mode engine share: a vCPU with its unit, the blocks
- * that it executes, and who does what (system.c opens, system_sample.c follows the
+ * What the files of the system-mode engine share: a vCPU with its unit,
+ * and who does what (system.c opens, system_sample.c follows the
  * operations, system_access.c the memory, system_regs.c the registers).
  *
- * A vCPU's state belongs to its thread. Blocks do not change once made.
+ * A vCPU's state belongs to its thread.
  */
 #ifndef GUEST_SYSTEM_VCPU_H
 #define GUEST_SYSTEM_VCPU_H
 
+#include "code.h"
 #include "machine.h"
 #include "qemu_plugin.h"
 #include "unit_log.h"
@@ -20,7 +21,6 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-    MAX_VCPUS = 64,
     MAX_INSNS = 1024, /* of a block; QEMU makes at most 512 */
     MAX_SEEN = 1024,  /* accesses of one block that are kept */
     MAX_PARTS = 64,   /* of one operation */
@@ -28,28 +28,6 @@ enum {
     PMBIRQ = 21,      /* PPI of BSA */
     ANY_EL = 0xff,
     NONE = -1,
-};
-
-/* ---- blocks ---- */
-
-struct insn {
-    struct block *block;
-    uint32_t index;
-    const struct sve
-        *sve; /* SVE access, or operation with a predicate, that registers tell; or NULL */
-};
-
-struct block {
-    struct spex_uarch_block model; /* pc, count, ops */
-    struct insn *insns;
-    uint32_t *words;
-    struct block *next; /* of the same hash slot */
-    struct zva *zva;
-    unsigned zva_count;
-    uint8_t el;  /* or ANY_EL */
-    bool vector; /* may be an exception vector: aligned to 128 bytes */
-    bool again;  /* one atomic: QEMU may be doing one over that it could not do in place */
-    bool eret;   /* ends with an exception return */
 };
 
 /* ---- a vCPU ---- */
@@ -71,7 +49,7 @@ struct flight {
     uint64_t done;
 };
 
-struct vcpu {
+struct sys_vcpu {
     _Alignas(64) struct spex_uarch_core *core;
     struct block *block;     /* the one that is being executed, or NULL */
     const struct insn *want; /* the next operation of it that the unit wants, or NULL */
@@ -106,7 +84,7 @@ struct sys {
     const struct machine *machine;
     struct spex_vm_config config;
     struct spex_uarch *model;
-    struct vcpu *vcpu[MAX_VCPUS];
+    struct sys_vcpu *vcpu[SYS_VCPUS];
     unsigned vcpus, zva_bytes, api;
     struct block *blocks[1 << 16];
     pthread_mutex_t lock; /* translation: blocks, opening */
@@ -116,17 +94,7 @@ struct sys {
 };
 extern struct sys sys;
 
-static inline const struct spex_op *op_of(const struct insn *insn)
-{
-    return &insn->block->model.ops[insn->index];
-}
-
-static inline uint64_t pc_of(const struct insn *insn)
-{
-    return insn->block->model.pc + 4 * (uint64_t)insn->index;
-}
-
-static inline unsigned current_el(const struct vcpu *v, const struct block *block)
+static inline unsigned current_el(const struct sys_vcpu *v, const struct block *block)
 {
     return v->pstate ? *v->pstate >> 2 & 3 : block->el;
 }
@@ -134,8 +102,8 @@ static inline unsigned current_el(const struct vcpu *v, const struct block *bloc
 /* ---- system.c ---- */
 
 /* The unit learns a register of QEMU's own; the Exception level, and what goes with it. */
-void system_refresh(struct vcpu *v, unsigned enc);
-void system_set_state(struct vcpu *v, unsigned el);
+void system_refresh(struct sys_vcpu *v, unsigned enc);
+void system_set_state(struct sys_vcpu *v, unsigned el);
 /* ID_AA64DFR0_EL1.PMSVer. */
 unsigned system_version(void);
 
@@ -146,22 +114,22 @@ void system_on_block(unsigned vcpu, void *data);
 /* Code that is not followed is entered: AArch32. */
 void system_on_foreign(unsigned vcpu, void *data);
 /* Everything before operation n of the current block has been executed, and no branch of it. */
-void system_settle(struct vcpu *v, uint32_t n);
+void system_settle(struct sys_vcpu *v, uint32_t n);
 /* The rest of the current block is about to be executed. */
-void system_plan(struct vcpu *v);
+void system_plan(struct sys_vcpu *v);
 /* Samples in flight whose time is over by `now` of the model's clock are complete. */
-void system_land(struct vcpu *v, uint64_t now);
+void system_land(struct sys_vcpu *v, uint64_t now);
 /* A context synchronization event. */
-void system_synchronize(struct vcpu *v, bool exception);
+void system_synchronize(struct sys_vcpu *v, bool exception);
 /* PMBIRQ without a cause, or its end: injected. */
-void system_spurious(struct vcpu *v, bool level);
+void system_spurious(struct sys_vcpu *v, bool level);
 
 /* ---- system_access.c ---- */
 
 /* Have the accesses of an instruction followed. */
 void system_watch_access(struct qemu_plugin_insn *insn, struct insn *at);
 /* DC ZVAs of the block that is entered. */
-void system_zero_lines(struct vcpu *v, const struct block *block);
+void system_zero_lines(struct sys_vcpu *v, const struct block *block);
 
 /* ---- system_regs.c ---- */
 

@@ -1,22 +1,21 @@
 /*
- * The state of the plugin in user mode: blocks of guest code, vCPUs, and what a
- * process has once. user.c has the callbacks of the hot path, sample.c one sample,
- * block.c translation, life.c threads, forks and system calls.
+ * The state of the plugin in user mode: vCPUs, and what a process has once. user.c has the
+ * callbacks of the hot path, sample.c one sample, block.c translation, life.c threads, forks and
+ * system calls.
  *
  * A vCPU's state belongs to its thread; nothing on the hot path is shared.
  */
 #ifndef GUEST_VCPU_H
 #define GUEST_VCPU_H
 
-#include "address.h"
 #include "allocs.h"
+#include "code.h"
 #include "flow.h"
 #include "program.h"
 #include "qemu_plugin.h"
 #include "regs.h"
 #include "stack.h"
 #include "task.h"
-#include "uarch/timing.h"
 
 #include <pthread.h>
 
@@ -31,31 +30,6 @@ enum {
     NO_SLOT = -1,
 };
 #define NEVER (UINT64_C(1) << 60) /* operations: more than will ever run */
-
-/* ---- blocks ---- */
-
-struct insn {
-    const struct block *block;
-    uint32_t index;
-    uint32_t size; /* of one access, as QEMU makes them */
-    bool asks; /* a prefetch: `address` is by registers before it, not at the entry of its block */
-    struct traced address;
-    const struct sve *sve;   /* SVE access, or operation with a predicate; or NULL */
-    struct run_truth *truth; /* row of this instruction, or NULL */
-};
-
-struct block {
-    struct spex_uarch_block model;   /* pc, count, ops; first: the model's pointer is ours */
-    uint8_t turn;                    /* enum stack_turn; 0 without --stacks */
-    struct spex_timing_block timing; /* the same for the full model */
-    struct insn *insns;
-    const uint32_t *words;
-    uint32_t vl;             /* bits of an SVE vector */
-    bool streaming;          /* PSTATE.SM */
-    bool early;              /* has accesses that are told at its entry: DC ZVA, some prefetches */
-    struct run_truth *truth; /* row of this block, or NULL */
-    struct block *next;      /* of the same hash slot */
-};
 
 /* ---- a vCPU ---- */
 
@@ -168,16 +142,6 @@ struct user {
     int32_t fork_cpu;
 };
 extern HIDDEN struct user user;
-
-static inline const struct spex_op *op_of(const struct insn *insn)
-{
-    return &insn->block->model.ops[insn->index];
-}
-
-static inline uint64_t pc_of(const struct insn *insn)
-{
-    return insn->block->model.pc + 4 * (uint64_t)insn->index;
-}
 
 static inline uint64_t clock_of(const struct vcpu *v)
 {

@@ -1,0 +1,55 @@
+/*
+ * Guest code as both modes keep it: blocks of instructions, made once for their address and bytes.
+ * They do not change afterwards and are never freed.
+ */
+#ifndef GUEST_CODE_H
+#define GUEST_CODE_H
+
+#include "address.h"
+#include "uarch/timing.h"
+
+struct insn {
+    const struct block *block;
+    uint32_t index;
+    const struct sve *sve; /* SVE access, or operation with a predicate; or NULL */
+    /* user mode */
+    uint32_t size; /* of one access, as QEMU makes them */
+    bool asks; /* a prefetch: `address` is by registers before it, not at the entry of its block */
+    struct traced address;
+    struct run_truth *truth; /* row of this instruction, or NULL */
+};
+
+struct block {
+    struct spex_uarch_block model; /* pc, count, ops; first: the model's pointer is ours */
+    /* user mode */
+    uint8_t turn;                    /* enum stack_turn; 0 without --stacks */
+    struct spex_timing_block timing; /* the same for the full model */
+    /* both */
+    struct insn *insns;
+    const uint32_t *words;
+    struct block *next; /* of the same hash slot */
+    /* user mode */
+    uint32_t vl;             /* bits of an SVE vector */
+    bool streaming;          /* PSTATE.SM */
+    bool early;              /* has accesses that are told at its entry: DC ZVA, some prefetches */
+    struct run_truth *truth; /* row of this block, or NULL */
+    /* system mode */
+    struct zva *zva;
+    unsigned zva_count;
+    uint8_t el;  /* or ANY_EL */
+    bool vector; /* may be an exception vector: aligned to 128 bytes */
+    bool again;  /* one atomic: QEMU may be doing one over that it could not do in place */
+    bool eret;   /* ends with an exception return */
+};
+
+static inline const struct spex_op *op_of(const struct insn *insn)
+{
+    return &insn->block->model.ops[insn->index];
+}
+
+static inline uint64_t pc_of(const struct insn *insn)
+{
+    return insn->block->model.pc + 4 * (uint64_t)insn->index;
+}
+
+#endif
