@@ -429,7 +429,7 @@ const char *spex_perf_type_name(uint32_t type);
 /* What an event string asks for. */
 struct spex_perf_terms {
     uint64_t config[5];
-    uint64_t period;                   /* period=N; 0: not said */
+    uint64_t period;                   /* period=N; 0: not given */
     bool exclude_user, exclude_kernel; /* modifiers k and u behind the last slash */
     uint8_t zero[22];
 };
@@ -508,7 +508,7 @@ void spex_perf_writer_itrace_start(struct spex_perf_writer *writer, int32_t cpu,
                                    int32_t tid, uint64_t time);
 /*
  * AUX bytes that follow the earlier ones of this queue (cpu; or tid when
- * per_thread). A gap in the data is told by SPEX_PERF_AUX_TRUNCATED in flags.
+ * per_thread). SPEX_PERF_AUX_TRUNCATED in flags marks a gap in the data.
  */
 void spex_perf_writer_aux(struct spex_perf_writer *writer, int32_t cpu, int32_t pid, int32_t tid,
                           const void *data, size_t size, uint32_t flags, uint64_t time);

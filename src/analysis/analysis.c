@@ -1,4 +1,4 @@
-/* A pass over all files of a profile, and what is known behind it. */
+/* A pass over all files of a profile, and what is known after it. */
 #include "allocs.h"
 #include "pass.h"
 

@@ -323,7 +323,7 @@ static struct spot sum_of(const struct findings *f, enum closer kind)
     return sum;
 }
 
-/* The instruction with the most of a kind, and how much of it that has. */
+/* The instruction with the most samples of a kind, and its share of them. */
 static char *busiest(struct findings *f, enum closer kind, double *part)
 {
     const struct spot *spot = most_of(f, kind), all = sum_of(f, kind);

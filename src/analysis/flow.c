@@ -38,7 +38,7 @@ struct reg {
 
 struct block {
     uint32_t first, end; /* instructions */
-    bool root;           /* nobody is known to come from */
+    bool root;           /* no block is known that leads here */
     struct reg in[STEP_REGS];
 };
 

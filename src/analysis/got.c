@@ -53,7 +53,7 @@ static void read_section(Elf *elf, Elf_Scn *scn, const GElf_Shdr *header, const 
         if (slots->count == slots->capacity &&
             (!memory_allows(slots->capacity * 2 * sizeof *slots->items) ||
              !vec_reserve(slots, slots->count + 1))) {
-            table->full = true; /* which is said */
+            table->full = true; /* a message says so */
             return;
         }
         unsigned size = GELF_R_TYPE(rela.r_info) == R_AARCH64_TLSDESC ? 16 : 8;

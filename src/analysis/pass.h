@@ -4,7 +4,7 @@
  *   open.c    opens files and ends them          state.c  who ran, and since when
  *   queue.c   AUX spans -> records of a queue    place.c  where code and data lie
  *   join.c    records -> samples -> filters      merge.c  the queues of a file, in turn or by time
- *   analysis.c  one pass over all files, and what is known behind it
+ *   analysis.c  one pass over all files, and what is known after it
  *
  * What a file says about threads and mappings changes with time. Asking the
  * file for every record would cost more than decoding it, so the times of all

@@ -12,7 +12,7 @@ enum {
     LINES = 1 << 12, /* cache of source lines */
 };
 
-/* The mount namespace that a mapping's file was found in: the last that was told before it. */
+/* The mount namespace that a mapping's file was found in: the last recorded before it. */
 static struct module_space space_of(const struct spex_analysis *a, const struct spex_perf_map *map)
 {
     size_t low = 0, high = a->space_count;
@@ -134,7 +134,7 @@ static void find_place(struct spex_analysis *a, int32_t pid, uint64_t time, uint
         return;
     const struct spex_perf_map *map = spex_perfdata_map(a->file, pid, ip, time);
     if (map && !data && map->filename[0] == '/' && map->filename[1] == '/') {
-        /* a compiler that tells its functions late: what is there in the end */
+        /* a compiler that names its functions late: take what is there at the end */
         const struct spex_perf_map *last = spex_perfdata_map(a->file, pid, ip, UINT64_MAX);
         if (last && module_is_code(map_module(a, last)))
             map = last;

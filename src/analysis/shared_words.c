@@ -1,4 +1,4 @@
-/* What is said of a cache line that threads share: who uses which words, and what to do. */
+/* The words for a cache line that threads share: who uses which part of it, and what to do. */
 #include "findings.h"
 
 #include "allocs.h"

@@ -26,7 +26,7 @@ struct seen_call { /* companion: so many samples of a function were in this call
     uint64_t count; /* then: of these and those before, of the same function */
 };
 
-/* Of all files of a profile: calls, of which the first is none. */
+/* Calls of all files of a profile; number 0 means no call. */
 struct stacks_table {
     struct stacks_call *calls;
     size_t count, room;

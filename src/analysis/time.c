@@ -145,7 +145,7 @@ static void bridge(struct clock *clock, const struct clock_rules *rules, bool ot
         } else if (other) {
             out = in = last + (now - last) / 2;
         }
-        /* What is longer than work can take is none: nobody says where it ended, or began. */
+        /* Longer than work can take, so it is not work; where that ended or began is not known. */
         uint64_t longest = rules->most ? nanoseconds(rules, clock->tick + rules->most) -
                                              nanoseconds(rules, clock->tick)
                                        : UINT64_MAX;

@@ -175,8 +175,8 @@ struct module_types {
         uint32_t type, bytes, leaf;
     } * leaves;
     /*
-     * Damaged DWARF may ask for any amount of work: so much was done, and may be; so much of it to
-     * follow functions.
+     * Damaged DWARF may ask for any amount of work: how much was done, how much may be, and how
+     * much of it was to follow functions.
      */
     uint64_t work, work_most, followed;
 };

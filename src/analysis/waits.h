@@ -29,7 +29,7 @@ struct code_block { /* instructions of a function, one after the other */
 };
 /* Fills starts from the rest. */
 void code_find_blocks(struct code_block *code);
-/* Of those that make what `at` needs the costliest, the nearest of equals; count: none is there. */
+/* The costliest of those that make what `at` needs, of equals the nearest; count: there is none. */
 size_t code_waits_for(const struct code_block *code, size_t at);
 
 #endif

@@ -34,7 +34,7 @@ static inline uint64_t decimal_digits(uint32_t value)
     return first | (digits - 10 * first) << 8;
 }
 
-/* Bits of leading zeros in decimal_digits; the last digit is none. */
+/* Bits of leading zeros in decimal_digits; the last digit is never one. */
 static inline unsigned decimal_zeros(uint64_t digits)
 {
     return (unsigned)__builtin_ctzll(digits | UINT64_C(1) << 56) & ~7u;

@@ -16,7 +16,7 @@ void calls_sink(void *calls, const struct spex_sample *samples, size_t count);
 /* Behind the pass; the exit status. */
 int calls_print(struct calls *calls, struct profile *profile);
 
-/* What is to be said about the stacks of a profile, as a comment; true if there are some. */
+/* Notes on the stacks of a profile, as comments; true if there are any stacks. */
 bool calls_say(struct profile *profile, struct out *out);
 
 #endif

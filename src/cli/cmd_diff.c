@@ -169,8 +169,8 @@ static const struct spex_row *total_of(const struct comparison *c, unsigned side
 }
 
 /*
- * The time of a run is exact; how much another run of the same would differ is not known from one.
- * What is known is how much it would if its samples were drawn anew: the interval is that.
+ * The time of a run is exact, but one run does not tell how much the next would differ. It does
+ * tell how much the result would change if its samples were drawn again: that is the interval.
  */
 static double variance_of(const struct spex_row *row)
 {

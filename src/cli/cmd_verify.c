@@ -38,7 +38,7 @@ struct run {
     struct out out;
     uint64_t violations;
     uint64_t done, all;                  /* bytes of the input; 0: it is not told */
-    bool usage;                          /* a mistake was told */
+    bool usage;                          /* a mistake was reported */
     const struct spex_perf_queue *queue; /* of a perf.data file */
     /* the piece at work */
     const uint8_t *data;

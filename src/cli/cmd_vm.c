@@ -188,7 +188,7 @@ static char *output_of(const struct scratch *p, char text[TEXT])
     return text;
 }
 
-/* What went wrong, and the lines that a program said to it. */
+/* What went wrong, and what the program printed about it. */
 static void tell(const char *what, char *text)
 {
     cli_error("%s:", what);

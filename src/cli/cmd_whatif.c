@@ -158,7 +158,7 @@ static int read_profile(const struct profile_options *options, const char *path,
     if (!side)
         all->total = spex_row_time(spex_group_total(group));
     spex_group_free(group);
-    p.quiet = true; /* what is said of a profile is said by the commands that read it */
+    p.quiet = true; /* notes on a profile are left to the commands that read it */
     spex_analysis_close(p.analysis);
     p.analysis = NULL;
     out_fini(&p.out);

@@ -236,8 +236,8 @@ void columns_ratios(const struct profile *profile, struct table *table, const st
 }
 
 /* Fills the row that was begun. */
-static void columns_fill(struct profile *profile, struct table *table, const struct spex_group *group,
-                  const struct spex_row *row)
+static void columns_fill(struct profile *profile, struct table *table,
+                         const struct spex_group *group, const struct spex_row *row)
 {
     const struct spex_stats *s = &row->stats, *t = &spex_group_total(group)->stats;
     const struct spex_sampling *sampling = spex_analysis_sampling(profile->analysis);

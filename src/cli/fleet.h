@@ -51,7 +51,7 @@ enum fleet_result {
     FLEET_NO_SERVER /* the server is away, or refuses */
 };
 /*
- * One profile to the server of fleet: opens, sends and closes it. Messages are told, the exit
+ * One profile to the server of fleet: opens, sends and closes it. Messages are printed, the exit
  * status is set; fleet_tell says what was done.
  */
 enum fleet_result fleet_send(struct export_fleet *fleet, const struct profile_options *options,

@@ -1,4 +1,4 @@
-/* spex stat on a machine with SPE: what is told behind the estimates. */
+/* spex stat on a machine with SPE: what is printed after the estimates. */
 #ifndef CLI_NATIVE_STAT_H
 #define CLI_NATIVE_STAT_H
 

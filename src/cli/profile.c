@@ -266,7 +266,7 @@ static void report_modules(struct profile *p)
                  quiet == 1 ? "" : "s");
 }
 
-/* Data Source packets that no table explains: said once, since levels are guessed then. */
+/* Data Source packets that no table explains: reported once, since levels are guessed then. */
 static void report_sources(struct profile *p)
 {
     const struct spex_perfdata *file = spex_analysis_file(p->analysis);

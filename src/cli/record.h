@@ -49,8 +49,7 @@ extern const char *const record_engines[];
 
 /* Which engine; native: the machine is read. CLI_OK, or the exit code after a message. */
 int record_choose(const struct native_choice *choice, struct native_machine *machine, bool *native);
-/* totals: what it was is told there instead of on stderr, and the program's end is left to
- * record_end(). */
+/* totals: the figures go there and not to stderr, and the program's end is left to record_end(). */
 int record_native(const struct record_options *options, const struct native_machine *machine,
                   char **argv, struct native_totals *totals);
 /* The exit status as the program's; dies by the signal that ended it. */

@@ -26,15 +26,16 @@ extern const char run_standard_cpu[];
     {"count", 'c', CLI_NUMBER, offsetof(struct run_options, period), "PERIOD",                     \
      "sampling interval in operations, a multiple of 256", "4096", NULL},                          \
     {"mmap-pages", 'm', CLI_STRING, offsetof(struct run_options, aux), ",SIZE",                    \
-     "size of the AUX area, after a comma as in perf; an interrupt comes for each half (,1M under " \
-     "QEMU; native: ,4M, before the comma the ring of other events, 512K)",                        \
+     "size of the AUX area, after a comma as in perf; an interrupt comes for each half (,1M "      \
+     "under QEMU; native: ,4M, before the comma the ring of other events, 512K)",                  \
      NULL, NULL},                                                                                 \
     {"cpu", 0, CLI_STRING, offsetof(struct run_options, cpu), "CPU",                               \
      "CPU to model: a preset or a file of that form (spex help cpus), or a feature list (spex "    \
      "help features)",                                                                             \
      run_standard_cpu, NULL},                                                                      \
     {"model", 0, CLI_LIST, offsetof(struct run_options, model), "KEY=VALUE",                       \
-     "number of the model, a preset, or fast (what you get), full, none: no caches (spex help model)", \
+     "number of the model, a preset, or fast (what you get), full, none: no caches (spex help "    \
+     "model)",                                                                                     \
      NULL, NULL},                                                                                  \
     {"deterministic", 0, CLI_FLAG, offsetof(struct run_options, deterministic), NULL,              \
      "the same bytes each time, with several threads, too: they take turns; the full model", NULL, \

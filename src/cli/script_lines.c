@@ -2,8 +2,8 @@
  * Most fields of a record follow from little: its thread, its instruction, its events. Fields
  * next to each other that follow from the same are one piece of text, made once and then
  * copied; only addresses, times and latencies are written for every record. Which packets a
- * record has decides what that takes: a plan, made once for each set of packets, so that nobody
- * asks for each field of each record whether it is there. Each field is followed by a
+ * record has decides what to do: a plan, made once for each set of packets, so that no time goes
+ * into asking of each field of each record whether it is there. Each field is followed by a
  * separator, the last one becomes the end of the line.
  */
 #include "script_lines.h"

@@ -187,7 +187,7 @@ bool spool_set_aside(struct spool *s, const char *name, const char *reason)
         struct out out;
         out_init(&out, fd);
         out_text(&out, reason);
-        out_fini(&out); /* a full disk: the reason was told on stderr, too */
+        out_fini(&out); /* a full disk: the reason was printed on stderr, too */
         close(fd);
     }
     cli_note("set aside in %s/" ASIDE ": %s: %s", s->path, name, reason);

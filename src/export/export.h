@@ -84,7 +84,7 @@ bool export_clickhouse_ready(const struct export_job *job);
 /* enum spex_want of a format with these settings. */
 unsigned export_format_wants(const struct export_format *format,
                              const struct export_settings *settings);
-/* Before the pass, and behind it. */
+/* Before the pass, and after it. */
 void export_begin(const struct export_format *format, struct export_job *job);
 enum spex_status export_end(const struct export_format *format, struct export_job *job);
 

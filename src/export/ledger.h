@@ -62,7 +62,7 @@ struct ledger_body {
 /* Sends one, which is all of these: samples first. */
 enum spex_status ledger_send(struct ledger *ledger, uint32_t part, const struct ledger_body *bodies,
                              size_t count, const struct ledger_row *row, struct spex_error *error);
-/* Behind the last: is what was sent there, once? SPEX_IO if somebody else has sent it, too. */
+/* After the last part: is all there, exactly once? SPEX_IO if somebody else has sent it, too. */
 enum spex_status ledger_check(struct ledger *ledger, struct spex_error *error);
 
 #endif

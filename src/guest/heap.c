@@ -14,7 +14,7 @@ struct node {
 };
 
 struct heap {
-    struct node *nodes; /* the first is none */
+    struct node *nodes; /* number 0 means none */
     uint32_t count, room, unused;
     uint32_t root[HEAP_LAYERS];
     uint64_t time;

@@ -166,7 +166,8 @@ static void write_memory(uint64_t pa, const void *data, size_t size)
 static void set_ppi(unsigned vcpu, unsigned intid, bool level)
 {
     /* clang-format off */
-    /* The virt machine's redistributors: two frames of 64 KB a CPU, private interrupts in the second. */
+    /* The virt machine's redistributors: two frames of 64 KB a CPU, private interrupts in the
+     * second. */
     enum { GICR = 0x080a0000, STRIDE = 0x20000, SGI_FRAME = 0x10000, ISPENDR0 = 0x200,
            ICPENDR0 = 0x280 };
     /* clang-format on */

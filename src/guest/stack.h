@@ -50,7 +50,7 @@ enum {
 };
 
 struct stack_room {
-    struct stack_frame frames[STACK_ROOM + 1]; /* the first is none */
+    struct stack_frame frames[STACK_ROOM + 1]; /* number 0 means none */
     uint32_t signals[STACK_SIGNALS];           /* first frame of each handler */
     uint32_t signal_count;
     uint32_t moved; /* a bit for each: s->moved when it came */

@@ -191,7 +191,7 @@ HIDDEN bool sample_fault(uint64_t frame);
 
 /* ---- turns.c: call stacks ---- */
 
-/* Blocks that are none: of a thread that begins, and of one that goes on without a turn. */
+/* In place of a block: for a thread that begins, and for one that goes on without a turn. */
 extern HIDDEN const struct block turns_start, turns_none;
 /* A thread begins. */
 HIDDEN void turns_begin(struct hot *h);

@@ -126,7 +126,7 @@ static int compare_gap(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* Gaps are told by CPU if the queues are per CPU, else by thread. */
+/* Gaps are known by CPU if the queues are per CPU, else by thread. */
 static void sort_gaps(struct spex_perfdata *file)
 {
     for (size_t i = 0; i < file->gaps.count; i++) {

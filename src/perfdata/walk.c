@@ -152,7 +152,7 @@ static uint64_t resynchronize(const struct walk *walk, uint64_t from, uint64_t l
 
 /*
  * The next place where the AUXTRACE index says a record is, behind position; end
- * if none. Entries that point at no such record are told and passed over.
+ * if none. Entries that point at no such record are reported and passed over.
  */
 static uint64_t next_indexed(struct walk *walk, uint64_t position)
 {

@@ -2,7 +2,7 @@
  * Writing perf.data: what Linux perf 6.1 and newer accept (docs/perf-data.md).
  *
  * The file is readable whenever writing stops. The header and the attributes
- * come first and claim no feature sections; machine and CPUs are told by
+ * come first and claim no feature sections; machine and CPUs stand in
  * FEATURE records at the head of the data; the header's data size follows the
  * data. Finishing adds the feature sections, then one write of the header makes
  * them count. When the disk is full, what fits stays: the header then ends the

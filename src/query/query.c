@@ -80,12 +80,6 @@ void query_free(struct query *q)
     free(q);
 }
 
-const char *query_version(const struct query *q)
-{
-    (void)q;
-    return duck.library_version();
-}
-
 void query_interrupt(struct query *q)
 {
     atomic_store(&q->interrupted, true);

@@ -30,7 +30,6 @@ struct query;
 enum spex_status query_new(const struct query_options *options, struct query **query,
                            struct spex_error *error);
 void query_free(struct query *query);
-const char *query_version(const struct query *query); /* of DuckDB */
 
 /* The statement at hand, and any other, ends with an error. */
 void query_interrupt(struct query *query);

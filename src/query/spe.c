@@ -547,7 +547,7 @@ static void call(struct duck_call *info, struct duck_chunk *chunk)
     give_back(s, b);
 }
 
-/* A table that is none: if it is the name of a file, that file. */
+/* A name that is no table: if it is that of a file, the file. */
 static void replace(struct duck_replacement *info, const char *name, void *extra)
 {
     struct stat st;

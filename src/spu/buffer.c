@@ -359,7 +359,8 @@ static uint64_t held_bytes(const struct spex_spu *u)
 void spu_buffer_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
 {
     size_t keep = (size_t)u->config.choices.hold;
-    /* Buffer full is told before another operation is sampled, so what fills it may not wait. */
+    /* Buffer full is reported before another operation is sampled, so what fills it may not wait.
+     */
     if (!keep || !has_room_behind(u, held_bytes(u) + size)) {
         if (u->w.held_count)
             spu_buffer_drain(u, 0);

@@ -274,7 +274,8 @@ bool SPEInterruptEnabled(const struct spex_spu *u)
 }
 
 /* CheckForSPEException, one route at a time: the PMBSR_ELx named by source. */
-static void spu_check_exception(const struct spex_spu *u, unsigned source, struct spex_spu_exception *e)
+static void spu_check_exception(const struct spex_spu *u, unsigned source,
+                                struct spex_spu_exception *e)
 {
     const struct words *w = &u->w;
     bool owning = ProfilingBufferOwner(u).security == w->security;

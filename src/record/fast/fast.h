@@ -153,7 +153,7 @@ static inline struct shape *shapes_of(const struct spex_shapes *shapes)
 /* A reader's part in it: cells. */
 struct fast_cells {
     uint8_t anchor;    /* they begin at positions that are this modulo CELL */
-    bool anchored;     /* some record has said so */
+    bool anchored;     /* some record has shown so */
     uint32_t failures; /* in a row */
 };
 
