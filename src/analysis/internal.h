@@ -137,7 +137,6 @@ void analysis_maps(struct spex_analysis *analysis, int32_t pid, uint64_t time, u
 const struct spex_place *analysis_code_place(struct spex_analysis *analysis, uint32_t maps,
                                              int32_t pid, uint64_t time, uint64_t ip);
 
-
 /* 95% interval of a share that is normal. */
 struct spex_interval share_interval(double share, double variance);
 
