@@ -501,6 +501,41 @@ bool account_turn(struct flow *f, uint64_t limit, unsigned most)
     return n;
 }
 
+/* The words before `end` that make a turn of a loop: accesses, and none of them a plain store. */
+static bool waits(const struct flow *f, uint64_t end, unsigned period)
+{
+    bool reads = false;
+    for (uint64_t at = end - period; at < end; at++) {
+        uint64_t word = word_at(f, at), from = at;
+        if (word >> 60)
+            continue;
+        while (word_at(f, from) >> 60 != FLOW_BLOCK >> 60 && from + period > at)
+            from--;
+        if (word_at(f, from) >> 60 != FLOW_BLOCK >> 60)
+            return false;
+        uint32_t flags = block_of(word_at(f, from))->timing.ops[word >> 48].flags;
+        if (flags & SPEX_OPF_STORE && !(flags & SPEX_OPF_ATOMIC))
+            return false;
+        reads = true;
+    }
+    return reads;
+}
+
+bool account_spins(const struct flow *f)
+{
+    enum { LONGEST = 16 };
+    uint64_t end = __atomic_load_n(&f->head, __ATOMIC_RELAXED);
+    for (unsigned period = 2; period <= LONGEST && end >= 3 * period; period++) {
+        unsigned same = 0;
+        while (same < 2 * period &&
+               word_at(f, end - 1 - same) == word_at(f, end - 1 - same - period))
+            same++;
+        if (same == 2 * period)
+            return waits(f, end, period);
+    }
+    return false;
+}
+
 bool account_waits(const struct flow *f)
 {
     return f->at < f->seen && word_at(f, f->at) >> 48 == (FLOW_MARK >> 48 | FLOW_WOKEN);

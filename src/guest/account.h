@@ -45,13 +45,14 @@ struct flow {
     struct calls made; /* calls, with --truth */
     /* whose turn it is (order.h) */
     pthread_cond_t turn;
-    int tid;        /* of the thread, the host's number; 0 until it has begun */
-    bool inside;    /* it looks whose turn it is */
-    bool calls;     /* makes a system call */
-    bool away;      /* which may wait: others go on */
-    uint64_t word;  /* of a futex at which it waits, or 0 */
-    unsigned words; /* until others are looked at */
-    uint64_t taken; /* lines that it took from other cores */
+    int tid;                   /* of the thread, the host's number; 0 until it has begun */
+    bool inside;               /* it looks whose turn it is */
+    bool calls;                /* makes a system call */
+    bool away;                 /* which may wait: others go on */
+    uint64_t word;             /* of a futex at which it waits, or 0 */
+    unsigned words;            /* until others are looked at */
+    unsigned yields, patience; /* YIELDs in this turn, and after how many it ends */
+    uint64_t taken;            /* lines that it took from other cores */
 };
 
 struct flow *account_new(struct vcpu *v, int cpu);
@@ -64,6 +65,8 @@ void account_free(struct flow *f);
 /* In the child of a fork: the thread does not exist here. */
 void account_forget(struct flow *f);
 
+/* Does it read the same again and again, and write nothing? */
+bool account_spins(const struct flow *f);
 /* Is there a word that can be dealt with? */
 bool account_ready(struct flow *f);
 /*

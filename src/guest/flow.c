@@ -221,6 +221,13 @@ void flow_turn(struct hot *h)
     set_stop(h);
 }
 
+void flow_yield(struct hot *h)
+{
+    struct flow *f = h->vcpu->flow;
+    if (h->vcpu->live && several() && ++f->yields >= f->patience)
+        flow_turn(h);
+}
+
 void flow_drain(struct vcpu *v)
 {
     struct flow *f = v->flow;

@@ -96,6 +96,8 @@ void flow_publish(struct vcpu *v);
 void flow_drain(struct vcpu *v);
 /* A part of the ring is full: hand it over, wait until the next one is free, or for its turn. */
 void flow_turn(struct hot *hot);
+/* A block with YIELD or WFE was entered: the thread waits for others. */
+void flow_yield(struct hot *hot);
 void flow_mark(struct vcpu *v, enum flow_mark mark, uint64_t value);
 /* A system call begins; and is over. Returns when the thread may go on. */
 void flow_call(struct vcpu *v, enum flow_call call);

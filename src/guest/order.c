@@ -13,8 +13,8 @@
 struct order order = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 enum {
-    FEW = 64,       /* words of a turn of threads that take lines from each other */
-    MANY = 512,     /* of threads that leave each other alone */
+    FEW = 64,       /* words of a turn of threads that take lines from each other, or wait */
+    MANY = 4096,    /* of threads that leave each other alone */
     LOOK = 5,       /* milliseconds after which a thread that waits looks at the holder */
     PATIENCE = 200, /* looks at a thread that neither sleeps nor comes back */
 };
@@ -215,12 +215,18 @@ static void let_go(void)
 
 /* ---- what threads do ---- */
 
-/* Threads that take lines from each other take short turns. */
+/*
+ * Threads that take lines from each other take short turns, and so does one that waits. One that
+ * says so (YIELD) ends its turn each time, later less often.
+ */
 static void set_words(struct flow *f)
 {
     uint64_t taken = spex_timing_taken(f->core);
-    f->words = taken != f->taken ? FEW : f->words < MANY ? 2 * f->words : MANY;
+    bool alone = taken == f->taken;
     f->taken = taken;
+    f->words = !alone || account_spins(f) ? FEW : f->words < MANY ? 2 * f->words : MANY;
+    f->patience = !alone || !f->yields ? 1 : f->patience < FEW ? f->patience + 1 : FEW;
+    f->yields = 0;
 }
 
 void order_begin(struct flow *f)

@@ -267,6 +267,20 @@ static void on_block_full(unsigned vcpu, void *data)
     hot_push(&hot[vcpu], (uintptr_t)data);
 }
 
+static void on_yield(unsigned vcpu, void *data)
+{
+    flow_yield(&hot[vcpu]);
+}
+
+static bool yields(const uint32_t *words, size_t count)
+{
+    enum { YIELD = 0xd503203f, WFE = 0xd503205f };
+    for (size_t i = 0; i < count; i++)
+        if (words[i] == YIELD || words[i] == WFE)
+            return true;
+    return false;
+}
+
 /* data: the place of the instruction in its block, shifted to where it belongs. */
 static void on_access_full(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
@@ -679,6 +693,8 @@ void user_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t cou
         qemu_plugin_register_vcpu_tb_exec_cb(tb, allocs_entered, regs_flags(),
                                              (void *)(uintptr_t)allocates);
     qemu_plugin_register_vcpu_tb_exec_cb(tb, callback, regs_flags(), data);
+    if (user.full && yields(words, count))
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, on_yield, regs_flags(), NULL);
     for (size_t i = 0; i < count; i++)
         watch_memory(qemu_plugin_tb_get_insn(tb, i), &block->insns[i]);
     if (user.vl && sve_switches(words[count - 1]))
