@@ -60,8 +60,6 @@ static __attribute__((noinline)) bool forward_slow(struct spex_timing_core *core
 {
     bool all = true;
     uint64_t wait = *t, got = 0;
-    if (!timing_memory_present(core, va & ~63ull)) /* another core took the line meanwhile */
-        return false;
     for (uint64_t piece = va / 8; piece <= (va + size - 1) / 8; piece++) {
         uint8_t bytes = bytes_of(va, size, piece);
         const struct timing_stored *s = stored_find(core, piece, bytes);
@@ -82,8 +80,9 @@ static __attribute__((noinline)) bool forward_slow(struct spex_timing_core *core
     return false;
 }
 
-static inline bool forward(struct spex_timing_core *core, uint64_t va, unsigned size, uint64_t *t,
-                           uint64_t *data)
+/* atomic: it waits for them to be written, whoever has the line. */
+static inline bool forward(struct spex_timing_core *core, uint64_t va, unsigned size, bool atomic,
+                           uint64_t *t, uint64_t *data)
 {
     if (core->drain <= *t) /* all stores are written */
         return false;
@@ -92,6 +91,8 @@ static inline bool forward(struct spex_timing_core *core, uint64_t va, unsigned 
                              core->stored_head[last % TIMING_STORED] <= core->stored_from,
                          1))
         return false;
+    if (!atomic && !timing_memory_present(core, va & ~63ull))
+        return false; /* another core took the line meanwhile */
     return forward_slow(core, va, size, t, data);
 }
 
@@ -122,7 +123,7 @@ static inline uint64_t load(struct spex_timing_core *core, const struct timing_u
         translation += more;
         t += more;
     }
-    if (!forward(core, va, u->size, &t, &done)) {
+    if (!forward(core, va, u->size, false, &t, &done)) {
         done = t + core->c->l1d_latency;
         if (!timing_l1_quick(&core->l1, va))
             done = timing_memory_load(core, va, t, pc, &r);
@@ -183,6 +184,8 @@ static uint64_t own(struct spex_timing_core *core, uint64_t va, unsigned size, u
     }
     if (line == core->stream_line && !atomic)
         return t;
+    if (atomic && line == core->leaving.line && t < core->leaving.gone)
+        return later(t, core->leaving.ready);
     uint64_t done = timing_memory_own(core, va, t, pc, result, accepted);
     if ((va & 63) + size > 64) {
         done = later(done, timing_memory_own(core, (va | 63) + 1, t, pc, &second, &also));
@@ -266,7 +269,7 @@ static uint64_t do_store(struct spex_timing_core *core, const struct timing_uop 
             t = later(t, issue + core->c->split_latency);
         }
         t = later(t, issue + translation[k]);
-        if (atomic && forward(core, va, u->size, &t, &data)) /* waits for it to be written */
+        if (atomic && forward(core, va, u->size, true, &t, &data))
             t = later(t, data);
     }
     uint64_t done = t + u->latency;

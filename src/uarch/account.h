@@ -325,6 +325,9 @@ struct spex_timing_core {
     struct timing_server l2_server;
     struct uarch_mmu mmu;
     uint64_t page; /* of the last access */
+    struct {
+        uint64_t line, ready, gone; /* the last that others asked for: when it came, and left */
+    } leaving;
     struct timing_prefetch prefetch;
     /* the instruction side */
     struct timing_fifo l1i;

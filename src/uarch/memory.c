@@ -198,14 +198,18 @@ static uint64_t core_latency(const struct spex_timing_core *core,
 }
 
 /* The line comes from another core, asked for at t. */
-static uint64_t from_core(struct spex_timing_core *core, const struct spex_timing_core *other,
+static uint64_t from_core(struct spex_timing_core *core, struct spex_timing_core *other,
                           uint64_t line, uint64_t t, uint64_t flags, spex_uarch_result *result)
 {
     enum spex_uarch_level level;
     uint64_t latency = core_latency(core, other, &level), asked = t;
     int32_t i = find(&other->l2, line);
-    if (other->l2.tag[i] & 2) /* exclusive or modified: the owner keeps it for a moment */
+    if (other->l2.tag[i] & 2) { /* exclusive or modified: the owner keeps it for a moment */
         t = later(t, other->l2.ready[i] + core->c->lease);
+        other->leaving.line = line;
+        other->leaving.ready = other->l2.ready[i];
+        other->leaving.gone = t;
+    }
     if (level == SPEX_UARCH_REMOTE) {
         t = timing_serve(&core->timing->link, t);
         flags |= SPEX_UARCH_SOCKET;

@@ -47,6 +47,7 @@ struct core {
     struct store *stored;
     size_t stored_count;
     u64 run_begin, run_next, run_lines, stream_line;
+    u64 left, left_came, left_at; /* the last line that another core asked this one for */
     /* prediction */
     unsigned char *history;
     size_t branches;
@@ -262,8 +263,11 @@ static u64 beyond(struct core *k, u64 line, u64 t, bool write, unsigned *state,
     } else {
         static const unsigned levels[3] = {SPEX_UARCH_PEER, SPEX_UARCH_FAR, SPEX_UARCH_REMOTE};
         u64 asked = t, flags = SPEX_UARCH_SNOOPED;
-        if (theirs != SHARED)
-            t = max(t, line_find(&other->l2, line)->ready + k->slow->c.lease);
+        if (theirs != SHARED) {
+            other->left = line;
+            other->left_came = line_find(&other->l2, line)->ready;
+            other->left_at = t = max(t, other->left_came + k->slow->c.lease);
+        }
         if (distance(k, other) == 2) {
             t = serve(&k->slow->link, t);
             flags |= SPEX_UARCH_SOCKET;

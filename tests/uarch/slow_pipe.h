@@ -45,12 +45,12 @@ static unsigned bytes_in(u64 va, unsigned size, u64 piece)
 }
 
 /* As far as stores that are still in the buffer go: true if they have all of it. */
-static bool forwarded(struct core *k, u64 va, unsigned size, u64 *t, u64 *data)
+static bool forwarded(struct core *k, u64 va, unsigned size, bool atomic, u64 *t, u64 *data)
 {
     const struct spex_uarch_config *c = &k->slow->c;
     bool all = true;
     u64 wait = *t, got = 0;
-    if (!line_find(&k->l1, va / 64 * 64))
+    if (!atomic && !line_find(&k->l1, va / 64 * 64))
         return false;
     for (u64 piece = va / 8; piece <= (va + size - 1) / 8; piece++) {
         unsigned bytes = bytes_in(va, size, piece);
@@ -85,7 +85,7 @@ static u64 slow_load(struct core *k, u64 va, unsigned size, u64 issue, u64 pc, s
         translation += translate(k, va + size - 1, &flags);
     u64 t = issue + translation;
     *r = 0;
-    if (!forwarded(k, va, size, &t, &done)) {
+    if (!forwarded(k, va, size, false, &t, &done)) {
         done = read_line(k, va, t, pc, r);
         if (crosses) {
             done = max(done, read_line(k, va / 64 * 64 + 64, t, pc, &second));
@@ -154,6 +154,8 @@ static u64 slow_own(struct core *k, u64 va, unsigned size, u64 t, u64 pc, bool a
     }
     if (line == k->stream_line && !atomic)
         return t;
+    if (atomic && line == k->left && t < k->left_at)
+        return max(t, k->left_came);
     u64 done = own_line(k, va, t, pc, r, accepted);
     if (line != (va + size - 1) / 64 * 64) {
         done = max(done, own_line(k, line + 64, t, pc, &second, &also));
@@ -223,7 +225,7 @@ static void do_store(struct core *k, struct spex_timing_run *run, struct step *s
         }
         t = max(t, s->issue + translation);
         extra[n] |= translation << 32;
-        if (s->atomic && forwarded(k, va, s->size, &t, &data))
+        if (s->atomic && forwarded(k, va, s->size, true, &t, &data))
             t = max(t, data);
     }
     s->done = s->accepted = t + s->latency;
