@@ -83,6 +83,14 @@ for argv in ([program, "div"], [os.path.join(EXAMPLES, "sort")]):
         check("a million dependent divisions take their sum: 12 cycles each, and what feeds them",
               sum(n for _, n in cycles.most_common(6)) > 12e6, cycles.most_common(6))
 
+# A function alone and among others differs by what it shares with them, and by nothing else.
+taken = {}
+for mode in ("alone", "among", "shares"):
+    code, out, err = spex("truth", "-s", "symbol", "--format", "json", record("--truth", argv=[program, mode]))
+    taken[mode] = next(r["cycles"] for r in json.loads(out)["rows"] if r["symbol"] == "small")
+check("among others that share nothing: the same cycles", abs(taken["among"] / taken["alone"] - 1) < 0.03, taken)
+check("among others that use up the cache: more", taken["shares"] > 1.02 * taken["alone"], taken)
+
 # In a thread of its own or in the guest's: the same.
 texts = []
 for thread in "10":
