@@ -26,9 +26,7 @@ for cpu, features in CORES.items():
 
 # ---- what it has not ----
 LACKS = [("neoverse-n1", "sve", "FEAT_SVE", "--cpu neoverse-v1"), ("neoverse-n1", "bf16", "FEAT_BF16", "--cpu neoverse-v1"),
-         ("neoverse-n1", "i8mm", "FEAT_I8MM", "--cpu neoverse-v1"), ("neoverse-n1", "pauth", "FEAT_PAuth", "--cpu neoverse-v1"),
-         ("neoverse-n1", "rcpc2", "FEAT_LRCPC2", "--cpu neoverse-v1"), ("neoverse-n1", "sve2", "FEAT_SVE2", "--cpu neoverse-n2"),
-         ("neoverse-n1", "frintts", "FEAT_FRINTTS", "--cpu neoverse-n2"), ("neoverse-n1", "mte", "FEAT_MTE", "--cpu neoverse-n2"),
+         ("neoverse-n1", "pauth", "FEAT_PAuth", "--cpu neoverse-v1"), ("neoverse-n1", "sve2", "FEAT_SVE2", "--cpu neoverse-n2"),
          ("ampereone", "sve", "FEAT_SVE", "--cpu neoverse-v1"), ("neoverse-n2", "sme", "FEAT_SME", "--cpu max"),
          ("neoverse-n1", "udf", "UDF", "no CPU has it"), ("neoverse-v1", "none", "not allocated", "no CPU has it")]
 for cpu, name, feature, offer in LACKS:

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { MOST = 4096, ROUNDS = 12000 };
+enum { MOST = 4096, ROUNDS = 8000 };
 
 static uint8_t *x, *y;
 static uint32_t *i32;

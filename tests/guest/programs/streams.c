@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-enum { MOST = 8192, ROUNDS = 4000 };
+enum { MOST = 8192, ROUNDS = 2500 };
 
 __asm__(".arch armv8.2-a+sve2+sme\n");
 
