@@ -165,16 +165,34 @@ def test_program():
           (2, 4, 2, 0x1010101010101010, 0, 4, 0x413fd0c1, 1, 1024, 0, 0x1010101010101010, 1, 4, 0x410fd4f0, 1, 1024, 0))
 
 
+def until(what, seconds=60):
+    for _ in range(seconds * 20):
+        if what():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def attached(name, *how):
+    """A recording of a process that is there before and ends while it is recorded: the process, exit status, messages."""
+    def begun():
+        return os.path.exists(f"{WORK}/{name}") and b"/cat\0" in open(f"{WORK}/{name}", "rb").read()
+
+    cat = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    p = subprocess.Popen([SPEX, "record", *EVENT, "-o", name, *how, str(cat.pid)], cwd=WORK, stderr=subprocess.PIPE,
+                         env={**os.environ, "SPEX_ROOT": spe, "SPEX_NO_AUX": "1"})
+    until(begun)
+    cat.stdin.close()
+    cat.wait()
+    return cat.pid, p.communicate(timeout=60)[1].decode(), p.returncode
+
+
 def test_running():
-    sleeper = subprocess.Popen(["sleep", "1"])
-    code, out, err = record(spe, *EVENT, "-o", "p1.data", "-p", str(sleeper.pid))
-    sleeper.wait()
+    pid, err, code = attached("p1.data", "-p")
     lines = "\n".join(events("p1.data", "COMM", "EXIT", "MMAP2"))
-    check("-p: until it ends, with what was there before", code == 0 and f"COMM: sleep:{sleeper.pid}" in lines and
-          "RECORD_EXIT" in lines and re.search("r-xp /.*/sleep", lines), err + lines)
-    sleeper = subprocess.Popen(["sleep", "1"])
-    code, out, err = record(spe, *EVENT, "-o", "t.data", "--per-thread", "-t", str(sleeper.pid))
-    sleeper.wait()
+    check("-p: until it ends, with what was there before", code == 0 and f"COMM: cat:{pid}" in lines and
+          "RECORD_EXIT" in lines and re.search("r-xp /.*/cat", lines), err + lines)
+    pid, err, code = attached("t.data", "--per-thread", "-t")
     check("-t --per-thread", code == 0, err)
     whole("perf and spex read it", "t.data")
     code, out, err = record(spe, *EVENT, "-p", "999999999")
@@ -189,14 +207,6 @@ def descriptors(process):
     """Of events; files come and go meanwhile."""
     links = subprocess.run(["ls", "-l", f"/proc/{process}/fd"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
     return links.count(b"anon_inode:[perf_event]")
-
-
-def until(what, seconds=60):
-    for _ in range(seconds * 20):
-        if what():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_hotplug():
