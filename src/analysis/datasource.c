@@ -1,3 +1,4 @@
+/* What Data Source packets mean on each CPU, and what perf makes of them. */
 #include <spex/datasource.h>
 
 #include "arch/sources.h"

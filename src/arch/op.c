@@ -1,3 +1,4 @@
+/* Names of kinds of operations. */
 #include <spex/op.h>
 
 const char *spex_op_kind_name(enum spex_op_kind kind)

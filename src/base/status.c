@@ -1,3 +1,4 @@
+/* Names of statuses. */
 #include <spex/base.h>
 
 const char *spex_status_name(enum spex_status status)

@@ -1,3 +1,4 @@
+/* Where spex begins: the command of the first word. */
 #include "cli.h"
 
 #include "guest/trace.h"

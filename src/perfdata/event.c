@@ -1,39 +1,7 @@
 /* One record's bytes to a struct spex_perf_event, in host byte order. */
-#include "file.h"
+#include "cursor.h"
 
 #include <stdlib.h>
-
-/* A reading position inside a record; past the end reads give 0 and cut is set. */
-struct cursor {
-    const struct spex_perfdata *file;
-    const uint8_t *bytes;
-    size_t position, end;
-    uint64_t *room; /* where swapped or unaligned arrays go */
-    size_t room_used;
-    bool cut; /* something was not there */
-};
-
-static const uint8_t *take(struct cursor *c, size_t size)
-{
-    if (c->cut || c->end - c->position < size) {
-        c->cut = true;
-        return NULL;
-    }
-    c->position += size;
-    return c->bytes + c->position - size;
-}
-
-static uint64_t take64(struct cursor *c)
-{
-    const uint8_t *p = take(c, 8);
-    return p ? get64(c->file, p) : 0;
-}
-
-static uint32_t take32(struct cursor *c)
-{
-    const uint8_t *p = take(c, 4);
-    return p ? get32(c->file, p) : 0;
-}
 
 /* count words as an aligned array in host order. */
 static const uint64_t *take_array(struct cursor *c, uint64_t count)

@@ -1,40 +1,10 @@
 /* Feature sections: what perf says about the machine and the recording. */
-#include "file.h"
+#include "cursor.h"
 
 #include <stdlib.h>
 
-struct section {
-    struct spex_perfdata *file;
-    const uint8_t *data;
-    size_t size, position;
-    uint64_t offset; /* in the file, for messages */
-    bool cut;
-};
-
-static const uint8_t *take(struct section *s, size_t size)
-{
-    if (s->cut || s->size - s->position < size) {
-        s->cut = true;
-        return NULL;
-    }
-    s->position += size;
-    return s->data + s->position - size;
-}
-
-static uint32_t take32(struct section *s)
-{
-    const uint8_t *p = take(s, 4);
-    return p ? get32(s->file, p) : 0;
-}
-
-static uint64_t take64(struct section *s)
-{
-    const uint8_t *p = take(s, 8);
-    return p ? get64(s->file, p) : 0;
-}
-
 /* u32 length, then that many bytes, terminated and filled up with zeros. */
-static const char *take_string(struct section *s)
+static const char *take_string(struct cursor *s)
 {
     uint32_t length = take32(s);
     const uint8_t *p = take(s, length);
@@ -48,7 +18,7 @@ static const char *take_string(struct section *s)
     return text;
 }
 
-static void read_cmdline(struct section *s)
+static void read_cmdline(struct cursor *s)
 {
     uint32_t count = take32(s);
     s->file->cmdline.count = 0;
@@ -68,7 +38,7 @@ static void read_cmdline(struct section *s)
 }
 
 /* Names of events, by the ids that it lists for each. */
-static void read_event_desc(struct section *s)
+static void read_event_desc(struct cursor *s)
 {
     struct spex_perfdata *file = s->file;
     uint32_t count = take32(s), attr_size = take32(s);
@@ -78,7 +48,7 @@ static void read_event_desc(struct section *s)
         bool good = bytes && perfdata_attr_parse(file, bytes, attr_size, &attr);
         uint32_t id_count = take32(s);
         const char *name = take_string(s);
-        if (id_count > (s->size - s->position) / 8) {
+        if (id_count > (s->end - s->position) / 8) {
             s->cut = true;
             break;
         }
@@ -95,7 +65,7 @@ static void read_event_desc(struct section *s)
     }
 }
 
-static void read_numa(struct section *s)
+static void read_numa(struct cursor *s)
 {
     uint32_t count = take32(s);
     s->file->nodes.count = 0;
@@ -117,7 +87,7 @@ static int compare_index(const void *a, const void *b)
 }
 
 /* The index helps across damage. Whether it is true is seen while walking the records. */
-static void read_auxtrace_index(struct section *s)
+static void read_auxtrace_index(struct cursor *s)
 {
     struct spex_perfdata *file = s->file;
     uint64_t count = take64(s);
@@ -135,10 +105,10 @@ static void read_auxtrace_index(struct section *s)
         qsort(file->index.items, file->index.count, sizeof *file->index.items, compare_index);
 }
 
-static void read_build_ids(struct section *s)
+static void read_build_ids(struct cursor *s)
 {
-    while (s->size - s->position >= HEADER_SIZE) {
-        const uint8_t *bytes = s->data + s->position;
+    while (s->end - s->position >= HEADER_SIZE) {
+        const uint8_t *bytes = s->bytes + s->position;
         uint16_t misc = get16(s->file, bytes + 4), size = get16(s->file, bytes + 6);
         if (size < HEADER_SIZE || !take(s, size)) {
             s->cut = true;
@@ -169,7 +139,7 @@ void perfdata_build_id_record(struct spex_perfdata *file, const uint8_t *bytes, 
 static void read_feature(struct spex_perfdata *file, unsigned feature, const uint8_t *data,
                          size_t size, uint64_t offset)
 {
-    struct section s = {.file = file, .data = data, .size = size, .offset = offset};
+    struct cursor s = {.file = file, .bytes = data, .end = size, .offset = offset};
     struct spex_perf_info *info = &file->info;
     switch (feature) {
     case FEATURE_BUILD_ID:
