@@ -320,7 +320,10 @@ def samples():
             if len(records) != 1 or (short < size - 8 and not any("too short" in o for o in other)):
                 bad.append((short, len(records), other))
         check(f"and cut at every word, {'big' if big else 'little'}-endian", not bad, bad[:3])
-    # Old attributes: no sample_id_all, every size that there ever was
+
+
+def attributes():
+    """Old attributes: no sample_id_all, every size that there ever was."""
     for size in (64, 72, 80, 96, 104, 112, 120, 128, 136, 144):
         f = pd.File(attr_size=size)
         f.comm(100, 100, "prog").mmap2(100, 100, 0x400000, 0x1000, "/bin/prog").trace(pd.record(0x400000, ctx=100, ts=5))
@@ -337,7 +340,10 @@ def samples():
         # perf refuses SPE without it ("requires ordered events")
         check(f"no sample_id_all, {'big' if big else 'little'}-endian", not other and len(records) == 1 and
               (records[0]["comm"], records[0]["dso"], records[0]["pid"]) == ("prog", "/bin/prog", 100), f"{records} {other}")
-    # Compressed data cut anywhere (perf defect: a piece that yields nothing by itself stops it)
+
+
+def compressed():
+    """Compressed data cut anywhere (perf defect: a piece that yields nothing by itself stops it)."""
     want = None
     for kind, piece in ((0, 0), (1, 1), (1, 7), (1, 50), (2, 16), (2, 100)):
         open(PATH, "wb").write(fill(pd.File(compress=kind, piece=piece, cpus=2, clock=True)).bytes())
@@ -359,6 +365,10 @@ def samples():
         equal(f"one compressed stream, {size} bytes a record", got, [f"name{i * 7919 % 1000}" for i in range(300)])
         _, out, errors = pd.perf("script", "-i", PATH, "--show-task-events", "-F", "comm", "--itrace=e")
         check(f"one compressed stream, {size} bytes a record: perf agrees", out.count("PERF_RECORD_COMM") == 300 and not errors, errors)
+
+
+def described():
+    """What feature sections say, and samples without IDENTIFIER."""
     f = pd.File()
     f.features[7] = f.p("II", 8, 4)
     f.features[14] = f.p("IIQQ", 2, 0, 1, 1) + f.string("0-1,4") + f.p("IQQ", 3, 1, 1) + f.string("2-3")
@@ -379,6 +389,9 @@ def samples():
 
 matrix()
 samples()
+attributes()
+compressed()
+described()
 vectors()
 straddling()
 done()
