@@ -362,6 +362,7 @@ int record_native(const struct record_options *o, const struct native_machine *m
                                .stacks = o->stacks,
                                .count = totals != NULL,
                                .keep_root = o->native.keep_root,
+                               .live = o->live,
                                .no_aux = secure_getenv("SPEX_ROOT") && getenv("SPEX_NO_AUX"),
                                .cmdline = argv[0] ? (const char *const *)argv : NULL};
     int status = refuse_model(o);

@@ -22,6 +22,7 @@ struct record_options {
     const char *output, *control, *start_at, *stop_at, *delay, *parts, *suite;
     uint64_t max_size;
     bool truth, stacks, allocs, quiet, setup;
+    bool live; /* native: for who reads meanwhile */
 };
 
 /* clang-format off */

@@ -66,6 +66,7 @@ int top_start(struct top_recording *r, const struct record_options *options, boo
         argc++;
     o.output = output;
     o.quiet = true;
+    o.live = true;
     o.parts = native && aside ? PART_TIME : NULL; /* printed once, it is about all of it */
     r->process = fork();
     if (r->process < 0) {

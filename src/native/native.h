@@ -28,6 +28,7 @@ struct native_options {
     bool stacks;                  /* a second event with callchains */
     bool count;                   /* also the CPU's SAMPLE_* counters, where it has them */
     bool snapshot;                /* AUX data only when told */
+    bool live;                    /* AUX data once a second, however little there is */
     bool keep_root;               /* the program stays root under sudo */
     int64_t delay;                /* ns before samples; -1: until native_enable() */
     uint64_t max_size, part_bytes, part_time; /* bytes, bytes, ns; 0: none */

@@ -327,6 +327,18 @@ static bool program_ended(struct native_session *s)
     return s->reaped;
 }
 
+/* The driver hands out what it has when a buffer is half full, or when it is switched off. */
+static void flush(struct native_session *s, uint64_t now)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->on) {
+        native_switch(&s->opened, ROLE_SPE, false);
+        native_switch(&s->opened, ROLE_SPE, true);
+    }
+    pthread_mutex_unlock(&s->lock);
+    s->flushed = now;
+}
+
 static enum spex_status obey_limits(struct native_session *s, struct spex_error *error)
 {
     const struct native_options *o = &s->o;
@@ -340,6 +352,8 @@ static enum spex_status obey_limits(struct native_session *s, struct spex_error 
         native_enable(s, false);
         s->totals.full = true;
     }
+    if (o->live && now - s->flushed >= 1000000000u)
+        flush(s, now);
     if (s->o.all_cpus)
         native_hotplug_look(s);
     if ((o->part_bytes && s->part_bytes >= o->part_bytes) ||

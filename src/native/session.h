@@ -29,7 +29,7 @@ struct native_session {
     unsigned words;       /* enum native_word, atomic */
     pthread_mutex_t lock; /* of `on` and the list of events, where another thread may enable */
     bool on;
-    uint64_t start_at, looked,
+    uint64_t start_at, looked, flushed,
         part_start;      /* times of native_now(); start_at 0: no more; looked for CPUs */
     uint64_t part_bytes; /* of AUX data in this file */
 };
