@@ -335,7 +335,7 @@ static inline __attribute__((always_inline)) void count_sample(struct spex_group
     double ns = (double)s->spent * 1e-3;
     t->latency_sum[SPEX_LATENCY_EXECUTE] += execute;
     t->time += s->spent;
-    t->time_square += ns * ns;
+    t->time_square += ns * ns * (double)sample_alike(s);
     if (histograms & 1u << SPEX_LATENCY_TOTAL && present & SPEX_HAS_TOTAL)
         histogram_count(&g->histograms, &group_handles(g, row)[SPEX_LATENCY_TOTAL], r->total);
     if (histograms & 1u << SPEX_LATENCY_EXECUTE && known)

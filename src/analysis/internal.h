@@ -57,9 +57,28 @@ struct clock {
     uint64_t spent, away, lost;
 };
 enum { CLOCK_RECORDS = 256 };
-/* How much of the queue's time each record stands for, in ps; at most CLOCK_RECORDS at a time. */
+/*
+ * What a record stands for of its queue's time. Records that took so long together that they were
+ * told apart from those beside them are one observation: how many more than this one it has.
+ */
+struct clock_part {
+    uint64_t ps : 58, alike : 6;
+};
+/*
+ * A sample carries alike above the number of the kernel's mappings, so that its layout stays.
+ */
+enum { MAPS_BITS = 26 };
+static inline uint32_t sample_maps(const struct spex_sample *s, uint64_t address)
+{
+    return s->maps[address >> 63] & ((UINT32_C(1) << MAPS_BITS) - 1);
+}
+static inline unsigned sample_alike(const struct spex_sample *s)
+{
+    return (s->maps[1] >> MAPS_BITS) + 1;
+}
+/* Of at most CLOCK_RECORDS at a time. */
 void clock_share(struct clock *clock, const struct clock_rules *rules,
-                 const struct spex_record *records, size_t count, uint64_t *spent);
+                 const struct spex_record *records, size_t count, struct clock_part *parts);
 
 /* ---- filters (filter.c) ---- */
 

@@ -249,7 +249,7 @@ static void add_totals(struct spex_analysis *a, const eight *absent, size_t coun
 }
 
 void join_records(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
-                  const uint64_t *spent, size_t count)
+                  const struct clock_part *spent, size_t count)
 {
     const struct op_table *ops = a->ops;
     const struct spex_perf_time *clock = a->info && a->info->has_time ? &a->info->time : NULL;
@@ -271,7 +271,7 @@ void join_records(struct spex_analysis *a, struct queue *q, const struct spex_re
         unsigned op = OP_INDEX(r->op_class, r->op_payload), flags = ops->info[op].flags;
         s->op = ops->info[op].op;
         s->record = r;
-        s->spent = spent[i];
+        s->spent = spent[i].ps;
         s->pc = pc;
         s->el = (uint8_t)spex_address_el(r->address[SPEX_ADDRESS_PC]);
         flags |= s->el ? SPEX_SAMPLE_KERNEL : 0;
@@ -289,6 +289,7 @@ void join_records(struct spex_analysis *a, struct queue *q, const struct spex_re
         if (__builtin_expect(who != q->who || tick - q->tick_from > q->tick_span, 0))
             change_thread(a, q, who, tick);
         copy_same(s, &q->same);
+        s->maps[1] |= (uint32_t)spent[i].alike << MAPS_BITS;
         struct spex_module *module =
             put_place(a, q, s, pc, want & SPEX_WANT_SYMBOL && present & SPEX_HAS_PC);
         flags |= put_source(q, s, r, flags);

@@ -89,8 +89,8 @@ struct queue {
     uint64_t who;            /* CONTEXTIDR, or WHO_NONE; WHO_UNTIMED */
     uint64_t tick_from, tick_span;
     struct spex_record *records;
-    uint64_t *spent;  /* of each */
-    uint32_t *stacks; /* likewise, or NULL */
+    struct clock_part *spent; /* of each */
+    uint32_t *stacks;         /* likewise, or NULL */
     struct stacks_cursor cursor_of_stacks;
     uint32_t *allocs; /* blocks of each, or NULL */
     struct stacks_cursor cursor_of_allocs;
@@ -115,7 +115,7 @@ enum { NO_PACKET = 256 };
 struct piece {
     struct queue *queue;
     struct spex_record *records;
-    uint64_t *spent;
+    struct clock_part *spent;
     size_t count;
     struct spex_sample *samples;
     size_t sample_count;
@@ -159,7 +159,7 @@ struct spex_analysis {
     struct spex_shapes *shapes; /* what all readers have learnt */
     struct spex_reader *reader;
     struct spex_record *records; /* of the queue that is read, or of all that are merged */
-    uint64_t *spent;             /* as many */
+    struct clock_part *spent;    /* as many */
     uint32_t *stack_numbers;     /* likewise, once they are wanted */
     struct stacks *stacks;       /* NULL: there are none */
     struct stacks_table *calls;  /* of the first file: of all */
@@ -270,7 +270,7 @@ bool queue_refill(struct spex_analysis *a, struct queue *q);
 /* Samples of count records, at most those of a piece. Fields of absent packets are 0 in a record.
  */
 void join_records(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
-                  const uint64_t *spent, size_t count);
+                  const struct clock_part *spent, size_t count);
 void join_flush(struct spex_analysis *a);
 
 /* ---- merge.c ---- */

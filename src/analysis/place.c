@@ -264,7 +264,7 @@ static void place_of(struct spex_analysis *a, int pid, const struct spex_sample 
 {
     unsigned bits;
     uint32_t version =
-        sample ? sample->maps[ip >> 63]
+        sample ? sample_maps(sample, ip)
                : state_process(a, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, UINT64_MAX)->version;
     *place = *locate(a, &a->data_places, version, pid, sample, ip, &bits);
     place->address += ip & ((UINT64_C(1) << bits) - 1);
@@ -302,7 +302,7 @@ const struct spex_place *analysis_data_place(struct spex_analysis *a, struct pla
     uint64_t va = sample->va;
     if (!(sample->record->present & SPEX_HAS_VA))
         return &none;
-    return locate(analysis_reading(a), cache, sample->maps[va >> 63], sample->pid, sample, va,
+    return locate(analysis_reading(a), cache, sample_maps(sample, va), sample->pid, sample, va,
                   &bits);
 }
 

@@ -17,7 +17,7 @@ struct spex_stats {
     uint32_t repeats;  /* samples behind one of the same row, thread and queue */
     uint64_t latency_sum[SPEX_LATENCY_COUNT];
     uint64_t time;      /* ps */
-    double time_square; /* sum of ns squared */
+    double time_square; /* sum of ns squared, times what is one observation with it */
 };
 
 struct spex_row {

@@ -95,7 +95,7 @@ struct process *state_process(struct spex_analysis *a, int32_t pid, uint64_t tim
     }
     if (time < p->span.from || time > p->span.until) {
         p->span = changes_span(&a->process_changes, pid, time);
-        p->version = ++analysis_first(a)->versions;
+        p->version = ++analysis_first(a)->versions & ((UINT32_C(1) << MAPS_BITS) - 1);
     }
     return p;
 }

@@ -19,7 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WINDOW = 64, PS = 1000 };
+enum { WINDOW = 64, PS = 1000, ALIKE_MOST = 63 };
 static const float WIDTH = 4, ROOM = 64, REFILL = 12;
 
 /* Absent counters are 0. Ended ones (both at most) leave room in the window, which is right. */
@@ -45,15 +45,18 @@ struct batch {
     const struct spex_record *records;
     float weights[CLOCK_RECORDS];
     double sums[CLOCK_RECORDS + 1], squares[CLOCK_RECORDS + 1]; /* of the weights before it */
-    uint64_t *spent;
+    struct clock_part *parts;
 };
 
 /*
  * Shares the time from `from` to `end` (ns) among records first to behind - 1. If the two halves
  * took different times for their weights, and by more than which operations were sampled
- * explains, each half shares its own: the weights are off, or something long began.
+ * explains, each half shares its own: the weights are off, or something long began. The slower one
+ * is then one observation (slower: these records are such a half): what made it slow, a wait or a
+ * system call, came once, and might as well have come beside other records.
  */
-static void share(const struct batch *b, size_t first, size_t behind, uint64_t from, uint64_t end)
+static void share(const struct batch *b, size_t first, size_t behind, uint64_t from, uint64_t end,
+                  bool slower)
 {
     enum { LEAST = 4 };
     static const double sigmas = 1.5;
@@ -67,17 +70,19 @@ static void share(const struct batch *b, size_t first, size_t behind, uint64_t f
         if (at > from && at < end) {
             double apart = log((double)(at - from) * x / ((double)(end - at) * w));
             if (apart * apart > sigmas * sigmas * noise) {
-                share(b, first, middle, from, at);
-                share(b, middle, behind, at, end);
+                share(b, first, middle, from, at, apart > 0);
+                share(b, middle, behind, at, end, apart < 0);
                 return;
             }
         }
     }
     double each = end > from ? (double)(end - from) * PS / (b->sums[behind] - b->sums[first]) : 0;
-    static const double most = 1e18; /* damaged timestamps may lie centuries apart */
+    static const double most = 1e17; /* damaged timestamps may lie centuries apart */
+    const size_t alike = slower ? behind - first - 1 : 0;
     for (size_t i = first; i < behind; i++) {
         double time = each * (double)b->weights[i] + 0.5;
-        b->spent[i] = (uint64_t)(time < most ? time : most);
+        b->parts[i].ps = (uint64_t)(time < most ? time : most);
+        b->parts[i].alike = alike < ALIKE_MOST ? alike : ALIKE_MOST;
     }
 }
 
@@ -108,7 +113,7 @@ static void close_window(struct clock *clock, const struct batch *b, const struc
     clock->spent += end > w->from ? end - w->from : 0;
     if (b->rules->intervals)
         count_time(b->rules->intervals, w->from, end);
-    share(b, w->first, behind, w->from, end);
+    share(b, w->first, behind, w->from, end, false);
 }
 
 /* When the queue's next switch comes, as a tick. */
@@ -167,12 +172,12 @@ static uint64_t who_of(const struct spex_record *r)
 }
 
 void clock_share(struct clock *clock, const struct clock_rules *rules,
-                 const struct spex_record *records, size_t count, uint64_t *spent)
+                 const struct spex_record *records, size_t count, struct clock_part *parts)
 {
     struct batch b;
     b.rules = rules; /* not all of it is needed */
     b.records = records;
-    b.spent = spent;
+    b.parts = parts;
     assert(count <= CLOCK_RECORDS);
     size_t pieces = (count + WINDOW / 2) / WINDOW, size = count / (pieces ? pieces : 1);
     uint64_t most = rules->most ? rules->most : UINT64_MAX;
@@ -210,5 +215,5 @@ void clock_share(struct clock *clock, const struct clock_rules *rules,
     if (clock->running)
         close_window(clock, &b, &w, nanoseconds(rules, clock->tick), count);
     else
-        memset(spent, 0, count * sizeof *spent);
+        memset(parts, 0, count * sizeof *parts);
 }

@@ -7,7 +7,7 @@
 
 enum { N = 256 };
 static struct spex_record records[N];
-static uint64_t spent[N];
+static struct clock_part spent[N];
 
 /* count records 100 ticks apart from a tick on, of one thread and without latencies. */
 static void fill(size_t count, uint64_t from)
@@ -26,7 +26,7 @@ static uint64_t sum(size_t from, size_t to)
 {
     uint64_t all = 0;
     for (size_t i = from; i < to; i++)
-        all += spent[i];
+        all += spent[i].ps;
     return all / 1000;
 }
 
@@ -70,6 +70,32 @@ static void phases(void **state)
     assert_true(slow > 5000 * (N / 2 - 4) && slow <= 5000 * (N / 2));
 }
 
+/*
+ * One long wait among records that are all alike: those that have its time are one observation, the
+ * others one each. So it is where nothing is long, and in the middle of a long phase.
+ */
+static void one_observation(void **state)
+{
+    struct clock clock = {0};
+    const struct clock_rules rules = {0};
+    fill(N, 0);
+    clock_share(&clock, &rules, records, N, spent);
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(spent[i].alike, 0);
+    for (size_t i = 100; i < N; i++)
+        records[i].timestamp += 50000;
+    clock = (struct clock){0};
+    clock_share(&clock, &rules, records, N, spent);
+    size_t together = 0;
+    for (size_t i = 0; i < N; i++) {
+        bool slow = spent[i].ps > 1000 * 1000;
+        assert_int_equal(spent[i].alike > 0, slow);
+        together += slow;
+    }
+    assert_in_range(together, 2, 8);
+    assert_int_equal(spent[100].alike + 1, together);
+}
+
 /* Where the time lies: what intervals hold is exact, whoever has it. */
 static void intervals(void **state)
 {
@@ -101,7 +127,7 @@ static void by_cost(void **state)
     clock_share(&clock, &rules, records, N, spent);
     uint64_t dear = 0;
     for (size_t i = 0; i < N; i += 2)
-        dear += spent[i] / 1000;
+        dear += spent[i].ps / 1000;
     assert_true(dear > 0.98 * 25500);
 }
 
@@ -113,7 +139,7 @@ static void mispredicted(void **state)
     for (size_t i = 0; i < N; i++)
         records[i].events = i % 4 ? 0 : UINT64_C(1) << SPEX_EV_MISPREDICT;
     clock_share(&clock, &rules, records, N, spent);
-    assert_true(spent[4] > 20 * spent[5]);
+    assert_true(spent[4].ps > 20 * spent[5].ps);
 }
 
 /* A switch out at 550 and in at 2050: in between nobody of this queue worked. */
@@ -227,9 +253,10 @@ static void odd_timestamps(void **state)
     clock_share(&clock, &rules, records, 10, spent);
     assert_int_equal(clock.spent, 900);
     assert_in_range(sum(0, 10), 899, 900);
-    assert_true(spent[4] > 0 && spent[6] > 0);
+    assert_true(spent[4].ps > 0 && spent[6].ps > 0);
 }
 
-TEST_MAIN(TEST(all_of_the_time), TEST(counter), TEST(phases), TEST(intervals), TEST(by_cost),
-          TEST(mispredicted), TEST(switched_out), TEST(switched_out_and_back), TEST(other_thread),
-          TEST(idle_between_threads), TEST(lost_data), TEST(idle), TEST(odd_timestamps))
+TEST_MAIN(TEST(all_of_the_time), TEST(counter), TEST(phases), TEST(one_observation),
+          TEST(intervals), TEST(by_cost), TEST(mispredicted), TEST(switched_out),
+          TEST(switched_out_and_back), TEST(other_thread), TEST(idle_between_threads),
+          TEST(lost_data), TEST(idle), TEST(odd_timestamps))

@@ -1,6 +1,6 @@
 """
-Debian's sqlite3, python3, redis with a client, and pigz against exact cycles: the first row, and how far rows with long
-runs and with short ones are off (docs/time.md has the figures). `make check-programs`; `make check` skips it.
+Eight of Debian's programs, redis with a client, and the examples against exact cycles: the first row, and how far rows with
+long runs and with short ones are off (docs/time.md has the figures). `make check-programs`; `make check` skips it.
 """
 import os
 import sys
@@ -11,10 +11,11 @@ from profile import *
 if not os.environ.get("SPEX_LONG"):
     skip("Debian's programs against exact cycles", "some minutes: make check-programs")
     done()
-need("sort")
+ALONE = ("atomics", "list_walk", "matmul", "sort", "stream", "tlb")
+need(*ALONE)
 ARM64 = os.path.join(BUILD, "arm64")
 code, _, err = run("sh", os.path.join(SOURCE, "scripts/fetch-debs"), ARM64, "sqlite3", "python3", "redis-server",
-                   "redis-tools", "pigz", timeout=500)
+                   "redis-tools", "pigz", "bzip2", "gawk", "perl", "zstd", timeout=500)
 if code:
     skip("Debian's arm64 programs", "cannot be fetched: " + err.strip().splitlines()[-1])
     done()
@@ -43,32 +44,48 @@ done
 {ROOT}/usr/bin/redis-cli -s $at shutdown nosave
 wait
 """
-with open(os.path.join(work, "text"), "wb") as f:
-    f.write(open(os.path.join(ROOT, "usr/bin/sqlite3"), "rb").read()[:400000])
+AWK = "BEGIN { for (i = 0; i < 6000; i++) { s = s i % 7; n[i % 97]++ } print length(s) }"
+PERL = 'my %h; for my $i (1..20000) { $h{$i % 977} .= "x$i"; } print scalar(keys %h), "\\n"'
+TEXT, PART = os.path.join(work, "text"), os.path.join(work, "part")
+for path, size in ((TEXT, 400000), (PART, 150000)):
+    with open(path, "wb") as f:
+        f.write(open(os.path.join(ROOT, "usr/bin/sqlite3"), "rb").read()[:size])
 # name, program, what it prints, the first row's function (None: it has no name) and file, and whether its threads never
-# wait for each other: the time of those that do is known to a few points only
+# wait for each other, nor are over soon: the time of those that do is known to a few points only
 PROGRAMS = [
     ("sqlite3", [f"{ROOT}/usr/bin/sqlite3", ":memory:", SQL], b"0|20000\n", "sqlite3VdbeExec", "libsqlite3.so", True),
     ("python3", [f"{ROOT}/usr/bin/python3", "-S", "-c", PYTHON], b"17711\n", "_PyEval_EvalFrameDefault", "python3", True),
     ("redis", ["sh", "-c", REDIS], b"80\n", "redisPopcount", "redis", False),
-    ("pigz", [f"{ROOT}/usr/bin/pigz", "-p", "2", "-c", os.path.join(work, "text")], b"\x1f\x8b", None, "libz.so", False),
+    ("pigz", [f"{ROOT}/usr/bin/pigz", "-p", "2", "-c", TEXT], b"\x1f\x8b", None, "libz.so", False),
+    ("bzip2", [f"{ROOT}/bin/bzip2", "-c", PART], b"BZh", None, "libbz2.so", False),
+    ("gawk", [f"{ROOT}/usr/bin/gawk", AWK], b"6000\n", None, "gawk", False),
+    ("perl", [f"{ROOT}/usr/bin/perl", "-e", PERL], b"977\n", None, "perl", False),
+    ("zstd", [f"{ROOT}/usr/bin/zstd", "--single-thread", "-3", "-c", TEXT], b"\x28\xb5\x2f\xfd", None, "zstd", False),
+    *((name, [os.path.join(EXAMPLES, name)], b"", None, name, False) for name in ALONE),
 ]
+longs = within = 0
+outside = []
 
 
 for name, argv, says, function, file, busy in PROGRAMS:
     path = os.path.join(work, name + ".data")
-    code, out, err = spex("record", "--truth", "--model", "full", "-c", "1024", "-L", ROOT, "-o", path, "--", *argv, env=ENV,
-                          timeout=900)
+    code, out, err = spex("record", "--truth", "--model", "full", "-c", "4096" if name in ALONE else "1024", "-L", ROOT, "-o", path,
+                          "--", *argv, env=ENV, timeout=900)
     if not check(f"{name}: recorded", code == 0, err):
         continue
     check(f"{name}: does its work", out.startswith(says), out[:100])
     d = json.loads(spex("truth", "--format", "json", "--percent-limit", "0.5", "-i", path)[1])
     first = json.loads(spex("report", "--format", "json", "-s", "symbol,dso", "-i", path)[1])["rows"][0]
-    equal(f"{name}: the first row is the function with the most cycles", first["symbol"], d["rows"][0]["symbol"])
+    mine = next((r["cycles_share"] for r in d["rows"] if r["symbol"] == first["symbol"]), 0)
+    check(f"{name}: the first row is the function with the most cycles, or has nearly as many",
+          mine > (1 if busy else 0.8) * d["rows"][0]["cycles_share"] - 1e-9, (first["symbol"], d["rows"][:2]))
     if function:
         equal(f"{name}: its name", first["symbol"], function)
     check(f"{name}: its file", file in first["dso"], first["dso"])
     runs = {kind: [r for r in d["rows"] if r["runs"] == kind] for kind in ("long", "short")}
+    longs += d["long_runs"]
+    within += d["long_runs_within"]
+    outside += [r for r in runs["long"] if r["time_within"] == "no"]
     off = [abs(r["time_difference"]) for r in runs["long"]]
     print(f"# {name}: {d['long_runs_within']} of {d['long_runs']} rows with long runs within their interval, off by {max(off, default=0):.1%} "
           f"of the time at most; {d['short_runs']} with short ones, off by {d['short_runs_median_error'] or 0:.0%} in the median")
@@ -76,4 +93,7 @@ for name, argv, says, function, file, busy in PROGRAMS:
         check(f"{name}: rows with long runs are off by less than a hundredth of the time", max(off, default=0) < 0.01, runs["long"])
         check(f"{name}: rows with short runs are off by less than 30% in the median", d["short_runs_median_error"] < 0.3,
               d["short_runs_median_error"])
+# Of 45 rows each within with a probability of 95%, fewer than 40 are in one of forty times.
+check(f"of {longs} rows with long runs {within} are within their 95% interval", longs >= 30 and within >= 0.88 * longs,
+      outside)
 done()
