@@ -18,7 +18,7 @@ const char *const record_engines[] = {"auto", "native", "qemu", NULL};
 
 int record_choose(const struct native_choice *c, struct native_machine *machine, bool *native)
 {
-    char why[240];
+    char why[320];
     const char *root = secure_getenv("SPEX_ROOT");
     bool asked = c->all_cpus || c->per_thread || c->snapshot || c->keep_root || c->cpus ||
                  c->pids.count || c->tids.count;

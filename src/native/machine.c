@@ -267,8 +267,9 @@ void native_machine_why(const struct native_machine *m, char *text, size_t capac
                  "CONFIG_ARM_SPE_PMU");
     else if (device)
         snprintf(text, capacity,
-                 "the driver arm_spe_pmu is loaded and has not taken the device. "
-                 "'dmesg | grep spe' says why");
+                 "the driver arm_spe_pmu is loaded and has not taken the device. It refuses a "
+                 "kernel that unmaps itself while programs run (KPTI): boot with kpti=off on the "
+                 "kernel's command line; 'dmesg | grep spe' says whether it is that");
     else if (exists(m->root, "/sys/firmware/devicetree/base/hypervisor") ||
              exists(m->root, "/sys/hypervisor/type") ||
              (native_line(m->root, "/sys/class/dmi/id/sys_vendor", line, sizeof line) &&
