@@ -68,7 +68,7 @@ code, out, err, path = make("broken")
 check("an error of the compiler ends make as always", code == 2 and "nothing.c: No such file" in err and verified(path)[0], (code, err[-300:]))
 
 starts = build("starts")
-code, out, err, path = record("-c", "4096", starts, "again", "1000")
+code, out, err, path = record("-c", "4096", starts, "again", "1000", timeout=1800)
 seen, pids, unnamed = processes(path)
 equal("a thousand execs: one process to the end", (code, pids, unnamed), (5, 1, []))
 check("a thousand execs: verify", *verified(path))
