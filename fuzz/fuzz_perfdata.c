@@ -121,6 +121,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int32_t cpu = -1; cpu < 4; cpu++) {
         spex_perfdata_midr(file, cpu);
         spex_perfdata_node(file, cpu);
+        for (unsigned bit = 0; bit < 64; bit++)
+            spex_perfdata_memory_node(file, UINT64_C(1) << bit);
     }
     for (size_t i = 0; i < info->cmdline_count; i++)
         look(info->cmdline[i], strlen(info->cmdline[i]));

@@ -241,8 +241,9 @@ const struct spex_perf_attr *spex_perfdata_spe_attr(const struct spex_perfdata *
 uint64_t spex_perfdata_midr(const struct spex_perfdata *file, int32_t cpu);
 /* caps/event_filter of a CPU (metadata v2), 0 unknown. */
 uint64_t spex_perfdata_event_filter(const struct spex_perfdata *file, int32_t cpu);
-/* NUMA node of a CPU, -1 unknown. */
+/* NUMA node of a CPU, and of a physical address (MEM_TOPOLOGY); -1 unknown. */
 int spex_perfdata_node(const struct spex_perfdata *file, int32_t cpu);
+int spex_perfdata_memory_node(const struct spex_perfdata *file, uint64_t physical);
 /* Build-id of a file name, from the BUILD_ID feature or records; NULL unknown. */
 const uint8_t *spex_perfdata_build_id(const struct spex_perfdata *file, const char *filename,
                                       size_t *size);
@@ -475,6 +476,9 @@ struct spex_perf_writer_options {
     bool stacks;
     /* One more, "spe-allocs:u": samples with the allocation that a record's data is in. */
     bool allocs;
+    /* Not 0: there are two NUMA nodes; groups of so many CPUs belong to one and the other in turn,
+     * the lower half of the memory to the first. */
+    uint32_t node_cpus;
 };
 
 struct spex_perf_writer;

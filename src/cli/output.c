@@ -147,6 +147,7 @@ static struct spex_perf_writer_options writer_options(const struct spex_run_abou
         .kept_end = about->end,
         .stacks = about->stacks,
         .allocs = about->allocs,
+        .node_cpus = about->socket_cpus,
     };
     memcpy(options.config, about->config, sizeof options.config);
     return options;

@@ -499,6 +499,8 @@ void spex_engine_about(const struct spex_engine *e, struct spex_run_about *about
                                      .allocs = o->allocs,
                                      .cpu = e->options->cpu,
                                      .argv = (const char *const *)e->options->argv};
+    if (e->settings.model.sockets == 2 && !e->settings.model.none)
+        about->socket_cpus = e->settings.model.cluster;
     memcpy(about->config, o->config, sizeof about->config);
 }
 

@@ -94,10 +94,11 @@ struct spex_run_about {
     uint64_t midr, min_interval, event_filter, period, config[5];
     uint64_t start, end; /* of AUX data in DIRECTORY/data */
     uint32_t cpus;
-    bool keep, truth;        /* there are records, exact counts */
-    bool host;               /* the command was a program of this machine */
-    bool stacks, allocs;     /* and call stacks, allocations */
-    const char *cpu;         /* name of the model */
+    uint32_t socket_cpus; /* not 0: two sockets, so many CPUs belong to one and the other in turn */
+    bool keep, truth;     /* there are records, exact counts */
+    bool host;            /* the command was a program of this machine */
+    bool stacks, allocs;  /* and call stacks, allocations */
+    const char *cpu;      /* name of the model */
     const char *const *argv; /* NULL-terminated */
 };
 void spex_engine_about(const struct spex_engine *engine, struct spex_run_about *about);

@@ -319,6 +319,8 @@ void spex_run_about(const struct spex_run *run, struct spex_run_about *about)
                                      .allocs = o->allocs,
                                      .cpu = run->argv[2],
                                      .argv = run->argv + 3};
+    if (run->control.model.sockets == 2 && !run->control.model.none)
+        about->socket_cpus = run->control.model.cluster;
     memcpy(about->config, o->config, sizeof about->config);
 }
 

@@ -80,6 +80,43 @@ static void read_numa(struct cursor *s)
     }
 }
 
+/* Blocks of physical memory that are a node's, a bit each; the size of a bitmap stands twice. */
+static void read_memory(struct cursor *s)
+{
+    struct spex_perfdata *file = s->file;
+    uint64_t version = take64(s), size = take64(s), count = take64(s);
+    file->blocks.count = file->memory.count = 0;
+    file->block_size = 0;
+    if (s->cut || version != 1 || !size)
+        return;
+    for (uint64_t i = 0; i < count && !s->cut; i++) {
+        struct memory_node node = {.node = (int)take64(s), .first = file->blocks.count};
+        take64(s);
+        node.bits = take64(s);
+        const uint64_t words = node.bits / 64 + (node.bits % 64 != 0);
+        if (s->cut || words > (s->end - s->position) / 8) {
+            s->cut = true;
+            break;
+        }
+        struct memory_node *slot = vec_push(&file->memory);
+        for (uint64_t w = 0; slot && w < words; w++) {
+            uint64_t *word = vec_push(&file->blocks);
+            if (!word) {
+                file->failed = true;
+                slot = NULL;
+            } else {
+                *word = take64(s);
+            }
+        }
+        if (!slot) {
+            file->failed = s->cut = true;
+            break;
+        }
+        *slot = node;
+    }
+    file->block_size = size;
+}
+
 static int compare_index(const void *a, const void *b)
 {
     const struct index_entry *x = a, *y = b;
@@ -182,6 +219,9 @@ static void read_feature(struct spex_perfdata *file, unsigned feature, const uin
         break;
     case FEATURE_NUMA_TOPOLOGY:
         read_numa(&s);
+        break;
+    case FEATURE_MEM_TOPOLOGY:
+        read_memory(&s);
         break;
     case FEATURE_AUXTRACE:
         if (!info->pipe)
@@ -318,6 +358,17 @@ int spex_perfdata_node(const struct spex_perfdata *file, int32_t cpu)
                 return (int)file->nodes.items[i].node;
             p = *end == ',' ? end + 1 : end;
         }
+    }
+    return -1;
+}
+
+int spex_perfdata_memory_node(const struct spex_perfdata *file, uint64_t physical)
+{
+    for (size_t i = 0; file->block_size && i < file->memory.count; i++) {
+        const struct memory_node *n = &file->memory.items[i];
+        uint64_t block = physical / file->block_size;
+        if (block < n->bits && file->blocks.items[n->first + block / 64] >> block % 64 & 1)
+            return n->node;
     }
     return -1;
 }

@@ -48,6 +48,14 @@ struct strings {
 const char *perfdata_strings_add(struct strings *strings, const char *text, size_t length);
 void perfdata_strings_fini(struct strings *strings);
 
+/* ---- a node's blocks of physical memory ---- */
+
+struct memory_node {
+    int node;
+    size_t first;  /* word in blocks */
+    uint64_t bits; /* a block each */
+};
+
 /* ---- walking the records of the data section ---- */
 
 struct raw { /* one record */
@@ -201,6 +209,9 @@ struct spex_perfdata {
     VEC(struct spex_perf_problem) problems;
     VEC(const char *) problem_kinds; /* format strings, parallel to problems */
     VEC(struct spex_perf_node) nodes;
+    VEC(struct memory_node) memory; /* of MEM_TOPOLOGY, whose blocks are of block_size bytes */
+    VEC(uint64_t) blocks;
+    uint64_t block_size; /* 0: not known */
     VEC(struct spex_perf_cpu) cpus;
     VEC(const char *) cmdline;
     VEC(struct build_id) build_ids; /* sorted by name once scanned */

@@ -213,6 +213,8 @@ void spex_perfdata_close(struct spex_perfdata *file)
     vec_free(&file->problems);
     vec_free(&file->problem_kinds);
     vec_free(&file->nodes);
+    vec_free(&file->memory);
+    vec_free(&file->blocks);
     vec_free(&file->cpus);
     vec_free(&file->cmdline);
     vec_free(&file->build_ids);

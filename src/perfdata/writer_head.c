@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { DEFAULT_PMU = 12 };
 enum { ID_SPE = 1, ID_DUMMY = 2 }; /* and CALLCHAIN_ID: attribute i has i + 1 */
@@ -180,6 +182,39 @@ static void one_node_features(struct spex_perf_writer *w, uint64_t memory, uint3
         put64(b, blocks - i >= 64 ? ~UINT64_C(0) : BIT(blocks - i) - 1);
 }
 
+/* CPUs in groups of so many, in turn; each node has half of the memory. */
+static void two_nodes_features(struct spex_perf_writer *w, uint64_t memory, uint32_t cpus,
+                               uint32_t group)
+{
+    const size_t room = 24 * ((size_t)cpus / group + 1), words = 64;
+    char *lists = malloc(2 * room);
+    uint64_t blocks[2][64] = {{0}};
+    if (!lists) {
+        start_feature(w, FEATURE_NUMA_TOPOLOGY)->failed = true;
+        return;
+    }
+    lists[0] = lists[room] = 0;
+    for (uint32_t cpu = 0; cpu < cpus; cpu += group) {
+        char *list = lists + cpu / group % 2 * room;
+        size_t n = strlen(list);
+        uint32_t last = group < cpus - cpu ? cpu + group - 1 : cpus - 1;
+        snprintf(list + n, room - n, last > cpu ? "%s%u-%u" : "%s%u", n ? "," : "", cpu, last);
+    }
+    /* blocks as large as the bits need */
+    const uint64_t bits = 64 * words,
+                   size = (((memory << 10) + bits - 1) / bits + 4095) & ~UINT64_C(4095);
+    for (uint64_t at = 0; at < memory << 10; at += size) {
+        uint64_t block = at / size;
+        blocks[at >= memory << 9][block / 64] |= BIT(block % 64);
+    }
+    struct perf_writer_node nodes[2] = {
+        {0, memory / 2, memory / 2, lists, blocks[0], words},
+        {1, memory / 2, memory / 2, lists + room, blocks[1], words}};
+    nodes_features(
+        w, &(struct perf_writer_machine){.nodes = nodes, .node_count = 2, .block_size = size});
+    free(lists);
+}
+
 void writing_make_features(struct spex_perf_writer *w, const struct spex_perf_writer_options *o,
                            const struct perf_writer_machine *machine)
 {
@@ -227,6 +262,8 @@ void writing_make_features(struct spex_perf_writer *w, const struct spex_perf_wr
     }
     if (machine && machine->node_count)
         nodes_features(w, machine);
+    else if (o->node_cpus)
+        two_nodes_features(w, memory, cpus, o->node_cpus);
     else
         one_node_features(w, memory, cpus);
 }
@@ -315,8 +352,10 @@ void writing_start(struct spex_perf_writer *w, const struct spex_perf_writer_opt
         w->data_offset = w->position;
     }
     for (unsigned i = 0; i < FEATURE_BITS; i++) {
-        /* perf takes a second MEM_TOPOLOGY for an error; the others it reads twice. */
-        if (!w->has_feature[i] || (i == FEATURE_MEM_TOPOLOGY && !w->pipe))
+        /* perf takes a second MEM_TOPOLOGY for an error; the others it reads twice. Of two nodes
+         * the lists of CPUs may grow until the file is finished. */
+        bool late = i == FEATURE_MEM_TOPOLOGY || (i == FEATURE_NUMA_TOPOLOGY && o->node_cpus);
+        if (!w->has_feature[i] || (late && !w->pipe))
             continue;
         if (w->features[i].vec.count > RECORD_MAX - 24) /* a long command line: at the end only */
             continue;

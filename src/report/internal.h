@@ -20,6 +20,7 @@ struct report {
     size_t line_count;
     struct line_set hot, closer; /* those that are shown; with what threads may share */
     struct findings *findings;
+    struct nodes *nodes; /* NULL: there is one */
     struct spex_disassembler *disassembler;
     struct sources *sources;
 };
@@ -35,6 +36,15 @@ void code_write(struct report *report, const struct limits *limits, struct json 
 void flame_write(struct report *report, const struct limits *limits, struct json *json);
 /* "map": data addresses over time (map.c). */
 void map_write(struct report *report, const struct limits *limits, struct json *json);
+/* On which NUMA node pages are (nodes.c); NULL where the file does not tell of several. */
+enum { NODES_MOST = 8 };
+struct nodes *nodes_new(struct spex_analysis *analysis);
+void nodes_free(struct nodes *nodes);
+void nodes_sink(void *context, const struct spex_sample *samples, size_t count);
+/* Adds the samples of a page by node; and writes such counts: "nodes". */
+void nodes_add(const struct nodes *nodes, uint64_t page, uint64_t space,
+               uint64_t counts[NODES_MOST]);
+void nodes_write(const struct nodes *nodes, const uint64_t counts[NODES_MOST], struct json *json);
 /* "marks": what was not recorded (marks.c). */
 void marks_write(struct report *report, struct json *json);
 /* "sharing": lines that threads contend for (lines.c). */

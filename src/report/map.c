@@ -16,7 +16,8 @@ struct page {
 
 struct stretch {
     size_t first, count; /* pages */
-    uint64_t start, end, samples;
+    uint64_t start, end, samples, remote;
+    uint64_t nodes[NODES_MOST]; /* samples */
     const struct spex_module *module;
     uint64_t space;
     unsigned bucket_shift, rows;
@@ -64,7 +65,10 @@ static struct stretch *find_stretches(struct report *r, const struct page *pages
         }
         last->end = p->address + PAGE;
         last->count++;
-        last->samples += spex_group_row(r->cubes[PAGES].total, p->row)->stats.samples;
+        const struct spex_stats *t = &spex_group_row(r->cubes[PAGES].total, p->row)->stats;
+        last->samples += t->samples;
+        last->remote += t->remote;
+        nodes_add(r->nodes, p->address, p->space, last->nodes);
     }
     *found = n;
     return list;
@@ -218,6 +222,10 @@ void map_write(struct report *r, const struct limits *limits, struct json *json)
         JSON_MEMBER(json, "start", hex, list[i].start);
         JSON_MEMBER(json, "shift", u64, list[i].bucket_shift);
         JSON_MEMBER(json, "rows", u64, list[i].rows);
+        JSON_MEMBER(json, "samples", u64, list[i].samples);
+        JSON_MEMBER(json, "remote", u64, list[i].remote);
+        if (r->nodes)
+            nodes_write(r->nodes, list[i].nodes, json);
         write_cells(&list[i], json);
         json_end(json);
         free(list[i].sums);

@@ -152,11 +152,13 @@ static enum spex_status count_samples(struct report *r, struct spex_error *error
         {feed_targets, r},
         {findings_sink, r->findings},
         {spex_sharing_find, r->sharing},
+        {nodes_sink, r->nodes} /* the last: if there are some */
     };
+    size_t count = sizeof sinks / sizeof *sinks - !r->nodes;
     struct clock_intervals intervals = {r->bins.first, r->at_work, r->bins.shift, r->bins.count};
     analysis_narrow(r->analysis, ~(unsigned)SPEX_WANT_LITTLE, NULL);
     analysis_count_time(r->analysis, &intervals);
-    enum spex_status status = analysis_run(r->analysis, sinks, sizeof sinks / sizeof *sinks, error);
+    enum spex_status status = analysis_run(r->analysis, sinks, count, error);
     analysis_count_time(r->analysis, NULL);
     return status;
 }
@@ -227,6 +229,7 @@ static enum spex_status make_tables(struct report *r, struct spex_error *error)
     enum spex_status status = spex_sharing_new(r->analysis, &r->sharing, error);
     if (!status)
         status = findings_new(r->analysis, &r->findings, error);
+    r->nodes = nodes_new(r->analysis);
     for (unsigned s = 0; s < SETS && !status; s++)
         if (has_set(r, s))
             status = cube_new(&r->cubes[s], r->analysis, sets[s].keys, sets[s].key_count,
@@ -255,11 +258,13 @@ static void free_tables(struct report *r)
     for (unsigned f = 0; f < FEEDS; f++)
         spex_group_free(r->feeds[f]);
     findings_free(r->findings);
+    nodes_free(r->nodes);
     spex_sharing_free(r->sharing);
     memset(r->cubes, 0, sizeof r->cubes);
     memset(r->feeds, 0, sizeof r->feeds);
     memset(r->at_work, 0, sizeof r->at_work);
     r->findings = NULL;
+    r->nodes = NULL;
     r->sharing = NULL;
 }
 
@@ -331,6 +336,15 @@ void report_free(struct report *r)
 
 /* ---- writing ---- */
 
+static void write_page_nodes(struct report *r, size_t row, struct json *json)
+{
+    const struct spex_group *pages = r->cubes[PAGES].total;
+    const uint64_t *key = group_key(pages, spex_group_row(pages, row), 0);
+    uint64_t counts[NODES_MOST] = {0};
+    nodes_add(r->nodes, key[0], key[1], counts);
+    nodes_write(r->nodes, counts, json);
+}
+
 /* Rows of a set, each an object with the texts of its keys by these names, then the others. */
 static void write_set(struct report *r, enum set set, const char *name, const char *const *keys,
                       size_t most, struct json *json)
@@ -345,6 +359,8 @@ static void write_set(struct report *r, enum set set, const char *name, const ch
             json_name(json, keys[k]);
             cube_write_key(cube, i, k, json);
         }
+        if (set == PAGES && r->nodes)
+            write_page_nodes(r, i, json);
         cube_write_row(cube, i, json);
         json_end(json);
     }

@@ -20,7 +20,8 @@
  * packets, switch events instead; "-loss": the file says that data was lost;
  * "-n1": no previous branch targets, which an N1 does not have; "-shm": the second
  * thread is process 200 and maps the data elsewhere, "-pa": physical addresses;
- * "-near": walk() uses 2,048 lines of the heap, whose statistics fit a cache, not a million.
+ * "-nodes": each CPU is a NUMA node, with every second page; "-near": walk() uses 2,048 lines of
+ * the heap, whose statistics fit a cache, not a million.
  */
 #include <spex/perfdata.h>
 #include <spex/record.h>
@@ -41,7 +42,7 @@ enum { SHARED = 0x410000, TABLE = 0x410100, COUNTERS = 0x420000 };
 
 struct options {
     const char *base; /* scenario without suffixes */
-    bool nosource, untimed, nocontext, loss, n1, shm, pa, near;
+    bool nosource, untimed, nocontext, loss, n1, shm, pa, near, nodes;
 };
 
 struct stream {
@@ -254,6 +255,12 @@ static void make(const struct options *o, struct spex_record *r, unsigned thread
         r->address[SPEX_ADDRESS_PA] = r->address[SPEX_ADDRESS_VA] | UINT64_C(1) << 63;
         r->present |= SPEX_HAS_PA;
     }
+    if (r->present & SPEX_HAS_VA && o->nodes) {
+        uint64_t home = r->address[SPEX_ADDRESS_VA] >> 12 & 1;
+        r->address[SPEX_ADDRESS_PA] |= home << 31;
+        if (r->data_source == 0xe && home != thread)
+            r->events |= BIT(SPEX_EV_REMOTE);
+    }
     if (r->present & SPEX_HAS_VA && o->shm && thread == 1)
         r->address[SPEX_ADDRESS_VA] += OTHER_BASE;
     if (o->n1)
@@ -316,6 +323,7 @@ static struct options parse(char *base)
     o.shm = strstr(base, "-shm");
     o.pa = strstr(base, "-pa");
     o.near = strstr(base, "-near");
+    o.nodes = strstr(base, "-nodes");
     base[strcspn(base, "-")] = 0;
     return o;
 }
@@ -326,7 +334,8 @@ static struct spex_perf_writer *open_writer(const struct options *o, const char 
                                           .cpus = THREADS,
                                           .midr = o->nosource ? 0x481fd010 : 0x413fd0c1,
                                           .period = 1024,
-                                          .untimed = o->untimed};
+                                          .untimed = o->untimed,
+                                          .node_cpus = o->nodes};
     struct spex_perf_writer *w;
     struct spex_error error;
     struct spex_perf_terms terms;

@@ -372,8 +372,12 @@ def described():
     f = pd.File()
     f.features[7] = f.p("II", 8, 4)
     f.features[14] = f.p("IIQQ", 2, 0, 1, 1) + f.string("0-1,4") + f.p("IQQ", 3, 1, 1) + f.string("2-3")
+    # blocks of 1 GiB: node 0 has the first and the fourth, node 3 the second; a bitmap's size stands twice
+    f.features[22] = f.p("QQQ", 1, 1 << 30, 2) + f.p("QQQQ", 0, 4, 4, 0b1001) + f.p("QQQQQ", 3, 66, 66, 0b10, 0b10)
     open(PATH, "wb").write(f.trace(pd.record(0x400000, ts=5)).bytes())
     info = tool("info")
+    check("memory of nodes", "nodes of the first GiBs: 0 3 -1 0 -1 -1" in info and
+          "memory nodes (nr 2" in pd.perf("report", "--header-only", "-I", "-i", PATH)[1], info)
     check("CPUs online and available, as perf takes them", "cpus_online=4" in info and "cpus_available=8" in info and
           "nrcpus online : 4" in pd.perf("report", "--header-only", "-i", PATH)[1], info)
     check("NUMA nodes", "node 0 total=1 cpus=0-1,4" in info and "node 3 total=1 cpus=2-3" in info and

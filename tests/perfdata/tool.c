@@ -67,6 +67,9 @@ static void info(struct spex_perfdata *file)
     printf("midr=%#" PRIx64 "\nnodes of CPUs 0 to 5:", spex_perfdata_midr(file, -1));
     for (int32_t cpu = 0; cpu < 6; cpu++)
         printf(" %d", spex_perfdata_node(file, cpu));
+    printf("\nnodes of the first GiBs:");
+    for (uint64_t gib = 0; gib < 6; gib++)
+        printf(" %d", spex_perfdata_memory_node(file, gib << 30));
     putchar('\n');
     printf("lost=%" PRIu64 " throttled=%" PRIu64 " truncated=%" PRIu64 " collisions=%" PRIu64
            " samples=%" PRIu64 " records=%" PRIu64 " aux_bytes=%" PRIu64 " compressed=%" PRIu64

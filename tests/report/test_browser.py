@@ -129,6 +129,13 @@ for start, end in ((0.3, 0.6), (0.8, 0.2), (0.5, 0.51)):
     samples = want["totals"]["samples"]
     waited = sum(r.get("latency", 0) for r in records("mixed.data", "--time", option))
     equal("which has the same samples and cycles", b.run(NUMBERS), [samples, waited])
+    profile = Profile(data_of(MIXED)["profiles"][0])
+    first, last = (int(float(t) * 1e9 + 0.5) >> profile.raw["bins"]["shift"] for t in option.split(","))
+    spent = sum(r["time_ns"] for r in want["rows"])
+    work = sum(profile.raw["at_work"][first - int(profile.raw["bins"]["first"]):last + 1 - int(profile.raw["bins"]["first"])])
+    scale = {"s": 1e9, "ms": 1e6, "µs": 1e3, "ns": 1}
+    said = [float(n) * scale[unit] for n, unit in re.findall(r"([\d.]+) (s|ms|µs|ns)\b", b.run("document.querySelector('#chosen').textContent.split(': ')[1]"))]
+    check("and the same time, beside that at work", len(said) == 2 and abs(said[0] / spent - 1) < 1e-3 and abs(said[1] / work - 1) < 1e-3, (said, spent, work))
     shown = b.run("Object.fromEntries([...document.querySelectorAll('#functions tbody tr')].map(r => [r.querySelector('.name').textContent, Number(r.children[3].textContent.replace(/,/g, ''))]))")
     equal("and the same functions", shown, {r["symbol"]: r["samples"] for r in want["rows"]})
 b.key("Escape")
@@ -139,6 +146,11 @@ for _ in range(5):
 check("sliders choose by keyboard", b.run("!!document.querySelector('#command')") and b.run(NUMBERS)[0] < whole[0])
 b.run("document.querySelector('#all').click()")
 b.frame()
+
+# ---- nodes ----
+b.open(page(profile("mixed-nodes", count=5000)))
+check("pages name their node", b.run("/0x[0-9a-f]+, node [01]/.test(document.querySelector('#memory').textContent)"))
+b.open(MIXED)
 
 # ---- tables ----
 COLUMN = "[...document.querySelectorAll('#functions tbody tr')].map(r => Number(r.children[3].textContent.replace(/,/g, '')))"

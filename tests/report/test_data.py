@@ -176,6 +176,32 @@ def of_records(list, shown):
     return out
 
 
+def check_nodes():
+    """Each CPU is a node with every second page: by physical address of all samples, else by those that memory answered."""
+    for scenario in ("mixed-nodes", "mixed-nodes-pa"):
+        name = profile(scenario, count=5000)
+        raw, wanted = data_of(page(name))["profiles"][0], {}
+        for r in records(name):
+            if "va" in r and (int(r.get("pa", "0x0"), 16) >> 32 == 0 if "pa" in r else r.get("source") == "dram"):
+                address = int(r["va"], 16) >> 12
+                wanted.setdefault(address, [address & 1, 0])[1] += 1
+        equal(f"{scenario}: pages have the node of their samples", {r["name"]: r["nodes"] for r in raw["pages"] if "rest" not in r},
+              {r["name"]: wanted.get(int(r["name"], 16) >> 12, []) for r in raw["pages"] if "rest" not in r})
+        by = {}
+        for s in raw["map"]:
+            first, behind = int(s["start"], 16) >> 12, (int(s["start"], 16) + (s["rows"] << s["shift"])) >> 12
+            counts = {}
+            for address, (node, n) in wanted.items():
+                if first <= address < behind:
+                    counts[node] = counts.get(node, 0) + n
+            by[s["name"]] = (dict(zip(s["nodes"][::2], s["nodes"][1::2])), counts)
+        check(f"{scenario}: stretches have those of their pages", all(a == b for a, b in by.values()) and any(len(a) == 2 for a, _ in by.values()), by)
+    check("one node has no name", "nodes" not in data_of(page("mixed.data"))["profiles"][0]["map"][0])
+
+
+check_nodes()
+
+
 def check_paths():
     p = Profile(data_of(page(stacks, symbols=False))["profiles"][0])
     at_work("a recording", p)

@@ -141,6 +141,11 @@ export class Profile {
         return given.map((v, b) => !this.filters.length && v > 0 && b < this.bins.count ? this.at_work[b] * 1000 / v : 1);
     }
 
+    /** The time that CPUs were at work in a range, in ns: exact, where that of samples is an estimate; 0 of all, or of some samples. */
+    work(range) {
+        return range && !this.filters.length ? this.at_work.slice(range.from, range.to + 1).reduce((sum, ns) => sum + ns, 0) : 0;
+    }
+
     /** The time at which an interval begins, in ns. */
     time(bin) {
         return (BigInt(this.bins.first) + BigInt(bin)) << BigInt(this.bins.shift);

@@ -12,7 +12,7 @@ export const ratio = (a, b) => (b > 0 ? a / b : NaN);
 
 export function seconds(s) {
     const [scale, unit] = s >= 1 || s === 0 ? [1, "s"] : s >= 1e-3 ? [1e3, "ms"] : s >= 1e-6 ? [1e6, "µs"] : [1e9, "ns"];
-    return `${(s * scale).toPrecision(4).replace(/\.?0+$/, "")} ${unit}`;
+    return `${Number((s * scale).toPrecision(4))} ${unit}`;
 }
 
 export function bytes(n) {

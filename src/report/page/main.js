@@ -72,7 +72,7 @@ function theme() {
 /* ---- what is chosen ---- */
 
 function chosenBar() {
-    const p = app.profile, range = app.range, all = p.sum("functions", range), m = p.metric;
+    const p = app.profile, range = app.range, all = p.sum("functions", range), m = p.metric, work = p.work(range);
     const filters = p.filters.filter(([n]) => n !== "time").map(([n, v]) => ` --${n} '${v}'`).join("");
     const nav = document.getElementById("bar"), keep = document.activeElement?.id;
     nav.replaceChildren(
@@ -81,7 +81,7 @@ function chosenBar() {
         h("label", {}, "by ", h("select", {id: "measure", onchange: e => { app.measure = measures().find(x => x.id === e.target.value); update("measure"); }},
             measures().map(x => h("option", {value: x.id, selected: x.id === app.measure.id}, x.title)))),
         h("span", {id: "chosen", "aria-live": "polite"}, range ? `${seconds(p.seconds(range.from))} to ${seconds(p.seconds(range.to + 1))}: ` : "all of the run: ",
-            h("b", {}, `${count(all[m.samples])} samples`), `${all[m.time] > 0 ? `, ${seconds(all[m.time] / 1e12)} of CPU time` : ""}, ${count(all[m.cycles])} cycles waited, ${percent(ratio(all[m.mispredicted], all[m.branches]))} mispredicted`),
+            h("b", {}, `${count(all[m.samples])} samples`), `${all[m.time] > 0 ? `, ${seconds(all[m.time] / 1e12)} of CPU time${work ? ` (CPUs were at work for ${seconds(work / 1e9)})` : ""}` : ""}, ${count(all[m.cycles])} cycles waited, ${percent(ratio(all[m.mispredicted], all[m.branches]))} mispredicted`),
         range ? h("span", {}, h("code", {id: "command"}, `spex report -i ${p.input}${filters} --time ${p.timeOption(range)}`), " ",
             h("button", {id: "all", onclick: () => choose(null)}, "all")) : "");
     if (keep)

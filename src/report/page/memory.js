@@ -15,6 +15,19 @@ function levels(profile, v) {
 
 const HIGH = 5, GAP = 18, BOTTOM = 20;
 
+/** On which NUMA nodes a stretch or page lies, as far as physical addresses or memory that answered tell; else how much is remote. */
+export function nodesOf(place) {
+    const nodes = place.nodes || [], list = [];
+    let all = 0;
+    for (let i = 0; i < nodes.length; i += 2)
+        all += nodes[i + 1];
+    for (let i = 0; i < nodes.length && i < 6; i += 2)
+        list.push(`node ${nodes[i]}${nodes.length > 2 ? ` ${percent(ratio(nodes[i + 1], all))}` : ""}`);
+    if (!list.length && place.remote)
+        list.push(`${percent(ratio(place.remote, place.samples))} remote`);
+    return list.join(", ");
+}
+
 function mapPicture(app) {
     const map = app.profile.map;
     let top = 0;
@@ -25,7 +38,7 @@ function mapPicture(app) {
         map.forEach((s, i) => {
             g.fillStyle = colour("dim");
             g.textAlign = "left";
-            g.fillText(`${s.name}${s.objects.length ? `: ${s.objects.join(", ")}` : ""}   ${s.start}, ${bytes(s.rows * 2 ** s.shift)}, ${bytes(2 ** s.shift)} a row${s.pid > 0 ? `, process ${s.pid}` : ""}`, a.left, places[i] - GAP / 2, a.inner);
+            g.fillText(`${s.name}${s.objects.length ? `: ${s.objects.join(", ")}` : ""}   ${s.start}, ${bytes(s.rows * 2 ** s.shift)}, ${bytes(2 ** s.shift)} a row${s.pid > 0 ? `, process ${s.pid}` : ""}${nodesOf(s) ? `, ${nodesOf(s)}` : ""}`, a.left, places[i] - GAP / 2, a.inner);
             g.fillStyle = colour("strip");
             g.fillRect(a.left, places[i], a.inner, s.rows * HIGH);
             for (let c = 0; c < s.cells.length; c += 4) {
@@ -50,7 +63,7 @@ function mapPicture(app) {
                 waited += s.cells[c + 3];
             }
         const start = BigInt(s.start) + BigInt(row) * 2n ** BigInt(s.shift);
-        return [`${s.name} 0x${start.toString(16)}`, `${seconds(app.profile.seconds(bin))}: ${count(samples)} samples${samples ? `, ${count(waited / samples)} cycles each` : ""}`];
+        return [`${s.name} 0x${start.toString(16)}${nodesOf(s) ? `, ${nodesOf(s)}` : ""}`, `${seconds(app.profile.seconds(bin))}: ${count(samples)} samples${samples ? `, ${count(waited / samples)} cycles each` : ""}`];
     });
     return picture;
 }
@@ -87,7 +100,7 @@ export function memoryPanel(app) {
                 ...levels(app.profile, all).map(l => h("li", {}, `${l.name}: ${percent(ratio(l.misses, l.accesses))} of ${count(l.accesses)} accesses miss`)),
                 all[m.translations] ? h("li", {}, `translation: ${(all[m.translation] / all[m.translations]).toFixed(1)} cycles on average`) : "");
             for (const [key, t] of Object.entries(tables))
-                t.set(rowsOf(app, app.profile[key], all));
+                t.set(rowsOf(app, app.profile[key], all, row => nodesOf(row) ? `${row.name}, ${nodesOf(row)}` : row.name));
             if (picture)
                 what === "range" ? picture.shade() : picture.paint();
         },

@@ -1,0 +1,129 @@
+/*
+ * Which NUMA node a page of data is on. Physical addresses say it where the file says which memory
+ * is whose. Else data that came from memory itself does: from near, it is on the node of the CPU;
+ * from remote, and there are two nodes, on the other.
+ */
+#include "report/internal.h"
+
+#include "base/ids.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+struct nodes {
+    struct spex_analysis *analysis;
+    const struct spex_perfdata *file;
+    const struct spex_perf_info *info;
+    struct ids pages; /* address and process */
+    uint32_t (*counts)[NODES_MOST];
+    size_t capacity;
+    int32_t cpu; /* of the last sample; and its node, as its place in the file's list */
+    size_t near;
+};
+
+/* The place of a node's number in the file's list; NODES_MOST: it is none that counts. */
+static size_t place_of(const struct nodes *n, int node)
+{
+    size_t i = 0;
+    while (i < n->info->node_count && (int)n->info->nodes[i].node != node)
+        i++;
+    return node >= 0 && i < n->info->node_count && i < NODES_MOST ? i : NODES_MOST;
+}
+
+struct nodes *nodes_new(struct spex_analysis *analysis)
+{
+    const struct spex_perfdata *file = spex_analysis_file(analysis);
+    const struct spex_perf_info *info = file ? spex_perfdata_info(file) : NULL;
+    if (!info || info->node_count < 2)
+        return NULL;
+    struct nodes *n = memory_get(1, sizeof *n);
+    *n = (struct nodes){.analysis = analysis, .file = file, .info = info};
+    n->cpu = -1;
+    n->near = NODES_MOST;
+    return n;
+}
+
+void nodes_free(struct nodes *n)
+{
+    if (!n)
+        return;
+    ids_free(&n->pages);
+    free(n->counts);
+    free(n);
+}
+
+static size_t node_of(struct nodes *n, const struct spex_sample *s)
+{
+    if (s->record->present & SPEX_HAS_PA) {
+        size_t place = place_of(n, spex_perfdata_memory_node(n->file, s->pa));
+        if (place < NODES_MOST)
+            return place;
+    }
+    if (s->source != SPEX_SOURCE_DRAM && s->source != SPEX_SOURCE_REMOTE_DRAM)
+        return NODES_MOST;
+    if (s->cpu != n->cpu) {
+        n->cpu = s->cpu;
+        n->near = place_of(n, spex_perfdata_node(n->file, s->cpu));
+    }
+    bool remote = s->source == SPEX_SOURCE_REMOTE_DRAM || (s->record->events >> SPEX_EV_REMOTE & 1);
+    if (!remote || n->near == NODES_MOST)
+        return n->near;
+    return n->info->node_count == 2 ? 1 - n->near : NODES_MOST;
+}
+
+static void count(struct nodes *n, const struct spex_sample *samples, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_sample *s = &samples[i];
+        size_t place = spex_sample_memory(s) ? node_of(n, s) : NODES_MOST;
+        if (place == NODES_MOST)
+            continue;
+        const uint64_t key[IDS_WORDS] = {s->va & ~UINT64_C(0xfff),
+                                         s->va >> 63 ? UINT64_MAX : (uint64_t)(int64_t)s->pid};
+        bool fresh;
+        uint32_t page;
+        if (!ids_get(&n->pages, key, &page)) {
+            if (n->pages.count == SPEX_GROUP_MAX)
+                continue;
+            page = ids_find(&n->pages, key, &fresh);
+            n->counts = memory_grow(n->counts, page, &n->capacity, sizeof *n->counts);
+            memset(n->counts[page], 0, sizeof *n->counts);
+        }
+        n->counts[page][place]++;
+    }
+}
+
+void nodes_sink(void *context, const struct spex_sample *samples, size_t n)
+{
+    struct nodes *nodes = context;
+    if (!memory_guarded(count(nodes, samples, n)))
+        analysis_no_memory(nodes->analysis);
+}
+
+void nodes_add(const struct nodes *n, uint64_t page, uint64_t space, uint64_t counts[NODES_MOST])
+{
+    const uint64_t key[IDS_WORDS] = {page, space};
+    uint32_t number;
+    for (unsigned i = 0; n && ids_get(&n->pages, key, &number) && i < NODES_MOST; i++)
+        counts[i] += n->counts[number][i];
+}
+
+/* The largest first. */
+void nodes_write(const struct nodes *n, const uint64_t counts[NODES_MOST], struct json *json)
+{
+    bool written[NODES_MOST] = {false};
+    json_name(json, "nodes");
+    json_array(json);
+    for (;;) {
+        unsigned best = NODES_MOST;
+        for (unsigned i = 0; i < NODES_MOST; i++)
+            if (counts[i] && !written[i] && (best == NODES_MOST || counts[i] > counts[best]))
+                best = i;
+        if (best == NODES_MOST)
+            break;
+        written[best] = true;
+        json_u64(json, n->info->nodes[best].node);
+        json_u64(json, counts[best]);
+    }
+    json_end(json);
+}
