@@ -25,7 +25,10 @@ struct report {
     struct sources *sources;
 };
 
-/* How many rows of each kind are written: less where the page would become too large. */
+/* Parts of the data that take less where the page would become too large. */
+enum part { PART_FUNCTIONS, PART_CODE, PART_STACKS, PART_ROWS, PART_MAP, PART_SHARING, PARTS };
+
+/* How many rows of each kind are written. */
 struct limits {
     size_t functions, code, instructions, rows, uses, map_rows, nodes;
 };

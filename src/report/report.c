@@ -401,11 +401,14 @@ static void write_branches(struct report *r, size_t most, struct json *json)
     json_end(json);
 }
 
-static void write_all(struct report *r, const struct limits *l, struct json *json)
+/* sizes: of the parts, in bytes. */
+static void write_all(struct report *r, const struct limits *l, struct json *json,
+                      size_t sizes[PARTS])
 {
     static const char *const functions[] = {"name", "dso"}, *const source[] = {"name"},
                              *const thread[] = {"pid", "tid", "name"}, *const address[] = {"name"},
                              *const target[] = {"pc", "symbol", "target"};
+    memset(sizes, 0, PARTS * sizeof *sizes);
     json_name(json, "metrics");
     metrics_write(json);
     json_name(json, "source_names");
@@ -429,24 +432,91 @@ static void write_all(struct report *r, const struct limits *l, struct json *jso
     json_name(json, "findings");
     findings_write(r->findings, json);
     marks_write(r, json);
+    sizes[PART_FUNCTIONS] -= json->out->size;
     write_set(r, FUNCTIONS, "functions", functions, l->functions, json);
+    sizes[PART_FUNCTIONS] += json->out->size;
+    sizes[PART_CODE] -= json->out->size;
     code_write(r, l, json);
+    sizes[PART_CODE] += json->out->size;
+    sizes[PART_STACKS] -= json->out->size;
     flame_write(r, l, json);
+    sizes[PART_STACKS] += json->out->size;
+    sizes[PART_ROWS] -= json->out->size;
     write_set(r, SOURCES, "sources", source, l->rows, json);
     write_set(r, THREADS, "threads", thread, l->rows, json);
     write_set(r, CPUS, "cpus", source, l->rows, json);
     write_set(r, DATA, "data", source, l->rows, json);
     write_set(r, LINES, "lines", address, l->rows / 4, json);
     write_set(r, PAGES, "pages", address, l->rows / 4, json);
+    sizes[PART_ROWS] += json->out->size;
+    sizes[PART_MAP] -= json->out->size;
     map_write(r, l, json);
+    sizes[PART_MAP] += json->out->size;
+    sizes[PART_SHARING] -= json->out->size;
     sharing_write(r, l, json);
+    sizes[PART_SHARING] += json->out->size;
+    sizes[PART_ROWS] -= json->out->size;
     write_branches(r, l->rows, json);
     write_set(r, TARGETS, "targets", target, l->rows, json);
+    sizes[PART_ROWS] += json->out->size;
     json_name(json, "short"); /* at most so many samples of a row may be missing */
     json_object(json);
     JSON_MEMBER(json, "functions", u64, spex_group_error(r->cubes[FUNCTIONS].fine));
     JSON_MEMBER(json, "pages", u64, spex_group_error(r->cubes[PAGES].fine));
     json_end(json);
+}
+
+static size_t less(size_t value, double part, size_t least)
+{
+    size_t smaller = (size_t)((double)value * part);
+    return smaller > least ? smaller : least;
+}
+
+/* One part to so much of what it is; false if it is as small as it may be. */
+static bool shrink(struct limits *l, enum part part, double to)
+{
+    const struct limits before = *l;
+    switch (part) {
+    case PART_FUNCTIONS:
+        l->functions = less(l->functions, to, 8);
+        break;
+    case PART_CODE: /* fewer functions first, then less of each */
+        l->code = less(l->code, to, 4);
+        if (l->code == before.code)
+            l->instructions = less(l->instructions, to, 20);
+        if (l->instructions == before.instructions && l->code == before.code)
+            l->code = less(l->code, to, 1);
+        break;
+    case PART_STACKS:
+        l->nodes = less(l->nodes, to, 32);
+        break;
+    case PART_ROWS:
+        l->rows = less(l->rows, to, 4);
+        break;
+    case PART_MAP:
+        l->map_rows = less(l->map_rows, to, 8);
+        break;
+    default:
+        l->uses = less(l->uses, to, 4);
+        break;
+    }
+    return memcmp(l, &before, sizeof before) != 0;
+}
+
+/* What is too much comes from the largest part that can give: at most half of it at a time. */
+static bool make_smaller(struct limits *l, size_t sizes[PARTS], size_t excess)
+{
+    for (unsigned n = 0; n < PARTS; n++) {
+        enum part largest = 0;
+        for (unsigned p = 0; p < PARTS; p++)
+            largest = sizes[p] > sizes[largest] ? p : largest;
+        double size = (double)sizes[largest], left = size - (double)excess;
+        double to = left < size / 2 ? 0.5 : left > 0.9 * size ? 0.9 : left / size;
+        if (sizes[largest] && shrink(l, largest, to))
+            return true;
+        sizes[largest] = 0;
+    }
+    return false;
 }
 
 void report_write(struct report *r, struct json *json)
@@ -461,15 +531,10 @@ void report_write(struct report *r, struct json *json)
     struct out *out = json->out;
     struct json start = *json;
     for (size_t size = out->size;; out->size = size, *json = start) {
-        write_all(r, &limits, json);
-        if (out->size - size <= r->options.most || limits.functions <= 2)
+        size_t sizes[PARTS];
+        write_all(r, &limits, json, sizes);
+        size_t taken = out->size - size;
+        if (taken <= r->options.most || !make_smaller(&limits, sizes, taken - r->options.most))
             return;
-        limits.functions /= 2;
-        limits.code /= 2;
-        limits.instructions = limits.instructions * 3 / 4;
-        limits.rows = (limits.rows + 4) / 2;
-        limits.uses = (limits.uses + 4) / 2;
-        limits.map_rows = limits.map_rows * 3 / 4;
-        limits.nodes = (limits.nodes + 16) * 2 / 3;
     }
 }

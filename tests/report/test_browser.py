@@ -129,10 +129,10 @@ for start, end in ((0.3, 0.6), (0.8, 0.2), (0.5, 0.51)):
     samples = want["totals"]["samples"]
     waited = sum(r.get("latency", 0) for r in records("mixed.data", "--time", option))
     equal("which has the same samples and cycles", b.run(NUMBERS), [samples, waited])
-    profile = Profile(data_of(MIXED)["profiles"][0])
-    first, last = (int(float(t) * 1e9 + 0.5) >> profile.raw["bins"]["shift"] for t in option.split(","))
+    raw = data_of(MIXED)["profiles"][0]
+    first, last = (int(float(t) * 1e9 + 0.5) >> raw["bins"]["shift"] for t in option.split(","))
     spent = sum(r["time_ns"] for r in want["rows"])
-    work = sum(profile.raw["at_work"][first - int(profile.raw["bins"]["first"]):last + 1 - int(profile.raw["bins"]["first"])])
+    work = sum(raw["at_work"][first - int(raw["bins"]["first"]):last + 1 - int(raw["bins"]["first"])])
     scale = {"s": 1e9, "ms": 1e6, "µs": 1e3, "ns": 1}
     said = [float(n) * scale[unit] for n, unit in re.findall(r"([\d.]+) (s|ms|µs|ns)\b", b.run("document.querySelector('#chosen').textContent.split(': ')[1]"))]
     check("and the same time, beside that at work", len(said) == 2 and abs(said[0] / spent - 1) < 1e-3 and abs(said[1] / work - 1) < 1e-3, (said, spent, work))
