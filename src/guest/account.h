@@ -53,6 +53,7 @@ struct flow {
     unsigned words;            /* until others are looked at */
     unsigned yields, patience; /* YIELDs in this turn, and after how many it ends */
     uint64_t taken;            /* lines that it took from other cores */
+    uint64_t since;            /* its time when its turn began */
 };
 
 struct flow *account_new(struct vcpu *v, int cpu);

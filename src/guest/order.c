@@ -15,6 +15,7 @@ struct order order = {.lock = PTHREAD_MUTEX_INITIALIZER};
 enum {
     FEW = 64,       /* words of a turn of threads that take lines from each other, or wait */
     MANY = 4096,    /* of threads that leave each other alone */
+    WINDOW = 16384, /* cycles of a turn: so much early do others see what it writes */
     LOOK = 5,       /* milliseconds after which a thread that waits looks at the holder */
     PATIENCE = 200, /* looks at a thread that neither sleeps nor comes back */
 };
@@ -221,10 +222,16 @@ static void let_go(void)
  */
 static void set_words(struct flow *f)
 {
-    uint64_t taken = spex_timing_taken(f->core);
+    uint64_t taken = spex_timing_taken(f->core), clock = account_clock(f), took = clock - f->since;
     bool alone = taken == f->taken;
     f->taken = taken;
-    f->words = !alone || account_spins(f) ? FEW : f->words < MANY ? 2 * f->words : MANY;
+    f->since = clock;
+    if (!alone || account_spins(f))
+        f->words = FEW;
+    else if (took < WINDOW / 2 && f->words < MANY)
+        f->words *= 2;
+    else if (took > WINDOW && f->words > FEW)
+        f->words /= 2;
     f->patience = !alone || !f->yields ? 1 : f->patience < FEW ? f->patience + 1 : FEW;
     f->yields = 0;
 }

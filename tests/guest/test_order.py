@@ -25,7 +25,7 @@ check("all threads are sampled, side by side in time", len([r for r in rows if r
 micro, path = os.path.join(WORK, "micro"), os.path.join(WORK, "pingpong")
 subprocess.run([CC, "-O2", "-static", "-pthread", "-o", micro, os.path.join(HERE, "..", "validate", "micro.c")], check=True)
 code, out, err = run(SPEX, "record", "-q", "--model", "full,cluster=1,far.latency=150,lease=30", "--truth", "-c", "1048576",
-                     "-o", path, "--", micro, "pingpong", "200")
+                     "-o", path, "--", micro, "pingpong", "2000")
 check("pingpong: ends well", code == 0, err)
 place = subprocess.run([CC.replace("gcc", "nm"), "-S", micro], capture_output=True, text=True).stdout
 start, size = next([int(w, 16) for w in line.split()[:2]] for line in place.splitlines() if line.endswith(" kernel_pingpong"))
