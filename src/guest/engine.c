@@ -31,7 +31,7 @@ struct offer {
     bool plugins; /* at all */
     bool boards;  /* the interface of 9.0 and later, */
     bool memory;  /* of 9.2 and later */
-    bool v1, n2;  /* CPUs that 7.2 does not have */
+    bool n2;      /* a CPU that 7.2 does not have */
 };
 
 struct spex_engine {
@@ -85,7 +85,6 @@ static void read_offer(const char *path, struct offer *offer)
     } looks[] = {{"qemu_plugin_register_vcpu_tb_trans_cb", &offer->plugins},
                  {"qemu_plugin_scoreboard_new", &offer->boards},
                  {"qemu_plugin_read_memory_vaddr", &offer->memory},
-                 {"neoverse-v1", &offer->v1},
                  {"neoverse-n2", &offer->n2}};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
@@ -134,11 +133,11 @@ static enum spex_status check_qemu(struct spex_engine *e, const struct spex_engi
 
 /*
  * What QEMU executes follows what is modelled: the same core, or else `max`, which has more than
- * it. QEMU 7.2 knows of these only the N1.
+ * it. QEMU 7.2 knows of these only the N1; the V1 of 11.1 has no BF16.
  */
 static void choose_cpu(struct spex_engine *e, const struct spex_engine_options *o)
 {
-    enum { N1 = 0x41d0c, V1 = 0x41d40, N2 = 0x41d49, V2 = 0x41d4f, NONE = 0 };
+    enum { N1 = 0x41d0c, N2 = 0x41d49, V2 = 0x41d4f, NONE = 0 };
     uint32_t midr = o->features.midr, core = midr >> 24 << 12 | (midr >> 4 & 0xfff);
     char sve[24] = "sve=off";
     if (o->vector_bits)
@@ -147,8 +146,6 @@ static void choose_cpu(struct spex_engine *e, const struct spex_engine_options *
         snprintf(e->qemu_cpu, sizeof e->qemu_cpu, "%s", o->qemu_cpu);
     else if (o->vector_bits == 128 && (core == N2 || core == V2) && e->offer.n2)
         snprintf(e->qemu_cpu, sizeof e->qemu_cpu, "neoverse-n2,pauth-impdef=on");
-    else if (o->vector_bits == 256 && core == V1 && e->offer.v1)
-        snprintf(e->qemu_cpu, sizeof e->qemu_cpu, "neoverse-v1,pauth-impdef=on");
     else if (!o->vector_bits && (core == N1 || core == NONE))
         snprintf(e->qemu_cpu, sizeof e->qemu_cpu, "neoverse-n1");
     else
