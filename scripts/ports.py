@@ -16,9 +16,9 @@ SUITES = set("base wire arch record spu spu-proof uarch perfdata analysis cli fu
 # Guests and whole programs, and what measures this machine.
 NOT_HERE = set("system slow bench vm guest".split())
 # Of the suites above: what looks at the source or at this machine's tools and says nothing of a port...
-SAME_EVERYWHERE = set("layers format races cross setup perf-style perf real".split())
+SAME_EVERYWHERE = set("layers format races cross setup privileges perf-style perf real".split())
 # ...and what starts the program hundreds of times or searches long, minutes under QEMU, for what others show too.
-LONG = {"threads", "names", "proof-pairs"}
+LONG = {"threads", "names", "proof-pairs", "replay-cli"}
 
 #        port        Debian's name, compiler, QEMU, meson's family and CPU, byte order
 MACHINES = {
