@@ -16,7 +16,7 @@ struct html_options {
 };
 
 enum {
-    PAGE_MOST = 3 << 20,
+    PAGE_MOST = 3000000,
     PAGE_CODE = 160 << 10
 }; /* bytes of a page; of it for what is not data */
 
