@@ -357,8 +357,11 @@ static enum spex_status obey_limits(struct native_session *s, struct spex_error 
     if (s->o.all_cpus)
         native_hotplug_look(s);
     if ((o->part_bytes && s->part_bytes >= o->part_bytes) ||
-        (o->part_time && now - s->part_start >= o->part_time))
+        (o->part_time && now - s->part_start >= o->part_time)) {
+        flush(s, now); /* the next file may not know who these records are of */
+        native_drain(s);
         return native_file_next(s, error);
+    }
     return SPEX_OK;
 }
 

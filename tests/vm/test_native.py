@@ -336,7 +336,7 @@ class Console:
 
 
 def check_screens(c):
-    c.screen.type("./spex top -a -c 8192 -- sh -c 'while :; do ./workload; done >/dev/null'; echo ended $?")
+    c.screen.type("./spex top -e arm_spe//u -c 8192 -- sh -c 'while :; do ./workload; done >/dev/null'; echo ended $?")
     text = c.until("top names the hot function while the program runs", lambda s: s.startswith("spex top: ") and
                    "by function, most time first" in s and re.search(r"\d%.* hot$", s, re.M))
     check("console: top: as large as the terminal", len(text.splitlines()) == 24 and text.splitlines()[-1].startswith("f function"), text)
