@@ -106,7 +106,8 @@ def near(a, b):
     return a == b or (isinstance(a, (int, float)) and isinstance(b, (int, float)) and abs(a - b) <= 1e-6 * max(abs(a), abs(b)))
 
 
-NOT_KNOWN = {"runs", "ops_low", "ops_high", "translation_p50", "translation_p95", "translation_p99"}  # to roll-ups
+NOT_KNOWN = {"runs", "time_error", "time_low", "time_high", "ops_low", "ops_high", "translation_p50", "translation_p95",
+             "translation_p99"}  # to roll-ups
 want = {r["symbol"]: r for r in data("report", MIXED)["rows"]}
 for _ in range(2):  # second time after the parts were merged
     code, out, err = report("--host", "one", "--format", "json", to=B)
@@ -115,6 +116,9 @@ for _ in range(2):  # second time after the parts were merged
            for c in w if c not in NOT_KNOWN and not near(got[s].get(c), w[c])]
     check(f"report --url prints what report prints of the file, {len(want)} rows with {len(next(iter(want.values())))} columns",
           code == 0 and len(got) == len(want) and len(set(got) & set(want)) >= len(want) - 1 and not bad, "\n".join(bad) or (err, list(got), list(want)))
+    outside = [(s, c, got[s][c]) for s, w in want.items() if s in got for c in ("time_low", "time_high")
+               if not w["time_low"] * (1 - 1e-6) <= got[s][c] <= w["time_high"] * (1 + 1e-6)]
+    check("the interval of a time lies within that of the file", not outside, outside)
     A.ask("OPTIMIZE TABLE spex.minutes_local FINAL")
 code, out, err = report("--host", "one", "--last", "1h")
 check("as text, of the last hour", code == 0 and "5,000 samples of 1 host" in out and "walk" in out and "time" in out, (out, err))

@@ -57,7 +57,8 @@ half = state()
 code, err = send()
 check("a part that was left half is sent again", code == 0 and half != state() == (5000, 5000, 5000) and "left half" in err, (half, err, state()))
 
-NOT_KNOWN = {"runs", "time_error", "time_low", "time_high", "ops_low", "ops_high", "translation_p50", "translation_p95", "translation_p99"}  # to roll-ups
+NOT_KNOWN = {"runs", "time_error", "time_low", "time_high", "ops_low", "ops_high", "translation_p50", "translation_p95",
+             "translation_p99"}  # to roll-ups
 want = {r["symbol"]: r for r in data("report", MIXED)["rows"]}
 code, out, err = spex("report", "--url", server.url, "--host", "one", "--last", "1h", "--format", "json")
 got = {r["symbol"]: r for r in json.loads(out)["rows"]} if not code else {}
