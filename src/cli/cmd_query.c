@@ -584,6 +584,8 @@ static int run_query(void *options, int argc, char **argv)
         return cli_usage("what is to be asked? SQL, or a name that spex query --list shows");
     if (o->fleet.url && (argc > 1 || o->profile.inputs.count))
         return cli_usage("--url asks a server: no file");
+    if (o->fleet.url && o->profile.filter.time)
+        return cli_usage("--time is for files; with --url there is --last");
     if (!o->fleet.url && (o->host || o->last))
         return cli_usage("--%s is for --url", o->host ? "host" : "last");
     if (o->format == AS_PARQUET && !strcmp(o->output, "-") && isatty(STDOUT_FILENO))
@@ -616,6 +618,9 @@ static const struct cli_option query_options[] = {
      "with --url and a question: only these hosts (* and ? match)", NULL, NULL},
     {"last", 0, CLI_STRING, offsetof(struct query_command, last), "TIME",
      "with --url and a question: only the last 30m, 1h, 7d, ...", NULL, NULL},
+    {"time", 0, CLI_STRING, PROFILE_AT(struct query_command, filter.time), "RANGE",
+     "only this time of each file: START,STOP in seconds, 10%-20% of the profile, 10%/2", NULL,
+     NULL},
     PROFILE_SYMBOL_OPTIONS(struct query_command),
     {0},
 };

@@ -98,6 +98,13 @@ for name, file, args in cases:
     bad = first_difference(got, want)
     check(f"{name}: SELECT * is what script prints ({len(want)} records)", not bad and list(got[0]) == list(want[0]), bad or list(got[0]))
 
+for when in ("10%-40%", "10%/2"):
+    want = sorted(r["offset"] for r in records("mixed.data", "-F", ALL, "--time", when))
+    equal(f"--time {when}: those records", sorted(r["offset"] for r in rows("SELECT \"offset\" FROM samples", "mixed.data", "--time", when)), want)
+    check(f"--time {when}: some, not all", 0 < len(want) < 3000, len(want))
+code, out, err = query("SELECT 1", "--url", "http://localhost:1", "--time", "10%/2")
+check("--time is not for servers", code == 2 and "--last" in err, err)
+
 version = rows("SELECT version() AS v")[0]["v"]
 check(f"DuckDB {version}", version.startswith("v1." if "--next" not in sys.argv else "v2."), version)
 for name, file, args in cases:
