@@ -103,7 +103,7 @@ def slowly(*args):
     while piece and b"% of" not in shown:
         piece = os.read(p.stdout.fileno(), 1 << 16)
         lines += piece.count(b"\n")
-        if select.select([master], [], [], 0.05)[0]:
+        if piece and select.select([master], [], [], 0.05)[0]:
             shown += os.read(master, 65536)
     lines += p.stdout.read().count(b"\n")
     try:
@@ -117,11 +117,11 @@ def slowly(*args):
 
 with tempfile.TemporaryDirectory() as d:
     stream = os.path.join(d, "stream")
-    spex("generate", "-n", "60000", "-o", stream)
+    spex("generate", "-n", "300000", "-o", stream)
     code, shown, lines = slowly("script", "--raw", "-F", "pc,op,events,latency", "-i", stream)
     check("what takes long shows how far it is", code == 0 and re.search(r"\r *\d+% of .*stream", shown), shown)
     check("and takes that line away", re.search(r"\r\x1b\[K[^%]*$", shown), shown)
-    equal("all records come", lines, 60000)
+    equal("all records come", lines, 300000)
     code, out, err = spex("script", "--raw", "-F", "pc", "-i", stream)
     check("no progress where stderr is no terminal", code == 0 and "% of" not in err and "\r" not in err, err)
 done()
