@@ -23,9 +23,11 @@ TERMS = {"ts_enable": "config:0", "jitter": "config:16", "load_filter": "config:
 
 
 def write(path, text):
+    """At once, as /sys is: who reads meanwhile sees the old text or the new one."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w") as f:
+    with open(path + ".new", "w") as f:
         f.write(text)
+    os.rename(path + ".new", path)
 
 
 def machine(name, pmus={}, **files):
