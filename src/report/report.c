@@ -57,16 +57,25 @@ static const struct {
 
 /* ---- gathering ---- */
 
-/* Samples of a batch that one wants, for spex_group_add. */
-struct chosen {
-    const struct spex_sample *list[SPEX_RECORD_BATCH];
-    size_t count;
-};
+typedef bool keep_sample(const struct report *r, const struct spex_sample *s);
 
-static void add_chosen(struct chosen *chosen, struct spex_group *group)
+/* The samples that are to be kept go to one group or two. Inlined: keep is called for each. */
+static inline __attribute__((always_inline)) void
+feed_kept(const struct report *r, const struct spex_sample *samples, size_t count,
+          keep_sample *keep, struct spex_group *group, struct spex_group *also)
 {
-    if (chosen->count)
-        spex_group_add(group, chosen->list, chosen->count);
+    const struct spex_sample *list[SPEX_RECORD_BATCH];
+    for (size_t i = 0; i < count;) {
+        size_t kept = 0;
+        for (; i < count && kept < SPEX_RECORD_BATCH; i++) {
+            list[kept] = &samples[i];
+            kept += keep(r, &samples[i]);
+        }
+        if (kept)
+            spex_group_add(group, list, kept);
+        if (kept && also)
+            spex_group_add(also, list, kept);
+    }
 }
 
 /* Each of these is a sink of its own, so that threads share the work. */
@@ -79,18 +88,16 @@ static void feed_code(void *context, const struct spex_sample *samples, size_t c
         spex_group_sink(r->cubes[STACKS].fine, samples, count);
 }
 
+static bool is_memory(const struct report *r, const struct spex_sample *s)
+{
+    (void)r;
+    return spex_sample_memory(s);
+}
+
 static void feed_memory(void *context, const struct spex_sample *samples, size_t count)
 {
     struct report *r = context;
-    for (size_t i = 0; i < count;) {
-        struct chosen memory = {.count = 0};
-        for (; i < count && memory.count < SPEX_RECORD_BATCH; i++) {
-            memory.list[memory.count] = &samples[i];
-            memory.count += spex_sample_memory(&samples[i]);
-        }
-        add_chosen(&memory, r->feeds[ACCESSES]);
-        add_chosen(&memory, r->cubes[PAGES].fine);
-    }
+    feed_kept(r, samples, count, is_memory, r->feeds[ACCESSES], r->cubes[PAGES].fine);
 }
 
 /* Samples of a thread that follow each other in an interval are of one row. */
@@ -111,35 +118,29 @@ static void feed_running(void *context, const struct spex_sample *samples, size_
 }
 
 /* Of the lines that are shown, and a few others whose bit is the same. */
+static bool is_hot(const struct report *r, const struct spex_sample *s)
+{
+    bool physical = s->record->present & SPEX_HAS_PA;
+    return spex_sample_memory(s) &&
+           (line_set_has(&r->hot, s->va) || (physical && line_set_has(&r->hot, s->pa)));
+}
+
 static void feed_hot(void *context, const struct spex_sample *samples, size_t count)
 {
     struct report *r = context;
-    for (size_t i = 0; i < count;) {
-        struct chosen hot = {.count = 0};
-        for (; i < count && hot.count < SPEX_RECORD_BATCH; i++) {
-            const struct spex_sample *s = &samples[i];
-            bool physical = s->record->present & SPEX_HAS_PA;
-            hot.list[hot.count] = s;
-            hot.count += spex_sample_memory(s) && (line_set_has(&r->hot, s->va) ||
-                                                   (physical && line_set_has(&r->hot, s->pa)));
-        }
-        add_chosen(&hot, r->cubes[LINES].fine);
-    }
+    feed_kept(r, samples, count, is_hot, r->cubes[LINES].fine, NULL);
+}
+
+static bool has_target(const struct report *r, const struct spex_sample *s)
+{
+    (void)r;
+    return s->flags & SPEX_SAMPLE_INDIRECT && s->record->present & SPEX_HAS_TARGET;
 }
 
 static void feed_targets(void *context, const struct spex_sample *samples, size_t count)
 {
     struct report *r = context;
-    for (size_t i = 0; i < count;) {
-        struct chosen indirect = {.count = 0};
-        for (; i < count && indirect.count < SPEX_RECORD_BATCH; i++) {
-            const struct spex_sample *s = &samples[i];
-            indirect.list[indirect.count] = s;
-            indirect.count +=
-                s->flags & SPEX_SAMPLE_INDIRECT && s->record->present & SPEX_HAS_TARGET;
-        }
-        add_chosen(&indirect, r->cubes[TARGETS].fine);
-    }
+    feed_kept(r, samples, count, has_target, r->cubes[TARGETS].fine, NULL);
 }
 
 /* All records: everything but the cells of hot lines, and how lines are shared. */
