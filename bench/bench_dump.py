@@ -8,7 +8,8 @@ import subprocess
 import tempfile
 import time
 
-SOURCE = os.environ.get("SPEX_SOURCE", os.path.realpath(os.path.join(os.path.dirname(__file__), "..")))
+SOURCE = os.environ.get("SPEX_SOURCE",
+                        os.path.realpath(os.path.join(os.path.dirname(__file__), "..")))
 BUILD = os.environ.get("SPEX_BUILD", os.path.join(SOURCE, "build"))
 SPEX = os.path.join(BUILD, "spex")
 MAKE = os.path.join(BUILD, "tests/analysis/make_profile")
@@ -20,7 +21,8 @@ FORMS = ["dump --style perf", "dump --style perf-7", "dump --style spex", "dump 
 
 def seconds(command):
     start = time.monotonic()
-    subprocess.run(command, shell=True, check=True, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(command, shell=True, check=True, stdin=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
     return time.monotonic() - start
 
 
@@ -32,13 +34,15 @@ def main():
         os.makedirs(f"{d}/root/usr/bin")
         os.symlink(PROG, f"{d}/root/usr/bin/prog")
         for form in FORMS:
-            command = f"{SPEX} {form} -i {file}" + (f" --symfs {d}/root" if "script" in form else "")
+            command = f"{SPEX} {form} -i {file}" + (f" --symfs {d}/root" if "script" in form
+                                                    else "")
             seconds(f"{command} >{text}")
             size = os.path.getsize(text)
-            times = [(seconds(f"{command} | cat >/dev/null"), seconds(f"cat {text} | cat >/dev/null"))
-                     for _ in range(RUNS)]
+            times = [(seconds(f"{command} | cat >/dev/null"),
+                      seconds(f"cat {text} | cat >/dev/null")) for _ in range(RUNS)]
             ours, cat = (min(column) for column in zip(*times))
-            print(f"{form}, into a pipe\t{size / ours / 1e9:.2f}\tGB/s\t{cat / ours:.2f}\tcat of the same text, "
+            print(f"{form}, into a "
+                  f"pipe\t{size / ours / 1e9:.2f}\tGB/s\t{cat / ours:.2f}\tcat of the same text, "
                   f"{size / cat / 1e9:.2f} GB/s", flush=True)
 
 

@@ -1,4 +1,5 @@
-"""spex html: records a second, and what the page costs a browser. Times are CPU times: machines are shared."""
+"""spex html: records a second, and what the page costs a browser. Times are CPU
+times: machines are shared."""
 import glob, os, subprocess, sys, tempfile
 
 from measure import cost, longest
@@ -28,12 +29,15 @@ with tempfile.TemporaryDirectory(prefix="spex-bench-") as work:
     data, page = f"{work}/mixed.data", f"{work}/page.html"
     os.makedirs(f"{work}/root/usr/bin")
     os.symlink(f"{BUILD}/tests/analysis/prog", f"{work}/root/usr/bin/prog")
-    subprocess.run([f"{BUILD}/tests/analysis/make_profile", "mixed-near", data, f"{BUILD}/tests/analysis/prog", str(RECORDS), "1"], check=True)
+    subprocess.run([f"{BUILD}/tests/analysis/make_profile", "mixed-near", data,
+                    f"{BUILD}/tests/analysis/prog", str(RECORDS), "1"], check=True)
     words = ["--symfs", f"{work}/root", "-i", data, "--threads"]
     make = [f"{BUILD}/spex", "html", "-o", page, *words]
-    report, html = cost([f"{BUILD}/spex", "report", *words, "1"], work, 3)[0], cost([*make, "1"], work, 3)[0]
+    report, html = cost([f"{BUILD}/spex", "report", *words, "1"], work,
+                        3)[0], cost([*make, "1"], work, 3)[0]
     print(f"html\t{RECORDS / html / 1e6:.1f}\tM records/s\t{report / html:.2f}\tspex report")
-    print(f"html, two threads\t{RECORDS / longest([*make, '2'], work, 5) / 1e6:.1f}\tM records/s of the thread that takes longer")
+    print(f"html, two threads\t{RECORDS / longest([*make, '2'], work, 5) / 1e6:.1f}\tM records/s "
+          "of the thread that takes longer")
     print(f"html page size\t{os.path.getsize(page) / 1e6:.1f}\tMB")
     if browser.CHROMIUM:
         b = browser.Browser()
@@ -45,7 +49,8 @@ with tempfile.TemporaryDirectory(prefix="spex-bench-") as work:
             for (let k = 1; k <= %d; k++) {
                 input.value = 3 * k;
                 input.dispatchEvent(new Event("input"));
-                await new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)));
+                await new Promise(drawn =>
+                    requestAnimationFrame(() => requestAnimationFrame(drawn)));
             }
             done();
         })""" % BRUSHES)

@@ -1,8 +1,9 @@
 """spex record against plain qemu-aarch64: processor time, the least of several runs, interleaved.
 
-Processor time and not wall time: a shared machine leaves the first alone more than the second. The
-full model, which has a thread of its own, is also shown by wall time, and runs once: it is slow. The Python row needs Debian's arm64 python3
-(scripts/fetch-debs); it is left out if that cannot be had.
+Processor time and not wall time: a shared machine leaves the first alone more than the
+second. The full model, which has a thread of its own, is also shown by wall time, and runs
+once: it is slow. The Python row needs Debian's arm64 python3 (scripts/fetch-debs); it is left
+out if that cannot be had.
 """
 import os
 import re
@@ -16,7 +17,8 @@ SOURCE = os.environ["SPEX_SOURCE"]
 BUILD = os.environ["SPEX_BUILD"]
 RUNS = int(os.environ.get("BENCH_RUNS", "3"))
 SYSROOT = "/usr/aarch64-linux-gnu"
-FIBONACCI = "def f(n): return n if n < 2 else f(n-1) + f(n-2)\nd = {str(i): i for i in range(30000)}\nprint(f(20), len(d))"
+FIBONACCI = ("def f(n): return n if n < 2 else f(n-1) + f(n-2)\n"
+             "d = {str(i): i for i in range(30000)}\nprint(f(20), len(d))")
 PROGRAMS = ["sort", "mixed", "threads", "python"]
 STACK_PROGRAMS = ["sort", "mixed", "python", "fib"]
 VARIANTS = [("fast model, period 16384", ["-c", "16384", "--model", "fast"]),
@@ -33,16 +35,18 @@ SPLIT_PROGRAMS = ["sort", "mixed"]
 FAST_PARTS = [("block entry, predictor", r"on_block|block_slow|spex_uarch_block_rest"),
               ("accesses to the most recent line", r"on_(load|store|atomic)_\d"),
               ("data TLB", r"uarch_translate|tlb_touch|make_newest|unlink_age"),
-              ("other accesses: caches, directory",
-               r"spex_uarch_(load|store|atomic)_slow|access_(slow|line)|l[12]_|llc_|dir_|private_change|miss|own|fetch"
+              ("other accesses: caches, directory", r"spex_uarch_(load|store|atomic)_slow|"
+               r"access_(slow|line)|l[12]_|llc_|dir_|private_change|miss|own|fetch"
                r"|from_|contended_|changed_hands|uarch_(drain|lock|unlock)|post")]
 FULL_PARTS = [("callbacks", r"on_(block|access|atomic|zva|handler)_full|flow_turn"),
               ("rings", r"account_|run_block|quick_blocks|pump|flow_|find_end|step|wait_for"),
               ("directions and targets", r"timing_(direction|indirect)|direction|learn"),
               ("prefetchers", r"timing_(prefetch|memory_prefetch)|stride|follow|spatial|ahead"),
               ("instruction side", r"timing_(fetch|branch)|btb|itlb|line$"),
-              ("loads and stores", r"special|do_(load|store)|load|own|drain|forward|stored_|timing_memory|uarch_translate"
-               r"|tlb_|touch|find|place|put|l[12]_|llc_|beyond|from_|serve|timing_serve|make_newest|unlink_age|upgrade"),
+              ("loads and stores", r"special|do_(load|store)|load|own|drain|forward|stored_|"
+               r"timing_memory|uarch_translate"
+               r"|tlb_|touch|find|place|put|l[12]_|llc_|beyond|from_|serve|timing_serve|"
+               r"make_newest|unlink_age|upgrade"),
               ("scoreboard", r"spex_timing_run|run_all|spex_timing_clock")]
 PROFILES = [("fast model", ["-c", "16384", "--model", "fast"], FAST_PARTS),
             ("full model", ["-c", "16384", "--model", "full"], FULL_PARTS)]
@@ -63,8 +67,8 @@ def seconds(command):
 def command_of(name, work):
     if name == "python":
         arm64 = os.path.join(BUILD, "arm64")
-        if subprocess.run(["sh", os.path.join(SOURCE, "scripts/fetch-debs"), arm64, "busybox", "bzip2",
-                           "sqlite3", "python3"], stderr=subprocess.DEVNULL).returncode:
+        if subprocess.run(["sh", os.path.join(SOURCE, "scripts/fetch-debs"), arm64, "busybox",
+                           "bzip2", "sqlite3", "python3"], stderr=subprocess.DEVNULL).returncode:
             return None, None
         root = os.path.join(arm64, "root")
         return root, [os.path.join(root, "usr/bin/python3"), "-S", "-c", FIBONACCI]
@@ -75,16 +79,18 @@ def command_of(name, work):
 
 
 def profile(command, work, of):
-    """Seconds by part, from a thousand samples a second of perf's software clock; None without perf."""
+    """Seconds by part, from a thousand samples a second of perf's software
+    clock; None without perf."""
     data = os.path.join(work, "profile")
     if not shutil.which("perf") or subprocess.run(
-            ["perf", "record", "-q", "-e", "cpu-clock", "-c", "1000000", "-o", data, "--"] + command,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+        ["perf", "record", "-q", "-e", "cpu-clock", "-c", "1000000", "-o", data, "--"] + command,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
         return None
-    text = subprocess.run(["perf", "report", "-i", data, "--stdio", "-q", "--sort", "dso,symbol", "-F",
-                           "sample,dso,symbol", "-t", "\t"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                          text=True).stdout
-    parts = dict.fromkeys(["translated code, QEMU, kernel"] + [name for name, _ in of] + ["samples"], 0)
+    text = subprocess.run(["perf", "report", "-i", data, "--stdio", "-q", "--sort", "dso,symbol",
+                           "-F", "sample,dso,symbol", "-t", "\t"],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    parts = dict.fromkeys(["translated code, QEMU, kernel"] + [name for name, _ in of] +
+                          ["samples"], 0)
     for line in text.splitlines():
         fields = [field.strip() for field in line.split("\t")]
         if len(fields) < 3 or not fields[0].isdigit():
@@ -103,28 +109,36 @@ def stacks(work):
         sysroot, program = command_of(name, work)
         if not program:
             continue
-        record = [os.path.join(BUILD, "spex"), "record", "-o", os.path.join(work, "out"), "-L", sysroot, "-c", "16384"]
-        times = [[seconds(record + options + ["--"] + program)[0] for options in ([], ["-g"])] for _ in range(RUNS)]
+        record = [os.path.join(BUILD, "spex"), "record", "-o", os.path.join(work, "out"), "-L",
+                  sysroot, "-c", "16384"]
+        times = [[seconds(record + options + ["--"] + program)[0] for options in ([], ["-g"])]
+                 for _ in range(RUNS)]
         without, with_stacks = (min(column) for column in zip(*times))
-        print(f"record {name}, call stacks, period 16384\t{with_stacks:.2f}\ts\t{with_stacks / without:.2f}"
+        print(f"record {name}, call stacks, period "
+              f"16384\t{with_stacks:.2f}\ts\t{with_stacks / without:.2f}"
               f"\tthe same without, {without:.2f} s", flush=True)
 
 
 def engines(work):
-    """The same on the newer QEMU, if there is one (make check-engines, spex record --setup-qemu), against itself without spex."""
+    """The same on the newer QEMU, if there is one (make check-engines, spex record --setup-qemu),
+    against itself without spex."""
     data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    qemu = next((q for q in (os.path.join(BUILD, "qemu/qemu-aarch64"), os.path.join(data, "spex/qemu/qemu-aarch64"))
+    qemu = next((q for q in (os.path.join(BUILD, "qemu/qemu-aarch64"),
+                             os.path.join(data, "spex/qemu/qemu-aarch64"))
                  if os.access(q, os.X_OK)), None)
     for name in SPLIT_PROGRAMS if qemu else []:
         sysroot, program = command_of(name, work)
         commands = [[qemu, "-cpu", "neoverse-n1", "-L", sysroot] + program]
-        commands += [[os.path.join(BUILD, "spex"), "record", "--qemu", qemu, "-o", os.path.join(work, "out"), "-L", sysroot]
-                     + options + ["--"] + program for _, options in VARIANTS]
+        commands += [[os.path.join(BUILD, "spex"), "record", "--qemu", qemu, "-o",
+                      os.path.join(work, "out"), "-L", sysroot] + options + ["--"] + program
+                     for _, options in VARIANTS]
         times = [[seconds(c)[0] for c in commands] for _ in range(RUNS)]
-        version = subprocess.run([qemu, "--version"], capture_output=True, text=True).stdout.split()[2]
+        version = subprocess.run([qemu, "--version"], capture_output=True,
+                                 text=True).stdout.split()[2]
         least = [min(column) for column in zip(*times)]
         for i, (variant, _) in enumerate(VARIANTS):
-            print(f"record {name}, QEMU {version}, {variant}\t{least[i + 1]:.2f}\ts\t{least[i + 1] / least[0]:.2f}"
+            print(f"record {name}, QEMU {version}, "
+                  f"{variant}\t{least[i + 1]:.2f}\ts\t{least[i + 1] / least[0]:.2f}"
                   f"\tplain QEMU {version}, {least[0]:.2f} s", flush=True)
 
 
@@ -141,23 +155,27 @@ def main():
             plain = ["qemu-aarch64", "-cpu", "neoverse-n1", "-L", sysroot] + program
 
             def command(options):
-                return [os.path.join(BUILD, "spex"), "record", "-o", os.path.join(work, "out"), "-L", sysroot] \
-                    + options + ["--"] + program
-            times = [[seconds(c) for c in [plain] + [command(o) for _, o in variants]] for _ in range(RUNS)]
+                return [os.path.join(BUILD, "spex"), "record", "-o", os.path.join(work, "out"),
+                        "-L", sysroot] + options + ["--"] + program
+            times = [[seconds(c) for c in [plain] + [command(o) for _, o in variants]]
+                     for _ in range(RUNS)]
             least = [min(column) for column in zip(*times)]
             against = f"\tplain QEMU, {least[0][0]:.2f} s"
             for i, (variant, _) in enumerate(variants):
-                print(f"record {name}, {variant}\t{least[i + 1][0]:.2f}\ts\t{least[i + 1][0] / least[0][0]:.2f}{against}",
-                      flush=True)
+                spent = least[i + 1][0]
+                print(f"record {name}, {variant}\t{spent:.2f}\ts\t"
+                      f"{spent / least[0][0]:.2f}{against}", flush=True)
             wall = min(row[0][1] for row in times)
             for variant, options in FULL:
                 cpu, elapsed = seconds(command(options))
-                print(f"record {name}, {variant}\t{cpu:.2f}\ts\t{cpu / least[0][0]:.2f}{against}", flush=True)
+                print(f"record {name}, {variant}\t{cpu:.2f}\ts\t{cpu / least[0][0]:.2f}{against}",
+                      flush=True)
                 print(f"record {name}, {variant}, wall time\t{elapsed:.2f}\ts\t{elapsed / wall:.2f}"
                       f"\tplain QEMU, {wall:.2f} s", flush=True)
             for which, options, of in PROFILES if split else []:
                 for part, spent in (profile(command(options), work, of) or {}).items():
-                    print(f"record {name}, {which}, of it {part}\t{spent:.2f}\ts\t{spent / least[0][0]:.2f}{against}",
+                    print(f"record {name}, {which}, of it "
+                          f"{part}\t{spent:.2f}\ts\t{spent / least[0][0]:.2f}{against}",
                           flush=True)
         stacks(work)
         engines(work)

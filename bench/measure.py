@@ -7,7 +7,8 @@ def cost(command, cwd, runs):
     best, memory = 1e9, 0
     for _ in range(runs):
         p = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                             stdin=subprocess.DEVNULL, env=dict(os.environ, HOME=cwd, PERF_PAGER="cat"))
+                             stdin=subprocess.DEVNULL,
+                             env=dict(os.environ, HOME=cwd, PERF_PAGER="cat"))
         _, status, usage = os.wait4(p.pid, 0)
         p.returncode = status
         if status:
@@ -18,10 +19,12 @@ def cost(command, cwd, runs):
 
 
 def longest(command, cwd, runs):
-    """CPU seconds of the thread that took longest, in the best run: what it takes by the clock where every thread has a CPU."""
+    """CPU seconds of the thread that took longest, in the best run: what it takes by the clock
+    where every thread has a CPU."""
     best = 1e9
     for _ in range(runs):
-        p = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=dict(os.environ, HOME=cwd))
+        p = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                             stdin=subprocess.DEVNULL, env=dict(os.environ, HOME=cwd))
         times = {}
         while p.poll() is None:
             for task in glob.glob(f"/proc/{p.pid}/task/*/schedstat"):

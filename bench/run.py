@@ -52,7 +52,8 @@ def run(job, env):
     rows = [dict(zip(COLUMNS, (line.split("\t") + [""] * 5)[:5]), bench=name)
             for line in p.stdout.splitlines() if line.count("\t") >= 2]
     if p.returncode:
-        rows.append(dict(dict.fromkeys(COLUMNS, ""), bench=name, name=name, value=f"exit {p.returncode}"))
+        rows.append(dict(dict.fromkeys(COLUMNS, ""), bench=name, name=name,
+                         value=f"exit {p.returncode}"))
     return rows
 
 
@@ -62,9 +63,10 @@ def main():
     parser.add_argument("--only", default="", help="benchmarks whose name contains this")
     args = parser.parse_args()
     build = os.path.join(ROOT, args.build)
-    jobs = [[p] for p in sorted(glob.glob(os.path.join(build, "bench", "bench-*"))) if os.access(p, os.X_OK)
-            and os.path.isfile(p)]
-    jobs += [[sys.executable, p] for p in sorted(glob.glob(os.path.join(ROOT, "bench", "bench_*.py")))]
+    jobs = [[p] for p in sorted(glob.glob(os.path.join(build, "bench", "bench-*")))
+            if os.access(p, os.X_OK) and os.path.isfile(p)]
+    jobs += [[sys.executable, p]
+             for p in sorted(glob.glob(os.path.join(ROOT, "bench", "bench_*.py")))]
     jobs = [job for job in jobs if args.only in os.path.basename(job[-1])]
     if not jobs:
         sys.exit(f"no benchmark's name contains '{args.only}'")
@@ -74,14 +76,18 @@ def main():
     for row in rows:
         judge(row, marks)
     shown = ("name", "value", "unit", "ratio", "goal", "reached")
-    width = {k: max(len(r[k]) for r in rows + [dict.fromkeys(shown, "") | {"name": "row"}]) for k in shown}
-    for r in [{"name": "row", "value": "value", "unit": "", "ratio": "ratio", "goal": "goal", "reached": "",
-               "against": "ratio is against"}] + rows:
-        print(f"{r['name']:<{width['name']}}  {r['value']:>{max(5, width['value'])}} {r['unit']:<{width['unit']}}  "
-              f"{r['ratio']:>{max(5, width['ratio'])}}  {r['goal']:<{width['goal']}}  {r['reached']:<{width['reached']}}"
+    width = {k: max(len(r[k]) for r in rows + [dict.fromkeys(shown, "") | {"name": "row"}])
+             for k in shown}
+    for r in [{"name": "row", "value": "value", "unit": "", "ratio": "ratio", "goal": "goal",
+               "reached": "", "against": "ratio is against"}] + rows:
+        print(f"{r['name']:<{width['name']}}  {r['value']:>{max(5, width['value'])}} "
+              f"{r['unit']:<{width['unit']}}  "
+              f"{r['ratio']:>{max(5, width['ratio'])}}  {r['goal']:<{width['goal']}}  "
+              f"{r['reached']:<{width['reached']}}"
               f"  {r['against']}".rstrip())
     goals = [r for r in rows if r["goal"]]
-    print(f"\n{sum(r['reached'] == 'reached' for r in goals)} of {len(goals)} rows with a goal reach it")
+    print(f"\n{sum(r['reached'] == 'reached' for r in goals)} of {len(goals)} rows "
+          "with a goal reach it")
     if not shutil.which("perf"):
         print("perf is not installed: rows that compare with it have no ratio")
     with open(os.path.join(ROOT, "bench", "results.json"), "w") as f:

@@ -16,7 +16,8 @@ def run(build, options):
     env = dict(os.environ)
     env.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
     start = time.time()
-    p = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", "-t", "5", *options],
+    p = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", "-t",
+                        "5", *options],
                        env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     found = tap.tests(build)
     bad = [t for t in found if not t.ok]
@@ -28,7 +29,8 @@ def run(build, options):
     print(f"{build}: {len(found)} tests in {time.time() - start:.0f} s", flush=True)
     for t in found:
         if t.skipped:
-            print(f"   skipped: {t.program}: {t.name}: {t.skipped[4:].strip() or 'no reason given'}")
+            print(f"   skipped: {t.program}: {t.name}: "
+                  f"{t.skipped[4:].strip() or 'no reason given'}")
     for t in bad:
         print(f"   FAILED: {t.program}: {t.name}")
     return found

@@ -1,7 +1,9 @@
-"""Joins spec/requirements.tsv with the SPEC marks of tests that ran and passed, and with the mutants.
+"""Joins spec/requirements.tsv with the SPEC marks of tests that ran and
+passed, and with the mutants.
 
 Each requirement is one of:
-  proven    a passing test marks it, and spec/mutants.tsv breaks it (`make mutate`: a marked test notices)
+  proven    a passing test marks it, and spec/mutants.tsv breaks it
+            (`make mutate`: a marked test notices)
   tested    a passing test marks it; spec/reasons.tsv says why no mutant can be written
   reasoned  no test can show it; spec/reasons.tsv says why
   open      none of these
@@ -26,7 +28,8 @@ def table(name):
 
 def score(builds, write=None, missing=False):
     rows, reasons = table("requirements.tsv"), dict(table("reasons.tsv"))
-    mutants = collections.Counter(i for row in table("mutants.tsv") for i in row[0].split() if i != "-")
+    mutants = collections.Counter(i for row in table("mutants.tsv")
+                                  for i in row[0].split() if i != "-")
     good, marked = collections.defaultdict(set), set()
     for build in builds:
         for test in tap.tests(build):
@@ -46,11 +49,14 @@ def score(builds, write=None, missing=False):
     counts = {name: collections.Counter(state(r[0]) for r in some) for name, some in groups.items()}
     for name, some in groups.items():
         c = counts[name]
-        print(f"   {name}: {c['proven']} of {len(some)} proven by a mutant, {c['tested']} tested without, "
+        print(f"   {name}: {c['proven']} of {len(some)} proven by a mutant, "
+              f"{c['tested']} tested without, "
               f"{c['reasoned']} reasoned, {c['open']} open")
     c = sum(counts.values(), collections.Counter())
-    summary = (f"{c['proven']} of {len(rows)} requirements are proven by a mutant that a test of theirs notices, "
-               f"{c['tested']} are tested without a mutant (reason given), {c['reasoned']} have a reason only, "
+    summary = (f"{c['proven']} of {len(rows)} requirements are proven by a mutant that a test "
+               "of theirs notices, "
+               f"{c['tested']} are tested without a mutant (reason given), {c['reasoned']} "
+               "have a reason only, "
                f"{c['open']} are open.")
     print(f"   {summary}")
     if missing or c["open"]:
@@ -70,17 +76,20 @@ def page(path, groups, good, reasons, mutants, summary):
     with open(os.path.join(ROOT, path), "w") as f:
         f.write("# Conformance\n")
         for paragraph in (
-                "Made by `make conformance` from spec/requirements.tsv, the SPEC marks of tests that "
-                "passed, spec/mutants.tsv and spec/reasons.tsv. Kinds: R rule, T table row, C choice that "
-                "is configurable, U CONSTRAINED UNPREDICTABLE, S software. Mutants: in how many ways "
-                "`make mutate` breaks it, each noticed by a test that marks it.", summary):
+            "Made by `make conformance` from spec/requirements.tsv, the SPEC marks of tests that "
+            "passed, spec/mutants.tsv and spec/reasons.tsv. Kinds: R rule, T table "
+            "row, C choice that "
+            "is configurable, U CONSTRAINED UNPREDICTABLE, S software. Mutants: in how many ways "
+            "`make mutate` breaks it, each noticed by a test that marks it.", summary):
             f.write(f"\n{textwrap.fill(paragraph, 100)}\n")
         for name, rows in groups.items():
-            f.write(f"\n## {name} ({rows[0][1]})\n\n| id | kind | requirement | mutants | test or reason |\n"
+            f.write(f"\n## {name} ({rows[0][1]})\n\n| id | kind | requirement | mutants "
+                    "| test or reason |\n"
                     "|---|---|---|---|---|\n")
             for ident, _, kind, text in rows:
                 tests = sorted(good.get(ident, ()))
-                proof = "; ".join(tests[:2]) + (f"; {len(tests) - 2} more" if len(tests) > 2 else "")
+                proof = "; ".join(tests[:2]) + (f"; {len(tests) - 2} more" if len(tests) > 2
+                                                else "")
                 if not mutants[ident] and ident in reasons:
                     proof = f"{proof}; " * bool(proof) + "reason: " + reasons[ident]
                 f.write(f"| {ident} | {kind} | {text.replace('|', '/')} | {mutants[ident] or ''} | "
@@ -90,7 +99,8 @@ def page(path, groups, good, reasons, mutants, summary):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--write", metavar="FILE")
-    parser.add_argument("--missing", action="store_true", help="list what has neither test nor reason")
+    parser.add_argument("--missing", action="store_true",
+                        help="list what has neither test nor reason")
     parser.add_argument("builds", nargs="+")
     args = parser.parse_args()
     sys.exit(0 if score(args.builds, args.write, args.missing) else 1)

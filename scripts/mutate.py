@@ -1,7 +1,8 @@
 """Breaks the code on purpose, one place at a time; a test must notice.
 
 Two kinds of mutants:
-  rows   packets.def, ops.def: each fixed bit of each row flipped; events.def: each event at another bit
+  rows   packets.def, ops.def: each fixed bit of each row flipped;
+         events.def: each event at another bit
   sites  spec/mutants.tsv: requirement ids or "-", file, the function or table that the text stands
          in, text, replacement; white space in the text does not count, so formatting breaks nothing
 
@@ -10,10 +11,11 @@ not counted. A site mutant must compile, and must make a test fail that marks ea
 any test); an id whose marked tests all pass is reported even if another test fails. In the end each
 mark must have earned its place: a test that marks an id must notice at least one mutant of that id.
 
-The tests are built once, from a copy of the tree below build-mutate, and linked with one shared
-library that holds all modules. For a mutant a worker compiles the files that see it, links a library
-of its own and runs the test programs that mark the mutant's ids (if none notices, the module's own
-suites, then all others). build-mutate/report.tsv says for each mutant who noticed. Usage:
+The tests are built once, from a copy of the tree below build-mutate, and linked with one
+shared library that holds all modules. For a mutant a worker compiles the files that see it,
+links a library of its own and runs the test programs that mark the mutant's ids (if none
+notices, the module's own suites, then all others). build-mutate/report.tsv says for each
+mutant who noticed. Usage:
   mutate.py [--only TEXT] [--ids ID...] [--all | --marked] [--jobs N] [--list]
 """
 import argparse
@@ -41,21 +43,22 @@ ROW_FILES = ["src/wire/packets.def", "src/wire/ops.def", "include/spex/events.de
 SUITES = {"wire": ["wire", "record"], "record": ["record", "wire", "cli"], "arch": ["arch", "spu"],
           "spu": ["spu", "spu-proof"], "perfdata": ["perfdata", "analysis"],
           "analysis": ["analysis"], "guest": ["guest"], "uarch": ["uarch"]}
-WIDE = ["base", "arch", "wire", "record", "spu", "spu-proof", "guest", "uarch", "perfdata", "analysis",
-        "cli"]
+WIDE = ["base", "arch", "wire", "record", "spu", "spu-proof", "guest", "uarch", "perfdata",
+        "analysis", "cli"]
 # They compile the sources once more by themselves, look at sources only, or need an engine.
 EXCLUDED_SUITES = {"system"}
 EXCLUDED = {"races", "cross", "layers", "format", "install", "uarch-doc"}
 # They mark nothing and take long: asked only about a mutant that nobody else has noticed.
 LAST_SUITES = {"perfdata", "analysis", "cli"}
-LAST = {"variants", "generate", "verify-cli", "perf-style", "proof-model-1", "proof-model-2", "uarch-share",
-        "a64"}
+LAST = {"variants", "generate", "verify-cli", "perf-style", "proof-model-1", "proof-model-2",
+        "uarch-share", "a64"}
 LIBRARY = "libmutant.so"
 
 
 class Mutant:
     def __init__(self, file, line, old, new, ids=(), row=False, at=None):
-        self.file, self.line, self.old, self.new, self.ids, self.row = file, line, old, new, ids, row
+        self.file, self.line, self.old, self.new, self.ids, self.row = (file, line, old, new, ids,
+                                                                        row)
         self.at = at  # offset of the old text in the file
 
     def __str__(self):
@@ -84,7 +87,9 @@ def pattern(text):
 
 def definitions(text):
     """(position, name) of what is defined at the left margin: functions, tables, macros."""
-    found = re.finditer(r"^(?:#define\s+(\w+)|(?=[A-Za-z_])(?:[^\n;]*?\W)?(\w+)(?:\[[^\n]*)?\s*[({=].*)$", text, re.M)
+    found = re.finditer(r"^(?:#define\s+(\w+)|"
+                        r"(?=[A-Za-z_])(?:[^\n;]*?\W)?(\w+)(?:\[[^\n]*)?\s*[({=].*)$",
+                        text, re.M)
     return [(m.start(), m.group(1) or m.group(2)) for m in found]
 
 
@@ -98,11 +103,13 @@ def site_mutants():
     for number, entry in enumerate(open(os.path.join(ROOT, "spec", "mutants.tsv")), 1):
         if number == 1:
             continue
-        ids, file, where, old, new = (c.replace("\\n", "\n") for c in entry.rstrip("\n").split("\t"))
+        ids, file, where, old, new = (c.replace("\\n", "\n")
+                                      for c in entry.rstrip("\n").split("\t"))
         text = open(os.path.join(ROOT, file)).read()
         hits = [m for m in pattern(old).finditer(text) if home(text, m.start())[0] == where]
         if len(hits) != 1 or old == new:
-            lost.append(f"spec/mutants.tsv:{number}: '{old}' stands {len(hits)} times in {where} of {file}; "
+            lost.append(f"spec/mutants.tsv:{number}: '{old}' stands {len(hits)} times in "
+                        f"{where} of {file}; "
                         "it must stand there once, and be changed")
             continue
         at = hits[0].start()
@@ -137,7 +144,8 @@ def copy_tree(root, names, target):
 
 
 class Sound:
-    """The tree as it is: built once, its test programs linked with a shared library of all modules."""
+    """The tree as it is: built once, its test programs linked with a shared
+    library of all modules."""
 
     def __init__(self):
         self.tree, self.build = os.path.join(WORK, "tree"), os.path.join(WORK, "build")
@@ -165,9 +173,11 @@ class Sound:
         return json.loads(subprocess.check_output(["meson", "introspect", f"--{what}", self.build]))
 
     def ninja(self, *what):
-        result = subprocess.run(["ninja", "-j2", "-C", self.build, *what], capture_output=True, text=True)
+        result = subprocess.run(["ninja", "-j2", "-C", self.build, *what], capture_output=True,
+                                text=True)
         if result.returncode:
-            sys.exit("the code does not compile before any change; mend that first\n" + result.stdout)
+            sys.exit("the code does not compile before any change; mend that first\n" +
+                     result.stdout)
         return result.stdout
 
     def read_commands(self):
@@ -208,9 +218,11 @@ class Sound:
     def run(self, name, limit, library, tmp):
         """The tests of one program and its seconds."""
         p, start = self.programs[name], time.time()
-        env = {**os.environ, **p.env, "TMPDIR": tmp, "MALLOC_PERTURB_": "165", "LD_LIBRARY_PATH": library}
+        env = {**os.environ, **p.env, "TMPDIR": tmp, "MALLOC_PERTURB_": "165",
+               "LD_LIBRARY_PATH": library}
         child = subprocess.Popen(p.command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                 stdin=subprocess.DEVNULL, cwd=self.build, start_new_session=True, env=env)
+                                 stdin=subprocess.DEVNULL, cwd=self.build, start_new_session=True,
+                                 env=env)
         try:
             out, _ = child.communicate(timeout=limit)
             result = {0: "OK", 77: "SKIP"}.get(child.returncode, "FAIL")
@@ -227,18 +239,21 @@ class Worker:
     def __init__(self, sound, number):
         self.sound, self.name = sound, f"w{number}"
         self.folder = os.path.join(WORK, self.name)
-        copy_tree(sound.tree, {n for n in sound.names if re.match("(src|include)/", n)}, self.folder)
+        copy_tree(sound.tree, {n for n in sound.names if re.match("(src|include)/", n)},
+                  self.folder)
         self.library, self.tmp = (os.path.join(WORK, d + self.name) for d in ("lib-", "tmp-"))
         for folder in (self.library, self.tmp):
             shutil.rmtree(folder, ignore_errors=True)
             os.makedirs(folder)
-        for folder, folders, names in os.walk(os.path.join(sound.build, "rooms")):  # links: scripts/rooms
+        # links: scripts/rooms
+        for folder, folders, names in os.walk(os.path.join(sound.build, "rooms")):
             own = os.path.join(self.library, os.path.relpath(folder, sound.build))
             os.mkdir(own)
             for name in folders + names:
                 path = os.path.join(folder, name)
                 if os.path.islink(path):
-                    os.symlink(os.readlink(path).replace("../tree/", f"../{self.name}/"), os.path.join(own, name))
+                    os.symlink(os.readlink(path).replace("../tree/", f"../{self.name}/"),
+                               os.path.join(own, name))
 
     def make(self, m):
         """Compiles what sees the mutant; false if the compiler refuses."""
@@ -249,13 +264,14 @@ class Worker:
         try:
             for target, command in self.sound.units[m.file]:
                 replaced[target] = os.path.join(self.library, f"{len(replaced)}.o")
-                words = [w.replace("../tree/", f"../{self.name}/").replace("-Irooms/", f"-I{self.library}/rooms/")
-                         for w in command]
+                words = [w.replace("../tree/", f"../{self.name}/").replace(
+                    "-Irooms/", f"-I{self.library}/rooms/") for w in command]
                 for option in ("-MQ", "-MF"):
                     del words[words.index(option):words.index(option) + 2]
                 words.remove("-MD")
                 words[words.index("-o") + 1] = replaced[target]
-                if subprocess.run([*words, "-w", "-O0"], cwd=self.sound.build, stderr=subprocess.DEVNULL).returncode:
+                if subprocess.run([*words, "-w", "-O0"], cwd=self.sound.build,
+                                  stderr=subprocess.DEVNULL).returncode:
                     return False
         finally:
             open(path, "w").write(original)
@@ -269,7 +285,8 @@ class Baseline:
     """What the tests say about the sound code: how long each program takes, who marks which id."""
 
     def __init__(self, sound, jobs):
-        self.sound, self.seconds, self.marked, self.failed = sound, {}, collections.defaultdict(set), []
+        self.sound, self.seconds, self.marked, self.failed = (sound, {},
+                                                              collections.defaultdict(set), [])
         self.lock, self.tmp = threading.Lock(), os.path.join(WORK, "tmp-sound")
         os.makedirs(self.tmp, exist_ok=True)
         self.last = {n for n, p in sound.programs.items() if p.suites & LAST_SUITES or n in LAST}
@@ -294,7 +311,8 @@ class Baseline:
         return seconds
 
     def order(self, m):
-        """(rank, program) in the order in which they meet the mutant: 0 marks an id of it, 1 own suites."""
+        """(rank, program) in the order in which they meet the mutant: 0 marks an
+        id of it, 1 own suites."""
         own = set(SUITES.get(m.file.split("/")[1], ["wire", "record"]))
         marking = {program for i in m.ids for program, _ in self.marked.get(i, ())}
         rows = [(0 if name in marking else 1 if p.suites & own else 2, name in self.last,
@@ -332,13 +350,16 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="", help="mutants whose file, ids or text contain this")
     parser.add_argument("--ids", nargs="+", help="mutants of these ids (a family, SMP, will do)")
-    parser.add_argument("--all", action="store_true", help="the module's fast tests all meet each mutant")
-    parser.add_argument("--marked", action="store_true", help="only tests that mark a mutant's ids meet it")
+    parser.add_argument("--all", action="store_true",
+                        help="the module's fast tests all meet each mutant")
+    parser.add_argument("--marked", action="store_true",
+                        help="only tests that mark a mutant's ids meet it")
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (2)")
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
     everyone = [*site_mutants(), *row_mutants()]
-    wanted = lambda m: not args.ids or any(i == a or i.startswith(a + "-") for i in m.ids for a in args.ids)
+    wanted = lambda m: not args.ids or any(i == a or
+                                           i.startswith(a + "-") for i in m.ids for a in args.ids)
     mutants = [m for m in everyone if args.only in f"{m} {' '.join(m.ids)}" and wanted(m)]
     if args.list:
         print("\n".join(map(str, mutants)))
@@ -366,9 +387,10 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool, \
             open(os.path.join(WORK, "report.tsv"), "w") as report:
         for number, (m, ok, words, failed, seconds) in enumerate(pool.map(one, mutants), 1):
-            print(f"[{number}/{len(mutants)}] {seconds:4.1f} s  {words}: {' '.join(m.ids)} {m}", flush=True)
-            print(" ".join(m.ids), m, words, "; ".join(f"{p}: {n}" for p, n in sorted(failed)), sep="\t",
-                  file=report, flush=True)
+            print(f"[{number}/{len(mutants)}] {seconds:4.1f} s  {words}: {' '.join(m.ids)} {m}",
+                  flush=True)
+            print(" ".join(m.ids), m, words, "; ".join(f"{p}: {n}" for p, n in sorted(failed)),
+                  sep="\t", file=report, flush=True)
             refused += ok is None
             if ok is False:
                 survived.append(f"{words}: {' '.join(m.ids)} {m}")
@@ -378,7 +400,8 @@ def main():
     left = {i for m in everyone if m not in mutants for i in m.ids}
     idle = idle_marks(base, {i for m in mutants for i in m.ids} - left, noticed)
     counted = len(mutants) - refused
-    print(f"{counted - len(survived)} of {counted} mutants were noticed, {refused} more do not compile "
+    print(f"{counted - len(survived)} of {counted} mutants were noticed, {refused} "
+          "more do not compile "
           f"and are not counted; {len(idle)} marks notice no mutant of their id; "
           f"{time.time() - start:.0f} s")
     for text in survived:

@@ -3,21 +3,25 @@
 
 Usage: scripts/ports.py BUILD [PORT...]     without PORT: all of them
 
-Machines run under qemu-user with Debian's own libraries, which are unpacked below BUILD-ports/PORT; nothing
-is installed for other architectures. Each port has a build directory of its own and may be run alone. One line
-each says how many tests passed, failed and were skipped, and how many programs of the chosen suites were left out.
+Machines run under qemu-user with Debian's own libraries, which are unpacked below BUILD-ports/PORT;
+nothing is installed for other architectures. Each port has a build directory of its own and may be
+run alone. One line each says how many tests passed, failed and were skipped, and how many programs
+of the chosen suites were left out.
 """
 import glob, json, os, shutil, subprocess, sys, time
 import tap
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-LIBRARIES = "libc6-dev libgcc-12-dev libdw-dev libelf-dev liblzma-dev libzstd-dev libcmocka-dev libllvm14 libdebuginfod1".split()
+LIBRARIES = ("libc6-dev libgcc-12-dev libdw-dev libelf-dev liblzma-dev libzstd-dev libcmocka-dev "
+             "libllvm14 libdebuginfod1".split())
 SUITES = set("base wire arch record spu spu-proof uarch perfdata analysis cli fuzz".split())
 # Guests and whole programs, and what measures this machine.
 NOT_HERE = set("system slow bench vm guest".split())
-# Of the suites above: what looks at the source or at this machine's tools and says nothing of a port...
+# Of the suites above: what looks at the source or at this machine's tools and
+# says nothing of a port...
 SAME_EVERYWHERE = set("layers format races cross setup privileges perf-style perf real".split())
-# ...and what starts the program hundreds of times or searches long, minutes under QEMU, for what others show too.
+# ...and what starts the program hundreds of times or searches long, minutes under QEMU,
+# for what others show too.
 LONG = {"threads", "names", "proof-pairs", "replay-cli"}
 
 #        port        Debian's name, compiler, QEMU, meson's family and CPU, byte order
@@ -57,10 +61,12 @@ def write(path, text, mode=0o644):
 
 
 def cross_file(port, place):
-    """The libraries of a machine, a program that runs what is built for it, and meson's description of both."""
+    """The libraries of a machine, a program that runs what is built for it, and
+    meson's description of both."""
     debian, triplet, qemu, family, cpu, order = MACHINES[port]
     root = f"{place}/debian/root"
-    if run(f"{SOURCE}/scripts/fetch-debs", f"{place}/debian", "--arch", debian, "--no-security", *LIBRARIES):
+    if run(f"{SOURCE}/scripts/fetch-debs", f"{place}/debian", "--arch", debian, "--no-security",
+           *LIBRARIES):
         return None
     tuple_ = triplet.replace("i686", "i386")
     # Where wrap() has put a script in a program's place, the program is beside it.
@@ -96,18 +102,19 @@ def cmocka(compiler, place):
     """cmocka for another C library, from Debian's source; the directory of its pkg-config file."""
     if os.path.exists(f"{place}/cmocka.pc"):
         return place
-    if run(f"{SOURCE}/scripts/fetch-debs", f"{place}/debian", "--no-security", "--source", "cmocka"):
+    if run(f"{SOURCE}/scripts/fetch-debs", f"{place}/debian", "--no-security", "--source",
+           "cmocka"):
         return None
     source = f"{place}/cmocka"
     os.makedirs(source, exist_ok=True)
     [archive] = glob.glob(f"{place}/debian/debs/cmocka_*.orig.tar.*z")
-    has = [f"-DHAVE_{name}=1" for name in
-           "CLOCK_GETTIME_REALTIME INTTYPES_H MALLOC_H STDINT_H STRINGS_H SIGNAL_H STRUCT_TIMESPEC TIME_H STRSIGNAL".split()]
+    has = [f"-DHAVE_{name}=1" for name in "CLOCK_GETTIME_REALTIME INTTYPES_H MALLOC_H STDINT_H "
+           "STRINGS_H SIGNAL_H STRUCT_TIMESPEC TIME_H STRSIGNAL".split()]
     log = f"{place}/cmocka.log"
     if (run("tar", "xf", archive, "--strip-components=1", "-C", source, log=log) or
-            run(compiler, "-O2", "-fPIC", "-w", f"-I{source}/include", *has, "-c", f"{source}/src/cmocka.c", "-o",
-                f"{source}/cmocka.o", log=log) or
-            run("ar", "rcs", f"{source}/libcmocka.a", f"{source}/cmocka.o", log=log)):
+        run(compiler, "-O2", "-fPIC", "-w", f"-I{source}/include", *has, "-c",
+            f"{source}/src/cmocka.c", "-o", f"{source}/cmocka.o", log=log) or
+        run("ar", "rcs", f"{source}/libcmocka.a", f"{source}/cmocka.o", log=log)):
         return None
     write(f"{place}/cmocka.pc", f"""Name: cmocka
 Description: cmocka
@@ -136,18 +143,20 @@ def introspect(build, what):
 
 
 def chosen(build, left_out):
-    """The names of the tests to run, the files that they and the libraries need, which of these are programs of
-    the port, and how many tests are left out."""
+    """The names of the tests to run, the files that they and the libraries need, which of these are
+    programs of the port, and how many tests are left out."""
     targets = introspect(build, "targets")
     files = {t["id"]: t["filename"] for t in targets}
     programs = {f for t in targets if t["type"] == "executable" for f in t["filename"]}
     suites = lambda t: {s.split(":")[-1] for s in t["suite"]}
-    ours = [t for t in introspect(build, "tests") if suites(t) & SUITES and not suites(t) & NOT_HERE]
+    ours = [t for t in introspect(build, "tests") if suites(t) & SUITES and
+            not suites(t) & NOT_HERE]
     tests = [t for t in ours if t["name"] not in left_out]
     needed = {f for t in tests for i in t["depends"] for f in files[i]}
-    needed |= {f for names in files.values() for f in names if os.path.basename(f).startswith("libspex")
-               and "qemu" not in f}
-    return [t["name"] for t in tests], sorted(needed), sorted(needed & programs), len(ours) - len(tests)
+    needed |= {f for names in files.values()
+               for f in names if os.path.basename(f).startswith("libspex") and "qemu" not in f}
+    return [t["name"]
+            for t in tests], sorted(needed), sorted(needed & programs), len(ours) - len(tests)
 
 
 def check(port, base):
@@ -162,7 +171,8 @@ def check(port, base):
         cross = cross_file(port, place)
         if not cross:
             return None, "its libraries cannot be fetched"
-        compiler, options = "gcc", ["--cross-file", cross, "-Ddebug=false", "-Doptimization=2", "-Dmodel_runs=20"]
+        compiler, options = "gcc", ["--cross-file", cross, "-Ddebug=false", "-Doptimization=2",
+                                    "-Dmodel_runs=20"]
         left_out |= LONG
     elif port in C_LIBRARIES:
         compiler, options = C_LIBRARIES[port]
@@ -171,10 +181,12 @@ def check(port, base):
             return None, "cmocka cannot be fetched or built"
     else:
         compiler, options = COMPILERS[port]
-    if run(f"{SOURCE}/scripts/configure", build, compiler, "-Dwerror=true", *options, cwd=SOURCE, env=env):
+    if run(f"{SOURCE}/scripts/configure", build, compiler, "-Dwerror=true", *options, cwd=SOURCE,
+           env=env):
         return None, "cannot be set up"
     names, needed, programs, omitted = chosen(build, left_out)
-    if run("ninja", "-k", "0", "-C", build, *(os.path.relpath(f, build) for f in needed), log=f"{place}/build.log"):
+    if run("ninja", "-k", "0", "-C", build, *(os.path.relpath(f, build) for f in needed),
+           log=f"{place}/build.log"):
         return None, "does not build"
     if port in MACHINES:
         wrap(place, programs)
@@ -199,12 +211,15 @@ def main():
         for t in bad:
             print(f"#    FAILED: {t.program}: {t.name}")
         for t in skipped:
-            print(f"#    skipped: {t.program}: {t.name}: {t.skipped[4:].strip() or 'no reason given'}")
+            print(f"#    skipped: {t.program}: {t.name}: "
+                  f"{t.skipped[4:].strip() or 'no reason given'}")
         if found:
-            note = f"{len(found) - len(bad) - len(skipped)} passed, {len(bad)} failed, {len(skipped)} skipped; " + note
+            note = (f"{len(found) - len(bad) - len(skipped)} passed, {len(bad)} failed, "
+                    f"{len(skipped)} skipped; " + note)
         good = bool(found) and not bad
         failed += not good
-        print(f"{'ok' if good else 'not ok'} {n} - {port}: {note}; {time.time() - start:.0f} s", flush=True)
+        print(f"{'ok' if good else 'not ok'} {n} - {port}: {note}; {time.time() - start:.0f} s",
+              flush=True)
     print(f"1..{len(ports)}")
     sys.exit(failed > 0)
 

@@ -1,11 +1,13 @@
-"""Reads TAP results and SPEC marks: of one program, or of the last `meson test` of a build directory."""
+"""Reads TAP results and SPEC marks: of one program, or of the last `meson test`
+of a build directory."""
 import json
 import os
 import re
 
 
 class Test:
-    """One TAP line: program, name, ok, why it was skipped or "", and the requirement ids it marks."""
+    """One TAP line: program, name, ok, why it was skipped or "", and the
+    requirement ids it marks."""
 
     def __init__(self, program, name, ok, skipped=""):
         self.program, self.name, self.ok, self.skipped = program, name, ok, skipped
@@ -13,7 +15,8 @@ class Test:
 
 
 def parse(program, stdout, result):
-    """The tests in what a program printed; result is meson's word for how it ended (OK, SKIP, ...)."""
+    """The tests in what a program printed; result is meson's word for how it
+    ended (OK, SKIP, ...)."""
     found, here, marks = [], {}, []
     for text in stdout.splitlines():
         m = re.match(r"(not )?ok\b\s*\d*\s*-?\s*(.*)", text)

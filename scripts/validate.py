@@ -1,4 +1,5 @@
-"""What the model says of microbenchmarks, beside what is published: docs/validation.md and its plots.
+"""What the model says of microbenchmarks, beside what is published:
+docs/validation.md and its plots.
 
 Usage: validate.py BUILD [--write DIR] [--cpu NAME ...] [--quick] [--minutes N] [--single]
 
@@ -9,8 +10,8 @@ within 3%. A row whose benchmark is "is KEY" has no run: the published number is
 
 What was measured is kept in BUILD/validate.json until the program, the model or the benchmark
 changes, so that a long run can be made in parts: --minutes ends one; what is left out says so.
---single leaves out what has several threads: on a busy host, where a thread may wait for a processor
-for longer than the model waits for it, that measures the host.
+--single leaves out what has several threads: on a busy host, where a thread may wait for a
+processor for longer than the model waits for it, that measures the host.
 """
 import argparse
 import hashlib
@@ -37,7 +38,8 @@ class Bench:
         build = os.path.realpath(build)
         self.spex, self.folder, self.number = os.path.join(build, "spex"), folder, 0
         self.end, self.single, self.path = end, single, os.path.join(build, "validate.json")
-        parts = [self.spex, os.path.join(build, "libspex-qemu.so"), os.path.join(ROOT, "tests", "validate", "micro.c")]
+        parts = [self.spex, os.path.join(build, "libspex-qemu.so"),
+                 os.path.join(ROOT, "tests", "validate", "micro.c")]
         self.made_of = hashlib.sha256(b"".join(open(p, "rb").read() for p in parts)).hexdigest()
         self.known = json.load(open(self.path)) if os.path.exists(self.path) else {}
         if self.known.get("made of") != self.made_of:
@@ -46,10 +48,12 @@ class Bench:
         subprocess.check_call([CROSS + "gcc", "-O2", "-static", "-pthread", "-o", self.micro,
                                os.path.join(ROOT, "tests", "validate", "micro.c")])
         self.kernels = []  # (start, end, name)
-        for line in subprocess.check_output([CROSS + "nm", "-S", self.micro], text=True).splitlines():
+        for line in subprocess.check_output([CROSS + "nm", "-S", self.micro],
+                                            text=True).splitlines():
             word = line.split()
             if len(word) == 4 and word[3].startswith("kernel_"):
-                self.kernels.append((int(word[0], 16), int(word[0], 16) + int(word[1], 16), word[3][7:]))
+                self.kernels.append((int(word[0], 16), int(word[0], 16) + int(word[1], 16),
+                                     word[3][7:]))
 
     def run(self, cpu, micro, model=""):
         """({kernel: {column: sum}}, what the kernel did), from the last run if it is known."""
@@ -68,10 +72,12 @@ class Bench:
     def run_now(self, cpu, micro, model):
         self.number += 1
         out = os.path.join(self.folder, f"{self.number}.data")
-        command = [self.spex, "record", "--model", "full", "--truth", "-c", "1048576", "--cpu", cpu, "-o", out]
+        command = [self.spex, "record", "--model", "full", "--truth", "-c", "1048576", "--cpu", cpu,
+                   "-o", out]
         if model:
             command += ["--model", model]
-        p = subprocess.run(command + ["--", self.micro, *micro.split()], capture_output=True, text=True)
+        p = subprocess.run(command + ["--", self.micro, *micro.split()], capture_output=True,
+                           text=True)
         if p.returncode:
             sys.exit(f"validate: {' '.join(command)} -- micro {micro}: {p.stderr}")
         units = int(p.stdout.split()[1])
@@ -104,7 +110,8 @@ class Bench:
         if micro == "mispredict":  # random against constant branches: the difference is the price
             wrong, n = self.run(cpu, "branch 60000 50000", row["model"])
             right, n = self.run(cpu, "branch 1 50000", row["model"])
-            return (wrong["branch"]["cycles"] - right["branch"]["cycles"]) / wrong["branch"]["mispredict"]
+            return ((wrong["branch"]["cycles"] - right["branch"]["cycles"]) /
+                    wrong["branch"]["mispredict"])
         if micro.startswith("pingpong"):  # both threads wait for the same transfers
             return self.per_unit(cpu, micro, row["model"]) / 2
         value = self.per_unit(cpu, micro, row["model"])
@@ -146,17 +153,24 @@ def svg(title, x_label, y_label, series, log_x=True, log_y=True):
     x1, y1 = (x1 if x1 > x0 else x0 + 1), (y1 if y1 > y0 else y0 + 1)
     px = lambda x: left + (fx(x) - x0) / (x1 - x0) * (width - left - right)
     py = lambda y: height - bottom - (fy(y) - y0) / (y1 - y0) * (height - bottom - top)
-    colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999"]
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
+    colours = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000",
+               "#999999"]
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+           'font-family="sans-serif" font-size="11">',
            f'<rect width="{width}" height="{height}" fill="white"/>',
            f'<text x="{left}" y="18" font-size="13">{title}</text>',
-           f'<text x="{(left + width - right) / 2}" y="{height - 8}" text-anchor="middle">{x_label}</text>',
-           f'<text x="14" y="{(top + height - bottom) / 2}" text-anchor="middle" transform="rotate(-90 14 {(top + height - bottom) / 2})">{y_label}</text>']
+           f'<text x="{(left + width - right) / 2}" y="{height - 8}" '
+           f'text-anchor="middle">{x_label}</text>',
+           f'<text x="14" y="{(top + height - bottom) / 2}" text-anchor="middle" '
+           f'transform="rotate(-90 14 {(top + height - bottom) / 2})">{y_label}</text>']
     ticks = sorted({x for s in series.values() for x, _ in s})
     for x in ticks[::max(1, len(ticks) // 8)]:
-        label = f"{x // 2**20}M" if x >= 2**20 else f"{x // 1024}K" if x >= 1024 and log_x else f"{x:g}"
-        out.append(f'<line x1="{px(x):.1f}" x2="{px(x):.1f}" y1="{top}" y2="{height - bottom}" stroke="#ddd"/>'
-                   f'<text x="{px(x):.1f}" y="{height - bottom + 14}" text-anchor="middle">{label}</text>')
+        label = (f"{x // 2**20}M" if x >= 2**20 else f"{x // 1024}K" if x >= 1024 and log_x
+                 else f"{x:g}")
+        out.append(f'<line x1="{px(x):.1f}" x2="{px(x):.1f}" y1="{top}" '
+                   f'y2="{height - bottom}" stroke="#ddd"/>'
+                   f'<text x="{px(x):.1f}" y="{height - bottom + 14}" '
+                   f'text-anchor="middle">{label}</text>')
     if log_y:
         marks = [10 ** e * m for e in range(-2, 5) for m in (1, 2, 5)]
     else:
@@ -164,34 +178,41 @@ def svg(title, x_label, y_label, series, log_x=True, log_y=True):
         marks = [step * i for i in range(int(y1 / step) + 1)]
     for y in marks:
         if y0 - 1e-9 <= (fy(y) if y > 0 or not log_y else -9) <= y1 + 1e-9:
-            out.append(f'<line x1="{left}" x2="{width - right}" y1="{py(y):.1f}" y2="{py(y):.1f}" stroke="#ddd"/>'
+            out.append(f'<line x1="{left}" x2="{width - right}" y1="{py(y):.1f}" '
+                       f'y2="{py(y):.1f}" stroke="#ddd"/>'
                        f'<text x="{left - 5}" y="{py(y) + 4:.1f}" text-anchor="end">{y:g}</text>')
     for i, (name, points) in enumerate(series.items()):
         colour = colours[i % len(colours)]
         path = " ".join(f"{px(x):.1f},{py(y):.1f}" for x, y in points)
         out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
-        out.append(f'<text x="{width - right + 10}" y="{top + 16 + 16 * i}" fill="{colour}">{name}</text>')
+        out.append(f'<text x="{width - right + 10}" y="{top + 16 + 16 * i}" '
+                   f'fill="{colour}">{name}</text>')
     return "\n".join(out + ["</svg>\n"])
 
 
-LOAD = "l1d.size=32K,l2.size=128K,page.size=2M,llc.size=2304K,llc.ways=18"  # readers need little to miss it
-SIZES = [32 << 10, 128 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20, 32 << 20, 64 << 20, 96 << 20]
-FAR = "page.size=2M,llc.size=2304K,llc.ways=18"  # memory begins early: what is measured stays the same
+# readers need little to miss it
+LOAD = "l1d.size=32K,l2.size=128K,page.size=2M,llc.size=2304K,llc.ways=18"
+SIZES = [32 << 10, 128 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20, 32 << 20,
+         64 << 20, 96 << 20]
+# memory begins early: what is measured stays the same
+FAR = "page.size=2M,llc.size=2304K,llc.ways=18"
 
 
 def curves(bench, cpus, quick):
     """(file, title, x, y, log x, log y, what to run at x, points, value from sums)"""
     sizes = SIZES[0:6:2] if quick else SIZES
     n = 20000
-    yield ("latency", "Load latency of a random chase, 4 KB pages", "bytes", "cycles", True, True, sizes,
-           lambda c, x: bench.per_unit(c, f"chase {x} 64 {n}"))
-    yield ("gather", "Random loads from memory, chains at a time", "chains", "cycles a load", True, True,
+    yield ("latency", "Load latency of a random chase, 4 KB pages", "bytes", "cycles", True, True,
+           sizes, lambda c, x: bench.per_unit(c, f"chase {x} 64 {n}"))
+    yield ("gather", "Random loads from memory, chains at a time", "chains", "cycles a load", True,
+           True,
            [1, 2, 4, 8], lambda c, x: bench.per_unit(c, f"gather {x} 16M {n}", FAR))
     yield ("bandwidth", "Reading in order", "bytes", "bytes a cycle", True, True, sizes,
            lambda c, x: 1 / bench.per_unit(c, f"read {x} {max(x, 1 << 20)}", "page.size=2M"))
     yield ("write", "Writing in order", "bytes", "bytes a cycle", True, True, sizes,
            lambda c, x: 1 / bench.per_unit(c, f"write {x} {max(x, 1 << 20)}", "page.size=2M"))
-    yield ("branch", "Branches by a random pattern that repeats", "period", "mispredicted, percent", True, False,
+    yield ("branch", "Branches by a random pattern that repeats", "period", "mispredicted, percent",
+           True, False,
            [2 << i for i in range(2 if quick else 0, 15, 4 if quick else 2)],
            lambda c, x: 100 * mispredicts(bench, c, x, n))
     yield ("load", "Memory latency while others read", "threads that read", "cycles", False, False,
@@ -225,7 +246,8 @@ def judge(bench, row, why):
         return f"{head} not run | | {row['kind']} | {source} |\n", False
     off = value / published - 1
     limit = 0.03 if row["kind"] == "fitted" else 0.10
-    return f"{head} {show(value)} | {off:+.1%} | {row['kind']} | {source} |\n", abs(off) <= limit or bool(reason)
+    return (f"{head} {show(value)} | {off:+.1%} | {row['kind']} | {source} |\n",
+            abs(off) <= limit or bool(reason))
 
 
 def draw(bench, cpus, quick):
@@ -252,14 +274,16 @@ def main():
     parser.add_argument("--write", metavar="DIR", help="write validation.md and plots there")
     parser.add_argument("--cpu", action="append", help="these presets only")
     parser.add_argument("--quick", action="store_true", help="few points: does it work at all")
-    parser.add_argument("--minutes", type=float, default=1e6, help="start nothing more after so many")
+    parser.add_argument("--minutes", type=float, default=1e6,
+                        help="start nothing more after so many")
     parser.add_argument("--single", action="store_true", help="leave out what has several threads")
     args = parser.parse_args()
     rows = [r for r in table("published.tsv") if not args.cpu or r["cpu"] in args.cpu]
     why = {(r["cpu"], r["what"]): r["why"] for r in table("published-why.tsv")}
     cpus = list(dict.fromkeys(r["cpu"] for r in rows))
     text, bad = [], 0
-    text.append("| core | what | published | model | difference | kind | source |\n|---|---|---|---|---|---|---|\n")
+    text.append("| core | what | published | model | difference | kind | source |\n"
+                "|---|---|---|---|---|---|---|\n")
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(args.build, folder, time.time() + 60 * args.minutes, args.single)
         slow = lambda r: r["micro"].startswith(THREADS)  # last, if time runs out

@@ -1,6 +1,6 @@
 """
-Each module sees only the modules below it (docs/ARCHITECTURE.md has the rows), only cli prints or exits, and
-the length of a packet is worked out in one place.
+Each module sees only the modules below it (docs/ARCHITECTURE.md has the rows), only cli prints or
+exits, and the length of a packet is worked out in one place.
 """
 import collections, json, os, re, subprocess, sys
 sys.path.insert(0, os.path.dirname(__file__))
@@ -12,7 +12,8 @@ MAY_USE = {m[0]: m[1] for m in re.findall(r"^\| `(\w+)` \|[^|\n]*\| ([\w, ]*)\|$
 
 def allowed(module):
     """The modules that one may see: those of its row, and what these see."""
-    named = MAY_USE[module].replace("all", ", ".join(m for m in MAY_USE if m != "cli")).replace(",", " ").split()
+    named = MAY_USE[module].replace("all", ", ".join(m for m in MAY_USE
+                                                     if m != "cli")).replace(",", " ").split()
     return {module}.union(*map(allowed, named))
 
 
@@ -21,7 +22,8 @@ ROOMS = os.path.join(BUILD, "rooms")
 OWNER = {name: module for module in MAY_USE if os.path.isdir(f"{ROOMS}/{module}/spex")
          for name in os.listdir(f"{ROOMS}/{module}/spex")}
 CORE = {"base", "wire", "record", "arch", "spu"}
-LIBC = set("assert ctype errno inttypes limits math stdarg stdbool stddef stdint stdio stdlib string".split())
+LIBC = set("assert ctype errno inttypes limits math stdarg stdbool stddef stdint "
+           "stdio stdlib string".split())
 
 SUFFIXES = (".c", ".h", ".inc", ".def")
 
@@ -38,8 +40,10 @@ def sources(folder):
 def code_of(text):
     """The text without comments and the insides of strings; lines stay where they are."""
     def blank(m):
-        return m.group()[0] + m.group()[-1] if m.group()[0] in "\"'" else "\n" * m.group().count("\n")
-    return re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", blank, text, flags=re.S)
+        return (m.group()[0] + m.group()[-1] if m.group()[0] in "\"'"
+                else "\n" * m.group().count("\n"))
+    return re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", blank, text,
+                  flags=re.S)
 
 
 def lines_with(pattern, text):
@@ -52,7 +56,8 @@ built = collections.defaultdict(set)
 for unit in json.load(open(os.path.join(BUILD, "compile_commands.json"))):
     file = os.path.relpath(os.path.join(unit["directory"], unit["file"]), SOURCE)
     if file.startswith("src/") and not unit["output"].startswith(("tests/", "bench/", "fuzz/")):
-        built[file.split("/")[1]].add((unit["output"], frozenset(re.findall(r"-Irooms/(\w+)", unit["command"]))))
+        built[file.split("/")[1]].add((unit["output"],
+                                       frozenset(re.findall(r"-Irooms/(\w+)", unit["command"]))))
 for module in MAY_USE:
     want = allowed(module)
     wrong = [f"{output} is built with {sorted(path)}" for output, path in built[module]
@@ -62,17 +67,22 @@ for module in MAY_USE:
             m = re.match(r"\s*#\s*include\s+[<\"]([\w/.+-]+)[>\"]", line)
             if m and ".." in m.group(1):
                 wrong.append(f"{path}:{number}: {line.strip()}")
-            if m and "<" in line and module in CORE - {"base"} and not m.group(1).startswith("spex/") \
-                    and m.group(1)[:-2] not in LIBC | {"immintrin", "arm_neon"}:
+            if (m and "<" in line and module in CORE - {"base"} and
+                not m.group(1).startswith("spex/") and
+                m.group(1)[:-2] not in LIBC | {"immintrin", "arm_neon"}):
                 wrong.append(f"{path}:{number}: core is libc only: {line.strip()}")
-    check(f"{module} is built with {' '.join(sorted(want))} in sight alone", built[module] and not wrong, "\n".join(wrong))
+    check(f"{module} is built with {' '.join(sorted(want))} in sight alone",
+          built[module] and not wrong, "\n".join(wrong))
 
-try_it = subprocess.run(["cc", "-fsyntax-only", "-I", f"{ROOMS}/uarch", "-I", f"{ROOMS}/arch", "-I", f"{ROOMS}/base", "-x", "c", "-"],
+try_it = subprocess.run(["cc", "-fsyntax-only", "-I", f"{ROOMS}/uarch", "-I", f"{ROOMS}/arch", "-I",
+                         f"{ROOMS}/base", "-x", "c", "-"],
                         input='#include "spu/config.h"\n', capture_output=True, text=True)
-check("uarch cannot include the unit", try_it.returncode and "spu/config.h" in try_it.stderr, try_it.stderr)
+check("uarch cannot include the unit", try_it.returncode and "spu/config.h" in try_it.stderr,
+      try_it.stderr)
 
 # Only cli prints or exits. The exceptions have nobody to whom they could return a status.
-ENDS = r"\b(v?f?printf|f?puts|f?putc|putchar|perror|v?err|v?errx|v?warn|v?warnx|_*exit|_Exit|quick_exit|abort)\s*\("
+ENDS = (r"\b(v?f?printf|f?puts|f?putc|putchar|perror|v?err|v?errx|v?warn|v?warnx|_*exit|_Exit|"
+        r"quick_exit|abort)\s*\(")
 MAY_END = {
     "src/base/memory.c": "abort: no memory, and no handler was set",
     "src/guest/plugin.c": "the plugin's entry: QEMU takes a number, people need the reason",
@@ -95,7 +105,8 @@ check("every exception from that is used", not unused, sorted(unused))
 
 # The length of a packet comes from its header, and headers from packets.def, in one place.
 ONE_PLACE = "src/wire/headers.h"
-LENGTHS = [r">>\s*4\s*\)?\s*&\s*(3|0x3)\b", r"\b\w+\s*/\s*16\s*%\s*4\b", r"bits_get\([^,]+,\s*5,\s*4\)", r"&\s*0x30\b",
+LENGTHS = [r">>\s*4\s*\)?\s*&\s*(3|0x3)\b", r"\b\w+\s*/\s*16\s*%\s*4\b",
+           r"bits_get\([^,]+,\s*5,\s*4\)", r"&\s*0x30\b",
            r"\?\s*9u?\s*:\s*1u?\b", r"\{\s*1,\s*2,\s*4,\s*8\s*\}", r"\b2,\s*3,\s*5,\s*9\b"]
 HEADERS = r"\b0x(71|42|43|64|65|48|49|4a|b0|b1|b2|b3|b4|98|99|9a|9c)\b"
 wrong = []
@@ -104,10 +115,12 @@ for path, text in sources("src"):
     module = path.split("/")[1]
     patterns = LENGTHS + ([HEADERS] if module in ("wire", "record") else [])
     if path != ONE_PLACE and module in ("wire", "record", "spu", "script", "analysis", "cli"):
-        wrong += [f"{path}:{n}: {code.split(chr(10))[n - 1].strip()}" for p in patterns for n in lines_with(p, code)]
+        wrong += [f"{path}:{n}: {code.split(chr(10))[n - 1].strip()}" for p in patterns
+                  for n in lines_with(p, code)]
 check(f"the length of a packet is worked out in {ONE_PLACE} alone", not wrong, "\n".join(wrong))
 
-# A library exports the functions of its headers, by name, under its major version: an accident is noticed.
+# A library exports the functions of its headers, by name, under its major
+# version: an accident is noticed.
 LIBRARIES = {"libspex": ("SPEX", ["base", "wire", "arch", "record", "spu"]),
              "libspex-profile": ("SPEX_PROFILE", ["perfdata", "analysis"])}
 
@@ -121,15 +134,18 @@ def functions(header):
     return set(re.findall(r"^(?!static|typedef)[a-z][^;@()]*?\b(spex_\w+)\s*\([^;@]*;", code, re.M))
 
 
-major = re.search(r"define SPEX_VERSION_MAJOR (\d+)", open(os.path.join(SOURCE, "include/spex/base.h")).read()).group(1)
+major = re.search(r"define SPEX_VERSION_MAJOR (\d+)",
+                  open(os.path.join(SOURCE, "include/spex/base.h")).read()).group(1)
 for name, (node, modules) in LIBRARIES.items():
     text = open(os.path.join(SOURCE, f"src/{name}.map")).read()
     named = set(re.findall(r"^\s+(spex_\w+);", text, re.M))
     declared = set().union(*(functions(text) for path, text in sources("include/spex")
-                             if path.endswith(".h") and OWNER.get(os.path.basename(path)) in modules))
+                             if path.endswith(".h") and
+                             OWNER.get(os.path.basename(path)) in modules))
     check(f"src/{name}.map names the functions of its headers", declared and named == declared,
           f"only there: {sorted(named - declared)}; only in headers: {sorted(declared - named)}")
-    check(f"its first node is {node}_{major}, as the major version", re.search(r"^(\w+) \{", text, re.M).group(1) == f"{node}_{major}")
+    check(f"its first node is {node}_{major}, as the major version",
+          re.search(r"^(\w+) \{", text, re.M).group(1) == f"{node}_{major}")
     check("and no wildcard but local", re.findall(r"\S*\*;", text) == ["*;"])
 
 leaks = []

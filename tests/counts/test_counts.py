@@ -87,7 +87,8 @@ def main():
     kept = dict(l.split("\t") for l in lines[2:])
     for name, count in found.items():
         want = float(kept.get(name, 0))
-        check(f"{name}: instructions per record", count is not None and abs(count - want) <= 0.1 * want,
+        check(f"{name}: instructions per record",
+              count is not None and abs(count - want) <= 0.1 * want,
               f"{count} measured, {want} kept in tests/counts/counts.tsv; if it is meant, run "
               "tests/counts/test_counts.py --update")
     done()

@@ -1,4 +1,5 @@
-"""Answers of ClickHouse as a library (npm: @chdb/lib-linux-x64-gnu), one JSON array of rows a line: chdb.py LIBRARY QUERY..."""
+"""Answers of ClickHouse as a library (npm: @chdb/lib-linux-x64-gnu), one JSON array of rows a line:
+chdb.py LIBRARY QUERY..."""
 import ctypes, json, os, sys
 
 lib = ctypes.CDLL(sys.argv[1])

@@ -1,4 +1,5 @@
-"""What tests of exporters share: profiles, the programs that read what we write, where they are to be had."""
+"""What tests of exporters share: profiles, the programs that read what we write,
+where they are to be had."""
 import os, shutil, sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../analysis"))
 from common import *
@@ -32,7 +33,8 @@ def tool(name):
 def use(name, *args, **kw):
     """Runs such a program with the libraries that came with it."""
     root = f"{FEEDS}/root"
-    libraries = ":".join(f"{root}/{d}" for d in ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib/llvm-22/lib"))
+    libraries = ":".join(f"{root}/{d}" for d in ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu",
+                                                 "usr/lib/llvm-22/lib"))
     env = kw.pop("env", {})
     path = tool(name)
     if path.startswith(FEEDS):
@@ -42,7 +44,8 @@ def use(name, *args, **kw):
 
 def export(to, file, *args, out=None, symbols=True):
     """Writes DIR/out; (exit code, stderr)."""
-    code, text, err = on("export", file, "--to", to, "-o", out or f"out.{to}", *args, symbols=symbols)
+    code, text, err = on("export", file, "--to", to, "-o", out or f"out.{to}", *args,
+                         symbols=symbols)
     return code, err
 
 

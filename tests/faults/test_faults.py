@@ -1,8 +1,9 @@
 """Every call site of malloc, read, write, mmap, close and so on in our objects fails once, in turn.
 
-Then spex either does what it does without the fault, or says what is wrong and exits 1 or 2; nothing
-crashes, leaks, hangs or has half a file under its name. Each site once in `make check`; in
-`make check-faults` (SPEX_LONG=1) with each command that reaches it, at the first and at the second call. Other commands join by a line in COMMANDS.
+Then spex either does what it does without the fault, or says what is wrong and exits 1 or 2;
+nothing crashes, leaks, hangs or has half a file under its name. Each site once in `make check`; in
+`make check-faults` (SPEX_LONG=1) with each command that reaches it, at the first and at the second
+call. Other commands join by a line in COMMANDS.
 """
 import collections
 import concurrent.futures
@@ -22,7 +23,8 @@ from support.tap import *
 LONG = bool(os.environ.get("SPEX_LONG"))
 WORK = tempfile.TemporaryDirectory(prefix="spex-faults-")
 FAULTS = os.path.join(os.path.dirname(SPEX), "tests/faults/spex-faults")
-# beside the plugin, where spex looks for it; QEMU can load that of the build without sanitizer alone
+# beside the plugin, where spex looks for it; QEMU can load that of the
+# build without sanitizer alone
 PROGRAM = os.path.join(WORK.name, "spex")
 PLUGIN = os.path.join(BUILD.removesuffix("-asan"), "libspex-qemu.so")
 shutil.copy(FAULTS, PROGRAM)
@@ -31,8 +33,10 @@ VECTORS = os.path.join(SOURCE, "tests/vectors")
 RAW = os.path.join(VECTORS, "altra_issue123.spe")
 DATA = os.path.join(VECTORS, "kunpeng920_branch_b.v1.perf.data")
 TINY = os.path.join(WORK.name, "tiny")
-ENGINE = os.path.exists(PLUGIN) and shutil.which("qemu-aarch64") and shutil.which("aarch64-linux-gnu-gcc") and not run(
-    "aarch64-linux-gnu-gcc", "-g", "-O1", "-static", "-o", TINY, os.path.join(SOURCE, "tests/guest/programs/tiny.c"))[0]
+ENGINE = (os.path.exists(PLUGIN) and shutil.which("qemu-aarch64") and
+          shutil.which("aarch64-linux-gnu-gcc") and
+          not run("aarch64-linux-gnu-gcc", "-g", "-O1", "-static", "-o", TINY,
+                  os.path.join(SOURCE, "tests/guest/programs/tiny.c"))[0])
 PROFILE = os.path.join(WORK.name, "profile")
 if ENGINE:
     run(PROGRAM, "record", "--truth", "-c", "256", "-m", ",8K", "-o", PROFILE, TINY)
@@ -47,14 +51,16 @@ with open(CUT, "wb") as f:  # as perf leaves a file when it is killed: without s
 
 
 class Fleet(http.server.BaseHTTPRequestHandler):
-    """As much of a ClickHouse server as takes everything, has nothing, and knows of one function."""
+    """As much of a ClickHouse server as takes everything, has nothing, and
+    knows of one function."""
 
     def do_POST(self):
         query = self.rfile.read(int(self.headers["Content-Length"])).decode(errors="replace")
         if "FROM spex_schema" in query:
             answer = "spex.samples.1\t\n"
         elif "WITH TOTALS" in query:
-            cells = "\t5" * (query.count("sumMerge(") - 2) + "\t[1,2,3]" * query.count("quantilesExactWeightedMerge")
+            cells = ("\t5" * (query.count("sumMerge(") - 2) +
+                     "\t[1,2,3]" * query.count("quantilesExactWeightedMerge"))
             answer = f"walk{cells}\n\n{cells}\n"
         elif "TabSeparatedWithNames" in query:
             answer = "symbol\tn\nString\tUInt64\nwalk\t5\n"
@@ -76,41 +82,58 @@ URL = ["--url", f"http://127.0.0.1:{fleet.server_port}", "--retry", "0"]
 
 # What is run; OUT stands for a file that is to be written, RUN for a run that was killed.
 COMMANDS = [
-    ["report", "-i", PROFILE], ["report", "-i", PROFILE, "--sort", "line", "--format", "json"], ["report", "-i", DATA],
-    ["annotate", "-i", PROFILE, "main"], ["mem", "-i", PROFILE], ["c2c", "-i", PROFILE], ["branch", "-i", PROFILE],
-    ["diff", PROFILE, PROFILE], ["script", "-i", PROFILE], ["script", "-i", DATA, "--format", "json"],
-    ["script", "-i", PROFILE, "--format", "csv", "--threads", "1"], ["dump", DATA], ["dump", "--raw", RAW],
-    ["dump", "--style", "perf", DATA], ["verify", PROFILE], ["verify", "--raw", RAW], ["generate", "--seed", "3"],
-    ["recover", CUT, "-o", "OUT"], *(["export", "--to", to, "-i", PROFILE, "-o", "OUT"] for to in ("parquet", "pprof", "firefox", "speedscope", "collapsed", "bolt", "profgen", "llvm", "autofdo", "callgrind", "cachegrind")),
-    ["export", "--to", "clickhouse", "--host", "x", "-i", PROFILE, *URL], ["export", "--to", "clickhouse", "--print-ddl"],
+    ["report", "-i", PROFILE], ["report", "-i", PROFILE, "--sort", "line", "--format", "json"],
+    ["report", "-i", DATA],
+    ["annotate", "-i", PROFILE, "main"], ["mem", "-i", PROFILE], ["c2c", "-i", PROFILE],
+    ["branch", "-i", PROFILE],
+    ["diff", PROFILE, PROFILE], ["script", "-i", PROFILE],
+    ["script", "-i", DATA, "--format", "json"],
+    ["script", "-i", PROFILE, "--format", "csv", "--threads", "1"], ["dump", DATA],
+    ["dump", "--raw", RAW],
+    ["dump", "--style", "perf", DATA], ["verify", PROFILE], ["verify", "--raw", RAW],
+    ["generate", "--seed", "3"],
+    ["recover", CUT, "-o", "OUT"],
+    *(["export", "--to", to, "-i", PROFILE, "-o", "OUT"]
+      for to in ("parquet", "pprof", "firefox", "speedscope", "collapsed", "bolt", "profgen",
+                 "llvm", "autofdo", "callgrind", "cachegrind")),
+    ["export", "--to", "clickhouse", "--host", "x", "-i", PROFILE, *URL],
+    ["export", "--to", "clickhouse", "--print-ddl"],
     ["report", *URL], ["query", "SELECT symbol, count() AS n FROM samples", *URL],
     ["spu", "run", os.path.join(SOURCE, "tests/spu/buffer.spu")], ["help"], ["help", "record"],
 ]
 if ENGINE:
-    COMMANDS += [["truth", PROFILE], ["record", "-q", "-c", "256", "-m", ",8K", "--truth", "-o", "OUT", TINY],
-                 ["record", "-q", "-c", "256", "-o", "-", TINY], ["recover", "RUN", "-o", "OUT"], ["stat", "-c", "256", TINY]]
+    COMMANDS += [["truth", PROFILE],
+                 ["record", "-q", "-c", "256", "-m", ",8K", "--truth", "-o", "OUT", TINY],
+                 ["record", "-q", "-c", "256", "-o", "-", TINY], ["recover", "RUN", "-o", "OUT"],
+                 ["stat", "-c", "256", TINY]]
 
 RUN = os.path.join(WORK.name, "killed")
 if ENGINE:  # a run whose spex died when it would have given the file its name
     here = tempfile.mkdtemp(dir=WORK.name)
     sites = os.path.join(here, "sites")
-    run(PROGRAM, "record", "-c", "256", "-m", ",8K", "-o", os.path.join(here, "x"), TINY, env={"SPEX_FAULT_LOG": sites})
+    run(PROGRAM, "record", "-c", "256", "-m", ",8K", "-o", os.path.join(here, "x"), TINY,
+        env={"SPEX_FAULT_LOG": sites})
     os.unlink(os.path.join(here, "x"))
     rename = next(l.split()[1] for l in open(sites) if l.startswith("rename "))
-    run(PROGRAM, "record", "-c", "256", "-m", ",8K", "-o", os.path.join(here, "x"), TINY, env={"SPEX_FAULT": rename + ":1"})
+    run(PROGRAM, "record", "-c", "256", "-m", ",8K", "-o", os.path.join(here, "x"), TINY,
+        env={"SPEX_FAULT": rename + ":1"})
     os.rename(next(os.path.join(here, n) for n in os.listdir(here) if ".run-" in n), RUN)
     check("a run to recover", os.path.exists(os.path.join(RUN, "data")))
 
 
 def attempt(command, env):
-    """Runs one command in a directory of its own: exit code, what it wrote, what it said, files that have a name."""
+    """Runs one command in a directory of its own: exit code, what it wrote, what it said,
+    files that have a name."""
     here = tempfile.mkdtemp(dir=WORK.name)
     if "RUN" in command:
         shutil.copytree(RUN, os.path.join(here, "run"))
-    words = [w.replace("OUT", os.path.join(here, "out")) if w == "OUT" else os.path.join(here, "run") if w == "RUN" else w for w in command]
+    words = [w.replace("OUT", os.path.join(here, "out")) if w == "OUT"
+             else os.path.join(here, "run") if w == "RUN" else w for w in command]
     try:
-        code, out, err = run(PROGRAM, *words, env={"ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1:exitcode=99",
-                                                   "TMPDIR": here, "NO_COLOR": "1", "COLUMNS": "200", **env}, cwd=here, timeout=120)
+        code, out, err = run(PROGRAM, *words, env={
+            "ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1:exitcode=99",
+            "TMPDIR": here, "NO_COLOR": "1", "COLUMNS": "200", **env},
+                             cwd=here, timeout=120)
     except Exception as problem:
         code, out, err = None, b"", f"hangs: {problem}"
     files = {}
@@ -124,7 +147,8 @@ def attempt(command, env):
 
 
 def name_of(site):
-    code, out, _ = run("addr2line", "-f", "-p", "-s", "-e", PROGRAM, "0x" + format(int(site, 16) - 1, "x"))
+    code, out, _ = run("addr2line", "-f", "-p", "-s", "-e", PROGRAM,
+                       "0x" + format(int(site, 16) - 1, "x"))
     return out.decode().strip()
 
 
@@ -148,11 +172,13 @@ def judge(normal, got):
         return f"exit {code}: " + "\n".join([l for l in err.splitlines() if l.strip()][:14])
     told = re.search(r"^spex", err, re.M)
     if "out" in files and files["out"] != normal[3].get("out"):
-        # what is made of a profile may lack names, or what there was no memory to read, if that is told
+        # what is made of a profile may lack names, or what there was no memory
+        # to read, if that is told
         if not whole(files["out"]) or not told and files["out"][:8] != b"PERFILE2":
             return "half a file has the name"
     if code == 0:
-        same = whole(out) if out[:8] == b"PERFILE2" else out == normal[1]  # the environment moves the guest's stack
+        # the environment moves the guest's stack
+        same = whole(out) if out[:8] == b"PERFILE2" else out == normal[1]
         # what a profile only names, programs and sources, may be missing: then it says so
         if (not same and not told) or set(files) != set(normal[3]):
             return f"exit 0, but the output is not what it is without the fault: {err[:300]}"
@@ -178,7 +204,8 @@ def main():
         tested |= {s[1] for s in sites}
         bad = []
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            jobs = [(s, n, pool.submit(attempt, command, {"SPEX_FAULT": f"{s[1]}:{n}"})) for s in new for n in ((1, 2) if LONG else (1,))]
+            jobs = [(s, n, pool.submit(attempt, command, {"SPEX_FAULT": f"{s[1]}:{n}"}))
+                    for s in new for n in ((1, 2) if LONG else (1,))]
             for site, n, job in jobs:
                 wrong = judge(normal, job.result())
                 kinds[site[0]] += 1

@@ -1,4 +1,5 @@
-"""Today's ClickHouse without a server: chDB, its library form from npm, behind the HTTP interface as far as spex uses it."""
+"""Today's ClickHouse without a server: chDB, its library form from npm, behind the HTTP interface
+as far as spex uses it."""
 import ctypes
 import http.server
 import os
@@ -22,7 +23,8 @@ class Today:
         lib.chdb_connect.restype = lib.chdb_query.restype = ctypes.c_void_p
         lib.chdb_connect.argtypes = [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)]
         lib.chdb_query.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p]
-        for name, kind in (("buffer", ctypes.c_void_p), ("length", ctypes.c_size_t), ("error", ctypes.c_char_p)):
+        for name, kind in (("buffer", ctypes.c_void_p), ("length", ctypes.c_size_t),
+                           ("error", ctypes.c_char_p)):
             f = getattr(lib, f"chdb_result_{name}")
             f.restype, f.argtypes = kind, [ctypes.c_void_p]
         lib.chdb_destroy_query_result.argtypes = [ctypes.c_void_p]
@@ -35,7 +37,8 @@ class Today:
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                args = {k: v[0] for k, v in urllib.parse.parse_qs(urllib.parse.urlparse(self.path).query).items()}
+                args = {k: v[0] for k, v in urllib.parse.parse_qs(
+                    urllib.parse.urlparse(self.path).query).items()}
                 answer, wrong = today.handle(args, body)
                 self.send_response(500 if wrong else 200)
                 self.send_header("Content-Length", str(len(answer)))
@@ -53,7 +56,8 @@ class Today:
         """(answer, whether it is an error)."""
         result = self.lib.chdb_query(self.connection, text.encode(), b"TabSeparated")
         error = self.lib.chdb_result_error(result)
-        answer = error or ctypes.string_at(self.lib.chdb_result_buffer(result), self.lib.chdb_result_length(result))
+        answer = error or ctypes.string_at(self.lib.chdb_result_buffer(result),
+                                           self.lib.chdb_result_length(result))
         self.lib.chdb_destroy_query_result(result)
         return answer, bool(error)
 
@@ -82,7 +86,8 @@ def inflate(body):
     """The frames of compressed data: checksum, method, size with this head, size before, zstd."""
     zstd = ctypes.CDLL("libzstd.so.1")
     zstd.ZSTD_decompress.restype = ctypes.c_size_t
-    zstd.ZSTD_decompress.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
+    zstd.ZSTD_decompress.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p,
+                                     ctypes.c_size_t]
     at, whole = 0, []
     while at < len(body):
         method, size, before = struct.unpack_from("<BII", body, at + 16)

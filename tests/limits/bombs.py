@@ -9,7 +9,8 @@ import pd
 
 
 def elf(path, symbols=(), text=b"\xc0\x03\x5f\xd6", address=0x400000, sections=()):
-    """An AArch64 executable: .text at an address; symbols (name, offset, size); more (name, type, flags, bytes)."""
+    """An AArch64 executable: .text at an address; symbols (name, offset, size); more
+    (name, type, flags, bytes)."""
     names, strings, table = b"\0", b"\0", b"\0" * 24
     for name, offset, size in symbols:
         table += struct.pack("<IBBHQQ", len(strings), 0x12, 0, 1, address + offset, size)
@@ -21,12 +22,14 @@ def elf(path, symbols=(), text=b"\xc0\x03\x5f\xd6", address=0x400000, sections=(
         names += name.encode() + b"\0"
         if data is None:
             data = names
-        headers += struct.pack("<IIQQQQIIQQ", at, kind, flags, address if name == ".text" else 0, offset + len(body),
-                               len(data), 3 if kind == 2 else 0, 1 if kind == 2 else 0, 8, 24 if kind == 2 else 0)
+        headers += struct.pack("<IIQQQQIIQQ", at, kind, flags, address if name == ".text" else 0,
+                               offset + len(body), len(data), 3 if kind == 2 else 0,
+                               1 if kind == 2 else 0, 8, 24 if kind == 2 else 0)
         body += data + b"\0" * (-len(data) % 8)
     count = len(all_) + 2
-    head = b"\x7fELF\x02\x01\x01" + b"\0" * 9 + struct.pack("<HHIQQQIHHHHHH", 2, 183, 1, address, 64, offset + len(body), 0,
-                                                          64, 56, 1, 64, count, count - 1)
+    head = b"\x7fELF\x02\x01\x01" + b"\0" * 9 + struct.pack("<HHIQQQIHHHHHH", 2, 183, 1, address,
+                                                            64, offset + len(body), 0,
+                                                            64, 56, 1, 64, count, count - 1)
     head += struct.pack("<IIQQQQQQ", 1, 5, offset, address, address, len(text), len(text), 0x1000)
     with open(path, "wb") as f:
         f.write(head.ljust(offset, b"\0") + body + headers)
@@ -60,7 +63,8 @@ def overlapping_ids(size=1 << 20, events=4000):
     attr = f.attr(f.attrs[0])
     data = 104 + events * (len(attr) + 16)
     size = max(size, data + 8) & ~7
-    head = f.magic() + struct.pack("<QQQQQQQQ", 104, len(attr) + 16, 104, events * (len(attr) + 16), data, size - data, 0, 0)
+    head = f.magic() + struct.pack("<QQQQQQQQ", 104, len(attr) + 16, 104, events * (len(attr) + 16),
+                                   data, size - data, 0, 0)
     return head + b"\0" * 32 + (attr + struct.pack("<QQ", 0, size)) * events + \
         struct.pack("<IHH", 68, 0, 8) * ((size - data) // 8)
 
@@ -69,7 +73,8 @@ def zstd_flood(count=18):
     """COMPRESSED records that each become 60 MB of COMM records; the header names no size."""
     f = pd.File(compress=True)
     del f.features[27]
-    packed = pd.zstd((struct.pack("<IHHii", 3, 0, 32, 1, 1) + b"a".ljust(16, b"\0")) * ((60 << 20) // 32))
+    packed = pd.zstd((struct.pack("<IHHii", 3, 0, 32, 1, 1) + b"a".ljust(16, b"\0")) *
+                     ((60 << 20) // 32))
     f.data += (f.header(81, 8 + len(packed)) + packed) * count
     return f.bytes()
 
@@ -78,7 +83,8 @@ def queues(count):
     """AUXTRACE records of as many CPUs, one sample each."""
     f = pd.File(index=False)
     one = pd.record(0x400000, ts=100)
-    f.data += b"".join(f.header(71, 48) + f.p("QQQIiiI", 64, 0, 0, i, -1, i, 0) + one for i in range(count))
+    f.data += b"".join(f.header(71, 48) + f.p("QQQIiiI", 64, 0, 0, i, -1, i, 0) + one
+                       for i in range(count))
     return f.bytes()
 
 
@@ -94,7 +100,8 @@ def builds(count):
     """One path, as many build ids."""
     f = pd.File()
     f.comm(10, 10, "prog")
-    many(f, lambda i: f.mmap2(10, 10, 0x100000 * (i + 1), 0x1000, "/no/lib.so", build_id=struct.pack(">5I", i, 1, 2, 3, 4)),
+    many(f, lambda i: f.mmap2(10, 10, 0x100000 * (i + 1), 0x1000, "/no/lib.so",
+                              build_id=struct.pack(">5I", i, 1, 2, 3, 4)),
          count)
     f.trace(b"".join(pd.record(0x100000 * (i + 1), ctx=10, ts=100 + i) for i in range(count)))
     return f.bytes()
@@ -103,22 +110,27 @@ def builds(count):
 def jits(count):
     """As many processes that made their code."""
     f = pd.File()
-    many(f, lambda i: f.comm(100 + i, 100 + i, "jit").mmap2(100 + i, 100 + i, 0x100000, 0x1000, "//anon"), count)
+    many(f, lambda i: f.comm(100 + i, 100 + i,
+                             "jit").mmap2(100 + i, 100 + i, 0x100000, 0x1000, "//anon"), count)
     f.trace(b"".join(pd.record(0x100000, ctx=100 + i, ts=100 + i) for i in range(count)))
     return f.bytes()
 
 
 def versions(count):
-    """Code at one address that is replaced before each sample, which uses data that no file is mapped at."""
+    """Code at one address that is replaced before each sample, which uses data that
+    no file is mapped at."""
     f = pd.File()
     f.comm(10, 10, "prog")
-    many(f, lambda i: f.mmap2(10, 10, 0x100000, 0x1000, "//anon" if i & 1 else f"/no/{i}", time=(100 + i) * 10), count)
-    f.trace(b"".join(pd.record(0x100000, ctx=10, ts=100 + i, va=0x7000000 + 64 * i) for i in range(count)))
+    many(f, lambda i: f.mmap2(10, 10, 0x100000, 0x1000, "//anon" if i & 1 else f"/no/{i}",
+                              time=(100 + i) * 10), count)
+    f.trace(b"".join(pd.record(0x100000, ctx=10, ts=100 + i, va=0x7000000 + 64 * i)
+                     for i in range(count)))
     return f.bytes()
 
 
 def chosen_pcs(count):
-    """Addresses whose products with the golden ratio share their low bits: one chain in a table without a seed."""
+    """Addresses whose products with the golden ratio share their low bits: one chain in a
+    table without a seed."""
     golden = 0x9e3779b97f4a7c15
     inverse, pcs, i = pow(golden, -1, 1 << 64), [], 0
     while len(pcs) < count:
@@ -144,7 +156,8 @@ def lines(count):
     """Loads from as many cache lines."""
     f = pd.File()
     f.comm(10, 10, "prog")
-    f.trace(b"".join(pd.record(0x400000, ctx=10, va=0x10000000 + 64 * i, ts=100 + i) for i in range(count)))
+    f.trace(b"".join(pd.record(0x400000, ctx=10, va=0x10000000 + 64 * i, ts=100 + i)
+                     for i in range(count)))
     return f.bytes()
 
 
@@ -170,4 +183,5 @@ def compressed_section(path, size):
     """.debug_info that says it is zlib of so many zeros."""
     packed = zlib.compress(b"\0" * min(size, 1 << 24))
     elf(path, [("main", 0, 4)],
-        sections=[(".debug_info", 1, 0x800, struct.pack("<IIQQ", 1, 0, size, 8) + packed), (".debug_abbrev", 1, 0, b"\0" * 8)])
+        sections=[(".debug_info", 1, 0x800, struct.pack("<IIQQ", 1, 0, size, 8) + packed),
+                  (".debug_abbrev", 1, 0, b"\0" * 8)])

@@ -1,4 +1,5 @@
-"""Commands on perf.data files: spex dump as perf prints it, and chunks cut anywhere read as if they were not."""
+"""Commands on perf.data files: spex dump as perf prints it, and chunks cut anywhere
+read as if they were not."""
 import os
 import sys
 import tempfile
@@ -29,7 +30,8 @@ def perf_packets(stdin=None):
     return lines
 
 
-RECORDS = [pd.record(0x400000 + 4 * i, ctx=100, va=0x7fff0000 + 8 * i, pa=64 * i, source=8, ts=1000 + i) for i in range(6)]
+RECORDS = [pd.record(0x400000 + 4 * i, ctx=100, va=0x7fff0000 + 8 * i, pa=64 * i, source=8,
+                     ts=1000 + i) for i in range(6)]
 WHOLE = b"".join(RECORDS)
 
 
@@ -38,20 +40,25 @@ def some(**kw):
     f.comm(100, 100, "prog").mmap2(100, 100, 0x400000, 0x1000, "/bin/prog")
     for i in range(3):
         f.trace(WHOLE[:128], 128 * i, cpu=i % f.cpus, pid=100, tid=100, time=1)
-    f.trace(bytes(40) + RECORDS[0][:24], 4096, cpu=0, pid=100, tid=100, time=1)  # padding, a packet cut at the end
+    # padding, a packet cut at the end
+    f.trace(bytes(40) + RECORDS[0][:24], 4096, cpu=0, pid=100, tid=100, time=1)
     return f
 
 
-for title, kw in (("little-endian", {}), ("big-endian", dict(big=True)), ("two CPUs", dict(cpus=2)), ("per thread", dict(per_thread=True)),
-                  ("metadata 2", dict(metadata=2)), ("without times", dict(timed=False)), ("compressed", dict(compress=1))):
+for title, kw in (("little-endian", {}), ("big-endian", dict(big=True)), ("two CPUs", dict(cpus=2)),
+                  ("per thread", dict(per_thread=True)),
+                  ("metadata 2", dict(metadata=2)), ("without times", dict(timed=False)),
+                  ("compressed", dict(compress=1))):
     put(some(**kw))
     code, out, err = spex("dump", "--style", "perf", PATH)
     got = [x for x in out.decode().splitlines() if x]
     want = perf_packets()
     check(f"dump --style perf: {title}", got == want and len(want) > 40 and code == 1,
-          "\n".join(f"{a}\n{b}" for a, b in zip(got, want) if a != b) + f"\n{len(got)} {len(want)} {err}")
+          "\n".join(f"{a}\n{b}" for a, b in zip(got, want) if a != b) +
+          f"\n{len(got)} {len(want)} {err}")
 import json
-# Longer than a 32-bit program can address by a few bytes: a size that is cut to 32 bits maps those alone.
+# Longer than a 32-bit program can address by a few bytes: a size that is cut to
+# 32 bits maps those alone.
 put(some())
 with open(PATH, "r+b") as big:
     plain = spex("script", PATH)
@@ -59,16 +66,19 @@ with open(PATH, "r+b") as big:
 with open(SPEX + ".real" if os.path.exists(SPEX + ".real") else SPEX, "rb") as program:
     wide = program.read(5) == b"\x7fELF\2"
 code, out, err = spex("script", PATH)
-check("a file of more than 4 GB", (code, out) == plain[:2] and len(out) > 100 if wide else code in (1, 2) and "64-bit" in err, err)
+check("a file of more than 4 GB", (code, out) == plain[:2] and len(out) > 100 if wide
+      else code in (1, 2) and "64-bit" in err, err)
 put(some(cpus=2))
 code, out, err = spex("dump", "--format", "json", PATH)
 cpus = [json.loads(x)["cpu"] for x in out.splitlines()]
-check("dump --format json: the same packets on two CPUs", cpus == sorted(cpus) and set(cpus) == {0, 1}, cpus)
+check("dump --format json: the same packets on two CPUs",
+      cpus == sorted(cpus) and set(cpus) == {0, 1}, cpus)
 f = some(pipe=True)
 code, out, err = spex("dump", "--style", "perf", "-", stdin=f.bytes())
 # perf counts the offset of a pipe's record without the file header
 strip = lambda lines: [x.split("]: ", 1)[-1] for x in lines]
-equal("dump --style perf: pipe", strip([x for x in out.decode().splitlines() if x]), strip(perf_packets(f.bytes())))
+equal("dump --style perf: pipe", strip([x for x in out.decode().splitlines() if x]),
+      strip(perf_packets(f.bytes())))
 
 
 def split(size, **kw):
@@ -85,7 +95,8 @@ put(split(len(WHOLE)))
 commands = (("dump",), ("dump", "--format", "json"), ("script", "-i"), ("verify",))
 want = {c: spex(*c, PATH) for c in commands}
 for c in commands:
-    check(f"{' '.join(c)}: whole", want[c][0] == 0 and want[c][1 if c[0] != "verify" else 2], want[c])
+    check(f"{' '.join(c)}: whole", want[c][0] == 0 and want[c][1 if c[0] != "verify" else 2],
+          want[c])
 bad = []
 for size in (1, 2, 3, 5, 7, 8, 9, 13, 31, 50, 55, 56, 63, 64, 65, 100):
     put(split(size))
@@ -100,28 +111,35 @@ f.trace(WHOLE[:70], 0, flags=1).trace(RECORDS[1], 70)
 put(f)
 code, out, err = spex("dump", PATH)
 text = out.decode()
-check("dump: a gap is shown and not bridged", code == 1 and "# cpu 0\n" in text and "# cpu 0: data was lost before this" in text and
+check("dump: a gap is shown and not bridged",
+      code == 1 and "# cpu 0\n" in text and "# cpu 0: data was lost before this" in text and
       text.count("timestamp") == 2 and "truncated" in text and "byte 64" in err, text + err)
 # A long run of padding, longer than is ever kept
 f = pd.File()
-f.trace(RECORDS[0] + bytes(100000) + RECORDS[1], 0).trace(bytes(60000) + RECORDS[2] + bytes(3), 100128).trace(RECORDS[3], 160195)
+f.trace(RECORDS[0] + bytes(100000) + RECORDS[1],
+        0).trace(bytes(60000) + RECORDS[2] + bytes(3), 100128).trace(RECORDS[3], 160195)
 put(f)
 code, out, err = spex("dump", PATH)
 lines = out.decode().splitlines()
 padding = sum(int(x.rsplit(" x ", 1)[1]) if " x " in x else 1 for x in lines if "padding" in x)
 check("dump: long padding", code == 0 and sum("timestamp" in x for x in lines) == 4 and
-      padding == 160003 + 4 * sum(1 for b in RECORDS[0][48:55] if not b) and not err, f"{padding} {err}")
+      padding == 160003 + 4 * sum(1 for b in RECORDS[0][48:55] if not b) and not err,
+      f"{padding} {err}")
 # A CPU without a table of data sources is named once; its levels come from the events
-for midr, text in ((0x481fd010, "Kunpeng 920 (MIDR 0x481fd010)"), (0x99000010, "unlisted CPU (MIDR 0x99000010)"), (pd.N1, "")):
+for midr, text in ((0x481fd010, "Kunpeng 920 (MIDR 0x481fd010)"),
+                   (0x99000010, "unlisted CPU (MIDR 0x99000010)"), (pd.N1, "")):
     put(some(midr=midr, cpus=2))
     code, out, err = spex("report", "-i", PATH)
-    check(f"report: {text or 'a listed CPU'}", err.count("no table of data sources") == bool(text) and text in err, err)
+    check(f"report: {text or 'a listed CPU'}",
+          err.count("no table of data sources") == bool(text) and text in err, err)
 # Messages of damage carry the file's name and the byte
 put(split(64).bytes()[:-700])
 code, out, err = spex("dump", PATH)
-check("dump: damage is told with its place", code == 1 and PATH in err and "byte " in err and b"pc 0x400000" in out, err)
+check("dump: damage is told with its place",
+      code == 1 and PATH in err and "byte " in err and b"pc 0x400000" in out, err)
 # ... the byte in the file where the damaged record begins, also if a chunk ends inside it
-BAD = RECORDS[2][:25] + b"\xb2" + bytes(range(1, 9)) + RECORDS[2][25:]  # the data virtual address twice
+# the data virtual address twice
+BAD = RECORDS[2][:25] + b"\xb2" + bytes(range(1, 9)) + RECORDS[2][25:]
 wrong = []
 for cut in range(1, len(BAD)):
     f = pd.File()
@@ -138,7 +156,8 @@ f.comm(100, 100, "prog")
 put(f)
 for c in (("report",), ("report", "--format", "json"), ("mem",), ("script",)):
     code, out, err = spex(*c, "-i", PATH)
-    check(f"{' '.join(c)}: no SPE data", code == 1 and "holds no SPE data, but 0 samples of" in err and "-e arm_spe//" in err, err)
+    check(f"{' '.join(c)}: no SPE data",
+          code == 1 and "holds no SPE data, but 0 samples of" in err and "-e arm_spe//" in err, err)
 # A bare stream without --raw is recognized
 put(WHOLE)
 code, out, err = spex("report", PATH)

@@ -28,7 +28,8 @@ def good(big=False, pipe=False, **kw):
     f = pd.File(big=big, pipe=pipe, **kw)
     f.comm(100, 100, "prog", 1).mmap2(100, 100, 0x400000, 0x10000, "/bin/prog", time=2)
     for i in range(3):
-        payload = b"".join(pd.record(0x400000 + 0x100 * i + 4 * j, ctx=100, ts=1000 + 10 * i + j) for j in range(2))
+        payload = b"".join(pd.record(0x400000 + 0x100 * i + 4 * j, ctx=100, ts=1000 + 10 * i + j)
+                           for j in range(2))
         f.trace(payload, len(payload) * i, pid=100, tid=100, time=5 + i)
         f.fork(100, 101 + i, 100, 100, 20 + i)
         f.comm(100, 101 + i, f"thread{i}", 30 + i)
@@ -94,46 +95,63 @@ def case(title, data, message, offset=None, pcs=PCS, comms=None, damage=0):
 
 
 code, lines = tool("records", BYTES)
-check("undamaged: nothing to tell", code == 0 and not [x for x in lines if x.startswith(("problem", "damage"))], lines)
+check("undamaged: nothing to tell",
+      code == 0 and not [x for x in lines if x.startswith(("problem", "damage"))], lines)
 
 # ---- records ----
 
-case("a record of size 0", patched((FORK[1] + 6, u16(0))), "no record here", FORK[1], comms=["thread0", "thread1", "thread2"])
-case("a record of size 4", patched((FORK[1] + 6, u16(4))), "no record here", FORK[1], comms=["thread0", "thread1", "thread2"])
-case("a size that reaches into the next record", patched((FORK[1] + 6, u16(72))), "no record here", comms=["thread0", "thread2"])
-case("a size that is too small", patched((FORK[1] + 6, u16(24))), "too short|no record", comms=["thread0", "thread1", "thread2"])
-case("an absurd type", patched((FORK[1], u32(0x41414141))), "no record here", FORK[1], comms=["thread0", "thread1", "thread2"])
-case("an unknown type is skipped by its size", patched((FORK[1], u32(99))), "unknown type 99, skipped", FORK[1],
+case("a record of size 0", patched((FORK[1] + 6, u16(0))), "no record here", FORK[1],
      comms=["thread0", "thread1", "thread2"])
+case("a record of size 4", patched((FORK[1] + 6, u16(4))), "no record here", FORK[1],
+     comms=["thread0", "thread1", "thread2"])
+case("a size that reaches into the next record", patched((FORK[1] + 6, u16(72))), "no record here",
+     comms=["thread0", "thread2"])
+case("a size that is too small", patched((FORK[1] + 6, u16(24))), "too short|no record",
+     comms=["thread0", "thread1", "thread2"])
+case("an absurd type", patched((FORK[1], u32(0x41414141))), "no record here", FORK[1],
+     comms=["thread0", "thread1", "thread2"])
+case("an unknown type is skipped by its size", patched((FORK[1], u32(99))),
+     "unknown type 99, skipped", FORK[1], comms=["thread0", "thread1", "thread2"])
 case("type 0", patched((FORK[1], u32(0))), "no record here", FORK[1], comms=["thread1", "thread2"])
-case("64 bytes of nonsense", patched((FORK[1], b"\xa5" * 64)), "no record here", FORK[1], comms=["thread0", "thread1", "thread2"])
-case("zeros where records were", patched((FORK[1], b"\0" * 64)), "no record here", FORK[1], comms=["thread0", "thread2"])
+case("64 bytes of nonsense", patched((FORK[1], b"\xa5" * 64)), "no record here", FORK[1],
+     comms=["thread0", "thread1", "thread2"])
+case("zeros where records were", patched((FORK[1], b"\0" * 64)), "no record here", FORK[1],
+     comms=["thread0", "thread2"])
 case("a COMM without its end", patched((COMM[1] + 16, b"A" * 8)), None, comms=["prog"])
 
 # ---- AUXTRACE ----
 
-for title, size in (("far beyond the file", 1 << 62), ("of all ones", (1 << 64) - 1), ("a little beyond the file", len(BYTES))):
-    case(f"AUXTRACE size {title}", patched((AUXTRACE[1] + 8, u64(size))), "AUXTRACE record of 0x[0-9a-f]+ bytes", AUXTRACE[1],
+for title, size in (("far beyond the file", 1 << 62), ("of all ones", (1 << 64) - 1),
+                    ("a little beyond the file", len(BYTES))):
+    case(f"AUXTRACE size {title}", patched((AUXTRACE[1] + 8, u64(size))),
+         "AUXTRACE record of 0x[0-9a-f]+ bytes", AUXTRACE[1],
          comms=["thread0", "thread2"], damage=1)
     f = good(index=False)
     b = bytearray(f.bytes())
     start = struct.unpack_from("<Q", b, 40)[0]
     b[AUXTRACE[1] + 8:AUXTRACE[1] + 16] = u64(size)
-    case(f"AUXTRACE size {title}, no index", bytes(b), "only 0x", AUXTRACE[1], comms=["thread0", "thread2"], damage=1)
-case("AUXTRACE size too large, inside the file", patched((AUXTRACE[1] + 8, u64(0x80 + 400))), "reaches over the next one", AUXTRACE[1],
-     comms=["thread0", "thread1", "thread2"])
-case("AUXTRACE size 0", patched((AUXTRACE[1] + 8, u64(0))), "no record here", pcs=PCS[:2] + PCS[4:], comms=["thread2"])
+    case(f"AUXTRACE size {title}, no index", bytes(b), "only 0x", AUXTRACE[1],
+         comms=["thread0", "thread2"], damage=1)
+case("AUXTRACE size too large, inside the file", patched((AUXTRACE[1] + 8, u64(0x80 + 400))),
+     "reaches over the next one", AUXTRACE[1], comms=["thread0", "thread1", "thread2"])
+case("AUXTRACE size 0", patched((AUXTRACE[1] + 8, u64(0))), "no record here", pcs=PCS[:2] + PCS[4:],
+     comms=["thread2"])
 case("AUXTRACE offset absurd", patched((AUXTRACE[1] + 16, u64(-100))), None)
-case("AUXTRACE offsets that overlap", patched((AUXTRACE[1] + 16, u64(16))), "overlaps earlier", damage=1)
+case("AUXTRACE offsets that overlap", patched((AUXTRACE[1] + 16, u64(16))), "overlaps earlier",
+     damage=1)
 case("AUX record absurd", patched((offsets(11)[1] + 8, u64(-1) + u64(-1) + u64(-1))), None)
 
 # ---- index ----
 
 index = BYTES.index(u64(3) + u64(AUXTRACE[0]))
-case("an index that points nowhere", patched((index + 8 + 16, u64(AUXTRACE[1] + 8))), "index points here", AUXTRACE[1] + 8)
-case("an index outside the file", patched((index + 8 + 16, u64(1 << 60))), "index points here|index lists", None)
-case("an index with too few entries", patched((index, u64(2))), "index lists 2 records, the data has 3")
-case("an index with too many entries", patched((index, u64(1 << 40))), "feature section 18 is cut short")
+case("an index that points nowhere", patched((index + 8 + 16, u64(AUXTRACE[1] + 8))),
+     "index points here", AUXTRACE[1] + 8)
+case("an index outside the file", patched((index + 8 + 16, u64(1 << 60))),
+     "index points here|index lists", None)
+case("an index with too few entries", patched((index, u64(2))),
+     "index lists 2 records, the data has 3")
+case("an index with too many entries", patched((index, u64(1 << 40))),
+     "feature section 18 is cut short")
 
 # ---- header, attributes, features ----
 
@@ -146,16 +164,20 @@ case("attribute size 0", patched((16, u64(0))), "attributes of 0 bytes")
 case("attribute size absurd", patched((16, u64(1 << 33))), "attributes of")
 case("ids outside", patched((104 + 16 + 128, u64(1 << 40))), "ids of an event")
 table = START + len(DATA.data)
-case("a feature section outside", patched((table, u64(1 << 40))), "feature section 3 lies outside", table)
-case("a feature section of absurd size", patched((table + 8, u64(1 << 62))), "feature section 3 lies outside")
-case("a string longer than its section", patched((BYTES.index(b"host\0") - 4, u32(0xffffffff))), "feature section 3 is cut short")
+case("a feature section outside", patched((table, u64(1 << 40))), "feature section 3 lies outside",
+     table)
+case("a feature section of absurd size", patched((table + 8, u64(1 << 62))),
+     "feature section 3 lies outside")
+case("a string longer than its section", patched((BYTES.index(b"host\0") - 4, u32(0xffffffff))),
+     "feature section 3 is cut short")
 case("features where none are", BYTES[:table], "feature sections is missing", table)
 case("unknown features are skipped", patched((72 + 16, b"\xff")), None)
 info = offsets(70)[0]
 case("AUXTRACE_INFO of another trace", patched((info + 8, u32(1))), "type 1, not Arm SPE", info)
 v2 = bytearray(good(metadata=2).bytes())
 at = v2.index(u64(2) + u64(4))
-for title, change in (("header words", (8, u64(99))), ("number of CPUs", (24, u64(1 << 60))), ("no CPUs", (24, u64(0))),
+for title, change in (("header words", (8, u64(99))), ("number of CPUs", (24, u64(1 << 60))),
+                      ("no CPUs", (24, u64(0))),
                       ("magic", (32, u64(7))), ("version", (0, u64(3)))):
     b = bytearray(v2)
     b[at + change[0]:at + change[0] + 8] = change[1]
@@ -176,7 +198,8 @@ bomb.features[27] = bomb.p("IIIII", 1, 1, 3, 3, 4096)
 bomb.plain = b"\0\0\0\0\0\0\x08\0" * (8 << 20)
 start_time = time.time()
 bomb.trace(pd.record(0x400000, ts=5))
-case("a compressed record that grows beyond bounds", bomb.bytes(), "grows beyond all bounds", pcs=[0x400000])
+case("a compressed record that grows beyond bounds", bomb.bytes(), "grows beyond all bounds",
+     pcs=[0x400000])
 check("and it is bounded in time", time.time() - start_time < 20, time.time() - start_time)
 
 # ---- cut at every length; each byte changed ----
@@ -186,7 +209,8 @@ for size in range(0, len(BYTES), 31):
     code, lines = tool("records", BYTES[:size])
     got = [int(m[1], 16) for x in lines if (m := re.search(r"pc=(0x[0-9a-f]+)", x))]
     whole = [p for i, p in enumerate(PCS) if AUXTRACE[i // 2] + 48 + 64 * (i % 2 + 1) <= size]
-    if code not in (0, 1) or [p for p in whole if p not in got] or not any(x.startswith(("problem", "error")) for x in lines):
+    if (code not in (0, 1) or [p for p in whole if p not in got] or
+        not any(x.startswith(("problem", "error")) for x in lines)):
         bad.append((size, code, lines[-2:]))
 check("cut at any length: told, and all before it is read", not bad, bad[:3])
 for big, pipe in ((False, False), (True, False), (False, True)):
@@ -198,21 +222,28 @@ for big, pipe in ((False, False), (True, False), (False, True)):
         code, lines = tool("records", bytes(b))
         if code not in (0, 1):
             bad.append((at, code))
-    check(f"any byte changed, {'big' if big else 'little'}-endian {'pipe' if pipe else 'file'}: no crash", not bad, bad[:5])
-for title, data in (("empty", b""), ("no perf.data", b"hello, world, this is text"), ("magic only", b"PERFILE2"),
+    check(f"any byte changed, {'big' if big else 'little'}-endian "
+          f"{'pipe' if pipe else 'file'}: no crash",
+          not bad, bad[:5])
+for title, data in (("empty", b""), ("no perf.data", b"hello, world, this is text"),
+                    ("magic only", b"PERFILE2"),
                     ("half a header", BYTES[:60])):
     code, lines = tool("info", data)
-    check(f"{title}: refused with a reason", code == 1 and len(lines) == 1 and PATH in lines[0], lines)
+    check(f"{title}: refused with a reason", code == 1 and len(lines) == 1 and PATH in lines[0],
+          lines)
 code, lines = tool("info", BYTES[:16].replace(u64(104), u64(16)))
 check("a pipe without records", code == 0, lines)
-p = subprocess.run([TOOL, "info", os.path.join(tmp.name, "missing")], capture_output=True, text=True)
-check("a missing file", p.returncode == 1 and "cannot read" in p.stdout and "No such file" in p.stdout, p.stdout)
+p = subprocess.run([TOOL, "info", os.path.join(tmp.name, "missing")], capture_output=True,
+                   text=True)
+check("a missing file",
+      p.returncode == 1 and "cannot read" in p.stdout and "No such file" in p.stdout, p.stdout)
 p = subprocess.run([TOOL, "info", tmp.name], capture_output=True, text=True)
 check("a directory", p.returncode == 1 and "directory" in p.stdout, p.stdout)
 os.mkdir(os.path.join(tmp.name, "dir"))
 open(os.path.join(tmp.name, "dir", "data"), "wb").write(BYTES)
 p = subprocess.run([TOOL, "info", os.path.join(tmp.name, "dir")], capture_output=True, text=True)
-check("a recording in a directory (perf record --kcore)", p.returncode == 0 and "aux_bytes=384" in p.stdout, p.stdout)
+check("a recording in a directory (perf record --kcore)",
+      p.returncode == 0 and "aux_bytes=384" in p.stdout, p.stdout)
 
 # ---- many of everything: time and memory stay in proportion ----
 
@@ -222,14 +253,16 @@ def measure(title, data, limit=10):
     start = os.times().children_user  # not the clock: this machine may have more to do
     p = subprocess.run([TOOL, "records", PATH], capture_output=True, timeout=600)
     seconds = os.times().children_user - start
-    check(f"{title}: {len(data) >> 20} MB in {limit} s", p.returncode == 0 and seconds < limit, f"{seconds} {p.returncode}")
+    check(f"{title}: {len(data) >> 20} MB in {limit} s", p.returncode == 0 and seconds < limit,
+          f"{seconds} {p.returncode}")
 
 
 f = pd.File()
 f.data += (f.header(71, 48) + f.p("QQQIiiI", 8, 0, 1, 0, -1, 0, 0) + b"\0" * 8) * 60000
 measure("tiny chunks", f.bytes())
 f = pd.File()
-f.data += b"".join(f.header(71, 48) + f.p("QQQIiiI", 8, 0, 1, i, i, i, 0) + b"\0" * 8 for i in range(30000))
+f.data += b"".join(f.header(71, 48) + f.p("QQQIiiI", 8, 0, 1, i, i, i, 0) + b"\0" * 8
+                   for i in range(30000))
 measure("many queues", f.bytes())
 f = pd.File()
 for i in range(3000):

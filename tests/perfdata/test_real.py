@@ -1,5 +1,5 @@
-"""Recordings that perf makes on this machine, read back: every record, and the state that each sample sees,
-compared with perf's own dump."""
+"""Recordings that perf makes on this machine, read back: every record, and the state that each
+sample sees, compared with perf's own dump."""
 import os
 import re
 import subprocess
@@ -13,7 +13,8 @@ WORK = os.path.join(BUILD, "tests/perfdata/perfdata-work")
 tmp = tempfile.TemporaryDirectory()
 PATH = os.path.join(tmp.name, "r.data")
 
-HEAD = re.compile(r"^(?:(-?\d+) )?(\d+ )?(0x[0-9a-f]+|\(nil\)|0)(?:@\S+)? \[0x([0-9a-f]+)\]: PERF_RECORD_(\w+)(.*)$")
+HEAD = re.compile(r"^(?:(-?\d+) )?(\d+ )?(0x[0-9a-f]+|\(nil\)|0)(?:@\S+)? \[0x([0-9a-f]+)\]: "
+                  r"PERF_RECORD_(\w+)(.*)$")
 
 
 def perf_dump(path, stdin=None):
@@ -25,8 +26,10 @@ def perf_dump(path, stdin=None):
         m = HEAD.match(line)
         if m:
             first, second, offset, size, kind, rest = m.groups()
-            current = dict(offset=int(offset, 16) if offset.startswith("0x") else 0, size=int(size, 16), kind=kind,
-                           numbers=[int(x) for x in (first, second) if x], rest=rest, chain=[], comm=None, dso=None)
+            current = dict(offset=int(offset, 16) if offset.startswith("0x") else 0,
+                           size=int(size, 16), kind=kind,
+                           numbers=[int(x) for x in (first, second) if x], rest=rest, chain=[],
+                           comm=None, dso=None)
             records.append(current)
         elif current:
             m = re.match(r"\.\.\.\.\.\s+\d+: ([0-9a-f]+)", line)
@@ -69,11 +72,13 @@ def compare(a, b):
     if "time" in f and want and int(f["time"]) != want[-1] and want != [-1]:
         return f"time {want}"
     if a["kind"] == "SAMPLE":
-        m = re.match(r"\(IP, (0x[0-9a-f]+)\): (-?\d+)/(-?\d+): (0x[0-9a-f]+|0) period: (\d+) addr: (0x[0-9a-f]+|0)", rest)
+        m = re.match(r"\(IP, (0x[0-9a-f]+)\): (-?\d+)/(-?\d+): (0x[0-9a-f]+|0) period: (\d+) "
+                     r"addr: (0x[0-9a-f]+|0)", rest)
         if not m:
             return "perf's line not understood: " + rest
         want = (int(m[1], 16), int(m[2]), int(m[3]), number(m[4]), int(m[5]), number(m[6]))
-        got = (int(f["misc"], 16), int(f["pid"]), int(f["tid"]), int(f["ip"], 16), int(f["period"]), int(f["addr"], 16))
+        got = (int(f["misc"], 16), int(f["pid"]), int(f["tid"]), int(f["ip"], 16), int(f["period"]),
+               int(f["addr"], 16))
         if want != got:
             return f"{got} {want}"
         if b["chain"] and [int(x, 16) for x in f["chain"].split(",") if x] != b["chain"]:
@@ -90,7 +95,8 @@ def compare(a, b):
         if b["dso"] is not None and dso != b["dso"]:
             return f"dso {dso} {b['dso']}"
     elif a["kind"] in ("MMAP", "MMAP2"):
-        m = re.match(r" (-?\d+)/(-?\d+): \[(0x[0-9a-f]+|0)\((0x[0-9a-f]+|0)\) @ (0x[0-9a-f]+|0)(.*?)\]: \S+ (.*)$", rest)
+        m = re.match(r" (-?\d+)/(-?\d+): \[(0x[0-9a-f]+|0)\((0x[0-9a-f]+|0)\) @ "
+                     r"(0x[0-9a-f]+|0)(.*?)\]: \S+ (.*)$", rest)
         if not m:
             return "perf's line not understood: " + rest
         g = re.match(r"(-?\d+)/(-?\d+) (\S+)-(\S+) @(\S+)", f["map"])
@@ -101,13 +107,15 @@ def compare(a, b):
             return f"{got} {want}"
         inode = re.match(r" ([0-9a-f]+):([0-9a-f]+) (\d+) (\d+)", m[6])
         if inode:
-            if f"{int(inode[1], 16):x}:{int(inode[2], 16):x}" != f["dev"] or inode[3] != f["ino"] or inode[4] != f["gen"]:
+            if (f"{int(inode[1], 16):x}:{int(inode[2], 16):x}" != f["dev"] or
+                inode[3] != f["ino"] or inode[4] != f["gen"]):
                 return f"inode {m[6]}"
         elif "<" in m[6] and m[6].strip().strip("<>") != f["build_id"]:
             return f"build-id {m[6]} {f['build_id']}"
     elif a["kind"] == "COMM":
         m = re.match(r"( exec)?: (.*):(-?\d+)/(-?\d+)$", rest)
-        if (m[2], f"{m[3]}/{m[4]}", bool(m[1])) != (f["name"], f["comm"], bool(int(f["misc"], 16) & 0x2000)):
+        if (m[2], f"{m[3]}/{m[4]}", bool(m[1])) != (f["name"], f["comm"],
+                                                    bool(int(f["misc"], 16) & 0x2000)):
             return rest
     elif a["kind"] in ("FORK", "EXIT"):
         m = re.match(r"\((-?\d+):(-?\d+)\):\((-?\d+):(-?\d+)\)", rest)
@@ -115,7 +123,8 @@ def compare(a, b):
             return rest
     elif a["kind"] == "SWITCH_CPU_WIDE":
         m = re.match(r"\s+(IN|OUT(?: preempt)?)\s+(?:next|prev) pid/tid:\s*(-?\d+)/(-?\d+)", rest)
-        if not m or f"{m[2]}/{m[3]}" != f["thread"] or m[1].startswith("OUT") != bool(int(f["misc"], 16) & 0x2000):
+        if (not m or f"{m[2]}/{m[3]}" != f["thread"] or
+            m[1].startswith("OUT") != bool(int(f["misc"], 16) & 0x2000)):
             return rest
     return None
 
@@ -125,8 +134,8 @@ def judge(title, path=PATH, stdin=None, offsets=True):
     got = ours("-" if stdin else path, stdin)
     problems = [g["text"] for g in got if g["kind"] == "PROBLEM"]
     # perf prints some of its own records not at all or out of order; the kernel's are all there.
-    kernel = ("SAMPLE", "MMAP", "MMAP2", "COMM", "FORK", "EXIT", "SWITCH", "SWITCH_CPU_WIDE", "LOST", "NAMESPACES", "CGROUP",
-              "THROTTLE", "UNTHROTTLE")
+    kernel = ("SAMPLE", "MMAP", "MMAP2", "COMM", "FORK", "EXIT", "SWITCH", "SWITCH_CPU_WIDE",
+              "LOST", "NAMESPACES", "CGROUP", "THROTTLE", "UNTHROTTLE")
     got = [g for g in got if g["kind"] in kernel]
     want = [w for w in want if w["kind"] in kernel]
     if offsets:
@@ -140,43 +149,47 @@ def judge(title, path=PATH, stdin=None, offsets=True):
         wrong.append(f"{len(got)} and {len(want)} records")
     else:
         for g, w in zip(got, want):
-            if offsets and g["offset"] != w["offset"] + (16 if stdin else 0):  # perf does not count a pipe's header
+            # perf does not count a pipe's header
+            if offsets and g["offset"] != w["offset"] + (16 if stdin else 0):
                 wrong.append(f"offset {g['offset']:#x} {w['offset']:#x}")
             difference = compare(g, w)
             if difference:
                 wrong.append(f"{g['offset']:#x} {g['kind']}: {difference}\n   {g['text']}")
     samples = sum(g["kind"] == "SAMPLE" for g in got)
-    check(f"{title}: {samples} samples, {len(got)} records as perf prints them", not wrong and not problems and got,
-          "\n".join(problems + wrong[:10]))
+    check(f"{title}: {samples} samples, {len(got)} records as perf prints them",
+          not wrong and not problems and got, "\n".join(problems + wrong[:10]))
 
 
-MODES = [
-    ("clock", "-e cpu-clock"),
-    ("call chains, two events, addresses", "-e cpu-clock,page-faults -g -d"),
-    ("context switches", "-e cpu-clock --switch-events"),
-    ("all CPUs, switches", "-e cpu-clock --switch-events -a"),
-    ("one thread, no time", "-e cpu-clock --per-thread --no-timestamp"),
-    ("build-ids in mappings", "-e cpu-clock --buildid-mmap"),
-    ("registers and stack", "-e cpu-clock --user-regs=ip,sp --call-graph dwarf,512"),
-    ("interrupt registers, weights, page sizes", "-e cpu-clock --intr-regs=ip,sp -W -d --data-page-size --code-page-size"),
-    ("a group that is read at once", "-e {cpu-clock,page-faults}:S"),
-    ("namespaces, cgroups", "-e cpu-clock --namespaces --all-cgroups"),
-    ("tracepoint with raw data", "-e sched:sched_switch"),
+MODES = [("clock", "-e cpu-clock"),
+         ("call chains, two events, addresses", "-e cpu-clock,page-faults -g -d"),
+         ("context switches", "-e cpu-clock --switch-events"),
+         ("all CPUs, switches", "-e cpu-clock --switch-events -a"),
+         ("one thread, no time", "-e cpu-clock --per-thread --no-timestamp"),
+         ("build-ids in mappings", "-e cpu-clock --buildid-mmap"),
+         ("registers and stack", "-e cpu-clock --user-regs=ip,sp --call-graph dwarf,512"),
+         ("interrupt registers, weights, page sizes",
+          "-e cpu-clock --intr-regs=ip,sp -W -d --data-page-size --code-page-size"),
+         ("a group that is read at once", "-e {cpu-clock,page-faults}:S"),
+         ("namespaces, cgroups", "-e cpu-clock --namespaces --all-cgroups"),
+         ("tracepoint with raw data", "-e sched:sched_switch"),
 ]
 
 
 def record(options, out):
-    return subprocess.run(["perf", "record", "-q", *options.split(), "-o", out, "--", WORK], capture_output=True)
+    return subprocess.run(["perf", "record", "-q", *options.split(), "-o", out, "--", WORK],
+                          capture_output=True)
 
 
 r = record("-e cpu-clock", PATH)
 if r.returncode:
-    skip("recordings of this machine", "perf record does not work here: " + r.stderr.decode()[-200:].replace("\n", " "))
+    skip("recordings of this machine",
+         "perf record does not work here: " + r.stderr.decode()[-200:].replace("\n", " "))
     done()
 for title, options in MODES:
     r = record(options, PATH)
     if r.returncode:
-        skip(title, r.stderr.decode(errors="replace").strip().splitlines()[-1][:100] if r.stderr else "refused")
+        skip(title, r.stderr.decode(errors="replace").strip().splitlines()[-1][:100] if r.stderr
+             else "refused")
         continue
     judge(title)
 r = record("-e cpu-clock -g -z", PATH)

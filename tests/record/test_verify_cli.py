@@ -22,7 +22,8 @@ def verify(data, *args):
 
 
 # ---- the violation vectors, as installed for others ----
-made = subprocess.run([os.path.join(BUILD, "tests/record/violations-json")], stdout=subprocess.PIPE).stdout
+made = subprocess.run([os.path.join(BUILD, "tests/record/violations-json")],
+                      stdout=subprocess.PIPE).stdout
 stored = open(os.path.join(VECTORS, "violations.json"), "rb").read()
 check("violations.json is what violations.def says", made == stored,
       "run build/tests/record/violations-json > tests/vectors/violations.json")
@@ -60,11 +61,12 @@ for name, features, want in [
     got = [(o, r) for o, _, r in got]
     equal(f"{name} with {features}", sorted(got), sorted(want))
     got, code, err = verify(data)
-    check(f"{name} without features: no more than with them", {(o, r) for o, _, r in got} <= set(want), got)
+    check(f"{name} without features: no more than with them",
+          {(o, r) for o, _, r in got} <= set(want), got)
 
 # ---- generated streams through the pipe, every preset and layout ----
-for features in ["neoverse-n1", "neoverse-v1", "neoverse-n2", "neoverse-v2", "neoverse-v3", "ampereone", "kunpeng-920",
-                 "max", "min"]:
+for features in ["neoverse-n1", "neoverse-v1", "neoverse-n2", "neoverse-v2", "neoverse-v3",
+                 "ampereone", "kunpeng-920", "max", "min"]:
     for layout in ["compact", "n1", "hisi"]:
         code, data, err = spex("generate", "--seed", 42, "--records", 2000, "--features", features,
                                "--layout", layout)
@@ -88,10 +90,12 @@ equal("--ops load,store", classes, {1})
 for kind in ["truncate", "flip", "lose", "splice"]:
     f, t = path("damaged"), path("truth")
     whole = spex("generate", "--seed", 9, "--records", 300)[1]
-    code, out, err = spex("generate", "--seed", 9, "--records", 300, "--damage", kind, "-o", f, "--truth", t)
+    code, out, err = spex("generate", "--seed", 9, "--records", 300, "--damage", kind, "-o", f,
+                          "--truth", t)
     data = open(f, "rb").read()
     truth = [json.loads(l) for l in open(t)]
-    check(f"{kind}: truth lists intact bytes", code == 0 and data != whole and 0 < len(truth) < 300 and
+    check(f"{kind}: truth lists intact bytes",
+          code == 0 and data != whole and 0 < len(truth) < 300 and
           all(data[r["offset"]:][:r["size"]].hex() == r["bytes"] for r in truth), len(truth))
     got, code, err = verify(data, "--features", "max")
     if kind in ("truncate", "lose", "splice"):
@@ -102,8 +106,8 @@ for kind in ["truncate", "flip", "lose", "splice"]:
 # ---- the command itself ----
 code, out, err = spex("verify", "--raw", "-", stdin=bytes.fromhex("42029800100163"))
 check("text: offset, record, rule, what and why; summary on stderr", code == 1 and
-      out.decode().splitlines()[0] ==
-      "0x00000000: record 0: pc-missing: no PC packet (the record of an executed operation holds its PC)" and
+      out.decode().splitlines()[0] == "0x00000000: record 0: pc-missing: no PC packet (the record "
+      "of an executed operation holds its PC)" and
       "0x00000006: record 1: packet-truncated: bytes left: 1" in out.decode() and
       err == "spex: 1 record, 4 violations\n", (out, err))
 code, out, err = spex("verify", "--raw", "--ignore", "pc-missing,op-missing,issue-missing", "-",
@@ -138,13 +142,15 @@ check("perf.data: clean", code == 0 and "500 records, 0 violations" in err, (out
 bad = good + bytes.fromhex("42001f01" "00000000")
 code, out, err = spex("verify", path("perf.data", perfdata.wrap(bad)))
 check("perf.data: violation with its queue", code == 1 and
-      re.fullmatch(rf"(cpu|tid) -?\d+: 0x{len(good) + 2:08x}: record 500: header-reserved: .*\n", out.decode()), (out, err))
+      re.fullmatch(rf"(cpu|tid) -?\d+: 0x{len(good) + 2:08x}: record 500: header-reserved: .*\n",
+                   out.decode()), (out, err))
 
 # ---- documentation ----
 doc = open(os.path.join(SOURCE, "docs/verify.md")).read()
 code, rules, err = spex("verify", "--rules")
 table = doc.split("<!-- spex verify --rules -->\n")[1].split("<!-- end -->")[0]
-check("docs/verify.md has the current table of rules", table == rules.decode(), "paste: spex verify --rules")
+check("docs/verify.md has the current table of rules", table == rules.decode(),
+      "paste: spex verify --rules")
 known = {l.split("\t")[0] for l in open(os.path.join(SOURCE, "spec/requirements.tsv"))}
 ids = set(re.findall(r"\b[A-Z]{3}-\d+\b", rules.decode()))
 check("rules name existing requirements", ids and ids <= known, ids - known)

@@ -14,6 +14,7 @@ check("a random run as a script ends as the naive unit does", not bad, "\n".join
 
 # One expectation changed: the script must notice.
 _, script, _ = run(model, 1, 1, 120, "script")
-code, _, err = spex("spu", "run", "-", stdin=script.replace(b"get PMSICR_EL1 expect 0x", b"get PMSICR_EL1 expect 0x7"))
+code, _, err = spex("spu", "run", "-",
+                    stdin=script.replace(b"get PMSICR_EL1 expect 0x", b"get PMSICR_EL1 expect 0x7"))
 check("a wrong expectation in such a script fails", code == 1 and "PMSICR_EL1" in err, err)
 done()

@@ -14,7 +14,8 @@ rows = re.findall(r"^ *([\d.]+)% +([\d.]+) cycles +([\d.]+)% miss  (.*)$", text,
 equal("five instructions", len(rows), 5)
 check("each is a fifth of the samples", all(16 < float(r[0]) < 24 for r in rows), text)
 check("every eighth load misses", rows and 9 < float(rows[0][2]) < 16, text)
-check("only loads take long", rows and float(rows[0][1]) > 10 and all(float(r[1]) == 1 for r in rows[1:]), text)
+check("only loads take long",
+      rows and float(rows[0][1]) > 10 and all(float(r[1]) == 1 for r in rows[1:]), text)
 page = open(os.path.join(SOURCE, "docs/embedding.md")).read()
 source = open(os.path.join(SOURCE, "examples/embed.c")).read()
 quoted = re.findall(r"```c\n(.*?)```", page, re.S)

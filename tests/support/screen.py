@@ -9,11 +9,13 @@ class Screen:
     def __init__(self, columns, rows, *command):
         self.place = tempfile.TemporaryDirectory(prefix="spex-screen-")
         self.tmux = ["tmux", "-S", f"{self.place.name}/socket"]
-        self.run("-f", "/dev/null", "start-server", ";", "set", "-g", "status", "off", ";", "set", "-g", "remain-on-exit", "on", ";",
+        self.run("-f", "/dev/null", "start-server", ";", "set", "-g", "status", "off", ";", "set",
+                 "-g", "remain-on-exit", "on", ";",
                  "new-session", "-d", "-x", str(columns), "-y", str(rows), shlex.join(command))
 
     def run(self, *words):
-        return subprocess.run(self.tmux + list(words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.run(self.tmux + list(words), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True)
 
     def text(self):
         return self.run("capture-pane", "-p").stdout

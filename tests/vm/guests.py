@@ -18,12 +18,14 @@ def last_line(text):
 def guest(name, suite=None):
     """A Linux guest in the build directory, prepared once: (directory or None, why)."""
     path = os.path.join(WORK, name)
-    code, out, err = spex("vm", "--setup", path, *(["--suite", suite] if suite else []), timeout=900)
+    code, out, err = spex("vm", "--setup", path, *(["--suite", suite] if suite else []),
+                          timeout=900)
     return path if code == 0 else None, last_line(err)
 
 
 def qemu11():
-    """QEMU 11.1 from Debian 13's backports, unpacked in the build directory: (program or None, why)."""
+    """QEMU 11.1 from Debian 13's backports, unpacked in the build directory:
+    (program or None, why)."""
     where = os.path.join(WORK, "qemu11")
     code, out, err = run(os.path.join(SOURCE, "scripts/qemu11-setup"), where, timeout=600)
     program = os.path.join(where, "qemu-system-aarch64")
@@ -37,7 +39,8 @@ def build_bare():
     elf = os.path.join(WORK, "bare.elf")
     here = os.path.join(HERE, "bare")
     code, out, err = run("aarch64-linux-gnu-gcc", "-O2", "-ffreestanding", "-nostdlib", "-static",
-                         "-mgeneral-regs-only", "-mstrict-align", "-fno-pic", "-fno-stack-protector",
+                         "-mgeneral-regs-only", "-mstrict-align", "-fno-pic",
+                         "-fno-stack-protector",
                          "-march=armv8.5-a", "-Wall", "-Wextra", "-Wl,--build-id=none",
                          "-Wl,-z,max-page-size=4096", "-T", os.path.join(here, "bare.ld"),
                          os.path.join(here, "start.S"), os.path.join(here, "bare.c"), "-o", elf)
@@ -67,8 +70,8 @@ class Log:
             f.write("\n".join(self.lines) + "\n")
         code, out, err = spex("spu", "run", path)
         checks = int(out.split()[-3]) if code == 0 and out.split()[-1:] == [b"hold"] else 0
-        check(f"{name}: the log replays on a fresh unit to the same bytes", code == 0 and checks > 0,
-              err[-1500:])
+        check(f"{name}: the log replays on a fresh unit to the same bytes",
+              code == 0 and checks > 0, err[-1500:])
         return checks
 
 

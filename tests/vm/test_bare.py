@@ -14,12 +14,14 @@ FEATURES = "v1p4"
 def boot(elf, title, *options):
     log = os.path.join(WORK, re.sub(r"\W+", "-", title) + ".log")
     try:
-        code, out, err = spex("vm", "--kernel", elf, "--log", log, "--features", FEATURES, *options, timeout=120)
+        code, out, err = spex("vm", "--kernel", elf, "--log", log, "--features", FEATURES, *options,
+                              timeout=120)
     except subprocess.TimeoutExpired as e:
         code, out, err = None, e.stdout or b"", "it does not end"
     values = dict(re.findall(r"^([\w.]+)=([0-9a-f]{16})\r?$", out.decode(errors="replace"), re.M))
     values = {k: int(v, 16) for k, v in values.items()}
-    check(f"{title}: runs to its end", code == 0 and values.get("done") == 1, out[-500:].decode(errors="replace") + err)
+    check(f"{title}: runs to its end", code == 0 and values.get("done") == 1,
+          out[-500:].decode(errors="replace") + err)
     return values, Log(log)
 
 
@@ -43,7 +45,8 @@ def summed(data):
 
 def test_sampled(title, name, v, streams):
     """One run with samples: every record is in memory, and the operations add up."""
-    raw = next((r for r in streams if len(r) == v[name + ".bytes"] and summed(r) == v[name + ".sum"]), None)
+    raw = next((r for r in streams if len(r) == v[name + ".bytes"] and
+                summed(r) == v[name + ".sum"]), None)
     if not check(f"{title}: {name}: the guest's buffer holds what the unit wrote", raw is not None):
         return []
     path = os.path.join(WORK, "bare.spe")
@@ -70,27 +73,34 @@ def test_el1(title, v, log):
         # The first sample is operation 256, the next ones 257 further; PMSICR_EL1 has the rest.
         total = 3000 * v[name + ".operations"] + v[name + ".few"] - 10 * v[name + ".operations"]
         lost = total - (257 * len(found) + 256 - v[name + ".left"])
-        check(f"{title}: {name}: samples are 257 operations apart", lost % 257 == 0 and 0 <= lost <= 257 * 2,
+        check(f"{title}: {name}: samples are 257 operations apart",
+              lost % 257 == 0 and 0 <= lost <= 257 * 2,
               f"{total} operations, {len(found)} records, {lost} unaccounted for",
               spec=("SMP-26",) if name == "alu" and not lost else ())
         if name in ("atomic", "zva"):
             some = [r for r in found if "address2" in r]
-            check(f"{title}: {name}: data addresses", some and all("address3" in r for r in some), found[:2])
+            check(f"{title}: {name}: data addresses", some and all("address3" in r for r in some),
+                  found[:2])
     equal(f"{title}: EL0 is counted by E0SPE alone", (v["user.el0"], v["user.el1"], v["user.both"]),
           (8000, 0, 8000), spec="SMP-04")
     found = test_sampled(title, "user", v, streams)
-    check(f"{title}: user: records say EL0", found and all(r["address0"] >> 61 & 3 == 0 for r in found))
+    check(f"{title}: user: records say EL0",
+          found and all(r["address0"] >> 61 & 3 == 0 for r in found))
     equal(f"{title}: a register of the unit is UNDEFINED at EL0", v["user.esr"] >> 26, 0)
     never = (1 << 64) - 1
     equal(f"{title}: names of EL2 and a write of PMSIDR_EL1 are UNDEFINED at EL1, its read is not",
-          [v["undefined." + n] >> 26 for n in ("pmscr_el2", "pmscr_el12", "pmsidr_write")] + [v["undefined.pmsidr_read"]],
+          [v["undefined." + n] >> 26 for n in ("pmscr_el2", "pmscr_el12", "pmsidr_write")] +
+          [v["undefined.pmsidr_read"]],
           [0, 0, 0, never])
     found = test_sampled(title, "context", v, streams)
-    check(f"{title}: records hold CONTEXTIDR_EL1", found and all(r.get("context0") == 0xabcdef for r in found), found[:1])
-    equal(f"{title}: a sample in flight is in memory after PSB CSYNC, a write of PMSCR_EL1 or of PMBLIMITR_EL1; not before",
+    check(f"{title}: records hold CONTEXTIDR_EL1",
+          found and all(r.get("context0") == 0xabcdef for r in found), found[:1])
+    equal(f"{title}: a sample in flight is in memory after PSB CSYNC, a write of PMSCR_EL1 or of "
+          "PMBLIMITR_EL1; not before",
           [v[f"flight_{n}.seen"] for n in ("nothing", "psb", "pmscr", "pmblimitr")], [0, 1, 1, 1])
-    check(f"{title}: it is one record each time", len({v[f"flight_{n}.bytes"] for n in ("nothing", "psb", "pmscr", "pmblimitr")}) == 1
-          and v["flight_psb.bytes"] > 0, v)
+    check(f"{title}: it is one record each time",
+          len({v[f"flight_{n}.bytes"] for n in ("nothing", "psb", "pmscr", "pmblimitr")}) == 1 and
+          v["flight_psb.bytes"] > 0, v)
 
 
 def test_faults(title, v):
@@ -99,28 +109,36 @@ def test_faults(title, v):
                                  ("read_only", 0x0f, at, 1), ("access_flag", 0x0b, at, 1),
                                  ("no_table", 0x06, 0x7fe00000, 0)]:
         status = v[name + ".pmbsr"]
-        equal(f"{title}: {name}: EC 0x24, FSC, DL, S", (status >> 26, status & 0x3f, status >> 19 & 1, status >> 17 & 1),
+        equal(f"{title}: {name}: EC 0x24, FSC, DL, S",
+              (status >> 26, status & 0x3f, status >> 19 & 1, status >> 17 & 1),
               (0x24, fsc, lost, 1), spec=("BUF-166", "BUF-168", "BUF-171", "BUF-175"))
-        equal(f"{title}: {name}: the pointer stands at the fault", v[name + ".end"], end, spec="BUF-174")
+        equal(f"{title}: {name}: the pointer stands at the fault", v[name + ".end"], end,
+              spec="BUF-174")
     equal(f"{title}: full: EC 0, BSC 1, S", v["full.pmbsr"], 0x20001)
-    check(f"{title}: full: the pointer is behind the last record", at < v["full.end"] <= at + 0x1000 and
-          v["full.end"] + 256 > at + 0x1000, hex(v["full.end"]))
+    check(f"{title}: full: the pointer is behind the last record", at < v["full.end"] <= at +
+          0x1000 and v["full.end"] + 256 > at + 0x1000, hex(v["full.end"]))
     equal(f"{title}: PMBIRQ pends while S is set and no longer",
-          [(v[n + ".pending"], v[n + ".cleared"]) for n in ("unmapped", "read_only", "no_table", "full")], [(1, 0)] * 4)
+          [(v[n + ".pending"], v[n + ".cleared"])
+           for n in ("unmapped", "read_only", "no_table", "full")], [(1, 0)] * 4)
     check(f"{title}: an interrupt for each full buffer", v["interrupt.count"] >= 3 and
           v["interrupt.pmbsr"] == 0x20001 and v["interrupt.after"] == 0, v["interrupt.count"])
 
 
 def test_el2(title, v, traps):
     if traps:
-        equal(f"{title}: MDCR_EL2.TPMS traps PMSCR_EL1, E2PB traps PMBPTR_EL1: EC 0x18, the register",
-              (v["trap.pmscr"], v["trap.pmbptr"], v["trap.pmbptr_10"]), (0x62302413, 0x62322415, 0x62322415))
+        equal(f"{title}: MDCR_EL2.TPMS traps PMSCR_EL1, E2PB traps PMBPTR_EL1: "
+              "EC 0x18, the register",
+              (v["trap.pmscr"], v["trap.pmbptr"], v["trap.pmbptr_10"]),
+              (0x62302413, 0x62322415, 0x62322415))
     else:
-        equal(f"{title}: what would trap to EL2 is UNDEFINED at EL1", (v["trap.pmscr"], v["trap.pmbptr"], v["trap.pmbptr_10"]), (0, 0, 0))
+        equal(f"{title}: what would trap to EL2 is UNDEFINED at EL1",
+              (v["trap.pmscr"], v["trap.pmbptr"], v["trap.pmbptr_10"]), (0, 0, 0))
     equal(f"{title}: PMSCR_EL12 is UNDEFINED without E2H", v["undefined.pmscr_el12"] >> 26, 0)
     equal(f"{title}: open to EL1", (v["open.pmscr"], v["open.trap"]), (0x23, 0))
-    check(f"{title}: EL2 owns the buffer", v["owner_el2.bytes"] > 1000 and v["owner_el2.pmbsr"] == 0)
-    equal(f"{title}: a fault in EL2's tables", (v["fault_el2.pmbsr"], v["fault_el2.end"]), (0x900a0007, 0x48010000))
+    check(f"{title}: EL2 owns the buffer",
+          v["owner_el2.bytes"] > 1000 and v["owner_el2.pmbsr"] == 0)
+    equal(f"{title}: a fault in EL2's tables", (v["fault_el2.pmbsr"], v["fault_el2.end"]),
+          (0x900a0007, 0x48010000))
     equal(f"{title}: VHE redirects PMSCR_EL1, PMSCR_EL12 is EL1's",
           (v["vhe.pmscr_el2"], v["vhe.pmscr_el12"], v["vhe.pmscr_still"]), (0x28, 0x21, 0x28))
 

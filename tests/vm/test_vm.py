@@ -1,8 +1,8 @@
 """Linux's own SPE driver and perf on the unit, under an unmodified qemu-system-aarch64.
 
 Guests are prepared once in the build directory from Debian's arm64 packages; without them (no
-network) every test is skipped, visibly. Names of boots as arguments: those alone. `make check` leaves some of them
-to `make check-vm` (SPEX_LONG=1).
+network) every test is skipped, visibly. Names of boots as arguments: those alone. `make check`
+leaves some of them to `make check-vm` (SPEX_LONG=1).
 """
 import collections
 import copy
@@ -31,7 +31,8 @@ class Boot:
         self.log = os.path.join(self.share, "log")
         begin = time.monotonic()
         try:
-            code, out, err = spex("vm", *where, "--share", self.share, "--log", self.log, *options, timeout=600)
+            code, out, err = spex("vm", *where, "--share", self.share, "--log", self.log, *options,
+                                  timeout=600)
         except subprocess.TimeoutExpired as e:
             code, out, err = None, e.stdout or b"", "the guest does not end"
         self.code, self.seconds = code, time.monotonic() - begin
@@ -47,20 +48,21 @@ class Boot:
             return ""
 
     def came_up(self):
-        return check(f"{self.name}: the guest ran its plan", self.code == 0 and self.read("dmesg.after"),
-                     self.console[-1500:])
+        return check(f"{self.name}: the guest ran its plan",
+                     self.code == 0 and self.read("dmesg.after"), self.console[-1500:])
 
     def attributes(self, kind):
         """caps or format attributes of the PMU."""
-        return {l.split()[0].split("/")[1]: l.split()[1] for l in self.read("attributes").splitlines()
-                if l.startswith(kind + "/")}
+        return {l.split()[0].split("/")[1]: l.split()[1]
+                for l in self.read("attributes").splitlines() if l.startswith(kind + "/")}
 
     def recordings(self):
         return {n: Recording(self, n) for n, _, _ in self.plan}
 
     def window(self, name):
         """When the recording began and ended, on the guest's clock."""
-        times = re.findall(r"\[ *([\d.]+)\] mark (?:begin|end) " + name + r"\n", self.read("dmesg.after"))
+        times = re.findall(r"\[ *([\d.]+)\] mark (?:begin|end) " + name + r"\n",
+                           self.read("dmesg.after"))
         return tuple(map(float, times))
 
 
@@ -87,9 +89,11 @@ class Recording:
         self.decoded, self.bad = map(int, counts) if counts else (None, 0)
         # perf 6.1 of the host refuses the attributes of a newer perf; spex does not.
         self.by_perf, lines = dumped("perf", "report", "-D", "-i", self.path)
-        self.packets, _ = dumped(SPEX, "dump", "--style", "perf" if self.by_perf else "perf-7", self.path)
+        self.packets, _ = dumped(SPEX, "dump", "--style", "perf" if self.by_perf else "perf-7",
+                                 self.path)
         self.aux_of_cpus = [tuple(int(x, 0) for x in m) for m in re.findall(
-            r"^(-?\d+) .*PERF_RECORD_AUX offset: (\w+) size: (\w+) flags: (\w+)", "\n".join(lines), re.M)]
+            r"^(-?\d+) .*PERF_RECORD_AUX offset: (\w+) size: (\w+) flags: (\w+)", "\n".join(lines),
+            re.M)]
         self.aux = [a[1:] for a in self.aux_of_cpus]
         self.records = sum(p.startswith("PC ") for p in self.packets)
 
@@ -100,7 +104,8 @@ class Recording:
         return part
 
     def types(self):
-        return collections.Counter(p for p in self.packets if p.startswith(("LD", "ST", "B", "OTHER")))
+        return collections.Counter(p for p in self.packets
+                                   if p.startswith(("LD", "ST", "B", "OTHER")))
 
     def els(self):
         return set(re.search(r" el(\d)", p).group(1) for p in self.packets if p.startswith("PC "))
@@ -121,13 +126,14 @@ def check_recording(r, features, whole=True):
         check(f"{title}: spex prints what the host's perf prints", r.packets == r.by_perf,
               f"{len(r.packets)} and {len(r.by_perf)} packets")
     code, out, err = spex("verify", "--features", features, r.path)
-    check(f"{title}: spex verify finds nothing", code == 0 or (not whole and len(out.splitlines()) <= 10),
-          out[-2000:].decode() + err)
+    check(f"{title}: spex verify finds nothing",
+          code == 0 or (not whole and len(out.splitlines()) <= 10), out[-2000:].decode() + err)
     return True
 
 
 def golden(name):
-    """Episodes of a golden file, longest first: (name, lines). A line with "?" may be there or not."""
+    """Episodes of a golden file, longest first: (name, lines). A line with
+    "?" may be there or not."""
     variants, current = [], []
     with open(os.path.join(HERE, name)) as f:
         for line in f:
@@ -144,9 +150,11 @@ def golden(name):
 
 
 def check_protocol(boot, name, *want, cpu=0):
-    """The driver's accesses consist of the episodes of the golden file and nothing else: how often each."""
+    """The driver's accesses consist of the episodes of the golden file and nothing
+    else: how often each."""
     title = f"{boot.name}: CPU {cpu}"
-    episodes, lines = golden(name), [l.replace(" expect ", " ").split() for l in Log(boot.log, cpu).accesses()]
+    episodes, lines = golden(name), [l.replace(" expect ", " ").split()
+                                     for l in Log(boot.log, cpu).accesses()]
     found, at = collections.Counter(), 0
     while at < len(lines):
         fit = next(((e, steps) for e, steps in episodes if len(steps) <= len(lines) - at and
@@ -182,26 +190,33 @@ def reported(lines):
 
 
 def check_interrupts(boot, recordings, episodes, cpu=0, spurious=0):
-    """Interrupts that the kernel counted are those that the unit raised, but for events that a stop found first."""
+    """Interrupts that the kernel counted are those that the unit raised, but for events
+    that a stop found first."""
     taken = sum(r.irqs[cpu] for r in recordings.values())
     found = episodes["stop with an event pending"]
-    equal(f"{boot.name}: CPU {cpu}: the driver's interrupts are the unit's", taken - spurious + found,
-          Log(boot.log, cpu).interrupts())
+    equal(f"{boot.name}: CPU {cpu}: the driver's interrupts are the unit's",
+          taken - spurious + found, Log(boot.log, cpu).interrupts())
     return taken
 
 
 def check_aux(title, recordings, log):
-    """Sizes and flags of the driver's AUX records are the pointers and PMBSR_EL1 that it read, one by one."""
-    # Nothing, truncated: the reader was late and there was no room for a buffer; no register says it.
-    got = [(size, flags) for r in recordings.values() for _, size, flags in r.aux if (size, flags) != (0, 1)]
+    """Sizes and flags of the driver's AUX records are the pointers and PMBSR_EL1
+    that it read, one by one."""
+    # Nothing, truncated: the reader was late and there was no room for a
+    # buffer; no register says it.
+    got = [(size, flags) for r in recordings.values()
+           for _, size, flags in r.aux if (size, flags) != (0, 1)]
     want = reported(log.accesses())
-    differ = next((i for i, (a, b) in enumerate(zip(got, want)) if a != b), min(len(got), len(want)))
+    differ = next((i for i, (a, b) in enumerate(zip(got, want)) if a != b),
+                  min(len(got), len(want)))
     check(f"{title}: AUX records say what PMBPTR_EL1 and PMBSR_EL1 said", got == want != [],
-          f"{len(got)} and {len(want)}; from {differ}: {got[differ:differ + 3]} and {want[differ:differ + 3]}")
+          f"{len(got)} and {len(want)}; from {differ}: {got[differ:differ + 3]} and "
+          f"{want[differ:differ + 3]}")
 
 
 def near(name, got, want, share, spec=()):
-    check(name, abs(got - want) <= share * want, f"got {got}, expected {want} within {share:.0%}", spec)
+    check(name, abs(got - want) <= share * want, f"got {got}, expected {want} within {share:.0%}",
+          spec)
 
 
 # ---- plans: NAME, options of perf record, command ----
@@ -242,7 +257,8 @@ PLAN_MAX = [
     ("noload", f"{SPE},load_filter=0,load_filter_mask=1/u -c 256 -m,64", f"{RUN} vector"),
     ("source", f"{SPE},load_filter=1,inv_data_src_filter=0x1/u -c 512 -m,64", RUN),
 ]
-PLAN_FAULT = [  # the driver goes on at the next context switch: several faults may come in one recording
+PLAN_FAULT = [
+    # the driver goes on at the next context switch: several faults may come in one recording
     ("fault", f"{SPE}/u -c 16384 -m,8", RUN),
     ("again", f"{SPE}/u -c 16384 -m,8", RUN),
     ("more", f"{SPE}/u -c 16384 -m,8", RUN),
@@ -261,7 +277,8 @@ def test_n1(boot):
     r = boot.recordings()
     for name in r:
         check_recording(r[name], N1 + (",no-ts" if name == "notime" else ""))
-    near("n1: as many samples as operations / interval", r["user"].records, LOOP_OPS / 4096 / 0.86, 0.05)
+    near("n1: as many samples as operations / interval", r["user"].records, LOOP_OPS / 4096 / 0.86,
+         0.05)
     check("n1: :u samples EL0 alone", r["user"].els() == {"0"}, r["user"].els())
     check("n1: :k samples EL1 alone", r["kernel"].els() == {"1"}, r["kernel"].els())
     check("n1: without a suffix both", r["small"].els() == {"0", "1"}, r["small"].els())
@@ -270,13 +287,16 @@ def test_n1(boot):
     check("n1: branch filter", set(t[0] for t in r["branch"].types()) == {"B"}, r["branch"].types())
     latencies = [int(p.split()[1]) for p in r["latency"].packets if p.endswith("TOT")]
     check("n1: minimum latency", latencies and min(latencies) >= 60)
-    check("n1: event filter", all("L1D-REFILL" in p for p in r["event"].packets if p.startswith("EV")))
+    check("n1: event filter",
+          all("L1D-REFILL" in p for p in r["event"].packets if p.startswith("EV")))
     check("n1: without timestamps", not any(p.startswith("TS") for p in r["notime"].packets))
 
-    # Exactly one interval and one operation between samples: in hot() each is one instruction further.
+    # Exactly one interval and one operation between samples: in hot() each is
+    # one instruction further.
     symbols = run("aarch64-linux-gnu-nm", os.path.join(WORK, "workload"))[1].decode()
     hot = int(re.search(r"^(\w+) t hot$", symbols, re.M).group(1), 16)
-    words = run("aarch64-linux-gnu-objdump", "-d", "--disassemble=hot", os.path.join(WORK, "workload"))[1].decode()
+    words = run("aarch64-linux-gnu-objdump", "-d", "--disassemble=hot",
+                os.path.join(WORK, "workload"))[1].decode()
     loop = int(re.search(r"b\.ne\s+([0-9a-f]+)", words).group(1), 16)
     pcs = [int(p.split()[1], 16) for p in r["exact"].packets if p.startswith("PC ")]
     inside = [(p - loop) // 4 if loop <= p < loop + 32 else None for p in pcs]
@@ -289,33 +309,39 @@ def test_n1(boot):
     contexts = {int(p.split()[1], 16) for p in r["user"].packets if p.startswith("CONTEXT")}
     code, text, err = run("perf", "script", "-i", r["user"].path, "--show-task-events")
     pids = {int(p) for p in re.findall(r"PERF_RECORD_COMM exec: workload:(\d+)/", text.decode())}
-    check("n1: context packets hold the program's process id", pids and pids <= contexts, f"{contexts} and {pids}")
+    check("n1: context packets hold the program's process id", pids and pids <= contexts,
+          f"{contexts} and {pids}")
 
     # Time: the guest's clock, in order.
     for name in ("user", "small"):
         code, text, err = run("perf", "script", "-i", r[name].path, "--itrace=i1i", "-F", "time")
         times = [float(t.rstrip(":")) for t in text.decode().split()]
         begin, end = boot.window(name)
-        check(f"n1: {name}: times are in order and inside the recording",
-              times == sorted(times) and len(times) > 1000 and begin <= times[0] and times[-1] <= end,
+        check(f"n1: {name}: times are in order and inside the recording", times == sorted(times) and
+              len(times) > 1000 and begin <= times[0] and times[-1] <= end,
               f"{begin} <= {times[:1]} .. {times[-1:]} <= {end}")
 
     # The profile.
-    shares = dict((m[1], float(m[0])) for m in re.findall(r"([\d.]+)%\s+\[\.\] (\w+)", boot.read("user.report")))
+    shares = dict((m[1], float(m[0]))
+                  for m in re.findall(r"([\d.]+)%\s+\[\.\] (\w+)", boot.read("user.report")))
     check("n1: the guest's perf names the hot function", 80 < shares.get("hot", 0) < 92 and
           all(s in shares for s in ("walk", "flip")), shares)
     os.makedirs(os.path.join(WORK, "symfs/tmp"), exist_ok=True)
     shutil.copy(os.path.join(WORK, "workload"), os.path.join(WORK, "symfs/tmp/workload"))
-    code, text, err = spex("report", "-i", r["user"].path, "--symfs", os.path.join(WORK, "symfs"), "--format", "json")
+    code, text, err = spex("report", "-i", r["user"].path, "--symfs", os.path.join(WORK, "symfs"),
+                           "--format", "json")
     rows = json.loads(text)["rows"] if code == 0 else []
     ours = {row["symbol"]: 100 * row["samples"] / sum(x["samples"] for x in rows) for row in rows}
-    check("n1: spex report names it too, with the same share of samples", abs(ours.get("hot", 0) - shares.get("hot", 0)) < 2, ours)
+    check("n1: spex report names it too, with the same share of samples",
+          abs(ours.get("hot", 0) - shares.get("hot", 0)) < 2, ours)
 
     # Other tools get the kernel's profile.
     def feed(to):
         path = os.path.join(boot.share, "feed." + to)
-        code, out, err = spex("export", "--to", to, "-i", r["kernel"].path, "--kallsyms", os.path.join(boot.share, "out/kallsyms"), "-o", path)
-        return open(path, "rb").read() if check(f"n1: export --to {to} of the kernel", code == 0 and os.path.exists(path), err) else b""
+        code, out, err = spex("export", "--to", to, "-i", r["kernel"].path, "--kallsyms",
+                              os.path.join(boot.share, "out/kallsyms"), "-o", path)
+        return open(path, "rb").read() if check(f"n1: export --to {to} of the kernel",
+                                                code == 0 and os.path.exists(path), err) else b""
     for to in ("speedscope", "firefox", "pprof", "bolt", "profgen", "llvm", "autofdo", "parquet"):
         feed(to)
     lines = [l.rsplit(b" ", 1) for l in feed("collapsed").splitlines()]
@@ -325,15 +351,19 @@ def test_n1(boot):
 
     # The driver's view and the unit's log agree.
     log = Log(boot.log)
-    check("n1: a small buffer fills often", r["small"].irqs[0] >= 20, f"{r['small'].irqs} interrupts")
-    episodes = check_protocol(boot, "golden-6.1.txt", "probe", "reset", "start", "interrupt", "stop")
+    check("n1: a small buffer fills often", r["small"].irqs[0] >= 20,
+          f"{r['small'].irqs} interrupts")
+    episodes = check_protocol(boot, "golden-6.1.txt", "probe", "reset", "start", "interrupt",
+                              "stop")
     check_interrupts(boot, r, episodes)
     check_aux("n1", r, log)
     data = sum(len(l.split()[-1]) // 2 for l in log.lines if l.startswith("expect bytes"))
-    equal("n1: sizes of AUX records are the bytes that the unit wrote", sum(a[1] for x in r.values() for a in x.aux), data)
+    equal("n1: sizes of AUX records are the bytes that the unit wrote",
+          sum(a[1] for x in r.values() for a in x.aux), data)
     status = collections.Counter(l.split()[-1] for l in log.lines if l.startswith("read PMBSR_EL1"))
     check("n1: PMBSR_EL1 is nothing or buffer full, collided or not",
-          set(status) <= {"0x0", "0x10000", "0x20001", "0x30001"} and status["0x20001"] + status["0x30001"] > 20, status)
+          set(status) <= {"0x0", "0x10000", "0x20001", "0x30001"} and
+          status["0x20001"] + status["0x30001"] > 20, status)
     drop = [log.lines[i - 1] for i, l in enumerate(log.lines) if l == "expect irq 0"]
     check("n1: PMBIRQ drops when the driver clears PMBSR_EL1", drop and
           all(l == "write PMBSR_EL1 0x0" for l in drop), set(drop))
@@ -355,18 +385,23 @@ def test_smp(boot):
     check(f"{boot.name}: booted at EL2 with VHE", "VHE mode initialized" in dmesg)
     r = boot.recordings()
     if check_recording(r["wide"], "max"):
-        check(f"{boot.name}: kernel records say EL2, user records EL0", r["wide"].els() == {"0", "2"}, r["wide"].els())
+        check(f"{boot.name}: kernel records say EL2, user records EL0",
+              r["wide"].els() == {"0", "2"}, r["wide"].els())
         contexts = [p for p in r["wide"].packets if p.startswith("CONTEXT")]
-        check(f"{boot.name}: context is CONTEXTIDR_EL2", contexts and all("el2" in p for p in contexts))
-        code, text, err = run("perf", "script", "-i", r["wide"].path, "--itrace=i1i", "-F", "cpu,comm")
-        check(f"{boot.name}: both CPUs have samples", {"000", "001"} <= set(re.findall(r"\[(\d+)\]", text.decode())))
+        check(f"{boot.name}: context is CONTEXTIDR_EL2",
+              contexts and all("el2" in p for p in contexts))
+        code, text, err = run("perf", "script", "-i", r["wide"].path, "--itrace=i1i", "-F",
+                              "cpu,comm")
+        check(f"{boot.name}: both CPUs have samples",
+              {"000", "001"} <= set(re.findall(r"\[(\d+)\]", text.decode())))
         check(f"{boot.name}: the program is among them", b"workload" in text)
     if "snapshot" in r:
         check_recording(r["snapshot"], "max", whole=False)
     logs = [Log(boot.log, cpu) for cpu in (0, 1)]
     # The driver on each CPU and that CPU's unit.
     for cpu in (0, 1):
-        episodes = check_protocol(boot, "golden-6.1.txt", "boot at EL2", "reset", "start", "interrupt", cpu=cpu)
+        episodes = check_protocol(boot, "golden-6.1.txt", "boot at EL2", "reset", "start",
+                                  "interrupt", cpu=cpu)
         taken = check_interrupts(boot, r, episodes, cpu)
         check(f"{boot.name}: CPU {cpu} has interrupts", taken)
     if list(r) == ["wide"]:
@@ -382,9 +417,9 @@ FORMAT = {"branch_filter": "config:32", "event_filter": "config1:0-63", "jitter"
           "pct_enable": "config:2", "store_filter": "config:34", "ts_enable": "config:0"}
 FORMAT_V12 = {**FORMAT, "discard": "config:35", "inv_event_filter": "config3:0-63"}
 FORMAT_MAX = {**FORMAT_V12, "branch_filter_mask": "config:36", "load_filter_mask": "config:37",
-              "store_filter_mask": "config:38", "simd_filter": "config:39", "simd_filter_mask": "config:40",
-              "float_filter": "config:41", "float_filter_mask": "config:42",
-              "inv_data_src_filter": "config4:0-63"}
+              "store_filter_mask": "config:38", "simd_filter": "config:39",
+              "simd_filter_mask": "config:40", "float_filter": "config:41",
+              "float_filter_mask": "config:42", "inv_data_src_filter": "config4:0-63"}
 
 
 def check_attributes(boot, version, form, caps):
@@ -396,8 +431,8 @@ def check_attributes(boot, version, form, caps):
 
 
 def test_v1p0(boot):
-    check_attributes(boot, 0, FORMAT, {"arch_inst": "1", "count_size": "12", "ernd": "1", "event_filter": "0xa8",
-                                       "min_interval": "1024"})
+    check_attributes(boot, 0, FORMAT, {"arch_inst": "1", "count_size": "12", "ernd": "1",
+                                       "event_filter": "0xa8", "min_interval": "1024"})
 
 
 def test_v1p2(boot):
@@ -410,9 +445,10 @@ def test_v1p2(boot):
     check_recording(r["newest"], V12)
     d = r["discard"]
     log = Log(boot.log)
-    begins = sum(l.startswith("begin s") for l in log.lines[log.lines.index("write PMBLIMITR_EL1 0x5"):])
-    check("v1p2: discard mode: sampled, but no record and no interrupt",
-          d.ok and d.exit == 0 and d.records == 0 and d.irqs == [0] and begins > 10000, f"{begins} samples")
+    begins = sum(l.startswith("begin s")
+                 for l in log.lines[log.lines.index("write PMBLIMITR_EL1 0x5"):])
+    check("v1p2: discard mode: sampled, but no record and no interrupt", d.ok and d.exit == 0 and
+          d.records == 0 and d.irqs == [0] and begins > 10000, f"{begins} samples")
     log.replay("v1p2")
 
 
@@ -423,18 +459,22 @@ def test_max(boot):
     for name in r:
         check_recording(r[name], "max")
     types = {n: r[n].types() for n in ("simd", "float", "nofloat", "noload", "source")}
-    # Loads of D registers are floating point, loads of Q registers SIMD: perf prints both as SIMD-FP. The C library
-    # loads a few Q registers, vector() none.
+    # Loads of D registers are floating point, loads of Q registers SIMD: perf prints both as
+    # SIMD-FP. The C library loads a few Q registers, vector() none.
     simd = {"OTHER ASE FP INSN-OTHER", "OTHER ASE INSN-OTHER", "ST SIMD-FP", "LD SIMD-FP"}
-    check("max: SIMD filter", set(types["simd"]) <= simd and len(types["simd"]) >= 3 and types["simd"]["LD SIMD-FP"] < 20,
-          types["simd"])
-    check("max: floating-point filter", all(t == "LD SIMD-FP" or " FP " in t for t in types["float"]) and
+    check("max: SIMD filter", set(types["simd"]) <= simd and len(types["simd"]) >= 3 and
+          types["simd"]["LD SIMD-FP"] < 20, types["simd"])
+    check("max: floating-point filter",
+          all(t == "LD SIMD-FP" or " FP " in t for t in types["float"]) and
           len(types["float"]) == 3, types["float"])
-    check("max: no floating point", types["nofloat"] and not any(" FP " in t for t in types["nofloat"]) and
+    check("max: no floating point",
+          types["nofloat"] and not any(" FP " in t for t in types["nofloat"]) and
           types["nofloat"]["LD SIMD-FP"] < 20, types["nofloat"])
-    check("max: no loads", types["noload"] and not any(t.startswith("LD") for t in types["noload"]), types["noload"])
+    check("max: no loads", types["noload"] and not any(t.startswith("LD") for t in types["noload"]),
+          types["noload"])
     sources = collections.Counter(p for p in r["source"].packets if p.startswith("DATA-SOURCE"))
-    check("max: data source filter drops source 0", sources and "DATA-SOURCE 0" not in sources, sources)
+    check("max: data source filter drops source 0", sources and "DATA-SOURCE 0" not in sources,
+          sources)
     check_protocol(boot, "golden-7.2.txt", "probe", "reset", "start", "interrupt", "stop")
     Log(boot.log).replay("max")
 
@@ -444,16 +484,20 @@ def test_injected(boot):
     for name, message, status in [("fault", "Unexpected buffer fault", 0x90020007),
                                   ("abort", "Unexpected buffer fault", 0x90060010),
                                   ("event", "Unknown error code", 0x7c020000)]:
-        equal(f"injected {name}: the driver reports it, once", after.count(f"{message} on CPU 0 [PMBSR=0x{status:016x}"), 1)
+        equal(f"injected {name}: the driver reports it, once",
+              after.count(f"{message} on CPU 0 [PMBSR=0x{status:016x}"), 1)
     r = boot.recordings()
     for name in r:
         check_recording(r[name], N1)
-    check("injected collisions: an AUX record says so", any(a[2] & 8 for x in r.values() for a in x.aux))
+    check("injected collisions: an AUX record says so",
+          any(a[2] & 8 for x in r.values() for a in x.aux))
     log = Log(boot.log)
-    equal("injected collisions: as many as asked", sum(l.startswith("begin none") for l in log.lines), 20)
+    equal("injected collisions: as many as asked",
+          sum(l.startswith("begin none") for l in log.lines), 20)
     check_aux("injected", r, log)
     near("profiling goes on after the faults", r["after"].records, LOOP_OPS / 4096 / 0.86, 0.05)
-    episodes = check_protocol(boot, "golden-6.1.txt", "fault", "stop without a buffer", "spurious interrupt")
+    episodes = check_protocol(boot, "golden-6.1.txt", "fault", "stop without a buffer",
+                              "spurious interrupt")
     check_interrupts(boot, r, episodes, spurious=1)
     equal("injected irq: the driver looks and leaves, once", episodes["spurious interrupt"], 1)
     log.replay("injected")
@@ -466,20 +510,23 @@ def test_reserved_id(boot):
           "unknown PMSIDR_EL1.CountSize [15]; assuming 2" in dmesg and "probed for CPUs 0" in dmesg,
           "\n".join(l for l in dmesg.splitlines() if "spe" in l))
     caps = boot.attributes("caps")
-    equal("reserved PMSIDR_EL1: caps", (caps.get("min_interval"), caps.get("count_size")), ("4096", "12"))
+    equal("reserved PMSIDR_EL1: caps", (caps.get("min_interval"), caps.get("count_size")),
+          ("4096", "12"))
 
 
 def test_owned(boot):
     dmesg = boot.read("dmesg")
-    check("PMBIDR_EL1.P: the driver refuses", "profiling buffer owned by higher exception level" in dmesg and
+    check("PMBIDR_EL1.P: the driver refuses",
+          "profiling buffer owned by higher exception level" in dmesg and
           not boot.attributes("caps"), "\n".join(l for l in dmesg.splitlines() if "spe" in l))
-    check("--kernel, --initrd and --append boot too", re.search(r"Kernel command line: .* kpti=off .*word=1$", dmesg, re.M))
+    check("--kernel, --initrd and --append boot too",
+          re.search(r"Kernel command line: .* kpti=off .*word=1$", dmesg, re.M))
 
 
 def main():
     os.makedirs(WORK, exist_ok=True)
-    code, out, err = run("aarch64-linux-gnu-gcc", "-O2", "-g", "-static", "-o", os.path.join(WORK, "workload"),
-                         os.path.join(HERE, "workload.c"))
+    code, out, err = run("aarch64-linux-gnu-gcc", "-O2", "-g", "-static", "-o",
+                         os.path.join(WORK, "workload"), os.path.join(HERE, "workload.c"))
     if code or not shutil.which("qemu-system-aarch64"):
         skip("spex vm", "no cross compiler or no qemu-system-aarch64")
         done()
@@ -489,28 +536,32 @@ def main():
         done()
     new, why = guest("newest", "trixie-backports")
     old, new = ("--guest", old), new and ("--guest", new)
-    # Other sets of features, ID registers and versions of QEMU show no more of how driver and unit work together.
+    # Other sets of features, ID registers and versions of QEMU show no more of how
+    # driver and unit work together.
     chosen = sys.argv[1:] or (None if LONG else ["n1", "max", "smp", "injected"])
     later, why_later = (None, "") if chosen and "smp on QEMU 11.1" not in chosen else qemu11()
     two = ("--cpu", "max", "--smp", "2", "--el2")
     boots = [  # test, name, guest, plan, options; the long ones first
-        (test_n1, "n1", old, PLAN_N1, ("--cpu", N1)),
-        (test_max, "max", new, PLAN_MAX, ("--cpu", "max")),
-        (test_smp, "smp", old, PLAN_SMP, two),
-        (test_v1p2, "v1p2", new, PLAN_V12, ("--features", V12)),
-        (test_injected, "injected", old, PLAN_FAULT, (
-            "--cpu", N1, "--inject", "fault@100", "--inject", "abort@300", "--inject", "event@500",
-            "--inject", "collide@900+20", "--inject", "irq@2500")),
-        (test_smp, "smp on QEMU 11.1", old if later else None, PLAN_SMP[:1], two + ("--qemu", later)),
-        (test_v1p0, "v1p0", new, [], ("--features", V10)),
-        (test_reserved_id, "reserved", old, [], ("--cpu", N1, "--inject", "id:PMSIDR_EL1:0xf6f37",
-                                               "--inject", "id:PMSVer:15")),
-        (test_owned, "owned", ("--kernel", old[1] + "/Image", "--initrd", old[1] + "/initrd", "--append", "word=1"), [],
-         ("--cpu", N1, "--inject", "id:PMBIDR_EL1:0x36")),
+             (test_n1, "n1", old, PLAN_N1, ("--cpu", N1)),
+             (test_max, "max", new, PLAN_MAX, ("--cpu", "max")),
+             (test_smp, "smp", old, PLAN_SMP, two),
+             (test_v1p2, "v1p2", new, PLAN_V12, ("--features", V12)),
+             (test_injected, "injected", old, PLAN_FAULT,
+              ("--cpu", N1, "--inject", "fault@100", "--inject", "abort@300", "--inject",
+               "event@500", "--inject", "collide@900+20", "--inject", "irq@2500")),
+             (test_smp, "smp on QEMU 11.1", old if later else None, PLAN_SMP[:1],
+              two + ("--qemu", later)),
+             (test_v1p0, "v1p0", new, [], ("--features", V10)),
+             (test_reserved_id, "reserved", old, [],
+              ("--cpu", N1, "--inject", "id:PMSIDR_EL1:0xf6f37", "--inject", "id:PMSVer:15")),
+             (test_owned, "owned", ("--kernel", old[1] + "/Image", "--initrd", old[1] + "/initrd",
+                                    "--append", "word=1"), [],
+              ("--cpu", N1, "--inject", "id:PMBIDR_EL1:0x36")),
     ]
     boots = [b for b in boots if not chosen or b[1] in chosen]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        jobs = [(b, pool.submit(Boot, b[1].replace(" ", "-"), *b[2:4], *b[4]) if b[2] else None) for b in boots]
+        jobs = [(b, pool.submit(Boot, b[1].replace(" ", "-"), *b[2:4], *b[4]) if b[2] else None)
+                for b in boots]
         for (test, name, _, _, _), job in jobs:
             if not job:
                 skip(name, "could not be prepared: " + (why_later if "QEMU" in name else why))
@@ -519,7 +570,8 @@ def main():
                 boot, begin = job.result(), time.monotonic()
                 if boot.came_up():
                     test(boot)
-                print(f"# {name}: {boot.seconds:.0f} s in the guest, {time.monotonic() - begin:.0f} s to look at it")
+                print(f"# {name}: {boot.seconds:.0f} s in the guest, "
+                      f"{time.monotonic() - begin:.0f} s to look at it")
             except Exception as e:
                 check(f"{name}: {test.__name__}", False, repr(e))
     done()

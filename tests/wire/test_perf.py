@@ -21,7 +21,8 @@ def perf_lines(perf, stream, directory, midr):
 
 
 def stale(line):
-    """Class 0 with a subclass that perf 7 does not know: it prints the text of an earlier packet."""
+    """Class 0 with a subclass that perf 7 does not know: it prints the text
+    of an earlier packet."""
     found = re.search(rb": (?: 2[0-3])? 48 ([0-9a-f]{2}) ", line)
     payload = int(found.group(1), 16) if found else 0
     return (payload & 0xf8) != 0 and (payload & 9) != 8

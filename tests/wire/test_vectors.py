@@ -59,5 +59,6 @@ for row, line in zip(rows, out.decode().splitlines()):
     if (got["packet"], got.get("index", 0), got["size"], got["payload"]) != (
             row["packet"], row["index"], row["size"], row["payload"]):
         wrong.append((row, got))
-check("spex dump reads every packet of packets.json", len(rows) == len(out.splitlines()) and not wrong, wrong[:3])
+check("spex dump reads every packet of packets.json",
+      len(rows) == len(out.splitlines()) and not wrong, wrong[:3])
 done()
