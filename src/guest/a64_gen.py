@@ -88,8 +88,8 @@ def parse(line):
     if len(pattern) != 32 or re.search(r"[^01.a-zAL]", pattern):
         raise Bad(f"pattern of {len(pattern)} characters")
     row = {"name": name, "pattern": pattern, "kind": kind.upper(), "exec": execution.upper(),
-           "flags": [], "size": NONE, "total": NONE, "element": NONE, "vectors": "{1, {0, 0, 0, 0}, 1}",
-           "extent": "EXTENT_PLAIN", "first": False,
+           "flags": [], "size": NONE, "total": NONE, "element": NONE,
+           "vectors": "{1, {0, 0, 0, 0}, 1}", "extent": "EXTENT_PLAIN", "first": False,
            "mask": int("".join("1" if c in "01" else "0" for c in pattern), 2),
            "value": int("".join("1" if c == "1" else "0" for c in pattern), 2),
            "order": sum(1 << b for c in "AL" for b in bits(pattern, c))}
@@ -148,7 +148,8 @@ def main(source, target):
         for b in rows[i + 1:]:
             if overlap(a, b) and not a["first"] and \
                     (a["mask"] & b["mask"] != b["mask"] or a["mask"] == b["mask"]):
-                errors.append(f"{source}:{a['line']}: {a['name']} overlaps {b['name']}, line {b['line']}")
+                errors.append(f"{source}:{a['line']}: {a['name']} overlaps "
+                              f"{b['name']}, line {b['line']}")
     if errors:
         sys.exit("\n".join(errors[:40]))
 
@@ -163,14 +164,17 @@ def main(source, target):
             lists.append(0xffff)
         index.append(seen[ids])
     with open(target, "w") as out:
-        out.write("/* Generated from a64.def by a64_gen.py. */\nstatic const struct row rows[] = {\n")
+        out.write("/* Generated from a64.def by a64_gen.py. */\n"
+                  "static const struct row rows[] = {\n")
         for r in rows:
             flags = " | ".join("SPEX_OPF_" + f for f in r["flags"]) or "0"
             out.write('    {"%s", 0x%08x, 0x%08x, 0x%08x, SPEX_OP_%s, SPEX_EXEC_%s, %s,\n' %
-                      (r["name"], r["mask"], r["value"], r["order"], r["kind"], r["exec"], r["extent"]))
+                      (r["name"], r["mask"], r["value"], r["order"], r["kind"], r["exec"],
+                       r["extent"]))
             out.write("     %s, %s, %s, %s, %s,\n" % (flags, r["size"], r["total"], r["element"],
                                                       r["vectors"]))
-            out.write("     {%s}, {%s}},\n" % (", ".join(r["dst"]) or "{0}", ", ".join(r["src"]) or "{0}"))
+            out.write("     {%s}, {%s}},\n" % (", ".join(r["dst"]) or "{0}",
+                                               ", ".join(r["src"]) or "{0}"))
         out.write("};\n\nstatic const uint16_t lists[] = {")
         for i, v in enumerate(lists):
             out.write(("\n    " if i % 16 == 0 else " ") + "%d," % v)
