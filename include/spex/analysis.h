@@ -4,12 +4,12 @@
  * drops what the filters do not want, and hands batches to sinks; and grouping,
  * the sink behind every table (samples, latencies, misses per key).
  *
- * Memory is bounded: records are never kept. A group is exact for
- * SPEX_GROUP_MAX distinct keys; beyond that small ones are merged into one row
- * and spex_group_error says by how much a row may be short.
+ * Memory is bounded: records are never kept. A group is exact for SPEX_GROUP_MAX distinct
+ * keys; beyond that, small ones are merged into one row, and spex_group_error says how many
+ * samples a row may lack.
  *
- * An analysis can be run several times. It belongs to one thread, but while it runs it may have
- * others work for it (options.threads).
+ * An analysis can be run several times. It belongs to one thread, but may start others while it
+ * runs (options.threads).
  */
 #ifndef SPEX_ANALYSIS_H
 #define SPEX_ANALYSIS_H
@@ -34,9 +34,9 @@ struct spex_filter {
 /* Names and help of all filters, NULL past the last. */
 const char *spex_filter_name(size_t index, const char **help);
 
-/* Parts of a sample that cost something; a sink that does not need them may say so. */
+/* Parts of a sample that take time to work out: a sink names those that it needs. */
 enum spex_want {
-    SPEX_WANT_LITTLE = 1u << 0, /* none of these: the rest is always there */
+    SPEX_WANT_LITTLE = 1u << 0, /* nothing but what is always there */
     SPEX_WANT_TIME = 1u << 1,   /* time */
     SPEX_WANT_DATA = 1u << 2,   /* va, pa */
     SPEX_WANT_BRANCH = 1u << 3, /* target, prev_target */
@@ -64,8 +64,8 @@ struct spex_analysis_options {
     const char *const *more;
     size_t more_count;
     /*
-     * So many threads read, join and count, with the same results; 0 is 1. A sink is called by any
-     * of them, one call at a time.
+     * How many threads read, join and count; 0 means 1. The results are the same for any number. A
+     * sink is called by any of them, one call at a time.
      */
     unsigned threads;
 };
@@ -114,15 +114,15 @@ struct spex_sample {
     struct spex_module *module;       /* NULL if no mapping holds pc */
     const char *comm;                 /* interned: equal names are equal pointers */
     int32_t pid, tid, cpu;            /* -1 unknown */
-    uint32_t queue;                   /* of the file: spex_perfdata_queue */
-    uint32_t maps[2]; /* private: which mappings hold, of the process and of the kernel */
+    uint32_t queue;                   /* index of its queue: spex_perfdata_queue */
+    uint32_t maps[2]; /* private: which mappings are in force, of the process and of the kernel */
     uint8_t op;       /* enum spex_sample_op */
     uint8_t source;   /* enum spex_source */
     uint8_t el;       /* of pc */
     uint8_t flags;    /* enum spex_sample_flag */
-    uint32_t place;   /* small number that mostly stands for the same pc; for caches, below
-                         SPEX_PLACES */
-    uint64_t spent;   /* ps of its CPU's time that the sample stands for (docs/time.md) */
+    uint32_t place; /* a number below SPEX_PLACES, mostly the same for the same pc: for a sink's own
+                       caches */
+    uint64_t spent; /* ps of its CPU's time that the sample stands for (docs/time.md) */
 };
 enum { SPEX_PLACES = 1 << 14 };
 
@@ -143,10 +143,13 @@ typedef void spex_sample_sink(void *context, const struct spex_sample *samples, 
 enum spex_status spex_analysis_run(struct spex_analysis *analysis, spex_sample_sink *sink,
                                    void *context, struct spex_error *error);
 
-/* For a sink that has enough: no more of the file is read. Some samples may still come. */
+/* For a sink that has seen enough: no more of the file is read. Some samples may still come. */
 void spex_analysis_stop(struct spex_analysis *analysis);
 
-/* Where a data address lies: of a process at the end, or of a sample at its time. */
+/*
+ * What a data address belongs to: in a process at the end of the profile, or for a sample at its
+ * time.
+ */
 struct spex_place {
     struct spex_module *module; /* NULL: no mapping */
     uint64_t address;           /* in the module */
@@ -188,7 +191,7 @@ struct spex_totals {
     uint64_t saturated;              /* kept samples with a counter at its largest value */
     uint64_t first_time, last_time;  /* ns, of kept samples */
     uint64_t bytes;                  /* of SPE data */
-    uint64_t damaged, damaged_bytes; /* places and bytes given up */
+    uint64_t damaged, damaged_bytes; /* damaged spots and bytes given up */
     uint64_t first_damage;           /* file offset of the first */
     const char *damage_reason;
     uint64_t lost;                /* PERF_RECORD_LOST events */
@@ -207,14 +210,18 @@ struct spex_sampling {
     char filters[160];    /* hardware filters among them, "" if none */
     const char *cpu_name; /* of the MIDR, or NULL */
     uint32_t midr;
-    uint16_t counter_most; /* counters saturate at it: 0xfff, or 0xffff if some are larger */
+    uint16_t counter_most; /* the value at which counters saturate: 0xfff, or 0xffff if some are
+                              larger */
 };
 const struct spex_sampling *spex_analysis_sampling(const struct spex_analysis *analysis);
-/* SPEX_HAS_TOTAL, _ISSUE, _TRANSLATION, _ALT_ISSUE: counters that mean "at least" (D18.2.3). */
+/*
+ * Which counters of a record are saturated, so mean "at least" (D18.2.3): SPEX_HAS_TOTAL, _ISSUE,
+ * _TRANSLATION, _ALT_ISSUE.
+ */
 unsigned spex_analysis_saturated(const struct spex_analysis *analysis,
                                  const struct spex_record *record);
 struct spex_symbols *spex_analysis_symbols(struct spex_analysis *analysis);
-/* The file, of several the first; NULL for a raw stream. */
+/* The file (the first if there are several); NULL for a raw stream. */
 const struct spex_perfdata *spex_analysis_file(const struct spex_analysis *analysis);
 
 /* Why numbers of operations cannot be estimated from samples; NULL if they can. */
@@ -277,7 +284,7 @@ enum spex_latency { SPEX_LATENCY_TOTAL, SPEX_LATENCY_ISSUE, SPEX_LATENCY_TRANSLA
                     SPEX_LATENCY_COUNT };
 /* clang-format on */
 
-struct spex_row; /* of a group: spex_row_* tell what it holds */
+struct spex_row; /* of a group: spex_row_* functions read it */
 
 /* What a row counts, in samples. */
 enum spex_stat {
@@ -322,8 +329,9 @@ struct spex_group_options {
     size_t key_count; /* 1 to SPEX_KEYS_MAX */
     unsigned flags;   /* enum spex_group_flag */
     /*
-     * SPEX_KEY_TIME_BIN: intervals of 2^time_shift ns from time 0 on; the value of the key is the
-     * number of the interval, UINT64_MAX without a time. 0: some hundred for the whole file.
+     * For SPEX_KEY_TIME_BIN: intervals of 2^time_shift ns, counted from time 0. The key is the
+     * number of the interval, UINT64_MAX without a time. 0: a few hundred intervals for the whole
+     * file.
      */
     unsigned time_shift;
 };
@@ -337,9 +345,9 @@ void spex_group_sink(void *group, const struct spex_sample *samples, size_t coun
 void spex_group_add(struct spex_group *group, const struct spex_sample *const *samples,
                     size_t count);
 /*
- * Before the first sample: group takes none itself but sums up the rows of a finer one, from
- * whose keys its own follow (the same ones; a page from a cache line). It counts all of
- * them, those given up too. Sort it while finer is there.
+ * Call before the first sample: group then takes no samples itself but sums up the rows of a
+ * finer group, whose keys determine its own (the same key, or a page from a cache line). It
+ * counts all of them, merged rows too. Sort it before finer is freed.
  */
 void spex_group_derive(struct spex_group *group, struct spex_group *finer);
 
@@ -347,29 +355,29 @@ enum spex_order {
     SPEX_BY_SAMPLES,
     SPEX_BY_LATENCY, /* sum of total latencies */
     SPEX_BY_MISPREDICTS,
-    SPEX_BY_TIME,    /* of samples where there is none */
+    SPEX_BY_TIME,    /* by samples where there is no time */
     SPEX_BY_EXECUTE, /* sum of execute latencies */
-    SPEX_BY_KEYS,    /* numbers and texts upwards */
+    SPEX_BY_KEYS,    /* ascending */
 };
 /*
  * Orders rows, most first (ties by the keys). Call after the last sample, before the rest.
  * SPEX_NO_MEMORY leaves no rows.
  */
 enum spex_status spex_group_sort(struct spex_group *group, enum spex_order order);
-/* How many keys there were: of more than are kept apart an estimate, good to some percent. */
+/* How many distinct keys there were; beyond SPEX_GROUP_MAX an estimate, good to a few percent. */
 uint64_t spex_group_keys(const struct spex_group *group);
 size_t spex_group_count(const struct spex_group *group);
 const struct spex_row *spex_group_row(const struct spex_group *group, size_t index); /* or NULL */
 const struct spex_row *spex_group_total(const struct spex_group *group); /* of all rows */
-/* Rows given up for want of memory, as one row; NULL if none. */
+/* The rows that were merged because there were too many, as one row; NULL if none. */
 const struct spex_row *spex_group_rest(const struct spex_group *group);
-/* 95% interval of a row's share of the time of all; of the samples where there is no time. */
+/* 95% interval of a row's share of the whole time, or of all samples where there is no time. */
 struct spex_interval spex_row_time_interval(const struct spex_group *group,
                                             const struct spex_row *row);
 /*
- * Is the row's work mostly in runs of more than four sampling periods? If not, its time is
- * shared with its neighbours' by what each operation probably cost, and the interval, which is
- * that of sampling, does not cover how far that is off.
+ * Is the row's work mostly in runs of more than four sampling periods? If not, time is divided
+ * between the row and its neighbours by what each operation probably cost, and the interval,
+ * which is that of sampling alone, does not cover the error of that division.
  */
 bool spex_row_long_runs(const struct spex_group *group, const struct spex_row *row);
 /* At most so many samples of a row may be missing; 0: exact. */
@@ -383,12 +391,15 @@ uint64_t spex_row_value(const struct spex_group *group, const struct spex_row *r
 const struct spex_symbol *spex_row_symbol(const struct spex_group *group,
                                           const struct spex_row *row, size_t n);
 uint64_t spex_row_address(const struct spex_group *group, const struct spex_row *row, size_t n);
-/* Text of the n-th key of a row, cut at capacity and terminated. Returns the length of all of it.
+/*
+ * Text of the n-th key of a row, cut at capacity and terminated. Returns the length of the whole
+ * text.
  */
 size_t spex_row_text(const struct spex_group *group, const struct spex_row *row, size_t n,
                      char *text, size_t capacity);
 
-/* ---- cache lines that threads share ----
+/*
+ * ---- cache lines that threads share ----
  *
  * Two passes: the first finds lines that several threads use and at least one
  * writes, the second looks at those closely. Lines are told apart by physical
@@ -396,8 +407,8 @@ size_t spex_row_text(const struct spex_group *group, const struct spex_row *row,
  *
  *   contention  how likely two neighbouring accesses conflict: different threads
  *               at the same time, one of them writing; from counts and times
- *   peer        loads that another core's cache answered, where the CPU tells
- *   score       contention, lowered where the CPU tells that data hardly moved
+ *   peer        loads that another core's cache answered, where the CPU reports it
+ *   score       contention, lowered where the CPU reports that data hardly moved
  *
  * choose also narrows the analysis to the records of the lines it kept.
  */
@@ -406,7 +417,7 @@ enum spex_status spex_sharing_new(struct spex_analysis *analysis, struct spex_sh
                                   struct spex_error *error);
 void spex_sharing_free(struct spex_sharing *sharing);
 void spex_sharing_find(void *sharing, const struct spex_sample *samples, size_t count);
-/* Between the passes: keeps the candidates; returns how many, 0 also for want of memory. */
+/* Between the passes: keeps the candidates; returns how many, 0 also when out of memory. */
 size_t spex_sharing_choose(struct spex_sharing *sharing);
 void spex_sharing_look(void *sharing, const struct spex_sample *samples, size_t count);
 enum spex_status spex_sharing_finish(struct spex_sharing *sharing); /* or SPEX_NO_MEMORY */
@@ -420,10 +431,10 @@ struct spex_shared_line {
     double score, contention, apart; /* apart: share of the conflicts on different words */
     double overlap;                  /* of the threads in time; NAN without timestamps */
     uint64_t samples, loads, stores;
-    uint64_t peer, with_source; /* loads that a peer answered; whose source is known */
+    uint64_t peer, with_source; /* loads that another core answered; loads whose source is known */
     unsigned threads, writers;
     size_t first_use, uses; /* spex_sharing_use */
-    int32_t lock;           /* offset of a word that threads take turns with, as a lock; -1: none */
+    int32_t lock; /* offset of a word that threads take in turns, as they do a lock; -1: none */
 };
 struct spex_shared_use { /* one word of a line used by one thread at one line of code */
     unsigned offset;
@@ -435,9 +446,9 @@ enum { SPEX_USE_SYMBOL = 3, SPEX_USE_SRCLINE = 4 }; /* keys of the row, for spex
 struct spex_sharing_totals {
     uint64_t memory; /* samples with a data address */
     uint64_t lines;  /* distinct lines seen */
-    uint64_t shared; /* of several threads, with writes */
-    uint64_t merged; /* lines given up for want of memory */
-    bool sources;    /* the CPU tells where data came from */
+    uint64_t shared; /* used by several threads, at least one of them writing */
+    uint64_t merged; /* lines merged when there were too many */
+    bool sources;    /* the CPU reports where data came from */
     bool timed;
 };
 /* Highest score times samples first; NULL past the last. */

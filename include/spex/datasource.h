@@ -34,17 +34,17 @@ enum spex_source {
 
 struct spex_cpu_model; /* a row of the table of CPUs */
 
-/* The CPU of a MIDR_EL1 value, or NULL if it is not listed (say so once). */
+/* The CPU of a MIDR_EL1 value, or NULL if it is not listed (tell the user once). */
 const struct spex_cpu_model *spex_cpu_find(uint64_t midr);
 /* "Neoverse N1"; for NULL "unlisted CPU". */
 const char *spex_cpu_name(const struct spex_cpu_model *cpu);
-/* Does the CPU have a Data Source table? (Listed CPUs may still be without.) */
+/* Does the CPU have a Data Source table? (Some listed CPUs have none.) */
 bool spex_cpu_has_sources(const struct spex_cpu_model *cpu);
 
 struct spex_source_info {
     enum spex_source source;
     bool by_packet; /* from the Data Source packet; else from the events */
-    bool miss;      /* events say: missed in this level, and nothing says where it hit */
+    bool miss;      /* the events show a miss in this level and do not show where it hit */
     bool modified;  /* the line was dirty in another cache (HITM) */
     bool peer;      /* another core's cache supplied it */
     bool remote;    /* crossed sockets or chips */
@@ -56,7 +56,7 @@ struct spex_source_info {
 void spex_source_of(const struct spex_cpu_model *cpu, const struct spex_record *record,
                     struct spex_source_info *info);
 const char *spex_source_name(enum spex_source source); /* "peer-cluster" */
-/* Meaning of one Data Source value on a CPU; SPEX_SOURCE_UNKNOWN if its table has none. */
+/* Meaning of one Data Source value on a CPU; SPEX_SOURCE_UNKNOWN if its table does not have it. */
 enum spex_source spex_source_of_value(const struct spex_cpu_model *cpu, unsigned value);
 
 /*

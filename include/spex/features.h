@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* SPEX_OK, or why there is no such feature set: the word or the dependency that is wrong. */
+/* SPEX_OK, or what is wrong with the list: an unknown word, or a feature that needs another one. */
 enum spex_status spex_features_check(const char *list, struct spex_error *error);
 
 /* Presets: neoverse-n1 and other cores, max, min. NULL past the last. */

@@ -27,9 +27,9 @@ struct spex_generator; /* opaque */
 
 struct spex_generate_options {
     size_t size;          /* sizeof(struct spex_generate_options) */
-    const char *features; /* a list of <spex/features.h>, ts: close with Timestamp; NULL: "max" */
+    const char *features; /* see <spex/features.h>; ts: end in Timestamp; NULL: "max" */
     uint64_t seed;
-    enum spex_layout layout; /* N1 and HISI leave out what they have no place for */
+    enum spex_layout layout; /* N1 and HISI leave out packets that do not fit their layout */
     unsigned align;          /* log2; 0 to the feature maxsize */
     unsigned ops;            /* enum spex_generate_op; 0 is all */
 };
@@ -46,9 +46,9 @@ enum spex_status spex_generator_init(void *memory, const struct spex_generate_op
                                      struct spex_generator **generator, struct spex_error *error);
 
 /*
- * Write the next record and its padding to out, which has room for
- * SPEX_RECORD_MAX bytes. Returns the bytes written. *record is what was meant,
- * with its offset in the stream.
+ * Write the next record and its padding to out, which has room for SPEX_RECORD_MAX bytes.
+ * Returns the bytes written. *record is the record as it was before encoding, with its offset
+ * in the stream.
  */
 size_t spex_generator_next(struct spex_generator *generator, uint8_t *out,
                            struct spex_record *record);
@@ -57,7 +57,7 @@ enum spex_damage_kind {
     SPEX_DAMAGE_TRUNCATE, /* the stream ends inside a record */
     SPEX_DAMAGE_FLIP,     /* bits flipped inside some records */
     SPEX_DAMAGE_LOSE,     /* runs of bytes missing */
-    SPEX_DAMAGE_SPLICE,   /* starts and goes on in the middle of a record, like a ring buffer */
+    SPEX_DAMAGE_SPLICE,   /* starts in the middle of a record and wraps round, like a ring buffer */
     SPEX_DAMAGE_KIND_COUNT
 };
 

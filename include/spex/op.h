@@ -1,12 +1,11 @@
 /*
- * What a PE did, as the engines tell it: the language between guests, the
- * microarchitecture model and the SPU.
+ * What a PE did, as an engine describes it: the language between guests, the microarchitecture
+ * model and the SPU.
  *
- * struct spex_op is what the instruction is (a function of its encoding);
- * struct spex_outcome is what happened this time. The A64 classifier makes the
- * first, an engine and `uarch` the second, the SPU turns both into a record.
- * Plain data, no functions with state. Members called zero are for later: begin with all of a
- * struct 0 (memset, or = {0}).
+ * struct spex_op is what the instruction is (a function of its encoding); struct spex_outcome
+ * is what happened this time. The A64 classifier makes the first, an engine and `uarch` the
+ * second, the SPU turns both into a record. Plain data, no functions with state. Members
+ * called zero are reserved for later versions: clear a whole struct first (memset, or = {0}).
  */
 #ifndef SPEX_OP_H
 #define SPEX_OP_H

@@ -64,7 +64,7 @@ enum spex_perf_type {
     SPEX_PERF_EVENT_UPDATE = 78,
     SPEX_PERF_TIME_CONV = 79,
     SPEX_PERF_FEATURE = 80,
-    SPEX_PERF_COMPRESSED = 81, /* never seen outside: its contents come out instead */
+    SPEX_PERF_COMPRESSED = 81, /* never handed out: its contents come out instead */
     SPEX_PERF_FINISHED_INIT = 82,
     SPEX_PERF_COMPRESSED2 = 83,
 };
@@ -112,7 +112,7 @@ enum spex_perf_sample_type {
 
 /* Flags of AUX records. */
 enum spex_perf_aux_flag {
-    SPEX_PERF_AUX_TRUNCATED = 1, /* data was lost behind it */
+    SPEX_PERF_AUX_TRUNCATED = 1, /* data was lost after it */
     SPEX_PERF_AUX_OVERWRITE = 2, /* snapshot mode */
     SPEX_PERF_AUX_PARTIAL = 4,   /* data was lost inside or at its end */
     SPEX_PERF_AUX_COLLISION = 8, /* SPE: two samples collided */
@@ -128,7 +128,7 @@ enum {
 
 /* ---- time: perf's TIME_CONV (docs/perf-data.md) ---- */
 
-struct spex_perf_time { /* zero: perf's time_zero, in ns, no member for later */
+struct spex_perf_time { /* zero: perf's time_zero, in ns (not a reserved member) */
     uint64_t shift, mult, zero, cycles, mask;
     bool cap_zero, cap_short;
 };
@@ -194,7 +194,7 @@ struct spex_perf_info {
     const struct spex_perf_cpu *cpus; /* AUXTRACE_INFO v2 */
     size_t cpu_count;
     uint64_t records, samples, aux_bytes, aux_chunks;
-    uint64_t lost, throttled;       /* events told lost; THROTTLE records */
+    uint64_t lost, throttled;       /* events reported lost; THROTTLE records */
     uint64_t truncated, collisions; /* AUX records with that flag */
     uint64_t compressed_bytes;      /* of COMPRESSED records, as stored */
 };
@@ -292,7 +292,7 @@ enum { SPEX_AUX_KEEP_MAX = 16384 };
 enum spex_status spex_aux_open(struct spex_perfdata *file, size_t queue,
                                struct spex_aux_cursor **cursor);
 enum spex_status spex_aux_next(struct spex_aux_cursor *cursor, struct spex_aux_span *span);
-/* rest <= span.size; of more than SPEX_AUX_KEEP_MAX bytes only the last so many come again. */
+/* rest <= span.size. At most the last SPEX_AUX_KEEP_MAX bytes come again. */
 void spex_aux_keep(struct spex_aux_cursor *cursor, size_t rest);
 void spex_aux_close(struct spex_aux_cursor *cursor);
 
@@ -386,13 +386,13 @@ struct spex_perf_event {
         struct {
             uint64_t address;
             uint32_t length;
-            uint16_t kind;  /* 1: a BPF program, 2: code out of line */
-            uint16_t flags; /* 1: it is gone */
+            uint16_t kind;  /* 1: a BPF program, 2: out-of-line code */
+            uint16_t flags; /* 1: it was removed */
             const char *name;
         } ksymbol; /* KSYMBOL */
         struct {
             int32_t pid, tid;
-            uint64_t mount_device, mount_inode; /* its mount namespace; 0: not told */
+            uint64_t mount_device, mount_inode; /* its mount namespace; 0: not known */
         } namespaces;                           /* NAMESPACES */
         struct {
             uint64_t time, id, stream_id;
@@ -401,7 +401,7 @@ struct spex_perf_event {
             uint64_t size, offset, reference;
             int32_t cpu, tid;
             uint32_t idx;
-            const uint8_t *data; /* what is there of size bytes */
+            const uint8_t *data; /* as much as there is of its size bytes */
             uint64_t available;
         } auxtrace;
         struct {
@@ -415,11 +415,14 @@ struct spex_perf_event {
     } u;
 };
 
-/* Back to the first record. A fresh handle is there. */
+/* Back to the first record, where a new handle begins. */
 void spex_perfdata_rewind(struct spex_perfdata *file);
 /* SPEX_OK or SPEX_END. Damage is stepped over; it is in the list of problems already. */
 enum spex_status spex_perfdata_next(struct spex_perfdata *file, struct spex_perf_event *event);
-/* Goes on with the record that an event had this offset for; it was not inside a COMPRESSED one. */
+/*
+ * Goes on with the record at this offset, which an event gave; not for records inside COMPRESSED
+ * ones.
+ */
 void spex_perfdata_seek(struct spex_perfdata *file, uint64_t offset);
 
 /* "MMAP2", "AUXTRACE_INFO"; NULL for a number perf does not use. */
@@ -465,10 +468,10 @@ struct spex_perf_writer_options {
     const char *hostname, *osrelease, *version, *cpudesc; /* NULL: not written */
     const char *const *cmdline;                           /* NULL-terminated, or NULL */
     uint64_t memory_kb;                                   /* of NUMA node 0; 0: 4 GiB */
-    int fd; /* write there, and close it, instead of opening the path; 0: open */
+    int fd; /* descriptor to write to and close, instead of opening the path; 0: open the path */
     /*
-     * Not 0: the file is there and was begun with the same options (but for the number of CPUs),
-     * which took it to kept_start; AUXTRACE records that others appended up to kept_end stay.
+     * Not 0: the file was begun with the same options (but for the number of CPUs), which wrote
+     * its first kept_start bytes; AUXTRACE records that others appended, up to kept_end, stay.
      */
     uint64_t kept_start, kept_end;
     /* A third event, "spe-stacks:u": samples with the call stacks of records (docs/perf-data.md).
@@ -476,20 +479,22 @@ struct spex_perf_writer_options {
     bool stacks;
     /* One more, "spe-allocs:u": samples with the allocation that a record's data is in. */
     bool allocs;
-    /* Not 0: there are two NUMA nodes; groups of so many CPUs belong to one and the other in turn,
-     * the lower half of the memory to the first. */
+    /*
+     * Not 0: there are two NUMA nodes. Groups of this many CPUs belong to them alternately; the
+     * lower half of the memory belongs to the first.
+     */
     uint32_t node_cpus;
 };
 
 struct spex_perf_writer;
 
 /*
- * Writes a file that is readable at any moment: header, attributes and metadata
- * come first, data is appended, the header follows the data. path "-" is
- * standard output; that, and whatever is no regular file, gets perf's pipe format.
- * A new file is its owner's alone, as perf's are. Calls after a failure do nothing;
- * spex_perf_writer_finish returns the first one, and leaves what was written as a
- * file that can be read: SPEX_TRUNCATED says how many bytes are missing.
+ * Writes a file that is readable at any moment: header, attributes and metadata come first,
+ * data is appended, the header follows the data. path "-" is standard output; that, and
+ * whatever is no regular file, gets perf's pipe format. Only the owner may read a new file, as
+ * with perf's. Calls after a failure do nothing; spex_perf_writer_finish returns the first
+ * failure and leaves what was written as a readable file: SPEX_TRUNCATED says how many bytes
+ * are missing.
  */
 enum spex_status spex_perf_writer_open(const char *path,
                                        const struct spex_perf_writer_options *options,
@@ -502,7 +507,7 @@ void spex_perf_writer_fork(struct spex_perf_writer *writer, int32_t pid, int32_t
                            int32_t ptid, uint64_t time);
 void spex_perf_writer_exit(struct spex_perf_writer *writer, int32_t pid, int32_t tid, int32_t ppid,
                            int32_t ptid, uint64_t time);
-/* Everything in map counts but file_offset. */
+/* Every member of map is used but file_offset. */
 void spex_perf_writer_map(struct spex_perf_writer *writer, const struct spex_perf_map *map);
 /* At time, cpu goes from prev to next (tid 0: idle). Nothing when per_thread. */
 void spex_perf_writer_switch(struct spex_perf_writer *writer, int32_t cpu, int32_t prev_pid,
@@ -516,18 +521,23 @@ void spex_perf_writer_itrace_start(struct spex_perf_writer *writer, int32_t cpu,
  */
 void spex_perf_writer_aux(struct spex_perf_writer *writer, int32_t cpu, int32_t pid, int32_t tid,
                           const void *data, size_t size, uint32_t flags, uint64_t time);
-/* The same for AUX bytes that are in the file already (kept_start): their place in the AUX area. */
+/*
+ * The same for AUX bytes that are in the file already (kept_start): only their position in the AUX
+ * area is noted.
+ */
 void spex_perf_writer_aux_kept(struct spex_perf_writer *writer, int32_t cpu, int32_t pid,
                                int32_t tid, uint64_t offset, uint64_t size, uint32_t flags,
                                uint64_t time);
-/* Samples of the events of `stacks` and `allocs`, whole and one behind the other; the first that is
- * none ends it. */
+/*
+ * Whole samples of the events of `stacks` and `allocs`, one after the other; stops at the first
+ * thing that is not one.
+ */
 void spex_perf_writer_stacks(struct spex_perf_writer *writer, const void *records, size_t size);
 void spex_perf_writer_lost(struct spex_perf_writer *writer, int32_t cpu, uint64_t lost,
                            uint64_t time);
 /* Bytes written so far. */
 uint64_t spex_perf_writer_size(const struct spex_perf_writer *writer);
-/* Closes and frees without an end: to be gone on with by kept_start. */
+/* Closes and frees without finishing the file: a later writer continues it (kept_start). */
 enum spex_status spex_perf_writer_leave(struct spex_perf_writer *writer, struct spex_error *error);
 /* Writes features and index, closes, frees. */
 enum spex_status spex_perf_writer_finish(struct spex_perf_writer *writer, struct spex_error *error);
@@ -539,9 +549,9 @@ enum spex_status spex_perf_writer_finish(struct spex_perf_writer *writer, struct
 enum spex_status spex_perf_stream(int from, int to, struct spex_error *error);
 
 /*
- * Copies a file whose writer was killed, or that was cut, to an empty one, and makes it whole: up
- * to its last whole record, with an index and the features that records in it tell. kept: bytes
- * up to there; lost: bytes behind it. SPEX_INVALID: it is no such file.
+ * Copies a file that was cut, or whose writer was killed, to an empty file and makes it whole: up
+ * to its last whole record, with an index and the features that follow from its records. kept:
+ * bytes up to there; lost: bytes after it. SPEX_INVALID: it is not such a file.
  */
 enum spex_status spex_perf_repair(int from, int to, uint64_t *kept, uint64_t *lost,
                                   struct spex_error *error);

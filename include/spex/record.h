@@ -63,15 +63,15 @@ struct spex_damage {
 };
 
 /*
- * What readers learn of the shapes of records, which makes reading fast; some 400 KB. Readers of
- * one source share it: so many queues cost little, and a new reader need not begin to learn. It
- * never changes what is read. One thread at a time uses it and its readers; another thread has its
- * own.
+ * What readers have learnt about the shapes of records, which makes reading fast; some 400 KB.
+ * Readers of one source share it, so that many queues cost little and a new reader need not learn
+ * from the start. It never changes what is read. Only one thread at a time may use it and its
+ * readers.
  */
 struct spex_shapes; /* opaque */
 
 enum spex_status spex_shapes_new(struct spex_shapes **shapes, struct spex_error *error);
-void spex_shapes_free(struct spex_shapes *shapes); /* behind its readers */
+void spex_shapes_free(struct spex_shapes *shapes); /* free its readers first */
 
 /* The same in memory of the caller: spex_shapes_size() bytes, aligned as for malloc. */
 size_t spex_shapes_size(void);
@@ -81,8 +81,10 @@ struct spex_reader; /* opaque; belongs to one thread */
 
 struct spex_reader_options {
     size_t size; /* sizeof(struct spex_reader_options) */
-    /* Borrowed for the reader's life. NULL: new makes shapes for this reader alone, init none: all
-     * is read the general way, more slowly. */
+    /*
+     * Borrowed for the reader's life. NULL: new makes shapes for this reader alone; init makes
+     * none, and everything is read the general, slower way.
+     */
     struct spex_shapes *shapes;
 };
 
@@ -100,12 +102,13 @@ enum { SPEX_READER_REST = 5 * SPEX_RECORD_MAX }; /* what spex_reader_rest is at 
 
 /*
  * The next piece of a stream, or all of it; offset is that of data[0] in the stream. The bytes are
- * borrowed until the next feed or free. What was not read of the piece before is forgotten.
+ * borrowed until the next feed or free. Unread bytes of the piece before are forgotten.
  *
- * last: nothing follows, so a record that the end cuts is damage. Otherwise SPEX_END leaves such a
- * record, and damage that can be judged only with more, unread: the caller then puts the last
- * spex_reader_rest() bytes in front of the next piece, so that the same records and damage come
- * however a stream is cut. A piece that does not begin with these begins a stream of its own.
+ * last: nothing follows, so a record cut by the end is damage. Otherwise SPEX_END leaves such a
+ * record unread, and likewise damage that cannot be judged without the bytes that follow: the
+ * caller puts the last spex_reader_rest() bytes in front of the next piece. The same records and
+ * damage come out however a stream is cut. A piece that does not begin with these bytes begins a
+ * new stream.
  */
 void spex_reader_feed(struct spex_reader *reader, const uint8_t *data, size_t size, uint64_t offset,
                       bool last);
@@ -115,10 +118,9 @@ size_t spex_reader_rest(const struct spex_reader *reader);
 uint64_t spex_reader_position(const struct spex_reader *reader);
 
 /*
- * The next record. SPEX_OK; SPEX_END at the end of the piece (trailing padding
- * included); SPEX_TRUNCATED if the data ends inside a record and SPEX_INVALID
- * for damage: then *damage says what was given up and the next call goes on
- * behind it. damage may be NULL.
+ * The next record. SPEX_OK; SPEX_END at the end of the piece (trailing padding included);
+ * SPEX_TRUNCATED if the data ends inside a record and SPEX_INVALID for damage: then *damage
+ * says what was given up, and the next call goes on after it. damage may be NULL.
  */
 enum spex_status spex_reader_next(struct spex_reader *reader, struct spex_record *record,
                                   struct spex_damage *damage);
@@ -136,9 +138,10 @@ size_t spex_reader_batch(struct spex_reader *reader, struct spex_record *records
 /* ---- reading with several threads ---- */
 
 /*
- * Where a record begins, most likely: the first in [from, to), and before size, that
- * certainly good records lead up to. *before is the one in front of it, its offset that in data.
- * For threads that each take a part of a stream: it counts once the part before ends there.
+ * Where a record most likely begins: the first place in [from, to), and before size, that a run
+ * of certainly good records leads up to. *before is the last of that run, with its offset in
+ * data. For threads that each read a part of a stream: the place is confirmed when the thread
+ * that reads the part before ends there.
  */
 bool spex_record_find(const uint8_t *data, size_t size, size_t from, size_t to,
                       struct spex_record *before, size_t *start);
@@ -153,9 +156,9 @@ enum spex_layout {
 };
 
 /*
- * Encode the architected packets of record (present, payloads, sizes) and pad
- * with Padding packets to a multiple of 2^align. SPEX_RANGE if out is too small
- * or the layout has no place for a packet.
+ * Encode the architected packets of record (present, payloads, sizes) and pad with Padding
+ * packets to a multiple of 2^align. SPEX_RANGE if out is too small or a packet does not fit
+ * the layout.
  */
 enum spex_status spex_record_encode(const struct spex_record *record, enum spex_layout layout,
                                     unsigned align, uint8_t *out, size_t capacity, size_t *length);

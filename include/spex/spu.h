@@ -6,11 +6,10 @@
  * filters, and writes records through the host's callbacks. docs/embedding.md
  * walks through an example.
  *
- * Ownership: the host owns the unit and everything it passes in; nothing is
- * kept but the host struct's contents. Threads: a unit belongs to one thread at
- * a time; units share nothing. The unit allocates only in spex_spu_new, never
- * prints, never exits. Callbacks must not call back into the same unit, except
- * where said.
+ * Ownership: the host owns the unit and everything it passes in; nothing is kept but the host
+ * struct's contents. Threads: a unit belongs to one thread at a time; units share nothing. The
+ * unit allocates only in spex_spu_new, never prints, never exits. Callbacks must not call back
+ * into the same unit, except where their description allows it.
  */
 #ifndef SPEX_SPU_H
 #define SPEX_SPU_H
@@ -80,9 +79,9 @@ enum spex_spu_stop_flag {
 };
 
 /*
- * What a write met. For a fault fsc is the DFSC encoding of the fault with its
- * level (0x04..0x07 translation, 0x28 GPF, ...); for an abort on a walk the
- * synchronous walk encoding (0x13..0x17, 0x1b), otherwise it is ignored.
+ * What stopped a write. For a fault fsc is the DFSC encoding of the fault with its level
+ * (0x04..0x07 translation, 0x28 GPF, ...); for an abort on a walk the synchronous walk
+ * encoding (0x13..0x17, 0x1b), otherwise it is ignored.
  */
 struct spex_spu_stop {
     uint8_t kind; /* enum spex_spu_stop_kind */
@@ -151,19 +150,19 @@ struct spex_spu_host {
 struct spex_spu_config {
     size_t size;          /* sizeof(struct spex_spu_config) */
     const char *features; /* a list of <spex/features.h>; NULL: "max" */
-    const char *choices;  /* "in_flight=4,isb_branch=yes"; NULL or "": all as standard */
+    const char *choices;  /* "in_flight=4,isb_branch=yes"; NULL or "": all at their defaults */
     const struct spex_spu_host *host; /* copied; NULL: none */
     uint64_t seed;                    /* of random numbers */
 };
 
-/* SPEX_OK, or what cannot be: SPEX_INVALID, SPEX_RANGE, SPEX_UNSUPPORTED. */
+/* SPEX_OK, or what is wrong with the configuration: SPEX_INVALID, SPEX_RANGE, SPEX_UNSUPPORTED. */
 enum spex_status spex_spu_config_check(const struct spex_spu_config *config,
                                        struct spex_error *error);
 
 /* ---- make, free, save ---- */
 
 /*
- * config NULL: all as standard, without a host. Refuses what spex_spu_config_check refuses;
+ * config NULL: all defaults, without a host. Refuses what spex_spu_config_check refuses;
  * SPEX_NO_MEMORY. Copies what it needs of config.
  */
 enum spex_status spex_spu_new(const struct spex_spu_config *config, struct spex_spu **unit,
@@ -177,13 +176,12 @@ enum spex_status spex_spu_init(void *memory, const struct spex_spu_config *confi
 void spex_spu_fini(struct spex_spu *unit); /* flushes, as spex_spu_free does */
 
 /*
- * All state that is not configuration, as bytes that any machine restores into a
- * unit of the same features and choices. Save returns the size needed; it writes
- * only if capacity is enough. Restore: SPEX_INVALID, SPEX_TRUNCATED or
- * SPEX_UNSUPPORTED (other version or configuration) leave the unit as it was.
- * PMU events not told yet are no part of it: a host that counts them calls
- * spex_spu_flush before it saves.
- * Restore reports PMBIRQ and the exception to the host if they differ.
+ * All state that is not configuration, as bytes that any machine restores into a unit of the
+ * same features and choices. Save returns the size needed; it writes only if capacity is
+ * enough. Restore: SPEX_INVALID, SPEX_TRUNCATED or SPEX_UNSUPPORTED (other version or
+ * configuration) leave the unit as it was. PMU events not yet reported are not saved: a host
+ * that counts them calls spex_spu_flush first. Restore reports PMBIRQ and the exception to the
+ * host if they differ.
  */
 size_t spex_spu_save(const struct spex_spu *unit, uint8_t *bytes, size_t capacity);
 enum spex_status spex_spu_restore(struct spex_spu *unit, const uint8_t *bytes, size_t size);
@@ -254,15 +252,18 @@ enum spex_sysreg_result spex_spu_check(const struct spex_spu *unit, unsigned enc
                                        bool read, struct spex_sysreg_detail *detail);
 
 /*
- * The register itself, whatever the state: no trap, no redirection. RES0 and
- * read-only bits still are. For hosts that own a register, for debuggers and
- * tests. False if the unit does not have the register.
+ * The register itself, whatever the state: no trap, no redirection. RES0 and read-only bits
+ * stay so. For hosts that own a register, for debuggers and tests. False if the unit does not
+ * have the register.
  */
 bool spex_spu_get(const struct spex_spu *unit, unsigned encoding, uint64_t *value);
 bool spex_spu_set(struct spex_spu *unit, unsigned encoding, uint64_t value);
 
-/* PSB CSYNC. OK, or a trap by HFGITR_EL2.PSBCSYNC. A NOP in AArch32 and without effect when
- * nothing is to be synchronized. The host has completed all operations before it. */
+/*
+ * PSB CSYNC. OK, or a trap by HFGITR_EL2.PSBCSYNC. A NOP in AArch32, and without effect when
+ * there is nothing to synchronize. The host completes all earlier operations before it calls
+ * this.
+ */
 enum spex_sysreg_result spex_spu_psb(struct spex_spu *unit, struct spex_sysreg_detail *detail);
 
 /* ---- operations ---- */
@@ -290,7 +291,7 @@ static inline uint64_t spex_spu_until(const struct spex_spu *unit)
     return ((const struct spex_spu_quiet *)unit)->until;
 }
 
-/* n members passed and none is described; n <= spex_spu_until(unit). */
+/* n members of the population passed without being described; n <= spex_spu_until(unit). */
 static inline void spex_spu_pass(struct spex_spu *unit, uint64_t n)
 {
     struct spex_spu_quiet *quiet = (struct spex_spu_quiet *)unit;
@@ -299,8 +300,8 @@ static inline void spex_spu_pass(struct spex_spu *unit, uint64_t n)
 }
 
 /*
- * Take back the last n of the members passed since the last other call of the
- * unit: a block that was counted ahead ended early.
+ * Take back the last n of the members passed since any other function of the unit was called:
+ * for a block that was counted in advance and ended early.
  */
 static inline void spex_spu_unpass(struct spex_spu *unit, uint64_t n)
 {
@@ -316,10 +317,9 @@ static inline bool spex_spu_wants_branches(const struct spex_spu *unit)
 }
 
 /*
- * A taken branch, exception return, or exception-generating instruction among
- * the operations that were passed, profiling enabled or not. Only the last one
- * before a call of any function below or above (other than until, pass,
- * unpass) matters. Described operations note themselves.
+ * A taken branch, exception return, or exception-generating instruction among the operations
+ * that were passed, profiling enabled or not. Only the last one before a call of any other
+ * function (until, pass and unpass aside) matters. Operations that are described need no note.
  */
 void spex_spu_note_branch(struct spex_spu *unit, const struct spex_op *op,
                           const struct spex_outcome *outcome);
@@ -347,7 +347,10 @@ void spex_spu_abandon(struct spex_spu *unit, int slot);
 bool spex_spu_op(struct spex_spu *unit, uint64_t pc, const struct spex_op *op,
                  const struct spex_outcome *outcome);
 
-/* Report what was passed to the PMU now (before it is read). So does every call but a query. */
+/*
+ * Report passed operations to the PMU now (before it is read). Every call that is not a query does
+ * so, too.
+ */
 void spex_spu_flush(struct spex_spu *unit);
 
 /* ---- events from outside ---- */
@@ -373,8 +376,8 @@ struct spex_spu_status {
     uint8_t in_flight; /* samples begun and not completed */
     uint8_t held;      /* records finished and not written */
     /*
-     * E[] bits that the host passed with operations that cannot have them (D18.2.6), so far:
-     * they are not recorded. Not zero is a mistake of the host's.
+     * E[] bits that the host has passed so far with operations that cannot have them (D18.2.6).
+     * They are not recorded; if this is not zero, the host has a mistake.
      */
     uint64_t impossible_events;
 };

@@ -37,8 +37,8 @@ struct spex_symbols_options {
     bool (*fetching)(void *context, const char *file, uint64_t done, uint64_t size);
     void *context;
     /*
-     * The directory of the profile, or NULL: an archive's files are in .debug there, programs that
-     * a guest ran in /host lie there, and a file kallsyms names the kernel.
+     * The directory of the profile, or NULL. It may hold the files of an archive (in .debug), the
+     * programs that a guest ran in /host, and a file kallsyms with the kernel's symbols.
      */
     const char *beside;
 };
@@ -49,10 +49,10 @@ enum spex_status spex_symbols_new(const struct spex_symbols_options *options,
 void spex_symbols_free(struct spex_symbols *symbols);
 
 /*
- * The module for a path as a mapping record names it ("/bin/ls",
- * "[kernel.kallsyms]_text", "//anon", "[vdso]"); the same one for the same path
- * and build id. pid is used for JIT maps only. NULL only for want of memory: a module
- * without a usable file has no symbols and says so in spex_module_problem.
+ * The module for a path as a mapping record names it ("/bin/ls", "[kernel.kallsyms]_text",
+ * "//anon", "[vdso]"); the same one for the same path and build id. pid is used for JIT maps
+ * only. NULL only when out of memory: a module without a usable file has no symbols, and
+ * spex_module_problem says why.
  */
 struct spex_module *spex_symbols_module(struct spex_symbols *symbols, const char *path,
                                         const uint8_t *build_id, size_t build_id_size, int pid);
@@ -65,12 +65,15 @@ const char *spex_module_name(const struct spex_module *module); /* last part of 
 bool spex_module_is_kernel(const struct spex_module *module);   /* kernel or its modules */
 /* Samples in the module in the last analysis pass, before and after the filters. */
 uint64_t spex_module_samples(const struct spex_module *module, bool filtered);
-/* How many of these the problem of the module leaves without a name. */
+/* How many of these have no name because of the module's problem. */
 uint64_t spex_module_unnamed(const struct spex_module *module, bool filtered);
 /* What kept symbols or lines from being read and what to do about it; NULL if nothing. */
 const char *spex_module_problem(struct spex_module *module);
 
-/* Module address of run-time address ip in a mapping from start on with file offset pgoff. */
+/*
+ * Module address of the run-time address ip, in a mapping that begins at start with file offset
+ * pgoff.
+ */
 uint64_t spex_module_address(struct spex_module *module, uint64_t ip, uint64_t start,
                              uint64_t pgoff);
 
@@ -98,8 +101,8 @@ struct spex_line {
 bool spex_module_line(struct spex_module *module, uint64_t address, struct spex_line *line);
 
 /*
- * Functions inlined at address, innermost first, without the enclosing symbol;
- * each with the place that called it. Returns how many there are; capacity of them are filled in.
+ * Functions inlined at address, innermost first, without the enclosing symbol; each with the line
+ * that calls it. Returns how many there are; at most capacity of them are filled in.
  */
 struct spex_inline {
     const char *name;
@@ -109,7 +112,7 @@ struct spex_inline {
 size_t spex_module_inlines(struct spex_module *module, uint64_t address, struct spex_inline *frames,
                            size_t capacity);
 
-/* Bytes of the file's image at address; returns how many could be had. */
+/* Bytes of the file's image at address; returns how many could be read. */
 size_t spex_module_read(struct spex_module *module, uint64_t address, void *data, size_t size);
 
 /* ---- instructions ---- */

@@ -1,9 +1,9 @@
 /*
  * System registers of the SPU: encodings, names, fields (Arm ARM D24.7, D17).
  *
- * Everything is made from the rows of sysreg.def. SPEX_PMSCR_EL1 is the
- * encoding of a register, SPEX_PMSCR_EL1_TS the place of a field in it.
- * Plain constants and pure functions; no state.
+ * Everything is made from the rows of sysreg.def. SPEX_PMSCR_EL1 is the encoding of a
+ * register, SPEX_PMSCR_EL1_TS the position of a field in it. Plain constants and pure
+ * functions; no state.
  */
 #ifndef SPEX_SYSREG_H
 #define SPEX_SYSREG_H

@@ -2,10 +2,10 @@
  * Checks a stream of sample records against D18, and against what D17.6 says a
  * record must hold, for a feature set.
  *
- * A rule is one row of src/record/rules.def: what the manual requires and the
- * requirement ids it comes from. Only what no conforming implementation may
- * write is a violation; what the manual leaves IMPLEMENTATION DEFINED passes.
- * No I/O, no allocation but in new; a verifier belongs to one thread and borrows the data.
+ * A rule is one row of src/record/rules.def: what the manual requires and the requirement ids
+ * it comes from. A violation is something that no conforming implementation may write; what
+ * the manual leaves IMPLEMENTATION DEFINED passes. No I/O, no allocation but in new; a
+ * verifier belongs to one thread and borrows the data.
  */
 #ifndef SPEX_VERIFY_H
 #define SPEX_VERIFY_H
@@ -20,7 +20,7 @@ struct spex_rule {
     const char *id;           /* "counter-range" */
     const char *requirements; /* "PKT-44 PKT-45", ids of spec/requirements.tsv */
     const char *title;        /* what the manual says */
-    bool exact;               /* holds only because a feature is present */
+    bool exact;               /* applies only if a feature is known to be present */
 };
 
 struct spex_violation {
@@ -55,31 +55,31 @@ enum spex_status spex_verifier_init(void *memory, const struct spex_verify_optio
 /* Closed records seen so far. */
 uint64_t spex_verifier_records(const struct spex_verifier *verifier);
 
-/* Leave a rule out, by id. SPEX_INVALID if there is none of that name. */
+/* Leave a rule out, by id. SPEX_INVALID if there is no such rule. */
 enum spex_status spex_verifier_ignore(struct spex_verifier *verifier, const char *rule);
 
 /*
- * The next piece of a stream; base is the stream offset of data[0]. A piece that
- * does not follow the one before begins a stream of its own. Unless it is the last,
- * a packet that its end cuts is no violation but left over: the caller gives the
- * last spex_verifier_rest bytes (fewer than SPEX_PACKET_MAX) again, before the next.
+ * The next piece of a stream; base is the stream offset of data[0]. A piece that does not
+ * follow the one before begins a new stream. Unless the piece is the last, a packet cut by its
+ * end is not a violation but left over: the caller puts the last spex_verifier_rest bytes
+ * (fewer than SPEX_PACKET_MAX) in front of the next piece.
  */
 void spex_verifier_feed(struct spex_verifier *verifier, const uint8_t *data, size_t size,
                         uint64_t base, bool last);
 size_t spex_verifier_rest(const struct spex_verifier *verifier);
 
 /*
- * The next violation, record by record: SPEX_OK, or SPEX_END when the piece is done.
- * A stream that begins or goes on behind damage is read as it stands; nothing is skipped.
+ * The next violation, record by record: SPEX_OK, or SPEX_END when the piece is done. A stream
+ * that begins with damage, or goes on after it, is read as it stands; nothing is skipped.
  */
 enum spex_status spex_verifier_next(struct spex_verifier *verifier,
                                     struct spex_violation *violation);
 
 /*
- * Parts of a stream may be checked apart, by several threads: between two records
- * all that matters of those before is where the last one began and ended. With
- * `until` a verifier stops in front of the first record that begins at an offset or
- * behind it; at_place then says so. feed_at begins at such a place.
+ * Several threads may each check a part of a stream: all that a record's check needs to know
+ * about the records before it is where the last one began and ended. After `until`, a verifier
+ * stops in front of the first record that begins at or after that offset; at_place then
+ * returns true and says where it is. feed_at begins at such a place.
  */
 struct spex_verifier_place {
     uint64_t begin, end;

@@ -24,10 +24,10 @@ static const struct row rows[] = {
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
 /*
- * What the ID registers and Technical Reference Manuals of the cores say. Not published, and so
- * chosen: the SPE version of Neoverse V3 (that of its architecture, Armv9.2), all of AmpereOne but
- * its MIDR, and of Kunpeng 920 what its public streams do not show (they show SPEv1.0, no Data
- * Source packets, and records of a multiple of 4 bytes).
+ * What the ID registers and Technical Reference Manuals of the cores say. Some of it is not
+ * published, so we chose it: the SPE version of Neoverse V3 (that of its architecture, Armv9.2),
+ * all of AmpereOne but its MIDR, and whatever the public streams of Kunpeng 920 do not show (they
+ * show SPEv1.0, no Data Source packets, and records of a multiple of 4 bytes).
  */
 #define SYSTEM                                                                                     \
     .ERnd = true, .Interval = 4, .F = true, .EL2 = true, .EL3 = true, .Secure = true, .VHE = true, \
@@ -48,7 +48,7 @@ static const struct preset {
                      .MTE2 = true, .Misaligned = true, .PMUv3p7 = true, .midr = 0x410fd490}},
     {"neoverse-v2", {COMMON, V8_4, .LLC = true, .version = 3, .FnE = true, .SVE = true,
                      .MTE2 = true, .Misaligned = true, .PMUv3p7 = true, .midr = 0x410fd4f1}},
-    /* Its core does not see the cache of the mesh: no events of a last level. */
+    /* Its core does not see the cache of the mesh, so it has no last-level events. */
     {"neoverse-v3", {COMMON, V8_4, .version = 3, .FnE = true, .SVE = true, .MTE2 = true,
                      .RME = true, .Misaligned = true, .PMUv3p7 = true, .midr = 0x410fd840}},
     {"ampereone", {COMMON, V8_4, .LLC = true, .version = 2, .MTE2 = true, .Misaligned = true,

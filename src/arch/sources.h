@@ -1,7 +1,7 @@
 /*
  * Which table of Data Source values a CPU has (D18.2.4 leaves them to the implementation). The
- * tables are datasource.def: what analysis reads in records and what the model writes into them
- * are the same rows. No allocation, no state.
+ * tables are in datasource.def: analysis reads records by the same rows that the model writes
+ * by. No allocation, no state.
  */
 #ifndef ARCH_SOURCES_H
 #define ARCH_SOURCES_H
@@ -19,8 +19,8 @@ enum arch_sources {
 #define ARCH_MIDR_KEY(implementer, part) ((uint32_t)(implementer) << 24 | (uint32_t)(part) << 4)
 
 /*
- * The table that a core with this MIDR_EL1 writes by. One without a public table is taken for one
- * of Arm's.
+ * The table of a core with this MIDR_EL1. A core without a public table gets the one of Arm's
+ * cores.
  */
 enum arch_sources arch_sources_of(uint64_t midr);
 const char *arch_sources_name(enum arch_sources sources); /* "common" */

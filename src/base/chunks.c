@@ -122,9 +122,9 @@ void chunks_free(struct chunks *c, void (*fini)(void *result))
 }
 
 /*
- * One chunk whose beginning is proven. If someone is at work on it, this thread
- * takes others meanwhile. *ok is false if reduce ended the job. Returns whether there
- * may be more. With the lock held.
+ * Finishes one chunk whose beginning is proven. While another thread works on it, this one
+ * takes other chunks. *ok is false if reduce ended the job. Returns whether there may be more.
+ * Called with the lock held.
  */
 static bool settle(struct chunks *c, size_t chunk, struct chunks_state *state, bool *ok)
 {
@@ -168,7 +168,7 @@ bool chunks_run(struct chunks *c, const struct chunks_job *job, struct chunks_st
         pthread_cond_broadcast(&c->work);
     for (size_t chunk = c->next; more && chunk < c->end; chunk++)
         more = settle(c, chunk, state, &ok);
-    /* Ended early: nobody begins another, and those at work come to their end. */
+    /* Ended early: no thread begins another chunk, and those at work finish theirs. */
     c->end = 0;
     for (unsigned i = 0; i < c->slot_count; i++) {
         while (c->slots[i].phase == BUSY)

@@ -1,6 +1,6 @@
 /*
- * Several threads on one stretch of bytes whose items begin where the one before
- * ends, so that only the first is known to begin where it does.
+ * Lets several threads read one stretch of bytes in which each item begins where the one
+ * before ends, so that only the first item's place is known.
  *
  * The bytes are cut into chunks. Whoever takes a chunk guesses where its first
  * item begins, and in which state a reader would be there, and works from there
@@ -19,10 +19,10 @@
 
 enum {
     CHUNKS_THREADS_MAX = 64,
-    CHUNKS_APART = 128, /* what two threads write must not share so many aligned bytes */
+    CHUNKS_APART = 128, /* bytes, aligned, that two threads must not both write to */
 };
 
-/* All that a reader's further work depends on, besides the bytes; unused words are 0. */
+/* Everything but the bytes that a reader's further work depends on; unused words are 0. */
 struct chunks_state {
     uint64_t position, more[3];
 };
@@ -34,9 +34,9 @@ struct chunks_job {
     /* Any thread: a state at an item that begins in [from, to); false if none is likely. */
     bool (*guess)(void *user, size_t from, size_t to, struct chunks_state *state);
     /*
-     * Any thread, whose number is given: work from *state on, stop in front of the
-     * first item that begins at `to` or behind, and say in *state where that is; a
-     * place before `to` ends the job. result may hold what an earlier chunk left.
+     * Called by any thread, with its number: work from *state on, stop in front of the first item
+     * that begins at or after `to`, and leave its place in *state; a place before `to` ends the
+     * job. result may still hold what an earlier chunk left.
      */
     void (*run)(void *user, unsigned thread, struct chunks_state *state, size_t to, void *result);
     /* The caller's thread, in order; false ends the job. */
@@ -50,7 +50,10 @@ unsigned chunks_threads(const struct chunks *chunks);
 /* Results are zeroed once, at the start; fini may release what they hold, or be NULL. */
 void chunks_free(struct chunks *chunks, void (*fini)(void *result));
 
-/* From *state to the end of the bytes. *state is where that is. False if reduce ended it. */
+/*
+ * Reads from *state to the end of the bytes, which *state then describes. False if reduce ended the
+ * job.
+ */
 bool chunks_run(struct chunks *chunks, const struct chunks_job *job, struct chunks_state *state);
 
 /* CPUs that this process may use, as a number of threads. */

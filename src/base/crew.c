@@ -25,7 +25,7 @@ struct crew {
     struct worker *workers;
 };
 
-/* Does what there is to do for the item at hand; false if there is nothing. The lock is held. */
+/* Does the next piece of work for the current item; false if there is none. The lock is held. */
 static bool step(struct crew *c, unsigned worker)
 {
     if (c->state == PASSED) {

@@ -1,7 +1,7 @@
 /*
- * Threads that share out the parts of an item, one item after the other, while their owner makes
- * the next one; when that is made too early, the owner takes parts as well. Which thread has which
- * part must not matter.
+ * Threads that share the parts of an item, one item after the other, while their owner makes the
+ * next one. An owner that is ready before they are takes parts as well. It must not matter which
+ * thread does which part.
  */
 #ifndef BASE_CREW_H
 #define BASE_CREW_H
@@ -10,7 +10,10 @@
 
 struct crew_work {
     size_t parts; /* of each item */
-    /* before any part, by one thread; a part, by worker 0 (the owner) to threads; behind all */
+    /*
+     * prepare: by one thread, before any part. part: by worker 0 (the owner) to threads. finish:
+     * after all parts.
+     */
     void (*prepare)(void *user, void *item);
     void (*part)(void *user, void *item, size_t part, unsigned worker);
     void (*finish)(void *user, void *item);
@@ -19,12 +22,15 @@ struct crew_work {
 
 struct crew;
 
-/* threads: beside the owner; as many as can be had. Ends the command if there is no memory. */
+/*
+ * threads: besides the owner; fewer if the system gives fewer. Ends the command if there is no
+ * memory.
+ */
 struct crew *crew_new(unsigned threads, const struct crew_work *work);
 unsigned crew_threads(const struct crew *crew);
-/* Waits for the item before; this one must be left alone until the next has been passed. */
+/* Waits for the item before. Do not change this item until the next one has been passed. */
 void crew_pass(struct crew *crew, void *item);
-/* Behind all that was passed. */
+/* Waits until all items passed so far are done. */
 void crew_free(struct crew *crew);
 
 #endif

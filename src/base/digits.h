@@ -1,7 +1,7 @@
 /*
- * Numbers as digits, written in place without loops: eight digits are made at once, a byte
- * of a word each, and stored as a word. A put_* function may therefore write up to DIGITS_SPARE
- * bytes behind the text that it made; it returns where that ends.
+ * Numbers as digits, written in place without loops: eight digits are made at once, a byte of a
+ * word each, and stored as a word. A put_* function may therefore write up to DIGITS_SPARE
+ * bytes past its text; it returns where the text ends.
  */
 #ifndef BASE_DIGITS_H
 #define BASE_DIGITS_H
@@ -91,7 +91,7 @@ static inline char *put_fixed(char *p, uint32_t value, unsigned width)
 typedef uint64_t digits_pair __attribute__((vector_size(16)));
 typedef uint8_t digits_sixteen __attribute__((vector_size(16)));
 
-/* The sixteen hexadecimal digits of value at p. (No vector is returned: not every ABI can.) */
+/* The sixteen hexadecimal digits of value at p. (Not every ABI could return them as a vector.) */
 static inline void put_sixteen(char *p, uint64_t value)
 {
     digits_sixteen low = (digits_sixteen)(digits_pair){LE64(__builtin_bswap64(value))};

@@ -12,8 +12,8 @@ int file_open_named(const char *path, uint64_t most, int owner)
 {
     struct stat st;
     /*
-     * Asked before as well: opening alone may rewind a tape or start a watchdog. In between the
-     * name may come to mean something else, so what was opened counts.
+     * Checked before opening, too, since opening alone may rewind a tape or start a watchdog. The
+     * name may mean another file by then, so the check that counts is the one of the open file.
      */
     if (stat(path, &st))
         return -1;

@@ -1,6 +1,7 @@
 /*
  * Files that input names (modules, sources, maps of JIT code): a profile may come from anybody, so
- * only regular files of a bounded size are opened, and nothing waits or is set off by opening.
+ * only regular files of a bounded size are opened, and opening one neither waits nor sets anything
+ * off.
  */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
@@ -17,7 +18,10 @@ enum { FILE_ANY_OWNER, FILE_OWN_OR_ROOT };
  */
 int file_open_named(const char *path, uint64_t most, int owner);
 
-/* All of it, with a 0 behind; NULL and errno as above, ENOMEM if the memory limit forbids it. */
+/*
+ * The whole file, with a 0 after it; NULL and errno as above, ENOMEM if the memory limit forbids
+ * it.
+ */
 char *file_read_named(const char *path, uint64_t most, int owner, size_t *size);
 /* The same of an open file of any kind, which is closed; fd -1: errno stays. */
 char *file_read_all(int fd, uint64_t most, size_t *size);

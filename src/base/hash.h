@@ -1,6 +1,6 @@
 /*
- * Hashes of what stands in files. They begin with a number that is different in each run, so
- * that nobody can choose keys that all meet; no output may depend on their order.
+ * Hashes of data from files. They start from a number that is different in each run, so that
+ * nobody can choose keys that all collide; no output may depend on their order.
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H

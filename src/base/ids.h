@@ -27,7 +27,9 @@ static inline bool ids_equal(const uint64_t a[IDS_WORDS], const uint64_t b[IDS_W
     return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]));
 }
 
-/* The same for keys that mostly come again: *last is 1 + the number that was found there before. */
+/*
+ * The same for a caller that mostly sees the same key again: *last is 1 + the number it found last.
+ */
 static inline uint32_t ids_find_again(struct ids *ids, uint32_t *last,
                                       const uint64_t key[IDS_WORDS], bool *fresh)
 {

@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <math.h>
 
-/* The state is known where members are constants: it costs nothing there. */
+/* Where members are constants, the compiler knows the state, so it costs nothing. */
 #define JSON_INLINE static inline __attribute__((always_inline))
 
 /* The innermost array or object is bit 0, the one around it bit 1, and so on. */
@@ -39,7 +39,7 @@ static inline void json_line(struct json *json)
         out_char(json->out, ' ');
 }
 
-/* What stands before a member: the comma, a new line. */
+/* What comes before a member: the comma, a new line. */
 JSON_INLINE void json_begin(struct json *json)
 {
     bool named = json->named, any = json->any & 1;
@@ -86,7 +86,7 @@ JSON_INLINE void json_array_lines(struct json *json)
     json_open(json, true, true, "[");
 }
 
-/* Ends the innermost array or object; behind the outermost comes a new line. */
+/* Ends the innermost array or object; a new line follows the outermost one. */
 JSON_INLINE void json_end(struct json *json)
 {
     assert(json->depth && !json->named);
@@ -147,7 +147,7 @@ JSON_INLINE void json_hex(struct json *json, uint64_t value)
     out_char(json->out, '"');
 }
 
-/* null if it is no number. */
+/* null if it is not a number. */
 static inline void json_real(struct json *json, double value)
 {
     json_begin(json);

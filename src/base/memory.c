@@ -59,7 +59,7 @@ static uint64_t in_use(void)
 
 bool memory_allows(size_t bytes)
 {
-    enum { SMALL = 256 << 10 }; /* asking costs more than these matter */
+    enum { SMALL = 256 << 10 }; /* too small to be worth asking */
     if (bytes < SMALL)
         return true;
     uint64_t most = memory_limit(), used = in_use();

@@ -1,6 +1,6 @@
 /*
- * One limit for the memory of a run. What input can make large asks before it grows, so that a
- * small file that means harm ends in a message, and what was read until then is kept.
+ * One limit for the memory of a run. Whatever input can make large asks here before it grows,
+ * so that a small hostile file ends in a message, and what was read until then is kept.
  */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
@@ -14,12 +14,13 @@
 void memory_limit_set(uint64_t bytes);
 uint64_t memory_limit(void);
 
-/* Whether so many bytes more stay below the limit. Exact only from some hundred KB on. */
+/* Whether this many more bytes stay below the limit. Exact only from a few hundred KB on. */
 bool memory_allows(size_t bytes);
 
 /*
- * Zeroed memory, and memory grown to a size, for what has no smaller answer to offer: if there is
- * none, the handler is called, which does not return; unset, guarded work ends (see below).
+ * Zeroed memory, and memory grown to a size, for code that cannot go on with less. If there is
+ * none, the handler is called, which does not return; without a handler, guarded work ends (see
+ * below).
  */
 void *memory_get(size_t count, size_t size);
 void *memory_resize(void *memory, size_t count, size_t size);
@@ -31,11 +32,11 @@ void *memory_grow(void *items, size_t count, size_t *capacity, size_t size);
 void memory_set_handler(void (*handler)(size_t size));
 
 /*
- * What a library must not do is end the program. A function of the API that may use the above runs
- * its work guarded: if memory is out, the work ends there and the result is false. What only local
- * variables hold is lost then: memory gets its owner before more is asked for. Of the object at
- * hand only the end is certain then: free or close it. The nearest guard hears of it; while
- * functions of the host run, there is none.
+ * A library must not end the program. A function of the API that may use the above runs its work
+ * guarded: if memory runs out, the work ends there and the result is false. Memory that only local
+ * variables point to is then lost, so it is given to its owner before more is asked for. After
+ * that, the object may only be freed or closed. The innermost guard catches it; while functions of
+ * the host run, there is no guard.
  */
 struct memory_guard {
     jmp_buf at;

@@ -129,7 +129,7 @@ void out_name_csv(struct out *out, const char *text)
     out_char(out, '"');
 }
 
-/* \uNNNN, of which one beyond 16 bits takes two. */
+/* \uNNNN; a character beyond 16 bits takes two. */
 static void escape_json(struct out *out, uint32_t code)
 {
     if (code > 0xffff) {

@@ -2,9 +2,9 @@
  * Names from files (symbols, commands, paths, messages) on their way out. They may hold any
  * byte: each of these functions writes text that is valid UTF-8 and does nothing to a terminal.
  *
- * Text and CSV show a byte that is no UTF-8, and each byte of a character that would move the
- * cursor, end a line or turn the direction of writing, as \x and two digits. JSON has escapes
- * of its own for such characters; there only bytes that are no UTF-8 are shown as \xNN.
+ * Text and CSV show a byte that is not UTF-8 as \x and two digits, and likewise each byte of a
+ * character that would move the cursor, end a line or turn the direction of writing. JSON has
+ * escapes of its own for such characters; there only bytes that are not UTF-8 become \xNN.
  */
 #ifndef BASE_NAME_H
 #define BASE_NAME_H
@@ -17,7 +17,7 @@ enum name_part {
     NAME_BROKEN   /* a byte that is no UTF-8 */
 };
 
-/* What text begins with, and for how many bytes; size is not 0. */
+/* The kind of what text begins with, and how many bytes it takes; size is not 0. */
 size_t name_part(const char *text, size_t size, enum name_part *part);
 
 void out_name_bytes(struct out *out, const char *text, size_t size);
@@ -25,11 +25,11 @@ static inline void out_name(struct out *out, const char *text)
 {
     out_name_bytes(out, text, strlen(text));
 }
-/* A line of text with names in it; in all of it. */
+/* A whole line of text with names in it. */
 void out_line(struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A field of CSV, in quotes if it needs them. */
 void out_name_csv(struct out *out, const char *text);
-/* For formats that count bytes: as it is, only bytes that are no UTF-8 are shown as \xNN. */
+/* For formats that count bytes: the text as it is, but bytes that are not UTF-8 become \xNN. */
 void out_name_utf8(struct out *out, const char *text);
 /* With quotes. */
 void out_name_json(struct out *out, const char *text);

@@ -17,7 +17,7 @@ void out_init(struct out *out, int fd)
 {
     *out = (struct out){.fd = fd};
 #ifdef F_SETPIPE_SZ
-    if (fd >= 0) /* room for several buffers, so that the reader is not waited for */
+    if (fd >= 0) /* room for several buffers, so that we do not wait for the reader */
         fcntl(fd, F_SETPIPE_SZ, 4 * FILE_BUFFER);
 #endif
     out_grow(out, OUT_ROOM);
@@ -77,7 +77,7 @@ void out_grow(struct out *out, size_t need)
     while (capacity - out->size < need)
         capacity *= 2;
     char *data = realloc(out->data == nowhere ? NULL : out->data, capacity);
-    if (!data) { /* the text is lost, which the error says; room there must be */
+    if (!data) { /* the text is lost, and the error says so; callers still need room to write to */
         if (!out->error)
             out->error = ENOMEM;
         if (!out->data) {

@@ -23,7 +23,10 @@ static void *item_of(const struct relay *r, size_t index)
     return r->items + index % r->count * r->size;
 }
 
-/* Both wait for half of the items: to wake someone for each would cost more than most do. */
+/*
+ * Both sides wait for half of the items: waking a thread for each would cost more than most items
+ * do.
+ */
 static void *run(void *context)
 {
     struct relay *r = context;

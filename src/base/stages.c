@@ -30,7 +30,7 @@ static inline void relax(void)
 #endif
 }
 
-/* Can it go on, or, if it is none yet, be made? */
+/* Can the item go on or, if there is none yet, can one be made? */
 static bool is_ready(const struct stages *s, const struct item *i)
 {
     if (!i->live)
@@ -38,7 +38,10 @@ static bool is_ready(const struct stages *s, const struct item *i)
     return s->done[i->stage] == i->number;
 }
 
-/* Of a thread's two: the one at hand, else the other, else a new one; NULL: none is ready. */
+/*
+ * Which of a thread's two items to go on with: the current one, else the other, else a new one;
+ * NULL: none is ready.
+ */
 static struct item *choose(struct stages *s, struct item *hand, struct item *other)
 {
     struct item *i = hand->live && is_ready(s, hand) ? hand
@@ -53,7 +56,7 @@ static struct item *choose(struct stages *s, struct item *hand, struct item *oth
     return i;
 }
 
-/* Mostly something changes soon, and to sleep and be woken would take longer. */
+/* Usually something changes soon, and going to sleep and waking up would take longer. */
 static void wait_for_change(struct stages *s)
 {
     enum { SOON = 500 };

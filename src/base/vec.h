@@ -1,6 +1,6 @@
 /*
- * Growing arrays: VEC(type) name = {0}; items, count and capacity are there to read.
- * What grows says NULL or false when memory is out; the array is then as it was.
+ * Growing arrays: VEC(type) name = {0}; items, count and capacity are there to read. Functions
+ * that grow one return NULL or false when memory is out; the array is then as it was.
  */
 #ifndef BASE_VEC_H
 #define BASE_VEC_H
@@ -16,8 +16,8 @@
     }
 
 /*
- * Room for `need` items of `size` bytes; at least half as much again if it must grow, but for no
- * more than `most` items. items: the address of the pointer.
+ * Makes room for `need` items of `size` bytes. An array that must grow grows by half or more,
+ * but to no more than `most` items. items: the address of the pointer.
  */
 bool vec_grow_most(void *items, size_t *capacity, size_t need, size_t most, size_t size);
 

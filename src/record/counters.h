@@ -19,12 +19,16 @@ static inline uint64_t counters_of(const struct spex_record *r)
     return counters;
 }
 
-/* What tells most records, which have no saturated counter, from those that may have one. */
+/*
+ * Quickly sets aside most records, which have no saturated counter, from those that may have one.
+ */
 struct counters_end {
     uint64_t add, bits;
 };
 
-/* most is 0xfff or 0xffff: then one from 0xfff or from 0x8000 on has one of the bits. */
+/*
+ * most is 0xfff or 0xffff: a counter of at least 0xfff, or at least 0x8000, has one of these bits.
+ */
 static inline struct counters_end counters_end(unsigned most)
 {
     if (most > 0xfff)

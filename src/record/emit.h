@@ -11,16 +11,17 @@ struct record_extra {
     uint64_t address;
 };
 
-enum { RECORD_EMIT_ROOM = 192 }; /* what record_emit may write, whatever the record has */
+enum { RECORD_EMIT_ROOM = 192 }; /* the most that record_emit may write */
 
 /*
- * The packets of *record, which the layout has places for, with the sizes that it asks for. Returns
- * the bytes; up to eight more are overwritten. extra may be NULL.
+ * Writes the packets of *record, all of which must fit the layout, with the sizes that the record
+ * asks for. Returns the bytes written; up to eight bytes after them may be overwritten. extra may
+ * be NULL.
  */
 size_t record_emit(const struct spex_record *record, enum spex_layout layout,
                    const struct record_extra *extra, uint8_t *out);
 
-/* Whether the layout has a place for these packets (enum spex_has), with these sizes. */
+/* Whether these packets (enum spex_has), with these sizes, fit the layout. */
 bool record_fits(enum spex_layout layout, unsigned present, unsigned events_size,
                  unsigned data_source_size);
 

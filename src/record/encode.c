@@ -6,7 +6,7 @@
 
 /* ---- the emitter: straight code from the rows, since it is the path of every sample ---- */
 
-/* Always writes eight bytes of payload, so that what comes behind is written later. */
+/* Always writes eight bytes of payload: what follows overwrites the surplus. */
 static inline uint8_t *put(uint8_t *p, unsigned header, uint64_t payload, size_t size)
 {
     *p = (uint8_t)header;
@@ -185,7 +185,7 @@ static bool size_is(uint64_t payload, unsigned size, unsigned allowed)
     return size <= 8 && (allowed >> size & 1) && (size == 8 || payload >> (8 * size) == 0);
 }
 
-/* As asked, or the smallest that holds the payload, but no smaller than least. */
+/* The size asked for, or the smallest that holds the payload, but no smaller than least. */
 static uint8_t sized(uint64_t payload, unsigned asked, unsigned least)
 {
     unsigned size = payload >> 32 ? 8 : payload >> 16 ? 4 : payload >> 8 ? 2 : 1;

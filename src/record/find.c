@@ -1,7 +1,7 @@
 /* Where a record begins in the middle of a stream: a guess, for readers that share the work. */
 #include "record/run.h"
 
-/* Runs through the record at *start, padding skipped; false unless it is certainly good. */
+/* Runs through the record at *start, after padding; false unless it is certainly good. */
 static bool clean_record(const uint8_t *data, size_t size, size_t *start, struct run *run,
                          struct spex_record *record)
 {
@@ -12,9 +12,9 @@ static bool clean_record(const uint8_t *data, size_t size, size_t *start, struct
 }
 
 /*
- * Packets read from a wrong place soon fall into step with the right ones. So this
- * begins some way before, at what looks like a whole record; that one may be longer
- * than it is, but those behind it hardly are.
+ * Packets read from a wrong place soon fall into step with the right ones. So this begins some
+ * way before, at what looks like a whole record. That first one may be wrong, but those after
+ * it hardly ever are.
  */
 bool spex_record_find(const uint8_t *data, size_t size, size_t from, size_t to,
                       struct spex_record *before, size_t *start)

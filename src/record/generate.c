@@ -1,8 +1,8 @@
 /*
- * The generator: draws an operation the feature set has, then what a PE would
- * record for it (D17.6), then a place for each packet. It does not share code
- * with the checker, so that each tests the other. No expression draws twice: the
- * order of evaluation, and with it the bytes, would be the compiler's choice.
+ * The generator: draws an operation that the feature set has, then what a PE would record for
+ * it (D17.6), then the position of each packet. It does not share code with the checker, so
+ * that each tests the other. No expression draws twice: the order of evaluation, and with it
+ * the bytes, would be the compiler's choice.
  */
 #include "generator.h"
 
@@ -390,7 +390,9 @@ static void add_events(struct draft *d, uint64_t events, enum spex_layout layout
     r->present |= SPEX_HAS_EVENTS;
 }
 
-/* What happened to the operation: most are executed, the rest may leave out anything. */
+/*
+ * What happened to the operation: most are executed; records of the others may leave out anything.
+ */
 struct fate {
     uint64_t events;
     unsigned keep; /* percent of packets that an executed operation must have */
@@ -461,7 +463,7 @@ static uint64_t draw_events(struct draft *d, const struct spex_op_type *t, bool 
     return events;
 }
 
-/* Packets that a record may have or not: physical address and contexts. */
+/* Optional packets: physical address and contexts. */
 static void draw_optional(const struct spex_generator *g, struct draft *d, uint64_t pc, unsigned el)
 {
     const struct arch_features *f = d->f;
@@ -646,7 +648,7 @@ size_t spex_generator_next(struct spex_generator *g, uint8_t *out, struct spex_r
 
 /* ---- damage ---- */
 
-/* Remove [from, to) and drop or move the records behind it. */
+/* Removes [from, to) and drops or moves the records after it. */
 static size_t cut(uint8_t *data, size_t *size, struct spex_record *records, size_t count,
                   size_t from, size_t to)
 {

@@ -94,7 +94,7 @@ void spex_reader_free(struct spex_reader *reader)
 
 size_t spex_reader_rest(const struct spex_reader *reader)
 {
-    /* A record may be found in the closing packet of the last good one, but not far before. */
+    /* A record may be found in the closing packet of the last good one, but no earlier. */
     size_t from = reader->position > RESYNC_WINDOW ? reader->position - RESYNC_WINDOW : 0;
     from = reader->good.floor > from ? reader->good.floor : from;
     assert(reader->good.floor <= reader->position);
@@ -145,9 +145,9 @@ enum spex_status spex_reader_next(struct spex_reader *reader, struct spex_record
         reader->position = start;
         return SPEX_END;
     }
-    /* What a record is does not depend on what stands further behind. */
+    /* Bytes further on do not matter for what this record is. */
     size_t size = reader->size - start > READER_VIEW ? start + READER_VIEW : reader->size;
-    /* Filled in place; put back if there is no record. */
+    /* Filled in place; restored if there is no record. */
     const struct spex_record before = *record;
     struct run run;
     enum outcome outcome = run_packets(reader->data, size, start, record, &run);
@@ -173,7 +173,7 @@ enum spex_status spex_reader_next(struct spex_reader *reader, struct spex_record
     return SPEX_OK;
 }
 
-/* Whatever is fast here: cells of known shapes, or any records; up to the first that is odd. */
+/* The fast path that fits: cells of known shapes, or any records, up to the first odd one. */
 static size_t fast_records(struct spex_reader *reader, struct spex_record *records, size_t count)
 {
     if (!reader->shapes)

@@ -6,13 +6,13 @@
 
 #include "record/fast/fast.h"
 
-/* Bytes from a record's beginning on that decide about it, whatever stands behind. */
+/* Bytes from a record's beginning that decide what it is, whatever follows them. */
 enum { READER_VIEW = 3 * SPEX_RECORD_MAX };
 
 /* The last record that was certainly good, for resynchronization. */
 struct reader_good {
     uint64_t close; /* stream offset of its closing packet */
-    size_t floor;   /* bytes of the data before this belong to it */
+    size_t floor;   /* data before this offset belongs to it */
     int first;      /* its first header byte, -1: there was none */
 };
 
@@ -30,7 +30,7 @@ struct spex_reader {
 
 void reader_init(struct spex_reader *reader, struct spex_shapes *shapes);
 
-/* The data is whole: the last there is. */
+/* The data is complete: nothing follows it. */
 static inline void reader_whole(struct spex_reader *reader, const uint8_t *data, size_t size,
                                 uint64_t base)
 {

@@ -1,7 +1,7 @@
 /*
- * Going on behind damage. A record that is whole and has nothing odd is never
- * questioned. For any other one this looks for a whole record that begins
- * somewhere else in the same bytes and ends where this one does.
+ * Going on after damage. A record that is whole and has nothing odd is never questioned. For
+ * any other one this looks for a whole record that begins somewhere else in the same bytes and
+ * ends where this one does.
  */
 #include "record/resync.h"
 
@@ -24,8 +24,8 @@ struct chain {
 };
 
 /*
- * For every byte of data, what a record that began there would be. Worked out
- * from the back, one step per byte. Records must end at end_low or behind it.
+ * For every byte of data, what a record that began there would be. Worked out from the last
+ * byte backwards, one step per byte. Records must end at end_low or after it.
  */
 static void follow_chains(const uint8_t *data, size_t size, size_t end_low, struct chain *chain)
 {
@@ -59,15 +59,15 @@ static void follow_chains(const uint8_t *data, size_t size, size_t end_low, stru
 /* Where to look for a whole record. */
 struct search {
     size_t low, high; /* bytes to look at */
-    size_t end_low;   /* it must end here or behind */
+    size_t end_low;   /* it must end here or later */
     size_t limit;     /* it must begin before this */
     size_t other_pc;  /* its PC packet's last header byte must not be here */
     int first;        /* it should begin with this header byte; -1: any */
 };
 
 /*
- * The latest such record. One that begins with the byte `first` wins; a place
- * inside the first packet of another such record is no place of its own.
+ * The latest such record. One that begins with the byte `first` wins; a place inside the first
+ * packet of another such record does not count.
  */
 static bool find_whole(const uint8_t *data, struct search s, size_t *found)
 {
@@ -128,7 +128,10 @@ enum spex_status resync(struct spex_reader *reader, size_t size, size_t start,
         .high = run->next,
         .end_low = run->next,
         .limit = run->next,
-        /* Unknown packets are no reason to take a whole record apart: another needs its own PC. */
+        /*
+         * Unknown packets alone do not justify splitting a whole record: another record needs a PC
+         * of its own.
+         */
         .other_pc =
             outcome == RUN_CLOSED && !run->repeated && run_is_whole(run) ? run->pc : SIZE_MAX,
         .first = reader->good.first,

@@ -10,8 +10,8 @@ struct spex_reader;
 enum { RESYNC_WINDOW = SPEX_RECORD_MAX + 32 };
 
 /*
- * A run that is odd or has no end: is there a better reading of its bytes? SPEX_OK if not and it
- * stands as it is, else as spex_reader_next. The data ends at size.
+ * For a run that is odd or has no end: is there a better reading of its bytes? SPEX_OK if not,
+ * and it stays as it is; otherwise a status as of spex_reader_next. The data ends at size.
  */
 enum spex_status resync(struct spex_reader *reader, size_t size, size_t start,
                         const struct run *run, enum outcome outcome, struct spex_damage *damage);

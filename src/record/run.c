@@ -119,7 +119,7 @@ enum outcome run_packets(const uint8_t *data, size_t size, size_t start, struct 
     uint32_t seen = 0, repeated = 0;
     size_t position = start, pc = 0;
     while (position < last) {
-        /* Nothing but the length stands between one header and the next: loads are slow. */
+        /* Only the length is needed to get from one header to the next: loads are slow. */
         unsigned first = data[position], more = 0;
         if (__builtin_expect(WIRE_IS_EXTENDED(first), 0)) {
             first = extended(first, data[position + 1]);

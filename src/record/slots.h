@@ -1,6 +1,6 @@
 /*
- * What a packet is to a record: a slot of slots.def, which has a number, a bit of enum spex_has and
- * a field of struct spex_record; or one of a few things that have no field.
+ * The part that a packet plays in a record: a slot of slots.def, with a number, a bit of enum
+ * spex_has and a field of struct spex_record; or one of a few that have no field.
  */
 #ifndef RECORD_SLOTS_H
 #define RECORD_SLOTS_H
@@ -14,7 +14,7 @@ enum slot {
 #include "record/slots.def"
     SLOTS,
     SLOT_OTHER = SLOTS, /* IMPLEMENTATION DEFINED; the bit SPEX_HAS_OTHER */
-    SLOT_RESERVED,      /* reserved header or value: ignored, but told */
+    SLOT_RESERVED,      /* reserved header or value: ignored, but reported */
     SLOT_END,
     SLOT_PADDING,
 };

@@ -169,7 +169,7 @@ struct state {
     uint64_t base;
     uint64_t begin, end; /* the record before; where the stream began if there is none */
     bool last, done;
-    uint64_t until; /* no record that begins here or behind is read */
+    uint64_t until; /* no record that begins at or after this offset is read */
     bool stopped;   /* because of that */
     /* the record being read */
     bool open;
@@ -177,7 +177,7 @@ struct state {
     uint64_t present;
     uint64_t payload[SLOTS];
     uint64_t at[SLOTS];
-    /* found and not yet told */
+    /* found and not yet reported */
     unsigned queued, told;
     struct {
         uint64_t offset;
@@ -247,10 +247,10 @@ static enum rule op_rule(const struct arch_features *f, bool known, const struct
 }
 
 /*
- * What the type lets us expect. Accesses that may not happen at all (inactive
- * elements, empty copies, failed Store-Exclusives) need no address or translation:
- * D17.6.4, RMYPFF, RNHSYR; an NV2 access may lose its address, D17.6.4.2. An ISB may
- * be a direct branch that is not taken, so a plain direct branch needs no target.
+ * What follows from the operation type. Accesses that may not happen at all (inactive
+ * elements, empty copies, failed Store-Exclusives) need no address or translation: D17.6.4,
+ * RMYPFF, RNHSYR; an NV2 access may lose its address, D17.6.4.2. An ISB may be a direct branch
+ * that is not taken, so a plain direct branch needs no target.
  */
 static uint64_t op_facts(const struct arch_features *f, bool known, const struct spex_op_type *t)
 {
@@ -492,7 +492,7 @@ void spex_verifier_feed_at(struct spex_verifier *verifier, struct spex_verifier_
                            const uint8_t *data, size_t size, uint64_t base, bool last)
 {
     struct state *s = state_of(verifier);
-    s->last = true; /* whatever was before: begin anew */
+    s->last = true; /* whatever came before: start afresh */
     spex_verifier_feed(verifier, data, size, base, last);
     s->begin = place.begin;
     s->end = place.end;
@@ -507,9 +507,9 @@ size_t spex_verifier_rest(const struct spex_verifier *verifier)
 /* ---- checking ---- */
 
 /*
- * Remember a violation. Its words are text, a format for value, or the payload
- * of the slot; without both value is the slot that should have been filled. The
- * queue is emptied before more is read, and one step adds each check once.
+ * Queues a violation. Its words are text, which is a format for value or for the payload of
+ * the slot; without both, value is the slot that should have been filled. The queue is emptied
+ * before more is read, and one step adds each check at most once.
  */
 static void found(struct spex_verifier *v, enum rule rule, uint64_t offset, unsigned slot,
                   uint64_t value, const char *text)
@@ -549,7 +549,9 @@ static void check_address(struct spex_verifier *v, unsigned slot)
         found_in(v, ADDRESS_SECURITY, slot);
 }
 
-/* Where an operation of this Security state (NSE:NS) may not reach: bit per NSE:NS of the PA.
+/*
+ * The address spaces that an operation of this Security state (NSE:NS) cannot reach: a bit per
+ * NSE:NS of the PA.
  */
 static bool foreign(uint64_t pc, uint64_t pa)
 {

@@ -109,7 +109,7 @@ static bool do_choice(struct script *s, char **words, size_t count)
         struct spex_error error = {0};
         size_t n = strlen(s->choices);
         struct spex_spu_config config = {.size = sizeof config, .choices = words[i]};
-        /* What goes with features and other choices is found when the unit is made. */
+        /* Whether it agrees with features and other choices is checked when the unit is made. */
         if (strchr(words[i], ',') ||
             (spex_spu_config_check(&config, &error) && strstr(error.text, "choice")))
             return BROKEN("%s", *error.text ? error.text : "one choice a word, without commas");

@@ -1,4 +1,4 @@
-/* The host of a unit, of the functions that the file which includes this calls host_*. */
+/* The host of a unit, made of the functions host_* of the file that includes this. */
 #ifndef SCRIPT_HOST_H
 #define SCRIPT_HOST_H
 

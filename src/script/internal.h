@@ -36,7 +36,7 @@ struct script {
     unsigned line;
     bool failed, broken; /* an expectation; the script itself */
 
-    struct link *link; /* to the unit of somebody else; NULL: ours */
+    struct link *link; /* link to a unit of somebody else's; NULL: ours */
     char features[FEATURES], choices[CHOICES];
     uint64_t seed;
     struct peer *unit; /* made by the first line that needs it */

@@ -97,7 +97,7 @@ enum spex_status link_start(const char *command, unsigned timeout, struct link *
     return SPEX_OK;
 }
 
-/* Without taking its status away: until then its group is ours to end. */
+/* Leaves its status to be collected: until then its group's id stays ours to end. */
 static bool ended(const struct link *l, siginfo_t *how, int64_t until)
 {
     for (;;) {
@@ -138,7 +138,9 @@ static bool wait_for(struct link *l, int fd, short what)
     struct pollfd p = {fd, what, 0};
     for (;;) {
         int64_t left = l->timeout ? l->deadline - now() : -1;
-        /* Who writes faster than we read is always ready: then the time alone ends it. */
+        /*
+         * A writer that is faster than our reads is always ready: then only the time limit ends it.
+         */
         bool over = l->timeout && left <= 0;
         int ready = over ? 0 : poll(&p, 1, (int)left);
         if (ready > 0)

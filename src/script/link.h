@@ -1,6 +1,6 @@
 /*
- * Lines of text to and from another process, or from standard input and output: nothing waits
- * for ever, no line is without bound, and every failure is a sentence.
+ * Lines of text to and from another process, or over standard input and output: no wait is
+ * unlimited, no line is unbounded, and every failure is a sentence.
  */
 #ifndef SCRIPT_LINK_H
 #define SCRIPT_LINK_H
@@ -21,7 +21,7 @@ void link_close(struct link *link);
 
 /* A request begins: its time runs from here. */
 void link_begin(struct link *link, const char *name);
-/* One line, without its newline. False after a failure, of which link_failure tells. */
+/* Sends one line, given without its newline. False after a failure: see link_failure. */
 bool link_send(struct link *link, const char *line);
 /* The next line, until the next call; NULL at the end of the input or after a failure. */
 char *link_receive(struct link *link);

@@ -81,7 +81,7 @@ static bool on_write(struct peer *p, char *words)
     return link_send(p->link, answer) || true;
 }
 
-/* A line that begins with "!": what the unit asks of or tells its host. False: it cannot be. */
+/* A line that begins with "!": a callback of the unit to its host. False: it is malformed. */
 static bool callback(struct peer *p, char *line)
 {
     char *words = line + strcspn(line, " ");
@@ -126,7 +126,7 @@ static bool callback(struct peer *p, char *line)
     return false;
 }
 
-/* Sends p->line; the answer, behind all callbacks; NULL after a failure. */
+/* Sends p->line and serves all callbacks; returns the answer, or NULL after a failure. */
 static char *ask(struct peer *p)
 {
     char name[48];
@@ -285,7 +285,7 @@ void peer_set_state(struct peer *p, const struct spex_spu_state *state)
         return;
     }
     struct wire w = start(p, "state");
-    wire_put(&w, " el=%u", state->el); /* one word at least: this is no question */
+    wire_put(&w, " el=%u", state->el); /* also if 0: without words, "state" is a question */
     for (const struct wire_field *f = wire_state + 1; f->key; f++)
         wire_put(&w, " %s=%u", f->key, ((const uint8_t *)state)[f->at]);
     expect_ok(p, ask_wire(p, &w));

@@ -1,7 +1,7 @@
 /*
  * The unit that a script plays on: ours, or one behind a command that speaks the protocol of
- * docs/spu-protocol.md. The functions are those of <spex/spu.h>. One that fails says so through
- * peer_failure and from then on nothing has an effect.
+ * docs/spu-protocol.md. The functions are those of <spex/spu.h>. When one fails, peer_failure
+ * says why, and later calls have no effect.
  */
 #ifndef SCRIPT_PEER_H
 #define SCRIPT_PEER_H
@@ -18,7 +18,7 @@ enum spex_status peer_new(struct link *link, const struct spex_spu_config *confi
 void peer_free(struct peer *peer);
 const char *peer_failure(const struct peer *peer);
 
-/* Requests without an answer but "ok". */
+/* Requests that are answered with "ok" alone. */
 enum peer_plain { PEER_BOOT, PEER_RESET, PEER_ISB, PEER_EXCEPTION_TAKEN, PEER_FLUSH };
 void peer_plain(struct peer *peer, enum peer_plain what);
 void peer_get_state(struct peer *peer, struct spex_spu_state *state);
@@ -41,7 +41,7 @@ void peer_note_branch(struct peer *peer, const struct spex_op *op,
                       const struct spex_outcome *outcome);
 void peer_external_abort(struct peer *peer, uint32_t flags);
 void peer_impdef_event(struct peer *peer, uint16_t mss, uint32_t mss2);
-/* One state is kept; false if there is none, or none that fits. */
+/* Restores the one state that is kept; false if there is none, or if it does not fit. */
 bool peer_save(struct peer *peer);
 bool peer_restore(struct peer *peer);
 void peer_get_status(struct peer *peer, struct spex_spu_status *status);

@@ -24,7 +24,7 @@ void script_tell(struct script *s, enum script_report_kind kind, const char *for
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (s->unit && peer_failure(s->unit) && (kind == SCRIPT_PASSED || kind == SCRIPT_FAILED))
-        return; /* nothing that was compared came from the unit */
+        return; /* the unit failed: what is compared does not come from it */
     if (kind == SCRIPT_FAILED)
         s->failed = true;
     if (kind == SCRIPT_ERROR)

@@ -23,7 +23,7 @@ struct script_report {
     const char *text;
 };
 
-/* The unit of somebody else, behind a command that speaks the protocol of docs/spu-protocol.md. */
+/* A unit of somebody else's, behind a command that speaks the protocol of docs/spu-protocol.md. */
 struct script_options {
     const char *command; /* for the shell; NULL: our own unit */
     unsigned timeout;    /* milliseconds for one request */

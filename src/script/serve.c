@@ -539,7 +539,7 @@ enum spex_status script_serve(int in, int out, struct spex_error *error)
         const char *failure = link_failure(s->link);
         if (failure)
             status = error_set(error, SPEX_INVALID, 0, "%s", failure);
-        spex_spu_free(s->unit); /* its last events find the link closed */
+        spex_spu_free(s->unit); /* its last events must find the link closed */
         link_close(s->link);
     }
     free(s->saved);

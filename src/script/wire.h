@@ -4,7 +4,7 @@
 
 #include <spex/spu.h>
 
-/* A line that is being written; what does not fit is cut and `full` says so. */
+/* A line that is being written; text that does not fit is cut, and `full` is set. */
 struct wire {
     char *text;
     size_t size, capacity;
@@ -26,7 +26,7 @@ void wire_put_struct(struct wire *wire, const char *prefix, const struct wire_fi
                      const void *data);
 /* "key=value": false if there is no such key, or the value does not fit. */
 bool wire_get_field(const char *word, const struct wire_field *fields, void *data);
-/* Words with blanks between them; *wrong is the first that cannot be. */
+/* Words with blanks between them; *wrong is the first that is not valid. */
 bool wire_get_struct(char *words, const struct wire_field *fields, void *data, const char **wrong);
 
 enum { WIRE_PARTS = 64 };

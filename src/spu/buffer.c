@@ -10,7 +10,7 @@ static uint64_t limit_of(const struct spex_spu *u)
     return u->w.eff[R_PMBLIMITR_EL1] & SPEX_FIELD_MASK(SPEX_PMBLIMITR_EL1_LIMIT);
 }
 
-/* Room for the largest record behind so many more bytes. */
+/* Is there room for so many bytes and then the largest record? */
 static bool has_room_behind(const struct spex_spu *u, uint64_t bytes)
 {
     uint64_t limit = limit_of(u), need = bytes + (UINT64_C(1) << u->config.features.MaxSize);
@@ -56,7 +56,7 @@ void spu_pointer_violation(struct spex_spu *u)
     case POINTER_DISCARD:
         u->w.drop = true;
         break;
-    case POINTER_DISABLED: /* spu_update does not enable */
+    case POINTER_DISABLED: /* spu_update does not enable profiling */
         break;
     }
 }
@@ -213,7 +213,7 @@ static bool write_abort(struct spex_spu *u, const struct spex_spu_store *store,
     return false;
 }
 
-/* BUF-181: the page behind may be translated, and marked dirty, before it is written. */
+/* BUF-181: the next page may be translated, and marked dirty, before it is written. */
 static void translate_ahead(struct spex_spu *u, struct spex_spu_store *store)
 {
     uint64_t page = UINT64_C(1) << u->config.choices.granule;
@@ -275,7 +275,7 @@ static bool write_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
     return true;
 }
 
-/* IVJVKZ: what lies between PMBPTR_EL1 and LIMIT may change. */
+/* IVJVKZ: bytes between PMBPTR_EL1 and LIMIT may change. */
 static void scribble(struct spex_spu *u)
 {
     static const uint8_t noise[16] = {0xa5, 0x5a, 0xa5, 0x5a, 0xa5, 0x5a, 0xa5, 0x5a,
@@ -359,7 +359,9 @@ static uint64_t held_bytes(const struct spex_spu *u)
 void spu_buffer_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
 {
     size_t keep = (size_t)u->config.choices.hold;
-    /* Buffer full is reported before another operation is sampled, so what fills it may not wait.
+    /*
+     * A full buffer is reported before another operation is sampled, so the record that fills it
+     * cannot wait.
      */
     if (!keep || !has_room_behind(u, held_bytes(u) + size)) {
         if (u->w.held_count)

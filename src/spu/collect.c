@@ -91,7 +91,7 @@ static unsigned classify(struct collector *k)
 
 /* ---- data accesses ---- */
 
-/* An element without address or Inactive gives no address. */
+/* An element that is Inactive or has no address gives none. */
 static bool has_va(const struct spex_access *a)
 {
     return a->flags & SPEX_ACC_VA && !(a->flags & SPEX_ACC_INACTIVE);
@@ -113,7 +113,7 @@ static size_t lowest_part(const struct spex_access *parts, size_t count)
     return lowest < count ? lowest : 0;
 }
 
-/* RMYPFF, RNHSYR and the general rule: which part the data address is of. */
+/* RMYPFF, RNHSYR and the general rule: which part the data address comes from. */
 static size_t address_part(const struct collector *k, const struct spex_access *parts, size_t count,
                            size_t chosen)
 {
@@ -163,7 +163,7 @@ static uint32_t cycles_waiting(const struct collector *k, const struct spex_acce
     }
 }
 
-/* Rare, and large: in line it would cost the others registers. */
+/* Rare and large: inlined, it would cost the common path registers. */
 #define OUT_OF_LINE __attribute__((noinline))
 
 /* One access from several parts (D17.6.4); true if its data address is output. */
@@ -425,8 +425,8 @@ static bool governed(const struct collector *k)
 }
 
 /*
- * Events that no such operation can have (D18.2.6). A host that passes them is mistaken; the
- * stream stays right, and spex_spu_status tells.
+ * Events that no such operation can have (D18.2.6). A host that passes them has a mistake; the
+ * stream stays right, and spex_spu_status reports them.
  */
 static uint64_t impossible_of_op(const struct collector *k)
 {
@@ -443,7 +443,7 @@ static uint64_t impossible_of_op(const struct collector *k)
     return events & bits;
 }
 
-/* A miss stands behind the access that it needs. */
+/* The bit of a miss follows that of the access it implies. */
 static_assert(SPEX_EV_L1D_MISS == SPEX_EV_L1D_ACCESS + 1, "L1D");
 static_assert(SPEX_EV_TLB_WALK == SPEX_EV_TLB_ACCESS + 1, "TLB");
 static_assert(SPEX_EV_LLC_MISS == SPEX_EV_LLC_ACCESS + 1, "LLC");
@@ -492,8 +492,8 @@ static uint64_t collect_events(struct collector *k, uint64_t access_events)
 }
 
 /*
- * Architecturally executed, and no exception. A non-architectural exception whose
- * handling the record does not cover means: not executed (D17.6.10.1).
+ * Architecturally executed, and no exception. An operation with a non-architectural exception
+ * counts as not executed unless the record covers the handling (D17.6.10.1).
  */
 bool spu_executed(const struct spex_spu *u, uint32_t flags)
 {

@@ -1,6 +1,6 @@
 /*
- * The configuration of a unit as structs, for the modules of this tree: <spex/spu.h> takes the
- * same in words, which can grow without breaking anyone.
+ * The configuration of a unit as structs, for the modules of this tree. <spex/spu.h> takes the
+ * same as text, which can grow without breaking anyone.
  */
 #ifndef SPU_CONFIG_H
 #define SPU_CONFIG_H
@@ -43,7 +43,7 @@ void spu_choices_default(struct spu_choices *choices);
 /* "in_flight=4" or "isb_branch=yes". The error names what is allowed. */
 enum spex_status spu_choices_set(struct spu_choices *choices, const char *assignment,
                                  struct spex_error *error);
-/* Several of them, between them commas or blanks. */
+/* Several of them, separated by commas or blanks. */
 enum spex_status spu_choices_parse(struct spu_choices *choices, const char *list,
                                    struct spex_error *error);
 /* The field of the row at index of choices.def. */

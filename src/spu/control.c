@@ -2,8 +2,8 @@
  * Who owns the buffer, whether profiling is enabled, what may be collected, where
  * an event is recorded, which exception is pending (D17.4, D17.6.9, D17.8).
  *
- * The code follows the prose and the pseudocode's functions; the manual's
- * decision tables stand in the tests.
+ * The code follows the prose and the pseudocode's functions; the manual's decision tables are
+ * in the tests.
  */
 #include "unit.h"
 

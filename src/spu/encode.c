@@ -13,7 +13,10 @@ size_t SPEConstructRecord(const struct spex_spu *u, const struct sample *s, uint
     return padded;
 }
 
-/* The largest record that the feature set and the choices can make; 0: no place for a packet. */
+/*
+ * The largest record that the feature set and the choices can make; 0: a packet does not fit the
+ * layout.
+ */
 size_t spu_record_bound(const struct spu_config *config, unsigned events_size, unsigned layout)
 {
     const struct arch_features *f = &config->features;

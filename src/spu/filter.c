@@ -1,4 +1,7 @@
-/* Filters (D17.5): each runs, so that its PMU events happen; a record stays if all keep it. */
+/*
+ * Filters (D17.5): all of them run, so that their PMU events happen; a record is kept if all keep
+ * it.
+ */
 #include "unit.h"
 
 /* PMSFCR_EL1.{B,LD,ST,FP,SIMD} and their masks, in the order of the TYPE_ flags. */

@@ -87,7 +87,7 @@ static bool touches(const struct collector *k, uint8_t reg)
     return memchr(k->op->src, reg, sizeof k->op->src) || memchr(k->op->dst, reg, sizeof k->op->dst);
 }
 
-/* RDDCQB: counts as its Advanced SIMD equivalent; that has no predicate operand. */
+/* RDDCQB: recorded as its Advanced SIMD equivalent, which has no predicate operand. */
 static bool as_asimd(const struct collector *k)
 {
     for (unsigned p = SPEX_REG_P0; p < SPEX_REG_P0 + 16; p++)

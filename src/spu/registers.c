@@ -80,7 +80,9 @@ void spu_registers_init(struct spex_spu *u)
     const struct spu_choices *c = &u->config.choices;
     uint64_t *m = u->writable;
 
-    /* All that is named or another block's, less what this feature set does not have. */
+    /*
+     * All bits that are named or belong to other blocks, but not those that this feature set lacks.
+     */
 #define SPEX_REG(name, op0, op1, crn, crm, op2, owner, text) m[R_##name] = 0
 #define SPEX_REG_FIELD(reg, hi, lo, name) | BITS(hi, lo)
 #define SPEX_REG_OTHER(hi, lo) | BITS(hi, lo)
@@ -174,7 +176,7 @@ static uint64_t pmsidr(const struct spex_spu *u)
            (uint64_t)f->LDS << 4 | (uint64_t)f->ArchInst << 3 | 7;
 }
 
-/* P is worked out at each read, for the Exception level that reads. */
+/* P is computed at each read, for the Exception level that reads. */
 static uint64_t pmbidr(const struct spex_spu *u)
 {
     const struct arch_features *f = &u->config.features;
@@ -281,7 +283,7 @@ static bool find(unsigned encoding, enum reg_index *index)
     return false;
 }
 
-/* Registers that are not there without a feature. */
+/* Registers that exist only with a feature. */
 static bool present(const struct spex_spu *u, unsigned index)
 {
     const struct arch_features *f = &u->config.features;
@@ -369,7 +371,8 @@ static bool fine_grained(const struct access *a)
 /* The EL3 controls that apply to EL1 and EL2 alike. */
 static bool el3_trap(const struct spex_spu *u, enum reg_index index)
 {
-    if (!u->config.features.EL3 || index == R_PMBIDR_EL1) /* P tells who would be trapped */
+    if (!u->config.features.EL3 ||
+        index == R_PMBIDR_EL1) /* P shows whether the access would be trapped */
         return false;
     return CheckMDCR_EL3_NSPBTrap(u) || (index == R_PMSNEVFR_EL1 && !EFF(EnPMSN, MDCR_EL3)) ||
            (index == R_PMSDSFR_EL1 && !EFF(EnPMS3, MDCR_EL3)) ||

@@ -1,6 +1,6 @@
 /*
- * Profiling Buffer management events: what they write into which PMBSR_ELx
- * (D17.8). Nothing is recorded over an event that software has not serviced.
+ * Profiling Buffer management events: what they write into which PMBSR_ELx (D17.8). An event
+ * that software has not serviced is never overwritten.
  */
 #include "unit.h"
 

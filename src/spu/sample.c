@@ -1,11 +1,11 @@
 /*
- * Which operations are sampled, and their lives (D17.3).
+ * Which operations are sampled, from selection to completion (D17.3).
  *
- * Between calls the unit only counts down quiet.until. What passed is accounted
- * for by spu_sample_settle; spu_sample_plan works out how far the next operation is
- * that may be selected. The arithmetic is that of SPEToCollectSample: the
- * counter stays at zero for the operation that is selected, and the next member
- * reloads it without decrementing, so that the distance is INTERVAL*256 + 1.
+ * Between calls the unit only counts down quiet.until. spu_sample_settle accounts for what
+ * passed; spu_sample_plan works out how far away the next operation that may be selected is.
+ * The arithmetic is that of SPEToCollectSample: the counter stays at zero for the operation
+ * that is selected, and the next member reloads it without decrementing, so that the distance
+ * is INTERVAL*256 + 1.
  */
 #include "unit.h"
 
@@ -31,7 +31,7 @@ static void counters_put(struct spex_spu *u, struct counters c)
         spu_put(u, R_PMSICR_EL1, value);
 }
 
-/* ECOUNT takes part. */
+/* The secondary counter ECOUNT is in use. */
 static bool two_counters(const struct spex_spu *u)
 {
     return u->config.features.ERnd && EFF(RND, PMSIRR_EL1);
@@ -56,7 +56,7 @@ void spu_sample_initial_load(struct spex_spu *u)
         counters_put(u, (struct counters){reload_value(u), 0});
 }
 
-/* n members passed; spu_sample_plan has seen to it that none could be selected. */
+/* n members passed; spu_sample_plan has made sure that none of them could be selected. */
 static void count_down(struct spex_spu *u, uint64_t n)
 {
     struct counters c = counters_get(u);
@@ -131,7 +131,7 @@ static bool to_collect(struct spex_spu *u)
         selected = true;
     counters_put(u, c);
 
-    /* SMP-06: the chosen operation may lie a fixed distance behind. */
+    /* SMP-06: the chosen operation may come a fixed distance later. */
     uint64_t distance = u->config.choices.select_after;
     if (!distance)
         return selected;
@@ -253,7 +253,7 @@ void spu_now_compute(struct spex_spu *u)
     u->now.known = true;
 }
 
-/* What is fixed when the operation is selected (DAT-189). */
+/* Values that are fixed when the operation is selected (DAT-189). */
 static void slot_start(struct spex_spu *u, struct slot *slot, uint64_t pc)
 {
     struct words *w = &u->w;

@@ -45,7 +45,7 @@ struct slot {
     uint64_t physical;     /* CollectPhysicalAddress */
     uint64_t el2_enabled;  /* StatisticalProfilingEnabled(EL2), for FEAT_NV2 */
     uint64_t previous;     /* payload of the previous branch target */
-    uint64_t order;        /* place in program order among branches and samples */
+    uint64_t order;        /* position in program order among branches and samples */
     uint64_t el, security; /* of the operation */
 };
 
@@ -58,12 +58,12 @@ struct late_fault {
 struct words {
     uint64_t reg[R_COUNT];
     uint64_t eff[R_COUNT];
-    uint64_t unsynced; /* bit per register: a direct write that eff has not seen */
+    uint64_t unsynced; /* bit per register: a direct write has not reached eff yet */
     uint64_t after;    /* choice select_after: members until the chosen one, or 0 */
     uint64_t due;      /* COUNT is zero by a selection: the next member reloads it */
     uint64_t random;   /* state of the generator */
     uint64_t part;     /* choice part_choice=rotate */
-    uint64_t previous; /* last taken branch: payload, whether it may be recorded, place */
+    uint64_t previous; /* last taken branch: payload, whether it may be recorded, position */
     uint64_t previous_valid;
     uint64_t previous_order;
     uint64_t order; /* counts noted branches and samples, in program order */
@@ -84,7 +84,7 @@ struct owner {
 struct spex_spu {
     struct spex_spu_quiet quiet; /* first: the inline functions of spu.h use it */
     uint64_t mark;               /* quiet.until when what passed was last accounted for */
-    uint64_t pop;                /* SAMPLE_POP not told to the host yet */
+    uint64_t pop;                /* SAMPLE_POP not yet reported to the host */
     struct spu_config config;
     struct words w;
     uint64_t writable[R_COUNT]; /* bits that exist for software */
@@ -92,11 +92,11 @@ struct spex_spu {
     uint64_t filter_events;     /* bits that the event filters act on */
     unsigned events_size;       /* Events payload bytes */
     uint64_t counter_most;      /* what counters saturate to */
-    uint64_t config_hash;       /* of features and choices: what a saved state fits */
+    uint64_t config_hash;       /* hash of features and choices: a saved state must have the same */
     unsigned layout;            /* enum spex_layout */
     /*
-     * What follows from registers and state alone, worked out when a sample first
-     * needs it: all zero until known. spu_update forgets it.
+     * Values derived from registers and state alone, computed when a sample first needs them: all
+     * zero until then. spu_update forgets them.
      */
     struct {
         bool known;
@@ -105,7 +105,7 @@ struct spex_spu {
         struct slot slot;            /* a new sample, but for pc, contexts and time */
         struct spex_spu_store store; /* a write to the buffer, but for address and bytes */
     } now;
-    bool irq;            /* as last told to the host */
+    bool irq;            /* as last reported to the host */
     uint64_t impossible; /* events that were not recorded: spex_spu_status */
     struct spex_spu_exception exception;
     uint8_t held[HELD][SPEX_RECORD_MAX];
@@ -116,14 +116,14 @@ struct sample {
     struct spex_record record;
     uint32_t types; /* TYPE_*: the filter's flags, in the order of PMSFCR_EL1 */
     struct record_extra extra;
-    bool captured; /* D17.6.7: false leaves no trace but SAMPLE_FEED */
+    bool captured; /* D17.6.7: if false, the sample only counts as SAMPLE_FEED */
 };
 
 enum { TYPE_B = 1, TYPE_LD = 2, TYPE_ST = 4, TYPE_FP = 8, TYPE_SIMD = 16 };
 
 /* ---- unit.c ---- */
 
-/* What changed may change everything: enables, interval, interrupt, exception. */
+/* To be called after any change: it may affect enables, interval, interrupt and exception. */
 void spu_update(struct spex_spu *u);
 void spu_pmu_tell(struct spex_spu *u, unsigned event, uint64_t count);
 static inline void spu_pmu(struct spex_spu *u, unsigned event, uint64_t count)
@@ -141,8 +141,8 @@ static inline uint64_t spu_eff(const struct spex_spu *u, enum reg_index r)
 }
 
 /*
- * Indirect write of a counter or pointer, on which nothing in `now` depends: a direct write that
- * it did not see wins (D17.9).
+ * Indirect write of a counter or pointer, which nothing in `now` depends on. A direct write that
+ * has not taken effect yet wins (D17.9).
  */
 static inline void spu_put(struct spex_spu *u, enum reg_index r, uint64_t value)
 {
@@ -161,7 +161,8 @@ static inline void spu_take_direct(struct spex_spu *u, enum reg_index r)
 
 /*
  * Indirect write of some fields of a syndrome register. It comes after the direct writes of
- * earlier instructions, seen by profiling operations or not: both keep it (RLTMKQ).
+ * earlier instructions, whether these have taken effect or not, so both copies get it
+ * (RLTMKQ).
  */
 static inline void spu_put_fields(struct spex_spu *u, enum reg_index r, uint64_t mask,
                                   uint64_t value)
@@ -209,7 +210,7 @@ static inline void spu_sample_now(struct spex_spu *u)
 }
 
 void spu_sample_settle(struct spex_spu *u);
-/* For queries: to account for what passed changes nothing that a caller can tell. */
+/* For queries: accounting for what passed changes nothing that a caller can see. */
 static inline void spu_sample_settled(const struct spex_spu *u)
 {
     spu_sample_settle((struct spex_spu *)(uintptr_t)u);
@@ -244,7 +245,7 @@ void spu_pointer_violation(struct spex_spu *u);
 /* A finished record: held back or written. */
 void spu_buffer_record(struct spex_spu *u, const uint8_t *bytes, size_t size);
 void spu_buffer_drain(struct spex_spu *u, size_t keep);
-/* The buffer stopped or is disabled: what happens to records held back. */
+/* The buffer stopped or is disabled: deals with records held back. */
 void spu_buffer_closed(struct spex_spu *u);
 void spu_late_fault_report(struct spex_spu *u);
 

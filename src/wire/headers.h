@@ -10,11 +10,11 @@
 #include "base/bits.h"
 #include "wire/rows.h"
 
-/* Payload bytes by the last header byte (D18.1.1). The only place that says so. */
+/* Payload bytes by the last header byte (D18.1.1). Nothing else works this out. */
 #define WIRE_SIZE(h) ((h) < 0x40 ? 0 : 1 << ((h) >> 4 & 3))
 /* Header and payload bytes of a packet with a short header. */
 #define WIRE_LENGTH(h) (1 + WIRE_SIZE(h))
-/* What size, a power of two, puts into a header that has SZ. */
+/* The SZ bits of a header for a size, which is a power of two. */
 #define WIRE_SZ(size) ((unsigned)__builtin_ctz(size) << 4)
 /* The first byte of an extended header; the second one has type, size and INDEX[2:0]. */
 #define WIRE_IS_EXTENDED(h) (((h)&0xe0) == 0x20)

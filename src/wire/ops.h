@@ -33,7 +33,7 @@ enum {
 #include "wire/ops.def"
 };
 
-/* The low bits of value at the places of mask. */
+/* The low bits of value, spread over the bits of mask. */
 static inline unsigned wire_scatter(unsigned value, unsigned mask)
 {
     unsigned lowest = mask & -mask, payload = 0;

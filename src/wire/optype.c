@@ -26,7 +26,7 @@ static const struct row rows[] = {
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-/* The bits of payload under mask, closed up. */
+/* The bits of payload under mask, packed together. */
 static unsigned gather(unsigned payload, unsigned mask)
 {
     unsigned value = 0, n = 0;

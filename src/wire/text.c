@@ -1,6 +1,6 @@
 /*
- * Text of one packet in three styles. The two perf styles are told apart at
- * every place where the versions differ; see docs/format.md for their shapes.
+ * Text of one packet in three styles. The two perf styles differ wherever perf's versions do;
+ * docs/format.md shows both.
  */
 #include <spex/wire.h>
 

@@ -46,7 +46,7 @@ FAST_INLINE bool matches(const struct pattern *pattern, struct bytes bytes)
                                          _mm512_loadu_si512(pattern->value));
 }
 
-/* The first 16 of the bytes at the places. */
+/* The first 16 of the bytes at these positions. */
 FAST_INLINE unsigned hash_cell(const struct cell_keys *keys, const uint8_t *cell)
 {
     __m128i bytes =
@@ -116,7 +116,10 @@ FAST_INLINE void take(const struct prepared *shape, const struct bytes *bytes,
         _mm256_mask_mov_epi8(shape->fixed, shape->filled_high, _mm512_castsi512_si256(high)));
 }
 
-/* What depends on the place alone, for a walk: itself, how far a header may lead, a random byte. */
+/*
+ * What depends on the position alone, for a walk: the position, how far a header may lead, a random
+ * byte.
+ */
 static const struct {
     uint8_t place[CELL], room[CELL], scramble[CELL], by_nibble[16];
 } walks = {
@@ -131,10 +134,10 @@ static const struct {
     {ALL(PLACE)}, {ALL(ROOM)}, {ALL(SCRAMBLE)}, {EIGHT(BY_NIBBLE, 0), EIGHT(BY_NIBBLE, 8)}};
 
 /*
- * All places of 64 bytes at once: where each leads as a header, then by doubling
- * where two, four, eight and sixteen steps lead, and a sum of what is on the way.
- * Every operation waits for the one before, so that of few records at a time is
- * done what can be done, in this order: KEEP stops the compiler from changing it.
+ * All positions of 64 bytes at once: where each leads if it is a header, then by doubling
+ * where two, four, eight and sixteen steps lead, and a sum of what is on the way. Every
+ * operation waits for the one before, so a few records are done side by side, in this order:
+ * KEEP stops the compiler from changing it.
  */
 #define KEEP(vector) __asm__ volatile("" : "+v"(vector))
 #define EACH _Pragma("GCC unroll 8") for (unsigned i = 0; i < lanes; i++)

@@ -1,10 +1,11 @@
 /*
  * Records that begin every 64 bytes. Which shape to compare with: the last one as long as it
- * repeats, else the one that was learnt for the same bytes at places that tell shapes apart.
+ * repeats, else the one that was learnt for the same bytes at the positions that distinguish
+ * shapes.
  */
 #include "record/reader.h"
 
-enum { GIVE_UP = 32 }; /* so many failures in a row, and cells are no use */
+enum { GIVE_UP = 32 }; /* after so many failures in a row, give up on cells */
 
 static size_t read_known(struct spex_reader *reader, struct spex_record *records, size_t count)
 {
@@ -47,7 +48,7 @@ void cells_learn(struct spex_reader *reader, const struct spex_record *record)
     size_t start = (size_t)(record->offset - reader->base);
     if (record->size > CELL)
         return;
-    if (!cells->anchored) { /* by an incomplete one it goes wrong, and is set again */
+    if (!cells->anchored) { /* an incomplete record can set it wrong; it is then set again */
         cells->anchored = true;
         cells->anchor = (uint8_t)(start % CELL);
     }

@@ -1,14 +1,14 @@
 /*
  * The fast path: records by shapes, which are learnt from the stream itself.
  *
- * Streams use few shapes: which packets in which places. A shape is learnt once; a record of that
- * shape is recognized by one masked compare, and its fields are taken from fixed places. Which
- * shape to compare with is a guess, by a key; whatever that says, the compare decides, so that the
- * result is what the general reader yields: equal headers and padding mean equal packets.
+ * Streams use few shapes; a shape is which packets stand at which offsets. A shape is learnt once;
+ * a record of that shape is recognized by one masked compare, and its fields are taken from fixed
+ * offsets. A key gives a guess which shape to compare with, but the compare decides, so the result
+ * is always that of the general reader: equal headers and padding mean equal packets.
  *
  * cells.c: records that begin every 64 bytes, as on Arm's own cores. stream.c: records of any
- * length. learn.c: how shapes come to be known. loop.h: the loops, which every variant (portable,
- * AVX2, AVX-512, NEON) compiles once, with its own way to compare bytes and to move fields.
+ * length. learn.c: learning shapes. loop.h: the loops, which every variant (portable, AVX2,
+ * AVX-512, NEON) compiles once, with its own way to compare bytes and to move fields.
  */
 #ifndef RECORD_FAST_H
 #define RECORD_FAST_H
@@ -28,7 +28,7 @@ enum {
     NO_SHAPE = 0xffff,  /* all ones */
     KEY_BITS = 13,
     KEY_PLACES = 4, /* shapes that a key may have */
-    REST = 63,      /* records after which learning goes on where it was no use */
+    REST = 63,      /* records after which learning is tried again where it did not help */
     NO_KEY = 0xffff,
     AT_ONCE = 64,      /* records that the fast path reads at most */
     MARGIN = CELL + 8, /* bytes that must be readable behind the start of a cell */
@@ -40,7 +40,7 @@ enum {
     STEPS = 16,        /* of a walk: packets, and first bytes of extended headers */
 };
 
-/* Fields that a packet fills, by place in a shape. */
+/* The fields that packets fill, in the order of a shape. */
 enum shape_field {
     FIELD_ADDRESS, /* five */
     FIELD_EVENTS = 5,
@@ -59,9 +59,9 @@ struct pattern {
 };
 
 /*
- * The shape of a cell, or of a record of at most 128 bytes: where headers and padding
- * are. Cells (records) that agree with the pattern hold exactly these packets, so their
- * fields are at fixed places.
+ * The shape of a cell, or of a record of at most 128 bytes: where headers and padding are.
+ * Cells (records) that match the pattern hold exactly these packets, so their fields are at
+ * fixed offsets.
  */
 struct shape {
     struct pattern head;
@@ -84,7 +84,7 @@ struct shape {
 };
 _Static_assert(sizeof(struct shape) == 3 * CELL, "what every variant needs is in two cache lines");
 
-/* Where STEPS packets lead: behind the closing one, if that is soon enough. */
+/* Where STEPS packets lead: just past the closing packet, if it is among them. */
 struct walked {
     uint16_t end, key; /* key: of the headers */
     bool closed;
@@ -97,8 +97,8 @@ static inline unsigned keys_together(unsigned first, unsigned second)
 }
 
 /*
- * The key of a cell is a hash of its bytes at a few places, which are header or padding in every
- * shape and tell some of them apart.
+ * The key of a cell is a hash of its bytes at a few positions, which are header or padding in
+ * every shape and differ between some of them.
  */
 struct cell_keys {
     uint64_t places, common, differ;
@@ -110,7 +110,7 @@ struct fast_variant {
     const char *name;
     /* Cells of known shapes from the reader's position on, up to AT_ONCE; see cells.c. */
     size_t (*cells)(struct spex_reader *, struct spex_record *, size_t);
-    /* Fills the queue with where records begin; reads those in front: see stream.c. */
+    /* Fills the queue with the beginnings of records; reads those at its front: see stream.c. */
     void (*find)(struct spex_reader *);
     size_t (*found)(struct spex_reader *, struct spex_record *, size_t);
     /* For learning. */
@@ -128,17 +128,17 @@ extern const struct fast_variant fast_portable, fast_avx2, fast_avx512, fast_neo
 /* The variants that this machine can run, the best first; NULL past the last. */
 const struct fast_variant *fast_variant(size_t index);
 
-/* What has been learnt. Readers of one source share it; any of them may begin it anew. */
+/* What has been learnt. Readers of one source share it; any of them may start it afresh. */
 struct spex_shapes {
     const struct fast_variant *variant;
     bool streaming; /* shapes are of records in a stream, not of cells */
-    uint32_t pause; /* of stream.c being no use, until cells are tried again */
+    uint32_t pause; /* how often stream.c did not help, until cells are tried again */
     uint8_t tail_count;
     uint16_t count;
     uint16_t last; /* of the last cell, or NO_SHAPE */
     uint16_t rest; /* records of which nothing is learnt */
     struct cell_keys cell_keys;
-    uint8_t seen[512];              /* a bit per hash of what a shape is about, if one came */
+    uint8_t seen[512];              /* a bit for each hash of a shape that was seen */
     uint16_t by_key[1 << KEY_BITS]; /* shape, or NO_SHAPE */
     struct pattern tails[TAILS];
     uint32_t shapes_at; /* so that shapes begin with a cache line */
@@ -153,16 +153,16 @@ static inline struct shape *shapes_of(const struct spex_shapes *shapes)
 /* A reader's part in it: cells. */
 struct fast_cells {
     uint8_t anchor;    /* they begin at positions that are this modulo CELL */
-    bool anchored;     /* some record has shown so */
+    bool anchored;     /* a record has shown this */
     uint32_t failures; /* in a row */
 };
 
 /* Records of a stream that were found and not yet read. */
 struct fast_stream {
-    uint32_t queued, taken, missed; /* missed: of those taken, not of a known shape */
+    uint32_t queued, taken, missed; /* missed: those taken that have no known shape */
     size_t origin;                  /* position that they count from */
-    uint32_t idle, idle_left;       /* records until the next try, as the last was no use */
-    uint32_t failures;              /* in a row */
+    uint32_t idle, idle_left; /* records until the next try, since the last one did not help */
+    uint32_t failures;        /* in a row */
     struct queued {
         uint16_t at, key;
     } queue[LANES * LANE_ROOM];
@@ -171,7 +171,7 @@ struct fast_stream {
 /* ---- learn.c ---- */
 
 void shapes_init(struct spex_shapes *shapes, const struct fast_variant *variant);
-/* Forget them: those of cells are wanted, or those of a stream. */
+/* Forgets all shapes, to learn those of cells, or those of a stream. */
 void shapes_restart(struct spex_shapes *shapes, bool streaming);
 /*
  * Remember the shape of a record, which is not odd. Cells: where it lies in the 64 bytes at cell,
@@ -194,7 +194,7 @@ static inline uint64_t spread(unsigned bits)
 
 /*
  * Records from the reader's position on that have a known shape, up to count or AT_ONCE. Stops in
- * front of the first that has not. Returns how many; 0: the general reader has the next one.
+ * front of the first without one. Returns how many; 0: the general reader must read the next one.
  */
 size_t cells_read(struct spex_reader *reader, struct spex_record *records, size_t count);
 size_t stream_read(struct spex_reader *reader, struct spex_record *records, size_t count);

@@ -1,4 +1,4 @@
-/* How shapes come to be known. */
+/* Learning the shapes of records. */
 #include "record/fast/fast.h"
 #include "record/run.h"
 
@@ -96,7 +96,7 @@ static unsigned free_slot(const struct spex_shapes *shapes, unsigned key)
     return NO_KEY;
 }
 
-/* Enters a shape under a key; if all slots are taken, instead of the last. */
+/* Enters a shape under a key; if all slots are taken, it replaces the last. */
 static void enter_shape(struct spex_shapes *shapes, unsigned number, unsigned key)
 {
     unsigned at = free_slot(shapes, key);
@@ -108,7 +108,7 @@ static unsigned cell_key(const struct spex_shapes *shapes, const struct shape *s
     return shapes->variant->cell_key(&shapes->cell_keys, shape->head.value);
 }
 
-/* As records of this shape are walked; NO_KEY if that does not come to their end. */
+/* The key that a walk of records of this shape gives; NO_KEY if a walk does not reach their end. */
 static unsigned stream_key(const struct spex_shapes *shapes, const struct shape *shape)
 {
     uint8_t headers[4 * CELL] = {0};
@@ -126,7 +126,7 @@ static unsigned stream_key(const struct spex_shapes *shapes, const struct shape 
     return walked.closed && at == shape->fixed.size ? key : NO_KEY;
 }
 
-/* The newest shape may change which places are common to all and tell some apart. */
+/* The newest shape may change which positions are common to all shapes and distinguish some. */
 static void index_shape(struct spex_shapes *shapes)
 {
     unsigned number = shapes->count - 1u;
@@ -152,7 +152,7 @@ static void index_shape(struct spex_shapes *shapes)
         enter_shape(shapes, i, cell_key(shapes, &shapes_of(shapes)[i]));
 }
 
-/* Not before the second one of about this shape: many come only once. */
+/* Only when a similar shape comes for the second time: many come only once. */
 static bool comes_again(struct spex_shapes *shapes, const struct spex_record *record)
 {
     unsigned about =
@@ -215,7 +215,7 @@ void shapes_learn_cell(struct spex_shapes *shapes, const uint8_t *cell, size_t l
     for (const struct shape *other = shapes_of(shapes); other < shape; other++) {
         if (other->head.compared == shape->head.compared &&
             !memcmp(other->head.value, shape->head.value, CELL)) {
-            shapes->count--; /* known, but lost its slot, and will again */
+            shapes->count--; /* known, but it lost its slot, and would again */
             shapes->rest = REST;
             return;
         }

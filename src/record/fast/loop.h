@@ -1,8 +1,8 @@
 /*
- * The loops of the fast path, compiled once by each variant, which has before it: struct bytes, the
- * 64 bytes of a cell; load and matches; hash_cell, a cell's key; constants_make and prepare, what
- * take needs of all shapes and of one; take, which fills a record; walk, and WALK_WIDTH. It exports
- * VARIANT, a table of functions.
+ * The loops of the fast path, compiled once by each variant, which defines before including this:
+ * struct bytes, the 64 bytes of a cell; load and matches; hash_cell, a cell's key; constants_make
+ * and prepare, what take needs of all shapes and of one; take, which fills a record; walk, and
+ * WALK_WIDTH. It exports VARIANT, a table of functions.
  */
 #include "record/reader.h"
 #include "record/run.h"
@@ -10,22 +10,24 @@
 #include <string.h>
 
 enum {
-    REPEATS = 8,       /* so many of one shape, and the next is expected to be so too */
+    REPEATS = 8,       /* after so many of one shape, the next is expected to have it, too */
     GROUP = 16,        /* cells whose shapes are looked up before the first is read */
     AHEAD = 2048,      /* bytes to fetch ahead */
     LANE_LEAST = 64,   /* bytes of a lane near the end of the data */
     LANE_SEARCH = 512, /* bytes in which its first record must begin */
 };
 
-/* An incomplete record stands if its Events excuse it; all of its shape have Events. */
+/*
+ * An incomplete record is accepted if its Events excuse it; all records of its shape have Events.
+ */
 FAST_INLINE bool excused(const struct shape *shape, const uint8_t *data)
 {
     return !shape->partial || events_excuse(data[shape->at[FIELD_EVENTS]]);
 }
 
 /*
- * How many of these records stand, up to the first incomplete one that does not. Looked at
- * when all have been read: in between nobody could foresee which are incomplete.
+ * How many of these records are accepted, up to the first incomplete one that is not. Checked
+ * after all have been read: a branch in between would be unpredictable.
  */
 static size_t excused_until(const struct spex_record *records, size_t count, const uint8_t *partial,
                             size_t partials)
@@ -56,7 +58,7 @@ static inline const struct shape *lookup(const struct spex_shapes *known,
     return NULL;
 }
 
-/* Records of the last shape, as long as they come. */
+/* Reads records as long as they have the last shape. */
 static size_t repeat(struct spex_reader *reader, struct spex_record *records, size_t count)
 {
     const struct spex_shapes *known = reader->shapes;
@@ -80,9 +82,9 @@ static size_t repeat(struct spex_reader *reader, struct spex_record *records, si
 }
 
 /*
- * Records of known shapes, as long as they come. In two steps for a group of
- * cells at once: a processor that looks some hundred instructions ahead finds
- * more independent work in each step than in both steps of a few cells.
+ * Reads records as long as they have known shapes. In two steps for a group of cells at once:
+ * a processor that looks some hundred instructions ahead finds more independent work in each
+ * step than in both steps of a few cells.
  */
 static size_t read_cells(struct spex_reader *reader, struct spex_record *records, size_t count)
 {
@@ -145,7 +147,7 @@ static void walk_one(const uint8_t *p, struct walked *walked)
     walk(&p, 1, walked);
 }
 
-/* One record further in all lanes; false if they have come to their ends. */
+/* Advances all lanes by one record; false if they have reached their ends. */
 FAST_INLINE bool advance(struct lane *lanes, const uint8_t *data)
 {
     bool working = false;
@@ -177,7 +179,10 @@ FAST_INLINE bool advance(struct lane *lanes, const uint8_t *data)
     return working;
 }
 
-/* Where a lane may begin, in so many bytes: at what is known, and begins as the last record did. */
+/*
+ * Where a lane may begin within size bytes: at a record of a known shape that begins like the
+ * last one.
+ */
 static const uint8_t *begin(const struct spex_reader *reader, const uint8_t *p, size_t size)
 {
     for (const uint8_t *end = p + size; (p = memchr(p, reader->good.first, (size_t)(end - p)));
@@ -213,7 +218,7 @@ static void find(struct spex_reader *reader)
     }
     for (unsigned rounds = 0; rounds < LANE_ROOM && advance(lanes, data); rounds++)
         ;
-    /* A lane counts if the one before came to its beginning. */
+    /* A lane counts if the one before it ended at its beginning. */
     stream->origin = reader->position;
     stream->taken = stream->missed = stream->queued = 0;
     for (unsigned i = 0; i < count; i++) {
@@ -271,7 +276,7 @@ static size_t found(struct spex_reader *reader, struct spex_record *records, siz
         special[specials].n = n;
         specials += shape->special;
     }
-    /* What is rare but hard to predict comes now, so that no branch above goes wrong. */
+    /* What is rare but hard to predict is checked last, so that no branch above is mispredicted. */
     for (size_t i = 0, found = n; i < specials && n == found; i++) {
         struct spex_record *record = &records[special[i].n];
         const struct shape *shape = special[i].shape;

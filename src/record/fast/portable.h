@@ -33,7 +33,7 @@ FAST_INLINE struct prepared prepare(struct constants constants, const struct sha
     return (struct prepared){shape};
 }
 
-/* The key of a cell: a hash of its bytes at the places. */
+/* The key of a cell: a hash of its bytes at those positions. */
 FAST_INLINE unsigned hash_cell(const struct cell_keys *keys, const uint8_t *cell)
 {
     static const uint64_t factors[CELL / 8] = {
@@ -71,7 +71,9 @@ FAST_INLINE void take(const struct prepared *prepared, const struct bytes *bytes
     record->op_payload = shape->fixed.present & SPEX_HAS_OP ? data[at[FIELD_OP]] : 0;
 }
 
-/* From a header byte to the next: the first byte of an extended header counts as one. Closing: 0.
+/*
+ * The distance from a header byte to the next; the first byte of an extended header counts as a
+ * header. 0 for a closing packet.
  */
 #define LENGTH(h) ((h) == WIRE_END || (h) == WIRE_TIMESTAMP ? 0 : WIRE_LENGTH(h))
 /* The same, and a hash of the header in the other 24 bits: sixteen lengths do not reach there. */

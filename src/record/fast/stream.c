@@ -12,7 +12,7 @@
  */
 #include "record/reader.h"
 
-/* Whether the records of the queue are cells, all of them as it seems. */
+/* Whether all records of the queue look like cells. */
 static bool queue_of_cells(const struct fast_stream *stream)
 {
     enum { ENOUGH = 32 };
@@ -22,12 +22,12 @@ static bool queue_of_cells(const struct fast_stream *stream)
     return apart == CELL && stream->queued > LANES;
 }
 
-/* Fills the queue, which is empty; false if there is nothing to find, or no use in it. */
+/* Fills the empty queue; false if there is nothing to find, or if looking does not pay. */
 static bool refill(struct spex_reader *reader)
 {
     enum { IDLE_LEAST = 16, IDLE_MOST = 4096 };
     struct fast_stream *stream = &reader->stream;
-    if (2 * stream->missed > stream->queued) { /* the last one was no use */
+    if (2 * stream->missed > stream->queued) { /* the last one did not help */
         stream->idle = stream->idle < IDLE_MOST ? 2 * stream->idle + IDLE_LEAST : IDLE_MOST;
         stream->idle_left = stream->idle;
     } else if (stream->queued) {
@@ -61,7 +61,10 @@ static size_t read_found(struct spex_reader *reader, struct spex_record *records
         size_t found = reader->shapes->variant->found(reader, records + n, count - n);
         n += found;
         if (n < count && found < AT_ONCE && stream->taken < stream->queued) {
-            /* One that is not known, or odd: the general reader is next, which comes after 0. */
+            /*
+             * A record of no known shape, or an odd one: return what there is; the general reader
+             * comes next, after 0.
+             */
             stream->taken += n == 0;
             stream->missed += n == 0;
             break;
@@ -75,7 +78,7 @@ size_t stream_read(struct spex_reader *reader, struct spex_record *records, size
     enum { LONGEST = 1 << 20 };
     struct fast_stream *stream = &reader->stream;
     struct spex_shapes *shapes = reader->shapes;
-    /* Of no use either: try cells again later, ever less often. */
+    /* This does not help either: try cells again later, less and less often. */
     if (stream->idle && ++stream->failures > shapes->pause) {
         shapes->pause = shapes->pause < LONGEST ? 2 * shapes->pause : LONGEST;
         stream->failures = 0;
