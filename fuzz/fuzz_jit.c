@@ -25,7 +25,7 @@ static void look(void *context, const struct jit_code *code)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *copy = malloc(size + 1); /* as it is read: with a zero behind */
+    char *copy = malloc(size + 1); /* as it is read: with a zero after */
     if (!copy)
         return 0;
     memcpy(copy, data, size);

@@ -138,7 +138,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
-/* ---- mutations that leave the file in order, so that they reach what is behind its form ---- */
+/* ---- mutations that leave the file in order, so that they reach what is after its form ---- */
 
 struct piece { /* a record with what follows it */
     size_t at, size;

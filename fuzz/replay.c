@@ -44,7 +44,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most)
     return size;
 }
 
-/* In a block of its own size, so that a sanitizer sees reads behind the end. */
+/* In a block of its own size, so that a sanitizer sees reads after the end. */
 static void try(const uint8_t *data, size_t size)
 {
     uint8_t *copy = malloc(size ? size : 1);

@@ -142,7 +142,7 @@ struct spex_access {
     uint64_t events;      /* E[] bits of this access: E[5:2], E[11:8], E[23:19], IMPDEF */
     uint32_t start;       /* parts[] only: the cycle of the operation in which this one begins */
     uint32_t translation; /* cycles waiting for the MMU, from there on */
-    uint32_t memory;      /* parts[] only: cycles accessing memory, behind these */
+    uint32_t memory;      /* parts[] only: cycles accessing memory, after these */
     uint32_t total;       /* parts[] only: cycles of this part, 0 if not known */
     uint16_t data_source;
     uint16_t flags; /* enum spex_access_flag */

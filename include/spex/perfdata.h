@@ -434,7 +434,7 @@ const char *spex_perf_type_name(uint32_t type);
 struct spex_perf_terms {
     uint64_t config[5];
     uint64_t period;                   /* period=N; 0: not given */
-    bool exclude_user, exclude_kernel; /* modifiers k and u behind the last slash */
+    bool exclude_user, exclude_kernel; /* modifiers k and u after the last slash */
     uint8_t zero[22];
 };
 /*
@@ -491,7 +491,7 @@ struct spex_perf_writer;
 /*
  * Writes a file that is readable at any moment: header, attributes and metadata come first,
  * data is appended, the header follows the data. path "-" is standard output; that, and
- * whatever is no regular file, gets perf's pipe format. Only the owner may read a new file, as
+ * whatever is not a regular file, gets perf's pipe format. Only the owner may read a new file, as
  * with perf's. Calls after a failure do nothing; spex_perf_writer_finish returns the first
  * failure and leaves what was written as a readable file: SPEX_TRUNCATED says how many bytes
  * are missing.

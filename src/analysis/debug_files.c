@@ -26,7 +26,7 @@ static struct roots roots_of(const struct spex_module *module)
 
 /*
  * The next debug directory into dir (PATH_MAX), and how much of the file's path is its root;
- * false behind the last.
+ * false after the last.
  */
 static bool next_root(struct roots *roots, char *dir, size_t *root)
 {

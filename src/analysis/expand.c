@@ -327,7 +327,7 @@ static uint32_t primary(struct name *n)
 
 /*
  * What a name in an expression is looked up in: names one in the other, which are not remembered,
- * with an E behind them; or one type, which is.
+ * with an E after them; or one type, which is.
  */
 static uint32_t scope(struct name *n)
 {

@@ -25,7 +25,7 @@ enum reg_kind {
     REG_CFA,     /* the function's stack pointer at its entry, plus offset */
     REG_ADDRESS, /* offset in the module */
     REG_THREAD,  /* the thread pointer plus offset */
-    REG_POINTER, /* to offset bytes behind the begin of something of a type */
+    REG_POINTER, /* to offset bytes after the begin of something of a type */
     REG_NUMBER,  /* no pointer; something unknown plus offset, which is of an array's begin */
 };
 
@@ -193,7 +193,7 @@ static struct reg named_by_got(struct flow *f, uint64_t pc, uint64_t address)
     return type < TYPE_FIRST ? unknown : (struct reg){.kind = REG_POINTER, .type = type};
 }
 
-/* Thread-local data begins behind two words, at its alignment (the ABI's variant 1). */
+/* Thread-local data begins after two words, at its alignment (the ABI's variant 1). */
 static uint64_t thread_block(struct spex_module *module)
 {
     size_t count;

@@ -13,7 +13,7 @@ enum { QUANTUM = 4 }; /* bytes of an instruction */
 
 struct go_table {
     const uint8_t *data;
-    size_t size;             /* up to behind the last zero: every text before it ends */
+    size_t size;             /* up to after the last zero: every text before it ends */
     uint64_t text;           /* entries are relative to it from 1.18 on */
     size_t functions, count; /* where the list of functions begins, and their number */
     size_t word;             /* bytes of its numbers */
@@ -65,7 +65,7 @@ static bool read_header(Elf *elf, uint64_t address, struct go_table *t)
     for (size_t i = 0; i < 9; i++)
         words[i] = le64(t->data + 8 + 8 * i);
     uint32_t magic = le32(t->data);
-    size_t next = 2; /* behind the numbers of functions and files */
+    size_t next = 2; /* after the numbers of functions and files */
     t->count = words[0] > t->size / 8 ? t->size / 8 : (size_t)words[0];
     t->word = 8;
     switch (magic) {
@@ -119,13 +119,13 @@ static struct go_table *open_table(struct spex_module *module)
     return table;
 }
 
-/* Entry of function i; of the one behind the last, where the code ends. */
+/* Entry of function i; of the one after the last, where the code ends. */
 static uint64_t entry_of(const struct go_table *t, size_t i)
 {
     return t->text + number(t, inside(t, t->functions, 2 * i * t->word), t->word);
 }
 
-/* Where the description of function i begins behind its entry. */
+/* Where the description of function i begins after its entry. */
 static size_t body_of(const struct go_table *t, size_t i)
 {
     uint64_t offset = number(t, inside(t, t->functions, (2 * i + 1) * t->word), t->word);

@@ -172,7 +172,7 @@ enum spex_status group_settle(struct spex_group *group);
 bool group_buckets(const struct spex_group *group, const struct spex_row *row,
                    enum spex_latency latency, uint64_t counts[HISTOGRAM_BUCKETS]);
 
-/* As spex_group_add of samples, one behind the other, whose keys are all the same. */
+/* As spex_group_add of samples, one after the other, whose keys are all the same. */
 void group_add_alike(struct spex_group *group, const struct spex_sample *samples, size_t count);
 
 /* The words that make up the n-th key of a row. */

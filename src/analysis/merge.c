@@ -241,7 +241,7 @@ enum spex_status merge_file(struct spex_analysis *a, const struct analysis_sink 
             ((struct thread *)a->threads.slots[i].value)->samples = 0;
     for (size_t i = 0; i < a->queue_count; i++) {
         struct queue *q = &a->queues[i];
-        queue_close(q); /* of a pass that ended for want of memory */
+        queue_close(q); /* of a pass that ended when out of memory */
         q->samples = again ? q->samples : 0;
         q->reading = false;
         q->clock = (struct clock){0};

@@ -14,7 +14,7 @@ struct spex_stats {
     uint32_t latency_count[SPEX_LATENCY_EXECUTE], branches;
     uint32_t samples, source[SPEX_SOURCE_COUNT];
     uint32_t executes; /* samples whose execute latency is known: issue latency did not saturate */
-    uint32_t repeats;  /* samples behind one of the same row, thread and queue */
+    uint32_t repeats;  /* samples after one of the same row, thread and queue */
     uint64_t latency_sum[SPEX_LATENCY_COUNT];
     uint64_t time;      /* ps */
     double time_square; /* sum of ns squared, times what is one observation with it */
@@ -23,7 +23,7 @@ struct spex_stats {
 struct spex_row {
     struct spex_stats stats;
     uint32_t flags; /* of all its samples: enum spex_sample_flag */
-    uint64_t key[]; /* see spex_row_text, spex_row_value; histograms behind it */
+    uint64_t key[]; /* see spex_row_text, spex_row_value; histograms after it */
 };
 
 /* 95% interval of the share of the time of all; both need time and time_square alone. */

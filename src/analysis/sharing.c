@@ -207,7 +207,7 @@ static struct line *add_line(struct spex_sharing *s, const struct identity *id, 
     return l;
 }
 
-/* Those of samples from *at on that use memory, a few at a time; *at goes on behind them. */
+/* Those of samples from *at on that use memory, a few at a time; *at goes on after them. */
 static size_t choose_memory(const struct spex_sample *samples, size_t *at, size_t count,
                             const struct spex_sample *chosen[STEP])
 {

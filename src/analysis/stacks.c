@@ -13,7 +13,7 @@
 
 #define CONTEXT (-UINT64_C(4095)) /* words from here on mark a change of context */
 
-/* Samples of one CPU that stand one behind the other in the file. */
+/* Samples of one CPU that stand one after the other in the file. */
 struct run {
     int32_t cpu;
     uint32_t count;

@@ -71,7 +71,7 @@ static size_t split(const char *p, struct operand operands[OPERANDS])
     }
     if (any && n < OPERANDS)
         n++;
-    /* [x0], #8: the base is written, by an operand behind it */
+    /* [x0], #8: the base is written, by an operand after it */
     for (size_t i = 0; i + 1 < n; i++)
         operands[i].writes_back |= operands[i].memory;
     return n;

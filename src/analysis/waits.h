@@ -13,7 +13,7 @@
 struct code_use {
     uint64_t reads, writes;
     bool reads_flags, writes_flags;
-    bool ends; /* a branch, a call, a return: its block ends behind it */
+    bool ends; /* a branch, a call, a return: its block ends after it */
 };
 
 /* From the disassembly of an instruction; what is not known reads and writes nothing. */

@@ -13,8 +13,8 @@
 enum { FILE_ANY_OWNER, FILE_OWN_OR_ROOT };
 
 /*
- * A descriptor for reading, or -1: errno is EINVAL if it is no regular file, EFBIG if it is larger
- * than most, EPERM if it must be of the user or root and is not.
+ * A descriptor for reading, or -1: errno is EINVAL if it is not a regular file, EFBIG if it is
+ * larger than most, EPERM if it must be of the user or root and is not.
  */
 int file_open_named(const char *path, uint64_t most, int owner);
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The character that text begins with and its bytes; 0 if it is no UTF-8 (RFC 3629). */
+/* The character that text begins with and its bytes; 0 if it is not UTF-8 (RFC 3629). */
 static size_t decode(const char *text, size_t size, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

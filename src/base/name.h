@@ -14,7 +14,7 @@
 enum name_part {
     NAME_PLAIN,   /* may go out as it is */
     NAME_CONTROL, /* one character that may not */
-    NAME_BROKEN   /* a byte that is no UTF-8 */
+    NAME_BROKEN   /* a byte that is not UTF-8 */
 };
 
 /* The kind of what text begins with, and how many bytes it takes; size is not 0. */

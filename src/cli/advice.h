@@ -20,7 +20,7 @@ void advice_free(struct advice *advice);
 /* One pass; CLI_OK or the exit status. */
 int advice_run(struct advice *advice, struct profile *profile);
 
-/* Text: a paragraph for each, behind a blank line; not where columns were asked for. */
+/* Text: a paragraph for each, after a blank line; not where columns were asked for. */
 void advice_print(const struct advice *advice, struct profile *profile);
 /* "findings": in JSON. */
 void advice_json(const struct advice *advice, struct json *json);

@@ -13,7 +13,7 @@ struct calls *calls_new(struct profile *profile);
 void calls_free(struct calls *calls);
 /* A spex_sample_sink; its context is the calls. */
 void calls_sink(void *calls, const struct spex_sample *samples, size_t count);
-/* Behind the pass; the exit status. */
+/* After the pass; the exit status. */
 int calls_print(struct calls *calls, struct profile *profile);
 
 /* Notes on the stacks of a profile, as comments; true if there are any stacks. */

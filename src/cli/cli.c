@@ -451,7 +451,7 @@ static bool asks_for_help(const struct cli_command *command, int argc, char **ar
     return false;
 }
 
-/* Inputs are mapped: pages behind the end of a file that became shorter are not there. */
+/* Inputs are mapped: pages after the end of a file that became shorter are not there. */
 static void input_shrank(int signo, siginfo_t *info, void *context)
 {
     static const char text[] = ": the input became shorter while it was read\n";

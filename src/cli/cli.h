@@ -88,7 +88,7 @@ void cli_wrap(struct out *out, const char *text, unsigned indent);
  */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The like without an end of the line, behind something that may be anything. */
+/* The like without an end of the line, after something that may be anything. */
 void cli_put(const char *before, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* How much is done, on a terminal, of what takes long; it goes with the next message or the end. */
 void cli_progress(const char *name, uint64_t done, uint64_t size);

@@ -125,7 +125,7 @@ static int by_address(const void *a, const void *b)
     return x->address < y->address ? -1 : x->address > y->address;
 }
 
-/* Those of a group in order of address, then one behind all. */
+/* Those of a group in order of address, then one after all. */
 static struct sampled *sort_sampled(const struct spex_group *group)
 {
     size_t count = spex_group_count(group);

@@ -301,7 +301,7 @@ static bool lost_to_perf(const struct options *options, const struct spex_packet
 }
 
 /*
- * perf takes an extended header with nothing behind it for padding up to a boundary (an old
+ * perf takes an extended header with nothing after it for padding up to a boundary (an old
  * meaning) in its own memory, where data begins at a multiple of 8. Its length, or 0.
  */
 static inline size_t perf_alignment(const struct options *options, uint64_t offset,
@@ -314,7 +314,7 @@ static inline size_t perf_alignment(const struct options *options, uint64_t offs
     if (size < boundary)
         return 0;
     size_t rest = size - length < 16 - length ? size - length : 16 - length;
-    return length + zeros(data + length, rest); /* one line with the padding behind */
+    return length + zeros(data + length, rest); /* one line with the padding after */
 }
 
 /* The data ends inside a packet: what there is of it. */
@@ -343,7 +343,7 @@ static void truncated(struct dump *dump, uint64_t offset, const uint8_t *data, s
 }
 
 /*
- * Prints packets from position on to the first that begins at `to` or behind it; data
+ * Prints packets from position on to the first that begins at `to` or after it; data
  * is at offset in the stream. Unless final, it stops where the rest could be cut or
  * padding could go on. Returns where it stopped.
  */
@@ -409,7 +409,7 @@ static size_t line_bytes(const struct options *options, uint64_t offset, const u
     return lost_to_perf(options, &packet) ? 1 : spex_packet_length(&packet);
 }
 
-/* The first line behind from, counted from the record before. */
+/* The first line after from, counted from the record before. */
 static bool guess(void *user, size_t from, size_t to, struct chunks_state *state)
 {
     const struct command *command = user;

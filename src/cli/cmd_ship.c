@@ -171,7 +171,7 @@ static enum fleet_result run_child(struct ship *s, const char *name, char reason
     if (!child) {
         signal(SIGTERM, SIG_DFL);
         signal(SIGINT, SIG_DFL);
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing goes on behind a ship that was killed */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing goes on after a ship that was killed */
         dup2(fds[1], STDERR_FILENO);
         send_file(s, path);
         fflush(stderr);
@@ -192,7 +192,7 @@ static enum fleet_result run_child(struct ship *s, const char *name, char reason
     if (!s->told->done && WIFSIGNALED(status))
         snprintf(reason + strlen(reason), REASON_MOST - strlen(reason),
                  "spex: reading it ended by signal %d\n", WTERMSIG(status));
-    /* ended early, by a signal or for want of memory: the file is what made it do so */
+    /* ended early, by a signal or when out of memory: the file is what made it do so */
     return s->told->done ? s->told->result : FLEET_BAD_FILE;
 }
 

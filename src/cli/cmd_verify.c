@@ -33,7 +33,7 @@ struct run {
     const struct arch_features *in_use;   /* one of these; NULL: anything passes */
     struct window *window;                /* --time */
     const char *name;                     /* of the input */
-    struct spex_verifier verifier, after; /* before the piece at work, and behind it */
+    struct spex_verifier verifier, after; /* before the piece at work, and after it */
     struct chunks *chunks;
     struct out out;
     uint64_t violations;

@@ -126,7 +126,7 @@ static void make_stats(struct line *l)
         l->stats.source[i] = (uint32_t)(l->sums[SUM_from_unknown + i] * scale);
 }
 
-/* A row of the answer; false behind the last. */
+/* A row of the answer; false after the last. */
 static bool read_line(struct fleet_table *t, char **at, struct line *l)
 {
     char end = '\t', *cell;
@@ -142,7 +142,7 @@ static bool read_line(struct fleet_table *t, char **at, struct line *l)
     for (unsigned i = 0; i < LEVELS_COUNT; i++) {
         cell = clickhouse_cell(at, &end);
         for (unsigned q = 0; q < QUANTILES && cell && *cell; q++)
-            l->levels[i][q] = strtod(cell + 1, &cell); /* behind "[" or "," */
+            l->levels[i][q] = strtod(cell + 1, &cell); /* after "[" or "," */
     }
     make_stats(l);
     return true;

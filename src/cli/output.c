@@ -218,7 +218,7 @@ void output_event(struct spex_perf_writer *writer, const struct spex_engine_even
     }
 }
 
-/* The events of a run behind its AUX data. False after a message, if there is no file to keep. */
+/* The events of a run after its AUX data. False after a message, if there is no file to keep. */
 static bool write_data(const char *path, struct spex_run *run, struct output_result *result)
 {
     struct spex_engine_event event;

@@ -1,4 +1,4 @@
-/* --switch-output of spex record: one run as several profiles, one behind the other in time. */
+/* --switch-output of spex record: one run as several profiles, one after the other in time. */
 #ifndef CLI_PARTS_H
 #define CLI_PARTS_H
 

@@ -60,7 +60,7 @@ struct profile {
     const struct profile_options *options;
     struct spex_analysis *analysis;
     const char *name;   /* of the file, "a.data and 2 more" of several */
-    const char **paths; /* of all files, NULL behind the last */
+    const char **paths; /* of all files, NULL after the last */
     char *names;        /* name, if it had to be made */
     char *directory;    /* of the first file; NULL for standard input */
     const char *label;  /* before the name in the header; NULL none */
@@ -95,7 +95,7 @@ int profile_run_all(struct profile *profile, const struct analysis_sink *sinks, 
 /* After the output: what was damaged or missing, on stderr. Closes all; the exit status. */
 int profile_close(struct profile *profile);
 
-/* The filters as they were typed, with a 0 behind them. */
+/* The filters as they were typed, with a 0 after them. */
 void profile_filters(const struct profile *profile, struct out *out);
 /* "# perf.data: ..." lines of text output. */
 void profile_header(struct profile *profile, struct out *out);

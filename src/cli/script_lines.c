@@ -32,7 +32,7 @@ _Static_assert(2 * STEP_ROOM > SCRIPT_BLOCK, "a piece may be copied up to its li
 
 enum { AT_END = 1u << 17 /* a counter may be saturated */ };
 
-/* Text of a run of fields, with a separator behind each; SCRIPT_BLOCK bytes more. */
+/* Text of a run of fields, with a separator after each; SCRIPT_BLOCK bytes more. */
 struct piece {
     uint64_t key[EXPORT_KEY]; /* 0: none */
     size_t size;
@@ -245,7 +245,7 @@ static void machine_field(struct script_lines *l, struct out *out, const struct 
     out_text(out, json && export_fields[f].type == EXPORT_ADDRESS_TYPE ? "\"" : "");
 }
 
-/* A run of fields, each with a separator behind it; an absent one has it in CSV only. */
+/* A run of fields, each with a separator after it; an absent one has it in CSV only. */
 static void render(struct script_lines *l, const struct spex_sample *sample, const struct run *run)
 {
     struct out *out = &l->scratch;

@@ -10,7 +10,7 @@
 struct script_lines;
 
 enum {
-    SCRIPT_BLOCK = 64,    /* bytes that may be read behind the text of a piece */
+    SCRIPT_BLOCK = 64,    /* bytes that may be read after the text of a piece */
     SCRIPT_FULL_PATH = 1, /* flags: whole paths of files */
     SCRIPT_PERF = 2,      /* only what script_lines_perf gives */
 };

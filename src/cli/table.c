@@ -327,7 +327,7 @@ static void put_cut(struct out *out, const char *text, unsigned width)
 
 static const char *const styles[] = {"", "\033[31m", "\033[33m", "\033[2m", "\033[1m"};
 
-/* Columns in order; of -F without a key, the keys come behind: rows must say what they are. */
+/* Columns in order; of -F without a key, the keys come after: rows must say what they are. */
 static size_t text_order(const struct table *t, bool *shown, unsigned char order[TABLE_COLUMNS])
 {
     bool named = !t->selected;

@@ -292,7 +292,7 @@ static bool split(char *all, size_t size, struct top_table *table)
         return false;
     snprintf(table->title, sizeof table->title, "%s", all);
     table->text = strdup(text + 1);
-    table->names = strdup(names + 1); /* file_read_all() has put a 0 behind it */
+    table->names = strdup(names + 1); /* file_read_all() has put a 0 after it */
     return table->text && table->names;
 }
 

@@ -32,7 +32,7 @@ struct clickhouse_request {
     const char *settings; /* of the URL, "&name=value" each */
     const void *body;     /* of an insertion: then the query stands in the URL */
     size_t size;
-    struct out *answer; /* cleared, then a 0 behind it that size does not count */
+    struct out *answer; /* cleared, then a 0 after it that size does not count */
 };
 
 /*
@@ -62,7 +62,7 @@ void clickhouse_name(struct out *out, const char *name);
 
 /*
  * The next cell of an answer, with its escapes undone in place; *end is '\t', '\n' or 0 for the
- * last. NULL behind that. at moves on.
+ * last. NULL after that. at moves on.
  */
 char *clickhouse_cell(char **at, char *end);
 

@@ -15,7 +15,7 @@ enum export_weight {
     EXPORT_WEIGHT_LATENCY,
     EXPORT_WEIGHT_MISSES
 };
-/* As users name them, NULL behind the last; and what they count, for help. */
+/* As users name them, NULL after the last; and what they count, for help. */
 extern const char *const export_weight_names[];
 #define EXPORT_WEIGHT_HELP                                                                         \
     "what --weight says: samples, time (ns of their CPU that samples stand for, docs/time.md), "   \
@@ -78,7 +78,7 @@ extern const struct export_format *const export_formats[];
 extern const struct export_format export_tables[];
 
 extern const struct export_format export_clickhouse;
-/* Behind begin: is there anything to send, and a server that takes it? */
+/* After begin: is there anything to send, and a server that takes it? */
 bool export_clickhouse_ready(const struct export_job *job);
 
 /* enum spex_want of a format with these settings. */

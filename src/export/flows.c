@@ -97,7 +97,7 @@ void flows_sink(void *job, const struct spex_sample *samples, size_t count)
     }
 }
 
-/* ---- behind the pass ---- */
+/* ---- after the pass ---- */
 
 static void choose_module(struct flows *f)
 {
@@ -170,7 +170,7 @@ static bool run_end(struct spex_module *module, uint64_t address, uint64_t *end)
     return false;
 }
 
-/* Behind each edge the code goes straight on up to the next branch. */
+/* After each edge the code goes straight on up to the next branch. */
 static void infer_runs(struct flows *f)
 {
     for (size_t i = 0; i < f->branch_count; i++) {

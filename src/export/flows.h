@@ -2,7 +2,7 @@
  * Branches and straight runs of one file, as optimizers want them.
  *
  * A branch is an edge with how often it was sampled and mispredicted; one that was not taken goes
- * to the instruction behind it. A run is what was executed without a taken branch in between: from
+ * to the instruction after it. A run is what was executed without a taken branch in between: from
  * the previous branch target, where records have one, up to a sampled taken branch. Samples of
  * other operations make no runs: they would count the beginning of a run more often than its end.
  */

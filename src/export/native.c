@@ -7,7 +7,7 @@
 
 enum {
     IDS_MOST = 1 << 17, /* so many kinds of anything, and what is known of them is forgotten */
-    FAR_BEFORE = 90 * 24 * 3600, /* seconds before and behind the end of the file: a time beyond */
+    FAR_BEFORE = 90 * 24 * 3600, /* seconds before and after the end of the file: a time beyond */
     FAR_BEHIND = 3600            /* is damaged, and would make a partition of its own */
 };
 

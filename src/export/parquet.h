@@ -1,7 +1,7 @@
 /*
  * Parquet files: row groups of column chunks of pages, zstd over all of them, and a footer. It
  * appends only, so any output will do; memory holds one row group in its compressed form, the
- * dictionaries of that group, and some hundred bytes per group and column for the footer.
+ * dictionaries of that group, and a few hundred bytes per group and column for the footer.
  *
  * Two ways to give a page of a column:
  *   mapped   few values: rows have ids, and a map from ids to places in the dictionary
@@ -103,7 +103,7 @@ void parquet_make_mapped(struct parquet_maker *maker, struct parquet_column *col
 void parquet_make_numbers(struct parquet_maker *maker, struct parquet_column *column,
                           const uint64_t *values, size_t count, const uint8_t *defined,
                           size_t rows);
-/* Behind the last page that a maker has made. */
+/* After the last page that a maker has made. */
 void parquet_take_error(struct parquet *file, const struct parquet_maker *maker);
 
 /* All columns have been given the same rows. sorted: number of a column that never fell, or -1. */

@@ -1,6 +1,6 @@
 /*
  * The tables beside samples: the files that ran, their functions, call stacks, and where data was
- * lost. What they count comes from a pass over the samples; behind it rows are taken one by one.
+ * lost. What they count comes from a pass over the samples; after it rows are taken one by one.
  */
 #ifndef EXPORT_TABLES_H
 #define EXPORT_TABLES_H
@@ -49,7 +49,7 @@ void tables_free(struct tables *tables);
 /* Samples of a pass; the context is a struct tables. */
 void tables_sink(void *context, const struct spex_sample *samples, size_t count);
 
-/* Behind the pass, while nobody else reads the profile: the rows of a table from the first on. */
+/* After the pass, while nobody else reads the profile: the rows of a table from the first on. */
 void tables_begin(struct tables *tables, enum tables_id table);
 bool tables_next(struct tables *tables, struct tables_cell cells[TABLES_COLUMNS]);
 

@@ -8,7 +8,7 @@
 struct texts {
     struct texts_block *blocks;
     size_t left;         /* bytes in the newest of them */
-    const char **starts; /* by number: valid UTF-8, a 0 behind each */
+    const char **starts; /* by number: valid UTF-8, a 0 after each */
     size_t count, start_capacity;
     uint32_t *slots; /* 1 + number, by hash */
     size_t slot_count;
@@ -17,7 +17,7 @@ struct texts {
 
 void texts_init(struct texts *strings);
 void texts_fini(struct texts *strings);
-/* Any bytes: those that are no UTF-8 are shown as \xNN. */
+/* Any bytes: those that are not UTF-8 are shown as \xNN. */
 uint32_t texts_find(struct texts *strings, const char *text);
 
 static inline const char *texts_at(const struct texts *strings, size_t number)

@@ -32,7 +32,7 @@ struct marker {
 struct firefox {
     struct export_job *job;
     struct tally *tally;
-    struct cell *cells; /* in order of time; behind the pass by thread, then time */
+    struct cell *cells; /* in order of time; after the pass by thread, then time */
     size_t cell_count, cell_capacity, cells_put;
     struct ids threads; /* by tid */
     bool begun;

@@ -127,7 +127,7 @@ static uint64_t site_of(unsigned line, unsigned declared, unsigned discriminator
     return (uint64_t)((line - declared) & OFFSET_MASK) << 32 | discriminator;
 }
 
-/* LLVM packs three numbers into a discriminator; profiles have the first: 5 or 12 bits, behind a 0.
+/* LLVM packs three numbers into a discriminator; profiles have the first: 5 or 12 bits, after a 0.
  */
 static unsigned base_discriminator(unsigned packed)
 {

@@ -37,7 +37,7 @@ struct page {
         size_t count;
         uint32_t *texts; /* 1 + where a text of the row's own begins; 0 none */
     } columns[EXPORT_COLUMNS];
-    struct out texts; /* each with a 0 behind it */
+    struct out texts; /* each with a 0 after it */
     struct out fresh; /* what new numbers stand for: see put_fresh */
 };
 

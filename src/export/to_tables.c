@@ -1,4 +1,4 @@
-/* The tables beside samples as Parquet files, written behind the pass over the samples. */
+/* The tables beside samples as Parquet files, written after the pass over the samples. */
 #include "export.h"
 
 #include "base/memory.h"

@@ -27,7 +27,7 @@ struct flow {
     _Alignas(64) uint64_t at; /* next word to read */
     uint64_t seen;            /* head when it was last looked at */
     uint64_t scan;            /* words up to here are of the block at `at` */
-    bool finish;              /* nothing comes behind what is there */
+    bool finish;              /* nothing comes after what is there */
     bool idle;                /* in a system call */
     uint64_t clock;           /* published */
     struct vcpu *vcpu;

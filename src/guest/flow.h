@@ -8,8 +8,8 @@
  *   block    1 << 60 | struct block: it is entered
  *   mark     2 << 60 | enum flow_mark << 48 | a value or a pointer
  *   register 3 << 60 | enum flow_register << 48 | its value at the entry of the block before it:
- *            with --stacks, behind blocks that were called, returned or jumped to
- * Accesses stand behind their block. A block is accounted for when the next word that
+ *            with --stacks, after blocks that were called, returned or jumped to
+ * Accesses stand after their block. A block is accounted for when the next word that
  * is no access is there: it says how the block ended.
  *
  * With thread=0 the guest's own threads do what the model's would do, when a ring is

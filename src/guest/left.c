@@ -55,7 +55,7 @@ bool left_read(int fd, void *data, size_t size, uint64_t at)
     return true;
 }
 
-/* A whole file in memory, with a zero behind it; NULL if it is not there. */
+/* A whole file in memory, with a zero after it; NULL if it is not there. */
 static char *load(struct spex_run *run, const char *name, size_t limit, size_t *size)
 {
     struct stat st;

@@ -510,7 +510,7 @@ static size_t merge_rows(struct spex_engine_truth *rows, size_t count)
     return last + 1;
 }
 
-/* One file of rows, behind the n that are there. */
+/* One file of rows, after the n that are there. */
 static bool read_truth_file(struct spex_run *run, const struct left_task *t,
                             struct run_truth *chunk, size_t *n)
 {

@@ -56,7 +56,7 @@ struct machine {
     /*
      * NULL: QEMU calls the handler for MRS and MSR. Otherwise the engine does the
      * access and ends it here: the register of an MRS gets its value, and the guest
-     * goes on behind the instruction at pc. Does not return.
+     * goes on after the instruction at pc. Does not return.
      */
     void (*skip)(unsigned vcpu, uint64_t pc, bool read, unsigned rt, uint64_t value);
 

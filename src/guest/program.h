@@ -1,5 +1,5 @@
 /*
- * The program of the process as Linux's loader tells it: the auxiliary vector, which lies behind
+ * The program of the process as Linux's loader tells it: the auxiliary vector, which lies after
  * arguments and environment at the stack pointer when the first instruction is executed.
  */
 #ifndef GUEST_PROGRAM_H

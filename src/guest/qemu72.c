@@ -236,7 +236,7 @@ static bool find_layout(struct layout *at)
     }
     if (!xregs || pc != xregs + 32 * 8 || sp < pc || indexes < sp)
         return false;
-    at->env = xregs - 64; /* behind sixteen 32-bit registers, the first member */
+    at->env = xregs - 64; /* after sixteen 32-bit registers, the first member */
     at->xregs = xregs - at->env;
     at->pc = pc - at->env;
     at->pstate = at->pc + 8;

@@ -177,7 +177,7 @@ static bool is_env(const char *at, const uint64_t registers[33])
 }
 
 /*
- * The object has a pointer to the state, which lies in the object behind it. A place is believed
+ * The object has a pointer to the state, which lies in the object after it. A place is believed
  * if all general registers are there, SP and PC among them, which are not zero.
  */
 bool regs_open_vectors(unsigned vcpu)
@@ -259,7 +259,7 @@ static size_t find_registers(const char *cpu, const uint64_t values[32])
     enum { LOOK = 64 << 10, PAGE = 4096 };
     static char copy[LOOK];
     size_t size = 0, found = 0;
-    for (; size < LOOK; size += PAGE) { /* what is behind the vCPU may not be mapped */
+    for (; size < LOOK; size += PAGE) { /* what is after the vCPU may not be mapped */
         struct iovec local = {copy + size, PAGE}, remote = {(void *)(uintptr_t)(cpu + size), PAGE};
         if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) != PAGE)
             break;

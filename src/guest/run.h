@@ -131,7 +131,7 @@ struct run_task {
     uint64_t interrupts; /* PMBIRQ served */
     uint64_t cut;        /* blocks that a fault cut short */
     uint64_t head;       /* bytes of whole records in N.aux ... */
-    uint64_t at;         /* ... which are in `data` already if it ends behind this place, not 0 */
+    uint64_t at;         /* ... which are in `data` already if it ends after this place, not 0 */
     uint64_t stacks_head, stacks_at; /* the same for N.stacks */
     uint64_t stacks;                 /* call stacks made, */
     uint64_t stacks_cut;             /* of them with frames left out in the middle, */
@@ -159,7 +159,7 @@ enum run_event_type {
 
 struct run_event {
     uint32_t type;
-    uint32_t text; /* bytes of text behind this struct, with its zero */
+    uint32_t text; /* bytes of text after this struct, with its zero */
     uint64_t time; /* model clock */
     uint64_t a, b, c;
     uint32_t prot, flags;

@@ -27,7 +27,7 @@ void sample_force(struct vcpu *v, bool on)
     v->forced = on;
 }
 
-/* The wanted operation is number `operations` (from 1) behind the current block. */
+/* The wanted operation is number `operations` (from 1) after the current block. */
 static void arm(struct vcpu *v, uint64_t operations)
 {
     v->more = operations > SPEX_UARCH_OPS_MAX ? operations - SPEX_UARCH_OPS_MAX : 0;
@@ -263,7 +263,7 @@ bool sample_fault(uint64_t frame)
 
 /*
  * A signal handler is about to be entered. The frame says where the program was:
- * behind the last block, or, after a fault, inside it.
+ * after the last block, or, after a fault, inside it.
  */
 void sample_signalled(struct vcpu *v)
 {

@@ -36,7 +36,7 @@ void stack_end(struct stack *s)
     *s = (struct stack){0};
 }
 
-/* Frames behind number i end, and handlers all of whose frames do. */
+/* Frames after number i end, and handlers all of whose frames do. */
 static void cut_to(struct stack *s, size_t i)
 {
     struct stack_room *room = s->room;

@@ -46,7 +46,7 @@ struct stack_frame {
 };
 enum {
     STACK_DOUBT = 1,  /* what lies above it on the stack may be wrong or missing */
-    STACK_SIGNAL = 2, /* a handler interrupted it: 4 behind the instruction it goes on with */
+    STACK_SIGNAL = 2, /* a handler interrupted it: 4 after the instruction it goes on with */
 };
 
 struct stack_room {

@@ -10,7 +10,7 @@
 #include <spex/op.h>
 
 enum sve_form {
-    SVE_CONTIGUOUS, /* base + offset, elements one behind the other */
+    SVE_CONTIGUOUS, /* base + offset, elements one after the other */
     SVE_WHOLE,      /* the same without a predicate: LDR, STR */
     SVE_ONE,        /* one element for all: LD1R */
     SVE_OFFSETS,    /* base + a vector of offsets */

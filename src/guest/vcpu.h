@@ -170,7 +170,7 @@ HIDDEN const struct spex_op *sample_op(const struct spex_op *op, const struct sp
 /* The armed operation is in the block that was entered just now. */
 HIDDEN void sample_expired(struct vcpu *v, const struct block *block);
 /*
- * The followed operation is over. next: where control went behind it, if it was
+ * The followed operation is over. next: where control went after it, if it was
  * the last of its block; exception: it raised a synchronous exception instead.
  */
 HIDDEN void sample_finish(struct vcpu *v, uint64_t next, bool exception);
@@ -256,7 +256,7 @@ HIDDEN uint64_t sve_events(const struct insn *insn, unsigned accesses);
 HIDDEN bool doubt_begins(uint32_t word, bool handler);
 /* Callback before it. */
 HIDDEN void doubt_note(unsigned vcpu, void *data);
-/* This thread has gone on behind it. */
+/* This thread has gone on after it. */
 HIDDEN void doubt_ends(void);
 
 /* ---- qemu_user.c ---- */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { CONFIG3 = 128, CONFIG4 = 136 }; /* behind what Linux 6.1's headers have */
+enum { CONFIG3 = 128, CONFIG4 = 136 }; /* after what Linux 6.1's headers have */
 
 static void common(const struct native_options *o, union native_attr *attr)
 {
@@ -30,7 +30,7 @@ void native_attr_spe(const struct native_options *o, const struct native_event *
     attr->a.config = e->terms.config[0];
     attr->a.config1 = e->terms.config[1];
     attr->a.config2 = e->terms.config[2];
-    /* Per CPU the times tell whose records they are; perf asks for them, too. */
+    /* With a ring per CPU, times show whose records they are; perf asks for them, too. */
     if (!o->per_thread && !o->no_aux)
         attr->a.config |= TS_ENABLE;
     if (e->terms.config[3] || e->terms.config[4]) {
@@ -75,7 +75,8 @@ void native_attr_stacks(const struct native_options *o, bool clock, bool user_on
     attr->a.type = clock ? PERF_TYPE_SOFTWARE : PERF_TYPE_HARDWARE;
     attr->a.config = clock ? PERF_COUNT_SW_CPU_CLOCK : PERF_COUNT_HW_CPU_CYCLES;
     attr->a.freq = 1;
-    attr->a.sample_freq = 999; /* not in step with what happens a thousand times a second */
+    attr->a.sample_freq =
+        999; /* a number that is not in step with what happens a thousand times a second */
     attr->a.sample_type |= PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_PERIOD;
     attr->a.exclude_kernel = attr->a.exclude_hv = user_only;
     attr->a.enable_on_exec = o->argv && !o->delay && !o->all_cpus;

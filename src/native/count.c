@@ -45,7 +45,7 @@ static void open_counter(const struct native_options *o, struct perf_event_attr 
     c->there[kind] |= entry != NULL;
 }
 
-/* With whole CPUs one on each; else one for each thread, wherever it runs. */
+/* One on each CPU if whole CPUs are recorded, else one for each thread, wherever it runs. */
 static void open_kind(const struct native_options *o, const int32_t *tids, size_t count,
                       enum native_count kind, uint32_t type, uint64_t config,
                       struct native_counters *c)

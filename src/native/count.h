@@ -15,18 +15,19 @@ struct native_counters {
     bool there[NATIVE_COUNTS];
 };
 
-/* For the same threads and CPUs as the events; what cannot be opened is not there. */
+/* For the same threads and CPUs as the events; a counter that cannot be opened is left out. */
 void native_counters_open(const struct native_options *o, const int32_t *tids, size_t count,
                           struct native_counters *counters);
 void native_counters_enable(const struct native_counters *counters);
 void native_counters_read(const struct native_counters *counters, uint64_t value[NATIVE_COUNTS]);
 void native_counters_close(struct native_counters *counters);
 
-/* What a run tells about its period. */
+/* What a run shows about its period. */
 struct native_run_figures {
     uint64_t period, least; /* least: of the PMU; 0 unknown */
     uint64_t samples;
-    uint64_t collisions; /* the CPU's count; else AUX buffers that had some: at least so many */
+    uint64_t collisions; /* the CPU's count; else the number of AUX buffers that had collisions,
+                            which is a lower bound */
     uint64_t truncated;
 };
 /* A better period, or the same one; why, in words. */

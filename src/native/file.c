@@ -34,11 +34,14 @@ static void take_time(const struct native_session *s, struct spex_perf_time *tim
                                         .cap_short = p->cap_user_time_short};
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
     } while (before != p->lock || before & 1);
-    if (!time->mult) /* a kernel that does not say; the records' own times are right anyway */
+    if (!time->mult) /* this kernel does not say; the times of the records are right anyway */
         time->mult = 1;
 }
 
-/* What the file says of each CPU; whether all are alike, so that older perfs can read it. */
+/*
+ * What the file says about each CPU. Returns whether all are alike, so that older perfs can read
+ * it.
+ */
 static struct spex_perf_cpu *describe_cpus(const struct native_machine *m, bool *alike)
 {
     struct spex_perf_cpu *cpus = calloc(m->cpu_count, sizeof *cpus);
@@ -90,7 +93,7 @@ static enum spex_status open_writer(struct native_session *s, struct spex_error 
     for (unsigned i = 0; i < opened->event_count; i++) {
         const struct open_event *e = &opened->events[i];
         if (!e->ids.count)
-            continue; /* a PMU none of whose CPUs is recorded */
+            continue; /* a PMU with no recorded CPU */
         if (i == opened->tracking)
             machine.tracking = machine.event_count;
         events[machine.event_count++] =

@@ -1,6 +1,7 @@
 /*
- * CPUs that go and come while whole CPUs are recorded. The kernel tells both at once on a socket;
- * where it may not be had (a container), the list of CPUs online is looked at five times a second.
+ * CPUs that go and come while whole CPUs are recorded. The kernel reports both at once on a
+ * socket; where there is none (in a container), the list of CPUs online is read five times a
+ * second.
  */
 #include "session.h"
 
@@ -32,7 +33,10 @@ static void went(struct native_session *s, unsigned cpu, uint64_t now)
     s->totals.offline++;
 }
 
-/* "offline@/devices/system/cpu/cpu1": it may be back already. Whether there was any message. */
+/*
+ * "offline@/devices/system/cpu/cpu1": the CPU may be back already. Returns whether there was a
+ * message.
+ */
 static bool read_messages(struct native_session *s, uint64_t now)
 {
     char text[MESSAGE_MOST];
@@ -70,7 +74,7 @@ static void came(struct native_session *s, unsigned cpu)
         s->totals.back += back;
         s->totals.added += !back;
         s->totals.away += back ? native_now() - r->gone_at : 0;
-    } /* else it has gone again: at the next look */
+    } /* else it has gone again: try at the next look */
     pthread_mutex_unlock(&s->lock);
 }
 

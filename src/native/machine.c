@@ -106,7 +106,10 @@ static uint64_t read_number(const char *root, const char *name, uint64_t otherwi
     return *end ? otherwise : value;
 }
 
-/* Calls for each entry of a directory whose name begins so; in no order. */
+/*
+ * Calls a function for each entry of a directory whose name has this prefix, in no particular
+ * order.
+ */
 static void each_entry(const char *root, const char *directory, const char *prefix,
                        void (*use)(void *context, const char *name), void *context)
 {
@@ -122,7 +125,7 @@ static void each_entry(const char *root, const char *directory, const char *pref
 
 /* ---- PMUs ---- */
 
-/* "config1:0-63". What spex cannot place is left out: it is refused as unknown. */
+/* "config1:0-63". A term that spex cannot place is left out, and then refused as unknown. */
 static bool parse_format(const char *text, struct perf_term *term)
 {
     unsigned word = 0, low, high;

@@ -13,7 +13,7 @@ enum { NATIVE_PMUS = 8, NATIVE_TERMS = 64, NATIVE_CPUS = 4096 };
 struct native_cpus { /* a set */
     uint64_t bits[NATIVE_CPUS / 64];
 };
-/* "0-3,8". False if it is no such list. */
+/* Parses "0-3,8". False if the text is not such a list. */
 bool native_cpus_parse(const char *text, struct native_cpus *cpus);
 bool native_cpus_has(const struct native_cpus *cpus, unsigned cpu);
 unsigned native_cpus_count(const struct native_cpus *cpus);
@@ -26,7 +26,7 @@ struct native_pmu {
     struct native_cpus cpus;
     struct perf_term terms[NATIVE_TERMS];
     size_t term_count;
-    uint64_t min_interval, event_filter; /* caps; 0: not said */
+    uint64_t min_interval, event_filter; /* caps; 0: not known */
 };
 
 struct native_machine {

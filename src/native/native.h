@@ -27,7 +27,7 @@ struct native_options {
     bool no_aux;                  /* other events than SPE's, for tests */
     bool stacks;                  /* a second event with callchains */
     bool count;                   /* also the CPU's SAMPLE_* counters, where it has them */
-    bool snapshot;                /* AUX data only when told */
+    bool snapshot;                /* AUX data only on request (native_tell) */
     bool live;                    /* AUX data once a second, however little there is */
     bool keep_root;               /* the program stays root under sudo */
     int64_t delay;                /* ns before samples; -1: until native_enable() */
@@ -38,20 +38,21 @@ struct native_totals {
     uint64_t size;                         /* bytes written, of all parts */
     uint64_t aux_bytes, aux_buffers;       /* bytes of SPE records, AUX records */
     uint64_t truncated, collided, partial; /* AUX records with that flag */
-    uint64_t lost;                         /* records of the kernel that found no room */
+    uint64_t lost; /* kernel records that were lost because the ring was full */
     uint64_t throttled;
     unsigned parts, snapshots;
-    unsigned offline, back, added; /* CPUs that went, came back, were not there at the beginning */
-    uint64_t away;                 /* ns until those that came back were recorded again */
-    bool full;                     /* max_size was reached */
-    bool user_only;                /* the kernel was left out for want of privilege */
-    int program;                   /* its status as of waitpid() */
-    uint64_t aux_size;             /* as used */
-    uint64_t program_us;           /* CPU time of the program and what it waited for */
-    uint64_t own_us;               /* of spex while it recorded */
-    uint64_t count[4];             /* enum native_count, where counted */
+    unsigned offline, back,
+        added;           /* CPUs that went offline, came back, or were not there at the beginning */
+    uint64_t away;       /* ns until those that came back were recorded again */
+    bool full;           /* max_size was reached */
+    bool user_only;      /* the kernel was left out because the user lacks the privilege */
+    int program;         /* its status as of waitpid() */
+    uint64_t aux_size;   /* as used */
+    uint64_t program_us; /* CPU time of the program and what it waited for */
+    uint64_t own_us;     /* of spex while it recorded */
+    uint64_t count[4];   /* enum native_count, where counted */
     bool counted[4];
-    uid_t user; /* that the program ran as, where root was dropped; else 0 */
+    uid_t user; /* the user that the program ran as, if root was dropped; else 0 */
 };
 
 struct native_session;
@@ -59,7 +60,7 @@ struct native_session;
 /* Opens events and rings, and starts the program, which waits. */
 enum spex_status native_open(const struct native_options *options, struct native_session **session,
                              struct spex_error *error);
-/* Until the program or the processes end, or native_tell() says so. */
+/* Records until the program or the processes end, or native_tell() ends it. */
 enum spex_status native_run(struct native_session *session, struct native_totals *totals,
                             struct spex_error *error);
 void native_close(struct native_session *session);

@@ -132,7 +132,7 @@ static int map_ring(const struct native_options *o, struct open_ring *r, uint64_
         return 0;
     r->ring.page->aux_offset = r->map_size;
     r->ring.page->aux_size = aux;
-    /* Read-only tells the kernel to go round and round. */
+    /* A read-only mapping lets the kernel overwrite the oldest data. */
     int prot = o->snapshot ? PROT_READ : PROT_READ | PROT_WRITE;
     void *area = mmap(NULL, (size_t)aux, prot, MAP_SHARED, r->fd, (off_t)r->map_size);
     if (area == MAP_FAILED) {
@@ -145,7 +145,7 @@ static int map_ring(const struct native_options *o, struct open_ring *r, uint64_
     return 0;
 }
 
-/* A size that nobody asked for becomes smaller until a user may have it. */
+/* A size that the user did not ask for is halved until the limits allow it. */
 static enum spex_status make_ring(const struct native_options *o, struct opened *opened,
                                   struct open_ring *r, bool spe, struct spex_error *error)
 {
@@ -378,7 +378,7 @@ enum spex_status native_open_cpu(const struct native_options *o, struct opened *
         uint64_t told = !ring->ring.page ? 0
                         : o->snapshot    ? ring->ring.aux_told
                                          : ring->ring.page->aux_head;
-        /* Not next to what was there: nobody reads a record across. */
+        /* Leaves a gap to the old data, so that nobody reads a record across both. */
         next.aux_base = ring->aux_base + (told ? told + ring->ring.aux_size : 0);
         drop_ring(opened, ring);
     }

@@ -29,12 +29,12 @@ struct open_fd {
 struct open_ring {
     struct native_ring ring;
     int fd, cpu, tid;  /* of the event that it was made for; fd -1: none now */
-    bool ended;        /* nothing will come any more */
+    bool ended;        /* nothing more will come */
     bool gone;         /* its CPU is offline, */
     uint64_t gone_at;  /* since then */
-    bool again;        /* its events were opened again: what they write is to be renamed */
+    bool again;        /* its events were opened again: their records must be renamed */
     uint64_t aux_base; /* added to AUX offsets: a queue of the file has one count */
-    unsigned restart;  /* how often SPE is still to be switched on again */
+    unsigned restart;  /* how many times SPE must still be switched on again */
     size_t map_size;
 };
 
@@ -56,7 +56,7 @@ struct opened {
 /* What to ask the kernel for; user_only: nothing of the kernel itself. */
 void native_attr_spe(const struct native_options *o, const struct native_event *e, bool user_only,
                      union native_attr *attr);
-/* Newer kernels tell more: level 0 asks for all of it. */
+/* Newer kernels offer more: level 0 asks for all of it. */
 enum { TRACKING_LEVELS = 4 };
 void native_attr_tracking(const struct native_options *o, unsigned level, union native_attr *attr);
 /* Callchains; on a clock where the CPU's cycles cannot be counted. */
@@ -73,16 +73,16 @@ struct open_ring *native_ring_of(const struct opened *opened, unsigned cpu); /* 
 void native_switch_ring(const struct opened *opened, const struct open_ring *ring,
                         enum native_role role, bool on);
 /*
- * Whole CPUs: the events of one, again or for the first time, switched off. Linux ends a CPU's
- * events when it goes offline, and nobody but the recorder brings them back.
+ * With whole CPUs: opens the events of one, again or for the first time, switched off. Linux
+ * ends a CPU's events when it goes offline, and only the recorder can bring them back.
  */
 enum spex_status native_open_cpu(const struct native_options *o, struct opened *opened,
                                  unsigned cpu, struct spex_error *error);
-/* Makes a record of an event that was opened again one of the event that the file knows. */
+/* Rewrites a record of an event that was opened again as one of the event that the file knows. */
 void native_rename(const struct opened *opened, const struct open_ring *ring, uint8_t *record,
                    size_t size);
 
-/* What stands in the way, when an event could not be opened. */
+/* Why an event could not be opened, and what to do about it. */
 enum spex_status native_refused(const struct native_options *o, const union native_attr *attr,
                                 int cause, int cpu, int32_t tid, struct spex_error *error);
 

@@ -75,7 +75,7 @@ void native_proc_family(const char *root, int32_t pid, native_ids *pids)
     if (first)
         *first = pid;
     native_proc_all(root, &all);
-    /* Parents have no order among the numbers: again while somebody was found. */
+    /* A parent's number may be higher than its child's: repeat while new ones are found. */
     for (size_t before = 0; first && before != pids->count;) {
         before = pids->count;
         for (size_t i = 0; i < all.count; i++) {
@@ -196,7 +196,7 @@ static void write_mapping(const char *root, int32_t pid, char *line,
     map.flags = perms[3] == 's' ? MAP_SHARED : MAP_PRIVATE;
     map.data = perms[2] != 'x';
     if (map.filename[0] == '/' && map.filename[1] != '/' && !map.data) {
-        /* As the process sees it: it may live in a container. */
+        /* The path as the process sees it: it may live in a container. */
         snprintf(path, sizeof path, "%s/proc/%d/root%s", root, pid, map.filename);
         map.build_id_size = native_file_build_id(path, map.build_id);
     }
@@ -259,7 +259,7 @@ static uint64_t kernel_symbol(const char *text, const char *name)
         const char *line = at;
         while (line > text && line[-1] != '\n')
             line--;
-        if (at - line >= 3 && at[-2] == ' ') /* the whole name, behind a letter */
+        if (at - line >= 3 && at[-2] == ' ') /* the whole name, after a letter */
             return strtoull(line, NULL, 16);
     }
     return 0;
@@ -292,7 +292,7 @@ static void write_modules(const char *root, struct spex_perf_writer *writer)
     free(text);
 }
 
-/* The lines of what BPF has compiled. */
+/* The lines about code that BPF has compiled. */
 static char *bpf_lines(const char *text)
 {
     static const char mark[] = "\t[bpf]\n";

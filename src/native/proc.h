@@ -16,21 +16,24 @@ void native_proc_family(const char *root, int32_t pid, native_ids *pids);
 /* The process of a thread; -1 if it is gone. */
 int32_t native_proc_of(const char *root, int32_t tid);
 
-/* How the records that perf_writer_raw() gets end. */
+/* What each record for perf_writer_raw() ends with. */
 struct native_trailer {
     bool per_thread;
     uint64_t id;
 };
 
 enum { NATIVE_TRAILER = 32 };
-/* Its bytes, at time 0; how many. */
+/* Writes its bytes, with time 0; returns how many. */
 size_t native_trailer_put(uint8_t *at, const struct native_trailer *trailer, int32_t pid,
                           int32_t tid);
 
 /* Names, namespaces and mappings of a process and its threads. */
 void native_proc_process(const char *root, int32_t pid, const struct native_trailer *trailer,
                          struct spex_perf_writer *writer);
-/* What /proc/kallsyms says; it costs hundreds of millions of operations, so it is read once. */
+/*
+ * What /proc/kallsyms says. Reading it takes hundreds of millions of operations, so it is done
+ * once.
+ */
 struct native_kernel {
     uint64_t text, stext, end; /* 0: not there, or hidden */
     char *bpf;                 /* its lines about BPF, freed by the caller */

@@ -25,7 +25,7 @@ void native_ring_records(struct native_ring *ring, native_records *use, void *co
     while (at < head) {
         uint64_t start = at & (ring->data_size - 1), run = 0;
         size_t n = 0;
-        /* Those that lie behind one another. */
+        /* Records that follow each other in memory. */
         while (at + run < head && (n = size_at(ring, at + run)) >= HEADER &&
                start + run + n <= ring->data_size && at + run + n <= head)
             run += n;
@@ -34,7 +34,8 @@ void native_ring_records(struct native_ring *ring, native_records *use, void *co
             at += run;
             continue;
         }
-        if (n < HEADER || at + n > head) { /* no kernel does this: nothing can follow */
+        if (n < HEADER ||
+            at + n > head) { /* no kernel does this: the end of the record is unknown */
             at = head;
             break;
         }
@@ -101,7 +102,7 @@ bool native_ring_snapshot(struct native_ring *ring, struct native_piece *piece)
     ring->aux_taken = at;
     if (!piece->size[0])
         return false;
-    /* Never next to what was told before: a record may have been cut in between. */
+    /* Leaves a gap to what was handed out before: a record may have been cut in between. */
     uint64_t size = piece->size[0] + piece->size[1];
     piece->offset = ring->aux_told;
     ring->aux_told += size + ring->aux_size;

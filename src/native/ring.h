@@ -1,5 +1,5 @@
 /*
- * The rings that the kernel fills: records (struct perf_event_mmap_page and pages behind it), and
+ * The rings that the kernel fills: records (struct perf_event_mmap_page and pages after it), and
  * the AUX area with the bytes of SPE. Works on any memory of that form.
  */
 #ifndef NATIVE_RING_H
@@ -17,11 +17,11 @@ struct native_ring {
     uint64_t aux_size;
     bool snapshot;      /* the kernel overwrites the AUX area */
     uint64_t aux_taken; /* snapshot: the head at the last one */
-    uint64_t aux_told;  /* snapshot: bytes told so far */
+    uint64_t aux_told;  /* snapshot: bytes handed out so far */
     bool wrapped;       /* snapshot: all of the area holds data */
 };
 
-/* Whole records, some at a time; they are the kernel's again when it returns. */
+/* Hands out whole records, some at a time; they belong to the kernel again when it returns. */
 typedef void native_records(void *context, const uint8_t *records, size_t size);
 void native_ring_records(struct native_ring *ring, native_records *use, void *context);
 
@@ -31,13 +31,15 @@ struct native_piece {
     const uint8_t *part[2];
     size_t size[2];
 };
-/* What is new there; false if nothing. The kernel may reuse it after native_ring_aux_done(). */
+/*
+ * The new AUX data; false if there is none. The kernel may reuse it after native_ring_aux_done().
+ */
 bool native_ring_aux(struct native_ring *ring, struct native_piece *piece);
 void native_ring_aux_done(struct native_ring *ring, const struct native_piece *piece);
 
 /*
  * What the AUX area of a snapshot holds since the last one, while the event is off. The kernel's
- * head starts over at the end of the area, so whether all of it was written shows in its bytes.
+ * head starts over at the end of the area, so only the bytes show whether all of it was written.
  */
 bool native_ring_snapshot(struct native_ring *ring, struct native_piece *piece);
 

@@ -1,4 +1,4 @@
-/* A recording: what is opened goes to the file, until it ends. */
+/* A recording: data of the opened events goes to the file until it ends. */
 #include "session.h"
 
 #include "base/error.h"
@@ -115,7 +115,7 @@ void native_close(struct native_session *s)
 {
     bool waiting = s->child.pid > 0 && !s->reaped;
     native_child_close(&s->child);
-    if (waiting) /* it was never let go, and ends now */
+    if (waiting) /* it was never started, and ends now */
         waitpid(s->child.pid, NULL, 0);
     native_counters_close(&s->counters);
     native_unopen(&s->opened);
@@ -244,7 +244,7 @@ void native_drain(struct native_session *s)
             write_piece(s, i, &piece);
             native_ring_aux_done(ring, &piece);
         }
-        /* The kernel switches an event off a moment after it has told that there is no room. */
+        /* The kernel switches an event off a moment after it has reported that there is no room. */
         if (s->totals.truncated != truncated)
             s->opened.rings.items[i].restart = RESTARTS;
         if (s->on && s->opened.rings.items[i].restart) {
@@ -280,7 +280,7 @@ static bool add_poll(struct native_session *s, int fd)
     return p;
 }
 
-/* False when nobody is left. */
+/* False when no process is left. */
 static bool wait_for_work(struct native_session *s)
 {
     size_t count = s->opened.rings.count, left = 0;
@@ -358,7 +358,7 @@ static enum spex_status obey_limits(struct native_session *s, struct spex_error 
         native_hotplug_look(s);
     if ((o->part_bytes && s->part_bytes >= o->part_bytes) ||
         (o->part_time && now - s->part_start >= o->part_time)) {
-        flush(s, now); /* the next file may not know who these records are of */
+        flush(s, now); /* the next file may not know which thread these records belong to */
         native_drain(s);
         return native_file_next(s, error);
     }
@@ -388,7 +388,7 @@ static enum spex_status begin(struct native_session *s, struct spex_error *error
     if (status)
         return status;
     bool by_exec = s->o.argv && !s->o.all_cpus; /* the exec switches them on */
-    if (!by_exec) /* before /proc is read: nobody starts unseen in between */
+    if (!by_exec) /* before /proc is read, so that no process starts unseen in between */
         native_switch(&s->opened, ROLE_TRACKING, true);
     native_file_state(s);
     if (!by_exec && !s->o.delay)

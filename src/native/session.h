@@ -24,30 +24,30 @@ struct native_session {
     struct spex_perf_writer *writer;
     struct native_totals totals;
     int wake;    /* eventfd */
-    int uevents; /* socket where the kernel tells of CPUs; -1: none */
+    int uevents; /* socket on which the kernel reports CPUs; -1: none */
     VEC(struct pollfd) polls;
     unsigned words;       /* enum native_word, atomic */
-    pthread_mutex_t lock; /* of `on` and the list of events, where another thread may enable */
+    pthread_mutex_t lock; /* guards `on` and the list of events: another thread may enable */
     bool on;
     uint64_t start_at, looked, flushed,
-        part_start;      /* times of native_now(); start_at 0: no more; looked for CPUs */
+        part_start;      /* times of native_now(); start_at 0: already started; looked: for CPUs */
     uint64_t part_bytes; /* of AUX data in this file */
 };
 
 uint64_t native_now(void); /* ns */
-/* All that is in the rings, to the file. */
+/* Writes everything in the rings to the file. */
 void native_drain(struct native_session *s);
 
 /* ---- hotplug.c, with whole CPUs ---- */
 
 int native_hotplug_open(void);
-/* CPUs that went are told, those that came are recorded. */
+/* Reports CPUs that went, records those that came. */
 void native_hotplug_look(struct native_session *s);
 
 /* ---- file.c ---- */
 
 enum spex_status native_file_begin(struct native_session *s, struct spex_error *error);
-/* What is running, for a reader of this file alone. */
+/* Writes what is running, for a reader who has this file alone. */
 void native_file_state(struct native_session *s);
 /* Ends this one and begins the next part. */
 enum spex_status native_file_next(struct native_session *s, struct spex_error *error);

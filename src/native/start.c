@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Whose program it is: of who called sudo, or a set-user-ID spex. */
+/* Whose program it is: that of the user who called sudo, or a set-user-ID spex. */
 struct owner {
     bool change;
     uid_t uid;
@@ -37,7 +37,7 @@ static struct owner find_owner(bool keep_root)
     return o;
 }
 
-/* For good: no way back to what spex may do. */
+/* For good: the program cannot regain the privileges of spex. */
 static bool become(const struct owner *o)
 {
     if (!o->change)
@@ -49,7 +49,7 @@ static bool become(const struct owner *o)
            (!o->uid || setuid(0));
 }
 
-/* As execvp(), but that a file which is no program is not handed to a shell. */
+/* Like execvp(), except that a file which is not a program is not handed to a shell. */
 static void execute(char **argv)
 {
     const char *path = getenv("PATH");

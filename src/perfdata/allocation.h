@@ -1,8 +1,8 @@
 /*
- * The sample that names the allocation which the data of an SPE record is in: a PERF_RECORD_SAMPLE
- * of an event of its own, with the record's thread, time and PC. Its address is the start of the
- * block, its period the block's size, its weight the block's number (two blocks at the same place
- * have different ones); the callchain is where it was allocated.
+ * The sample that names the allocation that an SPE record's data is in: a PERF_RECORD_SAMPLE of an
+ * event of its own, with the record's thread, time and PC. Its address is the start of the block,
+ * its period the block's size, its weight the block's number (two blocks at the same address have
+ * different ones); the callchain is where it was allocated.
  */
 #ifndef PERFDATA_ALLOCATION_H
 #define PERFDATA_ALLOCATION_H

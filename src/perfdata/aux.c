@@ -1,10 +1,10 @@
 /*
  * AUX data: which AUXTRACE chunks make up a queue, and walking one.
  *
- * Two chunks are contiguous if the second's AUX offset is where the first
- * ends, and no AUX record tells of lost data there. perf fills chunks up to
- * whole words with zeros and counts these in the size but not in the offset of
- * the next chunk, so up to seven bytes of overlap are that filling.
+ * Two chunks are contiguous if the second's AUX offset is where the first ends, and no AUX
+ * record reports lost data there. perf fills chunks up to whole words with zeros and counts
+ * these in the size but not in the offset of the next chunk, so up to seven bytes of overlap
+ * are that filling.
  */
 #include "file.h"
 
@@ -137,7 +137,7 @@ static void sort_gaps(struct spex_perfdata *file)
         qsort(file->gaps.items, file->gaps.count, sizeof *file->gaps.items, compare_gap);
 }
 
-/* The owner's first gap at or behind an AUX offset, or NULL. */
+/* The owner's first gap at or after an AUX offset, or NULL. */
 static const struct gap *search_gap(const struct spex_perfdata *file, int32_t owner,
                                     uint64_t offset)
 {
@@ -155,8 +155,8 @@ static const struct gap *search_gap(const struct spex_perfdata *file, int32_t ow
 }
 
 /*
- * The same for a queue. An AUX record that names neither CPU nor thread may be
- * about any queue; taking it for all costs at most an item that straddles there.
+ * The same for a queue. An AUX record that names neither CPU nor thread may be about any
+ * queue; applying it to all costs at most an item that lies across that offset.
  */
 static const struct gap *next_gap(const struct spex_perfdata *file, const struct queue *queue,
                                   uint64_t offset)
@@ -167,7 +167,7 @@ static const struct gap *next_gap(const struct spex_perfdata *file, const struct
     return !own || (any && any->offset < own->offset) ? any : own;
 }
 
-/* How many bytes at the end of a chunk are perf's filling, going by the next one. */
+/* How many bytes at the end of a chunk are perf's filling, judged by where the next one begins. */
 static uint64_t filling(const struct spex_perfdata *file, const struct chunk *chunk,
                         const struct chunk *next)
 {
@@ -228,7 +228,7 @@ const struct spex_perf_queue *spex_perfdata_queue(const struct spex_perfdata *fi
 
 enum {
     SPAN_MAX = 1 << 20, /* a larger piece is cut, so that pages can be given back */
-    BRIDGE_MIN = 4096,  /* bytes put behind a kept tail at first */
+    BRIDGE_MIN = 4096,  /* bytes put after a kept tail at first */
 };
 
 struct spex_aux_cursor {
@@ -241,7 +241,7 @@ struct spex_aux_cursor {
     size_t kept;       /* asked for by spex_aux_keep after the last span */
     size_t tail;       /* bytes of earlier chunks at the start of joined */
     uint64_t tail_file_offset;
-    size_t bridge;        /* bytes of this chunk put behind the tail in the last span; 0: direct */
+    size_t bridge;        /* bytes of this chunk put after the tail in the last span; 0: direct */
     size_t bridge_try;    /* how many to put there next */
     size_t span;          /* size of the last span */
     uint64_t stop;        /* where the last span ended, in the chunk */
@@ -292,9 +292,9 @@ void spex_aux_keep(struct spex_aux_cursor *cursor, size_t rest)
 }
 
 /*
- * Gives back the pages of the file up to position of the current chunk. Those of
- * other queues in between go too: the kernel maps around what is touched, so a
- * pass over one queue would else end up holding the whole file.
+ * Gives back the pages of the file up to position of the current chunk. Pages of other queues
+ * in between go too: the kernel maps pages around what is touched, so otherwise a pass over
+ * one queue would end up holding the whole file.
  */
 static void give_back(struct spex_aux_cursor *cursor, uint64_t position)
 {
@@ -312,8 +312,8 @@ static void give_back(struct spex_aux_cursor *cursor, uint64_t position)
 }
 
 /*
- * Where the contiguous run that holds position (of the current chunk) ends in
- * this chunk, and whether it goes on in the next. flags: of the gap, if any.
+ * Where the contiguous run around position ends in the current chunk, and whether it goes on
+ * in the next. flags: those of the gap, if there is one.
  */
 static uint64_t run_end(const struct spex_aux_cursor *cursor, bool *goes_on, uint32_t *flags)
 {
@@ -348,7 +348,7 @@ static bool apply_keep(struct spex_aux_cursor *cursor)
         bool exhausted = cursor->stop == chunk->size;
         size_t old = kept - fresh; /* still needed of the tail */
         if (exhausted || fresh >= SPEX_AUX_KEEP_MAX) {
-            /* Tiny chunks, or an item without end: what can be kept moves on. */
+            /* Tiny chunks, or an endless item: keep what can be kept and go on. */
             size_t most = kept < SPEX_AUX_KEEP_MAX ? kept : SPEX_AUX_KEEP_MAX;
             cursor->tail_file_offset += cursor->tail + fresh - most;
             memmove(cursor->joined, cursor->joined + cursor->tail + fresh - most, most);

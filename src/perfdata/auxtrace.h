@@ -8,7 +8,7 @@
 
 enum { AUXTRACE_SIZE = 48, AUXTRACE_TYPE = 71 };
 
-/* size: of the bytes behind it, a multiple of 8; offset: of the first in the queue's AUX area. */
+/* size: of the bytes after it, a multiple of 8; offset: of the first in the queue's AUX area. */
 static inline void auxtrace_header(uint8_t h[AUXTRACE_SIZE], uint64_t size, uint64_t offset,
                                    uint64_t reference, uint32_t queue, int32_t tid, int32_t cpu)
 {

@@ -1,6 +1,6 @@
 /*
  * The sample that carries the call stack of an SPE record: a PERF_RECORD_SAMPLE of an event of its
- * own. The writer makes the event, whoever appends to its file the records.
+ * own. The writer makes the event; whoever appends to its file makes the records.
  */
 #ifndef PERFDATA_CALLCHAIN_H
 #define PERFDATA_CALLCHAIN_H
@@ -41,7 +41,7 @@ static inline void callchain_head(uint8_t *to, size_t size, uint64_t id, uint64_
     put_le64(to + 32, time);
 }
 
-/* Callers, innermost first, behind the two words; the bytes are callchain_size(). */
+/* Callers, innermost first, after the two words; the bytes are callchain_size(). */
 static inline void callchain_write(uint8_t *to, const struct callchain *c, const uint64_t *callers)
 {
     callchain_head(to, callchain_size(c->count), CALLCHAIN_ID, c->pc, c->pid, c->tid, c->time);

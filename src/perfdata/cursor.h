@@ -8,7 +8,7 @@ struct cursor {
     struct spex_perfdata *file;
     const uint8_t *bytes;
     size_t position, end;
-    bool cut; /* something was not there: it reads as 0, and so does all that follows */
+    bool cut; /* something was missing: it reads as 0, and so does everything after it */
     /* event.c: where swapped or unaligned arrays go */
     uint64_t *room;
     size_t room_used;

@@ -69,7 +69,7 @@ struct id_entry *perfdata_id_find(struct spex_perfdata *file, uint64_t id)
     return bsearch(&key, file->ids.items, file->ids.count, sizeof key, compare_id);
 }
 
-/* The first event's layout says where the id is; perf demands that all agree on that. */
+/* The layout of the first event says where the id is; perf requires that all events agree. */
 static struct spex_perf_attr *find_attr(struct spex_perfdata *file, const struct raw *raw)
 {
     struct spex_perf_attr *first = file->attrs.items;
@@ -231,7 +231,7 @@ static void take_sample(struct cursor *c, const struct spex_perf_attr *attr,
         uint32_t size = take32(c);
         sample->raw = take(c, size);
         sample->raw_size = c->cut ? 0 : size;
-        /* The kernel fills up so that size word and data make whole words. */
+        /* The kernel pads so that the size word and the data make whole words. */
         if (!c->cut && (size + 4) & 7)
             take(c, 8 - ((size + 4) & 7));
     }
@@ -272,7 +272,7 @@ static void take_sample(struct cursor *c, const struct spex_perf_attr *attr,
         sample->aux = take(c, size <= RECORD_MAX ? size : RECORD_MAX + 1);
         sample->aux_size = c->cut ? 0 : size;
     }
-    /* Kinds that are newer than this all come behind: what is left over is theirs. */
+    /* Fields that are newer than this code all come last: what is left over belongs to them. */
 }
 
 /* ---- the rest ---- */
@@ -354,7 +354,7 @@ static void take_ksymbol(struct cursor *c, struct spex_perf_event *event)
 
 static void take_namespaces(struct cursor *c, struct spex_perf_event *event)
 {
-    enum { MOUNT = 5 }; /* behind net, uts, ipc, pid and user */
+    enum { MOUNT = 5 }; /* after net, uts, ipc, pid and user */
     event->u.namespaces.pid = (int32_t)take32(c);
     event->u.namespaces.tid = (int32_t)take32(c);
     uint64_t count = take64(c);

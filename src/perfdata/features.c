@@ -55,7 +55,7 @@ static void read_event_desc(struct cursor *s)
         const uint8_t *ids = take(s, 8 * (size_t)id_count);
         if (s->cut)
             break;
-        /* Same order as the attributes; an id tells better. */
+        /* Same order as the attributes, but an id is more reliable. */
         const struct id_entry *id = id_count ? perfdata_id_find(file, get64(file, ids)) : NULL;
         struct spex_perf_attr *a = id                      ? &file->attrs.items[id->attr]
                                    : i < file->attrs.count ? &file->attrs.items[i]
@@ -80,7 +80,10 @@ static void read_numa(struct cursor *s)
     }
 }
 
-/* Blocks of physical memory that are a node's, a bit each; the size of a bitmap stands twice. */
+/*
+ * The blocks of physical memory that belong to a node, a bit each; the size of a bitmap is stored
+ * twice.
+ */
 static void read_memory(struct cursor *s)
 {
     struct spex_perfdata *file = s->file;
@@ -123,7 +126,7 @@ static int compare_index(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* The index helps across damage. Whether it is true is seen while walking the records. */
+/* The index helps to get past damage. The walk over the records checks whether it is right. */
 static void read_auxtrace_index(struct cursor *s)
 {
     struct spex_perfdata *file = s->file;
@@ -257,7 +260,7 @@ void perfdata_feature_record(struct spex_perfdata *file, const struct raw *raw)
         return; /* perf ends the list with a number beyond the last */
     uint64_t bit = BIT(feature & 63);
     if (file->info.features[feature / 64] & bit)
-        return; /* a section behind the data wins */
+        return; /* a section after the data wins */
     if (!raw->inflated) {
         file->features[feature].offset = raw->offset + HEADER_SIZE + 8;
         file->features[feature].size = size;
@@ -296,7 +299,7 @@ void perfdata_features_read(struct spex_perfdata *file)
         file->features[i].offset = offset;
         file->features[i].size = size;
     }
-    /* Some need others: ids and the data's bounds are known before any is read. */
+    /* Some sections need others: ids and the bounds of the data are known before any is read. */
     for (unsigned i = 0; i < FEATURE_BITS; i++)
         if (info->features[i / 64] >> (i % 64) & 1)
             read_feature(file, i, file->data + file->features[i].offset, file->features[i].size,

@@ -76,7 +76,7 @@ struct walk {
     uint64_t position, end;
     uint64_t last;    /* offset of the last good record: searches keep its alignment */
     uint64_t dropped; /* pages below this were given back */
-    bool report;      /* tell problems: in the first pass only */
+    bool report;      /* report problems: in the first pass only */
     bool inflating;   /* records come out of the inflater's buffer */
     size_t index;     /* next entry of the AUXTRACE index */
     struct inflater *inflater;
@@ -161,10 +161,10 @@ struct chunk { /* the data of one AUXTRACE record */
     uint64_t reference;
 };
 
-struct gap { /* data was lost behind this offset of a queue */
+struct gap { /* data was lost after this offset of a queue */
     uint64_t offset;
     int32_t cpu, tid; /* -1: unknown */
-    int32_t owner;    /* of these, what the queues go by */
+    int32_t owner;    /* cpu or tid, whichever queues are by */
     uint32_t flags;
 };
 
@@ -205,7 +205,7 @@ struct spex_perfdata {
     VEC(struct spex_perf_attr) attrs;
     VEC(struct id_entry) ids; /* sorted by id once scanned */
     bool ids_sorted;
-    bool header_attrs; /* events stand in the header; HEADER_ATTR records repeat them */
+    bool header_attrs; /* events are in the header; HEADER_ATTR records repeat them */
     VEC(struct spex_perf_problem) problems;
     VEC(const char *) problem_kinds; /* format strings, parallel to problems */
     VEC(struct spex_perf_node) nodes;
@@ -252,7 +252,7 @@ static inline uint64_t get64(const struct spex_perfdata *file, const void *p)
     return file->swap ? __builtin_bswap64(v) : v;
 }
 
-/* Adds to the problem of this kind (told apart by format), or makes a new one. */
+/* Counts another problem of this kind (the format tells kinds apart), or adds a new one. */
 void perfdata_problem(struct spex_perfdata *file, enum spex_status status, uint64_t offset,
                       const char *format, ...) __attribute__((format(printf, 4, 5)));
 
@@ -275,7 +275,7 @@ bool perfdata_attr_parse(struct spex_perfdata *file, const uint8_t *bytes, size_
 
 /* ---- features.c ---- */
 
-void perfdata_features_read(struct spex_perfdata *file); /* sections behind the data */
+void perfdata_features_read(struct spex_perfdata *file); /* sections after the data */
 void perfdata_feature_record(struct spex_perfdata *file, const struct raw *raw); /* FEATURE */
 void perfdata_features_finish(struct spex_perfdata *file);
 void perfdata_build_id_record(struct spex_perfdata *file, const uint8_t *bytes, size_t size,

@@ -55,7 +55,7 @@ static void read_map(const char *data, size_t size, jit_sink *sink, void *contex
     }
 }
 
-/* What was loaded, for records that move it: the last so many. */
+/* The functions loaded last, for records that move them. */
 enum { REMEMBERED = 4096 };
 struct loaded {
     uint64_t index;

@@ -1,4 +1,4 @@
-/* A file is opened, asked and closed; what its bytes mean is read by reader.c. */
+/* Opening, querying and closing a file; reader.c reads what its bytes mean. */
 #include "file.h"
 
 #include "base/error.h"

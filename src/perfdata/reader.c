@@ -88,7 +88,7 @@ static void read_attrs(struct spex_perfdata *file, uint64_t offset, uint64_t siz
             ids = ids_size = 0;
         }
         all_ids += ids_size;
-        if (all_ids > file->size) { /* else a small file could ask for any amount of memory */
+        if (all_ids > file->size) { /* otherwise a small file could ask for any amount of memory */
             perfdata_problem(file, SPEX_INVALID, offset + each - 16,
                              "the ids of the events overlap: together they are larger than the "
                              "file; those of this event and the next ones are ignored");
@@ -117,7 +117,7 @@ static void attr_record(struct spex_perfdata *file, const struct raw *raw)
     add_attr(file, &attr, bytes + own, (size - own) / 8, raw->offset);
 }
 
-/* EVENT_UPDATE: pipe mode tells names here. */
+/* EVENT_UPDATE: in pipe mode, names come here. */
 static void update_record(struct spex_perfdata *file, const struct raw *raw)
 {
     enum { TYPE = 8, ID = 16, DATA = 24, NAME = 2 };
@@ -178,8 +178,10 @@ static void auxtrace_info(struct spex_perfdata *file, const struct raw *raw)
         perfdata_problem(file, SPEX_TRUNCATED, raw->offset, "AUXTRACE_INFO record is too short");
         return;
     }
-    /* Version 1 is exactly two words: PMU type and per-CPU flag. No PMU has type 2 and four
-     * words more than that, so this tells it from version 2. */
+    /*
+     * Version 1 is exactly two words: PMU type and per-CPU flag. No PMU has type 2 and four words
+     * more than that, so this distinguishes it from version 2.
+     */
     if (words == 2) {
         info->auxtrace_version = 1;
         info->spe_pmu_type = (uint32_t)get64(file, priv);
@@ -232,7 +234,7 @@ static void auxtrace_info(struct spex_perfdata *file, const struct raw *raw)
 
 /* ---- the scan ---- */
 
-/* One of perf's own records, which have no struct of ours; false if it is none. */
+/* Handles one of perf's own records, which have no struct of ours; false if it is not one. */
 static bool scan_own(struct spex_perfdata *file, const struct raw *raw)
 {
     switch (raw->type) {
@@ -329,7 +331,7 @@ static void find_spe_attrs(struct spex_perfdata *file)
         for (size_t j = 0; j < file->cpus.count; j++)
             attr->spe |= file->cpus.items[j].pmu_type == attr->type;
         if (attr->spe && !attr->config[3] && !attr->config[4]) {
-            /* Attributes of old size have no room for these; the name tells them. */
+            /* Attributes of the old size have no room for these; the event's name has them. */
             struct spex_perf_terms terms;
             if (spex_perf_terms_parse(attr->name, &terms, NULL) == SPEX_OK) {
                 attr->config[3] = terms.config[3];
@@ -340,7 +342,9 @@ static void find_spe_attrs(struct spex_perfdata *file)
     }
 }
 
-/* What is built from the tables later is up to eight times as large, of a process for each event.
+/*
+ * What is built from the tables later is up to eight times as large, if each event is of another
+ * process.
  */
 static bool room_to_build(const struct spex_perfdata *file)
 {
@@ -362,7 +366,7 @@ void perfdata_scan(struct spex_perfdata *file)
             file->failed = true;
     }
     perfdata_walk_fini(&walk);
-    if (file->failed) { /* keep what there is, and let the next passes end here, too */
+    if (file->failed) { /* keep what there is; later passes end here, too */
         uint64_t offset = file->info.records ? raw.offset : file->info.data_offset;
         file->failed = false;
         file->info.data_size = offset - file->info.data_offset;
@@ -386,8 +390,8 @@ void perfdata_scan(struct spex_perfdata *file)
 /* ---- the file header ---- */
 
 /*
- * Feature bits are an array of longs; a big-endian 32-bit machine swaps them in
- * halves. perf tells by HOSTNAME, which every recording has.
+ * Feature bits are an array of longs; a big-endian 32-bit machine swaps them in halves. Like
+ * perf, decide by HOSTNAME, which every recording has.
  */
 static void read_feature_bits(struct spex_perfdata *file, const uint8_t *p)
 {

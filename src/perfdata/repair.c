@@ -1,4 +1,4 @@
-/* A file that ends too early, as its writer was killed or the disk was full: whole again. */
+/* Makes a file whole that ends too early because its writer was killed or the disk was full. */
 #include "auxtrace.h"
 #include "file.h"
 
@@ -14,7 +14,7 @@ struct repair {
     int from, to;
     uint64_t end;                      /* of the last whole record */
     VEC(uint64_t) index;               /* where AUXTRACE records are */
-    uint64_t feature[FEATURE_BITS][2]; /* place and size of what FEATURE records say */
+    uint64_t feature[FEATURE_BITS][2]; /* position and size of the contents of FEATURE records */
     int error;
 };
 
@@ -48,7 +48,7 @@ static void put(struct repair *r, const void *data, size_t size, uint64_t at)
     }
 }
 
-/* Records from `at` to the end of the file, as far as they hang together. */
+/* Walks records from `at` to the end of the file, as long as each leads to the next. */
 static void walk(struct repair *r, uint64_t at, uint64_t size)
 {
     uint8_t h[AUXTRACE_SIZE];
@@ -93,7 +93,7 @@ static void copy(struct repair *r, uint8_t *block, uint64_t from, uint64_t size,
     }
 }
 
-/* What the file told about itself, and the index, which perf needs. */
+/* Writes what the file says about itself, and the index, which perf needs. */
 static void put_features(struct repair *r, uint8_t *header, uint8_t *block)
 {
     uint64_t count = 1, table = r->end;

@@ -1,10 +1,10 @@
 /*
  * Processes, threads, mappings and CPUs as of a time.
  *
- * The scan collects what happened; building sorts it by time (records of
- * several CPUs stand in the file in no order of time) and plays it once, which
- * leaves: threads, a history of (process, name) per tid; epochs, the mappings
- * of a process from one exec or fork to the next; switches, who ran on each CPU.
+ * The scan collects what happened; building sorts it by time (records of several CPUs are not
+ * in order of time in the file) and plays it once, which leaves: threads, a history of
+ * (process, name) per tid; epochs, the mappings of a process from one exec or fork to the
+ * next; switches, who ran on each CPU.
  */
 #include "file.h"
 
@@ -114,7 +114,7 @@ void perfdata_state_event(struct spex_perfdata *file, const struct spex_perf_eve
     case SPEX_PERF_MMAP:
     case SPEX_PERF_MMAP2: {
         if ((event->misc & SPEX_PERF_CPUMODE_MASK) == SPEX_PERF_CPUMODE_GUEST_USER)
-            return; /* of a process that is not among the host's */
+            return; /* of a process that is not one of the host's */
         if (add_map(file, &event->u.map))
             read_dump(file, event);
         break;
@@ -147,7 +147,7 @@ void perfdata_state_event(struct spex_perfdata *file, const struct spex_perf_eve
         break;
     }
     case SPEX_PERF_FORK:
-        /* Its own time would not compare with records that have none. */
+        /* Its own time cannot be compared with records that have none. */
         add_task(file, &(struct task_event){.time = event->time,
                                             .pid = event->u.task.pid,
                                             .tid = event->u.task.tid,
@@ -282,7 +282,7 @@ static struct epoch *add_epoch(struct play *play, uint64_t time, int32_t pid)
     struct state *state = &play->file->state;
     struct epoch *epoch = vec_push(&state->epochs);
     if (epoch)
-        *epoch = (struct epoch){0}; /* it is freed with the others, come what may */
+        *epoch = (struct epoch){0}; /* freed with the others in any case */
     uint32_t *newest = epoch ? newest_find(&play->epochs, pid) : NULL;
     if (!newest)
         return NULL;
@@ -297,8 +297,8 @@ static struct epoch *add_epoch(struct play *play, uint64_t time, int32_t pid)
 }
 
 /*
- * A child has its parent's mappings until it execs. A parent without any of its
- * own is passed over, so that chains are no longer than there are mappings.
+ * A child has its parent's mappings until it execs. A parent without mappings of its own is
+ * skipped, so that chains are no longer than the number of mappings.
  */
 static bool play_fork(struct play *play, const struct task_event *task)
 {
@@ -358,11 +358,10 @@ static bool play_task(struct play *play, const struct task_event *task)
 /* ---- mappings of an epoch, searchable by address ---- */
 
 /*
- * The newest mapping that covers an address counts. The addresses where
- * mappings begin and end cut the space into pieces, the leaves of a binary
- * tree; a mapping is entered at the few nodes that together are its pieces. An
- * address is in the mappings on the way from its leaf to the root, which are
- * in order of time at each node.
+ * The newest mapping that covers an address counts. The addresses where mappings begin and end
+ * cut the space into pieces, the leaves of a binary tree; a mapping is entered at the few
+ * nodes that together make up its pieces. An address is in the mappings on the way from its
+ * leaf to the root, which are in order of time at each node.
  */
 enum { FEW = 12 }; /* mappings that are searched one by one */
 
@@ -484,7 +483,7 @@ static const struct spex_perf_map *find_in_epoch(const struct spex_perfdata *fil
 
 static bool link_parents(struct state *state)
 {
-    /* Sorting by pid moves epochs: parents are numbers of the old order, which seq keeps. */
+    /* Sorting by pid moves epochs, but parents are numbers of the old order, which seq keeps. */
     size_t count = state->epochs.count;
     uint32_t *moved = malloc((count ? count : 1) * sizeof *moved);
     if (!moved)
@@ -500,7 +499,7 @@ static bool link_parents(struct state *state)
     return true;
 }
 
-/* Switch-out of one thread and switch-in of the next say the same twice. */
+/* The switch-out of one thread and the switch-in of the next say the same thing twice. */
 static void merge_switches(struct state *state)
 {
     size_t kept = 0;

@@ -73,7 +73,10 @@ static void put_attrs(struct stream *s, const uint8_t *header)
                        le64(attr + each - 8));
 }
 
-/* In a file this feature has no record: perf takes a second one for an error. */
+/*
+ * MEM_TOPOLOGY has no record in a file, since perf treats a second one as an error: it gets one
+ * here.
+ */
 static void put_memory(struct stream *s, const uint8_t *header)
 {
     uint64_t at = le64(header + 40) + le64(header + 48);

@@ -1,8 +1,8 @@
 /*
  * The records of the data section, one after the other, damage stepped over.
  *
- * A record's size is all that links it to the next. Where a size cannot be
- * true, the next run of records that hangs together is searched for.
+ * A record's size is all that links it to the next. Where a size cannot be right, this
+ * searches for the next place where several records follow each other.
  */
 #include "auxtrace.h"
 #include "file.h"
@@ -13,7 +13,7 @@
 enum {
     DROP_BEHIND = 8 << 20, /* give pages back in steps of this */
     CHAIN = 4,             /* records in a row that make a place credible */
-    TYPE_LAST = 255,       /* no perf numbers its records higher than this */
+    TYPE_LAST = 255,       /* no version of perf has record types above this */
 };
 
 void perfdata_walk_init(struct walk *walk, struct spex_perfdata *file, bool report)
@@ -42,7 +42,7 @@ void perfdata_walk_fini(struct walk *walk)
 
 void perfdata_drop_pages(const struct spex_perfdata *file, uint64_t from, uint64_t to)
 {
-    /* Touching one page maps those around it, too: whole neighbourhoods go. */
+    /* Touching a page maps those around it, too, so whole neighbourhoods are given back. */
     enum { AROUND = 64 << 10 };
     if (!file->mapped)
         return;
@@ -74,7 +74,7 @@ static uint64_t trailing(const struct spex_perfdata *file, const uint8_t *bytes,
     return 0;
 }
 
-/* Smallest size of the types whose size is known; guesses need a firm footing. */
+/* Smallest size of the types whose size is known, so that guesses are well founded. */
 static uint32_t least_size(uint32_t type)
 {
     switch (type) {
@@ -140,7 +140,7 @@ static bool credible_chain(const struct walk *walk, uint64_t position)
     return true;
 }
 
-/* The first place at or behind from, and before limit, where records go on; limit if none. */
+/* The first place at or after from, and before limit, where records go on; limit if none. */
 static uint64_t resynchronize(const struct walk *walk, uint64_t from, uint64_t limit)
 {
     uint64_t position = from + ((walk->last - from) & 7);
@@ -151,8 +151,8 @@ static uint64_t resynchronize(const struct walk *walk, uint64_t from, uint64_t l
 }
 
 /*
- * The next place where the AUXTRACE index says a record is, behind position; end
- * if none. Entries that point at no such record are reported and passed over.
+ * The next position after `position` where the AUXTRACE index names a record; end if none.
+ * Entries that point at no such record are reported and skipped.
  */
 static uint64_t next_indexed(struct walk *walk, uint64_t position)
 {
@@ -171,7 +171,7 @@ static uint64_t next_indexed(struct walk *walk, uint64_t position)
     return walk->end;
 }
 
-/* How much of an AUXTRACE's data is there. Sets the position behind it. */
+/* How much of an AUXTRACE's data is present. Sets the position after it. */
 static void take_payload(struct walk *walk, struct raw *raw, uint64_t size)
 {
     uint64_t start = walk->position, room = walk->end - start, stop;
@@ -187,7 +187,7 @@ static void take_payload(struct walk *walk, struct raw *raw, uint64_t size)
                 "cut there",
                 (unsigned long long)size);
     } else {
-        /* Cut off, or a size that lies: then records go on somewhere inside. */
+        /* Cut off, or the size is wrong: then records go on somewhere inside. */
         uint64_t limit = next_indexed(walk, start - 1);
         raw->payload_size = resynchronize(walk, start, limit) - start;
         if (walk->report)

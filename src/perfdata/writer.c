@@ -1,13 +1,12 @@
 /*
  * Writing perf.data: what Linux perf 6.1 and newer accept (docs/perf-data.md).
  *
- * The file is readable whenever writing stops. The header and the attributes
- * come first and claim no feature sections; machine and CPUs stand in
- * FEATURE records at the head of the data; the header's data size follows the
- * data. Finishing adds the feature sections, then one write of the header makes
- * them count. When the disk is full, what fits stays: the header then ends the
- * data behind the last whole record. All numbers are little-endian, whatever the
- * host.
+ * The file is readable whenever writing stops. The header and the attributes come first and
+ * claim no feature sections; machine and CPUs stand in FEATURE records at the head of the
+ * data; the header's data size follows the data. Finishing adds the feature sections, then one
+ * write of the header makes them count. When the disk is full, what fits is kept: the header
+ * then says that the data ends after the last whole record. All numbers are little-endian,
+ * whatever the host.
  */
 #include "writing.h"
 
@@ -129,8 +128,8 @@ static const uint8_t *look(struct spex_perf_writer *w, struct window *window, ui
 }
 
 /*
- * From `at` on: where the last whole record before `end` ends. With `adopt` the
- * records are AUX data that others appended: they enter the index and their queues.
+ * Where the last whole record between `at` and `end` ends. With `adopt` the records are AUX
+ * data that others appended: they are added to the index and their queues.
  */
 static uint64_t walk_records(struct spex_perf_writer *w, uint64_t at, uint64_t end, bool adopt)
 {
@@ -158,7 +157,7 @@ static uint64_t walk_records(struct spex_perf_writer *w, uint64_t at, uint64_t e
 
 /* ---- opening ---- */
 
-/* The file was begun before, and others appended AUX data: it stays, and the file goes on there. */
+/* The file was begun before and others appended AUX data: both stay, and writing goes on there. */
 static enum spex_status adopt(struct spex_perf_writer *w, const struct spex_perf_writer_options *o,
                               struct spex_error *error)
 {
@@ -169,7 +168,7 @@ static enum spex_status adopt(struct spex_perf_writer *w, const struct spex_perf
     uint64_t end = walk_records(w, o->kept_start, o->kept_end, true);
     if (!w->error && (lseek(w->fd, (off_t)end, SEEK_SET) < 0 || ftruncate(w->fd, (off_t)end)))
         w->error = errno;
-    if (w->error) /* nothing was cut: another time it may go */
+    if (w->error) /* nothing was cut: another attempt may succeed */
         return error_set(error, w->error == ENOMEM ? SPEX_NO_MEMORY : SPEX_IO, end, "%s: %s",
                          w->path, strerror(w->error));
     w->position = w->written = end;
@@ -294,7 +293,7 @@ enum spex_status spex_perf_writer_finish(struct spex_perf_writer *w, struct spex
         writing_finish_features(w);
         writing_sections(w);
         int problem = w->error;
-        if (problem) { /* what fits: up to the last whole record */
+        if (problem) { /* keep what fits, up to the last whole record */
             w->error = 0;
             end = walk_records(w, w->data_offset, end < w->written ? end : w->written, false);
             missing = w->position - end;

@@ -25,11 +25,11 @@ struct perf_writer_node {
     size_t word_count;
 };
 
-/* Instead of what the options say of events, CPUs and memory. */
+/* Overrides what the options say about events, CPUs and memory. */
 struct perf_writer_machine {
     const struct perf_writer_event *events; /* those of SPE first */
     size_t event_count;                     /* up to PERF_WRITER_EVENTS */
-    size_t tracking;                        /* whose id the writer's own records bear */
+    size_t tracking;                        /* whose id the writer's own records carry */
     const struct spex_perf_cpu *cpus;       /* one per CPU of the options */
     const struct perf_writer_node *nodes;   /* none: one with all of it */
     size_t node_count;
@@ -44,7 +44,7 @@ enum spex_status perf_writer_open_machine(const char *path,
                                           struct spex_perf_writer **writer,
                                           struct spex_error *error);
 
-/* Whole records of the kernel. What a killed writer leaves ends at the last perf_writer_sync(). */
+/* Whole records of the kernel. The file of a killed writer ends at the last perf_writer_sync(). */
 void perf_writer_raw(struct spex_perf_writer *writer, const void *records, size_t size);
 void perf_writer_sync(struct spex_perf_writer *writer);
 
@@ -58,7 +58,7 @@ struct perf_writer_aux {
 };
 void perf_writer_auxtrace(struct spex_perf_writer *writer, const struct perf_writer_aux *aux);
 
-/* The id of an object that no record tells. */
+/* The build-id of an object that no record has. */
 void perf_writer_build_id(struct spex_perf_writer *writer, const char *filename, const uint8_t *id,
                           uint8_t size);
 

@@ -57,7 +57,7 @@ void writing_make_attrs(struct spex_perf_writer *w, const struct spex_perf_write
                          (o->exclude_kernel ? EXCLUDE_KERNEL : 0));
     put_le64(a + 56, o->config[1]);
     put_le64(a + 64, o->config[2]);
-    /* config3 and config4 lie behind ATTR_SIZE: the event's name tells them. */
+    /* config3 and config4 do not fit into ATTR_SIZE: the event's name has them. */
     a = w->attrs[1].bytes;
     put_le32(a, SOFTWARE);
     put_le32(a + 4, ATTR_SIZE);
@@ -90,7 +90,7 @@ void writing_make_attrs(struct spex_perf_writer *w, const struct spex_perf_write
         w->attrs[w->attr_count].name = beside[i].name;
         w->stacks = true;
         a = w->attrs[w->attr_count++].bytes;
-        put_le32(a, HARDWARE); /* one in so many instructions: the same ones as the SPE event */
+        put_le32(a, HARDWARE); /* an event with the period of SPE's */
         put_le32(a + 4, ATTR_SIZE);
         put_le64(a + 8, INSTRUCTIONS);
         put_le64(a + 16, o->period);
@@ -352,8 +352,10 @@ void writing_start(struct spex_perf_writer *w, const struct spex_perf_writer_opt
         w->data_offset = w->position;
     }
     for (unsigned i = 0; i < FEATURE_BITS; i++) {
-        /* perf takes a second MEM_TOPOLOGY for an error; the others it reads twice. Of two nodes
-         * the lists of CPUs may grow until the file is finished. */
+        /*
+         * perf treats a second MEM_TOPOLOGY as an error; other features may come twice. With two
+         * nodes, the lists of CPUs may grow until the file is finished.
+         */
         bool late = i == FEATURE_MEM_TOPOLOGY || (i == FEATURE_NUMA_TOPOLOGY && o->node_cpus);
         if (!w->has_feature[i] || (late && !w->pipe))
             continue;
@@ -365,7 +367,7 @@ void writing_start(struct spex_perf_writer *w, const struct spex_perf_writer_opt
         put_zeros(b, -b->vec.count & 7);
         writing_end(w);
     }
-    /* perf works out times with zeros, and dies, if TIME_CONV comes later than this. */
+    /* If TIME_CONV comes later than this, perf divides by zero and dies. */
     b = writing_begin(w, SPEX_PERF_TIME_CONV, 0);
     put64(b, o->time.shift);
     put64(b, o->time.mult);

@@ -148,7 +148,7 @@ void spex_perf_writer_switch(struct spex_perf_writer *w, int32_t cpu, int32_t pr
                              int32_t prev_tid, int32_t next_pid, int32_t next_tid, uint64_t time)
 {
     struct bytes *b;
-    if (w->per_thread) /* no record says its CPU there: perf would refuse the file */
+    if (w->per_thread) /* records have no CPU there: perf would refuse the file */
         return;
     b = writing_begin(w, SPEX_PERF_SWITCH_CPU_WIDE, SPEX_PERF_MISC_SWITCH_OUT);
     put32(b, (uint32_t)next_pid);
@@ -275,7 +275,7 @@ void perf_writer_build_id(struct spex_perf_writer *w, const char *filename, cons
     remember_build_id(w, &map);
 }
 
-/* The time, and a build-id: records begin or end with them in fixed places. */
+/* The time and the build-id, which are at fixed offsets from a record's beginning or end. */
 static void see_record(struct spex_perf_writer *w, const uint8_t *r, size_t size)
 {
     uint32_t type = le32(r);

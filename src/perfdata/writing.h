@@ -1,6 +1,6 @@
 /*
  * A file that is being written, from within: writer.c opens and ends it, writer_head.c has what
- * stands before and behind the records, writer_records.c the records.
+ * comes before and after the records, writer_records.c the records.
  */
 #ifndef PERFDATA_WRITING_H
 #define PERFDATA_WRITING_H
@@ -116,7 +116,7 @@ struct spex_perf_writer {
     bool has_feature[FEATURE_BITS];
     struct writer_attr attrs[PERF_WRITER_EVENTS];
     unsigned attr_count;
-    uint64_t id_spe, id_tracking; /* what records of the writer bear */
+    uint64_t id_spe, id_tracking; /* the ids that records of the writer carry */
     bool stacks;                  /* records of spex_perf_writer_stacks() have an event */
 };
 
@@ -128,7 +128,7 @@ void writing_emit(struct spex_perf_writer *w, const void *data, size_t size);
 void writing_flush(struct spex_perf_writer *w);
 /* Bytes over those that the file has at an offset. */
 void writing_patch(struct spex_perf_writer *w, const void *data, size_t size, off_t at);
-/* What was added so far becomes part of the file. */
+/* Makes everything added so far part of the file. */
 void writing_commit(struct spex_perf_writer *w);
 
 /* ---- writer_head.c ---- */
@@ -145,7 +145,7 @@ void writing_header(struct spex_perf_writer *w, uint64_t data_size, bool finishe
 /* Everything before the first event. */
 void writing_start(struct spex_perf_writer *w, const struct spex_perf_writer_options *o,
                    const struct spex_perf_cpu *cpus);
-/* The feature sections, behind the data. */
+/* The feature sections, after the data. */
 void writing_sections(struct spex_perf_writer *w);
 
 /* ---- writer_records.c ---- */

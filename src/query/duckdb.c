@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* A function pointer is not the pointer that dlsym gives, for ISO C. */
+/* ISO C does not let dlsym's pointer be converted to a function pointer directly. */
 static bool find(void *library, const char *name, void *to)
 {
     void *symbol = dlsym(library, name);

@@ -1,4 +1,4 @@
-/* DuckDB's library, loaded at run time: functions as pointers, handles that only it looks into. */
+/* DuckDB's library, loaded at run time: functions as pointers, opaque handles. */
 #ifndef QUERY_DUCKDB_H
 #define QUERY_DUCKDB_H
 
@@ -21,7 +21,7 @@ struct duck_init;
 struct duck_call;
 struct duck_replacement;
 
-struct duck_result { /* its own size; what is inside is DuckDB's business */
+struct duck_result { /* as large as DuckDB's own; its contents are private to DuckDB */
     uint64_t numbers[3];
     void *pointers[3];
 };
@@ -44,9 +44,9 @@ enum duck_type_id {
     DUCK_DECIMAL = 19,
     DUCK_UHUGEINT = 32,
 };
-enum { DUCK_ROWS = 3 }; /* of result_return_type: the statement has a table for an answer */
+enum { DUCK_ROWS = 3 }; /* of result_return_type: the answer is a table */
 
-/* A text in a column: short ones stand in it. */
+/* A text in a column: short ones are stored in place. */
 enum { DUCK_INLINE = 12 };
 struct duck_text {
     union {
@@ -67,7 +67,7 @@ struct duckdb {
 #include "query/duckdb.def"
 };
 
-/* A process has one: its callbacks get no word of ours before they can ask for one. */
+/* One per process: DuckDB's callbacks cannot be handed it, so they look here. */
 extern struct duckdb duck;
 
 /*

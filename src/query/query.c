@@ -117,7 +117,7 @@ void query_quote(struct out *out, const char *text)
 
 /* ---- statements ---- */
 
-/* How many statements there are; 0 if it is not SQL, and then why, if q is to remember it. */
+/* How many statements there are; 0 if the text is not SQL: then q, if not NULL, gets the reason. */
 static uint64_t count_statements(struct query *q, const char *sql, bool remember)
 {
     struct duck_statements *statements;
@@ -132,8 +132,8 @@ static uint64_t count_statements(struct query *q, const char *sql, bool remember
 }
 
 /*
- * Where the last statement begins; what ends it goes. Every semicolon is tried, from the end:
- * DuckDB knows best which of them ends a statement.
+ * Where the last statement begins; the semicolon before it is cut off. Every semicolon is
+ * tried, from the end: DuckDB knows best which of them ends a statement.
  */
 static bool split(struct query *q, char *sql, char **last)
 {
@@ -232,7 +232,7 @@ static void put_wide(struct out *out, uint64_t high, uint64_t low)
     out_bytes(out, p, (size_t)(digits + sizeof digits - p));
 }
 
-/* As few digits as tell it from its neighbours. */
+/* As few digits as distinguish it from its neighbours. */
 static void put_real(struct out *out, double value, bool single)
 {
     char text[40];
@@ -316,7 +316,7 @@ static void put_chunk(struct duck_chunk *chunk, const int *types, size_t count,
             out_char(text, 0);
         }
         const char *at = text->data;
-        for (size_t i = 0; i < count; i++) { /* now that the text does not move any more */
+        for (size_t i = 0; i < count; i++) { /* now that the text no longer moves */
             cells[i] = cells[i] ? at : NULL;
             at += strlen(at) + 1;
         }
@@ -340,7 +340,8 @@ static bool put_result(struct query *q, struct duck_result *result, const int *a
         kinds[i] = kind_of(asked[i]);
         names[i] = duck.column_name(result, i);
     }
-    chunk = duck.fetch_chunk(*result); /* what is wrong from the beginning has no answer at all */
+    chunk =
+        duck.fetch_chunk(*result); /* an error before the first row: there is no answer at all */
     const char *why = duck.result_error(result);
     if (!why || !*why)
         sink->begin(sink->user, names, kinds, count);
@@ -359,7 +360,9 @@ static bool put_result(struct query *q, struct duck_result *result, const int *a
 
 /* ---- asking ---- */
 
-/* The statement with one around it that makes text of what cannot be shown, under the same names.
+/*
+ * Wraps the statement in another one that turns columns which cannot be shown into text, under
+ * the same names.
  */
 static void put_around(struct out *out, struct duck_prepared *prepared, const int *types,
                        uint64_t count, const char *sql)

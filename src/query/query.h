@@ -1,10 +1,10 @@
 /*
- * SQL over profiles. DuckDB does the work, from a library that is loaded when it is asked for;
- * table function spe('perf.data') gives it the columns of docs/schema.md, of which only those that
- * a statement needs are made. A name of a file in place of a table means that function, too.
+ * SQL over profiles. DuckDB does the work; its library is loaded on first use. The table function
+ * spe('perf.data') gives it the columns of docs/schema.md, and makes only those that a statement
+ * needs. The name of a file in place of a table means the same.
  *
- * Reading a profile is one thread's work; what DuckDB makes of the rows that of several. One
- * statement at a time; query_interrupt is for any thread.
+ * One thread reads a profile; several of DuckDB's work on its rows. One statement at a time;
+ * any thread may call query_interrupt.
  */
 #ifndef QUERY_QUERY_H
 #define QUERY_QUERY_H
@@ -19,7 +19,7 @@ struct query_options {
     uint64_t memory; /* bytes; 0: DuckDB's own limit */
     /*
      * A profile, open for a pass over all samples: NULL if it cannot be read, and error says why.
-     * It stays the caller's, who closes it behind query_close. Any thread, one at a time.
+     * It stays the caller's, who closes it after query_close. Called by any thread, one at a time.
      */
     struct spex_analysis *(*open)(void *user, const char *path, struct spex_error *error);
     void *user;
@@ -31,7 +31,7 @@ enum spex_status query_new(const struct query_options *options, struct query **q
                            struct spex_error *error);
 void query_free(struct query *query);
 
-/* The statement at hand, and any other, ends with an error. */
+/* Ends the running statement, and any later one, with an error. */
 void query_interrupt(struct query *query);
 bool query_interrupted(const struct query *query);
 
@@ -44,8 +44,8 @@ struct query_sink {
 };
 
 /*
- * Statements, one after the other; sink, which may be NULL, gets what the last one answers. False:
- * query_error says why.
+ * Runs statements one after the other; sink, which may be NULL, gets the answer of the last one.
+ * False: query_error says why.
  */
 bool query_ask(struct query *query, const char *sql, const struct query_sink *sink);
 /* The same, but the last answer goes to a file of Parquet. */

@@ -21,7 +21,7 @@ enum {
 };
 _Static_assert(sizeof(struct duck_text) == 16, "as DuckDB has it");
 
-/* What a column is by the number of what it follows from. */
+/* The values of a column, by the number of its origin. */
 struct value {
     bool there;
     union {
@@ -124,7 +124,7 @@ static void free_blocks(const struct scan *s, struct block *b)
     }
 }
 
-/* An empty block for the pass, NULL if no more is wanted. */
+/* An empty block for the pass, NULL if no more are wanted. */
 static struct block *take_free(struct scan *s)
 {
     pthread_mutex_lock(&s->lock);
@@ -156,7 +156,7 @@ static void pass_full(struct scan *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* A full block for DuckDB, NULL behind the last. */
+/* A full block for DuckDB, NULL after the last. */
 static struct block *take_full(struct scan *s)
 {
     pthread_mutex_lock(&s->lock);
@@ -221,7 +221,10 @@ static void add_values(struct scan *s, enum export_from from, uint32_t id,
     }
 }
 
-/* The numbers of what a sample's columns follow from; those that no column asks for are 0. */
+/*
+ * The numbers of a sample's origins, which its columns follow from; 0 for those that no column
+ * needs.
+ */
 typedef uint32_t row_origins[EXPORT_FROMS];
 
 static inline __attribute__((always_inline)) void find_origin(struct scan *s, enum export_from from,
@@ -455,7 +458,7 @@ static void free_scan(void *data)
     free(s);
 }
 
-/* Which columns the statement asks for, and what the pass must find out for them. */
+/* Which columns the statement needs, and what the pass must find out for them. */
 static unsigned choose_columns(struct scan *s, struct duck_init *info)
 {
     unsigned want = SPEX_WANT_LITTLE;
@@ -464,7 +467,7 @@ static unsigned choose_columns(struct scan *s, struct duck_init *info)
     for (size_t i = 0; i < s->column_count; i++) {
         struct scan_column *c = &s->columns[i];
         enum export_column column = nth_column(duck.init_get_column_index(info, i));
-        if (column == EXPORT_COLUMNS) /* none of ours: whatever is always there */
+        if (column == EXPORT_COLUMNS) /* none of ours: any column that is always there */
             column = EXPORT_SIZE;
         const struct export_field *f = &export_fields[column];
         c->column = column;
@@ -547,7 +550,7 @@ static void call(struct duck_call *info, struct duck_chunk *chunk)
     give_back(s, b);
 }
 
-/* A name that is no table: if it is that of a file, the file. */
+/* A name that is not a table: if it is the name of a file, that file. */
 static void replace(struct duck_replacement *info, const char *name, void *extra)
 {
     struct stat st;

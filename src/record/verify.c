@@ -159,7 +159,7 @@ struct state {
         uint8_t rule;
     } events[EVENT_RULES];
     uint64_t events_zero;
-    uint64_t misses; /* events that stand for a miss, each behind the event of its access */
+    uint64_t misses; /* events that stand for a miss, each after the event of its access */
     uint16_t counter_zero;
     uint8_t reserved_spaces; /* bit NSE:NS set: reserved */
     uint32_t pc_facts[16];   /* by payload [63:60], >> 16 */

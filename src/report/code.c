@@ -10,7 +10,7 @@
 
 enum { AROUND = 6 }; /* instructions shown on each side of one with samples */
 
-struct sampled { /* an instruction with samples: its place in the order of the cube */
+struct sampled { /* an instruction with samples: its position in the order of the cube */
     const struct spex_symbol *symbol;
     uint64_t address;
     size_t row;
@@ -42,7 +42,7 @@ struct listing {
     const struct spex_symbol *symbol;
     const struct sampled *samples; /* of this function, in order of address */
     size_t count;
-    struct spex_line source; /* the file that most lines are of, and the range of lines */
+    struct spex_line source; /* the file that most lines belong to, and the range of lines */
     unsigned first_line, last_line;
 };
 
@@ -75,7 +75,7 @@ static void write_instruction(struct listing *l, uint64_t address, const struct 
     json_end(json);
 }
 
-/* The instructions near samples, as long as there are fewer than most. */
+/* The instructions near samples, at most `most` of them. */
 static void write_instructions(struct listing *l, size_t most, struct json *json)
 {
     uint64_t next = l->symbol->start, end = l->symbol->end;
@@ -101,7 +101,7 @@ static void write_instructions(struct listing *l, size_t most, struct json *json
         JSON_MEMBER(json, "cut", u64, written - most);
 }
 
-/* The file of the function's first line, and which of its lines the samples are of. */
+/* The file of the function's first line, and those of its lines that have samples. */
 static void find_source(struct listing *l)
 {
     struct spex_line line;

@@ -1,6 +1,6 @@
 /*
- * A table that is also known by interval of time: a group whose last key is SPEX_KEY_TIME_BIN,
- * and the one without that key, which has the totals and their order.
+ * A table that is also kept by interval of time: a group whose last key is SPEX_KEY_TIME_BIN,
+ * and one without that key, which has the totals and their order.
  */
 #ifndef REPORT_CUBE_H
 #define REPORT_CUBE_H
@@ -34,7 +34,8 @@ struct bins { /* intervals of time: 2^shift ns each, from number first on; none 
 };
 
 struct cell {
-    uint32_t row, bin; /* place in the order of the totals; interval, or the count if no time */
+    uint32_t row,
+        bin; /* position in the order of the totals; interval, or the count if there is no time */
     const struct spex_row *from;
 };
 
@@ -45,12 +46,12 @@ struct cube {
     size_t rows;           /* how many there are */
     size_t kept;           /* of these have cells of their own; */
     struct vector *rest;   /* the others together by interval */
-    struct vector *beyond; /* what is of no row of the total; NULL: nothing */
+    struct vector *beyond; /* what belongs to no row of the total; NULL: nothing */
     struct cell *cells;
     size_t count;
 };
 
-/* Both groups; the total is derived. Without memory, or if keys are wrong, a status. */
+/* Makes both groups; the total is derived. A status if there is no memory or the keys are wrong. */
 enum spex_status cube_new(struct cube *cube, struct spex_analysis *analysis,
                           const enum spex_key *keys, size_t count, unsigned flags,
                           unsigned time_shift, struct spex_error *error);
@@ -58,15 +59,15 @@ void cube_free(struct cube *cube);
 /* After the last sample: orders rows, and the cells of the first keep of them. */
 void cube_finish(struct cube *cube, const struct bins *bins, enum spex_order order, size_t keep);
 /*
- * After cube_finish, of a cube in which only the rows it keeps were counted: what the other rows
- * of so many have, by a cube with the same samples in all.
+ * After cube_finish, for a cube that counted only the rows it keeps: adds what the other rows
+ * have, taken from a cube that counted all of the same samples.
  */
 void cube_rest_of(struct cube *cube, size_t rows, const struct cube *all, const struct bins *bins);
 /* Cells of a row that is kept: first and how many. */
 const struct cell *cube_cells(const struct cube *cube, size_t row, size_t *count);
 /* "total", "p" and "cells" of a row. */
 void cube_write_row(const struct cube *cube, size_t row, struct json *json);
-/* The same of all rows from this one on, together; p is left out. */
+/* The same for all rows from this one on, summed up; "p" is left out. */
 void cube_write_rest(const struct cube *cube, size_t first, struct json *json);
 /* "name": text of the n-th key. */
 void cube_write_key(const struct cube *cube, size_t row, size_t n, struct json *json);

@@ -1,8 +1,8 @@
 /*
- * Call paths as a tree, for the flame graph. A node is a function under its callers; what it holds
- * is its own, the page adds up what is below. Nodes that are small by every weight are
- * folded into one "other" below their nearest large caller, and where there are too many cells
- * several intervals make one: the tree is bounded, its sums are right.
+ * Call paths as a tree, for the flame graph. A node is a function under its callers. It holds only
+ * its own samples; the page adds up those below. Nodes that are small by every weight are folded
+ * into one "other" below their nearest large caller, and where there are too many cells several
+ * intervals become one. So the tree is bounded and its sums stay right.
  */
 #include "report/internal.h"
 
@@ -30,7 +30,7 @@ struct node {
     bool missing;                     /* frames that are not known */
     struct sums all;                  /* with what is below */
     double size;                      /* the largest of its shares */
-    int64_t shown; /* number in the page; of one that is folded that of "other" */
+    int64_t shown; /* number in the page; for a folded one, that of its "other" */
     bool kept;
 };
 
@@ -46,7 +46,7 @@ struct flame {
     struct node *nodes;
     size_t count, capacity;
     int64_t *of_stack; /* node of a call, NONE: not yet */
-    int64_t *others;   /* by kept node + 1: number of the one that holds what is folded */
+    int64_t *others;   /* by kept node + 1: number of its "other" */
     size_t *folded;    /* as many: functions in it */
     struct piece *pieces;
     size_t piece_count;
@@ -82,7 +82,7 @@ static int64_t child(struct flame *f, int64_t parent, const struct spex_symbol *
     return n;
 }
 
-/* The node of a call: those around it first, as far as they are not known. */
+/* The node of a call; makes those of its callers first if they are new. */
 static int64_t node_of_stack(struct flame *f, uint32_t stack)
 {
     uint32_t path[STACKS_DEEPEST];
@@ -111,7 +111,7 @@ static int64_t node_of_row(struct flame *f, const struct spex_group *group,
     return child(f, caller, symbol, symbol ? NULL : (const void *)(uintptr_t)module, false);
 }
 
-/* Sums of all nodes; a caller stands before what it calls. */
+/* Sums of all nodes; a caller comes before what it calls. */
 static void grow(struct flame *f)
 {
     const struct spex_group *total = f->report->cubes[STACKS].total;
@@ -141,7 +141,7 @@ static int larger_first(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-/* Keeps at most so many nodes, the largest: with one also its callers, which are no smaller. */
+/* Keeps at most so many nodes, the largest, and with each its callers, which are no smaller. */
 static size_t choose(struct flame *f, size_t most)
 {
     double *sizes = memory_get(f->count + 1, sizeof *sizes), least = 0;
@@ -163,7 +163,7 @@ static size_t choose(struct flame *f, size_t most)
     return kept;
 }
 
-/* Numbers for "other" nodes, behind the kept ones: one below each node that has some folded. */
+/* Numbers for "other" nodes, after the kept ones: one below each node that has some folded. */
 static size_t fold(struct flame *f, size_t shown)
 {
     f->others = memory_get(f->count + 1, sizeof *f->others);
@@ -190,14 +190,14 @@ static int by_place(const void *a, const void *b)
     return x->bin < y->bin ? -1 : x->bin > y->bin;
 }
 
-/* The interval of a piece, as coarse as that; those without a time come behind all. */
+/* The interval of a piece at this coarseness; pieces without a time come last. */
 static uint32_t coarse_bin(const struct flame *f, const struct piece *p)
 {
     uint32_t count = f->report->bins.count;
     return p->bin < count ? p->bin >> f->coarse : count ? ((count - 1) >> f->coarse) + 1 : 0;
 }
 
-/* Cells in order, and how coarse their intervals must be for at most so many. */
+/* Sorts the cells, and finds how coarse intervals must be to have at most so many. */
 static void slice(struct flame *f, size_t most)
 {
     const struct cube *cube = &f->report->cubes[STACKS];

@@ -25,7 +25,7 @@ struct report {
     struct sources *sources;
 };
 
-/* Parts of the data that take less where the page would become too large. */
+/* Parts of the data that are cut down when the page would become too large. */
 enum part { PART_FUNCTIONS, PART_CODE, PART_STACKS, PART_ROWS, PART_MAP, PART_SHARING, PARTS };
 
 /* How many rows of each kind are written. */
@@ -39,7 +39,7 @@ void code_write(struct report *report, const struct limits *limits, struct json 
 void flame_write(struct report *report, const struct limits *limits, struct json *json);
 /* "map": data addresses over time (map.c). */
 void map_write(struct report *report, const struct limits *limits, struct json *json);
-/* On which NUMA node pages are (nodes.c); NULL where the file does not tell of several. */
+/* Which NUMA node each page is on (nodes.c); NULL where the file does not name several. */
 enum { NODES_MOST = 8 };
 struct nodes *nodes_new(struct spex_analysis *analysis);
 void nodes_free(struct nodes *nodes);

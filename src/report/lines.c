@@ -1,4 +1,4 @@
-/* Cache lines that threads contend for: what spex c2c says of them. */
+/* Cache lines that threads contend for, as spex c2c shows them. */
 #include "report/internal.h"
 
 #include "analysis/findings.h"

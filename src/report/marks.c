@@ -14,7 +14,7 @@ static void count_marks(const struct report *r, struct spex_perfdata *file,
     spex_perfdata_rewind(file);
     while (spex_perfdata_next(file, &e) == SPEX_OK) {
         uint64_t bin = (e.time >> r->bins.shift) - r->bins.first;
-        if (bin >= r->bins.count) /* behind the last record: the last interval */
+        if (bin >= r->bins.count) /* after the last record: the last interval */
             bin = e.time >> r->bins.shift < r->bins.first ? 0 : r->bins.count - 1;
         if (e.type == SPEX_PERF_LOST) {
             counts[bin][LOST] += e.u.lost.lost;

@@ -1,7 +1,7 @@
 /*
- * Which NUMA node a page of data is on. Physical addresses say it where the file says which memory
- * is whose. Else data that came from memory itself does: from near, it is on the node of the CPU;
- * from remote, and there are two nodes, on the other.
+ * Which NUMA node a page of data is on. Physical addresses show it if the file says which memory
+ * belongs to which node. Otherwise the data source does: data from local DRAM is on the node of
+ * the CPU; data from remote DRAM is on the other one, if there are two.
  */
 #include "report/internal.h"
 
@@ -17,11 +17,11 @@ struct nodes {
     struct ids pages; /* address and process */
     uint32_t (*counts)[NODES_MOST];
     size_t capacity;
-    int32_t cpu; /* of the last sample; and its node, as its place in the file's list */
+    int32_t cpu; /* of the last sample; and its node, as an index into the file's list */
     size_t near;
 };
 
-/* The place of a node's number in the file's list; NODES_MOST: it is none that counts. */
+/* The index of a node's number in the file's list; NODES_MOST: not one that is counted. */
 static size_t place_of(const struct nodes *n, int node)
 {
     size_t i = 0;

@@ -30,7 +30,7 @@ void report_page(struct out *out, const char *title, const char *data, size_t si
     out_text(out, page_head);
     write_escaped(out, title);
     out_text(out, page_body);
-    /* JSON has '<' in strings only; spelled like this, no name can end the script element */
+    /* JSON has '<' in strings only; escaped like this, no name can end the script element */
     for (const char *end = data + size; data < end;) {
         const char *next = memchr(data, '<', (size_t)(end - data));
         out_block(out, data, (size_t)((next ? next : end) - data));

@@ -15,7 +15,7 @@ static const struct {
     size_t key_count;
     unsigned flags;
     enum spex_order order;
-    size_t keep; /* rows that may be shown */
+    size_t keep; /* the most rows that may be shown */
 } sets[SETS] = {
     [FUNCTIONS] = {{SPEX_KEY_SYMBOL, SPEX_KEY_DSO},
                    2,
@@ -100,7 +100,7 @@ static void feed_memory(void *context, const struct spex_sample *samples, size_t
     feed_kept(r, samples, count, is_memory, r->feeds[ACCESSES], r->cubes[PAGES].fine);
 }
 
-/* Samples of a thread that follow each other in an interval are of one row. */
+/* Samples of a thread that follow each other in an interval belong to one row. */
 static void feed_running(void *context, const struct spex_sample *samples, size_t count)
 {
     struct report *r = context;
@@ -117,7 +117,7 @@ static void feed_running(void *context, const struct spex_sample *samples, size_
     }
 }
 
-/* Of the lines that are shown, and a few others whose bit is the same. */
+/* Records of the lines that are shown, and of a few others that share their bit. */
 static bool is_hot(const struct report *r, const struct spex_sample *s)
 {
     bool physical = s->record->present & SPEX_HAS_PA;
@@ -202,15 +202,15 @@ static struct bins choose_bins(uint64_t first, uint64_t last)
 }
 
 /*
- * Samples were counted by intervals that were guessed. True if those are what the samples need;
- * then at_work begins where they do.
+ * Samples were counted by guessed intervals. True if the guess fits the samples; at_work then
+ * begins where they do.
  */
 static bool bins_fit(struct report *r)
 {
     const struct spex_totals *t = spex_analysis_totals(r->analysis);
     struct bins guess = r->bins, need = choose_bins(t->first_time, t->timed ? t->last_time : 0);
     r->bins = need;
-    if (!need.count) /* of samples without a time all intervals are the same */
+    if (!need.count) /* without times, any intervals will do */
         return true;
     uint64_t before = need.first - guess.first;
     if (need.shift != guess.shift || before >= guess.count || need.count > guess.count - before)
@@ -270,8 +270,8 @@ static void free_tables(struct report *r)
 }
 
 /*
- * By intervals as the file's own first and last time make them; where samples turn out to be of
- * another span (filters may choose any), once more.
+ * Uses intervals that fit the file's first and last time; if the samples turn out to cover
+ * another span (filters may choose any), counts once more.
  */
 static enum spex_status count_all(struct report *r, struct spex_error *error)
 {
@@ -346,7 +346,10 @@ static void write_page_nodes(struct report *r, size_t row, struct json *json)
     nodes_write(r->nodes, counts, json);
 }
 
-/* Rows of a set, each an object with the texts of its keys by these names, then the others. */
+/*
+ * Rows of a set, each an object with the texts of its keys under these names; then the other rows,
+ * summed up.
+ */
 static void write_set(struct report *r, enum set set, const char *name, const char *const *keys,
                       size_t most, struct json *json)
 {
@@ -473,7 +476,7 @@ static size_t less(size_t value, double part, size_t least)
     return smaller > least ? smaller : least;
 }
 
-/* One part to so much of what it is; false if it is as small as it may be. */
+/* Scales one part down by this factor; false if it is as small as it may be. */
 static bool shrink(struct limits *l, enum part part, double to)
 {
     const struct limits before = *l;
@@ -504,7 +507,7 @@ static bool shrink(struct limits *l, enum part part, double to)
     return memcmp(l, &before, sizeof before) != 0;
 }
 
-/* What is too much comes from the largest part that can give: at most half of it at a time. */
+/* What is too much is taken from the largest part that can shrink, at most half of it at a time. */
 static bool make_smaller(struct limits *l, size_t sizes[PARTS], size_t excess)
 {
     for (unsigned n = 0; n < PARTS; n++) {

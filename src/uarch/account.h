@@ -4,7 +4,7 @@
  * fetch.c the instruction side, predict.c the predictors.
  *
  * Requests come in program order, not in order of time: an instruction that waits for
- * its operands asks the memory later than the one behind it. So what is limited by
+ * its operands asks the memory later than the one after it. So what is limited by
  * bandwidth or ports is kept as a calendar of what is taken when, not as the time when
  * it is next free.
  */
@@ -73,7 +73,7 @@ struct timing_uop {
 
 /*
  * Registers and dispatch, as far as they matter to what comes: when each register is
- * ready, in cycles after the one behind dispatch (0: it is), and dispatch's part of a
+ * ready, in cycles after the one after dispatch (0: it is), and dispatch's part of a
  * cycle. Cores in the same state do the same. Each is there once.
  */
 struct timing_state {
@@ -100,7 +100,7 @@ struct timing_step {
 struct timing_path {
     const struct timing_state *from;
     struct timing_path *branch, *next; /* first; next of the same path, or of the same hash */
-    uint16_t *retire;                  /* of all instructions, behind the steps; as in a step */
+    uint16_t *retire;                  /* of all instructions, after the steps; as in a step */
     uint16_t at, took;                 /* of a branch: step `at` took this instead */
     /* what came next: taken << 1 | mispredicted */
     _Alignas(64) struct timing_path *follow[4];
@@ -294,7 +294,7 @@ struct spex_timing_core {
     struct timing_path **hook;        /* where to find what the next block does, and to note it */
     struct timing_path *none;         /* what it is if it is not at a path */
     int32_t credit;                   /* what remembering costs is paid of it; below 0: a pause */
-    uint64_t first;                   /* instruction behind the last block that was not known */
+    uint64_t first;                   /* instruction after the last block that was not known */
     const uint64_t *made, *made_end;  /* loads and stores of the block that were made: when done */
     uint32_t page_shift, l1d_latency, lat_alu;
     uint64_t loads, stores;         /* so far */

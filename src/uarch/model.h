@@ -98,7 +98,7 @@ enum spex_uarch_end {
 struct spex_uarch_block {
     int64_t delta; /* added to the core's counter at entry */
     uint64_t pc;
-    uint64_t next;             /* pc of the instruction behind the block */
+    uint64_t next;             /* pc of the instruction after the block */
     uint32_t count;            /* instructions */
     uint8_t end;               /* enum spex_uarch_end */
     const struct spex_op *ops; /* count of them */

@@ -259,7 +259,7 @@ static inline bool plain_store(struct spex_timing_core *core, const struct timin
     return true;
 }
 
-/* A step of a path: when it is done, and the access behind its own. before: retirement. */
+/* A step of a path: when it is done, and the access after its own. before: retirement. */
 static __attribute__((noinline)) struct made
 make_step(struct spex_timing_core *core, const struct spex_timing_block *block, uint32_t insn,
           const spex_timing_access *next, const spex_timing_access *end, uint64_t issue,

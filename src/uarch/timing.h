@@ -35,7 +35,7 @@ void spex_timing_core_free(struct spex_timing_core *core);
 struct timing_uop;
 
 struct spex_timing_block {
-    uint64_t pc, next; /* of the first instruction, and behind the last */
+    uint64_t pc, next; /* of the first instruction, and after the last */
     uint32_t count;
     uint8_t end; /* enum spex_uarch_end */
     const struct spex_op *ops;

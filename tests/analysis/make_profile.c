@@ -15,7 +15,7 @@
  *   readonly   threads read different words of one line
  *   private    each thread has data of its own, many lines
  *   branches   pick() mispredicts, the rest does not
- * and with "-nosource" behind the name: a CPU without Data Source packets and
+ * and with "-nosource" after the name: a CPU without Data Source packets and
  * without snoop events; "-untimed": no timestamps; "-nocontext": no context
  * packets, switch events instead; "-loss": the file says that data was lost;
  * "-n1": no previous branch targets, which an N1 does not have; "-shm": the second
@@ -286,7 +286,7 @@ static void map(struct spex_perf_writer *w, uint64_t start, uint64_t size, uint6
                                                     .time = pid < 0 ? 0 : 1500});
 }
 
-/* The program's segments as a kernel maps them: by pages, what is behind the file anonymous. */
+/* The program's segments as a kernel maps them: by pages, what is after the file anonymous. */
 static void map_program(struct spex_perf_writer *w, const char *path, int32_t pid)
 {
     uint8_t header[64], ph[56]; /* Elf64_Ehdr, Elf64_Phdr: little-endian whatever runs this */

@@ -1,5 +1,5 @@
 /*
- * A library does not end its program for want of memory: each allocation in turn fails, and every
+ * A library does not end its program when out of memory: each allocation in turn fails, and every
  * function says SPEX_NO_MEMORY or goes on with less; what was made can be ended, and nothing is
  * lost (the sanitizer's build looks for leaks). The test is linked with --wrap, so that all calls
  * in our code come here first.

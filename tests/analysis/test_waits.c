@@ -50,7 +50,7 @@ static void registers(void **state)
     }
 }
 
-/* A loop of six instructions behind two others; the words matter for branches only. */
+/* A loop of six instructions after two others; the words matter for branches only. */
 enum { COUNT = 8 };
 static const char *const loop[COUNT] = {
     "mov x1, #0",     "ldr x9, [x8]",   "ldr w2, [x0]", /* a block begins: the branch leads here */

@@ -284,7 +284,7 @@ static void crew_finish(void *user, void *data)
     seen->wrong += item->finished++;
 }
 
-/* Whatever the threads: items in order, each part once, behind its beginning and before its end. */
+/* Whatever the threads: items in order, each part once, after its beginning and before its end. */
 static void test_crew(void **state)
 {
     for (unsigned threads = 0; threads < 5; threads++) {

@@ -1,6 +1,6 @@
 /*
  * Stages on several threads: each sees every item once, one at a time and in order, and only
- * behind the stage before. Plain TAP, so that it can be built with ThreadSanitizer alone
+ * after the stage before. Plain TAP, so that it can be built with ThreadSanitizer alone
  * (test_races.py): what a stage has for itself is not atomic here either.
  */
 #include "base/stages.h"

@@ -126,7 +126,7 @@ static inline struct oracle_run oracle_run(const uint8_t *data, size_t size, siz
     return run;
 }
 
-/* Where to look for a whole record: it lies in [low, high), ends at end_low or behind, begins
+/* Where to look for a whole record: it lies in [low, high), ends at end_low or after, begins
  * before limit, and its PC packet is not the one at pc. */
 struct oracle_search {
     size_t low, high, end_low, limit, pc;

@@ -437,10 +437,10 @@ static void test_damage_truth_is_true(void **state)
 }
 
 /*
- * The reader finds every intact record behind damage, except where the remains of the
+ * The reader finds every intact record after damage, except where the remains of the
  * damaged one and the head of the next read as one record, or a later place in the next
  * looks like its start (docs/format.md, resynchronization). At most this many of about
- * 47,000 intact records behind 100 (truncate), 2,000 (flip, lose) or 200 (splice) wounds:
+ * 47,000 intact records after 100 (truncate), 2,000 (flip, lose) or 200 (splice) wounds:
  */
 static const size_t lost_at_most[SPEX_DAMAGE_KIND_COUNT][LAYOUTS] = {
     [SPEX_DAMAGE_TRUNCATE] = {0, 0, 0},

@@ -1,5 +1,5 @@
 /*
- * Reading goes on behind damage: the rules of docs/format.md, one test each, and
+ * Reading goes on after damage: the rules of docs/format.md, one test each, and
  * how much is lost over thousands of damaged streams.
  */
 #include "support/test.h"
@@ -103,7 +103,7 @@ static void test_overlong(void **state)
     }
 }
 
-/* Padding does not make a record long; a record behind it is found. */
+/* Padding does not make a record long; a record after it is found. */
 static void test_cut_record_then_padding(void **state)
 {
     uint8_t data[9000] = {0};
@@ -119,7 +119,7 @@ static void test_cut_record_then_padding(void **state)
     assert_int_equal(step(&r, &record, &damage), SPEX_OK);
     assert_int_equal(record.offset, 5000);
     assert_int_equal(step(&r, &record, &damage), SPEX_END);
-    /* Only padding behind it, to the end of the buffer. */
+    /* Only padding after it, to the end of the buffer. */
     memset(data + 5000, 0, 100);
     readers_init(&r, data, sizeof data, 0);
     assert_int_equal(step(&r, &record, &damage), SPEX_TRUNCATED);
@@ -188,7 +188,7 @@ static void test_repeated(void **state)
 /* Rule 8: the data ends; a whole record that was hidden by damage is still found. */
 static void test_end_of_data(void **state)
 {
-    /* A cut record takes in the closing packet of the next; padding behind does not hide that one.
+    /* A cut record takes in the closing packet of the next; padding after does not hide that one.
      */
 #define INSIDE "49 b0 42 02 98 07 05 b0 10 12 13 14 aa aa 60 80 01 "
 #define ZEROS "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 "
@@ -323,7 +323,7 @@ static void test_noise(void **state)
     }
 }
 
-/* The beginning of a record behind a place in the middle, and the one before; or none. */
+/* The beginning of a record after a place in the middle, and the one before; or none. */
 static void test_find(void **state)
 {
     for (uint64_t seed = 1; seed < 40; seed++) {
@@ -342,7 +342,7 @@ static void test_find(void **state)
             for (size_t j = (size_t)before.offset + before.size; j < at; j++)
                 assert_int_equal(s.data[j], 0);
         }
-        /* With much to read behind, it is found. */
+        /* With much to read after, it is found. */
         struct spex_record before;
         size_t at;
         assert_true(spex_record_find(s.data, s.size, s.size / 2, s.size, &before, &at));

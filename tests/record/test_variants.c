@@ -232,7 +232,7 @@ static void put_packets(struct stream *s, const uint8_t *headers, size_t count, 
 }
 
 /*
- * Records of more than 64 bytes that differ behind these only, in far more ways than are
+ * Records of more than 64 bytes that differ after these only, in far more ways than are
  * remembered, so that many are taken for another at first sight; among them short ones without
  * an operation, which stand or not by their Events, and some that have lost their last bytes.
  */

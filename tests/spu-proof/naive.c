@@ -271,7 +271,7 @@ static void set_field(uint64_t *reg, unsigned hi, unsigned lo, uint64_t value)
 }
 
 /*
- * A field of a PMBSR_ELx. The indirect write comes behind every direct write so far: one that
+ * A field of a PMBSR_ELx. The indirect write comes after every direct write so far: one that
  * profiling operations do not see yet does not undo it later (RLTMKQ, IGRLRX).
  */
 static void set_status(struct naive *n, uint64_t *sr, unsigned hi, unsigned lo, uint64_t value)

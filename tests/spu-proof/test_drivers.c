@@ -251,7 +251,7 @@ static void linux_life(const char *features, bool vhe, bool jitter)
     run(255);
     assert_int_equal(rig_pmu(&rig, SPEX_PMU_SAMPLE_FEED), feed + 1);
 
-    /* Until the buffer is full: one edge, the whole records, PMBPTR behind the last. */
+    /* Until the buffer is full: one edge, the whole records, PMBPTR after the last. */
     while (!rig.host.irq)
         run(100);
     assert_int_equal(rig.host.irq_edges, 1);

@@ -314,7 +314,7 @@ static void test_table_access_flag(void **state)
     rig_close(&rig);
 }
 
-/* The page behind may be translated, and become dirty, before anything is written there. */
+/* The page after may be translated, and become dirty, before anything is written there. */
 static void test_dirty_ahead(void **state)
 {
     SPEC(BUF-181);

@@ -213,7 +213,7 @@ static void test_aliasing(void **state)
     assert_uniform(bins, 64, "loop of 64");
 }
 
-/* Always the chosen operation is the k-th behind the one that made the counter zero: no bias. */
+/* Always the chosen operation is the k-th after the one that made the counter zero: no bias. */
 static void test_select_after(void **state)
 {
     SPEC(SMP-06);

@@ -172,7 +172,7 @@ static void test_config_grows(void **state)
     struct spex_spu *unit = NULL;
     struct longer_config config = {
         {.size = offsetof(struct spex_spu_config, choices), .features = "neoverse-n1"}, 0};
-    config.known.choices = "none of these is read"; /* behind the end of the old struct */
+    config.known.choices = "none of these is read"; /* after the end of the old struct */
     assert_int_equal(spex_spu_config_check(NULL, &error), SPEX_OK); /* all as standard */
     assert_int_equal(spex_spu_new(NULL, &unit, &error), SPEX_OK);
     spex_spu_free(unit);

@@ -117,7 +117,7 @@ static void test_every_byte_n1(void **state)
     run("neoverse-n1");
 }
 
-/* An SError names the byte that aborted, and the record goes on behind it. */
+/* An SError names the byte that aborted, and the record goes on after it. */
 static void test_serror_address(void **state)
 {
     struct fixture *f = fixture_new("max,ea=2", NULL, 1);

@@ -279,7 +279,7 @@ static void test_restore_refuses(void **state)
     fixture_free(other);
 }
 
-/* Records held back are behind the words: too few bytes, or sizes that cannot be. */
+/* Records held back are after the words: too few bytes, or sizes that cannot be. */
 static void test_restore_held(void **state)
 {
     struct fixture *f = fixture_new("max", "hold=3", 1);

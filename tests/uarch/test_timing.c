@@ -337,7 +337,7 @@ static void test_stores(void **state)
     spex_timing_counts(m.core, &counts);
     assert_int_equal(counts.streamed, 0);
     spex_timing_free(m.timing);
-    /* Whole lines one behind the other are written without being fetched. */
+    /* Whole lines one after the other are written without being fetched. */
     m = machine_new("prefetch=none");
     assert_true(cycles_of(&m, ops, 8, 8192, in_order) < 0.5 * fetched);
     spex_timing_counts(m.core, &counts);

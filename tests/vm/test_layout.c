@@ -266,7 +266,7 @@ static void test_cpu_state_described_otherwise(void **state)
     fields[1].num = 31; /* X registers */
     REFUSED(why);
     make_qemu();
-    fields[2].offset += 8; /* PC is not behind them */
+    fields[2].offset += 8; /* PC is not after them */
     REFUSED(why);
     make_qemu();
     fields[4].name = "cpreg_indexes";

@@ -205,7 +205,7 @@ static void test_little_endian(void **state)
     assert_true(packet.payload == 0x02015f80);
     decode(counter, sizeof counter, &packet);
     assert_true(packet.payload == 0x1234);
-    /* With more behind: the decoder may take eight bytes at once. */
+    /* With more after: the decoder may take eight bytes at once. */
     uint8_t more[32] = {0};
     memcpy(more, timestamp, sizeof timestamp);
     decode(more, sizeof more, &packet);
@@ -216,7 +216,7 @@ static void test_little_endian(void **state)
     assert_true(packet.payload == 0x1234);
 }
 
-/* Whatever the bytes are, none behind the end is read: there is no memory behind it. */
+/* Whatever the bytes are, none after the end is read: there is no memory after it. */
 static void test_no_over_read(void **state)
 {
     SPEC(FMT-09);

@@ -31,12 +31,12 @@ enum {
     REST = 63,      /* records after which learning is tried again where it did not help */
     NO_KEY = 0xffff,
     AT_ONCE = 64,      /* records that the fast path reads at most */
-    MARGIN = CELL + 8, /* bytes that must be readable behind the start of a cell */
+    MARGIN = CELL + 8, /* bytes that must be readable after the start of a cell */
     /* stream.c */
     LANES = 8,         /* parts of the data in which records are found side by side */
     LANE = 8128,       /* bytes of each, at most: all begin within 16 bits */
     LANE_ROOM = 512,   /* records of each */
-    LANE_MARGIN = 384, /* bytes that must be readable behind the last lane */
+    LANE_MARGIN = 384, /* bytes that must be readable after the last lane */
     STEPS = 16,        /* of a walk: packets, and first bytes of extended headers */
 };
 

@@ -83,7 +83,7 @@ static size_t repeat(struct spex_reader *reader, struct spex_record *records, si
 
 /*
  * Reads records as long as they have known shapes. In two steps for a group of cells at once:
- * a processor that looks some hundred instructions ahead finds more independent work in each
+ * a processor that looks a few hundred instructions ahead finds more independent work in each
  * step than in both steps of a few cells.
  */
 static size_t read_cells(struct spex_reader *reader, struct spex_record *records, size_t count)

@@ -93,7 +93,7 @@ __attribute__((noinline)) void scatter_twin(int n)
     }
 }
 
-/* First-fault loads: the text ends with its page, and behind it there is nothing. */
+/* First-fault loads: the text ends with its page, and after it there is nothing. */
 __attribute__((noinline)) size_t strlen_sve(const char *s)
 {
     svbool_t all = svptrue_b8();
