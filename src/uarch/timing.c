@@ -411,7 +411,7 @@ void spex_timing_access_outcome(const struct spex_timing_core *core, const struc
 
 uint64_t spex_timing_taken(const struct spex_timing_core *core)
 {
-    return core->counts.snoop;
+    return core->counts.snoop + core->counts.upgrade;
 }
 
 void spex_timing_counts(const struct spex_timing_core *core, struct spex_uarch_counts *counts)

@@ -103,7 +103,7 @@ void spex_timing_spend(struct spex_timing_core *core, uint64_t cycles);
 /* The same up to a moment; nothing if it is past. Returns the cycles that went by. */
 uint64_t spex_timing_reach(struct spex_timing_core *core, uint64_t cycles);
 
-/* Lines that came from other cores so far. */
+/* Lines so far that came from other cores, or that they lost because this one wrote to them. */
 uint64_t spex_timing_taken(const struct spex_timing_core *core);
 void spex_timing_counts(const struct spex_timing_core *core, struct spex_uarch_counts *counts);
 

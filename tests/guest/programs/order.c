@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { THREADS = 4, ROUNDS = 300 };
+enum { THREADS = 4, ROUNDS = 100 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER, queue = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t filled = PTHREAD_COND_INITIALIZER;
@@ -42,7 +42,7 @@ static void *fight(void *argument)
         pthread_spin_lock(&spin);
         spun = mix(spun, me);
         pthread_spin_unlock(&spin);
-        if (i % 100 == 0)
+        if (i % 50 == 0)
             pthread_barrier_wait(&barrier);
         if (me == 0 && i % 10 == 0) {
             pthread_mutex_lock(&queue);
