@@ -1,17 +1,20 @@
 """What the model says of microbenchmarks, beside what is published:
 docs/validation.md and its plots.
 
-Usage: validate.py BUILD [--write DIR] [--cpu NAME ...] [--quick] [--minutes N] [--single]
+Usage: validate.py BUILD [--write DIR] [--cpu NAME ...] [--only PART ...] [--quick] [--minutes N]
+                   [--single]
 
 Each row runs tests/validate/micro.c under `spex record --truth` and divides the exact cycles of its
 kernel by what the kernel did. A row is *fitted* if a number of the preset was set from it, else
 *predicted*. Predicted rows must lie within 10%, or spec/published-why.tsv says why not; fitted ones
 within 3%. A row whose benchmark is "is KEY" has no run: the published number is that of the file.
+"reach LEVEL" looks for the number of pages that a level of TLB holds.
 
 What was measured is kept in BUILD/validate.json until the program, the model or the benchmark
 changes, so that a long run can be made in parts: --minutes ends one; what is left out says so.
---single leaves out what has several threads: on a busy host, where a thread may wait for a
-processor for longer than the model waits for it, that measures the host.
+--only makes some parts of the page anew ("table", or the name of a plot) and keeps the others as
+they stand. --single leaves out what has several threads: on a busy host, where a thread may wait
+for a processor for longer than the model waits for it, that measures the host.
 """
 import argparse
 import hashlib
@@ -26,6 +29,7 @@ ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
 CROSS = "aarch64-linux-gnu-"
 
 
+PAGE = 4096 + 64  # a line of each page, not all in the same set
 THREADS = ("loaded", "pingpong")  # benchmarks with several threads
 
 
@@ -103,10 +107,32 @@ class Bench:
         sums, units = self.run(cpu, micro, model)
         return sums[kernel or name_of(micro)]["cycles"] / units
 
+    def translation(self, cpu, pages, model):
+        """What 4 KB pages add to a load, by a chase through a line of each of so many."""
+        micro = f"chase {pages * PAGE} {PAGE} 20000"
+        large = ",".join(filter(None, [model, "page.size=2M"]))
+        return self.per_unit(cpu, micro, model) - self.per_unit(cpu, micro, large)
+
+    def reach(self, cpu, level, model):
+        """Pages that a level of TLB holds: with more a load takes a cycle longer than with few."""
+        low, high = (8, 512) if level == 1 else (512, 8192)
+        most = self.translation(cpu, low, model) + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.translation(cpu, middle, model) < most:
+                low = middle
+            else:
+                high = middle
+        return low
+
     def measure(self, cpu, row):
         micro, unit = row["micro"], row["unit"]
         if micro.startswith("is "):
             return number_of(cpu, micro[3:])
+        if micro.startswith("reach "):
+            return self.reach(cpu, int(micro[6:]), row["model"])
+        if micro.startswith("translation "):
+            return self.translation(cpu, int(micro[12:]), row["model"])
         if micro == "mispredict":  # random against constant branches: the difference is the price
             wrong, n = self.run(cpu, "branch 60000 50000", row["model"])
             right, n = self.run(cpu, "branch 1 50000", row["model"])
@@ -198,7 +224,7 @@ SIZES = [32 << 10, 128 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 
 FAR = "page.size=2M,llc.size=2304K,llc.ways=18"
 
 
-def curves(bench, cpus, quick):
+def curves(bench, quick):
     """(file, title, x, y, log x, log y, what to run at x, points, value from sums)"""
     sizes = SIZES[0:6:2] if quick else SIZES
     n = 20000
@@ -223,7 +249,7 @@ def curves(bench, cpus, quick):
            lambda c, x: bench.per_unit(c, f"stride 16M {x} {n}"))
     yield ("pages", "One line in each 4 KB page: reach of the TLBs", "pages", "cycles", True, True,
            [32, 128] if quick else [32, 48, 64, 96, 128, 512, 1024, 1536, 2048, 4096],
-           lambda c, x: bench.per_unit(c, f"chase {x * 4160} 4160 {n}"))
+           lambda c, x: bench.per_unit(c, f"chase {x * PAGE} {PAGE} {n}"))
 
 
 def mispredicts(bench, cpu, period, count):
@@ -250,11 +276,14 @@ def judge(bench, row, why):
             abs(off) <= limit or bool(reason))
 
 
-def draw(bench, cpus, quick):
-    """{name: (title, picture, CPUs that are not in it)}"""
+def draw(bench, cpus, quick, wanted):
+    """{name: (title, picture, CPUs that are not in it)}; None for a plot that is not wanted"""
     plots = {}
-    for name, title, x, y, log_x, log_y, points, value in curves(bench, cpus, quick):
+    for name, title, x, y, log_x, log_y, points, value in curves(bench, quick):
         series, left = {}, []
+        if not wanted(name):
+            plots[name] = title, None, None
+            continue
         for c in cpus:
             try:
                 series[c] = [(p, value(c, p)) for p in points]
@@ -273,40 +302,51 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--write", metavar="DIR", help="write validation.md and plots there")
     parser.add_argument("--cpu", action="append", help="these presets only")
+    parts = ["table"] + [curve[0] for curve in curves(None, False)]
+    parser.add_argument("--only", action="append", metavar="PART", choices=parts,
+                        help="these parts only: " + ", ".join(parts))
     parser.add_argument("--quick", action="store_true", help="few points: does it work at all")
     parser.add_argument("--minutes", type=float, default=1e6,
                         help="start nothing more after so many")
     parser.add_argument("--single", action="store_true", help="leave out what has several threads")
     args = parser.parse_args()
     rows = [r for r in table("published.tsv") if not args.cpu or r["cpu"] in args.cpu]
-    why = {(r["cpu"], r["what"]): r["why"] for r in table("published-why.tsv")}
     cpus = list(dict.fromkeys(r["cpu"] for r in rows))
-    text, bad = [], 0
-    text.append("| core | what | published | model | difference | kind | source |\n"
-                "|---|---|---|---|---|---|---|\n")
+    wanted = lambda part: not args.only or part in args.only
+    text, bad = "", 0
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(args.build, folder, time.time() + 60 * args.minutes, args.single)
-        slow = lambda r: r["micro"].startswith(THREADS)  # last, if time runs out
-        lines = {}
-        for row in sorted(rows, key=slow):
-            line, good = judge(bench, row, why)
-            bad += not good
-            lines[id(row)] = line
-            print(line.strip(), flush=True)
-        text += [lines[id(row)] for row in rows]
-        plots = draw(bench, cpus, args.quick)
+        if wanted("table"):
+            text, bad = compare(bench, rows)
+            print(f"{len(rows) - bad} of {len(rows)} published numbers are met or explained")
+        plots = draw(bench, cpus, args.quick, wanted)
     if args.write:
-        write(args.write, "".join(text), plots)
-    print(f"{len(rows) - bad} of {len(rows)} published numbers are met or explained")
+        write(args.write, text, plots)
     return 1 if bad else 0
+
+
+def compare(bench, rows):
+    """The table, and how many of its rows are not good."""
+    why = {(r["cpu"], r["what"]): r["why"] for r in table("published-why.tsv")}
+    lines, bad = {}, 0
+    for row in sorted(rows, key=lambda r: r["micro"].startswith(THREADS)):  # last, if time runs out
+        line, good = judge(bench, row, why)
+        bad += not good
+        lines[id(row)] = line
+        print(line.strip(), flush=True)
+    head = ("| core | what | published | model | difference | kind | source |\n"
+            "|---|---|---|---|---|---|---|\n")
+    return head + "".join(lines[id(row)] for row in rows), bad
 
 
 def write(folder, text, plots):
     path = os.path.join(folder, "validation.md")
-    head = open(path).read().partition("<!-- made by make validate -->")[0]
+    head, mark, old = open(path).read().partition("<!-- made by make validate -->\n\n")
+    old_text, *sections = old.split("\n### ")  # what is not made anew stays
+    sections = dict(section.split("\n\n", 1) for section in sections)
     os.makedirs(os.path.join(folder, "validation"), exist_ok=True)
     with open(path, "w") as f:
-        f.write(head + "<!-- made by make validate -->\n\n" + text)
+        f.write(head + mark + (text or old_text))
         for name, (title, picture, left) in plots.items():
             f.write(f"\n### {title}\n\n")
             if picture:
@@ -314,6 +354,8 @@ def write(folder, text, plots):
                 f.write(f"![{title}](validation/{name}.svg)\n")
             if left:
                 f.write(("\n" if picture else "") + "Not run: " + ", ".join(left) + ".\n")
+            if left is None:
+                f.write(sections.get(title, "Not run.\n"))
 
 
 if __name__ == "__main__":

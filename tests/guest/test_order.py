@@ -20,14 +20,17 @@ code, out, err = spex("report", "-i", path, "--sort", "tid", "--format", "json")
 rows = json.loads(out)["rows"]
 check("all threads are sampled, side by side in time", len([r for r in rows if r["samples"] > 10]) >= 5, rows)
 
-# Threads that take a line from each other, and one that waits, take turns of 64 words (a block or an access each, so some
-# 20 rounds of these loops); with the 4096 of threads that leave each other alone the first sees a dozen values and the
-# second is up to 650 late.
-code, out, err = run(SPEX, "record", "-q", "--deterministic", "-o", path, "--", build("turns", "-pthread", "-static"))
+# Threads that take a line from each other, and one that waits, take turns of 64 words (a block or
+# an access each, so some 20 rounds of these loops). With the 4096 of threads that leave each other
+# alone the first sees a dozen values and the second is up to 650 late.
+code, out, err = run(SPEX, "record", "-q", "--deterministic", "-o", path, "--",
+                     build("turns", "-pthread", "-static"))
 check("turns: ends well", code == 0, err)
 word = out.split()
-check("of 10,000 values in a line that both use a thread sees one in 50", word[0] == b"fight" and int(word[1]) > 200, out)
-check("a thread that waits goes on soon after the write that it waits for", word[2] == b"wait" and int(word[3]) < 128, out)
+check("of 10,000 values in a line that both use a thread sees one in 50",
+      word[0] == b"fight" and int(word[1]) > 200, out)
+check("a thread that waits goes on soon after the write that it waits for",
+      word[2] == b"wait" and int(word[3]) < 128, out)
 
 # A thread that says that it waits (YIELD) lets the other go on at once: a line that is handed to and fro by
 # compare and swap takes no longer than its way and the moment that its owner keeps it.
