@@ -1,6 +1,6 @@
 /*
- * What a thread sees of another, by how long the turns of both are. A writer counts; the main thread
- * looks. Prints
+ * What a thread sees of another, by how long the turns of both are. A writer counts; the main
+ * thread looks. Prints
  *
  *   fight    how many values it saw while the writer stored each to the line that both use
  *   wait     how far the writer had counted, at most, when the main thread saw the word change that
@@ -65,7 +65,8 @@ static uint64_t wait(void)
 {
     uint64_t latest = 0;
     for (uint64_t next = EVERY; next < COUNT; next += EVERY) {
-        __asm__ volatile("1: ldr x8, [%0]\n cmp x8, %1\n b.lo 1b\n" ::"r"(&mark.value), "r"(next) : "x8", "cc", "memory");
+        __asm__ volatile("1: ldr x8, [%0]\n cmp x8, %1\n b.lo 1b\n" ::"r"(&mark.value), "r"(next)
+                         : "x8", "cc", "memory");
         uint64_t late = counter.value - next;
         latest = late > latest ? late : latest;
     }
