@@ -14,13 +14,13 @@ struct advice {
 /* wanted false: samples go to sink alone, and there are no findings. sink may be NULL. */
 struct advice advice_new(struct profile *profile, bool wanted, spex_sample_sink *sink,
                          void *context);
-/* Another sink, which may work at the same time. */
+/* Adds another sink, which may run at the same time. */
 void advice_feed(struct advice *advice, spex_sample_sink *sink, void *context);
 void advice_free(struct advice *advice);
 /* One pass; CLI_OK or the exit status. */
 int advice_run(struct advice *advice, struct profile *profile);
 
-/* Text: a paragraph for each, after a blank line; not where columns were asked for. */
+/* Text: a paragraph for each, after a blank line; none if the user chose columns. */
 void advice_print(const struct advice *advice, struct profile *profile);
 /* "findings": in JSON. */
 void advice_json(const struct advice *advice, struct json *json);

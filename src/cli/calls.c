@@ -144,7 +144,7 @@ static void add_edge(struct calls *c, uint32_t caller, uint32_t callee, const st
     add(&c->edges[n].sum, sum);
 }
 
-/* Up its stack; a function that is there several times counts once. */
+/* Walks up its stack; a function that is there several times counts once. */
 static void add_cell(struct calls *c, uint32_t cell)
 {
     const uint64_t *key = c->cell_ids.keys[cell];

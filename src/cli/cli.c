@@ -37,7 +37,7 @@ static bool under_way; /* a line of progress stands on the terminal */
 
 void cli_progress(const char *name, uint64_t done, uint64_t size)
 {
-    enum { TENTHS = 5 }; /* nothing for what takes less */
+    enum { TENTHS = 5 }; /* no progress is shown for work shorter than this */
     static time_t last;
     static int terminal = -1;
     struct timespec now;
@@ -428,7 +428,7 @@ unsigned cli_threads(uint64_t option)
     return cpus < STANDARD ? cpus : STANDARD;
 }
 
-/* What perf users type and what spex has no need of: `mem report`, `report --stdio`. */
+/* Words that perf users type and spex does not need: `mem report`, `report --stdio`. */
 static int drop_perf_words(const struct cli_command *command, int argc, char **argv)
 {
     bool reads = !strcmp(command->group, CLI_READING);
@@ -451,7 +451,7 @@ static bool asks_for_help(const struct cli_command *command, int argc, char **ar
     return false;
 }
 
-/* Inputs are mapped: pages after the end of a file that became shorter are not there. */
+/* Inputs are mapped: if a file becomes shorter, pages past its new end are gone. */
 static void input_shrank(int signo, siginfo_t *info, void *context)
 {
     static const char text[] = ": the input became shorter while it was read\n";

@@ -44,10 +44,10 @@ struct cli_command {
     const struct cli_option *options;
     size_t size; /* of the options struct, zeroed and filled before run */
     int (*run)(void *options, int argc, char **argv); /* argv: operands only, argv[argc] NULL */
-    bool records; /* this machine's SPE: what it may do by capabilities or set-user-ID it keeps */
+    bool records; /* uses this machine's SPE: keeps the privileges of capabilities or set-user-ID */
 };
 
-/* Gives up what the file's capabilities or set-user-ID bit gave, for good. */
+/* Gives up the privileges of the file's capabilities or set-user-ID bit, for good. */
 void cli_give_up_privileges(void);
 
 /* --threads N of commands that use several; what it means. */
@@ -71,7 +71,7 @@ unsigned cli_threads(uint64_t option);
 /* NULL-terminated, in the order of help. */
 extern const struct cli_command *const cli_commands[];
 
-/* Help on things that are no command: `spex help features`. NULL-terminated. */
+/* Help on things that are not commands: `spex help features`. NULL-terminated. */
 struct out;
 struct cli_topic {
     const char *name, *summary;
@@ -83,14 +83,14 @@ extern const struct cli_topic cli_topics[];
 void cli_wrap(struct out *out, const char *text, unsigned indent);
 
 /*
- * "spex NAME: text" and "spex: text" on stderr, in one line: what a terminal would act upon is
- * shown as base/name.h says, so that any name may be part of it.
+ * "spex NAME: text" and "spex: text" on stderr, in one line. Characters that a terminal would
+ * act on are escaped as base/name.h says, so that any name may be part of it.
  */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The like without an end of the line, after something that may be anything. */
+/* The same without a newline: the text follows a word that may hold anything. */
 void cli_put(const char *before, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* How much is done, on a terminal, of what takes long; it goes with the next message or the end. */
+/* Shows on a terminal how much of a long task is done; the next message, or the end, removes it. */
 void cli_progress(const char *name, uint64_t done, uint64_t size);
 void cli_progress_end(void);
 /* Bytes of a regular file; 0 of anything else. */
@@ -121,14 +121,14 @@ bool cli_colour(int fd);
 
 /*
  * Long output on a terminal goes through $SPEX_PAGER, $PAGER or less; width and colour stay those
- * of the terminal. End closes standard output and waits for the reader to leave.
+ * of the terminal. Ending closes standard output and waits until the user leaves the pager.
  */
 void cli_pager_start(void);
 void cli_pager_end(void);
 void cli_pager_off(void);
 
 const struct cli_command *cli_find(const char *name); /* or NULL */
-/* A word that is no command: says which is near; returns CLI_USAGE. */
+/* Reports a word that is not a command, with the nearest one; returns CLI_USAGE. */
 int cli_unknown(const char *name);
 int cli_help_on(const char *name);
 void cli_help_all(struct out *out);

@@ -57,7 +57,7 @@ static const struct table_column columns[] = {
 
 /* ---- samples ---- */
 
-/* What was counted of an instruction. */
+/* What was counted for an instruction. */
 struct exact {
     uint64_t address, counts[TRUTH_COUNTS];
 };
@@ -125,7 +125,7 @@ static int by_address(const void *a, const void *b)
     return x->address < y->address ? -1 : x->address > y->address;
 }
 
-/* Those of a group in order of address, then one after all. */
+/* The rows of a group in order of address, then one past the last. */
 static struct sampled *sort_sampled(const struct spex_group *group)
 {
     size_t count = spex_group_count(group);
@@ -229,7 +229,7 @@ static struct code_block know_code(struct listing *l, uint64_t start, size_t hav
     return block;
 }
 
-/* Of one that mostly waited: for which instruction, where its block shows it. */
+/* For an instruction that mostly waited: the one it waited for, if its block shows it. */
 static void fill_wait(struct table *table, const struct code_block *block, size_t at,
                       const struct spex_row *row)
 {
@@ -255,7 +255,10 @@ static void fill_exact(struct table *table, const struct exact *exact)
         table_set_u64(table, "exact_mispredict", exact->counts[TRUTH_MISPREDICT]);
 }
 
-/* The instructions from address on, and what was sampled in them; those without code if sampled. */
+/*
+ * The instructions from address on with their samples; where the code is missing, only sampled
+ * ones.
+ */
 static void list_piece(struct listing *l, uint64_t start, size_t count)
 {
     const struct spex_symbol *symbol = l->annotate->symbol;
@@ -348,7 +351,7 @@ static struct table *function_table(struct profile *p, const struct annotate *a,
     l->table = table;
     l->sources = sources_new();
     l->sample = samples;
-    /* A size that lies: where there is no code, go on with the piece of the next sample. */
+    /* The size may be wrong: where there is no code, go on with the piece of the next sample. */
     for (uint64_t at = 0, size = (symbol->end - symbol->start) & ~UINT64_C(3); at < size;) {
         uint64_t left = (size - at) / 4;
         uint8_t any[4];
@@ -445,7 +448,7 @@ static int by_exact_address(const void *a, const void *b)
     return x->address < y->address ? -1 : x->address > y->address;
 }
 
-/* Those of the function, processes that ran it together. */
+/* The counts of the function, summed over the processes that ran it. */
 static int read_exact(struct profile *p, struct annotate *a)
 {
     char path[4096];
@@ -539,7 +542,7 @@ static void hide_unknown(const struct profile *p, struct table *table, bool time
     }
 }
 
-/* What is known of the whole profile beside the function. */
+/* What is known about the whole profile besides the function. */
 struct whole {
     const struct spex_group *symbols, *lines; /* lines NULL: a function was named */
     const struct advice *advice;

@@ -140,7 +140,7 @@ static void put_module(struct tar *tar, struct spex_module *m)
     }
 }
 
-/* Where data addresses lie counts, too. */
+/* Files that data addresses are in are needed, too. */
 static void look_up(void *context, const struct spex_sample *samples, size_t count)
 {
     struct profile *p = context;
@@ -167,7 +167,7 @@ static void put_profile(struct tar *tar, const struct profile *p, struct out *re
     out_char(read_with, 0);
 }
 
-/* Of compilers; one may be mapped several times. */
+/* jitdump files of compilers; one may be mapped several times. */
 static void put_dumps(struct tar *tar, const struct spex_perfdata *file,
                       struct spex_symbols *symbols)
 {

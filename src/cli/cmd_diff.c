@@ -67,7 +67,8 @@ struct comparison {
     bool timed;     /* both have timestamps */
     double time[2]; /* ns of all */
     uint64_t samples[2];
-    size_t beyond, slower, faster, left; /* rows: beyond noise; by latency; too small to show */
+    size_t beyond, slower, faster, left; /* rows that changed beyond noise; that changed in latency;
+                                            that are too small to show */
 };
 
 static int by_text(const void *a, const void *b)
@@ -139,7 +140,7 @@ static bool quantile_interval(const struct spex_group *group, const struct spex_
     return n >= FEW && *low >= 0 && *high >= 0;
 }
 
-/* 1 slower, -1 faster, 0 within noise; the 95th percentile speaks first. */
+/* 1 slower, -1 faster, 0 within noise; the 95th percentile decides first. */
 static int latency_change(struct spex_group *const groups[2], const struct pair *pair)
 {
     static const double quantiles[] = {0.95, 0.5};
@@ -169,8 +170,8 @@ static const struct spex_row *total_of(const struct comparison *c, unsigned side
 }
 
 /*
- * The time of a run is exact, but one run does not tell how much the next would differ. It does
- * tell how much the result would change if its samples were drawn again: that is the interval.
+ * The time of a run is exact, but one run does not show how much the next would differ. It does
+ * show how much the result would change if its samples were drawn again: that is the interval.
  */
 static double variance_of(const struct spex_row *row)
 {
@@ -415,7 +416,7 @@ static bool has(const struct findings *findings, enum finding_kind kind)
     return false;
 }
 
-/* What was found in A and not in B is gone; the rest is there to do. */
+/* Findings of A that B does not have are solved; the rest remain to be done. */
 static void print_findings(struct comparison *c)
 {
     struct profile *p = &c->profiles[0];
@@ -524,7 +525,7 @@ static int run_diff(void *options, int argc, char **argv)
         advice_free(&c.advice[s]);
         spex_group_free(c.groups[s]);
     }
-    /* what each had to say about its input; an empty B may have text of its own */
+    /* each profile's notes on its input; an empty B may have text of its own */
     int first = profile_close(&p[0]), second = profile_close(&p[1]);
     return first ? first : second;
 }

@@ -1,8 +1,8 @@
 /*
  * spex dump: one packet per line.
  *
- * Works on blocks of some megabytes whatever the input's size, several threads at
- * once, and writes each line straight into a buffer of text.
+ * Works on blocks of a few megabytes whatever the input's size, several threads at once, and
+ * writes each line straight into a buffer of text.
  */
 #include "cli.h"
 #include "window.h"
@@ -73,7 +73,7 @@ struct command {
     const char *name;      /* of the input, for messages */
     struct window *window; /* --time */
     bool damaged;
-    uint64_t done, all; /* bytes of the input; 0: it is not told */
+    uint64_t done, all; /* bytes of the input; 0: not known */
     /* the block at work */
     const uint8_t *data;
     size_t size;
@@ -81,7 +81,7 @@ struct command {
     bool final;
 };
 
-/* ---- lines: where, then what, which is the same for the same bytes ---- */
+/* ---- lines: the offset, then the text, which is the same for the same bytes ---- */
 
 enum { LINE_ROOM = SPEX_PACKET_TEXT_MAX + 192 };
 
@@ -226,8 +226,8 @@ static void packet_rest(struct dump *dump, const uint8_t *bytes, const struct sp
 /* ---- lines seen before ---- */
 
 /*
- * Most packets of a stream are few: operations, events, latencies, contexts, program counters.
- * Addresses of data and timestamps hardly come again and are not kept.
+ * Most packets of a stream repeat: operations, events, latencies, contexts, program counters.
+ * Data addresses and timestamps hardly ever do and are not kept.
  */
 static bool recurs(uint8_t header)
 {
@@ -292,7 +292,7 @@ static void known_forget(struct dump *dump)
     memset(dump->known, 0, KNOWN * sizeof *dump->known);
 }
 
-/* perf knows no reserved packets: it goes on at the next byte. (It takes 0x63 and 0x73.) */
+/* perf does not know reserved packets: it goes on at the next byte. (It accepts 0x63 and 0x73.) */
 static bool lost_to_perf(const struct options *options, const struct spex_packet *packet)
 {
     return options->format == TEXT && options->style != SPEX_TEXT_SPEX &&
@@ -486,7 +486,7 @@ static size_t dump_block(struct command *command, const uint8_t *data, size_t si
     return (size_t)state.position;
 }
 
-/* Records of a time: each run of them that lies together. */
+/* For --time: each run of chosen records that lie together. */
 struct windowed {
     struct command *command;
     const uint8_t *data;
@@ -499,7 +499,7 @@ static void dump_records(void *context, size_t from, size_t to)
     dump_block(w->command, w->data + from, to - from, w->offset + from, true);
 }
 
-/* As dump_block, but of --time. */
+/* As dump_block, but with --time. */
 static size_t dump_piece(struct command *command, const uint8_t *data, size_t size, uint64_t offset,
                          bool final)
 {
@@ -560,7 +560,7 @@ static int dump_raw(struct command *command, const char *path)
     return status;
 }
 
-/* perf 7 names an event of the Neoverse N1's own. */
+/* perf 7 names an event that only Neoverse N1 has. */
 static void choose_style(struct command *command, uint64_t midr)
 {
     enum spex_text_style style = (enum spex_text_style)command->options->style;
@@ -583,7 +583,7 @@ static void dump_auxtrace(struct command *command, struct spex_perfdata *file)
     while (!command->out.error && spex_perfdata_next(file, &event) == SPEX_OK) {
         if (event.type != SPEX_PERF_AUXTRACE)
             continue;
-        /* CPU and time of the record, which it does not have. */
+        /* perf prints the CPU and time of the record, which it does not have. */
         out_printf(&command->out,
                    "\n%s%s%#llx [%#x]: PERF_RECORD_AUXTRACE size: %#llx  offset: %#llx  "
                    "ref: %#llx  idx: %u  tid: %d  cpu: %d\n.\n. ... ARM SPE data: size %#llx "
@@ -635,7 +635,7 @@ static int dump_queues(struct command *command, struct spex_perfdata *file)
         while (!command->out.error && spex_aux_next(cursor, &span) == SPEX_OK) {
             size_t used = 0;
             heading(command, queue, &span);
-            /* What is left over is a cut packet, or a run of padding that may be long. */
+            /* The bytes left over are a cut packet, or a run of padding that may be long. */
             do
                 used += dump_piece(command, span.data + used, span.size - used, span.offset + used,
                                    span.last);
@@ -667,7 +667,7 @@ static int dump_perfdata(struct command *command, const char *path)
     if (command->options->time)
         status = window_new(command->options->time, file, &command->window);
     if (status) {
-        ; /* told */
+        ; /* already reported */
     } else if (!spex_perfdata_queue_count(file)) {
         cli_error("%s: no SPE data in this file", command->name);
         status = CLI_DATA;

@@ -168,7 +168,7 @@ static bool name_profile(int fd, uint64_t size, char id[17])
     return true;
 }
 
-/* A name of a directory that any reader takes for a value. */
+/* A directory name that any reader accepts as a value. */
 static void put_value(struct out *out, const char *value)
 {
     for (const char *c = value ? value : "__HIVE_DEFAULT_PARTITION__"; *c; c++) {
@@ -271,7 +271,7 @@ static int print_ddl(const struct export_command *o)
         struct fleet_options asked = o->fleet;
         struct clickhouse_request request = {.query = "SELECT version()", .answer = &out};
         struct spex_error error;
-        asked.database = "system"; /* that of spex need not be there */
+        asked.database = "system"; /* the database spex need not exist yet */
         int status = fleet_connect(&asked, true, &server);
         if (status)
             return status;

@@ -20,7 +20,7 @@ struct options {
 static const char *const layouts[] = {"compact", "n1", "hisi", NULL}; /* enum spex_layout */
 static const char *const damages[] = {"none", "truncate", "flip", "lose", "splice", NULL};
 
-/* PMBIDR_EL1.Align as it is, or a number of bytes from 16 on. */
+/* PMBIDR_EL1.Align itself, or a number of bytes, at least 16. */
 static bool parse_align(const char *text, unsigned *align)
 {
     char *end;

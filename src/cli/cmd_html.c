@@ -18,7 +18,7 @@ struct html_options {
 enum {
     PAGE_MOST = 3000000,
     PAGE_CODE = 160 << 10
-}; /* bytes of a page; of it for what is not data */
+}; /* bytes of a page; the part of them that is not data */
 
 static void write_strings(struct json *json, const char *const *list, size_t count)
 {
@@ -28,7 +28,7 @@ static void write_strings(struct json *json, const char *const *list, size_t cou
     json_end(json);
 }
 
-/* What was profiled and how; the filters, so that the page can name the command that it equals. */
+/* What was profiled and how; and the filters, so that the page can show the equivalent command. */
 static void write_about(struct profile *p, struct json *json)
 {
     const struct spex_perfdata *file = spex_analysis_file(p->analysis);

@@ -37,7 +37,8 @@ static const struct {
 };
 
 struct mem {
-    struct spex_group *fed[3]; /* those that take samples, then NULL; the others derive */
+    struct spex_group
+        *fed[3]; /* groups that take samples, then NULL; the others are derived from them */
     struct spex_group *groups[SECTIONS], *levels;
 };
 
@@ -163,7 +164,7 @@ static void print_translation(struct profile *p, const struct spex_group *group)
     cli_wrap(&p->out, text, 2);
 }
 
-/* Thousands of rows that wait equally long say nothing but that. */
+/* Thousands of rows that wait equally long are not worth listing. */
 static bool nothing_stands_out(struct profile *p, const struct spex_group *group, enum section s)
 {
     const struct spex_row *all = spex_group_total(group);

@@ -52,7 +52,7 @@ struct work {
 
 /* ---- ready-made questions ---- */
 
-/* Those to a fleet are in a dialect of their own. */
+/* Questions to a fleet have a dialect of their own. */
 static bool questions_directory(bool fleet, char *path, size_t size)
 {
     return cli_beside(fleet ? "../share/spex/queries/clickhouse" : "../share/spex/queries", path,
@@ -66,7 +66,9 @@ static int is_question(const struct dirent *entry)
     return n > 4 && !strcmp(entry->d_name + n - 4, ".sql");
 }
 
-/* Calls use for each question by name; the number of them, negative if they are not there. */
+/*
+ * Calls use for each question by name; returns their number, negative if the directory is missing.
+ */
 static int each_question(bool fleet, void (*use)(void *user, const char *name, const char *path),
                          void *user)
 {
@@ -140,7 +142,7 @@ static char *load_text(const char *path)
     return text;
 }
 
-/* SQL as it is typed, a file of it, or the name of a question. NULL after a message. */
+/* The text of SQL that was typed, of a file, or of a question by name. NULL after a message. */
 static char *find_text(bool fleet, const char *given)
 {
     char directory[PATH], path[2 * PATH];
@@ -164,9 +166,9 @@ static char *find_text(bool fleet, const char *given)
     return NULL;
 }
 
-/* ---- the file at hand ---- */
+/* ---- the input files ---- */
 
-/* Of a Parquet file called samples... the one beside it that holds another table. */
+/* For a Parquet file called samples...: the file next to it that holds another table. */
 static bool put_beside(struct out *out, const char *path, const char *table)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -236,7 +238,7 @@ struct mention {
     bool any, ok;
 };
 
-/* Of a name, or of that of a file. */
+/* Whether a character may be in a name, or in the name of a file. */
 static bool is_part(char c)
 {
     return (c && strchr("_./'-", c)) || (c >= '0' && c <= '9') ||
@@ -253,7 +255,7 @@ static bool mentions(const char *sql, const char *word)
     return false;
 }
 
-/* The name of a question as that of a view. */
+/* The name of a question as the name of a view. */
 static bool is_mentioned(const struct work *w, const char *name, char view[64])
 {
     size_t n = strlen(name);
@@ -271,8 +273,8 @@ static void look_for(void *user, const char *name, const char *path)
 }
 
 /*
- * The tables beside samples that a text mentions, where all files have them: what they lack DuckDB
- * says. symbols is a question; its table is spe_symbols('FILE').
+ * Makes the tables beside samples that a text mentions, if all files have them; DuckDB reports
+ * those that are missing. symbols is a question; its table is spe_symbols('FILE').
  */
 static void add_tables(struct mention *m, const char *text)
 {
@@ -305,8 +307,10 @@ static void add_view(void *user, const char *name, const char *path)
     free(text);
 }
 
-/* Files are looked at only for a statement that mentions them, and questions are views of their
- * names only there, too. */
+/*
+ * Files are opened, and questions become views of their names, only if the statement mentions
+ * them.
+ */
 static bool add_views(struct work *w, char **files)
 {
     struct mention mention = {w, files, strcasestr(w->sql, SAMPLES), true};
@@ -447,7 +451,10 @@ static bool make(void *context, int fd)
 
 /* ---- the library ---- */
 
-/* Where DuckDB's library is: named, beside the program, set up, or for the system to find. */
+/*
+ * Where DuckDB's library is: named by the user, next to the program, set up, or left to the
+ * system's loader.
+ */
 static void find_library(char *path, size_t size)
 {
     char directory[PATH];
@@ -492,7 +499,7 @@ struct watcher {
     atomic_bool done;
 };
 
-/* The first ends the statement, the second the program; the last is end_watch's. */
+/* The first signal ends the statement, the second the program; the last one is end_watch's. */
 static void *watch(void *context)
 {
     struct watcher *w = context;

@@ -97,7 +97,7 @@ static int run_report(void *options, int argc, char **argv)
     if (status)
         return status;
     struct spex_group *group = profile_group(&p, keys, count, columns_percentiles(&o->profile));
-    /* findings speak of code: not where nothing else needs its names */
+    /* findings name code: leave them out if nothing else needs symbols */
     bool advise = more.want & SPEX_WANT_SYMBOL && !o->slices && o->profile.format != TABLE_AS_CSV;
     struct advice advice = advice_new(&p, advise, spex_group_sink, group);
     p.status = advice_run(&advice, &p);

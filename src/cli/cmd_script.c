@@ -26,7 +26,7 @@ struct script {
     const struct script_options *options;
     struct script_lines *lines;
     spex_sample_sink *put; /* makes the lines of samples */
-    struct relay *relay;   /* for batches: a thread makes the lines */
+    struct relay *relay;   /* batches for the thread that makes the lines */
     uint64_t line_count;
     /* itrace */
     bool letters[128];
@@ -177,13 +177,13 @@ static void pass_samples(void *context, const struct spex_sample *samples, size_
 }
 
 /*
- * Copying samples for another thread takes as long as a fifth of its work: worth it where text
- * is also written, not merely shown or thrown away.
+ * Copying samples for another thread takes a fifth of the time of its work: worth it where the
+ * text is written to a file or pipe, not where it is shown or thrown away.
  */
 static bool wants_thread(const struct script *s)
 {
     struct stat file;
-    if (s->options->limit) /* the pass stops at the line */
+    if (s->options->limit) /* the pass stops at the limit */
         return false;
     if (!s->options->threads && !fstat(s->p->out.fd, &file) && S_ISCHR(file.st_mode))
         return false;

@@ -19,11 +19,11 @@
 #include <unistd.h>
 
 enum {
-    LOOK_EVERY = 30, /* seconds: for what inotify does not tell */
+    LOOK_EVERY = 30, /* seconds between looks, for what inotify does not report */
     WAIT_FIRST = 2,
     WAIT_MOST = 300,
     CHILD_RETRY = 10,
-    TRIES = 5, /* a server that is there may refuse a file so often */
+    TRIES = 5, /* how often a server that is up may refuse a file */
     REASON_MOST = 4096
 };
 
@@ -35,7 +35,7 @@ struct ship_options {
     bool once;
 };
 
-/* What the process that sends a file tells its parent. */
+/* What the process that sends a file reports to its parent. */
 struct told {
     enum fleet_result result;
     bool done, server; /* result is set; the server answers otherwise */
@@ -59,7 +59,7 @@ static void on_signal(int number)
 {
     stop = number;
     if (child > 0)
-        kill(child, SIGKILL); /* what it left half is mended next time */
+        kill(child, SIGKILL); /* a part left half is mended next time */
 }
 
 /* ---- metrics ---- */
@@ -171,7 +171,7 @@ static enum fleet_result run_child(struct ship *s, const char *name, char reason
     if (!child) {
         signal(SIGTERM, SIG_DFL);
         signal(SIGINT, SIG_DFL);
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing goes on after a ship that was killed */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* the child must not outlive a ship that was killed */
         dup2(fds[1], STDERR_FILENO);
         send_file(s, path);
         fflush(stderr);
@@ -192,7 +192,7 @@ static enum fleet_result run_child(struct ship *s, const char *name, char reason
     if (!s->told->done && WIFSIGNALED(status))
         snprintf(reason + strlen(reason), REASON_MOST - strlen(reason),
                  "spex: reading it ended by signal %d\n", WTERMSIG(status));
-    /* ended early, by a signal or when out of memory: the file is what made it do so */
+    /* ended early, by a signal or out of memory: blame the file */
     return s->told->done ? s->told->result : FLEET_BAD_FILE;
 }
 
@@ -208,7 +208,7 @@ static void tell_lines(const char *text)
     }
 }
 
-/* False: the server is away, so that the others need not be tried. */
+/* False: the server is away, so the other files need not be tried. */
 static bool ship_file(struct ship *s, struct spool_file *file)
 {
     char reason[REASON_MOST];
@@ -299,7 +299,8 @@ static int run_ship(void *options, int argc, char **argv)
         return cli_usage("too many operands");
     if (!o->spool)
         return cli_usage("--spool DIR is missing: where the recorder puts its files");
-    int status = fleet_connect(&o->fleet, false, &server); /* mistakes in the options, at once */
+    int status =
+        fleet_connect(&o->fleet, false, &server); /* finds mistakes in the options at once */
     if (status)
         return status;
     clickhouse_free(server);

@@ -22,7 +22,7 @@ struct run {
     struct out out;
     const char *name;
     char test[200];
-    unsigned tests, checks, failures; /* failures of the test at hand */
+    unsigned tests, checks, failures; /* failures of the current test */
     unsigned failed;
 };
 

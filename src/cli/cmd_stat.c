@@ -70,7 +70,7 @@ static void row(uint64_t value, const char *name, const char *text)
             text);
 }
 
-/* The same with what it is of the operations. */
+/* The same with its share of the operations. */
 static void part_row(uint64_t value, const char *name, uint64_t operations)
 {
     char text[48] = "";
@@ -114,7 +114,7 @@ static void answer_rows(const struct spex_engine_totals *t, bool none)
         row(c->btb_miss, "btb-misses", "taken branches that the front end did not know");
 }
 
-/* The unit's PMU events, those that this CPU has. */
+/* The unit's PMU events, as far as this CPU has them. */
 static void event_rows(const struct run *run)
 {
     char period[32];
@@ -133,7 +133,7 @@ static void event_rows(const struct run *run)
 
 /* ---- of a profile ---- */
 
-/* A number of samples as one of operations, with half of its 95% interval. */
+/* A number of samples scaled to operations, with half of its 95% interval. */
 static void estimate(struct profile *p, uint64_t samples, uint64_t all, const char *name)
 {
     uint64_t period = spex_analysis_sampling(p->analysis)->period;

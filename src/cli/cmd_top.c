@@ -78,7 +78,7 @@ static void leave(struct screen *s)
     tcsetattr(STDIN_FILENO, TCSAFLUSH, &s->before);
 }
 
-/* What a terminal says of itself; a serial line knows nothing, but the shell may. */
+/* The size that the terminal reports; a serial line reports none, but the shell may know. */
 static unsigned extent(unsigned told, const char *variable, unsigned otherwise)
 {
     const char *text = getenv(variable);
@@ -95,7 +95,7 @@ static void measure(struct screen *s)
     s->view.rows = rows > 6 ? rows - 3 : 3; /* title, heading, keys */
 }
 
-/* What the table made of names is safe for terminals. */
+/* The table has escaped names, so they are safe for terminals. */
 static void put_line(struct out *out, const char *text, size_t length, bool chosen)
 {
     if (chosen)

@@ -37,7 +37,7 @@ static const struct table_column stats_columns[] = {
 };
 enum { STATS = sizeof stats_columns / sizeof *stats_columns };
 
-/* What was counted of one row of the group of samples. */
+/* What was counted for one row of the group of samples. */
 struct counted {
     const struct spex_row *row;
     uint64_t operations, l1, mispredicts, cycles;
@@ -49,7 +49,7 @@ struct population {
     uint64_t operations, cycles, kernel; /* kernel: cycles of system calls, not in cycles */
 };
 
-/* What the time of a profile is of: that of system calls is between the records. */
+/* What the time of a profile includes: that of system calls lies between records. */
 static double share_of_time(const struct population *p, const struct counted *at)
 {
     return ratio_of(at->cycles, p->cycles + p->kernel);
@@ -110,7 +110,7 @@ static void add_truth(void *context, const struct truth_row *row)
     p->cycles += row->counts[TRUTH_CYCLES];
 }
 
-/* How the rows that are shown did. */
+/* How well the rows that are shown agree. */
 struct score {
     unsigned rows, within;        /* operations */
     unsigned longs, longs_within; /* time of rows with long runs */
@@ -283,7 +283,7 @@ static void print(struct profile *profile, const struct spex_group *group, struc
     free(score.errors);
 }
 
-/* The counts of each file, beside it. */
+/* The exact counts of each file, from the file next to it. */
 static enum spex_status read_counts(const struct truth_options *o, const struct profile *p,
                                     struct counting *counting, struct spex_error *error)
 {

@@ -33,14 +33,14 @@ struct run {
     const struct arch_features *in_use;   /* one of these; NULL: anything passes */
     struct window *window;                /* --time */
     const char *name;                     /* of the input */
-    struct spex_verifier verifier, after; /* before the piece at work, and after it */
+    struct spex_verifier verifier, after; /* state before the current piece, and after it */
     struct chunks *chunks;
     struct out out;
     uint64_t violations;
-    uint64_t done, all;                  /* bytes of the input; 0: it is not told */
+    uint64_t done, all;                  /* bytes of the input; 0: not known */
     bool usage;                          /* a mistake was reported */
     const struct spex_perf_queue *queue; /* of a perf.data file */
-    /* the piece at work */
+    /* the current piece */
     const uint8_t *data;
     size_t size;
     uint64_t base;
@@ -51,7 +51,7 @@ struct run {
 struct part {
     struct spex_verifier verifier;
     bool ends;                             /* the piece */
-    VEC(struct spex_violation) violations; /* numbers of records are of the chunk */
+    VEC(struct spex_violation) violations; /* record numbers count from the chunk's beginning */
 };
 
 /* ---- output ---- */
@@ -241,7 +241,9 @@ static int start(struct run *run, const struct arch_features *features)
     return CLI_OK;
 }
 
-/* The preset of the core that recorded, whatever its variant and revision; with its event's ts.
+/*
+ * The preset of the core that recorded, whatever its variant and revision, with ts as in its
+ * event.
  */
 static bool recorded_on(const struct spex_perfdata *file, int32_t cpu,
                         struct arch_features *features)
@@ -262,7 +264,7 @@ static bool recorded_on(const struct spex_perfdata *file, int32_t cpu,
 
 /* ---- inputs ---- */
 
-/* Records of a time: each run of them that lies together is a stream of its own. */
+/* For --time: each run of chosen records that lie together is a stream of its own. */
 struct windowed {
     struct run *run;
     const uint8_t *data;
@@ -277,7 +279,7 @@ static void check_records(void *context, size_t from, size_t to)
     check(w->run, w->data + from, to - from, w->base + from, true);
 }
 
-/* As check, but of --time. */
+/* As check, but with --time. */
 static size_t check_piece(struct run *run, const uint8_t *data, size_t size, uint64_t base,
                           bool last)
 {

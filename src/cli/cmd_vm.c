@@ -92,7 +92,7 @@ static void pass_on(int signo)
         kill(child, signo);
 }
 
-/* What ends us ends QEMU first: it gives the terminal back, and we clean up. */
+/* A signal that ends us ends QEMU first: it restores the terminal, and we clean up. */
 static void set_signals(void)
 {
     struct sigaction pass = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
@@ -101,8 +101,9 @@ static void set_signals(void)
     sigaction(SIGHUP, &pass, NULL);
 }
 
-/* Runs to the end; the exit status, or -1 with a message. What it says goes into `output`, if
- * given, what it reads comes from `input`, if that is not -1.
+/*
+ * Runs to the end; the exit status, or -1 with a message. Its output goes to `output`, if
+ * given; its input comes from `input`, if that is not -1.
  */
 static int run(const struct command *c, const char *output, int input)
 {
@@ -197,8 +198,8 @@ static void tell(const char *what, char *text)
 }
 
 /*
- * Debian 12's 7.2, whatever its updates, or 11.1 and later. The plugin proves what it
- * builds on; here the version alone gives a clear answer before anything starts.
+ * Debian 12's 7.2 with any update, or 11.1 and later. The plugin checks what it relies on
+ * itself; checking the version here gives a clear answer before anything starts.
  */
 static bool known_version(const struct vm_options *o, const struct scratch *p, unsigned *major)
 {
@@ -221,7 +222,7 @@ static bool known_version(const struct vm_options *o, const struct scratch *p, u
     return false;
 }
 
-/* As QEMU must be told in both runs: once for its device tree, once for real. */
+/* QEMU's arguments in both runs: once for its device tree, once for real. */
 static void add_machine(struct command *c, const struct vm_options *o,
                         const struct spex_vm_config *config, const char *dtb)
 {
@@ -298,8 +299,8 @@ static bool readable(const char *what, const char *path)
 }
 
 /*
- * Each setting is checked here and goes to the plugin as a word: before anything is
- * started, what is wrong is one sentence.
+ * Each setting is checked here and goes to the plugin as a word, so that a mistake is reported
+ * in one sentence before anything starts.
  */
 struct settings {
     struct spex_vm_config config;
@@ -351,7 +352,10 @@ static bool set_cpu(const struct vm_options *o, struct settings *s, struct spex_
            (!cpu.layout || o->features || set(s, "choice", choice, error));
 }
 
-/* SVE if the CPU has it, and QEMU shows the registers that its accesses need: not before 11.1. */
+/*
+ * SVE if the CPU has it and QEMU shows the registers that its accesses need, which it does from
+ * 11.1 on.
+ */
 static bool set_vectors(struct settings *s, unsigned major)
 {
     char bits[16];
@@ -424,7 +428,7 @@ static void add_guest(struct command *c, const struct vm_options *o, const struc
         o->log ? escaped(o->log, log) : "");
 }
 
-/* What a person waits for. */
+/* Tells a person what we are waiting for. */
 static void announce(const struct vm_options *o)
 {
     if (isatty(STDERR_FILENO))
@@ -433,7 +437,7 @@ static void announce(const struct vm_options *o)
                 o->features ? o->features : o->cpu);
 }
 
-/* Standard input to a console; after its end, what a person types there, until nobody reads. */
+/* Copies standard input to a console; after its end, types Ctrl-D there until nobody reads. */
 __attribute__((noreturn)) static void type(int console)
 {
     char text[512] = "\n";
@@ -452,8 +456,8 @@ __attribute__((noreturn)) static void type(int console)
 }
 
 /*
- * QEMU's console does not tell a guest that its input has ended. A prepared guest has a shell
- * there, which ends, and with it the guest, at a Ctrl-D: a process of its own types it.
+ * QEMU's console does not let a guest know that its input has ended. A prepared guest has a
+ * shell there, which ends, and with it the guest, at a Ctrl-D: a process of its own types it.
  */
 static int run_typed(const struct command *c)
 {

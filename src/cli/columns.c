@@ -128,7 +128,7 @@ void columns_sources(const struct spex_stats *stats, unsigned skip, unsigned mos
                 count = stats->source[s];
                 best = s;
             }
-        /* the first always; further ones while they matter */
+        /* always the first; more while they matter */
         if (!count || (n && count * 20 < total))
             break;
         used[best] = true;
@@ -170,18 +170,18 @@ static void fill_latency(struct profile *profile, struct table *table,
         [SPEX_LATENCY_TRANSLATION] = SPEX_SAMPLE_LEAST_TRANSLATION};
     int most = spex_analysis_sampling(profile->analysis)->counter_most;
     if (row->flags & least[l] || spex_row_latency(group, row, l, 1) == most)
-        table_least(table, name); /* one of them is a bound */
+        table_least(table, name); /* one of its values is a bound */
     uint64_t all = row->stats.latency_count[SPEX_LATENCY_TOTAL];
     for (size_t i = 0; i < 3; i++) {
         int value = spex_row_latency(group, row, l, quantiles[i].q);
         if (l == SPEX_LATENCY_EXECUTE && (double)(all - count) > (1 - quantiles[i].q) * (double)all)
-            continue; /* among those that are not known */
+            continue; /* the quantile lies among values that are not known */
         snprintf(name, sizeof name, "%s_%s", prefix, quantiles[i].suffix);
         columns_latency(profile, table, name, value);
     }
 }
 
-/* Text does not show a ratio of so few that its 95% interval is wider than 30 points. */
+/* Text does not show a ratio of so few samples that its 95% interval is wider than 30 points. */
 static bool too_few(const struct profile *profile, uint64_t count, uint64_t total)
 {
     struct spex_interval i = spex_share_interval(count, total);
@@ -220,7 +220,8 @@ void columns_ratios(const struct profile *profile, struct table *table, const st
                   {"remote", s->remote, memory, 0.05, 0.2}};
     for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++) {
         uint64_t count = ratios[i].count, all = ratios[i].accesses;
-        if (all < count) /* CPUs need not report accesses: then all that could access count */
+        if (all < count) /* CPUs need not report accesses: then every operation that could access
+                            counts */
             all = memory;
         if (all_rows || !too_few(profile, count, all))
             set_ratio(table, ratios[i].column, ratio_of(count, all), ratios[i].warm, ratios[i].hot);
@@ -379,7 +380,7 @@ struct table *columns_table(struct profile *profile, struct spex_group *group,
         table_hide(table, "ops_low");
         table_hide(table, "ops_high");
     }
-    /* the first rows always: many small ones are an answer too */
+    /* always the first rows: many small ones are an answer, too */
     double limit = profile->limit;
     size_t rows = spex_group_count(group), shown = 0;
     size_t first = profile->options->percent_limit || profile->options->format != TABLE_AS_TEXT

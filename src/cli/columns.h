@@ -12,7 +12,7 @@ void columns_latency(const struct profile *profile, struct table *table, const c
 unsigned columns_percentiles(const struct profile_options *options);
 /* Columns of a group's statistics followed by its keys; the caller frees the array. */
 struct table_column *columns_for_keys(const enum spex_key *keys, size_t count);
-/* Of the row that was begun: what is counted, misses, and where data came from. */
+/* Fills the current row: counts, misses, and where data came from. */
 void columns_ratios(const struct profile *profile, struct table *table,
                     const struct spex_stats *stats, bool all_rows);
 /* The text of one key of a row, however long; the caller frees it. */
@@ -26,9 +26,9 @@ void columns_sources(const struct spex_stats *stats, unsigned skip, unsigned mos
                      size_t capacity);
 
 /*
- * The table of a group: rows down to the percent limit, then how many more
- * there are, then the total. usual names the columns of text, NULL the standard
- * ones. NULL after a usage error (already told).
+ * The table of a group: rows down to the percent limit, then how many more there are, then the
+ * total. usual names the columns of text, NULL the standard ones. NULL after a usage error
+ * (already reported).
  */
 struct table *columns_table(struct profile *profile, struct spex_group *group,
                             const enum spex_key *keys, size_t count, size_t most, const char *usual,

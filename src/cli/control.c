@@ -25,7 +25,10 @@ struct control {
 
 /* ---- opening ---- */
 
-/* Both ways, so that the open does not wait, and no reader or writer who leaves ends it. */
+/*
+ * Opened for reading and writing, so that opening does not wait and a partner that leaves does not
+ * end it.
+ */
 static int open_fifo(const char *path)
 {
     struct stat st;
@@ -90,7 +93,7 @@ static void answer(const struct control *c)
 {
     static const char ack[] = "ack\n";
     if (c->answers >= 0 && write(c->answers, ack, sizeof ack - 1) < 0)
-        return; /* nobody reads them: they are no less done */
+        return; /* nobody reads the answers: the words were done all the same */
 }
 
 static void obey(const struct control *c, const char *word)
@@ -144,7 +147,7 @@ void control_start(struct control *c, const struct control_target *target)
     if (!c || pipe2(c->stop, O_CLOEXEC))
         return;
     c->target = *target;
-    sigfillset(&every); /* they are for the thread that waits */
+    sigfillset(&every); /* signals are for the thread that waits */
     pthread_sigmask(SIG_SETMASK, &every, &old);
     c->running = !pthread_create(&c->thread, NULL, read_words, c);
     pthread_sigmask(SIG_SETMASK, &old, NULL);

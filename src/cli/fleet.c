@@ -12,7 +12,7 @@
 enum { CREDENTIALS_MOST = 64 << 10 };
 
 struct credentials {
-    char *text; /* of the file, which the others are parts of */
+    char *text; /* of the file that the others are parts of */
     const char *user, *password;
 };
 
@@ -140,7 +140,7 @@ int fleet_ask(struct clickhouse *server, const char *query, struct out *answer, 
     return status ? CLI_DATA : CLI_OK;
 }
 
-/* "30m", "1h", "7d" as seconds; 0 if it is none. */
+/* "30m", "1h", "7d" as seconds; 0 if it is none of these. */
 static uint64_t seconds_of(const char *text)
 {
     static const char units[] = "smhd";

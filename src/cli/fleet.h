@@ -46,8 +46,8 @@ int fleet_where(struct out *out, const char *time, const char *hosts, const char
 
 /* What became of a file that was to be sent. */
 enum fleet_result {
-    FLEET_SENT,     /* it is there, as it was before or now */
-    FLEET_BAD_FILE, /* nothing can be read of it */
+    FLEET_SENT,     /* it is there, sent before or now */
+    FLEET_BAD_FILE, /* it cannot be read */
     FLEET_NO_SERVER /* the server is away, or refuses */
 };
 /*

@@ -69,7 +69,7 @@ static bool print(void *context, int fd)
     return !error;
 }
 
-/* The statement with what {where} stands for, and how it is to be answered. */
+/* The statement with {where} filled in and the format of the answer. */
 static int put_statement(struct out *out, const char *sql, const char *hosts, const char *last)
 {
     struct out where;

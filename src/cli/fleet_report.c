@@ -96,7 +96,7 @@ static void put_question(struct fleet_table *t)
 
 /* ---- the answer ---- */
 
-/* Counts of 32 bits are enough for ratios: beyond that all are made smaller alike. */
+/* Counts of 32 bits are enough for ratios: larger ones are all scaled down alike. */
 static void make_stats(struct line *l)
 {
     double scale = l->sums[SUM_samples] > UINT32_MAX ? UINT32_MAX / l->sums[SUM_samples] : 1;
@@ -282,7 +282,7 @@ static struct table *make_table(const struct fleet_table *t, const struct table_
         table_free(table);
         return NULL;
     }
-    table_hide(table, "runs"); /* roll-ups do not know what follows what */
+    table_hide(table, "runs"); /* roll-ups do not keep the order of samples */
     for (size_t i = 0; !t->total.sums[SUM_spent] && i < sizeof timed / sizeof *timed; i++)
         table_hide(table, timed[i]);
     if (t->total.sums[SUM_spent] > 0 && t->profile.options->format == TABLE_AS_TEXT && !fields) {
@@ -293,7 +293,7 @@ static struct table *make_table(const struct fleet_table *t, const struct table_
     return table;
 }
 
-/* ---- what it is of ---- */
+/* ---- what the table covers ---- */
 
 static int ask_about(struct fleet_table *t)
 {
@@ -310,7 +310,7 @@ static int ask_about(struct fleet_table *t)
     return status;
 }
 
-/* Hosts that were up twice at a time are two of one name. */
+/* A host with two overlapping lives is two hosts of one name. */
 static int ask_doubles(struct fleet_table *t, struct out *doubles)
 {
     char *at, end, *host;

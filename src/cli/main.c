@@ -8,7 +8,8 @@
 
 /*
  * A caller may have closed the standard descriptors: the next file that is opened would get such a
- * number, and a message would go into a profile. Taken by what refuses their use, they stay closed.
+ * number, and a message would go into a profile. A descriptor that can be neither read nor written
+ * takes their place.
  */
 static void take_standard(void)
 {

@@ -14,7 +14,7 @@
 
 enum { LINE = 64, LINES_MOST = 4096 };
 
-/* The key of the member stands last. */
+/* The key of the member comes last. */
 static const enum spex_key keys[] = {SPEX_KEY_TYPE, SPEX_KEY_TYPE_LINE, SPEX_KEY_TYPE_OFFSET,
                                      SPEX_KEY_MEMBER};
 enum { KEYS = sizeof keys / sizeof *keys, MEMBER = KEYS - 1 };
@@ -67,7 +67,7 @@ struct hot {
     size_t count;
     double share;
     uint64_t bytes;
-    unsigned lines, least; /* that they lie on, and could */
+    unsigned lines, least; /* cache lines that they lie on, and could lie on */
 };
 
 struct weighed {
@@ -185,7 +185,7 @@ static void json_hot(struct json *json, const char *type, const struct hot *hot)
 static void show_hot(struct profile *p, const struct spex_group *group, struct json *json)
 {
     const char *last = NULL;
-    for (size_t i = 0; i < spex_group_count(group); i++) { /* types stand together */
+    for (size_t i = 0; i < spex_group_count(group); i++) { /* rows of one type are adjacent */
         const char *type = member_of(group, spex_group_row(group, i))->type;
         struct hot hot;
         if (type == last)

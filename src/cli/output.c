@@ -32,8 +32,8 @@ static bool real_name(int fd, char path[OUTPUT_PATH])
 }
 
 /*
- * Follows a link the way the kernel lets us (fs.protected_symlinks), also one to
- * a file that is not there yet. What is no file is opened.
+ * Follows a link the way the kernel lets us (fs.protected_symlinks), also one to a file that
+ * is not there yet. What is not a file is opened.
  */
 static int open_place(struct output *o, const char *name)
 {
@@ -66,7 +66,7 @@ static int open_place(struct output *o, const char *name)
     return o->stream < 0 ? refuse(name, strerror(errno)) : CLI_OK;
 }
 
-/* Renaming over somebody else's file in a directory like /tmp will be refused: say so now. */
+/* In a directory like /tmp, renaming over somebody else's file will be refused: say so now. */
 static bool may_replace(const char *path)
 {
     char directory[OUTPUT_PATH];
@@ -312,7 +312,7 @@ static bool put_in_place(const struct output *o, const char *data)
     return true;
 }
 
-/* Who reads no further wants nothing more: then there is nothing to keep. */
+/* A reader that closed the pipe wants nothing more: then there is nothing to keep. */
 static bool stream_out(const struct output *o, const char *data, bool *unwanted)
 {
     struct spex_error error;
@@ -453,7 +453,7 @@ int output_repair(const struct output *o, const char *from)
     return make_beside(o, repair_into, &from);
 }
 
-/* ---- what others make ---- */
+/* ---- output of other commands ---- */
 
 struct made {
     output_maker *make;

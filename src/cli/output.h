@@ -1,7 +1,6 @@
 /*
- * Where a profile goes, and how a run becomes one. What stands under the name
- * that was asked for is whole: it is made in the run's directory, beside it, and
- * renamed.
+ * Where a profile goes, and how a run becomes one. A file under the requested name is always
+ * whole: it is made in the run's directory, next to it, and renamed.
  */
 #ifndef CLI_OUTPUT_H
 #define CLI_OUTPUT_H

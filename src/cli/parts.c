@@ -47,7 +47,7 @@ struct splitting {
     int data;
     struct kept *kept;
     size_t kept_count, kept_room;
-    struct spex_engine_event *state; /* what a part has to know from before it */
+    struct spex_engine_event *state; /* earlier events that a part must repeat */
     size_t state_count, state_room;
     struct spex_perf_writer *writer; /* of the current part */
     unsigned number;
@@ -189,7 +189,7 @@ unsigned parts_write(const char *path, const char *directory, struct spex_run *r
             add(&s, &event);
         }
     if (!s.failed && !s.writer)
-        begin_part(&s, 0); /* without samples, but with what ran */
+        begin_part(&s, 0); /* a part without samples still says what ran */
     end_part(&s);
     if (s.data >= 0)
         close(s.data);

@@ -16,14 +16,14 @@ bool parts_parse(const char *text, struct parts_limit *limit);
 
 /*
  * Makes PATH.00001, PATH.00002, ... of what DIRECTORY/data and the run's events hold; each can be
- * read alone: what was known before it is repeated. Returns how many, 0 after a message.
+ * read alone, since it repeats what earlier parts said. Returns how many, 0 after a message.
  * bytes: of all of them.
  */
 unsigned parts_write(const char *path, const char *directory, struct spex_run *run,
                      const struct spex_perf_writer_options *options,
                      const struct parts_limit *limit, uint64_t *bytes);
 
-/* An event of a run in a file: of output.c. */
+/* Writes an event of a run to a file; in output.c. */
 void output_event(struct spex_perf_writer *writer, const struct spex_engine_event *event);
 
 #endif

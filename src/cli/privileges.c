@@ -1,6 +1,6 @@
 /*
- * A spex with capabilities (docs/native.md) gives them to those who record with it, not to those
- * who read: these load a library or start a pager that the user names.
+ * A spex with capabilities (docs/native.md) keeps them in commands that record, not in those
+ * that read: the latter may load a library or start a pager that the user names.
  */
 #include "cli.h"
 

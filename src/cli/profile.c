@@ -71,9 +71,9 @@ static int parse_limit(struct profile *p, const struct profile_options *options)
 
 static void open_output(struct profile *p)
 {
-    enum { READABLE = 120 }; /* off a terminal: what a person can read who looks at the file */
+    enum { READABLE = 120 }; /* not a terminal: a width for a person who reads the file */
     p->width = cli_columns();
-    p->whole_names = !p->width; /* for those who search in them */
+    p->whole_names = !p->width; /* long lines, for those who search in them */
     if (!p->width)
         p->width = READABLE;
     p->colour = p->options->format == TABLE_AS_TEXT && cli_colour(STDOUT_FILENO);
@@ -240,7 +240,7 @@ static void report_modules(struct profile *p)
     struct spex_symbols *symbols = spex_analysis_symbols(p->analysis);
     struct spex_module *m;
     size_t quiet = 0;
-    /* a filter by name that matched nothing may be due to the names that are missing */
+    /* a filter by name may have matched nothing because names are missing */
     bool filtered = totals->kept > 0;
     uint64_t all = filtered ? totals->kept : totals->records;
     for (size_t i = 0; (m = spex_symbols_nth(symbols, i)); i++) {
@@ -273,7 +273,7 @@ static void report_sources(struct profile *p)
     uint64_t midr = spex_analysis_sampling(p->analysis)->midr;
     if (!spex_analysis_totals(p->analysis)->with_source)
         return;
-    if (!midr && file) { /* of several kinds of core, the first without a table */
+    if (!midr && file) { /* if there are several kinds of core, the first without a table */
         const struct spex_perf_info *info = spex_perfdata_info(file);
         for (size_t i = 0; i < info->cpu_count; i++) {
             midr = info->cpus[i].midr;
@@ -293,7 +293,7 @@ static void report_sources(struct profile *p)
                  "--midr VALUE names it");
 }
 
-/* A profile of something else is a mistake; say what it holds. */
+/* A profile of something other than SPE is a mistake; say what it holds. */
 static bool report_no_spe(const struct analysis_part *part)
 {
     const struct spex_perfdata *file = part->file;
@@ -567,7 +567,7 @@ bool profile_empty(struct profile *p, uint64_t samples, const char *what)
         return false; /* an empty table says it */
     if (!t->records) {
         const struct spex_perfdata *file = spex_analysis_file(p->analysis);
-        if (!file || spex_perfdata_info(file)->aux_bytes) /* else profile_close says more */
+        if (!file || spex_perfdata_info(file)->aux_bytes) /* otherwise profile_close says more */
             say(p, "%s holds no sample records", p->name);
         return true;
     }

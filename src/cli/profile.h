@@ -1,7 +1,7 @@
 /*
- * What report, annotate, mem, c2c, branch, diff and script share: their common
- * options, opening the profile, the lines that say what was sampled, and what is
- * told about an empty or damaged input.
+ * What report, annotate, mem, c2c, branch, diff and script share: their common options,
+ * opening the profile, the lines that say what was sampled, and the messages about an empty or
+ * damaged input.
  */
 #ifndef CLI_PROFILE_H
 #define CLI_PROFILE_H
@@ -61,16 +61,16 @@ struct profile {
     struct spex_analysis *analysis;
     const char *name;   /* of the file, "a.data and 2 more" of several */
     const char **paths; /* of all files, NULL after the last */
-    char *names;        /* name, if it had to be made */
+    char *names;        /* the name, if it had to be allocated */
     char *directory;    /* of the first file; NULL for standard input */
     const char *label;  /* before the name in the header; NULL none */
     struct spex_filter filters[SPEX_FILTER_MAX];
     size_t filter_count;
     struct out out; /* stdout */
     unsigned width;
-    bool whole_names; /* not cut where they do not fit */
+    bool whole_names; /* long names are not cut */
     bool colour, progress;
-    bool quiet;   /* no more progress: the answer is being shown */
+    bool quiet;   /* no more progress lines: the answer is being shown */
     double limit; /* share below which rows are left out */
     int status;
 };

@@ -22,7 +22,7 @@ struct record_options {
     const char *output, *control, *start_at, *stop_at, *delay, *parts, *suite;
     uint64_t max_size;
     bool truth, stacks, allocs, quiet, setup;
-    bool live; /* native: for who reads meanwhile */
+    bool live; /* native: for a reader of the file while it grows */
 };
 
 /* clang-format off */
@@ -50,10 +50,10 @@ extern const char *const record_engines[];
 
 /* Which engine; native: the machine is read. CLI_OK, or the exit code after a message. */
 int record_choose(const struct native_choice *choice, struct native_machine *machine, bool *native);
-/* totals: the figures go there and not to stderr, and the program's end is left to record_end(). */
+/* totals: the figures go there instead of stderr, and the caller ends with record_end(). */
 int record_native(const struct record_options *options, const struct native_machine *machine,
                   char **argv, struct native_totals *totals);
-/* The exit status as the program's; dies by the signal that ended it. */
+/* Exits as the program did: with its status, or by the signal that ended it. */
 int record_end(const struct native_totals *totals, bool program);
 
 #endif

@@ -14,7 +14,7 @@ void rows_init(struct rows *r, struct out *out, enum table_format format)
     out_init(&r->cell, -1);
 }
 
-/* Characters of UTF-8, each as wide as a column: names hardly have others. */
+/* Counts UTF-8 characters as one column each: names hardly ever have wider ones. */
 static size_t width_of(const char *text)
 {
     size_t n = 0;
@@ -100,7 +100,7 @@ static void put_json(struct rows *r, const char *const *cells)
         out_char(r->out, i ? ',' : '{');
         out_name_json(r->out, r->names[i]);
         out_char(r->out, ':');
-        /* there are numbers that JSON has no word for: inf, nan */
+        /* JSON cannot express inf and nan */
         bool no_number =
             r->kinds[i] == QUERY_NUMBER && cells[i] && strpbrk(cells[i], "infatyINFATY");
         if (!cells[i] || no_number)

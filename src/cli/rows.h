@@ -1,4 +1,4 @@
-/* Rows of an answer whose columns are not known before: as text, CSV or JSON lines. */
+/* Prints rows whose columns are not known in advance, as text, CSV or JSON lines. */
 #ifndef CLI_ROWS_H
 #define CLI_ROWS_H
 
@@ -23,7 +23,7 @@ void rows_init(struct rows *rows, struct out *out, enum table_format format);
 /* Members of a struct query_sink; user is the rows. */
 void rows_begin(void *user, const char *const *names, const enum query_kind *kinds, size_t count);
 void rows_put(void *user, const char *const *cells);
-/* What is held back, and the end; frees. */
+/* Prints what was held back and the end; frees. */
 void rows_end(struct rows *rows);
 
 #endif

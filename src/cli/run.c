@@ -134,7 +134,7 @@ static void on_signal(int signo, siginfo_t *info, void *context)
             kill(guest, signo);
         return;
     }
-    /* The terminal's Ctrl-C reaches the guest by itself, which may mean to go on. */
+    /* Ctrl-C on the terminal reaches the guest by itself, which may choose to go on. */
     if ((signo == SIGINT || signo == SIGQUIT) && info->si_code == SI_KERNEL)
         return;
     if (guest > 0)
@@ -142,7 +142,10 @@ static void on_signal(int signo, siginfo_t *info, void *context)
     stopped = signo;
 }
 
-/* What would end us ends the run, as with perf record; a second time, whatever the guest does. */
+/*
+ * A signal that would end us ends the run, as with perf record; a second one does so whatever the
+ * guest does.
+ */
 static void set_signals(void)
 {
     static const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
@@ -185,7 +188,7 @@ static int start(struct run *run)
         s = spex_engine_wait(run->engine, &run->status, &error);
         control_stop(run->control);
         guest = 0;
-        signal(SIGPIPE, SIG_IGN); /* an output that nobody reads is an error like others */
+        signal(SIGPIPE, SIG_IGN); /* writing to a closed pipe is an error like any other */
     }
     if (!s)
         s = spex_run_open(run->directory, run->engine, &run->left, &error);

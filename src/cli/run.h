@@ -14,7 +14,7 @@ struct run_options {
     bool deterministic;
 };
 
-/* Its address tells whether --cpu was given. */
+/* Compared by address: this default means that --cpu was not given. */
 extern const char run_standard_cpu[];
 
 /* clang-format off */
@@ -62,7 +62,7 @@ struct run {
     struct spex_engine_options options; /* as used: the period is clamped */
     uint64_t asked_period;
     struct spex_engine_totals totals;
-    struct control *control; /* words while it runs, or NULL */
+    struct control *control; /* commands while it runs, or NULL */
     int status;              /* of waitpid */
 };
 
@@ -75,7 +75,7 @@ int run_guest(const struct run_options *options, char **argv, struct run *run);
 /* The directory that record --setup-qemu builds into. */
 void run_own_qemu(char *path, size_t size);
 
-/* A prefix for a run's files where there is no output file to stand beside. */
+/* A prefix for a run's files if there is no output file to put them next to. */
 void run_temporary(char *path, size_t size);
 
 /*

@@ -1,10 +1,10 @@
 /*
- * Most fields of a record follow from little: its thread, its instruction, its events. Fields
- * next to each other that follow from the same are one piece of text, made once and then
- * copied; only addresses, times and latencies are written for every record. Which packets a
- * record has decides what to do: a plan, made once for each set of packets, so that no time goes
- * into asking of each field of each record whether it is there. Each field is followed by a
- * separator, the last one becomes the end of the line.
+ * Most fields of a record follow from a few things: its thread, its instruction, its events.
+ * Neighbouring fields that follow from the same thing are one piece of text, made once and then
+ * copied; only addresses, times and latencies are written for every record. A plan, made once
+ * for each set of packets, says what to write, so that no time is spent on asking whether each
+ * field of each record is there. Each field is followed by a separator; the last separator
+ * becomes the end of the line.
  */
 #include "script_lines.h"
 
@@ -23,7 +23,7 @@ enum {
     PLAN_BITS = 8,
     PIECE_BITS = 12,
     BEFORE = 16,
-    STEP_ROOM = BEFORE + 24, /* the most that a step writes, pieces apart */
+    STEP_ROOM = BEFORE + 24, /* the most that a step writes, not counting pieces */
     LINE_ROOM = OUT_ROOM,
     PIECES_ROOM = LINE_ROOM - (FIELD_COUNT + 4) * STEP_ROOM, /* saturated takes more than one */
 };
@@ -53,9 +53,9 @@ struct step {
         END,
         NOTHING,
         DECIMAL,
-        PLAIN_DECIMAL, /* nothing before it */
+        PLAIN_DECIMAL, /* nothing comes before it */
         COUNTER,       /* text: ">=" before one that is saturated */
-        SATURATION,    /* JSON and CSV: which are */
+        SATURATION,    /* JSON and CSV: which counters are saturated */
         HEXADECIMAL,
         SECONDS,
         THREAD_PIECE,
@@ -80,7 +80,7 @@ struct script_lines {
     struct profile *profile;
     int format;
     bool perf;
-    bool one_piece; /* text: pc and symbol stand together */
+    bool one_piece; /* text: pc and symbol are adjacent */
     char separator;
     struct export_source source;
     unsigned char list[FIELD_COUNT];
@@ -103,7 +103,7 @@ static void comm_text(struct out *out, const char *comm)
     out_name_bytes(out, comm, n);
 }
 
-/* What stands before the value of a field: its size. */
+/* Writes what comes before the value of a field; returns its size. */
 static unsigned label_of(const struct script_lines *l, enum export_column f, char text[2 * BEFORE])
 {
     bool json = l->format == TABLE_AS_JSON, hex = export_fields[f].type == EXPORT_ADDRESS_TYPE;
@@ -194,13 +194,13 @@ static void text_field(struct script_lines *l, struct out *out, const struct spe
         else if (sample->record->present & SPEX_HAS_PC)
             out_hex(out, sample->pc);
         break;
-    case EXPORT_SYMBOL: /* with the file; where the pc stands before, it is all there */
+    case EXPORT_SYMBOL: /* with the file; if the pc precedes it, the pc has written it all */
         if (!l->one_piece)
             code_text(l, out, sample, false);
         break;
     case EXPORT_DSO:
         break;
-    case EXPORT_STACK: /* its name says nothing to people */
+    case EXPORT_STACK: /* its name means nothing to people */
         if ((text = export_text(&l->source, sample, EXPORT_CALLERS)))
             out_name(out, text);
         break;
@@ -311,7 +311,7 @@ find_piece(struct script_lines *l, const struct run *run, const struct spex_samp
 
 /* ---- plans ---- */
 
-/* Adds to what stands before the value of a step; returns the step to which it was added. */
+/* Adds text to be written before the value of a step; returns that step. */
 static struct step *add_text(struct step *step, const char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
@@ -377,7 +377,7 @@ static inline struct plan *plan_slot(struct script_lines *l, unsigned present)
     return &l->plans[present * 0x9e3779b1u >> (32 - PLAN_BITS)];
 }
 
-/* Of a record with a counter that may be at its end, or one that is not made yet. */
+/* The plan of a record with a counter that may be saturated, or a plan not made yet. */
 static __attribute__((noinline)) const struct plan *rare_plan(struct script_lines *l,
                                                               const struct spex_record *r)
 {
@@ -432,7 +432,7 @@ static inline char *put_piece(struct room *room, char *p, const char *text, size
     return script_copy(p, text, size);
 }
 
-/* Apart: its constants would be made ready for every step. */
+/* Not inlined: its constants would be set up for every step. */
 static __attribute__((noinline)) char *put_large(char *p, uint64_t value)
 {
     return put_u64(p, value);
@@ -467,7 +467,7 @@ static char *put_saturation(const struct script_lines *l, char *p, const struct 
     return p;
 }
 
-/* What only records with a counter at its end have; apart, as they are few. */
+/* For records with a saturated counter only; not inlined, as they are few. */
 static __attribute__((noinline)) char *put_at_end(const struct script_lines *l, char *p,
                                                   const struct step *step,
                                                   const struct spex_sample *sample)
@@ -565,7 +565,7 @@ void script_lines_perf(struct script_lines *l, const struct spex_sample *sample,
     *code = (struct script_text){piece->text, piece->size};
 }
 
-/* Names of symbols and files are there with a sample, other places are looked up here. */
+/* A sample has the names of its symbol and file; other addresses are looked up here. */
 bool script_lines_alone(const struct script_lines *l)
 {
     for (size_t i = 0; i < l->count; i++)
@@ -611,12 +611,12 @@ static int choose_fields(struct script_lines *l)
     return CLI_OK;
 }
 
-/* Fields with one origin that stand next to each other are one piece. */
+/* Adjacent fields with one origin become one piece. */
 static void prepare_runs(struct script_lines *l)
 {
     for (size_t i = 0; i < l->count; i++) {
         enum export_from origin = export_fields[l->list[i]].from;
-        if (origin == EXPORT_FROM_FILE) /* then also equal in all samples of a thread */
+        if (origin == EXPORT_FROM_FILE) /* then it is the same in all samples of a thread */
             origin = EXPORT_FROM_THREAD;
         if (origin == EXPORT_FROM_STACK) /* too many for pieces */
             origin = EXPORT_FROM_ITSELF;

@@ -20,7 +20,7 @@ enum {
 int script_lines_new(struct script_lines **lines, struct profile *profile, unsigned flags);
 void script_lines_free(struct script_lines *lines);
 
-/* Can lines be made by another thread than the one that runs the analysis? */
+/* Can another thread than the one that runs the analysis make the lines? */
 bool script_lines_alone(const struct script_lines *lines);
 /* The names of the fields, as CSV. */
 void script_lines_header(struct script_lines *lines);

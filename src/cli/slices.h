@@ -1,4 +1,4 @@
-/* report --slices: which rows when. */
+/* report --slices: how rows change over time. */
 #ifndef CLI_SLICES_H
 #define CLI_SLICES_H
 

@@ -16,7 +16,9 @@
 #define ASIDE "aside"
 #define LOCK ".spex-ship.lock"
 
-enum { OLD_ENOUGH = 5 }; /* seconds, where it cannot be told whether a file is being written */
+enum {
+    OLD_ENOUGH = 5
+}; /* seconds to wait where we cannot find out whether a file is being written */
 
 int spool_open(struct spool *s, const char *path)
 {
@@ -53,12 +55,12 @@ void spool_close(struct spool *s)
     close(s->directory);
 }
 
-/* The kernel lends a file for reading only while nobody writes it. */
+/* The kernel grants a read lease only while nobody writes the file. */
 static bool is_finished(int directory, const char *name, const struct stat *st)
 {
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
-        return true; /* the reason why it cannot be read will be told */
+        return true; /* the reason why it cannot be read will be reported */
     int lent = fcntl(fd, F_SETLEASE, F_RDLCK), error = errno;
     if (!lent)
         fcntl(fd, F_SETLEASE, F_UNLCK);

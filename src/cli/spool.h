@@ -1,7 +1,7 @@
 /*
  * A directory that a recorder fills (perf record --switch-output, spex record) and spex ship
- * empties: which files are finished, which must go when it grows too large, where those go that
- * cannot be read. Only names in the directory itself count, and no hidden ones.
+ * empties: which files are finished, which are removed when it grows too large, and where
+ * unreadable ones go. Only names in the directory itself count, and no hidden ones.
  */
 #ifndef CLI_SPOOL_H
 #define CLI_SPOOL_H

@@ -17,7 +17,7 @@ struct cell {
     unsigned char style;
     double number;
     uint64_t whole;
-    char *text, *shown; /* as it is; as text output shows it, often the same */
+    char *text, *shown; /* the value; the value as text output shows it, often the same */
 };
 
 struct row {
@@ -130,7 +130,7 @@ void table_row(struct table *t)
     *row = memory_get(1, sizeof **row + t->count * sizeof(struct cell));
 }
 
-/* Names are literals in the callers: a wrong one is a mistake, not data. */
+/* Callers pass literals: a wrong name is a mistake in the program, not in the data. */
 static struct cell *cell(struct table *t, const char *column)
 {
     size_t i = find(t, column, strlen(column));
@@ -327,7 +327,7 @@ static void put_cut(struct out *out, const char *text, unsigned width)
 
 static const char *const styles[] = {"", "\033[31m", "\033[33m", "\033[2m", "\033[1m"};
 
-/* Columns in order; of -F without a key, the keys come after: rows must say what they are. */
+/* Columns in order. If -F names no key, the keys come last: rows must say what they are about. */
 static size_t text_order(const struct table *t, bool *shown, unsigned char order[TABLE_COLUMNS])
 {
     bool named = !t->selected;
@@ -415,7 +415,7 @@ static void print_text(const struct table *t, struct out *out, const struct tabl
                 widths[c] = n;
         }
         if (!any && !t->selected && t->columns[c].rank)
-            shown[c] = false; /* nothing to say */
+            shown[c] = false; /* nothing to print */
     }
     unsigned char order[TABLE_COLUMNS];
     size_t count = text_order(t, shown, order), last = count ? order[count - 1] : t->count;

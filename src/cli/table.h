@@ -26,8 +26,8 @@ struct table_column {
     const char *name;    /* in JSON, CSV and -F; NULL ends the array */
     const char *heading; /* in text */
     enum table_type type;
-    unsigned char rank; /* text: 0 always shown; the higher, the sooner left out when narrow;
-                           255 only on request */
+    unsigned char rank; /* text: 0 always shown; higher ranks are left out first on a narrow
+                           terminal; 255 only on request */
     const char *help;
     bool key; /* what a row is about: shown though -F does not name one */
 };
@@ -39,8 +39,8 @@ struct table;
 struct table *table_new(const struct table_column *columns);
 void table_free(struct table *table);
 /*
- * Show these fields only (comma-separated names; "+x" adds x to the standard
- * ones). Returns NULL, or the word that names no field.
+ * Show these fields only (comma-separated names; "+x" adds x to the standard ones). Returns
+ * NULL, or the word that is not a field.
  */
 const char *table_select(struct table *table, const char *fields);
 /* The same, but these columns may still be left out when the terminal is narrow. */
@@ -75,7 +75,7 @@ void table_print(const struct table *table, struct out *out, const struct table_
 /* An array of objects. */
 void table_json(const struct table *table, struct json *json);
 
-/* ---- pieces for lines that are no table ---- */
+/* ---- numbers in lines outside tables ---- */
 
 const char *text_count(char buffer[32], uint64_t n); /* 26,412 */
 const char *text_scaled(char buffer[32], double n);  /* 66.2M */

@@ -55,7 +55,7 @@ void cli_pager_start(void)
         return;
     terminal.columns = cli_columns();
     if (pipe(ends))
-        return; /* it is a comfort: without it the text goes to the terminal */
+        return; /* a pager is only a convenience: without it, the text goes to the terminal */
     pid_t pid = fork();
     if (pid < 0) {
         close(ends[0]);
@@ -75,7 +75,7 @@ void cli_pager_start(void)
     close(ends[0]);
     close(ends[1]);
     terminal.pager = pid;
-    signal(SIGPIPE, SIG_DFL); /* who leaves the pager has seen enough */
+    signal(SIGPIPE, SIG_DFL); /* a user who leaves the pager has seen enough */
 }
 
 void cli_pager_end(void)

@@ -20,7 +20,7 @@ const char *const top_by_names[] = {"function", "line", "source", "page", NULL};
 const char *const top_order_names[] = {"time", "latency", "samples", NULL};
 
 enum { PARTS = 3, TEXT_MOST = 1 << 20, PATH = 600 };
-#define PART_TIME "5s" /* native: the table is about the last parts */
+#define PART_TIME "5s" /* native: the table covers the last parts */
 
 extern const struct cli_command cli_record;
 
@@ -67,7 +67,7 @@ int top_start(struct top_recording *r, const struct record_options *options, boo
     o.output = output;
     o.quiet = true;
     o.live = true;
-    o.parts = native && aside ? PART_TIME : NULL; /* printed once, it is about all of it */
+    o.parts = native && aside ? PART_TIME : NULL; /* printed once, the table covers everything */
     r->process = fork();
     if (r->process < 0) {
         cli_error("fork: %s", strerror(errno));
@@ -172,7 +172,7 @@ static bool copy_run(const char *from, const char *to)
     return ok;
 }
 
-/* A profile of that copy: as of a run that was killed. */
+/* Makes a profile of that copy, as for a run that was killed. */
 static bool make_view(const char *directory, const char *run)
 {
     char from[PATH], copy[PATH], view[PATH];
@@ -362,7 +362,7 @@ void top_annotate(const struct top_recording *r, const struct top_view *view, co
     words[n] = NULL;
     pid_t child = fork();
     if (!child) {
-        setenv("LESS", "R", 0); /* short texts, too, wait to be read */
+        setenv("LESS", "R", 0); /* wait even for short texts to be read */
         execv(name, (char *const *)(uintptr_t)words);
         _exit(127);
     }

@@ -16,7 +16,7 @@ struct top_recording {
     int status;         /* of waitpid() */
     bool native;
 };
-/* aside: the program's input and output do not belong on the terminal. */
+/* aside: keep the program's input and output off the terminal. */
 int top_start(struct top_recording *r, const struct record_options *options, bool native,
               bool aside, char **argv);
 /* Whether it still runs. */
@@ -32,7 +32,10 @@ struct top_view {
     const char *symfs, *kallsyms;
 };
 
-/* Text of the table, its rows' functions one a line, what the title says. Freed by top_free(). */
+/*
+ * The text of the table, the functions of its rows one per line, and the title. Freed by
+ * top_free().
+ */
 struct top_table {
     char *text, *names;
     char title[160];

@@ -175,8 +175,9 @@ static int run_one(const struct run_options *options, const struct whatif_varian
 }
 
 /*
- * All see the same, so that no variant takes another way: no input, and files for output. What the
- * first variant wrote is shown at its end; the others speak only if they fail.
+ * All runs see the same environment, so that no variant takes another path: no input, and files
+ * for output. The output of the first variant is shown at its end; that of the others only if they
+ * fail.
  */
 static pid_t begin(const struct run_options *options, const struct whatif_plan *plan,
                    char ***programs, const char *directory, size_t index)
@@ -228,7 +229,7 @@ int whatif_run(const struct run_options *options, const struct whatif_plan *plan
     size_t all = plan->count * program_count, next = 0, running = 0;
     pid_t *pids = memory_get(all, sizeof *pids);
     int status = CLI_OK, how;
-    void (*old)(int) = signal(SIGINT, SIG_IGN); /* it reaches the runs by themselves */
+    void (*old)(int) = signal(SIGINT, SIG_IGN); /* the signal reaches the runs by itself */
     while (running || (next < all && !status)) {
         if (next < all && running < jobs && !status) {
             pids[next] = begin(options, plan, programs, directory, next);

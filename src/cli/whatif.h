@@ -29,7 +29,7 @@ struct whatif_run {
     char data[WHATIF_PATH];
     struct spex_engine_totals totals;
     int status; /* of waitpid */
-    bool done;  /* the others are there */
+    bool done;  /* the other members are set */
 };
 
 /*

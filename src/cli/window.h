@@ -1,4 +1,4 @@
-/* --time of commands that read packets: which bytes of a stream are records of that time. */
+/* --time of commands that read packets: finds which bytes of a stream are records of that time. */
 #ifndef CLI_WINDOW_H
 #define CLI_WINDOW_H
 
@@ -24,9 +24,11 @@ void window_free(struct window *window);
 /* The next bytes are of another stream. */
 void window_restart(struct window *window);
 
-/* Bytes from (included) to (not) of a piece: whole records with the padding between them. */
+/* Bytes [from, to) of a piece: whole records with the padding between them. */
 typedef void window_use(void *context, size_t from, size_t to);
-/* A piece of the stream; returns how many of its bytes were read: the others must come again. */
+/*
+ * Takes a piece of the stream; returns how many of its bytes were read: the rest must come again.
+ */
 size_t window_feed(struct window *window, const uint8_t *data, size_t size, bool last,
                    window_use *use, void *context);
 

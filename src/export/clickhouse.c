@@ -11,7 +11,7 @@
 enum {
     ANSWER_MOST = 256 << 20,
     CONNECT_TIMEOUT = 10,
-    PATIENCE = 300, /* seconds in which a server may be silent: it may have to merge */
+    PATIENCE = 300, /* seconds for which a server may be silent, since it may have to merge */
     WAIT_FIRST = 200,
     WAIT_MOST = 15000
 };
@@ -80,7 +80,7 @@ static char unescape(char c)
     case 'f':
         return '\f';
     case '0':
-        return '0'; /* a 0 in the middle of a text: its digit, so that it does not end there */
+        return '0'; /* a 0 byte becomes a digit 0, so that the text does not end there */
     default:
         return c;
     }
@@ -120,7 +120,7 @@ static enum spex_status check_url(const char *url, struct spex_error *error)
     return SPEX_OK;
 }
 
-/* Into a header: a line end would begin another one. */
+/* Goes into a header: a newline would begin another one. */
 static enum spex_status put_header(struct out *out, const char *name, const char *value,
                                    struct spex_error *error)
 {

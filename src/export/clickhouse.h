@@ -1,6 +1,6 @@
 /*
- * A ClickHouse server behind its HTTP interface: questions, answers as tab-separated text, and
- * trying again while it is away. It belongs to one thread.
+ * A ClickHouse server, by its HTTP interface: requests, answers as tab-separated text, and
+ * retries while it is away. It belongs to one thread.
  */
 #ifndef EXPORT_CLICKHOUSE_H
 #define EXPORT_CLICKHOUSE_H
@@ -12,14 +12,14 @@ struct clickhouse_options {
     const char *database;        /* NULL: spex */
     const char *user, *password; /* NULL: the server's default */
     const char *ca;              /* file of certificates to trust; NULL: the system's */
-    unsigned retry;              /* seconds for which what may pass is tried again */
+    unsigned retry;              /* seconds for which temporary errors are tried again */
     void (*waiting)(void *context, const char *why, unsigned ms); /* before each; may be NULL */
     void *context;
 };
 
 struct clickhouse;
 
-/* SPEX_UNSUPPORTED without libcurl, SPEX_RANGE for a URL that is none. */
+/* SPEX_UNSUPPORTED without libcurl, SPEX_RANGE for an invalid URL. */
 enum spex_status clickhouse_new(const struct clickhouse_options *options,
                                 struct clickhouse **server, struct spex_error *error);
 void clickhouse_free(struct clickhouse *server);
@@ -28,18 +28,18 @@ const char *clickhouse_database(const struct clickhouse *server);
 /* A request. What is not needed is NULL or 0. */
 struct clickhouse_request {
     const char *query;
-    const char *id;       /* of the query: the server runs none twice at a time */
+    const char *id; /* id of the query: the server does not run one id twice at the same time */
     const char *settings; /* of the URL, "&name=value" each */
-    const void *body;     /* of an insertion: then the query stands in the URL */
+    const void *body;     /* data of an insertion: then the query goes into the URL */
     size_t size;
     struct out *answer; /* cleared, then a 0 after it that size does not count */
 };
 
 /*
- * Statuses: SPEX_IO, it may pass: no connection, the server's disk is full, it has too much to do;
- * SPEX_INVALID, it will not: password, database, table, query. clickhouse_ask tries again what may
- * pass, for as long as the options say; clickhouse_try does not. clickhouse_code: the server's own
- * number of the last error, 0 if it did not answer.
+ * Statuses: SPEX_IO for a temporary error (no connection, the server's disk is full, it has too
+ * much to do); SPEX_INVALID for a lasting one (password, database, table, query). clickhouse_ask
+ * retries temporary errors for as long as the options say; clickhouse_try does not.
+ * clickhouse_code: the server's own number of the last error, 0 if it did not answer.
  */
 enum spex_status clickhouse_try(struct clickhouse *server, const struct clickhouse_request *request,
                                 struct spex_error *error);

@@ -62,7 +62,7 @@ static void put_column(struct out *out, const struct ddl *d, enum export_column 
         out_text(out, codec_of(column));
 }
 
-/* Columns that follow from others take no room: they are worked out when they are asked for. */
+/* Columns that follow from others take no room: the server computes them when asked. */
 static void put_events(struct out *out)
 {
 #define SPEX_EVENT(bit, constant, name_, perf, version)                                            \

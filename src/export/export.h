@@ -8,7 +8,7 @@
 
 #include "export/values.h"
 
-/* What the numbers of a profile count. */
+/* The weight of a sample: what the numbers of a profile count. */
 enum export_weight {
     EXPORT_WEIGHT_SAMPLES,
     EXPORT_WEIGHT_TIME, /* ns that samples stand for: docs/time.md */
@@ -40,12 +40,13 @@ struct tables;
 /* To a server instead of a file; what it made of it. */
 struct export_fleet {
     struct clickhouse *server;
-    const char *path; /* of the file, which is read twice: its bytes name the batch */
-    void (*waiting)(const struct export_fleet *fleet); /* another one sends it; may be NULL */
+    const char *path; /* path of the file, which is read twice: its bytes name the batch */
+    void (*waiting)(
+        const struct export_fleet *fleet); /* called while another process sends it; may be NULL */
     bool failed;          /* the pass ended early: what was read so far is not the file */
     bool whole;           /* all of it was there */
     uint64_t rows, there; /* sent; were there before */
-    uint64_t repaired;    /* parts that had been left half */
+    uint64_t repaired;    /* parts that an earlier attempt left half */
 };
 
 struct export_job {
@@ -66,7 +67,8 @@ struct export_format {
     unsigned want;              /* enum spex_want */
     bool ordered, binary;
     bool truth;   /* made of exact counts, not of samples */
-    bool weights; /* heeds settings->weight; others have several weights, or one of their own */
+    bool weights; /* uses settings->weight; other formats have several weights, or one of their own
+                   */
     void (*begin)(struct export_job *job);
     spex_sample_sink *sink;                          /* its context is the job */
     enum spex_status (*end)(struct export_job *job); /* also where the pass failed; frees */
@@ -78,7 +80,7 @@ extern const struct export_format *const export_formats[];
 extern const struct export_format export_tables[];
 
 extern const struct export_format export_clickhouse;
-/* After begin: is there anything to send, and a server that takes it? */
+/* After begin: is there something to send, and a server that takes it? */
 bool export_clickhouse_ready(const struct export_job *job);
 
 /* enum spex_want of a format with these settings. */

@@ -151,7 +151,7 @@ static bool ends_run(uint32_t word)
     return false;
 }
 
-/* The first instruction from address on that ends a run; false if the code is not at hand. */
+/* The first instruction from address on that ends a run; false if the code is not available. */
 static bool run_end(struct spex_module *module, uint64_t address, uint64_t *end)
 {
     enum { WORDS = 64, MOST = 64 };
@@ -202,7 +202,7 @@ static int by_start(const void *a, const void *b)
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-/* Only the file's own; what is the same in several processes is one. */
+/* Keeps only those of the file; equal ones of several processes become one. */
 static void sort_runs(const struct flows *f, struct flow_run *runs, size_t *count)
 {
     size_t n = 0, m = 0;

@@ -1,7 +1,7 @@
 /*
- * Samples summed up by where they were: rows of a place in the code (later: of a call stack), and,
- * as a format asks, of a thread, an operation, a data source. And the frames of a row, leaf
- * first: the functions inlined at the place, the function, and its callers once there are stacks.
+ * Samples summed up by instruction (or call stack) and, if a format asks for it, by thread,
+ * operation and data source. And the frames of a row, leaf first: the functions inlined there, the
+ * function, and its callers if there are stacks.
  */
 #ifndef EXPORT_FRAMES_H
 #define EXPORT_FRAMES_H
@@ -23,7 +23,7 @@ struct tally_row {
     bool memory; /* source means something */
     uint64_t samples, latency, misses, mispredicts;
     double spent;    /* ps */
-    uint32_t stack;  /* analysis/stacks.h: the call that it is in, 0 none */
+    uint32_t stack;  /* analysis/stacks.h: the call that made it, 0 none */
     uint32_t number; /* 0 at first; the format's own */
 };
 
@@ -49,7 +49,7 @@ struct tally {
 };
 
 struct tally *tally_new(struct export_job *job, unsigned parts);
-/* Adds a sample; the number of its row, in the order in which rows came. */
+/* Adds a sample; returns the number of its row, in order of appearance. */
 uint32_t tally_one(struct tally *tally, const struct spex_sample *sample);
 void tally_add(struct tally *tally, const struct spex_sample *samples, size_t count);
 /* By thread, then module, then address: the same order in every run. */
@@ -57,19 +57,21 @@ void tally_sort(struct tally *tally);
 void tally_free(struct tally *tally);
 
 uint64_t tally_weight(const struct tally_row *row, enum export_weight weight);
-/* Fails if the samples are there but have not the weight. */
+/* Fails if there are samples but none has the weight. */
 enum spex_status tally_check(struct export_job *job);
 
 /*
- * What a row stands in, outermost first: the calls around it or, without a call stack, the file;
- * the function if it has a name, what is inlined there. At least 1, until the next; names live as
- * long as the profile.
+ * The frames of a row, outermost first: its callers or, without a call stack, the file; then the
+ * function if it has a name, and what is inlined there. At least 1; valid until the next call;
+ * names live as long as the profile.
  */
 size_t tally_frames(struct tally *tally, const struct tally_row *row,
                     const struct export_frame **frames);
 
-/* The same by place, innermost first: the row's own, then the calls around it. Where calls are
- * missing, a place has no module but a name. */
+/*
+ * The same by address, innermost first: the row's own, then those of its callers. Where calls
+ * are missing, an entry has a name instead of a module.
+ */
 size_t tally_places(struct tally *tally, const struct tally_row *row,
                     const struct spex_place **places);
 

@@ -66,7 +66,7 @@ static void *open_library(void)
     void *library = NULL;
     for (size_t i = 0; !library && i < sizeof names / sizeof *names; i++)
         library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    return library; /* stays: what it loads (TLS) keeps state that is not to be unloaded */
+    return library; /* never unloaded: libraries that it loads (TLS) keep state */
 }
 
 static void set_options(struct http *h, const struct http_options *o)

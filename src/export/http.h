@@ -1,5 +1,5 @@
 /*
- * POST requests by libcurl, which is loaded when the first is made: nothing else needs it. One
+ * POST requests by libcurl, which is loaded for the first one: nothing else needs it. One
  * client keeps its connection; it belongs to one thread.
  */
 #ifndef EXPORT_HTTP_H
@@ -23,8 +23,8 @@ void http_free(struct http *http);
 
 /*
  * One request. SPEX_OK if there was an answer of any code; it is appended to answer, of which
- * no more than most bytes are kept. SPEX_IO: there was none; error says why, *certain that
- * trying again is of no use (the name of the protocol, the certificate).
+ * no more than most bytes are kept. SPEX_IO: there was none; error says why, and *certain
+ * means that trying again is useless (wrong protocol name or certificate).
  */
 enum spex_status http_post(struct http *http, const char *url, const void *body, size_t size,
                            struct out *answer, size_t most, long *code, bool *certain,

@@ -175,9 +175,9 @@ static bool is_whole(const struct ledger *l)
     return ends && good == l->count && good == (size_t)last + 1;
 }
 
-/* ---- taking out ---- */
+/* ---- removing ---- */
 
-/* Until no query of this batch runs: one that timed out for us may go on over there. */
+/* Waits until no query of this batch runs: one that timed out here may still run on the server. */
 static enum spex_status settle(struct ledger *l, struct spex_error *error)
 {
     struct clickhouse_patience patience = {.seconds = PATIENCE};
@@ -196,7 +196,7 @@ static enum spex_status settle(struct ledger *l, struct spex_error *error)
     }
 }
 
-/* Mutations run behind the statement's back. */
+/* Mutations go on after the statement has returned. */
 static enum spex_status await_mutation(struct ledger *l, const char *table,
                                        struct spex_error *error)
 {
@@ -346,8 +346,8 @@ static enum spex_status insert_entry(struct ledger *l, uint32_t part, uint64_t r
 }
 
 /*
- * An attempt that fails may have done nothing, half or all of it. Before the next one nothing of
- * it runs any more, and what it left is taken out.
+ * An attempt that fails may have done nothing, half or all of it. Before the next attempt, wait
+ * until nothing of it runs any more and remove what it left.
  */
 enum spex_status ledger_send(struct ledger *l, uint32_t part, const struct ledger_body *bodies,
                              size_t count, const struct ledger_row *row, struct spex_error *error)

@@ -1,8 +1,8 @@
 /*
- * Exactly once: what is sent is a batch (a file) of numbered parts of so many rows, the same
- * whenever it is sent again. A part counts when its row stands in the ledger. One that does not,
- * or that has another number of rows than the ledger says, was left half: it is taken out of
- * all tables, and sent again. So the state of the world is the server's alone.
+ * Exactly once: a batch (a file) is sent as numbered parts of a fixed number of rows, the same
+ * whenever it is sent again. A part counts once its row is in the ledger. A part without one, or
+ * with another number of rows than the ledger says, was left half: it is removed from all tables
+ * and sent again. So the server alone holds all state.
  */
 #ifndef EXPORT_LEDGER_H
 #define EXPORT_LEDGER_H
@@ -35,15 +35,15 @@ struct ledger {
     char *host;
     struct ledger_part *parts; /* that the server has of the batch */
     size_t count, capacity;
-    bool whole;                     /* nothing is to be sent */
+    bool whole;                     /* there is nothing to send */
     uint64_t rows, repaired, there; /* sent; parts that were half; rows that were there */
     uint32_t first, until;          /* of what was sent */
     struct out query, answer;
 };
 
 /*
- * Asks what the server has: tables of this schema, and parts of the batch. Those left half are
- * taken out.
+ * Asks what the server has: tables of this schema, and parts of the batch. Removes those left
+ * half.
  */
 enum spex_status ledger_begin(struct ledger *ledger, struct clickhouse *server, const char *batch,
                               const char *host, struct spex_error *error);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 enum {
-    IDS_MOST = 1 << 17, /* so many kinds of anything, and what is known of them is forgotten */
+    IDS_MOST = 1 << 17,          /* beyond so many distinct values, all are forgotten */
     FAR_BEFORE = 90 * 24 * 3600, /* seconds before and after the end of the file: a time beyond */
     FAR_BEHIND = 3600            /* is damaged, and would make a partition of its own */
 };
@@ -100,7 +100,7 @@ void native_end(struct native *n)
 
 /* ---- values ---- */
 
-/* The value of one sample; false if it is absent, which stands as nothing or 0. */
+/* The value of one sample; false if it is absent, which is written as empty or 0. */
 static bool put_value(struct native *n, const struct native_column *c, struct out *out,
                       const struct spex_sample *sample)
 {

@@ -1,7 +1,7 @@
 /*
  * Rows of table samples as blocks of ClickHouse's Native format: the number of columns and rows,
  * then each column with its name, its type and all of its values. Columns of type BOOL are not
- * among them: the table works them out from event_bits.
+ * among them: the table computes them from event_bits.
  */
 #ifndef EXPORT_NATIVE_H
 #define EXPORT_NATIVE_H
@@ -60,8 +60,10 @@ void native_add(struct native *native, const struct spex_sample *samples, size_t
 /* Appends what was added as a block of a part, and is empty again. False: there is no memory. */
 bool native_take(struct native *native, uint32_t part, struct out *block);
 
-/* Parts of a block: a number as the format counts and measures texts, seven bits a byte, lowest
- * first; a text; a number of so many bytes; what stands before a column's values. */
+/*
+ * Parts of a block: a length as the format writes it, seven bits a byte, lowest first; a text;
+ * a number of so many bytes; what comes before a column's values.
+ */
 void native_varint(struct out *out, uint64_t value);
 void native_text(struct out *out, const char *text, size_t size);
 static inline void native_number(struct out *out, uint64_t value, unsigned bytes)

@@ -1,7 +1,7 @@
 /*
- * Most columns follow from little: the thread, the instruction, the events and data source, the
- * call stack (EXPORT_FROM_*). Samples get a small number for each of these, and what a column holds
- * is looked up by that number, once for each that is new.
+ * Most columns follow from a few things, their origins: the thread, the instruction, the events and
+ * data source, the call stack (EXPORT_FROM_*). Each distinct origin gets a small number, and a
+ * column's value is made once for each number and then looked up.
  */
 #ifndef EXPORT_ORIGINS_H
 #define EXPORT_ORIGINS_H
@@ -18,7 +18,7 @@ enum {
 struct origins {
     struct spex_analysis *analysis; /* which knows call stacks */
     struct ids ids[EXPORT_FROMS];
-    /* 1 + number, where it mostly is */
+    /* 1 + number, at its most likely position */
     uint32_t thread, stack, code[SPEX_PLACES], outcome[ORIGINS_CACHE];
 };
 

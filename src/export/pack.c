@@ -3,7 +3,7 @@
 #include "base/bits.h"
 #include "export/thrift.h"
 
-enum { ROOM = 2048, GROUP = 512 }; /* what is packed between two looks at the room */
+enum { ROOM = 2048, GROUP = 512 }; /* values packed between two checks for room */
 
 /* Packs count values of up to 64 bits; whole bytes only if count * width is a multiple of 8. */
 #define PACK(p, values, count, width)                                                              \

@@ -4,7 +4,7 @@
  * dictionaries of that group, and a few hundred bytes per group and column for the footer.
  *
  * Two ways to give a page of a column:
- *   mapped   few values: rows have ids, and a map from ids to places in the dictionary
+ *   mapped   few values: rows have ids, and a map leads from ids to the dictionary
  *   numbers  values of their own: a dictionary while it pays, then DELTA_BINARY_PACKED or PLAIN
  */
 #ifndef EXPORT_PARQUET_H
@@ -22,12 +22,12 @@ struct parquet_field {
     enum parquet_type type;
     unsigned bits;  /* of PARQUET_UINT: 8, 16, 32 or 64 */
     bool optional;  /* may be null */
-    bool ascending; /* values grow mostly: no dictionary is tried */
+    bool ascending; /* values mostly grow: no dictionary is tried */
 };
 
 #define PARQUET_NULL UINT32_MAX
 
-/* What a page or a chunk holds at least and at most; texts as places in the dictionary. */
+/* Minimum and maximum of a page or chunk; for texts, as indices into the dictionary. */
 struct parquet_range {
     bool any; /* some value is not null */
     uint64_t least, most;
@@ -88,12 +88,14 @@ struct parquet {
 void parquet_begin(struct parquet *file, struct out *out, const char *name,
                    const struct parquet_field *fields, size_t count);
 
-/* The place of a value in the column's dictionary of this group. */
+/* The index of a value in the column's dictionary of this group. */
 uint32_t parquet_entry_number(struct parquet_column *column, uint64_t value);
 uint32_t parquet_entry_text(struct parquet_column *column, const char *text, size_t size);
 
-/* map: by id, a place in the dictionary, 0 or 1 of a boolean, or PARQUET_NULL. used: the ids that
- * stand in the page. */
+/*
+ * map: by id, an index into the dictionary, 0 or 1 for a boolean, or PARQUET_NULL. used: the ids
+ * that occur in the page.
+ */
 void parquet_page_mapped(struct parquet *file, size_t column, const uint32_t *map,
                          const uint32_t *ids, size_t rows, const uint32_t *used, size_t used_count);
 /* The same by any thread; count values for the rows in which defined is 1. */

@@ -1,6 +1,6 @@
 /*
- * The one schema of what leaves spex as rows: schema.def. A column has a name, a type, a unit, a
- * packet that it comes from and a meaning; values.h has its value in a sample.
+ * The one schema of all rows that spex writes: schema.def. A column has a name, a type, a unit,
+ * a packet that it comes from and a meaning; values.h has its value in a sample.
  */
 #ifndef EXPORT_SCHEMA_H
 #define EXPORT_SCHEMA_H
@@ -19,7 +19,7 @@ enum export_column {
 /* NUMBER and ADDRESS differ in how people read them: decimal and hexadecimal. */
 enum export_type { EXPORT_STRING, EXPORT_NUMBER, EXPORT_ADDRESS_TYPE, EXPORT_BOOL, EXPORT_LIST };
 
-/* What a column follows from: samples in which that is equal have equal values. */
+/* The origin of a column: samples with the same origin have the same value. */
 enum export_from {
     EXPORT_FROM_ITSELF, /* the record */
     EXPORT_FROM_THREAD, /* pid, tid, cpu, comm */
@@ -45,8 +45,8 @@ struct export_field {
 extern const struct export_field export_fields[EXPORT_COLUMNS];
 
 /*
- * The column of a name, or of one of perf's names (ip, sym, addr, ...), that stands at the
- * beginning of a list up to a comma; EXPORT_COLUMNS if there is none.
+ * The column whose name, or perf's name for it (ip, sym, addr, ...), is the first word of a
+ * comma-separated list; EXPORT_COLUMNS if there is none.
  */
 enum export_column export_column_find(const char *name, size_t length);
 

@@ -6,7 +6,7 @@
 
 /* ---- bolt ---- */
 
-/* An address of the file; of another, BOLT need only know that it is one. */
+/* An address of the file; for any other file, BOLT need only know that it is another. */
 static void put_location(const struct flows *f, const struct spex_module *module, uint64_t address)
 {
     if (module != f->module)
@@ -22,7 +22,7 @@ static enum spex_status end_bolt(struct export_job *job)
     for (size_t i = 0; i < f->branch_count; i++) {
         const struct flow *b = &f->branches[i];
         if (!b->taken && f->run_count && !f->inferred)
-            continue; /* it is inside runs, which would count it again */
+            continue; /* it is inside runs, so it would be counted twice */
         out_text(out, "B ");
         put_location(f, b->module, b->from);
         put_location(f, b->to_module, b->to);

@@ -1,7 +1,7 @@
 /*
  * Table samples and those beside it into ClickHouse: blocks of the Native format, compressed by
- * zstd, in insertions of LEDGER_PART rows. Where a part begins is a matter of counting rows alone,
- * never of names that may be found or not, so that a file sent again has the same parts.
+ * zstd, in insertions of LEDGER_PART rows. Where a part begins depends on the count of rows alone,
+ * never on names that may be found or not, so that a file sent again has the same parts.
  */
 #include "export.h"
 
@@ -28,7 +28,7 @@ enum {
     FRAME_HEAD = 9, /* method, size with this head, size before compression */
     LEVEL = 1,
     READ_SIZE = 1 << 20,
-    LOCK_STEP = 100, /* ms between two looks at a file that another one sends */
+    LOCK_STEP = 100, /* ms between two looks at a file that another process sends */
     LOCK_MOST = 600000
 };
 
@@ -50,8 +50,8 @@ struct sending {
 /* ---- which batch ---- */
 
 /*
- * One at a time sends a file: the next finds all of it there. Where files cannot be locked, and for
- * copies, ledger_check finds that two did.
+ * Only one process at a time sends a file; the next one finds it complete. Where files cannot be
+ * locked, and for copies, ledger_check notices that two sent it.
  */
 static void lock_file(struct sending *s, int fd)
 {
@@ -101,8 +101,8 @@ static enum spex_status name_batch(struct sending *s, char batch[NATIVE_ID + 1])
 }
 
 /*
- * perf's clock counts from the start of the machine. What ties it to the world is that a file is
- * written last when its last event is.
+ * perf's clock counts from the start of the machine. It is tied to the wall clock by assuming
+ * that the file was last written at the time of its last event.
  */
 static void tie_clock(struct sending *s)
 {

@@ -1,7 +1,7 @@
 /*
  * Firefox Profiler's processed profile: for each thread a time line of samples with their stacks,
- * and markers where data was lost. Samples of one place in one small piece of time are one with a
- * weight, so that the output is bounded by places and TIMES, not by records. Tables are columns:
+ * and markers where data was lost. Samples of one row in one small interval become one with a
+ * weight, so that the output is bounded by rows and TIMES, not by records. Tables are columns:
  * arrays of equal length, as the profiler wants them.
  */
 #include "frames.h"
@@ -45,7 +45,7 @@ struct firefox {
 
 /* ---- the time line ---- */
 
-/* Times never fall, so a row's latest cell is its last one. */
+/* Times never decrease, so a row's latest cell is its last one. */
 static void add_cell(struct firefox *f, uint32_t row, uint32_t time, uint64_t count)
 {
     uint32_t *last = &f->tally->rows[row].number; /* 1 + its cell */
@@ -57,7 +57,7 @@ static void add_cell(struct firefox *f, uint32_t row, uint32_t time, uint64_t co
     f->cells[*last - 1].count += count;
 }
 
-/* Pieces of time twice as long. Cells only move to the front. */
+/* Doubles the length of intervals. Cells only move towards the front. */
 static void halve(struct firefox *f)
 {
     size_t count = f->cell_count;
@@ -82,7 +82,8 @@ static void sink(void *job, const struct spex_sample *samples, size_t count)
         uint64_t since = timed && samples[i].time > f->first ? samples[i].time - f->first : 0;
         while (since / f->width >= TIMES)
             halve(f);
-        if (since / f->width > f->last) /* one without a time, or out of order, is at the latest */
+        if (since / f->width >
+            f->last) /* a sample without a time, or out of order, counts as the latest */
             f->last = (uint32_t)(since / f->width);
         add_cell(f, tally_one(f->tally, &samples[i]), f->last, 1);
     }

@@ -81,7 +81,7 @@ static int compare_text(const char *a, const char *b)
     return a == b ? 0 : !a ? -1 : !b ? 1 : strcmp(a, b);
 }
 
-/* Rows of one function stand together, those of one source file in it too. */
+/* Rows of one function are adjacent, and so are those of one source file in it. */
 static int by_function(const void *a, const void *b)
 {
     const struct grind_row *x = a, *y = b;
@@ -201,7 +201,7 @@ static const char *file_of(const struct grind *g, size_t i)
     return first->file;
 }
 
-/* The calls from a row's instruction: the first is the one that is not before it. */
+/* The calls from a row's instruction: they start at the first that is not before it. */
 static void put_calls(struct out *out, const struct grind *g, const struct grind_row *row)
 {
     struct grind_call key = {.module = row->module, .address = row->address};

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 enum { INSTRUCTION = 4, DEEP = 32 };
-#define OFFSET_MASK 0xffffu /* what the format keeps of a line's offset */
+#define OFFSET_MASK 0xffffu /* bits that the format keeps of a line's offset */
 
 struct node {              /* a function, or one inlined at a line of another */
     uint32_t parent, name; /* parent: 1 + number, 0 none */
@@ -213,7 +213,7 @@ static void add_runs(struct llvm *l, const struct flow_run *runs, size_t count)
     free(changes);
 }
 
-/* What was not executed in functions that were is cold; without a line it would only be unknown. */
+/* Code that did not run, in functions that did, is cold; without an entry it would be unknown. */
 static void add_cold(struct llvm *l, const struct flow_run *runs, size_t count)
 {
     enum { MOST = 1 << 20 };
@@ -281,7 +281,7 @@ static void put_node(struct llvm *l, uint32_t number, unsigned depth)
         out_u64(out, node->head);
     }
     out_char(out, '\n');
-    while (low < high) { /* its bodies stand together */
+    while (low < high) { /* its bodies are adjacent */
         size_t middle = (low + high) / 2;
         if (l->bodies[middle].node < number)
             low = middle + 1;

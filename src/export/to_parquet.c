@@ -1,12 +1,12 @@
 /*
- * Table samples as a Parquet file. Most columns follow from little: the thread, the instruction,
- * the events and data source. A row keeps one number for each of these, and a page of such a
- * column is made by a map from that number to the column's dictionary; only addresses, times and
- * latencies are kept for every row.
+ * Table samples as a Parquet file. Most columns follow from a few origins: the thread, the
+ * instruction, the events and data source. A row keeps one number for each of these, and a page
+ * of such a column is made by a map from that number to the column's dictionary; only addresses,
+ * times and latencies are kept for every row.
  *
- * The pass gathers rows until they are a page. What a number stands for goes with the page in which
- * it is new, as text, so that other threads can make its columns: these know the file, a column is
- * one thread's at a time, and which it is does not show.
+ * The pass gathers rows until they are a page. What a new number stands for goes with its page, as
+ * text, so that other threads can make the columns: only they touch the file, one thread works on a
+ * column at a time, and it does not matter which.
  */
 #include "export.h"
 
@@ -191,7 +191,7 @@ static size_t take_values(uint64_t *values, size_t n, const struct spex_sample *
     return n;
 }
 
-/* So many rows that the page holds them. */
+/* As many rows as the page has room for. */
 static void put_rows(struct table *t, const struct spex_sample *samples, size_t count)
 {
     struct page *p = t->page;
@@ -305,7 +305,7 @@ static void find_used(struct used *u, const uint32_t *numbers, size_t rows)
             u->seen = memory_resize(u->seen, u->capacity, 1);
             memset(u->seen + capacity, 0, u->capacity - capacity);
         }
-        u->items[u->count] = id; /* without a branch: what is new comes as it likes */
+        u->items[u->count] = id; /* without a branch: new values come at random */
         u->count += !u->seen[id];
         u->seen[id] = 1;
     }

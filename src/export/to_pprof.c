@@ -216,7 +216,7 @@ static void put_sample(struct pprof *p, const struct tally_row *row)
     struct out *values = &p->message[2];
     const struct spex_place *places;
     size_t count = tally_places(p->tally, row, &places);
-    for (size_t i = 0; i < count; i++) /* new ones are messages before this one */
+    for (size_t i = 0; i < count; i++) /* locations that are new are written before this message */
         location_of(p, &places[i]);
     begin_message(p, 0);
     begin_message(p, 2);

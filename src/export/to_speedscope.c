@@ -19,7 +19,7 @@ static void sink(void *job, const struct spex_sample *samples, size_t count)
 
 /*
  * Frames of all rows, functions with one for each object around them; stacks as numbers of frames.
- * No lines: the app takes functions on two lines as two.
+ * No lines: the app would treat a function on two lines as two functions.
  */
 struct stacks {
     struct ids ids;

@@ -29,7 +29,7 @@ struct export_source {
 void export_source_init(struct export_source *source, struct spex_analysis *analysis);
 void export_source_fini(struct export_source *source);
 
-/* Where a number stands and which packet it is of: the lower bits of a word. */
+/* Where a number is and which packet it comes from, in the lower bits of a word. */
 struct export_number {
     uint64_t mask;
     unsigned has; /* enum spex_has, or EXPORT_ALWAYS; 0: not one of these */
@@ -91,7 +91,7 @@ static inline void export_stack_key(struct spex_analysis *analysis,
     key[2] = key[3] = 0;
 }
 
-/* What a column follows from in this profile: where there are no stacks, all samples have none. */
+/* The origin of a column in this profile: without stacks, all samples have the same. */
 static inline enum export_from export_origin(const struct export_source *source,
                                              enum export_column column)
 {
@@ -110,7 +110,7 @@ const char *export_saturated(const struct export_source *source, const struct sp
 
 /* What a pass must find out for a column: enum spex_want. */
 unsigned export_wants(enum export_column column);
-/* Does a column look up places, so that the thread of the analysis alone may ask for it? */
+/* Does a column look up addresses, so that only the thread of the analysis may ask for it? */
 bool export_looks_up(enum export_column column);
 
 #endif
