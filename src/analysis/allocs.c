@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Numbers from 1 on, found by what they stand for. */
+/* Numbers from 1 on, found by the key that they stand for. */
 struct numbers {
     uint32_t *index;
     size_t mask;
@@ -40,8 +40,8 @@ static bool has_word(const char *name, size_t length, const char *word)
 }
 
 /*
- * Is this a function that allocates on behalf of its caller? By its name: what allocators and their
- * wrappers are called, and what the libraries of C++ and Rust do behind a container.
+ * Does this function allocate on behalf of its caller? Judged by its name: those of allocators and
+ * their wrappers, and those of functions in the C++ and Rust libraries that containers call.
  */
 static bool is_wrapper(const char *name)
 {
@@ -63,7 +63,7 @@ static bool is_wrapper(const char *name)
     return false;
 }
 
-/* The innermost call that is in no wrapper; if all are, the innermost. */
+/* The innermost call that is not in a wrapper; if all are, the innermost. */
 static uint32_t skip_wrappers(const struct stacks_table *calls, uint32_t call)
 {
     for (uint32_t n = call; n; n = stacks_call(calls, n)->caller) {

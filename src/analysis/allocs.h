@@ -1,9 +1,10 @@
 /*
- * Allocations that samples' data are in, of profiles of `spex record --allocs`: blocks, and sites
- * where they were allocated. A site is the innermost call that is in no wrapper of an allocator:
- * of those that the profile knows, which without call stacks is one.
+ * The allocations that samples' data is in, for profiles of `spex record --allocs`: blocks, and
+ * the sites that allocated them. A site is the innermost recorded call that is not in a wrapper
+ * of an allocator; without call stacks only one call is recorded.
  *
- * For sinks: SPEX_WANT_ALLOC in the options, analysis_alloc() while the sample is in their hands.
+ * For sinks: set SPEX_WANT_ALLOC in the options, and call analysis_alloc() while handling the
+ * sample.
  */
 #ifndef ANALYSIS_ALLOCS_H
 #define ANALYSIS_ALLOCS_H
@@ -15,8 +16,8 @@
 struct allocs_site {
     struct spex_module *module; /* of the instruction that calls; NULL: no mapping */
     const struct spex_symbol *symbol;
-    uint64_t address;             /* of it in the module; without one, where it is */
-    uint64_t blocks, least, most; /* that samples were in; their sizes in bytes */
+    uint64_t address; /* its address in the module; without a module, its run-time address */
+    uint64_t blocks, least, most; /* blocks that samples were in; their sizes in bytes */
 };
 
 struct allocs_block {
@@ -25,7 +26,7 @@ struct allocs_block {
     uint32_t site, stack; /* stack: the innermost call */
 };
 
-/* Number of the block of a sample that a sink was just given; 0: of none. */
+/* Number of the block of a sample that a sink was just given; 0: none. */
 uint32_t analysis_alloc(struct spex_analysis *analysis, const struct spex_sample *sample);
 const struct allocs_block *analysis_block(const struct spex_analysis *analysis, uint32_t n);
 const struct allocs_site *analysis_site(const struct spex_analysis *analysis, uint32_t n);

@@ -36,7 +36,7 @@ static void add_totals(struct spex_totals *sum, const struct spex_totals *t)
         sum->last_time = t->last_time;
 }
 
-/* The threads of all files by number: one that goes on in the next file is one. */
+/* The threads of all files by number: a thread that goes on in the next file is counted once. */
 static void sum_threads(struct spex_analysis *a)
 {
     state_free(&a->thread_sums, true);
@@ -181,7 +181,7 @@ void analysis_narrow(struct spex_analysis *a, unsigned want, const struct line_s
 
 /* ---- asking ---- */
 
-/* The index-th largest by selection: a few are asked for, of few. */
+/* The index-th largest by selection: callers ask for a few, out of few. */
 bool spex_analysis_thread(const struct spex_analysis *a, size_t index,
                           struct spex_thread_total *total)
 {

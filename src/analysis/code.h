@@ -18,7 +18,7 @@ struct source {
 struct sources;
 struct sources *sources_new(void); /* of base/memory.h */
 void sources_free(struct sources *sources);
-/* Below symfs if that is not NULL, at its own place, or in the working directory. */
+/* Looks below symfs if that is not NULL, at the path itself, and in the working directory. */
 struct source *sources_get(struct sources *sources, const struct spex_line *line,
                            const char *symfs);
 

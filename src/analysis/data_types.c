@@ -41,7 +41,7 @@ struct type_names {
     struct data_member *members[BUCKETS];
     struct answer answers[ANSWERS];
     struct named_part parts[KNOWN];
-    bool failed; /* memory was out: only the end is certain */
+    bool failed; /* memory ran out: it can only be freed */
 };
 
 static const struct data_member no_memory = {.type = "[no memory]", .member = ""};
@@ -84,7 +84,7 @@ static const struct data_member *no_type(struct type_names *names, enum access_k
     return intern(names, &m);
 }
 
-/* bytes from the begin of something of a type; variable: its name if it is one. */
+/* offset: bytes from the beginning of an object of the type; variable: its name if it is one. */
 static const struct data_member *named(struct type_names *names, struct spex_module *module,
                                        uint32_t type, int64_t offset, unsigned bytes,
                                        const char *variable)
@@ -213,7 +213,7 @@ const struct data_member *analysis_member(struct spex_analysis *analysis,
 {
     const struct spex_place *rough = analysis_data_place(analysis, cache, sample);
     struct spex_place place = {0};
-    if (rough->module && module_is_file(rough->module)) /* elsewhere the address says nothing */
+    if (rough->module && module_is_file(rough->module)) /* elsewhere the address gives no type */
         spex_sample_locate(analysis, sample, sample->va, &place);
     analysis_lock(analysis); /* sinks share the modules */
     const struct data_member *m = data_member_of(spex_analysis_symbols(analysis), sample->module,

@@ -63,7 +63,7 @@ struct source_row {
     uint8_t number, snoop, snoopx, remote;
 };
 
-/* Levels are ORed by name in the rows, so the names stand alone while they are expanded. */
+/* Rows OR levels by name, so the bare names must be defined while the rows are expanded. */
 enum {
     L1 = LEVEL_L1,
     L2 = LEVEL_L2,

@@ -9,9 +9,10 @@
 #include <unistd.h>
 
 /*
- * Debug files stand below usr/lib/debug of the root that a file is of. Which of the directories
- * above it is that root, nobody says (a sysroot, an unpacked image, a container's layer): each is
- * tried, the nearest first. The first is --symfs, the last the debug directory of this machine.
+ * Debug files are in usr/lib/debug below the root that a file belongs to. Any of the directories
+ * above the file may be that root (a sysroot, an unpacked image, a container's layer), so each is
+ * tried, the nearest first. --symfs comes before them, the debug directory of this machine after
+ * them.
  */
 struct roots {
     const struct spex_module *module;
@@ -58,7 +59,10 @@ static bool next_root(struct roots *roots, char *dir, size_t *root)
     }
 }
 
-/* A file without symbols and DWARF may be there, too: the stripped one itself, linked or copied. */
+/*
+ * The file there may have neither symbols nor DWARF: it may be the stripped one itself, linked or
+ * copied.
+ */
 static bool open_debug(const char *path, const struct module_id *id, struct module_elf *file)
 {
     if (elf_open_build(path, id, file))
@@ -164,7 +168,10 @@ static bool try_link(struct spex_module *module, const struct debug_link *link, 
     return false;
 }
 
-/* .gnu_debuglink: beside the file, in .debug, or below a debug directory as below the root. */
+/*
+ * .gnu_debuglink: next to the file, in .debug, or below a debug directory at the same path as below
+ * the root.
+ */
 static bool open_link(struct spex_module *module)
 {
     struct debug_link link;

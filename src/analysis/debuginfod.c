@@ -33,7 +33,9 @@ struct debuginfod {
     time_t since;
 };
 
-/* Whose download runs on this thread: old releases of the library hand no pointer to the callback.
+/*
+ * Whose download runs on this thread: old releases of the library do not pass a pointer to the
+ * callback.
  */
 static __thread struct debuginfod *current;
 
@@ -59,7 +61,7 @@ static int watch(client_type *client, long now_done, long now_size)
         return 1;
     if (!o->fetching)
         return 0;
-    struct memory_guard *guard = memory_guard_pause(); /* the host's function may not come back */
+    struct memory_guard *guard = memory_guard_pause(); /* the host's function may not return */
     bool go_on = o->fetching(o->context, d->module->name, done > 0 ? (uint64_t)done : 0,
                              size > 0 ? (uint64_t)size : 0);
     memory_guard_resume(guard);
@@ -123,6 +125,6 @@ void debuginfod_free(struct spex_symbols *symbols)
         return;
     if (d->client)
         d->end(d->client);
-    /* the library stays: what it loads (TLS) keeps state that is not to be unloaded */
+    /* never unloaded: libraries that it loads (TLS) keep state */
     free(d);
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The version of a symbol (foo@@GLIBC_2.34, foo@GLIBC_2.17) is no part of its name. */
+/* The version of a symbol (foo@@GLIBC_2.34, foo@GLIBC_2.17) is not part of its name. */
 static const char *without_version(struct spex_module *module, const char *name)
 {
     static const char letters[] =
@@ -63,7 +63,7 @@ static void elf_symbols(struct spex_module *module, Elf *elf, unsigned section_t
     }
 }
 
-/* foo@plt from the relocations of .plt: entries stand in their order, 32 bytes from its start. */
+/* foo@plt from the relocations of .plt: its entries are in their order, from 32 bytes on. */
 static void plt_symbols(struct spex_module *module, struct module_table *table)
 {
     Elf *elf = module->image.elf;
@@ -110,7 +110,7 @@ static void load_segments(struct spex_module *module)
     }
 }
 
-/* What is said about a file without symbols, if there is something to be done about it. */
+/* What to say about a file without symbols, if something can be done about it. */
 static void say_stripped(struct spex_module *module, bool named, bool starts)
 {
     char place[PATH_MAX];

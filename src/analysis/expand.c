@@ -1,8 +1,8 @@
 /*
  * How long a mangled C++ name may become (Itanium C++ ABI, chapter 5.1). Names refer back to
  * their parts, so that each step can double the text: 273 bytes stand for 3 GB. This walks the
- * grammar and adds up lengths, without making any text. What it does not understand has no bound:
- * on some of that libstdc++'s parser takes time without end, too.
+ * grammar and adds up lengths, without making any text. A name that it does not understand counts
+ * as unbounded: on some of those libstdc++'s parser does not end, either.
  */
 #include "expand.h"
 
@@ -113,7 +113,7 @@ static uint32_t substitution(struct name *n)
     return i < n->part_count ? n->parts[i] : fail(n);
 }
 
-/* T_, T0_, TL0__: which list is meant is not followed up, the longest is taken. */
+/* T_, T0_, TL0__: the longest list is assumed, whichever is meant. */
 static uint32_t template_param(struct name *n)
 {
     n->at++;
@@ -326,8 +326,8 @@ static uint32_t primary(struct name *n)
 }
 
 /*
- * What a name in an expression is looked up in: names one in the other, which are not remembered,
- * with an E after them; or one type, which is.
+ * The scope that a name in an expression is looked up in: nested names, which are not remembered,
+ * up to an E; or one type, which is remembered.
  */
 static uint32_t scope(struct name *n)
 {
@@ -338,7 +338,7 @@ static uint32_t scope(struct name *n)
         if (*n->at == 'I')
             size = add(size, template_args(n));
     }
-    /* libstdc++ takes it for a constructor or destructor, and does not come to an end */
+    /* libstdc++ takes it for a constructor or destructor, and does not end */
     if (next_in(n, "CD") && n->at[1] != 'T' && n->at[1] != 't')
         return fail(n);
     if (n->at != before.at && *n->at == 'E' &&

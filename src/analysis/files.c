@@ -175,7 +175,7 @@ static bool open_beside(struct spex_module *module, struct search *search)
            try_image(module, path, search);
 }
 
-/* Of a container that still runs. */
+/* In a container that still runs. */
 static bool open_in_space(struct spex_module *module, struct search *search)
 {
     char root[SPACE_ROOT];
@@ -191,8 +191,9 @@ static bool open_in_space(struct spex_module *module, struct search *search)
 }
 
 /*
- * Below --symfs, in perf's cache, where it was recorded. With --symfs the last counts only if it
- * is that very build, or below --symfs itself: it was recorded with it as its sysroot.
+ * Below --symfs, in perf's cache, where it was recorded. With --symfs, the recorded path counts
+ * only if the file is of that very build, or is itself below --symfs, which was then the
+ * sysroot.
  */
 static bool open_image(struct spex_module *module, struct search *search)
 {

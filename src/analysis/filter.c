@@ -1,4 +1,4 @@
-/* Filters by name and value: one table row each, decisions remembered where they cost. */
+/* Filters by name and value: one table row each; decisions that take time are remembered. */
 #include "internal.h"
 
 #include "base/error.h"
@@ -129,7 +129,10 @@ struct extent {
     uint64_t first, last;
 };
 
-/* A part of the profile; its ends are open: times outside of what the file says are inside. */
+/*
+ * A part of the profile. The first and last parts are open: they include times outside of those
+ * that the file states.
+ */
 static uint64_t percent_time(const struct extent *e, double percent)
 {
     return percent <= 0     ? 0

@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Samples whose code is looked at closer. */
+/* Kinds of samples whose code is counted. */
 enum closer { FAR, PEER, WALKS, BRANCHES, CLOSER };
 
 struct cost {
     uint64_t time, execute; /* ps; cycles: where there are no timestamps */
 };
 
-/* An instruction and what its samples of each kind add up to. */
+/* An instruction and the sums of its samples of each kind. */
 struct spot {
     struct spex_module *module;
     const struct spex_symbol *symbol;
@@ -29,11 +29,11 @@ struct spot {
 };
 
 enum { STEP = 256 };           /* samples taken together */
-enum { SPOTS_MOST = 1 << 20 }; /* instructions that are told apart; more are not counted */
+enum { SPOTS_MOST = 1 << 20 }; /* instructions that are counted apart; more are not counted */
 
 struct findings {
     struct spex_analysis *analysis;
-    struct spot *near;      /* by the place of a sample, of those met last */
+    struct spot *near;      /* by a sample's `place`: the instructions met last */
     VEC(struct spot) spots; /* of all */
     uint32_t *index;        /* spot + 1, by module and address */
     size_t mask;
@@ -41,7 +41,7 @@ struct findings {
     struct cost all, memory, far, peer;
     uint64_t accesses, walks, remote; /* memory samples; of these, by event */
     VEC(struct finding) list;
-    bool failed; /* memory was out: there is nothing to say */
+    bool failed; /* memory ran out: there are no findings */
 };
 
 static const char *const names[FINDING_KINDS] = {
@@ -109,7 +109,7 @@ static void grow_index(struct findings *f)
         *index_of(f, &f->spots.items[n]) = (uint32_t)n + 1;
 }
 
-/* Adds one of those met last to all. */
+/* Adds one of the recent instructions to the table of all. */
 static void keep_spot(struct findings *f, const struct spot *spot)
 {
     bool any = false;
@@ -172,8 +172,8 @@ static inline struct spot *spot_of(struct findings *f, const struct spex_sample 
 }
 
 /*
- * In steps over a few samples: first those that are of a kind are picked out, without branches,
- * since nobody can predict what the next sample is.
+ * In steps over a few samples: those of a kind are picked out first, without branches, since
+ * the kind of the next sample is unpredictable.
  */
 static void count(struct findings *f, const struct spex_sample *samples, size_t n)
 {
@@ -284,7 +284,9 @@ static char *code_name(struct findings *f, const struct spot *spot)
     return words("%s (%s:%u)", text, slash ? slash + 1 : line.file, line.line);
 }
 
-/* Orders spots by what they have of a kind, so that none depends on how they were met. */
+/*
+ * Orders spots by their sum of a kind, so that the result does not depend on the order of samples.
+ */
 static bool more_of(const struct findings *f, enum closer kind, const struct spot *a,
                     const struct spot *b)
 {

@@ -26,8 +26,9 @@ enum { FINDING_NUMBERS = 4 };
 
 struct finding {
     enum finding_kind kind;
-    double share; /* of the time it is about (of samples where there is none); the order */
-    char *place;  /* function and line, or data; NULL: of all of it */
+    double share; /* share of the time (or of samples without times) that it is about; findings are
+                     sorted by it */
+    char *place;  /* function and line, or data; NULL: the whole profile */
     char *text;   /* what was found */
     char *advice; /* what to do */
     char *see;    /* the command that shows the evidence */
@@ -64,7 +65,7 @@ void finding_clear(struct finding *finding);
 char *finding_data_name(struct spex_analysis *analysis, const struct spex_sharing *sharing,
                         const struct spex_shared_line *line, unsigned offset);
 
-/* The offset that a line is named by: the first that is in a block of the heap, else 0. */
+/* The offset whose data names a line: the first that is in a block of the heap, else 0. */
 unsigned finding_place(const struct spex_sharing *sharing, const struct spex_shared_line *line);
 
 /* An array of objects (docs/schema.md); findings NULL: an empty one. */

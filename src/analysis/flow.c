@@ -1,7 +1,7 @@
 /*
- * What the registers of a function point to, from instruction to instruction: forward through its
- * blocks until nothing changes. Where DWARF says that a register holds a variable, it does; loads,
- * additions, copies and calls carry it on from there.
+ * What the registers of a function point to at each instruction: followed forward through its
+ * blocks until nothing changes. It starts from the variables that DWARF says registers hold;
+ * loads, additions, copies and calls carry them on.
  */
 #include "types.h"
 
@@ -25,8 +25,8 @@ enum reg_kind {
     REG_CFA,     /* the function's stack pointer at its entry, plus offset */
     REG_ADDRESS, /* offset in the module */
     REG_THREAD,  /* the thread pointer plus offset */
-    REG_POINTER, /* to offset bytes after the begin of something of a type */
-    REG_NUMBER,  /* no pointer; something unknown plus offset, which is of an array's begin */
+    REG_POINTER, /* to offset bytes into an object of a type */
+    REG_NUMBER,  /* not a pointer; something unknown plus offset, which is that of an array */
 };
 
 struct reg {
@@ -52,7 +52,7 @@ struct flow {
     uint32_t count, block_count;
     struct reg regs[STEP_REGS];
     struct reg frame; /* FP as it was last set from SP */
-    size_t next;      /* of the locations, those before have begun */
+    size_t next;      /* how many of the locations have begun */
     const struct type_location *active[STEP_REGS];
     bool changed, record;
 };
@@ -121,17 +121,17 @@ static void seed(struct flow *f, const struct type_location *l)
     struct reg r;
     if (l->how == AT_REGISTER) {
         if (l->offset && is_address(&f->regs[l->reg]))
-            return; /* a part of what it points to, or what lies around it */
+            return; /* a part of what it points to, or what contains that */
         r = reg_of(f->module, l->type);
         r = moved(r, -l->offset);
         r.offset = r.kind == REG_NUMBER ? 0 : r.offset;
-    } else { /* of scalars it may just be where their value is, too */
+    } else { /* a scalar may just have its value there */
         enum type_kind kind = type_get(f->module, l->type)->kind;
         if (is_address(&f->regs[l->reg]) || (kind != KIND_STRUCT && kind != KIND_UNION))
             return;
         r = (struct reg){.kind = REG_POINTER, .type = l->type, .offset = -l->offset};
     }
-    if (r.kind != REG_UNKNOWN) /* of a void pointer the code may know more */
+    if (r.kind != REG_UNKNOWN) /* the code may know more about a void pointer */
         f->regs[l->reg] = r;
 }
 
@@ -278,7 +278,7 @@ static struct reg loaded(struct flow *f, uint64_t pc, struct reg at, unsigned by
     return reg_of(f->module, type_leaf(f->module, type, offset, bytes));
 }
 
-/* Either may be the address, the other is how far to go on from there. */
+/* Either operand may be the address; the other is the distance from it. */
 static struct reg add_index(struct reg a, struct reg b, unsigned shift)
 {
     if (!is_address(&a)) {
@@ -474,7 +474,7 @@ static void make_blocks(struct flow *f)
             f->blocks[f->block_of[target] - 1].root = target == 0;
 }
 
-/* The stack pointer where no way leads to. */
+/* The stack pointer in a block that nothing leads to. */
 static void frame_from_tables(struct flow *f, uint64_t address)
 {
     unsigned reg;
@@ -564,7 +564,7 @@ static void run(struct flow *f, uint8_t *bytes)
     while (f->changed && ++passes < PASSES);
     for (uint32_t i = 0; f->changed && i < f->block_count; i++)
         for (unsigned r = 0; r < STEP_REGS;
-             r++) /* it does not settle: what blocks know themselves */
+             r++) /* it does not settle: keep only what each block knows by itself */
             f->blocks[i].in[r] = unknown;
     f->record = true;
     one_pass(f);
@@ -586,5 +586,5 @@ void flow_run(struct spex_module *module, const struct type_function *function,
     free(flow->block_of);
     free(flow->blocks);
     if (!done)
-        memory_checked(NULL); /* the next guard hears of it, too */
+        memory_checked(NULL); /* the outer guard must know, too */
 }

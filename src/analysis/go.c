@@ -13,7 +13,7 @@ enum { QUANTUM = 4 }; /* bytes of an instruction */
 
 struct go_table {
     const uint8_t *data;
-    size_t size;             /* up to after the last zero: every text before it ends */
+    size_t size;             /* up to and including the last zero: every text before it ends */
     uint64_t text;           /* entries are relative to it from 1.18 on */
     size_t functions, count; /* where the list of functions begins, and their number */
     size_t word;             /* bytes of its numbers */
@@ -28,7 +28,7 @@ static uint64_t number(const struct go_table *t, size_t at, size_t size)
     return size == 8 ? le64(t->data + at) : le32(t->data + at);
 }
 
-/* An offset in the table, relative to another; beyond the end what is wrong. */
+/* An offset in the table, relative to another; past the end if it is wrong. */
 static size_t inside(const struct go_table *t, size_t base, uint64_t offset)
 {
     return offset <= t->size && base <= t->size ? base + (size_t)offset : SIZE_MAX;
@@ -164,7 +164,7 @@ static uint32_t variable(const struct go_table *t, size_t *at)
     return value;
 }
 
-/* A table of pairs, how much a value changes and for how many instructions it stays so. */
+/* A table of pairs: how much a value changes, and for how many instructions it then holds. */
 static int32_t value_at(const struct go_table *t, uint32_t offset, uint64_t entry, uint64_t address)
 {
     size_t at = inside(t, t->values, offset);

@@ -23,7 +23,7 @@ static bool in_section(const GElf_Shdr *section, uint64_t address)
     return address - section->sh_addr < section->sh_size;
 }
 
-/* The name that the relocation gives, or of what begins at the address that it gives. */
+/* The name that the relocation gives, or the name of what begins at its address. */
 static const char *target_of(Elf *elf, const GElf_Rela *rela, Elf_Data *symbols, size_t strings,
                              struct module_table *table)
 {
@@ -73,7 +73,7 @@ void got_symbols(struct spex_module *module, struct module_table *table)
     for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));)
         if (gelf_getshdr(scn, &header) && header.sh_type == SHT_RELA && header.sh_entsize)
             read_section(elf, scn, &header, got, table, &slots);
-    module->spare = slots.items; /* its own, should memory be out */
+    module->spare = slots.items; /* a list of its own, in case memory runs out */
     for (size_t i = 0; i < slots.count; i++) {
         const struct slot *s = &slots.items[i];
         size_t size = strlen(s->target) + 5;

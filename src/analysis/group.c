@@ -1,11 +1,10 @@
 /*
  * Grouping samples by a few keys.
  *
- * Rows live in chunks and are found through an open-addressed index of
- * (hash tag, row number). When the limit of rows is reached, the rows with the
- * fewest samples are merged into one "rest" row and their places reused, so the
- * large rows stay and each may be short by at most the samples it had when it
- * was merged: the sum of those thresholds is the error bound.
+ * Rows live in chunks and are found through an open-addressed index of (hash tag, row number).
+ * When the limit of rows is reached, the rows with the fewest samples are merged into one
+ * "rest" row and their slots reused. So the large rows stay, and each lacks at most the
+ * samples it had when it was merged: the sum of those thresholds is the error bound.
  */
 #include "group.h"
 
@@ -30,7 +29,7 @@ enum {
     HISTOGRAMS_LEAST = 16 << 20,
 };
 
-/* Of intervals of which the file has 64 to 128. */
+/* The shift that gives a file 64 to 128 intervals. */
 static unsigned usual_shift(const struct spex_analysis *analysis)
 {
     uint64_t first = 0, last = 0;
@@ -200,8 +199,8 @@ static void shrink(struct spex_group *g)
 }
 
 /*
- * How many keys there were is estimated with HyperLogLog: of those whose hash begins alike, the
- * longest run of zeros at its end. The hash has no seed, so that the number is always the same.
+ * The number of keys is estimated with HyperLogLog: among hashes with the same beginning, the
+ * longest run of zeros at the end. The hash has no seed, so that the number is always the same.
  */
 static void rank_key(struct spex_group *g, const struct spex_row *row)
 {
@@ -248,8 +247,8 @@ static void make_room(struct spex_group *g, size_t more)
 }
 
 /*
- * After make_room. The words of the key are step apart: keys of several samples stand side by
- * side, the first words of all, then the second ones.
+ * After make_room. The words of a key are `step` apart: the first words of all samples come
+ * first, then the second words.
  */
 static inline struct spex_row *find_row(struct spex_group *g, size_t slots, const uint64_t *key,
                                         size_t step, uint64_t hash)
@@ -365,7 +364,7 @@ static void count_samples(struct spex_group *g, struct spex_row *const *rows,
             count_sample(g, rows[i], samples[i], 0);
 }
 
-/* The row is remembered with the pc's place: samples of one interval come together. */
+/* The row is remembered by the sample's `place`: samples of one interval come together. */
 static void rows_by_place(struct spex_group *g, const struct spex_sample *const *samples,
                           size_t count, struct spex_row **rows)
 {
@@ -408,7 +407,7 @@ rows_by_key(struct spex_group *g, size_t slots, const struct spex_sample *const 
         for (size_t k = 0; k < slots; k++)
             hash[i] = hash_word(hash[i], key[k][i]);
     }
-    if (g->count > 4096) { /* small groups stay in the cache by themselves */
+    if (g->count > 4096) { /* small groups stay in the cache anyway */
         for (size_t i = 0; i < count; i++)
             __builtin_prefetch(&g->index[hash[i] & g->mask]);
         for (size_t i = 0; i < count; i++) {
@@ -456,7 +455,7 @@ struct spex_row *group_row_like(struct spex_group *g, const struct spex_row *row
     return find_row(g, g->slots, row->key, 1, hash);
 }
 
-/* How often a row follows itself, which tells how long it stays. */
+/* How often a row follows itself, which shows how long its runs are. */
 static void count_repeats(struct spex_group *g, struct spex_row *const *rows,
                           const struct spex_sample *const *samples, size_t count)
 {
@@ -465,7 +464,7 @@ static void count_repeats(struct spex_group *g, struct spex_row *const *rows,
     int32_t tid = g->last.tid;
     for (size_t i = 0; i < count; i++) {
         const struct spex_sample *s = samples[i];
-        /* no branches: which row comes next is not foreseen */
+        /* no branches: the next row is unpredictable */
         rows[i]->stats.repeats += (rows[i] == last) & (s->queue == queue) & (s->tid == tid);
         last = rows[i];
         queue = s->queue;

@@ -21,9 +21,9 @@ struct key_kind {
 };
 extern const struct key_kind key_kinds[SPEX_KEY_COUNT];
 
-/* In the first word of a place: a marked pointer to the module, the second is an address; or */
+/* The first word of a location is a marked pointer to the module, the second an address; or */
 #define KEY_NO_SYMBOL 1u
-/* the number of the site of an allocation, marked. */
+/* the first is the number of an allocation site, marked. */
 #define KEY_SITE 2u
 #define KEY_PAGE (~UINT64_C(0xfff))
 
@@ -40,7 +40,7 @@ struct group_memo { /* the row of a pc, and of the last interval of time; NULL n
     struct spex_row *row;
 };
 
-/* What decides most comparisons of rows, at hand without looking at them. */
+/* What decides most comparisons of rows, kept outside them. */
 struct group_order {
     uint64_t rank, number; /* a first key that is a number, else 0 */
     uint32_t row;
@@ -66,7 +66,7 @@ struct spex_group {
     size_t mask;
     struct histograms histograms;
     struct spex_row *rest, *total;
-    uint8_t *ranks; /* of keys that came, to estimate how many once rows are merged */
+    uint8_t *ranks; /* of all keys, to estimate their number once rows are merged */
     uint64_t error;
     size_t limit;
     struct group_order *order;
@@ -75,7 +75,7 @@ struct spex_group {
         uint32_t queue;
         int32_t tid;
     } last;      /* sample */
-    bool failed; /* memory was out: only the end is certain */
+    bool failed; /* memory ran out: it can only be freed */
 };
 
 static inline struct spex_row *group_row_at(const struct spex_group *g, size_t index)
@@ -107,10 +107,10 @@ static inline size_t group_key_of(const struct spex_group *g, enum spex_key key)
 void group_make_keys(struct spex_group *g, enum spex_key kind,
                      const struct spex_sample *const *samples, size_t count,
                      uint64_t (*word)[GROUP_STEP]);
-/* What a row counts, to another of the same or another group. */
+/* Adds the counts of a row to another of the same or another group. */
 void group_add_stats(struct spex_group *g, struct spex_row *to, const struct spex_group *of,
                      const struct spex_row *from);
-/* A row of the finer group to the one it belongs to. */
+/* Adds a row of the finer group to the one it belongs to. */
 void group_roll_up(struct spex_group *g, const struct spex_group *finer,
                    const struct spex_row *from);
 

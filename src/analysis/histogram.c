@@ -92,7 +92,7 @@ void histogram_add(struct histograms *h, uint32_t *handle, uint16_t value, uint3
         h->words[*handle] += count;
         return;
     }
-    /* twice, since widening a list may itself have come to a wider directory, or not yet */
+    /* twice: turning the list into a directory may or may not have made it wide enough */
     while (is_list(h, *handle) || page >= length_of(h, *handle))
         if (!widen(h, handle, page < SMALL ? SMALL : LARGE))
             return;

@@ -21,7 +21,7 @@ struct histograms {
 };
 
 void histograms_init(struct histograms *h, size_t limit_bytes);
-/* A smaller limit takes nothing away from what is there. */
+/* A smaller limit does not shrink what is there. */
 void histograms_limit(struct histograms *h, size_t limit_bytes);
 void histograms_free(struct histograms *h);
 void histogram_add(struct histograms *h, uint32_t *handle, uint16_t value, uint32_t count);
@@ -30,7 +30,7 @@ void histogram_add(struct histograms *h, uint32_t *handle, uint16_t value, uint3
  * Layout in words, at handle:
  *   directory: how many pages there are room for, then their positions (0: none)
  *   list: HISTOGRAM_LIST + length, then the values, two to a word
- * A page is PAGE counts. At 0 and at HISTOGRAM_LOST stand directories without room.
+ * A page is PAGE counts. The words at 0 and at HISTOGRAM_LOST are directories without room.
  */
 #define HISTOGRAM_LIST UINT32_C(0x80000000)
 enum { HISTOGRAM_PAGE_BITS = 6, HISTOGRAM_PAGE = 1 << HISTOGRAM_PAGE_BITS };

@@ -50,22 +50,24 @@ struct clock_rules {
 struct clock {
     int32_t id;         /* in switches */
     bool running;       /* there was a record */
-    bool cut;           /* since then data was lost: the next begins anew */
+    bool cut;           /* data was lost since then: the next record starts afresh */
     uint64_t tick, who; /* of the last */
     uint64_t until;     /* last tick before the next switch */
-    /* ns: shared among records; not at work (switched out, idle); beside lost data */
+    /* ns: shared among records; not at work (switched out, idle); next to lost data */
     uint64_t spent, away, lost;
 };
 enum { CLOCK_RECORDS = 256 };
 /*
- * What a record stands for of its queue's time. Records that took so long together that they were
- * told apart from those beside them are one observation: how many more than this one it has.
+ * The part of its queue's time that a record stands for. Records that together took so long that
+ * they were split off from their neighbours are one observation: alike is how many others this
+ * one has.
  */
 struct clock_part {
     uint64_t ps : 58, alike : 6;
 };
 /*
- * A sample carries alike above the number of the kernel's mappings, so that its layout stays.
+ * A sample carries `alike` in the upper bits of the number of the kernel's mappings, so that
+ * its layout stays.
  */
 enum { MAPS_BITS = 26 };
 static inline uint32_t sample_maps(const struct spex_sample *s, uint64_t address)
@@ -88,7 +90,7 @@ enum spex_status filter_new(const struct spex_filter *spec, uint64_t first_time,
 void filter_free(struct filter *filter);
 bool filter_keeps(struct filter *filter, const struct spex_sample *sample);
 
-/* Cache lines, by a hash of bits 55:6 of their address: others may be among them. */
+/* A set of cache lines, by a hash of bits 55:6 of their address; it may hold others by chance. */
 enum { LINE_SET_BITS = 16 };
 struct line_set {
     uint64_t bits[(1 << LINE_SET_BITS) / 64];
@@ -108,7 +110,7 @@ static inline bool line_set_has(const struct line_set *lines, uint64_t address)
 }
 /* Those that spex_sharing_choose has chosen. */
 const struct line_set *sharing_lines(const struct spex_sharing *sharing);
-/* Before that: lines that took the most cycles; to be freed. */
+/* Before that: the lines that took the most cycles, for the caller to free. */
 struct sharing_hot {
     uint64_t address, cycles; /* as its first user has it mapped */
     uint64_t physical;        /* address, or 0 */
@@ -118,8 +120,8 @@ struct sharing_hot {
 struct sharing_hot *sharing_hottest(const struct spex_sharing *sharing, size_t most, size_t *count);
 /*
  * For the next passes: what sinks need, and only records that use one of these lines, by its
- * physical or virtual address. What is known of the whole stays as the last pass over all records
- * left it, if that looked at code.
+ * physical or virtual address. Totals stay as the last pass over all records left them, if that
+ * pass looked at code.
  */
 void analysis_narrow(struct spex_analysis *analysis, unsigned want, const struct line_set *lines);
 
@@ -136,7 +138,7 @@ void place_cache_free(struct place_cache *cache);
 size_t analysis_read(struct spex_analysis *analysis, struct spex_module *module, uint64_t address,
                      void *bytes, size_t size);
 
-/* spex_analysis_run with several sinks: they do not know of each other, and work at one time. */
+/* spex_analysis_run with several independent sinks, which run at the same time. */
 struct analysis_sink {
     spex_sample_sink *call;
     void *context;
@@ -145,12 +147,14 @@ enum { ANALYSIS_SINKS = 8 };
 enum spex_status analysis_run(struct spex_analysis *analysis, const struct analysis_sink *sinks,
                               size_t count, struct spex_error *error);
 
-/* The type and member that a sample's data is of, or why it is not known (types.h). */
+/* The type and member of a sample's data, or why it is not known (types.h). */
 const struct data_member *analysis_member(struct spex_analysis *analysis,
                                           struct place_cache **cache,
                                           const struct spex_sample *sample);
 
-/* Which mappings of a process, and of the kernel, hold at a time; and where code at ip lies then.
+/*
+ * Which mappings of a process, and of the kernel, are in force at a time; and what code at ip
+ * belongs to then.
  */
 void analysis_maps(struct spex_analysis *analysis, int32_t pid, uint64_t time, uint32_t maps[2]);
 const struct spex_place *analysis_code_place(struct spex_analysis *analysis, uint32_t maps,
@@ -162,7 +166,7 @@ struct spex_interval share_interval(double share, double variance);
 /* For tests: a group that is exact for fewer keys. */
 void group_set_limit(struct spex_group *group, size_t limit);
 
-/* Nobody asks for spex_row_long_runs. */
+/* Tells the group that spex_row_long_runs is not needed. */
 void group_no_runs(struct spex_group *group);
 
 /* As spex_group_sort, but the rows are in no order. */
@@ -184,16 +188,16 @@ const char *analysis_intern(struct spex_analysis *analysis, const char *text);
 void analysis_line(struct spex_analysis *analysis, struct spex_module *module, uint64_t address,
                    struct spex_line *line);
 
-/* One of several files: its name, its totals and, if it is no raw stream, the file. */
+/* One of several files: its name, its totals and, unless it is a raw stream, the file. */
 struct analysis_part {
     const char *name;
     const struct spex_totals *totals;
     struct spex_perfdata *file;
 };
 bool analysis_part(const struct spex_analysis *analysis, size_t index, struct analysis_part *part);
-/* The next passes add the time of all records, kept or not; NULL: no longer. */
+/* Later passes add the time of all records, kept or not, to this; NULL: no longer. */
 void analysis_count_time(struct spex_analysis *analysis, struct clock_intervals *intervals);
-/* First and last time that the files speak of; both 0 if there is none. */
+/* First and last time in the files; both 0 if there is none. */
 void analysis_extent(const struct spex_analysis *analysis, uint64_t *first, uint64_t *last);
 
 /* A sink has no memory left: the pass ends and says so. a may be NULL. */

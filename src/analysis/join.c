@@ -1,4 +1,4 @@
-/* Records of a queue become samples: thread, place, kind, source; filters choose. */
+/* Turns records of a queue into samples (thread, location, kind, source) and filters them. */
 #include "pass.h"
 
 #include "base/memory.h"
@@ -25,8 +25,8 @@ static void intersect(struct span *span, const struct span *with)
 }
 
 /*
- * Timestamps that surely convert to times in span. Conversion rounds, so a
- * little is left off at both ends; a timestamp there stands for itself alone.
+ * Timestamps that surely convert to times in span. Conversion rounds, so a little is cut off
+ * at both ends; a timestamp there is valid for itself alone.
  */
 static void tick_range(struct spex_analysis *a, struct queue *q, const struct span *span,
                        uint64_t tick)
@@ -50,8 +50,8 @@ static void tick_range(struct spex_analysis *a, struct queue *q, const struct sp
 }
 
 /*
- * The thread of a record that may not be the last one's. A context packet names
- * it (CONFIG_PID_IN_CONTEXTIDR), else switch events do.
+ * The thread of a record, which may differ from that of the record before. A context packet
+ * names it (CONFIG_PID_IN_CONTEXTIDR), else switch events do.
  */
 static void change_thread(struct spex_analysis *a, struct queue *q, uint64_t who, uint64_t tick)
 {
@@ -220,7 +220,7 @@ PART struct spex_module *put_place(struct spex_analysis *a, const struct queue *
 
 /*
  * Mostly a table look-up, without branches on whether there is a packet: loads have one, stores do
- * not. An absent one is 0. Says whether it came from another core.
+ * not. An absent one is 0. Returns whether the data came from another core.
  */
 PART unsigned put_source(struct queue *q, struct spex_sample *s, const struct spex_record *r,
                          unsigned flags)
@@ -240,7 +240,7 @@ static void add_totals(struct spex_analysis *a, const eight *absent, size_t coun
     struct spex_totals *t = &a->totals;
     t->records += count;
     t->kept += kept;
-    /* of a closer look at a part these say nothing and are not kept */
+    /* meaningless in a closer look at a part, so not kept */
     t->timed += count - (*absent)[0];
     t->with_context += count - (*absent)[1];
     t->with_source += count - (*absent)[2];

@@ -79,7 +79,7 @@ static size_t member_text(const struct spex_group *g, const struct data_member *
                             m->member);
 }
 
-/* A function or a variable, or where it would be. */
+/* A function or a variable, or its address if it has no name. */
 static size_t named_text(const struct spex_group *g, enum spex_key kind, const uint64_t *key,
                          char *text, size_t capacity)
 {

@@ -54,7 +54,7 @@ static Dwarf *begin_dwarf(struct spex_module *module, Elf *elf)
     return dwarf_begin_elf(elf, DWARF_C_READ, NULL);
 }
 
-/* libdw would open what the file names, whatever it is: it is given the file, or none at all. */
+/* libdw would open whatever the file names: so it is given the opened file, or none at all. */
 static void supply_alternate(struct spex_module *module, const char *path)
 {
     const char *name;

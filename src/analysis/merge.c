@@ -37,7 +37,7 @@ static void sift_down(struct queue **heap, size_t count, size_t at)
     }
 }
 
-/* As many in each pass over the file. */
+/* The same number in each pass over the file. */
 static void need_pieces(struct spex_analysis *a, size_t count)
 {
     a->piece_size = count > 1 ? LARGE : PIECE;
@@ -49,7 +49,7 @@ static void need_pieces(struct spex_analysis *a, size_t count)
     }
 }
 
-/* Runs of the earliest queue, each as long as it stays the earliest. */
+/* Hands out runs of the earliest queue, each as long as it stays the earliest. */
 static enum spex_status run_ordered(struct spex_analysis *a)
 {
     struct queue **heap = a->heap;
@@ -108,7 +108,7 @@ static enum spex_status run_ordered(struct spex_analysis *a)
 
 /* ---- in turn ---- */
 
-/* One queue after the other, in stages (base/stages.h): what each of them has for itself. */
+/* One queue after the other, in stages (base/stages.h): the data of each stage. */
 enum { READ, JOIN, SINKS }; /* the first sink */
 struct turn {
     struct spex_analysis *analysis;
@@ -174,7 +174,7 @@ static bool run_guarded(void *user, unsigned stage, unsigned piece)
 
 static enum spex_status run_in_turn(struct spex_analysis *a)
 {
-    /* a sink asks for the stack of a sample by its place in the batch that was read last */
+    /* a sink asks for a sample's stack by its index in the batch that was read last */
     bool by_batch = a->stack_numbers || a->alloc_numbers;
     struct turn turn = {.analysis = a};
     unsigned threads = by_batch || !a->options.threads ? 1 : a->options.threads;
@@ -269,7 +269,7 @@ enum spex_status merge_file(struct spex_analysis *a, const struct analysis_sink 
     }
     if (a->totals.first_time > a->totals.last_time)
         a->totals.first_time = a->totals.last_time = 0;
-    if (a->only) /* a closer look at a part: the totals are those of the whole */
+    if (a->only) /* a closer look at a part: keep the totals of the whole */
         a->totals = whole;
     if (status)
         return error_set(error, status, 0, "%s: cannot read its AUX data: %s", a->name,

@@ -42,7 +42,9 @@ struct module_id { /* build id; size 0: not known */
     size_t size;
 };
 
-/* Memory that lives as long as its module; texts are taken from the newest while there is room. */
+/*
+ * Memory that lives as long as its module; texts are put into the newest block while there is room.
+ */
 struct module_text {
     struct module_text *next;
     size_t used, size;
@@ -68,18 +70,18 @@ struct module_inlines { /* of one compilation unit, in order of the DIEs */
 
 struct spex_module {
     struct spex_symbols *owner;
-    struct spex_module *whole; /* of code of a JIT or of BPF the first of all, else itself */
+    struct spex_module *whole; /* for code of a JIT or of BPF the first such module, else itself */
     enum module_kind kind;
     char *path;
     const char *name;
     struct module_id recorded; /* as the profile has it */
     struct module_id found;    /* of the file that was opened, or else as recorded */
     int pid;
-    struct module_space space;  /* where its path means something */
+    struct module_space space;  /* the mount namespace of its path */
     uint64_t samples, left_out; /* kept by the filters, and not */
     uint64_t unnamed;           /* kept, stripped: without a name */
     bool loaded, tried_lines;
-    bool stripped; /* its problem is of addresses without a name alone */
+    bool stripped; /* its problem matters only for addresses without a name */
     char *problem;
 
     struct spex_symbol *symbols;
@@ -92,7 +94,7 @@ struct spex_module {
     uint8_t *small_bytes;
     char *source;              /* the text file that it was read from */
     char *text;                /* kallsyms or perf-PID.map, the owner of names */
-    struct module_text *texts; /* names that no file has as they are */
+    struct module_text *texts; /* names that are not in a file in this form */
     void *spare;               /* freed with the module */
     uint64_t link_text;        /* vmlinux: link address of _text; 0 none or kallsyms */
 
@@ -124,13 +126,15 @@ struct spex_symbols {
     struct type_names *types;    /* data_types.c */
 };
 
-/* Out of memory, a module has no symbols; the rest of the profile is read. */
+/* When memory runs out, a module has no symbols; the rest of the profile is read. */
 void module_load(struct spex_module *module);
 /* spex_symbols_module, never NULL. space: of the process, or NULL. */
 struct spex_module *symbols_module(struct spex_symbols *symbols, const char *path,
                                    const uint8_t *build_id, size_t build_id_size, int pid,
                                    const struct module_space *space);
-/* Below which directories the files of the profile are: of its archive, --symfs, where they were.
+/*
+ * The directories below which the profile's files may be: its archive, --symfs, the original
+ * root.
  */
 struct module_roots {
     char archive[PATH_MAX + 8];
@@ -150,7 +154,7 @@ enum open_result {
     OPEN_OTHER_BUILD
 };
 
-/* Finds and opens the files of a module; what keeps it from it is its problem. */
+/* Finds and opens the files of a module; if it cannot, the reason becomes the module's problem. */
 void module_open_files(struct spex_module *module);
 /* An ELF file for AArch64, with this build id unless that is not known. */
 enum open_result elf_open_build(const char *path, const struct module_id *id,
@@ -161,8 +165,8 @@ enum open_result elf_open_build(const char *path, const struct module_id *id,
 /* Is this the one that we are in ourselves? */
 bool space_is_own(const struct module_space *space);
 /*
- * The root directory of a namespace, as "/proc/PID/root": of this process if it still is in it,
- * else of any that is. False if none is left, or may be looked at.
+ * The root directory of a namespace, as "/proc/PID/root": that of this process if it is still
+ * in it, else of any that is. False if there is none that we may look at.
  */
 bool space_root(struct spex_symbols *symbols, const struct module_space *space, int pid,
                 char root[SPACE_ROOT]);
@@ -190,8 +194,8 @@ bool module_fetch_debug(struct spex_module *module);
 /* Where a debug file of this module would be looked for; NULL without a build id. */
 const char *module_debug_place(const struct spex_module *module, char *path);
 /*
- * The file that a debug file shares DWARF with others in (dwz): a name, relative to that of the
- * debug file or to the root that this is below, or a build id.
+ * The file that holds the DWARF which a debug file shares with others (dwz): by name, relative
+ * to the debug file or to its root, or by build id.
  */
 bool module_open_alternate(struct spex_module *module, const char *from, const char *name,
                            const void *id, size_t id_size);
@@ -215,8 +219,8 @@ void debuginfod_free(struct spex_symbols *symbols);
 struct candidate_symbol {
     struct spex_symbol symbol;
     uint8_t weak, code;
-    uint32_t order; /* more comes first: the last word about an address counts */
-    uint8_t global; /* more comes first; 2: what the language itself calls it */
+    uint32_t order; /* larger comes first: the latest entry for an address counts */
+    uint8_t global; /* larger comes first; 2: the language's own name for it */
 };
 
 struct module_table {
@@ -255,9 +259,9 @@ char *module_text(struct spex_module *module, size_t size);
 
 bool module_is_file(const struct spex_module *module);
 bool module_is_code(const struct spex_module *module); /* MODULE_CODE */
-/* False for the heap, the stack and the like: an address there is just itself. */
+/* False for the heap, the stack and the like, which have no symbols. */
 bool module_has_symbols(struct spex_module *module);
-/* spex_module_symbol, and the addresses around this one for which it says the same. */
+/* spex_module_symbol, and the range of addresses around this one with the same answer. */
 const struct spex_symbol *module_symbol_around(struct spex_module *module, uint64_t address,
                                                uint64_t *first, uint64_t *last);
 /* Is address in the image as loaded, .bss included? */
@@ -270,9 +274,11 @@ uint64_t lines_inflated(Elf *elf);
 
 /* ---- split.c ---- */
 
-/* Of a skeleton the unit in its .dwo file; else, or if that is not there, the unit itself. */
+/* For a skeleton, the unit in its .dwo file; otherwise, or if that is missing, the unit itself. */
 void split_unit(struct spex_module *module, Dwarf_Die *unit);
-/* Which of several blocks of its line an instruction is of, as the compiler numbers them; 0 none.
+/*
+ * The discriminator of an instruction: the compiler's number for one of several blocks of a line;
+ * 0 none.
  */
 unsigned module_discriminator(struct spex_module *module, uint64_t address);
 void lines_free(struct spex_module *module);

@@ -1,4 +1,4 @@
-/* Files are opened, described and closed. */
+/* Opening, describing and closing files. */
 #include "allocs.h"
 #include "pass.h"
 
@@ -96,8 +96,8 @@ static bool has_wide_counter(struct spex_analysis *a, const uint8_t *data, size_
 }
 
 /*
- * No file tells PMSIDR_EL1.CountSize: 12 bits, unless the first quarter of a megabyte, of all
- * queues in equal parts, shows more.
+ * Files do not record PMSIDR_EL1.CountSize: 12 bits are assumed, unless the first quarter of a
+ * megabyte, taken equally from all queues, shows larger counters.
  */
 static uint16_t counter_most(struct spex_analysis *a)
 {
@@ -183,7 +183,7 @@ static enum spex_status open_raw(struct spex_analysis *a, const char *path,
 
 static int16_t *sources_of(struct spex_analysis *a, const struct spex_cpu_model *model)
 {
-    for (size_t i = 0; i < a->model_count; i++) /* as many as there are kinds of core */
+    for (size_t i = 0; i < a->model_count; i++) /* one for each kind of core */
         if (a->models[i]->model == model)
             return a->models[i]->sources;
     a->models = memory_grow(a->models, a->model_count, &a->model_capacity, sizeof *a->models);
@@ -286,7 +286,7 @@ static int by_first_time(const void *x, const void *y)
     return strcmp(a->name, b->name);
 }
 
-/* The first of several files speaks for all where they agree. */
+/* If all files agree, the first describes them. */
 static void agree(struct spex_analysis *a)
 {
     uint16_t most = 0;

@@ -1,16 +1,15 @@
 /*
- * A profile that is read, for the files that do it:
+ * A profile while it is read. The files that do it:
  *
  *   open.c    opens files and ends them          state.c  who ran, and since when
  *   queue.c   AUX spans -> records of a queue    place.c  where code and data lie
  *   join.c    records -> samples -> filters      merge.c  the queues of a file, in turn or by time
  *   analysis.c  one pass over all files, and what is known after it
  *
- * What a file says about threads and mappings changes with time. Asking the
- * file for every record would cost more than decoding it, so the times of all
- * changes are gathered once, per thread, process and CPU; between two changes
- * an answer stays true and is reused. Code addresses go through a cache keyed
- * by address and by the process's state ("version").
+ * What a file says about threads and mappings changes with time. Asking the file for every
+ * record would cost more than decoding it, so the times of all changes are gathered once, per
+ * thread, process and CPU; between two changes an answer stays true and is reused. Code
+ * addresses are looked up in a cache keyed by address and by the process's state ("version").
  */
 #ifndef ANALYSIS_PASS_H
 #define ANALYSIS_PASS_H
@@ -26,8 +25,9 @@
 
 enum {
     BATCH = 256,
-    PIECE = 8 * BATCH,  /* records that go from stage to stage of a pass together */
-    LARGE = 32 * BATCH, /* the same with several threads: the rows of a stage move between CPUs */
+    PIECE = 8 * BATCH, /* records that go from stage to stage of a pass together */
+    LARGE =
+        32 * BATCH, /* the same with several threads, where the rows of a stage move between CPUs */
     THREADS = 8,
     PIECES = 2 * THREADS, /* on their way */
     RECORDS = 1 << 16,    /* of all queues that are merged: with many, each has few at a time */
@@ -81,8 +81,8 @@ struct queue {
     uint64_t samples;
     bool reading;
     /*
-     * What the last record's thread and maps are, and for which timestamps (raw,
-     * not converted: that is the point) of which records that stays so.
+     * The last record's thread and maps, and for which timestamps of which records they hold (raw
+     * timestamps, so that none needs converting).
      */
     struct thread *thread;
     struct spex_sample same; /* fields from comm to maps, which its samples have in common */
@@ -104,7 +104,7 @@ struct queue {
     int16_t *sources; /* of its model */
 };
 
-/* Of a kind of core: meaning of Data Source values, -1 not yet known. */
+/* For one kind of core: the meaning of Data Source values, -1 not yet known. */
 struct model_sources {
     const struct spex_cpu_model *model;
     int16_t sources[256 + 1]; /* the last: no packet, or no memory */
@@ -159,7 +159,7 @@ struct spex_analysis {
     struct spex_shapes *shapes; /* what all readers have learnt */
     struct spex_reader *reader;
     struct spex_record *records; /* of the queue that is read, or of all that are merged */
-    struct clock_part *spent;    /* as many */
+    struct clock_part *spent;    /* likewise */
     uint32_t *stack_numbers;     /* likewise, once they are wanted */
     struct stacks *stacks;       /* NULL: there are none */
     struct stacks_table *calls;  /* of the first file: of all */
@@ -182,13 +182,13 @@ struct spex_analysis {
     uint64_t done;           /* bytes, for progress */
     _Atomic bool stopped, no_memory;
     /*
-     * Of the first file: for what several stages of a pass use and change, names and mappings.
-     * Only if there are several threads.
+     * In the first file: the lock for names and mappings, which several stages of a pass use and
+     * change. Only if there are several threads.
      */
     pthread_mutex_t lock;
     bool parallel;
 
-    /* Of several files each is an analysis; what they share, the first has. */
+    /* If there are several files, each is an analysis, and the first one has what they share. */
     struct spex_analysis *whole;       /* of the others: the first */
     struct clock_intervals *intervals; /* of the first: see analysis_count_time */
     struct spex_analysis **parts;      /* of the first: all in order of time, itself too */
@@ -217,8 +217,8 @@ static inline struct spex_analysis *analysis_reading(struct spex_analysis *a)
 }
 
 /*
- * Around work on what several stages use. It may be nested; where memory was out in it,
- * analysis_no_memory ends it.
+ * Taken around work on what several stages use. It may be nested; if memory ran out inside,
+ * analysis_no_memory releases it.
  */
 void analysis_lock(struct spex_analysis *a);
 void analysis_unlock(struct spex_analysis *a);
@@ -227,7 +227,7 @@ void analysis_unlock(struct spex_analysis *a);
 
 void changes_add(struct changes *changes, int32_t id, uint64_t time);
 void changes_sort(struct changes *changes);
-/* Where the value of a key stands, or is to stand if it is NULL. */
+/* Where the value of a key is, or is to be stored if it is NULL. */
 void **state_slot(struct table *table, uint64_t key);
 void state_free(struct table *table, bool values);
 struct process *state_process(struct spex_analysis *a, int32_t pid, uint64_t time);
@@ -240,7 +240,7 @@ static inline uint64_t tick_time(const struct spex_analysis *a, uint64_t tick)
 
 /* ---- place.c ---- */
 
-/* Of places in caches, where a bad guess costs a look-up and no more. */
+/* A hash for caches, where a collision costs a look-up and no more. */
 static inline uint64_t mix(uint64_t x)
 {
     x *= UINT64_C(0x9e3779b97f4a7c15);
@@ -252,14 +252,14 @@ static inline size_t place_index(uint64_t ip, uint32_t version)
     return (size_t)(mix(ip ^ (uint64_t)version << 48) & (PLACES - 1));
 }
 
-/* version is of the process that holds ip, times two; odd for data. */
+/* version is that of the process that holds ip, times two; odd for data. */
 const struct place_slot *place_fill(struct spex_analysis *a, struct place_slot *s, uint32_t version,
                                     int32_t pid, uint64_t time, uint64_t ip);
 
 /* ---- queue.c ---- */
 
 void queue_need_reader(struct spex_analysis *a, struct spex_reader **reader);
-/* Opens what a queue is read with; false, and *status says why, if it cannot be. */
+/* Opens the reader and cursor of a queue; false, with the reason in *status, if it cannot. */
 bool queue_open(struct spex_analysis *a, struct queue *q, enum spex_status *status);
 void queue_close(struct queue *q);
 /* Fills q->records; false at the end of the queue, or if no more is wanted. */
@@ -275,7 +275,10 @@ void join_flush(struct spex_analysis *a);
 
 /* ---- merge.c ---- */
 
-/* What the file tells of them is known before a pass: rows say then that nothing is estimated. */
+/*
+ * What the file says about losses is known before a pass, so rows know then whether operations can
+ * be estimated.
+ */
 void merge_losses(struct spex_analysis *a);
 enum spex_status merge_file(struct spex_analysis *a, const struct analysis_sink *sinks,
                             size_t sink_count, struct spex_error *error);

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 
 enum {
-    LINE_SLOTS = 1 << 13, /* caches of where data lies: cache lines, pages, addresses */
+    LINE_SLOTS = 1 << 13, /* caches of data locations: cache lines, pages, addresses */
     PAGE_SLOTS = 1 << 15,
     SINGLE_SLOTS = 1 << 13,
     LINES = 1 << 12, /* cache of source lines */
 };
 
-/* The mount namespace that a mapping's file was found in: the last recorded before it. */
+/* The mount namespace of a mapping's file: the last one recorded before the mapping. */
 static struct module_space space_of(const struct spex_analysis *a, const struct spex_perf_map *map)
 {
     size_t low = 0, high = a->space_count;
@@ -67,7 +67,7 @@ static void sort_maps(struct spex_analysis *a)
     qsort_r(a->maps, count, sizeof *a->maps, compare_maps, a->file);
 }
 
-/* How many of a->maps come before or are this, of (process, address, time). */
+/* How many of a->maps are not after this one, in the order (process, address, time). */
 static size_t maps_up_to(struct spex_analysis *a, int32_t pid, uint64_t start, uint64_t time)
 {
     size_t low = 0, high = spex_perfdata_map_count(a->file);
@@ -117,7 +117,7 @@ static void locate_image(struct spex_analysis *a, int32_t pid, uint64_t time, ui
                 return;
             }
         }
-        /* On below start: by one, unless there are others at the same address. */
+        /* Goes on below start: one entry back, unless there are others at the same address. */
         const struct spex_perf_map *next = n ? map_before(a, n - 1) : NULL;
         if (next && next->pid == pid && next->start == start)
             n = start ? maps_up_to(a, pid, start - 1, UINT64_MAX) : 0;
@@ -157,7 +157,7 @@ const struct place_slot *place_fill(struct spex_analysis *a, struct place_slot *
     return s;
 }
 
-/* Data: a cache line or a page all of whose addresses have the same answer. */
+/* For data: a cache line or a page whose addresses all have the same answer. */
 struct block_slot {
     uint64_t number;         /* of the line or page */
     uint32_t version;        /* 0: none */
@@ -182,7 +182,7 @@ static inline struct block_slot *far_slot(struct place_cache *cache, uint64_t ip
     return &cache->far[mix(ip >> PAGE_BITS ^ (uint64_t)version << 48) % PAGE_SLOTS];
 }
 
-/* place, of ip, is true of the whole block but for the address. */
+/* `place`, found for ip, holds for the whole block, except for its address. */
 static void fill_block(struct block_slot *block, unsigned bits, uint32_t version, uint64_t ip,
                        const struct spex_place *place)
 {
@@ -190,12 +190,12 @@ static void fill_block(struct block_slot *block, unsigned bits, uint32_t version
     block->place.address -= ip & ((UINT64_C(1) << bits) - 1);
 }
 
-/* Is all of its page of the same mapping, and without a name? */
+/* Does its whole page belong to one mapping, and has no name? */
 static bool page_alike(uint64_t ip, const struct spex_place *place)
 {
     if (!place->module)
         return ip >> 63;
-    /* of a file that is not here all that is mapped is without a name */
+    /* nothing of a missing file has a name */
     return !module_has_symbols(place->module) ||
            (module_is_file(place->module) && !place->module->count &&
             !module_covers(place->module, place->address));
@@ -219,8 +219,8 @@ static void fill_blocks(struct place_cache *cache, uint32_t version, uint64_t ip
 }
 
 /*
- * Where ip lies, in a cache; bits says of how large a block the address is that of the start
- * (0: of ip itself). version is of the mappings that hold ip.
+ * Looks ip up in a cache. bits: the address in the answer is that of a block of this size (0:
+ * of ip itself). version: that of the mappings that hold ip.
  */
 static inline const struct spex_place *locate(struct spex_analysis *a, struct place_cache **own,
                                               uint32_t version, int32_t pid,
@@ -258,7 +258,7 @@ void place_cache_free(struct place_cache *cache)
     free(cache);
 }
 
-/* At the end for a process, or at the time of a sample. */
+/* As of the end for a process, or as of the time of a sample. */
 static void place_of(struct spex_analysis *a, int pid, const struct spex_sample *sample,
                      uint64_t ip, struct spex_place *place)
 {
@@ -270,7 +270,7 @@ static void place_of(struct spex_analysis *a, int pid, const struct spex_sample 
     place->address += ip & ((UINT64_C(1) << bits) - 1);
 }
 
-/* Of several files, where the first that knows the place says. */
+/* With several files, the first that knows the address answers. */
 static void locate_in_any(struct spex_analysis *a, int pid, uint64_t ip, struct spex_place *place)
 {
     place_of(a, pid, NULL, ip, place);

@@ -60,7 +60,7 @@ static bool next_span(struct spex_analysis *a, struct queue *q)
     return true;
 }
 
-/* What the reader left, as the span cuts it, comes again with the next one. */
+/* A record cut by the end of the span comes again with the next one. */
 static void keep_rest(struct spex_analysis *a, struct queue *q)
 {
     size_t read = (size_t)(spex_reader_position(q->reader) - q->span.file_offset);
@@ -78,7 +78,7 @@ static void keep_rest(struct spex_analysis *a, struct queue *q)
 
 static void share_time(struct spex_analysis *a, struct queue *q)
 {
-    enum { SLOWEST = 1000 }; /* ns an operation: slower than any, so the thread did not run */
+    enum { SLOWEST = 1000 }; /* ns per operation: slower than any code, so the thread did not run */
     if (!(a->options.want & SPEX_WANT_SPENT))
         return;
     struct clock_rules rules = {

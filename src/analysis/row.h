@@ -1,6 +1,6 @@
 /*
- * A row of a group as it is, for the modules of this tree; <spex/analysis.h> has functions for
- * the rest of the world.
+ * The struct of a group's row, for the modules of this tree; <spex/analysis.h> has functions
+ * for everyone else.
  */
 #ifndef ANALYSIS_ROW_H
 #define ANALYSIS_ROW_H
@@ -17,7 +17,7 @@ struct spex_stats {
     uint32_t repeats;  /* samples after one of the same row, thread and queue */
     uint64_t latency_sum[SPEX_LATENCY_COUNT];
     uint64_t time;      /* ps */
-    double time_square; /* sum of ns squared, times what is one observation with it */
+    double time_square; /* sum of ns squared, times the number of samples in the same observation */
 };
 
 struct spex_row {
@@ -26,13 +26,13 @@ struct spex_row {
     uint64_t key[]; /* see spex_row_text, spex_row_value; histograms after it */
 };
 
-/* 95% interval of the share of the time of all; both need time and time_square alone. */
+/* 95% interval of the row's share of the whole time; needs only time and time_square of both. */
 struct spex_interval stats_time_interval(const struct spex_stats *stats,
                                          const struct spex_stats *all);
 
-/* Of the samples, or before the rows are sorted: the row of one, which is not counted. */
+/* The row of a sample, which is not counted; before the rows are sorted. */
 struct spex_row *group_row_of(struct spex_group *group, const struct spex_sample *sample);
-/* The same of a row of another group with the same keys. */
+/* The same for a row of another group with the same keys. */
 struct spex_row *group_row_like(struct spex_group *group, const struct spex_row *row);
 
 #endif

@@ -1,4 +1,4 @@
-/* The rows of a group once all samples are counted: their order, and what each of them says. */
+/* The rows of a group once all samples are counted: their order and their values. */
 #include "group.h"
 
 #include "allocs.h"
@@ -177,9 +177,9 @@ uint64_t spex_group_error(const struct spex_group *g)
 }
 
 /*
- * A row's time is a sum of estimates t of its samples, each of which might as well have been of
- * another row: the variance of its share f is (1 - 2f) sum(t^2) of the row + f^2 sum(t^2) of all.
- * Long phases vary less.
+ * A row's time is a sum of estimates t of its samples, each of which might as well have fallen
+ * into another row: the variance of its share f is (1 - 2f) sum(t^2) of the row + f^2 sum(t^2) of
+ * all. Long phases vary less.
  */
 struct spex_interval stats_time_interval(const struct spex_stats *s, const struct spex_stats *t)
 {
@@ -199,7 +199,10 @@ bool spex_row_long_runs(const struct spex_group *g, const struct spex_row *row)
     const struct spex_stats *s = &row->stats, *t = &g->total->stats;
     if (!s->samples || s->samples == t->samples)
         return true;
-    /* Of exponential runs of four periods so many go on past the next sample, beyond chance. */
+    /*
+     * If the lengths of runs are exponential with a mean of four periods, this share of them goes
+     * on past the next sample, beyond chance.
+     */
     static const double stay = 0.78;
     double chance = (double)s->samples / (double)t->samples;
     return (double)s->repeats / (double)s->samples - chance >= stay * (1 - chance);

@@ -63,8 +63,9 @@ struct part {
 
 struct parts {
     struct part list[LINE];
-    unsigned count, distance; /* smallest from the start of one to that of the next; 0: one part */
-    bool own;                 /* each is of one thread */
+    unsigned count,
+        distance; /* smallest distance from the start of one to that of the next; 0: one part */
+    bool own;     /* each is used by one thread only */
 };
 
 /* Words with a twentieth of the line's samples, neighbours of the same user together. */
@@ -135,7 +136,7 @@ static void name_parts(struct spex_analysis *analysis, const struct spex_sharing
         append(text, " and %u more", parts->count - shown);
 }
 
-/* How large the object is that a thread has for itself: what lies from one to the next. */
+/* The size of the object that each thread has for itself: the distance from one to the next. */
 static unsigned object_size(struct spex_analysis *analysis, const struct spex_shared_line *line,
                             const struct parts *parts)
 {

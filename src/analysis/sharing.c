@@ -8,11 +8,10 @@
  *
  *     conflict = sum over i != j, o, p of  c_ij f_i(o) f_j(p) (1 - (1-u_i(o)) (1-u_j(p)))
  *
- * It is divided by its largest value for so many threads, 1 - 1/n. The part with
- * o != p is sharing that padding would remove ("apart"). Where a CPU tells the
- * source of data, a line keeps its score if other cores answer a tenth of its
- * loads or more (between two transfers a core uses a line several times); fewer
- * lower it in proportion.
+ * It is divided by its largest value for so many threads, 1 - 1/n. The part with o != p is
+ * sharing that padding would remove ("apart"). Where a CPU reports the source of data, a line
+ * keeps its score if other cores answer a tenth of its loads or more (between two transfers a
+ * core uses a line several times); fewer lower it in proportion.
  */
 #include "allocs.h"
 #include "internal.h"
@@ -33,12 +32,12 @@ enum {
     BUCKETS = 64,   /* of time, for overlap */
     LEVELS = 7,     /* 64, 32, ... 1 buckets */
     CELLS = 192,    /* (thread, word) pairs of a line that are compared */
-    LEAST = 10,     /* samples below which a line says nothing */
+    LEAST = 10,     /* a line with fewer samples is not judged */
     LEAST_EACH = 3, /* of a second thread */
     STEP = 64,      /* samples taken together */
 };
 
-/* What tells lines apart. */
+/* What identifies a line. */
 struct identity {
     uint64_t key;  /* line number */
     int32_t space; /* of virtual lines the process; KERNEL, PHYSICAL */
@@ -67,7 +66,7 @@ struct word {
 };
 enum { WORDS = 16 };
 
-struct instruction { /* whether one swaps, of those met last */
+struct instruction { /* cache: whether the instruction at a pc swaps */
     const struct spex_module *module;
     uint64_t address;
     bool swaps;
@@ -96,7 +95,7 @@ struct spex_sharing {
     struct spex_shared_line *results;
     struct spex_shared_use *uses;
     size_t result_count;
-    bool failed; /* memory was out: only the end is certain */
+    bool failed; /* memory ran out: it can only be freed */
 };
 
 enum spex_status spex_sharing_new(struct spex_analysis *analysis, struct spex_sharing **sharing,
@@ -207,7 +206,7 @@ static struct line *add_line(struct spex_sharing *s, const struct identity *id, 
     return l;
 }
 
-/* Those of samples from *at on that use memory, a few at a time; *at goes on after them. */
+/* The samples from *at on that use memory, a few at a time; advances *at past them. */
 static size_t choose_memory(const struct spex_sample *samples, size_t *at, size_t count,
                             const struct spex_sample *chosen[STEP])
 {
@@ -416,7 +415,9 @@ static void look(void *context, const struct spex_sample *samples, size_t count)
             const struct line *l = find_line(s, &id, line_hash(s->seed, &id));
             if (!l)
                 continue;
-            /* the group's line is our number of it: processes may map it at several places */
+            /*
+             * the group's key is our number of the line: processes may map it at several addresses
+             */
             uint32_t line = (uint32_t)(l - s->lines);
             note_word(s, line, sample);
             struct spex_sample *use = &uses[used];
@@ -500,7 +501,7 @@ static void judge(struct spex_sharing *s, uint32_t line, struct spex_shared_line
         while (c < count && (cells[c].tid != use->tid || cells[c].offset != use->offset))
             c++;
         if (c == CELLS)
-            continue; /* rows come largest first: what is left out is small */
+            continue; /* the largest rows come first: those left out are small */
         if (c == count) {
             const struct activity *activity = find_activity(s, line, use->tid, false);
             cells[count++] = (struct cell){.tid = use->tid,
@@ -554,7 +555,7 @@ static void judge(struct spex_sharing *s, uint32_t line, struct spex_shared_line
         result->score = 1;
 }
 
-/* Is a function of a use called as those that take locks are? */
+/* Is the function of a use named like one that takes a lock? */
 static bool called_lock(const struct spex_sharing *s, const struct spex_shared_use *use)
 {
     static const char *const words[] = {"lock", "mutex", "futex", "semaphore", "sem_wait"};
@@ -620,7 +621,7 @@ static int by_place(const void *a, const void *b)
     return x->row < y->row ? -1 : 1;
 }
 
-/* Does a second thread use the line often enough to speak of sharing? */
+/* Does a second thread use the line often enough to call it shared? */
 static bool enough(struct spex_sharing *s, uint32_t number, const struct spex_shared_line *line)
 {
     int32_t busy = -1;
@@ -643,7 +644,7 @@ static void finish(struct spex_sharing *s)
     size_t rows = spex_group_count(s->group);
     s->uses = memory_get(rows + 1, sizeof *s->uses);
     s->results = memory_get(s->candidates + 1, sizeof *s->results);
-    /* The last memory that is asked for: what belongs to nobody would be lost. */
+    /* Allocated last: if it fails, memory without an owner would be lost. */
     size_t *start = memory_get(2 * s->candidates + 3, sizeof *start);
     size_t *fill = start + s->candidates + 2;
     for (size_t i = 0; i < rows; i++)

@@ -1,4 +1,4 @@
-/* Files of containers: paths that mean something in another mount namespace than ours. */
+/* Files of containers: paths in other mount namespaces than ours. */
 #include "module.h"
 
 #include "base/memory.h"
@@ -70,7 +70,7 @@ bool space_root(struct spex_symbols *symbols, const struct module_space *space, 
     return known->pid > 0;
 }
 
-/* The kernel's, since glibc has no name for it: links, absolute ones too, stay below the root. */
+/* openat2, which glibc does not wrap: links, absolute ones too, stay below the root. */
 static int open_below(const char *root, const char *path)
 {
     struct {

@@ -1,6 +1,7 @@
 /*
- * Split DWARF: the part of a unit that stands in a .dwo file. libdw opens that by name: it may do
- * so once each place where it looks has no such file, or a regular one that memory allows.
+ * Split DWARF: the part of a unit that is in a .dwo file. libdw opens that file by name, so
+ * before it may, every path where it looks must have no file, or a regular one that memory
+ * allows.
  */
 #include "module.h"
 

@@ -201,7 +201,7 @@ void stacks_start(struct stacks *s, struct stacks_cursor *c, int32_t cpu)
     *c = (struct stacks_cursor){.run = i, .end = n};
 }
 
-/* The next of the queue, if there is one, is c->time, ip, stack. */
+/* Reads the next one of the queue, if there is one, into c->time, ip and stack. */
 static bool next_stack(struct stacks *s, struct stacks_cursor *c)
 {
     struct spex_perf_event e;
@@ -233,7 +233,7 @@ void stacks_join(struct stacks *s, struct stacks_cursor *c, const struct spex_re
         out[i] = 0;
         if (!s->exact || !(records[i].present & SPEX_HAS_TIMESTAMP))
             continue;
-        /* Both are in order of time. One without the other was lost. */
+        /* Both are in order of time. Where one has no partner, the other was lost. */
         while ((c->ahead || next_stack(s, c)) &&
                (c->time < times[i] || (c->time == times[i] && spex_address_bits(c->ip) != pc)))
             c->ahead = false;
@@ -307,7 +307,7 @@ static void read_companion(struct stacks *s)
             s->seen[i].count += s->seen[i - 1].count;
 }
 
-/* How many come before this function, or with it. */
+/* How many entries are not after this function. */
 static size_t seen_up_to(const struct stacks *s, uintptr_t function, bool with)
 {
     size_t low = 0, high = s->seen_count;

@@ -1,6 +1,6 @@
 /*
- * What one A64 instruction does to the general registers and which memory it uses, as far as it
- * matters for the types of what they point to (DDI 0487 C4.1).
+ * What one A64 instruction does to the general registers, and which memory it uses, as far as
+ * that matters for the types they point to (DDI 0487 C4.1).
  */
 #ifndef ANALYSIS_STEP_H
 #define ANALYSIS_STEP_H
@@ -16,7 +16,7 @@ enum step_kind {
     STEP_ADD,    /* rd = rn + value; a copy too */
     STEP_SUM,    /* rd = rn + (rm << shift); of MADD the product is rm STEP_NONE */
     STEP_SHIFT,  /* rd = rn << shift */
-    STEP_NUMBER, /* rd = value and something that is no address */
+    STEP_NUMBER, /* rd = value plus something that is not an address */
     STEP_LESS,   /* rd = rn - rm */
     STEP_EITHER, /* rd = rn or rm; STEP_NONE: zero */
     STEP_THREAD, /* rd = the thread pointer */
@@ -31,7 +31,7 @@ struct step {
     enum step_kind kind;
     uint8_t rd, rn, rm;
     uint64_t value;
-    uint32_t kills; /* bit N: xN holds something else afterwards; of loads not rd and rm */
+    uint32_t kills; /* bit N: xN holds something else afterwards; rd and rm of loads not included */
     uint8_t shift;
     /* memory: at rn + offset + (index << shift) */
     uint8_t index;

@@ -152,7 +152,7 @@ static enum module_kind kind_of(const char *path)
     return MODULE_FILE;
 }
 
-/* What tells modules apart: pid 0 but for code of a JIT, id_size 0 if any build will do. */
+/* The key of a module: pid is 0 except for code of a JIT; id_size 0 if any build will do. */
 struct module_key {
     const char *path;
     int pid;
@@ -321,7 +321,7 @@ static void load(struct spex_module *module)
     case MODULE_JIT:
         module_load_jit(module);
         break;
-    case MODULE_CODE: /* wherever it is, it is this */
+    case MODULE_CODE: /* the same wherever it is mapped */
         table_add(&table, 0, UINT64_MAX, strchr(module->path, ' ') + 1, true, false, 0);
         table_finish(module, &table);
         break;

@@ -17,7 +17,7 @@ void table_add(struct module_table *table, uint64_t start, uint64_t size, const 
 {
     if (table->full)
         return;
-    /* twice more than it takes itself: the table that stays is made of this one, and its names */
+    /* twice its own size more: the final table is made from this one, and its names */
     if (table->count == table->capacity &&
         (!memory_allows(3 * (table->capacity * 3 / 2) * sizeof *table->items) ||
          !vec_reserve(table, table->count + 1))) {
@@ -83,7 +83,7 @@ const char *table_name(struct module_table *table, uint64_t address)
                : NULL;
 }
 
-/* One symbol per address; none without a name inside of one that has it. */
+/* One symbol per address; no nameless symbol inside of a named one. */
 static size_t keep_best(struct module_table *table)
 {
     size_t kept = 0;
@@ -101,11 +101,11 @@ static size_t keep_best(struct module_table *table)
     return kept;
 }
 
-enum { PADDING = 16 }; /* less than this between two functions is no third */
+enum { PADDING = 16 }; /* a smaller gap between two functions is not a third one */
 
 /*
- * Symbols without a size end at the next. With gaps, what lies between two of code is a function
- * without a name: written without unwind information, as assembly is.
+ * Symbols without a size end at the next. With gaps, code between two functions counts as a
+ * function without a name: assembly often has no unwind information.
  */
 static size_t write_symbols(struct spex_module *module, const struct module_table *table,
                             size_t kept)

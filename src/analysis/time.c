@@ -22,7 +22,10 @@
 enum { WINDOW = 64, PS = 1000, ALIKE_MOST = 63 };
 static const float WIDTH = 4, ROOM = 64, REFILL = 12;
 
-/* Absent counters are 0. Ended ones (both at most) leave room in the window, which is right. */
+/*
+ * Absent counters are 0. If both counters are saturated, only the room in the window counts, which
+ * is right.
+ */
 static inline float weight(const struct spex_record *r)
 {
     int total = r->total, wait = r->issue > 1 ? r->issue - 1 : 0;
@@ -50,10 +53,10 @@ struct batch {
 
 /*
  * Shares the time from `from` to `end` (ns) among records first to behind - 1. If the two halves
- * took different times for their weights, and by more than which operations were sampled
- * explains, each half shares its own: the weights are off, or something long began. The slower one
- * is then one observation (slower: these records are such a half): what made it slow, a wait or a
- * system call, came once, and might as well have come beside other records.
+ * took different times for their weights, and by more than which operations were sampled explains,
+ * each half shares its own: the weights are off, or something long began. The slower half is then
+ * one observation (slower: these records are such a half): what made it slow, a wait or a system
+ * call, happened once, and might as well have hit other records.
  */
 static void share(const struct batch *b, size_t first, size_t behind, uint64_t from, uint64_t end,
                   bool slower)
@@ -128,8 +131,8 @@ static void look_ahead(struct clock *clock, const struct clock_rules *rules, uin
 }
 
 /*
- * Between two records something else happened: when the work of the one ended (end: its own time
- * before) and that of the other began.
+ * Something else happened between two records: works out when the work of the first ended (end:
+ * its own time before) and when that of the second began.
  */
 static void bridge(struct clock *clock, const struct clock_rules *rules, bool other, uint64_t now,
                    uint64_t *end, uint64_t *begin)
@@ -150,7 +153,10 @@ static void bridge(struct clock *clock, const struct clock_rules *rules, bool ot
         } else if (other) {
             out = in = last + (now - last) / 2;
         }
-        /* Longer than work can take, so it is not work; where that ended or began is not known. */
+        /*
+         * Longer than work can take, so some of it is not work; where work ended or began is not
+         * known.
+         */
         uint64_t longest = rules->most ? nanoseconds(rules, clock->tick + rules->most) -
                                              nanoseconds(rules, clock->tick)
                                        : UINT64_MAX;
@@ -188,7 +194,7 @@ void clock_share(struct clock *clock, const struct clock_rules *rules,
         double cost = b.weights[i] = weight(r);
         b.sums[i + 1] = b.sums[i] + cost;
         b.squares[i + 1] = b.squares[i] + cost * cost;
-        if (!(r->present & SPEX_HAS_TIMESTAMP)) /* it goes with its neighbours */
+        if (!(r->present & SPEX_HAS_TIMESTAMP)) /* it shares with its neighbours */
             continue;
         uint64_t tick = r->timestamp > clock->tick ? r->timestamp : clock->tick;
         uint64_t who = who_of(r);

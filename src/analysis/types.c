@@ -1,4 +1,4 @@
-/* Types as DWARF has them: each by a number, its name, its size, and what lies where in it. */
+/* Types as DWARF has them: each has a number, a name, a size and members at offsets. */
 #include "types.h"
 
 #include "base/hash.h"
@@ -56,7 +56,7 @@ static bool peel(Dwarf_Die *die, const char **alias)
     return false;
 }
 
-/* Of a declaration the type itself. */
+/* For a declaration, the type itself. */
 static void complete(struct spex_module *module, Dwarf_Die *die)
 {
     Dwarf_Die found;
@@ -185,7 +185,7 @@ uint32_t type_target(struct spex_module *module, uint32_t number)
     struct type *type = &module->types->types[number];
     if (type->target || (type->kind != KIND_POINTER && type->kind != KIND_ARRAY))
         return type->target;
-    type->target = TYPE_VOID; /* should it be asked for while it is looked for */
+    type->target = TYPE_VOID; /* in case it is asked for while being looked up */
     Dwarf_Die die = type->die;
     uint32_t target = type_of(module, &die);
     module->types->types[number].target = target; /* it may have moved */
@@ -317,7 +317,7 @@ struct finder {
     unsigned bytes, visits, depth;
 };
 
-/* False: it is not one, or has no place of its own. */
+/* False: it is not a member, or has no offset of its own. */
 static bool read_member(struct finder *f, Dwarf_Die *die, struct member *m)
 {
     Dwarf_Attribute attribute;

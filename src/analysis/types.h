@@ -3,7 +3,7 @@
  *
  * A variable with a fixed address is known by the address of the data. For the rest, what the
  * registers of the code point to is followed through each function (flow.c), beginning with the
- * variables that DWARF says are in them (variables.c). All of it is made when asked for first.
+ * variables that DWARF says are in them (variables.c). All of it is made on first use.
  */
 #ifndef ANALYSIS_TYPES_H
 #define ANALYSIS_TYPES_H
@@ -61,7 +61,7 @@ struct type_variable { /* with a fixed address */
     Dwarf_Die die;
 };
 
-/* One place of a variable, while the code is in [low, high). */
+/* One location of a variable, while the code is in [low, high). */
 struct type_location {
     uint64_t low, high;
     enum {
@@ -123,7 +123,7 @@ enum access_kind {
     ACCESS_NO_MEMBER,
     ACCESS_NO_VARIABLE,
     ACCESS_NO_OPERAND,
-    ACCESS_ADDRESS, /* at an address that the code has: offset is it */
+    ACCESS_ADDRESS, /* at an address in the code itself, which is offset */
 };
 
 struct access {
@@ -183,15 +183,15 @@ struct module_types {
 /* The CFA at an address as the unwind tables have it: a register plus offset. unwind.c */
 bool unwind_cfa(struct spex_module *module, uint64_t address, unsigned *reg, int64_t *offset);
 
-/* Of a module with DWARF; NULL without. */
+/* For a module with DWARF; NULL without. */
 struct module_types *types_load(struct spex_module *module);
 
 /* ---- the answer (data_types.c) ---- */
 
 /* Equal ones are the same pointer. */
 struct data_member {
-    const char *type;   /* or the reason why it is not known, in brackets */
-    const char *member; /* its path; of a scalar that is a variable its name; or "" */
+    const char *type;   /* the name, or the reason why it is not known, in brackets */
+    const char *member; /* path of the member; for a scalar variable its name; or "" */
     uint64_t offset, size, type_size;
     bool known;
     bool scalar; /* member is the name of a variable */

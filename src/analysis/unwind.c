@@ -27,8 +27,9 @@ static struct frames find_frames(Elf *elf)
 }
 
 /*
- * Bytes that the entry at address covers, 0 if it cannot be told: length, distance to its CIE,
- * then start and size in the 4-byte form that compilers write for AArch64.
+ * Bytes of code that the entry at address covers, 0 if not known. An entry has a length, the
+ * distance to its CIE, then start and size in the 4-byte form that compilers write for
+ * AArch64.
  */
 static uint64_t size_of(const struct frames *frames, uint64_t address, uint64_t start)
 {

@@ -268,7 +268,7 @@ const struct type_variable *variable_at(struct spex_module *module, uint64_t nea
         unit ? find_variable(module, &unit->variables, address) : NULL;
     if (found || !types_load(module))
         return found;
-    /* the whole file is read only for what it may have */
+    /* read the whole file only for a name that it may have */
     const struct spex_symbol *symbol = spex_module_symbol(module, address);
     if (!symbol || !symbol->data)
         return NULL;
@@ -290,7 +290,7 @@ bool variable_named(struct spex_module *module, uint64_t near, const char *name,
     return false;
 }
 
-/* ---- thread-local data: gcc gives it no location on AArch64, so it goes by symbols ---- */
+/* ---- thread-local data: gcc gives it no location on AArch64, so symbols are used ---- */
 
 struct thread_symbol {
     uint64_t start, size;
@@ -507,7 +507,7 @@ static int by_range(const void *a, const void *b)
     const struct type_location *x = a, *y = b;
     if (x->low != y->low)
         return x->low < y->low ? -1 : 1;
-    return x->high > y->high ? -1 : x->high < y->high; /* what is further in comes later */
+    return x->high > y->high ? -1 : x->high < y->high; /* inner scopes come later */
 }
 
 static int by_call(const void *a, const void *b)

@@ -16,7 +16,7 @@ struct code_use {
     bool ends; /* a branch, a call, a return: its block ends after it */
 };
 
-/* From the disassembly of an instruction; what is not known reads and writes nothing. */
+/* From the disassembly of an instruction; an unknown one reads and writes nothing. */
 void code_use(const char *text, struct code_use *use);
 
 struct code_block { /* instructions of a function, one after the other */
@@ -29,7 +29,10 @@ struct code_block { /* instructions of a function, one after the other */
 };
 /* Fills starts from the rest. */
 void code_find_blocks(struct code_block *code);
-/* The costliest of those that make what `at` needs, of equals the nearest; count: there is none. */
+/*
+ * The costliest of the instructions that make what `at` needs, the nearest if they are equal; count
+ * if there is none.
+ */
 size_t code_waits_for(const struct code_block *code, size_t at);
 
 #endif
