@@ -87,7 +87,7 @@ static uint8_t reg(uint32_t insn, const struct reg_field *f)
     return SPEX_REG_NONE;
 }
 
-/* The zero register is no operand: it leaves no hole in the list. */
+/* The zero register is not an operand: it leaves no hole in the list. */
 static void registers(uint32_t insn, const struct reg_field *fields, size_t count, uint8_t *out)
 {
     size_t n = 0;

@@ -37,8 +37,9 @@ enum spex_status spex_a64_classify(uint32_t insn, const struct spex_a64_lengths 
 const char *spex_a64_name(uint32_t insn);
 
 /*
- * What an instruction needs that not every CPU of a preset has: "FEAT_SVE", and the first preset
- * that has it, or one of these two where none has. False for all others.
+ * The feature that an instruction needs and not every preset's CPU has, such as "FEAT_SVE", and
+ * the first preset that has it, or one of these two if none has. False for all other
+ * instructions.
  */
 #define SPEX_A64_MAX "max"     /* a CPU of QEMU's that has all that QEMU knows */
 #define SPEX_A64_NEWER "newer" /* that of a QEMU later than 7.2 */

@@ -1,4 +1,4 @@
-/* Words of the rings to the model, the units and the counts of truth. */
+/* From the words of the rings to the model, the units and the counts of truth. */
 #include "account.h"
 
 #include "need.h"
@@ -14,7 +14,7 @@ enum { MAX_ACCESSES = 1 << 15 };
 static struct {
     struct spex_timing_insn insns[4096];
     spex_uarch_result results[MAX_ACCESSES];
-    uint64_t words[MAX_ACCESSES]; /* accesses of a block that do not lie as they should */
+    uint64_t words[MAX_ACCESSES]; /* accesses of a block that are out of order */
 } scratch;
 
 /* Wakes by ticket: when they happened. */
@@ -139,7 +139,7 @@ static void take(struct flow *f, const struct execution *e, uint32_t at, int slo
     v->pending.done = time->done;
 }
 
-/* As in sample.c: false if the unit is off, or was until now. */
+/* As in sample.c: false if the unit is off, or has just been switched on. */
 static bool in_region(struct flow *f)
 {
     struct vcpu *v = f->vcpu;
@@ -295,8 +295,8 @@ static size_t enter(struct flow *f, const struct block *block, const uint64_t *w
 }
 
 /*
- * Blocks as nearly all are: whole, followed by another, their words in one piece, of no
- * interest to the unit or to truth. As many of them as come, up to `most`.
+ * The common case: blocks that are whole, followed by another, with their words in one piece,
+ * and of no interest to the unit or to truth. Handles up to `most` of them in a row.
  */
 static unsigned quick_blocks(struct flow *f, uint64_t limit, unsigned most)
 {
@@ -432,7 +432,7 @@ bool account_ready(struct flow *f)
     return true;
 }
 
-/* The accesses of the block; those told at its entry come first and have to be put in order. */
+/* The accesses of the block; those reported at its entry come first and must be put in order. */
 static const uint64_t *accesses_of(const struct flow *f, uint64_t first, bool sort, size_t *count)
 {
     size_t n = (size_t)(f->scan - first), place = first % FLOW_RING;
@@ -501,7 +501,10 @@ bool account_turn(struct flow *f, uint64_t limit, unsigned most)
     return n;
 }
 
-/* The words before `end` that make a turn of a loop: accesses, and none of them a plain store. */
+/*
+ * The words before `end` that make one iteration of a loop: accesses, and none of them a plain
+ * store.
+ */
 static bool waits(const struct flow *f, uint64_t end, unsigned period)
 {
     bool reads = false;

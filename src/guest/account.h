@@ -18,7 +18,7 @@
 struct flow {
     /* the ring: written by the guest's thread, read by the model's */
     uint64_t *ring;
-    uint64_t lap;               /* words written when the ring began anew */
+    uint64_t lap;               /* words written when the ring last started over */
     _Alignas(64) uint64_t head; /* words that may be read */
     _Alignas(64) uint64_t tail; /* words that were read */
     bool waits, drains;         /* the guest's thread waits for */

@@ -203,7 +203,7 @@ static const struct site *find_site(const uint64_t *words, size_t count)
     return all.sites[hash & all.mask] = site;
 }
 
-/* Of a function that is about to return there: its own frame is still on the stack. */
+/* The site of a function that is about to return there: its own frame is still on the stack. */
 static const struct site *site_of(struct vcpu *v, uint64_t back)
 {
     uint64_t words[1 + 2 * STACK_CHAIN];
@@ -222,7 +222,7 @@ static const struct site *site_of(struct vcpu *v, uint64_t back)
 
 /* ---- calls ---- */
 
-/* X0 to X30, then SP; NULL if they are not to be had as quickly as that. */
+/* X0 to X30, then SP; NULL if they cannot be read this quickly. */
 static const uint64_t *registers_of(struct vcpu *v)
 {
     if (!v->registers && all.tries < TRIES) {
@@ -239,7 +239,7 @@ static uint64_t reg(struct vcpu *v, unsigned n)
     return x ? x[n] : regs_read(v->index, n);
 }
 
-/* The heap has changed, or may have; the lock is given back. */
+/* The heap has changed, or may have; releases the lock. */
 static void changed(struct vcpu *v)
 {
     uint64_t time = heap_time(all.heap);

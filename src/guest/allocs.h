@@ -1,8 +1,8 @@
 /*
- * Allocations of the guest (--allocs): functions of allocators.def are found in the symbols of what
- * is loaded; at their entry the arguments are read, where they return to the result, and heap.h
- * knows which memory is whose. A function of an allocator that calls another counts alone: what
- * operator new gets from malloc is a block of operator new's caller.
+ * Allocations of the guest (--allocs): functions of allocators.def are found in the symbols of
+ * loaded files; the arguments are read at their entry, the result where they return, and heap.h
+ * keeps which memory belongs to which allocation. Of allocator functions that call each other only
+ * the outermost counts: what operator new gets from malloc is a block of operator new's caller.
  *
  * Where an allocation comes from is its site: the address that the function returns to, and with
  * --stacks those of the callers.
@@ -45,7 +45,7 @@ void allocs_program(const char *path, uint64_t start_code, uint64_t entry);
 
 /* Of the function that begins at pc, or ALLOCS_NONE. */
 enum allocs_kind allocs_at(uint64_t pc);
-/* May a call return to this place? */
+/* May a call return to this address? */
 bool allocs_behind_call(uint64_t pc);
 /* Callbacks at the entry of such a block, before its own. data: the kind; the address. */
 void allocs_entered(unsigned vcpu, void *data);
@@ -53,7 +53,7 @@ void allocs_back(unsigned vcpu, void *data);
 
 /* Number of the changes so far, for allocs_look(). */
 uint64_t allocs_time(void);
-/* What the operation that v follows got at: its block at a time. */
+/* The block that the operation followed by v accessed, at a time. */
 void allocs_look(struct vcpu *v, uint64_t address, uint64_t time);
 
 /* Around a fork. */

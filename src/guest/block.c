@@ -62,9 +62,9 @@ static unsigned turn_of(const uint32_t *words, const struct spex_op *ops, size_t
 }
 
 /*
- * Are the registers of instruction `at` exact in a callback before it? QEMU 7.2 has them in memory
- * there if it must at the next load or store, or the end of the block: unless they are written
- * again before. (Vectors and predicates are nowhere else.)
+ * Are the registers of instruction `at` exact in a callback before it? QEMU 7.2 has written them
+ * to memory there if it must do so by the next load or store, or the end of the block, unless they
+ * are overwritten before that. (Vectors and predicates are always in memory.)
  */
 static bool exact_before(const struct spex_op *ops, size_t count, size_t at)
 {
@@ -76,7 +76,7 @@ static bool exact_before(const struct spex_op *ops, size_t count, size_t at)
     return true;
 }
 
-/* How its address comes to be known. */
+/* How its address becomes known. */
 static void find_address(struct block *block, const struct spex_op *ops, size_t count, size_t i)
 {
     struct insn *insn = &block->insns[i];

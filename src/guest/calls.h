@@ -1,8 +1,8 @@
 /*
  * Calls between functions, exactly (--truth and --stacks with the full model): how often each was
- * made, and what was counted until it returned. Calls are followed by the frames of stack.h: one is
- * over when its frame is gone, however that came. Where control leaves for another stack those of
- * the old one are over, and begin again, as calls of nobody, when it comes back.
+ * made, and what was counted until it returned. Calls are followed by the frames of stack.h: a call
+ * is over when its frame is gone, for whatever reason. When control switches to another stack, the
+ * calls of the old one are over; they begin again, as calls of nobody, when it comes back.
  */
 #ifndef GUEST_CALLS_H
 #define GUEST_CALLS_H
@@ -23,7 +23,7 @@ struct calls {
     uint64_t sum[RUN_COUNTS]; /* of the thread, since it began */
 };
 
-/* Control has arrived at pc, the stack knows of it. turn: how the block before ended. */
+/* Control has arrived at pc, and the stack is up to date. turn: how the block before ended. */
 void calls_follow(struct calls *calls, const struct stack *stack, unsigned turn, uint64_t pc);
 /* The thread ends. */
 void calls_end(struct calls *calls);

@@ -29,16 +29,16 @@ struct block {
     const uint32_t *words;
     struct block *next; /* of the same hash slot */
     /* user mode */
-    uint32_t vl;             /* bits of an SVE vector */
-    bool streaming;          /* PSTATE.SM */
-    bool early;              /* has accesses that are told at its entry: DC ZVA, some prefetches */
+    uint32_t vl;    /* bits of an SVE vector */
+    bool streaming; /* PSTATE.SM */
+    bool early;     /* has accesses that are reported at its entry: DC ZVA, some prefetches */
     struct run_truth *truth; /* row of this block, or NULL */
     /* system mode */
     struct zva *zva;
     unsigned zva_count;
     uint8_t el;  /* or ANY_EL */
     bool vector; /* may be an exception vector: aligned to 128 bytes */
-    bool again;  /* one atomic: QEMU may be doing one over that it could not do in place */
+    bool again;  /* a single atomic: QEMU may be repeating one that it could not do in place */
     bool eret;   /* ends with an exception return */
 };
 

@@ -14,11 +14,12 @@ extern "C" {
 
 struct spex_cpu {
     struct arch_features features;
-    struct spex_uarch_config model; /* that of neoverse-n1 if there is only a list of features */
-    uint64_t layout;                /* the unit's choice of that name */
-    uint32_t vector_bits;           /* of SVE; 0: the CPU has none */
-    char list[256];                 /* the words that features were made of */
-    bool file;                      /* the model's numbers are those of a file, not of a preset */
+    struct spex_uarch_config
+        model;            /* the model of neoverse-n1 if there is only a list of features */
+    uint64_t layout;      /* the unit's choice of that name */
+    uint32_t vector_bits; /* of SVE; 0: the CPU has none */
+    char list[256];       /* the words that features were made of */
+    bool file;            /* the model's numbers are those of a file, not of a preset */
 };
 
 /*

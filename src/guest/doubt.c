@@ -1,14 +1,14 @@
 /*
- * Instructions that QEMU's CPU may not have. One that it has not is the last of its block, and
- * kills a program without a handler, of which no callback tells. So before it is executed it is
- * noted; whoever goes on takes that back.
+ * Instructions that QEMU's CPU may not have. One that it lacks is the last of its block and
+ * kills a program without a handler, and no callback reports that. So it is noted before it is
+ * executed, and the note is removed if the thread goes on.
  */
 #include "guest/a64.h"
 #include "vcpu.h"
 
 #include <string.h>
 
-static __thread struct vcpu *doubtful; /* who has such a note */
+static __thread struct vcpu *doubtful; /* the task with such a note */
 static const char *proven[64];         /* features that QEMU has */
 
 void doubt_ends(void)
@@ -35,7 +35,7 @@ static bool is_proven(const char *feature)
     return false;
 }
 
-/* The thread goes on, and in no handler: it had the feature that was in doubt. */
+/* The thread goes on, and not in a handler: the CPU has the feature that was in doubt. */
 static void prove(void)
 {
     struct spex_a64_need need;

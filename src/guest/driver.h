@@ -1,7 +1,7 @@
 /*
- * What Linux's arm_spe_pmu driver does with the unit's registers, in its order:
- * probe, start, interrupt, stop. The user-mode engine has no kernel, so this
- * plays its part; nothing here knows QEMU.
+ * What Linux's arm_spe_pmu driver does with the unit's registers, in its order: probe, start,
+ * interrupt, stop. The user-mode engine has no kernel, so this plays its part; nothing here
+ * depends on QEMU.
  */
 #ifndef GUEST_DRIVER_H
 #define GUEST_DRIVER_H

@@ -51,9 +51,9 @@ struct spex_engine {
 static const char default_sysroot[] = "/usr/aarch64-linux-gnu";
 
 /*
- * QEMU 7.2 puts the stack and what has no address of its own at 0x5500000000, later ones where the
- * host likes it, in another place each time. In an address space of their own they start at a third
- * of it.
+ * QEMU 7.2 puts the stack and position-independent files at 0x5500000000; later ones put them
+ * wherever the host does, at another address each time. In an address space of limited size they
+ * start at a third of it.
  */
 static const char address_space[] = "0xff00000000";
 
@@ -132,8 +132,8 @@ static enum spex_status check_qemu(struct spex_engine *e, const struct spex_engi
 }
 
 /*
- * What QEMU executes follows what is modelled: the same core, or else `max`, which has more than
- * it. QEMU 7.2 knows of these only the N1; the V1 of 11.1 has no BF16.
+ * QEMU executes on the modelled core, or else on `max`, which has more features. Of the cores
+ * here QEMU 7.2 has only the N1; the V1 of 11.1 lacks BF16.
  */
 static void choose_cpu(struct spex_engine *e, const struct spex_engine_options *o)
 {
@@ -210,10 +210,10 @@ static enum spex_status check_program(struct spex_engine *e, const char *name, c
 }
 
 /*
- * What user mode cannot know is switched off where the manual lets an
- * implementation choose: conditions of selects and compares (DAT-125 to DAT-130)
- * and all but the addresses of prefetches (DAT-164, DAT-184). A branch that is not taken has the
- * next instruction as its target, as silicon has it (docs/deviations.md).
+ * Where the manual lets an implementation choose, what user mode cannot know is switched off:
+ * conditions of selects and compares (DAT-125 to DAT-130) and all but the addresses of
+ * prefetches (DAT-164, DAT-184). A branch that is not taken has the next instruction as its
+ * target, as silicon has it (docs/deviations.md).
  */
 static void user_mode_choices(struct spu_choices *choices)
 {
@@ -340,7 +340,7 @@ static bool write_commands(struct spex_engine *e, struct spex_error *error)
            write_words(e, "engine", engine, START_WORDS, NULL, error);
 }
 
-/* The directory with what is there before the guest runs. */
+/* Makes the directory with the files that exist before the guest runs. */
 static bool make_directory(struct spex_engine *e, struct spex_error *error)
 {
     char path[RUN_PATH];
@@ -372,7 +372,7 @@ static bool make_directory(struct spex_engine *e, struct spex_error *error)
     return !problem;
 }
 
-/* A program of this machine: what it starts is ours if it is for AArch64. */
+/* A program of this machine: AArch64 programs that it starts are profiled. */
 static void run_host(const struct spex_engine *e)
 {
     struct run_control *run =
@@ -548,7 +548,7 @@ void spex_engine_enable(struct spex_engine *e, bool on)
 {
     uint32_t disabled = !on;
     if (pwrite(e->control, &disabled, sizeof disabled, offsetof(struct run_control, disabled)) < 0)
-        return; /* the file is ours, and that long: it cannot be */
+        return; /* cannot fail: the file is ours, and long enough */
 }
 
 void spex_engine_free(struct spex_engine *e)

@@ -2,13 +2,12 @@
  * Runs an AArch64 program under QEMU in user mode with an SPU per thread, and
  * reads what it left behind (docs/record.md).
  *
- * spex_engine_new checks everything that can be checked before, so that most
- * failures are one clear sentence and nothing was run. A run keeps its files in a
- * directory, whose names stand in run.h. Once the guest has ended, and also if spex
- * itself was killed, spex_run_open reads that directory: threads, where their
- * Profiling Buffers are, and events in order of time. The guest may have written
- * to these files: what cannot be true is left out and counted. One handle, one
- * thread. The handle owns what it hands out.
+ * spex_engine_new checks everything that can be checked in advance, so that most failures are
+ * one clear sentence before anything runs. A run keeps its files in a directory, whose names
+ * stand in run.h. Once the guest has ended, and also if spex itself was killed, spex_run_open
+ * reads that directory: threads, where their Profiling Buffers are, and events in order of
+ * time. The guest may have written to these files: impossible values are left out and counted.
+ * One handle, one thread. The handle owns what it hands out.
  */
 #ifndef SPEX_ENGINE_H
 #define SPEX_ENGINE_H
@@ -94,11 +93,12 @@ struct spex_run_about {
     uint64_t midr, min_interval, event_filter, period, config[5];
     uint64_t start, end; /* of AUX data in DIRECTORY/data */
     uint32_t cpus;
-    uint32_t socket_cpus; /* not 0: two sockets, so many CPUs belong to one and the other in turn */
-    bool keep, truth;     /* there are records, exact counts */
-    bool host;            /* the command was a program of this machine */
-    bool stacks, allocs;  /* and call stacks, allocations */
-    const char *cpu;      /* name of the model */
+    uint32_t
+        socket_cpus;  /* not 0: two sockets; groups of this many CPUs belong to them alternately */
+    bool keep, truth; /* there are records, exact counts */
+    bool host;        /* the command was a program of this machine */
+    bool stacks, allocs;     /* and call stacks, allocations */
+    const char *cpu;         /* name of the model */
     const char *const *argv; /* NULL-terminated */
 };
 void spex_engine_about(const struct spex_engine *engine, struct spex_run_about *about);
@@ -123,7 +123,7 @@ struct spex_engine_totals {
     bool full;           /* the file reached max_size: nothing was sampled from there on */
     bool untraced;       /* programs of the host could not start programs of the guest: no ptrace */
     bool uncorrected;    /* this QEMU shows no registers: cut blocks were counted whole */
-    uint64_t illegal_pc; /* a process ended at this instruction, which QEMU's CPU has not; or 0 */
+    uint64_t illegal_pc; /* a process ended at this instruction, which QEMU's CPU lacks; or 0 */
     uint32_t illegal, illegal_pid;
     struct spex_uarch_counts counts;
     uint64_t clock; /* model time at the end */

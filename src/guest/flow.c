@@ -81,7 +81,7 @@ static void *run_model(void *unused)
             continue;
         }
         __atomic_store_n(&all.sleeping, 1, __ATOMIC_SEQ_CST);
-        if (!pump()) { /* who publishes from here on will wake us */
+        if (!pump()) { /* whoever publishes from here on will wake us */
             struct timespec until = in_a_millisecond();
             pthread_cond_timedwait(&all.work, &order.lock, &until);
         }
@@ -128,7 +128,7 @@ void flow_publish(struct vcpu *v)
 static void wait_for(struct flow *f, uint64_t tail, bool drains)
 {
     if (!all.running)
-        start_thread(); /* not before there is something to do: QEMU forks early */
+        start_thread(); /* started only when there is something to do: QEMU forks early */
     while (__atomic_load_n(&f->tail, __ATOMIC_ACQUIRE) < tail) {
         take_lock();
         if (all.threaded) {
@@ -154,7 +154,7 @@ void flow_heap(struct vcpu *v, uint64_t time)
 {
     struct flow *f = v->flow;
     uint64_t n = f->heap_count, now = total(v);
-    if (n && f->heap[(n - 1) % FLOW_HEAP].at == now) { /* not read yet: no word stands behind it */
+    if (n && f->heap[(n - 1) % FLOW_HEAP].at == now) { /* not read yet: no word follows it */
         f->heap[(n - 1) % FLOW_HEAP].time = time;
         return;
     }
@@ -163,14 +163,14 @@ void flow_heap(struct vcpu *v, uint64_t time)
     __atomic_store_n(&f->heap_count, n + 1, __ATOMIC_RELEASE);
 }
 
-/* What others did to the heap before it was this thread's turn. */
+/* Notes what others did to the heap before it was this thread's turn. */
 static void see_heap(struct vcpu *v)
 {
     if (user.allocs)
         flow_heap(v, allocs_time());
 }
 
-/* A thread goes to see whose turn it is; it is awake, though it may wait for the lock. */
+/* A thread asks whose turn it is; it counts as awake, though it may wait for the lock. */
 static void enter(struct flow *f)
 {
     __atomic_store_n(&f->inside, true, __ATOMIC_SEQ_CST);
@@ -261,7 +261,7 @@ void flow_return(struct vcpu *v, enum flow_call call)
     order_return(v->flow, call);
     leave(v->flow);
     see_heap(v);
-    set_stop(v->hot); /* the other may have been made by this call */
+    set_stop(v->hot); /* this call may have made the other thread */
 }
 
 void flow_mark(struct vcpu *v, enum flow_mark mark, uint64_t value)
@@ -311,7 +311,7 @@ uint64_t flow_call_cycles(int64_t number, int64_t result)
 void flow_begin(struct vcpu *v, int cpu, uint64_t start)
 {
     struct hot *h = v->hot;
-    if (!h->ring) /* kept for who has this number next */
+    if (!h->ring) /* kept for the next thread with this number */
         h->ring = need(aligned_alloc(FLOW_CHUNK * sizeof *h->ring, FLOW_RING * sizeof *h->ring));
     take_lock();
     struct flow *f = account_new(v, cpu);

@@ -9,11 +9,11 @@
  *   mark     2 << 60 | enum flow_mark << 48 | a value or a pointer
  *   register 3 << 60 | enum flow_register << 48 | its value at the entry of the block before it:
  *            with --stacks, after blocks that were called, returned or jumped to
- * Accesses stand after their block. A block is accounted for when the next word that
- * is no access is there: it says how the block ended.
+ * Accesses stand after their block. A block is accounted for when the next word that is not an
+ * access arrives: it shows how the block ended.
  *
- * With thread=0 the guest's own threads do what the model's would do, when a ring is
- * full or has to be empty: the same words in the same order, so the same bytes.
+ * With thread=0 the guest's own threads do the work of the model's thread when a ring is full
+ * or must be empty: the same words in the same order, so the same bytes.
  */
 #ifndef GUEST_FLOW_H
 #define GUEST_FLOW_H
@@ -41,7 +41,7 @@ enum flow_mark {
     FLOW_CALL,       /* a system call begins: the thread does not run */
     FLOW_RETURN,     /* and is over; value: cycles it took */
     FLOW_LOG,        /* struct flow_log */
-    FLOW_WAKE,       /* somebody may be woken; value: ticket */
+    FLOW_WAKE,       /* another thread may be woken; value: ticket */
     FLOW_WOKEN,      /* was, by the holder of the ticket */
     FLOW_REACH,      /* time is at least value */
     FLOW_REGION,     /* a marker function is entered; value: its address, plus 1 if it starts */
@@ -61,15 +61,15 @@ enum flow_call {
     FLOW_FUTEX_MOVE, /* threads that wait at one word wait at another now */
 };
 
-struct flow_log { /* an event of the log; its time is the model's business */
+struct flow_log { /* an event of the log; the model fills in its time */
     struct run_event event;
     char text[];
 };
 
 struct flow_signal {
-    uint64_t pc;           /* the interrupted one */
-    bool fault;            /* synchronous */
-    bool real;             /* the handler was not merely called: what follows is known */
+    uint64_t pc; /* the interrupted one */
+    bool fault;  /* synchronous */
+    bool real;   /* a real delivery, not a plain call of the handler: the members below are known */
     uint64_t sp, x29, x30; /* interrupted */
     uint64_t handler_sp, handler_x30;
     /* the block before was executed to its end: there control went, before any handler */
@@ -79,7 +79,7 @@ struct flow_signal {
 
 /* A thread begins at model time `start`; its task has. */
 void flow_begin(struct vcpu *v, int cpu, uint64_t start);
-/* What the thread that made it had to say of it is said: its own first word waits for its turn. */
+/* The thread that made it has finished its preparations: its own first word waits for its turn. */
 void flow_started(struct vcpu *v);
 /* A new task of the same thread, in the child of a fork. */
 void flow_begin_again(struct vcpu *v, uint64_t start);
@@ -87,12 +87,12 @@ void flow_begin_again(struct vcpu *v, uint64_t start);
 void flow_end(struct vcpu *v);
 /* The whole process ends. */
 void flow_end_all(void);
-/* The same, where the lock may be held by this thread: then what was not yet read is lost. */
+/* The same if this thread may hold the lock: then words that were not yet read are lost. */
 void flow_rescue(void);
 
 /* The words of a ring are complete up to here and may be read. */
 void flow_publish(struct vcpu *v);
-/* And are all read when this returns. */
+/* The same, and waits until all of them have been read. */
 void flow_drain(struct vcpu *v);
 /* A part of the ring is full: hand it over, wait until the next one is free, or for its turn. */
 void flow_turn(struct hot *hot);

@@ -77,7 +77,7 @@ static void free_list(struct list *list)
     free(list->words);
 }
 
-/* A descriptor by the name of its file, or so that it stays open. */
+/* Replaces a descriptor by the name of its file, or makes sure that it stays open. */
 static void path_of_descriptor(int fd, char path[IMAGE_PATH])
 {
     char link[64];
@@ -111,9 +111,12 @@ static bool read_path(bool at, const uint64_t *a, char path[IMAGE_PATH])
     return ok;
 }
 
-/* ---- what becomes of the process ---- */
+/* ---- turning the process into another program ---- */
 
-/* The first thread's number is the process's: whoever calls execve, it is that one afterwards. */
+/*
+ * The first thread's number is that of the process: whichever thread calls execve has it
+ * afterwards.
+ */
 static void leave(struct vcpu *v)
 {
     struct spex_uarch_counts counts = {0};

@@ -10,8 +10,8 @@ struct vcpu;
 #pragma GCC visibility push(hidden)
 
 /*
- * A program of the guest is started here: then this does not return. For the rest, and if that
- * fails, QEMU goes on. Nothing of what the thread did is left to be done. at: execveat.
+ * Starts a program of the guest; then this does not return. For other programs, and if that
+ * fails, QEMU goes on. Everything the thread did has been accounted for. at: execveat.
  */
 void follow_exec(struct vcpu *v, bool at, const uint64_t *arguments);
 /* It returned, so it failed. */

@@ -89,7 +89,7 @@ static void insert(struct heap *h, uint32_t *root, const struct heap_block *bloc
     *left = *right = 0;
 }
 
-/* Takes out the node at this place. */
+/* Removes the node at this link. */
 static void take_out(struct heap *h, uint32_t *at)
 {
     struct node *nodes = h->nodes;
@@ -105,7 +105,7 @@ static void take_out(struct heap *h, uint32_t *at)
     h->unused = n;
 }
 
-/* The place of the last that begins at the address or before it; NULL if there is none. */
+/* The link of the last block that begins at the address or before it; NULL if there is none. */
 static const uint32_t *last_before(const struct heap *h, const uint32_t *at, uint64_t address)
 {
     const uint32_t *found = NULL;
@@ -137,7 +137,7 @@ static void end(struct heap *h, uint32_t *at)
     take_out(h, at);
 }
 
-/* What lies in the range is over; of maps what lies beside it stays. */
+/* Ends blocks in the range; the parts of mappings outside it stay. */
 static void cut(struct heap *h, enum heap_layer layer, uint64_t start, uint64_t size)
 {
     uint64_t last = start + size - 1;

@@ -1,8 +1,8 @@
 /*
- * Which memory belongs to which allocation, at any time that somebody may still ask about.
+ * Which memory belongs to which allocation, now and for a while back in time.
  *
- * Time is the number of changes so far. A block is there from the change that made it up to the
- * one that ended it; ended ones are remembered for a while, for askers who are behind. Blocks of
+ * Time is the number of changes so far. A block exists from the change that made it up to the one
+ * that ended it; ended blocks are remembered for a while, for callers that are behind. Blocks of
  * the allocators lie in memory that was mapped, and both are kept: the block is the better answer.
  * Not for several threads at a time.
  */
@@ -32,7 +32,7 @@ void heap_free(struct heap *heap);
 /* Changes so far. */
 uint64_t heap_time(const struct heap *heap);
 
-/* A block of the allocators: others that it overlaps are over, though nobody said so. */
+/* A block of the allocators: blocks that it overlaps have ended, though nobody reported it. */
 void heap_add(struct heap *heap, uint64_t start, uint64_t size, const void *site);
 /* The one that begins there, if any, is over. */
 void heap_remove(struct heap *heap, uint64_t start);

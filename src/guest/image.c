@@ -65,7 +65,7 @@ static bool may_execute(const char *file)
     return !stat(file, &st) && S_ISREG(st.st_mode) && !faccessat(AT_FDCWD, file, X_OK, AT_EACCESS);
 }
 
-/* In the sysroot, if there is something for the guest there: tools of the host may be, too. */
+/* In the sysroot, if a program of the guest is there: tools of the host may be there, too. */
 static bool in_sysroot(const char *path, const struct image_search *search, char file[IMAGE_PATH])
 {
     struct elf elf;

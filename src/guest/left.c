@@ -83,7 +83,7 @@ static char *load(struct spex_run *run, const char *name, size_t limit, size_t *
 
 /* ---- control, command ---- */
 
-/* From here on the plugin adds nothing to the data. */
+/* Keeps the plugin from adding to the data from now on. */
 static enum spex_status close_data(struct spex_run *run, struct spex_error *error)
 {
     struct run_control *c = &run->control;
@@ -133,7 +133,8 @@ static enum spex_status open_control(struct spex_run *run, const struct spex_eng
                          owner ? "QEMU ended before it loaded the plugin; see its message above"
                                : "%s: QEMU ended before it loaded the plugin: there is no data",
                          run->name);
-    if (owner) { /* its own copy was not in the guest's reach, but for where the data ends */
+    if (owner) { /* spex's own copy was out of the guest's reach; only the end of the data is taken
+                    from the file */
         c->output.keep = about.keep;
         c->output.stacks = about.stacks;
         c->output.allocs = about.allocs;
@@ -198,7 +199,7 @@ static bool list_tasks(struct spex_run *run)
     return dir != NULL;
 }
 
-/* What is not a task's page is left out; a thread whose fork failed has none. */
+/* Files that are not tasks are left out; a thread whose fork failed has none. */
 static bool read_task(struct spex_run *run, struct left_task *t)
 {
     char name[32];

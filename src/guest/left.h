@@ -14,7 +14,7 @@ struct left_task {
     size_t log_size;
 };
 
-enum entry_how { /* what of a mapping an older one has to tell */
+enum entry_how { /* what an older mapping contributes to a new one */
                  ENTRY_WHOLE,
                  ENTRY_PROTECTED, /* the file */
                  ENTRY_MOVED,     /* all but the place */

@@ -188,7 +188,7 @@ static bool complete(struct spex_run *run, size_t i)
         m->text = old ? old->text : "";
         m->offset = old && *old->text == '/' ? old->offset + (entry->from - old->address) : 0;
         return true;
-    default: /* what is not mapped as a stack may be much more than that */
+    default: /* memory not mapped as a stack may be much larger than one */
         if (!old || !(old->flags & MAP_STACK_FLAG))
             return false;
         m->address = old->address;
@@ -199,7 +199,7 @@ static bool complete(struct spex_run *run, size_t i)
     }
 }
 
-/* Entries are in order of time: what an older mapping tells is complete. */
+/* Entries are in order of time, so older mappings are complete. */
 static void complete_maps(struct spex_run *run)
 {
     size_t kept = 0;
@@ -232,7 +232,7 @@ static const char *suffix_of(enum spex_engine_event_kind kind)
     return kind == SPEX_ENGINE_STACKS ? "stacks" : "aux";
 }
 
-/* What a thread that was killed, or found the disk full, has in a file of its own. */
+/* What a thread that was killed, or that found the disk full, left in a file of its own. */
 static void add_left(struct spex_run *run, size_t task, enum spex_engine_event_kind kind,
                      uint64_t head, uint64_t at)
 {

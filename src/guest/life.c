@@ -92,7 +92,7 @@ static void plan(struct birth *b, const struct vcpu *creator)
     b->start = __atomic_load_n(&task_run->clock[b->cpu], __ATOMIC_ACQUIRE);
     if (creator)
         b->start = later(b->start, clock_of(creator));
-    if (gone) /* whoever waits for this process waits by that one */
+    if (gone) /* a process that waits for this one does so through that one */
         b->start = later(b->start, gone->clock);
     if (!creator)
         task_waits = gone;
@@ -148,9 +148,10 @@ static void begin_vcpu(unsigned index, struct vcpu *creator)
 }
 
 /*
- * Up to version 1 of the plugin interface a vCPU is announced on the thread that makes it. Later it
- * is by its own thread, before this runs anything: who made it is known by the stack that it gave,
- * and waits in its system call until that is done, so that threads begin in the same order.
+ * Up to version 1 of the plugin interface a vCPU is announced on the thread that makes it. Later
+ * versions announce it on its own thread, before that runs anything: the creator is found by the
+ * stack that it gave, and waits in its system call until this is done, so that threads begin in the
+ * same order.
  */
 static struct vcpu *find_creator(void)
 {
@@ -187,7 +188,10 @@ static bool makes_thread(uint64_t flags)
     return user.api >= 2 && (flags & 0x4100) == 0x100;
 }
 
-/* The thread is there, or will never be. It is awake meanwhile, for who watches the order. */
+/*
+ * Waits until the thread is there, or never will be. Meanwhile the creator counts as awake for
+ * order.c.
+ */
 static void await_thread(struct vcpu *v, int64_t result)
 {
     if (result < 0)
@@ -220,7 +224,7 @@ static void in_parent(void)
         flow_after_fork();
 }
 
-/* Only the calling thread goes on, as a new process with an event of its own. */
+/* In the child: only the calling thread goes on, as a new process with an event of its own. */
 static void in_child(void)
 {
     struct vcpu *v = caller;
@@ -307,7 +311,7 @@ static void wake(struct vcpu *v, uint64_t word)
     __atomic_store_n(&user.wakes[i].word, word, __ATOMIC_RELEASE);
 }
 
-/* When somebody was last woken at word, as far as is remembered. */
+/* When a thread was last woken at this word, if that is remembered. */
 static uint64_t wake_clock(uint64_t word)
 {
     unsigned i = wake_slot(word);
@@ -339,7 +343,7 @@ static void set_idle(struct vcpu *v, bool idle, int64_t number, int64_t result)
         flow_return(v, kind);
 }
 
-/* Nothing of what the thread did stays to be done. */
+/* Accounts for everything the thread did. */
 static void settle(struct vcpu *v)
 {
     if (user.full)
@@ -369,7 +373,8 @@ void life_call(unsigned index, int64_t number, const uint64_t a[6])
     memcpy(v->argument, a, sizeof v->argument);
     if (user.full)
         flow_mark(v, FLOW_CALL, 0);
-    if (user.full && task_run->regions) /* what others see of the program has happened here, too */
+    if (user.full &&
+        task_run->regions) /* what others can see of the program has happened in the model, too */
         flow_drain(v);
     switch (number) {
     case SYS_EXIT:
@@ -470,7 +475,7 @@ static void jit_opened(struct vcpu *v, int fd)
     pthread_mutex_unlock(&user.lock);
 }
 
-/* What is written is known to the profile from then on. */
+/* The profile knows what is written from then on. */
 static void jit_written(struct vcpu *v, int fd, uint64_t bytes, bool closed)
 {
     for (size_t i = 0; i < sizeof user.jit / sizeof *user.jit; i++) {

@@ -1,8 +1,8 @@
 /*
- * What the system-mode engine (system.c) needs of a QEMU beyond the plugin calls
- * that all versions share: the guest's registers, its translation, memory, the
- * interrupt line, the counter. One implementation per kind of QEMU: qemu72.c,
- * qemu11.c. Functions are called on a vCPU's own thread, for that vCPU.
+ * What the system-mode engine (system.c) needs of a QEMU beyond the plugin calls that all
+ * versions share: the guest's registers, its translation, memory, the interrupt line, the
+ * counter. One implementation per kind of QEMU: qemu72.c, qemu11.c. All functions are called
+ * on a vCPU's own thread, for that vCPU.
  */
 #ifndef GUEST_MACHINE_H
 #define GUEST_MACHINE_H

@@ -13,11 +13,11 @@
 struct order order = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 enum {
-    FEW = 64,       /* words of a turn of threads that take lines from each other, or wait */
-    MANY = 4096,    /* of threads that leave each other alone */
-    WINDOW = 16384, /* cycles of a turn: so much early do others see what it writes */
+    FEW = 64,       /* words in a turn of threads that take lines from each other, or wait */
+    MANY = 4096,    /* words in a turn of threads that do not */
+    WINDOW = 16384, /* cycles of a turn: others may see its writes early by that much */
     LOOK = 5,       /* milliseconds after which a thread that waits looks at the holder */
-    PATIENCE = 200, /* looks at a thread that neither sleeps nor comes back */
+    PATIENCE = 200, /* how often to look at a thread that neither sleeps nor comes back */
 };
 
 static bool away(const struct flow *f)
@@ -26,8 +26,8 @@ static bool away(const struct flow *f)
 }
 
 /*
- * Who is furthest behind in modelled time, of those that run or have words. limit: how far
- * the account of it may go.
+ * The flow that is furthest behind in modelled time, among those that run or have words.
+ * limit: how far its account may go.
  */
 static struct flow *first(uint64_t *limit, bool *ready)
 {
@@ -53,7 +53,9 @@ static struct flow *first(uint64_t *limit, bool *ready)
     return best;
 }
 
-/* Accounts for what is there; who has to run now, NULL if everybody is away. */
+/*
+ * Accounts for the words that are there; returns the flow that must run now, NULL if all are away.
+ */
 static struct flow *next(void)
 {
     for (;;) {
@@ -66,7 +68,7 @@ static struct flow *next(void)
             account_turn(f, limit, UINT32_MAX);
             continue;
         }
-        unsigned i = 0; /* nobody is left who could wake it: the memory of wakes is short */
+        unsigned i = 0; /* no thread is left that could wake it: an old wake was forgotten */
         while (i < order.count && !account_waits(order.flows[i]))
             i++;
         if (i == order.count)
@@ -82,7 +84,7 @@ static void give(struct flow *f)
         pthread_cond_signal(&f->turn);
 }
 
-/* ---- what the kernel says of threads ---- */
+/* ---- what the kernel says about threads ---- */
 
 enum host_state { HOST_RUNS, HOST_SLEEPS, HOST_GONE };
 
@@ -119,8 +121,9 @@ static bool may_come(const struct flow *f)
 }
 
 /*
- * Until those who may be coming back are, or sleep in the kernel, and who ends has ended. The
- * lock is let go meanwhile: since it is nobody's turn, no flow ends or begins.
+ * Waits until threads that may be coming back are back or sleep in the kernel, and those that
+ * are ending have ended. The lock is released meanwhile: since it is nobody's turn, no flow
+ * ends or begins.
  */
 static void settle(void)
 {
@@ -143,7 +146,7 @@ static void settle(void)
     order.calls = order.settling = false;
 }
 
-/* It is nobody's turn: whose is it? */
+/* It is nobody's turn: chooses whose it is now. */
 static void elect(void)
 {
     while (!order.holder && !order.settling) {
@@ -162,8 +165,8 @@ static void elect(void)
 
 /*
  * The holder has done nothing for a while. If it sleeps in a call that was not known to wait,
- * it is nobody's turn. If it sleeps elsewhere, QEMU waits for all threads to leave what they
- * run: true, they run on to the next check.
+ * it loses its turn. If it sleeps elsewhere, QEMU is waiting for all threads to stop: returns
+ * true, so that they run on to the next check.
  */
 static bool look_at_holder(uint64_t moves, unsigned times)
 {
@@ -204,7 +207,7 @@ static void wait_for_turn(struct flow *f)
     }
 }
 
-/* Whoever is next chooses who goes on. */
+/* The next thread to look chooses who goes on. */
 static void let_go(void)
 {
     order.unsettled = true;
@@ -260,7 +263,7 @@ void order_end(struct flow *f)
         let_go();
 }
 
-/* It is its turn, and it has done something. */
+/* The thread whose turn it is has done something. */
 static void begin(struct flow *f)
 {
     if (!f->tid)

@@ -6,9 +6,9 @@
  * by the host.
  *
  * A thread in a system call that may wait (syscalls.def) lets the others go on. Before the
- * next one is chosen everybody in such a call is seen to sleep, or to be back: whom a call
- * has woken is back before anything else happens. What comes from outside the process, such
- * as the end of a sleep, comes when it comes.
+ * next one is chosen, every thread in such a call must be asleep or back: a thread that a call
+ * has woken is back before anything else happens. Events from outside the process, such as the
+ * end of a sleep, come at any time.
  */
 #ifndef GUEST_ORDER_H
 #define GUEST_ORDER_H
@@ -41,7 +41,7 @@ extern struct order order;
 
 /* All under the lock, for the thread of the flow. */
 
-/* A flow is there, and it is made or ends by the thread whose turn it is. */
+/* A flow begins or ends; the thread whose turn it is makes or ends it. */
 void order_begin(struct flow *f);
 void order_end(struct flow *f);
 /* It has done a little: is it still its turn? Returns when it is. */
@@ -49,7 +49,7 @@ void order_check(struct flow *f);
 /* It makes a system call, and is back. */
 void order_call(struct flow *f, enum flow_call call);
 void order_return(struct flow *f, enum flow_call call);
-/* In the child of a fork f, or no thread of the guest, is alone. */
+/* In the child of a fork: f is alone, or there is no thread of the guest (NULL). */
 void order_in_child(struct flow *f);
 
 #pragma GCC visibility pop

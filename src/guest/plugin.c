@@ -13,7 +13,9 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_API;
 QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
                                            char **argv);
 
-/* By hand: to a sanitizer what lies between the constants of a program is out of bounds. */
+/*
+ * Compared by hand: a sanitizer treats memory between the constants of a program as out of bounds.
+ */
 __attribute__((no_sanitize("address"))) static bool has_text(const char *from, size_t size,
                                                              const char *text)
 {

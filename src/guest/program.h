@@ -1,6 +1,6 @@
 /*
- * The program of the process as Linux's loader tells it: the auxiliary vector, which lies after
- * arguments and environment at the stack pointer when the first instruction is executed.
+ * The program of the process as Linux's loader describes it: the auxiliary vector, which lies
+ * after arguments and environment at the stack pointer when the first instruction is executed.
  */
 #ifndef GUEST_PROGRAM_H
 #define GUEST_PROGRAM_H

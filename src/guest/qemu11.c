@@ -1,10 +1,9 @@
 /*
- * QEMU 11.1 and later, through its plugin API version 7. It has no way to add a
- * System register, so the engine does each access itself and skips the instruction;
- * an access that traps to EL2 is UNDEFINED instead. Translation walks the guest's
- * tables (walk.h). PMBIRQ is set and cleared in the redistributor's pending
- * registers: a level that stays high after the interrupt was served does not pend
- * it again.
+ * QEMU 11.1 and later, through its plugin API version 7. It has no way to add a System
+ * register, so the engine does each access itself and skips the instruction; an access that
+ * traps to EL2 is UNDEFINED instead. Translation walks the guest's tables (walk.h). PMBIRQ is
+ * set and cleared in the redistributor's pending registers: a level that stays high after the
+ * interrupt was served does not make it pending again.
  *
  * Register handles are the same for all vCPUs; reading is of the current one.
  */

@@ -215,7 +215,7 @@ static bool translate(unsigned vcpu, uint64_t va, unsigned el, bool host, uint64
     return true;
 }
 
-/* ---- the layout: found, then proven ---- */
+/* ---- the layout: found, then checked ---- */
 
 static bool find_layout(struct layout *at)
 {

@@ -1,6 +1,6 @@
 /*
- * Parts of a run that are sampled: from a marker function of the program to another, by words on
- * a FIFO (--control), after a delay, until the file has its size. A thread looks whenever its unit
+ * Sampling only parts of a run: between two marker functions of the program, by words on a FIFO
+ * (--control), after a delay, until the file reaches its limit. A thread checks whenever its unit
  * may take a sample, and every REGION_POLL operations while it is switched off.
  */
 #ifndef GUEST_REGION_H

@@ -74,7 +74,7 @@ static void on_register(const char *name, struct qemu_register where)
         names.p[number] = where;
 }
 
-/* Memory of this process that may not be there. */
+/* Reads memory of this process that may not be mapped. */
 static bool read_host(const void *from, void *to, size_t size)
 {
     struct iovec local = {to, size}, remote = {(void *)(uintptr_t)from, size};
@@ -170,15 +170,18 @@ enum { /* numbers that QEMU's debugger interface has for them */
        HEAD = 64, /* the state begins with sixteen 32-bit registers; then X0 to X30, SP, PC */
 };
 
-/* Is the state of the CPU at this place of its object? Everything that is shown must be there. */
+/*
+ * Is the state of the CPU at this offset of its object? Every register that QEMU shows must be
+ * there.
+ */
 static bool is_env(const char *at, const uint64_t registers[33])
 {
     return !memcmp(at + HEAD, registers, 33 * sizeof *registers);
 }
 
 /*
- * The object has a pointer to the state, which lies in the object after it. A place is believed
- * if all general registers are there, SP and PC among them, which are not zero.
+ * The object has a pointer to the state, which lies in the object after it. An offset is
+ * accepted if all general registers are there, with SP and PC not zero.
  */
 bool regs_open_vectors(unsigned vcpu)
 {
@@ -267,7 +270,7 @@ static size_t find_registers(const char *cpu, const uint64_t values[32])
     for (size_t at = 0; at + 32 * 8 <= size; at += 8)
         if (!memcmp(copy + at, values, 32 * 8)) {
             if (found)
-                return 0; /* not the only one: another time */
+                return 0; /* not the only candidate: try again later */
             found = at;
         }
     return found ? found + 31 * 8 : 0;

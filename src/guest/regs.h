@@ -20,7 +20,8 @@ bool regs_find(uint64_t pc);
 bool regs_find_system(unsigned api);
 /* What callbacks that read registers are registered with. */
 enum qemu_plugin_cb_flags regs_flags(void);
-/* They are exact in every such callback, not at the entry of a block and before SVE accesses alone.
+/*
+ * Are they exact in every such callback, not only at the entry of a block and before SVE accesses?
  */
 bool regs_anywhere(void);
 /* 0..30 X, 31 SP, 32 PC; of the thread's own vCPU. Exact at the entry of a block only. */
@@ -41,9 +42,9 @@ struct regs_copy {
     uint64_t x29, x30, sp;
 };
 /*
- * Where QEMU keeps X0 to X30 and SP of a vCPU, one after the other: found by what is there, so that
- * nothing is taken for granted. The place of SP, exact at the entry of a block; NULL if it is not
- * found now.
+ * Where QEMU keeps X0 to X30 and SP of a vCPU, one after the other: found by their contents, so
+ * that no layout is assumed. Returns the place of SP, exact at the entry of a block; NULL if it is
+ * not found now.
  */
 const uint64_t *regs_stack_pointer(unsigned vcpu);
 bool regs_places(void); /* can they be found? */

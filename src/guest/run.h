@@ -9,7 +9,7 @@
  *   data      perf.data in the making: its beginning, then an AUXTRACE record for each
  *             Profiling Buffer that was full. Never copied: at the end events and
  *             header are added, and it gets its name
- *   reserve   room for these should the disk be full by then
+ *   reserve   room for these, in case the disk is full by then
  *   N         struct run_task, mapped: one per guest thread that ever lived
  *   N.aux     the thread's Profiling Buffer, mapped, until it is written to data
  *   N.log     the thread's events, appended with write()
@@ -17,11 +17,10 @@
  *             (--stacks, --allocs): whole records as they stand there
  *   N.truth   whole-population counts of a process (--truth), mapped
  *
- * The plugin writes through as it goes, so that whatever ends the guest, or spex,
- * what was there at that moment can be read. Mapped files are grown with
- * posix_fallocate: a full disk is an error, not a signal. Same build on both sides;
- * no format. The guest can write to these files like any other of its user's:
- * spex maps none of them, and believes no number it reads back.
+ * The plugin writes as it goes, so that whatever ends the guest, or spex, everything up to
+ * that moment can be read. Mapped files are grown with posix_fallocate: a full disk is an
+ * error, not a signal. Same build on both sides; no format. The guest can write to these files
+ * like any other of its user's: spex maps none of them, and believes no number it reads back.
  */
 #ifndef GUEST_RUN_H
 #define GUEST_RUN_H
@@ -88,7 +87,7 @@ struct run_control {
     uint32_t failed;                   /* errno of the first file that could not be made or grown */
     uint32_t unprofiled;               /* threads that could not be */
     uint64_t lost_bytes, lost_records; /* that found no room in `data` */
-    uint32_t disabled;                 /* no samples now: a marker or --control said so */
+    uint32_t disabled;                 /* no samples now: switched off by a marker or --control */
     uint32_t full;                     /* max_size was reached */
     uint32_t untraced;                 /* programs of the host that got no supervisor (trace.h) */
     uint64_t lost_stacks;              /* call stacks that found no room there */
@@ -102,7 +101,7 @@ struct run_control {
     struct run_gone gone[RUN_GONE]; /* by number */
     uint64_t busy[RUN_CPUS / 64];   /* CPU numbers in use */
     uint64_t clock[RUN_CPUS];       /* when the last thread left that CPU */
-    /* `data`: by who holds its lock (flock) */
+    /* `data`: written by whoever holds its lock (flock) */
     uint32_t closed;        /* the run is being read: nothing is added any more */
     uint64_t end;           /* of whole AUXTRACE records */
     uint64_t chunks;        /* number of these */
@@ -137,7 +136,7 @@ struct run_task {
     uint64_t stacks_cut;             /* of them with frames left out in the middle, */
     uint64_t stacks_doubted;         /* with frames that may be wrong */
     uint64_t allocs;                 /* records whose data was in a block */
-    uint64_t illegal_pc;             /* it ended at this instruction, perhaps for it; or 0 */
+    uint64_t illegal_pc;             /* it ended at this instruction, perhaps because of it; or 0 */
     uint32_t illegal;                /* that */
     struct spex_uarch_counts counts;
 };

@@ -90,7 +90,7 @@ static void note_last_branch(struct vcpu *v)
     }
 }
 
-/* False if the unit is off, or was until now: there is nothing to ask it. */
+/* False if the unit is off, or has just been switched on: there is nothing to ask it. */
 static bool in_region(struct vcpu *v)
 {
     bool on = region_on(task_run, clock_of(v));
@@ -231,7 +231,9 @@ static void cut(struct vcpu *v, const struct block *block, uint32_t executed)
         for (uint32_t i = executed; i < block->model.count; i++)
             __atomic_fetch_add(&block->insns[i].truth->cut, 1, __ATOMIC_RELAXED);
     if (v->task.unit && v->before.sequence == core->sequence && v->before.last > executed) {
-        /* The unit was asked about operations that never came: do it over with those that did.
+        /*
+         * The unit was asked about operations that were never executed: repeat with those that
+         * were.
          */
         spex_spu_restore(v->task.unit, v->before.unit, v->before.size);
         memcpy(v->task.shared->pmu, v->before.pmu, sizeof v->before.pmu);

@@ -124,7 +124,7 @@ static bool unwind(struct stack *s, uint64_t sp)
     return false;
 }
 
-/* Frames up to sp end; doubt: nothing says that this is right. */
+/* Ends frames up to sp; doubt: it is not certain that this is right. */
 static void drop(struct stack *s, uint64_t sp, bool doubt)
 {
     struct stack_frame *f = frames_of(s);
@@ -226,7 +226,7 @@ static void unpark(struct stack *s, struct parked *p, uint64_t by)
     s->top = room->frames + p->count;
 }
 
-/* Does it wait for control to come back to pc? */
+/* Does this stack expect control to come back to pc? */
 static bool waits_for(const struct parked *p, uint64_t pc)
 {
     uint64_t sp = p->frames[p->count - 1].sp;
@@ -236,7 +236,7 @@ static bool waits_for(const struct parked *p, uint64_t pc)
     return false;
 }
 
-/* How sure it is that control came back to a stack that was left. */
+/* How sure we are that control came back to a stack that was left. */
 enum resume {
     RESUME_CALL,   /* to where a call returns, at its stack pointer */
     RESUME_INSIDE, /* at that stack pointer, to the function that left it (glibc's swapcontext) */
@@ -274,7 +274,7 @@ static bool resume(struct stack *s, const struct stack_arrival *a, enum resume h
     return found < STACK_PARKED;
 }
 
-/* A stack that was not seen before: a coroutine begins, at whose end X30 leads. */
+/* A new stack: a coroutine begins, whose end returns to X30. */
 static void begin_other(struct stack *s, const struct stack_arrival *a)
 {
     pthread_mutex_lock(&all.lock);

@@ -5,13 +5,13 @@
  * stack pointer, however it got there, and not by counting: a tail call ends none, a return through
  * several ends them all.
  *
- * Control arrives somewhere at the entry of a block. Only after a block that calls, returns or
- * jumps through a register is there anything to do; stack_quick() does what happens nearly always.
- * The rest (stack.c): longjmp and exceptions end the frames that lie below the new stack pointer;
- * code that moves the stack pointer to a register's value may switch to another stack, then this
- * one is parked until control comes back to it; a signal begins a part of its own.
+ * Control arrives at the entry of a block. There is something to do only after a block that calls,
+ * returns or jumps through a register; stack_quick() handles the common case. The rest (stack.c):
+ * longjmp and exceptions end the frames that lie below the new stack pointer; code that moves the
+ * stack pointer to a register's value may switch to another stack, then this one is parked until
+ * control comes back to it; a signal begins a part of its own.
  *
- * Memory is bounded: when the room is full, frames in the middle go.
+ * Memory is bounded: when there is no more room, frames in the middle are dropped.
  */
 #ifndef GUEST_STACK_H
 #define GUEST_STACK_H
@@ -99,8 +99,8 @@ stack_quick(struct stack *s, unsigned turn, uint64_t next, uint64_t pc, uint64_t
 void stack_arrive(struct stack *stack, const struct stack_arrival *arrival);
 
 /*
- * A signal handler is entered, at whose entry the stack pointer is sp and X30 the address of the
- * code that ends it; the thread was at pc with its stack pointer at was.
+ * A signal handler is entered, with the stack pointer sp and, in X30, the address of the code
+ * that ends it; the thread was at pc with its stack pointer at was.
  */
 void stack_signal(struct stack *stack, uint64_t pc, uint64_t was, uint64_t sp, uint64_t x30);
 /* It is over, by rt_sigreturn: the thread goes on with these registers. */
@@ -113,7 +113,7 @@ enum stack_note { STACK_CUT = 1, STACK_DOUBTED = 2 };
  */
 size_t stack_chain(const struct stack *stack, uint64_t mark, uint64_t *chain, unsigned *notes);
 
-/* Does this instruction set the stack pointer from a register that is no frame pointer? */
+/* Does this instruction set the stack pointer from a register that is not the frame pointer? */
 bool stack_moves(uint32_t word);
 
 /* Nobody else runs in the child of a fork. */

@@ -142,7 +142,7 @@ void start_guest(const struct start *start, const char *directory, const struct 
                 add(&c, words[i], NULL);
             syscall(SYS_execveat, AT_FDCWD, start->word[START_QEMU], c.argv, c.environment, 0,
                     START_MAGIC);
-            if (errno == ENOSYS) /* when QEMU 7.2 runs us: then nobody filters execve either */
+            if (errno == ENOSYS) /* when QEMU 7.2 runs us: then execve is not filtered, either */
                 syscall(SYS_execve, start->word[START_QEMU], c.argv, c.environment);
         }
     } else {

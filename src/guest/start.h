@@ -35,8 +35,8 @@ void start_free(struct start *start);
 
 /*
  * Becomes QEMU with this program. path is what execve was given: its last part is the name of the
- * process. from_guest: it made the environment, and means itself with LD_PRELOAD, not QEMU. Returns
- * only if that failed, errno says why.
+ * process. from_guest: the guest made the environment, and its LD_PRELOAD is for itself, not for
+ * QEMU. Returns only on failure, with errno set.
  */
 void start_guest(const struct start *start, const char *directory, const struct image *image,
                  const char *path, char *const *argv, char *const *environment, bool from_guest);

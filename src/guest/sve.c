@@ -197,7 +197,7 @@ static void add(struct sve_list *list, uint64_t va, uint32_t size)
     list->item[list->count++].size = size;
 }
 
-/* Is it mapped? A load that must not fault does not go there otherwise. */
+/* Is it mapped? A load that must not fault does not access it otherwise. */
 static bool is_there(uint64_t va)
 {
     char byte;

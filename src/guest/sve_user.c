@@ -144,7 +144,7 @@ void sve_execute_full(unsigned vcpu, void *data)
         hot_push(&hot[vcpu], SPEX_TIMING_ACCESS(list.item[i].va, insn->index));
 }
 
-/* Of what the full model knows: how many accesses there were. */
+/* How many accesses there were, from what the full model knows. */
 uint64_t sve_events(const struct insn *insn, unsigned accesses)
 {
     const struct sve *s = insn->sve;

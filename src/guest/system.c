@@ -1,6 +1,6 @@
 /*
- * The plugin in system mode: it opens QEMU at the first translation, makes a unit and
- * a core for each vCPU, and has the blocks of the guest followed. See docs/vm.md.
+ * The plugin in system mode: it opens QEMU at the first translation, makes a unit and a core
+ * for each vCPU, and instruments the blocks of the guest. See docs/vm.md.
  *
  * What differs between versions of QEMU is behind struct machine.
  */

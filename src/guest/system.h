@@ -21,8 +21,8 @@ int system_install(uint64_t id, unsigned api, unsigned vcpus, int argc, char **a
 void system_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t count);
 
 /*
- * The vCPU took an exception: a synchronous one of the instruction at from, or from
- * is where it will go on. For machines that tell.
+ * The vCPU took an exception: a synchronous one of the instruction at from, or from is where
+ * it will go on. For machines that report exceptions.
  */
 void system_exception(unsigned vcpu, bool synchronous, uint64_t from);
 

@@ -1,7 +1,7 @@
 /*
- * Operations of the guest as the unit is told of them. At the entry of each block its
- * operations are counted; those that the unit wants are known at the block's end,
- * when it is certain that they were executed, and told to it then.
+ * Reports the guest's operations to the unit. At the entry of each block its operations are
+ * counted; those that the unit wants are reported at the block's end, when it is certain that
+ * they were executed.
  */
 #include "system_vcpu.h"
 
@@ -42,8 +42,8 @@ void system_land(struct sys_vcpu *v, uint64_t now)
 }
 
 /*
- * The unit was told of v->counted operations of the block. Tell it of the rest, or
- * stop at the one that it wants.
+ * The unit knows v->counted operations of the block. Reports the rest, or stops at the one
+ * that it wants.
  */
 void system_plan(struct sys_vcpu *v)
 {
@@ -68,7 +68,7 @@ void system_plan(struct sys_vcpu *v)
     sys.machine->sysreg(v->index, SPEX_CONTEXTIDR_EL2, &v->context[1]);
 }
 
-/* The unit is told of exactly n operations of the block, none of which it still wants. */
+/* Reports exactly n operations of the block to the unit, none of which it still wants. */
 static void count_to(struct sys_vcpu *v, uint32_t n)
 {
     if (v->counted > n)
@@ -143,7 +143,7 @@ void system_spurious(struct sys_vcpu *v, bool level)
     unit_log_note(&v->unit, "injected: PMBIRQ %d", level);
 }
 
-/* The wanted operation was executed. Wants the next one of the block. */
+/* The wanted operation was executed. Goes on to the next one that the unit wants in this block. */
 static void finish(struct sys_vcpu *v, const struct ending *end)
 {
     const struct insn *want = v->want;
@@ -241,7 +241,7 @@ static unsigned spsr_el(const struct sys_vcpu *v)
     return banked(v, SPEX_SYSREG(3, 0, 4, 0, 0)) >> 2 & 3;
 }
 
-/* QEMU 7.2 does not tell of exceptions: a block at VBAR_ELx + offset was entered by one. */
+/* QEMU 7.2 does not report exceptions: a block at VBAR_ELx + offset was entered by one. */
 static bool at_vector(const struct sys_vcpu *v, const struct block *block, bool *synchronous)
 {
     uint64_t offset = block->model.pc - banked(v, SPEX_SYSREG(3, 0, 12, 0, 0));

@@ -55,7 +55,7 @@ struct sys_vcpu {
     const struct insn *want; /* the next operation of it that the unit wants, or NULL */
     const uint32_t *pstate;
     uint64_t space;   /* address space, for the model */
-    uint32_t counted; /* operations of block that the unit was told of */
+    uint32_t counted; /* operations of block that were reported to the unit */
     uint32_t flying;  /* entries of flight */
     uint8_t el;
     bool active;    /* profiling is switched on at some Exception level */
@@ -101,7 +101,10 @@ static inline unsigned current_el(const struct sys_vcpu *v, const struct block *
 
 /* ---- system.c ---- */
 
-/* The unit learns a register of QEMU's own; the Exception level, and what goes with it. */
+/*
+ * Updates the unit's copy of a register of QEMU's own; and of the Exception level and what depends
+ * on it.
+ */
 void system_refresh(struct sys_vcpu *v, unsigned enc);
 void system_set_state(struct sys_vcpu *v, unsigned el);
 /* ID_AA64DFR0_EL1.PMSVer. */
@@ -126,7 +129,7 @@ void system_spurious(struct sys_vcpu *v, bool level);
 
 /* ---- system_access.c ---- */
 
-/* Have the accesses of an instruction followed. */
+/* Instruments the accesses of an instruction. */
 void system_watch_access(struct qemu_plugin_insn *insn, struct insn *at);
 /* DC ZVAs of the block that is entered. */
 void system_zero_lines(struct sys_vcpu *v, const struct block *block);
@@ -134,7 +137,7 @@ void system_zero_lines(struct sys_vcpu *v, const struct block *block);
 /* ---- system_regs.c ---- */
 
 extern const struct machine_handler system_handler;
-/* Have an instruction that concerns the unit seen: PSB CSYNC, ISB, MRS, MSR. */
+/* Instruments an instruction that concerns the unit: PSB CSYNC, ISB, MRS, MSR. */
 void system_watch_register(struct qemu_plugin_insn *insn, struct insn *at);
 /* How callbacks must be registered that look at registers. */
 enum qemu_plugin_cb_flags system_reading(void);

@@ -64,8 +64,8 @@ bool task_open_run(const char *path, struct spex_error *error)
 }
 
 /*
- * Opened for each use: the guest shares our file descriptors, and programs exist
- * that close all they did not open.
+ * Opened for each use: the guest shares our file descriptors, and some programs close all that
+ * they did not open.
  */
 static int open_file(uint32_t id, const char *suffix)
 {
@@ -168,7 +168,7 @@ static struct driver_buffer window(void)
     return (struct driver_buffer){BUFFER_BASE, BUFFER_BASE + task_run->buffer};
 }
 
-/* The Profiling Buffer: in the file, so that what ends us does not end it. */
+/* The Profiling Buffer is in the file, so that it survives us. */
 static bool make_buffer(struct task *task)
 {
     if (task_run->keep) {
@@ -214,8 +214,8 @@ static bool write_at(int fd, const void *data, size_t size, uint64_t at, uint64_
 }
 
 /*
- * With the lock: what is in the buffer goes after the data, all of it or what
- * fits, and counts once the end of the data is moved. Returns the bytes kept.
+ * With the lock held: appends the buffer, or what fits, to the data; it counts once the end of
+ * the data is moved. Returns the bytes kept.
  */
 static uint64_t append_locked(struct task *task, int fd, uint64_t bytes, uint64_t *offset)
 {
@@ -281,7 +281,7 @@ static uint64_t append(struct task *task, uint64_t bytes, uint64_t *offset)
     return kept;
 }
 
-/* What of it may go there: beyond the size that the file may have nothing is kept. */
+/* How much of it may be added: nothing is kept beyond the largest size of the file. */
 static uint64_t within_limit(const struct task *task, uint64_t bytes)
 {
     uint64_t end = task_run->end + AUXTRACE_SIZE, most = task_run->max_size, records;
@@ -292,8 +292,8 @@ static uint64_t within_limit(const struct task *task, uint64_t bytes)
 }
 
 /*
- * The buffer's bytes go to the data, and the log says so. At the end of a thread
- * what finds no room stays where it is: there may be room later.
+ * Moves the buffer's bytes to the data and logs it. At the end of a thread, bytes that find no
+ * room stay where they are: there may be room later.
  */
 static void save_buffer(struct task *task, uint64_t bytes, uint32_t flags, bool last)
 {
@@ -341,7 +341,7 @@ static void serve_interrupt(struct task *task)
 
 /* ---- call stacks ---- */
 
-/* What is in N.stacks goes after the data. At the end of a thread what finds no room stays. */
+/* Appends N.stacks to the data. At the end of a thread, records that find no room stay. */
 static void save_stacks(struct task *task, bool last)
 {
     struct run_task *s = task->shared;
@@ -393,7 +393,7 @@ static void add_stack(struct task *task)
     s->stacks_doubted += (task->chain_notes & STACK_DOUBTED) != 0;
 }
 
-/* And whose data was in a block. */
+/* The same for a record whose data was in a block. */
 static void add_alloc(struct task *task)
 {
     struct run_task *s = task->shared;

@@ -10,7 +10,7 @@
 
 /* The block that holds the data of the sampled operation (allocs.h). */
 struct task_alloc {
-    uint64_t start, size, number; /* number: tells those apart that lie at the same place */
+    uint64_t start, size, number; /* number: distinguishes blocks at the same address */
     const uint64_t *site;         /* return addresses, innermost first */
     size_t site_count;            /* 0: no block */
 };
@@ -39,7 +39,10 @@ struct task {
 bool task_open_run(const char *directory, struct spex_error *error);
 extern struct run_control *task_run;
 const char *task_directory(void);
-/* A program of the host that may wait for this process, or NULL: its time is ours when we end. */
+/*
+ * A program of the host that may wait for this process, or NULL: our time becomes its time when we
+ * end.
+ */
 extern struct run_gone *task_waits;
 
 /* Marks the run: data is missing for this reason (errno.h). The first one counts. */
@@ -54,7 +57,7 @@ void task_begin(struct task *task, uint32_t id, int32_t cpu, const struct run_ta
                 bool new_process, uint64_t start);
 /* The same process as another program: its number, its time and its files go on. */
 void task_resume(struct task *task, uint32_t id);
-/* Its CPU number is free for others, or taken again. All that it has is where it belongs. */
+/* Gives its CPU number up, or takes one again; before, everything it holds is written. */
 void task_give_cpu(struct task *task, uint64_t clock);
 void task_take_cpu(const struct task *task);
 /* A copy of what is known about a task of any process. */
@@ -62,7 +65,7 @@ bool task_look(uint32_t id, struct run_task *copy);
 /* The unit is switched off, or on again. */
 void task_pause(struct task *task);
 void task_go_on(struct task *task);
-/* All that was recorded is where the next program of this process finds it. */
+/* Writes everything recorded, so that the next program of this process finds it. */
 void task_leave(struct task *task, uint64_t clock);
 void task_count(struct task *task, const struct spex_uarch_counts *counts);
 /* Files and unit of the parent, seen from the child of a fork. */

@@ -130,7 +130,7 @@ static pid_t process_of(pid_t tid)
     return pid;
 }
 
-/* What the call at hand would execute, as a path for the process; "" if that cannot be told. */
+/* What the current call would execute, as a path for the process; "" if that is not known. */
 static void path_of(pid_t tid, pid_t pid, const struct user_regs_struct *r, char path[IMAGE_PATH])
 {
     char text[IMAGE_PATH], link[IMAGE_PATH + 64];
@@ -150,7 +150,7 @@ static void path_of(pid_t tid, pid_t pid, const struct user_regs_struct *r, char
         path[0] = '\0';
 }
 
-/* For who starts in place of it. */
+/* Leaves the path for spex, which starts in its place. */
 static bool note_path(const struct supervisor *s, pid_t pid, const char *path)
 {
     char name[IMAGE_PATH + 32];
@@ -163,7 +163,7 @@ static bool note_path(const struct supervisor *s, pid_t pid, const char *path)
     return ok;
 }
 
-/* The process makes room for us: instead of execve, which it then does once more. */
+/* Makes the process map room for us in place of its execve, which it then repeats. */
 static bool make_room(struct seen *t, const struct user_regs_struct *regs)
 {
     struct user_regs_struct r = *regs;
@@ -217,7 +217,7 @@ static void redirect(const struct supervisor *s, struct seen *t, struct seen *ow
     ptrace(PTRACE_SETREGS, t->tid, NULL, r);
 }
 
-/* An execve is about to be. Returns the request to go on with. */
+/* An execve is about to happen. Returns the ptrace request to go on with. */
 static int look(struct supervisor *s, struct seen *t)
 {
     struct user_regs_struct r;
@@ -385,7 +385,7 @@ bool trace_enter(const char *spex, const char *directory)
     int yes[2];
     char answer;
     if (is_traced())
-        return true; /* by ours, or by somebody who must be there for a reason */
+        return true; /* traced by ours, or by another tracer that must be there for a reason */
     if (pipe(yes))
         return false;
     pid_t tid = (pid_t)syscall(SYS_gettid);

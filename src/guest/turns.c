@@ -25,7 +25,7 @@ void turns_begin(struct hot *h)
         stack_begin(&h->vcpu->callers);
 }
 
-/* Finds the stack pointer of a thread that begins; false if it is not to be had now. */
+/* Finds the stack pointer of a thread that begins; false if it cannot be found now. */
 static bool find_registers(struct hot *h)
 {
     if (h->stack.sp != &no_registers[31])
@@ -130,8 +130,8 @@ static bool is_handler(uint64_t pc)
 }
 
 /*
- * Where control went from the end of the last block, unless a fault cut that short. Another handler
- * may have been entered on the way, of which nothing has run yet.
+ * Where control went from the end of the last block, unless a fault cut it short. Another handler
+ * may have been entered on the way, none of which has run yet.
  */
 static void find_turn(const struct block *last, struct flow_signal *signal)
 {
@@ -167,7 +167,9 @@ void turns_signalled(struct vcpu *v, struct flow_signal *signal)
         turns_signal(s, signal);
         return;
     }
-    /* What the model's thread will know (stack_signal()), as far as turns_tell() needs it. */
+    /*
+     * Predicts what the model's thread will know (stack_signal()), as far as turns_tell() needs it.
+     */
     unsigned turn = ((const struct block *)s->last)->turn;
     bool moved = s->moved || (signal->turned && turn & STACK_MOVES);
     if (signal->turned && turn & (STACK_MOVES - 1))

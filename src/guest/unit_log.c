@@ -49,7 +49,7 @@ static void flush(struct unit_log *log, char *text, size_t *size)
     *size = 0;
 }
 
-/* What a callback learned: before the line of the call that is under way, or after it. */
+/* What a callback reported: written before or after the line of the current call. */
 __attribute__((format(printf, 2, 3))) static void before(struct unit_log *log, const char *format,
                                                          ...)
 {

@@ -394,7 +394,7 @@ static void on_atomic_truth(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t 
         access_truth(vcpu, va, data, ATOMIC);
 }
 
-/* core: of a model, which knows what was mispredicted; NULL if there is none. */
+/* core: a model's, which knows what was mispredicted; NULL without a model. */
 static void block_truth(struct spex_uarch_core *core, const struct spex_uarch_block *last,
                         const struct block *block)
 {
@@ -500,7 +500,10 @@ static void on_handler_truth_stack(unsigned vcpu, void *data)
 
 /* ---- markers ---- */
 
-/* data: the function's address, plus 1 if it starts sampling. Before the block's own callback. */
+/*
+ * data: the function's address, plus 1 if it starts sampling. Called before the block's own
+ * callback.
+ */
 static void on_marker(unsigned vcpu, void *data)
 {
     uint64_t value = (uintptr_t)data;
@@ -724,7 +727,7 @@ int user_install(uint64_t id, unsigned api, int argc, char **argv)
     }
     user.none = task_run->model.none;
     user.full = !user.none && !task_run->model.fast;
-    /* The full model needs no more of the other than its blocks. */
+    /* The full model uses only the blocks of the fast one. */
     struct spex_uarch_config small = task_run->model;
     small.none |= user.full;
     if (spex_uarch_new(&small, &user.model) ||

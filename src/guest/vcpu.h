@@ -29,7 +29,7 @@ enum {
     SNAPSHOT = 4096, /* bytes of a unit's state */
     NO_SLOT = -1,
 };
-#define NEVER (UINT64_C(1) << 60) /* operations: more than will ever run */
+#define NEVER (UINT64_C(1) << 60) /* a number of operations that is never reached */
 
 /* ---- a vCPU ---- */
 
@@ -39,7 +39,7 @@ struct hot {
     const struct insn *want; /* the operation being followed, or NULL */
     struct vcpu *vcpu;
     uint64_t *at, *stop, *ring; /* the full model: the next word goes here, flow_turn() then */
-    /* --stacks; with the full model the guest's thread knows the last block and SP alone */
+    /* --stacks; with the full model, the guest's thread knows only the last block and SP */
     _Alignas(64) struct stack stack;
 };
 

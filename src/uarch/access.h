@@ -24,7 +24,7 @@ static inline uint64_t translate(struct spex_timing_core *core, uint64_t va, spe
     return spex_uarch_result_translation(t);
 }
 
-/* Which of the eight bytes of a piece an access has. */
+/* Which of the eight bytes of a piece an access covers. */
 static inline uint8_t bytes_of(uint64_t va, unsigned size, uint64_t piece)
 {
     uint64_t first = piece * 8, end = va + size;
@@ -38,7 +38,7 @@ static const struct timing_stored *stored_find(const struct spex_timing_core *co
                                                uint8_t bytes)
 {
     uint64_t from = core->stored_from, at = core->stored_head[piece % TIMING_STORED];
-    /* wide stores may have more pieces than there is room for: the oldest are forgotten */
+    /* wide stores may have more pieces than fit: the oldest are forgotten */
     if (core->stored_count > core->stored_mask)
         from = later(from, core->stored_count - core->stored_mask - 1);
     while (at > from) {
@@ -51,8 +51,8 @@ static const struct timing_stored *stored_find(const struct spex_timing_core *co
 }
 
 /*
- * A load of size bytes asks at t. True if stores that are not written yet have all its
- * bytes: *data is when it gets them. Otherwise *t moves to where those that have some
+ * A load of size bytes asks at t. True if stores that are not written yet cover all its bytes:
+ * *data is when it gets them. Otherwise *t moves to when the stores that cover some of them
  * are written.
  */
 static __attribute__((noinline)) bool forward_slow(struct spex_timing_core *core, uint64_t va,
@@ -155,8 +155,7 @@ static inline void run_of_stores(struct spex_timing_core *core, uint64_t va, uns
         core->stream_lines++;
 }
 
-/* Part of a run of stores that fills whole lines: is this line to be written without being fetched?
- */
+/* In a run of stores that fills whole lines: is this line written without being fetched? */
 static bool streams(struct spex_timing_core *core, uint64_t va, unsigned size)
 {
     uint64_t line = va & ~63ull;
@@ -167,8 +166,8 @@ static bool streams(struct spex_timing_core *core, uint64_t va, unsigned size)
 }
 
 /*
- * One access of a store whose address and data are known at t: when its line is there,
- * and when the store buffer is rid of it.
+ * One access of a store whose address and data are known at t: when its line is there, and
+ * when it can leave the store buffer.
  */
 static uint64_t own(struct spex_timing_core *core, uint64_t va, unsigned size, uint64_t t,
                     uint64_t pc, bool atomic, spex_uarch_result *result, uint64_t *accepted)
@@ -233,7 +232,10 @@ static inline uint64_t do_load(struct spex_timing_core *core, const struct timin
     return done;
 }
 
-/* A prefetch is done when its lines are asked for. Nothing is known of them: its results are 0. */
+/*
+ * A prefetch is done when its lines are asked for. Nothing is known about them, so its results are
+ * 0.
+ */
 static uint64_t do_hint(struct spex_timing_core *core, const struct timing_uop *u,
                         struct accesses *a, uint32_t insn, uint64_t issue)
 {
@@ -313,10 +315,10 @@ static inline void drain(struct spex_timing_core *core, uint64_t pieces, uint64_
 }
 
 /*
- * An access that begins and ends within eight bytes, whose page the level 1 TLB has and whose
- * line level 1, and about which there is nothing more: it takes its latency. For a load that no
- * store in the buffer can have bytes of at t. The state of the line, or 0 if it is not one: then
- * nothing has happened but what a second try would find done.
+ * A plain access: it lies within eight bytes, hits the level 1 TLB and the level 1 cache, and
+ * needs nothing else, so it takes just its latency. For a load, no store in the buffer may hold
+ * its bytes at t. Returns the state of the line, or 0 if the access is not plain; what was
+ * changed until then does no harm when the access is made the general way.
  */
 static inline unsigned plain(struct spex_timing_core *core, uint64_t va, unsigned size, uint64_t t)
 {

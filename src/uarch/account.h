@@ -1,12 +1,11 @@
 /*
- * Inside of the full model (timing.h). pipe.c keeps the account of time, memo.c remembers
- * what blocks did to it, memory.c is the data side, prefetch.c what is fetched ahead,
- * fetch.c the instruction side, predict.c the predictors.
+ * Inside of the full model (timing.h). pipe.c keeps the account of time, memo.c remembers how
+ * blocks changed it, memory.c is the data side, prefetch.c what is fetched ahead, fetch.c the
+ * instruction side, predict.c the predictors.
  *
- * Requests come in program order, not in order of time: an instruction that waits for
- * its operands asks the memory later than the one after it. So what is limited by
- * bandwidth or ports is kept as a calendar of what is taken when, not as the time when
- * it is next free.
+ * Requests come in program order, not in order of time: an instruction that waits for its
+ * operands asks the memory later than the one after it. So a resource limited by bandwidth or
+ * ports is a calendar of when it is taken, not just the time when it is next free.
  */
 #ifndef UARCH_ACCOUNT_H
 #define UARCH_ACCOUNT_H
@@ -72,9 +71,9 @@ struct timing_uop {
 /* ---- what blocks did ---- */
 
 /*
- * Registers and dispatch, as far as they matter to what comes: when each register is
- * ready, in cycles after the one after dispatch (0: it is), and dispatch's part of a
- * cycle. Cores in the same state do the same. Each is there once.
+ * Registers and dispatch, as far as later blocks depend on them: when each register is ready,
+ * in cycles after the cycle that follows dispatch (0: it is ready), and dispatch's part of a
+ * cycle. Cores in the same state do the same. Each state is stored once.
  */
 struct timing_state {
     uint32_t seed; /* of hashes */
@@ -88,14 +87,14 @@ struct timing_step {
     uint16_t insn;
     uint16_t issue, took; /* took: from issue to done */
     uint16_t before;      /* when all before it in the block are done */
-    uint16_t plain;       /* what it takes if there is nothing about its accesses */
+    uint16_t plain;       /* what it takes if its accesses are plain */
     uint16_t size;        /* of a load of one access; else too large for one */
     uint16_t unused[2];
 };
 
 /*
- * A block in a state: what happens if its accesses take as long as they took that time. What is
- * needed each time fills a line of the host's cache.
+ * A block in a state: what happens if its accesses take as long as they did when it was
+ * remembered. The members used each time fill one line of the host's cache.
  */
 struct timing_path {
     const struct timing_state *from;
@@ -124,7 +123,7 @@ enum {
     TIMING_SOON = 48,        /* cycles: a register that is ready later is in no state */
     TIMING_LONGEST = 128,    /* instructions of a block that is remembered */
     TIMING_PATHS = 1 << 14,  /* lists of paths, and of states */
-    TIMING_CREDIT = 1 << 14, /* what a core may lose by remembering before it pauses */
+    TIMING_CREDIT = 1 << 14, /* what remembering may cost a core before it pauses */
 };
 
 struct timing_memo {
@@ -137,7 +136,7 @@ struct timing_memo {
 
 /* ---- what is limited ---- */
 
-/* So many lines in each bucket of 64 cycles. */
+/* A server: it can serve so many lines in each bucket of 64 cycles. */
 struct timing_server {
     uint32_t lines;
     uint64_t bucket[TIMING_BUCKETS]; /* number << 16 | taken */
@@ -145,9 +144,9 @@ struct timing_server {
 /* The first moment at or after t at which a line can be served; it is taken. */
 uint64_t timing_serve(struct timing_server *server, uint64_t t);
 /*
- * Lines taken in TIMING_AGO buckets, as many before that of t. Those just before it are not
- * all known: cores are accounted for by when instructions retire, and others may have asked
- * long before that.
+ * Lines taken in TIMING_AGO buckets, ending TIMING_AGO before that of t. The most recent
+ * buckets are not complete: cores are accounted for when instructions retire, and others may
+ * have asked long before that.
  */
 uint32_t timing_load(const struct timing_server *server, uint64_t t);
 
@@ -184,8 +183,8 @@ struct timing_cache {
 };
 
 /*
- * State of a line of level 1 that is the most recent of its set, and about which there is
- * nothing more to do; 0 if it is not.
+ * State of a line of level 1 if it is the most recent of its set and needs nothing else;
+ * otherwise 0.
  */
 static inline unsigned timing_l1_quick(const struct timing_cache *l1, uint64_t va)
 {
@@ -214,7 +213,7 @@ struct timing_target {
     uint16_t tag;
     uint8_t confidence;
 };
-struct timing_table { /* what of the history a table sees */
+struct timing_table { /* the part of the history that a table sees */
     uint64_t mask[3];
     uint32_t words;
 };
@@ -293,7 +292,7 @@ struct spex_timing_core {
     const struct timing_state *state; /* has the registers, if there is one */
     struct timing_path **hook;        /* where to find what the next block does, and to note it */
     struct timing_path *none;         /* what it is if it is not at a path */
-    int32_t credit;                   /* what remembering costs is paid of it; below 0: a pause */
+    int32_t credit;                   /* budget for remembering; below 0: a pause */
     uint64_t first;                   /* instruction after the last block that was not known */
     const uint64_t *made, *made_end;  /* loads and stores of the block that were made: when done */
     uint32_t page_shift, l1d_latency, lat_alu;
@@ -326,7 +325,8 @@ struct spex_timing_core {
     struct uarch_mmu mmu;
     uint64_t page; /* of the last access */
     struct {
-        uint64_t line, ready, gone; /* the last that others asked for: when it came, and left */
+        uint64_t line, ready,
+            gone; /* the last line that others asked for: when it came, and left */
     } leaving;
     struct timing_prefetch prefetch;
     /* the instruction side */
@@ -366,7 +366,7 @@ static inline uint64_t timing_after(uint64_t dispatch, uint64_t by, uint64_t beg
 
 /* ---- memo.c ---- */
 
-/* The registers go to a state, if there is one for them: else NULL; and back to the core. */
+/* Moves the registers into a state, NULL if there is none for them; and back to the core. */
 const struct timing_state *timing_memo_enter(struct spex_timing_core *core);
 void timing_memo_leave(struct spex_timing_core *core);
 /* Retirements of blocks that were known go to slot[]. */
@@ -387,7 +387,7 @@ struct timing_path *timing_memo_keep(struct spex_timing_core *core,
                                      struct timing_path *parent, uint32_t at, uint64_t took);
 /* A branch was mispredicted, perhaps at the end of a path: dispatch goes on at this cycle. */
 void timing_memo_missed(struct spex_timing_core *core, struct timing_path *path, uint64_t cycle);
-/* It takes more memory than it should; all is forgotten. */
+/* Forgets everything if it takes more memory than it should. */
 bool timing_memo_full(const struct spex_timing *timing);
 void timing_memo_free(struct spex_timing *timing);
 
@@ -397,12 +397,12 @@ void timing_memo_free(struct spex_timing *timing);
 uint64_t timing_memory_load(struct spex_timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
                             spex_uarch_result *result);
 /*
- * Ownership of a line for a write, asked for at t: when the line is there. The store
- * itself is out of the way when it was accepted: it waits with the line's miss register.
+ * Ownership of a line for a write, asked for at t: when the line is there. The store itself is
+ * done once it is accepted: it waits with the line's miss register.
  */
 uint64_t timing_memory_own(struct spex_timing_core *core, uint64_t va, uint64_t t, uint64_t pc,
                            spex_uarch_result *result, uint64_t *accepted);
-/* State of a line of level 1 about which there is nothing more to do, 0 if there is; it is used. */
+/* Uses a line of level 1: its state if nothing else is needed, otherwise 0. */
 unsigned timing_memory_first(struct spex_timing_core *core, uint64_t va);
 /* A whole line that is written without being fetched. */
 uint64_t timing_memory_stream(struct spex_timing_core *core, uint64_t line, uint64_t t,
@@ -412,11 +412,11 @@ bool timing_memory_present(const struct spex_timing_core *core, uint64_t line);
 bool timing_memory_in_l2(const struct spex_timing_core *core, uint64_t line);
 /* A line for the instruction cache. */
 uint64_t timing_memory_code(struct spex_timing_core *core, uint64_t line, uint64_t t);
-/* Into level 1 or 2, if there is room; nothing if it is there already. */
+/* Fetches a line into level 1 or 2, if there is room; does nothing if it is there already. */
 void timing_memory_prefetch(struct spex_timing_core *core, uint64_t line, uint64_t t,
                             unsigned level);
 /*
- * What the program asks to be fetched (enum spex_prefetch). Nobody waits for the line; when a miss
+ * A prefetch by the program (enum spex_prefetch). Nothing waits for the line; returns when a miss
  * register took the request.
  */
 uint64_t timing_memory_hint(struct spex_timing_core *core, uint64_t line, uint64_t t,

@@ -12,7 +12,7 @@ void uarch_lock(uint32_t *lock)
 {
     for (unsigned spins = 0; __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE); spins++)
         if (spins >= 64)
-            sched_yield(); /* the holder may wait for our host CPU */
+            sched_yield(); /* the lock's holder may be waiting for our host CPU */
 }
 
 void uarch_unlock(uint32_t *lock)
@@ -241,7 +241,7 @@ static struct uarch_entry *dir_find(struct spex_uarch *model, uint64_t line)
     return NULL;
 }
 
-/* A new entry; an old one may have to go, and with it all private copies. */
+/* Makes a new entry; it may evict an old one, and with it all private copies of that line. */
 static struct uarch_entry *dir_make(struct uarch_core *core, uint64_t line)
 {
     struct spex_uarch *model = core->model;
@@ -394,9 +394,9 @@ static void contended_make(struct uarch_core *core, struct uarch_entry *entry, u
 }
 
 /*
- * Did user have the line between the moments last and now of another core's time?
- * It used it then, if its own time has passed that; if its time is behind, it will,
- * as long as it runs and was using the line when last heard of.
+ * Did user have the line between the moments last and now of another core's time? If its own
+ * time has passed that, its recorded uses answer; if its time is behind, it counts as using
+ * the line, as long as it runs and was using it when last heard of.
  */
 static bool uses_between(const struct spex_uarch *model, const struct uarch_user *user,
                          uint64_t last, uint64_t now)
@@ -681,7 +681,7 @@ static spex_uarch_result access_slow(struct spex_uarch_core *hot, uint64_t va, u
         m->translation = (uint16_t)translation;
         uint32_t l1 = model->config.l1d_latency;
         uint32_t wait = translation + (latency > l1 ? latency - l1 : 0);
-        /* A line that is fought for hides behind nothing: the next use needs this one. */
+        /* Nothing hides the latency of a contended line: the next use needs this one. */
         uint32_t stall = r & SPEX_UARCH_CONTENDED ? 16 * SPEX_UARCH_TICK
                          : kind == STORE          ? model->stall_store
                                                   : model->stall_load;

@@ -168,7 +168,7 @@ static size_t word_at(const char **at, const char *end)
     return (size_t)(stop - *at);
 }
 
-/* The keys that say what CPU it is: <guest/cpu.h>. */
+/* Keys that identify the CPU are not for the model: <guest/cpu.h>. */
 static enum spex_status skip_identity(void *context, const struct spex_uarch_line *line,
                                       struct spex_error *error)
 {

@@ -156,7 +156,7 @@ static struct uarch_core *core_make(struct spex_uarch *model)
     core->l2 = calloc(c->l2_size >> UARCH_LINE, sizeof *core->l2);
     bool mmu = uarch_mmu_init(&core->mmu, c);
     core->indirect = calloc(model->ind_mask + 1, sizeof *core->indirect);
-    /* Each line held can be taken away once before the mail is read. */
+    /* Each line held can be taken away only once before the mail is read. */
     core->mail.capacity = (c->l2_size >> UARCH_LINE) + 64;
     core->mail.box = malloc(core->mail.capacity * sizeof *core->mail.box);
     if (!core->hot || !core->l1 || !core->l2 || !mmu || !core->indirect || !core->mail.box) {

@@ -1,9 +1,9 @@
 /*
- * What blocks did to the account of time: a block that finds registers and dispatch as
- * they were once before, relative to each other, and whose accesses take as long as
- * they did, does the same again. The accesses themselves are always made.
+ * Remembers how blocks changed the account of time: a block that finds registers and dispatch
+ * as they were once before, relative to each other, and whose accesses take as long as then,
+ * does the same again. The accesses themselves are always made.
  *
- * Nothing here changes what happens; it is only known sooner.
+ * This never changes the result; it only gets there faster.
  */
 #include "uarch/account.h"
 
@@ -38,7 +38,7 @@ const struct timing_state *timing_memo_enter(struct spex_timing_core *core)
 {
     struct timing_memo *memo = &core->timing->memo;
     struct timing_state state;
-    /* The last retirement is behind nearly everything that a register waits for. */
+    /* The last retirement is later than nearly everything that a register waits for. */
     core->hook = &core->none;
     if (core->retire > (core->dispatch >> 16) + 1 + TIMING_SOON || !state_of(core, &state))
         return core->state = NULL;

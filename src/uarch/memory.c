@@ -102,9 +102,9 @@ static bool is_remote(struct spex_timing_core *core, uint64_t line)
 }
 
 /*
- * True if the line was there; it is the most recent of its set afterwards, unless it
- * was not there and insert is not set. A modified victim goes to memory: *written is
- * when that took it.
+ * True if the line was there. Afterwards it is the most recent of its set, unless it was
+ * missing and insert is not set. A modified victim goes to memory: *written is when memory
+ * took it.
  */
 static bool llc_touch(struct spex_timing_core *core, uint64_t line, bool insert, bool dirty,
                       uint64_t t, uint64_t *written)
@@ -352,7 +352,7 @@ static uint64_t l2_request(struct spex_timing_core *core, uint64_t line, uint64_
 
 /* ---- level 1 ---- */
 
-/* The line at i was used: it changes places with the first of its set. Where it is now. */
+/* The line at i was used: swaps it with the first of its set. Returns where it is now. */
 static int32_t l1_use(struct timing_cache *l1, uint64_t line, int32_t i)
 {
     int32_t first = (int32_t)(((uint32_t)(line >> UARCH_LINE) & l1->mask) * l1->ways);
@@ -388,7 +388,7 @@ static bool l1_arrival(struct spex_timing_core *core, int32_t i, uint64_t t)
 {
     struct timing_cache *l1 = &core->l1;
     uint64_t flags = l1->tag[i], ready = l1->ready[i];
-    if (ready <= core->dispatch >> 16) /* nothing that comes later asks before this */
+    if (ready <= core->dispatch >> 16) /* later requests never ask before this */
         l1->tag[i] &= ~(uint64_t)TIMING_PENDING;
     if (!(flags & TIMING_PREFETCHED))
         return false;

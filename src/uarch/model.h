@@ -8,10 +8,9 @@
  * thread at a time, different cores by different threads without locks of the
  * caller. A single core given the same calls always gives the same answers.
  *
- * An engine calls spex_uarch_block() at each entry of a straight run of
- * instructions and spex_uarch_load(), _store() or _atomic() for each access. Both
- * are a short inline path for what happens nearly always; the rest is behind a
- * call in tail position. Only when a sample completes does it ask for more:
+ * An engine calls spex_uarch_block() at each entry of a straight run of instructions and
+ * spex_uarch_load(), _store() or _atomic() for each access. Both have a short inline path for
+ * the common case; the rest is a tail call. Only when a sample completes does it ask for more:
  * spex_uarch_access() and spex_uarch_replay() fill in the outcome.
  *
  * Addresses are virtual; the model takes physical ones to be equal. An engine that
@@ -44,10 +43,10 @@ const char *spex_uarch_preset_text(size_t index);
 enum spex_status spex_uarch_config_preset(const char *name, struct spex_uarch_config *config,
                                           struct spex_error *error);
 /*
- * The text of such a file: lines of KEY VALUE SOURCE, # for comments, every key once. What else a
- * file says of a CPU goes to `other`, which returns SPEX_UNSUPPORTED for a key that it does not
- * know; NULL knows the keys of the files and does nothing. The error names the line. *config is
- * untouched on failure.
+ * The text of such a file: lines of KEY VALUE SOURCE, # for comments, every key once. Other keys
+ * of a file go to `other`, which returns SPEX_UNSUPPORTED for one that it does not know; NULL
+ * accepts the keys of our files and ignores them. The error names the line. *config is untouched
+ * on failure.
  */
 struct spex_uarch_line {
     const char *key, *value; /* not terminated */
@@ -246,9 +245,9 @@ spex_uarch_block(struct spex_uarch_core *core, const struct spex_uarch_block *bl
         uint8_t *direction =
             &core->direction[((uint32_t)(last->next >> 2) ^ history) & core->bp_mask];
         /*
-         * A table of bytes by counter * 2 + taken: next counter << 4, and bit 7 if it was
-         * wrong. The counter is kept as it comes out: shifted, it is the place of the
-         * next byte, and bit 7 is beyond what shifts count.
+         * A table of bytes by counter * 2 + taken: next counter << 4, and bit 7 if it was wrong.
+         * The counter is kept as it comes out of the table: shifted, it is the index of the next
+         * byte, and shifts ignore bit 7.
          */
         unsigned taken = block->pc != last->next;
         uint8_t next = (uint8_t)(0x30a03090a0009000u >> ((*direction + taken * 8) & 63));
@@ -275,8 +274,8 @@ spex_uarch_block(struct spex_uarch_core *core, const struct spex_uarch_block *bl
 }
 
 /*
- * Control leaves the last block otherwise than at its end (signal, fault,
- * exception): its closing branch, if any, was not executed.
+ * Control left the last block before its end (signal, fault, exception): its closing branch,
+ * if any, was not executed.
  */
 void spex_uarch_cut(struct spex_uarch_core *core);
 
@@ -381,10 +380,10 @@ spex_uarch_result spex_uarch_access(const struct spex_uarch_core *core, const st
                                     struct spex_access *access);
 
 /*
- * Latencies of instruction insn of the block numbered sequence (core->sequence
- * when it was current, at most 8 blocks ago): the last operations go once more
- * through a scoreboard. result is what spex_uarch_access() returned, the worst if
- * there were several accesses, 0 if none. Fills total and issue.
+ * Latencies of instruction insn of the block numbered sequence (core->sequence when it was
+ * current, at most 8 blocks ago): a scoreboard replays the last operations. result is what
+ * spex_uarch_access() returned, the worst if there were several accesses, 0 if none. Fills
+ * total and issue.
  */
 void spex_uarch_replay(const struct spex_uarch_core *core, uint32_t sequence, unsigned insn,
                        spex_uarch_result result, struct spex_outcome *outcome);

@@ -1,13 +1,13 @@
 /*
- * The account of time: each instruction is dispatched, issued, done and retired at
- * cycles that follow from its operands, its ports, its accesses and the limits of the
- * window. docs/model.md has the rules in the order in which they stand here.
+ * The account of time: each instruction is dispatched, issued, done and retired at cycles that
+ * follow from its operands, its ports, its accesses and the limits of the window.
+ * docs/model.md has the rules in the same order.
  */
 #include "uarch/access.h"
 
 /* ---- instructions ---- */
 
-/* What has to wait for operands alone is the loop below; this is the rest. */
+/* Instructions that wait for operands alone are handled in the loop below; this does the rest. */
 struct special {
     uint64_t issue, done, stop; /* stop: nothing is dispatched before */
 };
@@ -70,7 +70,7 @@ special(struct spex_timing_core *core, const struct timing_uop *u, struct access
 static inline uint64_t queue_free(const struct spex_timing_core *core, const struct timing_uop *u)
 {
     const struct spex_uarch_config *c = core->c;
-    if (core->made != core->made_end) /* they were counted, and none was held up */
+    if (core->made != core->made_end) /* they were counted, and none was delayed */
         return 0;
     if (u->kind == TIMING_LOAD)
         return core->loads >= c->loads
@@ -150,7 +150,7 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
 
 /* ---- blocks ---- */
 
-/* The next instructions of the core have retired, up to so many. */
+/* Notes that the core's instructions have retired up to this number. */
 static inline void pass(struct spex_timing_core *core, uint32_t count)
 {
     uint64_t first = core->number / 16, last = (core->number + count - 1) / 16;
@@ -220,7 +220,7 @@ static __attribute__((noinline)) uint64_t run_first(struct spex_timing_core *cor
     return done;
 }
 
-/* Step `at` took so long, unlike before: what was made up to it. */
+/* Step `at` took another time than before: the loads and stores made up to it. */
 static __attribute__((noinline)) uint64_t run_other(struct spex_timing_core *core,
                                                     const struct spex_timing_block *block,
                                                     const spex_timing_access *access,
@@ -298,7 +298,7 @@ static inline bool quick_load(const struct spex_timing_core *core, const struct 
            timing_l1_quick(&core->l1, va);
 }
 
-/* The block as it went before in this state, if it did; its accesses are made again. */
+/* Repeats the block as it went before in this state, if it did; its accesses are made again. */
 static inline uint64_t run_known(struct spex_timing_core *core,
                                  const struct spex_timing_block *block,
                                  const spex_timing_access *access, size_t accesses,
@@ -366,7 +366,10 @@ static __attribute__((noinline)) bool held(struct spex_timing_core *core,
                now;
 }
 
-/* May the block have been in this state before? Nothing holds its dispatch up, and no pause. */
+/*
+ * May the block have been in this state before? Only if nothing delays its dispatch and remembering
+ * is not paused.
+ */
 static inline bool may_be_known(struct spex_timing_core *core, struct spex_timing_block *block)
 {
     if (core->number + block->count > core->room && held(core, block))

@@ -11,8 +11,8 @@
 #define ODD2 0xd6e8feb86659fd93ull
 
 /*
- * Index from the top bits of a hash of branch and history, tag from those in the middle. What
- * a table sees of the history is different for each.
+ * Index from the top bits of a hash of branch and history, tag from those in the middle. Each
+ * table sees another part of the history.
  */
 static inline uint64_t hash(const struct timing_predictor *p, const struct timing_table *see,
                             uint64_t key)
@@ -50,9 +50,9 @@ static inline void remember(struct timing_predictor *p, uint64_t bits, unsigned 
 /* ---- directions ---- */
 
 /*
- * What becomes of an entry: its counter goes towards what the branch did; it was of use if
- * what is below it would have said something else. An entry that was made lately and is not
- * sure yet leaves the word to what is below. By state, what is below << 5, taken << 6: the
+ * How an entry changes: its counter moves towards what the branch did; it was useful if the
+ * prediction below it would have been different. A recent entry that is not sure yet leaves
+ * the decision to the one below. Indexed by state, the prediction below << 5, taken << 6: the
  * next state, WRONG, FRESH.
  */
 enum { WRONG = 1 << 8, FRESH = 1 << 9 };
@@ -77,8 +77,8 @@ static const uint16_t rules[4 * TIMING_STATES] = {STATES(0, 0), STATES(1, 0), ST
 static const uint8_t counted[4][4] = {{0, 1, 2, 3}, {0, 0, 1, 2}, {0, 1, 2, 3}, {1, 2, 3, 3}};
 
 /*
- * The branch was mispredicted: a table above those that know it gets an entry, if one gives
- * way. at: entries of the branch, longest history first; knew: the first that knows it.
+ * The branch was mispredicted: a table above those that know it gets an entry, if one can be
+ * replaced. at: entries of the branch, longest history first; knew: the first that knows it.
  */
 static __attribute__((noinline)) void learn(struct timing_predictor *p,
                                             struct timing_tagged *const *at, uint32_t knew,
@@ -90,13 +90,14 @@ static __attribute__((noinline)) void learn(struct timing_predictor *p,
             *at[i] = (struct timing_tagged){.tag = tag, .state = taken ? 4 : 3};
             return;
         }
-    for (uint32_t i = 0; i < knew; i++) /* nobody gave way: some time one will */
+    for (uint32_t i = 0; i < knew;
+         i++) /* none could be replaced: age them, so that one can be later */
         at[i]->state = (uint16_t)(at[i]->state - 8);
 }
 
 /*
- * Without branches where it can be: what the guest's branches do, those of the host
- * would not foresee either. tables is a constant: the loop is unrolled.
+ * Avoids branches where possible: the host cannot predict what the guest's branches do,
+ * either. tables is a constant: the loop is unrolled.
  */
 static inline __attribute__((always_inline)) bool direction(struct timing_predictor *p,
                                                             uint64_t key, uint64_t pc, bool taken,

@@ -30,7 +30,10 @@ static void stride(struct spex_timing_core *core, uint64_t pc, uint64_t va, uint
     }
     if (s->confidence < 3)
         s->confidence++;
-    /* Once sure, and in each new page, the whole way ahead; then one more each time. */
+    /*
+     * When it becomes sure, and in each new page, fetches the whole distance ahead; then one more
+     * line each time.
+     */
     uint32_t first = s->confidence == 2 || enters ? 1 : c->pf_stride_ahead;
     for (uint32_t k = first; s->confidence >= 2 && k <= c->pf_stride_ahead; k++)
         ahead_l1(core, va + (uint64_t)step * k, t);

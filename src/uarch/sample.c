@@ -1,4 +1,4 @@
-/* What is asked only when a sample completes: events, data source, latencies. */
+/* What is worked out only when a sample completes: events, data source, latencies. */
 #include "uarch/uarch.h"
 
 #include "base/bits.h"
@@ -10,7 +10,7 @@ static uint64_t ticks_of(const struct spex_uarch_core *hot)
     return hot->clock_base + ((uint64_t)hot->counter & ((1ull << SPEX_UARCH_OPS_SHIFT) - 1));
 }
 
-/* Cycles until a line that was missed lately is here; 0 if it is. */
+/* Cycles until a line that missed lately arrives; 0 if it is here. */
 static uint32_t still_coming(const struct uarch_core *core, uint64_t line)
 {
     uint64_t now = ticks_of(core->hot);
@@ -48,7 +48,7 @@ void uarch_outcome(const struct spex_uarch_config *c, const struct spex_op *op, 
         events |= EVENT(MISALIGNED);
     access->flags &= (uint16_t)~SPEX_ACC_SOURCE;
     access->data_source = 0;
-    if (op->flags & SPEX_OPF_LOAD) { /* these say "was not a load, or" for 0 */
+    if (op->flags & SPEX_OPF_LOAD) { /* for these, 0 also means that it was not a load */
         if (level != SPEX_UARCH_L1)
             events |= EVENT(L2D_ACCESS);
         if (level > SPEX_UARCH_L2)

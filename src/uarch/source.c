@@ -36,7 +36,7 @@ static const struct row *find(enum arch_sources sources, enum origin origin, boo
 
 uint8_t uarch_source(enum arch_sources sources, enum spex_uarch_level level, spex_uarch_result r)
 {
-    /* Where a CPU tells two origins apart that another does not: the first, else the second. */
+    /* For CPUs that do not distinguish two origins: the first if it has a row, else the second. */
     static const uint8_t origins[SPEX_UARCH_LEVEL_COUNT][2] = {
         [SPEX_UARCH_L1] = {PLACE_L1},
         [SPEX_UARCH_L2] = {PLACE_L2},

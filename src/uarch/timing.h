@@ -9,8 +9,8 @@
  * same order give the same answers, to the cycle.
  *
  * An engine describes each straight run of instructions once, when it is translated
- * (spex_timing_block_init), and then tells for each execution of it what was
- * executed, which addresses were accessed and where control went.
+ * (spex_timing_block_init), and then reports for each execution what was executed, which
+ * addresses were accessed and where control went.
  */
 #ifndef UARCH_TIMING_H
 #define UARCH_TIMING_H
@@ -73,7 +73,7 @@ struct spex_timing_insn {
 
 struct spex_timing_run {
     uint32_t executed; /* instructions, at least 1; fewer than the block has: it was cut */
-    bool cut;          /* control left otherwise than by the block's end: fault, signal */
+    bool cut;          /* control left before the block's end: fault, signal */
     uint64_t next;     /* pc of the block that follows, unless cut */
     const spex_timing_access *access;
     size_t access_count;
@@ -85,7 +85,7 @@ struct spex_timing_run {
 
 void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *block,
                      struct spex_timing_run *run);
-/* The same for a block that was executed whole, and of which no more is to be known. */
+/* The same for a block that was executed whole and needs no details. */
 bool spex_timing_pass(struct spex_timing_core *core, struct spex_timing_block *block,
                       const spex_timing_access *access, size_t accesses, uint64_t next);
 
@@ -100,7 +100,7 @@ void spex_timing_access_outcome(const struct spex_timing_core *core, const struc
 uint64_t spex_timing_clock(const struct spex_timing_core *core);
 /* The core does something else for so many cycles: the kernel. The pipeline is empty afterwards. */
 void spex_timing_spend(struct spex_timing_core *core, uint64_t cycles);
-/* The same up to a moment; nothing if it is past. Returns the cycles that went by. */
+/* The same up to a moment; nothing if that is past. Returns the cycles that went by. */
 uint64_t spex_timing_reach(struct spex_timing_core *core, uint64_t cycles);
 
 /* Lines so far that came from other cores, or that they lost because this one wrote to them. */

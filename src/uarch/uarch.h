@@ -6,11 +6,11 @@
  * looks at) and the others, most recent first, in uarch_core.l1. Level 2 includes
  * level 1 and repeats its states, so that a level 1 victim is simply dropped.
  *
- * A core's caches are touched by its own thread alone. What others want of them
- * (invalidate, share) is posted to its mailbox and done at its next block entry or
- * miss. The directory is the truth; it and the last level cache are guarded by
- * striped locks. A stripe is chosen by the low bits of the line number, which are
- * low bits of every set index too: a line and all its possible victims share one.
+ * A core's caches are touched by its own thread alone. Requests of other cores (invalidate,
+ * share) are posted to its mailbox and served at its next block entry or miss. The directory
+ * is the truth; it and the last level cache are guarded by striped locks. A stripe is chosen
+ * by the low bits of the line number, which are low bits of every set index too: a line and
+ * all its possible victims share one.
  */
 #ifndef UARCH_UARCH_H
 #define UARCH_UARCH_H
