@@ -2,8 +2,8 @@
 #include "account.h"
 
 #include "need.h"
+#include "plugin.h"
 #include "region.h"
-#include "vcpu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +96,7 @@ static void fill_parts(struct flow *f, const struct execution *e, uint32_t at)
     out->events |= sve_events(insn, count);
     if (count)
         out->access[0] = v->pending.parts[0];
-    if (count && user.allocs)
+    if (count && plugin.user.allocs)
         allocs_look(v, v->pending.parts[0].va, heap_time_at(f, f->scan));
     if (count > 1) {
         out->parts = v->pending.parts;
@@ -143,7 +143,7 @@ static void take(struct flow *f, const struct execution *e, uint32_t at, int slo
 static bool in_region(struct flow *f)
 {
     struct vcpu *v = f->vcpu;
-    bool on = region_on(task_run, spex_timing_clock(f->core));
+    bool on = region_on(plugin.run, spex_timing_clock(f->core));
     if (on && !v->off)
         return true;
     if (on) {
@@ -171,7 +171,7 @@ static void sample(struct flow *f, const struct execution *e)
     uint64_t at = f->left;
     if (!unit)
         at = NEVER;
-    else if (task_run->regions && at < e->run->executed && !in_region(f))
+    else if (plugin.run->regions && at < e->run->executed && !in_region(f))
         return;
     while (at < e->run->executed) {
         const struct spex_timing_insn *time = &e->run->insns[at];
@@ -289,7 +289,7 @@ static size_t enter(struct flow *f, const struct block *block, const uint64_t *w
     if (n)
         turns_follow(&f->stack, last, block->model.pc, value[FLOW_SP], value[FLOW_X29],
                      value[FLOW_X30]);
-    if (n && user.truth)
+    if (n && plugin.user.truth)
         calls_follow(&f->made, &f->stack, last->turn, block->model.pc);
     return n;
 }
@@ -319,7 +319,7 @@ static unsigned quick_blocks(struct flow *f, uint64_t limit, unsigned most)
             f->left < timing->count)
             break;
         uint64_t next = block_of(*end)->timing.pc;
-        if (user.stacks)
+        if (plugin.user.stacks)
             enter(f, block, first, (size_t)(end - first));
         spex_timing_pass(f->core, timing, access, (size_t)(end - access), next);
         f->left -= timing->count;
@@ -339,7 +339,7 @@ static void do_signal(struct flow *f, struct flow_signal *signal)
     struct vcpu *v = f->vcpu;
     if (v->task.unit)
         spex_spu_exception_taken(v->task.unit);
-    if (user.stacks)
+    if (plugin.user.stacks)
         turns_signal(&f->stack, signal);
     free(signal);
 }
@@ -382,7 +382,7 @@ static void do_mark(struct flow *f, uint64_t word)
         spex_timing_reach(f->core, value);
         break;
     case FLOW_REGION:
-        __atomic_store_n(&task_run->disabled, !(value & 1), __ATOMIC_RELAXED);
+        __atomic_store_n(&plugin.run->disabled, !(value & 1), __ATOMIC_RELAXED);
         if (v->task.unit)
             in_region(f);
         break;
@@ -473,7 +473,7 @@ static bool step(struct flow *f)
         next = signal->pc;
     }
     uint64_t first = f->at + 1, words[FLOW_REGISTERS];
-    if (user.stacks) {
+    if (plugin.user.stacks) {
         size_t most = f->scan - first < FLOW_REGISTERS ? f->scan - first : FLOW_REGISTERS;
         for (size_t i = 0; i < most; i++)
             words[i] = word_at(f, first + i);
@@ -495,7 +495,7 @@ bool account_turn(struct flow *f, uint64_t limit, unsigned most)
             break;
     } while (step(f) && ++n < most && spex_timing_clock(f->core) <= limit);
     publish_clock(f);
-    if (user.allocs)
+    if (plugin.user.allocs)
         heap_time_at(f, f->at);
     __atomic_store_n(&f->tail, f->at, __ATOMIC_RELEASE);
     return n;
@@ -562,11 +562,11 @@ struct flow *account_new(struct vcpu *v, int cpu)
     struct flow *f = need(aligned_alloc(64, (sizeof *f + 63) / 64 * 64));
     memset(f, 0, sizeof *f);
     f->vcpu = v;
-    need(spex_timing_core_new(user.timing, (unsigned)cpu, &f->core) ? NULL : f->core);
+    need(spex_timing_core_new(plugin.user.timing, (unsigned)cpu, &f->core) ? NULL : f->core);
     f->stack.last = &turns_start;
-    if (user.stacks)
+    if (plugin.user.stacks)
         stack_begin(&f->stack);
-    if (user.allocs) /* pages that are not touched cost nothing */
+    if (plugin.user.allocs) /* pages that are not touched cost nothing */
         f->heap = need(calloc(FLOW_HEAP, sizeof *f->heap));
     return f;
 }

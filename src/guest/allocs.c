@@ -3,9 +3,9 @@
 #include "elf.h"
 #include "heap.h"
 #include "need.h"
+#include "plugin.h"
 #include "regs.h"
 #include "start.h"
-#include "vcpu.h"
 
 #include "perfdata/callchain.h"
 
@@ -38,14 +38,14 @@ static struct {
     struct {
         uint64_t pc;
         enum allocs_kind kind;
-    } functions[FUNCTIONS]; /* user.lock */
+    } functions[FUNCTIONS]; /* plugin.user.lock */
     size_t function_count;
     unsigned tries;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void allocs_open(void)
 {
-    all.heap = heap_new(user.full ? ENDED : 0);
+    all.heap = heap_new(plugin.user.full ? ENDED : 0);
     all.mask = 1023;
     all.sites = need(calloc(all.mask + 1, sizeof(struct site *)));
 }
@@ -93,28 +93,28 @@ static bool add_function(void *context, const char *name, uint64_t address)
         all.functions[all.function_count].pc = pc;
         all.functions[all.function_count++].kind = kind;
         if (kind < ALLOCS_MAP)
-            __atomic_fetch_add(&task_run->allocators, 1, __ATOMIC_RELAXED);
+            __atomic_fetch_add(&plugin.run->allocators, 1, __ATOMIC_RELAXED);
     }
     return true;
 }
 
 static void add_functions(const char *path, uint64_t bias)
 {
-    pthread_mutex_lock(&user.lock);
+    pthread_mutex_lock(&plugin.user.lock);
     elf_functions(path, add_function, &bias);
-    pthread_mutex_unlock(&user.lock);
+    pthread_mutex_unlock(&plugin.user.lock);
 }
 
 void allocs_mapped(const char *path, uint64_t address, uint64_t size, uint64_t offset)
 {
     struct elf elf;
     size_t kept = 0;
-    pthread_mutex_lock(&user.lock); /* something else may have been there */
+    pthread_mutex_lock(&plugin.user.lock); /* something else may have been there */
     for (size_t i = 0; i < all.function_count; i++)
         if (all.functions[i].pc - address >= size)
             all.functions[kept++] = all.functions[i];
     all.function_count = kept;
-    pthread_mutex_unlock(&user.lock);
+    pthread_mutex_unlock(&plugin.user.lock);
     if (elf_read(path, &elf))
         return;
     for (unsigned i = 0; i < elf.segments; i++) {
@@ -210,8 +210,8 @@ static const struct site *site_of(struct vcpu *v, uint64_t back)
     size_t count = 1;
     unsigned notes;
     words[0] = back;
-    if (user.stacks) {
-        const struct stack *stack = user.full ? &v->callers : &v->hot->stack;
+    if (plugin.user.stacks) {
+        const struct stack *stack = plugin.user.full ? &v->callers : &v->hot->stack;
         size_t n = stack->room ? stack_chain(stack, CALLCHAIN_USER, words + 1, &notes) : 0;
         size_t own = n && words[1] == back;
         memmove(words + 1, words + 1 + own, (n - own) * sizeof *words);
@@ -244,7 +244,7 @@ static void changed(struct vcpu *v)
 {
     uint64_t time = heap_time(all.heap);
     __atomic_store_n(&all.time, time, __ATOMIC_RELEASE);
-    if (user.full)
+    if (plugin.user.full)
         flow_heap(v, time);
     pthread_mutex_unlock(&all.lock);
 }
@@ -274,7 +274,7 @@ static void unmap(struct vcpu *v, uint64_t address, uint64_t size)
 
 void allocs_entered(unsigned vcpu, void *data)
 {
-    struct vcpu *v = hot[vcpu].vcpu;
+    struct vcpu *v = plugin.hot[vcpu].vcpu;
     enum allocs_kind kind = (enum allocs_kind)(uintptr_t)data;
     struct allocs_call *c = &v->call;
     uint64_t back = reg(v, 30), sp = reg(v, 31), x0 = reg(v, 0), x1 = reg(v, 1), x2 = reg(v, 2);
@@ -357,7 +357,7 @@ static void returned(struct vcpu *v, const struct allocs_call *c, uint64_t resul
 
 void allocs_back(unsigned vcpu, void *data)
 {
-    struct vcpu *v = hot[vcpu].vcpu;
+    struct vcpu *v = plugin.hot[vcpu].vcpu;
     if (__builtin_expect(v->call.back != (uintptr_t)data, 1) || reg(v, 31) != v->call.sp)
         return;
     struct allocs_call call = v->call;

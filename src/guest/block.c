@@ -1,6 +1,6 @@
 /* Blocks of guest code, kept by address and bytes; rows of truth. */
 #include "need.h"
-#include "vcpu.h"
+#include "plugin.h"
 
 #include "guest/a64.h"
 
@@ -19,19 +19,21 @@ bool block_by_registers(const struct insn *insn)
 static struct run_truth *new_rows(size_t count)
 {
     enum { ROWS = RUN_TRUTH / sizeof(struct run_truth) };
-    if (!user.rows.row || user.rows.used + count > ROWS) {
-        if (user.rows.chunks >= sizeof user.rows.chunk / sizeof user.rows.chunk[0])
+    if (!plugin.user.rows.row || plugin.user.rows.used + count > ROWS) {
+        if (plugin.user.rows.chunks >=
+            sizeof plugin.user.rows.chunk / sizeof plugin.user.rows.chunk[0])
             return NULL;
         void *map =
-            task_map(user.process, ".truth",
-                     (user.rows.base + user.rows.chunks) * (uint64_t)RUN_TRUTH, RUN_TRUTH, NULL);
+            task_map(plugin.user.process, ".truth",
+                     (plugin.user.rows.base + plugin.user.rows.chunks) * (uint64_t)RUN_TRUTH,
+                     RUN_TRUTH, NULL);
         if (!map)
             return NULL;
-        user.rows.row = user.rows.chunk[user.rows.chunks++] = map;
-        user.rows.used = 0;
+        plugin.user.rows.row = plugin.user.rows.chunk[plugin.user.rows.chunks++] = map;
+        plugin.user.rows.used = 0;
     }
-    struct run_truth *rows = user.rows.row + user.rows.used;
-    user.rows.used += count;
+    struct run_truth *rows = plugin.user.rows.row + plugin.user.rows.used;
+    plugin.user.rows.used += count;
     return rows;
 }
 
@@ -88,7 +90,7 @@ static void find_address(struct block *block, const struct spex_op *ops, size_t 
     }
     insn->address = address_trace(block->words, ops, i);
     block->early |=
-        insn->address.known && (ops[i].kind == SPEX_OP_DC_ZVA || (prefetch && user.full));
+        insn->address.known && (ops[i].kind == SPEX_OP_DC_ZVA || (prefetch && plugin.user.full));
 }
 
 /* Blocks are never freed: a core may remember them, and the same code comes back. */
@@ -100,17 +102,18 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
     block->insns = need(calloc(count, sizeof *block->insns));
     memcpy(copy, words, count * sizeof *copy);
     block->words = copy;
-    block->vl = user.vl;
-    block->streaming = user.streaming;
-    struct spex_a64_lengths lengths = {(uint16_t)user.vl, (uint16_t)(user.svl ? user.svl : 128)};
-    struct run_truth *rows = user.truth ? new_rows(count + 1) : NULL;
+    block->vl = plugin.user.vl;
+    block->streaming = plugin.user.streaming;
+    struct spex_a64_lengths lengths = {(uint16_t)plugin.user.vl,
+                                       (uint16_t)(plugin.user.svl ? plugin.user.svl : 128)};
+    struct run_truth *rows = plugin.user.truth ? new_rows(count + 1) : NULL;
     if (rows) {
         block->truth = rows;
         rows[0].pc = pc;
         rows[0].block = (uint32_t)count;
     }
     for (size_t i = 0; i < count; i++) {
-        spex_a64_classify(words[i], user.vl ? &lengths : NULL, &ops[i]);
+        spex_a64_classify(words[i], plugin.user.vl ? &lengths : NULL, &ops[i]);
         unsigned size = ops[i].access_size;
         block->insns[i] = (struct insn){.block = block,
                                         .index = (uint32_t)i,
@@ -120,15 +123,16 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
             rows[i + 1].pc = pc + 4 * i;
         }
     }
-    spex_uarch_block_init(user.model, &block->model, pc, ops, count);
-    if (user.full && spex_timing_block_init(user.timing, &block->timing, pc, ops, count))
+    spex_uarch_block_init(plugin.user.model, &block->model, pc, ops, count);
+    if (plugin.user.full &&
+        spex_timing_block_init(plugin.user.timing, &block->timing, pc, ops, count))
         need(NULL);
-    if (user.stacks)
+    if (plugin.user.stacks)
         block->turn = (uint8_t)turn_of(words, ops, count);
     for (size_t i = 0; i < count; i++) {
-        if (user.vl && (ops[i].kind != SPEX_OP_SVE_PREFETCH || exact_before(ops, count, i)))
+        if (plugin.user.vl && (ops[i].kind != SPEX_OP_SVE_PREFETCH || exact_before(ops, count, i)))
             block->insns[i].sve = sve_make(words[i], &ops[i]);
-        if (user.registers && (accesses_memory(&ops[i]) || ops[i].kind == SPEX_OP_PREFETCH))
+        if (plugin.user.registers && (accesses_memory(&ops[i]) || ops[i].kind == SPEX_OP_PREFETCH))
             find_address(block, ops, count, i);
     }
     return block;
@@ -136,10 +140,12 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
 
 struct block *block_get(uint64_t pc, const uint32_t *words, size_t count)
 {
-    struct block **slot = &user.blocks[(pc >> 2 ^ pc >> 18) % (sizeof user.blocks / sizeof *slot)];
+    struct block **slot =
+        &plugin.user.blocks[(pc >> 2 ^ pc >> 18) % (sizeof plugin.user.blocks / sizeof *slot)];
     for (struct block *b = *slot; b; b = b->next)
-        if (b->model.pc == pc && b->model.count == count && b->vl == user.vl &&
-            b->streaming == user.streaming && !memcmp(b->words, words, count * sizeof *words))
+        if (b->model.pc == pc && b->model.count == count && b->vl == plugin.user.vl &&
+            b->streaming == plugin.user.streaming &&
+            !memcmp(b->words, words, count * sizeof *words))
             return b;
     struct block *block = make_block(pc, words, count);
     block->next = *slot;
@@ -151,16 +157,16 @@ void block_resumed(void)
 {
     char name[RUN_PATH + 32];
     struct stat st;
-    snprintf(name, sizeof name, "%s/%u.truth", task_directory(), user.process);
-    if (user.truth && !stat(name, &st) && st.st_size > 0)
-        user.rows.base = (size_t)st.st_size / RUN_TRUTH;
+    snprintf(name, sizeof name, "%s/%u.truth", task_directory(), plugin.user.process);
+    if (plugin.user.truth && !stat(name, &st) && st.st_size > 0)
+        plugin.user.rows.base = (size_t)st.st_size / RUN_TRUTH;
 }
 
 void block_forked(void)
 {
-    user.rows.base = 0;
-    for (size_t i = 0; i < user.rows.chunks; i++) {
-        struct run_truth *rows = user.rows.chunk[i];
+    plugin.user.rows.base = 0;
+    for (size_t i = 0; i < plugin.user.rows.chunks; i++) {
+        struct run_truth *rows = plugin.user.rows.chunk[i];
         size_t n = RUN_TRUTH / sizeof *rows;
         struct run_truth *copy = need(malloc(n * sizeof *copy));
         for (size_t r = 0; r < n; r++)
@@ -169,7 +175,7 @@ void block_forked(void)
                                          .call = rows[r].call,
                                          .cut = rows[r].call ? rows[r].cut : 0}; /* target */
         uint64_t at = i * (uint64_t)RUN_TRUTH;
-        if (task_map(user.fork_id, ".truth", at, RUN_TRUTH, rows)) /* blocks point there */
+        if (task_map(plugin.user.fork_id, ".truth", at, RUN_TRUTH, rows)) /* blocks point there */
             memcpy(rows, copy, n * sizeof *copy);
         free(copy);
     }

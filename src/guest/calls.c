@@ -1,7 +1,7 @@
 #include "calls.h"
 
 #include "need.h"
-#include "vcpu.h"
+#include "plugin.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,9 +47,9 @@ static struct run_call *row_of(uint64_t site, uint64_t target)
         grow();
     struct run_call **at = place(site, target);
     if (!*at) {
-        pthread_mutex_lock(&user.lock);
+        pthread_mutex_lock(&plugin.user.lock);
         *at = block_new_call();
-        pthread_mutex_unlock(&user.lock);
+        pthread_mutex_unlock(&plugin.user.lock);
         if (!*at)
             return NULL;
         all.used++;

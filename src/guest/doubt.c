@@ -4,7 +4,7 @@
  * executed, and the note is removed if the thread goes on.
  */
 #include "guest/a64.h"
-#include "vcpu.h"
+#include "plugin.h"
 
 #include <string.h>
 
@@ -21,7 +21,7 @@ void doubt_ends(void)
 void doubt_note(unsigned vcpu, void *data)
 {
     const struct insn *insn = data;
-    struct vcpu *v = hot[vcpu].vcpu;
+    struct vcpu *v = plugin.hot[vcpu].vcpu;
     v->task.shared->illegal = insn->block->words[insn->index];
     v->task.shared->illegal_pc = pc_of(insn);
     doubtful = v;

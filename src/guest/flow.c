@@ -3,8 +3,7 @@
 
 #include "account.h"
 #include "need.h"
-#include "order.h"
-#include "vcpu.h"
+#include "plugin.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -35,7 +34,7 @@ static uint64_t head_of(const struct flow *f)
 static void take_lock(void)
 {
     __atomic_fetch_add(&all.wanted, 1, __ATOMIC_RELAXED);
-    pthread_mutex_lock(&order.lock);
+    pthread_mutex_lock(&plugin.order.lock);
     __atomic_fetch_sub(&all.wanted, 1, __ATOMIC_RELAXED);
 }
 
@@ -43,7 +42,8 @@ static void take_lock(void)
 
 static bool pump(void)
 {
-    return order.count == 1 && account_turn(order.flows[0], UINT64_MAX, FLOW_RING / 16);
+    return plugin.order.count == 1 &&
+           account_turn(plugin.order.flows[0], UINT64_MAX, FLOW_RING / 16);
 }
 
 static struct timespec in_a_millisecond(void)
@@ -60,42 +60,42 @@ static struct timespec in_a_millisecond(void)
 
 static void wake_guest(void)
 {
-    if (!__atomic_load_n(&all.waiting, __ATOMIC_SEQ_CST) || order.count != 1)
+    if (!__atomic_load_n(&all.waiting, __ATOMIC_SEQ_CST) || plugin.order.count != 1)
         return;
-    struct flow *f = order.flows[0];
+    struct flow *f = plugin.order.flows[0];
     if (f->waits && (f->tail >= f->wants || (!f->drains && head_of(f) - f->tail < FLOW_RING / 2)))
         pthread_cond_broadcast(&all.space);
 }
 
 static void *run_model(void *unused)
 {
-    pthread_mutex_lock(&order.lock);
+    pthread_mutex_lock(&plugin.order.lock);
     while (!all.stop) {
         if (pump()) {
             wake_guest();
             if (__atomic_load_n(&all.wanted, __ATOMIC_RELAXED)) {
-                pthread_mutex_unlock(&order.lock);
+                pthread_mutex_unlock(&plugin.order.lock);
                 sched_yield();
-                pthread_mutex_lock(&order.lock);
+                pthread_mutex_lock(&plugin.order.lock);
             }
             continue;
         }
         __atomic_store_n(&all.sleeping, 1, __ATOMIC_SEQ_CST);
         if (!pump()) { /* whoever publishes from here on will wake us */
             struct timespec until = in_a_millisecond();
-            pthread_cond_timedwait(&all.work, &order.lock, &until);
+            pthread_cond_timedwait(&all.work, &plugin.order.lock, &until);
         }
         __atomic_store_n(&all.sleeping, 0, __ATOMIC_SEQ_CST);
         wake_guest();
     }
-    pthread_mutex_unlock(&order.lock);
+    pthread_mutex_unlock(&plugin.order.lock);
     return unused;
 }
 
 static void start_thread(void)
 {
     sigset_t every, old;
-    all.threaded = task_run->model.thread;
+    all.threaded = plugin.run->model.thread;
     all.stop = false;
     if (!all.threaded)
         return;
@@ -120,7 +120,7 @@ void flow_publish(struct vcpu *v)
     if (all.threaded && __atomic_load_n(&all.sleeping, __ATOMIC_SEQ_CST)) {
         take_lock();
         pthread_cond_signal(&all.work);
-        pthread_mutex_unlock(&order.lock);
+        pthread_mutex_unlock(&plugin.order.lock);
     }
 }
 
@@ -139,14 +139,14 @@ static void wait_for(struct flow *f, uint64_t tail, bool drains)
             pthread_cond_signal(&all.work);
             struct timespec until = in_a_millisecond();
             if (f->tail < tail)
-                pthread_cond_timedwait(&all.space, &order.lock, &until);
+                pthread_cond_timedwait(&all.space, &plugin.order.lock, &until);
             __atomic_fetch_sub(&all.waiting, 1, __ATOMIC_SEQ_CST);
             f->waits = false;
-            pthread_mutex_unlock(&order.lock);
+            pthread_mutex_unlock(&plugin.order.lock);
             continue;
         }
         pump();
-        pthread_mutex_unlock(&order.lock);
+        pthread_mutex_unlock(&plugin.order.lock);
     }
 }
 
@@ -166,7 +166,7 @@ void flow_heap(struct vcpu *v, uint64_t time)
 /* Notes what others did to the heap before it was this thread's turn. */
 static void see_heap(struct vcpu *v)
 {
-    if (user.allocs)
+    if (plugin.user.allocs)
         flow_heap(v, allocs_time());
 }
 
@@ -180,12 +180,12 @@ static void enter(struct flow *f)
 static void leave(struct flow *f)
 {
     __atomic_store_n(&f->inside, false, __ATOMIC_SEQ_CST);
-    pthread_mutex_unlock(&order.lock);
+    pthread_mutex_unlock(&plugin.order.lock);
 }
 
 static bool several(void)
 {
-    return __atomic_load_n(&order.count, __ATOMIC_RELAXED) > 1;
+    return __atomic_load_n(&plugin.order.count, __ATOMIC_RELAXED) > 1;
 }
 
 /* The next word at which flow_turn() is to be called. */
@@ -236,7 +236,7 @@ void flow_drain(struct vcpu *v)
         take_lock();
         while (account_turn(f, UINT64_MAX, UINT32_MAX))
             ;
-        pthread_mutex_unlock(&order.lock);
+        pthread_mutex_unlock(&plugin.order.lock);
     } else {
         wait_for(f, f->head, true);
     }
@@ -319,7 +319,7 @@ void flow_begin(struct vcpu *v, int cpu, uint64_t start)
     v->flow = f;
     account_begin(f, start);
     order_begin(f);
-    pthread_mutex_unlock(&order.lock);
+    pthread_mutex_unlock(&plugin.order.lock);
     see_heap(v);
     set_stop(h);
 }
@@ -353,16 +353,16 @@ void flow_end(struct vcpu *v)
     take_lock();
     v->flow = NULL;
     end_locked(f);
-    pthread_mutex_unlock(&order.lock);
+    pthread_mutex_unlock(&plugin.order.lock);
     free(f->heap);
     free(f);
 }
 
 static void end_all_locked(void)
 {
-    while (order.count) {
-        order.flows[0]->vcpu->live = false;
-        end_locked(order.flows[0]); /* not freed: its thread may still run */
+    while (plugin.order.count) {
+        plugin.order.flows[0]->vcpu->live = false;
+        end_locked(plugin.order.flows[0]); /* not freed: its thread may still run */
     }
 }
 
@@ -370,7 +370,7 @@ void flow_end_all(void)
 {
     take_lock();
     end_all_locked();
-    pthread_mutex_unlock(&order.lock);
+    pthread_mutex_unlock(&plugin.order.lock);
 }
 
 void flow_rescue(void)
@@ -379,7 +379,7 @@ void flow_rescue(void)
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 2;
     __atomic_fetch_add(&all.wanted, 1, __ATOMIC_RELAXED);
-    if (!pthread_mutex_timedlock(&order.lock, &until))
+    if (!pthread_mutex_timedlock(&plugin.order.lock, &until))
         end_all_locked();
 }
 
@@ -390,7 +390,7 @@ void flow_before_fork(void)
 
 void flow_after_fork(void)
 {
-    pthread_mutex_unlock(&order.lock);
+    pthread_mutex_unlock(&plugin.order.lock);
 }
 
 /* The model's thread is not in the child. */

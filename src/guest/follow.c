@@ -3,10 +3,10 @@
 #include "account.h"
 #include "image.h"
 #include "origin.h"
+#include "plugin.h"
 #include "regs.h"
 #include "start.h"
 #include "trace.h"
-#include "vcpu.h"
 
 #include "base/vec.h"
 
@@ -99,7 +99,7 @@ static bool read_path(bool at, const uint64_t *a, char path[IMAGE_PATH])
     if (ok && at && !*text.bytes && a[4] & GUEST_AT_EMPTY_PATH && fd != GUEST_AT_FDCWD)
         path_of_descriptor(fd, path);
     else if (ok && !strcmp(text.bytes, "/proc/self/exe")) /* which is QEMU here */
-        ok = snprintf(path, IMAGE_PATH, "%s", user.program.path) > 0;
+        ok = snprintf(path, IMAGE_PATH, "%s", plugin.user.program.path) > 0;
     else if (ok && !strncmp(text.bytes, "/proc/self/fd/", 14) &&
              (fd = (int)strtol(text.bytes + 14, &end, 10), !*end))
         path_of_descriptor(fd, path);
@@ -121,7 +121,7 @@ static void leave(struct vcpu *v)
 {
     struct spex_uarch_counts counts = {0};
     uint64_t clock = clock_of(v);
-    if (user.full) {
+    if (plugin.user.full) {
         account_tell(v->flow);
         spex_timing_counts(v->flow->core, &counts);
     } else {
@@ -130,12 +130,12 @@ static void leave(struct vcpu *v)
     }
     task_count(&v->task, &counts);
     task_leave(&v->task, clock);
-    for (unsigned i = 0; v->task.id != user.process && i < MAX_VCPUS; i++) {
-        struct vcpu *first = hot[i].vcpu;
-        if (first && first->live && first->task.id == user.process)
+    for (unsigned i = 0; v->task.id != plugin.user.process && i < MAX_VCPUS; i++) {
+        struct vcpu *first = plugin.hot[i].vcpu;
+        if (first && first->live && first->task.id == plugin.user.process)
             first->task.shared->clock = clock;
     }
-    origin_leave(task_run, user.process, clock);
+    origin_leave(plugin.run, plugin.user.process, clock);
 }
 
 static void log_host(struct vcpu *v, const char *path)
@@ -159,7 +159,7 @@ static void take_back(struct vcpu *v)
     if (!v->task.unit || v->off)
         return;
     task_go_on(&v->task);
-    if (user.full)
+    if (plugin.user.full)
         account_begin(v->flow, clock_of(v));
     else
         sample_begin(v);
@@ -175,7 +175,7 @@ static void become_host(struct vcpu *v, const struct start *start, bool at, cons
     tells_host = true;
     set_aside(v);
     if (!trace_enter(start->word[START_SPEX], task_directory()))
-        __atomic_store_n(&task_run->untraced, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&plugin.run->untraced, 1, __ATOMIC_RELAXED);
     struct list argv, environment;
     if (at && read_list(a[2], &argv)) { /* QEMU does not know execveat */
         if (read_list(a[3], &environment)) {

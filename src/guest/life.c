@@ -4,8 +4,8 @@
 #include "follow.h"
 #include "need.h"
 #include "origin.h"
+#include "plugin.h"
 #include "regs.h"
-#include "vcpu.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -18,8 +18,8 @@ static __thread struct vcpu *caller; /* makes the system call under way on this 
 
 bool life_is_handler(uint64_t pc)
 {
-    for (unsigned i = 0; i < user.handler_count; i++)
-        if (user.handlers[i] == pc)
+    for (unsigned i = 0; i < plugin.user.handler_count; i++)
+        if (plugin.user.handlers[i] == pc)
             return true;
     return false;
 }
@@ -28,7 +28,7 @@ bool life_is_handler(uint64_t pc)
 
 static void log_event(struct vcpu *v, struct run_event *event, const char *text)
 {
-    if (!user.full) {
+    if (!plugin.user.full) {
         event->time = clock_of(v);
         task_log(&v->task, event, text);
         return;
@@ -45,7 +45,7 @@ static void end_vcpu(struct vcpu *v)
     if (!v->live)
         return;
     v->live = false;
-    if (user.full) {
+    if (plugin.user.full) {
         flow_end(v);
         return;
     }
@@ -75,7 +75,7 @@ struct birth {
 static void plan(struct birth *b, const struct vcpu *creator)
 {
     bool same = false;
-    struct run_gone *gone = creator ? NULL : origin_find(task_run, &same);
+    struct run_gone *gone = creator ? NULL : origin_find(plugin.run, &same);
     bool known = gone && gone->task != RUN_NO_TASK && task_look(gone->task, &b->parent);
     b->again = known && same;
     b->child = creator || (known && !same);
@@ -84,18 +84,18 @@ static void plan(struct birth *b, const struct vcpu *creator)
     if (b->again) {
         b->number = gone->task;
         b->cpu = b->parent.cpu;
-        b->start = later(later(b->parent.clock, gone->clock), task_run->clock[b->cpu]);
+        b->start = later(later(b->parent.clock, gone->clock), plugin.run->clock[b->cpu]);
         gone->host_pid = 0;
         return;
     }
     b->number = task_reserve(&b->cpu);
-    b->start = __atomic_load_n(&task_run->clock[b->cpu], __ATOMIC_ACQUIRE);
+    b->start = __atomic_load_n(&plugin.run->clock[b->cpu], __ATOMIC_ACQUIRE);
     if (creator)
         b->start = later(b->start, clock_of(creator));
     if (gone) /* a process that waits for this one does so through that one */
         b->start = later(b->start, gone->clock);
     if (!creator)
-        task_waits = gone;
+        plugin.waits = gone;
 }
 
 /* creator: who makes the thread, NULL for the first of a process. */
@@ -104,7 +104,7 @@ static void begin_vcpu(unsigned index, struct vcpu *creator)
     struct birth b;
     if (index >= MAX_VCPUS)
         need_end(EAGAIN, "the program has more threads at a time than is supported (8192)");
-    struct hot *h = &hot[index];
+    struct hot *h = &plugin.hot[index];
     if (!h->vcpu)
         h->vcpu = need(calloc(1, sizeof *h->vcpu));
     struct vcpu *v = h->vcpu;
@@ -113,17 +113,17 @@ static void begin_vcpu(unsigned index, struct vcpu *creator)
         spex_uarch_core_free(h->core);
     plan(&b, creator);
     stack_end(&v->callers);
-    if (!user.full) {
-        need(spex_uarch_core_new(user.model, (unsigned)b.cpu, &h->core) ? NULL : h->core);
+    if (!plugin.user.full) {
+        need(spex_uarch_core_new(plugin.user.model, (unsigned)b.cpu, &h->core) ? NULL : h->core);
         h->core->engine = h;
     }
     *v = (struct vcpu){.hot = h, .index = index, .live = true};
-    if (user.stacks)
+    if (plugin.user.stacks)
         turns_begin(h);
     if (creator)
         v->clear_tid = creator->argument[4]; /* clone(flags, stack, parent_tid, tls, child_tid) */
     if (!creator)
-        user.process = b.number;
+        plugin.user.process = b.number;
     if (b.again) {
         task_resume(&v->task, b.number);
         task_take_cpu(&v->task);
@@ -131,7 +131,7 @@ static void begin_vcpu(unsigned index, struct vcpu *creator)
     } else {
         task_begin(&v->task, b.number, b.cpu, b.child ? &b.parent : NULL, !creator, b.start);
     }
-    if (user.full) {
+    if (plugin.user.full) {
         flow_begin(v, b.cpu, b.start);
     } else {
         spex_uarch_clock_reach(h->core, b.start);
@@ -143,7 +143,7 @@ static void begin_vcpu(unsigned index, struct vcpu *creator)
         snprintf(text, sizeof text, "[stack:%d]", v->task.shared->tid);
         log_event(v, &event, text);
     }
-    if (user.full)
+    if (plugin.user.full)
         flow_started(v);
 }
 
@@ -155,10 +155,10 @@ static void begin_vcpu(unsigned index, struct vcpu *creator)
  */
 static struct vcpu *find_creator(void)
 {
-    uint64_t sp = user.registers ? regs_read(0, 31) : 0;
+    uint64_t sp = plugin.user.registers ? regs_read(0, 31) : 0;
     struct vcpu *any = NULL;
     for (unsigned i = 0; i < MAX_VCPUS; i++) {
-        struct vcpu *v = hot[i].vcpu;
+        struct vcpu *v = plugin.hot[i].vcpu;
         if (!v || !__atomic_load_n(&v->makes, __ATOMIC_ACQUIRE))
             continue;
         if (v->argument[1] == sp)
@@ -170,12 +170,12 @@ static struct vcpu *find_creator(void)
 
 void life_vcpu(unsigned index)
 {
-    if (user.api < 2) {
+    if (plugin.user.api < 2) {
         begin_vcpu(index, caller);
         return;
     }
     struct vcpu *creator = find_creator();
-    if (!creator && index < MAX_VCPUS && hot[index].vcpu)
+    if (!creator && index < MAX_VCPUS && plugin.hot[index].vcpu)
         return; /* the first one, which has begun with the first block */
     begin_vcpu(index, creator);
     if (creator)
@@ -185,7 +185,7 @@ void life_vcpu(unsigned index)
 /* clone's flags: CLONE_VM and not CLONE_VFORK, which QEMU takes for a fork. */
 static bool makes_thread(uint64_t flags)
 {
-    return user.api >= 2 && (flags & 0x4100) == 0x100;
+    return plugin.user.api >= 2 && (flags & 0x4100) == 0x100;
 }
 
 /*
@@ -202,25 +202,25 @@ static void await_thread(struct vcpu *v, int64_t result)
 
 void life_vcpu_exit(unsigned index)
 {
-    if (hot[index].vcpu)
-        end_vcpu(hot[index].vcpu);
+    if (plugin.hot[index].vcpu)
+        end_vcpu(plugin.hot[index].vcpu);
 }
 
 static void before_fork(void)
 {
     if (caller)
-        user.fork_id = task_reserve(&user.fork_cpu);
-    if (user.full)
+        plugin.user.fork_id = task_reserve(&plugin.user.fork_cpu);
+    if (plugin.user.full)
         flow_before_fork();
-    if (user.allocs)
+    if (plugin.user.allocs)
         allocs_before_fork();
 }
 
 static void in_parent(void)
 {
-    if (user.allocs)
+    if (plugin.user.allocs)
         allocs_after_fork();
-    if (user.full)
+    if (plugin.user.full)
         flow_after_fork();
 }
 
@@ -228,27 +228,27 @@ static void in_parent(void)
 static void in_child(void)
 {
     struct vcpu *v = caller;
-    if (user.allocs)
+    if (plugin.user.allocs)
         allocs_after_fork();
-    if (user.full)
+    if (plugin.user.full)
         flow_in_child(v);
     if (!v)
         return;
-    pthread_mutex_init(&user.lock, NULL);
+    pthread_mutex_init(&plugin.user.lock, NULL);
     stack_forked();
-    uint64_t start = later(clock_of(v), task_run->clock[user.fork_cpu]);
+    uint64_t start = later(clock_of(v), plugin.run->clock[plugin.user.fork_cpu]);
     struct run_task creator = *v->task.shared;
     for (unsigned i = 0; i < MAX_VCPUS; i++)
-        if (hot[i].vcpu && hot[i].vcpu != v)
-            hot[i].vcpu->live = false;
-    if (!user.full)
-        spex_uarch_forked(user.model, v->hot->core);
+        if (plugin.hot[i].vcpu && plugin.hot[i].vcpu != v)
+            plugin.hot[i].vcpu->live = false;
+    if (!plugin.user.full)
+        spex_uarch_forked(plugin.user.model, v->hot->core);
     task_forget(&v->task);
     block_forked();
-    user.process = user.fork_id;
+    plugin.user.process = plugin.user.fork_id;
     v->off = false;
-    task_begin(&v->task, user.fork_id, user.fork_cpu, &creator, true, start);
-    if (user.full) {
+    task_begin(&v->task, plugin.user.fork_id, plugin.user.fork_cpu, &creator, true, start);
+    if (plugin.user.full) {
         flow_begin_again(v, start);
         return;
     }
@@ -258,16 +258,16 @@ static void in_child(void)
 
 void life_end(void)
 {
-    if (user.over)
+    if (plugin.user.over)
         return;
-    user.over = true;
-    if (user.full) {
+    plugin.user.over = true;
+    if (plugin.user.full) {
         flow_end_all();
         return;
     }
     for (unsigned i = 0; i < MAX_VCPUS; i++)
-        if (hot[i].vcpu)
-            end_vcpu(hot[i].vcpu);
+        if (plugin.hot[i].vcpu)
+            end_vcpu(plugin.hot[i].vcpu);
 }
 
 /* ---- system calls ---- */
@@ -297,33 +297,35 @@ enum { /* generic numbers, as AArch64 has them */
 
 static unsigned wake_slot(uint64_t word)
 {
-    return (unsigned)(word >> 2 ^ word >> 10) % (sizeof user.wakes / sizeof user.wakes[0]);
+    return (unsigned)(word >> 2 ^ word >> 10) %
+           (sizeof plugin.user.wakes / sizeof plugin.user.wakes[0]);
 }
 
 static void wake(struct vcpu *v, uint64_t word)
 {
     unsigned i = wake_slot(word);
-    uint64_t clock =
-        user.full ? __atomic_add_fetch(&user.tickets, 1, __ATOMIC_RELAXED) : clock_of(v);
-    if (user.full)
+    uint64_t clock = plugin.user.full
+                         ? __atomic_add_fetch(&plugin.user.tickets, 1, __ATOMIC_RELAXED)
+                         : clock_of(v);
+    if (plugin.user.full)
         flow_mark(v, FLOW_WAKE, clock);
-    __atomic_store_n(&user.wakes[i].clock, clock, __ATOMIC_RELAXED);
-    __atomic_store_n(&user.wakes[i].word, word, __ATOMIC_RELEASE);
+    __atomic_store_n(&plugin.user.wakes[i].clock, clock, __ATOMIC_RELAXED);
+    __atomic_store_n(&plugin.user.wakes[i].word, word, __ATOMIC_RELEASE);
 }
 
 /* When a thread was last woken at this word, if that is remembered. */
 static uint64_t wake_clock(uint64_t word)
 {
     unsigned i = wake_slot(word);
-    return __atomic_load_n(&user.wakes[i].word, __ATOMIC_ACQUIRE) == word
-               ? __atomic_load_n(&user.wakes[i].clock, __ATOMIC_RELAXED)
+    return __atomic_load_n(&plugin.user.wakes[i].word, __ATOMIC_ACQUIRE) == word
+               ? __atomic_load_n(&plugin.user.wakes[i].clock, __ATOMIC_RELAXED)
                : 0;
 }
 
 /* A wait ended: time is at least where the waker's is. */
 static void woken(struct vcpu *v, uint64_t clock, enum flow_mark mark)
 {
-    if (!user.full)
+    if (!plugin.user.full)
         spex_uarch_clock_reach(v->hot->core, clock);
     else if (clock)
         flow_mark(v, mark, clock);
@@ -335,7 +337,7 @@ static void set_idle(struct vcpu *v, bool idle, int64_t number, int64_t result)
     enum flow_call kind = flow_call_kind(number, v->argument[1]);
     if (!idle && kind >= FLOW_FUTEX_WAKE && result <= 0)
         kind = FLOW_PLAIN;
-    if (!user.full)
+    if (!plugin.user.full)
         spex_uarch_core_idle(v->hot->core, idle);
     else if (idle)
         flow_call(v, kind);
@@ -346,7 +348,7 @@ static void set_idle(struct vcpu *v, bool idle, int64_t number, int64_t result)
 /* Accounts for everything the thread did. */
 static void settle(struct vcpu *v)
 {
-    if (user.full)
+    if (plugin.user.full)
         flow_drain(v);
     else
         sample_settle(v);
@@ -366,15 +368,15 @@ static void log_area(struct vcpu *v, uint64_t address, uint64_t size, uint64_t n
 
 void life_call(unsigned index, int64_t number, const uint64_t a[6])
 {
-    struct vcpu *v = hot[index].vcpu;
+    struct vcpu *v = plugin.hot[index].vcpu;
     caller = v;
     doubt_ends();
     sve_call(number == SYS_RT_SIGRETURN);
     memcpy(v->argument, a, sizeof v->argument);
-    if (user.full)
+    if (plugin.user.full)
         flow_mark(v, FLOW_CALL, 0);
-    if (user.full &&
-        task_run->regions) /* what others can see of the program has happened in the model, too */
+    if (plugin.user.full &&
+        plugin.run->regions) /* what others see of the program has happened here, too */
         flow_drain(v);
     switch (number) {
     case SYS_EXIT:
@@ -402,17 +404,18 @@ void life_call(unsigned index, int64_t number, const uint64_t a[6])
         break;
     case SYS_RT_SIGACTION: {
         uint64_t handler = 0;
-        if (a[1] && user.registers && regs_memory(a[1], &handler, 8) && handler > 1) {
-            pthread_mutex_lock(&user.lock);
+        if (a[1] && plugin.user.registers && regs_memory(a[1], &handler, 8) && handler > 1) {
+            pthread_mutex_lock(&plugin.user.lock);
             if (!life_is_handler(handler) &&
-                user.handler_count < sizeof user.handlers / sizeof user.handlers[0])
-                user.handlers[user.handler_count++] = handler;
-            pthread_mutex_unlock(&user.lock);
+                plugin.user.handler_count <
+                    sizeof plugin.user.handlers / sizeof plugin.user.handlers[0])
+                plugin.user.handlers[plugin.user.handler_count++] = handler;
+            pthread_mutex_unlock(&plugin.user.lock);
         }
         break;
     }
     case SYS_RT_SIGRETURN:
-        if (user.stacks)
+        if (plugin.user.stacks)
             turns_sigreturn(v);
         break;
     case SYS_PRCTL:
@@ -449,7 +452,7 @@ static void log_map(struct vcpu *v, uint64_t address)
         event.c = 0;
     }
     log_event(v, &event, path);
-    if (user.allocs && path[0] == '/' && a[2] & 4) /* PROT_EXEC */
+    if (plugin.user.allocs && path[0] == '/' && a[2] & 4) /* PROT_EXEC */
         allocs_mapped(path, address, a[1], a[5]);
 }
 
@@ -463,27 +466,27 @@ static void jit_opened(struct vcpu *v, int fd)
     path[n > 0 ? n : 0] = 0;
     if (!jit_is_map(path) && !jit_is_dump(path))
         return;
-    pthread_mutex_lock(&user.lock);
-    for (size_t i = 0; i < sizeof user.jit / sizeof *user.jit; i++)
-        if (!user.jit[i]) {
-            user.number[i] = user.opened++;
-            struct run_event event = {.type = RUN_JIT, .a = user.number[i]};
-            __atomic_store_n(&user.jit[i], fd + 1, __ATOMIC_RELEASE);
+    pthread_mutex_lock(&plugin.user.lock);
+    for (size_t i = 0; i < sizeof plugin.user.jit / sizeof *plugin.user.jit; i++)
+        if (!plugin.user.jit[i]) {
+            plugin.user.number[i] = plugin.user.opened++;
+            struct run_event event = {.type = RUN_JIT, .a = plugin.user.number[i]};
+            __atomic_store_n(&plugin.user.jit[i], fd + 1, __ATOMIC_RELEASE);
             log_event(v, &event, path);
             break;
         }
-    pthread_mutex_unlock(&user.lock);
+    pthread_mutex_unlock(&plugin.user.lock);
 }
 
 /* The profile knows what is written from then on. */
 static void jit_written(struct vcpu *v, int fd, uint64_t bytes, bool closed)
 {
-    for (size_t i = 0; i < sizeof user.jit / sizeof *user.jit; i++) {
-        if (__atomic_load_n(&user.jit[i], __ATOMIC_ACQUIRE) != fd + 1)
+    for (size_t i = 0; i < sizeof plugin.user.jit / sizeof *plugin.user.jit; i++) {
+        if (__atomic_load_n(&plugin.user.jit[i], __ATOMIC_ACQUIRE) != fd + 1)
             continue;
-        struct run_event event = {.type = RUN_JIT, .a = user.number[i], .b = bytes};
+        struct run_event event = {.type = RUN_JIT, .a = plugin.user.number[i], .b = bytes};
         if (closed)
-            __atomic_store_n(&user.jit[i], 0, __ATOMIC_RELEASE);
+            __atomic_store_n(&plugin.user.jit[i], 0, __ATOMIC_RELEASE);
         else
             log_event(v, &event, NULL);
     }
@@ -491,7 +494,7 @@ static void jit_written(struct vcpu *v, int fd, uint64_t bytes, bool closed)
 
 void life_return(unsigned index, int64_t number, int64_t result)
 {
-    struct vcpu *v = hot[index].vcpu;
+    struct vcpu *v = plugin.hot[index].vcpu;
     const uint64_t *a = v->argument;
     if (!v->live)
         return;
@@ -515,11 +518,11 @@ void life_return(unsigned index, int64_t number, int64_t result)
         break;
     case SYS_WRITE:
     case SYS_WRITEV:
-        if (user.opened && result > 0)
+        if (plugin.user.opened && result > 0)
             jit_written(v, (int)a[0], (uint64_t)result, false);
         break;
     case SYS_CLOSE:
-        if (user.opened)
+        if (plugin.user.opened)
             jit_written(v, (int)a[0], 0, true);
         break;
     case SYS_MREMAP:
@@ -530,12 +533,12 @@ void life_return(unsigned index, int64_t number, int64_t result)
         }
         break;
     case SYS_BRK:
-        if (!user.heap)
-            user.heap = (uint64_t)result;
-        if ((uint64_t)result > user.heap && a[0]) {
+        if (!plugin.user.heap)
+            plugin.user.heap = (uint64_t)result;
+        if ((uint64_t)result > plugin.user.heap && a[0]) {
             struct run_event event = {.type = RUN_MAP,
-                                      .a = user.heap,
-                                      .b = (uint64_t)result - user.heap,
+                                      .a = plugin.user.heap,
+                                      .b = (uint64_t)result - plugin.user.heap,
                                       .prot = 3,
                                       .flags = 0x22};
             log_event(v, &event, "[heap]");
@@ -552,13 +555,13 @@ void life_return(unsigned index, int64_t number, int64_t result)
     case SYS_WAIT4:
     case SYS_WAITID:
         for (unsigned i = 0; result > 0 && i < RUN_ENDED; i++)
-            if (__atomic_load_n(&task_run->ended[i].host_pid, __ATOMIC_ACQUIRE) == result)
-                woken(v, task_run->ended[i].clock, FLOW_REACH);
+            if (__atomic_load_n(&plugin.run->ended[i].host_pid, __ATOMIC_ACQUIRE) == result)
+                woken(v, plugin.run->ended[i].clock, FLOW_REACH);
         if (result > 0) /* of a program of the host: what it started */
-            woken(v, origin_clock(task_run, (int32_t)result), FLOW_REACH);
+            woken(v, origin_clock(plugin.run, (int32_t)result), FLOW_REACH);
         break;
     }
-    if (user.full)
+    if (plugin.user.full)
         flow_mark(v, FLOW_RETURN, flow_call_cycles(number, result));
     caller = NULL;
 }

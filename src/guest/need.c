@@ -1,7 +1,7 @@
 #include "need.h"
 
 #include "flow.h"
-#include "vcpu.h"
+#include "plugin.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,9 +18,9 @@ void *need(void *memory)
 void need_end(int error, const char *what)
 {
     static bool ending;
-    if (task_run) /* a program; of a machine nothing is kept but what the guest has written */
+    if (plugin.run) /* a program; of a machine nothing is kept but what the guest has written */
         task_failed(error);
-    if (user.full && !__atomic_exchange_n(&ending, true, __ATOMIC_RELAXED))
+    if (plugin.user.full && !__atomic_exchange_n(&ending, true, __ATOMIC_RELAXED))
         flow_rescue();
     dprintf(STDERR_FILENO, "spex: %s; the process ends here\n", what);
     _exit(1);

@@ -1,6 +1,7 @@
 #include "order.h"
 
 #include "account.h"
+#include "plugin.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -9,8 +10,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-struct order order = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 enum {
     FEW = 64,       /* words in a turn of threads that take lines from each other, or wait */
@@ -33,8 +32,8 @@ static struct flow *first(uint64_t *limit, bool *ready)
 {
     struct flow *best = NULL;
     uint64_t second = UINT64_MAX;
-    for (unsigned i = 0; i < order.count; i++) {
-        struct flow *f = order.flows[i];
+    for (unsigned i = 0; i < plugin.order.count; i++) {
+        struct flow *f = plugin.order.flows[i];
         bool words = account_ready(f);
         if (!words && (away(f) || account_waits(f)))
             continue;
@@ -48,7 +47,7 @@ static struct flow *first(uint64_t *limit, bool *ready)
         best = f;
         *ready = words;
     }
-    uint64_t turn = task_run->model.turn;
+    uint64_t turn = plugin.run->model.turn;
     *limit = second < UINT64_MAX - turn ? second + turn : UINT64_MAX;
     return best;
 }
@@ -68,18 +67,18 @@ static struct flow *next(void)
             account_turn(f, limit, UINT32_MAX);
             continue;
         }
-        unsigned i = 0; /* no thread is left that could wake it: an old wake was forgotten */
-        while (i < order.count && !account_waits(order.flows[i]))
+        unsigned i = 0; /* nobody is left who could wake it: the memory of wakes is short */
+        while (i < plugin.order.count && !account_waits(plugin.order.flows[i]))
             i++;
-        if (i == order.count)
+        if (i == plugin.order.count)
             return NULL;
-        account_wait_no_more(order.flows[i]);
+        account_wait_no_more(plugin.order.flows[i]);
     }
 }
 
 static void give(struct flow *f)
 {
-    order.holder = f;
+    plugin.order.holder = f;
     if (f)
         pthread_cond_signal(&f->turn);
 }
@@ -116,8 +115,9 @@ static void pause_a_little(unsigned times)
 
 static bool may_come(const struct flow *f)
 {
-    return f == order.left ||
-           (f->word ? order.word == ORDER_ANY || order.word == f->word : order.calls);
+    return f == plugin.order.left ||
+           (f->word ? plugin.order.word == ORDER_ANY || plugin.order.word == f->word
+                    : plugin.order.calls);
 }
 
 /*
@@ -127,30 +127,30 @@ static bool may_come(const struct flow *f)
  */
 static void settle(void)
 {
-    order.unsettled = false;
-    order.settling = true;
-    pthread_mutex_unlock(&order.lock);
-    for (unsigned i = 0; i < order.gone_count; i++)
-        for (unsigned n = 0; n < PATIENCE && host_state(order.gone[i]) != HOST_GONE; n++)
+    plugin.order.unsettled = false;
+    plugin.order.settling = true;
+    pthread_mutex_unlock(&plugin.order.lock);
+    for (unsigned i = 0; i < plugin.order.gone_count; i++)
+        for (unsigned n = 0; n < PATIENCE && host_state(plugin.order.gone[i]) != HOST_GONE; n++)
             pause_a_little(n);
-    for (unsigned i = 0; i < order.count; i++) {
-        struct flow *f = order.flows[i];
+    for (unsigned i = 0; i < plugin.order.count; i++) {
+        struct flow *f = plugin.order.flows[i];
         if (may_come(f))
             for (unsigned n = 0; n < PATIENCE && away(f) && host_state(f->tid) == HOST_RUNS; n++)
                 pause_a_little(n);
     }
-    pthread_mutex_lock(&order.lock);
-    order.gone_count = 0;
-    order.left = NULL;
-    order.word = 0;
-    order.calls = order.settling = false;
+    pthread_mutex_lock(&plugin.order.lock);
+    plugin.order.gone_count = 0;
+    plugin.order.left = NULL;
+    plugin.order.word = 0;
+    plugin.order.calls = plugin.order.settling = false;
 }
 
 /* It is nobody's turn: chooses whose it is now. */
 static void elect(void)
 {
-    while (!order.holder && !order.settling) {
-        if (order.unsettled) {
+    while (!plugin.order.holder && !plugin.order.settling) {
+        if (plugin.order.unsettled) {
             settle();
             continue;
         }
@@ -170,8 +170,9 @@ static void elect(void)
  */
 static bool look_at_holder(uint64_t moves, unsigned times)
 {
-    struct flow *h = order.holder;
-    if (!h || order.moves != moves || times < 2 || __atomic_load_n(&h->inside, __ATOMIC_SEQ_CST))
+    struct flow *h = plugin.order.holder;
+    if (!h || plugin.order.moves != moves || times < 2 ||
+        __atomic_load_n(&h->inside, __ATOMIC_SEQ_CST))
         return false;
     bool missing = !h->tid; /* its thread has not begun */
     if (missing ? times < PATIENCE : host_state(h->tid) == HOST_RUNS)
@@ -185,21 +186,21 @@ static bool look_at_holder(uint64_t moves, unsigned times)
 
 static void wait_for_turn(struct flow *f)
 {
-    uint64_t moves = order.moves;
+    uint64_t moves = plugin.order.moves;
     __atomic_store_n(&f->away, false, __ATOMIC_RELEASE); /* whatever others thought */
-    for (unsigned times = 0; order.holder != f; times++) {
-        if (!order.holder)
+    for (unsigned times = 0; plugin.order.holder != f; times++) {
+        if (!plugin.order.holder)
             elect();
-        if (order.holder == f)
+        if (plugin.order.holder == f)
             break;
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += LOOK * 1000000;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&f->turn, &order.lock, &until);
-        if (order.moves != moves) {
-            moves = order.moves;
+        pthread_cond_timedwait(&f->turn, &plugin.order.lock, &until);
+        if (plugin.order.moves != moves) {
+            moves = plugin.order.moves;
             times = 0;
         }
         if (look_at_holder(moves, times))
@@ -210,7 +211,7 @@ static void wait_for_turn(struct flow *f)
 /* The next thread to look chooses who goes on. */
 static void let_go(void)
 {
-    order.unsettled = true;
+    plugin.order.unsettled = true;
     give(NULL);
     struct flow *f = next();
     if (f)
@@ -243,23 +244,23 @@ void order_begin(struct flow *f)
 {
     pthread_cond_init(&f->turn, NULL);
     f->words = FEW;
-    if (order.count == 1) { /* the one that makes the second */
-        order.flows[0]->calls = false;
-        give(order.flows[0]);
+    if (plugin.order.count == 1) { /* the one that makes the second */
+        plugin.order.flows[0]->calls = false;
+        give(plugin.order.flows[0]);
     }
-    order.flows[order.count++] = f;
+    plugin.order.flows[plugin.order.count++] = f;
 }
 
 void order_end(struct flow *f)
 {
-    for (unsigned i = 0; i < order.count; i++)
-        if (order.flows[i] == f)
-            order.flows[i] = order.flows[--order.count];
-    if (order.gone_count < sizeof order.gone / sizeof *order.gone && f->tid)
-        order.gone[order.gone_count++] = f->tid;
-    order.left = order.left == f ? NULL : order.left;
-    order.word = ORDER_ANY; /* whoever joins it */
-    if (order.holder == f || !order.holder)
+    for (unsigned i = 0; i < plugin.order.count; i++)
+        if (plugin.order.flows[i] == f)
+            plugin.order.flows[i] = plugin.order.flows[--plugin.order.count];
+    if (plugin.order.gone_count < sizeof plugin.order.gone / sizeof *plugin.order.gone && f->tid)
+        plugin.order.gone[plugin.order.gone_count++] = f->tid;
+    plugin.order.left = plugin.order.left == f ? NULL : plugin.order.left;
+    plugin.order.word = ORDER_ANY; /* whoever joins it */
+    if (plugin.order.holder == f || !plugin.order.holder)
         let_go();
 }
 
@@ -268,9 +269,9 @@ static void begin(struct flow *f)
 {
     if (!f->tid)
         f->tid = (int)syscall(SYS_gettid);
-    if (order.holder != f)
+    if (plugin.order.holder != f)
         wait_for_turn(f);
-    order.moves++;
+    plugin.order.moves++;
 }
 
 void order_check(struct flow *f)
@@ -278,7 +279,7 @@ void order_check(struct flow *f)
     begin(f);
     struct flow *n = next();
     set_words(f);
-    if (order.holder != f || !n || n == f)
+    if (plugin.order.holder != f || !n || n == f)
         return;
     give(n);
     wait_for_turn(f);
@@ -292,40 +293,40 @@ void order_call(struct flow *f, enum flow_call call)
         return;
     f->word = call == FLOW_FUTEX_WAIT ? f->vcpu->argument[0] : 0;
     __atomic_store_n(&f->away, true, __ATOMIC_RELEASE);
-    order.left = f;
-    if (order.holder == f)
+    plugin.order.left = f;
+    if (plugin.order.holder == f)
         let_go();
 }
 
 void order_return(struct flow *f, enum flow_call call)
 {
     f->calls = false;
-    order.moves++;
-    if (order.holder == f &&
+    plugin.order.moves++;
+    if (plugin.order.holder == f &&
         (call == FLOW_WAKES || call == FLOW_FUTEX_WAKE || call == FLOW_FUTEX_MOVE)) {
-        order.calls |= call == FLOW_WAKES;
+        plugin.order.calls |= call == FLOW_WAKES;
         if (call != FLOW_WAKES)
-            order.word = call == FLOW_FUTEX_WAKE ? f->vcpu->argument[0] : ORDER_ANY;
-        order.unsettled = true;
+            plugin.order.word = call == FLOW_FUTEX_WAKE ? f->vcpu->argument[0] : ORDER_ANY;
+        plugin.order.unsettled = true;
         give(NULL);
     }
-    if (order.holder != f)
+    if (plugin.order.holder != f)
         wait_for_turn(f);
 }
 
 void order_in_child(struct flow *f)
 {
-    pthread_mutex_init(&order.lock, NULL);
-    for (unsigned i = 0; i < order.count; i++)
-        if (order.flows[i] != f)
-            account_forget(order.flows[i]);
-    order.holder = NULL;
-    order.settling = order.unsettled = order.calls = false;
-    order.left = NULL;
-    order.word = 0;
-    order.gone_count = 0;
-    order.flows[0] = f;
-    order.count = f != NULL;
+    pthread_mutex_init(&plugin.order.lock, NULL);
+    for (unsigned i = 0; i < plugin.order.count; i++)
+        if (plugin.order.flows[i] != f)
+            account_forget(plugin.order.flows[i]);
+    plugin.order.holder = NULL;
+    plugin.order.settling = plugin.order.unsettled = plugin.order.calls = false;
+    plugin.order.left = NULL;
+    plugin.order.word = 0;
+    plugin.order.gone_count = 0;
+    plugin.order.flows[0] = f;
+    plugin.order.count = f != NULL;
     if (f)
         f->tid = 0;
 }

@@ -37,7 +37,6 @@ struct order {
     int gone[64];      /* threads that are about to end, host's numbers */
     unsigned gone_count;
 };
-extern struct order order;
 
 /* All under the lock, for the thread of the flow. */
 

@@ -1,5 +1,5 @@
 /* libspex-qemu.so: where QEMU enters. The work is in user.c and system.c. */
-#include "qemu_plugin.h"
+#include "plugin.h"
 #include "system.h"
 #include "user.h"
 
@@ -7,6 +7,10 @@
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
+
+struct plugin plugin = {.user.lock = PTHREAD_MUTEX_INITIALIZER,
+                        .order.lock = PTHREAD_MUTEX_INITIALIZER,
+                        .sys.lock = PTHREAD_MUTEX_INITIALIZER};
 
 QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_API;
 

@@ -10,8 +10,8 @@
 #include "machine.h"
 
 #include "base/error.h"
+#include "plugin.h"
 #include "qemu_plugin7.h"
-#include "qemu_registers.h"
 #include "system.h"
 #include "walk.h"
 
@@ -53,10 +53,6 @@ static struct {
 };
 enum { REGISTERS = sizeof registers / sizeof registers[0] };
 
-static struct {
-    struct qemu_register x[32], cpsr; /* x[31] is SP */
-    uint64_t period;                  /* of the counter, ns */
-} q;
 static __thread struct qemu_plugin7_bytes *bytes;
 
 /* ---- registers ---- */
@@ -84,14 +80,14 @@ static uint64_t read_x(unsigned vcpu, unsigned reg)
 {
     uint64_t value = 0;
     (void)vcpu;
-    read_handle(q.x[reg], &value);
+    read_handle(plugin.qemu11.x[reg], &value);
     return value;
 }
 
 static uint64_t cpsr(void)
 {
     uint64_t value = 0;
-    read_handle(q.cpsr, &value);
+    read_handle(plugin.qemu11.cpsr, &value);
     return value;
 }
 
@@ -123,7 +119,7 @@ static void skip(unsigned vcpu, uint64_t pc, bool read, unsigned rt, uint64_t va
     struct qemu_plugin7_bytes out = {(uint8_t *)&value, sizeof value};
     (void)vcpu;
     if (read && rt != 31)
-        qemu_plugin_write_register(q.x[rt].handle, &out);
+        qemu_plugin_write_register(plugin.qemu11.x[rt].handle, &out);
     qemu_plugin_set_pc(pc + 4);
 }
 
@@ -178,9 +174,9 @@ static void set_ppi(unsigned vcpu, unsigned intid, bool level)
 static bool read_counter(uint64_t *count)
 {
     enum { CLOCK_VIRTUAL = 1 };
-    if (!qemu_clock_get_ns || !q.period)
+    if (!qemu_clock_get_ns || !plugin.qemu11.period)
         return false;
-    *count = (uint64_t)qemu_clock_get_ns(CLOCK_VIRTUAL) / q.period;
+    *count = (uint64_t)qemu_clock_get_ns(CLOCK_VIRTUAL) / plugin.qemu11.period;
     return true;
 }
 
@@ -215,11 +211,11 @@ static void on_register(const char *name, struct qemu_register where)
     unsigned number;
     char end;
     if (sscanf(name, "x%u%c", &number, &end) == 1 && number < 31)
-        q.x[number] = where;
+        plugin.qemu11.x[number] = where;
     else if (!strcmp(name, "sp"))
-        q.x[31] = where;
+        plugin.qemu11.x[31] = where;
     else if (!strcmp(name, "cpsr"))
-        q.cpsr = where;
+        plugin.qemu11.cpsr = where;
     for (size_t k = 0; k < REGISTERS; k++)
         if (!strcmp(name, registers[k].name))
             registers[k].handle = where;
@@ -241,7 +237,7 @@ static enum spex_status open_machine(unsigned vcpus, unsigned version,
     (void)version;
     (void)handler; /* the engine does the accesses itself */
     for (unsigned i = 0; i < 32; i++)
-        if (!q.x[i].known)
+        if (!plugin.qemu11.x[i].known)
             return error_set(error, SPEX_UNSUPPORTED, 0, "this QEMU does not show register %s%u",
                              i == 31 ? "sp, number " : "x", i);
     /* Those of EL2 are there if the machine has it, TCR2 if the CPU has FEAT_TCR2. */
@@ -250,10 +246,10 @@ static enum spex_status open_machine(unsigned vcpus, unsigned version,
             strncmp(registers[i].name, "TCR2", 4))
             return error_set(error, SPEX_UNSUPPORTED, 0, "this QEMU does not show register %s",
                              registers[i].name);
-    if (!q.cpsr.known)
+    if (!plugin.qemu11.cpsr.known)
         return error_set(error, SPEX_UNSUPPORTED, 0, "this QEMU does not show register cpsr");
     read_sysreg(0, SPEX_SYSREG(3, 3, 14, 0, 0), &frequency);
-    q.period = frequency && frequency < 1000000000 ? 1000000000 / frequency : 1;
+    plugin.qemu11.period = frequency && frequency < 1000000000 ? 1000000000 / frequency : 1;
     return SPEX_OK;
 }
 

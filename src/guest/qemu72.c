@@ -6,7 +6,7 @@
  */
 #include "machine.h"
 
-#include "qemu_plugin.h"
+#include "plugin.h"
 #include "system.h"
 
 #include "base/error.h"
@@ -98,27 +98,10 @@ enum fault_type {
     FAULT_UNSUPPORTED_ATOMIC = 16,
 };
 
-/* Where the pieces lie, found through QEMU's own migration description. */
-struct layout {
-    size_t env, cp_regs;      /* in ARMCPU */
-    size_t xregs, pc, pstate; /* in env */
-};
-
-static struct {
-    struct layout at;
-    struct machine_handler handler;
-    struct {
-        void *cpu; /* CPUState, the start of ARMCPU */
-        char *env; /* CPUARMState */
-    } cpu[SYS_VCPUS];
-    unsigned vcpus, period;
-    void *gic;
-} q;
-
 static void *cp_regs(unsigned vcpu)
 {
     void *table;
-    memcpy(&table, (char *)q.cpu[vcpu].cpu + q.at.cp_regs, sizeof table);
+    memcpy(&table, (char *)plugin.qemu72.cpu[vcpu].cpu + plugin.qemu72.at.cp_regs, sizeof table);
     return table;
 }
 
@@ -130,8 +113,8 @@ static struct reg_info *find_reg(unsigned vcpu, unsigned enc)
 
 static unsigned vcpu_of(const void *env)
 {
-    for (unsigned i = 0; i < q.vcpus; i++)
-        if (q.cpu[i].env == env)
+    for (unsigned i = 0; i < plugin.qemu72.vcpus; i++)
+        if (plugin.qemu72.cpu[i].env == env)
             return i;
     return 0;
 }
@@ -145,7 +128,7 @@ static unsigned enc_of(const struct reg_info *info)
 static int on_check(void *env, const struct reg_info *info, bool read)
 {
     enum { OK = 0, TRAP = 4, UNDEFINED = 8 }; /* as QEMU counts; the level is added to a trap */
-    switch (q.handler.check(vcpu_of(env), enc_of(info), read)) {
+    switch (plugin.qemu72.handler.check(vcpu_of(env), enc_of(info), read)) {
     case SPEX_SYSREG_OK:
     case SPEX_SYSREG_MEMORY:
         return OK;
@@ -160,12 +143,12 @@ static int on_check(void *env, const struct reg_info *info, bool read)
 
 static uint64_t on_read(void *env, const struct reg_info *info)
 {
-    return q.handler.read(vcpu_of(env), enc_of(info));
+    return plugin.qemu72.handler.read(vcpu_of(env), enc_of(info));
 }
 
 static void on_write(void *env, const struct reg_info *info, uint64_t value)
 {
-    q.handler.write(vcpu_of(env), enc_of(info), value);
+    plugin.qemu72.handler.write(vcpu_of(env), enc_of(info), value);
 }
 
 /* ---- address translation ---- */
@@ -206,7 +189,7 @@ static bool translate(unsigned vcpu, uint64_t va, unsigned el, bool host, uint64
     uint64_t result[32] = {0}; /* larger than GetPhysAddrResult; the address is its second word */
     struct mmu_fault fault = {0};
     int index = el == 2 ? (host ? E20_2 : E2) : E10_1;
-    if (get_phys_addr(q.cpu[vcpu].env, va, STORE, index, result, &fault)) {
+    if (get_phys_addr(plugin.qemu72.cpu[vcpu].env, va, STORE, index, result, &fault)) {
         *fsc = fault_code(&fault);
         *stage2 = fault.stage2;
         return false;
@@ -217,7 +200,7 @@ static bool translate(unsigned vcpu, uint64_t va, unsigned el, bool host, uint64
 
 /* ---- the layout: found, then checked ---- */
 
-static bool find_layout(struct layout *at)
+static bool find_layout(struct qemu72_layout *at)
 {
     const struct vm_description *d = (const struct vm_description *)vmstate_arm_cpu;
     size_t xregs = 0, pc = 0, sp = 0, indexes = 0;
@@ -266,8 +249,9 @@ static const char *prove(unsigned vcpu)
     if (r->field < 64 || r->field > 0x4000 || r->check == NULL)
         return "the fields of CONTEXTIDR_EL1";
     uint32_t pstate;
-    memcpy(&pstate, q.cpu[vcpu].env + q.at.pstate, sizeof pstate);
-    if ((pstate & 3) > 1 || q.cpu[vcpu].env[q.at.pstate + 4] != 1) /* SP bits; AArch64 */
+    memcpy(&pstate, plugin.qemu72.cpu[vcpu].env + plugin.qemu72.at.pstate, sizeof pstate);
+    if ((pstate & 3) > 1 ||
+        plugin.qemu72.cpu[vcpu].env[plugin.qemu72.at.pstate + 4] != 1) /* SP bits; AArch64 */
         return "PSTATE";
     /* Out of reset the MMU is off: an address is itself, or one that no PE has. */
     uint64_t pa = 0;
@@ -301,9 +285,9 @@ static void define(const char *name, unsigned enc, unsigned lowest_el, bool writ
         .read = on_read,
         .write = on_write,
     };
-    for (unsigned i = 0; i < q.vcpus; i++)
+    for (unsigned i = 0; i < plugin.qemu72.vcpus; i++)
         if (!find_reg(i, enc))
-            define_one_arm_cp_reg_with_opaque(q.cpu[i].cpu, &info, NULL);
+            define_one_arm_cp_reg_with_opaque(plugin.qemu72.cpu[i].cpu, &info, NULL);
 }
 
 static void define_all(unsigned version)
@@ -319,7 +303,7 @@ static void define_all(unsigned version)
                               : 1,
                    enc != SPEX_PMSIDR_EL1 && enc != SPEX_PMBIDR_EL1);
     }
-    for (unsigned i = 0; i < q.vcpus; i++) {
+    for (unsigned i = 0; i < plugin.qemu72.vcpus; i++) {
         struct reg_info *r =
             find_reg(i, SPEX_ID_AA64DFR0_EL1); /* a constant: prove() has seen it */
         r->reset = spex_field_set(r->reset, SPEX_ID_AA64DFR0_EL1_PMSVer, version);
@@ -344,26 +328,26 @@ static enum spex_status open_machine(unsigned vcpus, unsigned version,
                          "this QEMU does not export what the SPE registers need; %s", hint);
     if (vcpus > SYS_VCPUS)
         return error_set(error, SPEX_RANGE, 0, "at most %d vCPUs", SYS_VCPUS);
-    if (!find_layout(&q.at))
+    if (!find_layout(&plugin.qemu72.at))
         return error_set(error, SPEX_UNSUPPORTED, 0,
                          "this QEMU describes its CPU state in another way than 7.2; %s", hint);
-    q.handler = *handler;
-    q.vcpus = vcpus;
+    plugin.qemu72.handler = *handler;
+    plugin.qemu72.vcpus = vcpus;
     for (unsigned i = 0; i < vcpus; i++) {
-        q.cpu[i].cpu = qemu_get_cpu((int)i);
-        if (!q.cpu[i].cpu)
+        plugin.qemu72.cpu[i].cpu = qemu_get_cpu((int)i);
+        if (!plugin.qemu72.cpu[i].cpu)
             return error_set(error, SPEX_UNSUPPORTED, 0, "QEMU has no vCPU %u", i);
-        q.cpu[i].env = (char *)q.cpu[i].cpu + q.at.env;
+        plugin.qemu72.cpu[i].env = (char *)plugin.qemu72.cpu[i].cpu + plugin.qemu72.at.env;
         const char *wrong = prove(i);
         if (wrong)
             return error_set(error, SPEX_UNSUPPORTED, 0,
                              "this QEMU keeps %s in another way than 7.2; %s", wrong, hint);
     }
-    q.gic = object_resolve_path_type("", "arm-gicv3", NULL);
-    if (!q.gic)
+    plugin.qemu72.gic = object_resolve_path_type("", "arm-gicv3", NULL);
+    if (!plugin.qemu72.gic)
         return error_set(error, SPEX_UNSUPPORTED, 0,
                          "the machine has no GICv3; use -M virt,gic-version=3");
-    q.period = gt_cntfrq_period_ns ? gt_cntfrq_period_ns(q.cpu[0].cpu) : 16;
+    plugin.qemu72.period = gt_cntfrq_period_ns ? gt_cntfrq_period_ns(plugin.qemu72.cpu[0].cpu) : 16;
     define_all(version);
     return SPEX_OK;
 }
@@ -394,8 +378,8 @@ static void install(uint64_t id)
 
 static unsigned current(void)
 {
-    for (unsigned i = 0; i < q.vcpus; i++)
-        if (q.cpu[i].cpu == current_cpu)
+    for (unsigned i = 0; i < plugin.qemu72.vcpus; i++)
+        if (plugin.qemu72.cpu[i].cpu == current_cpu)
             return i;
     return 0;
 }
@@ -411,32 +395,33 @@ static bool read_sysreg(unsigned vcpu, unsigned enc, uint64_t *value)
     }
     if (!r->field)
         return false;
-    memcpy(value, q.cpu[vcpu].env + r->field, sizeof *value);
+    memcpy(value, plugin.qemu72.cpu[vcpu].env + r->field, sizeof *value);
     return true;
 }
 
 static unsigned read_el(unsigned vcpu)
 {
     uint32_t pstate;
-    memcpy(&pstate, q.cpu[vcpu].env + q.at.pstate, sizeof pstate);
+    memcpy(&pstate, plugin.qemu72.cpu[vcpu].env + plugin.qemu72.at.pstate, sizeof pstate);
     return pstate >> 2 & 3;
 }
 
 static const uint32_t *where_pstate(unsigned vcpu)
 {
-    return (const uint32_t *)(const void *)(q.cpu[vcpu].env + q.at.pstate);
+    return (const uint32_t *)(const void *)(plugin.qemu72.cpu[vcpu].env + plugin.qemu72.at.pstate);
 }
 
 static bool read_aarch64(unsigned vcpu)
 {
-    return q.cpu[vcpu].env[q.at.pstate + 4];
+    return plugin.qemu72.cpu[vcpu].env[plugin.qemu72.at.pstate + 4];
 }
 
 static uint64_t read_x(unsigned vcpu, unsigned reg)
 {
     uint64_t value = 0;
     if (reg < 32)
-        memcpy(&value, q.cpu[vcpu].env + q.at.xregs + 8 * reg, sizeof value);
+        memcpy(&value, plugin.qemu72.cpu[vcpu].env + plugin.qemu72.at.xregs + 8 * reg,
+               sizeof value);
     return value;
 }
 
@@ -456,7 +441,7 @@ static void set_ppi(unsigned vcpu, unsigned intid, bool level)
     bool locked = qemu_mutex_iothread_locked();
     if (!locked)
         qemu_mutex_lock_iothread_impl(__FILE__, __LINE__);
-    qemu_set_irq(qdev_get_gpio_in(q.gic, (int)(SHARED + 32 * vcpu + intid)), level);
+    qemu_set_irq(qdev_get_gpio_in(plugin.qemu72.gic, (int)(SHARED + 32 * vcpu + intid)), level);
     if (!locked)
         qemu_mutex_unlock_iothread();
 }
@@ -464,7 +449,7 @@ static void set_ppi(unsigned vcpu, unsigned intid, bool level)
 static bool read_counter(uint64_t *count)
 {
     enum { CLOCK_VIRTUAL = 1 };
-    *count = (uint64_t)qemu_clock_get_ns(CLOCK_VIRTUAL) / q.period;
+    *count = (uint64_t)qemu_clock_get_ns(CLOCK_VIRTUAL) / plugin.qemu72.period;
     return true;
 }
 

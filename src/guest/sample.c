@@ -4,9 +4,9 @@
  */
 #include "base/bits.h"
 #include "need.h"
+#include "plugin.h"
 #include "region.h"
 #include "regs.h"
-#include "vcpu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +93,7 @@ static void note_last_branch(struct vcpu *v)
 /* False if the unit is off, or has just been switched on: there is nothing to ask it. */
 static bool in_region(struct vcpu *v)
 {
-    bool on = region_on(task_run, clock_of(v));
+    bool on = region_on(plugin.run, clock_of(v));
     if (on && !v->off)
         return true;
     if (on) {
@@ -130,7 +130,7 @@ void sample_expired(struct vcpu *v, const struct block *block)
         arm(v, NEVER);
         return;
     }
-    if (task_run->regions && !in_region(v))
+    if (plugin.run->regions && !in_region(v))
         return;
     if (v->pending.done <= v->selected)
         complete_pending(v);
@@ -277,9 +277,9 @@ void sample_signalled(struct vcpu *v)
         !regs_memory(sp + FRAME_PC, &pc, 8))
         return;
     struct flow_signal here = {.pc = pc, .fault = synchronous(signo, code)};
-    if (user.stacks)
+    if (plugin.user.stacks)
         turns_signalled(v, &here);
-    if (user.full) {
+    if (plugin.user.full) {
         struct flow_signal *signal = need(malloc(sizeof *signal));
         *signal = here;
         flow_mark(v, FLOW_SIGNAL, (uintptr_t)signal);

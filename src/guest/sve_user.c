@@ -1,7 +1,7 @@
 /* SVE loads and stores of a program: to the model, and to the sample that is of one. */
 #include "need.h"
+#include "plugin.h"
 #include "sve.h"
-#include "vcpu.h"
 
 #include "base/bits.h"
 
@@ -12,7 +12,7 @@ enum { RUN = 64, RUN_FULL = 8 }; /* bytes: what the model takes at a time */
 const struct sve *sve_make(uint32_t word, const struct spex_op *op)
 {
     struct sve sve;
-    if (!user.registers || (op->kind == SPEX_OP_LDST_SME && !user.svl) ||
+    if (!plugin.user.registers || (op->kind == SPEX_OP_LDST_SME && !plugin.user.svl) ||
         !sve_decode(word, op, &sve))
         return NULL;
     struct sve *kept = need(malloc(sizeof *kept));
@@ -55,13 +55,13 @@ void sve_call(bool sigreturn)
 
 void sve_translate(bool handler)
 {
-    uint32_t vl = user.vl ? 8 * regs_vector_length() : 0;
-    user.streaming = streaming.now && !handler;
+    uint32_t vl = plugin.user.vl ? 8 * regs_vector_length() : 0;
+    plugin.user.streaming = streaming.now && !handler;
     if (!vl)
         return;
-    user.vl = vl;
-    if (user.streaming)
-        user.svl = vl;
+    plugin.user.vl = vl;
+    if (plugin.user.streaming)
+        plugin.user.svl = vl;
 }
 
 /* ---- accesses ---- */
@@ -69,7 +69,7 @@ void sve_translate(bool handler)
 static spex_uarch_result access_one(struct hot *h, const struct insn *insn, uint64_t va,
                                     unsigned size)
 {
-    if (user.none || insn->sve->hint)
+    if (plugin.user.none || insn->sve->hint)
         return 0;
     return insn->sve->store ? spex_uarch_store(h->core, va, size, insn->index)
                             : spex_uarch_load(h->core, va, size, insn->index);
@@ -107,11 +107,11 @@ static void count_result(struct run_truth *t, spex_uarch_result result)
 /* data: the instruction. */
 void sve_execute(unsigned vcpu, void *data)
 {
-    struct hot *h = &hot[vcpu];
+    struct hot *h = &plugin.hot[vcpu];
     const struct insn *insn = data;
     struct sve_list list;
     bool wanted = h->want == insn;
-    if (!wanted && (user.none || insn->sve->form == SVE_PREDICATED || insn->sve->hint))
+    if (!wanted && (plugin.user.none || insn->sve->form == SVE_PREDICATED || insn->sve->hint))
         return;
     sve_list(insn->sve, vcpu, RUN, &list);
     if (wanted) {
@@ -121,7 +121,7 @@ void sve_execute(unsigned vcpu, void *data)
                 .va = list.lowest, .pas = SPEX_NONSECURE, .flags = SPEX_ACC_VA | SPEX_ACC_INACTIVE};
         }
     }
-    if (wanted && user.allocs && list.count)
+    if (wanted && plugin.user.allocs && list.count)
         allocs_look(h->vcpu, list.item[0].va, UINT64_MAX);
     for (unsigned i = 0; i < list.count; i++) {
         spex_uarch_result result = access_one(h, insn, list.item[i].va, list.item[i].size);
@@ -141,7 +141,7 @@ void sve_execute_full(unsigned vcpu, void *data)
         return;
     sve_list(insn->sve, vcpu, insn->sve->hint ? RUN : RUN_FULL, &list);
     for (unsigned i = 0; i < list.count; i++)
-        hot_push(&hot[vcpu], SPEX_TIMING_ACCESS(list.item[i].va, insn->index));
+        hot_push(&plugin.hot[vcpu], SPEX_TIMING_ACCESS(list.item[i].va, insn->index));
 }
 
 /* How many accesses there were, from what the full model knows. */

@@ -7,9 +7,9 @@
 #include "system.h"
 
 #include "need.h"
+#include "plugin.h"
 #include "regs.h"
 #include "sve.h"
-#include "system_vcpu.h"
 
 #include "guest/a64.h"
 
@@ -18,8 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-struct sys sys = {.lock = PTHREAD_MUTEX_INITIALIZER, .log = -1};
 
 static void refuse(const struct spex_error *error)
 {
@@ -32,7 +30,7 @@ static void refuse(const struct spex_error *error)
 static void on_store(void *user, const struct spex_spu_store *store, struct spex_spu_stop *stop)
 {
     struct sys_vcpu *v = user;
-    const struct spex_vm_injection *in = &sys.config.inject;
+    const struct spex_vm_injection *in = &plugin.sys.config.inject;
     size_t done = 0;
     v->records += store->count != 0;
     if (store->count && v->records == in->fault) {
@@ -49,7 +47,8 @@ static void on_store(void *user, const struct spex_spu_store *store, struct spex
         bool stage2 = false;
         size_t n = 4096 - (va & 4095);
         if (!(store->flags & SPEX_STORE_NVM) &&
-            !sys.machine->translate(v->index, va, store->el, store->e2h, &pa, &fsc, &stage2)) {
+            !plugin.sys.machine->translate(v->index, va, store->el, store->e2h, &pa, &fsc,
+                                           &stage2)) {
             bool walk = fsc >= 0x13 && fsc <= 0x17; /* External abort on a table walk */
             *stop = (struct spex_spu_stop){
                 .kind = walk ? SPEX_STOP_ABORT : SPEX_STOP_FAULT,
@@ -61,7 +60,7 @@ static void on_store(void *user, const struct spex_spu_store *store, struct spex
         if (n > store->count - done)
             n = store->count - done;
         if (n)
-            sys.machine->write(pa, store->bytes + done, n);
+            plugin.sys.machine->write(pa, store->bytes + done, n);
         done += n;
     } while (done < store->count);
 }
@@ -69,13 +68,13 @@ static void on_store(void *user, const struct spex_spu_store *store, struct spex
 static bool on_counter(void *user, uint64_t *count)
 {
     (void)user;
-    return sys.machine->counter(count);
+    return plugin.sys.machine->counter(count);
 }
 
 static void on_irq(void *user, bool level)
 {
     const struct sys_vcpu *v = user;
-    sys.machine->ppi(v->index, PMBIRQ, level);
+    plugin.sys.machine->ppi(v->index, PMBIRQ, level);
 }
 
 static void on_pmu(void *user, unsigned event, uint64_t count)
@@ -90,7 +89,7 @@ static void on_pmu(void *user, unsigned event, uint64_t count)
 void system_refresh(struct sys_vcpu *v, unsigned enc)
 {
     uint64_t value;
-    if (sys.machine->sysreg(v->index, enc, &value))
+    if (plugin.sys.machine->sysreg(v->index, enc, &value))
         unit_log_set(&v->unit, enc, value);
 }
 
@@ -101,7 +100,7 @@ static uint64_t address_space(const struct sys_vcpu *v)
                                       SPEX_SYSREG(3, 4, 2, 0, 0), SPEX_SYSREG(3, 4, 2, 0, 1)};
     uint64_t asid = 0, value;
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
-        if (sys.machine->sysreg(v->index, tables[i], &value))
+        if (plugin.sys.machine->sysreg(v->index, tables[i], &value))
             asid ^= value >> 48;
     return (asid ^ asid >> 8) & 0xff;
 }
@@ -109,7 +108,7 @@ static uint64_t address_space(const struct sys_vcpu *v)
 void system_set_state(struct sys_vcpu *v, unsigned el)
 {
     struct spex_spu_state state = {.el = (uint8_t)el, .security = SPEX_NONSECURE};
-    if (!sys.machine->aarch64(v->index))
+    if (!plugin.sys.machine->aarch64(v->index))
         state.aarch32 = (uint8_t)(1u << el);
     v->el = (uint8_t)el;
     system_refresh(v, SPEX_HCR_EL2);
@@ -122,7 +121,8 @@ void system_set_state(struct sys_vcpu *v, unsigned el)
 /* ID_AA64DFR0_EL1.PMSVer. */
 unsigned system_version(void)
 {
-    return sys.config.inject.version ? sys.config.inject.version : sys.config.unit.features.version;
+    return plugin.sys.config.inject.version ? plugin.sys.config.inject.version
+                                            : plugin.sys.config.unit.features.version;
 }
 
 /* ---- opening, at the first translation ---- */
@@ -130,7 +130,7 @@ unsigned system_version(void)
 static void make_vcpu(unsigned index)
 {
     struct spex_error error;
-    struct spu_config config = sys.config.unit;
+    struct spu_config config = plugin.sys.config.unit;
     struct sys_vcpu *v = aligned_alloc(64, (sizeof *v + 63) & ~(size_t)63);
     need(v);
     memset(v, 0, sizeof *v);
@@ -139,28 +139,28 @@ static void make_vcpu(unsigned index)
     config.seed += index;
     config.host = (struct spex_spu_host){
         .user = v, .write = on_store, .counter = on_counter, .irq = on_irq, .pmu = on_pmu};
-    if (unit_log_new(&v->unit, &config, sys.config.features, sys.log, index, &error))
+    if (unit_log_new(&v->unit, &config, plugin.sys.config.features, plugin.sys.log, index, &error))
         refuse(&error);
-    need(spex_uarch_core_new(sys.model, index, &v->core) ? NULL : v->core);
+    need(spex_uarch_core_new(plugin.sys.model, index, &v->core) ? NULL : v->core);
     unit_log_boot(&v->unit);
     v->el = 1; /* as boot has left it */
-    v->pstate = sys.machine->pstate(index);
-    sys.vcpu[index] = v;
+    v->pstate = plugin.sys.machine->pstate(index);
+    plugin.sys.vcpu[index] = v;
 }
 
 static void open_system(void)
 {
     struct spex_error error;
     uint64_t dczid;
-    if (sys.machine->open(sys.vcpus, system_version(), &system_handler, &error))
+    if (plugin.sys.machine->open(plugin.sys.vcpus, system_version(), &system_handler, &error))
         refuse(&error);
-    sys.zva_bytes = 64;
-    if (sys.machine->sysreg(0, SPEX_SYSREG(3, 3, 0, 0, 7), &dczid))
-        sys.zva_bytes = 4u << (dczid & 15);
+    plugin.sys.zva_bytes = 64;
+    if (plugin.sys.machine->sysreg(0, SPEX_SYSREG(3, 3, 0, 0, 7), &dczid))
+        plugin.sys.zva_bytes = 4u << (dczid & 15);
     /* 7.2 shows neither these accesses nor, here, the registers; spex vm leaves SVE off there. */
-    sys.vectors = sys.config.vector_bits && sys.machine->skip && regs_find_system(sys.api) &&
-                  regs_open_vectors(0);
-    for (unsigned i = 0; i < sys.vcpus; i++)
+    plugin.sys.vectors = plugin.sys.config.vector_bits && plugin.sys.machine->skip &&
+                         regs_find_system(plugin.sys.api) && regs_open_vectors(0);
+    for (unsigned i = 0; i < plugin.sys.vcpus; i++)
         make_vcpu(i);
 }
 
@@ -169,7 +169,7 @@ static void open_system(void)
 static const struct sve *make_sve(uint32_t word, const struct spex_op *op)
 {
     struct sve sve, *kept;
-    if (!sys.vectors || !sve_decode(word, op, &sve) || sve.hint)
+    if (!plugin.sys.vectors || !sve_decode(word, op, &sve) || sve.hint)
         return NULL;
     kept = need(malloc(sizeof *kept));
     *kept = sve;
@@ -178,21 +178,21 @@ static const struct sve *make_sve(uint32_t word, const struct spex_op *op)
 
 static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count, unsigned el)
 {
-    const struct spex_a64_lengths lengths = {(uint16_t)sys.config.vector_bits, 128};
+    const struct spex_a64_lengths lengths = {(uint16_t)plugin.sys.config.vector_bits, 128};
     struct block *b = need(calloc(1, sizeof *b));
     struct spex_op *ops = need(calloc(count, sizeof *ops));
     struct insn *insns = need(calloc(count, sizeof *insns));
     uint32_t *copy = need(malloc(4 * count));
     memcpy(copy, words, 4 * count);
     for (size_t i = 0; i < count; i++) {
-        spex_a64_classify(words[i], sys.config.vector_bits ? &lengths : NULL, &ops[i]);
+        spex_a64_classify(words[i], plugin.sys.config.vector_bits ? &lengths : NULL, &ops[i]);
         insns[i] =
             (struct insn){.block = b, .index = (uint32_t)i, .sve = make_sve(words[i], &ops[i])};
     }
     *b = (struct block){.insns = insns, .words = copy, .el = (uint8_t)el, .vector = !(pc & 0x7f)};
     b->again = count == 1 && ops[0].flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL);
     b->eret = ops[count - 1].kind == SPEX_OP_ERET;
-    spex_uarch_block_init(sys.model, &b->model, pc, ops, count);
+    spex_uarch_block_init(plugin.sys.model, &b->model, pc, ops, count);
     b->zva_count = zva_find(words, ops, count, &b->zva);
     return b;
 }
@@ -200,7 +200,7 @@ static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count
 /* Blocks are never freed: a core may remember them, and the same code comes back. */
 static struct block *find_block(uint64_t pc, const uint32_t *words, size_t count, unsigned el)
 {
-    struct block **slot = &sys.blocks[(pc >> 2) * 0x9e3779b97f4a7c15ull >> 48];
+    struct block **slot = &plugin.sys.blocks[(pc >> 2) * 0x9e3779b97f4a7c15ull >> 48];
     for (struct block *b = *slot; b; b = b->next)
         if (b->model.pc == pc && b->model.count == count && b->el == el &&
             !memcmp(b->words, words, 4 * count))
@@ -213,16 +213,16 @@ static struct block *find_block(uint64_t pc, const uint32_t *words, size_t count
 
 void system_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t count)
 {
-    pthread_mutex_lock(&sys.lock);
-    if (!sys.opened) {
-        sys.opened = true;
+    pthread_mutex_lock(&plugin.sys.lock);
+    if (!plugin.sys.opened) {
+        plugin.sys.opened = true;
         open_system();
     }
-    unsigned here = sys.machine->current();
-    bool foreign = !sys.machine->aarch64(here) || count > MAX_INSNS;
-    unsigned el = sys.machine->pstate(here) ? ANY_EL : sys.machine->el(here);
+    unsigned here = plugin.sys.machine->current();
+    bool foreign = !plugin.sys.machine->aarch64(here) || count > MAX_INSNS;
+    unsigned el = plugin.sys.machine->pstate(here) ? ANY_EL : plugin.sys.machine->el(here);
     struct block *b = foreign ? NULL : find_block(qemu_plugin_tb_vaddr(tb), words, count, el);
-    pthread_mutex_unlock(&sys.lock);
+    pthread_mutex_unlock(&plugin.sys.lock);
     if (!b) {
         qemu_plugin_register_vcpu_tb_exec_cb(tb, system_on_foreign, system_reading(), NULL);
         return;
@@ -240,10 +240,11 @@ void system_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t c
 int system_install(uint64_t id, unsigned api, unsigned vcpus, int argc, char **argv)
 {
     struct spex_error error = {.text = ""};
-    spex_vm_config_default(&sys.config);
-    sys.machine = api >= 7 ? &machine_qemu11 : &machine_qemu72;
-    sys.vcpus = vcpus;
-    sys.api = api;
+    spex_vm_config_default(&plugin.sys.config);
+    plugin.sys.machine = api >= 7 ? &machine_qemu11 : &machine_qemu72;
+    plugin.sys.vcpus = vcpus;
+    plugin.sys.api = api;
+    plugin.sys.log = -1;
     if (vcpus > SYS_VCPUS)
         snprintf(error.text, sizeof error.text, "at most %d CPUs", SYS_VCPUS);
     for (int i = 0; i < argc && !error.text[0]; i++) {
@@ -252,8 +253,8 @@ int system_install(uint64_t id, unsigned api, unsigned vcpus, int argc, char **a
             continue;
         *value++ = '\0';
         if (!strcmp(argv[i], "log")) {
-            sys.log = open(value, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-            if (sys.log < 0)
+            plugin.sys.log = open(value, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+            if (plugin.sys.log < 0)
                 snprintf(error.text, sizeof error.text, "cannot write %s", value);
             continue;
         }
@@ -261,14 +262,14 @@ int system_install(uint64_t id, unsigned api, unsigned vcpus, int argc, char **a
             for (char *p = value; *p; p++)
                 if (*p == ':') /* commas separate plugin arguments */
                     *p = ',';
-        spex_vm_config_set(&sys.config, argv[i], value, &error);
+        spex_vm_config_set(&plugin.sys.config, argv[i], value, &error);
     }
-    if (!error.text[0] && !spu_config_check(&sys.config.unit, &error))
-        spex_uarch_new(&sys.config.model, &sys.model);
-    if (error.text[0] || !sys.model) {
+    if (!error.text[0] && !spu_config_check(&plugin.sys.config.unit, &error))
+        spex_uarch_new(&plugin.sys.config.model, &plugin.sys.model);
+    if (error.text[0] || !plugin.sys.model) {
         fprintf(stderr, "spex vm: %s\n", error.text[0] ? error.text : "out of memory");
         return 1;
     }
-    sys.machine->install(id);
+    plugin.sys.machine->install(id);
     return 0;
 }

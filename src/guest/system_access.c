@@ -2,8 +2,8 @@
  * Memory accesses of the guest: each goes through the model of the caches; those of
  * a block with a wanted operation are kept for its sample.
  */
+#include "plugin.h"
 #include "sve.h"
-#include "system_vcpu.h"
 
 /* ---- accesses ---- */
 
@@ -12,7 +12,7 @@ static const uint64_t NO_ADDRESS = UINT64_C(1) << 56;
 static uint64_t physical(qemu_plugin_meminfo_t info, uint64_t va)
 {
     struct qemu_plugin_hwaddr *where = qemu_plugin_get_hwaddr(info, va);
-    if (!where || (qemu_plugin_hwaddr_is_io(where) && !sys.machine->io_addresses))
+    if (!where || (qemu_plugin_hwaddr_is_io(where) && !plugin.sys.machine->io_addresses))
         return NO_ADDRESS;
     return qemu_plugin_hwaddr_phys_addr(where);
 }
@@ -24,10 +24,10 @@ static uint64_t translated(struct sys_vcpu *v, uint64_t va)
     uint64_t hcr = 0, pa;
     unsigned fsc;
     bool stage2, host;
-    sys.machine->sysreg(v->index, SPEX_HCR_EL2, &hcr);
+    plugin.sys.machine->sysreg(v->index, SPEX_HCR_EL2, &hcr);
     host = hcr >> E2H & 1 && (v->el == 2 || hcr >> TGE & 1);
-    return sys.machine->translate(v->index, va, host || v->el == 2 ? 2 : 1, host, &pa, &fsc,
-                                  &stage2)
+    return plugin.sys.machine->translate(v->index, va, host || v->el == 2 ? 2 : 1, host, &pa, &fsc,
+                                         &stage2)
                ? pa
                : NO_ADDRESS;
 }
@@ -74,11 +74,11 @@ void system_zero_lines(struct sys_vcpu *v, const struct block *block)
 {
     for (unsigned i = 0; i < block->zva_count; i++) {
         const struct zva *z = &block->zva[i];
-        uint64_t value = sys.machine->x(v->index, z->address.from.base);
+        uint64_t value = plugin.sys.machine->x(v->index, z->address.from.base);
         uint64_t va = address_base(&z->address, value);
-        va &= -(uint64_t)sys.zva_bytes;
+        va &= -(uint64_t)plugin.sys.zva_bytes;
         uint64_t pa = v->capturing ? translated(v, va) : NO_ADDRESS;
-        for (unsigned at = 0; at < sys.zva_bytes; at += 64) {
+        for (unsigned at = 0; at < plugin.sys.zva_bytes; at += 64) {
             uint64_t model = model_address(v, va + at);
             spex_uarch_result result = spex_uarch_store(v->core, model, 64, z->index);
             if (v->capturing)
@@ -93,7 +93,7 @@ static inline __attribute__((always_inline)) void
 follow(unsigned index, qemu_plugin_meminfo_t info, uint64_t va, const struct insn *insn,
        spex_uarch_result (*access)(struct spex_uarch_core *, uint64_t, unsigned, unsigned))
 {
-    struct sys_vcpu *v = sys.vcpu[index];
+    struct sys_vcpu *v = plugin.sys.vcpu[index];
     if (!v || !v->active)
         return;
     unsigned size = 1u << qemu_plugin_mem_size_shift(info);
@@ -138,7 +138,7 @@ static bool must_not_watch(const struct spex_op *op)
 static void on_sve(unsigned index, void *data)
 {
     enum { RUN = 64 }; /* bytes: what the model takes at a time */
-    struct sys_vcpu *v = sys.vcpu[index];
+    struct sys_vcpu *v = plugin.sys.vcpu[index];
     const struct insn *insn = data;
     struct sve_list list;
     if (!v || !v->active || (insn->sve->form == SVE_PREDICATED && !v->capturing))

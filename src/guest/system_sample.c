@@ -3,7 +3,7 @@
  * counted; those that the unit wants are reported at the block's end, when it is certain that
  * they were executed.
  */
-#include "system_vcpu.h"
+#include "plugin.h"
 
 #include "system.h"
 
@@ -64,8 +64,8 @@ void system_plan(struct sys_vcpu *v)
     v->access_count = 0;
     v->sequence = v->core->sequence;
     v->entered = spex_uarch_clock(v->core);
-    sys.machine->sysreg(v->index, SPEX_CONTEXTIDR_EL1, &v->context[0]);
-    sys.machine->sysreg(v->index, SPEX_CONTEXTIDR_EL2, &v->context[1]);
+    plugin.sys.machine->sysreg(v->index, SPEX_CONTEXTIDR_EL1, &v->context[0]);
+    plugin.sys.machine->sysreg(v->index, SPEX_CONTEXTIDR_EL2, &v->context[1]);
 }
 
 /* Reports exactly n operations of the block to the unit, none of which it still wants. */
@@ -139,7 +139,7 @@ void system_spurious(struct sys_vcpu *v, bool level)
     struct spex_spu_status status = {.size = sizeof status};
     spex_spu_get_status(v->unit.unit, &status);
     v->spurious = level;
-    sys.machine->ppi(v->index, PMBIRQ, level || status.irq);
+    plugin.sys.machine->ppi(v->index, PMBIRQ, level || status.irq);
     unit_log_note(&v->unit, "injected: PMBIRQ %d", level);
 }
 
@@ -147,7 +147,7 @@ void system_spurious(struct sys_vcpu *v, bool level)
 static void finish(struct sys_vcpu *v, const struct ending *end)
 {
     const struct insn *want = v->want;
-    const struct spex_vm_injection *in = &sys.config.inject;
+    const struct spex_vm_injection *in = &plugin.sys.config.inject;
     unit_log_pass(&v->unit, want->index - v->counted);
     v->counted = want->index + 1;
     unit_log_set(&v->unit, SPEX_CONTEXTIDR_EL1, v->context[0]);
@@ -226,7 +226,7 @@ static uint64_t banked(const struct sys_vcpu *v, unsigned el1)
 {
     uint64_t value = 0;
     unsigned el2 = el1 | 4u << 11; /* op1 of the register of EL2 */
-    sys.machine->sysreg(v->index, sys.machine->el(v->index) == 2 ? el2 : el1, &value);
+    plugin.sys.machine->sysreg(v->index, plugin.sys.machine->el(v->index) == 2 ? el2 : el1, &value);
     return value;
 }
 
@@ -281,7 +281,7 @@ static void follow_branch(struct sys_vcpu *v, const struct block *to)
 void system_on_block(unsigned index, void *data)
 {
     struct block *block = data;
-    struct sys_vcpu *v = sys.vcpu[index];
+    struct sys_vcpu *v = plugin.sys.vcpu[index];
     if (!v || !v->active)
         return;
     struct block *from = v->block;
@@ -319,19 +319,19 @@ void system_on_block(unsigned index, void *data)
 /* AArch32 code: not profiled, but the block before it ends. */
 void system_on_foreign(unsigned index, void *data)
 {
-    struct sys_vcpu *v = sys.vcpu[index];
+    struct sys_vcpu *v = plugin.sys.vcpu[index];
     (void)data;
     if (!v || !v->active)
         return;
     if (v->block)
-        leave(v, v->block->model.next, sys.machine->el(index), false);
+        leave(v, v->block->model.next, plugin.sys.machine->el(index), false);
     v->block = NULL;
-    system_set_state(v, sys.machine->el(index));
+    system_set_state(v, plugin.sys.machine->el(index));
 }
 
 void system_exception(unsigned index, bool synchronous, uint64_t from)
 {
-    struct sys_vcpu *v = sys.vcpu[index];
+    struct sys_vcpu *v = plugin.sys.vcpu[index];
     if (v && v->active)
         interrupted(v, synchronous, from, spsr_el(v));
 }

@@ -92,7 +92,6 @@ struct sys {
     bool vectors; /* QEMU shows the registers that SVE accesses need */
     int log;
 };
-extern struct sys sys;
 
 static inline unsigned current_el(const struct sys_vcpu *v, const struct block *block)
 {

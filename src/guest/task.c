@@ -5,6 +5,7 @@
 #include "origin.h"
 #include "perfdata/allocation.h"
 #include "perfdata/auxtrace.h"
+#include "plugin.h"
 
 #include <spex/wire.h>
 
@@ -16,8 +17,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct run_control *task_run;
-struct run_gone *task_waits;
 static char directory[RUN_PATH];
 
 /* Where the unit believes the Profiling Buffer to be: kernel memory. */
@@ -31,8 +30,8 @@ const char *task_directory(void)
 void task_failed(int error)
 {
     uint32_t none = 0;
-    __atomic_compare_exchange_n(&task_run->failed, &none, (uint32_t)error, false, __ATOMIC_RELAXED,
-                                __ATOMIC_RELAXED);
+    __atomic_compare_exchange_n(&plugin.run->failed, &none, (uint32_t)error, false,
+                                __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 /* ---- files ---- */
@@ -59,7 +58,7 @@ bool task_open_run(const char *path, struct spex_error *error)
         error_set(error, SPEX_IO, 0, "%s: %s", name, strerror(errno));
         return false;
     }
-    task_run = map;
+    plugin.run = map;
     return true;
 }
 
@@ -128,7 +127,7 @@ static void on_write(void *user, const struct spex_spu_store *store, struct spex
 {
     struct task *task = user;
     uint64_t at = store->address - BUFFER_BASE;
-    if (!task->buffer || at + store->count > task_run->buffer) {
+    if (!task->buffer || at + store->count > plugin.run->buffer) {
         *stop = (struct spex_spu_stop){.kind = SPEX_STOP_FAULT, .fsc = 0x07};
         return;
     }
@@ -165,16 +164,16 @@ static void on_irq(void *user, bool level)
 
 static struct driver_buffer window(void)
 {
-    return (struct driver_buffer){BUFFER_BASE, BUFFER_BASE + task_run->buffer};
+    return (struct driver_buffer){BUFFER_BASE, BUFFER_BASE + plugin.run->buffer};
 }
 
 /* The Profiling Buffer is in the file, so that it survives us. */
 static bool make_buffer(struct task *task)
 {
-    if (task_run->keep) {
-        task->buffer = task_map(task->id, ".aux", 0, task_run->buffer, NULL);
+    if (plugin.run->keep) {
+        task->buffer = task_map(task->id, ".aux", 0, plugin.run->buffer, NULL);
     } else {
-        void *map = mmap(NULL, task_run->buffer, PROT_READ | PROT_WRITE,
+        void *map = mmap(NULL, plugin.run->buffer, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         task->buffer = map == MAP_FAILED ? NULL : map;
     }
@@ -222,8 +221,8 @@ static uint64_t append_locked(struct task *task, int fd, uint64_t bytes, uint64_
     static const uint8_t zeros[8];
     struct run_task *s = task->shared;
     uint8_t header[AUXTRACE_SIZE] = {0};
-    uint64_t at = task_run->end, written = 0, records;
-    *offset = task_run->aux[s->cpu];
+    uint64_t at = plugin.run->end, written = 0, records;
+    *offset = plugin.run->aux[s->cpu];
     __atomic_store_n(&s->at, at, __ATOMIC_RELEASE);
     if (!write_at(fd, header, sizeof header, at, &written) ||
         !write_at(fd, task->buffer, bytes, at + sizeof header, &written) ||
@@ -236,13 +235,13 @@ static uint64_t append_locked(struct task *task, int fd, uint64_t bytes, uint64_
     uint64_t size = (bytes + 7) & ~UINT64_C(7);
     if (!bytes)
         return 0;
-    auxtrace_header(header, size, *offset, ++task_run->chunks, (uint32_t)s->cpu, -1, s->cpu);
+    auxtrace_header(header, size, *offset, ++plugin.run->chunks, (uint32_t)s->cpu, -1, s->cpu);
     written = 0;
     if (!write_at(fd, zeros, -bytes & 7, at + sizeof header + bytes, &written) ||
         !write_at(fd, header, sizeof header, at, &written))
         return 0;
-    task_run->aux[s->cpu] += bytes;
-    __atomic_store_n(&task_run->end, at + sizeof header + size, __ATOMIC_RELEASE);
+    plugin.run->aux[s->cpu] += bytes;
+    __atomic_store_n(&plugin.run->end, at + sizeof header + size, __ATOMIC_RELEASE);
     return bytes;
 }
 
@@ -256,7 +255,7 @@ static int lock_data(void)
         ;
     if (locked)
         task_failed(errno);
-    if (!locked && !task_run->closed)
+    if (!locked && !plugin.run->closed)
         return fd;
     if (!locked)
         flock(fd, LOCK_UN);
@@ -284,10 +283,10 @@ static uint64_t append(struct task *task, uint64_t bytes, uint64_t *offset)
 /* How much of it may be added: nothing is kept beyond the largest size of the file. */
 static uint64_t within_limit(const struct task *task, uint64_t bytes)
 {
-    uint64_t end = task_run->end + AUXTRACE_SIZE, most = task_run->max_size, records;
+    uint64_t end = plugin.run->end + AUXTRACE_SIZE, most = plugin.run->max_size, records;
     if (!most || end + bytes <= most)
         return bytes;
-    __atomic_store_n(&task_run->full, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&plugin.run->full, 1, __ATOMIC_RELAXED);
     return most > end ? whole_records(task->buffer, most - end, &records) : 0;
 }
 
@@ -298,9 +297,9 @@ static uint64_t within_limit(const struct task *task, uint64_t bytes)
 static void save_buffer(struct task *task, uint64_t bytes, uint32_t flags, bool last)
 {
     struct run_task *s = task->shared;
-    if (!task_run->keep || !task->buffer || (!bytes && !flags))
+    if (!plugin.run->keep || !task->buffer || (!bytes && !flags))
         return;
-    struct run_event event = {.type = RUN_AUX, .time = task->now, .a = task_run->aux[s->cpu]};
+    struct run_event event = {.type = RUN_AUX, .time = task->now, .a = plugin.run->aux[s->cpu]};
     bytes = within_limit(task, bytes);
     __atomic_store_n(&s->head, bytes, __ATOMIC_RELEASE);
     event.b = bytes ? append(task, bytes, &event.a) : 0;
@@ -312,8 +311,8 @@ static void save_buffer(struct task *task, uint64_t bytes, uint32_t flags, bool 
         uint64_t all, kept;
         whole_records(task->buffer, bytes, &all);
         whole_records(task->buffer, event.b, &kept);
-        __atomic_fetch_add(&task_run->lost_bytes, bytes - event.b, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&task_run->lost_records, all - kept, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&plugin.run->lost_bytes, bytes - event.b, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&plugin.run->lost_records, all - kept, __ATOMIC_RELAXED);
         flags |= DRIVER_AUX_TRUNCATED;
     }
     __atomic_store_n(&s->head, 0, __ATOMIC_RELEASE);
@@ -335,7 +334,7 @@ static void serve_interrupt(struct task *task)
     task->written = 0;
     if (what == DRIVER_FULL) {
         struct driver_buffer buffer = window();
-        driver_resume(task->unit, &task_run->event, &buffer);
+        driver_resume(task->unit, &plugin.run->event, &buffer);
     }
 }
 
@@ -349,11 +348,11 @@ static void save_stacks(struct task *task, bool last)
     int fd = bytes ? lock_data() : -1;
     bool ok = false;
     if (fd >= 0) {
-        uint64_t at = task_run->end;
+        uint64_t at = plugin.run->end;
         __atomic_store_n(&s->stacks_at, at, __ATOMIC_RELEASE);
         ok = write_at(fd, task->stacks, bytes, at, &written);
         if (ok)
-            __atomic_store_n(&task_run->end, at + bytes, __ATOMIC_RELEASE);
+            __atomic_store_n(&plugin.run->end, at + bytes, __ATOMIC_RELEASE);
         else
             task_failed(errno);
         unlock_data(fd);
@@ -361,7 +360,7 @@ static void save_stacks(struct task *task, bool last)
     if (ok || !last) {
         for (uint64_t at = 0; !ok && at < bytes; at += le16(task->stacks + at + 6))
             if (le64(task->stacks + at + 8) == CALLCHAIN_ID)
-                __atomic_fetch_add(&task_run->lost_stacks, 1, __ATOMIC_RELAXED);
+                __atomic_fetch_add(&plugin.run->lost_stacks, 1, __ATOMIC_RELAXED);
         __atomic_store_n(&s->stacks_head, 0, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&s->stacks_at, 0, __ATOMIC_RELEASE);
@@ -418,7 +417,7 @@ void task_complete(struct task *task, int slot, const struct spex_op *op,
 {
     task->made = false;
     spex_spu_complete(task->unit, slot, op, outcome);
-    if (task->made && task->stacks && task_run->stacks)
+    if (task->made && task->stacks && plugin.run->stacks)
         add_stack(task);
     if (task->made && task->stacks && task->alloc.site_count)
         add_alloc(task);
@@ -433,18 +432,18 @@ void task_complete(struct task *task, int slot, const struct spex_op *op,
 
 uint32_t task_reserve(int32_t *cpu)
 {
-    uint32_t id = __atomic_fetch_add(&task_run->tasks, 1, __ATOMIC_RELAXED);
+    uint32_t id = __atomic_fetch_add(&plugin.run->tasks, 1, __ATOMIC_RELAXED);
     *cpu = (int32_t)(id % RUN_CPUS); /* if all are taken */
     for (unsigned i = 0; i < RUN_CPUS; i++) {
         uint64_t bit = UINT64_C(1) << i % 64;
-        if (!(__atomic_fetch_or(&task_run->busy[i / 64], bit, __ATOMIC_RELAXED) & bit)) {
+        if (!(__atomic_fetch_or(&plugin.run->busy[i / 64], bit, __ATOMIC_RELAXED) & bit)) {
             *cpu = (int32_t)i;
             break;
         }
     }
-    uint32_t seen = __atomic_load_n(&task_run->cpus, __ATOMIC_RELAXED);
+    uint32_t seen = __atomic_load_n(&plugin.run->cpus, __ATOMIC_RELAXED);
     while (seen < (uint32_t)*cpu + 1 &&
-           !__atomic_compare_exchange_n(&task_run->cpus, &seen, (uint32_t)*cpu + 1, false,
+           !__atomic_compare_exchange_n(&plugin.run->cpus, &seen, (uint32_t)*cpu + 1, false,
                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
     return id;
@@ -457,26 +456,26 @@ static void start_unit(struct task *task)
     struct spu_config config;
     struct spex_error error;
     spu_config_default(&config);
-    config.features = task_run->features;
-    config.choices = task_run->choices;
-    config.seed = task_run->seed + task->id * UINT64_C(0x9e3779b97f4a7c15);
+    config.features = plugin.run->features;
+    config.choices = plugin.run->choices;
+    config.seed = plugin.run->seed + task->id * UINT64_C(0x9e3779b97f4a7c15);
     config.host = (struct spex_spu_host){
         .user = task, .write = on_write, .counter = on_counter, .pmu = on_pmu, .irq = on_irq};
-    if (task_run->keep && ((task_run->stacks && !task_run->no_stacks) || task_run->allocs))
+    if (plugin.run->keep && ((plugin.run->stacks && !plugin.run->no_stacks) || plugin.run->allocs))
         task->stacks = task_map(task->id, ".stacks", 0, RUN_STACKS, NULL);
     if (task->stacks)
         config.host.trigger = on_trigger;
     if (spu_new(&config, &task->unit, &error)) {
         task_failed(ENOMEM);
-        __atomic_fetch_add(&task_run->unprofiled, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&plugin.run->unprofiled, 1, __ATOMIC_RELAXED);
         return;
     }
     spex_spu_boot(task->unit);
     struct driver_buffer buffer = window();
     if (make_buffer(task))
-        driver_start(task->unit, &task_run->event, &buffer, (uint32_t)task->shared->tid);
+        driver_start(task->unit, &plugin.run->event, &buffer, (uint32_t)task->shared->tid);
     else
-        __atomic_fetch_add(&task_run->unprofiled, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&plugin.run->unprofiled, 1, __ATOMIC_RELAXED);
 }
 
 void task_begin(struct task *task, uint32_t id, int32_t cpu, const struct run_task *creator,
@@ -520,13 +519,13 @@ void task_resume(struct task *task, uint32_t id)
     task->now = s->clock;
     task->before = s->counts;
     s->host_pid = getpid();
-    if (s->at && s->at < task_run->end)
+    if (s->at && s->at < plugin.run->end)
         s->head = 0; /* is there already */
-    if (s->stacks_at && s->stacks_at < task_run->end)
+    if (s->stacks_at && s->stacks_at < plugin.run->end)
         s->stacks_head = 0;
-    if (task_run->keep && s->head && make_buffer(task)) {
+    if (plugin.run->keep && s->head && make_buffer(task)) {
         save_buffer(task, s->head, 0, false);
-        munmap(task->buffer, task_run->buffer);
+        munmap(task->buffer, plugin.run->buffer);
         task->buffer = NULL;
     }
     start_unit(task);
@@ -547,20 +546,20 @@ void task_go_on(struct task *task)
 {
     struct driver_buffer buffer = window();
     if (task->buffer)
-        driver_start(task->unit, &task_run->event, &buffer, (uint32_t)task->shared->tid);
+        driver_start(task->unit, &plugin.run->event, &buffer, (uint32_t)task->shared->tid);
 }
 
 void task_give_cpu(struct task *task, uint64_t clock)
 {
     int32_t cpu = task->shared->cpu;
-    __atomic_store_n(&task_run->clock[cpu], clock, __ATOMIC_RELEASE);
-    __atomic_fetch_and(&task_run->busy[cpu / 64], ~(UINT64_C(1) << cpu % 64), __ATOMIC_RELEASE);
+    __atomic_store_n(&plugin.run->clock[cpu], clock, __ATOMIC_RELEASE);
+    __atomic_fetch_and(&plugin.run->busy[cpu / 64], ~(UINT64_C(1) << cpu % 64), __ATOMIC_RELEASE);
 }
 
 void task_take_cpu(const struct task *task)
 {
     int32_t cpu = task->shared->cpu;
-    __atomic_fetch_or(&task_run->busy[cpu / 64], UINT64_C(1) << cpu % 64, __ATOMIC_RELAXED);
+    __atomic_fetch_or(&plugin.run->busy[cpu / 64], UINT64_C(1) << cpu % 64, __ATOMIC_RELAXED);
 }
 
 void task_leave(struct task *task, uint64_t clock)
@@ -583,7 +582,7 @@ void task_count(struct task *task, const struct spex_uarch_counts *counts)
 void task_forget(struct task *task)
 {
     if (task->buffer)
-        munmap(task->buffer, task_run->buffer);
+        munmap(task->buffer, plugin.run->buffer);
     if (task->stacks)
         munmap(task->stacks, RUN_STACKS);
     if (task->shared && task->shared != &nowhere)
@@ -612,17 +611,17 @@ void task_end(struct task *task, uint64_t clock)
     task_log(task, &event, NULL);
     s->clock = clock;
     s->ended = true;
-    if (task_run->keep && !s->head)
+    if (plugin.run->keep && !s->head)
         remove_file(task->id, ".aux");
     if (task->stacks && !s->stacks_head)
         remove_file(task->id, ".stacks");
     task_give_cpu(task, clock);
     if (s->pid == s->tid) {
-        if (task_waits)
-            origin_reach(task_waits, clock);
+        if (plugin.waits)
+            origin_reach(plugin.waits, clock);
         unsigned slot = (unsigned)s->host_pid % RUN_ENDED;
-        task_run->ended[slot].clock = clock;
-        __atomic_store_n(&task_run->ended[slot].host_pid, s->host_pid, __ATOMIC_RELEASE);
+        plugin.run->ended[slot].clock = clock;
+        __atomic_store_n(&plugin.run->ended[slot].host_pid, s->host_pid, __ATOMIC_RELEASE);
     }
     task_forget(task);
 }

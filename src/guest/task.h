@@ -37,13 +37,7 @@ struct task {
 
 /* Maps DIRECTORY/control. False with a message in error if it is not of this build. */
 bool task_open_run(const char *directory, struct spex_error *error);
-extern struct run_control *task_run;
 const char *task_directory(void);
-/*
- * A program of the host that may wait for this process, or NULL: our time becomes its time when we
- * end.
- */
-extern struct run_gone *task_waits;
 
 /* Marks the run: data is missing for this reason (errno.h). The first one counts. */
 void task_failed(int error);

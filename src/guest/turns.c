@@ -1,7 +1,7 @@
 /* Call stacks: from blocks, registers and signal frames of the guest to stack.h. */
 #include "need.h"
+#include "plugin.h"
 #include "regs.h"
-#include "vcpu.h"
 
 #include "perfdata/callchain.h"
 
@@ -19,9 +19,9 @@ void turns_begin(struct hot *h)
 {
     h->stack.last = &turns_start;
     h->stack.sp = &no_registers[31];
-    if (!user.full)
+    if (!plugin.user.full)
         stack_begin(&h->stack);
-    else if (user.allocs)
+    else if (plugin.user.allocs)
         stack_begin(&h->vcpu->callers);
 }
 
@@ -31,12 +31,12 @@ static bool find_registers(struct hot *h)
     if (h->stack.sp != &no_registers[31])
         return true;
     const uint64_t *sp = regs_stack_pointer(h->vcpu->index);
-    if (!sp && user.copies) /* then it is read each time */
+    if (!sp && plugin.user.copies) /* then it is read each time */
         sp = &h->vcpu->copy.sp;
     if (sp)
         h->stack.sp = sp;
     else if (__atomic_add_fetch(&tries, 1, __ATOMIC_RELAXED) == TRIES)
-        __atomic_store_n(&task_run->no_stacks, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&plugin.run->no_stacks, 1, __ATOMIC_RELAXED);
     return sp != NULL;
 }
 
@@ -86,7 +86,7 @@ void turns_tell(struct hot *h, const struct block *last)
     }
     turns_copy(h->vcpu, true);
     push(h, FLOW_SP, s->sp[0]);
-    if (user.allocs)
+    if (plugin.user.allocs)
         turns_follow(&h->vcpu->callers, last, ((const struct block *)s->last)->model.pc, s->sp[0],
                      s->sp[-2], s->sp[-1]);
     s->moved |= (last->turn & STACK_MOVES) != 0;
@@ -123,9 +123,9 @@ static bool read_frame(uint64_t at, struct flow_signal *signal)
 
 static bool is_handler(uint64_t pc)
 {
-    pthread_mutex_lock(&user.lock);
+    pthread_mutex_lock(&plugin.user.lock);
     bool is = life_is_handler(pc);
-    pthread_mutex_unlock(&user.lock);
+    pthread_mutex_unlock(&plugin.user.lock);
     return is;
 }
 
@@ -159,11 +159,11 @@ void turns_signalled(struct vcpu *v, struct flow_signal *signal)
     if (!signal->real)
         return;
     find_turn(s->last, signal);
-    if (user.full && user.allocs) {
+    if (plugin.user.full && plugin.user.allocs) {
         v->callers.last = s->last;
         turns_signal(&v->callers, signal);
     }
-    if (!user.full) {
+    if (!plugin.user.full) {
         turns_signal(s, signal);
         return;
     }
@@ -197,11 +197,11 @@ void turns_sigreturn(struct vcpu *v)
     if (!read_frame(regs_read(v->index, 31), &frame))
         return;
     s->last = &turns_none;
-    if (!user.full) {
+    if (!plugin.user.full) {
         stack_signal_end(s, frame.pc, frame.sp, frame.x30);
         return;
     }
-    if (user.allocs)
+    if (plugin.user.allocs)
         stack_signal_end(&v->callers, frame.pc, frame.sp, frame.x30);
     s->moved = s->gap & 1;
     s->gap >>= 1;
@@ -217,6 +217,6 @@ void turns_sampled(struct vcpu *v, const struct stack *s, uint64_t pc)
     struct task *task = &v->task;
     task->chain_pc = pc;
     task->alloc = (struct task_alloc){0};
-    if (user.stacks)
+    if (plugin.user.stacks)
         task->chain_count = stack_chain(s, CALLCHAIN_USER, task->chain, &task->chain_notes);
 }

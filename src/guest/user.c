@@ -14,15 +14,12 @@
 
 #include "base/bits.h"
 #include "elf.h"
+#include "plugin.h"
 #include "regs.h"
-#include "vcpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct hot hot[MAX_VCPUS];
-struct user user = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static uint64_t traced_address(unsigned vcpu, const struct insn *insn)
 {
@@ -46,7 +43,7 @@ static __attribute__((noinline)) void note_prefetch(struct hot *h, bool asks)
         v->part_count)
         return;
     uint64_t va = traced_address(v->index, insn);
-    if (user.allocs)
+    if (plugin.user.allocs)
         allocs_look(v, va, UINT64_MAX);
     v->parts[v->part_count++] =
         (struct spex_access){.va = va, .pas = SPEX_NONSECURE, .flags = SPEX_ACC_VA};
@@ -55,14 +52,14 @@ static __attribute__((noinline)) void note_prefetch(struct hot *h, bool asks)
 /* Before a prefetch. */
 static void on_prefetch(unsigned vcpu, void *data)
 {
-    if (__builtin_expect(hot[vcpu].want == data, 0))
-        note_prefetch(&hot[vcpu], true);
+    if (__builtin_expect(plugin.hot[vcpu].want == data, 0))
+        note_prefetch(&plugin.hot[vcpu], true);
 }
 
 static void on_prefetch_full(unsigned vcpu, void *data)
 {
     const struct insn *insn = data;
-    hot_push(&hot[vcpu], SPEX_TIMING_ACCESS(traced_address(vcpu, insn), insn->index));
+    hot_push(&plugin.hot[vcpu], SPEX_TIMING_ACCESS(traced_address(vcpu, insn), insn->index));
 }
 
 /* ---- callbacks on the hot path ---- */
@@ -83,7 +80,8 @@ static __attribute__((noinline)) void block_slow(struct spex_uarch_core *core,
 
 static void on_block(unsigned vcpu, void *data)
 {
-    struct spex_uarch_core *core = hot[vcpu].core; /* nothing else lives on: no register is saved */
+    struct spex_uarch_core *core =
+        plugin.hot[vcpu].core; /* nothing else lives on: no register is saved */
     const struct block *block = data;
     unsigned flags = spex_uarch_block(core, &block->model);
     if (__builtin_expect(flags != 0, 0))
@@ -92,7 +90,7 @@ static void on_block(unsigned vcpu, void *data)
 
 static void on_handler(unsigned vcpu, void *data)
 {
-    sample_signalled(hot[vcpu].vcpu);
+    sample_signalled(plugin.hot[vcpu].vcpu);
     on_block(vcpu, data);
 }
 
@@ -102,11 +100,11 @@ static void on_handler(unsigned vcpu, void *data)
  */
 static inline __attribute__((always_inline)) bool turn(unsigned vcpu, const struct block *block)
 {
-    struct stack *s = &hot[vcpu].stack;
+    struct stack *s = &plugin.hot[vcpu].stack;
     const struct block *last = s->last;
     if (last->turn) {
-        if (__builtin_expect(user.copies, 0))
-            turns_copy(hot[vcpu].vcpu, false);
+        if (__builtin_expect(plugin.user.copies, 0))
+            turns_copy(plugin.hot[vcpu].vcpu, false);
         if (!stack_quick(s, last->turn, last->model.next, block->model.pc, s->sp[0]))
             return false;
     }
@@ -117,7 +115,7 @@ static inline __attribute__((always_inline)) bool turn(unsigned vcpu, const stru
 static __attribute__((noinline)) void turn_slow(unsigned vcpu, void *data,
                                                 qemu_plugin_vcpu_udata_cb_t on)
 {
-    turns_arrive(&hot[vcpu], data);
+    turns_arrive(&plugin.hot[vcpu], data);
     on(vcpu, data);
 }
 
@@ -133,7 +131,7 @@ WITH_STACK(on_block)
 
 static void on_handler_stack(unsigned vcpu, void *data)
 {
-    sample_signalled(hot[vcpu].vcpu);
+    sample_signalled(plugin.hot[vcpu].vcpu);
     on_block_stack(vcpu, data);
 }
 
@@ -166,8 +164,9 @@ static __attribute__((noinline)) spex_uarch_result
 follow(struct hot *h, const struct insn *insn, uint64_t va, unsigned size, enum access kind)
 {
     struct vcpu *v = h->vcpu;
-    spex_uarch_result result = user.none ? 0 : model_access(h->core, kind, va, size, insn->index);
-    if (user.allocs && !v->part_count)
+    spex_uarch_result result =
+        plugin.user.none ? 0 : model_access(h->core, kind, va, size, insn->index);
+    if (plugin.user.allocs && !v->part_count)
         allocs_look(v, va, UINT64_MAX);
     if (v->part_count < PARTS) {
         struct spex_access *part = &v->parts[v->part_count++];
@@ -207,7 +206,7 @@ static __attribute__((noinline)) void block_none_slow(struct hot *h, const struc
 
 static void on_block_none(unsigned vcpu, void *data)
 {
-    struct hot *h = &hot[vcpu];
+    struct hot *h = &plugin.hot[vcpu];
     struct spex_uarch_core *core = h->core;
     const struct block *block = data;
     core->last = &block->model;
@@ -220,7 +219,7 @@ static void on_block_none(unsigned vcpu, void *data)
 #define ACCESS(name, kind, bytes)                                                                  \
     static void name(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)           \
     {                                                                                              \
-        struct hot *h = &hot[vcpu];                                                                \
+        struct hot *h = &plugin.hot[vcpu];                                                         \
         const struct insn *insn = data;                                                            \
         if (kind == ATOMIC && !qemu_plugin_mem_is_store(info))                                     \
             return;                                                                                \
@@ -252,7 +251,7 @@ static const qemu_plugin_vcpu_mem_cb_t on_access[3][4] = {
 
 static void on_access_none(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
-    struct hot *h = &hot[vcpu];
+    struct hot *h = &plugin.hot[vcpu];
     const struct insn *insn = data;
     if (__builtin_expect(h->want == insn, 0) &&
         (!(op_of(insn)->flags & SPEX_OPF_STORE) || qemu_plugin_mem_is_store(info)))
@@ -264,12 +263,12 @@ static void on_access_none(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t v
 /* data: the block's word. */
 static void on_block_full(unsigned vcpu, void *data)
 {
-    hot_push(&hot[vcpu], (uintptr_t)data);
+    hot_push(&plugin.hot[vcpu], (uintptr_t)data);
 }
 
 static void on_yield(unsigned vcpu, void *data)
 {
-    flow_yield(&hot[vcpu]);
+    flow_yield(&plugin.hot[vcpu]);
 }
 
 static bool yields(const uint32_t *words, size_t count)
@@ -284,13 +283,13 @@ static bool yields(const uint32_t *words, size_t count)
 /* data: the place of the instruction in its block, shifted to where it belongs. */
 static void on_access_full(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
-    hot_push(&hot[vcpu], (va & FLOW_VALUE) | (uintptr_t)data);
+    hot_push(&plugin.hot[vcpu], (va & FLOW_VALUE) | (uintptr_t)data);
 }
 
 static void on_atomic_full(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
 {
     if (qemu_plugin_mem_is_store(info))
-        hot_push(&hot[vcpu], (va & FLOW_VALUE) | (uintptr_t)data);
+        hot_push(&plugin.hot[vcpu], (va & FLOW_VALUE) | (uintptr_t)data);
 }
 
 /* These first, though others may come before them: QEMU makes no callback for them. */
@@ -304,31 +303,31 @@ static void push_early(unsigned vcpu, const struct block *block)
             continue;
         uint64_t va = traced_address(vcpu, insn);
         if (kind == SPEX_OP_DC_ZVA) {
-            bytes = task_run->zva_bytes;
+            bytes = plugin.run->zva_bytes;
             va &= -(uint64_t)bytes;
         }
         for (unsigned at = 0; at < bytes; at += 64)
-            hot_push(&hot[vcpu], SPEX_TIMING_ACCESS(va + at, i));
+            hot_push(&plugin.hot[vcpu], SPEX_TIMING_ACCESS(va + at, i));
     }
 }
 
 static void on_early_full(unsigned vcpu, void *data)
 {
-    hot_push(&hot[vcpu], FLOW_BLOCK | (uintptr_t)data);
+    hot_push(&plugin.hot[vcpu], FLOW_BLOCK | (uintptr_t)data);
     push_early(vcpu, data);
 }
 
 static void on_handler_full(unsigned vcpu, void *data)
 {
-    sample_signalled(hot[vcpu].vcpu);
-    hot_push(&hot[vcpu], FLOW_BLOCK | (uintptr_t)data);
+    sample_signalled(plugin.hot[vcpu].vcpu);
+    hot_push(&plugin.hot[vcpu], FLOW_BLOCK | (uintptr_t)data);
 }
 
 /* The stack is kept by the model's thread, where samples are taken. */
 static inline __attribute__((always_inline)) void push_stack(unsigned vcpu,
                                                              const struct block *block)
 {
-    struct hot *h = &hot[vcpu];
+    struct hot *h = &plugin.hot[vcpu];
     const struct block *last = h->stack.last;
     h->stack.last = block;
     hot_push(h, FLOW_BLOCK | (uintptr_t)block);
@@ -349,7 +348,7 @@ static void on_early_full_stack(unsigned vcpu, void *data)
 
 static void on_handler_full_stack(unsigned vcpu, void *data)
 {
-    sample_signalled(hot[vcpu].vcpu);
+    sample_signalled(plugin.hot[vcpu].vcpu);
     push_stack(vcpu, data);
 }
 
@@ -368,7 +367,7 @@ static void count_access(const struct insn *insn, spex_uarch_result result)
 
 static void access_truth(unsigned vcpu, uint64_t va, const struct insn *insn, enum access kind)
 {
-    struct hot *h = &hot[vcpu];
+    struct hot *h = &plugin.hot[vcpu];
     spex_uarch_result result = h->want == insn
                                    ? follow(h, insn, va, insn->size, kind)
                                    : model_access(h->core, kind, va, insn->size, insn->index);
@@ -411,14 +410,14 @@ static void block_truth(struct spex_uarch_core *core, const struct spex_uarch_bl
 
 static void on_block_truth(unsigned vcpu, void *data)
 {
-    const struct spex_uarch_block *last = hot[vcpu].core->last;
+    const struct spex_uarch_block *last = plugin.hot[vcpu].core->last;
     on_block(vcpu, data);
-    block_truth(hot[vcpu].core, last, data);
+    block_truth(plugin.hot[vcpu].core, last, data);
 }
 
 static void on_handler_truth(unsigned vcpu, void *data)
 {
-    sample_signalled(hot[vcpu].vcpu);
+    sample_signalled(plugin.hot[vcpu].vcpu);
     on_block_truth(vcpu, data);
 }
 
@@ -428,13 +427,13 @@ static void on_handler_truth(unsigned vcpu, void *data)
  */
 static void zero_lines(unsigned vcpu, const struct block *block)
 {
-    struct hot *h = &hot[vcpu];
+    struct hot *h = &plugin.hot[vcpu];
     for (uint32_t i = 0; i < block->model.count; i++) {
         const struct insn *z = &block->insns[i];
         if (op_of(z)->kind != SPEX_OP_DC_ZVA || !z->address.known)
             continue;
-        uint64_t va = traced_address(vcpu, z) & -(uint64_t)task_run->zva_bytes;
-        for (unsigned at = 0; at < task_run->zva_bytes; at += 64) {
+        uint64_t va = traced_address(vcpu, z) & -(uint64_t)plugin.run->zva_bytes;
+        for (unsigned at = 0; at < plugin.run->zva_bytes; at += 64) {
             spex_uarch_result result = h->want == z ? follow(h, z, va + at, 64, STORE)
                                                     : model_access(h->core, STORE, va + at, 64, i);
             if (z->truth && result)
@@ -457,20 +456,20 @@ static void on_zva_truth(unsigned vcpu, void *data)
 
 static void on_handler_none(unsigned vcpu, void *data)
 {
-    sample_signalled(hot[vcpu].vcpu);
+    sample_signalled(plugin.hot[vcpu].vcpu);
     on_block_none(vcpu, data);
 }
 
 static void on_block_none_truth(unsigned vcpu, void *data)
 {
-    const struct spex_uarch_block *last = hot[vcpu].core->last;
+    const struct spex_uarch_block *last = plugin.hot[vcpu].core->last;
     on_block_none(vcpu, data);
     block_truth(NULL, last, data);
 }
 
 static void on_handler_none_truth(unsigned vcpu, void *data)
 {
-    sample_signalled(hot[vcpu].vcpu);
+    sample_signalled(plugin.hot[vcpu].vcpu);
     on_block_none_truth(vcpu, data);
 }
 
@@ -482,19 +481,19 @@ WITH_STACK(on_block_none_truth)
 
 static void on_handler_none_stack(unsigned vcpu, void *data)
 {
-    sample_signalled(hot[vcpu].vcpu);
+    sample_signalled(plugin.hot[vcpu].vcpu);
     on_block_none_stack(vcpu, data);
 }
 
 static void on_handler_none_truth_stack(unsigned vcpu, void *data)
 {
-    sample_signalled(hot[vcpu].vcpu);
+    sample_signalled(plugin.hot[vcpu].vcpu);
     on_block_none_truth_stack(vcpu, data);
 }
 
 static void on_handler_truth_stack(unsigned vcpu, void *data)
 {
-    sample_signalled(hot[vcpu].vcpu);
+    sample_signalled(plugin.hot[vcpu].vcpu);
     on_block_truth_stack(vcpu, data);
 }
 
@@ -507,12 +506,12 @@ static void on_handler_truth_stack(unsigned vcpu, void *data)
 static void on_marker(unsigned vcpu, void *data)
 {
     uint64_t value = (uintptr_t)data;
-    struct vcpu *v = hot[vcpu].vcpu;
-    if (user.full) {
+    struct vcpu *v = plugin.hot[vcpu].vcpu;
+    if (plugin.user.full) {
         flow_mark(v, FLOW_REGION, value);
         return;
     }
-    __atomic_store_n(&task_run->disabled, !(value & 1), __ATOMIC_RELAXED);
+    __atomic_store_n(&plugin.run->disabled, !(value & 1), __ATOMIC_RELAXED);
     sample_marker(v, value & ~UINT64_C(3));
 }
 
@@ -520,17 +519,17 @@ static void on_marker(unsigned vcpu, void *data)
 static void find_markers(const struct program *program)
 {
     const char *path = program->path;
-    const char *names[2] = {task_run->stop_at, task_run->start_at};
+    const char *names[2] = {plugin.run->stop_at, plugin.run->start_at};
     struct elf elf;
     uint64_t lowest = UINT64_MAX, address;
-    if (!task_run->regions || elf_read(path, &elf))
+    if (!plugin.run->regions || elf_read(path, &elf))
         return;
     for (unsigned i = 0; i < elf.segments; i++)
         if (elf.segment[i].prot & 4 && elf.segment[i].vaddr < lowest)
             lowest = elf.segment[i].vaddr;
     for (unsigned i = 0; i < 2; i++)
         if (names[i][0] && elf_function(path, names[i], &address))
-            user.marker[i] = address - lowest + program->start;
+            plugin.user.marker[i] = address - lowest + program->start;
 }
 
 /* ---- translation ---- */
@@ -551,9 +550,9 @@ static qemu_plugin_vcpu_mem_cb_t callback_of(const struct insn *insn)
     static const qemu_plugin_vcpu_mem_cb_t truth[3] = {on_load_truth, on_store_truth,
                                                        on_atomic_truth};
     enum access kind = access_kind(op_of(insn));
-    return user.none    ? on_access_none
-           : user.truth ? truth[kind]
-                        : on_access[kind][__builtin_ctz(insn->size)];
+    return plugin.user.none    ? on_access_none
+           : plugin.user.truth ? truth[kind]
+                               : on_access[kind][__builtin_ctz(insn->size)];
 }
 
 static void on_wide(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
@@ -572,31 +571,33 @@ static void on_wide_full(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va,
     if (access_kind(op_of(insn)) == ATOMIC && !qemu_plugin_mem_is_store(info))
         return;
     for (unsigned at = 0; at < size; at += piece)
-        hot_push(&hot[vcpu], SPEX_TIMING_ACCESS(va + at, insn->index));
+        hot_push(&plugin.hot[vcpu], SPEX_TIMING_ACCESS(va + at, insn->index));
 }
 
 static void watch_memory(struct qemu_plugin_insn *insn, struct insn *at)
 {
     const struct spex_op *op = op_of(at);
     if (at->sve) {
-        qemu_plugin_register_vcpu_insn_exec_cb(insn, user.full ? sve_execute_full : sve_execute,
-                                               regs_flags(), at);
+        qemu_plugin_register_vcpu_insn_exec_cb(
+            insn, plugin.user.full ? sve_execute_full : sve_execute, regs_flags(), at);
         return;
     }
     if (at->asks && at->address.known)
-        qemu_plugin_register_vcpu_insn_exec_cb(insn, user.full ? on_prefetch_full : on_prefetch,
-                                               regs_flags(), at);
+        qemu_plugin_register_vcpu_insn_exec_cb(
+            insn, plugin.user.full ? on_prefetch_full : on_prefetch, regs_flags(), at);
     if (!accesses_memory(op))
         return;
     /* Atomics and Store-Exclusive show as a load and a store: the store alone is the access. */
-    if (op->kind == SPEX_OP_DC_ZVA || (user.none && block_by_registers(at)))
+    if (op->kind == SPEX_OP_DC_ZVA || (plugin.user.none && block_by_registers(at)))
         return;
-    bool wide = user.api >= 2 && op->access_bytes > at->size;
+    bool wide = plugin.user.api >= 2 && op->access_bytes > at->size;
     qemu_plugin_vcpu_mem_cb_t callback =
-        user.full ? (access_kind(op) == ATOMIC ? on_atomic_full : on_access_full) : callback_of(at);
-    void *data = user.full ? (void *)(uintptr_t)SPEX_TIMING_ACCESS(0, at->index) : (void *)at;
+        plugin.user.full ? (access_kind(op) == ATOMIC ? on_atomic_full : on_access_full)
+                         : callback_of(at);
+    void *data =
+        plugin.user.full ? (void *)(uintptr_t)SPEX_TIMING_ACCESS(0, at->index) : (void *)at;
     if (wide) {
-        callback = user.full ? on_wide_full : on_wide;
+        callback = plugin.user.full ? on_wide_full : on_wide;
         data = at;
     }
     /* QEMU 7.2 gives loads to callbacks for writes and none to those for reads: ask for both. */
@@ -606,33 +607,33 @@ static void watch_memory(struct qemu_plugin_insn *insn, struct insn *at)
 
 static void no_registers(void)
 {
-    task_run->no_registers = 1;
-    if (user.stacks)
-        task_run->no_stacks = 1;
-    user.registers = user.stacks = user.allocs = false;
+    plugin.run->no_registers = 1;
+    if (plugin.user.stacks)
+        plugin.run->no_stacks = 1;
+    plugin.user.registers = plugin.user.stacks = plugin.user.allocs = false;
 }
 
 /* QEMU loads the program after it has made the first vCPU. */
 static void log_program(uint64_t pc)
 {
-    struct program *p = &user.program;
-    if (!hot[0].vcpu)
+    struct program *p = &plugin.user.program;
+    if (!plugin.hot[0].vcpu)
         life_vcpu(0);
-    struct vcpu *v = hot[0].vcpu;
+    struct vcpu *v = plugin.hot[0].vcpu;
     uint64_t now = clock_of(v), end;
-    if (user.registers && !regs_find(pc))
+    if (plugin.user.registers && !regs_find(pc))
         no_registers();
-    user.copies = user.stacks && !regs_places();
-    uint64_t sp = user.registers ? regs_read(0, 31) : 0;
-    program_find(p, pc, sp, user.registers);
+    plugin.user.copies = plugin.user.stacks && !regs_places();
+    uint64_t sp = plugin.user.registers ? regs_read(0, 31) : 0;
+    program_find(p, pc, sp, plugin.user.registers);
     struct run_event comm = {.type = RUN_COMM, .time = now, .flags = 1};
     struct run_event image = {
         .type = RUN_IMAGE, .time = now, .a = p->start, .b = p->end, .c = p->entry};
-    task_log(&v->task, &comm, user.name[0] ? user.name : "?");
+    task_log(&v->task, &comm, plugin.user.name[0] ? plugin.user.name : "?");
     task_log(&v->task, &image, p->path);
     if (p->path[0])
         find_markers(p);
-    if (p->path[0] && user.allocs)
+    if (p->path[0] && plugin.user.allocs)
         allocs_program(p->path, p->start, p->entry);
     struct run_event map = {
         .type = RUN_MAP, .time = now, .prot = 3, .flags = 0x122}; /* MAP_GROWSDOWN */
@@ -647,23 +648,23 @@ static void log_program(uint64_t pc)
         task_log(&v->task, &map, "[vdso]");
     }
     if (p->sve && regs_open_vectors(0))
-        user.vl = 8 * regs_vector_length();
-    user.loaded = true;
+        plugin.user.vl = 8 * regs_vector_length();
+    plugin.user.loaded = true;
 }
 
 void user_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t count)
 {
     uint64_t pc = qemu_plugin_tb_vaddr(tb);
-    if (!user.loaded)
+    if (!plugin.user.loaded)
         log_program(pc);
-    pthread_mutex_lock(&user.lock);
-    bool handler = user.registers && life_is_handler(pc);
+    pthread_mutex_lock(&plugin.user.lock);
+    bool handler = plugin.user.registers && life_is_handler(pc);
     sve_translate(handler);
     struct block *block = block_get(pc, words, count);
     bool doubt = doubt_begins(words[count - 1], handler);
-    enum allocs_kind allocates = user.allocs ? allocs_at(pc) : ALLOCS_NONE;
-    pthread_mutex_unlock(&user.lock);
-    bool truth = user.truth && block->truth;
+    enum allocs_kind allocates = plugin.user.allocs ? allocs_at(pc) : ALLOCS_NONE;
+    pthread_mutex_unlock(&plugin.user.lock);
+    bool truth = plugin.user.truth && block->truth;
     static const qemu_plugin_vcpu_udata_cb_t callbacks[2][5][3] = {
         {
             {on_block, on_zva, on_handler},
@@ -680,27 +681,27 @@ void user_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t cou
             {on_block_none_truth_stack, on_block_none_truth_stack, on_handler_none_truth_stack},
         },
     };
-    unsigned kind = user.full ? 3 : user.none ? (truth ? 4 : 1) : truth ? 2 : 0;
-    qemu_plugin_vcpu_udata_cb_t callback = callbacks[user.stacks][kind][handler        ? 2
-                                                                        : block->early ? 1
-                                                                                       : 0];
+    unsigned kind = plugin.user.full ? 3 : plugin.user.none ? (truth ? 4 : 1) : truth ? 2 : 0;
+    qemu_plugin_vcpu_udata_cb_t callback = callbacks[plugin.user.stacks][kind][handler        ? 2
+                                                                               : block->early ? 1
+                                                                                              : 0];
     void *data =
         callback == on_block_full ? (void *)(uintptr_t)(FLOW_BLOCK | (uintptr_t)block) : block;
     for (unsigned i = 0; i < 2; i++)
-        if (pc == user.marker[i])
+        if (pc == plugin.user.marker[i])
             qemu_plugin_register_vcpu_tb_exec_cb(tb, on_marker, regs_flags(),
                                                  (void *)(uintptr_t)(pc + i));
-    if (user.allocs && allocs_behind_call(pc))
+    if (plugin.user.allocs && allocs_behind_call(pc))
         qemu_plugin_register_vcpu_tb_exec_cb(tb, allocs_back, regs_flags(), (void *)(uintptr_t)pc);
     if (allocates)
         qemu_plugin_register_vcpu_tb_exec_cb(tb, allocs_entered, regs_flags(),
                                              (void *)(uintptr_t)allocates);
     qemu_plugin_register_vcpu_tb_exec_cb(tb, callback, regs_flags(), data);
-    if (user.full && yields(words, count))
+    if (plugin.user.full && yields(words, count))
         qemu_plugin_register_vcpu_tb_exec_cb(tb, on_yield, regs_flags(), NULL);
     for (size_t i = 0; i < count; i++)
         watch_memory(qemu_plugin_tb_get_insn(tb, i), &block->insns[i]);
-    if (user.vl && sve_switches(words[count - 1]))
+    if (plugin.user.vl && sve_switches(words[count - 1]))
         qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, count - 1), sve_switch,
                                                regs_flags(), (void *)(uintptr_t)words[count - 1]);
     if (doubt)
@@ -716,7 +717,7 @@ int user_install(uint64_t id, unsigned api, int argc, char **argv)
         if (!strncmp(argv[i], "dir=", 4))
             directory = argv[i] + 4;
         else if (!strncmp(argv[i], "name=", 5))
-            snprintf(user.name, sizeof user.name, "%s", argv[i] + 5);
+            snprintf(plugin.user.name, sizeof plugin.user.name, "%s", argv[i] + 5);
     if (!directory) {
         fprintf(stderr, "spex: this plugin is for 'spex record'\n");
         return 1;
@@ -725,26 +726,26 @@ int user_install(uint64_t id, unsigned api, int argc, char **argv)
         fprintf(stderr, "spex: %s\n", error.text);
         return 1;
     }
-    user.none = task_run->model.none;
-    user.full = !user.none && !task_run->model.fast;
-    /* The full model uses only the blocks of the fast one. */
-    struct spex_uarch_config small = task_run->model;
-    small.none |= user.full;
-    if (spex_uarch_new(&small, &user.model) ||
-        (user.full && spex_timing_new(&task_run->model, &user.timing))) {
+    plugin.user.none = plugin.run->model.none;
+    plugin.user.full = !plugin.user.none && !plugin.run->model.fast;
+    /* The full model needs no more of the other than its blocks. */
+    struct spex_uarch_config small = plugin.run->model;
+    small.none |= plugin.user.full;
+    if (spex_uarch_new(&small, &plugin.user.model) ||
+        (plugin.user.full && spex_timing_new(&plugin.run->model, &plugin.user.timing))) {
         fprintf(stderr, "spex: no memory for the model\n");
         return 1;
     }
-    user.truth = task_run->truth;
-    user.api = api;
-    user.registers = regs_open(api);
-    user.stacks = task_run->stacks;
-    if (!user.registers)
+    plugin.user.truth = plugin.run->truth;
+    plugin.user.api = api;
+    plugin.user.registers = regs_open(api);
+    plugin.user.stacks = plugin.run->stacks;
+    if (!plugin.user.registers)
         no_registers();
-    user.allocs = task_run->allocs && user.registers;
-    if (user.allocs)
+    plugin.user.allocs = plugin.run->allocs && plugin.user.registers;
+    if (plugin.user.allocs)
         allocs_open();
-    __atomic_store_n(&task_run->installed, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&plugin.run->installed, 1, __ATOMIC_RELEASE);
     life_install();
     qemu_user_install(id, api);
     return 0;

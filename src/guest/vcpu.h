@@ -19,9 +19,7 @@
 
 #include <pthread.h>
 
-#define HIDDEN                                                                                     \
-    __attribute__((visibility("hidden"))) /* reached without a table of addresses                  \
-                                           */
+#pragma GCC visibility push(hidden)
 
 enum {
     MAX_VCPUS = 8192,
@@ -87,8 +85,6 @@ struct vcpu {
     struct stack callers;      /* with --stacks and the full model: for the guest's thread */
 };
 
-extern HIDDEN struct hot hot[MAX_VCPUS];
-
 /* One more word into the ring. */
 static inline __attribute__((always_inline)) void hot_push(struct hot *h, uint64_t word)
 {
@@ -141,12 +137,6 @@ struct user {
     uint32_t fork_id; /* of the child that is being made */
     int32_t fork_cpu;
 };
-extern HIDDEN struct user user;
-
-static inline uint64_t clock_of(const struct vcpu *v)
-{
-    return user.full ? flow_clock(v) : spex_uarch_clock(v->hot->core);
-}
 
 static inline bool accesses_memory(const struct spex_op *op)
 {
@@ -162,119 +152,120 @@ static inline bool is_prefetch(const struct spex_op *op)
 /* ---- sample.c ---- */
 
 /* An operation without accesses that should have had some: says so in the outcome, or counts it. */
-HIDDEN void sample_unseen(struct vcpu *v, const struct spex_op *op, struct spex_outcome *out,
-                          bool exception);
+void sample_unseen(struct vcpu *v, const struct spex_op *op, struct spex_outcome *out,
+                   bool exception);
 /* What the record says the operation was. */
-HIDDEN const struct spex_op *sample_op(const struct spex_op *op, const struct spex_outcome *out);
+const struct spex_op *sample_op(const struct spex_op *op, const struct spex_outcome *out);
 
 /* The armed operation is in the block that was entered just now. */
-HIDDEN void sample_expired(struct vcpu *v, const struct block *block);
+void sample_expired(struct vcpu *v, const struct block *block);
 /*
  * The followed operation is over. next: where control went after it, if it was
  * the last of its block; exception: it raised a synchronous exception instead.
  */
-HIDDEN void sample_finish(struct vcpu *v, uint64_t next, bool exception);
+void sample_finish(struct vcpu *v, uint64_t next, bool exception);
 /* Without a model: make the counter negative, so that the entry of the next block stops. */
-HIDDEN void sample_force(struct vcpu *v, bool on);
+void sample_force(struct vcpu *v, bool on);
 /* A signal handler is about to be entered: by a fault, the block before was cut short. */
-HIDDEN void sample_signalled(struct vcpu *v);
+void sample_signalled(struct vcpu *v);
 /* A marker function is entered at pc: region.h says what that means. */
-HIDDEN void sample_marker(struct vcpu *v, uint64_t pc);
+void sample_marker(struct vcpu *v, uint64_t pc);
 /* A system call ends the current block: all of it was executed. Nothing stays in flight. */
-HIDDEN void sample_settle(struct vcpu *v);
+void sample_settle(struct vcpu *v);
 /* A new event starts to count; and an old one is told what ran since it was last asked. */
-HIDDEN void sample_begin(struct vcpu *v);
-HIDDEN void sample_end(struct vcpu *v);
+void sample_begin(struct vcpu *v);
+void sample_end(struct vcpu *v);
 
 /* Is the signal whose frame is here one that an instruction raised? */
-HIDDEN bool sample_fault(uint64_t frame);
+bool sample_fault(uint64_t frame);
 
 /* ---- turns.c: call stacks ---- */
 
 /* In place of a block: for a thread that begins, and for one that goes on without a turn. */
-extern HIDDEN const struct block turns_start, turns_none;
+extern const struct block turns_start, turns_none;
 /* A thread begins. */
-HIDDEN void turns_begin(struct hot *h);
+void turns_begin(struct hot *h);
 /* Where registers must be read each time: the stack pointer, or all that is needed. */
-HIDDEN void turns_copy(struct vcpu *v, bool all);
+void turns_copy(struct vcpu *v, bool all);
 /* stack_quick() was false at the entry of this block. */
-HIDDEN void turns_arrive(struct hot *h, const struct block *block);
+void turns_arrive(struct hot *h, const struct block *block);
 /* The full model: the registers that the model's thread needs for it go to the ring. */
-HIDDEN void turns_tell(struct hot *h, const struct block *last);
+void turns_tell(struct hot *h, const struct block *last);
 /* A handler is entered: fills in what the stack needs. With the full model only that. */
-HIDDEN void turns_signalled(struct vcpu *v, struct flow_signal *signal);
-HIDDEN void turns_signal(struct stack *stack, const struct flow_signal *signal);
+void turns_signalled(struct vcpu *v, struct flow_signal *signal);
+void turns_signal(struct stack *stack, const struct flow_signal *signal);
 /* rt_sigreturn is about to be executed. */
-HIDDEN void turns_sigreturn(struct vcpu *v);
+void turns_sigreturn(struct vcpu *v);
 /* The unit took the operation at pc: its stack, if they are kept, is remembered until the record is
  * made. */
-HIDDEN void turns_sampled(struct vcpu *v, const struct stack *stack, uint64_t pc);
+void turns_sampled(struct vcpu *v, const struct stack *stack, uint64_t pc);
 /* Control went from the end of block `last` to pc. */
-HIDDEN void turns_follow(struct stack *stack, const struct block *last, uint64_t pc, uint64_t sp,
-                         uint64_t x29, uint64_t x30);
+void turns_follow(struct stack *stack, const struct block *last, uint64_t pc, uint64_t sp,
+                  uint64_t x29, uint64_t x30);
 
 /* ---- block.c ---- */
 
 /* The block of these instructions at pc, made or found. */
-HIDDEN struct block *block_get(uint64_t pc, const uint32_t *words, size_t count);
+struct block *block_get(uint64_t pc, const uint32_t *words, size_t count);
 /* Its address follows from registers, and no callback is needed (without a model). */
-HIDDEN bool block_by_registers(const struct insn *insn);
+bool block_by_registers(const struct insn *insn);
 /* In the child of a fork: rows of truth in a file of its own. */
-HIDDEN void block_forked(void);
+void block_forked(void);
 /* A row for a call, with the lock held; NULL if the disk is full. */
-HIDDEN struct run_call *block_new_call(void);
+struct run_call *block_new_call(void);
 /* The process was another program before: its rows stay. */
-HIDDEN void block_resumed(void);
+void block_resumed(void);
 
 /* ---- sve_user.c ---- */
 
 /* What is to be known of an SVE instruction; NULL for others. */
-HIDDEN const struct sve *sve_make(uint32_t word, const struct spex_op *op);
+const struct sve *sve_make(uint32_t word, const struct spex_op *op);
 /* Callbacks before it. */
-HIDDEN void sve_execute(unsigned vcpu, void *data);
-HIDDEN void sve_execute_full(unsigned vcpu, void *data);
+void sve_execute(unsigned vcpu, void *data);
+void sve_execute_full(unsigned vcpu, void *data);
 /*
  * Streaming mode (SME). A block is about to be translated, of a signal handler or not: vector
- * lengths. With user.lock held.
+ * lengths. With plugin.user.lock held.
  */
-HIDDEN void sve_translate(bool handler);
+void sve_translate(bool handler);
 /* SMSTART, SMSTOP or a write of SVCR; the callback before it, data: the word. */
-HIDDEN bool sve_switches(uint32_t word);
-HIDDEN void sve_switch(unsigned vcpu, void *data);
+bool sve_switches(uint32_t word);
+void sve_switch(unsigned vcpu, void *data);
 /* A handler is entered; a system call is made, perhaps rt_sigreturn. */
-HIDDEN void sve_signalled(void);
-HIDDEN void sve_call(bool sigreturn);
+void sve_signalled(void);
+void sve_call(bool sigreturn);
 /* Partial and empty predicate, by the number of accesses. */
-HIDDEN uint64_t sve_events(const struct insn *insn, unsigned accesses);
+uint64_t sve_events(const struct insn *insn, unsigned accesses);
 
 /* ---- doubt.c: instructions that QEMU's CPU may not have ---- */
 
 /*
  * A block is translated on this thread, that of a signal handler or not. Is its last instruction
- * one of these? With user.lock held.
+ * one of these? With plugin.user.lock held.
  */
-HIDDEN bool doubt_begins(uint32_t word, bool handler);
+bool doubt_begins(uint32_t word, bool handler);
 /* Callback before it. */
-HIDDEN void doubt_note(unsigned vcpu, void *data);
-/* This thread has gone on after it. */
-HIDDEN void doubt_ends(void);
+void doubt_note(unsigned vcpu, void *data);
+/* This thread has gone on behind it. */
+void doubt_ends(void);
 
 /* ---- qemu_user.c ---- */
 
 /* Has QEMU call what is in user.h and below. */
-HIDDEN void qemu_user_install(qemu_plugin_id_t id, unsigned api);
+void qemu_user_install(qemu_plugin_id_t id, unsigned api);
 
 /* ---- life.c ---- */
 
-HIDDEN void life_install(void);
+void life_install(void);
 /* A vCPU is there, or about to begin; it ends; it makes a system call, and is back; the process
  * ends. */
-HIDDEN void life_vcpu(unsigned vcpu);
-HIDDEN void life_vcpu_exit(unsigned vcpu);
-HIDDEN void life_call(unsigned vcpu, int64_t number, const uint64_t argument[6]);
-HIDDEN void life_return(unsigned vcpu, int64_t number, int64_t result);
-HIDDEN void life_end(void);
-/* A signal handler of the guest starts at pc. Hold user.lock. */
-HIDDEN bool life_is_handler(uint64_t pc);
+void life_vcpu(unsigned vcpu);
+void life_vcpu_exit(unsigned vcpu);
+void life_call(unsigned vcpu, int64_t number, const uint64_t argument[6]);
+void life_return(unsigned vcpu, int64_t number, int64_t result);
+void life_end(void);
+/* A signal handler of the guest starts at pc. Hold plugin.user.lock. */
+bool life_is_handler(uint64_t pc);
 
+#pragma GCC visibility pop
 #endif

@@ -12,6 +12,8 @@
 
 #include <stdlib.h>
 
+struct plugin plugin; /* as plugin.c has it */
+
 /* ---- QEMU ---- */
 
 /* clang-format off */

@@ -1,0 +1,60 @@
+/*
+ * What the plugin has once. QEMU's callbacks carry no pointer of ours, so it is an object with a
+ * name; all that more than one file knows hangs off it. It is whole in the library, and not behind
+ * pointers, so that a callback reaches its vCPU in one instruction.
+ */
+#ifndef GUEST_PLUGIN_H
+#define GUEST_PLUGIN_H
+
+#include "order.h"
+#include "qemu_registers.h"
+#include "system_vcpu.h"
+#include "vcpu.h"
+
+#pragma GCC visibility push(hidden)
+
+/* What qemu72.c knows of QEMU 7.2, once opened. */
+struct qemu72 {
+    struct qemu72_layout { /* where the pieces lie */
+        size_t env, cp_regs;      /* in ARMCPU */
+        size_t xregs, pc, pstate; /* in env */
+    } at;
+    struct machine_handler handler;
+    struct {
+        void *cpu; /* CPUState, the start of ARMCPU */
+        char *env; /* CPUARMState */
+    } cpu[SYS_VCPUS];
+    unsigned vcpus, period;
+    void *gic;
+};
+
+/* What qemu11.c knows of a later QEMU. */
+struct qemu11 {
+    struct qemu_register x[32], cpsr; /* x[31] is SP */
+    uint64_t period;                  /* of the counter, ns */
+};
+
+struct plugin {
+    /* user mode */
+    struct hot hot[MAX_VCPUS];
+    struct user user;
+    struct order order;
+    struct run_control *run; /* what the processes of a run share; NULL in system mode */
+    /* A program of the host that may wait for this process, or NULL: its time is ours when we end.
+     */
+    struct run_gone *waits;
+    /* system mode */
+    struct sys sys;
+    struct qemu72 qemu72;
+    struct qemu11 qemu11;
+};
+extern struct plugin plugin;
+
+#pragma GCC visibility pop
+
+static inline uint64_t clock_of(const struct vcpu *v)
+{
+    return plugin.user.full ? flow_clock(v) : spex_uarch_clock(v->hot->core);
+}
+
+#endif
