@@ -15,7 +15,7 @@
 
 /* What qemu72.c knows of QEMU 7.2, once opened. */
 struct qemu72 {
-    struct qemu72_layout { /* where the pieces lie */
+    struct qemu72_layout {        /* where the pieces lie */
         size_t env, cp_regs;      /* in ARMCPU */
         size_t xregs, pc, pstate; /* in env */
     } at;

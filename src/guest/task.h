@@ -77,5 +77,13 @@ void task_log(struct task *task, const struct run_event *event, const char *text
  * `at` if that is not NULL. NULL if the disk is full: the run is marked.
  */
 void *task_map(uint32_t id, const char *suffix, uint64_t offset, size_t size, void *at);
+void task_remove(uint32_t id, const char *suffix);
+/*
+ * The buffer's bytes go to the data, and the log says so. At the end of a thread
+ * what finds no room stays where it is: there may be room later.
+ */
+void task_save(struct task *task, uint64_t bytes, uint32_t flags, bool last);
+/* What is in N.stacks goes behind the data. At the end of a thread what finds no room stays. */
+void task_save_stacks(struct task *task, bool last);
 
 #endif

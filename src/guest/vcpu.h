@@ -1,5 +1,5 @@
 /*
- * The state of the plugin in user mode: vCPUs, and what a process has once. user.c has the
+ * The state of the plugin in user mode: vCPUs, and what a process has once. hot.c has the
  * callbacks of the hot path, sample.c one sample, block.c translation, life.c threads, forks and
  * system calls.
  *
@@ -148,6 +148,12 @@ static inline bool is_prefetch(const struct spex_op *op)
 {
     return op->kind == SPEX_OP_PREFETCH || op->kind == SPEX_OP_SVE_PREFETCH;
 }
+
+/* ---- hot.c ---- */
+
+/* Has QEMU call at the entry of a block, that of a signal handler or not; and at an access. */
+void hot_watch_block(struct qemu_plugin_tb *tb, struct block *block, bool handler);
+void hot_watch_access(struct qemu_plugin_insn *insn, struct insn *at);
 
 /* ---- sample.c ---- */
 
