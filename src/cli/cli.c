@@ -317,6 +317,12 @@ static int parse(const struct cli_command *command, void *options, int argc, cha
     return CLI_OK;
 }
 
+const struct cli_command *const cli_commands[] = {
+#define COMMAND(name) &cli_##name,
+#include "commands.def"
+    NULL,
+};
+
 const struct cli_command *cli_find(const char *name)
 {
     for (size_t i = 0; cli_commands[i]; i++)

@@ -68,7 +68,9 @@ unsigned cli_threads(uint64_t option);
             NULL                                                                                   \
     }
 
-/* NULL-terminated, in the order of help. */
+#define COMMAND(name) extern const struct cli_command cli_##name;
+#include "cli/commands.def"
+/* All of them, NULL-terminated, in the order of help. */
 extern const struct cli_command *const cli_commands[];
 
 /* Help on things that are not commands: `spex help features`. NULL-terminated. */

@@ -716,17 +716,13 @@ static const struct cli_option annotate_options[] = {
      "instructions only, without source lines", NULL, NULL},
     {"exact", 0, CLI_FLAG, offsetof(struct annotate_options, exact), NULL,
      "also what spex record --truth counted: executions, cycles, misses, mispredicts", NULL, NULL},
-    {"fields", 'F', CLI_STRING, PROFILE_AT(struct annotate_options, fields), "LIST",
-     "columns to show, in order; +LIST adds to the usual ones", NULL, NULL},
-#define FILTER(option, member, kind, value, help)                                                  \
-    {option, 0,    CLI_STRING, PROFILE_AT(struct annotate_options, filter.member),                 \
-     value,  help, NULL,       NULL},
-#include "analysis/filters.def"
+    PROFILE_FIELDS(struct annotate_options),
+#define OPTIONS struct annotate_options
+#include "filter_options.def"
     PROFILE_SYMBOL_OPTIONS(struct annotate_options),
     {0},
 };
 
-extern const struct cli_command cli_annotate;
 const struct cli_command cli_annotate = {
     .name = "annotate",
     .group = CLI_READING,

@@ -213,17 +213,13 @@ static const struct cli_option branch_options[] = {
     CLI_THREADS(struct branch_options, profile.threads),
     {"rows", 'n', CLI_NUMBER, offsetof(struct branch_options, most), "N", "rows of each table",
      "12", NULL},
-    {"fields", 'F', CLI_STRING, PROFILE_AT(struct branch_options, fields), "LIST",
-     "columns to show, in order; +LIST adds to the usual ones", NULL, NULL},
-#define FILTER(option, member, kind, value, help)                                                  \
-    {option, 0,    CLI_STRING, PROFILE_AT(struct branch_options, filter.member),                   \
-     value,  help, NULL,       NULL},
-#include "analysis/filters.def"
+    PROFILE_FIELDS(struct branch_options),
+#define OPTIONS struct branch_options
+#include "filter_options.def"
     PROFILE_SYMBOL_OPTIONS(struct branch_options),
     {0},
 };
 
-extern const struct cli_command cli_branch;
 const struct cli_command cli_branch = {
     .name = "branch",
     .group = CLI_READING,

@@ -278,14 +278,12 @@ static const struct cli_option c2c_options[] = {
      NULL},
     {"all", 0, CLI_FLAG, offsetof(struct c2c_options, all), NULL,
      "show shared lines that are harmless too", NULL, NULL},
-#define FILTER(option, member, kind, value, help)                                                  \
-    {option, 0, CLI_STRING, PROFILE_AT(struct c2c_options, filter.member), value, help, NULL, NULL},
-#include "analysis/filters.def"
+#define OPTIONS struct c2c_options
+#include "filter_options.def"
     PROFILE_SYMBOL_OPTIONS(struct c2c_options),
     {0},
 };
 
-extern const struct cli_command cli_c2c;
 const struct cli_command cli_c2c = {
     .name = "c2c",
     .group = CLI_READING,

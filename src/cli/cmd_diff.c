@@ -536,15 +536,12 @@ static const struct cli_option diff_options[] = {
     {"sort", 's', CLI_STRING, PROFILE_AT(struct diff_options, sort), "KEYS",
      "compare by: symbol, srcline, dso, comm, op, source, ...", "symbol", NULL},
     PROFILE_TABLE_OPTIONS(struct diff_options),
-#define FILTER(option, member, kind, value, help)                                                  \
-    {option, 0,    CLI_STRING, PROFILE_AT(struct diff_options, filter.member),                     \
-     value,  help, NULL,       NULL},
-#include "analysis/filters.def"
+#define OPTIONS struct diff_options
+#include "filter_options.def"
     PROFILE_SYMBOL_OPTIONS(struct diff_options),
     {0},
 };
 
-extern const struct cli_command cli_diff;
 const struct cli_command cli_diff = {
     .name = "diff",
     .group = CLI_READING,

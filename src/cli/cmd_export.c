@@ -378,15 +378,12 @@ static const struct cli_option export_options[] = {
      "parquet into a directory: below date=DAY/host=NAME of it, under a name of the profile's own",
      NULL, NULL},
     CLI_THREADS(struct export_command, threads),
-#define FILTER(option, member, kind, value, help)                                                  \
-    {option, 0,    CLI_STRING, PROFILE_AT(struct export_command, filter.member),                   \
-     value,  help, NULL,       NULL},
-#include "analysis/filters.def"
+#define OPTIONS struct export_command
+#include "filter_options.def"
     PROFILE_SYMBOL_OPTIONS(struct export_command),
     {0},
 };
 
-extern const struct cli_command cli_export;
 const struct cli_command cli_export = {
     .name = "export",
     .group = CLI_READING,

@@ -150,16 +150,13 @@ static const struct cli_option html_options[] = {
      "page to write, - for standard output", "report.html", NULL},
     {"title", 0, CLI_STRING, offsetof(struct html_options, title), "TEXT",
      "title of the page (default: the name of the profile)", NULL, NULL},
-#define FILTER(option, member, kind, value, help)                                                  \
-    {option, 0,    CLI_STRING, PROFILE_AT(struct html_options, filter.member),                     \
-     value,  help, NULL,       NULL},
-#include "analysis/filters.def"
+#define OPTIONS struct html_options
+#include "filter_options.def"
     PROFILE_SYMBOL_OPTIONS(struct html_options),
     CLI_THREADS(struct html_options, profile.threads),
     {0},
 };
 
-extern const struct cli_command cli_html;
 const struct cli_command cli_html = {
     .name = "html",
     .group = CLI_READING,

@@ -352,14 +352,12 @@ static const struct cli_option mem_options[] = {
     {"type", 0, CLI_STRING, offsetof(struct mem_options, type), "NAME",
      "one table of this type's members by cache line instead (* and ? match)", NULL, NULL},
     PROFILE_TABLE_OPTIONS(struct mem_options),
-#define FILTER(option, member, kind, value, help)                                                  \
-    {option, 0, CLI_STRING, PROFILE_AT(struct mem_options, filter.member), value, help, NULL, NULL},
-#include "analysis/filters.def"
+#define OPTIONS struct mem_options
+#include "filter_options.def"
     PROFILE_SYMBOL_OPTIONS(struct mem_options),
     {0},
 };
 
-extern const struct cli_command cli_mem;
 const struct cli_command cli_mem = {
     .name = "mem",
     .group = CLI_READING,

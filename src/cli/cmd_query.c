@@ -632,7 +632,6 @@ static const struct cli_option query_options[] = {
     {0},
 };
 
-extern const struct cli_command cli_query;
 const struct cli_command cli_query = {
     .name = "query",
     .group = CLI_READING,

@@ -152,15 +152,12 @@ static const struct cli_option report_options[] = {
      "with --url: only these hosts (* and ? match)", NULL, NULL},
     {"last", 0, CLI_STRING, offsetof(struct report_options, last), "TIME",
      "with --url: only the last 30m, 1h, 7d, ...", NULL, NULL},
-#define FILTER(option, member, kind, value, help)                                                  \
-    {option, 0,    CLI_STRING, PROFILE_AT(struct report_options, filter.member),                   \
-     value,  help, NULL,       NULL},
-#include "analysis/filters.def"
+#define OPTIONS struct report_options
+#include "filter_options.def"
     PROFILE_SYMBOL_OPTIONS(struct report_options),
     {0},
 };
 
-extern const struct cli_command cli_report;
 const struct cli_command cli_report = {
     .name = "report",
     .group = CLI_READING,

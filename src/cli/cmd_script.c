@@ -286,15 +286,12 @@ static const struct cli_option script_options[] = {
     {"style", 0, CLI_CHOICE, offsetof(struct script_options, style), "STYLE",
      "with --itrace: perf (6.1) or perf-7", "perf", styles},
     CLI_THREADS(struct script_options, threads),
-#define FILTER(option, member, kind, value, help)                                                  \
-    {option, 0,    CLI_STRING, PROFILE_AT(struct script_options, filter.member),                   \
-     value,  help, NULL,       NULL},
-#include "analysis/filters.def"
+#define OPTIONS struct script_options
+#include "filter_options.def"
     PROFILE_SYMBOL_OPTIONS(struct script_options),
     {0},
 };
 
-extern const struct cli_command cli_script;
 const struct cli_command cli_script = {
     .name = "script",
     .group = CLI_READING,

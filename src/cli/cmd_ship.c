@@ -345,7 +345,6 @@ static const struct cli_option ship_options[] = {
     {0},
 };
 
-extern const struct cli_command cli_ship;
 const struct cli_command cli_ship = {
     .name = "ship",
     .group = CLI_READING,

@@ -158,7 +158,6 @@ static const struct cli_option table[] = {
     {0},
 };
 
-extern const struct cli_command cli_spu;
 const struct cli_command cli_spu = {
     .name = "spu",
     .group = "Model",

@@ -294,7 +294,6 @@ static int run_top(void *options, int argc, char **argv)
     return WIFEXITED(recording.status) ? WEXITSTATUS(recording.status) : CLI_DATA;
 }
 
-extern const struct cli_command cli_top;
 const struct cli_command cli_top = {
     .name = "top",
     .records = true,

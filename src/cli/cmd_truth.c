@@ -356,10 +356,8 @@ static const struct cli_option truth_options[] = {
      "counts that spex record --truth wrote (default FILE.truth)", NULL, NULL},
     {"percent-limit", 0, CLI_STRING, PROFILE_AT(struct truth_options, percent_limit), "PERCENT",
      "leave out rows below this share; text leaves out what is below 0.5", NULL, NULL},
-#define FILTER(option, member, kind, value, help)                                                  \
-    {option, 0,    CLI_STRING, PROFILE_AT(struct truth_options, filter.member),                    \
-     value,  help, NULL,       NULL},
-#include "analysis/filters.def"
+#define OPTIONS struct truth_options
+#include "filter_options.def"
     PROFILE_SYMBOL_OPTIONS(struct truth_options),
     {0},
 };

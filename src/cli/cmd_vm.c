@@ -559,7 +559,6 @@ static const struct cli_option vm_options[] = {
     {0},
 };
 
-extern const struct cli_command cli_vm;
 const struct cli_command cli_vm = {
     .name = "vm",
     .group = "Profiling",

@@ -380,7 +380,6 @@ static const struct cli_option whatif_options[] = {
     {0},
 };
 
-extern const struct cli_command cli_whatif;
 const struct cli_command cli_whatif = {
     .name = "whatif",
     .group = "Profiling",

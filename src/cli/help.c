@@ -347,7 +347,6 @@ static const struct cli_option help_options[] = {
     {0},
 };
 
-extern const struct cli_command cli_help;
 const struct cli_command cli_help = {
     .name = "help",
     .group = "General",

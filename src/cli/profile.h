@@ -49,9 +49,11 @@ struct profile_options {
      "copy of /proc/kallsyms of the machine that was profiled", NULL, NULL},                   \
     {"no-demangle", 0, CLI_FLAG, PROFILE_AT(type, no_demangle), NULL,                          \
      "leave C++ and Rust names as they are", NULL, NULL}
-#define PROFILE_TABLE_OPTIONS(type)                                                            \
+#define PROFILE_FIELDS(type)                                                                   \
     {"fields", 'F', CLI_STRING, PROFILE_AT(type, fields), "LIST",                              \
-     "columns to show, in order; +LIST adds to the usual ones", NULL, NULL},                   \
+     "columns to show, in order; +LIST adds to the usual ones", NULL, NULL}
+#define PROFILE_TABLE_OPTIONS(type)                                                            \
+    PROFILE_FIELDS(type),                                                                      \
     {"percent-limit", 0, CLI_STRING, PROFILE_AT(type, percent_limit), "PERCENT",               \
      "leave out rows below this share (default 0.5 in text, else 0)", NULL, NULL}
 /* clang-format on */

@@ -22,8 +22,6 @@ const char *const top_order_names[] = {"time", "latency", "samples", NULL};
 enum { PARTS = 3, TEXT_MOST = 1 << 20, PATH = 600 };
 #define PART_TIME "5s" /* native: the table covers the last parts */
 
-extern const struct cli_command cli_record;
-
 /* ---- the recording ---- */
 
 /*
