@@ -1,67 +1,27 @@
 /*
- * spex dump: one packet per line.
- *
- * Works on blocks of a few megabytes whatever the input's size, several threads at once, and
- * writes each line straight into a buffer of text.
+ * spex dump: one packet per line (dump_lines.c), of each input, in blocks of some megabytes
+ * whatever the input's size, several threads at once.
  */
 #include "cli.h"
+#include "dump_lines.h"
 #include "window.h"
 
-#include <spex/perfdata.h>
 #include <spex/record.h>
 
-#include "base/bits.h"
 #include "base/chunks.h"
-#include "base/digits.h"
-#include "base/json.h"
-#include "base/out.h"
-#include "wire/headers.h"
+#include "base/name.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum format { TEXT, JSON };
-
 struct options {
     bool raw;
-    int style;  /* enum spex_text_style */
-    int format; /* enum format */
+    struct dump_style how;
     struct cli_list inputs;
     const char *time;
     uint64_t threads, max_memory;
-};
-
-/* A line that was printed, but for its offset. */
-struct known {
-    uint64_t payload;
-    uint8_t header, size; /* 0: none */
-    char text[182];
-};
-
-enum { KNOWN = 2048 };
-
-/* The text of a chunk, and where in it the data ended inside a packet. */
-struct text {
-    struct out out;
-    size_t cuts;
-    struct {
-        size_t at; /* in the text */
-        uint64_t offset;
-        uint8_t header;
-    } cut[SPEX_PACKET_MAX];
-};
-
-/* What each thread has of its own. */
-struct dump {
-    _Alignas(CHUNKS_APART) struct text *text;
-    struct out out;      /* text->out while it is filled */
-    struct known *known; /* KNOWN of them, by hash */
-    size_t rest;         /* where the line goes on after its offset */
-    enum spex_text_style style;
-    const struct options *options;
-    const struct spex_perf_queue *queue; /* that packets come from; NULL for a raw stream */
 };
 
 /* The command as a whole. */
@@ -81,335 +41,9 @@ struct command {
     bool final;
 };
 
-/* ---- lines: the offset, then the text, which is the same for the same bytes ---- */
-
-enum { LINE_ROOM = SPEX_PACKET_TEXT_MAX + 192 };
-
-#define HEX16(h)                                                                                   \
-    h "0 " h "1 " h "2 " h "3 " h "4 " h "5 " h "6 " h "7 " h "8 " h "9 " h "a " h "b " h "c " h   \
-      "d " h "e " h "f "
-static const char hex_bytes[] =
-    HEX16("0") HEX16("1") HEX16("2") HEX16("3") HEX16("4") HEX16("5") HEX16("6") HEX16("7")
-        HEX16("8") HEX16("9") HEX16("a") HEX16("b") HEX16("c") HEX16("d") HEX16("e") HEX16("f") " ";
-
-static inline char *put_hex32(char *p, uint32_t value)
-{
-    put_le64(p, hex_digits(value));
-    return p + 8;
-}
-
-static inline char *put_offset(char *p, uint64_t offset)
-{
-    if (offset >> 32)
-        p = put_hex32(p, (uint32_t)(offset >> 32));
-    return put_hex32(p, (uint32_t)offset);
-}
-
-/* "b0 d0 ... " in width columns, which is more than 3 * count. */
-static inline char *put_bytes(char *p, const uint8_t *bytes, size_t count, size_t width)
-{
-    memset(p, ' ', width);
-    for (size_t i = 0; i < count; i++)
-        memcpy(p + 3 * i, hex_bytes + 3 * bytes[i], 4); /* the fourth is overwritten, or a space */
-    p[3 * count] = ' ';
-    return p + width;
-}
-
-static size_t zeros(const uint8_t *data, size_t size)
-{
-    size_t n = 0;
-    while (n < size && data[n] == 0)
-        n++;
-    return n;
-}
-
-static inline void start_line(struct dump *dump, uint64_t offset)
-{
-    struct out *out = &dump->out;
-    char *start = out_room(out, LINE_ROOM), *p = start; /* for the whole line */
-    if (dump->options->format == JSON) {
-        struct json json = json_to(out);
-        JSON_FIRST(&json, "offset", u64, offset);
-    } else {
-        if (dump->options->style != SPEX_TEXT_SPEX)
-            p = (char *)memcpy(p, ".  ", 3) + 3;
-        out->size += (size_t)(put_offset(p, offset) - start);
-    }
-    dump->rest = out->size;
-}
-
-/* perf: room for 16 bytes. Ours: for the ten of the longest packet. */
-static void text_rest(struct dump *dump, const uint8_t *bytes, size_t count,
-                      const struct spex_packet *packet, const char *text)
-{
-    char *start = out_room(&dump->out, LINE_ROOM), *p;
-    if (dump->options->style == SPEX_TEXT_SPEX) {
-        p = put_bytes((char *)memcpy(start, "  ", 2) + 2, bytes, count, 3 * SPEX_PACKET_MAX + 1);
-    } else {
-        p = put_bytes((char *)memcpy(start, ":  ", 3) + 3, bytes, count, 3 * 16);
-    }
-    if (text) {
-        size_t n = strlen(text);
-        memcpy(p, text, n);
-        p += n;
-    } else {
-        p += spex_packet_text(packet, dump->style, p, SPEX_PACKET_TEXT_MAX);
-    }
-    *p++ = '\n';
-    dump->out.size += (size_t)(p - start);
-}
-
-static void text_line(struct dump *dump, uint64_t offset, const uint8_t *bytes, size_t count,
-                      const char *text)
-{
-    start_line(dump, offset);
-    text_rest(dump, bytes, count, NULL, text);
-}
-
-/*
- * A run of padding: perf shows up to 16 bytes a line, we say how many there are.
- * Returns its length, or 0 if more might follow (the run reaches the end of a block).
- */
-static size_t padding_line(struct dump *dump, uint64_t offset, const uint8_t *data, size_t size,
-                           bool more)
-{
-    if (dump->options->style != SPEX_TEXT_SPEX) {
-        size_t n = zeros(data, size < 16 ? size : 16);
-        text_line(dump, offset, data, n, "PAD");
-        return n;
-    }
-    size_t n = zeros(data, size);
-    if (n == size && more)
-        return 0;
-    text_line(dump, offset, data, n < SPEX_PACKET_MAX ? n : SPEX_PACKET_MAX, "padding");
-    if (n > 1) {
-        dump->out.size--; /* the newline */
-        out_text(&dump->out, " x ");
-        out_u64(&dump->out, n);
-        out_char(&dump->out, '\n');
-    }
-    return n;
-}
-
-static void json_rest(struct dump *dump, const char *name, bool index,
-                      const struct spex_packet *packet)
-{
-    struct json json = json_resume(&dump->out);
-    if (dump->queue && dump->queue->cpu < 0)
-        JSON_MEMBER(&json, "tid", i64, dump->queue->tid);
-    else if (dump->queue)
-        JSON_MEMBER(&json, "cpu", i64, dump->queue->cpu);
-    JSON_MEMBER(&json, "packet", word, name);
-    if (index)
-        JSON_MEMBER(&json, "index", u64, packet->index);
-    JSON_MEMBER(&json, "header", bytes, packet->header, packet->header_size);
-    JSON_MEMBER(&json, "size", u64, packet->size);
-    JSON_MEMBER(&json, "payload", hex, packet->payload);
-    json_end(&json);
-}
-
-static bool has_index(unsigned type)
-{
-    return type == SPEX_PACKET_ADDRESS || type == SPEX_PACKET_COUNTER ||
-           type == SPEX_PACKET_CONTEXT || type == SPEX_PACKET_OPERATION_TYPE;
-}
-
-static void packet_rest(struct dump *dump, const uint8_t *bytes, const struct spex_packet *packet)
-{
-    if (dump->options->format == JSON)
-        json_rest(dump, spex_packet_type_name((enum spex_packet_type)packet->type),
-                  has_index(packet->type), packet);
-    else
-        text_rest(dump, bytes, spex_packet_length(packet), packet, NULL);
-}
-
-/* ---- lines seen before ---- */
-
-/*
- * Most packets of a stream repeat: operations, events, latencies, contexts, program counters.
- * Data addresses and timestamps hardly ever do and are not kept.
- */
-static bool recurs(uint8_t header)
-{
-    return header != WIRE_TIMESTAMP && header != (WIRE_ADDRESS | SPEX_ADDRESS_VA) &&
-           header != (WIRE_ADDRESS | SPEX_ADDRESS_PA) && !WIRE_IS_EXTENDED(header);
-}
-
-static struct known *known_slot(struct dump *dump, uint8_t header, uint64_t payload)
-{
-    uint64_t hash = (payload ^ (uint64_t)header << 52) * UINT64_C(0x9e3779b97f4a7c15);
-    return &dump->known[hash >> 53 & (KNOWN - 1)];
-}
-
-/* The line just printed. */
-static void known_learn(struct dump *dump, uint8_t header, uint64_t payload)
-{
-    struct known *known = known_slot(dump, header, payload);
-    size_t size = dump->out.size - dump->rest;
-    if (!recurs(header) || size > sizeof known->text)
-        return;
-    known->payload = payload;
-    known->header = header;
-    known->size = (uint8_t)size;
-    memcpy(known->text, dump->out.data + dump->rest, size);
-}
-
-/* The line of the packet at data, which has 16 bytes; its length, or 0 if it is not known. */
-static inline size_t known_line(struct dump *dump, uint64_t offset, const uint8_t *data)
-{
-    uint8_t header = data[0];
-    uint64_t payload = le64(data + 1);
-    size_t length = 1;
-    if (header == 0 && dump->options->format == TEXT) {
-        if (payload)
-            length += (size_t)__builtin_ctzll(payload) / 8;
-        else
-            length = 9 + zeros(data + 9, 7);
-        if (length == 16 && dump->options->style == SPEX_TEXT_SPEX)
-            return 0; /* a run may be longer */
-        payload = length;
-    } else if (!WIRE_SIZE(header)) {
-        payload = 0;
-    } else {
-        unsigned size = (unsigned)WIRE_SIZE(header);
-        payload &= ~UINT64_C(0) >> (64 - 8 * size);
-        length += size;
-    }
-    const struct known *known = known_slot(dump, header, payload);
-    if (known->payload != payload || known->header != header || !known->size)
-        return 0;
-    start_line(dump, offset);
-    char *p = out_room(&dump->out, LINE_ROOM);
-    memcpy(p, known->text, 96); /* of a fixed size: a few moves */
-    if (known->size > 96)
-        memcpy(p + 96, known->text + 96, sizeof known->text - 96);
-    dump->out.size += known->size;
-    return length;
-}
-
-static void known_forget(struct dump *dump)
-{
-    memset(dump->known, 0, KNOWN * sizeof *dump->known);
-}
-
-/* perf does not know reserved packets: it goes on at the next byte. (It accepts 0x63 and 0x73.) */
-static bool lost_to_perf(const struct options *options, const struct spex_packet *packet)
-{
-    return options->format == TEXT && options->style != SPEX_TEXT_SPEX &&
-           packet->type == SPEX_PACKET_RESERVED && packet->header[0] != 0x63 &&
-           packet->header[0] != 0x73;
-}
-
-/*
- * perf takes an extended header with nothing after it for padding up to a boundary (an old
- * meaning) in its own memory, where data begins at a multiple of 8. Its length, or 0.
- */
-static inline size_t perf_alignment(const struct options *options, uint64_t offset,
-                                    const uint8_t *data, size_t size)
-{
-    if (__builtin_expect((data[0] & 0xfc) != 0x20, 1) || options->format != TEXT ||
-        options->style == SPEX_TEXT_SPEX || size < 2 || data[1])
-        return 0;
-    size_t boundary = (size_t)2 << (data[0] & 3), length = boundary - (offset & (boundary - 1));
-    if (size < boundary)
-        return 0;
-    size_t rest = size - length < 16 - length ? size - length : 16 - length;
-    return length + zeros(data + length, rest); /* one line with the padding after */
-}
-
-/* The data ends inside a packet: what there is of it. */
-static void truncated(struct dump *dump, uint64_t offset, const uint8_t *data, size_t size)
-{
-    struct text *text = dump->text;
-    text->cut[text->cuts].at = dump->out.size;
-    text->cut[text->cuts].offset = offset;
-    text->cut[text->cuts++].header = data[0];
-    if (dump->options->format == JSON) {
-        struct spex_packet part = {.header = {data[0]}, .header_size = 1};
-        if ((data[0] & 0xe0) == 0x20 && size > 1) {
-            part.header[1] = data[1];
-            part.header_size = 2;
-        }
-        part.size = (uint8_t)(size - part.header_size);
-        for (unsigned i = 0; i < part.size; i++)
-            part.payload |= (uint64_t)data[part.header_size + i] << (8 * i);
-        start_line(dump, offset);
-        json_rest(dump, "truncated", false, &part);
-    } else if (dump->options->style == SPEX_TEXT_SPEX) {
-        text_line(dump, offset, data, size, "truncated");
-    } else {
-        text_line(dump, offset, data, 1, "Bad packet!");
-    }
-}
-
-/*
- * Prints packets from position on to the first that begins at `to` or after it; data
- * is at offset in the stream. Unless final, it stops where the rest could be cut or
- * padding could go on. Returns where it stopped.
- */
-static size_t dump_packets(struct dump *dump, const uint8_t *data, size_t size, uint64_t offset,
-                           bool final, size_t position, size_t to)
-{
-    enum { TAIL = 32 };
-    bool json = dump->options->format == JSON;
-    while (position < to && (final || size - position >= TAIL)) {
-        const uint8_t *at = data + position;
-        struct spex_packet packet;
-        size_t n = size - position >= 16 ? known_line(dump, offset + position, at) : 0;
-        if (n) {
-            position += n;
-            continue;
-        }
-        if (*at == 0 && !json) {
-            n = padding_line(dump, offset + position, at, size - position, !final && position > 0);
-            if (n == 0)
-                break;
-            known_learn(dump, 0, n);
-            position += n;
-            continue;
-        }
-        n = perf_alignment(dump->options, offset + position, at, size - position);
-        if (n) {
-            text_line(dump, offset + position, at, n, "PAD");
-            position += n;
-            continue;
-        }
-        if (spex_packet_decode(at, size - position, &packet) != SPEX_OK) {
-            truncated(dump, offset + position, at, size - position);
-            /* perf goes on at the next byte. */
-            position = json || dump->options->style == SPEX_TEXT_SPEX ? size : position + 1;
-            continue;
-        }
-        if (lost_to_perf(dump->options, &packet)) {
-            text_line(dump, offset + position++, at, 1, "Bad packet!");
-            continue;
-        }
-        start_line(dump, offset + position);
-        packet_rest(dump, at, &packet);
-        known_learn(dump, *at, packet.payload);
-        position += spex_packet_length(&packet);
-    }
-    return position;
-}
-
 /* ---- blocks, by several threads ---- */
 
-/* The bytes of the line at data. */
-static size_t line_bytes(const struct options *options, uint64_t offset, const uint8_t *data,
-                         size_t size)
-{
-    struct spex_packet packet;
-    size_t n = perf_alignment(options, offset, data, size);
-    if (n)
-        return n;
-    if (*data == 0 && options->format == TEXT)
-        return zeros(data, options->style != SPEX_TEXT_SPEX && size > 16 ? 16 : size);
-    if (spex_packet_decode(data, size, &packet) != SPEX_OK)
-        return size;
-    return lost_to_perf(options, &packet) ? 1 : spex_packet_length(&packet);
-}
-
-/* The first line after from, counted from the record before. */
+/* The first line behind from, counted from the record before. */
 static bool guess(void *user, size_t from, size_t to, struct chunks_state *state)
 {
     const struct command *command = user;
@@ -418,8 +52,8 @@ static bool guess(void *user, size_t from, size_t to, struct chunks_state *state
     if (!spex_record_find(command->data, command->size, from, to, &before, &start))
         return false;
     for (start = (size_t)before.offset; start < from;)
-        start += line_bytes(command->options, command->offset + start, command->data + start,
-                            command->size - start);
+        start += dump_line_bytes(&command->options->how, command->offset + start,
+                                 command->data + start, command->size - start);
     *state = (struct chunks_state){.position = start};
     return start < to;
 }
@@ -429,7 +63,7 @@ static void print_chunk(void *user, unsigned thread, struct chunks_state *state,
 {
     const struct command *command = user;
     struct dump *dump = &command->threads[thread];
-    struct text *text = result;
+    struct dump_text *text = result;
     if (!text->out.data)
         out_init(&text->out, -1);
     dump->text = text;
@@ -444,7 +78,7 @@ static void print_chunk(void *user, unsigned thread, struct chunks_state *state,
 static bool write_chunk(void *user, void *result)
 {
     struct command *command = user;
-    const struct text *text = result;
+    const struct dump_text *text = result;
     size_t done = 0;
     for (size_t i = 0; i < text->cuts; i++) {
         out_block(&command->out, text->out.data + done, text->cut[i].at - done);
@@ -462,7 +96,7 @@ static bool write_chunk(void *user, void *result)
 
 static void free_text(void *result)
 {
-    out_fini(&((struct text *)result)->out);
+    out_fini(&((struct dump_text *)result)->out);
 }
 
 /* Prints packets of data, which is at offset in the stream. Returns how many bytes it used. */
@@ -563,12 +197,12 @@ static int dump_raw(struct command *command, const char *path)
 /* perf 7 names an event that only Neoverse N1 has. */
 static void choose_style(struct command *command, uint64_t midr)
 {
-    enum spex_text_style style = (enum spex_text_style)command->options->style;
+    enum spex_text_style style = (enum spex_text_style)command->options->how.style;
     if (style == SPEX_TEXT_PERF7 && (midr & 0xff00fff0) == 0x4100d0c0)
         style = SPEX_TEXT_PERF7_N1;
     for (unsigned t = 0; t < chunks_threads(command->chunks); t++) {
         if (command->threads[t].style != style)
-            known_forget(&command->threads[t]);
+            dump_forget(&command->threads[t]);
         command->threads[t].style = style;
     }
 }
@@ -605,7 +239,7 @@ static void dump_auxtrace(struct command *command, struct spex_perfdata *file)
 static void heading(struct command *command, const struct spex_perf_queue *queue,
                     const struct spex_aux_span *span)
 {
-    if (command->options->format == JSON || span->contiguous)
+    if (command->options->how.format == DUMP_JSON || span->contiguous)
         return;
     if (queue->cpu >= 0)
         out_printf(&command->out, "# cpu %d", queue->cpu);
@@ -624,7 +258,7 @@ static int dump_queues(struct command *command, struct spex_perfdata *file)
         const struct spex_perf_queue *queue = spex_perfdata_queue(file, i);
         for (unsigned t = 0; t < chunks_threads(command->chunks); t++) {
             command->threads[t].queue = queue;
-            known_forget(&command->threads[t]); /* lines name the queue */
+            dump_forget(&command->threads[t]); /* lines name the queue */
         }
         if (spex_aux_open(file, i, &cursor) != SPEX_OK) {
             cli_error("out of memory");
@@ -671,7 +305,8 @@ static int dump_perfdata(struct command *command, const char *path)
     } else if (!spex_perfdata_queue_count(file)) {
         cli_error("%s: no SPE data in this file", command->name);
         status = CLI_DATA;
-    } else if (command->options->format == TEXT && command->options->style != SPEX_TEXT_SPEX) {
+    } else if (command->options->how.format == DUMP_TEXT &&
+               command->options->how.style != SPEX_TEXT_SPEX) {
         dump_auxtrace(command, file);
     } else {
         status = dump_queues(command, file);
@@ -682,18 +317,13 @@ static int dump_perfdata(struct command *command, const char *path)
 
 static bool start_threads(struct command *command)
 {
-    command->chunks = chunks_new(cli_threads(command->options->threads), sizeof(struct text));
+    command->chunks = chunks_new(cli_threads(command->options->threads), sizeof(struct dump_text));
     unsigned threads = command->chunks ? chunks_threads(command->chunks) : 0;
     command->threads =
         threads ? aligned_alloc(CHUNKS_APART, threads * sizeof *command->threads) : NULL;
     bool ok = command->threads != NULL;
-    for (unsigned i = 0; ok && i < threads; i++)
-        command->threads[i] = (struct dump){.options = command->options,
-                                            .style = (enum spex_text_style)command->options->style};
-    for (unsigned i = 0; ok && i < threads; i++) {
-        command->threads[i].known = calloc(KNOWN, sizeof *command->threads[i].known);
-        ok = command->threads[i].known != NULL;
-    }
+    for (unsigned i = 0; command->threads && i < threads; i++)
+        ok &= dump_init(&command->threads[i], &command->options->how);
     if (!ok)
         cli_error("out of memory");
     return ok;
@@ -702,7 +332,7 @@ static bool start_threads(struct command *command)
 static void end_threads(struct command *command)
 {
     for (unsigned i = 0; command->threads && i < chunks_threads(command->chunks); i++)
-        free(command->threads[i].known);
+        dump_fini(&command->threads[i]);
     free(command->threads);
     chunks_free(command->chunks, free_text);
 }
@@ -736,7 +366,7 @@ static int run(void *data, int argc, char **argv)
             const char *path = !count                      ? "perf.data"
                                : i < options->inputs.count ? options->inputs.items[i]
                                                            : argv[i - options->inputs.count];
-            if (count > 1 && options->format == TEXT)
+            if (count > 1 && options->how.format == DUMP_TEXT)
                 out_line(&command.out, "# %s", path);
             int one = dump_input(&command, path);
             status = one ? one : status;
@@ -773,10 +403,10 @@ const struct cli_command cli_dump = {
         (const struct cli_option[]){
             {"raw", 'r', CLI_FLAG, offsetof(struct options, raw), NULL,
              "the input is an SPE stream, not a perf.data file", NULL, NULL},
-            {"style", 's', CLI_CHOICE, offsetof(struct options, style), "STYLE",
+            {"style", 's', CLI_CHOICE, offsetof(struct options, how.style), "STYLE",
              "spex; perf (as perf 6.1 report -D); perf-7 (as perf 7 does)", "spex", styles},
-            {"format", 'f', CLI_CHOICE, offsetof(struct options, format), "FORMAT", "text or json",
-             "text", formats},
+            {"format", 'f', CLI_CHOICE, offsetof(struct options, how.format), "FORMAT",
+             "text or json", "text", formats},
             {"input", 'i', CLI_LIST, offsetof(struct options, inputs), "FILE",
              "the input; several are printed one after the other", NULL, NULL},
             CLI_WINDOW(offsetof(struct options, time)),

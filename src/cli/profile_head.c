@@ -1,0 +1,236 @@
+/*
+ * What a command says of its profile before its tables, as text and as JSON: files, samples, time,
+ * filters; and why there is no table, if nothing is left.
+ */
+#include "profile.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void profile_filters(const struct profile *p, struct out *out)
+{
+    for (size_t i = 0; i < p->filter_count; i++) {
+        out_printf(out, "%s--%s ", i ? " " : "", p->filters[i].name);
+        out_name(out, p->filters[i].value);
+    }
+    out_char(out, 0);
+}
+
+void profile_members(struct profile *p, struct json *json)
+{
+    const struct spex_totals *t = spex_analysis_totals(p->analysis);
+    const struct spex_sampling *s = spex_analysis_sampling(p->analysis);
+    JSON_MEMBER(json, "input", string, p->name);
+    json_name(json, "sampling");
+    json_object(json);
+    JSON_MEMBER(json, "event", string, s->known ? s->terms : NULL);
+    json_name(json, "period");
+    if (s->period)
+        json_u64(json, s->period);
+    else
+        json_null(json);
+    JSON_MEMBER(json, "jitter", bool, s->jitter);
+    JSON_MEMBER(json, "filters", string, s->filters);
+    JSON_MEMBER(json, "cpu", string, s->cpu_name);
+    JSON_MEMBER(json, "counter_most", u64, s->counter_most);
+    JSON_MEMBER(json, "no_estimate", string, spex_analysis_no_estimate(p->analysis));
+    json_end(json);
+    json_name(json, "totals");
+    json_object(json);
+    JSON_MEMBER(json, "records", u64, t->records);
+    JSON_MEMBER(json, "samples", u64, t->kept);
+    JSON_MEMBER(json, "bytes", u64, t->bytes);
+    JSON_MEMBER(json, "lost", u64, t->lost);
+    JSON_MEMBER(json, "truncated", u64, t->truncated);
+    JSON_MEMBER(json, "collided", u64, t->collided);
+    JSON_MEMBER(json, "damaged", u64, t->damaged);
+    JSON_MEMBER(json, "timed", u64, t->timed);
+    JSON_MEMBER(json, "with_context", u64, t->with_context);
+    JSON_MEMBER(json, "with_source", u64, t->with_source);
+    JSON_MEMBER(json, "with_address", u64, t->with_va);
+    JSON_MEMBER(json, "saturated", u64, t->saturated);
+    JSON_MEMBER(json, "first_time", u64, t->first_time);
+    JSON_MEMBER(json, "last_time", u64, t->last_time);
+    JSON_MEMBER(json, "time_ns", u64, t->spent);
+    JSON_MEMBER(json, "time_away_ns", u64, t->away);
+    JSON_MEMBER(json, "time_beside_loss_ns", u64, t->beside_loss);
+    json_end(json);
+}
+
+struct json profile_json(struct profile *p, const char *schema)
+{
+    struct json json = json_to(&p->out);
+    json_object_lines(&json);
+    JSON_MEMBER(&json, "schema", string, schema);
+    profile_members(p, &json);
+    return json;
+}
+
+/* "# text", broken at blanks where the terminal ends. */
+void profile_comment(struct profile *p, struct out *out, const char *format, ...)
+{
+    char text[1200];
+    struct out shown;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (p->options->format != TABLE_AS_TEXT)
+        return;
+    out_init(&shown, -1);
+    out_name(&shown, text);
+    const char *at = shown.data, *end = at + shown.size;
+    size_t width = p->width > 20 ? p->width - 2 : shown.size;
+    bool first = true;
+    while (at < end) {
+        size_t n = (size_t)(end - at);
+        size_t room = first || !p->width ? width : width - 2;
+        if (n > room) {
+            /* behind a comma where one is near, else between words */
+            for (n = room; n > room / 2 && !(at[n] == ' ' && at[n - 1] == ','); n--)
+                ;
+            if (n == room / 2)
+                for (n = room; n > 0 && at[n] != ' '; n--)
+                    ;
+            if (!n) /* a word longer than the line: behind a comma in it */
+                for (n = room; n > 0 && at[n - 1] != ','; n--)
+                    ;
+            while (!n || (at + n < end && at[n] != ' ' && at[n - 1] != ','))
+                n++;
+        }
+        out_printf(out, "%s#%s ", p->colour ? "\033[2m" : "", first ? "" : "  ");
+        out_bytes(out, at, n);
+        out_text(out, p->colour ? "\033[0m\n" : "\n");
+        for (at += n; at < end && *at == ' '; at++)
+            ;
+        first = false;
+    }
+    out_fini(&shown);
+}
+
+void profile_header(struct profile *p, struct out *out)
+{
+    const struct spex_totals *t = spex_analysis_totals(p->analysis);
+    const struct spex_sampling *s = spex_analysis_sampling(p->analysis);
+    char a[32], b[32], c[32], d[32], period[64] = "", time[32] = "", terms[200] = "";
+    if (p->options->format != TABLE_AS_TEXT)
+        return;
+    if (s->known)
+        snprintf(terms, sizeof terms, ", arm_spe/%s/", s->terms);
+    if (s->period)
+        snprintf(period, sizeof period, ", period %s%s", text_count(c, s->period),
+                 s->jitter ? "" : " (no jitter)");
+    if (t->last_time > t->first_time)
+        snprintf(time, sizeof time, ", %.3f s", (double)(t->last_time - t->first_time) / 1e9);
+    profile_comment(p, out, "%s%s: %s sample%s%s%s%s%s%s%s%s", p->label ? p->label : "", p->name,
+                    text_count(a, t->kept), t->kept == 1 ? "" : "s",
+                    t->kept != t->records ? " of " : "",
+                    t->kept != t->records ? text_count(b, t->records) : "", terms, period,
+                    s->cpu_name ? ", " : "", s->cpu_name ? s->cpu_name : "", time);
+    if (t->lost || t->truncated || t->collided || t->damaged)
+        profile_comment(p, out,
+                        "not all was recorded: %s events lost, %s buffers truncated, %s "
+                        "with collisions%s",
+                        text_count(a, t->lost), text_count(b, t->truncated),
+                        text_count(c, t->collided), t->damaged ? ", damaged data" : "");
+    if (t->saturated)
+        profile_comment(p, out,
+                        "%s sample%s with a counter that ended at %u: latencies may be more",
+                        text_count(a, t->saturated), t->saturated == 1 ? "" : "s", s->counter_most);
+    if (s->filters[0])
+        profile_comment(p, out, "the PMU kept only operations with %s: shares are of those",
+                        s->filters);
+    for (size_t i = 0; i < p->filter_count; i++)
+        profile_comment(p, out, "--%s %s leaves out %s", p->filters[i].name, p->filters[i].value,
+                        text_count(d, t->rejected[i]));
+}
+
+void profile_no_estimate(struct profile *p, struct out *out)
+{
+    const char *reason = spex_analysis_no_estimate(p->analysis);
+    if (reason)
+        profile_comment(p, out, "numbers of operations are not estimated: %s", reason);
+}
+
+void profile_time(struct profile *p, struct out *out, const struct spex_group *group)
+{
+    const struct spex_totals *t = spex_analysis_totals(p->analysis);
+    double all = spex_row_time(spex_group_total(group));
+    char a[32], b[32], c[32], away[64] = "", loss[80] = "";
+    size_t rough = 0;
+    if (all <= 0) {
+        profile_comment(p, out,
+                        "time is not known, since the records have no timestamps (ts_enable=1): "
+                        "shares are of operations");
+        return;
+    }
+    if (t->away >= t->spent / 1000 && t->away)
+        snprintf(away, sizeof away, "; threads did not run for %s", text_time(b, (double)t->away));
+    if (t->beside_loss)
+        snprintf(loss, sizeof loss, "; %s beside lost data is not counted",
+                 text_time(c, (double)t->beside_loss));
+    profile_comment(p, out, "time: %s%s%s%s", text_time(a, all),
+                    t->kept != t->records ? " of what is shown" : " on all CPUs", away, loss);
+    if (spex_analysis_sampling(p->analysis)->filters[0])
+        profile_comment(p, out,
+                        "time is that from one recorded operation to the next: what was not "
+                        "recorded in between is in it");
+    for (size_t i = 0; i < spex_group_count(group); i++) {
+        const struct spex_row *row = spex_group_row(group, i);
+        rough += !spex_row_long_runs(group, row) && spex_row_time(row) >= p->limit * all;
+    }
+    if (rough)
+        profile_comment(p, out,
+                        "~: runs shorter than four periods; their time is shared with what ran "
+                        "beside them by probable cost, which the interval does not cover");
+}
+
+/* A line of text output, broken where the terminal ends; off a terminal it is one. */
+static void say(struct profile *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct profile *p, const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    int n = vasprintf(&text, format, args);
+    va_end(args);
+    if (n >= 0 && p->whole_names)
+        out_line(&p->out, "%s", text);
+    else if (n >= 0)
+        cli_wrap(&p->out, text, 0);
+    free(text);
+}
+
+bool profile_empty(struct profile *p, uint64_t samples, const char *what)
+{
+    const struct spex_totals *t = spex_analysis_totals(p->analysis);
+    char a[32], b[32];
+    if (samples)
+        return false;
+    if (p->options->format != TABLE_AS_TEXT)
+        return false; /* an empty table says it */
+    if (!t->records) {
+        const struct spex_perfdata *file = spex_analysis_file(p->analysis);
+        if (!file || spex_perfdata_info(file)->aux_bytes) /* else profile_close says more */
+            say(p, "%s holds no sample records", p->name);
+        return true;
+    }
+    if (!t->kept) {
+        for (size_t i = 0; i < p->filter_count; i++)
+            if (t->rejected[i]) {
+                uint64_t before = t->records;
+                for (size_t j = 0; j < i; j++)
+                    before -= t->rejected[j];
+                if (t->rejected[i] == before)
+                    say(p, "nothing matches --%s %s: all %s records%s were left out",
+                        p->filters[i].name, p->filters[i].value, text_count(a, before),
+                        i ? " that the filters before it kept" : "");
+            }
+        return true;
+    }
+    say(p, "none of the %s samples%s %s", text_count(b, t->kept),
+        p->filter_count ? " that match the filters" : "", what);
+    return true;
+}
