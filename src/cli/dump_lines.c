@@ -292,7 +292,7 @@ static void truncated(struct dump *dump, uint64_t offset, const uint8_t *data, s
 }
 
 size_t dump_packets(struct dump *dump, const uint8_t *data, size_t size, uint64_t offset,
-                           bool final, size_t position, size_t to)
+                    bool final, size_t position, size_t to)
 {
     enum { TAIL = 32 };
     bool json = dump->options->format == DUMP_JSON;
@@ -337,7 +337,7 @@ size_t dump_packets(struct dump *dump, const uint8_t *data, size_t size, uint64_
 }
 
 size_t dump_line_bytes(const struct dump_style *options, uint64_t offset, const uint8_t *data,
-                         size_t size)
+                       size_t size)
 {
     struct spex_packet packet;
     size_t n = perf_alignment(options, offset, data, size);

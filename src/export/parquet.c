@@ -1,70 +1,21 @@
-/* Numbers of the format are those of apache/parquet-format, parquet.thrift. */
-#include "parquet.h"
+/*
+ * A Parquet file: its row groups with their indexes, and the footer. The pages of a row group are
+ * made in parquet_column.c.
+ */
+#include "parquet_column.h"
 
 #include "base/bits.h"
-#include "base/hash.h"
 #include "base/memory.h"
-#include "export/pack.h"
 #include "export/thrift.h"
 
 #include <errno.h>
 
-enum { BOOLEAN = 0, INT32 = 1, INT64 = 2, BYTE_ARRAY = 6 };
-enum { PLAIN = 0, RLE = 3, DELTA = 5, RLE_DICTIONARY = 8 };
-enum { DATA_PAGE = 0, DICTIONARY_PAGE = 2, ZSTD = 6 };
-enum {
-    LEVEL = 1,                 /* of zstd */
-    DICTIONARY_MOST = 1 << 15, /* entries; a larger dictionary does not pay */
-    STATISTIC_MOST = 64,       /* longer texts have no minimum and maximum */
-    SLOTS_FIRST = 256
-};
-
 static const char magic[] = "PAR1";
-
-static int physical(const struct parquet_field *f)
-{
-    switch (f->type) {
-    case PARQUET_BOOL:
-        return BOOLEAN;
-    case PARQUET_STRING:
-        return BYTE_ARRAY;
-    default:
-        return f->bits == 64 ? INT64 : INT32;
-    }
-}
-
-static unsigned plain_size(const struct parquet_field *f)
-{
-    return physical(f) == INT32 ? 4 : 8;
-}
-
-/* ---- begin ---- */
 
 static void put(struct parquet *p, const void *data, size_t size)
 {
     out_block(p->out, data, size);
     p->written += size;
-}
-
-void parquet_maker_init(struct parquet_maker *m)
-{
-    *m = (struct parquet_maker){.zstd = ZSTD_createCCtx()};
-    out_init(&m->body, -1);
-    out_init(&m->packed, -1);
-    out_init(&m->header, -1);
-    if (!m->zstd)
-        m->error = ENOMEM;
-}
-
-void parquet_maker_fini(struct parquet_maker *m)
-{
-    out_fini(&m->body);
-    out_fini(&m->packed);
-    out_fini(&m->header);
-    free(m->indices);
-    free(m->levels);
-    free(m->bits);
-    ZSTD_freeCCtx(m->zstd);
 }
 
 void parquet_take_error(struct parquet *p, const struct parquet_maker *m)
@@ -78,374 +29,11 @@ void parquet_begin(struct parquet *p, struct out *out, const char *name,
 {
     *p = (struct parquet){.out = out, .name = name, .column_count = count};
     p->columns = memory_get(count, sizeof *p->columns);
-    for (size_t i = 0; i < count; i++) {
-        struct parquet_column *c = &p->columns[i];
-        c->field = fields[i];
-        out_init(&c->pages, -1);
-        c->by_value = fields[i].type == PARQUET_UINT && fields[i].bits <= 16;
-        c->slot_count = c->by_value ? (size_t)1 << fields[i].bits : SLOTS_FIRST;
-        c->slots = memory_get(c->slot_count, sizeof *c->slots);
-    }
+    for (size_t i = 0; i < count; i++)
+        column_init(&p->columns[i], &fields[i]);
     out_init(&p->groups, -1);
     parquet_maker_init(&p->maker);
     put(p, magic, 4);
-}
-
-/* ---- dictionaries ---- */
-
-static const char *entry_text(const struct parquet_column *c, uint64_t entry, size_t *size)
-{
-    const char *at = c->plain + c->entries[entry];
-    *size = le32(at);
-    return at + 4;
-}
-
-static uint64_t entry_hash(const struct parquet_column *c, uint64_t entry)
-{
-    if (c->field.type != PARQUET_STRING)
-        return hash_word(hash_seed(), c->entries[entry]);
-    size_t size;
-    const char *text = entry_text(c, entry, &size);
-    return hash_bytes(hash_seed(), text, size);
-}
-
-static void grow_slots(struct parquet_column *c)
-{
-    c->slot_count *= 2;
-    free(c->slots);
-    c->slots = memory_get(c->slot_count, sizeof *c->slots);
-    for (size_t i = 0; i < c->entry_count; i++) {
-        size_t at = entry_hash(c, i) & (c->slot_count - 1);
-        while (c->slots[at])
-            at = (at + 1) & (c->slot_count - 1);
-        c->slots[at] = (uint32_t)i + 1;
-    }
-}
-
-static uint32_t new_entry(struct parquet_column *c, size_t slot, uint64_t entry)
-{
-    uint32_t index = (uint32_t)c->entry_count;
-    c->entries = memory_grow(c->entries, c->entry_count, &c->entry_capacity, sizeof *c->entries);
-    c->entries[c->entry_count++] = entry;
-    c->slots[slot] = index + 1;
-    if (2 * c->entry_count > c->slot_count && !c->by_value)
-        grow_slots(c);
-    return index;
-}
-
-static char *plain_room(struct parquet_column *c, size_t size)
-{
-    if (c->plain_capacity - c->plain_size < size) {
-        c->plain_capacity = 2 * c->plain_capacity + size;
-        c->plain = memory_resize(c->plain, c->plain_capacity, 1);
-    }
-    c->plain_size += size;
-    return c->plain + c->plain_size - size;
-}
-
-static void put_plain(struct out *out, const struct parquet_field *f, uint64_t value)
-{
-    char bytes[8];
-    put_le64(bytes, value);
-    out_bytes(out, bytes, plain_size(f));
-}
-
-static uint32_t new_number(struct parquet_column *c, size_t slot, uint64_t value)
-{
-    char bytes[8];
-    put_le64(bytes, value);
-    memcpy(plain_room(c, plain_size(&c->field)), bytes, plain_size(&c->field));
-    return new_entry(c, slot, value);
-}
-
-static inline uint32_t entry_number(struct parquet_column *c, uint64_t value, uint64_t seed)
-{
-    size_t at = c->by_value ? value : hash_word(seed, value) & (c->slot_count - 1);
-    for (; c->slots[at]; at = (at + 1) & (c->slot_count - 1))
-        if (c->by_value || c->entries[c->slots[at] - 1] == value)
-            return c->slots[at] - 1;
-    return new_number(c, at, value);
-}
-
-uint32_t parquet_entry_number(struct parquet_column *c, uint64_t value)
-{
-    return entry_number(c, value, hash_seed());
-}
-
-uint32_t parquet_entry_text(struct parquet_column *c, const char *text, size_t size)
-{
-    size_t at = hash_bytes(hash_seed(), text, size) & (c->slot_count - 1), n;
-    for (; c->slots[at]; at = (at + 1) & (c->slot_count - 1)) {
-        const char *other = entry_text(c, c->slots[at] - 1, &n);
-        if (n == size && !memcmp(other, text, n))
-            return c->slots[at] - 1;
-    }
-    uint64_t begins = c->plain_size;
-    char *entry = plain_room(c, 4 + size);
-    put_le32(entry, (uint32_t)size);
-    memcpy(entry + 4, text, size);
-    return new_entry(c, at, begins);
-}
-
-static int compare(const struct parquet_column *c, uint64_t a, uint64_t b)
-{
-    if (c->field.type == PARQUET_STRING) {
-        size_t m, n;
-        const char *x = entry_text(c, a, &m), *y = entry_text(c, b, &n);
-        int order = memcmp(x, y, m < n ? m : n);
-        return order ? order : m < n ? -1 : m > n;
-    }
-    return a < b ? -1 : a > b;
-}
-
-static void widen(const struct parquet_column *c, struct parquet_range *range, uint64_t value)
-{
-    if (!range->any || compare(c, value, range->least) < 0)
-        range->least = value;
-    if (!range->any || compare(c, value, range->most) > 0)
-        range->most = value;
-    range->any = true;
-}
-
-/* ---- pages ---- */
-
-static void page_header(struct parquet_maker *m, int type, size_t uncompressed, size_t values,
-                        int encoding)
-{
-    struct thrift t = {.out = &m->header};
-    m->header.size = 0;
-    thrift_begin(&t);
-    thrift_i32(&t, 1, type);
-    thrift_i32(&t, 2, (int64_t)uncompressed);
-    thrift_i32(&t, 3, (int64_t)m->packed.size);
-    thrift_begin_field(&t, type == DATA_PAGE ? 5 : 7);
-    thrift_i32(&t, 1, (int64_t)values);
-    thrift_i32(&t, 2, encoding);
-    if (type == DATA_PAGE) {
-        thrift_i32(&t, 3, RLE);
-        thrift_i32(&t, 4, RLE);
-    }
-    thrift_end(&t);
-    thrift_end(&t);
-}
-
-static void compress(struct parquet_maker *m, const char *data, size_t size)
-{
-    size_t most = ZSTD_compressBound(size);
-    m->packed.size = 0;
-    if (m->packed.capacity < most)
-        out_grow(&m->packed, most);
-    if (m->packed.error || m->body.error || m->packed.capacity < most || !m->zstd) {
-        m->error = ENOMEM;
-        return;
-    }
-    size_t n = ZSTD_compressCCtx(m->zstd, m->packed.data, m->packed.capacity, data, size, LEVEL);
-    if (ZSTD_isError(n))
-        m->error = ENOMEM;
-    else
-        m->packed.size = n;
-}
-
-/* The page in body goes to the column's pages. */
-static void finish_page(struct parquet_maker *m, struct parquet_column *c, size_t rows,
-                        size_t nulls, int encoding, const struct parquet_range *range)
-{
-    struct parquet_page *page = vec_push(&c->index);
-    compress(m, m->body.data, m->body.size);
-    page_header(m, DATA_PAGE, m->body.size, rows, encoding);
-    if (!page) {
-        m->error = ENOMEM;
-        return;
-    }
-    *page = (struct parquet_page){.offset = c->pages.size,
-                                  .size = (uint32_t)(m->header.size + m->packed.size),
-                                  .first_row = c->rows,
-                                  .nulls = nulls,
-                                  .range = *range};
-    out_bytes(&c->pages, m->header.data, m->header.size);
-    out_bytes(&c->pages, m->packed.data, m->packed.size);
-    c->rows += rows;
-    c->nulls += nulls;
-    c->uncompressed += m->header.size + m->body.size;
-    c->encodings |= 1u << encoding | 1u << RLE;
-    if (encoding == RLE_DICTIONARY)
-        c->dictionary_pages++;
-    else
-        c->other_pages++, c->other_encoding = (unsigned)encoding;
-    if (range->any) {
-        widen(c, &c->range, range->least);
-        widen(c, &c->range, range->most);
-    }
-}
-
-/* Definition levels: their size in four bytes, then the hybrid. */
-static void put_levels(struct parquet_maker *m, const struct parquet_column *c,
-                       const uint8_t *defined, size_t count, size_t rows)
-{
-    m->body.size = 0;
-    if (!c->field.optional)
-        return;
-    out_bytes(&m->body, "\0\0\0", 4);
-    if (count == rows || !count)
-        pack_run(&m->body, count ? 1 : 0, rows, 1);
-    else
-        pack_bits(&m->body, defined, rows);
-    put_le32(m->body.data, (uint32_t)(m->body.size - 4));
-}
-
-static void take_room(struct parquet_maker *m, size_t rows)
-{
-    if (rows <= m->room)
-        return;
-    m->room = rows;
-    m->indices = memory_resize(m->indices, rows, sizeof *m->indices);
-    m->levels = memory_resize(m->levels, rows, 1);
-    m->bits = memory_resize(m->bits, rows, 1);
-}
-
-/* Indices of a page, or one for all of it (same). */
-static void put_indices(struct parquet_maker *m, const struct parquet_column *c, size_t count,
-                        bool same)
-{
-    unsigned width = pack_width(c->entry_count ? c->entry_count - 1 : 0);
-    out_char(&m->body, (char)width);
-    if (same)
-        pack_run(&m->body, m->indices[0], count, width);
-    else if (count)
-        pack_indices(&m->body, m->indices, count, width);
-}
-
-/* Booleans of a page; how many there are. */
-static size_t map_bits(struct parquet_maker *m, const uint32_t *map, const uint32_t *ids,
-                       size_t rows, bool some_null)
-{
-    size_t count = 0;
-    if (!some_null) {
-        for (size_t i = 0; i < rows; i++)
-            m->bits[i] = (uint8_t)map[ids[i]];
-        return rows;
-    }
-    for (size_t i = 0; i < rows; i++) {
-        uint32_t value = map[ids[i]];
-        m->bits[count] = (uint8_t)value;
-        m->levels[i] = value != PARQUET_NULL;
-        count += value != PARQUET_NULL;
-    }
-    return count;
-}
-
-void parquet_make_mapped(struct parquet_maker *m, struct parquet_column *c, const uint32_t *map,
-                         const uint32_t *ids, size_t rows, const uint32_t *used, size_t used_count)
-{
-    struct parquet_range range = {0};
-    bool boolean = c->field.type == PARQUET_BOOL, some_null = false, same = true;
-    bool number = c->field.type == PARQUET_UINT;
-    for (size_t i = 0; i < used_count; i++) {
-        uint32_t entry = map[used[i]];
-        if (entry == PARQUET_NULL)
-            some_null = true;
-        else
-            widen(c, &range, number ? c->entries[entry] : entry);
-        same &= entry == map[used[0]];
-    }
-    take_room(m, rows ? rows : 1);
-    size_t count = rows;
-    if (same) {
-        m->indices[0] = used_count ? map[used[0]] : 0;
-        count = some_null ? 0 : rows;
-    } else if (boolean) {
-        count = map_bits(m, map, ids, rows, some_null);
-    } else if (!some_null) {
-        for (size_t i = 0; i < rows; i++)
-            m->indices[i] = map[ids[i]];
-    } else {
-        count = 0;
-        for (size_t i = 0; i < rows; i++) {
-            uint32_t entry = map[ids[i]];
-            m->indices[count] = entry;
-            m->levels[i] = entry != PARQUET_NULL;
-            count += entry != PARQUET_NULL;
-        }
-    }
-    put_levels(m, c, m->levels, count, rows);
-    if (!boolean) {
-        put_indices(m, c, count, same);
-        finish_page(m, c, rows, rows - count, RLE_DICTIONARY, &range);
-        return;
-    }
-    if (same)
-        memset(m->bits, (int)m->indices[0], count);
-    pack_bools(&m->body, m->bits, count);
-    finish_page(m, c, rows, rows - count, PLAIN, &range);
-}
-
-static void forget_entries(struct parquet_column *c, size_t before)
-{
-    for (size_t i = before; c->by_value && i < c->entry_count; i++)
-        c->slots[c->entries[i]] = 0;
-    c->entry_count = before;
-    c->plain_size = before * plain_size(&c->field);
-    if (!c->by_value) {
-        c->slot_count /= 2; /* grow_slots doubles it, and fills it again */
-        grow_slots(c);
-    }
-}
-
-static inline void extend(struct parquet_range *range, uint64_t value)
-{
-    range->least = value < range->least ? value : range->least;
-    range->most = value > range->most ? value : range->most;
-}
-
-/*
- * Looks up the dictionary indices of the values, with minimum and maximum; if there are too
- * many, the dictionary is left as it was.
- */
-static bool find_entries(struct parquet_maker *m, struct parquet_column *c, const uint64_t *values,
-                         size_t count, struct parquet_range *range)
-{
-    size_t before = c->entry_count;
-    uint32_t *indices = m->indices, last = 0;
-    uint64_t seed = hash_seed(), value = 0;
-    struct parquet_range found = {count, UINT64_MAX, 0};
-    bool same = true;
-    for (size_t i = 0; i < count; i++) {
-        if (!i || values[i] != value) {
-            same = !i;
-            value = values[i];
-            extend(&found, value);
-            last = entry_number(c, value, seed);
-            if (__builtin_expect(c->entry_count > DICTIONARY_MOST, 0)) {
-                forget_entries(c, before);
-                return false;
-            }
-        }
-        indices[i] = last;
-    }
-    put_indices(m, c, count, same && count);
-    *range = found;
-    return true;
-}
-
-void parquet_make_numbers(struct parquet_maker *m, struct parquet_column *c, const uint64_t *values,
-                          size_t count, const uint8_t *defined, size_t rows)
-{
-    struct parquet_range range = {count, UINT64_MAX, 0};
-    take_room(m, rows ? rows : 1);
-    put_levels(m, c, defined, count, rows);
-    int encoding = RLE_DICTIONARY;
-    if (c->no_dictionary || c->field.ascending || !find_entries(m, c, values, count, &range)) {
-        c->no_dictionary = true;
-        for (size_t i = 0; i < count; i++)
-            extend(&range, values[i]);
-        encoding = physical(&c->field) == INT64 ? DELTA : PLAIN;
-        if (encoding == DELTA)
-            pack_delta(&m->body, values, count);
-        else
-            for (size_t i = 0; i < count; i++)
-                put_plain(&m->body, &c->field, values[i]);
-    }
-    finish_page(m, c, rows, rows - count, encoding, &range);
 }
 
 void parquet_page_mapped(struct parquet *p, size_t column, const uint32_t *map, const uint32_t *ids,
@@ -455,22 +43,6 @@ void parquet_page_mapped(struct parquet *p, size_t column, const uint32_t *map, 
 }
 
 /* ---- row groups ---- */
-
-/* A value of statistics: plain, without a length. False for a text that is too long. */
-static bool statistic(const struct parquet_column *c, uint64_t value, char bytes[STATISTIC_MOST],
-                      size_t *size)
-{
-    if (c->field.type == PARQUET_STRING) {
-        const char *text = entry_text(c, value, size);
-        if (*size > STATISTIC_MOST)
-            return false;
-        memcpy(bytes, text, *size);
-        return true;
-    }
-    put_le64(bytes, value);
-    *size = c->field.type == PARQUET_BOOL ? 1 : plain_size(&c->field);
-    return true;
-}
 
 struct chunk {
     uint64_t start, dictionary, data, compressed;
@@ -483,12 +55,9 @@ static void write_chunk(struct parquet *p, struct parquet_column *c, struct chun
     chunk->start = p->written;
     if (c->dictionary_pages) {
         chunk->dictionary = p->written;
-        compress(&p->maker, c->plain, c->plain_size);
-        page_header(&p->maker, DICTIONARY_PAGE, c->plain_size, c->entry_count, PLAIN);
+        column_dictionary(&p->maker, c);
         put(p, p->maker.header.data, p->maker.header.size);
         put(p, p->maker.packed.data, p->maker.packed.size);
-        c->uncompressed += p->maker.header.size + c->plain_size;
-        c->encodings |= 1u << PLAIN;
     }
     chunk->data = p->written;
     if (c->pages.error)
@@ -505,8 +74,8 @@ static bool write_column_index(struct parquet *p, const struct parquet_column *c
     p->maker.header.size = 0;
     for (size_t i = 0; i < n; i++) {
         const struct parquet_range *r = &c->index.items[i].range;
-        if (r->any &&
-            (!statistic(c, r->least, bytes, &size) || !statistic(c, r->most, bytes, &size)))
+        if (r->any && (!column_statistic(c, r->least, bytes, &size) ||
+                       !column_statistic(c, r->most, bytes, &size)))
             return false;
     }
     thrift_begin(&t);
@@ -521,11 +90,11 @@ static bool write_column_index(struct parquet *p, const struct parquet_column *c
             const struct parquet_range *r = &c->index.items[i].range;
             size = 0;
             if (r->any)
-                statistic(c, most ? r->most : r->least, bytes, &size);
+                column_statistic(c, most ? r->most : r->least, bytes, &size);
             thrift_bytes(&t, bytes, size);
             if (r->any && before)
-                ascending &= compare(c, before->least, r->least) <= 0 &&
-                             compare(c, before->most, r->most) <= 0;
+                ascending &= column_compare(c, before->least, r->least) <= 0 &&
+                             column_compare(c, before->most, r->most) <= 0;
             before = r->any ? r : before;
         }
     }
@@ -557,14 +126,14 @@ static void put_statistics(struct thrift *t, const struct parquet_column *c)
 {
     char bytes[STATISTIC_MOST];
     size_t size;
-    bool exact = c->range.any && statistic(c, c->range.least, bytes, &size) &&
-                 statistic(c, c->range.most, bytes, &size);
+    bool exact = c->range.any && column_statistic(c, c->range.least, bytes, &size) &&
+                 column_statistic(c, c->range.most, bytes, &size);
     thrift_begin_field(t, 12);
     thrift_i64(t, 3, c->nulls);
     if (exact) {
-        statistic(c, c->range.most, bytes, &size);
+        column_statistic(c, c->range.most, bytes, &size);
         thrift_binary(t, 5, bytes, size);
-        statistic(c, c->range.least, bytes, &size);
+        column_statistic(c, c->range.least, bytes, &size);
         thrift_binary(t, 6, bytes, size);
     }
     thrift_end(t);
@@ -574,7 +143,7 @@ static void put_meta_data(struct thrift *t, const struct parquet_column *c,
                           const struct chunk *chunk)
 {
     thrift_begin_field(t, 3);
-    thrift_i32(t, 1, physical(&c->field));
+    thrift_i32(t, 1, column_type(&c->field));
     thrift_list(t, 2, THRIFT_I32, (size_t)__builtin_popcount(c->encodings));
     for (unsigned e = 0; e < 32; e++)
         if (c->encodings >> e & 1)
@@ -611,19 +180,6 @@ static void put_meta_data(struct thrift *t, const struct parquet_column *c,
     thrift_end(t);
 }
 
-/* Ready for the next group. */
-static void clear_column(struct parquet_column *c)
-{
-    c->many = c->no_dictionary && !c->dictionary_pages;
-    c->no_dictionary = c->many;
-    c->pages.size = c->plain_size = 0;
-    c->index.count = c->entry_count = 0;
-    memset(c->slots, 0, c->slot_count * sizeof *c->slots);
-    c->rows = c->nulls = c->uncompressed = 0;
-    c->encodings = c->dictionary_pages = c->other_pages = 0;
-    c->range = (struct parquet_range){0};
-}
-
 void parquet_group_end(struct parquet *p, uint64_t rows, int sorted)
 {
     struct chunk *chunks = memory_get(p->column_count, sizeof *chunks);
@@ -658,7 +214,7 @@ void parquet_group_end(struct parquet *p, uint64_t rows, int sorted)
             thrift_i32(&t, 7, chunks[i].column_index_size);
         }
         thrift_end(&t);
-        clear_column(&p->columns[i]);
+        column_clear(&p->columns[i]);
     }
     thrift_i64(&t, 2, uncompressed);
     thrift_i64(&t, 3, rows);
@@ -691,7 +247,7 @@ static void put_schema(struct thrift *t, const struct parquet *p)
     for (size_t i = 0; i < p->column_count; i++) {
         const struct parquet_field *f = &p->columns[i].field;
         thrift_begin(t);
-        thrift_i32(t, 1, physical(f));
+        thrift_i32(t, 1, column_type(f));
         thrift_i32(t, 3, f->optional);
         thrift_string(t, 4, f->name);
         if (f->type == PARQUET_STRING)
@@ -749,13 +305,8 @@ void parquet_end(struct parquet *p, const struct parquet_note *notes, size_t cou
     put(p, length, 4);
     put(p, magic, 4);
     parquet_take_error(p, &p->maker);
-    for (size_t i = 0; i < p->column_count; i++) {
-        out_fini(&p->columns[i].pages);
-        free(p->columns[i].plain);
-        vec_free(&p->columns[i].index);
-        free(p->columns[i].entries);
-        free(p->columns[i].slots);
-    }
+    for (size_t i = 0; i < p->column_count; i++)
+        column_fini(&p->columns[i]);
     free(p->columns);
     out_fini(&p->groups);
     parquet_maker_fini(&p->maker);
