@@ -216,7 +216,6 @@ void parquet_maker_fini(struct parquet_maker *m)
     ZSTD_freeCCtx(m->zstd);
 }
 
-
 static void page_header(struct parquet_maker *m, int type, size_t uncompressed, size_t values,
                         int encoding)
 {

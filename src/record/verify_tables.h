@@ -1,0 +1,108 @@
+/* What the stream checker looks for, for one feature set. */
+#ifndef RECORD_VERIFY_TABLES_H
+#define RECORD_VERIFY_TABLES_H
+
+#include <spex/verify.h>
+
+#include "arch/feature_set.h"
+#include "record/slots.h"
+
+enum rule {
+#define RULE(name, id, exact, requirements, title) name,
+#include "record/rules.def"
+    RULES,
+    FINE = RULES
+};
+
+extern const struct spex_rule verify_rules[RULES];
+
+/* Short names of slots for the tables below. */
+enum {
+    PC = SLOT_PC,
+    TARGET = SLOT_TARGET,
+    VA = SLOT_VA,
+    PA = SLOT_PA,
+    PREV = SLOT_PREV_TARGET,
+    TOTAL = SLOT_TOTAL,
+    ISSUE = SLOT_ISSUE,
+    TRANSLATION = SLOT_TRANSLATION,
+    ALT = SLOT_ALT_ISSUE,
+    CONTEXT1 = SLOT_CONTEXT_EL1,
+    CONTEXT2 = SLOT_CONTEXT_EL2,
+    EVENTS = SLOT_EVENTS,
+    SOURCE = SLOT_DATA_SOURCE,
+    OP = SLOT_OP,
+    TIMESTAMP = SLOT_TIMESTAMP,
+    RECORD = SLOTS, /* "the record itself" in the table of checks */
+};
+
+/* clang-format off */
+/*
+ * What is known of a record: bits below SLOTS say which packets it has, the rest
+ * is derived from their payloads. The checks below are masks over these bits.
+ */
+#define HAS(slot)    BIT(slot)
+#define EXECUTED     BIT(16) /* E[1], not E[0], not bare: D17.6 says what must be there */
+#define EXCEPTION    BIT(17) /* E[1] and E[0] */
+#define NOT_TAKEN    BIT(18) /* E[6] */
+#define MISPREDICT   BIT(19) /* E[7] */
+#define PARTIAL      BIT(20) /* E[17] */
+#define EMPTY        BIT(21) /* E[18] */
+#define MEMORY_EVENT BIT(22) /* E[5:2], E[11:8], E[23:19] */
+#define PC_EL1       BIT(23)
+#define PC_EL2       BIT(24)
+#define PC_NO_LEVEL  BIT(25) /* EL3 or an Exception level that is not implemented */
+#define PC_SECURE    BIT(26)
+#define MOVED        BIT(27) /* target in another Exception level or Security state */
+#define FOREIGN      BIT(28) /* PA in a space that the Security state cannot reach */
+#define MISS_ALONE   BIT(29) /* E[3] without E[2] and the like */
+#define WALK_ALONE   BIT(30) /* E[5] without E[4] */
+/* Of the operation type; none is set for a reserved one. */
+#define KNOWN             BIT(32)
+#define BRANCH            BIT(33)
+#define NO_BRANCH         BIT(34)
+#define NO_ACCESS         BIT(35) /* cannot be a memory access, nor a prefetch or the like */
+#define CONDITIONAL       BIT(36)
+#define TAKEN_TARGET      BIT(37) /* has a target if taken */
+#define SAME_CONTEXT      BIT(38) /* cannot be an exception return */
+#define NEEDS_VA          BIT(39)
+#define NEEDS_TRANSLATION BIT(40)
+#define NEEDS_SOURCE      BIT(41)
+#define NO_SOURCE         BIT(42)
+#define USES_VA           BIT(43)
+#define NO_PREDICATE      BIT(44)
+#define TRANSFORMED       BIT(45) /* NV2 */
+#define LOAD              BIT(46)
+/* clang-format on */
+
+struct check {
+    uint64_t all, none; /* violated if all of these bits are set and none of those */
+    uint8_t rule, at;
+};
+
+enum { VERIFY_CHECKS = 40, VERIFY_EVENTS = 7 }; /* the most that there may be; all there are */
+
+struct verify_tables {
+    struct arch_features features;
+    bool known, ignored[RULES];
+    struct check active[VERIFY_CHECKS];
+    unsigned active_count;
+    uint16_t op_facts[4][256]; /* by CLASS and payload; >> 32 */
+    uint8_t op_rules[4][256];
+    struct {
+        uint64_t mask;
+        uint8_t rule;
+    } events[VERIFY_EVENTS];
+    uint64_t events_zero;
+    uint64_t misses; /* events that stand for a miss, each behind the event of its access */
+    uint16_t counter_zero;
+    uint8_t reserved_spaces; /* bit NSE:NS set: reserved */
+    uint32_t pc_facts[16];   /* by payload [63:60], >> 16 */
+};
+
+/* features NULL: nothing is known. tables is all zeros. */
+void verify_tables_init(struct verify_tables *tables, const struct arch_features *features);
+/* What is ignored has changed. */
+void verify_tables_activate(struct verify_tables *tables);
+
+#endif
