@@ -289,6 +289,13 @@ void perfdata_aux_record(struct spex_perfdata *file, const struct spex_perf_even
 void perfdata_aux_build(struct spex_perfdata *file);
 void perfdata_aux_fini(struct spex_perfdata *file);
 
+/* epoch.c: its maps are known; they can be searched. False: no memory. */
+bool perfdata_epoch_build(const struct spex_perfdata *file, struct epoch *epoch);
+const struct spex_perf_map *perfdata_epoch_find(const struct spex_perfdata *file,
+                                                const struct epoch *epoch, uint64_t address,
+                                                uint64_t time);
+void perfdata_epoch_fini(struct epoch *epoch);
+
 /* ---- state.c ---- */
 
 void perfdata_state_event(struct spex_perfdata *file, const struct spex_perf_event *event);
