@@ -1,6 +1,6 @@
 #include "allocs.h"
 
-#include "elf.h"
+#include "elf_file.h"
 #include "heap.h"
 #include "need.h"
 #include "plugin.h"

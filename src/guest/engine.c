@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/vec.h"
-#include "elf.h"
+#include "elf_file.h"
 #include "image.h"
 #include "origin.h"
 #include "run.h"
@@ -154,7 +154,7 @@ static void choose_cpu(struct spex_engine *e, const struct spex_engine_options *
 }
 
 #ifdef __x86_64__
-enum { HOST_MACHINE = 62, HOST_MACHINE_32 = 3 };
+enum { HOST_MACHINE = EM_X86_64, HOST_MACHINE_32 = EM_386 };
 #else
 enum { HOST_MACHINE = -1, HOST_MACHINE_32 = -1 }; /* trace.c cannot follow */
 #endif
@@ -173,7 +173,7 @@ static enum spex_status check_host(const char *program, struct spex_error *error
             error, SPEX_INVALID, 0,
             "%s is neither an ELF program nor a script (#!) whose interpreter is there", program);
     }
-    if (elf.machine == 183 && elf.little && elf.is64)
+    if (elf.machine == EM_AARCH64 && elf.little && elf.is64)
         return error_set(error, SPEX_INVALID, 0, "%s is an AArch64 object file, not a program",
                          program);
     if ((int)elf.machine != HOST_MACHINE && (int)elf.machine != HOST_MACHINE_32)

@@ -1,6 +1,6 @@
 #include "image.h"
 
-#include "elf.h"
+#include "elf_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,8 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { EM_AARCH64 = 183 };
 
 static bool located(const char *path, const struct image_search *search, char out[IMAGE_PATH])
 {

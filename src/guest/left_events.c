@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/vec.h"
-#include "elf.h"
+#include "elf_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 #include "program.h"
 
-#include "elf.h"
+#include "elf_file.h"
 #include "qemu_plugin.h"
 #include "regs.h"
 

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/auxvec.h> /* AT_EXECFN: glibc 2.41 has it in <elf.h>, which is another file here */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

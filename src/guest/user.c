@@ -4,7 +4,7 @@
  */
 #include "user.h"
 
-#include "elf.h"
+#include "elf_file.h"
 #include "plugin.h"
 #include "regs.h"
 

@@ -104,8 +104,8 @@ static int64_t newest_entry(const struct spex_perfdata *file, const struct epoch
 }
 
 const struct spex_perf_map *perfdata_epoch_find(const struct spex_perfdata *file,
-                                                 const struct epoch *epoch, uint64_t address,
-                                                 uint64_t time)
+                                                const struct epoch *epoch, uint64_t address,
+                                                uint64_t time)
 {
     int64_t best = -1;
     if (!epoch->bounds) {

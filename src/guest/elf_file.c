@@ -1,4 +1,4 @@
-#include "elf.h"
+#include "elf_file.h"
 
 #include "base/bits.h"
 
@@ -8,8 +8,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { PT_LOAD = 1, PT_INTERP = 3, PT_NOTE = 4, NT_GNU_BUILD_ID = 3 };
 
 static void find_build_id(int fd, uint64_t offset, uint64_t size, struct elf *elf)
 {
@@ -91,7 +89,7 @@ enum spex_status elf_read(const char *path, struct elf *elf)
 
 /* ---- symbols ---- */
 
-enum { SHT_SYMTAB = 2, SHT_DYNSYM = 11, STT_FUNC = 2, SECTION = 64, SYMBOL = 24 };
+enum { SECTION = sizeof(Elf64_Shdr), SYMBOL = sizeof(Elf64_Sym) };
 
 struct bytes {
     const uint8_t *at;
@@ -184,7 +182,7 @@ bool elf_function(const char *path, const char *name, uint64_t *address)
 const char *elf_machine_name(const struct elf *elf)
 {
     switch (elf->machine) {
-    case 3:
+    case EM_386:
         return "32-bit x86";
     case 8:
         return "MIPS";
@@ -193,15 +191,15 @@ const char *elf_machine_name(const struct elf *elf)
         return "PowerPC";
     case 22:
         return "s390";
-    case 40:
+    case EM_ARM:
         return "32-bit Arm";
-    case 62:
+    case EM_X86_64:
         return "x86-64";
-    case 183:
+    case EM_AARCH64:
         return elf->little ? "AArch64" : "big-endian AArch64";
-    case 243:
+    case EM_RISCV:
         return "RISC-V";
-    case 258:
+    case EM_LOONGARCH:
         return "LoongArch";
     }
     return "another";

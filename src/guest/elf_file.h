@@ -1,8 +1,10 @@
 /* As much of an ELF file as it takes to start a program and to name its mappings. */
-#ifndef GUEST_ELF_H
-#define GUEST_ELF_H
+#ifndef GUEST_ELF_FILE_H
+#define GUEST_ELF_FILE_H
 
 #include <spex/base.h>
+
+#include <elf.h>
 
 struct elf_segment { /* PT_LOAD */
     uint64_t vaddr, offset, file_size, memory_size;
@@ -12,7 +14,7 @@ struct elf_segment { /* PT_LOAD */
 enum { ELF_SEGMENTS = 16 };
 
 struct elf {
-    unsigned machine;              /* e_machine: 183 is AArch64 */
+    unsigned machine;              /* e_machine: EM_AARCH64, ... */
     bool is64, little, executable; /* ET_EXEC or ET_DYN */
     uint64_t entry;
     struct elf_segment segment[ELF_SEGMENTS];
