@@ -114,7 +114,8 @@ static uint64_t total(const struct vcpu *v)
     return v->flow->lap + (uint64_t)(v->hot->at - v->flow->ring);
 }
 
-void flow_publish(struct vcpu *v)
+/* The words of a ring are complete up to here and may be read. */
+static void publish(struct vcpu *v)
 {
     __atomic_store_n(&v->flow->head, total(v), __ATOMIC_SEQ_CST);
     if (all.threaded && __atomic_load_n(&all.sleeping, __ATOMIC_SEQ_CST)) {
@@ -209,7 +210,7 @@ void flow_turn(struct hot *h)
         h->at = f->ring;
     }
     uint64_t now = total(v);
-    flow_publish(v);
+    publish(v);
     if (several()) {
         enter(f);
         order_check(f);
@@ -231,7 +232,7 @@ void flow_yield(struct hot *h)
 void flow_drain(struct vcpu *v)
 {
     struct flow *f = v->flow;
-    flow_publish(v);
+    publish(v);
     if (several()) {
         take_lock();
         while (account_turn(f, UINT64_MAX, UINT32_MAX))
@@ -244,7 +245,7 @@ void flow_drain(struct vcpu *v)
 
 void flow_call(struct vcpu *v, enum flow_call call)
 {
-    flow_publish(v);
+    publish(v);
     if (!several())
         return;
     enter(v->flow);

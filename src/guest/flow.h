@@ -90,9 +90,7 @@ void flow_end_all(void);
 /* The same if this thread may hold the lock: then words that were not yet read are lost. */
 void flow_rescue(void);
 
-/* The words of a ring are complete up to here and may be read. */
-void flow_publish(struct vcpu *v);
-/* The same, and waits until all of them have been read. */
+/* The words of a ring are complete up to here, and are all read when this returns. */
 void flow_drain(struct vcpu *v);
 /* A part of the ring is full: hand it over, wait until the next one is free, or for its turn. */
 void flow_turn(struct hot *hot);

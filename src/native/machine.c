@@ -48,32 +48,6 @@ bool native_cpus_has(const struct native_cpus *cpus, unsigned cpu)
     return cpu < NATIVE_CPUS && cpus->bits[cpu / 64] >> cpu % 64 & 1;
 }
 
-unsigned native_cpus_count(const struct native_cpus *cpus)
-{
-    unsigned n = 0;
-    for (unsigned i = 0; i < NATIVE_CPUS / 64; i++)
-        n += (unsigned)__builtin_popcountll(cpus->bits[i]);
-    return n;
-}
-
-void native_cpus_text(const struct native_cpus *cpus, char *text, size_t capacity)
-{
-    size_t n = 0;
-    *text = '\0';
-    for (unsigned i = 0; i < NATIVE_CPUS; i++) {
-        unsigned first = i;
-        if (!native_cpus_has(cpus, i))
-            continue;
-        while (native_cpus_has(cpus, i + 1))
-            i++;
-        int more = snprintf(text + n, capacity - n, first == i ? "%s%u" : "%s%u-%u", n ? "," : "",
-                            first, i);
-        if (more < 0 || (size_t)more >= capacity - n)
-            return;
-        n += (size_t)more;
-    }
-}
-
 /* ---- files ---- */
 
 bool native_line(const char *root, const char *name, char *line, size_t capacity)

@@ -16,9 +16,6 @@ struct native_cpus { /* a set */
 /* Parses "0-3,8". False if the text is not such a list. */
 bool native_cpus_parse(const char *text, struct native_cpus *cpus);
 bool native_cpus_has(const struct native_cpus *cpus, unsigned cpu);
-unsigned native_cpus_count(const struct native_cpus *cpus);
-/* The list as text, shortened to the capacity. */
-void native_cpus_text(const struct native_cpus *cpus, char *text, size_t capacity);
 
 struct native_pmu {
     char name[32]; /* arm_spe_0 */

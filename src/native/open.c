@@ -52,7 +52,8 @@ static enum spex_status refused_access(const struct native_options *o,
                      tid);
 }
 
-enum spex_status native_refused(const struct native_options *o, const union native_attr *attr,
+/* What stands in the way, when an event could not be opened. */
+static enum spex_status refused(const struct native_options *o, const union native_attr *attr,
                                 int cause, int cpu, int32_t tid, struct spex_error *error)
 {
     switch (cause) {
@@ -234,7 +235,7 @@ static enum spex_status open_on(const struct native_options *o, struct opened *o
         if (fd < 0 && errno == ESRCH && !o->argv)
             return SPEX_END; /* a thread that has ended meanwhile */
         if (fd < 0)
-            return native_refused(o, &e->attr, errno, cpu, tid, error);
+            return refused(o, &e->attr, errno, cpu, tid, error);
         struct open_fd *added = add_fd(opened, i, fd);
         if (!added)
             return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");

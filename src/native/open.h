@@ -82,8 +82,4 @@ enum spex_status native_open_cpu(const struct native_options *o, struct opened *
 void native_rename(const struct opened *opened, const struct open_ring *ring, uint8_t *record,
                    size_t size);
 
-/* Why an event could not be opened, and what to do about it. */
-enum spex_status native_refused(const struct native_options *o, const union native_attr *attr,
-                                int cause, int cpu, int32_t tid, struct spex_error *error);
-
 #endif

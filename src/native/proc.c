@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -96,9 +97,9 @@ void native_proc_family(const char *root, int32_t pid, native_ids *pids)
 
 /* ---- build-ids ---- */
 
-uint8_t native_notes_build_id(const uint8_t *notes, size_t size, uint8_t id[20])
+/* The GNU build-id among ELF notes; its size, 0: none. */
+static uint8_t notes_build_id(const uint8_t *notes, size_t size, uint8_t id[20])
 {
-    enum { NT_GNU_BUILD_ID = 3 };
     for (size_t at = 0; size >= 12 && at <= size - 12;) {
         uint64_t name = le32(notes + at), desc = le32(notes + at + 4);
         uint64_t data = at + 12 + ((name + 3) & ~3ull), next = data + ((desc + 3) & ~3ull);
@@ -114,9 +115,10 @@ uint8_t native_notes_build_id(const uint8_t *notes, size_t size, uint8_t id[20])
     return 0;
 }
 
-uint8_t native_file_build_id(const char *path, uint8_t id[20])
+/* And of a 64-bit little-endian ELF file. */
+static uint8_t file_build_id(const char *path, uint8_t id[20])
 {
-    enum { PT_NOTE = 4, NOTES = 4096 };
+    enum { NOTES = 4096 };
     uint8_t h[64], p[56], notes[NOTES], size = 0;
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -132,7 +134,7 @@ uint8_t native_file_build_id(const char *path, uint8_t id[20])
             continue;
         uint64_t n = le64(p + 32) < NOTES ? le64(p + 32) : NOTES;
         ssize_t got = pread(fd, notes, (size_t)n, (off_t)le64(p + 8));
-        size = got > 0 ? native_notes_build_id(notes, (size_t)got, id) : 0;
+        size = got > 0 ? notes_build_id(notes, (size_t)got, id) : 0;
     }
     close(fd);
     return size;
@@ -198,7 +200,7 @@ static void write_mapping(const char *root, int32_t pid, char *line,
     if (map.filename[0] == '/' && map.filename[1] != '/' && !map.data) {
         /* The path as the process sees it: it may live in a container. */
         snprintf(path, sizeof path, "%s/proc/%d/root%s", root, pid, map.filename);
-        map.build_id_size = native_file_build_id(path, map.build_id);
+        map.build_id_size = file_build_id(path, map.build_id);
     }
     spex_perf_writer_map(writer, &map);
 }
@@ -245,7 +247,7 @@ static uint8_t notes_of(const char *root, const char *name, uint8_t id[20])
     size_t size;
     snprintf(path, sizeof path, "%s%s", root, name);
     char *notes = file_read_all(open(path, O_RDONLY | O_CLOEXEC), FILE_MOST, &size);
-    uint8_t n = notes ? native_notes_build_id((const uint8_t *)notes, size, id) : 0;
+    uint8_t n = notes ? notes_build_id((const uint8_t *)notes, size, id) : 0;
     free(notes);
     return n;
 }

@@ -43,8 +43,4 @@ void native_kernel_read(const char *root, struct native_kernel *kernel);
 void native_proc_kernel(const char *root, const struct native_kernel *kernel,
                         const struct native_trailer *trailer, struct spex_perf_writer *writer);
 
-/* The GNU build-id among ELF notes, or of a 64-bit little-endian ELF file; its size, 0: none. */
-uint8_t native_notes_build_id(const uint8_t *notes, size_t size, uint8_t id[20]);
-uint8_t native_file_build_id(const char *path, uint8_t id[20]);
-
 #endif

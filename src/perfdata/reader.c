@@ -158,7 +158,7 @@ static void id_index_record(struct spex_perfdata *file, const struct raw *raw)
 
 static void auxtrace_info(struct spex_perfdata *file, const struct raw *raw)
 {
-    enum { PRIV = 16, HEAD_WORDS = 4, CPU_WORDS = 7 };
+    enum { PRIV = 16, HEAD_WORDS = 4 };
     static const uint64_t magic = UINT64_C(0x1010101010101010);
     struct spex_perf_info *info = &file->info;
     if (raw->size < PRIV) {

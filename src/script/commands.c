@@ -32,7 +32,7 @@ const char *script_value_of(char **words, size_t count, const char *key)
     return NULL;
 }
 
-bool script_has_word(char **words, size_t count, const char *word)
+static bool has_word(char **words, size_t count, const char *word)
 {
     for (size_t i = 0; i < count; i++)
         if (!strcmp(words[i], word))
@@ -383,15 +383,15 @@ static bool do_begin(struct script *s, char **words, size_t count)
     uint64_t pc = 0;
     const char *text = count ? script_value_of(words, count, "pc") : NULL;
     int *slot = count ? slot_of(s, words[0], true) : NULL;
-    uint32_t flags = (script_has_word(words, count, "speculative") ? SPEX_OUT_SPECULATIVE : 0) |
-                     (script_has_word(words, count, "no-insn") ? SPEX_OUT_NO_INSN : 0) |
-                     (script_has_word(words, count, "nonarch") ? SPEX_OUT_NONARCH_EXC : 0);
+    uint32_t flags = (has_word(words, count, "speculative") ? SPEX_OUT_SPECULATIVE : 0) |
+                     (has_word(words, count, "no-insn") ? SPEX_OUT_NO_INSN : 0) |
+                     (has_word(words, count, "nonarch") ? SPEX_OUT_NONARCH_EXC : 0);
     if (!slot || (text && !script_number(text, &pc)))
         return BROKEN("begin NAME [pc=ADDRESS], up to %d names", SLOTS);
     *slot = peer_begin(s->unit, pc, flags);
-    if (script_has_word(words, count, "sampled"))
+    if (has_word(words, count, "sampled"))
         script_compare(s, "sampled", 1, *slot >= 0);
-    if (script_has_word(words, count, "not-sampled"))
+    if (has_word(words, count, "not-sampled"))
         script_compare(s, "sampled", 0, *slot >= 0);
     return true;
 }
@@ -494,8 +494,8 @@ static bool do_abort(struct script *s, char **words, size_t count)
 
 static bool do_late_abort(struct script *s, char **words, size_t count)
 {
-    peer_external_abort(s->unit, (script_has_word(words, count, "stage2") ? SPEX_STOP_STAGE2 : 0) |
-                                     (script_has_word(words, count, "gpt") ? SPEX_STOP_GPT : 0));
+    peer_external_abort(s->unit, (has_word(words, count, "stage2") ? SPEX_STOP_STAGE2 : 0) |
+                                     (has_word(words, count, "gpt") ? SPEX_STOP_GPT : 0));
     return true;
 }
 

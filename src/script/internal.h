@@ -93,7 +93,6 @@ bool script_command(struct script *s, char **words, size_t count);
 bool script_number(const char *word, uint64_t *value);
 /* The value of "key=" in the words, or NULL. */
 const char *script_value_of(char **words, size_t count, const char *key);
-bool script_has_word(char **words, size_t count, const char *word);
 bool script_security(const char *word, uint8_t *value);
 
 /* ---- operation.c ---- */

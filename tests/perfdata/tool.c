@@ -63,7 +63,7 @@ static void info(struct spex_perfdata *file)
         printf("cpu %u midr=%#" PRIx64 " pmu=%" PRIu64 " min_interval=%" PRIu64
                " event_filter=%#" PRIx64 "\n",
                i->cpus[n].cpu, i->cpus[n].midr, i->cpus[n].pmu_type, i->cpus[n].min_interval,
-               i->cpus[n].event_filter);
+               spex_perfdata_event_filter(file, i->cpus[n].cpu));
     printf("midr=%#" PRIx64 "\nnodes of CPUs 0 to 5:", spex_perfdata_midr(file, -1));
     for (int32_t cpu = 0; cpu < 6; cpu++)
         printf(" %d", spex_perfdata_node(file, cpu));

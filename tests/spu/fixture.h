@@ -7,7 +7,7 @@
 #include <spex/record.h>
 #include "spu/config.h"
 
-enum { BASE = 0x10000, MEMORY = 1 << 20, FIXTURE_EVENTS = 16 };
+enum { BASE = 0x10000, MEMORY = 1 << 20 };
 
 struct fixture {
     struct spex_spu *unit;

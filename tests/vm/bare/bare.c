@@ -13,7 +13,6 @@
 #define PMSCR "S3_0_C9_C9_0"
 #define PMSICR "S3_0_C9_C9_2"
 #define PMSIRR "S3_0_C9_C9_3"
-#define PMSFCR "S3_0_C9_C9_4"
 #define PMSIDR "S3_0_C9_C9_7"
 #define PMBLIMITR "S3_0_C9_C10_0"
 #define PMBPTR "S3_0_C9_C10_1"
