@@ -43,7 +43,7 @@ struct command {
 
 /* ---- blocks, by several threads ---- */
 
-/* The first line behind from, counted from the record before. */
+/* The first line after from, counted from the record before. */
 static bool guess(void *user, size_t from, size_t to, struct chunks_state *state)
 {
     const struct command *command = user;

@@ -250,7 +250,7 @@ static bool lost_to_perf(const struct dump_style *options, const struct spex_pac
 }
 
 /*
- * perf takes an extended header with nothing behind it for padding up to a boundary (an old
+ * perf takes an extended header with nothing after it for padding up to a boundary (an old
  * meaning) in its own memory, where data begins at a multiple of 8. Its length, or 0.
  */
 static inline size_t perf_alignment(const struct dump_style *options, uint64_t offset,
@@ -263,7 +263,7 @@ static inline size_t perf_alignment(const struct dump_style *options, uint64_t o
     if (size < boundary)
         return 0;
     size_t rest = size - length < 16 - length ? size - length : 16 - length;
-    return length + zeros(data + length, rest); /* one line with the padding behind */
+    return length + zeros(data + length, rest); /* one line with the padding after */
 }
 
 /* The data ends inside a packet: what there is of it. */

@@ -43,7 +43,7 @@ void dump_fini(struct dump *dump);
 /* Lines to come differ from those before by more than their bytes: in style or queue. */
 void dump_forget(struct dump *dump);
 /*
- * Prints packets from position on to the first that begins at `to` or behind it; data
+ * Prints packets from position on to the first that begins at `to` or after it; data
  * is at offset in the stream. Unless final, it stops where the rest could be cut or
  * padding could go on. Returns where it stopped.
  */

@@ -88,13 +88,13 @@ void profile_comment(struct profile *p, struct out *out, const char *format, ...
         size_t n = (size_t)(end - at);
         size_t room = first || !p->width ? width : width - 2;
         if (n > room) {
-            /* behind a comma where one is near, else between words */
+            /* after a comma where one is near, else between words */
             for (n = room; n > room / 2 && !(at[n] == ' ' && at[n - 1] == ','); n--)
                 ;
             if (n == room / 2)
                 for (n = room; n > 0 && at[n] != ' '; n--)
                     ;
-            if (!n) /* a word longer than the line: behind a comma in it */
+            if (!n) /* a word longer than the line: after a comma in it */
                 for (n = room; n > 0 && at[n - 1] != ','; n--)
                     ;
             while (!n || (at + n < end && at[n] != ' ' && at[n - 1] != ','))

@@ -83,7 +83,7 @@ void task_remove(uint32_t id, const char *suffix);
  * what finds no room stays where it is: there may be room later.
  */
 void task_save(struct task *task, uint64_t bytes, uint32_t flags, bool last);
-/* What is in N.stacks goes behind the data. At the end of a thread what finds no room stays. */
+/* What is in N.stacks goes after the data. At the end of a thread what finds no room stays. */
 void task_save_stacks(struct task *task, bool last);
 
 #endif

@@ -161,7 +161,7 @@ static bool write_at(int fd, const void *data, size_t size, uint64_t at, uint64_
 }
 
 /*
- * With the lock: what is in the buffer goes behind the data, all of it or what
+ * With the lock: what is in the buffer goes after the data, all of it or what
  * fits, and counts once the end of the data is moved. Returns the bytes kept.
  */
 static uint64_t append_locked(struct task *task, int fd, uint64_t bytes, uint64_t *offset)

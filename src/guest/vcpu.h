@@ -252,7 +252,7 @@ uint64_t sve_events(const struct insn *insn, unsigned accesses);
 bool doubt_begins(uint32_t word, bool handler);
 /* Callback before it. */
 void doubt_note(unsigned vcpu, void *data);
-/* This thread has gone on behind it. */
+/* This thread has gone on after it. */
 void doubt_ends(void);
 
 /* ---- qemu_user.c ---- */

@@ -52,7 +52,7 @@ static enum spex_status refused_access(const struct native_options *o,
                      tid);
 }
 
-/* What stands in the way, when an event could not be opened. */
+/* Why an event could not be opened, and what to do about it. */
 static enum spex_status refused(const struct native_options *o, const union native_attr *attr,
                                 int cause, int cpu, int32_t tid, struct spex_error *error)
 {

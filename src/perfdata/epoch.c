@@ -1,11 +1,10 @@
 /*
  * The mappings of an epoch, searchable by address.
  *
- * The newest mapping that covers an address counts. The addresses where
- * mappings begin and end cut the space into pieces, the leaves of a binary
- * tree; a mapping is entered at the few nodes that together are its pieces. An
- * address is in the mappings on the way from its leaf to the root, which are
- * in order of time at each node.
+ * The newest mapping that covers an address counts. The addresses where mappings begin and end
+ * cut the space into pieces, the leaves of a binary tree; a mapping is entered at the few
+ * nodes that together make up its pieces. An address is in the mappings on the way from its
+ * leaf to the root, which are in order of time at each node.
  */
 #include "file.h"
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Remove [from, to) and drop or move the records behind it. */
+/* Removes [from, to) and drops or moves the records after it. */
 static size_t cut(uint8_t *data, size_t *size, struct spex_record *records, size_t count,
                   size_t from, size_t to)
 {

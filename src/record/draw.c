@@ -292,7 +292,9 @@ static void add_events(struct draft *d, uint64_t events, enum spex_layout layout
     r->present |= SPEX_HAS_EVENTS;
 }
 
-/* What happened to the operation: most are executed, the rest may leave out anything. */
+/*
+ * What happened to the operation: most are executed; records of the others may leave out anything.
+ */
 struct fate {
     uint64_t events;
     unsigned keep; /* percent of packets that an executed operation must have */
@@ -363,7 +365,7 @@ static uint64_t draw_events(struct draft *d, const struct spex_op_type *t, bool 
     return events;
 }
 
-/* Packets that a record may have or not: physical address and contexts. */
+/* Optional packets: physical address and contexts. */
 static void draw_optional(const struct spex_generator *g, struct draft *d, uint64_t pc, unsigned el)
 {
     const struct arch_features *f = d->f;

@@ -97,10 +97,10 @@ static enum rule op_rule(const struct arch_features *f, bool known, const struct
 }
 
 /*
- * What the type lets us expect. Accesses that may not happen at all (inactive
- * elements, empty copies, failed Store-Exclusives) need no address or translation:
- * D17.6.4, RMYPFF, RNHSYR; an NV2 access may lose its address, D17.6.4.2. An ISB may
- * be a direct branch that is not taken, so a plain direct branch needs no target.
+ * What follows from the operation type. Accesses that may not happen at all (inactive
+ * elements, empty copies, failed Store-Exclusives) need no address or translation: D17.6.4,
+ * RMYPFF, RNHSYR; an NV2 access may lose its address, D17.6.4.2. An ISB may be a direct branch
+ * that is not taken, so a plain direct branch needs no target.
  */
 static uint64_t op_facts(const struct arch_features *f, bool known, const struct spex_op_type *t)
 {

@@ -94,7 +94,7 @@ struct verify_tables {
         uint8_t rule;
     } events[VERIFY_EVENTS];
     uint64_t events_zero;
-    uint64_t misses; /* events that stand for a miss, each behind the event of its access */
+    uint64_t misses; /* events that stand for a miss, each after the event of its access */
     uint16_t counter_zero;
     uint8_t reserved_spaces; /* bit NSE:NS set: reserved */
     uint32_t pc_facts[16];   /* by payload [63:60], >> 16 */
