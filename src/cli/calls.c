@@ -4,6 +4,7 @@
 #include "analysis/stacks.h"
 #include "base/memory.h"
 #include "base/ids.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -206,9 +207,7 @@ static void set_sum(const struct calls *c, struct table *t, const struct sum *to
 
 static int more_first(const struct sum *x, const struct sum *y)
 {
-    if (x->time != y->time)
-        return x->time > y->time ? -1 : 1;
-    return x->samples > y->samples ? -1 : x->samples < y->samples;
+    return x->time != y->time ? ORDER(y->time, x->time) : ORDER(y->samples, x->samples);
 }
 
 static int by_total(const void *a, const void *b)

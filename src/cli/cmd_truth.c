@@ -5,6 +5,7 @@
 #include "columns.h"
 
 #include "base/memory.h"
+#include "base/order.h"
 #include "export/truth.h"
 
 #include <math.h>
@@ -121,7 +122,7 @@ struct score {
 static int by_error(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
+    return ORDER(x, y);
 }
 
 static void score_time(struct score *score, const struct spex_group *group,
@@ -180,7 +181,7 @@ static int most_first(const void *a, const void *b)
     if (x->operations != y->operations)
         return x->operations > y->operations ? -1 : 1;
     uint32_t n = x->row->stats.samples, m = y->row->stats.samples;
-    return n > m ? -1 : n < m;
+    return ORDER(m, n);
 }
 
 static void print_score(struct profile *profile, const struct spex_stats *all,

@@ -6,6 +6,7 @@
 #include "columns.h"
 
 #include "base/memory.h"
+#include "base/order.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -78,15 +79,14 @@ struct weighed {
 static int by_cost(const void *a, const void *b)
 {
     const struct weighed *x = a, *y = b;
-    if (x->cost != y->cost)
-        return x->cost > y->cost ? -1 : 1;
-    return x->member->offset < y->member->offset ? -1 : x->member->offset > y->member->offset;
+    return x->cost != y->cost ? ORDER(y->cost, x->cost)
+                              : ORDER(x->member->offset, y->member->offset);
 }
 
 static int by_offset(const void *a, const void *b)
 {
     const struct data_member *const *x = a, *const *y = b;
-    return (*x)->offset < (*y)->offset ? -1 : (*x)->offset > (*y)->offset;
+    return ORDER((*x)->offset, (*y)->offset);
 }
 
 /* Bytes and lines of members in order of their offsets; those of unions lie on each other. */

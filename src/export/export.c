@@ -1,29 +1,9 @@
 #include "export.h"
 
-/* In the order of help: for people, for optimizers, tables. */
-#define FORMATS                                                                                    \
-    FORMAT(collapsed)                                                                              \
-    FORMAT(speedscope)                                                                             \
-    FORMAT(firefox)                                                                                \
-    FORMAT(pprof)                                                                                  \
-    FORMAT(callgrind)                                                                              \
-    FORMAT(cachegrind)                                                                             \
-    FORMAT(bolt)                                                                                   \
-    FORMAT(profgen)                                                                                \
-    FORMAT(llvm)                                                                                   \
-    FORMAT(autofdo)                                                                                \
-    FORMAT(parquet)                                                                                \
-    FORMAT(clickhouse)
-
-#define FORMAT(name) extern const struct export_format export_##name;
-FORMATS
-#undef FORMAT
-
 const struct export_format *const export_formats[] = {
 #define FORMAT(name) &export_##name,
-    FORMATS
-#undef FORMAT
-        NULL,
+#include "export/formats.def"
+    NULL,
 };
 
 const char *const export_weight_names[] = {"samples", "time", "latency", "misses", NULL};

@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "base/memory.h"
 #include "base/name.h"
+#include "base/order.h"
 
 #include <stdlib.h>
 
@@ -187,19 +188,15 @@ static void infer_runs(struct flows *f)
 static int by_address(const void *a, const void *b)
 {
     const struct flow *x = a, *y = b;
-    if (x->from != y->from)
-        return x->from < y->from ? -1 : 1;
-    if (x->taken != y->taken)
-        return x->taken < y->taken ? -1 : 1;
-    return x->to < y->to ? -1 : x->to > y->to;
+    return x->from != y->from     ? ORDER(x->from, y->from)
+           : x->taken != y->taken ? ORDER(x->taken, y->taken)
+                                  : ORDER(x->to, y->to);
 }
 
 static int by_start(const void *a, const void *b)
 {
     const struct flow_run *x = a, *y = b;
-    if (x->start != y->start)
-        return x->start < y->start ? -1 : 1;
-    return x->end < y->end ? -1 : x->end > y->end;
+    return x->start != y->start ? ORDER(x->start, y->start) : ORDER(x->end, y->end);
 }
 
 /* Keeps only those of the file; equal ones of several processes become one. */

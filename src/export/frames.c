@@ -3,6 +3,7 @@
 #include "analysis/stacks.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,15 +83,11 @@ static int by_place(const void *a, const void *b)
             order = strcmp(spex_module_path(x->at.module), spex_module_path(y->at.module));
         return order ? order : x->at.module < y->at.module ? -1 : 1;
     }
-    if (x->at.address != y->at.address)
-        return x->at.address < y->at.address ? -1 : 1;
-    if (x->stack != y->stack)
-        return x->stack < y->stack ? -1 : 1;
-    if (x->op != y->op)
-        return x->op < y->op ? -1 : 1;
-    if (x->memory != y->memory)
-        return x->memory < y->memory ? -1 : 1;
-    return x->source < y->source ? -1 : x->source > y->source;
+    return x->at.address != y->at.address ? ORDER(x->at.address, y->at.address)
+           : x->stack != y->stack         ? ORDER(x->stack, y->stack)
+           : x->op != y->op               ? ORDER(x->op, y->op)
+           : x->memory != y->memory       ? ORDER(x->memory, y->memory)
+                                          : ORDER(x->source, y->source);
 }
 
 void tally_sort(struct tally *t)

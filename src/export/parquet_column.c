@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/order.h"
 #include "export/pack.h"
 #include "export/thrift.h"
 
@@ -166,7 +167,7 @@ int column_compare(const struct parquet_column *c, uint64_t a, uint64_t b)
         int order = memcmp(x, y, m < n ? m : n);
         return order ? order : m < n ? -1 : m > n;
     }
-    return a < b ? -1 : a > b;
+    return ORDER(a, b);
 }
 
 static void widen(const struct parquet_column *c, struct parquet_range *range, uint64_t value)

@@ -111,7 +111,6 @@ static enum spex_status end_autofdo(struct export_job *job)
 
 #define FLOW_WANT (SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_BRANCH)
 
-extern const struct export_format export_bolt, export_profgen, export_autofdo;
 const struct export_format export_bolt = {
     .name = "bolt",
     .summary = "branches of one file for perf2bolt -pa and llvm-bolt",

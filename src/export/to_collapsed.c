@@ -85,7 +85,6 @@ static enum spex_status end(struct export_job *job)
     return status;
 }
 
-extern const struct export_format export_collapsed;
 const struct export_format export_collapsed = {
     .name = "collapsed",
     .summary = "collapsed stacks, one a line, for flame graph tools",

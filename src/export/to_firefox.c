@@ -533,7 +533,6 @@ static enum spex_status end(struct export_job *job)
     return SPEX_OK;
 }
 
-extern const struct export_format export_firefox;
 const struct export_format export_firefox = {
     .name = "firefox",
     .summary =

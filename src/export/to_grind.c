@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/name.h"
+#include "base/order.h"
 #include "export/truth.h"
 
 #include <stdlib.h>
@@ -97,9 +98,7 @@ static int by_function(const void *a, const void *b)
     }
     if ((order = compare_text(x->file, y->file)))
         return order;
-    if (x->line != y->line)
-        return x->line < y->line ? -1 : 1;
-    return x->address < y->address ? -1 : x->address > y->address;
+    return x->line != y->line ? ORDER(x->line, y->line) : ORDER(x->address, y->address);
 }
 
 static int by_caller(const void *a, const void *b)
@@ -312,7 +311,6 @@ static enum spex_status end_cachegrind(struct export_job *job)
     "of "                                                                                          \
     "the tables (Walk), mispredicted and taken branches (Bm, Taken), cycles of the model"
 
-extern const struct export_format export_callgrind, export_cachegrind;
 const struct export_format export_callgrind = {
     .name = "callgrind",
     .summary = "exact counts by instruction, for callgrind_annotate and KCachegrind; needs record "

@@ -7,6 +7,7 @@
 
 #include "analysis/module.h"
 #include "base/memory.h"
+#include "base/order.h"
 #include "export/texts.h"
 
 #include <dwarf.h>
@@ -190,7 +191,7 @@ struct change {
 static int by_address(const void *a, const void *b)
 {
     const struct change *x = a, *y = b;
-    return x->address < y->address ? -1 : x->address > y->address;
+    return ORDER(x->address, y->address);
 }
 
 /* Every instruction of runs that overlap, once, with the sum of their counts. */
@@ -249,9 +250,7 @@ static void add_heads(struct llvm *l)
 static int body_order(const void *a, const void *b)
 {
     const struct body *x = a, *y = b;
-    if (x->node != y->node)
-        return x->node < y->node ? -1 : 1;
-    return x->site < y->site ? -1 : x->site > y->site;
+    return x->node != y->node ? ORDER(x->node, y->node) : ORDER(x->site, y->site);
 }
 
 static void put_site(struct out *out, unsigned depth, uint64_t site)
@@ -368,7 +367,6 @@ static enum spex_status end(struct export_job *job)
     return SPEX_OK;
 }
 
-extern const struct export_format export_llvm;
 const struct export_format export_llvm = {
     .name = "llvm",
     .summary = "sample profile by function and line for clang -fprofile-sample-use",

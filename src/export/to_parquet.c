@@ -544,7 +544,6 @@ static enum spex_status end(struct export_job *job)
     return SPEX_OK;
 }
 
-extern const struct export_format export_parquet;
 const struct export_format export_parquet = {
     .name = "parquet",
     .summary = "table samples, one row per record, columns of docs/schema.md",

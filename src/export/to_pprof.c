@@ -315,7 +315,6 @@ static enum spex_status end(struct export_job *job)
     return failed ? error_set(&job->error, SPEX_NO_MEMORY, 0, "not enough memory") : SPEX_OK;
 }
 
-extern const struct export_format export_pprof;
 const struct export_format export_pprof = {
     .name = "pprof",
     .summary = "profile.proto, gzip'd, for go tool pprof and what else reads it",

@@ -131,7 +131,6 @@ static enum spex_status end(struct export_job *job)
     return tally_check(job);
 }
 
-extern const struct export_format export_speedscope;
 const struct export_format export_speedscope = {
     .name = "speedscope",
     .summary = "speedscope's JSON, one profile per thread",

@@ -7,6 +7,7 @@
 #include "left.h"
 
 #include "base/error.h"
+#include "base/order.h"
 #include "base/vec.h"
 
 #include <dirent.h>
@@ -169,7 +170,7 @@ static enum spex_status read_command(struct spex_run *run, struct spex_error *er
 static int by_number(const void *a, const void *b)
 {
     const struct left_task *x = a, *y = b;
-    return x->id < y->id ? -1 : x->id > y->id;
+    return ORDER(x->id, y->id);
 }
 
 /* The numbers that name files: those of threads. */

@@ -2,6 +2,7 @@
 #include "left.h"
 
 #include "base/error.h"
+#include "base/order.h"
 #include "base/vec.h"
 #include "elf_file.h"
 
@@ -435,11 +436,9 @@ enum spex_status spex_run_next(struct spex_run *run, struct spex_engine_event *e
 static int by_pc(const void *a, const void *b)
 {
     const struct spex_engine_truth *x = a, *y = b;
-    if (x->pid != y->pid)
-        return x->pid < y->pid ? -1 : 1;
-    if (x->pc != y->pc)
-        return x->pc < y->pc ? -1 : 1;
-    return x->target < y->target ? -1 : x->target > y->target;
+    return x->pid != y->pid ? ORDER(x->pid, y->pid)
+           : x->pc != y->pc ? ORDER(x->pc, y->pc)
+                            : ORDER(x->target, y->target);
 }
 
 static struct spex_engine_truth read_call(const struct run_call *r, int32_t pid)

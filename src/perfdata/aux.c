@@ -9,6 +9,7 @@
 #include "file.h"
 
 #include "base/hash.h"
+#include "base/order.h"
 #include "base/vec.h"
 
 #include <stdlib.h>
@@ -121,9 +122,7 @@ void perfdata_aux_record(struct spex_perfdata *file, const struct spex_perf_even
 static int compare_gap(const void *a, const void *b)
 {
     const struct gap *x = a, *y = b;
-    if (x->owner != y->owner)
-        return x->owner < y->owner ? -1 : 1;
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
+    return x->owner != y->owner ? ORDER(x->owner, y->owner) : ORDER(x->offset, y->offset);
 }
 
 /* Gaps are known by CPU if the queues are per CPU, else by thread. */

@@ -8,6 +8,8 @@
  */
 #include "file.h"
 
+#include "base/order.h"
+
 #include <stdlib.h>
 
 enum { FEW = 12 }; /* mappings that are searched one by one */
@@ -15,7 +17,7 @@ enum { FEW = 12 }; /* mappings that are searched one by one */
 static int compare_u64(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
+    return ORDER(x, y);
 }
 
 /* The number of bounds <= address. */

@@ -1,6 +1,8 @@
 /* One record's bytes to a struct spex_perf_event, in host byte order. */
 #include "cursor.h"
 
+#include "base/order.h"
+
 #include <stdlib.h>
 
 /* count words as an aligned array in host order. */
@@ -54,7 +56,7 @@ enum { /* parts of the sample_id at the end of every record but SAMPLE */
 static int compare_id(const void *a, const void *b)
 {
     const struct id_entry *x = a, *y = b;
-    return x->id < y->id ? -1 : x->id > y->id;
+    return ORDER(x->id, y->id);
 }
 
 struct id_entry *perfdata_id_find(struct spex_perfdata *file, uint64_t id)

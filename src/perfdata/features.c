@@ -1,6 +1,8 @@
 /* Feature sections: what perf says about the machine and the recording. */
 #include "cursor.h"
 
+#include "base/order.h"
+
 #include <stdlib.h>
 
 /* u32 length, then that many bytes, terminated and filled up with zeros. */
@@ -123,7 +125,7 @@ static void read_memory(struct cursor *s)
 static int compare_index(const void *a, const void *b)
 {
     const struct index_entry *x = a, *y = b;
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
+    return ORDER(x->offset, y->offset);
 }
 
 /* The index helps to get past damage. The walk over the records checks whether it is right. */

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/order.h"
 #include "jit.h"
 
 #include <stdio.h>
@@ -178,36 +179,28 @@ void perfdata_state_event(struct spex_perfdata *file, const struct spex_perf_eve
 static int compare_task(const void *a, const void *b)
 {
     const struct task_event *x = a, *y = b;
-    if (x->time != y->time)
-        return x->time < y->time ? -1 : 1;
-    return x->seq < y->seq ? -1 : x->seq > y->seq;
+    return x->time != y->time ? ORDER(x->time, y->time) : ORDER(x->seq, y->seq);
 }
 
 static int compare_switch(const void *a, const void *b)
 {
     const struct switch_event *x = a, *y = b;
-    if (x->cpu != y->cpu)
-        return x->cpu < y->cpu ? -1 : 1;
-    if (x->time != y->time)
-        return x->time < y->time ? -1 : 1;
-    return x->seq < y->seq ? -1 : x->seq > y->seq;
+    return x->cpu != y->cpu     ? ORDER(x->cpu, y->cpu)
+           : x->time != y->time ? ORDER(x->time, y->time)
+                                : ORDER(x->seq, y->seq);
 }
 
 /* By tid; the order of time within one tid is that of seq. */
 static int compare_thread(const void *a, const void *b)
 {
     const struct thread_entry *x = a, *y = b;
-    if (x->tid != y->tid)
-        return x->tid < y->tid ? -1 : 1;
-    return x->seq < y->seq ? -1 : x->seq > y->seq;
+    return x->tid != y->tid ? ORDER(x->tid, y->tid) : ORDER(x->seq, y->seq);
 }
 
 static int compare_epoch(const void *a, const void *b)
 {
     const struct epoch *x = a, *y = b;
-    if (x->pid != y->pid)
-        return x->pid < y->pid ? -1 : 1;
-    return x->seq < y->seq ? -1 : x->seq > y->seq;
+    return x->pid != y->pid ? ORDER(x->pid, y->pid) : ORDER(x->seq, y->seq);
 }
 
 /* pid or tid -> the newest entry about it, while playing. */
