@@ -30,7 +30,7 @@ void dump_fini(struct dump *dump)
     free(dump->known);
 }
 
-/* ---- lines: where, then what, which is the same for the same bytes ---- */
+/* ---- lines: the offset, then the text, which is the same for the same bytes ---- */
 
 enum { LINE_ROOM = SPEX_PACKET_TEXT_MAX + 192 };
 
@@ -175,8 +175,8 @@ static void packet_rest(struct dump *dump, const uint8_t *bytes, const struct sp
 /* ---- lines seen before ---- */
 
 /*
- * Most packets of a stream are few: operations, events, latencies, contexts, program counters.
- * Addresses of data and timestamps hardly come again and are not kept.
+ * Most packets of a stream repeat: operations, events, latencies, contexts, program counters.
+ * Data addresses and timestamps hardly ever do and are not kept.
  */
 static bool recurs(uint8_t header)
 {
@@ -241,7 +241,7 @@ void dump_forget(struct dump *dump)
     memset(dump->known, 0, KNOWN * sizeof *dump->known);
 }
 
-/* perf knows no reserved packets: it goes on at the next byte. (It takes 0x63 and 0x73.) */
+/* perf does not know reserved packets: it goes on at the next byte. (It accepts 0x63 and 0x73.) */
 static bool lost_to_perf(const struct dump_style *options, const struct spex_packet *packet)
 {
     return options->format == DUMP_TEXT && options->style != SPEX_TEXT_SPEX &&

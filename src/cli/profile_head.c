@@ -213,7 +213,7 @@ bool profile_empty(struct profile *p, uint64_t samples, const char *what)
         return false; /* an empty table says it */
     if (!t->records) {
         const struct spex_perfdata *file = spex_analysis_file(p->analysis);
-        if (!file || spex_perfdata_info(file)->aux_bytes) /* else profile_close says more */
+        if (!file || spex_perfdata_info(file)->aux_bytes) /* otherwise profile_close says more */
             say(p, "%s holds no sample records", p->name);
         return true;
     }

@@ -19,7 +19,7 @@ enum { PATH = 4096 };
 
 /* ---- ready-made questions ---- */
 
-/* Those to a fleet are in a dialect of their own. */
+/* Questions to a fleet have a dialect of their own. */
 static bool questions_directory(bool fleet, char *path, size_t size)
 {
     return cli_beside(fleet ? "../share/spex/queries/clickhouse" : "../share/spex/queries", path,
@@ -33,7 +33,9 @@ static int is_question(const struct dirent *entry)
     return n > 4 && !strcmp(entry->d_name + n - 4, ".sql");
 }
 
-/* Calls use for each question by name; the number of them, negative if they are not there. */
+/*
+ * Calls use for each question by name; returns their number, negative if the directory is missing.
+ */
 static int each_question(bool fleet, void (*use)(void *user, const char *name, const char *path),
                          void *user)
 {
@@ -130,9 +132,9 @@ char *questions_text(bool fleet, const char *given)
     return NULL;
 }
 
-/* ---- the file at hand ---- */
+/* ---- the input files ---- */
 
-/* Of a Parquet file called samples... the one beside it that holds another table. */
+/* For a Parquet file called samples...: the file next to it that holds another table. */
 static bool put_beside(struct out *out, const char *path, const char *table)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -203,7 +205,7 @@ struct mention {
     bool any, ok;
 };
 
-/* Of a name, or of that of a file. */
+/* Whether a character may be in a name, or in the name of a file. */
 static bool is_part(char c)
 {
     return (c && strchr("_./'-", c)) || (c >= '0' && c <= '9') ||
@@ -220,7 +222,7 @@ static bool mentions(const char *sql, const char *word)
     return false;
 }
 
-/* The name of a question as that of a view. */
+/* The name of a question as the name of a view. */
 static bool is_mentioned(const struct mention *m, const char *name, char view[64])
 {
     size_t n = strlen(name);
@@ -238,8 +240,8 @@ static void look_for(void *user, const char *name, const char *path)
 }
 
 /*
- * The tables beside samples that a text mentions, where all files have them: what they lack DuckDB
- * says. symbols is a question; its table is spe_symbols('FILE').
+ * Makes the tables beside samples that a text mentions, if all files have them; DuckDB reports
+ * those that are missing. symbols is a question; its table is spe_symbols('FILE').
  */
 static void add_tables(struct mention *m, const char *text)
 {

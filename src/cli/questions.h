@@ -8,7 +8,7 @@
 
 /* Prints the ready-made questions, those to a fleet or the others. An exit status. */
 int questions_list(bool fleet);
-/* SQL as it is typed, a file of it, or the name of a question. NULL after a message. */
+/* The text of SQL that was typed, of a file, or of a question by name. NULL after a message. */
 char *questions_text(bool fleet, const char *given);
 /*
  * Before SQL is asked: its views of the files, -i first. Files are looked at only for a statement

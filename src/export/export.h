@@ -81,7 +81,7 @@ extern const struct export_format *const export_formats[];
 /* The tables beside samples (tables.h), for a directory of Parquet files; the last has no name. */
 extern const struct export_format export_tables[];
 
-/* ClickHouse, after begin: is there anything to send, and a server that takes it? */
+/* ClickHouse, after begin: is there something to send, and a server that takes it? */
 bool export_clickhouse_ready(const struct export_job *job);
 
 /* enum spex_want of a format with these settings. */

@@ -12,7 +12,7 @@
 
 enum {
     LEVEL = 1,                 /* of zstd */
-    DICTIONARY_MOST = 1 << 15, /* numbers; beyond that it is hardly one */
+    DICTIONARY_MOST = 1 << 15, /* entries; a larger dictionary does not pay */
     SLOTS_FIRST = 256
 };
 
@@ -394,7 +394,7 @@ static void forget_entries(struct parquet_column *c, size_t before)
     c->entry_count = before;
     c->plain_size = before * plain_size(&c->field);
     if (!c->by_value) {
-        c->slot_count /= 2; /* grow_slots doubles it, and fills it anew */
+        c->slot_count /= 2; /* grow_slots doubles it, and fills it again */
         grow_slots(c);
     }
 }
@@ -406,8 +406,8 @@ static inline void extend(struct parquet_range *range, uint64_t value)
 }
 
 /*
- * Dictionary places of the values, and what they are at least and at most; unless there are too
- * many: then the dictionary is as it was.
+ * Looks up the dictionary indices of the values, with minimum and maximum; if there are too
+ * many, the dictionary is left as it was.
  */
 static bool find_entries(struct parquet_maker *m, struct parquet_column *c, const uint64_t *values,
                          size_t count, struct parquet_range *range)

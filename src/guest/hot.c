@@ -380,7 +380,7 @@ static void on_atomic_truth(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t 
         access_truth(vcpu, va, data, ATOMIC);
 }
 
-/* core: of a model, which knows what was mispredicted; NULL if there is none. */
+/* core: a model's, which knows what was mispredicted; NULL without a model. */
 static void block_truth(struct spex_uarch_core *core, const struct spex_uarch_block *last,
                         const struct block *block)
 {

@@ -376,7 +376,7 @@ void life_call(unsigned index, int64_t number, const uint64_t a[6])
     if (plugin.user.full)
         flow_mark(v, FLOW_CALL, 0);
     if (plugin.user.full &&
-        plugin.run->regions) /* what others see of the program has happened here, too */
+        plugin.run->regions) /* what others can see of the program has happened in the model, too */
         flow_drain(v);
     switch (number) {
     case SYS_EXIT:

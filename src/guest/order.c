@@ -67,7 +67,7 @@ static struct flow *next(void)
             account_turn(f, limit, UINT32_MAX);
             continue;
         }
-        unsigned i = 0; /* nobody is left who could wake it: the memory of wakes is short */
+        unsigned i = 0; /* no thread is left that could wake it: an old wake was forgotten */
         while (i < plugin.order.count && !account_waits(plugin.order.flows[i]))
             i++;
         if (i == plugin.order.count)

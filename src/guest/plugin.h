@@ -40,7 +40,9 @@ struct plugin {
     struct user user;
     struct order order;
     struct run_control *run; /* what the processes of a run share; NULL in system mode */
-    /* A program of the host that may wait for this process, or NULL: its time is ours when we end.
+    /*
+     * A program of the host that may wait for this process, or NULL: our time becomes its time when
+     * we end.
      */
     struct run_gone *waits;
     /* system mode */

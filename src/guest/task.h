@@ -79,11 +79,11 @@ void task_log(struct task *task, const struct run_event *event, const char *text
 void *task_map(uint32_t id, const char *suffix, uint64_t offset, size_t size, void *at);
 void task_remove(uint32_t id, const char *suffix);
 /*
- * The buffer's bytes go to the data, and the log says so. At the end of a thread
- * what finds no room stays where it is: there may be room later.
+ * Moves the buffer's bytes to the data and logs it. At the end of a thread, bytes that find no
+ * room stay where they are: there may be room later.
  */
 void task_save(struct task *task, uint64_t bytes, uint32_t flags, bool last);
-/* What is in N.stacks goes after the data. At the end of a thread what finds no room stays. */
+/* Appends N.stacks to the data. At the end of a thread, records that find no room stay. */
 void task_save_stacks(struct task *task, bool last);
 
 #endif

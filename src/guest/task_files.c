@@ -57,8 +57,8 @@ bool task_open_run(const char *path, struct spex_error *error)
 }
 
 /*
- * Opened for each use: the guest shares our file descriptors, and programs exist
- * that close all they did not open.
+ * Opened for each use: the guest shares our file descriptors, and some programs close all that
+ * they did not open.
  */
 static int open_file(uint32_t id, const char *suffix)
 {
@@ -161,8 +161,8 @@ static bool write_at(int fd, const void *data, size_t size, uint64_t at, uint64_
 }
 
 /*
- * With the lock: what is in the buffer goes after the data, all of it or what
- * fits, and counts once the end of the data is moved. Returns the bytes kept.
+ * With the lock held: appends the buffer, or what fits, to the data; it counts once the end of
+ * the data is moved. Returns the bytes kept.
  */
 static uint64_t append_locked(struct task *task, int fd, uint64_t bytes, uint64_t *offset)
 {
@@ -228,7 +228,7 @@ static uint64_t append(struct task *task, uint64_t bytes, uint64_t *offset)
     return kept;
 }
 
-/* What of it may go there: beyond the size that the file may have nothing is kept. */
+/* How much of it may be added: nothing is kept beyond the largest size of the file. */
 static uint64_t within_limit(const struct task *task, uint64_t bytes)
 {
     uint64_t end = plugin.run->end + AUXTRACE_SIZE, most = plugin.run->max_size, records;

@@ -146,7 +146,7 @@ int user_install(uint64_t id, unsigned api, int argc, char **argv)
     }
     plugin.user.none = plugin.run->model.none;
     plugin.user.full = !plugin.user.none && !plugin.run->model.fast;
-    /* The full model needs no more of the other than its blocks. */
+    /* The full model uses only the blocks of the fast one. */
     struct spex_uarch_config small = plugin.run->model;
     small.none |= plugin.user.full;
     if (spex_uarch_new(&small, &plugin.user.model) ||
