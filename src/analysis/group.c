@@ -556,23 +556,46 @@ void spex_group_derive(struct spex_group *g, struct spex_group *finer)
     g->finer = finer;
 }
 
+bool group_exact(const struct spex_group *g)
+{
+    return !g->rest && !g->failed && !g->histograms.lost;
+}
+
+void group_derive_of(struct spex_group *g, struct spex_group *finer,
+                     const struct spex_symbol *symbol)
+{
+    g->finer = finer;
+    g->only = symbol;
+}
+
+/* The words of a key that a row of the finer group has, or that follow from one it has. */
+static void coarser_key(const struct spex_group *finer, const struct spex_row *from,
+                        enum spex_key wanted, uint64_t *key)
+{
+    size_t n = group_key_of(finer, wanted);
+    bool follows = n == finer->key_count;
+    if (follows)
+        n = group_key_of(finer, wanted == SPEX_KEY_PAGE ? SPEX_KEY_CACHE_LINE : SPEX_KEY_PC);
+    assert(n < finer->key_count);
+    const uint64_t *words = group_key(finer, from, n);
+    memcpy(key, words, key_kinds[wanted].slots * sizeof *key);
+    if (follows && wanted == SPEX_KEY_PAGE)
+        key[0] &= KEY_PAGE;
+    else if (follows)
+        group_line_key(finer->analysis, (struct spex_module *)(uintptr_t)words[0], words[1],
+                       &key[0], &key[1]);
+}
+
 /* Adds a row of the finer group. */
 void group_roll_up(struct spex_group *g, const struct spex_group *finer,
                    const struct spex_row *from)
 {
     uint64_t key[SLOTS_MAX], hash = g->seed;
-    for (size_t k = 0; k < g->key_count; k++) {
-        enum spex_key wanted = g->keys[k];
-        size_t n = group_key_of(finer, wanted);
-        bool page = wanted == SPEX_KEY_PAGE && n == finer->key_count;
-        if (page)
-            n = group_key_of(finer, SPEX_KEY_CACHE_LINE);
-        assert(n < finer->key_count);
-        memcpy(key + g->first_slot[k], group_key(finer, from, n),
-               key_kinds[wanted].slots * sizeof *key);
-        if (page)
-            key[g->first_slot[k]] &= KEY_PAGE;
-    }
+    if (g->only && group_key(finer, from, group_key_of(finer, SPEX_KEY_SYMBOL))[0] !=
+                       (uintptr_t)g->only)
+        return;
+    for (size_t k = 0; k < g->key_count; k++)
+        coarser_key(finer, from, g->keys[k], key + g->first_slot[k]);
     for (size_t k = 0; k < g->slots; k++)
         hash = hash_word(hash, key[k]);
     make_room(g, 1);

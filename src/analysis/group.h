@@ -53,6 +53,7 @@ struct spex_group {
     bool by_place; /* all keys follow from the pc, or are the interval of time, which is timed */
     bool timed, no_runs;
     struct spex_group *finer, *coarser[GROUP_COARSER];
+    const struct spex_symbol *only; /* of the finer group's rows those of this; NULL: all */
     enum spex_key keys[SPEX_KEYS_MAX];
     uint8_t first_slot[SPEX_KEYS_MAX + 1];
     size_t key_count, slots, stride;
@@ -110,6 +111,9 @@ void group_make_keys(struct spex_group *g, enum spex_key kind,
 /* Adds the counts of a row to another of the same or another group. */
 void group_add_stats(struct spex_group *g, struct spex_row *to, const struct spex_group *of,
                      const struct spex_row *from);
+/* The words of a source line, of the code at an address. */
+void group_line_key(struct spex_analysis *analysis, struct spex_module *module, uint64_t address,
+                    uint64_t *word0, uint64_t *word1);
 /* Adds a row of the finer group to the one it belongs to. */
 void group_roll_up(struct spex_group *g, const struct spex_group *finer,
                    const struct spex_row *from);

@@ -33,8 +33,10 @@ void histograms_free(struct histograms *h)
 static uint32_t allocate(struct histograms *h, size_t words)
 {
     if (h->count + words > h->limit ||
-        !vec_grow_most(&h->words, &h->capacity, h->count + words, h->limit, sizeof *h->words))
+        !vec_grow_most(&h->words, &h->capacity, h->count + words, h->limit, sizeof *h->words)) {
+        h->lost = true;
         return 0;
+    }
     uint32_t at = (uint32_t)h->count;
     memset(h->words + at, 0, words * sizeof *h->words);
     h->count += words;

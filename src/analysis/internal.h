@@ -166,6 +166,12 @@ struct spex_interval share_interval(double share, double variance);
 /* For tests: a group that is exact for fewer keys. */
 void group_set_limit(struct spex_group *group, size_t limit);
 
+/* After the samples: is each row whole, with all its latencies? */
+bool group_exact(const struct spex_group *group);
+/* As spex_group_derive, of one function: once finer, which has a key for it, has all samples. */
+void group_derive_of(struct spex_group *group, struct spex_group *finer,
+                     const struct spex_symbol *symbol);
+
 /* Tells the group that spex_row_long_runs is not needed. */
 void group_no_runs(struct spex_group *group);
 

@@ -116,14 +116,14 @@ static inline void place_key(const struct spex_symbol *symbol, const struct spex
     *word1 = address & none;
 }
 
-static void srcline_key(struct spex_group *g, const struct spex_sample *s, uint64_t *word0,
-                        uint64_t *word1)
+void group_line_key(struct spex_analysis *a, struct spex_module *module, uint64_t address,
+                    uint64_t *word0, uint64_t *word1)
 {
     struct spex_line line = {0};
-    if (s->module)
-        analysis_line(g->analysis, s->module, s->address, &line);
-    *word0 = line.file ? (uintptr_t)line.file : (uintptr_t)s->module | KEY_NO_SYMBOL;
-    *word1 = line.file ? line.line | (uint64_t)1 << 63 : s->address;
+    if (module)
+        analysis_line(a, module, address, &line);
+    *word0 = line.file ? (uintptr_t)line.file : (uintptr_t)module | KEY_NO_SYMBOL;
+    *word1 = line.file ? line.line | (uint64_t)1 << 63 : address;
 }
 
 static void caller_key(struct spex_group *g, const struct spex_sample *s, uint64_t *word0,
@@ -179,7 +179,8 @@ void group_make_keys(struct spex_group *g, enum spex_key kind,
         KEY(ALLOC, alloc_key(g, s, &word[0][i], &word[1][i]))
         KEY(BLOCK_OFFSET, word[0][i] = block_offset(g, s))
         KEY(DSO, word[0][i] = (uintptr_t)(s->module ? s->module->whole : NULL))
-        KEY(SRCLINE, srcline_key(g, s, &word[0][i], &word[1][i]))
+        KEY(SRCLINE,
+            group_line_key(g->analysis, s->module, s->address, &word[0][i], &word[1][i]))
         KEY(PC, word[0][i] = (uintptr_t)s->module; word[1][i] = s->address)
         KEY(COMM, word[0][i] = (uintptr_t)s->comm)
         KEY(PID, word[0][i] = (uint64_t)(int64_t)s->pid)

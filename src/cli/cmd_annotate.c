@@ -81,6 +81,31 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
         }
 }
 
+/* What is counted of all functions, of which one is chosen then. */
+struct every {
+    struct spex_group *pcs, *calls; /* instructions; callers, or NULL */
+    struct spex_group *symbols;     /* functions */
+};
+
+/*
+ * The rows of the chosen function, and of all lines (or NULL): from what was counted, unless that
+ * was too much to be kept; then in a second pass.
+ */
+static int count_function(struct profile *p, struct annotate *a, const struct every *every,
+                          struct spex_group *lines)
+{
+    if (group_exact(every->pcs) && (!every->calls || group_exact(every->calls))) {
+        group_derive_of(a->group, every->pcs, a->symbol);
+        if (a->callers)
+            group_derive_of(a->callers, every->calls, a->symbol);
+        if (lines)
+            spex_group_derive(lines, every->pcs);
+        return CLI_OK;
+    }
+    const struct analysis_sink sinks[] = {{feed, a}, {spex_group_sink, lines}};
+    return profile_run_all(p, sinks, lines ? 2 : 1);
+}
+
 /* "called by a 71.0%, b 29.0%". */
 static void print_callers(struct profile *p, const struct annotate *a)
 {
@@ -660,7 +685,8 @@ static int run_annotate(void *options, int argc, char **argv)
 {
     const struct annotate_options *o = options;
     static const enum spex_key by_line[] = {SPEX_KEY_SYMBOL, SPEX_KEY_SRCLINE},
-                               by_pc[] = {SPEX_KEY_PC}, by_caller[] = {SPEX_KEY_CALLER};
+                               by_pc[] = {SPEX_KEY_SYMBOL, SPEX_KEY_PC},
+                               by_caller[] = {SPEX_KEY_SYMBOL, SPEX_KEY_CALLER};
     struct profile p;
     if (argc > 1)
         return cli_usage("one function at a time");
@@ -671,41 +697,45 @@ static int run_annotate(void *options, int argc, char **argv)
     int status = profile_open(&p, &o->profile, NULL, &more);
     if (status)
         return status;
-    /* The first pass: functions, and lines if there is no function to look at. */
-    struct spex_group *symbols = profile_group(&p, by_line, 1, 0), *lines = NULL;
-    struct advice advice =
-        advice_new(&p, o->profile.format != TABLE_AS_CSV, spex_group_sink, symbols);
-    if (!argv[0]) {
-        lines = profile_group(&p, by_line, 2, SPEX_GROUP_ALL_PERCENTILES);
-        advice_feed(&advice, spex_group_sink, lines);
-    }
-    struct annotate a = {.group = profile_group(&p, by_pc, 1, SPEX_GROUP_ALL_PERCENTILES),
+    const unsigned percentiles = columns_percentiles(&o->profile);
+    struct every every = {.pcs = profile_group(&p, by_pc, 2, percentiles),
+                          .symbols = profile_group(&p, by_pc, 1, 0)};
+    struct annotate a = {.group = profile_group(&p, by_pc + 1, 1, percentiles),
                          .analysis = p.analysis};
-    if (analysis_stacks(p.analysis) != STACKS_NONE)
-        a.callers = profile_group(&p, by_caller, 1, 0);
+    spex_group_derive(every.symbols, every.pcs);
+    group_no_runs(every.pcs);
+    struct advice advice =
+        advice_new(&p, o->profile.format != TABLE_AS_CSV, spex_group_sink, every.pcs);
+    if (analysis_stacks(p.analysis) != STACKS_NONE) {
+        a.callers = profile_group(&p, by_caller + 1, 1, 0);
+        every.calls = profile_group(&p, by_caller, 2, 0);
+        advice_feed(&advice, spex_group_sink, every.calls);
+    }
+    /* the hottest of all, if there is no function to look at */
+    struct spex_group *lines = argv[0] ? NULL : profile_group(&p, by_line, 2, percentiles);
     p.status = advice_run(&advice, &p);
-    spex_group_sort(symbols, SPEX_BY_TIME);
-    if (lines)
-        spex_group_sort(lines, SPEX_BY_TIME);
-    if (!p.status && !profile_empty(&p, spex_group_total(symbols)->stats.samples, ""))
-        a.symbol = choose(&p, symbols, argv[0]);
+    spex_group_sort(every.symbols, SPEX_BY_TIME);
+    if (!p.status && !profile_empty(&p, spex_group_total(every.symbols)->stats.samples, ""))
+        a.symbol = choose(&p, every.symbols, argv[0]);
     if (a.symbol && !p.status)
-        p.status = profile_run(&p, feed, &a);
+        p.status = count_function(&p, &a, &every, lines);
     if (a.symbol && !p.status && o->exact)
         p.status = read_exact(&p, &a);
     if (a.symbol && !p.status) {
-        struct whole whole = {symbols, lines, &advice};
+        struct whole whole = {every.symbols, lines, &advice};
         spex_group_sort(a.group, SPEX_BY_SAMPLES);
+        if (lines)
+            spex_group_sort(lines, SPEX_BY_TIME);
         if (a.callers)
             spex_group_sort(a.callers, SPEX_BY_TIME);
         p.status = print(&p, &a, &whole, o);
     }
     vec_free(&a.exact);
     advice_free(&advice);
-    spex_group_free(symbols);
-    spex_group_free(lines);
-    spex_group_free(a.group);
-    spex_group_free(a.callers);
+    struct spex_group *groups[] = {every.pcs, every.calls, every.symbols,
+                                   lines,     a.group,     a.callers};
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        spex_group_free(groups[i]);
     return profile_close(&p);
 }
 
