@@ -86,11 +86,6 @@ enum spex_status spex_group_new(struct spex_analysis *analysis,
     return SPEX_OK;
 }
 
-void group_no_runs(struct spex_group *g)
-{
-    g->no_runs = true;
-}
-
 void group_set_limit(struct spex_group *g, size_t limit)
 {
     g->limit = limit;
@@ -275,93 +270,171 @@ static inline struct spex_row *find_row(struct spex_group *g, size_t slots, cons
 }
 
 /*
- * Twenty yes/no facts as bits in the order of struct spex_stats: events 1 to 10 and 19 to 21,
- * answered by a peer, reads, writes, the three latencies, branch; counted four at a time.
+ * What is counted of a sample, whatever its row. facts: yes or no, as bits in the order of struct
+ * spex_stats, from bit 1 on: events 1 to 10 and 19 to 21, answered by a peer, reads, writes, the
+ * three latencies, branch, and those below.
  */
-typedef uint32_t four __attribute__((vector_size(16), aligned(8)));
+enum { FACTS = 24, FACT = 1, LATENCY = 17, SAMPLE = 21, EXECUTES = 22, REPEATS = 23 };
 
-static inline void count_facts(struct spex_stats *t, const struct spex_sample *s)
-{
-#define BITS(n)                                                                                    \
-    {                                                                                              \
-        1u << (n), 2u << (n), 4u << (n), 8u << (n)                                                 \
-    }
-    static const four masks[5] = {BITS(0), BITS(4), BITS(8), BITS(12), BITS(16)};
-#undef BITS
-    uint64_t e = s->record->events;
-    uint32_t facts = (uint32_t)((e >> 1 & 0x3ff) | (e >> 19 & 7) << 10) |
-                     (s->flags >> 1 & 7u) << 13 | (s->record->present >> 5 & 7u) << 16 |
-                     (uint32_t)(s->op == SPEX_SAMPLE_BRANCH) << 19;
-    four all = {facts, facts, facts, facts};
-    four *counts = (four *)t;
-    counts[0] -= (four)((all & masks[0]) == masks[0]); /* true is all ones: minus one */
-    counts[1] -= (four)((all & masks[1]) == masks[1]);
-    counts[2] -= (four)((all & masks[2]) == masks[2]);
-    counts[3] -= (four)((all & masks[3]) == masks[3]);
-    counts[4] -= (four)((all & masks[4]) == masks[4]);
-}
+typedef uint32_t latencies __attribute__((vector_size(16))); /* by enum spex_latency */
+
+struct counted {
+    latencies each;
+    uint64_t time; /* ps */
+    double square; /* as struct spex_stats has it */
+    uint32_t facts;
+    uint8_t flags, source, memory; /* memory: source counts */
+};
 
 _Static_assert(SPEX_EV_RETIRED == 1 && SPEX_EV_REMOTE == 10 && SPEX_EV_L2D_ACCESS == 19 &&
                    SPEX_EV_MODIFIED == 21 && SPEX_SAMPLE_PEER == 2 && SPEX_SAMPLE_READS == 4 &&
                    SPEX_SAMPLE_WRITES == 8 && SPEX_HAS_TOTAL == 1 << 5 &&
                    SPEX_HAS_ISSUE == 1 << 6 && SPEX_HAS_TRANSLATION == 1 << 7 &&
-                   offsetof(struct spex_stats, latency_count) == 64 &&
-                   offsetof(struct spex_stats, samples) == 80,
-               "the order of struct spex_stats");
+                   offsetof(struct spex_stats, latency_count) == 4 * (LATENCY - FACT) &&
+                   offsetof(struct spex_stats, samples) == 4 * (SAMPLE - FACT) &&
+                   offsetof(struct spex_stats, executes) == 4 * (EXECUTES - FACT) &&
+                   offsetof(struct spex_stats, repeats) == 4 * (REPEATS - FACT) &&
+                   SPEX_LATENCY_TOTAL == 0 && SPEX_LATENCY_ISSUE == 1 &&
+                   SPEX_LATENCY_TRANSLATION == 2 && SPEX_LATENCY_EXECUTE == 3,
+               "the order of struct spex_stats and of latencies");
+
+#define PART static inline __attribute__((always_inline))
 
 /*
- * Counts without branches on what varies from record to record: absent fields
- * are 0 and add nothing. histograms: which of the latencies have one, as bits.
+ * Without branches on what varies from record to record: absent fields are 0 and add nothing.
+ * follows: the sample before was of the same queue and thread.
  */
-static inline __attribute__((always_inline)) void count_sample(struct spex_group *g,
-                                                               struct spex_row *row,
-                                                               const struct spex_sample *s,
-                                                               unsigned histograms)
+PART void prepare(const struct spex_sample *s, bool follows, struct counted *c)
 {
     const struct spex_record *r = s->record;
-    struct spex_stats *t = &row->stats;
-    unsigned present = r->present;
-    count_facts(t, s);
-    t->samples++;
-    row->flags |= s->flags;
-    t->source[s->source] += (s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)) != 0;
-    t->latency_sum[SPEX_LATENCY_TOTAL] += r->total;
-    t->latency_sum[SPEX_LATENCY_ISSUE] += r->issue;
-    t->latency_sum[SPEX_LATENCY_TRANSLATION] += r->translation;
+    unsigned present = r->present, flags = s->flags;
     unsigned execute = r->total > r->issue ? r->total - r->issue : 0;
-    bool known = present & SPEX_HAS_TOTAL && !(s->flags & SPEX_SAMPLE_LEAST_ISSUE);
-    t->executes += known;
-    double ns = (double)s->spent * 1e-3;
-    t->latency_sum[SPEX_LATENCY_EXECUTE] += execute;
-    t->time += s->spent;
-    t->time_square += ns * ns * (double)sample_alike(s);
-    if (histograms & 1u << SPEX_LATENCY_TOTAL && present & SPEX_HAS_TOTAL)
-        histogram_count(&g->histograms, &group_handles(g, row)[SPEX_LATENCY_TOTAL], r->total);
-    if (histograms & 1u << SPEX_LATENCY_EXECUTE && known)
-        histogram_count(&g->histograms, &group_handles(g, row)[SPEX_LATENCY_EXECUTE], execute);
-    if (histograms & 1u << SPEX_LATENCY_ISSUE && present & SPEX_HAS_ISSUE)
-        histogram_count(&g->histograms, &group_handles(g, row)[SPEX_LATENCY_ISSUE], r->issue);
-    if (histograms & 1u << SPEX_LATENCY_TRANSLATION && present & SPEX_HAS_TRANSLATION)
-        histogram_count(&g->histograms, &group_handles(g, row)[SPEX_LATENCY_TRANSLATION],
-                        r->translation);
+    bool known = present / SPEX_HAS_TOTAL & ~flags / SPEX_SAMPLE_LEAST_ISSUE & 1;
+    double ns = (double)(int64_t)s->spent * 1e-3;
+    c->facts = (uint32_t)((r->events & 0x7fe) | (r->events >> 8 & 0x3800)) | (flags & 0xe) << 13 |
+               (present & 0xe0) << 12 | (uint32_t)(s->op == SPEX_SAMPLE_BRANCH) << 20 |
+               1u << SAMPLE | (uint32_t)known << EXECUTES | (uint32_t)follows << REPEATS;
+    c->each = (latencies){r->total, r->issue, r->translation, execute};
+    c->time = s->spent;
+    c->square = ns * ns * (double)(int)sample_alike(s);
+    c->flags = (uint8_t)flags;
+    c->source = s->source;
+    c->memory = (flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)) != 0;
+}
+
+PART bool is_after(const struct spex_sample *s, const struct spex_sample *before)
+{
+    return (s->queue == before->queue) & (s->tid == before->tid);
+}
+
+typedef uint32_t eight __attribute__((vector_size(32), aligned(8)));
+
+/* Eight at a time. */
+PART void count_facts(struct spex_stats *t, uint32_t facts)
+{
+#define BITS(n)                                                                                    \
+    {                                                                                              \
+        1u << (n), 2u << (n), 4u << (n), 8u << (n), 16u << (n), 32u << (n), 64u << (n), 128u << (n)  \
+    }
+    static const eight masks[FACTS / 8] = {BITS(FACT), BITS(FACT + 8), BITS(FACT + 16)};
+#undef BITS
+    eight all = {facts, facts, facts, facts, facts, facts, facts, facts};
+    eight *counts = (eight *)t;
+    counts[0] -= (eight)((all & masks[0]) == masks[0]); /* true is all ones: minus one */
+    counts[1] -= (eight)((all & masks[1]) == masks[1]);
+    counts[2] -= (eight)((all & masks[2]) == masks[2]);
+}
+
+PART void count_latency(struct spex_group *g, struct spex_row *row, const struct counted *c,
+                        enum spex_latency latency, unsigned fact)
+{
+    if (c->facts >> fact & 1)
+        histogram_count(&g->histograms, &group_handles(g, row)[latency],
+                        (uint16_t)c->each[latency]);
+}
+
+/* histograms: which of the latencies have one, as bits. */
+PART void count_one(struct spex_group *g, struct spex_row *row, const struct spex_row *before,
+                    const struct counted *c, unsigned histograms)
+{
+    typedef uint64_t sums __attribute__((vector_size(32), aligned(8)));
+    struct spex_stats *t = &row->stats;
+    /* no branches: which row comes next is not foreseen */
+    count_facts(t, c->facts & ~((uint32_t)(row != before) << REPEATS));
+    row->flags |= c->flags;
+    t->source[c->source] += c->memory;
+    *(sums *)t->latency_sum += __builtin_convertvector(c->each, sums);
+    t->time += c->time;
+    t->time_square += c->square;
+    if (histograms & 1u << SPEX_LATENCY_TOTAL)
+        count_latency(g, row, c, SPEX_LATENCY_TOTAL, LATENCY + SPEX_LATENCY_TOTAL);
+    if (histograms & 1u << SPEX_LATENCY_EXECUTE)
+        count_latency(g, row, c, SPEX_LATENCY_EXECUTE, EXECUTES);
+    if (histograms & 1u << SPEX_LATENCY_ISSUE)
+        count_latency(g, row, c, SPEX_LATENCY_ISSUE, LATENCY + SPEX_LATENCY_ISSUE);
+    if (histograms & 1u << SPEX_LATENCY_TRANSLATION)
+        count_latency(g, row, c, SPEX_LATENCY_TRANSLATION, LATENCY + SPEX_LATENCY_TRANSLATION);
+}
+
+/* prepared: NULL unless several groups count the samples. */
+PART void count_each(struct spex_group *g, struct spex_row *const *rows,
+                     const struct spex_sample *const *samples, const struct counted *prepared,
+                     size_t count, unsigned histograms)
+{
+    const struct spex_row *before = g->last.row;
+    const struct spex_sample *last = samples[0];
+    if (prepared)
+        for (size_t i = 0; i < count; before = rows[i], i++)
+            count_one(g, rows[i], before, &prepared[i], histograms);
+    else
+        for (size_t i = 0; i < count; before = rows[i], last = samples[i], i++) {
+            struct counted c;
+            prepare(samples[i], is_after(samples[i], last), &c);
+            count_one(g, rows[i], before, &c, histograms);
+        }
+    g->last.row = before;
 }
 
 /* The choice is made outside the loops. */
-static void count_samples(struct spex_group *g, struct spex_row *const *rows,
-                          const struct spex_sample *const *samples, size_t count)
+PART void count_all(struct spex_group *g, struct spex_row *const *rows,
+                    const struct spex_sample *const *samples, const struct counted *prepared,
+                    size_t count)
 {
     if (g->flags & SPEX_GROUP_ALL_PERCENTILES)
-        for (size_t i = 0; i < count; i++)
-            count_sample(g, rows[i], samples[i], (1u << SPEX_LATENCY_COUNT) - 1);
+        count_each(g, rows, samples, prepared, count, (1u << SPEX_LATENCY_COUNT) - 1);
     else if (g->flags & SPEX_GROUP_PERCENTILES)
-        for (size_t i = 0; i < count; i++)
-            count_sample(g, rows[i], samples[i], 1u << SPEX_LATENCY_TOTAL);
+        count_each(g, rows, samples, prepared, count, 1u << SPEX_LATENCY_TOTAL);
     else if (g->flags & SPEX_GROUP_EXECUTE)
-        for (size_t i = 0; i < count; i++)
-            count_sample(g, rows[i], samples[i], 1u << SPEX_LATENCY_EXECUTE);
+        count_each(g, rows, samples, prepared, count, 1u << SPEX_LATENCY_EXECUTE);
     else
-        for (size_t i = 0; i < count; i++)
-            count_sample(g, rows[i], samples[i], 0);
+        count_each(g, rows, samples, prepared, count, 0);
+}
+
+#if defined __x86_64__
+__attribute__((target("avx2"))) static void
+count_avx2(struct spex_group *g, struct spex_row *const *rows,
+           const struct spex_sample *const *samples, const struct counted *prepared, size_t count)
+{
+    count_all(g, rows, samples, prepared, count);
+}
+#endif
+
+static void count_samples(struct spex_group *g, struct spex_row *const *rows,
+                          const struct spex_sample *const *samples, const struct counted *prepared,
+                          size_t count)
+{
+    /* whether the first follows the last of those before, this group alone knows */
+    if (samples[0]->queue != g->last.queue || samples[0]->tid != g->last.tid)
+        g->last.row = NULL;
+    g->last.queue = samples[count - 1]->queue;
+    g->last.tid = samples[count - 1]->tid;
+#if defined __x86_64__
+    if (__builtin_cpu_supports("avx2")) {
+        count_avx2(g, rows, samples, prepared, count);
+        return;
+    }
+#endif
+    count_all(g, rows, samples, prepared, count);
 }
 
 /* The row is remembered by the sample's `place`: samples of one interval come together. */
@@ -455,40 +528,29 @@ struct spex_row *group_row_like(struct spex_group *g, const struct spex_row *row
     return find_row(g, g->slots, row->key, 1, hash);
 }
 
-/* How often a row follows itself, which shows how long its runs are. */
-static void count_repeats(struct spex_group *g, struct spex_row *const *rows,
-                          const struct spex_sample *const *samples, size_t count)
-{
-    const struct spex_row *last = g->last.row;
-    uint32_t queue = g->last.queue;
-    int32_t tid = g->last.tid;
-    for (size_t i = 0; i < count; i++) {
-        const struct spex_sample *s = samples[i];
-        /* no branches: the next row is unpredictable */
-        rows[i]->stats.repeats += (rows[i] == last) & (s->queue == queue) & (s->tid == tid);
-        last = rows[i];
-        queue = s->queue;
-        tid = s->tid;
-    }
-    g->last.row = last;
-    g->last.queue = queue;
-    g->last.tid = tid;
-}
-
-static void add_samples(struct spex_group *g, const struct spex_sample *const *samples,
-                        size_t count)
+/* Of at most GROUP_STEP. */
+static void add_step(struct spex_group *g, const struct spex_sample *const *samples,
+                     const struct counted *prepared, size_t count)
 {
     struct spex_row *rows[GROUP_STEP];
+    make_room(g, count);
+    if (g->by_place)
+        rows_by_place(g, samples, count, rows);
+    else
+        rows_by_slots[g->slots < 6 ? g->slots : 0](g, samples, count, rows);
+    count_samples(g, rows, samples, prepared, count);
+}
+
+static void add_samples(struct spex_group *const *groups, size_t group_count,
+                        const struct spex_sample *const *samples, size_t count)
+{
+    struct counted prepared[GROUP_STEP];
     for (size_t n; count; samples += n, count -= n) {
         n = count < GROUP_STEP ? count : GROUP_STEP;
-        make_room(g, n);
-        if (g->by_place)
-            rows_by_place(g, samples, n, rows);
-        else
-            rows_by_slots[g->slots < 6 ? g->slots : 0](g, samples, n, rows);
-        count_samples(g, rows, samples, n);
-        if (!g->no_runs)
-            count_repeats(g, rows, samples, n);
+        for (size_t i = 0; group_count > 1 && i < n; i++)
+            prepare(samples[i], is_after(samples[i], samples[i ? i - 1 : 0]), &prepared[i]);
+        for (size_t g = 0; g < group_count; g++)
+            add_step(groups[g], samples, group_count > 1 ? prepared : NULL, n);
     }
 }
 
@@ -499,7 +561,7 @@ static void add_all(struct spex_group *g, const struct spex_sample *samples, siz
         n = count < GROUP_STEP ? count : GROUP_STEP;
         for (size_t i = 0; i < n; i++)
             all[i] = &samples[i];
-        add_samples(g, all, n);
+        add_samples(&g, 1, all, n);
     }
 }
 
@@ -511,8 +573,19 @@ static void give_up(struct spex_group *g)
 
 void spex_group_add(struct spex_group *g, const struct spex_sample *const *samples, size_t count)
 {
-    if (g->failed || !memory_guarded(add_samples(g, samples, count)))
+    if (g->failed || !memory_guarded(add_samples(&g, 1, samples, count)))
         give_up(g);
+}
+
+void groups_add(struct spex_group *const *groups, size_t group_count,
+                const struct spex_sample *const *samples, size_t count)
+{
+    bool failed = false;
+    for (size_t g = 0; g < group_count; g++)
+        failed |= groups[g]->failed;
+    if (failed || !memory_guarded(add_samples(groups, group_count, samples, count)))
+        for (size_t g = 0; g < group_count; g++)
+            give_up(groups[g]);
 }
 
 void spex_group_sink(void *context, const struct spex_sample *samples, size_t count)
@@ -532,9 +605,7 @@ static void add_alike(struct spex_group *g, const struct spex_sample *samples, s
         n = count < GROUP_STEP ? count : GROUP_STEP;
         for (size_t i = 0; i < n; i++)
             all[i] = &samples[i];
-        count_samples(g, rows, all, n);
-        if (!g->no_runs)
-            count_repeats(g, rows, all, n);
+        count_samples(g, rows, all, NULL, n);
     }
 }
 

@@ -51,7 +51,7 @@ struct spex_group {
     struct group_memo *memo; /* by place */
     struct place_cache *data_places;
     bool by_place; /* all keys follow from the pc, or are the interval of time, which is timed */
-    bool timed, no_runs;
+    bool timed;
     struct spex_group *finer, *coarser[GROUP_COARSER];
     const struct spex_symbol *only; /* of the finer group's rows those of this; NULL: all */
     enum spex_key keys[SPEX_KEYS_MAX];

@@ -172,15 +172,16 @@ bool group_exact(const struct spex_group *group);
 void group_derive_of(struct spex_group *group, struct spex_group *finer,
                      const struct spex_symbol *symbol);
 
-/* Tells the group that spex_row_long_runs is not needed. */
-void group_no_runs(struct spex_group *group);
-
 /* As spex_group_sort, but the rows are in no order. */
 enum spex_status group_settle(struct spex_group *group);
 
 /* Adds a row's latencies to buckets (histogram.h); false if they are not known. */
 bool group_buckets(const struct spex_group *group, const struct spex_row *row,
                    enum spex_latency latency, uint64_t counts[HISTOGRAM_BUCKETS]);
+
+/* spex_group_add to several groups. */
+void groups_add(struct spex_group *const *groups, size_t group_count,
+                const struct spex_sample *const *samples, size_t count);
 
 /* As spex_group_add of samples, one after the other, whose keys are all the same. */
 void group_add_alike(struct spex_group *group, const struct spex_sample *samples, size_t count);

@@ -7,14 +7,15 @@
 
 #include <spex/analysis.h>
 
-/* The first 20 are counted together: their order is that of group.c's masks. */
+/* The first 23 are counted together: their order is that of group.c's facts. */
 struct spex_stats {
     uint32_t retired, l1_access, l1_miss, tlb_access, tlb_walk, not_taken, mispredicted;
     uint32_t llc_access, llc_miss, remote, l2_access, l2_miss, modified, peer, reads, writes;
     uint32_t latency_count[SPEX_LATENCY_EXECUTE], branches;
-    uint32_t samples, source[SPEX_SOURCE_COUNT];
+    uint32_t samples;
     uint32_t executes; /* samples whose execute latency is known: issue latency did not saturate */
     uint32_t repeats;  /* samples after one of the same row, thread and queue */
+    uint32_t source[SPEX_SOURCE_COUNT];
     uint64_t latency_sum[SPEX_LATENCY_COUNT];
     uint64_t time;      /* ps */
     double time_square; /* sum of ns squared, times the number of samples in the same observation */

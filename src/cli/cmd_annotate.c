@@ -703,7 +703,6 @@ static int run_annotate(void *options, int argc, char **argv)
     struct annotate a = {.group = profile_group(&p, by_pc + 1, 1, percentiles),
                          .analysis = p.analysis};
     spex_group_derive(every.symbols, every.pcs);
-    group_no_runs(every.pcs);
     struct advice advice =
         advice_new(&p, o->profile.format != TABLE_AS_CSV, spex_group_sink, every.pcs);
     if (analysis_stacks(p.analysis) != STACKS_NONE) {

@@ -37,8 +37,8 @@ static const struct {
 };
 
 struct mem {
-    struct spex_group
-        *fed[3]; /* groups that take samples, then NULL; the others are derived from them */
+    struct spex_group *fed[2]; /* those that take samples; the others derive */
+    size_t fed_count;
     struct spex_group *groups[SECTIONS], *levels;
 };
 
@@ -52,8 +52,7 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
             memory[n] = &samples[i];
             n += spex_sample_memory(&samples[i]);
         }
-        for (size_t g = 0; g < 3 && m->fed[g]; g++)
-            spex_group_add(m->fed[g], memory, n);
+        groups_add(m->fed, m->fed_count, memory, n);
         samples += end;
         count -= end;
     }
@@ -219,7 +218,7 @@ static int run_by_keys(struct profile *p, const enum spex_key *keys, size_t coun
     struct mem m = {0};
     bool json = p->options->format == TABLE_AS_JSON;
     struct spex_group *group = profile_group(p, keys, count, columns_percentiles(p->options));
-    m.fed[0] = group;
+    m.fed[m.fed_count++] = group;
     struct advice advice = advice_new(p, p->options->format != TABLE_AS_CSV, feed, &m);
     p->status = advice_run(&advice, p);
     spex_group_sort(group, SPEX_BY_TIME);
@@ -320,10 +319,10 @@ static int run_mem(void *options, int argc, char **argv)
     spex_group_derive(m.groups[SOURCES], m.levels);
     spex_group_derive(m.groups[LATENCIES], m.levels);
     spex_group_derive(m.groups[PAGES], m.groups[LINES]);
-    m.fed[0] = m.levels;
-    m.fed[1] = m.groups[DATA];
+    m.fed[m.fed_count++] = m.levels;
+    m.fed[m.fed_count++] = m.groups[DATA];
     struct advice advice = advice_new(&p, o->profile.format != TABLE_AS_CSV, feed, &m);
-    struct mem lines = {.fed = {m.groups[LINES]}};
+    struct mem lines = {.fed = {m.groups[LINES]}, .fed_count = 1};
     advice_feed(&advice, feed, &lines);
     p.status = advice_run(&advice, &p);
     bool spent = spex_analysis_totals(p.analysis)->spent;

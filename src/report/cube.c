@@ -54,10 +54,8 @@ enum spex_status cube_new(struct cube *cube, struct spex_analysis *analysis,
     options.key_count = count;
     if (!status)
         status = spex_group_new(analysis, &options, &cube->total, error);
-    if (!status) {
+    if (!status)
         spex_group_derive(cube->total, cube->fine);
-        group_no_runs(cube->fine);
-    }
     return status;
 }
 

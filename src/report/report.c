@@ -242,8 +242,6 @@ static enum spex_status make_tables(struct report *r, struct spex_error *error)
                                              .flags = feeds[f].flags,
                                              .time_shift = r->bins.shift};
         status = spex_group_new(r->analysis, &options, &r->feeds[f], error);
-        if (!status)
-            group_no_runs(r->feeds[f]);
         for (unsigned c = 0; c < 2 && !status; c++)
             spex_group_derive(r->cubes[feeds[f].cubes[c]].fine, r->feeds[f]);
     }
