@@ -211,7 +211,7 @@ const struct data_member *analysis_member(struct spex_analysis *analysis,
                                           struct place_cache **cache,
                                           const struct spex_sample *sample)
 {
-    const struct spex_place *rough = analysis_data_place(analysis, cache, sample);
+    const struct spex_place *rough = &analysis_data_place(analysis, cache, sample)->place;
     struct spex_place place = {0};
     if (rough->module && module_is_file(rough->module)) /* elsewhere the address gives no type */
         spex_sample_locate(analysis, sample, sample->va, &place);

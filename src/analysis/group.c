@@ -21,9 +21,12 @@
 
 enum {
     CACHE_LINE = 64, /* of the machine we run on */
+    NEAR_ROWS = 128, /* stay in the nearest cache by themselves */
     SLOTS_MAX = 2 * SPEX_KEYS_MAX,
     RANK_BITS = 12,
     RANKS = 1 << RANK_BITS,
+    MAGNITUDES = 17, /* of a latency */
+    FEW = (SPEX_SOURCE_COUNT + 1) * MAGNITUDES,
     /* bytes for histograms: the more rows, the less is left for them */
     HISTOGRAMS_MOST = 64 << 20,
     HISTOGRAMS_LEAST = 16 << 20,
@@ -59,8 +62,10 @@ enum spex_status spex_group_new(struct spex_analysis *analysis,
     g->seed = hash_seed();
     g->key_count = o.key_count;
     g->by_place = true;
+    bool few = true;
     for (size_t i = 0; i < o.key_count; i++) {
         enum spex_key by = o.keys[i];
+        few &= by == SPEX_KEY_SOURCE || by == SPEX_KEY_LATENCY;
         g->timed |= by == SPEX_KEY_TIME_BIN;
         g->by_place &= by == SPEX_KEY_SYMBOL || by == SPEX_KEY_PC || by == SPEX_KEY_DSO ||
                        by == SPEX_KEY_SRCLINE || by == SPEX_KEY_TIME_BIN;
@@ -68,6 +73,9 @@ enum spex_status spex_group_new(struct spex_analysis *analysis,
         g->first_slot[i] = (uint8_t)g->slots;
         g->slots += key_kinds[by].slots;
     }
+    g->by_data = o.key_count == 1 && o.keys[0] == SPEX_KEY_DATA_SYMBOL;
+    if (few)
+        g->few = calloc(FEW, sizeof *g->few);
     g->flags = o.flags;
     g->time_shift = o.time_shift ? o.time_shift & 63 : usual_shift(analysis);
     g->histograms_at = sizeof(struct spex_row) + g->slots * sizeof(uint64_t);
@@ -78,7 +86,7 @@ enum spex_status spex_group_new(struct spex_analysis *analysis,
     g->total = calloc(1, g->stride);
     g->ranks = calloc(RANKS, sizeof *g->ranks);
     bool done = memory_guarded(histograms_init(&g->histograms, HISTOGRAMS_MOST));
-    if (!done || !g->index || !g->total || !g->ranks) {
+    if (!done || !g->index || !g->total || !g->ranks || (few && !g->few)) {
         spex_group_free(g);
         return error_set(error, SPEX_NO_MEMORY, 0, "no memory for a table");
     }
@@ -100,6 +108,7 @@ void spex_group_free(struct spex_group *g)
     free(g->chunks);
     free(g->index);
     free(g->memo);
+    free(g->few);
     place_cache_free(g->data_places);
     free(g->order);
     free(g->rest);
@@ -191,6 +200,9 @@ static void shrink(struct spex_group *g)
     reindex(g, g->mask);
     if (g->memo) /* rows have moved */
         memset(g->memo, 0, SPEX_PLACES * sizeof *g->memo);
+    if (g->few)
+        memset(g->few, 0, FEW * sizeof *g->few);
+    place_cache_clear(g->data_places);
 }
 
 /*
@@ -269,179 +281,21 @@ static inline struct spex_row *find_row(struct spex_group *g, size_t slots, cons
     return row;
 }
 
-/*
- * What is counted of a sample, whatever its row. facts: yes or no, as bits in the order of struct
- * spex_stats, from bit 1 on: events 1 to 10 and 19 to 21, answered by a peer, reads, writes, the
- * three latencies, branch, and those below.
- */
-enum { FACTS = 24, FACT = 1, LATENCY = 17, SAMPLE = 21, EXECUTES = 22, REPEATS = 23 };
-
-typedef uint32_t latencies __attribute__((vector_size(16))); /* by enum spex_latency */
-
-struct counted {
-    latencies each;
-    uint64_t time; /* ps */
-    double square; /* as struct spex_stats has it */
-    uint32_t facts;
-    uint8_t flags, source, memory; /* memory: source counts */
-};
-
-_Static_assert(SPEX_EV_RETIRED == 1 && SPEX_EV_REMOTE == 10 && SPEX_EV_L2D_ACCESS == 19 &&
-                   SPEX_EV_MODIFIED == 21 && SPEX_SAMPLE_PEER == 2 && SPEX_SAMPLE_READS == 4 &&
-                   SPEX_SAMPLE_WRITES == 8 && SPEX_HAS_TOTAL == 1 << 5 &&
-                   SPEX_HAS_ISSUE == 1 << 6 && SPEX_HAS_TRANSLATION == 1 << 7 &&
-                   offsetof(struct spex_stats, latency_count) == 4 * (LATENCY - FACT) &&
-                   offsetof(struct spex_stats, samples) == 4 * (SAMPLE - FACT) &&
-                   offsetof(struct spex_stats, executes) == 4 * (EXECUTES - FACT) &&
-                   offsetof(struct spex_stats, repeats) == 4 * (REPEATS - FACT) &&
-                   SPEX_LATENCY_TOTAL == 0 && SPEX_LATENCY_ISSUE == 1 &&
-                   SPEX_LATENCY_TRANSLATION == 2 && SPEX_LATENCY_EXECUTE == 3,
-               "the order of struct spex_stats and of latencies");
-
-#define PART static inline __attribute__((always_inline))
-
-/*
- * Without branches on what varies from record to record: absent fields are 0 and add nothing.
- * follows: the sample before was of the same queue and thread.
- */
-PART void prepare(const struct spex_sample *s, bool follows, struct counted *c)
+/* After make_room. */
+static struct spex_row *row_of(struct spex_group *g, const struct spex_sample *s)
 {
-    const struct spex_record *r = s->record;
-    unsigned present = r->present, flags = s->flags;
-    unsigned execute = r->total > r->issue ? r->total - r->issue : 0;
-    bool known = present / SPEX_HAS_TOTAL & ~flags / SPEX_SAMPLE_LEAST_ISSUE & 1;
-    double ns = (double)(int64_t)s->spent * 1e-3;
-    c->facts = (uint32_t)((r->events & 0x7fe) | (r->events >> 8 & 0x3800)) | (flags & 0xe) << 13 |
-               (present & 0xe0) << 12 | (uint32_t)(s->op == SPEX_SAMPLE_BRANCH) << 20 |
-               1u << SAMPLE | (uint32_t)known << EXECUTES | (uint32_t)follows << REPEATS;
-    c->each = (latencies){r->total, r->issue, r->translation, execute};
-    c->time = s->spent;
-    c->square = ns * ns * (double)(int)sample_alike(s);
-    c->flags = (uint8_t)flags;
-    c->source = s->source;
-    c->memory = (flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)) != 0;
-}
-
-PART bool is_after(const struct spex_sample *s, const struct spex_sample *before)
-{
-    return (s->queue == before->queue) & (s->tid == before->tid);
-}
-
-typedef uint32_t eight __attribute__((vector_size(32), aligned(8)));
-
-/* Eight at a time. */
-PART void count_facts(struct spex_stats *t, uint32_t facts)
-{
-#define BITS(n)                                                                                    \
-    {                                                                                              \
-        1u << (n), 2u << (n), 4u << (n), 8u << (n), 16u << (n), 32u << (n), 64u << (n), 128u << (n)  \
-    }
-    static const eight masks[FACTS / 8] = {BITS(FACT), BITS(FACT + 8), BITS(FACT + 16)};
-#undef BITS
-    eight all = {facts, facts, facts, facts, facts, facts, facts, facts};
-    eight *counts = (eight *)t;
-    counts[0] -= (eight)((all & masks[0]) == masks[0]); /* true is all ones: minus one */
-    counts[1] -= (eight)((all & masks[1]) == masks[1]);
-    counts[2] -= (eight)((all & masks[2]) == masks[2]);
-}
-
-PART void count_latency(struct spex_group *g, struct spex_row *row, const struct counted *c,
-                        enum spex_latency latency, unsigned fact)
-{
-    if (c->facts >> fact & 1)
-        histogram_count(&g->histograms, &group_handles(g, row)[latency],
-                        (uint16_t)c->each[latency]);
-}
-
-/* histograms: which of the latencies have one, as bits. */
-PART void count_one(struct spex_group *g, struct spex_row *row, const struct spex_row *before,
-                    const struct counted *c, unsigned histograms)
-{
-    typedef uint64_t sums __attribute__((vector_size(32), aligned(8)));
-    struct spex_stats *t = &row->stats;
-    /* no branches: which row comes next is not foreseen */
-    count_facts(t, c->facts & ~((uint32_t)(row != before) << REPEATS));
-    row->flags |= c->flags;
-    t->source[c->source] += c->memory;
-    *(sums *)t->latency_sum += __builtin_convertvector(c->each, sums);
-    t->time += c->time;
-    t->time_square += c->square;
-    if (histograms & 1u << SPEX_LATENCY_TOTAL)
-        count_latency(g, row, c, SPEX_LATENCY_TOTAL, LATENCY + SPEX_LATENCY_TOTAL);
-    if (histograms & 1u << SPEX_LATENCY_EXECUTE)
-        count_latency(g, row, c, SPEX_LATENCY_EXECUTE, EXECUTES);
-    if (histograms & 1u << SPEX_LATENCY_ISSUE)
-        count_latency(g, row, c, SPEX_LATENCY_ISSUE, LATENCY + SPEX_LATENCY_ISSUE);
-    if (histograms & 1u << SPEX_LATENCY_TRANSLATION)
-        count_latency(g, row, c, SPEX_LATENCY_TRANSLATION, LATENCY + SPEX_LATENCY_TRANSLATION);
-}
-
-/* prepared: NULL unless several groups count the samples. */
-PART void count_each(struct spex_group *g, struct spex_row *const *rows,
-                     const struct spex_sample *const *samples, const struct counted *prepared,
-                     size_t count, unsigned histograms)
-{
-    const struct spex_row *before = g->last.row;
-    const struct spex_sample *last = samples[0];
-    if (prepared)
-        for (size_t i = 0; i < count; before = rows[i], i++)
-            count_one(g, rows[i], before, &prepared[i], histograms);
-    else
-        for (size_t i = 0; i < count; before = rows[i], last = samples[i], i++) {
-            struct counted c;
-            prepare(samples[i], is_after(samples[i], last), &c);
-            count_one(g, rows[i], before, &c, histograms);
-        }
-    g->last.row = before;
-}
-
-/* The choice is made outside the loops. */
-PART void count_all(struct spex_group *g, struct spex_row *const *rows,
-                    const struct spex_sample *const *samples, const struct counted *prepared,
-                    size_t count)
-{
-    if (g->flags & SPEX_GROUP_ALL_PERCENTILES)
-        count_each(g, rows, samples, prepared, count, (1u << SPEX_LATENCY_COUNT) - 1);
-    else if (g->flags & SPEX_GROUP_PERCENTILES)
-        count_each(g, rows, samples, prepared, count, 1u << SPEX_LATENCY_TOTAL);
-    else if (g->flags & SPEX_GROUP_EXECUTE)
-        count_each(g, rows, samples, prepared, count, 1u << SPEX_LATENCY_EXECUTE);
-    else
-        count_each(g, rows, samples, prepared, count, 0);
-}
-
-#if defined __x86_64__
-__attribute__((target("avx2"))) static void
-count_avx2(struct spex_group *g, struct spex_row *const *rows,
-           const struct spex_sample *const *samples, const struct counted *prepared, size_t count)
-{
-    count_all(g, rows, samples, prepared, count);
-}
-#endif
-
-static void count_samples(struct spex_group *g, struct spex_row *const *rows,
-                          const struct spex_sample *const *samples, const struct counted *prepared,
-                          size_t count)
-{
-    /* whether the first follows the last of those before, this group alone knows */
-    if (samples[0]->queue != g->last.queue || samples[0]->tid != g->last.tid)
-        g->last.row = NULL;
-    g->last.queue = samples[count - 1]->queue;
-    g->last.tid = samples[count - 1]->tid;
-#if defined __x86_64__
-    if (__builtin_cpu_supports("avx2")) {
-        count_avx2(g, rows, samples, prepared, count);
-        return;
-    }
-#endif
-    count_all(g, rows, samples, prepared, count);
+    uint64_t key[SLOTS_MAX][GROUP_STEP], hash = g->seed;
+    for (size_t k = 0; k < g->key_count; k++)
+        group_make_keys(g, g->keys[k], &s, 1, key + g->first_slot[k]);
+    for (size_t k = 0; k < g->slots; k++)
+        hash = hash_word(hash, key[k][0]);
+    return find_row(g, g->slots, key[0], GROUP_STEP, hash);
 }
 
 /* The row is remembered by the sample's `place`: samples of one interval come together. */
 static void rows_by_place(struct spex_group *g, const struct spex_sample *const *samples,
                           size_t count, struct spex_row **rows)
 {
-    uint64_t key[SLOTS_MAX][GROUP_STEP];
     if (!g->memo)
         g->memo = memory_get(SPEX_PLACES, sizeof *g->memo);
     for (size_t i = 0; i < count; i++) {
@@ -450,16 +304,33 @@ static void rows_by_place(struct spex_group *g, const struct spex_sample *const 
         uint64_t interval = g->timed ? group_interval(g, s) : 0;
         if (__builtin_expect(!m->row || m->module != s->module || m->address != s->address ||
                                  m->symbol != s->symbol || m->interval != interval,
-                             0)) {
-            uint64_t hash = g->seed;
-            for (size_t k = 0; k < g->key_count; k++)
-                group_make_keys(g, g->keys[k], &s, 1, key + g->first_slot[k]);
-            for (size_t k = 0; k < g->slots; k++)
-                hash = hash_word(hash, key[k][0]);
-            *m = (struct group_memo){s->module, s->symbol, s->address, interval,
-                                     find_row(g, g->slots, key[0], GROUP_STEP, hash)};
-        }
+                             0))
+            *m = (struct group_memo){s->module, s->symbol, s->address, interval, row_of(g, s)};
         rows[i] = m->row;
+    }
+}
+
+/* The row is remembered with the place of the data. */
+static void rows_by_data(struct spex_group *g, const struct spex_sample *const *samples,
+                         size_t count, struct spex_row **rows)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct data_place *place = analysis_data_place(g->analysis, &g->data_places, samples[i]);
+        if (__builtin_expect(!place->row, 0))
+            place->row = row_of(g, samples[i]);
+        rows[i] = place->row;
+    }
+}
+
+static void rows_of_few(struct spex_group *g, const struct spex_sample *const *samples,
+                        size_t count, struct spex_row **rows)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_sample *s = samples[i];
+        struct spex_row **row = &g->few[group_source(s) * MAGNITUDES + group_magnitude(s)];
+        if (__builtin_expect(!*row, 0))
+            *row = row_of(g, s);
+        rows[i] = *row;
     }
 }
 
@@ -480,7 +351,7 @@ rows_by_key(struct spex_group *g, size_t slots, const struct spex_sample *const 
         for (size_t k = 0; k < slots; k++)
             hash[i] = hash_word(hash[i], key[k][i]);
     }
-    if (g->count > 4096) { /* small groups stay in the cache anyway */
+    if (g->count > NEAR_ROWS) {
         for (size_t i = 0; i < count; i++)
             __builtin_prefetch(&g->index[hash[i] & g->mask]);
         for (size_t i = 0; i < count; i++) {
@@ -513,10 +384,8 @@ static void (*const rows_by_slots[])(struct spex_group *, const struct spex_samp
 
 struct spex_row *group_row_of(struct spex_group *g, const struct spex_sample *sample)
 {
-    struct spex_row *row;
     make_room(g, 1);
-    rows_by_key(g, g->slots, &sample, 1, &row);
-    return row;
+    return row_of(g, sample);
 }
 
 struct spex_row *group_row_like(struct spex_group *g, const struct spex_row *row)
@@ -530,25 +399,29 @@ struct spex_row *group_row_like(struct spex_group *g, const struct spex_row *row
 
 /* Of at most GROUP_STEP. */
 static void add_step(struct spex_group *g, const struct spex_sample *const *samples,
-                     const struct counted *prepared, size_t count)
+                     const struct group_counted *prepared, size_t count)
 {
     struct spex_row *rows[GROUP_STEP];
     make_room(g, count);
     if (g->by_place)
         rows_by_place(g, samples, count, rows);
+    else if (g->by_data)
+        rows_by_data(g, samples, count, rows);
+    else if (g->few)
+        rows_of_few(g, samples, count, rows);
     else
         rows_by_slots[g->slots < 6 ? g->slots : 0](g, samples, count, rows);
-    count_samples(g, rows, samples, prepared, count);
+    group_count_samples(g, rows, samples, prepared, count);
 }
 
 static void add_samples(struct spex_group *const *groups, size_t group_count,
                         const struct spex_sample *const *samples, size_t count)
 {
-    struct counted prepared[GROUP_STEP];
+    struct group_counted prepared[GROUP_STEP];
     for (size_t n; count; samples += n, count -= n) {
         n = count < GROUP_STEP ? count : GROUP_STEP;
-        for (size_t i = 0; group_count > 1 && i < n; i++)
-            prepare(samples[i], is_after(samples[i], samples[i ? i - 1 : 0]), &prepared[i]);
+        if (group_count > 1)
+            group_prepare(samples, n, prepared);
         for (size_t g = 0; g < group_count; g++)
             add_step(groups[g], samples, group_count > 1 ? prepared : NULL, n);
     }
@@ -605,7 +478,7 @@ static void add_alike(struct spex_group *g, const struct spex_sample *samples, s
         n = count < GROUP_STEP ? count : GROUP_STEP;
         for (size_t i = 0; i < n; i++)
             all[i] = &samples[i];
-        count_samples(g, rows, all, NULL, n);
+        group_count_samples(g, rows, all, NULL, n);
     }
 }
 
@@ -662,8 +535,8 @@ void group_roll_up(struct spex_group *g, const struct spex_group *finer,
                    const struct spex_row *from)
 {
     uint64_t key[SLOTS_MAX], hash = g->seed;
-    if (g->only && group_key(finer, from, group_key_of(finer, SPEX_KEY_SYMBOL))[0] !=
-                       (uintptr_t)g->only)
+    if (g->only &&
+        group_key(finer, from, group_key_of(finer, SPEX_KEY_SYMBOL))[0] != (uintptr_t)g->only)
         return;
     for (size_t k = 0; k < g->key_count; k++)
         coarser_key(finer, from, g->keys[k], key + g->first_slot[k]);

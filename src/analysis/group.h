@@ -1,4 +1,7 @@
-/* A group from within: what group.c counts, keys.c names, rows.c sorts and key_text.c prints. */
+/*
+ * A group from within: what group.c keeps, count.c counts, keys.c names, rows.c sorts and
+ * key_text.c prints.
+ */
 #ifndef ANALYSIS_GROUP_H
 #define ANALYSIS_GROUP_H
 
@@ -51,6 +54,8 @@ struct spex_group {
     struct group_memo *memo; /* by place */
     struct place_cache *data_places;
     bool by_place; /* all keys follow from the pc, or are the interval of time, which is timed */
+    bool by_data;  /* the key follows from the data address */
+    struct spex_row **few; /* by source and magnitude of latency, if there is no other key */
     bool timed;
     struct spex_group *finer, *coarser[GROUP_COARSER];
     const struct spex_symbol *only; /* of the finer group's rows those of this; NULL: all */
@@ -96,6 +101,18 @@ static inline uint64_t group_interval(const struct spex_group *g, const struct s
     return s->flags & SPEX_SAMPLE_TIMED ? s->time >> g->time_shift : UINT64_MAX;
 }
 
+static inline unsigned group_source(const struct spex_sample *s)
+{
+    bool memory = s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES);
+    return memory ? s->source : SPEX_SOURCE_COUNT;
+}
+
+/* Of the total latency: 0 to 16. */
+static inline unsigned group_magnitude(const struct spex_sample *s)
+{
+    return s->record->total ? 32 - (unsigned)__builtin_clz(s->record->total) : 0;
+}
+
 static inline size_t group_key_of(const struct spex_group *g, enum spex_key key)
 {
     size_t n = 0;
@@ -103,6 +120,26 @@ static inline size_t group_key_of(const struct spex_group *g, enum spex_key key)
         n++;
     return n;
 }
+
+/* ---- counting (count.c) ---- */
+
+typedef uint32_t group_latencies __attribute__((vector_size(16))); /* by enum spex_latency */
+
+/* What is counted of a sample, whatever its row. */
+struct group_counted {
+    group_latencies each;
+    uint64_t time; /* ps */
+    double square; /* as struct spex_stats has it */
+    uint32_t facts;
+    uint8_t flags, source, memory; /* memory: source counts */
+};
+/* Of samples, one behind the other, that several groups count. */
+void group_prepare(const struct spex_sample *const *samples, size_t count,
+                   struct group_counted *prepared);
+/* Adds them to their rows; prepared: NULL, or what they are. */
+void group_count_samples(struct spex_group *g, struct spex_row *const *rows,
+                         const struct spex_sample *const *samples,
+                         const struct group_counted *prepared, size_t count);
 
 /* The words of one key of count samples, the first of all and then the second. */
 void group_make_keys(struct spex_group *g, enum spex_key kind,

@@ -130,10 +130,14 @@ void analysis_narrow(struct spex_analysis *analysis, unsigned want, const struct
  * is NULL at first and belongs to one sink.
  */
 struct place_cache;
-const struct spex_place *analysis_data_place(struct spex_analysis *analysis,
-                                             struct place_cache **cache,
-                                             const struct spex_sample *sample);
+struct data_place {
+    struct spex_place place;
+    struct spex_row *row; /* for a sink that groups by it; NULL: not yet known */
+};
+struct data_place *analysis_data_place(struct spex_analysis *analysis, struct place_cache **cache,
+                                       const struct spex_sample *sample);
 void place_cache_free(struct place_cache *cache);
+void place_cache_clear(struct place_cache *cache); /* may be NULL */
 /* spex_module_read, of a sink. */
 size_t analysis_read(struct spex_analysis *analysis, struct spex_module *module, uint64_t address,
                      void *bytes, size_t size);

@@ -141,7 +141,7 @@ static void alloc_key(struct spex_group *g, const struct spex_sample *s, uint64_
 {
     uint32_t n = analysis_alloc(g->analysis, s);
     const struct spex_place *place =
-        n ? NULL : analysis_data_place(g->analysis, &g->data_places, s);
+        n ? NULL : &analysis_data_place(g->analysis, &g->data_places, s)->place;
     *word0 = (uint64_t)analysis_block(g->analysis, n)->site << 2 | KEY_SITE;
     *word1 = 0;
     if (!n)
@@ -179,8 +179,7 @@ void group_make_keys(struct spex_group *g, enum spex_key kind,
         KEY(ALLOC, alloc_key(g, s, &word[0][i], &word[1][i]))
         KEY(BLOCK_OFFSET, word[0][i] = block_offset(g, s))
         KEY(DSO, word[0][i] = (uintptr_t)(s->module ? s->module->whole : NULL))
-        KEY(SRCLINE,
-            group_line_key(g->analysis, s->module, s->address, &word[0][i], &word[1][i]))
+        KEY(SRCLINE, group_line_key(g->analysis, s->module, s->address, &word[0][i], &word[1][i]))
         KEY(PC, word[0][i] = (uintptr_t)s->module; word[1][i] = s->address)
         KEY(COMM, word[0][i] = (uintptr_t)s->comm)
         KEY(PID, word[0][i] = (uint64_t)(int64_t)s->pid)
@@ -189,14 +188,13 @@ void group_make_keys(struct spex_group *g, enum spex_key kind,
         KEY(OP, word[0][i] = s->record->present & SPEX_HAS_OP
                                  ? OP_INDEX(s->record->op_class, s->record->op_payload)
                                  : UINT32_MAX)
-        KEY(SOURCE, word[0][i] = s->flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)
-                                     ? s->source
-                                     : SPEX_SOURCE_COUNT)
-        KEY(DATA_SYMBOL,
-            const struct spex_place *place = analysis_data_place(g->analysis, &g->data_places, s);
+        KEY(SOURCE, word[0][i] = group_source(s))
+        KEY(DATA_SYMBOL, const struct spex_place *place =
+                             &analysis_data_place(g->analysis, &g->data_places, s)->place;
             place_key(place->symbol, place->module, s->va >> 63, &word[0][i], &word[1][i]))
         KEY(DATA_DSO,
-            word[0][i] = (uintptr_t)analysis_data_place(g->analysis, &g->data_places, s)->module)
+            word[0][i] =
+                (uintptr_t)analysis_data_place(g->analysis, &g->data_places, s)->place.module)
         KEY(TYPE, word[0][i] = (uintptr_t)analysis_member(g->analysis, &g->data_places, s)->type)
         KEY(MEMBER, word[0][i] = (uintptr_t)analysis_member(g->analysis, &g->data_places, s))
         KEY(TYPE_OFFSET, word[0][i] = analysis_member(g->analysis, &g->data_places, s)->offset)
@@ -206,8 +204,7 @@ void group_make_keys(struct spex_group *g, enum spex_key kind,
         KEY(OFFSET, word[0][i] = s->va & 63)
         KEY(TARGET, word[0][i] = s->target; word[1][i] = (uint64_t)(int64_t)s->pid)
         KEY(PREV_TARGET, word[0][i] = s->prev_target; word[1][i] = (uint64_t)(int64_t)s->pid)
-        KEY(LATENCY,
-            word[0][i] = s->record->total ? 32 - (unsigned)__builtin_clz(s->record->total) : 0)
+        KEY(LATENCY, word[0][i] = group_magnitude(s))
         KEY(TIME_BIN, word[0][i] = group_interval(g, s))
     case SPEX_KEY_COUNT:
         break;

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     LINE_SLOTS = 1 << 13, /* caches of data locations: cache lines, pages, addresses */
@@ -157,37 +158,37 @@ const struct place_slot *place_fill(struct spex_analysis *a, struct place_slot *
     return s;
 }
 
-/* For data: a cache line or a page whose addresses all have the same answer. */
-struct block_slot {
-    uint64_t number;         /* of the line or page */
-    uint32_t version;        /* 0: none */
-    struct spex_place place; /* of its start */
+/* For data: a cache line or a page whose addresses all have the same answer, or one address. */
+struct data_slot {
+    uint64_t number;  /* of the line or page */
+    uint32_t version; /* 0: none */
+    struct data_place of;
 };
 
 /* Where data lies. */
 struct place_cache {
-    struct block_slot near[LINE_SLOTS], far[PAGE_SLOTS];
-    struct place_slot single[SINGLE_SLOTS];
+    struct data_slot near[LINE_SLOTS], far[PAGE_SLOTS], single[SINGLE_SLOTS];
+    struct data_place none;
 };
 
 enum { LINE_BITS = 6, PAGE_BITS = 12 };
 
-static inline struct block_slot *near_slot(struct place_cache *cache, uint64_t ip, uint32_t version)
+static inline struct data_slot *near_slot(struct place_cache *cache, uint64_t ip, uint32_t version)
 {
     return &cache->near[mix(ip >> LINE_BITS ^ (uint64_t)version << 48) % LINE_SLOTS];
 }
 
-static inline struct block_slot *far_slot(struct place_cache *cache, uint64_t ip, uint32_t version)
+static inline struct data_slot *far_slot(struct place_cache *cache, uint64_t ip, uint32_t version)
 {
     return &cache->far[mix(ip >> PAGE_BITS ^ (uint64_t)version << 48) % PAGE_SLOTS];
 }
 
 /* `place`, found for ip, holds for the whole block, except for its address. */
-static void fill_block(struct block_slot *block, unsigned bits, uint32_t version, uint64_t ip,
+static void fill_block(struct data_slot *block, unsigned bits, uint32_t version, uint64_t ip,
                        const struct spex_place *place)
 {
-    *block = (struct block_slot){ip >> bits, version, *place};
-    block->place.address -= ip & ((UINT64_C(1) << bits) - 1);
+    *block = (struct data_slot){ip >> bits, version, {.place = *place}};
+    block->of.place.address -= ip & ((UINT64_C(1) << bits) - 1);
 }
 
 /* Does its whole page belong to one mapping, and has no name? */
@@ -218,39 +219,40 @@ static void fill_blocks(struct place_cache *cache, uint32_t version, uint64_t ip
         fill_block(near_slot(cache, ip, version), LINE_BITS, version, ip, place);
 }
 
+static inline bool is_of(const struct data_slot *slot, uint64_t number, uint32_t version)
+{
+    return (slot->number == number) & (slot->version == version);
+}
+
 /*
  * Looks ip up in a cache. bits: the address in the answer is that of a block of this size (0:
  * of ip itself). version: that of the mappings that hold ip.
  */
-static inline const struct spex_place *locate(struct spex_analysis *a, struct place_cache **own,
-                                              uint32_t version, int32_t pid,
-                                              const struct spex_sample *sample, uint64_t ip,
-                                              unsigned *bits)
+static inline struct data_place *locate(struct spex_analysis *a, struct place_cache *cache,
+                                        uint32_t version, int32_t pid,
+                                        const struct spex_sample *sample, uint64_t ip,
+                                        unsigned *bits)
 {
-    if (__builtin_expect(!*own, 0))
-        *own = memory_get(1, sizeof **own);
-    struct place_cache *cache = *own;
-    /* most data lies where nothing has a name, and pages are fewer than lines */
-    const struct block_slot *far = far_slot(cache, ip, version);
-    *bits = PAGE_BITS;
-    if (far->number == ip >> PAGE_BITS && far->version == version)
-        return &far->place;
-    const struct block_slot *near = near_slot(cache, ip, version);
-    *bits = LINE_BITS;
-    if (near->number == ip >> LINE_BITS && near->version == version)
-        return &near->place;
-    uint32_t key = version << 1 | 1;
-    struct place_slot *slot = &cache->single[place_index(ip, key) % SINGLE_SLOTS];
+    /* a block of one size or the other nobody foresees, but mostly it is one of the two */
+    struct data_slot *far = far_slot(cache, ip, version), *near = near_slot(cache, ip, version);
+    bool in_page = is_of(far, ip >> PAGE_BITS, version);
+    struct data_slot *slot = in_page ? far : near;
+    *bits = in_page ? PAGE_BITS : LINE_BITS;
+    if (in_page | is_of(near, ip >> LINE_BITS, version))
+        return &slot->of;
     *bits = 0;
-    if (slot->ip != ip || slot->version != key) {
+    slot = &cache->single[mix(ip ^ (uint64_t)version << 48) % SINGLE_SLOTS];
+    if (!is_of(slot, ip, version)) {
+        struct place_slot place;
         bool timed = sample && sample->flags & SPEX_SAMPLE_TIMED;
         uint64_t time = timed ? tick_time(a, sample->record->timestamp) : UINT64_MAX;
         analysis_lock(a);
-        place_fill(a, slot, key, pid, time, ip);
-        fill_blocks(cache, version, ip, &slot->place);
+        place_fill(a, &place, version << 1 | 1, pid, time, ip);
+        fill_block(slot, 0, version, ip, &place.place);
+        fill_blocks(cache, version, ip, &place.place);
         analysis_unlock(a);
     }
-    return &slot->place;
+    return &slot->of;
 }
 
 void place_cache_free(struct place_cache *cache)
@@ -258,7 +260,20 @@ void place_cache_free(struct place_cache *cache)
     free(cache);
 }
 
-/* As of the end for a process, or as of the time of a sample. */
+void place_cache_clear(struct place_cache *cache)
+{
+    if (cache)
+        memset(cache, 0, sizeof *cache);
+}
+
+static inline struct place_cache *need_cache(struct place_cache **cache)
+{
+    if (__builtin_expect(!*cache, 0))
+        *cache = memory_get(1, sizeof **cache);
+    return *cache;
+}
+
+/* At the end for a process, or at the time of a sample. */
 static void place_of(struct spex_analysis *a, int pid, const struct spex_sample *sample,
                      uint64_t ip, struct spex_place *place)
 {
@@ -266,7 +281,7 @@ static void place_of(struct spex_analysis *a, int pid, const struct spex_sample 
     uint32_t version =
         sample ? sample_maps(sample, ip)
                : state_process(a, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, UINT64_MAX)->version;
-    *place = *locate(a, &a->data_places, version, pid, sample, ip, &bits);
+    *place = locate(a, need_cache(&a->data_places), version, pid, sample, ip, &bits)->place;
     place->address += ip & ((UINT64_C(1) << bits) - 1);
 }
 
@@ -294,15 +309,15 @@ void spex_sample_locate(struct spex_analysis *a, const struct spex_sample *sampl
     analysis_unlock(a);
 }
 
-const struct spex_place *analysis_data_place(struct spex_analysis *a, struct place_cache **cache,
-                                             const struct spex_sample *sample)
+struct data_place *analysis_data_place(struct spex_analysis *a, struct place_cache **cache,
+                                       const struct spex_sample *sample)
 {
-    static const struct spex_place none;
+    struct place_cache *own = need_cache(cache);
     unsigned bits;
     uint64_t va = sample->va;
-    if (!(sample->record->present & SPEX_HAS_VA))
-        return &none;
-    return locate(analysis_reading(a), cache, sample_maps(sample, va), sample->pid, sample, va,
+    if (__builtin_expect(!(sample->record->present & SPEX_HAS_VA), 0))
+        return &own->none;
+    return locate(analysis_reading(a), own, sample_maps(sample, va), sample->pid, sample, va,
                   &bits);
 }
 

@@ -233,6 +233,54 @@ static void derived_group_is_exact(void **state)
     spex_group_free(direct);
 }
 
+/* The instructions of one function, from those of all; and whether all of them are there. */
+static void rows_of_one_function(void **state)
+{
+    enum { SAMPLES = 20000, ADDRESSES = 100, FUNCTIONS = 7 };
+    static struct spex_symbol functions[FUNCTIONS];
+    static const enum spex_key by[] = {SPEX_KEY_SYMBOL, SPEX_KEY_PC};
+    struct spex_group *all = group_by(by, 2, SPEX_GROUP_EXECUTE);
+    struct spex_group *one = group_by(by + 1, 1, SPEX_GROUP_EXECUTE);
+    struct spex_group *direct = group_by(by + 1, 1, SPEX_GROUP_EXECUTE);
+    struct rng rng = {6};
+    for (int i = 0; i < SAMPLES; i++) {
+        struct spex_record record = {.present = SPEX_HAS_TOTAL,
+                                     .total = (uint16_t)rng_below(&rng, 70000)};
+        uint32_t at = rng_below(&rng, ADDRESSES);
+        struct spex_sample s = {.record = &record,
+                                .address = at,
+                                .place = at,
+                                .symbol = &functions[at % FUNCTIONS],
+                                .spent = at};
+        spex_group_sink(all, &s, 1);
+        if (at % FUNCTIONS == 2)
+            spex_group_sink(direct, &s, 1);
+    }
+    assert_true(group_exact(all));
+    group_derive_of(one, all, &functions[2]);
+    spex_group_sort(one, SPEX_BY_SAMPLES);
+    spex_group_sort(direct, SPEX_BY_SAMPLES);
+    assert_true(spex_group_count(one) == spex_group_count(direct) && spex_group_count(one) == 14);
+    for (size_t i = 0; i < spex_group_count(one); i++) {
+        const struct spex_row *x = spex_group_row(one, i), *y = spex_group_row(direct, i);
+        assert_int_equal(x->key[1], y->key[1]);
+        assert_true(x->stats.samples == y->stats.samples && x->stats.time == y->stats.time);
+        assert_int_equal(spex_row_latency(one, x, SPEX_LATENCY_EXECUTE, 0.9),
+                         spex_row_latency(direct, y, SPEX_LATENCY_EXECUTE, 0.9));
+    }
+    struct spex_group *few = group_by(by, 2, 0);
+    group_set_limit(few, 3);
+    struct spex_record record = {0};
+    for (uint32_t at = 0; at < ADDRESSES; at++)
+        spex_group_sink(few, &(struct spex_sample){.record = &record, .address = at, .place = at},
+                        1);
+    assert_false(group_exact(few));
+    spex_group_free(all);
+    spex_group_free(one);
+    spex_group_free(direct);
+    spex_group_free(few);
+}
+
 /* A record without a packet is no sample of its latency. */
 static void latencies_of_their_packets(void **state)
 {
@@ -258,5 +306,5 @@ static void latencies_of_their_packets(void **state)
 
 TEST_MAIN(TEST(quantiles_are_exact), TEST(no_memory_withholds), TEST(share_interval_covers),
           TEST(share_interval_values), TEST(operation_words), TEST(group_beyond_its_limit),
-          TEST(derived_group_is_exact), TEST(latencies_of_their_packets),
-          TEST(group_by_place_beyond_its_limit))
+          TEST(rows_of_one_function), TEST(derived_group_is_exact),
+          TEST(latencies_of_their_packets), TEST(group_by_place_beyond_its_limit))
