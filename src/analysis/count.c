@@ -136,15 +136,16 @@ PART void count_all(struct spex_group *g, struct spex_row *const *rows,
 __attribute__((target("avx2"))) static void count_avx2(struct spex_group *g,
                                                        struct spex_row *const *rows,
                                                        const struct spex_sample *const *samples,
-                                                       const struct group_counted *prepared, size_t count)
+                                                       const struct group_counted *prepared,
+                                                       size_t count)
 {
     count_all(g, rows, samples, prepared, count);
 }
 #endif
 
 void group_count_samples(struct spex_group *g, struct spex_row *const *rows,
-                          const struct spex_sample *const *samples, const struct group_counted *prepared,
-                          size_t count)
+                         const struct spex_sample *const *samples,
+                         const struct group_counted *prepared, size_t count)
 {
     /* whether the first follows the last of those before, this group alone knows */
     if (samples[0]->queue != g->last.queue || samples[0]->tid != g->last.tid)

@@ -133,7 +133,7 @@ struct group_counted {
     uint32_t facts;
     uint8_t flags, source, memory; /* memory: source counts */
 };
-/* Of samples, one behind the other, that several groups count. */
+/* Of samples, one after the other, that several groups count. */
 void group_prepare(const struct spex_sample *const *samples, size_t count,
                    struct group_counted *prepared);
 /* Adds them to their rows; prepared: NULL, or what they are. */
