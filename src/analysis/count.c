@@ -81,7 +81,7 @@ PART void count_one(struct spex_group *g, struct spex_row *row, const struct spe
 {
     typedef uint64_t sums __attribute__((vector_size(32), aligned(8)));
     struct spex_stats *t = &row->stats;
-    /* no branches: which row comes next is not foreseen */
+    /* no branches: the next row is unpredictable */
     count_facts(t, c->facts & ~((uint32_t)(row != before) << REPEATS));
     row->flags |= c->flags;
     t->source[c->source] += c->memory;

@@ -233,7 +233,7 @@ static inline struct data_place *locate(struct spex_analysis *a, struct place_ca
                                         const struct spex_sample *sample, uint64_t ip,
                                         unsigned *bits)
 {
-    /* a block of one size or the other nobody foresees, but mostly it is one of the two */
+    /* no branch between the two kinds of block: which one it is is unpredictable */
     struct data_slot *far = far_slot(cache, ip, version), *near = near_slot(cache, ip, version);
     bool in_page = is_of(far, ip >> PAGE_BITS, version);
     struct data_slot *slot = in_page ? far : near;

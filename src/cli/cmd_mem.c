@@ -37,7 +37,7 @@ static const struct {
 };
 
 struct mem {
-    struct spex_group *fed[2]; /* those that take samples; the others derive */
+    struct spex_group *fed[2]; /* groups that take samples; the others are derived from them */
     size_t fed_count;
     struct spex_group *groups[SECTIONS], *levels;
 };
