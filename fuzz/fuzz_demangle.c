@@ -1,4 +1,4 @@
-/* Any text as a mangled name: an end in sight, and a C++ name no longer than was foreseen. */
+/* Any text as a mangled name: an end in sight, and a C++ name no longer than its computed bound. */
 #include <spex/symbols.h>
 
 #include "analysis/expand.h"

@@ -80,7 +80,7 @@ enum spex_status native_open(const struct native_options *options, struct native
     if (!s)
         return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
     s->o = *options;
-    s->child = (struct native_child){.pid = -1, .go = -1, .said = -1};
+    s->child = (struct native_child){.pid = -1, .go = -1, .failure = -1};
     s->uevents = options->all_cpus ? native_hotplug_open() : -1;
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->on = !options->delay;

@@ -74,7 +74,7 @@ static void execute(char **argv)
     errno = why;
 }
 
-static void be_program(const struct native_start *how, const struct owner *owner, int go, int said)
+static void be_program(const struct native_start *how, const struct owner *owner, int go, int failure)
 {
     char byte;
     sigset_t none;
@@ -88,7 +88,7 @@ static void be_program(const struct native_start *how, const struct owner *owner
     if (become(owner))
         execute(how->argv);
     int why = errno;
-    if (write(said, &why, sizeof why) < 0)
+    if (write(failure, &why, sizeof why) < 0)
         _exit(126);
     _exit(127);
 }
@@ -96,21 +96,21 @@ static void be_program(const struct native_start *how, const struct owner *owner
 enum spex_status native_start(const struct native_start *how, struct native_child *child,
                               struct spex_error *error)
 {
-    int go[2], said[2] = {-1, -1};
+    int go[2], failure[2] = {-1, -1};
     struct owner owner = find_owner(how->keep_root);
-    *child = (struct native_child){.pid = -1, .go = -1, .said = -1};
+    *child = (struct native_child){.pid = -1, .go = -1, .failure = -1};
     if (pipe2(go, O_CLOEXEC))
         return error_set(error, SPEX_IO, 0, "cannot start %s: %s", how->argv[0], strerror(errno));
-    int pid = pipe2(said, O_CLOEXEC) ? -1 : fork();
+    int pid = pipe2(failure, O_CLOEXEC) ? -1 : fork();
     if (!pid) {
         close(go[1]);
-        be_program(how, &owner, go[0], said[1]);
+        be_program(how, &owner, go[0], failure[1]);
     }
     int why = errno;
     close(go[0]);
-    if (said[1] >= 0)
-        close(said[1]);
-    *child = (struct native_child){.pid = pid, .go = go[1], .said = said[0]};
+    if (failure[1] >= 0)
+        close(failure[1]);
+    *child = (struct native_child){.pid = pid, .go = go[1], .failure = failure[0]};
     child->user = owner.change && owner.uid ? owner.uid : 0;
     return pid > 0
                ? SPEX_OK
@@ -126,7 +126,7 @@ enum spex_status native_go(struct native_child *child, const char *name, struct 
                    ? SPEX_OK
                    : error_set(error, SPEX_IO, 0, "cannot start %s: %s", name, strerror(errno));
     do
-        n = read(child->said, &why, sizeof why);
+        n = read(child->failure, &why, sizeof why);
     while (n < 0 && errno == EINTR);
     if (n != (ssize_t)sizeof why)
         return SPEX_OK; /* closed by execve() */
@@ -140,7 +140,7 @@ void native_child_close(struct native_child *child)
 {
     if (child->go >= 0)
         close(child->go);
-    if (child->said >= 0)
-        close(child->said);
-    child->go = child->said = -1;
+    if (child->failure >= 0)
+        close(child->failure);
+    child->go = child->failure = -1;
 }

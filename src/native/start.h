@@ -10,7 +10,7 @@
 
 struct native_child {
     int pid;
-    int go, said; /* a byte on the first lets it run; the second says errno if it could not */
+    int go, failure; /* a byte on the first lets it run; the second says errno if it could not */
     uid_t user;   /* the user that it runs as, if root was dropped; else 0 */
 };
 
