@@ -56,7 +56,8 @@ built = collections.defaultdict(set)
 for unit in json.load(open(os.path.join(BUILD, "compile_commands.json"))):
     file = os.path.relpath(os.path.join(unit["directory"], unit["file"]), SOURCE)
     if file.startswith("src/") and not unit["output"].startswith(("tests/", "bench/", "fuzz/")):
-        built[file.split("/")[1]].add((unit["output"], frozenset(re.findall(r"-I(?:rooms/)?(\w+|\.)(?= )", unit["command"]))))
+        built[file.split("/")[1]].add(
+            (unit["output"], frozenset(re.findall(r"-I(?:rooms/)?(\w+|\.)(?= )", unit["command"]))))
 for module in MAY_USE:
     want = allowed(module)
     wrong = [f"{output} is built with {sorted(path)}" for output, path in built[module]

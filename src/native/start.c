@@ -74,7 +74,8 @@ static void execute(char **argv)
     errno = why;
 }
 
-static void be_program(const struct native_start *how, const struct owner *owner, int go, int failure)
+static void be_program(const struct native_start *how, const struct owner *owner, int go,
+                       int failure)
 {
     char byte;
     sigset_t none;

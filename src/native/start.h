@@ -11,7 +11,7 @@
 struct native_child {
     int pid;
     int go, failure; /* a byte on the first lets it run; the second says errno if it could not */
-    uid_t user;   /* the user that it runs as, if root was dropped; else 0 */
+    uid_t user;      /* the user that it runs as, if root was dropped; else 0 */
 };
 
 struct native_start {

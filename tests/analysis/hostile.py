@@ -1,5 +1,7 @@
-"""A profile whose every name means harm: control characters, no UTF-8, quotes, turned directions, 64 KB; in D."""
-import atexit, csv, io, json, os, pty, re, select, shutil, struct, subprocess, sys, tempfile, unicodedata
+"""A profile whose every name means harm: control characters, no UTF-8, quotes, turned
+directions, 64 KB; in D."""
+import atexit, csv, io, json, os, pty, re, select, shutil, struct, subprocess, sys, tempfile
+import unicodedata
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../perfdata"))
 from support.tap import *
@@ -34,7 +36,8 @@ def shown(name):
     """As text and CSV have it: what is no UTF-8 or no plain character is shown byte by byte."""
     out = ""
     for c in name.decode("utf-8", "surrogateescape"):
-        out += c if plain(c) else "".join(f"\\x{b:02x}" for b in c.encode("utf-8", "surrogateescape"))
+        out += c if plain(c) else "".join(f"\\x{b:02x}"
+                                          for b in c.encode("utf-8", "surrogateescape"))
     return out
 
 
@@ -48,7 +51,8 @@ def text(name):
     return name.decode("utf-8", "surrogateescape")
 
 
-# ---- a program with such names: assembled with others of the same length, which are then replaced ----
+# ---- a program with such names: assembled with others of the same length,
+# which are then replaced ----
 
 D = tempfile.mkdtemp(prefix="spex-names-")
 atexit.register(shutil.rmtree, D)
@@ -66,7 +70,8 @@ def program(path):
     asm = f'.file 1 "{swaps[-1][0].decode()}"\n.text\n'
     for i in range(len(NAMES)):
         f = swaps[i][0].decode()
-        asm += f'.balign {STEP}\n.globl {f}\n.type {f}, %function\n{f}:\n.loc 1 {i + 1} 0\nldr x0, [x0]\n'
+        asm += (f'.balign {STEP}\n.globl {f}\n.type {f}, %function\n{f}:\n'
+                f'.loc 1 {i + 1} 0\nldr x0, [x0]\n')
         asm += f'.loc 1 {i + 2} 0\ncbnz x0, {f}\nret\n.size {f}, . - {f}\n'
     asm += ".data\n"
     for i in range(len(NAMES)):
@@ -74,8 +79,9 @@ def program(path):
         asm += f".balign {STEP}\n.globl {d}\n.type {d}, %object\n.size {d}, 64\n{d}: .skip 64\n"
     with open(f"{D}/names.S", "w") as f:
         f.write(asm)
-    subprocess.run(["aarch64-linux-gnu-gcc", "-nostdlib", "-static", "-no-pie", f"{D}/names.S", "-o", f"{D}/names",
-                    f"-Wl,-e,{CODE},-Ttext={CODE:#x},-Tdata={DATA:#x}"], check=True)
+    subprocess.run(["aarch64-linux-gnu-gcc", "-nostdlib", "-static", "-no-pie", f"{D}/names.S",
+                    "-o", f"{D}/names", f"-Wl,-e,{CODE},-Ttext={CODE:#x},-Tdata={DATA:#x}"],
+                   check=True)
     data = open(f"{D}/names", "rb").read()
     for a, b in swaps:
         assert a in data and len(a) == len(b), a[:20]
@@ -102,8 +108,8 @@ def profile(path, seed=0):
     for tid, comm in enumerate(COMMS, 100):
         f.comm(100, tid, text(comm), time=1)
     for address, offset in SEGMENTS:
-        f.mmap2(100, 100, address & ~0xfff, 0x4000, "/bin/" + text(DSO), pgoff=offset & ~0xfff, time=1,
-                prot=3 if address >= DATA else 5)
+        f.mmap2(100, 100, address & ~0xfff, 0x4000, "/bin/" + text(DSO), pgoff=offset & ~0xfff,
+                time=1, prot=3 if address >= DATA else 5)
     f.mmap(100, 100, 0x800000, 0x1000, text(LOST), time=1)
     for cpu in range(2):
         time, spe = 1000 + cpu, b""
@@ -111,10 +117,10 @@ def profile(path, seed=0):
             n = (i + seed) % len(NAMES)
             time += 10
             ctx = 100 + (cpu or i % 2 * 2)
-            spe += pd.record(CODE + STEP * n, ctx=ctx, op=(1, (i // len(NAMES) + cpu) % 2), va=DATA + STEP * n + 8 * cpu, source=9 if i % 3 else 0,
-                             ts=time)
-            spe += pd.record(CODE + STEP * n + 4, ctx=ctx, op=(2, 1), events=0x82 if i % 3 else 2, target=CODE + STEP * n,
-                             ts=time + 1)
+            spe += pd.record(CODE + STEP * n, ctx=ctx, op=(1, (i // len(NAMES) + cpu) % 2),
+                             va=DATA + STEP * n + 8 * cpu, source=9 if i % 3 else 0, ts=time)
+            spe += pd.record(CODE + STEP * n + 4, ctx=ctx, op=(2, 1), events=0x82 if i % 3 else 2,
+                             target=CODE + STEP * n, ts=time + 1)
             if i % 20 == 0:
                 spe += pd.record(0x800100 + 4 * n, ctx=ctx, ts=time + 2)
         f.trace(spe, cpu=cpu, time=2)

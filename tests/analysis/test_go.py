@@ -1,5 +1,6 @@
-"""Go's table of functions and lines (.gopclntab) in each of its layouts: names and lines of a program without any
-other symbol, against what was put in and, where Go is installed, against go tool addr2line. Damaged tables end."""
+"""Go's table of functions and lines (.gopclntab) in each of its layouts: names and lines of a
+program without any other symbol, against what was put in and, where Go is installed, against go
+tool addr2line. Damaged tables end."""
 import atexit, os, random, shutil, subprocess, sys, tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from support.tap import *
@@ -45,7 +46,8 @@ def values(steps):
 
 
 def table(version, text):
-    """Assembly of the section; text is its first function's label, or 0 (1.18: relocated by the linker)."""
+    """Assembly of the section; text is its first function's label, or 0 (1.18:
+    relocated by the linker)."""
     new, byunit = version in ("1.18", "1.20"), version != "1.2"
     word = ".4byte" if new else ".8byte"
     out = f"t: .4byte {MAGIC[version]:#x}\n.byte 0, 0, 4, 8\n.8byte {len(FUNCTIONS)}\n"
@@ -62,13 +64,16 @@ def table(version, text):
     for i, (name, steps) in enumerate(FUNCTIONS):
         base = "names" if byunit else "t"
         vals = "values" if byunit else "t"
-        out += f".balign 4\nbody{i}: {word} f{i}{' - f0' if new else ''}\n.4byte name{i} - {base}, 0, 0, 0, file{i} - {vals}, line{i} - {vals}, 0\n"
+        out += (f".balign 4\nbody{i}: {word} f{i}{' - f0' if new else ''}\n"
+                f".4byte name{i} - {base}, 0, 0, 0, file{i} - {vals}, line{i} - {vals}, 0\n")
         out += f".4byte {i % 2 * len(FILES)}\n" if byunit else ""
     out += ".balign 4\n"
     if byunit:  # two units with the same files
-        out += "units: .4byte " + ", ".join(f"path{i} - files" for _ in range(2) for i in range(len(FILES))) + "\n"
+        out += ("units: .4byte " +
+                ", ".join(f"path{i} - files" for _ in range(2) for i in range(len(FILES))) + "\n")
     else:  # numbers begin with 1
-        out += f"files: .4byte {len(FILES) + 1}, " + ", ".join(f"path{i} - t" for i in range(len(FILES))) + "\n"
+        out += (f"files: .4byte {len(FILES) + 1}, " +
+                ", ".join(f"path{i} - t" for i in range(len(FILES))) + "\n")
     out += "files: .byte 0\n" if byunit else ""
     out += "".join(f'path{i}: .asciz "{f}"\n' for i, f in enumerate(FILES))
     out += "names: .byte 0\n" if byunit else ""
@@ -82,12 +87,16 @@ def table(version, text):
 
 
 def program(version, name, pie=False):
-    code = "".join(f"f{i}:\n.rept {len(steps)}\nnop\n.endr\n" for i, (n, steps) in enumerate(FUNCTIONS))
-    asm = (f".text\n.globl _start\n_start: .rept {9 if pie else 0}\nnop\n.endr\n{code}end: .rept 20\nnop\n.endr\n"
-           f'.section .gopclntab, "a{"w" if pie else ""}"\n.balign 8\n{table(version, "f0")}\n.section .gosymtab, "a"\n.byte 0\n')
+    code = "".join(f"f{i}:\n.rept {len(steps)}\nnop\n.endr\n"
+                   for i, (n, steps) in enumerate(FUNCTIONS))
+    asm = (f".text\n.globl _start\n_start: .rept {9 if pie else 0}\nnop\n.endr\n"
+           f"{code}end: .rept 20\nnop\n.endr\n"
+           f'.section .gopclntab, "a{"w" if pie else ""}"\n.balign 8\n{table(version, "f0")}\n'
+           '.section .gosymtab, "a"\n.byte 0\n')
     with open(f"{D}/go.S", "w") as f:
         f.write(asm)
-    subprocess.run([f"{CROSS}gcc", "-nostdlib", "-static-pie" if pie else "-no-pie", *([] if pie else ["-static"]), f"{D}/go.S", "-o", f"{D}/full",
+    subprocess.run([f"{CROSS}gcc", "-nostdlib", "-static-pie" if pie else "-no-pie",
+                    *([] if pie else ["-static"]), f"{D}/go.S", "-o", f"{D}/full",
                     "-Wl,--build-id=none"], check=True)
     nm = subprocess.run([f"{CROSS}nm", f"{D}/full"], capture_output=True, text=True).stdout
     start = next(int(l.split()[0], 16) for l in nm.splitlines() if l.endswith(" f0"))
@@ -96,7 +105,8 @@ def program(version, name, pie=False):
 
 
 def lookup(path, addresses, timeout=20):
-    code, out, err = run(LOOKUP, path, stdin="".join(f"{a:x}\n" for a in addresses).encode(), env=ENV, timeout=timeout)
+    code, out, err = run(LOOKUP, path, stdin="".join(f"{a:x}\n" for a in addresses).encode(),
+                         env=ENV, timeout=timeout)
     return code, [l.split("\t")[:2] for l in out.decode(errors="replace").splitlines()], err
 
 
@@ -112,12 +122,15 @@ for version, pie in [(v, False) for v in MAGIC] + [("1.18", True)]:
     odd = [(hex(a), w, g) for (a, w), g in zip(want, got) if w != g]
     check(f"{what}: names and lines", len(got) == len(want) and not odd, (odd[:4], err))
     code, got, err = lookup(path, [start - 4, at, at + 40])
-    check(f"{what}: nothing beyond its functions", all(g[1] == "?" and "main" not in g[0] and "type" not in g[0] for g in got), got)
+    check(f"{what}: nothing beyond its functions",
+          all(g[1] == "?" and "main" not in g[0] and "type" not in g[0] for g in got), got)
     if GO:
-        out = subprocess.run([GO, "tool", "addr2line", path], input="".join(f"{a:#x}\n" for a, _ in want),
+        out = subprocess.run([GO, "tool", "addr2line", path],
+                             input="".join(f"{a:#x}\n" for a, _ in want),
                              capture_output=True, text=True, env={**os.environ, "HOME": D})
         lines = out.stdout.splitlines()
-        odd = [(hex(a), w, lines[2 * i:2 * i + 2]) for i, (a, w) in enumerate(want) if lines[2 * i:2 * i + 2] != w]
+        odd = [(hex(a), w, lines[2 * i:2 * i + 2])
+               for i, (a, w) in enumerate(want) if lines[2 * i:2 * i + 2] != w]
         if pie:
             skip(f"{what}: go tool addr2line", "takes the start of .text for that of Go's code")
         elif version == "1.20" and lines[:1] == ["?"]:
@@ -133,7 +146,8 @@ for version, pie in [(v, False) for v in MAGIC] + [("1.18", True)]:
     for round in range(60):
         broken = bytearray(data)
         for _ in range(1 + round % 8):
-            broken[table_at + rng.randrange(8, 80 if round % 3 else 900)] = rng.choice((0, 1, 0x7f, 0x80, 0xff, rng.randrange(256)))
+            broken[table_at + rng.randrange(8, 80 if round % 3 else 900)] = rng.choice(
+                (0, 1, 0x7f, 0x80, 0xff, rng.randrange(256)))
         with open(f"{D}/broken", "wb") as f:
             f.write(broken)
         code, got, err = lookup(f"{D}/broken", [a for a, _ in want[::5]])

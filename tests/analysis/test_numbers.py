@@ -18,7 +18,8 @@ def quantile(values, q):
 
 
 def near(a, b):
-    return a == b or (a is not None and b is not None and abs(a - b) <= 1e-6 * max(1, abs(a), abs(b)))
+    return a == b or (a is not None and b is not None and
+                      abs(a - b) <= 1e-6 * max(1, abs(a), abs(b)))
 
 
 def ratio(k, n):
@@ -31,15 +32,18 @@ def expected(rs, total, period):
     mem = [r for r in rs if r.get("op_class") == 1]
     low, high = wilson(len(rs), len(total))
     row = {"samples": len(rs), "share": len(rs) / len(total), "error": (high - low) / 2,
-           "loads": sum(r["op"].split()[0] in ("load", "atomic") and not r["op_payload"] & 1 for r in mem),
+           "loads": sum(r["op"].split()[0] in ("load", "atomic") and
+                        not r["op_payload"] & 1 for r in mem),
            "stores": sum(bool(r["op_payload"] & 1) or r["op"].startswith("atomic") for r in mem),
            "branches": sum(r.get("op_class") == 2 for r in rs),
-           "l1_miss": ratio(ev["l1d-miss"], ev["l1d-access"]), "llc_miss": ratio(ev["llc-miss"], ev["llc-access"]),
+           "l1_miss": ratio(ev["l1d-miss"], ev["l1d-access"]),
+           "llc_miss": ratio(ev["llc-miss"], ev["llc-access"]),
            "tlb_walk": ratio(ev["tlb-walk"], ev["tlb-access"]),
            "mispredict": ratio(ev["mispredicted"], sum(r.get("op_class") == 2 for r in rs)),
            "remote": ratio(ev["remote-access"], len(mem))}
     if period:
-        row |= {"ops": len(rs) * period, "ops_low": low * len(total) * period, "ops_high": high * len(total) * period}
+        row |= {"ops": len(rs) * period, "ops_low": low * len(total) * period,
+                "ops_high": high * len(total) * period}
     for field, name in (("latency", "latency"), ("issue", "issue"), ("translation", "translation")):
         v = [r[field] for r in rs if field in r]
         row[f"{name}_mean"] = sum(v) / len(v) if v else None
@@ -49,7 +53,8 @@ def expected(rs, total, period):
     v = [max(r["latency"] - r.get("issue", 0), 0) for r in known if r.get("issue") != 4095]
     row["execute_mean"] = sum(v) / len(v) if v else None
     for q in (50, 95, 99):
-        row[f"execute_p{q}"] = quantile(v, q / 100) if v and len(known) - len(v) <= (1 - q / 100) * len(known) else None
+        row[f"execute_p{q}"] = (quantile(v, q / 100) if v and len(known) - len(v) <= (1 - q / 100) *
+                                len(known) else None)
     for source in {r["source"] for r in mem}:
         row["from_" + source.replace("-", "_")] = sum(r["source"] == source for r in mem)
     return row
@@ -87,8 +92,8 @@ for scenario in ("mixed", "mixed-nosource", "mixed-nocontext", "false"):
     file = profile(scenario, 6000)
     rs = records(file)
     for key in (["symbol"], ["tid"], ["op"], ["pc"], ["cpu", "symbol", "op"], ["source"]):
-        compare(f"report --sort {','.join(key)} of {scenario}", data("report", file, "--sort", ",".join(key))["rows"],
-                rs, key, 1024)
+        compare(f"report --sort {','.join(key)} of {scenario}",
+                data("report", file, "--sort", ",".join(key))["rows"], rs, key, 1024)
     mem = [r for r in rs if "va" in r]
     d = data("mem", file)
     compare(f"mem sources of {scenario}", d["sources"], mem, ["source"], 1024)
@@ -99,14 +104,15 @@ for scenario in ("mixed", "mixed-nosource", "mixed-nocontext", "false"):
             groups[KEYS[key](r)].append(r)
         for row in d[section]:
             g = groups[row[key]]
-            if row["samples"] != len(g) or not near(row["latency_mean"], sum(r["latency"] for r in g) / len(g)):
+            if row["samples"] != len(g) or not near(row["latency_mean"],
+                                                    sum(r["latency"] for r in g) / len(g)):
                 bad.append(row)
         check(f"mem {section} of {scenario}", not bad and len(groups) == len(d[section]), bad[:3])
 
 # without a period that can be trusted there is no estimate, and the reason is said
 d = data("report", profile("mixed-loss", 3000))
-check("lost data: operations are withheld", "ops" not in d["rows"][0] and "lost" in d["sampling"]["no_estimate"],
-      d["sampling"])
+check("lost data: operations are withheld",
+      "ops" not in d["rows"][0] and "lost" in d["sampling"]["no_estimate"], d["sampling"])
 d = data("report", profile("mixed", 6000))
 check("else they are estimated", d["sampling"]["no_estimate"] is None and d["rows"][0]["ops"])
 
@@ -116,15 +122,17 @@ d = data("branch", profile("branches", 6000))
 groups = collections.defaultdict(list)
 for r in rs:
     groups[f"prog+{r['pc']}"].append(r)
-bad = [row for row in d["branches"] if not (
-    row["samples"] == len(groups[row["pc"]])
-    and row["mispredicts"] == sum("mispredicted" in r["events"] for r in groups[row["pc"]])
-    and near(row["taken"], sum("not-taken" not in r["events"] for r in groups[row["pc"]]) / row["samples"]))]
+bad = [row for row in d["branches"]
+       if not (row["samples"] == len(groups[row["pc"]]) and row["mispredicts"] ==
+               sum("mispredicted" in r["events"] for r in groups[row["pc"]]) and
+               near(row["taken"], sum("not-taken" not in r["events"] for r in groups[row["pc"]]) /
+                    row["samples"]))]
 check("branches against the records", not bad and len(d["branches"]) == len(groups), bad)
 equal("most mispredicted first", [r["mispredicts"] for r in d["branches"]],
       sorted((r["mispredicts"] for r in d["branches"]), reverse=True))
 targets = collections.Counter(r["target"] for r in rs if "indirect" in r["op"])
-equal("targets of indirect branches", sorted(r["samples"] for r in d["targets"]), sorted(targets.values()))
+equal("targets of indirect branches", sorted(r["samples"] for r in d["targets"]),
+      sorted(targets.values()))
 
 # diff: Newcombe's interval, and noise is called noise
 a, b = profile("mixed", 6000), profile("mixed", 6000, seed=77, name="mixed77.data")
@@ -137,15 +145,17 @@ for row in d["rows"]:
     (l0, u0), (l1, u1) = wilson(k0, 6000), wilson(k1, 6000)
     low = p1 - p0 - math.sqrt((p1 - l1) ** 2 + (u0 - p0) ** 2)
     high = p1 - p0 + math.sqrt((u1 - p1) ** 2 + (p0 - l0) ** 2)
-    if not (near(row["delta"], p1 - p0) and near(row["delta_low"], low) and near(row["delta_high"], high)
-            and row["verdict"] == ("" if low <= 0 <= high else "more" if p1 > p0 else "less")):
+    if not (near(row["delta"], p1 - p0) and near(row["delta_low"], low) and
+            near(row["delta_high"], high) and
+            row["verdict"] == ("" if low <= 0 <= high else "more" if p1 > p0 else "less")):
         bad.append((row, low, high))
 check("diff against a computation", not bad, bad[:3])
 check("two runs of the same differ by noise", d["beyond_noise"] <= 2, d["beyond_noise"])
 same = d
 d = data("diff", (a, profile("false", 6000)))
 check("two programs differ beyond it", d["beyond_noise"] >= 4, d["beyond_noise"])
-check("latencies of two runs of the same differ by noise", same["slower"] + same["faster"] <= 1, same)
+check("latencies of two runs of the same differ by noise", same["slower"] + same["faster"] <= 1,
+      same)
 d = data("diff", (profile("false", 6000), profile("padded", 6000)))
 check("padding makes the shared counters faster", d["faster"] >= 1 and d["slower"] == 0,
       [(r["key"], r["latency"], r["latency_verdict"]) for r in d["rows"]])
@@ -159,6 +169,8 @@ for seed in range(100, 140):
         if row["symbol"] in truth:
             low, high = wilson(row["samples"], 1500)
             total += 1
-            inside += row["ops_low"] / 1500 / 1024 <= truth[row["symbol"]] <= row["ops_high"] / 1500 / 1024
-check("95% intervals hold the truth about 95% of the time", 0.89 <= inside / total <= 0.99, f"{inside} of {total}")
+            inside += (row["ops_low"] / 1500 / 1024 <= truth[row["symbol"]] <= row["ops_high"] /
+                       1500 / 1024)
+check("95% intervals hold the truth about 95% of the time", 0.89 <= inside / total <= 0.99,
+      f"{inside} of {total}")
 done()

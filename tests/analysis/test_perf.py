@@ -16,20 +16,22 @@ def perf(*args):
 
 
 def perf_script(file, letters, fields=None):
-    out = perf("script", f"--itrace={letters}", "-i", file, "--symfs", "root", "--kallsyms", "symbols-of-kernel",
+    out = perf("script", f"--itrace={letters}", "-i", file, "--symfs", "root", "--kallsyms",
+               "symbols-of-kernel",
                *(["-F", fields] if fields else []))
     return [l for l in out.splitlines() if l.strip()]
 
 
 for scenario in ("mixed", "mixed-nocontext", "false", "mixed-nosource"):
     file = profile(scenario, 5000)
-    # one after the other: symbols in the kernel come from kallsyms, of which perf keeps only the first
-    # of several at an address; both read the same file
+    # one after the other: symbols in the kernel come from kallsyms, of which perf keeps only the
+    # first of several at an address; both read the same file
     letters = LETTERS.replace("i", "i1i")
     ours = on("script", file, f"--itrace={letters}")[1].splitlines()
     theirs = perf_script(file, letters)
     same = ours == theirs
-    detail = "" if same else "\n".join(f"ours   {a}\ntheirs {b}" for a, b in zip(ours, theirs) if a != b)[:3000]
+    detail = "" if same else "\n".join(f"ours   {a}\ntheirs {b}"
+                                       for a, b in zip(ours, theirs) if a != b)[:3000]
     check(f"script --itrace of {scenario} is perf script's text, {len(ours)} lines", same,
           f"{len(ours)} {len(theirs)} lines\n{detail}")
 
@@ -37,7 +39,8 @@ for scenario in ("mixed", "mixed-nocontext", "false", "mixed-nosource"):
     rs = records(file)
     count = collections.Counter()
     for line in theirs:
-        m = re.match(r"\s*(\S+)\s+(\d+) \[(\d+)\]\s+([\d.]+):\s+\d+\s+(\S+):\s+([0-9a-f]+) (\S+)", line)
+        m = re.match(r"\s*(\S+)\s+(\d+) \[(\d+)\]\s+([\d.]+):\s+\d+\s+(\S+):\s+([0-9a-f]+) (\S+)",
+                     line)
         count[m.group(5), int(m.group(2)), m.group(7).split("+")[0]] += 1
     want = collections.Counter()
     names = {"l1d-miss": "l1d-miss", "l1d-access": "l1d-access", "llc-miss": "llc-miss",
@@ -59,14 +62,15 @@ for scenario in ("mixed", "mixed-nocontext", "false", "mixed-nosource"):
     for line in perf_script(file, "M", "tid,time,ip,addr,weight"):
         f = line.split()
         theirs.append((int(f[0]), f[1].rstrip(":"), int(f[2], 16), int(f[3]), int(f[4], 16)))
-    ours = [(r["tid"], "%d.%06d" % divmod(r["time"] // 1000, 1000000), int(r["va"], 16), r["latency"],
-             int(r["pc"], 16)) for r in rs if r["op_class"] == 1]
+    ours = [(r["tid"], "%d.%06d" % divmod(r["time"] // 1000, 1000000), int(r["va"], 16),
+             r["latency"], int(r["pc"], 16)) for r in rs if r["op_class"] == 1]
     check(f"time, address, weight and ip of {scenario} are perf's", ours == theirs,
           [(a, b) for a, b in zip(ours, theirs) if a != b][:5])
 
     # report: shares per symbol
     theirs = {}
-    for line in perf("report", "--itrace=i1i", "-i", file, "--stdio", "--symfs", "root", "--kallsyms", "symbols-of-kernel",
+    for line in perf("report", "--itrace=i1i", "-i", file, "--stdio", "--symfs", "root",
+                     "--kallsyms", "symbols-of-kernel",
                      "-F", "sample,sym", "--sort", "sym").splitlines():
         if m := re.match(r"\s*(\d+)\s+\[[.k]\] (\S+)", line):
             theirs[m.group(2)] = int(m.group(1))
@@ -80,10 +84,13 @@ for line in perf_script(file, "M", "ip,data_src"):
     if m := re.search(r"\|OP (\w+)\|LVL ([^|]+)\|SNP ([^|]+)\|", line):
         theirs[m.group(1), m.group(2).strip(), m.group(3).strip()] += 1
 LEVEL = {("LOAD", "L1 or L1 hit", "None"): "l1", ("LOAD", "L2 or L2 hit", "None"): "l2",
-         ("LOAD", "L2 or L2 hit", "N/A"): "peer-core", ("LOAD", "L3 or L3 hit", "Hit"): "system-cache",
-         ("LOAD", "L3 or L3 hit", "N/A"): "local-cluster", ("LOAD", "RAM or RAM hit", "None"): "dram",
+         ("LOAD", "L2 or L2 hit", "N/A"): "peer-core",
+         ("LOAD", "L3 or L3 hit", "Hit"): "system-cache",
+         ("LOAD", "L3 or L3 hit", "N/A"): "local-cluster",
+         ("LOAD", "RAM or RAM hit", "None"): "dram",
          ("LOAD", "Local RAM or RAM hit", "None"): "dram",
-         ("LOAD", "L2 or L2 hit", "Peer"): "peer-core", ("LOAD", "L2 or L2 hit", "None - Peer"): "peer-core"}
+         ("LOAD", "L2 or L2 hit", "Peer"): "peer-core",
+         ("LOAD", "L2 or L2 hit", "None - Peer"): "peer-core"}
 ours = collections.Counter(r["source"] for r in records(file) if r["op"].startswith("load"))
 mapped = collections.Counter()
 for key, n in theirs.items():
@@ -102,12 +109,14 @@ for name in ("quipper_n1_2rec.v1", "wperf_b1_ts1.v1", "kunpeng920_branch_b.v1"):
     if not name.startswith("quipper"):
         # perf does not take the thread from ITRACE_START (docs/schema.md): compare all else
         cut = lambda l: re.sub(r"^\s*\S+\s+-?\d+ ", "", l)
-        equal(f"{name}: perf's lines but for the thread", [cut(l) for l in ours], [cut(l) for l in theirs])
+        equal(f"{name}: perf's lines but for the thread", [cut(l) for l in ours],
+              [cut(l) for l in theirs])
         check(f"{name}: the thread is known", not any(":-1" in l for l in ours), ours[:2])
         if name.startswith("kunpeng"):
             rows = open(f"{VECTORS}/kunpeng920_branch_b.times.csv").read().split()[1:]
             code, out, err = spex("script", "--format", "json", "-i", path)
-            equal(f"{name}: the published times", [json.loads(l)["time"] for l in out.decode().splitlines()],
+            equal(f"{name}: the published times",
+                  [json.loads(l)["time"] for l in out.decode().splitlines()],
                   [int(r.split(",")[2]) for r in rows])
     else:
         equal(f"{name}: perf's lines", ours, theirs)

@@ -74,12 +74,14 @@ FILES = [profile("mixed", 3000), profile("mixed-loss", 3000), profile("false-nos
 for file in FILES:
     for command in ("report", "mem", "c2c", "branch", "annotate"):
         validate(f"{command} of {file}", data(command, file), command)
-    validate(f"report by four keys of {file}", data("report", file, "--sort", "dso,srcline,comm,op"), "report")
+    validate(f"report by four keys of {file}",
+             data("report", file, "--sort", "dso,srcline,comm,op"), "report")
     validate(f"mem --sort of {file}", data("mem", file, "--sort", "page"), "report")
     d = data("diff", (FILES[0], file))
     validate(f"diff of {file}", d, "diff", with_common=False)
     for side in "ab":
-        errors = members(d[side], {**COMMON, "role": "string", "findings": "array of finding"}, side)
+        errors = members(d[side], {**COMMON, "role": "string", "findings": "array of finding"},
+                         side)
         check(f"diff of {file} describes {side}", not errors, errors)
     for table, args in (("script without -F", []), ("script", ["-F", ",".join(tables["script"])])):
         for r in records(file, *args)[:300]:

@@ -1,5 +1,6 @@
-"""Names and lines of a thousand random code addresses of files that nobody here made, against binutils' addr2line and
-llvm-symbolizer: Debian's arm64 libc and loader with their debug files in a sysroot; own programs built in several ways."""
+"""Names and lines of a thousand random code addresses of files that nobody here made, against
+binutils' addr2line and llvm-symbolizer: Debian's arm64 libc and loader with their debug files in a
+sysroot; own programs built in several ways."""
 import atexit, json, random, shutil, subprocess, tempfile
 import os, re, sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
@@ -15,7 +16,8 @@ COUNT = 1000
 
 
 def out(*command, stdin=None):
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, env=ENV, errors="replace").stdout
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, env=ENV,
+                          errors="replace").stdout
 
 
 def functions(path):
@@ -34,7 +36,9 @@ def functions(path):
 def compare(what, image, debug):
     names, ranges = functions(debug)
     rng = random.Random(what)
-    addresses = sorted({rng.randrange(s, s + n) & ~3 for s, n in rng.choices(ranges, weights=[n for _, n in ranges], k=2 * COUNT)})[:COUNT]
+    addresses = sorted({rng.randrange(s, s + n) & ~3
+                        for s, n in rng.choices(ranges, weights=[n for _, n in ranges],
+                                                k=2 * COUNT)})[:COUNT]
     stdin = "".join(f"{a:#x}\n" for a in addresses)
     got = [l.split("\t") for l in out(LOOKUP, image, stdin=stdin).splitlines()]
     if not check(f"{what}: every address is answered", len(got) == len(addresses), len(got)):
@@ -44,9 +48,11 @@ def compare(what, image, debug):
     for s, n in ranges:
         for name in names[s]:
             starts.setdefault(name, []).append((s, n))
-    odd = [(hex(a), g[0]) for a, g in zip(addresses, got) if not any(s <= a < s + n for s, n in starts.get(g[0], []))]
+    odd = [(hex(a), g[0]) for a, g in zip(addresses, got)
+           if not any(s <= a < s + n for s, n in starts.get(g[0], []))]
     check(f"{what}: {len(addresses)} names are of symbols that hold the address", not odd, odd[:5])
-    binutils = re.split(r"^0x[0-9a-f]+\n", out(f"{CROSS}addr2line", "-afie", debug, stdin=stdin), flags=re.M)[1:]
+    binutils = re.split(r"^0x[0-9a-f]+\n", out(f"{CROSS}addr2line", "-afie", debug, stdin=stdin),
+                        flags=re.M)[1:]
     lines, odd = 0, []
     for a, g, block in zip(addresses, got, binutils):
         rows = block.splitlines()
@@ -54,21 +60,25 @@ def compare(what, image, debug):
         if place.endswith(("?", ":0")):
             continue
         lines += 1
-        # binutils 2.40 takes file names of DWARF 5 from the wrong row: the line and the depth are right
+        # binutils 2.40 takes file names of DWARF 5 from the wrong row: the
+        # line and the depth are right
         if (place.split(":")[-1], len(rows) // 2) != (g[1].split(":")[-1], len(g) - 1):
             odd.append((hex(a), rows, g))
-    check(f"{what}: {lines} lines and depths as addr2line has them", not odd and len(binutils) == len(addresses), odd[:4])
+    check(f"{what}: {lines} lines and depths as addr2line has them",
+          not odd and len(binutils) == len(addresses), odd[:4])
     if not LLVM:
         skip(f"{what}: llvm-symbolizer", "not installed")
         return
-    rows = [json.loads(l).get("Symbol", []) for l in
-            out(LLVM, f"--obj={debug}", "--output-style=JSON", "--functions=short", "--no-demangle", stdin=stdin).splitlines()]
+    rows = [json.loads(l).get("Symbol", [])
+            for l in out(LLVM, f"--obj={debug}", "--output-style=JSON", "--functions=short",
+                         "--no-demangle", stdin=stdin).splitlines()]
     lines, odd = 0, []
     for a, g, r in zip(addresses, got, rows):
         if not r or not r[0].get("Line"):
             continue
         lines += 1
-        want = (f"{os.path.basename(r[0]['FileName'])}:{r[0]['Line']}", [x["FunctionName"] for x in r[:-1]])
+        want = (f"{os.path.basename(r[0]['FileName'])}:{r[0]['Line']}",
+                [x["FunctionName"] for x in r[:-1]])
         if want != (os.path.basename(g[1]), g[2:]):
             odd.append((hex(a), want, g))
     check(f"{what}: {lines} files, lines and inlined functions as llvm-symbolizer has them",
@@ -76,17 +86,21 @@ def compare(what, image, debug):
 
 
 SOURCE_FILE = os.path.join(SOURCE, "tests/guest/programs/work.c")
-for what, flags in [("PIE", []), ("static", ["-static"]), ("LTO", ["-flto"]), ("split DWARF", ["-gsplit-dwarf"]), ("-g1", ["-g1"]),
-                    ("DWARF 4", ["-gdwarf-4"]), ("compressed", ["-gz"]), ("shared library", ["-shared", "-fPIC"])]:
+for what, flags in [("PIE", []), ("static", ["-static"]), ("LTO", ["-flto"]),
+                    ("split DWARF", ["-gsplit-dwarf"]), ("-g1", ["-g1"]),
+                    ("DWARF 4", ["-gdwarf-4"]), ("compressed", ["-gz"]),
+                    ("shared library", ["-shared", "-fPIC"])]:
     path = os.path.join(D, re.sub(r"\W", "", what))
-    p = subprocess.run([f"{CROSS}gcc", "-O2", "-g", *flags, "-pthread", SOURCE_FILE, "-o", path], capture_output=True, text=True, cwd=D)
+    p = subprocess.run([f"{CROSS}gcc", "-O2", "-g", *flags, "-pthread", SOURCE_FILE, "-o", path],
+                       capture_output=True, text=True, cwd=D)
     if p.returncode:
         check(f"{what}: builds", False, p.stderr)
         continue
     compare(what, path, path)
 
 ARM64 = os.path.join(BUILD, "arm64-symbols")
-code, _, err = run("sh", os.path.join(SOURCE, "scripts/fetch-debs"), ARM64, "libc6", "libc6-dbg", timeout=300)
+code, _, err = run("sh", os.path.join(SOURCE, "scripts/fetch-debs"), ARM64, "libc6", "libc6-dbg",
+                   timeout=300)
 if code:
     skip("Debian's arm64 libc", "cannot be fetched: " + err.strip().splitlines()[-1])
     done()

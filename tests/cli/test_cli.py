@@ -25,7 +25,8 @@ for line in names.decode().partition("Topics:")[0].splitlines():
               and f"    {name}) _arguments".encode() in zsh and f"-a {name} -d".encode() in fish)
         code, out, err = spex(name, "--help")
         check(f"{name} --help", code == 0 and out.startswith(f"spex {name} - ".encode()), out)
-        check(f"{name} help fits 80 columns", max(len(l) for l in out.decode().splitlines()) <= 80, out)
+        check(f"{name} help fits 80 columns", max(len(l) for l in out.decode().splitlines()) <= 80,
+              out)
 for line in names.decode().partition("Topics:")[2].splitlines():
     if line.startswith("  "):
         code, out, err = spex("help", line.split()[0])
@@ -35,7 +36,8 @@ check("completion is valid bash", code == 0, err)
 words = run("bash", "-c", comp.decode() + """
 COMP_WORDS=(spex rep) COMP_CWORD=1; _spex; echo "${COMPREPLY[*]}"
 COMP_WORDS=(spex dump --style '') COMP_CWORD=3; _spex; echo "${COMPREPLY[*]}"
-COMP_WORDS=(spex report --so) COMP_CWORD=2; _spex; echo "${COMPREPLY[*]}" """)[1].decode().split("\n")
+COMP_WORDS=(spex report --so) COMP_CWORD=2; _spex; echo "${COMPREPLY[*]}" """)[1].decode().split(
+    "\n")
 check("bash completes commands, values and options",
       words[0] == "report" and "perf" in words[1].split() and words[2] == "--sort --source", words)
 for shell, text in (("zsh", zsh), ("fish", fish)):
@@ -50,7 +52,8 @@ for shell, text in (("zsh", zsh), ("fish", fish)):
 code, out, err = spex("help", "--completion", "csh")
 check("completion for an unknown shell is refused", code == 2 and "bash, zsh, fish" in err, err)
 if shutil.which("man"):
-    code, out, err = run("man", "--warnings", "-l", "-", stdin=man, env={"MANROFFSEQ": "", "LC_ALL": "C.UTF-8"})
+    code, out, err = run("man", "--warnings", "-l", "-", stdin=man,
+                         env={"MANROFFSEQ": "", "LC_ALL": "C.UTF-8"})
     check("the man page has no mistakes", code == 0 and not err and b"EXIT STATUS" in out, err)
 else:
     skip("the man page has no mistakes", "man is not installed")
@@ -59,8 +62,10 @@ code, out, err = spex("rep")
 check("the beginning of a command names it", code == 2 and "did you mean 'report'" in err, err)
 for words in (["report", "-h"], ["mem", "report", "--help"], ["record", "-h"]):
     code, out, err = spex(*words)
-    check(f"{' '.join(words)} is help", code == 0 and out.startswith(f"spex {words[0]} - ".encode()), err)
-for words in (["report", "--stdio", "-i", "nowhere"], ["mem", "report", "-i", "nowhere"], ["c2c", "report", "--stdio", "-i", "nowhere"]):
+    check(f"{' '.join(words)} is help",
+          code == 0 and out.startswith(f"spex {words[0]} - ".encode()), err)
+for words in (["report", "--stdio", "-i", "nowhere"], ["mem", "report", "-i", "nowhere"],
+              ["c2c", "report", "--stdio", "-i", "nowhere"]):
     code, out, err = spex(*words)
     check(f"{' '.join(words)} is understood as in perf", code == 1 and "nowhere" in err, err)
 
@@ -91,13 +96,16 @@ check("a terminal gets its text through the pager", status == 0 and "USAGE: SPEX
 status, text = on_terminal("--no-pager", "help", SPEX_PAGER="tr a-z A-Z")
 check("--no-pager", status == 0 and "Usage: spex" in text, text)
 status, text = on_terminal("help", SPEX_PAGER="true")
-check("a pager that leaves at once does no harm", status in (0, 13) and "write" not in text, (status, text))
+check("a pager that leaves at once does no harm", status in (0, 13) and "write" not in text,
+      (status, text))
 
 
 def slowly(*args):
-    """What stands on a terminal's stderr while stdout is read slowly, until a line of progress comes; the lines of stdout."""
+    """What stands on a terminal's stderr while stdout is read slowly, until a line of progress
+    comes; the lines of stdout."""
     master, slave = pty.openpty()
-    p = subprocess.Popen([SPEX, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=slave)
+    p = subprocess.Popen([SPEX, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                         stderr=slave)
     os.close(slave)
     shown, lines, piece = b"", 0, b"."
     while piece and b"% of" not in shown:
@@ -119,9 +127,11 @@ with tempfile.TemporaryDirectory() as d:
     stream = os.path.join(d, "stream")
     spex("generate", "-n", "300000", "-o", stream)
     code, shown, lines = slowly("script", "--raw", "-F", "pc,op,events,latency", "-i", stream)
-    check("what takes long shows how far it is", code == 0 and re.search(r"\r *\d+% of .*stream", shown), shown)
+    check("what takes long shows how far it is",
+          code == 0 and re.search(r"\r *\d+% of .*stream", shown), shown)
     check("and takes that line away", re.search(r"\r\x1b\[K[^%]*$", shown), shown)
     equal("all records come", lines, 300000)
     code, out, err = spex("script", "--raw", "-F", "pc", "-i", stream)
-    check("no progress where stderr is no terminal", code == 0 and "% of" not in err and "\r" not in err, err)
+    check("no progress where stderr is no terminal",
+          code == 0 and "% of" not in err and "\r" not in err, err)
 done()

@@ -20,7 +20,8 @@ ROWS = [
                             "payload": "0x807060504030201"}),
     ("521600", {"packet": "events", "header": "52", "size": 2, "payload": "0x16"}),
     ("430c", {"packet": "data-source", "header": "43", "size": 1, "payload": "0xc"}),
-    ("65805f0000", {"packet": "context", "index": 1, "header": "65", "size": 4, "payload": "0x5f80"}),
+    ("65805f0000",
+     {"packet": "context", "index": 1, "header": "65", "size": 4, "payload": "0x5f80"}),
     ("4a01", {"packet": "operation-type", "index": 2, "header": "4a", "size": 1, "payload": "0x1"}),
     ("b0d0c2a1ed66baffc0", {"packet": "address", "index": 0, "header": "b0", "size": 8,
                             "payload": "0xc0ffba66eda1c2d0"}),
@@ -97,9 +98,11 @@ with tempfile.TemporaryDirectory() as d:
 # it was printed. 6000 counters are more than are remembered; the separator keeps padding apart.
 import random
 rng = random.Random(1)
-pool = [bytes.fromhex(h) for h, _ in ROWS if h != "01"] + [bytes([0x98 + i % 3]) + i.to_bytes(2, "little") for i in range(6000)]
+pool = ([bytes.fromhex(h) for h, _ in ROWS if h != "01"] +
+        [bytes([0x98 + i % 3]) + i.to_bytes(2, "little") for i in range(6000)])
 pool += [bytes(n) for n in (2, 5, 9, 15, 16, 17)]
-for options in (["--style", "spex"], ["--style", "perf"], ["--style", "perf-7"], ["--format", "json"]):
+for options in (["--style", "spex"], ["--style", "perf"], ["--style", "perf-7"],
+                ["--format", "json"]):
     once = [p + b"\x01" for p in pool]
     often = [rng.choice(once) for _ in range(30000)]
     first, again = [], []
@@ -108,8 +111,10 @@ for options in (["--style", "spex"], ["--style", "perf"], ["--style", "perf-7"],
         for part in parts:
             said = []
             for line in out:
-                said.append(line.split(b"," if "json" in options else b" " * 2, 2 if "perf" in options[1] else 1)[-1])
-                if (b'"end"' in line) if "json" in options else line.rstrip().lower().endswith(b"end"):
+                said.append(line.split(b"," if "json" in options else b" " * 2,
+                                       2 if "perf" in options[1] else 1)[-1])
+                if ((b'"end"' in line) if "json" in options
+                    else line.rstrip().lower().endswith(b"end")):
                     break
             lines.append(said)
     said = dict(zip(once, first))

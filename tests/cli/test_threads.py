@@ -43,7 +43,8 @@ streams = {
 }
 for damage in ("truncate", "flip", "lose", "splice"):
     streams[damage] = generate("-n", 6000, *N1, "--damage", damage, "-s", 3)
-    streams[damage + " hisi"] = generate("-n", 6000, "--layout", "hisi", "--damage", damage, "-s", 4)
+    streams[damage + " hisi"] = generate("-n", 6000, "--layout", "hisi", "--damage", damage, "-s",
+                                         4)
 COMMANDS = [["dump", "--style", "spex"], ["dump", "--style", "perf"], ["dump", "--style", "perf-7"],
             ["dump", "--format", "json"], ["verify", "--features", "neoverse-n1"],
             ["verify", "--format", "json"]]
@@ -55,7 +56,8 @@ def same(name, file, *options):
             continue  # a line per byte: much of the same
         want = spex(*command, *options, "--threads", 1, file)
         wrong = [n for n in (2, 3, 7) if spex(*command, *options, "--threads", n, file) != want]
-        check(f"{name}: {' '.join(command)}: any number of threads", not wrong and want[0] in (0, 1), wrong)
+        check(f"{name}: {' '.join(command)}: any number of threads",
+              not wrong and want[0] in (0, 1), wrong)
 
 
 SCRIPTS = [[], ["--format", "json"], ["--format", "csv"], ["--itrace=fmtbaMi3i"], ["-n", 700],
@@ -65,13 +67,18 @@ SCRIPTS = [[], ["--format", "json"], ["--format", "csv"], ["--itrace=fmtbaMi3i"]
 def same_script(name, file, *options):
     for words in SCRIPTS:
         want = spex("script", "-i", file, *options, *words, "--threads", 1)
-        wrong = [n for n in (0, 2, 5) if spex("script", "-i", file, *options, *words, "--threads", n) != want]
-        check(f"{name}: script {' '.join(map(str, words))}: any number of threads", not wrong and want[0] in (0, 1), wrong)
+        wrong = [n for n in (0, 2, 5)
+                 if spex("script", "-i", file, *options, *words, "--threads", n) != want]
+        check(f"{name}: script {' '.join(map(str, words))}: any number of threads",
+              not wrong and want[0] in (0, 1), wrong)
 
 
-TABLES = [["report"], ["report", "--format", "json"], ["report", "--sort", "pid,symbol,srcline"], ["report", "--sort", "pc,data-symbol,tid"],
-          ["report", "--slices", 5], ["report", "--time", "20%-60%", "--op", "load,branch"], ["report", "--symbol", "w*", "-F", "+execute_p99"],
-          ["mem"], ["mem", "--format", "json"], ["mem", "--sort", "data-dso,page"], ["c2c"], ["c2c", "--format", "json"], ["c2c", "--time", "10%/3"],
+TABLES = [["report"], ["report", "--format", "json"], ["report", "--sort", "pid,symbol,srcline"],
+          ["report", "--sort", "pc,data-symbol,tid"],
+          ["report", "--slices", 5], ["report", "--time", "20%-60%", "--op", "load,branch"],
+          ["report", "--symbol", "w*", "-F", "+execute_p99"],
+          ["mem"], ["mem", "--format", "json"], ["mem", "--sort", "data-dso,page"], ["c2c"],
+          ["c2c", "--format", "json"], ["c2c", "--time", "10%/3"],
           ["branch"], ["branch", "--format", "csv"], ["annotate"], ["annotate", "--format", "json"]]
 
 
@@ -82,7 +89,8 @@ def same_tables(name, files, *options):
         command = [*words, *options, *(w for f in files for w in ("-i", f))]
         want = spex(*command, "--threads", 1)
         wrong = [n for n in (2, 3, 8) if spex(*command, "--threads", n) != want]
-        check(f"{name}: {' '.join(map(str, words))}: any number of threads", not wrong and want[0] in (0, 1), (wrong, want[2]))
+        check(f"{name}: {' '.join(map(str, words))}: any number of threads",
+              not wrong and want[0] in (0, 1), (wrong, want[2]))
 
 
 with tempfile.TemporaryDirectory() as d:
@@ -106,7 +114,8 @@ with tempfile.TemporaryDirectory() as d:
         same_script("perf.data", file, "--symfs", root)
         same_tables("perf.data", [file], "--symfs", root)
         many = [os.path.join(d, name) for name in ("a.data", "b.data", "c.data")]
-        for seed, (path, scenario) in enumerate(zip(many, ("mixed-n1", "mixed-switch", "mixed-n1-near"))):
+        for seed, (path, scenario) in enumerate(zip(many,
+                                                    ("mixed-n1", "mixed-switch", "mixed-n1-near"))):
             subprocess.run([MAKE, scenario, path, PROG, "7000", str(seed + 1)], check=True)
         same_tables("several files", many, "--symfs", root)
         with open(many[1], "rb+") as f:
@@ -131,7 +140,8 @@ with tempfile.TemporaryDirectory() as d:
         p.stdout.close()
         err = p.stderr.read().decode()
         code = p.wait()
-        check(f"{command}, {n} threads: a closed pipe ends it", code in (1, -13) and time.monotonic() - start < 5,
+        check(f"{command}, {n} threads: a closed pipe ends it",
+              code in (1, -13) and time.monotonic() - start < 5,
               (code, err))
         with open("/dev/full", "wb") as full:
             code = subprocess.run(words, stdout=full, stderr=subprocess.PIPE).returncode

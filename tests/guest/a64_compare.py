@@ -10,10 +10,14 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import a64_oracle as oracle
 
 # LLVM before 15 has no +all.
-LLVM14 = ("+v9.3a,+sve2p1,+sme,+sme-f64,+sme-i64,+mte,+ls64,+mops,+lse,+rcpc-immo,+fullfp16,+fp16fml,+bf16,+i8mm,"
-          "+f32mm,+f64mm,+sve2,+sve2-aes,+sve2-sha3,+sve2-sm4,+sve2-bitperm,+sha3,+sm4,+sha2,+aes,+crc,+pauth,"
-          "+flagm,+altnzcv,+brbe,+tme,+predres,+sb,+ssbs,+dotprod,+complxnum,+jsconv,+rdm,+ccdp,+xs,+wfxt,+hbc,"
-          "+rand,+pa-rme,+amvs,+el2vmsa,+el3,+spe,+vh,+fptoint,+tracev8.4,+lor,+pan-rwv,+ras,+lse2,+rme,+bti")
+LLVM14 = ("+v9.3a,+sve2p1,+sme,+sme-f64,+sme-i64,+mte,+ls64,+mops,+lse,+rcpc-immo,+fullfp16,"
+          "+fp16fml,+bf16,+i8mm,"
+          "+f32mm,+f64mm,+sve2,+sve2-aes,+sve2-sha3,+sve2-sm4,+sve2-bitperm,+sha3,+sm4,"
+          "+sha2,+aes,+crc,+pauth,"
+          "+flagm,+altnzcv,+brbe,+tme,+predres,+sb,+ssbs,+dotprod,+complxnum,+jsconv,+rdm,"
+          "+ccdp,+xs,+wfxt,+hbc,"
+          "+rand,+pa-rme,+amvs,+el2vmsa,+el3,+spe,+vh,+fptoint,+tracev8.4,+lor,+pan-rwv,"
+          "+ras,+lse2,+rme,+bti")
 
 
 def llvm():
@@ -35,8 +39,8 @@ def disassemble(words, tool):
             command = ["aarch64-linux-gnu-objdump", "-D", "-b", "binary", "-m", "aarch64", "-z",
                        "-M", "no-aliases", raw]
         else:
-            subprocess.run(["aarch64-linux-gnu-objcopy", "-I", "binary", "-O", "elf64-littleaarch64",
-                            "-B", "aarch64", "--rename-section",
+            subprocess.run(["aarch64-linux-gnu-objcopy", "-I", "binary", "-O",
+                            "elf64-littleaarch64", "-B", "aarch64", "--rename-section",
                             ".data=.text,alloc,load,readonly,code,contents", raw, elf], check=True)
             path, version = llvm()
             command = [path, "-d", "-z", "--no-show-raw-insn", "-M", "no-aliases",
@@ -80,7 +84,8 @@ def compare(word, text, line, at=0):
     if w.flags is not None and w.flags != flags:
         out.append(("flags", f"{mnemonic}: {name} has {oracle.flag_names(flags)}, "
                              f"text says {oracle.flag_names(w.flags)}"))
-    have = {"dst": [] if dst == "-" else dst.split(","), "src": [] if src == "-" else src.split(",")}
+    have = {"dst": [] if dst == "-" else dst.split(","),
+            "src": [] if src == "-" else src.split(",")}
     for side, room in (("dst", 4), ("src", 5)):
         want = getattr(w, side)
         if want is None:
@@ -132,7 +137,8 @@ class Tally:
             for topic, detail in compare(word, text, line, i * 4):
                 mnemonic = text.split()[0]
                 for row in self.known:
-                    if row[0] in (tool, "any") and row[1] in (topic, "any") and row[2].match(mnemonic):
+                    if row[0] in (tool,
+                                  "any") and row[1] in (topic, "any") and row[2].match(mnemonic):
                         self.used.add(row)
                         self.explained += 1
                         break

@@ -8,8 +8,8 @@ import re
 LOAD, STORE, ATOMIC, EXCL, ACQREL, FP, SIMD, SIMDREG, PRED, GATHER, COND, INDIRECT, LINK, RETURN, \
     GCS, CSYNC, PSB, PONLY, CONTIG, ZEROING, WHOLE = [1 << i for i in range(21)]
 NAMES = ["load", "store", "atomic", "excl", "acqrel", "fp", "simd", "simdfp", "pred", "gather",
-         "cond", "indirect", "link", "return", "gcs", "csync", "psb", "predicate-only", "contiguous",
-         "zeroing", "whole-za"]
+         "cond", "indirect", "link", "return", "gcs", "csync", "psb", "predicate-only",
+         "contiguous", "zeroing", "whole-za"]
 
 
 def flag_names(flags):
@@ -77,16 +77,18 @@ SWPCAS = re.compile(r"^(swp|cas)(t?)(a|l|al)?(t?)([bh])?$")
 CASP = re.compile(r"^casp(a|l|al)?t?$")
 PAIR128 = re.compile(r"^(ldclrp|ldsetp|swpp)(a|l|al)?$")
 RCW = re.compile(r"^rcws?(cas|casp|clr|clrp|swp|swpp|set|setp)(a|l|al)?$")
-ORDERED = set("""ldar ldarb ldarh stlr stlrb stlrh ldlar ldlarb ldlarh stllr stllrb stllrh ldapr ldaprb
+ORDERED = set(
+    """ldar ldarb ldarh stlr stlrb stlrh ldlar ldlarb ldlarh stllr stllrb stllrh ldapr ldaprb
 ldaprh stlur stlurb stlurh ldapur ldapurb ldapurh ldapursb ldapursh ldapursw ldiapp stilp ldap1 stl1
 ldap ldapp stlp""".split())
 # Advanced SIMD and scalar instructions that read their destination
 ACC = re.compile(r"""^(([su]aba|[su]abal|[su]?ml[as]l?|sqr?dml[as][lh]|sqrdml[as]h|b?fml[as]l?[bt]?|
 fmlall[bt][bt]|fcmla|[su]dot|usdot|sudot|b?fdot|b?fmmla|[su]mmla|usmmla|[su]adalp|suqadd|usqadd|
 [su]r?sra|sri|sli|bsl|bit|bif|tbx|aes[ed]|sha1[cpm]|sha1su[01]|sha256h|sha256su[01]|sha512h|
-sha512su[01]|sm3tt[12][ab]|sm3partw[12]|sm4e|ins|movk|bfm|bfi|bfxil|bfc)2?|sha256h2|sha512h2|fmlal2|fmlsl2|
-(addhn|subhn|raddhn|rsubhn|xtn|sqxtn|uqxtn|sqxtun|fcvtn|fcvtxn|bfcvtn|shrn|rshrn|sqshrn|sqrshrn|uqshrn|
-uqrshrn|sqshrun|sqrshrun)2)$""".replace("\n", ""))
+sha512su[01]|sm3tt[12][ab]|sm3partw[12]|sm4e|ins|movk|bfm|bfi|bfxil|bfc)2?|
+sha256h2|sha512h2|fmlal2|fmlsl2|
+(addhn|subhn|raddhn|rsubhn|xtn|sqxtn|uqxtn|sqxtun|fcvtn|fcvtxn|bfcvtn|shrn|rshrn|sqshrn|sqrshrn|
+uqshrn|uqrshrn|sqshrun|sqrshrun)2)$""".replace("\n", ""))
 FP_WORD = re.compile(r"^(b?f(?!irstp)|[su]cvtf|bf|f1cvt|f2cvt)")
 CRYPTO = re.compile(r"^(aes|sha|sm3|sm4)")
 
@@ -113,29 +115,41 @@ def judge(mnemonic, operand_text):
     return w
 
 
-def read(mnemonic, operand_text):
-    m = mnemonic.lower()
-    text = expand(operand_text.lower())
-    ops = split(text)
-    w = What()
-    vectors = bool(re.search(r"\bz\d+", text))
-    predicates = bool(re.search(r"\b(p\d+|pn\d+)\b", text))
-    za = bool(re.search(r"\bza", text))
-    simd = bool(re.search(r"\bv\d+", text))
+# Instructions whose operands do not matter: mnemonic, kind, flags.
+SIMPLE = [(re.compile(pattern), kind, flags) for pattern, kind, flags in (
+    (r"eret", "eret", CSYNC),
+    (r"(svc|hvc|smc)$", "exception", CSYNC),
+    (r"(brk|hlt|udf)$|dcps", "exception", 0),
+    (r"(wfe|wfi|wfet|wfit|yield)$", "wait", 0),
+    (r"isb$", "isb", CSYNC),
+    (r"(dmb|dsb|sb|csdb|esb|tsb|gcsb|ssbb|pssbb|dfb)$", "barrier", 0),
+    (r"psb$", "barrier", PSB),
+    (r"(nop|sev|sevl|dgh|clrbhb|bti|clrex|stshh|pacm|stcph|shuh|nops)$", "other", 0))]
+# The kinds of hints that are not just "other".
+HINTS = {1: "wait", 2: "wait", 3: "wait", 16: "barrier", 17: "barrier", 18: "barrier",
+         19: "barrier", 20: "barrier"}
+SYSTEM = set("""dc sys sysl at ic tlbi cfp dvp cpp cosp brb trcit gcspushm gcspopm gcsss1 gcsss2
+gcspushx gcspopx gcspopcx apas gic gicr gsb mlbi plbi""".split())
+REGISTERS = set("""mrs msr mrrs msrr sysp tlbip drps tstart ttest tcommit tcancel tchangef tchangeb
+tenter smstart smstop""".split())
 
-    def plain(kind="other", read_dst=False, flags_out=False, flags_in=False, ndst=1):
-        w.kind = kind
-        w.dst = [r for o in ops[:ndst] for r in regs(o)]
-        w.src = [r for o in ops[ndst:] for r in regs(o)]
-        if read_dst:
-            w.src += w.dst
-        if flags_out:
-            w.dst.append("nzcv")
-        if flags_in:
-            w.src.append("nzcv")
-        return w
 
-    # ---- branches, exceptions, system ----
+def plain(w, ops, kind="other", read_dst=False, flags_out=False, flags_in=False, ndst=1):
+    """The first ndst operands are written, the others read."""
+    w.kind = kind
+    w.dst = [r for o in ops[:ndst] for r in regs(o)]
+    w.src = [r for o in ops[ndst:] for r in regs(o)]
+    if read_dst:
+        w.src += w.dst
+    if flags_out:
+        w.dst.append("nzcv")
+    if flags_in:
+        w.src.append("nzcv")
+    return w
+
+
+def branch(m, text, ops, w):
+    """Branches."""
     if re.match(r"^bc?\.", m):
         w.kind, w.flags, w.dst, w.src = "branch", COND, [], ["nzcv"]
         return w
@@ -158,42 +172,27 @@ def read(mnemonic, operand_text):
         w.kind, w.flags, w.dst = "branch", INDIRECT | RETURN | GCS, []
         w.src = (regs(text) or ["x30"]) if m == "ret" else None
         return w
-    if m.startswith("eret"):
-        w.kind, w.flags = "eret", CSYNC
-        return w
-    if m in ("svc", "hvc", "smc"):
-        w.kind, w.flags = "exception", CSYNC
-        return w
-    if m in ("brk", "hlt", "udf") or m.startswith("dcps"):
-        w.kind = "exception"
-        return w
-    if m in ("wfe", "wfi", "wfet", "wfit", "yield"):
-        w.kind = "wait"
-        return w
-    if m == "isb":
-        w.kind, w.flags = "isb", CSYNC
-        return w
-    if m in ("dmb", "dsb", "sb", "csdb", "esb", "tsb", "gcsb", "ssbb", "pssbb", "dfb"):
-        w.kind = "barrier"
-        return w
-    if m == "psb":
-        w.kind, w.flags = "barrier", PSB
-        return w
+    return None
+
+
+def simple(m, text, ops, w):
+    """Exceptions, barriers, waits and hints."""
+    for pattern, kind, flags in SIMPLE:
+        if pattern.match(m):
+            w.kind, w.flags = kind, flags
+            return w
     if m == "hint":
-        imm = int(text.lstrip("#"), 0)
-        w.kind = {1: "wait", 2: "wait", 3: "wait", 16: "barrier", 17: "barrier", 18: "barrier",
-                  19: "barrier", 20: "barrier"}.get(imm, "other")
-        w.flags = PSB if imm == 17 else 0
+        number = int(text.lstrip("#"), 0)
+        w.kind, w.flags = HINTS.get(number, "other"), PSB if number == 17 else 0
         return w
-    if m == "nop" or m in ("sev", "sevl", "dgh", "clrbhb", "bti", "clrex", "stshh", "pacm", "stcph",
-                           "shuh", "nops", "sevl"):
-        return w
-    if m in ("dc", "sys", "sysl", "at", "ic", "tlbi", "cfp", "dvp", "cpp", "cosp", "brb", "trcit",
-             "gcspushm", "gcspopm", "gcsss1", "gcsss2", "gcspushx", "gcspopx", "gcspopcx", "apas",
-             "gic", "gicr", "gsb", "mlbi", "plbi"):
+    return None
+
+
+def system_word(m, text, ops, w):
+    """System instructions, System registers, flags, pointer authentication."""
+    if m in SYSTEM:
         return system(m, ops, w)
-    if m in ("mrs", "msr", "mrrs", "msrr", "sysp", "tlbip", "drps", "tstart", "ttest", "tcommit",
-             "tcancel", "tchangef", "tchangeb", "tenter", "smstart", "smstop"):
+    if m in REGISTERS:
         w.kind = "system"
         if m == "mrs" and ops[1] != "nzcv":
             w.dst, w.src = regs(ops[0]), []
@@ -208,10 +207,13 @@ def read(mnemonic, operand_text):
             w.dst = regs(ops[0])
             w.src = regs(text)
         elif m == "pacga":
-            plain()
+            plain(w, ops)
         return w
+    return None
 
-    # ---- prefetch ----
+
+def special_memory(m, text, ops, w):
+    """Prefetches, memory copy and set, tags, 64 bytes, GCS."""
     if m in ("prfm", "prfum", "rprfm"):
         w.kind, w.dst, w.src = "prefetch", [], regs(text) if m != "rprfm" else None
         return w
@@ -220,8 +222,6 @@ def read(mnemonic, operand_text):
         w.flags = GATHER if re.search(r"\[[^\]]*\bz\d", text) else CONTIG
         w.dst, w.src = [], regs(text)
         return w
-
-    # ---- memory copy and set, tags, 64 bytes, GCS ----
     if re.match(r"^cpyf?[pme]", m):
         w.kind, w.flags = "memcpy", LOAD | STORE | CONTIG
         w.dst, w.src = regs(text), regs(text)
@@ -243,20 +243,13 @@ def read(mnemonic, operand_text):
     if m in ("gcsstr", "gcssttr"):
         w.kind, w.flags, w.dst, w.src = "gcs", STORE | GCS, [], regs(text)
         return w
+    return None
 
-    # ---- SVE and SME memory ----
-    if (za or "zt0" in text) and re.match(r"^(ld1|st1|ldr|str)", m):
-        w.kind = "ldst-sme"
-        w.flags = (LOAD if m.startswith("ld") else STORE) | CONTIG
-        if predicates:
-            w.flags |= PRED | (ZEROING if m.startswith("ld") else 0)
-        return w
-    if (vectors or predicates) and re.search(r", \[", text) and re.match(r"^(ld|st)", m):
-        return sve_memory(m, text, ops, w)
 
-    # ---- atomics ----
+def atomic(m, text, ops, w):
+    """LSE and its kin."""
     match = LSE.match(m) or LSFE.match(m)
-    if match and not vectors:
+    if match and not VECTOR.search(text):
         ld = m.startswith("ld")
         w.kind = "ldst"
         w.flags = STORE | ATOMIC | (ACQREL if match.group(3) else 0)
@@ -287,8 +280,11 @@ def read(mnemonic, operand_text):
         w.kind = "ldst"
         w.flags = LOAD | STORE | ATOMIC | (ACQREL if match.group(2) else 0)
         return w
+    return None
 
-    # ---- exclusives, ordered ----
+
+def load_store(m, text, ops, w):
+    """Exclusives, ordered and all other loads and stores of general and SIMD&FP registers."""
     if re.match(r"^(ldl?a?t?xr|ldaxp|ldxp|ldatxr)[bh]?$", m):
         w.kind, w.flags = "ldst", LOAD | EXCL | (ACQREL if m.startswith("lda") else 0)
         memory(w, ops, True)
@@ -304,8 +300,6 @@ def read(mnemonic, operand_text):
         if m == "ldap1":
             w.src += [r for r in w.dst if r[0] == "v"]
         return w
-
-    # ---- other loads and stores ----
     if re.match(r"^(ld[1234]r?|st[1234])$", m):
         w.kind = "ldst"
         w.flags = (LOAD if m.startswith("ld") else STORE) | SIMD | SIMDREG
@@ -313,29 +307,21 @@ def read(mnemonic, operand_text):
         if "]" in ops[0] and m.startswith("ld"):
             w.src += [r for r in w.dst if r[0] == "v"]
         return w
-    if re.match(r"^(ldr|ldur|ldtr|ldp|ldnp|ldpsw|ldtp|ldtnp|ldraa|ldrab|str|stur|sttr|stp|stnp|stgp|sttp|sttnp)", m) \
-            and ("[" in text or m.startswith("ldr")):
+    if re.match(r"^(ldr|ldur|ldtr|ldp|ldnp|ldpsw|ldtp|ldtnp|ldraa|ldrab|str|stur|sttr|stp|"
+                r"stnp|stgp|sttp|sttnp)", m) and ("[" in text or m.startswith("ldr")):
         w.kind, w.flags = "ldst", LOAD if m.startswith("ld") else STORE
         register_flags(w, ops, m)
         memory(w, ops, m.startswith("ld"))
         return w
+    return None
 
-    # ---- SME and SVE data processing ----
-    if za or "zt0" in text or vectors or predicates or m in ("setffr", "wrffr", "rdffr"):
-        return sve_data(m, text, ops, w, za)
-    if m in ("addvl", "addpl", "addsvl", "addspl", "rdvl", "rdsvl") or \
-            re.match(r"^([su]q)?(cnt|inc|dec)[bhwd]$", m):
-        read = m[:3] in ("inc", "dec") or m[0] in "su"
-        return plain(read_dst=read)
-    if m in ("ctermeq", "ctermne"):
-        w.dst, w.src = ["nzcv"], regs(text) + ["nzcv"]
-        return w
 
-    # ---- conditional ----
+def conditional(m, text, ops, w):
+    """Conditional select and compare."""
     if m in ("csel", "csinc", "csinv", "csneg"):
-        return plain(m, flags_in=True)
+        return plain(w, ops, m, flags_in=True)
     if m == "fcsel":
-        plain("csel", flags_in=True)
+        plain(w, ops, "csel", flags_in=True)
         w.flags = FP
         return w
     if m in ("ccmp", "ccmn"):
@@ -347,38 +333,88 @@ def read(mnemonic, operand_text):
     if m in ("fcmp", "fcmpe"):
         w.flags, w.dst, w.src = FP, ["nzcv"], regs(text)
         return w
+    return None
 
-    # ---- scalar and Advanced SIMD ----
-    fpregs = bool(re.search(r"\b[bhsdqv]\d+", text))
-    if fpregs:
-        scalar_fp = not simd and re.match(
-            r"^(fmov|fabs|fneg|fsqrt|fcvt|bfcvt|frint|fadd|fsub|fmul|fdiv|fmax|fmin|fnmul|fmadd|fmsub|fnmadd|fnmsub|"
-            r"scvtf|ucvtf|fcvtn|fjcvtzs)", m) and m not in ("fmulx", "fcvtxn")
-        plain(read_dst=bool(ACC.match(m)))
-        if m == "fjcvtzs":
-            w.dst.append("nzcv")
-        if re.match(r"^(orr|bic)$", m) and len(ops) > 1 and "#" in ops[1]:
-            w.src += w.dst
-        if m == "fmov" and simd and re.match(r"^v\d+\.d?\[1\]", ops[0]):
-            w.src += w.dst
-        w.flags = None if scalar_fp is None else 0
-        if scalar_fp:
-            ambiguous = m in ("scvtf", "ucvtf") or m.startswith("fcvt")
-            w.flags = None if ambiguous and not re.search(r"\b[xw]\d+|\b[xw]zr", text) and \
-                m != "fcvt" else FP
-        else:
-            w.flags = SIMD | (FP if FP_WORD.match(m) and m not in ("fmov",) else 0)
-            if m == "fmov" and re.search(r"\bx", text):
-                w.flags = FP
+
+def float_simd(m, text, ops, w):
+    """Scalar FP and Advanced SIMD."""
+    if not re.search(r"\b[bhsdqv]\d+", text):
+        return None
+    simd = re.search(r"\bv\d+", text)
+    scalar_fp = not simd and re.match(r"^(fmov|fabs|fneg|fsqrt|fcvt|bfcvt|frint|fadd|fsub|fmul|"
+                                      r"fdiv|fmax|fmin|fnmul|fmadd|fmsub|fnmadd|fnmsub|"
+                                      r"scvtf|ucvtf|fcvtn|fjcvtzs)",
+                                      m) and m not in ("fmulx", "fcvtxn")
+    plain(w, ops, read_dst=bool(ACC.match(m)))
+    if m == "fjcvtzs":
+        w.dst.append("nzcv")
+    if re.match(r"^(orr|bic)$", m) and len(ops) > 1 and "#" in ops[1]:
+        w.src += w.dst
+    if m == "fmov" and simd and re.match(r"^v\d+\.d?\[1\]", ops[0]):
+        w.src += w.dst
+    w.flags = None if scalar_fp is None else 0
+    if scalar_fp:
+        ambiguous = m in ("scvtf", "ucvtf") or m.startswith("fcvt")
+        w.flags = None if ambiguous and not re.search(r"\b[xw]\d+|\b[xw]zr", text) and \
+            m != "fcvt" else FP
+    else:
+        w.flags = SIMD | (FP if FP_WORD.match(m) and m not in ("fmov",) else 0)
+        if m == "fmov" and re.search(r"\bx", text):
+            w.flags = FP
+    return w
+
+
+def vector_memory(m, text, ops, w):
+    """Loads and stores of SVE and SME registers."""
+    if (ZA.search(text) or "zt0" in text) and re.match(r"^(ld1|st1|ldr|str)", m):
+        w.kind = "ldst-sme"
+        w.flags = (LOAD if m.startswith("ld") else STORE) | CONTIG
+        if PREDICATE.search(text):
+            w.flags |= PRED | (ZEROING if m.startswith("ld") else 0)
         return w
+    if ((VECTOR.search(text) or PREDICATE.search(text)) and ", [" in text and
+            re.match(r"^(ld|st)", m)):
+        return sve_memory(m, text, ops, w)
+    return None
+
+
+def vector_data(m, text, ops, w):
+    """SVE and SME data processing, and what counts elements."""
+    za = bool(ZA.search(text))
+    if (za or "zt0" in text or VECTOR.search(text) or PREDICATE.search(text) or
+            m in ("setffr", "wrffr", "rdffr")):
+        return sve_data(m, text, ops, w, za)
+    if m in ("addvl", "addpl", "addsvl", "addspl", "rdvl", "rdsvl") or \
+            re.match(r"^([su]q)?(cnt|inc|dec)[bhwd]$", m):
+        return plain(w, ops, read_dst=m[:3] in ("inc", "dec") or m[0] in "su")
+    if m in ("ctermeq", "ctermne"):
+        w.dst, w.src = ["nzcv"], regs(text) + ["nzcv"]
+        return w
+    return None
+
+
+def integer(m, text, ops, w):
+    """What is left: data processing of general registers."""
     if m in ALU_FLAGS:
-        return plain(flags_out=True, flags_in=m in ("adcs", "sbcs"))
+        return plain(w, ops, flags_out=True, flags_in=m in ("adcs", "sbcs"))
     if m in ("adc", "sbc"):
-        return plain(flags_in=True)
+        return plain(w, ops, flags_in=True)
     if m in ("rmif", "setf8", "setf16"):
         w.dst, w.src = ["nzcv"], regs(text) + ["nzcv"]
         return w
-    return plain(read_dst=m in ("movk", "bfm", "bfi", "bfxil", "bfc"))
+    return plain(w, ops, read_dst=m in ("movk", "bfm", "bfi", "bfxil", "bfc"))
+
+
+VECTOR, PREDICATE, ZA = re.compile(r"\bz\d+"), re.compile(r"\b(p\d+|pn\d+)\b"), re.compile(r"\bza")
+# Each says what the instruction is, or None: the first that knows it counts.
+STEPS = (branch, simple, system_word, special_memory, vector_memory, atomic, load_store,
+         vector_data, conditional, float_simd, integer)
+
+
+def read(mnemonic, operand_text):
+    m, text = mnemonic.lower(), expand(operand_text.lower())
+    ops = split(text)
+    return next(w for w in (step(m, text, ops, What()) for step in STEPS) if w is not None)
 
 
 def system(m, ops, w):
@@ -429,7 +465,8 @@ SIZE = {"b": 1, "h": 2, "s": 4, "d": 8, "q": 16}
 
 def register_flags(w, ops, m):
     first = ops[0].lstrip("{ ")
-    pair = m[2:].startswith(("p", "np", "tp", "tnp", "iapp", "ilp", "lp", "ap")) and m not in ("ldapr",)
+    pair = m[2:].startswith(("p", "np", "tp", "tnp", "iapp", "ilp", "lp",
+                             "ap")) and m not in ("ldapr",)
     if first[0] in "bhsdq" and first[1:2].isdigit():
         w.flags |= SIMDREG | (SIMD if first[0] == "q" else FP)
         w.size = SIZE[first[0]]
@@ -474,20 +511,24 @@ def sve_memory(m, text, ops, w):
     return w
 
 
-NOT_PRED = set("""sel compact splice lasta lastb clasta clastb cntp expand firstp lastp psel""".split())
-FLAG_P = re.compile(r"^(cmp|while|ptest|pfirst|pnext|match|nmatch)|^(and|bic|eor|orr|orn|nor|nand|brkpa|brkpb|brka|brkb|brkn|"
+NOT_PRED = set(
+    """sel compact splice lasta lastb clasta clastb cntp expand firstp lastp psel""".split())
+FLAG_P = re.compile(r"^(cmp|while|ptest|pfirst|pnext|match|nmatch)|^(and|bic|eor|orr|orn|nor|nand|"
+                    r"brkpa|brkpb|brka|brkb|brkn|"
                     r"rdffr|ptrue)s$")
-TILE = re.compile(r"^(fmop|bfmop|smop|umop|usmop|sumop|bmop|addha|addva|ftmop|bftmop|stmop|utmop|sutmop|ustmop)")
+TILE = re.compile(r"^(fmop|bfmop|smop|umop|usmop|sumop|bmop|addha|addva|ftmop|bftmop|stmop|"
+                  r"utmop|sutmop|ustmop)")
 
 
 def sve_data(m, text, ops, w, za):
     w.kind = "sve"
     if za:
-        w.kind = "sme-tile" if TILE.match(m) or (m == "zero" and text.startswith("{") and "[" not in text) \
-            else "sme-vector"
+        w.kind = "sme-tile" if TILE.match(m) or (m == "zero" and text.startswith("{") and
+                                                 "[" not in text) else "sme-vector"
     governing = re.search(r"\bp\d+/[mz]|\bpn\d+/z", text)
     first = regs(ops[0]) if ops else []
-    to_vector = bool(first) and (first[0][0] == "v" and re.match(r"^[{ ]*z", ops[0]) or first[0] == "za")
+    to_vector = bool(first) and (first[0][0] == "v" and re.match(r"^[{ ]*z", ops[0]) or
+                                 first[0] == "za")
     if governing and to_vector and m not in NOT_PRED:
         w.flags |= PRED
     if FP_WORD.match(m) and m not in ("fcpy", "fdup") and w.kind != "sme-vector":
@@ -512,11 +553,14 @@ def sve_data(m, text, ops, w, za):
     if m in ("insr", "tbx", "tbxq", "eorbt", "eortb", "pmlal", "incp", "decp") or \
             re.match(r"^[su]q(inc|dec)p$|^(inc|dec|[su]qinc|[su]qdec)[hwd]$", m):
         read = True
-    if re.match(r"^([su]q?ml[as]|ml[as]|sqr?dml[as]|sqrdcmlah|cmla|cdot|[su]dot|usdot|sudot|b?fml[as]l?l?|b?fdot|"
-                r"fcmla|[su]?mmla|usmmla|b?fmmla|[su]abal?|[su]aba[lb]|adcl|sbcl|[su]r?sra|sri|sli|[su]clamp|"
+    if re.match(r"^([su]q?ml[as]|ml[as]|sqr?dml[as]|sqrdcmlah|cmla|cdot|[su]dot|usdot|sudot|"
+                r"b?fml[as]l?l?|b?fdot|"
+                r"fcmla|[su]?mmla|usmmla|b?fmmla|[su]abal?|[su]aba[lb]|adcl|sbcl|"
+                r"[su]r?sra|sri|sli|[su]clamp|"
                 r"b?fclamp|mlapt|madpt|mad$|msb$)", m):
         read = True
-    if re.match(r"^(add|sub|radd|rsub)hnt$|^(sq|uq|sq)?r?shru?nt$|^[su]qxtu?nt$|^sq(r?)shrunt$|^b?fcvtx?nt$|^fcvtnt$", m):
+    if re.match(r"^(add|sub|radd|rsub)hnt$|^(sq|uq|sq)?r?shru?nt$|^[su]qxtu?nt$|^sq(r?)shrunt$|"
+                r"^b?fcvtx?nt$|^fcvtnt$", m):
         read = True
     if m == "pmov" and first and first[0][0] == "v":
         read = True

@@ -104,4 +104,5 @@ def verified(path):
 def symbols(program):
     """Addresses of the program's symbols, as linked."""
     code, out, _ = run("aarch64-linux-gnu-nm", program)
-    return {f[2]: int(f[0], 16) for f in (l.split() for l in out.decode().splitlines()) if len(f) == 3}
+    return {f[2]: int(f[0], 16)
+            for f in (l.split() for l in out.decode().splitlines()) if len(f) == 3}

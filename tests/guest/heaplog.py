@@ -24,15 +24,19 @@ def build_allocs(name, *flags):
 
 def allocations(path, sym=True):
     """By (tid, time): (block, size, number, names or addresses of the site), as perf reads them."""
-    code, out, err = run("perf", "script", "-i", path, "-F", "tid,time,event,addr,period,weight,ip,sym", "--ns", "--no-inline", "--itrace=")
+    code, out, err = run("perf", "script", "-i", path, "-F",
+                         "tid,time,event,addr,period,weight,ip,sym", "--ns", "--no-inline",
+                         "--itrace=")
     found, current = {}, None
     for line in out.decode(errors="replace").splitlines():
-        m = re.match(r"\s*(\d+)\s+(\d+)\.(\d+):\s+(\d+)\s+spe-allocs:u:\s+([0-9a-f]+)\s+(\d+)", line)
+        m = re.match(r"\s*(\d+)\s+(\d+)\.(\d+):\s+(\d+)\s+spe-allocs:u:\s+([0-9a-f]+)\s+(\d+)",
+                     line)
         if m:
             current = []
             found.setdefault((int(m[1]), int(m[2]) * 10**9 + int(m[3])), []).append(
                 (int(m[5], 16), int(m[4]), int(m[6]), current))
-        elif line.strip() and line[0] in "\t " and current is not None and not re.match(r"\s*\d+\s+\d+\.\d+:", line):
+        elif (line.strip() and line[0] in "\t " and current is not None and
+              not re.match(r"\s*\d+\s+\d+\.\d+:", line)):
             current.append(line.split()[sym])
         else:
             current = None
@@ -41,7 +45,8 @@ def allocations(path, sym=True):
 
 def uses(path):
     """Of each thread in order of time: (time, data address) of what touch() did."""
-    code, out, err = spex("script", "-i", path, "--format", "csv", "-F", "pid,tid,time,pc,va", "--symbol", "touch")
+    code, out, err = spex("script", "-i", path, "--format", "csv", "-F", "pid,tid,time,pc,va",
+                          "--symbol", "touch")
     threads = {}
     for r in (l.split(",") for l in out.decode().splitlines()[1:]):
         if r[4]:
@@ -50,12 +55,14 @@ def uses(path):
 
 
 def compare(path, log, callers):
-    """Problems; and how many uses were compared. Each is looked for in the log from where the last was found."""
+    """Problems; and how many uses were compared. Each is looked for in the log from
+    where the last was found."""
     found, threads, blocks, problems, compared = allocations(path), uses(path), {}, [], 0
     logs = {}
     for line in log.splitlines():
         process, thread, ident, start, size, site = line.split()
-        logs.setdefault((process, int(thread)), []).append((int(ident), int(start, 16), int(size), site))
+        logs.setdefault((process,
+                         int(thread)), []).append((int(ident), int(start, 16), int(size), site))
     pids = sorted({p for p, _ in threads})
     for (pid, tid), samples in threads.items():
         process = "parent" if pid == pids[0] else "child"
@@ -67,10 +74,12 @@ def compare(path, log, callers):
                 problems.append(("no block", tid, when, hex(va)))
                 continue
             start, size, number, names = got[0]
-            while at < len(entries) and (entries[at][1:3] != (start, size) or not start <= va < start + size):
+            while at < len(entries) and (entries[at][1:3] != (start, size) or
+                                         not start <= va < start + size):
                 at += 1
             if at == len(entries):
-                problems.append(("not in the log from here on", tid, when, hex(va), hex(start), size, names))
+                problems.append(("not in the log from here on", tid, when, hex(va), hex(start),
+                                 size, names))
                 break
             ident, _, _, site = entries[at]
             if blocks.setdefault((process, ident), number) != number:

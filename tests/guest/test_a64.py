@@ -28,7 +28,8 @@ def report(name, tally):
     check(name, not tally.unexplained, f"{len(tally.unexplained)} differences\n" +
           "\n".join(tally.unexplained[:40]))
     loose = sorted(tally.loose_rows.items(), key=lambda x: -x[1])[:6]
-    print(f"# {tally.judged} judged, {tally.explained} explained differences, {tally.unknown} not known to "
+    print(f"# {tally.judged} judged, {tally.explained} explained differences, "
+          f"{tally.unknown} not known to "
           f"the tool of which {tally.loose} classified: " + ", ".join(f"{n} {c}" for n, c in loose))
 
 
@@ -44,7 +45,8 @@ for tool in ("gnu", "llvm"):
         tally = a64_compare.Tally(known)
         tally.add(tool, words, DUMP)
         report(f"every instruction of libc.so.6, {label}", tally)
-        check(f"libc: nearly all words known, {label}", tally.judged > 0.99 * len(words) > 20000, tally.judged)
+        check(f"libc: nearly all words known, {label}", tally.judged > 0.99 * len(words) > 20000,
+              tally.judged)
     newest = tool == "llvm" and a64_compare.llvm()[1] >= 22  # older ones lack whole extensions
     rng = random.Random(SEED)
     tally = a64_compare.Tally(known)
@@ -54,7 +56,8 @@ for tool in ("gnu", "llvm"):
         tally.add(tool, [rng.getrandbits(32) for _ in range(n)], DUMP)
         left -= n
     report(f"{COUNT} random words, {label}", tally)
-    check(f"random: the tool knows a third of the words, {label}", tally.judged > 0.3 * COUNT, tally.judged)
+    check(f"random: the tool knows a third of the words, {label}", tally.judged > 0.3 * COUNT,
+          tally.judged)
     check(f"random: at most 4% of unknown words are classified, {label}",
           tally.loose < 0.04 * tally.unknown or not newest, tally.loose)
 done()

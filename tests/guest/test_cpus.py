@@ -33,55 +33,66 @@ def own(name, *changes, base="neoverse-n2"):
 
 
 # What Data Source values mean (by the cores' manuals): to spex, and as perf 7 words it.
-NEOVERSE = {0x0: ("l1", "L1 hit|None"), 0x8: ("l2", "L2 hit|None"), 0x9: ("peer-core", "L2 hit|N/A or Peer"),
+NEOVERSE = {0x0: ("l1", "L1 hit|None"), 0x8: ("l2", "L2 hit|None"),
+            0x9: ("peer-core", "L2 hit|N/A or Peer"),
             0xb: ("system-cache", "L3 hit|Hit"), 0xc: ("peer-cluster", "L3 hit|N/A or Peer"),
             0xd: ("remote", "N/A|N/A or Peer"), 0xe: ("dram", "RAM hit|None")}
-AMPERE = {0x8: NEOVERSE[0x0], 0x9: NEOVERSE[0x8], 0x0: NEOVERSE[0x9], 0x3: NEOVERSE[0xb], 0x5: NEOVERSE[0xd],
-          0x7: NEOVERSE[0xe]}
-HIP12 = {18: ("l1", "L1 hit|None"), 16: ("l2", "L2 hit|None"), 0: ("peer-core", "L2 hit|N/A or Peer"),
-         1: ("peer-core", "L2 hit|HitM or Peer"), 2: ("l3", "L3 hit|Hit"), 4: ("peer-cluster", "L3 hit|N/A or Peer"),
+AMPERE = {0x8: NEOVERSE[0x0], 0x9: NEOVERSE[0x8], 0x0: NEOVERSE[0x9], 0x3: NEOVERSE[0xb],
+          0x5: NEOVERSE[0xd], 0x7: NEOVERSE[0xe]}
+HIP12 = {18: ("l1", "L1 hit|None"), 16: ("l2", "L2 hit|None"),
+         0: ("peer-core", "L2 hit|N/A or Peer"), 1: ("peer-core", "L2 hit|HitM or Peer"),
+         2: ("l3", "L3 hit|Hit"), 4: ("peer-cluster", "L3 hit|N/A or Peer"),
          5: ("peer-cluster", "L3 hit|HitM or Peer"), 6: ("remote", "Remote Any cache|N/A or Peer"),
          7: ("remote", "Remote Any cache|HitM or Peer"), 8: ("dram", "RAM hit|None"),
          9: ("remote-dram", "Remote RAM hit|N/A")}
 # No packet: by events. spex has no name for "missed level 1 and did not reach the last".
 EVENTS = {"l1": "L1 hit|N/A", "unknown": "L1 miss|N/A", "l3": "L3 hit|N/A", "dram": "L3 miss|N/A",
           "remote": "Remote L3 miss|N/A"}
-# What each run must show, by level: {model: places}. Peers of the same and of another cluster, another socket.
-RUNS = {"cluster=4": ("l1", "l2", "near", "llc", "dram"), "cluster=1": ("l1", "l2", "far", "llc", "dram"),
+# What each run must show, by level: {model: places}. Peers of the same and of another
+# cluster, another socket.
+RUNS = {"cluster=4": ("l1", "l2", "near", "llc", "dram"),
+        "cluster=1": ("l1", "l2", "far", "llc", "dram"),
         "cluster=1,sockets=2": ("l1", "l2", "llc", "dram", "remote")}
-NAMES = {"near": ("peer-core",), "far": ("peer-cluster", "peer-core"), "llc": ("system-cache", "l3"),
-         "remote": ("remote", "remote-dram")}
-OLD = {"l1": "L1 or L1 hit", "l2": "L2 or L2 hit", "peer-core": "L2 or L2 hit", "system-cache": "L3 or L3 hit",
-       "peer-cluster": "L3 or L3 hit", "remote": "Remote N/A or N/A",
-       "dram": "Local RAM or RAM hit"}  # perf 6.1, the CPUs that it knows
+NAMES = {"near": ("peer-core",), "far": ("peer-cluster", "peer-core"),
+         "llc": ("system-cache", "l3"), "remote": ("remote", "remote-dram")}
+# perf 6.1, the CPUs that it knows
+OLD = {"l1": "L1 or L1 hit", "l2": "L2 or L2 hit", "peer-core": "L2 or L2 hit",
+       "system-cache": "L3 or L3 hit", "peer-cluster": "L3 or L3 hit",
+       "remote": "Remote N/A or N/A", "dram": "Local RAM or RAM hit"}
 
 hip12 = own("hip12", ("features", "v1p2,no-eft,no-fpf,midr=0x480fd060,align=2"))
-CASES = [("neoverse-n1", NEOVERSE, "n1"), ("neoverse-v1", NEOVERSE, "n1"), ("neoverse-n2", NEOVERSE, "n1"),
-         ("neoverse-v2", NEOVERSE, "n1"), ("neoverse-v3", NEOVERSE, "n1"), ("ampereone", AMPERE, "compact"),
+CASES = [("neoverse-n1", NEOVERSE, "n1"), ("neoverse-v1", NEOVERSE, "n1"),
+         ("neoverse-n2", NEOVERSE, "n1"),
+         ("neoverse-v2", NEOVERSE, "n1"), ("neoverse-v3", NEOVERSE, "n1"),
+         ("ampereone", AMPERE, "compact"),
          ("kunpeng-920", None, "hisi"), (hip12, HIP12, "hisi")]
 
 
 def perf_words(perf, path):
     """Loads by what perf says of them: {"L1 hit|None": number}."""
     code, out, err = run(perf, "script", "-i", path, "--itrace=M", "-F", "event,data_src")
-    return collections.Counter(m[1].strip() + "|" + m[2].strip() for m in
-                               re.finditer(r"OP LOAD\|LVL ([^|]*)\|SNP ([^|]*)\|", out.decode(errors="replace")))
+    return collections.Counter(m[1].strip() + "|" + m[2].strip()
+                               for m in re.finditer(r"OP LOAD\|LVL ([^|]*)\|SNP ([^|]*)\|",
+                                                    out.decode(errors="replace")))
 
 
 def loads(path):
     """(source, Data Source value or None) of every record of a load."""
-    code, out, err = spex("script", "-i", path, "--format", "json", "-F", "op_class,op_payload,source,data_source")
+    code, out, err = spex("script", "-i", path, "--format", "json", "-F",
+                          "op_class,op_payload,source,data_source")
     rows = [json.loads(line) for line in out.splitlines()]
     return collections.Counter((r["source"], r.get("data_source")) for r in rows
                                if r["op_class"] == 1 and not r["op_payload"] & 1)
 
 
 def taken(path):
-    """Atomics that have the line in level 1 and take it from another socket's core: perf calls these remote."""
-    code, out, err = spex("script", "-i", path, "--format", "json", "-F", "op_class,op_payload,source,events")
+    """Atomics that have the line in level 1 and take it from another socket's core:
+    perf calls these remote."""
+    code, out, err = spex("script", "-i", path, "--format", "json", "-F",
+                          "op_class,op_payload,source,events")
     rows = [json.loads(line) for line in out.splitlines()]
-    return sum(r["op_class"] == 1 and not r["op_payload"] & 1 and r["source"] == "l1" and "remote-access" in r["events"]
-               for r in rows)
+    return sum(r["op_class"] == 1 and not r["op_payload"] & 1 and r["source"] == "l1" and
+               "remote-access" in r["events"] for r in rows)
 
 
 def order(path):
@@ -102,13 +113,18 @@ def order(path):
 
 
 LAYOUTS = {  # linux-perf.md, 9; the last is that of the pseudocode
-    "n1": ["address0", "operation-type1", "events", "counter1", "counter0", "address2", "counter2"],
-    "hisi": ["address0", "counter1", "counter0", "events", "operation-type1", "address2", "counter2"],
-    "compact": ["counter0", "counter1", "counter2", "address0", "address2", "data-source", "operation-type1", "events"]}
+           "n1": ["address0", "operation-type1", "events", "counter1", "counter0", "address2",
+                  "counter2"],
+           "hisi": ["address0", "counter1", "counter0", "events", "operation-type1", "address2",
+                    "counter2"],
+           "compact": ["counter0", "counter1", "counter2", "address0", "address2", "data-source",
+                       "operation-type1", "events"]}
 
 def in_order(packets, layout):
-    """The packets, and the layout's order, as far as each knows the other's (a store has no source)."""
-    return [p for p in packets if p in LAYOUTS[layout]], [p for p in LAYOUTS[layout] if p in packets]
+    """The packets, and the layout's order, as far as each knows the other's (a
+    store has no source)."""
+    return [p
+            for p in packets if p in LAYOUTS[layout]], [p for p in LAYOUTS[layout] if p in packets]
 
 
 for cpu, table, layout in CASES:
@@ -117,8 +133,8 @@ for cpu, table, layout in CASES:
         if model == "cluster=1" and cpu.startswith("neoverse-v"):
             continue  # the same table
         what = f"{name}, {model}"
-        code, _, err, path = record("-q", "--cpu", cpu, "-c", "256", "--model", f"fast,llc.size=4M,llc.ways=16,{model}",
-                                    "--", places)
+        code, _, err, path = record("-q", "--cpu", cpu, "-c", "256", "--model",
+                                    f"fast,llc.size=4M,llc.ways=16,{model}", "--", places)
         if code:
             check(f"{what}: record", False, err)
             continue
@@ -156,21 +172,24 @@ for cpu, table, layout in CASES:
             equal(f"{what}: perf 6.1 reads the same", old, want)
     first, sizes = order(path)
     equal(f"{name}: order of packets", *in_order(first, layout))
-    check(f"{name}: size of records", sizes == {64} if layout == "n1" else
-          all(n % 4 == 0 for n in sizes) and len(sizes) > 1 if layout == "hisi" else max(sizes) <= 64, sizes)
+    check(f"{name}: size of records",
+          sizes == {64} if layout == "n1" else all(n % 4 == 0 for n in sizes) and len(sizes) > 1
+          if layout == "hisi" else max(sizes) <= 64, sizes)
     code, out, err = spex("verify", path)
     check(f"{name}: the stream is right for its feature set", code == 0, (out, err))
 
 # ---- presets ----
 code, out, err = spex("help", "cpus")
 presets = sorted(f[:-4] for f in os.listdir(CPUS))
-equal("help cpus names every file of share/cpus", sorted(re.findall(r"^  (\S+) ", out.decode(), re.M)), presets)
+equal("help cpus names every file of share/cpus",
+      sorted(re.findall(r"^  (\S+) ", out.decode(), re.M)), presets)
 texts = []
 for cpu in ("neoverse-n1", os.path.join(CPUS, "neoverse-n1.cpu")):
     code, _, err, path = record("-q", "--cpu", cpu, "-c", "1024", "--model", "fast", "--", places)
     code, text, err = spex("dump", "-i", path)
     texts.append(text.splitlines()[:5000])  # while one thread runs: two are at the host's mercy
-check("by its name and by its file the same records", len(texts[0]) == 5000 and texts[0] == texts[1])
+check("by its name and by its file the same records",
+      len(texts[0]) == 5000 and texts[0] == texts[1])
 
 # ---- files that are wrong ----
 for what, change, word in (
@@ -190,12 +209,14 @@ for key, word in (("features", "features is missing"), ("width", "width is missi
 code, _, err = spex("stat", "--cpu", "/nowhere.cpu", "--", places)
 check("stat: no such file", code == 2 and "/nowhere.cpu: No such file" in err, err)
 code, _, err = spex("vm", "--cpu", own("bad", ("l1d.wasy", 4)), "--guest", "/nowhere")
-check("vm: refused with file and reason", code == 2 and "bad.cpu: line" in err and "l1d.wasy" in err, err)
+check("vm: refused with file and reason",
+      code == 2 and "bad.cpu: line" in err and "l1d.wasy" in err, err)
 code, _, err = spex("vm", "--model", "width=4,full", "--guest", "/nowhere")
 check("vm: no full model", code == 2 and "fast model" in err, err)
 code, _, err = spex("vm", "--cpu", hip12, "--guest", "/nowhere")
 check("vm: a CPU of one's own is taken", code == 1 and "/nowhere is no prepared guest" in err, err)
-code, _, err, path = record("-q", "--cpu", own("mine", ("layout", "compact"), ("features", "neoverse-n1")), "-c", "4096",
-                            "--model", "fast", "--", places)
+code, _, err, path = record("-q", "--cpu",
+                            own("mine", ("layout", "compact"), ("features", "neoverse-n1")), "-c",
+                            "4096", "--model", "fast", "--", places)
 equal("a file's own layout", *in_order(order(path)[0], "compact"))
 done()

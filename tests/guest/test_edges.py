@@ -1,4 +1,5 @@
-"""Calls between functions, exactly (record --truth -g --model full), as callgrind_annotate reads them."""
+"""Calls between functions, exactly (record --truth -g --model full), as
+callgrind_annotate reads them."""
 from guest import *
 
 need_engine("calls")
@@ -45,8 +46,10 @@ int main(void)
 }
 """
 # function -> function: calls, by the text above; tail() goes on in leaf() without a call
-WANT = {("main", "twice"): 100, ("twice", "leaf"): 200, ("main", "fact"): 7, ("fact", "fact"): 35 + 18,
-        ("fact", "leaf"): 35 + 18, ("main", "leaves"): 5, ("leaves", "leaf"): 5, ("main", "tail"): 9,
+WANT = {("main", "twice"): 100, ("twice", "leaf"): 200, ("main", "fact"): 7,
+        ("fact", "fact"): 35 + 18,
+        ("fact", "leaf"): 35 + 18, ("main", "leaves"): 5, ("leaves", "leaf"): 5,
+        ("main", "tail"): 9,
         ("main", "pointer"): 9, ("pointer", "fact"): 9, ("thread", "leaf"): 3, ("main", "leaf"): 1}
 EVENTS = 7
 
@@ -75,16 +78,19 @@ def check_program(name, *flags):
     source, program = os.path.join(WORK, "calls.c"), os.path.join(WORK, name)
     with open(source, "w") as f:
         f.write(SOURCE_TEXT)
-    code, _, err = run(CC, "-O1", "-g", "-foptimize-sibling-calls", "-pthread", "-o", program, source, *flags)
+    code, _, err = run(CC, "-O1", "-g", "-foptimize-sibling-calls", "-pthread", "-o", program,
+                       source, *flags)
     equal(f"{name}: built", (code, err), (0, ""))
     code, out, err, path = record("--truth", "-g", "--model", "full", "--", program)
     equal(f"{name}: recorded", code, 0)
     grind = os.path.join(WORK, "callgrind.out")
     code, _, err = spex("export", "--to", "callgrind", "-i", path, "-o", grind)
     own, calls = read_callgrind(grind)
-    found = {k: v[0] for k, v in calls.items() if k in WANT or (k[0] in dict(WANT) and k[1] in dict(WANT))}
+    found = {k: v[0] for k, v in calls.items() if k in WANT or
+             (k[0] in dict(WANT) and k[1] in dict(WANT))}
     equal(f"{name}: as many calls as there are", found, WANT)
-    # what a function calls that is not itself called by others below it: its own counts and those of its callees
+    # what a function calls that is not itself called by others below it: its own counts
+    # and those of its callees
     for f in ("twice", "leaves", "pointer"):
         into = [sum(c) for c in zip(*(v[1] for k, v in calls.items() if k[1] == f))]
         below = [sum(c) for c in zip(own[f][1], *(v[1] for k, v in calls.items() if k[0] == f))]
@@ -94,21 +100,27 @@ def check_program(name, *flags):
             equal(f"{name}: {f}: what calls of it count is its own and what it calls", into, below)
     total = [sum(c) for c in zip(*(v[1] for v in own.values()))]
     start = [v[1] for k, v in calls.items() if k[1] in ("main", "__wrap_main")]
-    check(f"{name}: main has less than the whole", start and all(0 < a <= b for a, b in zip(start[0][:1], total)), (start, total))
+    check(f"{name}: main has less than the whole",
+          start and all(0 < a <= b for a, b in zip(start[0][:1], total)), (start, total))
     if shutil.which("callgrind_annotate"):
-        code, out, err = run("callgrind_annotate", "--inclusive=yes", "--tree=caller", grind, cwd="/")
+        code, out, err = run("callgrind_annotate", "--inclusive=yes", "--tree=caller", grind,
+                             cwd="/")
         text = out.decode(errors="replace")
-        check(f"{name}: callgrind_annotate reads it, callers too", code == 0 and "malformed" not in err and
+        check(f"{name}: callgrind_annotate reads it, callers too",
+              code == 0 and "malformed" not in err and
               re.search(r"< .*:twice \(200x\)", text), (err[:300], text[:2000]))
     return path
 
 
 path = check_program("calls-static", "-static")
 rows = [l for l in open(path + ".truth") if l.startswith("#call")]
-check("rows of calls are comments to those who do not know them", rows and all(len(l.split("\t")) == 12 for l in rows), rows[:2])
+check("rows of calls are comments to those who do not know them",
+      rows and all(len(l.split("\t")) == 12 for l in rows), rows[:2])
 check_program("calls-dynamic", "-Wl,-z,now")
 _, calls = read_callgrind(os.path.join(WORK, "callgrind.out"))
-equal("a call through the PLT is one of the function", calls.get(("main", "pthread_create"), [0])[0], 3)
+equal("a call through the PLT is one of the function",
+      calls.get(("main", "pthread_create"), [0])[0], 3)
 code, _, err, path = record("--truth", "-g", "--", os.path.join(WORK, "calls-static"))
-check("without the full model there are none", not any(l.startswith("#call") for l in open(path + ".truth")))
+check("without the full model there are none",
+      not any(l.startswith("#call") for l in open(path + ".truth")))
 done()

@@ -60,7 +60,8 @@ ops = trace_exact(program)
 code, _, err, path = record("-e", "arm_spe/jitter=1/", "-c", 512, program)
 got = [r["pc"] for r in packets(path)]
 check("jitter: about one sample in 512 operations", abs(len(got) - len(ops) / 513) < 3, len(got))
-code, _, _, other = record("-e", "arm_spe/jitter=1/", "-c", 512, "--seed", "2", program, name="other")
+code, _, _, other = record("-e", "arm_spe/jitter=1/", "-c", 512, "--seed", "2", program,
+                           name="other")
 check("jitter: another seed samples other operations", got != [r["pc"] for r in packets(other)])
 check("jitter: all four instructions of the loop are sampled", len(set(got)) >= 4, set(got))
 # where branches go
@@ -68,16 +69,20 @@ program = build("branches", "-nostdlib", "-static")
 s = symbols(program)
 at = {"tbnz": s["loop"], "bl": s["skip"], "br": s["skip"] + 4, "b": s["there"], "b.eq": s["on"] + 4,
       "cbnz": s["back"], "ret": s["leaf"]}
-GOES = {"tbnz": (None, "B COND"), "bl": (s["leaf"], "B"), "br": (s["there"], "B IND"), "b": (s["on"], "B"),
+GOES = {"tbnz": (None, "B COND"), "bl": (s["leaf"], "B"), "br": (s["there"], "B IND"),
+        "b": (s["on"], "B"),
         "b.eq": (None, "B COND"), "cbnz": (s["loop"], "B COND"), "ret": (s["skip"] + 4, "B IND")}
 for model in ("fast", "full", "none"):
-    code, _, _, path = record("-e", "arm_spe/jitter=1,branch_filter=1/", "-c", 256, "--model", model, program)
+    code, _, _, path = record("-e", "arm_spe/jitter=1,branch_filter=1/", "-c", 256, "--model",
+                              model, program)
     rows = packets(path)
     for name, (target, op) in GOES.items():
         mine = [r for r in rows if r["pc"] == at[name]]
-        wrong = [r for r in mine if r.get("target") != (target or r["pc"] + 4) or r["op"].split(" CR-")[0] != op or
+        wrong = [r for r in mine if r.get("target") != (target or r["pc"] + 4) or
+                 r["op"].split(" CR-")[0] != op or
                  ("NOT-TAKEN" in r["ev"]) != (target is None)]
-        check(f"branches: {name} goes where it goes, {model}", len(mine) > 20 and not wrong, (len(mine), wrong[:2]))
+        check(f"branches: {name} goes where it goes, {model}", len(mine) > 20 and not wrong,
+              (len(mine), wrong[:2]))
 code, _, _, path = record("--truth", program)
 truth = {int(l.split()[1], 16): l.split() for l in open(path + ".truth") if l[0] != "#"}
 equal("branches: truth knows how often each was taken", [int(truth[at[n]][7]) for n in at],
@@ -88,13 +93,14 @@ program = build("faults", "-nostdlib", "-static")
 code, _, _, path = record("-e", "arm_spe//", "-c", 256, program)
 fault = symbols(program)["loop"] + 12
 rows = [r for r in packets(path) if r["pc"] == fault]
-check("a load that faults: exception, no address, no cache events (PKT-94: retired)",
-      rows and all(r["ev"] == ["EXCEPTION-GEN", "RETIRED"] and "va" not in r for r in rows), rows[:3])
+check("a load that faults: exception, no address, no cache events (PKT-94: retired)", rows and
+      all(r["ev"] == ["EXCEPTION-GEN", "RETIRED"] and "va" not in r for r in rows), rows[:3])
 # a period that the driver changes is said
 program = build("exact", "-nostdlib", "-static")
 for asked, used in ((300, 256), (5, 256), (1024, None)):
     code, _, err, path = record("-c", asked, program)
     said = re.search(r"the period is (\d+), not (\d+)", err)
-    equal(f"-c {asked}: what the period became", said and said.groups(), used and (str(used), str(asked)))
+    equal(f"-c {asked}: what the period became", said and said.groups(),
+          used and (str(used), str(asked)))
 
 done()

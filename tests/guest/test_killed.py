@@ -1,7 +1,8 @@
-"""spex record, or its QEMU, killed or refused at one system call after the other (strace's injection).
+"""spex record, or its QEMU, killed or refused at one system call after the
+other (strace's injection).
 
-Whatever happens: what has the profile's name is whole, an older profile is still there, and what was
-left of the run can be recovered. A few calls in `make check`, every one in `make check-faults`
+Whatever happens: what has the profile's name is whole, an older profile is still there, and what
+was left of the run can be recovered. A few calls in `make check`, every one in `make check-faults`
 (SPEX_LONG=1). Later writers of files join by a line in COMMANDS.
 """
 import glob
@@ -30,7 +31,8 @@ def readable(path):
 
 
 RECORD = [SPEX, "record", *MODEL, "-c", "256", "-m", ",8K", "-o", P]
-# Commands that write a file: name, words, and the text that a whole output has or a function of its path.
+# Commands that write a file: name, words, and the text that a whole output has
+# or a function of its path.
 COMMANDS = [("record", RECORD + [tiny], readable)]
 
 # QEMU under strace: a script that says, as QEMU does, that it loads plugins.
@@ -74,7 +76,8 @@ def judge(what, code, err, whole, killed):
     wrong = []
     if code in (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS) or "Sanitizer" in err:
         wrong.append("crashed")
-    if not killed and code and not any(l.startswith("spex") for l in err.splitlines()) and "shared librar" not in err:
+    if not killed and code and not any(l.startswith("spex")
+                                       for l in err.splitlines()) and "shared librar" not in err:
         wrong.append("no message")
     there = [n for n in (P, P + ".old") if os.path.exists(n)]
     if not any(open(n, "rb").read() == OLDER for n in there):
@@ -89,7 +92,8 @@ def judge(what, code, err, whole, killed):
         loaded = os.path.exists(os.path.join(directory, "0.log"))
         got = spex("recover", directory, "-o", os.path.join(AT, "recovered"))
         ok = got[0] == 0 and whole(os.path.join(AT, "recovered"))
-        if not ok and (loaded or not got[2]) and "there is no data" not in got[2] and os.path.exists(os.path.join(directory, "data")):
+        if (not ok and (loaded or not got[2]) and "there is no data" not in got[2] and
+            os.path.exists(os.path.join(directory, "data"))):
             wrong.append(f"cannot be recovered: {got[2]}")
     return [f"{what}: {w} (exit {code}) {err[-300:]}" for w in wrong]
 
@@ -106,7 +110,8 @@ def disturb(name, args, counts, kinds, whole, inside):
                 every = sorted({counts[call], max(1, counts[call] // 2)}) if names else every[::-12]
             for n in every:
                 clean()
-                options = ["-e", "trace=" + call, "-o", "/dev/null", "-e", f"inject={call}:{kind}:when={n}"]
+                options = ["-e", "trace=" + call, "-o", "/dev/null", "-e",
+                           f"inject={call}:{kind}:when={n}"]
                 if inside:
                     wrap(options)
                     command = [*RECORD, "--qemu", WRAPPER, tiny]
@@ -115,10 +120,13 @@ def disturb(name, args, counts, kinds, whole, inside):
                 code, _, err = run(*command, timeout=120)
                 problems += judge(f"{call} {n} {kind}", code, err, whole, "KILL" in kind)
                 done_cases += 1
-    check(f"{name}: {done_cases} disturbed calls: readable or absent, older files kept, recoverable", not problems, "\n".join(problems))
+    check(f"{name}: {done_cases} disturbed calls: readable or absent, older "
+          "files kept, recoverable",
+          not problems, "\n".join(problems))
 
 
-FULL = {"write", "pwrite64", "openat", "fallocate", "mkdir", "rename", "ftruncate", "close", "fsync"}
+FULL = {"write", "pwrite64", "openat", "fallocate", "mkdir", "rename", "ftruncate", "close",
+        "fsync"}
 READ = {"read", "pread64", "newfstatat", "lseek", "getdents64", "flock"}
 for name, args, whole in COMMANDS:
     disturb(f"{name}, killed", args, calls(args), [("signal=KILL", None)], whole, False)
@@ -126,7 +134,9 @@ for name, args, whole in COMMANDS:
     disturb(f"{name}, bad disk", args, calls(args), [("error=EIO", FULL | READ)], whole, False)
 inside = calls(None)
 whole = COMMANDS[0][2]
-mine = {c: n for c, n in inside.items() if c in ("write", "pwrite64", "fallocate", "unlink", "openat", "close", "flock", "mmap", "munmap")}
+mine = {c: n for c, n in inside.items() if c in ("write", "pwrite64", "fallocate", "unlink",
+                                                 "openat", "close", "flock", "mmap", "munmap")}
 disturb("QEMU killed", None, mine, [("signal=KILL", None)], whole, True)
-disturb("QEMU, disk full", None, mine, [("error=ENOSPC", {"write", "pwrite64", "fallocate"})], whole, True)
+disturb("QEMU, disk full", None, mine, [("error=ENOSPC", {"write", "pwrite64", "fallocate"})],
+        whole, True)
 done()

@@ -1,5 +1,5 @@
-"""Threads in turns by modelled time: the same program gives the same answer and the same bytes, on one host CPU as on two,
-though who gets a lock first decides what it prints."""
+"""Threads in turns by modelled time: the same program gives the same answer and the same bytes, on
+one host CPU as on two, though who gets a lock first decides what it prints."""
 import json
 import shutil
 from guest import *
@@ -10,7 +10,8 @@ answers, files = set(), set()
 for i in range(10):
     alone = ["taskset", "-c", "0"] if i % 2 and shutil.which("taskset") else []
     path = os.path.join(WORK, "order.data")
-    code, out, err = run(*alone, SPEX, "record", "-q", "--deterministic", "-c", "1024", "-o", path, "--", program)
+    code, out, err = run(*alone, SPEX, "record", "-q", "--deterministic", "-c", "1024", "-o", path,
+                         "--", program)
     check(f"run {i}: ends well", code == 0, err)
     answers.add(out)
     files.add(open(path, "rb").read())
@@ -18,7 +19,8 @@ check("the same thread gets the lock each time", len(answers) == 1, answers)
 check("the same bytes each time", len(files) == 1, len(files))
 code, out, err = spex("report", "-i", path, "--sort", "tid", "--format", "json")
 rows = json.loads(out)["rows"]
-check("all threads are sampled, side by side in time", len([r for r in rows if r["samples"] > 10]) >= 5, rows)
+check("all threads are sampled, side by side in time",
+      len([r for r in rows if r["samples"] > 10]) >= 5, rows)
 
 # Threads that take a line from each other, and one that waits, take turns of 64 words (a block or
 # an access each, so some 20 rounds of these loops). With the 4096 of threads that leave each other
@@ -32,19 +34,23 @@ check("of 10,000 values in a line that both use a thread sees one in 50",
 check("a thread that waits goes on soon after the write that it waits for",
       word[2] == b"wait" and int(word[3]) < 128, out)
 
-# A thread that says that it waits (YIELD) lets the other go on at once: a line that is handed to and fro by
-# compare and swap takes no longer than its way and the moment that its owner keeps it.
+# A thread that says that it waits (YIELD) lets the other go on at once: a line that is handed to
+# and fro by compare and swap takes no longer than its way and the moment that its owner keeps it.
 micro, path = os.path.join(WORK, "micro"), os.path.join(WORK, "pingpong")
-subprocess.run([CC, "-O2", "-static", "-pthread", "-o", micro, os.path.join(HERE, "..", "validate", "micro.c")], check=True)
-code, out, err = run(SPEX, "record", "-q", "--model", "full,cluster=1,far.latency=150,lease=30", "--truth", "-c", "1048576",
-                     "-o", path, "--", micro, "pingpong", "2000")
+subprocess.run([CC, "-O2", "-static", "-pthread", "-o", micro,
+                os.path.join(HERE, "..", "validate", "micro.c")], check=True)
+code, out, err = run(SPEX, "record", "-q", "--model", "full,cluster=1,far.latency=150,lease=30",
+                     "--truth", "-c", "1048576", "-o", path, "--", micro, "pingpong", "2000")
 check("pingpong: ends well", code == 0, err)
-place = subprocess.run([CC.replace("gcc", "nm"), "-S", micro], capture_output=True, text=True).stdout
-start, size = next([int(w, 16) for w in line.split()[:2]] for line in place.splitlines() if line.endswith(" kernel_pingpong"))
+place = subprocess.run([CC.replace("gcc", "nm"), "-S", micro], capture_output=True,
+                       text=True).stdout
+start, size = next([int(w, 16) for w in line.split()[:2]]
+                   for line in place.splitlines() if line.endswith(" kernel_pingpong"))
 rows = [line.split() for line in open(path + ".truth") if not line.startswith("#")]
 cycles = sum(float(row[-1]) for row in rows if start <= int(row[1], 16) < start + size)
 hop = cycles / 2 / int(out.split()[1])
-check("a line changes hands by compare and swap in 180 cycles, 10% more or less", 162 < hop < 198, hop)
+check("a line changes hands by compare and swap in 180 cycles, 10% more or less", 162 < hop < 198,
+      hop)
 
 code, out, err = spex("record", "--deterministic", "--model", "fast", "--", program)
 check("not with the fast model", code == 2 and "--deterministic takes the full model" in err, err)

@@ -19,7 +19,8 @@ PERF_MESSAGES = re.compile(
 
 
 def perf_script(path, *args):
-    code, out, err = run("perf", "script", "-i", path, "--itrace=i1i", "-F", "comm,pid,tid,ip,sym,dso", *args)
+    code, out, err = run("perf", "script", "-i", path, "--itrace=i1i", "-F",
+                         "comm,pid,tid,ip,sym,dso", *args)
     return code, [l.split() for l in out.decode(errors="replace").splitlines() if l.strip()], err
 
 
@@ -27,15 +28,18 @@ def perf_script(path, *args):
 digests = set()
 for i in range(3):
     code, out, err, path = record("--truth", work, "exit", "3")
-    digests.add(hashlib.sha256(open(path, "rb").read() + open(path + ".truth", "rb").read()).hexdigest())
+    digests.add(hashlib.sha256(open(path, "rb").read() +
+                               open(path + ".truth", "rb").read()).hexdigest())
 equal("the same program, seed and environment give the same bytes", len(digests), 1)
 equal("exit status of the guest", code, 3)
-check("closing line", re.search(r"^spex: [\d,]+ samples, 0 lost, \d+ collided; neoverse-n1 model; wrote \S+ \([\d.]+ [kM]B\)$",
+check("closing line", re.search(r"^spex: [\d,]+ samples, 0 lost, \d+ collided; neoverse-n1 model; "
+                                r"wrote \S+ \([\d.]+ [kM]B\)$",
                                 err, re.M), err)
 record("--seed", "7", work, "exit", "3", name="seed")
 check("another seed gives other samples",
       open(path, "rb").read() != open(os.path.join(WORK, "seed"), "rb").read())
-equal("nothing is left beside the file", [n for n in os.listdir(WORK) if ".run-" in n or ".new-" in n], [])
+equal("nothing is left beside the file",
+      [n for n in os.listdir(WORK) if ".run-" in n or ".new-" in n], [])
 record(work, "exit", "0")
 code, out, err = spex("record", "-o", path, work, "exit", "0")
 check("an older file is kept as .old", os.path.exists(path + ".old"))
@@ -46,7 +50,8 @@ equal("standard input and output pass through", (code, out), (0, b"through\nand 
 code, out, err, path = record("--env", "SPEX_TEST=seen", "--", work, "env")
 equal("--env reaches the program", out, b"seen\n")
 code, out, err = spex("record", "-q", "-o", "-", work, "exit", "0")
-check("-o - writes perf's pipe format, and nothing else", code == 0 and out[:8] == b"PERFILE2", out[:40])
+check("-o - writes perf's pipe format, and nothing else", code == 0 and out[:8] == b"PERFILE2",
+      out[:40])
 open(os.path.join(WORK, "piped"), "wb").write(out)
 check("which spex reads", *verified(os.path.join(WORK, "piped")))
 p = run("perf", "script", "-i", "-", "--itrace=i1i", "-F", "ip,sym", stdin=out)
@@ -57,11 +62,13 @@ for name, program in (("dynamic", work), ("static", static), ("not PIE", fixed))
     code, out, err, path = record(program, "exit", "0")
     code, rows, err = perf_script(path)
     share = sum(r[3] == "busy" for r in rows if len(r) > 3) / max(1, len(rows))
-    check(f"{name}: perf resolves the hot function", code == 0 and share > 0.9, (share, err, rows[:3]))
+    check(f"{name}: perf resolves the hot function", code == 0 and share > 0.9,
+          (share, err, rows[:3]))
     odd = [l for l in err.splitlines() if not PERF_MESSAGES.search(l)]
     equal(f"{name}: perf says nothing unexpected", odd, [])
     code, out, err = spex("report", "-i", path)
-    check(f"{name}: spex resolves it", code == 0 and re.search(r"9\d\.\d%.* busy$", out.decode(), re.M), out.decode())
+    check(f"{name}: spex resolves it",
+          code == 0 and re.search(r"9\d\.\d%.* busy$", out.decode(), re.M), out.decode())
     check(f"{name}: verify", *verified(path))
 
 # ---- threads, processes ----
@@ -74,7 +81,8 @@ check("threads: every thread has samples under its own name",
       {"work", "one", "two", "three", "late"} <= set(names), names)
 equal("threads: one thread per name", {n: len(t) for n, t in names.items() if n != "work"},
       {"one": 1, "two": 1, "three": 1, "late": 1})
-equal("threads: FORK and EXIT records", (len(events(path, "FORK")), len(events(path, "EXIT"))), (4, 5))
+equal("threads: FORK and EXIT records", (len(events(path, "FORK")), len(events(path, "EXIT"))),
+      (4, 5))
 check("threads: verify", *verified(path))
 code, out, err, path = record(work, "forks")
 equal("forks: exit status", code, 6)
@@ -83,7 +91,8 @@ by = {}
 for r in rows:
     by[r[1]] = by.get(r[1], 0) + 1
 n = sorted(v for k, v in by.items() if not k.startswith("1000"))
-check("forks: children have samples in the ratio of their work", len(n) >= 2 and 1.7 < n[-1] / n[-2] < 2.3, by)
+check("forks: children have samples in the ratio of their work",
+      len(n) >= 2 and 1.7 < n[-1] / n[-2] < 2.3, by)
 equal("forks: FORK records", len(events(path, "FORK")), 3)
 check("forks: verify", *verified(path))
 clean = {}
@@ -108,9 +117,11 @@ check("and the profile is written", "wrote" in err and verified(os.path.join(WOR
 code, out, err, path = record(work, "exec", "/nonexistent")
 check("a failed execve changes nothing", code == 0 and "execve" not in err, err)
 code, out, err, path = record(work, "exec", "/bin/true")
-check("an execve that succeeds is told", code == 0 and re.search("not profiled: true$", err, re.M) and verified(path)[0], err)
+check("an execve that succeeds is told",
+      code == 0 and re.search("not profiled: true$", err, re.M) and verified(path)[0], err)
 code, out, err, path = record(work, "closeall")
-check("a guest that closes our files harms nothing", code == 0 and verified(path)[0] and len(packets(path)) > 2500, err)
+check("a guest that closes our files harms nothing",
+      code == 0 and verified(path)[0] and len(packets(path)) > 2500, err)
 
 # ---- code that changes, signals, memory that QEMU does not show ----
 code, out, err, path = record("--truth", "-c", "256", work, "jit")
@@ -120,17 +131,21 @@ anon = [l for l in events(path, "MMAP2") if "rwxp //anon" in l]
 equal("generated code has a mapping", len(anon), 1)
 base = int(re.search(r"\[(0x[0-9a-f]+)\(", anon[0]).group(1), 16)
 truth = {int(l.split()[1], 16): int(l.split()[2]) for l in open(path + ".truth") if l[0] != "#"}
-equal("truth of generated code", [truth.get(base + 4 * i) for i in range(5)], [200, 200, 40000, 40000, 200])
+equal("truth of generated code", [truth.get(base + 4 * i) for i in range(5)],
+      [200, 200, 40000, 40000, 200])
 code, out, err, path = record(work, "alarm")
 check("asynchronous signals", code == 0 and verified(path)[0], err)
-code, out, err, path = record("--cpu", "max", "-c", "256", "-e", "arm_spe/store_filter=1/", work, "zero")
+code, out, err, path = record("--cpu", "max", "-c", "256", "-e", "arm_spe/store_filter=1/", work,
+                              "zero")
 zva = [r for r in packets(path) if r["op"] == "ST UNSPEC-REG"]
-check("DC ZVA has addresses, one cache line apart", len(zva) > 100 and all(r["va"] % 64 == 0 for r in zva), zva[:3])
+check("DC ZVA has addresses, one cache line apart",
+      len(zva) > 100 and all(r["va"] % 64 == 0 for r in zva), zva[:3])
 check("and nothing is unseen", "no address" not in err, err)
 
 # ---- buffers ----
 code, out, err, big = record("-e", "arm_spe//", "-c", "512", work, "exit", "0", name="big")
-code, out, err, small = record("-e", "arm_spe//", "-c", "512", "-m", ",8K", work, "exit", "0", name="small")
+code, out, err, small = record("-e", "arm_spe//", "-c", "512", "-m", ",8K", work, "exit", "0",
+                               name="small")
 equal("full buffers lose nothing", packets(small), packets(big))
 check("each is one AUX record of a whole page", len(events(small, "AUX offset")) > 50 and
       all("flags: 0" in l for l in events(small, "AUX offset")), events(small, "AUX offset")[:3])
@@ -140,8 +155,9 @@ equal("stat: as many interrupts as whole buffers", counts(err)["interrupts"],
       len([l for l in events(small, "AUX offset") if "size: 0x1000 " in l]))
 code, _, err = spex("stat", *MODEL, "--cpu", "max", "-c", "512", "-m", ",8K", work, "exit", "4")
 c = counts(err)
-check("stat: every event of a CPU that has them all", code == 4 and c["SAMPLE_FEED"] ==
-      c["SAMPLE_FILTRATE"] == c["SAMPLE_FEED_EVENT"] and c["SAMPLE_BUFFER_FULL"] == c["interrupts"] > 20 and
+check("stat: every event of a CPU that has them all",
+      code == 4 and c["SAMPLE_FEED"] == c["SAMPLE_FILTRATE"] == c["SAMPLE_FEED_EVENT"] and
+      c["SAMPLE_BUFFER_FULL"] == c["interrupts"] > 20 and
       c["SAMPLE_FEED_BR"] + c["SAMPLE_FEED_LD"] + c["SAMPLE_FEED_ST"] < c["SAMPLE_FEED"], err)
 
 # ---- the truth beside the samples ----
@@ -152,7 +168,8 @@ total = json.loads(out)["operations"]
 code, _, err = spex("stat", *MODEL, "-c", "512", work, "exit", "0")
 equal("truth: all operations are there", total, counts(err)["SAMPLE_POP"])
 busy = rows["busy"]
-check("truth: the hot function, its count, its error", abs(busy["operations"] - 7000000) < 1000000 and
+check("truth: the hot function, its count, its error",
+      abs(busy["operations"] - 7000000) < 1000000 and
       busy["within"] == "yes" and abs(busy["error"]) < 2 * busy["expected"] < 0.02, busy)
 code, out, err = spex("truth", path)
 check("truth: text", code == 0 and re.search(r"% +yes .* busy$", out.decode(), re.M), out.decode())
@@ -185,12 +202,16 @@ FILTERS = [
 for terms, keep in FILTERS:
     code, out, err, path = record("-e", f"arm_spe/{terms},jitter=1/", "-c", "256", chase)
     rows = packets(path)
-    check(f"{terms}: only what it selects", rows and all(keep(r) for r in rows), [r for r in rows if not keep(r)][:2])
+    check(f"{terms}: only what it selects", rows and all(keep(r) for r in rows),
+          [r for r in rows if not keep(r)][:2])
     code, _, err = spex("stat", *MODEL, "-e", f"arm_spe/{terms},jitter=1/", "-c", "256", chase)
     c = counts(err)
-    check(f"{terms}: stat: FILTRATE below FEED", len(rows) == c["SAMPLE_FILTRATE"] < c["SAMPLE_FEED"], c)
-code, out, err, path = record("--cpu", "max", "-e", "arm_spe/inv_event_filter=0x8,load_filter=1/", "-c", "256", chase)
-check("inv_event_filter on a CPU that has it", code == 0 and not any("L1D-REFILL" in r["ev"] for r in packets(path)), err)
+    check(f"{terms}: stat: FILTRATE below FEED",
+          len(rows) == c["SAMPLE_FILTRATE"] < c["SAMPLE_FEED"], c)
+code, out, err, path = record("--cpu", "max", "-e", "arm_spe/inv_event_filter=0x8,load_filter=1/",
+                              "-c", "256", chase)
+check("inv_event_filter on a CPU that has it",
+      code == 0 and not any("L1D-REFILL" in r["ev"] for r in packets(path)), err)
 code, out, err, path = record("--cpu", "max", "-e", "arm_spe/discard=1/", work, "exit", "0")
 equal("discard: counted, not kept", (code, len(packets(path))), (0, 0))
 
@@ -198,45 +219,48 @@ equal("discard: counted, not kept", (code, len(packets(path))), (0, 0))
 for asked, used in ((1, 256), (257, 256), (5000, 4864), (4096, 4096)):
     code, out, err, path = record("-c", asked, work, "exit", "0")
     code, out, _ = run("perf", "evlist", "-v", "-i", path)
-    check(f"-c {asked} becomes {used}", f"{{ sample_period, sample_freq }}: {used}," in out.decode(), out[:300])
+    check(f"-c {asked} becomes {used}",
+          f"{{ sample_period, sample_freq }}: {used}," in out.decode(), out[:300])
 
 # ---- refusals: one line each, nothing run ----
 script = os.path.join(WORK, "script")
 open(script, "w").write("#!/bin/sh\n")
 os.chmod(script, 0o755)
-REFUSED = [
-    (["-e", "arm_spe/pa_enable=1/", work], 2, "pa_enable: .*physical addresses; allowed: 0"),
-    (["-e", "arm_spe/event_filter=0x800000000000/", work], 2, r"event_filter=0x800000000000: bits .*allowed: bits of 0x"),
-    (["-e", "arm_spe/inv_event_filter=2/", work], 2, "inv_event_filter: .*allowed: 0"),
-    (["-e", "arm_spe/discard=1/", work], 2, "discard: .*SPEv1p2.*allowed: 0"),
-    (["-e", "arm_spe/simd_filter=1/", work], 2, "simd_filter: .*FEAT_SPE_EFT.*allowed: 0"),
-    (["-e", "arm_spe/min_latency=4096/", work], 2, "min_latency"),
-    (["-e", "arm_spe/jitter=2/", work], 2, "jitter"),
-    (["-e", "arm_spe/loads=1/", work], 2, "loads"),
-    (["-e", "cycles", work], 2, "arm_spe/TERMS/"),
-    (["-e", "arm_spe//k", work], 2, "no kernel"),
-    (["-m", ",12K", work], 2, "power of two"),
-    (["-m", "1M", work], 2, ",SIZE"),
-    (["--cpu", "cortex-z", work], 2, "cortex-z"),
-    (["--model", "l1d.size=7", work], 2, "l1d.size"),
-    (["--model", "prefetch=none", work], 2, "--model full,prefetch=none"),
-    (["--env", "X", work], 2, "NAME=VALUE"),
-    ([], 2, "no program"),
-    (["/nonexistent"], 2, "/nonexistent: No such file"),
-    (["no-such-program-here"], 2, "not found in PATH"),
-    (["/bin/true"], 1, "/bin/true is no AArch64 program, and it started none"),
-    ([script], 1, "script is no AArch64 program, and it started none"),
-    ([__file__], 2, "neither an ELF program nor a script|ermission denied"),
-    ([WORK], 2, "directory|denied"),
-    (["-L", "/nonexistent", work], 2, "ld-linux-aarch64.so.1.*/nonexistent.*-L"),
-    (["--qemu", "/nonexistent/qemu", work], 2, "qemu-user"),
-    (["--qemu", "/bin/true", work], 2, "no plugin support"),
-    (["-o", "/nonexistent/perf.data", work], 1, "/nonexistent/perf.data.*No such file"),
+REFUSED = [(["-e", "arm_spe/pa_enable=1/", work], 2, "pa_enable: .*physical addresses; allowed: 0"),
+           (["-e", "arm_spe/event_filter=0x800000000000/", work], 2,
+            r"event_filter=0x800000000000: bits .*allowed: bits of 0x"),
+           (["-e", "arm_spe/inv_event_filter=2/", work], 2, "inv_event_filter: .*allowed: 0"),
+           (["-e", "arm_spe/discard=1/", work], 2, "discard: .*SPEv1p2.*allowed: 0"),
+           (["-e", "arm_spe/simd_filter=1/", work], 2, "simd_filter: .*FEAT_SPE_EFT.*allowed: 0"),
+           (["-e", "arm_spe/min_latency=4096/", work], 2, "min_latency"),
+           (["-e", "arm_spe/jitter=2/", work], 2, "jitter"),
+           (["-e", "arm_spe/loads=1/", work], 2, "loads"),
+           (["-e", "cycles", work], 2, "arm_spe/TERMS/"),
+           (["-e", "arm_spe//k", work], 2, "no kernel"),
+           (["-m", ",12K", work], 2, "power of two"),
+           (["-m", "1M", work], 2, ",SIZE"),
+           (["--cpu", "cortex-z", work], 2, "cortex-z"),
+           (["--model", "l1d.size=7", work], 2, "l1d.size"),
+           (["--model", "prefetch=none", work], 2, "--model full,prefetch=none"),
+           (["--env", "X", work], 2, "NAME=VALUE"),
+           ([], 2, "no program"),
+           (["/nonexistent"], 2, "/nonexistent: No such file"),
+           (["no-such-program-here"], 2, "not found in PATH"),
+           (["/bin/true"], 1, "/bin/true is no AArch64 program, and it started none"),
+           ([script], 1, "script is no AArch64 program, and it started none"),
+           ([__file__], 2, "neither an ELF program nor a script|ermission denied"),
+           ([WORK], 2, "directory|denied"),
+           (["-L", "/nonexistent", work], 2, "ld-linux-aarch64.so.1.*/nonexistent.*-L"),
+           (["--qemu", "/nonexistent/qemu", work], 2, "qemu-user"),
+           (["--qemu", "/bin/true", work], 2, "no plugin support"),
+           (["-o", "/nonexistent/perf.data", work], 1, "/nonexistent/perf.data.*No such file"),
 ]
 for args, status, text in REFUSED:
-    code, out, err = spex("record", "-o", os.path.join(WORK, "refused"), *args) if "-o" not in args else spex("record", *args)
+    code, out, err = spex("record", "-o", os.path.join(WORK, "refused"),
+                          *args) if "-o" not in args else spex("record", *args)
     lines = [l for l in err.splitlines() if not l.startswith("Try 'spex help")]
-    check(f"refused: {' '.join(args)[:60].replace(WORK, 'DIR')}", code == status and len(lines) == 1 and re.search(text, err), err)
+    check(f"refused: {' '.join(args)[:60].replace(WORK, 'DIR')}",
+          code == status and len(lines) == 1 and re.search(text, err), err)
 equal("nothing was written by those", [n for n in os.listdir(WORK) if n.startswith("refused")], [])
 
 # ---- a full disk ----
@@ -247,11 +271,14 @@ if code:
     skip("full disk", "cannot mount a small file system here")
 else:
     try:
-        code, out, err = spex("record", "-c", "256", "-m", ",256K", "-o", disk + "/perf.data", work, "threads")
+        code, out, err = spex("record", "-c", "256", "-m", ",256K", "-o", disk + "/perf.data", work,
+                              "threads")
         check("full disk: one clear line, exit 1", code == 1 and len(err.splitlines()) == 1 and
-              re.search(r"No space left on device; [1-9][\d,]+ records \([1-9][\d,]+ bytes\) are missing", err), err)
+              re.search(r"No space left on device; [1-9][\d,]+ records \([1-9][\d,]+ "
+                        r"bytes\) are missing", err), err)
         check("full disk: what fits is kept", *verified(disk + "/perf.data"))
-        check("full disk: which is much of it", 200000 < os.stat(disk + "/perf.data").st_size < 600 * 1024)
+        check("full disk: which is much of it",
+              200000 < os.stat(disk + "/perf.data").st_size < 600 * 1024)
         left = [n for n in os.listdir(disk) if "run-" in n or "new-" in n]
         equal("full disk: nothing half-written is left", left, [])
     finally:

@@ -21,28 +21,36 @@ for model in ("fast", "full", "none"):
     how = ["--model", model, "-c", "512", "-e", "arm_spe/jitter=1/"]
     code, out, err, path = record(*how, program)
     everything = functions(path)
-    code, out, err, path = record(*how, "--start-at", "region_begins", "--stop-at", "region_ends", program)
+    code, out, err, path = record(*how, "--start-at", "region_begins", "--stop-at", "region_ends",
+                                  program)
     seen = functions(path)
-    check(f"{model}: between the markers, and nowhere else", code == 0 and set(seen) <= {"two", "main", "region_begins", "region_ends"} and
-          abs(len(seen["two"]) / len(everything["two"]) - 1) < 0.05, {k: len(v) for k, v in seen.items()})
+    check(f"{model}: between the markers, and nowhere else",
+          code == 0 and set(seen) <= {"two", "main", "region_begins", "region_ends"} and
+          abs(len(seen["two"]) / len(everything["two"]) - 1) < 0.05,
+          {k: len(v) for k, v in seen.items()})
     check(f"{model}: verify", *verified(path))
     code, out, err, path = record(*how, "--stop-at", "region_begins", program)
     seen = functions(path)
-    check(f"{model}: --stop-at alone: until there", "one" in seen and "two" not in seen and "three" not in seen,
+    check(f"{model}: --stop-at alone: until there",
+          "one" in seen and "two" not in seen and "three" not in seen,
           {k: len(v) for k, v in seen.items()})
     code, out, err, path = record(*how, "-D", "-1", "--start-at", "region_ends", program)
     seen = functions(path)
-    check(f"{model}: --start-at alone: from there on, to the end", {"one", "two", "three"} <= set(seen) and
-          len(seen["three"]) > len(seen["one"]) and len(everything["one"]) > len(seen["one"]) * 1.15, {k: len(v) for k, v in seen.items()})
-    code, out, err, path = record(*how, "--start-at", "region_begins", "--stop-at", "region_ends", program, "thread")
+    check(f"{model}: --start-at alone: from there on, to the end",
+          {"one", "two", "three"} <= set(seen) and len(seen["three"]) > len(seen["one"]) and
+          len(everything["one"]) > len(seen["one"]) * 1.15, {k: len(v) for k, v in seen.items()})
+    code, out, err, path = record(*how, "--start-at", "region_begins", "--stop-at", "region_ends",
+                                  program, "thread")
     seen = functions(path)
-    check(f"{model}: other threads, too", "one" not in seen and "three" not in seen and len(seen["two"]) > 1000,
+    check(f"{model}: other threads, too",
+          "one" not in seen and "three" not in seen and len(seen["two"]) > 1000,
           {k: len(v) for k, v in seen.items()})
     times = sorted(t for v in everything.values() for t in v)
     middle = times[len(times) // 2]
     code, out, err, path = record(*how, "-D", str(middle / 1e6), program)
     late = sorted(t for v in functions(path).values() for t in v)
-    check(f"{model}: --delay: in modelled time", late and min(late) >= middle and 0.45 < len(late) / len(times) < 0.55,
+    check(f"{model}: --delay: in modelled time",
+          late and min(late) >= middle and 0.45 < len(late) / len(times) < 0.55,
           (len(late), len(times)))
 code, _, err = spex("stat", "-c", "512", program)
 whole = counts(err)["SAMPLE_POP"]
@@ -51,8 +59,8 @@ whole = counts(err)["SAMPLE_POP"]
 for limit in (20000, 60000, 200000):
     code, out, err, path = record("-c", "256", "-m", ",64K", "--max-size", limit, program)
     size = os.stat(path).st_size
-    check(f"--max-size {limit}: as much as fits, and no more", code == 0 and limit - 5000 < size < limit + 12000 and
-          verified(path)[0], size)
+    check(f"--max-size {limit}: as much as fits, and no more",
+          code == 0 and limit - 5000 < size < limit + 12000 and verified(path)[0], size)
     check("and it is told", re.search(r"--max-size was reached", err) and "missing" not in err, err)
 code, out, err, path = record("--max-size", "100M", program)
 check("a size that is not reached", code == 0 and "max-size" not in err, err)
@@ -63,8 +71,9 @@ os.mkfifo(ctl)
 os.mkfifo(ack)
 for model in ("fast", "full"):
     path = os.path.join(WORK, "controlled")
-    p = subprocess.Popen([SPEX, "record", "--model", model, "-c", "512", "-D", "-1", "--control", f"fifo:{ctl},{ack}",
-                          "-o", path, program, "lines"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    p = subprocess.Popen([SPEX, "record", "--model", model, "-c", "512", "-D", "-1", "--control",
+                          f"fifo:{ctl},{ack}", "-o", path, program, "lines"],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     said = []
     with open(ctl, "w") as words, open(ack, "rb", buffering=0) as answers:
         for word in (None, "enable", "disable"):
@@ -79,7 +88,8 @@ for model in ("fast", "full"):
     equal(f"{model}: words are answered, and the program sees nothing of it", (p.returncode, said),
           (4, [b"ready\n", b"ready\n", b"ack\n", b"ready\n", b"ack\n"]))
     seen = functions(path)
-    check(f"{model}: enable, disable", len(seen.get("two", [])) > 1000 and "one" not in seen and "three" not in seen,
+    check(f"{model}: enable, disable",
+          len(seen.get("two", [])) > 1000 and "one" not in seen and "three" not in seen,
           ({k: len(v) for k, v in seen.items()}, err))
 p = subprocess.Popen([SPEX, "record", "--control", f"fifo:{ctl}", "-o", path, program, "lines"],
                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -88,37 +98,48 @@ with open(ctl, "w") as words:
     words.write("dance\nstop\n")
     words.flush()
     err = p.communicate(timeout=100)[1].decode()
-check("stop ends the run; a word that is none is told", p.returncode == -15 and "'dance' is none of" in err and "wrote" in err, (p.returncode, err))
+check("stop ends the run; a word that is none is told",
+      p.returncode == -15 and "'dance' is none of" in err and "wrote" in err, (p.returncode, err))
 
 # ---- several files ----
 path = os.path.join(WORK, "split")
 code, out, err = spex("record", "-c", "256", "-m", ",16K", "-o", path + ".whole", program)
 whole = packets(path + ".whole")
 for value in ("50K", "1ms"):
-    code, out, err = spex("record", "-c", "256", "-m", ",16K", "--switch-output", value, "-o", path, program)
+    code, out, err = spex("record", "-c", "256", "-m", ",16K", "--switch-output", value, "-o", path,
+                          program)
     names = sorted(n for n in os.listdir(WORK) if re.fullmatch(r"split\.\d{5}", n))
-    check(f"--switch-output {value}: said", code == 0 and f"wrote {path}.00001 to .{len(names):05d}" in err and len(names) > 2, (err, names))
+    check(f"--switch-output {value}: said", code == 0 and
+          f"wrote {path}.00001 to .{len(names):05d}" in err and len(names) > 2, (err, names))
     parts = [packets(os.path.join(WORK, n)) for n in names]
-    equal(f"--switch-output {value}: together they are the whole", [r for p in parts for r in p], whole)
+    equal(f"--switch-output {value}: together they are the whole", [r for p in parts for r in p],
+          whole)
     ok = [verified(os.path.join(WORK, n)) for n in names]
     check(f"--switch-output {value}: each can be read", all(o for o, _ in ok), ok)
-    unnamed = [l for n in names for l in spex("script", "-i", os.path.join(WORK, n), "--format", "json")[1].splitlines()
-               if "dso" not in json.loads(l)]
+    unnamed = [l for n in names for l in spex("script", "-i", os.path.join(WORK, n), "--format",
+                                              "json")[1].splitlines() if "dso" not in json.loads(l)]
     equal(f"--switch-output {value}: and names the files of its samples", unnamed, [])
     if value == "1ms":
         spans = [(min(r["ts"] for r in p), max(r["ts"] for r in p)) for p in parts if p]
-        check("by time: one after the other", all(a[1] <= b[0] for a, b in zip(spans, spans[1:])) and
+        check("by time: one after the other",
+              all(a[1] <= b[0] for a, b in zip(spans, spans[1:])) and
               all(b - a < 1500000 for a, b in spans), spans)
     for n in names:
         os.unlink(os.path.join(WORK, n))
-equal("nothing else is left", [n for n in os.listdir(WORK) if n.startswith("split") and n != "split.whole"], [])
+equal("nothing else is left",
+      [n for n in os.listdir(WORK) if n.startswith("split") and n != "split.whole"], [])
 
 # ---- refusals ----
-for args, words in ((["--switch-output", "often", program], "neither a size"), (["--switch-output", "1M", "--truth", program], "--truth"),
-                    (["--start-at", "nowhere", program], "no function nowhere"), (["-D", "soon", program], "milliseconds"),
-                    (["-D", "-1", program], "--control or --start-at"), (["--control", ctl, program], "fifo:"),
-                    (["--control", "fifo:/nonexistent", program], "/nonexistent"), (["--control", f"fifo:{program}", program], "no FIFO"),
+for args, words in ((["--switch-output", "often", program], "neither a size"),
+                    (["--switch-output", "1M", "--truth", program], "--truth"),
+                    (["--start-at", "nowhere", program], "no function nowhere"),
+                    (["-D", "soon", program], "milliseconds"),
+                    (["-D", "-1", program], "--control or --start-at"),
+                    (["--control", ctl, program], "fifo:"),
+                    (["--control", "fifo:/nonexistent", program], "/nonexistent"),
+                    (["--control", f"fifo:{program}", program], "no FIFO"),
                     (["--control", "fd:99", program], "99")):
     code, out, err, path = record(*args)
-    check(f"refused: {' '.join(args)[:40].replace(WORK, 'DIR')}", code == 2 and words in err, (code, err))
+    check(f"refused: {' '.join(args)[:40].replace(WORK, 'DIR')}", code == 2 and words in err,
+          (code, err))
 done()

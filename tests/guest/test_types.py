@@ -1,5 +1,6 @@
-"""Types of data: programs that say which objects they have and how often they use each member. spex counts each within
-its interval, and what it calls 200 random accesses is what gdb says lies there."""
+"""Types of data: programs that say which objects they have and how often they use each
+member. spex counts each within its interval, and what it calls 200 random accesses is
+what gdb says lies there."""
 import csv, io, json, random
 from guest import *
 
@@ -23,7 +24,8 @@ def gdb(program, commands):
     script = os.path.join(WORK, "gdb.commands")
     with open(script, "w") as f: # each answer behind its number; an error ends no more than itself
         for n, command in enumerate(commands):
-            f.write(f"echo \\n@@{n}\\n\npython\ntry:\n  gdb.execute({command!r})\nexcept gdb.error as e:\n"
+            f.write(f"echo \\n@@{n}\\n\npython\ntry:\n  gdb.execute({command!r})\n"
+                    "except gdb.error as e:\n"
                     f"  print('error', e)\nend\n")
     code, out, err = run("gdb-multiarch", "-nx", "-batch", "-x", script, program)
     answers = [""] * len(commands)
@@ -34,7 +36,8 @@ def gdb(program, commands):
 
 
 def against_gdb(what, program, rows, objects, locals_of):
-    """Random accesses of known objects: the member that spex names is the one at that offset of the type."""
+    """Random accesses of known objects: the member that spex names is the one at
+    that offset of the type."""
     if not shutil.which("gdb-multiarch"):
         skip(f"{what}: against gdb", "no gdb-multiarch")
         return
@@ -46,9 +49,10 @@ def against_gdb(what, program, rows, objects, locals_of):
         place, _, pc = row["pc"].partition("+")
         for word, kind, start, size in objects:
             inside = word == "object" or locals_of[0] <= int(pc or "0", 16) < locals_of[1]
-            if place == name and start <= va < start + size and inside and plain(row["type"]) not in others \
-                    and (row["type"] != "[no debug information]" or "static" not in what) \
-                    and "_vptr" not in row["member"]: # which is no name for gdb
+            if (place == name and start <= va < start + size and inside and
+                plain(row["type"]) not in others and
+                (row["type"] != "[no debug information]" or "static" not in what) and
+                "_vptr" not in row["member"]):  # which is no name for gdb
                 accesses.append((row, kind, va - start))
     chosen = random.sample(accesses, min(200, len(accesses)))
     layout = "\n".join(gdb(program, [f"ptype/o {k}" for k in sorted({k for _, k, _ in chosen})]))
@@ -59,7 +63,8 @@ def against_gdb(what, program, rows, objects, locals_of):
         element = first[:first.rindex("]") + 1] if "]" in first else first
         at = f"(('{kind}' *)0)->"
         address = f"print (long)&{at}{first}" if path != "a" else "print 0"
-        asked += [f"print sizeof('{kind}')", address, f"print sizeof({at}{first})", f"print sizeof({at}{element})"]
+        asked += [f"print sizeof('{kind}')", address, f"print sizeof({at}{first})",
+                  f"print sizeof({at}{element})"]
     asked = [re.sub(r"'((?:struct|union) [^']*)'", r"\1", a) for a in asked]
     answers = [a.split("= ")[-1] for a in gdb(program, asked)]
     wrong = []
@@ -88,12 +93,14 @@ def variables_against_gdb(what, program, rows):
         return
     name = os.path.basename(program)
     found = {(r["pc"].split("+")[1], r["member"]) for r in rows
-             if r["pc"].startswith(name + "+") and r["member"].isidentifier() and r["type"] in ("int", "long int", "struct node *")}
+             if r["pc"].startswith(name + "+") and r["member"].isidentifier() and
+             r["type"] in ("int", "long int", "struct node *")}
     found = random.sample(sorted(found), min(40, len(found)))
     answers = gdb(program, [f"info scope *{pc}" for pc, _ in found])
     wrong = [(pc, member, a[:200]) for (pc, member), a in zip(found, answers)
              if not re.search(rf"\bSymbol {member} is ", a) and member != "head"]
-    check(f"{what}: variables are in gdb's scope of the instruction", len(found) > 10 and not wrong, (len(found), wrong[:3]))
+    check(f"{what}: variables are in gdb's scope of the instruction", len(found) > 10 and not wrong,
+          (len(found), wrong[:3]))
 
 
 def symbols_against_gdb(what, program, rows, objects):
@@ -102,17 +109,22 @@ def symbols_against_gdb(what, program, rows, objects):
         return
     code, out, err = run("aarch64-linux-gnu-nm", program)
     table = next(int(l.split()[0], 16) for l in out.decode().splitlines() if l.endswith(" table"))
-    bias = next(start for _, kind, start, size in objects if kind == "struct node" and (start - table) % 4096 == 0) - table
-    found = [(r, int(r["line"], 16) + int(r["offset"], 16) - bias) for r in rows if r["data_symbol"] in ("state", "table", "head")]
+    bias = next(start for _, kind, start, size in objects if kind == "struct node" and
+                (start - table) % 4096 == 0) - table
+    found = [(r, int(r["line"], 16) + int(r["offset"], 16) - bias)
+             for r in rows if r["data_symbol"] in ("state", "table", "head")]
     found = random.sample(found, min(60, len(found)))
     answers = gdb(program, [f"info symbol {at:#x}" for _, at in found])
-    wrong = [(r["data_symbol"], hex(at), a) for (r, at), a in zip(found, answers) if a.split(" ")[0] != r["data_symbol"]]
-    check(f"{what}: variables are those of gdb's info symbol", len(found) > 20 and not wrong, wrong[:3])
+    wrong = [(r["data_symbol"], hex(at), a)
+             for (r, at), a in zip(found, answers) if a.split(" ")[0] != r["data_symbol"]]
+    check(f"{what}: variables are those of gdb's info symbol", len(found) > 20 and not wrong,
+          wrong[:3])
 
 
 def try_program(what, source, compiler, *flags):
     program = os.path.join(WORK, "types" + "".join(flags).replace("/", "_"))
-    code, _, err = run(compiler, "-g", "-o", program, os.path.join(HERE, "programs", source), *flags)
+    code, _, err = run(compiler, "-g", "-o", program, os.path.join(HERE, "programs", source),
+                       *flags)
     if code:
         check(f"{what}: builds", False, err)
         return
@@ -124,7 +136,8 @@ def try_program(what, source, compiler, *flags):
     rows = rows_of(path, "type,member")
     got = {(plain(r["type"]), r["member"]): int(r["samples"]) for r in rows}
     wrong = []
-    for key, n in counts.items(): # 4.5 standard deviations: one in 150,000 by chance, and the seed is fixed
+    # 4.5 standard deviations: one in 150,000 by chance, and the seed is fixed
+    for key, n in counts.items():
         expected, samples = n / 256, got.get(key, 0)
         if abs(samples - expected) > 4.5 * expected ** 0.5 + 1:
             wrong.append((key, expected, samples))
@@ -133,15 +146,19 @@ def try_program(what, source, compiler, *flags):
     mine = [r for r in own if r["dso"] == os.path.basename(program)]
     named = sum(int(r["samples"]) for r in mine if not r["type"].startswith("["))
     total = sum(int(r["samples"]) for r in mine)
-    saved = sum(int(r["samples"]) for r in mine if r["type"] == "[no variable there]") # registers, around calls
-    check(f"{what}: every other access has a type", named + saved >= 0.99 * total and saved < 0.15 * total, (named, saved, total))
+    # registers, around calls
+    saved = sum(int(r["samples"]) for r in mine if r["type"] == "[no variable there]")
+    check(f"{what}: every other access has a type",
+          named + saved >= 0.99 * total and saved < 0.15 * total, (named, saved, total))
     code, out, err = run("aarch64-linux-gnu-nm", "-S", program)
     where = [l.split() for l in out.decode().splitlines() if l.endswith(" locals")]
     start, size = (int(n, 16) for n in where[0][:2]) if where else (0, 0)
-    against_gdb(what, program, rows_of(path, "pc,line,offset,type,member"), objects, (start, start + size))
+    against_gdb(what, program, rows_of(path, "pc,line,offset,type,member"), objects,
+                (start, start + size))
     if "-O0" in flags and source == "types.c":
         variables_against_gdb(what, program, rows_of(path, "pc,type,member"))
-        symbols_against_gdb(what, program, rows_of(path, "line,offset,data-symbol,type,member"), objects)
+        symbols_against_gdb(what, program, rows_of(path, "line,offset,data-symbol,type,member"),
+                            objects)
     return path
 
 
@@ -155,7 +172,8 @@ os.unlink(dwo)
 os.mkfifo(dwo)
 missing = rows_of(split, "type,member")
 check("split DWARF: a .dwo file that is none is not waited for",
-      not any(r["type"] == "struct node" for r in missing) and any(r["type"].startswith("[") for r in missing), missing[:3])
+      not any(r["type"] == "struct node" for r in missing) and
+      any(r["type"].startswith("[") for r in missing), missing[:3])
 if shutil.which("clang"):
     for level in ("-O0", "-O2"):
         try_program(f"clang {level}", "types.c", "clang", "--target=aarch64-linux-gnu", level)
@@ -167,11 +185,14 @@ path = try_program("C -O3", "types.c", CC, "-O3")
 if shutil.which("go"):
     program = os.path.join(WORK, "types-go")
     code, out, err = run("go", "build", "-o", program, os.path.join(HERE, "programs", "types.go"),
-                         env={"GO111MODULE": "off", "GOARCH": "arm64", "CGO_ENABLED": "0", "HOME": WORK})
+                         env={"GO111MODULE": "off", "GOARCH": "arm64", "CGO_ENABLED": "0",
+                              "HOME": WORK})
     equal("Go: builds", code, 0)
     code, out, err, other = record("--model", "none", "-c", "1024", "--", program, name="go.data")
-    got = {r["member"]: int(r["samples"]) for r in rows_of(other, "type,member") if r["type"] == "main.node"}
-    wrong = [m for m in ("next", "value", "name[]") if abs(got.get(m, 0) - 1e6 / 1024) > 4.5 * (1e6 / 1024) ** 0.5 + 5]
+    got = {r["member"]: int(r["samples"])
+           for r in rows_of(other, "type,member") if r["type"] == "main.node"}
+    wrong = [m for m in ("next", "value", "name[]")
+             if abs(got.get(m, 0) - 1e6 / 1024) > 4.5 * (1e6 / 1024) ** 0.5 + 5]
     check("Go: each member is counted within its interval", not wrong, got)
 
 # mem --type: the members by cache line, and those that belong together
@@ -182,8 +203,9 @@ places = [(r["type_line"], r["type_offset"]) for r in page["rows"]]
 equal("mem --type: by offset", places, sorted(places))
 check("mem --type: the last member is on the second line", ("1", "+0x60") in places, places)
 together = page["together"][0]
-check("mem --type: hot members", together["type"] == "struct node" and together["size"] == 104 and together["lines"] == 2
-      and together["time"] >= 0.9 and "value" in together["members"], together)
+check("mem --type: hot members", together["type"] == "struct node" and together["size"] == 104 and
+      together["lines"] == 2 and together["time"] >= 0.9 and "value" in together["members"],
+      together)
 code, out, err = spex("mem", "-i", path, "--type", "struct nobody")
 check("mem --type: a type that is not there", code == 0 and b"has data of this type" in out, out)
 code, out, err = spex("mem", "-i", path, "--type", "x", "--sort", "type")

@@ -229,12 +229,19 @@ def vectors():
 
 
 def straddling():
-    """A record cut at each of its bytes, judged by the unsplit file (perf defect: it
-    invents samples there)."""
+    """Records that lie across chunks and gaps of the AUX data."""
     parts = [pd.record(0x400000 + 4 * i, ctx=100, va=0x7fff0000 + 8 * i, pa=64 * i, source=8,
                        ts=1000 + i) for i in range(3)]
-    whole = b"".join(parts)
-    start = len(parts[0])
+    cut_records(parts)
+    lost_data(parts)
+    jumps(b"".join(parts))
+    kept_tails()
+
+
+def cut_records(parts):
+    """A record cut at each of its bytes, judged by the unsplit file (perf defect: it invents
+    samples there)."""
+    whole, start = b"".join(parts), len(parts[0])
 
     def build(chunks, **kw):
         f = pd.File()
@@ -265,7 +272,10 @@ def straddling():
         check(f"chunks of every size from 1, {'filled to words' if filling else 'exact'}", not bad,
               bad)
 
-    # Never across lost data: the cut record goes, what is before and behind stays.
+
+def lost_data(parts):
+    """Never joined across lost data: the cut record goes, those before and after it stay."""
+    whole, start = b"".join(parts), len(parts[0])
     bad = []
     for flag in (1, 4, 5):
         for k in range(1, len(parts[1]), 7):
@@ -295,7 +305,10 @@ def straddling():
     check("what AUX records say is counted",
           "truncated=1 collisions=1 " in " ".join(tool("info")) and
           "snapshot=0" in " ".join(tool("info")), tool("info"))
-    # A jump of the offset, and snapshots that overlap
+
+
+def jumps(whole):
+    """A jump of the offset, and snapshots that overlap."""
     f = pd.File()
     f.trace(whole[:50], 0).trace(whole[50:100], 4096).trace(whole[:60], 4000, flags=2)
     open(PATH, "wb").write(f.bytes())
@@ -304,7 +317,10 @@ def straddling():
     check("a snapshot is known as one", "snapshot=1" in " ".join(tool("info")), tool("info"))
     equal("offsets that do not follow are not joined", runs,
           [whole[:50].hex(), whole[50:100].hex(), whole[:60].hex()])
-    # Items of all sizes, kept from span to span, lose nothing
+
+
+def kept_tails():
+    """Items of all sizes, kept from span to span, lose nothing."""
     big = bytes(i * 7 & 255 for i in range(5000)) * 8
     f = pd.File()
     offset = 0

@@ -10,18 +10,22 @@ class Browser:
         to_child, self.write_end = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 20) for fd in os.pipe())
         self.read_end, from_child = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 20) for fd in os.pipe())
         self.directory = tempfile.mkdtemp(prefix="spex-chromium-")
-        command = 'exec "$0" "$@" 3<&{} 4>&{} {}<&- {}>&-'.format(to_child, from_child, to_child, from_child)
+        command = 'exec "$0" "$@" 3<&{} 4>&{} {}<&- {}>&-'.format(to_child, from_child, to_child,
+                                                                  from_child)
         self.child = subprocess.Popen(
-            ["bash", "-c", command, CHROMIUM, "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu",
-             "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--force-color-profile=srgb",
-             "--font-render-hinting=none", "--disable-extensions", f"--user-data-dir={self.directory}", "about:blank"],
-            pass_fds=(to_child, from_child), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env={**os.environ, "HOME": self.directory})
+            ["bash", "-c", command, CHROMIUM, "--headless=new", "--remote-debugging-pipe",
+             "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+             "--disable-background-networking", "--force-color-profile=srgb",
+             "--font-render-hinting=none", "--disable-extensions",
+             f"--user-data-dir={self.directory}", "about:blank"],
+            pass_fds=(to_child, from_child), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, env={**os.environ, "HOME": self.directory})
         os.close(to_child)
         os.close(from_child)
         self.rest, self.number, self.session, self.events = b"", 0, None, []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.session = self.call("Target.attachToTarget", targetId=target,
+                                 flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network", "DOM"):
             self.call(f"{domain}.enable")
 
@@ -57,14 +61,18 @@ class Browser:
 
     def run(self, script):
         """The value of an expression in the page."""
-        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True,
+                           awaitPromise=True)
         if "exceptionDetails" in answer:
-            raise RuntimeError(answer["exceptionDetails"].get("exception", {}).get("description", str(answer)))
+            raise RuntimeError(
+                answer["exceptionDetails"].get("exception", {}).get("description", str(answer)))
         return answer["result"].get("value")
 
     def open(self, path, width=1400, height=900, dark=False, motion=False):
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.call("Emulation.setEmulatedMedia", media="", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
+                  deviceScaleFactor=1, mobile=False)
+        self.call("Emulation.setEmulatedMedia", media="",
+                  features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.events = []
         self.call("Page.navigate", url="file://" + path)
         while not any(e.get("method") == "Page.loadEventFired" for e in self.events):
@@ -78,7 +86,8 @@ class Browser:
     def frame(self):
         """Waits until what was asked for is drawn, also what is far from what is seen."""
         self.run("""new Promise(done => {
-            const look = () => document.querySelector("[aria-busy=true]") ? setTimeout(look, 10) : requestAnimationFrame(done);
+            const look = () => document.querySelector("[aria-busy=true]")
+                ? setTimeout(look, 10) : requestAnimationFrame(done);
             requestAnimationFrame(() => requestAnimationFrame(look));
         })""")
 
@@ -89,24 +98,30 @@ class Browser:
             p = e.get("params", {})
             if e.get("method") == "Runtime.exceptionThrown":
                 out.append(p["exceptionDetails"].get("exception", {}).get("description", str(p)))
-            elif e.get("method") == "Runtime.consoleAPICalled" and p["type"] in ("error", "warning", "assert"):
+            elif (e.get("method") == "Runtime.consoleAPICalled" and
+                  p["type"] in ("error", "warning", "assert")):
                 out.append(str(p["args"]))
-            elif e.get("method") == "Log.entryAdded" and p["entry"]["level"] in ("error", "warning"):
+            elif (e.get("method") == "Log.entryAdded" and
+                  p["entry"]["level"] in ("error", "warning")):
                 out.append(p["entry"]["text"])
-            elif e.get("method") == "Network.requestWillBeSent" and p["request"]["url"] != "file://" + self.path \
-                    and not p["request"]["url"].startswith("blob:"):
+            elif (e.get("method") == "Network.requestWillBeSent" and p["request"]["url"] !=
+                  "file://" + self.path and not p["request"]["url"].startswith("blob:")):
                 out.append("request: " + p["request"]["url"])
             elif e.get("method") == "Page.javascriptDialogOpening":
                 out.append("dialog: " + p["message"])
         return out
 
     def mouse(self, kind, x, y):
-        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1 if kind != "mouseReleased" else 0, clickCount=1)
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left",
+                  buttons=1 if kind != "mouseReleased" else 0, clickCount=1)
 
     def drag(self, selector, start, end):
         """From one place of an element to another, as shares of its width."""
-        self.run(f"document.querySelector({json.dumps(selector)}).scrollIntoView({{block: 'center'}})")
-        x, y, width, height = self.run(f"(r => [r.x, r.y, r.width, r.height])(document.querySelector({json.dumps(selector)}).getBoundingClientRect())")
+        self.run(f"document.querySelector({json.dumps(selector)}).scrollIntoView({{block: "
+                 f"'center'}})")
+        x, y, width, height = self.run(
+            "(r => [r.x, r.y, r.width, "
+            f"r.height])(document.querySelector({json.dumps(selector)}).getBoundingClientRect())")
         y += height / 3
         self.mouse("mousePressed", x + width * start, y)
         for i in range(1, 6):
@@ -115,15 +130,20 @@ class Browser:
         self.frame()
 
     def key(self, key, text=None):
-        code = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38, "ArrowRight": 39, "ArrowLeft": 37}.get(key, 0)
+        code = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38,
+                "ArrowRight": 39, "ArrowLeft": 37}.get(key, 0)
         text = {"Enter": "\r"}.get(key, text)
-        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, windowsVirtualKeyCode=code, **({"text": text} if text else {}))
-        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key, windowsVirtualKeyCode=code)
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=key,
+                  windowsVirtualKeyCode=code, **({"text": text} if text else {}))
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key,
+                  windowsVirtualKeyCode=code)
         self.frame()
 
     def screenshot(self, path, whole=True):
         shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole,
-                         **({"clip": {"x": 0, "y": 0, "width": self.run("innerWidth"), "height": self.run("document.documentElement.scrollHeight"), "scale": 1}} if whole else {}))
+                         **({"clip": {"x": 0, "y": 0, "width": self.run("innerWidth"),
+                                      "height": self.run("document.documentElement.scrollHeight"),
+                                      "scale": 1}} if whole else {}))
         with open(path, "wb") as f:
             f.write(base64.b64decode(shot["data"]))
 

@@ -8,7 +8,8 @@ def page(file, *args, name=None, symbols=True):
     """Writes the page of a profile, or of two; its path."""
     files = [file] if isinstance(file, str) else list(file)
     path = name or "-".join(os.path.basename(f) for f in files) + ".html"
-    code, out, err = spex("html", *files, "-o", path, *(SYMBOLS if symbols else []), *args, cwd=DIR, env={"HOME": DIR})
+    code, out, err = spex("html", *files, "-o", path, *(SYMBOLS if symbols else []), *args, cwd=DIR,
+                          env={"HOME": DIR})
     if code not in (0, 1) or not os.path.exists(f"{DIR}/{path}"):
         raise RuntimeError(f"spex html {files}: {err}")
     return f"{DIR}/{path}"
@@ -17,8 +18,10 @@ def page(file, *args, name=None, symbols=True):
 def record_paths():
     """A recording with call stacks, thousands of different ones."""
     here = os.path.dirname(os.path.abspath(__file__))
-    subprocess.run(["aarch64-linux-gnu-gcc", "-O1", "-g", "-static", here + "/paths.c", "-o", DIR + "/paths"], check=True)
-    code, out, err = spex("record", "-q", "-g", "--model", "fast", "-c", "256", "-o", "paths.data", "--", "./paths", cwd=DIR)
+    subprocess.run(["aarch64-linux-gnu-gcc", "-O1", "-g", "-static", here + "/paths.c", "-o",
+                    DIR + "/paths"], check=True)
+    code, out, err = spex("record", "-q", "-g", "--model", "fast", "-c", "256", "-o", "paths.data",
+                          "--", "./paths", cwd=DIR)
     if code:
         raise RuntimeError(f"spex record -g: {err}")
     return "paths.data"
@@ -26,14 +29,17 @@ def record_paths():
 
 def data_of(path):
     text = open(path, encoding="utf-8").read()
-    return json.loads(re.search(r'<script type="application/json" id="profiles">(.*?)</script>', text, re.S).group(1))
+    return json.loads(re.search(r'<script type="application/json" id="profiles">(.*?)</script>',
+                                text, re.S).group(1))
 
 
 class Profile:
     """Rows as {metric: value}, of all or of a range of intervals."""
     def __init__(self, raw):
         self.raw = raw
-        self.names = raw["metrics"] + ["from_" + s.replace("-", "_") for s in raw["source_names"]] + [f"bucket{i}" for i in range(32)]
+        self.names = (raw["metrics"] +
+                      ["from_" + s.replace("-", "_") for s in raw["source_names"]] +
+                      [f"bucket{i}" for i in range(32)])
 
     def vector(self, row, bins=None):
         out = dict.fromkeys(self.names, 0)

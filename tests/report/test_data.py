@@ -3,7 +3,8 @@ from page import *
 
 
 def near(a, b):
-    return a == b or (a is not None and b is not None and abs(a - b) <= 1e-6 * max(1, abs(a), abs(b)))
+    return a == b or (a is not None and b is not None and
+                      abs(a - b) <= 1e-6 * max(1, abs(a), abs(b)))
 
 
 def ratio(a, b):
@@ -12,16 +13,22 @@ def ratio(a, b):
 
 def differs(v, want, total):
     """What a row of a table of JSON says, against a vector."""
-    got = {"samples": v["samples"], "loads": v["reads"], "stores": v["writes"], "branches": v["branches"],
-           "share": ratio(v["samples"], total["samples"]), "weight": ratio(v["cycles"], total["cycles"]),
-           "latency_mean": ratio(v["cycles"], v["latencies"]), "l1_miss": ratio(v["l1_miss"], v["l1_access"]),
-           "llc_miss": ratio(v["llc_miss"], v["llc_access"]), "tlb_walk": ratio(v["tlb_walk"], v["tlb_access"]),
-           "mispredict": ratio(v["mispredicted"], v["branches"]), "translation_mean": ratio(v["translation"], v["translations"]),
+    got = {"samples": v["samples"], "loads": v["reads"], "stores": v["writes"],
+           "branches": v["branches"], "share": ratio(v["samples"], total["samples"]),
+           "weight": ratio(v["cycles"], total["cycles"]),
+           "latency_mean": ratio(v["cycles"], v["latencies"]),
+           "l1_miss": ratio(v["l1_miss"], v["l1_access"]),
+           "llc_miss": ratio(v["llc_miss"], v["llc_access"]),
+           "tlb_walk": ratio(v["tlb_walk"], v["tlb_access"]),
+           "mispredict": ratio(v["mispredicted"], v["branches"]),
+           "translation_mean": ratio(v["translation"], v["translations"]),
            "issue_mean": ratio(v["issue"], v["issues"])}
     if "time" in v:
-        got |= {"time": ratio(v["time"], total["time"]), "time_ns": round(v["time"] / 1000)} if total["time"] else {}
+        got |= {"time": ratio(v["time"], total["time"]),
+                "time_ns": round(v["time"] / 1000)} if total["time"] else {}
     got |= {k: n for k, n in v.items() if k.startswith("from_") and n}
-    return [f"{k}: page {x}, command {want.get(k)}" for k, x in got.items() if k in want and not near(x, want[k])]
+    return [f"{k}: page {x}, command {want.get(k)}" for k, x in got.items() if k in want and
+            not near(x, want[k])]
 
 
 def percentiles(v, p, want):
@@ -54,10 +61,12 @@ def same(name, profile, rows, wanted, key, total, bins=None, many=False):
             continue
         w = by.get(row["name"], [])
         found += 1
-        wrong = [differs(v, x, total) + (percentiles(v, None if bins else row["p"], x) if "p" in row else []) for x in w]
+        wrong = [differs(v, x, total) +
+                 (percentiles(v, None if bins else row["p"], x) if "p" in row else []) for x in w]
         if [] not in wrong:
             bad.append(f"{row['name']}: {wrong[:2]}")
-    check(name, not bad and (many or found == len(wanted)), f"{found} of {len(wanted)} rows\n" + "\n".join(bad[:8]))
+    check(name, not bad and (many or found == len(wanted)),
+          f"{found} of {len(wanted)} rows\n" + "\n".join(bad[:8]))
 
 
 def all_tables(file, args=()):
@@ -67,32 +76,41 @@ def all_tables(file, args=()):
     total = {k: sum(profile.vector(r)[k] for r in raw["functions"]) for k in profile.names}
     equal(f"{file}: samples", total["samples"], raw["totals"]["samples"])
     equal(f"{file}: totals are report's", raw["totals"], report["totals"])
-    same(f"{file}: functions", profile, raw["functions"], report["rows"], lambda r: r["symbol"], total)
+    same(f"{file}: functions", profile, raw["functions"], report["rows"], lambda r: r["symbol"],
+         total)
     for table, sort in (("cpus", "cpu"),):
-        same(f"{file}: {table}", profile, raw[table], data("report", file, "--sort", sort, *args)["rows"], lambda r: r[sort], total, many=True)
+        same(f"{file}: {table}", profile, raw[table],
+             data("report", file, "--sort", sort, *args)["rows"], lambda r: r[sort], total,
+             many=True)
     mem = data("mem", file, *args)
     memory = {k: sum(profile.vector(r)[k] for r in raw["sources"]) for k in profile.names}
     same(f"{file}: sources", profile, raw["sources"], mem["sources"], lambda r: r["source"], memory)
-    same(f"{file}: variables", profile, raw["data"], mem["data"], lambda r: r["data_symbol"], memory)
+    same(f"{file}: variables", profile, raw["data"], mem["data"], lambda r: r["data_symbol"],
+         memory)
     for table, key in (("pages", "page"), ("lines", "line")):
-        same(f"{file}: {table}", profile, raw[table], mem[table], lambda r: r[key], memory, many=True)
+        same(f"{file}: {table}", profile, raw[table], mem[table], lambda r: r[key], memory,
+             many=True)
     branch = {(b["pc"], b["symbol"]): b for b in data("branch", file, *args)["branches"]}
     bad = []
     for row in raw["branches"]:
         v, want = profile.vector(row), branch.get((row["pc"], row["symbol"]), {})
-        if (v["mispredicted"], v["samples"]) != (want.get("mispredicts"), want.get("samples")) or row["p"][:2] != [want["latency_p50"], want["latency_p95"]]:
+        if ((v["mispredicted"], v["samples"]) != (want.get("mispredicts"), want.get("samples")) or
+            row["p"][:2] != [want["latency_p50"], want["latency_p95"]]):
             bad.append(f"{row['pc']} {v['mispredicted']} {v['samples']}: {want}")
     check(f"{file}: branches", not bad, "\n".join(bad[:5]))
     c2c = data("c2c", file, *args)
     keys = ("address", "kind", "samples", "loads", "stores", "threads", "writers")
     equal(f"{file}: shared lines", [[l[k] for k in keys] for l in raw["sharing"]["lines"]],
-          [[hex(l[k]) if isinstance(l[k], int) and k == "address" else l[k] for k in keys] for l in c2c["lines"][:64]])
+          [[hex(l[k]) if isinstance(l[k], int) and k == "address" else l[k] for k in keys]
+           for l in c2c["lines"][:64]])
     found = [f for f in raw["findings"] if "sharing" not in f["kind"] and f["kind"] != "lock"]
     equal(f"{file}: findings are report's", found, report["findings"])
-    equal(f"{file}: and c2c's", sorted((f for f in raw["findings"] if f not in found), key=lambda f: f["place"]),
+    equal(f"{file}: and c2c's",
+          sorted((f for f in raw["findings"] if f not in found), key=lambda f: f["place"]),
           sorted(c2c["findings"], key=lambda f: f["place"]))
     said = [(l["text"], l["do"]) for l in raw["sharing"]["lines"]]
-    check(f"{file}: lines are spoken of as c2c does", all((f["text"], f["do"]) in said for f in c2c["findings"]), said)
+    check(f"{file}: lines are spoken of as c2c does",
+          all((f["text"], f["do"]) in said for f in c2c["findings"]), said)
     return profile
 
 
@@ -100,13 +118,16 @@ def ranges(file, profile):
     """What a range of time has is what --time gives."""
     n = profile.raw["bins"]["count"]
     check(f"{file}: between 64 and 272 intervals", 64 <= n <= 272, n)
-    for first, last in ((0, n - 1), (0, n // 3), (n // 4, n // 2), (n // 2, n // 2), (n - 2, n - 1)):
+    for first, last in ((0, n - 1), (0, n // 3), (n // 4, n // 2), (n // 2, n // 2),
+                        (n - 2, n - 1)):
         bins = range(first, last + 1)
         option = profile.option(first, last)
         report = data("report", file, "--time", option)
-        total = {k: sum(profile.vector(r, bins)[k] for r in profile.raw["functions"]) for k in profile.names}
+        total = {k: sum(profile.vector(r, bins)[k] for r in profile.raw["functions"])
+                 for k in profile.names}
         equal(f"{file}: samples of --time {option}", total["samples"], report["totals"]["samples"])
-        same(f"{file}: functions of --time {option}", profile, profile.raw["functions"], report["rows"], lambda r: r["symbol"], total, bins)
+        same(f"{file}: functions of --time {option}", profile, profile.raw["functions"],
+             report["rows"], lambda r: r["symbol"], total, bins)
 
 
 for file in ("mixed", "false", "branches", "mixed-nosource", "mixed-untimed", "mixed-shm"):
@@ -121,7 +142,8 @@ equal("filters are named", p.raw["filters"], [["op", "load"]])
 # a cell is the records of its interval
 p = Profile(data_of(page("mixed.data"))["profiles"][0])
 shift, first = p.raw["bins"]["shift"], int(p.raw["bins"]["first"])
-times = [int(float(r["time"]) * 1e9 + 0.5) if isinstance(r["time"], (str, float)) else r["time"] for r in records("mixed.data") if "time" in r]
+times = [int(float(r["time"]) * 1e9 + 0.5) if isinstance(r["time"], (str, float)) else r["time"]
+         for r in records("mixed.data") if "time" in r]
 want = {}
 for t in times:
     want[(t >> shift) - first] = want.get((t >> shift) - first, 0) + 1
@@ -134,24 +156,29 @@ for row in p.raw["functions"]:
 equal("samples by interval are those of script", got, want)
 
 
-# what each interval holds of the CPUs' time is exact: no more than it is long, and in all what the samples are given
+# what each interval holds of the CPUs' time is exact: no more than it is long, and in all
+# what the samples are given
 def at_work(name, p):
     width, work, cpus = 1 << p.raw["bins"]["shift"], p.raw["at_work"], len(p.raw["cpus"])
-    check(f"{name}: an interval has no more of {cpus} CPUs' time than it is long", max(work) <= cpus * width and len(work) == p.raw["bins"]["count"], max(work) / width)
+    check(f"{name}: an interval has no more of {cpus} CPUs' time than it is long",
+          max(work) <= cpus * width and len(work) == p.raw["bins"]["count"], max(work) / width)
     given = sum(p.vector(r)["time"] for r in p.raw["functions"]) / 1000
-    check(f"{name}: all of it is given to samples", abs(sum(work) - given) < 1e-5 * given + 1000, (sum(work), given))
+    check(f"{name}: all of it is given to samples", abs(sum(work) - given) < 1e-5 * given + 1000,
+          (sum(work), given))
 
 
 at_work("mixed", Profile(data_of(page("mixed.data"))["profiles"][0]))
 filtered = data_of(page("mixed.data", "--op", "load", name="filtered.html"))["profiles"][0]
-check("whatever is filtered", sum(filtered["at_work"]) > sum(Profile(filtered).vector(r)["time"] for r in filtered["functions"]) / 1000)
+check("whatever is filtered", sum(filtered["at_work"]) >
+      sum(Profile(filtered).vector(r)["time"] for r in filtered["functions"]) / 1000)
 
 # call paths: the nodes are the stacks that script shows, in all and by interval
 stacks = None if b"__asan_init" in open(SPEX, "rb").read() else record_paths()
 
 
 def by_path(profile, bins=None):
-    """What each call path has, callers first; what is folded has the path of its caller and "..."."""
+    """What each call path has, callers first; what is folded has the path of
+    its caller and "..."."""
     nodes, paths, out = profile.raw["stacks"]["nodes"], [], {}
     for n in nodes:
         paths.append((paths[n["parent"]] if n["parent"] >= 0 else ()) + (n.get("name", "..."),))
@@ -164,39 +191,48 @@ def by_path(profile, bins=None):
 def of_records(list, shown):
     out = {}
     for r in list:
-        path = tuple(reversed([r["symbol"], *(r["callers"].split(" < ") if r.get("callers") else [])]))
+        path = tuple(reversed([r["symbol"],
+                               *(r["callers"].split(" < ") if r.get("callers") else [])]))
         if path not in shown:
             while path and path not in shown:
                 path = path[:-1]
             path += ("...",)
         events = r.get("events", [])
         v = out.setdefault(path, [0, 0, 0, 0])
-        for i, x in enumerate((1, r.get("latency", 0), "l1d-miss" in events, "mispredicted" in events)):
+        for i, x in enumerate((1, r.get("latency", 0), "l1d-miss" in events,
+                               "mispredicted" in events)):
             v[i] += x
     return out
 
 
 def check_nodes():
-    """Each CPU is a node with every second page: by physical address of all samples, else by those that memory answered."""
+    """Each CPU is a node with every second page: by physical address of all samples, else by those
+    that memory answered."""
     for scenario in ("mixed-nodes", "mixed-nodes-pa"):
         name = profile(scenario, count=5000)
         raw, wanted = data_of(page(name))["profiles"][0], {}
         for r in records(name):
-            if "va" in r and (int(r.get("pa", "0x0"), 16) >> 32 == 0 if "pa" in r else r.get("source") == "dram"):
+            if "va" in r and (int(r.get("pa", "0x0"), 16) >> 32 == 0 if "pa" in r
+                              else r.get("source") == "dram"):
                 address = int(r["va"], 16) >> 12
                 wanted.setdefault(address, [address & 1, 0])[1] += 1
-        equal(f"{scenario}: pages have the node of their samples", {r["name"]: r["nodes"] for r in raw["pages"] if "rest" not in r},
-              {r["name"]: wanted.get(int(r["name"], 16) >> 12, []) for r in raw["pages"] if "rest" not in r})
+        equal(f"{scenario}: pages have the node of their samples",
+              {r["name"]: r["nodes"] for r in raw["pages"] if "rest" not in r},
+              {r["name"]: wanted.get(int(r["name"], 16) >> 12, [])
+               for r in raw["pages"] if "rest" not in r})
         by = {}
         for s in raw["map"]:
-            first, behind = int(s["start"], 16) >> 12, (int(s["start"], 16) + (s["rows"] << s["shift"])) >> 12
+            first, behind = (int(s["start"], 16) >> 12,
+                             (int(s["start"], 16) + (s["rows"] << s["shift"])) >> 12)
             counts = {}
             for address, (node, n) in wanted.items():
                 if first <= address < behind:
                     counts[node] = counts.get(node, 0) + n
             by[s["name"]] = (dict(zip(s["nodes"][::2], s["nodes"][1::2])), counts)
-        check(f"{scenario}: stretches have those of their pages", all(a == b for a, b in by.values()) and any(len(a) == 2 for a, _ in by.values()), by)
-    check("one node has no name", "nodes" not in data_of(page("mixed.data"))["profiles"][0]["map"][0])
+        check(f"{scenario}: stretches have those of their pages",
+              all(a == b for a, b in by.values()) and any(len(a) == 2 for a, _ in by.values()), by)
+    check("one node has no name",
+          "nodes" not in data_of(page("mixed.data"))["profiles"][0]["map"][0])
 
 
 check_nodes()
@@ -206,13 +242,16 @@ def check_paths():
     p = Profile(data_of(page(stacks, symbols=False))["profiles"][0])
     at_work("a recording", p)
     nodes, all_records = p.raw["stacks"]["nodes"], records(stacks, "-F", "+callers")
-    check("thousands of call paths are folded", 500 < len(nodes) < 4000 and any("folded" in n for n in nodes), len(nodes))
+    check("thousands of call paths are folded",
+          500 < len(nodes) < 4000 and any("folded" in n for n in nodes), len(nodes))
     shown = set()
     for path in by_path(p):
         shown |= {path[:i] for i in range(len(path) + 1) if path[-1] != "..." or i < len(path)}
-    equal("a call path has the samples, cycles, misses and mispredicts of its records", by_path(p), of_records(all_records, shown))
+    equal("a call path has the samples, cycles, misses and mispredicts of its records", by_path(p),
+          of_records(all_records, shown))
     total = lambda rows, key: sum(p.vector(r)[key] for r in rows)
-    equal("the time of all call paths is that of all functions", total(nodes, "time"), total(p.raw["functions"], "time"))
+    equal("the time of all call paths is that of all functions", total(nodes, "time"),
+          total(p.raw["functions"], "time"))
     coarse = p.raw["stacks"]["coarse"]
     check("so many cells make intervals coarser", coarse > 0, coarse)
     for first, last in ((0, 3), (5, 5)):
@@ -224,38 +263,50 @@ def check_paths():
         key = (r["symbol"], r.get("callers") or "[no caller]")
         want[key] = want.get(key, 0) + 1
     got = {}
-    for r in data("report", stacks, "--sort", "symbol,stack")["rows"]: # two calls of one function are two stacks
+    # two calls of one function are two stacks
+    for r in data("report", stacks, "--sort", "symbol,stack")["rows"]:
         got[r["symbol"], r["stack"]] = got.get((r["symbol"], r["stack"]), 0) + r["samples"]
     equal("report --sort symbol,stack: the same paths", got, want)
-    check("a page of many call paths stays below 3 MB", os.path.getsize(page(stacks, symbols=False)) <= 3 << 20)
+    check("a page of many call paths stays below 3 MB",
+          os.path.getsize(page(stacks, symbols=False)) <= 3 << 20)
 
 
 if stacks:
     check_paths()
 else:
     skip("call paths", "QEMU cannot load a plugin with a sanitizer")
-equal("a page without stacks has none", "stacks" in data_of(page("mixed.data"))["profiles"][0], False)
+equal("a page without stacks has none", "stacks" in data_of(page("mixed.data"))["profiles"][0],
+      False)
 
 # a page is bounded whatever the profile has
 big = page(profile("private", 400000, name="big.data"))
-check("a page of many lines stays below 3 MB", os.path.getsize(big) <= 3 << 20, os.path.getsize(big))
+check("a page of many lines stays below 3 MB", os.path.getsize(big) <= 3 << 20,
+      os.path.getsize(big))
 
 # however many threads count
 for file in filter(None, ("mixed.data", "false.data", stacks)):
-    pages = [open(page(file, "--threads", n, name=f"threads{n}.html", symbols=file != stacks), "rb").read() for n in ("1", "4")]
+    pages = [open(page(file, "--threads", n, name=f"threads{n}.html", symbols=file != stacks),
+                  "rb").read() for n in ("1", "4")]
     check(f"{file}: four threads write the same page as one", pages[0] == pages[1])
 
 # two profiles
 both = data_of(page(("mixed.data", "false.data")))
-equal("two profiles in one page", [p["input"] for p in both["profiles"]], ["mixed.data", "false.data"])
+equal("two profiles in one page", [p["input"] for p in both["profiles"]],
+      ["mixed.data", "false.data"])
 code, out, err = spex("html", "-i", "mixed.data", "false.data", "third.data", cwd=DIR)
 equal("three profiles are too many", code, 2)
 code, out, err = spex("html", "mixed.data", "-o", "/nowhere/x.html", cwd=DIR)
-check("a page that cannot be written is an error", code == 1 and "cannot write /nowhere/x.html" in err, err)
+check("a page that cannot be written is an error",
+      code == 1 and "cannot write /nowhere/x.html" in err, err)
 code, out, err = spex("html", "mixed.data", "-o", "-", cwd=DIR)
 check("- is standard output", code == 0 and out.startswith(b"<!DOCTYPE html>"), err)
 
-text = open(page("mixed.data", "--title", "</title><script>alert(1)</script>&", name="title.html"), encoding="utf-8").read()
-check("a title is text", "<title>&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;&amp;</title>" in text)
-check("the page has one policy, and it allows no request", text.count("Content-Security-Policy") == 1 and "default-src 'none'" in text and "http" not in re.search(r"<script type=\"module\">(.*)</script>", text, re.S).group(1).replace("http://www.w3.org/2000/svg", ""))
+text = open(page("mixed.data", "--title", "</title><script>alert(1)</script>&", name="title.html"),
+            encoding="utf-8").read()
+check("a title is text",
+      "<title>&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;&amp;</title>" in text)
+check("the page has one policy, and it allows no request",
+      text.count("Content-Security-Policy") == 1 and "default-src 'none'" in text and
+      "http" not in re.search(r"<script type=\"module\">(.*)</script>", text,
+                              re.S).group(1).replace("http://www.w3.org/2000/svg", ""))
 done()

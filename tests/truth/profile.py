@@ -30,8 +30,8 @@ class Profile:
                 os.unlink(old)
         prefix = ["taskset", "-c", cpus] if cpus else []
         self.code, self.out, self.err = run(
-            *prefix, SPEX, "record", "--model", "full", "-e", f"arm_spe/{event}/", "-c", period, "-o", self.file, *options, "--",
-            self.example)
+            *prefix, SPEX, "record", "--model", "full", "-e", f"arm_spe/{event}/", "-c", period,
+            "-o", self.file, *options, "--", self.example)
         if self.code:
             check(f"record {example}", False, self.err)
             done()
@@ -60,13 +60,15 @@ class Profile:
                 names = line[1:].split()
             elif not line.startswith("#"):
                 row = dict(zip(names, line.split()))
-                rows[int(row["pc"], 16)] = {k: int(v) for k, v in row.items() if k not in ("pid", "pc")}
+                rows[int(row["pc"], 16)] = {k: int(v)
+                                            for k, v in row.items() if k not in ("pid", "pc")}
         return rows
 
 
 def symbols(example):
     """[(start, end, name)] of the functions of a static example."""
-    out = subprocess.run(["aarch64-linux-gnu-nm", "-S", "--defined-only", os.path.join(EXAMPLES, example)],
+    out = subprocess.run(["aarch64-linux-gnu-nm", "-S", "--defined-only",
+                          os.path.join(EXAMPLES, example)],
                          stdout=subprocess.PIPE, text=True, check=True).stdout
     rows = []
     for line in out.splitlines():
@@ -77,6 +79,6 @@ def symbols(example):
 
 
 def address(example, name):
-    out = subprocess.run(["aarch64-linux-gnu-nm", os.path.join(EXAMPLES, example)], stdout=subprocess.PIPE,
-                         text=True, check=True).stdout
+    out = subprocess.run(["aarch64-linux-gnu-nm", os.path.join(EXAMPLES, example)],
+                         stdout=subprocess.PIPE, text=True, check=True).stdout
     return next(int(line.split()[0], 16) for line in out.splitlines() if line.split()[-1] == name)

@@ -40,16 +40,18 @@ for name, most, samples in (("calls", 0.16, 0.45), ("turns", 0.03, 0.55), ("phas
                             ("gathers", 0.11, 0.55), ("guesses", 0.12, 0.2), ("long", 0.01, 0.5)):
     d, path = truth(name, [program, name], 1024)
     check(f"{name}: time is off by less than {most:.0%}", apart(d, "time") < most, d["rows"])
-    check(f"{name}: where operations are off by more than {samples:.0%}", apart(d, "share") > samples, d["rows"])
+    check(f"{name}: where operations are off by more than {samples:.0%}",
+          apart(d, "share") > samples, d["rows"])
     total = json.loads(spex("report", "--format", "json", "-i", path)[1])["totals"]
     span = total["last_time"] - total["first_time"]
     check(f"{name}: all of the time is shared", abs(total["time_ns"] - span) < 1e-4 * span, total)
     first = d["rows"][0]["symbol"]
-    equal(f"{name}: the first row", json.loads(spex("report", "--format", "json", "-i", path)[1])["rows"][0]["symbol"],
-          first)
+    equal(f"{name}: the first row",
+          json.loads(spex("report", "--format", "json", "-i", path)[1])["rows"][0]["symbol"], first)
     runs = {r["symbol"]: r["runs"] for r in d["rows"] if r["cycles_share"] > 0.05}
     want = "long" if name in ("phases", "long") else "short"
-    check(f"{name}: runs are {want}", all(r == want or s == "prepare" for s, r in runs.items()), runs)
+    check(f"{name}: runs are {want}", all(r == want or s == "prepare" for s, r in runs.items()),
+          runs)
     longs += d["long_runs"]
     within += d["long_runs_within"]
     outside += [r for r in d["rows"] if r["runs"] == "long" and r["time_within"] == "no"]
@@ -58,8 +60,8 @@ for name in ("sort", "tlb"):
     longs += d["long_runs"]
     within += d["long_runs_within"]
     outside += [r for r in d["rows"] if r["runs"] == "long" and r["time_within"] == "no"]
-check(f"of {longs} rows with long runs {within} are within their 95% interval", longs >= 15 and within >= 0.93 * longs,
-      outside)
+check(f"of {longs} rows with long runs {within} are within their 95% interval",
+      longs >= 15 and within >= 0.93 * longs, outside)
 
 # Several files as one profile: the counts of all.
 pair = [os.path.join(work, name + ".data") for name in ("calls", "long")]
@@ -74,7 +76,8 @@ check("one file of counts is not those of two", code == 2 and "FILE.truth" in st
 code, out, err = spex("truth", "-s", "srcline", "-i", os.path.join(work, "long.data"))
 check("by line", code == 0 and "within" in str(out), err)
 d, path = truth("fast", [program, "guesses"], 1024, "--model", "fast")
-check("--model fast: no cycles, no comparison of time", d["cycles"] == 0 and "cycles_share" not in d["rows"][0], d["rows"][:1])
+check("--model fast: no cycles, no comparison of time",
+      d["cycles"] == 0 and "cycles_share" not in d["rows"][0], d["rows"][:1])
 code, out, err = spex("truth", "-s", "tid", "-i", path)
 check("only what exact counts are by", code == 2 and "tid" in str(err), err)
 done()

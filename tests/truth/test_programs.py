@@ -1,6 +1,7 @@
 """
-Eight of Debian's programs, redis with a client, and the examples against exact cycles: the first row, and how far rows with
-long runs and with short ones are off (docs/time.md has the figures). `make check-programs`; `make check` skips it.
+Eight of Debian's programs, redis with a client, and the examples against exact cycles: the first
+row, and how far rows with long runs and with short ones are off (docs/time.md has the figures).
+`make check-programs`; `make check` skips it.
 """
 import os
 import sys
@@ -14,7 +15,8 @@ if not os.environ.get("SPEX_LONG"):
 ALONE = ("atomics", "list_walk", "matmul", "sort", "stream", "tlb")
 need(*ALONE)
 ARM64 = os.path.join(BUILD, "arm64")
-code, _, err = run("sh", os.path.join(SOURCE, "scripts/fetch-debs"), ARM64, "sqlite3", "python3", "redis-server",
+code, _, err = run("sh", os.path.join(SOURCE, "scripts/fetch-debs"), ARM64, "sqlite3", "python3",
+                   "redis-server",
                    "redis-tools", "pigz", "bzip2", "gawk", "perl", "zstd", timeout=500)
 if code:
     skip("Debian's arm64 programs", "cannot be fetched: " + err.strip().splitlines()[-1])
@@ -30,7 +32,8 @@ PYTHON = """
 def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)
 print(fib(22))
 """
-LUA = "redis.call('setbit', 'k', 3999999, 1) local n = 0 for i = 1, 80 do n = n + redis.call('bitcount', 'k') end return n"
+LUA = ("redis.call('setbit', 'k', 3999999, 1) local n = 0 for i = 1, 80 do n = n + "
+       "redis.call('bitcount', 'k') end return n")
 REDIS = f"""
 at={work}/redis
 {ROOT}/usr/bin/redis-server --port 0 --unixsocket $at --save '' > {work}/redis.log 2>&1 &
@@ -50,17 +53,21 @@ TEXT, PART = os.path.join(work, "text"), os.path.join(work, "part")
 for path, size in ((TEXT, 400000), (PART, 150000)):
     with open(path, "wb") as f:
         f.write(open(os.path.join(ROOT, "usr/bin/sqlite3"), "rb").read()[:size])
-# name, program, what it prints, the first row's function (None: it has no name) and file, and whether its threads never
-# wait for each other, nor are over soon: the time of those that do is known to a few points only
+# name, program, what it prints, the first row's function (None: it has no name) and file, and
+# whether its threads never wait for each other, nor are over soon: the time of those that do is
+# known to a few points only
 PROGRAMS = [
-    ("sqlite3", [f"{ROOT}/usr/bin/sqlite3", ":memory:", SQL], b"0|20000\n", "sqlite3VdbeExec", "libsqlite3.so", True),
-    ("python3", [f"{ROOT}/usr/bin/python3", "-S", "-c", PYTHON], b"17711\n", "_PyEval_EvalFrameDefault", "python3", True),
+    ("sqlite3", [f"{ROOT}/usr/bin/sqlite3", ":memory:", SQL], b"0|20000\n", "sqlite3VdbeExec",
+     "libsqlite3.so", True),
+    ("python3", [f"{ROOT}/usr/bin/python3", "-S", "-c", PYTHON], b"17711\n",
+     "_PyEval_EvalFrameDefault", "python3", True),
     ("redis", ["sh", "-c", REDIS], b"80\n", "redisPopcount", "redis", False),
     ("pigz", [f"{ROOT}/usr/bin/pigz", "-p", "2", "-c", TEXT], b"\x1f\x8b", None, "libz.so", False),
     ("bzip2", [f"{ROOT}/bin/bzip2", "-c", PART], b"BZh", None, "libbz2.so", False),
     ("gawk", [f"{ROOT}/usr/bin/gawk", AWK], b"6000\n", None, "gawk", False),
     ("perl", [f"{ROOT}/usr/bin/perl", "-e", PERL], b"977\n", None, "perl", False),
-    ("zstd", [f"{ROOT}/usr/bin/zstd", "--single-thread", "-3", "-c", TEXT], b"\x28\xb5\x2f\xfd", None, "zstd", False),
+    ("zstd", [f"{ROOT}/usr/bin/zstd", "--single-thread", "-3", "-c", TEXT], b"\x28\xb5\x2f\xfd",
+     None, "zstd", False),
     *((name, [os.path.join(EXAMPLES, name)], b"", None, name, False) for name in ALONE),
 ]
 longs = within = 0
@@ -69,16 +76,18 @@ outside = []
 
 for name, argv, says, function, file, busy in PROGRAMS:
     path = os.path.join(work, name + ".data")
-    code, out, err = spex("record", "--truth", "--model", "full", "-c", "4096" if name in ALONE else "1024", "-L", ROOT, "-o", path,
-                          "--", *argv, env=ENV, timeout=900)
+    code, out, err = spex("record", "--truth", "--model", "full", "-c", "4096" if name in ALONE
+                          else "1024", "-L", ROOT, "-o", path, "--", *argv, env=ENV, timeout=900)
     if not check(f"{name}: recorded", code == 0, err):
         continue
     check(f"{name}: does its work", out.startswith(says), out[:100])
     d = json.loads(spex("truth", "--format", "json", "--percent-limit", "0.5", "-i", path)[1])
-    first = json.loads(spex("report", "--format", "json", "-s", "symbol,dso", "-i", path)[1])["rows"][0]
+    first = json.loads(spex("report", "--format", "json", "-s", "symbol,dso", "-i",
+                            path)[1])["rows"][0]
     mine = next((r["cycles_share"] for r in d["rows"] if r["symbol"] == first["symbol"]), 0)
     check(f"{name}: the first row is the function with the most cycles, or has nearly as many",
-          mine > (1 if busy else 0.8) * d["rows"][0]["cycles_share"] - 1e-9, (first["symbol"], d["rows"][:2]))
+          mine > (1 if busy else 0.8) * d["rows"][0]["cycles_share"] - 1e-9,
+          (first["symbol"], d["rows"][:2]))
     if function:
         equal(f"{name}: its name", first["symbol"], function)
     check(f"{name}: its file", file in first["dso"], first["dso"])
@@ -87,13 +96,16 @@ for name, argv, says, function, file, busy in PROGRAMS:
     within += d["long_runs_within"]
     outside += [r for r in runs["long"] if r["time_within"] == "no"]
     off = [abs(r["time_difference"]) for r in runs["long"]]
-    print(f"# {name}: {d['long_runs_within']} of {d['long_runs']} rows with long runs within their interval, off by {max(off, default=0):.1%} "
-          f"of the time at most; {d['short_runs']} with short ones, off by {d['short_runs_median_error'] or 0:.0%} in the median")
+    print(f"# {name}: {d['long_runs_within']} of {d['long_runs']} rows with long runs within their "
+          f"interval, off by {max(off, default=0):.1%} "
+          f"of the time at most; {d['short_runs']} with short ones, off by "
+          f"{d['short_runs_median_error'] or 0:.0%} in the median")
     if busy:
-        check(f"{name}: rows with long runs are off by less than a hundredth of the time", max(off, default=0) < 0.01, runs["long"])
-        check(f"{name}: rows with short runs are off by less than 30% in the median", d["short_runs_median_error"] < 0.3,
-              d["short_runs_median_error"])
+        check(f"{name}: rows with long runs are off by less than a hundredth of the time",
+              max(off, default=0) < 0.01, runs["long"])
+        check(f"{name}: rows with short runs are off by less than 30% in the median",
+              d["short_runs_median_error"] < 0.3, d["short_runs_median_error"])
 # Of 45 rows each within with a probability of 95%, fewer than 40 are in one of forty times.
-check(f"of {longs} rows with long runs {within} are within their 95% interval", longs >= 30 and within >= 0.88 * longs,
-      outside)
+check(f"of {longs} rows with long runs {within} are within their 95% interval",
+      longs >= 30 and within >= 0.88 * longs, outside)
 done()

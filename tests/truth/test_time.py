@@ -1,4 +1,5 @@
-"""The full model under a program: what prefetchers hide, what divisions cost, and that time adds up."""
+"""The full model under a program: what prefetchers hide, what divisions cost,
+and that time adds up."""
 import collections
 import os
 import re
@@ -18,7 +19,8 @@ subprocess.run(["aarch64-linux-gnu-gcc", "-O2", "-static", "-o", program,
 
 def record(*options, argv):
     path = os.path.join(work, "perf.data")
-    code, out, err = spex("record", "--model", "full", "-c", "4096", "-o", path, *options, "--", *argv)
+    code, out, err = spex("record", "--model", "full", "-c", "4096", "-o", path, *options, "--",
+                          *argv)
     if code:
         check(f"record {argv}", False, err)
         done()
@@ -63,7 +65,8 @@ for argv in ([program, "div"], [os.path.join(EXAMPLES, "sort")]):
         table[key] = {r[key]: r["cycles"] for r in d["rows"]}
         equal(f"truth by {key}: all cycles", sum(table[key].values()), sum(cycles.values()))
         check(f"truth by {key}: shares are of all time, the kernel's too",
-              all(abs(r["cycles_share"] * (sum(cycles.values()) + kernel) - r["cycles"]) < 1 for r in d["rows"]), d["rows"][:3])
+              all(abs(r["cycles_share"] * (sum(cycles.values()) + kernel) - r["cycles"]) < 1
+                  for r in d["rows"]), d["rows"][:3])
     if argv[-1] != "div":
         parts = symbols("sort")
         for name in ("sum_sorted", "sum_unsorted"):
@@ -76,8 +79,10 @@ for argv in ([program, "div"], [os.path.join(EXAMPLES, "sort")]):
         check("truth: most time is in the line that mispredicts",
               source[number - 1].strip() == "SUM;" and "sum_unsorted" in source[number - 3], row)
     c = counts(*argv)
-    equal(f"{os.path.basename(argv[0])}: time adds up", sum(cycles.values()) + c["kernel-cycles"], c["cycles"])
-    equal(f"{os.path.basename(argv[0])}: the truth file has the kernel's", kernel, c["kernel-cycles"])
+    equal(f"{os.path.basename(argv[0])}: time adds up", sum(cycles.values()) + c["kernel-cycles"],
+          c["cycles"])
+    equal(f"{os.path.basename(argv[0])}: the truth file has the kernel's", kernel,
+          c["kernel-cycles"])
     if argv[-1] == "div":
         most = cycles.most_common(1)[0][1]
         check("a million dependent divisions take their sum: 12 cycles each, and what feeds them",
@@ -86,9 +91,11 @@ for argv in ([program, "div"], [os.path.join(EXAMPLES, "sort")]):
 # A function alone and among others differs by what it shares with them, and by nothing else.
 taken = {}
 for mode in ("alone", "among", "shares"):
-    code, out, err = spex("truth", "-s", "symbol", "--format", "json", record("--truth", argv=[program, mode]))
+    code, out, err = spex("truth", "-s", "symbol", "--format", "json",
+                          record("--truth", argv=[program, mode]))
     taken[mode] = next(r["cycles"] for r in json.loads(out)["rows"] if r["symbol"] == "small")
-check("among others that share nothing: the same cycles", abs(taken["among"] / taken["alone"] - 1) < 0.03, taken)
+check("among others that share nothing: the same cycles",
+      abs(taken["among"] / taken["alone"] - 1) < 0.03, taken)
 check("among others that use up the cache: more", taken["shares"] > 1.02 * taken["alone"], taken)
 
 # In a thread of its own or in the guest's: the same.

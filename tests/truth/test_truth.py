@@ -39,7 +39,8 @@ def compare(name, samples, truth, what):
         share = truth[function] / total
         sigma = max((n * share * (1 - share)) ** 0.5, 1)
         if abs(samples[function] - n * share) > SIGMAS * sigma:
-            wrong.append(f"{function}: {samples[function]} samples, {n * share:.1f} expected, sigma {sigma:.1f}")
+            wrong.append(f"{function}: {samples[function]} samples, {n * share:.1f} "
+                         f"expected, sigma {sigma:.1f}")
     check(f"{name}: {what}, {n} samples of {total}", n > 20 and not wrong, "\n".join(wrong))
 
 
@@ -53,10 +54,12 @@ for example, periods in (("sort", (1024, 2048, 8192)), ("tlb", (1024, 4096)), ("
         operations = sum(r["count"] for r in truth.values())
         intervals = operations // (period + 1)
         n = len(records) + collided(p)
-        check(f"{name}: one sample in each interval", abs(n - intervals) <= 1, f"{n} samples, {intervals} intervals")
+        check(f"{name}: one sample in each interval", abs(n - intervals) <= 1,
+              f"{n} samples, {intervals} intervals")
         pcs = collections.Counter(int(r["pc"], 16) for r in records)
         compare(name, by_function(example, pcs),
-                by_function(example, {pc: r["count"] for pc, r in truth.items()}), "operations by function")
+                by_function(example, {pc: r["count"] for pc, r in truth.items()}),
+                "operations by function")
         for event, column in (("l1d-miss", "l1_miss"), ("mispredict", "mispredict")):
             hits = collections.Counter(int(r["pc"], 16) for r in records
                                        if event in r["events"] or event + "ed" in r["events"])
@@ -67,7 +70,8 @@ for example, periods in (("sort", (1024, 2048, 8192)), ("tlb", (1024, 4096)), ("
             got = sum(hits.values())
             check(f"{name}: number of {event}", abs(got - expected) <= SIGMAS * expected ** 0.5,
                   f"{got} samples, {expected:.1f} expected")
-            compare(name, by_function(example, hits), by_function(example, exact), f"{event} by function")
+            compare(name, by_function(example, hits), by_function(example, exact),
+                    f"{event} by function")
 
 # Without ERnd the interval itself is drawn: the period plus 0 to 255, plus one.
 p = Profile("sort", "--truth", "--cpu", "neoverse-n1,no-ernd", period=1024)
@@ -78,8 +82,10 @@ sigma = (256 ** 2 - 1) ** 0.5 / 12 ** 0.5 / 1152.5 * intervals ** 0.5
 n = len(records) + collided(p)
 check("sort without ERnd: the mean interval is 1152.5", abs(n - intervals) <= SIGMAS * sigma + 1,
       f"{n} samples, {intervals:.1f} intervals, sigma {sigma:.2f}")
-compare("sort without ERnd", by_function("sort", collections.Counter(int(r["pc"], 16) for r in records)),
-        by_function("sort", {pc: r["count"] for pc, r in p.truth().items()}), "operations by function")
+compare("sort without ERnd",
+        by_function("sort", collections.Counter(int(r["pc"], 16) for r in records)),
+        by_function("sort", {pc: r["count"] for pc, r in p.truth().items()}),
+        "operations by function")
 
 # ---- the loop whose length divides the interval ----
 begin, end = address("loop", "loop_begin"), address("loop", "loop_end")
@@ -88,8 +94,8 @@ inside = lambda records: collections.Counter(int(r["pc"], 16) for r in records
 equal("loop: 41 instructions", (end - begin) // 4, 41)
 fixed = inside(Profile("loop", period=1024, event="ts_enable=1").records("pc"))
 n = sum(fixed.values())
-check("loop without jitter: one instruction has all samples", n > 30000 and max(fixed.values()) == n,
-      fixed.most_common(3), "SMP-26")
+check("loop without jitter: one instruction has all samples",
+      n > 30000 and max(fixed.values()) == n, fixed.most_common(3), "SMP-26")
 p = Profile("loop", "--truth", period=1024)
 jitter = inside(p.records("pc"))
 n = sum(jitter.values())
@@ -97,10 +103,12 @@ expected = dict.fromkeys(range(begin, end, 4), 0)
 for r in range(256):  # the counter runs out at the same place each time; then 0 to 255 more
     expected[begin + (max(fixed) - begin + 4 * r) % (end - begin)] += n / 256
 chi = sum((jitter[pc] - e) ** 2 / e for pc, e in expected.items())
-check(f"loop with jitter: {n} samples over all instructions as 256 = 6 * 41 + 10 says, chi-square {chi:.0f} of 40",
+check(f"loop with jitter: {n} samples over all instructions as 256 = 6 * 41 + 10 says, "
+      f"chi-square {chi:.0f} of 40",
       n > 30000 and chi < 90, jitter)
 check("loop with jitter: the bias left is an eighth", max(jitter.values()) < n / 41 * 1.25 and
       min(jitter[pc] for pc in expected) > n / 41 * 0.8, jitter)
 counts = {pc: r["count"] for pc, r in p.truth().items() if begin <= pc < end}
-check("loop: exact counts are exact", len(counts) == 41 and set(counts.values()) == {1000000}, counts)
+check("loop: exact counts are exact", len(counts) == 41 and set(counts.values()) == {1000000},
+      counts)
 done()

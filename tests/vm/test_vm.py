@@ -269,12 +269,22 @@ DECODED = {"user", "small", "snapshot", "newest"}  # by the guest's own perf too
 
 
 def test_n1(boot):
+    r = boot.recordings()
+    n1_records(boot, r)
+    n1_interval(r)
+    n1_who_and_when(boot, r)
+    n1_profile(boot, r)
+    n1_feeds(boot, r)
+    n1_protocol(boot, r)
+
+
+def n1_records(boot, r):
+    """The driver's attributes, and what each kind of event records."""
     dmesg = boot.read("dmesg")
     check("n1: the driver's probe line", "[max_record_sz 64, align 64, features 0x37]" in dmesg,
           "\n".join(l for l in dmesg.splitlines() if "spe" in l))
     equal("n1: caps", boot.attributes("caps"),
           {"arch_inst": "0", "count_size": "12", "ernd": "1", "min_interval": "1024"})
-    r = boot.recordings()
     for name in r:
         check_recording(r[name], N1 + (",no-ts" if name == "notime" else ""))
     near("n1: as many samples as operations / interval", r["user"].records, LOOP_OPS / 4096 / 0.86,
@@ -291,8 +301,10 @@ def test_n1(boot):
           all("L1D-REFILL" in p for p in r["event"].packets if p.startswith("EV")))
     check("n1: without timestamps", not any(p.startswith("TS") for p in r["notime"].packets))
 
-    # Exactly one interval and one operation between samples: in hot() each is
-    # one instruction further.
+
+def n1_interval(r):
+    """Exactly one interval and one operation lie between samples: in hot() each is one instruction
+    further."""
     symbols = run("aarch64-linux-gnu-nm", os.path.join(WORK, "workload"))[1].decode()
     hot = int(re.search(r"^(\w+) t hot$", symbols, re.M).group(1), 16)
     words = run("aarch64-linux-gnu-objdump", "-d", "--disassemble=hot",
@@ -305,14 +317,14 @@ def test_n1(boot):
           hot <= loop < hot + 64 and len(steps) > 3000 and set(steps) == {4097 % 8},
           collections.Counter(steps))
 
-    # CONTEXTIDR_EL1 is the process.
+
+def n1_who_and_when(boot, r):
+    """CONTEXTIDR_EL1 is the process; times are the guest's clock, in order."""
     contexts = {int(p.split()[1], 16) for p in r["user"].packets if p.startswith("CONTEXT")}
     code, text, err = run("perf", "script", "-i", r["user"].path, "--show-task-events")
     pids = {int(p) for p in re.findall(r"PERF_RECORD_COMM exec: workload:(\d+)/", text.decode())}
     check("n1: context packets hold the program's process id", pids and pids <= contexts,
           f"{contexts} and {pids}")
-
-    # Time: the guest's clock, in order.
     for name in ("user", "small"):
         code, text, err = run("perf", "script", "-i", r[name].path, "--itrace=i1i", "-F", "time")
         times = [float(t.rstrip(":")) for t in text.decode().split()]
@@ -321,7 +333,9 @@ def test_n1(boot):
               len(times) > 1000 and begin <= times[0] and times[-1] <= end,
               f"{begin} <= {times[:1]} .. {times[-1:]} <= {end}")
 
-    # The profile.
+
+def n1_profile(boot, r):
+    """The guest's perf and spex report name the same functions."""
     shares = dict((m[1], float(m[0]))
                   for m in re.findall(r"([\d.]+)%\s+\[\.\] (\w+)", boot.read("user.report")))
     check("n1: the guest's perf names the hot function", 80 < shares.get("hot", 0) < 92 and
@@ -335,7 +349,9 @@ def test_n1(boot):
     check("n1: spex report names it too, with the same share of samples",
           abs(ours.get("hot", 0) - shares.get("hot", 0)) < 2, ours)
 
-    # Other tools get the kernel's profile.
+
+def n1_feeds(boot, r):
+    """Other tools get the kernel's profile."""
     def feed(to):
         path = os.path.join(boot.share, "feed." + to)
         code, out, err = spex("export", "--to", to, "-i", r["kernel"].path, "--kallsyms",
@@ -349,7 +365,9 @@ def test_n1(boot):
     named = sum(int(n) for stack, n in lines if stack.count(b";") >= 2)
     check("n1: with the kernel's functions", named > 0.99 * r["kernel"].records, lines[:5])
 
-    # The driver's view and the unit's log agree.
+
+def n1_protocol(boot, r):
+    """The driver's view and the unit's log agree."""
     log = Log(boot.log)
     check("n1: a small buffer fills often", r["small"].irqs[0] >= 20,
           f"{r['small'].irqs} interrupts")
