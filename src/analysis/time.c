@@ -5,8 +5,9 @@
  * shares its time among them by a weight: what the operation probably cost, in cycles.
  *
  *   its place in dispatch     1 / WIDTH
- *   execution that others     (execute - 1) * wait / (wait + execute): an operation that waited
- *   could not hide            for its operands is in a chain, one that did not runs beside others
+ *   execution that others     c * c / (c + HIDES), c = (execute - 1) * wait / (wait + execute): an
+ *   could not hide            operation that waited for its operands is in a chain, one that did
+ *                             not runs beside others; short ones are hidden even in a chain
  *   room in the window        total latency / ROOM: what it kept younger operations from
  *   misprediction             REFILL
  *
@@ -20,7 +21,7 @@
 #include <string.h>
 
 enum { WINDOW = 64, PS = 1000, ALIKE_MOST = 63 };
-static const float WIDTH = 4, ROOM = 64, REFILL = 12;
+static const float WIDTH = 4, HIDES = 4, ROOM = 96, REFILL = 16;
 
 /*
  * Absent counters are 0. If both counters are saturated, only the room in the window counts, which
@@ -30,10 +31,12 @@ static inline float weight(const struct spex_record *r)
 {
     int total = r->total, wait = r->issue > 1 ? r->issue - 1 : 0;
     int execute = total > r->issue ? total - r->issue : 0;
-    float hidden = 0;
-    if (wait && execute > 1)
-        hidden = (float)(execute - 1) * (float)wait / (float)(wait + execute);
-    return 1 / WIDTH + hidden + (float)total / ROOM +
+    float chain = 0;
+    if (wait && execute > 1) { /* c is n / d */
+        float n = (float)(execute - 1) * (float)wait, d = (float)(wait + execute);
+        chain = n * n / (d * (n + HIDES * d));
+    }
+    return 1 / WIDTH + chain + (float)total / ROOM +
            (float)(r->events >> SPEX_EV_MISPREDICT & 1) * REFILL;
 }
 

@@ -115,8 +115,10 @@ static void add_truth(void *context, const struct truth_row *row)
 struct score {
     unsigned rows, within;        /* operations */
     unsigned longs, longs_within; /* time of rows with long runs */
-    unsigned shorts;              /* and of the others: */
-    double *errors, median;       /* relative */
+    struct errors {
+        unsigned count;
+        double *each, median; /* relative */
+    } shorts, larges;         /* of the others; of these those that a reader looks at */
 };
 
 static int by_error(const void *a, const void *b)
@@ -125,15 +127,26 @@ static int by_error(const void *a, const void *b)
     return ORDER(x, y);
 }
 
+static void errors_median(struct errors *errors)
+{
+    qsort(errors->each, errors->count, sizeof *errors->each, by_error);
+    errors->median = errors->count ? errors->each[errors->count / 2] : NAN;
+}
+
 static void score_time(struct score *score, const struct spex_group *group,
                        const struct spex_row *row, double exact, double time, bool inside)
 {
+    static const double large = 0.01;
+    enum { LARGE_SAMPLES = 30 }; /* below, chance alone is a fifth and more */
     if (spex_row_long_runs(group, row)) {
         score->longs++;
         score->longs_within += inside;
-    } else {
-        score->errors[score->shorts++] = exact > 0 ? fabs(time - exact) / exact : 1;
+        return;
     }
+    double error = exact > 0 ? fabs(time - exact) / exact : 1;
+    score->shorts.each[score->shorts.count++] = error;
+    if ((exact >= large || time >= large) && row->stats.samples >= LARGE_SAMPLES)
+        score->larges.each[score->larges.count++] = error;
 }
 
 static void fill(struct table *table, const struct spex_group *group, const struct population *p,
@@ -184,13 +197,29 @@ static int most_first(const void *a, const void *b)
     return ORDER(m, n);
 }
 
+static void print_errors(struct json *to, const struct errors *errors, const char *count,
+                         const char *median)
+{
+    json_name(to, count);
+    json_u64(to, errors->count);
+    json_name(to, median);
+    if (!errors->count) {
+        json_null(to);
+        return;
+    }
+    json_begin(to);
+    out_printf(to->out, "%.10g", errors->median);
+}
+
 static void print_score(struct profile *profile, const struct spex_stats *all,
                         const struct population *p, const struct score *score,
                         const struct table *table)
 {
     bool timed = p->cycles && all->time;
     struct table_options how = profile_table(profile);
-    char samples[32], operations[32];
+    char samples[32], operations[32], large[32] = "";
+    if (score->larges.count)
+        snprintf(large, sizeof large, ", by %.0f%%", 100 * score->larges.median);
     struct json to = json_to(&profile->out);
     if (how.format == TABLE_AS_JSON) {
         json_object_lines(&to);
@@ -201,20 +230,15 @@ static void print_score(struct profile *profile, const struct spex_stats *all,
         JSON_MEMBER(&to, "kernel_cycles", u64, p->kernel);
         JSON_MEMBER(&to, "long_runs", u64, score->longs);
         JSON_MEMBER(&to, "long_runs_within", u64, score->longs_within);
-        JSON_MEMBER(&to, "short_runs", u64, score->shorts);
-        json_name(&to, "short_runs_median_error");
-        if (score->shorts)
-            json_begin(&to);
-        else
-            json_null(&to);
-        if (score->shorts)
-            out_printf(to.out, "%.10g", score->median);
+        print_errors(&to, &score->shorts, "short_runs", "short_runs_median_error");
+        print_errors(&to, &score->larges, "large_short_runs", "large_short_runs_median_error");
         json_name(&to, "rows");
         table_json(table, &to);
         json_end(&to);
     } else if (how.format == TABLE_AS_TEXT) {
         profile_comment(profile, &profile->out,
-                        "%s samples of %s operations; %u of %u rows within their 95%% interval",
+                        "%s samples of %s operations; operations: %u of %u rows within their 95%% "
+                        "interval",
                         text_count(samples, all->samples), text_count(operations, p->operations),
                         score->within, score->rows);
         if (!timed)
@@ -229,13 +253,14 @@ static void print_score(struct profile *profile, const struct spex_stats *all,
         if (timed && score->longs)
             profile_comment(
                 profile, &profile->out,
-                "time: of %u rows with runs of over four periods %u (%.0f%%) are within "
-                "their 95%% interval",
-                score->longs, score->longs_within, 100.0 * score->longs_within / score->longs);
-        if (timed && score->shorts)
+                "time: %u of %u rows with runs of over four periods within their 95%% interval",
+                score->longs_within, score->longs);
+        if (timed && score->shorts.count)
             profile_comment(profile, &profile->out,
-                            "time: of the %u rows with shorter runs the median error is %.0f%%",
-                            score->shorts, 100 * score->median);
+                            "time: %u with shorter runs, off by %.0f%% in the median; %u of them "
+                            "with 1%% of the time and 30 samples%s",
+                            score->shorts.count, 100 * score->shorts.median, score->larges.count,
+                            large);
     }
     table_print(table, &profile->out, &how);
 }
@@ -266,7 +291,8 @@ static void print(struct profile *profile, const struct spex_group *group, struc
         if (p->slot[i].row)
             p->slot[n++] = p->slot[i];
     qsort(p->slot, n, sizeof *p->slot, most_first);
-    struct score score = {.errors = memory_get(n + 1, sizeof(double))};
+    struct score score = {.shorts.each = memory_get(n + 1, sizeof(double)),
+                          .larges.each = memory_get(n + 1, sizeof(double))};
     for (size_t i = 0; i < n; i++) {
         const struct counted *at = &p->slot[i];
         double exact = timed ? share_of_time(p, at) : ratio_of(at->operations, p->operations);
@@ -277,11 +303,12 @@ static void print(struct profile *profile, const struct spex_group *group, struc
         fill(table, group, p, at, &score);
         columns_fill_keys(table, group, at->row, keys, key_count);
     }
-    qsort(score.errors, score.shorts, sizeof *score.errors, by_error);
-    score.median = score.shorts ? score.errors[score.shorts / 2] : NAN;
+    errors_median(&score.shorts);
+    errors_median(&score.larges);
     print_score(profile, all, p, &score, table);
     table_free(table);
-    free(score.errors);
+    free(score.shorts.each);
+    free(score.larges.each);
 }
 
 /* The exact counts of each file, from the file next to it. */

@@ -4,6 +4,7 @@ row, and how far rows with long runs and with short ones are off (docs/time.md h
 `make check-programs`; `make check` skips it.
 """
 import os
+import shutil
 import sys
 
 sys.path.insert(0, os.path.dirname(__file__))
@@ -22,8 +23,15 @@ if code:
     skip("Debian's arm64 programs", "cannot be fetched: " + err.strip().splitlines()[-1])
     done()
 ROOT = os.path.join(ARM64, "root")
-ENV = {"PYTHONHASHSEED": "0", "LC_ALL": "C", "PYTHONDONTWRITEBYTECODE": "1"}
-work = tempfile.mkdtemp(prefix="spex-programs-")
+# Where a program's memory lies and what is in it depends on its environment and on the names of its
+# files, and on that which rows are at the edge of their interval: meson's MALLOC_PERTURB_, another
+# value each time, makes another program of each. So both are the same in every run; threads (redis,
+# pigz) still meet as they like, which moves a row or two.
+ENV = {"PATH": os.environ["PATH"], "PYTHONHASHSEED": "0", "LC_ALL": "C",
+       "PYTHONDONTWRITEBYTECODE": "1"}
+work = os.path.join(BUILD, "programs")
+shutil.rmtree(work, ignore_errors=True)
+os.mkdir(work)
 SQL = ("create table t(a integer primary key, b text);"
        "with recursive c(x) as (select 1 union all select x + 1 from c where x < 20000) "
        "insert into t select x, 'row ' || x * 7919 % 1000 from c;"
@@ -35,8 +43,8 @@ print(fib(22))
 LUA = ("redis.call('setbit', 'k', 3999999, 1) local n = 0 for i = 1, 80 do n = n + "
        "redis.call('bitcount', 'k') end return n")
 REDIS = f"""
-at={work}/redis
-{ROOT}/usr/bin/redis-server --port 0 --unixsocket $at --save '' > {work}/redis.log 2>&1 &
+at=./socket
+{ROOT}/usr/bin/redis-server --port 0 --unixsocket $at --save '' > redis.log 2>&1 &
 tries=0
 until [ -S $at ]; do
     tries=$((tries + 1))
@@ -49,9 +57,9 @@ wait
 """
 AWK = "BEGIN { for (i = 0; i < 6000; i++) { s = s i % 7; n[i % 97]++ } print length(s) }"
 PERL = 'my %h; for my $i (1..20000) { $h{$i % 977} .= "x$i"; } print scalar(keys %h), "\\n"'
-TEXT, PART = os.path.join(work, "text"), os.path.join(work, "part")
+TEXT, PART = "text", "part"
 for path, size in ((TEXT, 400000), (PART, 150000)):
-    with open(path, "wb") as f:
+    with open(os.path.join(work, path), "wb") as f:
         f.write(open(os.path.join(ROOT, "usr/bin/sqlite3"), "rb").read()[:size])
 # name, program, what it prints, the first row's function (None: it has no name) and file, and
 # whether its threads never wait for each other, nor are over soon: the time of those that do is
@@ -71,13 +79,14 @@ PROGRAMS = [
     *((name, [os.path.join(EXAMPLES, name)], b"", None, name, False) for name in ALONE),
 ]
 longs = within = 0
-outside = []
+outside, shorts, larges = [], [], []
 
 
 for name, argv, says, function, file, busy in PROGRAMS:
     path = os.path.join(work, name + ".data")
-    code, out, err = spex("record", "--truth", "--model", "full", "-c", "4096" if name in ALONE
-                          else "1024", "-L", ROOT, "-o", path, "--", *argv, env=ENV, timeout=900)
+    code, out, err = run("env", "-i", *(f"{k}={v}" for k, v in ENV.items()), SPEX, "record",
+                         "--truth", "--model", "full", "-c", "4096" if name in ALONE else "1024",
+                         "-L", ROOT, "-o", path, "--", *argv, cwd=work, timeout=900)
     if not check(f"{name}: recorded", code == 0, err):
         continue
     check(f"{name}: does its work", out.startswith(says), out[:100])
@@ -92,6 +101,11 @@ for name, argv, says, function, file, busy in PROGRAMS:
         equal(f"{name}: its name", first["symbol"], function)
     check(f"{name}: its file", file in first["dso"], first["dso"])
     runs = {kind: [r for r in d["rows"] if r["runs"] == kind] for kind in ("long", "short")}
+    errors = [(abs(r["time_difference"]) / r["cycles_share"], r) for r in runs["short"]
+              if r["cycles_share"]]
+    shorts += [e for e, r in errors]
+    larges += [e for e, r in errors if max(r["cycles_share"], r["time"]) >= 0.01 and
+               r["share"] * d["samples"] >= 29.5]
     longs += d["long_runs"]
     within += d["long_runs_within"]
     outside += [r for r in runs["long"] if r["time_within"] == "no"]
@@ -99,13 +113,19 @@ for name, argv, says, function, file, busy in PROGRAMS:
     print(f"# {name}: {d['long_runs_within']} of {d['long_runs']} rows with long runs within their "
           f"interval, off by {max(off, default=0):.1%} "
           f"of the time at most; {d['short_runs']} with short ones, off by "
-          f"{d['short_runs_median_error'] or 0:.0%} in the median")
+          f"{d['short_runs_median_error'] or 0:.0%} in the median; {d['large_short_runs']} of "
+          f"these large, off by {d['large_short_runs_median_error'] or 0:.0%}")
     if busy:
         check(f"{name}: rows with long runs are off by less than a hundredth of the time",
               max(off, default=0) < 0.01, runs["long"])
-        check(f"{name}: rows with short runs are off by less than 30% in the median",
-              d["short_runs_median_error"] < 0.3, d["short_runs_median_error"])
-# Of 45 rows each within with a probability of 95%, fewer than 40 are in one of forty times.
+        check(f"{name}: large rows with short runs are off by less than 25% in the median",
+              d["large_short_runs_median_error"] < 0.25, d["large_short_runs_median_error"])
+shorts.sort()
+larges.sort()
+middle = larges[len(larges) // 2]
+print(f"# short runs: {len(shorts)} rows, off by {shorts[len(shorts) // 2]:.1%} in the median")
+check(f"{len(larges)} rows with short runs, 1% of the time and 30 samples: off by {middle:.1%}, "
+      "less than 22%, in the median", len(larges) > 60 and middle < 0.22, larges)
 check(f"of {longs} rows with long runs {within} are within their 95% interval",
-      longs >= 30 and within >= 0.88 * longs, outside)
+      longs >= 30 and within >= 0.9 * longs, outside)
 done()
