@@ -1,101 +1,23 @@
 /*
- * Cache lines that threads share and write.
- *
- * Contention is a model of two neighbouring accesses to the line. Thread i makes
- * a fraction f of the line's accesses at word o, u of them writes. Two accesses,
- * of threads i and j, words o and p, conflict if the threads are active at the same
- * time (c) and one of the two writes:
- *
- *     conflict = sum over i != j, o, p of  c_ij f_i(o) f_j(p) (1 - (1-u_i(o)) (1-u_j(p)))
- *
- * It is divided by its largest value for so many threads, 1 - 1/n. The part with o != p is
- * sharing that padding would remove ("apart"). Where a CPU reports the source of data, a line
- * keeps its score if other cores answer a tenth of its loads or more (between two transfers a
- * core uses a line several times); fewer lower it in proportion.
+ * Cache lines that threads share and write: a pass that counts all lines, one that looks at how
+ * candidates are used, and the answers. sharing_judge.c judges in between.
  */
+#include "sharing.h"
+
 #include "allocs.h"
-#include "internal.h"
 
 #include "base/bits.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/memory.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     LINES_MAX = SPEX_GROUP_MAX,
     CANDIDATES = 4096,
-    BUCKETS = 64,   /* of time, for overlap */
-    LEVELS = 7,     /* 64, 32, ... 1 buckets */
-    CELLS = 192,    /* (thread, word) pairs of a line that are compared */
-    LEAST = 10,     /* a line with fewer samples is not judged */
-    LEAST_EACH = 3, /* of a second thread */
-    STEP = 64,      /* samples taken together */
-};
-
-/* What identifies a line. */
-struct identity {
-    uint64_t key;  /* line number */
-    int32_t space; /* of virtual lines the process; KERNEL, PHYSICAL */
-};
-enum { KERNEL = -1, PHYSICAL = -2 };
-
-struct line {
-    struct identity id;
-    int32_t tid, pid; /* first user */
-    uint32_t samples, writes;
-    bool several;
-    uint64_t va, cycles;
-};
-
-struct activity { /* of a thread on a candidate */
-    uint32_t line, samples;
-    int32_t tid;
-    const char *comm;
-    uint64_t buckets;
-};
-
-/* How a word of a candidate is used: what tells a lock from a counter. */
-struct word {
-    uint32_t samples, atomics, swaps, stores; /* atomics: exclusives too; stores: others */
-    uint32_t block;                           /* allocs.h */
-};
-enum { WORDS = 16 };
-
-struct instruction { /* cache: whether the instruction at a pc swaps */
-    const struct spex_module *module;
-    uint64_t address;
-    bool swaps;
-};
-enum { INSTRUCTIONS = 256 };
-
-struct spex_sharing {
-    struct spex_analysis *analysis;
-    uint64_t seed; /* of hashes */
-    struct line *lines;
-    uint32_t *index; /* line + 1 */
-    size_t count, capacity, mask;
-    struct spex_sharing_totals totals;
-    uint64_t with_source;
-    /* second pass */
-    uint64_t first_time, time_span;
-    struct line_set seen; /* candidates */
-    size_t candidates;
-    struct activity *activities;
-    size_t activity_count, activity_capacity;
-    uint32_t *activity_index;
-    size_t activity_mask;
-    struct word *words; /* of each candidate */
-    struct instruction instructions[INSTRUCTIONS];
-    struct spex_group *group;
-    struct spex_shared_line *results;
-    struct spex_shared_use *uses;
-    size_t result_count;
-    bool failed; /* memory ran out: it can only be freed */
+    STEP = 64, /* samples taken together */
 };
 
 enum spex_status spex_sharing_new(struct spex_analysis *analysis, struct spex_sharing **sharing,
@@ -325,7 +247,7 @@ static size_t choose(struct spex_sharing *s)
 
 /* ---- second pass ---- */
 
-static struct activity *find_activity(struct spex_sharing *s, uint32_t line, int32_t tid, bool add)
+struct activity *sharing_activity(struct spex_sharing *s, uint32_t line, int32_t tid, bool add)
 {
     uint64_t hash = hash_word(s->seed, (uint64_t)line << 32 | (uint32_t)tid);
     size_t i = hash & s->activity_mask;
@@ -434,7 +356,7 @@ static void look(void *context, const struct spex_sample *samples, size_t count)
                 use->record = &stores[used];
             }
             chosen[used++] = use;
-            struct activity *a = find_activity(s, line, use->tid, true);
+            struct activity *a = sharing_activity(s, line, use->tid, true);
             a->samples++;
             a->comm = sample->comm;
             if (s->totals.timed && sample->flags & SPEX_SAMPLE_TIMED)
@@ -443,240 +365,6 @@ static void look(void *context, const struct spex_sample *samples, size_t count)
         }
         spex_group_add(s->group, chosen, used);
     }
-}
-
-/* ---- judging ---- */
-
-struct cell { /* one thread's use of one word */
-    int32_t tid;
-    unsigned offset;
-    double accesses, writes;
-    uint32_t samples;        /* of the thread on the line */
-    uint64_t active[LEVELS]; /* its buckets of time, each level half as many */
-};
-
-static void fold(uint64_t buckets, uint64_t active[LEVELS])
-{
-    active[0] = buckets;
-    for (unsigned level = 1; level < LEVELS; level++) {
-        active[level] = 0;
-        for (unsigned i = 0; i < (unsigned)BUCKETS >> level; i++)
-            if (active[level - 1] >> 2 * i & 3)
-                active[level] |= UINT64_C(1) << i;
-    }
-}
-
-/* How much two threads run at the same time, in buckets that hold about two samples of each. */
-static double overlap(const struct spex_sharing *s, const struct cell *a, const struct cell *b)
-{
-    if (!s->totals.timed)
-        return 1;
-    uint32_t fewer = a->samples < b->samples ? a->samples : b->samples;
-    unsigned level = 0;
-    while (level + 1 < LEVELS && (uint64_t)fewer << level < 2 * BUCKETS)
-        level++;
-    uint64_t x = a->active[level], y = b->active[level];
-    int in_x = __builtin_popcountll(x), in_y = __builtin_popcountll(y);
-    int least = in_x < in_y ? in_x : in_y;
-    return least ? (double)__builtin_popcountll(x & y) / least : 0;
-}
-
-static void judge(struct spex_sharing *s, uint32_t line, struct spex_shared_line *result)
-{
-    struct cell cells[CELLS];
-    size_t count = 0;
-    int32_t tids[CELLS];
-    bool writes[CELLS];
-    for (size_t i = 0; i < result->uses; i++) {
-        const struct spex_shared_use *use = &s->uses[result->first_use + i];
-        const struct spex_stats *t = &use->row->stats;
-        result->samples += t->samples;
-        result->loads += t->reads;
-        result->stores += t->writes;
-        if (t->reads) {
-            result->peer += t->peer;
-            result->with_source += t->reads - (t->reads < t->source[0] ? t->reads : t->source[0]);
-        }
-        size_t c = 0;
-        while (c < count && (cells[c].tid != use->tid || cells[c].offset != use->offset))
-            c++;
-        if (c == CELLS)
-            continue; /* the largest rows come first: those left out are small */
-        if (c == count) {
-            const struct activity *activity = find_activity(s, line, use->tid, false);
-            cells[count++] = (struct cell){.tid = use->tid,
-                                           .offset = use->offset,
-                                           .samples = activity ? activity->samples : 0};
-            fold(activity ? activity->buckets : 0, cells[c].active);
-        }
-        cells[c].accesses += t->samples;
-        cells[c].writes += t->writes;
-        unsigned n = 0;
-        while (n < result->threads && tids[n] != use->tid)
-            n++;
-        if (n == result->threads && n < CELLS) {
-            tids[n] = use->tid;
-            writes[n] = false;
-            result->threads++;
-        }
-        if (t->writes && !writes[n]) {
-            writes[n] = true;
-            result->writers++;
-        }
-    }
-    double all = 0, conflict = 0, together = 0, weight = 0, time = 0;
-    for (size_t i = 0; i < count; i++)
-        all += cells[i].accesses;
-    for (size_t i = 0; i < count; i++)
-        for (size_t j = 0; j < count; j++) {
-            const struct cell *a = &cells[i], *b = &cells[j];
-            if (a->tid == b->tid)
-                continue;
-            double c = overlap(s, a, b);
-            double both = a->accesses / all * (b->accesses / all);
-            double reads = (1 - a->writes / a->accesses) * (1 - b->writes / b->accesses);
-            conflict += c * both * (1 - reads);
-            together += a->offset == b->offset ? c * both * (1 - reads) : 0;
-            weight += both;
-            time += both * c;
-        }
-    result->overlap = s->totals.timed && weight > 0 ? time / weight : NAN;
-    result->contention = result->threads > 1 ? conflict / (1 - 1.0 / (double)result->threads) : 0;
-    result->apart = conflict > 0 ? 1 - together / conflict : 0;
-    result->kind = result->apart >= 0.9  ? SPEX_SHARING_FALSE
-                   : result->apart < 0.5 ? SPEX_SHARING_TRUE
-                                         : SPEX_SHARING_MIXED;
-    result->score = result->contention;
-    if (s->totals.sources && result->with_source >= LEAST) {
-        double peer = 10 * (double)result->peer / (double)result->with_source;
-        result->score *= peer < 1 ? peer : 1;
-    }
-    if (result->score > 1)
-        result->score = 1;
-}
-
-/* Is the function of a use named like one that takes a lock? */
-static bool called_lock(const struct spex_sharing *s, const struct spex_shared_use *use)
-{
-    static const char *const words[] = {"lock", "mutex", "futex", "semaphore", "sem_wait"};
-    char name[256];
-    spex_row_text(s->group, use->row, SPEX_USE_SYMBOL, name, sizeof name);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strstr(name, words[i]))
-            return true;
-    return false;
-}
-
-/*
- * A lock is a word that several threads change with atomic operations and give back with a plain
- * store or a swap; a counter is only ever added to.
- */
-static int32_t find_lock(const struct spex_sharing *s, uint32_t number,
-                         const struct spex_shared_line *line)
-{
-    int32_t best = -1;
-    uint32_t most = 0;
-    for (unsigned w = 0; w < WORDS; w++) {
-        const struct word *word = &s->words[(size_t)number * WORDS + w];
-        int32_t first = -1;
-        bool several = false, called = false;
-        if (word->atomics < LEAST || word->atomics * UINT64_C(10) < line->samples ||
-            word->atomics <= most)
-            continue;
-        for (size_t i = 0; i < line->uses; i++) {
-            const struct spex_shared_use *use = &s->uses[line->first_use + i];
-            if (use->offset / 4 != w || !use->row->stats.writes)
-                continue;
-            several |= first >= 0 && use->tid != first;
-            first = use->tid;
-            called |= called_lock(s, use);
-        }
-        bool given_back = word->stores * UINT64_C(20) >= word->atomics;
-        if (several && (called || given_back || word->swaps * UINT64_C(10) >= word->atomics)) {
-            best = (int32_t)(w * 4);
-            most = word->atomics;
-        }
-    }
-    return best;
-}
-
-static int by_cost(const void *a, const void *b)
-{
-    const struct spex_shared_line *x = a, *y = b;
-    double cost_x = x->score * (double)x->samples, cost_y = y->score * (double)y->samples;
-    if (cost_x != cost_y)
-        return cost_x > cost_y ? -1 : 1;
-    return x->address < y->address ? -1 : x->address > y->address;
-}
-
-static int by_place(const void *a, const void *b)
-{
-    const struct spex_shared_use *x = a, *y = b;
-    if (x->offset != y->offset)
-        return x->offset < y->offset ? -1 : 1;
-    if (x->tid != y->tid)
-        return x->tid < y->tid ? -1 : 1;
-    if (x->row->stats.samples != y->row->stats.samples)
-        return x->row->stats.samples > y->row->stats.samples ? -1 : 1;
-    return x->row < y->row ? -1 : 1;
-}
-
-/* Does a second thread use the line often enough to call it shared? */
-static bool enough(struct spex_sharing *s, uint32_t number, const struct spex_shared_line *line)
-{
-    int32_t busy = -1;
-    for (size_t i = 0; i < line->uses && line->samples >= LEAST; i++) {
-        int32_t tid = s->uses[line->first_use + i].tid;
-        const struct activity *a = find_activity(s, number, tid, false);
-        if (!a || a->samples < LEAST_EACH || tid == busy)
-            continue;
-        if (busy >= 0)
-            return true;
-        busy = tid;
-    }
-    return false;
-}
-
-static void finish(struct spex_sharing *s)
-{
-    if (spex_group_sort(s->group, SPEX_BY_SAMPLES))
-        memory_get(SIZE_MAX, 1); /* ends here */
-    size_t rows = spex_group_count(s->group);
-    s->uses = memory_get(rows + 1, sizeof *s->uses);
-    s->results = memory_get(s->candidates + 1, sizeof *s->results);
-    /* Allocated last: if it fails, memory without an owner would be lost. */
-    size_t *start = memory_get(2 * s->candidates + 3, sizeof *start);
-    size_t *fill = start + s->candidates + 2;
-    for (size_t i = 0; i < rows; i++)
-        start[(group_key(s->group, spex_group_row(s->group, i), 0)[0] >> 6) + 1]++;
-    for (size_t i = 0; i < s->candidates; i++)
-        start[i + 1] += start[i];
-    memcpy(fill, start, (s->candidates + 1) * sizeof *fill);
-    for (size_t i = 0; i < rows; i++) {
-        const struct spex_row *row = spex_group_row(s->group, i);
-        uint32_t line = (uint32_t)(group_key(s->group, row, 0)[0] >> 6);
-        struct spex_shared_use *use = &s->uses[fill[line]++];
-        use->row = row;
-        use->offset = (unsigned)group_key(s->group, row, 1)[0];
-        use->tid = (int32_t)group_key(s->group, row, 2)[0];
-        const struct activity *a = find_activity(s, line, use->tid, false);
-        use->comm = a ? a->comm : "";
-    }
-    for (size_t i = 0; i < s->candidates; i++) {
-        struct spex_shared_line *r = &s->results[s->result_count];
-        *r = (struct spex_shared_line){.address = s->lines[i].va,
-                                       .pid = s->lines[i].id.space >= 0 ? s->lines[i].id.space : -1,
-                                       .first_use = start[i],
-                                       .uses = start[i + 1] - start[i]};
-        judge(s, (uint32_t)i, r);
-        if (enough(s, (uint32_t)i, r)) {
-            qsort(s->uses + r->first_use, r->uses, sizeof *s->uses, by_place);
-            r->lock = find_lock(s, (uint32_t)i, r);
-            s->result_count++;
-        }
-    }
-    qsort(s->results, s->result_count, sizeof *s->results, by_cost);
-    free(start);
 }
 
 /* ---- guarded ---- */
@@ -712,7 +400,7 @@ void spex_sharing_look(void *context, const struct spex_sample *samples, size_t 
 
 enum spex_status spex_sharing_finish(struct spex_sharing *s)
 {
-    if (s->failed || !memory_guarded(finish(s)))
+    if (s->failed || !memory_guarded(sharing_judge(s)))
         give_up(s);
     return s->failed ? SPEX_NO_MEMORY : SPEX_OK;
 }

@@ -341,7 +341,7 @@ WITH_SIGNAL(on_handler_full_stack, push_stack)
 
 /* ---- truth: the same, with everything counted ---- */
 
-static void count_access(const struct insn *insn, spex_uarch_result result)
+void hot_count_access(const struct insn *insn, spex_uarch_result result)
 {
     struct run_truth *t = insn->truth;
     if (spex_uarch_result_level(result) != SPEX_UARCH_L1)
@@ -359,7 +359,7 @@ static void access_truth(unsigned vcpu, uint64_t va, const struct insn *insn, en
                                    ? follow(h, insn, va, insn->size, kind)
                                    : model_access(h->core, kind, va, insn->size, insn->index);
     if (result)
-        count_access(insn, result);
+        hot_count_access(insn, result);
 }
 
 static void on_load_truth(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t va, void *data)
@@ -420,7 +420,7 @@ static void zero_lines(unsigned vcpu, const struct block *block)
             spex_uarch_result result = h->want == z ? follow(h, z, va + at, 64, STORE)
                                                     : model_access(h->core, STORE, va + at, 64, i);
             if (z->truth && result)
-                count_access(z, result);
+                hot_count_access(z, result);
         }
     }
 }

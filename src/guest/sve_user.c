@@ -94,16 +94,6 @@ static void add_part(struct hot *h, const struct insn *insn, uint64_t va, unsign
         v->worst = result;
 }
 
-static void count_result(struct run_truth *t, spex_uarch_result result)
-{
-    if (spex_uarch_result_level(result) != SPEX_UARCH_L1)
-        __atomic_fetch_add(&t->l1_miss, 1, __ATOMIC_RELAXED);
-    if (spex_uarch_result_level(result) > SPEX_UARCH_LLC)
-        __atomic_fetch_add(&t->llc_miss, 1, __ATOMIC_RELAXED);
-    if (result & SPEX_UARCH_WALK)
-        __atomic_fetch_add(&t->walk, 1, __ATOMIC_RELAXED);
-}
-
 /* data: the instruction. */
 void sve_execute(unsigned vcpu, void *data)
 {
@@ -128,7 +118,7 @@ void sve_execute(unsigned vcpu, void *data)
         if (wanted)
             add_part(h, insn, list.item[i].va, list.item[i].size, result);
         if (insn->truth && result)
-            count_result(insn->truth, result);
+            hot_count_access(insn, result);
     }
 }
 

@@ -154,6 +154,8 @@ static inline bool is_prefetch(const struct spex_op *op)
 /* Has QEMU call at the entry of a block, that of a signal handler or not; and at an access. */
 void hot_watch_block(struct qemu_plugin_tb *tb, struct block *block, bool handler);
 void hot_watch_access(struct qemu_plugin_insn *insn, struct insn *at);
+/* --truth: what an access of the instruction met. */
+void hot_count_access(const struct insn *insn, spex_uarch_result result);
 
 /* ---- sample.c ---- */
 

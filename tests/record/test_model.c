@@ -218,7 +218,7 @@ static void draw_choices(struct rng *rng, struct spu_choices *choices,
     choices->events_size = 0;
     choices->counter_disabled = 0;
     choices->alt_clock = f->ALTCLK ? choices->alt_clock : 0;
-    if (choices->alt_clock == 2 && !choices->impdef_counter)
+    if (choices->alt_clock == ALT_CLOCK_IMPDEF && !choices->impdef_counter)
         choices->impdef_counter = 6;
     choices->layout = rng_below(rng, 2) ? 1 : 3; /* n1 has no place for everything */
     choices->in_flight = 1;

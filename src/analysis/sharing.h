@@ -1,0 +1,76 @@
+/* What the passes over the samples (sharing.c) gather for the judge of lines (sharing_judge.c). */
+#ifndef ANALYSIS_SHARING_H
+#define ANALYSIS_SHARING_H
+
+#include "internal.h"
+
+enum { BUCKETS = 64 }; /* of time, for overlap */
+
+/* What identifies a line. */
+struct identity {
+    uint64_t key;  /* line number */
+    int32_t space; /* of virtual lines the process; KERNEL, PHYSICAL */
+};
+enum { KERNEL = -1, PHYSICAL = -2 };
+
+struct line {
+    struct identity id;
+    int32_t tid, pid; /* first user */
+    uint32_t samples, writes;
+    bool several;
+    uint64_t va, cycles;
+};
+
+struct activity { /* of a thread on a candidate */
+    uint32_t line, samples;
+    int32_t tid;
+    const char *comm;
+    uint64_t buckets;
+};
+
+/* How a word of a candidate is used: what tells a lock from a counter. */
+struct word {
+    uint32_t samples, atomics, swaps, stores; /* atomics: exclusives too; stores: others */
+    uint32_t block;                           /* allocs.h */
+};
+enum { WORDS = 16 };
+
+struct instruction { /* cache: whether the instruction at a pc swaps */
+    const struct spex_module *module;
+    uint64_t address;
+    bool swaps;
+};
+enum { INSTRUCTIONS = 256 };
+
+struct spex_sharing {
+    struct spex_analysis *analysis;
+    uint64_t seed; /* of hashes */
+    struct line *lines;
+    uint32_t *index; /* line + 1 */
+    size_t count, capacity, mask;
+    struct spex_sharing_totals totals;
+    uint64_t with_source;
+    /* second pass */
+    uint64_t first_time, time_span;
+    struct line_set seen; /* candidates */
+    size_t candidates;
+    struct activity *activities;
+    size_t activity_count, activity_capacity;
+    uint32_t *activity_index;
+    size_t activity_mask;
+    struct word *words; /* of each candidate */
+    struct instruction instructions[INSTRUCTIONS];
+    struct spex_group *group;
+    struct spex_shared_line *results;
+    struct spex_shared_use *uses;
+    size_t result_count;
+    bool failed; /* memory ran out: it can only be freed */
+};
+
+/* A thread's use of a candidate; NULL if there is none, unless it is added. */
+struct activity *sharing_activity(struct spex_sharing *sharing, uint32_t line, int32_t tid,
+                                  bool add);
+/* After the second pass: fills in results and uses. Ends by memory_guarded(). */
+void sharing_judge(struct spex_sharing *sharing);
+
+#endif
