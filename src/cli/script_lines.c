@@ -8,6 +8,8 @@
  */
 #include "script_lines.h"
 
+#include "script_fields.h"
+
 #include "analysis/stacks.h"
 #include "base/digits.h"
 #include "base/memory.h"
@@ -78,11 +80,8 @@ struct plan {
 
 struct script_lines {
     struct profile *profile;
-    int format;
-    bool perf;
-    bool one_piece; /* text: pc and symbol are adjacent */
+    struct script_fields how;
     char separator;
-    struct export_source source;
     unsigned char list[FIELD_COUNT];
     size_t count;
     struct run runs[FIELD_COUNT];
@@ -92,158 +91,7 @@ struct script_lines {
     struct plan plans[1 << PLAN_BITS];
 };
 
-/* ---- one field, whatever its kind: for pieces and for what is rare ---- */
-
-static void comm_text(struct out *out, const char *comm)
-{
-    enum { WIDTH = 16, MOST = 64 };
-    size_t n = strnlen(comm, MOST);
-    for (size_t pad = n; pad < WIDTH; pad++)
-        out_char(out, ' ');
-    out_name_bytes(out, comm, n);
-}
-
-/* Writes what comes before the value of a field; returns its size. */
-static unsigned label_of(const struct script_lines *l, enum export_column f, char text[2 * BEFORE])
-{
-    bool json = l->format == TABLE_AS_JSON, hex = export_fields[f].type == EXPORT_ADDRESS_TYPE;
-    const char *name = json                         ? export_fields[f].name
-                       : l->format == TABLE_AS_TEXT ? export_fields[f].label
-                                                    : "";
-    return (unsigned)snprintf(text, 2 * BEFORE, "%s%s%s%s", json ? "\"" : "", name,
-                              json ? "\":" : "",
-                              !hex   ? ""
-                              : json ? "\"0x"
-                                     : "0x");
-}
-
-static void number_text(struct out *out, enum export_column f, uint64_t value)
-{
-    if (export_fields[f].type == EXPORT_BOOL)
-        out_text(out, value ? "true" : "false");
-    else if (export_fields[f].type == EXPORT_ADDRESS_TYPE)
-        out_hex(out, value);
-    else
-        out_u64(out, value);
-}
-
-/* "401104 walk+0x4 (prog)" */
-static void code_text(struct script_lines *l, struct out *out, const struct spex_sample *sample,
-                      bool pc)
-{
-    const struct spex_symbol *symbol = sample->symbol;
-    if (pc)
-        out_printf(out, l->perf ? "%16llx " : "%llx ", (unsigned long long)sample->pc);
-    if (symbol && symbol->name) {
-        out_name(out, symbol->name);
-        out_text(out, "+0x");
-        out_hex(out, sample->address - symbol->start);
-    } else {
-        out_text(out, "[unknown]");
-    }
-    out_text(out, " (");
-    out_name(out, !sample->module                  ? "[unknown]"
-                  : l->perf || l->source.full_path ? spex_module_path(sample->module)
-                                                   : spex_module_name(sample->module));
-    out_char(out, ')');
-}
-
-/* "l1d-access|tlb-access", or in JSON ["l1d-access","tlb-access"] */
-static void events_text(struct out *out, uint64_t bits, bool json)
-{
-    bool first = true;
-    out_text(out, json ? "[" : "");
-    for (unsigned bit = 0; bit < 64; bit++) {
-        if (!(bits >> bit & 1))
-            continue;
-        const char *name = spex_event_name(bit);
-        out_text(out, first ? "" : json ? "," : "|");
-        out_text(out, json ? "\"" : "");
-        if (name)
-            out_text(out, name);
-        else
-            out_printf(out, "event%u", bit);
-        out_text(out, json ? "\"" : "");
-        first = false;
-    }
-    out_text(out, json ? "]" : first ? "-" : "");
-}
-
-static void text_field(struct script_lines *l, struct out *out, const struct spex_sample *sample,
-                       enum export_column f)
-{
-    char label[2 * BEFORE];
-    uint64_t value;
-    const char *text;
-    switch (f) {
-    case EXPORT_COMM:
-        comm_text(out, sample->comm);
-        break;
-    case EXPORT_PID:
-    case EXPORT_TID: {
-        int32_t id = f == EXPORT_PID ? sample->pid : sample->tid;
-        out_printf(out, l->perf ? "%5d" : "%7d", id < 0 ? -1 : id);
-        break;
-    }
-    case EXPORT_CPU:
-        out_printf(out, sample->cpu < 0 ? "[%d]" : "[%03d]", sample->cpu);
-        break;
-    case EXPORT_PC:
-        if (l->one_piece)
-            code_text(l, out, sample, true);
-        else if (sample->record->present & SPEX_HAS_PC)
-            out_hex(out, sample->pc);
-        break;
-    case EXPORT_SYMBOL: /* with the file; if the pc precedes it, the pc has written it all */
-        if (!l->one_piece)
-            code_text(l, out, sample, false);
-        break;
-    case EXPORT_DSO:
-        break;
-    case EXPORT_STACK: /* its name means nothing to people */
-        if ((text = export_text(&l->source, sample, EXPORT_CALLERS)))
-            out_name(out, text);
-        break;
-    case EXPORT_EVENTS:
-        events_text(out, sample->record->events, false);
-        break;
-    default:
-        if (export_fields[f].type == EXPORT_BOOL) {
-            if (export_number(&l->source, sample, f, &value) && value)
-                out_text(out, export_fields[f].name);
-        } else if (export_number(&l->source, sample, f, &value)) {
-            out_bytes(out, label, label_of(l, f, label));
-            number_text(out, f, value);
-        } else if ((text = export_text(&l->source, sample, f))) {
-            out_text(out, export_fields[f].label);
-            out_name(out, text);
-            out_text(out, f == EXPORT_OP ? ":" : "");
-        }
-    }
-}
-
-static void machine_field(struct script_lines *l, struct out *out, const struct spex_sample *sample,
-                          enum export_column f)
-{
-    bool json = l->format == TABLE_AS_JSON;
-    bool list = f == EXPORT_EVENTS && sample->record->present & SPEX_HAS_EVENTS;
-    char label[2 * BEFORE];
-    uint64_t value = 0;
-    const char *text = NULL;
-    bool number = export_number(&l->source, sample, f, &value);
-    if (!list && !number && !(text = export_text(&l->source, sample, f)))
-        return;
-    out_bytes(out, label, label_of(l, f, label));
-    if (list)
-        events_text(out, sample->record->events, json);
-    else if (number)
-        number_text(out, f, value);
-    else if (json)
-        out_name_json(out, text);
-    else
-        out_name_csv(out, text);
-    out_text(out, json && export_fields[f].type == EXPORT_ADDRESS_TYPE ? "\"" : "");
-}
+/* ---- pieces ---- */
 
 /* A run of fields, each with a separator after it; an absent one has it in CSV only. */
 static void render(struct script_lines *l, const struct spex_sample *sample, const struct run *run)
@@ -252,17 +100,12 @@ static void render(struct script_lines *l, const struct spex_sample *sample, con
     out->size = 0;
     for (size_t i = 0; i < run->count; i++) {
         size_t before = out->size;
-        if (l->format == TABLE_AS_TEXT)
-            text_field(l, out, sample, run->list[i]);
-        else
-            machine_field(l, out, sample, run->list[i]);
-        if (out->size > before || l->format == TABLE_AS_CSV)
+        script_field(&l->how, out, sample, run->list[i]);
+        if (out->size > before || l->how.format == TABLE_AS_CSV)
             out_char(out, l->separator);
     }
     memset(out_room(out, SCRIPT_BLOCK), 0, SCRIPT_BLOCK);
 }
-
-/* ---- pieces ---- */
 
 /* Where the piece of a key is kept. */
 static inline __attribute__((always_inline)) size_t
@@ -329,16 +172,16 @@ static void make_plan(const struct script_lines *l, struct plan *plan, unsigned 
                                             [EXPORT_FROM_CODE] = CODE_PIECE,
                                             [EXPORT_FROM_OUTCOME] = OUTCOME_PIECE};
     static const char no_time[] = "             -: ";
-    bool text = l->format == TABLE_AS_TEXT;
+    bool text = l->how.format == TABLE_AS_TEXT;
     struct step *step = plan->steps;
     *plan = (struct plan){.present = present};
     for (const struct run *run = l->runs; run < l->runs + l->run_count; run++) {
         enum export_column f = run->list[0];
-        char label[2 * BEFORE];
+        char label[SCRIPT_LABEL];
         if (f == EXPORT_SATURATED && !text) {
             if (present & AT_END)
                 (step++)->kind = SATURATION;
-            else if (l->format == TABLE_AS_CSV)
+            else if (l->how.format == TABLE_AS_CSV)
                 step = add_text(step, ",", 1);
         } else if (run->origin != EXPORT_FROM_ITSELF || export_fields[f].type == EXPORT_STRING ||
                    f == EXPORT_STACK) {
@@ -347,11 +190,11 @@ static void make_plan(const struct script_lines *l, struct plan *plan, unsigned 
         } else if (!(export_numbers[f].has & present)) {
             if (text && f == EXPORT_TIME)
                 step = add_text(step, no_time, sizeof no_time - 1);
-            else if (l->format == TABLE_AS_CSV)
+            else if (l->how.format == TABLE_AS_CSV)
                 step = add_text(step, ",", 1);
         } else {
             if (!text || f != EXPORT_TIME)
-                step = add_text(step, label, label_of(l, f, label));
+                step = add_text(step, label, script_label(&l->how, f, label));
             step->number = export_numbers[f];
             if (export_fields[f].type == EXPORT_ADDRESS_TYPE)
                 step->kind = HEXADECIMAL;
@@ -361,7 +204,7 @@ static void make_plan(const struct script_lines *l, struct plan *plan, unsigned 
                 step->kind = COUNTER;
             else
                 step->kind = step->before_size ? DECIMAL : PLAIN_DECIMAL;
-            if (l->format == TABLE_AS_JSON)
+            if (l->how.format == TABLE_AS_JSON)
                 step->after[step->after_size++] = '"';
             step->after[step->after_size++] = l->separator;
             step++;
@@ -381,7 +224,7 @@ static inline struct plan *plan_slot(struct script_lines *l, unsigned present)
 static __attribute__((noinline)) const struct plan *rare_plan(struct script_lines *l,
                                                               const struct spex_record *r)
 {
-    unsigned present = r->present | (counters_may_end(r, &l->source.end) ? AT_END : 0);
+    unsigned present = r->present | (counters_may_end(r, &l->how.source.end) ? AT_END : 0);
     struct plan *plan = plan_slot(l, present);
     present |= EXPORT_ALWAYS;
     if (plan->present != present)
@@ -392,7 +235,7 @@ static __attribute__((noinline)) const struct plan *rare_plan(struct script_line
 static inline const struct plan *find_plan(struct script_lines *l, const struct spex_record *r)
 {
     const struct plan *plan = plan_slot(l, r->present);
-    if (counters_may_end(r, &l->source.end) ||
+    if (counters_may_end(r, &l->how.source.end) ||
         __builtin_expect(plan->present != (r->present | EXPORT_ALWAYS), 0))
         return rare_plan(l, r);
     return plan;
@@ -453,16 +296,16 @@ static inline char *put_decimal(const struct script_lines *l, char *p, uint64_t 
 /* "saturated":"latency|issue" where there are any; CSV has its column always. */
 static char *put_saturation(const struct script_lines *l, char *p, const struct spex_sample *sample)
 {
-    const char *names = export_saturated(&l->source, sample);
-    if (names && l->format == TABLE_AS_JSON)
+    const char *names = export_saturated(&l->how.source, sample);
+    if (names && l->how.format == TABLE_AS_JSON)
         p = (char *)memcpy(p, "\"saturated\":\"", 13) + 13;
     if (names) {
         memcpy(p, names, strlen(names));
         p += strlen(names);
     }
-    if (names && l->format == TABLE_AS_JSON)
+    if (names && l->how.format == TABLE_AS_JSON)
         *p++ = '"';
-    if (names || l->format == TABLE_AS_CSV)
+    if (names || l->how.format == TABLE_AS_CSV)
         *p++ = l->separator;
     return p;
 }
@@ -475,7 +318,7 @@ static __attribute__((noinline)) char *put_at_end(const struct script_lines *l, 
     if (step->kind == SATURATION)
         return put_saturation(l, p, sample);
     uint64_t value = export_read(sample, step->number);
-    if (value == l->source.most) {
+    if (value == l->how.source.most) {
         *p++ = '>';
         *p++ = '=';
     }
@@ -488,7 +331,7 @@ static void put_line(struct script_lines *l, const struct spex_sample *sample)
     char *p = take_room(&room);
     const struct piece *piece;
     uint64_t value;
-    if (l->format == TABLE_AS_JSON)
+    if (l->how.format == TABLE_AS_JSON)
         *p++ = '{';
     room.start = p;
     const struct step *step = find_plan(l, sample->record)->steps;
@@ -544,7 +387,7 @@ static void put_line(struct script_lines *l, const struct spex_sample *sample)
     }
     if (p > room.start)
         p--; /* the separator */
-    if (l->format == TABLE_AS_JSON)
+    if (l->how.format == TABLE_AS_JSON)
         *p++ = '}';
     *p++ = '\n';
     room.out->size = (size_t)(p - room.out->data);
@@ -586,7 +429,7 @@ void script_lines_header(struct script_lines *l)
 static int choose_fields(struct script_lines *l)
 {
     const char *list = l->profile->options->fields;
-    bool text = l->format == TABLE_AS_TEXT, add = list && *list == '+';
+    bool text = l->how.format == TABLE_AS_TEXT, add = list && *list == '+';
     if (!list || add)
         for (unsigned f = 0; f < FIELD_COUNT; f++)
             if (text ? export_fields[f].text : export_fields[f].machine)
@@ -637,20 +480,20 @@ int script_lines_new(struct script_lines **lines, struct profile *profile, unsig
     struct script_lines *l = memory_get(1, sizeof *l);
     *lines = l;
     l->profile = profile;
-    export_source_init(&l->source, profile->analysis);
-    l->format = profile->options->format;
-    l->source.full_path = flags & SCRIPT_FULL_PATH;
-    l->perf = flags & SCRIPT_PERF;
-    l->separator = l->format == TABLE_AS_TEXT ? ' ' : ',';
+    export_source_init(&l->how.source, profile->analysis);
+    l->how.format = profile->options->format;
+    l->how.source.full_path = flags & SCRIPT_FULL_PATH;
+    l->how.perf = flags & SCRIPT_PERF;
+    l->separator = l->how.format == TABLE_AS_TEXT ? ' ' : ',';
     out_init(&l->scratch, -1);
     int status = choose_fields(l);
-    if (l->perf) {
+    if (l->how.perf) {
         static const unsigned char list[] = {EXPORT_COMM, EXPORT_TID, EXPORT_CPU, EXPORT_PC,
                                              EXPORT_SYMBOL};
         memcpy(l->list, list, l->count = sizeof list);
     }
     for (size_t i = 0; i + 1 < l->count; i++)
-        l->one_piece |= l->list[i] == EXPORT_PC && l->list[i + 1] == EXPORT_SYMBOL;
+        l->how.one_piece |= l->list[i] == EXPORT_PC && l->list[i + 1] == EXPORT_SYMBOL;
     for (unsigned i = 0; i < SMALL; i++) {
         char text[8] = "";
         text[7] = (char)snprintf(text, sizeof text, "%u%c", i, l->separator);
@@ -669,6 +512,6 @@ void script_lines_free(struct script_lines *l)
         free(pieces);
     }
     out_fini(&l->scratch);
-    export_source_fini(&l->source);
+    export_source_fini(&l->how.source);
     free(l);
 }

@@ -1,0 +1,27 @@
+/*
+ * One field of a record as spex script prints it, whatever its kind. script_lines.c makes whole
+ * lines, in which most fields are pieces of text that were made here once.
+ */
+#ifndef CLI_SCRIPT_FIELDS_H
+#define CLI_SCRIPT_FIELDS_H
+
+#include "base/name.h"
+#include "export/values.h"
+
+struct script_fields {
+    int format;     /* enum table_format */
+    bool perf;      /* as perf script prints them */
+    bool one_piece; /* text: pc and symbol are adjacent */
+    struct export_source source;
+};
+
+enum { SCRIPT_LABEL = 32 };
+
+/* Writes what comes before the value of a field; returns its size. */
+unsigned script_label(const struct script_fields *fields, enum export_column field,
+                      char text[SCRIPT_LABEL]);
+/* Appends nothing if the record does not have it. */
+void script_field(struct script_fields *fields, struct out *out, const struct spex_sample *sample,
+                  enum export_column field);
+
+#endif
