@@ -1,4 +1,7 @@
-/* The naive unit: registers, enabling, sampling, filters, buffer, reporting. See naive.h. */
+/*
+ * The naive unit: enabling, buffer, reporting, sampling, filters, registers. See naive.h. One file
+ * on purpose: it is one reading of D17 and D24, section by section, to be read beside the manual.
+ */
 #include "naive.h"
 
 #include <assert.h>

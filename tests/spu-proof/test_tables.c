@@ -2,7 +2,7 @@
  * Tables D17-1 to D17-10 as the manual prints them, each row with every X
  * expanded, driven from register writes to observed results: an event is made
  * to happen by the test host, and what the registers, PMBIRQ, the exception or
- * the record then show is compared with the cell.
+ * the record then show is compared with the cell. One file, as they are one chapter of the manual.
  */
 #include "rig.h"
 
