@@ -247,7 +247,8 @@ void module_open_files(struct spex_module *module)
                        strerror(search.reason), open_advice(search.reason));
         break;
     case OPEN_NOT_FILE:
-        module_problem(module, "%s: %s is no regular file (or larger than 16 GB), and not opened",
+        module_problem(module,
+                       "%s: %s is not a regular file, or larger than 16 GB: it was not opened",
                        module->name, seen);
         break;
     case OPEN_NOT_ELF:

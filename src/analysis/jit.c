@@ -44,7 +44,7 @@ void module_load_jit(struct spex_module *module)
     if (!module->text && errno != ENOENT) /* most programs have none */
         module_problem(module, "%s: %s, so it is not read", path,
                        errno == EPERM    ? "belongs neither to you nor to root"
-                       : errno == EINVAL ? "is no regular file"
+                       : errno == EINVAL ? "is not a regular file"
                        : errno == EFBIG  ? "is larger than 256 MB"
                                          : strerror(errno));
     if (module->text) {

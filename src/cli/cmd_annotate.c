@@ -283,7 +283,8 @@ static void print_text(struct profile *p, const struct annotate *a, const struct
     print_callers(p, a);
     table_print(table, &p->out, &how);
     if (a->symbol->end - a->symbol->start && !table_rows(table))
-        out_text(&p->out, "the code of this function is not at hand\n");
+        out_text(&p->out,
+                 "the code of this function was not found: --symfs DIR says where its file is\n");
     if (hot)
         advice_print(whole->advice, p);
 }
@@ -314,7 +315,8 @@ static int print(struct profile *p, const struct annotate *a, const struct whole
         snprintf(name, sizeof name, "%s+0x%llx", spex_module_name(a->symbol->module),
                  (unsigned long long)a->symbol->start);
     if (wrong)
-        status = cli_usage("--fields: '%.*s' is no column here", (int)strcspn(wrong, ","), wrong);
+        status = cli_usage("--fields: '%.*s' is not a column here; see 'spex help fields'",
+                           (int)strcspn(wrong, ","), wrong);
     else if (format == TABLE_AS_JSON)
         print_json(p, a, whole, a->symbol->name ? a->symbol->name : name, table, hot);
     else
@@ -334,7 +336,7 @@ static int run_annotate(void *options, int argc, char **argv)
                                by_caller[] = {SPEX_KEY_SYMBOL, SPEX_KEY_CALLER};
     struct profile p;
     if (argc > 1)
-        return cli_usage("one function at a time");
+        return cli_usage("one function at a time: name only one");
     struct spex_analysis_options more = {.size = sizeof more,
                                          .want =
                                              SPEX_WANT_SYMBOL | SPEX_WANT_SPENT | SPEX_WANT_STACK,

@@ -79,7 +79,7 @@ static void put_file(struct tar *tar, const char *path, const char *name)
     int fd = tar->failed ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode)) {
         if (!tar->failed)
-            cli_note("%s is left out: %s", path, fd < 0 ? strerror(errno) : "no regular file");
+            cli_note("%s is left out: %s", path, fd < 0 ? strerror(errno) : "not a regular file");
         if (fd >= 0)
             close(fd);
         return;

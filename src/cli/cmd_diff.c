@@ -454,7 +454,8 @@ static int print(struct comparison *c)
     const char *wrong = fields ? table_select(table, fields) : NULL;
     int status = CLI_OK;
     if (wrong) {
-        status = cli_usage("--fields: '%.*s' is no column here", (int)strcspn(wrong, ","), wrong);
+        status = cli_usage("--fields: '%.*s' is not a column here; see 'spex help fields'",
+                           (int)strcspn(wrong, ","), wrong);
     } else if (how.format == TABLE_AS_JSON) {
         print_json(c, table);
     } else {
@@ -484,7 +485,7 @@ static int run_diff(void *options, int argc, char **argv)
     const bool several = o->profile.inputs.count;
     if (several ? !argc : argc != 2)
         return cli_usage("two profiles are needed: spex diff BEFORE AFTER, or the files of BEFORE "
-                         "with -i and those of AFTER behind them");
+                         "with -i and those of AFTER after them");
     struct profile_options alone = o->profile;
     alone.inputs = (struct cli_list){0};
     int status = profile_keys(o->profile.sort, keys, &key_count);

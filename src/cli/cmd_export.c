@@ -98,7 +98,7 @@ static int parse_columns(const char *list, enum export_column *columns, size_t *
         size_t n = strcspn(p, ",");
         enum export_column column = export_column_find(p, n);
         if (column == EXPORT_COLUMNS)
-            return cli_usage("--fields: '%.*s' is no column of docs/schema.md", (int)n, p);
+            return cli_usage("--fields: '%.*s' is not a column of docs/schema.md", (int)n, p);
         for (size_t i = 0; i < *count && column != EXPORT_COLUMNS; i++)
             if (columns[i] == column)
                 column = EXPORT_COLUMNS;
@@ -106,7 +106,7 @@ static int parse_columns(const char *list, enum export_column *columns, size_t *
             columns[(*count)++] = column;
         p += n + (p[n] == ',');
     }
-    return *count ? CLI_OK : cli_usage("--fields: there is no column");
+    return *count ? CLI_OK : cli_usage("--fields: name at least one column of docs/schema.md");
 }
 
 static int put_one(struct profile *p, const struct export_format *format, const char *path,
@@ -321,7 +321,7 @@ static int run_export(void *options, int argc, char **argv)
     if (clickhouse && (size_t)argc + o->profile.inputs.count > 1)
         return cli_usage("clickhouse: one file at a time; spex ship sends many");
     if (!clickhouse && (o->fleet.url || o->print_ddl))
-        return cli_usage("--%s is for --to clickhouse", o->fleet.url ? "url" : "print-ddl");
+        return cli_usage("--%s needs --to clickhouse", o->fleet.url ? "url" : "print-ddl");
     if (o->print_ddl)
         return print_ddl(o);
     int status = o->profile.fields ? parse_columns(o->profile.fields, columns, &column_count) : 0;

@@ -309,13 +309,13 @@ static int run_query(void *options, int argc, char **argv)
         return cli_set_up("query-setup", directory, NULL);
     }
     if (!argc)
-        return cli_usage("what is to be asked? SQL, or a name that spex query --list shows");
+        return cli_usage("say what to ask: SQL, or a name that spex query --list shows");
     if (o->fleet.url && (argc > 1 || o->profile.inputs.count))
-        return cli_usage("--url asks a server: no file");
+        return cli_usage("--url asks a server: leave files out");
     if (o->fleet.url && o->profile.filter.time)
         return cli_usage("--time is for files; with --url there is --last");
     if (!o->fleet.url && (o->host || o->last))
-        return cli_usage("--%s is for --url", o->host ? "host" : "last");
+        return cli_usage("--%s needs --url", o->host ? "host" : "last");
     if (o->format == AS_PARQUET && !strcmp(o->output, "-") && isatty(STDOUT_FILENO))
         return cli_usage("parquet is not for a terminal: name a file with -o");
     char *text = questions_text(o->fleet.url, argv[0]);

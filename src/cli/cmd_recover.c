@@ -56,7 +56,7 @@ static int run_recover(void *options, int argc, char **argv)
     const struct recover_options *o = options;
     struct stat st;
     if (argc != 1)
-        return cli_usage("which run? spex recover DIR, the directory FILE.run-... that it left");
+        return cli_usage("name the run: spex recover DIR, the directory FILE.run-... that it left");
     if (!stat(argv[0], &st) && S_ISREG(st.st_mode))
         return recover_file(argv[0], o->output);
     return recover_run(argv[0], o->output);

@@ -76,11 +76,11 @@ static int run_report(void *options, int argc, char **argv)
     size_t count;
     struct profile p;
     if (o->fleet.url && (argc || o->profile.inputs.count || o->slices))
-        return cli_usage("--url asks a server: no file, and no --slices");
+        return cli_usage("--url asks a server: leave files and --slices out");
     if (o->fleet.url)
         return fleet_report(&o->profile, &o->fleet, o->host, o->last);
     if (o->host || o->last)
-        return cli_usage("--%s is for --url", o->host ? "host" : "last");
+        return cli_usage("--%s needs --url", o->host ? "host" : "last");
     if (o->slices > SLICES_MOST)
         return cli_usage("--slices: at most %d", SLICES_MOST);
     if (o->calls)

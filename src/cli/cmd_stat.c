@@ -237,10 +237,10 @@ static int run_stat(void *options, int argc, char **argv)
     char prefix[4096];
     struct run run = {.options = {.keep = false, .prefix = prefix}};
     if (given->profile.inputs.count)
-        return argc ? cli_usage("-i reads a profile: no program is run")
+        return argc ? cli_usage("-i reads a profile: leave the program out")
                     : stat_profile(&given->profile, NULL);
     if (given->profile.filter.time)
-        return cli_usage("--time is for a profile: -i FILE");
+        return cli_usage("--time is for a profile: add -i FILE");
     struct native_machine machine;
     bool native;
     int status = record_choose(&given->native, &machine, &native);

@@ -325,7 +325,7 @@ static int run_whatif(void *options, int argc, char **argv)
     int status = CLI_OK;
     for (size_t i = 0; i < count; i++)
         if (!*programs[i] && !status)
-            status = cli_usage("no program before or behind ::");
+            status = cli_usage("a program is missing before or after ::");
     if (status) {
         free(programs);
         return status;

@@ -170,7 +170,7 @@ int fleet_where(struct out *out, const char *time, const char *hosts, const char
 {
     uint64_t seconds = last ? seconds_of(last) : 0;
     if (last && !seconds)
-        return cli_usage("--last: '%s' is no time such as 30m, 1h or 7d", last);
+        return cli_usage("--last: '%s' is not a time such as 30m, 1h or 7d", last);
     if (last)
         out_printf(out, " AND %s >= toStartOfMinute(toDateTime(now() - %llu))", time,
                    (unsigned long long)seconds);

@@ -278,7 +278,7 @@ static struct table *make_table(const struct fleet_table *t, const struct table_
     const char *fields = t->profile.options->fields, *wrong;
     struct table *table = table_new(columns);
     if (fields && (wrong = table_select(table, fields))) {
-        cli_usage("--fields: '%s' is no column", wrong);
+        cli_usage("--fields: '%s' is not a column of this table", wrong);
         table_free(table);
         return NULL;
     }

@@ -94,7 +94,7 @@ static int parse_whom(const struct record_options *o, char **argv, struct native
     if (c->pids.count && c->tids.count)
         return cli_usage("-p and -t do not go together");
     if (!parse_ids(c->pids.count ? &c->pids : &c->tids, ids, &n->id_count))
-        return cli_usage("-%c: a number of a %s, or several with commas, is wanted",
+        return cli_usage("-%c needs the number of a %s, or several separated by commas",
                          c->pids.count ? 'p' : 't', c->pids.count ? "process" : "thread");
     n->ids = *ids;
     n->threads = c->tids.count > 0;
@@ -102,9 +102,10 @@ static int parse_whom(const struct record_options *o, char **argv, struct native
     n->all_cpus = c->all_cpus || (c->cpus && !some);
     n->per_thread = c->per_thread;
     if (some && (n->argv || n->all_cpus))
-        return cli_usage("-p and -t name what is running: no program, and no -a, goes with them");
+        return cli_usage("-p and -t name what is running: leave the program and -a out");
     if (!some && !n->argv && !n->all_cpus)
-        return cli_usage("whom? spex record [OPTIONS] -- PROGRAM, -p PID, -t TID, or -a");
+        return cli_usage(
+            "say what to record: spex record [OPTIONS] -- PROGRAM, -p PID, -t TID, or -a");
     if (n->per_thread && n->all_cpus)
         return cli_usage("--per-thread and -a do not go together");
     return CLI_OK;

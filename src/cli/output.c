@@ -340,7 +340,7 @@ static void tell_losses(const struct output *o, struct spex_run *run, struct out
             snprintf(threads, sizeof threads, "; %u thread%s could not be profiled", t.unprofiled,
                      t.unprofiled == 1 ? "" : "s");
         if (t.lost_stacks)
-            cli_error("%s call stacks found no room", text_count(records, t.lost_stacks));
+            cli_error("%s call stacks are missing", text_count(records, t.lost_stacks));
         cli_error(
             "while the program ran: %s; %s records (%s bytes) are missing%s; the rest is in %s",
             strerror(t.failed), text_count(records, t.lost_records),

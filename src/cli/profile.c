@@ -65,7 +65,8 @@ static int parse_limit(struct profile *p, const struct profile_options *options)
         return CLI_OK;
     p->limit = strtod(options->percent_limit, &end) / 100;
     if (end == options->percent_limit || *end || !(p->limit >= 0 && p->limit <= 1))
-        return cli_usage("--percent-limit: '%s' is no percentage", options->percent_limit);
+        return cli_usage("--percent-limit: '%s' is not a percentage such as 0.5",
+                         options->percent_limit);
     return CLI_OK;
 }
 

@@ -30,7 +30,7 @@ static void print_features(struct out *out)
     out_text(out, "A feature list is a preset or a version, then NAME, no-NAME or NAME=VALUE, "
                   "separated\nby commas: 'neoverse-n1', 'v1p2,pbt,align=6', "
                   "'max,no-sme,no-spe-sme'. midr=VALUE is\nMIDR_EL1, by which readers "
-                  "tell the meaning of Data Source packets.\n\nPresets:");
+                  "know the meaning of Data Source packets.\n\nPresets:");
     for (size_t i = 0; (name = spex_features_preset_name(i)); i++)
         out_printf(out, " %s", name);
     out_text(out, "\nVersions: v1p0 v1p1 v1p2 v1p3 v1p4 v1p5\n\nNames:\n");
@@ -109,7 +109,7 @@ static void print_cpus(struct out *out)
 {
     const char *name;
     cli_wrap(out,
-             "--cpu takes one of these presets, also with features behind it "
+             "--cpu takes one of these presets, also with features after it "
              "(neoverse-n1,no-ernd); the path of a file of the same form, which has a / in it or "
              "ends with .cpu; or a feature list alone, which goes with the numbers of "
              "neoverse-n1. The presets are files in share/cpus: copy one to describe your own. "

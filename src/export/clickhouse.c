@@ -107,10 +107,11 @@ static enum spex_status check_url(const char *url, struct spex_error *error)
                        : !strncmp(url, "https://", 8) ? url + 8
                                                       : NULL;
     if (!rest || !*rest || *rest == '/')
-        return error_set(error, SPEX_RANGE, 0,
-                         "'%.100s' is no URL of ClickHouse's HTTP interface: http://HOST:8123 or "
-                         "https://HOST:8443",
-                         url);
+        return error_set(
+            error, SPEX_RANGE, 0,
+            "'%.100s' is not a URL of ClickHouse's HTTP interface: http://HOST:8123 or "
+            "https://HOST:8443",
+            url);
     if (strpbrk(rest, "?#"))
         return error_set(error, SPEX_RANGE, 0, "the URL ends before '?': '%.100s'", url);
     if (strchr(rest, '@'))

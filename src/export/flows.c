@@ -262,7 +262,7 @@ struct flows *flows_finish(struct export_job *job)
     if (f->branch_count && !sampled)
         out_printf(notes, "records have no previous branch target: fall-throughs are %s\n",
                    f->inferred ? "those that the code proves, from an edge to the next branch"
-                               : "missing, as the code is not at hand");
+                               : "missing, as the code was not found");
     if (crooked)
         out_printf(notes, "%llu runs from the previous branch target end elsewhere: left out\n",
                    (unsigned long long)crooked);

@@ -96,7 +96,7 @@ enum spex_status http_new(const struct http_options *options, struct http **http
     void *library = open_library();
     if (!library)
         return error_set(error, SPEX_UNSUPPORTED, 0,
-                         "ClickHouse is spoken to by libcurl, which is missing: install it (Debian "
+                         "libcurl, which speaks to ClickHouse, is missing: install it (Debian "
                          "and Ubuntu: apt-get install libcurl4)");
     struct http *h = memory_get(1, sizeof *h);
     *(void **)&start = dlsym(library, "curl_easy_init");

@@ -79,7 +79,9 @@ enum spex_status driver_probe(struct spex_spu *unit, struct driver_caps *caps,
                          "Exception level");
     caps->align = 1u << spex_field_get(buffer, SPEX_PMBIDR_EL1_Align);
     if (caps->align > 2048)
-        return error_set(error, SPEX_UNSUPPORTED, 0, "PMBIDR_EL1.Align is %u bytes", caps->align);
+        return error_set(error, SPEX_UNSUPPORTED, 0,
+                         "PMBIDR_EL1.Align is %u bytes: Linux's driver takes at most 2048",
+                         caps->align);
     caps->id = mrs(unit, SPEX_PMSIDR_EL1);
     unsigned interval = (unsigned)spex_field_get(caps->id, SPEX_PMSIDR_EL1_Interval);
     caps->min_interval = interval < 9 && intervals[interval] ? intervals[interval] : 4096;

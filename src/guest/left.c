@@ -117,17 +117,19 @@ static enum spex_status open_control(struct spex_run *run, const struct spex_eng
     run->control_fd = left_open_file(run, "control", O_RDWR, &st);
     if (run->control_fd < 0 || !left_read(run->control_fd, c, sizeof *c, 0) ||
         c->version != RUN_VERSION || c->size != sizeof *c)
-        return error_set(error, SPEX_INVALID, 0, "%s is not a run of this version of spex",
+        return error_set(error, SPEX_INVALID, 0,
+                         "%s is not a run of this version of spex: use the one that recorded it",
                          run->name);
     if (!owner && flock(run->control_fd, LOCK_EX | LOCK_NB))
-        return error_set(error, SPEX_INVALID, 0, "%s: the run is still under way", run->name);
+        return error_set(error, SPEX_INVALID, 0,
+                         "%s: the run is still under way: wait until it ends", run->name);
     struct spex_run_about about = {0};
     if (owner)
         spex_engine_about(owner, &about);
     if (!c->installed && about.host)
         return error_set(
             error, SPEX_UNSUPPORTED, 0,
-            "%s is no AArch64 program, and it started none: there is nothing to record%s",
+            "%s is not an AArch64 program, and started none: there is nothing to record%s",
             about.argv[0], c->untraced ? " (ptrace is not allowed here)" : "");
     if (!c->installed)
         return error_set(error, SPEX_UNSUPPORTED, 0,

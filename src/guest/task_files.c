@@ -42,7 +42,8 @@ bool task_open_run(const char *path, struct spex_error *error)
         return false;
     }
     if (head.version != RUN_VERSION || head.size != sizeof head) {
-        error_set(error, SPEX_UNSUPPORTED, 0, "plugin and spex are of different builds");
+        error_set(error, SPEX_UNSUPPORTED, 0,
+                  "libspex-qemu.so and spex are of different builds: install both together");
         close(fd);
         return false;
     }

@@ -229,7 +229,7 @@ void native_machine_why(const struct native_machine *m, char *text, size_t capac
 #endif
     if (strcmp(arch, "aarch64"))
         snprintf(text, capacity,
-                 "this is no Arm machine: only AArch64 CPUs have SPE. "
+                 "this is not an Arm machine: only AArch64 CPUs have SPE. "
                  "--engine qemu records with spex's model");
     else if (native_line(m->root, "/sys/devices/system/cpu/vulnerabilities/meltdown", line,
                          sizeof line) &&

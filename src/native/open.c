@@ -76,7 +76,8 @@ static enum spex_status refused(const struct native_options *o, const union nati
                          "inv_event_filter that the CPU does not have, or terms that exclude one "
                          "another");
     case EBUSY:
-        return error_set(error, SPEX_IO, 0, "SPE is in use on CPU %d by another recording", cpu);
+        return error_set(error, SPEX_IO, 0,
+                         "SPE is in use on CPU %d by another recording: end that one first", cpu);
     case EMFILE:
         return error_set(error, SPEX_IO, 0,
                          "too many threads: an open file is needed for each on each CPU; raise "

@@ -163,7 +163,8 @@ static enum spex_status adopt(struct spex_perf_writer *w, const struct spex_perf
 {
     if (w->pipe || w->position != o->kept_start || o->kept_end < o->kept_start)
         return error_set(error, SPEX_INVALID, o->kept_start,
-                         "%s was not begun by this version of spex", w->path);
+                         "%s was not begun by this version of spex: use the one that recorded it",
+                         w->path);
     writing_flush(w);
     uint64_t end = walk_records(w, o->kept_start, o->kept_end, true);
     if (!w->error && (lseek(w->fd, (off_t)end, SEEK_SET) < 0 || ftruncate(w->fd, (off_t)end)))

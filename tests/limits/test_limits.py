@@ -140,7 +140,7 @@ err = measure("report", "-i", "loop.data")[2]
 check("a module that cannot be opened: the reason is said",
       "loop/prog cannot be opened: Too many levels" in err and "no such file" not in err, err)
 check("what is no regular file is said",
-      "no regular file" in measure("report", "-i", "named.data")[2])
+      "not a regular file" in measure("report", "-i", "named.data")[2])
 os.mkdir("fs"), os.mkdir("fs/tmp")
 save(bombs.profile(module="//anon"), "jit.data")
 MAP = "fs/tmp/perf-10.map"
@@ -158,7 +158,7 @@ else:
 os.unlink(MAP)
 os.mkfifo(MAP)
 code, out, err, _ = measure("report", "-i", "jit.data", "--symfs", "fs", timeout=5)
-check("perf-PID.map that is a FIFO", code == 0 and "no regular file" in err, (code, err))
+check("perf-PID.map that is a FIFO", code == 0 and "not a regular file" in err, (code, err))
 bombs.compressed_section("prog", 1 << 42)
 save(bombs.profile(module=DIR + "/prog"), "section.data")
 code, out, err, peak = measure("report", "-i", "section.data", "--sort", "srcline")

@@ -59,7 +59,7 @@ DEVICE = {"sys/bus/platform/devices/arm,spe-v1/uevent": "\n"}
 PTI = {"sys/devices/system/cpu/vulnerabilities/meltdown": "Mitigation: PTI\n"}
 LOADED = {"sys/module/arm_spe_pmu/refcnt": "0\n"}
 for name, files, words in [
-    ("x86", {"proc/sys/kernel/arch": "x86_64\n"}, ["no Arm machine", "--engine qemu"]),
+    ("x86", {"proc/sys/kernel/arch": "x86_64\n"}, ["not an Arm machine", "--engine qemu"]),
     ("kpti", {**ARM, **DEVICE, **PTI, **LOADED}, ["KPTI", "kpti=off"]),
     ("module", {**ARM, **DEVICE},
      ["driver is not loaded", "modprobe arm_spe_pmu", "CONFIG_ARM_SPE_PMU"]),
