@@ -160,7 +160,7 @@ check("--slices: no time", on("report", profile("mixed-untimed", 4000), "--slice
 for args, text in ((["--op", "lod"], "one of load, store"), (["--event", "nonsense"], "l1d-access"),
                    (["--event", "64"], "a bit number"), (["--event", "3x"], "a bit number"),
                    (["--source", "moon"], "dram"), (["--tid", "x"], "a number or range"),
-                   (["--sort", "colour"], "symbol, dso"), (["-F", "shine"], "no column"),
+                   (["--sort", "colour"], "symbol, dso"), (["-F", "shine"], "not a column"),
                    (["--time", "soon"], "START,STOP"), (["--time", "10%/0"], "A%/N"),
                    (["--time", "10%/11"], "A%/N"),
                    (["--time", "30%-20%"], "A%-B%"), (["--time", "50%"], "A%-B%"),
