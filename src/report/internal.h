@@ -28,7 +28,8 @@ struct report {
 /* Parts of the data that are cut down when the page would become too large. */
 enum part { PART_FUNCTIONS, PART_CODE, PART_STACKS, PART_ROWS, PART_MAP, PART_SHARING, PARTS };
 
-/* How many rows of each kind are written. */
+/* How many rows of each kind are written; of these kinds at most so many. */
+enum { FUNCTIONS_MOST = 200, ROWS_MOST = 100 };
 struct limits {
     size_t functions, code, instructions, rows, uses, map_rows, nodes;
 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 4096, STRETCHES = 24, ROWS_MOST = 96 };
+enum { PAGE = 4096, STRETCHES = 24 };
 #define GAP (UINT64_C(16) << 20) /* pages further apart do not belong together */
 
 struct page {

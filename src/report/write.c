@@ -1,0 +1,246 @@
+/* The data as JSON: every section, and fewer rows of the largest where the page would be too large.
+ */
+#include "report/internal.h"
+
+#include "analysis/findings.h"
+
+#include <string.h>
+
+static void write_page_nodes(struct report *r, size_t row, struct json *json)
+{
+    const struct spex_group *pages = r->cubes[PAGES].total;
+    const uint64_t *key = group_key(pages, spex_group_row(pages, row), 0);
+    uint64_t counts[NODES_MOST] = {0};
+    nodes_add(r->nodes, key[0], key[1], counts);
+    nodes_write(r->nodes, counts, json);
+}
+
+/*
+ * Rows of a set, each an object with the texts of its keys under these names; then the other rows,
+ * summed up.
+ */
+static void write_set(struct report *r, enum set set, const char *name, const char *const *keys,
+                      size_t most, struct json *json)
+{
+    const struct cube *cube = &r->cubes[set];
+    size_t rows = cube->rows;
+    json_name(json, name);
+    json_array_lines(json);
+    for (size_t i = 0; i < rows && i < most; i++) {
+        json_object(json);
+        for (size_t k = 0; k < cube->keys; k++) {
+            json_name(json, keys[k]);
+            cube_write_key(cube, i, k, json);
+        }
+        if (set == PAGES && r->nodes)
+            write_page_nodes(r, i, json);
+        cube_write_row(cube, i, json);
+        json_end(json);
+    }
+    if (rows > most) {
+        json_object(json);
+        JSON_MEMBER(json, "rest", u64, rows - most);
+        cube_write_rest(cube, most, json);
+        json_end(json);
+    }
+    json_end(json);
+}
+
+static void write_branches(struct report *r, size_t most, struct json *json)
+{
+    const struct cube *cube = &r->cubes[CODE];
+    size_t rows = spex_group_count(cube->total), n = 0;
+    json_name(json, "branches");
+    json_array_lines(json);
+    for (size_t i = 0; i < rows && n < most; i++) {
+        const struct spex_row *row = spex_group_row(cube->total, i);
+        if (!row->stats.branches)
+            continue;
+        const struct spex_symbol *symbol = spex_row_symbol(cube->total, row, 1);
+        struct spex_line line = {0};
+        if (symbol)
+            spex_module_line(symbol->module, spex_row_address(cube->total, row, 0), &line);
+        json_object(json);
+        json_name(json, "pc");
+        cube_write_key(cube, i, 0, json);
+        json_name(json, "symbol");
+        cube_write_key(cube, i, 1, json);
+        JSON_MEMBER(json, "file", string, line.file);
+        JSON_MEMBER(json, "line", u64, line.line);
+        cube_write_row(cube, i, json);
+        json_end(json);
+        n++;
+    }
+    json_end(json);
+}
+
+static void write_head(struct report *r, const struct limits *limits, struct json *json)
+{
+    (void)limits;
+    json_name(json, "metrics");
+    metrics_write(json);
+    json_name(json, "source_names");
+    json_array(json);
+    for (unsigned s = 0; s < SPEX_SOURCE_COUNT; s++)
+        json_string(json, spex_source_name(s));
+    json_end(json);
+    json_name(json, "bins");
+    json_object(json);
+    json_name(json, "first");
+    json_begin(json); /* as text: it may be more than a number of JavaScript holds */
+    out_printf(json->out, "\"%llu\"", (unsigned long long)r->bins.first);
+    JSON_MEMBER(json, "shift", u64, r->bins.shift);
+    JSON_MEMBER(json, "count", u64, r->bins.count);
+    json_end(json);
+    json_name(json, "at_work");
+    json_array(json);
+    for (unsigned b = 0; b < r->bins.count; b++)
+        json_u64(json, r->at_work[b]);
+    json_end(json);
+    json_name(json, "findings");
+    findings_write(r->findings, json);
+    marks_write(r, json);
+}
+
+static void write_functions(struct report *r, const struct limits *limits, struct json *json)
+{
+    static const char *const keys[] = {"name", "dso"};
+    write_set(r, FUNCTIONS, "functions", keys, limits->functions, json);
+}
+
+static void write_tables(struct report *r, const struct limits *limits, struct json *json)
+{
+    static const char *const name[] = {"name"}, *const thread[] = {"pid", "tid", "name"};
+    write_set(r, SOURCES, "sources", name, limits->rows, json);
+    write_set(r, THREADS, "threads", thread, limits->rows, json);
+    write_set(r, CPUS, "cpus", name, limits->rows, json);
+    write_set(r, DATA, "data", name, limits->rows, json);
+    write_set(r, LINES, "lines", name, limits->rows / 4, json);
+    write_set(r, PAGES, "pages", name, limits->rows / 4, json);
+}
+
+static void write_targets(struct report *r, const struct limits *limits, struct json *json)
+{
+    static const char *const keys[] = {"pc", "symbol", "target"};
+    write_branches(r, limits->rows, json);
+    write_set(r, TARGETS, "targets", keys, limits->rows, json);
+}
+
+static void write_short(struct report *r, const struct limits *limits, struct json *json)
+{
+    (void)limits;
+    json_name(json, "short"); /* at most so many samples of a row may be missing */
+    json_object(json);
+    JSON_MEMBER(json, "functions", u64, spex_group_error(r->cubes[FUNCTIONS].fine));
+    JSON_MEMBER(json, "pages", u64, spex_group_error(r->cubes[PAGES].fine));
+    json_end(json);
+}
+
+/* What the data is made of, in order, and to which part it belongs; PARTS: it never shrinks. */
+static const struct {
+    enum part part;
+    void (*write)(struct report *report, const struct limits *limits, struct json *json);
+} sections[] = {
+    {PARTS, write_head},           {PART_FUNCTIONS, write_functions}, {PART_CODE, code_write},
+    {PART_STACKS, flame_write},    {PART_ROWS, write_tables},         {PART_MAP, map_write},
+    {PART_SHARING, sharing_write}, {PART_ROWS, write_targets},        {PARTS, write_short}};
+enum { SECTIONS = sizeof sections / sizeof *sections };
+
+static size_t less(size_t value, double part, size_t least)
+{
+    size_t smaller = (size_t)((double)value * part);
+    return smaller > least ? smaller : least;
+}
+
+/* Scales one part down by this factor; false if it is as small as it may be. */
+static bool shrink(struct limits *l, enum part part, double to)
+{
+    const struct limits before = *l;
+    switch (part) {
+    case PART_FUNCTIONS:
+        l->functions = less(l->functions, to, 8);
+        break;
+    case PART_CODE: /* fewer functions first, then less of each */
+        l->code = less(l->code, to, 4);
+        if (l->code == before.code)
+            l->instructions = less(l->instructions, to, 20);
+        if (l->instructions == before.instructions && l->code == before.code)
+            l->code = less(l->code, to, 1);
+        break;
+    case PART_STACKS:
+        l->nodes = less(l->nodes, to, 32);
+        break;
+    case PART_ROWS:
+        l->rows = less(l->rows, to, 4);
+        break;
+    case PART_MAP:
+        l->map_rows = less(l->map_rows, to, 8);
+        break;
+    default:
+        l->uses = less(l->uses, to, 4);
+        break;
+    }
+    return memcmp(l, &before, sizeof before) != 0;
+}
+
+/*
+ * What is too much is taken from the largest part that can shrink, at most half of it at a time.
+ * Says which that was; PARTS: none can.
+ */
+static enum part make_smaller(struct limits *l, size_t sizes[PARTS], size_t excess)
+{
+    for (unsigned n = 0; n < PARTS; n++) {
+        enum part largest = 0;
+        for (unsigned p = 0; p < PARTS; p++)
+            largest = sizes[p] > sizes[largest] ? p : largest;
+        double size = (double)sizes[largest], left = size - (double)excess;
+        double to = left < size / 2 ? 0.5 : left > 0.9 * size ? 0.9 : left / size;
+        if (sizes[largest] && shrink(l, largest, to))
+            return largest;
+        sizes[largest] = 0;
+    }
+    return PARTS;
+}
+
+/* Each section is written into memory of its own, so that only what became smaller is rewritten. */
+void report_write(struct report *r, struct json *json)
+{
+    struct limits limits = {.functions = FUNCTIONS_MOST,
+                            .code = 40,
+                            .instructions = 600,
+                            .rows = ROWS_MOST,
+                            .uses = 64,
+                            .map_rows = 96,
+                            .nodes = 1500};
+    struct out texts[SECTIONS];
+    bool changed[SECTIONS];
+    enum part smaller;
+    for (unsigned i = 0; i < SECTIONS; i++) {
+        out_init(&texts[i], -1);
+        changed[i] = true;
+    }
+    do {
+        size_t sizes[PARTS + 1] = {0}, taken = 0;
+        for (unsigned i = 0; i < SECTIONS; i++) {
+            struct json section = *json;
+            section.out = &texts[i];
+            section.any |= i > 0;
+            if (changed[i]) {
+                texts[i].size = 0;
+                sections[i].write(r, &limits, &section);
+            }
+            sizes[sections[i].part] += texts[i].size;
+            taken += texts[i].size;
+        }
+        smaller =
+            taken > r->options.most ? make_smaller(&limits, sizes, taken - r->options.most) : PARTS;
+        for (unsigned i = 0; i < SECTIONS; i++)
+            changed[i] = sections[i].part == smaller;
+    } while (smaller != PARTS);
+    for (unsigned i = 0; i < SECTIONS; i++) {
+        out_bytes(json->out, texts[i].data, texts[i].size);
+        json->any |= 1;
+        int error = out_fini(&texts[i]);
+        json->out->error = json->out->error ? json->out->error : error;
+    }
+}
