@@ -45,8 +45,16 @@ static void need_pieces(struct spex_analysis *a, size_t count)
         struct piece *p = &a->pieces[a->piece_count++];
         p->records = memory_get(a->piece_size, sizeof *p->records);
         p->spent = memory_get(a->piece_size, sizeof *p->spent);
+        p->batches = memory_get(a->piece_size, sizeof *p->batches);
         p->samples = memory_get(a->piece_size, sizeof *p->samples);
     }
+}
+
+static bool refill_shared(struct spex_analysis *a, struct queue *q)
+{
+    bool more = queue_refill(a, q);
+    queue_share(a, q, q->records, q->count, q->cut, q->spent);
+    return more;
 }
 
 /* Hands out runs of the earliest queue, each as long as it stays the earliest. */
@@ -66,7 +74,7 @@ static enum spex_status run_ordered(struct spex_analysis *a)
         q->spent = a->spent + i * a->batch;
         q->stacks = a->stack_numbers ? a->stack_numbers + i * a->batch : NULL;
         q->allocs = a->alloc_numbers ? a->alloc_numbers + i * a->batch : NULL;
-        if (queue_refill(a, q)) {
+        if (refill_shared(a, q)) {
             queue_time(q);
             heap[live++] = q;
         } else {
@@ -88,7 +96,7 @@ static enum spex_status run_ordered(struct spex_analysis *a)
             if (++q->at == q->count) {
                 join_records(a, q, q->records + from, q->spent + from, q->count - from);
                 join_flush(a); /* the samples point at the records */
-                more = queue_refill(a, q);
+                more = refill_shared(a, q);
                 from = 0;
             }
             if (more)
@@ -121,7 +129,7 @@ struct turn {
 static bool read_piece(struct turn *t, struct piece *p)
 {
     struct spex_analysis *a = t->analysis;
-    p->count = 0;
+    p->count = p->batch_count = 0;
     for (; !p->count && t->queue < a->queue_count; t->queue += !t->open) {
         struct queue *q = p->queue = &a->queues[t->queue];
         if (!t->open && !queue_open(a, q, &t->status))
@@ -129,16 +137,26 @@ static bool read_piece(struct turn *t, struct piece *p)
         t->open = true;
         while (t->open && p->count + a->batch <= t->most) {
             q->records = p->records + p->count;
-            q->spent = p->spent + p->count;
             q->stacks = a->stack_numbers;
             q->allocs = a->alloc_numbers;
             t->open = queue_refill(a, q);
             p->count += q->count;
+            if (q->count)
+                p->batches[p->batch_count++] = (uint16_t)(q->count | q->cut * PIECE_CUT);
         }
         if (!t->open)
             queue_close(q);
     }
     return p->count > 0;
+}
+
+/* By batches, as they were read: shares of time do not depend on how many make a piece. */
+static void share_piece(struct spex_analysis *a, const struct piece *p)
+{
+    for (size_t i = 0, at = 0, count; i < p->batch_count; i++, at += count) {
+        count = p->batches[i] & (PIECE_CUT - 1);
+        queue_share(a, p->queue, p->records + at, count, p->batches[i] & PIECE_CUT, p->spent + at);
+    }
 }
 
 static bool run_stage(struct turn *t, unsigned stage, struct piece *p)
@@ -149,6 +167,7 @@ static bool run_stage(struct turn *t, unsigned stage, struct piece *p)
     if (stage == JOIN) {
         a->samples = p->samples;
         a->sample_count = 0;
+        share_piece(a, p);
         join_records(a, p->queue, p->records, p->spent, p->count);
         p->sample_count = a->sample_count;
     } else if (p->sample_count) {
@@ -245,6 +264,7 @@ enum spex_status merge_file(struct spex_analysis *a, const struct analysis_sink 
         q->samples = again ? q->samples : 0;
         q->reading = false;
         q->clock = (struct clock){0};
+        q->damaged = false;
         q->at = q->count = q->kept = 0;
         q->position = q->time = 0;
         q->thread = NULL;

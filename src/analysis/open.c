@@ -410,6 +410,7 @@ void spex_analysis_close(struct spex_analysis *a)
     for (size_t i = 0; i < a->piece_count; i++) {
         free(a->pieces[i].records);
         free(a->pieces[i].spent);
+        free(a->pieces[i].batches);
         free(a->pieces[i].samples);
     }
     pthread_mutex_destroy(&a->lock);

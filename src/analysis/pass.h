@@ -33,6 +33,7 @@ enum {
     RECORDS = 1 << 16,    /* of all queues that are merged: with many, each has few at a time */
     PLACES = SPEX_PLACES, /* cache of code and data addresses */
     RAW_CHUNK = 1 << 20,
+    PIECE_CUT = 1 << 15, /* before a batch */
 };
 
 struct process {
@@ -96,6 +97,8 @@ struct queue {
     struct stacks_cursor cursor_of_allocs;
     struct clock clock;
     size_t at, count;
+    bool damaged;                   /* behind the last record there was damage */
+    bool cut;                       /* before the first of these records data was lost */
     uint64_t time;                  /* timestamp of records[at], for merging */
     uint64_t first_tick, last_tick; /* of kept samples */
     uint8_t *buffer;                /* raw stream */
@@ -117,6 +120,8 @@ struct piece {
     struct spex_record *records;
     struct clock_part *spent;
     size_t count;
+    uint16_t *batches; /* as they were read: how many records, PIECE_CUT where data was lost */
+    size_t batch_count;
     struct spex_sample *samples;
     size_t sample_count;
 };
@@ -264,6 +269,9 @@ bool queue_open(struct spex_analysis *a, struct queue *q, enum spex_status *stat
 void queue_close(struct queue *q);
 /* Fills q->records; false at the end of the queue, or if no more is wanted. */
 bool queue_refill(struct spex_analysis *a, struct queue *q);
+/* What each of the records of a batch stands for, one batch after the other. cut: see queue. */
+void queue_share(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
+                 size_t count, bool cut, struct clock_part *spent);
 
 /* ---- join.c ---- */
 

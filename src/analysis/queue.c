@@ -76,7 +76,8 @@ static void keep_rest(struct spex_analysis *a, struct queue *q)
     q->position += read;
 }
 
-static void share_time(struct spex_analysis *a, struct queue *q)
+void queue_share(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
+                 size_t count, bool cut, struct clock_part *spent)
 {
     enum { SLOWEST = 1000 }; /* ns per operation: slower than any code, so the thread did not run */
     if (!(a->options.want & SPEX_WANT_SPENT))
@@ -91,7 +92,8 @@ static void share_time(struct spex_analysis *a, struct queue *q)
         rules.most = spex_perf_time_from_ns(rules.counter, rules.counter->zero + rules.most) -
                      spex_perf_time_from_ns(rules.counter, rules.counter->zero);
     q->clock.id = q->cpu >= 0 ? q->cpu : q->tid;
-    clock_share(&q->clock, &rules, q->records, q->count, q->spent);
+    q->clock.cut |= cut;
+    clock_share(&q->clock, &rules, records, count, spent);
 }
 
 /* The stacks and allocations of a batch. */
@@ -111,6 +113,7 @@ static void join_stacks(struct spex_analysis *a, struct queue *q)
 bool queue_refill(struct spex_analysis *a, struct queue *q)
 {
     q->at = q->count = 0;
+    q->cut = false;
     while (q->count == 0 && !a->stopped) {
         struct spex_damage damage = {0};
         enum spex_status status;
@@ -118,8 +121,9 @@ bool queue_refill(struct spex_analysis *a, struct queue *q)
             if (!next_span(a, q))
                 return false;
             q->reading = true;
-            q->clock.cut |= a->file && !q->span.contiguous;
+            q->cut |= a->file && !q->span.contiguous;
         }
+        q->cut |= q->damaged;
         q->count = spex_reader_batch(q->reader, q->records, a->batch, &status, &damage);
         if (status == SPEX_END) {
             keep_rest(a, q);
@@ -127,9 +131,8 @@ bool queue_refill(struct spex_analysis *a, struct queue *q)
         } else if (status != SPEX_OK) {
             note_damage(a, &damage);
         }
-        share_time(a, q);
         join_stacks(a, q);
-        q->clock.cut |= status != SPEX_OK && status != SPEX_END;
+        q->damaged = status != SPEX_OK && status != SPEX_END;
     }
     a->totals.bytes = a->done;
     return q->count > 0;
