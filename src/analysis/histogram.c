@@ -110,6 +110,13 @@ void histogram_add(struct histograms *h, uint32_t *handle, uint16_t value, uint3
     h->words[h->words[entry] + (value & (PAGE - 1))] += count;
 }
 
+/* Where a page of a directory stands; 0: nowhere, or it is a list. */
+static uint32_t page_of(const struct histograms *h, uint32_t handle, unsigned page)
+{
+    bool room = !is_list(h, handle) && page < length_of(h, handle);
+    return room ? h->words[handle + 1 + page] : 0;
+}
+
 void histogram_merge(struct histograms *h, uint32_t *handle, const struct histograms *other,
                      uint32_t from)
 {
@@ -126,12 +133,20 @@ void histogram_merge(struct histograms *h, uint32_t *handle, const struct histog
             histogram_add(h, handle, list_values(other, from)[i], 1);
         return;
     }
-    for (unsigned p = 0; p < length; p++)
-        for (unsigned i = 0; other->words[from + 1 + p] && i < PAGE; i++) {
+    for (unsigned p = 0; p < length; p++) {
+        unsigned i = 0;
+        if (!other->words[from + 1 + p])
+            continue;
+        for (; i < PAGE && !page_of(h, *handle, p); i++) {
             uint32_t n = other->words[other->words[from + 1 + p] + i];
             if (n)
                 histogram_add(h, handle, (uint16_t)(p << PAGE_BITS | i), n);
         }
+        uint32_t *to = h->words + page_of(h, *handle, p);
+        const uint32_t *counts = other->words + other->words[from + 1 + p];
+        for (; i < PAGE; i++)
+            to[i] += counts[i];
+    }
 }
 
 static int compare_values(const void *a, const void *b)

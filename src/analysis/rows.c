@@ -123,12 +123,14 @@ static void sort_rows(struct spex_group *g, int order)
         const struct spex_row *row = group_row_at(g, i);
         g->order[i] = (struct group_order){rank_of(row, (enum spex_order)order),
                                            numeric ? row->key[0] : 0, (uint32_t)i};
-        group_add_stats(g, g->total, g, row);
     }
+    if (order == BY_NOTHING)
+        return;
+    for (size_t i = 0; i < g->count; i++)
+        group_add_stats(g, g->total, g, group_row_at(g, i));
     if (g->rest)
         group_add_stats(g, g->total, g, g->rest);
-    if (order != BY_NOTHING)
-        qsort_r(g->order, g->count, sizeof *g->order, compare_rows, g);
+    qsort_r(g->order, g->count, sizeof *g->order, compare_rows, g);
 }
 
 static enum spex_status finish_rows(struct spex_group *g, int order)
