@@ -61,7 +61,7 @@ enum spex_status spex_group_new(struct spex_analysis *analysis,
     g->analysis = analysis;
     g->seed = hash_seed();
     g->key_count = o.key_count;
-    g->by_place = true;
+    g->by_place = g->by_who = true;
     bool few = true;
     for (size_t i = 0; i < o.key_count; i++) {
         enum spex_key by = o.keys[i];
@@ -69,6 +69,8 @@ enum spex_status spex_group_new(struct spex_analysis *analysis,
         g->timed |= by == SPEX_KEY_TIME_BIN;
         g->by_place &= by == SPEX_KEY_SYMBOL || by == SPEX_KEY_PC || by == SPEX_KEY_DSO ||
                        by == SPEX_KEY_SRCLINE || by == SPEX_KEY_TIME_BIN;
+        g->by_who &= by == SPEX_KEY_COMM || by == SPEX_KEY_PID || by == SPEX_KEY_TID ||
+                     by == SPEX_KEY_CPU || by == SPEX_KEY_TIME_BIN;
         g->keys[i] = by;
         g->first_slot[i] = (uint8_t)g->slots;
         g->slots += key_kinds[by].slots;
@@ -108,6 +110,7 @@ void spex_group_free(struct spex_group *g)
     free(g->chunks);
     free(g->index);
     free(g->memo);
+    free(g->recent);
     free(g->few);
     place_cache_free(g->data_places);
     free(g->order);
@@ -198,8 +201,11 @@ static void shrink(struct spex_group *g)
     g->last.row = NULL;
     g->error += threshold;
     reindex(g, g->mask);
-    if (g->memo) /* rows have moved */
+    g->who.row = NULL; /* rows have moved */
+    if (g->memo)
         memset(g->memo, 0, SPEX_PLACES * sizeof *g->memo);
+    if (g->recent)
+        memset(g->recent, 0, GROUP_RECENT * sizeof *g->recent);
     if (g->few)
         memset(g->few, 0, FEW * sizeof *g->few);
     place_cache_clear(g->data_places);
@@ -334,6 +340,55 @@ static void rows_of_few(struct spex_group *g, const struct spex_sample *const *s
     }
 }
 
+/* The thread is mostly that of the sample before, and the interval too. */
+static void rows_by_who(struct spex_group *g, const struct spex_sample *const *samples,
+                        size_t count, struct spex_row **rows)
+{
+    struct group_who *w = &g->who;
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_sample *s = samples[i];
+        uint64_t interval = g->timed ? group_interval(g, s) : 0;
+        if (__builtin_expect(!w->row || w->comm != s->comm || w->pid != s->pid ||
+                                 w->tid != s->tid || w->cpu != s->cpu || w->interval != interval,
+                             0))
+            *w = (struct group_who){s->comm, interval, row_of(g, s), s->pid, s->tid, s->cpu};
+        rows[i] = w->row;
+    }
+}
+
+/*
+ * In an interval of time few keys are used: most rows are those of one of the last samples with
+ * such a key, which needs neither the index nor a look at the row.
+ */
+static inline __attribute__((always_inline)) void
+rows_by_recent(struct spex_group *g, size_t slots, const struct spex_sample *const *samples,
+               size_t count, struct spex_row **rows)
+{
+    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t key[GROUP_RECENT_SLOTS][GROUP_STEP];
+    if (__builtin_expect(!g->recent, 0))
+        g->recent = memory_get(GROUP_RECENT, sizeof *g->recent);
+    for (size_t k = 0; k < g->key_count; k++)
+        group_make_keys(g, g->keys[k], samples, count, key + g->first_slot[k]);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t at = key[0][i], differ = 0;
+        for (size_t k = 1; k < slots; k++)
+            at = at * odd + key[k][i];
+        struct group_recent *r = &g->recent[at * odd >> (64 - GROUP_RECENT_BITS)];
+        for (size_t k = 0; k < slots; k++)
+            differ |= r->key[k] ^ key[k][i];
+        if (__builtin_expect(!r->row || differ, 0)) {
+            uint64_t hash = g->seed;
+            for (size_t k = 0; k < slots; k++) {
+                hash = hash_word(hash, key[k][i]);
+                r->key[k] = key[k][i];
+            }
+            r->row = find_row(g, slots, &key[0][i], GROUP_STEP, hash);
+        }
+        rows[i] = r->row;
+    }
+}
+
 /*
  * Each step asks for the memory that the next one needs, since with many keys nearly every
  * access to the index and to the rows would wait for DRAM. Inlined for a number of slots that
@@ -365,22 +420,41 @@ rows_by_key(struct spex_group *g, size_t slots, const struct spex_sample *const 
         rows[i] = find_row(g, slots, &key[0][i], GROUP_STEP, hash[i]);
 }
 
-#define ROWS_BY(name, slots)                                                                       \
+#define ROWS_BY(name, how, slots)                                                                  \
     static void rows_by_##name(struct spex_group *g, const struct spex_sample *const *samples,     \
                                size_t count, struct spex_row **rows)                               \
     {                                                                                              \
-        rows_by_key(g, slots, samples, count, rows);                                               \
+        rows_by_##how(g, slots, samples, count, rows);                                             \
     }
-ROWS_BY(any, g->slots)
-ROWS_BY(one, 1)
-ROWS_BY(two, 2)
-ROWS_BY(three, 3)
-ROWS_BY(four, 4)
-ROWS_BY(five, 5)
+ROWS_BY(any, key, g->slots)
+ROWS_BY(one, key, 1)
+ROWS_BY(two, key, 2)
+ROWS_BY(three, key, 3)
+ROWS_BY(four, key, 4)
+ROWS_BY(five, key, 5)
+ROWS_BY(recent_three, recent, 3)
+ROWS_BY(recent_four, recent, 4)
 #undef ROWS_BY
-static void (*const rows_by_slots[])(struct spex_group *, const struct spex_sample *const *, size_t,
-                                     struct spex_row **) = {
-    rows_by_any, rows_by_one, rows_by_two, rows_by_three, rows_by_four, rows_by_five};
+typedef void rows_finder(struct spex_group *, const struct spex_sample *const *, size_t,
+                         struct spex_row **);
+
+/* How the rows of a group's samples are found. */
+static rows_finder *finder_of(const struct spex_group *g)
+{
+    static rows_finder *const by_slots[] = {rows_by_any,   rows_by_one,  rows_by_two,
+                                            rows_by_three, rows_by_four, rows_by_five};
+    if (g->by_place)
+        return rows_by_place;
+    if (g->by_data)
+        return rows_by_data;
+    if (g->few)
+        return rows_of_few;
+    if (g->by_who)
+        return rows_by_who;
+    if (g->timed && (g->slots == 3 || g->slots == 4))
+        return g->slots == 3 ? rows_by_recent_three : rows_by_recent_four;
+    return by_slots[g->slots < 6 ? g->slots : 0];
+}
 
 struct spex_row *group_row_of(struct spex_group *g, const struct spex_sample *sample)
 {
@@ -403,14 +477,7 @@ static void add_step(struct spex_group *g, const struct spex_sample *const *samp
 {
     struct spex_row *rows[GROUP_STEP];
     make_room(g, count);
-    if (g->by_place)
-        rows_by_place(g, samples, count, rows);
-    else if (g->by_data)
-        rows_by_data(g, samples, count, rows);
-    else if (g->few)
-        rows_of_few(g, samples, count, rows);
-    else
-        rows_by_slots[g->slots < 6 ? g->slots : 0](g, samples, count, rows);
+    finder_of(g)(g, samples, count, rows);
     group_count_samples(g, rows, samples, prepared, count);
 }
 
@@ -465,26 +532,6 @@ void spex_group_sink(void *context, const struct spex_sample *samples, size_t co
 {
     struct spex_group *g = context;
     if (g->failed || !memory_guarded(add_all(g, samples, count)))
-        give_up(g);
-}
-
-static void add_alike(struct spex_group *g, const struct spex_sample *samples, size_t count)
-{
-    struct spex_row *row = group_row_of(g, samples), *rows[GROUP_STEP];
-    const struct spex_sample *all[GROUP_STEP];
-    for (size_t i = 0; i < GROUP_STEP; i++)
-        rows[i] = row;
-    for (size_t n; count; samples += n, count -= n) {
-        n = count < GROUP_STEP ? count : GROUP_STEP;
-        for (size_t i = 0; i < n; i++)
-            all[i] = &samples[i];
-        group_count_samples(g, rows, all, NULL, n);
-    }
-}
-
-void group_add_alike(struct spex_group *g, const struct spex_sample *samples, size_t count)
-{
-    if (g->failed || !memory_guarded(add_alike(g, samples, count)))
         give_up(g);
 }
 

@@ -13,6 +13,9 @@ enum {
     GROUP_CHUNK = 1 << GROUP_CHUNK_BITS,
     GROUP_STEP = 64,   /* samples taken together */
     GROUP_COARSER = 2, /* groups derived from one */
+    GROUP_RECENT_SLOTS = 4,
+    GROUP_RECENT_BITS = 8,
+    GROUP_RECENT = 1 << GROUP_RECENT_BITS,
 };
 
 /* ---- keys (keys.c) ---- */
@@ -43,6 +46,18 @@ struct group_memo { /* the row of a pc, and of the last interval of time; NULL n
     struct spex_row *row;
 };
 
+struct group_who { /* the row of a thread and interval of time; NULL not known */
+    const char *comm;
+    uint64_t interval;
+    struct spex_row *row;
+    int32_t pid, tid, cpu;
+};
+
+struct group_recent { /* the row of a key that came lately; NULL none */
+    uint64_t key[GROUP_RECENT_SLOTS];
+    struct spex_row *row;
+};
+
 /* What decides most comparisons of rows, kept outside them. */
 struct group_order {
     uint64_t rank, number; /* a first key that is a number, else 0 */
@@ -55,6 +70,9 @@ struct spex_group {
     struct place_cache *data_places;
     bool by_place; /* all keys follow from the pc, or are the interval of time, which is timed */
     bool by_data;  /* the key follows from the data address */
+    bool by_who;   /* all keys follow from the thread and CPU, or are the interval of time */
+    struct group_who who; /* of the last sample */
+    struct group_recent *recent;
     struct spex_row **few; /* by source and magnitude of latency, if there is no other key */
     bool timed;
     struct spex_group *finer, *coarser[GROUP_COARSER];

@@ -187,9 +187,6 @@ bool group_buckets(const struct spex_group *group, const struct spex_row *row,
 void groups_add(struct spex_group *const *groups, size_t group_count,
                 const struct spex_sample *const *samples, size_t count);
 
-/* As spex_group_add of samples, one after the other, whose keys are all the same. */
-void group_add_alike(struct spex_group *group, const struct spex_sample *samples, size_t count);
-
 /* The words that make up the n-th key of a row. */
 const uint64_t *group_key(const struct spex_group *group, const struct spex_row *row, size_t n);
 

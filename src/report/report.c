@@ -59,10 +59,10 @@ static const struct {
 
 typedef bool keep_sample(const struct report *r, const struct spex_sample *s);
 
-/* The samples that are to be kept go to one group or two. Inlined: keep is called for each. */
+/* The samples that are to be kept go to these groups. Inlined: keep is called for each. */
 static inline __attribute__((always_inline)) void
 feed_kept(const struct report *r, const struct spex_sample *samples, size_t count,
-          keep_sample *keep, struct spex_group *group, struct spex_group *also)
+          keep_sample *keep, struct spex_group *const *groups, size_t group_count)
 {
     const struct spex_sample *list[SPEX_RECORD_BATCH];
     for (size_t i = 0; i < count;) {
@@ -72,20 +72,25 @@ feed_kept(const struct report *r, const struct spex_sample *samples, size_t coun
             kept += keep(r, &samples[i]);
         }
         if (kept)
-            spex_group_add(group, list, kept);
-        if (kept && also)
-            spex_group_add(also, list, kept);
+            groups_add(groups, group_count, list, kept);
     }
 }
 
 /* Each of these is a sink of its own, so that threads share the work. */
 
+static bool is_any(const struct report *r, const struct spex_sample *s)
+{
+    (void)r;
+    (void)s;
+    return true;
+}
+
 static void feed_code(void *context, const struct spex_sample *samples, size_t count)
 {
     struct report *r = context;
-    spex_group_sink(r->cubes[CODE].fine, samples, count);
-    if (r->cubes[STACKS].fine)
-        spex_group_sink(r->cubes[STACKS].fine, samples, count);
+    struct spex_group *stacks = r->cubes[STACKS].fine;
+    struct spex_group *const groups[] = {r->cubes[CODE].fine, r->feeds[RUNNING], stacks};
+    feed_kept(r, samples, count, is_any, groups, stacks ? 3 : 2);
 }
 
 static bool is_memory(const struct report *r, const struct spex_sample *s)
@@ -97,24 +102,8 @@ static bool is_memory(const struct report *r, const struct spex_sample *s)
 static void feed_memory(void *context, const struct spex_sample *samples, size_t count)
 {
     struct report *r = context;
-    feed_kept(r, samples, count, is_memory, r->feeds[ACCESSES], r->cubes[PAGES].fine);
-}
-
-/* Samples of a thread that follow each other in an interval belong to one row. */
-static void feed_running(void *context, const struct spex_sample *samples, size_t count)
-{
-    struct report *r = context;
-    const unsigned shift = r->bins.shift;
-    for (size_t i = 0, end; i < count; i = end) {
-        const struct spex_sample *s = &samples[i];
-        for (end = i + 1; end < count; end++) {
-            const struct spex_sample *t = &samples[end];
-            if (t->comm != s->comm || t->pid != s->pid || t->tid != s->tid || t->cpu != s->cpu ||
-                t->time >> shift != s->time >> shift || (t->flags ^ s->flags) & SPEX_SAMPLE_TIMED)
-                break;
-        }
-        group_add_alike(r->feeds[RUNNING], s, end - i);
-    }
+    struct spex_group *const groups[] = {r->feeds[ACCESSES], r->cubes[PAGES].fine};
+    feed_kept(r, samples, count, is_memory, groups, 2);
 }
 
 /* Records of the lines that are shown, and of a few others that share their bit. */
@@ -128,7 +117,7 @@ static bool is_hot(const struct report *r, const struct spex_sample *s)
 static void feed_hot(void *context, const struct spex_sample *samples, size_t count)
 {
     struct report *r = context;
-    feed_kept(r, samples, count, is_hot, r->cubes[LINES].fine, NULL);
+    feed_kept(r, samples, count, is_hot, &r->cubes[LINES].fine, 1);
 }
 
 static bool has_target(const struct report *r, const struct spex_sample *s)
@@ -140,7 +129,7 @@ static bool has_target(const struct report *r, const struct spex_sample *s)
 static void feed_targets(void *context, const struct spex_sample *samples, size_t count)
 {
     struct report *r = context;
-    feed_kept(r, samples, count, has_target, r->cubes[TARGETS].fine, NULL);
+    feed_kept(r, samples, count, has_target, &r->cubes[TARGETS].fine, 1);
 }
 
 /* All records: everything but the cells of hot lines, and how lines are shared. */
@@ -149,7 +138,6 @@ static enum spex_status count_samples(struct report *r, struct spex_error *error
     const struct analysis_sink sinks[] = {
         {feed_code, r},
         {feed_memory, r},
-        {feed_running, r},
         {feed_targets, r},
         {findings_sink, r->findings},
         {spex_sharing_find, r->sharing},

@@ -158,34 +158,48 @@ static void group_beyond_its_limit(void **state)
     spex_group_free(g);
 }
 
-/* Rows remembered by place: addresses share places, and rows move. */
-static void group_by_place_beyond_its_limit(void **state)
+/*
+ * Rows that a group remembers, by place, by thread, by key and interval: several keys share what is
+ * remembered, and rows move.
+ */
+static void remembered_rows_beyond_the_limit(void **state)
 {
-    enum { KEYS = 60000, SAMPLES = 400000 };
-    static uint32_t truth[KEYS];
-    static const enum spex_key by[] = {SPEX_KEY_PC};
-    struct spex_group *g = group_by(by, 1, 0);
-    struct spex_record record = {0};
-    struct rng rng = {4};
-    group_set_limit(g, 8192);
-    for (int i = 0; i < SAMPLES; i++) {
-        uint32_t key = rng_below(&rng, 1 + rng_below(&rng, KEYS));
-        truth[key]++;
-        spex_group_sink(
-            g, &(struct spex_sample){.record = &record, .address = key, .place = key % SPEX_PLACES},
-            1);
+    enum { KEYS = 60000, SAMPLES = 400000, KINDS = 3 };
+    static const enum spex_key by[KINDS][2] = {
+        {SPEX_KEY_PC}, {SPEX_KEY_TID, SPEX_KEY_COMM}, {SPEX_KEY_PAGE, SPEX_KEY_TIME_BIN}};
+    static const size_t words[KINDS] = {1, 2, 2}, at[KINDS] = {1, 0, 0}, unit[KINDS] = {1, 1, 4096};
+    for (unsigned kind = 0; kind < KINDS; kind++) {
+        static uint32_t truth[KEYS];
+        struct spex_group *g = group_by(by[kind], words[kind], 0);
+        struct spex_record record = {.present = SPEX_HAS_VA};
+        struct rng rng = {4};
+        memset(truth, 0, sizeof truth);
+        group_set_limit(g, 8192);
+        for (uint32_t i = 0, key = 0; i < SAMPLES; i++) {
+            if (i % 2 == 0) /* each twice: also where rows move in between */
+                key = rng_below(&rng, 1 + rng_below(&rng, KEYS));
+            truth[key]++;
+            spex_group_sink(g,
+                            &(struct spex_sample){.record = &record,
+                                                  .address = key,
+                                                  .place = key % SPEX_PLACES,
+                                                  .tid = (int32_t)key,
+                                                  .va = (uint64_t)key * 4096 + i % 4096},
+                            1);
+        }
+        spex_group_sort(g, SPEX_BY_SAMPLES);
+        uint64_t seen = 0;
+        for (size_t i = 0; i < spex_group_count(g); i++) {
+            const struct spex_row *row = spex_group_row(g, i);
+            uint64_t key = row->key[at[kind]] / unit[kind];
+            assert_true(key < KEYS && row->stats.samples <= truth[key]);
+            assert_true(row->stats.samples + spex_group_error(g) >= truth[key]);
+            seen += row->stats.samples;
+        }
+        assert_true(spex_group_error(g) > 0);
+        assert_int_equal(seen + spex_group_rest(g)->stats.samples, SAMPLES);
+        spex_group_free(g);
     }
-    spex_group_sort(g, SPEX_BY_SAMPLES);
-    uint64_t seen = 0;
-    for (size_t i = 0; i < spex_group_count(g); i++) {
-        const struct spex_row *row = spex_group_row(g, i);
-        uint64_t key = row->key[1];
-        assert_true(row->stats.samples <= truth[key]);
-        assert_true(row->stats.samples + spex_group_error(g) >= truth[key]);
-        seen += row->stats.samples;
-    }
-    assert_int_equal(seen + spex_group_rest(g)->stats.samples, SAMPLES);
-    spex_group_free(g);
 }
 
 /* A derived group counts what the finer one gave up, too, and its percentiles are exact. */
@@ -307,4 +321,4 @@ static void latencies_of_their_packets(void **state)
 TEST_MAIN(TEST(quantiles_are_exact), TEST(no_memory_withholds), TEST(share_interval_covers),
           TEST(share_interval_values), TEST(operation_words), TEST(group_beyond_its_limit),
           TEST(rows_of_one_function), TEST(derived_group_is_exact),
-          TEST(latencies_of_their_packets), TEST(group_by_place_beyond_its_limit))
+          TEST(latencies_of_their_packets), TEST(remembered_rows_beyond_the_limit))
