@@ -112,7 +112,7 @@ static struct line *add_line(struct spex_sharing *s, const struct identity *id, 
 {
     if (s->count == LINES_MAX)
         shrink(s);
-    if (s->count * 2 > s->mask)
+    if (s->count * 4 > s->mask) /* few collisions: each is a branch that goes wrong */
         reindex(s, s->mask * 2 + 1);
     if (s->count == s->capacity) {
         s->capacity = s->capacity ? s->capacity * 2 : 1024;
@@ -158,7 +158,7 @@ static void find(void *context, const struct spex_sample *samples, size_t count)
             __builtin_prefetch(&s->index[hash[i] & s->mask]);
         }
         s->totals.memory += n;
-        for (size_t i = 0; s->count > 4096 && i < n; i++) {
+        for (size_t i = 0; s->count > 512 && i < n; i++) {
             uint32_t line = s->index[hash[i] & s->mask];
             if (line)
                 __builtin_prefetch(&s->lines[line - 1], 1);

@@ -55,8 +55,10 @@ static void write_about(struct profile *p, struct json *json)
 static int write_profile(struct profile *p, const struct html_options *o, size_t most,
                          struct json *json)
 {
-    struct report_options options = {
-        .symfs = o->profile.symfs, .most = most, .filtered = p->filter_count > 0};
+    struct report_options options = {.symfs = o->profile.symfs,
+                                     .most = most,
+                                     .threads = cli_threads(o->profile.threads),
+                                     .filtered = p->filter_count > 0};
     struct report *report;
     struct spex_error error;
     if (report_new(p->analysis, &options, &report, &error)) {

@@ -22,6 +22,8 @@ struct report {
     struct findings *findings;
     struct nodes *nodes; /* NULL: there is one */
     struct spex_disassembler *disassembler;
+    enum spex_status status; /* of making it, */
+    struct spex_error error; /* and why */
     struct sources *sources;
 };
 
@@ -34,6 +36,9 @@ struct limits {
     size_t functions, code, instructions, rows, uses, map_rows, nodes;
 };
 
+/* Several threads call part for each number below parts, in any order. */
+void report_share(struct report *report, size_t parts, void *context,
+                  void (*part)(struct report *report, void *context, size_t number));
 /* "code": instructions and source of the functions with most samples (code.c). */
 void code_write(struct report *report, const struct limits *limits, struct json *json);
 /* "stacks": call paths, where there are some (flame.c). */

@@ -3,6 +3,7 @@
 #include "analysis/code.h"
 #include "analysis/findings.h"
 #include "analysis/stacks.h"
+#include "base/crew.h"
 #include "base/memory.h"
 
 #include <stdlib.h>
@@ -255,6 +256,51 @@ static void free_tables(struct report *r)
     r->sharing = NULL;
 }
 
+/* ---- behind the last sample ---- */
+
+struct share {
+    struct report *report;
+    void *context;
+    void (*part)(struct report *report, void *context, size_t number);
+};
+
+static void share_nothing(void *user, void *item)
+{
+    (void)user;
+    (void)item;
+}
+
+static void share_part(void *user, void *item, size_t part, unsigned worker)
+{
+    struct share *s = item;
+    (void)user;
+    (void)worker;
+    s->part(s->report, s->context, part);
+}
+
+void report_share(struct report *r, size_t parts, void *context,
+                  void (*part)(struct report *report, void *context, size_t number))
+{
+    const struct crew_work work = {
+        .parts = parts, .prepare = share_nothing, .part = share_part, .finish = share_nothing};
+    struct share share = {r, context, part};
+    size_t threads = r->options.threads < parts ? r->options.threads : parts;
+    struct crew *crew = crew_new(threads ? (unsigned)threads - 1 : 0, &work);
+    crew_pass(crew, &share);
+    crew_free(crew);
+}
+
+/* A table, or, before them, what is needed to write code: loading that library takes longest. */
+static void finish_part(struct report *r, void *context, size_t number)
+{
+    (void)context;
+    const size_t set = number - 1;
+    if (!number)
+        r->status = spex_disassembler_new(&r->disassembler, &r->error);
+    else if (has_set(r, (enum set)set))
+        cube_finish(&r->cubes[set], &r->bins, sets[set].order, sets[set].keep);
+}
+
 /*
  * Uses intervals that fit the file's first and last time; if the samples turn out to cover
  * another span (filters may choose any), counts once more.
@@ -284,9 +330,12 @@ static enum spex_status count_all(struct report *r, struct spex_error *error)
         status = spex_sharing_finish(r->sharing);
     if (!status)
         findings_finish(r->findings, r->sharing);
-    for (unsigned s = 0; s < SETS && !status; s++)
-        if (has_set(r, s))
-            cube_finish(&r->cubes[s], &r->bins, sets[s].order, sets[s].keep);
+    if (!status) {
+        report_share(r, SETS + 1, NULL, finish_part);
+        status = r->status;
+        if (status && error)
+            *error = r->error;
+    }
     if (!status)
         cube_rest_of(&r->cubes[LINES], spex_sharing_totals(r->sharing)->lines, &r->cubes[PAGES],
                      &r->bins);
@@ -300,9 +349,7 @@ enum spex_status report_new(struct spex_analysis *analysis, const struct report_
     r->analysis = analysis;
     r->options = *options;
     r->sources = sources_new();
-    enum spex_status status = spex_disassembler_new(&r->disassembler, error);
-    if (!status)
-        status = count_all(r, error);
+    enum spex_status status = count_all(r, error);
     if (status)
         report_free(r);
     else

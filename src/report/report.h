@@ -13,6 +13,7 @@
 struct report_options {
     const char *symfs; /* where source files are looked for first; may be NULL */
     size_t most;       /* bytes that the data may take */
+    unsigned threads;  /* that order and write the tables; 0 is 1 */
     bool filtered;     /* the analysis has filters: its samples may be of any part of the time */
 };
 

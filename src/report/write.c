@@ -115,7 +115,17 @@ static void write_tables(struct report *r, const struct limits *limits, struct j
     write_set(r, THREADS, "threads", thread, limits->rows, json);
     write_set(r, CPUS, "cpus", name, limits->rows, json);
     write_set(r, DATA, "data", name, limits->rows, json);
+}
+
+static void write_lines(struct report *r, const struct limits *limits, struct json *json)
+{
+    static const char *const name[] = {"name"};
     write_set(r, LINES, "lines", name, limits->rows / 4, json);
+}
+
+static void write_pages(struct report *r, const struct limits *limits, struct json *json)
+{
+    static const char *const name[] = {"name"};
     write_set(r, PAGES, "pages", name, limits->rows / 4, json);
 }
 
@@ -136,15 +146,42 @@ static void write_short(struct report *r, const struct limits *limits, struct js
     json_end(json);
 }
 
-/* What the data is made of, in order, and to which part it belongs; PARTS: it never shrinks. */
+/*
+ * What the data is made of, in order. part: which it belongs to; PARTS: it never shrinks. by: those
+ * of the same number are written by one thread, for they look up names, lines or code.
+ */
 static const struct {
     enum part part;
+    unsigned by;
     void (*write)(struct report *report, const struct limits *limits, struct json *json);
-} sections[] = {
-    {PARTS, write_head},           {PART_FUNCTIONS, write_functions}, {PART_CODE, code_write},
-    {PART_STACKS, flame_write},    {PART_ROWS, write_tables},         {PART_MAP, map_write},
-    {PART_SHARING, sharing_write}, {PART_ROWS, write_targets},        {PARTS, write_short}};
-enum { SECTIONS = sizeof sections / sizeof *sections };
+} sections[] = {{PARTS, 0, write_head},           {PART_FUNCTIONS, 1, write_functions},
+                {PART_CODE, 0, code_write},       {PART_STACKS, 0, flame_write},
+                {PART_ROWS, 1, write_tables},     {PART_ROWS, 2, write_lines},
+                {PART_ROWS, 3, write_pages},      {PART_MAP, 0, map_write},
+                {PART_SHARING, 0, sharing_write}, {PART_ROWS, 0, write_targets},
+                {PARTS, 0, write_short}};
+enum { SECTIONS = sizeof sections / sizeof *sections, WRITERS = 4 };
+
+struct writing {
+    struct json json; /* as it was before the first section */
+    struct limits limits;
+    struct out texts[SECTIONS];
+    bool changed[SECTIONS];
+};
+
+static void write_sections(struct report *r, void *context, size_t by)
+{
+    struct writing *w = context;
+    for (unsigned i = 0; i < SECTIONS; i++) {
+        struct json section = w->json;
+        section.out = &w->texts[i];
+        section.any |= i > 0;
+        if (!w->changed[i] || sections[i].by != by)
+            continue;
+        w->texts[i].size = 0;
+        sections[i].write(r, &w->limits, &section);
+    }
+}
 
 static size_t less(size_t value, double part, size_t least)
 {
@@ -205,42 +242,35 @@ static enum part make_smaller(struct limits *l, size_t sizes[PARTS], size_t exce
 /* Each section is written into memory of its own, so that only what became smaller is rewritten. */
 void report_write(struct report *r, struct json *json)
 {
-    struct limits limits = {.functions = FUNCTIONS_MOST,
-                            .code = 40,
-                            .instructions = 600,
-                            .rows = ROWS_MOST,
-                            .uses = 64,
-                            .map_rows = 96,
-                            .nodes = 1500};
-    struct out texts[SECTIONS];
-    bool changed[SECTIONS];
+    struct writing w = {.json = *json,
+                        .limits = {.functions = FUNCTIONS_MOST,
+                                   .code = 40,
+                                   .instructions = 600,
+                                   .rows = ROWS_MOST,
+                                   .uses = 64,
+                                   .map_rows = 96,
+                                   .nodes = 1500}};
     enum part smaller;
     for (unsigned i = 0; i < SECTIONS; i++) {
-        out_init(&texts[i], -1);
-        changed[i] = true;
+        out_init(&w.texts[i], -1);
+        w.changed[i] = true;
     }
     do {
         size_t sizes[PARTS + 1] = {0}, taken = 0;
+        report_share(r, WRITERS, &w, write_sections);
         for (unsigned i = 0; i < SECTIONS; i++) {
-            struct json section = *json;
-            section.out = &texts[i];
-            section.any |= i > 0;
-            if (changed[i]) {
-                texts[i].size = 0;
-                sections[i].write(r, &limits, &section);
-            }
-            sizes[sections[i].part] += texts[i].size;
-            taken += texts[i].size;
+            sizes[sections[i].part] += w.texts[i].size;
+            taken += w.texts[i].size;
         }
-        smaller =
-            taken > r->options.most ? make_smaller(&limits, sizes, taken - r->options.most) : PARTS;
+        smaller = taken > r->options.most ? make_smaller(&w.limits, sizes, taken - r->options.most)
+                                          : PARTS;
         for (unsigned i = 0; i < SECTIONS; i++)
-            changed[i] = sections[i].part == smaller;
+            w.changed[i] = sections[i].part == smaller;
     } while (smaller != PARTS);
     for (unsigned i = 0; i < SECTIONS; i++) {
-        out_bytes(json->out, texts[i].data, texts[i].size);
+        out_bytes(json->out, w.texts[i].data, w.texts[i].size);
         json->any |= 1;
-        int error = out_fini(&texts[i]);
+        int error = out_fini(&w.texts[i]);
         json->out->error = json->out->error ? json->out->error : error;
     }
 }
