@@ -138,7 +138,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
-/* ---- mutations that leave the file in order, so that they reach what is after its form ---- */
+/* ---- mutations that keep the file's form, so that they reach the code behind it ---- */
 
 struct piece { /* a record with what follows it */
     size_t at, size;

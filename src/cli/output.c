@@ -421,7 +421,7 @@ static bool repair_into(void *context, const char *data)
     if (in >= 0)
         close(in);
     if (ok)
-        cli_note("%s: kept %s bytes; %s behind the last whole record are lost", from,
+        cli_note("%s: kept %s bytes; %s after the last whole record are lost", from,
                  text_count(a, kept), text_count(b, lost));
     return ok;
 }

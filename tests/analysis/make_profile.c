@@ -286,7 +286,7 @@ static void map(struct spex_perf_writer *w, uint64_t start, uint64_t size, uint6
                                                     .time = pid < 0 ? 0 : 1500});
 }
 
-/* The program's segments as a kernel maps them: by pages, what is after the file anonymous. */
+/* The program's segments as a kernel maps them: by pages; memory after the file is anonymous. */
 static void map_program(struct spex_perf_writer *w, const char *path, int32_t pid)
 {
     uint8_t header[64], ph[56]; /* Elf64_Ehdr, Elf64_Phdr: little-endian whatever runs this */
@@ -311,7 +311,7 @@ static void map_program(struct spex_perf_writer *w, const char *path, int32_t pi
     fclose(f);
 }
 
-/* "mixed-loss-n1": what it is of, and how it is other than usual. base is cut to the first. */
+/* "mixed-loss-n1": the scenario, then what is unusual about it. base is cut to the first word. */
 static struct options parse(char *base)
 {
     struct options o = {.base = base};

@@ -82,7 +82,7 @@ static void tables(void **unused)
         assert_int_equal(spex_source_of_value(spex_cpu_find(rows[i].midr), (unsigned)rows[i].value),
                          rows[i].source);
     }
-    /* A value that the table does not have: said, and judged by the events. */
+    /* A value that the table does not have: reported, and judged by the events. */
     struct spex_source_info info = of(N1, load(1 << SPEX_EV_L1D_ACCESS, 5));
     assert_true(info.unlisted && !info.by_packet && info.source == SPEX_SOURCE_L1);
     /* A load without the packet is not an L1 hit, whatever perf makes of it. */
@@ -177,7 +177,7 @@ static void perf_word_fields(void **unused)
     /* The packet may say remote where no event does. */
     struct spex_record remote = load(0, 0xd);
     assert_int_equal(spex_source_perf(N1, &remote, 0, SPEX_PERF_RULES_7) >> 37 & 1, 1);
-    /* Of a store, a CPU with a table tells nothing (6.1 and 7 alike). */
+    /* A CPU with a table gives no source for a store (6.1 and 7 alike). */
     struct spex_record store = load(L1A, 8);
     store.op_payload = 1;
     uint64_t nothing = STORE | NA << 5 | 1 << 19 | UINT64_C(0xf) << 33;

@@ -68,7 +68,7 @@ static void test_bomb(void **state)
     assert_null(spex_demangle(name));
 }
 
-/* No names, of which neither the prediction nor libstdc++ would come to an end. */
+/* These are not names; neither the prediction nor libstdc++ would end on them. */
 static void test_no_end(void **state)
 {
     static const char *const names[] = {

@@ -55,7 +55,7 @@ char *__wrap_strdup(const char *text)
     return fails() ? NULL : __real_strdup(text);
 }
 
-/* Two threads of a program that is there (PROG), loads and stores to few lines. */
+/* Two threads of an existing program (PROG), with loads and stores to a few lines. */
 static void make(const char *path, const char *raw, const char *program)
 {
     enum { RECORDS = 300 };

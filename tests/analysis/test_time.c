@@ -71,8 +71,8 @@ static void phases(void **state)
 }
 
 /*
- * One long wait among records that are all alike: those that have its time are one observation, the
- * others one each. So it is where nothing is long, and in the middle of a long phase.
+ * One long wait among records that are all alike: those that share its time are one observation,
+ * the others one each. Where nothing is long, and in the middle of a long phase, each is one.
  */
 static void one_observation(void **state)
 {
@@ -175,7 +175,7 @@ static void switched_out_and_back(void **state)
     assert_in_range(clock.away, 1499, 1501);
 }
 
-/* Without switch events half of the time between two threads is each one's. */
+/* Without switch events, each of two threads gets half of the time between them. */
 static void other_thread(void **state)
 {
     struct clock clock = {0};

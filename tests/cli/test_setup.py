@@ -94,7 +94,7 @@ for kind in ("raw", "perf.data"):
         code, out, err = spex("generate", "--seed", "1", "--records", "400000")
         open(path, "wb").write(out)
         words = ["dump", "--raw", path]
-    else:  # one large AUXTRACE chunk behind the beginning of a small file
+    else:  # one large AUXTRACE chunk after the beginning of a small file
         data = open(profile, "rb").read()
         at = data.index(bytes([71, 0, 0, 0, 0, 0, 48, 0]))
         size = int.from_bytes(data[at + 8:at + 16], "little")

@@ -126,7 +126,7 @@ class Server:
 
 
 def _die_with_parent():
-    """No server stays behind a test that was killed; a file that may not grow is
+    """No server outlives a test that was killed; a file that may not grow is
     an error, not a signal."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

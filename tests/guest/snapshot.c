@@ -159,7 +159,7 @@ static void write_core(unsigned vcpu)
     at = head + notes;
     for (size_t i = 0; i < n; i++)
         for (uint64_t from = areas[i].from, size; from < areas[i].to; from += size, at += size) {
-            size = 4096 - from % 4096; /* after the end of a file is nothing: zeros */
+            size = 4096 - from % 4096; /* past the end of the file: zeros */
             if (pwrite(fileno(f), (const void *)(uintptr_t)from, size, (off_t)at) < 0 &&
                 errno != EFAULT)
                 abort();

@@ -101,7 +101,7 @@ def order(path):
     record, sizes, first = [], set(), None
     for p in map(json.loads, filter(lambda l: l.startswith(b"{"), out.splitlines())):
         if p["packet"] == "padding" and not record:
-            continue  # behind the record before
+            continue  # after the record before
         record.append(p)
         if p["packet"] in ("timestamp", "end"):
             sizes.add(p["offset"] + p["size"] + 1 - record[0]["offset"])

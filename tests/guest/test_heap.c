@@ -29,7 +29,7 @@ static unsigned draw(unsigned below)
     return (unsigned)(state >> 33) % below;
 }
 
-/* What lives and overlaps is over; of maps the rest goes on. */
+/* Ends living blocks that overlap; the rest of a mapping goes on. */
 static void end_rows(bool map, uint64_t start, uint64_t end)
 {
     size_t all = count;

@@ -46,8 +46,8 @@ def perf_stacks(path):
 
 
 def called(stacks):
-    """perf names a caller by where the call returns to: behind the function, if it
-    never does. By the call."""
+    """perf names a caller by the address that the call returns to, which lies after the function if
+    it never returns. This names it by the call."""
     rows = [l.split() for l in run("aarch64-linux-gnu-nm", "-S", program)[1].decode().splitlines()]
     ends = {int(r[0], 16) + int(r[1], 16): r[3] for r in rows if len(r) == 4}
 

@@ -22,7 +22,7 @@ def plain(name):
 
 def gdb(program, commands):
     script = os.path.join(WORK, "gdb.commands")
-    with open(script, "w") as f: # each answer behind its number; an error ends no more than itself
+    with open(script, "w") as f: # each answer after its number; an error ends no more than itself
         for n, command in enumerate(commands):
             f.write(f"echo \\n@@{n}\\n\npython\ntry:\n  gdb.execute({command!r})\n"
                     "except gdb.error as e:\n"

@@ -105,7 +105,7 @@ for size in (1, 2, 3, 5, 7, 8, 9, 13, 31, 50, 55, 56, 63, 64, 65, 100):
             bad.append((size, c, spex(*c, PATH)[2][-200:]))
 check("dump, script, verify: chunks of any size are as one", not bad, bad[:3])
 
-# Lost data is not bridged: packets before and behind it stay
+# Lost data is not bridged: packets before and after it stay
 f = pd.File()
 f.trace(WHOLE[:70], 0, flags=1).trace(RECORDS[1], 70)
 put(f)

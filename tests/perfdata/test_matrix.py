@@ -349,7 +349,7 @@ def samples():
         got = [x for x in tool("events") if " SAMPLE " in x]
         check(f"a sample of all parts, {'big' if big else 'little'}-endian", len(got) == 1 and
               want in got[0] and not any("problem" in x for x in tool("events")), "\n".join(got))
-        # Cut anywhere: no nonsense, the record behind it is read
+        # Cut anywhere: no nonsense, the record after it is read
         data = f.bytes()
         size = int(re.search(r"size=(\d+)", got[0])[1])
         at = data.index(f.p("IHH", 9, 2, size))

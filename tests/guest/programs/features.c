@@ -1,6 +1,7 @@
 /*
- * Executes an instruction of each feature that is named, in order, and says which the kernel would
- * have told of: AT_HWCAP and AT_HWCAP2. "raise" sends itself SIGILL, "handle" survives UDF first.
+ * Executes an instruction of each feature that is named, in order, and prints those that the
+ * kernel would report: AT_HWCAP and AT_HWCAP2. "raise" sends itself SIGILL, "handle" survives UDF
+ * first.
  */
 #include <setjmp.h>
 #include <signal.h>

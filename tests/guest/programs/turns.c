@@ -17,7 +17,7 @@ struct line {
 };
 static struct line counter, mark, go;
 
-/* Both begin when it is the other's wish, too: making a thread takes long. */
+/* Both begin only when the other is ready, too: making a thread takes long. */
 static void start(uint64_t me)
 {
     __atomic_fetch_or(&go.value, me, __ATOMIC_SEQ_CST);
