@@ -10,8 +10,8 @@ struct source {
     char *text; /* NULL: not found; its lines end with 0 */
     char **lines;
     size_t count, capacity;
-    int error; /* errno where the file is there and cannot be read */
-    bool told; /* for the caller: the error was shown */
+    int error;     /* errno where the file is there and cannot be read */
+    bool reported; /* for the caller: the error was shown */
     struct source *next;
 };
 

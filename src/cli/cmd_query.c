@@ -45,7 +45,7 @@ struct work {
     struct opened *opened;
     struct query *query;
     const char *sql;
-    bool told; /* a message says what went wrong */
+    bool reported; /* a message says what went wrong */
 };
 
 /* ---- profiles ---- */
@@ -57,7 +57,7 @@ static struct spex_analysis *open_profile(void *user, const char *path, struct s
     struct opened *o = memory_get(1, sizeof *o);
     o->path = memory_copy(path);
     if (profile_open(&o->profile, &w->options, o->path, &more)) {
-        w->told = true;
+        w->reported = true;
         snprintf(error->text, sizeof error->text, "%s cannot be read", path);
         free(o->path);
         free(o);
@@ -129,9 +129,9 @@ static void tell_error(struct work *w)
     end_progress(w);
     for (char *p = copy; (p = strchr(p, '\t'));)
         *p = ' ';
-    if (query_interrupted(w->query) && !w->told)
+    if (query_interrupted(w->query) && !w->reported)
         cli_error("interrupted");
-    bool tell = !w->told && !query_interrupted(w->query);
+    bool tell = !w->reported && !query_interrupted(w->query);
     for (bool first = true; tell && *text; first = false) {
         int n = (int)strcspn(text, "\n");
         if (first)

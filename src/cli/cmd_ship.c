@@ -36,7 +36,7 @@ struct ship_options {
 };
 
 /* What the process that sends a file reports to its parent. */
-struct told {
+struct outcome {
     enum fleet_result result;
     bool done, server; /* result is set; the server answers otherwise */
     uint64_t rows;
@@ -46,7 +46,7 @@ struct ship {
     const struct ship_options *options;
     struct spool spool;
     char *boot;
-    struct told *told; /* shared with the child */
+    struct outcome *outcome; /* shared with the child */
     bool up;
     uint64_t sent, rows, bytes, aside, dropped, dropped_bytes, failures;
     time_t last;
@@ -127,18 +127,18 @@ static void send_file(const struct ship *s, const char *path)
     struct spex_error error;
     int status;
     fleet.retry = fleet.retry < CHILD_RETRY ? fleet.retry : CHILD_RETRY;
-    s->told->result = FLEET_NO_SERVER;
+    s->outcome->result = FLEET_NO_SERVER;
     if (fleet_connect(&fleet, false, &to.server)) {
-        s->told->done = true;
+        s->outcome->done = true;
         return;
     }
-    s->told->result = fleet_send(&to, &o->profile, path, &settings, &status);
-    s->told->rows = to.rows;
-    if (s->told->result == FLEET_NO_SERVER) {
+    s->outcome->result = fleet_send(&to, &o->profile, path, &settings, &status);
+    s->outcome->rows = to.rows;
+    if (s->outcome->result == FLEET_NO_SERVER) {
         struct clickhouse_request request = {.query = "SELECT schema FROM spex_schema"};
-        s->told->server = !clickhouse_try(to.server, &request, &error);
+        s->outcome->server = !clickhouse_try(to.server, &request, &error);
     }
-    s->told->done = true;
+    s->outcome->done = true;
     clickhouse_free(to.server);
 }
 
@@ -161,7 +161,7 @@ static enum fleet_result run_child(struct ship *s, const char *name, char reason
     char path[8192];
     int fds[2], status = 0;
     snprintf(path, sizeof path, "%s/%s", s->spool.path, name);
-    *s->told = (struct told){0};
+    *s->outcome = (struct outcome){0};
     reason[0] = 0;
     if (pipe2(fds, O_CLOEXEC)) {
         cli_error("no pipe: %s", strerror(errno));
@@ -189,11 +189,11 @@ static enum fleet_result run_child(struct ship *s, const char *name, char reason
     child = 0;
     if (!was)
         return FLEET_NO_SERVER;
-    if (!s->told->done && WIFSIGNALED(status))
+    if (!s->outcome->done && WIFSIGNALED(status))
         snprintf(reason + strlen(reason), REASON_MOST - strlen(reason),
                  "spex: reading it ended by signal %d\n", WTERMSIG(status));
     /* ended early, by a signal or out of memory: blame the file */
-    return s->told->done ? s->told->result : FLEET_BAD_FILE;
+    return s->outcome->done ? s->outcome->result : FLEET_BAD_FILE;
 }
 
 /* ---- rounds ---- */
@@ -215,10 +215,10 @@ static bool ship_file(struct ship *s, struct spool_file *file)
     enum fleet_result result = run_child(s, file->name, reason);
     if (stop)
         return false;
-    s->up = result != FLEET_NO_SERVER || s->told->server;
+    s->up = result != FLEET_NO_SERVER || s->outcome->server;
     if (result == FLEET_SENT) {
         s->sent++;
-        s->rows += s->told->rows;
+        s->rows += s->outcome->rows;
         s->bytes += file->size;
         s->last = time(NULL);
         tell_lines(reason);
@@ -229,7 +229,7 @@ static bool ship_file(struct ship *s, struct spool_file *file)
         s->failures++;
         cli_note("%s/%s was not sent: %.*s", s->spool.path, file->name, (int)strcspn(reason, "\n"),
                  reason);
-        if (!s->told->server)
+        if (!s->outcome->server)
             return false;
         if (++file->tries < TRIES)
             return true;
@@ -306,8 +306,9 @@ static int run_ship(void *options, int argc, char **argv)
     clickhouse_free(server);
     if ((status = spool_open(&s.spool, o->spool)))
         return status;
-    s.told = mmap(NULL, sizeof *s.told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (s.told == MAP_FAILED) {
+    s.outcome =
+        mmap(NULL, sizeof *s.outcome, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (s.outcome == MAP_FAILED) {
         cli_error("no memory: %s", strerror(errno));
         spool_close(&s.spool);
         return CLI_DATA;
@@ -319,7 +320,7 @@ static int run_ship(void *options, int argc, char **argv)
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     status = ship_all(&s);
-    munmap(s.told, sizeof *s.told);
+    munmap(s.outcome, sizeof *s.outcome);
     free(s.boot);
     spool_close(&s.spool);
     return status;

@@ -79,10 +79,10 @@ static void leave(struct screen *s)
 }
 
 /* The size that the terminal reports; a serial line reports none, but the shell may know. */
-static unsigned extent(unsigned told, const char *variable, unsigned otherwise)
+static unsigned extent(unsigned reported, const char *variable, unsigned otherwise)
 {
     const char *text = getenv(variable);
-    int n = told ? (int)told : text ? atoi(text) : 0;
+    int n = reported ? (int)reported : text ? atoi(text) : 0;
     return n > 0 && n < 10000 ? (unsigned)n : otherwise;
 }
 

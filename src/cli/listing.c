@@ -233,9 +233,9 @@ static void list_piece(struct listing *l, uint64_t start, size_t count)
             (!l->last.file || strcmp(l->last.file, line.file) || l->last.line != line.line)) {
             struct source *s = sources_get(l->sources, &line, p->options->symfs);
             const char *slash = strrchr(line.file, '/');
-            if (s->error && !s->told)
+            if (s->error && !s->reported)
                 cli_error("%s: %s", s->path, strerror(s->error));
-            s->told = true;
+            s->reported = true;
             const char *words = s->text && line.line <= s->count ? s->lines[line.line - 1] : "";
             char span[600];
             snprintf(span, sizeof span, "%s:%u%s%s%s%s%s", slash ? slash + 1 : line.file, line.line,

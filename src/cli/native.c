@@ -81,8 +81,8 @@ static bool parse_ids(const struct cli_list *list, int32_t **ids, size_t *count)
     return true;
 }
 
-static int parse_whom(const struct record_options *o, char **argv, struct native_options *n,
-                      struct native_cpus *cpus, int32_t **ids)
+static int parse_target(const struct record_options *o, char **argv, struct native_options *n,
+                        struct native_cpus *cpus, int32_t **ids)
 {
     const struct native_choice *c = &o->native;
     bool some = c->pids.count || c->tids.count;
@@ -311,7 +311,7 @@ int record_end(const struct native_totals *t, bool program)
 }
 
 static int run_session(const struct record_options *o, const struct native_options *n,
-                       struct native_totals *told)
+                       struct native_totals *result)
 {
     struct native_session *session;
     struct native_totals totals = {0};
@@ -344,9 +344,9 @@ static int run_session(const struct record_options *o, const struct native_optio
     }
     native_close(session);
     control_close(control);
-    if (told)
-        *told = totals;
-    return s ? CLI_DATA : told ? CLI_OK : record_end(&totals, n->argv);
+    if (result)
+        *result = totals;
+    return s ? CLI_DATA : result ? CLI_OK : record_end(&totals, n->argv);
 }
 
 int record_native(const struct record_options *o, const struct native_machine *machine, char **argv,
@@ -368,7 +368,7 @@ int record_native(const struct record_options *o, const struct native_machine *m
                                .cmdline = argv[0] ? (const char *const *)argv : NULL};
     int status = refuse_model(o);
     if (!status)
-        status = parse_whom(o, argv, &n, &cpus, &ids);
+        status = parse_target(o, argv, &n, &cpus, &ids);
     if (!status)
         status = parse_rings(o->run.aux, &n);
     if (!status)

@@ -1,4 +1,4 @@
-/* The profile of a command that reads: opened, read, and what is told about it at the end. */
+/* The profile of a command that reads: opening it, reading it, and the notes on it at the end. */
 #include "profile.h"
 
 #include "base/memory.h"

@@ -43,7 +43,7 @@ struct tables {
     uint32_t depth;
     struct analysis_part part;
     struct spex_perf_event event;
-    unsigned flags; /* of the event: not told yet */
+    unsigned flags; /* of the event: not yet given out */
     struct out id;
     struct tables_cell *cells;
     size_t filled;

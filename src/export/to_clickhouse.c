@@ -24,7 +24,7 @@ enum {
     BLOCK_ROWS = 1 << 14,
     FRAME_MOST = 4 << 20, /* bytes before compression */
     FRAME_ZSTD = 0x90,
-    FRAME_SUM = 16, /* bytes of a checksum that the server is told not to look at */
+    FRAME_SUM = 16, /* bytes of a checksum, which the server is asked to ignore */
     FRAME_HEAD = 9, /* method, size with this head, size before compression */
     LEVEL = 1,
     READ_SIZE = 1 << 20,

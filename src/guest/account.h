@@ -59,7 +59,7 @@ struct flow {
 struct flow *account_new(struct vcpu *v, int cpu);
 /* A task begins to count, at a model time. */
 void account_begin(struct flow *f, uint64_t start);
-/* The unit is told of all operations that ran. */
+/* Reports all operations that ran to the unit. */
 void account_tell(struct flow *f);
 /* Closes the task. */
 void account_free(struct flow *f);

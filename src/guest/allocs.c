@@ -148,7 +148,7 @@ void allocs_program(const char *path, uint64_t start_code, uint64_t entry)
         add_functions(linker, entry - elf.entry);
 }
 
-bool allocs_behind_call(uint64_t pc)
+bool allocs_after_call(uint64_t pc)
 {
     uint32_t word;
     if (!regs_memory(pc - 4, &word, sizeof word))

@@ -46,7 +46,7 @@ void allocs_program(const char *path, uint64_t start_code, uint64_t entry);
 /* Of the function that begins at pc, or ALLOCS_NONE. */
 enum allocs_kind allocs_at(uint64_t pc);
 /* May a call return to this address? */
-bool allocs_behind_call(uint64_t pc);
+bool allocs_after_call(uint64_t pc);
 /* Callbacks at the entry of such a block, before its own. data: the kind; the address. */
 void allocs_entered(unsigned vcpu, void *data);
 void allocs_back(unsigned vcpu, void *data);

@@ -310,9 +310,9 @@ static int supervise(char **argv)
     take_nothing_along(atoi(argv[3]));
     if (!start_read(s.directory, &s.start) || ptrace(PTRACE_SEIZE, tid, NULL, options))
         return 1;
-    bool told = write(ready, "y", 1) == 1;
+    bool sent = write(ready, "y", 1) == 1;
     close(ready);
-    while (told) {
+    while (sent) {
         tid = waitpid(-1, &status, __WALL);
         if (tid < 0 && errno == EINTR)
             continue;

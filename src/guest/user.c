@@ -111,7 +111,7 @@ void user_translate(struct qemu_plugin_tb *tb, const uint32_t *words, size_t cou
         if (pc == plugin.user.marker[i])
             qemu_plugin_register_vcpu_tb_exec_cb(tb, on_marker, regs_flags(),
                                                  (void *)(uintptr_t)(pc + i));
-    if (plugin.user.allocs && allocs_behind_call(pc))
+    if (plugin.user.allocs && allocs_after_call(pc))
         qemu_plugin_register_vcpu_tb_exec_cb(tb, allocs_back, regs_flags(), (void *)(uintptr_t)pc);
     if (allocates)
         qemu_plugin_register_vcpu_tb_exec_cb(tb, allocs_entered, regs_flags(),

@@ -107,7 +107,7 @@ struct user {
     bool copies; /* with copies of registers */
     bool registers;
     unsigned api;  /* version of QEMU's plugin interface */
-    bool loaded;   /* the program is, and told */
+    bool loaded;   /* the program is loaded, and its mappings are logged */
     char name[16]; /* of the process */
     struct program program;
     uint64_t marker[2];   /* addresses of functions that stop and start sampling; 0: none */

@@ -84,8 +84,8 @@ void native_hotplug_look(struct native_session *s)
     struct native_cpus online;
     const struct native_machine *m = s->o.machine;
     uint64_t now = native_now();
-    bool told = read_messages(s, now);
-    if (!told && now - s->looked < LOOK)
+    bool news = read_messages(s, now);
+    if (!news && now - s->looked < LOOK)
         return;
     s->looked = now;
     if (!native_line(m->root, "/sys/devices/system/cpu/online", line, sizeof line) ||

@@ -377,11 +377,11 @@ enum spex_status native_open_cpu(const struct native_options *o, struct opened *
     struct open_ring next = {.fd = -1, .cpu = (int)cpu, .tid = -1, .again = true};
     if (ring) {
         next.gone_at = ring->gone_at;
-        uint64_t told = !ring->ring.page ? 0
-                        : o->snapshot    ? ring->ring.aux_told
-                                         : ring->ring.page->aux_head;
+        uint64_t given = !ring->ring.page ? 0
+                         : o->snapshot    ? ring->ring.aux_given
+                                          : ring->ring.page->aux_head;
         /* Leaves a gap to the old data, so that nobody reads a record across both. */
-        next.aux_base = ring->aux_base + (told ? told + ring->ring.aux_size : 0);
+        next.aux_base = ring->aux_base + (given ? given + ring->ring.aux_size : 0);
         drop_ring(opened, ring);
     }
     enum spex_status status = open_on(o, opened, (int)cpu, -1, &next, error);

@@ -79,7 +79,7 @@ void native_ring_aux_done(struct native_ring *ring, const struct native_piece *p
                      __ATOMIC_RELEASE);
 }
 
-static bool any_behind(const struct native_ring *ring, uint64_t from)
+static bool any_after(const struct native_ring *ring, uint64_t from)
 {
     for (uint64_t i = from; i < ring->aux_size; i++)
         if (ring->aux[i])
@@ -93,7 +93,7 @@ bool native_ring_snapshot(struct native_ring *ring, struct native_piece *piece)
     uint64_t at = head % ring->aux_size, from = ring->aux_taken;
     if (!ring->aux)
         return false;
-    if (!ring->wrapped && (at < from || any_behind(ring, at)))
+    if (!ring->wrapped && (at < from || any_after(ring, at)))
         ring->wrapped = true;
     if (ring->wrapped)
         cut(ring, at, at + ring->aux_size, piece);
@@ -104,7 +104,7 @@ bool native_ring_snapshot(struct native_ring *ring, struct native_piece *piece)
         return false;
     /* Leaves a gap to what was handed out before: a record may have been cut in between. */
     uint64_t size = piece->size[0] + piece->size[1];
-    piece->offset = ring->aux_told;
-    ring->aux_told += size + ring->aux_size;
+    piece->offset = ring->aux_given;
+    ring->aux_given += size + ring->aux_size;
     return true;
 }

@@ -17,7 +17,7 @@ struct native_ring {
     uint64_t aux_size;
     bool snapshot;      /* the kernel overwrites the AUX area */
     uint64_t aux_taken; /* snapshot: the head at the last one */
-    uint64_t aux_told;  /* snapshot: bytes handed out so far */
+    uint64_t aux_given; /* snapshot: bytes handed out so far */
     bool wrapped;       /* snapshot: all of the area holds data */
 };
 

@@ -284,7 +284,7 @@ static bool add_poll(struct native_session *s, int fd)
 static bool wait_for_work(struct native_session *s)
 {
     size_t count = s->opened.rings.count, left = 0;
-    uint64_t told;
+    uint64_t woken;
     int wait = WAKE_MS;
     if (s->start_at) {
         uint64_t now = native_now();
@@ -297,8 +297,8 @@ static bool wait_for_work(struct native_session *s)
         ok = add_poll(s, s->opened.rings.items[i].ended ? -1 : s->opened.rings.items[i].fd);
     const struct pollfd *p = s->polls.items;
     poll(s->polls.items, (nfds_t)s->polls.count, wait);
-    if (ok && p[0].revents && read(s->wake, &told, sizeof told) < 0)
-        told = 0;
+    if (ok && p[0].revents && read(s->wake, &woken, sizeof woken) < 0)
+        woken = 0;
     for (size_t i = 0; i < count && ok; i++) {
         struct open_ring *r = &s->opened.rings.items[i];
         r->ended |= (p[i + 2].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;

@@ -55,7 +55,7 @@ void perfdata_drop_pages(const struct spex_perfdata *file, uint64_t from, uint64
 }
 
 /* What was read is not needed again soon: keep resident memory small whatever the file. */
-static void drop_behind(struct walk *walk)
+static void drop_read(struct walk *walk)
 {
     if (!walk->file->mapped || walk->position - walk->dropped < DROP_BEHIND)
         return;
@@ -274,7 +274,7 @@ bool perfdata_walk_next(struct walk *walk, struct raw *raw)
             }
             continue;
         }
-        drop_behind(walk);
+        drop_read(walk);
         uint64_t left = walk->end - walk->position;
         if (left < HEADER_SIZE) {
             if (left && walk->report)

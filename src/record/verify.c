@@ -47,7 +47,7 @@ struct state {
     uint64_t payload[SLOTS];
     uint64_t at[SLOTS];
     /* found and not yet reported */
-    unsigned queued, told;
+    unsigned queued, taken;
     struct {
         uint64_t offset;
         uint8_t rule, slot;
@@ -445,13 +445,13 @@ static void walk(struct spex_verifier *v)
 enum spex_status spex_verifier_next(struct spex_verifier *v, struct spex_violation *violation)
 {
     struct state *s = state_of(v);
-    if (s->told == s->queued) {
-        s->told = s->queued = 0;
+    if (s->taken == s->queued) {
+        s->taken = s->queued = 0;
         walk(v);
         if (!s->queued)
             return SPEX_END;
     }
-    unsigned i = s->told++;
+    unsigned i = s->taken++;
     violation->offset = s->queue[i].offset;
     violation->record = s->queue[i].record;
     violation->rule = &verify_rules[s->queue[i].rule];

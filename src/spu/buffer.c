@@ -11,7 +11,7 @@ static uint64_t limit_of(const struct spex_spu *u)
 }
 
 /* Is there room for so many bytes and then the largest record? */
-static bool has_room_behind(const struct spex_spu *u, uint64_t bytes)
+static bool has_room_after(const struct spex_spu *u, uint64_t bytes)
 {
     uint64_t limit = limit_of(u), need = bytes + (UINT64_C(1) << u->config.features.MaxSize);
     return limit >= need && u->w.eff[R_PMBPTR_EL1] <= limit - need;
@@ -20,7 +20,7 @@ static bool has_room_behind(const struct spex_spu *u, uint64_t bytes)
 /* Not SPEBufferIsFull. */
 static bool has_room(const struct spex_spu *u)
 {
-    return has_room_behind(u, 0);
+    return has_room_after(u, 0);
 }
 
 /* Restrictions on the current write pointer. */
@@ -363,7 +363,7 @@ void spu_buffer_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
      * A full buffer is reported before another operation is sampled, so the record that fills it
      * cannot wait.
      */
-    if (!keep || !has_room_behind(u, held_bytes(u) + size)) {
+    if (!keep || !has_room_after(u, held_bytes(u) + size)) {
         if (u->w.held_count)
             spu_buffer_drain(u, 0);
         write_or_drop(u, bytes, size);
