@@ -35,7 +35,7 @@ check-vm:
 	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite vm
 	@SPEX_SOURCE=$(CURDIR) SPEX_BUILD=$(abspath $(BUILD)) python3 tests/vm/test_native.py
 
-# The screens that tests compare with (tests/analysis/golden), anew; look at what `git diff` shows.
+# The screens that tests compare with (tests/analysis/golden), again; look at what `git diff` shows.
 screens:
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
 	@ninja -C $(BUILD) --quiet
