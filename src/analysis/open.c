@@ -3,6 +3,7 @@
 #include "pass.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/sized.h"
 
@@ -159,20 +160,10 @@ static enum spex_status open_raw(struct spex_analysis *a, const char *path,
     off_t size = a->raw_fd < 0 ? -1 : lseek(a->raw_fd, 0, SEEK_END);
     if (a->raw_fd >= 0 && size < 0) {
         /* a pipe: to a temporary file, since a pass may be repeated */
-        FILE *spool = tmpfile();
-        char block[65536];
-        ssize_t n;
-        size = 0;
-        bool ok = spool != NULL;
-        while (ok && ((n = read(a->raw_fd, block, sizeof block)) > 0 || (n < 0 && errno == EINTR)))
-            if (n > 0) {
-                ok = write(fileno(spool), block, (size_t)n) == n;
-                size += n;
-            }
+        int copy = file_spool(a->raw_fd, a->options.progress, a->options.context);
         close(a->raw_fd);
-        a->raw_fd = ok ? dup(fileno(spool)) : -1;
-        if (spool)
-            fclose(spool);
+        a->raw_fd = copy;
+        size = copy < 0 ? 0 : lseek(copy, 0, SEEK_END);
     }
     if (a->raw_fd < 0)
         return error_set(error, SPEX_IO, 0, "%s: %s", a->name, strerror(errno));
@@ -224,6 +215,8 @@ static enum spex_status open_input(struct spex_analysis *a, const char *path,
     } else {
         struct module_roots roots;
         symbols_roots(a->symbols, &roots);
+        roots.below.progress = a->options.progress;
+        roots.below.context = a->options.context;
         status = below_open(standard ? "-" : path, &roots.below, &a->file, error);
         if (!status) {
             a->info = spex_perfdata_info(a->file);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -72,4 +73,45 @@ char *file_read_all(int fd, uint64_t most, size_t *size)
 char *file_read_named(const char *path, uint64_t most, int owner, size_t *size)
 {
     return file_read_all(file_open_named(path, most, owner), most, size);
+}
+
+int file_spool(int fd, void (*progress)(void *context, uint64_t done, uint64_t size), void *context)
+{
+    enum { PIECE = 1 << 20 };
+    const char *directory = getenv("TMPDIR");
+    char path[4096];
+    char *buffer = malloc(PIECE);
+    uint64_t copied = 0;
+    int out, error = 0;
+
+    snprintf(path, sizeof path, "%s/spex-XXXXXX", directory && *directory ? directory : "/tmp");
+    out = buffer ? mkstemp(path) : -1;
+    if (out >= 0)
+        unlink(path);
+    while (out >= 0 && !error) {
+        ssize_t n = read(fd, buffer, PIECE), done = 0;
+        if (n == 0)
+            break;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            error = errno;
+        while (done < n && !error) {
+            ssize_t m = write(out, buffer + done, (size_t)(n - done));
+            if (m >= 0)
+                done += m;
+            else if (errno != EINTR)
+                error = errno;
+        }
+        copied += (uint64_t)done;
+        if (progress)
+            progress(context, copied, 0);
+    }
+    if (error) {
+        close(out);
+        out = -1;
+        errno = error;
+    }
+    free(buffer);
+    return out;
 }

@@ -1,7 +1,7 @@
 /*
  * Files that input names (modules, sources, maps of JIT code): a profile may come from anybody, so
  * only regular files of a bounded size are opened, and opening one neither waits nor sets anything
- * off.
+ * off. And pipes, as files.
  */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
@@ -25,5 +25,12 @@ int file_open_named(const char *path, uint64_t most, int owner);
 char *file_read_named(const char *path, uint64_t most, int owner, size_t *size);
 /* The same of an open file of any kind, which is closed; fd -1: errno stays. */
 char *file_read_all(int fd, uint64_t most, size_t *size);
+
+/*
+ * A temporary file without a name that holds what comes from a pipe, or -1: errno. progress may be
+ * NULL; its size is 0, since the end is not known.
+ */
+int file_spool(int fd, void (*progress)(void *context, uint64_t done, uint64_t size),
+               void *context);
 
 #endif

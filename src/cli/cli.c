@@ -53,7 +53,10 @@ void cli_progress(const char *name, uint64_t done, uint64_t size)
         return;
     last = tenth;
     under_way = true;
-    cli_put("\r", "%3d%% of %s", size ? (int)(100 * done / size) : 0, name);
+    if (size)
+        cli_put("\r", "%3d%% of %s", (int)(100 * done / size), name);
+    else
+        cli_put("\r", "%.1f MB of %s", (double)done / 1e6, name);
 }
 
 void cli_progress_end(void)

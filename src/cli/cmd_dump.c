@@ -142,7 +142,7 @@ static size_t dump_piece(struct command *command, const uint8_t *data, size_t si
                       ? window_feed(command->window, data, size, final, dump_records, &windowed)
                       : dump_block(command, data, size, offset, final);
     command->done += used;
-    if (command->all)
+    if (!isatty(STDOUT_FILENO)) /* where the text itself shows it */
         cli_progress(command->name, command->done, command->all);
     return used;
 }
@@ -164,7 +164,7 @@ static int dump_raw(struct command *command, const char *path)
     uint8_t *block = malloc(BLOCK);
     size_t size = 0;
     uint64_t offset = 0;
-    command->all = isatty(STDOUT_FILENO) ? 0 : cli_size(fd);
+    command->all = cli_size(fd);
     while (block && !command->out.error) {
         ssize_t n = read(fd, block + size, BLOCK - size);
         if (n < 0 && errno == EINTR)
@@ -292,7 +292,7 @@ static int dump_perfdata(struct command *command, const char *path)
         return CLI_DATA;
     }
     command->name = spex_perfdata_info(file)->path;
-    command->all = isatty(STDOUT_FILENO) ? 0 : spex_perfdata_info(file)->aux_bytes;
+    command->all = spex_perfdata_info(file)->aux_bytes;
     for (size_t i = 0; i < spex_perfdata_problem_count(file); i++) {
         const struct spex_perf_problem *p = spex_perfdata_problem(file, i);
         cli_error("%s: byte %llu: %s", command->name, (unsigned long long)p->offset, p->text);

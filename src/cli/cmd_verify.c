@@ -291,8 +291,7 @@ static size_t check_piece(struct run *run, const uint8_t *data, size_t size, uin
     run->done += size - rest;
     if (isatty(STDOUT_FILENO))
         out_flush(&run->out);
-    if (run->all)
-        cli_progress(run->name, run->done, run->all);
+    cli_progress(run->name, run->done, run->all);
     return rest;
 }
 
@@ -388,7 +387,7 @@ static bool check_input(struct run *run, const char *path, bool several)
     const struct options *o = run->options;
     if (several && o->format == TEXT)
         out_line(&run->out, "# %s", path);
-    run->name = path;
+    run->name = strcmp(path, "-") ? path : "standard input";
     run->done = 0;
     run->usage = o->raw && o->time && window_new(o->time, NULL, &run->window);
     bool ok = !run->usage && (o->raw ? check_raw(run, path) : check_perfdata(run, path));

@@ -15,6 +15,8 @@ enum { BELOW_ROOTS = 3, BELOW_PATH = 4096 };
  */
 struct below {
     const char *roots[BELOW_ROOTS + 1];
+    void (*progress)(void *context, uint64_t done, uint64_t size); /* as file_spool's */
+    void *context;
 };
 
 /* As spex_perfdata_open. */

@@ -2,6 +2,7 @@
 #include "file.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 
 #include <errno.h>
@@ -22,44 +23,6 @@ bool spex_perfdata_is(const void *data, size_t size)
 }
 
 /* ---- getting at the bytes ---- */
-
-/* Copies what cannot be mapped to an unlinked temporary file; returns its descriptor. */
-static int spool(int fd)
-{
-    enum { PIECE = 1 << 20 };
-    const char *directory = getenv("TMPDIR");
-    char path[4096];
-    char *buffer = malloc(PIECE);
-    int out, error = 0;
-
-    snprintf(path, sizeof path, "%s/spex-XXXXXX", directory && *directory ? directory : "/tmp");
-    out = buffer ? mkstemp(path) : -1;
-    if (out >= 0)
-        unlink(path);
-    while (out >= 0 && !error) {
-        ssize_t n = read(fd, buffer, PIECE), done = 0;
-        if (n == 0)
-            break;
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            error = errno;
-        while (done < n && !error) {
-            ssize_t m = write(out, buffer + done, (size_t)(n - done));
-            if (m >= 0)
-                done += m;
-            else if (errno != EINTR)
-                error = errno;
-        }
-    }
-    if (error) {
-        close(out);
-        out = -1;
-        errno = error;
-    }
-    free(buffer);
-    return out;
-}
 
 static enum spex_status map_file(struct spex_perfdata *file, const char *path,
                                  struct spex_error *error)
@@ -87,7 +50,7 @@ static enum spex_status map_file(struct spex_perfdata *file, const char *path,
         fd = inner;
     }
     if (status == SPEX_OK && !S_ISREG(st.st_mode)) {
-        int copy = spool(fd);
+        int copy = file_spool(fd, file->below->progress, file->below->context);
         if (!standard)
             close(fd);
         fd = copy;
@@ -139,7 +102,7 @@ static struct spex_perfdata *new_file(const char *path)
     return file;
 }
 
-static const struct below here = {{"", NULL}};
+static const struct below here = {.roots = {"", NULL}};
 
 static enum spex_status start(struct spex_perfdata *file, struct spex_perfdata **result,
                               struct spex_error *error)

@@ -123,6 +123,27 @@ def slowly(*args):
     return p.wait(), shown.decode(), lines
 
 
+def trickled(stream, *args):
+    """The same while a pipe brings the stream over and over, until it shows how much came."""
+    master, slave = pty.openpty()
+    p = subprocess.Popen([SPEX, *args], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                         stderr=slave)
+    os.close(slave)
+    shown = b""
+    while b"MB of" not in shown and p.poll() is None:
+        p.stdin.write(stream)
+        if select.select([master], [], [], 0.02)[0]:
+            shown += os.read(master, 65536)
+    p.stdin.close()
+    try:
+        while piece := os.read(master, 65536):
+            shown += piece
+    except OSError:
+        pass
+    os.close(master)
+    return p.wait(), shown.decode()
+
+
 with tempfile.TemporaryDirectory() as d:
     stream = os.path.join(d, "stream")
     spex("generate", "-n", "300000", "-o", stream)
@@ -134,4 +155,12 @@ with tempfile.TemporaryDirectory() as d:
     code, out, err = spex("script", "--raw", "-F", "pc", "-i", stream)
     check("no progress where stderr is no terminal",
           code == 0 and "% of" not in err and "\r" not in err, err)
+    spex("generate", "-n", "2000", "-o", stream)
+    with open(stream, "rb") as f:
+        pieces = f.read()
+    for args in (["report", "--raw", "-i", "-"], ["verify", "--raw", "-"]):
+        code, shown = trickled(pieces, *args)
+        check(f"spex {args[0]} of a pipe shows how much has come",
+              code == 0 and re.search(r"\r\d+\.\d MB of standard input", shown), (code, shown))
+        check("and takes that line away, too", re.search(r"\r\x1b\[K[^\x1b]*$", shown), shown)
 done()
