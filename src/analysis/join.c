@@ -248,16 +248,22 @@ static void add_totals(struct spex_analysis *a, const eight *absent, size_t coun
     t->with_pa += count - (*absent)[4];
 }
 
-void join_records(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
-                  const struct clock_part *spent, size_t count)
+/* What a run of records of one thread adds to it. */
+static inline void count_thread(const struct queue *q, uint64_t samples)
+{
+    if (q->thread)
+        q->thread->samples += samples;
+}
+
+/* want, filtered and only are those of the analysis, for a copy of the loop in which they stand. */
+PART void join_each(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
+                    const struct clock_part *spent, size_t count, const unsigned want,
+                    const bool filtered, const struct line_set *const only)
 {
     const struct op_table *ops = a->ops;
     const struct spex_perf_time *clock = a->info && a->info->has_time ? &a->info->time : NULL;
-    const bool filtered = a->options.filter_count > 0;
-    const unsigned want = a->options.want | a->filter_want;
-    const struct line_set *const only = a->only;
     const bool again = only && a->counted;
-    uint64_t first = q->first_tick, last = q->last_tick, kept = 0;
+    uint64_t first = q->first_tick, last = q->last_tick, kept = 0, of_thread = 0;
     eight absent = {0};
     struct spex_sample *s = &a->samples[a->sample_count], *const end = a->samples + a->sample_most;
     for (size_t i = 0; i < count; i++) {
@@ -286,10 +292,13 @@ void join_records(struct spex_analysis *a, struct queue *q, const struct spex_re
         } else {
             who |= WHO_UNTIMED;
         }
-        if (__builtin_expect(who != q->who || tick - q->tick_from > q->tick_span, 0))
+        if (__builtin_expect(who != q->who || tick - q->tick_from > q->tick_span, 0)) {
+            count_thread(q, of_thread);
+            of_thread = 0;
             change_thread(a, q, who, tick);
+        }
         copy_same(s, &q->same);
-        s->maps[1] |= (uint32_t)spent[i].alike << MAPS_BITS;
+        s->maps[1] = q->same.maps[1] | (uint32_t)spent[i].alike << MAPS_BITS;
         struct spex_module *module =
             put_place(a, q, s, pc, want & SPEX_WANT_SYMBOL && present & SPEX_HAS_PC);
         flags |= put_source(q, s, r, flags);
@@ -302,7 +311,7 @@ void join_records(struct spex_analysis *a, struct queue *q, const struct spex_re
         if (counters_may_end(r, &a->end))
             note_saturated(a, s);
         kept++;
-        q->thread->samples += !again;
+        of_thread += !again;
         if (module && !again) {
             module->samples++;
             if (module->stripped && !(s->symbol && s->symbol->name))
@@ -318,9 +327,31 @@ void join_records(struct spex_analysis *a, struct queue *q, const struct spex_re
             s = a->samples;
         }
     }
+    count_thread(q, of_thread);
     a->sample_count = (size_t)(s - a->samples);
     add_totals(a, &absent, count, kept);
     q->samples += again ? 0 : kept;
     q->first_tick = first;
     q->last_tick = last;
+}
+
+void join_records(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
+                  const struct clock_part *spent, size_t count)
+{
+    enum { FIELDS = SPEX_WANT_SYMBOL | SPEX_WANT_DATA | SPEX_WANT_BRANCH | SPEX_WANT_TIME };
+    const bool filtered = a->options.filter_count > 0;
+    const unsigned want = a->options.want | a->filter_want;
+    switch (filtered || a->only ? FIELDS : want & FIELDS) {
+#define WANTED(fields)                                                                             \
+    case fields:                                                                                   \
+        join_each(a, q, records, spent, count, fields, false, NULL);                               \
+        break;
+        WANTED(SPEX_WANT_SYMBOL)                    /* report */
+        WANTED(SPEX_WANT_SYMBOL | SPEX_WANT_DATA)   /* mem */
+        WANTED(SPEX_WANT_DATA)                      /* c2c */
+        WANTED(SPEX_WANT_SYMBOL | SPEX_WANT_BRANCH) /* branch */
+#undef WANTED
+    default:
+        join_each(a, q, records, spent, count, want, filtered, a->only);
+    }
 }
