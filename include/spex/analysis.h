@@ -322,6 +322,7 @@ enum spex_group_flag {
     SPEX_GROUP_PERCENTILES = 1u << 0,     /* keep exact histograms of total latency */
     SPEX_GROUP_ALL_PERCENTILES = 1u << 1, /* of all latencies */
     SPEX_GROUP_EXECUTE = 1u << 2,         /* of execute latency alone */
+    SPEX_GROUP_TRANSLATION = 1u << 3,     /* of execute and translation latency */
 };
 struct spex_group_options {
     size_t size; /* sizeof(struct spex_group_options) */

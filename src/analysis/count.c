@@ -126,6 +126,9 @@ PART void count_all(struct spex_group *g, struct spex_row *const *rows,
         count_each(g, rows, samples, prepared, count, (1u << SPEX_LATENCY_COUNT) - 1);
     else if (g->flags & SPEX_GROUP_PERCENTILES)
         count_each(g, rows, samples, prepared, count, 1u << SPEX_LATENCY_TOTAL);
+    else if (g->flags & SPEX_GROUP_TRANSLATION)
+        count_each(g, rows, samples, prepared, count,
+                   1u << SPEX_LATENCY_EXECUTE | 1u << SPEX_LATENCY_TRANSLATION);
     else if (g->flags & SPEX_GROUP_EXECUTE)
         count_each(g, rows, samples, prepared, count, 1u << SPEX_LATENCY_EXECUTE);
     else

@@ -309,13 +309,15 @@ static int run_mem(void *options, int argc, char **argv)
         return mem_by_type(&p, o->type);
     if (count)
         return run_by_keys(&p, keys, count);
+    const unsigned usual = columns_percentiles(&o->profile);
+    const unsigned of_sources = usual == SPEX_GROUP_EXECUTE ? SPEX_GROUP_TRANSLATION : usual;
     for (unsigned s = 0; s < SECTIONS; s++)
         m.groups[s] = profile_group(&p, &sections[s].key, 1,
-                                    s == SOURCES              ? SPEX_GROUP_ALL_PERCENTILES
-                                    : sections[s].percentiles ? columns_percentiles(&o->profile)
+                                    s == SOURCES              ? of_sources
+                                    : sections[s].percentiles ? usual
                                                               : 0);
     static const enum spex_key level_keys[] = {SPEX_KEY_SOURCE, SPEX_KEY_LATENCY};
-    m.levels = profile_group(&p, level_keys, 2, SPEX_GROUP_ALL_PERCENTILES);
+    m.levels = profile_group(&p, level_keys, 2, of_sources);
     spex_group_derive(m.groups[SOURCES], m.levels);
     spex_group_derive(m.groups[LATENCIES], m.levels);
     spex_group_derive(m.groups[PAGES], m.groups[LINES]);
