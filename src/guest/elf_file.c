@@ -1,6 +1,7 @@
 #include "elf_file.h"
 
 #include "base/bits.h"
+#include "base/notes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,19 +16,8 @@ static void find_build_id(int fd, uint64_t offset, uint64_t size, struct elf *el
     if (size > sizeof notes)
         size = sizeof notes;
     ssize_t n = pread(fd, notes, size, (off_t)offset);
-    for (size_t at = 0; n > 0 && at + 12 <= (size_t)n;) {
-        uint32_t name = le32(notes + at), desc = le32(notes + at + 4), type = le32(notes + at + 8);
-        uint64_t data = at + 12 + (((uint64_t)name + 3) & ~3ull);
-        if (data + desc > (size_t)n)
-            return;
-        if (type == NT_GNU_BUILD_ID && name == 4 && !memcmp(notes + at + 12, "GNU", 4) &&
-            desc <= sizeof elf->build_id) {
-            memcpy(elf->build_id, notes + data, desc);
-            elf->build_id_size = desc;
-            return;
-        }
-        at = data + (((uint64_t)desc + 3) & ~3ull);
-    }
+    if (n > 0)
+        elf->build_id_size = notes_build_id(notes, (size_t)n, elf->build_id);
 }
 
 static void read_segments(int fd, const uint8_t *header, struct elf *elf)

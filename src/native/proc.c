@@ -4,6 +4,7 @@
 
 #include "base/bits.h"
 #include "base/file.h"
+#include "base/notes.h"
 #include "perfdata/writer.h"
 
 #include <ctype.h>
@@ -97,25 +98,7 @@ void native_proc_family(const char *root, int32_t pid, native_ids *pids)
 
 /* ---- build-ids ---- */
 
-/* The GNU build-id among ELF notes; its size, 0: none. */
-static uint8_t notes_build_id(const uint8_t *notes, size_t size, uint8_t id[20])
-{
-    for (size_t at = 0; size >= 12 && at <= size - 12;) {
-        uint64_t name = le32(notes + at), desc = le32(notes + at + 4);
-        uint64_t data = at + 12 + ((name + 3) & ~3ull), next = data + ((desc + 3) & ~3ull);
-        if (data + desc > size)
-            break;
-        if (le32(notes + at + 8) == NT_GNU_BUILD_ID && name == 4 &&
-            !memcmp(notes + at + 12, "GNU", 4) && desc <= 20) {
-            memcpy(id, notes + data, desc);
-            return (uint8_t)desc;
-        }
-        at = (size_t)next;
-    }
-    return 0;
-}
-
-/* And of a 64-bit little-endian ELF file. */
+/* The build-id of a 64-bit little-endian ELF file; its size, 0: none. */
 static uint8_t file_build_id(const char *path, uint8_t id[20])
 {
     enum { NOTES = 4096 };

@@ -112,7 +112,7 @@ def order(path):
     return first, sizes
 
 
-LAYOUTS = {  # linux-perf.md, 9; the last is that of the pseudocode
+LAYOUTS = {  # as hardware writes them; the last is that of the pseudocode
            "n1": ["address0", "operation-type1", "events", "counter1", "counter0", "address2",
                   "counter2"],
            "hisi": ["address0", "counter1", "counter0", "events", "operation-type1", "address2",
