@@ -194,11 +194,13 @@ static void print_text(struct profile *p, const struct c2c_options *o, const str
     int n = 0;
     for (unsigned k = 0; k < 4; k++) {
         size_t count = counts[order[k]];
-        if (count || (!bad && !order[k]))
+        if (count)
             n += snprintf(answer + n, sizeof answer - (size_t)n, "%s%zu %s%s %s", n ? ", " : "",
                           count, order[k] == 3 ? "lock" : "line", count == 1 ? " is" : "s are",
                           called[order[k]]);
     }
+    if (!bad)
+        n = snprintf(answer, sizeof answer, "no harmful sharing");
     snprintf(answer + n, sizeof answer - (size_t)n,
              " (of %s lines, %s used by several threads and written)", text_count(a, t->lines),
              text_count(b, t->shared));

@@ -189,6 +189,12 @@ static double time_ratio(const struct comparison *c, struct spex_interval *inter
     return ratio;
 }
 
+/* As percent with one decimal: no -0.0. */
+static double tenths(double share)
+{
+    return round(1000 * share) / 10 + 0.0;
+}
+
 /* "B takes 30.1% less time than A (95% interval 28.0% to 32.2%): 564 ms, then 394 ms" */
 static void time_words(const struct comparison *c, char text[400])
 {
@@ -214,7 +220,7 @@ static void time_words(const struct comparison *c, char text[400])
         snprintf(text, 400,
                  "B takes as much time as A within noise (%+.1f%%, 95%% interval %+.1f%% to "
                  "%+.1f%%): %s, then %s on all CPUs",
-                 100 * (ratio - 1), 100 * (i.low - 1), 100 * (i.high - 1), a, b);
+                 tenths(ratio - 1), tenths(i.low - 1), tenths(i.high - 1), a, b);
 }
 
 /* ---- rows ---- */
@@ -245,11 +251,11 @@ static void fill_time(struct table *table, const struct comparison *c, const str
     table_set(table, "time_b", b);
     table_set(table, "time_a_ns", round(time_in(pair, 0)));
     table_set(table, "time_b_ns", round(time_in(pair, 1)));
-    table_printf(table, "time_change", "%+.1f", 100 * (b - a));
+    table_printf(table, "time_change", "%+.1f", tenths(b - a));
     table_set(table, "time_delta", b - a);
     table_set(table, "time_low", low);
     table_set(table, "time_high", high);
-    table_printf(table, "time_interval", "%+.1f to %+.1f", 100 * low, 100 * high);
+    table_printf(table, "time_interval", "%+.1f to %+.1f", tenths(low), tenths(high));
     table_set_text(table, "time_verdict", !beyond ? "" : b > a ? "more" : "less");
     if (beyond)
         table_style(table, "time_verdict", b > a ? TABLE_HOT : TABLE_BOLD);
@@ -264,11 +270,11 @@ static bool fill_share(struct table *table, const struct comparison *c, const st
     double delta = share_in(c, pair, 1) - share_in(c, pair, 0);
     struct spex_interval w = spex_difference_interval(n[0], c->samples[0], n[1], c->samples[1]);
     bool beyond = w.low > 0 || w.high < 0;
-    table_printf(table, "change", "%+.1f", 100 * delta);
+    table_printf(table, "change", "%+.1f", tenths(delta));
     table_set(table, "delta", delta);
     table_set(table, "delta_low", w.low);
     table_set(table, "delta_high", w.high);
-    table_printf(table, "interval", "%+.1f to %+.1f", 100 * w.low, 100 * w.high);
+    table_printf(table, "interval", "%+.1f to %+.1f", tenths(w.low), tenths(w.high));
     table_set_text(table, "verdict", !beyond ? "" : delta > 0 ? "more" : "less");
     if (beyond)
         table_style(table, "verdict", delta > 0 ? TABLE_HOT : TABLE_BOLD);

@@ -112,6 +112,8 @@ void profile_comment(struct profile *profile, struct out *out, const char *forma
 void profile_no_estimate(struct profile *profile, struct out *out);
 /* How much time there is and where it comes from, or why it is not known. */
 void profile_time(struct profile *profile, struct out *out, const struct spex_group *group);
+/* What ~ means, if a row that is shown has it; profile_time says it too. */
+void profile_rough(struct profile *profile, struct out *out, const struct spex_group *group);
 /* Nothing to show: says why, on stdout for text; true if there was nothing. */
 bool profile_empty(struct profile *profile, uint64_t samples, const char *what);
 struct table_options profile_table(const struct profile *profile);

@@ -154,12 +154,26 @@ void profile_no_estimate(struct profile *p, struct out *out)
         profile_comment(p, out, "numbers of operations are not estimated: %s", reason);
 }
 
+void profile_rough(struct profile *p, struct out *out, const struct spex_group *group)
+{
+    double least = p->limit * spex_row_time(spex_group_total(group));
+    bool rough = false;
+    for (size_t i = 0; i < spex_group_count(group) && !rough; i++) {
+        const struct spex_row *row = spex_group_row(group, i);
+        rough = !spex_row_long_runs(group, row) && spex_row_time(row) >= least;
+    }
+    if (rough)
+        profile_comment(p, out,
+                        "~: runs shorter than four periods; their time is shared with what ran "
+                        "beside them by probable cost: a fifth off in the median, beyond the "
+                        "interval");
+}
+
 void profile_time(struct profile *p, struct out *out, const struct spex_group *group)
 {
     const struct spex_totals *t = spex_analysis_totals(p->analysis);
     double all = spex_row_time(spex_group_total(group));
     char a[32], b[32], c[32], away[64] = "", loss[80] = "";
-    size_t rough = 0;
     if (all <= 0) {
         profile_comment(p, out,
                         "time is not known, since the records have no timestamps (ts_enable=1): "
@@ -177,14 +191,7 @@ void profile_time(struct profile *p, struct out *out, const struct spex_group *g
         profile_comment(p, out,
                         "time is that from one recorded operation to the next: what was not "
                         "recorded in between is in it");
-    for (size_t i = 0; i < spex_group_count(group); i++) {
-        const struct spex_row *row = spex_group_row(group, i);
-        rough += !spex_row_long_runs(group, row) && spex_row_time(row) >= p->limit * all;
-    }
-    if (rough)
-        profile_comment(p, out,
-                        "~: runs shorter than four periods; their time is shared with what ran "
-                        "beside them by probable cost, which the interval does not cover");
+    profile_rough(p, out, group);
 }
 
 /* A line of text output, broken where the terminal ends; off a terminal it is one. */

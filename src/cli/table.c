@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/vec.h"
 #include "cli.h"
+#include "shorten.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -292,15 +293,6 @@ static const char *cell_text(const struct table_column *column, const struct cel
 
 /* ---- text ---- */
 
-/* Columns on a terminal: bytes that do not continue a UTF-8 sequence. */
-static unsigned display_width(const char *text)
-{
-    unsigned n = 0;
-    for (; *text; text++)
-        n += ((unsigned char)*text & 0xc0) != 0x80;
-    return n;
-}
-
 static void pad(struct out *out, unsigned n)
 {
     while (n--)
@@ -309,20 +301,16 @@ static void pad(struct out *out, unsigned n)
 
 static void put_cut(struct out *out, const char *text, unsigned width)
 {
-    unsigned n = display_width(text), shown = 0;
-    bool cut = n > width;
-    unsigned room = cut ? (width > 2 ? width - 2 : width) : n;
-    const char *p = text;
-    while (*p && (shown < room || ((unsigned char)*p & 0xc0) == 0x80)) {
-        shown += ((unsigned char)*p & 0xc0) != 0x80;
-        out_char(out, *p++);
+    unsigned n = text_width(text);
+    if (n <= width) {
+        out_text(out, text);
+        pad(out, width - n);
+        return;
     }
-    if (cut && width > 2) {
-        out_text(out, "..");
-        shown += 2;
-    }
-    if (!cut)
-        pad(out, width - shown);
+    char *shorter = text_shortened(text, width);
+    out_text(out, shorter);
+    pad(out, width - text_width(shorter));
+    free(shorter);
 }
 
 static const char *const styles[] = {"", "\033[31m", "\033[33m", "\033[2m", "\033[1m"};
@@ -406,11 +394,11 @@ static void print_text(const struct table *t, struct out *out, const struct tabl
     for (size_t c = 0; c < t->count; c++) {
         shown[c] = t->wanted[c] && !t->hidden[c];
         bool any = false;
-        widths[c] = display_width(t->columns[c].heading);
+        widths[c] = text_width(t->columns[c].heading);
         for (size_t r = 0; r < t->rows.count; r++) {
             const struct cell *cl = &t->rows.items[r]->cells[c];
             any |= cl->present;
-            unsigned n = cl->present ? display_width(cell_text(&t->columns[c], cl, buffer)) : 1;
+            unsigned n = cl->present ? text_width(cell_text(&t->columns[c], cl, buffer)) : 1;
             if (n > widths[c])
                 widths[c] = n;
         }
@@ -432,7 +420,7 @@ static void print_text(const struct table *t, struct out *out, const struct tabl
         bool first = true;
         out_text(out, indent);
         if (row && row->span) {
-            unsigned n = display_width(row->span);
+            unsigned n = text_width(row->span);
             if (o->colour)
                 out_text(out, styles[TABLE_DIM]);
             put_cut(out, row->span, limit && n > limit ? limit : n);
@@ -450,7 +438,7 @@ static void print_text(const struct table *t, struct out *out, const struct tabl
             if (row && row->note && !row->cells[c].present)
                 text = "";
             bool left = t->columns[c].type == TABLE_TEXT;
-            unsigned n = display_width(text);
+            unsigned n = text_width(text);
             unsigned style = row && o->colour ? row->cells[c].style : 0;
             if (!first)
                 out_text(out, "  ");
