@@ -1,5 +1,5 @@
-# A thin front for meson and ninja. `make demo`, `make check` and the check-* targets install what they
-# need themselves; the others say what is missing.
+# A thin front for meson and ninja. `make demo`, `make check` and the check-* targets install what
+# they need themselves; the others say what is missing.
 BUILD ?= build
 ASAN = $(BUILD)-asan
 PREFIX ?= /usr/local
@@ -27,7 +27,8 @@ check:
 	@ninja -C $(ASAN) --quiet
 	@python3 scripts/check.py $(BUILD) $(ASAN)
 
-# Linux's own driver on the unit: guests are fetched once into build/vm (in part also in `make check`).
+# Linux's own driver on the unit: guests are fetched once into build/vm (in
+# part also in `make check`).
 check-vm:
 	@scripts/setup build demo check vm
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
@@ -41,7 +42,8 @@ screens:
 	@ninja -C $(BUILD) --quiet
 	@SPEX_UPDATE_GOLDEN=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 8 golden examples
 
-# The HTML page in a browser, with axe-core (the part without it is in `make check` where chromium is installed).
+# The HTML page in a browser, with axe-core (the part without it is in `make check`
+# where chromium is installed).
 check-html:
 	@scripts/setup build demo check html
 	@scripts/fetch-axe $(BUILD)/html
@@ -49,7 +51,8 @@ check-html:
 	@ninja -C $(BUILD) --quiet
 	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite report
 
-# Debian's sqlite3, python3, redis and pigz: the first row of report, and time against exact cycles. Some minutes.
+# Debian's sqlite3, python3, redis and pigz: the first row of report, and time against
+# exact cycles. Some minutes.
 check-programs:
 	@scripts/setup build demo check
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
@@ -63,8 +66,8 @@ pictures:
 	@-SPEX_PICTURES=1 meson test -C $(BUILD) --no-rebuild html-browser
 	@git diff --stat tests/report/pictures.json
 
-# Every call site that can fail does, in turn; record killed or refused at every system call; guests that spoil
-# their run in more ways (short parts of these are in `make check`).
+# Every call site that can fail does, in turn; record killed or refused at every system call; guests
+# that spoil their run in more ways (short parts of these are in `make check`).
 check-faults:
 	@scripts/setup build demo check
 	@scripts/configure $(ASAN) clang -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false
@@ -77,7 +80,8 @@ check-faults:
 	@SPEX_LONG=1 SPEX_PROGRAM=$(abspath $(ASAN))/faults/spex meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 10 outputs
 	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 10 killed # under strace leaks cannot be looked for
 
-# What other tools make of what spex export writes, at full length; they are fetched once into build/feeds.
+# What other tools make of what spex export writes, at full length; they are
+# fetched once into build/feeds.
 check-feeds:
 	@scripts/setup build demo check html
 	@command -v npm >/dev/null || scripts/setup feeds
@@ -86,7 +90,8 @@ check-feeds:
 	@ninja -C $(BUILD) --quiet
 	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 10 --suite export
 
-# ClickHouse servers as a cluster, killed and started again, with 20 million rows (a short part is in `make check`).
+# ClickHouse servers as a cluster, killed and started again, with 20 million rows (a short
+# part is in `make check`).
 check-fleet:
 	@scripts/setup build demo check
 	@scripts/fleet-setup $(BUILD)/fleet --today
@@ -94,8 +99,9 @@ check-fleet:
 	@ninja -C $(BUILD) --quiet
 	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 2 --suite fleet
 
-# Programs optimized with profiles of spex by BOLT and clang, what they did before and after counted exactly; the figures
-# of docs/optimize.md come from it. Some minutes; sqlite3's source and the tools are fetched once.
+# Programs optimized with profiles of spex by BOLT and clang, what they did before and after
+# counted exactly; the figures of docs/optimize.md come from it. Some minutes; sqlite3's source and
+# the tools are fetched once.
 check-pgo:
 	@scripts/setup build demo check pgo
 	@scripts/feeds-setup --debian $(BUILD)/feeds
@@ -103,8 +109,8 @@ check-pgo:
 	@ninja -C $(BUILD) --quiet
 	@SPEX_BUILD=$(abspath $(BUILD)) python3 tests/pgo/test_pgo.py $(PGO)
 
-# make -j2 of a small project with Debian's own arm64 compiler, and a thousand execs, under one recording; the compiler (70 MB)
-# is fetched once into build/exec.
+# make -j2 of a small project with Debian's own arm64 compiler, and a thousand execs, under one
+# recording; the compiler (70 MB) is fetched once into build/exec.
 check-exec:
 	@scripts/setup build demo check
 	@scripts/fetch-debs $(BUILD)/exec --no-security gcc-12 make libc6-dev
@@ -112,8 +118,8 @@ check-exec:
 	@ninja -C $(BUILD) --quiet
 	@SPEX_SOURCE=$(CURDIR) SPEX_BUILD=$(abspath $(BUILD)) python3 tests/guest/test_make.py
 
-# Programs on a newer QEMU, which is built once from Debian's source (ten minutes): the same samples as on Debian 12's, and
-# the tests of user mode. ENGINE names one that is there.
+# Programs on a newer QEMU, which is built once from Debian's source (ten minutes): the same samples
+# as on Debian 12's, and the tests of user mode. ENGINE names one that is there.
 ENGINE ?= $(BUILD)/qemu/qemu-aarch64
 check-engines:
 	@scripts/setup build demo check engines
@@ -139,12 +145,14 @@ fuzz:
 	@scripts/setup --check build check
 	@fuzz/run $(FUZZ_SECONDS)
 
-# Branches of wire, record, arch and spu that their tests take; what they do not take has a reason in spec/coverage.tsv.
+# Branches of wire, record, arch and spu that their tests take; what they do not take has a
+# reason in spec/coverage.tsv.
 coverage:
 	@scripts/setup build demo check
 	@python3 scripts/coverage.py $(BUILD)-coverage
 
-# Flip table rows and rule sites one at a time; report those that no test, or no marked test, notices.
+# Flip table rows and rule sites one at a time; report those that no test, or
+# no marked test, notices.
 mutate:
 	@scripts/setup --check build check
 	@python3 scripts/mutate.py
@@ -154,7 +162,8 @@ abi: all
 	@scripts/setup --check abi
 	@scripts/abi $(BUILD)
 
-# Microbenchmarks under the model beside what is published: docs/validation.md. Half an hour and more.
+# Microbenchmarks under the model beside what is published:
+# docs/validation.md. Half an hour and more.
 validate: all
 	@python3 scripts/validate.py $(BUILD) --write docs
 
@@ -175,8 +184,8 @@ deb:
 	@scripts/setup --check build deb
 	@scripts/dist $(BUILD) deb $(ARCH)
 
-# The packages built twice, installed in fresh minimal Debian 12 and 13, amd64 and arm64, tried and purged. Needs root, an hour
-# and 8 GB; ROOTS="build bookworm/amd64" does a part.
+# The packages built twice, installed in fresh minimal Debian 12 and 13, amd64 and arm64, tried and
+# purged. Needs root, an hour and 8 GB; ROOTS="build bookworm/amd64" does a part.
 check-deb:
 	@scripts/setup build demo roots
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX)
