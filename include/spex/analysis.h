@@ -381,7 +381,7 @@ struct spex_interval spex_row_time_interval(const struct spex_group *group,
  * which is that of sampling alone, does not cover the error of that division.
  */
 bool spex_row_long_runs(const struct spex_group *group, const struct spex_row *row);
-/* At most so many samples of a row may be missing; 0: exact. */
+/* The most samples that a row may lack; 0: exact. */
 uint64_t spex_group_error(const struct spex_group *group);
 /* The latency below which quantile q (0..1) of the samples lie; negative if not known. */
 int spex_row_latency(const struct spex_group *group, const struct spex_row *row,

@@ -60,9 +60,9 @@ const char *spex_source_name(enum spex_source source); /* "peer-cluster" */
 enum spex_source spex_source_of_value(const struct spex_cpu_model *cpu, unsigned value);
 
 /*
- * The PERF_MEM_* word (perf's data_src) that perf would make of the record:
- * 6.1 or the current rules (src/analysis/datasource.c). event_filter is the
- * CPU's caps/event_filter (0 unknown). 0 for what is no memory operation.
+ * The PERF_MEM_* word (perf's data_src) that perf would make of the record: 6.1 or the current
+ * rules (src/analysis/datasource.c). event_filter is the CPU's caps/event_filter (0 unknown).
+ * 0 for an operation that is not a memory operation.
  */
 enum spex_perf_rules { SPEX_PERF_RULES_6_1, SPEX_PERF_RULES_7 };
 uint64_t spex_source_perf(uint64_t midr, const struct spex_record *record, uint64_t event_filter,

@@ -45,7 +45,7 @@ enum spex_op_kind {
     SPEX_OP_LDST_NV2, /* MRS or MSR turned into memory access */
     SPEX_OP_MEMCPY,   /* CPY*, CPYF*: a load and a store */
     SPEX_OP_MEMSET,   /* SET*, SETG* */
-    SPEX_OP_GCS,      /* Guarded Control Stack data access that is no branch */
+    SPEX_OP_GCS,      /* Guarded Control Stack data access that is not a branch */
     SPEX_OP_DC_ZVA,   /* DC ZVA, GVA, GZVA (a store or Other: a choice) */
     SPEX_OP_CACHE,    /* cache maintenance by VA */
     SPEX_OP_AT,       /* address translation */

@@ -544,7 +544,7 @@ static uint32_t type(struct name *n)
 {
     if (n->failed || ++n->depth > DEPTH || ++n->steps > STEPS)
         return fail(n);
-    /* the end of a function type with a reference qualifier is no type */
+    /* the end of a function type with a reference qualifier is not a type */
     if (next_in(n, "RO") && n->at[1] == 'E') {
         n->at++;
         n->depth--;

@@ -1,7 +1,7 @@
 /*
- * Call stacks of samples. A stack is a number: that of the call that the sampled function was made
- * by. Each distinct call has one number and knows the call around it, so that equal stacks have
- * equal numbers and the table of calls is a tree; 0 is no call.
+ * Call stacks of samples. A stack is a number: that of the call that entered the sampled function.
+ * Each distinct call has one number and knows the call around it, so that equal stacks have equal
+ * numbers and the table of calls is a tree; 0 is no call.
  *
  * Where they come from:
  *   exact      `spex record -g`: each record has its own, from samples of an event beside the SPE

@@ -199,8 +199,8 @@ struct data_member {
 };
 
 /*
- * What an instruction at a code address accesses. data: the module where its address lies, NULL if
- * that is no file; address: there.
+ * What an instruction at a code address accesses. data: the module of the data's address, NULL if
+ * that is not in a file; address: the address there.
  */
 const struct data_member *data_member_of(struct spex_symbols *symbols, struct spex_module *code,
                                          uint64_t pc, struct spex_module *data, uint64_t address);

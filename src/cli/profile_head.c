@@ -1,6 +1,6 @@
 /*
- * What a command says of its profile before its tables, as text and as JSON: files, samples, time,
- * filters; and why there is no table, if nothing is left.
+ * What a command says about its profile before its tables, as text and as JSON: files, samples,
+ * time, filters; and why there is no table, if nothing is left.
  */
 #include "profile.h"
 

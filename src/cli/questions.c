@@ -1,4 +1,4 @@
-/* The questions of share/queries, and the views through which SQL sees the files at hand. */
+/* The questions of share/queries, and the views through which SQL sees the input files. */
 #include "questions.h"
 
 #include "cli/locate.h"

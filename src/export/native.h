@@ -49,7 +49,7 @@ struct native {
     struct native_column columns[EXPORT_COLUMNS];
     size_t column_count;
     struct ids ids[EXPORT_FROMS];
-    uint32_t *numbers[EXPORT_FROMS]; /* of the samples at hand */
+    uint32_t *numbers[EXPORT_FROMS]; /* of the current samples */
     size_t numbers_capacity;
     struct out text;
 };

@@ -26,7 +26,7 @@ static uint64_t traced_address(unsigned vcpu, const struct insn *insn)
 
 /*
  * QEMU does nothing for PRFM. The fast model does not fetch the line, either: only the address is
- * told, by registers before the instruction or at the entry of its block.
+ * reported, from registers before the instruction or at the entry of its block.
  */
 static __attribute__((noinline)) void note_prefetch(struct hot *h, bool asks)
 {

@@ -87,9 +87,9 @@ static unsigned accessed(uint32_t word)
 }
 
 /*
- * MRS or MSR of one of our registers, or MRS of ID_AA64DFR0_EL1, is about to be
- * executed: the unit is told of what came before it, and samples are completed. A
- * write ends its block and is counted with it; a read goes on in on_read.
+ * MRS or MSR of one of our registers, or MRS of ID_AA64DFR0_EL1, is about to be executed: what
+ * came before it is reported to the unit, and samples are completed. A write ends its block
+ * and is counted with it; a read goes on in on_read.
  */
 static void on_sysreg(unsigned index, void *data)
 {
@@ -117,7 +117,7 @@ static void on_sysreg(unsigned index, void *data)
         on_write(index, enc, rt == 31 ? 0 : plugin.sys.machine->x(index, rt));
     }
     if (v->block)
-        system_settle(v, insn->index + 1); /* the rest is translated anew */
+        system_settle(v, insn->index + 1); /* the rest is translated again */
     v->block = NULL;
     plugin.sys.machine->skip(index, pc_of(insn), read, rt, value);
 }

@@ -180,7 +180,7 @@ void sample_signalled(struct vcpu *v);
 void sample_marker(struct vcpu *v, uint64_t pc);
 /* A system call ends the current block: all of it was executed. Nothing stays in flight. */
 void sample_settle(struct vcpu *v);
-/* A new event starts to count; and an old one is told what ran since it was last asked. */
+/* A new event starts to count; and an old one learns what ran since it was last asked. */
 void sample_begin(struct vcpu *v);
 void sample_end(struct vcpu *v);
 

@@ -124,7 +124,7 @@ static void draw_op(const struct spex_generator *g, struct draw_state *s, struct
                     !(row->need == VECTORS && f->version < 3 && (payload & 5) == 4);
         else if (row->op_class == SPEX_CLASS_LDST &&
                  row->value ==
-                     WIRE_OP_LDST_EXTENDED) /* AR, EXCL or AT; an exclusive is no atomic */
+                     WIRE_OP_LDST_EXTENDED) /* AR, EXCL or AT; an exclusive is not an atomic */
             valid = payload & 0x1c && (payload & 0x0c) != 0x0c;
         if (row->op_class == 1 && !(payload & 1 ? g->options.ops & SPEX_GENERATE_STORE
                                                 : g->options.ops & SPEX_GENERATE_LOAD))

@@ -20,7 +20,7 @@ struct link {
     pid_t pid;        /* of the command; 0: there is none */
     unsigned timeout; /* 0: none */
     int64_t deadline;
-    char name[64]; /* of the request at hand */
+    char name[64]; /* of the current request */
     char failure[400];
     size_t start, end;
     char buffer[LINK_LINE];
