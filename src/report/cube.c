@@ -63,6 +63,9 @@ void cube_free(struct cube *cube)
 {
     spex_group_free(cube->total);
     spex_group_free(cube->fine);
+    for (size_t i = 0; cube->texts && i < cube->kept; i++)
+        free(cube->texts[i].data);
+    free(cube->texts);
     free(cube->cells);
     free(cube->rest);
     free(cube->beyond);
@@ -127,6 +130,7 @@ void cube_finish(struct cube *cube, const struct bins *bins, enum spex_order ord
     if (!rows || !count)
         return;
     cube->kept = keep < rows ? keep : rows;
+    cube->texts = memory_get(cube->kept, sizeof *cube->texts);
     struct index index = index_rows(cube, cube->kept);
     cube->rest = memory_get(BINS_MOST + 1, sizeof *cube->rest);
     for (size_t i = 0, slot; i < count; i++) {
@@ -207,7 +211,7 @@ static void write_cell(const struct vector *v, unsigned bin, struct json *json)
         }
 }
 
-void cube_write_row(const struct cube *cube, size_t row, struct json *json)
+static void write_row(const struct cube *cube, size_t row, struct json *json)
 {
     static const double quantiles[] = {0.5, 0.95, 0.99};
     const struct spex_row *r = spex_group_row(cube->total, row);
@@ -232,6 +236,23 @@ void cube_write_row(const struct cube *cube, size_t row, struct json *json)
         write_cell(&v, cells[i].bin, json);
     }
     json_end(json);
+}
+
+/* A page that is too large is written again with fewer rows: those that stay are the same. */
+void cube_write_row(const struct cube *cube, size_t row, struct json *json)
+{
+    struct cube_text *text = &cube->texts[row];
+    const size_t from = json->out->size;
+    if (text->data) {
+        out_bytes(json->out, text->data, text->size);
+        return;
+    }
+    write_row(cube, row, json);
+    if (json->out->error) /* no memory: the text is lost */
+        return;
+    text->size = json->out->size - from;
+    text->data = memory_get(text->size, 1);
+    memcpy(text->data, json->out->data + from, text->size);
 }
 
 void cube_write_rest(const struct cube *cube, size_t first, struct json *json)

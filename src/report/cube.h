@@ -39,6 +39,11 @@ struct cell {
     const struct spex_row *from;
 };
 
+struct cube_text {
+    char *data; /* NULL: not yet written */
+    size_t size;
+};
+
 struct cube {
     struct spex_group *fine, *total;
     size_t keys; /* of the total */
@@ -49,6 +54,7 @@ struct cube {
     struct vector *beyond; /* what belongs to no row of the total; NULL: nothing */
     struct cell *cells;
     size_t count;
+    struct cube_text *texts; /* what cube_write_row wrote, of each row that is kept */
 };
 
 /* Makes both groups; the total is derived. A status if there is no memory or the keys are wrong. */
