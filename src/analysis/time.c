@@ -30,12 +30,10 @@ static const float WIDTH = 4, HIDES = 4, ROOM = 96, REFILL = 16;
 static inline float weight(const struct spex_record *r)
 {
     int total = r->total, wait = r->issue > 1 ? r->issue - 1 : 0;
-    int execute = total > r->issue ? total - r->issue : 0;
-    float chain = 0;
-    if (wait && execute > 1) { /* c is n / d */
-        float n = (float)(execute - 1) * (float)wait, d = (float)(wait + execute);
-        chain = n * n / (d * (n + HIDES * d));
-    }
+    int more = total > r->issue + 1 ? total - r->issue - 1 : 0; /* than one cycle of execution */
+    /* c is n / d; no branch: whether it is 0 is unpredictable */
+    float n = (float)more * (float)wait, d = (float)(wait + more + 1);
+    float chain = n * n / (d * (n + HIDES * d));
     return 1 / WIDTH + chain + (float)total / ROOM +
            (float)(r->events >> SPEX_EV_MISPREDICT & 1) * REFILL;
 }
