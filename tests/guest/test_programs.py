@@ -96,7 +96,6 @@ equal("sqlite3 --allocs: what is in no block is used by libc and its linker alon
 
 # ---- other allocators ----
 if shutil.which(CXX):
-    os.environ.pop("MALLOC_PERTURB_", None)
     program = build_allocs("allocs")
     for library in ("libjemalloc.so.2", "libtcmalloc_minimal.so.4"):
         code, out, err, path = record("-L", ROOT, "--allocs", "-c", 256, "--env",

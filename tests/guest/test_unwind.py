@@ -13,7 +13,6 @@ need_engine("unwinding")
 if not shutil.which("gdb-multiarch"):
     skip("call stacks against gdb", "no gdb-multiarch (package gdb-multiarch)")
     done()
-os.environ.pop("MALLOC_PERTURB_", None)
 ARM64 = os.path.join(BUILD, "arm64")
 ENV = {"PYTHONHASHSEED": "0", "LC_ALL": "C", "PYTHONDONTWRITEBYTECODE": "1", "GOMAXPROCS": "1",
        "GOGC": "off", "GODEBUG": "asyncpreemptoff=1"}

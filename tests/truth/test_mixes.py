@@ -32,7 +32,6 @@ def apart(d, column):
     return sum(abs(r[column] - r["cycles_share"]) for r in d["rows"]) / 2
 
 
-os.environ.pop("MALLOC_PERTURB_", None)  # the programs' memory too
 longs = within = 0
 outside = []
 # How far the shares may be off, and those of the samples are, where functions take turns.
