@@ -300,17 +300,16 @@ static size_t enter(struct flow *f, const struct block *block, const uint64_t *w
  */
 static unsigned quick_blocks(struct flow *f, uint64_t limit, unsigned most)
 {
-    const uint64_t *ring = f->ring, seen = f->seen;
-    uint64_t at = f->at;
+    size_t place = f->at % FLOW_RING, ready = (size_t)(f->seen - f->at);
+    const uint64_t *begin = f->ring + place, *at = begin;
+    const uint64_t *stop = begin + (ready < FLOW_RING - place ? ready : FLOW_RING - place);
+    const bool stacks = plugin.user.stacks, limited = limit != UINT64_MAX;
     unsigned n = 0;
-    for (; n < most && at < seen && ring[at % FLOW_RING] >> 60 == FLOW_BLOCK >> 60; n++) {
-        struct block *block = (struct block *)(uintptr_t)block_of(ring[at % FLOW_RING]);
+    while (n < most && at < stop && *at >> 60 == FLOW_BLOCK >> 60) {
+        struct block *block = (struct block *)(uintptr_t)block_of(*at);
         struct spex_timing_block *timing = &block->timing;
-        const uint64_t *first = &ring[at % FLOW_RING] + 1, *end = first;
-        const uint64_t *stop = ring + FLOW_RING;
-        if (seen - at < FLOW_RING - at % FLOW_RING)
-            stop = first - 1 + (seen - at);
-        while (end < stop && *end >> 60 == FLOW_REGISTER >> 60)
+        const uint64_t *first = at + 1, *end = first;
+        while (stacks && end < stop && *end >> 60 == FLOW_REGISTER >> 60)
             end++;
         const uint64_t *access = end;
         while (end < stop && !(*end >> 60))
@@ -319,18 +318,17 @@ static unsigned quick_blocks(struct flow *f, uint64_t limit, unsigned most)
             f->left < timing->count)
             break;
         uint64_t next = block_of(*end)->timing.pc;
-        if (plugin.user.stacks)
+        if (stacks)
             enter(f, block, first, (size_t)(end - first));
         spex_timing_pass(f->core, timing, access, (size_t)(end - access), next);
         f->left -= timing->count;
         note_branch(f, timing, next);
-        at += (uint64_t)(end - first) + 1;
-        if (limit != UINT64_MAX && spex_timing_clock(f->core) > limit) {
-            n++;
+        at = end;
+        n++;
+        if (limited && spex_timing_clock(f->core) > limit)
             break;
-        }
     }
-    f->at = at;
+    f->at += (uint64_t)(at - begin);
     return n;
 }
 

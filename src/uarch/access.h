@@ -295,10 +295,9 @@ static uint64_t do_store(struct spex_timing_core *core, const struct timing_uop 
     return done;
 }
 
-/* The store leaves the buffer: in order, when it has retired and was accepted. */
-static inline void drain(struct spex_timing_core *core, uint64_t pieces, uint64_t when)
+/* Stores leave the buffer in order, so many in a cycle: the next one at the earliest then. */
+static inline void leave_buffer(struct spex_timing_core *core, uint64_t when)
 {
-    uint32_t stores = core->c->stores;
     if (when > core->drain) {
         core->drain = when;
         core->drained = 1;
@@ -306,6 +305,13 @@ static inline void drain(struct spex_timing_core *core, uint64_t pieces, uint64_
         core->drain++;
         core->drained = 1;
     }
+}
+
+/* The store leaves the buffer when it has retired and was accepted. */
+static inline void drain(struct spex_timing_core *core, uint64_t pieces, uint64_t when)
+{
+    uint32_t stores = core->c->stores;
+    leave_buffer(core, when);
     core->stored_first[core->stores & core->stores_mask] = pieces;
     core->store_drain[core->stores++ & core->stores_mask] = core->drain;
     if (core->stores > stores)
@@ -314,17 +320,21 @@ static inline void drain(struct spex_timing_core *core, uint64_t pieces, uint64_
         core->stored[++pieces & core->stored_mask].drain = core->drain;
 }
 
+/* Does the access lie within eight bytes? */
+static inline bool fits(uint64_t va, unsigned size)
+{
+    return (va & 7) + size <= 8;
+}
+
 /*
- * A plain access: it lies within eight bytes, hits the level 1 TLB and the level 1 cache, and
- * needs nothing else, so it takes just its latency. For a load, no store in the buffer may hold
- * its bytes at t. Returns the state of the line, or 0 if the access is not plain; what was
- * changed until then does no harm when the access is made the general way.
+ * A plain access, of which the caller knows that it lies within eight bytes (fits()): it hits the
+ * level 1 TLB and the level 1 cache and needs nothing else, so it takes just its latency. For a
+ * load, no store in the buffer may hold its bytes at t. Returns the state of the line, or 0 if the
+ * access is not plain; what was changed until then does no harm when it is made the general way.
  */
-static inline unsigned plain(struct spex_timing_core *core, uint64_t va, unsigned size, uint64_t t)
+static inline unsigned plain(struct spex_timing_core *core, uint64_t va, uint64_t t)
 {
     uint64_t page = va >> core->page_shift;
-    if ((va & 7) + size > 8)
-        return 0;
     if (page != core->page) {
         if (!uarch_tlb_has(&core->mmu, page))
             return 0;
@@ -344,7 +354,7 @@ static inline bool plain_load(struct spex_timing_core *core, const struct timing
     if (!belongs(a, insn))
         return false;
     do {
-        if (!plain(core, address(*next), u->size, issue))
+        if (!fits(address(*next), u->size) || !plain(core, address(*next), issue))
             return false;
     } while (++next < a->end && *next >> 48 == insn);
     a->next = next;

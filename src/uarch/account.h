@@ -88,8 +88,9 @@ struct timing_step {
     uint16_t issue, took; /* took: from issue to done */
     uint16_t before;      /* when all before it in the block are done */
     uint16_t plain;       /* what it takes if its accesses are plain */
-    uint16_t size;        /* of a load of one access; else too large for one */
-    uint16_t unused[2];
+    uint8_t size;         /* of an access */
+    bool store;
+    uint32_t fits; /* bit k: at address k it lies within eight bytes; 0 if it made several */
 };
 
 /*
@@ -114,7 +115,7 @@ struct timing_path {
 
 /* A block went that way, from this cycle of dispatch and after this retirement. */
 struct timing_went {
-    const struct timing_path *path;
+    _Alignas(32) const struct timing_path *path;
     uint64_t base, retire;
 };
 
@@ -207,7 +208,10 @@ struct timing_tagged {
     uint16_t tag;
     uint16_t state; /* counter, taken from 4 on, in bits 2:0; of use in bits 4:3 */
 };
-enum { TIMING_STATES = 32 };
+enum {
+    TIMING_COUNTER = 32, /* of a state: a two-bit counter below the tables, 0, 1, 6 or 7 */
+    TIMING_STATES = 64
+};
 struct timing_target {
     uint64_t target;
     uint16_t tag;
@@ -219,12 +223,15 @@ struct timing_table { /* the part of the history that a table sees */
 };
 struct timing_predictor {
     uint64_t history[3]; /* newest in bit 0 of the first */
+    uint64_t odd[3];     /* what they are multiplied by */
+    bool usual;          /* five tables that see no more than 128 branches */
+    uint32_t shift;      /* of a hash: its index in a table is left */
     uint32_t tables, bits, base_mask, targets, target_bits;
     struct timing_table see[TIMING_TABLES], target_see[TIMING_TABLES];
     struct timing_tagged (*tagged)[TIMING_ENTRIES]; /* tables; only the first entries are used */
     struct timing_target *target[TIMING_TABLES];
     uint64_t base_target[512];
-    uint8_t *base;
+    struct timing_tagged *base;
     uint64_t ras[SPEX_UARCH_RAS_MAX];
     uint32_t ras_top, ras_mask;
     struct timing_fifo btb;

@@ -114,13 +114,18 @@ struct timing_path *timing_memo_branch(struct timing_path *path, uint32_t at, ui
 static struct timing_step step_of(const struct spex_timing_core *core, const struct timing_uop *u,
                                   uint32_t insn, const struct spex_timing_run *run)
 {
-    bool load = u->kind == TIMING_LOAD;
+    bool load = u->kind == TIMING_LOAD, store = u->kind == TIMING_STORE;
     unsigned accesses = 0;
+    uint32_t fits = 0;
     for (size_t i = 0; i < run->access_count; i++)
         accesses += run->access[i] >> 48 == insn;
+    for (unsigned k = 0; (load || store) && accesses == 1 && k < 32; k++)
+        fits |= (uint32_t)(k % 8 + u->size <= 8) << k;
     return (struct timing_step){.insn = (uint16_t)insn,
                                 .plain = load ? (uint16_t)core->l1d_latency : u->latency,
-                                .size = load && accesses == 1 ? u->size : 64};
+                                .size = (uint8_t)u->size,
+                                .store = store,
+                                .fits = fits};
 }
 
 static void fill_steps(const struct spex_timing_core *core, struct timing_path *path,

@@ -150,13 +150,25 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
 
 /* ---- blocks ---- */
 
-/* Notes that the core's instructions have retired up to this number. */
+/*
+ * Notes that the core's instructions have retired up to this number, by the last instruction of
+ * each block: see passed().
+ */
 static inline void pass(struct spex_timing_core *core, uint32_t count)
 {
-    uint64_t first = core->number / 16, last = (core->number + count - 1) / 16;
-    core->passed[first % TIMING_PASSED] = core->retire;
-    while (last > first)
-        core->passed[last-- % TIMING_PASSED] = core->retire;
+    uint64_t last = core->number + count - 1;
+    core->passed[last / 16 % TIMING_PASSED] = core->retire;
+    for (; __builtin_expect(count > 16, 0); count -= 16)
+        core->passed[(last -= 16) / 16 % TIMING_PASSED] = core->retire;
+}
+
+/*
+ * A time at which this instruction, which is at least 32 back, has retired for sure. Its block may
+ * end among the next 16.
+ */
+static inline uint64_t passed(const struct spex_timing_core *core, uint64_t number)
+{
+    return core->passed[(number / 16 + 1) % TIMING_PASSED];
 }
 
 /* The block once, instruction by instruction. */
@@ -247,8 +259,8 @@ static inline bool plain_store(struct spex_timing_core *core, const struct timin
     if (u->kind != TIMING_STORE || !belongs(a, insn))
         return false;
     do {
-        if ((address(*next) & ~63ull) == core->stream_line ||
-            plain(core, address(*next), u->size, UINT64_MAX) != UARCH_MODIFIED)
+        if ((address(*next) & ~63ull) == core->stream_line || !fits(address(*next), u->size) ||
+            plain(core, address(*next), UINT64_MAX) != UARCH_MODIFIED)
             return false;
     } while (++next < a->end && *next >> 48 == insn);
     do {
@@ -284,56 +296,95 @@ make_step(struct spex_timing_core *core, const struct spex_timing_block *block, 
     return (struct made){done, a.next};
 }
 
-/* A load of one access that hits the most recent line, on the page of the access before. */
-static inline bool quick_load(const struct spex_timing_core *core, const struct timing_step *s,
-                              const spex_timing_access *next, const spex_timing_access *end,
-                              uint64_t issue)
+/* Address of the next access if it is the only one of the instruction, else one that never hits. */
+static inline uint64_t only_access(uint32_t insn, const spex_timing_access *next,
+                                   const spex_timing_access *end)
 {
-    if (next == end || (next + 1 < end && next[1] >> 48 == s->insn))
-        return false;
-    uint64_t va = *next ^ (uint64_t)s->insn << 48; /* of another instruction: no such page */
-    return (va & 7) + s->size <= 8 && va >> core->page_shift == core->page &&
-           (core->drain <= issue ||
-            core->stored_head[va / 8 % TIMING_STORED] <= core->stored_from) &&
-           timing_l1_quick(&core->l1, va);
+    if (next == end || (next + 1 < end && next[1] >> 48 == insn))
+        return UINT64_MAX;
+    return *next ^ (uint64_t)insn << 48;
 }
 
-/* Repeats the block as it went before in this state, if it did; its accesses are made again. */
-static inline uint64_t run_known(struct spex_timing_core *core,
-                                 const struct spex_timing_block *block,
-                                 const spex_timing_access *access, size_t accesses,
-                                 struct timing_path **known)
+/* A store of one plain access, as plain_store(). */
+static inline bool quick_store(struct spex_timing_core *core, const struct timing_step *s,
+                               uint64_t va, uint64_t done, uint64_t before)
 {
-    struct timing_path *path = *core->hook;
-    if (__builtin_expect(!path || path->block != block->number, 0)) {
-        *core->hook = *known = path = timing_memo_find(core, block);
-        core->none = NULL;
-        if (!path)
-            return run_first(core, block, access, accesses, known, NULL, 0);
-    }
-    const spex_timing_access *next = access, *end = accesses ? access + accesses : access;
+    if ((va & ~63ull) == core->stream_line || plain(core, va, UINT64_MAX) != UARCH_MODIFIED)
+        return false;
+    uint64_t piece = va / 8, at = ++core->stored_count, number = core->stores++;
+    uint64_t *head = &core->stored_head[piece % TIMING_STORED];
+    struct timing_stored *stored = &core->stored[at & core->stored_mask];
+    run_of_stores(core, va, s->size);
+    leave_buffer(core, later(before, done));
+    *stored = (struct timing_stored){.piece = piece,
+                                     .data = done,
+                                     .drain = core->drain,
+                                     .older = *head,
+                                     .bytes = (uint8_t)(((1u << s->size) - 1) << (va & 7))};
+    *head = at;
+    core->stored_first[number & core->stores_mask] = at - 1;
+    core->store_drain[number & core->stores_mask] = core->drain;
+    if (number >= core->c->stores)
+        core->stored_from = core->stored_first[(number + 1 - core->c->stores) & core->stores_mask];
+    return true;
+}
+
+/*
+ * What load() does for one access to the most recent line of its set when stores to the same eight
+ * bytes are not written yet. Changes *done if the data comes from one of them.
+ */
+static inline bool quick_forward(struct spex_timing_core *core, const struct timing_step *s,
+                                 uint64_t va, uint64_t issue, uint64_t *done)
+{
+    if (va >> core->page_shift != core->page || !timing_l1_quick(&core->l1, va))
+        return false;
+    uint32_t bytes = ((1u << s->size) - 1) << (va & 7);
+    const struct timing_stored *stored = stored_find(core, va / 8, (uint8_t)bytes);
+    if (!stored || stored->drain <= issue)
+        return true;
+    if (bytes & ~(uint32_t)stored->bytes)
+        return false;
+    core->counts.forwarded++;
+    *done = later(issue, stored->data) + core->c->forward;
+    return true;
+}
+
+/* Repeats the block as it went before on this path; its accesses are made again. */
+static inline __attribute__((always_inline)) uint64_t
+follow(struct spex_timing_core *core, const struct spex_timing_block *block,
+       const spex_timing_access *access, size_t accesses, struct timing_path **known)
+{
+    struct timing_path *path = *known;
+    const spex_timing_access *next = access, *end = access + accesses;
+    const struct timing_step *s = path->step, *stop = s + path->steps;
     uint64_t base = core->dispatch >> 16, retire = core->retire;
-    for (uint32_t i = 0; i < path->steps; i++) {
-        const struct timing_step *s = &path->step[i];
+    for (; s != stop; s++) {
         uint64_t issue = base + s->issue, done = issue + s->plain;
-        if (quick_load(core, s, next, end, issue)) {
+        uint64_t before = later(retire, base + s->before);
+        uint64_t va = only_access(s->insn, next, end);
+        bool quick = s->fits >> (va & 31) & 1;
+        if (quick && !s->store &&
+            (plain(core, va, issue) || quick_forward(core, s, va, issue, &done))) {
             next++;
-            core->load_retire[core->loads++ & core->loads_mask] =
-                later(later(retire, base + s->before), done);
+            core->load_retire[core->loads++ & core->loads_mask] = later(before, done);
+        } else if (quick && s->store && quick_store(core, s, va, done, before)) {
+            next++;
         } else {
-            struct made m =
-                make_step(core, block, s->insn, next, end, issue, later(retire, base + s->before));
+            struct made m = make_step(core, block, s->insn, next, end, issue, before);
             next = m.next;
             done = m.done;
         }
         if (__builtin_expect(done - issue == s->took, 1))
             continue;
+        uint32_t i = (uint32_t)(s - path->step);
         struct timing_path *other = timing_memo_branch(path, i, done - issue);
         if (!other) {
             *known = path;
             return run_other(core, block, access, accesses, known, i, done - issue);
         }
         path = other;
+        s = &path->step[i];
+        stop = path->step + path->steps;
     }
     core->went[core->went_count++ & core->window] =
         (struct timing_went){.path = path, .base = base, .retire = retire};
@@ -342,9 +393,23 @@ static inline uint64_t run_known(struct spex_timing_core *core,
     core->number += path->count;
     core->dispatch += path->dispatch;
     core->state = path->to;
-    core->hook = &path->follow[0];
     *known = path;
     return base + path->done;
+}
+
+/* The same, if there is such a path; otherwise remembers what the block does. */
+static uint64_t run_known(struct spex_timing_core *core, const struct spex_timing_block *block,
+                          const spex_timing_access *access, size_t accesses,
+                          struct timing_path **known)
+{
+    *known = *core->hook;
+    if (!*known || (*known)->block != block->number) {
+        *core->hook = *known = timing_memo_find(core, block);
+        core->none = NULL;
+        if (!*known)
+            return run_first(core, block, access, accesses, known, NULL, 0);
+    }
+    return follow(core, block, access, accesses, known);
 }
 
 /* Does window or queue hold an instruction of the block up? */
@@ -359,7 +424,20 @@ static __attribute__((noinline)) bool held(struct spex_timing_core *core,
         core->room = core->number + (c->rob < least ? c->rob : least);
         return false;
     }
-    return core->passed[last / 16 % TIMING_PASSED] > now ||
+    /* The same for the next instructions: what has retired or was written stays so. */
+    enum { AHEAD = 32 };
+    if (c->rob < AHEAD + block->count)
+        return true;
+    if (c->rob >= 2 * AHEAD + block->count && c->loads > AHEAD + block->loads &&
+        c->stores > AHEAD + block->stores && passed(core, last + AHEAD) <= now &&
+        core->load_retire[(core->loads + block->loads - 1 + AHEAD - c->loads) & core->loads_mask] <=
+            now &&
+        core->store_drain[(core->stores + block->stores - 1 + AHEAD - c->stores) &
+                          core->stores_mask] <= now) {
+        core->room = core->number + block->count + AHEAD;
+        return false;
+    }
+    return passed(core, last) > now ||
            core->load_retire[(core->loads + block->loads - 1 - c->loads) & core->loads_mask] >
                now ||
            core->store_drain[(core->stores + block->stores - 1 - c->stores) & core->stores_mask] >
@@ -405,7 +483,7 @@ static inline bool depart(struct spex_timing_core *core, struct spex_timing_bloc
     bool taken = next != block->next, wrong = false;
     uint32_t late = 0;
     if (path)
-        core->hook += 2 * taken;
+        core->hook = &path->follow[2 * taken];
     if (__builtin_expect(block->end == SPEX_UARCH_END_COND, 1)) {
         wrong = timing_direction(&core->predictor, block->key, block->next - 4, taken);
         core->counts.mispredict += wrong;
@@ -431,13 +509,16 @@ static inline bool depart(struct spex_timing_core *core, struct spex_timing_bloc
     return wrong;
 }
 
-bool spex_timing_pass(struct spex_timing_core *core, struct spex_timing_block *block,
-                      const spex_timing_access *access, size_t accesses, uint64_t next)
+/* Any block. */
+static __attribute__((noinline)) bool pass_any(struct spex_timing_core *core,
+                                               struct spex_timing_block *block,
+                                               const spex_timing_access *access, size_t accesses,
+                                               uint64_t next)
 {
     struct timing_path *path = NULL;
     uint64_t done;
     arrive(core, block);
-    if (__builtin_expect(may_be_known(core, block), 1)) {
+    if (may_be_known(core, block)) {
         done = run_known(core, block, access, accesses, &path);
     } else {
         struct spex_timing_run run = {
@@ -447,12 +528,28 @@ bool spex_timing_pass(struct spex_timing_core *core, struct spex_timing_block *b
     return depart(core, block, path, next, done);
 }
 
+bool spex_timing_pass(struct spex_timing_core *core, struct spex_timing_block *block,
+                      const spex_timing_access *access, size_t accesses, uint64_t next)
+{
+    struct timing_path *path = *core->hook;
+    uint64_t first = core->dispatch >> 16;
+    /* The common case: the block follows where it did before, and nothing delays it. */
+    if (__builtin_expect(!path || path->block != block->number ||
+                             block->fetched != core->code_generation || core->fetch > first ||
+                             (core->number + block->count > core->room && held(core, block)),
+                         0))
+        return pass_any(core, block, access, accesses, next);
+    core->fetch = first;
+    uint64_t done = follow(core, block, access, accesses, &path);
+    return depart(core, block, path, next, done);
+}
+
 void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *block,
                      struct spex_timing_run *run)
 {
     if (!run->cut && !run->insns && !run->results) {
-        run->mispredicted =
-            spex_timing_pass(core, block, run->access, run->access_count, run->next);
+        const spex_timing_access none = 0, *access = run->access_count ? run->access : &none;
+        run->mispredicted = spex_timing_pass(core, block, access, run->access_count, run->next);
         return;
     }
     arrive(core, block);

@@ -6,9 +6,6 @@
 #include "uarch/account.h"
 
 #define ODD 0x9e3779b97f4a7c15ull
-#define ODD0 0xbf58476d1ce4e5b9ull
-#define ODD1 0x94d049bb133111ebull
-#define ODD2 0xd6e8feb86659fd93ull
 
 /*
  * Index from the top bits of a hash of branch and history, tag from those in the middle. Each
@@ -17,11 +14,11 @@
 static inline uint64_t hash(const struct timing_predictor *p, const struct timing_table *see,
                             uint64_t key)
 {
-    uint64_t x = key ^ (p->history[0] & see->mask[0]) * ODD0;
+    uint64_t x = key ^ (p->history[0] & see->mask[0]) * p->odd[0];
     if (see->words > 1)
-        x ^= (p->history[1] & see->mask[1]) * ODD1;
+        x ^= (p->history[1] & see->mask[1]) * p->odd[1];
     if (see->words > 2)
-        x ^= (p->history[2] & see->mask[2]) * ODD2;
+        x ^= (p->history[2] & see->mask[2]) * p->odd[2];
     return x;
 }
 
@@ -52,93 +49,131 @@ static inline void remember(struct timing_predictor *p, uint64_t bits, unsigned 
 /*
  * How an entry changes: its counter moves towards what the branch did; it was useful if the
  * prediction below it would have been different. A recent entry that is not sure yet leaves
- * the decision to the one below. Indexed by state, the prediction below << 5, taken << 6: the
- * next state, WRONG, FRESH.
+ * the decision to the one below. The two-bit counters below all tables are entries, too. Indexed
+ * by state, the prediction below << 6, taken << 7: the next state, WRONG, FRESH.
  */
 enum { WRONG = 1 << 8, FRESH = 1 << 9 };
+#define COUNTER(s) ((s) / TIMING_COUNTER)
 #define GUESS(s) ((s) >> 2 & 1)
 #define NEW(s) ((s) == 3 || (s) == 4)
 #define COUNT(c, taken) ((taken) ? (c) + ((c) < 7) : (c) - ((c) > 0))
+#define COUNT2(c, taken)                                                                           \
+    ((taken) ? ((c) == 1 ? 6 : (c) == 0 ? 1 : 7) : ((c) == 6 ? 1 : (c) == 7 ? 6 : 0))
 #define USE(u, s, below, taken)                                                                    \
     (GUESS(s) == (below) ? (u) : GUESS(s) == (taken) ? (u) + ((u) < 3) : (u) - ((u) > 0))
+#define NEXT(s, below, taken)                                                                      \
+    (COUNTER(s) ? TIMING_COUNTER | COUNT2((s)&7, taken)                                            \
+                : USE((s) >> 3, s, below, taken) << 3 | COUNT((s)&7, taken))
 #define RULE(s, below, taken)                                                                      \
-    (USE((s) >> 3, s, below, taken) << 3 | COUNT((s)&7, taken) |                                   \
-     ((NEW(s) ? (below) : GUESS(s)) != (taken) ? WRONG : 0) | (NEW(s) ? FRESH : 0))
-#define EIGHT(s, below, taken)                                                                     \
-    RULE(s, below, taken), RULE(s + 1, below, taken), RULE(s + 2, below, taken),                   \
-        RULE(s + 3, below, taken), RULE(s + 4, below, taken), RULE(s + 5, below, taken),           \
-        RULE(s + 6, below, taken), RULE(s + 7, below, taken)
-#define STATES(below, taken)                                                                       \
-    EIGHT(0, below, taken), EIGHT(8, below, taken), EIGHT(16, below, taken), EIGHT(24, below, taken)
-static const uint16_t rules[4 * TIMING_STATES] = {STATES(0, 0), STATES(1, 0), STATES(0, 1),
-                                                  STATES(1, 1)};
+    (NEXT(s, below, taken) | ((NEW(s) ? (below) : GUESS(s)) != (taken) ? WRONG : 0) |              \
+     (NEW(s) ? FRESH : 0))
+/*
+ * How the entry below changes: a counter below one that is FRESH counts, too. Indexed by state,
+ * taken << 6, fresh << 7.
+ */
+#define BENEATH(s, taken, fresh)                                                                   \
+    ((fresh) && COUNTER(s) ? TIMING_COUNTER | COUNT2((s)&7, taken) : (s))
+#define EIGHT(row, s, a, b)                                                                        \
+    row(s, a, b), row(s + 1, a, b), row(s + 2, a, b), row(s + 3, a, b), row(s + 4, a, b),          \
+        row(s + 5, a, b), row(s + 6, a, b), row(s + 7, a, b)
+#define STATES(row, a, b)                                                                          \
+    EIGHT(row, 0, a, b), EIGHT(row, 8, a, b), EIGHT(row, 16, a, b), EIGHT(row, 24, a, b),          \
+        EIGHT(row, 32, a, b), EIGHT(row, 40, a, b), EIGHT(row, 48, a, b), EIGHT(row, 56, a, b)
+#define ALL(row)                                                                                   \
+    {                                                                                              \
+        STATES(row, 0, 0), STATES(row, 1, 0), STATES(row, 0, 1), STATES(row, 1, 1)                 \
+    }
+static const uint16_t rules[4 * TIMING_STATES] = ALL(RULE);
+static const uint8_t beneath[4 * TIMING_STATES] = ALL(BENEATH);
 
-/* A two-bit counter: counts | taken << 1. */
-static const uint8_t counted[4][4] = {{0, 1, 2, 3}, {0, 0, 1, 2}, {0, 1, 2, 3}, {1, 2, 3, 3}};
+/* Where a branch has its entry in a table, and the tag that marks it as its own. */
+static struct timing_tagged *entry_of(const struct timing_predictor *p, uint32_t table,
+                                      uint64_t key, uint16_t *tag)
+{
+    uint64_t h = hash(p, &p->see[table], key);
+    *tag = tag_of(h);
+    return &p->tagged[table][h >> p->shift];
+}
 
 /*
- * The branch was mispredicted: a table above those that know it gets an entry, if one can be
- * replaced. at: entries of the branch, longest history first; knew: the first that knows it.
+ * The branch was mispredicted: a table above the one that knew it gets an entry, if one can be
+ * replaced.
  */
-static __attribute__((noinline)) void learn(struct timing_predictor *p,
-                                            struct timing_tagged *const *at, uint32_t knew,
-                                            uint64_t key, bool taken)
+static __attribute__((noinline)) bool
+learn(struct timing_predictor *p, const struct timing_tagged *knew, uint64_t key, bool taken)
 {
-    for (uint32_t i = knew; i-- > 0;)
-        if (!(at[i]->state >> 3)) {
-            uint16_t tag = tag_of(hash(p, &p->see[p->tables - 1 - i], key));
-            *at[i] = (struct timing_tagged){.tag = tag, .state = taken ? 4 : 3};
-            return;
-        }
-    for (uint32_t i = 0; i < knew;
-         i++) /* none could be replaced: age them, so that one can be later */
-        at[i]->state = (uint16_t)(at[i]->state - 8);
+    uint32_t first = 0, i;
+    uint16_t tag;
+    if (!COUNTER(knew->state))
+        first = (uint32_t)((size_t)(knew - p->tagged[0]) / TIMING_ENTRIES) + 1;
+    for (i = first; i < p->tables; i++) {
+        struct timing_tagged *e = entry_of(p, i, key, &tag);
+        if (e->state >> 3)
+            continue;
+        *e = (struct timing_tagged){.tag = tag, .state = taken ? 4 : 3};
+        break;
+    }
+    if (i == p->tables) /* none could be replaced: age them, so that one can be later */
+        for (i = first; i < p->tables; i++)
+            entry_of(p, i, key, &tag)->state -= 8;
+    remember(p, taken, 1);
+    return true;
+}
+
+/* An entry with the right tag becomes the best, and the best becomes the second. */
+static inline __attribute__((always_inline)) void prefer(struct timing_tagged *entry, uint16_t tag,
+                                                         struct timing_tagged **best,
+                                                         struct timing_tagged **second)
+{
+#if defined __x86_64__ /* compilers make a branch, which the host mispredicts */
+    __asm__("cmpw %w3, %4\n\tcmove %0, %1\n\tcmove %2, %0"
+            : "+&r"(*best), "+&r"(*second)
+            : "r"(entry), "r"(tag), "m"(entry->tag)
+            : "cc");
+#else
+    bool knows = entry->tag == tag;
+    *second = knows ? *best : *second;
+    *best = knows ? entry : *best;
+#endif
 }
 
 /*
  * Avoids branches where possible: the host cannot predict what the guest's branches do,
- * either. tables is a constant: the loop is unrolled.
+ * either. tables is a constant: the loop is unrolled. far: the last one sees more than 128
+ * branches.
  */
 static inline __attribute__((always_inline)) bool direction(struct timing_predictor *p,
                                                             uint64_t key, uint64_t pc, bool taken,
                                                             uint32_t tables, bool far)
 {
-    const unsigned shift = 64 - p->bits;
-    const uint64_t newest = p->history[0];
-    uint8_t *base = &p->base[(pc >> 2) & p->base_mask], below = *base;
-    struct timing_tagged *at[TIMING_TABLES + 1];
-    uint32_t known = 1; /* a bit for each table, that of the longest history in bit 0 */
+    const uint64_t h0 = p->history[0], h1 = p->history[1];
+    struct timing_tagged *best = &p->base[(pc >> 2) & p->base_mask], *second = best;
 #pragma GCC unroll 8
     for (uint32_t i = 0; i < tables; i++) {
         const struct timing_table *see = &p->see[i];
-        uint64_t h = key ^ (newest & see->mask[0]) * ODD0;
+        uint64_t h = key ^ (h0 & see->mask[0]) * p->odd[0];
         if (i + 2 >= tables) /* others see no more than 64 branches */
-            h ^= (p->history[1] & see->mask[1]) * ODD1;
-        if (i + 1 == tables && far) /* and 128 */
-            h ^= (p->history[2] & see->mask[2]) * ODD2;
-        struct timing_tagged *e = &p->tagged[i][h >> shift];
-        at[tables - 1 - i] = e;
-        known += known + (e->tag == tag_of(h));
+            h ^= (h1 & see->mask[1]) * p->odd[1];
+        if (i + 1 == tables && far)
+            h ^= (p->history[2] & see->mask[2]) * p->odd[2];
+        prefer(&p->tagged[i][h >> p->shift], tag_of(h), &best, &second);
     }
-    /* The counter below them as an entry that is sure: 6, 7 are taken. */
-    struct timing_tagged bottom = {.state = (uint16_t)(below + (below & 2) * 2)};
-    at[tables] = &bottom;
-    uint32_t best = (uint32_t)__builtin_ctz(known);
-    uint32_t second = (uint32_t)__builtin_ctz((known & (known - 1)) | 1u << tables);
-    uint32_t other = at[second]->state >> 2 & 1;
-    uint32_t rule = rules[at[best]->state | other << 5 | (uint32_t)taken << 6];
-    at[best]->state = rule & 0xff;
-    uint32_t counts = (best == tables) | ((rule / FRESH) & (second == tables));
-    *base = counted[counts | (uint32_t)taken << 1][below];
+    uint32_t below = second->state;
+    uint32_t rule = rules[best->state | GUESS(below) << 6 | (uint32_t)taken << 7];
+    second->state = beneath[below | (uint32_t)taken << 6 | (rule & FRESH) >> 2];
+    best->state = rule & 0xff; /* last: it may be the second, too */
     if (rule & WRONG)
-        learn(p, at, best, key, taken);
-    remember(p, taken, 1);
-    return rule & WRONG;
+        return learn(p, best, key, taken);
+    if (far)
+        p->history[2] = p->history[2] << 1 | h1 >> 63;
+    p->history[1] = h1 << 1 | h0 >> 63;
+    p->history[0] = h0 << 1 | taken;
+    return false;
 }
 
 bool timing_direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken)
 {
-    if (p->tables == 5 && p->see[4].words < 3) /* as most do; then those of other presets */
+    if (p->usual)
         return direction(p, key, pc, taken, 5, false);
     switch (p->tables) {
     case 6:

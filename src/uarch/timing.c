@@ -68,12 +68,16 @@ static bool predictor_init(struct timing_predictor *p, const struct spex_uarch_c
 {
     bool ok = fifo_init(&p->btb, c->btb_entries, c->btb_ways, false);
     p->tables = c->tage_tables;
+    p->odd[0] = 0xbf58476d1ce4e5b9ull;
+    p->odd[1] = 0x94d049bb133111ebull;
+    p->odd[2] = 0xd6e8feb86659fd93ull;
     p->bits = c->tage_bits;
     p->base_mask = (1u << c->base_bits) - 1;
     p->targets = c->ittage_tables;
     p->target_bits = c->ittage_bits;
     p->ras_mask = c->ras_depth - 1;
     see_init(p->see, p->tables, c->tage_history);
+    p->usual = p->tables == 5 && p->see[4].words < 3;
     see_init(p->target_see, p->targets, c->tage_history);
     ok &= (p->tagged = malloc(TIMING_TABLES * sizeof *p->tagged)) != NULL;
     for (uint32_t i = 0; p->tagged && i < p->tables; i++)
@@ -81,9 +85,10 @@ static bool predictor_init(struct timing_predictor *p, const struct spex_uarch_c
             p->tagged[i][k] = (struct timing_tagged){.state = 4};
     for (uint32_t i = 0; i < p->targets; i++)
         ok &= (p->target[i] = calloc(1u << p->target_bits, sizeof **p->target)) != NULL;
-    p->base = malloc(p->base_mask + 1);
-    if (p->base)
-        memset(p->base, 1, p->base_mask + 1);
+    p->shift = 64 - p->bits;
+    p->base = malloc((p->base_mask + 1) * sizeof *p->base);
+    for (uint32_t i = 0; p->base && i <= p->base_mask; i++)
+        p->base[i] = (struct timing_tagged){.state = TIMING_COUNTER | 1};
     return ok && p->base;
 }
 
@@ -142,7 +147,7 @@ static struct spex_timing_core *core_make(struct spex_timing *s)
     core->lat_alu = c->lat_alu;
     core->window = power_above(c->rob) - 1;
     core->slot = calloc(core->window + 1, sizeof *core->slot);
-    core->went = calloc(core->window + 1, sizeof *core->went);
+    core->went = aligned_alloc(32, (core->window + 1) * sizeof *core->went);
     core->share = (timing_parts(c) + c->width - 1) / c->width;
     core->credit = TIMING_CREDIT;
     core->hook = &core->none;

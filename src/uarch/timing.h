@@ -85,7 +85,7 @@ struct spex_timing_run {
 
 void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *block,
                      struct spex_timing_run *run);
-/* The same for a block that was executed whole and needs no details. */
+/* The same for a block that was executed whole and needs no details; access is not NULL. */
 bool spex_timing_pass(struct spex_timing_core *core, struct spex_timing_block *block,
                       const spex_timing_access *access, size_t accesses, uint64_t next);
 
