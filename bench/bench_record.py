@@ -39,6 +39,8 @@ FAST_PARTS = [("block entry, predictor", r"on_block|block_slow|spex_uarch_block_
                r"access_(slow|line)|l[12]_|llc_|dir_|private_change|miss|own|fetch"
                r"|from_|contended_|changed_hands|uarch_(drain|lock|unlock)|post")]
 FULL_PARTS = [("callbacks", r"on_(block|access|atomic|zva|handler)_full|flow_turn"),
+              ("scoreboard, what is remembered", r"spex_timing_(run|pass|clock)|timing_memo_|held|"
+               r"run_(all|each|first|other|known)|pass_any|repeat|make_step|state_of|fill_steps"),
               ("rings", r"account_|run_block|quick_blocks|pump|flow_|find_end|step|wait_for"),
               ("directions and targets", r"timing_(direction|indirect)|direction|learn"),
               ("prefetchers", r"timing_(prefetch|memory_prefetch)|stride|follow|spatial|ahead"),
@@ -46,8 +48,7 @@ FULL_PARTS = [("callbacks", r"on_(block|access|atomic|zva|handler)_full|flow_tur
               ("loads and stores", r"special|do_(load|store)|load|own|drain|forward|stored_|"
                r"timing_memory|uarch_translate"
                r"|tlb_|touch|find|place|put|l[12]_|llc_|beyond|from_|serve|timing_serve|"
-               r"make_newest|unlink_age|upgrade"),
-              ("scoreboard", r"spex_timing_run|run_all|spex_timing_clock")]
+               r"make_newest|unlink_age|upgrade")]
 PROFILES = [("fast model", ["-c", "16384", "--model", "fast"], FAST_PARTS),
             ("full model", ["-c", "16384", "--model", "full"], FULL_PARTS)]
 

@@ -351,7 +351,7 @@ static inline bool quick_forward(struct spex_timing_core *core, const struct tim
 
 /* Repeats the block as it went before on this path; its accesses are made again. */
 static inline __attribute__((always_inline)) uint64_t
-follow(struct spex_timing_core *core, const struct spex_timing_block *block,
+repeat(struct spex_timing_core *core, const struct spex_timing_block *block,
        const spex_timing_access *access, size_t accesses, struct timing_path **known)
 {
     struct timing_path *path = *known;
@@ -409,7 +409,7 @@ static uint64_t run_known(struct spex_timing_core *core, const struct spex_timin
         if (!*known)
             return run_first(core, block, access, accesses, known, NULL, 0);
     }
-    return follow(core, block, access, accesses, known);
+    return repeat(core, block, access, accesses, known);
 }
 
 /* Does window or queue hold an instruction of the block up? */
@@ -540,7 +540,7 @@ bool spex_timing_pass(struct spex_timing_core *core, struct spex_timing_block *b
                          0))
         return pass_any(core, block, access, accesses, next);
     core->fetch = first;
-    uint64_t done = follow(core, block, access, accesses, &path);
+    uint64_t done = repeat(core, block, access, accesses, &path);
     return depart(core, block, path, next, done);
 }
 
