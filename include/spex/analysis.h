@@ -36,14 +36,15 @@ const char *spex_filter_name(size_t index, const char **help);
 
 /* Parts of a sample that take time to work out: a sink names those that it needs. */
 enum spex_want {
-    SPEX_WANT_LITTLE = 1u << 0, /* nothing but what is always there */
-    SPEX_WANT_TIME = 1u << 1,   /* time */
-    SPEX_WANT_DATA = 1u << 2,   /* va, pa */
-    SPEX_WANT_BRANCH = 1u << 3, /* target, prev_target */
-    SPEX_WANT_SYMBOL = 1u << 4, /* module, symbol, address */
-    SPEX_WANT_SPENT = 1u << 5,  /* spent */
-    SPEX_WANT_STACK = 1u << 6,  /* the key of the caller */
-    SPEX_WANT_ALLOC = 1u << 7,  /* the keys of allocations */
+    SPEX_WANT_BASE = 1u << 0,          /* what every sample has; alone: nothing else */
+    SPEX_WANT_TIME = 1u << 1,          /* time */
+    SPEX_WANT_DATA = 1u << 2,          /* va, pa */
+    SPEX_WANT_BRANCH = 1u << 3,        /* target, prev_target */
+    SPEX_WANT_SYMBOL = 1u << 4,        /* module, symbol, address */
+    SPEX_WANT_SPENT = 1u << 5,         /* spent */
+    SPEX_WANT_STACK = 1u << 6,         /* the key of the caller */
+    SPEX_WANT_ALLOC = 1u << 7,         /* the keys of allocations */
+    SPEX_WANT_LITTLE = SPEX_WANT_BASE, /* its name in version 1.1 and before */
 };
 
 struct spex_analysis_options {

@@ -57,30 +57,30 @@ unsigned spex_key_wants(enum spex_key key)
     case SPEX_KEY_PAGE:
     case SPEX_KEY_CACHE_LINE:
     case SPEX_KEY_OFFSET:
-        return SPEX_WANT_LITTLE | SPEX_WANT_DATA;
+        return SPEX_WANT_BASE | SPEX_WANT_DATA;
     case SPEX_KEY_ALLOC:
     case SPEX_KEY_BLOCK_OFFSET:
-        return SPEX_WANT_LITTLE | SPEX_WANT_DATA | SPEX_WANT_ALLOC;
+        return SPEX_WANT_BASE | SPEX_WANT_DATA | SPEX_WANT_ALLOC;
     case SPEX_KEY_TARGET:
     case SPEX_KEY_PREV_TARGET:
-        return SPEX_WANT_LITTLE | SPEX_WANT_BRANCH;
+        return SPEX_WANT_BASE | SPEX_WANT_BRANCH;
     case SPEX_KEY_SYMBOL:
     case SPEX_KEY_DSO:
     case SPEX_KEY_SRCLINE:
     case SPEX_KEY_PC:
-        return SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL;
+        return SPEX_WANT_BASE | SPEX_WANT_SYMBOL;
     case SPEX_KEY_TIME_BIN:
-        return SPEX_WANT_LITTLE | SPEX_WANT_TIME;
+        return SPEX_WANT_BASE | SPEX_WANT_TIME;
     case SPEX_KEY_CALLER:
     case SPEX_KEY_STACK:
-        return SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_STACK;
+        return SPEX_WANT_BASE | SPEX_WANT_SYMBOL | SPEX_WANT_STACK;
     case SPEX_KEY_TYPE:
     case SPEX_KEY_MEMBER:
     case SPEX_KEY_TYPE_OFFSET:
     case SPEX_KEY_TYPE_LINE:
-        return SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_DATA;
+        return SPEX_WANT_BASE | SPEX_WANT_SYMBOL | SPEX_WANT_DATA;
     default:
-        return SPEX_WANT_LITTLE;
+        return SPEX_WANT_BASE;
     }
 }
 

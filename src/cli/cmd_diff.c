@@ -498,7 +498,7 @@ static int run_diff(void *options, int argc, char **argv)
     if (status)
         return status;
     struct spex_analysis_options more = {.size = sizeof more,
-                                         .want = SPEX_WANT_LITTLE | SPEX_WANT_SPENT,
+                                         .want = SPEX_WANT_BASE | SPEX_WANT_SPENT,
                                          .threads = cli_threads(o->profile.threads)};
     for (size_t i = 0; i < key_count; i++)
         more.want |= spex_key_wants(keys[i]);

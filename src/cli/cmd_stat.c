@@ -179,7 +179,7 @@ static int stat_profile(const struct profile_options *o, uint64_t *samples)
     static const enum spex_key keys[] = {SPEX_KEY_OP};
     struct profile p;
     struct spex_analysis_options more = {.size = sizeof more,
-                                         .want = SPEX_WANT_LITTLE | SPEX_WANT_SPENT};
+                                         .want = SPEX_WANT_BASE | SPEX_WANT_SPENT};
     int status = profile_open_all(&p, o, NULL, &more);
     if (status)
         return status;

@@ -142,7 +142,7 @@ static int read_profile(const struct profile_options *options, const char *path,
     static const enum spex_key key = SPEX_KEY_SYMBOL;
     struct profile p;
     struct spex_analysis_options more = {
-        .size = sizeof more, .want = SPEX_WANT_LITTLE | SPEX_WANT_SPENT | spex_key_wants(key)};
+        .size = sizeof more, .want = SPEX_WANT_BASE | SPEX_WANT_SPENT | spex_key_wants(key)};
     int status = profile_open(&p, options, path, &more);
     if (status)
         return status;

@@ -42,7 +42,7 @@ struct tables_cell {
 struct tables;
 
 /* enum spex_want of a pass that feeds them. */
-enum { TABLES_WANT = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_STACK };
+enum { TABLES_WANT = SPEX_WANT_BASE | SPEX_WANT_SYMBOL | SPEX_WANT_STACK };
 
 struct tables *tables_new(struct spex_analysis *analysis);
 void tables_free(struct tables *tables);

@@ -109,7 +109,7 @@ static enum spex_status end_autofdo(struct export_job *job)
     return SPEX_OK;
 }
 
-#define FLOW_WANT (SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_BRANCH)
+#define FLOW_WANT (SPEX_WANT_BASE | SPEX_WANT_SYMBOL | SPEX_WANT_BRANCH)
 
 const struct export_format export_bolt = {
     .name = "bolt",

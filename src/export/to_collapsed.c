@@ -91,7 +91,7 @@ const struct export_format export_collapsed = {
     .weight = EXPORT_WEIGHT_HELP,
     .cannot =
         "when a sample was taken, addresses, more than one weight; a ; in a name becomes a comma",
-    .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_STACK,
+    .want = SPEX_WANT_BASE | SPEX_WANT_SYMBOL | SPEX_WANT_STACK,
     .weights = true,
     .begin = begin,
     .sink = sink,

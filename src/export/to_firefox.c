@@ -539,7 +539,7 @@ const struct export_format export_firefox = {
         "Firefox Profiler's processed profile: a time line per thread, markers where data was lost",
     .weight = "samples; those of one place within 1/4096 of the time are one with a weight",
     .cannot = "latencies, data addresses, other weights",
-    .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_TIME | SPEX_WANT_STACK,
+    .want = SPEX_WANT_BASE | SPEX_WANT_SYMBOL | SPEX_WANT_TIME | SPEX_WANT_STACK,
     .ordered = true,
     .begin = begin,
     .sink = sink,

@@ -376,7 +376,7 @@ const struct export_format export_llvm = {
     .cannot =
         "targets of calls, discriminators of inlined calls, latencies, threads, other files; names "
         "with blanks or other than ASCII",
-    .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_BRANCH,
+    .want = SPEX_WANT_BASE | SPEX_WANT_SYMBOL | SPEX_WANT_BRANCH,
     .begin = flows_begin,
     .sink = flows_sink,
     .end = end,

@@ -323,7 +323,7 @@ const struct export_format export_pprof = {
         "latency, level 1 data cache misses, mispredicted branches, and operations where they can "
         "be estimated; labels op, data_source, thread, tid, pid",
     .cannot = "when a sample was taken, data addresses, branch targets",
-    .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_SPENT | SPEX_WANT_STACK,
+    .want = SPEX_WANT_BASE | SPEX_WANT_SYMBOL | SPEX_WANT_SPENT | SPEX_WANT_STACK,
     .binary = true,
     .begin = begin,
     .sink = sink,

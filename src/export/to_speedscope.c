@@ -138,7 +138,7 @@ const struct export_format export_speedscope = {
     .cannot =
         "when a sample was taken: order and width on its time axis are of weights alone; lines "
         "(its table is of frames, which are functions)",
-    .want = SPEX_WANT_LITTLE | SPEX_WANT_SYMBOL | SPEX_WANT_STACK,
+    .want = SPEX_WANT_BASE | SPEX_WANT_SYMBOL | SPEX_WANT_STACK,
     .weights = true,
     .begin = begin,
     .sink = sink,

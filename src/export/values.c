@@ -298,7 +298,7 @@ unsigned export_wants(enum export_column column)
     case EXPORT_CALLERS:
         return SPEX_WANT_STACK;
     default:
-        return SPEX_WANT_LITTLE;
+        return SPEX_WANT_BASE;
     }
 }
 

@@ -461,7 +461,7 @@ static void free_scan(void *data)
 /* Which columns the statement needs, and what the pass must find out for them. */
 static unsigned choose_columns(struct scan *s, struct duck_init *info)
 {
-    unsigned want = SPEX_WANT_LITTLE;
+    unsigned want = SPEX_WANT_BASE;
     s->column_count = duck.init_get_column_count(info);
     s->columns = memory_get(s->column_count + 1, sizeof *s->columns);
     for (size_t i = 0; i < s->column_count; i++) {

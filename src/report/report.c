@@ -146,7 +146,7 @@ static enum spex_status count_samples(struct report *r, struct spex_error *error
     };
     size_t count = sizeof sinks / sizeof *sinks - !r->nodes;
     struct clock_intervals intervals = {r->bins.first, r->at_work, r->bins.shift, r->bins.count};
-    analysis_narrow(r->analysis, ~(unsigned)SPEX_WANT_LITTLE, NULL);
+    analysis_narrow(r->analysis, ~(unsigned)SPEX_WANT_BASE, NULL);
     analysis_count_time(r->analysis, &intervals);
     enum spex_status status = analysis_run(r->analysis, sinks, count, error);
     analysis_count_time(r->analysis, NULL);
@@ -174,7 +174,7 @@ static enum spex_status look_closer(struct report *r, struct spex_error *error)
                     &r->closer);
     if (r->line_count)
         status = analysis_run(r->analysis, sinks, sizeof sinks / sizeof *sinks, error);
-    analysis_narrow(r->analysis, ~(unsigned)SPEX_WANT_LITTLE, NULL);
+    analysis_narrow(r->analysis, ~(unsigned)SPEX_WANT_BASE, NULL);
     return status;
 }
 
@@ -311,7 +311,7 @@ static enum spex_status count_all(struct report *r, struct spex_error *error)
     enum spex_status status = SPEX_OK;
     analysis_extent(r->analysis, &first, &last);
     if (r->options.filtered || !last) { /* nothing to guess from */
-        analysis_narrow(r->analysis, SPEX_WANT_LITTLE, NULL);
+        analysis_narrow(r->analysis, SPEX_WANT_BASE, NULL);
         status = spex_analysis_run(r->analysis, NULL, NULL, error);
         const struct spex_totals *t = spex_analysis_totals(r->analysis);
         first = t->first_time;
