@@ -118,8 +118,8 @@ for name, argv, says, function, file, busy in PROGRAMS:
     if busy:
         check(f"{name}: rows with long runs are off by less than a hundredth of the time",
               max(off, default=0) < 0.01, runs["long"])
-        check(f"{name}: large rows with short runs are off by less than 25% in the median",
-              d["large_short_runs_median_error"] < 0.25, d["large_short_runs_median_error"])
+        check(f"{name}: large rows with short runs are off by less than 30% in the median",
+              d["large_short_runs_median_error"] < 0.3, d["large_short_runs_median_error"])
 shorts.sort()
 larges.sort()
 middle = larges[len(larges) // 2]
