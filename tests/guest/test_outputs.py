@@ -201,7 +201,7 @@ check("recover: a whole file, and the run is gone",
 check("with all up to that moment", len(packets(at("p"))) > 1000)
 code, rows, err = run("perf", "script", "-i", at("p"), "--itrace=i1i", "-F", "ip,sym")
 check("perf names its functions", code == 0 and rows.count(b"busy") > 1000, err)
-for operands, why in [([], "which run"), ([at("none")], "No such file"), ([AT], "not a run"),
+for operands, why in [([], "name the run"), ([at("none")], "No such file"), ([AT], "not a run"),
                       ([work], "not the beginning of a perf.data")]:
     code, out, err = spex("recover", *operands, "-o", at("x"))
     check(f"recover {' '.join(operands).replace(WORK, '')}: {why}",
