@@ -196,6 +196,7 @@ enum spex_status spex_uarch_core_new(struct spex_uarch *model, unsigned index,
         core->hot->counter = (int64_t)SPEX_UARCH_OPS_MAX << SPEX_UARCH_OPS_SHIFT;
         core->hot->clock_base = 0;
         memset(&core->counts, 0, sizeof core->counts);
+        core->hot->mispredicts = 0;
         core_clear(core);
         __atomic_store_n(&core->mail.clock, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&core->mail.idle, 0, __ATOMIC_RELAXED);
@@ -328,6 +329,7 @@ unsigned spex_uarch_block_rest(struct spex_uarch_core *hot, const struct spex_ua
             *target = block->pc;
             hot->ring[hot->sequence % SPEX_UARCH_RING] |= 1;
             hot->counter += hot->penalty[1];
+            hot->mispredicts++;
         }
         core->path = core->path << 3 ^ (uint32_t)(block->pc >> 2);
     }
@@ -353,6 +355,7 @@ void spex_uarch_cut(struct spex_uarch_core *core)
 void spex_uarch_counts(const struct spex_uarch_core *core, struct spex_uarch_counts *counts)
 {
     *counts = core->rest->counts;
+    counts->mispredict = core->mispredicts;
 }
 
 const char *spex_uarch_level_name(enum spex_uarch_level level)

@@ -140,6 +140,7 @@ struct spex_uarch_core {
     uint32_t ras_mask;
     uint32_t index;     /* the engine's number of the core */
     int64_t penalty[2]; /* ticks after a branch predicted right (none), and wrong */
+    uint64_t mispredicts;
     /* Entered blocks; the low bit says that the branch before it was mispredicted. */
     uintptr_t ring[SPEX_UARCH_RING];
     uint64_t clock_base; /* ticks before the last arm */
@@ -255,12 +256,14 @@ spex_uarch_block(struct spex_uarch_core *core, const struct spex_uarch_block *bl
         core->history = history * 2 + taken;
         entered += next >> 7;
         counter += core->penalty[next >> 7];
+        core->mispredicts += next >> 7;
     } else if (last->end == SPEX_UARCH_END_CALL) {
         core->ras[++core->ras_top & core->ras_mask] = last->next;
     } else if (last->end == SPEX_UARCH_END_RETURN) {
         unsigned wrong = core->ras[core->ras_top-- & core->ras_mask] != block->pc;
         entered += wrong;
         counter += core->penalty[wrong];
+        core->mispredicts += wrong;
     } else if (last->end >= SPEX_UARCH_END_INDIRECT) {
         flags = SPEX_UARCH_INDIRECT;
     }
@@ -405,10 +408,11 @@ struct spex_uarch_counts {
     uint64_t snoop, snoop_modified; /* lines that came from another core */
     uint64_t upgrade, invalidated;  /* writes to shared lines; lines lost to others */
     uint64_t contended;             /* accesses decided in virtual time (fast) */
+    uint64_t mispredict;
     /* the full model alone */
     uint64_t prefetch, prefetch_used, prefetch_late; /* lines fetched ahead */
     uint64_t code_miss;                              /* of the level 1 instruction cache */
-    uint64_t mispredict, btb_miss;
+    uint64_t btb_miss;
     uint64_t forwarded;    /* loads that got their data from the store buffer */
     uint64_t streamed;     /* lines written without being fetched */
     uint64_t kernel, idle; /* cycles of system calls, and of waiting */

@@ -165,8 +165,13 @@ code, _, err, path = record("--truth", "-c", "512", work, "exit", "0")
 code, out, err = spex("truth", "--format", "json", path)
 rows = {r["symbol"]: r for r in json.loads(out)["rows"]}
 total = json.loads(out)["operations"]
+exact = [l.split("\t") for l in open(path + ".truth") if not l.startswith("#")]
 code, _, err = spex("stat", *MODEL, "-c", "512", work, "exit", "0")
 equal("truth: all operations are there", total, counts(err)["SAMPLE_POP"])
+equal("stat: misses and mispredicts are those of all instructions",
+      [int(re.search(rf"([\d,]+) +{name}", err)[1].replace(",", ""))
+       for name in ("l1d-misses", "tlb-walks", "mispredicts")],
+      [sum(int(r[column]) for r in exact) for column in (3, 5, 6)])
 busy = rows["busy"]
 check("truth: the hot function, its count, its error",
       abs(busy["operations"] - 7000000) < 1000000 and
