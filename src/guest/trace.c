@@ -65,7 +65,8 @@ struct seen {
     pid_t tid, memory; /* whose memory */
     uint64_t room;     /* SLOTS times SLOT bytes, or 0 */
     unsigned used;
-    bool making; /* the room, just now; with these registers before: */
+    bool executed; /* another program since it was made: its memory is its own */
+    bool making;   /* the room, just now; with these registers before: */
     struct user_regs_struct before;
     struct seen *next;
 };
@@ -197,8 +198,16 @@ static void room_made(struct supervisor *s, struct seen *t)
     ptrace(PTRACE_SETREGS, t->tid, NULL, &back);
 }
 
+/* The call fails, and was never made. */
+static void refuse(const struct seen *t, struct user_regs_struct *r, int error)
+{
+    r->orig_rax = UINT64_MAX;
+    r->rax = (uint64_t)-error;
+    ptrace(PTRACE_SETREGS, t->tid, NULL, r);
+}
+
 /* The call becomes the start of spex. */
-static void redirect(const struct supervisor *s, struct seen *t, struct seen *owner,
+static bool redirect(const struct supervisor *s, struct seen *t, struct seen *owner,
                      struct user_regs_struct *r)
 {
     char path[IMAGE_PATH];
@@ -206,14 +215,14 @@ static void redirect(const struct supervisor *s, struct seen *t, struct seen *ow
     int n = snprintf(path, sizeof path, "%s/" TRACE_LINK, s->directory);
     struct iovec from = {path, (size_t)n + 1}, to = {(void *)(uintptr_t)at, (size_t)n + 1};
     if (process_vm_writev(t->tid, &from, 1, &to, 1, 0) != n + 1)
-        return;
+        return false;
     if (r->orig_rax == SYS_execveat) {
         r->orig_rax = SYS_execve;
         r->rsi = r->rdx;
         r->rdx = r->r10;
     }
     r->rdi = at;
-    ptrace(PTRACE_SETREGS, t->tid, NULL, r);
+    return !ptrace(PTRACE_SETREGS, t->tid, NULL, r);
 }
 
 /* An execve is about to happen. Returns the ptrace request to go on with. */
@@ -230,11 +239,8 @@ static int look(struct supervisor *s, struct seen *t)
     snprintf(directory, sizeof directory, "/proc/%d/cwd", (int)t->tid);
     struct image_search search = {root, directory, s->start.word[START_SYSROOT]};
     enum image_kind kind = *path ? image_find(path, &search, &image) : IMAGE_NONE;
-    if (kind == IMAGE_ORPHAN) {
-        r.orig_rax = UINT64_MAX;
-        r.rax = (uint64_t)-ENOENT;
-        ptrace(PTRACE_SETREGS, t->tid, NULL, &r);
-    }
+    if (kind == IMAGE_ORPHAN)
+        refuse(t, &r, ENOENT);
     if (kind != IMAGE_GUEST)
         return PTRACE_CONT;
     struct seen *owner = find(s, t->memory);
@@ -242,19 +248,23 @@ static int look(struct supervisor *s, struct seen *t)
         return PTRACE_CONT;
     if (!owner->room)
         return make_room(t, &r) ? PTRACE_SYSCALL : PTRACE_CONT;
-    if (note_path(s, pid, path))
-        redirect(s, t, owner, &r);
+    if (!note_path(s, pid, path) || !redirect(s, t, owner, &r))
+        refuse(t, &r, ENOMEM);
     return PTRACE_CONT;
 }
 
-/* A new thread or process: whose memory it has, or a copy of whose. */
+/*
+ * A new thread or process: whose memory it has, or a copy of whose. The parent says so when it runs
+ * again, and the child may have executed another program by then, or ended.
+ */
 static void born(struct supervisor *s, struct seen *parent, int event)
 {
     unsigned long tid = 0;
-    ptrace(PTRACE_GETEVENTMSG, parent->tid, NULL, &tid);
-    struct seen *child = tid ? find(s, (pid_t)tid) : NULL;
+    if (ptrace(PTRACE_GETEVENTMSG, parent->tid, NULL, &tid) || kill((pid_t)tid, 0))
+        return; /* it has ended, and was forgotten */
+    struct seen *child = find(s, (pid_t)tid);
     struct seen *owner = find(s, parent->memory);
-    if (!child || !owner)
+    if (!child || !owner || child->executed)
         return;
     if (event == PTRACE_EVENT_VFORK) {
         child->memory = owner->tid;
@@ -278,7 +288,7 @@ static void stopped(struct supervisor *s, pid_t tid, int status)
         else if (t && !event && t->making)
             room_made(s, t);
         else if (t && event == PTRACE_EVENT_EXEC)
-            *t = (struct seen){.tid = tid, .memory = tid, .next = t->next};
+            *t = (struct seen){.tid = tid, .memory = tid, .executed = true, .next = t->next};
         else if (t && event)
             born(s, t, event);
         signal = 0;
