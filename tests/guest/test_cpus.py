@@ -86,13 +86,14 @@ def loads(path):
 
 
 def taken(path):
-    """Atomics that have the line in level 1 and take it from another socket's core:
-    perf calls these remote."""
+    """By source: atomics that have the line and take it from another socket's core. perf calls
+    these remote, spex by where the data was."""
     code, out, err = spex("script", "-i", path, "--format", "json", "-F",
                           "op_class,op_payload,source,events")
     rows = [json.loads(line) for line in out.splitlines()]
-    return sum(r["op_class"] == 1 and not r["op_payload"] & 1 and r["source"] == "l1" and
-               "remote-access" in r["events"] for r in rows)
+    return collections.Counter(r["source"] for r in rows if r["op_class"] == 1 and
+                               not r["op_payload"] & 1 and r["source"] != "remote" and
+                               "remote-access" in r["events"])
 
 
 def order(path):
@@ -153,10 +154,9 @@ for cpu, table, layout in CASES:
             want = collections.Counter()
             for (source, value), n in seen.items():
                 want[EVENTS.get(source, "?")] += n
-            upgrades = taken(path)
-            if upgrades:
-                want[EVENTS["l1"]] -= upgrades
-                want["Remote " + EVENTS["l1"]] += upgrades
+            for source, upgrades in taken(path).items():
+                want[EVENTS[source]] -= upgrades
+                want["Remote " + EVENTS[source]] += upgrades
             check(f"{what}: no Data Source packets", all(value is None for _, value in seen), seen)
         if os.path.exists(PERF7):
             equal(f"{what}: perf 7 reads the same", new, want)
