@@ -17,14 +17,32 @@ void vector_add(struct vector *v, const struct spex_group *group, const struct s
     group_buckets(group, row, SPEX_LATENCY_TOTAL, v->value + METRIC_BUCKET);
 }
 
+/* Returns how many values are not 0, and so are written. */
+static unsigned write_values(const struct vector *v, struct json *json)
+{
+    unsigned n = 0;
+    for (unsigned m = 0; m < METRICS; m++) {
+        double square = m == METRIC_time_square ? round(v->time_square) : 0;
+        if (!v->value[m] && square <= 0)
+            continue;
+        n++;
+        if (!json)
+            continue;
+        json_u64(json, m);
+        if (v->value[m]) {
+            json_u64(json, v->value[m]);
+        } else {
+            json_begin(json);
+            out_printf(json->out, "%.0f", square);
+        }
+    }
+    return n;
+}
+
 void vector_write(const struct vector *v, struct json *json)
 {
     json_array(json);
-    for (unsigned m = 0; m < METRICS; m++)
-        if (v->value[m]) {
-            json_u64(json, m);
-            json_u64(json, v->value[m]);
-        }
+    write_values(v, json);
     json_end(json);
 }
 
@@ -33,6 +51,7 @@ void metrics_write(struct json *json)
     json_array(json);
 #define METRIC(name, from) json_string(json, #name);
 #include "report/metrics.def"
+    json_string(json, "time_square");
     json_end(json);
 }
 
@@ -69,6 +88,15 @@ void cube_free(struct cube *cube)
     free(cube->cells);
     free(cube->rest);
     free(cube->beyond);
+}
+
+/* Adds a row of one of the cube's groups. */
+static void add_row(const struct cube *cube, struct vector *v, const struct spex_group *group,
+                    const struct spex_row *row)
+{
+    vector_add(v, group, row);
+    if (cube->squares)
+        v->time_square += row->stats.time_square;
 }
 
 /* ---- cells in order ---- */
@@ -138,7 +166,7 @@ void cube_finish(struct cube *cube, const struct bins *bins, enum spex_order ord
         unsigned bin = bin_of(cube, row, bins);
         uint32_t found = index.slots[*find_slot(&index, row->key, &slot)];
         if (!found) {
-            vector_add(&cube->rest[bin], cube->fine, row);
+            add_row(cube, &cube->rest[bin], cube->fine, row);
             continue;
         }
         cube->cells = memory_grow(cube->cells, n, &capacity, sizeof *cube->cells);
@@ -153,7 +181,7 @@ void cube_finish(struct cube *cube, const struct bins *bins, enum spex_order ord
 static void vector_take(struct vector *v, const struct spex_group *group,
                         const struct spex_row *row)
 {
-    struct vector less = {{0}};
+    struct vector less = {{0}, 0};
     vector_add(&less, group, row);
     for (unsigned m = 0; m < METRICS; m++)
         v->value[m] -= less.value[m];
@@ -199,25 +227,18 @@ const struct cell *cube_cells(const struct cube *cube, size_t row, size_t *count
 /* A cell is its interval, how many numbers follow, and those of vector_write. */
 static void write_cell(const struct vector *v, unsigned bin, struct json *json)
 {
-    unsigned n = 0;
-    for (unsigned m = 0; m < METRICS; m++)
-        n += v->value[m] != 0;
     json_u64(json, bin);
-    json_u64(json, 2 * n);
-    for (unsigned m = 0; m < METRICS; m++)
-        if (v->value[m]) {
-            json_u64(json, m);
-            json_u64(json, v->value[m]);
-        }
+    json_u64(json, 2 * write_values(v, NULL));
+    write_values(v, json);
 }
 
 static void write_row(const struct cube *cube, size_t row, struct json *json)
 {
     static const double quantiles[] = {0.5, 0.95, 0.99};
     const struct spex_row *r = spex_group_row(cube->total, row);
-    struct vector v = {{0}};
+    struct vector v = {{0}, 0};
     size_t count;
-    vector_add(&v, cube->total, r);
+    add_row(cube, &v, cube->total, r);
     json_name(json, "total");
     vector_write(&v, json);
     if (cube->percentiles) {
@@ -232,7 +253,7 @@ static void write_row(const struct cube *cube, size_t row, struct json *json)
     json_array(json);
     for (size_t i = 0; i < count; i++) {
         memset(&v, 0, sizeof v);
-        vector_add(&v, cube->fine, cells[i].from);
+        add_row(cube, &v, cube->fine, cells[i].from);
         write_cell(&v, cells[i].bin, json);
     }
     json_end(json);
@@ -257,16 +278,16 @@ void cube_write_row(const struct cube *cube, size_t row, struct json *json)
 
 void cube_write_rest(const struct cube *cube, size_t first, struct json *json)
 {
-    struct vector *bins = memory_get(BINS_MOST + 1, sizeof *bins), total = {{0}};
+    struct vector *bins = memory_get(BINS_MOST + 1, sizeof *bins), total = {{0}, 0};
     if (cube->rest)
         memcpy(bins, cube->rest, (BINS_MOST + 1) * sizeof *bins);
     if (cube->beyond)
         total = *cube->beyond;
     for (size_t i = first; i < (cube->beyond ? cube->kept : cube->rows); i++)
-        vector_add(&total, cube->total, spex_group_row(cube->total, i));
+        add_row(cube, &total, cube->total, spex_group_row(cube->total, i));
     for (size_t i = 0; i < cube->count; i++)
         if (cube->cells[i].row >= first)
-            vector_add(&bins[cube->cells[i].bin], cube->fine, cube->cells[i].from);
+            add_row(cube, &bins[cube->cells[i].bin], cube->fine, cube->cells[i].from);
     json_name(json, "total");
     vector_write(&total, json);
     json_name(json, "cells");

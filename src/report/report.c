@@ -236,6 +236,7 @@ static enum spex_status make_tables(struct report *r, struct spex_error *error)
     }
     if (!status)
         spex_group_derive(r->cubes[FUNCTIONS].fine, r->cubes[CODE].fine);
+    r->cubes[FUNCTIONS].squares = true; /* the page shows intervals of these alone */
     return status;
 }
 

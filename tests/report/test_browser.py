@@ -164,10 +164,41 @@ for start, end in ((0.3, 0.6), (0.8, 0.2), (0.5, 0.51)):
           abs(said[0] / spent - 1) < 1e-3 and abs(said[1] / work - 1) < 1e-3, (said, spent, work))
     shown = b.run("Object.fromEntries([...document.querySelectorAll('#functions tbody tr')].map(r "
                   "=> [r.querySelector('.name').textContent, "
-                  "Number(r.children[3].textContent.replace(/,/g, ''))]))")
+                  "Number(r.children[4].textContent.replace(/,/g, ''))]))")
     equal("and the same functions", shown, {r["symbol"]: r["samples"] for r in want["rows"]})
 b.key("Escape")
 equal("Escape chooses all again", b.run(NUMBERS), whole)
+
+
+def shares(what, file, *args, fields="time,time_error"):
+    """The first column and its interval: on the page as in the text of report."""
+    code, text, err = on("report", file, "-F", fields + ",symbol", "--percent-limit", "0", *args)
+    want = {}
+    for line in text.splitlines():
+        row = re.match(r" *~?([\d.]+%) +([\d.]+%) +(\S+)$", line)
+        if row:
+            want[row[3]] = [row[1], row[2]]
+    shown = b.run("Object.fromEntries([...document.querySelectorAll('#functions tbody tr')].map(r "
+                  "=> [r.querySelector('.name').textContent, [...r.children].slice(1, 3).map(c => "
+                  "c.textContent.trim())]))")
+    check(f"{what}: the shares and intervals of report's text", want and shown == want,
+          (shown, want, text))
+
+
+shares("all of the time", "mixed.data")
+b.drag("#time canvas", 0.3, 0.6)
+option = b.run("document.querySelector('#command').textContent").split("--time ")[1]
+shares("a range", "mixed.data", "--time", option)
+b.key("Escape")
+b.open(f"{DIR}/mixed-untimed.data.html")
+shares("no timestamps", "mixed-untimed.data", fields="share,error")
+check("which the page says",
+      "time is not known, since the records" in on("report", "mixed-untimed.data")[1] and
+      "not known, since the records have no timestamps" in
+      b.run("document.querySelector('#head').textContent") and
+      b.run("document.querySelector('#functions th[aria-sort=descending]').textContent")
+      == "samples")
+b.open(MIXED)
 b.run("document.querySelector('.ranges input').focus()")
 for _ in range(5):
     b.key("ArrowRight")
@@ -184,7 +215,7 @@ b.open(MIXED)
 
 # ---- tables ----
 COLUMN = ("[...document.querySelectorAll('#functions tbody tr')].map(r => "
-          "Number(r.children[3].textContent.replace(/,/g, '')))")
+          "Number(r.children[4].textContent.replace(/,/g, '')))")
 b.run("[...document.querySelectorAll('#functions th button')].find(x => x.textContent "
       "=== 'samples').focus()")
 b.key("Enter")
@@ -303,7 +334,7 @@ b.run("document.querySelector('#profile-1').click()")
 b.frame()
 equal("the other profile is shown",
       (b.run("document.querySelector('#head dd').textContent"), b.problems()), ("false.data", []))
-diff = {r["key"]: f"{100 * r['delta_low']:+.1f} to {100 * r['delta_high']:+.1f}"
+diff = {r["key"]: f"{100 * r['time_low']:+.1f} to {100 * r['time_high']:+.1f}"
         for r in data("diff", ("mixed.data", "false.data"))["rows"]}
 shown = b.run("Object.fromEntries([...document.querySelectorAll('#compare tbody tr')].map(r => "
               "[r.querySelector('.name').textContent, r.children[2].textContent]))")

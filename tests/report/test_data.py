@@ -26,6 +26,11 @@ def differs(v, want, total):
     if "time" in v:
         got |= {"time": ratio(v["time"], total["time"]),
                 "time_ns": round(v["time"] / 1000)} if total["time"] else {}
+    if v.get("time_square"):  # of functions only
+        f = v["time"] / total["time"]
+        variance = (1 - 2 * f) * v["time_square"] + f * f * total["time_square"]
+        half = 1.959963984540054 * max(0, variance) ** 0.5 / (total["time"] / 1000)
+        got |= {"time_low": max(0, f - half), "time_high": min(1, f + half)}
     got |= {k: n for k, n in v.items() if k.startswith("from_") and n}
     return [f"{k}: page {x}, command {want.get(k)}" for k, x in got.items() if k in want and
             not near(x, want[k])]
@@ -75,6 +80,8 @@ def all_tables(file, args=()):
     report = data("report", file, "--sort", "symbol", *args)
     total = {k: sum(profile.vector(r)[k] for r in raw["functions"]) for k in profile.names}
     equal(f"{file}: samples", total["samples"], raw["totals"]["samples"])
+    equal(f"{file}: time has what its interval needs", bool(total["time_square"]),
+          bool(total["time"]))
     equal(f"{file}: totals are report's", raw["totals"], report["totals"])
     same(f"{file}: functions", profile, raw["functions"], report["rows"], lambda r: r["symbol"],
          total)

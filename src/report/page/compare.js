@@ -1,5 +1,5 @@
 // Two profiles side by side: what differs by more than chance comes first. And the data to take along.
-import {count, cycles, difference, percent, ratio} from "./format.js";
+import {count, cycles, difference, percent, ratio, seconds, timeDifference} from "./format.js";
 import {h, panel, table} from "./dom.js";
 
 const points = x => { const text = (100 * x).toFixed(1); return Number(text) ? `${x > 0 ? "+" : ""}${text}` : "0.0"; };
@@ -13,10 +13,11 @@ export function comparePanel(profiles) {
                 names.set(key, {label: key.split("\n")[0], key, dso: row.dso || "", sides: []});
             names.get(key).sides[side] = row;
         }
+    const timed = profiles.every(p => p.timed()), measure = timed ? "time" : "samples", all = profiles.map((p, i) => totals[i][p.metric[measure]]);
     const rows = [...names.values()].map(r => {
-        const n = r.sides.map((row, i) => row ? row.total[profiles[i].metric.samples] : 0);
-        const k = [0, 1].map(i => n[i] || 0), all = [0, 1].map(i => totals[i][profiles[i].metric.samples]);
-        const share = [0, 1].map(i => ratio(k[i], all[i]) || 0), [low, high] = difference(k[0], all[0], k[1], all[1]);
+        const of = name => [0, 1].map(i => r.sides[i] ? r.sides[i].total[profiles[i].metric[name]] : 0);
+        const k = of(measure), share = [0, 1].map(i => ratio(k[i], all[timed ? 0 : i]) || 0);
+        const [low, high] = timed ? timeDifference(k, of("time_square"), all[0]) : difference(k[0], all[0], k[1], all[1]);
         return {...r, share, delta: share[1] - share[0], low, high, sure: low > 0 || high < 0};
     });
     const column = (name, title, help, value, show) => ({name, title, help, value, show});
@@ -25,15 +26,15 @@ export function comparePanel(profiles) {
         column("sure", "change", "B minus A, percentage points; those beyond chance first", r => (r.sure ? 1 : 0) + Math.abs(r.delta), r => `${points(r.delta)} ${r.sure ? r.delta > 0 ? "more" : "less" : ""}`),
         {name: "name", title: "function", text: true, value: r => r.label, show: r => h("span", {class: "name", title: r.label}, r.label)},
         column("interval", "95% interval", "of the change", r => r.low, r => `${points(r.low)} to ${points(r.high)}`),
-        column("a", "A", "share of the samples of A", r => r.share[0], r => percent(r.share[0])),
-        column("b", "B", "share of the samples of B", r => r.share[1], r => percent(r.share[1])),
+        column("a", "A", timed ? "time in A, of A's" : "share of the samples of A", r => r.share[0], r => percent(r.share[0])),
+        column("b", "B", timed ? "time in B, of A's" : "share of the samples of B", r => r.share[1], r => percent(r.share[1])),
         column("p95a", "p95 A", "total latency in A", r => r.sides[0] ? r.sides[0].percentile(95, null) : -1, r => p95(r, 0)),
         column("p95b", "p95 B", "total latency in B", r => r.sides[1] ? r.sides[1].percentile(95, null) : -1, r => p95(r, 1)),
         {name: "dso", title: "in", text: true, value: r => r.dso, show: r => r.dso},
     ], {sort: "sure", filter: r => r.label});
     t.set(rows);
-    const about = (p, i) => h("li", {}, `${"AB"[i]}: ${p.input}, ${count(totals[i][p.metric.samples])} samples, ${(ratio(totals[i][p.metric.cycles], totals[i][p.metric.latencies]) || 0).toFixed(1)} cycles an operation`);
-    return {element: panel("compare", "Compare", "Shares of samples by function, of the whole runs: an interval that does not hold 0 is a difference beyond chance.",
+    const about = (p, i) => h("li", {}, `${"AB"[i]}: ${p.input}, ${timed ? `${seconds(all[i] / 1e12)} of CPU time, ` : ""}${count(totals[i][p.metric.samples])} samples, ${(ratio(totals[i][p.metric.cycles], totals[i][p.metric.latencies]) || 0).toFixed(1)} cycles an operation`);
+    return {element: panel("compare", "Compare", `${timed ? "Time by function, as a share of A's" : "Shares of samples by function (time is not known of both)"}, of the whole runs: an interval that does not hold 0 is a difference beyond chance.`,
         h("ul", {class: "facts"}, about(a, 0), about(b, 1)), t.element), update() {}};
 }
 
@@ -48,12 +49,13 @@ function download(name, type, text) {
 /** Rows of a table in the chosen range as CSV; a field that could be taken for a formula is quoted as text. */
 export function csv(profile, name, range) {
     const keys = ["name", "dso", "pid", "tid", "pc", "symbol", "target", "file", "line"].filter(k => profile[name].some(r => r[k] !== undefined));
-    const metrics = [...profile.metrics, ...profile.source_names.map(s => `from_${s.replace(/-/g, "_")}`)];
+    const metrics = [...profile.metrics, ...profile.source_names.map(s => `from_${s.replace(/-/g, "_")}`)].map((m, i) => [m, i])
+        .filter(([m]) => m !== "time_square" || name === "functions");
     const quote = x => { const s = String(x ?? ""); return /^[=+@-]/.test(s) && Number.isNaN(Number(s)) ? `"'${s.replace(/"/g, '""')}"` : /[",\n\r]/.test(s) ? `"${s.replace(/"/g, '""')}"` : s; };
-    const lines = [[...keys, ...metrics].join(",")];
+    const lines = [[...keys, ...metrics.map(([m]) => m)].join(",")];
     for (const row of profile[name]) {
         const v = row.sum(range);
-        lines.push([...keys.map(k => quote(row[k])), ...metrics.map((_, i) => v[i])].join(","));
+        lines.push([...keys.map(k => quote(row[k])), ...metrics.map(([, i]) => v[i])].join(","));
     }
     return lines.join("\n") + "\n";
 }
@@ -74,7 +76,7 @@ const EXPLAIN = [
     ["Samples", "The unit picks one operation in every period and follows it to its end. The share of samples of a function is the share of operations it executed, not of time: operations that wait long are as likely to be picked as short ones."],
     ["Time", "What a sample stands for of its CPU's time: the time between records, shared among them by what each operation probably cost. Some of it may be of the interval beside: pictures over time show the time that CPUs were at work in each, which is exact, divided as the samples say; numbers are those of the samples, as the commands add them up. In a short range they may come to more, or less, than its CPUs were at work: the bar says both. Where the records have no timestamps there is none."],
     ["Waited", "The sum of the total latencies of the samples: how many cycles the sampled operations took from dispatch to completion. Operations overlap, so this is more than elapsed time; it shows where the machine waits."],
-    ["± 95%", "Samples are a draw. The true share lies within this distance in 95 of 100 such profiles (Wilson's interval); differences of two profiles use Newcombe's. A difference whose interval holds 0 may be chance."],
+    ["± 95%", "Samples are a draw. The true share of what the first column shows lies within this distance in 95 of 100 such profiles: of time by how much its samples' times vary, of counts Wilson's interval. It does not cover how time is shared among functions that take turns within a few periods: spex report marks those ~. A difference of two profiles whose interval holds 0 may be chance."],
     ["p50, p95", "Half, or 95%, of the samples took at most so many cycles. Of the whole run they are exact; of a chosen range they are good to half a power of two, marked ~. ≥ means that the counter ended there."],
     ["Miss ratios", "Misses among the samples that looked there, as the record's events tell."],
     ["From", "The data source that the CPU reports with a load; where it reports none, what the events say."],

@@ -117,6 +117,11 @@ export class Profile {
         return new Float64Array(this.size);
     }
 
+    /** Whether there is time: else shares are of samples. */
+    timed() {
+        return this.sum("functions", null)[this.metric.time] > 0;
+    }
+
     /** All rows of a table together. */
     sum(table, range) {
         const kept = this.summed.get(table);

@@ -38,6 +38,18 @@ export function wilson(k, n) {
     return [Math.max(0, centre - half), Math.min(1, centre + half)];
 }
 
+/** 95% interval of the share that a row's time has of all, both with the sum of the squares of their samples' times: rows.c. */
+export function timeInterval(ps, square, allPs, allSquare) {
+    const f = ps / allPs, all = allPs / 1000, half = Z * Math.sqrt(Math.max(0, (1 - 2 * f) * square + f * f * allSquare)) / all;
+    return [Math.max(0, f - half), Math.min(1, f + half)];
+}
+
+/** 95% interval of a change of time, as a share of A's time; squares as above: diff's. */
+export function timeDifference([a, b], squares, allPs) {
+    const half = Z * Math.sqrt(squares[0] + squares[1]) * 1000;
+    return [(b - a - half) / allPs, (b - a + half) / allPs];
+}
+
 /** 95% interval of k1/n1 - k0/n0 (Newcombe). */
 export function difference(k0, n0, k1, n1) {
     const p0 = n0 ? k0 / n0 : 0, p1 = n1 ? k1 / n1 : 0, a = wilson(k0, n0), b = wilson(k1, n1), d = p1 - p0;

@@ -1,6 +1,6 @@
 // The table of functions; a row opens its source and instructions side by side.
 import {bucketStart} from "./data.js";
-import {count, cycles, percent, ratio, wilson} from "./format.js";
+import {count, cycles, percent, ratio, timeInterval, wilson} from "./format.js";
 import {bar, h, panel, svg, table} from "./dom.js";
 
 /** Columns that speak of a vector: misses, mispredicts, latencies, sources. What a row is comes before or behind. */
@@ -27,6 +27,18 @@ export function usual(app) {
 export function shareColumn(app) {
     return {name: "share", title: app.measure.title, help: `share of ${app.measure.title}`, value: r => r.v[app.measure.metric],
         show: r => bar(ratio(r.v[app.measure.metric], r.all[app.measure.metric]), percent(ratio(r.v[app.measure.metric], r.all[app.measure.metric])))};
+}
+
+/** Half of the 95% interval of that share, as report has it; of latencies there is none: they are sums that no draw explains. */
+function errorColumn(app) {
+    const m = app.profile.metric, {id, metric, title} = app.measure;
+    const half = r => {
+        if (id === "cycles")
+            return NaN;
+        const [low, high] = id === "time" ? timeInterval(r.v[m.time], r.v[m.time_square], r.all[m.time], r.all[m.time_square]) : wilson(r.v[metric], r.all[metric]);
+        return (high - low) / 2;
+    };
+    return {name: "error", title: "± 95%", help: id === "cycles" ? "not known for cycles" : `half of the 95% interval of the share of ${title}`, value: half, show: r => percent(half(r))};
 }
 
 /** Rows of a table of the profile with their vectors in the chosen range; those with nothing left out. */
@@ -121,18 +133,16 @@ export function functionsPanel(app) {
     const holder = h("div");
     let t, measure;
     function build() {
-        const u = usual(app), total = r => r.all[app.profile.metric.samples];
-        const error = {name: "error", title: "± 95%", help: "half of the 95% interval of the share of samples", value: r => r.v[0],
-            show: r => { const [a, b] = wilson(r.v[app.profile.metric.samples], total(r)); return percent((b - a) / 2); }};
+        const u = usual(app);
         const name = {name: "name", title: "function", text: true, value: r => r.label, show: r => h("span", {class: "name", title: r.label}, r.label)};
         const dso = {name: "dso", title: "in", text: true, value: r => r.row.dso || "", show: r => r.row.dso || ""};
-        t = table("functions", [shareColumn(app), name, u.samples, error, u.waited, u.mean, u.p50, u.p95, u.l1, u.llc, u.tlb, u.mispredict, u.from, dso],
+        t = table("functions", [shareColumn(app), errorColumn(app), name, u.samples, u.waited, u.mean, u.p50, u.p95, u.l1, u.llc, u.tlb, u.mispredict, u.from, dso],
             {sort: "share", filter: r => `${r.label} ${r.row.dso || ""}`, open: r => listing(app, r.key)});
         measure = app.measure;
         holder.replaceChildren(t.element);
     }
     return {
-        element: panel("functions", "Functions", "Where the samples are. + opens a function: its source beside its instructions.", holder),
+        element: panel("functions", "Functions", "Shares are of the measure chosen at the top. + opens a function: its source beside its instructions.", holder),
         update() {
             if (measure !== app.measure)
                 build();
