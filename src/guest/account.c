@@ -32,6 +32,11 @@ static const struct block *block_of(uint64_t word)
     return (const struct block *)(uintptr_t)(word & FLOW_VALUE);
 }
 
+static enum flow_mark mark_of(uint64_t word)
+{
+    return (enum flow_mark)(word >> 48 & 0x7ff);
+}
+
 uint64_t account_clock(const struct flow *f)
 {
     return __atomic_load_n(&f->clock, __ATOMIC_RELAXED);
@@ -249,32 +254,52 @@ static inline void note_branch(struct flow *f, const struct spex_timing_block *t
     }
 }
 
-static void run_block(struct flow *f, struct block *block, const uint64_t *access, size_t accesses,
-                      uint64_t next, const struct flow_signal *signal)
+/* How the block ended, by the word after its own; 0 if there is none. */
+static struct spex_timing_run ended(const struct block *block, uint64_t end)
+{
+    const struct spex_timing_block *timing = &block->timing;
+    struct spex_timing_run run = {.executed = timing->count, .next = timing->next};
+    if (end >> 60 == FLOW_BLOCK >> 60) {
+        run.next = block_of(end)->timing.pc;
+    } else if (end && mark_of(end) == FLOW_REGION) {
+        run.next = end & FLOW_VALUE & ~UINT64_C(3);
+    } else if (end && mark_of(end) == FLOW_SIGNAL) {
+        const struct flow_signal *signal =
+            (const struct flow_signal *)(uintptr_t)(end & FLOW_VALUE);
+        run.next = signal->pc;
+        run.cut = signal->fault && signal->pc - timing->pc < 4ull * timing->count;
+        if (run.cut)
+            run.executed = (uint32_t)(signal->pc - timing->pc) / 4 + 1;
+    }
+    run.mispredicted = end & FLOW_WRONG;
+    return run;
+}
+
+bool account_judge(struct flow *f, const struct block *block, uint64_t mark)
+{
+    struct spex_timing_run run = ended(block, mark);
+    return !run.cut && spex_timing_predict(f->core, &block->timing, run.next);
+}
+
+static void run_block(struct flow *f, struct block *block, struct spex_timing_run *run)
 {
     struct spex_timing_block *timing = &block->timing;
-    struct spex_timing_run run = {
-        .executed = timing->count, .next = next, .access = access, .access_count = accesses};
-    struct execution e = {.block = block, .run = &run};
-    if (signal && signal->fault && signal->pc - timing->pc < 4ull * timing->count) {
-        run.executed = (uint32_t)(signal->pc - timing->pc) / 4 + 1;
-        run.cut = e.fault = true;
-        if (run.executed < timing->count)
-            f->vcpu->task.shared->cut++;
-    }
-    if (__builtin_expect(f->left >= run.executed && !block->truth, 1)) {
-        spex_timing_run(f->core, timing, &run);
-        f->left -= run.executed;
+    struct execution e = {.block = block, .run = run, .fault = run->cut};
+    if (run->executed < timing->count)
+        f->vcpu->task.shared->cut++;
+    if (__builtin_expect(f->left >= run->executed && !block->truth, 1)) {
+        spex_timing_run(f->core, timing, run);
+        f->left -= run->executed;
     } else {
         uint64_t clock = spex_timing_clock(f->core);
-        run.insns = scratch.insns;
-        run.results = scratch.results;
-        spex_timing_run(f->core, timing, &run);
+        run->insns = scratch.insns;
+        run->results = scratch.results;
+        spex_timing_run(f->core, timing, run);
         if (block->truth)
             count(block->truth, &e, clock, f->made.sum);
         sample(f, &e);
     }
-    note_branch(f, timing, next);
+    note_branch(f, timing, run->next);
 }
 
 /* The block is entered, with these words of registers at its entry; how many there are. */
@@ -320,7 +345,7 @@ static unsigned quick_blocks(struct flow *f, uint64_t limit, unsigned most)
         uint64_t next = block_of(*end)->timing.pc;
         if (stacks)
             enter(f, block, first, (size_t)(end - first));
-        spex_timing_pass(f->core, timing, access, (size_t)(end - access), next);
+        spex_timing_pass(f->core, timing, access, (size_t)(end - access), next, *end & FLOW_WRONG);
         f->left -= timing->count;
         note_branch(f, timing, next);
         at = end;
@@ -353,7 +378,7 @@ static void do_mark(struct flow *f, uint64_t word)
 {
     struct vcpu *v = f->vcpu;
     uint64_t value = word & FLOW_VALUE;
-    switch ((enum flow_mark)(word >> 48 & 0xfff)) {
+    switch (mark_of(word)) {
     case FLOW_CALL: /* nothing stays in flight */
         complete_pending(f);
         f->idle = true;
@@ -423,7 +448,7 @@ bool account_ready(struct flow *f)
     uint64_t word = word_at(f, f->at);
     if (word >> 60 == FLOW_BLOCK >> 60)
         return find_end(f);
-    if ((word >> 48 & 0xfff) == FLOW_WOKEN) {
+    if (mark_of(word) == FLOW_WOKEN) {
         uint64_t ticket = word & FLOW_VALUE;
         return wakes[ticket % 4096].ticket >= ticket || f->finish;
     }
@@ -460,16 +485,10 @@ static bool step(struct flow *f)
         return true;
     }
     struct block *block = (struct block *)(uintptr_t)block_of(word);
-    uint64_t next = block->timing.next, end = f->scan < f->seen ? word_at(f, f->scan) : 0;
-    const struct flow_signal *signal = NULL;
-    if (end >> 60 == FLOW_BLOCK >> 60) {
-        next = block_of(end)->timing.pc;
-    } else if (end >> 60 == FLOW_MARK >> 60 && (end >> 48 & 0xfff) == FLOW_REGION) {
-        next = end & FLOW_VALUE & ~UINT64_C(3);
-    } else if (end && (end >> 48 & 0xfff) == FLOW_SIGNAL) {
-        signal = (const struct flow_signal *)(uintptr_t)(end & FLOW_VALUE);
-        next = signal->pc;
-    }
+    bool whole = f->scan < f->seen; /* otherwise it is the last, and nobody judged it */
+    struct spex_timing_run run = ended(block, whole ? word_at(f, f->scan) : 0);
+    if (!whole)
+        run.mispredicted = spex_timing_predict(f->core, &block->timing, run.next);
     uint64_t first = f->at + 1, words[FLOW_REGISTERS];
     if (plugin.user.stacks) {
         size_t most = f->scan - first < FLOW_REGISTERS ? f->scan - first : FLOW_REGISTERS;
@@ -477,9 +496,8 @@ static bool step(struct flow *f)
             words[i] = word_at(f, first + i);
         first += enter(f, block, words, most);
     }
-    size_t count;
-    const uint64_t *access = accesses_of(f, first, block->early, &count);
-    run_block(f, block, access, count, next, signal);
+    run.access = accesses_of(f, first, block->early, &run.access_count);
+    run_block(f, block, &run);
     f->at = f->scan;
     return true;
 }
@@ -529,7 +547,7 @@ bool account_spins(const struct flow *f)
     for (unsigned period = 2; period <= LONGEST && end >= 3 * period; period++) {
         unsigned same = 0;
         while (same < 2 * period &&
-               word_at(f, end - 1 - same) == word_at(f, end - 1 - same - period))
+               !((word_at(f, end - 1 - same) ^ word_at(f, end - 1 - same - period)) & ~FLOW_WRONG))
             same++;
         if (same == 2 * period)
             return waits(f, end, period);
@@ -539,7 +557,8 @@ bool account_spins(const struct flow *f)
 
 bool account_waits(const struct flow *f)
 {
-    return f->at < f->seen && word_at(f, f->at) >> 48 == (FLOW_MARK >> 48 | FLOW_WOKEN);
+    return f->at < f->seen && word_at(f, f->at) >> 60 == FLOW_MARK >> 60 &&
+           mark_of(word_at(f, f->at)) == FLOW_WOKEN;
 }
 
 void account_wait_no_more(struct flow *f)

@@ -66,6 +66,10 @@ void account_free(struct flow *f);
 /* In the child of a fork: the thread does not exist here. */
 void account_forget(struct flow *f);
 
+/* The guest's thread: was the branch at the end of the block mispredicted, which ends with this
+ * mark? */
+bool account_judge(struct flow *f, const struct block *block, uint64_t mark);
+
 /* Does it read the same again and again, and write nothing? */
 bool account_spins(const struct flow *f);
 /* Is there a word that can be dealt with? */

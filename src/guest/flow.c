@@ -267,7 +267,12 @@ void flow_return(struct vcpu *v, enum flow_call call)
 
 void flow_mark(struct vcpu *v, enum flow_mark mark, uint64_t value)
 {
-    hot_push(v->hot, FLOW_MARK | (uint64_t)mark << 48 | (value & FLOW_VALUE));
+    uint64_t word = FLOW_MARK | (uint64_t)mark << 48 | (value & FLOW_VALUE);
+    const struct block *last = v->hot->open;
+    v->hot->open = NULL;
+    if (last && account_judge(v->flow, last, word))
+        word |= FLOW_WRONG;
+    hot_push(v->hot, word);
 }
 
 uint64_t flow_clock(const struct vcpu *v)
@@ -317,6 +322,8 @@ void flow_begin(struct vcpu *v, int cpu, uint64_t start)
     take_lock();
     struct flow *f = account_new(v, cpu);
     f->ring = h->at = h->ring;
+    h->timing = f->core;
+    h->open = NULL;
     v->flow = f;
     account_begin(f, start);
     order_begin(f);
@@ -353,6 +360,7 @@ void flow_end(struct vcpu *v)
     flow_drain(v);
     take_lock();
     v->flow = NULL;
+    v->hot->open = NULL;
     end_locked(f);
     pthread_mutex_unlock(&plugin.order.lock);
     free(f->heap);

@@ -9,8 +9,10 @@
  *   mark     2 << 60 | enum flow_mark << 48 | a value or a pointer
  *   register 3 << 60 | enum flow_register << 48 | its value at the entry of the block before it:
  *            with --stacks, after blocks that were called, returned or jumped to
- * Accesses stand after their block. A block is accounted for when the next word that is not an
- * access arrives: it shows how the block ended.
+ * Accesses stand after their block. A block is accounted for when the next word that is neither an
+ * access nor a register arrives: it shows how the block ended. Bit 59 of that word says that the
+ * branch at the end of the block was mispredicted: the predictors, which depend on nothing but the
+ * order of blocks, are asked by the guest's thread, so that both threads have about as much to do.
  *
  * With thread=0 the guest's own threads do the work of the model's thread when a ring is full
  * or must be empty: the same words in the same order, so the same bytes.
@@ -29,6 +31,7 @@ struct hot;
 #define FLOW_BLOCK (UINT64_C(1) << 60)
 #define FLOW_MARK (UINT64_C(2) << 60)
 #define FLOW_REGISTER (UINT64_C(3) << 60)
+#define FLOW_WRONG (UINT64_C(1) << 59)
 #define FLOW_VALUE ((UINT64_C(1) << 48) - 1)
 
 enum {

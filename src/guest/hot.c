@@ -251,10 +251,9 @@ static void on_access_none(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t v
 
 /* ---- the full model: words for its thread ---- */
 
-/* data: the block's word. */
 static void on_block_full(unsigned vcpu, void *data)
 {
-    hot_push(&plugin.hot[vcpu], (uintptr_t)data);
+    hot_block(&plugin.hot[vcpu], data);
 }
 
 static void on_yield(unsigned vcpu, void *data)
@@ -304,14 +303,14 @@ static void push_early(unsigned vcpu, const struct block *block)
 
 static void on_early_full(unsigned vcpu, void *data)
 {
-    hot_push(&plugin.hot[vcpu], FLOW_BLOCK | (uintptr_t)data);
+    hot_block(&plugin.hot[vcpu], data);
     push_early(vcpu, data);
 }
 
 static void on_handler_full(unsigned vcpu, void *data)
 {
     sample_signalled(plugin.hot[vcpu].vcpu);
-    hot_push(&plugin.hot[vcpu], FLOW_BLOCK | (uintptr_t)data);
+    hot_block(&plugin.hot[vcpu], data);
 }
 
 /* The stack is kept by the model's thread, where samples are taken. */
@@ -321,7 +320,7 @@ static inline __attribute__((always_inline)) void push_stack(unsigned vcpu,
     struct hot *h = &plugin.hot[vcpu];
     const struct block *last = h->stack.last;
     h->stack.last = block;
-    hot_push(h, FLOW_BLOCK | (uintptr_t)block);
+    hot_block(h, block);
     if (__builtin_expect(last->turn != 0, 0))
         turns_tell(h, last);
 }
@@ -553,9 +552,7 @@ void hot_watch_block(struct qemu_plugin_tb *tb, struct block *block, bool handle
     qemu_plugin_vcpu_udata_cb_t callback = callbacks[plugin.user.stacks][kind][handler        ? 2
                                                                                : block->early ? 1
                                                                                               : 0];
-    void *data =
-        callback == on_block_full ? (void *)(uintptr_t)(FLOW_BLOCK | (uintptr_t)block) : block;
-    qemu_plugin_register_vcpu_tb_exec_cb(tb, callback, regs_flags(), data);
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, callback, regs_flags(), block);
     if (plugin.user.full && yields(block->words, block->model.count))
         qemu_plugin_register_vcpu_tb_exec_cb(tb, on_yield, regs_flags(), NULL);
 }

@@ -36,7 +36,10 @@ struct hot {
     _Alignas(64) struct spex_uarch_core *core;
     const struct insn *want; /* the operation being followed, or NULL */
     struct vcpu *vcpu;
-    uint64_t *at, *stop, *ring; /* the full model: the next word goes here, flow_turn() then */
+    /* the full model: the next word goes here, flow_turn() then */
+    uint64_t *at, *stop, *ring;
+    const struct block *open; /* the last block, if its end has not come yet */
+    struct spex_timing_core *timing;
     /* --stacks; with the full model, the guest's thread knows only the last block and SP */
     _Alignas(64) struct stack stack;
 };
@@ -93,6 +96,18 @@ static inline __attribute__((always_inline)) void hot_push(struct hot *h, uint64
     h->at = at;
     if (__builtin_expect(at == h->stop, 0))
         flow_turn(h);
+}
+
+/* A block is entered: its word says how the branch to it was predicted. */
+static inline __attribute__((always_inline)) void hot_block(struct hot *h,
+                                                            const struct block *block)
+{
+    uint64_t word = FLOW_BLOCK | (uintptr_t)block;
+    const struct block *last = h->open;
+    h->open = block;
+    if (last && spex_timing_predict(h->timing, &last->timing, block->timing.pc))
+        word |= FLOW_WRONG;
+    hot_push(h, word);
 }
 
 /* One of a process. */

@@ -234,12 +234,8 @@ struct timing_predictor {
     struct timing_tagged *base;
     uint64_t ras[SPEX_UARCH_RAS_MAX];
     uint32_t ras_top, ras_mask;
-    struct timing_fifo btb;
 };
 uint64_t timing_branch_key(uint64_t pc);
-/* Branch at `pc`, with its key, went to `to`. True if it was mispredicted. */
-bool timing_direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken);
-bool timing_indirect(struct timing_predictor *p, uint64_t key, uint64_t pc, uint64_t to);
 
 /* ---- prefetchers ---- */
 
@@ -289,8 +285,9 @@ struct spex_timing_core {
     const struct spex_uarch_config *c;
     uint32_t index, cluster, socket, id;
     bool free;
+    struct timing_predictor *predictor; /* another thread may use it: nothing of it is in here */
     /* the account */
-    uint64_t ready[TIMING_REGS];
+    _Alignas(64) uint64_t ready[TIMING_REGS];
     uint64_t dispatch; /* of the next instruction, at the earliest: cycle << 16 | part */
     uint64_t retire;   /* cycle of the last one */
     uint64_t number;   /* of the next instruction */
@@ -341,7 +338,7 @@ struct spex_timing_core {
     uint64_t itlb[128];
     uint32_t itlb_next;
     uint64_t code_generation, btb_generation;
-    struct timing_predictor predictor;
+    struct timing_fifo btb;
     struct spex_uarch_counts counts;
 };
 
@@ -445,11 +442,11 @@ static inline uint64_t timing_fetch(struct spex_timing_core *core, struct spex_t
 {
     return block->fetched == core->code_generation ? t : timing_fetch_lines(core, block, t);
 }
-/* The branch at the end of the block, if not a conditional one: cycles that its target is
- * late, and whether it was mispredicted. */
-uint32_t timing_branch(struct spex_timing_core *core, struct spex_timing_block *block,
-                       uint64_t next, bool *mispredicted);
-/* A taken branch: 0 if the target buffer has it. */
-uint32_t timing_btb(struct spex_timing_core *core, struct spex_timing_block *block);
+/* A taken branch, which may not be in the target buffer: cycles that its target is late. */
+uint32_t timing_btb_look(struct spex_timing_core *core, struct spex_timing_block *block);
+static inline uint32_t timing_btb(struct spex_timing_core *core, struct spex_timing_block *block)
+{
+    return block->found == core->btb_generation ? 0 : timing_btb_look(core, block);
+}
 
 #endif

@@ -81,11 +81,9 @@ uint64_t timing_fetch_lines(struct spex_timing_core *core, struct spex_timing_bl
     return ready;
 }
 
-uint32_t timing_btb(struct spex_timing_core *core, struct spex_timing_block *block)
+uint32_t timing_btb_look(struct spex_timing_core *core, struct spex_timing_block *block)
 {
-    if (__builtin_expect(block->found == core->btb_generation, 1))
-        return 0;
-    struct timing_fifo *f = &core->predictor.btb;
+    struct timing_fifo *f = &core->btb;
     uint64_t pc = block->next - 4, key = pc >> 2;
     bool hit = find(f, pc, key) != NONE;
     if (!hit) {
@@ -95,28 +93,4 @@ uint32_t timing_btb(struct spex_timing_core *core, struct spex_timing_block *blo
     }
     block->found = core->btb_generation;
     return hit ? 0 : core->c->btb_miss;
-}
-
-uint32_t timing_branch(struct spex_timing_core *core, struct spex_timing_block *block,
-                       uint64_t next, bool *mispredicted)
-{
-    struct timing_predictor *p = &core->predictor;
-    uint64_t pc = block->next - 4;
-    bool wrong = false;
-    switch (block->end) {
-    case SPEX_UARCH_END_NONE:
-        return 0;
-    case SPEX_UARCH_END_RETURN:
-        wrong = p->ras[p->ras_top-- & p->ras_mask] != next;
-        break;
-    case SPEX_UARCH_END_INDIRECT_CALL:
-    case SPEX_UARCH_END_INDIRECT:
-        wrong = timing_indirect(p, block->key, pc, next);
-        break;
-    }
-    if (block->end == SPEX_UARCH_END_CALL || block->end == SPEX_UARCH_END_INDIRECT_CALL)
-        p->ras[++p->ras_top & p->ras_mask] = block->next;
-    *mispredicted = wrong;
-    core->counts.mispredict += wrong;
-    return timing_btb(core, block);
 }

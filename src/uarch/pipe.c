@@ -476,23 +476,18 @@ static inline void arrive(struct spex_timing_core *core, struct spex_timing_bloc
     }
 }
 
-/* The end of the block, whose last instruction was done then: was its branch mispredicted? */
-static inline bool depart(struct spex_timing_core *core, struct spex_timing_block *block,
-                          struct timing_path *path, uint64_t next, uint64_t done)
+/* The end of the block, whose last instruction was done then; wrong: mispredicted. */
+static inline void depart(struct spex_timing_core *core, struct spex_timing_block *block,
+                          struct timing_path *path, uint64_t next, bool wrong, uint64_t done)
 {
-    bool taken = next != block->next, wrong = false;
+    bool taken = next != block->next;
     uint32_t late = 0;
     if (path)
         core->hook = &path->follow[2 * taken];
-    if (__builtin_expect(block->end == SPEX_UARCH_END_COND, 1)) {
-        wrong = timing_direction(&core->predictor, block->key, block->next - 4, taken);
-        core->counts.mispredict += wrong;
-        if (taken && block->found != core->btb_generation)
-            late = timing_btb(core, block);
-    } else {
-        late = timing_branch(core, block, next, &wrong);
-    }
+    if (block->end > SPEX_UARCH_END_COND || (block->end == SPEX_UARCH_END_COND && taken))
+        late = timing_btb(core, block);
     if (wrong) {
+        core->counts.mispredict++;
         uint64_t again = (done + core->c->mispredict) << 16 | core->begin;
         core->fetch = done;
         if (again > core->dispatch && path && path->missed) {
@@ -506,14 +501,13 @@ static inline bool depart(struct spex_timing_core *core, struct spex_timing_bloc
         timing_memo_leave(core);
         core->dispatch += (uint64_t)late << 16;
     }
-    return wrong;
 }
 
 /* Any block. */
-static __attribute__((noinline)) bool pass_any(struct spex_timing_core *core,
+static __attribute__((noinline)) void pass_any(struct spex_timing_core *core,
                                                struct spex_timing_block *block,
                                                const spex_timing_access *access, size_t accesses,
-                                               uint64_t next)
+                                               uint64_t next, bool wrong)
 {
     struct timing_path *path = NULL;
     uint64_t done;
@@ -525,11 +519,11 @@ static __attribute__((noinline)) bool pass_any(struct spex_timing_core *core,
             .executed = block->count, .access = access, .access_count = accesses};
         done = run_each(core, block, &run);
     }
-    return depart(core, block, path, next, done);
+    depart(core, block, path, next, wrong, done);
 }
 
-bool spex_timing_pass(struct spex_timing_core *core, struct spex_timing_block *block,
-                      const spex_timing_access *access, size_t accesses, uint64_t next)
+void spex_timing_pass(struct spex_timing_core *core, struct spex_timing_block *block,
+                      const spex_timing_access *access, size_t accesses, uint64_t next, bool wrong)
 {
     struct timing_path *path = *core->hook;
     uint64_t first = core->dispatch >> 16;
@@ -537,11 +531,13 @@ bool spex_timing_pass(struct spex_timing_core *core, struct spex_timing_block *b
     if (__builtin_expect(!path || path->block != block->number ||
                              block->fetched != core->code_generation || core->fetch > first ||
                              (core->number + block->count > core->room && held(core, block)),
-                         0))
-        return pass_any(core, block, access, accesses, next);
+                         0)) {
+        pass_any(core, block, access, accesses, next, wrong);
+        return;
+    }
     core->fetch = first;
     uint64_t done = repeat(core, block, access, accesses, &path);
-    return depart(core, block, path, next, done);
+    depart(core, block, path, next, wrong, done);
 }
 
 void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *block,
@@ -549,12 +545,13 @@ void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *bl
 {
     if (!run->cut && !run->insns && !run->results) {
         const spex_timing_access none = 0, *access = run->access_count ? run->access : &none;
-        run->mispredicted = spex_timing_pass(core, block, access, run->access_count, run->next);
+        spex_timing_pass(core, block, access, run->access_count, run->next, run->mispredicted);
         return;
     }
     arrive(core, block);
     uint64_t done = run_each(core, block, run);
-    run->mispredicted = !run->cut && depart(core, block, NULL, run->next, done);
     if (run->cut)
         core->fetch = core->retire + core->c->mispredict;
+    else
+        depart(core, block, NULL, run->next, run->mispredicted, done);
 }

@@ -171,7 +171,7 @@ static inline __attribute__((always_inline)) bool direction(struct timing_predic
     return false;
 }
 
-bool timing_direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken)
+static bool any_direction(struct timing_predictor *p, uint64_t key, uint64_t pc, bool taken)
 {
     if (p->usual)
         return direction(p, key, pc, taken, 5, false);
@@ -189,7 +189,7 @@ bool timing_direction(struct timing_predictor *p, uint64_t key, uint64_t pc, boo
 
 /* ---- targets ---- */
 
-bool timing_indirect(struct timing_predictor *p, uint64_t key, uint64_t pc, uint64_t to)
+static bool indirect(struct timing_predictor *p, uint64_t key, uint64_t pc, uint64_t to)
 {
     struct timing_target *entry[TIMING_TABLES], *best = NULL;
     uint16_t tag[TIMING_TABLES];
@@ -225,5 +225,28 @@ bool timing_indirect(struct timing_predictor *p, uint64_t key, uint64_t pc, uint
                 entry[i]->confidence--;
     }
     remember(p, (to >> 2 ^ to >> 7) & 3, 2);
+    return wrong;
+}
+
+/* ---- all branches ---- */
+
+bool spex_timing_predict(struct spex_timing_core *core, const struct spex_timing_block *block,
+                         uint64_t next)
+{
+    struct timing_predictor *p = core->predictor;
+    uint64_t pc = block->next - 4;
+    bool wrong = false;
+    switch (block->end) {
+    case SPEX_UARCH_END_COND:
+        return any_direction(p, block->key, pc, next != block->next);
+    case SPEX_UARCH_END_RETURN:
+        return p->ras[p->ras_top-- & p->ras_mask] != next;
+    case SPEX_UARCH_END_INDIRECT_CALL:
+    case SPEX_UARCH_END_INDIRECT:
+        wrong = indirect(p, block->key, pc, next);
+        break;
+    }
+    if (block->end == SPEX_UARCH_END_CALL || block->end == SPEX_UARCH_END_INDIRECT_CALL)
+        p->ras[++p->ras_top & p->ras_mask] = block->next;
     return wrong;
 }

@@ -64,9 +64,17 @@ static void see_init(struct timing_table *see, uint32_t tables, uint32_t longest
     }
 }
 
+/* Memory in lines of the host's cache of its own, all zero; NULL if there is none. */
+static void *line_alloc(size_t size)
+{
+    size = (size + 63) / 64 * 64;
+    void *p = aligned_alloc(64, size);
+    return p ? memset(p, 0, size) : NULL;
+}
+
 static bool predictor_init(struct timing_predictor *p, const struct spex_uarch_config *c)
 {
-    bool ok = fifo_init(&p->btb, c->btb_entries, c->btb_ways, false);
+    bool ok = true;
     p->tables = c->tage_tables;
     p->odd[0] = 0xbf58476d1ce4e5b9ull;
     p->odd[1] = 0x94d049bb133111ebull;
@@ -94,15 +102,16 @@ static bool predictor_init(struct timing_predictor *p, const struct spex_uarch_c
 
 static void core_release(struct spex_timing_core *core)
 {
-    struct timing_predictor *p = &core->predictor;
+    struct timing_predictor *p = core->predictor;
     cache_fini(&core->l1);
     cache_fini(&core->l2);
     free(core->l1i.word), free(core->l1i.next), free(core->l1i.ready);
-    free(p->btb.word), free(p->btb.next);
-    for (uint32_t i = 0; i < TIMING_TABLES; i++)
+    free(core->btb.word), free(core->btb.next);
+    for (uint32_t i = 0; p && i < TIMING_TABLES; i++)
         free(p->target[i]);
-    free(p->tagged);
-    free(p->base);
+    if (p)
+        free(p->tagged), free(p->base);
+    free(p);
     free(core->prefetch.stride);
     free(core->prefetch.footprint);
     free(core->slot);
@@ -136,7 +145,7 @@ static uint32_t power_above(uint32_t x)
 static struct spex_timing_core *core_make(struct spex_timing *s)
 {
     const struct spex_uarch_config *c = &s->config;
-    struct spex_timing_core *core = calloc(1, sizeof *core);
+    struct spex_timing_core *core = line_alloc(sizeof *core);
     if (!core)
         return NULL;
     core->timing = s;
@@ -171,7 +180,9 @@ static struct spex_timing_core *core_make(struct spex_timing *s)
     ok &= cache_init(&core->l2, c->l2_size, c->l2_ways);
     ok &= fifo_init(&core->l1i, c->l1i_size >> UARCH_LINE, c->l1i_ways, true);
     ok &= uarch_mmu_init(&core->mmu, c);
-    ok &= predictor_init(&core->predictor, c);
+    ok &= fifo_init(&core->btb, c->btb_entries, c->btb_ways, false);
+    core->predictor = line_alloc(sizeof *core->predictor);
+    ok &= core->predictor && predictor_init(core->predictor, c);
     if (ok)
         return core;
     core_release(core);

@@ -5,8 +5,8 @@
  *
  * One struct spex_timing is a system: memory, last level cache, numbers. One struct
  * spex_timing_core is a PE with its private caches, predictors and its clock. A
- * system and all its cores are used by one thread at a time. The same calls in the
- * same order give the same answers, to the cycle.
+ * system and all its cores are used by one thread at a time, but for spex_timing_predict().
+ * The same calls in the same order give the same answers, to the cycle.
  *
  * An engine describes each straight run of instructions once, when it is translated
  * (spex_timing_block_init), and then reports for each execution what was executed, which
@@ -80,14 +80,23 @@ struct spex_timing_run {
     /* Filled in if not NULL: one for each executed instruction, one for each access. */
     struct spex_timing_insn *insns;
     spex_uarch_result *results;
-    bool mispredicted; /* the branch at the end was; always filled in */
+    bool mispredicted; /* the branch at its end was: what spex_timing_predict() said */
 };
+
+/*
+ * The branch at the end of the block went to next: was it mispredicted? To be asked once for each
+ * execution that is not cut, in their order. Depends on nothing else and uses the predictors of
+ * the core alone: one thread may ask ahead of the one that runs the blocks.
+ */
+bool spex_timing_predict(struct spex_timing_core *core, const struct spex_timing_block *block,
+                         uint64_t next);
 
 void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *block,
                      struct spex_timing_run *run);
 /* The same for a block that was executed whole and needs no details; access is not NULL. */
-bool spex_timing_pass(struct spex_timing_core *core, struct spex_timing_block *block,
-                      const spex_timing_access *access, size_t accesses, uint64_t next);
+void spex_timing_pass(struct spex_timing_core *core, struct spex_timing_block *block,
+                      const spex_timing_access *access, size_t accesses, uint64_t next,
+                      bool mispredicted);
 
 /* Events, translation latency, data source of an access with its result: as spex_uarch_access(). */
 void spex_timing_access_outcome(const struct spex_timing_core *core, const struct spex_op *op,

@@ -214,6 +214,7 @@ static void run_same(const char *settings, uint64_t random, unsigned cores, uint
             fast.results = results[0];
         }
         uint32_t went = core[k]->went_count;
+        fast.mispredicted = !fast.cut && spex_timing_predict(core[k], &p.block[b], fast.next);
         spex_timing_run(core[k], &p.block[b], &fast);
         slow_run(slow, k, p.ops[b], p.block[b].pc, count, &same);
         compare(&fast, &same, n);

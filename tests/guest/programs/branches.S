@@ -8,7 +8,9 @@ skip:   bl      leaf
         nop
 there:  b       on
         nop
-on:     cmp     x20, #1
+on:     tbnz    x20, #0, odd
+        nop
+odd:    cmp     x20, #1
         b.eq    out
         sub     x20, x20, #1
 back:   cbnz    x20, loop
