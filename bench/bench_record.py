@@ -42,9 +42,9 @@ FULL_PARTS = [("callbacks", r"on_(block|access|atomic|zva|handler)_full|flow_tur
               ("scoreboard, what is remembered", r"spex_timing_(run|pass|clock)|timing_memo_|held|"
                r"run_(all|each|first|other|known)|pass_any|repeat|make_step|state_of|fill_steps"),
               ("rings", r"account_|run_block|quick_blocks|pump|flow_|find_end|step|wait_for"),
-              ("directions and targets", r"timing_(direction|indirect)|direction|learn"),
+              ("directions and targets", r"spex_timing_predict|any_direction|direction|indirect|learn"),
               ("prefetchers", r"timing_(prefetch|memory_prefetch)|stride|follow|spatial|ahead"),
-              ("instruction side", r"timing_(fetch|branch)|btb|itlb|line$"),
+              ("instruction side", r"timing_(fetch|btb)|itlb|line$"),
               ("loads and stores", r"special|do_(load|store)|load|own|drain|forward|stored_|"
                r"timing_memory|uarch_translate"
                r"|tlb_|touch|find|place|put|l[12]_|llc_|beyond|from_|serve|timing_serve|"

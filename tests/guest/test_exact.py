@@ -91,15 +91,16 @@ equal("branches: truth knows how often each was taken", [int(truth[at[n]][7]) fo
 # Which branches are mispredicted, each time, follows from docs/model.md where two-bit counters, at
 # first "not taken" and not sure of it, are all that predicts directions: an odd x20 comes as often
 # as an even one and is never expected. The handler returns without having been called, and the load
-# that faults ends no block.
+# that faults ends no block. A marker changes nothing.
 at["odd"] = s["on"]
-faults = build("faults", "-nostdlib", "-static")
+branches, faults = program, build("faults", "-nostdlib", "-static")
 f = symbols(faults)
 COUNTERS = "full,tage.tables=0"
-for program, wrong in ((program, {at["odd"]: 10000, at["br"]: 1, at["b.eq"]: 1, at["cbnz"]: 1}),
-                       (faults, {f["loop"] + 32: 2, f["handler"] + 12: 1000})):
+for program, marker, wrong in (
+        (branches, "leaf", {at["odd"]: 10000, at["br"]: 1, at["b.eq"]: 1, at["cbnz"]: 1}),
+        (faults, "handler", {f["loop"] + 32: 2, f["handler"] + 12: 1000})):
     name = os.path.basename(program)
-    for options in ([], ["-g"]):
+    for options in ([], ["-g"], ["--start-at", marker]):
         code, _, _, path = record("--truth", "--model", COUNTERS, *options, program)
         got = {int(l.split()[1], 16): int(l.split()[6]) for l in open(path + ".truth")
                if l[0] != "#"}

@@ -1,5 +1,6 @@
 // A loop with a branch of every kind; where each goes is known.
         .global _start
+        .type leaf, %function
 _start: mov     x20, #20000
         adr     x21, there
 loop:   tbnz    x20, #40, never

@@ -1,5 +1,6 @@
 // Installs a SIGSEGV handler, then 1000 times executes a block of 10 adds, a faulting load (in the middle), 5 adds. The handler skips the load.
  .global _start
+ .type handler, %function
 _start:
  // rt_sigaction(11, &act, 0, 8)
  mov x0,#11
