@@ -42,7 +42,7 @@ FULL_PARTS = [("callbacks", r"on_(block|access|atomic|zva|handler)_full|flow_tur
               ("scoreboard, what is remembered", r"spex_timing_(run|pass|clock)|timing_memo_|held|"
                r"run_(all|each|first|other|known)|pass_any|repeat|make_step|state_of|fill_steps"),
               ("rings", r"account_|run_block|quick_blocks|pump|flow_|find_end|step|wait_for"),
-              ("directions and targets", r"spex_timing_predict|any_direction|direction|indirect|learn"),
+              ("directions and targets", r"spex_timing_predict|direction|indirect|learn"),
               ("prefetchers", r"timing_(prefetch|memory_prefetch)|stride|follow|spatial|ahead"),
               ("instruction side", r"timing_(fetch|btb)|itlb|line$"),
               ("loads and stores", r"special|do_(load|store)|load|own|drain|forward|stored_|"
