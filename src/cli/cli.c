@@ -437,11 +437,17 @@ unsigned cli_threads(uint64_t option)
     return cpus < STANDARD ? cpus : STANDARD;
 }
 
+/* In perf these record, too: `mem record`, `mem report`. */
+static bool has_perf_words(const struct cli_command *command)
+{
+    return !strcmp(command->name, "mem") || !strcmp(command->name, "c2c");
+}
+
 /* Words that perf users type and spex does not need: `mem report`, `report --stdio`. */
 static int drop_perf_words(const struct cli_command *command, int argc, char **argv)
 {
     bool reads = !strcmp(command->group, CLI_READING);
-    bool sub = !strcmp(command->name, "mem") || !strcmp(command->name, "c2c");
+    bool sub = has_perf_words(command);
     int kept = 0;
     for (int i = 0; i < argc; i++)
         if (!(reads && !strcmp(argv[i], "--stdio")) && !(sub && !i && !strcmp(argv[i], "report")))
@@ -483,6 +489,8 @@ static int run_command(const struct cli_command *command, int argc, char **argv)
     sigaction(SIGBUS, &(struct sigaction){.sa_sigaction = input_shrank, .sa_flags = SA_SIGINFO},
               NULL);
     argc = drop_perf_words(command, argc, argv);
+    if (argc && has_perf_words(command) && !strcmp(argv[0], "record") && access("record", F_OK))
+        return cli_usage("'spex record -- PROGRAM' records; then 'spex %s' shows it", current);
     void *options = memory_get(1, command->size ? command->size : 1);
     char **operands = memory_get((size_t)argc + 1, sizeof *operands);
     int count = 0, status = parse(command, options, argc, argv, operands, &count);

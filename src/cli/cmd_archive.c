@@ -31,10 +31,15 @@ static void put_bytes(struct tar *tar, const void *bytes, size_t size)
         tar->failed = errno ? errno : EIO;
 }
 
-/* The name in the two fields that ustar has for it; false if it is too long. */
+/*
+ * The name in the two fields that ustar has for it; false if it is too long, or would be a file
+ * elsewhere when it is unpacked: profiles name files as they like.
+ */
 static bool put_name(char header[BLOCK], const char *name)
 {
     size_t n = strlen(name);
+    if (strstr(name, "/../"))
+        return false;
     if (n <= NAME) {
         memcpy(header, name, n);
         return true;
@@ -161,7 +166,12 @@ static void put_profile(struct tar *tar, const struct profile *p, struct out *re
 {
     for (size_t i = 0; p->paths[i]; i++) {
         const char *name = p->paths[1] ? base_name(p->paths[i]) : "perf.data";
-        put_file(tar, p->paths[i], name);
+        char inside[PATH_MAX];
+        struct stat st;
+        /* perf record --kcore: a directory with the file inside */
+        bool within = !stat(p->paths[i], &st) && S_ISDIR(st.st_mode) &&
+                      snprintf(inside, sizeof inside, "%s/data", p->paths[i]) < PATH_MAX;
+        put_file(tar, within ? inside : p->paths[i], name);
         out_printf(read_with, " -i D/%s", name);
     }
     out_char(read_with, 0);
@@ -191,6 +201,9 @@ static void put_dumps(struct tar *tar, const struct spex_perfdata *file,
 
 static int write_archive(struct profile *p, const char *output)
 {
+    int status = profile_keep_input(p, output);
+    if (status)
+        return status;
     struct tar tar = {.file = fopen(output, "we")};
     char zeros[2 * BLOCK] = "";
     struct spex_module *m;

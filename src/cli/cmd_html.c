@@ -126,7 +126,9 @@ static int run_html(void *options, int argc, char **argv)
                                first || !argc ? NULL : argv[i - together], &more);
         if (!one && !i)
             snprintf(title, sizeof title, "%s", o->title ? o->title : p.name);
-        if (!one) {
+        if (!one && (one = profile_keep_input(&p, o->output))) {
+            profile_close(&p);
+        } else if (!one) {
             one = write_profile(&p, o, (PAGE_MOST - PAGE_CODE) / count, &json);
             p.status = one;
             if (profile_close(&p))

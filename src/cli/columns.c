@@ -223,6 +223,8 @@ void columns_ratios(const struct profile *profile, struct table *table, const st
         if (all < count) /* CPUs need not report accesses: then every operation that could access
                             counts */
             all = memory;
+        if (all < count) /* records that contradict themselves: there is no ratio */
+            continue;
         if (all_rows || !too_few(profile, count, all))
             set_ratio(table, ratios[i].column, ratio_of(count, all), ratios[i].warm, ratios[i].hot);
     }

@@ -66,18 +66,33 @@ static int open_place(struct output *o, const char *name)
     return o->stream < 0 ? refuse(name, strerror(errno)) : CLI_OK;
 }
 
+static void directory_of(const char *path, char directory[OUTPUT_PATH])
+{
+    snprintf(directory, OUTPUT_PATH, "%s", path);
+    char *slash = strrchr(directory, '/');
+    if (slash)
+        slash[slash == directory] = '\0';
+    else
+        strcpy(directory, ".");
+}
+
 /* In a directory like /tmp, renaming over somebody else's file will be refused: say so now. */
 static bool may_replace(const char *path)
 {
     char directory[OUTPUT_PATH];
     struct stat file, in;
-    snprintf(directory, sizeof directory, "%s", path);
-    char *slash = strrchr(directory, '/');
-    if (slash)
-        slash[slash == directory] = '\0';
+    directory_of(path, directory);
     uid_t me = geteuid();
-    return !me || lstat(path, &file) || stat(slash ? directory : ".", &in) ||
-           !(in.st_mode & S_ISVTX) || file.st_uid == me || in.st_uid == me;
+    return !me || lstat(path, &file) || stat(directory, &in) || !(in.st_mode & S_ISVTX) ||
+           file.st_uid == me || in.st_uid == me;
+}
+
+/* The directory is there and can be written; otherwise errno says why not. */
+static bool may_create(const char *path)
+{
+    char directory[OUTPUT_PATH];
+    directory_of(path, directory);
+    return !faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS);
 }
 
 static bool is_directory(const char *path, const char *suffix)
@@ -111,6 +126,8 @@ int output_open(struct output *o, const char *name, bool truth)
             status = refuse(name, "is no name of a file");
         else if (!may_replace(o->path))
             status = refuse(name, "belongs to somebody else");
+        else if (!may_create(o->path))
+            status = refuse(name, strerror(errno));
         else if ((!access(o->path, F_OK) && is_directory(o->path, ".old")) ||
                  (truth && is_directory(o->path, ".truth")))
             status = CLI_DATA;

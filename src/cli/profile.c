@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -172,6 +173,7 @@ int profile_open_all(struct profile *p, const struct profile_options *options,
     enum spex_status status = spex_analysis_open(p->paths[0], &o, &p->analysis, &error);
     if (status) {
         bool usage = !strncmp(error.text, "--", 2), raw = false;
+        bool named = options->inputs.count || (operands && operands[0]);
         for (size_t i = 0; !usage && !options->raw && p->paths[i]; i++)
             raw |= looks_raw(p->paths[i]);
         forget_files(p);
@@ -180,9 +182,22 @@ int profile_open_all(struct profile *p, const struct profile_options *options,
         cli_error("%s", error.text);
         if (raw)
             cli_note("it looks like a bare SPE stream: read it with --raw");
+        if (!named && access("perf.data", F_OK))
+            cli_note("record a profile first ('spex record -- PROGRAM'), or name one with -i");
         return CLI_DATA;
     }
     open_output(p);
+    return CLI_OK;
+}
+
+int profile_keep_input(const struct profile *p, const char *output)
+{
+    struct stat in, out;
+    if (!strcmp(output, "-") || stat(output, &out) || !S_ISREG(out.st_mode))
+        return CLI_OK;
+    for (size_t i = 0; p->paths[i]; i++)
+        if (!stat(p->paths[i], &in) && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
+            return cli_usage("-o %s would replace the profile itself: name another file", output);
     return CLI_OK;
 }
 
@@ -303,6 +318,11 @@ static bool report_no_spe(const struct analysis_part *part)
     char a[32];
     if (!info || info->aux_bytes || part->totals->records)
         return false;
+    if (!info->samples && spex_perfdata_problem_count(file)) {
+        cli_error("%s: no SPE data is left to read in it; copy it again, or record again",
+                  part->name);
+        return true;
+    }
     out_init(&events, -1);
     for (size_t i = 0; i < spex_perfdata_attr_count(file) && i < 8; i++) {
         const char *name = spex_perfdata_attr(file, i)->name;

@@ -91,6 +91,8 @@ int profile_open_all(struct profile *profile, const struct profile_options *opti
 /* A group of the profile; ends the program if there is no memory. */
 struct spex_group *profile_group(struct profile *profile, const enum spex_key *keys,
                                  size_t key_count, unsigned flags);
+/* CLI_USAGE after a message if the output would be written over one of the files that are read. */
+int profile_keep_input(const struct profile *profile, const char *output);
 /* One pass; CLI_OK or the exit status. */
 int profile_run(struct profile *profile, spex_sample_sink *sink, void *context);
 int profile_run_all(struct profile *profile, const struct analysis_sink *sinks, size_t count);

@@ -210,10 +210,22 @@ static void say(struct profile *p, const char *format, ...)
     free(text);
 }
 
+/* "; the profile is of 12.500000 to 13.750000 s": what --time could have been. */
+static const char *extent(const struct profile *p, char text[96])
+{
+    uint64_t first, last;
+    analysis_extent(p->analysis, &first, &last);
+    text[0] = 0;
+    if (last)
+        snprintf(text, 96, "; the profile is of %.6f to %.6f s", (double)first / 1e9,
+                 (double)last / 1e9);
+    return text;
+}
+
 bool profile_empty(struct profile *p, uint64_t samples, const char *what)
 {
     const struct spex_totals *t = spex_analysis_totals(p->analysis);
-    char a[32], b[32];
+    char a[32], b[32], span[96];
     if (samples)
         return false;
     if (p->options->format != TABLE_AS_TEXT)
@@ -231,9 +243,10 @@ bool profile_empty(struct profile *p, uint64_t samples, const char *what)
                 for (size_t j = 0; j < i; j++)
                     before -= t->rejected[j];
                 if (t->rejected[i] == before)
-                    say(p, "nothing matches --%s %s: all %s records%s were left out",
+                    say(p, "nothing matches --%s %s: all %s records%s were left out%s",
                         p->filters[i].name, p->filters[i].value, text_count(a, before),
-                        i ? " that the filters before it kept" : "");
+                        i ? " that the filters before it kept" : "",
+                        strcmp(p->filters[i].name, "time") ? "" : extent(p, span));
             }
         return true;
     }

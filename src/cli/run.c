@@ -47,7 +47,7 @@ static int parse_cpu(const char *word, struct spex_engine_options *o)
     struct spex_error error;
     struct spex_cpu cpu;
     if (spex_cpu_parse(word, &cpu, &error))
-        return cli_usage("--cpu: %s", error.text);
+        return cli_usage("--cpu: %s; 'spex help cpus' has those of CPUs", error.text);
     o->features = cpu.features;
     o->model = cpu.model;
     o->layout = cpu.layout;

@@ -1,5 +1,5 @@
 """c2c's verdicts, filters, empty results, damaged and odd input, bounded memory."""
-import random, resource
+import random, re, resource
 from common import *
 
 # ---- sharing: what it is called, with and without data sources ----
@@ -178,6 +178,10 @@ for args, text in ((["--comm", "nobody"], "nothing matches --comm nobody: all 6,
         code, out, err = on(command, file, *args)
         check(f"{command} {' '.join(args)} says why it is empty", code == 0 and text in out,
               out + err)
+code, out, err = on("report", file, "--time", "100,200")
+check("--time beside the profile: when it is",
+      re.search(r"nothing matches --time 100,200: .* the profile is of 0\.000\d+ to 0\.00\d+ s", out),
+      out)
 code, out, err = on("mem", profile("mixed", 6000), "--op", "branch")
 check("mem of branches says what is missing", "has a data address" in out, out)
 code, out, err = on("branch", profile("mixed", 6000), "--op", "load")
@@ -187,6 +191,17 @@ check("a file that is not there", code == 1 and "nowhere.data" in err and not ou
 open(f"{DIR}/empty.spe", "w").close()
 code, out, err = on("report", "empty.spe", "--raw")
 check("an empty stream", code == 0 and "no sample records" in out, out + err)
+
+# ---- output ----
+before = open(f"{DIR}/{file}", "rb").read()
+for command in ("html", "archive"):
+    code, out, err = on(command, file, "-o", f"./{file}")
+    check(f"{command} does not write over what it reads",
+          code == 2 and "would replace the profile" in err and
+          open(f"{DIR}/{file}", "rb").read() == before, err)
+code, out, err = on("export", file, "--to", "collapsed", "-o", "nowhere/x")
+check("a directory that is not there: the name as given",
+      code == 1 and "nowhere/x: No such file or directory" in err, err)
 
 # ---- columns ----
 code, out, err = on("report", file, "-F", "samples,symbol", "--percent-limit", "10", columns=80)

@@ -68,6 +68,17 @@ for words in (["report", "--stdio", "-i", "nowhere"], ["mem", "report", "-i", "n
               ["c2c", "report", "--stdio", "-i", "nowhere"]):
     code, out, err = spex(*words)
     check(f"{' '.join(words)} is understood as in perf", code == 1 and "nowhere" in err, err)
+for words in (["mem", "record", "--", "ls"], ["c2c", "record"]):
+    code, out, err = spex(*words)
+    check(f"{' '.join(words)}: what records", code == 2 and "'spex record -- PROGRAM'" in err, err)
+with tempfile.TemporaryDirectory() as empty:
+    code, out, err = spex("report", cwd=empty)
+    check("no profile: what makes one",
+          code == 1 and "cannot read perf.data" in err and "spex record -- PROGRAM" in err, err)
+    code, out, err = spex("report", "-i", "perf.data2", cwd=empty)
+    check("unless one was named", code == 1 and "spex record" not in err, err)
+code, out, err = spex("record", "--cpu", "neoverse-n9", "--", "ls")
+check("a CPU that is not there: where they stand", code == 2 and "spex help cpus" in err, err)
 
 
 def on_terminal(*args, **env):

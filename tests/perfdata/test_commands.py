@@ -1,7 +1,10 @@
 """Commands on perf.data files: spex dump as perf prints it, and chunks cut anywhere
 read as if they were not."""
 import os
+import re
+import struct
 import sys
+import tarfile
 import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from support.tap import *
@@ -158,6 +161,37 @@ for c in (("report",), ("report", "--format", "json"), ("mem",), ("script",)):
     code, out, err = spex(*c, "-i", PATH)
     check(f"{' '.join(c)}: no SPE data",
           code == 1 and "holds no SPE data, but 0 samples of" in err and "-e arm_spe//" in err, err)
+# ... one that is cut before its data: that there is none left
+put(f.bytes()[:200])
+code, out, err = spex("report", PATH)
+check("report: a file cut before its data",
+      code == 1 and "no SPE data is left" in err and "0 samples" not in err, err)
+# Misses and mispredicts of what cannot have them: no ratio above all of it
+put(b"".join(pd.record(0x400000, op=(t % 8 == 0, 0), events=0xff, ts=t) for t in range(40)))
+code, out, err = spex("report", "--raw", "-F", "+mispredict,l1_miss,tlb_walk", PATH)
+check("report: records that contradict themselves have no ratio",
+      code == 0 and b"40 samples" in out and
+      all(float(p) <= 100 for p in re.findall(rb"([\d.]+)%", out)), out)
+# An archive: the file of perf's directory; no name that leads elsewhere
+with tempfile.TemporaryDirectory() as place:
+    program = os.path.join(place, "bin", "prog")
+    for d in ("bin", "perf.data"):
+        os.mkdir(os.path.join(place, d))
+    with open(program, "wb") as out:  # any file of ELF, without a build id
+        out.write(struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 2, 183, 1, 0x400000, 64, 0, 0,
+                              64, 56, 1, 64, 0, 0) +
+                  struct.pack("<IIQQQQQQ", 1, 5, 0, 0x400000, 0x400000, 120, 120, 0x1000))
+    for name, path in (("as it is", program), ("by a detour", f"{place}/bin/../bin/prog")):
+        f = pd.File()
+        f.comm(100, 100, "prog").mmap2(100, 100, 0x400000, 0x1000, path)
+        f.trace(WHOLE, 0, pid=100, tid=100, time=1)
+        with open(os.path.join(place, "perf.data", "data"), "wb") as out:
+            out.write(f.bytes())
+        code, out, err = spex("archive", "perf.data", "-o", "a.tar", cwd=place)
+        with tarfile.open(os.path.join(place, "a.tar")) as tar:
+            names = tar.getnames()
+        equal(f"archive: a program {name}", (code, names),
+              (0, ["perf.data"] + [".debug/root" + program] * (path == program)))
 # A bare stream without --raw is recognized
 put(WHOLE)
 code, out, err = spex("report", PATH)
