@@ -29,8 +29,8 @@ enum spex_status generator_init(struct spex_generator *g, const struct generate_
                          options->ops & ~(unsigned)SPEX_GENERATE_ALL);
     if (options->align > f->MaxSize)
         return error_set(error, SPEX_INVALID, 0,
-                         "records of at most %u bytes cannot be aligned to %u", 1u << f->MaxSize,
-                         1u << options->align);
+                         "records of at most %u bytes cannot be aligned to 2^%u", 1u << f->MaxSize,
+                         options->align);
     memset(g, 0, sizeof *g);
     g->options = *options;
     if (!g->options.ops)

@@ -352,7 +352,10 @@ static void test_bad_options(void **state)
     struct spex_error error = {0};
     assert_int_equal(arch_features_parse("max", &options.features, &error), SPEX_OK);
     assert_int_equal(generator_init(&g, &options, &error), SPEX_INVALID);
-    assert_non_null(strstr(error.text, "aligned to 512"));
+    assert_non_null(strstr(error.text, "aligned to 2^9"));
+    options.align = 40; /* more than a shift of 32 bits can say */
+    assert_int_equal(generator_init(&g, &options, &error), SPEX_INVALID);
+    assert_non_null(strstr(error.text, "aligned to 2^40"));
     options.align = 0;
     options.features.PBT = true;
     options.features.version = 1;
