@@ -118,7 +118,7 @@ for args, text in [(("--ignore", "pc-mising", "--raw", "-"), "did you mean 'pc-m
     code, out, err = spex("verify", *args, stdin=b"")
     check(f"usage: {' '.join(args)}", code == 2 and text in err, err)
 for args, text in [(("--align", "3000"), "power of two"), (("--ops", "jump"), "load, store"),
-                   (("--features", "min", "--align", "9"), "aligned to 512"),
+                   (("--features", "min", "--align", "9"), "aligned to 2^9"),
                    (("--damage", "fire"), "truncate"), (("x",), "operand")]:
     code, out, err = spex("generate", *args)
     check(f"generate usage: {' '.join(args)}", code == 2 and text in err and out == b"", err)
