@@ -27,9 +27,8 @@ struct spex_row {
     uint64_t key[]; /* see spex_row_text, spex_row_value; histograms after it */
 };
 
-/* 95% interval of the row's share of the whole time; needs only time and time_square of both. */
-struct spex_interval stats_time_interval(const struct spex_stats *stats,
-                                         const struct spex_stats *all);
+/* 95% interval of a row's share of all time, both in ns, with their sums of squares. */
+struct spex_interval time_interval(double time, double square, double all, double all_square);
 
 /* The row of a sample, which is not counted; before the rows are sorted. */
 struct spex_row *group_row_of(struct spex_group *group, const struct spex_sample *sample);

@@ -183,17 +183,19 @@ uint64_t spex_group_error(const struct spex_group *g)
  * into another row: the variance of its share f is (1 - 2f) sum(t^2) of the row + f^2 sum(t^2) of
  * all. Long phases vary less.
  */
-struct spex_interval stats_time_interval(const struct spex_stats *s, const struct spex_stats *t)
+struct spex_interval time_interval(double time, double square, double all, double all_square)
 {
-    double all = (double)t->time / 1000, f = (double)s->time / (double)t->time;
-    double variance = (1 - 2 * f) * s->time_square + f * f * t->time_square;
+    double f = time / all, variance = (1 - 2 * f) * square + f * f * all_square;
     return share_interval(f, variance > 0 ? variance / (all * all) : 0);
 }
 
 struct spex_interval spex_row_time_interval(const struct spex_group *g, const struct spex_row *row)
 {
     const struct spex_stats *s = &row->stats, *t = &g->total->stats;
-    return t->time ? stats_time_interval(s, t) : spex_share_interval(s->samples, t->samples);
+    if (!t->time)
+        return spex_share_interval(s->samples, t->samples);
+    return time_interval((double)s->time / 1000, s->time_square, (double)t->time / 1000,
+                         t->time_square);
 }
 
 bool spex_row_long_runs(const struct spex_group *g, const struct spex_row *row)

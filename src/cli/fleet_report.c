@@ -78,29 +78,50 @@ static int ask(struct fleet_table *t)
     return status;
 }
 
+/*
+ * Over many hosts and hours two sums do not fit into 64 bits, where a server's sum wraps: 2^64 ps
+ * are 213 days of one CPU. What a host has in a minute does fit, so that is summed up as a real
+ * number.
+ */
+static void put_sum(struct out *out, const char *name)
+{
+    bool large = !strcmp(name, "spent") || !strcmp(name, "stands_for");
+    out_printf(out, large ? "sum(toFloat64(finalizeAggregation(%s)))" : "sumMerge(%s)", name);
+}
+
 static void put_question(struct fleet_table *t)
 {
     for (size_t i = 0; i < t->key_count; i++)
         out_printf(&t->query, i ? ", %s" : "SELECT %s", t->keys[i]);
-#define SUM(name, type, value) out_text(&t->query, ", sumMerge(" #name ")");
+#define SUM(name, type, value)                                                                     \
+    out_text(&t->query, ", ");                                                                     \
+    put_sum(&t->query, #name);
 #define LEVELS(name, value, where)                                                                 \
     out_text(&t->query, ", quantilesExactWeightedMerge(0.5, 0.95, 0.99)(" #name ")");
 #include "export/rollup.def"
     out_text(&t->query, t->where.data);
     for (size_t i = 0; i < t->key_count; i++)
         out_printf(&t->query, i ? ", %s" : " GROUP BY %s", t->keys[i]);
-    out_text(&t->query, " WITH TOTALS ORDER BY sumMerge(spent) DESC, sumMerge(samples) DESC");
+    out_text(&t->query, " WITH TOTALS ORDER BY ");
+    put_sum(&t->query, "spent");
+    out_text(&t->query, " DESC, sumMerge(samples) DESC");
     for (size_t i = 0; i < t->key_count; i++)
         out_printf(&t->query, ", %s", t->keys[i]);
 }
 
 /* ---- the answer ---- */
 
+/* Whatever a server says. */
+static uint32_t count_of(double sum)
+{
+    return (uint32_t)fmin(sum, UINT32_MAX);
+}
+
 /* Counts of 32 bits are enough for ratios: larger ones are all scaled down alike. */
 static void make_stats(struct line *l)
 {
     double scale = l->sums[SUM_samples] > UINT32_MAX ? UINT32_MAX / l->sums[SUM_samples] : 1;
-#define COUNT(member, name) .member = (uint32_t)(l->sums[SUM_##name] * scale)
+#define COUNT(member, name) .member = count_of(l->sums[SUM_##name] * scale)
     l->stats = (struct spex_stats){
         COUNT(l1_access, l1_accesses),
         COUNT(l1_miss, l1_misses),
@@ -116,14 +137,12 @@ static void make_stats(struct line *l)
         COUNT(reads, loads),
         COUNT(writes, stores),
         COUNT(samples, samples),
-        .time = (uint64_t)l->sums[SUM_spent],
-        .time_square = l->sums[SUM_spent_square],
     };
 #undef COUNT
     _Static_assert(SUM_from_io - SUM_from_unknown == SPEX_SOURCE_COUNT - 1,
                    "rollup.def has all sources");
     for (unsigned i = 0; i < SPEX_SOURCE_COUNT; i++)
-        l->stats.source[i] = (uint32_t)(l->sums[SUM_from_unknown + i] * scale);
+        l->stats.source[i] = count_of(l->sums[SUM_from_unknown + i] * scale);
 }
 
 /* A row of the answer; false after the last. */
@@ -138,7 +157,7 @@ static bool read_line(struct fleet_table *t, char **at, struct line *l)
         l->keys[i] = none ? NULL : cell;
     }
     for (unsigned i = 0; i < SUMS; i++)
-        l->sums[i] = (cell = clickhouse_cell(at, &end)) ? strtod(cell, NULL) : 0;
+        l->sums[i] = (cell = clickhouse_cell(at, &end)) ? fmax(strtod(cell, NULL), 0) : 0;
     for (unsigned i = 0; i < LEVELS_COUNT; i++) {
         cell = clickhouse_cell(at, &end);
         for (unsigned q = 0; q < QUANTILES && cell && *cell; q++)
@@ -187,11 +206,12 @@ static void set_latency(struct table *table, const struct line *l, const char *p
 static void fill(const struct fleet_table *t, struct table *table, const struct line *l)
 {
     const double *s = l->sums, *all = t->total.sums;
-    struct spex_interval share =
-        spex_share_interval((uint64_t)s[SUM_samples], (uint64_t)all[SUM_samples]);
+    struct spex_interval share = spex_share_interval((uint64_t)fmin(s[SUM_samples], 1e18),
+                                                     (uint64_t)fmin(all[SUM_samples], 1e18));
     columns_ratios(&t->profile, table, &l->stats, l == &t->total);
     if (all[SUM_spent] > 0) {
-        struct spex_interval time = stats_time_interval(&l->stats, &t->total.stats);
+        struct spex_interval time = time_interval(s[SUM_spent] / 1000, s[SUM_spent_square],
+                                                  all[SUM_spent] / 1000, all[SUM_spent_square]);
         table_set(table, "time", s[SUM_spent] / all[SUM_spent]);
         table_set(table, "time_low", time.low);
         table_set(table, "time_high", time.high);

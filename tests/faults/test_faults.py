@@ -59,7 +59,8 @@ class Fleet(http.server.BaseHTTPRequestHandler):
         if "FROM spex_schema" in query:
             answer = "spex.samples.1\t\n"
         elif "WITH TOTALS" in query:
-            cells = ("\t5" * (query.count("sumMerge(") - 2) +
+            sums = query.count("sumMerge(") + query.count("sum(toFloat64(") - 2  # of ORDER BY
+            cells = ("\t5" * sums +
                      "\t[1,2,3]" * query.count("quantilesExactWeightedMerge"))
             answer = f"walk{cells}\n\n{cells}\n"
         elif "TabSeparatedWithNames" in query:

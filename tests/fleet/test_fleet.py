@@ -575,5 +575,20 @@ w.terminate()
 err = w.communicate()[1]
 check("it ends on SIGTERM", w.returncode == 0 and "signal 15" in err, (w.returncode, err))
 
+# ---- more time than 64 bits hold: 2^64 ps are 213 days of one CPU ----
+
+HUGE = 15 * 10**18
+A.ask("INSERT INTO samples_local (host, wall, symbol, estimated_time, operations) SELECT 'huge', "
+      f"toDateTime(1700000000 + 60 * number), if(number < 3, 'f', 'g'), {HUGE}, {HUGE} "
+      "FROM numbers(4)", database="spex")
+code, out, err = report("--host", "huge", "--format", "json")
+got = {r["symbol"]: [r[k] for k in ("time", "time_ns", "ops")] for r in json.loads(out)["rows"]}
+want = {"f": [0.75, 3 * HUGE / 1000, 3 * HUGE], "g": [0.25, HUGE / 1000, HUGE]}
+check("time of years of CPUs adds up",
+      got.keys() == want.keys() and all(near(a, b) for k in want
+                                        for a, b in zip(got[k], want[k])), (got, err))
+got = {r["symbol"]: r["time_ms"] for r in question("symbols", "--host", "huge")[1]}
+check("and in questions", got == {"f": 3 * HUGE / 1e9, "g": HUGE / 1e9}, got)
+
 fleet.close()
 done()

@@ -4,7 +4,7 @@ SELECT symbol, caller, sum(n) AS samples, round(sum(spent) / 1e9, 3) AS time_ms,
        quantileExactWeightedMerge(0.95)(levels) AS p95
 FROM
 (
-    SELECT symbol, ifNull(stack, 0) AS stack_id, count() AS n, sum(estimated_time) AS spent,
+    SELECT symbol, ifNull(stack, 0) AS stack_id, count() AS n, sum(toFloat64(estimated_time)) AS spent,
            quantileExactWeightedState(0.95)(ifNull(latency, 0), toUInt8(isNotNull(latency))) AS levels
     FROM samples
     WHERE {where}
