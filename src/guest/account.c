@@ -5,6 +5,7 @@
 #include "plugin.h"
 #include "region.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,9 +28,10 @@ static uint64_t word_at(const struct flow *f, uint64_t at)
     return f->ring[at % FLOW_RING];
 }
 
-static const struct block *block_of(uint64_t word)
+static struct block *block_of(uint64_t word)
 {
-    return (const struct block *)(uintptr_t)(word & FLOW_VALUE);
+    char *timing = (char *)spex_timing_block_of(word);
+    return (struct block *)(timing - offsetof(struct block, timing));
 }
 
 static enum flow_mark mark_of(uint64_t word)
@@ -320,41 +322,60 @@ static size_t enter(struct flow *f, const struct block *block, const uint64_t *w
 }
 
 /*
- * The common case: blocks that are whole, followed by another, with their words in one piece,
- * and of no interest to the unit or to truth. Handles up to `most` of them in a row.
+ * --stacks: the registers at the entry of the next block. False if there are some, and the block is
+ * one that spex_timing_follow() does not run.
  */
-static unsigned quick_blocks(struct flow *f, uint64_t limit, unsigned most)
+static bool enter_next(struct flow *f, struct spex_timing_words *w)
+{
+    const uint64_t *end = w->at;
+    if (end == w->stop || *end >> 60 != FLOW_REGISTER >> 60)
+        return true;
+    while (end < w->stop && (*end >> 60 == 0 || *end >> 60 == FLOW_REGISTER >> 60))
+        end++;
+    if (end == w->stop || *end >> 60 != FLOW_BLOCK >> 60 || w->block->apart ||
+        w->instructions < w->block->count)
+        return false;
+    w->at += enter(f, block_of(w->at[-1]), w->at, (size_t)(end - w->at));
+    return true;
+}
+
+/*
+ * The common case: blocks that are whole, followed by another, with their words in one piece,
+ * and of no interest to the unit or to truth. Up to so many words.
+ */
+static void quick_blocks(struct flow *f, uint64_t limit, uint64_t most)
 {
     size_t place = f->at % FLOW_RING, ready = (size_t)(f->seen - f->at);
     const uint64_t *begin = f->ring + place, *at = begin;
-    const uint64_t *stop = begin + (ready < FLOW_RING - place ? ready : FLOW_RING - place);
-    const bool stacks = plugin.user.stacks, limited = limit != UINT64_MAX;
-    unsigned n = 0;
-    while (n < most && at < stop && *at >> 60 == FLOW_BLOCK >> 60) {
-        struct block *block = (struct block *)(uintptr_t)block_of(*at);
-        struct spex_timing_block *timing = &block->timing;
-        const uint64_t *first = at + 1, *end = first;
-        while (stacks && end < stop && *end >> 60 == FLOW_REGISTER >> 60)
-            end++;
-        const uint64_t *access = end;
-        while (end < stop && !(*end >> 60))
-            end++;
-        if (end == stop || *end >> 60 != FLOW_BLOCK >> 60 || block->early || block->truth ||
-            f->left < timing->count)
+    if (ready > FLOW_RING - place)
+        ready = FLOW_RING - place;
+    struct spex_timing_words w = {
+        .stop = begin + (ready < most ? ready : most), .limit = limit, .instructions = f->left};
+    while (at < w.stop && *at >> 60 == FLOW_BLOCK >> 60) {
+        w.block = spex_timing_block_of(*at);
+        w.at = at + 1;
+        if (plugin.user.stacks && !enter_next(f, &w))
             break;
-        uint64_t next = block_of(*end)->timing.pc;
-        if (stacks)
-            enter(f, block, first, (size_t)(end - first));
-        spex_timing_pass(f->core, timing, access, (size_t)(end - access), next, *end & FLOW_WRONG);
-        f->left -= timing->count;
-        note_branch(f, timing, next);
-        at = end;
-        n++;
-        if (limited && spex_timing_clock(f->core) > limit)
+        const uint64_t *first = w.at;
+        spex_timing_follow(f->core, &w);
+        if (w.at == first)
+            break;
+        at = w.at - 1;
+        if (plugin.user.stacks) {
+            const uint64_t *last = at - 1;
+            while (*last >> 60 != FLOW_BLOCK >> 60)
+                last--;
+            f->stack.last = block_of(*last);
+        }
+        if (spex_timing_clock(f->core) > limit)
             break;
     }
+    f->left = w.instructions;
+    if (w.taken) {
+        f->branch = &w.taken->ops[w.taken->count - 1];
+        f->branch_target = w.target;
+    }
     f->at += (uint64_t)(at - begin);
-    return n;
 }
 
 static void do_signal(struct flow *f, struct flow_signal *signal)
@@ -484,7 +505,7 @@ static bool step(struct flow *f)
         f->at++;
         return true;
     }
-    struct block *block = (struct block *)(uintptr_t)block_of(word);
+    struct block *block = block_of(word);
     bool whole = f->scan < f->seen; /* otherwise it is the last, and nobody judged it */
     struct spex_timing_run run = ended(block, whole ? word_at(f, f->scan) : 0);
     if (!whole)
@@ -502,19 +523,19 @@ static bool step(struct flow *f)
     return true;
 }
 
-bool account_turn(struct flow *f, uint64_t limit, unsigned most)
+bool account_turn(struct flow *f, uint64_t limit, uint64_t most)
 {
-    unsigned n = 0;
+    uint64_t from = f->at;
     do {
-        n += quick_blocks(f, limit, most - n);
-        if (n >= most || (n && spex_timing_clock(f->core) > limit))
+        quick_blocks(f, limit, most - (f->at - from));
+        if (f->at - from >= most || (f->at != from && spex_timing_clock(f->core) > limit))
             break;
-    } while (step(f) && ++n < most && spex_timing_clock(f->core) <= limit);
+    } while (step(f) && f->at - from < most && spex_timing_clock(f->core) <= limit);
     publish_clock(f);
     if (plugin.user.allocs)
         heap_time_at(f, f->at);
     __atomic_store_n(&f->tail, f->at, __ATOMIC_RELEASE);
-    return n;
+    return f->at != from;
 }
 
 /*

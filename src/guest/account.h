@@ -75,10 +75,10 @@ bool account_spins(const struct flow *f);
 /* Is there a word that can be dealt with? */
 bool account_ready(struct flow *f);
 /*
- * Deals with so many of them at most, until the clock is past the limit. False if there
+ * Deals with some so many words, or until the clock is past the limit. False if there
  * was none.
  */
-bool account_turn(struct flow *f, uint64_t limit, unsigned most);
+bool account_turn(struct flow *f, uint64_t limit, uint64_t most);
 /* Is there a word that waits for another flow? And it need not any more. */
 bool account_waits(const struct flow *f);
 void account_wait_no_more(struct flow *f);

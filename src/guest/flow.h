@@ -5,7 +5,7 @@
  *
  * A word is one of
  *   access   virtual address in bits 47:0, its instruction's place in the block in 59:48
- *   block    1 << 60 | struct block: it is entered
+ *   block    1 << 60 | member timing of a struct block: it is entered
  *   mark     2 << 60 | enum flow_mark << 48 | a value or a pointer
  *   register 3 << 60 | enum flow_register << 48 | its value at the entry of the block before it:
  *            with --stacks, after blocks that were called, returned or jumped to
@@ -23,15 +23,16 @@
 #include <stdint.h>
 
 #include "run.h"
+#include "uarch/timing.h"
 
 struct vcpu;
 struct block;
 struct hot;
 
-#define FLOW_BLOCK (UINT64_C(1) << 60)
+#define FLOW_BLOCK SPEX_TIMING_BLOCK
 #define FLOW_MARK (UINT64_C(2) << 60)
 #define FLOW_REGISTER (UINT64_C(3) << 60)
-#define FLOW_WRONG (UINT64_C(1) << 59)
+#define FLOW_WRONG SPEX_TIMING_WRONG
 #define FLOW_VALUE ((UINT64_C(1) << 48) - 1)
 
 enum {

@@ -102,7 +102,7 @@ static inline __attribute__((always_inline)) void hot_push(struct hot *h, uint64
 static inline __attribute__((always_inline)) void hot_block(struct hot *h,
                                                             const struct block *block)
 {
-    uint64_t word = FLOW_BLOCK | (uintptr_t)block;
+    uint64_t word = FLOW_BLOCK | (uintptr_t)&block->timing;
     const struct block *last = h->open;
     h->open = block;
     if (last && spex_timing_predict(h->timing, &last->timing, block->timing.pc))

@@ -154,7 +154,7 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
  * Notes that the core's instructions have retired up to this number, by the last instruction of
  * each block: see passed().
  */
-static inline void pass(struct spex_timing_core *core, uint32_t count)
+static inline void note_passed(struct spex_timing_core *core, uint32_t count)
 {
     uint64_t last = core->number + count - 1;
     core->passed[last / 16 % TIMING_PASSED] = core->retire;
@@ -190,27 +190,34 @@ static uint64_t run_each(struct spex_timing_core *core, const struct spex_timing
     else
         done = run_all(core, block, run, false, false);
     core->number = number;
-    pass(core, run->executed);
+    note_passed(core, run->executed);
     core->number = number + run->executed;
     if (!run->cut)
         core->dispatch = timing_after(core->dispatch, block->extra, core->begin);
     return done;
 }
 
-/* The same, and what it did is remembered. made: loads and stores that were made already. */
-static __attribute__((noinline)) uint64_t run_first(struct spex_timing_core *core,
-                                                    const struct spex_timing_block *block,
-                                                    const spex_timing_access *access,
-                                                    size_t accesses, struct timing_path **path,
-                                                    const uint64_t *made, uint32_t count)
+/* A block ran: when its last instruction was done, and on which path, or NULL. */
+struct ran {
+    uint64_t done;
+    struct timing_path *path;
+};
+
+/*
+ * The same, and what it did is remembered. made: loads and stores that were made already, on path
+ * parent.
+ */
+static __attribute__((noinline)) struct ran
+run_first(struct spex_timing_core *core, const struct spex_timing_block *block,
+          const spex_timing_access *access, const spex_timing_access *end,
+          struct timing_path *parent, const uint64_t *made, uint32_t count)
 {
     enum { COST = 64, PAUSE = 1 << 16 };
     struct spex_timing_run traced = {.executed = block->count,
                                      .access = access,
-                                     .access_count = accesses,
+                                     .access_count = (size_t)(end - access),
                                      .insns = core->timing->memo.insns};
     const struct timing_state *from = core->state;
-    struct timing_path *parent = *path;
     uint64_t dispatch = core->dispatch, gone = core->number - core->first;
     uint64_t took = count ? made[count - 1] - (dispatch >> 16) - parent->step[count - 1].issue : 0;
     if (timing_memo_full(core->timing)) {
@@ -219,30 +226,28 @@ static __attribute__((noinline)) uint64_t run_first(struct spex_timing_core *cor
     }
     core->made = made;
     core->made_end = count ? made + count : made;
-    uint64_t done = run_each(core, block, &traced);
+    struct ran ran = {.done = run_each(core, block, &traced)};
     core->made = core->made_end = NULL;
-    *path = NULL;
     core->first = core->number;
     core->credit += gone < TIMING_CREDIT ? (int32_t)gone - COST : TIMING_CREDIT;
     core->credit = core->credit < TIMING_CREDIT ? core->credit : TIMING_CREDIT;
     if (core->credit <= 0)
         core->credit = -PAUSE;
     else if (from && took <= TIMING_SOON)
-        *path = timing_memo_keep(core, block, &traced, from, dispatch, parent, count - 1, took);
-    return done;
+        ran.path = timing_memo_keep(core, block, &traced, from, dispatch, parent, count - 1, took);
+    return ran;
 }
 
 /* Step `at` took another time than before: the loads and stores made up to it. */
-static __attribute__((noinline)) uint64_t run_other(struct spex_timing_core *core,
-                                                    const struct spex_timing_block *block,
-                                                    const spex_timing_access *access,
-                                                    size_t accesses, struct timing_path **path,
-                                                    uint32_t at, uint64_t took)
+static __attribute__((noinline)) struct ran
+run_other(struct spex_timing_core *core, const struct spex_timing_block *block,
+          const spex_timing_access *access, const spex_timing_access *end, struct timing_path *path,
+          uint32_t at, uint64_t took)
 {
     uint64_t made[TIMING_LONGEST], base = core->dispatch >> 16;
     for (uint32_t i = 0; i <= at; i++)
-        made[i] = base + (*path)->step[i].issue + (i < at ? (*path)->step[i].took : took);
-    return run_first(core, block, access, accesses, path, made, at + 1);
+        made[i] = base + path->step[i].issue + (i < at ? path->step[i].took : took);
+    return run_first(core, block, access, end, path, made, at + 1);
 }
 
 struct made {
@@ -296,11 +301,14 @@ make_step(struct spex_timing_core *core, const struct spex_timing_block *block, 
     return (struct made){done, a.next};
 }
 
-/* Address of the next access if it is the only one of the instruction, else one that never hits. */
+/*
+ * Address of the next access if it is the only one of the instruction, else one that never hits.
+ * more: a word follows the last access, and is none.
+ */
 static inline uint64_t only_access(uint32_t insn, const spex_timing_access *next,
-                                   const spex_timing_access *end)
+                                   const spex_timing_access *end, bool more)
 {
-    if (next == end || (next + 1 < end && next[1] >> 48 == insn))
+    if (next == end || ((more || next + 1 < end) && next[1] >> 48 == insn))
         return UINT64_MAX;
     return *next ^ (uint64_t)insn << 48;
 }
@@ -349,19 +357,22 @@ static inline bool quick_forward(struct spex_timing_core *core, const struct tim
     return true;
 }
 
-/* Repeats the block as it went before on this path; its accesses are made again. */
-static inline __attribute__((always_inline)) uint64_t
+/*
+ * Repeats the block as it went before on this path; its accesses are made again. access: where to
+ * find the first, which is seldom needed again. more: as in only_access().
+ */
+static inline __attribute__((always_inline)) struct ran
 repeat(struct spex_timing_core *core, const struct spex_timing_block *block,
-       const spex_timing_access *access, size_t accesses, struct timing_path **known)
+       const spex_timing_access *const *access, const spex_timing_access *end,
+       struct timing_path *path, bool more)
 {
-    struct timing_path *path = *known;
-    const spex_timing_access *next = access, *end = access + accesses;
+    const spex_timing_access *next = *access;
     const struct timing_step *s = path->step, *stop = s + path->steps;
     uint64_t base = core->dispatch >> 16, retire = core->retire;
     for (; s != stop; s++) {
         uint64_t issue = base + s->issue, done = issue + s->plain;
         uint64_t before = later(retire, base + s->before);
-        uint64_t va = only_access(s->insn, next, end);
+        uint64_t va = only_access(s->insn, next, end, more);
         bool quick = s->fits >> (va & 31) & 1;
         if (quick && !s->store &&
             (plain(core, va, issue) || quick_forward(core, s, va, issue, &done))) {
@@ -378,38 +389,35 @@ repeat(struct spex_timing_core *core, const struct spex_timing_block *block,
             continue;
         uint32_t i = (uint32_t)(s - path->step);
         struct timing_path *other = timing_memo_branch(path, i, done - issue);
-        if (!other) {
-            *known = path;
-            return run_other(core, block, access, accesses, known, i, done - issue);
-        }
+        if (!other)
+            return run_other(core, block, *access, end, path, i, done - issue);
         path = other;
         s = &path->step[i];
         stop = path->step + path->steps;
     }
+    uint32_t count = path->count;
     core->went[core->went_count++ & core->window] =
         (struct timing_went){.path = path, .base = base, .retire = retire};
     core->retire = later(retire, base + path->last);
-    pass(core, path->count);
-    core->number += path->count;
+    note_passed(core, count);
+    core->number += count;
     core->dispatch += path->dispatch;
     core->state = path->to;
-    *known = path;
-    return base + path->done;
+    return (struct ran){base + path->done, path};
 }
 
 /* The same, if there is such a path; otherwise remembers what the block does. */
-static uint64_t run_known(struct spex_timing_core *core, const struct spex_timing_block *block,
-                          const spex_timing_access *access, size_t accesses,
-                          struct timing_path **known)
+static struct ran run_known(struct spex_timing_core *core, const struct spex_timing_block *block,
+                            const spex_timing_access *access, const spex_timing_access *end)
 {
-    *known = *core->hook;
-    if (!*known || (*known)->block != block->number) {
-        *core->hook = *known = timing_memo_find(core, block);
+    struct timing_path *path = *core->hook;
+    if (!path || path->block != block->number) {
+        *core->hook = path = timing_memo_find(core, block);
         core->none = NULL;
-        if (!*known)
-            return run_first(core, block, access, accesses, known, NULL, 0);
+        if (!path)
+            return run_first(core, block, access, end, NULL, NULL, 0);
     }
-    return repeat(core, block, access, accesses, known);
+    return repeat(core, block, &access, end, path, false);
 }
 
 /* Does window or queue hold an instruction of the block up? */
@@ -476,24 +484,25 @@ static inline void arrive(struct spex_timing_core *core, struct spex_timing_bloc
     }
 }
 
-/* The end of the block, whose last instruction was done then; wrong: mispredicted. */
-static inline void depart(struct spex_timing_core *core, struct spex_timing_block *block,
-                          struct timing_path *path, uint64_t next, bool wrong, uint64_t done)
+/* The end of a block that ran; wrong: its branch was mispredicted. True if that was taken. */
+static inline __attribute__((always_inline)) bool depart(struct spex_timing_core *core,
+                                                         struct spex_timing_block *block,
+                                                         struct ran ran, uint64_t next, bool wrong)
 {
-    bool taken = next != block->next;
-    uint32_t late = 0;
+    struct timing_path *path = ran.path;
+    bool leaves = next != block->next;
+    bool taken = block->end > SPEX_UARCH_END_COND || (block->end == SPEX_UARCH_END_COND && leaves);
+    uint32_t late = taken ? timing_btb(core, block) : 0;
     if (path)
-        core->hook = &path->follow[2 * taken];
-    if (block->end > SPEX_UARCH_END_COND || (block->end == SPEX_UARCH_END_COND && taken))
-        late = timing_btb(core, block);
+        core->hook = &path->follow[2 * leaves];
     if (wrong) {
         core->counts.mispredict++;
-        uint64_t again = (done + core->c->mispredict) << 16 | core->begin;
-        core->fetch = done;
+        uint64_t again = (ran.done + core->c->mispredict) << 16 | core->begin;
+        core->fetch = ran.done;
         if (again > core->dispatch && path && path->missed) {
             core->dispatch = again;
             core->state = path->missed;
-            core->hook = &path->follow[2 * taken + 1];
+            core->hook = &path->follow[2 * leaves + 1];
         } else if (again > core->dispatch) {
             timing_memo_missed(core, path, again >> 16);
         }
@@ -501,43 +510,68 @@ static inline void depart(struct spex_timing_core *core, struct spex_timing_bloc
         timing_memo_leave(core);
         core->dispatch += (uint64_t)late << 16;
     }
+    return taken;
 }
 
-/* Any block. */
-static __attribute__((noinline)) void pass_any(struct spex_timing_core *core,
-                                               struct spex_timing_block *block,
-                                               const spex_timing_access *access, size_t accesses,
-                                               uint64_t next, bool wrong)
+/* Any block that was executed whole, and needs no details. */
+static __attribute__((noinline)) bool pass(struct spex_timing_core *core,
+                                           struct spex_timing_block *block,
+                                           const spex_timing_access *access,
+                                           const spex_timing_access *end, uint64_t next, bool wrong)
 {
-    struct timing_path *path = NULL;
-    uint64_t done;
+    struct ran ran = {0};
     arrive(core, block);
     if (may_be_known(core, block)) {
-        done = run_known(core, block, access, accesses, &path);
+        ran = run_known(core, block, access, end);
     } else {
         struct spex_timing_run run = {
-            .executed = block->count, .access = access, .access_count = accesses};
-        done = run_each(core, block, &run);
+            .executed = block->count, .access = access, .access_count = (size_t)(end - access)};
+        ran.done = run_each(core, block, &run);
     }
-    depart(core, block, path, next, wrong, done);
+    return depart(core, block, ran, next, wrong);
 }
 
-void spex_timing_pass(struct spex_timing_core *core, struct spex_timing_block *block,
-                      const spex_timing_access *access, size_t accesses, uint64_t next, bool wrong)
+void spex_timing_follow(struct spex_timing_core *core, struct spex_timing_words *w)
 {
-    struct timing_path *path = *core->hook;
-    uint64_t first = core->dispatch >> 16;
-    /* The common case: the block follows where it did before, and nothing delays it. */
-    if (__builtin_expect(!path || path->block != block->number ||
-                             block->fetched != core->code_generation || core->fetch > first ||
-                             (core->number + block->count > core->room && held(core, block)),
-                         0)) {
-        pass_any(core, block, access, accesses, next, wrong);
-        return;
-    }
-    core->fetch = first;
-    uint64_t done = repeat(core, block, access, accesses, &path);
-    depart(core, block, path, next, wrong, done);
+    const uint64_t until = core->number + w->instructions;
+    const uint64_t *taken = NULL;
+    do {
+        struct spex_timing_block *block = w->block;
+        const uint64_t *end = w->at;
+        while (end < w->stop && !(*end >> 60))
+            end++;
+        uint64_t number = core->number + block->count;
+        if (end == w->stop || *end >> 60 != SPEX_TIMING_BLOCK >> 60 || block->apart ||
+            number > until)
+            break;
+        /*
+         * The common case: the block follows where it did before, and nothing delays it. Where it
+         * did, dispatch is never before core->fetch.
+         */
+        struct timing_path *path = *core->hook;
+        bool takes;
+        if (__builtin_expect(path && path->block == block->number &&
+                                 block->fetched == core->code_generation &&
+                                 (number <= core->room || !held(core, block)),
+                             1)) {
+            core->fetch = core->dispatch >> 16;
+            struct ran ran = repeat(core, block, &w->at, end, path, true);
+            takes =
+                depart(core, block, ran, spex_timing_block_of(*end)->pc, *end & SPEX_TIMING_WRONG);
+        } else {
+            takes = pass(core, block, w->at, end, spex_timing_block_of(*end)->pc,
+                         *end & SPEX_TIMING_WRONG);
+        }
+        if (takes) {
+            w->taken = block;
+            taken = end;
+        }
+        w->block = spex_timing_block_of(*end);
+        w->at = end + 1;
+    } while (core->retire <= w->limit);
+    w->instructions = until - core->number;
+    if (taken)
+        w->target = spex_timing_block_of(*taken)->pc;
 }
 
 void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *block,
@@ -545,13 +579,13 @@ void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *bl
 {
     if (!run->cut && !run->insns && !run->results) {
         const spex_timing_access none = 0, *access = run->access_count ? run->access : &none;
-        spex_timing_pass(core, block, access, run->access_count, run->next, run->mispredicted);
+        pass(core, block, access, access + run->access_count, run->next, run->mispredicted);
         return;
     }
     arrive(core, block);
-    uint64_t done = run_each(core, block, run);
+    struct ran ran = {.done = run_each(core, block, run)};
     if (run->cut)
         core->fetch = core->retire + core->c->mispredict;
     else
-        depart(core, block, NULL, run->next, run->mispredicted, done);
+        depart(core, block, ran, run->next, run->mispredicted);
 }

@@ -45,6 +45,7 @@ struct spex_timing_block {
     uint32_t loads, stores;  /* how many */
     uint32_t hints;          /* prefetches */
     bool steady;             /* what it does may be remembered */
+    bool apart;              /* the engine's own: spex_timing_follow() leaves it to it */
     uint64_t key;            /* of its branch, for the predictors */
     uint64_t fetched, found; /* the model's own: see fetch.c */
 };
@@ -93,10 +94,31 @@ bool spex_timing_predict(struct spex_timing_core *core, const struct spex_timing
 
 void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *block,
                      struct spex_timing_run *run);
-/* The same for a block that was executed whole and needs no details; access is not NULL. */
-void spex_timing_pass(struct spex_timing_core *core, struct spex_timing_block *block,
-                      const spex_timing_access *access, size_t accesses, uint64_t next,
-                      bool mispredicted);
+
+/*
+ * The same for many blocks in a row that were executed whole and need no details, from words: for
+ * each block its address with SPEX_TIMING_BLOCK, then its accesses. SPEX_TIMING_WRONG in the word
+ * after them: the branch at the end of the block was mispredicted. Ends before a block that is
+ * apart, or that another word follows than that of a block.
+ */
+#define SPEX_TIMING_BLOCK (UINT64_C(1) << 60)
+#define SPEX_TIMING_WRONG (UINT64_C(1) << 59)
+struct spex_timing_words {
+    struct spex_timing_block *block; /* the next one */
+    const uint64_t *at;              /* the word after its own */
+    const uint64_t *stop;            /* the end of the words */
+    uint64_t limit;                  /* ends when the clock is past this */
+    uint64_t instructions;           /* at most; those that ran are taken off */
+    /* Filled in, if there was one: the last block that ended with a taken branch, and where. */
+    const struct spex_timing_block *taken;
+    uint64_t target;
+};
+void spex_timing_follow(struct spex_timing_core *core, struct spex_timing_words *words);
+
+static inline struct spex_timing_block *spex_timing_block_of(uint64_t word)
+{
+    return (struct spex_timing_block *)(uintptr_t)(word << 16 >> 16);
+}
 
 /* Events, translation latency, data source of an access with its result: as spex_uarch_access(). */
 void spex_timing_access_outcome(const struct spex_timing_core *core, const struct spex_op *op,

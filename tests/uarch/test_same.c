@@ -174,6 +174,32 @@ static void compare(const struct spex_timing_run *a, const struct spex_timing_ru
     assert_int_equal(a->mispredicted, b->mispredicted);
 }
 
+/* The same as spex_timing_run(), from words. */
+static void run_words(struct spex_timing_core *core, struct spex_timing_block *block,
+                      const struct spex_timing_run *run)
+{
+    static struct spex_timing_block after;
+    uint64_t words[ACCESSES + 1];
+    size_t n = run->access_count;
+    memcpy(words, run->access, n * sizeof *words);
+    after.pc = run->next;
+    words[n] = SPEX_TIMING_BLOCK | (uintptr_t)&after | (run->mispredicted ? SPEX_TIMING_WRONG : 0);
+    struct spex_timing_words w = {.block = block,
+                                  .at = words,
+                                  .stop = words + n + 1,
+                                  .limit = UINT64_MAX,
+                                  .instructions = block->count};
+    spex_timing_follow(core, &w);
+    assert_ptr_equal(w.at, words + n + 1);
+    assert_ptr_equal(w.block, &after);
+    assert_int_equal(w.instructions, 0);
+    bool taken = block->end > SPEX_UARCH_END_COND ||
+                 (block->end == SPEX_UARCH_END_COND && run->next != block->next);
+    assert_ptr_equal(w.taken, taken ? block : NULL);
+    if (taken)
+        assert_int_equal(w.target, run->next);
+}
+
 static void run_same(const char *settings, uint64_t random, unsigned cores, uint64_t instructions)
 {
     struct spex_uarch_config config;
@@ -215,7 +241,10 @@ static void run_same(const char *settings, uint64_t random, unsigned cores, uint
         }
         uint32_t went = core[k]->went_count;
         fast.mispredicted = !fast.cut && spex_timing_predict(core[k], &p.block[b], fast.next);
-        spex_timing_run(core[k], &p.block[b], &fast);
+        if (!fast.cut && !fast.insns && any(20))
+            run_words(core[k], &p.block[b], &fast);
+        else
+            spex_timing_run(core[k], &p.block[b], &fast);
         slow_run(slow, k, p.ops[b], p.block[b].pc, count, &same);
         compare(&fast, &same, n);
         runs++;
