@@ -49,8 +49,9 @@ FAST_INLINE bool matches(const struct pattern *pattern, struct bytes bytes)
 /* The first 16 of the bytes at these positions. */
 FAST_INLINE unsigned hash_cell(const struct cell_keys *keys, const uint8_t *cell)
 {
+    __mmask64 places = keys[cell_group(cell)].places;
     __m128i bytes =
-        _mm512_castsi512_si128(_mm512_maskz_compress_epi8(keys->places, _mm512_loadu_si512(cell)));
+        _mm512_castsi512_si128(_mm512_maskz_compress_epi8(places, _mm512_loadu_si512(cell)));
     uint64_t hash = (uint64_t)_mm_cvtsi128_si64(bytes) +
                     (uint64_t)_mm_extract_epi64(bytes, 1) * UINT64_C(0x9e3779b97f4a7c15);
     return (unsigned)((hash ^ hash >> 32) * UINT64_C(0xd6e8feb86659fd93) >> (64 - KEY_BITS));

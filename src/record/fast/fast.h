@@ -97,13 +97,21 @@ static inline unsigned keys_together(unsigned first, unsigned second)
 }
 
 /*
- * The key of a cell is a hash of its bytes at a few positions, which are header or padding in
- * every shape and differ between some of them.
+ * The key of a cell is a hash of its first byte and of those at a few more positions, which are
+ * header or padding in every shape and differ between some of them. Shapes with the same first byte
+ * mostly have their packets in the same places, others need not: each group has its own positions.
  */
 struct cell_keys {
     uint64_t places, common, differ;
     uint64_t words[CELL / 8]; /* places as bytes */
+    uint8_t example[CELL];    /* of the group's first shape */
 };
+enum { CELL_GROUPS = 16 };
+
+static inline unsigned cell_group(const uint8_t *cell)
+{
+    return (unsigned)(cell[0] ^ cell[0] >> 4) % CELL_GROUPS;
+}
 
 /* How a variant does its work; every one gives the same records. */
 struct fast_variant {
@@ -137,7 +145,7 @@ struct spex_shapes {
     uint16_t count;
     uint16_t last; /* of the last cell, or NO_SHAPE */
     uint16_t rest; /* records of which nothing is learnt */
-    struct cell_keys cell_keys;
+    struct cell_keys cell_keys[CELL_GROUPS];
     uint8_t seen[512];              /* a bit for each hash of a shape that was seen */
     uint16_t by_key[1 << KEY_BITS]; /* shape, or NO_SHAPE */
     struct pattern tails[TAILS];

@@ -105,7 +105,7 @@ static void enter_shape(struct spex_shapes *shapes, unsigned number, unsigned ke
 
 static unsigned cell_key(const struct spex_shapes *shapes, const struct shape *shape)
 {
-    return shapes->variant->cell_key(&shapes->cell_keys, shape->head.value);
+    return shapes->variant->cell_key(shapes->cell_keys, shape->head.value);
 }
 
 /* The key that a walk of records of this shape gives; NO_KEY if a walk does not reach their end. */
@@ -126,27 +126,33 @@ static unsigned stream_key(const struct spex_shapes *shapes, const struct shape 
     return walked.closed && at == shape->fixed.size ? key : NO_KEY;
 }
 
-/* The newest shape may change which positions are common to all shapes and distinguish some. */
+/*
+ * The newest shape may change which positions are common to all shapes of its group and distinguish
+ * some. The first byte of a cell is header or padding.
+ */
 static void index_shape(struct spex_shapes *shapes)
 {
     unsigned number = shapes->count - 1u;
-    const struct shape *first = &shapes_of(shapes)[0], *shape = &shapes_of(shapes)[number];
-    if (number == 0) {
-        shapes->cell_keys.common = shape->head.compared;
-        shapes->cell_keys.differ = 0;
-        shapes->cell_keys.places = ~UINT64_C(0); /* not yet */
+    const struct shape *shape = &shapes_of(shapes)[number];
+    struct cell_keys *keys = &shapes->cell_keys[cell_group(shape->head.value)];
+    if (number == 0)
+        memset(shapes->cell_keys, 0, sizeof shapes->cell_keys);
+    if (!keys->common) {
+        keys->common = shape->head.compared;
+        keys->differ = 1;
+        memcpy(keys->example, shape->head.value, CELL);
     }
     for (unsigned i = 0; i < CELL; i++)
-        if (first->head.value[i] != shape->head.value[i])
-            shapes->cell_keys.differ |= BIT(i);
-    shapes->cell_keys.common &= shape->head.compared;
-    if (shapes->cell_keys.places == (shapes->cell_keys.common & shapes->cell_keys.differ)) {
+        if (keys->example[i] != shape->head.value[i])
+            keys->differ |= BIT(i);
+    keys->common &= shape->head.compared;
+    if (number > 0 && keys->places == (keys->common & keys->differ)) {
         enter_shape(shapes, number, cell_key(shapes, shape));
         return;
     }
-    shapes->cell_keys.places = shapes->cell_keys.common & shapes->cell_keys.differ;
+    keys->places = keys->common & keys->differ;
     for (unsigned i = 0; i < CELL; i += 8)
-        shapes->cell_keys.words[i / 8] = spread(shapes->cell_keys.places >> i & 255);
+        keys->words[i / 8] = spread(keys->places >> i & 255);
     memset(shapes->by_key, 0xff, sizeof shapes->by_key); /* NO_SHAPE */
     for (unsigned i = 0; i <= number; i++)
         enter_shape(shapes, i, cell_key(shapes, &shapes_of(shapes)[i]));

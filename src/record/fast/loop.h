@@ -113,7 +113,7 @@ static size_t read_cells(struct spex_reader *reader, struct spex_record *records
         group = group < count - n ? group : count - n;
         for (i = 0; i < group; i++) {
             __builtin_prefetch(cells + CELL * i + AHEAD);
-            keys[i] = (uint16_t)hash_cell(&known->cell_keys, cells + CELL * i);
+            keys[i] = (uint16_t)hash_cell(known->cell_keys, cells + CELL * i);
         }
         for (i = 0; i < group; i++, n++) {
             const uint8_t *cell = cells + CELL * i;

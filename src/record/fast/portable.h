@@ -40,9 +40,10 @@ FAST_INLINE unsigned hash_cell(const struct cell_keys *keys, const uint8_t *cell
         UINT64_C(0x9e3779b97f4a7c15), UINT64_C(0xc2b2ae3d27d4eb4f), UINT64_C(0xd6e8feb86659fd93),
         UINT64_C(0xa0761d6478bd642f), UINT64_C(0xe7037ed1a0b428db), UINT64_C(0x8ebc6af09c88c6e3),
         UINT64_C(0x589965cc75374cc3), UINT64_C(0x1d8e4e27c47d124f)};
+    const uint64_t *words = keys[cell_group(cell)].words;
     uint64_t hash = 0;
     for (unsigned i = 0; i < CELL / 8; i++)
-        hash += (le64(cell + 8 * i) & keys->words[i]) * factors[i];
+        hash += (le64(cell + 8 * i) & words[i]) * factors[i];
     return (unsigned)((hash ^ hash >> 29) * factors[0] >> (64 - KEY_BITS));
 }
 
