@@ -23,19 +23,47 @@
 enum { WINDOW = 64, PS = 1000, ALIKE_MOST = 63 };
 static const float WIDTH = 4, HIDES = 4, ROOM = 96, REFILL = 16;
 
+/* Several records at a time: whether a term is 0 is unpredictable, and to divide takes long. */
+enum { LANES = 4 }; /* as many as all machines have */
+typedef int32_t ints __attribute__((vector_size(4 * LANES)));
+typedef float floats __attribute__((vector_size(4 * LANES)));
+
 /*
  * Absent counters are 0. If both counters are saturated, only the room in the window counts, which
  * is right.
  */
-static inline float weight(const struct spex_record *r)
+static inline void weigh(const struct spex_record *r, float weights[LANES])
 {
-    int total = r->total, wait = r->issue > 1 ? r->issue - 1 : 0;
-    int more = total > r->issue + 1 ? total - r->issue - 1 : 0; /* than one cycle of execution */
-    /* c is n / d; no branch: whether it is 0 is unpredictable */
-    float n = (float)more * (float)wait, d = (float)(wait + more + 1);
-    float chain = n * n / (d * (n + HIDES * d));
-    return 1 / WIDTH + chain + (float)total / ROOM +
-           (float)(r->events >> SPEX_EV_MISPREDICT & 1) * REFILL;
+#define EACH(field)                                                                                \
+    {                                                                                              \
+        (int)r[0].field, (int)r[1].field, (int)r[2].field, (int)r[3].field                         \
+    }
+    const ints total = EACH(total), issue = EACH(issue), events = EACH(events);
+#undef EACH
+    const ints waited = issue - 1, executed = total - issue - 1; /* beyond one cycle */
+    const ints wait = waited & (waited > 0), more = executed & (executed > 0);
+    const ints wrong = events >> SPEX_EV_MISPREDICT & 1;
+#define FLOATS(x) __builtin_convertvector(x, floats)
+    /* c is n / d */
+    const floats n = FLOATS(more) * FLOATS(wait), d = FLOATS(wait + more + 1);
+    const floats chain = n * n / (d * (n + HIDES * d));
+    const floats all = 1 / WIDTH + chain + FLOATS(total) / ROOM + FLOATS(wrong) * REFILL;
+#undef FLOATS
+    memcpy(weights, &all, sizeof all);
+}
+
+static void weigh_all(const struct spex_record *records, size_t count, float *weights)
+{
+    size_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        weigh(records + i, weights + i);
+    if (i < count) {
+        struct spex_record rest[LANES] = {{{0}}};
+        float of_rest[LANES];
+        memcpy(rest, records + i, (count - i) * sizeof *rest);
+        weigh(rest, of_rest);
+        memcpy(weights + i, of_rest, (count - i) * sizeof *weights);
+    }
 }
 
 static uint64_t nanoseconds(const struct clock_rules *rules, uint64_t tick)
@@ -189,10 +217,11 @@ void clock_share(struct clock *clock, const struct clock_rules *rules,
     size_t pieces = (count + WINDOW / 2) / WINDOW, size = count / (pieces ? pieces : 1);
     uint64_t most = rules->most ? rules->most : UINT64_MAX;
     struct window w = {0, clock->running ? nanoseconds(rules, clock->tick) : 0};
+    weigh_all(records, count, b.weights);
     b.sums[0] = b.squares[0] = 0;
     for (size_t i = 0; i < count; i++) {
         const struct spex_record *r = &records[i];
-        double cost = b.weights[i] = weight(r);
+        double cost = b.weights[i];
         b.sums[i + 1] = b.sums[i] + cost;
         b.squares[i + 1] = b.squares[i] + cost * cost;
         if (!(r->present & SPEX_HAS_TIMESTAMP)) /* it shares with its neighbours */
