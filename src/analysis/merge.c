@@ -117,7 +117,7 @@ static enum spex_status run_ordered(struct spex_analysis *a)
 /* ---- in turn ---- */
 
 /* One queue after the other, in stages (base/stages.h): the data of each stage. */
-enum { READ, JOIN, SINKS }; /* the first sink */
+enum { READ, SHARE, JOIN, SINKS }; /* the first sink */
 struct turn {
     struct spex_analysis *analysis;
     size_t queue; /* that is read */
@@ -164,10 +164,11 @@ static bool run_stage(struct turn *t, unsigned stage, struct piece *p)
     struct spex_analysis *a = t->analysis;
     if (stage == READ)
         return read_piece(t, p);
-    if (stage == JOIN) {
+    if (stage == SHARE) {
+        share_piece(a, p);
+    } else if (stage == JOIN) {
         a->samples = p->samples;
         a->sample_count = 0;
-        share_piece(a, p);
         join_records(a, p->queue, p->records, p->spent, p->count);
         p->sample_count = a->sample_count;
     } else if (p->sample_count) {
