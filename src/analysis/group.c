@@ -113,6 +113,7 @@ void spex_group_free(struct spex_group *g)
     free(g->recent);
     free(g->few);
     place_cache_free(g->data_places);
+    free(g->lines);
     free(g->order);
     free(g->rest);
     free(g->total);

@@ -58,6 +58,11 @@ struct group_recent { /* the row of a key that came lately; NULL none */
     struct spex_row *row;
 };
 
+struct group_line { /* the key of a source line, by code address */
+    const struct spex_module *module;
+    uint64_t address, word[2]; /* word[0] is 0 in a free slot */
+};
+
 /* What decides most comparisons of rows, kept outside them. */
 struct group_order {
     uint64_t rank, number; /* a first key that is a number, else 0 */
@@ -68,6 +73,7 @@ struct spex_group {
     struct spex_analysis *analysis;
     struct group_memo *memo; /* by place */
     struct place_cache *data_places;
+    struct group_line *lines; /* that came lately; NULL: none yet */
     bool by_place; /* all keys follow from the pc, or are the interval of time, which is timed */
     bool by_data;  /* the key follows from the data address */
     bool by_who;   /* all keys follow from the thread and CPU, or are the interval of time */

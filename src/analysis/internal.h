@@ -192,7 +192,7 @@ const uint64_t *group_key(const struct spex_group *group, const struct spex_row 
 
 /* Strings that are equal are the same pointer. */
 const char *analysis_intern(struct spex_analysis *analysis, const char *text);
-/* Source line of a code address, cached and interned; file NULL if there is none. */
+/* Source line of a code address, its file interned, or NULL if there is none. */
 void analysis_line(struct spex_analysis *analysis, struct spex_module *module, uint64_t address,
                    struct spex_line *line);
 

@@ -6,6 +6,9 @@
 #include "stacks.h"
 #include "types.h"
 
+#include "base/hash.h"
+#include "base/memory.h"
+
 #include <string.h>
 
 const struct key_kind key_kinds[SPEX_KEY_COUNT] = {
@@ -126,6 +129,23 @@ void group_line_key(struct spex_analysis *a, struct spex_module *module, uint64_
     *word1 = line.file ? line.line | (uint64_t)1 << 63 : address;
 }
 
+/* From a cache of its own: to ask the module takes a lock. */
+static void cached_line_key(struct spex_group *g, const struct spex_sample *s, uint64_t *word0,
+                            uint64_t *word1)
+{
+    enum { LINES = 1 << 12 };
+    if (!g->lines)
+        g->lines = memory_get(LINES, sizeof *g->lines);
+    struct group_line *line = &g->lines[hash_word(s->address, (uintptr_t)s->module) & (LINES - 1)];
+    if (line->module != s->module || line->address != s->address || !line->word[0]) {
+        line->module = s->module;
+        line->address = s->address;
+        group_line_key(g->analysis, s->module, s->address, &line->word[0], &line->word[1]);
+    }
+    *word0 = line->word[0];
+    *word1 = line->word[1];
+}
+
 static void caller_key(struct spex_group *g, const struct spex_sample *s, uint64_t *word0,
                        uint64_t *word1)
 {
@@ -179,7 +199,7 @@ void group_make_keys(struct spex_group *g, enum spex_key kind,
         KEY(ALLOC, alloc_key(g, s, &word[0][i], &word[1][i]))
         KEY(BLOCK_OFFSET, word[0][i] = block_offset(g, s))
         KEY(DSO, word[0][i] = (uintptr_t)(s->module ? s->module->whole : NULL))
-        KEY(SRCLINE, group_line_key(g->analysis, s->module, s->address, &word[0][i], &word[1][i]))
+        KEY(SRCLINE, cached_line_key(g, s, &word[0][i], &word[1][i]))
         KEY(PC, word[0][i] = (uintptr_t)s->module; word[1][i] = s->address)
         KEY(COMM, word[0][i] = (uintptr_t)s->comm)
         KEY(PID, word[0][i] = (uint64_t)(int64_t)s->pid)

@@ -399,7 +399,6 @@ void spex_analysis_close(struct spex_analysis *a)
     free(a->maps);
     free(a->places);
     place_cache_free(a->data_places);
-    free(a->lines);
     for (size_t i = 0; i < a->piece_count; i++) {
         free(a->pieces[i].records);
         free(a->pieces[i].spent);

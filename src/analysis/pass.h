@@ -57,12 +57,6 @@ struct place_slot {
     struct spex_place place;
 };
 
-struct line_slot {
-    const struct spex_module *module;
-    uint64_t address;
-    struct spex_line line;
-};
-
 /* Pointer tables by a 64-bit key, open addressing. */
 struct table {
     struct {
@@ -153,7 +147,6 @@ struct spex_analysis {
     uint32_t *maps;                  /* numbers of all mappings, by process, address and time */
     struct place_slot *places;       /* of code */
     struct place_cache *data_places; /* of addresses that hosts ask for */
-    struct line_slot *lines;
 
     struct filter *filters[SPEX_FILTER_MAX];
     unsigned filter_want;

@@ -10,7 +10,6 @@ enum {
     LINE_SLOTS = 1 << 13, /* caches of data locations: cache lines, pages, addresses */
     PAGE_SLOTS = 1 << 15,
     SINGLE_SLOTS = 1 << 13,
-    LINES = 1 << 12, /* cache of source lines */
 };
 
 /* The mount namespace of a mapping's file: the last one recorded before the mapping. */
@@ -336,29 +335,14 @@ const struct spex_place *analysis_code_place(struct spex_analysis *a, uint32_t m
     return &slot->place;
 }
 
-static void find_line(struct spex_analysis *a, struct spex_module *module, uint64_t address,
-                      struct spex_line *line)
-{
-    if (!a->lines)
-        a->lines = memory_get(LINES, sizeof *a->lines);
-    size_t slot = (size_t)(mix(address ^ (uintptr_t)module) & (LINES - 1));
-    struct line_slot *s = &a->lines[slot];
-    if (s->module != module || s->address != address) {
-        s->module = module;
-        s->address = address;
-        if (spex_module_line(module, address, &s->line))
-            s->line.file = analysis_intern(a, s->line.file);
-        else
-            s->line = (struct spex_line){0};
-    }
-    *line = s->line;
-}
-
 void analysis_line(struct spex_analysis *a, struct spex_module *module, uint64_t address,
                    struct spex_line *line)
 {
     analysis_lock(a);
-    find_line(a, module, address, line);
+    if (spex_module_line(module, address, line))
+        line->file = analysis_intern(a, line->file);
+    else
+        *line = (struct spex_line){0};
     analysis_unlock(a);
 }
 
