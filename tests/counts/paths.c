@@ -37,6 +37,22 @@ static void make(struct stream *s, const char *features, enum spex_layout layout
         s->size += spex_generator_next(&generator, s->data + s->size, &record);
 }
 
+/* Every 16th record of a stream of cells has its packets in another order. */
+static void make_two_orders(struct stream *s, size_t records)
+{
+    enum { CELL = 64, EVERY = 16 };
+    struct stream other;
+    make(s, "neoverse-n1", SPEX_LAYOUT_N1, 6, 0, records);
+    make(&other, "neoverse-n1", SPEX_LAYOUT_COMPACT, 6, SPEX_GENERATE_BRANCH, 1);
+    if (s->size != records * CELL || other.size != CELL) {
+        fprintf(stderr, "paths: a record is not one cell\n");
+        exit(1);
+    }
+    for (size_t at = 0; at < s->size; at += EVERY * CELL)
+        memcpy(s->data + at, other.data, CELL);
+    free(other.data);
+}
+
 static uint64_t decode(const struct stream *s)
 {
     static struct spex_record batch[64];
@@ -144,6 +160,8 @@ int main(int argc, char **argv)
         make(&s, "neoverse-n1", SPEX_LAYOUT_N1, 6, SPEX_GENERATE_LOAD, records);
     else if (!strcmp(path, "decode-n1-mixed"))
         make(&s, "neoverse-n1", SPEX_LAYOUT_N1, 6, 0, records);
+    else if (!strcmp(path, "decode-two-orders"))
+        make_two_orders(&s, records);
     else if (!strcmp(path, "decode-hisi"))
         make(&s, "v1p0", SPEX_LAYOUT_HISI, 0, 0, records);
     else if (!strcmp(path, "decode-variable"))

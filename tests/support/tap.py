@@ -12,7 +12,7 @@ _failed = 0
 
 SOURCE = os.environ.get("SPEX_SOURCE",
                         os.path.abspath(os.path.join(os.path.dirname(__file__), "../..")))
-BUILD = os.environ.get("SPEX_BUILD", os.path.join(SOURCE, "build"))
+BUILD = os.path.abspath(os.environ.get("SPEX_BUILD", os.path.join(SOURCE, "build")))
 SPEX = os.environ.get("SPEX_PROGRAM", os.path.join(BUILD, "spex"))
 
 
