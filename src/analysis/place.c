@@ -218,9 +218,12 @@ static void fill_blocks(struct place_cache *cache, uint32_t version, uint64_t ip
         fill_block(near_slot(cache, ip, version), LINE_BITS, version, ip, place);
 }
 
-static inline bool is_of(const struct data_slot *slot, uint64_t number, uint32_t version)
+/* All ones if the slot is of this block, else 0. */
+static inline uintptr_t is_of(const struct data_slot *slot, uint64_t number, uint32_t version)
 {
-    return (slot->number == number) & (slot->version == version);
+    uintptr_t is = -(uintptr_t) !((slot->number ^ number) | (slot->version ^ version));
+    __asm__("" : "+r"(is)); /* else the compiler makes a branch of it */
+    return is;
 }
 
 /*
@@ -234,13 +237,13 @@ static inline struct data_place *locate(struct spex_analysis *a, struct place_ca
 {
     /* no branch between the two kinds of block: which one it is is unpredictable */
     struct data_slot *far = far_slot(cache, ip, version), *near = near_slot(cache, ip, version);
-    bool in_page = is_of(far, ip >> PAGE_BITS, version);
-    struct data_slot *slot = in_page ? far : near;
-    *bits = in_page ? PAGE_BITS : LINE_BITS;
+    uintptr_t in_page = is_of(far, ip >> PAGE_BITS, version);
+    *bits = LINE_BITS + (in_page & (PAGE_BITS - LINE_BITS));
+    const uintptr_t found = ((uintptr_t)far & in_page) | ((uintptr_t)near & ~in_page);
     if (in_page | is_of(near, ip >> LINE_BITS, version))
-        return &slot->of;
+        return &((struct data_slot *)found)->of;
     *bits = 0;
-    slot = &cache->single[mix(ip ^ (uint64_t)version << 48) % SINGLE_SLOTS];
+    struct data_slot *slot = &cache->single[mix(ip ^ (uint64_t)version << 48) % SINGLE_SLOTS];
     if (!is_of(slot, ip, version)) {
         struct place_slot place;
         bool timed = sample && sample->flags & SPEX_SAMPLE_TIMED;
