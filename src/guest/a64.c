@@ -35,6 +35,7 @@ struct row {
     const char *name;
     uint32_t mask, value, order;
     uint8_t kind, exec, extent;
+    uint8_t need; /* row of needs.def, from 1; 0: none names it */
     uint32_t flags;
     struct number size, total, element, vectors;
     struct reg_field dst[4], src[5];
@@ -191,6 +192,44 @@ const char *spex_a64_name(uint32_t insn)
 {
     const struct row *row = find(insn);
     return row ? row->name : NULL;
+}
+
+bool spex_a64_needs(uint32_t insn, struct spex_a64_need *need)
+{
+    static const struct spex_a64_need needs[] = {
+#define NEED(feature, from, names) {feature, from},
+#define NEED_WORD(feature, from, mask, value)
+#include "needs.def"
+#undef NEED
+#undef NEED_WORD
+    };
+    static const struct {
+        struct spex_a64_need need;
+        uint32_t mask, value;
+    } words[] = {
+#define NEED(feature, from, names)
+#define NEED_WORD(feature, from, mask, value) {{feature, from}, mask, value},
+#include "needs.def"
+#undef NEED
+#undef NEED_WORD
+    };
+    const struct row *row = find(insn);
+    if (!row)
+        return false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if ((insn & words[i].mask) == words[i].value) {
+            *need = words[i].need;
+            return true;
+        }
+    unsigned group = insn >> 25 & 15; /* C4.1, top level */
+    bool sve = group == 2, sme = !group && insn >> 31;
+    if (row->need)
+        *need = needs[row->need - 1];
+    else if (sme)
+        *need = (struct spex_a64_need){"FEAT_SME", SPEX_A64_MAX};
+    else if (sve)
+        *need = (struct spex_a64_need){"FEAT_SVE", "neoverse-v1"};
+    return row->need || sme || sve;
 }
 
 static uint64_t offset(uint32_t insn, unsigned low, unsigned width)

@@ -1,7 +1,8 @@
-"""Turns a64.def into the tables of a64.c: rows, and an index by bits 31:21.
+"""Turns a64.def into the tables of a64.c: rows, each with the row of needs.def that names it, and
+an index by bits 31:21.
 
 Stops with a message for a pattern that is not 32 bits, an unknown word, a field
-that is not in the pattern, or two rows that overlap by accident.
+that is not in the pattern, two rows that overlap by accident, or a need that names no row.
 """
 import re
 import sys
@@ -128,11 +129,38 @@ def parse(line):
     return row
 
 
+def is_named(pattern, name):
+    if pattern.startswith("*"):
+        return name.endswith(pattern[1:])
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+
+
+def is_scalable(row):
+    """In SVE's or SME's part of the encodings (C4.1, top level)?"""
+    if row["mask"] >> 25 & 15 != 15:
+        return False
+    group = row["value"] >> 25 & 15
+    return group == 2 or (group == 0 and row["value"] >> 31 == 1)
+
+
+def add_needs(source, rows):
+    """Each row's need: the first of the file that names it, from 1; 0: none. SIMD has names of
+    SVE's, too."""
+    needs = re.findall(r'^NEED\("(\w+)", [^,]+, "([^"]*)"\)', open(source).read(), re.M)
+    errors = [f"{source}: {pattern} names no row of a64.def" for _, names in needs
+              for pattern in names.split() if not any(is_named(pattern, r["name"]) for r in rows)]
+    for r in rows:
+        r["need"] = next((i for i, (feature, names) in enumerate(needs, 1)
+                          if any(is_named(p, r["name"]) for p in names.split()) and
+                          (is_scalable(r) or not feature.startswith("FEAT_SVE"))), 0)
+    return errors
+
+
 def overlap(a, b):
     return not (a["value"] ^ b["value"]) & a["mask"] & b["mask"]
 
 
-def main(source, target):
+def main(source, needs, target):
     rows, errors = [], []
     for n, line in enumerate(open(source), 1):
         line = line.split(" #")[0].rstrip()
@@ -150,6 +178,7 @@ def main(source, target):
                     (a["mask"] & b["mask"] != b["mask"] or a["mask"] == b["mask"]):
                 errors.append(f"{source}:{a['line']}: {a['name']} overlaps "
                               f"{b['name']}, line {b['line']}")
+    errors += add_needs(needs, rows)
     if errors:
         sys.exit("\n".join(errors[:40]))
 
@@ -168,9 +197,9 @@ def main(source, target):
                   "static const struct row rows[] = {\n")
         for r in rows:
             flags = " | ".join("SPEX_OPF_" + f for f in r["flags"]) or "0"
-            out.write('    {"%s", 0x%08x, 0x%08x, 0x%08x, SPEX_OP_%s, SPEX_EXEC_%s, %s,\n' %
+            out.write('    {"%s", 0x%08x, 0x%08x, 0x%08x, SPEX_OP_%s, SPEX_EXEC_%s, %s, %d,\n' %
                       (r["name"], r["mask"], r["value"], r["order"], r["kind"], r["exec"],
-                       r["extent"]))
+                       r["extent"], r["need"]))
             out.write("     %s, %s, %s, %s, %s,\n" % (flags, r["size"], r["total"], r["element"],
                                                       r["vectors"]))
             out.write("     {%s}, {%s}},\n" % (", ".join(r["dst"]) or "{0}",
@@ -184,4 +213,4 @@ def main(source, target):
         out.write("\n};\n")
 
 
-main(sys.argv[1], sys.argv[2])
+main(sys.argv[1], sys.argv[2], sys.argv[3])
