@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 /* Without a model: known at block entry. A Store-Exclusive must be seen: it may fail. */
@@ -93,13 +94,38 @@ static void find_address(struct block *block, const struct spex_op *ops, size_t 
         insn->address.known && (ops[i].kind == SPEX_OP_DC_ZVA || (prefetch && plugin.user.full));
 }
 
+/*
+ * Zeroed memory that is never freed, in pieces of up to a large page: a program of ten thousands of
+ * blocks would else spend as long on page faults as on describing them. Under the lock.
+ */
+static void *keep(size_t size)
+{
+    enum { SMALLEST = 32 << 10, LARGE_PAGE = 2 << 20, ALIGN = 16 };
+    static size_t piece = SMALLEST / 2, left;
+    static char *at;
+    size = (size + ALIGN - 1) / ALIGN * ALIGN;
+    if (size > SMALLEST)
+        return need(calloc(1, size));
+    if (size > left) {
+        piece = piece < LARGE_PAGE ? 2 * piece : piece;
+        at = need(aligned_alloc(piece, piece));
+        left = piece;
+        if (piece == LARGE_PAGE)
+            madvise(at, piece, MADV_HUGEPAGE);
+    }
+    void *found = memset(at, 0, size);
+    left -= size;
+    at += size;
+    return found;
+}
+
 /* Blocks are never freed: a core may remember them, and the same code comes back. */
 static struct block *make_block(uint64_t pc, const uint32_t *words, size_t count)
 {
-    struct block *block = need(calloc(1, sizeof *block));
-    struct spex_op *ops = need(calloc(count, sizeof *ops));
-    uint32_t *copy = need(malloc(count * sizeof *copy));
-    block->insns = need(calloc(count, sizeof *block->insns));
+    struct block *block = keep(sizeof *block);
+    struct spex_op *ops = keep(count * sizeof *ops);
+    uint32_t *copy = keep(count * sizeof *copy);
+    block->insns = keep(count * sizeof *block->insns);
     memcpy(copy, words, count * sizeof *copy);
     block->words = copy;
     block->vl = plugin.user.vl;
