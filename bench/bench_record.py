@@ -38,9 +38,9 @@ FAST_PARTS = [("block entry, predictor", r"on_block|block_slow|spex_uarch_block_
               ("other accesses: caches, directory", r"spex_uarch_(load|store|atomic)_slow|"
                r"access_(slow|line)|l[12]_|llc_|dir_|private_change|miss|own|fetch"
                r"|from_|contended_|changed_hands|uarch_(drain|lock|unlock)|post")]
-FULL_PARTS = [("callbacks", r"on_(block|access|atomic|zva|handler)_full|flow_turn"),
-              ("scoreboard, what is remembered", r"spex_timing_(run|pass|clock)|timing_memo_|held|"
-               r"run_(all|each|first|other|known)|pass_any|repeat|make_step|state_of|fill_steps"),
+FULL_PARTS = [("callbacks", r"on_(block|access|atomic|early|handler)_full|flow_turn"),
+              ("scoreboard, what is remembered", r"spex_timing_(run|follow|clock)|timing_memo_|"
+               r"held|run_(all|each|first|other|known)|pass|make_step|state_of|fill_steps"),
               ("rings", r"account_|run_block|quick_blocks|pump|flow_|find_end|step|wait_for"),
               ("directions and targets", r"spex_timing_predict|direction|indirect|learn"),
               ("prefetchers", r"timing_(prefetch|memory_prefetch)|stride|follow|spatial|ahead"),
