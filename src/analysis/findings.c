@@ -349,6 +349,8 @@ static char *at_place(struct finding *finding, double part)
 
 /* ---- what is found ---- */
 
+enum { LEAST = 10 }; /* samples of a kind: fewer may be chance */
+
 static double share_of(const struct cost *part, const struct cost *all)
 {
     bool timed = all->time;
@@ -380,21 +382,21 @@ static void add_data(struct findings *f, enum finding_kind kind, enum closer cla
 static void find_far(struct findings *f)
 {
     double of_memory = share_of(&f->far, &f->memory), share = share_of(&f->far, &f->all);
-    if (of_memory >= 0.3 && share >= 0.03)
+    if (of_memory >= 0.3 && share >= 0.03 && sum_of(f, FAR).samples[FAR] >= LEAST)
         add_data(f, FINDING_FAR_DATA, FAR, of_memory, share, "beyond the core's own caches");
 }
 
 static void find_peer(struct findings *f)
 {
     double of_memory = share_of(&f->peer, &f->memory), share = share_of(&f->peer, &f->all);
-    if (of_memory >= 0.05 && share >= 0.01)
+    if (of_memory >= 0.05 && share >= 0.01 && sum_of(f, PEER).samples[PEER] >= LEAST)
         add_data(f, FINDING_PEER_DATA, PEER, of_memory, share, "in other cores' caches");
 }
 
 static void find_walks(struct findings *f)
 {
     double ratio = f->accesses ? (double)f->walks / (double)f->accesses : 0, part;
-    if (ratio < 0.05)
+    if (ratio < 0.05 || f->walks < LEAST)
         return;
     uint64_t time = sum_of(f, WALKS).time[WALKS];
     struct finding *finding =
@@ -412,7 +414,7 @@ static void find_walks(struct findings *f)
 static void find_remote(struct findings *f)
 {
     double ratio = f->accesses ? (double)f->remote / (double)f->accesses : 0;
-    if (ratio < 0.05)
+    if (ratio < 0.05 || f->remote < LEAST)
         return;
     struct finding *finding = add(f, FINDING_REMOTE_DATA, 0);
     finding->text = words("%.0f%% of accesses go to another socket", 100 * ratio);
@@ -424,7 +426,6 @@ static void find_remote(struct findings *f)
 
 static void find_mispredicted(struct findings *f)
 {
-    enum { LEAST = 10 };
     const struct spot *worst = most_of(f, BRANCHES);
     double all = sum_of(f, BRANCHES).mispredicts;
     if (!worst || worst->mispredicts < LEAST || worst->mispredicts < 0.1 * all ||

@@ -234,8 +234,8 @@ static int write_archive(struct profile *p, const char *output)
         if (regular)
             unlink(output); /* half a tar file is of no use */
     } else {
-        cli_note("%u files in %s; elsewhere: mkdir D; tar xf %s -C D; spex report%s", tar.files,
-                 output, output, read_with.data);
+        cli_note("%u file%s in %s; elsewhere: mkdir D; tar xf %s -C D; spex report%s", tar.files,
+                 tar.files == 1 ? "" : "s", output, output, read_with.data);
     }
     out_fini(&read_with);
     return tar.failed ? CLI_DATA : CLI_OK;

@@ -253,9 +253,9 @@ static int print_all(struct profile *p, struct mem *m, struct advice *advice, ui
     if (json)
         to = profile_json(p, "spex.mem.1");
     profile_header(p, &p->out);
-    profile_comment(p, &p->out, "%s memory samples: %.1f%% read, %.1f%% write",
-                    text_count(a, t->samples), 100 * ratio_of(t->reads, t->samples),
-                    100 * ratio_of(t->writes, t->samples));
+    profile_comment(p, &p->out, "%s memory sample%s: %.1f%% read, %.1f%% write",
+                    text_count(a, t->samples), t->samples == 1 ? "" : "s",
+                    100 * ratio_of(t->reads, t->samples), 100 * ratio_of(t->writes, t->samples));
     if (spex_row_time(spex_group_total(m->groups[SOURCES])) > 0)
         profile_rough(p, &p->out, m->groups[SOURCES]);
     int status = print_section(p, &to, m->groups[SOURCES], SOURCES, 0);

@@ -175,9 +175,9 @@ void profile_time(struct profile *p, struct out *out, const struct spex_group *g
     double all = spex_row_time(spex_group_total(group));
     char a[32], b[32], c[32], away[64] = "", loss[80] = "";
     if (all <= 0) {
-        profile_comment(p, out,
-                        "time is not known, since the records have no timestamps (ts_enable=1): "
-                        "shares are of operations");
+        profile_comment(p, out, "time is not known, since %s: shares are of operations",
+                        t->timed ? "no time lies between the records"
+                                 : "the records have no timestamps (ts_enable=1)");
         return;
     }
     if (t->away >= t->spent / 1000 && t->away)

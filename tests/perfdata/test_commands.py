@@ -203,4 +203,16 @@ check("report: anything else is not", code == 1 and "--raw" not in err, err)
 put(RECORDS[0])
 code, out, err = spex("report", "--raw", PATH)
 check("report: 1 sample", b": 1 sample\n" in out or b": 1 sample," in out, out)
+check("report: and has no time for want of a second, not of timestamps",
+      b"no time lies between the records" in out and b"ts_enable" not in out, out)
+code, out, err = spex("mem", "--raw", PATH)
+check("mem: 1 memory sample", b" 1 memory sample:" in out, out)
+# What few samples show is no advice: remote accesses that walk the page tables
+FAR = [pd.record(0x400000, va=0x7fff0000 + 64 * i, events=0x432, source=8, ts=1000 + i)
+       for i in range(10)]
+for count in (9, 10):
+    put(b"".join(FAR[:count]))
+    code, out, err = spex("report", "--raw", "--format", "json", PATH)
+    equal(f"report: {count} samples", {f["kind"] for f in json.loads(out)["findings"]},
+          {"remote-data", "table-walks"} if count == 10 else set())
 done()

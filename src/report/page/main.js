@@ -43,7 +43,7 @@ function head() {
         h("dl", {class: "about"}, fact("profile", p.input), fact("command", command && h("code", {}, command)),
             fact("machine", [s.cpu, p.machine, p.host, p.kernel].filter(Boolean).join(", ")),
             fact("event", s.event !== null ? `arm_spe/${s.event}/` : ""), fact("period", s.period ? `${count(s.period)} operations${s.jitter ? "" : " (no jitter)"}` : ""),
-            fact("samples", `${count(t.samples)}${t.samples !== t.records ? ` of ${count(t.records)}` : ""}`), fact("time", p.timed() ? seconds(span) : t.samples ? "not known, since the records have no timestamps (ts_enable=1): shares are of operations" : ""),
+            fact("samples", `${count(t.samples)}${t.samples !== t.records ? ` of ${count(t.records)}` : ""}`), fact("time", p.timed() ? seconds(span) : t.samples ? `not known, since ${t.timed ? "no time lies between the records" : "the records have no timestamps (ts_enable=1)"}: shares are of operations` : ""),
             fact("not recorded", problems.join(", ") || "nothing lost"), fact("filters", p.filters.map(([n, v]) => `--${n} ${v}`).join(" ")),
             fact("only operations with", s.filters)),
         findings());
