@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "locate.h"
 #include "run.h"
+#include "typist.h"
 
 #include "base/error.h"
 #include "guest/cpu.h"
@@ -103,9 +104,9 @@ static void set_signals(void)
 
 /*
  * Runs to the end; the exit status, or -1 with a message. Its output goes to `output`, if
- * given; its input comes from `input`, if that is not -1.
+ * given; its console is the typist's, if there is one.
  */
-static int run(const struct command *c, const char *output, int input)
+static int run(const struct command *c, const char *output, const struct typist *typist)
 {
     if (c->full) {
         cli_error("the command line for %s is too long", c->argv[0]);
@@ -123,8 +124,10 @@ static int run(const struct command *c, const char *output, int input)
         prctl(PR_SET_PDEATHSIG, SIGTERM); /* if we are killed outright */
         if (getppid() != parent)
             _exit(126);
-        if (input >= 0)
-            dup2(input, STDIN_FILENO);
+        if (typist) {
+            dup2(typist->keyboard, STDIN_FILENO);
+            dup2(typist->screen, STDOUT_FILENO);
+        }
         if (output) {
             int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC, 0666);
             dup2(fd, STDOUT_FILENO);
@@ -207,7 +210,7 @@ static bool known_version(const struct vm_options *o, const struct scratch *p, u
     char text[TEXT];
     unsigned minor;
     add_all(&c, o->qemu, "--version", NULL);
-    if (run(&c, p->output, -1) < 0)
+    if (run(&c, p->output, NULL) < 0)
         return false;
     const char *found = strstr(output_of(p, text), "version ");
     if (!found || sscanf(found, "version %u.%u", major, &minor) != 2) {
@@ -245,7 +248,7 @@ static void add_machine(struct command *c, const struct vm_options *o,
 static bool put_in_tree(const struct scratch *p, const struct command *c)
 {
     char text[TEXT];
-    int status = run(c, p->output, -1);
+    int status = run(c, p->output, NULL);
     if (status > 0)
         tell("fdtput could not add the SPE node to the device tree", output_of(p, text));
     return !status;
@@ -258,7 +261,7 @@ static bool make_device_tree(const struct vm_options *o, const struct spex_vm_co
     struct command describe = {0}, node = {0}, compatible = {0}, interrupts = {0};
     char text[TEXT];
     add_machine(&describe, o, config, p->dtb);
-    int status = run(&describe, p->output, -1);
+    int status = run(&describe, p->output, NULL);
     if (status < 0)
         return false;
     if (status || access(p->dtb, R_OK)) {
@@ -284,7 +287,7 @@ static int set_up(const struct vm_options *o)
     add(&c, "%s", o->setup);
     if (o->suite)
         add(&c, "%s", o->suite);
-    if (run(&c, NULL, -1))
+    if (run(&c, NULL, NULL))
         return CLI_DATA;
     fprintf(stderr, "spex vm: start the guest with: spex vm --guest %s\n", o->setup);
     return CLI_OK;
@@ -439,50 +442,18 @@ static void announce(const struct vm_options *o)
                 o->features ? o->features : o->cpu);
 }
 
-/* Copies standard input to a console; after its end, types Ctrl-D there until nobody reads. */
-__attribute__((noreturn)) static void type(int console)
-{
-    char text[512] = "\n";
-    ssize_t n, last = 1;
-    while ((n = read(STDIN_FILENO, text, sizeof text)) > 0 || (n < 0 && errno == EINTR)) {
-        for (ssize_t done = 0, some; done < n; done += some)
-            if ((some = write(console, text + done, (size_t)(n - done))) < 0)
-                _exit(0);
-        last = n > 0 ? n : last;
-    }
-    if (text[last - 1] != '\n' && write(console, "\n", 1) != 1)
-        _exit(0);
-    for (;; sleep(1)) /* the first may go to a program that reads, and not to the shell */
-        if (write(console, "\4", 1) != 1)
-            _exit(0);
-}
-
-/*
- * QEMU's console does not let a guest know that its input has ended. A prepared guest has a
- * shell there, which ends, and with it the guest, at a Ctrl-D: a process of its own types it.
- */
+/* A prepared guest has a shell, which ends, and with it the guest, when its input does. */
 static int run_typed(const struct command *c)
 {
-    int ends[2];
-    pid_t parent = getpid(), typist;
-    if (pipe2(ends, O_CLOEXEC) || (typist = fork()) < 0) {
+    struct typist typist;
+    if (!typist_start(&typist, "guest:/")) {
         cli_error("a pipe for the guest's input: %s", strerror(errno));
         return -1;
     }
-    if (!typist) {
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
-        signal(SIGTERM, SIG_DFL);
-        signal(SIGPIPE, SIG_DFL);
-        close(ends[0]);
-        if (getppid() != parent)
-            _exit(0);
-        type(ends[1]);
-    }
-    close(ends[1]);
-    int status = run(c, NULL, ends[0]);
-    close(ends[0]);
-    kill(typist, SIGTERM);
-    waitpid(typist, NULL, 0);
+    int status = run(c, NULL, &typist);
+    close(typist.keyboard);
+    close(typist.screen);
+    typist_end(&typist, stopped);
     return status;
 }
 
@@ -515,7 +486,7 @@ static int run_vm(void *options, int argc, char **argv)
         add_machine(&c, o, &settings.config, NULL);
         add_guest(&c, o, &scratch, plugin, settings.text);
         announce(o);
-        status = o->guest && !isatty(STDIN_FILENO) ? run_typed(&c) : run(&c, NULL, -1);
+        status = o->guest && !isatty(STDIN_FILENO) ? run_typed(&c) : run(&c, NULL, NULL);
     }
     remove_scratch(&scratch);
     return stopped ? 128 + stopped : status < 0 ? CLI_DATA : status;

@@ -96,17 +96,13 @@ def test_setup(place):
     code, out, err = spex("vm", "--guest", where, timeout=120)
     check("a guest without input says what it is, and ends", code == 0 and b"arm_spe_pmu" in out,
           (code, out[-500:], err))
-    # The end comes while a program runs, then one that reads, and the last line has no end.
-    p = subprocess.Popen(["timeout", "120", SPEX, "vm", "--guest", where], stdin=subprocess.PIPE,
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    out = b""
-    while b"guest:" not in out and (more := os.read(p.stdout.fileno(), 4096)):
-        out += more
-    p.stdin.write(b"sleep 3; cat; echo $((40+2))")
-    more, err = p.communicate()
-    check("input that ends later ends what reads it, and then the guest",
-          p.returncode == 0 and b"42\r\nguest:" in more and b"Power down" in more,
-          (p.returncode, more, err))
+    # All of it is there before the guest has a shell; the end comes while a program runs, then one
+    # that reads, and the last line has no end.
+    code, out, err = run("timeout", "120", SPEX, "vm", "--guest", where,
+                         stdin=b"echo $((40+1))\nsleep 3; cat; echo $((40+2))")
+    check("input waits for the shell; its end ends what reads it, and then the guest",
+          code == 0 and b"\n41\r\n" in out and b"42\r\nguest:" in out and b"Power down" in out,
+          (code, out, err))
     alone = ["unshare", "-rn"]
     if run(*alone, "true")[0]:
         skip("--setup without a network", "no namespaces here")

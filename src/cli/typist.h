@@ -1,0 +1,26 @@
+/*
+ * Standard input for the console of a prepared guest, in a process of its own: QEMU's console does
+ * not let a guest know that its input has ended, and what comes before a shell reads it is lost, or
+ * silences the UART for good (Linux drains it when it starts).
+ */
+#ifndef CLI_TYPIST_H
+#define CLI_TYPIST_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct typist {
+    pid_t process;
+    int keyboard, screen; /* what QEMU reads and writes; close both once it has them */
+};
+
+/*
+ * Copies what QEMU writes to standard output. From the shell's prompt on it types standard input,
+ * and after its end Ctrl-D once a second: a program that reads may take the first. False with errno
+ * if it cannot start.
+ */
+bool typist_start(struct typist *typist, const char *prompt);
+/* After QEMU has ended: waits until all is written; at once if that is not wanted any more. */
+void typist_end(const struct typist *typist, bool at_once);
+
+#endif
