@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct html_options {
@@ -83,6 +84,8 @@ static int write_page(const char *path, const char *title, const struct out *dat
         return CLI_DATA;
     }
     struct out page;
+    struct stat st;
+    bool regular = !standard && !fstat(fd, &st) && S_ISREG(st.st_mode);
     out_init(&page, fd);
     report_page(&page, title, data->data, data->size);
     int problem = out_fini(&page);
@@ -91,6 +94,8 @@ static int write_page(const char *path, const char *title, const struct out *dat
         problem = errno;
     if (problem) {
         cli_error("cannot write %s: %s", path, strerror(problem));
+        if (regular)
+            unlink(path); /* half a page shows nothing */
         return CLI_DATA;
     }
     if (!standard)

@@ -305,6 +305,11 @@ equal("three profiles are too many", code, 2)
 code, out, err = spex("html", "mixed.data", "-o", "/nowhere/x.html", cwd=DIR)
 check("a page that cannot be written is an error",
       code == 1 and "cannot write /nowhere/x.html" in err, err)
+code, out, err = run("bash", "-c", "ulimit -f 40; trap '' XFSZ; exec \"$@\"", "-", SPEX, "html",
+                     "mixed.data", "-o", "half.html", cwd=DIR)
+check("a page that has no room is an error and leaves no half of it",
+      code == 1 and "cannot write half.html: File too large" in err and
+      not os.path.exists(f"{DIR}/half.html"), err)
 code, out, err = spex("html", "mixed.data", "-o", "-", cwd=DIR)
 check("- is standard output", code == 0 and out.startswith(b"<!DOCTYPE html>"), err)
 
