@@ -16,12 +16,13 @@ def page(file, *args, name=None, symbols=True):
 
 
 def record_paths():
-    """A recording with call stacks, thousands of different ones."""
+    """A recording with call stacks, thousands of different ones; where its stack lies, and so its
+    picture, follows from the environment."""
     here = os.path.dirname(os.path.abspath(__file__))
     subprocess.run(["aarch64-linux-gnu-gcc", "-O1", "-g", "-static", here + "/paths.c", "-o",
                     DIR + "/paths"], check=True)
-    code, out, err = spex("record", "-q", "-g", "--model", "fast", "-c", "256", "-o", "paths.data",
-                          "--", "./paths", cwd=DIR)
+    code, out, err = run("env", "-i", "PATH=/usr/bin:/bin", SPEX, "record", "-q", "-g", "--model",
+                         "fast", "-c", "256", "-o", "paths.data", "--", "./paths", cwd=DIR)
     if code:
         raise RuntimeError(f"spex record -g: {err}")
     return "paths.data"
