@@ -123,9 +123,15 @@ enum spex_status analysis_run(struct spex_analysis *a, const struct analysis_sin
 {
     assert(count <= ANALYSIS_SINKS);
     volatile enum spex_status status = SPEX_NO_MEMORY;
-    a->no_memory = false;
+    a->no_memory = a->too_many = false;
     if (!memory_guarded(status = run_pass(a, sinks, count, error)) || a->no_memory)
         return error_set(error, SPEX_NO_MEMORY, 0, "%s: not enough memory to read it", a->name);
+    if (a->too_many && !status)
+        return error_set(
+            error, SPEX_RANGE, 0,
+            "%s: more samples than a table can count (4,294,967,295): choose a part of "
+            "them, by time for example",
+            a->name);
     return status;
 }
 
@@ -159,6 +165,14 @@ void analysis_no_memory(struct spex_analysis *a)
             analysis_unlock(a);
         }
         a->no_memory = true;
+        spex_analysis_stop(a);
+    }
+}
+
+void analysis_too_many(struct spex_analysis *a)
+{
+    if (a) {
+        a->too_many = true;
         spex_analysis_stop(a);
     }
 }

@@ -477,6 +477,11 @@ static void add_step(struct spex_group *g, const struct spex_sample *const *samp
                      const struct group_counted *prepared, size_t count)
 {
     struct spex_row *rows[GROUP_STEP];
+    if (__builtin_expect(count > UINT32_MAX - g->counted, 0)) {
+        analysis_too_many(g->analysis);
+        return;
+    }
+    g->counted += (uint32_t)count;
     make_room(g, count);
     finder_of(g)(g, samples, count, rows);
     group_count_samples(g, rows, samples, prepared, count);

@@ -104,8 +104,9 @@ struct spex_group {
         const struct spex_row *row; /* NULL: there is none, or it was moved */
         uint32_t queue;
         int32_t tid;
-    } last;      /* sample */
-    bool failed; /* memory ran out: it can only be freed */
+    } last;           /* sample */
+    uint32_t counted; /* samples: what statistics can hold */
+    bool failed;      /* memory ran out: it can only be freed */
 };
 
 static inline struct spex_row *group_row_at(const struct spex_group *g, size_t index)

@@ -208,7 +208,8 @@ void analysis_count_time(struct spex_analysis *analysis, struct clock_intervals 
 /* First and last time in the files; both 0 if there is none. */
 void analysis_extent(const struct spex_analysis *analysis, uint64_t *first, uint64_t *last);
 
-/* A sink has no memory left: the pass ends and says so. a may be NULL. */
+/* A sink has no memory left, or cannot count so many: the pass ends and says so. a may be NULL. */
 void analysis_no_memory(struct spex_analysis *a);
+void analysis_too_many(struct spex_analysis *a);
 
 #endif

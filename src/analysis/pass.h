@@ -178,7 +178,7 @@ struct spex_analysis {
     struct spex_sampling sampling;
     struct counters_end end; /* of its counter_most */
     uint64_t done;           /* bytes, for progress */
-    _Atomic bool stopped, no_memory;
+    _Atomic bool stopped, no_memory, too_many;
     /*
      * In the first file: the lock for names and mappings, which several stages of a pass use and
      * change. Only if there are several threads.

@@ -158,6 +158,8 @@ static void find(void *context, const struct spex_sample *samples, size_t count)
             __builtin_prefetch(&s->index[hash[i] & s->mask]);
         }
         s->totals.memory += n;
+        if (s->totals.memory > UINT32_MAX)
+            analysis_too_many(s->analysis);
         for (size_t i = 0; s->count > 512 && i < n; i++) {
             uint32_t line = s->index[hash[i] & s->mask];
             if (line)

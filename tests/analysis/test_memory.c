@@ -7,6 +7,7 @@
 #include <spex/analysis.h>
 #include <spex/generate.h>
 
+#include "analysis/group.h"
 #include "support/test.h"
 
 #include <stdlib.h>
@@ -182,4 +183,36 @@ static void test_every_allocation_fails_once(void **state)
     rmdir(directory);
 }
 
-TEST_MAIN(TEST(test_every_allocation_fails_once))
+/* Four billion samples would take a day to make: the table has already seen most of them. */
+static void test_more_than_can_be_counted(void **state)
+{
+    static const enum spex_key keys[] = {SPEX_KEY_SYMBOL};
+    const struct spex_analysis_options options = {.size = sizeof options};
+    const struct spex_group_options table = {.size = sizeof table, .keys = keys, .key_count = 1};
+    char directory[] = "/tmp/spex-memory-XXXXXX", path[2][64];
+    struct spex_analysis *a;
+    struct spex_group *group;
+    struct spex_error error = {0};
+    assert_non_null(mkdtemp(directory));
+    snprintf(path[0], sizeof path[0], "%s/perf.data", directory);
+    snprintf(path[1], sizeof path[1], "%s/raw", directory);
+    make(path[0], path[1], "/nowhere");
+    assert_int_equal(spex_analysis_open(path[0], &options, &a, &error), SPEX_OK);
+    assert_int_equal(spex_group_new(a, &table, &group, &error), SPEX_OK);
+    assert_int_equal(spex_analysis_run(a, spex_group_sink, group, &error), SPEX_OK);
+    const uint32_t samples = (uint32_t)spex_analysis_totals(a)->kept;
+    assert_true(samples > 0 && group->counted == samples);
+    group->counted = UINT32_MAX - samples; /* the last that fit */
+    assert_int_equal(spex_analysis_run(a, spex_group_sink, group, &error), SPEX_OK);
+    assert_int_equal(spex_analysis_run(a, spex_group_sink, group, &error), SPEX_RANGE);
+    assert_non_null(strstr(error.text, "4,294,967,295"));
+    group->counted = 0;
+    assert_int_equal(spex_analysis_run(a, spex_group_sink, group, &error), SPEX_OK);
+    spex_group_free(group);
+    spex_analysis_close(a);
+    unlink(path[0]);
+    unlink(path[1]);
+    rmdir(directory);
+}
+
+TEST_MAIN(TEST(test_every_allocation_fails_once), TEST(test_more_than_can_be_counted))
