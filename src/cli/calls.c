@@ -302,8 +302,7 @@ int calls_print(struct calls *c, struct profile *p)
     const char *wrong = p->options->fields ? table_select(t, p->options->fields) : NULL;
     int status = CLI_OK;
     if (wrong) {
-        status = cli_usage("--fields: '%.*s' is not a column here; see 'spex help fields'",
-                           (int)strcspn(wrong, ","), wrong);
+        status = profile_wrong_field(wrong);
     } else if (how.format == TABLE_AS_JSON) {
         struct json json = profile_json(p, "spex.calls.1");
         JSON_MEMBER(&json, "stacks", string,

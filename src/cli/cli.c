@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/name.h"
 #include "base/vec.h"
+#include "cli/perf_words.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -171,14 +172,16 @@ const char *cli_nearest(const char *word, const char *const *candidates, size_t 
 
 /* ---- options ---- */
 
-static bool parse_number(const char *text, uint64_t *value)
+bool cli_number(const char *text, uint64_t *value)
 {
     char *end;
     if (*text < '0' || *text > '9')
         return false;
     errno = 0;
     uint64_t n = strtoull(text, &end, 0);
-    unsigned shift = *end == 'K' || *end == 'k' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+    static const char suffixes[] = "KMGkmg";
+    const char *suffix = *end ? strchr(suffixes, *end) : NULL;
+    unsigned shift = suffix ? 10 * (unsigned)((suffix - suffixes) % 3 + 1) : 0;
     if (shift)
         end++;
     if (errno || *end || (shift && n >> (64 - shift)))
@@ -192,9 +195,14 @@ static int bad_value(const struct cli_option *option, const char *value, const c
     return cli_usage("--%s: '%s' is not %s", option->name, value, expected);
 }
 
+/* Stands for an option of perf that changes nothing here. */
+static const struct cli_option nothing = {.type = CLI_FLAG};
+
 static int set_option(void *options, const struct cli_option *option, const char *value)
 {
     void *at = (char *)options + option->at;
+    if (option == &nothing)
+        return CLI_OK;
     switch (option->type) {
     case CLI_FLAG:
         *(bool *)at = true;
@@ -203,7 +211,8 @@ static int set_option(void *options, const struct cli_option *option, const char
         *(const char **)at = value;
         return CLI_OK;
     case CLI_NUMBER:
-        return parse_number(value, at) ? CLI_OK : bad_value(option, value, "a number");
+        return cli_number(value, at) ? CLI_OK
+                                     : bad_value(option, value, "a number (4096, 0x1000, 4K, 1M)");
     case CLI_REAL: {
         char *end;
         *(double *)at = strtod(value, &end);
@@ -242,13 +251,44 @@ static const struct cli_option *find_long(const struct cli_command *command, con
     return NULL;
 }
 
+/* The option that a word starting with a dash names, by our name or perf's; and its value. */
+static const struct cli_option *find_option(const struct cli_command *command, const char *word,
+                                            const char **value)
+{
+    const struct cli_option *option = NULL;
+    size_t size = word[1] == '-' ? strcspn(word, "=") : 2;
+    if (word[1] == '-')
+        option = find_long(command, word + 2, size - 2);
+    for (const struct cli_option *o = command->options; o && o->name && word[1] != '-'; o++)
+        if (o->letter == word[1])
+            option = o;
+    const struct perf_word *perf = option ? NULL : perf_word(command->name, word, size);
+    if (perf && perf->ours)
+        option = *perf->ours ? find_long(command, perf->ours, strlen(perf->ours)) : &nothing;
+    *value = !word[size] ? NULL : word + size + (word[1] == '-');
+    return option;
+}
+
+/* An operand that perf knows as a word: the file of that name does not exist. */
+static const struct perf_word *perf_operand(const struct cli_command *command, const char *word)
+{
+    const struct perf_word *perf = perf_word(command->name, word, strlen(word));
+    return perf && (perf->ours || access(word, F_OK)) ? perf : NULL;
+}
+
 static int unknown_option(const struct cli_command *command, const char *word)
 {
+    size_t size = word[1] == '-' ? strcspn(word, "=") : 2;
+    const struct perf_word *perf = perf_word(command->name, word, size);
+    if (perf)
+        return cli_usage("%.*s: %s", (int)size, word, perf->says);
     const char *names[100];
     size_t count = 0;
     for (const struct cli_option *o = command->options; o && o->name && count < 100; o++)
         names[count++] = o->name;
-    const char *near = word[1] == '-' ? cli_nearest(word + 2, names, count) : NULL;
+    char name[40];
+    snprintf(name, sizeof name, "%.*s", (int)size - 2, word + 2);
+    const char *near = word[1] == '-' ? cli_nearest(name, names, count) : NULL;
     if (near)
         return cli_usage("unknown option '%s'; did you mean '--%s'?", word, near);
     return cli_usage("unknown option '%s'", word);
@@ -276,37 +316,32 @@ static int parse(const struct cli_command *command, void *options, int argc, cha
             break;
         }
         if (word[0] != '-' || !word[1]) {
-            operands[(*operand_count)++] = word;
+            const struct perf_word *perf = *operand_count ? NULL : perf_operand(command, word);
+            if (perf && perf->says)
+                return cli_usage("%s: %s", word, perf->says);
+            if (!perf)
+                operands[(*operand_count)++] = word;
             continue;
         }
-        const struct cli_option *option = NULL;
-        const char *value = NULL;
-        if (word[1] == '-') {
-            size_t size = strcspn(word + 2, "=");
-            option = find_long(command, word + 2, size);
-            if (word[2 + size] == '=')
-                value = word + 2 + size + 1;
-        } else {
-            for (const struct cli_option *o = command->options; o && o->name; o++)
-                if (o->letter == word[1])
-                    option = o;
-            if (option && word[2]) {
-                if (option->type == CLI_FLAG) {
-                    /* -abc: set this flag and look at the rest again */
-                    set_option(options, option, NULL);
-                    word[1] = '-';
-                    memmove(word + 1, word + 2, strlen(word + 2) + 1);
-                    i--;
-                    continue;
-                }
-                value = word + 2;
-            }
+        const char *value;
+        const struct cli_option *option = find_option(command, word, &value);
+        const struct perf_word *style = NULL; /* -g caller, --call-graph=caller */
+        if (option && option->type == CLI_FLAG && value)
+            style = perf_word(command->name, value, strlen(value));
+        if (style && style->says)
+            return cli_usage("%s: %s", word, style->says);
+        if (option && word[1] != '-' && value && option->type == CLI_FLAG) {
+            /* -abc: set this flag and look at the rest again */
+            set_option(options, option, NULL);
+            memmove(word + 1, word + 2, strlen(word + 2) + 1);
+            i--;
+            continue;
         }
         if (!option)
             return unknown_option(command, word);
         if (option->type == CLI_FLAG) {
             if (value)
-                return cli_usage("--%s takes no value", option->name);
+                return cli_usage("%.*s takes no value", (int)strcspn(word, "="), word);
         } else if (!value) {
             if (++i >= argc)
                 return cli_usage("--%s needs a value (%s)", option->name, option->argument);
@@ -349,6 +384,9 @@ int cli_unknown(const char *name)
     if (!near)
         near = cli_nearest(name, names, count);
     current = NULL;
+    const struct perf_word *perf = perf_word("", name, strlen(name));
+    if (perf)
+        return cli_usage("%s: %s", name, perf->says);
     if (near)
         return cli_usage("unknown command '%s'; did you mean '%s'?", name, near);
     return cli_usage("unknown command '%s'", name);
@@ -437,24 +475,6 @@ unsigned cli_threads(uint64_t option)
     return cpus < STANDARD ? cpus : STANDARD;
 }
 
-/* In perf these record, too: `mem record`, `mem report`. */
-static bool has_perf_words(const struct cli_command *command)
-{
-    return !strcmp(command->name, "mem") || !strcmp(command->name, "c2c");
-}
-
-/* Words that perf users type and spex does not need: `mem report`, `report --stdio`. */
-static int drop_perf_words(const struct cli_command *command, int argc, char **argv)
-{
-    bool reads = !strcmp(command->group, CLI_READING);
-    bool sub = has_perf_words(command);
-    int kept = 0;
-    for (int i = 0; i < argc; i++)
-        if (!(reads && !strcmp(argv[i], "--stdio")) && !(sub && !i && !strcmp(argv[i], "report")))
-            argv[kept++] = argv[i];
-    return kept;
-}
-
 static bool asks_for_help(const struct cli_command *command, int argc, char **argv)
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--"); i++) {
@@ -488,9 +508,6 @@ static int run_command(const struct cli_command *command, int argc, char **argv)
     memory_set_handler(out_of_memory);
     sigaction(SIGBUS, &(struct sigaction){.sa_sigaction = input_shrank, .sa_flags = SA_SIGINFO},
               NULL);
-    argc = drop_perf_words(command, argc, argv);
-    if (argc && has_perf_words(command) && !strcmp(argv[0], "record") && access("record", F_OK))
-        return cli_usage("'spex record -- PROGRAM' records; then 'spex %s' shows it", current);
     void *options = memory_get(1, command->size ? command->size : 1);
     char **operands = memory_get((size_t)argc + 1, sizeof *operands);
     int count = 0, status = parse(command, options, argc, argv, operands, &count);
@@ -526,7 +543,7 @@ int cli_main(int argc, char **argv)
         return CLI_USAGE;
     }
     const char *name = argv[1];
-    if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
+    if (!strcmp(name, "--version") || !strcmp(name, "-V") || !strcmp(name, "-v")) {
         printf("spex " SPEX_VERSION "\n");
         return CLI_OK;
     }

@@ -100,6 +100,9 @@ uint64_t cli_size(int fd);
 /* The same, with a pointer to help; returns CLI_USAGE. */
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* A number as options take it: 0x, and the suffixes K, M, G (1024). */
+bool cli_number(const char *text, uint64_t *value);
+
 /* Ends standard output: CLI_OK, or CLI_DATA after a message if not all could be written. */
 int cli_end_output(struct out *out);
 

@@ -315,8 +315,7 @@ static int print(struct profile *p, const struct annotate *a, const struct whole
         snprintf(name, sizeof name, "%s+0x%llx", spex_module_name(a->symbol->module),
                  (unsigned long long)a->symbol->start);
     if (wrong)
-        status = cli_usage("--fields: '%.*s' is not a column here; see 'spex help fields'",
-                           (int)strcspn(wrong, ","), wrong);
+        status = profile_wrong_field(wrong);
     else if (format == TABLE_AS_JSON)
         print_json(p, a, whole, a->symbol->name ? a->symbol->name : name, table, hot);
     else

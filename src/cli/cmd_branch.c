@@ -176,9 +176,7 @@ static int run_branch(void *options, int argc, char **argv)
             struct table *table = section_table(&p, b.groups[s], s, t->mispredicted, o->most);
             const char *wrong = o->profile.fields ? table_select(table, o->profile.fields) : NULL;
             if (wrong) {
-                p.status =
-                    cli_usage("--fields: '%.*s' is not a column here; see 'spex help fields'",
-                              (int)strcspn(wrong, ","), wrong);
+                p.status = profile_wrong_field(wrong);
                 table_free(table);
                 break;
             }

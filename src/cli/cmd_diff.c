@@ -460,8 +460,7 @@ static int print(struct comparison *c)
     const char *wrong = fields ? table_select(table, fields) : NULL;
     int status = CLI_OK;
     if (wrong) {
-        status = cli_usage("--fields: '%.*s' is not a column here; see 'spex help fields'",
-                           (int)strcspn(wrong, ","), wrong);
+        status = profile_wrong_field(wrong);
     } else if (how.format == TABLE_AS_JSON) {
         print_json(c, table);
     } else {

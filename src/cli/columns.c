@@ -368,8 +368,7 @@ struct table *columns_table(struct profile *profile, struct spex_group *group,
     if (usual && profile->options->format == TABLE_AS_TEXT)
         table_prefer(table, usual);
     if (profile->options->fields && (wrong = table_select(table, profile->options->fields))) {
-        cli_usage("--fields: '%.*s' is not a column here; see 'spex help fields'",
-                  (int)strcspn(wrong, ","), wrong);
+        profile_wrong_field(wrong);
         table_free(table);
         free(*columns);
         *columns = NULL;

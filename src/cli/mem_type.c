@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/order.h"
+#include "cli/perf_words.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -253,8 +254,10 @@ int mem_by_type(struct profile *p, const char *type)
     b.group = profile_group(p, keys, KEYS, columns_percentiles(p->options));
     p->status = profile_run(p, feed, &b);
     spex_group_sort(b.group, SPEX_BY_KEYS);
-    if (!p->status && !profile_empty(p, spex_group_total(b.group)->stats.samples,
-                                     "has data of this type: --sort type lists those it has"))
+    const char *why = "has data of this type: --sort type lists those it has";
+    if (perf_word("--type", type, strlen(type)))
+        why = "has data of this type; --op load and --op store keep operations";
+    if (!p->status && !profile_empty(p, spex_group_total(b.group)->stats.samples, why))
         p->status = show(p, &b);
     spex_group_free(b.group);
     place_cache_free(b.places);

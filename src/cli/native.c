@@ -33,6 +33,9 @@ int record_choose(const struct native_choice *c, struct native_machine *machine,
         return CLI_OK;
     native_machine_why(machine, why, sizeof why);
     cli_error("no SPE here: %s", why);
+    if (asked)
+        cli_note("the model runs a program of its own, without -a, -C, -p, -t, --per-thread, "
+                 "--snapshot and --keep-root: spex record -- PROGRAM");
     return CLI_DATA;
 }
 

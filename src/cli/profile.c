@@ -2,6 +2,7 @@
 #include "profile.h"
 
 #include "base/memory.h"
+#include "cli/perf_words.h"
 
 #include <spex/wire.h>
 
@@ -398,6 +399,9 @@ int profile_keys(const char *list, enum spex_key *keys, size_t *count)
         if (*count == SPEX_KEYS_MAX)
             return cli_usage("--sort: at most %d keys", SPEX_KEYS_MAX);
         if (!spex_key_parse(p, n, &keys[*count])) {
+            const struct perf_word *perf = perf_word("--sort", p, n);
+            if (perf)
+                return cli_usage("--sort: '%.*s': %s", (int)n, p, perf->says);
             char names[400] = "";
             for (unsigned k = 0; k < SPEX_KEY_COUNT; k++)
                 snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", k ? ", " : "",
@@ -409,6 +413,14 @@ int profile_keys(const char *list, enum spex_key *keys, size_t *count)
         if (!*p)
             return CLI_OK;
     }
+}
+
+int profile_wrong_field(const char *list)
+{
+    int n = (int)strcspn(list, ",");
+    const struct perf_word *perf = perf_word("--fields", list, (size_t)n);
+    return cli_usage("--fields: '%.*s' is not a column here; %s", n, list,
+                     perf ? perf->says : "see 'spex help fields'");
 }
 
 double ratio_of(uint64_t count, uint64_t total)

@@ -122,6 +122,8 @@ struct table_options profile_table(const struct profile *profile);
 
 /* Parses "a,b" into keys; the exit status. */
 int profile_keys(const char *list, enum spex_key *keys, size_t *count);
+/* Says that the first field of the list is none; returns CLI_USAGE. */
+int profile_wrong_field(const char *list);
 
 /* NAN when total is 0. */
 double ratio_of(uint64_t count, uint64_t total);

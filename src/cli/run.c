@@ -22,32 +22,37 @@
 
 const char run_standard_cpu[] = "neoverse-n1";
 
+/* PAGES,PAGES as in perf; under QEMU there is no ring, which is what stands before the comma. */
 static bool parse_aux(const char *text, uint64_t *size)
 {
-    char *end;
-    if (*text++ != ',' || *text < '0' || *text > '9')
+    const char *comma = strchr(text, ',');
+    uint64_t ring;
+    char before[32] = "0";
+    if (!comma || comma - text >= (ptrdiff_t)sizeof before)
         return false;
-    uint64_t n = strtoull(text, &end, 0);
-    if (*end == 'K' || *end == 'k')
-        n <<= 10;
-    else if (*end == 'M')
-        n <<= 20;
-    else if (*end == 'G')
-        n <<= 30;
-    else if (*end)
+    if (comma > text)
+        snprintf(before, sizeof before, "%.*s", (int)(comma - text), text);
+    if (!cli_number(before, &ring) || !cli_number(comma + 1, size))
         return false;
-    else
-        n *= 4096; /* pages, as in perf */
-    *size = n;
-    return !*end || !end[1];
+    bool pages = comma[1 + strspn(comma + 1, "0123456789abcdefxABCDEFX")] == '\0';
+    if (pages && *size > UINT64_MAX / 4096)
+        return false;
+    *size *= pages ? 4096 : 1;
+    return true;
 }
 
 static int parse_cpu(const char *word, struct spex_engine_options *o)
 {
     struct spex_error error;
     struct spex_cpu cpu;
+    if (!*word)
+        return cli_usage("--cpu: the name is empty; 'spex help cpus' has those of CPUs");
     if (spex_cpu_parse(word, &cpu, &error))
-        return cli_usage("--cpu: %s; 'spex help cpus' has those of CPUs", error.text);
+        return *word >= '0' && *word <= '9'
+                   ? cli_usage("--cpu %s: this is the CPU to model, by name (spex help cpus); "
+                               "-C %s samples these CPUs of a machine with SPE",
+                               word, word)
+                   : cli_usage("--cpu: %s; 'spex help cpus' has those of CPUs", error.text);
     o->features = cpu.features;
     o->model = cpu.model;
     o->layout = cpu.layout;
@@ -114,7 +119,9 @@ static int parse_options(const struct run_options *in, struct spex_engine_option
         if (!strchr(in->environment.items[i], '=') || in->environment.items[i][0] == '=')
             return cli_usage("--env: '%s' is not NAME=VALUE", in->environment.items[i]);
     if (!parse_aux(in->aux ? in->aux : ",1M", &o->aux_size))
-        return cli_usage("-m: '%s' is not ,SIZE (pages, or with K, M, G)", in->aux);
+        return cli_usage(
+            "-m: '%s' is not ,SIZE: the AUX area, after a comma, in pages or with K, M, G (-m ,4M)",
+            in->aux);
     o->seed = in->seed;
     o->sysroot = in->sysroot;
     o->qemu = in->qemu;
@@ -324,7 +331,7 @@ static void note_illegal(const struct run *run)
 
 void run_notes(const struct run *run)
 {
-    if (run->asked_period && run->asked_period != run->options.period)
+    if (run->asked_period != run->options.period)
         cli_note("the period is %llu, not %llu: as in Linux's driver, a multiple of 256 from 256 "
                  "to 4,294,967,040",
                  (unsigned long long)run->options.period, (unsigned long long)run->asked_period);

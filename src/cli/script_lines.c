@@ -13,6 +13,7 @@
 #include "analysis/stacks.h"
 #include "base/digits.h"
 #include "base/memory.h"
+#include "cli/perf_words.h"
 #include "export/values.h"
 
 #include <stdio.h>
@@ -437,6 +438,9 @@ static int choose_fields(struct script_lines *l)
     for (const char *p = list ? list + add : ""; *p;) {
         size_t n = strcspn(p, ",");
         enum export_column f = export_column_find(p, n);
+        const struct perf_word *perf = f == EXPORT_COLUMNS ? perf_word("--fields", p, n) : NULL;
+        if (perf)
+            return cli_usage("--fields: '%.*s': %s", (int)n, p, perf->says);
         if (f == EXPORT_COLUMNS) {
             struct out names;
             out_init(&names, -1);
