@@ -307,7 +307,7 @@ enum spex_status filter_new(const struct spex_filter *spec, uint64_t first_time,
     if (filter->kind == MIN_LATENCY) {
         char *end;
         filter->number = strtoull(spec->value, &end, 0);
-        if (end == spec->value || *end)
+        if (*spec->value < '0' || *spec->value > '9' || *end)
             status = bad(spec, spec->value, strlen(spec->value), "a number of cycles", error);
     } else if (filter->kind == TIME) {
         const struct extent extent = {first_time, last_time};

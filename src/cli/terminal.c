@@ -45,10 +45,12 @@ void cli_pager_off(void)
 
 void cli_pager_start(void)
 {
-    const char *command = getenv("SPEX_PAGER");
+    const char *command = getenv("SPEX_PAGER"), *term = getenv("TERM");
     int ends[2];
     if (!command)
         command = getenv("PAGER");
+    if (!command && (!term || !strcmp(term, "dumb"))) /* there less asks before each text */
+        return;
     if (!command) /* a small system may have none */
         command = "if command -v less >/dev/null; then exec less; else exec cat; fi";
     if (terminal.off || !isatty(STDOUT_FILENO) || !*command || !strcmp(command, "cat"))

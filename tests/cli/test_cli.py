@@ -109,6 +109,17 @@ check("--no-pager", status == 0 and "Usage: spex" in text, text)
 status, text = on_terminal("help", SPEX_PAGER="true")
 check("a pager that leaves at once does no harm", status in (0, 13) and "write" not in text,
       (status, text))
+with tempfile.TemporaryDirectory() as programs:
+    less = os.path.join(programs, "less")
+    with open(less, "w") as f:
+        f.write("#!/bin/sh\nexec tr a-z A-Z\n")
+    os.chmod(less, 0o755)
+    for name in ("PAGER", "SPEX_PAGER"):
+        os.environ.pop(name, None)
+    path = programs + ":" + os.environ["PATH"]
+    for term, want in (("xterm", "USAGE: SPEX"), ("dumb", "Usage: spex")):
+        status, text = on_terminal("help", TERM=term, PATH=path)
+        check(f"less on a terminal that is {term}", status == 0 and want in text, text)
 
 
 def slowly(*args):
