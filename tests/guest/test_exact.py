@@ -128,7 +128,7 @@ check("a load that faults: exception, no address, no cache events (PKT-94: retir
       all(r["ev"] == ["EXCEPTION-GEN", "RETIRED"] and "va" not in r for r in rows), rows[:3])
 # a period that the driver changes is said
 program = build("exact", "-nostdlib", "-static")
-for asked, used in ((300, 256), (5, 256), (1024, None)):
+for asked, used in ((300, 256), (5, 256), (0, 256), (1024, None)):
     code, _, err, path = record("-c", asked, program)
     said = re.search(r"the period is (\d+), not (\d+)", err)
     equal(f"-c {asked}: what the period became", said and said.groups(),
