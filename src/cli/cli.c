@@ -160,6 +160,9 @@ const char *cli_nearest(const char *word, const char *const *candidates, size_t 
 {
     const char *best = NULL;
     unsigned least = (unsigned)strlen(word) / 3 + 2;
+    for (size_t i = 0; i < count; i++) /* rep: report */
+        if (*word && !strncmp(candidates[i], word, strlen(word)))
+            return candidates[i];
     for (size_t i = 0; i < count; i++) {
         unsigned d = distance(word, candidates[i]);
         if (d < least) {
@@ -280,7 +283,7 @@ static int unknown_option(const struct cli_command *command, const char *word)
 {
     size_t size = word[1] == '-' ? strcspn(word, "=") : 2;
     const struct perf_word *perf = perf_word(command->name, word, size);
-    if (perf)
+    if (perf && perf->says)
         return cli_usage("%.*s: %s", (int)size, word, perf->says);
     const char *names[100];
     size_t count = 0;
@@ -330,7 +333,7 @@ static int parse(const struct cli_command *command, void *options, int argc, cha
             style = perf_word(command->name, value, strlen(value));
         if (style && style->says)
             return cli_usage("%s: %s", word, style->says);
-        if (option && word[1] != '-' && value && option->type == CLI_FLAG) {
+        if (option && word[1] != '-' && value && *value != '-' && option->type == CLI_FLAG) {
             /* -abc: set this flag and look at the rest again */
             set_option(options, option, NULL);
             memmove(word + 1, word + 2, strlen(word + 2) + 1);
@@ -377,12 +380,7 @@ int cli_unknown(const char *name)
         names[count] = cli_commands[count]->name;
         count++;
     }
-    const char *near = NULL;
-    for (size_t i = 0; !near && i < count; i++) /* rep: report */
-        if (*name && !strncmp(names[i], name, strlen(name)))
-            near = names[i];
-    if (!near)
-        near = cli_nearest(name, names, count);
+    const char *near = cli_nearest(name, names, count);
     current = NULL;
     const struct perf_word *perf = perf_word("", name, strlen(name));
     if (perf)

@@ -106,7 +106,7 @@ bool cli_number(const char *text, uint64_t *value);
 /* Ends standard output: CLI_OK, or CLI_DATA after a message if not all could be written. */
 int cli_end_output(struct out *out);
 
-/* The candidate nearest to word (edit distance), or NULL if none is near. */
+/* The candidate that starts with word, or is nearest (edit distance); NULL if none is near. */
 const char *cli_nearest(const char *word, const char *const *candidates, size_t count);
 
 /* Whole input: a file, or standard input for "-" or NULL. The caller frees with cli_unload. */

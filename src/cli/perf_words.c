@@ -127,6 +127,8 @@ static const struct perf_word words[] = {
     {"annotate", "-P --full-paths", NULL, "'spex script -F srcline --full-path' has whole paths"},
     {"script", "-s --script -g --gen-script -l --list --dlfilter", NULL,
      "no scripts are run here: pipe --format json or csv into yours, or use 'spex query'"},
+    {"script", "--show-mmap-events --show-task-events --show-lost-events --show-switch-events",
+     NULL, "the files are perf's: 'perf script' prints the kernel's own events"},
     {"script", "--full-source-path", NULL, "--full-path prints whole paths"},
     {"script", "--insn-trace --xed", NULL, "'spex annotate' shows instructions"},
     {"script", "--reltime --deltatime", NULL,

@@ -31,7 +31,9 @@ static enum spex_status map_file(struct spex_perfdata *file, const char *path,
     enum spex_status status = SPEX_OK;
     bool standard = !path || !strcmp(path, "-");
     int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st)) {
+    if (!standard && !*path) {
+        status = error_set(error, SPEX_IO, 0, "the name of the file is empty");
+    } else if (fd < 0 || fstat(fd, &st)) {
         status = error_set(error, SPEX_IO, 0, "cannot read %s: %s", file->path, strerror(errno));
     } else if (S_ISDIR(st.st_mode)) {
         /* perf record --kcore and --threads make a directory with the file inside. */

@@ -41,7 +41,10 @@ SAYS = [
     ("report --sort local_weight", "'latency'"), ("report --min-latency -3", "number of cycles"),
     ("report --no-demangle=1", "--no-demangle takes no value"),
     ("report --force=1", "--force takes no value"), ("report -S", "--symbol needs a value"),
-    ("report --sorted=op", "did you mean '--sort'"),
+    ("report --sorted=op", "did you mean '--sort'"), ("report -g-", "-g- takes no value"),
+    ("report --percent 1", "did you mean '--percent-limit'"),
+    ("report --no-dem", "did you mean '--no-demangle'"),
+    ("script --show-mmap-events", "perf script"),
     ("annotate -M intel", "libLLVM"), ("script -s x.py", "--format json"),
     ("script -D", "spex dump --style perf"), ("script -F data_src", "'source'"),
     ("mem -t load report", "--op load"), ("mem record ls", "spex record -- PROGRAM"),
@@ -76,6 +79,8 @@ with tempfile.TemporaryDirectory() as directory:
     os.mkdir(os.path.join(directory, "caller"))
     code, out, err = ask("report caller")
     check("a file by the name of a word is a file", "callers" not in err, err)
+    code, out, err = spex("report", "-i", "")
+    check("a file without a name", code == 1 and "the name of the file is empty" in err, err)
     code, out, err = spex("record", "-a", "--", "ls", env={"SPEX_ROOT": directory}, cwd=directory)
     check("-a without SPE: what the model records", code == 1 and "spex record -- PROGRAM" in err,
           err)
