@@ -283,7 +283,7 @@ static bool read_event(struct spex_run *run, size_t task, const struct run_event
         *ended = true;
         break;
     case RUN_COMM:
-        if (!*text)
+        if (!event->text)
             return false;
         entry = left_add(run, task, SPEX_ENGINE_COMM, event->time);
         entry->event.text = text;

@@ -354,6 +354,20 @@ static void settle(struct vcpu *v)
         sample_settle(v);
 }
 
+/* The thread gets a name, which may be empty; one that cannot be read is refused. */
+static void log_name(struct vcpu *v, uint64_t address)
+{
+    char name[16] = "";
+    struct run_event event = {.type = RUN_COMM};
+    for (unsigned n = 0; n < sizeof name - 1; n++) {
+        if (!regs_memory(address + n, &name[n], 1))
+            return;
+        if (!name[n])
+            break;
+    }
+    log_event(v, &event, name);
+}
+
 /* An anonymous area gets a name, whether or not this QEMU knows the call. */
 static void log_area(struct vcpu *v, uint64_t address, uint64_t size, uint64_t name)
 {
@@ -419,14 +433,8 @@ void life_call(unsigned index, int64_t number, const uint64_t a[6])
             turns_sigreturn(v);
         break;
     case SYS_PRCTL:
-        if (a[0] == 15) { /* PR_SET_NAME */
-            char name[16] = "";
-            struct run_event event = {.type = RUN_COMM};
-            for (unsigned n = 0; n < 15; n++)
-                if (!regs_memory(a[1] + n, &name[n], 1) || !name[n])
-                    break;
-            log_event(v, &event, name);
-        }
+        if (a[0] == 15) /* PR_SET_NAME */
+            log_name(v, a[1]);
         if (a[0] == 0x53564d41 && !a[1] && a[4]) /* PR_SET_VMA, PR_SET_VMA_ANON_NAME */
             log_area(v, a[2], a[3], a[4]);
         break;

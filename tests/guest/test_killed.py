@@ -139,4 +139,9 @@ mine = {c: n for c, n in inside.items() if c in ("write", "pwrite64", "fallocate
 disturb("QEMU killed", None, mine, [("signal=KILL", None)], whole, True)
 disturb("QEMU, disk full", None, mine, [("error=ENOSPC", {"write", "pwrite64", "fallocate"})],
         whole, True)
+clean()
+code, _, err = run("strace", "-qq", "-o", "/dev/null", "-e", "trace=rmdir", "-e",
+                   "inject=rmdir:error=ENOTEMPTY:when=1", *RECORD, tiny)
+check("a process that outlived the program made a file meanwhile: the run is removed all the same",
+      code == 0 and "not empty" not in err and not glob.glob(P + ".run-*"), err)
 done()

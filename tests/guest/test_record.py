@@ -26,7 +26,7 @@ def perf_script(path, *args):
 
 # ---- the same bytes ----
 digests = set()
-for i in range(3):
+for i in range(2):
     code, out, err, path = record("--truth", work, "exit", "3")
     digests.add(hashlib.sha256(open(path, "rb").read() +
                                open(path + ".truth", "rb").read()).hexdigest())
@@ -244,6 +244,7 @@ REFUSED = [(["-e", "arm_spe/pa_enable=1/", work], 2, "pa_enable: .*physical addr
            (["-e", "arm_spe//k", work], 2, "no kernel"),
            (["-m", ",12K", work], 2, "power of two"),
            (["-m", "1M", work], 2, ",SIZE"),
+           (["-m", ",17179869185G", work], 2, ",SIZE"),  # 1G, if it were cut to 64 bits
            (["--cpu", "cortex-z", work], 2, "cortex-z"),
            (["--model", "l1d.size=7", work], 2, "l1d.size"),
            (["--model", "prefetch=none", work], 2, "--model full,prefetch=none"),
@@ -267,6 +268,22 @@ for args, status, text in REFUSED:
     check(f"refused: {' '.join(args)[:60].replace(WORK, 'DIR')}",
           code == status and len(lines) == 1 and re.search(text, err), err)
 equal("nothing was written by those", [n for n in os.listdir(WORK) if n.startswith("refused")], [])
+
+# ---- names, limits ----
+code, out, err, path = record(static, "names")
+check("a thread without a name: the run is whole", code == 5 and "damaged" not in err, err)
+check("and what comes later is there", any("later" in l for l in events(path, "COMM")))
+code, out, err, path = record(static, "limit")
+check("the program limits its files: its own life goes on, the profile says what is missing",
+      (code, out) == (1, b"all is well\n") and "File too large" in err, (code, out, err))
+check("and is whole", *verified(path))
+where = os.path.join(WORK, "limited")
+os.mkdir(where)
+code, out, err = run("bash", "-c", "ulimit -f 100; exec \"$@\"", "-", SPEX, "record", "-c", "256",
+                     "-o", where + "/perf.data", static, "exit", "0")
+check("spex has such a limit: one line, exit 1, and nothing half-written",
+      code == 1 and re.search(r"^spex record: .*File too large", err) and
+      not [n for n in os.listdir(where) if n != "perf.data"], (code, err, os.listdir(where)))
 
 # ---- a full disk ----
 disk = os.path.join(WORK, "disk")

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -92,6 +93,29 @@ static int alarm_loop(void)
     return 0;
 }
 
+/* An empty name is one, and one that cannot be read is refused. */
+static int names(void)
+{
+    if (prctl(PR_SET_NAME, "") || !prctl(PR_SET_NAME, 8))
+        return 1;
+    busy(1000000);
+    return prctl(PR_SET_NAME, "later") ? 1 : 5;
+}
+
+/* Files may not grow: nobody writes one here. */
+static int limit(void)
+{
+    struct rlimit none = {0, 0};
+    int status = 0;
+    setrlimit(RLIMIT_FSIZE, &none);
+    busy(1000000);
+    pid_t child = fork();
+    if (!child)
+        _exit(3);
+    waitpid(child, &status, 0);
+    return !WIFEXITED(status) || WEXITSTATUS(status) != 3 ? 1 : puts("all is well") < 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -133,6 +157,10 @@ int main(int argc, char **argv)
         busy(1000000);
     } else if (!strcmp(what, "alarm"))
         return alarm_loop();
+    else if (!strcmp(what, "names"))
+        return names();
+    else if (!strcmp(what, "limit"))
+        return limit();
     else if (!strcmp(what, "zero")) {
         char *p = malloc(1 << 20);
         for (int i = 0; i < 20; i++)
