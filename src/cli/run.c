@@ -163,6 +163,15 @@ static void set_signals(void)
             sigaction(signals[i], &action, NULL); /* nohup stays so */
 }
 
+/*
+ * A file that may not grow (RLIMIT_FSIZE) is an error like a full disk. A handler, because the
+ * guest would inherit that the signal is ignored.
+ */
+static void on_limit(int signo)
+{
+    (void)signo;
+}
+
 void run_temporary(char *path, size_t size)
 {
     const char *directory = getenv("TMPDIR");
@@ -240,6 +249,8 @@ int run_guest(const struct run_options *in, char **argv, struct run *run)
     o->argv = argv;
     o->cpu = o->model.none ? "no" : in->cpu;
     run->asked_period = o->period;
+    if (signal(SIGXFSZ, on_limit) == SIG_IGN)
+        signal(SIGXFSZ, SIG_IGN);
     enum spex_status s = spex_engine_new(o, &run->engine, &error);
     if (s) {
         cli_error("%s", error.text);

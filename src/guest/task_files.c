@@ -10,10 +10,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 static char directory[RUN_PATH];
@@ -58,6 +61,40 @@ bool task_open_run(const char *path, struct spex_error *error)
 }
 
 /*
+ * The guest may limit the size of its files (RLIMIT_FSIZE). Beyond that ours are an error, and not
+ * a signal, which would end the guest: it is held back while we write.
+ */
+struct held {
+    sigset_t mask;
+    bool pending; /* it is the guest's */
+};
+
+static struct held hold_signal(void)
+{
+    struct held held;
+    sigset_t pending, limit;
+    held.pending = !sigpending(&pending) && sigismember(&pending, SIGXFSZ) == 1;
+    sigemptyset(&limit);
+    sigaddset(&limit, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &limit, &held.mask);
+    return held;
+}
+
+/* Keeps errno. */
+static void release_signal(const struct held *held)
+{
+    int error = errno;
+    sigset_t limit;
+    sigemptyset(&limit);
+    sigaddset(&limit, SIGXFSZ);
+    while (!held->pending && sigtimedwait(&limit, NULL, &(struct timespec){0}) < 0 &&
+           errno == EINTR)
+        ;
+    pthread_sigmask(SIG_SETMASK, &held->mask, NULL);
+    errno = error;
+}
+
+/*
  * Opened for each use: the guest shares our file descriptors, and some programs close all that
  * they did not open.
  */
@@ -83,7 +120,9 @@ void *task_map(uint32_t id, const char *suffix, uint64_t offset, size_t size, vo
     int fd = open_file(id, suffix);
     if (fd < 0)
         return NULL;
+    struct held held = hold_signal();
     int error = posix_fallocate(fd, (off_t)offset, (off_t)size);
+    release_signal(&held);
     void *map = error ? MAP_FAILED
                       : mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0),
                              fd, (off_t)offset);
@@ -120,7 +159,11 @@ void task_log(struct task *task, const struct run_event *event, const char *text
         memcpy(bytes + sizeof e, text, n - 1);
         bytes[sizeof e + n - 1] = '\0';
     }
-    if (write(fd, bytes, sizeof e + n) != (ssize_t)(sizeof e + n)) {
+    struct held held = hold_signal();
+    errno = ENOSPC; /* if only a part of it is written */
+    ssize_t written = write(fd, bytes, sizeof e + n);
+    release_signal(&held);
+    if (written != (ssize_t)(sizeof e + n)) {
         task_failed(errno);
         task->quiet = true; /* half a record is the end of the log */
     }
@@ -224,7 +267,9 @@ static uint64_t append(struct task *task, uint64_t bytes, uint64_t *offset)
     int fd = lock_data();
     if (fd < 0)
         return 0;
+    struct held held = hold_signal();
     uint64_t kept = append_locked(task, fd, bytes, offset);
+    release_signal(&held);
     unlock_data(fd);
     return kept;
 }
@@ -275,7 +320,9 @@ void task_save_stacks(struct task *task, bool last)
     if (fd >= 0) {
         uint64_t at = plugin.run->end;
         __atomic_store_n(&s->stacks_at, at, __ATOMIC_RELEASE);
+        struct held held = hold_signal();
         ok = write_at(fd, task->stacks, bytes, at, &written);
+        release_signal(&held);
         if (ok)
             __atomic_store_n(&plugin.run->end, at + bytes, __ATOMIC_RELEASE);
         else
