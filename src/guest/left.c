@@ -293,16 +293,24 @@ void spex_run_close(struct spex_run *run)
     free(run);
 }
 
+/* A process that outlives the program may make files meanwhile: then once more. */
 bool spex_run_remove(const char *path)
 {
-    DIR *dir = opendir(path);
-    struct dirent *d;
-    while (dir && (d = readdir(dir)))
-        if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
-            unlinkat(dirfd(dir), d->d_name, 0);
-    if (dir)
-        closedir(dir);
-    return !rmdir(path);
+    enum { TIMES = 100 };
+    for (int i = 0; i < TIMES; i++) {
+        DIR *dir = opendir(path);
+        struct dirent *d;
+        while (dir && (d = readdir(dir)))
+            if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
+                unlinkat(dirfd(dir), d->d_name, 0);
+        if (dir)
+            closedir(dir);
+        if (!rmdir(path))
+            return true;
+        if (errno != ENOTEMPTY)
+            break;
+    }
+    return false;
 }
 
 /* ---- the whole ---- */
