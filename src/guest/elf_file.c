@@ -105,21 +105,24 @@ static struct bytes section(struct bytes file, unsigned index, uint32_t *type, u
     return part(file, le64(header.at + 24), le64(header.at + 32));
 }
 
+/* Tables do not overlap: together they have no more symbols than the file has room for. */
 static void each_function(struct bytes file,
                           bool (*one)(void *context, const char *name, uint64_t address),
                           void *context)
 {
     uint32_t type = 0, link = 0, unused;
+    uint64_t left = file.size / SYMBOL;
     for (unsigned i = 0; i < le16(file.at + 60); i++) {
         struct bytes table = section(file, i, &type, &link);
         if (!table.at || (type != SHT_SYMTAB && type != SHT_DYNSYM))
             continue;
         struct bytes names = section(file, link, &unused, &unused);
-        for (uint64_t at = 0; at + SYMBOL <= table.size; at += SYMBOL) {
+        if (!names.size || names.at[names.size - 1]) /* names end with a zero */
+            continue;
+        for (uint64_t at = 0; at + SYMBOL <= table.size && left; at += SYMBOL, left--) {
             const uint8_t *s = table.at + at;
             uint32_t name = le32(s);
-            if ((s[4] & 15) != STT_FUNC || !le16(s + 6) || name >= names.size ||
-                !memchr(names.at + name, 0, names.size - name))
+            if ((s[4] & 15) != STT_FUNC || !le16(s + 6) || name >= names.size)
                 continue;
             if (!one(context, (const char *)names.at + name, le64(s + 8)))
                 return;

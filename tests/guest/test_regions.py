@@ -1,5 +1,6 @@
 """Parts of a run: marker functions, --control, --delay, --max-size."""
 import json
+import struct
 import subprocess
 
 from guest import *
@@ -130,9 +131,20 @@ equal("nothing else is left",
       [n for n in os.listdir(WORK) if n.startswith("split") and n != "split.whole"], [])
 
 # ---- refusals ----
+# all 65,535 sections are the same table of symbols, whose names are one long one
+overlap = os.path.join(WORK, "overlap")
+at, symbols = 64 + 65535 * 64, struct.pack("<IBBHQQ", 1, 2, 0, 1, 0x400000, 4) * 40000
+with open(overlap, "wb") as f:
+    f.write(b"\x7fELF\x02\x01\x01" + bytes(9) +
+            struct.pack("<HHIQQQIHHHHHH", 2, 183, 1, 0x400000, 0, 64, 0, 64, 56, 0, 64, 65535, 0))
+    f.write(struct.pack("<IIQQQQIIQQ", 0, 2, 0, 0, at, len(symbols), 65534, 0, 8, 24) * 65534)
+    f.write(struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, at + len(symbols), 1000001, 0, 0, 1, 0))
+    f.write(symbols + b"x" * 1000000 + b"\0")
+os.chmod(overlap, 0o755)
 for args, words in ((["--switch-output", "often", program], "neither a size"),
                     (["--switch-output", "1M", "--truth", program], "--truth"),
                     (["--start-at", "nowhere", program], "no function nowhere"),
+                    (["--start-at", "nowhere", overlap], "no function nowhere"),
                     (["-D", "soon", program], "milliseconds"),
                     (["-D", "-1", program], "--control or --start-at"),
                     (["--control", ctl, program], "fifo:"),
