@@ -293,13 +293,19 @@ void spex_run_close(struct spex_run *run)
     free(run);
 }
 
-/* A process that outlives the program may make files meanwhile: then once more. */
+/*
+ * A process that outlives the program may make files meanwhile: then once more. Never what a link
+ * in its place leads to.
+ */
 bool spex_run_remove(const char *path)
 {
     enum { TIMES = 100 };
     for (int i = 0; i < TIMES; i++) {
-        DIR *dir = opendir(path);
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        DIR *dir = fd < 0 ? NULL : fdopendir(fd);
         struct dirent *d;
+        if (!dir && fd >= 0)
+            close(fd);
         while (dir && (d = readdir(dir)))
             if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
                 unlinkat(dirfd(dir), d->d_name, 0);

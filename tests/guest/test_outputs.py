@@ -253,6 +253,15 @@ def spoilt(how, seed=0):
         return "hangs", None
 
 
+clean()
+os.mkdir(at("precious"))
+open(at("precious/file"), "w").close()
+open(at("swaps"), "w").write("#!/bin/sh\nd=$(echo p.run-*)\nmv $d moved\nln -s precious $d\n")
+os.chmod(at("swaps"), 0o755)
+code, out, err = spex("record", "-o", "p", "./swaps", cwd=AT)
+check("the run's directory became a link: what it leads to is not removed",
+      code == 1 and os.path.exists(at("precious/file")), (code, err))
+
 bad = []
 total = 0
 FILES = ("control", "command", "data", "0", "0.log", "0.aux", "0.truth")
