@@ -14,8 +14,9 @@ if not shutil.which("gdb-multiarch"):
     skip("call stacks against gdb", "no gdb-multiarch (package gdb-multiarch)")
     done()
 ARM64 = os.path.join(BUILD, "arm64")
+# gdb does not get out of the dynamic linker where it binds a function that is being called
 ENV = {"PYTHONHASHSEED": "0", "LC_ALL": "C", "PYTHONDONTWRITEBYTECODE": "1", "GOMAXPROCS": "1",
-       "GOGC": "off", "GODEBUG": "asyncpreemptoff=1"}
+       "GOGC": "off", "GODEBUG": "asyncpreemptoff=1", "LD_BIND_NOW": "1"}
 CHOSEN = 200 if os.environ.get("SPEX_LONG") else 60  # make check-programs
 SNAPSHOT = os.path.join(BUILD, "tests/guest/libsnapshot.so")
 PYTHON = """
