@@ -234,8 +234,12 @@ def test_parts(g):
     names = sorted(f for f in os.listdir(g.path("")) if f.startswith("parts.data.") and
                    not f.endswith(".err"))
     found = [spex("dump", "--style", "perf", g.path(n))[1].count(b" PC 0x") for n in names]
+    said = g.read("parts.err")
+    truncated = re.search(r"(\d+) buffers truncated", said)
+    # On a loaded host the guest may be too slow for its buffer: then that is said.
     check(f"{g.name}: --switch-output: several files, together the whole run",
-          len(names) >= 2 and 4000 < sum(found) < 5500, found)
+          len(names) >= 2 and truncated and
+          (4000 if truncated[1] == "0" else 1000) < sum(found) < 5500, (found, said))
     for n, count in zip(names, found):
         if count:
             comm = re.findall(r"^ *(\S+) +\d+", g.script(n, "comm,tid,ip"), re.M)
