@@ -1,5 +1,6 @@
 #include "perf_words.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #define FILTER "report annotate mem c2c branch diff script export html truth"
@@ -185,15 +186,15 @@ static const struct perf_word words[] = {
 };
 
 /* Whether one of the words of a list is this one. */
-static int listed(const char *list, const char *word, size_t size)
+static bool listed(const char *list, const char *word, size_t size)
 {
     while (*list) {
         size_t n = strcspn(list, " ");
         if (n == size && !memcmp(list, word, n))
-            return 1;
+            return true;
         list += n + strspn(list + n, " ");
     }
-    return 0;
+    return false;
 }
 
 const struct perf_word *perf_word(const char *where, const char *word, size_t size)
