@@ -70,7 +70,10 @@ void cli_pager_start(void)
         close(ends[1]);
         /* Leave at the end of a short text, keep colours, leave the text on the screen. */
         setenv("LESS", "FRX", 0);
-        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        /* One that is not there, of which the shell complains, must not cost the text. */
+        char *script = NULL;
+        if (asprintf(&script, "%s\ncase $? in 126|127) exec cat;; esac", command) >= 0)
+            execl("/bin/sh", "sh", "-c", script, (char *)NULL);
         _exit(127);
     }
     dup2(ends[1], STDOUT_FILENO);

@@ -106,6 +106,9 @@ status, text = on_terminal("help", SPEX_PAGER="tr a-z A-Z")
 check("a terminal gets its text through the pager", status == 0 and "USAGE: SPEX" in text, text)
 status, text = on_terminal("--no-pager", "help", SPEX_PAGER="tr a-z A-Z")
 check("--no-pager", status == 0 and "Usage: spex" in text, text)
+status, text = on_terminal("help", SPEX_PAGER="/nonexistent/pager -x")
+check("without the pager that is named, the text comes, and why",
+      status == 0 and "Usage: spex" in text and "/nonexistent/pager" in text, text)
 status, text = on_terminal("help", SPEX_PAGER="true")
 check("a pager that leaves at once does no harm", status in (0, 13) and "write" not in text,
       (status, text))
