@@ -200,6 +200,7 @@ struct spex_totals {
     uint64_t spent;               /* ns of all CPUs that are shared among the records */
     uint64_t away;                /* ns between records in which their thread did not run */
     uint64_t beside_loss;         /* ns between records on both sides of lost data */
+    uint64_t unseen;              /* ns between records in a kernel that was not sampled */
 };
 const struct spex_totals *spex_analysis_totals(const struct spex_analysis *analysis);
 

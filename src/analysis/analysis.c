@@ -15,11 +15,11 @@ static void add_totals(struct spex_totals *sum, const struct spex_totals *t)
                                 &sum->with_pa,      &sum->saturated,     &sum->bytes,
                                 &sum->damaged,      &sum->damaged_bytes, &sum->lost,
                                 &sum->truncated,    &sum->collided,      &sum->spent,
-                                &sum->away,         &sum->beside_loss};
+                                &sum->away,         &sum->beside_loss,   &sum->unseen};
     const uint64_t more[] = {
         t->records,   t->kept,      t->timed, t->with_context, t->with_source,   t->with_va,
         t->with_pa,   t->saturated, t->bytes, t->damaged,      t->damaged_bytes, t->lost,
-        t->truncated, t->collided,  t->spent, t->away,         t->beside_loss};
+        t->truncated, t->collided,  t->spent, t->away,         t->beside_loss,   t->unseen};
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         *counts[i] += more[i];
     for (size_t i = 0; i < SPEX_FILTER_MAX; i++)

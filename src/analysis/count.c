@@ -1,6 +1,8 @@
 /* What a sample adds to the row of a group. */
 #include "group.h"
 
+#include <string.h>
+
 /*
  * Facts as bits in the order of struct spex_stats, from bit 1 on: events 1 to 10 and 19 to 21,
  * answered by a peer, reads, writes, the three latencies, branch, and those below.
@@ -35,7 +37,11 @@ PART void prepare(const struct spex_sample *s, bool follows, struct group_counte
     c->facts = (uint32_t)((r->events & 0x7fe) | (r->events >> 8 & 0x3800)) | (flags & 0xe) << 13 |
                (present & 0xe0) << 12 | (uint32_t)(s->op == SPEX_SAMPLE_BRANCH) << 20 |
                1u << SAMPLE | (uint32_t)known << EXECUTES | (uint32_t)follows << REPEATS;
-    c->each = (group_latencies){r->total, r->issue, r->translation, execute};
+    typedef uint16_t four __attribute__((vector_size(8)));
+    four counters; /* the last is replaced */
+    memcpy(&counters, &r->total, sizeof counters);
+    c->each = __builtin_convertvector(counters, group_latencies);
+    c->each[SPEX_LATENCY_EXECUTE] = execute;
     c->time = s->spent;
     c->square = ns * ns * (double)(int)sample_alike(s);
     c->flags = (uint8_t)flags;
@@ -167,6 +173,7 @@ void group_count_samples(struct spex_group *g, struct spex_row *const *rows,
 void group_prepare(const struct spex_sample *const *samples, size_t count,
                    struct group_counted *prepared)
 {
-    for (size_t i = 0; i < count; i++)
-        prepare(samples[i], is_after(samples[i], samples[i ? i - 1 : 0]), &prepared[i]);
+    const struct spex_sample *last = samples[0];
+    for (size_t i = 0; i < count; last = samples[i], i++)
+        prepare(samples[i], is_after(samples[i], last), &prepared[i]);
 }

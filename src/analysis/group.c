@@ -20,8 +20,9 @@
 #include <string.h>
 
 enum {
-    CACHE_LINE = 64, /* of the machine we run on */
-    NEAR_ROWS = 128, /* stay in the nearest cache by themselves */
+    CACHE_LINE = 64,  /* of the machine we run on */
+    DATA_LINE = 64,   /* of the data that is looked at */
+    NEAR_ROWS = 4096, /* stay in the caches of a CPU by themselves */
     SLOTS_MAX = 2 * SPEX_KEYS_MAX,
     RANK_BITS = 12,
     RANKS = 1 << RANK_BITS,
@@ -112,6 +113,7 @@ void spex_group_free(struct spex_group *g)
     free(g->memo);
     free(g->recent);
     free(g->few);
+    free(g->data);
     place_cache_free(g->data_places);
     free(g->lines);
     free(g->order);
@@ -209,6 +211,8 @@ static void shrink(struct spex_group *g)
         memset(g->recent, 0, GROUP_RECENT * sizeof *g->recent);
     if (g->few)
         memset(g->few, 0, FEW * sizeof *g->few);
+    if (g->data)
+        memset(g->data, 0, GROUP_DATA * sizeof *g->data);
     place_cache_clear(g->data_places);
 }
 
@@ -317,15 +321,31 @@ static void rows_by_place(struct spex_group *g, const struct spex_sample *const 
     }
 }
 
-/* The row is remembered with the place of the data. */
+/* The row is remembered with the place of the data, and by line where that holds for all of it. */
+static struct spex_row *row_by_data(struct spex_group *g, const struct spex_sample *s,
+                                    struct group_data *recent)
+{
+    bool whole;
+    struct data_place *place = analysis_data_line(g->analysis, &g->data_places, s, &whole);
+    if (!place->row)
+        place->row = row_of(g, s);
+    if (whole)
+        *recent = (struct group_data){s->va / DATA_LINE, place->row, sample_maps(s, s->va)};
+    return place->row;
+}
+
 static void rows_by_data(struct spex_group *g, const struct spex_sample *const *samples,
                          size_t count, struct spex_row **rows)
 {
+    if (!g->data)
+        g->data = memory_get(GROUP_DATA, sizeof *g->data);
     for (size_t i = 0; i < count; i++) {
-        struct data_place *place = analysis_data_place(g->analysis, &g->data_places, samples[i]);
-        if (__builtin_expect(!place->row, 0))
-            place->row = row_of(g, samples[i]);
-        rows[i] = place->row;
+        const struct spex_sample *s = samples[i];
+        const uint64_t line = s->va / DATA_LINE, odd = UINT64_C(0x9e3779b97f4a7c15);
+        const uint32_t maps = sample_maps(s, s->va);
+        struct group_data *d = &g->data[(line + maps) * odd >> (64 - GROUP_DATA_BITS)];
+        bool known = s->record->present & SPEX_HAS_VA && d->line == line && d->maps == maps;
+        rows[i] = __builtin_expect(known && d->row, 1) ? d->row : row_by_data(g, s, d);
     }
 }
 

@@ -16,6 +16,8 @@ enum {
     GROUP_RECENT_SLOTS = 4,
     GROUP_RECENT_BITS = 8,
     GROUP_RECENT = 1 << GROUP_RECENT_BITS,
+    GROUP_DATA_BITS = 12,
+    GROUP_DATA = 1 << GROUP_DATA_BITS,
 };
 
 /* ---- keys (keys.c) ---- */
@@ -58,6 +60,12 @@ struct group_recent { /* the row of a key that came lately; NULL none */
     struct spex_row *row;
 };
 
+struct group_data { /* the row of the data in a line of 64 bytes; NULL not known */
+    uint64_t line;
+    struct spex_row *row;
+    uint32_t maps; /* in force */
+};
+
 struct group_line { /* the key of a source line, by code address */
     const struct spex_module *module;
     uint64_t address, word[2]; /* word[0] is 0 in a free slot */
@@ -79,7 +87,8 @@ struct spex_group {
     bool by_who;   /* all keys follow from the thread and CPU, or are the interval of time */
     struct group_who who; /* of the last sample */
     struct group_recent *recent;
-    struct spex_row **few; /* by source and magnitude of latency, if there is no other key */
+    struct group_data *data; /* that came lately */
+    struct spex_row **few;   /* by source and magnitude of latency, if there is no other key */
     bool timed;
     struct spex_group *finer, *coarser[GROUP_COARSER];
     const struct spex_symbol *only; /* of the finer group's rows those of this; NULL: all */

@@ -45,6 +45,7 @@ struct clock_rules {
     const struct changes *switches;       /* of threads; NULL: the file has none */
     uint64_t most;                     /* ticks between two records that can be work; 0 unknown */
     struct clock_intervals *intervals; /* to add to; NULL: nobody asks */
+    bool user_only;                    /* no record shows what the kernel does */
 };
 /* Of a queue, from batch to batch; all zero before its first record. */
 struct clock {
@@ -53,8 +54,10 @@ struct clock {
     bool cut;           /* data was lost since then: the next record starts afresh */
     uint64_t tick, who; /* of the last */
     uint64_t until;     /* last tick before the next switch */
+    double usual;       /* ticks between two records, of late */
     /* ns: shared among records; not at work (switched out, idle); next to lost data */
     uint64_t spent, away, lost;
+    uint64_t unseen; /* ns between two records that no record shows: in the kernel */
 };
 enum { CLOCK_RECORDS = 256 };
 /*
@@ -136,6 +139,9 @@ struct data_place {
 };
 struct data_place *analysis_data_place(struct spex_analysis *analysis, struct place_cache **cache,
                                        const struct spex_sample *sample);
+/* The same answer for all data in its line of 64 bytes? */
+struct data_place *analysis_data_line(struct spex_analysis *analysis, struct place_cache **cache,
+                                      const struct spex_sample *sample, bool *whole);
 void place_cache_free(struct place_cache *cache);
 void place_cache_clear(struct place_cache *cache); /* may be NULL */
 /* spex_module_read, of a sink. */

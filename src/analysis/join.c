@@ -94,8 +94,15 @@ static void change_thread(struct spex_analysis *a, struct queue *q, uint64_t who
 
 enum { SOURCE_PEER = 0x100 };
 
+static inline unsigned source_index(const struct spex_record *r, unsigned flags)
+{
+    _Static_assert(SPEX_HAS_DATA_SOURCE >> 4 == SOURCES_PACKET, "one bit");
+    return (uint8_t)r->data_source | (r->present & SPEX_HAS_DATA_SOURCE) >> 4 |
+           (flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)) * SOURCES_FLAG;
+}
+
 /* The source of a value not met before, or of a memory operation without the packet. */
-static unsigned find_source(struct queue *q, const struct spex_record *r)
+static unsigned find_source(struct queue *q, const struct spex_record *r, unsigned flags)
 {
     struct spex_source_info info;
     bool packet = r->present & SPEX_HAS_DATA_SOURCE && r->data_source < 256;
@@ -107,7 +114,7 @@ static unsigned find_source(struct queue *q, const struct spex_record *r)
                                          .data_source = r->data_source};
         spex_source_of(q->model, &bare, &info); /* without this record's events */
         unsigned peer = info.peer || info.modified ? SOURCE_PEER : 0;
-        q->sources[r->data_source] = (int16_t)(info.source | peer);
+        q->sources[source_index(r, flags)] = (int16_t)(info.source | peer);
         return info.source | peer | snooped;
     }
     if (info.miss) /* past the last cache is memory; past another, unknown */
@@ -225,13 +232,12 @@ PART struct spex_module *put_place(struct spex_analysis *a, const struct queue *
 PART unsigned put_source(struct queue *q, struct spex_sample *s, const struct spex_record *r,
                          unsigned flags)
 {
-    bool packet = r->present & SPEX_HAS_DATA_SOURCE;
-    bool memory = flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES);
-    int from = q->sources[(uint8_t)r->data_source | (unsigned)!packet << 8];
-    if (__builtin_expect((from < 0) | (!packet & memory) | (r->data_source > 255), 0))
-        from = (int)find_source(q, r);
+    int from = q->sources[source_index(r, flags)];
+    if (__builtin_expect(from < 0 || r->data_source > 255, 0))
+        from = (int)find_source(q, r, flags);
     s->source = (uint8_t)from;
-    return ((unsigned)from / SOURCE_PEER | (unsigned)(r->events >> SPEX_EV_SNOOPED)) % 2 *
+    _Static_assert(SOURCE_PEER == SPEX_SAMPLE_PEER << 7, "one bit");
+    return ((unsigned)from >> 7 | (unsigned)(r->events >> (SPEX_EV_SNOOPED - 1))) &
            SPEX_SAMPLE_PEER;
 }
 

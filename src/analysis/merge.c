@@ -40,13 +40,12 @@ static void sift_down(struct queue **heap, size_t count, size_t at)
 /* The same number in each pass over the file. */
 static void need_pieces(struct spex_analysis *a, size_t count)
 {
-    a->piece_size = count > 1 ? LARGE : PIECE;
     while (a->piece_count < count) {
         struct piece *p = &a->pieces[a->piece_count++];
-        p->records = memory_get(a->piece_size, sizeof *p->records);
-        p->spent = memory_get(a->piece_size, sizeof *p->spent);
-        p->batches = memory_get(a->piece_size, sizeof *p->batches);
-        p->samples = memory_get(a->piece_size, sizeof *p->samples);
+        p->records = memory_get(PIECE, sizeof *p->records);
+        p->spent = memory_get(PIECE, sizeof *p->spent);
+        p->batches = memory_get(PIECE, sizeof *p->batches);
+        p->samples = memory_get(PIECE, sizeof *p->samples);
     }
 }
 
@@ -180,14 +179,14 @@ static bool run_stage(struct turn *t, unsigned stage, struct piece *p)
     return true;
 }
 
-static bool run_guarded(void *user, unsigned stage, unsigned piece)
+static bool run_guarded(void *user, unsigned stage, unsigned thread)
 {
     struct turn *t = user;
     struct spex_analysis *first = analysis_first(t->analysis);
     volatile bool more = false;
     if (first->no_memory)
         return false;
-    if (!memory_guarded(more = run_stage(t, stage, &t->analysis->pieces[piece])))
+    if (!memory_guarded(more = run_stage(t, stage, &t->analysis->pieces[thread])))
         analysis_no_memory(first);
     return more;
 }
@@ -201,9 +200,9 @@ static enum spex_status run_in_turn(struct spex_analysis *a)
     threads = threads < THREADS ? threads : THREADS;
     const struct stages_job job = {
         .user = &turn, .stages = SINKS + (unsigned)a->sink_count, .run = run_guarded};
-    need_pieces(a, stages_items(threads));
-    turn.most = by_batch ? a->batch : a->piece_size;
-    a->sample_most = a->piece_size + 1; /* a piece is never flushed from within */
+    need_pieces(a, threads);
+    turn.most = by_batch ? a->batch : PIECE;
+    a->sample_most = PIECE + 1; /* a piece is never flushed from within */
     analysis_first(a)->parallel = threads > 1;
     stages_run(&job, threads);
     analysis_first(a)->parallel = false;
@@ -282,6 +281,7 @@ enum spex_status merge_file(struct spex_analysis *a, const struct analysis_sink 
         a->totals.spent += q->clock.spent;
         a->totals.away += q->clock.away;
         a->totals.beside_loss += q->clock.lost;
+        a->totals.unseen += q->clock.unseen;
         if (q->first_tick > q->last_tick)
             continue;
         uint64_t first = tick_time(a, q->first_tick), last = tick_time(a, q->last_tick);

@@ -144,6 +144,7 @@ static void describe_sampling(struct spex_analysis *a)
                            attr->config[3], attr->config[4]};
     filters[0] &= ~(UINT64_C(1) << DISCARD);
     s->known = true;
+    a->user_only = attr->exclude_kernel;
     s->period = attr->freq ? 0 : attr->period;
     s->timestamps = attr->config[0] >> TS & 1;
     s->physical = attr->config[0] >> PA & 1;
@@ -182,7 +183,7 @@ static int16_t *sources_of(struct spex_analysis *a, const struct spex_cpu_model 
     a->models[a->model_count++] = m;
     m->model = model;
     memset(m->sources, 0xff, sizeof m->sources);
-    m->sources[NO_PACKET] = SPEX_SOURCE_UNKNOWN;
+    m->sources[0] = SPEX_SOURCE_UNKNOWN; /* neither packet nor memory */
     return m->sources;
 }
 

@@ -26,10 +26,7 @@
 enum {
     BATCH = 256,
     PIECE = 8 * BATCH, /* records that go from stage to stage of a pass together */
-    LARGE =
-        32 * BATCH, /* the same with several threads, where the rows of a stage move between CPUs */
     THREADS = 8,
-    PIECES = 2 * THREADS, /* on their way */
     RECORDS = 1 << 16,    /* of all queues that are merged: with many, each has few at a time */
     PLACES = SPEX_PLACES, /* cache of code and data addresses */
     RAW_CHUNK = 1 << 20,
@@ -101,12 +98,15 @@ struct queue {
     int16_t *sources; /* of its model */
 };
 
-/* For one kind of core: the meaning of Data Source values, -1 not yet known. */
+/*
+ * For one kind of core: the meaning of Data Source values, -1 not yet known. By value, whether
+ * there is a packet, and whether memory was read and written: without a packet that decides.
+ */
+enum { SOURCES_PACKET = 1 << 8, SOURCES_FLAG = 1 << 7, SOURCES = 1 << 11 };
 struct model_sources {
     const struct spex_cpu_model *model;
-    int16_t sources[256 + 1]; /* the last: no packet, or no memory */
+    int16_t sources[SOURCES];
 };
-enum { NO_PACKET = 256 };
 
 /* Records of a queue on their way to the sinks. */
 struct piece {
@@ -168,14 +168,15 @@ struct spex_analysis {
     struct queue **heap;         /* those that are merged, the earliest first */
     struct model_sources **models;
     size_t model_count, model_capacity;
-    struct piece pieces[PIECES];
-    size_t piece_count, piece_size; /* records */
-    struct spex_sample *samples;    /* of the piece that is joined */
+    struct piece pieces[THREADS];
+    size_t piece_count;
+    struct spex_sample *samples; /* of the piece that is joined */
     size_t sample_count, sample_most;
     const struct analysis_sink *sinks;
     size_t sink_count;
     struct spex_totals totals;
     struct spex_sampling sampling;
+    bool user_only;          /* the kernel was not sampled */
     struct counters_end end; /* of its counter_most */
     uint64_t done;           /* bytes, for progress */
     _Atomic bool stopped, no_memory, too_many;

@@ -311,16 +311,25 @@ void spex_sample_locate(struct spex_analysis *a, const struct spex_sample *sampl
     analysis_unlock(a);
 }
 
+struct data_place *analysis_data_line(struct spex_analysis *a, struct place_cache **cache,
+                                      const struct spex_sample *sample, bool *whole)
+{
+    struct place_cache *own = need_cache(cache);
+    unsigned bits = 0;
+    uint64_t va = sample->va;
+    struct data_place *found = &own->none;
+    if (__builtin_expect(sample->record->present & SPEX_HAS_VA, 1))
+        found = locate(analysis_reading(a), own, sample_maps(sample, va), sample->pid, sample, va,
+                       &bits);
+    *whole = bits;
+    return found;
+}
+
 struct data_place *analysis_data_place(struct spex_analysis *a, struct place_cache **cache,
                                        const struct spex_sample *sample)
 {
-    struct place_cache *own = need_cache(cache);
-    unsigned bits;
-    uint64_t va = sample->va;
-    if (__builtin_expect(!(sample->record->present & SPEX_HAS_VA), 0))
-        return &own->none;
-    return locate(analysis_reading(a), own, sample_maps(sample, va), sample->pid, sample, va,
-                  &bits);
+    bool whole;
+    return analysis_data_line(a, cache, sample, &whole);
 }
 
 void analysis_maps(struct spex_analysis *a, int32_t pid, uint64_t time, uint32_t maps[2])

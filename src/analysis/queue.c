@@ -87,6 +87,7 @@ void queue_share(struct spex_analysis *a, struct queue *q, const struct spex_rec
         .switches = q->cpu >= 0 ? &a->cpu_changes : &a->switches,
         .most = a->sampling.filters[0] ? 0 : a->sampling.period * SLOWEST,
         .intervals = analysis_first(a)->intervals,
+        .user_only = a->user_only && !a->sampling.filters[0],
     };
     if (rules.counter)
         rules.most = spex_perf_time_from_ns(rules.counter, rules.counter->zero + rules.most) -

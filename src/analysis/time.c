@@ -20,7 +20,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { WINDOW = 64, PS = 1000, ALIKE_MOST = 63 };
+enum { WINDOW = 64, PS = 1000, ALIKE_MOST = 63, CALL = 6 };
+/* How much of a gap with a call in it was work is a guess, as good as that about a few records. */
+enum { BESIDE_CALL = 7 };
 static const float WIDTH = 4, HIDES = 4, ROOM = 96, REFILL = 16;
 
 /* Several records at a time: whether a term is 0 is unpredictable, and to divide takes long. */
@@ -76,45 +78,72 @@ struct batch {
     const struct clock_rules *rules;
     const struct spex_record *records;
     float weights[CLOCK_RECORDS];
-    double sums[CLOCK_RECORDS + 1], squares[CLOCK_RECORDS + 1]; /* of the weights before it */
     struct clock_part *parts;
 };
+enum { SIDE = 32 }; /* records on each side that tell how long work takes */
+
+struct sums {
+    double all, squares;
+};
+
+static inline struct sums add_up(const float *weights, size_t count)
+{
+    typedef float some __attribute__((vector_size(8)));
+    typedef double wide __attribute__((vector_size(16)));
+    wide all = {0}, squares = {0};
+    size_t i = 0;
+    for (; i + 2 <= count; i += 2) {
+        some weight;
+        memcpy(&weight, weights + i, sizeof weight);
+        const wide cost = __builtin_convertvector(weight, wide);
+        all += cost;
+        squares += cost * cost;
+    }
+    struct sums sums = {all[0] + all[1], squares[0] + squares[1]};
+    if (i < count) {
+        const double cost = weights[i];
+        sums.all += cost;
+        sums.squares += cost * cost;
+    }
+    return sums;
+}
 
 /*
  * Shares the time from `from` to `end` (ns) among records first to behind - 1. If the two halves
  * took different times for their weights, and by more than which operations were sampled explains,
  * each half shares its own: the weights are off, or something long began. The slower half is then
- * one observation (slower: these records are such a half): what made it slow, a wait or a system
- * call, happened once, and might as well have hit other records.
+ * one observation: what made it slow, a wait or a system call, happened once, and might as well
+ * have hit other records. together: with how many others each of these records is one already.
  */
 static void share(const struct batch *b, size_t first, size_t behind, uint64_t from, uint64_t end,
-                  bool slower)
+                  size_t together)
 {
     enum { LEAST = 4 };
     static const double sigmas = 1.5;
     size_t middle = first + (behind - first) / 2;
     const struct spex_record *last = middle > first ? &b->records[middle - 1] : NULL;
+    const struct sums w = add_up(b->weights + first, middle - first);
+    const struct sums x = add_up(b->weights + middle, behind - middle);
     if (behind - first >= 2 * LEAST && last->present & SPEX_HAS_TIMESTAMP) {
         uint64_t at = nanoseconds(b->rules, last->timestamp);
-        double w = b->sums[middle] - b->sums[first], x = b->sums[behind] - b->sums[middle];
-        double noise = (b->squares[middle] - b->squares[first]) / (w * w) +
-                       (b->squares[behind] - b->squares[middle]) / (x * x);
+        double noise = w.squares / (w.all * w.all) + x.squares / (x.all * x.all);
         if (at > from && at < end) {
-            double apart = log((double)(at - from) * x / ((double)(end - at) * w));
+            double apart = log((double)(at - from) * x.all / ((double)(end - at) * w.all));
             if (apart * apart > sigmas * sigmas * noise) {
-                share(b, first, middle, from, at, apart > 0);
-                share(b, middle, behind, at, end, apart < 0);
+                share(b, first, middle, from, at, apart > 0 ? ALIKE_MOST : 0);
+                share(b, middle, behind, at, end, apart < 0 ? ALIKE_MOST : 0);
                 return;
             }
         }
     }
-    double each = end > from ? (double)(end - from) * PS / (b->sums[behind] - b->sums[first]) : 0;
+    const double each = end > from ? (double)(end - from) * PS / (w.all + x.all) : 0;
     static const double most = 1e17; /* damaged timestamps may lie centuries apart */
-    const size_t alike = slower ? behind - first - 1 : 0;
+    const size_t others = behind - first - 1;
+    const unsigned alike = (unsigned)(others < together ? others : together);
     for (size_t i = first; i < behind; i++) {
         double time = each * (double)b->weights[i] + 0.5;
-        b->parts[i].ps = (uint64_t)(time < most ? time : most);
-        b->parts[i].alike = alike < ALIKE_MOST ? alike : ALIKE_MOST;
+        time = time < most ? time : most;
+        b->parts[i] = (struct clock_part){(uint64_t)(int64_t)time, alike};
     }
 }
 
@@ -122,6 +151,7 @@ static void share(const struct batch *b, size_t first, size_t behind, uint64_t f
 struct window {
     size_t first;
     uint64_t from; /* ns */
+    bool beside;   /* a call */
 };
 
 /* Adds the time from `from` to `end`, which may lie in several intervals. */
@@ -145,7 +175,7 @@ static void close_window(struct clock *clock, const struct batch *b, const struc
     clock->spent += end > w->from ? end - w->from : 0;
     if (b->rules->intervals)
         count_time(b->rules->intervals, w->from, end);
-    share(b, w->first, behind, w->from, end, false);
+    share(b, w->first, behind, w->from, end, w->beside ? BESIDE_CALL : 0);
 }
 
 /* When the queue's next switch comes, as a tick. */
@@ -199,6 +229,69 @@ static void bridge(struct clock *clock, const struct clock_rules *rules, bool ot
     look_ahead(clock, rules, now);
 }
 
+/* Seldom is the time between two records of first to behind - 1 and those before them shorter. */
+static double short_gap(const struct batch *b, size_t first, size_t behind, double otherwise)
+{
+    enum { SELDOM = 8, KEPT = SIDE / SELDOM + 1 };
+    uint64_t least[KEPT + 1]; /* in order; the last is for what is not among them */
+    size_t count = 0;
+    for (size_t i = first; i < behind; i++) {
+        const struct spex_record *r = &b->records[i], *last = r - 1;
+        if (!(r->present & last->present & SPEX_HAS_TIMESTAMP) || r->timestamp < last->timestamp)
+            continue;
+        size_t at = count < KEPT ? count : KEPT;
+        for (; at && least[at - 1] > r->timestamp - last->timestamp; at--)
+            least[at] = least[at - 1];
+        least[at] = r->timestamp - last->timestamp;
+        count++;
+    }
+    return count ? (double)least[count / SELDOM] : otherwise;
+}
+
+static double mean_weight(const struct batch *b, size_t first, size_t behind)
+{
+    return add_up(b->weights + first, behind - first).all / (double)(behind - first);
+}
+
+/*
+ * A gap before record i that is many times those on both sides of it, and that the latencies beside
+ * it do not explain: a system call or a fault, where the kernel is not sampled. Returns how many of
+ * its ticks are work that records show, or all of them. Where slow code begins or ends, one of the
+ * sides is slow too; at the end of a batch that cannot be told.
+ */
+static uint64_t work_in(const struct clock *clock, const struct batch *b, size_t i, size_t count,
+                        uint64_t gap)
+{
+    enum { BESIDE = 4 };
+    const size_t first = i > SIDE ? i - SIDE : 0;
+    const size_t behind = count - i > SIDE ? i + 1 + SIDE : count;
+    const double before = short_gap(b, first + 1, i, clock->usual);
+    const double after = short_gap(b, i + 1, behind, (double)gap);
+    const double usual = before > after ? before : after;
+    const double slower =
+        mean_weight(b, i > BESIDE ? i - BESIDE : 0, count - i > BESIDE ? i + BESIDE : count) /
+        mean_weight(b, first, behind);
+    const double work = slower > 1 ? usual * slower : usual;
+    return work > 0 && (double)gap > CALL * work ? (uint64_t)work : gap;
+}
+
+/* Ticks between two records that need no look. */
+static uint64_t ordinary_gap(const struct clock *clock, const struct clock_rules *rules)
+{
+    const uint64_t most = rules->most && rules->most < INT64_MAX ? rules->most : INT64_MAX;
+    const double call = CALL * clock->usual;
+    return rules->user_only && call < (double)most ? (uint64_t)call : most;
+}
+
+/* So many gaps took so many ticks. */
+static void note_usual(struct clock *clock, size_t gaps, uint64_t ticks)
+{
+    enum { MEMORY = 1024 }; /* gaps before these */
+    if (gaps)
+        clock->usual += ((double)ticks - (double)gaps * clock->usual) /
+                        (double)(gaps + (clock->usual > 0 ? MEMORY : 0));
+}
+
 static uint64_t who_of(const struct spex_record *r)
 {
     if (!(r->present & (SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2)))
@@ -206,24 +299,24 @@ static uint64_t who_of(const struct spex_record *r)
     return (uint64_t)r->context[!(r->present & SPEX_HAS_CONTEXT_EL1)] + 1;
 }
 
-void clock_share(struct clock *clock, const struct clock_rules *rules,
-                 const struct spex_record *records, size_t count, struct clock_part *parts)
+/* The windows of count records are of this size, but for the last. */
+static size_t window_size(size_t count)
 {
-    struct batch b;
-    b.rules = rules; /* not all of it is needed */
-    b.records = records;
-    b.parts = parts;
-    assert(count <= CLOCK_RECORDS);
-    size_t pieces = (count + WINDOW / 2) / WINDOW, size = count / (pieces ? pieces : 1);
-    uint64_t most = rules->most ? rules->most : UINT64_MAX;
-    struct window w = {0, clock->running ? nanoseconds(rules, clock->tick) : 0};
-    weigh_all(records, count, b.weights);
-    b.sums[0] = b.squares[0] = 0;
+    const size_t windows = (count + WINDOW / 2) / WINDOW;
+    return count / (windows ? windows : 1);
+}
+
+static void share_any(struct clock *clock, const struct batch *b, size_t count)
+{
+    const struct clock_rules *rules = b->rules;
+    const size_t size = window_size(count);
+    const uint64_t most = rules->most ? rules->most : UINT64_MAX;
+    const uint64_t ordinary = ordinary_gap(clock, rules);
+    struct window w = {0, clock->running ? nanoseconds(rules, clock->tick) : 0, false};
+    size_t gaps = 0;
+    uint64_t ticks = 0;
     for (size_t i = 0; i < count; i++) {
-        const struct spex_record *r = &records[i];
-        double cost = b.weights[i];
-        b.sums[i + 1] = b.sums[i] + cost;
-        b.squares[i + 1] = b.squares[i] + cost * cost;
+        const struct spex_record *r = &b->records[i];
         if (!(r->present & SPEX_HAS_TIMESTAMP)) /* it shares with its neighbours */
             continue;
         uint64_t tick = r->timestamp > clock->tick ? r->timestamp : clock->tick;
@@ -236,20 +329,90 @@ void clock_share(struct clock *clock, const struct clock_rules *rules,
             look_ahead(clock, rules, w.from);
             tick = r->timestamp;
         } else {
-            bool apart = clock->cut || other || tick > clock->until || tick - clock->tick > most;
-            if (__builtin_expect(full || apart, 0)) {
-                uint64_t end = nanoseconds(rules, clock->tick), begin = end;
-                if (apart)
-                    bridge(clock, rules, other, nanoseconds(rules, tick), &end, &begin);
-                close_window(clock, &b, &w, end, i);
-                w = (struct window){i, begin};
+            const uint64_t gap = tick - clock->tick;
+            uint64_t end = nanoseconds(rules, clock->tick), begin = end, work = gap;
+            bool apart = clock->cut || other || tick > clock->until || gap > most;
+            if (apart) {
+                bridge(clock, rules, other, nanoseconds(rules, tick), &end, &begin);
+            } else {
+                work = gap > ordinary ? work_in(clock, b, i, count, gap) : gap;
+                gaps++;
+                ticks += work;
+            }
+            if (work < gap) {
+                const uint64_t half = i > w.first ? work / 2 : 0;
+                end = nanoseconds(rules, clock->tick + half);
+                begin = nanoseconds(rules, tick - (work - half));
+                clock->unseen += begin - end;
+            }
+            if (full || apart || work < gap) {
+                w.beside |= work < gap;
+                close_window(clock, b, &w, end, i);
+                w = (struct window){i, begin, work < gap};
             }
         }
         clock->tick = tick;
         clock->who = who;
     }
+    note_usual(clock, gaps, ticks);
     if (clock->running)
-        close_window(clock, &b, &w, nanoseconds(rules, clock->tick), count);
+        close_window(clock, b, &w, nanoseconds(rules, clock->tick), count);
     else
-        memset(parts, 0, count * sizeof *parts);
+        memset(b->parts, 0, count * sizeof *b->parts);
+}
+
+/* Nothing happens in these records but work: what most of a batch is, told without branches. */
+static bool is_steady(const struct clock *clock, const struct clock_rules *rules,
+                      const struct spex_record *records, size_t count)
+{
+    const unsigned who = SPEX_HAS_CONTEXT_EL1 | SPEX_HAS_CONTEXT_EL2,
+                   both = SPEX_HAS_TIMESTAMP | who;
+    const uint64_t most = ordinary_gap(clock, rules);
+    const struct spex_record *last = &records[count - 1];
+    const unsigned present = (records->present & who) | SPEX_HAS_TIMESTAMP;
+    const unsigned level = !(present & SPEX_HAS_CONTEXT_EL1);
+    const uint32_t context = records->context[level];
+    uint64_t tick = clock->tick;
+    unsigned other = 0, late = 0;
+    if (!clock->running || clock->cut || who_of(records) != clock->who ||
+        last->timestamp > clock->until)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_record *r = &records[i];
+        other |= ((r->present & both) ^ present) | (r->context[level] ^ context);
+        late |= r->timestamp - tick > most; /* or before the last */
+        tick = r->timestamp;
+    }
+    return !(other | late);
+}
+
+static void share_steady(struct clock *clock, const struct batch *b, size_t count)
+{
+    const size_t size = window_size(count);
+    struct window w = {0, nanoseconds(b->rules, clock->tick), false};
+    note_usual(clock, count, b->records[count - 1].timestamp - clock->tick);
+    while (w.first < count) {
+        size_t behind = count - w.first >= 2 * size ? w.first + size : count;
+        clock->tick = b->records[behind - 1].timestamp;
+        uint64_t end = nanoseconds(b->rules, clock->tick);
+        close_window(clock, b, &w, end, behind);
+        w = (struct window){behind, end, false};
+    }
+}
+
+void clock_share(struct clock *clock, const struct clock_rules *rules,
+                 const struct spex_record *records, size_t count, struct clock_part *parts)
+{
+    struct batch b;
+    b.rules = rules; /* not all of it is needed */
+    b.records = records;
+    b.parts = parts;
+    assert(count <= CLOCK_RECORDS);
+    if (!count)
+        return;
+    weigh_all(records, count, b.weights);
+    if (__builtin_expect(is_steady(clock, rules, records, count), 1))
+        share_steady(clock, &b, count);
+    else
+        share_any(clock, &b, count);
 }

@@ -37,7 +37,7 @@ static const struct {
 };
 
 struct mem {
-    struct spex_group *fed[2]; /* groups that take samples; the others are derived from them */
+    struct spex_group *fed[3]; /* groups that take samples; the others are derived from them */
     size_t fed_count;
     struct spex_group *groups[SECTIONS], *levels;
 };
@@ -326,8 +326,11 @@ static int run_mem(void *options, int argc, char **argv)
     m.fed[m.fed_count++] = m.levels;
     m.fed[m.fed_count++] = m.groups[DATA];
     struct advice advice = advice_new(&p, o->profile.format != TABLE_AS_CSV, feed, &m);
-    struct mem lines = {.fed = {m.groups[LINES]}, .fed_count = 1};
-    advice_feed(&advice, feed, &lines);
+    struct mem lines = {0}; /* a stage of its own, where it would keep a third thread waiting */
+    struct mem *by_line = more.threads > 2 ? &lines : &m;
+    by_line->fed[by_line->fed_count++] = m.groups[LINES];
+    if (lines.fed_count)
+        advice_feed(&advice, feed, &lines);
     p.status = advice_run(&advice, &p);
     bool spent = spex_analysis_totals(p.analysis)->spent;
     for (unsigned s = 0; s < SECTIONS; s++)

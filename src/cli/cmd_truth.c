@@ -18,7 +18,7 @@ struct truth_options {
 };
 
 static const struct table_column stats_columns[] = {
-    {"cycles_share", "true", TABLE_PERCENT, 0, "share of all cycles, counted; with the kernel's"},
+    {"cycles_share", "true", TABLE_PERCENT, 0, "cycles, counted, as a share of the time"},
     {"time", "time", TABLE_PERCENT, 0, "share of the time, as spex report has it"},
     {"time_difference", "error", TABLE_PERCENT, 0, "estimated share minus true share"},
     {"time_error", "+-95%", TABLE_PERCENT, 0, "half of the estimated share's 95% interval"},
@@ -48,12 +48,14 @@ struct population {
     struct counted *slot;
     size_t size, used;                   /* size is a power of two */
     uint64_t operations, cycles, kernel; /* kernel: cycles of system calls, not in cycles */
+    uint64_t unseen;                     /* time that is taken for the kernel's */
+    double time;                         /* that samples share, in cycles */
 };
 
-/* What the time of a profile includes: that of system calls lies between records. */
+/* Of the time that the samples share: the counter of these profiles counts cycles. */
 static double share_of_time(const struct population *p, const struct counted *at)
 {
-    return ratio_of(at->cycles, p->cycles + p->kernel);
+    return p->time > 0 ? (double)at->cycles / p->time : 0;
 }
 
 static struct counted *find(const struct population *p, const struct spex_row *row)
@@ -228,6 +230,7 @@ static void print_score(struct profile *profile, const struct spex_stats *all,
         JSON_MEMBER(&to, "operations", u64, p->operations);
         JSON_MEMBER(&to, "cycles", u64, p->cycles);
         JSON_MEMBER(&to, "kernel_cycles", u64, p->kernel);
+        JSON_MEMBER(&to, "unseen_cycles", u64, p->unseen);
         JSON_MEMBER(&to, "long_runs", u64, score->longs);
         JSON_MEMBER(&to, "long_runs_within", u64, score->longs_within);
         print_errors(&to, &score->shorts, "short_runs", "short_runs_median_error");
@@ -247,9 +250,10 @@ static void print_score(struct profile *profile, const struct spex_stats *all,
                                       : "the truth file has no cycles (spex record --model full)");
         if (timed && p->kernel)
             profile_comment(profile, &profile->out,
-                            "time: %.1f%% of the cycles are the kernel's, in no row but in the "
-                            "estimated time of those beside it",
-                            100 * ratio_of(p->kernel, p->cycles + p->kernel));
+                            "time: %.1f%% of the cycles are the kernel's, in no row; %.1f%% are "
+                            "taken for these, the rest is in the time of rows beside them",
+                            100 * ratio_of(p->kernel, p->cycles + p->kernel),
+                            100 * ratio_of(p->unseen, p->cycles + p->kernel));
         if (timed && score->longs)
             profile_comment(
                 profile, &profile->out,
@@ -353,6 +357,9 @@ static int run_truth(void *options, int argc, char **argv)
     struct counting counting = {p.analysis, group, &population};
     struct spex_error error;
     p.status = profile_run(&p, spex_group_sink, group);
+    const struct spex_totals *t = spex_analysis_totals(p.analysis);
+    population.unseen = t->unseen;
+    population.time = (double)(t->spent + t->beside_loss); /* a cycle is 1 ns */
     if (!p.status && read_counts(o, &p, &counting, &error)) {
         cli_error("%s", error.text);
         p.status = CLI_DATA;

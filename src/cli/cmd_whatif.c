@@ -119,7 +119,7 @@ struct function {
 struct functions {
     struct function *items;
     size_t count, capacity;
-    double total; /* ns of the first variant */
+    double time[2], square[2]; /* of all functions of a variant */
 };
 
 static struct function *find(struct functions *all, char *name)
@@ -155,8 +155,8 @@ static int read_profile(const struct profile_options *options, const char *path,
         f->time[side] += spex_row_time(row);
         f->square[side] += row->stats.time_square;
     }
-    if (!side)
-        all->total = spex_row_time(spex_group_total(group));
+    all->time[side] = spex_row_time(spex_group_total(group));
+    all->square[side] = spex_group_total(group)->stats.time_square;
     spex_group_free(group);
     p.quiet = true; /* notes on a profile are left to the commands that read it */
     spex_analysis_close(p.analysis);
@@ -173,9 +173,19 @@ static int by_change(const void *a, const void *b)
     return dx != dy ? (dx > dy ? -1 : 1) : strcmp(x->name, y->name);
 }
 
-static double half_interval(const struct function *f)
+/* Of the change: a variant's whole time is exact, which part of it is the function's is not. */
+static double half_interval(const struct functions *all, const struct function *f)
 {
-    return 1.96 * sqrt(f->square[0] + f->square[1]);
+    double sum = 0;
+    for (unsigned side = 0; side < 2; side++) {
+        if (all->time[side] <= 0)
+            continue;
+        struct spex_interval share =
+            time_interval(f->time[side], f->square[side], all->time[side], all->square[side]);
+        double half = (share.high - share.low) / 2 * all->time[side];
+        sum += half * half;
+    }
+    return sqrt(sum);
 }
 
 static void fill_functions(struct table *table, const char *program, const char *variant,
@@ -184,16 +194,17 @@ static void fill_functions(struct table *table, const char *program, const char 
     enum { SHOWN = 6 };
     size_t shown = 0;
     qsort(all->items, all->count, sizeof *all->items, by_change);
-    for (size_t i = 0; i < all->count && shown < SHOWN && all->total > 0; i++) {
+    const double whole = all->time[0];
+    for (size_t i = 0; i < all->count && shown < SHOWN && whole > 0; i++) {
         const struct function *f = &all->items[i];
-        double delta = (f->time[1] - f->time[0]) / all->total, half = half_interval(f) / all->total;
+        double delta = (f->time[1] - f->time[0]) / whole, half = half_interval(all, f) / whole;
         if (fabs(delta) <= half || fabs(delta) < limit)
             continue; /* within noise, or too small to show */
         table_row(table);
         table_set_text(table, "program", program);
         table_set_text(table, "variant", variant);
-        table_set(table, "first", f->time[0] / all->total);
-        table_set(table, "this", f->time[1] / all->total);
+        table_set(table, "first", f->time[0] / whole);
+        table_set(table, "this", f->time[1] / whole);
         table_printf(table, "change", "%+.1f", 100 * delta);
         table_style(table, "change", delta > 0 ? TABLE_HOT : TABLE_BOLD);
         table_set(table, "delta", delta);

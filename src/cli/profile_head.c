@@ -56,6 +56,7 @@ void profile_members(struct profile *p, struct json *json)
     JSON_MEMBER(json, "time_ns", u64, t->spent);
     JSON_MEMBER(json, "time_away_ns", u64, t->away);
     JSON_MEMBER(json, "time_beside_loss_ns", u64, t->beside_loss);
+    JSON_MEMBER(json, "time_unseen_ns", u64, t->unseen);
     json_end(json);
 }
 
@@ -173,7 +174,7 @@ void profile_time(struct profile *p, struct out *out, const struct spex_group *g
 {
     const struct spex_totals *t = spex_analysis_totals(p->analysis);
     double all = spex_row_time(spex_group_total(group));
-    char a[32], b[32], c[32], away[64] = "", loss[80] = "";
+    char a[32], b[32], c[32], d[32], away[64] = "", loss[80] = "", unseen[80] = "";
     if (all <= 0) {
         profile_comment(p, out, "time is not known, since %s: shares are of operations",
                         t->timed ? "no time lies between the records"
@@ -185,8 +186,12 @@ void profile_time(struct profile *p, struct out *out, const struct spex_group *g
     if (t->beside_loss)
         snprintf(loss, sizeof loss, "; %s beside lost data is not counted",
                  text_time(c, (double)t->beside_loss));
-    profile_comment(p, out, "time: %s%s%s%s", text_time(a, all),
-                    t->kept != t->records ? " of what is shown" : " on all CPUs", away, loss);
+    if (t->unseen >= t->spent / 1000 && t->unseen)
+        snprintf(unseen, sizeof unseen, "; about %s more in the kernel, which was not sampled",
+                 text_time(d, (double)t->unseen));
+    profile_comment(p, out, "time: %s%s%s%s%s", text_time(a, all),
+                    t->kept != t->records ? " of what is shown" : " on all CPUs", unseen, away,
+                    loss);
     if (spex_analysis_sampling(p->analysis)->filters[0])
         profile_comment(p, out,
                         "time is that from one recorded operation to the next: what was not "

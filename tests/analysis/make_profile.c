@@ -19,7 +19,8 @@
  * without snoop events; "-untimed": no timestamps; "-nocontext": no context
  * packets, switch events instead; "-loss": the file says that data was lost;
  * "-n1": no previous branch targets, which an N1 does not have; "-shm": the second
- * thread is process 200 and maps the data elsewhere, "-pa": physical addresses;
+ * thread is process 200 and maps the data elsewhere, "-twin": at the same address;
+ * "-pa": physical addresses;
  * "-nodes": each CPU is a NUMA node, with every second page; "-near": walk() uses 2,048 lines of
  * the heap, whose statistics fit a cache, not a million.
  */
@@ -42,7 +43,7 @@ enum { SHARED = 0x410000, TABLE = 0x410100, COUNTERS = 0x420000 };
 
 struct options {
     const char *base; /* scenario without suffixes */
-    bool nosource, untimed, nocontext, loss, n1, shm, pa, near, nodes;
+    bool nosource, untimed, nocontext, loss, n1, shm, twin, pa, near, nodes;
 };
 
 struct stream {
@@ -261,7 +262,7 @@ static void make(const struct options *o, struct spex_record *r, unsigned thread
         if (r->data_source == 0xe && home != thread)
             r->events |= BIT(SPEX_EV_REMOTE);
     }
-    if (r->present & SPEX_HAS_VA && o->shm && thread == 1)
+    if (r->present & SPEX_HAS_VA && o->shm && !o->twin && thread == 1)
         r->address[SPEX_ADDRESS_VA] += OTHER_BASE;
     if (o->n1)
         r->present &= (uint16_t)~SPEX_HAS_PREV_TARGET;
@@ -320,7 +321,8 @@ static struct options parse(char *base)
     o.nocontext = strstr(base, "-nocontext");
     o.loss = strstr(base, "-loss");
     o.n1 = strstr(base, "-n1");
-    o.shm = strstr(base, "-shm");
+    o.twin = strstr(base, "-twin");
+    o.shm = o.twin || strstr(base, "-shm");
     o.pa = strstr(base, "-pa");
     o.near = strstr(base, "-near");
     o.nodes = strstr(base, "-nodes");
@@ -361,7 +363,8 @@ static void begin(struct spex_perf_writer *w, const struct options *o, const cha
     if (o->shm) {
         spex_perf_writer_comm(w, OTHER_PID, OTHER_PID, "other", true, 1000);
         map_program(w, program, OTHER_PID);
-        map(w, SHARED + OTHER_BASE, 0x2000, 0, "/dev/shm/data", true, OTHER_PID);
+        map(w, SHARED + (o->twin ? 0 : OTHER_BASE), 0x2000, 0,
+            o->twin ? "/srv/data" : "/dev/shm/data", true, OTHER_PID);
     }
     for (int32_t t = 0; t < THREADS; t++) {
         spex_perf_writer_itrace_start(w, t, PID, PID + t, 3000);

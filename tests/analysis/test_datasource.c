@@ -1,7 +1,14 @@
 /* Data sources by CPU, and levels from events where a CPU says nothing. */
 #include "support/test.h"
 
+#include "base/bits.h"
+#include "base/rng.h"
+
+#include <spex/analysis.h>
 #include <spex/datasource.h>
+
+#include <stdlib.h>
+#include <unistd.h>
 
 enum { N1 = 0x413fd0c1, AMPERE1A = 0xc00fac40, HIP12 = 0x480fd060, KUNPENG920 = 0x481fd010 };
 
@@ -206,4 +213,73 @@ static void perf_word(void **unused)
     assert_int_equal(spex_source_perf(N1, &record, 0, SPEX_PERF_RULES_7), 0);
 }
 
-TEST_MAIN(TEST(cpus), TEST(tables), TEST(by_events), TEST(perf_word), TEST(perf_word_fields))
+/* What a sample has does not depend on those before it, with and without the packet. */
+enum { SAMPLES = 4000 };
+
+struct seen {
+    unsigned count, wrong;
+};
+
+static void look(void *context, const struct spex_sample *samples, size_t count)
+{
+    struct seen *seen = context;
+    for (size_t i = 0; i < count; i++) {
+        const struct spex_sample *s = &samples[i];
+        const struct spex_record *r = s->record;
+        struct spex_source_info info = of(N1, load(0, r->data_source));
+        bool packet = r->present & SPEX_HAS_DATA_SOURCE && info.by_packet;
+        bool peer = r->events >> SPEX_EV_SNOOPED & 1 || (packet && (info.peer || info.modified));
+        if (!packet)
+            info = of(N1, *r);
+        /* a miss of level 1, and where it hit is not known; or no access */
+        if (info.miss || (!packet && r->op_class != SPEX_CLASS_LDST))
+            info.source = SPEX_SOURCE_UNKNOWN;
+        seen->count++;
+        seen->wrong += s->source != info.source || !!(s->flags & SPEX_SAMPLE_PEER) != peer;
+    }
+}
+
+static void of_samples(void **unused)
+{
+    static const uint16_t values[] = {0, 8, 9, 0xb, 0xe, 0x100, 0x109};
+    static uint8_t bytes[SAMPLES * 64];
+    char path[] = "/tmp/spex-datasource-XXXXXX";
+    struct spex_perf_writer_options how = {
+        .size = sizeof how, .cpus = 1, .period = 1024, .midr = N1};
+    struct spex_analysis_options options = {.size = sizeof options};
+    struct spex_perf_writer *writer;
+    struct spex_analysis *a;
+    struct seen seen = {0};
+    struct rng rng = {9};
+    for (size_t i = 0, size; i < SAMPLES; i++) {
+        bool packet = rng_below(&rng, 2);
+        struct spex_record r =
+            load(BIT(SPEX_EV_L1D_ACCESS) | (uint64_t)rng_below(&rng, 2) << SPEX_EV_L1D_MISS |
+                     (uint64_t)rng_below(&rng, 2) << SPEX_EV_SNOOPED,
+                 packet ? values[rng_below(&rng, 7)] : -1);
+        r.present |= SPEX_HAS_PC | SPEX_HAS_TIMESTAMP;
+        r.timestamp = 1000 + i;
+        r.events_size = 4;
+        r.data_source_size = packet ? 2 : 0;
+        r.op_payload = (uint8_t)rng_below(&rng, 2);
+        if (!packet && rng_below(&rng, 4) == 0)
+            r.op_class = SPEX_CLASS_OTHER;
+        assert_int_equal(spex_record_encode(&r, SPEX_LAYOUT_COMPACT, 6, bytes + i * 64, 64, &size),
+                         0);
+    }
+    spex_perf_time_init(&how.time, 1000000000);
+    assert_true(close(mkstemp(path)) == 0);
+    assert_int_equal(spex_perf_writer_open(path, &how, &writer, NULL), SPEX_OK);
+    spex_perf_writer_itrace_start(writer, 0, 7, 7, 1);
+    spex_perf_writer_aux(writer, 0, 7, 7, bytes, sizeof bytes, 0, 2);
+    assert_int_equal(spex_perf_writer_finish(writer, NULL), SPEX_OK);
+    assert_int_equal(spex_analysis_open(path, &options, &a, NULL), SPEX_OK);
+    assert_int_equal(spex_analysis_run(a, look, &seen, NULL), SPEX_OK);
+    assert_int_equal(seen.count, SAMPLES);
+    assert_int_equal(seen.wrong, 0);
+    spex_analysis_close(a);
+    unlink(path);
+}
+
+TEST_MAIN(TEST(cpus), TEST(tables), TEST(by_events), TEST(perf_word), TEST(perf_word_fields),
+          TEST(of_samples))

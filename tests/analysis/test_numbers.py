@@ -1,5 +1,5 @@
 """Every number of report, mem and branch against a computation from the records in Python."""
-import collections, math
+import collections, math, shutil, struct
 from common import *
 
 Z = 1.959963984540054
@@ -108,6 +108,35 @@ for scenario in ("mixed", "mixed-nosource", "mixed-nocontext", "false"):
                                                     sum(r["latency"] for r in g) / len(g)):
                 bad.append(row)
         check(f"mem {section} of {scenario}", not bad and len(groups) == len(d[section]), bad[:3])
+
+# data of a line: two variables in it, and another mapping at the same address
+with open(f"{DIR}/root/usr/bin/prog", "r+b") as f:
+    elf = bytearray(f.read())
+    name = {n: elf.index(b"\0%s\0" % n.encode()) + 1 for n in ("shared", "table")}
+    at, = struct.unpack_from("<Q", elf, 40)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", elf, at + 64 * i)
+                for i in range(struct.unpack_from("<H", elf, 60)[0])]
+    for s in (s for s in sections if s[1] == 2):  # symbol tables
+        strings = sections[s[6]][4]
+        for e in range(s[4], s[4] + s[5], 24):
+            n = strings + struct.unpack_from("<I", elf, e)[0]
+            if n in name.values():  # of eight bytes each, one after the other
+                struct.pack_into("<QQ", elf, e + 8, 0x410000 + 8 * (n == name["table"]), 8)
+    f.seek(0)
+    f.write(elf)
+for scenario, names in (
+        ("false", {100: ("shared", 0x410000, 0x410008), 101: ("table", 0x410008, 0x410010)}),
+        ("true-twin", {100: ("shared", 0x410000, 0x410008), 200: ("data", 0x410000, 0x412000)})):
+    file = profile(scenario, 6000)
+    want = collections.Counter()
+    for r in records(file):
+        name, low, end = names[r["tid"]]
+        want[name] += low <= int(r.get("va", "0"), 16) < end
+    rows = data("mem", file, "--sort", "data-symbol")["rows"]
+    got = {r["data_symbol"]: r["samples"] for r in rows}
+    check(f"variables of {scenario}",
+          len(want) == 2 and all(got.get(n) == c for n, c in want.items()), [got, want])
+shutil.copy(PROG, DIR + "/root/usr/bin/prog")
 
 # without a period that can be trusted there is no estimate, and the reason is said
 d = data("report", profile("mixed-loss", 3000))

@@ -6,7 +6,11 @@
 #include "base/rng.h"
 #include "support/test.h"
 
+#include <spex/analysis.h>
+
 #include <math.h>
+#include <stdio.h>
+#include <unistd.h>
 
 static struct spex_group *group_by(const enum spex_key *keys, size_t count, unsigned flags)
 {
@@ -202,6 +206,85 @@ static void remembered_rows_beyond_the_limit(void **state)
     }
 }
 
+/*
+ * The same for data, whose rows are remembered by address: mappings of a page each, in the order
+ * of their samples.
+ */
+static void data_beyond_the_limit(void **state)
+{
+    enum { MAPPINGS = 1500, SAMPLES = 20000, SIZE = 64 };
+    static const enum spex_key by[] = {SPEX_KEY_DATA_SYMBOL};
+    static uint32_t truth[MAPPINGS];
+    static uint8_t bytes[SAMPLES * SIZE];
+    char path[] = "/tmp/spex-stats-XXXXXX";
+    struct spex_perf_writer_options how = {
+        .size = sizeof how, .cpus = 1, .period = 1024, .midr = 0x413fd0c1};
+    struct spex_analysis_options options = {.size = sizeof options};
+    struct spex_perf_writer *writer;
+    struct spex_analysis *a;
+    struct spex_group *g;
+    struct rng rng = {8};
+    for (uint32_t i = 0, key = 0; i < SAMPLES; i++) {
+        size_t size;
+        if (i % 2 == 0)
+            key = rng_below(&rng, 1 + rng_below(&rng, MAPPINGS));
+        bool known = i % 100; /* some have no address */
+        struct spex_record r = {.present = SPEX_HAS_PC | SPEX_HAS_OP | SPEX_HAS_EVENTS |
+                                           SPEX_HAS_TOTAL | SPEX_HAS_TIMESTAMP |
+                                           (known ? SPEX_HAS_VA : 0),
+                                .address = {1, 0, known ? key * 4096 + i % 64 : 0},
+                                .events_size = 4,
+                                .timestamp = 1000 + i,
+                                .total = 9,
+                                .op_class = SPEX_CLASS_LDST};
+        truth[key] += known;
+        assert_int_equal(
+            spex_record_encode(&r, SPEX_LAYOUT_N1, 6, bytes + (size_t)i * SIZE, SIZE, &size), 0);
+    }
+    spex_perf_time_init(&how.time, 1000000000);
+    assert_true(close(mkstemp(path)) == 0);
+    assert_int_equal(spex_perf_writer_open(path, &how, &writer, NULL), SPEX_OK);
+    for (unsigned i = 0; i < MAPPINGS; i++) {
+        char name[20];
+        snprintf(name, sizeof name, "/nowhere/%u", i);
+        spex_perf_writer_map(writer, &(struct spex_perf_map){.start = i * 4096,
+                                                             .end = (i + 1) * 4096,
+                                                             .pid = 7,
+                                                             .tid = 7,
+                                                             .data = true,
+                                                             .filename = name});
+    }
+    spex_perf_writer_itrace_start(writer, 0, 7, 7, 1);
+    spex_perf_writer_aux(writer, 0, 7, 7, bytes, sizeof bytes, 0, 2);
+    assert_int_equal(spex_perf_writer_finish(writer, NULL), SPEX_OK);
+    for (unsigned limited = 0; limited < 2; limited++) {
+        assert_int_equal(spex_analysis_open(path, &options, &a, NULL), SPEX_OK);
+        struct spex_group_options table = {.size = sizeof table, .keys = by, .key_count = 1};
+        assert_int_equal(spex_group_new(a, &table, &g, NULL), SPEX_OK);
+        if (limited)
+            group_set_limit(g, 512);
+        assert_int_equal(spex_analysis_run(a, spex_group_sink, g, NULL), SPEX_OK);
+        spex_group_sort(g, SPEX_BY_SAMPLES);
+        uint64_t seen = limited ? spex_group_rest(g)->stats.samples : 0;
+        for (size_t i = 0; i < spex_group_count(g); i++) {
+            const struct spex_row *row = spex_group_row(g, i);
+            char text[80];
+            unsigned key = MAPPINGS;
+            seen += row->stats.samples;
+            spex_row_text(g, row, 0, text, sizeof text);
+            if (sscanf(text, "%u", &key) != 1)
+                continue; /* of those without an address */
+            assert_true(key < MAPPINGS && row->stats.samples <= truth[key]);
+            assert_true(row->stats.samples + spex_group_error(g) >= truth[key]);
+        }
+        assert_true(limited == (spex_group_error(g) > 0));
+        assert_int_equal(seen, SAMPLES);
+        spex_group_free(g);
+        spex_analysis_close(a);
+    }
+    unlink(path);
+}
+
 /* A derived group counts what the finer one gave up, too, and its percentiles are exact. */
 static void derived_group_is_exact(void **state)
 {
@@ -321,4 +404,5 @@ static void latencies_of_their_packets(void **state)
 TEST_MAIN(TEST(quantiles_are_exact), TEST(no_memory_withholds), TEST(share_interval_covers),
           TEST(share_interval_values), TEST(operation_words), TEST(group_beyond_its_limit),
           TEST(rows_of_one_function), TEST(derived_group_is_exact),
-          TEST(latencies_of_their_packets), TEST(remembered_rows_beyond_the_limit))
+          TEST(latencies_of_their_packets), TEST(remembered_rows_beyond_the_limit),
+          TEST(data_beyond_the_limit))

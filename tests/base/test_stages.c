@@ -11,10 +11,10 @@
 enum { STAGES = 5, THREADS = 8 };
 
 struct test {
-    unsigned items, most; /* most: under way at a time */
+    unsigned items, threads;
     unsigned made, seen[STAGES];
-    unsigned item[2 * THREADS]; /* of those under way */
-    unsigned state[2 * THREADS];
+    unsigned item[THREADS]; /* of those under way */
+    unsigned state[THREADS];
     uint64_t sums[STAGES]; /* depends on the order */
     unsigned wrong[STAGES];
 };
@@ -34,7 +34,7 @@ static bool run(void *user, unsigned stage, unsigned n)
         t->item[n] = t->made++;
         t->state[n] = 0;
     }
-    t->wrong[stage] += n >= t->most;
+    t->wrong[stage] += n >= t->threads;
     t->wrong[stage] += t->state[n]++ != stage; /* the item's own */
     t->wrong[stage] += t->seen[stage]++ != t->item[n];
     t->sums[stage] = t->sums[stage] * 31 + t->item[n];
@@ -50,7 +50,7 @@ int main(void)
     for (unsigned c = 0; c < sizeof counts / sizeof *counts; c++)
         for (unsigned stages = 1; stages <= STAGES; stages += 2)
             for (unsigned threads = 1; threads <= THREADS; threads++) {
-                struct test t = {.items = counts[c], .most = stages_items(threads)};
+                struct test t = {.items = counts[c], .threads = threads};
                 const struct stages_job job = {&t, stages, run};
                 stages_run(&job, threads);
                 bool ok = t.made == counts[c];

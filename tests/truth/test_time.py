@@ -57,6 +57,13 @@ for argv in ([program, "div"], [os.path.join(EXAMPLES, "sort")]):
         elif not line.startswith("#"):
             cells = line.split()
             cycles[int(cells[1], 16)] += int(cells[8])
+    totals = json.loads(spex("report", "--format", "json", "-i", path)[1])["totals"]
+    spent = totals["time_ns"]
+    check("a cycle is a nanosecond: time, and what is taken for the kernel's, are the cycles",
+          abs((spent + totals["time_unseen_ns"]) / (sum(cycles.values()) + kernel) - 1) < 0.01,
+          totals)
+    check("what is taken for the kernel's is hardly more", totals["time_unseen_ns"] <
+          kernel + 0.003 * spent, (totals, kernel))
     # spex truth adds them up by function and by source line.
     table = {}
     for key in ("symbol", "srcline"):
@@ -64,9 +71,11 @@ for argv in ([program, "div"], [os.path.join(EXAMPLES, "sort")]):
         d = json.loads(out)
         table[key] = {r[key]: r["cycles"] for r in d["rows"]}
         equal(f"truth by {key}: all cycles", sum(table[key].values()), sum(cycles.values()))
-        check(f"truth by {key}: shares are of all time, the kernel's too",
-              all(abs(r["cycles_share"] * (sum(cycles.values()) + kernel) - r["cycles"]) < 1
-                  for r in d["rows"]), d["rows"][:3])
+        check(f"truth by {key}: shares are of the time that samples share",
+              all(abs(r["cycles_share"] * spent - r["cycles"]) < 1 for r in d["rows"]),
+              d["rows"][:3])
+        equal(f"truth by {key}: what is taken for the kernel's", d["unseen_cycles"],
+              totals["time_unseen_ns"])
     if argv[-1] != "div":
         parts = symbols("sort")
         for name in ("sum_sorted", "sum_unsorted"):
