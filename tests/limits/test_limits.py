@@ -41,9 +41,10 @@ def measure(*args, timeout=60):
     return code, out.decode(errors="replace"), err, int(peak or 0) >> 10
 
 
-def instructions(*args):
+def instructions(command, *args):
+    """Of one thread: several wait for each other for as long as the machine's load makes them."""
     code, _, err = run("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", SPEX,
-                       *args)
+                       command, "--threads", "1", *args)
     m = re.search(r"Collected : (\d+)", err)
     return int(m.group(1)) if m else (code, err)
 
