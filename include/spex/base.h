@@ -18,8 +18,8 @@ extern "C" {
 
 /* The version of these headers; the build takes it from here. */
 #define SPEX_VERSION_MAJOR 1
-#define SPEX_VERSION_MINOR 2
-#define SPEX_VERSION_PATCH 1
+#define SPEX_VERSION_MINOR 3
+#define SPEX_VERSION_PATCH 0
 #define SPEX_VERSION_TEXT_(a, b, c) #a "." #b "." #c
 #define SPEX_VERSION_TEXT(a, b, c) SPEX_VERSION_TEXT_(a, b, c)
 #define SPEX_VERSION SPEX_VERSION_TEXT(SPEX_VERSION_MAJOR, SPEX_VERSION_MINOR, SPEX_VERSION_PATCH)
