@@ -20,10 +20,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { WINDOW = 64, PS = 1000, ALIKE_MOST = 63, CALL = 6 };
+enum { WINDOW = 128, PS = 1000, ALIKE_MOST = 63, CALL = 6 };
 /* How much of a gap with a call in it was work is a guess, as good as that about a few records. */
 enum { BESIDE_CALL = 7 };
-static const float WIDTH = 4, HIDES = 4, ROOM = 96, REFILL = 16;
+static const float WIDTH = 4, HIDES = 16, ROOM = 96, REFILL = 16;
 
 /* Several records at a time: whether a term is 0 is unpredictable, and to divide takes long. */
 enum { LANES = 4 }; /* as many as all machines have */

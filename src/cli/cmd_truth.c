@@ -24,7 +24,7 @@ static const struct table_column stats_columns[] = {
     {"time_error", "+-95%", TABLE_PERCENT, 0, "half of the estimated share's 95% interval"},
     {"time_within", "within", TABLE_TEXT, 0, "the true share lies in that interval"},
     {"runs", "runs", TABLE_TEXT, 0, "long: the interval is meant to hold the truth; else short"},
-    {"cycles", "cycles", TABLE_SCALED, 30, "cycles from retirement to retirement, counted"},
+    {"cycles", "cycles", TABLE_SCALED, 30, "cycles that it held the core up for, counted"},
     {"operations", "operations", TABLE_SCALED, 15, "operations executed, counted"},
     {"true_share", "true", TABLE_PERCENT, 15, "their share of all operations"},
     {"share", "sampled", TABLE_PERCENT, 15, "share of the samples"},

@@ -207,8 +207,7 @@ static void sample(struct flow *f, const struct execution *e)
 /* ---- truth ---- */
 
 /* By instruction, and in sum for the thread. */
-static void count(struct run_truth *rows, const struct execution *e, uint64_t clock,
-                  uint64_t sum[RUN_COUNTS])
+static void count(struct run_truth *rows, const struct execution *e, uint64_t sum[RUN_COUNTS])
 {
     const struct spex_timing_run *run = e->run;
     const struct block *block = e->block;
@@ -216,12 +215,6 @@ static void count(struct run_truth *rows, const struct execution *e, uint64_t cl
     sum[RUN_OPERATIONS] += run->executed;
     for (uint32_t i = run->executed; i < block->timing.count; i++)
         block->insns[i].truth->cut++;
-    for (uint32_t i = 0; i < run->executed; i++) {
-        uint64_t cycles = run->insns[i].retire - clock;
-        block->insns[i].truth->cycles += cycles;
-        sum[RUN_CYCLES] += cycles;
-        clock += cycles;
-    }
     for (size_t i = 0; i < run->access_count; i++) {
         struct run_truth *t = block->insns[run->access[i] >> 48].truth;
         spex_uarch_result r = run->results[i];
@@ -297,8 +290,11 @@ static void run_block(struct flow *f, struct block *block, struct spex_timing_ru
         run->insns = scratch.insns;
         run->results = scratch.results;
         spex_timing_run(f->core, timing, run);
-        if (block->truth)
-            count(block->truth, &e, clock, f->made.sum);
+        if (block->truth) {
+            count(block->truth, &e, f->made.sum);
+            cycles_count(f->cycles, &plugin.run->model, block, run, clock);
+            calls_settle(&f->made, f->cycles);
+        }
         sample(f, &e);
     }
     note_branch(f, timing, run->next);
@@ -317,7 +313,7 @@ static size_t enter(struct flow *f, const struct block *block, const uint64_t *w
         turns_follow(&f->stack, last, block->model.pc, value[FLOW_SP], value[FLOW_X29],
                      value[FLOW_X30]);
     if (n && plugin.user.truth)
-        calls_follow(&f->made, &f->stack, last->turn, block->model.pc);
+        calls_follow(&f->made, &f->stack, last->turn, block->model.pc, f->cycles->number);
     return n;
 }
 
@@ -604,6 +600,8 @@ struct flow *account_new(struct vcpu *v, int cpu)
     f->stack.last = &turns_start;
     if (plugin.user.stacks)
         stack_begin(&f->stack);
+    if (plugin.user.truth)
+        f->cycles = need(calloc(1, sizeof *f->cycles));
     if (plugin.user.allocs) /* pages that are not touched cost nothing */
         f->heap = need(calloc(FLOW_HEAP, sizeof *f->heap));
     return f;
@@ -633,7 +631,9 @@ void account_free(struct flow *f)
 {
     struct vcpu *v = f->vcpu;
     account_tell(f);
-    calls_end(&f->made);
+    if (f->cycles)
+        cycles_drain(f->cycles, &plugin.run->model);
+    calls_end(&f->made, f->cycles);
     struct spex_uarch_counts counts;
     spex_timing_counts(f->core, &counts);
     if (v->task.shared)
@@ -651,5 +651,7 @@ void account_forget(struct flow *f)
     stack_end(&f->stack);
     free(f->heap);
     free(f->made.open);
+    free(f->made.ended);
+    free(f->cycles);
     free(f);
 }

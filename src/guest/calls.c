@@ -59,7 +59,7 @@ static struct run_call *row_of(uint64_t site, uint64_t target)
     return *at;
 }
 
-static void end_last(struct calls *c)
+static void end_last(struct calls *c, uint64_t number)
 {
     const struct calls_open *o = &c->open[--c->count];
     struct run_call *row = o->target ? row_of(ADDRESS(o->frame) - 4, o->target) : NULL;
@@ -67,10 +67,19 @@ static void end_last(struct calls *c)
         return;
     row->calls++;
     for (unsigned i = 0; i < RUN_COUNTS; i++)
-        row->counts[i] += c->sum[i] - o->before[i];
+        row->counts[i] += i == RUN_CYCLES ? 0 : c->sum[i] - o->before[i];
+    if (c->ended_count == c->ended_room) {
+        c->ended_room = c->ended_room ? 2 * c->ended_room : 256;
+        c->ended = need(realloc(c->ended, c->ended_room * sizeof *c->ended));
+    }
+    c->ended[c->ended_count++] = (struct calls_ended){.row = row,
+                                                      .before = o->before[RUN_CYCLES],
+                                                      .first = o->first,
+                                                      .last = number,
+                                                      .settled = o->settled};
 }
 
-static void begin(struct calls *c, struct stack_frame frame, uint64_t target)
+static void begin(struct calls *c, struct stack_frame frame, uint64_t target, uint64_t number)
 {
     if (c->count == c->room) {
         c->room = c->room ? 2 * c->room : 256;
@@ -81,6 +90,27 @@ static void begin(struct calls *c, struct stack_frame frame, uint64_t target)
     o->target = target;
     o->fresh = target != 0;
     memcpy(o->before, c->sum, sizeof o->before);
+    o->first = number;
+    o->settled = false;
+}
+
+void calls_settle(struct calls *c, const struct cycles *cycles)
+{
+    size_t done = 0;
+    for (size_t i = c->count; i && !c->open[i - 1].settled; i--) {
+        struct calls_open *o = &c->open[i - 1];
+        o->settled = o->first <= cycles->settled;
+        if (o->settled)
+            o->before[RUN_CYCLES] = cycles_before(cycles, o->first);
+    }
+    for (; done < c->ended_count && c->ended[done].last <= cycles->settled; done++) {
+        const struct calls_ended *e = &c->ended[done];
+        e->row->counts[RUN_CYCLES] += cycles_before(cycles, e->last) -
+                                      (e->settled ? e->before : cycles_before(cycles, e->first));
+    }
+    c->ended_count -= done;
+    if (done)
+        memmove(c->ended, c->ended + done, c->ended_count * sizeof *c->ended);
 }
 
 static bool is_open(const struct calls_open *o, const struct stack_frame *frame)
@@ -88,32 +118,41 @@ static bool is_open(const struct calls_open *o, const struct stack_frame *frame)
     return o->frame.sp == frame->sp && ADDRESS(o->frame) == ADDRESS(*frame);
 }
 
-void calls_follow(struct calls *c, const struct stack *s, unsigned turn, uint64_t pc)
+void calls_follow(struct calls *c, const struct stack *s, unsigned turn, uint64_t pc,
+                  uint64_t number)
 {
     const struct stack_frame *frames = s->room->frames;
     size_t depth = (size_t)(s->top - frames);
     turn &= STACK_MOVES - 1;
     while (c->count && (c->count > depth || !is_open(&c->open[c->count - 1], &frames[c->count])))
-        end_last(c);
+        end_last(c, number);
     if (c->count && c->count == depth && c->open[depth - 1].fresh) {
         c->open[depth - 1].fresh = false;
         if (turn == STACK_JUMP) /* it was an entry of the PLT */
             c->open[depth - 1].target = pc;
     }
     while (c->count < depth)
-        begin(c, frames[c->count + 1], turn == STACK_CALL && c->count + 1 == depth ? pc : 0);
+        begin(c, frames[c->count + 1], turn == STACK_CALL && c->count + 1 == depth ? pc : 0,
+              number);
 }
 
-void calls_end(struct calls *c)
+void calls_end(struct calls *c, const struct cycles *cycles)
 {
     while (c->count)
-        end_last(c);
+        end_last(c, cycles->number);
+    if (cycles)
+        calls_settle(c, cycles);
     free(c->open);
+    free(c->ended);
     *c = (struct calls){0};
 }
 
-void calls_forked(struct calls *c)
+void calls_forked(struct calls *c, uint64_t number)
 {
-    for (size_t i = 0; i < c->count; i++)
+    c->ended_count = 0;
+    for (size_t i = 0; i < c->count; i++) {
         memcpy(c->open[i].before, c->sum, sizeof c->sum);
+        c->open[i].first = number;
+        c->open[i].settled = false;
+    }
 }

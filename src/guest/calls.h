@@ -7,6 +7,7 @@
 #ifndef GUEST_CALLS_H
 #define GUEST_CALLS_H
 
+#include "cycles.h"
 #include "run.h"
 #include "stack.h"
 
@@ -15,19 +16,37 @@ struct calls_open {
     uint64_t target; /* 0: not known */
     bool fresh;      /* nothing but its first block has run */
     uint64_t before[RUN_COUNTS];
+    uint64_t first; /* operation */
+    bool settled;   /* before[RUN_CYCLES] is known: no operation before gets more */
+};
+
+/* It has returned, but its last operations may still get cycles. */
+struct calls_ended {
+    struct run_call *row;
+    uint64_t before;      /* RUN_CYCLES, if settled */
+    uint64_t first, last; /* operations; that after it */
+    bool settled;
 };
 
 struct calls {
     struct calls_open *open;
     size_t count, room;
-    uint64_t sum[RUN_COUNTS]; /* of the thread, since it began */
+    struct calls_ended *ended; /* oldest first */
+    size_t ended_count, ended_room;
+    uint64_t sum[RUN_COUNTS]; /* of the thread, since it began; all but RUN_CYCLES */
 };
 
-/* Control has arrived at pc, and the stack is up to date. turn: how the block before ended. */
-void calls_follow(struct calls *calls, const struct stack *stack, unsigned turn, uint64_t pc);
-/* The thread ends. */
-void calls_end(struct calls *calls);
-/* In the child of a fork: what was counted before is its parent's. */
-void calls_forked(struct calls *calls);
+/*
+ * Control has arrived at pc with this operation, and the stack is up to date. turn: how the block
+ * before ended.
+ */
+void calls_follow(struct calls *calls, const struct stack *stack, unsigned turn, uint64_t pc,
+                  uint64_t number);
+/* More operations have all the cycles that they get. After each block. */
+void calls_settle(struct calls *calls, const struct cycles *cycles);
+/* The thread ends; all is settled. */
+void calls_end(struct calls *calls, const struct cycles *cycles);
+/* In the child of a fork: what was counted before this operation is its parent's. */
+void calls_forked(struct calls *calls, uint64_t number);
 
 #endif

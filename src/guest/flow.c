@@ -339,7 +339,10 @@ void flow_started(struct vcpu *v)
 
 void flow_begin_again(struct vcpu *v, uint64_t start)
 {
-    calls_forked(&v->flow->made);
+    if (v->flow->cycles) {
+        cycles_forked(v->flow->cycles);
+        calls_forked(&v->flow->made, v->flow->cycles->number);
+    }
     account_begin(v->flow, start);
 }
 
@@ -364,6 +367,7 @@ void flow_end(struct vcpu *v)
     end_locked(f);
     pthread_mutex_unlock(&plugin.order.lock);
     free(f->heap);
+    free(f->cycles);
     free(f);
 }
 

@@ -509,6 +509,17 @@ static size_t merge_rows(struct spex_engine_truth *rows, size_t count)
     return last + 1;
 }
 
+/* From parts of a cycle to cycles. What instructions have in all stays the same. */
+static void count_whole_cycles(struct spex_engine_truth *rows, size_t count)
+{
+    uint64_t rest = RUN_CYCLE / 2;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t parts = rows[i].cycles + (rows[i].calls ? RUN_CYCLE / 2 : rest);
+        rows[i].cycles = parts / RUN_CYCLE;
+        rest = rows[i].calls ? rest : parts % RUN_CYCLE;
+    }
+}
+
 /* One file of rows, after the n that are there. */
 static bool read_truth_file(struct spex_run *run, const struct left_task *t,
                             struct run_truth *chunk, size_t *n)
@@ -548,6 +559,7 @@ enum spex_status spex_run_truth(struct spex_run *run, const struct spex_engine_t
     if (!ok)
         return error_set(error, SPEX_NO_MEMORY, 0, "out of memory");
     *count = run->truth_count = merge_rows(run->truth, n);
+    count_whole_cycles(run->truth, run->truth_count);
     *rows = run->truth;
     return SPEX_OK;
 }

@@ -574,6 +574,12 @@ void spex_timing_follow(struct spex_timing_core *core, struct spex_timing_words 
         w->target = spex_timing_block_of(*taken)->pc;
 }
 
+/* A time of dispatch in instructions that could be dispatched until then. */
+static uint64_t slot_of(const struct spex_timing_core *core, uint64_t dispatch)
+{
+    return (dispatch >> 16) * core->c->width + ((dispatch & 0xffff) - core->begin) / core->share;
+}
+
 void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *block,
                      struct spex_timing_run *run)
 {
@@ -583,7 +589,9 @@ void spex_timing_run(struct spex_timing_core *core, struct spex_timing_block *bl
         return;
     }
     arrive(core, block);
+    run->ready = slot_of(core, core->dispatch);
     struct ran ran = {.done = run_each(core, block, run)};
+    run->ports = block->extra && !run->cut ? slot_of(core, core->dispatch) : 0;
     if (run->cut)
         core->fetch = core->retire + core->c->mispredict;
     else

@@ -81,6 +81,12 @@ struct spex_timing_run {
     /* Filled in if not NULL: one for each executed instruction, one for each access. */
     struct spex_timing_insn *insns;
     spex_uarch_result *results;
+    /*
+     * With insns, in slots of dispatch since cycle 0, `width` a cycle: when the block before and
+     * the front end let its first instruction go; when its ports let the next block go, or 0 if
+     * they do not hold it up.
+     */
+    uint64_t ready, ports;
     bool mispredicted; /* the branch at its end was: what spex_timing_predict() said */
 };
 

@@ -97,7 +97,9 @@ def check_program(name, *flags):
         if f == "leaves":  # longjmp ends it in code that the function calls
             check(f"{name}: {f}: until it was left", into[0] >= own[f][1][0], (into, below))
         else:
-            equal(f"{name}: {f}: what calls of it count is its own and what it calls", into, below)
+            # cycles are rounded, in each row
+            check(f"{name}: {f}: what calls of it count is its own and what it calls",
+                  into[:-1] == below[:-1] and abs(into[-1] - below[-1]) <= 4, (into, below))
     total = [sum(c) for c in zip(*(v[1] for v in own.values()))]
     start = [v[1] for k, v in calls.items() if k[1] in ("main", "__wrap_main")]
     check(f"{name}: main has less than the whole",

@@ -35,8 +35,8 @@ def apart(d, column):
 longs = within = 0
 outside = []
 # How far the shares may be off, and those of the samples are, where functions take turns.
-for name, most, samples in (("calls", 0.18, 0.45), ("turns", 0.03, 0.55), ("phases", 0.02, 0.55),
-                            ("gathers", 0.11, 0.55), ("guesses", 0.12, 0.2), ("long", 0.01, 0.5)):
+for name, most, samples in (("calls", 0.08, 0.35), ("turns", 0.03, 0.55), ("phases", 0.02, 0.55),
+                            ("gathers", 0.06, 0.55), ("guesses", 0.11, 0.2), ("long", 0.01, 0.5)):
     d, path = truth(name, [program, name], 1024)
     check(f"{name}: time is off by less than {most:.0%}", apart(d, "time") < most, d["rows"])
     check(f"{name}: where operations are off by more than {samples:.0%}",
