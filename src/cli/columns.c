@@ -11,7 +11,7 @@
 /* rank: what goes first when the terminal is narrow (table.h). */
 static const struct table_column stats_columns[] = {
     {"time", "time", TABLE_PERCENT, 0, "share of the time (docs/time.md)"},
-    {"time_error", "+-95%", TABLE_PERCENT, 24, "half of the 95% interval of that share"},
+    {"time_error", "+-95%", TABLE_PERCENT, 12, "half of the 95% interval of that share"},
     {"time_low", "time low", TABLE_PERCENT, 255, "lower end of the interval"},
     {"time_high", "time high", TABLE_PERCENT, 255, "upper end of the interval"},
     {"time_ns", "time ns", TABLE_COUNT, 255, "the time itself, nanoseconds"},
@@ -35,7 +35,7 @@ static const struct table_column stats_columns[] = {
     {"issue_p99", "wait p99", TABLE_NUMBER, 255, "issue latency, 99th percentile"},
     {"execute_mean", "execute", TABLE_NUMBER, 255, "total minus issue latency, mean"},
     {"execute_p50", "execute p50", TABLE_NUMBER, 22, "total minus issue latency, median"},
-    {"execute_p95", "p95", TABLE_NUMBER, 22, "total minus issue latency, 95th percentile"},
+    {"execute_p95", "p95", TABLE_NUMBER, 23, "total minus issue latency, 95th percentile"},
     {"execute_p99", "p99", TABLE_NUMBER, 50, "total minus issue latency, 99th percentile"},
     {"translation_mean", "translate", TABLE_NUMBER, 80, "translation latency, mean"},
     {"translation_p50", "translate p50", TABLE_NUMBER, 255, "translation latency, median"},
