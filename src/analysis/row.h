@@ -27,7 +27,11 @@ struct spex_row {
     uint64_t key[]; /* see spex_row_text, spex_row_value; histograms after it */
 };
 
-/* 95% interval of a row's share of all time, both in ns, with their sums of squares. */
+/*
+ * Variance of a row's time, ns^2, and the 95% interval of its share of all time, both in ns with
+ * their sums of squares. All the time is exact, which part of it is the row's is not.
+ */
+double time_variance(double time, double square, double all, double all_square);
 struct spex_interval time_interval(double time, double square, double all, double all_square);
 
 /* The row of a sample, which is not counted; before the rows are sorted. */

@@ -183,10 +183,15 @@ uint64_t spex_group_error(const struct spex_group *g)
  * into another row: the variance of its share f is (1 - 2f) sum(t^2) of the row + f^2 sum(t^2) of
  * all. Long phases vary less.
  */
-struct spex_interval time_interval(double time, double square, double all, double all_square)
+double time_variance(double time, double square, double all, double all_square)
 {
     double f = time / all, variance = (1 - 2 * f) * square + f * f * all_square;
-    return share_interval(f, variance > 0 ? variance / (all * all) : 0);
+    return variance > 0 ? variance : 0;
+}
+
+struct spex_interval time_interval(double time, double square, double all, double all_square)
+{
+    return share_interval(time / all, time_variance(time, square, all, all_square) / (all * all));
 }
 
 struct spex_interval spex_row_time_interval(const struct spex_group *g, const struct spex_row *row)

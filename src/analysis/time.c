@@ -20,9 +20,12 @@
 #include <math.h>
 #include <string.h>
 
-enum { WINDOW = 128, PS = 1000, ALIKE_MOST = 63, CALL = 6 };
-/* How much of a gap with a call in it was work is a guess, as good as that about a few records. */
-enum { BESIDE_CALL = 7 };
+enum { WINDOW = 128, PS = 1000, CALL = 6 };
+/*
+ * Records that are one observation, with how many others: how much of a gap with a call in it was
+ * work is a guess, as good as one about a few records, and what makes a part slow comes once.
+ */
+enum { ALIKE = 7 };
 static const float WIDTH = 4, HIDES = 16, ROOM = 96, REFILL = 16;
 
 /* Several records at a time: whether a term is 0 is unpredictable, and to divide takes long. */
@@ -111,9 +114,10 @@ static inline struct sums add_up(const float *weights, size_t count)
 /*
  * Shares the time from `from` to `end` (ns) among records first to behind - 1. If the two halves
  * took different times for their weights, and by more than which operations were sampled explains,
- * each half shares its own: the weights are off, or something long began. The slower half is then
- * one observation: what made it slow, a wait or a system call, happened once, and might as well
- * have hit other records. together: with how many others each of these records is one already.
+ * each half shares its own: the weights are off, or something long began. In the slower half some
+ * records are then one observation: what made it slow, a wait or a system call, happened once, and
+ * might as well have hit others. together: with how many others each of these records is one
+ * already.
  */
 static void share(const struct batch *b, size_t first, size_t behind, uint64_t from, uint64_t end,
                   size_t together)
@@ -130,8 +134,8 @@ static void share(const struct batch *b, size_t first, size_t behind, uint64_t f
         if (at > from && at < end) {
             double apart = log((double)(at - from) * x.all / ((double)(end - at) * w.all));
             if (apart * apart > sigmas * sigmas * noise) {
-                share(b, first, middle, from, at, apart > 0 ? ALIKE_MOST : 0);
-                share(b, middle, behind, at, end, apart < 0 ? ALIKE_MOST : 0);
+                share(b, first, middle, from, at, apart > 0 ? ALIKE : 0);
+                share(b, middle, behind, at, end, apart < 0 ? ALIKE : 0);
                 return;
             }
         }
@@ -175,7 +179,7 @@ static void close_window(struct clock *clock, const struct batch *b, const struc
     clock->spent += end > w->from ? end - w->from : 0;
     if (b->rules->intervals)
         count_time(b->rules->intervals, w->from, end);
-    share(b, w->first, behind, w->from, end, w->beside ? BESIDE_CALL : 0);
+    share(b, w->first, behind, w->from, end, w->beside ? ALIKE : 0);
 }
 
 /* When the queue's next switch comes, as a tick. */

@@ -170,20 +170,28 @@ static const struct spex_row *total_of(const struct comparison *c, unsigned side
 }
 
 /*
- * The time of a run is exact, but one run does not show how much the next would differ. It does
- * show how much the result would change if its samples were drawn again: that is the interval.
+ * The time of a run is exact; which part of it a row has, or what the filters leave, would differ
+ * if samples were drawn again. How much the next run would differ, one run does not show.
  */
-static double variance_of(const struct spex_row *row)
+static double variance_of(const struct comparison *c, const struct spex_row *row, unsigned side)
 {
-    return row ? row->stats.time_square : 0; /* ns^2: a compound Poisson sum */
+    const struct spex_row *total = total_of(c, side);
+    const double all = (double)spex_analysis_totals(c->profiles[side].analysis)->spent;
+    if (!row || c->time[side] <= 0 || all <= 0)
+        return 0;
+    return time_variance(spex_row_time(row), row->stats.time_square, all,
+                         total->stats.time_square * all / c->time[side]);
 }
 
 /* B's time as a multiple of A's, and its 95% interval. */
 static double time_ratio(const struct comparison *c, struct spex_interval *interval)
 {
     double ratio = c->time[1] / c->time[0], relative = 0;
-    for (unsigned s = 0; s < 2; s++)
-        relative += variance_of(total_of(c, s)) / (c->time[s] * c->time[s]);
+    for (unsigned s = 0; s < 2; s++) {
+        double gap =
+            1 / (double)c->samples[s]; /* before the first and after the last is not seen */
+        relative += variance_of(c, total_of(c, s), s) / (c->time[s] * c->time[s]) + 2 * gap * gap;
+    }
     double factor = exp(1.96 * sqrt(relative));
     *interval = (struct spex_interval){ratio / factor, ratio * factor};
     return ratio;
@@ -195,7 +203,8 @@ static double tenths(double share)
     return round(1000 * share) / 10 + 0.0;
 }
 
-/* "B takes 30.1% less time than A (95% interval 28.0% to 32.2%): 564 ms, then 394 ms" */
+/* "B takes 30.1% less time than A (95% interval of sampling 30.0% to 30.2%): 564 ms, then 394 ms"
+ */
 static void time_words(const struct comparison *c, char text[400])
 {
     struct spex_interval i;
@@ -213,14 +222,16 @@ static void time_words(const struct comparison *c, char text[400])
                  ratio > 1 ? "slow" : "fast");
     if (i.low > 1 || i.high < 1)
         snprintf(text, 400,
-                 "B takes %.1f%% %s time than A%s (95%% interval %.1f%% to %.1f%%): %s, then %s on "
+                 "B takes %.1f%% %s time than A%s (95%% interval of sampling %.1f%% to %.1f%%): "
+                 "%s, then %s on "
                  "all CPUs",
                  100 * fabs(ratio - 1), ratio > 1 ? "more" : "less", times, low, high, a, b);
     else
-        snprintf(text, 400,
-                 "B takes as much time as A within noise (%+.1f%%, 95%% interval %+.1f%% to "
-                 "%+.1f%%): %s, then %s on all CPUs",
-                 tenths(ratio - 1), tenths(i.low - 1), tenths(i.high - 1), a, b);
+        snprintf(
+            text, 400,
+            "B takes as much time as A within noise (%+.1f%%, 95%% interval of sampling %+.1f%% to "
+            "%+.1f%%): %s, then %s on all CPUs",
+            tenths(ratio - 1), tenths(i.low - 1), tenths(i.high - 1), a, b);
 }
 
 /* ---- rows ---- */
@@ -244,7 +255,8 @@ static double part_in(const struct comparison *c, const struct pair *pair, unsig
 static void fill_time(struct table *table, const struct comparison *c, const struct pair *pair)
 {
     double a = part_in(c, pair, 0), b = part_in(c, pair, 1);
-    double half = 1.96 * sqrt(variance_of(pair->rows[0]) + variance_of(pair->rows[1])) / c->time[0];
+    double half = 1.96 * sqrt(variance_of(c, pair->rows[0], 0) + variance_of(c, pair->rows[1], 1)) /
+                  c->time[0];
     double low = b - a - half, high = b - a + half;
     bool beyond = low > 0 || high < 0;
     table_set(table, "time_a", a);

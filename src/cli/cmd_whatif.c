@@ -177,15 +177,11 @@ static int by_change(const void *a, const void *b)
 static double half_interval(const struct functions *all, const struct function *f)
 {
     double sum = 0;
-    for (unsigned side = 0; side < 2; side++) {
-        if (all->time[side] <= 0)
-            continue;
-        struct spex_interval share =
-            time_interval(f->time[side], f->square[side], all->time[side], all->square[side]);
-        double half = (share.high - share.low) / 2 * all->time[side];
-        sum += half * half;
-    }
-    return sqrt(sum);
+    for (unsigned side = 0; side < 2; side++)
+        if (all->time[side] > 0)
+            sum +=
+                time_variance(f->time[side], f->square[side], all->time[side], all->square[side]);
+    return 1.96 * sqrt(sum);
 }
 
 static void fill_functions(struct table *table, const char *program, const char *variant,

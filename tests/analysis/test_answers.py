@@ -1,5 +1,8 @@
 """diff by time, the hottest lines, columns of -F, ratios of few samples: against
 report and the records."""
+import math
+import re
+
 from common import *
 
 A, B = profile("mixed", 6000, 1, "a.data"), profile("branches", 6000, 2, "b.data")
@@ -23,7 +26,25 @@ check("a verdict where the interval does not hold zero",
 equal("largest change first", [r["key"] for r in d["rows"]],
       [r["key"] for r in sorted(d["rows"], key=lambda r: (-abs(r["time_delta"]), r["key"]))])
 code, out, err = on("diff", (A, B))
-check("the answer comes first", out.startswith("B takes as much time as A within noise"), out)
+check("the answer comes first: all the time is exact, so a percent more is more",
+      re.match(r"B takes 1\.\d% more time than A \(95% interval of\s+sampling", out), out)
+check("its interval is what lies before the first record and after the last",
+      d["time_ratio_low"] < ratio < d["time_ratio_high"] < d["time_ratio_low"] + 0.01,
+      (d["time_ratio_low"], ratio, d["time_ratio_high"]))
+# Which part is a row's is not exact: the interval of the change is that of its two shares.
+bad = []
+for row in d["rows"]:
+    sides = [next((r for r in s["rows"] if r["symbol"] == row["key"]), None) for s in (a, b)]
+    halves = [(r["time_high"] - r["time_low"]) / 2 * t["totals"]["time_ns"] if r else 0
+              for r, t in zip(sides, (a, b))]
+    want = math.hypot(*halves) / a["totals"]["time_ns"]
+    if max(r["samples"] for r in sides if r) > 100 and \
+            abs((row["time_high"] - row["time_low"]) / 2 - want) > 0.2 * want + 1e-4:
+        bad.append((row, want))
+check("the interval of a change is that of its two shares", not bad, bad[:2])
+few = data("diff", (A, B), "--symbol", "pick,sum")
+check("what a filter leaves is not exact", few["time_ratio_high"] > few["time_ratio_low"] + 0.02,
+      (few["time_ratio_low"], few["time_ratio_high"]))
 again = data("diff", (A, A))
 check("a profile and itself: no change", again["time_ratio"] == 1 and
       not any(r["time_verdict"] for r in again["rows"]), again["time_ratio"])

@@ -50,8 +50,8 @@ for name in ("hidden", "beside"):
     check(f"{name}: and what comes after it no less",
           all(n > 0.2 * TIMES for n in loops[name].values()), sorted(loops[name].values())[:3])
 every = len(loops["chain"]) / WIDTH
-check("chain: the loop takes its divisions", abs(sum(loops["chain"].values()) / TIMES - DIVIDE) < 0.5,
-      sum(loops["chain"].values()) / TIMES)
+check("chain: the loop takes its divisions",
+      abs(sum(loops["chain"].values()) / TIMES - DIVIDE) < 0.5, sum(loops["chain"].values()))
 check("chain: all but the others' dispatch is the division's",
       abs(one["chain"] - (DIVIDE - every + 1 / WIDTH)) < 0.5, one["chain"])
 
@@ -65,7 +65,7 @@ check("guess: mispredicted nearly half of the time", 0.3 * TIMES < wrong < 0.6 *
 check("guess: the branch has the time that its mispredictions take",
       REFILL < (spent - TIMES / WIDTH) / wrong < REFILL + 12, (spent, wrong))
 after = [n for pc, (n, _) in rows.items() if at["guess_at"] < pc < at["guess_at"] + 4 * 9]
-check("guess: and what comes after it only its dispatch", all(n < 0.5 * TIMES for n in after), after)
+check("guess: and what comes after it only its dispatch", max(after) < 0.5 * TIMES, after)
 
 # What it would save.
 for name, option in (("hidden", "lat.system=1"), ("chain", "lat.div=1")):

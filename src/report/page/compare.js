@@ -13,11 +13,11 @@ export function comparePanel(profiles) {
                 names.set(key, {label: key.split("\n")[0], key, dso: row.dso || "", sides: []});
             names.get(key).sides[side] = row;
         }
-    const timed = profiles.every(p => p.timed()), measure = timed ? "time" : "samples", all = profiles.map((p, i) => totals[i][p.metric[measure]]);
+    const timed = profiles.every(p => p.timed()), measure = timed ? "time" : "samples", [all, squares] = [measure, "time_square"].map(name => profiles.map((p, i) => totals[i][p.metric[name]]));
     const rows = [...names.values()].map(r => {
         const of = name => [0, 1].map(i => r.sides[i] ? r.sides[i].total[profiles[i].metric[name]] : 0);
         const k = of(measure), share = [0, 1].map(i => ratio(k[i], all[timed ? 0 : i]) || 0);
-        const [low, high] = timed ? timeDifference(k, of("time_square"), all[0]) : difference(k[0], all[0], k[1], all[1]);
+        const [low, high] = timed ? timeDifference(k, of("time_square"), all, squares) : difference(k[0], all[0], k[1], all[1]);
         return {...r, share, delta: share[1] - share[0], low, high, sure: low > 0 || high < 0};
     });
     const column = (name, title, help, value, show) => ({name, title, help, value, show});

@@ -38,16 +38,23 @@ export function wilson(k, n) {
     return [Math.max(0, centre - half), Math.min(1, centre + half)];
 }
 
-/** 95% interval of the share that a row's time has of all, both with the sum of the squares of their samples' times: rows.c. */
+/** Variance of a row's time, ns², which is a part of all, both with the sum of the squares of their samples' times: rows.c. */
+function timeVariance(ps, square, allPs, allSquare) {
+    const f = ps / allPs;
+    return Math.max(0, (1 - 2 * f) * square + f * f * allSquare);
+}
+
+/** 95% interval of the share that a row's time has of all. */
 export function timeInterval(ps, square, allPs, allSquare) {
-    const f = ps / allPs, all = allPs / 1000, half = Z * Math.sqrt(Math.max(0, (1 - 2 * f) * square + f * f * allSquare)) / all;
+    const f = ps / allPs, half = Z * Math.sqrt(timeVariance(ps, square, allPs, allSquare)) * 1000 / allPs;
     return [Math.max(0, f - half), Math.min(1, f + half)];
 }
 
-/** 95% interval of a change of time, as a share of A's time; squares as above: diff's. */
-export function timeDifference([a, b], squares, allPs) {
-    const half = Z * Math.sqrt(squares[0] + squares[1]) * 1000;
-    return [(b - a - half) / allPs, (b - a + half) / allPs];
+/** 95% interval of a change of time, as a share of A's time, as diff has it. */
+export function timeDifference([a, b], squares, all, allSquares) {
+    const variances = [0, 1].map(i => timeVariance([a, b][i], squares[i], all[i], allSquares[i]));
+    const half = Z * Math.sqrt(variances[0] + variances[1]) * 1000;
+    return [(b - a - half) / all[0], (b - a + half) / all[0]];
 }
 
 /** 95% interval of k1/n1 - k0/n0 (Newcombe). */
