@@ -35,7 +35,7 @@ static const struct table_column columns[] = {
     {"waits_for", "waits for", TABLE_TEXT, 9,
      "the instruction, before it in its block, that makes what this one waits for"},
     {"exact_count", "count", TABLE_COUNT, 5, "how often it was executed (--exact)"},
-    {"exact_cycles", "cycles", TABLE_COUNT, 6, "cycles to its retirement from the one before"},
+    {"exact_cycles", "cycles", TABLE_COUNT, 6, "cycles in which it held the core up"},
     {"exact_l1_miss", "L1 misses", TABLE_COUNT, 7, "level 1 misses, counted"},
     {"exact_mispredict", "mispredicts", TABLE_COUNT, 8, "mispredicts, counted"},
     {"file", "file", TABLE_TEXT, 255, "source file"},
