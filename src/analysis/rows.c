@@ -209,10 +209,10 @@ bool spex_row_long_runs(const struct spex_group *g, const struct spex_row *row)
     if (!s->samples || s->samples == t->samples)
         return true;
     /*
-     * If the lengths of runs are exponential with a mean of four periods, this share of them goes
+     * If the lengths of runs are exponential with a mean of two periods, this share of them goes
      * on past the next sample, beyond chance.
      */
-    static const double stay = 0.78;
+    static const double stay = 0.61;
     double chance = (double)s->samples / (double)t->samples;
     return (double)s->repeats / (double)s->samples - chance >= stay * (1 - chance);
 }

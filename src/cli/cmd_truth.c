@@ -257,7 +257,7 @@ static void print_score(struct profile *profile, const struct spex_stats *all,
         if (timed && score->longs)
             profile_comment(
                 profile, &profile->out,
-                "time: %u of %u rows with runs of over four periods within their 95%% interval",
+                "time: %u of %u rows with runs of over two periods within their 95%% interval",
                 score->longs_within, score->longs);
         if (timed && score->shorts.count)
             profile_comment(profile, &profile->out,

@@ -16,7 +16,7 @@ static const struct table_column stats_columns[] = {
     {"time_high", "time high", TABLE_PERCENT, 255, "upper end of the interval"},
     {"time_ns", "time ns", TABLE_COUNT, 255, "the time itself, nanoseconds"},
     {"runs", "runs", TABLE_TEXT, 255,
-     "long: mostly in runs of over four periods; short: time is about, marked ~"},
+     "long: mostly in runs of over two periods; short: time is about, marked ~"},
     {"share", "share", TABLE_PERCENT, 0, "share of the samples"},
     {"error", "+-95%", TABLE_PERCENT, 40, "half of the 95% interval of the share"},
     {"samples", "samples", TABLE_COUNT, 20, "number of samples"},

@@ -165,7 +165,7 @@ void profile_rough(struct profile *p, struct out *out, const struct spex_group *
     }
     if (rough)
         profile_comment(p, out,
-                        "~: runs shorter than four periods; their time is shared with what ran "
+                        "~: runs shorter than two periods; their time is shared with what ran "
                         "beside them by probable cost: a fifth off in the median, beyond the "
                         "interval");
 }
