@@ -61,11 +61,11 @@ static void **ring(size_t size, size_t stride)
 
 #define FOUR(x) x x x x
 
-/* ---- latency: each load needs the one before ---- */
+/* ---- latency: each load needs the one before; what is under way at the end belongs to it ---- */
 
 KERNEL void *kernel_chase(void *p, uint64_t rounds)
 {
-    __asm__ volatile("1:\n" FOUR(FOUR("ldr %0, [%0]\n")) "subs %1, %1, #1\n b.ne 1b\n"
+    __asm__ volatile("1:\n" FOUR(FOUR("ldr %0, [%0]\n")) "subs %1, %1, #1\n b.ne 1b\n dsb nsh\n"
                      : "+r"(p), "+r"(rounds)
                      :
                      : "memory", "cc");
@@ -75,7 +75,7 @@ KERNEL void *kernel_chase(void *p, uint64_t rounds)
 /* The same, a load in each block: threads are accounted for by blocks. */
 KERNEL void *kernel_lone(void *p, uint64_t loads)
 {
-    __asm__ volatile("1: ldr %0, [%0]\n subs %1, %1, #1\n b.ne 1b\n"
+    __asm__ volatile("1: ldr %0, [%0]\n subs %1, %1, #1\n b.ne 1b\n dsb nsh\n"
                      : "+r"(p), "+r"(loads)
                      :
                      : "memory", "cc");
