@@ -5,6 +5,7 @@ a wrong file is told by its line.
 """
 import collections
 import json
+import shutil
 from guest import *
 
 need_engine("CPUs")
@@ -167,7 +168,8 @@ for cpu, table, layout in CASES:
             got = collections.Counter()
             for words, n in old.items():
                 got[words.split("|")[0]] += n
-            equal(f"{what}: perf 6.1 reads the same", got, want)
+            if not equal(f"{what}: perf 6.1 reads the same", got, want):
+                shutil.copy(path, os.path.join(BUILD, f"cpus-{name}.data"))  # to look at
         elif table is None:
             equal(f"{what}: perf 6.1 reads the same", old, want)
     first, sizes = order(path)
