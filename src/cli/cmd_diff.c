@@ -188,8 +188,8 @@ static double time_ratio(const struct comparison *c, struct spex_interval *inter
 {
     double ratio = c->time[1] / c->time[0], relative = 0;
     for (unsigned s = 0; s < 2; s++) {
-        double gap =
-            1 / (double)c->samples[s]; /* before the first and after the last is not seen */
+        /* What lies before the first record and after the last is not seen. */
+        double gap = 1 / (double)c->samples[s];
         relative += variance_of(c, total_of(c, s), s) / (c->time[s] * c->time[s]) + 2 * gap * gap;
     }
     double factor = exp(1.96 * sqrt(relative));
@@ -203,8 +203,7 @@ static double tenths(double share)
     return round(1000 * share) / 10 + 0.0;
 }
 
-/* "B takes 30.1% less time than A (95% interval of sampling 30.0% to 30.2%): 564 ms, then 394 ms"
- */
+/* "B takes 30% less time than A (95% interval of sampling 29.9% to 30.1%): 564 ms, then 394 ms" */
 static void time_words(const struct comparison *c, char text[400])
 {
     struct spex_interval i;
@@ -223,8 +222,7 @@ static void time_words(const struct comparison *c, char text[400])
     if (i.low > 1 || i.high < 1)
         snprintf(text, 400,
                  "B takes %.1f%% %s time than A%s (95%% interval of sampling %.1f%% to %.1f%%): "
-                 "%s, then %s on "
-                 "all CPUs",
+                 "%s, then %s on all CPUs",
                  100 * fabs(ratio - 1), ratio > 1 ? "more" : "less", times, low, high, a, b);
     else
         snprintf(
