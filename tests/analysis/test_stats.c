@@ -330,6 +330,40 @@ static void derived_group_is_exact(void **state)
     spex_group_free(direct);
 }
 
+/* Twenty functions, each for an exponential time of this mean, in periods: are its runs long? */
+static bool runs_are_long(double mean)
+{
+    enum { SAMPLES = 100000, FUNCTIONS = 20 };
+    static const enum spex_key key[] = {SPEX_KEY_PAGE};
+    struct spex_group *pages = group_by(key, 1, 0);
+    struct rng rng = {8};
+    uint64_t page = 0;
+    double left = 0;
+    for (int i = 0; i < SAMPLES; i++) {
+        struct spex_record record = {.present = SPEX_HAS_VA};
+        for (left -= 1; left < 0; page = 4096 * (uint64_t)rng_below(&rng, FUNCTIONS))
+            left -= mean * log((1 + (double)rng_below(&rng, 1 << 20)) / (1 << 20));
+        struct spex_sample sample = {.record = &record, .va = page};
+        spex_group_sink(pages, &sample, 1);
+    }
+    spex_group_sort(pages, SPEX_BY_SAMPLES);
+    assert_int_equal(spex_group_count(pages), FUNCTIONS);
+    bool first = spex_row_long_runs(pages, spex_group_row(pages, 0));
+    for (size_t i = 1; i < FUNCTIONS; i++)
+        assert_int_equal(spex_row_long_runs(pages, spex_group_row(pages, i)), first);
+    spex_group_free(pages);
+    return first;
+}
+
+static void runs_of_over_two_periods_are_long(void **state)
+{
+    assert_false(runs_are_long(0.1));
+    assert_false(runs_are_long(1));
+    assert_false(runs_are_long(1.7));
+    assert_true(runs_are_long(2.4));
+    assert_true(runs_are_long(20));
+}
+
 /* The instructions of one function, from those of all; and whether all of them are there. */
 static void rows_of_one_function(void **state)
 {
@@ -404,5 +438,5 @@ static void latencies_of_their_packets(void **state)
 TEST_MAIN(TEST(quantiles_are_exact), TEST(no_memory_withholds), TEST(share_interval_covers),
           TEST(share_interval_values), TEST(operation_words), TEST(group_beyond_its_limit),
           TEST(rows_of_one_function), TEST(derived_group_is_exact),
-          TEST(latencies_of_their_packets), TEST(remembered_rows_beyond_the_limit),
-          TEST(data_beyond_the_limit))
+          TEST(runs_of_over_two_periods_are_long), TEST(latencies_of_their_packets),
+          TEST(remembered_rows_beyond_the_limit), TEST(data_beyond_the_limit))
