@@ -42,8 +42,8 @@ ROW_FILES = ["src/wire/packets.def", "src/wire/ops.def", "include/spex/events.de
 # What notices a change in src/<module>.
 SUITES = {"wire": ["wire", "record"], "record": ["record", "wire", "cli"], "arch": ["arch", "spu"],
           "spu": ["spu", "spu-proof"], "perfdata": ["perfdata", "analysis"],
-          "analysis": ["analysis"], "guest": ["guest"], "uarch": ["uarch"]}
-WIDE = ["base", "arch", "wire", "record", "spu", "spu-proof", "guest", "uarch", "perfdata",
+          "analysis": ["analysis"], "guest": ["guest"], "a64": ["a64"], "uarch": ["uarch"]}
+WIDE = ["base", "arch", "wire", "record", "spu", "spu-proof", "a64", "guest", "uarch", "perfdata",
         "analysis", "cli"]
 # They compile the sources once more by themselves, look at sources only, or need an engine.
 EXCLUDED_SUITES = {"system"}

@@ -21,7 +21,7 @@ def allowed(module):
 ROOMS = os.path.join(BUILD, "rooms")
 OWNER = {name: module for module in MAY_USE if os.path.isdir(f"{ROOMS}/{module}/spex")
          for name in os.listdir(f"{ROOMS}/{module}/spex")}
-CORE = {"base", "wire", "record", "arch", "spu"}
+CORE = {"base", "wire", "record", "arch", "a64", "spu"}
 LIBC = set("assert ctype errno inttypes limits math stdarg stdbool stddef stdint "
            "stdio stdlib string".split())
 
@@ -121,7 +121,7 @@ check(f"the length of a packet is worked out in {ONE_PLACE} alone", not wrong, "
 
 # A library exports the functions of its headers, by name, under its major
 # version: an accident is noticed.
-LIBRARIES = {"libspex": ("SPEX", ["base", "wire", "arch", "record", "spu"]),
+LIBRARIES = {"libspex": ("SPEX", ["base", "wire", "arch", "a64", "record", "spu"]),
              "libspex-profile": ("SPEX_PROFILE", ["perfdata", "analysis"])}
 
 

@@ -4,7 +4,8 @@
 #include "output.h"
 #include "table.h"
 
-#include "guest/a64.h"
+#include <spex/a64.h>
+#include "a64/needs.h"
 #include "guest/cpu.h"
 
 #include <spex/perfdata.h>
@@ -316,7 +317,7 @@ static void note_illegal(const struct run *run)
     const struct spex_engine_totals *t = &run->totals;
     const char *cpu = spex_engine_cpu(run->engine), *name = spex_a64_name(t->illegal);
     char offer[128] = "no CPU has it";
-    struct spex_a64_need need = {0};
+    struct a64_need need = {0};
     if (!t->illegal_pc) {
         if (WIFSIGNALED(run->status) && WTERMSIG(run->status) == SIGILL)
             cli_note("the program ended by SIGILL, which somebody sent it, or an instruction that "
@@ -324,11 +325,11 @@ static void note_illegal(const struct run *run)
                      cpu);
         return;
     }
-    if (name && spex_a64_needs(t->illegal, &need)) {
-        if (!strcmp(need.from, SPEX_A64_NEWER))
+    if (name && a64_needs(t->illegal, &need)) {
+        if (!strcmp(need.from, A64_NEWER))
             snprintf(offer, sizeof offer,
                      "--qemu-cpu max of a newer QEMU may have it ('spex record --setup-qemu')");
-        else if (!strcmp(need.from, SPEX_A64_MAX))
+        else if (!strcmp(need.from, A64_MAX))
             snprintf(offer, sizeof offer, "--cpu max has it");
         else
             snprintf(offer, sizeof offer, "--cpu %s has it", need.from);

@@ -2,7 +2,7 @@
 #include "need.h"
 #include "plugin.h"
 
-#include "guest/a64.h"
+#include <spex/a64.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,8 @@
  * kills a program without a handler, and no callback reports that. So it is noted before it is
  * executed, and the note is removed if the thread goes on.
  */
-#include "guest/a64.h"
+#include <spex/a64.h>
+#include "a64/needs.h"
 #include "plugin.h"
 
 #include <string.h>
@@ -38,9 +39,9 @@ static bool is_proven(const char *feature)
 /* The thread goes on, and not in a handler: the CPU has the feature that was in doubt. */
 static void prove(void)
 {
-    struct spex_a64_need need;
+    struct a64_need need;
     size_t n = 0;
-    if (spex_a64_needs(doubtful->task.shared->illegal, &need) && !is_proven(need.feature)) {
+    if (a64_needs(doubtful->task.shared->illegal, &need) && !is_proven(need.feature)) {
         while (n < sizeof proven / sizeof *proven - 1 && proven[n])
             n++;
         proven[n] = need.feature;
@@ -49,12 +50,12 @@ static void prove(void)
 
 bool doubt_begins(uint32_t word, bool handler)
 {
-    struct spex_a64_need need;
+    struct a64_need need;
     const char *name = spex_a64_name(word);
     if (doubtful && !handler)
         prove();
     doubt_ends();
     if (!name || !strcmp(name, "UDF"))
         return true;
-    return spex_a64_needs(word, &need) && !is_proven(need.feature);
+    return a64_needs(word, &need) && !is_proven(need.feature);
 }

@@ -1,6 +1,6 @@
 #include "sve.h"
 
-#include "guest/a64.h"
+#include <spex/a64.h>
 #include "base/bits.h"
 #include "regs.h"
 

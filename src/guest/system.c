@@ -11,7 +11,7 @@
 #include "regs.h"
 #include "sve.h"
 
-#include "guest/a64.h"
+#include <spex/a64.h>
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,7 @@
 /* A64 words -> operations: finds the row of a64.def and fills in its fields. */
-#include "guest/a64.h"
+#include <spex/a64.h>
+
+#include "a64/needs.h"
 
 #include <string.h>
 
@@ -194,9 +196,9 @@ const char *spex_a64_name(uint32_t insn)
     return row ? row->name : NULL;
 }
 
-bool spex_a64_needs(uint32_t insn, struct spex_a64_need *need)
+bool a64_needs(uint32_t insn, struct a64_need *need)
 {
-    static const struct spex_a64_need needs[] = {
+    static const struct a64_need needs[] = {
 #define NEED(feature, from, names) {feature, from},
 #define NEED_WORD(feature, from, mask, value)
 #include "needs.def"
@@ -204,7 +206,7 @@ bool spex_a64_needs(uint32_t insn, struct spex_a64_need *need)
 #undef NEED_WORD
     };
     static const struct {
-        struct spex_a64_need need;
+        struct a64_need need;
         uint32_t mask, value;
     } words[] = {
 #define NEED(feature, from, names)
@@ -226,9 +228,9 @@ bool spex_a64_needs(uint32_t insn, struct spex_a64_need *need)
     if (row->need)
         *need = needs[row->need - 1];
     else if (sme)
-        *need = (struct spex_a64_need){"FEAT_SME", SPEX_A64_MAX};
+        *need = (struct a64_need){"FEAT_SME", A64_MAX};
     else if (sve)
-        *need = (struct spex_a64_need){"FEAT_SVE", "neoverse-v1"};
+        *need = (struct a64_need){"FEAT_SVE", "neoverse-v1"};
     return row->need || sme || sve;
 }
 

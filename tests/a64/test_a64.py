@@ -8,7 +8,7 @@ import a64_compare
 # Random words for each tool; `test_a64.py 4000000` is the long run.
 COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 60000
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-DUMP = os.path.join(BUILD, "tests/guest/a64-dump")
+DUMP = os.path.join(BUILD, "tests/a64/a64-dump")
 LIBC = "/usr/aarch64-linux-gnu/lib/libc.so.6"
 
 

@@ -1,5 +1,5 @@
 /* Single instructions whose classification the manual spells out. */
-#include "guest/a64.h"
+#include <spex/a64.h>
 
 #include "support/test.h"
 

@@ -1,5 +1,5 @@
 /* Classifies the 32-bit words on standard input, one line of text each. */
-#include "guest/a64.h"
+#include <spex/a64.h>
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
  * A64 instruction words -> operations, as the SPE wants them (Arm ARM C4 for the
  * encodings, D17.5 and D17.6 for the meaning).
  *
- * One table, src/guest/a64.def, holds a row per encoding or group of encodings.
+ * One table, src/a64/a64.def, holds a row per encoding or group of encodings.
  * Pure functions: no state, no allocation, usable from any thread and without
  * any engine.
  */
@@ -35,18 +35,6 @@ enum spex_status spex_a64_classify(uint32_t insn, const struct spex_a64_lengths 
 
 /* Name of the row that matched, for example "LDADD", or NULL. For tests and listings. */
 const char *spex_a64_name(uint32_t insn);
-
-/*
- * The feature that an instruction needs and not every preset's CPU has, such as "FEAT_SVE", and
- * the first preset that has it, or one of these two if none has. False for all other
- * instructions.
- */
-#define SPEX_A64_MAX "max"     /* a CPU of QEMU's that has all that QEMU knows */
-#define SPEX_A64_NEWER "newer" /* that of a QEMU later than 7.2 */
-struct spex_a64_need {
-    const char *feature, *from;
-};
-bool spex_a64_needs(uint32_t insn, struct spex_a64_need *need);
 
 /* Target of a direct branch at pc; false if the word is not one. */
 bool spex_a64_target(uint32_t insn, uint64_t pc, uint64_t *target);

@@ -1,0 +1,20 @@
+/* Which instructions need a feature that not every preset's CPU has. */
+#ifndef A64_NEEDS_H
+#define A64_NEEDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * The feature that an instruction needs and not every preset's CPU has, such as "FEAT_SVE", and
+ * the first preset that has it, or one of these two if none has. False for all other
+ * instructions.
+ */
+#define A64_MAX "max"     /* a CPU of QEMU's that has all that QEMU knows */
+#define A64_NEWER "newer" /* that of a QEMU later than 7.2 */
+struct a64_need {
+    const char *feature, *from;
+};
+bool a64_needs(uint32_t insn, struct a64_need *need);
+
+#endif
