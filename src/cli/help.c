@@ -94,7 +94,7 @@ void cli_help_all(struct out *out)
         "\n'spex help NAME' explains a command or topic; 'spex --version' prints the version.\n");
 }
 
-/* ---- man page ---- */
+/* ---- man pages: one for spex, one for each command, one for the topics ---- */
 
 /* Dashes and backslashes are escaped, and a line must not begin as a request. */
 static void roff(struct out *out, const char *text)
@@ -108,45 +108,112 @@ static void roff(struct out *out, const char *text)
     }
 }
 
-static void man_page(struct out *out)
+static void man_head(struct out *out, const char *name, int section, const char *summary)
 {
-    out_text(out, ".TH SPEX 1 \"\" \"spex " SPEX_VERSION "\"\n.SH NAME\nspex \\- the Arm "
-                  "Statistical Profiling Extension in software\n.SH SYNOPSIS\n");
-    for (size_t i = 0; cli_commands[i]; i++) {
-        out_printf(out, ".B spex %s\n", cli_commands[i]->name);
-        roff(out, has_options(cli_commands[i]) ? "[OPTIONS] " : "");
-        roff(out, cli_commands[i]->synopsis);
-        out_text(out, "\n.br\n");
-    }
-    out_text(out, ".SH COMMANDS\n");
-    for (size_t i = 0; cli_commands[i]; i++) {
-        const struct cli_command *c = cli_commands[i];
-        out_printf(out, ".SS %s\n", c->name);
-        roff(out, c->summary);
-        if (c->details) {
-            out_text(out, "\n.PP\n");
-            roff(out, c->details);
-        }
-        for (const struct cli_option *o = c->options; o && o->name; o++) {
-            char label[80];
-            option_label(o, label, sizeof label);
-            out_text(out, "\n.TP\n.B ");
-            roff(out, label);
-            out_char(out, '\n');
-            roff(out, o->help);
-            if (o->standard) {
-                out_text(out, " (default ");
-                roff(out, o->standard);
-                out_char(out, ')');
-            }
+    out_text(out, ".TH ");
+    for (const char *p = name; *p; p++)
+        out_char(out, *p == '-' ? '-' : (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p));
+    out_printf(out, " %d \"\" \"spex " SPEX_VERSION "\" \"spex manual\"\n.SH NAME\n", section);
+    roff(out, name);
+    out_text(out, " \\- ");
+    roff(out, summary);
+    out_char(out, '\n');
+}
+
+static void man_options(struct out *out, const struct cli_command *command)
+{
+    if (has_options(command))
+        out_text(out, ".SH OPTIONS\n");
+    for (const struct cli_option *o = command->options; o && o->name; o++) {
+        char label[80];
+        option_label(o, label, sizeof label);
+        out_text(out, ".TP\n.B ");
+        roff(out, label);
+        out_char(out, '\n');
+        roff(out, o->help);
+        if (o->standard) {
+            out_text(out, " (default ");
+            roff(out, o->standard);
+            out_char(out, ')');
         }
         out_char(out, '\n');
     }
-    out_text(out, ".SH ENVIRONMENT\n.TP\n.B SPEX_PAGER, PAGER\nwhat shows long output on a "
-                  "terminal (default less); empty or cat: nothing does\n.TP\n.B NO_COLOR\nno "
-                  "colour if set and not empty\n.TP\n.B COLUMNS\nwidth of tables\n"
-                  ".SH EXIT STATUS\n0 fine, 1 data errors (partial results are still printed), "
-                  "2 usage.\n");
+}
+
+/* The end of every page: what holds for all commands, and where to read on. */
+static void man_tail(struct out *out, const struct cli_command *command)
+{
+    out_text(out, ".SH ENVIRONMENT\n.TP\n.B SPEX_PAGER, PAGER\npager for long output on a "
+                  "terminal (default: less); empty or cat disables it\n.TP\n.B NO_COLOR\n"
+                  "disables colour if set and not empty\n.TP\n.B COLUMNS\nwidth of tables\n"
+                  ".SH EXIT STATUS\n0: success. 1: data errors; partial results are still printed. "
+                  "2: usage error.\n.SH SEE ALSO\n");
+    if (command)
+        out_text(out, ".BR spex (1),\n");
+    for (size_t i = 0; cli_commands[i]; i++)
+        if (cli_commands[i] != command &&
+            (!command || !strcmp(cli_commands[i]->group, command->group)))
+            out_printf(out, ".BR spex\\-%s (1),\n", cli_commands[i]->name);
+    out_text(out, ".BR spex\\-formats (7)\n");
+}
+
+static void man_command(struct out *out, const struct cli_command *command)
+{
+    char name[40];
+    snprintf(name, sizeof name, "spex-%s", command->name);
+    man_head(out, name, 1, command->summary);
+    out_printf(out, ".SH SYNOPSIS\n.B spex %s\n", command->name);
+    roff(out, has_options(command) ? "[OPTIONS] " : "");
+    roff(out, command->synopsis);
+    if (command->details) {
+        out_text(out, "\n.SH DESCRIPTION\n");
+        roff(out, command->details);
+    }
+    out_char(out, '\n');
+    man_options(out, command);
+    man_tail(out, command);
+}
+
+static void man_overview(struct out *out)
+{
+    const char *group = "";
+    man_head(out, "spex", 1, "the Arm Statistical Profiling Extension in software");
+    out_text(out, ".SH SYNOPSIS\n.B spex\n[\\-\\-no\\-pager] COMMAND [OPTIONS] [OPERANDS]\n"
+                  ".SH DESCRIPTION\nProfiles AArch64 programs with the Arm Statistical Profiling "
+                  "Extension (SPE), on Arm hardware or under QEMU with a model of the unit, and "
+                  "reads such profiles.\n.B spex help NAME\nexplains a command.\n.SH COMMANDS\n");
+    for (size_t i = 0; cli_commands[i]; i++) {
+        const struct cli_command *c = cli_commands[i];
+        if (strcmp(c->group, group))
+            out_printf(out, ".SS %s\n", group = c->group);
+        out_printf(out, ".TP\n.BR spex\\-%s (1)\n", c->name);
+        roff(out, c->summary);
+        out_char(out, '\n');
+    }
+    man_tail(out, NULL);
+}
+
+/* The topics of `spex help`, as one page of section 7. */
+static void man_formats(struct out *out)
+{
+    man_head(out, "spex-formats", 7, "names that spex takes and formats that it writes");
+    out_text(out, ".SH DESCRIPTION\nTables that several commands of\n.BR spex (1)\nrefer to. Each "
+                  "section is printed by\n.B spex help NAME\nas well.\n");
+    for (const struct cli_topic *t = cli_topics; t->name; t++) {
+        struct out text;
+        out_init(&text, -1);
+        t->print(&text);
+        out_text(out, ".SH ");
+        for (const char *p = t->name; *p; p++)
+            out_char(out, (char)(*p - 'a' + 'A'));
+        out_text(out, "\n");
+        roff(out, t->summary);
+        out_text(out, "\n.PP\n.nf\n");
+        out_char(&text, '\0');
+        roff(out, text.data);
+        out_text(out, ".fi\n");
+        out_fini(&text);
+    }
 }
 
 /* ---- completion ---- */
@@ -316,7 +383,10 @@ static int run_help(void *options, int argc, char **argv)
     struct out out;
     if (argc && !command && !topic)
         return cli_unknown(argv[0]);
-    void (*print)(struct out *) = o->man ? man_page : topic ? topic->print : cli_help_all;
+    void (*print)(struct out *) = o->man && topic ? man_formats
+                                  : o->man        ? man_overview
+                                  : topic         ? topic->print
+                                                  : cli_help_all;
     if (o->completion) {
         print = NULL;
         for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
@@ -326,8 +396,8 @@ static int run_help(void *options, int argc, char **argv)
             return cli_usage("--completion: '%s' is not one of bash, zsh, fish", o->completion);
     }
     out_init(&out, STDOUT_FILENO);
-    if (command && !o->man && !o->completion)
-        help_command(&out, command);
+    if (command && !o->completion)
+        (o->man ? man_command : help_command)(&out, command);
     else
         print(&out);
     return cli_end_output(&out);
@@ -340,8 +410,8 @@ int cli_help_on(const char *name)
 }
 
 static const struct cli_option help_options[] = {
-    {"man", 0, CLI_FLAG, offsetof(struct help_options, man), NULL, "print the man page", NULL,
-     NULL},
+    {"man", 0, CLI_FLAG, offsetof(struct help_options, man), NULL,
+     "print the man page of spex, of a command, or, for a topic, of all formats", NULL, NULL},
     {"completion", 0, CLI_STRING, offsetof(struct help_options, completion), "SHELL",
      "print a completion script for bash, zsh or fish", NULL, NULL},
     {0},

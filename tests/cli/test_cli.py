@@ -2,6 +2,29 @@ import fcntl, os, pty, re, select, shutil, struct, subprocess, sys, tempfile, te
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from support.tap import *
 
+
+
+def lint(name, page):
+    """The text of a man page; groff must find no mistake in it."""
+    if not shutil.which("man"):
+        return skip(f"man page {name}", "man is not installed")
+    code, text, err = run("man", "--warnings", "--nh", "--nj", "-l", "-", stdin=page,
+                          env={"MANROFFSEQ": "", "LC_ALL": "C.UTF-8", "MANWIDTH": "80"})
+    check(f"man page {name} has no mistakes, and a name that apropos finds",
+          code == 0 and not err and re.search(rb"^\.SH NAME\nspex", page, re.M), err)
+    return text
+
+
+def same_words(name, text):
+    """Help and man page of a command: the same words, but for headings and places of breaks."""
+    def words(text):
+        return set(re.findall(r"[\w.]+", re.sub(r".\x08", "", text.decode())))
+    page = lint(f"spex-{name}", spex("help", "--man", name)[1])
+    if page:
+        missing = words(text) - words(page) - {"Usage", "Options", name}
+        check(f"man spex-{name} says what spex help {name} says", not missing, sorted(missing))
+
+
 code, out, err = spex("--version")
 check("version", code == 0 and out.startswith(b"spex "), out)
 code, out, err = spex("halp")
@@ -20,10 +43,11 @@ code, names, err = spex("help")
 for line in names.decode().partition("Topics:")[0].splitlines():
     if line.startswith("  ") and line[2] != " ":
         name = line.split()[0]
-        check(f"man page and completion know {name}",
-              f".SS {name}".encode() in man and f"    {name}) options".encode() in comp
+        check(f"the man page of spex and completion know {name}",
+              f".BR spex\\-{name} (1)".encode() in man and f"    {name}) options".encode() in comp
               and f"    {name}) _arguments".encode() in zsh and f"-a {name} -d".encode() in fish)
         code, out, err = spex(name, "--help")
+        same_words(name, out)
         check(f"{name} --help", code == 0 and out.startswith(f"spex {name} - ".encode()), out)
         check(f"{name} help fits 80 columns", max(len(l) for l in out.decode().splitlines()) <= 80,
               out)
@@ -51,12 +75,8 @@ for shell, text in (("zsh", zsh), ("fish", fish)):
         skip(f"completion is valid {shell}", f"{shell} is not installed")
 code, out, err = spex("help", "--completion", "csh")
 check("completion for an unknown shell is refused", code == 2 and "bash, zsh, fish" in err, err)
-if shutil.which("man"):
-    code, out, err = run("man", "--warnings", "-l", "-", stdin=man,
-                         env={"MANROFFSEQ": "", "LC_ALL": "C.UTF-8"})
-    check("the man page has no mistakes", code == 0 and not err and b"EXIT STATUS" in out, err)
-else:
-    skip("the man page has no mistakes", "man is not installed")
+for page in ((), ("formats",)):
+    lint("spex" + "".join("-" + name for name in page), spex("help", "--man", *page)[1])
 
 code, out, err = spex("rep")
 check("the beginning of a command names it", code == 2 and "did you mean 'report'" in err, err)
