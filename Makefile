@@ -157,10 +157,11 @@ mutate:
 	@scripts/setup --check build check
 	@python3 scripts/mutate.py
 
-# The libraries against those of the last tag: what programs were built for must still be there.
+# The libraries against the last release (spec/abi): what programs were built for must still be
+# there. Part of `make check`, too.
 abi: all
-	@scripts/setup --check abi
-	@scripts/abi $(BUILD)
+	@scripts/setup --check check
+	@python3 scripts/abi.py $(BUILD)
 
 # Microbenchmarks under the model beside what is published:
 # docs/validation.md. Half an hour and more.
