@@ -186,6 +186,20 @@ def shares(what, file, *args, fields="time,time_error"):
 
 
 shares("all of the time", "mixed.data")
+top = max(data("report", "mixed.data")["rows"], key=lambda r: r["time_ns"])
+check("the first line names the function with most time, and how much",
+      b.run("document.querySelector('.answer').textContent").startswith(
+          f"{top['symbol']} takes {100 * top['time']:.1f}% ± "),
+      (b.run("document.querySelector('.answer').textContent"), top))
+few = b.run("[...document.querySelectorAll('#memory .tablebox')].slice(2).map(t => [...t."
+            "querySelectorAll('tbody tr:not(.rest)')].map(r => "
+            "Number(r.children[2].textContent.replace(/,/g, ''))))")
+check("pages and lines that are shown have five samples or more",
+      all(n >= 5 for rows in few for n in rows) and len(few) == 2, few)
+b.run("document.querySelectorAll('#memory .more button').forEach(x => x.click())")
+more = b.run("[...document.querySelectorAll('#memory .tablebox')].slice(2).map(t => t."
+             "querySelectorAll('tbody tr').length)")
+check("the others are a click away", more[1] > len(few[1]), (more, few))
 b.drag("#time canvas", 0.3, 0.6)
 option = b.run("document.querySelector('#command').textContent").split("--time ")[1]
 shares("a range", "mixed.data", "--time", option)
@@ -209,6 +223,7 @@ b.frame()
 
 # ---- nodes ----
 b.open(page(profile("mixed-nodes", count=5000)))
+b.run("document.querySelectorAll('#memory .more button').forEach(x => x.click())")
 check("pages name their node",
       b.run("/0x[0-9a-f]+, node [01]/.test(document.querySelector('#memory').textContent)"))
 b.open(MIXED)

@@ -31,7 +31,7 @@ export function comparePanel(profiles) {
         column("p95a", "p95 A", "total latency in A", r => r.sides[0] ? r.sides[0].percentile(95, null) : -1, r => p95(r, 0)),
         column("p95b", "p95 B", "total latency in B", r => r.sides[1] ? r.sides[1].percentile(95, null) : -1, r => p95(r, 1)),
         {name: "dso", title: "in", text: true, value: r => r.dso, show: r => r.dso},
-    ], {sort: "sure", filter: r => r.label});
+    ], {sort: "sure", filter: r => r.label, worth: r => Math.abs(r.delta) >= 0.0005, none: "No function differs."});
     t.set(rows);
     const about = (p, i) => h("li", {}, `${"AB"[i]}: ${p.input}, ${timed ? `${seconds(all[i] / 1e12)} of CPU time, ` : ""}${count(totals[i][p.metric.samples])} samples, ${(ratio(totals[i][p.metric.cycles], totals[i][p.metric.latencies]) || 0).toFixed(1)} cycles an operation`);
     return {element: panel("compare", "Compare", `${timed ? "Time by function, as a share of A's" : "Shares of samples by function (time is not known of both)"}, of the whole runs: an interval that does not hold 0 is a difference beyond chance.`,
@@ -87,10 +87,10 @@ export function dataPanel(app, raw) {
     const button = (text, use) => h("button", {onclick: use}, text);
     const stem = (app.profile.input || "profile").split("/").pop();
     const tables = ["functions", "sources", "data", "pages", "lines", "branches", "targets", "threads", "cpus"];
-    return {element: panel("data", "Data, and how to read this page", "What the page shows, to take along; CSV is of the chosen range.",
+    return {element: panel("data", "Data", "The numbers behind this page. CSV files hold the selected range.",
         h("div", {class: "row"}, button("all as JSON", () => download(`${stem}.json`, "application/json", JSON.stringify(raw))),
             tables.map(t => button(`${t}.csv`, () => download(`${stem}.${t}.csv`, "text/csv", csv(app.profile, t, app.range)))),
             app.profile.stacks ? button("call paths, collapsed", () => download(`${stem}.collapsed`, "text/plain", collapsed(app))) : null),
-        h("dl", {}, EXPLAIN.flatMap(([term, text]) => [h("dt", {}, term), h("dd", {}, text)])),
-        h("p", {class: "note"}, "Keys: Tab moves, Enter opens and sorts, arrow keys move in the flame graph and in the sliders of time, Escape chooses all of the time again.")), update() {}};
+        h("details", {class: "explain"}, h("summary", {}, "What the numbers mean"), h("dl", {}, EXPLAIN.flatMap(([term, text]) => [h("dt", {}, term), h("dd", {}, text)]))),
+        h("p", {class: "note"}, "Keyboard: Tab moves, Enter opens and sorts, arrow keys move in the flame graph and the time sliders, Escape selects the whole run.")), update() {}};
 }

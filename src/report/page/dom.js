@@ -42,7 +42,8 @@ export function bar(share, text) {
 /**
  * A table that sorts. Columns: {name, title, help, value(row) for the order, show(row), text: not a number}.
  * Options: sort (name of a column), filter(row) -> text to search in, open(row) -> element below a row, most rows,
- * quiet: no filter where there is little to filter.
+ * quiet: no filter where there is little to filter, worth(row): shown without being asked for, none: what to say
+ * where no row is.
  */
 export function table(label, columns, options = {}) {
     let rows = [], sort = options.sort || columns[0].name, down = true, words = "", all = false;
@@ -52,10 +53,10 @@ export function table(label, columns, options = {}) {
     const body = h("tbody"), foot = h("p", {class: "more"});
     const input = options.filter && h("input", {type: "search", "aria-label": `Filter ${label}`, placeholder: "filter",
         oninput: () => { words = input.value.toLowerCase(); draw(); }});
-    const element = h("div", {class: "tablebox"}, input,
-        h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": label},
-            h("table", {}, h("caption", {class: "hidden"}, label),
-                h("thead", {}, h("tr", {}, options.open && h("th", {class: "opener"}, h("span", {class: "hidden"}, "Details")), heads)), body)), foot);
+    const box = h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": label},
+        h("table", {}, h("caption", {class: "hidden"}, label),
+            h("thead", {}, h("tr", {}, options.open && h("th", {class: "opener"}, h("span", {class: "hidden"}, "Details")), heads)), body));
+    const element = h("div", {class: "tablebox"}, input, box, foot);
 
     function order(column) {
         down = sort === column.name ? !down : !column.text;
@@ -94,14 +95,19 @@ export function table(label, columns, options = {}) {
         });
         heads.forEach((head, i) => head.setAttribute("aria-sort",
             columns[i].name !== sort ? "none" : down ? "descending" : "ascending"));
-        const visible = all ? shown : shown.slice(0, most);
+        const good = options.worth && !words ? shown.filter(row => !row.rest && options.worth(row)) : shown;
+        const worth = options.worth && good.length ? shown.filter(row => row.rest || good.includes(row)) : good;
+        const visible = all ? shown : worth.slice(0, most);
         if (input)
             input.hidden = options.quiet && rows.length <= 8 && !words;
         body.replaceChildren(...visible.flatMap(rowElements));
+        box.hidden = !visible.length;
         foot.replaceChildren();
         if (!shown.length)
             foot.append(words ? "nothing matches" : options.empty || "nothing here");
-        if (shown.length > most)
+        else if (!worth.length && !all)
+            foot.append(`${options.none} `);
+        if (shown.length > Math.min(worth.length, most))
             foot.append(h("button", {onclick: () => { all = !all; draw(); }},
                 all ? "show fewer" : `show all ${shown.length}`));
     }

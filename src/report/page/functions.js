@@ -30,14 +30,16 @@ export function shareColumn(app) {
 }
 
 /** Half of the 95% interval of that share, as report has it; of latencies there is none: they are sums that no draw explains. */
+export function halfInterval(app, r) {
+    const m = app.profile.metric, {id, metric} = app.measure;
+    if (id === "cycles")
+        return NaN;
+    const [low, high] = id === "time" ? timeInterval(r.v[m.time], r.v[m.time_square], r.all[m.time], r.all[m.time_square]) : wilson(r.v[metric], r.all[metric]);
+    return (high - low) / 2;
+}
+
 function errorColumn(app) {
-    const m = app.profile.metric, {id, metric, title} = app.measure;
-    const half = r => {
-        if (id === "cycles")
-            return NaN;
-        const [low, high] = id === "time" ? timeInterval(r.v[m.time], r.v[m.time_square], r.all[m.time], r.all[m.time_square]) : wilson(r.v[metric], r.all[metric]);
-        return (high - low) / 2;
-    };
+    const {id, title} = app.measure, half = r => halfInterval(app, r);
     return {name: "error", title: "± 95%", help: id === "cycles" ? "not known for cycles" : `half of the 95% interval of the share of ${title}`, value: half, show: r => percent(half(r))};
 }
 
@@ -142,7 +144,7 @@ export function functionsPanel(app) {
         holder.replaceChildren(t.element);
     }
     return {
-        element: panel("functions", "Functions", "Shares are of the measure chosen at the top. + opens a function: its source beside its instructions.", holder),
+        element: panel("functions", "Functions", "+ shows a function's source beside its instructions.", holder),
         update() {
             if (measure !== app.measure)
                 build();

@@ -77,8 +77,8 @@ export function iciclePanel(app, openFunction) {
     }
 
     return {
-        element: panel("icicle", stacks ? "Flame graph" : "Files, functions, lines", "As wide as its share. A click zooms in, the line at the top goes back; a double click opens a function. The measure is chosen at the top of the page.",
-            picture.element, note, stacks ? null : h("p", {class: "note"}, h("code", {}, "spex record -g"), " records call stacks: then call paths are shown here.")),
+        element: panel("icicle", stacks ? "Flame graph" : "Files, functions, lines", "Width is the share. Click to zoom in, click the top row to zoom out, double-click to open a function.",
+            picture.element, note, stacks ? null : h("p", {class: "note"}, h("code", {}, "spex record -g"), " records call stacks, which this chart then shows.")),
         update,
     };
 }

@@ -1,9 +1,9 @@
 // The page: its head, what is chosen (profile, measure, range of time), and the panels that follow it.
 import {load} from "./data.js";
 import {count, percent, ratio, seconds} from "./format.js";
-import {forgetCanvases, h, paintAll, panel} from "./dom.js";
+import {bar, forgetCanvases, h, paintAll, panel} from "./dom.js";
 import {threadsPanel, timePanel} from "./time.js";
-import {functionsPanel} from "./functions.js";
+import {functionsPanel, halfInterval, rowsOf} from "./functions.js";
 import {iciclePanel} from "./icicle.js";
 import {memoryPanel} from "./memory.js";
 import {branchesPanel, sharingPanel} from "./sharing.js";
@@ -40,13 +40,25 @@ function head() {
     const command = (p.command || []).map(a => /^[\w./:=,@%+-]+$/.test(a) ? a : `'${a.replace(/'/g, "'\\''")}'`).join(" ");
     document.getElementById("head").replaceChildren(
         h("div", {class: "row"}, h("h1", {}, document.title), h("button", {class: "theme", onclick: theme, "aria-label": "Light or dark"}, "◐")),
-        h("dl", {class: "about"}, fact("profile", p.input), fact("command", command && h("code", {}, command)),
+        answer(), findings(), h("dl", {class: "about"}, fact("profile", p.input), fact("command", command && h("code", {}, command)),
             fact("machine", [s.cpu, p.machine, p.host, p.kernel].filter(Boolean).join(", ")),
             fact("event", s.event !== null ? `arm_spe/${s.event}/` : ""), fact("period", s.period ? `${count(s.period)} operations${s.jitter ? "" : " (no jitter)"}` : ""),
             fact("samples", `${count(t.samples)}${t.samples !== t.records ? ` of ${count(t.records)}` : ""}`), fact("time", p.timed() ? seconds(span) : t.samples ? `not known, since ${t.timed ? "no time lies between the records" : "the records have no timestamps (ts_enable=1)"}: shares are of operations` : ""),
             fact("not recorded", problems.join(", ") || "nothing lost"), fact("filters", p.filters.map(([n, v]) => `--${n} ${v}`).join(" ")),
-            fact("only operations with", s.filters)),
-        findings());
+            fact("only operations with", s.filters)));
+}
+
+/** The answer in one line: which function has most, how much of it, and where its data comes from. */
+function answer() {
+    const p = app.profile, m = p.metric, measure = measures().find(x => x.id === "time") || measures().find(x => x.id === "samples");
+    const [first] = rowsOf(app, p.functions, p.sum("functions", null)).filter(r => !r.rest).sort((a, b) => b.v[measure.metric] - a.v[measure.metric]);
+    if (!first)
+        return "";
+    const share = ratio(first.v[measure.metric], first.all[measure.metric]), half = halfInterval({...app, measure}, first), from = p.from(first.v);
+    const misses = ratio(first.v[m.l1_miss], first.v[m.l1_access]);
+    return h("p", {class: "answer"}, h("b", {}, first.label), " takes ", h("b", {}, percent(share)), half > 0 ? ` ± ${percent(half)}` : "",
+        measure.id === "time" ? ` of ${seconds(first.all[m.time] / 1e12)} of CPU time` : " of the operations",
+        misses >= 0.1 && from ? `; ${Math.round(100 * misses)}% of its accesses miss the L1 cache, and ${Math.round(100 * from[1])}% of its data comes from ${from[0]}` : "", ".");
 }
 
 /* The panel that has the evidence of a kind of finding; the others are of lines that threads share. */
@@ -59,8 +71,10 @@ function findings() {
         return "";
     if (!list.length)
         return h("p", {class: "findings none"}, "Nothing stands out in memory, sharing or branches.");
-    return h("ol", {class: "findings"}, list.map(f => h("li", {}, h("a", {href: `#${EVIDENCE[f.kind] || "sharing"}`}, EVIDENCE[f.kind] || f.kind === "peer-data" ? f.text : `${f.place}: ${f.text}`),
-        h("div", {class: "do"}, h("b", {}, "do: "), f.do), h("div", {class: "see"}, "as text: ", h("code", {}, f.see)))));
+    return h("ol", {class: "findings"}, list.map(f => h("li", {},
+        f.share > 0 ? h("div", {class: "cost", title: "share of the time that this is about"}, bar(f.share, percent(f.share))) : "",
+        h("a", {href: `#${EVIDENCE[f.kind] || "sharing"}`}, EVIDENCE[f.kind] || f.kind === "peer-data" ? f.text : `${f.place}: ${f.text}`),
+        h("div", {class: "do"}, h("b", {}, "do: "), f.do), h("div", {class: "see"}, h("code", {}, f.see)))));
 }
 
 function theme() {
@@ -80,7 +94,7 @@ function chosenBar() {
             h("button", {id: `profile-${i}`, "aria-pressed": String(one === p), onclick: () => show(one)}, `${"AB"[i]} ${one.input}`))) : "",
         h("label", {}, "by ", h("select", {id: "measure", onchange: e => { app.measure = measures().find(x => x.id === e.target.value); update("measure"); }},
             measures().map(x => h("option", {value: x.id, selected: x.id === app.measure.id}, x.title)))),
-        h("span", {id: "chosen", "aria-live": "polite"}, range ? `${seconds(p.seconds(range.from))} to ${seconds(p.seconds(range.to + 1))}: ` : "all of the run: ",
+        h("span", {id: "chosen", "aria-live": "polite"}, range ? `${seconds(p.seconds(range.from))} to ${seconds(p.seconds(range.to + 1))}: ` : "whole run: ",
             h("b", {}, `${count(all[m.samples])} samples`), `${all[m.time] > 0 ? `, ${seconds(all[m.time] / 1e12)} of CPU time${work ? ` (CPUs were at work for ${seconds(work / 1e9)})` : ""}` : ""}, ${count(all[m.cycles])} cycles waited, ${percent(ratio(all[m.mispredicted], all[m.branches]))} mispredicted`),
         range ? h("span", {}, h("code", {id: "command"}, `spex report -i ${p.input}${filters} --time ${p.timeOption(range)}`), " ",
             h("button", {id: "all", onclick: () => choose(null)}, "all")) : "");
@@ -144,7 +158,8 @@ function show(profile) {
     forgetCanvases();
     head();
     const functions = functionsPanel(app), open = index => { functions.open(index); document.getElementById("functions").scrollIntoView(); };
-    const shown = () => [timePanel(app), functions, iciclePanel(app, open), memoryPanel(app), sharingPanel(app), branchesPanel(app), threadsPanel(app)];
+    const tree = () => iciclePanel(app, open), code = () => profile.stacks ? [tree(), functions] : [functions, tree()];
+    const shown = () => [timePanel(app), ...code(), memoryPanel(app), sharingPanel(app), branchesPanel(app), threadsPanel(app)];
     panels = [...(profile.totals.samples ? shown() : nothing()),
         ...(page.profiles.length > 1 ? [comparePanel(page.profiles)] : []), dataPanel(app, page.raw)];
     const empty = profile.totals.samples ? "" : h("p", {class: "empty"}, profile.totals.records ? "No record passes the filters." : "The profile holds no sample records.");

@@ -75,12 +75,14 @@ export function memoryPanel(app) {
     const waited = {name: "waited", title: "waiting", help: "share of the cycles that memory operations took", value: r => r.v[m.cycles],
         show: r => bar(ratio(r.v[m.cycles], r.all[m.cycles]), percent(ratio(r.v[m.cycles], r.all[m.cycles])))};
     const name = (title, code) => ({name: "name", title, text: true, value: r => r.label, show: r => h("span", {class: code ? "code" : "name", title: r.label}, r.label)});
-    const make = (label, columns, most) => table(label, columns, {sort: "waited", most, quiet: true, filter: most > 8 ? r => r.label : undefined});
+    const make = (label, columns, most, few = {}) => table(label, columns, {sort: "waited", most, quiet: true, filter: most > 8 ? r => r.label : undefined, ...few});
+    /* a page or line with one sample says nothing */
+    const hot = {worth: r => r.v[m.samples] >= 5 && r.v[m.cycles] >= 0.01 * r.all[m.cycles], none: "None stands out: none has five samples and 1% of the waiting."};
     const tables = {
         sources: make("data sources", [waited, name("data came from"), u.samples, u.mean, u.p50, u.p95, u.tlb], 16),
         data: make("variables", [waited, name("variable or mapping"), u.samples, u.mean, u.p50, u.p95, u.l1, u.llc, u.tlb, u.from], 12),
-        pages: make("pages", [waited, name("page", true), u.samples, u.mean, u.l1, u.tlb, u.from], 8),
-        lines: make("cache lines", [waited, name("cache line", true), u.samples, u.mean, u.l1, u.tlb, u.from], 8),
+        pages: make("pages", [waited, name("page", true), u.samples, u.mean, u.l1, u.tlb, u.from], 8, hot),
+        lines: make("cache lines", [waited, name("cache line", true), u.samples, u.mean, u.l1, u.tlb, u.from], 8, hot),
     };
     const picture = app.profile.map.length && app.profile.bins.count ? mapPicture(app) : null;
     const any = app.profile.sources.length > 0;
@@ -91,7 +93,7 @@ export function memoryPanel(app) {
         h("div", {class: "pair"}, h("div", {}, h("h3", {}, "Hot pages"), tables.pages.element), h("div", {}, h("h3", {}, "Hot cache lines"), tables.lines.element))]
         : h("p", {}, "No sample has a data address: sample loads and stores (load_filter=1,store_filter=1, or no filter).");
     return {
-        element: panel("memory", "Memory", any ? "Loads, stores and atomics: where the data was, and how long it took." : null, content),
+        element: panel("memory", "Memory", any ? "Where loads, stores and atomics found their data, and how long that took." : null, content),
         update(what) {
             if (!any)
                 return;

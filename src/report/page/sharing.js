@@ -147,11 +147,12 @@ export function branchesPanel(app) {
     const text = (name, title, show) => ({name, title, text: true, value: show, show: r => h("span", {class: "name", title: show(r)}, show(r))});
     const where = text("where", "line", r => r.row.file ? `${r.row.file.split("/").pop()}:${r.row.line}` : "");
     const branches = table("branches", [missed, text("pc", "branch", r => r.row.pc), text("in", "in", r => r.row.symbol), where, number, u.mispredict, error, u.samples, taken, u.p50, u.p95],
-        {sort: "missed", most: 15, filter: r => `${r.row.pc} ${r.row.symbol}`});
+        {sort: "missed", most: 15, quiet: true, filter: r => `${r.row.pc} ${r.row.symbol}`, worth: r => r.v[m.mispredicted] >= 3,
+            none: "No branch has three mispredicted samples."});
     const targets = table("targets", [{...u.samples, name: "share"}, u.mispredict, text("pc", "branch", r => r.row.pc || ""), text("in", "in", r => r.row.symbol || ""), text("to", "target", r => r.row.target || r.label)],
         {sort: "share", most: 12});
     return {
-        element: panel("branches", "Branches", any ? "Branches by how many mispredicts they make, and where indirect ones go." : null,
+        element: panel("branches", "Branches", any ? "The branches that cause the mispredicts, and where indirect ones go." : null,
             any ? [facts, branches.element, app.profile.targets.length ? [h("h3", {}, "Targets of indirect branches"), targets.element] : null]
                 : h("p", {}, "No sample is of a branch: sample them (branch_filter=1, or no filter).")),
         update() {

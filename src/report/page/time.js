@@ -263,7 +263,7 @@ export function timePanel(app) {
     }
 
     return {
-        element: panel("time", "Time", "Drag over a picture to choose a range of time: everything on the page then speaks of it. A click, or Escape, chooses all again.",
+        element: panel("time", "Time", "Drag across a chart to select a time range; the whole page follows. Click, or press Escape, to select the whole run.",
             h("div", {class: "row"}, h("label", {for: "stack-by"}, "by "), select),
             legend, (profile.marks || []).length ? h("p", {class: "note"}, "▾ marks where data was lost, cut off or collided.") : null,
             h("div", {class: "picture"}, stack.element), inputs.element,
@@ -314,6 +314,7 @@ export function strips(app, label, items, describe) {
 export function threadsPanel(app) {
     const holder = h("div", {class: "picture"}), cpus = h("div", {class: "picture"}), list = h("div", {});
     const unit = (item, bin) => `${app.measure.show(item.series[bin])}`;
+    const [only, more] = app.profile.threads, alone = only && !more && app.profile.cpus.length === 1 && !only.rest && `${only.name} ${only.tid}`;
     let pictures = [];
     const draw = (into, label, rows, short, name) => {
         if (!app.profile.bins.count || !rows.length)
@@ -325,9 +326,11 @@ export function threadsPanel(app) {
         pictures.push(picture);
     };
     return {
-        element: panel("threads", "Threads and CPUs", "Which thread and which CPU was sampled when; stronger is more.", holder,
-            h("h3", {}, "CPUs"), cpus, list),
+        element: alone ? panel("threads", "Threads and CPUs", `One thread, ${alone}, on one CPU.`)
+            : panel("threads", "Threads and CPUs", "Which thread and which CPU was sampled when; stronger is more.", holder, h("h3", {}, "CPUs"), cpus, list),
         update(what) {
+            if (alone)
+                return;
             const threads = app.profile.threads, total = app.profile.sum("functions", app.range)[app.measure.metric];
             if (what === "range") {
                 pictures.forEach(p => p.shade());
