@@ -13,7 +13,7 @@ enum { MAX_ACCESSES = 1 << 15 };
 
 /* Scratch of the one thread that runs the model. */
 static struct {
-    struct spex_timing_insn insns[4096];
+    struct account_insn insns[4096];
     spex_uarch_result results[MAX_ACCESSES];
     uint64_t words[MAX_ACCESSES]; /* accesses of a block that are out of order */
 } scratch;
@@ -117,7 +117,7 @@ static void take(struct flow *f, const struct execution *e, uint32_t at, int slo
     struct vcpu *v = f->vcpu;
     const struct insn *insn = &e->block->insns[at];
     const struct spex_op *op = op_of(insn);
-    const struct spex_timing_insn *time = &e->run->insns[at];
+    const struct account_insn *time = &e->run->insns[at];
     struct spex_outcome *out = &v->pending.outcome;
     bool exception = e->fault && at + 1 == e->run->executed;
     turns_sampled(v, &f->stack, pc_of(insn));
@@ -181,7 +181,7 @@ static void sample(struct flow *f, const struct execution *e)
     else if (plugin.run->regions && at < e->run->executed && !in_region(f))
         return;
     while (at < e->run->executed) {
-        const struct spex_timing_insn *time = &e->run->insns[at];
+        const struct account_insn *time = &e->run->insns[at];
         spex_spu_pass(unit, spex_spu_until(unit));
         if (v->pending.done <= time->dispatch)
             complete_pending(f);
@@ -276,6 +276,25 @@ bool account_judge(struct flow *f, const struct block *block, uint64_t mark)
     return !run.cut && spex_timing_predict(f->core, &block->timing, run.next);
 }
 
+static uint64_t *cycles_of(const void *insns, uint32_t i)
+{
+    return &((const struct insn *)insns)[i].truth->cycles;
+}
+
+/* Whose the cycles of a block are that has run; the clock was this before. */
+static void blame_block(struct flow *f, const struct block *block,
+                        const struct spex_timing_run *run, uint64_t clock)
+{
+    const struct blame_block ran = {.insns = run->insns,
+                                    .executed = run->executed,
+                                    .wrong = run->mispredicted,
+                                    .cut = run->cut,
+                                    .ready = run->ready,
+                                    .ports = run->ports,
+                                    .clock = clock};
+    blame_count(f->cycles, &plugin.run->model, &ran, cycles_of, block->insns);
+}
+
 static void run_block(struct flow *f, struct block *block, struct spex_timing_run *run)
 {
     struct spex_timing_block *timing = &block->timing;
@@ -292,7 +311,7 @@ static void run_block(struct flow *f, struct block *block, struct spex_timing_ru
         spex_timing_run(f->core, timing, run);
         if (block->truth) {
             count(block->truth, &e, f->made.sum);
-            cycles_count(f->cycles, &plugin.run->model, block, run, clock);
+            blame_block(f, block, run, clock);
             calls_settle(&f->made, f->cycles);
         }
         sample(f, &e);
@@ -632,7 +651,7 @@ void account_free(struct flow *f)
     struct vcpu *v = f->vcpu;
     account_tell(f);
     if (f->cycles)
-        cycles_drain(f->cycles, &plugin.run->model);
+        blame_drain(f->cycles, &plugin.run->model);
     calls_end(&f->made, f->cycles);
     struct spex_uarch_counts counts;
     spex_timing_counts(f->core, &counts);

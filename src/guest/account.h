@@ -6,7 +6,7 @@
 #define GUEST_ACCOUNT_H
 
 #include "calls.h"
-#include "cycles.h"
+#include "account/blame.h"
 #include "flow.h"
 #include "stack.h"
 
@@ -44,7 +44,7 @@ struct flow {
     uint64_t heap_count, heap_read; /* written by the guest's thread; read by the model's */
     uint64_t heap_time;
     struct calls made; /* calls, with --truth */
-    struct cycles *cycles;
+    struct blame *cycles;
     /* whose turn it is (order.h) */
     pthread_cond_t turn;
     int tid;                   /* of the thread, the host's number; 0 until it has begun */

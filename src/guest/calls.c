@@ -94,19 +94,19 @@ static void begin(struct calls *c, struct stack_frame frame, uint64_t target, ui
     o->settled = false;
 }
 
-void calls_settle(struct calls *c, const struct cycles *cycles)
+void calls_settle(struct calls *c, const struct blame *cycles)
 {
     size_t done = 0;
     for (size_t i = c->count; i && !c->open[i - 1].settled; i--) {
         struct calls_open *o = &c->open[i - 1];
         o->settled = o->first <= cycles->settled;
         if (o->settled)
-            o->before[RUN_CYCLES] = cycles_before(cycles, o->first);
+            o->before[RUN_CYCLES] = blame_before(cycles, o->first);
     }
     for (; done < c->ended_count && c->ended[done].last <= cycles->settled; done++) {
         const struct calls_ended *e = &c->ended[done];
-        e->row->counts[RUN_CYCLES] += cycles_before(cycles, e->last) -
-                                      (e->settled ? e->before : cycles_before(cycles, e->first));
+        e->row->counts[RUN_CYCLES] += blame_before(cycles, e->last) -
+                                      (e->settled ? e->before : blame_before(cycles, e->first));
     }
     c->ended_count -= done;
     if (done)
@@ -136,7 +136,7 @@ void calls_follow(struct calls *c, const struct stack *s, unsigned turn, uint64_
               number);
 }
 
-void calls_end(struct calls *c, const struct cycles *cycles)
+void calls_end(struct calls *c, const struct blame *cycles)
 {
     while (c->count)
         end_last(c, cycles->number);

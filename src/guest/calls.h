@@ -7,7 +7,7 @@
 #ifndef GUEST_CALLS_H
 #define GUEST_CALLS_H
 
-#include "cycles.h"
+#include "account/blame.h"
 #include "run.h"
 #include "stack.h"
 
@@ -43,9 +43,9 @@ struct calls {
 void calls_follow(struct calls *calls, const struct stack *stack, unsigned turn, uint64_t pc,
                   uint64_t number);
 /* More operations have all the cycles that they get. After each block. */
-void calls_settle(struct calls *calls, const struct cycles *cycles);
+void calls_settle(struct calls *calls, const struct blame *cycles);
 /* The thread ends; all is settled. */
-void calls_end(struct calls *calls, const struct cycles *cycles);
+void calls_end(struct calls *calls, const struct blame *cycles);
 /* In the child of a fork: what was counted before this operation is its parent's. */
 void calls_forked(struct calls *calls, uint64_t number);
 

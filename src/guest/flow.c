@@ -340,7 +340,7 @@ void flow_started(struct vcpu *v)
 void flow_begin_again(struct vcpu *v, uint64_t start)
 {
     if (v->flow->cycles) {
-        cycles_forked(v->flow->cycles);
+        blame_forget(v->flow->cycles);
         calls_forked(&v->flow->made, v->flow->cycles->number);
     }
     account_begin(v->flow, start);

@@ -1,6 +1,7 @@
 /* Events of a run, merged by time; counts of the whole population. */
 #include "left.h"
 
+#include "account/blame.h"
 #include "base/error.h"
 #include "base/order.h"
 #include "base/vec.h"
@@ -512,11 +513,11 @@ static size_t merge_rows(struct spex_engine_truth *rows, size_t count)
 /* From parts of a cycle to cycles. What instructions have in all stays the same. */
 static void count_whole_cycles(struct spex_engine_truth *rows, size_t count)
 {
-    uint64_t rest = RUN_CYCLE / 2;
+    uint64_t rest = BLAME_CYCLE / 2;
     for (size_t i = 0; i < count; i++) {
-        uint64_t parts = rows[i].cycles + (rows[i].calls ? RUN_CYCLE / 2 : rest);
-        rows[i].cycles = parts / RUN_CYCLE;
-        rest = rows[i].calls ? rest : parts % RUN_CYCLE;
+        uint64_t parts = rows[i].cycles + (rows[i].calls ? BLAME_CYCLE / 2 : rest);
+        rows[i].cycles = parts / BLAME_CYCLE;
+        rest = rows[i].calls ? rest : parts % BLAME_CYCLE;
     }
 }
 

@@ -42,7 +42,6 @@ enum {
     RUN_RESERVE = 256 << 10,
     RUN_TRUTH = 1 << 20,    /* bytes that N.truth grows by; rows do not cross them */
     RUN_STACKS = 256 << 10, /* bytes of N.stacks */
-    RUN_CYCLE = 720720,     /* parts of a cycle: any width up to 16 divides it */
 };
 
 /* What the end of a run needs; any value is harmless. */
@@ -173,7 +172,7 @@ struct run_truth {
     uint32_t call;  /* not 0: this is struct run_call */
     uint64_t cut;   /* instruction: counted with its block but never executed */
     uint64_t l1_miss, llc_miss, walk, mispredict, taken;
-    uint64_t cycles; /* the full model: in parts of a cycle (cycles.h) */
+    uint64_t cycles; /* the full model: in parts of a cycle (BLAME_CYCLE) */
     uint64_t none;   /* as large as a call's */
 };
 

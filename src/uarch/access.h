@@ -112,7 +112,7 @@ static inline void stored_add(struct spex_timing_core *core, uint64_t va, unsign
 }
 
 /* One access of a load: when its data is there. */
-static inline uint64_t load(struct spex_timing_core *core, const struct timing_uop *u, uint64_t va,
+static inline uint64_t load(struct spex_timing_core *core, const struct account_op *u, uint64_t va,
                             uint64_t issue, uint64_t pc, spex_uarch_result *result)
 {
     spex_uarch_result r = 0, second, flags = 0;
@@ -219,7 +219,7 @@ static void note(struct accesses *a, spex_uarch_result result)
 }
 
 /* Accesses of a load that is issued at `issue`: when it is done. */
-static inline uint64_t do_load(struct spex_timing_core *core, const struct timing_uop *u,
+static inline uint64_t do_load(struct spex_timing_core *core, const struct account_op *u,
                                struct accesses *a, uint32_t insn, uint64_t issue, uint64_t pc)
 {
     uint64_t done = issue + u->latency;
@@ -236,7 +236,7 @@ static inline uint64_t do_load(struct spex_timing_core *core, const struct timin
  * A prefetch is done when its lines are asked for. Nothing is known about them, so its results are
  * 0.
  */
-static uint64_t do_hint(struct spex_timing_core *core, const struct timing_uop *u,
+static uint64_t do_hint(struct spex_timing_core *core, const struct account_op *u,
                         struct accesses *a, uint32_t insn, uint64_t issue)
 {
     uint64_t done = issue + u->latency;
@@ -251,7 +251,7 @@ static uint64_t do_hint(struct spex_timing_core *core, const struct timing_uop *
 }
 
 /* The same for stores and atomics; *written is when they can leave the store buffer. */
-static uint64_t do_store(struct spex_timing_core *core, const struct timing_uop *u,
+static uint64_t do_store(struct spex_timing_core *core, const struct account_op *u,
                          struct accesses *a, uint32_t insn, uint64_t issue, uint64_t pc,
                          uint64_t *written)
 {
@@ -259,7 +259,7 @@ static uint64_t do_store(struct spex_timing_core *core, const struct timing_uop 
     uint64_t pieces = core->stored_count;
     spex_uarch_result flags[64];
     uint64_t t = issue, translation[64], data;
-    bool atomic = u->kind == TIMING_ATOMIC;
+    bool atomic = u->kind == ACCOUNT_ATOMIC;
     for (unsigned k = 0; last < a->end && (*last >> 48) == insn; last++, k = (k + 1) % 64) {
         uint64_t va = address(*last), end = va + u->size - 1;
         flags[k] = 0;
@@ -347,7 +347,7 @@ static inline unsigned plain(struct spex_timing_core *core, uint64_t va, uint64_
 }
 
 /* All accesses of a load are plain. */
-static inline bool plain_load(struct spex_timing_core *core, const struct timing_uop *u,
+static inline bool plain_load(struct spex_timing_core *core, const struct account_op *u,
                               struct accesses *a, uint32_t insn, uint64_t issue)
 {
     const spex_timing_access *next = a->next;

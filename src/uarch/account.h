@@ -14,10 +14,6 @@
 #include "uarch/uarch.h"
 
 enum {
-    TIMING_NO_SOURCE = SPEX_REG_COUNT,   /* always ready */
-    TIMING_NO_DEST = SPEX_REG_COUNT + 1, /* never read */
-    TIMING_DIVIDER = SPEX_REG_COUNT + 2, /* two: ready when they are free */
-    TIMING_REGS = SPEX_REG_COUNT + 4,
     TIMING_BUCKET = 6,      /* log2 of the cycles of a server's bucket */
     TIMING_BUCKETS = 1024,  /* of a server's calendar */
     TIMING_AGO = 8,         /* of a server, whose use is its load */
@@ -31,43 +27,6 @@ enum {
     TIMING_NEAR = 1 << 16, /* words of the filter of who may have a line */
 };
 
-/* ---- instructions ---- */
-
-enum timing_kind {
-    TIMING_SIMPLE,
-    TIMING_LOAD,
-    TIMING_STORE,
-    TIMING_ATOMIC,
-    TIMING_HINT,   /* asks for lines, and waits for none */
-    TIMING_DIVIDE, /* not pipelined */
-    TIMING_BARRIER,
-    TIMING_LARGE, /* more than two sources or destinations */
-    TIMING_MADE,  /* of a run alone: a load, store or atomic that was made already */
-};
-
-enum timing_port {
-    TIMING_ALU,
-    TIMING_MUL,
-    TIMING_BRANCH,
-    TIMING_FP,
-    TIMING_LOADS,
-    TIMING_STORES,
-    TIMING_PORTS
-};
-
-struct timing_uop {
-    uint8_t src[5], dst[4];
-    uint8_t kind;
-    uint8_t base; /* bit d: destination d is a base register, ready before the data */
-    uint8_t base_dst;
-    bool quick;      /* a load with one destination, and perhaps its base */
-    uint8_t divider; /* TIMING_DIVIDER: integer; + 1: FP */
-    uint16_t latency;
-    uint16_t size;  /* bytes of one access */
-    uint8_t hint;   /* HINT: of enum spex_prefetch */
-    uint16_t align; /* an access that crosses such a boundary takes longer */
-};
-
 /* ---- what blocks did ---- */
 
 /*
@@ -78,7 +37,7 @@ struct timing_uop {
 struct timing_state {
     uint32_t seed; /* of hashes */
     uint16_t part;
-    uint8_t ready[TIMING_REGS];
+    uint8_t ready[ACCOUNT_REGS];
     struct timing_state *older; /* of the same hash */
 };
 
@@ -132,7 +91,7 @@ struct timing_memo {
     struct timing_path *path[TIMING_PATHS];
     size_t bytes;
     uint32_t blocks; /* that have a number */
-    struct spex_timing_insn insns[TIMING_LONGEST];
+    struct account_insn insns[TIMING_LONGEST];
 };
 
 /* ---- what is limited ---- */
@@ -287,7 +246,7 @@ struct spex_timing_core {
     bool free;
     struct timing_predictor *predictor; /* another thread may use it: nothing of it is in here */
     /* the account */
-    _Alignas(64) uint64_t ready[TIMING_REGS];
+    _Alignas(64) uint64_t ready[ACCOUNT_REGS];
     uint64_t dispatch; /* of the next instruction, at the earliest: cycle << 16 | part */
     uint64_t retire;   /* cycle of the last one */
     uint64_t number;   /* of the next instruction */
@@ -356,17 +315,6 @@ struct spex_timing {
     uint32_t core_count;
     struct spex_timing_core *core[TIMING_CORES];
 };
-
-/* ---- time ---- */
-
-/* Parts of a cycle, such that width and pipes divide it. */
-uint32_t timing_parts(const struct spex_uarch_config *c);
-/* dispatch, cycles << 16 | parts later; begin: as in a core. */
-static inline uint64_t timing_after(uint64_t dispatch, uint64_t by, uint64_t begin)
-{
-    dispatch += by;
-    return (dispatch & 0xffff) < begin ? dispatch + begin : dispatch;
-}
 
 /* ---- memo.c ---- */
 

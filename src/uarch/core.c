@@ -16,33 +16,6 @@ static unsigned log2_of(uint32_t x)
     return 31 - (unsigned)__builtin_clz(x);
 }
 
-void uarch_latencies(const struct spex_uarch_config *c, uint16_t l[SPEX_EXEC_CLASS_COUNT])
-{
-    l[SPEX_EXEC_NOP] = 1;
-    l[SPEX_EXEC_ALU] = (uint16_t)c->lat_alu;
-    l[SPEX_EXEC_SHIFT] = (uint16_t)c->lat_shift;
-    l[SPEX_EXEC_MUL] = (uint16_t)c->lat_mul;
-    l[SPEX_EXEC_DIV] = (uint16_t)c->lat_div;
-    l[SPEX_EXEC_BRANCH] = (uint16_t)c->lat_branch;
-    l[SPEX_EXEC_LOAD] = (uint16_t)c->l1d_latency;
-    l[SPEX_EXEC_STORE] = (uint16_t)c->lat_store;
-    l[SPEX_EXEC_ATOMIC] = (uint16_t)(c->l1d_latency + c->lat_atomic);
-    l[SPEX_EXEC_FP_MOVE] = (uint16_t)c->lat_fpmove;
-    l[SPEX_EXEC_FP_ADD] = (uint16_t)c->lat_fpadd;
-    l[SPEX_EXEC_FP_MUL] = (uint16_t)c->lat_fpmul;
-    l[SPEX_EXEC_FP_FMA] = (uint16_t)c->lat_fpfma;
-    l[SPEX_EXEC_FP_DIV] = (uint16_t)c->lat_fpdiv;
-    l[SPEX_EXEC_FP_SQRT] = (uint16_t)c->lat_fpsqrt;
-    l[SPEX_EXEC_FP_CVT] = (uint16_t)c->lat_fpcvt;
-    l[SPEX_EXEC_SIMD_ALU] = (uint16_t)c->lat_simd;
-    l[SPEX_EXEC_SIMD_MUL] = (uint16_t)c->lat_simdmul;
-    l[SPEX_EXEC_CRYPTO] = (uint16_t)c->lat_crypto;
-    l[SPEX_EXEC_SVE] = (uint16_t)c->lat_sve;
-    l[SPEX_EXEC_SME] = (uint16_t)c->lat_system;
-    l[SPEX_EXEC_SYSTEM] = (uint16_t)c->lat_system;
-    l[SPEX_EXEC_BARRIER] = (uint16_t)c->lat_barrier;
-}
-
 enum spex_status spex_uarch_new(const struct spex_uarch_config *config, struct spex_uarch **out)
 {
     struct spex_uarch *model = aligned_alloc(64, (sizeof *model + 63) / 64 * 64);
@@ -62,7 +35,7 @@ enum spex_status spex_uarch_new(const struct spex_uarch_config *config, struct s
     model->ind_mask = (1u << c->ind_bits) - 1;
     model->stall_load = SPEX_UARCH_TICK * 16 * (100 - c->overlap) / 100;
     model->stall_store = model->stall_load / 4;
-    uarch_latencies(c, model->latency);
+    account_latencies(c, model->latency);
     bool ok = true;
     if (!c->none) {
         model->llc = calloc(c->llc_size >> UARCH_LINE, sizeof *model->llc);

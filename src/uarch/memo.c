@@ -25,9 +25,9 @@ static bool state_of(const struct spex_timing_core *core, struct timing_state *s
     unsigned most = 0;
     memset(state, 0, sizeof *state);
     state->part = (uint16_t)core->dispatch;
-    for (unsigned r = 0; r < TIMING_REGS; r++) {
+    for (unsigned r = 0; r < ACCOUNT_REGS; r++) {
         uint64_t wait = core->ready[r] > ready ? core->ready[r] - ready : 0;
-        wait = r == TIMING_NO_DEST ? 0 : wait > 255 ? 255 : wait;
+        wait = r == ACCOUNT_NO_DEST ? 0 : wait > 255 ? 255 : wait;
         most = wait > most ? (unsigned)wait : most;
         state->ready[r] = (uint8_t)wait;
     }
@@ -43,7 +43,7 @@ const struct timing_state *timing_memo_enter(struct spex_timing_core *core)
     if (core->retire > (core->dispatch >> 16) + 1 + TIMING_SOON || !state_of(core, &state))
         return core->state = NULL;
     uint64_t hash = state.part, word;
-    for (unsigned i = 0; i < TIMING_REGS; i += sizeof word) {
+    for (unsigned i = 0; i < ACCOUNT_REGS; i += sizeof word) {
         memcpy(&word, state.ready + i, sizeof word);
         hash = (hash ^ word) * 0xbf58476d1ce4e5b9ull;
         hash ^= hash >> 32;
@@ -80,7 +80,7 @@ void timing_memo_leave(struct spex_timing_core *core)
 {
     uint64_t ready = (core->dispatch >> 16) + 1;
     const struct timing_state *state = core->state;
-    for (unsigned r = 0; state && r < TIMING_REGS; r++)
+    for (unsigned r = 0; state && r < ACCOUNT_REGS; r++)
         core->ready[r] = state->ready[r] ? ready + state->ready[r] : 0;
     core->state = NULL;
     core->hook = &core->none;
@@ -111,10 +111,10 @@ struct timing_path *timing_memo_branch(struct timing_path *path, uint32_t at, ui
     return NULL;
 }
 
-static struct timing_step step_of(const struct spex_timing_core *core, const struct timing_uop *u,
+static struct timing_step step_of(const struct spex_timing_core *core, const struct account_op *u,
                                   uint32_t insn, const struct spex_timing_run *run)
 {
-    bool load = u->kind == TIMING_LOAD, store = u->kind == TIMING_STORE;
+    bool load = u->kind == ACCOUNT_LOAD, store = u->kind == ACCOUNT_STORE;
     unsigned accesses = 0;
     uint32_t fits = 0;
     for (size_t i = 0; i < run->access_count; i++)
@@ -136,7 +136,7 @@ static void fill_steps(const struct spex_timing_core *core, struct timing_path *
     for (uint32_t i = 0; i < block->count; i++) {
         unsigned kind = block->uops[i].kind;
         uint64_t issue = run->insns[i].issue - begin, done = run->insns[i].done - begin;
-        if (kind >= TIMING_LOAD && kind <= TIMING_HINT) {
+        if (kind >= ACCOUNT_LOAD && kind <= ACCOUNT_HINT) {
             struct timing_step *s = &path->step[path->steps++];
             *s = step_of(core, &block->uops[i], i, run);
             s->issue = (uint16_t)issue;

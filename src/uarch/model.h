@@ -19,63 +19,11 @@
 #ifndef SPEX_UARCH_H
 #define SPEX_UARCH_H
 
-#include <spex/op.h>
-
-#include "arch/sources.h"
+#include "account/config.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* ---- numbers ---- */
-
-struct spex_uarch_config {
-#define PARAM(field, key, unit, min, max, text) uint32_t field;
-#include "uarch/uarch.def"
-    bool fast;       /* --model fast: this header's model in place of timing.h's */
-    bool none;       /* --model none: no caches, TLBs or prediction */
-    uint8_t sources; /* enum arch_sources: the CPU's Data Source values; not in its file */
-};
-
-/* The files of share/cpus: names and what is in them; NULL past the last. */
-const char *spex_uarch_preset_name(size_t index);
-const char *spex_uarch_preset_text(size_t index);
-enum spex_status spex_uarch_config_preset(const char *name, struct spex_uarch_config *config,
-                                          struct spex_error *error);
-/*
- * The text of such a file: lines of KEY VALUE SOURCE, # for comments, every key once. Other keys
- * of a file go to `other`, which returns SPEX_UNSUPPORTED for one that it does not know; NULL
- * accepts the keys of our files and ignores them. The error names the line. *config is untouched
- * on failure.
- */
-struct spex_uarch_line {
-    const char *key, *value; /* not terminated */
-    size_t key_length, value_length;
-};
-typedef enum spex_status spex_uarch_other(void *context, const struct spex_uarch_line *line,
-                                          struct spex_error *error);
-enum spex_status spex_uarch_config_read(const char *text, spex_uarch_other *other, void *context,
-                                        struct spex_uarch_config *config, struct spex_error *error);
-
-/*
- * Words of `--model`, separated by commas: a preset's name (which resets all numbers),
- * full, fast or none, prefetch=none, or KEY=VALUE with K, M, G (1024). The error names the word and
- * what is allowed. SPEX_OK only if the whole configuration is consistent;
- * *config is untouched otherwise.
- */
-enum spex_status spex_uarch_config_set(struct spex_uarch_config *config, const char *words,
-                                       struct spex_error *error);
-
-/* The first of such words that only the full model knows, or NULL. */
-const char *spex_uarch_full_only(const char *words);
-
-/* For help and docs: row index of uarch.def; false past the last. */
-struct spex_uarch_parameter {
-    const char *key, *unit, *text;
-    uint32_t min, max;
-};
-bool spex_uarch_parameter(size_t index, struct spex_uarch_parameter *parameter);
-uint32_t spex_uarch_config_get(const struct spex_uarch_config *config, size_t index);
 
 /* ---- blocks: straight runs of instructions, described once at translation ---- */
 
@@ -108,7 +56,6 @@ struct spex_uarch_block {
 struct spex_uarch; /* opaque */
 
 enum {
-    SPEX_UARCH_SETS_MAX = 1024,    /* of the level 1 data cache */
     SPEX_UARCH_RING = 16,          /* blocks remembered for replay */
     SPEX_UARCH_MODIFIED_STATE = 3, /* in the low six bits of a tag word */
     SPEX_UARCH_RAS_MAX = 64,

@@ -13,43 +13,43 @@ struct special {
 };
 
 static __attribute__((noinline)) struct special
-special(struct spex_timing_core *core, const struct timing_uop *u, struct accesses *a,
+special(struct spex_timing_core *core, const struct account_op *u, struct accesses *a,
         uint32_t insn, uint64_t start, uint64_t pc, uint64_t *retire)
 {
     struct special s = {.issue = start};
     uint64_t written, pieces = core->stored_count;
     unsigned kind = u->kind;
-    if (core->made != core->made_end && kind >= TIMING_LOAD && kind <= TIMING_HINT) {
+    if (core->made != core->made_end && kind >= ACCOUNT_LOAD && kind <= ACCOUNT_HINT) {
         s.done = *core->made++;
         while (belongs(a, insn))
             a->next++;
         *retire = later(*retire, s.done);
-        kind = TIMING_MADE;
+        kind = ACCOUNT_MADE;
     }
     switch (kind) {
-    case TIMING_MADE:
+    case ACCOUNT_MADE:
         break;
-    case TIMING_LOAD:
+    case ACCOUNT_LOAD:
         s.done = do_load(core, u, a, insn, start, pc);
         *retire = later(*retire, s.done);
         core->load_retire[core->loads++ & core->loads_mask] = *retire;
         break;
-    case TIMING_STORE:
-    case TIMING_ATOMIC:
+    case ACCOUNT_STORE:
+    case ACCOUNT_ATOMIC:
         s.done = do_store(core, u, a, insn, start, pc, &written);
         *retire = later(*retire, s.done);
         drain(core, pieces, later(*retire, written));
         break;
-    case TIMING_HINT:
+    case ACCOUNT_HINT:
         s.done = do_hint(core, u, a, insn, start);
         *retire = later(*retire, s.done);
         break;
-    case TIMING_DIVIDE:
+    case ACCOUNT_DIVIDE:
         s.issue = later(start, core->ready[u->divider]);
         s.done = core->ready[u->divider] = s.issue + u->latency;
         *retire = later(*retire, s.done);
         break;
-    case TIMING_BARRIER:
+    case ACCOUNT_BARRIER:
         s.issue = later(start, later(*retire, core->drain));
         s.stop = s.done = s.issue + u->latency;
         *retire = later(*retire, s.done);
@@ -67,16 +67,16 @@ special(struct spex_timing_core *core, const struct timing_uop *u, struct access
 }
 
 /* A queue of loads or stores that is full holds dispatch up. */
-static inline uint64_t queue_free(const struct spex_timing_core *core, const struct timing_uop *u)
+static inline uint64_t queue_free(const struct spex_timing_core *core, const struct account_op *u)
 {
     const struct spex_uarch_config *c = core->c;
     if (core->made != core->made_end) /* they were counted, and none was delayed */
         return 0;
-    if (u->kind == TIMING_LOAD)
+    if (u->kind == ACCOUNT_LOAD)
         return core->loads >= c->loads
                    ? core->load_retire[(core->loads - c->loads) & core->loads_mask]
                    : 0;
-    if (u->kind == TIMING_STORE || u->kind == TIMING_ATOMIC)
+    if (u->kind == ACCOUNT_STORE || u->kind == ACCOUNT_ATOMIC)
         return core->stores >= c->stores
                    ? core->store_drain[(core->stores - c->stores) & core->stores_mask]
                    : 0;
@@ -98,7 +98,7 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
                                 trace ? run->results : NULL};
     const uint64_t rob = core->c->rob, mask = core->window;
     const uint64_t share = core->share, begin = core->begin;
-    const struct timing_uop *u = block->uops, *end = u + run->executed;
+    const struct account_op *u = block->uops, *end = u + run->executed;
     uint64_t number = core->number, dispatch = core->dispatch, retire = core->retire, done = 0;
     uint64_t *const slot = core->slot;
     for (; u < end; u++, number++) {
@@ -106,8 +106,8 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
             dispatch = later(dispatch, slot[(number - rob) & mask] << 16 | begin);
         uint64_t d = dispatch >> 16, issue;
         issue = later(d + 1, later(core->ready[u->src[0]], core->ready[u->src[1]]));
-        dispatch = timing_after(dispatch, share, begin);
-        if (__builtin_expect(u->kind == TIMING_SIMPLE, 1)) {
+        dispatch = account_after(dispatch, share, begin);
+        if (__builtin_expect(u->kind == ACCOUNT_SIMPLE, 1)) {
             done = issue + u->latency;
             core->ready[u->dst[0]] = done;
             core->ready[u->dst[1]] = done;
@@ -117,7 +117,7 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
             uint64_t low = queue_free(core, u);
             if (__builtin_expect(low > d, 0)) {
                 d = low;
-                dispatch = timing_after(low << 16 | begin, share, begin);
+                dispatch = account_after(low << 16 | begin, share, begin);
                 issue = later(issue, d + 1);
             }
             issue = later(issue, later(core->ready[u->src[2]],
@@ -140,7 +140,7 @@ static inline __attribute__((always_inline)) uint64_t run_all(struct spex_timing
         }
         slot[number & mask] = retire;
         if (trace && run->insns)
-            run->insns[u - block->uops] = (struct spex_timing_insn){d, issue, done, retire};
+            run->insns[u - block->uops] = (struct account_insn){d, issue, done, retire};
     }
     core->number = number;
     core->dispatch = dispatch;
@@ -193,7 +193,7 @@ static uint64_t run_each(struct spex_timing_core *core, const struct spex_timing
     note_passed(core, run->executed);
     core->number = number + run->executed;
     if (!run->cut)
-        core->dispatch = timing_after(core->dispatch, block->extra, core->begin);
+        core->dispatch = account_after(core->dispatch, block->extra, core->begin);
     return done;
 }
 
@@ -256,12 +256,12 @@ struct made {
 };
 
 /* All accesses of a store are plain: it is made, and leaves the buffer after this cycle. */
-static inline bool plain_store(struct spex_timing_core *core, const struct timing_uop *u,
+static inline bool plain_store(struct spex_timing_core *core, const struct account_op *u,
                                struct accesses *a, uint32_t insn, uint64_t done, uint64_t before)
 {
     const spex_timing_access *next = a->next;
     uint64_t pieces = core->stored_count;
-    if (u->kind != TIMING_STORE || !belongs(a, insn))
+    if (u->kind != ACCOUNT_STORE || !belongs(a, insn))
         return false;
     do {
         if ((address(*next) & ~63ull) == core->stream_line || !fits(address(*next), u->size) ||
@@ -282,14 +282,14 @@ make_step(struct spex_timing_core *core, const struct spex_timing_block *block, 
           const spex_timing_access *next, const spex_timing_access *end, uint64_t issue,
           uint64_t before)
 {
-    const struct timing_uop *u = &block->uops[insn];
+    const struct account_op *u = &block->uops[insn];
     struct accesses a = {next, end, NULL};
     uint64_t done, written, pieces = core->stored_count, pc = block->pc + 4ull * insn;
-    if (u->kind == TIMING_LOAD) {
+    if (u->kind == ACCOUNT_LOAD) {
         done = plain_load(core, u, &a, insn, issue) ? issue + core->l1d_latency
                                                     : do_load(core, u, &a, insn, issue, pc);
         core->load_retire[core->loads++ & core->loads_mask] = later(before, done);
-    } else if (u->kind == TIMING_HINT) {
+    } else if (u->kind == ACCOUNT_HINT) {
         done = do_hint(core, u, &a, insn, issue);
     } else {
         done = issue + u->latency;

@@ -130,21 +130,6 @@ static unsigned collect(const struct spex_uarch_core *hot, uint32_t sequence, un
     return (unsigned)(steps + UARCH_REPLAY - step);
 }
 
-bool uarch_writes_base(const struct spex_op *op, unsigned d)
-{
-    if (op->flags & SPEX_OPF_EXCL)
-        return false;
-    if (!(op->flags & SPEX_OPF_LOAD))
-        return true;
-    /* A load names its data first; a last destination that is also a source is the base. */
-    if (d == 0 || op->dst[d] == SPEX_REG_NONE || (d < 3 && op->dst[d + 1] != SPEX_REG_NONE))
-        return false;
-    for (unsigned s = 0; s < 5; s++)
-        if (op->src[s] == op->dst[d])
-            return true;
-    return false;
-}
-
 static bool not_pipelined(uint8_t exec)
 {
     return exec == SPEX_EXEC_DIV || exec == SPEX_EXEC_FP_DIV || exec == SPEX_EXEC_FP_SQRT;
@@ -226,7 +211,7 @@ void spex_uarch_replay(const struct spex_uarch_core *hot, uint32_t sequence, uns
             ready[op->dst[d]] = done;
         if (op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE))
             for (unsigned d = 0; d < 4; d++)
-                if (uarch_writes_base(op, d))
+                if (account_writes_base(op, d))
                     ready[op->dst[d]] = issue + c->lat_alu;
         ready[SPEX_REG_NONE] = 0;
         if (not_pipelined(op->exec))

@@ -121,19 +121,6 @@ static void core_release(struct spex_timing_core *core)
     free(core);
 }
 
-uint32_t timing_parts(const struct spex_uarch_config *c)
-{
-    const uint32_t by[] = {c->pipes_alu, c->pipes_mul,  c->pipes_branch,
-                           c->pipes_fp,  c->pipes_load, c->pipes_store};
-    uint32_t parts = c->width;
-    for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
-        uint32_t step = parts;
-        while (parts % by[i])
-            parts += step;
-    }
-    return parts <= 5040 ? parts : 5040; /* then they are rounded up */
-}
-
 static uint32_t power_above(uint32_t x)
 {
     uint32_t p = 1;
@@ -157,12 +144,12 @@ static struct spex_timing_core *core_make(struct spex_timing *s)
     core->window = power_above(c->rob) - 1;
     core->slot = calloc(core->window + 1, sizeof *core->slot);
     core->went = aligned_alloc(32, (core->window + 1) * sizeof *core->went);
-    core->share = (timing_parts(c) + c->width - 1) / c->width;
+    core->share = (account_parts(c) + c->width - 1) / c->width;
     core->credit = TIMING_CREDIT;
     core->hook = &core->none;
     core->loads_mask = power_above(c->loads) - 1;
     core->stores_mask = power_above(c->stores) - 1;
-    core->dispatch = core->begin = 65536 - timing_parts(c);
+    core->dispatch = core->begin = 65536 - account_parts(c);
     core->stored_mask = power_above(8 * c->stores) - 1;
     core->stored = calloc(core->stored_mask + 1, sizeof *core->stored);
     core->l1_misses.count = c->l1d_misses;
@@ -196,7 +183,7 @@ enum spex_status spex_timing_new(const struct spex_uarch_config *config, struct 
         return SPEX_NO_MEMORY;
     s->config = *config;
     const struct spex_uarch_config *c = &s->config;
-    uarch_latencies(c, s->latency);
+    account_latencies(c, s->latency);
     s->page_shift = 31 - (uint32_t)__builtin_clz(c->page_size);
     s->llc_mask = (c->llc_size >> UARCH_LINE) / c->llc_ways - 1;
     s->llc = calloc(c->llc_size >> UARCH_LINE, sizeof *s->llc);
@@ -260,91 +247,6 @@ void spex_timing_core_free(struct spex_timing_core *core)
 
 /* ---- blocks ---- */
 
-static enum timing_port port_of(const struct spex_op *op)
-{
-    switch (op->exec) {
-    case SPEX_EXEC_NOP:
-    case SPEX_EXEC_ALU:
-        return TIMING_ALU;
-    case SPEX_EXEC_SHIFT:
-    case SPEX_EXEC_MUL:
-    case SPEX_EXEC_DIV:
-    case SPEX_EXEC_SYSTEM:
-    case SPEX_EXEC_BARRIER:
-        return TIMING_MUL;
-    case SPEX_EXEC_BRANCH:
-        return TIMING_BRANCH;
-    case SPEX_EXEC_LOAD:
-    case SPEX_EXEC_ATOMIC:
-        return TIMING_LOADS;
-    case SPEX_EXEC_STORE:
-        return TIMING_STORES;
-    default:
-        return TIMING_FP;
-    }
-}
-
-static enum timing_kind kind_of(const struct spex_op *op)
-{
-    if (op->flags & (SPEX_OPF_LOAD | SPEX_OPF_STORE) && op->kind != SPEX_OP_BRANCH) {
-        if (!(op->flags & SPEX_OPF_STORE))
-            return TIMING_LOAD;
-        return op->flags & (SPEX_OPF_ATOMIC | SPEX_OPF_EXCL) ? TIMING_ATOMIC : TIMING_STORE;
-    }
-    if (op->kind == SPEX_OP_PREFETCH || op->kind == SPEX_OP_SVE_PREFETCH)
-        return TIMING_HINT;
-    if (op->exec == SPEX_EXEC_DIV || op->exec == SPEX_EXEC_FP_DIV || op->exec == SPEX_EXEC_FP_SQRT)
-        return TIMING_DIVIDE;
-    return op->exec == SPEX_EXEC_BARRIER ? TIMING_BARRIER : TIMING_SIMPLE;
-}
-
-/* Its base register apart from its data, if that is all that it writes. */
-static void quick_init(struct timing_uop *u)
-{
-    unsigned data = TIMING_NO_DEST, base = TIMING_NO_DEST, many = 0;
-    for (unsigned d = 0; d < sizeof u->dst; d++) {
-        unsigned *to = u->base >> d & 1 ? &base : &data;
-        many += u->dst[d] != TIMING_NO_DEST && *to != TIMING_NO_DEST;
-        if (u->dst[d] != TIMING_NO_DEST)
-            *to = u->dst[d];
-    }
-    u->base_dst = (uint8_t)base;
-    u->quick = u->kind == TIMING_LOAD && !many && data == u->dst[0];
-}
-
-static void uop_init(const struct spex_timing *s, struct timing_uop *u, const struct spex_op *op)
-{
-    unsigned n = 0, size = op->access_size;
-    bool large;
-    memset(u->src, TIMING_NO_SOURCE, sizeof u->src);
-    memset(u->dst, TIMING_NO_DEST, sizeof u->dst);
-    u->kind = (uint8_t)kind_of(op);
-    u->latency = s->latency[op->exec];
-    u->hint = op->prefetch;
-    u->divider = (uint8_t)(TIMING_DIVIDER + (op->exec != SPEX_EXEC_DIV));
-    bool memory = u->kind == TIMING_LOAD || u->kind == TIMING_STORE || u->kind == TIMING_ATOMIC;
-    for (unsigned i = 0; i < sizeof op->src; i++)
-        if (op->src[i] < SPEX_REG_COUNT)
-            u->src[n++] = op->src[i];
-    large = n > 2;
-    for (unsigned d = 0; d < sizeof op->dst; d++) {
-        if (op->dst[d] >= SPEX_REG_COUNT)
-            continue;
-        u->dst[d] = op->dst[d];
-        large |= d > 1;
-        if (memory && uarch_writes_base(op, d))
-            u->base |= (uint8_t)(1u << d);
-    }
-    if (u->kind == TIMING_SIMPLE && large)
-        u->kind = TIMING_LARGE;
-    quick_init(u);
-    /* As QEMU makes them: at most eight bytes at a time. DC ZVA clears whole lines. */
-    u->size = op->kind == SPEX_OP_DC_ZVA ? 64 : size == 1 || size == 2 || size == 4 ? size : 8;
-    u->align = (uint16_t)(op->flags & SPEX_OPF_LOAD ? s->config.align_load : s->config.align_store);
-    if (op->kind == SPEX_OP_DC_ZVA)
-        u->align = 64;
-}
-
 enum spex_status spex_timing_block_init(const struct spex_timing *s,
                                         struct spex_timing_block *block, uint64_t pc,
                                         const struct spex_op *ops, size_t count)
@@ -359,26 +261,19 @@ enum spex_status spex_timing_block_init(const struct spex_timing *s,
     block->uops = calloc(count, sizeof *block->uops);
     if (!block->uops)
         return SPEX_NO_MEMORY;
-    uint64_t parts = timing_parts(c), extra = 0, used[TIMING_PORTS] = {0};
-    uint64_t own = count * ((parts + c->width - 1) / c->width);
+    struct account_ports ports = {{0}};
     block->steady = count <= TIMING_LONGEST && count <= c->rob;
     for (size_t i = 0; i < count; i++) {
-        uop_init(s, &block->uops[i], &ops[i]);
-        used[port_of(&ops[i])] += parts;
+        account_op(c, s->latency, &block->uops[i], &ops[i]);
+        account_use(&ports, &ops[i]);
         unsigned kind = block->uops[i].kind;
-        block->loads += kind == TIMING_LOAD;
-        block->hints += kind == TIMING_HINT;
-        block->stores += kind == TIMING_STORE || kind == TIMING_ATOMIC;
-        block->steady &= kind != TIMING_BARRIER;
+        block->loads += kind == ACCOUNT_LOAD;
+        block->hints += kind == ACCOUNT_HINT;
+        block->stores += kind == ACCOUNT_STORE || kind == ACCOUNT_ATOMIC;
+        block->steady &= kind != ACCOUNT_BARRIER;
     }
     block->steady &= block->loads <= c->loads && block->stores <= c->stores;
-    const uint32_t pipes[TIMING_PORTS] = {c->pipes_alu, c->pipes_mul,  c->pipes_branch,
-                                          c->pipes_fp,  c->pipes_load, c->pipes_store};
-    for (unsigned p = 0; p < TIMING_PORTS; p++) {
-        uint64_t need = (used[p] + pipes[p] - 1) / pipes[p];
-        if (need > own + extra)
-            extra = need - own;
-    }
+    const uint64_t parts = account_parts(c), extra = account_extra(c, &ports);
     block->extra = extra / parts << 16 | extra % parts;
     return SPEX_OK;
 }

@@ -15,6 +15,7 @@
 #ifndef UARCH_TIMING_H
 #define UARCH_TIMING_H
 
+#include "account/op.h"
 #include "uarch/model.h"
 
 struct spex_timing; /* opaque */
@@ -32,14 +33,12 @@ void spex_timing_core_free(struct spex_timing_core *core);
 
 /* ---- blocks ---- */
 
-struct timing_uop;
-
 struct spex_timing_block {
     uint64_t pc, next; /* of the first instruction, and after the last */
     uint32_t count;
     uint8_t end; /* enum spex_uarch_end */
     const struct spex_op *ops;
-    struct timing_uop *uops;
+    struct account_op *uops;
     uint64_t extra;          /* dispatch that its ports take beyond that of its instructions */
     uint32_t number;         /* of those that may be remembered, from 1 on */
     uint32_t loads, stores;  /* how many */
@@ -67,11 +66,6 @@ void spex_timing_block_fini(struct spex_timing_block *block);
 typedef uint64_t spex_timing_access;
 #define SPEX_TIMING_ACCESS(va, insn) (((va)&0xffffffffffffull) | (uint64_t)(insn) << 48)
 
-/* What became of one instruction, in cycles of the core's clock. */
-struct spex_timing_insn {
-    uint64_t dispatch, issue, done, retire;
-};
-
 struct spex_timing_run {
     uint32_t executed; /* instructions, at least 1; fewer than the block has: it was cut */
     bool cut;          /* control left before the block's end: fault, signal */
@@ -79,7 +73,7 @@ struct spex_timing_run {
     const spex_timing_access *access;
     size_t access_count;
     /* Filled in if not NULL: one for each executed instruction, one for each access. */
-    struct spex_timing_insn *insns;
+    struct account_insn *insns;
     spex_uarch_result *results;
     /*
      * With insns, in slots of dispatch since cycle 0, `width` a cycle: when the block before and

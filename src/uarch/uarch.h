@@ -15,15 +15,14 @@
 #ifndef UARCH_UARCH_H
 #define UARCH_UARCH_H
 
+#include "account/op.h"
 #include "uarch/model.h"
 
 enum {
-    UARCH_LINE = 6,
     UARCH_STRIPES = 256,
     UARCH_MISSES = 64,
     UARCH_REPLAY = 96, /* operations */
     UARCH_TLB_MAX = 128,
-    UARCH_DIR_WAYS = 8,
     UARCH_USERS = 8,        /* cores remembered for a contended line */
     UARCH_BITS = 64,        /* of a sharer mask */
     UARCH_CONTENDED = 4096, /* contended lines at a time */
@@ -169,11 +168,8 @@ bool uarch_tlb_has(struct uarch_mmu *mmu, uint64_t page);
 bool uarch_translated(const struct uarch_mmu *mmu, uint64_t va);
 void uarch_tlb_reset(struct uarch_tlb *tlb, unsigned size);
 
-/* Latency of each class of operation; how a block that ends with op ends. */
-void uarch_latencies(const struct spex_uarch_config *c, uint16_t latency[SPEX_EXEC_CLASS_COUNT]);
+/* How a block that ends with op ends. */
 enum spex_uarch_end uarch_end_of(const struct spex_op *op);
-/* Is destination d of a load or store its base register, which is ready at once? */
-bool uarch_writes_base(const struct spex_op *op, unsigned d);
 /* Events, translation and data source of an access with its result, for a sample. */
 /* Data Source value of a load whose data came from a level. */
 uint8_t uarch_source(enum arch_sources sources, enum spex_uarch_level level, spex_uarch_result r);

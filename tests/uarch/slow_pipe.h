@@ -425,7 +425,7 @@ static void one(struct core *k, const struct spex_op *op, u64 pc, unsigned at,
     }
     if (store)
         leave_buffer(k, before, max(k->clock, s.accepted));
-    run->insns[at] = (struct spex_timing_insn){dispatch, s.issue, s.done, k->clock};
+    run->insns[at] = (struct account_insn){dispatch, s.issue, s.done, k->clock};
 }
 
 /* Dispatch that the ports of a block take beyond that of its instructions. */

@@ -1,10 +1,10 @@
-"""docs/model.md prints the table of src/uarch/uarch.def and share/cpus; --write
+"""docs/model.md prints the table of src/account/numbers.def and share/cpus; --write
 brings it up to date."""
 import glob, os, re, sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from support.tap import *
 
-DEF = os.path.join(SOURCE, "src/uarch/uarch.def")
+DEF = os.path.join(SOURCE, "src/account/numbers.def")
 CPUS = sorted(glob.glob(os.path.join(SOURCE, "share/cpus/*.cpu")))
 DOC = os.path.join(SOURCE, "docs/model.md")
 BEGIN, END = "<!-- table: tests/uarch/test_doc.py --write -->\n", "<!-- end of table -->\n"
@@ -42,12 +42,12 @@ shown, after = rest.split(END)
 if "--write" in sys.argv:
     open(DOC, "w").write(before + BEGIN + table() + END + after)
     sys.exit(0)
-equal("docs/model.md has every parameter of uarch.def as it is (test_doc.py --write)", shown,
+equal("docs/model.md has every parameter of numbers.def as it is (test_doc.py --write)", shown,
       table())
 for path in CPUS:
     check(f"{os.path.basename(path)}: every value has a source",
           all(s for _, s in values(path).values()))
-equal("every row of uarch.def was read", len(list(rows())), open(DEF).read().count("\nPARAM("))
+equal("every row of numbers.def was read", len(list(rows())), open(DEF).read().count("\nPARAM("))
 code, out, err = spex("help", "model")
 missing = [r[0] for r in rows() if f"  {r[0]} " not in out.decode()]
 check("spex help model names every parameter", code == 0 and not missing, f"{missing} {err}")

@@ -221,7 +221,7 @@ static void run_same(const char *settings, uint64_t random, unsigned cores, uint
     for (uint64_t n = 0; n < instructions;) {
         unsigned k = any(cores), count = p.block[b].count, end = p.block[b].end;
         spex_timing_access access[ACCESSES];
-        struct spex_timing_insn insns[2][LONGEST];
+        struct account_insn insns[2][LONGEST];
         spex_uarch_result results[2][ACCESSES];
         struct spex_timing_run fast = {.executed = count, .access = access}, same;
         if (any(calm ? 20000 : 200) == 0) {

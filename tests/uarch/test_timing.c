@@ -243,7 +243,7 @@ static spex_uarch_result once(struct spex_timing_core *core, struct spex_timing 
     struct spex_timing_block block;
     spex_timing_access access = SPEX_TIMING_ACCESS(va, 0);
     spex_uarch_result result = 99;
-    struct spex_timing_insn insn;
+    struct account_insn insn;
     struct spex_timing_run run = {.executed = 1,
                                   .next = 0x400000,
                                   .access = &access,
@@ -514,7 +514,7 @@ static void test_first_touch(void **state)
     struct spex_op load = op_make(SPEX_EXEC_LOAD, 1, 20, -1);
     struct spex_timing_block block;
     spex_uarch_result result;
-    struct spex_timing_insn insn;
+    struct account_insn insn;
     spex_timing_core_new(m.timing, 1, &other);
     spex_timing_block_init(m.timing, &block, 0x400000, &load, 1);
     const struct {

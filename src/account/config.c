@@ -1,10 +1,11 @@
-/* Parameters: presets, settings, consistency. The table is uarch.def, the values are share/cpus. */
+/* Parameters: presets, settings, consistency. The table is numbers.def, the values are share/cpus.
+ */
+#include "account/config.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "uarch/uarch.h"
 
 static const struct row {
     struct spex_uarch_parameter p;
@@ -12,7 +13,7 @@ static const struct row {
 } rows[] = {
 #define PARAM(field, key, unit, min, max, text)                                                    \
     {{key, unit, text, min, max}, offsetof(struct spex_uarch_config, field)},
-#include "uarch/uarch.def"
+#include "account/numbers.def"
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 

@@ -1,0 +1,157 @@
+/*
+ * Whose each cycle is: docs/model.md, "Exact cycles", has the rules.
+ *
+ * A cycle has as many slots as operations can be dispatched in it. Each operation has the slot that
+ * it was dispatched in. A slot that stayed empty is of what it stayed empty for: of the block whose
+ * ports were busy, of a mispredicted branch, of the operation that had to be fetched first, or,
+ * where the window or a queue was full, of the oldest operation in it. So a latency counts where it
+ * holds the core up, and not where others run beside it.
+ *
+ * All of it is inline: who counts says by a function where the sum of an operation is.
+ */
+#ifndef ACCOUNT_BLAME_H
+#define ACCOUNT_BLAME_H
+
+#include <assert.h>
+
+#include "account/op.h"
+
+enum {
+    BLAME_CYCLE = 720720,    /* parts of a cycle: any width up to 16 divides it */
+    BLAME_OPERATIONS = 4096, /* more than the largest window and two blocks */
+};
+
+/* All zero before the first block. Operations have numbers, from 0 on. */
+struct blame {
+    struct {
+        uint64_t retire;
+        uint64_t *sum;          /* of its instruction, in parts of a cycle */
+        uint64_t parts, before; /* its own; of all before, once settled */
+    } operation[BLAME_OPERATIONS];
+    uint64_t number;  /* of the next */
+    uint64_t oldest;  /* that may not have retired */
+    uint64_t settled; /* those before have all that they get */
+    uint64_t slots;   /* since cycle 0, that are somebody's or were not counted */
+    uint64_t retire;  /* of the last operation */
+    /* of the last block */
+    uint64_t first, ports; /* operation; slot from which its ports let others go */
+    bool wrong;            /* its branch was mispredicted */
+    uint64_t again;        /* slot from which dispatch could go on after that */
+};
+
+/* A block that has run, as in struct spex_timing_run. */
+struct blame_block {
+    const struct account_insn *insns;
+    uint32_t executed;
+    bool wrong, cut;       /* its branch was mispredicted; it was left before its end */
+    uint64_t ready, ports; /* slots */
+    uint64_t clock;        /* before it */
+};
+typedef uint64_t *blame_sum(const void *context, uint32_t insn);
+
+#define BLAME_AT(b, n) (&(b)->operation[(n) % BLAME_OPERATIONS])
+
+static inline void blame_add(struct blame *b, uint64_t number, uint64_t parts)
+{
+    BLAME_AT(b, number)->parts += parts;
+    *BLAME_AT(b, number)->sum += parts;
+}
+
+/* Slots up to `to` are the operation's. */
+static inline void blame_give(struct blame *b, uint64_t number, uint64_t to, uint64_t width)
+{
+    if (to > b->slots) {
+        blame_add(b, number, (to - b->slots) * (BLAME_CYCLE / width));
+        b->slots = to;
+    }
+}
+
+/* Slots up to `to` are of the oldest operations there are; if all have retired, the rest stays. */
+static inline void blame_oldest(struct blame *b, uint64_t to, uint64_t width)
+{
+    for (; b->slots < to && b->oldest != b->number; b->oldest++) {
+        const uint64_t retire = BLAME_AT(b, b->oldest)->retire * width;
+        blame_give(b, b->oldest, retire < to ? retire : to, width);
+        if (retire > to)
+            break;
+    }
+}
+
+/* Slots up to `to` are of all operations of the last block. */
+static inline void blame_last(struct blame *b, uint64_t to, uint64_t width)
+{
+    if (to <= b->slots)
+        return;
+    const uint64_t parts = (to - b->slots) * (BLAME_CYCLE / width), count = b->number - b->first;
+    for (uint64_t i = b->first; i != b->number; i++)
+        blame_add(b, i, parts / count);
+    blame_add(b, b->first, parts % count);
+    b->slots = to;
+}
+
+static inline void blame_settle(struct blame *b)
+{
+    const uint64_t n = b->settled++;
+    BLAME_AT(b, n + 1)->before = BLAME_AT(b, n)->before + BLAME_AT(b, n)->parts;
+    b->oldest = b->oldest > b->settled ? b->oldest : b->settled;
+}
+
+/* In the child of a fork: what ran before is its parent's. */
+static inline void blame_forget(struct blame *b)
+{
+    while (b->settled != b->number)
+        blame_settle(b);
+    b->first = b->number;
+    b->ports = 0;
+    b->wrong = false;
+}
+
+/* Nothing follows for a while: the rest is of what has not retired. */
+static inline void blame_drain(struct blame *b, const struct spex_uarch_config *c)
+{
+    blame_oldest(b, b->retire * c->width, c->width);
+    blame_forget(b);
+}
+
+static inline __attribute__((always_inline)) void blame_count(struct blame *b,
+                                                              const struct spex_uarch_config *c,
+                                                              const struct blame_block *block,
+                                                              blame_sum *sum, const void *context)
+{
+    const uint64_t width = c->width, ready = block->ready, first = b->number;
+    const struct account_insn *last = &block->insns[block->executed - 1];
+    assert(c->rob + 2ull * block->executed < BLAME_OPERATIONS);
+    if (block->clock != b->retire) { /* time has passed otherwise: in a system call, or waiting */
+        blame_drain(b, c);
+        b->slots = block->clock * width;
+    }
+    blame_last(b, b->ports < ready ? b->ports : ready, width);
+    if (b->wrong)
+        blame_give(b, first - 1, b->again < ready ? b->again : ready, width);
+    while (b->settled != first && BLAME_AT(b, b->settled)->retire * width <= b->slots)
+        blame_settle(b);
+    for (uint32_t i = 0; i < block->executed; i++) {
+        const uint64_t slot = block->insns[i].dispatch * width, number = b->number++;
+        BLAME_AT(b, number)->retire = block->insns[i].retire;
+        BLAME_AT(b, number)->sum = sum(context, i);
+        BLAME_AT(b, number)->parts = 0;
+        if (!i)
+            blame_give(b, number, ready, width); /* the front end had it no earlier */
+        blame_oldest(b, slot, width);
+        blame_give(b, number, b->slots + 1, width);
+    }
+    b->retire = last->retire;
+    b->first = first;
+    b->ports = block->ports;
+    b->wrong = block->wrong || block->cut;
+    b->again = ((block->cut ? last->retire : last->done) + c->mispredict) * width;
+}
+
+/* Parts of a cycle of all operations before this one, which is settled and was not long ago. */
+static inline uint64_t blame_before(const struct blame *b, uint64_t number)
+{
+    assert(number <= b->settled && b->number - number < BLAME_OPERATIONS);
+    return BLAME_AT(b, number)->before;
+}
+
+#endif

@@ -1,0 +1,90 @@
+/*
+ * The account of time (docs/model.md): what it needs to know of an instruction, and the rules that
+ * hold for one or for a block, wherever data comes from: operands, latencies by class, ports.
+ * uarch/pipe.c keeps the account of a program that runs.
+ */
+#ifndef ACCOUNT_OP_H
+#define ACCOUNT_OP_H
+
+#include "account/config.h"
+
+enum {                                       /* beside enum spex_reg */
+       ACCOUNT_NO_SOURCE = SPEX_REG_COUNT,   /* always ready */
+       ACCOUNT_NO_DEST = SPEX_REG_COUNT + 1, /* never read */
+       ACCOUNT_DIVIDER = SPEX_REG_COUNT + 2, /* two: ready when they are free */
+       ACCOUNT_REGS = SPEX_REG_COUNT + 4,
+};
+
+enum account_kind {
+    ACCOUNT_SIMPLE,
+    ACCOUNT_LOAD,
+    ACCOUNT_STORE,
+    ACCOUNT_ATOMIC,
+    ACCOUNT_HINT,   /* asks for lines, and waits for none */
+    ACCOUNT_DIVIDE, /* not pipelined */
+    ACCOUNT_BARRIER,
+    ACCOUNT_LARGE, /* more than two sources or destinations */
+    ACCOUNT_MADE,  /* uarch alone: a load, store or atomic that was made already */
+};
+
+enum account_port {
+    ACCOUNT_ALU,
+    ACCOUNT_MUL,
+    ACCOUNT_BRANCH,
+    ACCOUNT_FP,
+    ACCOUNT_LOADS,
+    ACCOUNT_STORES,
+    ACCOUNT_PORTS
+};
+
+struct account_op {
+    uint8_t src[5], dst[4];
+    uint8_t kind;
+    uint8_t base; /* bit d: destination d is a base register, ready before the data */
+    uint8_t base_dst;
+    bool quick;      /* a load with one destination, and perhaps its base */
+    uint8_t divider; /* ACCOUNT_DIVIDER: integer; + 1: FP */
+    uint16_t latency;
+    uint16_t size;  /* bytes of one access */
+    uint8_t hint;   /* HINT: of enum spex_prefetch */
+    uint16_t align; /* an access that crosses such a boundary takes longer */
+};
+
+/* What became of one instruction, in cycles of the core's clock. */
+struct account_insn {
+    uint64_t dispatch, issue, done, retire;
+};
+
+/* Latency of each class of operation. */
+void account_latencies(const struct spex_uarch_config *c, uint16_t latency[SPEX_EXEC_CLASS_COUNT]);
+/* Is destination d of a load or store its base register, which is ready at once? */
+bool account_writes_base(const struct spex_op *op, unsigned d);
+/* latency: by class. */
+void account_op(const struct spex_uarch_config *c, const uint16_t *latency, struct account_op *u,
+                const struct spex_op *op);
+
+/* ---- ports ---- */
+
+/* What a block uses; all zero before its first instruction. */
+struct account_ports {
+    uint32_t used[ACCOUNT_PORTS], count;
+};
+void account_use(struct account_ports *ports, const struct spex_op *op);
+/* Parts of a cycle of dispatch that the ports of a block take beyond that of its instructions. */
+uint64_t account_extra(const struct spex_uarch_config *c, const struct account_ports *ports);
+
+/* ---- time ---- */
+
+/* Parts of a cycle, such that width and pipes divide it. */
+uint32_t account_parts(const struct spex_uarch_config *c);
+/*
+ * dispatch, cycles << 16 | parts later; begin: the first part of a cycle, of which the last is
+ * 65535.
+ */
+static inline uint64_t account_after(uint64_t dispatch, uint64_t by, uint64_t begin)
+{
+    dispatch += by;
+    return (dispatch & 0xffff) < begin ? dispatch + begin : dispatch;
+}
+
+#endif
