@@ -1,0 +1,58 @@
+/*
+ * The account of time (docs/model.md) of one core, plainly: operation by operation, where it is
+ * known how long each load took. No caches, no code that has to be fetched, no branch targets that
+ * are not known. What a profile is replayed with.
+ *
+ * uarch/pipe.c keeps the same account of a program that runs, with its caches and with what blocks
+ * did remembered: made for a thousand times as many operations, it shares the rules of op.h and not
+ * this. tests/account/test_plain.c holds the two together: all four cycles of each operation.
+ */
+#ifndef ACCOUNT_PLAIN_H
+#define ACCOUNT_PLAIN_H
+
+#include "account/op.h"
+
+enum {
+    PLAIN_WINDOW = 1024,
+    PLAIN_LOADS = 512,
+    PLAIN_STORES = 256,
+    PLAIN_PLACES = 64, /* eight bytes each of stores that may be forwarded; by hash */
+};
+
+struct plain {
+    const struct spex_uarch_config *c;
+    uint16_t latency[SPEX_EXEC_CLASS_COUNT];
+    uint64_t ready[ACCOUNT_REGS];
+    uint64_t dispatch, share, begin; /* as in uarch/account.h */
+    uint64_t retire;                 /* of the last operation */
+    uint64_t number, loads, stores;  /* so far */
+    uint64_t drain;                  /* cycle in which the last store was written */
+    uint32_t drained;                /* how many were in that cycle */
+    uint64_t retired[PLAIN_WINDOW], load_retired[PLAIN_LOADS], store_drained[PLAIN_STORES];
+    struct {
+        uint64_t place, data, number;
+    } stored[PLAIN_PLACES];
+};
+
+void plain_init(struct plain *p, const struct spex_uarch_config *c);
+/* Nothing is in the core at this cycle: after a system call. */
+void plain_restart(struct plain *p, uint64_t cycle);
+
+/*
+ * The next operation. took: of a load or atomic, from issue to done. place: names the eight bytes
+ * that it reads or writes if those of a store and a load can be told to be the same; else 0.
+ */
+struct account_insn plain_run(struct plain *p, const struct account_op *u, uint32_t took,
+                              uint64_t place);
+/* A block has ended that used these ports. */
+void plain_ports(struct plain *p, const struct account_ports *ports);
+/* Its branch, done at this cycle, was mispredicted. */
+void plain_mispredicted(struct plain *p, uint64_t done);
+
+/* What the next operation is dispatched in at the earliest, in slots since cycle 0. */
+static inline uint64_t plain_slot(const struct plain *p)
+{
+    return (p->dispatch >> 16) * p->c->width + ((p->dispatch & 0xffff) - p->begin) / p->share;
+}
+
+#endif
