@@ -27,6 +27,11 @@ check:
 	@ninja -C $(ASAN) --quiet
 	@python3 scripts/check.py $(BUILD) $(ASAN)
 
+# `check` and every long target in turn: a log of each and one table at the end. A run that was cut
+# goes on where it was; TARGETS="check-html check-feeds" runs some of them.
+check-all:
+	@python3 scripts/check_all.py $(BUILD) $(TARGETS)
+
 # Linux's own driver on the unit: guests are fetched once into build/vm (in
 # part also in `make check`).
 check-vm:
@@ -200,4 +205,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-deb $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate
 
-.PHONY: validate all demo docs check check-vm screens check-html pictures check-feeds check-pgo check-programs check-fleet check-ports check-exec check-engines check-faults check-deb conformance bench fuzz coverage mutate abi install dist deb format clean
+.PHONY: validate all demo docs check check-all check-vm screens check-html pictures check-feeds check-pgo check-programs check-fleet check-ports check-exec check-engines check-faults check-deb conformance bench fuzz coverage mutate abi install dist deb format clean

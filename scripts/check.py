@@ -3,7 +3,9 @@
 Usage: check.py BUILD ASAN. Suites 'slow' and 'system' (engines and other tools, where a sanitizer
 sees nothing of ours) run in the first build only.
 """
+import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,17 +14,69 @@ import conformance
 import tap
 
 
+class Progress:
+    """What runs, how many of how many are done, and how long the rest may take: on a terminal one
+    line that changes, elsewhere a line every half minute."""
+
+    def __init__(self, build):
+        self.build, self.start, self.said = build, time.time(), time.time()
+        self.terminal = sys.stdout.isatty()
+        self.file = os.path.join(build, ".durations")  # of the last run: what is left in seconds
+        try:
+            self.known = json.load(open(self.file))
+        except (OSError, ValueError):
+            self.known = {}
+        self.took = {}
+
+    def left(self, done, count):
+        passed = time.time() - self.start
+        before = sum(self.known.get(name, 0) for name in self.took)
+        rest = sum(self.known.values()) - before
+        if before > 5 and rest >= 0:
+            return passed * rest / before
+        return passed * (count - done) / max(done, 1)
+
+    def line(self, text):
+        m = re.match(r"\s*(\d+)/(\d+) \S+ / (\S+)\s+(\w+)\s+([\d.]+)s", text)
+        if not m:
+            return
+        done, count, name = int(m[1]), int(m[2]), m[3]
+        self.took[name] = float(m[5])
+        if m[4] not in ("OK", "SKIP"):
+            self.put(f"{self.build}: {name}: {m[4]}", end="\n")
+        if self.terminal or time.time() - self.said >= 30:
+            minutes = self.left(done, count) / 60
+            self.put(f"{self.build}: {done} of {count} test programs, last {name}; "
+                     f"about {minutes:.0f} min left", end="" if self.terminal else "\n")
+            self.said = time.time()
+
+    def put(self, text, end):
+        print(f"\r\033[K{text}" if self.terminal else text, end=end, flush=True)
+
+    def finish(self):
+        if self.terminal:
+            self.put("", end="")
+        with open(self.file, "w") as f:
+            json.dump(self.took, f)
+
+
 def run(build, options):
     env = dict(os.environ)
     env.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
-    start = time.time()
-    p = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", "-t",
-                        "5", *options],
-                       env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    start, progress, output = time.time(), Progress(build), []
+    p = subprocess.Popen(["meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", "-t",
+                          "5", *options],
+                         env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                         errors="replace")
+    for text in p.stdout:
+        output.append(text.rstrip("\n"))
+        progress.line(text)
+    p.wait()
+    progress.finish()
     found = tap.tests(build)
     bad = [t for t in found if not t.ok]
     if bad or p.returncode:
-        print("\n".join(p.stdout.splitlines()[-400:]))
+        print("\n".join(output[-400:]))
         if not bad:
             bad = [tap.Test("meson", f"meson test exited {p.returncode}", False)]
             found += bad
@@ -47,4 +101,5 @@ def main():
     return 1 if failed else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
