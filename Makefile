@@ -178,6 +178,11 @@ docs: demo
 	@scripts/setup html
 	@python3 tests/report/picture.py $(BUILD)/demo/demo.html docs/html.png
 
+# The documents as a static site, with the demo's page in it: build/site.
+site: demo
+	@scripts/setup site
+	@python3 scripts/site.py . $(BUILD)/demo/demo.html $(BUILD)/site
+
 install: all
 	@meson install -C $(BUILD) --quiet
 
@@ -205,4 +210,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-deb $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate
 
-.PHONY: validate all demo docs check check-all check-vm screens check-html pictures check-feeds check-pgo check-programs check-fleet check-ports check-exec check-engines check-faults check-deb conformance bench fuzz coverage mutate abi install dist deb format clean
+.PHONY: validate all demo docs site check check-all check-vm screens check-html pictures check-feeds check-pgo check-programs check-fleet check-ports check-exec check-engines check-faults check-deb conformance bench fuzz coverage mutate abi install dist deb format clean
