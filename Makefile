@@ -19,8 +19,10 @@ demo:
 # Every test: built by gcc, and by clang with ASan and UBSan; warnings are errors in both.
 check:
 	@scripts/setup build demo check vm
-	@-scripts/feeds-setup --short $(BUILD)/feeds # what is missing is skipped
-	@-scripts/fleet-setup $(BUILD)/fleet
+	@scripts/setup html
+	@command -v npm >/dev/null || scripts/setup feeds
+	@scripts/feeds-setup --short $(BUILD)/feeds
+	@scripts/fleet-setup $(BUILD)/fleet
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
 	@scripts/configure $(ASAN) clang -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false
 	@ninja -C $(BUILD) --quiet
@@ -90,7 +92,7 @@ check-faults:
 check-feeds:
 	@scripts/setup build demo check html
 	@command -v npm >/dev/null || scripts/setup feeds
-	@-scripts/feeds-setup $(BUILD)/feeds
+	@scripts/feeds-setup $(BUILD)/feeds
 	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
 	@ninja -C $(BUILD) --quiet
 	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 10 --suite export

@@ -14,19 +14,22 @@ STYLE = """
 :root { color-scheme: light dark; --line: #8884; --dim: #888; --accent: #0a5ec2; }
 @media (prefers-color-scheme: dark) { :root { --accent: #74b3ff; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 76rem; padding: 0 1.2rem 4rem; font: 16px/1.55 system-ui, sans-serif;
-  display: grid; grid-template-columns: 13rem minmax(0, 1fr); gap: 0 2.5rem; }
+body { margin: 0 auto; max-width: 76rem; padding: 0 1.2rem 4rem;
+  font: 16px/1.55 system-ui, sans-serif; display: grid; gap: 0 2.5rem;
+  grid-template-columns: 13rem minmax(0, 1fr); }
 nav { font-size: 0.9rem; padding-top: 1.6rem; }
 nav ul { list-style: none; padding: 0; margin: 0.5rem 0; position: sticky; top: 1rem; }
 nav li { margin: 0.15rem 0; }
 a { color: var(--accent); text-decoration: none; }
 a:hover { text-decoration: underline; }
 nav a[aria-current] { font-weight: 700; color: inherit; }
-pre { overflow-x: auto; padding: 0.7rem 1rem; border: 1px solid var(--line); border-radius: 6px; line-height: 1.35; }
+pre { overflow-x: auto; padding: 0.7rem 1rem; border: 1px solid var(--line); border-radius: 6px;
+  line-height: 1.35; }
 code { font: 0.88em ui-monospace, monospace; overflow-wrap: anywhere; }
 pre code { overflow-wrap: normal; }
 table { border-collapse: collapse; display: block; overflow-x: auto; font-size: 0.93em; }
-th, td { border-bottom: 1px solid var(--line); padding: 0.3rem 0.7rem 0.3rem 0; text-align: left; vertical-align: top; }
+th, td { border-bottom: 1px solid var(--line); padding: 0.3rem 0.7rem 0.3rem 0; text-align: left;
+  vertical-align: top; }
 img { max-width: 100%; }
 @media (max-width: 50rem) { body { display: block; } nav ul { position: static; columns: 2; } }
 """

@@ -86,8 +86,7 @@ check("collapsed: without timestamps there is no time, and that is said",
 
 def flames(name):
     if not package("flamegraph"):
-        return skip(f"a flame graph tool draws {name}",
-                    "no flamegraph: make check-feeds fetches it")
+        return later(f"a flame graph tool draws {name}", "check-feeds")
     boxes = json.loads(node("flame.mjs", "out.collapsed"))
     check(f"a flame graph tool draws {name}", boxes)
     return boxes
@@ -103,7 +102,7 @@ if boxes:
           {s: got[s] for s in ("walk", "sum", "pick", "hit")},
           {s: sum(r.get("symbol") == s for r in RECORDS) for s in ("walk", "sum", "pick", "hit")})
 if not LONG or not package("@firefox-devtools/profiler-cli"):
-    skip("Firefox Profiler imports collapsed stacks", "make check-feeds does that")
+    later("Firefox Profiler imports collapsed stacks", "check-feeds")
 else:
     said = firefox("out.collapsed", "thread", "functions", "--include-idle")
     for symbol in ("sum", "pick", "hit"):
@@ -134,8 +133,7 @@ equal("speedscope: thread, file, function, and how many samples", got, want)
 
 def valid_speedscope(name):
     if not package("ajv") or not package("speedscope"):
-        return skip(f"speedscope's schema accepts {name}",
-                    "no ajv or speedscope: make check-feeds fetches them")
+        return later(f"speedscope's schema accepts {name}", "check-feeds")
     errors = node("ajv.mjs",
                   f"{FEEDS}/node_modules/speedscope/dist/release/file-format-schema.json",
                   "out.speedscope")
@@ -154,8 +152,7 @@ def speedscope_app(name):
     """Its own page, given a file as its command line does: {function: total}
     of the first profile."""
     if not LONG or not package("speedscope") or not browser.CHROMIUM:
-        return skip(f"speedscope's page shows {name}",
-                    "no chromium or speedscope: make check-feeds has them")
+        return later(f"speedscope's page shows {name}", "check-feeds")
     with open(f"{DIR}/open.js", "w") as f:
         f.write(f"speedscope.loadFileFromBase64('{name}', "
                 f"'{base64.b64encode(open(f'{DIR}/out.speedscope', 'rb').read()).decode()}')")
@@ -224,7 +221,7 @@ markers = [m for t in json.loads(feed("firefox", profile("mixed-loss", 3000)))["
 equal("firefox: a marker where each buffer was full", collections.Counter(n for _, n in markers),
       {"buffer full": data("report", "mixed-loss.data")["totals"]["truncated"]})
 if not LONG or not package("@firefox-devtools/profiler-cli"):
-    skip("Firefox Profiler reads it", "make check-feeds does that")
+    later("Firefox Profiler reads it", "check-feeds")
 else:
     feed("firefox", MIXED)
     said = firefox("out.firefox", "thread", "functions", "--include-idle")
@@ -326,7 +323,7 @@ equal("pprof: one mapping per file", sorted(strings[m[5]] for m in mappings),
 def go_pprof(name, symbol=None):
     go = tool("go") and os.path.dirname(os.path.dirname(os.path.realpath(tool("go"))))
     if not go or not os.path.exists(f"{go}/bin/go"):
-        return skip(f"go tool pprof reads {name}", "no go: make check-feeds fetches it")
+        return later(f"go tool pprof reads {name}", "check-feeds")
     env = {"GOROOT": go, "HOME": DIR, "PPROF_TMPDIR": DIR, "GOFLAGS": "", "GOCACHE": f"{DIR}/go"}
     code, out, err = run(f"{go}/bin/go", "tool", "pprof", "-top", "-nodecount=1000000",
                          "-nodefraction=0", "-sample_index=samples", "out.pprof", env=env, cwd=DIR)

@@ -52,7 +52,7 @@ for t in json.load(open(f"{DIR}/stacks.firefox"))["threads"]:
 equal("firefox has them", got, want)
 go = tool("go") and os.path.dirname(os.path.dirname(os.path.realpath(tool("go"))))
 if not go or not os.path.exists(f"{go}/bin/go"):
-    skip("go tool pprof has them", "no go: make check-feeds fetches it")
+    later("go tool pprof has them", "check-feeds")
 else:
     env = {"GOROOT": go, "HOME": DIR, "PPROF_TMPDIR": DIR, "GOFLAGS": "", "GOCACHE": f"{DIR}/go"}
     code, out, err = run(f"{go}/bin/go", "tool", "pprof", "-top", "-sample_index=samples",
@@ -96,7 +96,7 @@ check("without exact counts callgrind says how to get them",
 for name in ("n1", "pbt"):
     export("bolt", f"{name}.data", out=f"{name}.bolt", symbols=False)
     if not tool("perf2bolt-22") or not tool("llvm-bolt-22"):
-        skip(f"BOLT takes {name}", "no bolt-22: make check-feeds fetches it")
+        later(f"BOLT takes {name}", "check-feeds")
         continue
     code, out, err = use("perf2bolt-22", "-pa", "-p", f"{name}.bolt", "-o", f"{name}.fdata", HOT)
     said = out.decode() + err
@@ -119,7 +119,7 @@ PERF = os.path.join(BUILD.removesuffix("-asan"), "perf7")
 if LONG:
     run(f"{SOURCE}/scripts/perf7-setup", PERF, timeout=600)
 if not LONG or not tool("perf2bolt-22") or not os.path.exists(f"{PERF}/perf"):
-    skip("perf2bolt --spe takes the profile", "make check-feeds fetches perf 7 and bolt-22")
+    later("perf2bolt --spe takes the profile", "check-feeds")
 else:
     code, out, err = use("perf2bolt-22", "--spe", "-p", "n1.data", "-o", "spe.fdata", HOT,
                          env={"PATH": f"{PERF}:{os.environ['PATH']}"})
@@ -146,7 +146,7 @@ else:
 for name in ("n1", "pbt"):
     export("profgen", f"{name}.data", out=f"{name}.profgen", symbols=False)
     if not tool("llvm-profgen-22"):
-        skip(f"llvm-profgen takes {name}", "no llvm-22: make check-feeds fetches it")
+        later(f"llvm-profgen takes {name}", "check-feeds")
         continue
     code, out, err = use("llvm-profgen-22", "--binary=hot",
                          f"--unsymbolized-profile={name}.profgen", f"--output={name}.prof",
@@ -179,7 +179,7 @@ for name in ("n1", "pbt"):
           text.startswith("work:") and " next:" in text, text[:300])
     for version in ("14", "22"):
         if not tool(f"llvm-profdata-{version}"):
-            skip(f"llvm-profdata {version} merges it", "not at hand")
+            later(f"llvm-profdata {version} merges it", "check-feeds")
             continue
         code, out, err = use(f"llvm-profdata-{version}", "merge", "--sample", f"{name}.llvm", "-o",
                              f"{name}.{version}.profdata")
@@ -199,7 +199,7 @@ for name in ("n1", "pbt"):
         skip("clang takes it", "no clang")
 export("autofdo", "pbt.data", out="pbt.autofdo", symbols=False)
 if not tool("create_gcov") or not tool("dump_gcov"):
-    skip("create_gcov takes it", "no autofdo: make check-feeds fetches it")
+    later("create_gcov takes it", "check-feeds")
 else:
     code, out, err = use("create_gcov", f"--binary={HOT}", "--profiler=text",
                          "--profile=pbt.autofdo", "--gcov=pbt.gcov", "--gcov_version=2")

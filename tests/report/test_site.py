@@ -1,4 +1,4 @@
-"""The site that scripts/site.py makes of the documents: every link has a target, the pages render."""
+"""The site that scripts/site.py makes of the documents: links have targets, the pages render."""
 import html, os, re, sys, tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from support.tap import *
