@@ -44,7 +44,7 @@ def skip(name, why):
 
 
 def later(name, target):
-    """A judge that `make TARGET` fetches and asks: no test elsewhere, a failure if missing there."""
+    """A judge that `make TARGET` fetches and asks: no test elsewhere, and a failure if missing."""
     if os.environ.get("SPEX_LONG"):
         check(name, False, f"what this needs is not there, though make {target} fetches it")
 
