@@ -1,56 +1,13 @@
-"""Runs docs/tutorial.md: each command line, in order; compares its output with what the page shows.
+"""Runs docs/tutorial.md: each command line, in order, and what the page claims about it
+(screens.py says how screens are compared)."""
+from screens import *
 
-Threads never meet in quite the same way twice, so the words are compared, not the numbers; what
-the page claims about these is checked below. SPEX_UPDATE_TUTORIAL=1 writes the output into the
-page."""
-import re
-from common import *
-
-PAGE = f"{SOURCE}/docs/tutorial.md"
-if not shutil.which("aarch64-linux-gnu-gcc") or not shutil.which("qemu-aarch64") \
-        or b"__asan_init" in open(SPEX, "rb").read():
-    skip("tutorial", "needs the cross compiler, qemu-aarch64 and a build without sanitizer")
+if not can_play():
     done()
-
 os.makedirs(f"{DIR}/examples")
 shutil.copy(f"{SOURCE}/examples/readings.c", f"{DIR}/examples")
 os.symlink(SPEX, f"{DIR}/spex")
-ENV = {"COLUMNS": "100", "HOME": DIR, "PATH": f"{DIR}:{os.environ['PATH']}"}
-
-
-def words(text):
-    """Without what explains marks that one sample more or less brings."""
-    text = re.sub(r"^# ~:.*\n(#   .*\n)*", "", text, flags=re.M)
-    return set(re.findall(r"[A-Za-z_]{3,}", re.sub(r"LLVM \d+|\S*objdump", "", text)))
-
-
-new = []
-fence = command = None
-for line in open(PAGE).read().splitlines(keepends=True) + ["```\n"]:
-    if command and (line.startswith("```") or line.startswith("$ ")):
-        # the command and the output that the page shows are complete: run it
-        p = subprocess.run(["sh", "-c", command[2:]], cwd=DIR, env={**os.environ, **ENV},
-                           stdin=subprocess.DEVNULL,
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        check(f"{command.strip()} succeeds", p.returncode == 0, p.stdout)
-        if not os.environ.get("SPEX_UPDATE_TUTORIAL"):
-            a, b = words(shown), words(p.stdout)
-            check(f"{command.strip()} prints what the page shows",
-                  len(a & b) >= 0.85 * max(len(a), len(b)),
-                  f"got:\n{p.stdout}\npage:\n{shown}\n{a ^ b}")
-        new += [command, p.stdout]
-        command = None
-    if line.startswith("```"):
-        fence = None if fence else line.strip()
-        new.append(line)
-    elif fence == "```" and line.startswith("$ "):
-        command, shown = line, ""
-    elif command:
-        shown += line
-    else:
-        new.append(line)
-if os.environ.get("SPEX_UPDATE_TUTORIAL"):
-    open(PAGE, "w").write("".join(new[:-1]))
+play(f"{SOURCE}/docs/tutorial.md")
 
 # ---- what the page claims ----
 def ask(command, file, *args):

@@ -1,0 +1,59 @@
+"""Pages that show commands with what they print: runs each command line, in order, and compares.
+
+Threads never meet in quite the same way twice, so the words are compared, not the numbers.
+SPEX_UPDATE_TUTORIAL=1 writes the output into the page."""
+import re
+from common import *
+
+
+def can_play():
+    """Reports why the commands of a page cannot be run here; true if they can."""
+    if not shutil.which("aarch64-linux-gnu-gcc") or not shutil.which("qemu-aarch64") \
+            or b"__asan_init" in open(SPEX, "rb").read():
+        skip("the page", "needs the cross compiler, qemu-aarch64 and a build without sanitizer")
+        return False
+    return True
+
+
+def words(text):
+    """Without what explains marks that one sample more or less brings."""
+    text = re.sub(r"^# ~:.*\n(#   .*\n)*", "", text, flags=re.M)
+    return set(re.findall(r"[A-Za-z_]{3,}", re.sub(r"LLVM \d+|\S*objdump", "", text)))
+
+
+def compare(command, shown, got):
+    a, b = words(shown), words(got)
+    check(f"{command.strip()} prints what the page shows",
+          len(a & b) >= 0.85 * max(len(a), len(b)), f"got:\n{got}\npage:\n{shown}\n{a ^ b}")
+
+
+def play(page):
+    """Runs `$ ...` of the page's plain fences in DIR; `...` in the output stands for what is left
+    out. Returns what each command printed."""
+    env = {**os.environ, "COLUMNS": "100", "HOME": DIR, "PATH": f"{DIR}:{os.environ['PATH']}"}
+    new, printed = [], []
+    fence = command = None
+    for line in open(page).read().splitlines(keepends=True) + ["```\n"]:
+        if command and (line.startswith("```") or line.startswith("$ ")):
+            # the command and the output that the page shows are complete: run it
+            p = subprocess.run(["sh", "-c", command[2:]], cwd=DIR, env=env,
+                               stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            check(f"{command.strip()} succeeds", p.returncode == 0, p.stdout)
+            printed.append(p.stdout)
+            if not os.environ.get("SPEX_UPDATE_TUTORIAL"):
+                compare(command, shown, p.stdout)
+            new += [command, p.stdout]
+            command = None
+        if line.startswith("```"):
+            fence = None if fence else line.strip()
+            new.append(line)
+        elif fence == "```" and line.startswith("$ "):
+            command, shown = line, ""
+        elif command:
+            shown += line
+        else:
+            new.append(line)
+    if os.environ.get("SPEX_UPDATE_TUTORIAL"):
+        open(page, "w").write("".join(new[:-1]))
+    return printed
