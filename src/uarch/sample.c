@@ -22,11 +22,16 @@ static uint32_t still_coming(const struct uarch_core *core, uint64_t line)
     return 0;
 }
 
+/*
+ * D17.6.4.6: a penalty that no other address would avoid is not the alignment's. An access longer
+ * than the boundary crosses some of them wherever it is; the best address crosses the fewest.
+ */
 static bool misaligned(const struct spex_uarch_config *c, const struct spex_op *op, uint64_t va,
                        unsigned size)
 {
     uint32_t boundary = op->flags & SPEX_OPF_LOAD ? c->align_load : c->align_store;
-    return (va & (boundary - 1)) + size > boundary;
+    uint32_t best = (size ? size - 1 : 0) | (boundary - 1); /* the last byte that costs no more */
+    return (va & (boundary - 1)) + size > best + 1;
 }
 
 void uarch_outcome(const struct spex_uarch_config *c, const struct spex_op *op, uint64_t va,
@@ -90,6 +95,7 @@ spex_uarch_result spex_uarch_access(const struct spex_uarch_core *hot, const str
         r |= SPEX_UARCH_RECENT;
         r = (r & ~(0xffffull << 16)) | (uint64_t)(remaining > 0xffff ? 0xffff : remaining) << 16;
     }
+    r &= ~(spex_uarch_result)SPEX_UARCH_SPLIT; /* two lines may be the best that there is */
     if (misaligned(c, op, va, size)) {
         r |= SPEX_UARCH_SPLIT;
         if (!spex_uarch_result_latency(r))

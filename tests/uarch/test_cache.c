@@ -384,6 +384,47 @@ static void test_equal_to_obvious_model(void **state)
         }
 }
 
+/* What no address could avoid is not the alignment's doing, in the flag and in the time. */
+static void test_optimal_alignment(void **state)
+{
+    SPEC(DAT-119);
+    SPEC(DAT-117);
+    struct spex_uarch *model = model_new("align.load=64,align.store=32,split.latency=7");
+    struct spex_uarch_core *core = core_new(model, 0);
+    static const struct {
+        unsigned at, size;
+        bool store, marked;
+    } rows[] = {
+        {0, 128, false, false}, /* a vector as long as two lines, at a line */
+        {16, 128, false, true}, /* three lines */
+        {0, 64, true, false},   /* DC ZVA */
+        {32, 64, true, false},  {16, 64, true, true}, {0, 33, true, false},   {31, 33, true, false},
+        {32, 32, true, false},  {16, 32, true, true}, {0, 256, false, false}, {8, 256, false, true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint64_t va = 0x10000 + rows[i].at;
+        struct spex_op op =
+            rows[i].store ? op_make(SPEX_EXEC_STORE, -1, 0, 1) : op_make(SPEX_EXEC_LOAD, 0, 1, -1);
+        struct spex_access access = {0};
+        struct spex_uarch_block block;
+        struct spex_outcome one = {0}, all = {0};
+        spex_uarch_result r = 0;
+        block_make(model, &block, 0x1000, &op);
+        for (unsigned again = 0; again < 2; again++) /* the second time in level 1 */
+            r = rows[i].store ? spex_uarch_store(core, va, rows[i].size, 0)
+                              : spex_uarch_load(core, va, rows[i].size, 0);
+        r = spex_uarch_access(core, &op, va, rows[i].size, r, &access);
+        enter(core, &block);
+        spex_uarch_replay(core, core->sequence, 0, 0, &one);
+        spex_uarch_replay(core, core->sequence, 0, r, &all);
+        if ((access.events >> 11 & 1) != rows[i].marked ||
+            all.total != one.total + 7 * rows[i].marked)
+            fail_msg("%u bytes at %u: E[11] %u, total %u, %u without", rows[i].size, rows[i].at,
+                     (unsigned)(access.events >> 11 & 1), all.total, one.total);
+    }
+    spex_uarch_free(model);
+}
+
 static void test_determinism_and_reset(void **state)
 {
     uint64_t sums[3];
@@ -430,5 +471,5 @@ static void test_none(void **state)
 
 TEST_MAIN(TEST(test_chase_steps), TEST(test_chase_latency), TEST(test_stride_steps),
           TEST(test_associativity), TEST(test_tlb_steps), TEST(test_translation_latency),
-          TEST(test_split), TEST(test_equal_to_obvious_model), TEST(test_determinism_and_reset),
-          TEST(test_none))
+          TEST(test_split), TEST(test_optimal_alignment), TEST(test_equal_to_obvious_model),
+          TEST(test_determinism_and_reset), TEST(test_none))
