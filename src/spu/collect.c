@@ -97,11 +97,30 @@ static bool has_va(const struct spex_access *a)
     return a->flags & SPEX_ACC_VA && !(a->flags & SPEX_ACC_INACTIVE);
 }
 
-static size_t choose_part(struct collector *k, size_t count)
+/* An Inactive element accesses nothing, whatever a host says of it. */
+static bool accessed(const struct spex_access *a)
+{
+    return (a->flags & (SPEX_ACC_DONE | SPEX_ACC_INACTIVE)) == SPEX_ACC_DONE;
+}
+
+static size_t choose_of(struct collector *k, size_t count)
 {
     if (CHOICES->part_choice)
         return (size_t)(k->u->w.part++ % count);
     return spu_random_below(k->u, count < 65536 ? (unsigned)count : 65535);
+}
+
+/* The part that stands for the access: of those that were performed, if any were (D18.2.4). */
+static size_t choose_part(struct collector *k, const struct spex_access *parts, size_t count)
+{
+    size_t performed = 0, nth, i = 0;
+    for (size_t j = 0; j < count; j++)
+        performed += accessed(&parts[j]);
+    if (!performed)
+        return choose_of(k, count);
+    for (nth = choose_of(k, performed); nth || !accessed(&parts[i]); i++)
+        nth -= accessed(&parts[i]);
+    return i;
 }
 
 static size_t lowest_part(const struct spex_access *parts, size_t count)
@@ -113,15 +132,18 @@ static size_t lowest_part(const struct spex_access *parts, size_t count)
     return lowest < count ? lowest : 0;
 }
 
+static bool is_vector(const struct collector *k)
+{
+    return k->op->kind == SPEX_OP_LDST_SVE || k->op->kind == SPEX_OP_LDST_SME;
+}
+
 /* RMYPFF, RNHSYR and the general rule: which part the data address comes from. */
 static size_t address_part(const struct collector *k, const struct spex_access *parts, size_t count,
                            size_t chosen)
 {
-    bool vector = k->op->kind == SPEX_OP_LDST_SVE || k->op->kind == SPEX_OP_LDST_SME;
-    bool contiguous = flag(k, SPEX_OPF_CONTIGUOUS);
-    if (!contiguous || flag(k, SPEX_OPF_GATHER))
+    if (!flag(k, SPEX_OPF_CONTIGUOUS) || flag(k, SPEX_OPF_GATHER))
         return chosen;
-    if (vector) {
+    if (is_vector(k)) {
         if (CHOICES->sve_va)
             for (size_t i = 0; i < count; i++)
                 if (!(parts[i].flags & SPEX_ACC_INACTIVE))
@@ -170,20 +192,23 @@ static uint32_t cycles_waiting(const struct collector *k, const struct spex_acce
 static OUT_OF_LINE bool merge_parts(struct collector *k, struct spex_access *merged)
 {
     const struct spex_access *parts = k->o->parts;
-    size_t count = k->o->part_count, chosen = choose_part(k, count);
-    size_t addressed = address_part(k, parts, count, chosen);
+    size_t count = k->o->part_count, element = count, chosen;
+    if (is_vector(k) && (!flag(k, SPEX_OPF_CONTIGUOUS) || flag(k, SPEX_OPF_GATHER)))
+        element = choose_of(k, count); /* RMYPFF: of all elements, Inactive ones too */
+    chosen = element < count && accessed(&parts[element]) ? element : choose_part(k, parts, count);
+    size_t addressed = element < count ? element : address_part(k, parts, count, chosen);
     bool part = CHOICES->multi_access;
     struct spex_access a = parts[addressed];
     if (part) {
         a.translation = parts[chosen].translation;
-        a.events = parts[chosen].flags & SPEX_ACC_DONE ? parts[chosen].events : 0;
+        a.events = accessed(&parts[chosen]) ? parts[chosen].events : 0;
         if (CHOICES->part_events == PART_EVENTS_PART && parts[chosen].total)
             k->total = parts[chosen].total;
     }
     if (!part || CHOICES->part_events) {
         a.events = 0;
         for (size_t i = 0; i < count; i++)
-            if (parts[i].flags & SPEX_ACC_DONE)
+            if (accessed(&parts[i]))
                 a.events |= parts[i].events;
         if (!part)
             a.translation = cycles_waiting(k, parts, count);
@@ -192,16 +217,18 @@ static OUT_OF_LINE bool merge_parts(struct collector *k, struct spex_access *mer
     uint16_t happened = SPEX_ACC_DONE | SPEX_ACC_EXTERNAL_ABORT;
     a.flags &= (uint16_t)~happened;
     for (size_t i = 0; i < count; i++)
-        if (!part || i == chosen)
+        if (!(parts[i].flags & SPEX_ACC_INACTIVE) && (!part || i == chosen))
             a.flags |= parts[i].flags & happened;
     const struct spex_access *source = &parts[chosen];
     if (CHOICES->source_parts)
         for (size_t i = 0; i < count; i++)
-            if (parts[i].flags & SPEX_ACC_SOURCE &&
+            if (accessed(&parts[i]) && parts[i].flags & SPEX_ACC_SOURCE &&
                 (!(source->flags & SPEX_ACC_SOURCE) || parts[i].data_source > source->data_source))
                 source = &parts[i];
     a.flags = (uint16_t)((a.flags & ~SPEX_ACC_SOURCE) | (source->flags & SPEX_ACC_SOURCE));
     a.data_source = source->data_source;
+    if (a.flags & SPEX_ACC_INACTIVE) /* not accessed, so not translated */
+        a.flags &= (uint16_t)~SPEX_ACC_PA;
     *merged = a;
     if (!(a.flags & SPEX_ACC_VA))
         return false;

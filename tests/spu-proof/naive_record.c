@@ -91,11 +91,23 @@ static void describe_access(struct naive *n, const struct spex_op *op,
     const struct spex_access *a = only;
     memset(d, 0, sizeof *d);
     if (!only) {
-        size_t count = out->part_count, chosen = choose(n, count), at = chosen, source;
+        size_t count = out->part_count, performed[NAIVE_PARTS], n_performed = 0, at, chosen, source;
         const struct spex_access *parts = out->parts;
-        bool one = n->c.multi_access == 1;
+        bool one = n->c.multi_access == 1, gather = vector && !contiguous, drawn_did = false;
+        assert(count <= NAIVE_PARTS);
+        for (size_t i = 0; i < count; i++) /* an Inactive element is no access of the operation */
+            if ((parts[i].flags & SPEX_ACC_DONE) && !(parts[i].flags & SPEX_ACC_INACTIVE))
+                performed[n_performed++] = i;
+        at = gather ? choose(n, count) : 0; /* RMYPFF: one of the operations of the elements */
+        for (size_t i = 0; gather && i < n_performed; i++)
+            drawn_did = drawn_did || performed[i] == at;
+        if (drawn_did)
+            chosen = at;
+        else if (n_performed) /* D18.2.4, DAT-80: a part of the access, so one that was made */
+            chosen = performed[choose(n, n_performed)];
+        else
+            chosen = choose(n, count);
         if (contiguous && vector) { /* RNHSYR: elements come in order */
-            at = 0;
             if (n->c.sve_va == 1)
                 while (at < count && (parts[at].flags & SPEX_ACC_INACTIVE))
                     at++;
@@ -112,18 +124,23 @@ static void describe_access(struct naive *n, const struct spex_op *op,
             }
             if (!found)
                 at = 0;
+        } else if (!gather) {
+            at = chosen;
         }
         source = chosen;
         for (size_t i = 0; i < count; i++) {
-            bool counted = !one || i == chosen;
+            bool counted = !one || i == chosen, inactive = parts[i].flags & SPEX_ACC_INACTIVE;
             bool events = counted || n->c.part_events == 1; /* DAT-79, DAT-83 */
+            if (inactive)
+                continue;
             if (events && (parts[i].flags & SPEX_ACC_DONE))
                 d->events |= parts[i].events;
             if (counted) {
                 d->done = d->done || (parts[i].flags & SPEX_ACC_DONE);
                 d->aborted = d->aborted || (parts[i].flags & SPEX_ACC_EXTERNAL_ABORT);
             }
-            if (n->c.source_parts == 1 && (parts[i].flags & SPEX_ACC_SOURCE) &&
+            if (n->c.source_parts == 1 && (parts[i].flags & SPEX_ACC_DONE) &&
+                (parts[i].flags & SPEX_ACC_SOURCE) &&
                 (!(parts[source].flags & SPEX_ACC_SOURCE) ||
                  parts[i].data_source > parts[source].data_source))
                 source = i;
@@ -150,7 +167,8 @@ static void describe_access(struct naive *n, const struct spex_op *op,
     d->va = a->flags & SPEX_ACC_VA;
     if (a->flags & SPEX_ACC_INACTIVE)
         d->va = d->va && inactive_va; /* DAT-168, DAT-170 */
-    d->pa = d->translated = a->flags & SPEX_ACC_PA;
+    d->pa = d->translated =
+        (a->flags & SPEX_ACC_PA) && (only || !(a->flags & SPEX_ACC_INACTIVE)); /* DAT-85 */
     d->virtual_address = a->va;
     d->physical_address = a->pa;
 }
