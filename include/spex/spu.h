@@ -67,7 +67,7 @@ enum spex_spu_stop_kind {
 };
 
 enum spex_spu_stop_flag {
-    SPEX_STOP_STAGE2 = 1u << 0,       /* reported as stage 2; otherwise stage 1 */
+    SPEX_STOP_STAGE2 = 1u << 0,       /* reported as stage 2, but a GPF not on a walk; else 1 */
     SPEX_STOP_GPC = 1u << 1,          /* Granule Protection Check fault that is not a GPF */
     SPEX_STOP_WALK = 1u << 2,         /* abort: on a translation table walk or update */
     SPEX_STOP_GPT = 1u << 3,          /* abort: on a granule protection table walk */
@@ -380,6 +380,12 @@ struct spex_spu_status {
      * They are not recorded; if this is not zero, the host has a mistake.
      */
     uint64_t impossible_events;
+    /*
+     * Physical addresses that the host has passed so far in an address space that such an
+     * operation cannot reach: Root, or Realm without FEAT_RME (D18.2.1 has no encoding). They are
+     * not recorded; if this is not zero, the host has a mistake.
+     */
+    uint64_t impossible_addresses;
 };
 void spex_spu_get_status(const struct spex_spu *unit, struct spex_spu_status *status);
 

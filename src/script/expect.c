@@ -287,6 +287,7 @@ static bool simple_value(struct script *s, const char *what, uint64_t *got)
         {"in-flight", status.in_flight},
         {"held", status.held},
         {"impossible-events", status.impossible_events},
+        {"impossible-addresses", status.impossible_addresses},
         {"triggers", s->triggers},
         {"serrors", s->serrors},
         {"writes", s->writes},

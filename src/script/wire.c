@@ -27,7 +27,8 @@ const struct wire_field wire_status[] = {
     FIELD(spex_spu_status, "owner-security", owner_security),
     FIELD(spex_spu_status, "owner-valid", owner_valid), FIELD(spex_spu_status, "irq", irq),
     FIELD(spex_spu_status, "in-flight", in_flight), FIELD(spex_spu_status, "held", held),
-    FIELD(spex_spu_status, "impossible-events", impossible_events), {0}};
+    FIELD(spex_spu_status, "impossible-events", impossible_events),
+    FIELD(spex_spu_status, "impossible-addresses", impossible_addresses), {0}};
 const struct wire_field wire_exception[] = {
     FIELD(spex_spu_exception, "source", source), FIELD(spex_spu_exception, "target", target),
     FIELD(spex_spu_exception, "pending", pending), FIELD(spex_spu_exception, "unmasked", unmasked),

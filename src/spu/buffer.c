@@ -80,6 +80,12 @@ static unsigned event_class(uint32_t flags)
     return flags & SPEX_STOP_STAGE2 ? EC_STAGE2 : EC_STAGE1;
 }
 
+/* D17.8.3: a GPF that is not on a walk or update is a stage 1 abort, whatever stage is named. */
+static unsigned fault_class(const struct spex_spu_stop *stop)
+{
+    return event_class(stop->fsc == FSC_GPF ? stop->flags & ~SPEX_STOP_STAGE2 : stop->flags);
+}
+
 /* DebugWriteFault, at address; the record began at start. */
 static void write_fault(struct spex_spu *u, const struct spex_spu_stop *stop, bool walk_abort,
                         uint64_t start, uint64_t address)
@@ -89,7 +95,7 @@ static void write_fault(struct spex_spu *u, const struct spex_spu_stop *stop, bo
     int dl = address != start ? DL_ONE : c->fault_dl ? (int)c->fault_dl - 1 : DL_UNCHANGED;
     struct late_fault fault = {
         .pending = 1,
-        .ec = event_class(stop->flags),
+        .ec = fault_class(stop),
         .fsc = stop->fsc,
         .mss2 = permission_syndrome(u, stop),
         .ea = walk_abort && c->walk_abort_ea,
@@ -184,33 +190,27 @@ static void host_write(struct spex_spu *u, const struct spex_spu_store *store,
         stop->written = store->count;
 }
 
-/*
- * DebugWriteExternalAbort. True if writing goes on: *done bytes of the run count
- * as written. Otherwise the event is recorded and PMBPTR_EL1 set.
- */
-static bool write_abort(struct spex_spu *u, const struct spex_spu_store *store,
-                        const struct spex_spu_stop *stop, uint64_t start, size_t *done)
+/* DebugWriteExternalAbort: is it reported to the SPU? *done bytes of the run are then behind. */
+static bool abort_reported(struct spex_spu *u, const struct spex_spu_store *store,
+                           const struct spex_spu_stop *stop, size_t *done)
 {
     bool async = stop->flags & SPEX_STOP_ASYNC;
     *done = async || stop->written == store->count ? store->count : stop->written + 1;
-    switch (abort_manner(u)) {
-    case ABORT_IGNORED:
-        return true;
-    case ABORT_SERROR:
-        if (u->config.host.serror)
-            u->config.host.serror(u->config.host.user, store->address + stop->written);
-        return true;
-    default:
-        break;
-    }
-    async |= u->config.choices.abort_async;
-    uint64_t address = async ? store->address + store->count : store->address + stop->written;
-    address &= u->writable[R_PMBPTR_EL1];
+    enum abort_manner manner = abort_manner(u);
+    if (manner == ABORT_SERROR && u->config.host.serror)
+        u->config.host.serror(u->config.host.user, store->address + stop->written);
+    return manner == ABORT_REPORTED;
+}
+
+/* Asynchronously, with the pointer behind what was under way, or at the byte that aborted. */
+static void write_abort(struct spex_spu *u, const struct spex_spu_stop *stop, bool async,
+                        uint64_t start, uint64_t address)
+{
     bool walk = stop->flags & (SPEX_STOP_WALK | SPEX_STOP_GPT);
     unsigned fsc = async ? FSC_ABORT_ASYNC : walk ? stop->fsc : FSC_ABORT;
+    address &= u->writable[R_PMBPTR_EL1];
     spu_put(u, R_PMBPTR_EL1, address);
     spu_report_abort(u, event_class(stop->flags), fsc, async || address != start);
-    return false;
 }
 
 /* BUF-181: the next page may be translated, and marked dirty, before it is written. */
@@ -233,8 +233,8 @@ static void translate_ahead(struct spex_spu *u, struct spex_spu_store *store)
 /* SPEWriteToBuffer: true if the whole record is in memory. */
 static bool write_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
 {
-    uint64_t start = u->w.eff[R_PMBPTR_EL1];
-    struct spex_spu_stop stop;
+    uint64_t start = u->w.eff[R_PMBPTR_EL1], aborted = 0;
+    struct spex_spu_stop stop, first = {0};
     spu_sample_now(u);
     struct spex_spu_store store = u->now.store;
     store.address = start;
@@ -266,9 +266,21 @@ static bool write_record(struct spex_spu *u, const uint8_t *bytes, size_t size)
             write_fault(u, &stop, stop.kind == SPEX_STOP_ABORT, start, start + at + done);
             return false;
         }
-        if (stop.kind == SPEX_STOP_ABORT && !write_abort(u, &store, &stop, start, &done))
+        bool reported = stop.kind == SPEX_STOP_ABORT && abort_reported(u, &store, &stop, &done);
+        bool async = stop.flags & SPEX_STOP_ASYNC || u->config.choices.abort_async;
+        if (reported && async && !first.kind) {
+            write_abort(u, &stop, true, start, store.address + store.count);
             return false;
+        }
+        if (reported && !first.kind) { /* RDTGVZ: a fault of a later byte comes before it */
+            first = stop;
+            aborted = store.address + stop.written;
+        }
         at += done;
+    }
+    if (first.kind) {
+        write_abort(u, &first, false, start, aborted);
+        return false;
     }
     translate_ahead(u, &store);
     spu_put(u, R_PMBPTR_EL1, start + size);

@@ -320,8 +320,12 @@ static uint64_t collect_access(struct collector *k, const struct spex_access *a,
     if (output)
         collect_va(k, a);
     if (output && translated && k->slot->physical &&
-        !(k->o->flags & SPEX_OUT_MONITOR_FAIL && !CHOICES->monitor_fail_pa))
-        collect_pa(k, a);
+        !(k->o->flags & SPEX_OUT_MONITOR_FAIL && !CHOICES->monitor_fail_pa)) {
+        if (a->pas == SPEX_ROOT || (a->pas == SPEX_REALM && !FEATURES->RME))
+            k->u->impossible_addresses++; /* D18.2.1 has no encoding for it: the host is mistaken */
+        else
+            collect_pa(k, a);
+    }
     if (level == INFO_ADDRESS)
         return 0;
     if (output && done)

@@ -95,7 +95,7 @@ static bool as_asimd(const struct collector *k)
             return false;
     return CHOICES->sve128 && !FEATURES->ArchInst && k->op->vector_bits == 128 &&
            k->op->vectors <= 1 && flag(k, SPEX_OPF_ASIMD_EQUIV) &&
-           !flag(k, SPEX_OPF_PRED | SPEX_OPF_PREDICATE_ONLY);
+           !flag(k, SPEX_OPF_PRED | SPEX_OPF_PRED_ZEROING | SPEX_OPF_PREDICATE_ONLY);
 }
 
 /* ASE says Advanced SIMD: not SVE or SME that has no format of its own. */

@@ -336,6 +336,7 @@ void spex_spu_get_status(const struct spex_spu *u, struct spex_spu_status *statu
         .irq = u->irq,
         .held = (uint8_t)u->w.held_count,
         .impossible_events = u->impossible,
+        .impossible_addresses = u->impossible_addresses,
     };
     for (unsigned i = 0; i < SLOTS; i++)
         s.in_flight += u->w.slot[i].busy != 0;

@@ -105,8 +105,9 @@ struct spex_spu {
         struct slot slot;            /* a new sample, but for pc, contexts and time */
         struct spex_spu_store store; /* a write to the buffer, but for address and bytes */
     } now;
-    bool irq;            /* as last reported to the host */
-    uint64_t impossible; /* events that were not recorded: spex_spu_status */
+    bool irq;                      /* as last reported to the host */
+    uint64_t impossible;           /* events that were not recorded: spex_spu_status */
+    uint64_t impossible_addresses; /* the same of physical addresses, how many */
     struct spex_spu_exception exception;
     uint8_t held[HELD][SPEX_RECORD_MAX];
 };
@@ -256,7 +257,7 @@ enum { BSC_NOT_ALLOWED = 0, BSC_FULL = 1 };
 enum { DL_UNCHANGED = -1, DL_ZERO = 0, DL_ONE = 1 };
 /* clang-format off */
 enum { FSC_ADDRESS_SIZE = 0x00, FSC_TRANSLATION = 0x04, FSC_ABORT = 0x10, FSC_ABORT_ASYNC = 0x11,
-       FSC_ALIGNMENT = 0x21 };
+       FSC_ALIGNMENT = 0x21, FSC_GPF = 0x28 };
 /* clang-format on */
 
 /* True if it was recorded: S of the register was 0. */

@@ -334,8 +334,8 @@ static void record_fault(struct naive *n, unsigned fsc, uint32_t flags, uint64_t
     if (written)
         n->PMBPTR_EL1 &= pointer_mask(n);
     if (flags & SPEX_STOP_GPC)
-        e.what = GPC; /* BUF-167: not a GPF */
-    else if (flags & SPEX_STOP_STAGE2)
+        e.what = GPC;                                   /* BUF-167: not a GPF */
+    else if ((flags & SPEX_STOP_STAGE2) && fsc != 0x28) /* BUF-170: a GPF, and not of a walk */
         e.what = STAGE2;
     e.gpf = e.what != GPC && ((fsc >= 0x22 && fsc <= 0x28));
     e.external = external;
@@ -500,8 +500,11 @@ static bool pointer_too_large(const struct naive *n)
 static void write_record(struct naive *n, const struct naive_record *record)
 {
     uint64_t start = n->PMBPTR_EL1;
-    bool late = false; /* an asynchronous abort is on its way */
-    uint32_t late_flags = 0;
+    bool late = false;    /* an asynchronous abort is on its way */
+    bool aborted = false; /* at PMBPTR_EL1 == abort_at; RDTGVZ: a fault of the record goes first */
+    uint32_t late_flags = 0, abort_flags = 0;
+    uint64_t abort_at = 0;
+    unsigned abort_fsc = 0;
     for (size_t i = 0; i < record->size; i++) {
         if (n->c.misaligned_pointer && i == 0 && n->f.Align && (start & ONES(n->f.Align - 1u, 0))) {
             fault(n, 0x21, 0, start, false, true); /* BUF-156 */
@@ -529,9 +532,14 @@ static void write_record(struct naive *n, const struct naive_record *record)
             n->serrors++;
         if (stop.kind == SPEX_STOP_ABORT && manner(n) == REPORT) {
             if (!n->c.abort_async && !(stop.flags & SPEX_STOP_ASYNC)) {
-                n->PMBPTR_EL1 &= pointer_mask(n);
-                external_abort(n, stop.fsc, stop.flags, false, n->PMBPTR_EL1 != start);
-                return;
+                if (!aborted) {
+                    aborted = true;
+                    abort_at = n->PMBPTR_EL1;
+                    abort_flags = stop.flags;
+                    abort_fsc = stop.fsc;
+                }
+                n->PMBPTR_EL1++;
+                continue;
             }
             if (!(stop.flags & SPEX_STOP_ASYNC)) { /* by choice: the pointer says nothing */
                 n->PMBPTR_EL1 = start + record->size;
@@ -542,6 +550,11 @@ static void write_record(struct naive *n, const struct naive_record *record)
             late_flags = stop.flags;
         }
         n->PMBPTR_EL1++;
+    }
+    if (aborted) {
+        n->PMBPTR_EL1 = abort_at & pointer_mask(n);
+        external_abort(n, abort_fsc, abort_flags, false, n->PMBPTR_EL1 != start);
+        return;
     }
     n->whole += record->size;
     if (late)
@@ -1599,6 +1612,7 @@ void naive_status(const struct naive *n, struct spex_spu_status *status)
         status->in_flight += n->slot[i].used;
     status->held = (uint8_t)n->held_count;
     status->impossible_events = n->impossible;
+    status->impossible_addresses = n->impossible_addresses;
 }
 
 /* RYZJQX, one of its three cases. */

@@ -85,7 +85,8 @@ struct naive {
     uint64_t pmu[NAIVE_PMU]; /* by naive_pmu_index */
     uint64_t triggers, serrors;
     uint64_t impossible; /* events that operations cannot have: D18.2.6 */
-    size_t whole;        /* bytes of whole records written; the caller clears it */
+    uint64_t impossible_addresses;
+    size_t whole; /* bytes of whole records written; the caller clears it */
 };
 
 unsigned naive_pmu_index(unsigned event);

@@ -212,7 +212,7 @@ static bool as_asimd(const struct naive *n, const struct spex_op *op)
             return false;
     return n->c.sve128 && !n->f.ArchInst && op->vector_bits == 128 && op->vectors <= 1 &&
            (op->flags & SPEX_OPF_ASIMD_EQUIV) && !(op->flags & SPEX_OPF_PRED) &&
-           !(op->flags & SPEX_OPF_PREDICATE_ONLY);
+           !(op->flags & SPEX_OPF_PRED_ZEROING) && !(op->flags & SPEX_OPF_PREDICATE_ONLY);
 }
 
 /* DAT-123 to DAT-130. */
@@ -675,6 +675,11 @@ static void which_access(struct work *w)
     d->pa = d->pa && w->s->pa && d->va; /* DAT-85 to DAT-87 */
     if ((w->flags & SPEX_OUT_MONITOR_FAIL) && !n->c.monitor_fail_pa)
         d->pa = false; /* DAT-88 */
+    unsigned space = d->chosen->pas;
+    if (d->pa && (space == SPEX_ROOT || (space == SPEX_REALM && !n->f.RME))) {
+        n->impossible_addresses++; /* PKT-24: reserved */
+        d->pa = false;
+    }
 }
 
 /* PKT-56 to PKT-58, DAT-110. */

@@ -299,7 +299,9 @@ void ops_fit(struct made_op *made, const struct spex_spu_state *state)
         out->target_security = state->security;
     }
     for (size_t i = 0; i < 2; i++)
-        if (made->pc & 16 << i)
+        if (!(made->pc & 0xf00))
+            out->access[i].pas = SPEX_ROOT; /* which no record can say */
+        else if (made->pc & 16 << i)
             out->access[i].pas = state->security;
         else
             out->access[i].pas = SPEX_NONSECURE;

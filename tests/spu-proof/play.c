@@ -219,7 +219,7 @@ static void plan(struct pair *p, const struct step *step)
     default:
         plan.stop.kind = SPEX_STOP_FAULT;
         plan.stop.fsc = PICK(rng, faults);
-        if (f->EL2 && plan.stop.fsc != 0x21 && plan.stop.fsc != 0x28)
+        if (f->EL2 && plan.stop.fsc != 0x21)
             plan.stop.flags |= (uint16_t)(rng_next(rng) & SPEX_STOP_STAGE2);
         if (f->RME && rng_chance(rng, 1, 6))
             plan.stop.flags = SPEX_STOP_GPC;

@@ -135,7 +135,7 @@ static bool check_granule(struct request *r, uint64_t pa, enum access what, unsi
         return fault(r, 0, SPEX_STOP_GPC); /* GPT walk fault */
     if (g == GPT_ANY || g == own[r->store->security])
         return true;
-    return what == WRITE ? fault(r, 0x28, 0) : fault(r, 0x24 + level, stage_flag);
+    return fault(r, what == WRITE ? 0x28 : 0x24 + level, stage_flag);
 }
 
 /* Hardware update of a descriptor. */
@@ -249,7 +249,9 @@ void walker_write(void *user, const struct spex_spu_store *store, struct spex_sp
     for (size_t i = 0; i < store->count; i++) {
         uint64_t va = store->address + i;
         stop->written = i;
-        if (!translate(&r, va, &pa) || !check_granule(&r, pa, WRITE, 0, 0))
+        /* A GPF of the write itself names the last stage: the unit knows that it is stage 1. */
+        if (!translate(&r, va, &pa) ||
+            !check_granule(&r, pa, WRITE, 0, w->stage2 ? SPEX_STOP_STAGE2 : 0))
             return;
         if (aborts(w, pa)) {
             external(&r, 0, 0);
