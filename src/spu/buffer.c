@@ -56,7 +56,7 @@ void spu_pointer_violation(struct spex_spu *u)
     case POINTER_DISCARD:
         u->w.drop = true;
         break;
-    case POINTER_DISABLED: /* spu_update does not enable profiling */
+    case POINTER_DISABLED: /* spu_update does not enable profiling; a record alone is lost */
         break;
     }
 }
@@ -329,7 +329,7 @@ static void write_or_drop(struct spex_spu *u, const uint8_t *bytes, size_t size)
     }
     uint64_t limit = limit_of(u), pointer = u->w.eff[R_PMBPTR_EL1];
     if (pointer > limit || limit - pointer < size || pointer >> 56 != limit >> 56) {
-        spu_pointer_violation(u); /* moved by software while enabled */
+        spu_pointer_violation(u); /* pointer_rule_at=record, or moved while enabled */
         spu_update(u);
         return;
     }

@@ -37,6 +37,7 @@ enum {                                                               /* pointer_
        POINTER_DISCARD,
        POINTER_DISABLED,
 };
+enum { POINTER_AT_RECORD, POINTER_AT_ENABLING }; /* pointer_rule_at */
 
 void spu_choices_default(struct spu_choices *choices);
 

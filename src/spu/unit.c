@@ -396,7 +396,8 @@ void spu_update(struct spex_spu *u)
     bool enabled = StatisticalProfilingEnabled(u, (unsigned)u->w.el);
     if (enabled && !u->w.enabled) {
         u->w.drop = false;
-        if (!spu_discard_mode(u) && !spu_pointer_ok(u)) {
+        if (u->config.choices.pointer_rule_at == POINTER_AT_ENABLING && !spu_discard_mode(u) &&
+            !spu_pointer_ok(u)) {
             spu_pointer_violation(u);
             if (SPEProfilingStopped(u))
                 spu_buffer_closed(u);

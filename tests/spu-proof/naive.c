@@ -590,7 +590,7 @@ static void emit(struct naive *n, const struct naive_record *record)
     }
     uint64_t limit = LIMIT(n), pointer = n->PMBPTR_EL1;
     if (pointer > limit || limit - pointer < record->size || pointer >> 56 != limit >> 56) {
-        pointer_violation(n); /* software moved it while profiling was enabled; BUF-16 */
+        pointer_violation(n); /* at the first record that does not fit; BUF-16 */
         return;
     }
     write_record(n, record);
@@ -676,7 +676,7 @@ static void look_again(struct naive *n)
     bool now = enabled(n);
     if (now && !n->was_enabled) {
         n->waived = false;
-        if (!discard_mode(n) && !pointer_ok(n)) { /* D17.7; FIL-26 */
+        if (n->c.pointer_rule_at == 1 && !discard_mode(n) && !pointer_ok(n)) { /* D17.7; FIL-26 */
             pointer_violation(n);
             if (stopped(n))
                 close_buffer(n);

@@ -100,6 +100,8 @@ static void test_choice_constants(void **state)
         ROW(pointer_rule, "impdef", POINTER_IMPDEF),
         ROW(pointer_rule, "discard", POINTER_DISCARD),
         ROW(pointer_rule, "disabled", POINTER_DISABLED),
+        ROW(pointer_rule_at, "record", POINTER_AT_RECORD),
+        ROW(pointer_rule_at, "enabling", POINTER_AT_ENABLING),
     };
 #undef ROW
     struct spu_choices choices;

@@ -39,7 +39,8 @@ LOOP(loop_call);
 int booted_el2;
 volatile uint64_t last_esr;
 static volatile unsigned interrupts;
-static volatile uint64_t irq_pmbsr, irq_end;
+static volatile uint64_t irq_pmbsr, irq_end, irq_id;
+static volatile int keep_pointer;
 
 /* ---- console ---- */
 
@@ -140,10 +141,13 @@ void on_irq(void)
 {
     uint64_t id = READ("S3_0_C12_C12_0"); /* ICC_IAR1_EL1 */
     interrupts++;
+    irq_id = id;
     irq_pmbsr |= READ(PMBSR);
     irq_end = READ(PMBPTR);
-    WRITE(PMBPTR, BUFFER);
-    ISB();
+    if (!keep_pointer) {
+        WRITE(PMBPTR, BUFFER);
+        ISB();
+    }
     WRITE(PMBSR, 0);
     ISB();
     WRITE("S3_0_C12_C12_1", id); /* ICC_EOIR1_EL1 */
@@ -371,23 +375,36 @@ static void faults(void)
     *gicr(0x100) = 1u << PPI;
 }
 
-static void interrupt(void)
+static void interrupt(const char *name, uint64_t limit)
 {
-    buffer(BUFFER, BUFFER + 0x1000);
+    buffer(BUFFER, limit);
     WRITE(PMSIRR, 256);
     WRITE(PMSICR, 256);
     interrupts = 0;
+    irq_pmbsr = 0;
     __asm__ volatile("msr daifclr, #2");
     ISB();
     run(E1SPE | TS, loop_alu, 20000, 0);
     __asm__ volatile("msr daifset, #2");
-    print("interrupt", ".count", interrupts);
-    print("interrupt", ".pmbsr", irq_pmbsr);
-    print("interrupt", ".end", irq_end);
-    print("interrupt", ".after", READ(PMBSR));
+    print(name, ".count", interrupts);
+    print(name, ".id", irq_id);
+    print(name, ".pmbsr", irq_pmbsr);
+    print(name, ".end", irq_end);
+    print(name, ".after", READ(PMBSR));
     stop();
+    WRITE(PMBSR, 0);
     WRITE(PMBLIMITR, 0);
     ISB();
+}
+
+/* A buffer without room, and a handler that clears S and goes on: as kvm-unit-tests do. */
+static void no_room(void)
+{
+    *(volatile uint64_t *)BUFFER = 0;
+    keep_pointer = 1;
+    interrupt("no_room", BUFFER);
+    keep_pointer = 0;
+    print("no_room", ".written", *(volatile uint64_t *)BUFFER);
 }
 
 /* ---- EL2 ---- */
@@ -487,7 +504,8 @@ void main(void)
         in_flight();
         undefined();
         faults();
-        interrupt();
+        interrupt("interrupt", BUFFER + 0x1000);
+        no_room();
     }
     print("done", "", 1);
 }
