@@ -37,7 +37,8 @@ enum {                                                               /* pointer_
        POINTER_DISCARD,
        POINTER_DISABLED,
 };
-enum { POINTER_AT_RECORD, POINTER_AT_ENABLING }; /* pointer_rule_at */
+enum { INTERVAL_ZERO_EACH, INTERVAL_ZERO_NEVER }; /* interval_zero */
+enum { POINTER_AT_RECORD, POINTER_AT_ENABLING };  /* pointer_rule_at */
 
 void spu_choices_default(struct spu_choices *choices);
 

@@ -11,7 +11,7 @@
 
 #include <assert.h>
 
-enum { NEVER_SHIFT = 62 }; /* enabled, but the counters never select: INTERVAL is zero */
+enum { NEVER_SHIFT = 62 }; /* enabled, but the counters never select: interval_zero=never */
 
 struct counters {
     uint32_t count;
@@ -100,6 +100,8 @@ void spu_sample_plan(struct spex_spu *u)
         until = c.count - 1;
     else if (interval) /* one member reloads; at least interval - 1 more only decrement */
         until = interval;
+    else if (u->config.choices.interval_zero == INTERVAL_ZERO_EACH)
+        until = 0;
     else
         until = rnd && !two ? 1 : UINT64_C(1) << NEVER_SHIFT;
     if (two && c.ecount && c.ecount - 1u < until)
@@ -113,11 +115,15 @@ void spu_sample_plan(struct spex_spu *u)
 static bool to_collect(struct spex_spu *u)
 {
     struct counters c = counters_get(u);
-    bool two = two_counters(u), selected = false, loaded = false;
-    if (c.count == 0) {
+    bool two = two_counters(u), selected = false, loaded = false, zero;
+    if (c.count == 0) { /* a reload with zero reaches zero there and then, by choice */
         c.count = reload_value(u);
         u->w.due = false;
-    } else if (--c.count == 0) {
+        zero = c.count == 0 && u->config.choices.interval_zero == INTERVAL_ZERO_EACH;
+    } else {
+        zero = --c.count == 0;
+    }
+    if (zero) {
         u->w.due = true;
         if (two) {
             c.ecount = spu_random(u);

@@ -649,17 +649,20 @@ static void reload(struct naive *n)
 /* SPEToCollectSample(): one member of the population. */
 static bool to_collect(struct naive *n)
 {
+    bool reached;
     if (COUNT(n) == 0) {
         reload(n); /* SMP-26: the reload has an operation of its own */
+        reached = COUNT(n) == 0 && n->c.interval_zero == 0; /* SMP-52: a distance of 0 * 256 + 1 */
     } else {
         set_field(&n->PMSICR_EL1, 31, 0, COUNT(n) - 1);
-        if (COUNT(n) == 0) {
-            n->reload_due = true;
-            if (!(RND(n) && n->f.ERnd))
-                return true;
-            set_field(&n->PMSICR_EL1, 63, 56, any(n)); /* SMP-34 */
-            return ECOUNT(n) == 0;                     /* SMP-35 */
-        }
+        reached = COUNT(n) == 0;
+    }
+    if (reached) {
+        n->reload_due = true;
+        if (!(RND(n) && n->f.ERnd))
+            return true;
+        set_field(&n->PMSICR_EL1, 63, 56, any(n)); /* SMP-34 */
+        return ECOUNT(n) == 0;                     /* SMP-35 */
     }
     if (RND(n) && n->f.ERnd && ECOUNT(n) != 0) { /* SMP-36 */
         set_field(&n->PMSICR_EL1, 63, 56, ECOUNT(n) - 1);
