@@ -246,6 +246,7 @@ PLAN_SMP = [
 PLAN_V12 = [
     ("inverse", f"{SPE},inv_event_filter=0x8/u -c 2048 -m,64", RUN),
     ("discard", "-e arm_spe/discard=1/u -c 1024 -m,64", RUN),
+    ("retired", f"{SPE},event_filter=2/u -c 4096 -m,64", RUN),
     ("newest", f"{SPE},jitter=1/u -c 4096 -m,256", RUN),
 ]
 PLAN_MAX = [
@@ -450,17 +451,20 @@ def check_attributes(boot, version, form, caps):
 
 def test_v1p0(boot):
     check_attributes(boot, 0, FORMAT, {"arch_inst": "1", "count_size": "12", "ernd": "1",
-                                       "event_filter": "0xa8", "min_interval": "1024"})
+                                       "event_filter": "0xaa", "min_interval": "1024"})
 
 
 def test_v1p2(boot):
     check_attributes(boot, 2, FORMAT_V12, {"arch_inst": "1", "count_size": "12", "ernd": "1",
-                                           "event_filter": "0x608e8", "min_interval": "1024"})
+                                           "event_filter": "0x608ea", "min_interval": "1024"})
     r = boot.recordings()
     if check_recording(r["inverse"], V12):
         check("v1p2: no record with a filtered event",
               not any("L1D-REFILL" in p for p in r["inverse"].packets if p.startswith("EV")))
     check_recording(r["newest"], V12)
+    check("v1p2: perf's example event_filter=2 is accepted, and everything is retired",
+          check_recording(r["retired"], V12) and
+          all("RETIRED" in p for p in r["retired"].packets if p.startswith("EV")))
     d = r["discard"]
     log = Log(boot.log)
     begins = sum(l.startswith("begin s")
@@ -472,7 +476,7 @@ def test_v1p2(boot):
 
 def test_max(boot):
     check_attributes(boot, 5, FORMAT_MAX, {"arch_inst": "1", "count_size": "16", "ernd": "1",
-                                           "event_filter": "0x3fe0ffc", "min_interval": "1024"})
+                                           "event_filter": "0x3fe0ffe", "min_interval": "1024"})
     r = boot.recordings()
     for name in r:
         check_recording(r[name], "max")
