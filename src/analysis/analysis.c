@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-static void add_totals(struct spex_totals *sum, const struct spex_totals *t)
+void totals_add(struct spex_totals *sum, const struct spex_totals *t)
 {
     uint64_t *const counts[] = {&sum->records,      &sum->kept,          &sum->timed,
                                 &sum->with_context, &sum->with_source,   &sum->with_va,
@@ -42,7 +42,7 @@ static void sum_threads(struct spex_analysis *a)
     state_free(&a->thread_sums, true);
     a->thread_sums = (struct table){0};
     for (size_t p = 0; p < a->part_count; p++) {
-        const struct table *threads = &a->parts[p]->threads;
+        const struct table *threads = &a->parts[p]->lane.threads;
         for (size_t i = 0; threads->slots && i <= threads->mask; i++) {
             const struct thread *t = threads->slots[i].value;
             if (!t || !t->samples)
@@ -84,7 +84,7 @@ static void sum_cpus(struct spex_analysis *a)
 
 /* One file after the other. */
 static enum spex_status run_parts(struct spex_analysis *a, const struct analysis_sink *sinks,
-                                  size_t count, struct spex_error *error)
+                                  size_t count, struct shards *shards, struct spex_error *error)
 {
     enum spex_status status = SPEX_OK;
     struct spex_totals sum = {0};
@@ -93,10 +93,10 @@ static enum spex_status run_parts(struct spex_analysis *a, const struct analysis
         if (part == a)
             a->totals = a->own;
         a->reading = part;
-        status = merge_file(part, sinks, count, error);
+        status = merge_file(part, sinks, count, shards, error);
         if (part == a)
             a->own = a->totals;
-        add_totals(&sum, &part->totals);
+        totals_add(&sum, &part->totals);
     }
     a->reading = NULL;
     a->totals = sum;
@@ -105,17 +105,34 @@ static enum spex_status run_parts(struct spex_analysis *a, const struct analysis
 }
 
 static enum spex_status run_pass(struct spex_analysis *a, const struct analysis_sink *sinks,
-                                 size_t count, struct spex_error *error)
+                                 size_t count, struct shards *shards, struct spex_error *error)
 {
     struct spex_module *module;
     bool again = a->only && a->counted;
+    a->no_memory = a->too_many = a->inexact = false;
     for (size_t i = 0; !again && (module = spex_symbols_nth(a->symbols, i)); i++)
         module->samples = module->left_out = module->unnamed = 0;
     a->enough = false;
-    enum spex_status status =
-        a->part_count ? run_parts(a, sinks, count, error) : merge_file(a, sinks, count, error);
+    enum spex_status status = a->part_count ? run_parts(a, sinks, count, shards, error)
+                                            : merge_file(a, sinks, count, shards, error);
     sum_cpus(a);
     return status;
+}
+
+/* By threads that count apart; if that cannot be done, or was not exact, by one alone. */
+static enum spex_status run_passes(struct spex_analysis *a, const struct analysis_sink *sinks,
+                                   size_t count, struct spex_error *error)
+{
+    a->shards = shards_new(a, sinks, count);
+    if (a->shards) {
+        enum spex_status status = run_pass(a, sinks, count, a->shards, error);
+        bool exact = shards_add_up(a->shards, a);
+        shards_free(a->shards);
+        a->shards = NULL;
+        if (exact)
+            return status;
+    }
+    return run_pass(a, sinks, count, NULL, error);
 }
 
 enum spex_status analysis_run(struct spex_analysis *a, const struct analysis_sink *sinks,
@@ -123,8 +140,10 @@ enum spex_status analysis_run(struct spex_analysis *a, const struct analysis_sin
 {
     assert(count <= ANALYSIS_SINKS);
     volatile enum spex_status status = SPEX_NO_MEMORY;
-    a->no_memory = a->too_many = false;
-    if (!memory_guarded(status = run_pass(a, sinks, count, error)) || a->no_memory)
+    bool done = memory_guarded(status = run_passes(a, sinks, count, error));
+    shards_free(a->shards); /* if there was no memory */
+    a->shards = NULL;
+    if (!done || a->no_memory)
         return error_set(error, SPEX_NO_MEMORY, 0, "%s: not enough memory to read it", a->name);
     if (a->too_many && !status)
         return error_set(
@@ -138,7 +157,7 @@ enum spex_status analysis_run(struct spex_analysis *a, const struct analysis_sin
 enum spex_status spex_analysis_run(struct spex_analysis *a, spex_sample_sink *sink, void *context,
                                    struct spex_error *error)
 {
-    const struct analysis_sink one = {sink, context};
+    const struct analysis_sink one = {.call = sink, .context = context};
     return analysis_run(a, &one, sink != NULL, error);
 }
 
@@ -199,7 +218,7 @@ void analysis_narrow(struct spex_analysis *a, unsigned want, const struct line_s
 bool spex_analysis_thread(const struct spex_analysis *a, size_t index,
                           struct spex_thread_total *total)
 {
-    const struct table *threads = a->part_count ? &a->thread_sums : &a->threads;
+    const struct table *threads = a->part_count ? &a->thread_sums : &a->lane.threads;
     const struct thread *last = NULL;
     for (size_t n = 0; n <= index; n++) {
         const struct thread *best = NULL;
@@ -217,7 +236,8 @@ bool spex_analysis_thread(const struct spex_analysis *a, size_t index,
             return false;
         last = best;
     }
-    *total = (struct spex_thread_total){last->comm, last->pid, last->tid, last->samples, 0};
+    *total = (struct spex_thread_total){last->latest.comm, last->latest.pid, last->tid,
+                                        last->samples, 0};
     return true;
 }
 

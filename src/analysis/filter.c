@@ -2,6 +2,7 @@
 #include "internal.h"
 
 #include "base/error.h"
+#include "base/memory.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -86,6 +87,21 @@ struct filter {
         bool keep;
     } memo[MEMO]; /* decisions on comm, module, symbol by their pointer */
 };
+
+struct filter *filter_copy(const struct filter *filter)
+{
+    struct filter *copy = memory_get(1, sizeof *copy);
+    *copy = *filter;
+    copy->words = NULL;
+    copy->ranges = NULL;
+    copy->ranges = memory_get(filter->count + 1, sizeof *copy->ranges);
+    if (filter->ranges)
+        memcpy(copy->ranges, filter->ranges, filter->count * sizeof *copy->ranges);
+    copy->words = memory_get(filter->count + 1, sizeof *copy->words);
+    for (size_t i = 0; filter->words && i < filter->count; i++)
+        copy->words[i] = memory_copy(filter->words[i]);
+    return copy;
+}
 
 void filter_free(struct filter *filter)
 {

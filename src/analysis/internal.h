@@ -90,6 +90,7 @@ void clock_share(struct clock *clock, const struct clock_rules *rules,
 struct filter;
 enum spex_status filter_new(const struct spex_filter *spec, uint64_t first_time, uint64_t last_time,
                             struct filter **filter, struct spex_error *error);
+struct filter *filter_copy(const struct filter *filter);
 void filter_free(struct filter *filter);
 bool filter_keeps(struct filter *filter, const struct spex_sample *sample);
 
@@ -148,10 +149,25 @@ void place_cache_clear(struct place_cache *cache); /* may be NULL */
 size_t analysis_read(struct spex_analysis *analysis, struct spex_module *module, uint64_t address,
                      void *bytes, size_t size);
 
+/*
+ * How threads that read different queues count apart (shards.h): each has a context of its own,
+ * which begins empty. join: adds what `from` counted; false if it is not what one thread would have
+ * counted. take: gives the sum to the context that was split, which counted nothing else.
+ */
+struct sink_shards {
+    void *(*split)(void *context, unsigned threads); /* NULL: it cannot be */
+    bool (*join)(void *to, void *from);
+    void (*take)(void *context, void *sum);
+    void (*drop)(void *shard);
+};
+/* Threads cannot count apart what one would: a sink says so, and one thread does it. */
+void analysis_inexact(struct spex_analysis *analysis);
+
 /* spex_analysis_run with several independent sinks, which run at the same time. */
 struct analysis_sink {
     spex_sample_sink *call;
     void *context;
+    const struct sink_shards *shards; /* NULL: it needs all samples in order */
 };
 enum { ANALYSIS_SINKS = 8 };
 enum spex_status analysis_run(struct spex_analysis *analysis, const struct analysis_sink *sinks,

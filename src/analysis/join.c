@@ -53,8 +53,9 @@ static void tick_range(struct spex_analysis *a, struct queue *q, const struct sp
  * The thread of a record, which may differ from that of the record before. A context packet
  * names it (CONFIG_PID_IN_CONTEXTIDR), else switch events do.
  */
-static void change_thread(struct spex_analysis *a, struct queue *q, uint64_t who, uint64_t tick)
+static void change_thread(struct lane *lane, struct queue *q, uint64_t who, uint64_t tick)
 {
+    struct spex_analysis *a = lane->analysis;
     bool timed = !(who & WHO_UNTIMED);
     /* Without a timestamp, what the end of the file says is the best guess. */
     uint64_t time = timed ? tick_time(a, tick) : UINT64_MAX;
@@ -69,10 +70,8 @@ static void change_thread(struct spex_analysis *a, struct queue *q, uint64_t who
             pid = -1;
         }
     }
-    analysis_lock(a);
-    struct thread *t = state_thread(a, tid, pid, time);
-    struct process *kernel = state_process(a, SPEX_PERF_PID_KERNEL, time);
-    analysis_unlock(a);
+    struct thread *t = state_thread(lane, tid, pid, time);
+    struct process *kernel = state_process(lane, SPEX_PERF_PID_KERNEL, time);
     intersect(&valid, &t->span);
     intersect(&valid, &t->process->span);
     intersect(&valid, &kernel->span);
@@ -124,20 +123,20 @@ static unsigned find_source(struct queue *q, const struct spex_record *r, unsign
     return info.source | snooped;
 }
 
-void join_flush(struct spex_analysis *a)
+void join_flush(struct lane *lane)
 {
     struct memory_guard *guard = memory_guard_pause();
-    for (size_t i = 0; a->sample_count && i < a->sink_count; i++)
-        a->sinks[i].call(a->sinks[i].context, a->samples, a->sample_count);
+    for (size_t i = 0; lane->sample_count && i < lane->sink_count; i++)
+        lane->sinks[i].call(lane->sinks[i].context, lane->samples, lane->sample_count);
     memory_guard_resume(guard);
-    a->sample_count = 0;
+    lane->sample_count = 0;
 }
 
-static bool filters_keep(struct spex_analysis *a, const struct spex_sample *s)
+static bool filters_keep(struct lane *lane, const struct spex_sample *s)
 {
-    for (size_t f = 0; f < a->options.filter_count; f++)
-        if (!filter_keeps(a->filters[f], s)) {
-            a->totals.rejected[f]++;
+    for (size_t f = 0; f < lane->analysis->options.filter_count; f++)
+        if (!filter_keeps(lane->filters[f], s)) {
+            lane->totals.rejected[f]++;
             return false;
         }
     return true;
@@ -159,14 +158,13 @@ static inline void copy_same(struct spex_sample *to, const struct spex_sample *f
     memcpy((char *)to + AT, (const char *)from + AT, END - AT);
 }
 
-static void fill_place(struct spex_analysis *a, struct place_slot *slot,
-                       const struct spex_sample *s, uint32_t version, uint64_t pc)
+static void fill_place(struct lane *lane, struct place_slot *slot, const struct spex_sample *s,
+                       uint32_t version, uint64_t pc)
 {
     const struct spex_record *r = s->record;
-    uint64_t time = r->present & SPEX_HAS_TIMESTAMP ? tick_time(a, r->timestamp) : UINT64_MAX;
-    analysis_lock(a);
-    place_fill(a, slot, version, s->pid, time, pc);
-    analysis_unlock(a);
+    uint64_t time =
+        r->present & SPEX_HAS_TIMESTAMP ? tick_time(lane->analysis, r->timestamp) : UINT64_MAX;
+    place_fill(lane, slot, version, s->pid, time, pc);
 }
 
 static inline bool uses_line(const struct line_set *lines, const struct spex_record *r)
@@ -177,14 +175,14 @@ static inline bool uses_line(const struct line_set *lines, const struct spex_rec
     return uses & (r->present / SPEX_HAS_VA & 1);
 }
 
-static void note_saturated(struct spex_analysis *a, struct spex_sample *s)
+static void note_saturated(struct lane *lane, struct spex_sample *s)
 {
-    unsigned full = spex_analysis_saturated(a, s->record);
+    unsigned full = spex_analysis_saturated(lane->analysis, s->record);
     _Static_assert(SPEX_SAMPLE_LEAST_ISSUE == (unsigned)SPEX_HAS_ISSUE &&
                        SPEX_SAMPLE_LEAST_TRANSLATION == (unsigned)SPEX_HAS_TRANSLATION,
                    "both are the same bits");
     s->flags |= full & (SPEX_HAS_ISSUE | SPEX_HAS_TRANSLATION);
-    a->totals.saturated += full != 0;
+    lane->totals.saturated += full != 0;
 }
 
 /* Parts of join_records(), whose loop keeps what they need in registers. */
@@ -202,18 +200,21 @@ PART void put_addresses(struct spex_sample *s, const struct spex_record *r, unsi
     }
 }
 
-PART struct spex_module *put_place(struct spex_analysis *a, const struct queue *q,
-                                   struct spex_sample *s, uint64_t pc, bool wanted)
+/* Returns where samples of its module are counted, NULL if there is none. */
+PART struct lane_module *put_place(struct lane *lane, const struct queue *q, struct spex_sample *s,
+                                   uint64_t pc, bool wanted)
 {
-    struct spex_module *module = NULL;
+    struct lane_module *module = NULL;
+    s->module = NULL;
     if (__builtin_expect(wanted, 1)) {
         uint32_t version = q->same.maps[pc >> 63] << 1;
         size_t index = place_index(pc, version);
-        struct place_slot *slot = &a->places[index];
+        struct place_slot *slot = &lane->places[index];
         if (__builtin_expect(slot->ip != pc || slot->version != version, 0))
-            fill_place(a, slot, s, version, pc);
+            fill_place(lane, slot, s, version, pc);
         s->place = (uint32_t)index;
-        module = slot->place.module;
+        s->module = slot->place.module;
+        module = s->module ? &lane->modules[slot->module] : NULL;
         s->address = slot->place.address;
         s->symbol = slot->place.symbol;
     } else {
@@ -221,7 +222,6 @@ PART struct spex_module *put_place(struct spex_analysis *a, const struct queue *
         s->address = pc;
         s->symbol = NULL;
     }
-    s->module = module;
     return module;
 }
 
@@ -241,9 +241,9 @@ PART unsigned put_source(struct queue *q, struct spex_sample *s, const struct sp
            SPEX_SAMPLE_PEER;
 }
 
-static void add_totals(struct spex_analysis *a, const eight *absent, size_t count, uint64_t kept)
+static void add_totals(struct lane *lane, const eight *absent, size_t count, uint64_t kept)
 {
-    struct spex_totals *t = &a->totals;
+    struct spex_totals *t = &lane->totals;
     t->records += count;
     t->kept += kept;
     /* meaningless in a closer look at a part, so not kept */
@@ -262,16 +262,18 @@ static inline void count_thread(const struct queue *q, uint64_t samples)
 }
 
 /* want, filtered and only are those of the analysis, for a copy of the loop in which they stand. */
-PART void join_each(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
+PART void join_each(struct lane *lane, struct queue *q, const struct spex_record *records,
                     const struct clock_part *spent, size_t count, const unsigned want,
                     const bool filtered, const struct line_set *const only)
 {
+    struct spex_analysis *a = lane->analysis;
     const struct op_table *ops = a->ops;
     const struct spex_perf_time *clock = a->info && a->info->has_time ? &a->info->time : NULL;
     const bool again = only && a->counted;
     uint64_t first = q->first_tick, last = q->last_tick, kept = 0, of_thread = 0;
     eight absent = {0};
-    struct spex_sample *s = &a->samples[a->sample_count], *const end = a->samples + a->sample_most;
+    struct spex_sample *s = &lane->samples[lane->sample_count];
+    struct spex_sample *const end = lane->samples + lane->sample_most;
     for (size_t i = 0; i < count; i++) {
         const struct spex_record *r = &records[i];
         unsigned present = r->present;
@@ -301,21 +303,21 @@ PART void join_each(struct spex_analysis *a, struct queue *q, const struct spex_
         if (__builtin_expect(who != q->who || tick - q->tick_from > q->tick_span, 0)) {
             count_thread(q, of_thread);
             of_thread = 0;
-            change_thread(a, q, who, tick);
+            change_thread(lane, q, who, tick);
         }
         copy_same(s, &q->same);
         s->maps[1] = q->same.maps[1] | (uint32_t)spent[i].alike << MAPS_BITS;
-        struct spex_module *module =
-            put_place(a, q, s, pc, want & SPEX_WANT_SYMBOL && present & SPEX_HAS_PC);
+        struct lane_module *module =
+            put_place(lane, q, s, pc, want & SPEX_WANT_SYMBOL && present & SPEX_HAS_PC);
         flags |= put_source(q, s, r, flags);
         s->flags = (uint8_t)flags;
-        if (filtered && !filters_keep(a, s)) {
+        if (filtered && !filters_keep(lane, s)) {
             if (module && !again)
                 module->left_out++;
             continue;
         }
         if (counters_may_end(r, &a->end))
-            note_saturated(a, s);
+            note_saturated(lane, s);
         kept++;
         of_thread += !again;
         if (module && !again) {
@@ -328,29 +330,30 @@ PART void join_each(struct spex_analysis *a, struct queue *q, const struct spex_
             last = tick > last ? tick : last;
         }
         if (++s == end) {
-            a->sample_count = a->sample_most;
-            join_flush(a);
-            s = a->samples;
+            lane->sample_count = lane->sample_most;
+            join_flush(lane);
+            s = lane->samples;
         }
     }
     count_thread(q, of_thread);
-    a->sample_count = (size_t)(s - a->samples);
-    add_totals(a, &absent, count, kept);
+    lane->sample_count = (size_t)(s - lane->samples);
+    add_totals(lane, &absent, count, kept);
     q->samples += again ? 0 : kept;
     q->first_tick = first;
     q->last_tick = last;
 }
 
-void join_records(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
+void join_records(struct lane *lane, struct queue *q, const struct spex_record *records,
                   const struct clock_part *spent, size_t count)
 {
+    const struct spex_analysis *a = lane->analysis;
     enum { FIELDS = SPEX_WANT_SYMBOL | SPEX_WANT_DATA | SPEX_WANT_BRANCH | SPEX_WANT_TIME };
     const bool filtered = a->options.filter_count > 0;
     const unsigned want = a->options.want | a->filter_want;
     switch (filtered || a->only ? FIELDS : want & FIELDS) {
 #define WANTED(fields)                                                                             \
     case fields:                                                                                   \
-        join_each(a, q, records, spent, count, fields, false, NULL);                               \
+        join_each(lane, q, records, spent, count, fields, false, NULL);                               \
         break;
         WANTED(SPEX_WANT_SYMBOL)                    /* report */
         WANTED(SPEX_WANT_SYMBOL | SPEX_WANT_DATA)   /* mem */
@@ -358,6 +361,6 @@ void join_records(struct spex_analysis *a, struct queue *q, const struct spex_re
         WANTED(SPEX_WANT_SYMBOL | SPEX_WANT_BRANCH) /* branch */
 #undef WANTED
     default:
-        join_each(a, q, records, spent, count, want, filtered, a->only);
+        join_each(lane, q, records, spent, count, want, filtered, a->only);
     }
 }

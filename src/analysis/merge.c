@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/stages.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* A record without a timestamp comes right after the one before it. */
@@ -37,22 +38,33 @@ static void sift_down(struct queue **heap, size_t count, size_t at)
     }
 }
 
+void piece_init(struct piece *p)
+{
+    p->records = memory_get(PIECE, sizeof *p->records);
+    p->spent = memory_get(PIECE, sizeof *p->spent);
+    p->batches = memory_get(PIECE, sizeof *p->batches);
+    p->samples = memory_get(PIECE, sizeof *p->samples);
+}
+
+void piece_fini(struct piece *p)
+{
+    free(p->records);
+    free(p->spent);
+    free(p->batches);
+    free(p->samples);
+}
+
 /* The same number in each pass over the file. */
 static void need_pieces(struct spex_analysis *a, size_t count)
 {
-    while (a->piece_count < count) {
-        struct piece *p = &a->pieces[a->piece_count++];
-        p->records = memory_get(PIECE, sizeof *p->records);
-        p->spent = memory_get(PIECE, sizeof *p->spent);
-        p->batches = memory_get(PIECE, sizeof *p->batches);
-        p->samples = memory_get(PIECE, sizeof *p->samples);
-    }
+    while (a->piece_count < count)
+        piece_init(&a->pieces[a->piece_count++]);
 }
 
-static bool refill_shared(struct spex_analysis *a, struct queue *q)
+static bool refill_shared(struct lane *lane, struct queue *q)
 {
-    bool more = queue_refill(a, q);
-    queue_share(a, q, q->records, q->count, q->cut, q->spent);
+    bool more = queue_refill(lane, q);
+    queue_share(lane, q, q->records, q->count, q->cut, q->spent);
     return more;
 }
 
@@ -60,20 +72,22 @@ static bool refill_shared(struct spex_analysis *a, struct queue *q)
 static enum spex_status run_ordered(struct spex_analysis *a)
 {
     struct queue **heap = a->heap;
+    struct lane *lane = &a->lane;
     size_t live = 0;
     enum spex_status status = SPEX_OK;
     need_pieces(a, 1);
-    a->samples = a->pieces[0].samples;
-    a->sample_most = BATCH;
+    lane->samples = a->pieces[0].samples;
+    lane->sample_most = BATCH;
     for (size_t i = 0; i < a->queue_count; i++) {
         struct queue *q = &a->queues[i];
         if (!queue_open(a, q, &status))
             break;
+        q->sources = lane_sources(lane, q->model);
         q->records = a->records + i * a->batch;
         q->spent = a->spent + i * a->batch;
         q->stacks = a->stack_numbers ? a->stack_numbers + i * a->batch : NULL;
         q->allocs = a->alloc_numbers ? a->alloc_numbers + i * a->batch : NULL;
-        if (refill_shared(a, q)) {
+        if (refill_shared(lane, q)) {
             queue_time(q);
             heap[live++] = q;
         } else {
@@ -93,23 +107,23 @@ static enum spex_status run_ordered(struct spex_analysis *a)
         bool more = true;
         do {
             if (++q->at == q->count) {
-                join_records(a, q, q->records + from, q->spent + from, q->count - from);
-                join_flush(a); /* the samples point at the records */
-                more = refill_shared(a, q);
+                join_records(lane, q, q->records + from, q->spent + from, q->count - from);
+                join_flush(lane); /* the samples point at the records */
+                more = refill_shared(lane, q);
                 from = 0;
             }
             if (more)
                 queue_time(q);
         } while (more && q->time <= limit);
         if (more) {
-            join_records(a, q, q->records + from, q->spent + from, q->at - from);
+            join_records(lane, q, q->records + from, q->spent + from, q->at - from);
         } else {
             queue_close(q);
             heap[0] = heap[--live];
         }
         sift_down(heap, live, 0);
     }
-    join_flush(a);
+    join_flush(lane);
     return status;
 }
 
@@ -125,37 +139,46 @@ struct turn {
     size_t most; /* records of a piece */
 };
 
+void piece_read(struct lane *lane, struct queue *q, struct piece *p, size_t most, bool *more)
+{
+    const size_t batch = lane->analysis->batch;
+    p->queue = q;
+    p->count = p->batch_count = 0;
+    while (*more && p->count + batch <= most) {
+        q->records = p->records + p->count;
+        *more = queue_refill(lane, q);
+        p->count += q->count;
+        if (q->count)
+            p->batches[p->batch_count++] = (uint16_t)(q->count | q->cut * PIECE_CUT);
+    }
+}
+
+/* By batches, as they were read: shares of time do not depend on how many make a piece. */
+void piece_share(struct lane *lane, const struct piece *p)
+{
+    for (size_t i = 0, at = 0, count; i < p->batch_count; i++, at += count) {
+        count = p->batches[i] & (PIECE_CUT - 1);
+        queue_share(lane, p->queue, p->records + at, count, p->batches[i] & PIECE_CUT,
+                    p->spent + at);
+    }
+}
+
 static bool read_piece(struct turn *t, struct piece *p)
 {
     struct spex_analysis *a = t->analysis;
-    p->count = p->batch_count = 0;
-    for (; !p->count && t->queue < a->queue_count; t->queue += !t->open) {
-        struct queue *q = p->queue = &a->queues[t->queue];
+    for (p->count = 0; !p->count && t->queue < a->queue_count; t->queue += !t->open) {
+        struct queue *q = &a->queues[t->queue];
         if (!t->open && !queue_open(a, q, &t->status))
             return false;
         t->open = true;
-        while (t->open && p->count + a->batch <= t->most) {
-            q->records = p->records + p->count;
-            q->stacks = a->stack_numbers;
-            q->allocs = a->alloc_numbers;
-            t->open = queue_refill(a, q);
-            p->count += q->count;
-            if (q->count)
-                p->batches[p->batch_count++] = (uint16_t)(q->count | q->cut * PIECE_CUT);
-        }
+        q->sources = lane_sources(&a->lane, q->model);
+        q->stacks = a->stack_numbers;
+        q->allocs = a->alloc_numbers;
+        piece_read(&a->lane, q, p, t->most, &t->open);
         if (!t->open)
             queue_close(q);
     }
     return p->count > 0;
-}
-
-/* By batches, as they were read: shares of time do not depend on how many make a piece. */
-static void share_piece(struct spex_analysis *a, const struct piece *p)
-{
-    for (size_t i = 0, at = 0, count; i < p->batch_count; i++, at += count) {
-        count = p->batches[i] & (PIECE_CUT - 1);
-        queue_share(a, p->queue, p->records + at, count, p->batches[i] & PIECE_CUT, p->spent + at);
-    }
 }
 
 static bool run_stage(struct turn *t, unsigned stage, struct piece *p)
@@ -164,14 +187,14 @@ static bool run_stage(struct turn *t, unsigned stage, struct piece *p)
     if (stage == READ)
         return read_piece(t, p);
     if (stage == SHARE) {
-        share_piece(a, p);
+        piece_share(&a->lane, p);
     } else if (stage == JOIN) {
-        a->samples = p->samples;
-        a->sample_count = 0;
-        join_records(a, p->queue, p->records, p->spent, p->count);
-        p->sample_count = a->sample_count;
+        a->lane.samples = p->samples;
+        a->lane.sample_count = 0;
+        join_records(&a->lane, p->queue, p->records, p->spent, p->count);
+        p->sample_count = a->lane.sample_count;
     } else if (p->sample_count) {
-        const struct analysis_sink *sink = &a->sinks[stage - SINKS];
+        const struct analysis_sink *sink = &a->lane.sinks[stage - SINKS];
         struct memory_guard *guard = memory_guard_pause();
         sink->call(sink->context, p->samples, p->sample_count);
         memory_guard_resume(guard);
@@ -199,10 +222,10 @@ static enum spex_status run_in_turn(struct spex_analysis *a)
     unsigned threads = by_batch || !a->options.threads ? 1 : a->options.threads;
     threads = threads < THREADS ? threads : THREADS;
     const struct stages_job job = {
-        .user = &turn, .stages = SINKS + (unsigned)a->sink_count, .run = run_guarded};
+        .user = &turn, .stages = SINKS + (unsigned)a->lane.sink_count, .run = run_guarded};
     need_pieces(a, threads);
     turn.most = by_batch ? a->batch : PIECE;
-    a->sample_most = PIECE + 1; /* a piece is never flushed from within */
+    a->lane.sample_most = PIECE + 1; /* a piece is never flushed from within */
     analysis_first(a)->parallel = threads > 1;
     stages_run(&job, threads);
     analysis_first(a)->parallel = false;
@@ -240,56 +263,85 @@ static void start_stacks(struct spex_analysis *a, size_t room)
     }
 }
 
-enum spex_status merge_file(struct spex_analysis *a, const struct analysis_sink *sinks,
-                            size_t sink_count, struct spex_error *error)
+static void start_queue(struct queue *q, bool again)
 {
-    const struct spex_totals whole = a->totals;
+    queue_close(q); /* of a pass that ended when out of memory */
+    q->samples = again ? q->samples : 0;
+    q->reading = false;
+    q->clock = (struct clock){0};
+    q->first_damage = (struct spex_damage){0};
+    q->damaged = false;
+    q->at = q->count = q->kept = 0;
+    q->position = q->time = 0;
+    q->thread = NULL;
+    q->who = UINT64_MAX; /* nobody */
+    q->first_tick = UINT64_MAX;
+    q->last_tick = 0;
+    q->stacks = q->allocs = NULL;
+}
+
+static void start_pass(struct spex_analysis *a, const struct analysis_sink *sinks,
+                       size_t sink_count, bool merge)
+{
+    const bool again = a->only && a->counted;
     memset(&a->totals, 0, sizeof a->totals);
+    memset(&a->lane.totals, 0, sizeof a->lane.totals);
     a->totals.first_time = UINT64_MAX;
-    a->sinks = sinks;
-    a->sink_count = sink_count;
+    a->lane.sinks = sinks;
+    a->lane.sink_count = sink_count;
+    a->lane.sample_count = 0;
+    a->lane.intervals = analysis_first(a)->intervals;
     a->done = 0;
     a->stopped = false;
-    a->sample_count = 0;
     merge_losses(a);
     if (!a->only)
         a->counted = a->options.want & SPEX_WANT_SYMBOL;
-    const bool again = a->only && a->counted;
-    for (size_t i = 0; !again && a->threads.slots && i <= a->threads.mask; i++)
-        if (a->threads.slots[i].value)
-            ((struct thread *)a->threads.slots[i].value)->samples = 0;
-    for (size_t i = 0; i < a->queue_count; i++) {
-        struct queue *q = &a->queues[i];
-        queue_close(q); /* of a pass that ended when out of memory */
-        q->samples = again ? q->samples : 0;
-        q->reading = false;
-        q->clock = (struct clock){0};
-        q->damaged = false;
-        q->at = q->count = q->kept = 0;
-        q->position = q->time = 0;
-        q->thread = NULL;
-        q->who = UINT64_MAX; /* nobody */
-        q->first_tick = UINT64_MAX;
-        q->last_tick = 0;
-    }
-    bool merge = a->options.ordered && a->queue_count > 1;
+    for (size_t i = 0; !again && a->lane.threads.slots && i <= a->lane.threads.mask; i++)
+        if (a->lane.threads.slots[i].value)
+            ((struct thread *)a->lane.threads.slots[i].value)->samples = 0;
+    for (size_t i = 0; i < a->queue_count; i++)
+        start_queue(&a->queues[i], again);
     start_stacks(a, merge ? a->queue_count * a->batch : a->batch);
-    enum spex_status status = merge ? run_ordered(a) : run_in_turn(a);
+}
+
+/* The totals of a pass: of its lane, and of its queues in their order. */
+static void end_pass(struct spex_analysis *a)
+{
+    struct spex_totals *t = &a->totals;
+    totals_add(t, &a->lane.totals);
+    t->bytes = a->done;
+    lane_count_modules(&a->lane);
     for (size_t i = 0; i < a->queue_count; i++) {
         struct queue *q = &a->queues[i];
         queue_close(q);
-        a->totals.spent += q->clock.spent;
-        a->totals.away += q->clock.away;
-        a->totals.beside_loss += q->clock.lost;
-        a->totals.unseen += q->clock.unseen;
+        t->spent += q->clock.spent;
+        t->away += q->clock.away;
+        t->beside_loss += q->clock.lost;
+        t->unseen += q->clock.unseen;
+        if (q->first_damage.reason && !t->damage_reason) {
+            t->first_damage = q->first_damage.offset;
+            t->damage_reason = q->first_damage.reason;
+        }
         if (q->first_tick > q->last_tick)
             continue;
         uint64_t first = tick_time(a, q->first_tick), last = tick_time(a, q->last_tick);
-        a->totals.first_time = first < a->totals.first_time ? first : a->totals.first_time;
-        a->totals.last_time = last > a->totals.last_time ? last : a->totals.last_time;
+        t->first_time = first < t->first_time ? first : t->first_time;
+        t->last_time = last > t->last_time ? last : t->last_time;
     }
-    if (a->totals.first_time > a->totals.last_time)
-        a->totals.first_time = a->totals.last_time = 0;
+    if (t->first_time > t->last_time)
+        t->first_time = t->last_time = 0;
+}
+
+enum spex_status merge_file(struct spex_analysis *a, const struct analysis_sink *sinks,
+                            size_t sink_count, struct shards *shards, struct spex_error *error)
+{
+    const struct spex_totals whole = a->totals;
+    const bool merge = a->options.ordered && a->queue_count > 1;
+    start_pass(a, sinks, sink_count, merge);
+    enum spex_status status = shards  ? lanes_run(a, shards)
+                              : merge ? run_ordered(a)
+                                      : run_in_turn(a);
+    end_pass(a);
     if (a->only) /* a closer look at a part: keep the totals of the whole */
         a->totals = whole;
     if (status)

@@ -78,6 +78,7 @@ struct spex_module {
     struct module_id found;    /* of the file that was opened, or else as recorded */
     int pid;
     struct module_space space;  /* the mount namespace of its path */
+    uint32_t number;            /* from 1 on */
     uint64_t samples, left_out; /* kept by the filters, and not */
     uint64_t unnamed;           /* kept, stripped: without a name */
     bool loaded, tried_lines;

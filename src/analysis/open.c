@@ -85,10 +85,10 @@ static void gather_changes(struct spex_analysis *a)
 static bool has_wide_counter(struct spex_analysis *a, const uint8_t *data, size_t size)
 {
     enum spex_status status = SPEX_OK;
-    queue_need_reader(a, &a->reader);
-    spex_reader_feed(a->reader, data, size, 0, true);
+    queue_need_reader(&a->lane, &a->lane.reader);
+    spex_reader_feed(a->lane.reader, data, size, 0, true);
     while (status == SPEX_OK) {
-        size_t n = spex_reader_batch(a->reader, a->records, a->batch, &status, NULL);
+        size_t n = spex_reader_batch(a->lane.reader, a->records, a->batch, &status, NULL);
         for (size_t i = 0; i < n; i++)
             if (counters_of(&a->records[i]) & 0xf * EACH_COUNTER << 12)
                 return true;
@@ -173,20 +173,6 @@ static enum spex_status open_raw(struct spex_analysis *a, const char *path,
     return SPEX_OK;
 }
 
-static int16_t *sources_of(struct spex_analysis *a, const struct spex_cpu_model *model)
-{
-    for (size_t i = 0; i < a->model_count; i++) /* one for each kind of core */
-        if (a->models[i]->model == model)
-            return a->models[i]->sources;
-    a->models = memory_grow(a->models, a->model_count, &a->model_capacity, sizeof *a->models);
-    struct model_sources *m = memory_get(1, sizeof *m);
-    a->models[a->model_count++] = m;
-    m->model = model;
-    memset(m->sources, 0xff, sizeof m->sources);
-    m->sources[0] = SPEX_SOURCE_UNKNOWN; /* neither packet nor memory */
-    return m->sources;
-}
-
 static enum spex_status open_input(struct spex_analysis *a, const char *path,
                                    const struct spex_analysis_options *options,
                                    struct spex_error *error)
@@ -208,7 +194,7 @@ static enum spex_status open_input(struct spex_analysis *a, const char *path,
     if (a->whole)
         a->symbols = a->whole->symbols;
     status = a->whole ? SPEX_OK : spex_symbols_new(options->symbols, &a->symbols, error);
-    a->places = memory_get(PLACES, sizeof *a->places);
+    lane_init(&a->lane, a, &analysis_first(a)->versions);
     if (status)
         return status;
     if (options->raw) {
@@ -224,6 +210,8 @@ static enum spex_status open_input(struct spex_analysis *a, const char *path,
             a->queue_count = spex_perfdata_queue_count(a->file);
             merge_losses(a);
             gather_changes(a);
+            a->map_modules =
+                memory_get(spex_perfdata_map_count(a->file), sizeof *a->map_modules);
             a->stacks = stacks_new(a, a->file, &analysis_first(a)->calls);
             a->allocs = stacks_new_allocs(a, a->file, &analysis_first(a)->calls,
                                           &analysis_first(a)->blocks);
@@ -239,7 +227,7 @@ static enum spex_status open_queues(struct spex_analysis *a,
 {
     enum spex_status status = SPEX_OK;
     for (size_t i = 0; i < options->filter_count && !status; i++)
-        status = filter_new(&options->filters[i], first, last, &a->filters[i], error);
+        status = filter_new(&options->filters[i], first, last, &a->lane.filters[i], error);
     if (status)
         return status;
     a->queues = memory_get(a->queue_count + 1, sizeof *a->queues);
@@ -263,7 +251,6 @@ static enum spex_status open_queues(struct spex_analysis *a,
             q->model = spex_cpu_find(options->midr);
             q->buffer = memory_get(1, RAW_CHUNK + SPEX_READER_REST);
         }
-        q->sources = sources_of(a, q->model);
     }
     describe_sampling(a);
     return SPEX_OK;
@@ -367,12 +354,11 @@ void spex_analysis_close(struct spex_analysis *a)
     free(a->cpu_sums);
     for (size_t i = 0; a->queues && i < a->queue_count; i++) {
         queue_close(&a->queues[i]);
-        if (a->queues[i].reader != a->reader)
+        if (a->queues[i].reader != a->lane.reader)
             free(a->queues[i].reader);
         free(a->queues[i].buffer);
     }
-    free(a->reader);
-    free(a->shapes);
+    lane_fini(&a->lane);
     free(a->records);
     free(a->spent);
     free(a->spaces);
@@ -384,28 +370,16 @@ void spex_analysis_close(struct spex_analysis *a)
     stacks_table_free(a->calls);
     free(a->queues);
     free(a->heap);
-    for (size_t i = 0; i < a->model_count; i++)
-        free(a->models[i]);
-    free(a->models);
-    for (size_t i = 0; i < SPEX_FILTER_MAX; i++)
-        filter_free(a->filters[i]);
-    state_free(&a->threads, true);
-    state_free(&a->processes, true);
     state_free(&a->strings, true);
-    state_free(&a->modules, false);
+    free(a->map_modules);
     free(a->thread_changes.items);
     free(a->process_changes.items);
     free(a->cpu_changes.items);
     free(a->switches.items);
     free(a->maps);
-    free(a->places);
     place_cache_free(a->data_places);
-    for (size_t i = 0; i < a->piece_count; i++) {
-        free(a->pieces[i].records);
-        free(a->pieces[i].spent);
-        free(a->pieces[i].batches);
-        free(a->pieces[i].samples);
-    }
+    for (size_t i = 0; i < a->piece_count; i++)
+        piece_fini(&a->pieces[i]);
     pthread_mutex_destroy(&a->lock);
     if (!a->whole)
         spex_symbols_free(a->symbols);

@@ -4,6 +4,7 @@
  *   open.c    opens files and ends them          state.c  who ran, and since when
  *   queue.c   AUX spans -> records of a queue    place.c  where code and data lie
  *   join.c    records -> samples -> filters      merge.c  the queues of a file, in turn or by time
+ *   lanes.c   queues by several threads          shards.c what each of them counts, and adding it up
  *   analysis.c  one pass over all files, and what is known after it
  *
  * What a file says about threads and mappings changes with time. Asking the file for every
@@ -16,6 +17,7 @@
 
 #include "internal.h"
 #include "module.h"
+#include "shards.h"
 #include "stacks.h"
 
 #include "base/memory.h"
@@ -43,14 +45,21 @@ struct thread {
     int32_t tid;
     struct span span;
     int32_t pid;
+    bool known; /* the file says of which process it is */
     uint64_t samples;
     const char *comm;
     struct process *process;
+    struct { /* of the latest time that was asked for */
+        uint64_t since;
+        const char *comm;
+        int32_t pid;
+    } latest;
 };
 
 struct place_slot {
     uint64_t ip;
     uint32_t version;
+    uint32_t module; /* of code: in the modules of its lane */
     struct spex_place place;
 };
 
@@ -88,6 +97,7 @@ struct queue {
     struct stacks_cursor cursor_of_allocs;
     struct clock clock;
     size_t at, count;
+    struct spex_damage first_damage;
     bool damaged;                   /* behind the last record there was damage */
     bool cut;                       /* before the first of these records data was lost */
     uint64_t time;                  /* timestamp of records[at], for merging */
@@ -120,6 +130,36 @@ struct piece {
     size_t sample_count;
 };
 
+/* Samples of a module: see struct spex_module. */
+struct lane_module {
+    uint64_t samples, left_out, unnamed;
+    bool stripped;
+};
+
+/*
+ * What one thread needs to read queues and join their records. Nothing of it is shared: a file has
+ * one, and others as long as several threads read its queues.
+ */
+struct lane {
+    struct spex_analysis *analysis;
+    struct table threads, processes;
+    uint32_t *versions;              /* how many it has given out */
+    struct place_slot *places;       /* of code */
+    struct lane_module *modules;     /* by their number */
+    size_t module_room;
+    struct filter *filters[SPEX_FILTER_MAX];
+    struct model_sources **models;
+    size_t model_count, model_capacity;
+    struct spex_shapes *shapes; /* what its readers have learnt */
+    struct spex_reader *reader;
+    struct spex_sample *samples; /* of the piece that is joined */
+    size_t sample_count, sample_most;
+    const struct analysis_sink *sinks;
+    size_t sink_count;
+    struct spex_totals totals;
+    struct clock_intervals *intervals; /* see analysis_count_time */
+};
+
 /* From this time on the process has this mount namespace. */
 struct process_space {
     int32_t pid;
@@ -142,20 +182,18 @@ struct spex_analysis {
     struct changes switches;      /* by thread, for queues of one */
     struct process_space *spaces; /* by process and time */
     size_t space_count, space_room;
-    struct table threads, processes, modules, strings;
-    uint32_t versions;
+    struct table strings;
+    struct lane lane;                   /* of the thread that calls */
+    uint32_t versions;                  /* of the first: of all its files' lanes */
+    struct spex_module **map_modules;   /* by number of the mapping; NULL: not yet known */
     uint32_t *maps;                  /* numbers of all mappings, by process, address and time */
-    struct place_slot *places;       /* of code */
     struct place_cache *data_places; /* of addresses that hosts ask for */
 
-    struct filter *filters[SPEX_FILTER_MAX];
     unsigned filter_want;
     const struct line_set *only; /* lines to look at closer; NULL: all records */
     bool counted;                /* samples by module: a closer look does not count them again */
     struct queue *queues;
     size_t queue_count;
-    struct spex_shapes *shapes; /* what all readers have learnt */
-    struct spex_reader *reader;
     struct spex_record *records; /* of the queue that is read, or of all that are merged */
     struct clock_part *spent;    /* likewise */
     uint32_t *stack_numbers;     /* likewise, once they are wanted */
@@ -166,23 +204,18 @@ struct spex_analysis {
     struct allocs_table *blocks; /* of the first file: of all */
     size_t batch;                /* how many of a queue at a time */
     struct queue **heap;         /* those that are merged, the earliest first */
-    struct model_sources **models;
-    size_t model_count, model_capacity;
     struct piece pieces[THREADS];
     size_t piece_count;
-    struct spex_sample *samples; /* of the piece that is joined */
-    size_t sample_count, sample_most;
-    const struct analysis_sink *sinks;
-    size_t sink_count;
     struct spex_totals totals;
     struct spex_sampling sampling;
     bool user_only;          /* the kernel was not sampled */
     struct counters_end end; /* of its counter_most */
-    uint64_t done;           /* bytes, for progress */
+    _Atomic uint64_t done;   /* bytes, for progress */
     _Atomic bool stopped, no_memory, too_many;
+    _Atomic bool inexact; /* of the first: threads cannot count apart, as one would: see shards.c */
     /*
-     * In the first file: the lock for names and mappings, which several stages of a pass use and
-     * change. Only if there are several threads.
+     * In the first file: the lock for names and modules that are not known yet. Only if there are
+     * several threads.
      */
     pthread_mutex_t lock;
     bool parallel;
@@ -193,6 +226,7 @@ struct spex_analysis {
     struct spex_analysis **parts;      /* of the first: all in order of time, itself too */
     size_t part_count;                 /* 0: there is one file */
     struct spex_analysis *reading;     /* of the first: whose samples come */
+    struct shards *shards;             /* of the first, during a pass; NULL: one thread counts */
     struct spex_totals own;            /* of the first: without the others */
     struct table thread_sums;          /* of all files */
     _Atomic bool enough;               /* no further file is wanted */
@@ -229,8 +263,17 @@ void changes_sort(struct changes *changes);
 /* Where the value of a key is, or is to be stored if it is NULL. */
 void **state_slot(struct table *table, uint64_t key);
 void state_free(struct table *table, bool values);
-struct process *state_process(struct spex_analysis *a, int32_t pid, uint64_t time);
-struct thread *state_thread(struct spex_analysis *a, int32_t tid, int32_t pid, uint64_t time);
+/* Of two names, the one since the later time; of two processes then, the one with a number. */
+static inline void thread_latest(struct thread *t, uint64_t since, const char *comm, int32_t pid)
+{
+    if (since < t->latest.since || (since == t->latest.since && pid <= t->latest.pid))
+        return;
+    t->latest.since = since;
+    t->latest.comm = comm;
+    t->latest.pid = pid;
+}
+struct process *state_process(struct lane *lane, int32_t pid, uint64_t time);
+struct thread *state_thread(struct lane *lane, int32_t tid, int32_t pid, uint64_t time);
 
 static inline uint64_t tick_time(const struct spex_analysis *a, uint64_t tick)
 {
@@ -251,29 +294,51 @@ static inline size_t place_index(uint64_t ip, uint32_t version)
     return (size_t)(mix(ip ^ (uint64_t)version << 48) & (PLACES - 1));
 }
 
-/* version is that of the process that holds ip, times two; odd for data. */
-const struct place_slot *place_fill(struct spex_analysis *a, struct place_slot *s, uint32_t version,
-                                    int32_t pid, uint64_t time, uint64_t ip);
+/* Of code; version is that of the process that holds ip, times two. */
+void place_fill(struct lane *lane, struct place_slot *s, uint32_t version, int32_t pid,
+                uint64_t time, uint64_t ip);
 
 /* ---- queue.c ---- */
 
-void queue_need_reader(struct spex_analysis *a, struct spex_reader **reader);
-/* Opens the reader and cursor of a queue; false, with the reason in *status, if it cannot. */
+void queue_need_reader(struct lane *lane, struct spex_reader **reader);
+/* Opens the cursor of a queue; false, with the reason in *status, if it cannot. */
 bool queue_open(struct spex_analysis *a, struct queue *q, enum spex_status *status);
 void queue_close(struct queue *q);
 /* Fills q->records; false at the end of the queue, or if no more is wanted. */
-bool queue_refill(struct spex_analysis *a, struct queue *q);
+bool queue_refill(struct lane *lane, struct queue *q);
 /* What each of the records of a batch stands for, one batch after the other. cut: see queue. */
-void queue_share(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
+void queue_share(struct lane *lane, struct queue *q, const struct spex_record *records,
                  size_t count, bool cut, struct clock_part *spent);
 
 /* ---- join.c ---- */
 
 /* Samples of count records, at most those of a piece. Fields of absent packets are 0 in a record.
  */
-void join_records(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
+void join_records(struct lane *lane, struct queue *q, const struct spex_record *records,
                   const struct clock_part *spent, size_t count);
-void join_flush(struct spex_analysis *a);
+void join_flush(struct lane *lane);
+
+/* ---- analysis.c ---- */
+
+void totals_add(struct spex_totals *sum, const struct spex_totals *t);
+
+/* ---- lanes.c ---- */
+
+void lane_init(struct lane *lane, struct spex_analysis *a, uint32_t *versions);
+void lane_fini(struct lane *lane);
+/* Adds what a lane has counted to its modules, and forgets it. */
+void lane_count_modules(struct lane *lane);
+int16_t *lane_sources(struct lane *lane, const struct spex_cpu_model *model);
+/* All queues, the longest first, each by one thread from its beginning to its end. */
+enum spex_status lanes_run(struct spex_analysis *a, struct shards *shards);
+
+/* ---- pieces (merge.c) ---- */
+
+void piece_init(struct piece *piece);
+void piece_fini(struct piece *piece);
+/* Reads on in a queue; *more: it does not end here. */
+void piece_read(struct lane *lane, struct queue *q, struct piece *piece, size_t most, bool *more);
+void piece_share(struct lane *lane, const struct piece *piece);
 
 /* ---- merge.c ---- */
 
@@ -282,7 +347,8 @@ void join_flush(struct spex_analysis *a);
  * be estimated.
  */
 void merge_losses(struct spex_analysis *a);
+/* shards: NULL, or what threads count apart. */
 enum spex_status merge_file(struct spex_analysis *a, const struct analysis_sink *sinks,
-                            size_t sink_count, struct spex_error *error);
+                            size_t sink_count, struct shards *shards, struct spex_error *error);
 
 #endif

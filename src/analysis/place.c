@@ -28,18 +28,32 @@ static struct module_space space_of(const struct spex_analysis *a, const struct 
     return known ? a->spaces[low - 1].space : (struct module_space){0, 0};
 }
 
+static struct spex_module *find_module(struct spex_analysis *a, const struct spex_perf_map *map)
+{
+    size_t size = map->build_id_size;
+    const uint8_t *id = map->build_id;
+    if (!size)
+        id = spex_perfdata_build_id(a->file, map->filename, &size);
+    struct module_space space = space_of(a, map);
+    return symbols_module(a->symbols, map->filename, id, id ? size : 0, map->pid, &space);
+}
+
+/*
+ * The module of a mapping, with its symbols. The lock is for the first who asks; from then on
+ * neither the module nor its symbols change.
+ */
 static struct spex_module *map_module(struct spex_analysis *a, const struct spex_perf_map *map)
 {
-    void **slot = state_slot(&a->modules, (uintptr_t)map);
-    if (!*slot) {
-        size_t size = map->build_id_size;
-        const uint8_t *id = map->build_id;
-        if (!size)
-            id = spex_perfdata_build_id(a->file, map->filename, &size);
-        struct module_space space = space_of(a, map);
-        *slot = symbols_module(a->symbols, map->filename, id, id ? size : 0, map->pid, &space);
-    }
-    return *slot;
+    struct spex_module **at = &a->map_modules[map - spex_perfdata_map_at(a->file, 0)];
+    struct spex_module *module = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+    if (__builtin_expect(module != NULL, 1))
+        return module;
+    analysis_lock(a);
+    module = find_module(a, map);
+    module_load(module);
+    __atomic_store_n(at, module, __ATOMIC_RELEASE);
+    analysis_unlock(a);
+    return module;
 }
 
 /* By process, address and time. */
@@ -61,10 +75,11 @@ static int compare_maps(const void *a, const void *b, void *context)
 static void sort_maps(struct spex_analysis *a)
 {
     size_t count = spex_perfdata_map_count(a->file);
-    a->maps = memory_get(count + 1, sizeof *a->maps);
+    uint32_t *maps = memory_get(count + 1, sizeof *maps);
     for (size_t i = 0; i < count; i++)
-        a->maps[i] = (uint32_t)i;
-    qsort_r(a->maps, count, sizeof *a->maps, compare_maps, a->file);
+        maps[i] = (uint32_t)i;
+    qsort_r(maps, count, sizeof *maps, compare_maps, a->file);
+    __atomic_store_n(&a->maps, maps, __ATOMIC_RELEASE);
 }
 
 /* How many of a->maps are not after this one, in the order (process, address, time). */
@@ -94,8 +109,12 @@ static void locate_image(struct spex_analysis *a, int32_t pid, uint64_t time, ui
                          struct spex_place *place)
 {
     enum { NEAR = 64 }; /* an image is mapped in a few pieces, with little in between */
-    if (!a->maps)
-        sort_maps(a);
+    if (!__atomic_load_n(&a->maps, __ATOMIC_ACQUIRE)) {
+        analysis_lock(a);
+        if (!a->maps)
+            sort_maps(a);
+        analysis_unlock(a);
+    }
     size_t n = maps_up_to(a, pid, ip, UINT64_MAX);
     for (unsigned i = 0; i < NEAR; i++) {
         const struct spex_perf_map *map = map_before(a, n);
@@ -148,13 +167,21 @@ static void find_place(struct spex_analysis *a, int32_t pid, uint64_t time, uint
         locate_image(a, pid, time, ip, place);
 }
 
-const struct place_slot *place_fill(struct spex_analysis *a, struct place_slot *s, uint32_t version,
-                                    int32_t pid, uint64_t time, uint64_t ip)
+void place_fill(struct lane *lane, struct place_slot *s, uint32_t version, int32_t pid,
+                uint64_t time, uint64_t ip)
 {
-    find_place(a, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, time, ip, version & 1, &s->place);
+    find_place(lane->analysis, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, time, ip, false, &s->place);
     s->ip = ip;
     s->version = version;
-    return s;
+    const struct spex_module *module = s->place.module;
+    s->module = module ? module->number : 0;
+    if (s->module >= lane->module_room) {
+        const size_t old = lane->module_room, room = 2 * (size_t)s->module + 16;
+        lane->modules = memory_resize(lane->modules, room, sizeof *lane->modules);
+        memset(lane->modules + old, 0, (room - old) * sizeof *lane->modules);
+        lane->module_room = room;
+    }
+    lane->modules[s->module].stripped = module && module->stripped;
 }
 
 /* For data: a cache line or a page whose addresses all have the same answer, or one address. */
@@ -245,14 +272,12 @@ static inline struct data_place *locate(struct spex_analysis *a, struct place_ca
     *bits = 0;
     struct data_slot *slot = &cache->single[mix(ip ^ (uint64_t)version << 48) % SINGLE_SLOTS];
     if (!is_of(slot, ip, version)) {
-        struct place_slot place;
+        struct spex_place place;
         bool timed = sample && sample->flags & SPEX_SAMPLE_TIMED;
         uint64_t time = timed ? tick_time(a, sample->record->timestamp) : UINT64_MAX;
-        analysis_lock(a);
-        place_fill(a, &place, version << 1 | 1, pid, time, ip);
-        fill_block(slot, 0, version, ip, &place.place);
-        fill_blocks(cache, version, ip, &place.place);
-        analysis_unlock(a);
+        find_place(a, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, time, ip, true, &place);
+        fill_block(slot, 0, version, ip, &place);
+        fill_blocks(cache, version, ip, &place);
     }
     return &slot->of;
 }
@@ -282,7 +307,7 @@ static void place_of(struct spex_analysis *a, int pid, const struct spex_sample 
     unsigned bits;
     uint32_t version =
         sample ? sample_maps(sample, ip)
-               : state_process(a, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, UINT64_MAX)->version;
+               : state_process(&a->lane, ip >> 63 ? SPEX_PERF_PID_KERNEL : pid, UINT64_MAX)->version;
     *place = locate(a, need_cache(&a->data_places), version, pid, sample, ip, &bits)->place;
     place->address += ip & ((UINT64_C(1) << bits) - 1);
 }
@@ -334,16 +359,16 @@ struct data_place *analysis_data_place(struct spex_analysis *a, struct place_cac
 
 void analysis_maps(struct spex_analysis *a, int32_t pid, uint64_t time, uint32_t maps[2])
 {
-    maps[0] = state_process(a, pid, time)->version;
-    maps[1] = state_process(a, SPEX_PERF_PID_KERNEL, time)->version;
+    maps[0] = state_process(&a->lane, pid, time)->version;
+    maps[1] = state_process(&a->lane, SPEX_PERF_PID_KERNEL, time)->version;
 }
 
 const struct spex_place *analysis_code_place(struct spex_analysis *a, uint32_t maps, int32_t pid,
                                              uint64_t time, uint64_t ip)
 {
-    struct place_slot *slot = &a->places[place_index(ip, maps << 1)];
+    struct place_slot *slot = &a->lane.places[place_index(ip, maps << 1)];
     if (slot->ip != ip || slot->version != maps << 1)
-        place_fill(a, slot, maps << 1, pid, time, ip);
+        place_fill(&a->lane, slot, maps << 1, pid, time, ip);
     return &slot->place;
 }
 

@@ -7,13 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static void note_damage(struct spex_analysis *a, const struct spex_damage *damage)
+static void note_damage(struct lane *lane, struct queue *q, const struct spex_damage *damage)
 {
-    if (!a->totals.damaged++) {
-        a->totals.first_damage = damage->offset;
-        a->totals.damage_reason = damage->reason;
-    }
-    a->totals.damaged_bytes += damage->size;
+    if (!q->first_damage.reason)
+        q->first_damage = *damage;
+    lane->totals.damaged++;
+    lane->totals.damaged_bytes += damage->size;
 }
 
 /* A raw stream in chunks; the cut record at the end of one is read again with the next. */
@@ -30,30 +29,39 @@ static bool next_raw(struct spex_analysis *a, struct queue *q)
     return n > 0;
 }
 
-void queue_need_reader(struct spex_analysis *a, struct spex_reader **reader)
+void queue_need_reader(struct lane *lane, struct spex_reader **reader)
 {
-    if (!a->shapes)
-        a->shapes = spex_shapes_init(memory_get(1, spex_shapes_size()));
+    if (!lane->shapes)
+        lane->shapes = spex_shapes_init(memory_get(1, spex_shapes_size()));
     if (!*reader) {
-        const struct spex_reader_options options = {.size = sizeof options, .shapes = a->shapes};
+        const struct spex_reader_options options = {.size = sizeof options,
+                                                    .shapes = lane->shapes};
         spex_reader_init(memory_get(1, spex_reader_size()), &options, reader, NULL);
     }
 }
 
-static bool next_span(struct spex_analysis *a, struct queue *q)
+/* Hosts are told how far the reading is by the thread that called. */
+static void tell_progress(struct lane *lane)
 {
+    struct spex_analysis *a = lane->analysis;
+    struct memory_guard *guard = memory_guard_pause();
+    if (a->options.progress && lane == &a->lane)
+        a->options.progress(a->options.context, a->done,
+                            a->file ? a->info->aux_bytes : a->raw_size);
+    memory_guard_resume(guard);
+}
+
+static bool next_span(struct lane *lane, struct queue *q)
+{
+    struct spex_analysis *a = lane->analysis;
     bool more = a->file ? spex_aux_next(q->cursor, &q->span) == SPEX_OK : next_raw(a, q);
     if (!more)
         return false;
     a->done += q->span.size;
-    struct memory_guard *guard = memory_guard_pause();
-    if (a->options.progress)
-        a->options.progress(a->options.context, a->done,
-                            a->file ? a->info->aux_bytes : a->raw_size);
-    memory_guard_resume(guard);
+    tell_progress(lane);
     bool merged = a->options.ordered && a->queue_count > 1;
-    struct spex_reader **reader = merged ? &q->reader : &a->reader;
-    queue_need_reader(a, reader);
+    struct spex_reader **reader = merged ? &q->reader : &lane->reader;
+    queue_need_reader(lane, reader);
     bool last = a->file ? q->span.last : q->position + q->span.size >= a->raw_size;
     spex_reader_feed(*reader, q->span.data, q->span.size, q->span.file_offset, last);
     q->reader = *reader;
@@ -76,9 +84,10 @@ static void keep_rest(struct spex_analysis *a, struct queue *q)
     q->position += read;
 }
 
-void queue_share(struct spex_analysis *a, struct queue *q, const struct spex_record *records,
+void queue_share(struct lane *lane, struct queue *q, const struct spex_record *records,
                  size_t count, bool cut, struct clock_part *spent)
 {
+    const struct spex_analysis *a = lane->analysis;
     enum { SLOWEST = 1000 }; /* ns per operation: slower than any code, so the thread did not run */
     if (!(a->options.want & SPEX_WANT_SPENT))
         return;
@@ -86,7 +95,7 @@ void queue_share(struct spex_analysis *a, struct queue *q, const struct spex_rec
         .counter = a->info && a->info->has_time ? &a->info->time : NULL,
         .switches = q->cpu >= 0 ? &a->cpu_changes : &a->switches,
         .most = a->sampling.filters[0] ? 0 : a->sampling.period * SLOWEST,
-        .intervals = analysis_first(a)->intervals,
+        .intervals = lane->intervals,
         .user_only = a->user_only && !a->sampling.filters[0],
     };
     if (rules.counter)
@@ -111,15 +120,16 @@ static void join_stacks(struct spex_analysis *a, struct queue *q)
         stacks_join(a->allocs, &q->cursor_of_allocs, q->records, times, q->count, q->allocs);
 }
 
-bool queue_refill(struct spex_analysis *a, struct queue *q)
+bool queue_refill(struct lane *lane, struct queue *q)
 {
+    struct spex_analysis *a = lane->analysis;
     q->at = q->count = 0;
     q->cut = false;
     while (q->count == 0 && !a->stopped) {
         struct spex_damage damage = {0};
         enum spex_status status;
         if (!q->reading) {
-            if (!next_span(a, q))
+            if (!next_span(lane, q))
                 return false;
             q->reading = true;
             q->cut |= a->file && !q->span.contiguous;
@@ -130,12 +140,11 @@ bool queue_refill(struct spex_analysis *a, struct queue *q)
             keep_rest(a, q);
             q->reading = false;
         } else if (status != SPEX_OK) {
-            note_damage(a, &damage);
+            note_damage(lane, q, &damage);
         }
         join_stacks(a, q);
         q->damaged = status != SPEX_OK && status != SPEX_END;
     }
-    a->totals.bytes = a->done;
     return q->count > 0;
 }
 

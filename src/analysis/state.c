@@ -73,20 +73,24 @@ void **state_slot(struct table *table, uint64_t key)
 
 const char *analysis_intern(struct spex_analysis *a, const char *text)
 {
+    const char *found = NULL;
     uint64_t hash = hash_bytes(hash_seed(), text, strlen(text));
     a = analysis_first(a);
-    for (;; hash++) { /* equal hashes of different texts: take the next key */
+    analysis_lock(a);
+    for (; !found; hash++) { /* equal hashes of different texts: take the next key */
         void **slot = state_slot(&a->strings, hash);
         if (!*slot)
             *slot = memory_copy(text);
         if (!strcmp(*slot, text))
-            return *slot;
+            found = *slot;
     }
+    analysis_unlock(a);
+    return found;
 }
 
-struct process *state_process(struct spex_analysis *a, int32_t pid, uint64_t time)
+struct process *state_process(struct lane *lane, int32_t pid, uint64_t time)
 {
-    void **slot = state_slot(&a->processes, (uint32_t)pid);
+    void **slot = state_slot(&lane->processes, (uint32_t)pid);
     struct process *p = *slot;
     if (!p) {
         *slot = p = memory_get(1, sizeof *p);
@@ -94,38 +98,49 @@ struct process *state_process(struct spex_analysis *a, int32_t pid, uint64_t tim
         p->span.from = 1; /* empty */
     }
     if (time < p->span.from || time > p->span.until) {
-        p->span = changes_span(&a->process_changes, pid, time);
-        p->version = ++analysis_first(a)->versions & ((UINT32_C(1) << MAPS_BITS) - 1);
+        p->span = changes_span(&lane->analysis->process_changes, pid, time);
+        p->version = ++*lane->versions & ((UINT32_C(1) << MAPS_BITS) - 1);
     }
     return p;
 }
 
-struct thread *state_thread(struct spex_analysis *a, int32_t tid, int32_t pid, uint64_t time)
+/* What is said of the thread from t->span.from on. */
+static void look_up_thread(const struct lane *lane, struct thread *t, uint64_t time)
 {
-    void **slot = state_slot(&a->threads, (uint32_t)tid);
+    struct spex_analysis *a = lane->analysis;
+    char unknown[16];
+    const char *comm = NULL;
+    t->span = changes_span(&a->thread_changes, t->tid, time);
+    t->known = false;
+    if (a->file) {
+        int32_t pid = spex_perfdata_pid(a->file, t->tid, time);
+        comm = spex_perfdata_comm(a->file, t->tid, time);
+        t->known = pid >= 0;
+        if (t->known)
+            t->pid = pid;
+    }
+    snprintf(unknown, sizeof unknown, ":%d", t->tid);
+    t->comm = analysis_intern(a, comm ? comm : t->tid < 0 ? "[unknown]" : unknown);
+}
+
+struct thread *state_thread(struct lane *lane, int32_t tid, int32_t pid, uint64_t time)
+{
+    void **slot = state_slot(&lane->threads, (uint32_t)tid);
     struct thread *t = *slot;
     if (!t) {
         *slot = t = memory_get(1, sizeof *t);
         t->tid = tid;
         t->span.from = 1;
+        t->latest.pid = INT32_MIN;
     }
-    if (time < t->span.from || time > t->span.until) {
-        char unknown[16];
-        const char *comm = NULL;
-        t->span = changes_span(&a->thread_changes, tid, time);
+    if (time < t->span.from || time > t->span.until)
+        look_up_thread(lane, t, time);
+    if (!t->known)
         t->pid = pid;
-        if (a->file) {
-            int32_t known = spex_perfdata_pid(a->file, tid, time);
-            if (known >= 0)
-                t->pid = known;
-            comm = spex_perfdata_comm(a->file, tid, time);
-        }
-        snprintf(unknown, sizeof unknown, ":%d", tid);
-        t->comm = analysis_intern(a, comm ? comm : tid < 0 ? "[unknown]" : unknown);
-    }
+    thread_latest(t, t->span.from, t->comm, t->pid);
     if (!t->process || t->process->pid != t->pid || time < t->process->span.from ||
         time > t->process->span.until)
-        t->process = state_process(a, t->pid, time);
+        t->process = state_process(lane, t->pid, time);
     return t;
 }
 

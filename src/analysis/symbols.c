@@ -256,6 +256,7 @@ struct spex_module *symbols_module(struct spex_symbols *symbols, const char *pat
         m->whole = *first = *first ? *first : m;
     }
     symbols->modules[symbols->count++] = m;
+    m->number = (uint32_t)symbols->count;
     enter_module(symbols, symbols->count - 1);
     return m;
 }
@@ -407,9 +408,12 @@ const struct spex_symbol *spex_module_nth(struct spex_module *module, size_t n)
     if (n >= module->count)
         return NULL;
     struct spex_symbol *s = &module->symbols[n];
-    if (!s->name && s->raw) {
+    if (!__atomic_load_n(&s->name, __ATOMIC_ACQUIRE) && s->raw) {
         char *name = module->owner->options.raw_names ? NULL : spex_demangle(s->raw);
-        s->name = name ? name : s->raw;
+        const char *none = NULL; /* another thread may be first */
+        if (!__atomic_compare_exchange_n(&s->name, &none, name ? name : s->raw, false,
+                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            free(name);
     }
     return s;
 }

@@ -1,0 +1,203 @@
+/* The queues of a file by several threads: each has a lane, and takes queue after queue. */
+#include "pass.h"
+
+#include "base/jobs.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void lane_init(struct lane *lane, struct spex_analysis *a, uint32_t *versions)
+{
+    lane->analysis = a;
+    lane->versions = versions;
+    lane->places = memory_get(PLACES, sizeof *lane->places);
+}
+
+void lane_fini(struct lane *lane)
+{
+    state_free(&lane->threads, true);
+    state_free(&lane->processes, true);
+    free(lane->places);
+    free(lane->modules);
+    for (size_t i = 0; i < SPEX_FILTER_MAX; i++)
+        filter_free(lane->filters[i]);
+    for (size_t i = 0; i < lane->model_count; i++)
+        free(lane->models[i]);
+    free(lane->models);
+    free(lane->reader);
+    free(lane->shapes);
+}
+
+int16_t *lane_sources(struct lane *lane, const struct spex_cpu_model *model)
+{
+    for (size_t i = 0; i < lane->model_count; i++) /* one for each kind of core */
+        if (lane->models[i]->model == model)
+            return lane->models[i]->sources;
+    lane->models =
+        memory_grow(lane->models, lane->model_count, &lane->model_capacity, sizeof *lane->models);
+    struct model_sources *m = memory_get(1, sizeof *m);
+    lane->models[lane->model_count++] = m;
+    m->model = model;
+    memset(m->sources, 0xff, sizeof m->sources);
+    m->sources[0] = SPEX_SOURCE_UNKNOWN; /* neither packet nor memory */
+    return m->sources;
+}
+
+void lane_count_modules(struct lane *lane)
+{
+    for (size_t i = 1; i < lane->module_room; i++) {
+        struct spex_module *m = spex_symbols_nth(lane->analysis->symbols, i - 1);
+        struct lane_module *of = &lane->modules[i];
+        if (m) {
+            m->samples += of->samples;
+            m->left_out += of->left_out;
+            m->unnamed += of->unnamed;
+        }
+        of->samples = of->left_out = of->unnamed = 0;
+    }
+}
+
+/* ---- by several threads ---- */
+
+enum { APART = 128 }; /* bytes: no two threads write to the same line of a cache */
+
+struct run_thread {
+    _Alignas(APART) struct lane *lane; /* of the first thread that of the file */
+    struct lane own;
+    struct piece piece;
+    struct clock_intervals intervals;
+};
+
+struct run {
+    struct spex_analysis *analysis;
+    struct run_thread *threads;
+    size_t *order; /* queues, the longest first */
+    enum spex_status *status;
+};
+
+static void add_threads(struct table *to, struct table *from)
+{
+    for (size_t i = 0; from->slots && i <= from->mask; i++) {
+        struct thread *t = from->slots[i].value;
+        if (!t)
+            continue;
+        void **slot = state_slot(to, (uint32_t)t->tid);
+        struct thread *sum = *slot;
+        if (!sum) {
+            *slot = sum = memory_get(1, sizeof *sum);
+            sum->tid = t->tid;
+            sum->span.from = 1; /* empty */
+            sum->latest.pid = INT32_MIN;
+        }
+        sum->samples += t->samples;
+        thread_latest(sum, t->latest.since, t->latest.comm, t->latest.pid);
+    }
+}
+
+static void add_intervals(struct clock_intervals *to, const struct clock_intervals *from)
+{
+    for (unsigned i = 0; i < from->count; i++)
+        to->ns[i] += from->ns[i];
+}
+
+static void read_queue(struct run_thread *thread, struct queue *q)
+{
+    struct lane *lane = thread->lane;
+    struct piece *p = &thread->piece;
+    q->sources = lane_sources(lane, q->model);
+    for (bool more = true; more;) {
+        piece_read(lane, q, p, PIECE, &more);
+        piece_share(lane, p);
+        lane->samples = p->samples;
+        lane->sample_count = 0;
+        join_records(lane, q, p->records, p->spent, p->count);
+        join_flush(lane);
+    }
+    queue_close(q);
+}
+
+static void run_queue(void *user, size_t job, unsigned thread)
+{
+    struct run *run = user;
+    struct spex_analysis *a = run->analysis;
+    struct queue *q = &a->queues[run->order[job]];
+    if (a->stopped || !queue_open(a, q, &run->status[q->index]))
+        return;
+    if (!memory_guarded(read_queue(&run->threads[thread], q)))
+        analysis_no_memory(analysis_first(a));
+}
+
+static int by_length(const void *x, const void *y, void *context)
+{
+    const struct spex_analysis *a = context;
+    size_t i = *(const size_t *)x, j = *(const size_t *)y;
+    uint64_t m = spex_perfdata_queue(a->file, i)->bytes, n = spex_perfdata_queue(a->file, j)->bytes;
+    return m != n ? (m > n ? -1 : 1) : i < j ? -1 : i > j;
+}
+
+static void start_thread(struct run *run, struct shards *shards, unsigned n)
+{
+    struct spex_analysis *a = run->analysis;
+    struct run_thread *t = &run->threads[n];
+    t->lane = n ? &t->own : &a->lane;
+    piece_init(&t->piece);
+    if (n) {
+        lane_init(t->lane, a, &shards->shards[n].versions);
+        t->lane->totals.first_time = UINT64_MAX;
+        for (size_t f = 0; f < a->options.filter_count; f++)
+            t->lane->filters[f] = filter_copy(a->lane.filters[f]);
+        if (a->lane.intervals) {
+            t->intervals = *a->lane.intervals;
+            t->intervals.ns = memory_get(t->intervals.count + 1, sizeof *t->intervals.ns);
+            t->lane->intervals = &t->intervals;
+        }
+    }
+    t->lane->sinks = shards->shards[n].sinks;
+    t->lane->sink_count = shards->sink_count;
+    t->lane->sample_most = PIECE + 1; /* a piece is never flushed from within */
+}
+
+static void end_thread(struct run *run, unsigned n)
+{
+    struct spex_analysis *a = run->analysis;
+    struct run_thread *t = &run->threads[n];
+    piece_fini(&t->piece);
+    if (!n || !t->lane)
+        return;
+    totals_add(&a->lane.totals, &t->lane->totals);
+    add_threads(&a->lane.threads, &t->lane->threads);
+    lane_count_modules(t->lane);
+    if (t->intervals.ns)
+        add_intervals(a->lane.intervals, &t->intervals);
+    free(t->intervals.ns);
+    lane_fini(t->lane);
+}
+
+enum spex_status lanes_run(struct spex_analysis *a, struct shards *shards)
+{
+    struct run run = {.analysis = a};
+    enum spex_status status = SPEX_OK;
+    run.threads = memory_aligned(APART, shards->count * sizeof *run.threads);
+    memset(run.threads, 0, shards->count * sizeof *run.threads);
+    run.order = memory_get(a->queue_count + 1, sizeof *run.order);
+    run.status = memory_get(a->queue_count + 1, sizeof *run.status);
+    for (size_t i = 0; i < a->queue_count; i++)
+        run.order[i] = i;
+    if (a->file)
+        qsort_r(run.order, a->queue_count, sizeof *run.order, by_length, a);
+    for (unsigned n = 0; n < shards->count; n++)
+        start_thread(&run, shards, n);
+    const struct jobs jobs = {&run, a->queue_count, run_queue};
+    analysis_first(a)->parallel = true;
+    jobs_run(&jobs, shards->count);
+    analysis_first(a)->parallel = false;
+    for (unsigned n = 0; n < shards->count; n++)
+        end_thread(&run, n);
+    for (size_t i = 0; i < a->queue_count && !status; i++)
+        status = run.status[i];
+    free(run.threads);
+    free(run.order);
+    free(run.status);
+    return status;
+}

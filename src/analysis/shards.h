@@ -1,0 +1,34 @@
+/*
+ * Sinks of which each thread has one of its own.
+ *
+ * What threads count apart and add up afterwards must be what one thread would have counted, to the
+ * bit: sums are integers, and what comes first is told by its queue. Where one thread would have
+ * had to leave something out, for memory, that would depend on the order; then threads give up, and
+ * one thread reads all of it again.
+ */
+#ifndef ANALYSIS_SHARDS_H
+#define ANALYSIS_SHARDS_H
+
+#include "internal.h"
+
+struct shards {
+    unsigned count; /* threads */
+    struct shard {
+        struct analysis_sink sinks[ANALYSIS_SINKS];
+        uint32_t versions; /* see struct lane */
+    } * shards;
+    const struct analysis_sink *sinks;
+    size_t sink_count;
+};
+
+/* NULL: the sinks, the files or the options allow one thread alone. */
+struct shards *shards_new(struct spex_analysis *analysis, const struct analysis_sink *sinks,
+                          size_t count);
+/*
+ * Adds up what the threads counted. False if it is not what one thread would count: then the sinks
+ * have nothing of it.
+ */
+bool shards_add_up(struct shards *shards, struct spex_analysis *analysis);
+void shards_free(struct shards *shards);
+
+#endif
