@@ -272,6 +272,11 @@ bool analysis_part(const struct spex_analysis *a, size_t index, struct analysis_
     return true;
 }
 
+uint32_t analysis_first_queue(struct spex_analysis *a)
+{
+    return analysis_reading(a)->first_queue;
+}
+
 void analysis_extent(const struct spex_analysis *a, uint64_t *first, uint64_t *last)
 {
     *first = *last = 0;

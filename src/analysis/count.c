@@ -33,7 +33,8 @@ PART void prepare(const struct spex_sample *s, bool follows, struct group_counte
     unsigned present = r->present, flags = s->flags;
     unsigned execute = r->total > r->issue ? r->total - r->issue : 0;
     bool known = present / SPEX_HAS_TOTAL & ~flags / SPEX_SAMPLE_LEAST_ISSUE & 1;
-    double ns = (double)(int64_t)s->spent * 1e-3;
+    static const double most = 0x1p62;
+    double ns = (double)(int64_t)s->spent * 1e-3, square = ns * ns * (double)(int)sample_alike(s);
     c->facts = (uint32_t)((r->events & 0x7fe) | (r->events >> 8 & 0x3800)) | (flags & 0xe) << 13 |
                (present & 0xe0) << 12 | (uint32_t)(s->op == SPEX_SAMPLE_BRANCH) << 20 |
                1u << SAMPLE | (uint32_t)known << EXECUTES | (uint32_t)follows << REPEATS;
@@ -43,7 +44,7 @@ PART void prepare(const struct spex_sample *s, bool follows, struct group_counte
     c->each = __builtin_convertvector(counters, group_latencies);
     c->each[SPEX_LATENCY_EXECUTE] = execute;
     c->time = s->spent;
-    c->square = ns * ns * (double)(int)sample_alike(s);
+    c->square = (uint64_t)(int64_t)((square < most ? square : most) + 0.5);
     c->flags = (uint8_t)flags;
     c->source = s->source;
     c->memory = (flags & (SPEX_SAMPLE_READS | SPEX_SAMPLE_WRITES)) != 0;
@@ -93,7 +94,7 @@ PART void count_one(struct spex_group *g, struct spex_row *row, const struct spe
     t->source[c->source] += c->memory;
     *(sums *)t->latency_sum += __builtin_convertvector(c->each, sums);
     t->time += c->time;
-    t->time_square += c->square;
+    stats_add_square(t, c->square);
     if (histograms & 1u << SPEX_LATENCY_TOTAL)
         count_latency(g, row, c, SPEX_LATENCY_TOTAL, LATENCY + SPEX_LATENCY_TOTAL);
     if (histograms & 1u << SPEX_LATENCY_EXECUTE)

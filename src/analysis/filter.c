@@ -99,7 +99,7 @@ struct filter *filter_copy(const struct filter *filter)
         memcpy(copy->ranges, filter->ranges, filter->count * sizeof *copy->ranges);
     copy->words = memory_get(filter->count + 1, sizeof *copy->words);
     for (size_t i = 0; filter->words && i < filter->count; i++)
-        copy->words[i] = memory_copy(filter->words[i]);
+        copy->words[i] = filter->words[i] ? memory_copy(filter->words[i]) : NULL;
     return copy;
 }
 

@@ -41,6 +41,7 @@ struct findings {
     struct cost all, memory, far, peer;
     uint64_t accesses, walks, remote; /* memory samples; of these, by event */
     VEC(struct finding) list;
+    bool full;   /* some instructions were left out */
     bool failed; /* memory ran out: there are no findings */
 };
 
@@ -121,8 +122,10 @@ static void keep_spot(struct findings *f, const struct spot *spot)
         grow_index(f);
     uint32_t *at = index_of(f, spot);
     if (!*at) {
-        if (f->spots.count == SPOTS_MOST)
+        if (f->spots.count == SPOTS_MOST) {
+            f->full = true;
             return;
+        }
         *(struct spot *)memory_checked(vec_push(&f->spots)) = *spot;
         *at = (uint32_t)f->spots.count;
         return;
@@ -226,6 +229,64 @@ void findings_sink(void *context, const struct spex_sample *samples, size_t n)
     f->failed = f->failed || !memory_guarded(count(f, samples, n));
 }
 
+/* ---- by several threads ---- */
+
+static void *split(void *context, unsigned threads)
+{
+    const struct findings *f = context;
+    struct findings *shard;
+    (void)threads;
+    return findings_new(f->analysis, &shard, NULL) ? NULL : shard;
+}
+
+/* The recent instructions go to the others first. */
+static void settle(struct findings *f)
+{
+    for (size_t i = 0; i < SPEX_PLACES; i++) {
+        keep_spot(f, &f->near[i]);
+        f->near[i] = (struct spot){0};
+    }
+}
+
+static void add_cost(struct cost *to, const struct cost *from)
+{
+    to->time += from->time;
+    to->execute += from->execute;
+}
+
+static bool join(void *to, void *from)
+{
+    struct findings *f = to, *other = from;
+    if (f->failed || other->failed)
+        return false;
+    settle(f);
+    settle(other);
+    for (size_t i = 0; i < other->spots.count; i++)
+        keep_spot(f, &other->spots.items[i]);
+    add_cost(&f->all, &other->all);
+    add_cost(&f->memory, &other->memory);
+    add_cost(&f->far, &other->far);
+    add_cost(&f->peer, &other->peer);
+    f->accesses += other->accesses;
+    f->walks += other->walks;
+    f->remote += other->remote;
+    return !f->full && !other->full;
+}
+
+static void take(void *context, void *sum)
+{
+    struct findings *f = context, *from = sum, empty = *f;
+    *f = *from;
+    *from = empty;
+}
+
+static void drop(void *shard)
+{
+    findings_free(shard);
+}
+
+const struct sink_shards findings_shards = {split, join, take, drop};
+
 /* ---- words ---- */
 
 static char *words(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -298,8 +359,11 @@ static bool more_of(const struct findings *f, enum closer kind, const struct spo
     }
     if (x != y)
         return x > y;
-    return a->samples[kind] != b->samples[kind] ? a->samples[kind] > b->samples[kind]
-                                                : a->address < b->address;
+    if (a->samples[kind] != b->samples[kind])
+        return a->samples[kind] > b->samples[kind];
+    if (a->address != b->address || !a->module || !b->module)
+        return a->address < b->address;
+    return strcmp(spex_module_path(a->module), spex_module_path(b->module)) < 0;
 }
 
 static const struct spot *most_of(const struct findings *f, enum closer kind)
@@ -459,10 +523,7 @@ static int by_share(const void *a, const void *b)
 static void finish(struct findings *f, const struct spex_sharing *sharing)
 {
     enum { LINES_MOST = 10 };
-    for (size_t i = 0; i < SPEX_PLACES; i++) {
-        keep_spot(f, &f->near[i]);
-        f->near[i] = (struct spot){0};
-    }
+    settle(f);
     f->far.time = sum_of(f, FAR).time[FAR];
     f->peer.time = sum_of(f, PEER).time[PEER];
     f->walks = sum_of(f, WALKS).samples[WALKS];

@@ -160,7 +160,8 @@ void group_add_stats(struct spex_group *g, struct spex_row *to, const struct spe
         m[i] += n[i];
     to->flags |= from->flags;
     to->stats.time += from->stats.time;
-    to->stats.time_square += from->stats.time_square;
+    stats_add_square(&to->stats, from->stats.square_low);
+    to->stats.square_high += from->stats.square_high;
     for (unsigned l = 0; l < SPEX_LATENCY_COUNT; l++) {
         to->stats.latency_sum[l] += from->stats.latency_sum[l];
         if (g->flags && of->flags)
@@ -242,6 +243,23 @@ uint64_t spex_group_keys(const struct spex_group *g)
     return all > (double)g->count ? (uint64_t)all : g->count;
 }
 
+void group_limit_histograms(struct spex_group *g)
+{
+    const size_t rows = g->chunk_count * GROUP_CHUNK * g->stride / 4;
+    const size_t room =
+        rows < HISTOGRAMS_MOST - HISTOGRAMS_LEAST ? HISTOGRAMS_MOST - rows : HISTOGRAMS_LEAST;
+    histograms_limit(&g->histograms, g->threads > 2 ? 2 * room / g->threads : room);
+}
+
+/* Rows of a shard are not merged: all shards together may have twice as many as the group. */
+static void keep_limits(struct spex_group *g, size_t more, bool grows)
+{
+    const size_t most = 2 * (g->limit >> GROUP_CHUNK_BITS) + 2 * (size_t)g->threads;
+    const bool full = grows && g->shard_of->shard_chunks++ >= most;
+    if (full || g->count + more > g->limit || g->histograms.lost)
+        analysis_inexact(g->analysis);
+}
+
 /* Room for more rows, so that pointers to rows stay good while that many are added. */
 static void make_room(struct spex_group *g, size_t more)
 {
@@ -249,7 +267,9 @@ static void make_room(struct spex_group *g, size_t more)
     bool grows = g->count + more > g->chunk_count << GROUP_CHUNK_BITS;
     if (grows && g->chunk_count > 4 && !memory_allows(4 * chunk + 2 * g->mask * sizeof *g->index))
         g->limit = g->count; /* merge here, not where there is no memory */
-    if (g->count + more > g->limit)
+    if (g->shard_of)
+        keep_limits(g, more, grows);
+    else if (g->count + more > g->limit)
         shrink(g);
     while ((g->count + more) * 4 > (g->mask + 1) * 3)
         reindex(g, g->mask * 2 + 1);
@@ -257,10 +277,7 @@ static void make_room(struct spex_group *g, size_t more)
         g->chunks = memory_resize(g->chunks, g->chunk_count + 1, sizeof *g->chunks);
         g->chunks[g->chunk_count] = memory_aligned(CACHE_LINE, chunk);
         g->chunk_count++;
-        size_t rows = g->chunk_count * GROUP_CHUNK * g->stride / 4;
-        histograms_limit(&g->histograms, rows < HISTOGRAMS_MOST - HISTOGRAMS_LEAST
-                                             ? HISTOGRAMS_MOST - rows
-                                             : HISTOGRAMS_LEAST);
+        group_limit_histograms(g);
     }
 }
 

@@ -116,6 +116,10 @@ struct spex_group {
     } last;           /* sample */
     uint32_t counted; /* samples: what statistics can hold */
     bool failed;      /* memory ran out: it can only be freed */
+    /* Threads count in shards of a group (group_shards.c). */
+    struct spex_group *shard_of;
+    unsigned threads;            /* of a shard: that share the limits with it; else 0 */
+    _Atomic size_t shard_chunks; /* of the group: of rows in its shards */
 };
 
 static inline struct spex_row *group_row_at(const struct spex_group *g, size_t index)
@@ -155,6 +159,9 @@ static inline size_t group_key_of(const struct spex_group *g, enum spex_key key)
     return n;
 }
 
+/* The more rows, the less is left for histograms. */
+void group_limit_histograms(struct spex_group *g);
+
 /* ---- counting (count.c) ---- */
 
 typedef uint32_t group_latencies __attribute__((vector_size(16))); /* by enum spex_latency */
@@ -162,8 +169,8 @@ typedef uint32_t group_latencies __attribute__((vector_size(16))); /* by enum sp
 /* What is counted of a sample, whatever its row. */
 struct group_counted {
     group_latencies each;
-    uint64_t time; /* ps */
-    double square; /* as struct spex_stats has it */
+    uint64_t time;   /* ps */
+    uint64_t square; /* as struct spex_stats has it */
     uint32_t facts;
     uint8_t flags, source, memory; /* memory: source counts */
 };

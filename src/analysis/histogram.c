@@ -149,6 +149,20 @@ void histogram_merge(struct histograms *h, uint32_t *handle, const struct histog
     }
 }
 
+size_t histogram_most_words(const struct histograms *h, uint32_t handle)
+{
+    if (!handle || handle == HISTOGRAM_LOST)
+        return 0;
+    size_t words = LIST_WORDS;
+    if (is_list(h, handle))
+        return words;
+    const unsigned length = length_of(h, handle);
+    words += 1 + SMALL + (length > SMALL ? 1 + LARGE : 0);
+    for (unsigned p = 0; p < length; p++)
+        words += h->words[handle + 1 + p] ? PAGE : 0;
+    return words;
+}
+
 static int compare_values(const void *a, const void *b)
 {
     return (int)*(const uint16_t *)a - (int)*(const uint16_t *)b;

@@ -49,6 +49,8 @@ static inline void histogram_count(struct histograms *h, uint32_t *handle, uint1
 /* Adds all of from, which is of the arena other (it may be the same), to handle. */
 void histogram_merge(struct histograms *h, uint32_t *handle, const struct histograms *other,
                      uint32_t from);
+/* The most words that counting such a histogram can have taken, whatever the order. */
+size_t histogram_most_words(const struct histograms *h, uint32_t handle);
 /* The smallest value v with at least q of the total at or below it; -1 if empty or lost. */
 int histogram_quantile(const struct histograms *h, uint32_t handle, double q);
 

@@ -149,26 +149,8 @@ void place_cache_clear(struct place_cache *cache); /* may be NULL */
 size_t analysis_read(struct spex_analysis *analysis, struct spex_module *module, uint64_t address,
                      void *bytes, size_t size);
 
-/*
- * How threads that read different queues count apart (shards.h): each has a context of its own,
- * which begins empty. join: adds what `from` counted; false if it is not what one thread would have
- * counted. take: gives the sum to the context that was split, which counted nothing else.
- */
-struct sink_shards {
-    void *(*split)(void *context, unsigned threads); /* NULL: it cannot be */
-    bool (*join)(void *to, void *from);
-    void (*take)(void *context, void *sum);
-    void (*drop)(void *shard);
-};
-/* Threads cannot count apart what one would: a sink says so, and one thread does it. */
-void analysis_inexact(struct spex_analysis *analysis);
-
 /* spex_analysis_run with several independent sinks, which run at the same time. */
-struct analysis_sink {
-    spex_sample_sink *call;
-    void *context;
-    const struct sink_shards *shards; /* NULL: it needs all samples in order */
-};
+struct analysis_sink;
 enum { ANALYSIS_SINKS = 8 };
 enum spex_status analysis_run(struct spex_analysis *analysis, const struct analysis_sink *sinks,
                               size_t count, struct spex_error *error);
@@ -188,6 +170,29 @@ const struct spex_place *analysis_code_place(struct spex_analysis *analysis, uin
 
 /* 95% interval of a share that is normal. */
 struct spex_interval share_interval(double share, double variance);
+
+/*
+ * How threads that read different queues count apart (shards.h): each has a context of its own,
+ * which begins empty. join: adds what `from` counted; false if it is not what one thread would have
+ * counted. take: gives the sum to the context that was split, which counted nothing else.
+ */
+struct sink_shards {
+    void *(*split)(void *context, unsigned threads); /* NULL: it cannot be */
+    bool (*join)(void *to, void *from);
+    void (*take)(void *context, void *sum);
+    void (*drop)(void *shard);
+};
+/* Threads cannot count apart what one would: a sink says so, and one thread does it. */
+void analysis_inexact(struct spex_analysis *analysis);
+
+struct analysis_sink {
+    spex_sample_sink *call;
+    void *context;
+    const struct sink_shards *shards; /* NULL: it needs all samples in order */
+};
+/* Sinks of both passes of spex_sharing. */
+struct analysis_sink sharing_finds(struct spex_sharing *sharing);
+struct analysis_sink sharing_looks(struct spex_sharing *sharing);
 
 /* For tests: a group that is exact for fewer keys. */
 void group_set_limit(struct spex_group *group, size_t limit);
@@ -209,6 +214,20 @@ bool group_buckets(const struct spex_group *group, const struct spex_row *row,
 void groups_add(struct spex_group *const *groups, size_t group_count,
                 const struct spex_sample *const *samples, size_t count);
 
+/* Sinks that count in groups. The context is a group; */
+extern const struct sink_shards group_shards;
+/* or one that begins with this: threads have copies of it, with groups of their own. */
+struct group_feed {
+    size_t size;                /* of the whole context */
+    struct spex_group **groups; /* some may be NULL */
+    size_t count;
+};
+extern const struct sink_shards group_feed_shards;
+static inline struct analysis_sink group_sink(struct spex_group *group)
+{
+    return (struct analysis_sink){spex_group_sink, group, &group_shards};
+}
+
 /* The words that make up the n-th key of a row. */
 const uint64_t *group_key(const struct spex_group *group, const struct spex_row *row, size_t n);
 
@@ -229,6 +248,9 @@ bool analysis_part(const struct spex_analysis *analysis, size_t index, struct an
 void analysis_count_time(struct spex_analysis *analysis, struct clock_intervals *intervals);
 /* First and last time in the files; both 0 if there is none. */
 void analysis_extent(const struct spex_analysis *analysis, uint64_t *first, uint64_t *last);
+
+/* How many queues are in the files before the one whose samples come. */
+uint32_t analysis_first_queue(struct spex_analysis *analysis);
 
 /* A sink has no memory left, or cannot count so many: the pass ends and says so. a may be NULL. */
 void analysis_no_memory(struct spex_analysis *a);

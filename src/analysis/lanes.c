@@ -114,7 +114,6 @@ static void read_queue(struct run_thread *thread, struct queue *q)
         join_records(lane, q, p->records, p->spent, p->count);
         join_flush(lane);
     }
-    queue_close(q);
 }
 
 static void run_queue(void *user, size_t job, unsigned thread)
@@ -126,6 +125,8 @@ static void run_queue(void *user, size_t job, unsigned thread)
         return;
     if (!memory_guarded(read_queue(&run->threads[thread], q)))
         analysis_no_memory(analysis_first(a));
+    queue_close(q);
+    q->reader = NULL; /* the lane's */
 }
 
 static int by_length(const void *x, const void *y, void *context)

@@ -210,8 +210,7 @@ static enum spex_status open_input(struct spex_analysis *a, const char *path,
             a->queue_count = spex_perfdata_queue_count(a->file);
             merge_losses(a);
             gather_changes(a);
-            a->map_modules =
-                memory_get(spex_perfdata_map_count(a->file), sizeof *a->map_modules);
+            a->map_modules = memory_get(spex_perfdata_map_count(a->file), sizeof *a->map_modules);
             a->stacks = stacks_new(a, a->file, &analysis_first(a)->calls);
             a->allocs = stacks_new_allocs(a, a->file, &analysis_first(a)->calls,
                                           &analysis_first(a)->blocks);
@@ -271,7 +270,10 @@ static int by_first_time(const void *x, const void *y)
 static void agree(struct spex_analysis *a)
 {
     uint16_t most = 0;
+    uint32_t queues = 0;
     for (size_t i = 0; i < a->part_count; i++) {
+        a->parts[i]->first_queue = queues;
+        queues += (uint32_t)a->parts[i]->queue_count;
         const struct spex_sampling *s = &a->parts[i]->sampling;
         most = s->counter_most > most ? s->counter_most : most;
         a->mixed |= s->period != a->parts[0]->sampling.period;

@@ -4,8 +4,8 @@
  *   open.c    opens files and ends them          state.c  who ran, and since when
  *   queue.c   AUX spans -> records of a queue    place.c  where code and data lie
  *   join.c    records -> samples -> filters      merge.c  the queues of a file, in turn or by time
- *   lanes.c   queues by several threads          shards.c what each of them counts, and adding it up
- *   analysis.c  one pass over all files, and what is known after it
+ *   lanes.c   queues by several threads          shards.c what each of them counts, and adding it
+ * up analysis.c  one pass over all files, and what is known after it
  *
  * What a file says about threads and mappings changes with time. Asking the file for every
  * record would cost more than decoding it, so the times of all changes are gathered once, per
@@ -143,9 +143,9 @@ struct lane_module {
 struct lane {
     struct spex_analysis *analysis;
     struct table threads, processes;
-    uint32_t *versions;              /* how many it has given out */
-    struct place_slot *places;       /* of code */
-    struct lane_module *modules;     /* by their number */
+    uint32_t *versions;          /* how many it has given out */
+    struct place_slot *places;   /* of code */
+    struct lane_module *modules; /* by their number */
     size_t module_room;
     struct filter *filters[SPEX_FILTER_MAX];
     struct model_sources **models;
@@ -183,17 +183,18 @@ struct spex_analysis {
     struct process_space *spaces; /* by process and time */
     size_t space_count, space_room;
     struct table strings;
-    struct lane lane;                   /* of the thread that calls */
-    uint32_t versions;                  /* of the first: of all its files' lanes */
-    struct spex_module **map_modules;   /* by number of the mapping; NULL: not yet known */
-    uint32_t *maps;                  /* numbers of all mappings, by process, address and time */
-    struct place_cache *data_places; /* of addresses that hosts ask for */
+    struct lane lane;                 /* of the thread that calls */
+    uint32_t versions;                /* of the first: of all its files' lanes */
+    struct spex_module **map_modules; /* by number of the mapping; NULL: not yet known */
+    uint32_t *maps;                   /* numbers of all mappings, by process, address and time */
+    struct place_cache *data_places;  /* of addresses that hosts ask for */
 
     unsigned filter_want;
     const struct line_set *only; /* lines to look at closer; NULL: all records */
     bool counted;                /* samples by module: a closer look does not count them again */
     struct queue *queues;
     size_t queue_count;
+    uint32_t first_queue;        /* of several files: how many queues are in those before */
     struct spex_record *records; /* of the queue that is read, or of all that are merged */
     struct clock_part *spent;    /* likewise */
     uint32_t *stack_numbers;     /* likewise, once they are wanted */

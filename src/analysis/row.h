@@ -17,9 +17,24 @@ struct spex_stats {
     uint32_t repeats;  /* samples after one of the same row, thread and queue */
     uint32_t source[SPEX_SOURCE_COUNT];
     uint64_t latency_sum[SPEX_LATENCY_COUNT];
-    uint64_t time;      /* ps */
-    double time_square; /* sum of ns squared, times the number of samples in the same observation */
+    uint64_t time; /* ps */
+    /*
+     * Sum of ns squared, rounded, times the number of samples in the same observation: 128 bits, so
+     * that it does not depend on the order of samples.
+     */
+    uint64_t square_low, square_high;
 };
+
+static inline void stats_add_square(struct spex_stats *s, uint64_t square)
+{
+    s->square_low += square;
+    s->square_high += s->square_low < square;
+}
+
+static inline double stats_square(const struct spex_stats *s)
+{
+    return (double)s->square_high * 0x1p64 + (double)s->square_low;
+}
 
 struct spex_row {
     struct spex_stats stats;

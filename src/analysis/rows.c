@@ -75,6 +75,25 @@ static uint64_t rank_of(const struct spex_row *row, enum spex_order order)
     }
 }
 
+/* By letter, numbers in them by value: "a+0x9" is before "a+0x10". */
+static int compare_words(const char *s, const char *t)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t n, m; *s || *t; s += n, t += m) {
+        const bool hex = !strncmp(s, "0x", 2) && !strncmp(t, "0x", 2);
+        s += 2 * hex;
+        t += 2 * hex;
+        n = hex ? strspn(s, digits) : strspn(s, "0123456789");
+        m = hex ? strspn(t, digits) : strspn(t, "0123456789");
+        if (!n || !m)
+            n = m = *s || *t;
+        int order = n != m ? (n < m ? -1 : 1) : memcmp(s, t, n);
+        if (order)
+            return order;
+    }
+    return 0;
+}
+
 static int compare_rows(const void *a, const void *b, void *context)
 {
     const struct group_order *left = a, *right = b;
@@ -84,6 +103,7 @@ static int compare_rows(const void *a, const void *b, void *context)
     if (left->number != right->number)
         return left->number < right->number ? -1 : 1;
     const struct spex_row *x = group_row_at(g, left->row), *y = group_row_at(g, right->row);
+    bool pointers = false;
     for (size_t k = 0; k < g->key_count; k++) {
         const uint64_t *a_key = group_key(g, x, k), *b_key = group_key(g, y, k);
         char s[256], t[256];
@@ -92,18 +112,18 @@ static int compare_rows(const void *a, const void *b, void *context)
                 return a_key[0] < b_key[0] ? -1 : 1;
             continue;
         }
-        if (a_key[0] == b_key[0]) {
-            if (key_kinds[g->keys[k]].slots == 1 || a_key[1] == b_key[1])
-                continue;
-            return a_key[1] < b_key[1] ? -1 : 1; /* places in one module */
-        }
+        if (a_key[0] == b_key[0] && (key_kinds[g->keys[k]].slots == 1 || a_key[1] == b_key[1]))
+            continue;
         spex_row_text(g, x, k, s, sizeof s);
         spex_row_text(g, y, k, t, sizeof t);
-        int order = strcmp(s, t);
+        int order = compare_words(s, t);
         if (order)
             return order;
+        pointers = true;
     }
-    return memcmp(x->key, y->key, g->slots * sizeof *x->key);
+    /* equal names of different things: where they lie in memory is chance */
+    int order = pointers ? memcmp(&x->stats, &y->stats, sizeof x->stats) : 0;
+    return order ? order : memcmp(x->key, y->key, g->slots * sizeof *x->key);
 }
 
 enum { BY_NOTHING = -1 };
@@ -199,8 +219,8 @@ struct spex_interval spex_row_time_interval(const struct spex_group *g, const st
     const struct spex_stats *s = &row->stats, *t = &g->total->stats;
     if (!t->time)
         return spex_share_interval(s->samples, t->samples);
-    return time_interval((double)s->time / 1000, s->time_square, (double)t->time / 1000,
-                         t->time_square);
+    return time_interval((double)s->time / 1000, stats_square(s), (double)t->time / 1000,
+                         stats_square(t));
 }
 
 bool spex_row_long_runs(const struct spex_group *g, const struct spex_row *row)

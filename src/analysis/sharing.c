@@ -15,7 +15,6 @@
 #include <string.h>
 
 enum {
-    LINES_MAX = SPEX_GROUP_MAX,
     CANDIDATES = 4096,
     STEP = 64, /* samples taken together */
 };
@@ -42,8 +41,10 @@ void spex_sharing_free(struct spex_sharing *s)
 {
     if (!s)
         return;
-    free(s->lines);
-    free(s->index);
+    if (!s->shard_of || s->lines != s->shard_of->lines) { /* else candidates of all */
+        free(s->lines);
+        free(s->index);
+    }
     free(s->activities);
     free(s->activity_index);
     free(s->words);
@@ -85,11 +86,11 @@ static void reindex(struct spex_sharing *s, size_t mask)
 /* Full: lines of one thread that were seen rarely go first. */
 static void shrink(struct spex_sharing *s)
 {
-    for (uint32_t least = 2; s->count > LINES_MAX / 2; least = least * 2) {
+    for (uint32_t least = 2; s->count > SHARING_LINES / 2; least = least * 2) {
         size_t kept = 0;
         bool all = least > 1u << 20; /* every line is shared: give up the tail */
         for (size_t i = 0; i < s->count; i++)
-            if (all ? i < LINES_MAX / 2 : s->lines[i].several || s->lines[i].samples >= least)
+            if (all ? i < SHARING_LINES / 2 : s->lines[i].several || s->lines[i].samples >= least)
                 s->lines[kept++] = s->lines[i];
         s->totals.merged += s->count - kept;
         s->count = kept;
@@ -110,13 +111,16 @@ static inline struct line *find_line(const struct spex_sharing *s, const struct 
 
 static struct line *add_line(struct spex_sharing *s, const struct identity *id, uint64_t hash)
 {
-    if (s->count == LINES_MAX)
+    if (s->count == SHARING_LINES && !s->shard_of)
         shrink(s);
     if (s->count * 4 > s->mask) /* few collisions: each is a branch that goes wrong */
         reindex(s, s->mask * 2 + 1);
     if (s->count == s->capacity) {
-        s->capacity = s->capacity ? s->capacity * 2 : 1024;
-        s->lines = memory_resize(s->lines, s->capacity, sizeof *s->lines);
+        const size_t more = s->capacity ? s->capacity : 1024;
+        if (s->shard_of && (s->shard_of->shard_lines += more) > 4 * (size_t)SHARING_LINES)
+            analysis_inexact(s->analysis);
+        s->lines = memory_resize(s->lines, s->capacity + more, sizeof *s->lines);
+        s->capacity += more;
     }
     size_t i = hash & s->mask;
     while (s->index[i])
@@ -126,6 +130,13 @@ static struct line *add_line(struct spex_sharing *s, const struct identity *id, 
     *l = (struct line){.id = *id};
     s->totals.lines++;
     return l;
+}
+
+struct line *sharing_line(struct spex_sharing *s, const struct identity *id)
+{
+    const uint64_t hash = line_hash(s->seed, id);
+    struct line *l = find_line(s, id, hash);
+    return l ? l : add_line(s, id, hash);
 }
 
 /* The samples from *at on that use memory, a few at a time; advances *at past them. */
@@ -144,6 +155,7 @@ static size_t choose_memory(const struct spex_sample *samples, size_t *at, size_
 static void find(void *context, const struct spex_sample *samples, size_t count)
 {
     struct spex_sharing *s = context;
+    const uint32_t first_queue = analysis_first_queue(s->analysis);
     const struct spex_sample *memory[STEP];
     struct identity id[STEP];
     uint64_t hash[STEP];
@@ -167,18 +179,21 @@ static void find(void *context, const struct spex_sample *samples, size_t count)
         }
         for (size_t i = 0; i < n; i++) {
             const struct spex_sample *sample = memory[i];
+            const uint32_t queue = first_queue + sample->queue;
             int32_t user = sample->tid >= 0 ? sample->tid : sample->cpu;
             struct line *l = find_line(s, &id[i], hash[i]);
-            if (__builtin_expect(!l, 0)) {
+            if (__builtin_expect(!l, 0))
                 l = add_line(s, &id[i], hash[i]);
+            l->several |= (l->tid != user) & (l->samples != 0);
+            if (__builtin_expect(!l->samples | (queue < l->queue), 0)) {
                 l->tid = user;
                 l->pid = sample->va >> 63 ? KERNEL : sample->pid;
                 l->va = sample->va & ~UINT64_C(63);
+                l->queue = queue;
             }
             l->samples++;
             l->cycles += sample->record->total;
             l->writes += sample->flags / SPEX_SAMPLE_WRITES & 1;
-            l->several |= l->tid != user;
         }
     }
 }
@@ -188,7 +203,11 @@ static int by_samples(const void *a, const void *b)
     const struct line *x = a, *y = b;
     if (x->samples != y->samples)
         return x->samples > y->samples ? -1 : 1;
-    return x->va < y->va ? -1 : x->va > y->va;
+    if (x->va != y->va)
+        return x->va < y->va ? -1 : 1;
+    if (x->id.space != y->id.space)
+        return x->id.space < y->id.space ? -1 : 1;
+    return x->id.key < y->id.key ? -1 : x->id.key > y->id.key;
 }
 
 static int by_cycles(const void *a, const void *b)
@@ -196,7 +215,11 @@ static int by_cycles(const void *a, const void *b)
     const struct sharing_hot *x = a, *y = b;
     if (x->cycles != y->cycles)
         return x->cycles > y->cycles ? -1 : 1;
-    return x->address < y->address ? -1 : x->address > y->address;
+    if (x->address != y->address)
+        return x->address < y->address ? -1 : 1;
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    return x->physical < y->physical ? -1 : x->physical > y->physical;
 }
 
 struct sharing_hot *sharing_hottest(const struct spex_sharing *s, size_t most, size_t *count)
@@ -241,10 +264,15 @@ static size_t choose(struct spex_sharing *s)
         .size = sizeof options, .keys = keys, .key_count = 5, .flags = SPEX_GROUP_PERCENTILES};
     if (spex_group_new(s->analysis, &options, &s->group, NULL))
         memory_get(SIZE_MAX, 1); /* ends here */
+    sharing_start_uses(s);
+    return s->candidates;
+}
+
+void sharing_start_uses(struct spex_sharing *s)
+{
     s->words = memory_get(s->candidates * WORDS + 1, sizeof *s->words);
     s->activity_mask = 1023;
     s->activity_index = memory_get(s->activity_mask + 1, sizeof *s->activity_index);
-    return s->candidates;
 }
 
 /* ---- second pass ---- */
@@ -331,6 +359,7 @@ static void look(void *context, const struct spex_sample *samples, size_t count)
     const struct spex_sample *memory[STEP], *chosen[STEP];
     struct spex_sample uses[STEP];
     struct spex_record stores[STEP];
+    const uint32_t first_queue = analysis_first_queue(s->analysis);
     for (size_t at = 0; at < count;) {
         size_t n = choose_memory(samples, &at, count, memory), used = 0;
         for (size_t i = 0; i < n; i++) {
@@ -360,7 +389,7 @@ static void look(void *context, const struct spex_sample *samples, size_t count)
             chosen[used++] = use;
             struct activity *a = sharing_activity(s, line, use->tid, true);
             a->samples++;
-            a->comm = sample->comm;
+            sharing_name_activity(a, sample->comm, first_queue + sample->queue);
             if (s->totals.timed && sample->flags & SPEX_SAMPLE_TIMED)
                 a->buckets |= UINT64_C(1)
                               << (sample->time - s->first_time) * BUCKETS / s->time_span % BUCKETS;

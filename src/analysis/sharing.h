@@ -15,15 +15,17 @@ enum { KERNEL = -1, PHYSICAL = -2 };
 
 struct line {
     struct identity id;
-    int32_t tid, pid; /* first user */
-    uint32_t samples, writes;
+    int32_t tid, pid; /* first user: of the first queue with one */
+    uint32_t samples, writes, queue;
     bool several;
     uint64_t va, cycles;
 };
+enum { SHARING_LINES = SPEX_GROUP_MAX };
 
 struct activity { /* of a thread on a candidate */
     uint32_t line, samples;
     int32_t tid;
+    uint32_t queue; /* the last */
     const char *comm;
     uint64_t buckets;
 };
@@ -65,7 +67,34 @@ struct spex_sharing {
     struct spex_shared_use *uses;
     size_t result_count;
     bool failed; /* memory ran out: it can only be freed */
+    /* Threads count in shards (sharing_shards.c). */
+    struct spex_sharing *shard_of;
+    _Atomic size_t shard_lines; /* for which there is room, in all its shards */
 };
+
+/* The line with this identity: one that there is, or a new one without users. */
+struct line *sharing_line(struct spex_sharing *sharing, const struct identity *id);
+/* Notes a user of a line, or the first one of another line with the same identity. */
+static inline void sharing_use_line(struct line *line, const struct line *use)
+{
+    line->several |= line->samples && line->tid != use->tid;
+    if (!line->samples || use->queue < line->queue) {
+        line->tid = use->tid;
+        line->pid = use->pid;
+        line->va = use->va;
+        line->queue = use->queue;
+    }
+}
+/* A thread may change its name: the last queue's counts. */
+static inline void sharing_name_activity(struct activity *a, const char *comm, uint32_t queue)
+{
+    if (a->comm && queue < a->queue)
+        return;
+    a->comm = comm;
+    a->queue = queue;
+}
+/* Room for what is counted of candidates. */
+void sharing_start_uses(struct spex_sharing *sharing);
 
 /* A thread's use of a candidate; NULL if there is none, unless it is added. */
 struct activity *sharing_activity(struct spex_sharing *sharing, uint32_t line, int32_t tid,

@@ -186,17 +186,33 @@ static int by_cost(const void *a, const void *b)
 {
     const struct spex_shared_line *x = a, *y = b;
     double cost_x = x->score * (double)x->samples, cost_y = y->score * (double)y->samples;
-    return cost_x != cost_y ? ORDER(cost_y, cost_x) : ORDER(x->address, y->address);
+    return cost_x != cost_y           ? ORDER(cost_y, cost_x)
+           : x->address != y->address ? ORDER(x->address, y->address)
+                                      : ORDER(x->first_use, y->first_use);
 }
 
-static int by_place(const void *a, const void *b)
+static int by_place(const void *a, const void *b, void *context)
 {
-    const struct spex_shared_use *x = a, *y = b;
-    uint32_t n = x->row->stats.samples, m = y->row->stats.samples;
+    const size_t i = *(const size_t *)a, j = *(const size_t *)b;
+    const struct spex_shared_use *x = (const struct spex_shared_use *)context + i;
+    const struct spex_shared_use *y = (const struct spex_shared_use *)context + j;
     return x->offset != y->offset ? ORDER(x->offset, y->offset)
            : x->tid != y->tid     ? ORDER(x->tid, y->tid)
-           : n != m               ? ORDER(m, n)
-                                  : ORDER(x->row, y->row);
+                                  : ORDER(i, j);
+}
+
+/* Of one place they stay as they were: the ones with the most samples first. */
+static void sort_uses(struct spex_shared_use *uses, size_t count)
+{
+    struct spex_shared_use *sorted = memory_get(count + 1, sizeof *sorted + sizeof(size_t));
+    size_t *order = (size_t *)(sorted + count + 1);
+    for (size_t i = 0; i < count; i++)
+        order[i] = i;
+    qsort_r(order, count, sizeof *order, by_place, uses);
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = uses[order[i]];
+    memcpy(uses, sorted, count * sizeof *uses);
+    free(sorted);
 }
 
 /* Does a second thread use the line often enough to call it shared? */
@@ -248,7 +264,7 @@ void sharing_judge(struct spex_sharing *s)
                                        .uses = start[i + 1] - start[i]};
         judge(s, (uint32_t)i, r);
         if (enough(s, (uint32_t)i, r)) {
-            qsort(s->uses + r->first_use, r->uses, sizeof *s->uses, by_place);
+            sort_uses(s->uses + r->first_use, r->uses);
             r->lock = find_lock(s, (uint32_t)i, r);
             s->result_count++;
         }

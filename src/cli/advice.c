@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct advice advice_new(struct profile *p, bool wanted, spex_sample_sink *sink, void *context)
+struct advice advice_new(struct profile *p, bool wanted, struct analysis_sink sink)
 {
     struct advice a = {0};
     struct spex_error error;
@@ -12,15 +12,15 @@ struct advice advice_new(struct profile *p, bool wanted, spex_sample_sink *sink,
         exit(CLI_DATA);
     }
     if (a.findings)
-        advice_feed(&a, findings_sink, a.findings);
-    if (sink)
-        advice_feed(&a, sink, context);
+        advice_feed(&a, (struct analysis_sink){findings_sink, a.findings, &findings_shards});
+    if (sink.call)
+        advice_feed(&a, sink);
     return a;
 }
 
-void advice_feed(struct advice *a, spex_sample_sink *sink, void *context)
+void advice_feed(struct advice *a, struct analysis_sink sink)
 {
-    a->sinks[a->sink_count++] = (struct analysis_sink){sink, context};
+    a->sinks[a->sink_count++] = sink;
 }
 
 void advice_free(struct advice *a)

@@ -11,11 +11,10 @@ struct advice {
     struct analysis_sink sinks[ANALYSIS_SINKS];
     size_t sink_count;
 };
-/* wanted false: samples go to sink alone, and there are no findings. sink may be NULL. */
-struct advice advice_new(struct profile *profile, bool wanted, spex_sample_sink *sink,
-                         void *context);
+/* wanted false: samples go to sink alone, and there are no findings. It may be {0}: none. */
+struct advice advice_new(struct profile *profile, bool wanted, struct analysis_sink sink);
 /* Adds another sink, which may run at the same time. */
-void advice_feed(struct advice *advice, spex_sample_sink *sink, void *context);
+void advice_feed(struct advice *advice, struct analysis_sink sink);
 void advice_free(struct advice *advice);
 /* One pass; CLI_OK or the exit status. */
 int advice_run(struct advice *advice, struct profile *profile);

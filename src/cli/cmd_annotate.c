@@ -23,9 +23,11 @@ struct annotate_options {
 
 /* ---- samples ---- */
 
+enum { GROUP, CALLERS, GROUPS }; /* CALLERS: NULL: there are no call stacks */
+
 struct annotate {
-    struct spex_group *group;
-    struct spex_group *callers; /* of the function; NULL: there are no call stacks */
+    struct group_feed feed;            /* into groups */
+    struct spex_group *groups[GROUPS]; /* of the function */
     const struct spex_symbol *symbol;
     struct spex_analysis *analysis;
     VEC(struct listing_exact) exact; /* in order of address, with --exact */
@@ -36,9 +38,9 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
     struct annotate *a = context;
     for (size_t i = 0; i < count; i++)
         if (samples[i].symbol == a->symbol) {
-            spex_group_sink(a->group, &samples[i], 1);
-            if (a->callers)
-                spex_group_sink(a->callers, &samples[i], 1);
+            for (unsigned g = 0; g < GROUPS; g++)
+                if (a->feed.groups[g])
+                    spex_group_sink(a->feed.groups[g], &samples[i], 1);
         }
 }
 
@@ -56,14 +58,14 @@ static int count_function(struct profile *p, struct annotate *a, const struct ev
                           struct spex_group *lines)
 {
     if (group_exact(every->pcs) && (!every->calls || group_exact(every->calls))) {
-        group_derive_of(a->group, every->pcs, a->symbol);
-        if (a->callers)
-            group_derive_of(a->callers, every->calls, a->symbol);
+        group_derive_of(a->groups[GROUP], every->pcs, a->symbol);
+        if (a->groups[CALLERS])
+            group_derive_of(a->groups[CALLERS], every->calls, a->symbol);
         if (lines)
             spex_group_derive(lines, every->pcs);
         return CLI_OK;
     }
-    const struct analysis_sink sinks[] = {{feed, a}, {spex_group_sink, lines}};
+    const struct analysis_sink sinks[] = {{feed, a, &group_feed_shards}, group_sink(lines)};
     return profile_run_all(p, sinks, lines ? 2 : 1);
 }
 
@@ -72,16 +74,16 @@ static void print_callers(struct profile *p, const struct annotate *a)
 {
     enum { MOST = 6 };
     struct out line;
-    if (!a->callers)
+    if (!a->groups[CALLERS])
         return;
     out_init(&line, -1);
-    size_t count = spex_group_count(a->callers);
-    const struct spex_row *all = spex_group_total(a->callers);
+    size_t count = spex_group_count(a->groups[CALLERS]);
+    const struct spex_row *all = spex_group_total(a->groups[CALLERS]);
     for (size_t i = 0; i < count && i < MOST; i++) {
-        const struct spex_row *row = spex_group_row(a->callers, i);
+        const struct spex_row *row = spex_group_row(a->groups[CALLERS], i);
         double share = all->stats.time ? ratio_of(row->stats.time, all->stats.time)
                                        : ratio_of(row->stats.samples, all->stats.samples);
-        char *text = columns_text(a->callers, row, 0);
+        char *text = columns_text(a->groups[CALLERS], row, 0);
         out_printf(&line, "%s %.60s %.1f%%", i ? "," : "", text, 100 * share);
         free(text);
     }
@@ -240,15 +242,15 @@ static void put_callers(struct json *json, const struct spex_group *callers)
 static void print_json(struct profile *p, const struct annotate *a, const struct whole *whole,
                        const char *name, const struct table *table, const struct table *hot)
 {
-    const struct spex_row *own = spex_group_total(a->group);
+    const struct spex_row *own = spex_group_total(a->groups[GROUP]);
     struct json json = profile_json(p, "spex.annotate.1");
     JSON_MEMBER(&json, "symbol", string, name);
     JSON_MEMBER(&json, "dso", string, spex_module_path(a->symbol->module));
     JSON_MEMBER(&json, "samples", u64, own->stats.samples);
     JSON_MEMBER(&json, "time_ns", u64, (uint64_t)llround(spex_row_time(own)));
     advice_json(whole->advice, &json);
-    if (a->callers)
-        put_callers(&json, a->callers);
+    if (a->groups[CALLERS])
+        put_callers(&json, a->groups[CALLERS]);
     if (hot) {
         json_name(&json, "lines");
         table_json(hot, &json);
@@ -263,8 +265,8 @@ static void print_text(struct profile *p, const struct annotate *a, const struct
                        const char *disassembler)
 {
     struct table_options how = profile_table(p);
-    uint64_t own = spex_group_total(a->group)->stats.samples;
-    double time = spex_row_time(spex_group_total(a->group));
+    uint64_t own = spex_group_total(a->groups[GROUP])->stats.samples;
+    double time = spex_row_time(spex_group_total(a->groups[GROUP]));
     char of_time[40] = "time not known", count[32];
     if (hot) {
         profile_header(p, &p->out);
@@ -298,8 +300,9 @@ static int print(struct profile *p, const struct annotate *a, const struct whole
         cli_error("%s", error.text);
         exit(CLI_DATA);
     }
-    bool timed = spex_row_time(spex_group_total(a->group)) > 0;
-    const struct listing_of of = {a->symbol, a->group, o->exact, a->exact.items, a->exact.count};
+    bool timed = spex_row_time(spex_group_total(a->groups[GROUP])) > 0;
+    const struct listing_of of = {a->symbol, a->groups[GROUP], o->exact, a->exact.items,
+                                  a->exact.count};
     struct table *table = listing_function(p, &of, d, !o->no_source), *hot = NULL;
     hide_unknown(p, table, timed);
     if (whole->lines) {
@@ -346,15 +349,15 @@ static int run_annotate(void *options, int argc, char **argv)
     const unsigned percentiles = columns_percentiles(&o->profile);
     struct every every = {.pcs = profile_group(&p, by_pc, 2, percentiles),
                           .symbols = profile_group(&p, by_pc, 1, 0)};
-    struct annotate a = {.group = profile_group(&p, by_pc + 1, 1, percentiles),
+    struct annotate a = {.feed = {sizeof a, a.groups, GROUPS},
+                         .groups = {profile_group(&p, by_pc + 1, 1, percentiles)},
                          .analysis = p.analysis};
     spex_group_derive(every.symbols, every.pcs);
-    struct advice advice =
-        advice_new(&p, o->profile.format != TABLE_AS_CSV, spex_group_sink, every.pcs);
+    struct advice advice = advice_new(&p, o->profile.format != TABLE_AS_CSV, group_sink(every.pcs));
     if (analysis_stacks(p.analysis) != STACKS_NONE) {
-        a.callers = profile_group(&p, by_caller + 1, 1, 0);
+        a.groups[CALLERS] = profile_group(&p, by_caller + 1, 1, 0);
         every.calls = profile_group(&p, by_caller, 2, 0);
-        advice_feed(&advice, spex_group_sink, every.calls);
+        advice_feed(&advice, group_sink(every.calls));
     }
     /* the hottest of all, if there is no function to look at */
     struct spex_group *lines = argv[0] ? NULL : profile_group(&p, by_line, 2, percentiles);
@@ -368,17 +371,17 @@ static int run_annotate(void *options, int argc, char **argv)
         p.status = read_exact(&p, &a);
     if (a.symbol && !p.status) {
         struct whole whole = {every.symbols, lines, &advice};
-        spex_group_sort(a.group, SPEX_BY_SAMPLES);
+        spex_group_sort(a.groups[GROUP], SPEX_BY_SAMPLES);
         if (lines)
             spex_group_sort(lines, SPEX_BY_TIME);
-        if (a.callers)
-            spex_group_sort(a.callers, SPEX_BY_TIME);
+        if (a.groups[CALLERS])
+            spex_group_sort(a.groups[CALLERS], SPEX_BY_TIME);
         p.status = print(&p, &a, &whole, o);
     }
     vec_free(&a.exact);
     advice_free(&advice);
-    struct spex_group *groups[] = {every.pcs, every.calls, every.symbols,
-                                   lines,     a.group,     a.callers};
+    struct spex_group *groups[] = {every.pcs, every.calls,     every.symbols,
+                                   lines,     a.groups[GROUP], a.groups[CALLERS]};
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         spex_group_free(groups[i]);
     return profile_close(&p);

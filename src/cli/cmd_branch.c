@@ -56,6 +56,7 @@ static const struct table_column columns[] = {
 };
 
 struct branch {
+    struct group_feed feed; /* into groups */
     struct spex_group *groups[SECTIONS];
 };
 
@@ -74,7 +75,7 @@ static size_t choose(const struct spex_sample *const *samples, size_t count, uns
 
 static void feed(void *context, const struct spex_sample *samples, size_t count)
 {
-    struct branch *b = context;
+    struct spex_group *const *groups = ((struct branch *)context)->feed.groups;
     const struct spex_sample *branches[SPEX_RECORD_BATCH], *some[SPEX_RECORD_BATCH];
     while (count) {
         size_t n = 0, end = count < SPEX_RECORD_BATCH ? count : SPEX_RECORD_BATCH;
@@ -82,12 +83,12 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
             branches[n] = &samples[i];
             n += samples[i].op == SPEX_SAMPLE_BRANCH;
         }
-        spex_group_add(b->groups[KINDS], branches, n);
-        spex_group_add(b->groups[BRANCHES], branches, n);
+        spex_group_add(groups[KINDS], branches, n);
+        spex_group_add(groups[BRANCHES], branches, n);
         size_t targets = choose(branches, n, SPEX_HAS_TARGET, SPEX_SAMPLE_INDIRECT, some);
-        spex_group_add(b->groups[TARGETS], some, targets);
+        spex_group_add(groups[TARGETS], some, targets);
         size_t edges = choose(branches, n, SPEX_HAS_PREV_TARGET, 0, some);
-        spex_group_add(b->groups[EDGES], some, edges);
+        spex_group_add(groups[EDGES], some, edges);
         samples += end;
         count -= end;
     }
@@ -140,7 +141,7 @@ static int run_branch(void *options, int argc, char **argv)
 {
     const struct branch_options *o = options;
     struct profile p;
-    struct branch b = {0};
+    struct branch b = {.feed = {sizeof b, b.groups, SECTIONS}};
     (void)argc;
     struct spex_analysis_options more = {.size = sizeof more,
                                          .want =
@@ -152,7 +153,8 @@ static int run_branch(void *options, int argc, char **argv)
     for (unsigned s = 0; s < SECTIONS; s++)
         b.groups[s] =
             profile_group(&p, sections[s].keys, sections[s].key_count, SPEX_GROUP_PERCENTILES);
-    struct advice advice = advice_new(&p, o->profile.format != TABLE_AS_CSV, feed, &b);
+    struct advice advice = advice_new(&p, o->profile.format != TABLE_AS_CSV,
+                                      (struct analysis_sink){feed, &b, &group_feed_shards});
     p.status = advice_run(&advice, &p);
     for (unsigned s = 0; s < SECTIONS; s++)
         spex_group_sort(b.groups[s], sections[s].order);

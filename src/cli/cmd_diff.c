@@ -179,8 +179,8 @@ static double variance_of(const struct comparison *c, const struct spex_row *row
     const double all = (double)spex_analysis_totals(c->profiles[side].analysis)->spent;
     if (!row || c->time[side] <= 0 || all <= 0)
         return 0;
-    return time_variance(spex_row_time(row), row->stats.time_square, all,
-                         total->stats.time_square * all / c->time[side]);
+    return time_variance(spex_row_time(row), stats_square(&row->stats), all,
+                         stats_square(&total->stats) * all / c->time[side]);
 }
 
 /* B's time as a multiple of A's, and its 95% interval. */
@@ -522,7 +522,7 @@ static int run_diff(void *options, int argc, char **argv)
     bool advise = more.want & SPEX_WANT_SYMBOL && o->profile.format != TABLE_AS_CSV;
     for (unsigned s = 0; s < 2; s++) {
         c.groups[s] = profile_group(&p[s], keys, key_count, SPEX_GROUP_PERCENTILES);
-        c.advice[s] = advice_new(&p[s], advise, spex_group_sink, c.groups[s]);
+        c.advice[s] = advice_new(&p[s], advise, group_sink(c.groups[s]));
         p[s].status = advice_run(&c.advice[s], &p[s]);
         spex_group_sort(c.groups[s], SPEX_BY_TIME);
         c.time[s] = spex_row_time(total_of(&c, s));

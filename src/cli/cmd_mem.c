@@ -37,8 +37,8 @@ static const struct {
 };
 
 struct mem {
+    struct group_feed feed;
     struct spex_group *fed[3]; /* groups that take samples; the others are derived from them */
-    size_t fed_count;
     struct spex_group *groups[SECTIONS], *levels;
 };
 
@@ -52,7 +52,7 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
             memory[n] = &samples[i];
             n += spex_sample_memory(&samples[i]);
         }
-        groups_add(m->fed, m->fed_count, memory, n);
+        groups_add(m->feed.groups, m->feed.count, memory, n);
         samples += end;
         count -= end;
     }
@@ -215,11 +215,12 @@ static const char nothing[] = "has a data address: sample loads and stores (load
 /* One table by the keys asked for. */
 static int run_by_keys(struct profile *p, const enum spex_key *keys, size_t count)
 {
-    struct mem m = {0};
+    struct mem m = {.feed = {sizeof m, m.fed, 0}};
     bool json = p->options->format == TABLE_AS_JSON;
     struct spex_group *group = profile_group(p, keys, count, columns_percentiles(p->options));
-    m.fed[m.fed_count++] = group;
-    struct advice advice = advice_new(p, p->options->format != TABLE_AS_CSV, feed, &m);
+    m.fed[m.feed.count++] = group;
+    struct advice advice = advice_new(p, p->options->format != TABLE_AS_CSV,
+                                      (struct analysis_sink){feed, &m, &group_feed_shards});
     p->status = advice_run(&advice, p);
     spex_group_sort(group, SPEX_BY_TIME);
     if (!p->status && !profile_empty(p, spex_group_total(group)->stats.samples, nothing)) {
@@ -290,7 +291,7 @@ static int run_mem(void *options, int argc, char **argv)
 {
     const struct mem_options *o = options;
     struct profile p;
-    struct mem m = {0};
+    struct mem m = {.feed = {sizeof m, m.fed, 0}};
     enum spex_key keys[SPEX_KEYS_MAX];
     size_t count = 0;
     (void)argc;
@@ -323,14 +324,11 @@ static int run_mem(void *options, int argc, char **argv)
     spex_group_derive(m.groups[SOURCES], m.levels);
     spex_group_derive(m.groups[LATENCIES], m.levels);
     spex_group_derive(m.groups[PAGES], m.groups[LINES]);
-    m.fed[m.fed_count++] = m.levels;
-    m.fed[m.fed_count++] = m.groups[DATA];
-    struct advice advice = advice_new(&p, o->profile.format != TABLE_AS_CSV, feed, &m);
-    struct mem lines = {0}; /* a stage of its own, where it would keep a third thread waiting */
-    struct mem *by_line = more.threads > 2 ? &lines : &m;
-    by_line->fed[by_line->fed_count++] = m.groups[LINES];
-    if (lines.fed_count)
-        advice_feed(&advice, feed, &lines);
+    m.fed[m.feed.count++] = m.levels;
+    m.fed[m.feed.count++] = m.groups[DATA];
+    m.fed[m.feed.count++] = m.groups[LINES];
+    struct advice advice = advice_new(&p, o->profile.format != TABLE_AS_CSV,
+                                      (struct analysis_sink){feed, &m, &group_feed_shards});
     p.status = advice_run(&advice, &p);
     bool spent = spex_analysis_totals(p.analysis)->spent;
     for (unsigned s = 0; s < SECTIONS; s++)

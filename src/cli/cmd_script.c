@@ -197,8 +197,8 @@ static int put_samples(struct script *s)
     if (wants_thread(s))
         s->relay = relay_new(BATCHES, sizeof(struct batch), use_batch, s);
     if (!s->relay)
-        return profile_run(s->p, s->put, s);
-    int status = profile_run(s->p, pass_samples, s);
+        return profile_run(s->p, (struct analysis_sink){s->put, s});
+    int status = profile_run(s->p, (struct analysis_sink){pass_samples, s});
     relay_pass(s->relay);
     relay_free(s->relay);
     return status;

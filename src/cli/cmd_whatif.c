@@ -147,16 +147,16 @@ static int read_profile(const struct profile_options *options, const char *path,
     if (status)
         return status;
     struct spex_group *group = profile_group(&p, &key, 1, 0);
-    status = profile_run(&p, spex_group_sink, group);
+    status = profile_run(&p, group_sink(group));
     spex_group_sort(group, SPEX_BY_TIME);
     for (size_t i = 0; i < spex_group_count(group) && i < MOST; i++) {
         const struct spex_row *row = spex_group_row(group, i);
         struct function *f = find(all, columns_text(group, row, 0));
         f->time[side] += spex_row_time(row);
-        f->square[side] += row->stats.time_square;
+        f->square[side] += stats_square(&row->stats);
     }
     all->time[side] = spex_row_time(spex_group_total(group));
-    all->square[side] = spex_group_total(group)->stats.time_square;
+    all->square[side] = stats_square(&spex_group_total(group)->stats);
     spex_group_free(group);
     p.quiet = true; /* notes on a profile are left to the commands that read it */
     spex_analysis_close(p.analysis);

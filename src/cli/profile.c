@@ -216,10 +216,9 @@ struct spex_group *profile_group(struct profile *p, const enum spex_key *keys, s
     return group;
 }
 
-int profile_run(struct profile *p, spex_sample_sink *sink, void *context)
+int profile_run(struct profile *p, struct analysis_sink sink)
 {
-    const struct analysis_sink one = {sink, context};
-    return profile_run_all(p, &one, 1);
+    return profile_run_all(p, &sink, 1);
 }
 
 int profile_run_all(struct profile *p, const struct analysis_sink *sinks, size_t count)

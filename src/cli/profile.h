@@ -94,7 +94,7 @@ struct spex_group *profile_group(struct profile *profile, const enum spex_key *k
 /* CLI_USAGE after a message if the output would be written over one of the files that are read. */
 int profile_keep_input(const struct profile *profile, const char *output);
 /* One pass; CLI_OK or the exit status. */
-int profile_run(struct profile *profile, spex_sample_sink *sink, void *context);
+int profile_run(struct profile *profile, struct analysis_sink sink);
 int profile_run_all(struct profile *profile, const struct analysis_sink *sinks, size_t count);
 /* After the output: what was damaged or missing, on stderr. Closes all; the exit status. */
 int profile_close(struct profile *profile);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 struct slices {
+    struct group_feed feed; /* into groups */
     struct spex_group *groups[SLICES_MOST];
     unsigned count;
     uint64_t first;
@@ -19,7 +20,7 @@ static void feed(void *context, const struct spex_sample *samples, size_t count)
         double at = (double)(samples[i].time - s->first) / s->width;
         unsigned slice = at < s->count ? (unsigned)at : s->count - 1;
         const struct spex_sample *one = &samples[i];
-        spex_group_add(s->groups[slice], &one, 1);
+        spex_group_add(s->feed.groups[slice], &one, 1);
     }
 }
 
@@ -70,11 +71,11 @@ int slices_print(struct profile *p, const struct spex_group *group, const enum s
             "--slices: time is not known, since the records have no timestamps (ts_enable=1)");
         return CLI_DATA;
     }
-    struct slices s = {.count = count, .first = t->first_time};
+    struct slices s = {.feed = {sizeof s, s.groups, count}, .count = count, .first = t->first_time};
     s.width = (double)(t->last_time - t->first_time + 1) / count;
     for (unsigned i = 0; i < count; i++)
         s.groups[i] = profile_group(p, keys, key_count, 0);
-    int status = profile_run(p, feed, &s);
+    int status = profile_run(p, (struct analysis_sink){feed, &s, &group_feed_shards});
     struct table_column columns[1 + SLICES_MOST + SPEX_KEYS_MAX + 1] = {
         {"time", "time", TABLE_PERCENT, 0, "share of the time"}};
     char names[SLICES_MOST][2][16];

@@ -96,7 +96,7 @@ static void add_row(const struct cube *cube, struct vector *v, const struct spex
 {
     vector_add(v, group, row);
     if (cube->squares)
-        v->time_square += row->stats.time_square;
+        v->time_square += stats_square(&row->stats);
 }
 
 /* ---- cells in order ---- */

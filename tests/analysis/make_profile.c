@@ -23,6 +23,10 @@
  * "-pa": physical addresses;
  * "-nodes": each CPU is a NUMA node, with every second page; "-near": walk() uses 2,048 lines of
  * the heap, whose statistics fit a cache, not a million.
+ *
+ * "-cpus64": what a server gives, here one with 64 CPUs: queues of unequal length, the longest four
+ * times the shortest; on each CPU a thread for a while and then another one, of the program and of
+ * 30 others like it, which fork, exec and end all the time: thousands of threads in a long file.
  */
 #include <spex/perfdata.h>
 #include <spex/record.h>
@@ -36,6 +40,7 @@
 #include <string.h>
 
 enum { PID = 100, THREADS = 2, CHUNK = 1 << 20 };
+enum { CPUS = 192, WORKERS = 32, SLOT = 1 << 12 };
 enum { OTHER_PID = 200, OTHER_BASE = 0x7000000 };
 enum { SHARED = 0x410000, TABLE = 0x410100, COUNTERS = 0x420000 };
 #define HEAP UINT64_C(0x500000)
@@ -44,6 +49,7 @@ enum { SHARED = 0x410000, TABLE = 0x410100, COUNTERS = 0x420000 };
 struct options {
     const char *base; /* scenario without suffixes */
     bool nosource, untimed, nocontext, loss, n1, shm, twin, pa, near, nodes;
+    unsigned cpus; /* of a server; 0: not of one */
 };
 
 struct stream {
@@ -273,7 +279,7 @@ static void make(const struct options *o, struct spex_record *r, unsigned thread
 }
 
 static void map(struct spex_perf_writer *w, uint64_t start, uint64_t size, uint64_t pgoff,
-                const char *name, bool data, int32_t pid)
+                const char *name, bool data, int32_t pid, uint64_t time)
 {
     spex_perf_writer_map(w, &(struct spex_perf_map){.start = start,
                                                     .end = start + size,
@@ -284,11 +290,11 @@ static void map(struct spex_perf_writer *w, uint64_t start, uint64_t size, uint6
                                                     .flags = 2,
                                                     .data = data,
                                                     .filename = name,
-                                                    .time = pid < 0 ? 0 : 1500});
+                                                    .time = time});
 }
 
 /* The program's segments as a kernel maps them: by pages; memory after the file is anonymous. */
-static void map_program(struct spex_perf_writer *w, const char *path, int32_t pid)
+static void map_program(struct spex_perf_writer *w, const char *path, int32_t pid, uint64_t time)
 {
     uint8_t header[64], ph[56]; /* Elf64_Ehdr, Elf64_Phdr: little-endian whatever runs this */
     FILE *f = fopen(path, "rb");
@@ -304,10 +310,10 @@ static void map_program(struct spex_perf_writer *w, const char *path, int32_t pi
         uint64_t low = vaddr & ~UINT64_C(4095);
         uint64_t end = (vaddr + filesz + 4095) & ~UINT64_C(4095);
         map(w, low, end - low, le64(ph + 8) & ~UINT64_C(4095), "/usr/bin/prog",
-            !(le32(ph + 4) & PF_X), pid);
+            !(le32(ph + 4) & PF_X), pid, time);
         uint64_t all = (vaddr + memsz + 4095) & ~UINT64_C(4095);
         if (all > end)
-            map(w, end, all - end, 0, "//anon", true, pid);
+            map(w, end, all - end, 0, "//anon", true, pid, time);
     }
     fclose(f);
 }
@@ -326,6 +332,9 @@ static struct options parse(char *base)
     o.pa = strstr(base, "-pa");
     o.near = strstr(base, "-near");
     o.nodes = strstr(base, "-nodes");
+    const char *cpus = strstr(base, "-cpus");
+    o.cpus = cpus ? (unsigned)strtoul(cpus + 5, NULL, 10) : 0;
+    o.cpus = o.cpus < CPUS ? o.cpus : CPUS;
     base[strcspn(base, "-")] = 0;
     return o;
 }
@@ -333,7 +342,7 @@ static struct options parse(char *base)
 static struct spex_perf_writer *open_writer(const struct options *o, const char *path)
 {
     struct spex_perf_writer_options wo = {.size = sizeof wo,
-                                          .cpus = THREADS,
+                                          .cpus = o->cpus ? o->cpus : THREADS,
                                           .midr = o->nosource ? 0x481fd010 : 0x413fd0c1,
                                           .period = 1024,
                                           .untimed = o->untimed,
@@ -354,23 +363,148 @@ static struct spex_perf_writer *open_writer(const struct options *o, const char 
 /* Who runs, and what is mapped. */
 static void begin(struct spex_perf_writer *w, const struct options *o, const char *program)
 {
-    map(w, KERNEL, 0x1000000, KERNEL, "[kernel.kallsyms]_text", false, SPEX_PERF_PID_KERNEL);
+    map(w, KERNEL, 0x1000000, KERNEL, "[kernel.kallsyms]_text", false, SPEX_PERF_PID_KERNEL, 0);
     spex_perf_writer_comm(w, PID, PID, "prog", true, 1000);
-    map_program(w, program, PID);
-    map(w, HEAP, UINT64_C(64) << 20, 0, "[heap]", true, PID);
+    map_program(w, program, PID, 1500);
+    map(w, HEAP, UINT64_C(64) << 20, 0, "[heap]", true, PID, 1500);
     for (int32_t t = 1; t < THREADS; t++)
         spex_perf_writer_fork(w, PID, PID + t, PID, PID, 2000);
     if (o->shm) {
         spex_perf_writer_comm(w, OTHER_PID, OTHER_PID, "other", true, 1000);
-        map_program(w, program, OTHER_PID);
+        map_program(w, program, OTHER_PID, 1500);
         map(w, SHARED + (o->twin ? 0 : OTHER_BASE), 0x2000, 0,
-            o->twin ? "/srv/data" : "/dev/shm/data", true, OTHER_PID);
+            o->twin ? "/srv/data" : "/dev/shm/data", true, OTHER_PID, 1500);
     }
     for (int32_t t = 0; t < THREADS; t++) {
         spex_perf_writer_itrace_start(w, t, PID, PID + t, 3000);
         if (o->nocontext)
             spex_perf_writer_switch(w, t, 0, 0, PID, PID + t, 4000);
     }
+}
+
+/* ---- a server ---- */
+
+/* A CPU of a server: the thread that runs there, and for how many records yet. */
+struct cpu {
+    int32_t pid, tid;
+    uint32_t left;
+};
+
+/* Another thread: of a process that has run before, or of a new one that takes its place. */
+static void switch_thread(struct spex_perf_writer *w, const struct options *o, struct cpu *c,
+                          int32_t cpu, const char *program, uint64_t now)
+{
+    static int32_t workers[WORKERS], newest = PID + THREADS;
+    const int32_t pid = c->pid, tid = c->tid;
+    int32_t *worker = &workers[rng_below(&rng, WORKERS)];
+    if (!*worker || rng_chance(&rng, 1, 8)) {
+        char name[16];
+        if (*worker)
+            spex_perf_writer_exit(w, *worker, *worker, PID, PID, now);
+        *worker = ++newest;
+        snprintf(name, sizeof name, "worker/%d", *worker % 10);
+        spex_perf_writer_fork(w, *worker, *worker, PID, PID, now);
+        if (rng_chance(&rng, 1, 4)) {
+            spex_perf_writer_comm(w, *worker, *worker, name, true, now + 1);
+            map_program(w, program, *worker, now + 2);
+            map(w, HEAP, UINT64_C(64) << 20, 0, "[heap]", true, *worker, now + 3);
+        }
+    }
+    c->pid = c->tid = *worker;
+    if (rng_chance(&rng, 1, 2)) { /* a thread of its own */
+        c->tid = ++newest;
+        spex_perf_writer_fork(w, c->pid, c->tid, c->pid, c->pid, now + 4);
+    }
+    c->left = SLOT / 4 + rng_below(&rng, SLOT);
+    if (o->nocontext)
+        spex_perf_writer_switch(w, cpu, pid, tid, c->pid, c->tid, now + 5);
+}
+
+static void encode(const struct spex_record *r, struct stream *s)
+{
+    size_t length;
+    enum spex_layout layout =
+        r->present & SPEX_HAS_PREV_TARGET ? SPEX_LAYOUT_COMPACT : SPEX_LAYOUT_N1;
+    if (spex_record_encode(r, layout, 6, s->data + s->size, SPEX_RECORD_MAX, &length)) {
+        fprintf(stderr, "a record cannot be encoded\n");
+        exit(1);
+    }
+    s->size += length;
+}
+
+static void stamp(const struct options *o, struct spex_record *r, uint64_t ticks, int32_t tid)
+{
+    if (!o->untimed) {
+        r->timestamp = ticks;
+        r->present |= SPEX_HAS_TIMESTAMP;
+    }
+    if (!o->nocontext) {
+        r->context[0] = (uint32_t)tid;
+        r->present |= SPEX_HAS_CONTEXT_EL1;
+    }
+}
+
+/* Chunk after chunk, as perf writes them: all CPUs in turn; returns the last time. */
+static uint64_t serve(struct spex_perf_writer *w, const struct options *o, const char *program,
+                      uint64_t count)
+{
+    const size_t chunk = count > 1000000 ? CHUNK / 4 : CHUNK / 64;
+    struct cpu cpus[CPUS] = {{0}};
+    static struct stream stream;
+    uint64_t ticks[CPUS], last = 0;
+    for (unsigned i = 0; i < o->cpus; i++)
+        ticks[i] = 1000 + rng_below(&rng, 100);
+    for (uint64_t written = 0; written < count;) {
+        for (unsigned i = 0; i < o->cpus && written < count; i++) {
+            struct cpu *c = &cpus[i];
+            const size_t size = chunk / 4 + chunk * 3 / 4 * ((i * 7 + 3) % o->cpus) / o->cpus;
+            for (stream.size = 0; stream.size < size && written < count; written++) {
+                struct spex_record r;
+                if (!c->left--)
+                    switch_thread(w, o, c, (int32_t)i, program, ticks[i] * 10);
+                make(o, &r, i % THREADS);
+                ticks[i] += 1 + rng_below(&rng, 40);
+                stamp(o, &r, ticks[i], c->tid);
+                encode(&r, &stream);
+            }
+            spex_perf_writer_aux(w, (int32_t)i, c->pid, c->tid, stream.data, stream.size,
+                                 o->loss ? SPEX_PERF_AUX_TRUNCATED : 0, ticks[i] * 10);
+            last = ticks[i] > last ? ticks[i] : last;
+        }
+    }
+    return last;
+}
+
+/* ---- a small program ---- */
+
+/* Two threads on two CPUs; returns the last time. */
+static uint64_t run(struct spex_perf_writer *w, const struct options *o, uint64_t count)
+{
+    static struct stream streams[THREADS];
+    bool phased = !strcmp(o->base, "phased");
+    uint64_t ticks = 1000; /* 10 us */
+    const uint32_t flags = o->loss ? SPEX_PERF_AUX_TRUNCATED : 0;
+    /* many chunks in a small file; in a large one as perf makes them */
+    size_t chunk = count > 1000000 ? CHUNK : CHUNK / 16;
+    for (uint64_t i = 0; i < count; i++) {
+        unsigned thread = phased ? i >= count / 2 : rng_below(&rng, THREADS);
+        struct spex_record r;
+        struct stream *s = &streams[thread];
+        make(o, &r, thread);
+        ticks += 1 + rng_below(&rng, 40);
+        stamp(o, &r, ticks, o->shm && thread ? OTHER_PID : PID + (int)thread);
+        encode(&r, s);
+        if (s->size >= chunk) {
+            spex_perf_writer_aux(w, (int32_t)thread, PID, PID + (int32_t)thread, s->data, s->size,
+                                 flags, ticks * 10);
+            s->size = 0;
+        }
+    }
+    for (int32_t t = 0; t < THREADS; t++)
+        if (streams[t].size)
+            spex_perf_writer_aux(w, t, PID, PID + t, streams[t].data, streams[t].size, flags,
+                                 ticks * 10);
+    return ticks;
 }
 
 int main(int argc, char **argv)
@@ -387,45 +521,7 @@ int main(int argc, char **argv)
     struct spex_perf_writer *w = open_writer(&o, argv[2]);
     struct spex_error error;
     begin(w, &o, argv[3]);
-
-    static struct stream streams[THREADS];
-    bool phased = !strcmp(base, "phased");
-    uint64_t ticks = 1000; /* 10 us */
-    /* many chunks in a small file; in a large one as perf makes them */
-    size_t chunk = count > 1000000 ? CHUNK : CHUNK / 16;
-    for (uint64_t i = 0; i < count; i++) {
-        unsigned thread = phased ? i >= count / 2 : rng_below(&rng, THREADS);
-        struct spex_record r;
-        struct stream *s = &streams[thread];
-        size_t length;
-        make(&o, &r, thread);
-        ticks += 1 + rng_below(&rng, 40);
-        if (!o.untimed) {
-            r.timestamp = ticks;
-            r.present |= SPEX_HAS_TIMESTAMP;
-        }
-        if (!o.nocontext) {
-            r.context[0] = (uint32_t)(o.shm && thread ? OTHER_PID : PID + (int)thread);
-            r.present |= SPEX_HAS_CONTEXT_EL1;
-        }
-        enum spex_layout layout =
-            r.present & SPEX_HAS_PREV_TARGET ? SPEX_LAYOUT_COMPACT : SPEX_LAYOUT_N1;
-        if (spex_record_encode(&r, layout, 6, s->data + s->size, SPEX_RECORD_MAX, &length)) {
-            fprintf(stderr, "record %llu cannot be encoded\n", (unsigned long long)i);
-            return 1;
-        }
-        s->size += length;
-        if (s->size >= chunk) {
-            uint32_t flags = o.loss ? SPEX_PERF_AUX_TRUNCATED : 0;
-            spex_perf_writer_aux(w, (int32_t)thread, PID, PID + (int32_t)thread, s->data, s->size,
-                                 flags, ticks * 10);
-            s->size = 0;
-        }
-    }
-    for (int32_t t = 0; t < THREADS; t++)
-        if (streams[t].size)
-            spex_perf_writer_aux(w, t, PID, PID + t, streams[t].data, streams[t].size,
-                                 o.loss ? SPEX_PERF_AUX_TRUNCATED : 0, ticks * 10);
+    const uint64_t ticks = o.cpus ? serve(w, &o, argv[3], count) : run(w, &o, count);
     spex_perf_writer_exit(w, PID, PID, 1, 1, ticks * 10 + 1000);
     if (spex_perf_writer_finish(w, &error)) {
         fprintf(stderr, "%s\n", error.text);
