@@ -31,8 +31,8 @@ void account_latencies(const struct spex_uarch_config *c, uint16_t l[SPEX_EXEC_C
 
 uint32_t account_parts(const struct spex_uarch_config *c)
 {
-    const uint32_t by[] = {c->pipes_alu, c->pipes_mul,  c->pipes_branch,
-                           c->pipes_fp,  c->pipes_load, c->pipes_store};
+    const uint32_t by[] = {c->pipes_alu,  c->pipes_mul,   c->pipes_branch, c->pipes_fp,
+                           c->pipes_load, c->pipes_store, c->btb_pairs + 1};
     uint32_t parts = c->width;
     for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
         uint32_t step = parts;
@@ -61,6 +61,7 @@ static enum account_port port_of(const struct spex_op *op)
 {
     switch (op->exec) {
     case SPEX_EXEC_NOP:
+        return ACCOUNT_PORTS;
     case SPEX_EXEC_ALU:
         return ACCOUNT_ALU;
     case SPEX_EXEC_SHIFT:
@@ -147,8 +148,11 @@ void account_op(const struct spex_uarch_config *c, const uint16_t *latency, stru
 
 void account_use(struct account_ports *ports, const struct spex_op *op)
 {
-    ports->used[port_of(op)]++;
+    enum account_port port = port_of(op);
+    bool memory = (port == ACCOUNT_LOADS || port == ACCOUNT_STORES) && op->kind != SPEX_OP_DC_ZVA;
     ports->count++;
+    if (port != ACCOUNT_PORTS) /* a load or store once for each 16 bytes */
+        ports->used[port] += memory && op->access_bytes > 16 ? (op->access_bytes + 15u) / 16 : 1;
 }
 
 uint64_t account_extra(const struct spex_uarch_config *c, const struct account_ports *ports)

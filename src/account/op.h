@@ -34,7 +34,7 @@ enum account_port {
     ACCOUNT_FP,
     ACCOUNT_LOADS,
     ACCOUNT_STORES,
-    ACCOUNT_PORTS
+    ACCOUNT_PORTS, /* and what takes none */
 };
 
 struct account_op {

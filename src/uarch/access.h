@@ -33,9 +33,8 @@ static inline uint8_t bytes_of(uint64_t va, unsigned size, uint64_t piece)
     return (uint8_t)((1u << to) - (1u << from));
 }
 
-/* The youngest store that is older than the load and touches these bytes, or NULL. */
-static const struct timing_stored *stored_find(const struct spex_timing_core *core, uint64_t piece,
-                                               uint8_t bytes)
+/* Number of the youngest store that is older than the load and touches these bytes, or 0. */
+static uint64_t stored_find(const struct spex_timing_core *core, uint64_t piece, uint8_t bytes)
 {
     uint64_t from = core->stored_from, at = core->stored_head[piece % TIMING_STORED];
     /* wide stores may have more pieces than fit: the oldest are forgotten */
@@ -44,55 +43,79 @@ static const struct timing_stored *stored_find(const struct spex_timing_core *co
     while (at > from) {
         const struct timing_stored *s = &core->stored[at & core->stored_mask];
         if (s->piece == piece && s->bytes & bytes)
-            return s;
+            return at;
         at = s->older;
     }
-    return NULL;
+    return 0;
+}
+
+/* Where the bytes of a load come from. */
+enum forwarded {
+    FORWARD_NONE, /* not from stores that are not written yet */
+    FORWARD_ALL,
+    FORWARD_SOME,
+    FORWARD_FAILED /* some of them, but not in a way that can be forwarded */
+};
+
+/*
+ * Some bytes of a load that asks at t: forwarded if one store has them all, and they are its
+ * first or begin in its middle. *data is when they are there, *written when that store is.
+ */
+static enum forwarded forward_part(const struct spex_timing_core *core, uint64_t va, unsigned size,
+                                   uint64_t t, uint64_t *data, uint64_t *written)
+{
+    uint64_t youngest = 0;
+    for (uint64_t piece = va / 8; piece <= (va + size - 1) / 8; piece++)
+        youngest = later(youngest, stored_find(core, piece, bytes_of(va, size, piece)));
+    const struct timing_stored *s = &core->stored[youngest & core->stored_mask];
+    if (!youngest || s->drain <= t)
+        return FORWARD_NONE;
+    uint64_t start = s->piece * 8 + (uint64_t)s->start;
+    *written = later(*written, s->drain);
+    if (va + size > start + s->size || (va != start && va != start + s->size / 2))
+        return FORWARD_FAILED;
+    *data = later(*data, later(t, s->data) + core->c->forward);
+    return FORWARD_ALL;
 }
 
 /*
- * A load of size bytes asks at t. True if stores that are not written yet cover all its bytes:
- * *data is when it gets them. Otherwise *t moves to when the stores that cover some of them
- * are written.
+ * A load of size bytes asks at t; one of eight gets its halves one by one. *data is when those
+ * that stores have are there. If it fails, *t moves to when it asks level 1.
  */
-static __attribute__((noinline)) bool forward_slow(struct spex_timing_core *core, uint64_t va,
-                                                   unsigned size, uint64_t *t, uint64_t *data)
+static __attribute__((noinline)) enum forwarded
+forward_slow(struct spex_timing_core *core, uint64_t va, unsigned size, uint64_t *t, uint64_t *data)
 {
-    bool all = true;
-    uint64_t wait = *t, got = 0;
-    for (uint64_t piece = va / 8; piece <= (va + size - 1) / 8; piece++) {
-        uint8_t bytes = bytes_of(va, size, piece);
-        const struct timing_stored *s = stored_find(core, piece, bytes);
-        if (!s || s->drain <= *t) {
-            all = false;
-            continue;
-        }
-        all &= (s->bytes & bytes) == bytes;
-        wait = later(wait, s->drain);
-        got = later(got, later(*t, s->data) + core->c->forward);
+    uint64_t written = 0;
+    *data = 0;
+    enum forwarded first, second;
+    unsigned part = size == 8 ? 4 : size;
+    first = second = forward_part(core, va, part, *t, data, &written);
+    if (part < size)
+        second = forward_part(core, va + part, part, *t, data, &written);
+    if (first == FORWARD_FAILED || second == FORWARD_FAILED) {
+        *t = written + core->c->forward_fail;
+        *data = 0;
+        return FORWARD_FAILED;
     }
-    if (all) {
-        *data = got;
-        core->counts.forwarded++;
-        return true;
-    }
-    *t = wait;
-    return false;
+    if (first == FORWARD_NONE && second == FORWARD_NONE)
+        return FORWARD_NONE;
+    core->counts.forwarded++;
+    return first == second ? FORWARD_ALL : FORWARD_SOME;
 }
 
 /* atomic: it waits for them to be written, whoever has the line. */
-static inline bool forward(struct spex_timing_core *core, uint64_t va, unsigned size, bool atomic,
-                           uint64_t *t, uint64_t *data)
+static inline enum forwarded forward(struct spex_timing_core *core, uint64_t va, unsigned size,
+                                     bool atomic, uint64_t *t, uint64_t *data)
 {
     if (core->drain <= *t) /* all stores are written */
-        return false;
+        return FORWARD_NONE;
     uint64_t first = va / 8, last = (va + size - 1) / 8;
     if (__builtin_expect(core->stored_head[first % TIMING_STORED] <= core->stored_from &&
                              core->stored_head[last % TIMING_STORED] <= core->stored_from,
                          1))
-        return false;
+        return FORWARD_NONE;
     if (!atomic && !timing_memory_present(core, va & ~63ull))
-        return false; /* another core took the line meanwhile */
+        return FORWARD_NONE; /* another core took the line meanwhile */
     return forward_slow(core, va, size, t, data);
 }
 
@@ -107,6 +130,8 @@ static inline void stored_add(struct spex_timing_core *core, uint64_t va, unsign
         s->data = data;
         s->older = *head;
         s->bytes = bytes_of(va, size, piece);
+        s->size = (uint8_t)size;
+        s->start = (int8_t)(int64_t)(va - piece * 8);
         *head = at;
     } while (++piece <= last);
 }
@@ -116,14 +141,17 @@ static inline uint64_t load(struct spex_timing_core *core, const struct account_
                             uint64_t issue, uint64_t pc, spex_uarch_result *result)
 {
     spex_uarch_result r = 0, second, flags = 0;
-    uint64_t translation = translate(core, va, &flags), t = issue + translation, done;
+    uint64_t translation = translate(core, va, &flags), t = issue + translation, done, data = 0;
     bool crosses = (va & 63) + u->size > 64;
     if (__builtin_expect(crosses, 0)) {
         uint64_t more = translate(core, va + u->size - 1, &flags);
         translation += more;
         t += more;
     }
-    if (!forward(core, va, u->size, false, &t, &done)) {
+    enum forwarded stores = forward(core, va, u->size, false, &t, &data);
+    if (__builtin_expect(stores == FORWARD_ALL, 0)) {
+        done = data;
+    } else {
         done = t + core->c->l1d_latency;
         if (!timing_l1_quick(&core->l1, va))
             done = timing_memory_load(core, va, t, pc, &r);
@@ -133,6 +161,7 @@ static inline uint64_t load(struct spex_timing_core *core, const struct account_
                 r = second;
             flags |= SPEX_UARCH_SPLIT;
         }
+        done = later(done, data);
     }
     if (__builtin_expect((va & (u->align - 1u)) + u->size > u->align, 0)) {
         flags |= SPEX_UARCH_SPLIT;
@@ -271,7 +300,7 @@ static uint64_t do_store(struct spex_timing_core *core, const struct account_op 
             t = later(t, issue + core->c->split_latency);
         }
         t = later(t, issue + translation[k]);
-        if (atomic && forward(core, va, u->size, true, &t, &data))
+        if (atomic && forward(core, va, u->size, true, &t, &data) != FORWARD_NONE)
             t = later(t, data);
     }
     uint64_t done = t + u->latency;

@@ -61,6 +61,9 @@ struct timing_path {
     struct timing_path *branch, *next; /* first; next of the same path, or of the same hash */
     uint16_t *retire;                  /* of all instructions, after the steps; as in a step */
     uint16_t at, took;                 /* of a branch: step `at` took this instead */
+    uint32_t late;                     /* its branch's target was so late once, */
+    const struct timing_state *lately; /* which led there, or NULL, */
+    struct timing_path *after;         /* and what came next */
     /* what came next: taken << 1 | mispredicted */
     _Alignas(64) struct timing_path *follow[4];
     const struct timing_state *to;
@@ -230,6 +233,14 @@ struct timing_prefetch {
     struct timing_footprint *footprint;
 };
 
+/*
+ * Where a block's branch is in the first two branch target buffers, which replace their oldest
+ * entry: it is in one until so many were put into it.
+ */
+struct timing_taken {
+    uint64_t near, mid;
+};
+
 /* ---- a core ---- */
 
 struct timing_stored { /* part of a store within eight bytes */
@@ -237,6 +248,8 @@ struct timing_stored { /* part of a store within eight bytes */
     uint64_t data, drain;
     uint64_t older; /* number of the piece before in the same bucket */
     uint8_t bytes;  /* which of the eight */
+    uint8_t size;   /* of the store, */
+    int8_t start;   /* which begins here, from the piece on */
 };
 
 struct spex_timing_core {
@@ -284,7 +297,7 @@ struct spex_timing_core {
     /* the data side */
     struct timing_cache l1, l2;
     struct timing_registers l1_misses, l2_misses;
-    struct timing_server l2_server;
+    struct timing_server l2_server, mesh_server;
     struct uarch_mmu mmu;
     uint64_t page; /* of the last access */
     struct {
@@ -298,6 +311,10 @@ struct spex_timing_core {
     uint32_t itlb_next;
     uint64_t code_generation, btb_generation;
     struct timing_fifo btb;
+    struct timing_server code_server;
+    struct timing_taken *taken; /* by the place of the block, and how many */
+    uint32_t taken_count;
+    uint64_t near_put, mid_put; /* entries put into the first two branch target buffers */
     struct spex_uarch_counts counts;
 };
 
@@ -312,6 +329,7 @@ struct spex_timing {
     uint64_t *near; /* who may have a line: bits of cores by hash of the line */
     uint64_t generation;
     struct timing_memo memo;
+    uint32_t places; /* of blocks that ended with a taken branch */
     uint32_t core_count;
     struct spex_timing_core *core[TIMING_CORES];
 };
@@ -337,6 +355,8 @@ struct timing_path *timing_memo_keep(struct spex_timing_core *core,
                                      const struct spex_timing_run *run,
                                      const struct timing_state *from, uint64_t dispatch,
                                      struct timing_path *parent, uint32_t at, uint64_t took);
+/* The branch at the end of a path was taken, and dispatch goes on so much later. */
+void timing_memo_late(struct spex_timing_core *core, struct timing_path *path, uint32_t late);
 /* A branch was mispredicted, perhaps at the end of a path: dispatch goes on at this cycle. */
 void timing_memo_missed(struct spex_timing_core *core, struct timing_path *path, uint64_t cycle);
 /* Forgets everything if it takes more memory than it should. */
@@ -390,11 +410,13 @@ static inline uint64_t timing_fetch(struct spex_timing_core *core, struct spex_t
 {
     return block->fetched == core->code_generation ? t : timing_fetch_lines(core, block, t);
 }
-/* A taken branch, which may not be in the target buffer: cycles that its target is late. */
+/* A taken branch: how long its target is late, in cycles << 16 | parts. */
 uint32_t timing_btb_look(struct spex_timing_core *core, struct spex_timing_block *block);
 static inline uint32_t timing_btb(struct spex_timing_core *core, struct spex_timing_block *block)
 {
-    return block->found == core->btb_generation ? 0 : timing_btb_look(core, block);
+    if (block->place < core->taken_count && core->near_put < core->taken[block->place].near)
+        return block->late[TIMING_BTB_NEAR];
+    return timing_btb_look(core, block);
 }
 
 #endif

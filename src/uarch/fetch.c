@@ -3,6 +3,9 @@
  * their oldest entry, so that a hit changes nothing: a block that was found whole is
  * found again as long as nothing was put in since (its generation is the core's).
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "uarch/account.h"
 
 enum { NONE = -1 };
@@ -41,7 +44,11 @@ static uint32_t itlb(struct spex_timing_core *core, uint64_t va)
 static uint64_t line(struct spex_timing_core *core, uint64_t va, uint64_t t, bool *settled)
 {
     uint64_t number = va >> UARCH_LINE, asked = t;
-    t += itlb(core, va);
+    uint32_t translation = itlb(core, va);
+    if (__builtin_expect(translation, 0)) { /* nothing is fetched meanwhile */
+        t += translation;
+        core->fetch = t;
+    }
     int32_t i = find(&core->l1i, number + 1, number);
     uint64_t ready;
     if (i != NONE) {
@@ -72,6 +79,7 @@ uint64_t timing_fetch_lines(struct spex_timing_core *core, struct spex_timing_bl
     uint64_t ready = t;
     bool settled = true;
     for (uint64_t va = block->pc & ~63ull; va < block->next; va += 64) {
+        t = t > core->fetch ? t : core->fetch;
         uint64_t r = line(core, va, t, &settled);
         if (r > ready)
             ready = r;
@@ -81,16 +89,68 @@ uint64_t timing_fetch_lines(struct spex_timing_core *core, struct spex_timing_bl
     return ready;
 }
 
-uint32_t timing_btb_look(struct spex_timing_core *core, struct spex_timing_block *block)
+/* ---- branch target buffers ---- */
+
+/* Where the core notes things of the block's branch; NULL if there is no memory for it. */
+static struct timing_taken *taken_of(struct spex_timing_core *core, struct spex_timing_block *block)
+{
+    if (!block->place)
+        block->place = ++core->timing->places;
+    if (block->place >= core->taken_count) {
+        uint32_t count = block->place * 2;
+        struct timing_taken *more = realloc(core->taken, count * sizeof *more);
+        if (!more)
+            return NULL;
+        memset(more + core->taken_count, 0, (count - core->taken_count) * sizeof *more);
+        core->taken = more;
+        core->taken_count = count;
+    }
+    return &core->taken[block->place];
+}
+
+/* Is there a branch behind this one in the same 32 bytes? */
+static bool dense(const struct timing_fifo *f, uint64_t pc)
+{
+    uint32_t first = ((uint32_t)(pc >> 5) & f->mask) * f->ways;
+    for (uint32_t i = first; i < first + f->ways; i++)
+        if (f->word[i] >> 5 == pc >> 5 && f->word[i] > pc)
+            return true;
+    return false;
+}
+
+/* The last buffer: has it the branch, and others? It is put in. */
+static enum timing_btb look_last(struct spex_timing_core *core, struct spex_timing_block *block)
 {
     struct timing_fifo *f = &core->btb;
-    uint64_t pc = block->next - 4, key = pc >> 2;
-    bool hit = find(f, pc, key) != NONE;
-    if (!hit) {
-        insert(f, pc, key);
-        core->btb_generation = ++core->timing->generation;
-        core->counts.btb_miss++;
+    uint64_t pc = block->next - 4, key = pc >> 5;
+    enum timing_btb where = TIMING_BTB_LAST;
+    if (block->found != core->btb_generation) {
+        if (find(f, pc, key) == NONE) {
+            insert(f, pc, key);
+            core->btb_generation = ++core->timing->generation;
+            core->counts.btb_miss++;
+            where = TIMING_BTB_NOWHERE;
+        }
+        block->found = core->btb_generation;
+        block->dense = core->c->btb_dense && dense(f, pc);
     }
-    block->found = core->btb_generation;
-    return hit ? 0 : core->c->btb_miss;
+    return where == TIMING_BTB_LAST && block->dense ? TIMING_BTB_DENSE : where;
+}
+
+uint32_t timing_btb_look(struct spex_timing_core *core, struct spex_timing_block *block)
+{
+    const struct spex_uarch_config *c = core->c;
+    struct timing_taken none = {0}, *taken = taken_of(core, block);
+    if (!taken)
+        taken = &none;
+    enum timing_btb where = TIMING_BTB_MID;
+    if (core->mid_put >= taken->mid) {
+        where = look_last(core, block);
+        if (c->btb_mid)
+            taken->mid = ++core->mid_put + c->btb_near + c->btb_mid;
+    }
+    uint32_t entries = c->btb_pairs && block->end == SPEX_UARCH_END_COND ? 2 : 1;
+    core->near_put += entries;
+    taken->near = core->near_put + c->btb_near - (entries - 1);
+    return block->late[where];
 }

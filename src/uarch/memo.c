@@ -184,6 +184,23 @@ struct timing_path *timing_memo_keep(struct spex_timing_core *core,
     return path;
 }
 
+void timing_memo_late(struct spex_timing_core *core, struct timing_path *path, uint32_t late)
+{
+    if (path && path->lately && path->late == late) {
+        core->dispatch = account_after(core->dispatch, late, core->begin);
+        core->state = path->lately;
+        core->hook = &path->after;
+        return;
+    }
+    timing_memo_leave(core);
+    core->dispatch = account_after(core->dispatch, late, core->begin);
+    if (!path)
+        return;
+    path->late = late;
+    path->lately = timing_memo_enter(core);
+    path->after = NULL;
+}
+
 void timing_memo_missed(struct spex_timing_core *core, struct timing_path *path, uint64_t cycle)
 {
     timing_memo_leave(core);

@@ -257,6 +257,7 @@ static uint64_t beyond(struct spex_timing_core *core, uint64_t line, uint64_t t,
     struct holders h = holders_of(core, line);
     uint64_t unused;
     *state = write ? UARCH_MODIFIED : h.count ? UARCH_SHARED : UARCH_EXCLUSIVE;
+    t = timing_serve(&core->mesh_server, t);
     if (!h.count)
         return from_memory(core, line, t, result);
     if (h.owner)
@@ -526,6 +527,7 @@ uint64_t timing_memory_code(struct spex_timing_core *core, uint64_t line, uint64
     spex_uarch_result unused;
     unsigned state;
     core->counts.code_miss++;
+    t = timing_serve(&core->code_server, t);
     return l2_request(core, line, t, false, CODE, &state, &unused);
 }
 

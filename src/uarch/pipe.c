@@ -328,7 +328,9 @@ static inline bool quick_store(struct spex_timing_core *core, const struct timin
                                      .data = done,
                                      .drain = core->drain,
                                      .older = *head,
-                                     .bytes = (uint8_t)(((1u << s->size) - 1) << (va & 7))};
+                                     .bytes = (uint8_t)(((1u << s->size) - 1) << (va & 7)),
+                                     .size = s->size,
+                                     .start = (int8_t)(va & 7)};
     *head = at;
     core->stored_first[number & core->stores_mask] = at - 1;
     core->store_drain[number & core->stores_mask] = core->drain;
@@ -347,10 +349,11 @@ static inline bool quick_forward(struct spex_timing_core *core, const struct tim
     if (va >> core->page_shift != core->page || !timing_l1_quick(&core->l1, va))
         return false;
     uint32_t bytes = ((1u << s->size) - 1) << (va & 7);
-    const struct timing_stored *stored = stored_find(core, va / 8, (uint8_t)bytes);
-    if (!stored || stored->drain <= issue)
+    uint64_t at = stored_find(core, va / 8, (uint8_t)bytes);
+    const struct timing_stored *stored = &core->stored[at & core->stored_mask];
+    if (!at || stored->drain <= issue)
         return true;
-    if (bytes & ~(uint32_t)stored->bytes)
+    if (va / 8 * 8 + (uint64_t)stored->start != va || stored->size != s->size)
         return false;
     core->counts.forwarded++;
     *done = later(issue, stored->data) + core->c->forward;
@@ -507,8 +510,7 @@ static inline __attribute__((always_inline)) bool depart(struct spex_timing_core
             timing_memo_missed(core, path, again >> 16);
         }
     } else if (late) {
-        timing_memo_leave(core);
-        core->dispatch += (uint64_t)late << 16;
+        timing_memo_late(core, path, late);
     }
     return taken;
 }

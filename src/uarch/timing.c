@@ -106,7 +106,7 @@ static void core_release(struct spex_timing_core *core)
     cache_fini(&core->l1);
     cache_fini(&core->l2);
     free(core->l1i.word), free(core->l1i.next), free(core->l1i.ready);
-    free(core->btb.word), free(core->btb.next);
+    free(core->btb.word), free(core->btb.next), free(core->taken);
     for (uint32_t i = 0; p && i < TIMING_TABLES; i++)
         free(p->target[i]);
     if (p)
@@ -155,6 +155,8 @@ static struct spex_timing_core *core_make(struct spex_timing *s)
     core->l1_misses.count = c->l1d_misses;
     core->l2_misses.count = c->l2_misses;
     core->l2_server.lines = c->l2_lines;
+    core->mesh_server.lines = c->mesh_lines;
+    core->code_server.lines = c->l2_code;
     core->prefetch.l1.count = c->pf_stream;
     core->prefetch.l2.count = c->pf_l2;
     core->prefetch.stride = calloc(c->pf_stride + 1, sizeof *core->prefetch.stride);
@@ -247,6 +249,25 @@ void spex_timing_core_free(struct spex_timing_core *core)
 
 /* ---- blocks ---- */
 
+/* What a taken branch takes beyond the dispatch of its block, which takes `own` parts. */
+static void late_init(const struct spex_uarch_config *c, struct spex_timing_block *block,
+                      uint64_t parts, uint64_t own)
+{
+    const uint32_t cycles[TIMING_BTB_COUNT] = {
+        [TIMING_BTB_NEAR] = 1,
+        [TIMING_BTB_MID] = c->btb_mid_cycles,
+        [TIMING_BTB_LAST] = c->btb_cycles,
+        [TIMING_BTB_DENSE] = c->btb_cycles + c->btb_dense,
+    };
+    bool pair =
+        c->btb_pairs && (block->end == SPEX_UARCH_END_DIRECT || block->end == SPEX_UARCH_END_CALL);
+    for (unsigned i = 0; i < TIMING_BTB_NOWHERE; i++) {
+        uint64_t least = cycles[i] * parts / (pair ? 2 : 1), late = least > own ? least - own : 0;
+        block->late[i] = (uint32_t)(late / parts << 16 | late % parts);
+    }
+    block->late[TIMING_BTB_NOWHERE] = c->btb_miss << 16;
+}
+
 enum spex_status spex_timing_block_init(const struct spex_timing *s,
                                         struct spex_timing_block *block, uint64_t pc,
                                         const struct spex_op *ops, size_t count)
@@ -275,6 +296,7 @@ enum spex_status spex_timing_block_init(const struct spex_timing *s,
     block->steady &= block->loads <= c->loads && block->stores <= c->stores;
     const uint64_t parts = account_parts(c), extra = account_extra(c, &ports);
     block->extra = extra / parts << 16 | extra % parts;
+    late_init(c, block, parts, count * ((parts + c->width - 1) / c->width) + extra);
     return SPEX_OK;
 }
 

@@ -33,6 +33,16 @@ void spex_timing_core_free(struct spex_timing_core *core);
 
 /* ---- blocks ---- */
 
+/* Where a taken branch is known, the quickest first. */
+enum timing_btb {
+    TIMING_BTB_NEAR,
+    TIMING_BTB_MID,
+    TIMING_BTB_LAST,
+    TIMING_BTB_DENSE, /* and another behind it */
+    TIMING_BTB_NOWHERE,
+    TIMING_BTB_COUNT
+};
+
 struct spex_timing_block {
     uint64_t pc, next; /* of the first instruction, and after the last */
     uint32_t count;
@@ -47,6 +57,9 @@ struct spex_timing_block {
     bool apart;              /* the engine's own: spex_timing_follow() leaves it to it */
     uint64_t key;            /* of its branch, for the predictors */
     uint64_t fetched, found; /* the model's own: see fetch.c */
+    uint32_t place;          /* of its branch, among those that were taken; 0: never */
+    bool dense;              /* as it was found */
+    uint32_t late[TIMING_BTB_COUNT]; /* how late a target is, in cycles << 16 | parts */
 };
 
 /* ops must live as long as the block. Free what it holds with spex_timing_block_fini(). */

@@ -2,9 +2,8 @@
 
 #include "uarch/slow_memory.h"
 
-struct store { /* eight bytes or less of one */
-    u64 number, piece, data, drain;
-    unsigned bytes;
+struct store {
+    u64 number, va, size, data, drain;
 };
 
 struct tagged {
@@ -37,7 +36,11 @@ struct core {
     u64 *walk, *itlb;
     unsigned itlb_count;
     u64 misses1[64], misses2[256];
-    struct server l2_server;
+    struct server l2_server, mesh_server, code_server;
+    struct { /* branch targets, oldest first; a pair of entries is one that stands there twice */
+        u64 pc[70000];
+        unsigned count;
+    } near, mid;
     /* the account */
     u64 ready[256], dispatch, fetch, busy[2], drain;
     unsigned drained;
@@ -256,6 +259,7 @@ static u64 beyond(struct core *k, u64 line, u64 t, bool write, unsigned *state,
     unsigned theirs;
     struct core *other = holder(k, line, &theirs);
     *state = write ? MODIFIED : other ? SHARED : EXCLUSIVE;
+    t = serve(&k->mesh_server, t);
     if (!other)
         return from_memory(k, line, t, r);
     if (theirs == SHARED && line_find(&k->slow->llc, line)) {

@@ -16,18 +16,19 @@ static u64 fetch_line(struct core *k, u64 line, u64 t)
             memmove(k->itlb, k->itlb + 1, --k->itlb_count * sizeof *k->itlb);
         k->itlb[k->itlb_count++] = page;
         t += translate_l2(k, line, &r);
+        k->fetch = t; /* nothing is fetched meanwhile */
     }
     struct line *l = line_find(&k->l1i, line);
     if (l)
         return max(t, l->ready);
     k->counts.code_miss++;
-    u64 ready = l2_ask(k, line, t, false, false, &state, &r);
+    u64 ready = l2_ask(k, line, serve(&k->code_server, t), false, false, &state, &r);
     line_add(&k->l1i, (struct line){.line = line, .ready = ready}, &victim);
     for (unsigned n = 1; n <= c->pf_code; n++) {
         u64 next = line + n * 64;
         if (next / c->page_size != line / c->page_size || line_find(&k->l1i, next))
             continue;
-        u64 there = l2_ask(k, next, t, false, false, &state, &r);
+        u64 there = l2_ask(k, next, serve(&k->code_server, t), false, false, &state, &r);
         line_add(&k->l1i, (struct line){.line = next, .ready = there}, &victim);
     }
     return ready;
@@ -35,44 +36,49 @@ static u64 fetch_line(struct core *k, u64 line, u64 t)
 
 /* ---- loads and stores ---- */
 
-static unsigned bytes_in(u64 va, unsigned size, u64 piece)
-{
-    unsigned mask = 0;
-    for (unsigned b = 0; b < 8; b++)
-        if (piece * 8 + b >= va && piece * 8 + b < va + size)
-            mask |= 1u << b;
-    return mask;
-}
+enum forwarded { NONE, ALL, SOME, FAILED };
 
-/* As far as stores that are still in the buffer go: true if they have all of it. */
-static bool forwarded(struct core *k, u64 va, unsigned size, bool atomic, u64 *t, u64 *data)
+/* So many bytes from va on: the youngest store that has any of them must have all, and well placed.
+ */
+static enum forwarded forward_part(struct core *k, u64 va, unsigned size, u64 t, u64 *data,
+                                   u64 *left)
 {
     const struct spex_uarch_config *c = &k->slow->c;
-    bool all = true;
-    u64 wait = *t, got = 0;
-    if (!atomic && !line_find(&k->l1, va / 64 * 64))
-        return false;
-    for (u64 piece = va / 8; piece <= (va + size - 1) / 8; piece++) {
-        unsigned bytes = bytes_in(va, size, piece);
-        struct store *s = NULL;
-        for (size_t i = k->stored_count; i-- && k->stored[i].number + c->stores >= k->stores && !s;)
-            if (k->stored[i].piece == piece && k->stored[i].bytes & bytes)
-                s = &k->stored[i];
-        if (!s || s->drain <= *t) {
-            all = false;
+    for (size_t i = k->stored_count; i-- && k->stored[i].number + c->stores >= k->stores;) {
+        const struct store *s = &k->stored[i];
+        if (s->va + s->size <= va || va + size <= s->va)
             continue;
-        }
-        all &= (s->bytes & bytes) == bytes;
-        wait = max(wait, s->drain);
-        got = max(got, max(*t, s->data) + c->forward);
+        if (s->drain <= t)
+            return NONE;
+        *left = max(*left, s->drain);
+        bool all = s->va <= va && va + size <= s->va + s->size;
+        if (!all || (va != s->va && va != s->va + s->size / 2))
+            return FAILED;
+        *data = max(*data, max(t, s->data) + c->forward);
+        return ALL;
     }
-    if (all) {
-        k->counts.forwarded++;
-        *data = got;
-        return true;
+    return NONE;
+}
+
+/* What a load, or its halves if it has eight bytes, gets from stores that are in the buffer. */
+static enum forwarded forwarded(struct core *k, u64 va, unsigned size, bool atomic, u64 *t,
+                                u64 *data)
+{
+    u64 left = 0;
+    *data = 0;
+    if (!atomic && !line_find(&k->l1, va / 64 * 64))
+        return NONE;
+    unsigned half = size == 8 ? 4 : size;
+    enum forwarded a = forward_part(k, va, half, *t, data, &left), b = a;
+    if (size == 8)
+        b = forward_part(k, va + 4, 4, *t, data, &left);
+    if (a == FAILED || b == FAILED) {
+        *t = left + k->slow->c.forward_fail;
+        *data = 0;
+        return FAILED;
     }
-    *t = wait;
-    return false;
+    k->counts.forwarded += a == ALL || b == ALL;
+    return a == b ? a : SOME;
 }
 
 static u64 slow_load(struct core *k, u64 va, unsigned size, u64 issue, u64 pc, spex_uarch_result *r)
@@ -83,9 +89,11 @@ static u64 slow_load(struct core *k, u64 va, unsigned size, u64 issue, u64 pc, s
     bool crosses = va / 64 != (va + size - 1) / 64;
     if (crosses)
         translation += translate(k, va + size - 1, &flags);
-    u64 t = issue + translation;
+    u64 t = issue + translation, data;
     *r = 0;
-    if (!forwarded(k, va, size, false, &t, &done)) {
+    if (forwarded(k, va, size, false, &t, &data) == ALL) {
+        done = data;
+    } else {
         done = read_line(k, va, t, pc, r);
         if (crosses) {
             done = max(done, read_line(k, va / 64 * 64 + 64, t, pc, &second));
@@ -93,6 +101,7 @@ static u64 slow_load(struct core *k, u64 va, unsigned size, u64 issue, u64 pc, s
                 *r = second;
             flags |= SPEX_UARCH_SPLIT;
         }
+        done = max(done, data);
     }
     if (va % c->align_load + size > c->align_load) {
         flags |= SPEX_UARCH_SPLIT;
@@ -169,12 +178,9 @@ static u64 slow_own(struct core *k, u64 va, unsigned size, u64 t, u64 pc, bool a
 
 static void keep_store(struct core *k, u64 va, unsigned size, u64 data)
 {
-    for (u64 piece = va / 8; piece <= (va + size - 1) / 8; piece++) {
-        if (k->stored_count % 1024 == 0)
-            k->stored = realloc(k->stored, (k->stored_count + 1024) * sizeof *k->stored);
-        k->stored[k->stored_count++] =
-            (struct store){k->stores, piece, data, 0, bytes_in(va, size, piece)};
-    }
+    if (k->stored_count % 1024 == 0)
+        k->stored = realloc(k->stored, (k->stored_count + 1024) * sizeof *k->stored);
+    k->stored[k->stored_count++] = (struct store){k->stores, va, size, data, 0};
 }
 
 /* Access number n of the instruction at `at` in the block, or NULL. */
@@ -225,7 +231,7 @@ static void do_store(struct core *k, struct spex_timing_run *run, struct step *s
         }
         t = max(t, s->issue + translation);
         extra[n] |= translation << 32;
-        if (s->atomic && forwarded(k, va, s->size, true, &t, &data))
+        if (s->atomic && forwarded(k, va, s->size, true, &t, &data) != NONE)
             t = max(t, data);
     }
     s->done = s->accepted = t + s->latency;
@@ -330,7 +336,7 @@ static u64 cycle_of(const struct spex_uarch_config *c)
     u64 n = 1;
     while (n < 5040 &&
            (n % c->width || n % c->pipes_alu || n % c->pipes_mul || n % c->pipes_branch ||
-            n % c->pipes_fp || n % c->pipes_load || n % c->pipes_store))
+            n % c->pipes_fp || n % c->pipes_load || n % c->pipes_store || n % (c->btb_pairs + 1)))
         n++;
     return n;
 }
@@ -437,15 +443,21 @@ static u64 extra_of(const struct slow *slow, const struct spex_op *ops, size_t c
     const unsigned pipes[6] = {c->pipes_alu, c->pipes_mul,  c->pipes_branch,
                                c->pipes_fp,  c->pipes_load, c->pipes_store};
     for (size_t i = 0; i < count; i++) {
-        unsigned e = ops[i].exec;
-        used[e == SPEX_EXEC_NOP || e == SPEX_EXEC_ALU ? 0
+        unsigned e = ops[i].exec, times = 1;
+        if (e == SPEX_EXEC_NOP)
+            continue;
+        if ((e == SPEX_EXEC_LOAD || e == SPEX_EXEC_ATOMIC || e == SPEX_EXEC_STORE) &&
+            ops[i].kind != SPEX_OP_DC_ZVA)
+            while (16 * times < ops[i].access_bytes)
+                times++;
+        used[e == SPEX_EXEC_ALU ? 0
              : e == SPEX_EXEC_SHIFT || e == SPEX_EXEC_MUL || e == SPEX_EXEC_DIV ||
                      e == SPEX_EXEC_SYSTEM || e == SPEX_EXEC_BARRIER
                  ? 1
              : e == SPEX_EXEC_BRANCH                        ? 2
              : e == SPEX_EXEC_LOAD || e == SPEX_EXEC_ATOMIC ? 4
              : e == SPEX_EXEC_STORE                         ? 5
-                                                            : 3] += CYCLE;
+                                                            : 3] += times * CYCLE;
     }
     for (unsigned p = 0; p < 6; p++)
         if ((used[p] + pipes[p] - 1) / pipes[p] > own + extra)
@@ -453,16 +465,80 @@ static u64 extra_of(const struct slow *slow, const struct spex_op *ops, size_t c
     return extra;
 }
 
-/* Cycles that the target of a taken branch is late; sets *wrong. */
-static unsigned end_of_block(struct core *k, const struct spex_op *op, u64 pc, u64 next,
-                             bool *wrong)
+/* Is the branch in the list? Then it stays where it is. */
+static bool known(const u64 *list, unsigned count, u64 pc)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (list[i] == pc)
+            return true;
+    return false;
+}
+
+/* Puts so many entries of the branch last; only the newest `most` stay. */
+static unsigned newest(u64 *list, unsigned count, u64 pc, unsigned entries, unsigned most)
+{
+    while (entries--) {
+        if (count == most)
+            memmove(list, list + 1, --count * sizeof *list);
+        list[count++] = pc;
+    }
+    return count;
+}
+
+/* The last buffer; its line numbers are of 32 bytes of code. True: it has the branch. */
+static bool last_buffer(struct core *k, u64 pc, bool *dense)
+{
+    struct line victim;
+    u64 region = pc / 32 * 64, at = pc % 32 / 4;
+    bool has = line_find(&k->btb, region + at);
+    if (!has) {
+        line_add(&k->btb, (struct line){.line = region + at}, &victim);
+        k->counts.btb_miss++;
+    }
+    *dense = false;
+    for (u64 other = at + 1; other < 8; other++)
+        *dense |= line_find(&k->btb, region + other) != NULL;
+    return has;
+}
+
+/* How late the target of a taken branch is, in parts; own is what its block's dispatch takes. */
+static u64 late_of(struct core *k, u64 block, u64 pc, bool cond, bool direct, u64 own)
 {
     const struct spex_uarch_config *c = &k->slow->c;
-    struct line victim;
-    bool taken = true;
+    const u64 CYCLE = k->slow->cycle;
+    u64 least = CYCLE;
+    if (!known(k->near.pc, k->near.count, block) ||
+        (c->btb_pairs && cond && !known(k->near.pc, k->near.count, block + 1))) {
+        bool has = true, dense;
+        least = c->btb_mid_cycles * CYCLE;
+        if (!known(k->mid.pc, k->mid.count, block)) {
+            has = last_buffer(k, pc, &dense);
+            least = (c->btb_cycles + (dense ? c->btb_dense : 0)) * CYCLE;
+            if (c->btb_mid)
+                k->mid.count = newest(k->mid.pc, k->mid.count, block, 1, c->btb_near + c->btb_mid);
+        }
+        k->near.count =
+            newest(k->near.pc, k->near.count, block + (c->btb_pairs && cond), 1, c->btb_near);
+        if (c->btb_pairs && cond)
+            k->near.count = newest(k->near.pc, k->near.count, block, 1, c->btb_near);
+        if (!has)
+            return c->btb_miss * CYCLE;
+    }
+    if (c->btb_pairs && direct)
+        least /= 2;
+    return least > own ? least - own : 0;
+}
+
+/* What the end of a block that begins at `block` costs in parts; sets *wrong. */
+static u64 end_of_block(struct core *k, const struct spex_op *op, u64 block, u64 pc, u64 next,
+                        u64 own, bool *wrong)
+{
+    const struct spex_uarch_config *c = &k->slow->c;
+    bool taken = true, cond = op->flags & SPEX_OPF_COND;
+    bool direct = !(op->flags & (SPEX_OPF_COND | SPEX_OPF_INDIRECT | SPEX_OPF_RETURN));
     if (op->kind != SPEX_OP_BRANCH)
         return 0;
-    if (op->flags & SPEX_OPF_COND) {
+    if (cond) {
         taken = next != pc + 4;
         *wrong = predict_direction(k, pc, taken);
     } else if (op->flags & SPEX_OPF_RETURN) {
@@ -473,11 +549,7 @@ static unsigned end_of_block(struct core *k, const struct spex_op *op, u64 pc, u
     if (op->flags & SPEX_OPF_LINK)
         k->ras[++k->ras_top % c->ras_depth] = pc + 4;
     k->counts.mispredict += *wrong;
-    if (!taken || line_find(&k->btb, pc * 16))
-        return 0;
-    line_add(&k->btb, (struct line){.line = pc * 16}, &victim);
-    k->counts.btb_miss++;
-    return c->btb_miss;
+    return taken ? late_of(k, block, pc, cond, direct, own) : 0;
 }
 
 void slow_run(struct slow *slow, unsigned core, const struct spex_op *ops, uint64_t pc,
@@ -500,14 +572,15 @@ void slow_run(struct slow *slow, unsigned core, const struct spex_op *ops, uint6
         k->fetch = k->clock + c->mispredict;
         return;
     }
-    k->dispatch += extra_of(slow, ops, count);
-    unsigned late =
-        end_of_block(k, &ops[count - 1], pc + 4 * (count - 1), run->next, &run->mispredicted);
+    u64 extra = extra_of(slow, ops, count), own = count * ((CYCLE + c->width - 1) / c->width);
+    k->dispatch += extra;
+    u64 late = end_of_block(k, &ops[count - 1], pc, pc + 4 * (count - 1), run->next, own + extra,
+                            &run->mispredicted);
     if (run->mispredicted) {
         k->fetch = run->insns[count - 1].done;
         k->dispatch = max(k->dispatch, (k->fetch + c->mispredict) * CYCLE);
     } else {
-        k->dispatch += late * CYCLE;
+        k->dispatch += late;
     }
 }
 
@@ -544,6 +617,8 @@ static void make_core(struct slow *s, unsigned id)
     k->walk = calloc(c->walk_entries, sizeof *k->walk);
     k->itlb = calloc(c->itlb_entries, sizeof *k->itlb);
     k->l2_server.lines = c->l2_lines;
+    k->mesh_server.lines = c->mesh_lines;
+    k->code_server.lines = c->l2_code;
     k->base = malloc(1u << c->base_bits);
     memset(k->base, 1, 1u << c->base_bits);
     for (unsigned i = 0; i < 8; i++) {
@@ -575,6 +650,7 @@ void slow_free(struct slow *s)
         cache_free(&k->l1), cache_free(&k->l2), cache_free(&k->l1i), cache_free(&k->btb);
         cache_free(&k->tlb), cache_free(&k->tlb2);
         free(k->walk), free(k->itlb), free(k->l2_server.taken), free(k->base);
+        free(k->mesh_server.taken), free(k->code_server.taken);
         free(k->retire), free(k->load_retire), free(k->store_drain), free(k->stored);
         free(k->history);
         for (unsigned t = 0; t < 8; t++)

@@ -76,16 +76,16 @@ static void test_settings(void **state)
         assert_memory_equal(&config, &before, sizeof config);
     }
     /* A preset name starts afresh; later words change it. */
-    assert_int_equal(spex_uarch_config_set(&config, "neoverse-v2,width=6", &error), SPEX_OK);
+    assert_int_equal(spex_uarch_config_set(&config, "neoverse-v2,width=5", &error), SPEX_OK);
     assert_int_equal(config.l2_size, 2 << 20);
-    assert_int_equal(config.width, 6);
+    assert_int_equal(config.width, 5);
     assert_int_equal(spex_uarch_config_set(&config, "none", &error), SPEX_OK);
     assert_true(config.none && !config.fast);
     assert_int_equal(spex_uarch_config_set(&config, "fast", &error), SPEX_OK);
     assert_true(config.fast && !config.none);
-    assert_int_equal(config.width, 6); /* numbers stay */
+    assert_int_equal(config.width, 5); /* numbers stay */
     assert_int_equal(spex_uarch_config_set(&config, "neoverse-v2", &error), SPEX_OK);
-    assert_true(config.fast && config.width != 6); /* and what they are used for */
+    assert_true(config.fast && config.width != 5); /* and what they are used for */
     assert_int_equal(spex_uarch_config_set(&config, "prefetch=none,full", &error), SPEX_OK);
     assert_false(config.fast || config.none || config.pf_stride || config.pf_stream ||
                  config.pf_l2 || config.pf_next || config.pf_spatial || config.pf_code);

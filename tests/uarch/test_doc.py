@@ -29,7 +29,7 @@ def table():
     out = ["| key | unit | from | to | " + " | ".join(name for name, _ in cpus) +
            " | sources | meaning |\n", "|---" * (len(cpus) + 6) + "|\n"]
     for key, unit, low, high, text in rows():
-        sources = dict.fromkeys(v[key][1] for _, v in cpus)
+        sources = dict.fromkeys(v[key][1].split(":")[0] for _, v in cpus)
         cells = ([f"`{key}`", unit, low, high] + [v[key][0] for _, v in cpus] +
                  [", ".join(sources), text])
         out.append("| " + " | ".join(cells) + " |\n")

@@ -55,6 +55,7 @@ static struct spex_op random_op(void)
     struct spex_op op =
         op_make(class, class == SPEX_EXEC_STORE ? -1 : reg(), reg(), any(2) ? reg() : -1);
     op.access_size = (uint8_t)(1u << any(4));
+    op.access_bytes = (uint16_t)(op.access_size << op.src[0] % 4); /* of several registers */
     if (class == SPEX_EXEC_STORE && any(20) == 0)
         op.kind = SPEX_OP_DC_ZVA;
     if (class == SPEX_EXEC_STORE && any(30) == 0 && op.kind != SPEX_OP_DC_ZVA)
@@ -302,6 +303,7 @@ static void test_bandwidth(void **state)
 {
     run_same(SMALL ",l2.lines=3,llc.lines=2,dram.lines=1,dram.queue=0", 6, 1, 200000);
     run_same(SMALL ",dram.lines=4,dram.queue=400", 7, 2, 200000);
+    run_same(SMALL ",mesh.lines=1,l2.code=1", 20, 1, 100000);
 }
 
 static void test_predictors(void **state)
@@ -310,6 +312,14 @@ static void test_predictors(void **state)
     run_same(SMALL ",tage.tables=8,tage.bits=6,tage.history=192,base.bits=5,ittage.bits=4", 9, 1,
              300000);
     run_same(SMALL ",tage.tables=1,ittage.tables=1,ras.depth=2", 10, 1, 100000);
+}
+
+static void test_targets(void **state)
+{
+    run_same(SMALL ",btb.near=4,btb.mid=7,btb.mid.cycles=5,btb.cycles=9,btb.dense=3", 21, 1,
+             300000);
+    run_same(SMALL ",btb.near=9,btb.pairs=1,btb.cycles=6,btb.miss=3,width=7", 22, 2, 300000);
+    run_same(SMALL ",btb.near=1,btb.pairs=1,btb.mid=1,width=1", 23, 1, 100000);
 }
 
 static void test_several_cores(void **state)
@@ -322,19 +332,21 @@ static void test_several_cores(void **state)
 static void test_streaming(void **state)
 {
     run_same(SMALL ",streaming=1,streaming.far=2", 14, 1, 200000);
-    run_same(SMALL ",streaming=0,forward=9,split.latency=7", 15, 1, 100000);
+    run_same(SMALL ",streaming=0,forward=9,split.latency=7,forward.fail=30", 15, 1, 100000);
 }
 
 /* Most blocks find registers as they were before (memo.c). */
 static void test_known(void **state)
 {
     calm = true;
-    run_same("l1d.latency=4", 16, 1, 300000);
-    run_same("width=5,pipes.alu=3,rob=40,loads=12,stores=8", 17, 1, 200000);
+    run_same("l1d.latency=4", 20, 1, 300000);
+    run_same("width=5,pipes.alu=3,rob=40,loads=12,stores=8", 24, 1, 200000);
     run_same("width=16,pipes.alu=13,pipes.fp=11,pipes.load=7,l2.latency=40", 18, 1, 200000);
     run_same("cluster=1", 19, 2, 200000);
+    run_same("btb.near=2,btb.mid=3,btb.cycles=7,btb.dense=2", 21, 1, 300000);
+    run_same("btb.near=5,btb.pairs=1,btb.cycles=9,btb.dense=0", 19, 1, 300000);
     calm = false;
 }
 
 TEST_MAIN(TEST(test_known), TEST(test_one_core), TEST(test_narrow), TEST(test_bandwidth),
-          TEST(test_predictors), TEST(test_several_cores), TEST(test_streaming))
+          TEST(test_predictors), TEST(test_targets), TEST(test_several_cores), TEST(test_streaming))
