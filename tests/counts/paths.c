@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model.h"
+
 struct stream {
     uint8_t *data;
     size_t size, records;
@@ -126,6 +128,8 @@ __attribute__((noinline)) uint64_t path_run(const char *path, const struct strea
 {
     if (!strncmp(path, "decode", 6))
         return decode(s);
+    if (!strcmp(path, "model-full")) /* blocks */
+        return run_model(s->records);
     return sample(s->records);
 }
 
@@ -168,6 +172,8 @@ int main(int argc, char **argv)
         make(&s, "max", SPEX_LAYOUT_HISI, 0, 0, records);
     else if (!strcmp(path, "spu-sample"))
         prepare_unit();
+    else if (!strcmp(path, "model-full"))
+        prepare_model();
     else
         return 2;
     uint64_t sum = path_run(path, &s);
