@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define KERNEL __attribute__((noinline, noclone, aligned(64)))
+#include "core.h"
 
 static uint64_t state = 88172645463325252u;
 
@@ -58,8 +58,6 @@ static void **ring(size_t size, size_t stride)
     free(order);
     return (void **)base;
 }
-
-#define FOUR(x) x x x x
 
 /* ---- latency: each load needs the one before; what is under way at the end belongs to it ---- */
 
@@ -214,22 +212,6 @@ static uint64_t stride(size_t size, size_t step, uint64_t loads)
     return passes * (size / step);
 }
 
-/* ---- execution ---- */
-
-#define CHAIN(name, body)                                                                          \
-    KERNEL void kernel_##name(uint64_t rounds)                                                     \
-    {                                                                                              \
-        __asm__ volatile("mov x8, #-1\n mov x9, #3\n mov x10, #7\n mov x11, #9\n mov x12, #5\n"    \
-                         "1:\n" FOUR(FOUR(body)) "subs %0, %0, #1\n b.ne 1b\n"                     \
-                         : "+r"(rounds)                                                            \
-                         :                                                                         \
-                         : "x8", "x9", "x10", "x11", "x12", "cc");                                 \
-    }
-CHAIN(div, "udiv x8, x8, x9\n")
-CHAIN(mul, "mul x8, x8, x9\n")
-CHAIN(add, "add x8, x8, x9\n")
-CHAIN(wide, "add x8, x8, #1\n add x10, x10, #1\n add x11, x11, #1\n add x12, x12, #1\n")
-
 /* ---- branches: taken as a table of bits says ---- */
 
 KERNEL void kernel_branch(const uint8_t *bits, uint64_t period, uint64_t count)
@@ -330,6 +312,34 @@ static uint64_t loaded(unsigned readers, size_t size, uint64_t loads)
     return loads;
 }
 
+/* ---- so many threads, each reading its own ---- */
+
+static uint64_t each_bytes;
+
+static void *reads(void *p)
+{
+    pthread_barrier_wait(&ready);
+    kernel_read(p, (char *)p + load_size, each_bytes / load_size);
+    return NULL;
+}
+
+static uint64_t readers(unsigned count, size_t size, uint64_t bytes)
+{
+    pthread_t other[64];
+    load_size = size;
+    each_bytes = bytes;
+    pthread_barrier_init(&ready, NULL, count);
+    for (unsigned i = 0; i < count; i++) {
+        char *p = memory(size);
+        memset(p, 1, size);
+        if (pthread_create(&other[i], NULL, reads, p))
+            exit(1);
+    }
+    for (unsigned i = 0; i < count; i++)
+        pthread_join(other[i], NULL);
+    return count * (bytes / size * size);
+}
+
 static uint64_t number(char **argv, int at)
 {
     char *end;
@@ -341,11 +351,14 @@ static uint64_t number(char **argv, int at)
 
 int main(int argc, char **argv)
 {
-    if (argc < 2) {
-        fprintf(stderr,
-                "usage: micro chase SIZE STRIDE LOADS | gather CHAINS SIZE LOADS | "
-                "read|write|copy SIZE BYTES | stride SIZE STEP LOADS | div|mul|add|wide N | "
-                "branch PERIOD COUNT | pingpong COUNT | loaded READERS SIZE LOADS\n");
+    if (argc < 3) {
+        fprintf(stderr, "usage: micro chase SIZE STRIDE LOADS | gather CHAINS SIZE LOADS | "
+                        "read|write|copy SIZE BYTES | stride SIZE STEP LOADS | "
+                        "branch PERIOD COUNT | guess MASK COUNT | calls DEPTH ROUNDS | "
+                        "pingpong COUNT | loaded READERS SIZE LOADS | readers COUNT SIZE BYTES");
+        for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+            fprintf(stderr, " | %s N", kernels[i].name);
+        fprintf(stderr, "\n");
         return 2;
     }
     const char *name = argv[1];
@@ -364,15 +377,13 @@ int main(int argc, char **argv)
         units = pingpong(a);
     else if (!strcmp(name, "loaded"))
         units = loaded((unsigned)a, number(argv, 3), number(argv, 4));
-    else if (!strcmp(name, "div"))
-        kernel_div(a / 16), units = a / 16 * 16;
-    else if (!strcmp(name, "mul"))
-        kernel_mul(a / 16), units = a / 16 * 16;
-    else if (!strcmp(name, "add"))
-        kernel_add(a / 16), units = a / 16 * 16;
-    else if (!strcmp(name, "wide"))
-        kernel_wide(a / 16), units = a / 16 * 64;
-    else
+    else if (!strcmp(name, "readers"))
+        units = readers((unsigned)a, number(argv, 3), number(argv, 4));
+    else if (!strcmp(name, "guess"))
+        kernel_guess(a ? ~0ull : 0, units = number(argv, 3) / 32 * 32);
+    else if (!strcmp(name, "calls") && a >= 1 && a <= CALLS)
+        units = calls(a, number(argv, 3));
+    else if (!(units = kernel_run(name, a)))
         return 2;
     printf("%s %llu\n", name, (unsigned long long)units);
     return 0;

@@ -1,0 +1,187 @@
+/*
+ * Microbenchmarks of the core itself, a part of micro.c: execution, branches, fetching, and stores
+ * that loads read.
+ */
+#ifndef VALIDATE_CORE_H
+#define VALIDATE_CORE_H
+
+#include <stdint.h>
+#include <string.h>
+
+#define KERNEL __attribute__((noinline, noclone, aligned(64)))
+#define FOUR(x) x x x x
+
+/* ---- execution: a body 16 times a round; chains need what they made before, others do not ---- */
+
+#define BODY(name, body)                                                                           \
+    KERNEL void kernel_##name(uint64_t rounds)                                                     \
+    {                                                                                              \
+        __asm__ volatile("mov x8, #-1\n mov x9, #3\n mov x10, #7\n mov x11, #9\n mov x12, #5\n"    \
+                         "fmov d0, #1.0\n fmov d1, #1.0\n movi v2.16b, #1\n movi v3.16b, #1\n"     \
+                         "sub sp, sp, #64\n"                                                       \
+                         "1:\n" FOUR(FOUR(body)) "subs %0, %0, #1\n b.ne 1b\n"                     \
+                                                 "add sp, sp, #64\n"                               \
+                         : "+r"(rounds)                                                            \
+                         :                                                                         \
+                         : "x8", "x9", "x10", "x11", "x12", "v0", "v1", "v2", "v3", "v4", "v5",    \
+                           "v6", "v7", "memory", "cc");                                            \
+    }
+BODY(div, "udiv x8, x8, x9\n")
+BODY(mul, "mul x8, x8, x9\n")
+BODY(add, "add x8, x8, x9\n")
+BODY(fadd, "fadd d0, d0, d1\n")
+BODY(fmul, "fmul d0, d0, d1\n")
+BODY(fma, "fmadd d0, d1, d1, d0\n")
+BODY(vadd, "add v2.4s, v2.4s, v3.4s\n")
+BODY(vmul, "mul v2.4s, v2.4s, v3.4s\n")
+BODY(wide, "add x8, x8, #1\n add x10, x10, #1\n add x11, x11, #1\n add x12, x12, #1\n")
+BODY(muls, "mul x8, x9, x9\n mul x10, x9, x9\n mul x11, x9, x9\n mul x12, x9, x9\n")
+BODY(fadds, "fadd v4.2d, v0.2d, v1.2d\n fadd v5.2d, v0.2d, v1.2d\n"
+            "fadd v6.2d, v0.2d, v1.2d\n fadd v7.2d, v0.2d, v1.2d\n")
+BODY(nops, FOUR("nop\n"))
+BODY(untaken, FOUR("cbnz xzr, 1b\n"))
+BODY(loads, "ldr x8, [sp]\n ldr x10, [sp, #8]\n ldr x11, [sp, #16]\n ldr x12, [sp, #24]\n")
+BODY(stores, "str x9, [sp]\n str x9, [sp, #8]\n str x9, [sp, #16]\n str x9, [sp, #24]\n")
+
+/* A load whose data lies in two lines of 64 bytes: each load needs the address before. */
+KERNEL void *kernel_crosses(void *p, uint64_t rounds)
+{
+    __asm__ volatile("1:\n" FOUR(FOUR("ldr %0, [%0]\n")) "subs %1, %1, #1\n b.ne 1b\n"
+                     : "+r"(p), "+r"(rounds)
+                     :
+                     : "memory", "cc");
+    return p;
+}
+
+static void crosses(uint64_t rounds)
+{
+    static _Alignas(64) char lines[128];
+    void *p = lines + 60;
+    memcpy(p, &p, sizeof p);
+    kernel_crosses(p, rounds);
+}
+
+/* ---- a store and a load of what it wrote, and so on; the load's data is what is stored next ----
+ */
+
+static _Alignas(64) uint64_t cell[8];
+
+#define PAIR(name, store, load)                                                                    \
+    KERNEL void kernel_##name(uint64_t rounds)                                                     \
+    {                                                                                              \
+        __asm__ volatile("mov x8, #0\n"                                                            \
+                         "1:\n" FOUR(FOUR(store "\n" load "\n")) "subs %0, %0, #1\n b.ne 1b\n"     \
+                         : "+r"(rounds)                                                            \
+                         : "r"(cell)                                                               \
+                         : "x8", "memory", "cc");                                                  \
+    }
+PAIR(forward, "str x8, [%1]", "ldr x8, [%1]")
+PAIR(half, "str x8, [%1]", "ldr w8, [%1, #4]")
+PAIR(offset, "str x8, [%1]", "ldrb w8, [%1, #1]")
+PAIR(overlap, "str x8, [%1]", "ldur x8, [%1, #2]")
+PAIR(narrow, "strb w8, [%1]", "ldr x8, [%1]")
+
+/* ---- branches ---- */
+
+/*
+ * 32 branches that wait for nothing, each by a bit that is random in each round (mask ~0) or never
+ * taken (mask 0). The bits are made before, by a chain that takes as long in both.
+ */
+KERNEL void kernel_guess(uint64_t mask, uint64_t count)
+{
+    __asm__ volatile("mov x8, #0x4e25\n movk x8, #0x3e5a, lsl #32\n"
+                     "1: eor x8, x8, x8, lsl #13\n eor x8, x8, x8, lsr #7\n"
+                     "eor x8, x8, x8, lsl #17\n and x9, x8, %0\n"
+                     ".set bit, 0\n .rept 32\n tbnz x9, #bit, . + 8\n nop\n"
+                     ".set bit, bit + 1\n .endr\n"
+                     "subs %1, %1, #32\n b.hi 1b\n"
+                     : "+r"(mask), "+r"(count)
+                     :
+                     : "x8", "x9", "cc");
+}
+
+/* So many branches, each to the next, a stride apart, and round again. */
+#define TAKEN(count, stride)                                                                       \
+    KERNEL void kernel_taken##count##x##stride(uint64_t rounds)                                    \
+    {                                                                                              \
+        __asm__ volatile(".p2align 6\n"                                                            \
+                         "1: .rept " #count " - 1\n b . + " #stride "\n"                           \
+                         ".fill " #stride " / 4 - 1, 4, 0xd503201f\n .endr\n"                      \
+                         "subs %0, %0, #1\n b.eq 2f\n b 1b\n 2:\n"                                 \
+                         : "+r"(rounds)                                                            \
+                         :                                                                         \
+                         : "cc");                                                                  \
+    }
+#define TAKEN_ALL(row)                                                                             \
+    row(16, 16) row(32, 16) row(64, 16) row(80, 16) row(96, 16) row(256, 16) row(512, 16)          \
+        row(1000, 16) row(2048, 16) row(3000, 16) row(4096, 16) row(16, 32) row(64, 32)            \
+            row(1000, 32) row(4096, 8) row(8000, 8) row(24, 4160) row(64, 4160) row(512, 4160)
+TAKEN_ALL(TAKEN)
+
+/* Calls so many deep, each from a place of its own, and as many returns. */
+#define CALLS 64
+__asm__(".text\n .p2align 6\n .globl kernel_calls\n .type kernel_calls, %function\n"
+        "kernel_calls:\n"
+        "mov x10, x0\n mov x11, x30\n"
+        "1: blr x1\n subs x10, x10, #1\n b.ne 1b\n"
+        "mov x30, x11\n ret\n"
+        ".rept 64\n stp x29, x30, [sp, #-16]!\n bl . + 12\n ldp x29, x30, [sp], #16\n ret\n .endr\n"
+        ".globl kernel_calls_end\n kernel_calls_end: ret\n"
+        ".size kernel_calls, . - kernel_calls\n");
+void kernel_calls(uint64_t rounds, const void *first);
+void kernel_calls_end(void);
+
+/* depth includes the call of the first. */
+static uint64_t calls(uint64_t depth, uint64_t rounds)
+{
+    kernel_calls(rounds, (const char *)kernel_calls_end - 16 * (depth - 1));
+    return rounds;
+}
+
+/* ---- code that is run straight through, and round again: more than level 1 holds ---- */
+
+#define STRAIGHT(name, count)                                                                      \
+    KERNEL void kernel_##name(uint64_t rounds)                                                     \
+    {                                                                                              \
+        __asm__ volatile("1: .fill " #count ", 4, 0xd503201f\n subs %0, %0, #1\n b.eq 2f\n b 1b\n" \
+                         "2:\n"                                                                    \
+                         : "+r"(rounds)                                                            \
+                         :                                                                         \
+                         : "cc");                                                                  \
+    }
+STRAIGHT(near, 4096)  /* 16 KB */
+STRAIGHT(code, 65536) /* 256 KB */
+
+/* ---- by name ---- */
+
+struct kernel {
+    const char *name;
+    void (*run)(uint64_t rounds);
+    uint32_t units; /* of a round */
+};
+#define NAMED(name, units) {#name, kernel_##name, units},
+#define NAMED_TAKEN(count, stride)                                                                 \
+    {"taken" #count "x" #stride, kernel_taken##count##x##stride, count},
+static const struct kernel kernels[] = {
+    NAMED(div, 16) NAMED(mul, 16) NAMED(add, 16) NAMED(fadd, 16) NAMED(fmul, 16) NAMED(fma, 16)
+        NAMED(vadd, 16) NAMED(vmul, 16) NAMED(wide, 64) NAMED(muls, 64) NAMED(fadds, 64)
+            NAMED(nops, 64) NAMED(untaken, 64) NAMED(loads, 64) NAMED(stores, 64) NAMED(forward, 16)
+                NAMED(half, 16) NAMED(offset, 16) NAMED(overlap, 16) NAMED(narrow, 16)
+                    NAMED(near, 4096) NAMED(code, 65536){"crosses", crosses, 16},
+    TAKEN_ALL(NAMED_TAKEN)};
+
+/* What it did, or 0 if there is none of this name. */
+static uint64_t kernel_run(const char *name, uint64_t units)
+{
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        const struct kernel *k = &kernels[i];
+        if (strcmp(k->name, name))
+            continue;
+        uint64_t rounds = units / k->units ? units / k->units : 1;
+        k->run(rounds);
+        return rounds * k->units;
+    }
+    return 0;
+}
+
+#endif
