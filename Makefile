@@ -135,6 +135,14 @@ check-engines:
 	@ninja -C $(BUILD) --quiet
 	@SPEX_QEMU=$(abspath $(ENGINE)) meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 4 engines exact sve sme presets exec stacks order record
 
+# Eight kinds of threads under --deterministic, 200 runs of each beside eight busy programs: one
+# answer and one file. An hour (a short part is in `make check`).
+check-turns:
+	@scripts/setup build demo check
+	@scripts/configure $(BUILD) gcc --prefix $(PREFIX) -Dwerror=true
+	@ninja -C $(BUILD) --quiet
+	@SPEX_LONG=1 meson test -C $(BUILD) --no-rebuild --print-errorlogs -t 30 kinds
+
 # The requirement list joined with the marks of tests that passed in the last `make check`.
 conformance:
 	@python3 scripts/conformance.py --write docs/conformance.md $(BUILD) $(ASAN)
@@ -212,4 +220,4 @@ format:
 clean:
 	@rm -rf $(BUILD) $(ASAN) $(BUILD)-ports $(BUILD)-deb $(BUILD)-fuzz $(BUILD)-fuzz-elfutils $(BUILD)-coverage $(BUILD)-mutate
 
-.PHONY: validate all demo docs site check check-all check-vm screens check-html pictures check-feeds check-pgo check-programs check-fleet check-ports check-exec check-engines check-faults check-deb conformance bench fuzz coverage mutate abi install dist deb format clean
+.PHONY: validate all demo docs site check check-all check-vm screens check-html pictures check-feeds check-pgo check-programs check-turns check-fleet check-ports check-exec check-engines check-faults check-deb conformance bench fuzz coverage mutate abi install dist deb format clean

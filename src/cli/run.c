@@ -88,6 +88,7 @@ static int parse_model(const struct cli_list *words, bool deterministic,
 {
     struct spex_error error;
     o->model.fast = !deterministic;
+    o->deterministic = deterministic;
     for (size_t i = 0; i < words->count; i++)
         if (spex_uarch_config_set(&o->model, words->items[i], &error))
             return cli_usage("--model: %s", error.text);

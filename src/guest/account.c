@@ -440,6 +440,15 @@ static void do_mark(struct flow *f, uint64_t word)
     case FLOW_REACH:
         spex_timing_reach(f->core, value);
         break;
+    case FLOW_SLEPT:
+        spex_timing_spend(f->core, value);
+        break;
+    case FLOW_READ:
+        f->read_at[value % PAUSE_CLOCKS] = spex_timing_clock(f->core);
+        break;
+    case FLOW_UNTIL:
+        spex_timing_reach(f->core, f->read_at[value % PAUSE_CLOCKS] + value / PAUSE_CLOCKS);
+        break;
     case FLOW_REGION:
         __atomic_store_n(&plugin.run->disabled, !(value & 1), __ATOMIC_RELAXED);
         if (v->task.unit)

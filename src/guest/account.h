@@ -8,6 +8,7 @@
 #include "calls.h"
 #include "account/blame.h"
 #include "flow.h"
+#include "pause.h"
 #include "stack.h"
 
 #include "uarch/timing.h"
@@ -47,15 +48,21 @@ struct flow {
     struct blame *cycles;
     /* whose turn it is (order.h) */
     pthread_cond_t turn;
-    int tid;                   /* of the thread, the host's number; 0 until it has begun */
-    bool inside;               /* it looks whose turn it is */
-    bool calls;                /* makes a system call */
-    bool away;                 /* which may wait: others go on */
-    uint64_t word;             /* of a futex at which it waits, or 0 */
-    unsigned words;            /* until others are looked at */
-    unsigned yields, patience; /* YIELDs in this turn, and after how many it ends */
-    uint64_t taken;            /* lines that it took from other cores */
-    uint64_t since;            /* its time when its turn began */
+    int tid;                           /* of the thread, the host's number; 0 until it has begun */
+    bool inside;                       /* it looks whose turn it is */
+    bool calls;                        /* makes a system call */
+    bool away;                         /* which may wait: others go on */
+    struct pause pause;                /* how long it says it waits */
+    bool pausing;                      /* so long, in modelled time */
+    uint64_t held;                     /* before it has entered the kernel: in this order; or 0 */
+    bool woken;                        /* another thread's call let it go on from there */
+    uint64_t clock_read[PAUSE_CLOCKS]; /* what clocks said, in ns */
+    uint64_t read_at[PAUSE_CLOCKS];    /* the model's side: and when that was */
+    uint64_t word;                     /* of a futex at which it waits, or 0 */
+    unsigned words;                    /* until others are looked at */
+    unsigned yields, patience;         /* YIELDs in this turn, and after how many it ends */
+    uint64_t taken;                    /* lines that it took from other cores */
+    uint64_t since;                    /* its time when its turn began */
 };
 
 struct flow *account_new(struct vcpu *v, int cpu);

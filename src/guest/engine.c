@@ -441,6 +441,7 @@ enum spex_status spex_engine_new(struct spex_engine_options *o, struct spex_engi
     settings->stacks = o->stacks;
     settings->allocs = o->allocs;
     settings->regions = o->regions;
+    settings->deterministic = o->deterministic;
     settings->disabled = o->disabled;
     settings->delay = o->delay;
     settings->max_size = o->max_size;

@@ -47,6 +47,7 @@ struct spex_engine_options {
     uint64_t max_size;              /* bytes of the file with records; 0: any */
     bool stacks;                    /* keep the call stack of each record */
     bool allocs;                    /* and the allocation that its data is in */
+    bool deterministic;             /* waits end in modelled time; the full model */
 };
 
 struct spex_engine;

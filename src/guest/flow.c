@@ -253,13 +253,13 @@ void flow_call(struct vcpu *v, enum flow_call call)
     leave(v->flow);
 }
 
-void flow_return(struct vcpu *v, enum flow_call call)
+void flow_return(struct vcpu *v, enum flow_call call, int64_t result)
 {
     __atomic_store_n(&v->flow->away, false, __ATOMIC_RELEASE); /* also if the others are gone */
     if (!several())
         return;
     enter(v->flow);
-    order_return(v->flow, call);
+    order_return(v->flow, call, pause_over(&v->flow->pause, result));
     leave(v->flow);
     see_heap(v);
     set_stop(v->hot); /* this call may have made the other thread */
@@ -286,7 +286,8 @@ enum flow_call flow_call_kind(int64_t number, uint64_t operation)
     static const uint8_t futex[] = {
         FLOW_FUTEX_WAIT, FLOW_FUTEX_WAKE, FLOW_PLAIN,      FLOW_FUTEX_MOVE, FLOW_FUTEX_MOVE,
         FLOW_FUTEX_MOVE, FLOW_FUTEX_WAIT, FLOW_FUTEX_WAKE, FLOW_PLAIN,      FLOW_FUTEX_WAIT,
-        FLOW_FUTEX_WAKE, FLOW_FUTEX_WAIT, FLOW_FUTEX_MOVE}; /* _OP and REQUEUE: two words */
+        FLOW_FUTEX_WAKE, FLOW_FUTEX_WAIT, FLOW_FUTEX_MOVE, /* _OP and REQUEUE: two words */
+        FLOW_FUTEX_WAIT};
     operation &= OPERATION;
     if (number == FUTEX && operation < sizeof futex)
         return futex[operation];

@@ -48,6 +48,9 @@ enum flow_mark {
     FLOW_WAKE,       /* another thread may be woken; value: ticket */
     FLOW_WOKEN,      /* was, by the holder of the ticket */
     FLOW_REACH,      /* time is at least value */
+    FLOW_SLEPT,      /* so many cycles passed in a system call */
+    FLOW_READ,       /* the clock of this number was read */
+    FLOW_UNTIL,      /* time is at least cycles after that; value: PAUSE_CLOCKS * cycles + number */
     FLOW_REGION,     /* a marker function is entered; value: its address, plus 1 if it starts */
     FLOW_SIGNAL,     /* struct flow_signal: a handler is entered */
     FLOW_SIGNAL_END, /* the same: rt_sigreturn goes on with these */
@@ -60,6 +63,7 @@ enum flow_call {
     FLOW_PLAIN,      /* nothing */
     FLOW_WAITS,      /* it may wait for them */
     FLOW_WAKES,      /* it may wake them */
+    FLOW_SIGNALS,    /* it may interrupt any */
     FLOW_FUTEX_WAIT, /* the same at the word that is the first argument */
     FLOW_FUTEX_WAKE,
     FLOW_FUTEX_MOVE, /* threads that wait at one word wait at another now */
@@ -103,7 +107,7 @@ void flow_yield(struct hot *hot);
 void flow_mark(struct vcpu *v, enum flow_mark mark, uint64_t value);
 /* A system call begins; and is over. Returns when the thread may go on. */
 void flow_call(struct vcpu *v, enum flow_call call);
-void flow_return(struct vcpu *v, enum flow_call call);
+void flow_return(struct vcpu *v, enum flow_call call, int64_t result);
 /* operation: the second argument. */
 enum flow_call flow_call_kind(int64_t number, uint64_t operation);
 /* What a system call costs. */

@@ -1,6 +1,7 @@
 /* Threads, forks, exits and system calls of the guest. */
 #include "perfdata/jit.h"
 
+#include "account.h"
 #include "follow.h"
 #include "need.h"
 #include "origin.h"
@@ -335,6 +336,8 @@ static void woken(struct vcpu *v, uint64_t clock, enum flow_mark mark)
 static void set_idle(struct vcpu *v, bool idle, int64_t number, int64_t result)
 {
     enum flow_call kind = flow_call_kind(number, v->argument[1]);
+    if (idle && plugin.user.full && plugin.run->deterministic)
+        pause_find(v, number);
     if (!idle && kind >= FLOW_FUTEX_WAKE && result <= 0)
         kind = FLOW_PLAIN;
     if (!plugin.user.full)
@@ -342,7 +345,7 @@ static void set_idle(struct vcpu *v, bool idle, int64_t number, int64_t result)
     else if (idle)
         flow_call(v, kind);
     else
-        flow_return(v, kind);
+        flow_return(v, kind, result);
 }
 
 /* Accounts for everything the thread did. */
@@ -508,6 +511,8 @@ void life_return(unsigned index, int64_t number, int64_t result)
         return;
     await_thread(v, result);
     set_idle(v, false, number, result);
+    if (plugin.user.full && plugin.run->deterministic)
+        pause_account(v, number, result);
     switch (number) {
     case SYS_MMAP:
         if ((uint64_t)result < UINT64_MAX - 4096)
@@ -557,7 +562,8 @@ void life_return(unsigned index, int64_t number, int64_t result)
         follow_failed(v);
         break;
     case SYS_FUTEX:
-        if (!result && ((a[1] & 127) == 0 || (a[1] & 127) == 9))
+        if ((!result || (plugin.user.full && v->flow->woken)) &&
+            ((a[1] & 127) == 0 || (a[1] & 127) == 9))
             woken(v, wake_clock(a[0]), FLOW_WOKEN);
         break;
     case SYS_WAIT4:

@@ -2,10 +2,14 @@
 
 #include "account.h"
 #include "plugin.h"
+#include "regs.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -16,12 +20,23 @@ enum {
     MANY = 4096,    /* words in a turn of threads that do not */
     WINDOW = 16384, /* cycles of a turn: others may see its writes early by that much */
     LOOK = 5,       /* milliseconds after which a thread that waits looks at the holder */
-    PATIENCE = 200, /* how often to look at a thread that neither sleeps nor comes back */
+    ODD = 20000,    /* looks at a thread that sleeps where nothing of the guest can wake it */
 };
 
 static bool away(const struct flow *f)
 {
     return __atomic_load_n(&f->away, __ATOMIC_ACQUIRE);
+}
+
+/* When it goes on: one that waits for a time does then, unless others let it go on before. */
+static uint64_t time_of(const struct flow *f, bool words)
+{
+    uint64_t clock = account_clock(f);
+    if (words || !f->pausing)
+        return clock;
+    const struct pause *p = &f->pause;
+    uint64_t end = (p->clock < PAUSE_CLOCKS ? f->read_at[p->clock] : clock) + p->cycles;
+    return end > clock ? end : clock;
 }
 
 /*
@@ -31,19 +46,20 @@ static bool away(const struct flow *f)
 static struct flow *first(uint64_t *limit, bool *ready)
 {
     struct flow *best = NULL;
-    uint64_t second = UINT64_MAX;
+    uint64_t behind = 0, second = UINT64_MAX;
     for (unsigned i = 0; i < plugin.order.count; i++) {
         struct flow *f = plugin.order.flows[i];
         bool words = account_ready(f);
-        if (!words && (away(f) || account_waits(f)))
+        if (!words && ((away(f) && !f->pausing) || account_waits(f)))
             continue;
-        uint64_t clock = account_clock(f);
-        if (best && clock >= account_clock(best)) {
+        uint64_t clock = time_of(f, words);
+        if (best && clock >= behind) {
             second = clock < second ? clock : second;
             continue;
         }
         if (best)
-            second = account_clock(best);
+            second = behind;
+        behind = clock;
         best = f;
         *ready = words;
     }
@@ -79,30 +95,66 @@ static struct flow *next(void)
 static void give(struct flow *f)
 {
     plugin.order.holder = f;
-    if (f)
-        pthread_cond_signal(&f->turn);
+    if (!f)
+        return;
+    f->held = 0; /* its time is up: the kernel says so */
+    pthread_cond_signal(&f->turn);
 }
 
 /* ---- what the kernel says about threads ---- */
 
-enum host_state { HOST_RUNS, HOST_SLEEPS, HOST_GONE };
+enum host_state {
+    HOST_RUNS,
+    HOST_SLEEPS,    /* in the system call of the guest */
+    HOST_ELSEWHERE, /* sleeps, but not there: it waits for a lock of QEMU */
+    HOST_GONE
+};
 
-static enum host_state host_state(int tid)
+/* Reads a file of the thread; false if there is none. */
+static bool read_of(int tid, const char *name, char *text, size_t size)
 {
-    char path[64], text[512];
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/%s", tid, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return HOST_GONE;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+    if (fd >= 0)
+        close(fd);
     text[n > 0 ? n : 0] = '\0';
-    const char *name_end = strrchr(text, ')');
-    if (!name_end || !name_end[1])
+    return n > 0;
+}
+
+/* The letter that Linux has for what a thread does; 0 if it is gone. */
+static char state_letter(int tid)
+{
+    char text[512];
+    const char *name_end = read_of(tid, "stat", text, sizeof text) ? strrchr(text, ')') : NULL;
+    return name_end && name_end[1] && !strchr("ZX", name_end[2]) ? name_end[2] : '\0';
+}
+
+/*
+ * Is it the guest's call in which the thread sleeps? The words at which QEMU's own locks wait lie
+ * elsewhere in their pages.
+ */
+static bool in_its_call(const struct flow *f)
+{
+    char text[512];
+    unsigned long long number, word;
+    if (!read_of(f->tid, "syscall", text, sizeof text))
+        return true; /* this kernel does not say */
+    if (sscanf(text, "%llu %llx", &number, &word) != 2)
+        return false; /* it runs again */
+    return f->word ? number == SYS_futex && (word ^ f->word) % RUN_PAGE == 0 : number != SYS_futex;
+}
+
+static enum host_state host_state(const struct flow *f)
+{
+    char letter = state_letter(f->tid);
+    if (!letter)
         return HOST_GONE;
-    return strchr("StT", name_end[2])  ? HOST_SLEEPS
-           : strchr("ZX", name_end[2]) ? HOST_GONE
-                                       : HOST_RUNS;
+    if (letter != 'S')
+        return HOST_RUNS;
+    return __atomic_load_n(&f->calls, __ATOMIC_RELAXED) && in_its_call(f) ? HOST_SLEEPS
+                                                                          : HOST_ELSEWHERE;
 }
 
 static void pause_a_little(unsigned times)
@@ -111,6 +163,37 @@ static void pause_a_little(unsigned times)
         sched_yield();
     else
         nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+}
+
+static bool inside(const struct flow *f)
+{
+    return __atomic_load_n(&f->inside, __ATOMIC_SEQ_CST);
+}
+
+/*
+ * Waits until a thread in a call is back or sleeps in it, however long the host takes for that.
+ * True if that was so already.
+ */
+static bool await(const struct flow *f)
+{
+    for (unsigned n = 0, odd = 0; odd < ODD; n++) {
+        enum host_state state = away(f) && !inside(f) ? host_state(f) : HOST_RUNS;
+        if (!away(f) || state == HOST_SLEEPS || state == HOST_GONE)
+            return !n;
+        odd += state == HOST_ELSEWHERE;
+        pause_a_little(n);
+    }
+    return true; /* it will not come while others wait */
+}
+
+static void await_end(int tid)
+{
+    char letter = state_letter(tid);
+    for (unsigned n = 0, odd = 0; letter && odd < ODD; n++) {
+        pause_a_little(n);
+        odd += letter == 'S';
+        letter = state_letter(tid);
+    }
 }
 
 static bool may_come(const struct flow *f)
@@ -122,7 +205,8 @@ static bool may_come(const struct flow *f)
 
 /*
  * Waits until threads that may be coming back are back or sleep in the kernel, and those that
- * are ending have ended. The lock is released meanwhile: since it is nobody's turn, no flow
+ * are ending have ended. One that comes may let another come: they are looked at until all are
+ * found as they were left. The lock is released meanwhile: since it is nobody's turn, no flow
  * ends or begins.
  */
 static void settle(void)
@@ -131,13 +215,14 @@ static void settle(void)
     plugin.order.settling = true;
     pthread_mutex_unlock(&plugin.order.lock);
     for (unsigned i = 0; i < plugin.order.gone_count; i++)
-        for (unsigned n = 0; n < PATIENCE && host_state(plugin.order.gone[i]) != HOST_GONE; n++)
-            pause_a_little(n);
-    for (unsigned i = 0; i < plugin.order.count; i++) {
-        struct flow *f = plugin.order.flows[i];
-        if (may_come(f))
-            for (unsigned n = 0; n < PATIENCE && away(f) && host_state(f->tid) == HOST_RUNS; n++)
-                pause_a_little(n);
+        await_end(plugin.order.gone[i]);
+    for (bool quiet = false; !quiet;) {
+        quiet = true;
+        for (unsigned i = 0; i < plugin.order.count; i++) {
+            const struct flow *f = plugin.order.flows[i];
+            if (!f->held && may_come(f) && !await(f))
+                quiet = false;
+        }
     }
     pthread_mutex_lock(&plugin.order.lock);
     plugin.order.gone_count = 0;
@@ -163,6 +248,29 @@ static void elect(void)
 
 /* ---- waiting ---- */
 
+static bool looks_on(int tid)
+{
+    for (unsigned i = 0; i < plugin.order.count; i++)
+        if (plugin.order.flows[i]->tid == tid)
+            return inside(plugin.order.flows[i]);
+    return false;
+}
+
+/* No thread of this process runs, but those that ask whose turn it is. */
+static bool all_quiet(void)
+{
+    DIR *threads = opendir("/proc/self/task");
+    const struct dirent *entry;
+    bool quiet = threads != NULL;
+    while (quiet && (entry = readdir(threads))) {
+        int tid = atoi(entry->d_name);
+        quiet = tid <= 0 || looks_on(tid) || !strchr("RD", state_letter(tid));
+    }
+    if (threads)
+        closedir(threads);
+    return quiet;
+}
+
 /*
  * The holder has done nothing for a while. If it sleeps in a call that was not known to wait,
  * it loses its turn. If it sleeps elsewhere, QEMU is waiting for all threads to stop: returns
@@ -171,27 +279,45 @@ static void elect(void)
 static bool look_at_holder(uint64_t moves, unsigned times)
 {
     struct flow *h = plugin.order.holder;
-    if (!h || plugin.order.moves != moves || times < 2 ||
-        __atomic_load_n(&h->inside, __ATOMIC_SEQ_CST))
+    if (!h || plugin.order.moves != moves || times < 2 || inside(h))
         return false;
-    bool missing = !h->tid; /* its thread has not begun */
-    if (missing ? times < PATIENCE : host_state(h->tid) == HOST_RUNS)
+    if (!h->tid || (h->pausing && away(h))) /* its thread has not begun; or its time is not up */
         return false;
-    if (!missing && !h->calls)
-        return true;
-    __atomic_store_n(&h->away, true, __ATOMIC_RELEASE);
-    give(NULL);
+    enum host_state state = host_state(h);
+    if (state == HOST_ELSEWHERE)
+        return all_quiet();
+    if (state == HOST_SLEEPS) {
+        __atomic_store_n(&h->away, true, __ATOMIC_RELEASE);
+        give(NULL);
+    }
     return false;
 }
 
-static void wait_for_turn(struct flow *f)
+/* QEMU has taken a signal for this thread: it blocks all others until the guest has seen it. */
+static bool signalled(const sigset_t *before)
+{
+    sigset_t now;
+    pthread_sigmask(SIG_BLOCK, NULL, &now);
+    for (int i = 1; i < SIGRTMIN; i++)
+        if (sigismember(&now, i) > sigismember(before, i))
+            return true;
+    return false;
+}
+
+/*
+ * Until it is its turn, or a thread that is held may go on into the kernel. in_block: it is in the
+ * middle of guest code, which QEMU may want to stop.
+ */
+static void wait_for_turn(struct flow *f, bool in_block)
 {
     uint64_t moves = plugin.order.moves;
-    __atomic_store_n(&f->away, false, __ATOMIC_RELEASE); /* whatever others thought */
-    for (unsigned times = 0; plugin.order.holder != f; times++) {
+    bool was_held = f->held;
+    sigset_t before;
+    pthread_sigmask(SIG_BLOCK, NULL, &before);
+    for (unsigned times = 0; was_held ? f->held != 0 : plugin.order.holder != f; times++) {
         if (!plugin.order.holder)
             elect();
-        if (plugin.order.holder == f)
+        if (was_held ? !f->held : plugin.order.holder == f)
             break;
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
@@ -203,9 +329,24 @@ static void wait_for_turn(struct flow *f)
             moves = plugin.order.moves;
             times = 0;
         }
-        if (look_at_holder(moves, times))
+        if (f->pausing && signalled(&before)) { /* from outside: at once */
+            f->pausing = false;
+            f->held = 0;
+        }
+        if (look_at_holder(moves, times) && in_block)
             return;
     }
+}
+
+/* The same for one that may be back: a holder that still waits for its time gives way to it. */
+static void take_turn(struct flow *f, bool in_block)
+{
+    const struct flow *h = plugin.order.holder;
+    __atomic_store_n(&f->away, false, __ATOMIC_RELEASE); /* whatever others thought */
+    if (h && h != f && h->pausing && away(h))            /* something came from outside */
+        give(NULL);
+    if (plugin.order.holder != f)
+        wait_for_turn(f, in_block);
 }
 
 /* The next thread to look chooses who goes on. */
@@ -264,54 +405,120 @@ void order_end(struct flow *f)
         let_go();
 }
 
-/* The thread whose turn it is has done something. */
-static void begin(struct flow *f)
+static void know_thread(struct flow *f)
 {
     if (!f->tid)
         f->tid = (int)syscall(SYS_gettid);
+}
+
+/* The thread whose turn it is has done something. */
+static void begin(struct flow *f, bool in_block)
+{
+    know_thread(f);
     if (plugin.order.holder != f)
-        wait_for_turn(f);
+        take_turn(f, in_block);
     plugin.order.moves++;
 }
 
 void order_check(struct flow *f)
 {
-    begin(f);
+    begin(f, true);
     struct flow *n = next();
     set_words(f);
     if (plugin.order.holder != f || !n || n == f)
         return;
     give(n);
-    wait_for_turn(f);
+    take_turn(f, true);
+}
+
+/* The one that has been held longest, of those at a word. */
+static struct flow *held_at(uint64_t word)
+{
+    struct flow *first = NULL;
+    for (unsigned i = 0; i < plugin.order.count; i++) {
+        struct flow *f = plugin.order.flows[i];
+        if (f->held && (word == ORDER_ANY || word == f->word) && (!first || f->held < first->held))
+            first = f;
+    }
+    return first;
+}
+
+/* Threads that a call may wake go on into the kernel first, so that it finds them there. */
+static void let_in(uint64_t word, uint64_t most)
+{
+    struct flow *f;
+    while (most-- && (f = held_at(word))) {
+        f->held = 0;
+        f->pausing = false;
+        f->woken = true;
+        pthread_cond_signal(&f->turn);
+        pthread_mutex_unlock(&plugin.order.lock); /* it stays the caller's turn */
+        await(f);
+        pthread_mutex_lock(&plugin.order.lock);
+    }
+}
+
+static void let_woken_in(const struct flow *f, enum flow_call call)
+{
+    const uint64_t *a = f->vcpu->argument;
+    if (call == FLOW_FUTEX_WAKE)
+        let_in(a[0], (uint32_t)a[2]);
+    if (call == FLOW_FUTEX_MOVE) {
+        let_in(a[0], UINT64_MAX);
+        let_in(a[4], UINT64_MAX);
+    }
+    if (call == FLOW_SIGNALS)
+        let_in(ORDER_ANY, UINT64_MAX);
+}
+
+/*
+ * A thread that waits at a futex for some time is held before it enters the kernel, where the
+ * host's clock would end its wait: until another thread's call wakes it, or modelled time has
+ * passed. To others it is a thread that is slow to make its call.
+ */
+static bool to_be_held(const struct flow *f)
+{
+    uint32_t value;
+    return f->pause.kind == PAUSE_FUTEX && regs_memory(f->word, &value, sizeof value) &&
+           value == (uint32_t)f->vcpu->argument[2];
 }
 
 void order_call(struct flow *f, enum flow_call call)
 {
-    begin(f);
+    begin(f, false);
     f->calls = true;
+    f->woken = false;
+    let_woken_in(f, call);
+    f->word = call == FLOW_FUTEX_WAIT ? f->vcpu->argument[0] : 0;
     if (call != FLOW_WAITS && call != FLOW_FUTEX_WAIT)
         return;
-    f->word = call == FLOW_FUTEX_WAIT ? f->vcpu->argument[0] : 0;
     __atomic_store_n(&f->away, true, __ATOMIC_RELEASE);
+    f->held = to_be_held(f) ? ++plugin.order.holds : 0;
+    f->pausing = f->held || f->pause.kind == PAUSE_SLEEP;
     plugin.order.left = f;
+    plugin.order.calls |= call == FLOW_WAITS; /* it may make room for one that writes */
     if (plugin.order.holder == f)
         let_go();
+    if (f->held)
+        wait_for_turn(f, false);
 }
 
-void order_return(struct flow *f, enum flow_call call)
+void order_return(struct flow *f, enum flow_call call, bool over)
 {
+    know_thread(f);
     f->calls = false;
+    f->pausing = f->pausing && over;
     plugin.order.moves++;
-    if (plugin.order.holder == f &&
-        (call == FLOW_WAKES || call == FLOW_FUTEX_WAKE || call == FLOW_FUTEX_MOVE)) {
-        plugin.order.calls |= call == FLOW_WAKES;
+    if (plugin.order.holder == f && call >= FLOW_WAKES && call != FLOW_FUTEX_WAIT) {
+        plugin.order.calls |= call == FLOW_WAKES || call == FLOW_SIGNALS;
         if (call != FLOW_WAKES)
             plugin.order.word = call == FLOW_FUTEX_WAKE ? f->vcpu->argument[0] : ORDER_ANY;
         plugin.order.unsettled = true;
         give(NULL);
     }
     if (plugin.order.holder != f)
-        wait_for_turn(f);
+        take_turn(f, false);
+    f->pausing = false;
 }
 
 void order_in_child(struct flow *f)

@@ -6,9 +6,12 @@
  * by the host.
  *
  * A thread in a system call that may wait (syscalls.def) lets the others go on. Before the
- * next one is chosen, every thread in such a call must be asleep or back: a thread that a call
- * has woken is back before anything else happens. Events from outside the process, such as the
- * end of a sleep, come at any time.
+ * next one is chosen, every thread in such a call must be asleep in it or back, however long the
+ * host takes for that: a thread that a call has woken is back before anything else happens.
+ * With --deterministic a thread that waits for some time (pause.h) has its turn when modelled
+ * time has passed: one that sleeps is waited for then, and one that waits at a futex enters the
+ * kernel only then, or before another thread's call wakes it. Events from outside the process
+ * come at any time; a thread that waits for its time lets go on what they bring.
  */
 #ifndef GUEST_ORDER_H
 #define GUEST_ORDER_H
@@ -36,6 +39,7 @@ struct order {
     bool settling;     /* a thread looks whether that is so */
     int gone[64];      /* threads that are about to end, host's numbers */
     unsigned gone_count;
+    uint64_t holds; /* counts threads that were held (struct flow) */
 };
 
 /* All under the lock, for the thread of the flow. */
@@ -45,9 +49,9 @@ void order_begin(struct flow *f);
 void order_end(struct flow *f);
 /* It has done a little: is it still its turn? Returns when it is. */
 void order_check(struct flow *f);
-/* It makes a system call, and is back. */
+/* It makes a system call, and is back; over: the time that it was to wait has passed. */
 void order_call(struct flow *f, enum flow_call call);
-void order_return(struct flow *f, enum flow_call call);
+void order_return(struct flow *f, enum flow_call call, bool over);
 /* In the child of a fork: f is alone, or there is no thread of the guest (NULL). */
 void order_in_child(struct flow *f);
 

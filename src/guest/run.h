@@ -30,7 +30,7 @@
 #include "uarch/model.h"
 
 enum {
-    RUN_VERSION = 6,
+    RUN_VERSION = 7,
     RUN_CPUS = 1024, /* CPU numbers that guest threads can get */
     RUN_FIRST_PID = 1000,
     RUN_EVENTS = 14, /* PMU events of the unit */
@@ -76,6 +76,7 @@ struct run_control {
     bool truth;
     bool stacks;                                /* keep call stacks */
     bool allocs;                                /* and allocations */
+    bool deterministic;                         /* waits end in modelled time (pause.h) */
     bool regions;                               /* sampling is not on all the time (region.h): */
     char start_at[RUN_NAME], stop_at[RUN_NAME]; /* functions of the program, or empty */
     uint64_t delay;                             /* cycles without samples at the beginning */

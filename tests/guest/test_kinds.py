@@ -1,0 +1,39 @@
+"""Eight kinds of threads, and threads that come and go, beside programs that keep the host busy:
+the same words and the same bytes each time. SPEX_LONG: 200 times each beside eight of them
+(make check-turns)."""
+import subprocess
+from guest import *
+
+need_engine("threads in turns beside load")
+LONG = bool(os.environ.get("SPEX_LONG"))
+TIMES, LOAD = (200, 8) if LONG else (3, 3)
+KINDS = ["mutex", "spin", "barrier", "condition", "pipe", "semaphore", "rwlock", "time", "threads"]
+program = build("kinds", "-pthread", "-static")
+
+
+def runs(kind):
+    """What it printed, and the files: one of each if nothing depends on the host."""
+    answers, files, path = {}, {}, os.path.join(WORK, "kinds.data")
+    for i in range(TIMES):
+        code, out, err = spex("record", "-q", "--deterministic", "-c", "1024", "-o", path, "--",
+                              program, kind)
+        if code:
+            return {err: i}, {}
+        with open(path, "rb") as f:
+            data = f.read()
+        answers.setdefault(out, i)
+        files.setdefault(data, i)
+    return answers, files
+
+
+busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(LOAD)]
+try:
+    for kind in KINDS:
+        answers, files = runs(kind)
+        check(f"{kind}: the same order in {TIMES} runs beside a load of {LOAD}",
+              len(answers) == 1 and files, answers)
+        check(f"{kind}: the same bytes", len(files) == 1, list(files.values()))
+finally:
+    for process in busy:
+        process.kill()
+done()
