@@ -353,7 +353,7 @@ void join_records(struct lane *lane, struct queue *q, const struct spex_record *
     switch (filtered || a->only ? FIELDS : want & FIELDS) {
 #define WANTED(fields)                                                                             \
     case fields:                                                                                   \
-        join_each(lane, q, records, spent, count, fields, false, NULL);                               \
+        join_each(lane, q, records, spent, count, fields, false, NULL);                            \
         break;
         WANTED(SPEX_WANT_SYMBOL)                    /* report */
         WANTED(SPEX_WANT_SYMBOL | SPEX_WANT_DATA)   /* mem */

@@ -34,8 +34,7 @@ void queue_need_reader(struct lane *lane, struct spex_reader **reader)
     if (!lane->shapes)
         lane->shapes = spex_shapes_init(memory_get(1, spex_shapes_size()));
     if (!*reader) {
-        const struct spex_reader_options options = {.size = sizeof options,
-                                                    .shapes = lane->shapes};
+        const struct spex_reader_options options = {.size = sizeof options, .shapes = lane->shapes};
         spex_reader_init(memory_get(1, spex_reader_size()), &options, reader, NULL);
     }
 }
