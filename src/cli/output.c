@@ -289,7 +289,7 @@ static bool write_truth(const char *path, struct spex_run *run)
     fprintf(file,
             "# spex truth 1\n"
             "#kernel\t%" PRIu64 "\n"
-            "# pid\tpc\tcount\tl1_miss\tllc_miss\twalk\tmispredict\ttaken\tcycles\n",
+            "# pid\tpc\tcount\tl1_miss\tllc_miss\twalk\tmispredict\ttaken\tcycles\tl2_miss\n",
             totals.counts.kernel);
     for (size_t i = 0; i < count; i++) {
         const struct spex_engine_truth *r = &rows[i];
@@ -299,8 +299,9 @@ static bool write_truth(const char *path, struct spex_run *run)
             fprintf(file, "0x%" PRIx64 "\t%" PRIu64 "\t", r->target, r->calls);
         fprintf(file,
                 "%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
-                "\t%" PRIu64 "\n",
-                r->count, r->l1_miss, r->llc_miss, r->walk, r->mispredict, r->taken, r->cycles);
+                "\t%" PRIu64 "\t%" PRIu64 "\n",
+                r->count, r->l1_miss, r->llc_miss, r->walk, r->mispredict, r->taken, r->cycles,
+                r->l2_miss);
     }
     bool failed = ferror(file);
     if (fclose(file) || failed) {

@@ -36,7 +36,7 @@ struct grind {
     uint64_t sum[TRUTH_COUNTS];
 };
 
-static const char events[] = "Ir L1m LLm Walk Bm Taken Cycles";
+static const char events[] = "Ir L1m LLm Walk Bm Taken Cycles L2m";
 
 static struct grind_row locate(const struct grind *g, int32_t pid, uint64_t pc,
                                const uint64_t counts[TRUTH_COUNTS])

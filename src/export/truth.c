@@ -35,7 +35,7 @@ static bool read_row(const char *line, struct truth_row *row, bool call)
     row->target = call ? numbers[2] : 0;
     row->calls = call ? numbers[3] : 0;
     memcpy(row->counts, numbers + before, sizeof row->counts);
-    return n + 1 >= before + TRUTH_COUNTS; /* older files have no cycles */
+    return n + 2 >= before + TRUTH_COUNTS; /* older files have no cycles, no level 2 */
 }
 
 static FILE *open_file(const char *path, struct spex_error *error)

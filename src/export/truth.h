@@ -11,7 +11,8 @@ enum truth_count {
     TRUTH_WALK,
     TRUTH_MISPREDICT,
     TRUTH_TAKEN,
-    TRUTH_CYCLES, /* 0 in older files */
+    TRUTH_CYCLES,  /* 0 in older files, as are */
+    TRUTH_L2_MISS, /* these */
     TRUTH_COUNTS
 };
 

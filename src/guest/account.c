@@ -219,11 +219,14 @@ static void count(struct run_truth *rows, const struct execution *e, uint64_t su
         struct run_truth *t = block->insns[run->access[i] >> 48].truth;
         spex_uarch_result r = run->results[i];
         bool l1 = spex_uarch_result_level(r) != SPEX_UARCH_L1;
+        bool l2 = spex_uarch_result_level(r) > SPEX_UARCH_L2;
         bool llc = spex_uarch_result_level(r) > SPEX_UARCH_LLC, walk = r & SPEX_UARCH_WALK;
         t->l1_miss += l1;
+        t->l2_miss += l2;
         t->llc_miss += llc;
         t->walk += walk;
         sum[RUN_L1_MISS] += l1;
+        sum[RUN_L2_MISS] += l2;
         sum[RUN_LLC_MISS] += llc;
         sum[RUN_WALK] += walk;
     }
@@ -281,9 +284,15 @@ static uint64_t *cycles_of(const void *insns, uint32_t i)
     return &((const struct insn *)insns)[i].truth->cycles;
 }
 
+static uint64_t *nobodys(const void *context, uint32_t insn)
+{
+    (void)insn;
+    return (uint64_t *)(uintptr_t)context;
+}
+
 /* Whose the cycles of a block are that has run; the clock was this before. */
 static void blame_block(struct flow *f, const struct block *block,
-                        const struct spex_timing_run *run, uint64_t clock)
+                        const struct spex_timing_run *run, uint64_t clock, bool counted)
 {
     const struct blame_block ran = {.insns = run->insns,
                                     .executed = run->executed,
@@ -292,7 +301,10 @@ static void blame_block(struct flow *f, const struct block *block,
                                     .ready = run->ready,
                                     .ports = run->ports,
                                     .clock = clock};
-    blame_count(f->cycles, &plugin.run->model, &ran, cycles_of, block->insns);
+    if (counted)
+        blame_count(f->cycles, &plugin.run->model, &ran, cycles_of, block->insns);
+    else
+        blame_count(f->cycles, &plugin.run->model, &ran, nobodys, &f->uncounted);
 }
 
 static void run_block(struct flow *f, struct block *block, struct spex_timing_run *run)
@@ -310,8 +322,10 @@ static void run_block(struct flow *f, struct block *block, struct spex_timing_ru
         run->results = scratch.results;
         spex_timing_run(f->core, timing, run);
         if (block->truth) {
-            count(block->truth, &e, f->made.sum);
-            blame_block(f, block, run, clock);
+            bool counted = !plugin.run->truth_parts || region_on(plugin.run, clock);
+            if (counted)
+                count(block->truth, &e, f->made.sum);
+            blame_block(f, block, run, clock, counted);
             calls_settle(&f->made, f->cycles);
         }
         sample(f, &e);

@@ -46,6 +46,7 @@ struct flow {
     uint64_t heap_time;
     struct calls made; /* calls, with --truth */
     struct blame *cycles;
+    uint64_t uncounted; /* parts of a cycle outside the regions that are counted */
     /* whose turn it is (order.h) */
     pthread_cond_t turn;
     int tid;                           /* of the thread, the host's number; 0 until it has begun */

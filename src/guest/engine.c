@@ -322,15 +322,17 @@ static bool write_commands(struct spex_engine *e, struct spex_error *error)
 {
     const struct spex_engine_options *o = e->options;
     const char *command[] = {e->program, e->sysroot, o->cpu ? o->cpu : ""};
-    char seed[32], link[RUN_PATH + 16];
+    char seed[32], stack[32] = "", link[RUN_PATH + 16];
     ssize_t n = readlink("/proc/self/exe", e->spex, sizeof e->spex - 1);
     e->spex[n > 0 ? n : 0] = '\0';
     snprintf(seed, sizeof seed, "%u", (unsigned)o->seed);
+    if (o->stack)
+        snprintf(stack, sizeof stack, "%" PRIu64, o->stack);
     const char *engine[START_WORDS] = {
         [START_QEMU] = e->qemu,       [START_PLUGIN] = o->plugin,
         [START_CPU] = e->qemu_cpu,    [START_SEED] = seed,
         [START_SYSROOT] = e->sysroot, [START_SPACE] = e->offer.boards ? address_space : "",
-        [START_SPEX] = e->spex};
+        [START_STACK] = stack,        [START_SPEX] = e->spex};
     snprintf(link, sizeof link, "%s/" TRACE_LINK, e->directory);
     if (symlink(e->spex, link)) {
         error_set(error, SPEX_IO, 0, "%s: %s", link, strerror(errno));
@@ -385,11 +387,32 @@ static void run_host(const struct spex_engine *e)
     execv(e->program, e->options->argv);
 }
 
+/*
+ * QEMU gives the guest the path that it was given itself (AT_EXECFN), so this is one of a
+ * descriptor. Who asks where the program lies still learns it: such links can be read.
+ */
+static bool hide_path(struct image *image)
+{
+    enum { FD = 100 };
+    int fd = open(image->program, O_RDONLY | O_CLOEXEC);
+    bool ok = fd >= 0 && dup2(fd, FD) == FD;
+    if (fd >= 0)
+        close(fd);
+    snprintf(image->program, sizeof image->program, "/proc/self/fd/%d", FD);
+    return ok;
+}
+
 static void run_program(const struct spex_engine *e)
 {
     const struct spex_engine_options *o = e->options;
+    static char *none[1];
+    struct image image = e->image;
     struct start start;
     unsetenv("QEMU_PLUGIN");
+    if (o->alone)
+        environ = none;
+    if (o->alone && !e->host && !hide_path(&image))
+        _exit(126);
     if (o->aside)
         dup2(STDERR_FILENO, STDOUT_FILENO);
     for (const char *const *v = o->environment; v && *v; v++)
@@ -397,7 +420,7 @@ static void run_program(const struct spex_engine *e)
     if (e->host)
         run_host(e);
     else if (start_read(e->directory, &start))
-        start_guest(&start, e->directory, &e->image, e->program, o->argv, environ, false);
+        start_guest(&start, e->directory, &image, e->program, o->argv, environ, false);
     _exit(errno == ENOENT ? 127 : 126);
 }
 
@@ -438,6 +461,7 @@ enum spex_status spex_engine_new(struct spex_engine_options *o, struct spex_engi
     settings->seed = o->seed;
     settings->keep = o->keep;
     settings->truth = o->truth;
+    settings->truth_parts = o->truth_parts && o->regions;
     settings->stacks = o->stacks;
     settings->allocs = o->allocs;
     settings->regions = o->regions;
@@ -451,7 +475,7 @@ enum spex_status spex_engine_new(struct spex_engine_options *o, struct spex_engi
     choose_cpu(e, o);
     settings->zva_bytes = !strncmp(e->qemu_cpu, "max", 3) ? 512 : 64; /* DCZID_EL0 */
     if (!status)
-        status = check_program(e, o->argv[0], o->sysroot, error);
+        status = check_program(e, o->alone ? o->alone : o->argv[0], o->sysroot, error);
     if (!status)
         status = check_markers(e, o, error);
     if (!status)

@@ -31,6 +31,13 @@ struct spex_engine_options {
     const char *const
         *environment;  /* "NAME=VALUE" to add for the guest, NULL-terminated, or NULL */
     char *const *argv; /* the program and its arguments */
+    /*
+     * The same process memory whoever runs it and wherever the file lies: no environment but that
+     * above, and no path of the program, whose file is this; argv[0] is only what it is told. NULL:
+     * argv[0] is the program, in this environment.
+     */
+    const char *alone;
+    uint64_t stack; /* bytes of the main thread's stack; what is mapped lies behind it. 0: QEMU's */
     struct arch_features features;
     struct spex_uarch_config model;
     uint64_t layout;            /* of records: the unit's choice of that name */
@@ -39,7 +46,8 @@ struct spex_engine_options {
     uint64_t seed;
     bool keep;                      /* keep the records; otherwise only count */
     bool aside;                     /* the guest's standard output goes to its standard error */
-    bool truth;                     /* count the whole population by instruction */
+    bool truth;                     /* count the whole population by instruction, */
+    bool truth_parts;               /* where sampling is switched on alone */
     bool regions;                   /* sampling is switched on and off: */
     bool disabled;                  /* is off at first */
     const char *start_at, *stop_at; /* at functions of the program, or NULL */
@@ -173,6 +181,7 @@ struct spex_engine_truth {
     uint64_t count;         /* times executed */
     uint64_t l1_miss, llc_miss, walk, mispredict, taken;
     uint64_t cycles; /* the full model alone */
+    uint64_t l2_miss;
 };
 /* Rows; the array belongs to the run. */
 enum spex_status spex_run_truth(struct spex_run *run, const struct spex_engine_truth **rows,

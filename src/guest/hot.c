@@ -345,6 +345,8 @@ void hot_count_access(const struct insn *insn, spex_uarch_result result)
     struct run_truth *t = insn->truth;
     if (spex_uarch_result_level(result) != SPEX_UARCH_L1)
         __atomic_fetch_add(&t->l1_miss, 1, __ATOMIC_RELAXED);
+    if (spex_uarch_result_level(result) > SPEX_UARCH_L2)
+        __atomic_fetch_add(&t->l2_miss, 1, __ATOMIC_RELAXED);
     if (spex_uarch_result_level(result) > SPEX_UARCH_LLC)
         __atomic_fetch_add(&t->llc_miss, 1, __ATOMIC_RELAXED);
     if (result & SPEX_UARCH_WALK)

@@ -454,7 +454,8 @@ static struct spex_engine_truth read_call(const struct run_call *r, int32_t pid)
                                       .walk = r->counts[RUN_WALK],
                                       .mispredict = r->counts[RUN_MISPREDICT],
                                       .taken = r->counts[RUN_TAKEN],
-                                      .cycles = r->counts[RUN_CYCLES]};
+                                      .cycles = r->counts[RUN_CYCLES],
+                                      .l2_miss = r->counts[RUN_L2_MISS]};
 }
 
 static size_t read_rows(const struct run_truth *rows, size_t count, int32_t pid,
@@ -479,7 +480,8 @@ static size_t read_rows(const struct run_truth *rows, size_t count, int32_t pid,
                                                   .walk = r->walk,
                                                   .mispredict = r->mispredict,
                                                   .taken = r->taken,
-                                                  .cycles = r->cycles};
+                                                  .cycles = r->cycles,
+                                                  .l2_miss = r->l2_miss};
         }
     }
     return n;
@@ -506,6 +508,7 @@ static size_t merge_rows(struct spex_engine_truth *rows, size_t count)
         a->mispredict += b->mispredict;
         a->taken += b->taken;
         a->cycles += b->cycles;
+        a->l2_miss += b->l2_miss;
     }
     return last + 1;
 }

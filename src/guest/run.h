@@ -74,6 +74,7 @@ struct run_control {
     uint32_t zva_bytes; /* what DC ZVA writes on QEMU's CPU */
     bool keep;          /* keep records; otherwise only count */
     bool truth;
+    bool truth_parts;                           /* in the regions alone (region.h) */
     bool stacks;                                /* keep call stacks */
     bool allocs;                                /* and allocations */
     bool deterministic;                         /* waits end in modelled time (pause.h) */
@@ -173,8 +174,8 @@ struct run_truth {
     uint32_t call;  /* not 0: this is struct run_call */
     uint64_t cut;   /* instruction: counted with its block but never executed */
     uint64_t l1_miss, llc_miss, walk, mispredict, taken;
-    uint64_t cycles; /* the full model: in parts of a cycle (BLAME_CYCLE) */
-    uint64_t none;   /* as large as a call's */
+    uint64_t cycles;        /* the full model: in parts of a cycle (BLAME_CYCLE) */
+    uint64_t l2_miss, none; /* none: as large as a call's */
 };
 
 /* In place of one: calls from an instruction to a function, and what was counted until they
@@ -187,6 +188,7 @@ enum {
     RUN_MISPREDICT,
     RUN_TAKEN,
     RUN_CYCLES,
+    RUN_L2_MISS,
     RUN_COUNTS
 };
 struct run_call {

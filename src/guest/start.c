@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { FILE_MOST = 1 << 16, OPTIONS = 16 };
+enum { FILE_MOST = 1 << 16, OPTIONS = 18 };
 
 bool start_read(const char *directory, struct start *start)
 {
@@ -133,6 +133,8 @@ void start_guest(const struct start *start, const char *directory, const struct 
         add(&c, "-seed", start->word[START_SEED]);
         if (*start->word[START_SPACE])
             add(&c, "-R", start->word[START_SPACE]);
+        if (*start->word[START_STACK])
+            add(&c, "-s", start->word[START_STACK]);
         if (*start->word[START_SYSROOT])
             add(&c, "-L", start->word[START_SYSROOT]);
         if (set_environment(&c, environment, from_guest, *start->word[START_SPACE])) {
