@@ -36,24 +36,42 @@ static void put(const char *before, const char *format, va_list args)
 
 static bool under_way; /* a line of progress stands on the terminal */
 
-void cli_progress(const char *name, uint64_t done, uint64_t size)
+/* On a terminal, ten times a second, and not for work that is soon done. */
+static bool progress_is_due(void)
 {
-    enum { TENTHS = 5 }; /* no progress is shown for work shorter than this */
+    enum { TENTHS = 5 };
     static time_t last;
     static int terminal = -1;
     struct timespec now;
     if (terminal < 0)
         terminal = isatty(STDERR_FILENO);
     if (!terminal)
-        return;
+        return false;
     clock_gettime(CLOCK_MONOTONIC, &now);
     time_t tenth = now.tv_sec * 10 + now.tv_nsec / 100000000;
     if (!last)
         last = tenth + TENTHS;
     if (tenth <= last)
-        return;
+        return false;
     last = tenth;
-    under_way = true;
+    return under_way = true;
+}
+
+void cli_progress_text(const char *format, ...)
+{
+    va_list args;
+    if (!progress_is_due())
+        return;
+    va_start(args, format);
+    put("\r", format, args);
+    va_end(args);
+    fputs("\033[K", stderr);
+}
+
+void cli_progress(const char *name, uint64_t done, uint64_t size)
+{
+    if (!progress_is_due())
+        return;
     if (size)
         cli_put("\r", "%3d%% of %s", (int)(100 * done / size), name);
     else

@@ -94,6 +94,8 @@ void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_put(const char *before, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Shows on a terminal how much of a long task is done; the next message, or the end, removes it. */
 void cli_progress(const char *name, uint64_t done, uint64_t size);
+/* The same for work that has no size: any line of text. */
+void cli_progress_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_progress_end(void);
 /* Bytes of a regular file; 0 of anything else. */
 uint64_t cli_size(int fd);

@@ -1,19 +1,12 @@
 #include "whatif.h"
 
-#include "output.h"
-
 #include "base/memory.h"
 
 #include "guest/cpu.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* ---- variants ---- */
 
@@ -131,135 +124,16 @@ void whatif_plan_free(struct whatif_plan *plan)
 
 /* ---- runs ---- */
 
-static void redirect(int fd, const char *path, int flags)
-{
-    int to = open(path, flags | O_CLOEXEC, 0600);
-    if (to >= 0)
-        dup2(to, fd);
-}
-
-static void name_file(char path[WHATIF_PATH], const char *directory, size_t index, const char *what)
-{
-    snprintf(path, WHATIF_PATH, "%.4000s/%zu.%s", directory, index, what);
-}
-
-/* In a process of its own: what the model counted goes into a file. */
-static int run_one(const struct run_options *options, const struct whatif_variant *variant,
-                   char **argv, const char *directory, size_t index)
-{
-    char data[WHATIF_PATH], counts[WHATIF_PATH];
-    struct run_options o = *options;
-    struct output output;
-    struct output_result result;
-    o.cpu = variant->cpu;
-    o.model = variant->model;
-    name_file(data, directory, index, "data");
-    name_file(counts, directory, index, "counts");
-    int status = output_open(&output, data, false);
-    struct run run = {.options = {.keep = true, .prefix = data}};
-    if (!status)
-        status = run_guest(&o, argv, &run);
-    if (status)
-        return status;
-    status = output_finish(&output, run.directory, run.left, &result);
-    FILE *file = fopen(counts, "we");
-    if (!file || fwrite(&run.totals, sizeof run.totals, 1, file) != 1 ||
-        fwrite(&run.status, sizeof run.status, 1, file) != 1 || fclose(file)) {
-        cli_error("%s: %s", counts, strerror(errno));
-        status = CLI_DATA;
-    }
-    spex_run_close(run.left);
-    spex_engine_free(run.engine);
-    output_close(&output);
-    return status;
-}
-
-/*
- * All runs see the same environment, so that no variant takes another path: no input, and files
- * for output. The output of the first variant is shown at its end; that of the others only if they
- * fail.
- */
-static pid_t begin(const struct run_options *options, const struct whatif_plan *plan,
-                   char ***programs, const char *directory, size_t index)
-{
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid)
-        return pid;
-    char path[WHATIF_PATH];
-    signal(SIGINT, SIG_DFL);
-    redirect(STDIN_FILENO, "/dev/null", O_RDONLY);
-    name_file(path, directory, index, "output");
-    redirect(STDOUT_FILENO, path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
-    name_file(path, directory, index, "messages");
-    redirect(STDERR_FILENO, path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
-    exit(run_one(options, &plan->variants[index % plan->count], programs[index / plan->count],
-                 directory, index));
-}
-
-static void show(const char *directory, size_t index, const char *what, FILE *to)
-{
-    char path[WHATIF_PATH], bytes[4096];
-    size_t n;
-    name_file(path, directory, index, what);
-    FILE *file = fopen(path, "re");
-    while (file && (n = fread(bytes, 1, sizeof bytes, file)))
-        fwrite(bytes, 1, n, to);
-    if (file)
-        fclose(file);
-    fflush(to);
-}
-
-static bool take(struct whatif_run *run, const char *directory, size_t index)
-{
-    char counts[WHATIF_PATH];
-    name_file(run->data, directory, index, "data");
-    name_file(counts, directory, index, "counts");
-    FILE *file = fopen(counts, "re");
-    run->done = file && fread(&run->totals, sizeof run->totals, 1, file) == 1 &&
-                fread(&run->status, sizeof run->status, 1, file) == 1;
-    if (file)
-        fclose(file);
-    return run->done;
-}
-
 int whatif_run(const struct run_options *options, const struct whatif_plan *plan, char ***programs,
-               size_t program_count, unsigned jobs, const char *directory, struct whatif_run *runs)
+               size_t program_count, unsigned at_a_time, const char *place, struct job *runs)
 {
-    size_t all = plan->count * program_count, next = 0, running = 0;
-    pid_t *pids = memory_get(all, sizeof *pids);
-    int status = CLI_OK, how;
-    void (*old)(int) = signal(SIGINT, SIG_IGN); /* the signal reaches the runs by itself */
-    while (running || (next < all && !status)) {
-        if (next < all && running < jobs && !status) {
-            pids[next] = begin(options, plan, programs, directory, next);
-            running += pids[next] > 0;
-            if (pids[next] < 0) {
-                cli_error("fork: %s", strerror(errno));
-                status = CLI_DATA;
-            }
-            next++;
-            continue;
-        }
-        pid_t pid = waitpid(-1, &how, 0);
-        if (pid < 0 && errno != EINTR)
-            break;
-        for (size_t i = 0; i < next; i++) {
-            if (pid <= 0 || pids[i] != pid)
-                continue;
-            running--;
-            pids[i] = 0;
-            bool good = take(&runs[i], directory, i) && WIFEXITED(how) && !WEXITSTATUS(how);
-            if (i % plan->count == 0)
-                show(directory, i, "output", stdout);
-            if (!good || i % plan->count == 0)
-                show(directory, i, "messages", stderr);
-            if (!good) {
-                status = WIFEXITED(how) && WEXITSTATUS(how) ? WEXITSTATUS(how) : CLI_DATA;
-            }
-        }
+    size_t all = plan->count * program_count;
+    for (size_t i = 0; i < all; i++) {
+        const struct whatif_variant *variant = &plan->variants[i % plan->count];
+        runs[i] = (struct job){
+            .options = *options, .argv = programs[i / plan->count], .show = i % plan->count == 0};
+        runs[i].options.cpu = variant->cpu;
+        runs[i].options.model = variant->model;
     }
-    signal(SIGINT, old);
-    free(pids);
-    return status;
+    return jobs_run(runs, all, at_a_time, place, "variants");
 }

@@ -2,9 +2,9 @@
 #ifndef CLI_WHATIF_H
 #define CLI_WHATIF_H
 
-#include "run.h"
+#include "jobs.h"
 
-enum { WHATIF_VARIANTS = 32, WHATIF_NAME = 128, WHATIF_PATH = 4096 };
+enum { WHATIF_VARIANTS = 32, WHATIF_NAME = 128 };
 
 /* The first one is what the others are compared with: each differs from it in one thing. */
 struct whatif_variant {
@@ -24,19 +24,11 @@ struct whatif_plan {
 int whatif_plan(const char *cpus, const struct cli_list *words, struct whatif_plan *plan);
 void whatif_plan_free(struct whatif_plan *plan);
 
-/* One run: its profile, and what the model counted. */
-struct whatif_run {
-    char data[WHATIF_PATH];
-    struct spex_engine_totals totals;
-    int status; /* of waitpid */
-    bool done;  /* the other members are set */
-};
-
 /*
- * Runs each program with each variant, `jobs` at a time; runs[program * plan->count + variant].
- * Files are made in directory. The first variant's output is shown. CLI_OK or the exit code.
+ * Runs each program with each variant, several at a time; runs[program * plan->count + variant].
+ * Files are made in place. The first variant's output is shown. CLI_OK or the exit code.
  */
 int whatif_run(const struct run_options *options, const struct whatif_plan *plan, char ***programs,
-               size_t program_count, unsigned jobs, const char *directory, struct whatif_run *runs);
+               size_t program_count, unsigned at_a_time, const char *place, struct job *runs);
 
 #endif

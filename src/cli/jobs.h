@@ -1,0 +1,34 @@
+/* Runs of programs in processes of their own, several at a time, with their files in one place. */
+#ifndef CLI_JOBS_H
+#define CLI_JOBS_H
+
+#include "run.h"
+
+enum { JOBS_PATH = 4096 };
+
+struct job {
+    const char *name; /* for messages; NULL: none are shown of a program that ends well */
+    struct run_options options;
+    char **argv;
+    const char *alone; /* as in struct spex_engine_options, like these: */
+    uint64_t stack;
+    const char *start_at, *stop_at;
+    const char *input, *directory; /* standard input, if not /dev/null; where it runs */
+    bool truth;                    /* exact counts, in DATA.truth */
+    bool show;                     /* its output at its end; else only if it fails */
+    /* the result */
+    char data[JOBS_PATH]; /* its profile */
+    struct spex_engine_totals totals;
+    int status; /* of waitpid */
+    bool done;  /* the other members are set */
+};
+
+/*
+ * All runs see the same environment, so that none takes another path: no input, and files for
+ * output. Files are made in place, the profiles among them. what: how progress calls them. CLI_OK,
+ * or the exit code of a run that could not be made, after its messages.
+ */
+int jobs_run(struct job *jobs, size_t count, unsigned at_a_time, const char *place,
+             const char *what);
+
+#endif
